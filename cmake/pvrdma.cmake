@@ -1,0 +1,76 @@
+# Functions every folder's CMakeLists.txt uses: one static library per folder, its tests, fuzzers and benches beside it.
+
+function(pvrdma_compile_options target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers
+                                           $<$<BOOL:${PVRDMA_WERROR}>:-Werror>)
+  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  if(PVRDMA_SANITIZE)
+    target_compile_options(${target} PUBLIC -fsanitize=${PVRDMA_SANITIZE} -fno-omit-frame-pointer
+                                            -fno-sanitize-recover=all)
+    target_link_options(${target} PUBLIC -fsanitize=${PVRDMA_SANITIZE})
+  endif()
+  if(PVRDMA_FUZZ)
+    target_compile_options(${target} PUBLIC -fsanitize=fuzzer-no-link)
+  endif()
+  if(PVRDMA_COVERAGE)
+    target_compile_options(${target} PUBLIC --coverage)
+    target_link_options(${target} PUBLIC --coverage)
+  endif()
+endfunction()
+
+# pvrdma_library(NAME SOURCES a.cc ... [DEPS ...] [PRIVATE_DEPS ...]): static library pvrdma_NAME.
+# DEPS are the folders it may include; the link rules enforce the arrows of docs/architecture.md.
+function(pvrdma_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(pvrdma_${name} STATIC ${ARG_SOURCES})
+  pvrdma_compile_options(pvrdma_${name})
+  target_link_libraries(pvrdma_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+endfunction()
+
+# pvrdma_test(NAME SOURCES a_test.cc ... [DEPS ...] [LABEL unit]): one test program, its cases known to ctest.
+function(pvrdma_test name)
+  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPS" ${ARGN})
+  if(NOT BUILD_TESTING OR PVRDMA_FUZZ)
+    return()
+  endif()
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  pvrdma_compile_options(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
+endfunction()
+
+# pvrdma_fuzz(NAME SOURCES x_fuzz.cc [DEPS ...]): a libFuzzer program under the fuzz preset; under every other preset a
+# program that replays tests/fuzz-corpus/NAME as a test.
+function(pvrdma_fuzz name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  if(PVRDMA_FUZZ)
+    add_executable(${name} ${ARG_SOURCES})
+    pvrdma_compile_options(${name})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+    add_test(NAME ${name}.short COMMAND ${name} -runs=20000 -max_total_time=60 ${CMAKE_SOURCE_DIR}/tests/fuzz-corpus/${name})
+  else()
+    add_executable(${name} ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/support/fuzz_replay_main.cc)
+    pvrdma_compile_options(${name})
+    target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+    add_test(NAME ${name}.replay COMMAND ${name} ${CMAKE_SOURCE_DIR}/tests/fuzz-corpus/${name})
+    set_tests_properties(${name}.replay PROPERTIES LABELS fuzz TIMEOUT 300)
+  endif()
+endfunction()
+
+# pvrdma_bench(NAME SOURCES x_bench.cc [DEPS ...]): a Google Benchmark program, never run by ctest.
+function(pvrdma_bench name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  if(NOT benchmark_FOUND OR PVRDMA_FUZZ)
+    return()
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  pvrdma_compile_options(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} benchmark::benchmark)
+endfunction()
