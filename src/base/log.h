@@ -1,0 +1,57 @@
+// Log lines for people: one per event that matters, on standard error.
+//
+// Never on the data path. What a guest can trigger at will goes through a LogLimiter. Thread: any thread.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/time.h"
+
+namespace pvrdma::log {
+
+enum class Level { kDebug, kInfo, kWarn, kError };
+
+void set_level(Level level);
+bool enabled(Level level);
+void write(Level level, std::string_view line);
+
+template <typename... Args>
+void debug(fmt::format_string<Args...> format, Args&&... args) {
+  if (enabled(Level::kDebug)) write(Level::kDebug, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void info(fmt::format_string<Args...> format, Args&&... args) {
+  if (enabled(Level::kInfo)) write(Level::kInfo, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void warn(fmt::format_string<Args...> format, Args&&... args) {
+  if (enabled(Level::kWarn)) write(Level::kWarn, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void error(fmt::format_string<Args...> format, Args&&... args) {
+  if (enabled(Level::kError)) write(Level::kError, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Lets a burst through, then one line per interval; counts what it held back.
+// Thread: owned by one thread.
+class LogLimiter {
+ public:
+  LogLimiter(std::uint32_t burst_lines, Duration interval) : burst_(burst_lines), interval_(interval), tokens_(burst_lines) {}
+
+  // True if a line may be written at `now`. Then suppressed() tells how many were held back since the last one.
+  bool allow(Instant now);
+  std::uint64_t suppressed() const { return reported_; }
+
+ private:
+  std::uint32_t burst_;
+  Duration interval_;
+  std::uint32_t tokens_;
+  Instant last_refill_{};
+  std::uint64_t held_back_ = 0;
+  std::uint64_t reported_ = 0;
+};
+
+}  // namespace pvrdma::log

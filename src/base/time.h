@@ -1,0 +1,34 @@
+// Time as the engine sees it: an argument, never read from inside. Only the shard's loop and main() read the clock.
+#pragma once
+
+#include <chrono>
+
+namespace pvrdma {
+
+using Duration = std::chrono::nanoseconds;
+
+// A point on the monotonic clock (or a simulation's own clock).
+struct Instant {
+  Duration since_start{0};
+
+  static constexpr Instant never() { return Instant{Duration::max()}; }
+  static Instant now() { return Instant{std::chrono::steady_clock::now().time_since_epoch()}; }
+
+  friend constexpr auto operator<=>(Instant, Instant) = default;
+  friend constexpr Instant operator+(Instant t, Duration d) { return Instant{t.since_start + d}; }
+  friend constexpr Duration operator-(Instant a, Instant b) { return a.since_start - b.since_start; }
+};
+
+// Where a shard reads the time; simulations bring their own. Thread: the shard's.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Instant now() const = 0;
+};
+
+class SteadyClock final : public Clock {
+ public:
+  Instant now() const override { return Instant::now(); }
+};
+
+}  // namespace pvrdma
