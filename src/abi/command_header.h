@@ -1,0 +1,107 @@
+// Command codes and the headers of requests and responses (pvrdma-device.md sections 3.1 and 3.2).
+//
+// One request in the command slot, at most one response in the response slot.
+// The device copies kRequestSlotBytes once and reads nothing from the slot again. Failure is reported through
+// the ERR register and, for MODIFY_QP, ResponseHeader.err. Little-endian. Thread: plain data and pure
+// functions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "abi/layout.h"
+
+namespace pvrdma::abi {
+
+enum class Command : std::uint32_t {
+  kQueryPort = 0,
+  kQueryPkey = 1,
+  kCreatePd = 2,
+  kDestroyPd = 3,
+  kCreateMr = 4,
+  kDestroyMr = 5,
+  kCreateCq = 6,
+  kResizeCq = 7,  // never sent by Linux
+  kDestroyCq = 8,
+  kCreateQp = 9,
+  kModifyQp = 10,
+  kQueryQp = 11,
+  kDestroyQp = 12,
+  kCreateUc = 13,
+  kDestroyUc = 14,
+  kCreateBind = 15,
+  kDestroyBind = 16,
+  kCreateSrq = 17,
+  kModifySrq = 18,
+  kQuerySrq = 19,
+  kDestroySrq = 20,
+};
+inline constexpr std::uint32_t kCommandCount = 21;
+
+constexpr std::optional<Command> parse_command(std::uint32_t raw) {
+  if (raw >= kCommandCount) return std::nullopt;
+  return static_cast<Command>(raw);
+}
+
+// ResponseHeader.ack of a command's response (3.1).
+constexpr std::uint32_t ack_of(Command command) {
+  return 0x80000000u + static_cast<std::uint32_t>(command);
+}
+
+// Whether the guest waits for a response: then write it and signal Vector::kResponse; otherwise do neither
+// (3.1, 3.2).
+constexpr bool expects_response(Command command) {
+  switch (command) {
+    case Command::kQueryPort:
+    case Command::kQueryPkey:
+    case Command::kCreatePd:
+    case Command::kCreateMr:
+    case Command::kCreateCq:
+    case Command::kResizeCq:
+    case Command::kCreateQp:
+    case Command::kModifyQp:
+    case Command::kQueryQp:
+    case Command::kCreateUc:
+    case Command::kCreateSrq:
+    case Command::kQuerySrq:
+      return true;
+    case Command::kDestroyPd:
+    case Command::kDestroyMr:
+    case Command::kDestroyCq:
+    case Command::kDestroyQp:
+    case Command::kDestroyUc:
+    case Command::kCreateBind:
+    case Command::kDestroyBind:
+    case Command::kModifySrq:
+    case Command::kDestroySrq:
+      return false;
+  }
+  return false;
+}
+
+// What the guest copies to and from the slots: the largest request and response.
+inline constexpr std::size_t kRequestSlotBytes = 184;
+inline constexpr std::size_t kResponseSlotBytes = 176;
+
+struct RequestHeader {
+  std::uint64_t response;  // a cookie to copy back
+  std::uint32_t cmd;       // Command
+  std::uint32_t reserved;
+};
+PVRDMA_ABI_STRUCT(RequestHeader, 16);
+PVRDMA_ABI_FIELD(RequestHeader, response, 0, 8);
+PVRDMA_ABI_FIELD(RequestHeader, cmd, 8, 4);
+
+struct ResponseHeader {
+  std::uint64_t response;
+  std::uint32_t ack;  // ack_of(command)
+  std::uint8_t err;
+  std::array<std::uint8_t, 3> reserved;
+};
+PVRDMA_ABI_STRUCT(ResponseHeader, 16);
+PVRDMA_ABI_FIELD(ResponseHeader, response, 0, 8);
+PVRDMA_ABI_FIELD(ResponseHeader, ack, 8, 4);
+PVRDMA_ABI_FIELD(ResponseHeader, err, 12, 1);
+
+}  // namespace pvrdma::abi

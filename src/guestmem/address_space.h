@@ -1,0 +1,129 @@
+// AddressSpace: the DMA map table of one adapter, from guest-physical addresses to the daemon's own memory.
+//
+// The VMM announces ranges (vfio-user DMA_MAP, pvrdma-device.md 8.10); a range with a file descriptor is RAM
+// and is mapped here, one without is remembered but never translates. Ranges do not overlap. Host pointers
+// that come out stay good until generation() changes; nothing keeps them longer than one turn without asking
+// it. Memory that the VMM takes away behind our back reads as zeros and sets damaged(), see sigbus.h. Thread:
+// shard-owned, damaged() any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "base/strong.h"
+#include "guestmem/host_span.h"
+
+namespace pvrdma::guestmem {
+
+// A guest-physical address, which without a virtual IOMMU is the DMA address.
+using GuestPhys = Strong<struct GuestPhysTag, std::uint64_t>;
+
+inline constexpr std::uint64_t kPageBytes = 4096;
+inline constexpr std::size_t kMaxMaps = 65535;   // what the protocol lets us announce (8.2)
+inline constexpr std::size_t kMaxRamMaps = 512;  // each is a mapping of the daemon, which has 65530
+inline constexpr std::uint64_t kMaxMapBytes = 1ull << 46;
+
+// What an access needs of the range. Atomic operations and ring state need both.
+enum class Access : std::uint8_t { kRead = 1, kWrite = 2, kReadWrite = 3 };
+
+// How a list of pieces came out.
+enum class Resolved : std::uint8_t {
+  kAll,       // the whole range is in the list
+  kListFull,  // the list is full: it holds a prefix of the range, so go on behind it after using the list
+  kFault,     // a byte is not RAM with the right asked for; the list is as it was
+};
+
+class HostMapping;
+
+class AddressSpace {
+ public:
+  AddressSpace();
+  ~AddressSpace();
+  AddressSpace(const AddressSpace&) = delete;
+  AddressSpace& operator=(const AddressSpace&) = delete;
+
+  // Adds [iova, iova + size). `fd` holds the bytes from `fd_offset` on and is closed in any case; without one
+  // the range is remembered as "not RAM". Blocks for the system calls only. Error::code is always an errno
+  // fit for the reply: EINVAL (unaligned, empty, wraps, larger than kMaxMapBytes, no right at all, or the
+  // file ends before), EEXIST (overlap), ENOSPC (kMaxMaps, kMaxRamMaps or the daemon's table full),
+  // EOPNOTSUPP (the file is no memfd, tmpfs or hugetlbfs file), or what the system calls said.
+  Result<> map(GuestPhys iova, std::uint64_t size, Fd fd, std::uint64_t fd_offset, bool readable,
+               bool writable);
+
+  // Removes the range that was mapped with exactly these numbers. 0, or ENOENT. When it returns, no byte of
+  // the range is mapped any more.
+  [[nodiscard]] int unmap(GuestPhys iova, std::uint64_t size);
+  void unmap_all();
+
+  std::size_t map_count() const { return regions_.size(); }
+
+  // Changes with every map and unmap; never 0. Host pointers obtained under another value are void.
+  std::uint64_t generation() const { return generation_; }
+
+  // True once a page vanished under us: its bytes read as zeros, and the owner closes the connection.
+  bool damaged() const { return damaged_.load(std::memory_order_relaxed); }
+
+  // Host address of [gpa, gpa + length) if one RAM range covers it all with the right asked for, else
+  // nullptr. A length of 0 needs gpa itself to be covered. No allocation.
+  std::byte* translate(GuestPhys gpa, std::uint64_t length, Access access) const {
+    const Region* region = find(gpa.value);
+    if (region == nullptr || !region->allows(access) || length > region->end - gpa.value) return nullptr;
+    return region->host + (gpa.value - region->begin);
+  }
+
+  // Calls visit(std::byte* data, std::size_t size) for each host piece of [gpa, gpa + length) in order, which
+  // may span several ranges; stops when visit returns false. False if it stopped, or if a byte has no RAM
+  // with that right: the pieces before it have been visited.
+  template <typename Visit>
+  bool for_each_piece(GuestPhys gpa, std::uint64_t length, Access access, Visit&& visit) const {
+    std::uint64_t at = gpa.value;
+    while (length != 0) {
+      const Region* region = find(at);
+      if (region == nullptr || !region->allows(access)) return false;
+      const std::uint64_t size = length < region->end - at ? length : region->end - at;
+      if (!visit(region->host + (at - region->begin), static_cast<std::size_t>(size))) return false;
+      at += size;
+      length -= size;
+    }
+    return true;
+  }
+
+  // Appends the host pieces of [gpa, gpa + length) to `out`. A length of 0 is kAll anywhere.
+  [[nodiscard]] Resolved translate_pieces(GuestPhys gpa, std::uint64_t length, Access access,
+                                          SpanList& out) const;
+
+ private:
+  struct Region {
+    std::uint64_t begin;
+    std::uint64_t end;  // exclusive
+    std::byte* host;    // of begin; nullptr if not RAM
+    std::uint8_t rights;
+    std::unique_ptr<HostMapping> mapping;
+
+    bool contains(std::uint64_t address) const { return address >= begin && address < end; }
+    bool allows(Access access) const {
+      const auto wanted = static_cast<std::uint8_t>(access);
+      return (rights & wanted) == wanted;
+    }
+  };
+
+  const Region* find(std::uint64_t address) const {
+    if (last_hit_ < regions_.size() && regions_[last_hit_].contains(address)) return &regions_[last_hit_];
+    return search(address);
+  }
+  const Region* search(std::uint64_t address) const;
+  std::size_t first_ending_after(std::uint64_t address) const;
+
+  std::atomic<bool> damaged_ = false;  // before regions_, whose mappings may set it until they are gone
+  std::vector<Region> regions_;        // sorted, disjoint
+  std::size_t ram_map_count_ = 0;
+  std::uint64_t generation_ = 1;
+  mutable std::size_t last_hit_ = 0;
+};
+
+}  // namespace pvrdma::guestmem

@@ -1,0 +1,249 @@
+#include "guestmem/address_space.h"
+
+#include <array>
+#include <cerrno>
+#include <gtest/gtest.h>
+#include <linux/memfd.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "guestmem/test_ram.h"
+
+namespace pvrdma::guestmem {
+namespace {
+
+constexpr std::uint64_t kBase = 0x100000;
+constexpr std::size_t kSize = 16 * kPageBytes;
+
+class AddressSpaceTest : public ::testing::Test {
+ protected:
+  // The errno of a refused map, 0 of an accepted one.
+  int map(std::uint64_t iova, std::uint64_t size, std::uint64_t offset = 0, bool readable = true,
+          bool writable = true) {
+    const Result<> outcome = memory_.map(GuestPhys(iova), size, ram_.fd(), offset, readable, writable);
+    return outcome ? 0 : outcome.error().code;
+  }
+  int map_hole(std::uint64_t iova, std::uint64_t size) {
+    const Result<> outcome = memory_.map(GuestPhys(iova), size, Fd(), 0, true, true);
+    return outcome ? 0 : outcome.error().code;
+  }
+  std::byte* translate(std::uint64_t gpa, std::uint64_t length, Access access = Access::kReadWrite) const {
+    return memory_.translate(GuestPhys(gpa), length, access);
+  }
+
+  TestRam ram_{kSize};
+  AddressSpace memory_;
+};
+
+TEST_F(AddressSpaceTest, TranslatesToTheBytesOfTheFile) {
+  ASSERT_EQ(map(kBase, 4 * kPageBytes, 2 * kPageBytes), 0);
+  ram_.store<std::uint32_t>(2 * kPageBytes + 100, 0xabad1dea);
+  std::byte* host = translate(kBase + 100, 4);
+  ASSERT_NE(host, nullptr);
+  std::uint32_t seen = 0;
+  std::memcpy(&seen, host, 4);
+  EXPECT_EQ(seen, 0xabad1deaU);
+}
+
+TEST_F(AddressSpaceTest, TranslatesExactlyTheRange) {
+  ASSERT_EQ(map(kBase, kSize), 0);
+  EXPECT_NE(translate(kBase, kSize), nullptr);
+  EXPECT_NE(translate(kBase + kSize - 1, 1), nullptr);
+  EXPECT_EQ(translate(kBase, kSize + 1), nullptr);
+  EXPECT_EQ(translate(kBase - 1, 1), nullptr);
+  EXPECT_EQ(translate(kBase - 1, 2), nullptr);
+  EXPECT_EQ(translate(kBase + kSize, 1), nullptr);
+  EXPECT_EQ(translate(kBase + kSize - 1, 2), nullptr);
+  EXPECT_EQ(translate(kBase + 1, ~0ull), nullptr);
+  EXPECT_EQ(translate(~0ull, 1), nullptr);
+}
+
+TEST_F(AddressSpaceTest, NeedsTheAddressOfAnEmptyLengthCovered) {
+  ASSERT_EQ(map(kBase, kSize), 0);
+  EXPECT_NE(translate(kBase, 0), nullptr);
+  EXPECT_EQ(translate(kBase + kSize, 0), nullptr);
+}
+
+TEST_F(AddressSpaceTest, ChecksTheRight) {
+  ASSERT_EQ(map(kBase, kPageBytes, 0, true, false), 0);
+  ASSERT_EQ(map(kBase + kPageBytes, kPageBytes, 0, false, true), 0);
+  EXPECT_NE(translate(kBase, 8, Access::kRead), nullptr);
+  EXPECT_EQ(translate(kBase, 8, Access::kWrite), nullptr);
+  EXPECT_EQ(translate(kBase, 8, Access::kReadWrite), nullptr);
+  EXPECT_EQ(translate(kBase + kPageBytes, 8, Access::kRead), nullptr);
+  EXPECT_NE(translate(kBase + kPageBytes, 8, Access::kWrite), nullptr);
+}
+
+TEST_F(AddressSpaceTest, RefusesImpossibleRanges) {
+  EXPECT_EQ(map(kBase, 0), EINVAL);
+  EXPECT_EQ(map(kBase + 1, kPageBytes), EINVAL);
+  EXPECT_EQ(map(kBase, kPageBytes + 1), EINVAL);
+  EXPECT_EQ(map(kBase, kPageBytes, 1), EINVAL);
+  EXPECT_EQ(map(kBase, kPageBytes, 0, false, false), EINVAL);
+  EXPECT_EQ(map(~0ull - kPageBytes + 1, 2 * kPageBytes), EINVAL);
+  EXPECT_EQ(map_hole(0, kMaxMapBytes + kPageBytes), EINVAL);
+  EXPECT_EQ(memory_.map_count(), 0U);
+  EXPECT_EQ(memory_.generation(), 1U);
+}
+
+TEST_F(AddressSpaceTest, RefusesAFileThatEndsBeforeTheRange) {
+  EXPECT_EQ(map(kBase, kSize + kPageBytes), EINVAL);
+  EXPECT_EQ(map(kBase, kSize, kPageBytes), EINVAL);
+  EXPECT_EQ(map(kBase, kPageBytes, kSize), EINVAL);
+  EXPECT_EQ(map(kBase, kPageBytes, ~0ull - kPageBytes + 1), EINVAL);
+  EXPECT_EQ(map(kBase, kPageBytes, kSize - kPageBytes), 0);
+}
+
+TEST_F(AddressSpaceTest, RefusesAFileWhosePagesCouldBeSlow) {
+  std::array<char, 32> name{"/var/tmp/pvrdma-XXXXXX"};
+  const Fd probe(::mkstemp(name.data()));
+  ASSERT_TRUE(probe);
+  ::unlink(name.data());
+  ASSERT_EQ(::ftruncate(probe.get(), kPageBytes), 0);
+  const Result<> outcome = memory_.map(GuestPhys(kBase), kPageBytes, Fd(::dup(probe.get())), 0, true, true);
+  if (outcome) GTEST_SKIP() << "/var/tmp is a tmpfs here";
+  EXPECT_EQ(outcome.error().code, EOPNOTSUPP);
+}
+
+TEST_F(AddressSpaceTest, ReportsADescriptorThatIsNoFile) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const Fd keep(ends[1]);
+  const Result<> outcome = memory_.map(GuestPhys(kBase), kPageBytes, Fd(ends[0]), 0, true, true);
+  ASSERT_FALSE(outcome);
+  EXPECT_NE(outcome.error().code, 0);
+  EXPECT_NE(outcome.error().message.find("0x100000"), std::string::npos) << outcome.error().message;
+}
+
+TEST_F(AddressSpaceTest, RefusesEveryOverlap) {
+  ASSERT_EQ(map(kBase, 4 * kPageBytes), 0);
+  EXPECT_EQ(map(kBase, 4 * kPageBytes), EEXIST);
+  EXPECT_EQ(map(kBase - kPageBytes, 2 * kPageBytes), EEXIST);
+  EXPECT_EQ(map(kBase + 3 * kPageBytes, 2 * kPageBytes), EEXIST);
+  EXPECT_EQ(map(kBase + kPageBytes, kPageBytes), EEXIST);
+  EXPECT_EQ(map(kBase - kPageBytes, 6 * kPageBytes), EEXIST);
+  EXPECT_EQ(map_hole(kBase, kPageBytes), EEXIST);
+  EXPECT_EQ(map(kBase - kPageBytes, kPageBytes), 0);
+  EXPECT_EQ(map(kBase + 4 * kPageBytes, kPageBytes), 0);
+  EXPECT_EQ(memory_.map_count(), 3U);
+}
+
+TEST_F(AddressSpaceTest, RemembersARangeWithoutAFileButNeverTranslatesIt) {
+  ASSERT_EQ(map_hole(kBase, kMaxMapBytes), 0);
+  EXPECT_EQ(translate(kBase, 1, Access::kRead), nullptr);
+  EXPECT_EQ(map(kBase + kPageBytes, kPageBytes), EEXIST);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase), kMaxMapBytes), 0);
+  EXPECT_EQ(map(kBase + kPageBytes, kPageBytes), 0);
+}
+
+TEST_F(AddressSpaceTest, UnmapsOnlyTheExactRange) {
+  ASSERT_EQ(map(kBase, 2 * kPageBytes), 0);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase), kPageBytes), ENOENT);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase), 3 * kPageBytes), ENOENT);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase + kPageBytes), kPageBytes), ENOENT);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase - kPageBytes), 2 * kPageBytes), ENOENT);
+  EXPECT_NE(translate(kBase, 1), nullptr);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase), 2 * kPageBytes), 0);
+  EXPECT_EQ(translate(kBase, 1), nullptr);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase), 2 * kPageBytes), ENOENT);
+}
+
+TEST_F(AddressSpaceTest, ForgetsEverythingAtOnce) {
+  ASSERT_EQ(map(kBase, kPageBytes), 0);
+  ASSERT_EQ(map_hole(0, kPageBytes), 0);
+  memory_.unmap_all();
+  EXPECT_EQ(memory_.map_count(), 0U);
+  EXPECT_EQ(translate(kBase, 1), nullptr);
+  EXPECT_EQ(map(kBase, kPageBytes), 0);
+}
+
+TEST_F(AddressSpaceTest, ChangesGenerationWithEveryChangeOnly) {
+  const std::uint64_t start = memory_.generation();
+  ASSERT_EQ(map(kBase, kPageBytes), 0);
+  EXPECT_EQ(memory_.generation(), start + 1);
+  ASSERT_EQ(map(kBase, kPageBytes), EEXIST);
+  ASSERT_EQ(memory_.unmap(GuestPhys(0), kPageBytes), ENOENT);
+  EXPECT_NE(translate(kBase, 1), nullptr);
+  EXPECT_EQ(memory_.generation(), start + 1);
+  ASSERT_EQ(memory_.unmap(GuestPhys(kBase), kPageBytes), 0);
+  EXPECT_EQ(memory_.generation(), start + 2);
+  memory_.unmap_all();
+  EXPECT_EQ(memory_.generation(), start + 3);
+}
+
+TEST_F(AddressSpaceTest, DoesNotBelieveItsLastHitAfterAChange) {
+  ASSERT_EQ(map(0, kPageBytes, 0), 0);
+  ASSERT_EQ(map(2 * kPageBytes, kPageBytes, kPageBytes), 0);
+  ASSERT_NE(translate(2 * kPageBytes, 1), nullptr);
+  ASSERT_EQ(memory_.unmap(GuestPhys(0), kPageBytes), 0);
+  EXPECT_NE(translate(2 * kPageBytes, 1), nullptr);
+  EXPECT_EQ(translate(0, 1), nullptr);
+  ASSERT_EQ(memory_.unmap(GuestPhys(2 * kPageBytes), kPageBytes), 0);
+  EXPECT_EQ(translate(2 * kPageBytes, 1), nullptr);
+}
+
+TEST_F(AddressSpaceTest, FindsEachOfManyRanges) {
+  for (std::uint64_t i = 0; i < 16; ++i) ASSERT_EQ(map((2 * (i * 7 % 16) + 1) * kPageBytes, kPageBytes), 0);
+  for (std::uint64_t page = 0; page < 34; ++page)
+    EXPECT_EQ(translate(page * kPageBytes + 5, 1) != nullptr, page % 2 == 1 && page < 32) << page;
+}
+
+TEST_F(AddressSpaceTest, BoundsTheNumberOfMaps) {
+  for (std::uint64_t i = 0; i < kMaxRamMaps; ++i) ASSERT_EQ(map(i * kPageBytes, kPageBytes), 0);
+  EXPECT_EQ(map(kMaxRamMaps * kPageBytes, kPageBytes), ENOSPC);
+  for (std::uint64_t i = kMaxRamMaps; i < kMaxMaps; ++i) ASSERT_EQ(map_hole(i * kPageBytes, kPageBytes), 0);
+  EXPECT_EQ(map_hole(kMaxMaps * kPageBytes, kPageBytes), ENOSPC);
+  ASSERT_EQ(memory_.unmap(GuestPhys(0), kPageBytes), 0);
+  EXPECT_EQ(map(0, kPageBytes), 0);
+}
+
+TEST_F(AddressSpaceTest, ResolvesARangeOverSeveralMapsInPieces) {
+  ASSERT_EQ(map(kBase, kPageBytes, 0), 0);
+  ASSERT_EQ(map(kBase + kPageBytes, kPageBytes, 8 * kPageBytes), 0);
+  EXPECT_EQ(translate(kBase + 4000, 200), nullptr);
+  SpanList pieces;
+  ASSERT_EQ(memory_.translate_pieces(GuestPhys(kBase + 4000), 200, Access::kRead, pieces), Resolved::kAll);
+  EXPECT_EQ(pieces.bytes(), 200U);
+  EXPECT_EQ(pieces[0].data, translate(kBase + 4000, 96));
+  EXPECT_EQ(pieces[pieces.size() - 1].data + pieces[pieces.size() - 1].size,
+            translate(kBase + kPageBytes, 104) + 104);
+}
+
+TEST_F(AddressSpaceTest, LeavesTheListAsItWasWhenAPieceIsMissing) {
+  ASSERT_EQ(map(kBase, kPageBytes), 0);
+  ASSERT_EQ(map_hole(kBase + kPageBytes, kPageBytes), 0);
+  SpanList pieces;
+  ASSERT_EQ(memory_.translate_pieces(GuestPhys(kBase), 8, Access::kRead, pieces), Resolved::kAll);
+  EXPECT_EQ(memory_.translate_pieces(GuestPhys(kBase + 8), kPageBytes, Access::kRead, pieces),
+            Resolved::kFault);
+  EXPECT_EQ(pieces.bytes(), 8U);
+  EXPECT_EQ(memory_.translate_pieces(GuestPhys(0), 8, Access::kRead, pieces), Resolved::kFault);
+  EXPECT_EQ(memory_.translate_pieces(GuestPhys(0), 0, Access::kRead, pieces), Resolved::kAll);
+}
+
+TEST_F(AddressSpaceTest, GivesAPrefixWhenTheListIsFull) {
+  // Every range names the same file page, so that no two pieces are contiguous.
+  const std::uint64_t count = SpanList::kCapacity + 10;
+  for (std::uint64_t i = 0; i < count; ++i) ASSERT_EQ(map(i * kPageBytes, kPageBytes), 0);
+  SpanList pieces;
+  for (std::uint64_t i = 0; i + 1 < SpanList::kCapacity; ++i) ASSERT_TRUE(pieces.append(ram_.at(2 * i), 1));
+  EXPECT_EQ(memory_.translate_pieces(GuestPhys(0), count * kPageBytes, Access::kRead, pieces),
+            Resolved::kListFull);
+  EXPECT_EQ(pieces.size(), SpanList::kCapacity);
+  EXPECT_EQ((pieces.bytes() - (SpanList::kCapacity - 1)) % kPageBytes, 0U);
+}
+
+TEST_F(AddressSpaceTest, MapsPartOfAFileOfHugePages) {
+  const std::size_t huge = 2u << 20;
+  const Fd file(::memfd_create("huge-ram", MFD_CLOEXEC | MFD_HUGETLB | MFD_HUGE_2MB));
+  if (!file || ::ftruncate(file.get(), 2 * huge) != 0) GTEST_SKIP() << "no huge page support";
+  const Result<> outcome =
+      memory_.map(GuestPhys(kBase), 2 * kPageBytes, Fd(::dup(file.get())), 3 * kPageBytes, true, true);
+  if (!outcome && outcome.error().code == ENOMEM) GTEST_SKIP() << "no huge pages reserved";
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  ASSERT_NE(translate(kBase, 2 * kPageBytes), nullptr);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(translate(kBase, 1)) % huge, 3 * kPageBytes);
+}
+
+}  // namespace
+}  // namespace pvrdma::guestmem

@@ -1,0 +1,26 @@
+#include "guestmem/copy.h"
+
+#include <cstring>
+
+namespace pvrdma::guestmem {
+
+bool read(const AddressSpace& memory, GuestPhys from, std::span<std::byte> out) {
+  std::byte* to = out.data();
+  return memory.for_each_piece(from, out.size(), Access::kRead,
+                               [&to](const std::byte* data, std::size_t size) {
+                                 std::memcpy(to, data, size);
+                                 to += size;
+                                 return true;
+                               });
+}
+
+bool write(const AddressSpace& memory, GuestPhys to, std::span<const std::byte> bytes) {
+  const std::byte* from = bytes.data();
+  return memory.for_each_piece(to, bytes.size(), Access::kWrite, [&from](std::byte* data, std::size_t size) {
+    std::memcpy(data, from, size);
+    from += size;
+    return true;
+  });
+}
+
+}  // namespace pvrdma::guestmem

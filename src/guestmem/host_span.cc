@@ -1,0 +1,33 @@
+#include "guestmem/host_span.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pvrdma::guestmem {
+
+std::uint64_t copy(const SpanList& dst, const SpanList& src, std::uint64_t bytes) {
+  std::uint64_t done = 0;
+  const HostSpan* to = dst.begin();
+  const HostSpan* from = src.begin();
+  std::size_t to_offset = 0;
+  std::size_t from_offset = 0;
+  while (done < bytes && to != dst.end() && from != src.end()) {
+    const std::size_t room = std::min(to->size - to_offset, from->size - from_offset);
+    const std::size_t size = static_cast<std::size_t>(std::min<std::uint64_t>(room, bytes - done));
+    std::memmove(to->data + to_offset, from->data + from_offset, size);
+    done += size;
+    to_offset += size;
+    from_offset += size;
+    if (to_offset == to->size) {
+      ++to;
+      to_offset = 0;
+    }
+    if (from_offset == from->size) {
+      ++from;
+      from_offset = 0;
+    }
+  }
+  return done;
+}
+
+}  // namespace pvrdma::guestmem

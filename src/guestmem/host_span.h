@@ -1,0 +1,98 @@
+// HostSpan and SpanList: pieces of guest memory in the daemon's own address space, and the one copy between
+// two lists.
+//
+// The bytes behind a piece belong to a guest that changes them at will, and stay mapped only until the
+// AddressSpace they came from changes: use a list within one turn of the loop, never keep it. Thread: values,
+// shard-owned.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/check.h"
+
+namespace pvrdma::guestmem {
+
+struct HostSpan {
+  std::byte* data;
+  std::size_t size;  // bytes
+};
+
+// At most kCapacity pieces in order, in place. A piece that begins where the last one ends lengthens it.
+// Never allocates; building one costs nothing.
+class SpanList {
+ public:
+  static constexpr std::size_t kCapacity = 160;
+
+  SpanList() {}  // not defaulted: the array stays uninitialised on purpose, it is 2.5 KiB on a hot path
+
+  // A copy touches only the pieces in use.
+  SpanList(const SpanList& other) { assign(other); }
+  SpanList& operator=(const SpanList& other) {
+    if (this != &other) assign(other);
+    return *this;
+  }
+
+  // False, and no change, when a further piece is needed and the list is full. An empty piece is accepted and
+  // ignored.
+  [[nodiscard]] bool append(std::byte* data, std::size_t size) {
+    if (size == 0) return true;
+    if (count_ != 0 && spans_[count_ - 1].data + spans_[count_ - 1].size == data) {
+      spans_[count_ - 1].size += size;
+    } else {
+      if (count_ == kCapacity) return false;
+      spans_[count_++] = HostSpan{data, size};
+    }
+    bytes_ += size;
+    return true;
+  }
+  void clear() { count_ = bytes_ = 0; }
+
+  // Number of pieces.
+  std::size_t size() const { return count_; }
+  bool empty() const { return count_ == 0; }
+  // Sum of the pieces' sizes.
+  std::uint64_t bytes() const { return bytes_; }
+
+  const HostSpan& operator[](std::size_t i) const {
+    PVRDMA_CHECK(i < count_, "index beyond the span list's size");
+    return spans_[i];
+  }
+  const HostSpan* begin() const { return spans_.data(); }
+  const HostSpan* end() const { return spans_.data() + count_; }
+
+  // A place to come back to when the pieces after it turn out not to be wanted.
+  struct Mark {
+    std::size_t count;
+    std::size_t last_size;
+    std::uint64_t bytes;
+  };
+  Mark mark() const { return Mark{count_, count_ == 0 ? 0 : spans_[count_ - 1].size, bytes_}; }
+  // Drops everything appended since `mark` was taken.
+  void rewind(const Mark& mark) {
+    PVRDMA_CHECK(mark.count <= count_, "a span list rewinds backwards only");
+    count_ = mark.count;
+    if (count_ != 0) spans_[count_ - 1].size = mark.last_size;
+    bytes_ = mark.bytes;
+  }
+
+ private:
+  void assign(const SpanList& other) {
+    for (std::size_t i = 0; i < other.count_; ++i) spans_[i] = other.spans_[i];
+    count_ = other.count_;
+    bytes_ = other.bytes_;
+  }
+
+  std::array<HostSpan, kCapacity> spans_;
+  std::size_t count_ = 0;
+  std::uint64_t bytes_ = 0;
+};
+
+// Copies the first `bytes` bytes of `src` to the start of `dst`, or fewer when either list is shorter;
+// returns how many. One move per stretch that is contiguous on both sides. The lists may name the same memory
+// (a guest that writes to itself): each stretch is then moved as by memmove, the stretches in order. Private
+// memory (a header, a result) takes part as a piece of a list of its own.
+std::uint64_t copy(const SpanList& dst, const SpanList& src, std::uint64_t bytes);
+
+}  // namespace pvrdma::guestmem

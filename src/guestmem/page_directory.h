@@ -1,0 +1,61 @@
+// Page directories: how a guest names the scattered pages of a ring or memory region (pvrdma-device.md
+// section 4.1).
+//
+// A directory page of 512 guest-physical addresses points to table pages of 512 addresses of data pages. Each
+// page of both levels is copied once and every address in it checked; later changes by the guest have no
+// effect. The number of pages comes from the command, never from the directory. Thread: values, shard-owned.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/check.h"
+#include "guestmem/address_space.h"
+
+namespace pvrdma::guestmem {
+
+// What two levels can name: 1 GiB.
+inline constexpr std::uint32_t kMaxDirectoryPages = 512 * 512;
+
+// Addresses of 4 KiB pages, each page-aligned. They were RAM when the list was made; translate them at every
+// use.
+class PageList {
+ public:
+  PageList() = default;
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(pages_.size()); }
+  GuestPhys at(std::uint32_t index) const {
+    PVRDMA_CHECK(index < pages_.size(), "page index beyond the list");
+    return pages_[index];
+  }
+
+  // Takes the memory for `count` pages, so that filling the list with as many does not allocate.
+  void reserve(std::uint32_t count) { pages_.reserve(count); }
+  void clear() { pages_.clear(); }
+  // `page` is page-aligned.
+  void append(GuestPhys page) {
+    PVRDMA_CHECK(page.value % kPageBytes == 0, "pages are aligned");
+    pages_.push_back(page);
+  }
+
+ private:
+  std::vector<GuestPhys> pages_;
+};
+
+enum class DirectoryStatus : std::uint8_t {
+  kOk,
+  kBadCount,      // no pages, or more than the caller's limit
+  kBadDirectory,  // the directory page is unaligned or not readable RAM
+  kBadTable,      // a table page is unaligned or not readable RAM
+  kBadPage,       // a data page is unaligned or not RAM
+};
+
+// Replaces the contents of `out` by the first `page_count` pages that the directory at `directory` names.
+// `page_limit` is the most the caller accepts, at most kMaxDirectoryPages. On any status but kOk `out` is
+// empty. Allocates only if `out` has room reserved for fewer pages.
+[[nodiscard]] DirectoryStatus read_page_directory(const AddressSpace& memory, GuestPhys directory,
+                                                  std::uint32_t page_count, std::uint32_t page_limit,
+                                                  PageList& out);
+
+}  // namespace pvrdma::guestmem

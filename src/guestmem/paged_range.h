@@ -1,0 +1,50 @@
+// PagedRange: a range of a guest's virtual addresses laid over a page list, as memory regions have it.
+//
+// The byte at address va is at page ((start & 4095) + va - start) >> 12 (pvrdma-device.md 6.4 and 7.5). The
+// range owns its page list. Thread: shard-owned.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "guestmem/address_space.h"
+#include "guestmem/host_span.h"
+#include "guestmem/page_directory.h"
+
+namespace pvrdma::guestmem {
+
+// Pages that [start, start + length) touches; 0 for no bytes. Nothing when the range wraps.
+std::optional<std::uint64_t> pages_spanned(std::uint64_t start, std::uint64_t length);
+
+class PagedRange {
+ public:
+  // An empty range, which resolves nothing.
+  PagedRange() = default;
+
+  // Becomes [start, start + length) over `pages`, which must be at least as many as it spans. On success the
+  // previous page list is left in `pages`: with two lists reserved beforehand, registering again and again
+  // allocates nothing. False, and no change at all, when length is 0, the range wraps or the pages are too
+  // few.
+  [[nodiscard]] bool assign(std::uint64_t start, std::uint64_t length, PageList& pages);
+
+  std::uint64_t start() const { return start_; }
+  std::uint64_t length() const { return length_; }  // bytes
+  std::uint32_t page_count() const { return pages_.size(); }
+
+  // True if [va, va + length) lies inside.
+  bool contains(std::uint64_t va, std::uint64_t length) const {
+    return va >= start_ && va - start_ <= length_ && length <= length_ - (va - start_);
+  }
+
+  // Appends the host pieces of [va, va + length) to `out`, page by page, merged where contiguous. kFault also
+  // when the range is not inside this one. With kListFull go on at va + (bytes appended). No allocation.
+  [[nodiscard]] Resolved resolve(const AddressSpace& memory, std::uint64_t va, std::uint64_t length,
+                                 Access access, SpanList& out) const;
+
+ private:
+  std::uint64_t start_ = 0;
+  std::uint64_t length_ = 0;
+  PageList pages_;
+};
+
+}  // namespace pvrdma::guestmem

@@ -1,0 +1,122 @@
+#include "guestmem/ring.h"
+
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+#include "guestmem/copy.h"
+
+namespace pvrdma::guestmem {
+namespace {
+
+constexpr std::uint32_t kMaxElements = 1u << 30;  // so that 2n - 1 fits the index
+constexpr std::uint8_t kProdTail = 0;             // within a pair of indices
+constexpr std::uint8_t kConsHead = 4;
+
+bool is_possible(const RingShape& shape, std::uint32_t page_count) {
+  return std::has_single_bit(shape.element_count) && shape.element_count <= kMaxElements &&
+         std::has_single_bit(shape.stride_bytes) && shape.stride_bytes >= 4 &&
+         shape.stride_bytes <= kPageBytes && shape.first_page >= 1 && shape.first_page <= page_count &&
+         shape.data_pages() <= page_count - shape.first_page;
+}
+
+}  // namespace
+
+GuestRing::GuestRing(const AddressSpace& memory, const RingShape& shape)
+    : memory_(&memory),
+      mask_(2 * shape.element_count - 1),
+      stride_bytes_(shape.stride_bytes),
+      role_(shape.role),
+      own_offset_(static_cast<std::uint8_t>(static_cast<std::uint8_t>(shape.words) +
+                                            (shape.role == RingRole::kConsumer ? kConsHead : kProdTail))),
+      peer_offset_(static_cast<std::uint8_t>(static_cast<std::uint8_t>(shape.words) +
+                                             (shape.role == RingRole::kConsumer ? kProdTail : kConsHead))) {}
+
+std::optional<GuestRing> GuestRing::create(const AddressSpace& memory, const PageList& pages,
+                                           const RingShape& shape) {
+  if (!is_possible(shape, pages.size())) return std::nullopt;
+  GuestRing ring(memory, shape);
+  const auto data_pages = static_cast<std::uint32_t>(shape.data_pages());
+  ring.pages_.reserve(data_pages + 1);
+  ring.pages_.push_back(Page{pages.at(0), nullptr});
+  for (std::uint32_t i = 0; i < data_pages; ++i)
+    ring.pages_.push_back(Page{pages.at(shape.first_page + i), nullptr});
+  return ring;
+}
+
+GuestRing::Used GuestRing::used() {
+  Used out{RingStatus::kUnmapped, 0};
+  if (std::byte* state = state_page()) out.status = load_indices(state, out.count);
+  return out;
+}
+
+RingStatus GuestRing::pop(std::span<std::byte> out) {
+  PVRDMA_CHECK(role_ == RingRole::kConsumer, "only a consumer's ring is read");
+  PVRDMA_CHECK(out.size() <= stride_bytes_, "an element has no more bytes than the stride");
+  std::byte* state = state_page();
+  if (state == nullptr) return RingStatus::kUnmapped;
+  std::uint32_t count = 0;
+  if (const RingStatus status = load_indices(state, count); status != RingStatus::kOk) return status;
+  if (count == 0) return RingStatus::kEmpty;
+  const std::byte* element = element_at(own_index_);
+  if (element == nullptr) return RingStatus::kUnmapped;
+  std::memcpy(out.data(), element, out.size());
+  own_index_ = (own_index_ + 1) & mask_;
+  store_release_u32(state + own_offset_, own_index_);
+  return RingStatus::kOk;
+}
+
+RingStatus GuestRing::push(std::span<const std::byte> element) {
+  PVRDMA_CHECK(role_ == RingRole::kProducer, "only a producer's ring is written");
+  PVRDMA_CHECK(element.size() <= stride_bytes_, "an element has no more bytes than the stride");
+  std::byte* state = state_page();
+  if (state == nullptr) return RingStatus::kUnmapped;
+  std::uint32_t count = 0;
+  if (const RingStatus status = load_indices(state, count); status != RingStatus::kOk) return status;
+  if (count == element_count()) return RingStatus::kFull;
+  std::byte* slot = element_at(own_index_);
+  if (slot == nullptr) return RingStatus::kUnmapped;
+  std::memcpy(slot, element.data(), element.size());
+  own_index_ = (own_index_ + 1) & mask_;
+  store_release_u32(state + own_offset_, own_index_);
+  return RingStatus::kOk;
+}
+
+// The page's host address, or nullptr when it is no longer RAM with that right.
+std::byte* GuestRing::host_of(Page& page, Access access) {
+  if (page.host == nullptr) page.host = memory_->translate(page.gpa, kPageBytes, access);
+  return page.host;
+}
+
+// Every operation begins here: it is also where cached addresses of an older map table are dropped.
+std::byte* GuestRing::state_page() {
+  if (generation_ != memory_->generation()) {
+    for (Page& page : pages_) page.host = nullptr;
+    generation_ = memory_->generation();
+  }
+  return host_of(pages_[0], Access::kReadWrite);
+}
+
+std::byte* GuestRing::element_at(std::uint32_t index) {
+  const std::uint64_t offset = std::uint64_t{index & (mask_ >> 1)} * stride_bytes_;
+  Page& page = pages_[1 + static_cast<std::size_t>(offset / kPageBytes)];
+  std::byte* host = host_of(page, role_ == RingRole::kConsumer ? Access::kRead : Access::kWrite);
+  return host == nullptr ? nullptr : host + offset % kPageBytes;
+}
+
+RingStatus GuestRing::load_indices(std::byte* state, std::uint32_t& used_count) {
+  if (!own_index_known_) {
+    const std::uint32_t index = load_relaxed_u32(state + own_offset_);
+    if (!is_valid(index)) return RingStatus::kInvalidIndex;
+    own_index_ = index;
+    own_index_known_ = true;
+  }
+  const std::uint32_t peer = load_acquire_u32(state + peer_offset_);
+  if (!is_valid(peer)) return RingStatus::kInvalidIndex;
+  const std::uint32_t count = (role_ == RingRole::kConsumer ? peer - own_index_ : own_index_ - peer) & mask_;
+  if (count > element_count()) return RingStatus::kInvalidIndex;
+  used_count = count;
+  return RingStatus::kOk;
+}
+
+}  // namespace pvrdma::guestmem

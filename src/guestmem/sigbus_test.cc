@@ -1,0 +1,142 @@
+#include "guestmem/sigbus.h"
+
+#include <array>
+#include <gtest/gtest.h>
+#include <memory>
+#include <signal.h>
+#include <thread>
+
+#include "guestmem/copy.h"
+#include "guestmem/test_ram.h"
+
+namespace pvrdma::guestmem {
+namespace {
+
+constexpr std::uint64_t kBase = 0x100000;
+constexpr std::size_t kPages = 8;
+
+class SigbusTest : public ::testing::Test {
+ protected:
+  SigbusTest() {
+    EXPECT_TRUE(install_sigbus_handler());
+    ram_.map_into(memory_, kBase);
+    for (std::size_t page = 0; page < kPages; ++page) ram_.store(page * kPageBytes, std::uint64_t{page + 1});
+  }
+  std::optional<std::uint64_t> read_page(std::size_t page) const {
+    return read_object<std::uint64_t>(memory_, GuestPhys(kBase + page * kPageBytes));
+  }
+
+  TestRam ram_{kPages * kPageBytes};
+  AddressSpace memory_;
+};
+
+TEST_F(SigbusTest, AnIntactFileIsNotDamaged) {
+  EXPECT_EQ(read_page(7), 8U);
+  EXPECT_FALSE(memory_.damaged());
+}
+
+TEST_F(SigbusTest, APageTheVmmTookAwayReadsAsZeros) {
+  ram_.truncate(4 * kPageBytes);
+  EXPECT_FALSE(memory_.damaged());
+  EXPECT_EQ(read_page(6), 0U);
+  EXPECT_TRUE(memory_.damaged());
+  EXPECT_EQ(read_page(3), 4U) << "what is still there stays";
+  EXPECT_EQ(read_page(4), 0U);
+}
+
+TEST_F(SigbusTest, APageTheVmmTookAwayCanBeWritten) {
+  ram_.truncate(0);
+  EXPECT_TRUE(write_object(memory_, GuestPhys(kBase + 5 * kPageBytes + 8), std::uint64_t{99}));
+  EXPECT_TRUE(memory_.damaged());
+  EXPECT_EQ(read_page(5), 0U);
+}
+
+TEST_F(SigbusTest, OnlyTheOwnerIsDamaged) {
+  TestRam other_ram(kPages * kPageBytes);
+  AddressSpace other;
+  other_ram.map_into(other, kBase);
+  ram_.truncate(0);
+  EXPECT_EQ(read_page(0), 0U);
+  EXPECT_TRUE(memory_.damaged());
+  EXPECT_FALSE(other.damaged());
+}
+
+TEST_F(SigbusTest, EachOfSeveralMapsIsCovered) {
+  ASSERT_TRUE(memory_.map(GuestPhys(0), 2 * kPageBytes, ram_.fd(), 3 * kPageBytes, true, true));
+  ram_.truncate(4 * kPageBytes);
+  EXPECT_EQ(read_object<std::uint64_t>(memory_, GuestPhys(0)), 4U);
+  EXPECT_FALSE(memory_.damaged());
+  EXPECT_EQ(read_object<std::uint64_t>(memory_, GuestPhys(kPageBytes)), 0U);
+  EXPECT_TRUE(memory_.damaged());
+}
+
+TEST_F(SigbusTest, ADamagedRangeUnmapsAndMapsAgain) {
+  ram_.truncate(0);
+  EXPECT_EQ(read_page(2), 0U);
+  memory_.unmap_all();
+  TestRam fresh(kPageBytes);
+  fresh.store(0, std::uint64_t{5});
+  fresh.map_into(memory_, kBase);
+  EXPECT_EQ(read_page(0), 5U);
+}
+
+TEST_F(SigbusTest, ThreadsDamageAndRemapAtTheSameTime) {
+  const auto churn = [](bool shrink) {
+    for (int round = 0; round < 50; ++round) {
+      TestRam ram(4 * kPageBytes);
+      AddressSpace memory;
+      ram.map_into(memory, kBase);
+      if (shrink) ram.truncate(kPageBytes);
+      EXPECT_EQ(read_object<std::uint64_t>(memory, GuestPhys(kBase + 2 * kPageBytes)), 0U);
+      EXPECT_EQ(memory.damaged(), shrink);
+    }
+  };
+  std::thread first(churn, true);
+  std::thread second(churn, true);
+  churn(false);
+  first.join();
+  second.join();
+}
+
+TEST(SigbusTable, ReusesSlotsAndRefusesWhenFull) {
+  std::vector<int> slots;
+  std::atomic<bool> damaged = false;
+  std::array<std::byte, 1> nowhere{};
+  for (int slot = 0; (slot = add_sigbus_range(nowhere.data(), 0, 4096, damaged)) >= 0;) slots.push_back(slot);
+  EXPECT_EQ(slots.size(), kMaxSigbusRanges);
+
+  TestRam ram(kPageBytes);
+  AddressSpace memory;
+  const Result<> refused = memory.map(GuestPhys(kBase), kPageBytes, ram.fd(), 0, true, true);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOSPC);
+  EXPECT_EQ(memory.map_count(), 0U);
+
+  remove_sigbus_range(slots.back());
+  slots.pop_back();
+  EXPECT_TRUE(memory.map(GuestPhys(kBase), kPageBytes, ram.fd(), 0, true, true));
+  for (const int slot : slots) remove_sigbus_range(slot);
+}
+
+TEST(SigbusDeathTest, AFaultOutsideGuestMemoryKills) {
+  EXPECT_EXIT(
+      {
+        (void)install_sigbus_handler();
+        TestRam ram(kPageBytes);
+        ram.truncate(0);
+        ram.store(0, 1);
+      },
+      ::testing::KilledBySignal(SIGBUS), "");
+}
+
+TEST(SigbusDeathTest, ASignalSentByAProcessKills) {
+  EXPECT_EXIT(
+      {
+        (void)install_sigbus_handler();
+        ::raise(SIGBUS);
+      },
+      ::testing::KilledBySignal(SIGBUS), "");
+}
+
+}  // namespace
+}  // namespace pvrdma::guestmem
