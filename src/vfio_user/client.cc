@@ -1,0 +1,258 @@
+#include "vfio_user/client.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <sys/socket.h>
+#include <system_error>
+#include <utility>
+
+#include "vfio_user/address.h"
+
+namespace pvrdma::vfio_user {
+namespace {
+
+// Makes connect, send and receive of this blocking socket give up.
+bool set_timeout(const Fd& socket, Duration timeout) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(timeout).count();
+  const timeval value{us / 1'000'000, us % 1'000'000};
+  return ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &value, sizeof(value)) == 0 &&
+         ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &value, sizeof(value)) == 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> Client::connect(const std::string& path, Duration reply_timeout) {
+  PVRDMA_CHECK(reply_timeout >= std::chrono::milliseconds(1),
+               "a reply timeout of nothing would mean for ever");
+  const auto address = socket_address(path);
+  if (!address) return Failure(address.error());
+  Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket || !set_timeout(socket, reply_timeout)) return fail_errno(errno, "vfio-user socket " + path);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+    const int code = errno;
+    return fail(code,
+                fmt::format("vfio-user socket {}: no server to connect to ({}): start it or correct the path",
+                            path, std::generic_category().message(code)));
+  }
+  std::unique_ptr<Client> client(new Client(std::move(socket), reply_timeout, path));
+  if (auto agreed = client->negotiate(); !agreed) return Failure(std::move(agreed).error());
+  return client;
+}
+
+Client::Client(Fd socket, Duration reply_timeout, const std::string& path)
+    : path_(path), reply_timeout_(reply_timeout), connection_(std::in_place, std::move(socket)) {}
+
+Result<void> Client::negotiate() {
+  const auto reply = call(Command::kVersion, write_version(request_payload(), kOwnCapabilities));
+  if (!reply) return Failure(reply.error());
+  const auto version = decode_version(reply->payload);
+  if (!version) return give_up(Command::kVersion, EPROTO, "the reply is malformed");
+  if (version->major != kVersionMajor || version->minor > kVersionMinor) {
+    return give_up(Command::kVersion, EPROTO,
+                   fmt::format("the server chose version {}.{}", version->major, version->minor));
+  }
+  max_transfer_bytes_ = std::min(max_transfer_bytes_, version->capabilities.max_data_xfer_size);
+  return {};
+}
+
+Result<DeviceInfo> Client::device_info() {
+  const auto info = call_for(Command::kGetInfo, wire::DeviceInfo{});
+  if (!info) return Failure(info.error());
+  return DeviceInfo{info->region_count, info->irq_index_count, (info->flags & wire::kDeviceReset) != 0};
+}
+
+Result<ClientRegion> Client::region_info(std::uint32_t region) {
+  std::uint32_t argsz = sizeof(wire::RegionInfo);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    if (auto usable = ready(); !usable) return Failure(std::move(usable).error());
+    write(request_payload(), 0, wire::RegionInfo{.argsz = argsz, .index = region});
+    auto reply = call(Command::kGetRegionInfo, sizeof(wire::RegionInfo));
+    if (!reply) return Failure(std::move(reply).error());
+    auto decoded = decode_region_info_reply(reply->payload);
+    if (!decoded || reply->payload.size() > argsz) {
+      return give_up(Command::kGetRegionInfo, EPROTO, "the reply is malformed");
+    }
+    if (decoded->argsz <= argsz) {
+      return ClientRegion{std::move(decoded->info), reply->fds.empty() ? Fd() : std::move(reply->fds[0])};
+    }
+    argsz = decoded->argsz;
+  }
+  return give_up(Command::kGetRegionInfo, EPROTO, "the reply's size changes each time");
+}
+
+Result<std::uint32_t> Client::irq_count(std::uint32_t index) {
+  const auto info = call_for(Command::kGetIrqInfo, wire::IrqInfo{.index = index});
+  if (!info) return Failure(info.error());
+  return info->count;
+}
+
+Result<void> Client::region_read(std::uint32_t region, std::uint64_t offset, std::span<std::byte> out) {
+  if (auto usable = ready(); !usable) return usable;
+  if (out.size() > max_transfer_bytes_) {
+    return fail(EMSGSIZE, fmt::format("{}: reading {} bytes at once; the server allows {}", path_, out.size(),
+                                      max_transfer_bytes_));
+  }
+  const wire::RegionAccess access{offset, region, static_cast<std::uint32_t>(out.size())};
+  write(request_payload(), 0, access);
+  const auto reply = call(Command::kRegionRead, sizeof(access));
+  if (!reply) return Failure(reply.error());
+  if (reply->payload.size() != sizeof(access) + out.size()) {
+    return give_up(Command::kRegionRead, EPROTO, "the reply has not as many bytes as were asked for");
+  }
+  std::copy_n(reply->payload.begin() + sizeof(access), out.size(), out.begin());
+  return {};
+}
+
+Result<void> Client::region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
+                                  WriteMode mode) {
+  if (auto usable = ready(); !usable) return usable;
+  if (data.size() > max_transfer_bytes_) {
+    return fail(EMSGSIZE, fmt::format("{}: writing {} bytes at once; the server allows {}", path_,
+                                      data.size(), max_transfer_bytes_));
+  }
+  const wire::RegionAccess access{offset, region, static_cast<std::uint32_t>(data.size())};
+  write(request_payload(), 0, access);
+  std::copy(data.begin(), data.end(), request_payload().begin() + sizeof(access));
+  const std::size_t bytes = sizeof(access) + data.size();
+  if (mode == WriteMode::kPosted) return send(Command::kRegionWrite, bytes, kFlagNoReply, -1);
+  const auto reply = call(Command::kRegionWrite, bytes);
+  if (!reply) return Failure(reply.error());
+  return {};
+}
+
+Result<void> Client::dma_map(const DmaMapRequest& request, int fd) {
+  if (auto usable = ready(); !usable) return usable;
+  write(request_payload(), 0,
+        wire::DmaMap{.flags = (request.readable ? wire::kDmaMapReadable : 0) |
+                              (request.writable ? wire::kDmaMapWritable : 0),
+                     .fd_offset = request.fd_offset,
+                     .iova = request.iova,
+                     .size = request.size});
+  return call_without_answer(Command::kDmaMap, sizeof(wire::DmaMap), fd);
+}
+
+Result<void> Client::dma_unmap(std::uint64_t iova, std::uint64_t size) {
+  const auto reply = call_for(Command::kDmaUnmap, wire::DmaUnmap{.iova = iova, .size = size});
+  if (!reply) return Failure(reply.error());
+  return {};
+}
+
+Result<void> Client::dma_unmap_all() {
+  const auto reply = call_for(Command::kDmaUnmap, wire::DmaUnmap{.flags = wire::kDmaUnmapAll});
+  if (!reply) return Failure(reply.error());
+  return {};
+}
+
+Result<void> Client::set_irq_eventfd(std::uint32_t index, std::uint32_t vector, int eventfd) {
+  if (auto usable = ready(); !usable) return usable;
+  write(request_payload(), 0,
+        wire::SetIrqs{.flags = wire::kIrqDataEventfd | wire::kIrqActionTrigger,
+                      .index = index,
+                      .start = vector,
+                      .count = 1});
+  return call_without_answer(Command::kSetIrqs, sizeof(wire::SetIrqs), eventfd);
+}
+
+Result<void> Client::disable_irqs(std::uint32_t index) {
+  if (auto usable = ready(); !usable) return usable;
+  write(request_payload(), 0,
+        wire::SetIrqs{.flags = wire::kIrqDataNone | wire::kIrqActionTrigger, .index = index});
+  return call_without_answer(Command::kSetIrqs, sizeof(wire::SetIrqs));
+}
+
+Result<void> Client::reset() {
+  if (auto usable = ready(); !usable) return usable;
+  return call_without_answer(Command::kReset, 0);
+}
+
+// Before request_payload() is used.
+Result<void> Client::ready() const {
+  if (connection_) return {};
+  return fail(ENOTCONN, "vfio-user socket " + path_ + ": the connection was lost earlier: connect again");
+}
+
+Result<void> Client::call_without_answer(Command command, std::size_t payload_bytes, int fd) {
+  const auto reply = call(command, payload_bytes, fd);
+  if (!reply) return Failure(reply.error());
+  return {};
+}
+
+// A request and a reply of the same structure.
+template <typename Wire>
+Result<Wire> Client::call_for(Command command, const Wire& request) {
+  if (auto usable = ready(); !usable) return Failure(std::move(usable).error());
+  write(request_payload(), 0, request);
+  const auto reply = call(command, sizeof(Wire));
+  if (!reply) return Failure(reply.error());
+  if (reply->payload.size() != sizeof(Wire))
+    return give_up(command, EPROTO, "the reply has not its command's size");
+  return read<Wire>(reply->payload);
+}
+
+Result<Message> Client::call(Command command, std::size_t payload_bytes, int fd) {
+  if (auto sent = send(command, payload_bytes, 0, fd); !sent) return Failure(std::move(sent).error());
+  return wait(command);
+}
+
+Result<void> Client::send(Command command, std::size_t payload_bytes, std::uint32_t flags, int fd) {
+  const auto size = static_cast<std::uint32_t>(kHeaderBytes + payload_bytes);
+  write(connection_->output(), 0, wire::Header{++last_id_, command, size, flags, 0});
+  auto sent = connection_->send(size, fd);
+  // The socket blocks, so what is still pending was cut short by a signal or has waited once already.
+  if (sent && connection_->output_pending()) {
+    const Instant deadline = Instant::now() + reply_timeout_;
+    while (sent && connection_->output_pending()) {
+      if (Instant::now() > deadline) return give_up(command, ETIMEDOUT, "the server does not take requests");
+      sent = connection_->flush();
+    }
+  }
+  if (!sent) return give_up(command, sent.error().code, sent.error().message);
+  return {};
+}
+
+Result<Message> Client::wait(Command command) {
+  // Each receive has its own time limit; a deadline is needed only for a reply that comes in pieces, so that
+  // the usual case reads no clock.
+  std::optional<Instant> deadline;
+  for (bool first = true;; first = false) {
+    auto next = connection_->next_message();
+    if (!next) return give_up(command, next.error().code, next.error().message);
+    if (*next) {
+      const wire::Header& header = (*next)->header;
+      if (header.id != last_id_ || header.command != command ||
+          (header.flags & kFlagTypeMask) != kFlagTypeReply) {
+        return give_up(command, EPROTO,
+                       fmt::format("the server sent something else ({} message, id {}, flags {:#x})",
+                                   name_of(header.command), header.id, header.flags));
+      }
+      if ((header.flags & kFlagError) != 0) {
+        const int code = static_cast<int>(header.error);
+        return fail(code, fmt::format("vfio-user socket {}: the server refused {}: {}", path_,
+                                      name_of(command), std::generic_category().message(code)));
+      }
+      return **next;
+    }
+    if (!first && !deadline) deadline = Instant::now() + reply_timeout_;
+    const auto received = connection_->receive();
+    if (!received) {
+      const Error& error = received.error();
+      return give_up(command, error.code == 0 ? ECONNRESET : error.code, error.message);
+    }
+    if (!*received || (deadline && Instant::now() > *deadline)) {
+      return give_up(
+          command, ETIMEDOUT,
+          fmt::format("no reply within {} ms",
+                      std::chrono::duration_cast<std::chrono::milliseconds>(reply_timeout_).count()));
+    }
+  }
+}
+
+// The stream cannot be trusted any further: closes it.
+Failure Client::give_up(Command command, int code, std::string_view why) {
+  connection_.reset();
+  return fail(code,
+              fmt::format("vfio-user socket {}: {} failed: {}: connect again", path_, name_of(command), why));
+}
+
+}  // namespace pvrdma::vfio_user

@@ -1,0 +1,101 @@
+// Client: the other end of a vfio-user socket, for the user-space driver and for tests.
+//
+// Every call sends one request and waits for its reply, at most `reply_timeout`. Errors are sentences that
+// name the request; the code is the server's errno, ETIMEDOUT, EPROTO, or the socket's errno. After a timeout
+// or a broken message nothing that arrives could be trusted, so the connection is closed and every later call
+// fails with ENOTCONN. region_read and region_write: one sendmsg() and one recvmsg(), no allocation.
+//
+// Thread: owned by one thread. Blocks.
+// Source: pvrdma-device.md section 8.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "vfio_user/connection.h"
+#include "vfio_user/handler.h"
+#include "vfio_user/protocol.h"
+
+namespace pvrdma::vfio_user {
+
+struct DeviceInfo {
+  std::uint32_t region_count = 0;
+  std::uint32_t irq_index_count = 0;
+  bool resettable = false;
+};
+
+struct ClientRegion {
+  RegionInfo info;  // its fd stays -1
+  Fd fd;            // where info.mmap_areas are to be mapped from; empty if the server sent none
+};
+
+enum class WriteMode {
+  kAcknowledged,  // returns when the device has executed the write
+  kPosted,        // returns when the write is on its way; nobody learns of a failure
+};
+
+class Client {
+ public:
+  static constexpr Duration kDefaultReplyTimeout = std::chrono::seconds(5);
+
+  // Connects to the server's socket and negotiates the version. `reply_timeout` is at least a millisecond.
+  static Result<std::unique_ptr<Client>> connect(const std::string& path,
+                                                 Duration reply_timeout = kDefaultReplyTimeout);
+
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  Result<DeviceInfo> device_info();
+
+  // Asks again, with more room, where the region has a list of mappable areas.
+  Result<ClientRegion> region_info(std::uint32_t region);
+
+  // Number of vectors of an irq index.
+  Result<std::uint32_t> irq_count(std::uint32_t index);
+
+  // At most max_transfer_bytes() each (EMSGSIZE).
+  Result<void> region_read(std::uint32_t region, std::uint64_t offset, std::span<std::byte> out);
+  Result<void> region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
+                            WriteMode mode = WriteMode::kAcknowledged);
+  std::uint32_t max_transfer_bytes() const { return max_transfer_bytes_; }
+
+  // Lets the device reach `fd` (borrowed for the call; -1 = announce a range that is no RAM).
+  Result<void> dma_map(const DmaMapRequest& request, int fd);
+  Result<void> dma_unmap(std::uint64_t iova, std::uint64_t size);
+  Result<void> dma_unmap_all();
+
+  // `eventfd` is borrowed for the call; -1 unassigns the vector.
+  Result<void> set_irq_eventfd(std::uint32_t index, std::uint32_t vector, int eventfd);
+  Result<void> disable_irqs(std::uint32_t index);
+
+  Result<void> reset();
+
+ private:
+  Client(Fd socket, Duration reply_timeout, const std::string& path);
+
+  Result<void> negotiate();
+  Result<void> ready() const;
+  std::span<std::byte> request_payload() { return connection_->output().subspan(kHeaderBytes); }
+  Result<void> send(Command command, std::size_t payload_bytes, std::uint32_t flags, int fd);
+  Result<Message> call(Command command, std::size_t payload_bytes, int fd = -1);
+  Result<Message> wait(Command command);
+  Result<void> call_without_answer(Command command, std::size_t payload_bytes, int fd = -1);
+  template <typename Wire>
+  Result<Wire> call_for(Command command, const Wire& request);
+  Failure give_up(Command command, int code, std::string_view why);
+
+  std::string path_;
+  Duration reply_timeout_;
+  std::optional<Connection> connection_;  // none once it cannot be trusted any more
+  std::uint16_t last_id_ = 0;
+  std::uint32_t max_transfer_bytes_ = kMaxDataTransferBytes;
+};
+
+}  // namespace pvrdma::vfio_user

@@ -1,0 +1,272 @@
+// The client against the server, and against servers that do it wrong.
+#include "vfio_user/client.h"
+
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <functional>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "vfio_user/address.h"
+#include "vfio_user/fake_handler.h"
+#include "vfio_user/raw_peer.h"
+#include "vfio_user/server.h"
+
+namespace pvrdma::vfio_user {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class ClientTest : public testing::Test {
+ protected:
+  std::filesystem::path directory_;
+  std::string path_;
+  FakeHandler device_;  // looked at by the test only while the server's thread does not run
+
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "vfio_user_test_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    path_ = (directory_ / "adapter.sock").string();
+  }
+  void TearDown() override {
+    stop();
+    std::filesystem::remove_all(directory_);
+  }
+
+  void start() {
+    auto server = Server::listen(path_, device_);
+    ASSERT_TRUE(server) << server.error().message;
+    server_ = std::move(*server);
+    stopping_ = Fd(::eventfd(0, EFD_CLOEXEC));
+    thread_ = std::thread([this] { serve(); });
+  }
+  void stop() {
+    if (!thread_.joinable()) return;
+    const std::uint64_t one = 1;
+    EXPECT_EQ(::write(stopping_.get(), &one, sizeof(one)), 8);
+    thread_.join();
+    server_.reset();
+  }
+
+  // Listens, answers a first request with `reply` (VERSION included), and holds the connection until `stop`.
+  void start_wrong_server(const Bytes& after_version, std::optional<Bytes> version = std::nullopt) {
+    const auto address = socket_address(path_);
+    Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
+    ASSERT_EQ(::listen(listener.get(), 1), 0);
+    stopping_ = Fd(::eventfd(0, EFD_CLOEXEC));
+    thread_ = std::thread([this, listener = std::move(listener), after_version, version] {
+      RawPeer peer(Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+      if (!peer.receive()) return;
+      peer.send(version.value_or(message(1, Command::kVersion, version_payload("{}"), kFlagTypeReply)));
+      if (!peer.receive()) return;
+      if (after_version.empty()) return;  // hangs up
+      peer.send(after_version);
+      std::uint64_t value = 0;
+      EXPECT_EQ(::read(stopping_.get(), &value, sizeof(value)), 8);
+    });
+  }
+
+ private:
+  void serve() {
+    while (true) {
+      pollfd fds[3] = {
+          {stopping_.get(), POLLIN, 0},
+          {server_->listen_fd(), POLLIN, 0},
+          {server_->connection_fd(), static_cast<short>(server_->wants_write() ? POLLOUT : POLLIN), 0}};
+      ASSERT_GT(::poll(fds, 3, -1), 0);
+      if (fds[0].revents != 0) return;
+      if (fds[1].revents != 0) server_->on_listen_ready();
+      if (fds[2].revents != 0) server_->on_connection_ready(true, true);
+    }
+  }
+
+  std::unique_ptr<Server> server_;
+  Fd stopping_;
+  std::thread thread_;
+};
+
+TEST_F(ClientTest, EveryCall) {
+  start();
+  auto connected = Client::connect(path_);
+  ASSERT_TRUE(connected) << connected.error().message;
+  Client& client = **connected;
+  EXPECT_EQ(client.max_transfer_bytes(), 1u << 20);
+
+  const auto info = client.device_info();
+  ASSERT_TRUE(info);
+  EXPECT_EQ(info->region_count, 9u);
+  EXPECT_EQ(info->irq_index_count, 5u);
+  EXPECT_TRUE(info->resettable);
+  EXPECT_EQ(client.irq_count(2).value(), 3u);
+
+  const auto plain = client.region_info(1);
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->info.size, 0x1000u);
+  EXPECT_THAT(plain->info.mmap_areas, IsEmpty());
+  EXPECT_FALSE(plain->fd);
+  const auto mapped = client.region_info(2);
+  ASSERT_TRUE(mapped);
+  EXPECT_THAT(mapped->info.mmap_areas, ElementsAre(MmapArea{0x1000, 0x1000}));
+  EXPECT_EQ(mapped->info.fd_offset, 0x3000u);
+  EXPECT_TRUE(mapped->fd);
+
+  std::uint32_t word = 0;
+  ASSERT_TRUE(client.region_read(1, 0x10, std::as_writable_bytes(std::span(&word, 1))));
+  EXPECT_EQ(word, 0x13121110u);
+  ASSERT_TRUE(client.region_write(1, 0x20, std::as_bytes(std::span(&word, 1))));
+  ASSERT_TRUE(client.region_write(0, 0x24, std::as_bytes(std::span(&word, 1)), WriteMode::kPosted));
+
+  const Fd memory(::memfd_create("ram", MFD_CLOEXEC));
+  const DmaMapRequest ram{
+      .iova = 0x10000, .size = 0x4000, .fd_offset = 0x1000, .readable = true, .writable = true};
+  ASSERT_TRUE(client.dma_map(ram, memory.get()));
+  ASSERT_TRUE(client.dma_map({.iova = 0x20000, .size = 0x1000}, -1));
+  ASSERT_TRUE(client.dma_unmap(0x20000, 0x1000));
+  ASSERT_TRUE(client.dma_unmap_all());
+
+  const Fd eventfd(::eventfd(0, EFD_CLOEXEC));
+  ASSERT_TRUE(client.set_irq_eventfd(2, 1, eventfd.get()));
+  ASSERT_TRUE(client.set_irq_eventfd(2, 1, -1));
+  ASSERT_TRUE(client.disable_irqs(2));
+  ASSERT_TRUE(client.reset());
+
+  stop();
+  EXPECT_THAT(device_.calls,
+              ElementsAre("connected", "read 1 0x10 4", "write 1 0x20 4", "write 0 0x24 4 posted",
+                          "map 0x10000+0x4000 0x1000 rw", "map 0x20000+0x1000 0x0 -- no RAM",
+                          "unmap 0x20000+0x1000", "unmap all", "irq 2.1 assigned", "irq 2.1 unassigned",
+                          "irqs 2 disabled", "reset", "disconnected: the server stops"));
+  EXPECT_EQ(device_.fds.size(), 2u);
+  const auto after = client.reset();
+  ASSERT_FALSE(after);
+  EXPECT_EQ(client.reset().error().code, ENOTCONN);
+}
+
+TEST_F(ClientTest, LargestTransfers) {
+  start();
+  auto client = Client::connect(path_).value();
+  std::vector<std::byte> data(0x4000);
+  ASSERT_TRUE(client->region_read(0, 0, data));
+  EXPECT_EQ(data[0x1234], std::byte{0x34});
+  ASSERT_TRUE(client->region_write(0, 0, data));
+  data.resize((1u << 20) + 1);
+  EXPECT_EQ(client->region_read(0, 0, data).error().code, EMSGSIZE);
+  EXPECT_EQ(client->region_write(0, 0, data).error().code, EMSGSIZE);
+  // A megabyte reaches the server, which refuses it for the region's sake; the connection goes on.
+  EXPECT_EQ(client->region_write(0, 0, std::span(data).first(1u << 20)).error().code, EINVAL);
+  EXPECT_EQ(client->region_read(0, 0, std::span(data).first(1u << 20)).error().code, EINVAL);
+  EXPECT_TRUE(client->reset());
+}
+
+TEST_F(ClientTest, TheDevicesErrorsArriveAndTheConnectionGoesOn) {
+  device_.next_result = EEXIST;
+  start();
+  auto client = Client::connect(path_).value();
+  const auto refused = client->dma_map({.iova = 0, .size = 0x1000}, -1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EEXIST);
+  EXPECT_THAT(refused.error().message,
+              AllOf(HasSubstr(path_), HasSubstr("DMA_MAP"), HasSubstr("File exists")));
+  EXPECT_EQ(client->region_info(12).error().code, EINVAL);
+  EXPECT_TRUE(client->reset());
+}
+
+TEST_F(ClientTest, ReconnectsOneAfterTheOther) {
+  start();
+  for (int i = 0; i < 20; ++i) {
+    const auto client = Client::connect(path_);
+    ASSERT_TRUE(client) << client.error().message;
+    EXPECT_TRUE((*client)->reset());
+  }
+}
+
+TEST_F(ClientTest, NobodyThere) {
+  const auto client = Client::connect(path_);
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().code, ENOENT);
+  EXPECT_THAT(client.error().message, AllOf(HasSubstr(path_), HasSubstr("start it")));
+  EXPECT_EQ(Client::connect(std::string(300, 'x')).error().code, ENAMETOOLONG);
+}
+
+TEST_F(ClientTest, AServerThatDoesNotAnswer) {
+  const Bytes part = {std::byte{1}};
+  start_wrong_server(part);
+  auto client = Client::connect(path_, std::chrono::milliseconds(50)).value();
+  const auto late = client->reset();
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ETIMEDOUT);
+  EXPECT_THAT(late.error().message, AllOf(HasSubstr("DEVICE_RESET"), HasSubstr("50 ms")));
+  EXPECT_EQ(client->reset().error().code, ENOTCONN);
+  client.reset();
+}
+
+TEST_F(ClientTest, AServerThatHangsUp) {
+  start_wrong_server({});
+  auto client = Client::connect(path_).value();
+  EXPECT_EQ(client->reset().error().code, ECONNRESET);
+  EXPECT_EQ(client->reset().error().code, ENOTCONN);
+}
+
+TEST_F(ClientTest, WrongRepliesEndTheConnection) {
+  const auto reply = [](std::uint16_t id, Command command, const Bytes& payload, std::uint32_t flags) {
+    return message(id, command, payload, flags);
+  };
+  const Bytes access = bytes_of(wire::RegionAccess{0, 1, 4});
+  const Bytes table[] = {
+      reply(3, Command::kRegionRead, bytes_of(wire::RegionAccess{0, 1, 4}, 1), kFlagTypeReply),  // another id
+      reply(2, Command::kRegionWrite, bytes_of(wire::RegionAccess{0, 1, 4}, 1), kFlagTypeReply),
+      reply(2, Command::kRegionRead, bytes_of(wire::RegionAccess{0, 1, 4}, 1), 0),  // a request
+      reply(2, Command::kRegionRead, access, kFlagTypeReply),                       // no data
+      reply(2, Command::kRegionRead, {}, kFlagTypeReply),
+      bytes_of(wire::Header{2, Command::kRegionRead, 5, kFlagTypeReply, 0}),
+      Bytes(64, std::byte{0xff}),
+  };
+  for (const Bytes& row : table) {
+    start_wrong_server(row);
+    auto client = Client::connect(path_).value();
+    std::uint32_t word = 0;
+    const auto read = client->region_read(1, 0, std::as_writable_bytes(std::span(&word, 1)));
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, EPROTO) << read.error().message;
+    EXPECT_EQ(client->reset().error().code, ENOTCONN);
+    stop();
+    std::filesystem::remove(path_);
+  }
+}
+
+TEST_F(ClientTest, AServerOfAnotherVersion) {
+  start_wrong_server({}, message(1, Command::kVersion, version_payload("{}", {1, 0}), kFlagTypeReply));
+  const auto client = Client::connect(path_);
+  ASSERT_FALSE(client);
+  EXPECT_EQ(client.error().code, EPROTO);
+  EXPECT_THAT(client.error().message, HasSubstr("version 1.0"));
+}
+
+TEST_F(ClientTest, NoDescriptorIsLeftOpen) {
+  start();
+  const std::size_t before = count_open_fds();
+  {
+    auto client = Client::connect(path_).value();
+    const auto region = client->region_info(2);
+    EXPECT_TRUE(region && region->fd);
+    const Fd memory(::memfd_create("ram", MFD_CLOEXEC));
+    device_.next_result = EINVAL;
+    EXPECT_FALSE(client->region_read(9, 0, std::span<std::byte>()));
+  }
+  stop();
+  device_.fds.clear();
+  EXPECT_EQ(count_open_fds(), before - 1);  // the listening socket went with the server
+}
+
+}  // namespace
+}  // namespace pvrdma::vfio_user

@@ -1,0 +1,160 @@
+#include "vfio_user/connection.h"
+
+#include <cerrno>
+#include <fmt/core.h>
+
+namespace pvrdma::vfio_user {
+namespace {
+
+constexpr std::size_t kInputBytes = Connection::kBurstBytes + kMaxMessageBytes;
+
+bool would_block(int code) {
+  return code == EAGAIN || code == EWOULDBLOCK;
+}
+
+// A signal interrupts even restartable calls on sockets with a timeout, which the client's have.
+template <typename Call>
+ssize_t retry_interrupted(Call call) {
+  ssize_t result;
+  do {
+    result = call();
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+}  // namespace
+
+Connection::Connection(Fd socket)
+    : socket_(std::move(socket)),
+      input_(std::make_unique_for_overwrite<std::byte[]>(kInputBytes)),
+      output_(std::make_unique_for_overwrite<std::byte[]>(kMaxMessageBytes)) {}
+
+Result<bool> Connection::receive() {
+  PVRDMA_CHECK(input_end_ + input_wanted_ <= kInputBytes, "receiving beyond the input buffer");
+  iovec bytes{input_.get() + input_end_, input_wanted_};
+  alignas(cmsghdr) std::byte control[CMSG_SPACE(kMaxMessageFds * sizeof(int))];
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+
+  const ssize_t got = retry_interrupted([&] { return ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC); });
+  if (got < 0 && would_block(errno)) return false;
+  // A peer that goes while there is something it has not read shows as a reset.
+  const bool closed = got == 0 || (got < 0 && errno == ECONNRESET);
+  if (got < 0 && !closed) return fail_errno(errno, "receiving failed");
+  if (closed) {
+    if (input_begin_ == input_end_) return fail(0, "the peer closed the connection");
+    return fail(EPROTO, "the peer closed the connection in the middle of a message");
+  }
+  if (auto kept = keep_fds(message); !kept) return Failure(std::move(kept).error());
+  input_end_ += static_cast<std::size_t>(got);
+  return true;
+}
+
+Result<void> Connection::keep_fds(msghdr& message) {
+  bool too_many = (message.msg_flags & MSG_CTRUNC) != 0;
+  for (cmsghdr* control = CMSG_FIRSTHDR(&message); control != nullptr;
+       control = CMSG_NXTHDR(&message, control)) {
+    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int raw = -1;
+      std::memcpy(&raw, CMSG_DATA(control) + i * sizeof(int), sizeof(int));
+      Fd fd(raw);
+      if (fd_count_ < fds_.size()) {
+        fds_[fd_count_++] = std::move(fd);
+      } else {
+        too_many = true;
+      }
+    }
+  }
+  if (too_many) {
+    return fail(
+        EPROTO,
+        fmt::format("a message with more than {} file descriptors, or with more than this process may "
+                    "still open",
+                    kMaxMessageFds));
+  }
+  return {};
+}
+
+void Connection::close_fds() {
+  for (std::size_t i = 0; i < fd_count_; ++i) fds_[i].reset();
+  fd_count_ = 0;
+}
+
+Result<std::optional<Message>> Connection::next_message() {
+  if (fds_lent_) {
+    close_fds();
+    fds_lent_ = false;
+  }
+  const std::size_t available = input_end_ - input_begin_;
+  if (available == 0) {
+    input_begin_ = input_end_ = 0;
+    input_wanted_ = kBurstBytes;
+    return std::nullopt;
+  }
+  if (available < kHeaderBytes) {
+    input_wanted_ = kHeaderBytes - available;
+    return std::nullopt;
+  }
+  const std::span<const std::byte> input(input_.get() + input_begin_, available);
+  const auto header = read<wire::Header>(input);
+  if (header.size_bytes < kHeaderBytes || header.size_bytes > kMaxMessageBytes) {
+    return fail(EPROTO, fmt::format("a message that claims {} bytes; {} to {} are possible",
+                                    header.size_bytes, kHeaderBytes, kMaxMessageBytes));
+  }
+  if (available < header.size_bytes) {
+    input_wanted_ = header.size_bytes - available;
+    return std::nullopt;
+  }
+  Message message{header, input.subspan(kHeaderBytes, header.size_bytes - kHeaderBytes), {}};
+  input_begin_ += header.size_bytes;
+  if (input_begin_ == input_end_) {
+    message.fds = std::span(fds_).first(fd_count_);
+    fds_lent_ = true;
+  }
+  return message;
+}
+
+std::span<std::byte> Connection::output() {
+  PVRDMA_CHECK(!output_pending(), "composing a message over one that is still to be sent");
+  return {output_.get(), kMaxMessageBytes};
+}
+
+Result<void> Connection::send(std::size_t bytes, int fd) {
+  PVRDMA_CHECK(!output_pending() && bytes <= kMaxMessageBytes, "sending out of turn or too much");
+  output_begin_ = 0;
+  output_end_ = bytes;
+  output_fd_ = fd;
+  return flush();
+}
+
+Result<void> Connection::flush() {
+  iovec bytes{output_.get() + output_begin_, output_end_ - output_begin_};
+  msghdr message{};
+  message.msg_iov = &bytes;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int))] = {};
+  if (output_fd_ >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(head), &output_fd_, sizeof(int));
+  }
+  const ssize_t sent = retry_interrupted([&] { return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL); });
+  if (sent < 0) {
+    if (would_block(errno)) return {};
+    return fail_errno(errno, "sending failed");
+  }
+  output_begin_ += static_cast<std::size_t>(sent);
+  output_fd_ = -1;  // it went with the first byte
+  return {};
+}
+
+}  // namespace pvrdma::vfio_user

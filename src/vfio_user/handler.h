@@ -1,0 +1,109 @@
+// Handler: what a device implements to be served over vfio-user (Server, server.h).
+//
+// The server decodes and checks every message and calls the handler with values that are well formed in
+// themselves: region and irq indices are below the counts, region accesses lie inside the region's size and
+// are permitted by its rights, vectors are below irq_count(), DMA ranges are not empty and do not wrap. Calls
+// come one at a time and in the order of arrival; the reply to a message goes out after its call returns, so
+// a call must not wait for anything outside this process: QEMU holds a vCPU meanwhile and gives up after 5 s
+// (pvrdma-device.md 8.9).
+//
+// A handler must not call back into the Server that calls it.
+//
+// Thread: all calls come from the thread that drives the Server (the shard).
+// Source: QEMU docs/interop/vfio-user.rst; pvrdma-device.md section 8.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace pvrdma::vfio_user {
+
+// A range of the client's DMA address space (guest-physical addresses) and where its memory is.
+// Size is not zero; iova, size and fd_offset are multiples of 4096; neither iova + size nor fd_offset + size
+// wraps.
+struct DmaMapRequest {
+  std::uint64_t iova = 0;
+  std::uint64_t size = 0;       // bytes
+  std::uint64_t fd_offset = 0;  // bytes into the fd; 0 when no fd came
+  bool readable = false;        // the device may read
+  bool writable = false;        // the device may write
+};
+
+// A part of a region which the client may map, relative to the region's start.
+struct MmapArea {
+  std::uint64_t offset = 0;  // bytes, page-aligned
+  std::uint64_t size = 0;    // bytes, page-aligned
+
+  friend bool operator==(const MmapArea&, const MmapArea&) = default;
+};
+
+// A region as the client sees it. Size 0 = absent. A region with mmap_areas is advertised as mappable, with
+// exactly these areas and `fd`; area A is found at fd_offset + A.offset of the fd.
+struct RegionInfo {
+  std::uint64_t size = 0;  // bytes
+  bool readable = false;
+  bool writable = false;
+  std::vector<MmapArea> mmap_areas;  // at most kMaxMmapAreas (protocol.h)
+  int fd = -1;                       // borrowed from the handler while a client is connected; -1 = none
+  std::uint64_t fd_offset = 0;       // bytes
+};
+
+// Results of type int are errno values that go to the client in the reply; 0 = done. With a `posted` message
+// (the client set the no-reply flag) nobody learns the result, and the handler decides what a failure means.
+class Handler {
+ public:
+  virtual ~Handler() = default;
+
+  // How many regions and irq indices exist. Constant, at most 100 and 50 (QEMU refuses more); VFIO's PCI
+  // layout has 9 regions (0-5 BARs, 6 ROM, 7 config space, 8 VGA) and 5 irq indices (0 INTx, 1 MSI, 2 MSI-X,
+  // 3 ERR, 4 REQ).
+  virtual std::uint32_t region_count() const = 0;
+  virtual std::uint32_t irq_index_count() const = 0;
+
+  // Constant while a client is connected: the server asks once per connection and checks accesses against the
+  // answer.
+  virtual RegionInfo region_info(std::uint32_t region) const = 0;
+
+  // Number of vectors of irq index `index`; 0 = none.
+  virtual std::uint32_t irq_count(std::uint32_t index) const = 0;
+
+  // Fills all of `out` (1 byte .. 1 MiB) from `offset` bytes into the region.
+  virtual int region_read(std::uint32_t region, std::uint64_t offset, std::span<std::byte> out) = 0;
+
+  // `data` (1 byte .. 1 MiB) is valid during the call only.
+  virtual int region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
+                           bool posted) = 0;
+
+  // The vector's interrupt is raised by writing the 8-byte integer 1 to `eventfd`, which replaces an earlier
+  // one. An empty Fd unassigns the vector.
+  virtual int set_irq_eventfd(std::uint32_t index, std::uint32_t vector, Fd eventfd) = 0;
+
+  // Unassigns all vectors of `index`.
+  virtual int disable_irqs(std::uint32_t index) = 0;
+
+  // An empty `fd` means "not RAM" (flash, option ROM, another device's BAR): remember the range, map nothing.
+  // Overlap with an existing range: EEXIST. Close the fd after mmap.
+  virtual int dma_map(const DmaMapRequest& request, Fd fd) = 0;
+
+  // The range is exactly one that was mapped, otherwise ENOENT. When this returns, nothing touches its memory
+  // any more.
+  virtual int dma_unmap(std::uint64_t iova, std::uint64_t size) = 0;
+  virtual void dma_unmap_all() = 0;
+
+  // Back to power-on. DMA ranges stay (the client manages them separately); so do the eventfds.
+  virtual void reset() = 0;
+
+  // A client has agreed on the version; its messages follow.
+  virtual void connected() = 0;
+
+  // The client of the last connected() is gone: drop DMA ranges, eventfds and state. Not called for a client
+  // that never got as far as connected(). `reason` is a sentence for the log, valid during the call.
+  virtual void disconnected(std::string_view reason) = 0;
+};
+
+}  // namespace pvrdma::vfio_user

@@ -1,0 +1,77 @@
+// Server: one device's vfio-user socket, one client at a time.
+//
+// Sans loop: the owner's poll loop waits for listen_fd() to become readable, and for connection_fd() to
+// become readable or, while wants_write(), writable instead (until the pending reply has left, nothing is
+// read, so waiting for readability then would spin). It reads connection_fd() and wants_write() again after
+// every on_...() call. Both fds are level-triggered: one call does a bounded amount of work and leaves the
+// rest for the next turn.
+//
+// A client that breaks the protocol loses its connection, with one log line; the server listens on. A second
+// client is accepted and closed, so that it does not hang in the backlog.
+//
+// Thread: owned by one thread (the shard); Handler is called on it.
+// Source: pvrdma-device.md section 8.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "vfio_user/handler.h"
+#include "vfio_user/session.h"
+
+namespace pvrdma::vfio_user {
+
+class Server {
+ public:
+  // Binds `path` (mode 0600) and listens. A socket file left behind by a dead process is replaced. `handler`
+  // is borrowed and outlives the server. Errors, each one sentence with the path and the way out:
+  // ENAMETOOLONG, EADDRINUSE (a living server, or a file that is no socket), ENOENT (directory), or bind's
+  // errno.
+  static Result<std::unique_ptr<Server>> listen(std::string path, Handler& handler);
+
+  // Ends the session (the handler is told) and removes the socket file if it is still this server's.
+  ~Server();
+
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  const std::string& path() const { return path_; }
+  int listen_fd() const { return listen_fd_.get(); }
+  int connection_fd() const { return session_ ? session_->fd() : -1; }  // -1 = no client
+  bool wants_write() const { return session_ && session_->wants_write(); }
+
+  // Accepts one client, or refuses it if there is one that has not gone.
+  void on_listen_ready();
+
+  // At most one burst of messages (Session::run). May be called speculatively, when nothing is ready. Hang-up
+  // and error count as both. True if there was something to do: what a spinning loop wants to know.
+  bool on_connection_ready(bool readable, bool writable);
+
+ private:
+  // What lstat() says about the socket file: whose it is.
+  struct FileId {
+    dev_t device = 0;
+    ino_t inode = 0;
+    friend bool operator==(const FileId&, const FileId&) = default;
+  };
+
+  Server(std::string path, Fd listen_fd, Handler& handler);
+
+  static std::optional<FileId> file_id(const std::string& path);
+  void end_session(std::string_view reason);
+
+  std::string path_;
+  Fd listen_fd_;
+  std::optional<FileId> file_;
+  Handler& handler_;
+  std::optional<Session> session_;
+  log::LogLimiter accept_errors_;
+};
+
+}  // namespace pvrdma::vfio_user

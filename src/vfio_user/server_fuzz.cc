@@ -1,0 +1,84 @@
+// Fuzzes a Session (everything a Server does with a client's bytes) over a socket pair.
+//
+// Input: records of count@0:1 (descriptors, modulo 12), size@1:2, then that many bytes; each record is one
+// sendmsg(). So the fuzzer decides where messages are cut and what descriptors come with which piece. The
+// fake handler checks that it gets only what handler.h promises, the replies must be a proper stream, and no
+// descriptor may be left open.
+#include <algorithm>
+#include <cstdint>
+#include <fcntl.h>
+
+#include "base/log.h"
+#include "vfio_user/fake_handler.h"
+#include "vfio_user/raw_peer.h"
+#include "vfio_user/session.h"
+
+namespace pvrdma::vfio_user {
+namespace {
+
+constexpr std::size_t kMaxFdsInARecord = 11;  // more than a message may have
+
+// The lowest free number: changes if a descriptor is left open.
+int next_fd() {
+  const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ::close(fd);
+  return fd;
+}
+
+void check_replies(Connection& replies) {
+  while (true) {
+    const auto message = replies.next_message();
+    PVRDMA_CHECK(message, "replies that are no messages");
+    if (*message) {
+      const wire::Header& header = (*message)->header;
+      PVRDMA_CHECK((header.flags & kFlagTypeMask) == kFlagTypeReply, "a reply that is none");
+      const bool error = (header.flags & kFlagError) != 0;
+      PVRDMA_CHECK(error == (header.error != 0), "the error flag and number do not agree");
+      PVRDMA_CHECK(!error || header.size_bytes == kHeaderBytes, "an error reply with a payload");
+      continue;
+    }
+    const auto received = replies.receive();
+    if (!received || !*received) return;
+  }
+}
+
+void feed(std::span<const std::byte> input, int some_fd) {
+  SocketPair pair;
+  PVRDMA_CHECK(::fcntl(pair.theirs.get(), F_SETFL, O_NONBLOCK) == 0, "O_NONBLOCK");
+  Connection replies(Fd(::fcntl(pair.theirs.get(), F_DUPFD_CLOEXEC, 0)));
+  RawPeer peer(std::move(pair.theirs));
+  FakeHandler device;
+  device.max_kept_calls = 0;
+  Session session(std::move(pair.ours), device, "fuzz");
+
+  while (input.size() >= 3) {
+    const std::size_t fd_count = std::to_integer<std::size_t>(input[0]) % (kMaxFdsInARecord + 1);
+    const std::size_t size = std::min<std::size_t>(read<std::uint16_t>(input, 1), input.size() - 3);
+    const auto bytes = input.subspan(3, size);
+    input = input.subspan(3 + size);
+    if (!bytes.empty()) peer.send(bytes, std::vector<int>(fd_count, some_fd));
+    for (bool busy = true; busy;) {
+      const auto worked = session.run();
+      if (!worked) return;
+      check_replies(replies);
+      busy = *worked || session.wants_write();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pvrdma::vfio_user
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace pvrdma::vfio_user;
+  static const int some_fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  static const bool quiet = [] {
+    pvrdma::log::set_level(pvrdma::log::Level::kError);
+    return true;
+  }();
+  PVRDMA_CHECK(quiet, "log level");
+  const int before = next_fd();
+  feed(std::as_bytes(std::span(data, size)), some_fd);
+  PVRDMA_CHECK(next_fd() == before, "a descriptor was left open");
+  return 0;
+}

@@ -1,0 +1,283 @@
+// The socket file and the life of connections on it. What single messages do is session_test.cc.
+#include "vfio_user/server.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "vfio_user/address.h"
+#include "vfio_user/fake_handler.h"
+#include "vfio_user/raw_peer.h"
+
+namespace pvrdma::vfio_user {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class ServerTest : public testing::Test {
+ protected:
+  std::filesystem::path directory_;
+  std::string path_;
+  FakeHandler device_;
+
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "vfio_user_test_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    path_ = (directory_ / "adapter.sock").string();
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::unique_ptr<Server> listen() {
+    auto server = Server::listen(path_, device_);
+    EXPECT_TRUE(server) << server.error().message;
+    return server ? std::move(*server) : nullptr;
+  }
+  Error listen_failure(const std::string& path) {
+    const auto server = Server::listen(path, device_);
+    return server ? Error{} : server.error();
+  }
+
+  RawPeer connect() {
+    Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const auto address = socket_address(path_);
+    EXPECT_TRUE(address);
+    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
+    return RawPeer(std::move(socket));
+  }
+
+  static void run(Server& server) {
+    while (server.on_connection_ready(true, true)) {
+    }
+  }
+
+  RawPeer connect_and_agree(Server& server) {
+    RawPeer peer = connect();
+    server.on_listen_ready();
+    peer.send(qemu_version());
+    run(server);
+    EXPECT_TRUE(peer.receive());
+    return peer;
+  }
+};
+
+TEST_F(ServerTest, TheSocketIsForItsOwnerAndGoesWithTheServer) {
+  auto server = listen();
+  struct stat file {};
+  ASSERT_EQ(::lstat(path_.c_str(), &file), 0);
+  EXPECT_TRUE(S_ISSOCK(file.st_mode));
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+  EXPECT_EQ(server->connection_fd(), -1);
+  EXPECT_FALSE(server->wants_write());
+  server.reset();
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(ServerTest, ASocketLeftBehindByADeadServerIsReplaced) {
+  {
+    const auto address = socket_address(path_);
+    const Fd dead(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
+  }
+  ASSERT_TRUE(std::filesystem::exists(path_));
+  auto server = listen();
+  ASSERT_TRUE(server);
+  connect_and_agree(*server);
+}
+
+TEST_F(ServerTest, ALivingServersSocketIsLeftAlone) {
+  auto server = listen();
+  const Error error = listen_failure(path_);
+  EXPECT_EQ(error.code, EADDRINUSE);
+  EXPECT_THAT(error.message, AllOf(HasSubstr(path_), HasSubstr("another running server")));
+  // The probe was a connection that went away at once.
+  server->on_listen_ready();
+  run(*server);
+  EXPECT_EQ(server->connection_fd(), -1);
+  connect_and_agree(*server);
+}
+
+TEST_F(ServerTest, AnotherServersFileIsNotRemoved) {
+  auto server = listen();
+  std::filesystem::remove(path_);
+  auto next = listen();
+  server.reset();
+  EXPECT_TRUE(std::filesystem::exists(path_));
+  next.reset();
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(ServerTest, OperatorMistakes) {
+  std::ofstream(path_) << "notes";
+  Error error = listen_failure(path_);
+  EXPECT_EQ(error.code, EADDRINUSE);
+  EXPECT_THAT(error.message, AllOf(HasSubstr(path_), HasSubstr("no socket")));
+  EXPECT_EQ(std::filesystem::file_size(path_), 5u);
+
+  error = listen_failure((directory_ / "none" / "a.sock").string());
+  EXPECT_EQ(error.code, ENOENT);
+  EXPECT_THAT(error.message,
+              HasSubstr("there is no directory " + (directory_ / "none").string() + ": create it"));
+
+  error = listen_failure(path_ + "/a.sock");
+  EXPECT_EQ(error.code, ENOTDIR);
+
+  const std::string long_path = "/tmp/" + std::string(200, 'x');
+  error = listen_failure(long_path);
+  EXPECT_EQ(error.code, ENAMETOOLONG);
+  EXPECT_THAT(error.message, AllOf(HasSubstr(long_path), HasSubstr("205 bytes"), HasSubstr("at most 107")));
+
+  EXPECT_EQ(listen_failure("").code, EINVAL);
+}
+
+TEST_F(ServerTest, TheLongestPathWorks) {
+  path_ = (directory_ / "s").string();
+  path_.append(kMaxSocketPathBytes - path_.size(), 's');
+  auto server = listen();
+  ASSERT_TRUE(server);
+  connect_and_agree(*server);
+}
+
+TEST_F(ServerTest, ASecondClientIsRefusedAndTheFirstStays) {
+  auto server = listen();
+  RawPeer first = connect_and_agree(*server);
+  RawPeer second = connect();
+  server->on_listen_ready();
+  EXPECT_TRUE(second.at_end());
+  first.send(message(1, Command::kReset));
+  run(*server);
+  EXPECT_TRUE(first.receive());
+  EXPECT_THAT(device_.calls, ElementsAre("connected", "reset"));
+}
+
+TEST_F(ServerTest, ReconnectsAfterEveryKindOfEnd) {
+  auto server = listen();
+  for (const bool broken : {false, true, false, true}) {
+    RawPeer peer = connect_and_agree(*server);
+    if (broken) peer.send(message(1, Command::kReset, Bytes(3)));
+    if (!broken) peer.close();
+    run(*server);
+    EXPECT_EQ(server->connection_fd(), -1);
+    EXPECT_TRUE(!broken || peer.at_end());
+    EXPECT_THAT(device_.take_calls(),
+                ElementsAre("connected", broken ? HasSubstr("disconnected: DEVICE_RESET message that")
+                                                : HasSubstr("disconnected: the peer closed the connection")));
+  }
+}
+
+TEST_F(ServerTest, ANewClientMayComeBeforeTheEndOfTheLastOneWasSeen) {
+  auto server = listen();
+  connect_and_agree(*server).close();
+  connect_and_agree(*server);
+  EXPECT_THAT(device_.calls, ElementsAre("connected", HasSubstr("disconnected"), "connected"));
+}
+
+TEST_F(ServerTest, AClientThatNeverAgreedIsNoNewsToTheDevice) {
+  auto server = listen();
+  for (const Bytes& bytes : {Bytes{}, Bytes(7), message(1, Command::kReset), Bytes(40, std::byte{0xff})}) {
+    RawPeer peer = connect();
+    server->on_listen_ready();
+    ASSERT_NE(server->connection_fd(), -1);
+    if (!bytes.empty()) peer.send(bytes);
+    peer.close();
+    run(*server);
+    EXPECT_EQ(server->connection_fd(), -1);
+  }
+  EXPECT_THAT(device_.calls, IsEmpty());
+}
+
+TEST_F(ServerTest, OneLogLinePerBrokenConnection) {
+  auto server = listen();
+  testing::internal::CaptureStderr();
+  RawPeer peer = connect();
+  server->on_listen_ready();
+  peer.send(message(1, Command::kReset));
+  run(*server);
+  run(*server);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+  EXPECT_THAT(text, AllOf(HasSubstr(path_), HasSubstr("DEVICE_RESET message that comes before VERSION")));
+}
+
+TEST_F(ServerTest, PostedRegisterWritesAreReportedOncePerConnection) {
+  auto server = listen();
+  RawPeer peer = connect_and_agree(*server);
+  testing::internal::CaptureStderr();
+  const auto write_to = [&](std::uint32_t region) {
+    peer.send(message(1, Command::kRegionWrite, bytes_of(wire::RegionAccess{0, region, 4}, std::uint32_t{0}),
+                      0x10));
+    run(*server);
+  };
+  write_to(2);
+  for (int i = 0; i < 3; ++i) write_to(1);
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+  EXPECT_THAT(text, AllOf(HasSubstr(path_), HasSubstr("x-no-posted-writes")));
+}
+
+TEST_F(ServerTest, TheDeviceLearnsThatTheServerStops) {
+  auto server = listen();
+  RawPeer peer = connect_and_agree(*server);
+  server.reset();
+  EXPECT_TRUE(peer.at_end());
+  EXPECT_THAT(device_.calls, ElementsAre("connected", "disconnected: the server stops"));
+}
+
+TEST_F(ServerTest, SpeculativeCallsDoNothing) {
+  auto server = listen();
+  server->on_listen_ready();
+  EXPECT_FALSE(server->on_connection_ready(true, true));
+  RawPeer peer = connect_and_agree(*server);
+  EXPECT_FALSE(server->on_connection_ready(true, true));
+  EXPECT_NE(server->connection_fd(), -1);
+}
+
+TEST_F(ServerTest, NoDescriptorIsLeftOpenWhateverHappens) {
+  const std::size_t before = count_open_fds();
+  {
+    const Fd eventfd(::eventfd(0, EFD_CLOEXEC));
+    auto server = listen();
+    const wire::DmaMap map{.flags = 3, .size = 0x1000};
+    const struct {
+      Bytes bytes;
+      std::size_t fds;
+    } table[] = {
+        {message(1, Command::kDmaMap, bytes_of(map)), 1},             // taken
+        {message(1, Command::kDmaMap, bytes_of(wire::DmaMap{})), 1},  // refused
+        {message(1, Command::kDmaMap, bytes_of(map)), 2},             // too many for this one
+        {message(1, Command::kDmaMap, Bytes(3)), 1},                  // malformed
+        {message(1, Command::kSetIrqs, bytes_of(wire::SetIrqs{.flags = 0x24, .index = 2, .count = 3})), 3},
+        {message(1, Command::kSetIrqs, bytes_of(wire::SetIrqs{.flags = 0x24, .index = 2, .count = 9})), 8},
+        {message(1, Command::kSetIrqs, bytes_of(wire::SetIrqs{.flags = 0x24, .index = 2, .count = 9})), 9},
+        {message(1, Command{99}), 1},
+        {Bytes(5), 4},  // part of a header, then the end
+        {bytes_of(wire::Header{.size_bytes = 3}), 4},
+        {Bytes(100, std::byte{0xff}), 100},
+    };
+    for (const auto& row : table) {
+      RawPeer peer = connect_and_agree(*server);
+      peer.send(row.bytes, std::vector<int>(row.fds, eventfd.get()));
+      run(*server);
+      peer.close();
+      run(*server);
+      EXPECT_EQ(server->connection_fd(), -1);
+      device_.fds.clear();
+      EXPECT_EQ(count_open_fds(), before + 2);  // eventfd, listening socket
+    }
+  }
+  EXPECT_EQ(count_open_fds(), before);
+}
+
+}  // namespace
+}  // namespace pvrdma::vfio_user

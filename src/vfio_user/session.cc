@@ -1,0 +1,277 @@
+#include "vfio_user/session.h"
+
+#include <cerrno>
+#include <fmt/core.h>
+
+#include "base/log.h"
+
+namespace pvrdma::vfio_user {
+namespace {
+
+// BAR 1, the register BAR: the one whose writes have to be acknowledged (pvrdma-device.md 8.5).
+constexpr std::uint32_t kRegisterRegion = 1;
+
+bool no_reply_wanted(const Message& message) {
+  return (message.header.flags & kFlagNoReply) != 0;
+}
+
+std::size_t max_fds(Command command) {
+  switch (command) {
+    case Command::kDmaMap:
+      return 1;
+    case Command::kSetIrqs:
+      return kMaxMessageFds;
+    default:
+      return 0;
+  }
+}
+
+Failure protocol_error(const Message& message, std::string_view what) {
+  return fail(EPROTO, fmt::format("{} message that {}", name_of(message.header.command), what));
+}
+
+}  // namespace
+
+Session::Session(Fd socket, Handler& handler, std::string name)
+    : connection_(std::move(socket)), handler_(handler), name_(std::move(name)) {}
+
+Result<bool> Session::run() {
+  if (connection_.output_pending()) {
+    if (auto flushed = connection_.flush(); !flushed) return Failure(std::move(flushed).error());
+    if (connection_.output_pending()) return false;
+  } else {
+    auto received = connection_.receive();
+    if (!received || !*received) return received;
+  }
+  if (auto verdict = execute_complete_messages(); !verdict) return Failure(std::move(verdict).error());
+  return true;
+}
+
+Session::Verdict Session::execute_complete_messages() {
+  while (!connection_.output_pending()) {
+    auto message = connection_.next_message();
+    if (!message) return Failure(std::move(message).error());
+    if (!*message) break;
+    if (auto verdict = execute(**message); !verdict) return verdict;
+  }
+  return {};
+}
+
+Session::Verdict Session::execute(Message& message) {
+  const wire::Header& header = message.header;
+  if ((header.flags & kFlagTypeMask) != kFlagTypeCommand) {
+    return protocol_error(message, fmt::format("is no command (flags {:#x})", header.flags));
+  }
+  if (message.fds.size() > max_fds(header.command)) {
+    return protocol_error(message, fmt::format("carries {} file descriptors; {} are possible",
+                                               message.fds.size(), max_fds(header.command)));
+  }
+  if (!established_) return execute_version(message);
+  if ((header.flags & ~(kFlagTypeMask | kFlagNoReply)) != 0) return reply_result(message, EINVAL);
+  return execute_command(message);
+}
+
+Session::Verdict Session::execute_version(const Message& message) {
+  if (message.header.command != Command::kVersion) return protocol_error(message, "comes before VERSION");
+  const auto version = decode_version(message.payload);
+  if (!version) return refuse(message, version.error());
+  if (version->major != kVersionMajor) {
+    return protocol_error(message, fmt::format("asks for version {}.{}; this server speaks {}.{}",
+                                               version->major, version->minor, kVersionMajor, kVersionMinor));
+  }
+  established_ = true;
+  handler_.connected();
+  for (std::uint32_t i = 0; i < handler_.region_count(); ++i) {
+    regions_.push_back(handler_.region_info(i));
+    PVRDMA_CHECK(regions_.back().mmap_areas.size() <= kMaxMmapAreas, "a region with too many mappable areas");
+  }
+  for (std::uint32_t i = 0; i < handler_.irq_index_count(); ++i) irq_counts_.push_back(handler_.irq_count(i));
+  PVRDMA_CHECK(regions_.size() <= kMaxRegions && irq_counts_.size() <= kMaxIrqIndices,
+               "more than QEMU accepts");
+  log::info("vfio-user {}: client connected, it speaks version {}.{}", name_, version->major, version->minor);
+
+  // QEMU reserves as much room for the answer as its request has.
+  return reply(message, write_version(reply_payload().first(message.payload.size()), kOwnCapabilities));
+}
+
+Session::Verdict Session::execute_command(Message& message) {
+  switch (message.header.command) {
+    case Command::kRegionWrite:
+      return region_write(message);
+    case Command::kRegionRead:
+      return region_read(message);
+    case Command::kDmaMap:
+      return dma_map(message);
+    case Command::kDmaUnmap:
+      return dma_unmap(message);
+    case Command::kGetInfo:
+      return get_info(message);
+    case Command::kGetRegionInfo:
+      return get_region_info(message);
+    case Command::kGetIrqInfo:
+      return get_irq_info(message);
+    case Command::kSetIrqs:
+      return set_irqs(message);
+    case Command::kReset:
+      return reset(message);
+    case Command::kVersion:
+      return protocol_error(message, "comes a second time");
+    case Command::kGetRegionIoFds:
+    case Command::kDmaRead:
+    case Command::kDmaWrite:
+    case Command::kRegionWriteMulti:  // not offered: one more way for posted writes
+    case Command::kDeviceFeature:     // migration: refused at a higher level
+    case Command::kMigDataRead:
+    case Command::kMigDataWrite:
+      break;
+  }
+  return reply_result(message, EOPNOTSUPP);
+}
+
+Session::Verdict Session::region_write(const Message& message) {
+  const auto request = decode_region_write(message.payload);
+  if (!request) return refuse(message, request.error());
+  const auto [offset, region, count] = request->access;
+  if (region >= regions_.size() || offset + count > regions_[region].size)
+    return reply_result(message, EINVAL);
+  if (!regions_[region].writable) return reply_result(message, EACCES);
+
+  const bool posted = no_reply_wanted(message);
+  if (posted && region == kRegisterRegion && !warned_of_posted_write_) [[unlikely]] {
+    warned_of_posted_write_ = true;
+    log::error(
+        "vfio-user {}: the client posts register writes, so the guest's driver will read capabilities before "
+        "they are "
+        "there and fail its probe: start QEMU with \"x-no-posted-writes\":true on the vfio-user-pci device",
+        name_);
+  }
+  const int result = handler_.region_write(region, offset, request->data, posted);
+  if (!posted && result == 0) write(reply_payload(), 0, wire::RegionAccess{offset, region, count});
+  return reply_result(message, result, sizeof(wire::RegionAccess));
+}
+
+Session::Verdict Session::region_read(const Message& message) {
+  const auto request = decode_region_read(message.payload);
+  if (!request) return refuse(message, request.error());
+  const auto [offset, region, count] = *request;
+  if (region >= regions_.size() || offset + count > regions_[region].size)
+    return reply_result(message, EINVAL);
+  if (!regions_[region].readable) return reply_result(message, EACCES);
+
+  write(reply_payload(), 0, wire::RegionAccess{offset, region, count});
+  const int result =
+      handler_.region_read(region, offset, reply_payload().subspan(sizeof(wire::RegionAccess), count));
+  return reply_result(message, result, sizeof(wire::RegionAccess) + count);
+}
+
+Session::Verdict Session::dma_map(Message& message) {
+  const auto request = decode_dma_map(message.payload, message.fds.size());
+  if (!request) return refuse(message, request.error());
+  return reply_result(message,
+                      handler_.dma_map(*request, message.fds.empty() ? Fd() : std::move(message.fds[0])));
+}
+
+Session::Verdict Session::dma_unmap(const Message& message) {
+  const auto request = decode_dma_unmap(message.payload);
+  if (!request) return refuse(message, request.error());
+  int result = 0;
+  if (request->all) {
+    handler_.dma_unmap_all();
+  } else {
+    result = handler_.dma_unmap(request->iova, request->size);
+  }
+  write(reply_payload(), 0, read<wire::DmaUnmap>(message.payload));
+  return reply_result(message, result, sizeof(wire::DmaUnmap));
+}
+
+Session::Verdict Session::get_info(const Message& message) {
+  if (const auto request = decode_get_info(message.payload); !request)
+    return refuse(message, request.error());
+  write(reply_payload(), 0,
+        wire::DeviceInfo{.flags = wire::kDeviceReset | wire::kDevicePci,
+                         .region_count = static_cast<std::uint32_t>(regions_.size()),
+                         .irq_index_count = static_cast<std::uint32_t>(irq_counts_.size())});
+  return reply(message, sizeof(wire::DeviceInfo));
+}
+
+Session::Verdict Session::get_region_info(const Message& message) {
+  const auto request = decode_get_region_info(message.payload);
+  if (!request) return refuse(message, request.error());
+  if (request->region >= regions_.size()) return reply_result(message, EINVAL);
+  const RegionInfo& info = regions_[request->region];
+  const std::size_t bytes = write_region_info(reply_payload(), info, *request);
+  // The fd goes with the complete answer only: a client that has to ask again would get it twice.
+  const bool with_fd = !info.mmap_areas.empty() && bytes == region_info_bytes(info);
+  return reply(message, bytes, with_fd ? info.fd : -1);
+}
+
+Session::Verdict Session::get_irq_info(const Message& message) {
+  const auto index = decode_get_irq_info(message.payload);
+  if (!index) return refuse(message, index.error());
+  if (*index >= irq_counts_.size()) return reply_result(message, EINVAL);
+  const std::uint32_t count = irq_counts_[*index];
+  write(reply_payload(), 0,
+        wire::IrqInfo{.flags = count == 0 ? 0 : wire::kIrqEventfd, .index = *index, .count = count});
+  return reply(message, sizeof(wire::IrqInfo));
+}
+
+Session::Verdict Session::set_irqs(Message& message) {
+  const auto request = decode_set_irqs(message.payload, message.fds.size());
+  if (!request) return refuse(message, request.error());
+  if (request->index >= irq_counts_.size() ||
+      std::uint64_t{request->start} + request->count > irq_counts_[request->index]) {
+    return reply_result(message, EINVAL);
+  }
+  switch (request->operation) {
+    case IrqOperation::kAssign:
+      return reply_result(message, assign_irqs(*request, message.fds));
+    case IrqOperation::kDisable:
+      return reply_result(message, handler_.disable_irqs(request->index));
+    case IrqOperation::kUnsupported:
+      break;
+  }
+  return reply_result(message, EOPNOTSUPP);
+}
+
+int Session::assign_irqs(const SetIrqsRequest& request, std::span<Fd> fds) {
+  for (std::uint32_t i = 0; i < request.count; ++i) {
+    Fd eventfd = fds.empty() ? Fd() : std::move(fds[i]);
+    if (const int result = handler_.set_irq_eventfd(request.index, request.start + i, std::move(eventfd));
+        result != 0) {
+      return result;
+    }
+  }
+  return 0;
+}
+
+Session::Verdict Session::reset(const Message& message) {
+  if (const auto request = decode_reset(message.payload); !request) return refuse(message, request.error());
+  handler_.reset();
+  return reply_result(message, 0);
+}
+
+Session::Verdict Session::refuse(const Message& message, const Refusal& refusal) {
+  if (refusal.answer == 0) return protocol_error(message, refusal.malformed);
+  return reply_result(message, refusal.answer);
+}
+
+// `result` 0: the payload that stands in reply_payload() is sent; otherwise an error reply, which is a header
+// only.
+Session::Verdict Session::reply_result(const Message& message, int result, std::size_t payload_bytes) {
+  if (result == 0) return reply(message, payload_bytes);
+  if (no_reply_wanted(message)) return {};
+  write(connection_.output(), 0,
+        wire::Header{message.header.id, message.header.command, kHeaderBytes, kFlagTypeReply | kFlagError,
+                     static_cast<std::uint32_t>(result)});
+  return connection_.send(kHeaderBytes);
+}
+
+Session::Verdict Session::reply(const Message& message, std::size_t payload_bytes, int fd) {
+  if (no_reply_wanted(message)) return {};
+  const auto size = static_cast<std::uint32_t>(kHeaderBytes + payload_bytes);
+  write(connection_.output(), 0,
+        wire::Header{message.header.id, message.header.command, size, kFlagTypeReply, 0});
+  return connection_.send(size, fd);
+}
+
+}  // namespace pvrdma::vfio_user
