@@ -1,0 +1,84 @@
+# Every target does its own set-up; on a machine that is set up already that costs no network and next to no time.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+JOBS := $(shell nproc)
+PYTEST := /usr/bin/python3 -m pytest
+SANITIZED := asan tsan
+PRESETS := dev $(SANITIZED)
+
+.PHONY: help demo test test-full vm-test bench format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
+
+help:  ## what there is
+	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
+	  printf '  make %-10s %s\n' "$$target" "$$text"; done
+
+demo: setup  ## two VMs, ib_write_bw between them through pvrdmad
+	@$(MAKE) -j2 testbed programs
+	@tools/demo
+
+test: setup  ## all tests of a normal run (CI): unit and device tests, sanitizers, VMs
+	@$(MAKE) -j2 testbed programs
+	@for preset in $(PRESETS); do $(MAKE) ctest-$$preset; done
+	@echo "== VM tests"
+	@$(PYTEST) tests/vm -m "not full"
+	@$(MAKE) summary
+
+test-full: setup-full  ## as test, then other guest kernels, hardware versions, a sanitized daemon in VMs, fuzzing
+	@$(MAKE) test
+	@tools/testbed/build --kernel 6.12 --kernel 6.1
+	@echo "== VM tests, all guests"
+	@$(PYTEST) tests/vm -m full
+	@echo "== VM tests, daemon with AddressSanitizer"
+	@PVRDMA_BUILD=build/asan $(PYTEST) tests/vm -m "not full"
+	@$(MAKE) fuzz
+	@$(MAKE) summary
+
+vm-test: setup  ## only the VM tests
+	@$(MAKE) -j2 testbed programs
+	@$(PYTEST) tests/vm -m "not full"
+
+bench: setup  ## benchmarks of the release build; JSON in build/bench/
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release
+	@tools/bench
+
+fuzz: setup-full  ## a short run of every fuzzer
+	@cmake --preset fuzz >/dev/null
+	@cmake --build --preset fuzz
+	@ctest --preset fuzz -j$(JOBS) --output-log build/ctest-fuzz.log
+
+format: setup-full  ## format the C++ sources in place
+	@tools/lint --fix
+
+lint: setup-full  ## formatting and clang-tidy
+	@tools/lint
+
+clean:  ## remove build/; the testbed's cache is tools/testbed's (see tests/vm/README.md)
+	@rm -rf build
+
+setup:
+	@tools/setup
+
+setup-full:
+	@tools/setup --full
+
+testbed:
+	@tools/testbed/build
+
+programs:
+	@echo "-- pvrdmad and pvrdmactl (preset release) ..."
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target pvrdmad pvrdmactl
+
+$(PRESETS:%=ctest-%): ctest-%:
+	@echo "== preset $*: build and ctest"
+	@cmake --preset $* >/dev/null
+	@cmake --build --preset $*
+	@ctest --preset $* -j$(JOBS) --output-log build/ctest-$*.log
+
+summary:
+	@for log in build/ctest-*.log; do \
+	  printf '%s: ' "$$(basename "$$log" .log)"; grep -E 'tests passed|tests failed' "$$log"; done

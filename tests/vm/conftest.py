@@ -1,0 +1,103 @@
+"""Fixtures of the VM tests. Booting costs seconds, so clusters are shared as far as their tests allow."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(_HERE), str(_HERE.parents[1] / "tools")]
+
+from harness.cluster import Cluster, Setup  # noqa: E402  (the path above comes first)
+from harness.daemon import REPOSITORY  # noqa: E402
+
+_LOGS = REPOSITORY / "build" / "vm-logs"
+
+# Every run drives the first; the others join in `make test-full`.
+_SETUPS = [
+    pytest.param(Setup(kernel="6.12", hardware_version=18), id="linux6.12-hw18"),
+    pytest.param(Setup(kernel="6.12", hardware_version=14), id="linux6.12-hw14", marks=pytest.mark.full),
+    pytest.param(Setup(kernel="6.12", hardware_version=13), id="linux6.12-hw13", marks=pytest.mark.full),
+    pytest.param(Setup(kernel="6.1", hardware_version=18), id="linux6.1-hw18", marks=pytest.mark.full),
+]
+
+# What a healthy guest kernel never prints.
+_KERNEL_TROUBLE = re.compile(r"^.*(?:WARNING: |BUG: |Oops: |general protection fault|Kernel panic|blocked for more than"
+                             r"|vmw_pvrdma \S+: (?:unknown response|failed|could not)).*$", re.MULTILINE)
+
+
+def pytest_configure() -> None:
+    """Makes SIGTERM end the run as Ctrl-C does: in order, with every VM and socket cleaned up."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+class ClusterFactory:
+    """Makes clusters of a test's own, to break as it likes: own_cluster(vm_count=3, ...)."""
+
+    def __init__(self, setup: Setup, logs: Path) -> None:
+        self.clusters: list[Cluster] = []
+        self._setup = setup
+        self._logs = logs
+
+    def __call__(self, **arguments: Any) -> Cluster:
+        cluster = Cluster(self._setup, self._logs / str(len(self.clusters)), **arguments)
+        self.clusters.append(cluster)
+        return cluster.__enter__()
+
+
+@pytest.fixture(scope="session", params=_SETUPS)
+def setup(request: pytest.FixtureRequest) -> Setup:
+    """The guests' kernel and hardware version."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def shared_pair(setup: Setup) -> Iterator[Cluster]:
+    """The two VMs behind `pair`."""
+    with Cluster(setup, _LOGS / f"pair-{setup.id}") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def pair(shared_pair: Cluster) -> Iterator[Cluster]:
+    """Two VMs that many tests share: leave them and their drivers as you found them."""
+    before = [vm.console_log.stat().st_size for vm in shared_pair.vms]
+    yield shared_pair
+    _expect_healthy_kernels(shared_pair, before)
+
+
+@pytest.fixture
+def own_cluster(request: pytest.FixtureRequest, setup: Setup) -> Iterator[ClusterFactory]:
+    """A maker of clusters for this test alone; they end with the test."""
+    factory = ClusterFactory(setup, _LOGS / re.sub(r"[^\w.]+", "-", request.node.name).strip("-"))
+    yield factory
+    for cluster in factory.clusters:
+        cluster.close()
+    for cluster in factory.clusters:
+        _expect_healthy_kernels(cluster, [0] * len(cluster.vms))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Adds the end of every log of the clusters involved to a failed test's report."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if not report.failed:
+        return
+    for value in getattr(item, "funcargs", {}).values():
+        clusters = [value] if isinstance(value, Cluster) else getattr(value, "clusters", [])
+        for cluster in clusters:
+            report.sections += cluster.log_tails()
+
+
+def _expect_healthy_kernels(cluster: Cluster, offsets: list[int]) -> None:
+    for vm, offset in zip(cluster.vms, offsets):
+        printed = vm.console_log.read_bytes()[offset:].decode(errors="replace")
+        trouble = _KERNEL_TROUBLE.findall(printed)
+        assert not trouble, f"{vm.name}'s kernel complained (all of it in {vm.console_log}): {trouble}"

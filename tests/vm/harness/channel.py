@@ -1,0 +1,140 @@
+"""The host's end of the control channel into a guest: runs shell scripts there and brings back output and exit code.
+
+The other end is tools/testbed/guest/agent; the protocol is described there.
+"""
+
+from __future__ import annotations
+
+import base64
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class GuestLost(Exception):
+    """The guest ended, or started anew, before it answered."""
+
+
+class GuestTimeout(Exception):
+    """The guest did not answer in time."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a guest command ended; `output` holds standard output and standard error as they came."""
+
+    exit_code: int
+    output: str
+
+
+@dataclass
+class _Pending:
+    result: Result | None = None
+    lost: bool = False
+
+
+class Channel:
+    """Listens on `path` for QEMU's connection. Thread: any; results arrive through a reader thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(path))
+        self._listener.listen(1)
+        self._connection: socket.socket | None = None
+        self._changed = threading.Condition()
+        self._pending: dict[int, _Pending] = {}
+        self._next_id = 1
+        self._boots = 0
+        self._closed = False
+        self._reader = threading.Thread(target=self._read, name=f"channel-{path.name}", daemon=True)
+        self._reader.start()
+
+    @property
+    def boots(self) -> int:
+        """How many times the guest's agent has started."""
+        with self._changed:
+            return self._boots
+
+    def wait_for_boot(self, boots: int, timeout_s: float) -> bool:
+        """Waits until the agent has started `boots` times; False when time or the guest ended first."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._boots >= boots or self._closed, timeout_s)
+            return self._boots >= boots
+
+    def submit(self, script: str) -> int:
+        """Starts `script` in the guest; the id is for `wait` and `done`."""
+        with self._changed:
+            if self._connection is None or self._closed:
+                raise GuestLost("the guest is not connected")
+            request = self._next_id
+            self._next_id += 1
+            self._pending[request] = _Pending()
+            connection = self._connection
+        try:
+            connection.sendall(f"{request} {base64.b64encode(script.encode()).decode()}\n".encode())
+        except OSError as error:
+            raise GuestLost("the guest ended") from error
+        return request
+
+    def done(self, request: int) -> bool:
+        """Whether the command has ended, one way or another."""
+        with self._changed:
+            return self._settled(request)
+
+    def wait(self, request: int, timeout_s: float) -> Result:
+        """The command's result; GuestTimeout leaves the command running, GuestLost means that it never will end."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._settled(request), timeout_s):
+                raise GuestTimeout(f"no result after {timeout_s:g} s")
+            pending = self._pending[request]
+            if pending.result is None:
+                raise GuestLost("the guest ended or rebooted before the command did")
+            return pending.result
+
+    def close(self) -> None:
+        """Ends the reader; commands not yet answered count as lost."""
+        for end in (self._listener, self._connection):
+            if end is not None:
+                try:
+                    end.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass  # already ended by the other side
+        self._reader.join()
+        self._listener.close()
+
+    def _settled(self, request: int) -> bool:
+        pending = self._pending[request]
+        return pending.result is not None or pending.lost or self._closed
+
+    def _read(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            self._finish()
+            return
+        with self._changed:
+            self._connection = connection
+        with connection, connection.makefile("r", encoding="ascii", errors="replace", newline="\n") as lines:
+            try:
+                for line in lines:
+                    self._handle(line.split())
+            except OSError:
+                pass  # QEMU was killed
+        self._finish()
+
+    def _handle(self, words: list[str]) -> None:
+        with self._changed:
+            if words[:1] == ["ready"]:
+                self._boots += 1
+                for pending in self._pending.values():
+                    pending.lost = pending.result is None
+            elif words[:1] == ["done"] and len(words) >= 3 and int(words[1]) in self._pending:
+                output = base64.b64decode(words[3]) if len(words) > 3 else b""
+                self._pending[int(words[1])].result = Result(int(words[2]), output.decode(errors="replace"))
+            self._changed.notify_all()
+
+    def _finish(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()

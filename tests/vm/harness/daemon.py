@@ -1,0 +1,103 @@
+"""The daemon under test: configuration, start, readiness, control through pvrdmactl, stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import process
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+_READY_GUARD_S = 20.0
+_STOP_GUARD_S = 10.0
+_CTL_GUARD_S = 20.0
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """One [[adapter]] of the daemon's configuration."""
+
+    name: str
+    socket: Path
+    mac: str
+    hardware_version: int
+    roce: str | None = None
+
+
+class Daemon:
+    """pvrdmad serving `adapters`. Binaries come from PVRDMA_BUILD (default: build/release of this repository)."""
+
+    def __init__(self, adapters: list[Adapter], run_folder: Path, logs: Path) -> None:
+        self.adapters = adapters
+        self.api = run_folder / "api.sock"
+        self.log = logs / "pvrdmad.log"
+        self.config = logs / "pvrdmad.toml"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether the daemon lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Writes the configuration, starts the daemon and waits until it serves every adapter and the API."""
+        self.config.write_text(self._toml(), encoding="utf-8")
+        self._process = process.start([str(binary("pvrdmad")), "--config", str(self.config)], self.log)
+        deadline = time.monotonic() + _READY_GUARD_S
+        while not self._ready():
+            if not self.running or time.monotonic() > deadline:
+                state = "is not ready" if self.running else f"ended with {self._process.wait()}"
+                raise RuntimeError(f"pvrdmad {state}; {self.log}:\n{process.tail(self.log)}")
+            time.sleep(0.02)
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit code, which is 0 after a clean stop."""
+        assert self._process is not None
+        return process.stop(self._process, _STOP_GUARD_S)
+
+    def ctl(self, *arguments: str) -> Any:
+        """What `pvrdmactl --json ARGUMENTS` prints, parsed."""
+        return json.loads(self._ctl("--json", *arguments))
+
+    def ctl_text(self, *arguments: str) -> str:
+        """What `pvrdmactl ARGUMENTS` prints for people."""
+        return self._ctl(*arguments)
+
+    def _ctl(self, *arguments: str) -> str:
+        command = [str(binary("pvrdmactl")), "--api", str(self.api), *arguments]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, timeout=_CTL_GUARD_S, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"'{' '.join(command)}' ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def _ready(self) -> bool:
+        if not all(adapter.socket.is_socket() for adapter in self.adapters):
+            return False
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            return probe.connect_ex(str(self.api)) == 0
+
+    def _toml(self) -> str:
+        lines = ["[daemon]", f'api_socket = "{self.api}"', 'log_level = "info"']
+        for adapter in self.adapters:
+            lines += ["", "[[adapter]]", f'name = "{adapter.name}"', f'socket = "{adapter.socket}"',
+                      f'mac = "{adapter.mac}"', f"hardware_version = {adapter.hardware_version}"]
+            if adapter.roce is not None:
+                lines.append(f'roce = "{adapter.roce}"')
+        return "\n".join([*lines, ""])
+
+
+def binary(name: str) -> Path:
+    """The path of a built program; RuntimeError naming the build command when it is not there."""
+    build = Path(os.environ.get("PVRDMA_BUILD") or REPOSITORY / "build" / "release")
+    path = build / "src" / name / name
+    if not path.is_file():
+        raise RuntimeError(f"{path} does not exist; build it with: "
+                           "cmake --preset release && cmake --build --preset release")
+    return path

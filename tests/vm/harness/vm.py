@@ -1,0 +1,209 @@
+"""One QEMU virtual machine with a vmxnet3 and, at the next function of the same slot, a PVRDMA adapter over vfio-user."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import process
+from harness.channel import Channel, GuestLost, GuestTimeout, Result
+from testbed import Testbed
+
+BOOT_GUARD_S = 120.0
+_POWER_OFF_GUARD_S = 30.0
+
+
+@dataclass(frozen=True)
+class VmSpec:
+    """What distinguishes one VM from another. `adapter` is the daemon's vfio-user socket, None for no adapter."""
+
+    name: str
+    address: str
+    mac: str
+    adapter: Path | None = None
+    overlays: tuple[str, ...] = ()
+    memory_mib: int = 512
+    load_driver: bool = True
+
+
+class GuestCommandFailed(AssertionError):
+    """A guest command ended with a code other than 0."""
+
+
+class Job:
+    """A command running in a guest."""
+
+    def __init__(self, vm: Vm, channel: Channel, request: int, command: str) -> None:
+        self._vm = vm
+        self._channel = channel
+        self._request = request
+        self.command = command
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended (or its guest has)."""
+        return self._channel.done(self._request)
+
+    def wait(self, timeout_s: float = 60.0) -> Result:
+        """Its result; on timeout it is killed, and GuestTimeout tells what it had printed."""
+        try:
+            return self._channel.wait(self._request, timeout_s)
+        except GuestTimeout as timeout:
+            printed = self.output_so_far()
+            self.kill()
+            raise GuestTimeout(f"{self._vm.name}: '{self.command}' still ran after {timeout_s:g} s; "
+                               f"it had printed:\n{printed}") from timeout
+        except GuestLost as lost:
+            raise GuestLost(f"{self._vm.name}: '{self.command}': {lost}") from lost
+
+    def output_so_far(self) -> str:
+        """What it has printed up to now."""
+        return self._vm.run(f"cat /run/jobs/{self._request}/output").output
+
+    def kill(self, signal_name: str = "KILL") -> None:
+        """Sends a signal to the command and everything it started."""
+        self._vm.run(f"kill -{signal_name} -$(cat /run/jobs/{self._request}/pid)")
+
+
+class Vm:
+    """A VM that can be started, rebooted, powered off, killed, and started again. `logs` keeps console and QEMU output.
+
+    `run_folder` is for sockets; keep its path short (a UNIX socket path has at most 107 characters).
+    """
+
+    def __init__(self, spec: VmSpec, testbed: Testbed, hub: Path, run_folder: Path, logs: Path) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.address = spec.address
+        self.console_log = logs / f"{spec.name}.console"
+        self.qemu_log = logs / f"{spec.name}.qemu"
+        self._testbed = testbed
+        self._hub = hub
+        self._agent_path = run_folder / f"{spec.name}.agent"
+        self._image = run_folder / f"{spec.name}.cpio"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether its QEMU process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Starts QEMU and returns at once; `wait_ready` waits for the guest."""
+        assert not self.running, f"{self.name} already runs"
+        self._release()
+        self._channel = Channel(self._agent_path)
+        self._process = process.start(self._command(), self.qemu_log, self._testbed.qemu_environment())
+
+    def wait_ready(self, boots: int = 1) -> None:
+        """Waits until the guest accepts commands (for the `boots`-th time since QEMU started)."""
+        channel = self._connected()
+        deadline = time.monotonic() + BOOT_GUARD_S
+        while not channel.wait_for_boot(boots, timeout_s=0.5):
+            if not self.running or time.monotonic() > deadline:
+                state = "did not come up" if self.running else "ended while it started"
+                raise GuestLost(f"{self.name} {state}; {self.qemu_log}:\n{process.tail(self.qemu_log)}\n"
+                                f"{self.console_log}:\n{process.tail(self.console_log)}")
+
+    def run(self, command: str, timeout_s: float = 30.0) -> Result:
+        """Runs a shell command in the guest to its end."""
+        return self.start_job(command).wait(timeout_s)
+
+    def check(self, command: str, timeout_s: float = 30.0) -> str:
+        """Like `run`, for a command that has to succeed; returns its output."""
+        result = self.run(command, timeout_s)
+        if result.exit_code != 0:
+            raise GuestCommandFailed(f"{self.name}: '{command}' ended with {result.exit_code}:\n{result.output}")
+        return result.output
+
+    def start_job(self, command: str) -> Job:
+        """Starts a shell command in the guest and returns at once; any number can run together."""
+        channel = self._connected()
+        return Job(self, channel, channel.submit(command + "\n"), command)
+
+    def reboot(self) -> None:
+        """Resets the guest without any shutdown of what runs in it, and waits until it is up again."""
+        boots = self._connected().boots
+        self.start_job("reboot -f")
+        self.wait_ready(boots + 1)
+
+    def power_off(self) -> None:
+        """Powers the guest off and waits for QEMU to end."""
+        assert self._process is not None
+        self.start_job("poweroff -f")
+        try:
+            self._process.wait(_POWER_OFF_GUARD_S)
+        except subprocess.TimeoutExpired as timeout:
+            raise GuestTimeout(f"{self.name} did not power off within {_POWER_OFF_GUARD_S:g} s; "
+                               f"{self.console_log}:\n{process.tail(self.console_log)}") from timeout
+
+    def kill(self) -> None:
+        """kill -9 of its QEMU: the host's view of a VM that crashed."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """Ends QEMU if it runs, and frees what the host side holds. The logs stay."""
+        if self._process is not None:
+            process.stop(self._process, timeout_s=5.0)
+        self._release()
+        self._image.unlink(missing_ok=True)
+
+    def _connected(self) -> Channel:
+        assert self._channel is not None, f"{self.name} was never started"
+        return self._channel
+
+    def _release(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        self._agent_path.unlink(missing_ok=True)
+
+    def _initrd(self) -> Path:
+        if not self.spec.overlays:
+            return self._testbed.archive("base")
+        with open(self._image, "wb") as image:
+            for overlay in ("base", *self.spec.overlays):
+                image.write(self._testbed.archive(overlay).read_bytes())
+        return self._image
+
+    def _command(self) -> list[str]:
+        spec = self.spec
+        arguments = ["console=ttyS0", "quiet", f"pvrdma.name={spec.name}", f"pvrdma.ip={spec.address}/24"]
+        if not spec.load_driver:
+            arguments.append("pvrdma.driver=no")
+        command = [
+            *self._testbed.qemu(),
+            "-name", spec.name,
+            "-accel", acceleration(),
+            "-machine", "q35,memory-backend=ram",
+            "-cpu", "max",
+            "-m", str(spec.memory_mib),
+            "-object", f"memory-backend-memfd,id=ram,size={spec.memory_mib}M,share=on",
+            "-nodefaults", "-display", "none",
+            "-chardev", f"file,id=console,path={self.console_log},append=on", "-serial", "chardev:console",
+            "-kernel", str(self._testbed.kernel),
+            "-initrd", str(self._initrd()),
+            "-append", " ".join(arguments),
+            "-device", "virtio-serial-pci",
+            "-chardev", f"socket,id=agent,path={self._agent_path}",
+            "-device", "virtserialport,chardev=agent,name=pvrdma.agent",
+            "-netdev", f"stream,id=net,server=off,addr.type=unix,addr.path={self._hub}",
+            "-device", f"vmxnet3,netdev=net,mac={spec.mac},bus=pcie.0,addr=10.0,multifunction=on,romfile=",
+        ]
+        if spec.adapter is not None:
+            device = {"driver": "vfio-user-pci", "bus": "pcie.0", "addr": "10.1",
+                      "socket": {"type": "unix", "path": str(spec.adapter)}}
+            command += ["-device", json.dumps(device)]
+        return command
+
+
+def acceleration() -> str:
+    """"kvm" where the processor virtualises, else "tcg". /dev/kvm alone proves nothing: some machines have it in vain."""
+    flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split()
+    return "kvm" if ("vmx" in flags or "svm" in flags) and Path("/dev/kvm").exists() else "tcg"

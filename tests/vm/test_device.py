@@ -1,0 +1,49 @@
+"""What the stock driver and ibv_devinfo see of an adapter, and what pvrdmactl tells about it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from harness.cluster import Cluster
+from harness.rdma import DEVICE
+
+# Capabilities of a real ESXi adapter, which ours reports by default.
+_CAPABILITIES = {"fw_ver": "3.0.000", "max_qp": "32768", "max_qp_wr": "1024", "max_sge": "16", "max_cq": "4096",
+                 "max_cqe": "262144", "max_mr": "262144", "state": r"PORT_ACTIVE \(4\)", "link_layer": "Ethernet"}
+
+
+def test_devinfo_shows_an_esxi_adapter(pair: Cluster) -> None:
+    for vm in pair.vms:
+        shown = vm.check(f"ibv_devinfo -v -d {DEVICE}")
+        for key, value in _CAPABILITIES.items():
+            assert re.search(rf"^\s*{key}:\s+{value}$", shown, re.MULTILINE), f"no {key} {value} in:\n{shown}"
+
+
+def test_gids_follow_the_nics_addresses(pair: Cluster) -> None:
+    for vm in pair.vms:
+        shown = vm.check(f"ibv_devinfo -v -d {DEVICE}")
+        last_octets = vm.spec.mac.split(":")[3:]
+        assert f"fe80::5054:ff:fe{last_octets[0]}:{last_octets[1]}{last_octets[2]}" in shown
+        assert f"::ffff:{vm.address}" in shown
+
+
+def test_srq_from_hardware_version_14_on(pair: Cluster) -> None:
+    shown = pair.vms[0].check(f"ibv_devinfo -v -d {DEVICE}")
+    max_srq = re.search(r"^\s*max_srq:\s+(\d+)$", shown, re.MULTILINE)
+    assert max_srq, shown
+    assert (int(max_srq[1]) > 0) == (pair.setup.hardware_version >= 14)
+
+
+def test_pvrdmactl_lists_the_adapters(pair: Cluster) -> None:
+    listed = pair.daemon.ctl("adapter", "list")
+    assert {adapter["name"] for adapter in listed} == {vm.name for vm in pair.vms}
+    for vm in pair.vms:
+        assert pair.daemon.ctl("adapter", "get", vm.name)["mac"] == vm.spec.mac
+
+
+@pytest.mark.parametrize("arguments", [("version",), ("stats",), ("qp", "list"), ("adapter", "list")], ids=" ".join)
+def test_pvrdmactl_speaks_to_people_and_machines(pair: Cluster, arguments: tuple[str, ...]) -> None:
+    assert pair.daemon.ctl(*arguments) is not None
+    assert pair.daemon.ctl_text(*arguments).strip()

@@ -1,0 +1,107 @@
+"""Drivers, guests and VMs that go away and come back, at rest and under load."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from conftest import ClusterFactory
+from harness import cases
+from harness.cases import Case
+from harness.channel import GuestLost
+from harness.cluster import Cluster
+from harness.rdma import DEVICE, wait_active
+from harness.vm import Job, Vm
+
+_PINGPONG = Case("pingpong", server=f"ibv_rc_pingpong -c -d {DEVICE} -g 0",
+                 client=f"ibv_rc_pingpong -c -d {DEVICE} -g 0 {{server}}", expect=(r"^\d+ bytes in",))
+# perftest reports IBV_WC_RETRY_EXC_ERR, what InfiniBand has for a peer that does not answer any more.
+_RETRY_EXCEEDED = "status 12"
+_LOAD = f"ib_write_bw -x 0 -F -b -d {DEVICE} -D 300"
+
+
+def _start_load(server: Vm, client: Vm) -> tuple[Job, Job]:
+    """Both VMs write to each other for minutes; returns the (server's, client's) job once data flows."""
+    server_job = server.start_job(_LOAD)
+    server.check("await-listener tcp 18515 20")
+    client_job = client.start_job(f"{_LOAD} {server.address}")
+    client.check("n=0; until rdma resource show qp | grep -q RTS; do "
+                 "n=$((n + 1)); [ $n -lt 200 ] || exit 1; sleep 0.1; done", timeout_s=40)
+    time.sleep(1)
+    assert not client_job.done, client_job.wait().output
+    return server_job, client_job
+
+
+def test_driver_reload(own_cluster: ClusterFactory) -> None:
+    cluster = own_cluster()
+    first, second = cluster.vms
+    for _ in range(3):
+        first.check("rmmod vmw_pvrdma")
+        assert DEVICE not in first.run("ls /sys/class/infiniband").output
+        first.check("modprobe vmw_pvrdma")
+        wait_active(first)
+        cases.run(_PINGPONG, first, second)
+
+
+def _reboot(vm: Vm) -> None:
+    vm.reboot()
+
+
+def _kill_and_start(vm: Vm) -> None:
+    vm.kill()
+    vm.start()
+    vm.wait_ready()
+
+
+@pytest.mark.parametrize("restart", [_reboot, _kill_and_start], ids=["reboot", "kill-9"])
+def test_a_vm_goes_under_load_and_comes_back(own_cluster: ClusterFactory, restart: Callable[[Vm], None]) -> None:
+    cluster = own_cluster()
+    victim, peer = cluster.vms
+    victim_job, peer_job = _start_load(victim, peer)
+    restart(victim)
+    with pytest.raises(GuestLost):
+        victim_job.wait()
+    failed = peer_job.wait(60)
+    assert failed.exit_code != 0 and _RETRY_EXCEEDED in failed.output, failed.output
+    cases.run(_PINGPONG, peer, peer)  # the peer's adapter goes on
+    wait_active(victim)
+    cases.run(_PINGPONG, victim, peer)
+    cases.run(_PINGPONG, peer, victim)
+    _expect_no_leftovers(cluster)
+
+
+def test_a_process_killed_under_load_leaves_nothing_behind(own_cluster: ClusterFactory) -> None:
+    cluster = own_cluster()
+    victim, peer = cluster.vms
+    victim_job, peer_job = _start_load(victim, peer)
+    victim_job.kill()
+    failed = peer_job.wait(60)
+    assert failed.exit_code != 0, failed.output
+    cases.run(_PINGPONG, victim, peer)
+    _expect_no_leftovers(cluster)
+
+
+def test_powered_off_peer(own_cluster: ClusterFactory) -> None:
+    cluster = own_cluster()
+    victim, peer = cluster.vms
+    cases.run(_PINGPONG, victim, peer)
+    victim.power_off()
+    cases.run(_PINGPONG, peer, peer)
+    victim.start()
+    victim.wait_ready()
+    wait_active(victim)
+    cases.run(_PINGPONG, victim, peer)
+
+
+def test_daemon_stops_cleanly_with_guests_attached(own_cluster: ClusterFactory) -> None:
+    cluster = own_cluster()
+    assert cluster.daemon.stop() == 0
+    assert all(vm.running for vm in cluster.vms)
+
+
+def _expect_no_leftovers(cluster: Cluster) -> None:
+    """The daemon holds no QP but each adapter's GSI QP (number 1)."""
+    left = [qp for qp in cluster.daemon.ctl("qp", "list") if int(qp["qpn"]) != 1]
+    assert not left, f"QPs that outlived their programs: {left}"

@@ -1,0 +1,82 @@
+"""The testbed itself, without any adapter: what every other VM test rests on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import cases
+from harness.channel import GuestLost, GuestTimeout
+from harness.cluster import Cluster, Setup
+from harness.vm import GuestCommandFailed
+
+
+@pytest.fixture(scope="module", params=["6.12", pytest.param("6.1", marks=pytest.mark.full)])
+def bare(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Two VMs with nothing but an Ethernet; the tests below restart the first one."""
+    logs: Path = tmp_path_factory.mktemp("bare")
+    with Cluster(Setup(kernel=request.param), logs, with_adapters=False) as cluster:
+        yield cluster
+
+
+def test_vms_reach_each_other(bare: Cluster) -> None:
+    first, second = bare.vms
+    assert " 0% packet loss" in first.check(f"ping -c 3 -i 0.2 {second.address}")
+
+
+def test_guest_has_the_stock_driver(bare: Cluster) -> None:
+    assert "VMware Paravirtual RDMA driver" in bare.vms[0].check("modinfo vmw_pvrdma")
+
+
+def test_guest_runs_the_kernel_that_was_asked_for(bare: Cluster) -> None:
+    assert re.match(rf"{re.escape(bare.setup.kernel)}[.-]", bare.vms[0].check("uname -r"))
+
+
+def test_exit_code_and_output_come_back(bare: Cluster) -> None:
+    result = bare.vms[0].run("echo out; echo err >&2; exit 7")
+    assert (result.exit_code, result.output) == (7, "out\nerr\n")
+    with pytest.raises(GuestCommandFailed, match="ended with 3"):
+        bare.vms[0].check("exit 3")
+
+
+def test_long_output_comes_back_whole(bare: Cluster) -> None:
+    assert bare.vms[0].check("seq 100000") == "".join(f"{number}\n" for number in range(1, 100001))
+
+
+def test_commands_run_at_once(bare: Cluster) -> None:
+    jobs = [bare.vms[0].start_job(f"sleep 1; echo {number}") for number in range(8)]
+    assert [job.wait(10).output for job in jobs] == [f"{number}\n" for number in range(8)]
+
+
+def test_a_stuck_command_is_killed(bare: Cluster) -> None:
+    with pytest.raises(GuestTimeout, match="working"):
+        bare.vms[0].run("echo working; sleep 1000", timeout_s=1)
+    assert "sleep 1000" not in bare.vms[0].check("ps")
+
+
+def test_a_case_runs_on_both_vms(bare: Cluster) -> None:
+    case = cases.Case("nc", server="nc -l -p 18515", client="echo hello | nc {server} 18515", expect_server=("^hello$",))
+    cases.run(case, *bare.vms)
+    with pytest.raises(AssertionError, match="nothing matches"):
+        cases.run(cases.Case("nc", case.server, case.client, expect=("never",)), *bare.vms)
+
+
+def test_reboot_power_off_and_kill(bare: Cluster) -> None:
+    first, second = bare.vms
+    sleeper = first.start_job("sleep 1000")
+    first.reboot()
+    with pytest.raises(GuestLost):
+        sleeper.wait()
+    first.power_off()
+    assert not first.running
+    first.start()
+    first.wait_ready()
+    first.kill()
+    with pytest.raises(GuestLost):
+        first.run("true")
+    first.start()
+    first.wait_ready()
+    assert " 0% packet loss" in second.check(f"ping -c 2 -i 0.2 {first.address}")

@@ -1,0 +1,82 @@
+"""Makes sure that everything the VM tests need exists, and says where it is."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed import cache, debroot, initramfs, rootexec
+from testbed.progress import step
+from testbed.recipes import ROOTS, RootRecipe, root_for_kernel
+
+_HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """Where QEMU is, and one guest's kernel and file systems."""
+
+    qemu_root: Path
+    image: Path
+    kernel_release: str
+
+    @property
+    def kernel(self) -> Path:
+        """The guest's Linux, as QEMU's -kernel takes it."""
+        return self.image / "vmlinuz"
+
+    def archive(self, overlay: str) -> Path:
+        """The cpio archive of an overlay ("base", "nvme", ...)."""
+        path = self.image / f"{overlay}.cpio"
+        if not path.is_file():
+            known = ", ".join(sorted(p.stem for p in self.image.glob("*.cpio")))
+            raise ValueError(f"the {self.kernel_release} guest has no overlay '{overlay}'; it has: {known}")
+        return path
+
+    def qemu(self) -> list[str]:
+        """The start of a QEMU command line: the program and where its firmware is."""
+        share = self.qemu_root / "usr/share"
+        return [*rootexec.command(self.qemu_root, "/usr/bin/qemu-system-x86_64"),
+                "-L", str(share / "qemu"), "-L", str(share / "seabios")]
+
+    def qemu_environment(self) -> dict[str, str]:
+        """Environment variables QEMU needs besides the caller's own."""
+        return {"QEMU_MODULE_DIR": str(self.qemu_root / "usr/lib/x86_64-linux-gnu/qemu")}
+
+
+def ensure(kernel: str = "6.12") -> Testbed:
+    """Builds what is missing for guests with this kernel; without network and at once when nothing is."""
+    qemu_root = debroot.ensure(ROOTS[0])
+    recipe = root_for_kernel(kernel)
+    root = debroot.ensure(recipe)
+    image = cache.ensure(f"guest-{kernel}", _image_key(root, recipe), lambda out: _pack(root, recipe, out))
+    release = next((root / "usr/lib/modules").iterdir()).name
+    return Testbed(qemu_root=qemu_root, image=image, kernel_release=release)
+
+
+def main(arguments: list[str]) -> int:
+    """The command line of tools/testbed/build."""
+    parser = argparse.ArgumentParser(prog="tools/testbed/build", description=__doc__)
+    parser.add_argument("--kernel", action="append", choices=[recipe.kernel for recipe in ROOTS],
+                        help="guest kernel series; may be repeated (default: %s)" % ROOTS[0].kernel)
+    options = parser.parse_args(arguments)
+    try:
+        for kernel in options.kernel or [ROOTS[0].kernel]:
+            testbed = ensure(kernel)
+            print(f"testbed: guest Linux {testbed.kernel_release} in {testbed.image}, QEMU in {testbed.qemu_root}")
+    except (RuntimeError, OSError) as error:
+        print(f"testbed: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _image_key(root: Path, recipe: RootRecipe) -> str:
+    scripts = sorted(path for path in (_HERE / "guest").iterdir() if path.is_file())
+    return cache.key_of(root.name, repr(recipe.overlays), _HERE / "initramfs.py", *scripts)
+
+
+def _pack(root: Path, recipe: RootRecipe, out: Path) -> None:
+    with step(f"guest image for Linux {recipe.kernel}"):
+        initramfs.pack(root, recipe, out)

@@ -1,0 +1,147 @@
+"""Packs guest images (cpio archives for the kernel's initial file system) from a Debian root.
+
+The base archive boots; further overlays are archives of their own, which QEMU's -initrd accepts concatenated. Module
+indices cover all overlays and are in the base archive, so that overlays can be combined freely.
+"""
+
+from __future__ import annotations
+
+import lzma
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from testbed import rootexec
+from testbed.recipes import Overlay, RootRecipe
+
+_GUEST = Path(__file__).resolve().parent / "guest"
+_FOLDERS = ("dev", "etc", "proc", "root", "run", "sys", "tmp", "usr/bin", "usr/lib", "usr/lib64")
+_LINKS = {"bin": "usr/bin", "sbin": "usr/bin", "usr/sbin": "bin", "lib": "usr/lib", "lib64": "usr/lib64"}
+# What busybox's modprobe reads, also when the kernel asks for a module by alias.
+_INDICES = ("modules.dep", "modules.alias", "modules.symbols")
+
+
+def pack(root: Path, recipe: RootRecipe, out: Path) -> None:
+    """Writes `out`/NAME.cpio for each overlay of `recipe`, and `out`/vmlinuz."""
+    modules = _Modules(root)
+    shutil.copyfile(root / "boot" / f"vmlinuz-{modules.release}", out / "vmlinuz")
+    with tempfile.TemporaryDirectory(prefix="pvrdma-image-") as scratch:
+        packed: set[Path] = set()  # modules and libraries that an earlier archive has
+        for overlay in recipe.overlays:
+            tree = Path(scratch) / overlay.name
+            tree.mkdir()
+            if overlay is recipe.overlays[0]:
+                _base_system(root, recipe, tree)
+                _indices(root, modules, recipe, tree)
+            _programs(root, overlay, tree, packed)
+            for name in overlay.modules:
+                modules.copy(name, tree, packed)
+            _cpio(tree, out / f"{overlay.name}.cpio")
+
+
+class _Modules:
+    """The kernel modules of a root, found by name through modules.dep."""
+
+    def __init__(self, root: Path) -> None:
+        self.release = next((root / "usr/lib/modules").iterdir()).name
+        self.folder = root / "usr/lib/modules" / self.release
+        self._dependencies: dict[str, list[str]] = {}
+        self._path: dict[str, str] = {}
+        for line in (self.folder / "modules.dep").read_text(encoding="ascii").splitlines():
+            path, _, needs = line.partition(":")
+            self._path[_module_name(path)] = path
+            self._dependencies[path] = needs.split()
+        self._builtin = {_module_name(line)
+                         for line in (self.folder / "modules.builtin").read_text(encoding="ascii").splitlines()}
+
+    def copy(self, name: str, tree: Path, packed: set[Path]) -> None:
+        """Puts module `name` and what it needs into `tree`, uncompressed, and into `packed`; skips what that has."""
+        if name.replace("-", "_") in self._builtin:
+            return
+        path = self._path.get(name.replace("-", "_"))
+        if path is None:
+            raise RuntimeError(f"Linux {self.release} has no module '{name}'; see {self.folder}/modules.dep")
+        for item in (path, *self._dependencies[path]):
+            target = Path("usr/lib/modules") / self.release / item.removesuffix(".xz")
+            if target in packed:
+                continue
+            data = (self.folder / item).read_bytes()
+            (tree / target).parent.mkdir(parents=True, exist_ok=True)
+            (tree / target).write_bytes(lzma.decompress(data) if item.endswith(".xz") else data)
+            packed.add(target)
+
+
+def _module_name(path: str) -> str:
+    return Path(path).name.split(".")[0].replace("-", "_")
+
+
+def _base_system(root: Path, recipe: RootRecipe, tree: Path) -> None:
+    for folder in _FOLDERS:
+        (tree / folder).mkdir(parents=True)
+    for link, target in _LINKS.items():
+        (tree / link).symlink_to(target)
+    for script in ("agent", "await-listener"):
+        shutil.copy(_GUEST / script, tree / "usr/bin" / script)
+    shutil.copy(_GUEST / "init", tree / "init")
+    (tree / "usr/lib64/ld-linux-x86-64.so.2").symlink_to("../lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")
+    (tree / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n", encoding="ascii")
+    (tree / "etc/group").write_text("root:x:0:\n", encoding="ascii")
+    (tree / "etc/hosts").write_text("127.0.0.1 localhost\n", encoding="ascii")
+    (tree / "usr/bin/sh").symlink_to("dash")
+    busybox = rootexec.resolve(root, "/usr/bin/busybox")
+    applets = subprocess.run([str(busybox), "--list"], check=True, text=True, stdout=subprocess.PIPE).stdout.split()
+    better = {Path(program).name for overlay in recipe.overlays for program in overlay.programs} | {"sh"}
+    for applet in applets:
+        if applet not in better:
+            (tree / "usr/bin" / applet).symlink_to("busybox")
+
+
+def _indices(root: Path, modules: _Modules, recipe: RootRecipe, tree: Path) -> None:
+    """Runs the root's depmod over the modules of all overlays together."""
+    with tempfile.TemporaryDirectory(prefix="pvrdma-depmod-") as scratch:
+        everything = Path(scratch)
+        for overlay in recipe.overlays:
+            for name in overlay.modules:
+                modules.copy(name, everything, set())
+        (everything / "lib").symlink_to("usr/lib")
+        staged = everything / "usr/lib/modules" / modules.release
+        for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
+            shutil.copyfile(modules.folder / name, staged / name)
+        subprocess.run([*rootexec.command(root, "/usr/sbin/depmod"), "-b", str(everything), modules.release], check=True)
+        target = tree / "usr/lib/modules" / modules.release
+        target.mkdir(parents=True)
+        for name in _INDICES:
+            shutil.copyfile(staged / name, target / name)
+
+
+def _programs(root: Path, overlay: Overlay, tree: Path, packed: set[Path]) -> None:
+    needed: set[str] = set()
+    for program in overlay.programs:
+        needed.update(rootexec.libraries_of(root, program))
+        target = tree / "usr/bin" / Path(program).name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(rootexec.resolve(root, program), target)
+    for path in overlay.files:
+        source = rootexec.resolve(root, path)
+        target = tree / path.lstrip("/")
+        if source.is_dir():
+            shutil.copytree(source, target, dirs_exist_ok=True)
+            needed.update(library for plugin in source.glob("*.so") for library in rootexec.libraries_of(
+                root, str(plugin).removeprefix(str(root))))
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+    for library in needed:
+        target = Path(library.lstrip("/"))
+        if target not in packed:
+            (tree / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(rootexec.resolve(root, library), tree / target)
+            packed.add(target)
+
+
+def _cpio(tree: Path, target: Path) -> None:
+    names = "\0".join(sorted(str(path.relative_to(tree)) for path in tree.rglob("*")))
+    with open(target, "wb") as archive:
+        subprocess.run(["cpio", "--quiet", "--null", "--create", "--format=newc", "--owner=0:0", "--reproducible"],
+                       input=names.encode(), stdout=archive, cwd=tree, check=True)

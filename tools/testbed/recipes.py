@@ -1,0 +1,122 @@
+"""What the testbed consists of: packages, guest programs and guest modules. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A set of guest files: programs and libraries by path in the root, modules by name (dependencies follow)."""
+
+    name: str
+    programs: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RootRecipe:
+    """One Debian root. `backports` names the packages taken from SUITE-backports; `kernel` its kernel series."""
+
+    suite: str
+    kernel: str
+    packages: tuple[str, ...]
+    backports: tuple[str, ...] = ()
+    overlays: tuple[Overlay, ...] = ()
+
+
+_QEMU = ("qemu-system-x86",)
+_GUEST_PACKAGES = (
+    "busybox-static",
+    "e2fsprogs",
+    "ibverbs-providers",
+    "ibverbs-utils",
+    "infiniband-diags",
+    "iproute2",
+    "nvme-cli",
+    "perftest",
+    "rdma-core",
+    "rdmacm-utils",
+)
+# What compiling one out-of-tree module needs. Debian leaves CONFIG_INFINIBAND_VMWARE_PVRDMA off, so the driver is
+# compiled, unmodified, from Debian's own kernel source.
+_DRIVER_PACKAGES = ("?essential", "gcc", "linux-headers-amd64", "make", "mawk", "tar", "xz-utils")
+
+_PERFTEST = tuple(f"/usr/bin/ib_{verb}_{kind}" for verb in ("atomic", "read", "send", "write") for kind in ("bw", "lat"))
+_PINGPONG = tuple(f"/usr/bin/ibv_{kind}_pingpong" for kind in ("rc", "srq", "ud"))
+
+BASE = Overlay(
+    name="base",
+    programs=(
+        "/usr/bin/busybox",
+        "/usr/bin/dash",  # busybox's own shell would prefer its applets to the programs below
+        "/usr/bin/flock",
+        "/usr/bin/ip",
+        "/usr/bin/rdma",
+        "/usr/bin/ibv_asyncwatch",
+        "/usr/bin/ibv_devices",
+        "/usr/bin/ibv_devinfo",
+        "/usr/bin/rdma_client",
+        "/usr/bin/rdma_server",
+        "/usr/bin/rping",
+        "/usr/bin/rstream",
+        "/usr/bin/riostream",
+        "/usr/bin/ucmatose",
+        "/usr/bin/udaddy",
+        "/usr/bin/udpong",
+        "/usr/bin/mckey",
+        "/usr/sbin/ibstat",
+        *_PERFTEST,
+        *_PINGPONG,
+    ),
+    # What is opened at run time, so that no program names it as a library: rdma-core's providers, rsocket's preload
+    # library, and what pthread_exit unwinds with.
+    files=(
+        "/etc/libibverbs.d",
+        "/usr/lib/x86_64-linux-gnu/libgcc_s.so.1",
+        "/usr/lib/x86_64-linux-gnu/libibverbs",
+        "/usr/lib/x86_64-linux-gnu/rsocket",
+    ),
+    modules=(
+        "virtio_pci",
+        "virtio_console",
+        "vmxnet3",
+        "ib_uverbs",
+        "rdma_ucm",
+        "ib_umad",
+        "vmw_pvrdma",
+    ),
+)
+NVME = Overlay(
+    name="nvme",
+    programs=("/usr/sbin/nvme", "/usr/sbin/mke2fs"),
+    files=("/etc/mke2fs.conf",),
+    modules=("nvme-rdma", "nvmet-rdma", "loop", "ext4", "crc32c_generic"),
+)
+SOFT_ROCE = Overlay(name="rxe", modules=("rdma_rxe", "crc32_generic"))
+
+# The first root also carries QEMU: Debian 12's has no vfio-user-pci, Debian 13's backports have.
+ROOTS = (
+    RootRecipe(
+        suite="trixie",
+        kernel="6.12",
+        packages=(*_QEMU, *_GUEST_PACKAGES, *_DRIVER_PACKAGES),
+        backports=("qemu-*", "seabios", "ipxe-qemu"),
+        overlays=(BASE, NVME, SOFT_ROCE),
+    ),
+    RootRecipe(
+        suite="bookworm",
+        kernel="6.1",
+        packages=(*_GUEST_PACKAGES, *_DRIVER_PACKAGES),
+        overlays=(BASE, NVME, SOFT_ROCE),
+    ),
+)
+
+
+def root_for_kernel(kernel: str) -> RootRecipe:
+    """The recipe whose guest runs `kernel` ("6.12"); ValueError with the known ones otherwise."""
+    for recipe in ROOTS:
+        if recipe.kernel == kernel:
+            return recipe
+    raise ValueError(f"no guest has kernel '{kernel}'; known kernels: {', '.join(r.kernel for r in ROOTS)}")
