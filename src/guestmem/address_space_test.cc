@@ -193,6 +193,8 @@ TEST_F(AddressSpaceTest, BoundsTheNumberOfMaps) {
   EXPECT_EQ(map(kMaxRamMaps * kPageBytes, kPageBytes), ENOSPC);
   for (std::uint64_t i = kMaxRamMaps; i < kMaxMaps; ++i) ASSERT_EQ(map_hole(i * kPageBytes, kPageBytes), 0);
   EXPECT_EQ(map_hole(kMaxMaps * kPageBytes, kPageBytes), ENOSPC);
+  ASSERT_EQ(memory_.unmap(GuestPhys(kMaxRamMaps * kPageBytes), kPageBytes), 0);
+  EXPECT_EQ(map(kMaxRamMaps * kPageBytes, kPageBytes), ENOSPC) << "a hole gone makes no room for memory";
   ASSERT_EQ(memory_.unmap(GuestPhys(0), kPageBytes), 0);
   EXPECT_EQ(map(0, kPageBytes), 0);
 }

@@ -46,12 +46,10 @@ struct Hit {
 
 // The signal handler has no argument of ours: this table is the process's one and cannot be handed around.
 std::array<Slot, kMaxSigbusRanges> slots;
-std::atomic<std::size_t> slots_used = 0;  // all slots from here on were never taken
+std::atomic<std::size_t> next_slot = 0;  // where the search for a free one begins
 
 Hit look_up(std::uintptr_t address) {
-  const std::size_t used = slots_used.load(std::memory_order_acquire);
-  for (std::size_t i = 0; i < used; ++i) {
-    const Slot& slot = slots[i];
+  for (const Slot& slot : slots) {
     const std::uint32_t before = slot.version.load(std::memory_order_acquire);
     const std::uintptr_t begin = slot.begin.load(std::memory_order_acquire);
     const std::uintptr_t end = slot.end.load(std::memory_order_acquire);
@@ -96,13 +94,13 @@ Result<> install_sigbus_handler() {
 
 int add_sigbus_range(std::byte* base, std::size_t size, std::size_t page_bytes, std::atomic<bool>& damaged) {
   const auto begin = reinterpret_cast<std::uintptr_t>(base);
-  for (std::size_t i = 0; i < slots.size(); ++i) {
+  const std::size_t first = next_slot.load(std::memory_order_relaxed);
+  for (std::size_t tried = 0; tried < slots.size(); ++tried) {
+    const std::size_t i = (first + tried) % slots.size();
     bool expected = false;
     if (!slots[i].taken.compare_exchange_strong(expected, true, std::memory_order_acquire)) continue;
     slots[i].set(begin, begin + size, page_bytes, &damaged);
-    std::size_t used = slots_used.load(std::memory_order_relaxed);
-    while (used < i + 1 && !slots_used.compare_exchange_weak(used, i + 1, std::memory_order_release)) {
-    }
+    next_slot.store(i + 1, std::memory_order_relaxed);
     return static_cast<int>(i);
   }
   return -1;
