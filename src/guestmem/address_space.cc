@@ -72,6 +72,7 @@ void AddressSpace::unmap_all() {
   regions_.clear();
   ram_map_count_ = 0;
   ++generation_;
+  damaged_.store(false, std::memory_order_relaxed);
 }
 
 Resolved AddressSpace::translate_pieces(GuestPhys gpa, std::uint64_t length, Access access,

@@ -65,7 +65,8 @@ class AddressSpace {
   // Changes with every map and unmap; never 0. Host pointers obtained under another value are void.
   std::uint64_t generation() const { return generation_; }
 
-  // True once a page vanished under us: its bytes read as zeros, and the owner closes the connection.
+  // True once a page vanished under us: its bytes read as zeros, and the owner closes the connection. False again
+  // after unmap_all().
   bool damaged() const { return damaged_.load(std::memory_order_relaxed); }
 
   // Host address of [gpa, gpa + length) if one RAM range covers it all with the right asked for, else

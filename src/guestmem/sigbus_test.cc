@@ -51,6 +51,14 @@ TEST_F(SigbusTest, APageTheVmmTookAwayCanBeWritten) {
   EXPECT_EQ(read_page(5), 0U);
 }
 
+TEST_F(SigbusTest, TheNextVmmStartsUndamaged) {
+  ram_.truncate(0);
+  EXPECT_EQ(read_page(0), 0U);
+  EXPECT_TRUE(memory_.damaged());
+  memory_.unmap_all();
+  EXPECT_FALSE(memory_.damaged());
+}
+
 TEST_F(SigbusTest, OnlyTheOwnerIsDamaged) {
   TestRam other_ram(kPages * kPageBytes);
   AddressSpace other;
