@@ -1,0 +1,221 @@
+// The adapter as a whole: making it, the driver's life, the engine's events, progress and views. The
+// vfio-user side is in adapter_handler.cc.
+#include "device/adapter.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <utility>
+
+#include "device/held_back.h"
+
+namespace pvrdma::device {
+namespace {
+
+constexpr std::uint32_t kLogBurst = 10;
+constexpr Duration kLogInterval = std::chrono::seconds(1);
+constexpr std::uint32_t kPort = 1;
+
+PageFrames page_frames_of(HardwareVersion version) {
+  return has_wide_page_frames(version) ? PageFrames::k64Bit : PageFrames::k32Bit;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, verbs::Wire& wire,
+                                                 const Clock& clock) {
+  const std::string who = fmt::format("adapter {}", config.name);
+  if (!offers_roce(config.hardware_version, config.roce)) {
+    return fail(fmt::format(
+        "{}: hardware version {} offers RoCE v1 only; choose roce v1, or hardware version 14 or later", who,
+        number_of(config.hardware_version)));
+  }
+  const verbs::Limits limits = config.limits.value_or(limits_of(config.hardware_version, config.profile));
+  if (auto checked = check_limits(limits); !checked) return Failure(std::move(checked.error()).in(who));
+  if (limits.max_srq != 0 && !offers_srq(config.hardware_version)) {
+    return fail(fmt::format("{}: hardware version {} offers no shared receive queues; set max_srq to 0", who,
+                            number_of(config.hardware_version)));
+  }
+  auto exported_page = ExportedPage::create(limits.max_context);
+  if (!exported_page) return Failure(std::move(exported_page.error()).in(who));
+  const verbs::Rules rules = rules_of(config.hardware_version, config.roce, config.profile);
+  return std::unique_ptr<Adapter>(new Adapter(config, limits, rules, std::move(*exported_page), wire, clock));
+}
+
+Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const verbs::Rules& rules,
+                 std::unique_ptr<ExportedPage> exported_page, verbs::Wire& wire, const Clock& clock)
+    : config_(config),
+      limits_(limits),
+      rules_(rules),
+      caps_(caps_of(limits, rules, config.mac)),
+      clock_(clock),
+      exported_page_(std::move(exported_page)),
+      pci_config_(uar_bar_bytes(limits.max_context)),
+      rings_(memory_, interrupts_, counters_, limits.max_cq),
+      engine_(limits_, rules_, memory_, *this, wire),
+      commands_(config.hardware_version, limits_, rules_, memory_, engine_, rings_, counters_),
+      registers_(device_version(config.hardware_version), config.mac, interrupts_, *this),
+      doorbells_(limits.max_context, engine_),
+      driver_log_(kLogBurst, kLogInterval),
+      command_log_(kLogBurst, kLogInterval),
+      access_log_(kLogBurst, kLogInterval),
+      qp_log_(kLogBurst, kLogInterval) {}
+
+Adapter::~Adapter() = default;
+
+bool Adapter::run(Instant now) {
+  if (failed()) return false;
+  const bool more = engine_.run(now);
+  rings_.drain(now);
+  return more;
+}
+
+void Adapter::on_time(Instant now) {
+  if (failed()) return;
+  if (now >= engine_.next_deadline()) engine_.on_time(now);
+  rings_.drain(now);
+}
+
+Instant Adapter::next_deadline() const {
+  return std::min(engine_.next_deadline(), rings_.retry_at());
+}
+
+void Adapter::set_link(bool up) {
+  if (up == commands_.link_is_up()) return;
+  commands_.set_link(up);
+  log::info("adapter {}: link {}", config_.name, up ? "up" : "down");
+  if (state_ == AdapterState::kActive)
+    rings_.post(up ? abi::EventType::kPortActive : abi::EventType::kPortErr, kPort);
+}
+
+AdapterInfo Adapter::info() const {
+  AdapterInfo info;
+  info.name = config_.name;
+  info.mac = config_.mac;
+  info.hardware_version = config_.hardware_version;
+  info.device_version = device_version(config_.hardware_version);
+  info.roce = config_.roce;
+  info.state = state_;
+  info.connected = connected_;
+  info.link_up = commands_.link_is_up();
+  if (region_) {
+    info.driver_version = region_->driver_version;
+    info.guest_os = describe_guest_os(region_->guest_os);
+  }
+  info.dma_map_count = memory_.map_count();
+  info.dma_ram_bytes = dma_ram_bytes_;
+  const auto& entries = engine_.gids().entries();
+  for (std::uint32_t index = 0; index < entries.size(); ++index) {
+    if (entries[index]) info.gids.push_back(GidInfo{index, entries[index]->gid, entries[index]->roce});
+  }
+  info.objects = engine_.object_counts();
+  info.verbs_counters = engine_.counters();
+  info.device_counters = counters_;
+  info.device_counters.interrupts = interrupts_.raised_total();
+  return info;
+}
+
+void Adapter::completion_event(verbs::CqHandle cq) {
+  rings_.notify(cq);
+}
+
+void Adapter::async_event(abi::EventType type, std::uint32_t info) {
+  rings_.post(type, info);
+}
+
+void Adapter::qp_failed(verbs::Qpn qpn, std::string_view why) {
+  ++counters_.qp_failures;
+  if (!qp_log_.allow(clock_.now())) return;
+  log::warn("adapter {}: QP {} to error: {}{}", config_.name, qpn.value, why, held_back(qp_log_));
+}
+
+std::uint32_t Adapter::load_shared_region(std::uint64_t address) {
+  drop_driver();
+  const bool logs = driver_log_.allow(clock_.now());
+  auto loaded =
+      load_region(memory_, guestmem::GuestPhys{address}, page_frames_of(config_.hardware_version), caps_);
+  if (loaded && !rings_.attach(*loaded)) loaded = tl::unexpected(RegionFault::kAsyncRing);
+  if (!loaded) {
+    ++counters_.shared_region_errors;
+    if (logs)
+      log::warn("adapter {}: shared region at {:#x} refused: {}{}", config_.name, address,
+                describe(loaded.error()), held_back(driver_log_));
+    return EFAULT;
+  }
+  region_ = std::move(*loaded);
+  state_ = AdapterState::kAttached;
+  if (logs)
+    log::info("adapter {}: driver version {} seen ({})", config_.name, region_->driver_version,
+              describe_guest_os(region_->guest_os));
+  return 0;
+}
+
+std::uint32_t Adapter::activate() {
+  if (state_ == AdapterState::kActive) return 0;
+  if (state_ != AdapterState::kAttached) return ENODEV;
+  state_ = AdapterState::kActive;
+  if (driver_log_.allow(clock_.now())) log::info("adapter {}: activated", config_.name);
+  return 0;
+}
+
+// The guest's network device came up. Nothing was quiet: the answer lets the guest raise its own port event.
+std::uint32_t Adapter::unquiesce() {
+  return state_ == AdapterState::kActive ? 0 : ENODEV;
+}
+
+std::uint32_t Adapter::reset_by_driver() {
+  drop_driver();
+  interrupts_.reset();
+  ++counters_.resets;
+  if (driver_log_.allow(clock_.now())) log::info("adapter {}: reset by the driver", config_.name);
+  return 0;
+}
+
+std::uint32_t Adapter::execute_command() {
+  ++counters_.commands;
+  if (state_ != AdapterState::kActive) {
+    ++counters_.command_errors.not_ready;
+    return ENODEV;
+  }
+  const Instant now = clock_.now();
+  const CommandExecutor::Executed executed = commands_.execute(*region_, now);
+  if (executed.response_due) interrupts_.raise(abi::Vector::kResponse);
+  if (executed.err != 0 && command_log_.allow(now)) {
+    log::warn("adapter {}: command {} refused: {}{}", config_.name,
+              executed.command ? name_of(*executed.command) : "of unknown number",
+              describe_refusal(executed.err), held_back(command_log_));
+  }
+  rings_.drain(now);
+  return executed.err;
+}
+
+// True while the client's memory is damaged; the first call that sees it stops everything.
+bool Adapter::failed() {
+  if (state_ == AdapterState::kFailed) return true;
+  if (!memory_.damaged()) [[likely]]
+    return false;
+  drop_driver();
+  state_ = AdapterState::kFailed;
+  log::error(
+      "adapter {}: the VMM took guest memory away while it was in use; the adapter stops until it has "
+      "disconnected",
+      config_.name);
+  return true;
+}
+
+// Ends the driver's life here. When it returns no object of it is left and its memory is not touched again.
+void Adapter::drop_driver() {
+  engine_.reset();
+  rings_.detach();
+  region_.reset();
+  state_ = AdapterState::kDetached;
+}
+
+void Adapter::power_on() {
+  drop_driver();
+  registers_.reset();
+  interrupts_.reset();
+  pci_config_.reset();
+}
+
+}  // namespace pvrdma::device

@@ -1,0 +1,148 @@
+// Adapter: one PVRDMA adapter, from the vfio-user messages of its VM to its own verbs engine.
+//
+// Owns the guest's memory map, the engine (one for the adapter's whole life), registers, rings and
+// interrupts. Everything happens inside the call that brings it: a doorbell is executed where it arrives, a
+// command is complete when its write is acknowledged, and when dma_unmap() or a reset returns nothing touches
+// the guest's memory any more, because no other thread and no deferred work could.
+//
+// A driver's life here: DSRHIGH (attached), CTL ACTIVATE (active), commands and doorbells, CTL RESET
+// (detached). A new DSRHIGH, a reset of either kind and a disconnect drop everything of the driver before.
+// Until ACTIVATE nothing is written to guest memory but the capabilities (reference 1.6).
+//
+// Thread: shard-owned; create() on any thread before that.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "abi/endian.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "device/adapter_info.h"
+#include "device/capabilities.h"
+#include "device/command_executor.h"
+#include "device/counters.h"
+#include "device/doorbells.h"
+#include "device/event_rings.h"
+#include "device/hardware_version.h"
+#include "device/interrupts.h"
+#include "device/pci_config.h"
+#include "device/registers.h"
+#include "device/shared_region.h"
+#include "guestmem/address_space.h"
+#include "verbs/engine.h"
+#include "verbs/events.h"
+#include "verbs/wire.h"
+#include "vfio_user/handler.h"
+
+namespace pvrdma::device {
+
+using MacAddress = abi::Mac;
+
+struct AdapterConfig {
+  std::string name;
+  MacAddress mac;
+  HardwareVersion hardware_version = HardwareVersion::k14;
+  verbs::RoceVersion roce = verbs::RoceVersion::kV2;  // see default_roce()
+  Profile profile = Profile::kOpen;
+  std::optional<verbs::Limits> limits;  // instead of the hardware version's and profile's
+};
+
+class Adapter final : public vfio_user::Handler, private verbs::EventSink, private RegisterActions {
+ public:
+  // `wire` and `clock` are borrowed and outlive the adapter. Errors: a RoCE version or limits that the
+  // hardware version does not offer, or no memory for BAR 2's exported page.
+  static Result<std::unique_ptr<Adapter>> create(const AdapterConfig& config, verbs::Wire& wire,
+                                                 const Clock& clock);
+  ~Adapter() override;
+  Adapter(const Adapter&) = delete;
+  Adapter& operator=(const Adapter&) = delete;
+
+  // For transports, which deliver messages to it.
+  verbs::Engine& engine() { return engine_; }
+  const std::string& name() const { return config_.name; }
+
+  // Gives work that waits a turn. True: there is more to do at once.
+  bool run(Instant now);
+  // Fires what is due. Call when now >= next_deadline().
+  void on_time(Instant now);
+  Instant next_deadline() const;
+
+  // The link as the guest sees it; a change raises PORT_ACTIVE or PORT_ERR.
+  void set_link(bool up);
+
+  AdapterInfo info() const;
+
+  // vfio_user::Handler.
+  std::uint32_t region_count() const override { return 9; }
+  std::uint32_t irq_index_count() const override { return 5; }
+  vfio_user::RegionInfo region_info(std::uint32_t region) const override;
+  std::uint32_t irq_count(std::uint32_t index) const override;
+  int region_read(std::uint32_t region, std::uint64_t offset, std::span<std::byte> out) override;
+  int region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
+                   bool posted) override;
+  int set_irq_eventfd(std::uint32_t index, std::uint32_t vector, Fd eventfd) override;
+  int disable_irqs(std::uint32_t index) override;
+  int dma_map(const vfio_user::DmaMapRequest& request, Fd fd) override;
+  int dma_unmap(std::uint64_t iova, std::uint64_t size) override;
+  void dma_unmap_all() override;
+  void reset() override;
+  void connected() override;
+  void disconnected(std::string_view reason) override;
+
+ private:
+  Adapter(const AdapterConfig& config, const verbs::Limits& limits, const verbs::Rules& rules,
+          std::unique_ptr<ExportedPage> exported_page, verbs::Wire& wire, const Clock& clock);
+
+  // verbs::EventSink.
+  void completion_event(verbs::CqHandle cq) override;
+  void async_event(abi::EventType type, std::uint32_t info) override;
+  void qp_failed(verbs::Qpn qpn, std::string_view why) override;
+
+  // RegisterActions.
+  std::uint32_t load_shared_region(std::uint64_t address) override;
+  std::uint32_t activate() override;
+  std::uint32_t unquiesce() override;
+  std::uint32_t reset_by_driver() override;
+  std::uint32_t execute_command() override;
+
+  bool failed();
+  void write_register(std::uint64_t offset, std::span<const std::byte> data, bool posted);
+  void drop_driver();
+  void power_on();
+
+  const AdapterConfig config_;
+  const verbs::Limits limits_;
+  const verbs::Rules rules_;
+  const abi::Caps caps_;
+  const Clock& clock_;
+  const std::unique_ptr<ExportedPage> exported_page_;
+
+  guestmem::AddressSpace memory_;
+  std::uint64_t dma_ram_bytes_ = 0;
+
+  Counters counters_;
+  PciConfig pci_config_;
+  Interrupts interrupts_;
+  EventRings rings_;
+  verbs::Engine engine_;
+  CommandExecutor commands_;
+  Registers registers_;
+  Doorbells doorbells_;
+
+  AdapterState state_ = AdapterState::kDetached;
+  std::optional<SharedRegion> region_;
+  bool connected_ = false;
+
+  // What a guest can bring about at will is logged at a bounded rate.
+  log::LogLimiter driver_log_;
+  log::LogLimiter command_log_;
+  log::LogLimiter access_log_;
+  log::LogLimiter qp_log_;
+};
+
+}  // namespace pvrdma::device

@@ -1,0 +1,180 @@
+// The adapter as a vfio-user device: regions, interrupts, DMA maps, connection. Reference 8.
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "device/adapter.h"
+#include "device/held_back.h"
+
+namespace pvrdma::device {
+namespace {
+
+// VFIO's layout of a PCI device.
+constexpr std::uint32_t kBarMsix = 0;
+constexpr std::uint32_t kBarRegisters = 1;
+constexpr std::uint32_t kBarUar = 2;
+constexpr std::uint32_t kConfigRegion = 7;
+constexpr std::uint32_t kIrqMsix = 2;
+constexpr std::uint32_t kIrqErr = 3;
+
+vfio_user::RegionInfo plain_region(std::uint64_t size) {
+  vfio_user::RegionInfo info;
+  info.size = size;
+  info.readable = true;
+  info.writable = true;
+  return info;
+}
+
+}  // namespace
+
+vfio_user::RegionInfo Adapter::region_info(std::uint32_t region) const {
+  switch (region) {
+    case kBarMsix:
+      return plain_region(abi::kMsixBarBytes);
+    case kBarRegisters:
+      return plain_region(abi::kRegisterBarBytes);
+    case kBarUar: {
+      auto info = plain_region(uar_bar_bytes(limits_.max_context));
+      info.mmap_areas.push_back({exported_page_->offset(), abi::kUarPageBytes});
+      info.fd = exported_page_->fd();
+      return info;
+    }
+    case kConfigRegion:
+      return plain_region(kPciConfigBytes);
+    default:
+      return {};
+  }
+}
+
+std::uint32_t Adapter::irq_count(std::uint32_t index) const {
+  switch (index) {
+    case kIrqMsix:
+      return abi::kVectorCount;
+    case kIrqErr:
+      return 1;  // never raised; without it QEMU warns about missing error recovery
+    default:
+      return 0;
+  }
+}
+
+int Adapter::region_read(std::uint32_t region, std::uint64_t offset, std::span<std::byte> out) {
+  if (failed()) return EIO;
+  switch (region) {
+    case kBarMsix:  // the client keeps the table itself; nothing is ever pending
+      std::fill(out.begin(), out.end(), std::byte{0});
+      return 0;
+    case kBarRegisters:
+      if (!registers_.read(offset, out)) ++counters_.bad_accesses;
+      return 0;
+    case kBarUar:  // write-only, but a user process may read its page
+      std::fill(out.begin(), out.end(), std::byte{0xff});
+      return 0;
+    case kConfigRegion:
+      return pci_config_.read(offset, out) ? 0 : EINVAL;
+    default:
+      return EINVAL;
+  }
+}
+
+int Adapter::region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
+                          bool posted) {
+  if (failed()) return EIO;
+  switch (region) {
+    case kBarMsix:
+      return 0;
+    case kBarRegisters:
+      write_register(offset, data, posted);
+      return 0;
+    case kBarUar: {
+      const Instant now = clock_.now();
+      const Doorbells::Written written = doorbells_.write(offset, data, now);
+      counters_.doorbells += written.doorbells;
+      counters_.bad_accesses += written.ignored;
+      rings_.drain(now);
+      return 0;
+    }
+    case kConfigRegion:
+      return pci_config_.write(offset, data) ? 0 : EINVAL;
+    default:
+      return EINVAL;
+  }
+}
+
+void Adapter::write_register(std::uint64_t offset, std::span<const std::byte> data, bool posted) {
+  if (posted && ++counters_.posted_register_writes == 1) {
+    log::error(
+        "adapter {}: register writes arrive without waiting for a reply, so the guest's driver will probably "
+        "fail to "
+        "start; add x-no-posted-writes=on to QEMU's vfio-user-pci device",
+        config_.name);
+  }
+  if (registers_.write(offset, data)) return;
+  ++counters_.bad_accesses;
+  if (access_log_.allow(clock_.now())) {
+    log::warn("adapter {}: write of {} bytes at {:#x} of the registers ignored{}", config_.name, data.size(),
+              offset, held_back(access_log_));
+  }
+}
+
+int Adapter::set_irq_eventfd(std::uint32_t index, std::uint32_t vector, Fd eventfd) {
+  if (index == kIrqErr && vector == 0) return 0;  // accepted and closed
+  if (index != kIrqMsix) return EINVAL;
+  return interrupts_.assign(vector, std::move(eventfd));
+}
+
+int Adapter::disable_irqs(std::uint32_t index) {
+  if (index == kIrqMsix) interrupts_.unassign_all();
+  return 0;
+}
+
+int Adapter::dma_map(const vfio_user::DmaMapRequest& request, Fd fd) {
+  const bool is_ram = static_cast<bool>(fd);
+  const auto mapped = memory_.map(guestmem::GuestPhys{request.iova}, request.size, std::move(fd),
+                                  request.fd_offset, request.readable, request.writable);
+  if (!mapped) {
+    log::warn("adapter {}: refused: {}", config_.name, mapped.error().message);
+    return mapped.error().code != 0 ? mapped.error().code : EINVAL;
+  }
+  if (is_ram) dma_ram_bytes_ += request.size;
+  return 0;
+}
+
+int Adapter::dma_unmap(std::uint64_t iova, std::uint64_t size) {
+  const guestmem::GuestPhys start{iova};
+  const bool is_ram = memory_.translate(start, 1, guestmem::Access::kRead) != nullptr ||
+                      memory_.translate(start, 1, guestmem::Access::kWrite) != nullptr;
+  const int error = memory_.unmap(start, size);
+  if (error == 0 && is_ram) dma_ram_bytes_ -= size;
+  return error;
+}
+
+void Adapter::dma_unmap_all() {
+  memory_.unmap_all();
+  dma_ram_bytes_ = 0;
+}
+
+// The VM was reset or its machine started: DMA maps and eventfds stay, they are the client's to change.
+void Adapter::reset() {
+  const bool had_driver = region_.has_value();
+  const bool was_failed = state_ == AdapterState::kFailed;
+  power_on();
+  if (was_failed) state_ = AdapterState::kFailed;
+  ++counters_.resets;
+  if (had_driver) log::info("adapter {}: reset by the VM", config_.name);
+}
+
+void Adapter::connected() {
+  connected_ = true;
+  ++counters_.connections;
+  log::info("adapter {}: VM connected", config_.name);
+}
+
+void Adapter::disconnected(std::string_view reason) {
+  power_on();
+  interrupts_.unassign_all();
+  dma_unmap_all();
+  connected_ = false;
+  log::info("adapter {}: VM disconnected: {}", config_.name, reason);
+}
+
+}  // namespace pvrdma::device

@@ -1,0 +1,61 @@
+// AdapterInfo: everything an operator may want to know about one adapter, copied at one moment. Thread: a
+// value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "abi/endian.h"
+#include "device/counters.h"
+#include "device/hardware_version.h"
+#include "verbs/counters.h"
+#include "verbs/engine.h"
+#include "verbs/ids.h"
+
+namespace pvrdma::device {
+
+// kDetached: no driver. kAttached: a driver showed its shared region. kActive: commands are executed.
+// kFailed: the VMM took guest memory away; nothing works until it has disconnected.
+enum class AdapterState : std::uint8_t { kDetached, kAttached, kActive, kFailed };
+
+constexpr const char* describe(AdapterState state) {
+  switch (state) {
+    case AdapterState::kDetached:
+      return "detached";
+    case AdapterState::kAttached:
+      return "attached";
+    case AdapterState::kActive:
+      return "active";
+    case AdapterState::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+struct GidInfo {
+  std::uint32_t index = 0;
+  verbs::Gid gid;
+  verbs::RoceVersion roce{};
+};
+
+struct AdapterInfo {
+  std::string name;
+  abi::Mac mac;
+  HardwareVersion hardware_version{};
+  std::uint32_t device_version = 0;  // the VERSION register
+  verbs::RoceVersion roce{};
+  AdapterState state{};
+  bool connected = false;
+  bool link_up = false;
+  std::uint32_t driver_version = 0;  // 0 while detached
+  std::string guest_os;              // empty while detached
+  std::uint64_t dma_map_count = 0;
+  std::uint64_t dma_ram_bytes = 0;
+  std::vector<GidInfo> gids;
+  verbs::Engine::ObjectCounts objects{};
+  verbs::Counters verbs_counters;
+  Counters device_counters;
+};
+
+}  // namespace pvrdma::device

@@ -1,0 +1,34 @@
+// What an adapter can do: the engine's limits and rules, and the same thing in the guest's words (Caps).
+//
+// One source for both, so that the guest is never promised what the engine refuses. Numbers: design.md
+// section 5 (what a real ESXi adapter reports) and the sane values of reference 2.2. Thread: pure functions.
+#pragma once
+
+#include <cstdint>
+
+#include "abi/endian.h"
+#include "abi/shared_region.h"
+#include "base/result.h"
+#include "device/hardware_version.h"
+#include "verbs/limits.h"
+
+namespace pvrdma::device {
+
+// kEsxi enforces the limits of VMware's own adapter (no atomics, 3 UD QPs); kOpen lifts what the ABI lets us
+// lift.
+enum class Profile : std::uint8_t { kOpen, kEsxi };
+
+verbs::Limits limits_of(HardwareVersion version, Profile profile);
+verbs::Rules rules_of(HardwareVersion version, verbs::RoceVersion roce, Profile profile);
+
+// Whether the guest driver works with such limits (reference 2.2, 2.3); the Error names the one that is
+// wrong.
+Result<> check_limits(const verbs::Limits& limits);
+
+// EUI-64 of a MAC: universal bit flipped, ff:fe in the middle.
+abi::Be64 node_guid(const abi::Mac& mac);
+
+// The capabilities as the guest reads them. `rules.roce` must be offered by the hardware version.
+abi::Caps caps_of(const verbs::Limits& limits, const verbs::Rules& rules, const abi::Mac& mac);
+
+}  // namespace pvrdma::device

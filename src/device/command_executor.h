@@ -1,0 +1,118 @@
+// CommandExecutor: the 21 commands of the PVRDMA interface. Reference 3.
+//
+// A command is executed whole while REQUEST is being written: the request is copied once from the guest's
+// slot, its payload becomes a validated request to the engine, and by the time execute() returns the response
+// (if the command has one) lies in the response slot. A failure is told twice, as the value for ERR and in
+// the response's err; the guest waits for vector 0 only when ERR is 0 and the command has a response, and
+// only then may it be raised.
+//
+// command_executor.cc: slots and dispatch. command_objects.cc: port, contexts, PDs, MRs, CQs, SRQs, GIDs.
+// command_qp.cc: queue pairs. Thread: shard-owned.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include "abi/commands.h"
+#include "base/time.h"
+#include "device/counters.h"
+#include "device/event_rings.h"
+#include "device/hardware_version.h"
+#include "device/shared_region.h"
+#include "guestmem/address_space.h"
+#include "verbs/engine.h"
+#include "verbs/limits.h"
+#include "verbs/status.h"
+
+namespace pvrdma::device {
+
+// "CREATE_QP".
+std::string_view name_of(abi::Command command);
+
+// One clause for a value of ERR other than 0.
+std::string_view describe_refusal(std::uint32_t err);
+
+class CommandExecutor {
+ public:
+  // `memory`, `engine`, `rings` and `counters` are borrowed and outlive this.
+  CommandExecutor(HardwareVersion version, const verbs::Limits& limits, const verbs::Rules& rules,
+                  const guestmem::AddressSpace& memory, verbs::Engine& engine, EventRings& rings,
+                  Counters& counters);
+
+  struct Executed {
+    std::optional<abi::Command> command;  // nothing: the slot could not be read, or holds no command there is
+    std::uint32_t err = 0;                // for the ERR register
+    bool response_due = false;            // raise vector 0
+  };
+  // Executes what is in the command slot of `region`.
+  Executed execute(const SharedRegion& region, Instant now);
+
+  // What QUERY_PORT answers from now on.
+  void set_link(bool up);
+  bool link_is_up() const { return static_cast<abi::PortState>(port_.state) == abi::PortState::kActive; }
+
+ private:
+  struct Request {
+    alignas(8) std::array<std::byte, abi::kRequestSlotBytes> bytes;
+
+    template <typename T>
+    T as() const {
+      static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= abi::kRequestSlotBytes);
+      T value;
+      std::memcpy(&value, bytes.data(), sizeof value);
+      return value;
+    }
+  };
+  struct Response {
+    alignas(8) std::array<std::byte, abi::kResponseSlotBytes> bytes{};
+
+    // `response.hdr` is filled in later, whatever it holds.
+    template <typename T>
+    void put(const T& response) {
+      static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= abi::kResponseSlotBytes);
+      std::memcpy(bytes.data(), &response, sizeof response);
+    }
+  };
+  using Status = verbs::Outcome<>;
+
+  Status dispatch(abi::Command command, const SharedRegion& region, const Request& request,
+                  Response& response, Instant now);
+
+  Status query_port(const Request& request, Response& response) const;
+  Status query_pkey(const Request& request, Response& response) const;
+  Status create_uc(const SharedRegion& region, const Request& request, Response& response);
+  Status destroy_uc(const Request& request);
+  Status create_pd(const Request& request, Response& response);
+  Status destroy_pd(const Request& request);
+  Status create_mr(const Request& request, Response& response);
+  Status destroy_mr(const Request& request);
+  Status create_cq(const Request& request, Response& response);
+  Status destroy_cq(const Request& request);
+  Status create_srq(const Request& request, Response& response);
+  Status modify_srq(const Request& request);
+  Status query_srq(const Request& request, Response& response) const;
+  Status destroy_srq(const Request& request);
+  Status create_bind(const Request& request);
+  Status destroy_bind(const Request& request);
+
+  Status create_qp(const Request& request, Response& response);
+  Status modify_qp(const Request& request, Instant now);
+  Status query_qp(const Request& request, Response& response) const;
+  Status destroy_qp(const Request& request);
+
+  const HardwareVersion version_;
+  const verbs::Limits limits_;
+  const verbs::Rules rules_;
+  const guestmem::AddressSpace& memory_;
+  verbs::Engine& engine_;
+  EventRings& rings_;
+  Counters& counters_;
+  abi::PortAttr port_{};
+};
+
+}  // namespace pvrdma::device

@@ -1,0 +1,341 @@
+// Fuzzes an adapter from the guest's side: memory, command slots, registers and doorbells are all the
+// fuzzer's.
+//
+// The guest is brought up properly first and owns, at known places, some objects of each kind (kernel and
+// user), so that the fuzzer's commands have something to hit. Input: one byte of options (hardware version,
+// whether the QPs are at RTS), then records of op@0:1, size@1:2 and `size` bytes, see Op. What must hold:
+// nothing crashes, no time bound is broken (every call is bounded), and a response interrupt comes exactly
+// when ERR is 0 and the command has a response.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "base/log.h"
+#include "device/fake_guest.h"
+
+namespace pvrdma::device {
+namespace {
+
+using test::FakeGuest;
+
+enum class Op : std::uint8_t {
+  kWriteMemory,   // offset@0:4 (modulo the RAM), bytes
+  kCommand,       // up to 184 bytes of the command slot, then REQUEST
+  kPatchCommand,  // offset@0:1, bytes: changes the last command in the slot, then REQUEST
+  kRegister,      // offset@0:2, bytes of any width
+  kDoorbell,      // page@0:2, offset@2:2, bytes of any width
+  kConfig,        // offset@0:1, bytes
+  kRun,           // milliseconds@0:1
+  kRequest,       // a peer's message: a verbs::Request as it lies in memory, its enumerations made valid
+  kDatagram,      // likewise
+  kResponse,      // likewise
+  kUnmap,         // the RAM goes; the next one brings it back
+  kCount
+};
+
+constexpr std::uint64_t kRamBytes = 2u << 20;
+constexpr std::uint32_t kRecordsMax = 64;
+
+// What is in a record, taken from the front; zeros beyond the end.
+class Input {
+ public:
+  explicit Input(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  template <typename T>
+  T take() {
+    T value{};
+    const std::size_t size = std::min(sizeof value, bytes_.size());
+    std::memcpy(static_cast<void*>(&value), bytes_.data(), size);
+    bytes_ = bytes_.subspan(size);
+    return value;
+  }
+  std::span<const std::byte> take_bytes(std::size_t count) {
+    const auto out = bytes_.first(std::min(count, bytes_.size()));
+    bytes_ = bytes_.subspan(out.size());
+    return out;
+  }
+  std::span<const std::byte> rest() { return take_bytes(bytes_.size()); }
+  bool empty() const { return bytes_.empty(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+class Harness {
+ public:
+  Harness(HardwareVersion version, bool ready_to_send) : guest_(config_of(version), kRamBytes) {
+    guest_.bring_up();
+    version_ = version;
+    const std::uint32_t context = guest_.create_uc(1);
+    bind_gid();
+    for (const std::uint32_t owner : {0u, context}) make_objects(owner, ready_to_send);
+  }
+
+  void step(Op op, Input input) {
+    switch (op) {
+      case Op::kWriteMemory: {
+        const std::uint64_t offset = input.take<std::uint32_t>() % kRamBytes;
+        const auto bytes = input.take_bytes(kRamBytes - offset);
+        std::memcpy(guest_.ram().data() + offset, bytes.data(), bytes.size());
+        return;
+      }
+      case Op::kCommand: {
+        std::array<std::byte, abi::kRequestSlotBytes> slot{};
+        const auto bytes = input.take_bytes(slot.size());
+        std::memcpy(slot.data(), bytes.data(), bytes.size());
+        guest_.store(guest_.region.cmd_slot_dma, slot);
+        request();
+        return;
+      }
+      case Op::kPatchCommand: {
+        auto slot = guest_.load<std::array<std::byte, abi::kRequestSlotBytes>>(guest_.region.cmd_slot_dma);
+        const std::size_t offset = input.take<std::uint8_t>() % slot.size();
+        const auto bytes = input.take_bytes(slot.size() - offset);
+        std::memcpy(slot.data() + offset, bytes.data(), bytes.size());
+        guest_.store(guest_.region.cmd_slot_dma, slot);
+        request();
+        return;
+      }
+      case Op::kRegister: {
+        const std::uint64_t offset = input.take<std::uint16_t>() % abi::kRegisterBarBytes;
+        const auto bytes = input.take_bytes(std::min<std::uint64_t>(16, abi::kRegisterBarBytes - offset));
+        if (bytes.empty()) return;
+        guest_.adapter().region_write(1, offset, bytes, false);
+        std::array<std::byte, 16> out{};
+        guest_.adapter().region_read(1, offset, std::span(out).first(bytes.size()));
+        return;
+      }
+      case Op::kDoorbell: {
+        const std::uint64_t size = uar_bar_bytes(1024);
+        const std::uint64_t offset =
+            (std::uint64_t{input.take<std::uint16_t>()} * abi::kUarPageBytes + input.take<std::uint16_t>()) %
+            size;
+        const auto bytes = input.take_bytes(std::min<std::uint64_t>(128, size - offset));
+        if (!bytes.empty()) guest_.adapter().region_write(2, offset, bytes, false);
+        return;
+      }
+      case Op::kConfig: {
+        const std::uint64_t offset = input.take<std::uint8_t>();
+        const auto bytes = input.take_bytes(kPciConfigBytes - offset);
+        if (!bytes.empty()) guest_.adapter().region_write(7, offset, bytes, false);
+        return;
+      }
+      case Op::kRun:
+        run(input.take<std::uint8_t>());
+        return;
+      case Op::kRequest:
+        peer_request(input);
+        return;
+      case Op::kDatagram:
+        peer_datagram(input);
+        return;
+      case Op::kResponse:
+        peer_response(input);
+        return;
+      case Op::kUnmap:
+        flip_mapping();
+        return;
+      case Op::kCount:
+        return;
+    }
+  }
+
+ private:
+  static AdapterConfig config_of(HardwareVersion version) {
+    auto config = test::some_adapter(version);
+    config.limits = limits_of(version, Profile::kOpen);
+    config.limits->max_qp = 256;  // small tables: a fresh adapter for each input
+    config.limits->max_cq = 256;
+    config.limits->max_mr = 256;
+    config.limits->max_pd = 64;
+    return config;
+  }
+
+  void bind_gid() {
+    abi::CreateBindRequest request{};
+    request.mtu = 1024;
+    request.vlan = 0xfff;
+    request.new_gid.raw = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0x50, 0x56, 0xff, 0xfe, 1, 2, 3};
+    request.gid_type = static_cast<std::uint8_t>(default_roce(version_));
+    PVRDMA_CHECK(guest_.command(abi::Command::kCreateBind, request) == 0, "a GID is bound");
+    gid_ = verbs::Gid{request.new_gid.raw};
+  }
+
+  // A PD, a CQ, an MR of four pages, an RC QP connected to its own number, and a UD QP.
+  void make_objects(std::uint32_t context, bool ready_to_send) {
+    const std::uint32_t pd = guest_.create_pd(context);
+    const auto cq = guest_.create_cq(context);
+    const auto data = guest_.pages(4);
+    abi::CreateMrRequest mr{};
+    mr.start = data.at[0];
+    mr.length = 4 * abi::kPageBytes;
+    mr.pdir_dma = data.directory;
+    mr.pd_handle = pd;
+    mr.access_flags = 0xf;
+    mr.nchunks = 4;
+    PVRDMA_CHECK(guest_.command(abi::Command::kCreateMr, mr) == 0, "CREATE_MR");
+    for (const abi::QpType type : {abi::QpType::kRc, abi::QpType::kUd}) {
+      const auto rings = guest_.pages(3);
+      PVRDMA_CHECK(
+          guest_.command(abi::Command::kCreateQp, guest_.qp_request(pd, cq.handle, rings, type)) == 0,
+          "CREATE_QP");
+      const auto qpn = guest_.response<abi::CreateQpResponse>().qpn;
+      const std::uint32_t handle =
+          separates_qp_handle(version_) ? guest_.response<abi::CreateQpResponseV2>().qp_handle : qpn;
+      if (ready_to_send) make_ready(handle, qpn, type);
+    }
+  }
+
+  void make_ready(std::uint32_t handle, std::uint32_t qpn, abi::QpType type) {
+    const bool rc = type == abi::QpType::kRc;
+    abi::ModifyQpRequest modify{};
+    modify.qp_handle = handle;
+    modify.attrs.port_num = 1;
+    modify.attrs.qp_access_flags = 0xf;
+    modify.attrs.path_mtu = 3;
+    modify.attrs.dest_qp_num = qpn;
+    modify.attrs.ah_attr.grh.dgid.raw = gid_.bytes;
+    modify.attrs.ah_attr.ah_flags = abi::kAhGrh;
+    modify.attrs.ah_attr.port_num = 1;
+    modify.attrs.max_dest_rd_atomic = 4;
+    modify.attrs.max_rd_atomic = 4;
+    modify.attrs.timeout = 10;
+    modify.attrs.retry_cnt = 2;
+    modify.attrs.rnr_retry = 2;
+    const std::uint32_t masks[] = {rc ? 0x39u : 0x71u, rc ? 0x129181u : 0x1u, rc ? 0x12e01u : 0x10001u};
+    for (std::uint32_t state = 1; state <= 3; ++state) {
+      modify.attr_mask = masks[state - 1];
+      modify.attrs.qp_state = state;
+      PVRDMA_CHECK(guest_.command(abi::Command::kModifyQp, modify) == 0, "MODIFY_QP");
+    }
+  }
+
+  void request() {
+    guest_.interrupts(abi::Vector::kResponse);
+    const auto header = guest_.load<abi::RequestHeader>(guest_.region.cmd_slot_dma);
+    const bool active = guest_.adapter().info().state == AdapterState::kActive;
+    guest_.write_register(abi::Register::kRequest, 0);
+    const bool accepted = guest_.read_register(abi::Register::kErr) == 0;
+    const auto command = abi::parse_command(header.cmd);
+    const bool expected = accepted && command && abi::expects_response(*command);
+    // The fuzzer may have masked interrupts, unassigned nothing, or moved the slots: only the plain case is
+    // checked.
+    const bool plain = guest_.read_register(abi::Register::kImr) == 0 && active && !unmapped_ && same_slots();
+    PVRDMA_CHECK(!plain || (guest_.interrupts(abi::Vector::kResponse) == 1) == expected,
+                 "vector 0 comes exactly with an accepted command that has a response");
+  }
+  // Whether the region the device loaded can only be the one made at the start.
+  bool same_slots() { return guest_.adapter().info().device_counters.resets == 0 && !reloaded(); }
+  bool reloaded() {
+    return guest_.load<abi::DeviceSharedRegion>(guest_.region_address).cmd_slot_dma !=
+           guest_.region.cmd_slot_dma;
+  }
+
+  void run(std::uint8_t milliseconds) {
+    guest_.clock.time = guest_.clock.time + std::chrono::milliseconds(milliseconds);
+    const Instant now = guest_.clock.now();
+    for (int turn = 0; turn < 8 && guest_.adapter().run(now); ++turn) {
+    }
+    if (now >= guest_.adapter().next_deadline()) guest_.adapter().on_time(now);
+  }
+
+  // `bytes` of the peer's payload: any memory of ours does.
+  guestmem::SpanList payload(std::uint64_t bytes) {
+    static std::array<std::byte, 64 * 1024> peer_memory;
+    guestmem::SpanList list;
+    PVRDMA_CHECK(list.append(peer_memory.data(), std::min<std::uint64_t>(bytes, peer_memory.size())),
+                 "one piece");
+    return list;
+  }
+  verbs::Endpoint endpoint(std::uint32_t qpn) const { return {gid_, verbs::Qpn(qpn & 0xff'ffff)}; }
+
+  void peer_request(Input& input) {
+    verbs::Request request;
+    const auto qpn = input.take<std::uint32_t>();
+    request.from = endpoint(qpn);
+    request.to = endpoint(qpn);
+    request.psn = verbs::Psn(input.take<std::uint32_t>());
+    request.op = static_cast<verbs::RequestOp>(input.take<std::uint8_t>() % 5);
+    request.extra = static_cast<verbs::Extra>(input.take<std::uint8_t>() % 3);
+    request.solicited = (input.take<std::uint8_t>() & 1) != 0;
+    request.extra_value = input.take<std::uint32_t>();
+    request.bytes = input.take<std::uint32_t>() % 65536;
+    request.offset = input.take<std::uint32_t>();
+    request.message_bytes = input.take<std::uint32_t>();
+    request.remote_addr = input.take<std::uint64_t>();
+    request.rkey = input.take<std::uint32_t>();
+    request.compare_add = input.take<std::uint64_t>();
+    request.swap = input.take<std::uint64_t>();
+    const auto bytes = request.is_read_or_atomic() ? 0 : request.bytes;
+    guest_.adapter().engine().on_request(request, payload(bytes), guest_.clock.now());
+  }
+
+  void peer_response(Input& input) {
+    verbs::Response response;
+    const auto qpn = input.take<std::uint32_t>();
+    response.from = endpoint(qpn);
+    response.to = endpoint(qpn);
+    response.psn = verbs::Psn(input.take<std::uint32_t>());
+    response.syndrome = static_cast<verbs::Syndrome>(input.take<std::uint8_t>() % 6);
+    response.op = static_cast<verbs::RequestOp>(input.take<std::uint8_t>() % 5);
+    response.rnr_timer = input.take<std::uint8_t>() % 32;
+    response.offset = input.take<std::uint32_t>();
+    response.bytes = response.op == verbs::RequestOp::kRead ? input.take<std::uint32_t>() % 65536 : 0;
+    response.atomic_original = input.take<std::uint64_t>();
+    guest_.adapter().engine().on_response(response, payload(response.bytes), guest_.clock.now());
+  }
+
+  void peer_datagram(Input& input) {
+    verbs::Datagram datagram;
+    datagram.from = endpoint(1);
+    datagram.to = endpoint(input.take<std::uint32_t>());
+    datagram.qkey = input.take<std::uint32_t>();
+    datagram.extra = static_cast<verbs::Extra>(input.take<std::uint8_t>() % 2);
+    datagram.solicited = (input.take<std::uint8_t>() & 1) != 0;
+    datagram.bytes = input.take<std::uint16_t>() % 4096;
+    datagram.roce = default_roce(version_);
+    guest_.adapter().engine().on_datagram(datagram, payload(datagram.bytes), guest_.clock.now());
+  }
+
+  void flip_mapping() {
+    auto& adapter = guest_.adapter();
+    if (!unmapped_) {
+      adapter.dma_unmap_all();
+    } else {
+      guest_.map_ram();
+    }
+    unmapped_ = !unmapped_;
+  }
+
+  FakeGuest guest_;
+  HardwareVersion version_{};
+  verbs::Gid gid_;
+  bool unmapped_ = false;
+};
+
+}  // namespace
+}  // namespace pvrdma::device
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace pvrdma;
+  using namespace pvrdma::device;
+  static const bool quiet = [] {
+    log::set_level(log::Level::kError);
+    return true;
+  }();
+  static_cast<void>(quiet);
+  if (size == 0) return 0;
+  constexpr HardwareVersion kVersions[] = {HardwareVersion::k13, HardwareVersion::k14, HardwareVersion::k17,
+                                           HardwareVersion::k18};
+  Harness harness(kVersions[data[0] % 4], (data[0] & 4) != 0);
+  auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
+  for (std::uint32_t record = 0; record < kRecordsMax && bytes.size() >= 3; ++record) {
+    Input header(bytes.first(3));
+    const auto op = static_cast<Op>(header.take<std::uint8_t>() % static_cast<std::uint8_t>(Op::kCount));
+    const std::size_t length = std::min<std::size_t>(header.take<std::uint16_t>(), bytes.size() - 3);
+    harness.step(op, Input(bytes.subspan(3, length)));
+    bytes = bytes.subspan(3 + length);
+  }
+  return 0;
+}

@@ -1,0 +1,38 @@
+// PciConfig: the 256 bytes of PCI configuration space (region 7), with the sizing behaviour of three BARs.
+//
+// Bytes and a mask of what a write may change: identity, capability list and BAR types are read-only by
+// construction, the expansion ROM BAR reads back as 0. The device itself acts on nothing that is written
+// here: QEMU keeps its own copy of BARs and command bits. Reference 1.1, 1.2, 8.8. Thread: shard-owned.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace pvrdma::device {
+
+inline constexpr std::size_t kPciConfigBytes = 256;
+
+class PciConfig {
+ public:
+  // `uar_bar_bytes`: size of BAR 2, a power of two.
+  explicit PciConfig(std::uint64_t uar_bar_bytes);
+
+  // Any width, any offset inside the 256 bytes. False (and nothing happens) outside.
+  [[nodiscard]] bool read(std::uint64_t offset, std::span<std::byte> out) const;
+  [[nodiscard]] bool write(std::uint64_t offset, std::span<const std::byte> data);
+
+  // Back to power-on.
+  void reset() { bytes_ = power_on_; }
+
+ private:
+  void set(std::size_t offset, std::uint64_t value, std::size_t bytes);
+  void allow(std::size_t offset, std::uint64_t mask, std::size_t bytes);
+
+  std::array<std::byte, kPciConfigBytes> bytes_{};
+  std::array<std::byte, kPciConfigBytes> writable_{};
+  std::array<std::byte, kPciConfigBytes> power_on_{};
+};
+
+}  // namespace pvrdma::device

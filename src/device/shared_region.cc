@@ -1,0 +1,87 @@
+#include "device/shared_region.h"
+
+#include <fmt/core.h>
+
+#include "abi/registers.h"
+#include "guestmem/copy.h"
+
+namespace pvrdma::device {
+namespace {
+
+constexpr std::uint64_t kRegionAlignment =
+    8;  // a coherent allocation has more, but no driver promises a page
+constexpr std::uint32_t kOldestDriver = abi::kVersionRocev1;
+
+bool is_page(const guestmem::AddressSpace& memory, guestmem::GuestPhys address, guestmem::Access access) {
+  return address.value % abi::kPageBytes == 0 &&
+         memory.translate(address, abi::kPageBytes, access) != nullptr;
+}
+
+bool read_ring(const guestmem::AddressSpace& memory, const abi::RingPages& ring, guestmem::PageList& pages) {
+  if (ring.num_pages < kEventRingPagesMin || ring.num_pages > kEventRingPagesMax) return false;
+  const auto status = guestmem::read_page_directory(memory, guestmem::GuestPhys{ring.pdir_dma},
+                                                    ring.num_pages, kEventRingPagesMax, pages);
+  return status == guestmem::DirectoryStatus::kOk;
+}
+
+}  // namespace
+
+const char* describe(RegionFault fault) {
+  switch (fault) {
+    case RegionFault::kNotMemory:
+      return "its address is unaligned or not guest memory";
+    case RegionFault::kDriverVersion:
+      return "the driver version is not supported";
+    case RegionFault::kCommandSlot:
+      return "the command slot is not a page of guest memory";
+    case RegionFault::kResponseSlot:
+      return "the response slot is not a page of guest memory";
+    case RegionFault::kAsyncRing:
+      return "the asynchronous event ring has a bad page count or address";
+    case RegionFault::kNotificationRing:
+      return "the CQ notification ring has a bad page count or address";
+  }
+  return "";
+}
+
+tl::expected<SharedRegion, RegionFault> load_region(const guestmem::AddressSpace& memory,
+                                                    guestmem::GuestPhys address, PageFrames frames,
+                                                    const abi::Caps& caps) {
+  const auto refuse = [](RegionFault fault) { return tl::unexpected<RegionFault>(fault); };
+  if (address.value % kRegionAlignment != 0) return refuse(RegionFault::kNotMemory);
+  const auto raw = guestmem::read_object<abi::DeviceSharedRegion>(memory, address);
+  if (!raw) return refuse(RegionFault::kNotMemory);
+  if (raw->driver_version < kOldestDriver) return refuse(RegionFault::kDriverVersion);
+
+  SharedRegion region;
+  region.driver_version = raw->driver_version;
+  region.guest_os = raw->gos_info;
+  region.command_slot = guestmem::GuestPhys{raw->cmd_slot_dma};
+  region.response_slot = guestmem::GuestPhys{raw->resp_slot_dma};
+  if (!is_page(memory, region.command_slot, guestmem::Access::kRead))
+    return refuse(RegionFault::kCommandSlot);
+  if (!is_page(memory, region.response_slot, guestmem::Access::kWrite))
+    return refuse(RegionFault::kResponseSlot);
+  region.uar_page_frame =
+      frames == PageFrames::k64Bit ? raw->uar_pfn : static_cast<std::uint32_t>(raw->uar_pfn);
+  if (!read_ring(memory, raw->async_ring_pages, region.async_pages)) return refuse(RegionFault::kAsyncRing);
+  if (!read_ring(memory, raw->cq_ring_pages, region.notification_pages))
+    return refuse(RegionFault::kNotificationRing);
+
+  const guestmem::GuestPhys caps_address{address.value + offsetof(abi::DeviceSharedRegion, caps)};
+  if (!guestmem::write_object(memory, caps_address, caps)) return refuse(RegionFault::kNotMemory);
+  return region;
+}
+
+std::string describe_guest_os(std::uint32_t gos_info) {
+  const std::uint32_t word = gos_info & 0x3;
+  const std::uint32_t system = gos_info >> 2 & 0xf;
+  const std::uint32_t version = gos_info >> 6 & 0xffff;
+  return fmt::format("{} {}, version {}",
+                     word == 2   ? "64-bit"
+                     : word == 1 ? "32-bit"
+                                 : "unknown width",
+                     system == 1 ? "Linux" : "unknown system", version);
+}
+
+}  // namespace pvrdma::device

@@ -1,0 +1,53 @@
+// SharedRegion: what the guest told us in its device shared region (DSR), copied once and checked. Reference
+// 2, 9.3.
+//
+// The private copy is all the device ever uses: the guest may scribble over the region afterwards.
+// Capabilities are written once, after everything else was found good. Thread: a value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <tl/expected.hpp>
+
+#include "abi/shared_region.h"
+#include "guestmem/address_space.h"
+#include "guestmem/page_directory.h"
+
+namespace pvrdma::device {
+
+// Why a region is refused. Caused by the guest, hence no Error.
+enum class RegionFault : std::uint8_t {
+  kNotMemory,         // the region itself is unaligned or no guest memory
+  kDriverVersion,     // older than any driver that has this layout
+  kCommandSlot,       // not a page of readable guest memory
+  kResponseSlot,      // not a page of writable guest memory
+  kAsyncRing,         // page count out of range, or its directory or pages are no guest memory
+  kNotificationRing,  // likewise
+};
+const char* describe(RegionFault fault);
+
+struct SharedRegion {
+  std::uint32_t driver_version = 0;
+  std::uint32_t guest_os = 0;  // gos_info as it came, see describe_guest_os()
+  guestmem::GuestPhys command_slot;
+  guestmem::GuestPhys response_slot;
+  std::uint64_t uar_page_frame = 0;  // of the kernel's own UAR page
+  guestmem::PageList async_pages;    // page 0 has the ring's state
+  guestmem::PageList notification_pages;
+};
+
+enum class PageFrames : bool { k32Bit, k64Bit };  // how wide uar_pfn is, by device version
+
+// Pages an event ring may have, its state page included. Linux uses 4.
+inline constexpr std::uint32_t kEventRingPagesMin = 2;
+inline constexpr std::uint32_t kEventRingPagesMax = 16;
+
+// Reads and checks the region at `address`, then writes `caps` into it. On a fault nothing was written.
+tl::expected<SharedRegion, RegionFault> load_region(const guestmem::AddressSpace& memory,
+                                                    guestmem::GuestPhys address, PageFrames frames,
+                                                    const abi::Caps& caps);
+
+// "64-bit Linux, version 0", for logs and views.
+std::string describe_guest_os(std::uint32_t gos_info);
+
+}  // namespace pvrdma::device
