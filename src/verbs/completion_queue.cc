@@ -1,0 +1,74 @@
+#include "verbs/completion_queue.h"
+
+#include <bit>
+#include <span>
+#include <utility>
+
+namespace pvrdma::verbs {
+
+Outcome<std::unique_ptr<CompletionQueue>> CompletionQueue::create(CqHandle handle, const CreateCq& request,
+                                                                  const Limits& limits,
+                                                                  const guestmem::AddressSpace& memory,
+                                                                  EventSink& events) {
+  if (!std::has_single_bit(request.cqe_count) || request.cqe_count > limits.max_cqe)
+    return refuse(CommandError::kInvalid);
+  const guestmem::RingShape shape{.role = guestmem::RingRole::kProducer,
+                                  .words = guestmem::RingWords::kRx,
+                                  .element_count = request.cqe_count,
+                                  .stride_bytes = sizeof(abi::Cqe)};
+  const std::uint64_t pages_needed = shape.first_page + shape.data_pages();
+  if (request.page_count < pages_needed || pages_needed > guestmem::kMaxDirectoryPages)
+    return refuse(CommandError::kInvalid);
+
+  guestmem::PageList pages;
+  const guestmem::DirectoryStatus status = guestmem::read_page_directory(
+      memory, guestmem::GuestPhys(request.page_directory), static_cast<std::uint32_t>(pages_needed),
+      guestmem::kMaxDirectoryPages, pages);
+  if (status != guestmem::DirectoryStatus::kOk) return refuse(CommandError::kBadAddress);
+  std::optional<guestmem::GuestRing> ring = guestmem::GuestRing::create(memory, pages, shape);
+  if (!ring) return refuse(CommandError::kInvalid);
+  return std::unique_ptr<CompletionQueue>(
+      new CompletionQueue(handle, request.context, std::move(*ring), events));
+}
+
+CompletionQueue::CompletionQueue(CqHandle handle, ContextHandle context, guestmem::GuestRing ring,
+                                 EventSink& events)
+    : handle_(handle), context_(context), ring_(std::move(ring)), events_(events) {}
+
+CompletionQueue::Pushed CompletionQueue::push(const abi::Cqe& cqe, Solicited solicited) {
+  if (in_error_) return Pushed::kFailed;
+  if (ring_.push(std::as_bytes(std::span(&cqe, 1))) != guestmem::RingStatus::kOk) return enter_error();
+
+  const bool is_error = cqe.status != static_cast<std::uint32_t>(abi::CompletionStatus::kSuccess);
+  if (armed_ == Armed::kAny || (armed_ == Armed::kSolicited && (solicited == Solicited::kYes || is_error))) {
+    fire();
+  } else {
+    unannounced_ = true;
+  }
+  return Pushed::kOk;
+}
+
+void CompletionQueue::arm(Arm what) {
+  if (armed_ != Armed::kAny) armed_ = what == Arm::kAny ? Armed::kAny : Armed::kSolicited;
+  if (!unannounced_) return;
+  const guestmem::GuestRing::Used used = ring_.used();
+  if (used.status == guestmem::RingStatus::kOk && used.count == 0) {
+    unannounced_ = false;  // polled meanwhile
+  } else {
+    fire();
+  }
+}
+
+void CompletionQueue::fire() {
+  armed_ = Armed::kNo;
+  unannounced_ = false;
+  events_.completion_event(handle_);
+}
+
+CompletionQueue::Pushed CompletionQueue::enter_error() {
+  in_error_ = true;
+  events_.async_event(abi::EventType::kCqErr, handle_.value);
+  return Pushed::kFailed;
+}
+
+}  // namespace pvrdma::verbs

@@ -1,0 +1,185 @@
+#include "verbs/engine.h"
+
+#include "verbs/engine_impl.h"
+
+namespace pvrdma::verbs {
+namespace {
+
+// Handles in doorbells and completions start here: 0 means "none" to the guest's provider, 1 is the GSI QP.
+constexpr std::uint32_t kFirstQpSlot = 2;
+constexpr std::uint32_t kFirstSlot = 1;
+
+// QPs that get a turn in one run(): bounds the time until the shard looks at its sockets again.
+constexpr int kTurnsPerRun = 64;
+
+}  // namespace
+
+Engine::Impl::Impl(const Limits& l, const Rules& r, const guestmem::AddressSpace& m, EventSink& e, Wire& wire,
+                   Counters& c, GidTable& gids)
+    : limits(l),
+      rules(r),
+      memory(m),
+      events(e),
+      counters(c),
+      contexts(l.max_context),
+      pds(kFirstSlot, l.max_pd),
+      mrs(limits, m),
+      cqs(kFirstSlot, l.max_cq),
+      srqs(kFirstSlot, l.max_srq),
+      qps(kFirstQpSlot, l.max_qp),
+      services{limits, rules, memory, events, wire, counters, gids, mrs, qps, scheduler},
+      completions(services),
+      requester(services, completions),
+      responder(services, completions),
+      datagrams(services, completions) {}
+
+Engine::Engine(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory, EventSink& events,
+               Wire& wire)
+    : gids_(limits.gid_table_length, wire),
+      impl_(std::make_unique<Impl>(limits, rules, memory, events, wire, counters_, gids_)) {}
+
+Engine::~Engine() = default;
+
+void Engine::reset() {
+  const Services& s = impl_->services;
+  gids_.clear();
+  auto fresh = std::make_unique<Impl>(impl_->limits, impl_->rules, s.memory, s.events, s.wire, counters_, gids_);
+  fresh->qpn_generations = std::move(impl_->qpn_generations);  // peers may still know the old numbers
+  impl_ = std::move(fresh);
+}
+
+// --- Doorbells ---
+
+QueuePair* Engine::Impl::doorbell_qp(UarIndex uar, QpHandle handle) {
+  QueuePair* qp = qps.find(handle.value);
+  if (qp != nullptr && qp->identity.context.value == uar) return qp;
+  ++counters.bad_doorbells;
+  return nullptr;
+}
+
+void Engine::send_doorbell(UarIndex uar, QpHandle handle, Instant now) {
+  QueuePair* qp = impl_->doorbell_qp(uar, handle);
+  if (qp != nullptr && impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
+}
+
+// Receives are found when a message needs them; only a QP that flushes has something to do now.
+void Engine::receive_doorbell(UarIndex uar, QpHandle handle, Instant now) {
+  QueuePair* qp = impl_->doorbell_qp(uar, handle);
+  if (qp == nullptr || qp->state() != abi::QpState::kErr) return;
+  if (impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
+}
+
+void Engine::srq_doorbell(UarIndex uar, SrqHandle handle) {
+  const SharedReceiveQueue* srq = impl_->srqs.find(handle.value);
+  if (srq == nullptr || srq->context().value != uar) ++counters_.bad_doorbells;
+}
+
+void Engine::arm_cq(UarIndex uar, CqHandle handle, CompletionQueue::Arm what) {
+  CompletionQueue* cq = impl_->cqs.find(handle.value);
+  if (cq == nullptr || cq->context().value != uar) {
+    ++counters_.bad_doorbells;
+    return;
+  }
+  cq->arm(what);
+}
+
+// --- Messages ---
+
+QueuePair* Engine::Impl::by_qpn(Qpn qpn) const {
+  QueuePair* qp = qps.find(qpn.value & kQpnSlotMask);
+  return qp != nullptr && qp->identity.qpn == qpn ? qp : nullptr;
+}
+
+void Engine::on_request(const Request& request, const guestmem::SpanList& payload, Instant now) {
+  QueuePair* qp = impl_->by_qpn(request.to.qpn);
+  if (qp == nullptr || qp->identity.type != abi::QpType::kRc) {
+    ++counters_.dropped_unknown_qp;
+    return;
+  }
+  impl_->responder.on_request(*qp, request, payload, now);
+}
+
+void Engine::on_response(const Response& response, const guestmem::SpanList& payload, Instant now) {
+  QueuePair* qp = impl_->by_qpn(response.to.qpn);
+  if (qp == nullptr || qp->identity.type != abi::QpType::kRc || response.from != qp->remote() ||
+      response.to != qp->local()) {
+    ++counters_.dropped_unknown_qp;
+    return;
+  }
+  impl_->requester.on_response(*qp, response, payload, now);
+}
+
+void Engine::on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant) {
+  QueuePair* qp = impl_->by_qpn(datagram.to.qpn);
+  if (qp == nullptr || !qp->is_datagram()) {
+    ++counters_.dropped_unknown_qp;
+    return;
+  }
+  impl_->datagrams.on_datagram(*qp, datagram, payload);
+}
+
+// --- Progress ---
+
+bool Engine::Impl::run_qp(QueuePair& qp, Instant now) {
+  switch (qp.state()) {
+    case abi::QpState::kReset:
+    case abi::QpState::kInit:
+    case abi::QpState::kRtr: return false;
+    case abi::QpState::kErr:
+    case abi::QpState::kSqe: return completions.flush(qp);
+    case abi::QpState::kRts:
+    case abi::QpState::kSqd: return qp.is_datagram() ? datagrams.run(qp, now) : requester.run(qp, now);
+  }
+  return false;
+}
+
+bool Engine::run(Instant now) {
+  for (int turn = 0; turn < kTurnsPerRun; ++turn) {
+    QueuePair* qp = impl_->scheduler.take_ready();
+    if (qp == nullptr) return false;
+    if (impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
+  }
+  return impl_->scheduler.any_ready();
+}
+
+void Engine::on_time(Instant now) {
+  while (QueuePair* qp = impl_->scheduler.take_due(now)) {
+    if (!qp->is_datagram()) impl_->requester.on_time(*qp, now);
+  }
+}
+
+Instant Engine::next_deadline() const { return impl_->scheduler.next_deadline(); }
+
+// --- Views ---
+
+std::vector<QpInfo> Engine::list_qps() const {
+  std::vector<QpInfo> list;
+  impl_->qps.for_each([&](std::uint32_t, const QueuePair& qp) {
+    list.push_back({.qpn = qp.identity.qpn,
+                    .handle = qp.identity.handle,
+                    .type = qp.identity.type,
+                    .context = qp.identity.context,
+                    .attributes = qp.attributes,
+                    .cap = qp.identity.cap,
+                    .local_gid = qp.local_gid,
+                    .tx_messages = qp.tx_messages,
+                    .tx_bytes = qp.tx_bytes,
+                    .rx_messages = qp.rx_messages,
+                    .rx_bytes = qp.rx_bytes,
+                    .retransmits = qp.retransmits});
+  });
+  return list;
+}
+
+Engine::ObjectCounts Engine::object_counts() const {
+  std::uint32_t context_count = 0;
+  for (const bool taken : impl_->contexts) context_count += taken ? 1 : 0;
+  return {.contexts = context_count,
+          .pds = impl_->pds.count(),
+          .mrs = impl_->mrs.count(),
+          .cqs = impl_->cqs.count(),
+          .qps = impl_->qps.count(),
+          .srqs = impl_->srqs.count()};
+}
+
+}  // namespace pvrdma::verbs

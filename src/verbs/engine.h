@@ -1,0 +1,162 @@
+// Engine: the verbs of one adapter. Owns its PDs, MRs, CQs, SRQs, QPs and GIDs; turns work requests into messages and
+// messages into completions.
+//
+// Sans-I/O: a function of (state, input, now). No thread, socket or clock inside; what leaves goes through Wire and
+// EventSink. No allocation between doorbell and completion: memory is taken in create_*, under Limits.
+//
+// The device calls the commands and doorbells, transports call on_request / on_response / on_datagram, the shard calls
+// run() and on_time(). Thread: shard-owned.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "abi/commands.h"
+#include "base/time.h"
+#include "guestmem/address_space.h"
+#include "verbs/completion_queue.h"
+#include "verbs/counters.h"
+#include "verbs/events.h"
+#include "verbs/gid_table.h"
+#include "verbs/ids.h"
+#include "verbs/limits.h"
+#include "verbs/memory_region.h"
+#include "verbs/message.h"
+#include "verbs/qp_attributes.h"
+#include "verbs/receive_queue.h"
+#include "verbs/status.h"
+#include "verbs/wire.h"
+
+namespace pvrdma::verbs {
+
+class QueuePair;
+class QueuePairTable;
+class Scheduler;
+class Requester;
+class Responder;
+class DatagramService;
+
+struct CreateQp {
+  PdHandle pd;
+  CqHandle send_cq;
+  CqHandle recv_cq;
+  bool has_srq = false;
+  SrqHandle srq;
+  abi::QpType type{};
+  std::uint32_t max_send_wr = 0;  // powers of two
+  std::uint32_t max_recv_wr = 0;  // 0 with an SRQ
+  std::uint32_t max_send_sge = 0;
+  std::uint32_t max_recv_sge = 0;
+  bool signal_all = false;
+  std::uint32_t total_pages = 0;  // 1 state page + send + receive
+  std::uint32_t send_pages = 0;
+  std::uint64_t page_directory = 0;
+};
+
+struct CreatedQp {
+  Qpn qpn;
+  QpHandle handle;
+};
+
+// A doorbell's author: the index of the UAR page it was written to. 0 is the kernel's.
+using UarIndex = std::uint32_t;
+
+struct QpInfo {
+  Qpn qpn;
+  QpHandle handle;
+  abi::QpType type;
+  ContextHandle context;
+  QpAttributes attributes;
+  abi::QpCap cap;
+  Gid local_gid;  // zero before RTR
+  std::uint64_t tx_messages = 0;
+  std::uint64_t tx_bytes = 0;
+  std::uint64_t rx_messages = 0;
+  std::uint64_t rx_bytes = 0;
+  std::uint64_t retransmits = 0;
+};
+
+class Engine {
+ public:
+  // `memory`, `events` and `wire` are borrowed and outlive the engine.
+  Engine(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory, EventSink& events, Wire& wire);
+  ~Engine();  // no CQE, event or message is produced; GIDs are unbound
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Destroys every object and unbinds every GID, as if newly made; counters stay. For CTL RESET and VM reset.
+  void reset();
+
+  // --- Commands. Each either does all of it or nothing. ---
+
+  // `uar` names the context's doorbell page. kInvalid: 0, beyond max_context, or taken.
+  Outcome<ContextHandle> create_context(UarIndex uar);
+  // Destroys everything that is left of the context.
+  Outcome<> destroy_context(ContextHandle context);
+
+  Outcome<PdHandle> create_pd(ContextHandle context);
+  Outcome<> destroy_pd(PdHandle pd);  // kBusy while MRs, QPs or SRQs use it
+
+  Outcome<MrKeys> create_mr(const CreateMr& request);  // kNotPermitted: kDma or kFastRegister from a user's PD
+  Outcome<> destroy_mr(MrHandle mr);
+
+  Outcome<CqHandle> create_cq(const CreateCq& request);
+  Outcome<> destroy_cq(CqHandle cq);  // kBusy while QPs use it
+
+  Outcome<SrqHandle> create_srq(const CreateSrq& request);  // `request.context` is taken from the PD
+  Outcome<> modify_srq(SrqHandle srq, std::uint32_t limit);
+  Outcome<abi::SrqAttr> query_srq(SrqHandle srq) const;
+  Outcome<> destroy_srq(SrqHandle srq);
+
+  Outcome<CreatedQp> create_qp(const CreateQp& request);
+  Outcome<> modify_qp(QpHandle qp, const ModifyQp& request, Instant now);
+  Outcome<abi::QpAttr> query_qp(QpHandle qp) const;
+  // When it returns nothing of the QP is referenced any more and its last CQE is written.
+  Outcome<> destroy_qp(QpHandle qp);
+
+  Outcome<> bind_gid(std::uint32_t index, const Gid& gid, RoceVersion roce);
+  Outcome<> unbind_gid(std::uint32_t index, const Gid& gid);
+
+  // --- Doorbells. Unknown handles and foreign contexts are counted and ignored. ---
+
+  // Runs the QP's send queue at once, at most one turn's worth.
+  void send_doorbell(UarIndex uar, QpHandle qp, Instant now);
+  void receive_doorbell(UarIndex uar, QpHandle qp, Instant now);
+  void srq_doorbell(UarIndex uar, SrqHandle srq);
+  void arm_cq(UarIndex uar, CqHandle cq, CompletionQueue::Arm what);
+
+  // --- Messages from peers (through a transport). Every field is checked. ---
+
+  void on_request(const Request& request, const guestmem::SpanList& payload, Instant now);
+  void on_response(const Response& response, const guestmem::SpanList& payload, Instant now);
+  void on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now);
+
+  // --- Progress. ---
+
+  // Gives each QP with work one turn. True: there is more to do.
+  bool run(Instant now);
+  // Fires what is due. Call when now >= next_deadline().
+  void on_time(Instant now);
+  Instant next_deadline() const;
+
+  // --- Views, for commands, the control plane and tests. ---
+
+  const Counters& counters() const { return counters_; }
+  const GidTable& gids() const { return gids_; }
+  std::vector<QpInfo> list_qps() const;
+  struct ObjectCounts {
+    std::uint32_t contexts, pds, mrs, cqs, qps, srqs;
+  };
+  ObjectCounts object_counts() const;
+
+ private:
+  struct Impl;
+  Counters counters_;
+  GidTable gids_;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pvrdma::verbs

@@ -1,0 +1,133 @@
+// Engine's commands on contexts, PDs, MRs, CQs, SRQs and GIDs.
+#include <vector>
+
+#include "verbs/engine.h"
+#include "verbs/engine_impl.h"
+
+namespace pvrdma::verbs {
+
+Outcome<ContextHandle> Engine::create_context(UarIndex uar) {
+  if (uar == 0 || uar >= impl_->contexts.size() || impl_->contexts[uar]) return refuse(CommandError::kInvalid);
+  impl_->contexts[uar] = true;
+  return ContextHandle(uar);
+}
+
+Outcome<> Engine::destroy_context(ContextHandle context) {
+  Impl& impl = *impl_;
+  if (context == kKernelContext || !impl.has_context(context)) return refuse(CommandError::kNoSuchObject);
+
+  std::vector<QpHandle> qps;
+  std::vector<SrqHandle> srqs;
+  std::vector<CqHandle> cqs;
+  std::vector<PdHandle> pds;
+  impl.qps.for_each([&](std::uint32_t slot, const QueuePair& qp) {
+    if (qp.identity.context == context) qps.emplace_back(slot);
+  });
+  impl.srqs.for_each([&](std::uint32_t slot, const SharedReceiveQueue& srq) {
+    if (srq.context() == context) srqs.emplace_back(slot);
+  });
+  impl.cqs.for_each([&](std::uint32_t slot, const CompletionQueue& cq) {
+    if (cq.context() == context) cqs.emplace_back(slot);
+  });
+  impl.pds.for_each([&](std::uint32_t slot, const ProtectionDomain& pd) {
+    if (pd.context == context) pds.emplace_back(slot);
+  });
+  for (const QpHandle qp : qps) impl.remove_qp(qp);
+  for (const SrqHandle srq : srqs) impl.srqs.remove(srq.value);
+  for (const CqHandle cq : cqs) impl.cqs.remove(cq.value);
+  for (const PdHandle pd : pds) {
+    impl.mrs.destroy_all_of(pd);
+    impl.pds.remove(pd.value);
+  }
+  impl.contexts[context.value] = false;
+  return {};
+}
+
+Outcome<PdHandle> Engine::create_pd(ContextHandle context) {
+  if (!impl_->has_context(context)) return refuse(CommandError::kNoSuchObject);
+  const std::optional<std::uint32_t> slot = impl_->pds.free_slot();
+  if (!slot) return refuse(CommandError::kNoMemory);
+  impl_->pds.insert_at(*slot, std::make_unique<ProtectionDomain>(ProtectionDomain{.context = context}));
+  return PdHandle(*slot);
+}
+
+Outcome<> Engine::destroy_pd(PdHandle handle) {
+  const ProtectionDomain* pd = impl_->pds.find(handle.value);
+  if (pd == nullptr) return refuse(CommandError::kNoSuchObject);
+  if (pd->references != 0 || impl_->mrs.any_of(handle)) return refuse(CommandError::kBusy);
+  impl_->pds.remove(handle.value);
+  return {};
+}
+
+Outcome<MrKeys> Engine::create_mr(const CreateMr& request) {
+  const ProtectionDomain* pd = impl_->pds.find(request.pd.value);
+  if (pd == nullptr) return refuse(CommandError::kNoSuchObject);
+  // Either kind would give a process all of the guest's memory (reference 9.2).
+  if (request.kind != MrKind::kUser && pd->context != kKernelContext) return refuse(CommandError::kNotPermitted);
+  return impl_->mrs.create(request);
+}
+
+Outcome<> Engine::destroy_mr(MrHandle mr) { return impl_->mrs.destroy(mr); }
+
+Outcome<CqHandle> Engine::create_cq(const CreateCq& request) {
+  if (!impl_->has_context(request.context)) return refuse(CommandError::kNoSuchObject);
+  const std::optional<std::uint32_t> slot = impl_->cqs.free_slot();
+  if (!slot) return refuse(CommandError::kNoMemory);
+  auto cq = CompletionQueue::create(CqHandle(*slot), request, impl_->limits, impl_->memory, impl_->events);
+  if (!cq) return refuse(cq.error());
+  impl_->cqs.insert_at(*slot, std::move(*cq));
+  return CqHandle(*slot);
+}
+
+Outcome<> Engine::destroy_cq(CqHandle handle) {
+  const CompletionQueue* cq = impl_->cqs.find(handle.value);
+  if (cq == nullptr) return refuse(CommandError::kNoSuchObject);
+  if (cq->references != 0) return refuse(CommandError::kBusy);
+  impl_->cqs.remove(handle.value);
+  return {};
+}
+
+Outcome<SrqHandle> Engine::create_srq(const CreateSrq& request) {
+  if (impl_->limits.max_srq == 0) return refuse(CommandError::kNotSupported);
+  ProtectionDomain* pd = impl_->pds.find(request.pd.value);
+  if (pd == nullptr) return refuse(CommandError::kNoSuchObject);
+  const std::optional<std::uint32_t> slot = impl_->srqs.free_slot();
+  if (!slot) return refuse(CommandError::kNoMemory);
+  CreateSrq owned = request;
+  owned.context = pd->context;
+  auto srq = SharedReceiveQueue::create(SrqHandle(*slot), owned, impl_->limits, impl_->memory, impl_->events);
+  if (!srq) return refuse(srq.error());
+  impl_->srqs.insert_at(*slot, std::move(*srq));
+  ++pd->references;
+  return SrqHandle(*slot);
+}
+
+Outcome<> Engine::modify_srq(SrqHandle handle, std::uint32_t limit) {
+  SharedReceiveQueue* srq = impl_->srqs.find(handle.value);
+  if (srq == nullptr) return refuse(CommandError::kNoSuchObject);
+  return srq->set_limit(limit);
+}
+
+Outcome<abi::SrqAttr> Engine::query_srq(SrqHandle handle) const {
+  const SharedReceiveQueue* srq = impl_->srqs.find(handle.value);
+  if (srq == nullptr) return refuse(CommandError::kNoSuchObject);
+  return abi::SrqAttr{.max_wr = srq->max_wr(), .max_sge = srq->max_sge(), .srq_limit = srq->limit(), .reserved = 0};
+}
+
+Outcome<> Engine::destroy_srq(SrqHandle handle) {
+  const SharedReceiveQueue* srq = impl_->srqs.find(handle.value);
+  if (srq == nullptr) return refuse(CommandError::kNoSuchObject);
+  if (srq->references != 0) return refuse(CommandError::kBusy);
+  --impl_->pds.find(srq->pd().value)->references;
+  impl_->srqs.remove(handle.value);
+  return {};
+}
+
+Outcome<> Engine::bind_gid(std::uint32_t index, const Gid& gid, RoceVersion roce) {
+  if (roce != impl_->rules.roce) return refuse(CommandError::kInvalid);
+  return gids_.bind(index, gid, roce);
+}
+
+Outcome<> Engine::unbind_gid(std::uint32_t index, const Gid& gid) { return gids_.unbind(index, gid); }
+
+}  // namespace pvrdma::verbs

@@ -1,0 +1,62 @@
+// Engine::Impl: the tables and parts behind engine.h. Included by engine*.cc only. Thread: shard-owned.
+#pragma once
+
+#include "verbs/completion.h"
+#include "verbs/datagram.h"
+#include "verbs/engine.h"
+#include "verbs/object_table.h"
+#include "verbs/queue_pair.h"
+#include "verbs/requester.h"
+#include "verbs/responder.h"
+#include "verbs/scheduler.h"
+#include "verbs/services.h"
+
+namespace pvrdma::verbs {
+
+// A QP number, 24 bits: generation << kQpnSlotBits | slot of the QP table, which has fewer than 2^16 (reference 2.3).
+inline constexpr std::uint32_t kQpnSlotBits = 16;
+inline constexpr std::uint32_t kQpnSlotMask = (1U << kQpnSlotBits) - 1;
+
+struct ProtectionDomain {
+  ContextHandle context;
+  std::uint32_t references = 0;  // QPs and SRQs; MRs are counted by their table
+};
+
+struct Engine::Impl {
+  Impl(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory, EventSink& events, Wire& wire,
+       Counters& counters, GidTable& gids);
+
+  bool has_context(ContextHandle context) const {
+    return context == kKernelContext || (context.value < contexts.size() && contexts[context.value]);
+  }
+  // The QP a doorbell means, if its author may ring it.
+  QueuePair* doorbell_qp(UarIndex uar, QpHandle handle);
+  QueuePair* by_qpn(Qpn qpn) const;
+  bool run_qp(QueuePair& qp, Instant now);
+
+  void remove_qp(QpHandle handle);
+
+  const Limits limits;
+  const Rules rules;
+  const guestmem::AddressSpace& memory;
+  EventSink& events;
+  Counters& counters;
+
+  std::vector<bool> contexts;  // by UAR index, which is the handle
+  ObjectTable<ProtectionDomain> pds;
+  MemoryRegionTable mrs;
+  ObjectTable<CompletionQueue> cqs;
+  ObjectTable<SharedReceiveQueue> srqs;
+  ObjectTable<QueuePair> qps;
+  std::vector<std::uint8_t> qpn_generations;  // by slot
+  std::uint32_t ud_qp_count = 0;
+
+  Scheduler scheduler;
+  Services services;
+  Completions completions;
+  Requester requester;
+  Responder responder;
+  DatagramService datagrams;
+};
+
+}  // namespace pvrdma::verbs

@@ -1,0 +1,192 @@
+// Engine's commands on QPs.
+#include <bit>
+
+#include "abi/wqe.h"
+#include "guestmem/page_directory.h"
+#include "guestmem/ring.h"
+#include "verbs/engine.h"
+#include "verbs/engine_impl.h"
+
+namespace pvrdma::verbs {
+namespace {
+
+constexpr std::uint32_t kGsiSlot = 1;
+constexpr std::uint32_t kQpPagesMax = 65535;  // what CREATE_QP can say
+
+bool is_ring_size(std::uint32_t wqes, std::uint32_t limit) { return std::has_single_bit(wqes) && wqes <= limit; }
+
+struct Rings {
+  guestmem::RingShape send;
+  std::optional<guestmem::RingShape> receive;
+};
+
+// The numbers of CREATE_QP come from a user process, through a driver that checks few of them (reference 7.2).
+Outcome<Rings> check_shape(const CreateQp& request, std::uint32_t max_wr, const Limits& limits) {
+  const bool sizes_ok = is_ring_size(request.max_send_wr, max_wr) && request.max_send_sge <= limits.max_sge &&
+                        request.max_recv_sge <= limits.max_sge &&
+                        (request.has_srq || is_ring_size(request.max_recv_wr, max_wr));
+  const auto send_stride = abi::send_wqe_stride(request.max_send_sge);
+  const auto recv_stride = abi::recv_wqe_stride(request.max_recv_sge);
+  if (!sizes_ok || !send_stride || !recv_stride) return refuse(CommandError::kInvalid);
+
+  Rings rings{.send = {.role = guestmem::RingRole::kConsumer,
+                       .words = guestmem::RingWords::kTx,
+                       .first_page = 1,
+                       .element_count = request.max_send_wr,
+                       .stride_bytes = *send_stride},
+              .receive = std::nullopt};
+  std::uint64_t needed_pages = 1 + std::uint64_t{request.send_pages};
+  if (!request.has_srq) {
+    rings.receive = {.role = guestmem::RingRole::kConsumer,
+                     .words = guestmem::RingWords::kRx,
+                     .first_page = 1 + request.send_pages,
+                     .element_count = request.max_recv_wr,
+                     .stride_bytes = *recv_stride};
+    needed_pages += rings.receive->data_pages();
+  }
+  if (rings.send.data_pages() > request.send_pages || needed_pages > request.total_pages) {
+    return refuse(CommandError::kInvalid);
+  }
+  return rings;
+}
+
+}  // namespace
+
+Outcome<CreatedQp> Engine::create_qp(const CreateQp& request) {
+  Impl& impl = *impl_;
+  const bool known_type = request.type == abi::QpType::kRc || request.type == abi::QpType::kUd ||
+                          request.type == abi::QpType::kGsi;
+  if (!known_type) return refuse(CommandError::kNotSupported);
+
+  ProtectionDomain* pd = impl.pds.find(request.pd.value);
+  CompletionQueue* send_cq = impl.cqs.find(request.send_cq.value);
+  CompletionQueue* recv_cq = impl.cqs.find(request.recv_cq.value);
+  SharedReceiveQueue* srq = request.has_srq ? impl.srqs.find(request.srq.value) : nullptr;
+  if (pd == nullptr || send_cq == nullptr || recv_cq == nullptr || (request.has_srq && srq == nullptr)) {
+    return refuse(CommandError::kNoSuchObject);
+  }
+  const bool one_context = send_cq->context() == pd->context && recv_cq->context() == pd->context &&
+                           (srq == nullptr || srq->context() == pd->context);
+  const bool is_gsi = request.type == abi::QpType::kGsi;
+  if (!one_context || (is_gsi && pd->context != kKernelContext)) return refuse(CommandError::kNotPermitted);
+
+  const bool is_kernel = pd->context == kKernelContext;
+  const auto rings = check_shape(request, is_kernel ? impl.limits.max_qp_wr : impl.limits.max_user_qp_wr, impl.limits);
+  if (!rings) return refuse(rings.error());
+
+  const std::optional<std::uint32_t> slot = is_gsi ? std::optional(kGsiSlot) : impl.qps.free_slot();
+  const bool too_many_ud = request.type == abi::QpType::kUd && impl.limits.max_ud_qp != 0 &&
+                           impl.ud_qp_count >= impl.limits.max_ud_qp;
+  if (!slot || too_many_ud) return refuse(CommandError::kNoMemory);
+  if (is_gsi && impl.qps.find(kGsiSlot) != nullptr) return refuse(CommandError::kBusy);
+
+  guestmem::PageList pages;
+  if (guestmem::read_page_directory(impl.memory, guestmem::GuestPhys(request.page_directory), request.total_pages,
+                                    kQpPagesMax, pages) != guestmem::DirectoryStatus::kOk) {
+    return refuse(CommandError::kBadAddress);
+  }
+  auto send_ring = guestmem::GuestRing::create(impl.memory, pages, rings->send);
+  if (!send_ring) return refuse(CommandError::kInvalid);
+  ReceiveSide receive;
+  receive.srq = srq;
+  if (rings->receive) {
+    auto receive_ring = guestmem::GuestRing::create(impl.memory, pages, *rings->receive);
+    if (!receive_ring) return refuse(CommandError::kInvalid);
+    receive.queue.emplace(std::move(*receive_ring), request.max_recv_sge);
+  }
+
+  // A number comes back late, so that a stray message finds nobody. Device versions below 20 know no separate handle,
+  // which leaves no room for generations.
+  Qpn qpn(*slot);
+  if (!is_gsi && !impl.rules.qp_handle_is_qpn) {
+    if (impl.qpn_generations.size() <= *slot) impl.qpn_generations.resize(*slot + 1);
+    const std::uint32_t generation = impl.qpn_generations[*slot]++;
+    qpn = Qpn(generation << kQpnSlotBits | *slot);
+  }
+  const QueuePair::Identity identity{.qpn = qpn,
+                                     .handle = QpHandle(*slot),
+                                     .type = request.type,
+                                     .pd = request.pd,
+                                     .context = pd->context,
+                                     .signal_all = request.signal_all,
+                                     .cap = {.max_send_wr = request.max_send_wr,
+                                             .max_recv_wr = request.max_recv_wr,
+                                             .max_send_sge = request.max_send_sge,
+                                             .max_recv_sge = request.max_recv_sge,
+                                             .max_inline_data = 0,
+                                             .reserved = 0}};
+  impl.qps.insert_at(*slot, std::make_unique<QueuePair>(identity, *send_cq, *recv_cq,
+                                                        SendSide(std::move(*send_ring), request.max_send_sge),
+                                                        std::move(receive)));
+  impl.scheduler.reserve(impl.qps.count());
+  ++pd->references;
+  ++send_cq->references;
+  ++recv_cq->references;
+  if (srq != nullptr) ++srq->references;
+  if (request.type == abi::QpType::kUd) ++impl.ud_qp_count;
+  return CreatedQp{.qpn = qpn, .handle = QpHandle(*slot)};
+}
+
+Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant now) {
+  QueuePair* qp = impl_->qps.find(handle.value);
+  if (qp == nullptr) return refuse(CommandError::kNoSuchObject);
+  const abi::QpState before = qp->state();
+  const auto wanted = apply_modify(qp->identity.type, qp->attributes, request, impl_->limits);
+  if (!wanted) return refuse(wanted.error());
+
+  if (wanted->state == abi::QpState::kReset) {
+    impl_->scheduler.forget(*qp);
+    qp->reset();
+    return {};
+  }
+  if ((request.mask & abi::kQpAttrAv) != 0 && qp->identity.type == abi::QpType::kRc) {
+    const GidTable::Entry* local = gids_.at(wanted->sgid_index);
+    if (local == nullptr) return refuse(CommandError::kInvalid);
+    qp->local_gid = local->gid;
+    qp->route = PeerRoute{};
+  }
+
+  qp->attributes = *wanted;
+  if ((request.mask & abi::kQpAttrRqPsn) != 0) qp->receive.expected = wanted->rq_psn;
+  if ((request.mask & abi::kQpAttrSqPsn) != 0) qp->send.next_psn = wanted->sq_psn;
+  if (wanted->state == abi::QpState::kErr && before != abi::QpState::kErr) {
+    qp->send.ack_deadline = Instant::never();
+    qp->send.rnr_until = Instant::never();
+  }
+  if (wanted->state == abi::QpState::kRts && before != abi::QpState::kRts) {
+    qp->send.retries_left = wanted->retry_cnt;
+    qp->send.rnr_retries_left = wanted->rnr_retry;
+  }
+  if (wanted->state == abi::QpState::kSqd && before != abi::QpState::kSqd) qp->send.drained_reported = false;
+  // Work that waited for this state starts (RTS), drains (SQD) or is flushed (ERR) before the guest goes on.
+  if (impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
+  return {};
+}
+
+Outcome<abi::QpAttr> Engine::query_qp(QpHandle handle) const {
+  const QueuePair* qp = impl_->qps.find(handle.value);
+  if (qp == nullptr) return refuse(CommandError::kNoSuchObject);
+  abi::QpAttr attr = to_abi(qp->attributes, qp->identity.cap);
+  attr.rq_psn = qp->receive.expected.value;
+  attr.sq_psn = qp->send.next_psn.value;
+  attr.sq_draining = qp->state() == abi::QpState::kSqd && !qp->send.window.empty() ? 1 : 0;
+  return attr;
+}
+
+void Engine::Impl::remove_qp(QpHandle handle) {
+  const std::unique_ptr<QueuePair> qp = qps.remove(handle.value);
+  scheduler.forget(*qp);
+  --qp->send_cq.references;
+  --qp->recv_cq.references;
+  if (qp->receive.srq != nullptr) --qp->receive.srq->references;
+  --pds.find(qp->identity.pd.value)->references;
+  if (qp->identity.type == abi::QpType::kUd) --ud_qp_count;
+}
+
+Outcome<> Engine::destroy_qp(QpHandle handle) {
+  if (impl_->qps.find(handle.value) == nullptr) return refuse(CommandError::kNoSuchObject);
+  impl_->remove_qp(handle);
+  return {};
+}
+
+}  // namespace pvrdma::verbs

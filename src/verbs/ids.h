@@ -1,0 +1,79 @@
+// Identifiers of the verbs engine: GIDs, QP numbers, sequence numbers, keys and handles. Thread: values.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "base/strong.h"
+
+namespace pvrdma::verbs {
+
+// A QP number, 24 bits. 0 is never used, 1 is the GSI QP, all others are 2 and up.
+using Qpn = Strong<struct QpnTag, std::uint32_t>;
+inline constexpr Qpn kGsiQpn{1};
+
+// Handles that travel in commands, doorbells and completions: indices of this adapter's tables.
+using ContextHandle = Strong<struct ContextHandleTag, std::uint32_t>;
+using PdHandle = Strong<struct PdHandleTag, std::uint32_t>;
+using MrHandle = Strong<struct MrHandleTag, std::uint32_t>;
+using CqHandle = Strong<struct CqHandleTag, std::uint32_t>;
+using QpHandle = Strong<struct QpHandleTag, std::uint32_t>;
+using SrqHandle = Strong<struct SrqHandleTag, std::uint32_t>;
+
+// The kernel's own context: objects of it may do what user processes may not (reference 9.2).
+inline constexpr ContextHandle kKernelContext{0};
+
+// Message sequence number of an RC connection: 24 bits, compared modulo 2^24. It counts messages, not packets:
+// that is what lets the path beneath a connection change (design.md, principle 4).
+struct Psn {
+  static constexpr std::uint32_t kMask = 0xff'ffff;
+  std::uint32_t value = 0;
+
+  constexpr Psn() = default;
+  constexpr explicit Psn(std::uint32_t v) : value(v & kMask) {}
+  constexpr Psn next() const { return Psn(value + 1); }
+  friend constexpr bool operator==(Psn, Psn) = default;
+};
+
+// How far `a` is ahead of `b`: negative when it lies in the past. Right for distances below 2^23.
+constexpr std::int32_t distance(Psn a, Psn b) {
+  return static_cast<std::int32_t>((a.value - b.value) << 8) >> 8;
+}
+
+struct Gid {
+  std::array<std::uint8_t, 16> bytes{};  // network order, as on the wire and in guest memory
+
+  bool is_zero() const { return *this == Gid{}; }
+  // ::ffff:a.b.c.d
+  bool is_ipv4_mapped() const {
+    static constexpr std::array<std::uint8_t, 12> kPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    return std::memcmp(bytes.data(), kPrefix.data(), kPrefix.size()) == 0;
+  }
+  // As inet_ntop prints it: "fe80::…", "::ffff:192.168.11.51".
+  std::string to_string() const;
+
+  friend constexpr auto operator<=>(const Gid&, const Gid&) = default;
+};
+
+struct GidHash {
+  std::size_t operator()(const Gid& gid) const noexcept {
+    std::uint64_t high = 0;
+    std::uint64_t low = 0;
+    std::memcpy(&high, gid.bytes.data(), 8);
+    std::memcpy(&low, gid.bytes.data() + 8, 8);
+    return std::hash<std::uint64_t>{}(high * 0x9e37'79b9'7f4a'7c15ULL ^ low);
+  }
+};
+
+enum class RoceVersion : std::uint8_t { kV1 = 1, kV2 = 2 };
+
+// One end of a connection: identified by GID and QP number, whatever the path (design.md, principle 4).
+struct Endpoint {
+  Gid gid;
+  Qpn qpn;
+  friend constexpr bool operator==(const Endpoint&, const Endpoint&) = default;
+};
+
+}  // namespace pvrdma::verbs

@@ -1,0 +1,41 @@
+// What one adapter's engine may hold, and which rules it plays by. Immutable after create.
+#pragma once
+
+#include <cstdint>
+
+#include "verbs/ids.h"
+
+namespace pvrdma::verbs {
+
+// Absolute bounds, whatever a configuration says: they size fixed arrays.
+inline constexpr std::uint32_t kSgeMax = 32;
+inline constexpr std::uint32_t kWqeBytesMax = 1024;  // the largest stride kSgeMax leads to, send or receive
+
+struct Limits {
+  std::uint32_t max_context = 1024;  // UAR pages, a power of two, including the kernel's
+  std::uint32_t max_pd = 4096;
+  std::uint32_t max_mr = 262144;
+  std::uint32_t max_cq = 4096;
+  std::uint32_t max_cqe = 262144;
+  std::uint32_t max_qp = 32768;
+  std::uint32_t max_qp_wr = 1024;    // of kernel QPs; see max_user_qp_wr
+  std::uint32_t max_user_qp_wr = 16384;
+  std::uint32_t max_sge = 16;
+  std::uint32_t max_srq = 256;       // 0: no SRQ
+  std::uint32_t max_srq_wr = 4096;
+  std::uint32_t max_rd_atomic = 16;  // per QP, both directions
+  std::uint32_t max_ah = 4096;
+  std::uint32_t gid_table_length = 64;
+  std::uint32_t mtu_bytes = 1024;    // of the port: the longest UD payload
+  std::uint64_t max_mr_bytes = 1ULL << 30;
+  std::uint64_t max_registered_pages = 64ULL << 20;  // of all MRs together: bounds our memory, 8 bytes a page
+  std::uint32_t max_ud_qp = 0;       // 0: as many as QPs. The esxi profile has 3
+};
+
+struct Rules {
+  bool qp_handle_is_qpn = false;  // device versions below 20
+  bool atomics = true;
+  RoceVersion roce = RoceVersion::kV2;
+};
+
+}  // namespace pvrdma::verbs

@@ -1,0 +1,264 @@
+#include "verbs/memory_region.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "abi/attributes.h"
+#include "base/check.h"
+
+namespace pvrdma::verbs {
+namespace {
+
+using guestmem::GuestPhys;
+
+constexpr std::uint32_t kVariantBits = 8;
+constexpr std::uint32_t kSlotBits = 18;
+constexpr std::uint32_t kGenerationBits = 6;
+static_assert(kVariantBits + kSlotBits + kGenerationBits == 32);
+
+constexpr std::uint32_t kSlotCount = 1u << kSlotBits;
+constexpr std::uint32_t kGenerationMask = (1u << kGenerationBits) - 1;
+constexpr std::uint32_t kVariantMask = (1u << kVariantBits) - 1;
+
+constexpr std::uint32_t kRemoteAccess =
+    abi::kAccessRemoteWrite | abi::kAccessRemoteRead | abi::kAccessRemoteAtomic;
+
+constexpr std::uint32_t slot_of(std::uint32_t key) {
+  return (key >> kVariantBits) & (kSlotCount - 1);
+}
+constexpr std::uint32_t first_key(std::uint32_t slot, std::uint8_t generation) {
+  return std::uint32_t{generation} << (kVariantBits + kSlotBits) | slot << kVariantBits;
+}
+
+// What the access does to the bytes behind the key.
+guestmem::Access memory_access(AccessNeed need) {
+  switch (need.flag) {
+    case abi::kAccessLocalWrite:
+    case abi::kAccessRemoteWrite:
+      return guestmem::Access::kWrite;
+    case abi::kAccessRemoteAtomic:
+      return guestmem::Access::kReadWrite;
+    default:
+      return guestmem::Access::kRead;
+  }
+}
+
+}  // namespace
+
+struct MemoryRegionTable::Region {
+  MrKind kind{};
+  bool valid = false;     // kFastRegister: registered and not invalidated
+  std::uint32_t key = 0;  // the one value that is right now
+  std::uint32_t access_flags = 0;
+  PdHandle pd;
+  std::uint32_t charged_pages = 0;  // of registered_pages_
+  std::uint32_t fast_register_pages = 0;
+  guestmem::PagedRange range;  // kDma: none, addresses are guest-physical
+  guestmem::PageList spare;    // kFastRegister: changes places with the range's list at each registration
+
+  // Takes the memory of both lists now, so that no registration allocates. A range cannot hold an empty list:
+  // it gets one page, which is never resolved because the region is not valid.
+  void reserve_fast_register(std::uint32_t page_count) {
+    fast_register_pages = page_count;
+    guestmem::PageList first;
+    first.reserve(page_count);
+    first.append(GuestPhys(0));
+    PVRDMA_CHECK(range.assign(0, 1, first), "one page holds one byte");
+    spare.reserve(page_count);
+  }
+};
+
+MemoryRegionTable::MemoryRegionTable(const Limits& limits, const guestmem::AddressSpace& memory)
+    : limits_(limits), memory_(memory), slots_(1) {}
+
+MemoryRegionTable::~MemoryRegionTable() = default;
+
+Outcome<MrKeys> MemoryRegionTable::create(const CreateMr& request) {
+  if (count_ >= std::min(limits_.max_mr, kSlotCount - 1)) return refuse(CommandError::kNoMemory);
+  Outcome<std::unique_ptr<Region>> region = make_region(request);
+  if (!region) return refuse(region.error());
+
+  const std::uint32_t slot = take_slot();
+  Slot& place = slots_[slot];
+  (*region)->key = first_key(slot, place.generation);
+  place.generation = static_cast<std::uint8_t>((place.generation + 1u) & kGenerationMask);
+  place.region = std::move(*region);
+  ++count_;
+  registered_pages_ += place.region->charged_pages;
+  const std::uint32_t key = place.region->key;
+  return MrKeys{MrHandle(key >> kVariantBits), key};
+}
+
+Outcome<std::unique_ptr<MemoryRegionTable::Region>> MemoryRegionTable::make_region(
+    const CreateMr& request) const {
+  auto region = std::make_unique<Region>();
+  region->kind = request.kind;
+  region->pd = request.pd;
+  region->access_flags = request.access_flags & abi::kAccessMask;
+  if (request.kind != MrKind::kUser && (region->access_flags & kRemoteAccess) != 0)
+    return refuse(CommandError::kInvalid);
+
+  const std::uint64_t pages_left = limits_.max_registered_pages - registered_pages_;
+  switch (request.kind) {
+    case MrKind::kDma:
+      region->valid = true;
+      return region;
+
+    case MrKind::kFastRegister:
+      if (request.page_count == 0 || request.page_count > kFastRegisterPagesMax)
+        return refuse(CommandError::kInvalid);
+      // Both lists count: a registration reads into one while the other holds the last.
+      region->charged_pages = 2 * request.page_count;
+      if (region->charged_pages > pages_left) return refuse(CommandError::kNoMemory);
+      region->reserve_fast_register(request.page_count);
+      return region;
+
+    case MrKind::kUser:
+      break;
+  }
+
+  if (request.length == 0 || request.length > limits_.max_mr_bytes ||
+      guestmem::pages_spanned(request.start, request.length) != request.page_count ||
+      request.page_count > guestmem::kMaxDirectoryPages)
+    return refuse(CommandError::kInvalid);
+  region->charged_pages = request.page_count;
+  if (region->charged_pages > pages_left) return refuse(CommandError::kNoMemory);
+  guestmem::PageList pages;
+  const guestmem::DirectoryStatus status = guestmem::read_page_directory(
+      memory_, GuestPhys(request.page_directory), request.page_count, guestmem::kMaxDirectoryPages, pages);
+  if (status != guestmem::DirectoryStatus::kOk) return refuse(CommandError::kBadAddress);
+  if (!region->range.assign(request.start, request.length, pages)) return refuse(CommandError::kInvalid);
+  region->valid = true;
+  return region;
+}
+
+// A slot for a new region; the caller has checked that there is one.
+std::uint32_t MemoryRegionTable::take_slot() {
+  const std::size_t slots_max = std::size_t{std::min(limits_.max_mr, kSlotCount - 1)} + 1;
+  if (slots_.size() < slots_max) {
+    slots_.emplace_back();
+    return static_cast<std::uint32_t>(slots_.size() - 1);
+  }
+  const std::uint32_t slot = oldest_free_;
+  PVRDMA_CHECK(slot != 0, "below the limit one slot is free");
+  oldest_free_ = std::exchange(slots_[slot].next_free, 0);
+  if (oldest_free_ == 0) newest_free_ = 0;
+  return slot;
+}
+
+void MemoryRegionTable::release(std::uint32_t slot) {
+  registered_pages_ -= slots_[slot].region->charged_pages;
+  slots_[slot].region.reset();
+  --count_;
+  (newest_free_ == 0 ? oldest_free_ : slots_[newest_free_].next_free) = slot;
+  newest_free_ = slot;
+}
+
+Outcome<> MemoryRegionTable::destroy(MrHandle handle) {
+  const std::uint32_t key = handle.value << kVariantBits;
+  const Region* region = key >> kVariantBits == handle.value ? find(key) : nullptr;
+  if (region == nullptr) return refuse(CommandError::kNoSuchObject);
+  release(slot_of(key));
+  return {};
+}
+
+std::uint32_t MemoryRegionTable::destroy_all_of(PdHandle pd) {
+  std::uint32_t destroyed = 0;
+  for (std::uint32_t slot = 1; slot < slots_.size(); ++slot) {
+    if (slots_[slot].region == nullptr || slots_[slot].region->pd != pd) continue;
+    release(slot);
+    ++destroyed;
+  }
+  return destroyed;
+}
+
+bool MemoryRegionTable::any_of(PdHandle pd) const {
+  return std::any_of(slots_.begin(), slots_.end(),
+                     [pd](const Slot& slot) { return slot.region != nullptr && slot.region->pd == pd; });
+}
+
+// The region that `key` names when its variant is left out of account.
+MemoryRegionTable::Region* MemoryRegionTable::find(std::uint32_t key) const {
+  const std::uint32_t slot = slot_of(key);
+  if (slot >= slots_.size()) return nullptr;
+  Region* region = slots_[slot].region.get();
+  return region != nullptr && (region->key ^ key) <= kVariantMask ? region : nullptr;
+}
+
+// All checks but the one for the memory itself, in the order key, PD, bounds, permission.
+MemoryRegionTable::Region* MemoryRegionTable::lookup(std::uint32_t key, PdHandle pd, std::uint64_t addr,
+                                                     std::uint64_t length, AccessNeed need,
+                                                     KeyFault& fault) const {
+  Region* region = find(key);
+  fault = KeyFault::kBadKey;
+  if (region == nullptr || region->key != key || !region->valid) return nullptr;
+  if (need.remote && region->kind == MrKind::kDma) return nullptr;
+  fault = KeyFault::kWrongPd;
+  if (region->pd != pd) return nullptr;
+  fault = KeyFault::kOutOfBounds;
+  const bool inside = region->kind == MrKind::kDma ? length - 1 <= UINT64_MAX - addr  // length is not 0
+                                                   : region->range.contains(addr, length);
+  if (!inside) return nullptr;
+  fault = KeyFault::kNoPermission;
+  const bool free_of_rights = need.flag == 0 && !need.remote;
+  if (!free_of_rights && (need.flag == 0 || (region->access_flags & need.flag) != need.flag)) return nullptr;
+  fault = KeyFault::kNone;
+  return region;
+}
+
+KeyFault MemoryRegionTable::check(std::uint32_t key, PdHandle pd, std::uint64_t addr, std::uint64_t length,
+                                  AccessNeed need) const {
+  KeyFault fault = KeyFault::kNone;
+  if (length != 0) lookup(key, pd, addr, length, need, fault);
+  return fault;
+}
+
+KeyFault MemoryRegionTable::resolve(std::uint32_t key, PdHandle pd, std::uint64_t addr, std::uint64_t length,
+                                    AccessNeed need, guestmem::SpanList& out) const {
+  if (length == 0) return KeyFault::kNone;
+  KeyFault fault = KeyFault::kNone;
+  const Region* region = lookup(key, pd, addr, length, need, fault);
+  if (region == nullptr) return fault;
+  const guestmem::SpanList::Mark before = out.mark();
+  const guestmem::Access access = memory_access(need);
+  const guestmem::Resolved resolved = region->kind == MrKind::kDma
+                                          ? memory_.translate_pieces(GuestPhys(addr), length, access, out)
+                                          : region->range.resolve(memory_, addr, length, access, out);
+  switch (resolved) {
+    case guestmem::Resolved::kAll:
+      return KeyFault::kNone;
+    case guestmem::Resolved::kListFull:
+    case guestmem::Resolved::kFault:
+      break;
+  }
+  out.rewind(before);
+  return KeyFault::kNotMapped;
+}
+
+MemoryRegionTable::Region* MemoryRegionTable::find_fast_register(std::uint32_t key, PdHandle pd) const {
+  Region* region = find(key);
+  return region != nullptr && region->kind == MrKind::kFastRegister && region->pd == pd ? region : nullptr;
+}
+
+bool MemoryRegionTable::fast_register(const FastRegister& request) {
+  Region* region = find_fast_register(request.key, request.pd);
+  if (region == nullptr || region->valid || request.page_shift != 12) return false;
+  const guestmem::DirectoryStatus status =
+      guestmem::read_page_directory(memory_, GuestPhys(request.page_directory), request.page_count,
+                                    region->fast_register_pages, region->spare);
+  if (status != guestmem::DirectoryStatus::kOk) return false;
+  if (!region->range.assign(request.iova_start, request.length, region->spare)) return false;
+  region->key = request.key;
+  region->access_flags = request.access_flags & abi::kAccessMask;
+  region->valid = true;
+  return true;
+}
+
+bool MemoryRegionTable::invalidate(std::uint32_t key, PdHandle pd) {
+  Region* region = find_fast_register(key, pd);
+  if (region == nullptr || !region->valid || region->key != key) return false;
+  region->valid = false;
+  return true;
+}
+
+}  // namespace pvrdma::verbs

@@ -1,0 +1,126 @@
+// Memory regions and the one check every access goes through. Reference 6.4, 7.5. Thread: shard-owned.
+//
+// Keys: lkey = rkey = generation << 26 | slot << 8 | variant. A slot is taken again only after all others
+// were, and the generation changes with it, so that a key of a deregistered MR is not soon valid again. The
+// low byte is the consumer's (fast register); elsewhere it is 0. Slot 0 stays unused, so no key is 0. The
+// handle is the key without its low byte.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "guestmem/address_space.h"
+#include "guestmem/host_span.h"
+#include "guestmem/page_directory.h"
+#include "guestmem/paged_range.h"
+#include "verbs/ids.h"
+#include "verbs/limits.h"
+#include "verbs/status.h"
+
+namespace pvrdma::verbs {
+
+// Pages of one fast registration at most; the guest driver knows the same bound (reference, appendix A).
+inline constexpr std::uint32_t kFastRegisterPagesMax = 128;
+
+enum class MrKind : std::uint8_t { kUser, kDma, kFastRegister };
+
+struct CreateMr {
+  MrKind kind{};
+  PdHandle pd;
+  std::uint64_t start = 0;         // user virtual address
+  std::uint64_t length = 0;        // bytes
+  std::uint32_t access_flags = 0;  // abi access bits; those above 0x7f are ignored
+  // Pages of the directory; kFastRegister: the most a registration may have, 1 … kFastRegisterPagesMax.
+  std::uint32_t page_count = 0;
+  std::uint64_t page_directory = 0;
+};
+
+struct MrKeys {
+  MrHandle handle;
+  std::uint32_t key;
+};
+
+enum class KeyFault : std::uint8_t { kNone, kBadKey, kWrongPd, kOutOfBounds, kNoPermission, kNotMapped };
+
+// What an access needs: one abi access bit (local write, remote write, remote read, remote atomic), or 0 for
+// a local read.
+struct AccessNeed {
+  std::uint32_t flag = 0;
+  bool remote = false;  // a DMA MR is never a valid remote key
+};
+
+class MemoryRegionTable {
+ public:
+  // `memory` is borrowed and outlives the table.
+  MemoryRegionTable(const Limits& limits, const guestmem::AddressSpace& memory);
+  ~MemoryRegionTable();
+
+  // Walks the page directory (each entry copied once). kInvalid: length 0 or too long, wrap, page_count not
+  // what (start, length) spans, remote access without kind kUser. kBadAddress: a page that is no RAM.
+  // kNoMemory: a limit.
+  Outcome<MrKeys> create(const CreateMr& request);
+  Outcome<> destroy(MrHandle handle);
+
+  // Drops every MR of `pd` and tells how many there were.
+  std::uint32_t destroy_all_of(PdHandle pd);
+  bool any_of(PdHandle pd) const;
+
+  // Checks key, PD, bounds and permission, then appends the host pieces of [addr, addr + length) to `out`.
+  // Length 0 is legal with any key. No allocation. On any fault `out` is as it was. kNotMapped also when the
+  // range takes more pieces than `out` has room for: kSegmentBytesMax over kSgeMax elements always fits into
+  // an empty list.
+  KeyFault resolve(std::uint32_t key, PdHandle pd, std::uint64_t addr, std::uint64_t length, AccessNeed need,
+                   guestmem::SpanList& out) const;
+
+  // The same checks without looking at the memory behind it.
+  KeyFault check(std::uint32_t key, PdHandle pd, std::uint64_t addr, std::uint64_t length,
+                 AccessNeed need) const;
+
+  struct FastRegister {
+    std::uint32_t key = 0;
+    PdHandle pd;
+    std::uint64_t iova_start = 0;
+    std::uint64_t page_directory = 0;
+    std::uint32_t page_shift = 0;  // 12 is the only one supported
+    std::uint32_t page_count = 0;
+    std::uint32_t length = 0;
+    std::uint32_t access_flags = 0;
+  };
+  // Executes a FAST_REG work request: copies the page list now (the guest rewrites it later). False: local QP
+  // operation error (no such fast-register MR in this PD, still valid, too many pages, bad length, not RAM).
+  bool fast_register(const FastRegister& request);
+
+  // Local or remote invalidation of a fast-register MR. False: no such valid key in this PD.
+  bool invalidate(std::uint32_t key, PdHandle pd);
+
+  std::uint32_t count() const { return count_; }
+
+ private:
+  struct Region;
+  struct Slot {
+    std::unique_ptr<Region> region;  // null: free
+    std::uint32_t next_free = 0;     // of a free slot, the one freed after it; 0 = none
+    std::uint8_t generation = 0;     // of the next region here
+  };
+
+  Region* find(std::uint32_t key) const;
+  Region* lookup(std::uint32_t key, PdHandle pd, std::uint64_t addr, std::uint64_t length, AccessNeed need,
+                 KeyFault& fault) const;
+  Region* find_fast_register(std::uint32_t key, PdHandle pd) const;
+  Outcome<std::unique_ptr<Region>> make_region(const CreateMr& request) const;
+  std::uint32_t take_slot();
+  void release(std::uint32_t slot);
+
+  const Limits& limits_;
+  const guestmem::AddressSpace& memory_;
+  std::vector<Slot> slots_;        // grows to max_mr; slot 0 unused
+  std::uint32_t oldest_free_ = 0;  // a queue: the slot freed first is taken first
+  std::uint32_t newest_free_ = 0;
+  std::uint32_t count_ = 0;
+  std::uint64_t registered_pages_ = 0;
+};
+
+}  // namespace pvrdma::verbs

@@ -1,0 +1,81 @@
+// What two engines say to each other: requests, responses and datagrams.
+//
+// These are meanings, not bytes: a transport that leaves the host encodes them; the local one hands them over as they
+// are. Payload travels beside the message as host spans that are valid only during the call.
+//
+// A message too large for one turn goes in segments: (psn, offset) says where a segment belongs. Every field that came
+// from another adapter is untrusted: the responder checks it against its own objects. Thread: values.
+#pragma once
+
+#include <cstdint>
+
+#include "verbs/ids.h"
+
+namespace pvrdma::verbs {
+
+// Bytes of one segment at most: bounds the time of one copy (about 25 us at 10 GB/s).
+inline constexpr std::uint32_t kSegmentBytesMax = 256 * 1024;
+
+enum class RequestOp : std::uint8_t { kSend, kWrite, kRead, kCompareSwap, kFetchAdd };
+
+enum class Extra : std::uint8_t { kNone, kImmediate, kInvalidate };
+
+struct Request {
+  Endpoint from;
+  Endpoint to;
+  Psn psn;
+  RequestOp op{};
+  Extra extra{};           // kImmediate with kSend and kWrite, kInvalidate with kSend
+  bool solicited = false;
+  std::uint32_t extra_value = 0;    // immediate data as in guest memory (BE), or the rkey to invalidate
+  std::uint32_t message_bytes = 0;  // of the whole message
+  std::uint32_t offset = 0;         // of this segment in the message
+  std::uint32_t bytes = 0;          // of this segment
+  std::uint64_t remote_addr = 0;    // of the whole message (write, read, atomics)
+  std::uint32_t rkey = 0;
+  std::uint64_t compare_add = 0;
+  std::uint64_t swap = 0;
+
+  bool is_last() const { return offset + bytes == message_bytes; }
+  bool is_atomic() const { return op == RequestOp::kCompareSwap || op == RequestOp::kFetchAdd; }
+  bool is_read_or_atomic() const { return op == RequestOp::kRead || is_atomic(); }
+};
+
+enum class Syndrome : std::uint8_t {
+  kAck,
+  kRnrNak,                  // no receive WQE: come back after rnr_timer
+  kNakSequence,             // a gap: go on from (psn, offset)
+  kNakInvalidRequest,
+  kNakRemoteAccess,
+  kNakRemoteOperational,
+};
+
+struct Response {
+  Endpoint from;
+  Endpoint to;
+  Psn psn;                     // kAck: this message and all before it are executed; otherwise the one meant
+  Syndrome syndrome{};
+  RequestOp op{};              // of the request answered
+  std::uint8_t rnr_timer = 0;  // IB encoding 0…31
+  std::uint32_t offset = 0;    // read: of the data; kRnrNak, kNakSequence: where to go on
+  std::uint32_t bytes = 0;     // read: of the data carried
+  std::uint64_t atomic_original = 0;
+};
+
+// A UD or GSI message.
+struct Datagram {
+  Endpoint from;
+  Endpoint to;
+  std::uint32_t qkey = 0;
+  Extra extra{};  // kImmediate or kNone
+  bool solicited = false;
+  std::uint32_t extra_value = 0;
+  std::uint32_t bytes = 0;
+  std::uint32_t flow_label = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 0;
+  std::uint8_t service_level = 0;
+  RoceVersion roce{};
+};
+
+}  // namespace pvrdma::verbs

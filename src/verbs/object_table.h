@@ -1,0 +1,71 @@
+// ObjectTable<T>: owns at most `limit` objects, each known by its slot number.
+//
+// Slots are handed out round robin, so that a number just freed comes back as late as possible. Thread: shard-owned.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace pvrdma::verbs {
+
+template <typename T>
+class ObjectTable {
+ public:
+  // Slots first_slot … limit-1.
+  ObjectTable(std::uint32_t first_slot, std::uint32_t limit) : first_(first_slot), limit_(limit), next_(first_slot) {}
+
+  // The slot the next insert_at may use; nothing when the table is full.
+  std::optional<std::uint32_t> free_slot() {
+    if (limit_ <= first_ || count_ == limit_ - first_) return std::nullopt;
+    for (std::uint32_t tried = first_; tried < limit_; ++tried) {
+      const std::uint32_t slot = next_;
+      next_ = next_ + 1 == limit_ ? first_ : next_ + 1;
+      if (find(slot) == nullptr) return slot;
+    }
+    return std::nullopt;
+  }
+
+  // `slot` must be free and below the limit.
+  T& insert_at(std::uint32_t slot, std::unique_ptr<T> object) {
+    if (slot >= slots_.size()) slots_.resize(slot + 1);
+    slots_[slot] = std::move(object);
+    ++count_;
+    return *slots_[slot];
+  }
+
+  T* find(std::uint32_t slot) const { return slot < slots_.size() ? slots_[slot].get() : nullptr; }
+
+  // Null when nothing is there.
+  std::unique_ptr<T> remove(std::uint32_t slot) {
+    if (find(slot) == nullptr) return nullptr;
+    --count_;
+    return std::move(slots_[slot]);
+  }
+
+  void clear() {
+    slots_.clear();
+    count_ = 0;
+    next_ = first_;
+  }
+
+  std::uint32_t count() const { return count_; }
+
+  template <typename F>
+  void for_each(F&& visit) const {
+    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+      if (slots_[slot]) visit(slot, *slots_[slot]);
+    }
+  }
+
+ private:
+  std::uint32_t first_;
+  std::uint32_t limit_;
+  std::uint32_t next_;
+  std::uint32_t count_ = 0;
+  std::vector<std::unique_ptr<T>> slots_;
+};
+
+}  // namespace pvrdma::verbs

@@ -1,0 +1,193 @@
+// QueuePair: the state of one QP. The rules live elsewhere: requester.cc (send side), responder.cc (receive side of RC),
+// datagram.cc (UD and GSI), completion.cc (CQEs, flush), qp_attributes.cc (MODIFY_QP). Thread: shard-owned.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "abi/commands.h"
+#include "abi/wqe.h"
+#include "base/time.h"
+#include "guestmem/ring.h"
+#include "verbs/completion_queue.h"
+#include "verbs/ids.h"
+#include "verbs/limits.h"
+#include "verbs/message.h"
+#include "verbs/qp_attributes.h"
+#include "verbs/receive_queue.h"
+#include "verbs/wire.h"
+
+namespace pvrdma::verbs {
+
+// A private, validated copy of a send WQE, from fetch to completion.
+struct SendWork {
+  enum class State : std::uint8_t {
+    kQueued,  // not all of it was sent (again)
+    kSent,    // waits for the peer
+    kDone,    // executed; completes when it is the oldest
+    kFailed,  // completes with `status` when it is the oldest, and takes the QP to ERR
+  };
+
+  std::uint64_t wr_id = 0;
+  std::uint64_t remote_addr = 0;
+  std::uint64_t compare_add = 0;
+  std::uint64_t swap = 0;
+  abi::FastRegFields fast_reg{};
+  std::uint32_t rkey = 0;
+  std::uint32_t extra_value = 0;  // immediate data as in guest memory, or the rkey to invalidate
+  std::uint32_t length = 0;       // bytes, sum of the SGEs
+  std::uint32_t sent = 0;         // bytes sent; of a read: asked for
+  std::uint32_t confirmed = 0;    // of a read: bytes placed; else: bytes known to be executed. Sending again starts there
+  Psn psn;
+  abi::Opcode opcode{};
+  abi::CompletionStatus status{};
+  std::uint8_t send_flags = 0;
+  std::uint8_t sge_count = 0;
+  State state = State::kQueued;
+  bool started = false;  // counted in SendSide::reads_outstanding
+
+  bool is_read_or_atomic() const {
+    return opcode == abi::Opcode::kRdmaRead || opcode == abi::Opcode::kAtomicCmpAndSwp ||
+           opcode == abi::Opcode::kAtomicFetchAndAdd;
+  }
+  // Executed by this adapter alone; takes no PSN.
+  bool is_local() const {
+    return opcode == abi::Opcode::kLocalInv || opcode == abi::Opcode::kFastRegMr;
+  }
+};
+
+// Work requests between fetch and completion, oldest first: a ring allocated with the QP, about 2 KiB.
+class SendWindow {
+ public:
+  explicit SendWindow(std::uint32_t max_sge);
+
+  bool empty() const { return head_ == tail_; }
+  bool full() const { return tail_ - head_ == slots_; }
+  // Positions count up for ever (modulo 2^32); head is the oldest, tail one past the newest.
+  static bool before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
+  std::uint32_t head() const { return head_; }
+  std::uint32_t tail() const { return tail_; }
+
+  SendWork& at(std::uint32_t position) { return works_[position & (slots_ - 1)]; }
+  std::span<abi::Sge> sges(std::uint32_t position) {
+    return {sges_.get() + static_cast<std::size_t>(position & (slots_ - 1)) * max_sge_, at(position).sge_count};
+  }
+  // The slot at tail, to be filled before push().
+  SendWork& staging() { return at(tail_); }
+  abi::Sge* staging_sges() { return sges_.get() + static_cast<std::size_t>(tail_ & (slots_ - 1)) * max_sge_; }
+  void push() { ++tail_; }
+  void pop() { ++head_; }
+  void clear() { head_ = tail_; }
+
+ private:
+  std::uint32_t max_sge_;
+  std::uint32_t slots_;  // a power of two
+  std::unique_ptr<SendWork[]> works_;
+  std::unique_ptr<abi::Sge[]> sges_;
+  std::uint32_t head_ = 0;
+  std::uint32_t tail_ = 0;
+};
+
+struct SendSide {
+  SendSide(guestmem::GuestRing r, std::uint32_t max_sge) : ring(std::move(r)), window(max_sge) {}
+
+  guestmem::GuestRing ring;
+  SendWindow window;
+  std::uint32_t sending = 0;  // position of the work request being sent; window.tail() = all fetched ones are sent
+  Psn next_psn;
+  std::uint32_t reads_outstanding = 0;
+  bool stopped = false;  // a work request has failed: no other is begun
+  std::uint8_t retries_left = 0;
+  std::uint8_t rnr_retries_left = 0;
+  Instant ack_deadline = Instant::never();  // when the oldest unanswered request counts as lost
+  Instant rnr_until = Instant::never();     // sending rests until then; never = it does not rest
+  bool drained_reported = false;            // SQ_DRAINED was raised in this SQD
+
+  bool resting() const { return rnr_until != Instant::never(); }
+  // `work` completes with `status` when it is the oldest.
+  void fail(SendWork& work, abi::CompletionStatus status) {
+    work.state = SendWork::State::kFailed;
+    work.status = status;
+    stopped = true;
+  }
+};
+
+// What a responder answers again when a duplicate of an atomic arrives.
+struct AtomicReplay {
+  Psn psn;
+  std::uint64_t original = 0;
+  bool valid = false;
+};
+inline constexpr std::uint32_t kAtomicReplays = 16;  // = the largest max_dest_rd_atomic
+
+struct ReceiveSide {
+  std::optional<ReceiveQueue> queue;  // none with an SRQ
+  SharedReceiveQueue* srq = nullptr;  // borrowed; the engine keeps it alive while the QP exists
+  Psn expected;
+  std::uint32_t progress = 0;  // bytes of message `expected` already executed
+  RequestOp progress_op{};     // which kind of message that is
+  bool gap_reported = false;   // a kNakSequence is out for `expected`
+  bool holds_receive = false;  // `receive` belongs to the message under way
+  bool established_reported = false;
+  bool last_wqe_reported = false;
+  ReceiveWork receive;
+  std::array<AtomicReplay, kAtomicReplays> replays{};
+  std::uint32_t next_replay = 0;
+};
+
+class QueuePair {
+ public:
+  struct Identity {
+    Qpn qpn;
+    QpHandle handle;
+    abi::QpType type{};
+    PdHandle pd;
+    ContextHandle context;
+    bool signal_all = false;
+    abi::QpCap cap{};
+  };
+
+  QueuePair(const Identity& id, CompletionQueue& cq_of_sends, CompletionQueue& cq_of_receives, SendSide send_side,
+            ReceiveSide receive_side)
+      : identity(id),
+        send_cq(cq_of_sends),
+        recv_cq(cq_of_receives),
+        send(std::move(send_side)),
+        receive(std::move(receive_side)) {}
+
+  bool is_kernel() const { return identity.context == kKernelContext; }
+  bool is_datagram() const { return identity.type != abi::QpType::kRc; }
+  abi::QpState state() const { return attributes.state; }
+
+  // Where requests of this QP come from and go to (RC, from RTR on).
+  Endpoint local() const { return {local_gid, identity.qpn}; }
+  Endpoint remote() const { return {attributes.dgid, attributes.dest_qpn}; }
+
+  // Back to power-on: drops positions, window and sequence numbers. The guest zeroes its ring words afterwards.
+  void reset();
+
+  const Identity identity;
+  CompletionQueue& send_cq;  // borrowed; the engine keeps them alive while the QP exists
+  CompletionQueue& recv_cq;
+  QpAttributes attributes;
+  Gid local_gid;  // of sgid_index when the QP went to RTR
+  PeerRoute route;
+  SendSide send;
+  ReceiveSide receive;
+
+  std::uint64_t tx_messages = 0;
+  std::uint64_t tx_bytes = 0;
+  std::uint64_t rx_messages = 0;
+  std::uint64_t rx_bytes = 0;
+  std::uint64_t retransmits = 0;
+
+  // Scheduler's own.
+  QueuePair* next_ready = nullptr;
+  bool is_ready = false;
+  Instant armed_for = Instant::never();  // never = not armed
+};
+
+}  // namespace pvrdma::verbs

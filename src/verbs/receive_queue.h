@@ -1,0 +1,95 @@
+// ReceiveQueue: where a responder takes receive WQEs from: a QP's own RQ or an SRQ.
+// Reference 4.4-4.6, 6.3, 7.7. Thread: shard-owned.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "abi/wqe.h"
+#include "guestmem/address_space.h"
+#include "guestmem/ring.h"
+#include "verbs/events.h"
+#include "verbs/ids.h"
+#include "verbs/limits.h"
+#include "verbs/status.h"
+
+namespace pvrdma::verbs {
+
+// A private, validated copy of a receive WQE.
+struct ReceiveWork {
+  std::uint64_t wr_id = 0;
+  std::uint32_t sge_count = 0;
+  std::uint64_t total_bytes = 0;  // sum of the SGE lengths
+  std::array<abi::Sge, kSgeMax> sges{};
+  bool bad = false;  // sge_count was beyond the queue's maximum: complete it with a local QP operation error
+};
+
+enum class Taken { kOne, kEmpty, kBroken };  // kBroken: invalid ring index or page gone
+
+class ReceiveQueue {
+ public:
+  ReceiveQueue(guestmem::GuestRing ring, std::uint32_t max_sge) : ring_(std::move(ring)), max_sge_(max_sge) {}
+
+  // Copies the next WQE once, advances the guest's cons_head.
+  Taken take(const guestmem::AddressSpace& memory, ReceiveWork& out);
+
+  // How many WQEs the guest has posted and we have not taken; 0 when the indices are invalid.
+  std::uint32_t available(const guestmem::AddressSpace& memory);
+
+  // Forgets positions (QP -> RESET): the guest zeroes its ring words afterwards.
+  void reset() { ring_.resync(); }
+
+ private:
+  guestmem::GuestRing ring_;
+  std::uint32_t max_sge_;
+};
+
+struct CreateSrq {
+  PdHandle pd;
+  ContextHandle context;
+  std::uint32_t max_wr = 0;  // a power of two
+  std::uint32_t max_sge = 0;
+  std::uint32_t limit = 0;
+  std::uint32_t page_count = 0;
+  std::uint64_t page_directory = 0;
+};
+
+class SharedReceiveQueue {
+ public:
+  static Outcome<std::unique_ptr<SharedReceiveQueue>> create(SrqHandle handle, const CreateSrq& request,
+                                                             const Limits& limits,
+                                                             const guestmem::AddressSpace& memory,
+                                                             EventSink& events);
+
+  // Takes one WQE; raises the limit event once when the number left drops below a non-zero limit (then the
+  // limit is 0).
+  Taken take(const guestmem::AddressSpace& memory, ReceiveWork& out);
+
+  // kInvalid: limit above max_wr.
+  Outcome<> set_limit(std::uint32_t limit);
+
+  SrqHandle handle() const { return handle_; }
+  PdHandle pd() const { return pd_; }
+  ContextHandle context() const { return context_; }
+  std::uint32_t max_wr() const { return max_wr_; }
+  std::uint32_t max_sge() const { return max_sge_; }
+  std::uint32_t limit() const { return limit_; }
+
+  std::uint32_t references = 0;  // QPs that use it, counted by the engine
+
+ private:
+  SharedReceiveQueue(SrqHandle handle, const CreateSrq& request, ReceiveQueue queue, EventSink& events);
+
+  SrqHandle handle_;
+  PdHandle pd_;
+  ContextHandle context_;
+  ReceiveQueue queue_;
+  EventSink& events_;
+  std::uint32_t max_wr_;
+  std::uint32_t max_sge_;
+  std::uint32_t limit_;
+};
+
+}  // namespace pvrdma::verbs

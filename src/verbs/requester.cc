@@ -1,0 +1,256 @@
+#include "verbs/requester.h"
+
+#include <algorithm>
+#include <array>
+
+#include "verbs/sge_list.h"
+
+namespace pvrdma::verbs {
+namespace {
+
+using State = SendWork::State;
+
+// Read data asked for and not yet here, per QP: bounds what a transport has to carry at once.
+constexpr std::uint32_t kReadAheadBytes = 4 * kSegmentBytesMax;
+
+RequestOp request_op(abi::Opcode opcode) {
+  switch (opcode) {
+    case abi::Opcode::kRdmaWrite:
+    case abi::Opcode::kRdmaWriteWithImm: return RequestOp::kWrite;
+    case abi::Opcode::kRdmaRead: return RequestOp::kRead;
+    case abi::Opcode::kAtomicCmpAndSwp: return RequestOp::kCompareSwap;
+    case abi::Opcode::kAtomicFetchAndAdd: return RequestOp::kFetchAdd;
+    default: return RequestOp::kSend;
+  }
+}
+
+Extra request_extra(abi::Opcode opcode) {
+  switch (opcode) {
+    case abi::Opcode::kRdmaWriteWithImm:
+    case abi::Opcode::kSendWithImm: return Extra::kImmediate;
+    case abi::Opcode::kSendWithInv: return Extra::kInvalidate;
+    default: return Extra::kNone;
+  }
+}
+
+Request make_request(const QueuePair& qp, const SendWork& work, std::uint32_t bytes) {
+  Request request;
+  request.from = qp.local();
+  request.to = qp.remote();
+  request.psn = work.psn;
+  request.op = request_op(work.opcode);
+  request.extra = request_extra(work.opcode);
+  request.solicited = (work.send_flags & abi::kSendSolicited) != 0;
+  request.extra_value = work.extra_value;
+  request.message_bytes = work.length;
+  request.offset = work.sent;
+  request.bytes = bytes;
+  request.remote_addr = work.remote_addr;
+  request.rkey = work.rkey;
+  request.compare_add = work.compare_add;
+  request.swap = work.swap;
+  return request;
+}
+
+bool may_send(const QueuePair& qp) {
+  return (qp.state() == abi::QpState::kRts || qp.state() == abi::QpState::kSqd) && !qp.send.resting();
+}
+
+std::string_view describe(abi::CompletionStatus status) {
+  switch (status) {
+    case abi::CompletionStatus::kLocalLength: return "a work request was too long for its buffers or the port";
+    case abi::CompletionStatus::kLocalQpOperation: return "a work request that this QP may not post";
+    case abi::CompletionStatus::kLocalProtection: return "a work request named memory it may not use";
+    case abi::CompletionStatus::kRemoteInvalidRequest: return "the peer refused a request as invalid";
+    case abi::CompletionStatus::kRemoteAccess: return "the peer refused access to its memory";
+    case abi::CompletionStatus::kRemoteOperation: return "the peer could not complete a request";
+    case abi::CompletionStatus::kRetryExceeded: return "the peer did not answer within timeout and retry_cnt";
+    case abi::CompletionStatus::kRnrRetryExceeded: return "the peer had no receive posted within rnr_retry";
+    default: return "a work request failed";
+  }
+}
+
+}  // namespace
+
+bool Requester::run(QueuePair& qp, Instant now) {
+  std::uint32_t wqes = kWqesPerTurn;
+  std::uint32_t bytes = kBytesPerTurn;
+  bool more = false;
+  while (may_send(qp)) {
+    if (qp.send.sending == qp.send.window.tail()) {
+      if (qp.state() != abi::QpState::kRts || qp.send.window.full() || qp.send.stopped) break;
+      if (wqes == 0 || bytes == 0) {
+        more = true;
+        break;
+      }
+      --wqes;
+      const Fetched fetched = fetch(qp);
+      if (fetched == Fetched::kEmpty) break;
+      if (fetched == Fetched::kBroken) {
+        completions_.ring_broken(qp, "its send queue has an impossible index or lost a page");
+        return false;
+      }
+    }
+    if (bytes == 0) {
+      more = true;
+      break;
+    }
+    if (send_next(qp, bytes, now) == Step::kBlocked) break;
+  }
+  watch(qp, now);
+  report_drained(qp);
+  return more;
+}
+
+Fetched Requester::fetch(QueuePair& qp) {
+  SendWindow& window = qp.send.window;
+  SendWork& work = window.staging();
+  const Fetched fetched = fetch_send_wqe(services_, qp, work, window.staging_sges());
+  if (fetched != Fetched::kOne) return fetched;
+  work.psn = qp.send.next_psn;
+  if (!work.is_local()) qp.send.next_psn = work.psn.next();
+  if (work.state == State::kFailed) ++services_.counters.local_errors;
+  window.push();
+  return fetched;
+}
+
+Requester::Step Requester::send_next(QueuePair& qp, std::uint32_t& budget_bytes, Instant now) {
+  SendSide& send = qp.send;
+  const std::uint32_t position = send.sending;
+  SendWork& work = send.window.at(position);
+
+  if (work.state == State::kFailed) {  // waits for what was posted before it; nothing passes it
+    retire(qp);
+    return Step::kBlocked;
+  }
+  if (work.state != State::kQueued) {  // answered before a rewind came by
+    ++send.sending;
+    return Step::kSent;
+  }
+  if (!work.started) {
+    if (send.stopped) return Step::kBlocked;
+    if ((work.send_flags & abi::kSendFence) != 0 && send.reads_outstanding != 0) return Step::kBlocked;
+    if (work.is_read_or_atomic()) {
+      if (qp.attributes.max_rd_atomic == 0) {
+        fail_locally(qp, work, abi::CompletionStatus::kLocalQpOperation);
+        return Step::kSent;  // the next step retires it
+      }
+      if (send.reads_outstanding >= qp.attributes.max_rd_atomic) return Step::kBlocked;
+      ++send.reads_outstanding;
+    }
+    work.started = true;
+  }
+  if (work.is_local()) {
+    execute_local(qp, work);
+    return Step::kSent;
+  }
+  return send_segment(qp, work, position, budget_bytes, now);
+}
+
+Requester::Step Requester::send_segment(QueuePair& qp, SendWork& work, std::uint32_t position,
+                                        std::uint32_t& budget_bytes, Instant now) {
+  const bool is_read = work.opcode == abi::Opcode::kRdmaRead;
+  if (is_read && work.sent - work.confirmed >= kReadAheadBytes) return Step::kBlocked;
+  const std::uint32_t bytes =
+      work.is_read_or_atomic() && !is_read ? work.length : std::min(work.length - work.sent, kSegmentBytesMax);
+
+  guestmem::SpanList payload;
+  if (!work.is_read_or_atomic()) {
+    const KeyFault fault = resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position), work.sent, bytes,
+                                        AccessNeed{}, payload);
+    if (fault != KeyFault::kNone) {
+      fail_locally(qp, work, abi::CompletionStatus::kLocalProtection);
+      return Step::kSent;
+    }
+  }
+
+  // A message is answered when all of it is executed: until it is out, its time does not begin.
+  if (!is_read && position == qp.send.window.head()) qp.send.ack_deadline = Instant::never();
+  const Request request = make_request(qp, work, bytes);
+  work.sent += bytes;
+  if (work.sent == work.length) {
+    work.state = State::kSent;
+    ++qp.send.sending;
+  }
+  budget_bytes -= std::min(budget_bytes, bytes);
+  services_.wire.send_request(qp.route, request, payload, now);  // may answer, and retire `work`, before it returns
+  return Step::kSent;
+}
+
+void Requester::execute_local(QueuePair& qp, SendWork& work) {
+  bool done = false;
+  if (work.opcode == abi::Opcode::kFastRegMr) {
+    const abi::FastRegFields& fields = work.fast_reg;
+    done = services_.mrs.fast_register({.key = fields.rkey,
+                                        .pd = qp.identity.pd,
+                                        .iova_start = fields.iova_start,
+                                        .page_directory = fields.pl_pdir_dma,
+                                        .page_shift = fields.page_shift,
+                                        .page_count = fields.page_list_len,
+                                        .length = fields.length,
+                                        .access_flags = fields.access_flags});
+  } else {
+    done = services_.mrs.invalidate(work.extra_value, qp.identity.pd);
+  }
+  if (!done) {
+    fail_locally(qp, work, abi::CompletionStatus::kLocalQpOperation);
+    return;
+  }
+  work.state = State::kDone;
+  ++qp.send.sending;
+  retire(qp);
+}
+
+void Requester::fail_locally(QueuePair& qp, SendWork& work, abi::CompletionStatus status) {
+  ++services_.counters.local_errors;
+  qp.send.fail(work, status);
+}
+
+// Completes, in order, what is finished at the old end of the window.
+void Requester::retire(QueuePair& qp) {
+  SendWindow& window = qp.send.window;
+  const bool was_full = window.full();
+  while (!window.empty()) {
+    SendWork& work = window.at(window.head());
+    if (work.state == State::kDone) {
+      if (qp.send.sending == window.head()) ++qp.send.sending;
+      ++services_.counters.tx_messages;
+      services_.counters.tx_bytes += work.length;
+      ++qp.tx_messages;
+      qp.tx_bytes += work.length;
+      const bool pushed = completions_.complete_send(qp, work, abi::CompletionStatus::kSuccess);
+      if (!pushed) return;
+      window.pop();
+      continue;
+    }
+    if (work.state == State::kFailed) {
+      completions_.complete_send(qp, work, work.status);
+      window.pop();
+      completions_.fail_qp(qp, describe(work.status));
+    }
+    break;
+  }
+  if (was_full && !window.full()) services_.scheduler.make_ready(qp);
+}
+
+// Starts the answer timer when something is unanswered and it does not run yet.
+void Requester::watch(QueuePair& qp, Instant now) {
+  SendSide& send = qp.send;
+  if (send.window.empty() || send.ack_deadline != Instant::never()) return;
+  if (qp.attributes.timeout == 0 || !may_send(qp)) return;
+  const SendWork& oldest = send.window.at(send.window.head());
+  if (!oldest.started) return;
+  send.ack_deadline = now + ack_timeout(qp.attributes.timeout);
+  services_.scheduler.arm(qp, send.ack_deadline);
+}
+
+void Requester::report_drained(QueuePair& qp) {
+  SendSide& send = qp.send;
+  if (qp.state() != abi::QpState::kSqd || !send.window.empty() || send.drained_reported) return;
+  send.drained_reported = true;
+  if (qp.attributes.sqd_async_notify) {
+    services_.events.async_event(abi::EventType::kSqDrained, qp.identity.handle.value);
+  }
+}
+
+}  // namespace pvrdma::verbs

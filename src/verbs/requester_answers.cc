@@ -1,0 +1,220 @@
+// Requester, second half: what answers, and their absence, do to the work requests that wait for them.
+#include <algorithm>
+
+#include "verbs/requester.h"
+#include "verbs/sge_list.h"
+
+namespace pvrdma::verbs {
+namespace {
+
+using State = SendWork::State;
+
+constexpr std::uint8_t kRnrRetryForEver = 7;
+
+bool is_open(const SendWork& work) { return work.state == State::kQueued || work.state == State::kSent; }
+
+}  // namespace
+
+void Requester::on_response(QueuePair& qp, const Response& response, const guestmem::SpanList& payload, Instant now) {
+  if (qp.state() != abi::QpState::kRts && qp.state() != abi::QpState::kSqd) return;
+  SendWindow& window = qp.send.window;
+  std::uint32_t position = window.head();
+  while (position != window.tail() && (window.at(position).is_local() || window.at(position).psn != response.psn)) {
+    ++position;
+  }
+  if (position == window.tail() || !window.at(position).started) {  // of a message complete long ago, or never sent
+    ++services_.counters.duplicates;
+    return;
+  }
+
+  // Whatever it says, everything before this message was executed. A read or atomic is done only when its result is
+  // here: one whose answer was lost stays open, and the timer asks again.
+  for (std::uint32_t at = window.head(); at != position; ++at) {
+    if (!window.at(at).is_read_or_atomic()) acknowledge(qp, window.at(at));
+  }
+  retire(qp);
+  if (qp.state() == abi::QpState::kErr) return;
+
+  SendWork& work = window.at(position);
+  switch (response.syndrome) {
+    case Syndrome::kAck: on_ack(qp, position, response, payload); break;
+    case Syndrome::kRnrNak: on_receiver_not_ready(qp, position, response, now); break;
+    case Syndrome::kNakSequence: on_gap(qp, position, response); break;
+    case Syndrome::kNakInvalidRequest: on_refusal(qp, work, abi::CompletionStatus::kRemoteInvalidRequest); break;
+    case Syndrome::kNakRemoteAccess: on_refusal(qp, work, abi::CompletionStatus::kRemoteAccess); break;
+    case Syndrome::kNakRemoteOperational: on_refusal(qp, work, abi::CompletionStatus::kRemoteOperation); break;
+  }
+  retire(qp);
+  watch(qp, now);
+  report_drained(qp);
+}
+
+// The peer has executed all of `work`, which counts also when it is about to be sent again.
+void Requester::acknowledge(QueuePair& qp, SendWork& work) {
+  if (!is_open(work) || !work.started) return;
+  work.state = State::kDone;
+  made_progress(qp);
+}
+
+void Requester::on_ack(QueuePair& qp, std::uint32_t position, const Response& response,
+                       const guestmem::SpanList& payload) {
+  SendWork& work = qp.send.window.at(position);
+  if (!is_open(work)) {
+    ++services_.counters.duplicates;
+  } else if (work.opcode == abi::Opcode::kRdmaRead) {
+    on_read_data(qp, position, response, payload);
+  } else if (work.is_read_or_atomic()) {
+    on_atomic_result(qp, position, response);
+  } else {
+    acknowledge(qp, work);
+  }
+}
+
+void Requester::on_read_data(QueuePair& qp, std::uint32_t position, const Response& response,
+                             const guestmem::SpanList& payload) {
+  SendWork& work = qp.send.window.at(position);
+  const bool in_order = response.op == RequestOp::kRead && response.offset == work.confirmed &&
+                        response.bytes <= work.length - work.confirmed && payload.bytes() == response.bytes &&
+                        (response.bytes != 0 || work.length == 0);
+  if (!in_order) {
+    ++services_.counters.duplicates;
+    return;
+  }
+  guestmem::SpanList target;
+  const KeyFault fault = resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position), work.confirmed,
+                                      response.bytes, AccessNeed{.flag = abi::kAccessLocalWrite}, target);
+  if (fault != KeyFault::kNone) return fail_locally(qp, work, abi::CompletionStatus::kLocalProtection);
+  guestmem::copy(target, payload, response.bytes);
+  work.confirmed += response.bytes;
+  work.sent = std::max(work.sent, work.confirmed);
+  if (work.confirmed == work.length) {
+    answered(qp, work);
+  } else {
+    made_progress(qp);
+    services_.scheduler.make_ready(qp);  // to ask for more
+  }
+}
+
+void Requester::on_atomic_result(QueuePair& qp, std::uint32_t position, const Response& response) {
+  SendWork& work = qp.send.window.at(position);
+  const RequestOp expected =
+      work.opcode == abi::Opcode::kAtomicFetchAndAdd ? RequestOp::kFetchAdd : RequestOp::kCompareSwap;
+  if (response.op != expected) return;
+  guestmem::SpanList target;
+  const KeyFault fault = resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position), 0, work.length,
+                                      AccessNeed{.flag = abi::kAccessLocalWrite}, target);
+  if (fault != KeyFault::kNone) return fail_locally(qp, work, abi::CompletionStatus::kLocalProtection);
+  std::uint64_t original = response.atomic_original;
+  guestmem::SpanList source;
+  static_cast<void>(source.append(reinterpret_cast<std::byte*>(&original), sizeof original));
+  guestmem::copy(target, source, sizeof original);
+  answered(qp, work);
+}
+
+// A read or atomic has its result: what waited behind it for max_rd_atomic or a fence may go.
+void Requester::answered(QueuePair& qp, SendWork& work) {
+  work.state = State::kDone;
+  --qp.send.reads_outstanding;
+  made_progress(qp);
+  if (qp.send.sending != qp.send.window.tail()) services_.scheduler.make_ready(qp);
+}
+
+// A pause ordered by the peer. What was already under way behind this message is dropped there: it is sent again too.
+void Requester::on_receiver_not_ready(QueuePair& qp, std::uint32_t position, const Response& response, Instant now) {
+  SendSide& send = qp.send;
+  SendWork& work = send.window.at(position);
+  if (send.resting() || work.is_read_or_atomic() || !is_open(work)) return;
+  ++services_.counters.rnr_naks_received;
+  confirm(qp, work, response.offset);
+  send.retries_left = qp.attributes.retry_cnt;  // the peer is alive
+  if (qp.attributes.rnr_retry != kRnrRetryForEver) {
+    if (send.rnr_retries_left == 0) return send.fail(work, abi::CompletionStatus::kRnrRetryExceeded);
+    --send.rnr_retries_left;
+  }
+  rewind(qp, position);
+  send.rnr_until = now + rnr_delay(response.rnr_timer);
+  services_.scheduler.arm(qp, send.rnr_until);
+}
+
+// The peer misses something from (position, offset) on.
+void Requester::on_gap(QueuePair& qp, std::uint32_t position, const Response& response) {
+  SendSide& send = qp.send;
+  SendWork& work = send.window.at(position);
+  const bool sent_past = SendWindow::before(position, send.sending) || work.sent > response.offset;
+  if (!is_open(work) || !sent_past) return;  // it is to be sent anyway
+  confirm(qp, work, response.offset);
+  if (take_retry(qp, position)) rewind(qp, position);
+}
+
+void Requester::on_refusal(QueuePair& qp, SendWork& work, abi::CompletionStatus status) {
+  if (!is_open(work)) return;
+  ++services_.counters.remote_errors;
+  qp.send.fail(work, status);
+}
+
+// The peer says that it has executed the first `offset` bytes of `work`.
+void Requester::confirm(QueuePair& qp, SendWork& work, std::uint32_t offset) {
+  if (work.is_read_or_atomic() || offset <= work.confirmed || offset >= work.length) return;
+  work.confirmed = offset;
+  made_progress(qp);
+}
+
+// The peer got further: patience begins anew, and so does the time of what is still unanswered.
+void Requester::made_progress(QueuePair& qp) {
+  qp.send.retries_left = qp.attributes.retry_cnt;
+  qp.send.rnr_retries_left = qp.attributes.rnr_retry;
+  qp.send.ack_deadline = Instant::never();
+}
+
+// False: there was none left, and the work request at `position` has failed.
+bool Requester::take_retry(QueuePair& qp, std::uint32_t position) {
+  if (qp.send.retries_left > 0) {
+    --qp.send.retries_left;
+    return true;
+  }
+  ++services_.counters.retry_exceeded;
+  qp.send.fail(qp.send.window.at(position), abi::CompletionStatus::kRetryExceeded);
+  return false;
+}
+
+// Sends what is not confirmed of the work request at `position` again, and everything after it. Afterwards all open work
+// from `sending` on is kQueued, and none before it is.
+void Requester::rewind(QueuePair& qp, std::uint32_t position) {
+  SendSide& send = qp.send;
+  for (std::uint32_t at = position; at != send.window.tail() && !SendWindow::before(send.sending, at); ++at) {
+    SendWork& work = send.window.at(at);
+    const bool sent_some = work.state == State::kSent || (work.state == State::kQueued && work.sent > work.confirmed);
+    if (!sent_some) continue;
+    ++services_.counters.retransmits;
+    ++qp.retransmits;
+    work.state = State::kQueued;
+    work.sent = work.confirmed;
+  }
+  if (SendWindow::before(position, send.sending)) send.sending = position;
+  send.ack_deadline = Instant::never();
+  services_.scheduler.make_ready(qp);
+}
+
+void Requester::on_time(QueuePair& qp, Instant now) {
+  SendSide& send = qp.send;
+  if (send.resting() && send.rnr_until <= now) {
+    send.rnr_until = Instant::never();
+    services_.scheduler.make_ready(qp);
+  }
+  if (send.ack_deadline <= now) {
+    send.ack_deadline = Instant::never();
+    if (!send.window.empty()) {
+      ++services_.counters.timeouts;
+      const std::uint32_t oldest = send.window.head();
+      if (take_retry(qp, oldest)) {
+        rewind(qp, oldest);
+      } else {
+        retire(qp);
+      }
+    }
+  }
+  const Instant next = std::min(send.rnr_until, send.ack_deadline);
+  if (next != Instant::never()) services_.scheduler.arm(qp, next);
+}
+
+}  // namespace pvrdma::verbs

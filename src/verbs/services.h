@@ -1,0 +1,30 @@
+// Services: what the parts of one engine share. All members are borrowed from the engine. Thread: shard-owned.
+#pragma once
+
+#include "guestmem/address_space.h"
+#include "verbs/counters.h"
+#include "verbs/events.h"
+#include "verbs/gid_table.h"
+#include "verbs/limits.h"
+#include "verbs/memory_region.h"
+#include "verbs/object_table.h"
+#include "verbs/queue_pair.h"
+#include "verbs/scheduler.h"
+#include "verbs/wire.h"
+
+namespace pvrdma::verbs {
+
+struct Services {
+  const Limits& limits;
+  const Rules& rules;
+  const guestmem::AddressSpace& memory;
+  EventSink& events;
+  Wire& wire;
+  Counters& counters;
+  GidTable& gids;
+  MemoryRegionTable& mrs;
+  ObjectTable<QueuePair>& qps;
+  Scheduler& scheduler;
+};
+
+}  // namespace pvrdma::verbs
