@@ -1,0 +1,50 @@
+// Path: which way messages to a GID go, and why. For listings; the hot path keeps the answer in a PeerRoute.
+// Thread: values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace pvrdma::fabric {
+
+enum class PathKind : std::uint8_t {
+  kNone,   // nobody to send to
+  kLocal,  // memory copy: the peer is a port of this host
+};
+inline constexpr std::size_t kPathKinds = 2;
+
+// As listings and metrics call it. Static storage.
+constexpr std::string_view name_of(PathKind kind) {
+  switch (kind) {
+    case PathKind::kNone:
+      return "none";
+    case PathKind::kLocal:
+      return "local";
+  }
+  return "none";
+}
+
+// Why a message went nowhere.
+enum class DropReason : std::uint8_t {
+  kUnknownGid,    // no port of the switch holds the GID
+  kPortDetached,  // a port holds it, but no adapter is behind the port
+};
+inline constexpr std::size_t kDropReasons = 2;
+
+constexpr std::string_view name_of(DropReason reason) {
+  switch (reason) {
+    case DropReason::kUnknownGid:
+      return "unknown_gid";
+    case DropReason::kPortDetached:
+      return "port_detached";
+  }
+  return "unknown_gid";
+}
+
+struct Path {
+  PathKind kind = PathKind::kNone;
+  std::string_view reason;  // one clause for people; static storage
+};
+
+}  // namespace pvrdma::fabric

@@ -1,0 +1,81 @@
+// Port: one adapter's place on the switch. The adapter's engine sends through it, and is reached through it.
+//
+// Life: made, then attached to the engine that has this port as its Wire, then detached before that engine
+// goes away. While detached, nothing reaches the adapter; its GIDs stay bound until the engine unbinds them
+// or the port goes.
+//
+// Re-entrancy: while a send is under way, another engine may send through any port on the same stack (local
+// path). So no iterator or reference into the switch is held across a channel's call. Nothing binds, unbinds,
+// attaches or detaches from inside one: those come from guest commands and the control plane, on an empty
+// stack.
+//
+// Cost per send with a valid route: one compare, one virtual call, two additions. Thread: shard-owned.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "fabric/path.h"
+#include "fabric/switch.h"
+#include "transport/transport.h"
+#include "verbs/engine.h"
+#include "verbs/wire.h"
+
+namespace pvrdma::fabric {
+
+struct PortCounters {
+  struct Sent {
+    std::uint64_t messages = 0;
+    std::uint64_t payload_bytes = 0;
+  };
+  // By path. Requests, responses and datagrams together.
+  std::array<Sent, kPathKinds> sent{};
+  std::array<std::uint64_t, kDropReasons> dropped{};
+
+  const Sent& sent_by(PathKind kind) const { return sent[static_cast<std::size_t>(kind)]; }
+  std::uint64_t dropped_for(DropReason reason) const { return dropped[static_cast<std::size_t>(reason)]; }
+};
+
+class Port final : public verbs::Wire {
+ public:
+  // `name` is the adapter's, for logs and listings. `fabric_switch` is borrowed and outlives the port.
+  Port(std::string name, Switch& fabric_switch);
+  ~Port() override;  // detaches, and unbinds what is left
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  // Messages to this port's GIDs go to `engine` from now on. Borrowed until detach(). Only while detached.
+  void attach(verbs::Engine& engine);
+  // Messages to this port's GIDs are dropped from now on. Does nothing when detached already.
+  void detach();
+
+  // Wire (verbs/wire.h), for the engine behind this port.
+  void send_request(verbs::PeerRoute& route, const verbs::Request& request, const guestmem::SpanList& payload,
+                    Instant now) override;
+  void send_response(verbs::PeerRoute& route, const verbs::Response& response,
+                     const guestmem::SpanList& payload, Instant now) override;
+  void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                     Instant now) override;
+  bool bind_gid(const verbs::Gid& gid) override;
+  void unbind_gid(const verbs::Gid& gid) override;
+
+  const std::string& name() const { return name_; }
+  bool attached() const { return inbound_ != nullptr; }
+  const PortCounters& counters() const { return counters_; }
+
+ private:
+  friend class Switch;
+
+  transport::Channel* resolve(verbs::PeerRoute& route, const verbs::Gid& gid);
+  transport::Channel* look_up(const verbs::Gid& gid);
+  void count_sent(const guestmem::SpanList& payload);
+
+  std::string name_;
+  Switch& switch_;
+  std::unique_ptr<transport::Channel> inbound_;  // leads to this port's engine; null while detached
+  PortCounters counters_;
+};
+
+}  // namespace pvrdma::fabric

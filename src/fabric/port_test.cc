@@ -1,0 +1,134 @@
+#include "fabric/port.h"
+
+#include <cstddef>
+#include <gtest/gtest.h>
+
+#include "fabric/fabric_fixture.h"
+#include "fabric/switch.h"
+
+namespace pvrdma::fabric {
+namespace {
+
+class PortTest : public testing::Test {
+ protected:
+  void send_request(verbs::PeerRoute& route, const verbs::Gid& to) {
+    verbs::Request request;
+    request.to.gid = to;
+    a_.port.send_request(route, request, payload_, now_);
+  }
+  std::uint64_t dropped(DropReason reason) const { return a_.port.counters().dropped_for(reason); }
+  const PortCounters::Sent& sent() const { return a_.port.counters().sent_by(PathKind::kLocal); }
+
+  const Instant now_{std::chrono::seconds(100)};
+  guestmem::SpanList payload_;
+  FixedClock clock_;
+  RecordingTransport transport_;
+  Switch switch_{transport_, clock_};
+  Node a_{"VM-01", switch_};
+  Node b_{"VM-02", switch_};
+  Node c_{"VM-03", switch_};
+};
+
+TEST_F(PortTest, DeliversEachKindOfMessageToTheHolder) {
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  std::array<std::byte, 100> bytes{};
+  ASSERT_TRUE(payload_.append(bytes.data(), bytes.size()));
+  verbs::PeerRoute route;
+  verbs::Request request;
+  request.to.gid = gid(2);
+  verbs::Response response;
+  response.to.gid = gid(2);
+  verbs::Datagram datagram;
+  datagram.to.gid = gid(2);
+  a_.port.send_request(route, request, payload_, now_);
+  a_.port.send_response(route, response, payload_, now_);
+  a_.port.send_datagram(datagram, payload_, now_);
+  EXPECT_EQ(transport_.deliveries,
+            (std::vector<Delivery>{{&b_.engine, 'q'}, {&b_.engine, 'r'}, {&b_.engine, 'd'}}));
+  EXPECT_EQ(sent().messages, 3U);
+  EXPECT_EQ(sent().payload_bytes, 300U);
+}
+
+TEST_F(PortTest, ReachesItself) {
+  ASSERT_TRUE(a_.port.bind_gid(gid(1)));
+  verbs::PeerRoute route;
+  send_request(route, gid(1));
+  EXPECT_EQ(transport_.deliveries, (std::vector<Delivery>{{&a_.engine, 'q'}}));
+}
+
+TEST_F(PortTest, RemembersARouteUntilSomethingChanges) {
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  verbs::PeerRoute route;
+  send_request(route, gid(2));
+  const verbs::PeerRoute first = route;
+  EXPECT_NE(first.target, nullptr);
+  send_request(route, gid(2));
+  EXPECT_EQ(route.generation, first.generation);
+  ASSERT_TRUE(c_.port.bind_gid(gid(3)));
+  send_request(route, gid(2));
+  EXPECT_NE(route.generation, first.generation);
+  EXPECT_EQ(route.target, first.target);
+}
+
+TEST_F(PortTest, FollowsAGidThatMoves) {
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  verbs::PeerRoute route;
+  send_request(route, gid(2));
+  b_.port.unbind_gid(gid(2));
+  send_request(route, gid(2));
+  ASSERT_TRUE(c_.port.bind_gid(gid(2)));
+  send_request(route, gid(2));
+  EXPECT_EQ(transport_.deliveries, (std::vector<Delivery>{{&b_.engine, 'q'}, {&c_.engine, 'q'}}));
+  EXPECT_EQ(dropped(DropReason::kUnknownGid), 1U);
+}
+
+TEST_F(PortTest, CountsEveryMessageToAGidNobodyHolds) {
+  verbs::PeerRoute route;
+  send_request(route, gid(9));
+  send_request(route, gid(9));
+  verbs::Datagram datagram;
+  datagram.to.gid = gid(9);
+  a_.port.send_datagram(datagram, payload_, now_);
+  EXPECT_TRUE(transport_.deliveries.empty());
+  EXPECT_EQ(dropped(DropReason::kUnknownGid), 3U);
+  EXPECT_EQ(sent().messages, 0U);
+}
+
+TEST_F(PortTest, CountsMessagesToADetachedPortByTheirReason) {
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  verbs::PeerRoute route;
+  send_request(route, gid(2));
+  b_.port.detach();
+  b_.port.detach();
+  EXPECT_FALSE(b_.port.attached());
+  send_request(route, gid(2));
+  send_request(route, gid(2));
+  EXPECT_EQ(transport_.deliveries.size(), 1U);
+  EXPECT_EQ(dropped(DropReason::kPortDetached), 2U);
+  b_.port.attach(b_.engine);
+  send_request(route, gid(2));
+  EXPECT_EQ(transport_.deliveries.size(), 2U);
+}
+
+// What happens when a VM dies: its engine unbinds what the guest had bound.
+TEST_F(PortTest, AnEngineThatIsResetIsNotFoundAnyMore) {
+  ASSERT_TRUE(b_.engine.bind_gid(0, gid(2), verbs::RoceVersion::kV2));
+  verbs::PeerRoute route;
+  send_request(route, gid(2));
+  EXPECT_EQ(transport_.deliveries.size(), 1U);
+  b_.engine.reset();
+  send_request(route, gid(2));
+  EXPECT_EQ(transport_.deliveries.size(), 1U);
+  EXPECT_EQ(dropped(DropReason::kUnknownGid), 1U);
+  EXPECT_TRUE(switch_.directory().empty());
+}
+
+TEST_F(PortTest, TheGuestLearnsThatItsGidIsTaken) {
+  ASSERT_TRUE(a_.engine.bind_gid(0, gid(2), verbs::RoceVersion::kV2));
+  const auto bound = b_.engine.bind_gid(0, gid(2), verbs::RoceVersion::kV2);
+  ASSERT_FALSE(bound);
+  EXPECT_EQ(bound.error(), verbs::CommandError::kAddressInUse);
+}
+
+}  // namespace
+}  // namespace pvrdma::fabric

@@ -1,0 +1,47 @@
+// ask(): runs a function on a shard and waits for its answer, for a bounded time. Not for the shard's own
+// thread.
+#pragma once
+
+#include <cerrno>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "shard/loop.h"
+
+namespace pvrdma::shard {
+
+// `question` runs on the loop's thread and returns a value; it must own what it needs, since it may run after
+// this call has given up. Errors: EAGAIN, the shard takes no tasks (it stops, or its mailbox is full);
+// ETIMEDOUT.
+template <typename Question>
+auto ask(Loop& loop, Duration patience, Question question) -> Result<std::invoke_result_t<Question>> {
+  using Answer = std::invoke_result_t<Question>;
+  struct Reply {
+    std::mutex mutex;
+    std::condition_variable arrived;
+    std::optional<Answer> answer;  // guarded by mutex
+  };
+  auto reply = std::make_shared<Reply>();
+  const bool posted = loop.post([reply, question = std::move(question)]() mutable {
+    Answer answer = question();
+    {
+      const std::lock_guard lock(reply->mutex);
+      reply->answer.emplace(std::move(answer));
+    }
+    reply->arrived.notify_one();
+  });
+  if (!posted) return fail(EAGAIN, "the shard takes no questions now: it is stopping or overloaded");
+  std::unique_lock lock(reply->mutex);
+  if (!reply->arrived.wait_for(lock, patience, [&reply] { return reply->answer.has_value(); })) {
+    return fail(ETIMEDOUT, "the shard did not answer in time: it is overloaded or stuck");
+  }
+  return *std::move(reply->answer);
+}
+
+}  // namespace pvrdma::shard

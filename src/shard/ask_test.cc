@@ -1,0 +1,68 @@
+#include "shard/ask.h"
+
+#include <atomic>
+#include <gtest/gtest.h>
+#include <memory>
+#include <thread>
+
+namespace pvrdma::shard {
+namespace {
+
+using namespace std::chrono_literals;
+
+class AskTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    loop_->stop();
+    if (thread_.joinable()) thread_.join();
+  }
+  void run() {
+    thread_ = std::thread([this] { loop_->run(); });
+  }
+
+  SteadyClock clock_;
+  std::unique_ptr<Loop> loop_ = Loop::create({.mailbox_tasks = 2}, clock_).value();
+  std::thread thread_;
+};
+
+TEST_F(AskTest, AnswersFromTheShardsThread) {
+  run();
+  const auto answer =
+      ask(*loop_, 10s, [] { return std::make_unique<std::thread::id>(std::this_thread::get_id()); });
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(**answer, thread_.get_id());
+}
+
+TEST_F(AskTest, GivesUpOnAShardThatDoesNotAnswer) {
+  const auto answer = ask(*loop_, 1ms, [] { return 1; });
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ETIMEDOUT);
+}
+
+TEST_F(AskTest, IsRefusedByAFullMailbox) {
+  EXPECT_TRUE(loop_->post([] {}));
+  EXPECT_TRUE(loop_->post([] {}));
+  const auto answer = ask(*loop_, 10s, [] { return 1; });
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, EAGAIN);
+}
+
+TEST_F(AskTest, IsAnsweredOrRefusedWhileTheShardStops) {
+  run();
+  std::atomic<bool> refused{false};
+  std::thread asker([&] {
+    while (true) {
+      const auto answer = ask(*loop_, 10s, [] { return 1; });
+      if (answer) continue;
+      refused = answer.error().code == EAGAIN;
+      return;
+    }
+  });
+  std::this_thread::sleep_for(5ms);
+  loop_->stop();
+  asker.join();
+  EXPECT_TRUE(refused);
+}
+
+}  // namespace
+}  // namespace pvrdma::shard

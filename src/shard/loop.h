@@ -1,0 +1,100 @@
+// Loop: one shard, that is, one thread with everything it owns.
+//
+// A turn: wait for file descriptors, tell their handlers (a doorbell is executed right there), run what was
+// posted, give every Pollable a run(), fire the timers that are due. Then wait again: not at all while there
+// is work, for a short spin afterwards (a vCPU's next doorbell is usually near, and waking up costs more than
+// the doorbell), then in the kernel until an fd or the earliest deadline. An idle shard costs nothing.
+//
+// Stopping: stop() ends run() after the turn under way; the mailbox takes no more, what it had taken is run,
+// run() returns. The owner then destroys what the shard owns, on the same thread, and the loop last.
+//
+// Thread: post() and stop() any thread; everything else the shard's own, or before run().
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "shard/mailbox.h"
+#include "shard/poller.h"
+#include "shard/task.h"
+
+namespace pvrdma::shard {
+
+// Something that makes progress without an fd being ready, and has deadlines.
+class Pollable {
+ public:
+  virtual ~Pollable() = default;
+  // A bounded amount of work. True: there is more to do, come back without waiting.
+  virtual bool run(Instant now) = 0;
+  // Fires what is due. Called when now >= next_deadline().
+  virtual void on_time(Instant now) = 0;
+  // Instant::never() = nothing to wait for.
+  virtual Instant next_deadline() const = 0;
+};
+
+struct LoopConfig {
+  Duration spin =
+      std::chrono::microseconds(50);  // after work, before sleeping; 0: never; Duration::max(): never sleep
+  std::size_t mailbox_tasks = 1024;   // waiting at most
+};
+
+struct LoopCounters {
+  std::uint64_t turns = 0;
+  std::uint64_t sleeps = 0;  // turns that were willing to wait in the kernel
+  std::uint64_t tasks = 0;   // posted by other threads and run
+};
+
+class Loop final : private FdHandler {
+ public:
+  // `clock` is borrowed. Errors: out of file descriptors and the like (errno).
+  static Result<std::unique_ptr<Loop>> create(const LoopConfig& config, const Clock& clock);
+  ~Loop() override;  // nothing is watched and no Pollable is left
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  // Makes the calling thread the shard until stop().
+  void run();
+  void stop();
+
+  // False: the mailbox is full or the shard has stopped, and the task is destroyed unrun.
+  [[nodiscard]] bool post(Task task) { return mailbox_->post(std::move(task)); }
+
+  // As Poller's (poller.h).
+  Result<void> watch(int fd, Interest interest, FdHandler& handler) {
+    return poller_->watch(fd, interest, handler);
+  }
+  void change(int fd, Interest interest) { poller_->change(fd, interest); }
+  void unwatch(int fd) { poller_->unwatch(fd); }
+
+  // Borrowed until remove(). Not from inside a Pollable's call.
+  void add(Pollable& pollable);
+  void remove(Pollable& pollable);
+
+  const LoopCounters& counters() const { return counters_; }
+
+ private:
+  Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller> poller,
+       std::unique_ptr<Mailbox> mailbox);
+
+  // True: there was work, or there is more.
+  bool turn(Duration wait);
+  bool run_pollables(Instant now);
+  Duration waiting_time(Instant last_work) const;
+  void on_fd_ready(int fd, Readiness ready) override;  // the mailbox
+
+  const LoopConfig config_;
+  const Clock& clock_;
+  const std::unique_ptr<Poller> poller_;
+  const std::unique_ptr<Mailbox> mailbox_;
+  std::vector<Pollable*> pollables_;
+  bool in_pollables_ = false;
+  std::atomic<bool> stop_{false};
+  LoopCounters counters_;
+};
+
+}  // namespace pvrdma::shard

@@ -1,0 +1,192 @@
+#include "shard/loop.h"
+
+#include <atomic>
+#include <functional>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace pvrdma::shard {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A shard on a thread of its own; what it owns is taken down before the loop, as main() does it.
+class LoopTest : public testing::Test {
+ protected:
+  void start(const LoopConfig& config) { loop_ = Loop::create(config, clock_).value(); }
+  void run_in_thread() {
+    thread_ = std::thread([this] { loop_->run(); });
+  }
+  void stop() {
+    loop_->stop();
+    thread_.join();
+  }
+
+  SteadyClock clock_;
+  std::unique_ptr<Loop> loop_;
+  std::thread thread_;
+};
+
+struct Scripted final : Pollable {
+  std::function<bool(Instant)> on_run = [](Instant) { return false; };
+  std::function<void(Instant)> on_due = [](Instant) {};
+  Instant deadline = Instant::never();
+  int runs = 0;
+
+  bool run(Instant now) override {
+    ++runs;
+    return on_run(now);
+  }
+  void on_time(Instant now) override {
+    deadline = Instant::never();
+    on_due(now);
+  }
+  Instant next_deadline() const override { return deadline; }
+};
+
+struct Counter final : FdHandler {
+  explicit Counter(std::function<void()> call) : then(std::move(call)) {}
+  std::function<void()> then;
+  int calls = 0;
+  void on_fd_ready(int fd, Readiness) override {
+    std::uint64_t value = 0;
+    EXPECT_EQ(::read(fd, &value, sizeof(value)), static_cast<ssize_t>(sizeof(value)));
+    ++calls;
+    then();
+  }
+};
+
+TEST_F(LoopTest, RunsTasksOfManyThreadsEachOnceAndInTheThreadsOrder) {
+  constexpr int kThreads = 4;
+  constexpr int kTasks = 2000;
+  start({.mailbox_tasks = 64});
+  run_in_thread();
+  std::vector<std::vector<int>> seen(kThreads);
+  std::vector<std::thread> posters;
+  for (int t = 0; t < kThreads; ++t) {
+    posters.emplace_back([&, t] {
+      for (int i = 0; i < kTasks; ++i) {
+        while (!loop_->post([&seen, t, i] { seen[static_cast<std::size_t>(t)].push_back(i); }))
+          std::this_thread::yield();
+      }
+    });
+  }
+  for (auto& poster : posters) poster.join();
+  stop();
+  for (const auto& of_thread : seen) {
+    ASSERT_EQ(of_thread.size(), std::size_t{kTasks});
+    for (int i = 0; i < kTasks; ++i) ASSERT_EQ(of_thread[static_cast<std::size_t>(i)], i);
+  }
+  EXPECT_EQ(loop_->counters().tasks, std::uint64_t{kThreads * kTasks});
+}
+
+TEST_F(LoopTest, StopsUnderLoadAndRunsExactlyTheTasksItAccepted) {
+  start({.mailbox_tasks = 128});
+  run_in_thread();
+  std::atomic<int> accepted{0};
+  std::atomic<bool> stopped{false};
+  int run = 0;
+  std::vector<std::thread> posters;
+  for (int t = 0; t < 3; ++t) {
+    posters.emplace_back([&] {
+      while (!stopped.load()) {
+        if (loop_->post([&run] { ++run; })) {
+          accepted.fetch_add(1);
+        } else {
+          std::this_thread::yield();
+        }
+      }
+    });
+  }
+  std::this_thread::sleep_for(20ms);
+  stop();
+  EXPECT_FALSE(loop_->post([] {})) << "nothing is accepted once run() has returned";
+  stopped.store(true);
+  for (auto& poster : posters) poster.join();
+  EXPECT_GT(run, 0);
+  EXPECT_EQ(run, accepted.load());
+}
+
+TEST_F(LoopTest, StopBeforeRunReturnsAtOnce) {
+  start({});
+  loop_->stop();
+  loop_->run();
+  EXPECT_EQ(loop_->counters().turns, 0U);
+}
+
+TEST_F(LoopTest, WakesForAnFdWhileAsleep) {
+  start({.spin = 0us});
+  const Fd event(::eventfd(0, EFD_NONBLOCK));
+  Counter handler([this] { loop_->stop(); });
+  ASSERT_TRUE(loop_->watch(event.get(), Interest::kRead, handler));
+  run_in_thread();
+  std::this_thread::sleep_for(5ms);
+  const std::uint64_t one = 1;
+  ASSERT_EQ(::write(event.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+  thread_.join();
+  EXPECT_EQ(handler.calls, 1);
+  loop_->unwatch(event.get());
+}
+
+TEST_F(LoopTest, FiresATimerNotBeforeItsDeadline) {
+  start({.spin = 0us});
+  Scripted pollable;
+  const Instant deadline = clock_.now() + 3ms;
+  Instant fired{};
+  pollable.deadline = deadline;
+  pollable.on_due = [&](Instant now) {
+    fired = now;
+    loop_->stop();
+  };
+  loop_->add(pollable);
+  loop_->run();
+  EXPECT_GE(fired, deadline);
+  loop_->remove(pollable);
+}
+
+TEST_F(LoopTest, ComesBackWithoutWaitingWhileThereIsMoreToDo) {
+  start({.spin = 0us});
+  Scripted pollable;
+  pollable.on_run = [&](Instant) {
+    if (pollable.runs == 1000) loop_->stop();
+    return pollable.runs < 1000;
+  };
+  loop_->add(pollable);
+  loop_->run();
+  EXPECT_EQ(pollable.runs, 1000);
+  EXPECT_EQ(loop_->counters().sleeps, 0U);
+  loop_->remove(pollable);
+}
+
+TEST_F(LoopTest, AnIdleShardSleeps) {
+  start({.spin = 50us});
+  run_in_thread();
+  std::this_thread::sleep_for(20ms);
+  std::uint64_t before = 0;
+  ASSERT_TRUE(loop_->post([&] { before = loop_->counters().sleeps; }));
+  std::this_thread::sleep_for(50ms);
+  std::uint64_t after = 0;
+  ASSERT_TRUE(loop_->post([&] { after = loop_->counters().sleeps; }));
+  stop();
+  // The second task woke the one sleep that began after the first task.
+  EXPECT_EQ(after, before + 1);
+}
+
+TEST_F(LoopTest, PollingModeNeverSleeps) {
+  start({.spin = Duration::max()});
+  Scripted pollable;
+  pollable.on_run = [&](Instant) {
+    if (pollable.runs == 10000) loop_->stop();
+    return false;
+  };
+  loop_->add(pollable);
+  loop_->run();
+  EXPECT_EQ(loop_->counters().sleeps, 0U);
+  loop_->remove(pollable);
+}
+
+}  // namespace
+}  // namespace pvrdma::shard

@@ -1,0 +1,56 @@
+#include "shard/mailbox.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utility>
+
+namespace pvrdma::shard {
+
+Result<std::unique_ptr<Mailbox>> Mailbox::create(std::size_t capacity_tasks) {
+  Fd wake_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!wake_fd) return fail_errno(errno, "cannot make an eventfd for a shard's mailbox");
+  return std::unique_ptr<Mailbox>(new Mailbox(capacity_tasks, std::move(wake_fd)));
+}
+
+Mailbox::Mailbox(std::size_t capacity_tasks, Fd wake_fd)
+    : capacity_tasks_(capacity_tasks), wake_fd_(std::move(wake_fd)) {}
+
+bool Mailbox::post(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_ || tasks_.size() == capacity_tasks_) return false;
+    tasks_.push_back(std::move(task));
+    if (tasks_.size() != 1) return true;  // whoever posted the first one wakes the shard
+  }
+  wake();
+  return true;
+}
+
+void Mailbox::wake() {
+  const std::uint64_t one = 1;
+  // Fails only when the counter is full, which wakes the shard just as well.
+  [[maybe_unused]] const auto written = ::write(wake_fd_.get(), &one, sizeof(one));
+}
+
+std::size_t Mailbox::run_posted() {
+  std::uint64_t wakes = 0;
+  // Before the tasks are taken: a post after the taking must leave the fd readable.
+  [[maybe_unused]] const auto read = ::read(wake_fd_.get(), &wakes, sizeof(wakes));
+  {
+    const std::lock_guard lock(mutex_);
+    running_.swap(tasks_);
+  }
+  for (Task& task : running_) task();
+  const std::size_t count = running_.size();
+  running_.clear();
+  return count;
+}
+
+void Mailbox::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+}  // namespace pvrdma::shard

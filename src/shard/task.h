@@ -1,0 +1,35 @@
+// Task: a move-only thing to call once. What travels between threads (std::function would have to be
+// copyable). Thread: a value.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace pvrdma::shard {
+
+class Task {
+ public:
+  Task() = default;
+
+  template <typename F>
+  requires(!std::is_same_v<F, Task>) Task(F call) : call_(std::make_unique<Holder<F>>(std::move(call))) {}
+
+  explicit operator bool() const { return call_ != nullptr; }
+  void operator()() { call_->run(); }
+
+ private:
+  struct Callable {
+    virtual ~Callable() = default;
+    virtual void run() = 0;
+  };
+  template <typename F>
+  struct Holder final : Callable {
+    explicit Holder(F from) : call(std::move(from)) {}
+    void run() override { call(); }
+    F call;
+  };
+  std::unique_ptr<Callable> call_;
+};
+
+}  // namespace pvrdma::shard
