@@ -1,0 +1,46 @@
+// Context: who owns objects: the kernel, or one user process with a doorbell page of its own.
+// pvrdma-device.md 3.6, 9.2. Thread: the Device's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "abi/registers.h"
+#include "base/result.h"
+
+namespace pvrdma::driver {
+
+class Device;
+
+class Context {
+ public:
+  // A user context (CREATE_UC). `device` is borrowed and outlives it.
+  static Result<std::unique_ptr<Context>> create_user(Device& device);
+  static std::unique_ptr<Context> kernel(Device& device);  // handle 0, doorbell page 0; use Device::kernel()
+
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // DESTROY_UC; the destructor does it too and drops the result. Idempotent.
+  Result<> destroy();
+
+  Device& device() const { return device_; }
+  std::uint32_t handle() const { return handle_; }
+  std::uint32_t uar() const { return uar_; }
+  bool is_kernel() const { return handle_ == 0; }
+
+  // Writes a doorbell on this context's page. The one system call of the data path.
+  Result<> ring(abi::UarWord word, std::uint32_t value);
+
+ private:
+  Context(Device& device, std::uint32_t handle, std::uint32_t uar)
+      : device_(device), handle_(handle), uar_(uar) {}
+
+  Device& device_;
+  std::uint32_t handle_;
+  std::uint32_t uar_;
+  bool alive_ = true;
+};
+
+}  // namespace pvrdma::driver

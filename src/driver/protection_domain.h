@@ -1,0 +1,35 @@
+// ProtectionDomain: what QPs and memory regions must share to work together. Thread: the Device's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+#include "driver/context.h"
+
+namespace pvrdma::driver {
+
+class ProtectionDomain {
+ public:
+  // `context` is borrowed and outlives it.
+  static Result<std::unique_ptr<ProtectionDomain>> create(Context& context);
+
+  ~ProtectionDomain();
+  ProtectionDomain(const ProtectionDomain&) = delete;
+  ProtectionDomain& operator=(const ProtectionDomain&) = delete;
+
+  // DESTROY_PD; the destructor does it too and drops the result. Idempotent. EBUSY while objects use it.
+  Result<> destroy();
+
+  Context& context() const { return context_; }
+  std::uint32_t handle() const { return handle_; }
+
+ private:
+  ProtectionDomain(Context& context, std::uint32_t handle) : context_(context), handle_(handle) {}
+
+  Context& context_;
+  std::uint32_t handle_;
+  bool alive_ = true;
+};
+
+}  // namespace pvrdma::driver

@@ -1,0 +1,82 @@
+#include "driver/vfio_user_bus.h"
+
+#include <cerrno>
+
+namespace pvrdma::driver {
+namespace {
+
+constexpr std::uint32_t kMsixIrqIndex = 2;  // as VFIO counts: 0 INTx, 1 MSI, 2 MSI-X
+
+Failure disconnected() {
+  return fail(ENOTCONN, "the vfio-user connection was ended by its owner");
+}
+
+constexpr std::uint32_t number(Region region) {
+  return static_cast<std::uint32_t>(region);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<VfioUserBus>> VfioUserBus::connect(const std::string& path, Duration reply_timeout) {
+  auto client = vfio_user::Client::connect(path, reply_timeout);
+  if (!client) return Failure(std::move(client.error()));
+  return std::make_unique<VfioUserBus>(std::move(*client));
+}
+
+Result<std::uint32_t> VfioUserBus::region_read32(Region region, std::uint64_t offset) {
+  if (!client_) return disconnected();
+  std::uint32_t value = 0;
+  auto done = client_->region_read(number(region), offset, std::as_writable_bytes(std::span(&value, 1)));
+  if (!done) return Failure(std::move(done.error()));
+  return value;
+}
+
+Result<> VfioUserBus::region_write32(Region region, std::uint64_t offset, std::uint32_t value) {
+  if (!client_) return disconnected();
+  return client_->region_write(number(region), offset, std::as_bytes(std::span(&value, 1)));
+}
+
+Result<> VfioUserBus::region_read(Region region, std::uint64_t offset, std::span<std::byte> out) {
+  if (!client_) return disconnected();
+  return client_->region_read(number(region), offset, out);
+}
+
+Result<> VfioUserBus::region_write(Region region, std::uint64_t offset, std::span<const std::byte> data) {
+  if (!client_) return disconnected();
+  return client_->region_write(number(region), offset, data);
+}
+
+Result<std::uint64_t> VfioUserBus::region_bytes(Region region) {
+  if (!client_) return disconnected();
+  auto info = client_->region_info(number(region));
+  if (!info) return Failure(std::move(info.error()));
+  return info->info.size;
+}
+
+Result<> VfioUserBus::dma_map(std::uint64_t iova, std::uint64_t bytes, int fd, std::uint64_t fd_offset) {
+  if (!client_) return disconnected();
+  return client_->dma_map(
+      {.iova = iova, .size = bytes, .fd_offset = fd_offset, .readable = true, .writable = true}, fd);
+}
+
+Result<> VfioUserBus::dma_unmap(std::uint64_t iova, std::uint64_t bytes) {
+  if (!client_) return disconnected();
+  return client_->dma_unmap(iova, bytes);
+}
+
+Result<> VfioUserBus::set_vector_eventfd(std::uint32_t vector, int eventfd) {
+  if (!client_) return disconnected();
+  return client_->set_irq_eventfd(kMsixIrqIndex, vector, eventfd);
+}
+
+Result<> VfioUserBus::disable_vectors() {
+  if (!client_) return disconnected();
+  return client_->disable_irqs(kMsixIrqIndex);
+}
+
+Result<> VfioUserBus::reset() {
+  if (!client_) return disconnected();
+  return client_->reset();
+}
+
+}  // namespace pvrdma::driver
