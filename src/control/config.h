@@ -1,0 +1,56 @@
+// Config: what the operator wants of this daemon, read from a TOML file and from flags, checked, with
+// defaults filled in.
+//
+// Whoever has a Config has a valid one: load_config() is the only way to make it from what a person wrote.
+// Every mistake is one sentence that names the place (FILE:LINE or the flag), the key, its value and what is
+// allowed.
+//
+// Thread: values; load_config() any thread, blocking (reads a file).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "base/time.h"
+
+namespace pvrdma::control {
+
+using Mac = std::array<std::uint8_t, 6>;  // network order; unicast, not all zero
+
+enum class Roce : std::uint8_t { kV1 = 1, kV2 = 2 };
+
+struct AdapterConfig {
+  std::string name;                    // [A-Za-z0-9._-], 1 to 64 characters; unique
+  std::string socket;                  // path of the vfio-user socket, at most 107 bytes; unique
+  Mac mac{};                           // of the vmxnet3 function beside it; unique
+  std::uint32_t hardware_version = 0;  // of the VM: 13, 14, 17 or 18
+  Roce roce{};                         // kV1 on hardware version 13
+};
+
+struct DaemonConfig {
+  std::string api_socket = "/run/pvrdma/api.sock";
+  log::Level log_level = log::Level::kInfo;
+  Duration spin = std::chrono::microseconds(50);  // Duration::max() = for ever
+};
+
+struct Config {
+  DaemonConfig daemon;
+  std::vector<AdapterConfig> adapters;  // at least one
+};
+
+// Where a configuration comes from. Flags come after the file: they override its [daemon] and add adapters.
+struct ConfigSources {
+  std::optional<std::string> file;         // path
+  std::vector<std::string> adapter_flags;  // "name=VM-01,socket=/x.sock,mac=…,hw=14[,roce=v1]"
+  std::optional<std::string> api_socket;
+  std::optional<std::string> log_level;
+};
+
+Result<Config> load_config(const ConfigSources& sources);
+
+}  // namespace pvrdma::control

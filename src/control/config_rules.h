@@ -1,0 +1,13 @@
+// The rules: from a Document, which is what a person wrote, to a Config, which is valid. Thread: any thread.
+#pragma once
+
+#include "base/result.h"
+#include "control/config.h"
+#include "control/setting.h"
+
+namespace pvrdma::control {
+
+// Error: the first mistake found.
+Result<Config> apply_rules(const Document& document);
+
+}  // namespace pvrdma::control

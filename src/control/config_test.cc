@@ -1,0 +1,312 @@
+#include "control/config.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <string>
+#include <unistd.h>
+
+namespace pvrdma::control {
+namespace {
+
+constexpr const char* kVm01 = R"([[adapter]]
+name = "VM-01"
+socket = "/run/pvrdma/vm-01.sock"
+mac = "52:54:00:12:34:51"
+hardware_version = 14
+)";
+
+constexpr const char* kVm01Flag = "name=VM-01,socket=/a.sock,mac=52:54:00:12:34:51,hw=14";
+
+// Every mistake is asserted in full: the sentence is what an operator has. FILE stands for the file's path.
+class ConfigTest : public testing::Test {
+ protected:
+  Result<Config> load(const std::string& toml) {
+    std::ofstream(path_) << toml;
+    return load_config({.file = path_});
+  }
+
+  std::string mistake(const Result<Config>& config) {
+    if (config) return "no mistake";
+    std::string sentence = config.error().message;
+    for (auto at = sentence.find(path_); at != std::string::npos; at = sentence.find(path_)) {
+      sentence.replace(at, path_.size(), "FILE");
+    }
+    return sentence;
+  }
+  std::string mistake_in(const std::string& toml) { return mistake(load(toml)); }
+
+  // An adapter with one line replaced or added: its five lines are 1 to 5.
+  std::string mistake_with(const std::string& key, const std::string& line) {
+    std::string toml;
+    std::istringstream lines(kVm01);
+    bool replaced = false;
+    for (std::string each; std::getline(lines, each);) {
+      const bool this_one = each.starts_with(key + " ");
+      replaced = replaced || this_one;
+      toml += (this_one ? line : each) + "\n";
+    }
+    return mistake_in(replaced ? toml : toml + line + "\n");
+  }
+
+  const std::string path_ = testing::TempDir() + "config_test_" +
+                            testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
+                            std::to_string(::getpid()) + ".toml";
+  void TearDown() override { std::remove(path_.c_str()); }
+};
+
+TEST_F(ConfigTest, ReadsEverythingThereIs) {
+  const auto config = load(std::string(R"([daemon]
+api_socket = "/tmp/api.sock"
+log_level = "debug"
+spin_us = 0
+)") + kVm01 + R"(roce = "v1"
+[[adapter]]
+name = "b.c_d-1"
+socket = "b.sock"
+mac = "02:00:00:00:AB:cd"
+hardware_version = 18
+)");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->daemon.api_socket, "/tmp/api.sock");
+  EXPECT_EQ(config->daemon.log_level, log::Level::kDebug);
+  EXPECT_EQ(config->daemon.spin, Duration{0});
+  ASSERT_EQ(config->adapters.size(), 2U);
+  EXPECT_EQ(config->adapters[0].name, "VM-01");
+  EXPECT_EQ(config->adapters[0].socket, "/run/pvrdma/vm-01.sock");
+  EXPECT_EQ(config->adapters[0].mac, (Mac{0x52, 0x54, 0, 0x12, 0x34, 0x51}));
+  EXPECT_EQ(config->adapters[0].hardware_version, 14U);
+  EXPECT_EQ(config->adapters[0].roce, Roce::kV1);
+  EXPECT_EQ(config->adapters[1].mac, (Mac{2, 0, 0, 0, 0xab, 0xcd}));
+  EXPECT_EQ(config->adapters[1].roce, Roce::kV2);
+}
+
+TEST_F(ConfigTest, HasDefaults) {
+  const auto config = load(kVm01);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->daemon.api_socket, "/run/pvrdma/api.sock");
+  EXPECT_EQ(config->daemon.log_level, log::Level::kInfo);
+  EXPECT_EQ(config->daemon.spin, std::chrono::microseconds(50));
+  EXPECT_EQ(config->adapters[0].roce, Roce::kV2);
+}
+
+TEST_F(ConfigTest, HardwareVersion13DefaultsToRoceV1) {
+  const auto config = load_config({.adapter_flags = {"name=a,socket=/a.sock,mac=52:54:00:12:34:51,hw=13"}});
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->adapters[0].roce, Roce::kV1);
+}
+
+TEST_F(ConfigTest, AcceptsEveryHardwareVersionAndNoOther) {
+  for (int version = 0; version < 30; ++version) {
+    const bool exists = version == 13 || version == 14 || version == 17 || version == 18;
+    const auto config = load_config(
+        {.adapter_flags = {"name=a,socket=/a.sock,mac=52:54:00:12:34:51,hw=" + std::to_string(version)}});
+    EXPECT_EQ(config.has_value(), exists) << version;
+  }
+}
+
+TEST_F(ConfigTest, SpinsForEver) {
+  const auto config = load(std::string("[daemon]\nspin_us = \"forever\"\n") + kVm01);
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->daemon.spin, Duration::max());
+}
+
+TEST_F(ConfigTest, FlagsOverrideTheFileAndAddAdapters) {
+  std::ofstream(path_) << "[daemon]\napi_socket = \"/file.sock\"\nlog_level = \"debug\"\n" << kVm01;
+  const auto config =
+      load_config({.file = path_,
+                   .adapter_flags = {"name=VM-02,socket=/b.sock,mac=52:54:00:12:34:52,hw=17,roce=v1"},
+                   .api_socket = "/flag.sock",
+                   .log_level = "error"});
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->daemon.api_socket, "/flag.sock");
+  EXPECT_EQ(config->daemon.log_level, log::Level::kError);
+  ASSERT_EQ(config->adapters.size(), 2U);
+  EXPECT_EQ(config->adapters[1].name, "VM-02");
+  EXPECT_EQ(config->adapters[1].hardware_version, 17U);
+  EXPECT_EQ(config->adapters[1].roce, Roce::kV1);
+}
+
+TEST_F(ConfigTest, RefusesAFileThatCannotBeRead) {
+  EXPECT_EQ(mistake(load_config({.file = "/nowhere/x.toml"})),
+            "cannot read the configuration /nowhere/x.toml: No such file or directory");
+  EXPECT_EQ(mistake(load_config({.file = "/tmp"})), "cannot read the configuration /tmp: Is a directory");
+}
+
+TEST_F(ConfigTest, RefusesWhatIsNoToml) {
+  EXPECT_EQ(mistake_in("[daemon]\nlog_level = info\n").substr(0, 25), "FILE:2: this is no TOML: ");
+}
+
+TEST_F(ConfigTest, RefusesAConfigurationWithoutAdapters) {
+  EXPECT_EQ(mistake_in("[daemon]\n"),
+            "FILE: there is no adapter to serve: add an [[adapter]] to the file or give --adapter");
+}
+
+TEST_F(ConfigTest, RefusesWhatDoesNotBelongAtTheTop) {
+  EXPECT_EQ(mistake_in("name = \"VM-01\"\n"),
+            "FILE:1: unknown key name at the top of the file: allowed are [daemon] and [[adapter]]");
+  EXPECT_EQ(mistake_in("\ndaemon = 1\n"), "FILE:2: daemon is an integer: write [daemon]");
+  EXPECT_EQ(mistake_in("[adapter]\nname = \"a\"\n"),
+            "FILE:1: adapter is a table: write [[adapter]], once for each adapter");
+  EXPECT_EQ(mistake_in("adapter = [1]\n"),
+            "FILE:1: adapter has an integer in it: write [[adapter]], once for each adapter");
+}
+
+TEST_F(ConfigTest, RefusesUnknownKeys) {
+  EXPECT_EQ(mistake_in(std::string("[daemon]\nspin = 3\n") + kVm01),
+            "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, spin_us");
+  EXPECT_EQ(mistake_with("color", "color = 1"),
+            "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce");
+}
+
+TEST_F(ConfigTest, RefusesMissingKeys) {
+  EXPECT_EQ(mistake_with("name", ""), "FILE:1: [[adapter]] lacks name: add name = \"VM-01\"");
+  EXPECT_EQ(mistake_with("socket", ""),
+            "FILE:1: [[adapter]] lacks socket: add socket = \"/run/pvrdma/vm-01.sock\"");
+  EXPECT_EQ(mistake_with("mac", ""),
+            "FILE:1: [[adapter]] lacks mac: add mac = \"52:54:00:12:34:51\", the VM's vmxnet3 adapter's");
+  EXPECT_EQ(mistake_with("hardware_version", ""),
+            "FILE:1: [[adapter]] lacks hardware_version: add hardware_version = 14");
+}
+
+TEST_F(ConfigTest, RefusesWrongTypes) {
+  EXPECT_EQ(mistake_with("name", "name = 7"),
+            "FILE:2: [[adapter]] name = 7 has the wrong type: it takes a string in quotes");
+  EXPECT_EQ(mistake_with("socket", "socket = [\"a\"]"),
+            "FILE:3: [[adapter]] socket = (an array) has the wrong type: it takes a string in quotes");
+  EXPECT_EQ(mistake_with("mac", "mac = true"),
+            "FILE:4: [[adapter]] mac = (a boolean) has the wrong type: it takes a string in quotes");
+  EXPECT_EQ(mistake_with("roce", "roce = 2"),
+            "FILE:6: [[adapter]] roce = 2 has the wrong type: it takes a string in quotes");
+}
+
+TEST_F(ConfigTest, RefusesBadNames) {
+  EXPECT_EQ(mistake_with("name", "name = \"VM 01\""),
+            "FILE:2: [[adapter]] name = \"VM 01\" is no name: allowed are 1 to 64 letters, digits, '.', '_' "
+            "and '-'");
+  EXPECT_NE(mistake_with("name", "name = \"\""), "no mistake");
+  EXPECT_NE(mistake_with("name", "name = \"a/b\""), "no mistake");
+  EXPECT_EQ(mistake_with("name", "name = \"" + std::string(64, 'x') + "\""), "no mistake");
+  EXPECT_NE(mistake_with("name", "name = \"" + std::string(65, 'x') + "\""), "no mistake");
+}
+
+TEST_F(ConfigTest, RefusesBadSocketPaths) {
+  EXPECT_EQ(mistake_with("socket", "socket = \"\""),
+            "FILE:3: [[adapter]] socket = \"\" is no path: give the socket a file name");
+  EXPECT_EQ(mistake_with("socket", "socket = \"/" + std::string(106, 'x') + "\""), "no mistake");
+  const std::string path = "/" + std::string(107, 'x');
+  EXPECT_EQ(mistake_with("socket", "socket = \"" + path + "\""),
+            "FILE:3: [[adapter]] socket = \"" + path +
+                "\" is too long: it has 108 bytes, and a UNIX socket's path has at most 107");
+}
+
+TEST_F(ConfigTest, RefusesBadMacs) {
+  for (const std::string mac :
+       {"", "52:54:00:12:34", "52:54:00:12:34:5", "52-54-00-12-34-51", "52:54:00:12:34:5g",
+        "52:54:00:12:34:51:", "+2:54:00:12:34:51", "-2:54:00:12:34:51"}) {
+    EXPECT_EQ(mistake_with("mac", "mac = \"" + mac + "\""),
+              "FILE:4: [[adapter]] mac = \"" + mac +
+                  "\" is no MAC address: write six bytes such as 52:54:00:12:34:51");
+  }
+  EXPECT_EQ(
+      mistake_with("mac", "mac = \"00:00:00:00:00:00\""),
+      "FILE:4: [[adapter]] mac = \"00:00:00:00:00:00\" is the zero address: give the MAC of the VM's vmxnet3 "
+      "adapter");
+  EXPECT_EQ(mistake_with("mac", "mac = \"01:00:5e:00:00:01\""),
+            "FILE:4: [[adapter]] mac = \"01:00:5e:00:00:01\" is a multicast address: give the MAC of the "
+            "VM's vmxnet3 "
+            "adapter, its first byte is even");
+}
+
+TEST_F(ConfigTest, RefusesBadHardwareVersions) {
+  EXPECT_EQ(mistake_with("hardware_version", "hardware_version = 12"),
+            "FILE:5: [[adapter]] hardware_version = 12 is no hardware version with PVRDMA: allowed are 13, "
+            "14, 17, 18");
+  EXPECT_EQ(mistake_with("hardware_version", "hardware_version = \"14\""),
+            "FILE:5: [[adapter]] hardware_version = \"14\" is no hardware version with PVRDMA: allowed are "
+            "13, 14, 17, 18");
+  // 2^32 + 14: no cutting off.
+  EXPECT_NE(mistake_with("hardware_version", "hardware_version = 4294967310"), "no mistake");
+  EXPECT_NE(mistake_with("hardware_version", "hardware_version = -14"), "no mistake");
+}
+
+TEST_F(ConfigTest, RefusesBadRoceVersions) {
+  EXPECT_EQ(mistake_with("roce", "roce = \"2\""),
+            "FILE:6: [[adapter]] roce = \"2\" is no RoCE version: allowed are v1, v2");
+  EXPECT_EQ(mistake_with("hardware_version", "hardware_version = 13\nroce = \"v2\""),
+            "FILE:6: [[adapter]] roce = \"v2\" needs hardware version 14 or later and this adapter has 13: "
+            "use v1 or a "
+            "later hardware version");
+}
+
+TEST_F(ConfigTest, RefusesBadDaemonSettings) {
+  EXPECT_EQ(mistake_in(std::string("[daemon]\nlog_level = \"loud\"\n") + kVm01),
+            "FILE:2: [daemon] log_level = \"loud\" is no log level: allowed are debug, info, warn, error");
+  const std::string spin_rule = " is no spinning time: allowed are 0 to 1000000 microseconds, or \"forever\"";
+  for (const std::string spin : {"-1", "1000001", "\"often\""}) {
+    EXPECT_EQ(mistake_in("[daemon]\nspin_us = " + spin + "\n" + kVm01),
+              "FILE:2: [daemon] spin_us = " + spin + spin_rule);
+  }
+}
+
+TEST_F(ConfigTest, RefusesDuplicates) {
+  const std::string second = R"([[adapter]]
+name = "VM-02"
+socket = "/run/pvrdma/vm-02.sock"
+mac = "52:54:00:12:34:52"
+hardware_version = 14
+)";
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = second;
+    changed.replace(changed.find(from), from.size(), to);
+    return mistake_in(kVm01 + changed);
+  };
+  EXPECT_EQ(mistake_in(kVm01 + second), "no mistake");
+  EXPECT_EQ(with("VM-02", "VM-01"),
+            "FILE:7: [[adapter]] name = \"VM-01\" is taken: the adapter at FILE:2 has it, choose another");
+  EXPECT_EQ(with("/run/pvrdma/vm-02.sock", "/run/pvrdma/../pvrdma/vm-01.sock"),
+            "FILE:8: [[adapter]] socket = \"/run/pvrdma/../pvrdma/vm-01.sock\" is taken: adapter VM-01 at "
+            "FILE:3 has "
+            "it, choose another");
+  EXPECT_EQ(with("52:54:00:12:34:52", "52:54:00:12:34:51"),
+            "FILE:9: [[adapter]] mac = \"52:54:00:12:34:51\" is taken: adapter VM-01 at FILE:4 has it, "
+            "choose another");
+  EXPECT_EQ(mistake_in(std::string("[daemon]\napi_socket = \"/run/pvrdma/vm-01.sock\"\n") + kVm01),
+            "FILE:5: [[adapter]] socket = \"/run/pvrdma/vm-01.sock\" is taken: the API at FILE:2 has it, "
+            "choose another");
+}
+
+TEST_F(ConfigTest, NamesTheFlagThatIsWrong) {
+  EXPECT_EQ(
+      mistake(load_config({.adapter_flags = {kVm01Flag}, .log_level = "loud"})),
+      "--log-level: [daemon] log_level = \"loud\" is no log level: allowed are debug, info, warn, error");
+  EXPECT_EQ(
+      mistake(load_config({.adapter_flags = {"name=a,socket=/a,mac=52:54:00:12:34:51,hw=12"}})),
+      "--adapter name=a,socket=/a,mac=52:54:00:12:34:51,hw=12: hw = 12 is no hardware version with PVRDMA: "
+      "allowed are 13, 14, 17, 18");
+  EXPECT_EQ(
+      mistake(load_config({.adapter_flags = {"name=a,socket=/a"}})),
+      "--adapter name=a,socket=/a: lacks mac: add mac = \"52:54:00:12:34:51\", the VM's vmxnet3 adapter's");
+  EXPECT_EQ(mistake(load_config({.adapter_flags = {kVm01Flag, kVm01Flag}})),
+            std::string("--adapter ") + kVm01Flag + ": name = \"VM-01\" is taken: the adapter at --adapter " +
+                kVm01Flag + " has it, choose another");
+}
+
+TEST_F(ConfigTest, RefusesFlagsThatAreNoKeysAndValues) {
+  const std::string example = ": write name=VM-01,socket=PATH,mac=52:54:00:12:34:51,hw=14";
+  EXPECT_EQ(mistake(load_config({.adapter_flags = {"VM-01"}})),
+            "--adapter VM-01: \"VM-01\" is no KEY=VALUE" + example);
+  EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,"}})),
+            "--adapter name=a,: \"\" is no KEY=VALUE" + example);
+  EXPECT_EQ(mistake(load_config({.adapter_flags = {"=a"}})),
+            "--adapter =a: \"=a\" is no KEY=VALUE" + example);
+  EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,name=b"}})),
+            "--adapter name=a,name=b: name is given twice: give it once");
+  EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,hw=14,hardware_version=14"}})),
+            "--adapter name=a,hw=14,hardware_version=14: hardware_version is given twice: give it once");
+  EXPECT_EQ(
+      mistake(load_config({.adapter_flags = {"name=a,vlan=3"}})),
+      "--adapter name=a,vlan=3: unknown key vlan: allowed are name, socket, mac, hardware_version, roce");
+}
+
+}  // namespace
+}  // namespace pvrdma::control

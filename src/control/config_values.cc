@@ -1,0 +1,147 @@
+#include "control/config_values.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fmt/core.h>
+#include <fmt/format.h>
+#include <optional>
+
+namespace pvrdma::control {
+namespace {
+
+constexpr std::size_t kNameCharsMax = 64;
+constexpr std::size_t kSocketPathBytesMax = 107;  // sockaddr_un::sun_path without its NUL
+constexpr std::int64_t kSpinUsMax = 1'000'000;
+constexpr std::array<std::uint32_t, 4> kHardwareVersions{13, 14, 17, 18};
+constexpr std::uint32_t kFirstHardwareWithRoceV2 = 14;
+
+std::string shown_value(const Setting& setting) {
+  if (const auto* text = std::get_if<std::string>(&setting.value)) return fmt::format("\"{}\"", *text);
+  if (const auto* number = std::get_if<std::int64_t>(&setting.value)) return fmt::format("{}", *number);
+  return fmt::format("({})", std::get<OtherValue>(setting.value).kind);
+}
+
+Result<std::string> text_of(const Section& section, const Setting& setting) {
+  if (const auto* text = std::get_if<std::string>(&setting.value)) return *text;
+  return wrong(section, setting, "has the wrong type: it takes a string in quotes");
+}
+
+std::optional<Mac> mac_from(std::string_view text) {
+  Mac mac{};
+  if (text.size() != 3 * mac.size() - 1) return std::nullopt;
+  for (std::size_t i = 0; i < mac.size(); ++i) {
+    const char* digits = text.data() + 3 * i;
+    const auto [end, error] = std::from_chars(digits, digits + 2, mac[i], 16);
+    if (error != std::errc{} || end != digits + 2) return std::nullopt;
+    if (i + 1 < mac.size() && digits[2] != ':') return std::nullopt;
+  }
+  return mac;
+}
+
+}  // namespace
+
+std::string prefix(const Section& section, std::string_view where) {
+  return fmt::format("{}: {}{}", where, section.title, section.title.empty() ? "" : " ");
+}
+
+Failure wrong(const Section& section, const Setting& setting, std::string_view why) {
+  return fail(
+      fmt::format("{}{} = {} {}", prefix(section, setting.where), setting.shown, shown_value(setting), why));
+}
+
+Result<std::string> parse_name(const Section& section, const Setting& setting) {
+  auto name = text_of(section, setting);
+  if (!name) return name;
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  if (name->empty() || name->size() > kNameCharsMax || !std::all_of(name->begin(), name->end(), allowed)) {
+    return wrong(
+        section, setting,
+        fmt::format("is no name: allowed are 1 to {} letters, digits, '.', '_' and '-'", kNameCharsMax));
+  }
+  return name;
+}
+
+Result<std::string> parse_socket(const Section& section, const Setting& setting) {
+  auto path = text_of(section, setting);
+  if (!path) return path;
+  if (path->empty() || path->find('\0') != std::string::npos) {
+    return wrong(section, setting, "is no path: give the socket a file name");
+  }
+  if (path->size() > kSocketPathBytesMax) {
+    return wrong(section, setting,
+                 fmt::format("is too long: it has {} bytes, and a UNIX socket's path has at most {}",
+                             path->size(), kSocketPathBytesMax));
+  }
+  return path;
+}
+
+Result<Mac> parse_mac(const Section& section, const Setting& setting) {
+  const auto text = text_of(section, setting);
+  if (!text) return Failure(text.error());
+  const auto mac = mac_from(*text);
+  if (!mac) return wrong(section, setting, "is no MAC address: write six bytes such as 52:54:00:12:34:51");
+  if (*mac == Mac{})
+    return wrong(section, setting, "is the zero address: give the MAC of the VM's vmxnet3 adapter");
+  if ((mac->front() & 1) != 0) {
+    return wrong(section, setting,
+                 "is a multicast address: give the MAC of the VM's vmxnet3 adapter, its first byte is even");
+  }
+  return *mac;
+}
+
+Result<std::uint32_t> parse_hardware_version(const Section& section, const Setting& setting) {
+  const auto* number = std::get_if<std::int64_t>(&setting.value);
+  const auto known = [number](std::uint32_t version) { return number != nullptr && *number == version; };
+  const auto it = std::find_if(kHardwareVersions.begin(), kHardwareVersions.end(), known);
+  if (it == kHardwareVersions.end()) {
+    return wrong(section, setting,
+                 fmt::format("is no hardware version with PVRDMA: allowed are {}",
+                             fmt::join(kHardwareVersions, ", ")));
+  }
+  return *it;
+}
+
+Result<Roce> parse_roce(const Section& section, const Setting* setting, std::uint32_t hardware_version) {
+  const bool offers_v2 = hardware_version >= kFirstHardwareWithRoceV2;
+  if (setting == nullptr) return offers_v2 ? Roce::kV2 : Roce::kV1;
+  const auto text = text_of(section, *setting);
+  if (!text) return Failure(text.error());
+  if (*text == "v1") return Roce::kV1;
+  if (*text != "v2") return wrong(section, *setting, "is no RoCE version: allowed are v1, v2");
+  if (!offers_v2) {
+    return wrong(section, *setting,
+                 fmt::format("needs hardware version {} or later and this adapter has {}: use v1 or a later "
+                             "hardware version",
+                             kFirstHardwareWithRoceV2, hardware_version));
+  }
+  return Roce::kV2;
+}
+
+Result<log::Level> parse_log_level(const Section& section, const Setting& setting) {
+  const auto text = text_of(section, setting);
+  if (!text) return Failure(text.error());
+  if (*text == "debug") return log::Level::kDebug;
+  if (*text == "info") return log::Level::kInfo;
+  if (*text == "warn") return log::Level::kWarn;
+  if (*text == "error") return log::Level::kError;
+  return wrong(section, setting, "is no log level: allowed are debug, info, warn, error");
+}
+
+Result<Duration> parse_spin(const Section& section, const Setting& setting) {
+  if (const auto* text = std::get_if<std::string>(&setting.value); text != nullptr && *text == "forever") {
+    return Duration::max();
+  }
+  const auto* number = std::get_if<std::int64_t>(&setting.value);
+  if (number == nullptr || *number < 0 || *number > kSpinUsMax) {
+    return wrong(
+        section, setting,
+        fmt::format("is no spinning time: allowed are 0 to {} microseconds, or \"forever\"", kSpinUsMax));
+  }
+  return std::chrono::microseconds(*number);
+}
+
+}  // namespace pvrdma::control

@@ -1,0 +1,35 @@
+// The values of a configuration's keys: from a Setting, which is what a person wrote, to a value in its
+// range.
+//
+// Each error is a Setting's subject ("FILE:12: [[adapter]] hw = 12"), what is wrong with it and what is
+// allowed. Thread: any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "control/config.h"
+#include "control/setting.h"
+
+namespace pvrdma::control {
+
+// "FILE:12: [[adapter]] " or "--adapter …: ".
+std::string prefix(const Section& section, std::string_view where);
+
+// "FILE:12: [[adapter]] mac = "…" WHY". `section` is the one that `setting` stands in.
+Failure wrong(const Section& section, const Setting& setting, std::string_view why);
+
+Result<std::string> parse_name(const Section& section, const Setting& setting);
+Result<std::string> parse_socket(const Section& section, const Setting& setting);
+Result<Mac> parse_mac(const Section& section, const Setting& setting);
+Result<std::uint32_t> parse_hardware_version(const Section& section, const Setting& setting);
+// A null `setting` gives the hardware version's default.
+Result<Roce> parse_roce(const Section& section, const Setting* setting, std::uint32_t hardware_version);
+Result<log::Level> parse_log_level(const Section& section, const Setting& setting);
+Result<Duration> parse_spin(const Section& section, const Setting& setting);
+
+}  // namespace pvrdma::control

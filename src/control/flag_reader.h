@@ -1,0 +1,15 @@
+// read_adapter_flag(): the text of an --adapter flag as a Section. Thread: any thread.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "control/setting.h"
+
+namespace pvrdma::control {
+
+// "KEY=VALUE,KEY=VALUE"; a value has no comma. "hw" stands for hardware_version.
+// Errors: a part that is no KEY=VALUE; a key given twice.
+Result<Section> read_adapter_flag(const std::string& text);
+
+}  // namespace pvrdma::control

@@ -1,0 +1,81 @@
+#include "control/json.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace pvrdma::control {
+namespace {
+
+using Json = nlohmann::json;
+
+Snapshot two_adapters() {
+  Snapshot snapshot;
+  AdapterSnapshot adapter;
+  adapter.name = "VM-01";
+  adapter.state = "active";
+  adapter.mac = "52:54:00:12:34:51";
+  adapter.hardware_version = 14;
+  adapter.tx_bytes = 1ULL << 60;
+  adapter.gids = {{0, "fe80::1", "v2"}};
+  adapter.objects = {{"qps", 3}};
+  adapter.paths = {{"local", 5, 640}};
+  adapter.groups = {{"verbs", {{"tx_bytes", 7}}}};
+  snapshot.adapters.push_back(adapter);
+  adapter.name = "VM-02";
+  snapshot.adapters.push_back(adapter);
+  for (const char* name : {"VM-01", "VM-02"}) {
+    QpSnapshot qp;
+    qp.adapter = name;
+    qp.qpn = 9;
+    snapshot.qps.push_back(qp);
+  }
+  snapshot.host = {{"switch", {{"duplicate_gids_refused", 2}}}};
+  return snapshot;
+}
+
+TEST(Json, TellsEverythingAboutAnAdapter) {
+  const Json adapter = Json::parse(adapter_json(two_adapters().adapters[0]));
+  EXPECT_EQ(adapter["name"], "VM-01");
+  EXPECT_EQ(adapter["mac"], "52:54:00:12:34:51");
+  EXPECT_EQ(adapter["tx_bytes"], 1ULL << 60);
+  EXPECT_EQ(adapter["gids"][0]["gid"], "fe80::1");
+  EXPECT_EQ(adapter["objects"]["qps"], 3);
+  EXPECT_EQ(adapter["paths"]["local"]["payload_bytes"], 640);
+}
+
+TEST(Json, ListsAdapters) {
+  const Json list = Json::parse(adapters_json(two_adapters()));
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[1]["name"], "VM-02");
+  EXPECT_EQ(adapters_json({}), "[]\n");
+}
+
+TEST(Json, FiltersQpsAndStatsByAdapter) {
+  EXPECT_EQ(Json::parse(qps_json(two_adapters(), "")).size(), 2U);
+  const Json qps = Json::parse(qps_json(two_adapters(), "VM-02"));
+  ASSERT_EQ(qps.size(), 1U);
+  EXPECT_EQ(qps[0]["adapter"], "VM-02");
+
+  const Json all = Json::parse(stats_json(two_adapters(), ""));
+  EXPECT_EQ(all["adapters"].size(), 2U);
+  EXPECT_EQ(all["host"]["switch"]["duplicate_gids_refused"], 2);
+  const Json one = Json::parse(stats_json(two_adapters(), "VM-01"));
+  ASSERT_EQ(one["adapters"].size(), 1U);
+  EXPECT_EQ(one["adapters"][0]["verbs"]["tx_bytes"], 7);
+  EXPECT_FALSE(one.contains("host"));
+}
+
+// The guest writes the name of its system; the daemon passes it on.
+TEST(Json, SurvivesTextThatIsNoUtf8) {
+  AdapterSnapshot adapter;
+  adapter.guest_os = "Linux \xff\"\n";
+  const Json parsed = Json::parse(adapter_json(adapter));
+  EXPECT_EQ(parsed["guest_os"], "Linux \xef\xbf\xbd\"\n");
+}
+
+TEST(Json, CarriesAnErrorsSentence) {
+  EXPECT_EQ(error_json("no \"x\""), "{\"error\":\"no \\\"x\\\"\"}\n");
+}
+
+}  // namespace
+}  // namespace pvrdma::control

@@ -1,0 +1,99 @@
+// Snapshot: what the daemon looks like at one moment, as plain values. Collected on the shard, read by the
+// control plane. Thread: values; SnapshotSource any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace pvrdma::control {
+
+// One number that only grows.
+struct Counter {
+  std::string_view name;  // snake_case; static storage
+  std::uint64_t value = 0;
+};
+
+struct CounterGroup {
+  std::string_view name;  // static storage
+  std::vector<Counter> counters;
+};
+
+struct GidSnapshot {
+  std::uint32_t index = 0;
+  std::string gid;
+  std::string_view roce;  // "v1", "v2"
+};
+
+struct PathUse {
+  std::string_view path;  // "local"
+  std::uint64_t messages = 0;
+  std::uint64_t payload_bytes = 0;
+};
+
+// How many there are now.
+struct Gauge {
+  std::string_view name;  // static storage
+  std::uint64_t value = 0;
+};
+
+struct AdapterSnapshot {
+  std::string name;
+  std::string socket;
+  std::string mac;  // "52:54:00:12:34:51"
+  std::uint32_t hardware_version = 0;
+  std::uint32_t device_version = 0;
+  std::string_view roce;   // "v1", "v2"
+  std::string_view state;  // "off" (no VMM), "detached" (no driver), "attached", "active", "failed"
+  bool link_up = false;
+  std::uint32_t driver_version = 0;  // 0: no driver
+  std::string guest_os;              // empty: no driver
+  std::uint64_t memory_bytes = 0;    // of the guest, as mapped
+  std::uint64_t tx_messages = 0;
+  std::uint64_t tx_bytes = 0;
+  std::uint64_t rx_messages = 0;
+  std::uint64_t rx_bytes = 0;
+  std::vector<GidSnapshot> gids;
+  std::vector<Gauge> objects;  // contexts, PDs, MRs ...
+  std::vector<PathUse> paths;
+  std::vector<CounterGroup> groups;
+};
+
+struct QpSnapshot {
+  std::string adapter;
+  std::uint32_t qpn = 0;
+  std::string_view type;   // "RC", "UD", "GSI"
+  std::string_view state;  // "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"
+  std::string local_gid;   // empty: none yet
+  std::string remote_gid;  // empty: not connected
+  std::uint32_t remote_qpn = 0;
+  std::string_view path;         // empty: not connected
+  std::string_view path_reason;  // why this path
+  std::uint64_t tx_messages = 0;
+  std::uint64_t tx_bytes = 0;
+  std::uint64_t rx_messages = 0;
+  std::uint64_t rx_bytes = 0;
+  std::uint64_t retransmits = 0;
+};
+
+struct Snapshot {
+  std::vector<AdapterSnapshot> adapters;
+  std::vector<QpSnapshot> qps;
+  std::vector<CounterGroup> host;  // what belongs to no adapter
+};
+
+// An adapter may have tens of thousands of QPs: they are listed only when somebody asks for them.
+enum class SnapshotDetail : std::uint8_t { kAdapters, kAdaptersAndQps };
+
+// Whoever can ask the shard. Implemented where the shard is known (pvrdmad/).
+class SnapshotSource {
+ public:
+  virtual ~SnapshotSource() = default;
+  // Blocks for a bounded time. Errors: the shard is stopping, or it did not answer in time.
+  virtual Result<Snapshot> take_snapshot(SnapshotDetail detail) = 0;
+};
+
+}  // namespace pvrdma::control

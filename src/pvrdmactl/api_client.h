@@ -1,0 +1,15 @@
+// get(): one request to the daemon's API over its UNIX socket. Thread: any thread; blocks for some seconds at
+// most.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace pvrdma::ctl {
+
+// The body of the answer to GET `path` ("/v1/adapters"). Errors, each one sentence: the daemon cannot be
+// reached at `socket`; it refuses, in its own words.
+Result<std::string> get(const std::string& socket, const std::string& path);
+
+}  // namespace pvrdma::ctl

@@ -1,0 +1,137 @@
+#include "pvrdmad/counter_groups.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pvrdma::daemon {
+namespace {
+
+template <typename Counters>
+struct Named {
+  std::string_view name;
+  std::uint64_t Counters::*member;
+};
+
+template <typename Counters, std::size_t N>
+control::CounterGroup group_of(std::string_view name, const Named<Counters> (&members)[N],
+                               const Counters& counters) {
+  control::CounterGroup group{name, {}};
+  group.counters.reserve(N);
+  for (const auto& [label, member] : members) group.counters.push_back({label, counters.*member});
+  return group;
+}
+
+constexpr Named<verbs::Counters> kVerbs[] = {
+    {"tx_messages", &verbs::Counters::tx_messages},
+    {"tx_bytes", &verbs::Counters::tx_bytes},
+    {"rx_messages", &verbs::Counters::rx_messages},
+    {"rx_bytes", &verbs::Counters::rx_bytes},
+    {"read_bytes_served", &verbs::Counters::read_bytes_served},
+    {"atomics_served", &verbs::Counters::atomics_served},
+    {"retransmits", &verbs::Counters::retransmits},
+    {"timeouts", &verbs::Counters::timeouts},
+    {"rnr_naks_sent", &verbs::Counters::rnr_naks_sent},
+    {"rnr_naks_received", &verbs::Counters::rnr_naks_received},
+    {"sequence_naks_sent", &verbs::Counters::sequence_naks_sent},
+    {"duplicates", &verbs::Counters::duplicates},
+    {"access_errors", &verbs::Counters::access_errors},
+    {"local_errors", &verbs::Counters::local_errors},
+    {"remote_errors", &verbs::Counters::remote_errors},
+    {"retry_exceeded", &verbs::Counters::retry_exceeded},
+    {"flushed", &verbs::Counters::flushed},
+    {"cq_overflows", &verbs::Counters::cq_overflows},
+    {"bad_doorbells", &verbs::Counters::bad_doorbells},
+    {"invalid_ring_indices", &verbs::Counters::invalid_ring_indices},
+    {"dropped_unknown_qp", &verbs::Counters::dropped_unknown_qp},
+    {"ud_dropped_qkey", &verbs::Counters::ud_dropped_qkey},
+    {"ud_dropped_no_receive", &verbs::Counters::ud_dropped_no_receive},
+    {"ud_dropped_length", &verbs::Counters::ud_dropped_length},
+};
+static_assert(sizeof(kVerbs) / sizeof(kVerbs[0]) * sizeof(std::uint64_t) == sizeof(verbs::Counters),
+              "a counter has no name");
+
+constexpr Named<device::Counters> kDevice[] = {
+    {"commands", &device::Counters::commands},
+    {"doorbells", &device::Counters::doorbells},
+    {"interrupts", &device::Counters::interrupts},
+    {"notifications", &device::Counters::notifications},
+    {"async_events", &device::Counters::async_events},
+    {"events_held_back", &device::Counters::events_held_back},
+    {"events_dropped", &device::Counters::events_dropped},
+    {"invalid_event_indices", &device::Counters::invalid_event_indices},
+    {"bad_accesses", &device::Counters::bad_accesses},
+    {"posted_register_writes", &device::Counters::posted_register_writes},
+    {"shared_region_errors", &device::Counters::shared_region_errors},
+    {"resets", &device::Counters::resets},
+    {"connections", &device::Counters::connections},
+    {"qp_failures", &device::Counters::qp_failures},
+};
+static_assert(sizeof(kDevice) / sizeof(kDevice[0]) * sizeof(std::uint64_t) + sizeof(device::CommandErrors) ==
+                  sizeof(device::Counters),
+              "a counter has no name");
+
+constexpr Named<device::CommandErrors> kCommandError[] = {
+    {"not_ready", &device::CommandErrors::not_ready},
+    {"no_such_object", &device::CommandErrors::no_such_object},
+    {"busy", &device::CommandErrors::busy},
+    {"no_memory", &device::CommandErrors::no_memory},
+    {"bad_address", &device::CommandErrors::bad_address},
+    {"invalid", &device::CommandErrors::invalid},
+    {"not_permitted", &device::CommandErrors::not_permitted},
+    {"not_supported", &device::CommandErrors::not_supported},
+    {"address_in_use", &device::CommandErrors::address_in_use},
+};
+static_assert(sizeof(kCommandError) / sizeof(kCommandError[0]) * sizeof(std::uint64_t) ==
+                  sizeof(device::CommandErrors),
+              "a counter has no name");
+
+constexpr Named<transport::Counters> kTransport[] = {
+    {"requests", &transport::Counters::requests},
+    {"responses", &transport::Counters::responses},
+    {"datagrams", &transport::Counters::datagrams},
+    {"payload_bytes", &transport::Counters::payload_bytes},
+};
+static_assert(sizeof(kTransport) / sizeof(kTransport[0]) * sizeof(std::uint64_t) ==
+                  sizeof(transport::Counters),
+              "a counter has no name");
+
+constexpr Named<shard::LoopCounters> kShard[] = {
+    {"turns", &shard::LoopCounters::turns},
+    {"sleeps", &shard::LoopCounters::sleeps},
+    {"tasks", &shard::LoopCounters::tasks},
+};
+static_assert(sizeof(kShard) / sizeof(kShard[0]) * sizeof(std::uint64_t) == sizeof(shard::LoopCounters),
+              "a counter has no name");
+
+}  // namespace
+
+control::CounterGroup verbs_group(const verbs::Counters& counters) {
+  return group_of("verbs", kVerbs, counters);
+}
+
+control::CounterGroup device_group(const device::Counters& counters) {
+  return group_of("device", kDevice, counters);
+}
+
+control::CounterGroup command_error_group(const device::CommandErrors& counters) {
+  return group_of("command_errors", kCommandError, counters);
+}
+
+control::CounterGroup port_group(const fabric::PortCounters& counters) {
+  const fabric::PortCounters::Sent& local = counters.sent_by(fabric::PathKind::kLocal);
+  return {"port",
+          {{"local_messages", local.messages},
+           {"local_payload_bytes", local.payload_bytes},
+           {"dropped_unknown_gid", counters.dropped_for(fabric::DropReason::kUnknownGid)},
+           {"dropped_port_detached", counters.dropped_for(fabric::DropReason::kPortDetached)}}};
+}
+
+control::CounterGroup transport_group(std::string_view name, const transport::Counters& counters) {
+  return group_of(name, kTransport, counters);
+}
+
+control::CounterGroup shard_group(const shard::LoopCounters& counters) {
+  return group_of("shard", kShard, counters);
+}
+
+}  // namespace pvrdma::daemon

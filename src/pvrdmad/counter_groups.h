@@ -1,0 +1,22 @@
+// The counters of each layer by name, for listings and metrics. Every counter there is appears: the .cc
+// asserts it. Thread: values, any thread.
+#pragma once
+
+#include "control/snapshot.h"
+#include "device/counters.h"
+#include "fabric/port.h"
+#include "shard/loop.h"
+#include "transport/transport.h"
+#include "verbs/counters.h"
+
+namespace pvrdma::daemon {
+
+control::CounterGroup verbs_group(const verbs::Counters& counters);
+control::CounterGroup device_group(const device::Counters& counters);
+control::CounterGroup command_error_group(const device::CommandErrors& counters);
+control::CounterGroup port_group(const fabric::PortCounters& counters);
+// `name` is the transport's: static storage.
+control::CounterGroup transport_group(std::string_view name, const transport::Counters& counters);
+control::CounterGroup shard_group(const shard::LoopCounters& counters);
+
+}  // namespace pvrdma::daemon

@@ -1,0 +1,111 @@
+#include "pvrdmad/daemon.h"
+
+#include <array>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "vfio_user/client.h"
+
+// The object graph with real sockets: starting is all or nothing, stopping leaves nothing behind. What guests
+// do with it is tests/device's and tests/vm's.
+namespace pvrdma::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DaemonTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directory(folder_);
+    config_.daemon.api_socket = folder_ + "/api.sock";
+    for (std::uint8_t i = 1; i <= 3; ++i) {
+      const std::string name = "VM-0" + std::to_string(i);
+      config_.adapters.push_back(
+          {name, folder_ + "/" + name, {0x52, 0x54, 0, 0, 0, i}, 14, control::Roce::kV2});
+    }
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_))
+      names.push_back(entry.path().filename().string());
+    return names;
+  }
+
+  const std::string folder_ = testing::TempDir() + "daemon_test_" +
+                              testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
+                              std::to_string(::getpid());
+  control::Config config_;
+};
+
+TEST_F(DaemonTest, ServesEveryAdapterAndLeavesNothingBehind) {
+  auto daemon = Daemon::create(config_, "1.2.3").value();
+  ASSERT_TRUE(daemon->start());
+  EXPECT_EQ(files().size(), 4U);
+  for (const auto& adapter : config_.adapters) {
+    const auto client = vfio_user::Client::connect(adapter.socket);
+    ASSERT_TRUE(client) << client.error().message;
+    const auto info = (*client)->device_info();
+    ASSERT_TRUE(info) << info.error().message;
+    EXPECT_EQ(info->region_count, 9U);
+  }
+  daemon.reset();
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(DaemonTest, StopsWithClientsConnected) {
+  auto daemon = Daemon::create(config_, "1.2.3").value();
+  ASSERT_TRUE(daemon->start());
+  const auto client = vfio_user::Client::connect(config_.adapters[0].socket).value();
+  std::jthread busy([&client](const std::stop_token& stop) {
+    std::array<std::byte, 4> word{};
+    while (!stop.stop_requested() && client->region_read(1, 0, word)) {
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  daemon.reset();
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(DaemonTest, ServesAClientThatComesBack) {
+  auto daemon = Daemon::create(config_, "1.2.3").value();
+  ASSERT_TRUE(daemon->start());
+  for (int i = 0; i < 20; ++i) {
+    const auto client = vfio_user::Client::connect(config_.adapters[0].socket);
+    ASSERT_TRUE(client) << client.error().message;
+    ASSERT_TRUE((*client)->device_info());
+  }
+}
+
+TEST_F(DaemonTest, StartsNothingWhenOneSocketIsInUse) {
+  control::Config other = config_;
+  other.adapters.resize(1);
+  other.adapters[0].socket = config_.adapters[2].socket;
+  other.daemon.api_socket = folder_ + "/other-api";
+  const auto running = Daemon::create(other, "1.2.3").value();
+  const auto daemon = Daemon::create(config_, "1.2.3");
+  ASSERT_FALSE(daemon);
+  EXPECT_EQ(daemon.error().message,
+            "adapter VM-03: vfio-user socket " + config_.adapters[2].socket +
+                ": another running server uses it: stop that server or choose another path");
+  EXPECT_EQ(files().size(), 2U) << "only the other daemon's";
+}
+
+TEST_F(DaemonTest, StartsNothingWithoutItsApi) {
+  config_.daemon.api_socket = folder_ + "/no-such-folder/api.sock";
+  EXPECT_FALSE(Daemon::create(config_, "1.2.3"));
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(DaemonTest, LeavesNothingBehindWhenItIsNeverStarted) {
+  { const auto daemon = Daemon::create(config_, "1.2.3").value(); }
+  EXPECT_TRUE(files().empty());
+}
+
+}  // namespace
+}  // namespace pvrdma::daemon

@@ -1,0 +1,10 @@
+// The daemon's exit codes, as documented in pvrdmad(8).
+#pragma once
+
+namespace pvrdma::daemon {
+
+inline constexpr int kExitStopped = 0;  // stopped as asked, or --check found no mistake
+inline constexpr int kExitMistake =
+    2;  // the command line, the configuration or a socket: nothing was started
+
+}  // namespace pvrdma::daemon

@@ -1,0 +1,47 @@
+#include "pvrdmad/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fmt/core.h>
+#include <string>
+
+#include "pvrdmad/exit_codes.h"
+
+namespace pvrdma::daemon {
+
+Parsed parse_flags(int argc, char** argv, std::string_view version) {
+  Flags flags;
+  control::ConfigSources& sources = flags.sources;
+  CLI::App app("pvrdmad: serves PVRDMA adapters to virtual machines over vfio-user.", "pvrdmad");
+  app.set_version_flag("--version", fmt::format("pvrdmad {}", version), "print the version and exit");
+  app.set_help_flag("-h,--help", "print this text and exit");
+  app.add_option("--config", sources.file, "configuration file, see pvrdmad.toml(5)")->option_text("FILE");
+  app.add_option(
+         "--adapter", sources.adapter_flags,
+         "one more adapter: name=VM-01,socket=PATH,mac=52:54:00:12:34:51,hw=14[,roce=v1]; may be repeated")
+      ->option_text("KEY=VALUE,...")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--api-socket", sources.api_socket,
+                 "where pvrdmactl finds the daemon (/run/pvrdma/api.sock)")
+      ->option_text("PATH");
+  app.add_option("--log-level", sources.log_level, "debug, info, warn or error (info)")->option_text("LEVEL");
+  app.add_flag("--check", flags.check_only, "check the configuration and exit");
+  app.footer("Exit codes: 0 stopped as asked; 2 a mistake in the configuration, nothing was started.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    return Parsed{std::nullopt, app.exit(wanted)};
+  } catch (const CLI::ParseError& mistake) {
+    fmt::print(stderr, "pvrdmad: {}: see pvrdmad --help\n", mistake.what());
+    return Parsed{std::nullopt, kExitMistake};
+  }
+  if (!sources.file && sources.adapter_flags.empty()) {
+    fmt::print(stderr,
+               "pvrdmad: there is nothing to serve: give --config FILE or --adapter: see pvrdmad --help\n");
+    return Parsed{std::nullopt, kExitMistake};
+  }
+  return Parsed{std::move(flags), 0};
+}
+
+}  // namespace pvrdma::daemon

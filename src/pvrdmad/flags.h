@@ -1,0 +1,24 @@
+// The daemon's command line. Thread: control only, before anything else.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "control/config.h"
+
+namespace pvrdma::daemon {
+
+struct Flags {
+  control::ConfigSources sources;
+  bool check_only = false;
+};
+
+struct Parsed {
+  std::optional<Flags> flags;  // none: the process ends here with exit_code (--help, --version, a mistake)
+  int exit_code = 0;
+};
+
+// Prints what --help and --version ask for, and mistakes as one sentence.
+Parsed parse_flags(int argc, char** argv, std::string_view version);
+
+}  // namespace pvrdma::daemon

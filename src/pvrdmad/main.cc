@@ -1,0 +1,75 @@
+// pvrdmad: command line, object graph, signals. What the process does otherwise is daemon.h's.
+#include <cstdio>
+#include <fmt/core.h>
+#include <pthread.h>
+#include <signal.h>
+#include <utility>
+
+#include "base/log.h"
+#include "control/config.h"
+#include "guestmem/sigbus.h"
+#include "pvrdmad/daemon.h"
+#include "pvrdmad/exit_codes.h"
+#include "pvrdmad/flags.h"
+#include "pvrdmad/notify.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+int refuse(const Error& error) {
+  fmt::print(stderr, "pvrdmad: {}\n", error.message);
+  return kExitMistake;
+}
+
+// Held back from every thread, those made later included; wait_for_stop() takes them.
+sigset_t block_stop_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);  // a client that leaves is an error of its socket
+  return signals;
+}
+
+const char* wait_for_stop(const sigset_t& signals) {
+  int signal = 0;
+  while (::sigwait(&signals, &signal) != 0) {
+  }
+  return signal == SIGINT ? "SIGINT" : "SIGTERM";
+}
+
+int run(int argc, char** argv) {
+  const Parsed parsed = parse_flags(argc, argv, PVRDMA_VERSION);
+  if (!parsed.flags) return parsed.exit_code;
+  const auto config = control::load_config(parsed.flags->sources);
+  if (!config) return refuse(config.error());
+  if (parsed.flags->check_only) {
+    fmt::print("pvrdmad: the configuration is valid: {} adapter(s)\n", config->adapters.size());
+    return kExitStopped;
+  }
+  log::set_level(config->daemon.log_level);
+
+  const sigset_t stop_signals = block_stop_signals();
+  if (auto installed = guestmem::install_sigbus_handler(); !installed) return refuse(installed.error());
+  auto daemon = Daemon::create(*config, PVRDMA_VERSION);
+  if (!daemon) return refuse(daemon.error());
+  if (auto started = (*daemon)->start(); !started) return refuse(started.error());
+  log::info("pvrdmad {}: serves {} adapter(s), API at {}", PVRDMA_VERSION, config->adapters.size(),
+            config->daemon.api_socket);
+  notify("READY=1");
+
+  const char* signal = wait_for_stop(stop_signals);
+  log::info("pvrdmad: stops, as {} asks", signal);
+  notify("STOPPING=1");
+  daemon->reset();
+  log::info("pvrdmad: stopped");
+  return kExitStopped;
+}
+
+}  // namespace
+}  // namespace pvrdma::daemon
+
+int main(int argc, char** argv) {
+  return pvrdma::daemon::run(argc, argv);
+}

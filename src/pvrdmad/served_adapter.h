@@ -1,0 +1,62 @@
+// ServedAdapter: one adapter with its port on the switch and its vfio-user socket, driven by a shard's loop.
+//
+// Life: create() makes all of it and listens on the socket, start() begins to serve. Destruction ends the
+// session (the engine drops its objects and unbinds its GIDs), then detaches the port, then destroys the
+// adapter.
+//
+// Thread: create() and start() before the loop runs, destruction after it, the rest the shard's.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "device/adapter.h"
+#include "fabric/port.h"
+#include "fabric/switch.h"
+#include "shard/loop.h"
+#include "vfio_user/server.h"
+
+namespace pvrdma::daemon {
+
+class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
+ public:
+  // All references are borrowed and outlive this. Errors: as device::Adapter::create() and
+  // vfio_user::Server::listen(); the socket file is gone again then.
+  static Result<std::unique_ptr<ServedAdapter>> create(const device::AdapterConfig& config,
+                                                       const std::string& socket,
+                                                       fabric::Switch& fabric_switch, shard::Loop& loop,
+                                                       const Clock& clock);
+  ~ServedAdapter() override;
+  ServedAdapter(const ServedAdapter&) = delete;
+  ServedAdapter& operator=(const ServedAdapter&) = delete;
+
+  // Serves clients from now on, those included that have connected already. Once. Errors: epoll's errno.
+  Result<void> start();
+
+  const std::string& socket() const { return server_->path(); }
+  const device::Adapter& adapter() const { return *adapter_; }
+  const fabric::Port& port() const { return port_; }
+  std::vector<verbs::QpInfo> list_qps() const { return adapter_->engine().list_qps(); }
+
+ private:
+  ServedAdapter(const std::string& name, fabric::Switch& fabric_switch, shard::Loop& loop);
+
+  void on_fd_ready(int fd, shard::Readiness ready) override;
+  bool run(Instant now) override { return adapter_->run(now); }
+  void on_time(Instant now) override { adapter_->on_time(now); }
+  Instant next_deadline() const override { return adapter_->next_deadline(); }
+  void follow_connection();
+
+  shard::Loop& loop_;
+  fabric::Port port_;
+  std::unique_ptr<device::Adapter> adapter_;
+  std::unique_ptr<vfio_user::Server> server_;
+  bool started_ = false;
+  int watched_fd_ = -1;  // the client's, as the loop knows it
+  shard::Interest watched_for_ = shard::Interest::kRead;
+};
+
+}  // namespace pvrdma::daemon

@@ -1,0 +1,189 @@
+#include "pvrdmad/shard_snapshots.h"
+
+#include <fmt/format.h>
+#include <string>
+#include <utility>
+
+#include "device/adapter_info.h"
+#include "fabric/path.h"
+#include "fabric/port.h"
+#include "pvrdmad/counter_groups.h"
+#include "shard/ask.h"
+#include "verbs/engine.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+constexpr Duration kPatience = std::chrono::seconds(2);
+
+// What the shard copies.
+struct QpCopy {
+  verbs::QpInfo info;
+  fabric::Path path;
+};
+
+struct AdapterCopy {
+  device::AdapterInfo info;
+  std::string socket;
+  fabric::PortCounters port;
+  std::vector<QpCopy> qps;
+};
+
+struct HostCopy {
+  std::vector<AdapterCopy> adapters;
+  std::uint64_t duplicates_refused = 0;
+  std::string_view local_name;
+  transport::Counters local;
+  shard::LoopCounters loop;
+};
+
+bool is_connected(const verbs::QpInfo& qp) {
+  return qp.type == abi::QpType::kRc && qp.attributes.state >= abi::QpState::kRtr &&
+         !qp.attributes.dgid.is_zero();
+}
+
+std::vector<QpCopy> copy_qps(const ServedAdapter& adapter, const fabric::Switch& fabric_switch) {
+  std::vector<QpCopy> qps;
+  for (const verbs::QpInfo& info : adapter.list_qps()) {
+    const fabric::Path path =
+        is_connected(info) ? fabric_switch.path_to(info.attributes.dgid) : fabric::Path{};
+    qps.push_back(QpCopy{info, path});
+  }
+  return qps;
+}
+
+// Everything below runs on the asking thread.
+
+std::string_view name_of(verbs::RoceVersion roce) {
+  return roce == verbs::RoceVersion::kV1 ? "v1" : "v2";
+}
+
+std::string_view name_of(abi::QpType type) {
+  switch (type) {
+    case abi::QpType::kSmi:
+      return "SMI";
+    case abi::QpType::kGsi:
+      return "GSI";
+    case abi::QpType::kRc:
+      return "RC";
+    case abi::QpType::kUc:
+      return "UC";
+    case abi::QpType::kUd:
+      return "UD";
+  }
+  return "";
+}
+
+std::string_view name_of(abi::QpState state) {
+  switch (state) {
+    case abi::QpState::kReset:
+      return "RESET";
+    case abi::QpState::kInit:
+      return "INIT";
+    case abi::QpState::kRtr:
+      return "RTR";
+    case abi::QpState::kRts:
+      return "RTS";
+    case abi::QpState::kSqd:
+      return "SQD";
+    case abi::QpState::kSqe:
+      return "SQE";
+    case abi::QpState::kErr:
+      return "ERR";
+  }
+  return "";
+}
+
+std::string to_text(const verbs::Gid& gid) {
+  return gid.is_zero() ? std::string() : gid.to_string();
+}
+
+std::vector<control::Gauge> objects_of(const verbs::Engine::ObjectCounts& counts) {
+  return {{"contexts", counts.contexts}, {"pds", counts.pds}, {"mrs", counts.mrs},
+          {"cqs", counts.cqs},           {"qps", counts.qps}, {"srqs", counts.srqs}};
+}
+
+control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
+  const device::AdapterInfo& info = copy.info;
+  const fabric::PortCounters::Sent& local = copy.port.sent_by(fabric::PathKind::kLocal);
+  control::AdapterSnapshot adapter;
+  adapter.name = info.name;
+  adapter.socket = copy.socket;
+  adapter.mac = fmt::format("{:02x}", fmt::join(info.mac.raw, ":"));
+  adapter.hardware_version = device::number_of(info.hardware_version);
+  adapter.device_version = info.device_version;
+  adapter.roce = name_of(info.roce);
+  adapter.state = info.connected ? device::describe(info.state) : "off";
+  adapter.link_up = info.link_up;
+  adapter.driver_version = info.driver_version;
+  adapter.guest_os = info.guest_os;
+  adapter.memory_bytes = info.dma_ram_bytes;
+  adapter.tx_messages = info.verbs_counters.tx_messages;
+  adapter.tx_bytes = info.verbs_counters.tx_bytes;
+  adapter.rx_messages = info.verbs_counters.rx_messages;
+  adapter.rx_bytes = info.verbs_counters.rx_bytes;
+  for (const device::GidInfo& gid : info.gids) {
+    adapter.gids.push_back({gid.index, gid.gid.to_string(), name_of(gid.roce)});
+  }
+  adapter.objects = objects_of(info.objects);
+  adapter.paths.push_back({fabric::name_of(fabric::PathKind::kLocal), local.messages, local.payload_bytes});
+  adapter.groups = {verbs_group(info.verbs_counters), device_group(info.device_counters),
+                    command_error_group(info.device_counters.command_errors), port_group(copy.port)};
+  return adapter;
+}
+
+control::QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) {
+  const verbs::QpInfo& info = copy.info;
+  control::QpSnapshot qp;
+  qp.adapter = adapter;
+  qp.qpn = info.qpn.value;
+  qp.type = name_of(info.type);
+  qp.state = name_of(info.attributes.state);
+  qp.local_gid = to_text(info.local_gid);
+  if (is_connected(info)) {
+    qp.remote_gid = to_text(info.attributes.dgid);
+    qp.remote_qpn = info.attributes.dest_qpn.value;
+    qp.path = fabric::name_of(copy.path.kind);
+    qp.path_reason = copy.path.reason;
+  }
+  qp.tx_messages = info.tx_messages;
+  qp.tx_bytes = info.tx_bytes;
+  qp.rx_messages = info.rx_messages;
+  qp.rx_bytes = info.rx_bytes;
+  qp.retransmits = info.retransmits;
+  return qp;
+}
+
+}  // namespace
+
+ShardSnapshots::ShardSnapshots(shard::Loop& loop, const std::vector<std::unique_ptr<ServedAdapter>>& adapters,
+                               const fabric::Switch& fabric_switch)
+    : loop_(loop), adapters_(adapters), switch_(fabric_switch) {}
+
+Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail detail) {
+  const bool with_qps = detail == control::SnapshotDetail::kAdaptersAndQps;
+  const auto copied = shard::ask(loop_, kPatience, [this, with_qps] {
+    HostCopy host;
+    for (const auto& adapter : adapters_) {
+      host.adapters.push_back({adapter->adapter().info(), adapter->socket(), adapter->port().counters(),
+                               with_qps ? copy_qps(*adapter, switch_) : std::vector<QpCopy>()});
+    }
+    host.duplicates_refused = switch_.duplicates_refused();
+    host.local_name = switch_.local().name();
+    host.local = switch_.local().counters();
+    host.loop = loop_.counters();
+    return host;
+  });
+  if (!copied) return Failure(copied.error());
+  control::Snapshot snapshot;
+  for (const AdapterCopy& adapter : copied->adapters) {
+    snapshot.adapters.push_back(to_snapshot(adapter));
+    for (const QpCopy& qp : adapter.qps) snapshot.qps.push_back(to_snapshot(adapter.info.name, qp));
+  }
+  snapshot.host = {{"switch", {{"duplicate_gids_refused", copied->duplicates_refused}}},
+                   transport_group(copied->local_name, copied->local),
+                   shard_group(copied->loop)};
+  return snapshot;
+}
+
+}  // namespace pvrdma::daemon

@@ -1,0 +1,87 @@
+#include "pvrdmad/shard_snapshots.h"
+
+#include <gtest/gtest.h>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+#include "transport/local/local.h"
+#include "vfio_user/client.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+class ShardSnapshotsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    device::AdapterConfig config;
+    config.name = "VM-01";
+    config.mac = device::MacAddress{{0x52, 0x54, 0, 0x12, 0x34, 0x51}};
+    adapters_.push_back(ServedAdapter::create(config, socket_, switch_, *loop_, clock_).value());
+    ASSERT_TRUE(adapters_[0]->start());
+    shard_ = std::thread([this] { loop_->run(); });
+  }
+  void TearDown() override {
+    stop();
+    adapters_.clear();
+  }
+  void stop() {
+    loop_->stop();
+    if (shard_.joinable()) shard_.join();
+  }
+  control::Snapshot take(control::SnapshotDetail detail) { return snapshots_.take_snapshot(detail).value(); }
+  std::string_view state() { return take(control::SnapshotDetail::kAdapters).adapters[0].state; }
+
+  const std::string socket_ =
+      testing::TempDir() + "shard_snapshots_test_" + std::to_string(::getpid()) + ".sock";
+  SteadyClock clock_;
+  transport::Local local_;
+  std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
+  fabric::Switch switch_{local_, clock_};
+  std::vector<std::unique_ptr<ServedAdapter>> adapters_;
+  ShardSnapshots snapshots_{*loop_, adapters_, switch_};
+  std::thread shard_;
+};
+
+TEST_F(ShardSnapshotsTest, TellsWhatAnAdapterIs) {
+  const control::Snapshot snapshot = take(control::SnapshotDetail::kAdaptersAndQps);
+  ASSERT_EQ(snapshot.adapters.size(), 1U);
+  const control::AdapterSnapshot& adapter = snapshot.adapters[0];
+  EXPECT_EQ(adapter.name, "VM-01");
+  EXPECT_EQ(adapter.mac, "52:54:00:12:34:51");
+  EXPECT_EQ(adapter.socket, socket_);
+  EXPECT_EQ(adapter.hardware_version, 14U);
+  EXPECT_EQ(adapter.device_version, 18U);
+  EXPECT_EQ(adapter.roce, "v2");
+  EXPECT_EQ(adapter.state, "off");
+  EXPECT_TRUE(snapshot.qps.empty());
+}
+
+TEST_F(ShardSnapshotsTest, HasEveryGroupOfCounters) {
+  const control::Snapshot snapshot = take(control::SnapshotDetail::kAdapters);
+  std::vector<std::string_view> names;
+  for (const auto& group : snapshot.adapters[0].groups) names.push_back(group.name);
+  EXPECT_EQ(names, (std::vector<std::string_view>{"verbs", "device", "command_errors", "port"}));
+  names.clear();
+  for (const auto& group : snapshot.host) names.push_back(group.name);
+  EXPECT_EQ(names, (std::vector<std::string_view>{"switch", "local", "shard"}));
+}
+
+TEST_F(ShardSnapshotsTest, SeesAVmComeAndGo) {
+  {
+    const auto client = vfio_user::Client::connect(socket_).value();
+    ASSERT_TRUE(client->device_info());
+    EXPECT_EQ(state(), "detached");
+  }
+  while (state() != "off") std::this_thread::yield();
+}
+
+TEST_F(ShardSnapshotsTest, IsRefusedByAStoppedShard) {
+  stop();
+  const auto snapshot = snapshots_.take_snapshot(control::SnapshotDetail::kAdapters);
+  ASSERT_FALSE(snapshot);
+  EXPECT_EQ(snapshot.error().message, "the shard takes no questions now: it is stopping or overloaded");
+}
+
+}  // namespace
+}  // namespace pvrdma::daemon

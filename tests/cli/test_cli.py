@@ -1,0 +1,302 @@
+"""The real binaries: an operator's mistakes, start, what pvrdmactl shows, stop.
+
+Run by ctest (label cli), or: PVRDMAD=... PVRDMACTL=... /usr/bin/python3 -m pytest tests/cli
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+BUILD = Path(__file__).resolve().parents[2] / "build" / "dev" / "src"
+PVRDMAD = os.environ.get("PVRDMAD", str(BUILD / "pvrdmad" / "pvrdmad"))
+PVRDMACTL = os.environ.get("PVRDMACTL", str(BUILD / "pvrdmactl" / "pvrdmactl"))
+GUARD_S = 60  # no check of speed: what takes longer hangs
+
+
+def run(*command: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end."""
+    return subprocess.run(command, text=True, capture_output=True, timeout=GUARD_S, check=False,
+                          stdin=subprocess.DEVNULL, env={**os.environ, **(env or {})})
+
+
+def adapter(folder: Path, number: int, **changes: object) -> str:
+    """One [[adapter]] of a configuration, five lines."""
+    values = {"name": f"VM-0{number}", "socket": str(folder / f"vm-0{number}.sock"),
+              "mac": f"52:54:00:12:34:5{number}", "hardware_version": 14, **changes}
+    return "[[adapter]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
+
+
+class Daemon:
+    """pvrdmad as a child process, started with a notification socket."""
+
+    def __init__(self, folder: Path, config: str) -> None:
+        self.folder = folder
+        self.api = folder / "api.sock"
+        self.config = folder / "pvrdmad.toml"
+        self.config.write_text(f'[daemon]\napi_socket = "{self.api}"\n{config}', encoding="utf-8")
+        self.manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.manager.bind(str(folder / "notify"))
+        self.manager.settimeout(GUARD_S)
+        self.process = subprocess.Popen([PVRDMAD, "--config", str(self.config)], stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, "NOTIFY_SOCKET": str(folder / "notify")})
+
+    def notified(self) -> bytes:
+        return self.manager.recv(100)
+
+    def ctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run(PVRDMACTL, "--api", str(self.api), *arguments)
+
+    def ctl_json(self, *arguments: str) -> object:
+        done = self.ctl("--json", *arguments)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+        """The exit code and everything it logged."""
+        self.process.send_signal(by)
+        log = self.process.communicate(timeout=GUARD_S)[1]
+        return self.process.returncode, log
+
+    def sockets(self) -> list[str]:
+        return sorted(path.name for path in self.folder.glob("*.sock"))
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """Two adapters, ready."""
+    running = Daemon(tmp_path, adapter(tmp_path, 1) + adapter(tmp_path, 2, hardware_version=18))
+    try:
+        assert running.notified() == b"READY=1"
+        yield running
+    finally:
+        running.process.kill()
+        running.process.communicate()
+        running.manager.close()
+
+
+# --- Mistakes: exit code 2, one sentence, nothing half-started. ---
+
+ALLOWED_VERSIONS = "allowed are 13, 14, 17, 18"
+MISTAKES = {
+    "unknown key": ({"color": 1}, "{f}:9: [[adapter]] unknown key color: allowed are name, socket, mac, "
+                                  "hardware_version, roce"),
+    "wrong type": ({"name": 7}, "{f}:5: [[adapter]] name = 7 has the wrong type: it takes a string in quotes"),
+    "hardware version": ({"hardware_version": 12}, "{f}:8: [[adapter]] hardware_version = 12 is no hardware version "
+                                                   f"with PVRDMA: {ALLOWED_VERSIONS}"),
+    "mac": ({"mac": "01:00:5e:00:00:01"}, '{f}:7: [[adapter]] mac = "01:00:5e:00:00:01" is a multicast address: give '
+                                          "the MAC of the VM's vmxnet3 adapter, its first byte is even"),
+    "duplicate name": ({"name": "VM-02"}, '{f}:10: [[adapter]] name = "VM-02" is taken: the adapter at {f}:5 has it, '
+                                          "choose another"),
+    "socket too long": ({"socket": "/" + "x" * 107},
+                        '{f}:6: [[adapter]] socket = "/' + "x" * 107 + '" is too long: it has 108 bytes, and a UNIX '
+                        "socket's path has at most 107"),
+    "roce": ({"hardware_version": 13, "roce": "v2"},
+             '{f}:9: [[adapter]] roce = "v2" needs hardware version 14 or later and this adapter has 13: use v1 or a '
+             "later hardware version"),
+}
+
+
+@pytest.mark.parametrize("check", [[], ["--check"]], ids=["start", "check"])
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_in_the_file_is_one_sentence(case: str, check: list[str], tmp_path: Path) -> None:
+    changes, sentence = MISTAKES[case]
+    config = tmp_path / "pvrdmad.toml"
+    config.write_text(f'[daemon]\napi_socket = "{tmp_path}/api.sock"\n\n' + adapter(tmp_path, 1, **changes)
+                      + adapter(tmp_path, 2), encoding="utf-8")
+    done = run(PVRDMAD, "--config", str(config), *check)
+    assert done.returncode == 2
+    assert done.stderr == f"pvrdmad: {sentence.format(f=config)}\n"
+    assert done.stdout == ""
+    assert not list(tmp_path.glob("*.sock"))
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), [
+    ([], "there is nothing to serve: give --config FILE or --adapter: see pvrdmad --help"),
+    (["--bogus"], "The following argument was not expected: --bogus: see pvrdmad --help"),
+    (["--config", "/nowhere/x"], "cannot read the configuration /nowhere/x: No such file or directory"),
+    (["--adapter", "VM-01"], '--adapter VM-01: "VM-01" is no KEY=VALUE: write '
+                             "name=VM-01,socket=PATH,mac=52:54:00:12:34:51,hw=14"),
+    (["--adapter", "name=a,socket=/nowhere/a.sock,mac=52:54:00:12:34:51,hw=14"],
+     "adapter a: vfio-user socket /nowhere/a.sock: there is no directory /nowhere: create it or choose another path"),
+], ids=["nothing", "unknown flag", "no file", "no key", "no directory"])
+def test_a_mistake_on_the_command_line_is_one_sentence(arguments: list[str], sentence: str) -> None:
+    done = run(PVRDMAD, *arguments)
+    assert (done.returncode, done.stderr) == (2, f"pvrdmad: {sentence}\n")
+
+
+def test_a_socket_in_use_stops_the_start(daemon: Daemon, tmp_path: Path) -> None:
+    second = tmp_path / "second.toml"
+    second.write_text(f'[daemon]\napi_socket = "{tmp_path}/second-api.sock"\n' + adapter(tmp_path, 3)
+                      + adapter(tmp_path, 2), encoding="utf-8")
+    done = run(PVRDMAD, "--config", str(second))
+    assert done.returncode == 2
+    assert done.stderr == (f"pvrdmad: adapter VM-02: vfio-user socket {tmp_path}/vm-02.sock: another running server "
+                           "uses it: stop that server or choose another path\n")
+    assert daemon.sockets() == ["api.sock", "vm-01.sock", "vm-02.sock"]
+    assert daemon.ctl("version").returncode == 0
+
+
+# --- Life. ---
+
+def test_check_accepts_a_valid_file_and_starts_nothing(tmp_path: Path) -> None:
+    config = tmp_path / "pvrdmad.toml"
+    config.write_text(adapter(tmp_path, 1), encoding="utf-8")
+    done = run(PVRDMAD, "--config", str(config), "--check")
+    assert (done.returncode, done.stdout) == (0, "pvrdmad: the configuration is valid: 1 adapter(s)\n")
+    assert not list(tmp_path.glob("*.sock"))
+
+
+def test_the_packaged_example_is_valid() -> None:
+    example = Path(__file__).resolve().parents[2] / "packaging" / "pvrdmad.toml"
+    assert run(PVRDMAD, "--config", str(example), "--check").returncode == 0
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_cleanly(daemon: Daemon, by: signal.Signals) -> None:
+    assert daemon.sockets() == ["api.sock", "vm-01.sock", "vm-02.sock"]
+    code, log = daemon.stop(by)
+    assert code == 0, log
+    assert daemon.notified() == b"STOPPING=1"
+    assert daemon.sockets() == []
+    assert f"stops, as {by.name} asks" in log
+    assert log.rstrip().endswith("pvrdmad: stopped")
+
+
+def test_it_stops_with_clients_connected(daemon: Daemon) -> None:
+    with socket.socket(socket.AF_UNIX) as vmm, socket.socket(socket.AF_UNIX) as api:
+        vmm.connect(str(daemon.folder / "vm-01.sock"))
+        api.connect(str(daemon.api))
+        api.sendall(b"GET /v1/adap")  # and never the rest
+        code, log = daemon.stop()
+    assert code == 0, log
+    assert daemon.sockets() == []
+
+
+def test_it_replaces_the_sockets_of_a_daemon_that_was_killed(daemon: Daemon, tmp_path: Path) -> None:
+    daemon.process.kill()
+    daemon.process.wait()
+    assert daemon.sockets() == ["api.sock", "vm-01.sock", "vm-02.sock"]
+    os.unlink(tmp_path / "notify")
+    again = Daemon(tmp_path, adapter(tmp_path, 1) + adapter(tmp_path, 2))
+    assert again.notified() == b"READY=1"
+    assert again.stop()[0] == 0
+    again.manager.close()
+
+
+def test_garbage_on_an_adapters_socket_costs_that_connection_only(daemon: Daemon) -> None:
+    for _ in range(3):
+        with socket.socket(socket.AF_UNIX) as vmm:
+            vmm.settimeout(GUARD_S)
+            vmm.connect(str(daemon.folder / "vm-01.sock"))
+            vmm.sendall(b"\xff" * 64)
+            assert vmm.recv(1) == b"", "the daemon hangs up"
+    assert daemon.ctl("adapter", "list").returncode == 0
+
+
+def test_an_idle_daemon_uses_no_cpu(daemon: Daemon) -> None:
+    def turns() -> int:
+        return daemon.ctl_json("stats")["host"]["shard"]["turns"]  # type: ignore[index]
+
+    before = turns()
+    time.sleep(0.5)
+    # A few thousand turns of spinning after each of the two questions, and none in between.
+    assert turns() - before < 20_000
+
+
+# --- pvrdmactl. ---
+
+def test_adapter_list(daemon: Daemon) -> None:
+    listed = daemon.ctl_json("adapter", "list")
+    assert [(a["name"], a["state"], a["hardware_version"], a["roce"]) for a in listed] == [  # type: ignore[attr-defined]
+        ("VM-01", "off", 14, "v2"), ("VM-02", "off", 18, "v2")]
+    text = daemon.ctl("adapter", "list").stdout.splitlines()
+    assert text[0].split()[:5] == ["Name", "State", "MAC", "HW", "RoCE"]
+    assert set(text[1]) == {"-", " "}
+    assert text[2].split()[:5] == ["VM-01", "off", "52:54:00:12:34:51", "14", "v2"]
+
+
+def test_adapter_get(daemon: Daemon) -> None:
+    shown = daemon.ctl_json("adapter", "get", "VM-02")
+    assert shown["mac"] == "52:54:00:12:34:52"  # type: ignore[index]
+    assert shown["tx_bytes"] == 0  # type: ignore[index]
+    text = daemon.ctl("adapter", "get", "VM-02").stdout
+    assert text.startswith("VM-02\n   State: off\n   MAC: 52:54:00:12:34:52\n")
+
+
+def test_qp_list_stats_and_version(daemon: Daemon) -> None:
+    assert daemon.ctl_json("qp", "list") == []
+    assert daemon.ctl_json("qp", "list", "--adapter", "VM-01") == []
+    stats = daemon.ctl_json("stats")
+    assert [a["name"] for a in stats["adapters"]] == ["VM-01", "VM-02"]  # type: ignore[index]
+    assert set(stats["host"]) == {"switch", "local", "shard"}  # type: ignore[call-overload, index]
+    assert len(daemon.ctl_json("stats", "--adapter", "VM-01")["adapters"]) == 1  # type: ignore[index]
+    version = daemon.ctl_json("version")
+    assert version["version"] == version["pvrdmactl"]  # type: ignore[index]
+    assert daemon.ctl("version").stdout == f"pvrdmactl {version['version']}\npvrdmad {version['version']}\n"  # type: ignore[index]
+
+
+def test_the_socket_may_come_from_the_environment(daemon: Daemon) -> None:
+    assert run(PVRDMACTL, "version", env={"PVRDMA_API": str(daemon.api)}).returncode == 0
+
+
+@pytest.mark.parametrize("command", [("adapter", "get", "VM-09"), ("qp", "list", "--adapter", "VM-09"),
+                                     ("stats", "--adapter", "VM-09")], ids=" ".join)
+def test_an_adapter_there_is_not(daemon: Daemon, command: tuple[str, ...]) -> None:
+    done = daemon.ctl(*command)
+    assert (done.returncode, done.stderr) == (1, "pvrdmactl: there is no adapter VM-09: see the list of adapters\n")
+
+
+def test_no_daemon() -> None:
+    done = run(PVRDMACTL, "--api", "/nowhere/api.sock", "version")
+    assert done.returncode == 1
+    assert done.stderr == ("pvrdmactl: the daemon cannot be reached at /nowhere/api.sock (No such file or directory): "
+                           "is pvrdmad running, and is this its api_socket?\n")
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), [
+    ([], "what shall it do? give a command: see pvrdmactl --help"),
+    (["adapter"], "what shall it do? give a command: see pvrdmactl --help"),
+    (["frob"], "The following argument was not expected: frob: see pvrdmactl --help"),
+    (["adapter", "get"], "NAME is required: see pvrdmactl --help"),
+    (["adapter", "get", "a/../b"], 'NAME: "a/../b" is no adapter\'s name: see pvrdmactl --help'),
+], ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+def test_a_mistake_in_a_command(arguments: list[str], sentence: str) -> None:
+    done = run(PVRDMACTL, *arguments)
+    assert (done.returncode, done.stderr) == (2, f"pvrdmactl: {sentence}\n")
+
+
+def test_sockets_are_not_for_everybody(daemon: Daemon) -> None:
+    assert stat.S_IMODE((daemon.folder / "vm-01.sock").stat().st_mode) == 0o600
+    assert stat.S_IMODE(daemon.api.stat().st_mode) & 0o007 == 0
+
+
+def test_metrics(daemon: Daemon) -> None:
+    connection = http.client.HTTPConnection("localhost")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(str(daemon.api))
+    connection.request("GET", "/metrics")
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    assert answer.status == 200
+    assert 'pvrdma_adapter_state{adapter="VM-01",state="off"} 1\n' in text
+    assert "# TYPE pvrdma_verbs_tx_bytes_total counter\n" in text
+
+
+@pytest.mark.parametrize("program", [PVRDMAD, PVRDMACTL], ids=["pvrdmad", "pvrdmactl"])
+def test_help_and_version(program: str) -> None:
+    assert run(program, "--version").stdout.split()[0] == Path(program).name
+    done = run(program, "--help")
+    assert done.returncode == 0
+    assert "Exit codes:" in done.stdout
