@@ -1,0 +1,168 @@
+#include "sim/connection.h"
+
+#include "support/must.h"
+
+namespace pvrdma::sim {
+
+using test::must;
+
+Connection::Connection(std::string name, Random& random, const Host& a, const Host& b,
+                       const test::ConnectOptions& options)
+    : name_(std::move(name)), random_(random), hosts_{a, b} {
+  make_side(sides_[0], a);
+  make_side(sides_[1], b);
+  must(test::connect(*sides_[0].end, *sides_[1].end, options));
+  flows_[0] = std::make_unique<Flow>(name_ + " >", *sides_[0].end, *sides_[1].end);
+  flows_[1] = std::make_unique<Flow>(name_ + " <", *sides_[1].end, *sides_[0].end);
+  if (options.rnr_retry != 7) trouble();
+}
+
+Connection::~Connection() {
+  for (Side& side : sides_) side.end.reset();  // before what it was made from
+}
+
+void Connection::make_side(Side& side, const Host& host) {
+  driver::Context* context = random_.chance(700) ? host.user : &host.device->kernel();
+  side.pd = must(driver::ProtectionDomain::create(*context));
+  if (!context->is_kernel() && random_.chance(300)) {
+    side.srq = must(driver::SharedReceiveQueue::create(*side.pd, {.max_wr = kReceives, .max_sge = 4}));
+  }
+  test::EndpointOptions options{.context = context, .buffer_bytes = kBufferBytes, .srq = side.srq.get(), .pd = side.pd.get()};
+  // Scattered pages are what processes have, but each costs a system call.
+  options.placement = random_.chance(200) ? driver::Placement::kScattered : driver::Placement::kContiguous;
+  side.end = std::make_unique<test::RcEndpoint>(*host.device, test::gid_of(host.index), options);
+}
+
+void Connection::post_requests(int side, std::uint32_t count, const Mix& mix) {
+  if (at(side).gone) return;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto doorbell = i + 1 == count ? driver::Doorbell::kRing : driver::Doorbell::kSkip;
+    const PostedWork posted = post_request(random_, mix, flow(side), *at(side).end, *at(1 - side).end, doorbell);
+    if (posted.faulty) trouble();
+    if (!posted.any && i != 0) static_cast<void>(at(side).end->qp->ring_doorbell(abi::kQpDoorbellSend));
+    if (!posted.any) return;
+  }
+}
+
+void Connection::post_receives(int side, std::uint32_t count, const Mix& mix) {
+  if (at(side).gone) return;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (post_receive(random_, mix, flow(1 - side), *at(side).end, at(side).srq.get()).faulty) trouble();
+  }
+}
+
+void Connection::post_marker(int side) {
+  if (!at(side).gone && !flow(side).ended()) sim::post_marker(flow(side), *at(side).end, *at(1 - side).end);
+}
+
+std::vector<driver::WorkCompletion> Connection::take(driver::CompletionQueue& cq) const {
+  std::vector<driver::WorkCompletion> all(cq.entries());
+  all.resize(cq.poll(all));
+  require(cq.fault() == driver::CompletionQueue::Fault::kNone, name_ + ": a consumer is stuck on its CQ");
+  return all;
+}
+
+std::size_t Connection::poll() {
+  std::size_t count = 0;
+  for (int side = 0; side < 2; ++side) {
+    if (at(side).gone) continue;
+    const auto received = take(*at(side).end->recv_cq);
+    for (const driver::WorkCompletion& one : received) flow(1 - side).on_receive(one, calm_);
+    count += received.size();
+  }
+  for (int side = 0; side < 2; ++side) {
+    if (at(side).gone) continue;
+    const auto sent = take(*at(side).end->send_cq);
+    for (const driver::WorkCompletion& one : sent) flow(side).on_send(one, calm_);
+    check_event(at(side), sent.size());
+    count += sent.size();
+  }
+  return count;
+}
+
+void Connection::arm() {
+  for (Side& side : sides_) {
+    if (side.gone || side.armed) continue;
+    static_cast<void>(side.end->device.dispatch_notifications());
+    static_cast<void>(side.end->send_cq->take_events());
+    must(side.end->send_cq->arm());
+    side.armed = true;
+  }
+  poll();  // as applications do; what comes from now on must raise an event
+}
+
+// An armed CQ that got a completion told of it.
+void Connection::check_event(Side& side, std::size_t completions) {
+  if (!side.armed || completions == 0) return;
+  static_cast<void>(side.end->device.dispatch_notifications());
+  require(side.end->send_cq->take_events() != 0, name_ + ": a completion came without the event asked for");
+  side.armed = false;
+}
+
+void Connection::to_error(int side) {
+  trouble();
+  if (!at(side).gone) must(at(side).end->qp->to_error());
+}
+
+void Connection::destroy_qp(int side) {
+  trouble();
+  if (at(side).gone) return;
+  must(at(side).end->qp->destroy());
+  at(side).gone = true;
+  flow(1 - side).forget_receiver();
+}
+
+void Connection::toggle_drain(int side) {
+  if (at(side).gone) return;
+  const bool done = at(side).draining ? at(side).end->qp->sqd_to_rts().has_value() : at(side).end->qp->to_sqd().has_value();
+  if (done) at(side).draining = !at(side).draining;
+  require(done || !calm_, name_ + ": a healthy QP refused to drain or to go on");
+}
+
+void Connection::go_on() {
+  for (int side = 0; side < 2; ++side) {
+    if (at(side).draining) toggle_drain(side);
+  }
+}
+
+void Connection::lose_host(int side) {
+  trouble();
+  at(side).gone = at(side).lost = true;
+  flow(1 - side).forget_receiver();
+}
+
+bool Connection::uses_host(std::uint32_t index) const { return hosts_[0].index == index || hosts_[1].index == index; }
+
+bool Connection::broken() const {
+  return sides_[0].gone || sides_[1].gone || flows_[0]->ended() || flows_[1]->ended();
+}
+
+bool Connection::busy() const {
+  for (std::size_t side = 0; side < 2; ++side) {
+    if (!sides_[side].gone && !sides_[side].draining && flows_[side]->any_signaled_outstanding()) return true;
+  }
+  return false;
+}
+
+void Connection::verify() const {
+  for (const auto& flow : flows_) flow->verify();
+}
+
+void Connection::finish() {
+  trouble();
+  poll();
+  for (int side = 0; side < 2; ++side) to_error(side);
+  poll();
+  for (int side = 0; side < 2; ++side) {
+    if (at(side).gone) continue;
+    flow(side).require_all_sends_completed();
+    if (at(side).srq == nullptr) flow(1 - side).require_all_receives_completed();
+  }
+  for (int side = 0; side < 2; ++side) {
+    if (!at(side).lost) static_cast<void>(at(side).end->device.dispatch_notifications());  // while the CQs exist
+  }
+  for (int side = 0; side < 2; ++side) destroy_qp(side);
+  verify();
+}
+
+}  // namespace pvrdma::sim

@@ -1,0 +1,83 @@
+// Connection: two connected QPs with their flows, from creation to the last check. Thread: the world's.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+
+#include "sim/flow.h"
+#include "sim/workload.h"
+
+namespace pvrdma::sim {
+
+struct Host {
+  std::uint32_t index = 0;
+  driver::Device* device = nullptr;     // borrowed
+  driver::Context* user = nullptr;      // borrowed; a user process on it
+};
+
+class Connection {
+ public:
+  // Between two hosts (or one and itself). `options` are both ends'.
+  Connection(std::string name, Random& random, const Host& a, const Host& b, const test::ConnectOptions& options);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Side 0 or 1: posts up to `count` requests with one doorbell, or receives for what the other side sends.
+  void post_requests(int side, std::uint32_t count, const Mix& mix);
+  void post_receives(int side, std::uint32_t count, const Mix& mix);
+  void post_marker(int side);
+
+  // Takes and checks all completions. How many there were.
+  std::size_t poll();
+  // Asks for an event of each CQ; poll() checks that it came.
+  void arm();
+
+  // --- Trouble ---
+
+  void trouble() { calm_ = false; }
+  void to_error(int side);
+  void destroy_qp(int side);
+  void toggle_drain(int side);  // RTS -> SQD, SQD -> RTS
+  void go_on();                 // both sides in RTS, if they still can
+  // The VM of this side is gone: its objects are only good for being looked at.
+  void lose_host(int side);
+
+  bool uses_host(std::uint32_t index) const;
+  bool is_side_on(int side, std::uint32_t host) const { return hosts_[static_cast<std::size_t>(side)].index == host; }
+  bool calm() const { return calm_; }
+  // A QP failed or is gone; what is left is to finish().
+  bool broken() const;
+  bool busy() const;  // signalled requests are outstanding on a side that can still complete them
+  void verify() const;
+
+  // Flushes both QPs where they still are, checks that everything came back, destroys them and verifies the memory.
+  void finish();
+
+ private:
+  struct Side {
+    std::unique_ptr<driver::ProtectionDomain> pd;
+    std::unique_ptr<driver::SharedReceiveQueue> srq;
+    std::unique_ptr<test::RcEndpoint> end;
+    bool gone = false;      // QP destroyed or host lost
+    bool lost = false;      // host lost
+    bool draining = false;  // in SQD
+    bool armed = false;
+  };
+  Side& at(int side) { return sides_[static_cast<std::size_t>(side)]; }
+  // Of the messages that `side` sends.
+  Flow& flow(int side) { return *flows_[static_cast<std::size_t>(side)]; }
+  void make_side(Side& side, const Host& host);
+  std::vector<driver::WorkCompletion> take(driver::CompletionQueue& cq) const;
+  void check_event(Side& side, std::size_t completions);
+
+  const std::string name_;
+  Random& random_;
+  std::array<Host, 2> hosts_;
+  std::array<Side, 2> sides_;
+  std::array<std::unique_ptr<Flow>, 2> flows_;
+  bool calm_ = true;
+};
+
+}  // namespace pvrdma::sim

@@ -1,0 +1,95 @@
+#include "sim/datagrams.h"
+
+#include <cstring>
+
+#include "support/must.h"
+
+namespace pvrdma::sim {
+namespace {
+
+using test::must;
+
+constexpr std::uint32_t kSlotOf = 2048;        // a receive: 40 bytes of GRH, then the message
+constexpr std::uint64_t kSendWrId = 1u << 16;  // receives are numbered below
+
+// A message says how long it is and whom it is for; the rest follows from that.
+struct Head {
+  std::uint32_t seed;
+  std::uint32_t bytes;
+  std::uint32_t to_host;
+  std::uint32_t from_host;
+};
+
+std::byte body(const Head& head, std::size_t i) { return static_cast<std::byte>(head.seed + i * 13); }
+
+}  // namespace
+
+Datagrams::Datagrams(Random& random, const Host& host)
+    : random_(random),
+      host_(host),
+      pd_(must(driver::ProtectionDomain::create(*host.user))),
+      cq_(must(driver::CompletionQueue::create(*host.user, 4 * kBuffers))),
+      buffer_(must(host.device->ram().allocate((kBuffers + 1) * kSlotOf))),
+      mr_(must(driver::MemoryRegion::of_buffer(*pd_, *buffer_, abi::kAccessLocalWrite))),
+      qp_(must(driver::QueuePair::create(*pd_, {.type = abi::QpType::kUd,
+                                                .send_cq = cq_.get(),
+                                                .recv_cq = cq_.get(),
+                                                .max_send_wr = kBuffers,
+                                                .max_recv_wr = kBuffers}))) {
+  must(qp_->to_init({.qkey = kQkey}));
+  must(qp_->to_rtr());
+  must(qp_->to_rts(0u));
+}
+
+void Datagrams::send(Datagrams& to) {
+  if (sends_out_ == kBuffers) return;
+  const std::uint32_t bytes = random_.between(sizeof(Head), kBytesMax);
+  const Head head{static_cast<std::uint32_t>(random_.next()), bytes, to.host_.index, host_.index};
+  std::byte* const out = buffer_->data() + kBuffers * kSlotOf;  // read by the device before post_send() returns
+  std::memcpy(out, &head, sizeof head);
+  for (std::size_t i = sizeof head; i < bytes; ++i) out[i] = body(head, i);
+  const driver::Sge sge = mr_->sge(kBuffers * kSlotOf, bytes);
+  const driver::Destination destination{
+      .qpn = to.qp_->qpn(), .qkey = kQkey, .av = driver::address_vector(*pd_, {.dgid = test::gid_of(to.host_.index)})};
+  require(qp_->post_send(driver::wr::send_to(kSendWrId, std::span(&sge, 1), destination)).ok(), "a datagram was not taken");
+  ++sends_out_;
+}
+
+void Datagrams::post_receive() {
+  if (receives_out_ == kBuffers) return;
+  const driver::Sge sge = mr_->sge(next_receive_ * kSlotOf, kSlotOf);
+  require(qp_->post_recv(driver::ReceiveRequest{next_receive_, std::span(&sge, 1)}).ok(), "a receive was not taken");
+  next_receive_ = (next_receive_ + 1) % kBuffers;
+  ++receives_out_;
+}
+
+void Datagrams::poll() {
+  std::array<driver::WorkCompletion, 4 * kBuffers> all;
+  const std::size_t count = cq_->poll(all);
+  for (std::size_t i = 0; i < count; ++i) check(all[i]);
+}
+
+void Datagrams::check(const driver::WorkCompletion& done) {
+  require(done.ok(), "a datagram's work request failed with " + std::to_string(static_cast<int>(done.status)));
+  if (done.wr_id == kSendWrId) {
+    require(sends_out_ != 0, "more datagrams completed than were sent");
+    --sends_out_;
+    return;
+  }
+  const std::uint32_t oldest = (next_receive_ + kBuffers - receives_out_) % kBuffers;
+  require(receives_out_ != 0 && done.wr_id == oldest, "receives of datagrams complete out of order");
+  --receives_out_;
+  ++received_;
+  const std::byte* const at = buffer_->data() + done.wr_id * kSlotOf + abi::kGrhBytes;
+  Head head;
+  std::memcpy(&head, at, sizeof head);
+  require(done.byte_len == head.bytes + abi::kGrhBytes && head.to_host == host_.index, "a datagram arrived elsewhere");
+  require(done.flags == abi::kWcGrh, "a datagram's flags are wrong");
+  const std::byte* const source_ip = at - 8;  // of the IPv4 header: the GIDs are mapped addresses
+  require(static_cast<std::uint32_t>(source_ip[3]) == 51 + head.from_host, "a datagram's GRH names another sender");
+  for (std::size_t i = sizeof head; i < head.bytes; ++i) {
+    require(at[i] == body(head, i), "a datagram holds the wrong bytes");
+  }
+}
+
+}  // namespace pvrdma::sim

@@ -1,0 +1,52 @@
+// InProcessBus: a driver's Bus that calls a device in the same thread, with no socket between: for seeded
+// simulation, benches and anything that must be repeatable. It keeps the promises of vfio_user::Server to its
+// Handler: checked regions and sizes, one call at a time, connected() first and disconnected() last.
+//
+// Thread: the device's. No call allocates but region_bytes(), dma_map() and the error cases.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "driver/bus.h"
+#include "vfio_user/handler.h"
+
+namespace pvrdma::test {
+
+class InProcessBus final : public driver::Bus {
+ public:
+  // Connects; `device` is borrowed, has no other client, and outlives the bus.
+  explicit InProcessBus(vfio_user::Handler& device);
+  ~InProcessBus() override;  // disconnects
+  InProcessBus(const InProcessBus&) = delete;
+  InProcessBus& operator=(const InProcessBus&) = delete;
+
+  // The VM dies now: the device sees its client go, and every later call fails with ENOTCONN.
+  void kill();
+  bool alive() const { return alive_; }
+
+  // Region writes so far: doorbells and registers.
+  std::uint64_t writes() const { return writes_; }
+
+  Result<std::uint32_t> region_read32(driver::Region region, std::uint64_t offset) override;
+  Result<> region_write32(driver::Region region, std::uint64_t offset, std::uint32_t value) override;
+  Result<> region_read(driver::Region region, std::uint64_t offset, std::span<std::byte> out) override;
+  Result<> region_write(driver::Region region, std::uint64_t offset,
+                        std::span<const std::byte> data) override;
+  Result<std::uint64_t> region_bytes(driver::Region region) override;
+  Result<> dma_map(std::uint64_t iova, std::uint64_t bytes, int fd, std::uint64_t fd_offset) override;
+  Result<> dma_unmap(std::uint64_t iova, std::uint64_t bytes) override;
+  Result<> set_vector_eventfd(std::uint32_t vector, int eventfd) override;
+  Result<> disable_vectors() override;
+  Result<> reset() override;
+
+ private:
+  Result<> check(driver::Region region, std::uint64_t offset, std::size_t bytes) const;
+
+  vfio_user::Handler& device_;
+  std::array<std::uint64_t, 9> region_bytes_{};
+  std::uint64_t writes_ = 0;
+  bool alive_ = true;
+};
+
+}  // namespace pvrdma::test
