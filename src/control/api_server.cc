@@ -24,7 +24,7 @@ constexpr mode_t kSocketMode = 0660;
 constexpr int kBacklog = 64;
 constexpr time_t kIdleSeconds = 1;  // a client that keeps its connection open holds one of few threads
 constexpr time_t kSlowSeconds = 2;
-constexpr std::size_t kRequestBodyBytesMax = 4096;  // no request has one
+constexpr std::size_t kRequestBodyBytesMax = 4096;
 constexpr const char* kJsonType = "application/json";
 constexpr const char* kMetricsType = "text/plain; version=0.0.4";
 
@@ -57,7 +57,8 @@ void refuse_adapter(httplib::Response& response, std::string_view name) {
 }  // namespace
 
 struct ApiServer::Impl {
-  Impl(std::string version, SnapshotSource& source) : version_(std::move(version)), source_(source) {}
+  Impl(std::string version, SnapshotSource& source, AdapterControl& control)
+      : version_(std::move(version)), source_(source), control_(control) {}
 
   using Answer = std::function<void(const Snapshot&, const httplib::Request&, httplib::Response&)>;
 
@@ -80,6 +81,14 @@ struct ApiServer::Impl {
     };
   }
 
+  void answer_adapter(const std::string& name, httplib::Response& response) {
+    const auto snapshot = source_.take_snapshot(SnapshotDetail::kAdapters);
+    if (!snapshot) return refuse(response, 503, snapshot.error().message);
+    const AdapterSnapshot* adapter = find(*snapshot, name);
+    if (adapter == nullptr) return refuse_adapter(response, name);
+    response.set_content(adapter_json(*adapter), kJsonType);
+  }
+
   void route() {
     http_.Get("/v1/version", [this](const httplib::Request&, httplib::Response& response) {
       response.set_content(version_json(version_), kJsonType);
@@ -88,14 +97,16 @@ struct ApiServer::Impl {
                                                httplib::Response& response) {
                 response.set_content(adapters_json(snapshot), kJsonType);
               }));
-    http_.Get("/v1/adapters/([^/]+)",
-              with_snapshot(
-                  [](const Snapshot& snapshot, const httplib::Request& request, httplib::Response& response) {
-                    const std::string name = request.matches[1];
-                    const AdapterSnapshot* adapter = find(snapshot, name);
-                    if (adapter == nullptr) return refuse_adapter(response, name);
-                    response.set_content(adapter_json(*adapter), kJsonType);
-                  }));
+    http_.Get("/v1/adapters/([^/]+)", [this](const httplib::Request& request, httplib::Response& response) {
+      answer_adapter(request.matches[1], response);
+    });
+    http_.Put("/v1/adapters/([^/]+)/link", [this](const httplib::Request& request, httplib::Response& response) {
+      const auto link = parse_link(request.body);
+      if (!link) return refuse(response, 400, link.error().message);
+      const auto done = control_.set_link(request.matches[1], *link);
+      if (!done) return refuse(response, done.error().code == ENOENT ? 404 : 503, done.error().message);
+      answer_adapter(request.matches[1], response);
+    });
     http_.Get("/v1/qps", with_snapshot(filtered(qps_json), SnapshotDetail::kAdaptersAndQps));
     http_.Get("/v1/stats", with_snapshot(filtered(stats_json)));
     http_.Get("/metrics", with_snapshot([this](const Snapshot& snapshot, const httplib::Request&,
@@ -122,16 +133,17 @@ struct ApiServer::Impl {
   }
 
   const std::string version_;
-  SnapshotSource& source_;  // borrowed
+  SnapshotSource& source_;   // borrowed
+  AdapterControl& control_;  // borrowed
   HttpServer http_;
   std::optional<SocketFile> file_;
   std::thread thread_;
 };
 
 Result<std::unique_ptr<ApiServer>> ApiServer::listen(const std::string& path, std::string version,
-                                                     SnapshotSource& source) {
+                                                     SnapshotSource& source, AdapterControl& control) {
   if (auto room = SocketFile::make_room(path); !room) return Failure(std::move(room).error());
-  auto impl = std::make_unique<Impl>(std::move(version), source);
+  auto impl = std::make_unique<Impl>(std::move(version), source, control);
   impl->configure();
   impl->route();
   errno = 0;

@@ -5,6 +5,8 @@
 //   GET /v1/adapters/NAME      one adapter; 404 when there is none of that name
 //   GET /v1/qps[?adapter=NAME] list of QPs
 //   GET /v1/stats[?adapter=NAME]  counters by adapter and of the host
+//   PUT /v1/adapters/NAME/link   {"up": false} takes the adapter's link down, true up again; answers as GET
+//                              /v1/adapters/NAME
 //   GET /metrics               the same counters as Prometheus text
 //
 // Errors are {"error": "one sentence"} with a 4xx status, or 503 while the shard does not answer. Each
@@ -18,6 +20,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "control/adapter_control.h"
 #include "control/snapshot.h"
 
 namespace pvrdma::control {
@@ -26,10 +29,10 @@ class ApiServer {
  public:
   static constexpr std::size_t kThreads = 4;
 
-  // Binds and listens; clients wait until start(). `source` is borrowed and outlives the server. Errors, each
+  // Binds and listens; clients wait until start(). `source` and `control` are borrowed and outlive the server. Errors, each
   // one sentence with the path and the way out: the path is in use, or bind's errno.
   static Result<std::unique_ptr<ApiServer>> listen(const std::string& path, std::string version,
-                                                   SnapshotSource& source);
+                                                   SnapshotSource& source, AdapterControl& control);
 
   // Answers the requests under way (a client that sends slowly has 2 s), then removes the socket file.
   ~ApiServer();

@@ -30,10 +30,19 @@ struct FakeSource final : SnapshotSource {
   bool stopping = false;
 };
 
+struct FakeControl final : AdapterControl {
+  Result<void> set_link(const std::string& adapter, Link wanted) override {
+    if (adapter != "VM-01") return fail(ENOENT, "there is no adapter " + adapter + ": see the list of adapters");
+    link = wanted;
+    return {};
+  }
+  Link link = Link::kUp;
+};
+
 class ApiServerTest : public testing::Test {
  protected:
   void SetUp() override {
-    server_ = ApiServer::listen(path_, "1.2.3", source_).value();
+    server_ = ApiServer::listen(path_, "1.2.3", source_, control_).value();
     server_->start();
   }
 
@@ -48,6 +57,7 @@ class ApiServerTest : public testing::Test {
                             testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
                             std::to_string(::getpid()) + ".sock";
   FakeSource source_;
+  FakeControl control_;
   std::unique_ptr<ApiServer> server_;
 };
 
@@ -77,6 +87,29 @@ TEST_F(ApiServerTest, RefusesAnAdapterThereIsNot) {
     EXPECT_EQ(answer->status, 404) << path;
     EXPECT_EQ(answer->body, "{\"error\":\"there is no adapter VM-09: see the list of adapters\"}\n") << path;
   }
+}
+
+TEST_F(ApiServerTest, TakesALinkDownAndUp) {
+  const auto down = client().Put("/v1/adapters/VM-01/link", "{\"up\": false}", "application/json");
+  ASSERT_TRUE(down);
+  EXPECT_EQ(down->status, 200);
+  EXPECT_EQ(control_.link, Link::kDown);
+  EXPECT_NE(down->body.find("VM-01"), std::string::npos);
+  ASSERT_TRUE(client().Put("/v1/adapters/VM-01/link", "{\"up\": true}", "application/json"));
+  EXPECT_EQ(control_.link, Link::kUp);
+}
+
+TEST_F(ApiServerTest, RefusesALinkThatIsNoLink) {
+  for (const char* body : {"", "up", "{}", "{\"up\": 1}", "{\"up\": false, \"x\": 1}", "[false]"}) {
+    const auto answer = client().Put("/v1/adapters/VM-01/link", body, "application/json");
+    ASSERT_TRUE(answer) << body;
+    EXPECT_EQ(answer->status, 400) << body;
+    EXPECT_EQ(answer->body, "{\"error\":\"the body must be {\\\"up\\\": true} or {\\\"up\\\": false}\"}\n") << body;
+  }
+  EXPECT_EQ(control_.link, Link::kUp);
+  const auto unknown = client().Put("/v1/adapters/VM-09/link", "{\"up\": false}", "application/json");
+  ASSERT_TRUE(unknown);
+  EXPECT_EQ(unknown->status, 404);
 }
 
 TEST_F(ApiServerTest, RefusesWhatItDoesNotKnow) {
@@ -121,7 +154,7 @@ TEST_F(ApiServerTest, EndsWithAClientConnectedAndRemovesItsSocket) {
 }
 
 TEST_F(ApiServerTest, RefusesAPathInUse) {
-  const auto second = ApiServer::listen(path_, "1.2.3", source_);
+  const auto second = ApiServer::listen(path_, "1.2.3", source_, control_);
   ASSERT_FALSE(second);
   EXPECT_EQ(
       second.error().message,
@@ -130,7 +163,7 @@ TEST_F(ApiServerTest, RefusesAPathInUse) {
 }
 
 TEST_F(ApiServerTest, RefusesAPathWithoutADirectory) {
-  const auto nowhere = ApiServer::listen("/nowhere/api.sock", "1.2.3", source_);
+  const auto nowhere = ApiServer::listen("/nowhere/api.sock", "1.2.3", source_, control_);
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().message,
             "API socket /nowhere/api.sock: cannot be bound (No such file or directory): create its "
@@ -140,7 +173,7 @@ TEST_F(ApiServerTest, RefusesAPathWithoutADirectory) {
 
 TEST_F(ApiServerTest, LeavesNothingBehindWhenItNeverStarted) {
   const std::string other = path_ + "2";
-  { const auto server = ApiServer::listen(other, "1.2.3", source_).value(); }
+  { const auto server = ApiServer::listen(other, "1.2.3", source_, control_).value(); }
   EXPECT_FALSE(std::filesystem::exists(other));
 }
 

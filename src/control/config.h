@@ -24,12 +24,16 @@ using Mac = std::array<std::uint8_t, 6>;  // network order; unicast, not all zer
 
 enum class Roce : std::uint8_t { kV1 = 1, kV2 = 2 };
 
+// kEsxi: the limits VMware documents for ESXi, exactly. kOpen: what the guest driver's ABI allows.
+enum class Profile : std::uint8_t { kOpen, kEsxi };
+
 struct AdapterConfig {
   std::string name;                    // [A-Za-z0-9._-], 1 to 64 characters; unique
   std::string socket;                  // path of the vfio-user socket, at most 107 bytes; unique
   Mac mac{};                           // of the vmxnet3 function beside it; unique
   std::uint32_t hardware_version = 0;  // of the VM: 13, 14, 17 or 18
   Roce roce{};                         // kV1 on hardware version 13
+  Profile profile = Profile::kOpen;
 };
 
 struct DaemonConfig {
@@ -46,7 +50,7 @@ struct Config {
 // Where a configuration comes from. Flags come after the file: they override its [daemon] and add adapters.
 struct ConfigSources {
   std::optional<std::string> file;         // path
-  std::vector<std::string> adapter_flags;  // "name=VM-01,socket=/x.sock,mac=…,hw=14[,roce=v1]"
+  std::vector<std::string> adapter_flags;  // "name=VM-01,socket=/x.sock,mac=…,hw=14[,roce=v1][,profile=esxi]"
   std::optional<std::string> api_socket;
   std::optional<std::string> log_level;
 };

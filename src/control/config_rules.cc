@@ -16,7 +16,8 @@ namespace pvrdma::control {
 namespace {
 
 constexpr std::array<std::string_view, 3> kDaemonKeys{"api_socket", "log_level", "spin_us"};
-constexpr std::array<std::string_view, 5> kAdapterKeys{"name", "socket", "mac", "hardware_version", "roce"};
+constexpr std::array<std::string_view, 6> kAdapterKeys{"name", "socket", "mac", "hardware_version", "roce",
+                                                       "profile"};
 
 Result<void> check_keys(const Section& section, std::span<const std::string_view> allowed) {
   for (const Setting& setting : section.settings) {
@@ -72,7 +73,13 @@ Result<AdapterConfig> parse_adapter(const Section& section) {
   if (!version) return Failure(std::move(version).error());
   auto roce = parse_roce(section, section.find("roce"), *version);
   if (!roce) return Failure(std::move(roce).error());
-  return AdapterConfig{*std::move(name), *std::move(socket), *mac, *version, *roce};
+  AdapterConfig adapter{*std::move(name), *std::move(socket), *mac, *version, *roce, Profile::kOpen};
+  if (const Setting* setting = section.find("profile")) {
+    const auto profile = parse_profile(section, *setting);
+    if (!profile) return Failure(profile.error());
+    adapter.profile = *profile;
+  }
+  return adapter;
 }
 
 // Values that one adapter has and no other may have.

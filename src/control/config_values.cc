@@ -121,6 +121,14 @@ Result<Roce> parse_roce(const Section& section, const Setting* setting, std::uin
   return Roce::kV2;
 }
 
+Result<Profile> parse_profile(const Section& section, const Setting& setting) {
+  const auto text = text_of(section, setting);
+  if (!text) return Failure(text.error());
+  if (*text == "open") return Profile::kOpen;
+  if (*text == "esxi") return Profile::kEsxi;
+  return wrong(section, setting, "is no profile: allowed are open, esxi");
+}
+
 Result<log::Level> parse_log_level(const Section& section, const Setting& setting) {
   const auto text = text_of(section, setting);
   if (!text) return Failure(text.error());

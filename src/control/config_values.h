@@ -29,6 +29,7 @@ Result<Mac> parse_mac(const Section& section, const Setting& setting);
 Result<std::uint32_t> parse_hardware_version(const Section& section, const Setting& setting);
 // A null `setting` gives the hardware version's default.
 Result<Roce> parse_roce(const Section& section, const Setting* setting, std::uint32_t hardware_version);
+Result<Profile> parse_profile(const Section& section, const Setting& setting);
 Result<log::Level> parse_log_level(const Section& section, const Setting& setting);
 Result<Duration> parse_spin(const Section& section, const Setting& setting);
 

@@ -120,6 +120,14 @@ std::string stats_json(const Snapshot& snapshot, std::string_view adapter) {
   return to_text(all);
 }
 
+Result<Link> parse_link(std::string_view body) {
+  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.size() != 1 || !json.contains("up") || !json["up"].is_boolean()) {
+    return fail(R"(the body must be {"up": true} or {"up": false})");
+  }
+  return json["up"].get<bool>() ? Link::kUp : Link::kDown;
+}
+
 std::string error_json(std::string_view sentence) {
   return to_text(Json{{"error", sentence}});
 }

@@ -29,8 +29,9 @@ constexpr std::string_view name_of(PathKind kind) {
 enum class DropReason : std::uint8_t {
   kUnknownGid,    // no port of the switch holds the GID
   kPortDetached,  // a port holds it, but no adapter is behind the port
+  kLinkDown,      // the link of the sending or of the receiving port is down
 };
-inline constexpr std::size_t kDropReasons = 2;
+inline constexpr std::size_t kDropReasons = 3;
 
 constexpr std::string_view name_of(DropReason reason) {
   switch (reason) {
@@ -38,6 +39,8 @@ constexpr std::string_view name_of(DropReason reason) {
       return "unknown_gid";
     case DropReason::kPortDetached:
       return "port_detached";
+    case DropReason::kLinkDown:
+      return "link_down";
   }
   return "unknown_gid";
 }

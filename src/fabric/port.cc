@@ -28,6 +28,12 @@ void Port::detach() {
   inbound_.reset();
 }
 
+void Port::set_link(bool up) {
+  if (link_up_ == up) return;
+  link_up_ = up;
+  switch_.changed();
+}
+
 void Port::send_request(verbs::PeerRoute& route, const verbs::Request& request,
                         const guestmem::SpanList& payload, Instant now) {
   transport::Channel* channel = resolve(route, request.to.gid);
@@ -72,7 +78,8 @@ transport::Channel* Port::resolve(verbs::PeerRoute& route, const verbs::Gid& gid
 }
 
 transport::Channel* Port::look_up(const verbs::Gid& gid) {
-  const Switch::Found found = switch_.find(gid);
+  const Switch::Found found =
+      link_up_ ? switch_.find(gid) : Switch::Found{nullptr, DropReason::kLinkDown};
   if (found.channel == nullptr) ++counters_.dropped[static_cast<std::size_t>(found.dropped)];
   return found.channel;
 }

@@ -51,6 +51,9 @@ class Port final : public verbs::Wire {
   // Messages to this port's GIDs are dropped from now on. Does nothing when detached already.
   void detach();
 
+  // While the link is down, messages from and to this port are dropped. Up at first.
+  void set_link(bool up);
+
   // Wire (verbs/wire.h), for the engine behind this port.
   void send_request(verbs::PeerRoute& route, const verbs::Request& request, const guestmem::SpanList& payload,
                     Instant now) override;
@@ -75,6 +78,7 @@ class Port final : public verbs::Wire {
   std::string name_;
   Switch& switch_;
   std::unique_ptr<transport::Channel> inbound_;  // leads to this port's engine; null while detached
+  bool link_up_ = true;
   PortCounters counters_;
 };
 

@@ -111,6 +111,22 @@ TEST_F(PortTest, CountsMessagesToADetachedPortByTheirReason) {
 }
 
 // What happens when a VM dies: its engine unbinds what the guest had bound.
+TEST_F(PortTest, NothingPassesALinkThatIsDown) {
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  verbs::PeerRoute route;
+  send_request(route, gid(2));
+  b_.port.set_link(false);
+  send_request(route, gid(2));
+  b_.port.set_link(true);
+  a_.port.set_link(false);
+  send_request(route, gid(2));
+  EXPECT_EQ(transport_.deliveries.size(), 1U);
+  EXPECT_EQ(dropped(DropReason::kLinkDown), 2U);
+  a_.port.set_link(true);
+  send_request(route, gid(2));
+  EXPECT_EQ(transport_.deliveries.size(), 2U) << "the connection goes on when both links are up again";
+}
+
 TEST_F(PortTest, AnEngineThatIsResetIsNotFoundAnyMore) {
   ASSERT_TRUE(b_.engine.bind_gid(0, gid(2), verbs::RoceVersion::kV2));
   verbs::PeerRoute route;

@@ -28,6 +28,8 @@ Path Switch::path_to(const verbs::Gid& gid) const {
       return Path{PathKind::kNone, "no port holds the GID"};
     case DropReason::kPortDetached:
       return Path{PathKind::kNone, "no adapter is behind the port that holds the GID"};
+    case DropReason::kLinkDown:
+      return Path{PathKind::kNone, "the link of the port that holds the GID is down"};
   }
   return Path{};
 }
@@ -43,7 +45,9 @@ std::vector<Switch::Holder> Switch::directory() const {
 Switch::Found Switch::find(const verbs::Gid& gid) const {
   const auto it = holders_.find(gid);
   if (it == holders_.end()) return Found{nullptr, DropReason::kUnknownGid};
-  return Found{it->second->inbound_.get(), DropReason::kPortDetached};
+  const Port& holder = *it->second;
+  if (!holder.link_up_) return Found{nullptr, DropReason::kLinkDown};
+  return Found{holder.inbound_.get(), DropReason::kPortDetached};
 }
 
 bool Switch::bind(Port& port, const verbs::Gid& gid) {

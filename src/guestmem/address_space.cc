@@ -89,6 +89,16 @@ Resolved AddressSpace::translate_pieces(GuestPhys gpa, std::uint64_t length, Acc
   return Resolved::kFault;
 }
 
+std::byte* AddressSpace::Cursor::enter(GuestPhys gpa, std::uint64_t length) {
+  const Region* region = memory_.find(gpa.value);
+  if (region == nullptr || !region->allows(access_)) return nullptr;
+  begin_ = region->begin;
+  size_ = region->end - region->begin;
+  host_ = region->host;
+  const std::uint64_t at = gpa.value - begin_;
+  return length <= size_ - at ? host_ + at : nullptr;
+}
+
 const AddressSpace::Region* AddressSpace::search(std::uint64_t address) const {
   const std::size_t at = first_ending_after(address);
   if (at == regions_.size() || !regions_[at].contains(address)) return nullptr;

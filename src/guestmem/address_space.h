@@ -77,6 +77,28 @@ class AddressSpace {
     return region->host + (gpa.value - region->begin);
   }
 
+  // Translates one address after the other, cheaply while they stay in one range. Good until generation() changes.
+  class Cursor {
+   public:
+    Cursor(const AddressSpace& memory, Access access) : memory_(memory), access_(access) {}
+
+    // As AddressSpace::translate().
+    std::byte* translate(GuestPhys gpa, std::uint64_t length) {
+      const std::uint64_t at = gpa.value - begin_;
+      if (at < size_ && length <= size_ - at) [[likely]] return host_ + at;
+      return enter(gpa, length);
+    }
+
+   private:
+    std::byte* enter(GuestPhys gpa, std::uint64_t length);
+
+    const AddressSpace& memory_;
+    const Access access_;
+    std::uint64_t begin_ = 0;  // of the range the last address was in
+    std::uint64_t size_ = 0;
+    std::byte* host_ = nullptr;
+  };
+
   // Calls visit(std::byte* data, std::size_t size) for each host piece of [gpa, gpa + length) in order, which
   // may span several ranges; stops when visit returns false. False if it stopped, or if a byte has no RAM
   // with that right: the pieces before it have been visited.

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/check.h"
@@ -28,6 +29,11 @@ class PageList {
   GuestPhys at(std::uint32_t index) const {
     PVRDMA_CHECK(index < pages_.size(), "page index beyond the list");
     return pages_[index];
+  }
+  // `count` pages from `index` on, which the list has.
+  std::span<const GuestPhys> from(std::uint32_t index, std::uint32_t count) const {
+    PVRDMA_CHECK(index <= pages_.size() && count <= pages_.size() - index, "pages beyond the list");
+    return std::span(pages_).subspan(index, count);
   }
 
   // Takes the memory for `count` pages, so that filling the list with as many does not allocate.

@@ -21,25 +21,34 @@ bool PagedRange::assign(std::uint64_t start, std::uint64_t length, PageList& pag
   return true;
 }
 
-Resolved PagedRange::resolve(const AddressSpace& memory, std::uint64_t va, std::uint64_t length,
-                             Access access, SpanList& out) const {
+Resolved PagedRange::resolve(const AddressSpace& memory, std::uint64_t va, std::uint64_t length, Access access,
+                             SpanList& out) const {
   if (!contains(va, length)) return Resolved::kFault;
+  if (length == 0) return Resolved::kAll;
   const SpanList::Mark before = out.mark();
-  std::uint64_t offset = start_ % kPageBytes + (va - start_);  // from the start of the first page
-  while (length != 0) {
-    const std::uint64_t in_page = offset % kPageBytes;
+  const std::uint64_t offset = start_ % kPageBytes + (va - start_);  // from the start of the first page
+  std::uint64_t in_page = offset % kPageBytes;
+  const std::uint64_t page_count = (in_page + length + kPageBytes - 1) / kPageBytes;
+  AddressSpace::Cursor cursor(memory, access);
+  HostSpan run{nullptr, 0};  // pages that lie side by side
+  for (const GuestPhys page : pages_.from(static_cast<std::uint32_t>(offset / kPageBytes),
+                                          static_cast<std::uint32_t>(page_count))) {
     const std::uint64_t size = std::min(length, kPageBytes - in_page);
-    const GuestPhys page = pages_.at(static_cast<std::uint32_t>(offset / kPageBytes));
-    std::byte* host = memory.translate(GuestPhys(page.value + in_page), size, access);
+    std::byte* host = cursor.translate(GuestPhys(page.value + in_page), size);
     if (host == nullptr) {
       out.rewind(before);
       return Resolved::kFault;
     }
-    if (!out.append(host, static_cast<std::size_t>(size))) return Resolved::kListFull;
-    offset += size;
+    if (host == run.data + run.size) {
+      run.size += static_cast<std::size_t>(size);
+    } else {
+      if (!out.append(run.data, run.size)) return Resolved::kListFull;
+      run = HostSpan{host, static_cast<std::size_t>(size)};
+    }
     length -= size;
+    in_page = 0;
   }
-  return Resolved::kAll;
+  return out.append(run.data, run.size) ? Resolved::kAll : Resolved::kListFull;
 }
 
 }  // namespace pvrdma::guestmem

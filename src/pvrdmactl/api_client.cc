@@ -38,20 +38,29 @@ Result<void> reach(const std::string& socket) {
                                 std::generic_category().message(code), advice));
 }
 
-}  // namespace
-
-Result<std::string> get(const std::string& socket, const std::string& path) {
+template <typename Send>
+Result<std::string> ask(const std::string& socket, Send send) {
   if (auto reached = reach(socket); !reached) return Failure(std::move(reached).error());
   httplib::Client client(socket);
   client.set_address_family(AF_UNIX);
   client.set_read_timeout(kAnswerSeconds);
-  const httplib::Result result = client.Get(path);
+  const httplib::Result result = send(client);
   if (!result) {
     return fail(
         fmt::format("the daemon at {} gave no answer: {}", socket, httplib::to_string(result.error())));
   }
   if (result->status != 200) return fail(error_sentence(result->body, result->status));
   return result->body;
+}
+
+}  // namespace
+
+Result<std::string> get(const std::string& socket, const std::string& path) {
+  return ask(socket, [&](httplib::Client& client) { return client.Get(path); });
+}
+
+Result<std::string> put(const std::string& socket, const std::string& path, const std::string& body) {
+  return ask(socket, [&](httplib::Client& client) { return client.Put(path, body, "application/json"); });
 }
 
 }  // namespace pvrdma::ctl

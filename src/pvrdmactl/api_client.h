@@ -1,4 +1,4 @@
-// get(): one request to the daemon's API over its UNIX socket. Thread: any thread; blocks for some seconds at
+// get() and put(): one request to the daemon's API over its UNIX socket. Thread: any thread; blocks for some seconds at
 // most.
 #pragma once
 
@@ -11,5 +11,8 @@ namespace pvrdma::ctl {
 // The body of the answer to GET `path` ("/v1/adapters"). Errors, each one sentence: the daemon cannot be
 // reached at `socket`; it refuses, in its own words.
 Result<std::string> get(const std::string& socket, const std::string& path);
+
+// The same for PUT, with a JSON body.
+Result<std::string> put(const std::string& socket, const std::string& path, const std::string& body);
 
 }  // namespace pvrdma::ctl

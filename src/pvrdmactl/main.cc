@@ -24,12 +24,14 @@ struct Query {
   std::string path;
   View text;
   View json = json_view;
+  std::string body{};  // empty: GET; otherwise PUT
 };
 
 struct Arguments {
   std::string socket = "/run/pvrdma/api.sock";
   bool json = false;
   std::string adapter;
+  std::string link;
   Query query;
 };
 
@@ -54,6 +56,17 @@ void add_commands(CLI::App& app, Arguments& arguments) {
   adapter_get->add_option("NAME", arguments.adapter, "the adapter's name")->required()->check(check_name, "");
   adapter_get->callback([&arguments] {
     arguments.query = {"/v1/adapters/" + arguments.adapter, adapter_view};
+  });
+
+  CLI::App* adapter_set = adapter->add_subcommand("set", "change one adapter");
+  adapter_set->add_option("NAME", arguments.adapter, "the adapter's name")->required()->check(check_name, "");
+  adapter_set->add_option("--link", arguments.link, "its link to the switch: up or down")
+      ->required()
+      ->check(CLI::IsMember({"up", "down"}))
+      ->option_text("up|down");
+  adapter_set->callback([&arguments] {
+    arguments.query = {"/v1/adapters/" + arguments.adapter + "/link", adapter_view, json_view,
+                       arguments.link == "up" ? R"({"up": true})" : R"({"up": false})"};
   });
 
   CLI::App* qp = app.add_subcommand("qp", "queue pairs");
@@ -113,9 +126,11 @@ int run(int argc, char** argv) {
     fmt::print(stderr, "pvrdmactl: what shall it do? give a command: see pvrdmactl --help\n");
     return kExitUsage;
   }
-  const auto answer = get(arguments.socket, arguments.query.path);
+  const Query& query = arguments.query;
+  const auto answer = query.body.empty() ? get(arguments.socket, query.path)
+                                         : put(arguments.socket, query.path, query.body);
   if (!answer) return fail_with(answer.error());
-  const auto text = (arguments.json ? arguments.query.json : arguments.query.text)(*answer);
+  const auto text = (arguments.json ? query.json : query.text)(*answer);
   if (!text) return fail_with(text.error());
   fmt::print("{}", *text);
   return kExitDone;

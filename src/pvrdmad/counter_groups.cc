@@ -123,7 +123,8 @@ control::CounterGroup port_group(const fabric::PortCounters& counters) {
           {{"local_messages", local.messages},
            {"local_payload_bytes", local.payload_bytes},
            {"dropped_unknown_gid", counters.dropped_for(fabric::DropReason::kUnknownGid)},
-           {"dropped_port_detached", counters.dropped_for(fabric::DropReason::kPortDetached)}}};
+           {"dropped_port_detached", counters.dropped_for(fabric::DropReason::kPortDetached)},
+           {"dropped_link_down", counters.dropped_for(fabric::DropReason::kLinkDown)}}};
 }
 
 control::CounterGroup transport_group(std::string_view name, const transport::Counters& counters) {

@@ -20,6 +20,8 @@ device::AdapterConfig to_device(const control::AdapterConfig& adapter) {
   config.mac = device::MacAddress{adapter.mac};
   config.hardware_version = *hardware_version;
   config.roce = adapter.roce == control::Roce::kV1 ? verbs::RoceVersion::kV1 : verbs::RoceVersion::kV2;
+  config.profile =
+      adapter.profile == control::Profile::kEsxi ? device::Profile::kEsxi : device::Profile::kOpen;
   return config;
 }
 
@@ -37,7 +39,9 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
     daemon->adapters_.push_back(*std::move(adapter));
   }
   daemon->snapshots_ = std::make_unique<ShardSnapshots>(*daemon->loop_, daemon->adapters_, daemon->switch_);
-  auto api = control::ApiServer::listen(config.daemon.api_socket, version, *daemon->snapshots_);
+  daemon->control_ = std::make_unique<ShardControl>(*daemon->loop_, daemon->adapters_);
+  auto api =
+      control::ApiServer::listen(config.daemon.api_socket, version, *daemon->snapshots_, *daemon->control_);
   if (!api) return Failure(std::move(api).error());
   daemon->api_ = *std::move(api);
   return daemon;

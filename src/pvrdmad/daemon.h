@@ -18,6 +18,7 @@
 #include "control/config.h"
 #include "fabric/switch.h"
 #include "pvrdmad/served_adapter.h"
+#include "pvrdmad/shard_control.h"
 #include "pvrdmad/shard_snapshots.h"
 #include "shard/loop.h"
 #include "transport/local/local.h"
@@ -45,6 +46,7 @@ class Daemon {
   fabric::Switch switch_{local_, clock_};
   std::vector<std::unique_ptr<ServedAdapter>> adapters_;
   std::unique_ptr<ShardSnapshots> snapshots_;
+  std::unique_ptr<ShardControl> control_;
   std::unique_ptr<control::ApiServer> api_;
   std::thread shard_;
 };

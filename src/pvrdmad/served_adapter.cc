@@ -42,6 +42,11 @@ Result<void> ServedAdapter::start() {
   return {};
 }
 
+void ServedAdapter::set_link(bool up) {
+  port_.set_link(up);
+  adapter_->set_link(up);
+}
+
 void ServedAdapter::on_fd_ready(int fd, shard::Readiness ready) {
   if (fd == server_->listen_fd()) {
     server_->on_listen_ready();

@@ -90,7 +90,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 ALLOWED_VERSIONS = "allowed are 13, 14, 17, 18"
 MISTAKES = {
     "unknown key": ({"color": 1}, "{f}:9: [[adapter]] unknown key color: allowed are name, socket, mac, "
-                                  "hardware_version, roce"),
+                                  "hardware_version, roce, profile"),
     "wrong type": ({"name": 7}, "{f}:5: [[adapter]] name = 7 has the wrong type: it takes a string in quotes"),
     "hardware version": ({"hardware_version": 12}, "{f}:8: [[adapter]] hardware_version = 12 is no hardware version "
                                                    f"with PVRDMA: {ALLOWED_VERSIONS}"),
