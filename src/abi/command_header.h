@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "abi/layout.h"
 
@@ -38,6 +39,55 @@ enum class Command : std::uint32_t {
   kDestroySrq = 20,
 };
 inline constexpr std::uint32_t kCommandCount = 21;
+
+// As the header names it, for log lines. Static storage.
+constexpr std::string_view name_of(Command command) {
+  switch (command) {
+    case Command::kQueryPort:
+      return "QUERY_PORT";
+    case Command::kQueryPkey:
+      return "QUERY_PKEY";
+    case Command::kCreatePd:
+      return "CREATE_PD";
+    case Command::kDestroyPd:
+      return "DESTROY_PD";
+    case Command::kCreateMr:
+      return "CREATE_MR";
+    case Command::kDestroyMr:
+      return "DESTROY_MR";
+    case Command::kCreateCq:
+      return "CREATE_CQ";
+    case Command::kResizeCq:
+      return "RESIZE_CQ";
+    case Command::kDestroyCq:
+      return "DESTROY_CQ";
+    case Command::kCreateQp:
+      return "CREATE_QP";
+    case Command::kModifyQp:
+      return "MODIFY_QP";
+    case Command::kQueryQp:
+      return "QUERY_QP";
+    case Command::kDestroyQp:
+      return "DESTROY_QP";
+    case Command::kCreateUc:
+      return "CREATE_UC";
+    case Command::kDestroyUc:
+      return "DESTROY_UC";
+    case Command::kCreateBind:
+      return "CREATE_BIND";
+    case Command::kDestroyBind:
+      return "DESTROY_BIND";
+    case Command::kCreateSrq:
+      return "CREATE_SRQ";
+    case Command::kModifySrq:
+      return "MODIFY_SRQ";
+    case Command::kQuerySrq:
+      return "QUERY_SRQ";
+    case Command::kDestroySrq:
+      return "DESTROY_SRQ";
+  }
+  return "?";
+}
 
 constexpr std::optional<Command> parse_command(std::uint32_t raw) {
   if (raw >= kCommandCount) return std::nullopt;

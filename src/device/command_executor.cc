@@ -17,54 +17,6 @@ verbs::Outcome<> unsupported() {
 
 }  // namespace
 
-std::string_view name_of(abi::Command command) {
-  switch (command) {
-    case abi::Command::kQueryPort:
-      return "QUERY_PORT";
-    case abi::Command::kQueryPkey:
-      return "QUERY_PKEY";
-    case abi::Command::kCreatePd:
-      return "CREATE_PD";
-    case abi::Command::kDestroyPd:
-      return "DESTROY_PD";
-    case abi::Command::kCreateMr:
-      return "CREATE_MR";
-    case abi::Command::kDestroyMr:
-      return "DESTROY_MR";
-    case abi::Command::kCreateCq:
-      return "CREATE_CQ";
-    case abi::Command::kResizeCq:
-      return "RESIZE_CQ";
-    case abi::Command::kDestroyCq:
-      return "DESTROY_CQ";
-    case abi::Command::kCreateQp:
-      return "CREATE_QP";
-    case abi::Command::kModifyQp:
-      return "MODIFY_QP";
-    case abi::Command::kQueryQp:
-      return "QUERY_QP";
-    case abi::Command::kDestroyQp:
-      return "DESTROY_QP";
-    case abi::Command::kCreateUc:
-      return "CREATE_UC";
-    case abi::Command::kDestroyUc:
-      return "DESTROY_UC";
-    case abi::Command::kCreateBind:
-      return "CREATE_BIND";
-    case abi::Command::kDestroyBind:
-      return "DESTROY_BIND";
-    case abi::Command::kCreateSrq:
-      return "CREATE_SRQ";
-    case abi::Command::kModifySrq:
-      return "MODIFY_SRQ";
-    case abi::Command::kQuerySrq:
-      return "QUERY_SRQ";
-    case abi::Command::kDestroySrq:
-      return "DESTROY_SRQ";
-  }
-  return "?";
-}
-
 std::string_view describe_refusal(std::uint32_t err) {
   switch (static_cast<verbs::CommandError>(err)) {
     case verbs::CommandError::kNoSuchObject:

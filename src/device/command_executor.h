@@ -31,9 +31,6 @@
 
 namespace pvrdma::device {
 
-// "CREATE_QP".
-std::string_view name_of(abi::Command command);
-
 // One clause for a value of ERR other than 0.
 std::string_view describe_refusal(std::uint32_t err);
 

@@ -67,7 +67,4 @@ class CommandChannel {
   std::uint64_t unexpected_responses_ = 0;
 };
 
-// For messages: "CREATE_QP".
-std::string_view name_of(abi::Command command);
-
 }  // namespace pvrdma::driver
