@@ -28,6 +28,9 @@ test: setup  ## all tests of a normal run (CI): unit and device tests, sanitizer
 
 test-full: setup-full  ## as test, then other guest kernels, hardware versions, a sanitized daemon in VMs, fuzzing
 	@$(MAKE) test
+	@echo "== simulation, many worlds"
+	@PVRDMA_SIM_SEEDS=500 build/dev/tests/sim/sim_test
+	@PVRDMA_SIM_SEEDS=60 PVRDMA_SIM_STEPS=10000 build/asan/tests/sim/sim_test
 	@tools/testbed/build --kernel 6.12 --kernel 6.1
 	@echo "== VM tests, all guests"
 	@$(PYTEST) tests/vm -m full

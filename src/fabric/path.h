@@ -30,8 +30,9 @@ enum class DropReason : std::uint8_t {
   kUnknownGid,    // no port of the switch holds the GID
   kPortDetached,  // a port holds it, but no adapter is behind the port
   kLinkDown,      // the link of the sending or of the receiving port is down
+  kForeignSource, // the sending port does not hold the GID it sends from (any more)
 };
-inline constexpr std::size_t kDropReasons = 3;
+inline constexpr std::size_t kDropReasons = 4;
 
 constexpr std::string_view name_of(DropReason reason) {
   switch (reason) {
@@ -41,6 +42,8 @@ constexpr std::string_view name_of(DropReason reason) {
       return "port_detached";
     case DropReason::kLinkDown:
       return "link_down";
+    case DropReason::kForeignSource:
+      return "foreign_source";
   }
   return "unknown_gid";
 }

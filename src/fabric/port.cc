@@ -36,7 +36,7 @@ void Port::set_link(bool up) {
 
 void Port::send_request(verbs::PeerRoute& route, const verbs::Request& request,
                         const guestmem::SpanList& payload, Instant now) {
-  transport::Channel* channel = resolve(route, request.to.gid);
+  transport::Channel* channel = resolve(route, request.from.gid, request.to.gid);
   if (channel == nullptr) return;
   count_sent(payload);
   channel->send_request(request, payload, now);
@@ -44,14 +44,14 @@ void Port::send_request(verbs::PeerRoute& route, const verbs::Request& request,
 
 void Port::send_response(verbs::PeerRoute& route, const verbs::Response& response,
                          const guestmem::SpanList& payload, Instant now) {
-  transport::Channel* channel = resolve(route, response.to.gid);
+  transport::Channel* channel = resolve(route, response.from.gid, response.to.gid);
   if (channel == nullptr) return;
   count_sent(payload);
   channel->send_response(response, payload, now);
 }
 
 void Port::send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload, Instant now) {
-  transport::Channel* channel = look_up(datagram.to.gid);
+  transport::Channel* channel = look_up(datagram.from.gid, datagram.to.gid);
   if (channel == nullptr) return;
   count_sent(payload);
   channel->send_datagram(datagram, payload, now);
@@ -67,19 +67,25 @@ void Port::unbind_gid(const verbs::Gid& gid) {
 
 // A route to nowhere is looked up each time: there are few such messages, and each must be counted by its
 // reason.
-transport::Channel* Port::resolve(verbs::PeerRoute& route, const verbs::Gid& gid) {
+transport::Channel* Port::resolve(verbs::PeerRoute& route, const verbs::Gid& from, const verbs::Gid& to) {
   if (route.generation == switch_.generation_ && route.target != nullptr) [[likely]] {
     return static_cast<transport::Channel*>(route.target);
   }
-  transport::Channel* channel = look_up(gid);
+  transport::Channel* channel = look_up(from, to);
   route.target = channel;
   route.generation = switch_.generation_;
   return channel;
 }
 
-transport::Channel* Port::look_up(const verbs::Gid& gid) {
-  const Switch::Found found =
-      link_up_ ? switch_.find(gid) : Switch::Found{nullptr, DropReason::kLinkDown};
+// A QP keeps the source GID it connected with. Once that is unbound another VM may bind it, and nobody may speak in its
+// name: every bind and unbind changes the generation, so that a connection's next message is checked here.
+transport::Channel* Port::look_up(const verbs::Gid& from, const verbs::Gid& to) {
+  Switch::Found found = switch_.find(to);
+  if (!link_up_) {
+    found = {nullptr, DropReason::kLinkDown};
+  } else if (!switch_.holds(*this, from)) {
+    found = {nullptr, DropReason::kForeignSource};
+  }
   if (found.channel == nullptr) ++counters_.dropped[static_cast<std::size_t>(found.dropped)];
   return found.channel;
 }

@@ -71,8 +71,8 @@ class Port final : public verbs::Wire {
  private:
   friend class Switch;
 
-  transport::Channel* resolve(verbs::PeerRoute& route, const verbs::Gid& gid);
-  transport::Channel* look_up(const verbs::Gid& gid);
+  transport::Channel* resolve(verbs::PeerRoute& route, const verbs::Gid& from, const verbs::Gid& to);
+  transport::Channel* look_up(const verbs::Gid& from, const verbs::Gid& to);
   void count_sent(const guestmem::SpanList& payload);
 
   std::string name_;

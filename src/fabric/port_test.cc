@@ -11,14 +11,18 @@ namespace {
 
 class PortTest : public testing::Test {
  protected:
+  void SetUp() override { ASSERT_TRUE(a_.port.bind_gid(kSource)); }
+
   void send_request(verbs::PeerRoute& route, const verbs::Gid& to) {
     verbs::Request request;
+    request.from.gid = kSource;
     request.to.gid = to;
     a_.port.send_request(route, request, payload_, now_);
   }
   std::uint64_t dropped(DropReason reason) const { return a_.port.counters().dropped_for(reason); }
   const PortCounters::Sent& sent() const { return a_.port.counters().sent_by(PathKind::kLocal); }
 
+  const verbs::Gid kSource = gid(101);
   const Instant now_{std::chrono::seconds(100)};
   guestmem::SpanList payload_;
   FixedClock clock_;
@@ -35,10 +39,13 @@ TEST_F(PortTest, DeliversEachKindOfMessageToTheHolder) {
   ASSERT_TRUE(payload_.append(bytes.data(), bytes.size()));
   verbs::PeerRoute route;
   verbs::Request request;
+  request.from.gid = kSource;
   request.to.gid = gid(2);
   verbs::Response response;
+  response.from.gid = kSource;
   response.to.gid = gid(2);
   verbs::Datagram datagram;
+  datagram.from.gid = kSource;
   datagram.to.gid = gid(2);
   a_.port.send_request(route, request, payload_, now_);
   a_.port.send_response(route, response, payload_, now_);
@@ -87,6 +94,7 @@ TEST_F(PortTest, CountsEveryMessageToAGidNobodyHolds) {
   send_request(route, gid(9));
   send_request(route, gid(9));
   verbs::Datagram datagram;
+  datagram.from.gid = kSource;
   datagram.to.gid = gid(9);
   a_.port.send_datagram(datagram, payload_, now_);
   EXPECT_TRUE(transport_.deliveries.empty());
@@ -111,6 +119,19 @@ TEST_F(PortTest, CountsMessagesToADetachedPortByTheirReason) {
 }
 
 // What happens when a VM dies: its engine unbinds what the guest had bound.
+// VM-01 goes on with a connection whose source GID it has unbound, and which VM-03 has bound meanwhile.
+TEST_F(PortTest, NobodySpeaksAsAGidThatIsAnothers) {
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  verbs::PeerRoute route;
+  send_request(route, gid(2));
+  a_.port.unbind_gid(kSource);
+  send_request(route, gid(2));
+  ASSERT_TRUE(c_.port.bind_gid(kSource));
+  send_request(route, gid(2));
+  EXPECT_EQ(transport_.deliveries.size(), 1U);
+  EXPECT_EQ(dropped(DropReason::kForeignSource), 2U);
+}
+
 TEST_F(PortTest, NothingPassesALinkThatIsDown) {
   ASSERT_TRUE(b_.port.bind_gid(gid(2)));
   verbs::PeerRoute route;
@@ -136,7 +157,7 @@ TEST_F(PortTest, AnEngineThatIsResetIsNotFoundAnyMore) {
   send_request(route, gid(2));
   EXPECT_EQ(transport_.deliveries.size(), 1U);
   EXPECT_EQ(dropped(DropReason::kUnknownGid), 1U);
-  EXPECT_TRUE(switch_.directory().empty());
+  EXPECT_EQ(switch_.path_to(gid(2)).kind, PathKind::kNone);
 }
 
 TEST_F(PortTest, TheGuestLearnsThatItsGidIsTaken) {

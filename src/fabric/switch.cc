@@ -30,6 +30,8 @@ Path Switch::path_to(const verbs::Gid& gid) const {
       return Path{PathKind::kNone, "no adapter is behind the port that holds the GID"};
     case DropReason::kLinkDown:
       return Path{PathKind::kNone, "the link of the port that holds the GID is down"};
+    case DropReason::kForeignSource:
+      break;  // of a message, never of a destination
   }
   return Path{};
 }
@@ -40,6 +42,11 @@ std::vector<Switch::Holder> Switch::directory() const {
   for (const auto& [gid, port] : holders_) all.push_back(Holder{gid, port->name()});
   std::sort(all.begin(), all.end(), [](const Holder& a, const Holder& b) { return a.gid < b.gid; });
   return all;
+}
+
+bool Switch::holds(const Port& port, const verbs::Gid& gid) const {
+  const auto it = holders_.find(gid);
+  return it != holders_.end() && it->second == &port;
 }
 
 Switch::Found Switch::find(const verbs::Gid& gid) const {

@@ -57,6 +57,7 @@ class Switch {
     DropReason dropped;
   };
   Found find(const verbs::Gid& gid) const;
+  bool holds(const Port& port, const verbs::Gid& gid) const;
 
   // True when `port` holds `gid` afterwards: newly, or already before.
   bool bind(Port& port, const verbs::Gid& gid);

@@ -65,8 +65,8 @@ class AddressSpace {
   // Changes with every map and unmap; never 0. Host pointers obtained under another value are void.
   std::uint64_t generation() const { return generation_; }
 
-  // True once a page vanished under us: its bytes read as zeros, and the owner closes the connection. False again
-  // after unmap_all().
+  // True once a page vanished under us: its bytes read as zeros, and the owner closes the connection. False
+  // again after unmap_all().
   bool damaged() const { return damaged_.load(std::memory_order_relaxed); }
 
   // Host address of [gpa, gpa + length) if one RAM range covers it all with the right asked for, else
@@ -77,7 +77,8 @@ class AddressSpace {
     return region->host + (gpa.value - region->begin);
   }
 
-  // Translates one address after the other, cheaply while they stay in one range. Good until generation() changes.
+  // Translates one address after the other, cheaply while they stay in one range. Good until generation()
+  // changes.
   class Cursor {
    public:
     Cursor(const AddressSpace& memory, Access access) : memory_(memory), access_(access) {}
@@ -85,7 +86,8 @@ class AddressSpace {
     // As AddressSpace::translate().
     std::byte* translate(GuestPhys gpa, std::uint64_t length) {
       const std::uint64_t at = gpa.value - begin_;
-      if (at < size_ && length <= size_ - at) [[likely]] return host_ + at;
+      if (at < size_ && length <= size_ - at) [[likely]]
+        return host_ + at;
       return enter(gpa, length);
     }
 

@@ -21,8 +21,8 @@ bool PagedRange::assign(std::uint64_t start, std::uint64_t length, PageList& pag
   return true;
 }
 
-Resolved PagedRange::resolve(const AddressSpace& memory, std::uint64_t va, std::uint64_t length, Access access,
-                             SpanList& out) const {
+Resolved PagedRange::resolve(const AddressSpace& memory, std::uint64_t va, std::uint64_t length,
+                             Access access, SpanList& out) const {
   if (!contains(va, length)) return Resolved::kFault;
   if (length == 0) return Resolved::kAll;
   const SpanList::Mark before = out.mark();
@@ -31,8 +31,8 @@ Resolved PagedRange::resolve(const AddressSpace& memory, std::uint64_t va, std::
   const std::uint64_t page_count = (in_page + length + kPageBytes - 1) / kPageBytes;
   AddressSpace::Cursor cursor(memory, access);
   HostSpan run{nullptr, 0};  // pages that lie side by side
-  for (const GuestPhys page : pages_.from(static_cast<std::uint32_t>(offset / kPageBytes),
-                                          static_cast<std::uint32_t>(page_count))) {
+  for (const GuestPhys page :
+       pages_.from(static_cast<std::uint32_t>(offset / kPageBytes), static_cast<std::uint32_t>(page_count))) {
     const std::uint64_t size = std::min(length, kPageBytes - in_page);
     std::byte* host = cursor.translate(GuestPhys(page.value + in_page), size);
     if (host == nullptr) {

@@ -55,6 +55,8 @@ class GuestRing {
 
   std::uint32_t element_count() const { return mask_ / 2 + 1; }
   std::uint32_t stride_bytes() const { return stride_bytes_; }
+  // Pages it keeps the addresses of, with the state page.
+  std::size_t page_count() const { return pages_.size(); }
 
   struct Used {
     RingStatus status;    // kOk (also with a count of 0), kInvalidIndex or kUnmapped

@@ -124,7 +124,8 @@ control::CounterGroup port_group(const fabric::PortCounters& counters) {
            {"local_payload_bytes", local.payload_bytes},
            {"dropped_unknown_gid", counters.dropped_for(fabric::DropReason::kUnknownGid)},
            {"dropped_port_detached", counters.dropped_for(fabric::DropReason::kPortDetached)},
-           {"dropped_link_down", counters.dropped_for(fabric::DropReason::kLinkDown)}}};
+           {"dropped_link_down", counters.dropped_for(fabric::DropReason::kLinkDown)},
+           {"dropped_foreign_source", counters.dropped_for(fabric::DropReason::kForeignSource)}}};
 }
 
 control::CounterGroup transport_group(std::string_view name, const transport::Counters& counters) {

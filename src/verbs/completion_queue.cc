@@ -40,20 +40,22 @@ CompletionQueue::Pushed CompletionQueue::push(const abi::Cqe& cqe, Solicited sol
   if (ring_.push(std::as_bytes(std::span(&cqe, 1))) != guestmem::RingStatus::kOk) return enter_error();
 
   const bool is_error = cqe.status != static_cast<std::uint32_t>(abi::CompletionStatus::kSuccess);
-  if (armed_ == Armed::kAny || (armed_ == Armed::kSolicited && (solicited == Solicited::kYes || is_error))) {
+  const bool is_solicited = solicited == Solicited::kYes || is_error;
+  if (armed_ == Armed::kAny || (armed_ == Armed::kSolicited && is_solicited)) {
     fire();
   } else {
     unannounced_ = true;
+    unannounced_solicited_ |= is_solicited;
   }
   return Pushed::kOk;
 }
 
 void CompletionQueue::arm(Arm what) {
   if (armed_ != Armed::kAny) armed_ = what == Arm::kAny ? Armed::kAny : Armed::kSolicited;
-  if (!unannounced_) return;
+  if (!(armed_ == Armed::kAny ? unannounced_ : unannounced_solicited_)) return;
   const guestmem::GuestRing::Used used = ring_.used();
   if (used.status == guestmem::RingStatus::kOk && used.count == 0) {
-    unannounced_ = false;  // polled meanwhile
+    unannounced_ = unannounced_solicited_ = false;  // polled meanwhile
   } else {
     fire();
   }
@@ -61,7 +63,7 @@ void CompletionQueue::arm(Arm what) {
 
 void CompletionQueue::fire() {
   armed_ = Armed::kNo;
-  unannounced_ = false;
+  unannounced_ = unannounced_solicited_ = false;
   events_.completion_event(handle_);
 }
 

@@ -12,6 +12,7 @@
 #include "verbs/events.h"
 #include "verbs/ids.h"
 #include "verbs/limits.h"
+#include "verbs/page_budget.h"
 #include "verbs/status.h"
 
 namespace pvrdma::verbs {
@@ -50,8 +51,10 @@ class CompletionQueue {
   ContextHandle context() const { return context_; }
   bool in_error() const { return in_error_; }
   std::uint32_t cqe_count() const { return ring_.element_count(); }
+  std::size_t page_count() const { return ring_.page_count(); }
 
   std::uint32_t references = 0;  // QPs that use it, counted by the engine: a CQ in use is not destroyed
+  PageBudget::Share ring_pages;
 
  private:
   CompletionQueue(CqHandle handle, ContextHandle context, guestmem::GuestRing ring, EventSink& events);
@@ -65,7 +68,8 @@ class CompletionQueue {
   EventSink& events_;
   Armed armed_ = Armed::kNo;
   bool in_error_ = false;
-  bool unannounced_ = false;  // a CQE was appended since the last firing
+  bool unannounced_ = false;            // a CQE was appended since the last firing
+  bool unannounced_solicited_ = false;  // one that arm(kSolicited) waits for
 };
 
 }  // namespace pvrdma::verbs

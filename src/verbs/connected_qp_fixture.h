@@ -1,4 +1,5 @@
-// The start state "an RC QP in RTS whose peer is the test": what most packet scripts begin with. Thread: a test's.
+// The start state "an RC QP in RTS whose peer is the test": what most packet scripts begin with. Thread: a
+// test's.
 #pragma once
 
 #include "verbs/engine_fixture.h"
@@ -35,13 +36,20 @@ class ConnectedQp : public ::testing::Test {
     a.engine.on_response(response, spans(payload), a.now);
     a.settle();
   }
-  void ack(std::uint32_t psn) { answer({.psn = Psn(psn), .syndrome = Syndrome::kAck, .op = RequestOp::kWrite}); }
+  void ack(std::uint32_t psn) {
+    answer({.psn = Psn(psn), .syndrome = Syndrome::kAck, .op = RequestOp::kWrite});
+  }
   void nak(std::uint32_t psn, Syndrome syndrome, std::uint32_t offset = 0) {
-    answer({.psn = Psn(psn), .syndrome = syndrome, .op = RequestOp::kWrite, .rnr_timer = 12, .offset = offset});
+    answer(
+        {.psn = Psn(psn), .syndrome = syndrome, .op = RequestOp::kWrite, .rnr_timer = 12, .offset = offset});
   }
   void read_data(std::uint32_t psn, std::uint32_t offset, std::vector<std::byte> data) {
     const auto bytes = static_cast<std::uint32_t>(data.size());
-    answer({.psn = Psn(psn), .syndrome = Syndrome::kAck, .op = RequestOp::kRead, .offset = offset, .bytes = bytes},
+    answer({.psn = Psn(psn),
+            .syndrome = Syndrome::kAck,
+            .op = RequestOp::kRead,
+            .offset = offset,
+            .bytes = bytes},
            std::move(data));
   }
   void atomic_result(std::uint32_t psn, RequestOp op, std::uint64_t original) {
@@ -65,6 +73,12 @@ class ConnectedQp : public ::testing::Test {
     a.engine.on_request(request, spans(payload), a.now);
     a.settle();
   }
+  // The one answer sent since the last call.
+  Response answered() {
+    const auto all = answers();
+    EXPECT_THAT(all, ::testing::SizeIs(1));
+    return all.empty() ? Response{} : all[0].message;
+  }
   // With `bytes` bytes of a pattern.
   void ask_filled(const Request& request, std::uint8_t seed = 1) {
     ask(request, TestAdapter::pattern_bytes(request.bytes, seed));
@@ -72,9 +86,15 @@ class ConnectedQp : public ::testing::Test {
 
   // --- The guest. ---
 
-  SendWr write(std::uint64_t wr_id, std::uint32_t bytes = 64) const { return with_sge(abi::Opcode::kRdmaWrite, wr_id, bytes); }
-  SendWr read(std::uint64_t wr_id, std::uint32_t bytes = 64) const { return with_sge(abi::Opcode::kRdmaRead, wr_id, bytes); }
-  SendWr send_wr(std::uint64_t wr_id, std::uint32_t bytes = 64) const { return with_sge(abi::Opcode::kSend, wr_id, bytes); }
+  SendWr write(std::uint64_t wr_id, std::uint32_t bytes = 64) const {
+    return with_sge(abi::Opcode::kRdmaWrite, wr_id, bytes);
+  }
+  SendWr read(std::uint64_t wr_id, std::uint32_t bytes = 64) const {
+    return with_sge(abi::Opcode::kRdmaRead, wr_id, bytes);
+  }
+  SendWr send_wr(std::uint64_t wr_id, std::uint32_t bytes = 64) const {
+    return with_sge(abi::Opcode::kSend, wr_id, bytes);
+  }
   SendWr fetch_add(std::uint64_t wr_id, std::uint64_t add = 1) const {
     SendWr wr = with_sge(abi::Opcode::kAtomicFetchAndAdd, wr_id, 8);
     wr.compare_add = add;
@@ -84,6 +104,9 @@ class ConnectedQp : public ::testing::Test {
     SendWr wr{.wr_id = wr_id, .opcode = opcode};
     if (bytes != 0) wr.sges = {mr.sge(0, bytes)};
     return wr;
+  }
+  ReceiveWr receive_of(std::uint64_t wr_id, std::uint64_t offset, std::uint32_t bytes) const {
+    return {.wr_id = wr_id, .sges = {mr.sge(offset, bytes)}};
   }
   std::vector<Completion> sends_done() { return a.poll(send_cq); }
   std::vector<Completion> receives_done() { return a.poll(recv_cq); }

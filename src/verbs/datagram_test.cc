@@ -27,7 +27,8 @@ class DatagramTest : public ::testing::Test {
     EXPECT_TRUE(a.to_state(qp, QpState::kRts, abi::kQpAttrSqPsn));
   }
 
-  SendWr to(std::uint64_t wr_id, std::uint32_t bytes, std::uint32_t qpn = 99, std::uint32_t qkey = kQkey) const {
+  SendWr to(std::uint64_t wr_id, std::uint32_t bytes, std::uint32_t qpn = 99,
+            std::uint32_t qkey = kQkey) const {
     SendWr wr{.wr_id = wr_id, .opcode = abi::Opcode::kSend, .sges = {mr.sge(0, bytes)}};
     wr.ud = abi::UdFields{.remote_qpn = qpn, .remote_qkey = qkey, .av = {}};
     wr.ud->av.port_pd = 1u << 24;
@@ -117,7 +118,8 @@ TEST_P(BadDatagram, StopsTheSendQueueOnly) {
   a.ring(qp);
   a.settle();
   EXPECT_THAT(sent(), IsEmpty());
-  EXPECT_THAT(a.poll(cq), ElementsAre(Completion{1, GetParam().status}, Completion{2, CompletionStatus::kFlushed}));
+  EXPECT_THAT(a.poll(cq),
+              ElementsAre(Completion{1, GetParam().status}, Completion{2, CompletionStatus::kFlushed}));
   EXPECT_EQ(a.state(qp), QpState::kSqe);
   a.send(qp, to(3, 8));
   EXPECT_THAT(a.poll(cq), ElementsAre(Completion{3, CompletionStatus::kFlushed}));
@@ -129,18 +131,25 @@ TEST_P(BadDatagram, StopsTheSendQueueOnly) {
   EXPECT_THAT(sent(), SizeIs(1));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Datagram, BadDatagram,
-    ::testing::Values(
-        SendFault{"TooLong", CompletionStatus::kLocalLength, [](SendWr& wr) { wr.sges[0].length = 1025; }},
-        SendFault{"BadKey", CompletionStatus::kLocalProtection, [](SendWr& wr) { wr.sges[0].lkey += 256; }},
-        SendFault{"UnboundGid", CompletionStatus::kLocalQpOperation, [](SendWr& wr) { wr.ud->av.gid_index = 1; }},
-        SendFault{"GidBeyondTheTable", CompletionStatus::kLocalQpOperation, [](SendWr& wr) { wr.ud->av.gid_index = 255; }},
-        SendFault{"OtherPort", CompletionStatus::kLocalQpOperation, [](SendWr& wr) { wr.ud->av.port_pd = 2u << 24; }},
-        SendFault{"Write", CompletionStatus::kLocalQpOperation, [](SendWr& wr) { wr.opcode = abi::Opcode::kRdmaWrite; }},
-        SendFault{"Read", CompletionStatus::kLocalQpOperation, [](SendWr& wr) { wr.opcode = abi::Opcode::kRdmaRead; }},
-        SendFault{"SendInv", CompletionStatus::kLocalQpOperation, [](SendWr& wr) { wr.opcode = abi::Opcode::kSendWithInv; }}),
-    [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(Datagram, BadDatagram,
+                         ::testing::Values(SendFault{"TooLong", CompletionStatus::kLocalLength,
+                                                     [](SendWr& wr) { wr.sges[0].length = 1025; }},
+                                           SendFault{"BadKey", CompletionStatus::kLocalProtection,
+                                                     [](SendWr& wr) { wr.sges[0].lkey += 256; }},
+                                           SendFault{"UnboundGid", CompletionStatus::kLocalQpOperation,
+                                                     [](SendWr& wr) { wr.ud->av.gid_index = 1; }},
+                                           SendFault{"GidBeyondTheTable", CompletionStatus::kLocalQpOperation,
+                                                     [](SendWr& wr) { wr.ud->av.gid_index = 255; }},
+                                           SendFault{"OtherPort", CompletionStatus::kLocalQpOperation,
+                                                     [](SendWr& wr) { wr.ud->av.port_pd = 2u << 24; }},
+                                           SendFault{"Write", CompletionStatus::kLocalQpOperation,
+                                                     [](SendWr& wr) { wr.opcode = abi::Opcode::kRdmaWrite; }},
+                                           SendFault{"Read", CompletionStatus::kLocalQpOperation,
+                                                     [](SendWr& wr) { wr.opcode = abi::Opcode::kRdmaRead; }},
+                                           SendFault{
+                                               "SendInv", CompletionStatus::kLocalQpOperation,
+                                               [](SendWr& wr) { wr.opcode = abi::Opcode::kSendWithInv; }}),
+                         [](const auto& one) { return one.param.name; });
 
 TEST_F(DatagramTest, AReceiveStartsWithTheGrh) {
   receive(7, 200);
@@ -203,7 +212,8 @@ TEST_F(DatagramTest, AReceiveWithABadKeyEndsTheQp) {
   a.receive(qp, {.wr_id = 1, .sges = {{mr.start, 64, mr.key + 256}}});
   receive(2, 64);
   arrive(incoming(8));
-  EXPECT_THAT(a.poll(cq), ElementsAre(Completion{1, CompletionStatus::kLocalProtection}, Completion{2, CompletionStatus::kFlushed}));
+  EXPECT_THAT(a.poll(cq), ElementsAre(Completion{1, CompletionStatus::kLocalProtection},
+                                      Completion{2, CompletionStatus::kFlushed}));
   EXPECT_EQ(a.state(qp), QpState::kErr);
 }
 
@@ -220,7 +230,8 @@ TEST_F(DatagramTest, InErrItIsFlushedAndDeaf) {
   ASSERT_TRUE(a.to_state(qp, QpState::kErr));
   a.settle();
   arrive(incoming(8));
-  EXPECT_THAT(a.poll(cq), ElementsAre(Completion{1, CompletionStatus::kFlushed}, Completion{2, CompletionStatus::kFlushed}));
+  EXPECT_THAT(a.poll(cq), ElementsAre(Completion{1, CompletionStatus::kFlushed},
+                                      Completion{2, CompletionStatus::kFlushed}));
 }
 
 TEST_F(DatagramTest, SqdIsDrainedAtOnce) {
@@ -260,7 +271,8 @@ TEST_F(DatagramTest, ASharedReceiveQueueFeedsIt) {
   abi::QpAttr attr{};
   attr.port_num = 1;
   attr.qkey = kQkey;
-  ASSERT_TRUE(a.to_state(shared, QpState::kInit, abi::kQpAttrPkeyIndex | abi::kQpAttrPort | abi::kQpAttrQkey, attr));
+  ASSERT_TRUE(
+      a.to_state(shared, QpState::kInit, abi::kQpAttrPkeyIndex | abi::kQpAttrPort | abi::kQpAttrQkey, attr));
   ASSERT_TRUE(a.to_state(shared, QpState::kRtr));
   TestAdapter::post_receive(srq.ring, {.wr_id = 3, .sges = {mr.sge(0, 200)}});
   Datagram d = incoming(8);

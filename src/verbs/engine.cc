@@ -10,7 +10,7 @@ constexpr std::uint32_t kFirstQpSlot = 2;
 constexpr std::uint32_t kFirstSlot = 1;
 
 // QPs that get a turn in one run(): bounds the time until the shard looks at its sockets again.
-constexpr int kTurnsPerRun = 64;
+constexpr int kTurnsPerRun = 4;
 
 }  // namespace
 
@@ -21,8 +21,9 @@ Engine::Impl::Impl(const Limits& l, const Rules& r, const guestmem::AddressSpace
       memory(m),
       events(e),
       counters(c),
+      ring_pages(l.max_ring_pages),
       contexts(l.max_context),
-      pds(kFirstSlot, l.max_pd),
+      pds(kFirstSlot, l.max_pd + 1),
       mrs(limits, m),
       cqs(kFirstSlot, l.max_cq),
       srqs(kFirstSlot, l.max_srq),
@@ -33,8 +34,8 @@ Engine::Impl::Impl(const Limits& l, const Rules& r, const guestmem::AddressSpace
       responder(services, completions),
       datagrams(services, completions) {}
 
-Engine::Engine(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory, EventSink& events,
-               Wire& wire)
+Engine::Engine(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory,
+               EventSink& events, Wire& wire)
     : gids_(limits.gid_table_length, wire),
       impl_(std::make_unique<Impl>(limits, rules, memory, events, wire, counters_, gids_)) {}
 
@@ -43,7 +44,8 @@ Engine::~Engine() = default;
 void Engine::reset() {
   const Services& s = impl_->services;
   gids_.clear();
-  auto fresh = std::make_unique<Impl>(impl_->limits, impl_->rules, s.memory, s.events, s.wire, counters_, gids_);
+  auto fresh =
+      std::make_unique<Impl>(impl_->limits, impl_->rules, s.memory, s.events, s.wire, counters_, gids_);
   fresh->qpn_generations = std::move(impl_->qpn_generations);  // peers may still know the old numbers
   impl_ = std::move(fresh);
 }
@@ -124,11 +126,14 @@ bool Engine::Impl::run_qp(QueuePair& qp, Instant now) {
   switch (qp.state()) {
     case abi::QpState::kReset:
     case abi::QpState::kInit:
-    case abi::QpState::kRtr: return false;
+    case abi::QpState::kRtr:
+      return false;
     case abi::QpState::kErr:
-    case abi::QpState::kSqe: return completions.flush(qp);
+    case abi::QpState::kSqe:
+      return completions.flush(qp);
     case abi::QpState::kRts:
-    case abi::QpState::kSqd: return qp.is_datagram() ? datagrams.run(qp, now) : requester.run(qp, now);
+    case abi::QpState::kSqd:
+      return qp.is_datagram() ? datagrams.run(qp, now) : requester.run(qp, now);
   }
   return false;
 }
@@ -148,7 +153,9 @@ void Engine::on_time(Instant now) {
   }
 }
 
-Instant Engine::next_deadline() const { return impl_->scheduler.next_deadline(); }
+Instant Engine::next_deadline() const {
+  return impl_->scheduler.any_ready() ? Instant{} : impl_->scheduler.next_deadline();
+}
 
 // --- Views ---
 

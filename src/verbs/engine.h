@@ -140,6 +140,7 @@ class Engine {
   bool run(Instant now);
   // Fires what is due. Call when now >= next_deadline().
   void on_time(Instant now);
+  // In the past while QPs are ready: one adapter's turn can make another's QP ready behind that one's back.
   Instant next_deadline() const;
 
   // --- Views, for commands, the control plane and tests. ---

@@ -1,4 +1,5 @@
 // Engine's commands on contexts, PDs, MRs, CQs, SRQs and GIDs.
+#include <unordered_set>
 #include <vector>
 
 #include "verbs/engine.h"
@@ -19,7 +20,7 @@ Outcome<> Engine::destroy_context(ContextHandle context) {
   std::vector<QpHandle> qps;
   std::vector<SrqHandle> srqs;
   std::vector<CqHandle> cqs;
-  std::vector<PdHandle> pds;
+  std::unordered_set<PdHandle> pds;
   impl.qps.for_each([&](std::uint32_t slot, const QueuePair& qp) {
     if (qp.identity.context == context) qps.emplace_back(slot);
   });
@@ -30,15 +31,14 @@ Outcome<> Engine::destroy_context(ContextHandle context) {
     if (cq.context() == context) cqs.emplace_back(slot);
   });
   impl.pds.for_each([&](std::uint32_t slot, const ProtectionDomain& pd) {
-    if (pd.context == context) pds.emplace_back(slot);
+    if (pd.context == context) pds.emplace(slot);
   });
+  impl.scheduler.forget_if([&](const QueuePair& qp) { return qp.identity.context == context; });
   for (const QpHandle qp : qps) impl.remove_qp(qp);
   for (const SrqHandle srq : srqs) impl.srqs.remove(srq.value);
   for (const CqHandle cq : cqs) impl.cqs.remove(cq.value);
-  for (const PdHandle pd : pds) {
-    impl.mrs.destroy_all_of(pd);
-    impl.pds.remove(pd.value);
-  }
+  impl.mrs.destroy_all_of(pds);
+  for (const PdHandle pd : pds) impl.pds.remove(pd.value);
   impl.contexts[context.value] = false;
   return {};
 }
@@ -75,6 +75,9 @@ Outcome<CqHandle> Engine::create_cq(const CreateCq& request) {
   if (!slot) return refuse(CommandError::kNoMemory);
   auto cq = CompletionQueue::create(CqHandle(*slot), request, impl_->limits, impl_->memory, impl_->events);
   if (!cq) return refuse(cq.error());
+  auto pages = impl_->ring_pages.take((*cq)->page_count());
+  if (!pages) return refuse(CommandError::kNoMemory);
+  (*cq)->ring_pages = *std::move(pages);
   impl_->cqs.insert_at(*slot, std::move(*cq));
   return CqHandle(*slot);
 }
@@ -97,6 +100,9 @@ Outcome<SrqHandle> Engine::create_srq(const CreateSrq& request) {
   owned.context = pd->context;
   auto srq = SharedReceiveQueue::create(SrqHandle(*slot), owned, impl_->limits, impl_->memory, impl_->events);
   if (!srq) return refuse(srq.error());
+  auto pages = impl_->ring_pages.take((*srq)->page_count());
+  if (!pages) return refuse(CommandError::kNoMemory);
+  (*srq)->ring_pages = *std::move(pages);
   impl_->srqs.insert_at(*slot, std::move(*srq));
   ++pd->references;
   return SrqHandle(*slot);

@@ -5,12 +5,15 @@
 namespace pvrdma::verbs {
 namespace {
 
-constexpr guestmem::RingShape shape(guestmem::RingRole role, guestmem::RingWords words, std::uint32_t first_page,
-                                    std::uint32_t count, std::uint32_t stride) {
-  return {.role = role, .words = words, .first_page = first_page, .element_count = count, .stride_bytes = stride};
+constexpr guestmem::RingShape shape(guestmem::RingRole role, guestmem::RingWords words,
+                                    std::uint32_t first_page, std::uint32_t count, std::uint32_t stride) {
+  return {
+      .role = role, .words = words, .first_page = first_page, .element_count = count, .stride_bytes = stride};
 }
 
-std::uint32_t pages_of(const guestmem::RingShape& ring) { return static_cast<std::uint32_t>(ring.data_pages()); }
+std::uint32_t pages_of(const guestmem::RingShape& ring) {
+  return static_cast<std::uint32_t>(ring.data_pages());
+}
 
 template <typename Header>
 std::vector<std::byte> wqe(const Header& header, const std::vector<abi::Sge>& sges) {
@@ -23,7 +26,8 @@ std::vector<std::byte> wqe(const Header& header, const std::vector<abi::Sge>& sg
 }  // namespace
 
 TestCq TestAdapter::make_cq(std::uint32_t cqe_count) {
-  const auto ring = shape(guestmem::RingRole::kProducer, guestmem::RingWords::kRx, 1, cqe_count, sizeof(abi::Cqe));
+  const auto ring =
+      shape(guestmem::RingRole::kProducer, guestmem::RingWords::kRx, 1, cqe_count, sizeof(abi::Cqe));
   const auto object = memory.object(1 + pages_of(ring));
   const auto cq = engine.create_cq({.context = ContextHandle(uar),
                                     .cqe_count = cqe_count,
@@ -95,7 +99,8 @@ void TestAdapter::to_init(const TestQp& qp, const Connection& connection) {
   abi::QpAttr attr{};
   attr.port_num = 1;
   attr.qp_access_flags = connection.access;
-  EXPECT_TRUE(to_state(qp, abi::QpState::kInit, abi::kQpAttrPkeyIndex | abi::kQpAttrPort | abi::kQpAttrAccessFlags, attr));
+  EXPECT_TRUE(to_state(qp, abi::QpState::kInit,
+                       abi::kQpAttrPkeyIndex | abi::kQpAttrPort | abi::kQpAttrAccessFlags, attr));
 }
 
 void TestAdapter::to_rtr(const TestQp& qp, const Endpoint& peer, const Connection& connection) {

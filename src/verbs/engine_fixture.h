@@ -1,12 +1,12 @@
-// What the engine's tests share: a wire that a script plays, a recorder of events, and one engine with its guest.
+// What the engine's tests share: a wire that a script plays, a recorder of events, and one engine with its
+// guest.
 //
-// A test reads as a packet script: a named start state, what the guest posts, what the peer says, and what must come of
-// it in guest memory and on the wire. Thread: a test's.
+// A test reads as a packet script: a named start state, what the guest posts, what the peer says, and what
+// must come of it in guest memory and on the wire. Thread: a test's.
 #pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -19,7 +19,9 @@
 
 namespace pvrdma::verbs {
 
-inline Gid test_gid(std::uint8_t host) { return Gid{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 168, 11, host}}; }
+inline Gid test_gid(std::uint8_t host) {
+  return Gid{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 168, 11, host}};
+}
 
 template <typename Message>
 struct Sent {
@@ -27,14 +29,17 @@ struct Sent {
   std::vector<std::byte> payload;
 };
 
-// Keeps what the engine sends; with a peer set, hands it over on the caller's stack instead, as the local path does.
+// Keeps what the engine sends; with a peer set, hands it over on the caller's stack instead, as the local
+// path does.
 class ScriptedWire final : public Wire {
  public:
-  void send_request(PeerRoute&, const Request& request, const guestmem::SpanList& payload, Instant now) override {
+  void send_request(PeerRoute&, const Request& request, const guestmem::SpanList& payload,
+                    Instant now) override {
     if (peer != nullptr && !cut) return peer->on_request(request, payload, now);
     requests.push_back({request, flatten(payload)});
   }
-  void send_response(PeerRoute&, const Response& response, const guestmem::SpanList& payload, Instant now) override {
+  void send_response(PeerRoute&, const Response& response, const guestmem::SpanList& payload,
+                     Instant now) override {
     if (peer != nullptr && !cut) return peer->on_response(response, payload, now);
     responses.push_back({response, flatten(payload)});
   }
@@ -54,7 +59,8 @@ class ScriptedWire final : public Wire {
  private:
   static std::vector<std::byte> flatten(const guestmem::SpanList& payload) {
     std::vector<std::byte> out;
-    for (const guestmem::HostSpan& piece : payload) out.insert(out.end(), piece.data, piece.data + piece.size);
+    for (const guestmem::HostSpan& piece : payload)
+      out.insert(out.end(), piece.data, piece.data + piece.size);
     return out;
   }
 };
@@ -138,8 +144,8 @@ struct QpOptions {
 };
 
 struct Connection {
-  std::uint32_t access = abi::kAccessLocalWrite | abi::kAccessRemoteWrite | abi::kAccessRemoteRead |
-                         abi::kAccessRemoteAtomic;
+  std::uint32_t access =
+      abi::kAccessLocalWrite | abi::kAccessRemoteWrite | abi::kAccessRemoteRead | abi::kAccessRemoteAtomic;
   std::uint32_t sq_psn = 100;
   std::uint32_t rq_psn = 200;
   std::uint8_t timeout = 14;  // 67.1 ms
@@ -155,7 +161,10 @@ class TestAdapter {
  public:
   explicit TestAdapter(std::uint8_t host, UarIndex uar_page = 1, const Rules& rules = {},
                        std::uint64_t ram_bytes = 32u << 20)
-      : memory(ram_bytes), gid(test_gid(host)), uar(uar_page), engine(Limits{}, rules, memory.space(), events, wire) {
+      : memory(ram_bytes),
+        gid(test_gid(host)),
+        uar(uar_page),
+        engine(Limits{}, rules, memory.space(), events, wire) {
     EXPECT_TRUE(uar == 0 || engine.create_context(uar));
     EXPECT_TRUE(engine.bind_gid(0, gid, rules.roce));
     pd = *engine.create_pd(ContextHandle(uar));
@@ -165,8 +174,8 @@ class TestAdapter {
 
   TestCq make_cq(std::uint32_t cqe_count = 128);
   TestMr make_mr(std::uint64_t bytes,
-                 std::uint32_t access = abi::kAccessLocalWrite | abi::kAccessRemoteWrite | abi::kAccessRemoteRead |
-                                        abi::kAccessRemoteAtomic);
+                 std::uint32_t access = abi::kAccessLocalWrite | abi::kAccessRemoteWrite |
+                                        abi::kAccessRemoteRead | abi::kAccessRemoteAtomic);
   TestSrq make_srq(std::uint32_t max_wr, std::uint32_t limit = 0);
   TestQp make_qp(const TestCq& send_cq, const TestCq& recv_cq, const QpOptions& options = {});
 
@@ -219,7 +228,8 @@ class TestAdapter {
   }
   std::vector<Completion> poll(TestCq& cq) {
     std::vector<Completion> out;
-    for (const abi::Cqe& cqe : poll_cqes(cq)) out.push_back({cqe.wr_id, *abi::parse_completion_status(cqe.status)});
+    for (const abi::Cqe& cqe : poll_cqes(cq))
+      out.push_back({cqe.wr_id, *abi::parse_completion_status(cqe.status)});
     return out;
   }
 
@@ -240,7 +250,8 @@ class TestAdapter {
   }
   std::uint64_t word(const TestMr& mr, std::uint64_t offset) {
     std::uint64_t out = 0;
-    for (int i = 7; i >= 0; --i) out = out << 8 | std::to_integer<std::uint64_t>(*byte_at(mr, offset + static_cast<unsigned>(i)));
+    for (int i = 7; i >= 0; --i)
+      out = out << 8 | std::to_integer<std::uint64_t>(*byte_at(mr, offset + static_cast<unsigned>(i)));
     return out;
   }
   void set_word(const TestMr& mr, std::uint64_t offset, std::uint64_t value) {
@@ -270,10 +281,13 @@ class TestAdapter {
   Instant now{std::chrono::seconds(1)};
 
  private:
-  static std::byte pattern(std::size_t i, std::uint8_t seed) { return static_cast<std::byte>(i * 7 + (i >> 8) + seed); }
+  static std::byte pattern(std::size_t i, std::uint8_t seed) {
+    return static_cast<std::byte>(i * 7 + (i >> 8) + seed);
+  }
   std::byte* byte_at(const TestMr& mr, std::uint64_t offset) {
     const std::uint64_t at = mr.start % guestmem::kPageBytes + offset;
-    return memory.at(guestmem::GuestPhys(mr.pages.at(at / guestmem::kPageBytes).value + at % guestmem::kPageBytes));
+    return memory.at(
+        guestmem::GuestPhys(mr.pages.at(at / guestmem::kPageBytes).value + at % guestmem::kPageBytes));
   }
 };
 

@@ -5,6 +5,7 @@
 #include "verbs/datagram.h"
 #include "verbs/engine.h"
 #include "verbs/object_table.h"
+#include "verbs/page_budget.h"
 #include "verbs/queue_pair.h"
 #include "verbs/requester.h"
 #include "verbs/responder.h"
@@ -42,6 +43,7 @@ struct Engine::Impl {
   EventSink& events;
   Counters& counters;
 
+  PageBudget ring_pages;       // outlives the objects below
   std::vector<bool> contexts;  // by UAR index, which is the handle
   ObjectTable<ProtectionDomain> pds;
   MemoryRegionTable mrs;

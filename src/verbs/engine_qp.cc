@@ -80,6 +80,8 @@ Outcome<CreatedQp> Engine::create_qp(const CreateQp& request) {
   if (!slot || too_many_ud) return refuse(CommandError::kNoMemory);
   if (is_gsi && impl.qps.find(kGsiSlot) != nullptr) return refuse(CommandError::kBusy);
 
+  auto ring_pages = impl.ring_pages.take(request.total_pages);
+  if (!ring_pages) return refuse(CommandError::kNoMemory);
   guestmem::PageList pages;
   if (guestmem::read_page_directory(impl.memory, guestmem::GuestPhys(request.page_directory), request.total_pages,
                                     kQpPagesMax, pages) != guestmem::DirectoryStatus::kOk) {
@@ -118,6 +120,7 @@ Outcome<CreatedQp> Engine::create_qp(const CreateQp& request) {
   impl.qps.insert_at(*slot, std::make_unique<QueuePair>(identity, *send_cq, *recv_cq,
                                                         SendSide(std::move(*send_ring), request.max_send_sge),
                                                         std::move(receive)));
+  impl.qps.find(*slot)->ring_pages = *std::move(ring_pages);
   impl.scheduler.reserve(impl.qps.count());
   ++pd->references;
   ++send_cq->references;

@@ -1,4 +1,5 @@
-// The engine as a whole: doorbells, CQs that overflow, hostile rings, and two engines (or one QP) talking to each other.
+// The engine as a whole: doorbells, CQs that overflow, hostile rings, and two engines (or one QP) talking to
+// each other.
 #include "verbs/connected_qp_fixture.h"
 
 namespace pvrdma::verbs {
@@ -61,11 +62,12 @@ TEST_F(EngineTest, AFullCqTakesItsQpsDownWithoutOverwritingAnything) {
   EXPECT_EQ(a.state(two), QpState::kErr);
   EXPECT_EQ(a.state(qp), QpState::kRts);
   EXPECT_THAT(a.poll(small), ElementsAre(Completion{1}, Completion{2}, Completion{3}, Completion{4}));
-  EXPECT_THAT(a.events.async,
-              ElementsAre(Event{EventType::kCqErr, small.handle.value}, Event{EventType::kQpFatal, one.handle.value},
-                          Event{EventType::kQpFatal, two.handle.value}));
+  EXPECT_THAT(a.events.async, ElementsAre(Event{EventType::kCqErr, small.handle.value},
+                                          Event{EventType::kQpFatal, one.handle.value},
+                                          Event{EventType::kQpFatal, two.handle.value}));
   a.send(two, write(9));
-  EXPECT_THAT(sends_done(), ElementsAre(Completion{9, CompletionStatus::kFlushed})) << "the other CQ still works";
+  EXPECT_THAT(sends_done(), ElementsAre(Completion{9, CompletionStatus::kFlushed}))
+      << "the other CQ still works";
 }
 
 TEST_F(EngineTest, AFullReceiveCqRefusesTheMessage) {
@@ -160,10 +162,14 @@ TEST(SelfConnected, SendsToItself) {
   a.connect(qp, a.endpoint(qp), {.sq_psn = 5, .rq_psn = 5});
   a.fill(mr, 0, 1u << 20, 3);
   a.receive(qp, {.wr_id = 10, .sges = {mr.sge(2u << 20, 100)}});
-  a.post(qp, {.wr_id = 1, .sges = {mr.sge(0, 1u << 20)}, .remote_addr = mr.start + (1u << 20), .rkey = mr.key});
+  a.post(qp,
+         {.wr_id = 1, .sges = {mr.sge(0, 1u << 20)}, .remote_addr = mr.start + (1u << 20), .rkey = mr.key});
   a.post(qp, {.wr_id = 2, .opcode = abi::Opcode::kSend, .sges = {mr.sge(0, 100)}});
-  a.post(qp, {.wr_id = 3, .opcode = abi::Opcode::kRdmaRead, .sges = {mr.sge(2u << 20, 50)},
-              .remote_addr = mr.start + 50, .rkey = mr.key});
+  a.post(qp, {.wr_id = 3,
+              .opcode = abi::Opcode::kRdmaRead,
+              .sges = {mr.sge(2u << 20, 50)},
+              .remote_addr = mr.start + 50,
+              .rkey = mr.key});
   a.post(qp, {.wr_id = 4, .opcode = abi::Opcode::kRdmaWrite, .sges = {mr.sge(0, 1)}, .rkey = 0});
   a.post(qp, {.wr_id = 5, .opcode = abi::Opcode::kSend, .sges = {mr.sge(0, 100)}});
   a.ring(qp);
@@ -192,7 +198,11 @@ class TwoEngines : public ::testing::Test {
     a.settle();
   }
   SendWr to_b(std::uint64_t wr_id, abi::Opcode opcode, std::uint32_t bytes) const {
-    return {.wr_id = wr_id, .opcode = opcode, .sges = {ma.sge(0, bytes)}, .remote_addr = mb.start, .rkey = mb.key};
+    return {.wr_id = wr_id,
+            .opcode = opcode,
+            .sges = {ma.sge(0, bytes)},
+            .remote_addr = mb.start,
+            .rkey = mb.key};
   }
 
   TestAdapter a{51};
@@ -205,11 +215,12 @@ class TwoEngines : public ::testing::Test {
   TestQp qb = b.make_qp(cb, cb);
 };
 
-TEST_F(TwoEngines, EverythingHappensInsideTheDoorbell) {
-  a.fill(ma, 0, 600'000, 1);
+TEST_F(TwoEngines, SmallWorkHappensInsideTheDoorbell) {
+  constexpr std::uint32_t kBytes = 200'000;
+  a.fill(ma, 0, kBytes, 1);
   a.set_word(ma, 700'000, 0);
   b.receive(qb, {.wr_id = 50, .sges = {mb.sge(0, 64)}});
-  a.post(qa, to_b(1, abi::Opcode::kRdmaWrite, 600'000));
+  a.post(qa, to_b(1, abi::Opcode::kRdmaWrite, kBytes));
   a.post(qa, to_b(2, abi::Opcode::kSend, 64));
   SendWr add = to_b(3, abi::Opcode::kAtomicFetchAndAdd, 8);
   add.sges = {ma.sge(700'000, 8)};
@@ -219,7 +230,7 @@ TEST_F(TwoEngines, EverythingHappensInsideTheDoorbell) {
   a.ring(qa);
   EXPECT_THAT(a.poll(ca), ElementsAre(Completion{1}, Completion{2}, Completion{3}));
   EXPECT_THAT(b.poll(cb), ElementsAre(Completion{50}));
-  EXPECT_EQ(b.bytes(mb, 0, 600'000), TestAdapter::pattern_bytes(600'000, 1));
+  EXPECT_EQ(b.bytes(mb, 0, kBytes), TestAdapter::pattern_bytes(kBytes, 1));
   EXPECT_EQ(b.word(mb, 700'000), 9u);
   EXPECT_EQ(a.engine.next_deadline(), Instant::never());
 }
@@ -242,7 +253,8 @@ TEST_F(TwoEngines, AnAccessErrorEndsBothQps) {
   b.receive(qb, {.wr_id = 50, .sges = {mb.sge(0, 64)}});
   a.ring(qa);
   settle();
-  EXPECT_THAT(a.poll(ca), ElementsAre(Completion{1, CompletionStatus::kRemoteAccess}, Completion{2, CompletionStatus::kFlushed}));
+  EXPECT_THAT(a.poll(ca), ElementsAre(Completion{1, CompletionStatus::kRemoteAccess},
+                                      Completion{2, CompletionStatus::kFlushed}));
   EXPECT_THAT(b.poll(cb), ElementsAre(Completion{50, CompletionStatus::kFlushed}));
   EXPECT_THAT(b.events.async, ElementsAre(Event{EventType::kQpAccessErr, qb.handle.value}));
 }

@@ -19,8 +19,12 @@ Datagram datagram(RoceVersion roce, const Gid& from, const Gid& to) {
   return out;
 }
 
-std::uint32_t byte(const Grh& grh, std::size_t i) { return std::to_integer<std::uint32_t>(grh[i]); }
-std::uint32_t be16(const Grh& grh, std::size_t i) { return byte(grh, i) << 8 | byte(grh, i + 1); }
+std::uint32_t byte(const Grh& grh, std::size_t i) {
+  return std::to_integer<std::uint32_t>(grh[i]);
+}
+std::uint32_t be16(const Grh& grh, std::size_t i) {
+  return byte(grh, i) << 8 | byte(grh, i + 1);
+}
 Gid gid_at(const Grh& grh, std::size_t i) {
   Gid out;
   std::memcpy(out.bytes.data(), grh.data() + i, 16);
@@ -78,8 +82,9 @@ TEST(Grh, V2OverIpv4IsAtTheEndWithARightChecksum) {
 TEST(Grh, ChecksumOfAKnownHeader) {
   Datagram d = datagram(RoceVersion::kV2, test_gid(51), test_gid(52));
   d.traffic_class = 0;
-  // 4500 0138 0000 4000 4011 c0a8 0b33 c0a8 0b34, worked by hand
-  EXPECT_EQ(be16(make_grh(d), 30), 0xffffu - ((0x4500 + 0x0134 + 0x4000 + 0x4011 + 0xc0a8 + 0x0b33 + 0xc0a8 + 0x0b34) % 0xffff));
+  // 4500 0134 0000 4000 4011 0000 c0a8 0b33 c0a8 0b34, worked by hand
+  EXPECT_EQ(be16(make_grh(d), 30),
+            0xffffu - ((0x4500 + 0x0134 + 0x4000 + 0x4011 + 0xc0a8 + 0x0b33 + 0xc0a8 + 0x0b34) % 0xffff));
 }
 
 }  // namespace

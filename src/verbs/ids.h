@@ -26,8 +26,8 @@ using SrqHandle = Strong<struct SrqHandleTag, std::uint32_t>;
 // The kernel's own context: objects of it may do what user processes may not (reference 9.2).
 inline constexpr ContextHandle kKernelContext{0};
 
-// Message sequence number of an RC connection: 24 bits, compared modulo 2^24. It counts messages, not packets:
-// that is what lets the path beneath a connection change (design.md, principle 4).
+// Message sequence number of an RC connection: 24 bits, compared modulo 2^24. It counts messages, not
+// packets: that is what lets the path beneath a connection change (design.md, principle 4).
 struct Psn {
   static constexpr std::uint32_t kMask = 0xff'ffff;
   std::uint32_t value = 0;

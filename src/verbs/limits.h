@@ -29,6 +29,7 @@ struct Limits {
   std::uint32_t mtu_bytes = 1024;    // of the port: the longest UD payload
   std::uint64_t max_mr_bytes = 1ULL << 30;
   std::uint64_t max_registered_pages = 64ULL << 20;  // of all MRs together: bounds our memory, 8 bytes a page
+  std::uint64_t max_ring_pages = 2ULL << 20;         // of all CQs, QPs and SRQs together: bounds our memory, 16 bytes a page
   std::uint32_t max_ud_qp = 0;       // 0: as many as QPs. The esxi profile has 3
 };
 

@@ -85,6 +85,7 @@ Outcome<MrKeys> MemoryRegionTable::create(const CreateMr& request) {
   place.region = std::move(*region);
   ++count_;
   registered_pages_ += place.region->charged_pages;
+  ++counts_[place.region->pd];
   const std::uint32_t key = place.region->key;
   return MrKeys{MrHandle(key >> kVariantBits), key};
 }
@@ -147,6 +148,8 @@ std::uint32_t MemoryRegionTable::take_slot() {
 }
 
 void MemoryRegionTable::release(std::uint32_t slot) {
+  const auto owner = counts_.find(slots_[slot].region->pd);
+  if (--owner->second == 0) counts_.erase(owner);
   registered_pages_ -= slots_[slot].region->charged_pages;
   slots_[slot].region.reset();
   --count_;
@@ -162,19 +165,12 @@ Outcome<> MemoryRegionTable::destroy(MrHandle handle) {
   return {};
 }
 
-std::uint32_t MemoryRegionTable::destroy_all_of(PdHandle pd) {
-  std::uint32_t destroyed = 0;
+std::uint32_t MemoryRegionTable::destroy_all_of(const std::unordered_set<PdHandle>& pds) {
+  const std::uint32_t before = count_;
   for (std::uint32_t slot = 1; slot < slots_.size(); ++slot) {
-    if (slots_[slot].region == nullptr || slots_[slot].region->pd != pd) continue;
-    release(slot);
-    ++destroyed;
+    if (slots_[slot].region != nullptr && pds.contains(slots_[slot].region->pd)) release(slot);
   }
-  return destroyed;
-}
-
-bool MemoryRegionTable::any_of(PdHandle pd) const {
-  return std::any_of(slots_.begin(), slots_.end(),
-                     [pd](const Slot& slot) { return slot.region != nullptr && slot.region->pd == pd; });
+  return before - count_;
 }
 
 // The region that `key` names when its variant is left out of account.

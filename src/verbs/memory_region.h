@@ -10,6 +10,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "guestmem/address_space.h"
@@ -64,9 +66,9 @@ class MemoryRegionTable {
   Outcome<MrKeys> create(const CreateMr& request);
   Outcome<> destroy(MrHandle handle);
 
-  // Drops every MR of `pd` and tells how many there were.
-  std::uint32_t destroy_all_of(PdHandle pd);
-  bool any_of(PdHandle pd) const;
+  // Drops every MR of these PDs in one pass and tells how many there were.
+  std::uint32_t destroy_all_of(const std::unordered_set<PdHandle>& pds);
+  bool any_of(PdHandle pd) const { return counts_.contains(pd); }
 
   // Checks key, PD, bounds and permission, then appends the host pieces of [addr, addr + length) to `out`.
   // Length 0 is legal with any key. No allocation. On any fault `out` is as it was. kNotMapped also when the
@@ -121,6 +123,7 @@ class MemoryRegionTable {
   std::uint32_t newest_free_ = 0;
   std::uint32_t count_ = 0;
   std::uint64_t registered_pages_ = 0;
+  std::unordered_map<PdHandle, std::uint32_t> counts_;  // MRs by PD; no entry = none
 };
 
 }  // namespace pvrdma::verbs

@@ -334,7 +334,7 @@ TEST_F(MemoryRegionTest, RegisteredPagesAreLimitedAndGivenBack) {
   EXPECT_EQ(table.create(user_mr(0, 1)).error(), CommandError::kNoMemory);
   ASSERT_TRUE(table.destroy(three.handle));
   ASSERT_TRUE(table.create(one_fast));
-  EXPECT_EQ(table.destroy_all_of(kPd), 2u);
+  EXPECT_EQ(table.destroy_all_of({kPd}), 2u);
   EXPECT_TRUE(table.create(user_mr(0, 4 * kPage)));
 }
 
@@ -346,10 +346,10 @@ TEST_F(MemoryRegionTest, DestroyAllOfAPd) {
   make_dma();
   make_fast(3);
   EXPECT_TRUE(table.any_of(kPd));
-  EXPECT_EQ(table.destroy_all_of(kPd), 3u);
+  EXPECT_EQ(table.destroy_all_of({kPd}), 3u);
   EXPECT_FALSE(table.any_of(kPd));
   EXPECT_TRUE(table.any_of(kOtherPd));
-  EXPECT_EQ(table.destroy_all_of(kPd), 0u);
+  EXPECT_EQ(table.destroy_all_of({kPd}), 0u);
   EXPECT_EQ(resolve(gone, 0x1000, 16), KeyFault::kBadKey);
   EXPECT_EQ(resolve(kept, 0x1000, 16, kLocalRead, kOtherPd), KeyFault::kNone);
 }

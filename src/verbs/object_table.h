@@ -19,7 +19,7 @@ class ObjectTable {
 
   // The slot the next insert_at may use; nothing when the table is full.
   std::optional<std::uint32_t> free_slot() {
-    if (limit_ <= first_ || count_ == limit_ - first_) return std::nullopt;
+    if (limit_ <= first_) return std::nullopt;
     for (std::uint32_t tried = first_; tried < limit_; ++tried) {
       const std::uint32_t slot = next_;
       next_ = next_ + 1 == limit_ ? first_ : next_ + 1;
@@ -43,12 +43,6 @@ class ObjectTable {
     if (find(slot) == nullptr) return nullptr;
     --count_;
     return std::move(slots_[slot]);
-  }
-
-  void clear() {
-    slots_.clear();
-    count_ = 0;
-    next_ = first_;
   }
 
   std::uint32_t count() const { return count_; }

@@ -226,7 +226,8 @@ TEST(QpValues, RangesAreChecked) {
       {"port 0", kReset, kInit, 0, set<&A::port_num>, 1, 0},
       {"port 2", kReset, kInit, 0, set<&A::port_num>, 1, 2},
       {"mtu 0", kInit, kRtr, 0, set<&A::path_mtu>, 1, 0},
-      {"mtu 6", kInit, kRtr, 0, set<&A::path_mtu>, 5, 6},
+      {"mtu 6", kInit, kRtr, 0, set<&A::path_mtu>, 3, 6},
+      {"mtu above the port's", kInit, kRtr, 0, set<&A::path_mtu>, 3, 4},
       {"mtu in bytes", kInit, kRtr, 0, set<&A::path_mtu>, 3, 1024},
       {"dest_qpn", kInit, kRtr, 0, set<&A::dest_qp_num>, 0xff'ffff, 0x100'0000},
       {"reads in", kInit, kRtr, 0, set<&A::max_dest_rd_atomic>, 16, 17},
@@ -275,7 +276,7 @@ TEST(QpValues, WhatTheMaskNamesIsTakenAndComesBackInQuery) {
   EXPECT_EQ(a.access_flags, 0x0fu);
 
   attr = good_values(QpState::kInit, QpState::kRtr);
-  attr.path_mtu = 5;
+  attr.path_mtu = 2;
   attr.rq_psn = 0xab12'3456;  // 24 bits count
   attr.min_rnr_timer = 12;
   attr.max_dest_rd_atomic = 3;
@@ -299,7 +300,7 @@ TEST(QpValues, WhatTheMaskNamesIsTakenAndComesBackInQuery) {
   const abi::QpAttr seen = to_abi(a, cap);
   EXPECT_EQ(seen.qp_state, 3u);
   EXPECT_EQ(seen.cur_qp_state, 3u);
-  EXPECT_EQ(seen.path_mtu, 5u);
+  EXPECT_EQ(seen.path_mtu, 2u);
   EXPECT_EQ(seen.rq_psn, 0x12'3456u);
   EXPECT_EQ(seen.sq_psn, 0x65'4321u);
   EXPECT_EQ(seen.dest_qp_num, 0x12'3456u);

@@ -7,11 +7,8 @@ namespace {
 using abi::CompletionStatus;
 using abi::EventType;
 using abi::QpState;
-using ::testing::Contains;
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::SizeIs;
 using Event = RecordingEvents::Event;
 
@@ -228,7 +225,8 @@ class SrqTest : public QpStatesTest {
 };
 
 TEST_F(SrqTest, FeedsMessagesAndReportsItsLimitOnce) {
-  for (std::uint64_t i = 1; i <= 3; ++i) TestAdapter::post_receive(srq.ring, {.wr_id = i, .sges = {mr.sge(0, 8)}});
+  for (std::uint64_t i = 1; i <= 3; ++i)
+    TestAdapter::post_receive(srq.ring, {.wr_id = i, .sges = {mr.sge(0, 8)}});
   for (std::uint32_t i = 0; i < 4; ++i) ask_filled(to_shared(RequestOp::kSend, kRqPsn + i, 8));
   EXPECT_THAT(receives_done(), ElementsAre(Completion{1}, Completion{2}, Completion{3}));
   EXPECT_THAT(a.events.async, ElementsAre(Event{EventType::kSrqLimitReached, srq.handle.value}));

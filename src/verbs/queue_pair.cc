@@ -6,7 +6,8 @@
 namespace pvrdma::verbs {
 namespace {
 
-// An idle QP stays below 4 KiB: the window takes what its SGE count leaves of this, at least four work requests.
+// An idle QP stays below 4 KiB: the window takes what its SGE count leaves of this, at least four work
+// requests.
 constexpr std::size_t kWindowBytes = 2048;
 constexpr std::size_t kWindowSlotsMin = 4;
 

@@ -1,5 +1,6 @@
-// QueuePair: the state of one QP. The rules live elsewhere: requester.cc (send side), responder.cc (receive side of RC),
-// datagram.cc (UD and GSI), completion.cc (CQEs, flush), qp_attributes.cc (MODIFY_QP). Thread: shard-owned.
+// QueuePair: the state of one QP. The rules live elsewhere: requester.cc (send side), responder.cc (receive
+// side of RC), datagram.cc (UD and GSI), completion.cc (CQEs, flush), qp_attributes.cc (MODIFY_QP). Thread:
+// shard-owned.
 #pragma once
 
 #include <array>
@@ -16,6 +17,7 @@
 #include "verbs/ids.h"
 #include "verbs/limits.h"
 #include "verbs/message.h"
+#include "verbs/page_budget.h"
 #include "verbs/qp_attributes.h"
 #include "verbs/receive_queue.h"
 #include "verbs/wire.h"
@@ -40,7 +42,8 @@ struct SendWork {
   std::uint32_t extra_value = 0;  // immediate data as in guest memory, or the rkey to invalidate
   std::uint32_t length = 0;       // bytes, sum of the SGEs
   std::uint32_t sent = 0;         // bytes sent; of a read: asked for
-  std::uint32_t confirmed = 0;    // of a read: bytes placed; else: bytes known to be executed. Sending again starts there
+  std::uint32_t confirmed =
+      0;  // of a read: bytes placed; else: bytes known to be executed. Sending again starts there
   Psn psn;
   abi::Opcode opcode{};
   abi::CompletionStatus status{};
@@ -54,9 +57,7 @@ struct SendWork {
            opcode == abi::Opcode::kAtomicFetchAndAdd;
   }
   // Executed by this adapter alone; takes no PSN.
-  bool is_local() const {
-    return opcode == abi::Opcode::kLocalInv || opcode == abi::Opcode::kFastRegMr;
-  }
+  bool is_local() const { return opcode == abi::Opcode::kLocalInv || opcode == abi::Opcode::kFastRegMr; }
 };
 
 // Work requests between fetch and completion, oldest first: a ring allocated with the QP, about 2 KiB.
@@ -73,7 +74,8 @@ class SendWindow {
 
   SendWork& at(std::uint32_t position) { return works_[position & (slots_ - 1)]; }
   std::span<abi::Sge> sges(std::uint32_t position) {
-    return {sges_.get() + static_cast<std::size_t>(position & (slots_ - 1)) * max_sge_, at(position).sge_count};
+    return {sges_.get() + static_cast<std::size_t>(position & (slots_ - 1)) * max_sge_,
+            at(position).sge_count};
   }
   // The slot at tail, to be filled before push().
   SendWork& staging() { return at(tail_); }
@@ -96,7 +98,8 @@ struct SendSide {
 
   guestmem::GuestRing ring;
   SendWindow window;
-  std::uint32_t sending = 0;  // position of the work request being sent; window.tail() = all fetched ones are sent
+  std::uint32_t sending =
+      0;  // position of the work request being sent; window.tail() = all fetched ones are sent
   Psn next_psn;
   std::uint32_t reads_outstanding = 0;
   bool stopped = false;  // a work request has failed: no other is begun
@@ -150,8 +153,8 @@ class QueuePair {
     abi::QpCap cap{};
   };
 
-  QueuePair(const Identity& id, CompletionQueue& cq_of_sends, CompletionQueue& cq_of_receives, SendSide send_side,
-            ReceiveSide receive_side)
+  QueuePair(const Identity& id, CompletionQueue& cq_of_sends, CompletionQueue& cq_of_receives,
+            SendSide send_side, ReceiveSide receive_side)
       : identity(id),
         send_cq(cq_of_sends),
         recv_cq(cq_of_receives),
@@ -166,7 +169,8 @@ class QueuePair {
   Endpoint local() const { return {local_gid, identity.qpn}; }
   Endpoint remote() const { return {attributes.dgid, attributes.dest_qpn}; }
 
-  // Back to power-on: drops positions, window and sequence numbers. The guest zeroes its ring words afterwards.
+  // Back to power-on: drops positions, window and sequence numbers. The guest zeroes its ring words
+  // afterwards.
   void reset();
 
   const Identity identity;
@@ -183,6 +187,8 @@ class QueuePair {
   std::uint64_t rx_messages = 0;
   std::uint64_t rx_bytes = 0;
   std::uint64_t retransmits = 0;
+
+  PageBudget::Share ring_pages;
 
   // Scheduler's own.
   QueuePair* next_ready = nullptr;

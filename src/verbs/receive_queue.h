@@ -13,6 +13,7 @@
 #include "verbs/events.h"
 #include "verbs/ids.h"
 #include "verbs/limits.h"
+#include "verbs/page_budget.h"
 #include "verbs/status.h"
 
 namespace pvrdma::verbs {
@@ -37,6 +38,8 @@ class ReceiveQueue {
 
   // How many WQEs the guest has posted and we have not taken; 0 when the indices are invalid.
   std::uint32_t available(const guestmem::AddressSpace& memory);
+
+  std::size_t page_count() const { return ring_.page_count(); }
 
   // Forgets positions (QP -> RESET): the guest zeroes its ring words afterwards.
   void reset() { ring_.resync(); }
@@ -76,8 +79,10 @@ class SharedReceiveQueue {
   std::uint32_t max_wr() const { return max_wr_; }
   std::uint32_t max_sge() const { return max_sge_; }
   std::uint32_t limit() const { return limit_; }
+  std::size_t page_count() const { return queue_.page_count(); }
 
   std::uint32_t references = 0;  // QPs that use it, counted by the engine
+  PageBudget::Share ring_pages;
 
  private:
   SharedReceiveQueue(SrqHandle handle, const CreateSrq& request, ReceiveQueue queue, EventSink& events);

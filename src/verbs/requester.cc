@@ -16,20 +16,28 @@ constexpr std::uint32_t kReadAheadBytes = 4 * kSegmentBytesMax;
 RequestOp request_op(abi::Opcode opcode) {
   switch (opcode) {
     case abi::Opcode::kRdmaWrite:
-    case abi::Opcode::kRdmaWriteWithImm: return RequestOp::kWrite;
-    case abi::Opcode::kRdmaRead: return RequestOp::kRead;
-    case abi::Opcode::kAtomicCmpAndSwp: return RequestOp::kCompareSwap;
-    case abi::Opcode::kAtomicFetchAndAdd: return RequestOp::kFetchAdd;
-    default: return RequestOp::kSend;
+    case abi::Opcode::kRdmaWriteWithImm:
+      return RequestOp::kWrite;
+    case abi::Opcode::kRdmaRead:
+      return RequestOp::kRead;
+    case abi::Opcode::kAtomicCmpAndSwp:
+      return RequestOp::kCompareSwap;
+    case abi::Opcode::kAtomicFetchAndAdd:
+      return RequestOp::kFetchAdd;
+    default:
+      return RequestOp::kSend;
   }
 }
 
 Extra request_extra(abi::Opcode opcode) {
   switch (opcode) {
     case abi::Opcode::kRdmaWriteWithImm:
-    case abi::Opcode::kSendWithImm: return Extra::kImmediate;
-    case abi::Opcode::kSendWithInv: return Extra::kInvalidate;
-    default: return Extra::kNone;
+    case abi::Opcode::kSendWithImm:
+      return Extra::kImmediate;
+    case abi::Opcode::kSendWithInv:
+      return Extra::kInvalidate;
+    default:
+      return Extra::kNone;
   }
 }
 
@@ -58,15 +66,24 @@ bool may_send(const QueuePair& qp) {
 
 std::string_view describe(abi::CompletionStatus status) {
   switch (status) {
-    case abi::CompletionStatus::kLocalLength: return "a work request was too long for its buffers or the port";
-    case abi::CompletionStatus::kLocalQpOperation: return "a work request that this QP may not post";
-    case abi::CompletionStatus::kLocalProtection: return "a work request named memory it may not use";
-    case abi::CompletionStatus::kRemoteInvalidRequest: return "the peer refused a request as invalid";
-    case abi::CompletionStatus::kRemoteAccess: return "the peer refused access to its memory";
-    case abi::CompletionStatus::kRemoteOperation: return "the peer could not complete a request";
-    case abi::CompletionStatus::kRetryExceeded: return "the peer did not answer within timeout and retry_cnt";
-    case abi::CompletionStatus::kRnrRetryExceeded: return "the peer had no receive posted within rnr_retry";
-    default: return "a work request failed";
+    case abi::CompletionStatus::kLocalLength:
+      return "a work request was too long for its buffers or the port";
+    case abi::CompletionStatus::kLocalQpOperation:
+      return "a work request that this QP may not post";
+    case abi::CompletionStatus::kLocalProtection:
+      return "a work request named memory it may not use";
+    case abi::CompletionStatus::kRemoteInvalidRequest:
+      return "the peer refused a request as invalid";
+    case abi::CompletionStatus::kRemoteAccess:
+      return "the peer refused access to its memory";
+    case abi::CompletionStatus::kRemoteOperation:
+      return "the peer could not complete a request";
+    case abi::CompletionStatus::kRetryExceeded:
+      return "the peer did not answer within timeout and retry_cnt";
+    case abi::CompletionStatus::kRnrRetryExceeded:
+      return "the peer had no receive posted within rnr_retry";
+    default:
+      return "a work request failed";
   }
 }
 
@@ -141,6 +158,8 @@ Requester::Step Requester::send_next(QueuePair& qp, std::uint32_t& budget_bytes,
     work.started = true;
   }
   if (work.is_local()) {
+    // What was posted before may have to be sent again, with the keys that this may change.
+    if (position != send.window.head()) return Step::kBlocked;
     execute_local(qp, work);
     return Step::kSent;
   }
@@ -151,13 +170,14 @@ Requester::Step Requester::send_segment(QueuePair& qp, SendWork& work, std::uint
                                         std::uint32_t& budget_bytes, Instant now) {
   const bool is_read = work.opcode == abi::Opcode::kRdmaRead;
   if (is_read && work.sent - work.confirmed >= kReadAheadBytes) return Step::kBlocked;
-  const std::uint32_t bytes =
-      work.is_read_or_atomic() && !is_read ? work.length : std::min(work.length - work.sent, kSegmentBytesMax);
+  const std::uint32_t bytes = work.is_read_or_atomic() && !is_read
+                                  ? work.length
+                                  : std::min(work.length - work.sent, kSegmentBytesMax);
 
   guestmem::SpanList payload;
   if (!work.is_read_or_atomic()) {
-    const KeyFault fault = resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position), work.sent, bytes,
-                                        AccessNeed{}, payload);
+    const KeyFault fault = resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position),
+                                        work.sent, bytes, AccessNeed{}, payload);
     if (fault != KeyFault::kNone) {
       fail_locally(qp, work, abi::CompletionStatus::kLocalProtection);
       return Step::kSent;
@@ -173,7 +193,8 @@ Requester::Step Requester::send_segment(QueuePair& qp, SendWork& work, std::uint
     ++qp.send.sending;
   }
   budget_bytes -= std::min(budget_bytes, bytes);
-  services_.wire.send_request(qp.route, request, payload, now);  // may answer, and retire `work`, before it returns
+  services_.wire.send_request(qp.route, request, payload,
+                              now);  // may answer, and retire `work`, before it returns
   return Step::kSent;
 }
 
@@ -230,7 +251,8 @@ void Requester::retire(QueuePair& qp) {
     }
     break;
   }
-  if (was_full && !window.full()) services_.scheduler.make_ready(qp);
+  const bool local_next = !window.empty() && window.at(window.head()).is_local();
+  if ((was_full && !window.full()) || local_next) services_.scheduler.make_ready(qp);
 }
 
 // Starts the answer timer when something is unanswered and it does not run yet.
@@ -239,7 +261,9 @@ void Requester::watch(QueuePair& qp, Instant now) {
   if (send.window.empty() || send.ack_deadline != Instant::never()) return;
   if (qp.attributes.timeout == 0 || !may_send(qp)) return;
   const SendWork& oldest = send.window.at(send.window.head());
-  if (!oldest.started) return;
+  // What is not out yet cannot be answered: its time begins with its last byte (of a read, with what it asked for).
+  const bool asked = oldest.opcode == abi::Opcode::kRdmaRead && oldest.sent != oldest.confirmed;
+  if (!oldest.started || (oldest.state == State::kQueued && !asked)) return;
   send.ack_deadline = now + ack_timeout(qp.attributes.timeout);
   services_.scheduler.arm(qp, send.ack_deadline);
 }

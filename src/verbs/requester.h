@@ -1,8 +1,8 @@
 // Requester: the send side of an RC QP: from the send queue to messages, from responses to completions.
 //
-// Invariants: work requests complete in the order they were posted; a request is sent again until it is answered or the
-// guest's own retry counts are used up; at most max_rd_atomic reads and atomics are unanswered; nothing overtakes a
-// fence. IBTA vol. 1, 9.7. Thread: shard-owned.
+// Invariants: work requests complete in the order they were posted; a request is sent again until it is
+// answered or the guest's own retry counts are used up; at most max_rd_atomic reads and atomics are
+// unanswered; nothing overtakes a fence. IBTA vol. 1, 9.7. Thread: shard-owned.
 #pragma once
 
 #include "verbs/completion.h"
@@ -15,7 +15,8 @@ class Requester {
  public:
   Requester(Services& services, Completions& completions) : services_(services), completions_(completions) {}
 
-  // One turn: sends at most kWqesPerTurn work requests and kBytesPerTurn bytes. True: there is more to send now.
+  // One turn: sends at most kWqesPerTurn work requests and kBytesPerTurn bytes. True: there is more to send
+  // now.
   bool run(QueuePair& qp, Instant now);
 
   void on_response(QueuePair& qp, const Response& response, const guestmem::SpanList& payload, Instant now);
@@ -23,7 +24,7 @@ class Requester {
   // The QP's time has come: an answer is overdue, or a receiver-not-ready pause is over.
   void on_time(QueuePair& qp, Instant now);
 
-  static constexpr std::uint32_t kWqesPerTurn = 256;
+  static constexpr std::uint32_t kWqesPerTurn = 64;
   static constexpr std::uint32_t kBytesPerTurn = 1024 * 1024;
 
  private:
@@ -32,7 +33,8 @@ class Requester {
   // requester.cc
   Fetched fetch(QueuePair& qp);
   Step send_next(QueuePair& qp, std::uint32_t& budget_bytes, Instant now);
-  Step send_segment(QueuePair& qp, SendWork& work, std::uint32_t position, std::uint32_t& budget_bytes, Instant now);
+  Step send_segment(QueuePair& qp, SendWork& work, std::uint32_t position, std::uint32_t& budget_bytes,
+                    Instant now);
   void execute_local(QueuePair& qp, SendWork& work);
   void fail_locally(QueuePair& qp, SendWork& work, abi::CompletionStatus status);
   void retire(QueuePair& qp);
@@ -41,8 +43,10 @@ class Requester {
 
   // requester_answers.cc
   void acknowledge(QueuePair& qp, SendWork& work);
-  void on_ack(QueuePair& qp, std::uint32_t position, const Response& response, const guestmem::SpanList& payload);
-  void on_read_data(QueuePair& qp, std::uint32_t position, const Response& response, const guestmem::SpanList& payload);
+  void on_ack(QueuePair& qp, std::uint32_t position, const Response& response,
+              const guestmem::SpanList& payload);
+  void on_read_data(QueuePair& qp, std::uint32_t position, const Response& response,
+                    const guestmem::SpanList& payload);
   void on_atomic_result(QueuePair& qp, std::uint32_t position, const Response& response);
   void on_receiver_not_ready(QueuePair& qp, std::uint32_t position, const Response& response, Instant now);
   void on_gap(QueuePair& qp, std::uint32_t position, const Response& response);

@@ -11,24 +11,29 @@ using State = SendWork::State;
 
 constexpr std::uint8_t kRnrRetryForEver = 7;
 
-bool is_open(const SendWork& work) { return work.state == State::kQueued || work.state == State::kSent; }
+bool is_open(const SendWork& work) {
+  return work.state == State::kQueued || work.state == State::kSent;
+}
 
 }  // namespace
 
-void Requester::on_response(QueuePair& qp, const Response& response, const guestmem::SpanList& payload, Instant now) {
+void Requester::on_response(QueuePair& qp, const Response& response, const guestmem::SpanList& payload,
+                            Instant now) {
   if (qp.state() != abi::QpState::kRts && qp.state() != abi::QpState::kSqd) return;
   SendWindow& window = qp.send.window;
   std::uint32_t position = window.head();
-  while (position != window.tail() && (window.at(position).is_local() || window.at(position).psn != response.psn)) {
+  while (position != window.tail() &&
+         (window.at(position).is_local() || window.at(position).psn != response.psn)) {
     ++position;
   }
-  if (position == window.tail() || !window.at(position).started) {  // of a message complete long ago, or never sent
+  if (position == window.tail() ||
+      !window.at(position).started) {  // of a message complete long ago, or never sent
     ++services_.counters.duplicates;
     return;
   }
 
-  // Whatever it says, everything before this message was executed. A read or atomic is done only when its result is
-  // here: one whose answer was lost stays open, and the timer asks again.
+  // Whatever it says, everything before this message was executed. A read or atomic is done only when its
+  // result is here: one whose answer was lost stays open, and the timer asks again.
   for (std::uint32_t at = window.head(); at != position; ++at) {
     if (!window.at(at).is_read_or_atomic()) acknowledge(qp, window.at(at));
   }
@@ -37,12 +42,24 @@ void Requester::on_response(QueuePair& qp, const Response& response, const guest
 
   SendWork& work = window.at(position);
   switch (response.syndrome) {
-    case Syndrome::kAck: on_ack(qp, position, response, payload); break;
-    case Syndrome::kRnrNak: on_receiver_not_ready(qp, position, response, now); break;
-    case Syndrome::kNakSequence: on_gap(qp, position, response); break;
-    case Syndrome::kNakInvalidRequest: on_refusal(qp, work, abi::CompletionStatus::kRemoteInvalidRequest); break;
-    case Syndrome::kNakRemoteAccess: on_refusal(qp, work, abi::CompletionStatus::kRemoteAccess); break;
-    case Syndrome::kNakRemoteOperational: on_refusal(qp, work, abi::CompletionStatus::kRemoteOperation); break;
+    case Syndrome::kAck:
+      on_ack(qp, position, response, payload);
+      break;
+    case Syndrome::kRnrNak:
+      on_receiver_not_ready(qp, position, response, now);
+      break;
+    case Syndrome::kNakSequence:
+      on_gap(qp, position, response);
+      break;
+    case Syndrome::kNakInvalidRequest:
+      on_refusal(qp, work, abi::CompletionStatus::kRemoteInvalidRequest);
+      break;
+    case Syndrome::kNakRemoteAccess:
+      on_refusal(qp, work, abi::CompletionStatus::kRemoteAccess);
+      break;
+    case Syndrome::kNakRemoteOperational:
+      on_refusal(qp, work, abi::CompletionStatus::kRemoteOperation);
+      break;
   }
   retire(qp);
   watch(qp, now);
@@ -81,8 +98,9 @@ void Requester::on_read_data(QueuePair& qp, std::uint32_t position, const Respon
     return;
   }
   guestmem::SpanList target;
-  const KeyFault fault = resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position), work.confirmed,
-                                      response.bytes, AccessNeed{.flag = abi::kAccessLocalWrite}, target);
+  const KeyFault fault =
+      resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position), work.confirmed,
+                   response.bytes, AccessNeed{.flag = abi::kAccessLocalWrite}, target);
   if (fault != KeyFault::kNone) return fail_locally(qp, work, abi::CompletionStatus::kLocalProtection);
   guestmem::copy(target, payload, response.bytes);
   work.confirmed += response.bytes;
@@ -101,8 +119,8 @@ void Requester::on_atomic_result(QueuePair& qp, std::uint32_t position, const Re
       work.opcode == abi::Opcode::kAtomicFetchAndAdd ? RequestOp::kFetchAdd : RequestOp::kCompareSwap;
   if (response.op != expected) return;
   guestmem::SpanList target;
-  const KeyFault fault = resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position), 0, work.length,
-                                      AccessNeed{.flag = abi::kAccessLocalWrite}, target);
+  const KeyFault fault = resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position), 0,
+                                      work.length, AccessNeed{.flag = abi::kAccessLocalWrite}, target);
   if (fault != KeyFault::kNone) return fail_locally(qp, work, abi::CompletionStatus::kLocalProtection);
   std::uint64_t original = response.atomic_original;
   guestmem::SpanList source;
@@ -119,8 +137,10 @@ void Requester::answered(QueuePair& qp, SendWork& work) {
   if (qp.send.sending != qp.send.window.tail()) services_.scheduler.make_ready(qp);
 }
 
-// A pause ordered by the peer. What was already under way behind this message is dropped there: it is sent again too.
-void Requester::on_receiver_not_ready(QueuePair& qp, std::uint32_t position, const Response& response, Instant now) {
+// A pause ordered by the peer. What was already under way behind this message is dropped there: it is sent
+// again too.
+void Requester::on_receiver_not_ready(QueuePair& qp, std::uint32_t position, const Response& response,
+                                      Instant now) {
   SendSide& send = qp.send;
   SendWork& work = send.window.at(position);
   if (send.resting() || work.is_read_or_atomic() || !is_open(work)) return;
@@ -177,13 +197,14 @@ bool Requester::take_retry(QueuePair& qp, std::uint32_t position) {
   return false;
 }
 
-// Sends what is not confirmed of the work request at `position` again, and everything after it. Afterwards all open work
-// from `sending` on is kQueued, and none before it is.
+// Sends what is not confirmed of the work request at `position` again, and everything after it. Afterwards
+// all open work from `sending` on is kQueued, and none before it is.
 void Requester::rewind(QueuePair& qp, std::uint32_t position) {
   SendSide& send = qp.send;
   for (std::uint32_t at = position; at != send.window.tail() && !SendWindow::before(send.sending, at); ++at) {
     SendWork& work = send.window.at(at);
-    const bool sent_some = work.state == State::kSent || (work.state == State::kQueued && work.sent > work.confirmed);
+    const bool sent_some =
+        work.state == State::kSent || (work.state == State::kQueued && work.sent > work.confirmed);
     if (!sent_some) continue;
     ++services_.counters.retransmits;
     ++qp.retransmits;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace pvrdma::verbs {
 
@@ -46,21 +47,28 @@ QueuePair* Scheduler::take_due(Instant now) {
 }
 
 void Scheduler::forget(QueuePair& qp) {
-  if (qp.armed_for != Instant::never()) {
-    std::erase_if(timers_, [&](const Timer& t) { return t.qp == &qp; });
-    std::make_heap(timers_.begin(), timers_.end(), std::greater<>{});
-    qp.armed_for = Instant::never();
+  if (qp.is_ready || qp.armed_for != Instant::never()) {
+    forget_if([&](const QueuePair& each) { return &each == &qp; });
   }
-  if (!qp.is_ready) return;
-  QueuePair* previous = nullptr;
-  for (QueuePair* at = first_ready_; at != nullptr; previous = at, at = at->next_ready) {
-    if (at != &qp) continue;
-    (previous == nullptr ? first_ready_ : previous->next_ready) = qp.next_ready;
-    if (last_ready_ == &qp) last_ready_ = previous;
-    break;
+}
+
+void Scheduler::forget_if(const std::function<bool(const QueuePair&)>& gone) {
+  std::erase_if(timers_, [&](const Timer& timer) {
+    if (!gone(*timer.qp)) return false;
+    timer.qp->armed_for = Instant::never();
+    return true;
+  });
+  std::make_heap(timers_.begin(), timers_.end(), std::greater<>{});
+
+  QueuePair* ready = std::exchange(first_ready_, nullptr);
+  last_ready_ = nullptr;
+  while (ready != nullptr) {
+    QueuePair& qp = *ready;
+    ready = qp.next_ready;
+    qp.is_ready = false;
+    qp.next_ready = nullptr;
+    if (!gone(qp)) make_ready(qp);
   }
-  qp.next_ready = nullptr;
-  qp.is_ready = false;
 }
 
 }  // namespace pvrdma::verbs

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include "base/time.h"
@@ -30,6 +31,8 @@ class Scheduler {
 
   // Drops the QP from both lists.
   void forget(QueuePair& qp);
+  // The same for all QPs that `gone` picks, in one pass. For commands only.
+  void forget_if(const std::function<bool(const QueuePair&)>& gone);
 
  private:
   struct Timer {

@@ -5,27 +5,31 @@
 namespace pvrdma::verbs {
 namespace {
 
-constexpr Instant at(int us) { return Instant{std::chrono::microseconds(us)}; }
+constexpr Instant at(int us) {
+  return Instant{std::chrono::microseconds(us)};
+}
 
 // QPs need rings and CQs to exist; the scheduler looks at none of it.
 class SchedulerTest : public ::testing::Test {
  protected:
   SchedulerTest() {
     scheduler.reserve(kQps);
-    const guestmem::RingShape shape{.role = guestmem::RingRole::kConsumer, .element_count = 1, .stride_bytes = 128};
-    const guestmem::RingShape cq_shape{.role = guestmem::RingRole::kProducer, .element_count = 1, .stride_bytes = 64};
-    static_cast<void>(cq_shape);
+    const guestmem::RingShape shape{
+        .role = guestmem::RingRole::kConsumer, .element_count = 1, .stride_bytes = 128};
     const auto object = memory.object(2);
-    const auto made = CompletionQueue::create(CqHandle(1), {.cqe_count = 1, .page_count = 2, .page_directory = object.directory},
-                                              limits, memory.space(), events);
-    cq = std::move(const_cast<std::unique_ptr<CompletionQueue>&>(*made));
     guestmem::PageList pages;
     for (const auto page : object.pages) pages.append(page);
     for (int i = 0; i < kQps; ++i) {
-      qps.push_back(std::make_unique<QueuePair>(QueuePair::Identity{}, *cq, *cq,
-                                                SendSide(*guestmem::GuestRing::create(memory.space(), pages, shape), 1),
-                                                ReceiveSide{}));
+      qps.push_back(std::make_unique<QueuePair>(
+          QueuePair::Identity{}, *cq, *cq,
+          SendSide(*guestmem::GuestRing::create(memory.space(), pages, shape), 1), ReceiveSide{}));
     }
+  }
+  std::unique_ptr<CompletionQueue> make_cq() {
+    const CreateCq request{.cqe_count = 1, .page_count = 2, .page_directory = memory.object(2).directory};
+    auto made = CompletionQueue::create(CqHandle(1), request, limits, memory.space(), events);
+    EXPECT_TRUE(made);
+    return std::move(*made);
   }
   QueuePair& qp(int i) { return *qps[static_cast<std::size_t>(i)]; }
 
@@ -33,7 +37,7 @@ class SchedulerTest : public ::testing::Test {
   Limits limits;
   test::GuestMemory memory;
   RecordingEvents events;
-  std::unique_ptr<CompletionQueue> cq;
+  std::unique_ptr<CompletionQueue> cq = make_cq();
   std::vector<std::unique_ptr<QueuePair>> qps;
   Scheduler scheduler;
 };

@@ -24,10 +24,12 @@ Connection::~Connection() {
 void Connection::make_side(Side& side, const Host& host) {
   driver::Context* context = random_.chance(700) ? host.user : &host.device->kernel();
   side.pd = must(driver::ProtectionDomain::create(*context));
-  if (!context->is_kernel() && random_.chance(300)) {
+  const bool has_srqs = host.device->caps().max_srq != 0;
+  if (has_srqs && !context->is_kernel() && random_.chance(300)) {
     side.srq = must(driver::SharedReceiveQueue::create(*side.pd, {.max_wr = kReceives, .max_sge = 4}));
   }
-  test::EndpointOptions options{.context = context, .buffer_bytes = kBufferBytes, .srq = side.srq.get(), .pd = side.pd.get()};
+  test::EndpointOptions options{
+      .context = context, .buffer_bytes = kBufferBytes, .srq = side.srq.get(), .pd = side.pd.get()};
   // Scattered pages are what processes have, but each costs a system call.
   options.placement = random_.chance(200) ? driver::Placement::kScattered : driver::Placement::kContiguous;
   side.end = std::make_unique<test::RcEndpoint>(*host.device, test::gid_of(host.index), options);
@@ -37,7 +39,8 @@ void Connection::post_requests(int side, std::uint32_t count, const Mix& mix) {
   if (at(side).gone) return;
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto doorbell = i + 1 == count ? driver::Doorbell::kRing : driver::Doorbell::kSkip;
-    const PostedWork posted = post_request(random_, mix, flow(side), *at(side).end, *at(1 - side).end, doorbell);
+    const PostedWork posted =
+        post_request(random_, mix, flow(side), *at(side).end, *at(1 - side).end, doorbell);
     if (posted.faulty) trouble();
     if (!posted.any && i != 0) static_cast<void>(at(side).end->qp->ring_doorbell(abi::kQpDoorbellSend));
     if (!posted.any) return;
@@ -114,7 +117,8 @@ void Connection::destroy_qp(int side) {
 
 void Connection::toggle_drain(int side) {
   if (at(side).gone) return;
-  const bool done = at(side).draining ? at(side).end->qp->sqd_to_rts().has_value() : at(side).end->qp->to_sqd().has_value();
+  const bool done =
+      at(side).draining ? at(side).end->qp->sqd_to_rts().has_value() : at(side).end->qp->to_sqd().has_value();
   if (done) at(side).draining = !at(side).draining;
   require(done || !calm_, name_ + ": a healthy QP refused to drain or to go on");
 }
@@ -131,7 +135,9 @@ void Connection::lose_host(int side) {
   flow(1 - side).forget_receiver();
 }
 
-bool Connection::uses_host(std::uint32_t index) const { return hosts_[0].index == index || hosts_[1].index == index; }
+bool Connection::uses_host(std::uint32_t index) const {
+  return hosts_[0].index == index || hosts_[1].index == index;
+}
 
 bool Connection::broken() const {
   return sides_[0].gone || sides_[1].gone || flows_[0]->ended() || flows_[1]->ended();
@@ -159,7 +165,8 @@ void Connection::finish() {
     if (at(side).srq == nullptr) flow(1 - side).require_all_receives_completed();
   }
   for (int side = 0; side < 2; ++side) {
-    if (!at(side).lost) static_cast<void>(at(side).end->device.dispatch_notifications());  // while the CQs exist
+    if (!at(side).lost)
+      static_cast<void>(at(side).end->device.dispatch_notifications());  // while the CQs exist
   }
   for (int side = 0; side < 2; ++side) destroy_qp(side);
   verify();

@@ -12,14 +12,15 @@ namespace pvrdma::sim {
 
 struct Host {
   std::uint32_t index = 0;
-  driver::Device* device = nullptr;     // borrowed
-  driver::Context* user = nullptr;      // borrowed; a user process on it
+  driver::Device* device = nullptr;  // borrowed
+  driver::Context* user = nullptr;   // borrowed; a user process on it
 };
 
 class Connection {
  public:
   // Between two hosts (or one and itself). `options` are both ends'.
-  Connection(std::string name, Random& random, const Host& a, const Host& b, const test::ConnectOptions& options);
+  Connection(std::string name, Random& random, const Host& a, const Host& b,
+             const test::ConnectOptions& options);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -45,14 +46,17 @@ class Connection {
   void lose_host(int side);
 
   bool uses_host(std::uint32_t index) const;
-  bool is_side_on(int side, std::uint32_t host) const { return hosts_[static_cast<std::size_t>(side)].index == host; }
+  bool is_side_on(int side, std::uint32_t host) const {
+    return hosts_[static_cast<std::size_t>(side)].index == host;
+  }
   bool calm() const { return calm_; }
   // A QP failed or is gone; what is left is to finish().
   bool broken() const;
   bool busy() const;  // signalled requests are outstanding on a side that can still complete them
   void verify() const;
 
-  // Flushes both QPs where they still are, checks that everything came back, destroys them and verifies the memory.
+  // Flushes both QPs where they still are, checks that everything came back, destroys them and verifies the
+  // memory.
   void finish();
 
  private:

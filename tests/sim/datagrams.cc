@@ -20,7 +20,9 @@ struct Head {
   std::uint32_t from_host;
 };
 
-std::byte body(const Head& head, std::size_t i) { return static_cast<std::byte>(head.seed + i * 13); }
+std::byte body(const Head& head, std::size_t i) {
+  return static_cast<std::byte>(head.seed + i * 13);
+}
 
 }  // namespace
 
@@ -45,20 +47,25 @@ void Datagrams::send(Datagrams& to) {
   if (sends_out_ == kBuffers) return;
   const std::uint32_t bytes = random_.between(sizeof(Head), kBytesMax);
   const Head head{static_cast<std::uint32_t>(random_.next()), bytes, to.host_.index, host_.index};
-  std::byte* const out = buffer_->data() + kBuffers * kSlotOf;  // read by the device before post_send() returns
+  std::byte* const out =
+      buffer_->data() + kBuffers * kSlotOf;  // read by the device before post_send() returns
   std::memcpy(out, &head, sizeof head);
   for (std::size_t i = sizeof head; i < bytes; ++i) out[i] = body(head, i);
   const driver::Sge sge = mr_->sge(kBuffers * kSlotOf, bytes);
   const driver::Destination destination{
-      .qpn = to.qp_->qpn(), .qkey = kQkey, .av = driver::address_vector(*pd_, {.dgid = test::gid_of(to.host_.index)})};
-  require(qp_->post_send(driver::wr::send_to(kSendWrId, std::span(&sge, 1), destination)).ok(), "a datagram was not taken");
+      .qpn = to.qp_->qpn(),
+      .qkey = kQkey,
+      .av = driver::address_vector(*pd_, {.dgid = test::gid_of(to.host_.index)})};
+  require(qp_->post_send(driver::wr::send_to(kSendWrId, std::span(&sge, 1), destination)).ok(),
+          "a datagram was not taken");
   ++sends_out_;
 }
 
 void Datagrams::post_receive() {
   if (receives_out_ == kBuffers) return;
   const driver::Sge sge = mr_->sge(next_receive_ * kSlotOf, kSlotOf);
-  require(qp_->post_recv(driver::ReceiveRequest{next_receive_, std::span(&sge, 1)}).ok(), "a receive was not taken");
+  require(qp_->post_recv(driver::ReceiveRequest{next_receive_, std::span(&sge, 1)}).ok(),
+          "a receive was not taken");
   next_receive_ = (next_receive_ + 1) % kBuffers;
   ++receives_out_;
 }
@@ -70,7 +77,8 @@ void Datagrams::poll() {
 }
 
 void Datagrams::check(const driver::WorkCompletion& done) {
-  require(done.ok(), "a datagram's work request failed with " + std::to_string(static_cast<int>(done.status)));
+  require(done.ok(),
+          "a datagram's work request failed with " + std::to_string(static_cast<int>(done.status)));
   if (done.wr_id == kSendWrId) {
     require(sends_out_ != 0, "more datagrams completed than were sent");
     --sends_out_;
@@ -80,13 +88,18 @@ void Datagrams::check(const driver::WorkCompletion& done) {
   require(receives_out_ != 0 && done.wr_id == oldest, "receives of datagrams complete out of order");
   --receives_out_;
   ++received_;
-  const std::byte* const at = buffer_->data() + done.wr_id * kSlotOf + abi::kGrhBytes;
+  const std::byte* const grh = buffer_->data() + done.wr_id * kSlotOf;
+  const std::byte* const at = grh + abi::kGrhBytes;
   Head head;
   std::memcpy(&head, at, sizeof head);
-  require(done.byte_len == head.bytes + abi::kGrhBytes && head.to_host == host_.index, "a datagram arrived elsewhere");
+  require(done.byte_len == head.bytes + abi::kGrhBytes && head.to_host == host_.index,
+          "a datagram arrived elsewhere");
   require(done.flags == abi::kWcGrh, "a datagram's flags are wrong");
-  const std::byte* const source_ip = at - 8;  // of the IPv4 header: the GIDs are mapped addresses
-  require(static_cast<std::uint32_t>(source_ip[3]) == 51 + head.from_host, "a datagram's GRH names another sender");
+  // The last byte of the sender's address: of an IPv4 header (the GIDs are mapped addresses), or of RoCE v1's
+  // GRH.
+  const bool v1 = host_.device->caps().gid_types == abi::kGidTypeRocev1;
+  const std::byte source = v1 ? grh[8 + 15] : grh[20 + 12 + 3];
+  require(static_cast<std::uint32_t>(source) == 51 + head.from_host, "a datagram's GRH names another sender");
   for (std::size_t i = sizeof head; i < head.bytes; ++i) {
     require(at[i] == body(head, i), "a datagram holds the wrong bytes");
   }

@@ -1,4 +1,5 @@
-// Datagrams: a UD QP of one host, which sends numbered messages and checks the ones that arrive. Thread: the world's.
+// Datagrams: a UD QP of one host, which sends numbered messages and checks the ones that arrive. Thread: the
+// world's.
 //
 // Datagrams may be lost, doubled and reordered; what arrives must have been sent, to here, with these bytes.
 #pragma once

@@ -1,23 +1,29 @@
 #include "sim/flow.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace pvrdma::sim {
 namespace {
 
 using abi::CompletionStatus;
 
-std::span<const std::byte> exposed(const test::RcEndpoint& end) { return {end.bytes(), kExposedBytes}; }
+std::span<const std::byte> exposed(const test::RcEndpoint& end) {
+  return {end.bytes(), kExposedBytes};
+}
 
 abi::CompletionOpcode completion_opcode(abi::Opcode opcode) {
   switch (opcode) {
     case abi::Opcode::kRdmaWrite:
-    case abi::Opcode::kRdmaWriteWithImm: return abi::CompletionOpcode::kRdmaWrite;
-    case abi::Opcode::kRdmaRead: return abi::CompletionOpcode::kRdmaRead;
-    case abi::Opcode::kAtomicCmpAndSwp: return abi::CompletionOpcode::kCompSwap;
-    case abi::Opcode::kAtomicFetchAndAdd: return abi::CompletionOpcode::kFetchAdd;
-    default: return abi::CompletionOpcode::kSend;
+    case abi::Opcode::kRdmaWriteWithImm:
+      return abi::CompletionOpcode::kRdmaWrite;
+    case abi::Opcode::kRdmaRead:
+      return abi::CompletionOpcode::kRdmaRead;
+    case abi::Opcode::kAtomicCmpAndSwp:
+      return abi::CompletionOpcode::kCompSwap;
+    case abi::Opcode::kAtomicFetchAndAdd:
+      return abi::CompletionOpcode::kFetchAdd;
+    default:
+      return abi::CompletionOpcode::kSend;
   }
 }
 
@@ -61,9 +67,9 @@ bool Flow::any_signaled_outstanding() const {
 }
 
 bool Flow::disturbs_a_read(const Operation& operation) const {
-  return operation.changes_memory() && std::any_of(pending_.begin(), pending_.end(), [&](const Operation& one) {
-           return one.is_read() && one.overlaps(operation);
-         });
+  return operation.changes_memory() &&
+         std::any_of(pending_.begin(), pending_.end(),
+                     [&](const Operation& one) { return one.is_read() && one.overlaps(operation); });
 }
 
 void Flow::on_receive(const driver::WorkCompletion& done, bool calm) {
@@ -81,14 +87,16 @@ void Flow::on_receive(const driver::WorkCompletion& done, bool calm) {
   incoming_.pop_front();
 
   if (message.fault == Fault::kTooLongForPeer) {
-    if (done.status != CompletionStatus::kLocalLength) violated("a message too long was received", done.wr_id);
+    if (done.status != CompletionStatus::kLocalLength)
+      violated("a message too long was received", done.wr_id);
     return;
   }
   if (receive.bad && message.opcode != abi::Opcode::kRdmaWriteWithImm && message.bytes != 0) {
     if (done.status != CompletionStatus::kLocalProtection) violated("a bad receive was used", done.wr_id);
     return;
   }
-  if (!done.ok()) violated("a receive failed with " + std::to_string(static_cast<int>(done.status)), done.wr_id);
+  if (!done.ok())
+    violated("a receive failed with " + std::to_string(static_cast<int>(done.status)), done.wr_id);
   if (done.byte_len != message.bytes) violated("a receive has the wrong length", done.wr_id);
   const bool immediate = (done.flags & abi::kWcWithImm) != 0;
   if (immediate != message.has_immediate() || (immediate && done.immediate != message.immediate)) {
@@ -97,7 +105,7 @@ void Flow::on_receive(const driver::WorkCompletion& done, bool calm) {
   const bool is_write = message.opcode == abi::Opcode::kRdmaWriteWithImm;
   const auto opcode = is_write ? abi::CompletionOpcode::kRecvRdmaWithImm : abi::CompletionOpcode::kRecv;
   if (done.opcode != opcode) violated("a receive has the wrong opcode", done.wr_id);
-  if (!is_write && std::memcmp(to_.bytes(receive.offset), message.data.data(), message.bytes) != 0) {
+  if (!is_write && !std::equal(message.data.begin(), message.data.end(), to_.bytes(receive.offset))) {
     violated("a receive holds the wrong bytes", done.wr_id);
   }
 }
@@ -145,7 +153,9 @@ void Flow::end(const Operation& operation, CompletionStatus status, bool calm) {
     case CompletionStatus::kRnrRetryExceeded:
       if (!operation.takes_receive()) violated("takes no receive, but failed with " + code, operation.wr_id);
       [[fallthrough]];
-    case CompletionStatus::kRetryExceeded: unsure_.push_back(operation); return;  // a copy may still arrive
+    case CompletionStatus::kRetryExceeded:
+      unsure_.push_back(operation);
+      return;  // a copy may still arrive
     case CompletionStatus::kRemoteOperation:
       if (!operation.takes_receive()) violated("takes no receive, but failed with " + code, operation.wr_id);
       break;

@@ -1,7 +1,8 @@
 // Flow: one direction of a connection, and the checker of its completions.
 //
-// It knows every request and receive that was posted and judges each completion: none twice, none out of order, none
-// missing before a later one, none without a reason, with the bytes and the status it must have. Thread: the world's.
+// It knows every request and receive that was posted and judges each completion: none twice, none out of
+// order, none missing before a later one, none without a reason, with the bytes and the status it must have.
+// Thread: the world's.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,8 @@ class Flow {
 
   // --- What came back ---
 
-  // `calm`: nothing was done to this connection that could make anything fail. Receives first: a request must not
-  // complete before its message has.
+  // `calm`: nothing was done to this connection that could make anything fail. Receives first: a request must
+  // not complete before its message has.
   void on_receive(const driver::WorkCompletion& completion, bool calm);
   void on_send(const driver::WorkCompletion& completion, bool calm);
 
@@ -54,7 +55,8 @@ class Flow {
   bool any_signaled_outstanding() const;
   std::size_t receives_posted() const { return receives_.size(); }
   bool ended() const { return ended_; }
-  // Whether a change at `operation`'s place could be seen by a read that is not complete: then it needs a fence.
+  // Whether a change at `operation`'s place could be seen by a read that is not complete: then it needs a
+  // fence.
   bool disturbs_a_read(const Operation& operation) const;
   const std::string& name() const { return name_; }
 

@@ -1,5 +1,5 @@
-// Layout of an endpoint's registered buffer: what the peer may change, slots for own requests, slots for receives.
-// Thread: a value.
+// Layout of an endpoint's registered buffer: what the peer may change, slots for own requests, slots for
+// receives. Thread: a value.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace pvrdma::sim {
 
-inline constexpr std::uint32_t kExposedBytes = 640 * 1024;  // the peer's writes, reads and atomics stay in here
+inline constexpr std::uint32_t kExposedBytes =
+    640 * 1024;  // the peer's writes, reads and atomics stay in here
 inline constexpr std::uint32_t kBigSlotBytes = 600 * 1024;  // more than two segments
 inline constexpr std::uint32_t kSlotBytes = 8 * 1024;
 inline constexpr std::uint32_t kSlots = 24;

@@ -23,11 +23,13 @@ class Network::SimulatedChannel final : public transport::Channel {
     ++network_.counters_.requests;
     network_.accept(peer_, request, payload, now);
   }
-  void send_response(const verbs::Response& response, const guestmem::SpanList& payload, Instant now) override {
+  void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
+                     Instant now) override {
     ++network_.counters_.responses;
     network_.accept(peer_, response, payload, now);
   }
-  void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload, Instant now) override {
+  void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                     Instant now) override {
     ++network_.counters_.datagrams;
     network_.accept(peer_, datagram, payload, now);
   }

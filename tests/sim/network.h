@@ -1,7 +1,7 @@
 // Network: a transport that loses, doubles, delays and reorders, and delivers when its clock says so.
 //
-// It keeps copies of messages and payloads. `weather` may change at any time; messages under way keep their fate.
-// Thread: the world's.
+// It keeps copies of messages and payloads. `weather` may change at any time; messages under way keep their
+// fate. Thread: the world's.
 #pragma once
 
 #include <map>
@@ -39,7 +39,9 @@ class Network final : public transport::Transport {
   bool any_cut() const { return !cuts_.empty(); }
 
   // When the next message arrives; never when none is under way.
-  Instant next_arrival() const { return under_way_.empty() ? Instant::never() : under_way_.begin()->first.first; }
+  Instant next_arrival() const {
+    return under_way_.empty() ? Instant::never() : under_way_.begin()->first.first;
+  }
   // Hands over what has arrived by `now`, also what is sent meanwhile.
   void deliver(Instant now);
 

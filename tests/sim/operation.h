@@ -45,7 +45,9 @@ struct Operation {
   std::uint64_t swap = 0;
   std::vector<std::byte> data;  // what writes and sends carry
 
-  bool is_write() const { return opcode == abi::Opcode::kRdmaWrite || opcode == abi::Opcode::kRdmaWriteWithImm; }
+  bool is_write() const {
+    return opcode == abi::Opcode::kRdmaWrite || opcode == abi::Opcode::kRdmaWriteWithImm;
+  }
   bool is_atomic() const {
     return opcode == abi::Opcode::kAtomicCmpAndSwp || opcode == abi::Opcode::kAtomicFetchAndAdd;
   }
@@ -65,13 +67,18 @@ struct Operation {
 
 inline abi::CompletionStatus expected_status(Fault fault) {
   switch (fault) {
-    case Fault::kNone: return abi::CompletionStatus::kSuccess;
+    case Fault::kNone:
+      return abi::CompletionStatus::kSuccess;
     case Fault::kBadRkey:
-    case Fault::kBeyondRegion: return abi::CompletionStatus::kRemoteAccess;
+    case Fault::kBeyondRegion:
+      return abi::CompletionStatus::kRemoteAccess;
     case Fault::kMisaligned:
-    case Fault::kTooLongForPeer: return abi::CompletionStatus::kRemoteInvalidRequest;
-    case Fault::kBadLkey: return abi::CompletionStatus::kLocalProtection;
-    case Fault::kBadOpcode: return abi::CompletionStatus::kLocalQpOperation;
+    case Fault::kTooLongForPeer:
+      return abi::CompletionStatus::kRemoteInvalidRequest;
+    case Fault::kBadLkey:
+      return abi::CompletionStatus::kLocalProtection;
+    case Fault::kBadOpcode:
+      return abi::CompletionStatus::kLocalQpOperation;
   }
   return abi::CompletionStatus::kGeneral;
 }

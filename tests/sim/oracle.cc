@@ -28,7 +28,8 @@ void Oracle::execute(const Operation& operation, std::vector<std::byte>& memory)
 void Oracle::complete(const Operation& operation, std::span<const std::byte> result) {
   if (operation.is_read() || operation.is_atomic()) {
     require(std::equal(result.begin(), result.end(), memory_.begin() + operation.remote_offset),
-            "work request " + std::to_string(operation.wr_id) + " brought other bytes than the peer's memory held");
+            "work request " + std::to_string(operation.wr_id) +
+                " brought other bytes than the peer's memory held");
   }
   execute(operation, memory_);
 }
@@ -49,7 +50,8 @@ void Oracle::verify(std::span<const std::byte> actual, std::span<const Operation
     if (matches()) return;
   }
   const auto first = std::mismatch(actual.begin(), actual.end(), memory_.begin()).first - actual.begin();
-  throw Violation(where + ": memory is what no prefix of the work requests makes it; first difference at byte " +
+  throw Violation(where +
+                  ": memory is what no prefix of the work requests makes it; first difference at byte " +
                   std::to_string(first) + ", " + std::to_string(unsure.size()) + " operations in doubt");
 }
 

@@ -1,8 +1,8 @@
 // Oracle: what the memory that one QP's requests may touch must hold, given how far its work requests got.
 //
-// Requests of one QP are executed exactly once, in order. So the memory is always what the completed operations made of
-// it plus those of a prefix of the uncompleted ones, the last of which may be there up to a segment boundary.
-// Thread: a value.
+// Requests of one QP are executed exactly once, in order. So the memory is always what the completed
+// operations made of it plus those of a prefix of the uncompleted ones, the last of which may be there up to
+// a segment boundary. Thread: a value.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ class Oracle {
   void complete(const Operation& operation, std::span<const std::byte> result);
 
   // `actual` is these operations' memory, of which those in `unsure` may or may not have been executed.
-  void verify(std::span<const std::byte> actual, std::span<const Operation> unsure, const std::string& where) const;
+  void verify(std::span<const std::byte> actual, std::span<const Operation> unsure,
+              const std::string& where) const;
 
  private:
   static std::uint64_t word(const std::vector<std::byte>& memory, std::uint32_t offset);

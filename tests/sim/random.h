@@ -20,7 +20,9 @@ class Random {
     return z ^ z >> 31;
   }
   // 0 … limit - 1; limit > 0.
-  std::uint32_t below(std::uint32_t limit) { return static_cast<std::uint32_t>((next() >> 32) * limit >> 32); }
+  std::uint32_t below(std::uint32_t limit) {
+    return static_cast<std::uint32_t>((next() >> 32) * limit >> 32);
+  }
   std::uint32_t between(std::uint32_t low, std::uint32_t high) { return low + below(high - low + 1); }
   bool chance(std::uint32_t per_mille) { return below(1000) < per_mille; }
   Duration up_to(Duration most) {

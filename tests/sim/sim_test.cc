@@ -43,7 +43,13 @@ Outcome live(const WorldOptions& options, std::uint64_t steps) {
 }
 
 WorldOptions options_of(std::uint64_t seed) {
-  return {.seed = seed, .hosts = seed % 2 == 0 ? 2u : 3u, .connections = static_cast<std::uint32_t>(2 + seed % 5)};
+  using device::HardwareVersion;
+  constexpr HardwareVersion kVersions[] = {HardwareVersion::k18, HardwareVersion::k13, HardwareVersion::k17,
+                                           HardwareVersion::k14};
+  return {.seed = seed,
+          .hosts = seed % 2 == 0 ? 2u : 3u,
+          .connections = static_cast<std::uint32_t>(2 + seed % 5),
+          .hardware_version = kVersions[seed % 7 % std::size(kVersions)]};
 }
 
 TEST(Simulation, EveryWorldKeepsItsPromises) {
@@ -54,7 +60,8 @@ TEST(Simulation, EveryWorldKeepsItsPromises) {
   World::Tally total;
   for (std::uint64_t seed = first; seed < first + worlds; ++seed) {
     const Outcome outcome = live(options_of(seed), steps);
-    EXPECT_EQ(outcome.violation, "") << "replay with: PVRDMA_SIM_STEPS=" << steps << " sim_test --seed " << seed;
+    EXPECT_EQ(outcome.violation, "") << "replay with: PVRDMA_SIM_STEPS=" << steps << " sim_test --seed "
+                                     << seed;
     total.completions += outcome.tally.completions;
     total.connections_finished += outcome.tally.connections_finished;
     total.hosts_lost += outcome.tally.hosts_lost;

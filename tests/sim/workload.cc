@@ -7,7 +7,7 @@ namespace {
 
 using abi::Opcode;
 
-constexpr std::size_t kOutstandingMax = 56;  // below the send queue's 64
+constexpr std::size_t kOutstandingMax = 56;      // below the send queue's 64
 constexpr std::uint32_t kBusyBytes = 16 * 1024;  // most requests meet at the beginning of the exposed area
 constexpr std::uint32_t kAtomicWords = 32;
 
@@ -20,16 +20,21 @@ Opcode random_opcode(Random& random) {
 
 Fault random_fault(Random& random, Operation& operation) {
   switch (random.below(5)) {
-    case 0: return Fault::kBadLkey;
-    case 1: return Fault::kBadOpcode;
-    case 2: return operation.is_atomic() ? Fault::kMisaligned : Fault::kBadLkey;
+    case 0:
+      return Fault::kBadLkey;
+    case 1:
+      return Fault::kBadOpcode;
+    case 2:
+      return operation.is_atomic() ? Fault::kMisaligned : Fault::kBadLkey;
     case 3:
-      if (operation.opcode != Opcode::kSend && operation.opcode != Opcode::kSendWithImm) return Fault::kBadRkey;
+      if (operation.opcode != Opcode::kSend && operation.opcode != Opcode::kSendWithImm)
+        return Fault::kBadRkey;
       operation.bytes = kReceiveBytes + 1;
       return Fault::kTooLongForPeer;
     default:
-      return operation.opcode == Opcode::kSend || operation.opcode == Opcode::kSendWithImm ? Fault::kBadLkey
-                                                                                           : Fault::kBeyondRegion;
+      return operation.opcode == Opcode::kSend || operation.opcode == Opcode::kSendWithImm
+                 ? Fault::kBadLkey
+                 : Fault::kBeyondRegion;
   }
 }
 
@@ -57,19 +62,27 @@ std::uint32_t flags_of(const Operation& operation) {
          (operation.solicited ? std::uint32_t{abi::kSendSolicited} : 0u);
 }
 
-driver::SendRequest build(const Operation& operation, std::span<const driver::Sge> sges, driver::Remote remote) {
+driver::SendRequest build(const Operation& operation, std::span<const driver::Sge> sges,
+                          driver::Remote remote) {
   namespace wr = driver::wr;
   const std::uint32_t flags = flags_of(operation);
   switch (operation.opcode) {
-    case Opcode::kRdmaWrite: return wr::write(operation.wr_id, sges, remote, flags);
-    case Opcode::kRdmaWriteWithImm: return wr::write_imm(operation.wr_id, sges, remote, operation.immediate, flags);
-    case Opcode::kSend: return wr::send(operation.wr_id, sges, flags);
-    case Opcode::kSendWithImm: return wr::send_imm(operation.wr_id, sges, operation.immediate, flags);
-    case Opcode::kRdmaRead: return wr::read(operation.wr_id, sges, remote, flags);
+    case Opcode::kRdmaWrite:
+      return wr::write(operation.wr_id, sges, remote, flags);
+    case Opcode::kRdmaWriteWithImm:
+      return wr::write_imm(operation.wr_id, sges, remote, operation.immediate, flags);
+    case Opcode::kSend:
+      return wr::send(operation.wr_id, sges, flags);
+    case Opcode::kSendWithImm:
+      return wr::send_imm(operation.wr_id, sges, operation.immediate, flags);
+    case Opcode::kRdmaRead:
+      return wr::read(operation.wr_id, sges, remote, flags);
     case Opcode::kAtomicCmpAndSwp:
       return wr::compare_swap(operation.wr_id, sges, remote, operation.compare_add, operation.swap, flags);
-    case Opcode::kAtomicFetchAndAdd: return wr::fetch_add(operation.wr_id, sges, remote, operation.compare_add, flags);
-    default: return wr::plain(operation.opcode, operation.wr_id, sges, flags);
+    case Opcode::kAtomicFetchAndAdd:
+      return wr::fetch_add(operation.wr_id, sges, remote, operation.compare_add, flags);
+    default:
+      return wr::plain(operation.opcode, operation.wr_id, sges, flags);
   }
 }
 
@@ -97,8 +110,8 @@ void fill(Random& random, std::span<std::byte> out) {
 
 }  // namespace
 
-PostedWork post_request(Random& random, const Mix& mix, Flow& flow, test::RcEndpoint& from, test::RcEndpoint& to,
-                        driver::Doorbell doorbell) {
+PostedWork post_request(Random& random, const Mix& mix, Flow& flow, test::RcEndpoint& from,
+                        test::RcEndpoint& to, driver::Doorbell doorbell) {
   if (flow.outstanding() >= kOutstandingMax) return {};
   Operation operation{.wr_id = 0, .opcode = random_opcode(random)};
   operation.bytes = random_bytes(random, operation);
@@ -121,13 +134,24 @@ PostedWork post_request(Random& random, const Mix& mix, Flow& flow, test::RcEndp
   driver::Remote remote = to.remote(operation.remote_offset);
   std::vector<driver::Sge> sges = scatter(random, from, operation.local_offset, operation.bytes);
   switch (operation.fault) {
-    case Fault::kBadRkey: remote.rkey ^= 1u << 8; break;
-    case Fault::kBeyondRegion: remote.addr = to.remote(kBufferBytes - (operation.is_atomic() ? 0 : 4)).addr; break;
-    case Fault::kMisaligned: remote.addr += 4; break;
-    case Fault::kBadLkey: sges.back().lkey ^= 1u << 8; break;
-    case Fault::kBadOpcode: operation.opcode = Opcode::kMaskedAtomicFetchAndAdd; break;
+    case Fault::kBadRkey:
+      remote.rkey ^= 1u << 8;
+      break;
+    case Fault::kBeyondRegion:
+      remote.addr = to.remote(kBufferBytes - (operation.is_atomic() ? 0 : 4)).addr;
+      break;
+    case Fault::kMisaligned:
+      remote.addr += 4;
+      break;
+    case Fault::kBadLkey:
+      sges.back().lkey ^= 1u << 8;
+      break;
+    case Fault::kBadOpcode:
+      operation.opcode = Opcode::kMaskedAtomicFetchAndAdd;
+      break;
     case Fault::kTooLongForPeer:
-    case Fault::kNone: break;
+    case Fault::kNone:
+      break;
   }
   const driver::SendRequest request = build(operation, sges, remote);
   const driver::Posted posted = from.qp->post_send(std::span(&request, 1), doorbell);

@@ -19,9 +19,10 @@ struct PostedWork {
   bool faulty = false;
 };
 
-// One request of a random kind on the requester's QP, if a slot is free. With kSkip a later doorbell tells of it.
-PostedWork post_request(Random& random, const Mix& mix, Flow& flow, test::RcEndpoint& from, test::RcEndpoint& to,
-                        driver::Doorbell doorbell);
+// One request of a random kind on the requester's QP, if a slot is free. With kSkip a later doorbell tells of
+// it.
+PostedWork post_request(Random& random, const Mix& mix, Flow& flow, test::RcEndpoint& from,
+                        test::RcEndpoint& to, driver::Doorbell doorbell);
 
 // A signalled request without data: when it completes, so has everything before it.
 void post_marker(Flow& flow, test::RcEndpoint& from, test::RcEndpoint& to);

@@ -7,13 +7,14 @@
 namespace pvrdma::sim {
 namespace {
 
-using test::must;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
+using test::must;
 
 test::TestbenchOptions bench_options(const WorldOptions& options, Network& network) {
   test::TestbenchOptions out;
   out.adapter_count = options.hosts;
+  out.hardware_version = options.hardware_version;
   out.driver.ram.size_bytes = 96u << 20;
   out.transport = &network;
   return out;
@@ -23,7 +24,8 @@ test::TestbenchOptions bench_options(const WorldOptions& options, Network& netwo
 
 World::World(const WorldOptions& options)
     : random_(options.seed),
-      mix_{.fault_per_mille = options.seed % 3 == 0 ? 0u : 4u, .bad_receive_per_mille = options.seed % 4 == 0 ? 5u : 0u},
+      mix_{.fault_per_mille = options.seed % 3 == 0 ? 0u : 4u,
+           .bad_receive_per_mille = options.seed % 4 == 0 ? 5u : 0u},
       network_(random_.next()),
       bench_(bench_options(options, network_)),
       hosts_(options.hosts),
@@ -64,7 +66,7 @@ void World::lose(std::uint32_t index) {
   for (const auto& connection : connections_) {
     if (hit(connection)) connection->verify();
   }
-  pass(milliseconds(2));  // nothing reaches the dead guest's memory any more: finish() verifies again
+  pass(milliseconds(5));  // nothing reaches the dead guest's memory any more: finish() verifies again
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     if (hit(connections_[i])) finish(i);
   }
@@ -80,14 +82,16 @@ void World::lose(std::uint32_t index) {
 void World::connect(std::size_t index) {
   const auto count = static_cast<std::uint32_t>(hosts_.size());
   const Host& a = hosts_[random_.below(count)].host;
-  const Host& b = hosts_[random_.chance(100) ? a.index : (a.index + 1 + random_.below(count - 1)) % count].host;
+  const Host& b =
+      hosts_[random_.chance(100) ? a.index : (a.index + 1 + random_.below(count - 1)) % count].host;
   const test::ConnectOptions options{.timeout = 10,  // 4.2 ms
                                      .retry_cnt = 7,
                                      .rnr_retry = static_cast<std::uint8_t>(random_.chance(150) ? 3 : 7),
                                      .min_rnr_timer = static_cast<std::uint8_t>(random_.between(1, 14)),
                                      .max_rd_atomic = static_cast<std::uint8_t>(random_.between(1, 16)),
                                      .first_psn = random_.chance(300) ? 0xff'fff0u : random_.below(1u << 24)};
-  connections_[index] = std::make_unique<Connection>("connection " + std::to_string(++connections_made_), random_, a, b, options);
+  connections_[index] = std::make_unique<Connection>("connection " + std::to_string(++connections_made_),
+                                                     random_, a, b, options);
 }
 
 // Ends a connection and checks what it leaves behind; its place is empty afterwards.
@@ -101,7 +105,8 @@ void World::pass(Duration time) {
   const Instant end = bench_.now() + time;
   for (;;) {
     Instant next = std::min(end, network_.next_arrival());
-    for (std::uint32_t i = 0; i < hosts_.size(); ++i) next = std::min(next, bench_.adapter(i).next_deadline());
+    for (std::uint32_t i = 0; i < hosts_.size(); ++i)
+      next = std::min(next, bench_.adapter(i).next_deadline());
     bench_.advance(std::max(Duration(0), next - bench_.now()));
     network_.deliver(bench_.now());
     require(bench_.run(), "the adapters never come to rest");
@@ -141,8 +146,12 @@ void World::change_weather() {
   Weather& weather = network_.weather;
   weather = Weather{};
   switch (random_.below(5)) {
-    case 0: weather.immediate = true; break;
-    case 1: weather.delay_max = microseconds(1); break;
+    case 0:
+      weather.immediate = true;
+      break;
+    case 1:
+      weather.delay_max = microseconds(1);
+      break;
     case 2:
       weather.delay_max = microseconds(random_.between(1, 100));
       weather.drop_per_mille = random_.below(50);
@@ -163,15 +172,21 @@ void World::make_trouble(std::size_t index) {
   Connection& connection = *connections_[index];
   const int side = random_.chance(500) ? 1 : 0;
   switch (random_.below(4)) {
-    case 0: connection.to_error(side); break;
-    case 1: connection.destroy_qp(side); break;
+    case 0:
+      connection.to_error(side);
+      break;
+    case 1:
+      connection.destroy_qp(side);
+      break;
     case 2:
       network_.cut(verbs::Gid{test::gid_of(0).raw}, verbs::Gid{test::gid_of(1).raw});
       for (auto& one : connections_) one->trouble();
       pass(random_.up_to(milliseconds(60)));  // with 8 times 4.2 ms some requests give up
       network_.heal();
       break;
-    default: lose(random_.below(static_cast<std::uint32_t>(hosts_.size()))); break;
+    default:
+      lose(random_.below(static_cast<std::uint32_t>(hosts_.size())));
+      break;
   }
 }
 
@@ -180,10 +195,18 @@ void World::work(Connection& connection) {
   switch (random_.below(10)) {
     case 0:
     case 1:
-    case 2: connection.post_receives(1 - side, random_.between(1, 6), mix_); break;
-    case 3: connection.toggle_drain(side); break;
-    case 4: connection.arm(); break;
-    default: connection.post_requests(side, random_.between(1, 6), mix_); break;
+    case 2:
+      connection.post_receives(1 - side, random_.between(1, 6), mix_);
+      break;
+    case 3:
+      connection.toggle_drain(side);
+      break;
+    case 4:
+      connection.arm();
+      break;
+    default:
+      connection.post_requests(side, random_.between(1, 6), mix_);
+      break;
   }
 }
 
@@ -236,7 +259,8 @@ void World::wind_up() {
     hosts_[i].datagrams.reset();
     hosts_[i].user.reset();
     const auto left = bench_.adapter(i).engine().object_counts();
-    require(left.qps + left.cqs + left.mrs + left.srqs + left.pds + left.contexts == 0, "objects are left over");
+    require(left.qps + left.cqs + left.mrs + left.srqs + left.pds + left.contexts == 0,
+            "objects are left over");
   }
 }
 

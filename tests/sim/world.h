@@ -1,5 +1,5 @@
-// World: a few hosts, connections and datagrams between them, a network, and chance. step() does one random thing; every
-// completion is checked as it is taken. All that happens follows from the seed.
+// World: a few hosts, connections and datagrams between them, a network, and chance. step() does one random
+// thing; every completion is checked as it is taken. All that happens follows from the seed.
 //
 // Violation says what went wrong. Thread: one.
 #pragma once
@@ -20,6 +20,7 @@ struct WorldOptions {
   std::uint64_t seed = 1;
   std::uint32_t hosts = 2;
   std::uint32_t connections = 4;
+  device::HardwareVersion hardware_version = device::HardwareVersion::k18;
 };
 
 class World {
