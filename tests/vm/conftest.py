@@ -51,6 +51,12 @@ class ClusterFactory:
         return cluster.__enter__()
 
 
+@pytest.fixture(scope="session")
+def logs() -> Path:
+    """The folder for log folders of clusters."""
+    return _LOGS
+
+
 @pytest.fixture(scope="session", params=_SETUPS)
 def setup(request: pytest.FixtureRequest) -> Setup:
     """The guests' kernel and hardware version."""
@@ -69,7 +75,7 @@ def pair(shared_pair: Cluster) -> Iterator[Cluster]:
     """Two VMs that many tests share: leave them and their drivers as you found them."""
     before = [vm.console_log.stat().st_size for vm in shared_pair.vms]
     yield shared_pair
-    _expect_healthy_kernels(shared_pair, before)
+    expect_healthy_kernels(shared_pair, before)
 
 
 @pytest.fixture
@@ -80,7 +86,7 @@ def own_cluster(request: pytest.FixtureRequest, setup: Setup) -> Iterator[Cluste
     for cluster in factory.clusters:
         cluster.close()
     for cluster in factory.clusters:
-        _expect_healthy_kernels(cluster, [0] * len(cluster.vms))
+        expect_healthy_kernels(cluster)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -96,8 +102,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
             report.sections += cluster.log_tails()
 
 
-def _expect_healthy_kernels(cluster: Cluster, offsets: list[int]) -> None:
-    for vm, offset in zip(cluster.vms, offsets):
+def expect_healthy_kernels(cluster: Cluster, offsets: list[int] | None = None) -> None:
+    """No console has shown a kernel's complaint (since it had `offsets` bytes)."""
+    for vm, offset in zip(cluster.vms, offsets or [0] * len(cluster.vms)):
         printed = vm.console_log.read_bytes()[offset:].decode(errors="replace")
         trouble = _KERNEL_TROUBLE.findall(printed)
         assert not trouble, f"{vm.name}'s kernel complained (all of it in {vm.console_log}): {trouble}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 
 import pytest
@@ -24,9 +25,10 @@ def test_devinfo_shows_an_esxi_adapter(pair: Cluster) -> None:
 def test_gids_follow_the_nics_addresses(pair: Cluster) -> None:
     for vm in pair.vms:
         shown = vm.check(f"ibv_devinfo -v -d {DEVICE}")
-        last_octets = vm.spec.mac.split(":")[3:]
-        assert f"fe80::5054:ff:fe{last_octets[0]}:{last_octets[1]}{last_octets[2]}" in shown
-        assert f"::ffff:{vm.address}" in shown
+        gids = re.findall(r"^\s*GID\[ *\d+\]:\s+(\S+), RoCE v[12]$", shown, re.MULTILINE)
+        addresses = [ipaddress.IPv6Address(gid) for gid in gids]  # devinfo writes v1 and v2 GIDs differently
+        assert addresses == [ipaddress.IPv6Address(address)
+                             for address in (vm.link_local, f"::ffff:{vm.address}", vm.address6)], shown
 
 
 def test_srq_from_hardware_version_14_on(pair: Cluster) -> None:

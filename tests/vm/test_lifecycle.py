@@ -15,22 +15,26 @@ from harness.cluster import Cluster
 from harness.rdma import DEVICE, wait_active
 from harness.vm import Job, Vm
 
-_PINGPONG = Case("pingpong", server=f"ibv_rc_pingpong -c -d {DEVICE} -g 0",
-                 client=f"ibv_rc_pingpong -c -d {DEVICE} -g 0 {{server}}", expect=(r"^\d+ bytes in",))
+_PINGPONG = Case("pingpong", server=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0",
+                 client=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0 {{server}}", expect=(r"^\d+ bytes in",))
 # perftest reports IBV_WC_RETRY_EXC_ERR, what InfiniBand has for a peer that does not answer any more.
 _RETRY_EXCEEDED = "status 12"
 _LOAD = f"ib_write_bw -x 0 -F -b -d {DEVICE} -D 300"
+_LOAD_GUARD_S = 60.0
+_FLOWING_BYTES = 16 << 20
 
 
-def _start_load(server: Vm, client: Vm) -> tuple[Job, Job]:
-    """Both VMs write to each other for minutes; returns the (server's, client's) job once data flows."""
+def _start_load(cluster: Cluster) -> tuple[Job, Job]:
+    """Both VMs write to each other for minutes; returns the first and the second VM's job once data flows both ways."""
+    server, client = cluster.vms
     server_job = server.start_job(_LOAD)
     server.check("await-listener tcp 18515 20")
     client_job = client.start_job(f"{_LOAD} {server.address}")
-    client.check("n=0; until rdma resource show qp | grep -q RTS; do "
-                 "n=$((n + 1)); [ $n -lt 200 ] || exit 1; sleep 0.1; done", timeout_s=40)
-    time.sleep(1)
-    assert not client_job.done, client_job.wait().output
+    deadline = time.monotonic() + _LOAD_GUARD_S
+    while any(int(cluster.daemon.ctl("adapter", "get", vm.name)["tx_bytes"]) < _FLOWING_BYTES for vm in cluster.vms):
+        assert not client_job.done, client_job.wait().output
+        assert time.monotonic() < deadline, f"no load after {_LOAD_GUARD_S:g} s: {client_job.output_so_far()}"
+        time.sleep(0.1)
     return server_job, client_job
 
 
@@ -59,7 +63,7 @@ def _kill_and_start(vm: Vm) -> None:
 def test_a_vm_goes_under_load_and_comes_back(own_cluster: ClusterFactory, restart: Callable[[Vm], None]) -> None:
     cluster = own_cluster()
     victim, peer = cluster.vms
-    victim_job, peer_job = _start_load(victim, peer)
+    victim_job, peer_job = _start_load(cluster)
     restart(victim)
     with pytest.raises(GuestLost):
         victim_job.wait()
@@ -75,7 +79,7 @@ def test_a_vm_goes_under_load_and_comes_back(own_cluster: ClusterFactory, restar
 def test_a_process_killed_under_load_leaves_nothing_behind(own_cluster: ClusterFactory) -> None:
     cluster = own_cluster()
     victim, peer = cluster.vms
-    victim_job, peer_job = _start_load(victim, peer)
+    victim_job, peer_job = _start_load(cluster)
     victim_job.kill()
     failed = peer_job.wait(60)
     assert failed.exit_code != 0, failed.output

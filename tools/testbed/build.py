@@ -73,7 +73,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _image_key(root: Path, recipe: RootRecipe) -> str:
-    scripts = sorted(path for path in (_HERE / "guest").iterdir() if path.is_file())
+    scripts = [path for folder in (_HERE / "guest", initramfs.PROGRAM_SOURCES)
+               for path in sorted(folder.iterdir()) if path.is_file()]
     return cache.key_of(root.name, repr(recipe.overlays), _HERE / "initramfs.py", *scripts)
 
 

@@ -17,6 +17,7 @@ from testbed.recipes import RootRecipe
 
 _HERE = Path(__file__).resolve().parent
 _BUILD_DRIVER = _HERE / "guest" / "build-driver"
+_UNPACK_ALONE = _HERE / "guest" / "unpack-alone"
 _NOT_NEEDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 # Debian 12 packages still ship /bin and /lib as folders; a root with them apart confuses tools of both suites.
 _MERGE_USR = ('for d in bin sbin lib lib64; do mkdir -p "$1/usr/$d"; ln -sfn "usr/$d" "$1/$d"; done')
@@ -24,8 +25,8 @@ _MERGE_USR = ('for d in bin sbin lib lib64; do mkdir -p "$1/usr/$d"; ln -sfn "us
 
 def ensure(recipe: RootRecipe) -> Path:
     """The root of `recipe`, from the cache when it is there."""
-    contents = (recipe.suite, recipe.kernel, recipe.packages, recipe.backports)
-    key = cache.key_of(repr(contents), Path(__file__), _BUILD_DRIVER)
+    contents = (recipe.suite, recipe.kernel, recipe.packages, recipe.backports, recipe.alone)
+    key = cache.key_of(repr(contents), Path(__file__), _BUILD_DRIVER, _UNPACK_ALONE)
     return cache.ensure(f"root-{recipe.suite}", key, lambda folder: _build(recipe, folder))
 
 
@@ -68,6 +69,7 @@ def _mmdebstrap(recipe: RootRecipe, sources: list[str], scratch: Path) -> list[s
         f"--setup-hook={_MERGE_USR}",
         f"--setup-hook=copy-in {pins} /etc/apt/preferences.d",
         f"--extract-hook={_BUILD_DRIVER}",
+        *([f'--extract-hook={_UNPACK_ALONE} "$1" {" ".join(recipe.alone)}'] if recipe.alone else []),
         *(f"--include={package}" for package in (*recipe.packages, *kernel_packages)),
         recipe.suite,
         "-",

@@ -13,9 +13,10 @@ import tempfile
 from pathlib import Path
 
 from testbed import rootexec
-from testbed.recipes import Overlay, RootRecipe
+from testbed.recipes import Compiled, Overlay, RootRecipe
 
 _GUEST = Path(__file__).resolve().parent / "guest"
+PROGRAM_SOURCES = Path(__file__).resolve().parents[2] / "tests" / "vm" / "programs"
 _FOLDERS = ("dev", "etc", "proc", "root", "run", "sys", "tmp", "usr/bin", "usr/lib", "usr/lib64")
 _LINKS = {"bin": "usr/bin", "sbin": "usr/bin", "usr/sbin": "bin", "lib": "usr/lib", "lib64": "usr/lib64"}
 # What busybox's modprobe reads, also when the kernel asks for a module by alias.
@@ -81,7 +82,7 @@ def _base_system(root: Path, recipe: RootRecipe, tree: Path) -> None:
         (tree / folder).mkdir(parents=True)
     for link, target in _LINKS.items():
         (tree / link).symlink_to(target)
-    for script in ("agent", "await-listener"):
+    for script in ("agent", "await-listener", "remote-shell"):
         shutil.copy(_GUEST / script, tree / "usr/bin" / script)
     shutil.copy(_GUEST / "init", tree / "init")
     (tree / "usr/lib64/ld-linux-x86-64.so.2").symlink_to("../lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")
@@ -117,11 +118,12 @@ def _indices(root: Path, modules: _Modules, recipe: RootRecipe, tree: Path) -> N
 
 def _programs(root: Path, overlay: Overlay, tree: Path, packed: set[Path]) -> None:
     needed: set[str] = set()
+    (tree / "usr/bin").mkdir(parents=True, exist_ok=True)
+    for program in overlay.compiled:
+        needed.update(_compile(root, program, tree / "usr/bin" / program.name))
     for program in overlay.programs:
         needed.update(rootexec.libraries_of(root, program))
-        target = tree / "usr/bin" / Path(program).name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(rootexec.resolve(root, program), target)
+        shutil.copy(rootexec.resolve(root, program), tree / "usr/bin" / Path(program).name)
     for path in overlay.files:
         source = rootexec.resolve(root, path)
         target = tree / path.lstrip("/")
@@ -132,12 +134,25 @@ def _programs(root: Path, overlay: Overlay, tree: Path, packed: set[Path]) -> No
         else:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
+            if ".so" in target.name:
+                needed.update(rootexec.libraries_of(root, path))
     for library in needed:
         target = Path(library.lstrip("/"))
         if target not in packed:
             (tree / target).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(rootexec.resolve(root, library), tree / target)
             packed.add(target)
+
+
+def _compile(root: Path, program: Compiled, target: Path) -> list[str]:
+    """Compiles PROGRAM_SOURCES/NAME.c into `target`; returns the libraries it needs."""
+    with tempfile.TemporaryDirectory(prefix="compile-", dir=root / "tmp") as scratch:
+        inside = "/tmp/" + Path(scratch).name
+        shutil.copy(PROGRAM_SOURCES / f"{program.name}.c", scratch)
+        rootexec.run_inside(root, "gcc", "-O2", "-Wall", "-Werror", "-o", f"{inside}/{program.name}",
+                            f"{inside}/{program.name}.c", *program.flags)
+        shutil.copy(Path(scratch) / program.name, target)
+        return rootexec.libraries_of(root, f"{inside}/{program.name}")
 
 
 def _cpio(tree: Path, target: Path) -> None:

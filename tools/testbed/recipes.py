@@ -6,23 +6,36 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Compiled:
+    """A program of ours: tests/vm/programs/NAME.c, compiled by the root's gcc with `flags` after it."""
+
+    name: str
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Overlay:
     """A set of guest files: programs and libraries by path in the root, modules by name (dependencies follow)."""
 
     name: str
     programs: tuple[str, ...] = ()
+    compiled: tuple[Compiled, ...] = ()
     files: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class RootRecipe:
-    """One Debian root. `backports` names the packages taken from SUITE-backports; `kernel` its kernel series."""
+    """One Debian root. `backports` names the packages taken from SUITE-backports; `kernel` its kernel series.
+
+    Packages in `alone` are unpacked without what they depend on: name what is needed of that yourself.
+    """
 
     suite: str
     kernel: str
     packages: tuple[str, ...]
     backports: tuple[str, ...] = ()
+    alone: tuple[str, ...] = ()
     overlays: tuple[Overlay, ...] = ()
 
 
@@ -42,6 +55,24 @@ _GUEST_PACKAGES = (
 # What compiling one out-of-tree module needs. Debian leaves CONFIG_INFINIBAND_VMWARE_PVRDMA off, so the driver is
 # compiled, unmodified, from Debian's own kernel source.
 _DRIVER_PACKAGES = ("?essential", "gcc", "linux-headers-amd64", "make", "mawk", "tar", "xz-utils")
+
+# What the programs of tests/vm/programs include.
+_PROGRAM_PACKAGES = ("libc6-dev", "libibverbs-dev")
+# libucx0 depends on AMD's GPU libraries for plugins that no test loads, and these on a whole LLVM.
+_MPI_PACKAGES = (
+    "libevent-core-2.1-7t64",
+    "libevent-pthreads-2.1-7t64",
+    "libfabric1",
+    "libhwloc15",
+    "libmunge2",
+    "libopenmpi-dev",
+    "libopenmpi40",
+    "libpmix2t64",
+    "libpsm2-2",
+    "libucx0",
+    "openmpi-bin",
+    "openmpi-common",
+)
 
 _PERFTEST = tuple(f"/usr/bin/ib_{verb}_{kind}" for verb in ("atomic", "read", "send", "write") for kind in ("bw", "lat"))
 _PINGPONG = tuple(f"/usr/bin/ibv_{kind}_pingpong" for kind in ("rc", "srq", "ud"))
@@ -70,6 +101,7 @@ BASE = Overlay(
         *_PERFTEST,
         *_PINGPONG,
     ),
+    compiled=(Compiled("bad_requests", flags=("-libverbs",)),),
     # What is opened at run time, so that no program names it as a library: rdma-core's providers, rsocket's preload
     # library, and what pthread_exit unwinds with.
     files=(
@@ -92,7 +124,21 @@ NVME = Overlay(
     name="nvme",
     programs=("/usr/sbin/nvme", "/usr/sbin/mke2fs"),
     files=("/etc/mke2fs.conf",),
-    modules=("nvme-rdma", "nvmet-rdma", "loop", "ext4", "crc32c_generic"),
+    modules=("nvme-rdma", "nvmet-rdma", "brd", "ext4", "crc32c_generic"),
+)
+_LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+MPI = Overlay(
+    name="mpi",
+    programs=("/usr/bin/mpirun.openmpi", "/usr/bin/prterun", "/usr/bin/prted"),
+    compiled=(Compiled("mpi_ring", flags=(f"-I{_LIBRARIES}/openmpi/include", f"-L{_LIBRARIES}/openmpi/lib", "-lmpi")),),
+    files=(
+        "/etc/openmpi",
+        f"{_LIBRARIES}/pmix2/lib/pmix",
+        f"{_LIBRARIES}/pmix2/share",
+        f"{_LIBRARIES}/ucx/libuct_ib.so.0",
+        "/usr/share/openmpi",
+        "/usr/share/prte",
+    ),
 )
 SOFT_ROCE = Overlay(name="rxe", modules=("rdma_rxe", "crc32_generic"))
 
@@ -101,14 +147,15 @@ ROOTS = (
     RootRecipe(
         suite="trixie",
         kernel="6.12",
-        packages=(*_QEMU, *_GUEST_PACKAGES, *_DRIVER_PACKAGES),
+        packages=(*_QEMU, *_GUEST_PACKAGES, *_DRIVER_PACKAGES, *_PROGRAM_PACKAGES),
         backports=("qemu-*", "seabios", "ipxe-qemu"),
-        overlays=(BASE, NVME, SOFT_ROCE),
+        alone=_MPI_PACKAGES,
+        overlays=(BASE, NVME, SOFT_ROCE, MPI),
     ),
     RootRecipe(
         suite="bookworm",
         kernel="6.1",
-        packages=(*_GUEST_PACKAGES, *_DRIVER_PACKAGES),
+        packages=(*_GUEST_PACKAGES, *_DRIVER_PACKAGES, *_PROGRAM_PACKAGES),
         overlays=(BASE, NVME, SOFT_ROCE),
     ),
 )

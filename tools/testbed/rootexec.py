@@ -1,7 +1,12 @@
-"""Runs programs of a Debian root from outside it, through the root's own loader: needs neither chroot nor privileges."""
+"""Runs programs of a Debian root.
+
+From outside it, through the root's own loader, which needs neither chroot nor privileges; or, for programs that start
+others (a compiler), inside it, which needs root or a user namespace, as building the root did.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -11,6 +16,16 @@ _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 def command(root: Path, program: str) -> list[str]:
     """The command line prefix that runs `program` (an absolute path inside the root)."""
     return [*_loader(root), "--argv0", program, str(resolve(root, program))]
+
+
+def run_inside(root: Path, *command_line: str) -> None:
+    """Runs a program with `root` as its /; RuntimeError with its output when it fails."""
+    become_root = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
+    done = subprocess.run([*become_root, "chroot", str(root), *command_line], check=False, text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env={"PATH": "/usr/bin:/usr/sbin", "LC_ALL": "C"})
+    if done.returncode != 0:
+        raise RuntimeError(f"'{' '.join(command_line)}' in {root} ended with {done.returncode}:\n{done.stdout}")
 
 
 def libraries_of(root: Path, program: str) -> list[str]:

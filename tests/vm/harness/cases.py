@@ -16,8 +16,9 @@ _LISTEN_GUARD_S = 20
 
 @dataclass(frozen=True)
 class Case:
-    """`{server}` in `client` stands for the server VM's address. `expect` and `expect_server` are regular expressions,
-    each of which must match somewhere in that side's output (^ and $ are line ends). Both sides must exit with 0.
+    """`{server}` in a command line stands for the server VM's IPv4 address, `{server6}` for its IPv6 address and
+    `{local6}` for its link-local one. `expect` and `expect_server` are regular expressions, each of which must match
+    somewhere in that side's output (^ and $ are line ends). Both sides must exit with 0.
 
     `port` is the TCP port the server listens on before the client may start; None waits for an rdma_cm listener.
     """
@@ -31,24 +32,33 @@ class Case:
     guard_s: float = 60.0
 
 
+def name(case: Case) -> str:
+    """The case's name as a pytest id."""
+    return case.name.replace(" ", "_")
+
+
 def run(case: Case, server: Vm, client: Vm) -> tuple[Result, Result]:
     """Runs the case; AssertionError with both outputs when a side fails. Returns (server's, client's) result."""
-    job = server.start_job(case.server)
+    addresses = {"server": server.address, "server6": server.address6, "local6": server.link_local}
+    server_command, client_command = case.server.format(**addresses), case.client.format(**addresses)
+    job = server.start_job(server_command)
     listening = f"tcp {case.port}" if case.port is not None else "rdma"
     waited = server.run(f"await-listener {listening} {_LISTEN_GUARD_S}", _LISTEN_GUARD_S + 10)
     if waited.exit_code != 0 and not job.done:
         printed = job.output_so_far()
         job.kill()
-        raise AssertionError(f"{case.name}: {server.name} '{case.server}' never listened; it printed:\n{printed}")
+        raise AssertionError(f"{case.name}: {server.name} '{server_command}' never listened; it printed:\n{printed}")
     try:
-        client_result = client.run(case.client.format(server=server.address), case.guard_s)
+        client_result = client.run(client_command, case.guard_s)
+        if client_result.exit_code != 0:  # then the server may well wait for ever; the client knows what went wrong
+            _check(case, client, client_command, client_result, case.expect)
         server_result = job.wait(case.guard_s)
     except BaseException:
         if server.running and not job.done:
             job.kill()
         raise
-    _check(case, server, case.server, server_result, case.expect_server)
-    _check(case, client, case.client, client_result, case.expect)
+    _check(case, server, server_command, server_result, case.expect_server)
+    _check(case, client, client_command, client_result, case.expect)
     return server_result, client_result
 
 

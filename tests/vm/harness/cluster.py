@@ -1,4 +1,4 @@
-"""N virtual machines on one Ethernet and one daemon: VM-01 is 192.168.11.51, VM-02 is .52, and so on."""
+"""N virtual machines on one Ethernet and one daemon: VM-01 is 192.168.11.51 and fd00:11::51, VM-02 .52, and so on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class Cluster:
         self._run_folder = tempfile.TemporaryDirectory(prefix="pvrdma-")
         self._hub: Hub | None = None
         run = Path(self._run_folder.name)
-        self._specs = [VmSpec(name=f"VM-{index:02d}", address=f"192.168.11.{50 + index}",
+        self._specs = [VmSpec(name=f"VM-{index:02d}",
+                              address=f"192.168.11.{50 + index}", address6=f"fd00:11::{50 + index}",
                               mac=f"52:54:00:12:34:{50 + index}", overlays=overlays,
                               adapter=run / f"vm-{index:02d}.sock" if with_adapters else None)
                        for index in range(1, vm_count + 1)]

@@ -9,7 +9,13 @@ _ACTIVE_GUARD_S = 20
 
 
 def wait_active(vm: Vm) -> None:
-    """Waits until the device is there and its port active; the driver's probe and the NIC's link come in either order."""
+    """Waits until the device is there, its port active and its GIDs usable.
+
+    The driver's probe and the NIC's link come in either order. Until duplicate address detection is through with an
+    IPv6 address, the kernel refuses to move a QP on its GID to RTR.
+    """
     port = f"/sys/class/infiniband/{DEVICE}/ports/1/state"
-    vm.check(f"n=0; until grep -qs ACTIVE {port}; do n=$((n + 1)); [ $n -lt {_ACTIVE_GUARD_S * 10} ] || "
-             f"{{ echo '{port}:'; cat {port}; dmesg | tail -20; exit 1; }}; sleep 0.1; done", _ACTIVE_GUARD_S * 2)
+    ready = f'grep -qs ACTIVE {port} && [ -z "$(ip -6 address show dev eth0 tentative)" ]'
+    vm.check(f"n=0; until {ready}; do n=$((n + 1)); [ $n -lt {_ACTIVE_GUARD_S * 10} ] || "
+             f"{{ echo '{port}:'; cat {port}; ip address; dmesg | tail -20; exit 1; }}; sleep 0.1; done",
+             _ACTIVE_GUARD_S * 2)

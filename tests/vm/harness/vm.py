@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import subprocess
 import time
@@ -22,6 +23,7 @@ class VmSpec:
 
     name: str
     address: str
+    address6: str
     mac: str
     adapter: Path | None = None
     overlays: tuple[str, ...] = ()
@@ -78,6 +80,7 @@ class Vm:
         self.spec = spec
         self.name = spec.name
         self.address = spec.address
+        self.address6 = spec.address6
         self.console_log = logs / f"{spec.name}.console"
         self.qemu_log = logs / f"{spec.name}.qemu"
         self._testbed = testbed
@@ -86,6 +89,13 @@ class Vm:
         self._image = run_folder / f"{spec.name}.cpio"
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
+
+    @property
+    def link_local(self) -> str:
+        """Its IPv6 link-local address, from the MAC."""
+        octets = [int(octet, 16) for octet in self.spec.mac.split(":")]
+        identifier = bytes([octets[0] ^ 2, *octets[1:3], 0xff, 0xfe, *octets[3:]])
+        return str(ipaddress.IPv6Address(bytes([0xfe, 0x80, 0, 0, 0, 0, 0, 0]) + identifier))
 
     @property
     def running(self) -> bool:
@@ -174,7 +184,8 @@ class Vm:
 
     def _command(self) -> list[str]:
         spec = self.spec
-        arguments = ["console=ttyS0", "quiet", f"pvrdma.name={spec.name}", f"pvrdma.ip={spec.address}/24"]
+        arguments = ["console=ttyS0", "quiet", f"pvrdma.name={spec.name}", f"pvrdma.ip={spec.address}/24",
+                     f"pvrdma.ip6={spec.address6}/64"]
         if not spec.load_driver:
             arguments.append("pvrdma.driver=no")
         command = [

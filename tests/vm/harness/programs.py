@@ -1,0 +1,57 @@
+"""Makers of cases for the programs the guests have: what each prints when all went well."""
+
+from __future__ import annotations
+
+from harness.cases import Case
+from harness.rdma import DEVICE
+
+_PINGPONG_RESULT = r"^\d+ bytes in [\d.]+ seconds"
+
+
+def pingpong(kind: str, arguments: str = "", gid_index: int = 0, port: int = 18515) -> Case:
+    """ibv_rc_pingpong, ibv_ud_pingpong or ibv_srq_pingpong. With -c (rc and srq) the received data is compared."""
+    command = f"ibv_{kind}_pingpong -d {DEVICE} -g {gid_index} -p {port} {arguments}".rstrip()
+    return Case(f"{kind} pingpong {arguments} gid {gid_index}", server=command, client=f"{command} {{server}}",
+                expect=(_PINGPONG_RESULT,), expect_server=(_PINGPONG_RESULT,), port=port)
+
+
+def perftest(program: str, arguments: str, sizes: tuple[int, ...], gid_index: int = 0, port: int = 18515) -> Case:
+    """A perftest pair whose result table must have a row for each of `sizes`; -R among the arguments uses rdma_cm."""
+    over_cm = "-R" in arguments.split()
+    gid = "" if over_cm else f"-x {gid_index} "
+    command = f"{program} {gid}-F -d {DEVICE} -p {port} {arguments}"
+    rows = tuple(rf"^ *{size} +\d+ +[\d.]+" for size in sizes)
+    return Case(f"{program} {arguments} gid {gid_index}", server=command, client=f"{command} {{server}}", expect=rows,
+                port=None if over_cm else port, guard_s=120)
+
+
+def rping(count: int, address: str = "{server}", arguments: str = "-V") -> Case:
+    """rping: rdma_cm, then messages that tell where to read and write. -V: both sides compare the data."""
+    return Case(f"rping {count} {address}", server=f"rping -s -C {count} -a {address} {arguments}",
+                client=f"rping -c -v -C {count} -a {address} {arguments}",
+                expect=(rf"^ping data: rdma-ping-{count - 1}:",), expect_server=("DISCONNECT EVENT",), port=None, guard_s=180)
+
+
+def ucmatose(arguments: str, address: str = "{server}") -> Case:
+    """ucmatose: -c connections at once with -C messages of -S bytes on each."""
+    return Case(f"ucmatose {arguments} {address}", server=f"ucmatose -b {address} {arguments}",
+                client=f"ucmatose -s {address} {arguments}", expect=("^return status 0$",),
+                expect_server=("^return status 0$",), port=None, guard_s=180)
+
+
+def udaddy(arguments: str, address: str = "{server}") -> Case:
+    """udaddy: rdma_cm over UD."""
+    return Case(f"udaddy {arguments} {address}", server=f"udaddy -b {address} {arguments}",
+                client=f"udaddy -s {address} {arguments}", expect=("^return status 0$",),
+                expect_server=("^return status 0$",), port=None)
+
+
+def rstream(size: int, arguments: str, address: str = "{server}") -> Case:
+    """rstream: sockets over RDMA; with -T v both sides compare the data."""
+    row = r"^custom +\S+ +\d+ +\d+ +\S+ +[\d.]+s"
+    return Case(f"rstream {size} {arguments}", server=f"rstream -S {size} {arguments}",
+                client=f"rstream -s {address} -S {size} {arguments}", expect=(row,), expect_server=(row,), port=None)
+
+
+RDMA_CLIENT = Case("rdma_client", server="rdma_server", client="rdma_client -s {server}",
+                   expect=("^rdma_client: end 0$",), expect_server=("^rdma_server: end 0$",), port=None)
