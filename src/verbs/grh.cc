@@ -67,6 +67,16 @@ abi::NetworkHdrType network_type(const Datagram& datagram) {
   return datagram.to.gid.is_ipv4_mapped() ? abi::NetworkHdrType::kIpv4 : abi::NetworkHdrType::kIpv6;
 }
 
+std::uint8_t packet_type(const Datagram& datagram) {
+  constexpr std::uint8_t kUdp = 1 << 3;
+  switch (network_type(datagram)) {
+    case abi::NetworkHdrType::kRocev1: return 0;
+    case abi::NetworkHdrType::kIpv6: return kUdp | 1;
+    case abi::NetworkHdrType::kIpv4: return kUdp | 2;
+  }
+  return 0;
+}
+
 Grh make_grh(const Datagram& datagram) {
   Grh grh{};
   if (network_type(datagram) == abi::NetworkHdrType::kIpv4) {

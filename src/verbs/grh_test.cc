@@ -87,5 +87,16 @@ TEST(Grh, ChecksumOfAKnownHeader) {
             0xffffu - ((0x4500 + 0x0134 + 0x4000 + 0x4011 + 0xc0a8 + 0x0b33 + 0xc0a8 + 0x0b34) % 0xffff));
 }
 
+TEST(PacketType, IsWhatUserSpaceLooksForInTheServiceLevel) {
+  Datagram d;
+  d.roce = RoceVersion::kV2;
+  d.to.gid.bytes = {0xfe, 0x80};
+  EXPECT_EQ(packet_type(d), 9);
+  d.to.gid.bytes = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 168, 11, 51};
+  EXPECT_EQ(packet_type(d), 10);
+  d.roce = RoceVersion::kV1;
+  EXPECT_EQ(packet_type(d), 0);
+}
+
 }  // namespace
 }  // namespace pvrdma::verbs

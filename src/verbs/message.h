@@ -74,7 +74,6 @@ struct Datagram {
   std::uint32_t flow_label = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
-  std::uint8_t service_level = 0;
   RoceVersion roce{};
 };
 

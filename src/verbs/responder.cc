@@ -72,9 +72,10 @@ void Responder::on_duplicate(QueuePair& qp, const Request& request, Instant now)
   ++services_.counters.duplicates;
   const Psn done(qp.receive.expected.value - 1);
   if (request.op == RequestOp::kRead) {
-    const Verdict verdict = serve_read(qp, request, now);  // reading again does no harm
+    // Reading again does no harm. The memory may be gone since, rightly so if the first answer has arrived: the requester
+    // knows, and this QP goes on.
+    const Verdict verdict = serve_read(qp, request, now);
     if (verdict.syndrome != Syndrome::kAck) respond(qp, request, request.psn, verdict.syndrome, now);
-    if (verdict.ends_qp()) completions_.fail_qp(qp, verdict.why, verdict.event);
   } else if (request.is_atomic()) {
     const auto replay = std::find_if(qp.receive.replays.begin(), qp.receive.replays.end(),
                                      [&](const AtomicReplay& r) { return r.valid && r.psn == request.psn; });

@@ -123,6 +123,20 @@ TEST_F(ResponderRefusalTest, AccessFollowsTheRegionsRights) {
   expect_failed(Syndrome::kNakRemoteAccess, {event(EventType::kQpAccessErr)});
 }
 
+// A copy that the path kept, or a repetition that its answer overtook: the guest has done nothing wrong.
+TEST_F(ResponderRefusalTest, ALateCopyOfAReadWhoseMemoryIsGoneEndsNothing) {
+  const Request read = request(RequestOp::kRead, kRqPsn, 8);
+  ask(read);
+  EXPECT_EQ(answered().syndrome, Syndrome::kAck);
+  ASSERT_TRUE(a.engine.destroy_mr(mr.handle));
+  ask(read);
+  const Response response = answered();
+  EXPECT_EQ(response.syndrome, Syndrome::kNakRemoteAccess);
+  EXPECT_EQ(response.psn, Psn(kRqPsn));
+  EXPECT_EQ(a.state(qp), abi::QpState::kRts);
+  EXPECT_THAT(a.events.async, IsEmpty());
+}
+
 TEST_F(ResponderRefusalTest, AnEmptyWriteNeedsNoKey) {
   Request write = request(RequestOp::kWrite, kRqPsn);
   write.rkey = 0;
