@@ -1,9 +1,8 @@
 #include "base/log.h"
 
+#include <algorithm>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-
-#include <algorithm>
 #include <utility>
 
 namespace pvrdma::log {
@@ -11,10 +10,14 @@ namespace {
 
 spdlog::level::level_enum to_spdlog(Level level) {
   switch (level) {
-    case Level::kDebug: return spdlog::level::debug;
-    case Level::kInfo: return spdlog::level::info;
-    case Level::kWarn: return spdlog::level::warn;
-    case Level::kError: return spdlog::level::err;
+    case Level::kDebug:
+      return spdlog::level::debug;
+    case Level::kInfo:
+      return spdlog::level::info;
+    case Level::kWarn:
+      return spdlog::level::warn;
+    case Level::kError:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
@@ -31,8 +34,12 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-void set_level(Level level) { logger().set_level(to_spdlog(level)); }
-bool enabled(Level level) { return logger().should_log(to_spdlog(level)); }
+void set_level(Level level) {
+  logger().set_level(to_spdlog(level));
+}
+bool enabled(Level level) {
+  return logger().should_log(to_spdlog(level));
+}
 void write(Level level, std::string_view line) {
   logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
 }

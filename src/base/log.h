@@ -3,9 +3,8 @@
 // Never on the data path. What a guest can trigger at will goes through a LogLimiter. Thread: any thread.
 #pragma once
 
-#include <fmt/core.h>
-
 #include <cstdint>
+#include <fmt/core.h>
 #include <string_view>
 
 #include "base/time.h"
@@ -39,9 +38,11 @@ void error(fmt::format_string<Args...> format, Args&&... args) {
 // Thread: owned by one thread.
 class LogLimiter {
  public:
-  LogLimiter(std::uint32_t burst_lines, Duration interval) : burst_(burst_lines), interval_(interval), tokens_(burst_lines) {}
+  LogLimiter(std::uint32_t burst_lines, Duration interval)
+      : burst_(burst_lines), interval_(interval), tokens_(burst_lines) {}
 
-  // True if a line may be written at `now`. Then suppressed() tells how many were held back since the last one.
+  // True if a line may be written at `now`. Then suppressed() tells how many were held back since the last
+  // one.
   bool allow(Instant now);
   std::uint64_t suppressed() const { return reported_; }
 

@@ -1,8 +1,8 @@
 // Results of operations on the environment (sockets, files, configuration, memory maps).
 //
-// An Error is one sentence for a person: it names the object, the value and the way out. Outcomes that a guest or a
-// peer can cause are no Errors but enumerated protocol results (see verbs/status.h, device/commands.h).
-// Thread: values, any thread.
+// An Error is one sentence for a person: it names the object, the value and the way out. Outcomes that a
+// guest or a peer can cause are no Errors but enumerated protocol results (see verbs/status.h,
+// device/commands.h). Thread: values, any thread.
 #pragma once
 
 #include <string>
@@ -28,8 +28,12 @@ using Result = tl::expected<T, Error>;
 
 using Failure = tl::unexpected<Error>;
 
-inline Failure fail(int code, std::string message) { return Failure(Error{code, std::move(message)}); }
-inline Failure fail(std::string message) { return Failure(Error{0, std::move(message)}); }
+inline Failure fail(int code, std::string message) {
+  return Failure(Error{code, std::move(message)});
+}
+inline Failure fail(std::string message) {
+  return Failure(Error{0, std::move(message)});
+}
 
 // "DOING: strerror(errno)".
 inline Failure fail_errno(int code, std::string_view doing) {

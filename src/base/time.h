@@ -1,4 +1,5 @@
-// Time as the engine sees it: an argument, never read from inside. Only the shard's loop and main() read the clock.
+// Time as the engine sees it: an argument, never read from inside. Only the shard's loop and main() read the
+// clock.
 #pragma once
 
 #include <chrono>

@@ -100,13 +100,15 @@ struct ApiServer::Impl {
     http_.Get("/v1/adapters/([^/]+)", [this](const httplib::Request& request, httplib::Response& response) {
       answer_adapter(request.matches[1], response);
     });
-    http_.Put("/v1/adapters/([^/]+)/link", [this](const httplib::Request& request, httplib::Response& response) {
-      const auto link = parse_link(request.body);
-      if (!link) return refuse(response, 400, link.error().message);
-      const auto done = control_.set_link(request.matches[1], *link);
-      if (!done) return refuse(response, done.error().code == ENOENT ? 404 : 503, done.error().message);
-      answer_adapter(request.matches[1], response);
-    });
+    http_.Put("/v1/adapters/([^/]+)/link",
+              [this](const httplib::Request& request, httplib::Response& response) {
+                const auto link = parse_link(request.body);
+                if (!link) return refuse(response, 400, link.error().message);
+                const auto done = control_.set_link(request.matches[1], *link);
+                if (!done)
+                  return refuse(response, done.error().code == ENOENT ? 404 : 503, done.error().message);
+                answer_adapter(request.matches[1], response);
+              });
     http_.Get("/v1/qps", with_snapshot(filtered(qps_json), SnapshotDetail::kAdaptersAndQps));
     http_.Get("/v1/stats", with_snapshot(filtered(stats_json)));
     http_.Get("/metrics", with_snapshot([this](const Snapshot& snapshot, const httplib::Request&,

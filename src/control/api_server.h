@@ -29,8 +29,8 @@ class ApiServer {
  public:
   static constexpr std::size_t kThreads = 4;
 
-  // Binds and listens; clients wait until start(). `source` and `control` are borrowed and outlive the server. Errors, each
-  // one sentence with the path and the way out: the path is in use, or bind's errno.
+  // Binds and listens; clients wait until start(). `source` and `control` are borrowed and outlive the
+  // server. Errors, each one sentence with the path and the way out: the path is in use, or bind's errno.
   static Result<std::unique_ptr<ApiServer>> listen(const std::string& path, std::string version,
                                                    SnapshotSource& source, AdapterControl& control);
 

@@ -32,7 +32,8 @@ struct FakeSource final : SnapshotSource {
 
 struct FakeControl final : AdapterControl {
   Result<void> set_link(const std::string& adapter, Link wanted) override {
-    if (adapter != "VM-01") return fail(ENOENT, "there is no adapter " + adapter + ": see the list of adapters");
+    if (adapter != "VM-01")
+      return fail(ENOENT, "there is no adapter " + adapter + ": see the list of adapters");
     link = wanted;
     return {};
   }
@@ -104,7 +105,8 @@ TEST_F(ApiServerTest, RefusesALinkThatIsNoLink) {
     const auto answer = client().Put("/v1/adapters/VM-01/link", body, "application/json");
     ASSERT_TRUE(answer) << body;
     EXPECT_EQ(answer->status, 400) << body;
-    EXPECT_EQ(answer->body, "{\"error\":\"the body must be {\\\"up\\\": true} or {\\\"up\\\": false}\"}\n") << body;
+    EXPECT_EQ(answer->body, "{\"error\":\"the body must be {\\\"up\\\": true} or {\\\"up\\\": false}\"}\n")
+        << body;
   }
   EXPECT_EQ(control_.link, Link::kUp);
   const auto unknown = client().Put("/v1/adapters/VM-09/link", "{\"up\": false}", "application/json");

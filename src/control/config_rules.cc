@@ -16,8 +16,8 @@ namespace pvrdma::control {
 namespace {
 
 constexpr std::array<std::string_view, 3> kDaemonKeys{"api_socket", "log_level", "spin_us"};
-constexpr std::array<std::string_view, 6> kAdapterKeys{"name", "socket", "mac", "hardware_version", "roce",
-                                                       "profile"};
+constexpr std::array<std::string_view, 6> kAdapterKeys{"name", "socket", "mac", "hardware_version",
+                                                       "roce", "profile"};
 
 Result<void> check_keys(const Section& section, std::span<const std::string_view> allowed) {
   for (const Setting& setting : section.settings) {

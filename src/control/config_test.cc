@@ -155,7 +155,8 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
   EXPECT_EQ(mistake_in(std::string("[daemon]\nspin = 3\n") + kVm01),
             "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, spin_us");
   EXPECT_EQ(mistake_with("color", "color = 1"),
-            "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, profile");
+            "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
+            "profile");
 }
 
 TEST_F(ConfigTest, RefusesMissingKeys) {
@@ -303,9 +304,9 @@ TEST_F(ConfigTest, RefusesFlagsThatAreNoKeysAndValues) {
             "--adapter name=a,name=b: name is given twice: give it once");
   EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,hw=14,hardware_version=14"}})),
             "--adapter name=a,hw=14,hardware_version=14: hardware_version is given twice: give it once");
-  EXPECT_EQ(
-      mistake(load_config({.adapter_flags = {"name=a,vlan=3"}})),
-      "--adapter name=a,vlan=3: unknown key vlan: allowed are name, socket, mac, hardware_version, roce, profile");
+  EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,vlan=3"}})),
+            "--adapter name=a,vlan=3: unknown key vlan: allowed are name, socket, mac, hardware_version, "
+            "roce, profile");
 }
 
 }  // namespace

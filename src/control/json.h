@@ -17,7 +17,8 @@ std::string adapter_json(const AdapterSnapshot& adapter);
 // Empty `adapter`: all.
 std::string qps_json(const Snapshot& snapshot, std::string_view adapter);
 std::string stats_json(const Snapshot& snapshot, std::string_view adapter);
-// The body of PUT /v1/adapters/NAME/link: {"up": true} or {"up": false}, nothing else. Errors: what is wrong with it.
+// The body of PUT /v1/adapters/NAME/link: {"up": true} or {"up": false}, nothing else. Errors: what is wrong
+// with it.
 Result<Link> parse_link(std::string_view body);
 std::string error_json(std::string_view sentence);
 

@@ -27,10 +27,10 @@ constexpr std::string_view name_of(PathKind kind) {
 
 // Why a message went nowhere.
 enum class DropReason : std::uint8_t {
-  kUnknownGid,    // no port of the switch holds the GID
-  kPortDetached,  // a port holds it, but no adapter is behind the port
-  kLinkDown,      // the link of the sending or of the receiving port is down
-  kForeignSource, // the sending port does not hold the GID it sends from (any more)
+  kUnknownGid,     // no port of the switch holds the GID
+  kPortDetached,   // a port holds it, but no adapter is behind the port
+  kLinkDown,       // the link of the sending or of the receiving port is down
+  kForeignSource,  // the sending port does not hold the GID it sends from (any more)
 };
 inline constexpr std::size_t kDropReasons = 4;
 

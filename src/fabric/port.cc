@@ -77,8 +77,9 @@ transport::Channel* Port::resolve(verbs::PeerRoute& route, const verbs::Gid& fro
   return channel;
 }
 
-// A QP keeps the source GID it connected with. Once that is unbound another VM may bind it, and nobody may speak in its
-// name: every bind and unbind changes the generation, so that a connection's next message is checked here.
+// A QP keeps the source GID it connected with. Once that is unbound another VM may bind it, and nobody may
+// speak in its name: every bind and unbind changes the generation, so that a connection's next message is
+// checked here.
 transport::Channel* Port::look_up(const verbs::Gid& from, const verbs::Gid& to) {
   Switch::Found found = switch_.find(to);
   if (!link_up_) {

@@ -1,5 +1,5 @@
-// get() and put(): one request to the daemon's API over its UNIX socket. Thread: any thread; blocks for some seconds at
-// most.
+// get() and put(): one request to the daemon's API over its UNIX socket. Thread: any thread; blocks for some
+// seconds at most.
 #pragma once
 
 #include <string>

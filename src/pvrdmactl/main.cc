@@ -127,8 +127,8 @@ int run(int argc, char** argv) {
     return kExitUsage;
   }
   const Query& query = arguments.query;
-  const auto answer = query.body.empty() ? get(arguments.socket, query.path)
-                                         : put(arguments.socket, query.path, query.body);
+  const auto answer =
+      query.body.empty() ? get(arguments.socket, query.path) : put(arguments.socket, query.path, query.body);
   if (!answer) return fail_with(answer.error());
   const auto text = (arguments.json ? query.json : query.text)(*answer);
   if (!text) return fail_with(text.error());

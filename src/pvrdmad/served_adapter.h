@@ -36,7 +36,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // Serves clients from now on, those included that have connected already. Once. Errors: epoll's errno.
   Result<void> start();
 
-  // The adapter's link to the switch: the guest gets PORT_ACTIVE or PORT_ERR, and nothing passes while it is down.
+  // The adapter's link to the switch: the guest gets PORT_ACTIVE or PORT_ERR, and nothing passes while it is
+  // down.
   void set_link(bool up);
 
   const std::string& socket() const { return server_->path(); }

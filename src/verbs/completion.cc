@@ -13,13 +13,20 @@ constexpr std::uint32_t kFlushPerTurn = 1024;
 abi::CompletionOpcode completion_opcode(abi::Opcode opcode) {
   switch (opcode) {
     case abi::Opcode::kRdmaWrite:
-    case abi::Opcode::kRdmaWriteWithImm: return abi::CompletionOpcode::kRdmaWrite;
-    case abi::Opcode::kRdmaRead: return abi::CompletionOpcode::kRdmaRead;
-    case abi::Opcode::kAtomicCmpAndSwp: return abi::CompletionOpcode::kCompSwap;
-    case abi::Opcode::kAtomicFetchAndAdd: return abi::CompletionOpcode::kFetchAdd;
-    case abi::Opcode::kLocalInv: return abi::CompletionOpcode::kLocalInv;
-    case abi::Opcode::kFastRegMr: return abi::CompletionOpcode::kFastRegMr;
-    default: return abi::CompletionOpcode::kSend;
+    case abi::Opcode::kRdmaWriteWithImm:
+      return abi::CompletionOpcode::kRdmaWrite;
+    case abi::Opcode::kRdmaRead:
+      return abi::CompletionOpcode::kRdmaRead;
+    case abi::Opcode::kAtomicCmpAndSwp:
+      return abi::CompletionOpcode::kCompSwap;
+    case abi::Opcode::kAtomicFetchAndAdd:
+      return abi::CompletionOpcode::kFetchAdd;
+    case abi::Opcode::kLocalInv:
+      return abi::CompletionOpcode::kLocalInv;
+    case abi::Opcode::kFastRegMr:
+      return abi::CompletionOpcode::kFastRegMr;
+    default:
+      return abi::CompletionOpcode::kSend;
   }
 }
 
@@ -58,8 +65,8 @@ bool Completions::complete_receive(QueuePair& qp, const Received& received) {
   abi::Cqe cqe{};
   cqe.wr_id = received.wr_id;
   cqe.qp = qp.identity.handle.value;
-  cqe.opcode = static_cast<std::uint32_t>(received.with_immediate_write ? abi::CompletionOpcode::kRecvRdmaWithImm
-                                                                        : abi::CompletionOpcode::kRecv);
+  cqe.opcode = static_cast<std::uint32_t>(
+      received.with_immediate_write ? abi::CompletionOpcode::kRecvRdmaWithImm : abi::CompletionOpcode::kRecv);
   cqe.status = static_cast<std::uint32_t>(received.status);
   cqe.byte_len = received.byte_len;
   cqe.src_qp = received.src_qpn;
@@ -107,7 +114,8 @@ bool Completions::flush_sends(QueuePair& qp, std::uint32_t& budget) {
     if (budget == 0) return true;
     --budget;
     ++services_.counters.flushed;
-    const bool pushed = complete_send(qp, send.window.at(send.window.head()), abi::CompletionStatus::kFlushed);
+    const bool pushed =
+        complete_send(qp, send.window.at(send.window.head()), abi::CompletionStatus::kFlushed);
     send.window.pop();
     if (!pushed) send.window.clear();
   }
@@ -148,7 +156,8 @@ bool Completions::flush_receives(QueuePair& qp, std::uint32_t& budget) {
     --budget;
     if (receive.queue->take(services_.memory, receive.receive) != Taken::kOne) return false;
     ++services_.counters.flushed;
-    if (!complete_receive(qp, {.wr_id = receive.receive.wr_id, .status = abi::CompletionStatus::kFlushed})) return false;
+    if (!complete_receive(qp, {.wr_id = receive.receive.wr_id, .status = abi::CompletionStatus::kFlushed}))
+      return false;
   }
   return false;
 }

@@ -1,4 +1,5 @@
-// How work requests end: CQEs, flushing, and a QP's way to ERR. Reference 6.5, 7.3, 7.6, 7.8. Thread: shard-owned.
+// How work requests end: CQEs, flushing, and a QP's way to ERR. Reference 6.5, 7.3, 7.6, 7.8. Thread:
+// shard-owned.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +33,12 @@ class Completions {
   };
   bool complete_receive(QueuePair& qp, const Received& received);
 
-  // The QP leaves the working states by itself: state ERR, one log line, everything outstanding is flushed. `event` is
-  // raised when no CQE tells the guest.
+  // The QP leaves the working states by itself: state ERR, one log line, everything outstanding is flushed.
+  // `event` is raised when no CQE tells the guest.
   void fail_qp(QueuePair& qp, std::string_view why, std::optional<abi::EventType> event = std::nullopt);
 
-  // Completes outstanding work requests of a QP in ERR (or the send queue of a UD QP in SQE) with status "flushed", at
-  // most one turn's worth. True: there is more.
+  // Completes outstanding work requests of a QP in ERR (or the send queue of a UD QP in SQE) with status
+  // "flushed", at most one turn's worth. True: there is more.
   bool flush(QueuePair& qp);
 
   // A guest ring with an impossible index or a vanished page.

@@ -14,10 +14,12 @@ bool may_receive(abi::QpState state) {
     case abi::QpState::kRtr:
     case abi::QpState::kRts:
     case abi::QpState::kSqd:
-    case abi::QpState::kSqe: return true;
+    case abi::QpState::kSqe:
+      return true;
     case abi::QpState::kReset:
     case abi::QpState::kInit:
-    case abi::QpState::kErr: return false;
+    case abi::QpState::kErr:
+      return false;
   }
   return false;
 }
@@ -31,8 +33,10 @@ bool DatagramService::run(QueuePair& qp, Instant now) {
     SendWork& work = window.staging();
     UdAddress address;
     switch (fetch_datagram_wqe(services_, qp, work, window.staging_sges(), address)) {
-      case Fetched::kOne: break;
-      case Fetched::kEmpty: return false;
+      case Fetched::kOne:
+        break;
+      case Fetched::kEmpty:
+        return false;
       case Fetched::kBroken:
         completions_.ring_broken(qp, "its send queue has an impossible index or lost a page");
         return false;
@@ -48,16 +52,18 @@ bool DatagramService::run(QueuePair& qp, Instant now) {
   return false;
 }
 
-void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::Sge> sges, const UdAddress& address,
-                           Instant now) {
+void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::Sge> sges,
+                           const UdAddress& address, Instant now) {
   if (work.state == SendWork::State::kFailed) return fail_send(qp, work, work.status);
-  if (work.length > services_.limits.mtu_bytes) return fail_send(qp, work, abi::CompletionStatus::kLocalLength);
+  if (work.length > services_.limits.mtu_bytes)
+    return fail_send(qp, work, abi::CompletionStatus::kLocalLength);
   const GidTable::Entry* source = services_.gids.at(address.av.gid_index);
   if (source == nullptr || address.av.port_num() != 1) {
     return fail_send(qp, work, abi::CompletionStatus::kLocalQpOperation);
   }
   guestmem::SpanList payload;
-  if (resolve_sges(services_.mrs, qp.identity.pd, sges, 0, work.length, AccessNeed{}, payload) != KeyFault::kNone) {
+  if (resolve_sges(services_.mrs, qp.identity.pd, sges, 0, work.length, AccessNeed{}, payload) !=
+      KeyFault::kNone) {
     return fail_send(qp, work, abi::CompletionStatus::kLocalProtection);
   }
 
@@ -97,8 +103,10 @@ void DatagramService::fail_send(QueuePair& qp, const SendWork& work, abi::Comple
   services_.scheduler.make_ready(qp);
 }
 
-void DatagramService::on_datagram(QueuePair& qp, const Datagram& datagram, const guestmem::SpanList& payload) {
-  if (!may_receive(qp.state()) || payload.bytes() != datagram.bytes || datagram.bytes > services_.limits.mtu_bytes) {
+void DatagramService::on_datagram(QueuePair& qp, const Datagram& datagram,
+                                  const guestmem::SpanList& payload) {
+  if (!may_receive(qp.state()) || payload.bytes() != datagram.bytes ||
+      datagram.bytes > services_.limits.mtu_bytes) {
     ++services_.counters.dropped_unknown_qp;
     return;
   }
@@ -135,9 +143,10 @@ void DatagramService::on_datagram(QueuePair& qp, const Datagram& datagram, const
                    {.flag = abi::kAccessLocalWrite}, target) == KeyFault::kNone;
   if (!usable) {
     ++services_.counters.local_errors;
-    completions_.complete_receive(qp, {.wr_id = receive.receive.wr_id,
-                                       .status = receive.receive.bad ? abi::CompletionStatus::kLocalQpOperation
-                                                                     : abi::CompletionStatus::kLocalProtection});
+    completions_.complete_receive(qp,
+                                  {.wr_id = receive.receive.wr_id,
+                                   .status = receive.receive.bad ? abi::CompletionStatus::kLocalQpOperation
+                                                                 : abi::CompletionStatus::kLocalProtection});
     completions_.fail_qp(qp, "a receive broke a rule");
     return;
   }
@@ -152,16 +161,17 @@ void DatagramService::on_datagram(QueuePair& qp, const Datagram& datagram, const
   services_.counters.rx_bytes += datagram.bytes;
   ++qp.rx_messages;
   qp.rx_bytes += datagram.bytes;
-  completions_.complete_receive(qp, {.wr_id = receive.receive.wr_id,
-                                     .status = abi::CompletionStatus::kSuccess,
-                                     .extra = datagram.extra,
-                                     .solicited = datagram.solicited,
-                                     .extra_value = datagram.extra_value,
-                                     .byte_len = bytes,
-                                     .src_qpn = datagram.from.qpn.value,
-                                     .has_grh = true,
-                                     .service_level = qp.is_kernel() ? std::uint8_t{0} : packet_type(datagram),
-                                     .network_type = static_cast<std::uint8_t>(network_type(datagram))});
+  completions_.complete_receive(qp,
+                                {.wr_id = receive.receive.wr_id,
+                                 .status = abi::CompletionStatus::kSuccess,
+                                 .extra = datagram.extra,
+                                 .solicited = datagram.solicited,
+                                 .extra_value = datagram.extra_value,
+                                 .byte_len = bytes,
+                                 .src_qpn = datagram.from.qpn.value,
+                                 .has_grh = true,
+                                 .service_level = qp.is_kernel() ? std::uint8_t{0} : packet_type(datagram),
+                                 .network_type = static_cast<std::uint8_t>(network_type(datagram))});
 }
 
 }  // namespace pvrdma::verbs

@@ -11,7 +11,8 @@ namespace pvrdma::verbs {
 
 class DatagramService {
  public:
-  DatagramService(Services& services, Completions& completions) : services_(services), completions_(completions) {}
+  DatagramService(Services& services, Completions& completions)
+      : services_(services), completions_(completions) {}
 
   // One turn of the send queue. True: there is more.
   bool run(QueuePair& qp, Instant now);
@@ -19,7 +20,8 @@ class DatagramService {
   void on_datagram(QueuePair& qp, const Datagram& datagram, const guestmem::SpanList& payload);
 
  private:
-  void send(QueuePair& qp, SendWork& work, std::span<const abi::Sge> sges, const UdAddress& address, Instant now);
+  void send(QueuePair& qp, SendWork& work, std::span<const abi::Sge> sges, const UdAddress& address,
+            Instant now);
   void fail_send(QueuePair& qp, const SendWork& work, abi::CompletionStatus status);
 
   Services& services_;

@@ -1,11 +1,12 @@
-// Engine: the verbs of one adapter. Owns its PDs, MRs, CQs, SRQs, QPs and GIDs; turns work requests into messages and
-// messages into completions.
+// Engine: the verbs of one adapter. Owns its PDs, MRs, CQs, SRQs, QPs and GIDs; turns work requests into
+// messages and messages into completions.
 //
-// Sans-I/O: a function of (state, input, now). No thread, socket or clock inside; what leaves goes through Wire and
-// EventSink. No allocation between doorbell and completion: memory is taken in create_*, under Limits.
+// Sans-I/O: a function of (state, input, now). No thread, socket or clock inside; what leaves goes through
+// Wire and EventSink. No allocation between doorbell and completion: memory is taken in create_*, under
+// Limits.
 //
-// The device calls the commands and doorbells, transports call on_request / on_response / on_datagram, the shard calls
-// run() and on_time(). Thread: shard-owned.
+// The device calls the commands and doorbells, transports call on_request / on_response / on_datagram, the
+// shard calls run() and on_time(). Thread: shard-owned.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +83,8 @@ struct QpInfo {
 class Engine {
  public:
   // `memory`, `events` and `wire` are borrowed and outlive the engine.
-  Engine(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory, EventSink& events, Wire& wire);
+  Engine(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory, EventSink& events,
+         Wire& wire);
   ~Engine();  // no CQE, event or message is produced; GIDs are unbound
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -100,7 +102,8 @@ class Engine {
   Outcome<PdHandle> create_pd(ContextHandle context);
   Outcome<> destroy_pd(PdHandle pd);  // kBusy while MRs, QPs or SRQs use it
 
-  Outcome<MrKeys> create_mr(const CreateMr& request);  // kNotPermitted: kDma or kFastRegister from a user's PD
+  Outcome<MrKeys> create_mr(
+      const CreateMr& request);  // kNotPermitted: kDma or kFastRegister from a user's PD
   Outcome<> destroy_mr(MrHandle mr);
 
   Outcome<CqHandle> create_cq(const CreateCq& request);

@@ -8,7 +8,8 @@
 namespace pvrdma::verbs {
 
 Outcome<ContextHandle> Engine::create_context(UarIndex uar) {
-  if (uar == 0 || uar >= impl_->contexts.size() || impl_->contexts[uar]) return refuse(CommandError::kInvalid);
+  if (uar == 0 || uar >= impl_->contexts.size() || impl_->contexts[uar])
+    return refuse(CommandError::kInvalid);
   impl_->contexts[uar] = true;
   return ContextHandle(uar);
 }
@@ -63,11 +64,14 @@ Outcome<MrKeys> Engine::create_mr(const CreateMr& request) {
   const ProtectionDomain* pd = impl_->pds.find(request.pd.value);
   if (pd == nullptr) return refuse(CommandError::kNoSuchObject);
   // Either kind would give a process all of the guest's memory (reference 9.2).
-  if (request.kind != MrKind::kUser && pd->context != kKernelContext) return refuse(CommandError::kNotPermitted);
+  if (request.kind != MrKind::kUser && pd->context != kKernelContext)
+    return refuse(CommandError::kNotPermitted);
   return impl_->mrs.create(request);
 }
 
-Outcome<> Engine::destroy_mr(MrHandle mr) { return impl_->mrs.destroy(mr); }
+Outcome<> Engine::destroy_mr(MrHandle mr) {
+  return impl_->mrs.destroy(mr);
+}
 
 Outcome<CqHandle> Engine::create_cq(const CreateCq& request) {
   if (!impl_->has_context(request.context)) return refuse(CommandError::kNoSuchObject);
@@ -117,7 +121,8 @@ Outcome<> Engine::modify_srq(SrqHandle handle, std::uint32_t limit) {
 Outcome<abi::SrqAttr> Engine::query_srq(SrqHandle handle) const {
   const SharedReceiveQueue* srq = impl_->srqs.find(handle.value);
   if (srq == nullptr) return refuse(CommandError::kNoSuchObject);
-  return abi::SrqAttr{.max_wr = srq->max_wr(), .max_sge = srq->max_sge(), .srq_limit = srq->limit(), .reserved = 0};
+  return abi::SrqAttr{
+      .max_wr = srq->max_wr(), .max_sge = srq->max_sge(), .srq_limit = srq->limit(), .reserved = 0};
 }
 
 Outcome<> Engine::destroy_srq(SrqHandle handle) {
@@ -134,6 +139,8 @@ Outcome<> Engine::bind_gid(std::uint32_t index, const Gid& gid, RoceVersion roce
   return gids_.bind(index, gid, roce);
 }
 
-Outcome<> Engine::unbind_gid(std::uint32_t index, const Gid& gid) { return gids_.unbind(index, gid); }
+Outcome<> Engine::unbind_gid(std::uint32_t index, const Gid& gid) {
+  return gids_.unbind(index, gid);
+}
 
 }  // namespace pvrdma::verbs

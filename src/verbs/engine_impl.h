@@ -14,7 +14,8 @@
 
 namespace pvrdma::verbs {
 
-// A QP number, 24 bits: generation << kQpnSlotBits | slot of the QP table, which has fewer than 2^16 (reference 2.3).
+// A QP number, 24 bits: generation << kQpnSlotBits | slot of the QP table, which has fewer than 2^16
+// (reference 2.3).
 inline constexpr std::uint32_t kQpnSlotBits = 16;
 inline constexpr std::uint32_t kQpnSlotMask = (1U << kQpnSlotBits) - 1;
 
@@ -24,8 +25,8 @@ struct ProtectionDomain {
 };
 
 struct Engine::Impl {
-  Impl(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory, EventSink& events, Wire& wire,
-       Counters& counters, GidTable& gids);
+  Impl(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory, EventSink& events,
+       Wire& wire, Counters& counters, GidTable& gids);
 
   bool has_context(ContextHandle context) const {
     return context == kKernelContext || (context.value < contexts.size() && contexts[context.value]);

@@ -13,14 +13,17 @@ namespace {
 constexpr std::uint32_t kGsiSlot = 1;
 constexpr std::uint32_t kQpPagesMax = 65535;  // what CREATE_QP can say
 
-bool is_ring_size(std::uint32_t wqes, std::uint32_t limit) { return std::has_single_bit(wqes) && wqes <= limit; }
+bool is_ring_size(std::uint32_t wqes, std::uint32_t limit) {
+  return std::has_single_bit(wqes) && wqes <= limit;
+}
 
 struct Rings {
   guestmem::RingShape send;
   std::optional<guestmem::RingShape> receive;
 };
 
-// The numbers of CREATE_QP come from a user process, through a driver that checks few of them (reference 7.2).
+// The numbers of CREATE_QP come from a user process, through a driver that checks few of them
+// (reference 7.2).
 Outcome<Rings> check_shape(const CreateQp& request, std::uint32_t max_wr, const Limits& limits) {
   const bool sizes_ok = is_ring_size(request.max_send_wr, max_wr) && request.max_send_sge <= limits.max_sge &&
                         request.max_recv_sge <= limits.max_sge &&
@@ -71,7 +74,8 @@ Outcome<CreatedQp> Engine::create_qp(const CreateQp& request) {
   if (!one_context || (is_gsi && pd->context != kKernelContext)) return refuse(CommandError::kNotPermitted);
 
   const bool is_kernel = pd->context == kKernelContext;
-  const auto rings = check_shape(request, is_kernel ? impl.limits.max_qp_wr : impl.limits.max_user_qp_wr, impl.limits);
+  const auto rings =
+      check_shape(request, is_kernel ? impl.limits.max_qp_wr : impl.limits.max_user_qp_wr, impl.limits);
   if (!rings) return refuse(rings.error());
 
   const std::optional<std::uint32_t> slot = is_gsi ? std::optional(kGsiSlot) : impl.qps.free_slot();
@@ -83,8 +87,9 @@ Outcome<CreatedQp> Engine::create_qp(const CreateQp& request) {
   auto ring_pages = impl.ring_pages.take(request.total_pages);
   if (!ring_pages) return refuse(CommandError::kNoMemory);
   guestmem::PageList pages;
-  if (guestmem::read_page_directory(impl.memory, guestmem::GuestPhys(request.page_directory), request.total_pages,
-                                    kQpPagesMax, pages) != guestmem::DirectoryStatus::kOk) {
+  if (guestmem::read_page_directory(impl.memory, guestmem::GuestPhys(request.page_directory),
+                                    request.total_pages, kQpPagesMax,
+                                    pages) != guestmem::DirectoryStatus::kOk) {
     return refuse(CommandError::kBadAddress);
   }
   auto send_ring = guestmem::GuestRing::create(impl.memory, pages, rings->send);
@@ -97,8 +102,8 @@ Outcome<CreatedQp> Engine::create_qp(const CreateQp& request) {
     receive.queue.emplace(std::move(*receive_ring), request.max_recv_sge);
   }
 
-  // A number comes back late, so that a stray message finds nobody. Device versions below 20 know no separate handle,
-  // which leaves no room for generations.
+  // A number comes back late, so that a stray message finds nobody. Device versions below 20 know no separate
+  // handle, which leaves no room for generations.
   Qpn qpn(*slot);
   if (!is_gsi && !impl.rules.qp_handle_is_qpn) {
     if (impl.qpn_generations.size() <= *slot) impl.qpn_generations.resize(*slot + 1);

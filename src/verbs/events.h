@@ -1,4 +1,5 @@
-// What an engine tells the device it belongs to. Thread: called on the engine's shard, from inside Engine calls.
+// What an engine tells the device it belongs to. Thread: called on the engine's shard, from inside Engine
+// calls.
 #pragma once
 
 #include <cstdint>

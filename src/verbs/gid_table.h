@@ -1,4 +1,5 @@
-// GidTable: the GIDs the guest bound on its port, by index. Reference 3.2 (CREATE_BIND), 7.1. Thread: shard-owned.
+// GidTable: the GIDs the guest bound on its port, by index. Reference 3.2 (CREATE_BIND), 7.1. Thread:
+// shard-owned.
 #pragma once
 
 #include <optional>
@@ -21,7 +22,8 @@ class GidTable {
   GidTable(std::uint32_t length, Wire& wire) : entries_(length), wire_(wire) {}
   ~GidTable() { clear(); }
 
-  // kInvalid: index beyond the table, or the zero GID. kAddressInUse: the switch refuses it. Replaces an older entry.
+  // kInvalid: index beyond the table, or the zero GID. kAddressInUse: the switch refuses it. Replaces an
+  // older entry.
   Outcome<> bind(std::uint32_t index, const Gid& gid, RoceVersion roce);
   // kNoSuchObject: nothing bound there, or another GID.
   Outcome<> unbind(std::uint32_t index, const Gid& gid);

@@ -70,9 +70,12 @@ abi::NetworkHdrType network_type(const Datagram& datagram) {
 std::uint8_t packet_type(const Datagram& datagram) {
   constexpr std::uint8_t kUdp = 1 << 3;
   switch (network_type(datagram)) {
-    case abi::NetworkHdrType::kRocev1: return 0;
-    case abi::NetworkHdrType::kIpv6: return kUdp | 1;
-    case abi::NetworkHdrType::kIpv4: return kUdp | 2;
+    case abi::NetworkHdrType::kRocev1:
+      return 0;
+    case abi::NetworkHdrType::kIpv6:
+      return kUdp | 1;
+    case abi::NetworkHdrType::kIpv4:
+      return kUdp | 2;
   }
   return 0;
 }

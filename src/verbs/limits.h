@@ -18,19 +18,20 @@ struct Limits {
   std::uint32_t max_cq = 4096;
   std::uint32_t max_cqe = 262144;
   std::uint32_t max_qp = 32768;
-  std::uint32_t max_qp_wr = 1024;    // of kernel QPs; see max_user_qp_wr
+  std::uint32_t max_qp_wr = 1024;  // of kernel QPs; see max_user_qp_wr
   std::uint32_t max_user_qp_wr = 16384;
   std::uint32_t max_sge = 16;
-  std::uint32_t max_srq = 256;       // 0: no SRQ
+  std::uint32_t max_srq = 256;  // 0: no SRQ
   std::uint32_t max_srq_wr = 4096;
   std::uint32_t max_rd_atomic = 16;  // per QP, both directions
   std::uint32_t max_ah = 4096;
   std::uint32_t gid_table_length = 64;
-  std::uint32_t mtu_bytes = 1024;    // of the port: the longest UD payload
+  std::uint32_t mtu_bytes = 1024;  // of the port: the longest UD payload
   std::uint64_t max_mr_bytes = 1ULL << 30;
   std::uint64_t max_registered_pages = 64ULL << 20;  // of all MRs together: bounds our memory, 8 bytes a page
-  std::uint64_t max_ring_pages = 2ULL << 20;         // of all CQs, QPs and SRQs together: bounds our memory, 16 bytes a page
-  std::uint32_t max_ud_qp = 0;       // 0: as many as QPs. The esxi profile has 3
+  std::uint64_t max_ring_pages =
+      2ULL << 20;               // of all CQs, QPs and SRQs together: bounds our memory, 16 bytes a page
+  std::uint32_t max_ud_qp = 0;  // 0: as many as QPs. The esxi profile has 3
 };
 
 struct Rules {

@@ -1,10 +1,11 @@
 // What two engines say to each other: requests, responses and datagrams.
 //
-// These are meanings, not bytes: a transport that leaves the host encodes them; the local one hands them over as they
-// are. Payload travels beside the message as host spans that are valid only during the call.
+// These are meanings, not bytes: a transport that leaves the host encodes them; the local one hands them over
+// as they are. Payload travels beside the message as host spans that are valid only during the call.
 //
-// A message too large for one turn goes in segments: (psn, offset) says where a segment belongs. Every field that came
-// from another adapter is untrusted: the responder checks it against its own objects. Thread: values.
+// A message too large for one turn goes in segments: (psn, offset) says where a segment belongs. Every field
+// that came from another adapter is untrusted: the responder checks it against its own objects. Thread:
+// values.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct Request {
   Endpoint to;
   Psn psn;
   RequestOp op{};
-  Extra extra{};           // kImmediate with kSend and kWrite, kInvalidate with kSend
+  Extra extra{};  // kImmediate with kSend and kWrite, kInvalidate with kSend
   bool solicited = false;
   std::uint32_t extra_value = 0;    // immediate data as in guest memory (BE), or the rkey to invalidate
   std::uint32_t message_bytes = 0;  // of the whole message
@@ -43,8 +44,8 @@ struct Request {
 
 enum class Syndrome : std::uint8_t {
   kAck,
-  kRnrNak,                  // no receive WQE: come back after rnr_timer
-  kNakSequence,             // a gap: go on from (psn, offset)
+  kRnrNak,       // no receive WQE: come back after rnr_timer
+  kNakSequence,  // a gap: go on from (psn, offset)
   kNakInvalidRequest,
   kNakRemoteAccess,
   kNakRemoteOperational,
@@ -53,7 +54,7 @@ enum class Syndrome : std::uint8_t {
 struct Response {
   Endpoint from;
   Endpoint to;
-  Psn psn;                     // kAck: this message and all before it are executed; otherwise the one meant
+  Psn psn;  // kAck: this message and all before it are executed; otherwise the one meant
   Syndrome syndrome{};
   RequestOp op{};              // of the request answered
   std::uint8_t rnr_timer = 0;  // IB encoding 0…31

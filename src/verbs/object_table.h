@@ -1,6 +1,7 @@
 // ObjectTable<T>: owns at most `limit` objects, each known by its slot number.
 //
-// Slots are handed out round robin, so that a number just freed comes back as late as possible. Thread: shard-owned.
+// Slots are handed out round robin, so that a number just freed comes back as late as possible. Thread:
+// shard-owned.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ template <typename T>
 class ObjectTable {
  public:
   // Slots first_slot … limit-1.
-  ObjectTable(std::uint32_t first_slot, std::uint32_t limit) : first_(first_slot), limit_(limit), next_(first_slot) {}
+  ObjectTable(std::uint32_t first_slot, std::uint32_t limit)
+      : first_(first_slot), limit_(limit), next_(first_slot) {}
 
   // The slot the next insert_at may use; nothing when the table is full.
   std::optional<std::uint32_t> free_slot() {

@@ -1,6 +1,8 @@
-// PageBudget: how many pages of rings an adapter's objects may have together; each costs the daemon memory of its own.
+// PageBudget: how many pages of rings an adapter's objects may have together; each costs the daemon memory of
+// its own.
 //
-// A guest can name one page of its memory any number of times, so its own size bounds nothing. Thread: shard-owned.
+// A guest can name one page of its memory any number of times, so its own size bounds nothing. Thread:
+// shard-owned.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +19,7 @@ class PageBudget {
   class Share {
    public:
     Share() = default;
-    Share(Share&& other) noexcept
-        : budget_(std::exchange(other.budget_, nullptr)), pages_(other.pages_) {}
+    Share(Share&& other) noexcept : budget_(std::exchange(other.budget_, nullptr)), pages_(other.pages_) {}
     Share& operator=(Share&& other) noexcept {
       std::swap(budget_, other.budget_);
       std::swap(pages_, other.pages_);

@@ -261,7 +261,8 @@ void Requester::watch(QueuePair& qp, Instant now) {
   if (send.window.empty() || send.ack_deadline != Instant::never()) return;
   if (qp.attributes.timeout == 0 || !may_send(qp)) return;
   const SendWork& oldest = send.window.at(send.window.head());
-  // What is not out yet cannot be answered: its time begins with its last byte (of a read, with what it asked for).
+  // What is not out yet cannot be answered: its time begins with its last byte (of a read, with what it asked
+  // for).
   const bool asked = oldest.opcode == abi::Opcode::kRdmaRead && oldest.sent != oldest.confirmed;
   if (!oldest.started || (oldest.state == State::kQueued && !asked)) return;
   send.ack_deadline = now + ack_timeout(qp.attributes.timeout);

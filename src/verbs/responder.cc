@@ -15,30 +15,37 @@ bool may_respond(abi::QpState state) {
 }
 
 bool consumes_receive(const Request& request) {
-  return request.op == RequestOp::kSend || (request.op == RequestOp::kWrite && request.extra == Extra::kImmediate);
+  return request.op == RequestOp::kSend ||
+         (request.op == RequestOp::kWrite && request.extra == Extra::kImmediate);
 }
 
 std::uint32_t needed_access(RequestOp op) {
   switch (op) {
-    case RequestOp::kSend: return abi::kAccessLocalWrite;
-    case RequestOp::kWrite: return abi::kAccessRemoteWrite;
-    case RequestOp::kRead: return abi::kAccessRemoteRead;
+    case RequestOp::kSend:
+      return abi::kAccessLocalWrite;
+    case RequestOp::kWrite:
+      return abi::kAccessRemoteWrite;
+    case RequestOp::kRead:
+      return abi::kAccessRemoteRead;
     case RequestOp::kCompareSwap:
-    case RequestOp::kFetchAdd: return abi::kAccessRemoteAtomic;
+    case RequestOp::kFetchAdd:
+      return abi::kAccessRemoteAtomic;
   }
   return 0;
 }
 
 // A segment that cannot be: its sender is another version of us, or hostile.
 bool is_malformed(const Request& request, std::uint64_t payload_bytes) {
-  if (request.offset > request.message_bytes || request.bytes > request.message_bytes - request.offset) return true;
+  if (request.offset > request.message_bytes || request.bytes > request.message_bytes - request.offset)
+    return true;
   if (request.bytes > kSegmentBytesMax) return true;
   return !request.is_read_or_atomic() && payload_bytes != request.bytes;
 }
 
 }  // namespace
 
-void Responder::on_request(QueuePair& qp, const Request& request, const guestmem::SpanList& payload, Instant now) {
+void Responder::on_request(QueuePair& qp, const Request& request, const guestmem::SpanList& payload,
+                           Instant now) {
   if (!may_respond(qp.state()) || request.from != qp.remote() || request.to != qp.local() ||
       is_malformed(request, payload.bytes())) {
     ++services_.counters.dropped_unknown_qp;
@@ -72,8 +79,8 @@ void Responder::on_duplicate(QueuePair& qp, const Request& request, Instant now)
   ++services_.counters.duplicates;
   const Psn done(qp.receive.expected.value - 1);
   if (request.op == RequestOp::kRead) {
-    // Reading again does no harm. The memory may be gone since, rightly so if the first answer has arrived: the requester
-    // knows, and this QP goes on.
+    // Reading again does no harm. The memory may be gone since, rightly so if the first answer has arrived:
+    // the requester knows, and this QP goes on.
     const Verdict verdict = serve_read(qp, request, now);
     if (verdict.syndrome != Syndrome::kAck) respond(qp, request, request.psn, verdict.syndrome, now);
   } else if (request.is_atomic()) {
@@ -87,7 +94,8 @@ void Responder::on_duplicate(QueuePair& qp, const Request& request, Instant now)
   }
 }
 
-void Responder::execute(QueuePair& qp, const Request& request, const guestmem::SpanList& payload, Instant now) {
+void Responder::execute(QueuePair& qp, const Request& request, const guestmem::SpanList& payload,
+                        Instant now) {
   if (qp.receive.progress != 0 && qp.receive.progress_op != request.op) {
     respond(qp, request, request.psn, Syndrome::kNakInvalidRequest, now);
     completions_.fail_qp(qp, "a message changed its kind half way", abi::EventType::kQpReqErr);
@@ -96,14 +104,23 @@ void Responder::execute(QueuePair& qp, const Request& request, const guestmem::S
   Verdict verdict;
   std::uint64_t original = 0;
   switch (request.op) {
-    case RequestOp::kSend: verdict = execute_send(qp, request, payload); break;
-    case RequestOp::kWrite: verdict = execute_write(qp, request, payload); break;
-    case RequestOp::kRead: verdict = serve_read(qp, request, now); break;
+    case RequestOp::kSend:
+      verdict = execute_send(qp, request, payload);
+      break;
+    case RequestOp::kWrite:
+      verdict = execute_write(qp, request, payload);
+      break;
+    case RequestOp::kRead:
+      verdict = serve_read(qp, request, now);
+      break;
     case RequestOp::kCompareSwap:
-    case RequestOp::kFetchAdd: verdict = execute_atomic(qp, request, original); break;
+    case RequestOp::kFetchAdd:
+      verdict = execute_atomic(qp, request, original);
+      break;
   }
 
-  // What is already under way behind a message that found no receive is early, but known to be: no sequence NAK.
+  // What is already under way behind a message that found no receive is early, but known to be: no sequence
+  // NAK.
   if (verdict.syndrome == Syndrome::kRnrNak) qp.receive.gap_reported = true;
 
   const bool done = verdict.syndrome == Syndrome::kAck && request.is_last();
@@ -118,8 +135,11 @@ Responder::Verdict Responder::take_receive(QueuePair& qp) {
   const Taken taken = receive.srq != nullptr ? receive.srq->take(services_.memory, receive.receive)
                                              : receive.queue->take(services_.memory, receive.receive);
   switch (taken) {
-    case Taken::kOne: break;
-    case Taken::kEmpty: ++services_.counters.rnr_naks_sent; return {.syndrome = Syndrome::kRnrNak};
+    case Taken::kOne:
+      break;
+    case Taken::kEmpty:
+      ++services_.counters.rnr_naks_sent;
+      return {.syndrome = Syndrome::kRnrNak};
     case Taken::kBroken:
       ++services_.counters.invalid_ring_indices;
       return {.syndrome = Syndrome::kNakRemoteOperational,
@@ -132,10 +152,12 @@ Responder::Verdict Responder::take_receive(QueuePair& qp) {
   ++services_.counters.local_errors;
   completions_.complete_receive(
       qp, {.wr_id = receive.receive.wr_id, .status = abi::CompletionStatus::kLocalQpOperation});
-  return {.syndrome = Syndrome::kNakRemoteOperational, .why = "a receive had more SGEs than its queue allows"};
+  return {.syndrome = Syndrome::kNakRemoteOperational,
+          .why = "a receive had more SGEs than its queue allows"};
 }
 
-Responder::Verdict Responder::execute_send(QueuePair& qp, const Request& request, const guestmem::SpanList& payload) {
+Responder::Verdict Responder::execute_send(QueuePair& qp, const Request& request,
+                                           const guestmem::SpanList& payload) {
   ReceiveSide& receive = qp.receive;
   if (const Verdict verdict = take_receive(qp); verdict.syndrome != Syndrome::kAck) return verdict;
 
@@ -150,9 +172,10 @@ Responder::Verdict Responder::execute_send(QueuePair& qp, const Request& request
                    "a message was longer than the receive posted for it");
   }
   guestmem::SpanList target;
-  const KeyFault fault = resolve_sges(services_.mrs, receive.srq != nullptr ? receive.srq->pd() : qp.identity.pd,
-                                      {receive.receive.sges.data(), receive.receive.sge_count}, request.offset,
-                                      request.bytes, {.flag = abi::kAccessLocalWrite}, target);
+  const KeyFault fault =
+      resolve_sges(services_.mrs, receive.srq != nullptr ? receive.srq->pd() : qp.identity.pd,
+                   {receive.receive.sges.data(), receive.receive.sge_count}, request.offset, request.bytes,
+                   {.flag = abi::kAccessLocalWrite}, target);
   if (fault != KeyFault::kNone) {
     return give_up(abi::CompletionStatus::kLocalProtection, Syndrome::kNakRemoteOperational,
                    "a receive named memory it may not use");
@@ -168,7 +191,8 @@ Responder::Verdict Responder::execute_send(QueuePair& qp, const Request& request
   return request.is_last() ? deliver(qp, request) : Verdict{};
 }
 
-Responder::Verdict Responder::execute_write(QueuePair& qp, const Request& request, const guestmem::SpanList& payload) {
+Responder::Verdict Responder::execute_write(QueuePair& qp, const Request& request,
+                                            const guestmem::SpanList& payload) {
   guestmem::SpanList target;
   if (request.message_bytes != 0) {
     const AccessNeed need{.flag = abi::kAccessRemoteWrite, .remote = true};
@@ -176,8 +200,8 @@ Responder::Verdict Responder::execute_write(QueuePair& qp, const Request& reques
         (qp.attributes.access_flags & needed_access(request.op)) != 0 &&
         services_.mrs.check(request.rkey, qp.identity.pd, request.remote_addr, request.message_bytes, need) ==
             KeyFault::kNone &&
-        services_.mrs.resolve(request.rkey, qp.identity.pd, request.remote_addr + request.offset, request.bytes, need,
-                              target) == KeyFault::kNone;
+        services_.mrs.resolve(request.rkey, qp.identity.pd, request.remote_addr + request.offset,
+                              request.bytes, need, target) == KeyFault::kNone;
     if (!allowed) {
       ++services_.counters.access_errors;
       return {.syndrome = Syndrome::kNakRemoteAccess,
@@ -206,8 +230,8 @@ Responder::Verdict Responder::serve_read(QueuePair& qp, const Request& request, 
         (qp.attributes.access_flags & needed_access(request.op)) != 0 &&
         services_.mrs.check(request.rkey, qp.identity.pd, request.remote_addr, request.message_bytes, need) ==
             KeyFault::kNone &&
-        services_.mrs.resolve(request.rkey, qp.identity.pd, request.remote_addr + request.offset, request.bytes, need,
-                              source) == KeyFault::kNone;
+        services_.mrs.resolve(request.rkey, qp.identity.pd, request.remote_addr + request.offset,
+                              request.bytes, need, source) == KeyFault::kNone;
     if (!allowed) {
       ++services_.counters.access_errors;
       return {.syndrome = Syndrome::kNakRemoteAccess,
@@ -236,12 +260,13 @@ Responder::Verdict Responder::execute_atomic(QueuePair& qp, const Request& reque
             .event = abi::EventType::kQpReqErr};
   }
   guestmem::SpanList target;
-  const bool allowed = (qp.attributes.access_flags & needed_access(request.op)) != 0 &&
-                       services_.mrs.resolve(request.rkey, qp.identity.pd, request.remote_addr, kAtomicBytes,
-                                             {.flag = abi::kAccessRemoteAtomic, .remote = true},
-                                             target) == KeyFault::kNone;
+  const bool allowed =
+      (qp.attributes.access_flags & needed_access(request.op)) != 0 &&
+      services_.mrs.resolve(request.rkey, qp.identity.pd, request.remote_addr, kAtomicBytes,
+                            {.flag = abi::kAccessRemoteAtomic, .remote = true}, target) == KeyFault::kNone;
   // An aligned word never straddles pages, unless the MR maps its pages at another alignment.
-  if (!allowed || target.size() != 1 || reinterpret_cast<std::uintptr_t>(target[0].data) % kAtomicBytes != 0) {
+  if (!allowed || target.size() != 1 ||
+      reinterpret_cast<std::uintptr_t>(target[0].data) % kAtomicBytes != 0) {
     ++services_.counters.access_errors;
     return {.syndrome = Syndrome::kNakRemoteAccess,
             .why = "the peer asked for an atomic where it may not",
@@ -266,14 +291,14 @@ Responder::Verdict Responder::execute_atomic(QueuePair& qp, const Request& reque
 Responder::Verdict Responder::deliver(QueuePair& qp, const Request& request) {
   ReceiveSide& receive = qp.receive;
   receive.holds_receive = false;
-  const bool delivered = completions_.complete_receive(
-      qp, {.wr_id = receive.receive.wr_id,
-           .status = abi::CompletionStatus::kSuccess,
-           .with_immediate_write = request.op == RequestOp::kWrite,
-           .extra = request.extra,
-           .solicited = request.solicited,
-           .extra_value = request.extra_value,
-           .byte_len = request.message_bytes});
+  const bool delivered =
+      completions_.complete_receive(qp, {.wr_id = receive.receive.wr_id,
+                                         .status = abi::CompletionStatus::kSuccess,
+                                         .with_immediate_write = request.op == RequestOp::kWrite,
+                                         .extra = request.extra,
+                                         .solicited = request.solicited,
+                                         .extra_value = request.extra_value,
+                                         .byte_len = request.message_bytes});
   if (delivered) return {};
   return {.syndrome = Syndrome::kNakRemoteOperational, .why = "its receive CQ is in error"};
 }

@@ -1,7 +1,7 @@
 // Responder: the receive side of an RC QP: executes requests exactly once and in order, and answers them.
 //
-// A request comes in order, again (its answer was lost: answered again, an atomic from memory), or early (a gap: the
-// requester is told where to go on). IBTA vol. 1, 9.6 and 9.7. Thread: shard-owned.
+// A request comes in order, again (its answer was lost: answered again, an atomic from memory), or early (a
+// gap: the requester is told where to go on). IBTA vol. 1, 9.6 and 9.7. Thread: shard-owned.
 #pragma once
 
 #include "verbs/completion.h"
@@ -20,8 +20,8 @@ class Responder {
   // What became of a segment.
   struct Verdict {
     Syndrome syndrome = Syndrome::kAck;
-    std::string_view why{};                      // of a NAK, for the log
-    std::optional<abi::EventType> event{};       // raised with a NAK when no CQE tells this guest
+    std::string_view why{};                 // of a NAK, for the log
+    std::optional<abi::EventType> event{};  // raised with a NAK when no CQE tells this guest
     bool ends_qp() const { return syndrome >= Syndrome::kNakInvalidRequest; }
   };
 

@@ -22,8 +22,8 @@ class Scheduler {
   QueuePair* take_ready();
   bool any_ready() const { return first_ready_ != nullptr; }
 
-  // Wakes the QP at `when` or, if it is armed already, at whichever is armed: the QP looks at its own deadlines when it
-  // is woken and arms again, which makes moving a deadline later free.
+  // Wakes the QP at `when` or, if it is armed already, at whichever is armed: the QP looks at its own
+  // deadlines when it is woken and arms again, which makes moving a deadline later free.
   void arm(QueuePair& qp, Instant when);
   // One QP whose time has come, no longer armed; null when there is none.
   QueuePair* take_due(Instant now);

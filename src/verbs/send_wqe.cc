@@ -21,21 +21,26 @@ void mark_failed(SendWork& work, abi::CompletionStatus status) {
   work.status = status;
 }
 
-// Which opcodes a QP may post. The two numberings of kernel and user space agree for 0 to 6 only, and a fast register
-// from user space would map any page of the guest (reference 6.2, 9.2).
+// Which opcodes a QP may post. The two numberings of kernel and user space agree for 0 to 6 only, and a fast
+// register from user space would map any page of the guest (reference 6.2, 9.2).
 bool may_post(const Services& services, const QueuePair& qp, abi::Opcode opcode) {
   switch (opcode) {
     case abi::Opcode::kSend:
-    case abi::Opcode::kSendWithImm: return true;
+    case abi::Opcode::kSendWithImm:
+      return true;
     case abi::Opcode::kRdmaWrite:
     case abi::Opcode::kRdmaWriteWithImm:
-    case abi::Opcode::kRdmaRead: return !qp.is_datagram();
+    case abi::Opcode::kRdmaRead:
+      return !qp.is_datagram();
     case abi::Opcode::kAtomicCmpAndSwp:
-    case abi::Opcode::kAtomicFetchAndAdd: return !qp.is_datagram() && services.rules.atomics;
+    case abi::Opcode::kAtomicFetchAndAdd:
+      return !qp.is_datagram() && services.rules.atomics;
     case abi::Opcode::kSendWithInv:
     case abi::Opcode::kLocalInv:
-    case abi::Opcode::kFastRegMr: return !qp.is_datagram() && qp.is_kernel();
-    default: return false;
+    case abi::Opcode::kFastRegMr:
+      return !qp.is_datagram() && qp.is_kernel();
+    default:
+      return false;
   }
 }
 
@@ -58,16 +63,21 @@ void decode_fields(const abi::SendWqeHeader& header, SendWork& work) {
       work.swap = atomic.swap;
       break;
     }
-    case abi::Opcode::kFastRegMr: work.fast_reg = header.form<abi::FastRegFields>(); break;
-    default: break;
+    case abi::Opcode::kFastRegMr:
+      work.fast_reg = header.form<abi::FastRegFields>();
+      break;
+    default:
+      break;
   }
 }
 
-bool uses_sges(abi::Opcode opcode) { return opcode != abi::Opcode::kLocalInv && opcode != abi::Opcode::kFastRegMr; }
+bool uses_sges(abi::Opcode opcode) {
+  return opcode != abi::Opcode::kLocalInv && opcode != abi::Opcode::kFastRegMr;
+}
 
 // Everything a WQE says, checked, except a datagram's address.
-void decode(const Services& services, const QueuePair& qp, const WqeBytes& bytes, const abi::SendWqeHeader& header,
-            SendWork& work, abi::Sge* sges) {
+void decode(const Services& services, const QueuePair& qp, const WqeBytes& bytes,
+            const abi::SendWqeHeader& header, SendWork& work, abi::Sge* sges) {
   work = SendWork{};
   work.wr_id = header.wr_id;
   work.send_flags = static_cast<std::uint8_t>(header.send_flags & abi::kSendFlagMask);
@@ -101,9 +111,12 @@ void decode(const Services& services, const QueuePair& qp, const WqeBytes& bytes
 Fetched take(QueuePair& qp, WqeBytes& bytes) {
   const std::size_t wanted = sizeof(abi::SendWqeHeader) + qp.identity.cap.max_send_sge * sizeof(abi::Sge);
   switch (qp.send.ring.pop(std::span(bytes).first(wanted))) {
-    case guestmem::RingStatus::kOk: return Fetched::kOne;
-    case guestmem::RingStatus::kEmpty: return Fetched::kEmpty;
-    default: return Fetched::kBroken;
+    case guestmem::RingStatus::kOk:
+      return Fetched::kOne;
+    case guestmem::RingStatus::kEmpty:
+      return Fetched::kEmpty;
+    default:
+      return Fetched::kBroken;
   }
 }
 

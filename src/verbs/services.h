@@ -1,4 +1,5 @@
-// Services: what the parts of one engine share. All members are borrowed from the engine. Thread: shard-owned.
+// Services: what the parts of one engine share. All members are borrowed from the engine. Thread:
+// shard-owned.
 #pragma once
 
 #include "guestmem/address_space.h"

@@ -4,8 +4,8 @@
 
 namespace pvrdma::verbs {
 
-KeyFault resolve_sges(const MemoryRegionTable& mrs, PdHandle pd, std::span<const abi::Sge> sges, std::uint64_t offset,
-                      std::uint64_t bytes, AccessNeed need, guestmem::SpanList& out) {
+KeyFault resolve_sges(const MemoryRegionTable& mrs, PdHandle pd, std::span<const abi::Sge> sges,
+                      std::uint64_t offset, std::uint64_t bytes, AccessNeed need, guestmem::SpanList& out) {
   for (const abi::Sge& sge : sges) {
     if (bytes == 0) break;
     if (offset >= sge.length) {
