@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from harness import cases
+from harness.cases import Case
 from harness.cluster import Cluster
 from harness.rdma import DEVICE
 
@@ -49,3 +51,23 @@ def test_pvrdmactl_lists_the_adapters(pair: Cluster) -> None:
 def test_pvrdmactl_speaks_to_people_and_machines(pair: Cluster, arguments: tuple[str, ...]) -> None:
     assert pair.daemon.ctl(*arguments) is not None
     assert pair.daemon.ctl_text(*arguments).strip()
+
+
+def test_a_link_that_goes_down_stops_traffic_and_comes_back(pair: Cluster) -> None:
+    state = f"ibv_devinfo -d {DEVICE} | grep state:"
+    server, client = pair.vms
+    pingpong = Case("pingpong", server=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0",
+                    client=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0 {{server}}", expect=(r"^\d+ bytes in",))
+    pair.daemon.ctl("adapter", "set", server.name, "--link", "down")
+    try:
+        assert "PORT_DOWN" in server.check(state)
+        assert "PORT_ACTIVE" in client.check(state)
+        waiting = server.start_job(pingpong.server)
+        refused = client.run(f"sleep 1; ibv_rc_pingpong -e -d {DEVICE} -g 0 {server.address}", timeout_s=60.0)
+        assert refused.exit_code != 0, refused.output
+        if not waiting.done:
+            waiting.kill()
+    finally:
+        pair.daemon.ctl("adapter", "set", server.name, "--link", "up")
+    assert "PORT_ACTIVE" in server.check(state)
+    cases.run(pingpong, server, client)
