@@ -122,6 +122,23 @@ TEST_F(Datagrams, gsi_qps_talk_to_gsi_qps) {
   EXPECT_EQ(got.pkey_index, 0);
 }
 
+// A management QP takes what it has receives for, whatever the sizes, and nothing else suffers.
+TEST_F(Datagrams, a_flood_of_the_gsi_qp_is_bounded_by_its_receives) {
+  constexpr std::uint64_t kReceives = 4;
+  constexpr std::uint64_t kMads = 2000;
+  const DatagramEnd a(device(0), abi::QpType::kGsi, kGsiQkey);
+  const DatagramEnd b(device(1), abi::QpType::kGsi, kGsiQkey);
+  for (std::uint64_t i = 0; i < kReceives; ++i) ASSERT_TRUE(b.recv(i, i * 296, 296));
+  for (std::uint64_t i = 0; i < kMads; ++i) {
+    const auto bytes = static_cast<std::uint32_t>(i % 2 == 0 ? 256 : i % 1024);  // MADs, and what is none
+    ASSERT_TRUE(a.send(a.to(gid_of(1), 1, kGsiQkey), 0, bytes).ok());
+  }
+  for (std::uint64_t i = 0; i < kReceives; ++i) EXPECT_EQ(await_one(*b.cq).wr_id, i);
+  EXPECT_TRUE(is_empty(*b.cq));
+  const auto counters = host_.info(1).verbs_counters;
+  EXPECT_EQ(counters.ud_dropped_no_receive + counters.ud_dropped_length, kMads - kReceives);
+}
+
 TEST_F(Datagrams, a_users_privileged_qkey_is_replaced_by_the_qps) {
   auto user = must(driver::Context::create_user(device(0)));
   {
