@@ -154,7 +154,7 @@ bool Completions::flush_receives(QueuePair& qp, std::uint32_t& budget) {
   while (receive.queue && !qp.recv_cq.in_error()) {
     if (budget == 0) return true;
     --budget;
-    if (receive.queue->take(services_.memory, receive.receive) != Taken::kOne) return false;
+    if (receive.queue->take(receive.receive) != Taken::kOne) return false;
     ++services_.counters.flushed;
     if (!complete_receive(qp, {.wr_id = receive.receive.wr_id, .status = abi::CompletionStatus::kFlushed}))
       return false;

@@ -116,8 +116,7 @@ void DatagramService::on_datagram(QueuePair& qp, const Datagram& datagram,
   }
   ReceiveSide& receive = qp.receive;
   if (!receive.holds_receive) {
-    const Taken taken = receive.srq != nullptr ? receive.srq->take(services_.memory, receive.receive)
-                                               : receive.queue->take(services_.memory, receive.receive);
+    const Taken taken = receive.take();
     if (taken == Taken::kBroken) {
       completions_.ring_broken(qp, "its receive queue has an impossible index or lost a page");
       return;

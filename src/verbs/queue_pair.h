@@ -137,6 +137,10 @@ struct ReceiveSide {
   bool established_reported = false;
   bool last_wqe_reported = false;
   ReceiveWork receive;
+
+  // The next receive WQE, into `receive`.
+  Taken take() { return srq != nullptr ? srq->take(receive) : queue->take(receive); }
+
   std::array<AtomicReplay, kAtomicReplays> replays{};
   std::uint32_t next_replay = 0;
 };

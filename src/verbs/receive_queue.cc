@@ -14,7 +14,7 @@ constexpr std::size_t kRecvWqeBytesMax = sizeof(abi::RecvWqeHeader) + kSgeMax * 
 
 }  // namespace
 
-Taken ReceiveQueue::take(const guestmem::AddressSpace&, ReceiveWork& out) {
+Taken ReceiveQueue::take(ReceiveWork& out) {
   std::array<std::byte, kRecvWqeBytesMax> wqe;  // the one copy; uninitialised, pop fills what is looked at
   const std::uint32_t max_sge = std::min(max_sge_, kSgeMax);
   const std::size_t wqe_bytes = sizeof(abi::RecvWqeHeader) + max_sge * sizeof(abi::Sge);
@@ -40,7 +40,7 @@ Taken ReceiveQueue::take(const guestmem::AddressSpace&, ReceiveWork& out) {
   return Taken::kOne;
 }
 
-std::uint32_t ReceiveQueue::available(const guestmem::AddressSpace&) {
+std::uint32_t ReceiveQueue::available() {
   return ring_.used().count;
 }
 
@@ -85,9 +85,9 @@ SharedReceiveQueue::SharedReceiveQueue(SrqHandle handle, const CreateSrq& reques
       max_sge_(request.max_sge),
       limit_(request.limit) {}
 
-Taken SharedReceiveQueue::take(const guestmem::AddressSpace& memory, ReceiveWork& out) {
-  const Taken taken = queue_.take(memory, out);
-  if (taken == Taken::kOne && limit_ != 0 && queue_.available(memory) < limit_) {
+Taken SharedReceiveQueue::take(ReceiveWork& out) {
+  const Taken taken = queue_.take(out);
+  if (taken == Taken::kOne && limit_ != 0 && queue_.available() < limit_) {
     limit_ = 0;
     events_.async_event(abi::EventType::kSrqLimitReached, handle_.value);
   }

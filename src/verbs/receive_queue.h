@@ -34,10 +34,10 @@ class ReceiveQueue {
   ReceiveQueue(guestmem::GuestRing ring, std::uint32_t max_sge) : ring_(std::move(ring)), max_sge_(max_sge) {}
 
   // Copies the next WQE once, advances the guest's cons_head.
-  Taken take(const guestmem::AddressSpace& memory, ReceiveWork& out);
+  Taken take(ReceiveWork& out);
 
   // How many WQEs the guest has posted and we have not taken; 0 when the indices are invalid.
-  std::uint32_t available(const guestmem::AddressSpace& memory);
+  std::uint32_t available();
 
   std::size_t page_count() const { return ring_.page_count(); }
 
@@ -68,7 +68,7 @@ class SharedReceiveQueue {
 
   // Takes one WQE; raises the limit event once when the number left drops below a non-zero limit (then the
   // limit is 0).
-  Taken take(const guestmem::AddressSpace& memory, ReceiveWork& out);
+  Taken take(ReceiveWork& out);
 
   // kInvalid: limit above max_wr.
   Outcome<> set_limit(std::uint32_t limit);

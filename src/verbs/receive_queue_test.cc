@@ -55,7 +55,7 @@ class ReceiveQueueTest : public testing::Test {
     queue.emplace(*guestmem::GuestRing::create(memory.space(), pages, kShape), kSges);
     guest.emplace(memory, object.pages, kShape);
   }
-  Taken take() { return queue->take(memory.space(), work); }
+  Taken take() { return queue->take(work); }
 
   test::GuestMemory memory;
   test::GuestMemory::Object object = memory.object(2);
@@ -98,7 +98,7 @@ TEST_F(ReceiveQueueTest, RunsThroughManyWraps) {
   for (std::uint64_t i = 0; i < 5 * kCount; ++i) {
     const abi::Sge sges[] = {{i, 1, 1}};
     guest->post(wqe(i, 1, sges));
-    ASSERT_EQ(queue->available(memory.space()), 1u);
+    ASSERT_EQ(queue->available(), 1u);
     ASSERT_EQ(take(), Taken::kOne);
     ASSERT_EQ(work.wr_id, i);
     ASSERT_EQ(work.sges[0].addr, i);
@@ -109,11 +109,11 @@ TEST_F(ReceiveQueueTest, InvalidProducerIndexIsBroken) {
   for (const std::uint32_t tail : {2 * kCount, 0xffff'ffffu, kCount + 1}) {
     guest->set_prod_tail(tail);
     EXPECT_EQ(take(), Taken::kBroken) << tail;
-    EXPECT_EQ(queue->available(memory.space()), 0u) << tail;
+    EXPECT_EQ(queue->available(), 0u) << tail;
     EXPECT_EQ(guest->cons_head(), 0u) << tail;
   }
   guest->set_prod_tail(kCount);  // full is the most there can be
-  EXPECT_EQ(queue->available(memory.space()), kCount);
+  EXPECT_EQ(queue->available(), kCount);
 }
 
 TEST_F(ReceiveQueueTest, OurOwnIndexIsNotTheGuestsToChange) {
@@ -144,7 +144,7 @@ TEST_F(ReceiveQueueTest, VanishedMemoryIsBroken) {
   guest->post(wqe(1, 0, {}));
   memory.space().unmap_all();
   EXPECT_EQ(take(), Taken::kBroken);
-  EXPECT_EQ(queue->available(memory.space()), 0u);
+  EXPECT_EQ(queue->available(), 0u);
 }
 
 class SharedReceiveQueueTest : public testing::Test {
@@ -172,7 +172,7 @@ class SharedReceiveQueueTest : public testing::Test {
   void post(std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) guest->post(wqe(i, 0, {}));
   }
-  Taken take() { return srq->take(memory.space(), work); }
+  Taken take() { return srq->take(work); }
 
   test::GuestMemory memory;
   test::GuestMemory::Object object = memory.object(2);

@@ -132,8 +132,7 @@ void Responder::execute(QueuePair& qp, const Request& request, const guestmem::S
 Responder::Verdict Responder::take_receive(QueuePair& qp) {
   ReceiveSide& receive = qp.receive;
   if (receive.holds_receive) return {};
-  const Taken taken = receive.srq != nullptr ? receive.srq->take(services_.memory, receive.receive)
-                                             : receive.queue->take(services_.memory, receive.receive);
+  const Taken taken = receive.take();
   switch (taken) {
     case Taken::kOne:
       break;
