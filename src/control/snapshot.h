@@ -70,8 +70,9 @@ struct QpSnapshot {
   std::string local_gid;   // empty: none yet
   std::string remote_gid;  // empty: not connected
   std::uint32_t remote_qpn = 0;
+  std::string peer_host;         // empty: this host, or unknown
   std::string_view path;         // empty: not connected
-  std::string_view path_reason;  // why this path
+  std::string path_reason;       // why this path
   std::uint64_t tx_messages = 0;
   std::uint64_t tx_bytes = 0;
   std::uint64_t rx_messages = 0;
@@ -79,9 +80,25 @@ struct QpSnapshot {
   std::uint64_t retransmits = 0;
 };
 
+// Another host, as the tcp transport sees it.
+struct PeerSnapshot {
+  std::string host;
+  std::uint32_t lanes_up = 0;     // connections that this host dialled
+  std::uint32_t sessions_up = 0;  // connections that the peer dialled
+  std::uint64_t reconnects = 0;
+  std::string trouble;  // why a lane is down; empty when none is
+};
+
+struct TcpSnapshot {
+  bool listening = false;
+  std::string trouble;  // why not, although it should
+  std::vector<PeerSnapshot> peers;
+};
+
 struct Snapshot {
   std::vector<AdapterSnapshot> adapters;
   std::vector<QpSnapshot> qps;
+  TcpSnapshot tcp;
   std::vector<CounterGroup> host;  // what belongs to no adapter
 };
 

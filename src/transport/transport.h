@@ -1,6 +1,7 @@
 // The transport contract: what carries messages from one adapter's engine to another's.
 //
-// A Transport knows one way (memory copy on this host, later TCP or an HCA) and opens Channels. A Channel
+// A Transport reaches engines of this host (memory copy), a HostTransport (host_transport.h) those of other
+// hosts. Both open Channels. A Channel
 // leads to one place and is all that the fabric's hot path touches. Which transport serves which peer is the
 // fabric's decision.
 //
@@ -31,6 +32,7 @@
 #include "guestmem/host_span.h"
 #include "verbs/engine.h"
 #include "verbs/message.h"
+#include "verbs/wire.h"
 
 namespace pvrdma::transport {
 
@@ -49,8 +51,8 @@ class Channel {
   virtual ~Channel() = default;
 
   // `payload` holds request.bytes bytes, nothing for reads and atomics.
-  virtual void send_request(const verbs::Request& request, const guestmem::SpanList& payload,
-                            Instant now) = 0;
+  virtual verbs::Sent send_request(const verbs::Request& request, const guestmem::SpanList& payload,
+                                   Instant now) = 0;
 
   // `payload` holds response.bytes bytes for reads, nothing otherwise.
   virtual void send_response(const verbs::Response& response, const guestmem::SpanList& payload,

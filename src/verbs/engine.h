@@ -26,6 +26,7 @@
 #include "verbs/limits.h"
 #include "verbs/memory_region.h"
 #include "verbs/message.h"
+#include "verbs/payload.h"
 #include "verbs/qp_attributes.h"
 #include "verbs/receive_queue.h"
 #include "verbs/status.h"
@@ -133,9 +134,18 @@ class Engine {
 
   // --- Messages from peers (through a transport). Every field is checked. ---
 
-  void on_request(const Request& request, const guestmem::SpanList& payload, Instant now);
-  void on_response(const Response& response, const guestmem::SpanList& payload, Instant now);
+  // A message may be delivered in pieces: the same request or response again with the next offset and bytes.
+  void on_request(const Request& request, Payload& payload, Instant now);
+  void on_response(const Response& response, Payload& payload, Instant now);
   void on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now);
+
+  // --- News of the paths. ---
+
+  // A path that was busy takes requests again: QPs that were refused are made ready.
+  void on_path_ready(Instant now);
+  // Messages to and from the peers that `affected` picks by GID may have been lost: what they have not answered
+  // goes out again at once, without spending a retry.
+  void on_path_restored(const std::function<bool(const Gid& peer)>& affected, Instant now);
 
   // --- Progress. ---
 

@@ -44,6 +44,7 @@ struct Request {
 
 enum class Syndrome : std::uint8_t {
   kAck,
+  kProgress,     // everything before (psn, offset) is executed; more of the message is awaited
   kRnrNak,       // no receive WQE: come back after rnr_timer
   kNakSequence,  // a gap: go on from (psn, offset)
   kNakInvalidRequest,

@@ -20,12 +20,18 @@ struct PeerRoute {
   std::uint64_t generation = 0;
 };
 
+// What became of a request.
+enum class Sent : std::uint8_t {
+  kTaken,  // it is on its way, or lost: the answer timer tells
+  kBusy,   // the path takes nothing now: nothing of it was sent; Engine::on_path_ready() tells when to try again
+};
+
 class Wire {
  public:
   virtual ~Wire() = default;
 
   // `payload` holds request.bytes bytes (nothing for reads and atomics), valid during the call only.
-  virtual void send_request(PeerRoute& route, const Request& request, const guestmem::SpanList& payload,
+  virtual Sent send_request(PeerRoute& route, const Request& request, const guestmem::SpanList& payload,
                             Instant now) = 0;
 
   // `payload` holds response.bytes bytes, only for reads.
@@ -33,6 +39,9 @@ class Wire {
                              Instant now) = 0;
 
   virtual void send_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) = 0;
+
+  // The engine's turn is over: what it sent goes out now.
+  virtual void flush(Instant now) = 0;
 
   // A guest bound or unbound a GID on this adapter. False: another port of the switch has it already.
   virtual bool bind_gid(const Gid& gid) = 0;

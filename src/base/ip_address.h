@@ -1,0 +1,59 @@
+// IpAddress and IpNetwork: IPv4 and IPv6 addresses as values. Thread: values.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+
+#include "base/result.h"
+
+namespace pvrdma {
+
+class IpAddress {
+ public:
+  IpAddress() = default;  // 0.0.0.0
+
+  // "192.168.1.5", "fd00::5". Error: it is neither.
+  static Result<IpAddress> parse(std::string_view text);
+  // An IPv4-mapped IPv6 address becomes the IPv4 address it means. Error: another family.
+  static Result<IpAddress> from(const sockaddr_storage& address);
+
+  bool is_v6() const { return is_v6_; }
+  int family() const { return is_v6_ ? AF_INET6 : AF_INET; }
+  std::uint32_t bits() const { return is_v6_ ? 128 : 32; }
+  // Network order; the first 4 or all 16 count.
+  const std::array<std::uint8_t, 16>& raw() const { return raw_; }
+
+  // As bind() and connect() want it; returns its length.
+  socklen_t to_sockaddr(std::uint16_t port, sockaddr_storage& out) const;
+  std::string to_string() const;
+
+  friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
+
+ private:
+  bool is_v6_ = false;
+  std::array<std::uint8_t, 16> raw_{};
+};
+
+// An address and how many of its first bits count.
+class IpNetwork {
+ public:
+  IpNetwork() = default;
+
+  // "10.0.0.0/8", or an address, which is a network of one. Errors: no address; a prefix that is too long.
+  static Result<IpNetwork> parse(std::string_view text);
+
+  bool contains(const IpAddress& address) const;
+  std::string to_string() const;  // without the prefix when it is a single address
+
+  friend auto operator<=>(const IpNetwork&, const IpNetwork&) = default;
+
+ private:
+  IpAddress address_;  // bits beyond the prefix are 0
+  std::uint32_t prefix_bits_ = 32;
+};
+
+}  // namespace pvrdma

@@ -1,0 +1,166 @@
+// Inventory: everything the cluster's hosts agree on, in VMware's words: hosts, distributed switches, VMs,
+// and what is alive now. A value: edits (edits.h) make the next one, the plane keeps the current one.
+//
+// Configuration is what admins wrote and stays until they change it. Live records are written by each host
+// under its lease and vanish with it.
+//
+// Thread: values; shared as const.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ip_address.h"
+#include "control/config.h"
+
+namespace pvrdma::control {
+
+// --- Hosts: configuration ---
+
+// A VMkernel adapter: an address of the host.
+struct Vmk {
+  std::string name;  // "vmk2"
+  IpAddress address;
+  friend bool operator==(const Vmk&, const Vmk&) = default;
+};
+
+// The firewall ruleset `pvrdma`.
+struct Ruleset {
+  bool enabled = false;
+  bool allow_all = true;  // false: only what `allowed` contains
+  std::vector<IpNetwork> allowed;
+  bool admits(const IpAddress& address) const;
+  friend bool operator==(const Ruleset&, const Ruleset&) = default;
+};
+
+struct Host {
+  std::string name;
+  std::map<std::string, Vmk> vmks;
+  std::string pvrdma_vmknic;  // /Net/PVRDMAVmknic: a Vmk's name; empty = not set
+  Ruleset pvrdma_ruleset;
+
+  // The address that cross-host traffic uses. Null: no vmknic is tagged.
+  const IpAddress* tagged_address() const;
+  friend bool operator==(const Host&, const Host&) = default;
+};
+
+// --- Hosts: live ---
+
+struct Vmnic {
+  std::string name;         // "vmnic0"
+  std::string netdev;       // "eth0"
+  std::string pci_address;  // "0000:02:00.0"; empty: a virtual interface
+  std::string driver;
+  std::string mac;
+  std::string description;
+  bool link_up = false;
+  std::uint32_t mtu = 0;
+  std::uint32_t speed_mbps = 0;  // 0: down or unknown
+  bool full_duplex = true;
+  friend bool operator==(const Vmnic&, const Vmnic&) = default;
+};
+
+struct RdmaDevice {
+  std::string name;    // "vmrdma0"
+  std::string device;  // "mlx5_0", as libibverbs calls it
+  std::string driver;
+  bool active = false;
+  std::uint32_t mtu = 0;
+  std::uint32_t speed_mbps = 0;  // 0 when down
+  std::string paired_uplink;     // a Vmnic's name; empty: none
+  std::string description;
+  bool roce_v1 = false;
+  bool roce_v2 = false;
+  bool iwarp = false;
+  friend bool operator==(const RdmaDevice&, const RdmaDevice&) = default;
+};
+
+struct LiveHost {
+  std::string name;
+  std::string instance;  // random, new at each start of the daemon: tells two daemons of one name apart
+  std::string version;
+  std::string socket_folder;  // where the adapters' vfio-user sockets are
+  std::vector<Vmnic> vmnics;
+  std::vector<RdmaDevice> rdma_devices;
+  friend bool operator==(const LiveHost&, const LiveHost&) = default;
+};
+
+// --- Distributed switches ---
+
+struct PortGroup {
+  std::string name;
+  std::uint16_t vlan = 0;  // 0 … 4094; ports of a switch reach each other when their VLANs are equal
+  friend bool operator==(const PortGroup&, const PortGroup&) = default;
+};
+
+struct Dvs {
+  std::string name;
+  std::uint32_t id = 0;                            // never used again for another switch; > 0
+  std::string version;                             // "6.5.0" …
+  std::vector<std::string> uplinks;                // slots: "uplink1", "uplink2" …
+  std::map<std::string, PortGroup> portgroups;     // by name
+  using Assigned = std::map<std::string, std::string>;  // uplink slot -> vmnic
+  std::map<std::string, Assigned> members;         // by host name
+  friend bool operator==(const Dvs&, const Dvs&) = default;
+};
+
+// --- VMs ---
+
+struct VmAdapter {
+  Mac mac{};
+  std::string dvs;
+  std::string portgroup;
+  Roce protocol = Roce::kV2;
+  Profile profile = Profile::kOpen;
+  friend bool operator==(const VmAdapter&, const VmAdapter&) = default;
+};
+
+struct Vm {
+  std::string name;
+  std::string host;
+  std::uint32_t hardware_version = 0;  // any from 7 to 21; adapters need 13
+  std::uint32_t memory_mib = 0;
+  std::uint32_t memory_reserved_mib = 0;
+  std::optional<VmAdapter> adapter;
+  friend bool operator==(const Vm&, const Vm&) = default;
+};
+
+// A GID bound in a guest: who holds it. Live, written by the VM's host.
+struct GidHolder {
+  std::string port;  // the VM's name
+  std::string host;
+  friend bool operator==(const GidHolder&, const GidHolder&) = default;
+};
+
+// The part of a switch in which GIDs are unique and ports reach each other: a switch and a VLAN.
+struct SegmentKey {
+  std::uint32_t dvs_id = 0;
+  std::uint16_t vlan = 0;
+  friend auto operator<=>(const SegmentKey&, const SegmentKey&) = default;
+};
+
+struct GidKey {
+  SegmentKey segment;
+  std::string gid;  // 32 lower-case hexadecimal digits
+  friend auto operator<=>(const GidKey&, const GidKey&) = default;
+};
+
+struct Inventory {
+  // Of the configuration: counts edits. Two edits at once: the second is tried again on the first's result.
+  std::uint64_t revision = 0;
+  std::uint32_t next_dvs_id = 1;
+  std::map<std::string, Host> hosts;
+  std::map<std::string, Dvs> switches;
+  std::map<std::string, Vm> vms;
+
+  std::map<std::string, LiveHost> live_hosts;
+  std::map<std::string, std::string> powered_on;  // VM -> host
+  std::map<GidKey, GidHolder> gids;
+
+  bool is_on(const std::string& vm) const { return powered_on.contains(vm); }
+};
+
+}  // namespace pvrdma::control

@@ -1,0 +1,53 @@
+// Records: an Inventory as keys and values of a store, and back. The values are JSON texts; what one version
+// writes, the next reads: unknown members are ignored, missing ones get their defaults.
+//
+// Keys, below a prefix that the store adds:
+//   config                       {"revision", "next_dvs_id"}: the guard that every edit compares and rewrites
+//   config/host/NAME             Host
+//   config/dvs/NAME              Dvs
+//   config/vm/NAME               Vm
+//   live/host/NAME               LiveHost         (under the host's lease, as all of live/)
+//   live/power/VM                host name
+//   live/gid/DVS.VLAN/GID        GidHolder
+//
+// Thread: values.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "control/model/inventory.h"
+#include "control/store/store.h"
+
+namespace pvrdma::control {
+
+inline constexpr std::string_view kGuardKey = "config";
+
+// Applies one change of the store. Error: the key or value is not what this version understands; then the
+// inventory is as it was.
+Result<void> apply(Inventory& inventory, const Change& change);
+
+// Every configuration record of `inventory`, the guard included; live records are not in it.
+std::map<std::string, std::string> config_records(const Inventory& inventory);
+
+// What has to be written to get from one configuration to another.
+std::vector<Change> difference(const std::map<std::string, std::string>& before,
+                               const std::map<std::string, std::string>& after);
+
+// Live records.
+std::string live_host_key(const std::string& host);
+std::string live_host_value(const LiveHost& host);
+std::string power_key(const std::string& vm);
+std::string gid_key(const GidKey& key);
+std::string gid_value(const GidHolder& holder);
+
+// The same JSON, for the API: what the record holds is what the API shows.
+std::string host_json(const Inventory& inventory, const Host& host);
+std::string dvs_json(const Dvs& dvs);
+std::string vm_json(const Inventory& inventory, const Vm& vm);
+
+}  // namespace pvrdma::control

@@ -1,0 +1,35 @@
+// Rules that decide rather than edit: may this VM be powered on, and which way do two hosts reach each
+// other.
+//
+// Pure. Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "control/model/inventory.h"
+
+namespace pvrdma::control {
+
+// May `vm` be powered on on its host now? The error is the rule that forbids it (EPERM, or ENOENT): it has no
+// PVRDMA adapter; memory not all reserved; its switch or port group is gone; its host is no member of the
+// switch; hardware version against adapter and protocol; it runs on another host.
+Result<void> check_power_on(const Inventory& inventory, const std::string& vm);
+
+enum class HostPath : std::uint8_t { kNone, kLocal, kTcp };
+
+struct HostPathChoice {
+  HostPath kind = HostPath::kNone;
+  std::string reason;  // one clause, names what is missing and on which host
+};
+
+// From `from` to `to`: the same host -> local; both alive, with a tagged vmknic and the ruleset enabled and
+// admitting the other's address -> tcp (the reason tells why not hca); otherwise none.
+HostPathChoice choose_path(const Inventory& inventory, const std::string& from, const std::string& to);
+
+// Where an admin's ports of a VM are. Null segment: no adapter, or the switch or port group is gone.
+std::optional<SegmentKey> segment_of(const Inventory& inventory, const Vm& vm);
+
+}  // namespace pvrdma::control

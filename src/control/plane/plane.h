@@ -1,0 +1,67 @@
+// Plane: this host's member of the control plane. Keeps the cluster's Inventory in memory as the store says
+// it is, carries out edits as transactions, and keeps this host's live records in the store.
+//
+// While the store is away: inventory() stays as it was, edits are refused with a sentence that says so, live
+// records wait; when it is back the plane catches up by itself.
+//
+// Thread: all functions any thread; edit() blocks for a bounded time. Listener's function is called on the
+// plane's own thread, with the newest inventory only (several changes may have become one call).
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "control/model/inventory.h"
+#include "control/store/store.h"
+
+namespace pvrdma::control {
+
+struct StoreState {
+  bool connected = false;
+  std::string description;  // Store::description()
+  std::string trouble;      // why it is not connected
+  std::uint64_t edits = 0;
+  std::uint64_t conflicts = 0;       // edits tried again because somebody else was faster
+  std::uint64_t live_conflicts = 0;  // live records that another host holds
+  std::uint64_t bad_records = 0;     // records that this version did not understand
+  std::uint64_t resyncs = 0;         // on_all() after the first
+};
+
+class Plane {
+ public:
+  using Edit = std::function<Result<void>(Inventory&)>;
+  using Listener = std::function<void(std::shared_ptr<const Inventory>)>;
+
+  // `host` is this host's name. `store` is started here. Waits for the first inventory at most `patience`, so
+  // that a daemon whose store is up starts with it; a store that is away is no error.
+  // Errors: Store::start()'s; another living daemon has this host's name (EADDRINUSE).
+  static Result<std::unique_ptr<Plane>> start(std::string host, std::string instance,
+                                              std::unique_ptr<Store> store, Listener listener,
+                                              std::chrono::milliseconds patience = std::chrono::seconds(5));
+  ~Plane();
+
+  const std::string& host() const;
+  std::shared_ptr<const Inventory> inventory() const;  // never null
+  StoreState store_state() const;
+
+  // Runs `edit` on a copy and commits the difference; on a conflict again on the newer inventory, a bounded
+  // number of times. On return inventory() has the change. Errors: the edit's own; EAGAIN: the store is away
+  // or too much contention.
+  Result<void> edit(const Edit& edit);
+
+  // A live record of this host that is to be in the store while this process lives. A second call replaces
+  // the value. Returns at once. When another host holds the key (a GID, a powered-on VM), that is logged and
+  // tried again until it is free.
+  void set_live(std::string key, std::string value);
+  void clear_live(std::string key);
+
+ private:
+  struct Impl;
+  explicit Plane(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pvrdma::control

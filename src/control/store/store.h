@@ -1,0 +1,97 @@
+// Store: where the cluster's records live: keys and values, changed by transactions, watched by everybody.
+// Two kinds: embedded (SQLite, one host) and etcd (several hosts).
+//
+// What commit() has answered with kCommitted survives kill -9 and power loss. Leased records belong to this
+// process: they vanish some seconds after it dies or loses the store (etcd), or at its next start (SQLite).
+//
+// Thread: commit() and read() any thread, blocking for a bounded time. Observer's functions are called from
+// threads of the store's own or from inside commit(), one at a time, never after stop() has returned.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace pvrdma::control {
+
+struct KeyValue {
+  std::string key;
+  std::string value;
+  friend bool operator==(const KeyValue&, const KeyValue&) = default;
+};
+
+struct Change {
+  std::string key;
+  std::optional<std::string> value;  // none: the key is deleted
+  bool leased = false;               // of a put
+  friend bool operator==(const Change&, const Change&) = default;
+};
+
+struct Expectation {
+  std::string key;
+  std::optional<std::string> value;  // none: the key is absent
+};
+
+struct Transaction {
+  std::vector<Expectation> expects;
+  std::vector<Change> changes;
+};
+
+enum class Commit : std::uint8_t {
+  kCommitted,
+  kConflict,  // an expectation did not hold; nothing was changed
+};
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // All there is, and it replaces everything: at the start, and when watching was interrupted for too long.
+  virtual void on_all(std::vector<KeyValue> records) = 0;
+  // One transaction's changes, in the order of the store.
+  virtual void on_changes(std::vector<Change> changes) = 0;
+  // The store is reachable again, or not, with a sentence that says why. At first it is not.
+  virtual void on_connection(bool connected, std::string why) = 0;
+  // This process's leased records are gone or about to go: put them again.
+  virtual void on_lease_lost() = 0;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;  // stops
+
+  // What people call it: "sqlite:/var/lib/pvrdma/store.db", "etcd:http://10.0.0.1:2379".
+  virtual std::string description() const = 0;
+
+  // Begins to call the observer (borrowed until stop()). Once. Error: what waiting does not heal (a file that
+  // cannot be opened, an unreadable certificate). A store that is away is no error: on_connection() tells.
+  virtual Result<void> start(Observer& observer) = 0;
+
+  // Gives leased records back as far as the store is reachable, and ends.
+  virtual void stop() = 0;
+
+  // Error: the store is not reachable or did not answer in time; the change may or may not have been made
+  // then, and the sentence says so. Code EAGAIN: it may help to try again later.
+  virtual Result<Commit> commit(const Transaction& transaction) = 0;
+
+  virtual Result<std::vector<KeyValue>> read_all() = 0;
+};
+
+struct EtcdConfig {
+  std::vector<std::string> endpoints;  // "https://10.0.0.1:2379", tried in turn
+  std::string prefix = "/pvrdma/v1/";
+  std::string user;  // empty: none
+  std::string password;
+  std::string ca_file;  // empty: the system's
+  std::string cert_file;
+  std::string key_file;
+  std::uint32_t lease_seconds = 10;
+};
+
+std::unique_ptr<Store> make_sqlite_store(const std::string& path);
+std::unique_ptr<Store> make_etcd_store(const EtcdConfig& config);
+
+}  // namespace pvrdma::control

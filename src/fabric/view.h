@@ -1,0 +1,35 @@
+// View: what the control plane tells this host's fabric about the others: which hosts there are, which way to
+// them, and which GIDs they hold. Thread: values.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fabric/path.h"
+#include "transport/host_transport.h"
+#include "verbs/ids.h"
+
+namespace pvrdma::fabric {
+
+struct RemoteHost {
+  transport::HostId id;
+  std::string name;
+  PathKind path = PathKind::kNone;  // kTcp or kNone
+  std::string reason;               // one clause for people
+  friend bool operator==(const RemoteHost&, const RemoteHost&) = default;
+};
+
+struct RemoteGid {
+  transport::SegmentId segment;
+  verbs::Gid gid;
+  transport::HostId host;
+  friend bool operator==(const RemoteGid&, const RemoteGid&) = default;
+};
+
+struct View {
+  std::vector<RemoteHost> hosts;  // without this one
+  std::vector<RemoteGid> gids;    // of other hosts only
+  friend bool operator==(const View&, const View&) = default;
+};
+
+}  // namespace pvrdma::fabric

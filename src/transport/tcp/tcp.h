@@ -1,0 +1,115 @@
+// Tcp: the path between hosts over TCP, plain or TLS 1.3: one transport for all hosts, driven by a shard's
+// loop.
+//
+// Each host dials `lanes` connections to each peer and sends its own requests and datagrams there; answers
+// come back on the same connection. So a host that answers never waits for its own requests, and a connection
+// on which requests wait can be left unread (TCP then holds the peer back) without any danger of a deadlock.
+// All messages of a connection (QP pair) travel on one lane, chosen by hash, in order.
+//
+// A lane that breaks is dialled again with growing pauses (at most kRedialMax); Inbound::on_restored() makes
+// the engines send again what was not answered. Nothing of a connection's payload is kept here: exactly-once
+// is the engines' (ADR 8).
+//
+// Thread: shard-owned; create() before the loop runs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ip_address.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "shard/loop.h"
+#include "transport/host_transport.h"
+#include "transport/transport.h"
+
+namespace pvrdma::transport {
+
+inline constexpr std::uint16_t kTcpPort = 28250;
+
+// PEM files. A peer's certificate must be signed by `ca`, be valid now, and name its host (subjectAltName
+// DNS, or the common name where there is none).
+struct TlsFiles {
+  std::string ca;
+  std::string certificate;
+  std::string key;
+};
+
+struct TcpOptions {
+  std::string host_name;  // this host's, 1 to 64 characters
+  std::uint32_t lanes = 4;
+  std::optional<TlsFiles> tls;  // none: plain
+};
+
+struct TcpPeer {
+  HostId id;
+  std::string name;
+  IpAddress address;
+  std::uint16_t port = kTcpPort;
+  friend bool operator==(const TcpPeer&, const TcpPeer&) = default;
+};
+
+// What may happen now. Anything that changes takes effect at once: connections that are no longer allowed are
+// closed, wanted ones are dialled.
+struct TcpSettings {
+  std::optional<IpAddress> address;  // of the tagged vmknic; none: nothing listens, nothing connects
+  std::uint16_t port = kTcpPort;
+  bool allow_all = true;
+  std::vector<IpNetwork> allowed;  // with !allow_all, both ways
+  std::vector<TcpPeer> peers;      // only these are dialled, and only these are let in
+  friend bool operator==(const TcpSettings&, const TcpSettings&) = default;
+};
+
+struct TcpPeerState {
+  HostId id;
+  std::string name;
+  std::uint32_t lanes_up = 0;     // dialled and standing
+  std::uint32_t sessions_up = 0;  // accepted from it and standing
+  std::string trouble;            // why a lane is down; empty when none is
+  std::uint64_t reconnects = 0;
+};
+
+// What went wrong, by reason. Each number is in pvrdmad's metrics (group "tcp").
+struct TcpErrors {
+  std::uint64_t bad_frames = 0;        // garbage, oversized, unknown kinds
+  std::uint64_t bad_sequence = 0;      // replayed or reordered frames
+  std::uint64_t wrong_version = 0;
+  std::uint64_t unknown_hosts = 0;     // hello from a host that is no peer, or from another address
+  std::uint64_t not_allowed = 0;       // by the ruleset's allowed addresses
+  std::uint64_t tls_failures = 0;
+  std::uint64_t silent_peers = 0;      // keep-alive ran out
+  std::uint64_t foreign_sources = 0;   // Delivery::kForeignSource
+  std::uint64_t unknown_gids = 0;      // Delivery::kUnknownGid
+  std::uint64_t datagrams_dropped = 0; // the lane was busy
+};
+
+class Tcp final : public HostTransport {
+ public:
+  // Reads the TLS files. All references are borrowed and outlive this. Error: a TLS file cannot be read or
+  // does not fit, with the file's name.
+  static Result<std::unique_ptr<Tcp>> create(const TcpOptions& options, shard::Loop& loop, const Clock& clock,
+                                             Inbound& inbound);
+  ~Tcp() override;
+
+  void configure(const TcpSettings& settings);
+
+  std::string_view name() const override { return "tcp"; }
+  const Counters& counters() const override;
+  std::unique_ptr<Channel> open(HostId host, SegmentId segment) override;
+  bool is_up(HostId host) const override;
+  void flush(Instant now) override;
+
+  const TcpErrors& errors() const;
+  std::vector<TcpPeerState> peers() const;
+  bool listening() const;
+  std::string listen_trouble() const;  // why it does not listen although it should; empty otherwise
+
+ private:
+  struct Impl;
+  explicit Tcp(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pvrdma::transport
