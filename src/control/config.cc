@@ -33,10 +33,10 @@ Result<Config> load_config(const ConfigSources& sources) {
     if (!section) return Failure(std::move(section).error());
     document.adapters.push_back(*std::move(section));
   }
-  if (document.adapters.empty()) {
-    return fail(
-        fmt::format("{}: there is no adapter to serve: add an [[adapter]] to the file or give --adapter",
-                    sources.file.value_or("pvrdmad")));
+  if (document.adapters.empty() && !document.host) {
+    return fail(fmt::format(
+        "{}: there is nothing to serve: add an [[adapter]] or a [host] table to the file, or give --adapter",
+        sources.file.value_or("pvrdmad")));
   }
   return apply_rules(document);
 }

@@ -12,11 +12,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "base/ip_address.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "control/store/store.h"
 
 namespace pvrdma::control {
 
@@ -42,9 +45,37 @@ struct DaemonConfig {
   Duration spin = std::chrono::microseconds(50);  // Duration::max() = for ever
 };
 
+// PEM files; absolute paths.
+struct TlsFilesConfig {
+  std::string ca;
+  std::string certificate;
+  std::string key;
+};
+
+// What makes the daemon a member of a cluster.
+struct ClusterConfig {
+  std::string host_name;            // [A-Za-z0-9._-], 1 to 64 characters
+  std::vector<std::string> vmnics;  // netdevs, vmnic0 first; empty: every one with a device behind it
+  std::string socket_folder = "/run/pvrdma";
+  std::variant<SqliteConfig, EtcdConfig> store;
+  std::uint32_t tcp_lanes = 4;            // 1 … 16
+  std::optional<TlsFilesConfig> tcp_tls;  // none: plain TCP between hosts
+};
+
+// A second place where the API answers, with TLS and a bearer token.
+struct ApiTcpConfig {
+  IpAddress address;
+  std::uint16_t port = 0;
+  std::string certificate;  // PEM files
+  std::string key;
+  std::string token;  // 16 to 256 visible characters
+};
+
 struct Config {
   DaemonConfig daemon;
-  std::vector<AdapterConfig> adapters;  // at least one
+  std::vector<AdapterConfig> adapters;  // at least one, unless there is a cluster
+  std::optional<ClusterConfig> cluster;
+  std::optional<ApiTcpConfig> api;
 };
 
 // Where a configuration comes from. Flags come after the file: they override its [daemon] and add adapters.

@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "control/config_cluster.h"
 #include "control/config_values.h"
 
 namespace pvrdma::control {
@@ -18,16 +19,6 @@ namespace {
 constexpr std::array<std::string_view, 3> kDaemonKeys{"api_socket", "log_level", "spin_us"};
 constexpr std::array<std::string_view, 6> kAdapterKeys{"name", "socket", "mac", "hardware_version",
                                                        "roce", "profile"};
-
-Result<void> check_keys(const Section& section, std::span<const std::string_view> allowed) {
-  for (const Setting& setting : section.settings) {
-    if (std::find(allowed.begin(), allowed.end(), setting.key) == allowed.end()) {
-      return fail(fmt::format("{}unknown key {}: allowed are {}", prefix(section, setting.where),
-                              setting.shown, fmt::join(allowed, ", ")));
-    }
-  }
-  return {};
-}
 
 Result<DaemonConfig> parse_daemon(const Section& section) {
   if (auto known = check_keys(section, kDaemonKeys); !known) return Failure(std::move(known).error());
@@ -48,17 +39,6 @@ Result<DaemonConfig> parse_daemon(const Section& section) {
     daemon.spin = *spin;
   }
   return daemon;
-}
-
-// The value of a key that must be there. `example` is how the line would look.
-template <typename T>
-Result<T> required(const Section& section, std::string_view key, std::string_view example,
-                   Result<T> (*parse)(const Section&, const Setting&)) {
-  const Setting* setting = section.find(key);
-  if (setting == nullptr) {
-    return fail(fmt::format("{}lacks {}: add {}", prefix(section, section.where), key, example));
-  }
-  return parse(section, *setting);
 }
 
 Result<AdapterConfig> parse_adapter(const Section& section) {
@@ -127,11 +107,15 @@ Result<void> check_unique(const Document& document, const Config& config) {
 Result<Config> apply_rules(const Document& document) {
   auto daemon = parse_daemon(document.daemon);
   if (!daemon) return Failure(std::move(daemon).error());
-  Config config{*std::move(daemon), {}};
+  Config config;
+  config.daemon = *std::move(daemon);
   for (const Section& section : document.adapters) {
     auto adapter = parse_adapter(section);
     if (!adapter) return Failure(std::move(adapter).error());
     config.adapters.push_back(*std::move(adapter));
+  }
+  if (auto cluster = apply_cluster_rules(document, config); !cluster) {
+    return Failure(std::move(cluster).error());
   }
   if (auto unique = check_unique(document, config); !unique) return Failure(std::move(unique).error());
   return config;

@@ -137,13 +137,16 @@ TEST_F(ConfigTest, RefusesWhatIsNoToml) {
 }
 
 TEST_F(ConfigTest, RefusesAConfigurationWithoutAdapters) {
-  EXPECT_EQ(mistake_in("[daemon]\n"),
-            "FILE: there is no adapter to serve: add an [[adapter]] to the file or give --adapter");
+  EXPECT_EQ(
+      mistake_in("[daemon]\n"),
+      "FILE: there is nothing to serve: add an [[adapter]] or a [host] table to the file, or give --adapter");
 }
 
 TEST_F(ConfigTest, RefusesWhatDoesNotBelongAtTheTop) {
   EXPECT_EQ(mistake_in("name = \"VM-01\"\n"),
-            "FILE:1: unknown key name at the top of the file: allowed are [daemon] and [[adapter]]");
+            "FILE:1: unknown key name at the top of the file: allowed are [daemon], [host], [store], [tcp], "
+            "[api] and "
+            "[[adapter]]");
   EXPECT_EQ(mistake_in("\ndaemon = 1\n"), "FILE:2: daemon is an integer: write [daemon]");
   EXPECT_EQ(mistake_in("[adapter]\nname = \"a\"\n"),
             "FILE:1: adapter is a table: write [[adapter]], once for each adapter");
@@ -173,7 +176,7 @@ TEST_F(ConfigTest, RefusesWrongTypes) {
   EXPECT_EQ(mistake_with("name", "name = 7"),
             "FILE:2: [[adapter]] name = 7 has the wrong type: it takes a string in quotes");
   EXPECT_EQ(mistake_with("socket", "socket = [\"a\"]"),
-            "FILE:3: [[adapter]] socket = (an array) has the wrong type: it takes a string in quotes");
+            "FILE:3: [[adapter]] socket = [\"a\"] has the wrong type: it takes a string in quotes");
   EXPECT_EQ(mistake_with("mac", "mac = true"),
             "FILE:4: [[adapter]] mac = (a boolean) has the wrong type: it takes a string in quotes");
   EXPECT_EQ(mistake_with("roce", "roce = 2"),

@@ -19,12 +19,10 @@ constexpr std::uint32_t kFirstHardwareWithRoceV2 = 14;
 std::string shown_value(const Setting& setting) {
   if (const auto* text = std::get_if<std::string>(&setting.value)) return fmt::format("\"{}\"", *text);
   if (const auto* number = std::get_if<std::int64_t>(&setting.value)) return fmt::format("{}", *number);
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&setting.value)) {
+    return texts->empty() ? "[]" : fmt::format("[\"{}\"]", fmt::join(*texts, "\", \""));
+  }
   return fmt::format("({})", std::get<OtherValue>(setting.value).kind);
-}
-
-Result<std::string> text_of(const Section& section, const Setting& setting) {
-  if (const auto* text = std::get_if<std::string>(&setting.value)) return *text;
-  return wrong(section, setting, "has the wrong type: it takes a string in quotes");
 }
 
 std::optional<Mac> mac_from(std::string_view text) {
@@ -50,8 +48,47 @@ Failure wrong(const Section& section, const Setting& setting, std::string_view w
       fmt::format("{}{} = {} {}", prefix(section, setting.where), setting.shown, shown_value(setting), why));
 }
 
+Result<void> check_keys(const Section& section, std::span<const std::string_view> allowed) {
+  for (const Setting& setting : section.settings) {
+    if (std::find(allowed.begin(), allowed.end(), setting.key) == allowed.end()) {
+      return fail(fmt::format("{}unknown key {}: allowed are {}", prefix(section, setting.where),
+                              setting.shown, fmt::join(allowed, ", ")));
+    }
+  }
+  return {};
+}
+
+Result<std::string> parse_text(const Section& section, const Setting& setting) {
+  if (const auto* text = std::get_if<std::string>(&setting.value)) return *text;
+  return wrong(section, setting, "has the wrong type: it takes a string in quotes");
+}
+
+Result<std::vector<std::string>> parse_texts(const Section& section, const Setting& setting) {
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&setting.value)) return *texts;
+  return wrong(section, setting,
+               "has the wrong type: it takes a list of strings, such as [\"eth1\", \"eth2\"]");
+}
+
+Result<std::uint32_t> parse_number(const Section& section, const Setting& setting, std::uint32_t min,
+                                   std::uint32_t max) {
+  const auto* number = std::get_if<std::int64_t>(&setting.value);
+  if (number == nullptr || *number < min || *number > max) {
+    return wrong(section, setting, fmt::format("is not allowed: it takes a number from {} to {}", min, max));
+  }
+  return static_cast<std::uint32_t>(*number);
+}
+
+Result<std::string> parse_path(const Section& section, const Setting& setting) {
+  auto path = parse_text(section, setting);
+  if (!path) return path;
+  if (!path->starts_with('/') || path->find('\0') != std::string::npos) {
+    return wrong(section, setting, "is no absolute path: begin it with /");
+  }
+  return path;
+}
+
 Result<std::string> parse_name(const Section& section, const Setting& setting) {
-  auto name = text_of(section, setting);
+  auto name = parse_text(section, setting);
   if (!name) return name;
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
@@ -66,7 +103,7 @@ Result<std::string> parse_name(const Section& section, const Setting& setting) {
 }
 
 Result<std::string> parse_socket(const Section& section, const Setting& setting) {
-  auto path = text_of(section, setting);
+  auto path = parse_text(section, setting);
   if (!path) return path;
   if (path->empty() || path->find('\0') != std::string::npos) {
     return wrong(section, setting, "is no path: give the socket a file name");
@@ -80,7 +117,7 @@ Result<std::string> parse_socket(const Section& section, const Setting& setting)
 }
 
 Result<Mac> parse_mac(const Section& section, const Setting& setting) {
-  const auto text = text_of(section, setting);
+  const auto text = parse_text(section, setting);
   if (!text) return Failure(text.error());
   const auto mac = mac_from(*text);
   if (!mac) return wrong(section, setting, "is no MAC address: write six bytes such as 52:54:00:12:34:51");
@@ -108,7 +145,7 @@ Result<std::uint32_t> parse_hardware_version(const Section& section, const Setti
 Result<Roce> parse_roce(const Section& section, const Setting* setting, std::uint32_t hardware_version) {
   const bool offers_v2 = hardware_version >= kFirstHardwareWithRoceV2;
   if (setting == nullptr) return offers_v2 ? Roce::kV2 : Roce::kV1;
-  const auto text = text_of(section, *setting);
+  const auto text = parse_text(section, *setting);
   if (!text) return Failure(text.error());
   if (*text == "v1") return Roce::kV1;
   if (*text != "v2") return wrong(section, *setting, "is no RoCE version: allowed are v1, v2");
@@ -122,7 +159,7 @@ Result<Roce> parse_roce(const Section& section, const Setting* setting, std::uin
 }
 
 Result<Profile> parse_profile(const Section& section, const Setting& setting) {
-  const auto text = text_of(section, setting);
+  const auto text = parse_text(section, setting);
   if (!text) return Failure(text.error());
   if (*text == "open") return Profile::kOpen;
   if (*text == "esxi") return Profile::kEsxi;
@@ -130,7 +167,7 @@ Result<Profile> parse_profile(const Section& section, const Setting& setting) {
 }
 
 Result<log::Level> parse_log_level(const Section& section, const Setting& setting) {
-  const auto text = text_of(section, setting);
+  const auto text = parse_text(section, setting);
   if (!text) return Failure(text.error());
   if (*text == "debug") return log::Level::kDebug;
   if (*text == "info") return log::Level::kInfo;

@@ -6,8 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <fmt/core.h>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/log.h"
 #include "base/result.h"
@@ -23,6 +26,26 @@ std::string prefix(const Section& section, std::string_view where);
 // "FILE:12: [[adapter]] mac = "…" WHY". `section` is the one that `setting` stands in.
 Failure wrong(const Section& section, const Setting& setting, std::string_view why);
 
+// Error: a key that is not among `allowed`.
+Result<void> check_keys(const Section& section, std::span<const std::string_view> allowed);
+
+// The value of a key that must be there. `example` is how the line would look.
+template <typename T>
+Result<T> required(const Section& section, std::string_view key, std::string_view example,
+                   Result<T> (*parse)(const Section&, const Setting&)) {
+  const Setting* setting = section.find(key);
+  if (setting == nullptr) {
+    return fail(fmt::format("{}lacks {}: add {}", prefix(section, section.where), key, example));
+  }
+  return parse(section, *setting);
+}
+
+Result<std::string> parse_text(const Section& section, const Setting& setting);
+Result<std::vector<std::string>> parse_texts(const Section& section, const Setting& setting);
+Result<std::uint32_t> parse_number(const Section& section, const Setting& setting, std::uint32_t min,
+                                   std::uint32_t max);
+// Absolute.
+Result<std::string> parse_path(const Section& section, const Setting& setting);
 Result<std::string> parse_name(const Section& section, const Setting& setting);
 Result<std::string> parse_socket(const Section& section, const Setting& setting);
 Result<Mac> parse_mac(const Section& section, const Setting& setting);

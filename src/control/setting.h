@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -10,12 +11,12 @@
 
 namespace pvrdma::control {
 
-// Neither text nor a whole number; no key takes one.
+// Neither text, nor a list of texts, nor a whole number; no key takes one.
 struct OtherValue {
   std::string_view kind;  // "an array"; static storage
 };
 
-using SettingValue = std::variant<std::string, std::int64_t, OtherValue>;
+using SettingValue = std::variant<std::string, std::int64_t, std::vector<std::string>, OtherValue>;
 
 struct Setting {
   std::string key;  // as in the file, for example "hardware_version"
@@ -41,6 +42,10 @@ struct Section {
 struct Document {
   Section daemon;
   std::vector<Section> adapters;
+  std::optional<Section> host;
+  std::optional<Section> store;
+  std::optional<Section> tcp;
+  std::optional<Section> api;
 };
 
 }  // namespace pvrdma::control

@@ -4,11 +4,13 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <toml++/toml.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "base/fd.h"
 
@@ -45,9 +47,22 @@ std::string_view kind_of(const toml::node& node) {
   return "nothing";
 }
 
+std::optional<std::vector<std::string>> texts_of(const toml::array& list) {
+  std::vector<std::string> texts;
+  for (const toml::node& entry : list) {
+    const auto* text = entry.as_string();
+    if (text == nullptr) return std::nullopt;
+    texts.push_back(text->get());
+  }
+  return texts;
+}
+
 SettingValue value_of(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return number->get();
+  if (const auto* list = node.as_array()) {
+    if (auto texts = texts_of(*list)) return *std::move(texts);
+  }
   return OtherValue{kind_of(node)};
 }
 
@@ -78,6 +93,23 @@ Result<void> read_adapters(const std::string& path, const toml::key& key, const 
   return {};
 }
 
+// Where the table of that name goes; null: there is no such table.
+std::optional<Section>* table_named(Document& document, std::string_view name) {
+  if (name == "host") return &document.host;
+  if (name == "store") return &document.store;
+  if (name == "tcp") return &document.tcp;
+  if (name == "api") return &document.api;
+  return nullptr;
+}
+
+Result<Section> read_table(const std::string& path, const toml::key& key, const toml::node& node) {
+  if (const toml::table* table = node.as_table()) {
+    return section_of(path, fmt::format("[{}]", key.str()), *table);
+  }
+  return fail(fmt::format("{}: {} is {}: write [{}]", place(path, key.source()), key.str(), kind_of(node),
+                          key.str()));
+}
+
 Result<Document> to_document(const std::string& path, const toml::table& root) {
   Document document;
   document.daemon = Section{"[daemon]", path, {}};
@@ -85,17 +117,22 @@ Result<Document> to_document(const std::string& path, const toml::table& root) {
     if (key.str() == "adapter") {
       if (auto read = read_adapters(path, key, node, document); !read)
         return Failure(std::move(read).error());
-    } else if (key.str() == "daemon") {
-      const toml::table* table = node.as_table();
-      if (table == nullptr) {
-        return fail(
-            fmt::format("{}: daemon is {}: write [daemon]", place(path, key.source()), kind_of(node)));
-      }
-      document.daemon = section_of(path, "[daemon]", *table);
-    } else {
+      continue;
+    }
+    std::optional<Section>* wanted = table_named(document, key.str());
+    if (wanted == nullptr && key.str() != "daemon") {
       return fail(
-          fmt::format("{}: unknown key {} at the top of the file: allowed are [daemon] and [[adapter]]",
+          fmt::format("{}: unknown key {} at the top of the file: allowed are [daemon], [host], [store], "
+                      "[tcp], [api] and "
+                      "[[adapter]]",
                       place(path, key.source()), key.str()));
+    }
+    auto section = read_table(path, key, node);
+    if (!section) return Failure(std::move(section).error());
+    if (wanted != nullptr) {
+      *wanted = *std::move(section);
+    } else {
+      document.daemon = *std::move(section);
     }
   }
   return document;

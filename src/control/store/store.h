@@ -80,6 +80,10 @@ class Store {
   virtual Result<std::vector<KeyValue>> read_all() = 0;
 };
 
+struct SqliteConfig {
+  std::string path = "/var/lib/pvrdma/store.db";
+};
+
 struct EtcdConfig {
   std::vector<std::string> endpoints;  // "https://10.0.0.1:2379", tried in turn
   std::string prefix = "/pvrdma/v1/";
@@ -91,7 +95,7 @@ struct EtcdConfig {
   std::uint32_t lease_seconds = 10;
 };
 
-std::unique_ptr<Store> make_sqlite_store(const std::string& path);
+std::unique_ptr<Store> make_sqlite_store(const SqliteConfig& config);
 std::unique_ptr<Store> make_etcd_store(const EtcdConfig& config);
 
 }  // namespace pvrdma::control

@@ -1,0 +1,174 @@
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <string>
+#include <unistd.h>
+
+#include "control/config.h"
+
+namespace pvrdma::control {
+namespace {
+
+// FOLDER in a configuration and in a sentence stands for the test's own folder.
+class ConfigClusterTest : public testing::Test {
+ protected:
+  ConfigClusterTest() { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const std::string& name, const std::string& text) {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  static std::string replaced(std::string text, const std::string& from, const std::string& to) {
+    for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+      text.replace(at, from.size(), to);
+    }
+    return text;
+  }
+
+  Result<Config> load(const std::string& toml) {
+    return load_config({.file = file("pvrdmad.toml", replaced(toml, "FOLDER", folder_))});
+  }
+  std::string mistake(const std::string& toml) {
+    const auto config = load(toml);
+    return config ? "no mistake" : replaced(config.error().message, folder_ + "/", "");
+  }
+
+  const std::string folder_ = testing::TempDir() + "config_cluster_" +
+                              testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
+                              std::to_string(::getpid());
+};
+
+TEST_F(ConfigClusterTest, AHostAloneHasDefaults) {
+  const auto config = load("[host]\nname = \"esx-01\"\n");
+  ASSERT_TRUE(config) << config.error().message;
+  ASSERT_TRUE(config->cluster);
+  EXPECT_TRUE(config->adapters.empty());
+  EXPECT_EQ(config->cluster->host_name, "esx-01");
+  EXPECT_TRUE(config->cluster->vmnics.empty());
+  EXPECT_EQ(config->cluster->socket_folder, "/run/pvrdma");
+  EXPECT_EQ(std::get<SqliteConfig>(config->cluster->store).path, "/var/lib/pvrdma/store.db");
+  EXPECT_EQ(config->cluster->tcp_lanes, 4U);
+  EXPECT_FALSE(config->cluster->tcp_tls);
+  EXPECT_FALSE(config->api);
+}
+
+TEST_F(ConfigClusterTest, ReadsEverythingThereIs) {
+  for (const char* name : {"ca", "crt", "key"}) file(name, "pem");
+  file("password", "secret\nmore\n");
+  file("token", "0123456789abcdef\n");
+  const auto config = load(R"([host]
+name = "esx-01"
+vmnics = ["eth1", "eth2"]
+socket_folder = "/tmp/sockets"
+[store]
+type = "etcd"
+endpoints = ["http://10.0.0.1:2379", "https://10.0.0.2:2379"]
+prefix = "/lab/"
+user = "root"
+password_file = "FOLDER/password"
+ca = "FOLDER/ca"
+certificate = "FOLDER/crt"
+key = "FOLDER/key"
+lease_s = 5
+[tcp]
+lanes = 2
+ca = "FOLDER/ca"
+certificate = "FOLDER/crt"
+key = "FOLDER/key"
+[api]
+listen = "[fd00::1]:8443"
+certificate = "FOLDER/crt"
+key = "FOLDER/key"
+token_file = "FOLDER/token"
+)");
+  ASSERT_TRUE(config) << config.error().message;
+  const ClusterConfig& cluster = *config->cluster;
+  EXPECT_EQ(cluster.vmnics, (std::vector<std::string>{"eth1", "eth2"}));
+  EXPECT_EQ(cluster.socket_folder, "/tmp/sockets");
+  const auto& etcd = std::get<EtcdConfig>(cluster.store);
+  EXPECT_EQ(etcd.endpoints, (std::vector<std::string>{"http://10.0.0.1:2379", "https://10.0.0.2:2379"}));
+  EXPECT_EQ(etcd.prefix, "/lab/");
+  EXPECT_EQ(etcd.user, "root");
+  EXPECT_EQ(etcd.password, "secret");
+  EXPECT_EQ(etcd.ca_file, folder_ + "/ca");
+  EXPECT_EQ(etcd.lease_seconds, 5U);
+  EXPECT_EQ(cluster.tcp_lanes, 2U);
+  EXPECT_EQ(cluster.tcp_tls->key, folder_ + "/key");
+  EXPECT_EQ(config->api->address.to_string(), "fd00::1");
+  EXPECT_EQ(config->api->port, 8443);
+  EXPECT_EQ(config->api->token, "0123456789abcdef");
+}
+
+TEST_F(ConfigClusterTest, NamesEachMistake) {
+  file("pem", "pem");
+  file("empty", "");
+  file("short", "0123456789abcde\n");
+  const std::string host = "[host]\nname = \"esx-01\"\n";
+  const std::pair<std::string, std::string> cases[] = {
+      {"[host]\n", "pvrdmad.toml:1: [host] lacks name: add name = \"esx-01\""},
+      {"[host]\nname = \"e/1\"\n",
+       "pvrdmad.toml:2: [host] name = \"e/1\" is no name: allowed are 1 to 64 letters, digits, '.', '_' and "
+       "'-'"},
+      {host + "nic = 1\n", "pvrdmad.toml:3: [host] unknown key nic: allowed are name, vmnics, socket_folder"},
+      {host + "vmnics = \"eth0\"\n",
+       "pvrdmad.toml:3: [host] vmnics = \"eth0\" has the wrong type: it takes a list of strings, such as "
+       "[\"eth1\", \"eth2\"]"},
+      {host + "vmnics = [\"eth0\", \"eth0\"]\n",
+       "pvrdmad.toml:3: [host] vmnics = [\"eth0\", \"eth0\"] is no list of network interfaces: give each "
+       "one's name "
+       "once"},
+      {host + "socket_folder = \"run\"\n",
+       "pvrdmad.toml:3: [host] socket_folder = \"run\" is no absolute path: begin it with /"},
+      {"[store]\ntype = \"sqlite\"\n[[adapter]]\n",
+       "pvrdmad.toml:3: [[adapter]] lacks name: add name = \"VM-01\""},
+      {host + "[store]\ntype = \"consul\"\n",
+       "pvrdmad.toml:4: [store] type = \"consul\" is no kind of store: allowed are sqlite, etcd"},
+      {host + "[store]\nendpoints = [\"http://a\"]\n",
+       "pvrdmad.toml:4: [store] unknown key endpoints: allowed are type, path"},
+      {host + "[store]\ntype = \"etcd\"\n",
+       "pvrdmad.toml:3: [store] lacks endpoints: add endpoints = [\"http://10.0.0.1:2379\"]"},
+      {host + "[store]\ntype = \"etcd\"\nendpoints = [\"10.0.0.1\"]\n",
+       "pvrdmad.toml:5: [store] endpoints = [\"10.0.0.1\"] is no list of endpoints: write each as "
+       "http://10.0.0.1:2379"},
+      {host + "[store]\ntype = \"etcd\"\nendpoints = [\"http://a\"]\nuser = \"u\"\n",
+       "pvrdmad.toml:3: [store] user and password_file belong together: give both or none"},
+      {host + "[store]\ntype = \"etcd\"\nendpoints = [\"http://a\"]\nlease_s = 2\n",
+       "pvrdmad.toml:6: [store] lease_s = 2 is not allowed: it takes a number from 3 to 600"},
+      {host + "[tcp]\nlanes = 17\n",
+       "pvrdmad.toml:4: [tcp] lanes = 17 is not allowed: it takes a number from 1 to 16"},
+      {host + "[tcp]\nca = \"FOLDER/pem\"\n",
+       "pvrdmad.toml:3: [tcp] ca, certificate and key belong together: give all three for TLS between hosts, "
+       "or none"},
+      {host + "[tcp]\nca = \"/nowhere/ca\"\n",
+       "pvrdmad.toml:4: [tcp] ca = \"/nowhere/ca\" cannot be read (No such file or directory): name a file "
+       "that the daemon's user may read"},
+      {host + "[api]\nlisten = \"10.0.0.1\"\n",
+       "pvrdmad.toml:4: [api] listen = \"10.0.0.1\" is no address and port: write it as 10.0.0.1:8443 or "
+       "[fd00::1]:8443"},
+      {host + "[api]\nlisten = \"10.0.0.1:1\"\ncertificate = \"FOLDER/pem\"\nkey = \"FOLDER/pem\"\n"
+              "token_file = \"FOLDER/short\"\n",
+       "pvrdmad.toml:7: [api] token_file = \"short\" holds no token: its first line must have 16 to 256 "
+       "visible characters"},
+      {host + "[api]\nlisten = \"10.0.0.1:1\"\ncertificate = \"FOLDER/pem\"\nkey = \"FOLDER/pem\"\n"
+              "token_file = \"FOLDER/empty\"\n",
+       "pvrdmad.toml:7: [api] token_file = \"empty\" is empty: write the secret into its first line"},
+  };
+  for (const auto& [toml, sentence] : cases) EXPECT_EQ(mistake(toml), sentence) << toml;
+}
+
+TEST_F(ConfigClusterTest, StoreAndTcpNeedAHost) {
+  const std::string adapter =
+      "[[adapter]]\nname = \"a\"\nsocket = \"/a\"\nmac = \"52:54:00:12:34:51\"\nhardware_version = 14\n";
+  for (const std::string table : {"store", "tcp"}) {
+    EXPECT_EQ(mistake("[" + table + "]\n" + adapter),
+              "pvrdmad.toml:1: [" + table +
+                  "] without [host]: add a [host] table with the host's name, which makes this daemon a "
+                  "member of a cluster");
+  }
+}
+
+}  // namespace
+}  // namespace pvrdma::control
