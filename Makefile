@@ -7,9 +7,11 @@ MAKEFLAGS += --no-print-directory
 JOBS := $(shell nproc)
 PYTEST := /usr/bin/python3 -m pytest
 SANITIZED := asan tsan
-PRESETS := dev $(SANITIZED)
+PRESETS := dev release $(SANITIZED)
+# What a sanitizer would distort: tests that count allocations and bytes of memory.
+MEASURED := NoAllocation|QpMemory
 
-.PHONY: help demo test test-full vm-test bench format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help demo test test-full vm-test cluster-test ctest-measured bench format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -19,29 +21,40 @@ demo: setup  ## two VMs, ib_write_bw between them through pvrdmad
 	@$(MAKE) -j2 testbed programs
 	@tools/demo
 
-test: setup  ## all tests of a normal run (CI): unit and device tests, sanitizers, VMs
+test: setup  ## all tests of a normal run (CI): unit and device tests under sanitizers, VMs, clusters
 	@$(MAKE) -j2 testbed programs
-	@for preset in $(PRESETS); do $(MAKE) ctest-$$preset; done
+	@$(MAKE) ctest-measured
+	@for preset in $(SANITIZED); do $(MAKE) ctest-$$preset; done
 	@echo "== VM tests"
 	@$(PYTEST) tests/vm -m "not full"
+	@echo "== cluster tests"
+	@$(PYTEST) tests/cluster -m "not full"
 	@$(MAKE) summary
 
-test-full: setup-full  ## as test, then other guest kernels, hardware versions, a sanitized daemon in VMs, fuzzing
+test-full: setup-full  ## as test, then all of it without sanitizers, other guests, a sanitized daemon in VMs, fuzzing
 	@$(MAKE) test
+	@$(MAKE) ctest-dev
 	@echo "== simulation, many worlds"
 	@PVRDMA_SIM_SEEDS=500 build/dev/tests/sim/sim_test
 	@PVRDMA_SIM_SEEDS=60 PVRDMA_SIM_STEPS=10000 build/asan/tests/sim/sim_test
 	@tools/testbed/build --kernel 6.12 --kernel 6.1
 	@echo "== VM tests, all guests"
 	@$(PYTEST) tests/vm -m full
-	@echo "== VM tests, daemon with AddressSanitizer"
+	@echo "== cluster tests, long ones"
+	@$(PYTEST) tests/cluster -m full
+	@echo "== VM and cluster tests, daemon with AddressSanitizer"
 	@PVRDMA_BUILD=build/asan $(PYTEST) tests/vm -m "not full"
+	@PVRDMA_BUILD=build/asan $(PYTEST) tests/cluster -m "not full"
 	@$(MAKE) fuzz
 	@$(MAKE) summary
 
 vm-test: setup  ## only the VM tests
 	@$(MAKE) -j2 testbed programs
 	@$(PYTEST) tests/vm -m "not full"
+
+cluster-test: setup  ## only the cluster tests: hosts in network namespaces, etcd, VMs
+	@$(MAKE) -j2 testbed programs
+	@$(PYTEST) tests/cluster -m "not full"
 
 bench: setup  ## benchmarks of the release build; JSON in build/bench/
 	@cmake --preset release >/dev/null
@@ -72,9 +85,15 @@ testbed:
 	@tools/testbed/build
 
 programs:
-	@echo "-- pvrdmad and pvrdmactl (preset release) ..."
+	@echo "-- pvrdmad, pvrdmactl and the tests' programs (preset release) ..."
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release --target pvrdmad pvrdmactl
+	@cmake --build --preset release --target pvrdmad pvrdmactl rc_checker
+
+ctest-measured:
+	@echo "== preset release: tests that measure memory"
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target no_allocation_test verbs_qp_memory_test
+	@ctest --preset release -R '$(MEASURED)' --output-log build/ctest-measured.log
 
 $(PRESETS:%=ctest-%): ctest-%:
 	@echo "== preset $*: build and ctest"

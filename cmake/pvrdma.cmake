@@ -27,10 +27,11 @@ function(pvrdma_library name)
   target_link_libraries(pvrdma_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
 endfunction()
 
-# pvrdma_test(NAME SOURCES a_test.cc ... [DEPS ...] [LABEL unit]): one test program, its cases known to ctest.
+# pvrdma_test(NAME SOURCES a_test.cc ... [DEPS ...] [LABEL unit] [THREADS]): one test program, its cases known to ctest.
+# THREADS: it runs code in several threads; only such programs are built for ThreadSanitizer, which sees nothing in others.
 function(pvrdma_test name)
-  cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPS" ${ARGN})
-  if(NOT BUILD_TESTING OR PVRDMA_FUZZ)
+  cmake_parse_arguments(ARG "THREADS" "LABEL" "SOURCES;DEPS" ${ARGN})
+  if(NOT BUILD_TESTING OR PVRDMA_FUZZ OR (PVRDMA_SANITIZE STREQUAL "thread" AND NOT ARG_THREADS))
     return()
   endif()
   if(NOT ARG_LABEL)
@@ -47,7 +48,7 @@ endfunction()
 # program that replays tests/fuzz-corpus/NAME as a test.
 function(pvrdma_fuzz name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
-  if(NOT BUILD_TESTING)
+  if(NOT BUILD_TESTING OR PVRDMA_SANITIZE STREQUAL "thread")
     return()
   endif()
   if(PVRDMA_FUZZ)

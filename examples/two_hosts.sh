@@ -1,0 +1,56 @@
+#!/bin/bash
+# Sets PVRDMA up between VMs on two hosts, step by step as VMware's deployment guide does: distributed switch with two
+# uplinks and a port group, hosts, tagged VMkernel adapters, firewall ruleset, VMs with PVRDMA adapters and reserved memory.
+#
+# Run it once, on either host, when pvrdmad runs on both with one store (pvrdmad.toml(5), [host] and [store]).
+set -euo pipefail
+
+usage() {
+  cat <<'TEXT'
+usage: two_hosts.sh HOST1 ADDRESS1 HOST2 ADDRESS2
+  HOST1, HOST2        the hosts' names, as in [host] of their pvrdmad.toml
+  ADDRESS1, ADDRESS2  each host's address on the network that carries PVRDMA
+environment: PVRDMACTL (pvrdmactl), PVRDMA_API (its API socket), SWITCH, PORTGROUP, VLAN
+TEXT
+}
+if (($# != 4)); then
+  usage >&2
+  exit 2
+fi
+host1=$1 address1=$2 host2=$3 address2=$4
+ctl=${PVRDMACTL:-pvrdmactl}
+switch=${SWITCH:-DSwitch}
+portgroup=${PORTGROUP:-DPortGroup-PVRDMA}
+
+step() {
+  echo "\$ pvrdmactl $*"
+  "$ctl" "$@"
+}
+
+echo "== 1. a distributed switch with two uplinks, and a port group"
+step dvs create "$switch" --uplinks 2
+step dvs portgroup add "$switch" "$portgroup" --vlan "${VLAN:-0}"
+
+echo "== 2. the hosts and their physical NICs"
+for host in "$host1" "$host2"; do
+  step dvs add-host "$switch" "$host"
+  step dvs uplink set "$switch" "$host" uplink1 vmnic0
+  step dvs uplink set "$switch" "$host" uplink2 vmnic1
+done
+
+echo "== 3. a tagged VMkernel adapter and the firewall ruleset on each host"
+tag() {
+  step network ip interface add -H "$1" -i vmk2 --address "$2"
+  step system settings advanced set -H "$1" -o /Net/PVRDMAVmknic -s vmk2
+  step network firewall ruleset set -H "$1" -e true -r pvrdma
+}
+tag "$host1" "$address1"
+tag "$host2" "$address2"
+
+echo "== 4. VMs with PVRDMA adapters and all memory reserved"
+step vm create VM-01 --host "$host1" --hw 14 --memory 512 --reserve all --portgroup "$portgroup" --protocol v2
+step vm create VM-02 --host "$host2" --hw 14 --memory 512 --reserve all --portgroup "$portgroup" --protocol v2
+
+echo "== done: power the VMs on with"
+echo "   on $host1: qemu-system-x86_64 ... \$(pvrdmactl vm qemu-args VM-01)"
+echo "   on $host2: qemu-system-x86_64 ... \$(pvrdmactl vm qemu-args VM-02)"

@@ -1,0 +1,75 @@
+"""Fixtures of the cluster tests. Booting costs seconds, so fleets are shared as far as their tests allow."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(_HERE), str(_HERE.parent / "vm"), str(_HERE.parents[1] / "tools")]
+
+from fleet.certificates import Authority  # noqa: E402  (the path above comes first)
+from fleet.fleet import Fleet  # noqa: E402
+from harness.daemon import REPOSITORY  # noqa: E402
+
+_LOGS = REPOSITORY / "build" / "cluster-logs"
+
+
+def pytest_configure() -> None:
+    """Makes SIGTERM end the run as Ctrl-C does: in order, with everything cleaned up."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if os.geteuid() != 0:
+        pytest.exit("the cluster tests make network namespaces: run them as root", returncode=2)
+
+
+def make_fleet(name: str, folder: Path, tls: bool = False, **arguments: Any) -> Fleet:
+    """A fleet whose logs are in `name`; with `tls` its hosts have certificates of one authority, made in `folder`."""
+    if tls:
+        authority = Authority(folder)
+        arguments["certificates"] = {host: authority.issue(host) for host in ("esx-01", "esx-02")}
+    return Fleet(_LOGS / name, **arguments)
+
+
+@pytest.fixture(scope="session", params=["plain", "tls"])
+def vm_fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Set up by the guide, with VM-01 and VM-03 on esx-01 and VM-02 on esx-02, all on. Leave it as you found it."""
+    with make_fleet(f"vms-{request.param}", tmp_path_factory.mktemp("ca"), tls=request.param == "tls") as fleet:
+        fleet.follow_the_guide()
+        fleet.define_vm("VM-03", 1)
+        fleet.boot("VM-01", "VM-02", "VM-03", overlays=("nvme",))
+        yield fleet
+
+
+@pytest.fixture(scope="session")
+def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Set up by the guide, nothing is on. For faults that heal: leave it as you found it."""
+    with make_fleet("shared", tmp_path_factory.mktemp("shared")) as fleet:
+        fleet.follow_the_guide()
+        yield fleet
+
+
+@pytest.fixture
+def own_fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
+    """A fleet for this test alone; nothing is configured. A `fleet` marker's arguments go to make_fleet()."""
+    name = re.sub(r"[^\w.]+", "-", request.node.name).strip("-")
+    marker = request.node.get_closest_marker("fleet")
+    with make_fleet(name, tmp_path, **(marker.kwargs if marker else {})) as fleet:
+        yield fleet
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Adds the end of every log of the fleets involved to a failed test's report."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if report.failed:
+        for value in getattr(item, "funcargs", {}).values():
+            if isinstance(value, Fleet) and value.logs.is_dir():
+                report.sections += value.log_tails()

@@ -1,0 +1,139 @@
+"""Two hosts (or more), their store, and the VMs on them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from fleet.checker import Checker
+from fleet.etcd import Etcd
+from fleet.host import Certificates, Host
+from fleet.network import Network, address_of
+from harness import process, rdma
+from harness.daemon import REPOSITORY, binary
+from harness.hub import Hub
+from harness.vm import Vm, VmSpec
+from testbed import Testbed, ensure
+
+SWITCH = "DSwitch"
+PORTGROUP = "DPortGroup-PVRDMA"
+_GUARD_S = 60.0
+
+
+class Fleet:
+    """Hosts esx-01, esx-02 ... in one cluster. Starts network, etcd and daemons on entry; nothing is configured then.
+
+    `certificates` by host name turn mutual TLS on.
+    """
+
+    def __init__(self, logs: Path, host_count: int = 2, certificates: dict[str, Certificates] | None = None,
+                 lease_s: int = 5) -> None:
+        self.logs = logs
+        self.vms: dict[str, Vm] = {}
+        names = [f"esx-{index:02d}" for index in range(1, host_count + 1)]
+        self.network = Network(names)
+        self.folder = Path(tempfile.mkdtemp(prefix="pvrdma-"))
+        shutil.rmtree(logs, ignore_errors=True)
+        logs.mkdir(parents=True)
+        self.etcd = Etcd(self.network, self.folder / "etcd", logs)
+        store = f'type = "etcd"\nendpoints = ["{self.etcd.endpoint}"]\nlease_s = {lease_s}'
+        self.hosts = {name: Host(name, address_of(index), self.network, store, self.folder / name, logs,
+                                 (certificates or {}).get(name))
+                      for index, name in enumerate(names, 1)}
+        self._hub: Hub | None = None
+
+    def __enter__(self) -> Fleet:
+        try:
+            self.network.open()
+            self.etcd.start()
+            for host in self.hosts.values():
+                host.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def __getitem__(self, number: int) -> Host:
+        """Host number 1, 2 ..."""
+        return self.hosts[f"esx-{number:02d}"]
+
+    def close(self) -> None:
+        """Ends VMs, daemons, etcd; removes namespaces and sockets. The logs stay."""
+        for vm in self.vms.values():
+            vm.close()
+        for host in self.hosts.values():
+            host.close()
+        self.etcd.close()
+        if self._hub is not None:
+            self._hub.close()
+        self.network.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def log_tails(self) -> list[tuple[str, str]]:
+        """(path, last lines) of every log, for a failure's report."""
+        return [(str(path), process.tail(path)) for path in sorted(self.logs.iterdir()) if path.is_file() and path.suffix != ".toml"]
+
+    def make_folder(self, name: str) -> Path:
+        """A folder among the logs."""
+        folder = self.logs / name
+        folder.mkdir()
+        return folder
+
+    def follow_the_guide(self) -> str:
+        """Runs examples/two_hosts.sh for the first two hosts; what it printed."""
+        one, two = self[1], self[2]
+        environment = {**os.environ, "PVRDMACTL": str(binary("pvrdmactl")), "PVRDMA_API": str(one.api),
+                       "SWITCH": SWITCH, "PORTGROUP": PORTGROUP}
+        command = [str(REPOSITORY / "examples" / "two_hosts.sh"), one.name, one.address, two.name, two.address]
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=_GUARD_S, check=False)
+        assert done.returncode == 0, f"two_hosts.sh ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def define_vm(self, name: str, number: int, *options: str) -> dict[str, Any]:
+        """A VM on a host with an adapter in the guide's port group; what `vm get` shows of it."""
+        return self[number].ctl("vm", "create", name, "--host", self[number].name, "--hw", "14", "--memory", "512",
+                                "--reserve", "all", "--portgroup", PORTGROUP, *options)
+
+    def boot(self, *names: str, overlays: tuple[str, ...] = ()) -> list[Vm]:
+        """Powers VMs on, all at once, each with 192.168.11.50+NN for VM-NN, and waits until their ports are active."""
+        testbed: Testbed = ensure("6.12")
+        if self._hub is None:
+            self._hub = Hub(self.folder / "ethernet.sock")
+        booted = []
+        for name in names:
+            shown = self[1].ctl("vm", "get", name)
+            octet = 50 + int(name.rpartition("-")[2])
+            spec = VmSpec(name=name, address=f"192.168.11.{octet}", address6=f"fd00:11::{octet}",
+                          mac=shown["adapter"]["mac"], adapter=Path(shown["adapter"]["socket"]),
+                          memory_mib=shown["memory_mib"], overlays=overlays)
+            booted.append(Vm(spec, testbed, self._hub.path, self.folder, self.logs))
+            self.vms[name] = booted[-1]
+        for vm in booted:
+            vm.start()
+        for vm in booted:
+            vm.wait_ready()
+            rdma.wait_active(vm)
+        return booted
+
+    def checker(self, a: str, b: str, *options: str) -> Checker:
+        """rc_checker between the adapters of two VMs that are off."""
+        sockets = [Path(self[1].ctl("vm", "get", name)["adapter"]["socket"]) for name in (a, b)]
+        return Checker(*sockets, self.logs / "rc_checker.log", *options)
+
+    def paths(self) -> dict[str, set[str]]:
+        """The paths in use, by adapter, as all hosts tell."""
+        shown: dict[str, set[str]] = {}
+        for host in self.hosts.values():
+            for path in host.ctl("path", "list"):
+                shown.setdefault(path["adapter"], set()).add(path["path"])
+        return shown

@@ -1,0 +1,140 @@
+"""One host of the fleet: its pvrdmad and pvrdmactl."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fleet.network import Network
+from harness import process
+from harness.daemon import binary
+
+_READY_GUARD_S = 20.0
+_STOP_GUARD_S = 15.0
+_CTL_GUARD_S = 30.0
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """PEM files for [tcp]."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+
+class Refused(AssertionError):
+    """pvrdmactl ended with 1; the text is what it said."""
+
+
+class Host:
+    """`store` is the [store] table's text."""
+
+    def __init__(self, name: str, address: str, network: Network, store: str, folder: Path, logs: Path,
+                 certificates: Certificates | None = None, lanes: int = 4) -> None:
+        self.name = name
+        self.address = address
+        self.folder = folder
+        self.api = folder / "api.sock"
+        self.log = logs / f"{name}.log"
+        self._config = logs / f"{name}.toml"
+        self._network = network
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir()
+        tcp = [f"lanes = {lanes}"]
+        if certificates is not None:
+            tcp += [f'ca = "{certificates.ca}"', f'certificate = "{certificates.certificate}"',
+                    f'key = "{certificates.key}"']
+        self._config.write_text("\n".join([
+            "[daemon]", f'api_socket = "{self.api}"', "[host]", f'name = "{name}"', 'vmnics = ["eth1", "eth2"]',
+            f'socket_folder = "{folder}"', "[store]", store, "[tcp]", *tcp, ""]), encoding="utf-8")
+
+    @property
+    def running(self) -> bool:
+        """Whether the daemon lives."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, wait: bool = True) -> None:
+        """Starts the daemon; with `wait` until its API answers."""
+        command = [*self._network.inside(self.name), str(binary("pvrdmad")), "--config", str(self._config)]
+        self._process = process.start(command, self.log)
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Waits until the API answers."""
+        deadline = time.monotonic() + _READY_GUARD_S
+        while not self._answers():
+            if not self.running or time.monotonic() > deadline:
+                state = "is not ready" if self.running else "has ended"
+                raise RuntimeError(f"pvrdmad of {self.name} {state}; {self.log}:\n{process.tail(self.log)}")
+            time.sleep(0.02)
+
+    def wait_end(self, guard_s: float = _STOP_GUARD_S) -> int:
+        """Waits until the daemon has ended by itself; its exit code."""
+        assert self._process is not None
+        return self._process.wait(guard_s)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code, which is 0 after a clean stop."""
+        assert self._process is not None
+        return process.stop(self._process, _STOP_GUARD_S)
+
+    def kill(self) -> None:
+        """kill -9."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Ends the daemon if it runs."""
+        if self.running:
+            self.resume()
+            self.stop()
+
+    def ctl_text(self, *arguments: str) -> str:
+        """What `pvrdmactl ARGUMENTS` prints; Refused with its sentence when it ends with 1."""
+        command = [str(binary("pvrdmactl")), "--api", str(self.api), *arguments]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CTL_GUARD_S,
+                              check=False)
+        if done.returncode == 1:
+            raise Refused(done.stderr.strip())
+        if done.returncode != 0:
+            raise RuntimeError(f"'{' '.join(command)}' ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def ctl(self, *arguments: str) -> Any:
+        """What `pvrdmactl --json ARGUMENTS` prints, parsed."""
+        return json.loads(self.ctl_text("--json", *arguments))
+
+    def refusal(self, *arguments: str) -> str:
+        """The sentence with which `pvrdmactl ARGUMENTS` is refused; AssertionError when it is not."""
+        try:
+            printed = self.ctl_text(*arguments)
+        except Refused as refused:
+            return str(refused)
+        raise AssertionError(f"pvrdmactl {' '.join(arguments)} was not refused; it printed:\n{printed}")
+
+    def logged(self) -> str:
+        """Everything the daemon has written."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            return probe.connect_ex(str(self.api)) == 0

@@ -1,0 +1,102 @@
+"""The wire: a namespace with a bridge, and a namespace for each host, joined to it by two veth pairs.
+
+Host number i (from 1) has eth1 with 10.77.0.i/24, which carries PVRDMA, and eth2 without an address. The bridge itself is
+10.77.0.254, where etcd lives. Nothing of it is visible in the namespace the tests run in.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+PORT = 28250  # of PVRDMA between hosts
+WIRE_ADDRESS = "10.77.0.254"
+
+
+def address_of(index: int) -> str:
+    """The address of host number `index`."""
+    return f"10.77.0.{index}"
+
+
+class Network:
+    """Namespaces for `hosts`, numbered from 1 in their order."""
+
+    def __init__(self, hosts: list[str]) -> None:
+        prefix = f"pvrdma-{os.getpid()}-{id(self) & 0xffff:x}"
+        self._wire = f"{prefix}-wire"
+        self._spaces = {host: f"{prefix}-{host}" for host in hosts}
+        self._ports = {host: f"port{index}" for index, host in enumerate(hosts, 1)}
+        self._made: list[str] = []
+
+    def open(self) -> None:
+        """Makes it."""
+        self._make_space(self._wire)
+        _run("ip", "-n", self._wire, "link", "add", "br0", "type", "bridge")
+        _run("ip", "-n", self._wire, "address", "add", f"{WIRE_ADDRESS}/24", "dev", "br0")
+        _run("ip", "-n", self._wire, "link", "set", "br0", "up")
+        for index, (host, space) in enumerate(self._spaces.items(), 1):
+            self._make_space(space)
+            for nic, port in (("eth1", self._ports[host]), ("eth2", f"spare{index}")):
+                _run("ip", "-n", self._wire, "link", "add", port, "type", "veth", "peer", "name", nic, "netns", space)
+                _run("ip", "-n", self._wire, "link", "set", port, "master", "br0", "up")
+                _run("ip", "-n", space, "link", "set", nic, "up")
+            _run("ip", "-n", space, "address", "add", f"{address_of(index)}/24", "dev", "eth1")
+
+    def close(self) -> None:
+        """Removes it; what still runs in a namespace loses its interfaces."""
+        for space in reversed(self._made):
+            subprocess.run(["ip", "netns", "delete", space], check=False, capture_output=True)
+        self._made.clear()
+
+    def inside(self, host: str | None = None) -> list[str]:
+        """What goes in front of a command to run it in a host's namespace (None: the wire's)."""
+        return ["ip", "netns", "exec", self._wire if host is None else self._spaces[host]]
+
+    def cut(self, host: str) -> None:
+        """Pulls a host's cable."""
+        _run("ip", "-n", self._wire, "link", "set", self._ports[host], "down")
+
+    def mend(self, host: str) -> None:
+        """Plugs it in again."""
+        _run("ip", "-n", self._wire, "link", "set", self._ports[host], "up")
+
+    def lose(self, host: str, percent: int) -> None:
+        """Drops so many of 100 packets of PVRDMA that arrive at a host, at random; 0 ends that."""
+        self._filter(host, f"numgen random mod 100 < {percent} drop" if percent else None)
+
+    def block(self, host: str, blocked: bool) -> None:
+        """Drops all packets of PVRDMA that arrive at a host: its peers hear nothing, no connection is reset."""
+        self._filter(host, "drop" if blocked else None)
+
+    def narrow(self, host: str, rate: str | None) -> None:
+        """Limits what reaches a host, for example to "20mbit"; None ends that."""
+        device = ("dev", self._ports[host], "root")
+        if rate is None:
+            _run("tc", "-n", self._wire, "qdisc", "delete", *device)
+        else:
+            _run("tc", "-n", self._wire, "qdisc", "add", *device, "tbf", "rate", rate, "burst", "64kb", "latency", "100ms")
+
+    def readdress(self, host: str, old: str, new: str) -> None:
+        """Gives a host's eth1 another address."""
+        space = self._spaces[host]
+        _run("ip", "-n", space, "address", "add", f"{new}/24", "dev", "eth1")
+        if old:
+            _run("ip", "-n", space, "address", "delete", f"{old}/24", "dev", "eth1")
+
+    def _filter(self, host: str, verdict: str | None) -> None:
+        rules = "table inet pvrdma_test\ndelete table inet pvrdma_test\n"
+        if verdict is not None:
+            rules += ("table inet pvrdma_test {\n  chain input {\n    type filter hook input priority 0;\n"
+                      f"    tcp dport {PORT} {verdict}\n    tcp sport {PORT} {verdict}\n  }}\n}}\n")
+        _run(*self.inside(host), "nft", "-f", "-", text=rules)
+
+    def _make_space(self, space: str) -> None:
+        _run("ip", "netns", "add", space)
+        self._made.append(space)
+        _run("ip", "-n", space, "link", "set", "lo", "up")
+
+
+def _run(*command: str, text: str | None = None) -> None:
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"'{' '.join(command)}' ended with {done.returncode}: {done.stdout}{done.stderr}")

@@ -1,0 +1,21 @@
+"""Waiting for what the system does in its own time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+Value = TypeVar("Value")
+GUARD_S = 30.0
+
+
+def until(what: str, look: Callable[[], Value], guard_s: float = GUARD_S) -> Value:
+    """The first true value of `look`; AssertionError naming `what` and the last value when it never comes."""
+    deadline = time.monotonic() + guard_s
+    while True:
+        value = look()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"{what}: not within {guard_s:g} s; the last look gave {value!r}"
+        time.sleep(0.05)

@@ -1,0 +1,91 @@
+"""Stock programs between VMs on two hosts, over plain TCP and over TLS, while VMs of one host use memory copy."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fleet.fleet import Fleet
+from fleet.until import until
+from harness import cases, nvme, programs
+from harness.cases import Case
+from harness.rdma import DEVICE
+
+_CASES = [
+    *(programs.perftest(f"ib_{verb}_bw", "-a -n 30", (2, 4096, 65536, 1 << 20, 8 << 20))
+      for verb in ("write", "read", "send")),
+    *(programs.perftest(f"ib_{verb}_bw", "-q 4 -b -n 200", (65536,)) for verb in ("write", "read", "send")),
+    programs.perftest("ib_write_lat", "-n 200", (2,)),
+    programs.perftest("ib_atomic_bw", "-A FETCH_AND_ADD -n 300", (8,)),
+    programs.perftest("ib_atomic_bw", "-A CMP_AND_SWAP -n 300", (8,)),
+    programs.pingpong("rc", "-c -n 300 -s 65536 -m 1024"),
+    programs.pingpong("rc", "-c -n 300 -e", gid_index=1),
+    programs.pingpong("srq", "-c -n 300"),
+    programs.pingpong("ud", "-n 300"),
+    programs.rping(100),
+    programs.ucmatose("-c 8 -C 20 -S 4096"),
+    programs.udaddy("-c 4 -C 20 -S 512"),
+]
+
+
+@pytest.mark.parametrize("case", _CASES, ids=cases.name)
+def test_between_hosts(vm_fleet: Fleet, case: Case) -> None:
+    cases.run(case, vm_fleet.vms["VM-01"], vm_fleet.vms["VM-02"])
+
+
+def test_the_other_way_round(vm_fleet: Fleet) -> None:
+    cases.run(programs.perftest("ib_write_bw", "-n 300", (65536,)), vm_fleet.vms["VM-02"], vm_fleet.vms["VM-01"])
+
+
+def test_one_host_copies_memory_while_two_use_tcp(vm_fleet: Fleet) -> None:
+    """VM-01 talks to both at once; `path list` names the path of each connection and why."""
+    one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
+    endless = f"ib_write_bw -x 0 -F -d {DEVICE} --run_infinitely -D 2"
+    servers = [one.start_job(f"{endless} -p {port}") for port in (18701, 18702)]
+    for port in (18701, 18702):
+        one.check(f"await-listener tcp {port} 20", 30)
+    clients = [vm.start_job(f"{endless} -p {port} {one.address}") for vm, port in ((two, 18701), (three, 18702))]
+    try:
+        paths = until("three adapters with their paths",
+                      lambda: found if (found := vm_fleet.paths()).keys() >= {"VM-01", "VM-02", "VM-03"} else None)
+        assert paths["VM-02"] == {"tcp"}
+        assert paths["VM-03"] == {"local"}
+        assert paths["VM-01"] == {"tcp", "local"}
+        shown = vm_fleet[2].ctl("path", "list")
+        assert {path["peer_host"] for path in shown} == {"esx-01"}
+        assert all("HCA" in path["reason"] for path in shown), shown
+    finally:
+        for job in (*clients, *servers):
+            job.kill()
+
+
+def test_paths_carry_at_the_same_time(vm_fleet: Fleet) -> None:
+    one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
+    jobs = [(programs.pingpong("rc", "-c -n 400 -s 32768", port=18711), one, two),
+            (programs.pingpong("rc", "-c -n 400 -s 32768", port=18712), one, three),
+            (programs.perftest("ib_write_bw", "-n 300", (65536,), port=18713), two, three)]
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        for outcome in [pool.submit(cases.run, *job) for job in jobs]:
+            outcome.result()
+
+
+def test_nvme_over_fabrics(vm_fleet: Fleet) -> None:
+    target, host = vm_fleet.vms["VM-01"], vm_fleet.vms["VM-02"]
+    nvme.export_disk(target)
+    nvme.load_host(host)
+    nvme.connect(host, target)
+    nvme.write_files(host)
+    nvme.disconnect(host)
+    nvme.connect(host, target)
+    nvme.verify_files(host)
+    nvme.disconnect(host)
+
+
+def test_encryption_is_what_was_configured(vm_fleet: Fleet, request: pytest.FixtureRequest) -> None:
+    shown = vm_fleet[1].ctl("cluster", "get")["tcp"]
+    assert shown["listening"] and not shown["trouble"]
+    assert [peer["host"] for peer in shown["peers"]] == ["esx-02"]
+    assert shown["peers"][0]["lanes_up"] == 4 and shown["peers"][0]["sessions_up"] == 4, shown
+    encrypted = "tls" in request.node.callspec.id
+    assert ("TLS 1.3" in vm_fleet[1].logged()) == encrypted

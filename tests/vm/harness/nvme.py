@@ -1,0 +1,77 @@
+"""NVMe over Fabrics between two guests (overlay "nvme"): a RAM disk of one, exported by nvmet-rdma, used by the other."""
+
+from __future__ import annotations
+
+from harness.vm import Vm
+
+SUBSYSTEM = "pvrdma"
+DISK = "/dev/nvme0n1"
+_PORT = "/sys/kernel/config/nvmet/ports/1"
+EXPORT = f"ln -s /sys/kernel/config/nvmet/subsystems/{SUBSYSTEM} {_PORT}/subsystems/{SUBSYSTEM}"
+WITHDRAW = f"rm {_PORT}/subsystems/{SUBSYSTEM}"
+_TARGET = """set -e
+modprobe brd rd_nr=1 rd_size=98304
+modprobe nvmet-rdma
+mount -t configfs configfs /sys/kernel/config
+cd /sys/kernel/config/nvmet
+mkdir subsystems/{subsystem} ports/1
+echo 1 > subsystems/{subsystem}/attr_allow_any_host
+mkdir subsystems/{subsystem}/namespaces/1
+echo /dev/ram0 > subsystems/{subsystem}/namespaces/1/device_path
+echo 1 > subsystems/{subsystem}/namespaces/1/enable
+echo rdma > ports/1/addr_trtype
+echo ipv4 > ports/1/addr_adrfam
+echo {address} > ports/1/addr_traddr
+echo 4420 > ports/1/addr_trsvcid
+{export}
+"""
+_WRITE_FILES = """set -e
+mke2fs -q -t ext4 {disk}
+mkdir -p /mnt
+mount -t ext4 {disk} /mnt
+cd /mnt
+for i in 1 2 3 4 5 6; do dd if=/dev/urandom of=file$i bs=10007 count=$((i * 60)) 2>/dev/null; done
+sha256sum file* > sums
+cd /
+umount /mnt
+"""
+_VERIFY_FILES = """set -e
+mount -t ext4 {disk} /mnt
+cd /mnt
+sha256sum -c sums
+cd /
+umount /mnt
+"""
+
+
+def export_disk(target: Vm) -> None:
+    """Makes the RAM disk and the target."""
+    target.check(_TARGET.format(subsystem=SUBSYSTEM, address=target.address, export=EXPORT))
+
+
+def load_host(host: Vm) -> None:
+    """Loads what the using side needs."""
+    host.check("modprobe -a nvme-rdma ext4")
+
+
+def connect(host: Vm, target: Vm) -> None:
+    """Connects and waits for the disk."""
+    host.check(f"nvme connect -t rdma -a {target.address} -s 4420 -n {SUBSYSTEM} --reconnect-delay=1 "
+               f"--hostnqn=nqn.2014-08.org.nvmexpress:{host.name}", 60)
+    host.check(f"n=0; until [ -b {DISK} ]; do n=$((n + 1)); [ $n -lt 200 ] || {{ dmesg | tail; exit 1; }}; sleep 0.1; "
+               "done", 60)
+
+
+def disconnect(host: Vm) -> None:
+    """Disconnects; the disk is gone then."""
+    assert "disconnected 1 controller" in host.check(f"nvme disconnect -n {SUBSYSTEM}", 60)
+
+
+def write_files(host: Vm) -> None:
+    """Makes a file system on the disk with six files and their sums."""
+    host.check(_WRITE_FILES.format(disk=DISK), 180)
+
+
+def verify_files(host: Vm) -> None:
+    """The six files are what was written."""
+    assert host.check(_VERIFY_FILES.format(disk=DISK), 180).count(": OK") == 6
