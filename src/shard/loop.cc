@@ -20,7 +20,7 @@ Result<std::unique_ptr<Loop>> Loop::create(const LoopConfig& config, const Clock
 
 Loop::Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller> poller,
            std::unique_ptr<Mailbox> mailbox)
-    : config_(config), clock_(clock), poller_(std::move(poller)), mailbox_(std::move(mailbox)) {}
+    : spin_(config.spin), clock_(clock), poller_(std::move(poller)), mailbox_(std::move(mailbox)) {}
 
 Loop::~Loop() {
   PVRDMA_CHECK(poller_->watch_count() <= 1, "a loop outlives what it watches");  // 1: its own mailbox
@@ -30,9 +30,16 @@ Loop::~Loop() {
 void Loop::run() {
   Instant last_work = clock_.now();
   Duration wait{0};
+  bool idle = false;
   while (!stop_.load(std::memory_order_acquire)) {
     const bool worked = turn(wait);
-    if (worked) last_work = clock_.now();
+    if (worked) {
+      const Instant now = clock_.now();
+      if (idle && wait == Duration{0}) spin_.spin_paid();
+      if (idle && wait != Duration{0}) spin_.slept(now - last_work);
+      last_work = now;
+    }
+    idle = !worked;
     wait = worked ? Duration{0} : waiting_time(last_work);
   }
   mailbox_->close();
@@ -65,10 +72,15 @@ bool Loop::turn(Duration wait) {
 bool Loop::run_pollables(Instant now) {
   in_pollables_ = true;
   bool worked = false;
-  for (Pollable* pollable : pollables_) {
-    if (pollable->run(now)) worked = true;
-    if (pollable->next_deadline() <= now) {
-      pollable->on_time(now);
+  // Nobody is always first or always last: what one adapter sends is another's work.
+  const std::size_t count = pollables_.size();
+  if (++first_pollable_ >= count) first_pollable_ = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t index = first_pollable_ + i;
+    Pollable& pollable = *pollables_[index < count ? index : index - count];
+    if (pollable.run(now)) worked = true;
+    if (pollable.next_deadline() <= now) {
+      pollable.on_time(now);
       worked = true;
     }
   }
@@ -78,7 +90,8 @@ bool Loop::run_pollables(Instant now) {
 
 Duration Loop::waiting_time(Instant last_work) const {
   const Instant now = clock_.now();
-  if (config_.spin == Duration::max() || now - last_work < config_.spin) return Duration{0};
+  const Duration spin = spin_.window();
+  if (spin == Duration::max() || now - last_work < spin) return Duration{0};
   Instant deadline = Instant::never();
   for (const Pollable* pollable : pollables_) deadline = std::min(deadline, pollable->next_deadline());
   if (deadline == Instant::never()) return Duration::max();

@@ -3,7 +3,8 @@
 // A turn: wait for file descriptors, tell their handlers (a doorbell is executed right there), run what was
 // posted, give every Pollable a run(), fire the timers that are due. Then wait again: not at all while there
 // is work, for a short spin afterwards (a vCPU's next doorbell is usually near, and waking up costs more than
-// the doorbell), then in the kernel until an fd or the earliest deadline. An idle shard costs nothing.
+// the doorbell; adaptive_spin.h), then in the kernel until an fd or the earliest deadline. An idle shard
+// costs nothing.
 //
 // Stopping: stop() ends run() after the turn under way; the mailbox takes no more, what it had taken is run,
 // run() returns. The owner then destroys what the shard owns, on the same thread, and the loop last.
@@ -19,6 +20,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "shard/adaptive_spin.h"
 #include "shard/mailbox.h"
 #include "shard/poller.h"
 #include "shard/task.h"
@@ -29,7 +31,8 @@ namespace pvrdma::shard {
 class Pollable {
  public:
   virtual ~Pollable() = default;
-  // A bounded amount of work. True: there is more to do, come back without waiting.
+  // A bounded amount of work. True: there is more to do, come back without waiting. Each turn another one of
+  // the loop's Pollables comes first.
   virtual bool run(Instant now) = 0;
   // Fires what is due. Called when now >= next_deadline().
   virtual void on_time(Instant now) = 0;
@@ -39,7 +42,7 @@ class Pollable {
 
 struct LoopConfig {
   Duration spin =
-      std::chrono::microseconds(50);  // after work, before sleeping; 0: never; Duration::max(): never sleep
+      std::chrono::microseconds(50);  // after work, at most; 0: never; Duration::max(): never sleep
   std::size_t mailbox_tasks = 1024;   // waiting at most
 };
 
@@ -87,11 +90,12 @@ class Loop final : private FdHandler {
   Duration waiting_time(Instant last_work) const;
   void on_fd_ready(int fd, Readiness ready) override;  // the mailbox
 
-  const LoopConfig config_;
+  AdaptiveSpin spin_;
   const Clock& clock_;
   const std::unique_ptr<Poller> poller_;
   const std::unique_ptr<Mailbox> mailbox_;
   std::vector<Pollable*> pollables_;
+  std::size_t first_pollable_ = 0;  // of the next turn
   bool in_pollables_ = false;
   std::atomic<bool> stop_{false};
   LoopCounters counters_;

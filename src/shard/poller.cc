@@ -14,7 +14,17 @@ namespace {
 constexpr int kEventsPerWait = 64;
 
 std::uint32_t epoll_bits(Interest interest) {
-  return interest == Interest::kRead ? EPOLLIN : EPOLLOUT;
+  switch (interest) {
+    case Interest::kRead:
+      return EPOLLIN;
+    case Interest::kWrite:
+      return EPOLLOUT;
+    case Interest::kBoth:
+      return EPOLLIN | EPOLLOUT;
+    case Interest::kNone:
+      return 0;
+  }
+  return 0;
 }
 
 epoll_event make_event(int fd, std::uint32_t generation, Interest interest) {

@@ -22,7 +22,8 @@ struct Readiness {
   bool writable = false;
 };
 
-enum class Interest : std::uint8_t { kRead, kWrite };
+// kNone: nothing but an error or a hang-up of both directions, which every interest is told of.
+enum class Interest : std::uint8_t { kRead, kWrite, kBoth, kNone };
 
 class FdHandler {
  public:

@@ -64,6 +64,25 @@ TEST(Poller, ReportsAHangUpAsBoth) {
   EXPECT_TRUE(handler.calls.at(0).second.writable);
 }
 
+TEST(Poller, AsksForBothAndForNothing) {
+  auto poller = Poller::create().value();
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+  Fd near(pair[0]);
+  Fd far(pair[1]);
+  Recorder handler;
+  ASSERT_TRUE(poller->watch(near.get(), Interest::kBoth, handler));
+  ASSERT_EQ(::write(far.get(), "x", 1), 1);
+  EXPECT_EQ(poller->wait(Duration{0}), 1U);
+  EXPECT_TRUE(handler.calls.at(0).second.readable);
+  EXPECT_TRUE(handler.calls.at(0).second.writable);
+  poller->change(near.get(), Interest::kNone);
+  EXPECT_EQ(poller->wait(Duration{0}), 0U);
+  far.reset();
+  EXPECT_EQ(poller->wait(Duration{0}), 1U) << "a hang-up is told all the same";
+  EXPECT_TRUE(handler.calls.at(1).second.readable);
+}
+
 // Both are ready in the same wait; whichever comes first ends the other's watch.
 TEST(Poller, NeverCallsAHandlerAfterUnwatch) {
   auto poller = Poller::create().value();
