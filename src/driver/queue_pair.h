@@ -54,7 +54,7 @@ struct RtrAttributes {
 // RTR -> RTS of an RC QP.
 struct RtsAttributes {
   std::uint32_t sq_psn = 0;   // 24 bits
-  std::uint8_t timeout = 14;  // 4.096 us * 2^timeout; 0 = for ever
+  std::uint8_t timeout = 14;  // at least 4.096 us * 2^timeout; 0 = for ever
   std::uint8_t retry_cnt = 7;
   std::uint8_t rnr_retry = 7;  // 7 = for ever
   std::uint8_t max_rd_atomic = 16;

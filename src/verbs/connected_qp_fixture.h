@@ -19,8 +19,8 @@ class ConnectedQp : public ::testing::Test {
   virtual Connection connection() const { return {.sq_psn = kSqPsn, .rq_psn = kRqPsn}; }
 
   // What the QP has sent since the last call.
-  std::vector<Sent<Request>> sent() { return std::exchange(a.wire.requests, {}); }
-  std::vector<Sent<Response>> answers() { return std::exchange(a.wire.responses, {}); }
+  std::vector<SentMessage<Request>> sent() { return std::exchange(a.wire.requests, {}); }
+  std::vector<SentMessage<Response>> answers() { return std::exchange(a.wire.responses, {}); }
   // The sequence numbers of it.
   std::vector<std::uint32_t> sent_psns() {
     std::vector<std::uint32_t> out;
@@ -33,7 +33,8 @@ class ConnectedQp : public ::testing::Test {
   void answer(Response response, std::vector<std::byte> payload = {}) {
     response.from = kPeer;
     response.to = a.endpoint(qp);
-    a.engine.on_response(response, spans(payload), a.now);
+    TestPayload bytes(std::move(payload));
+    a.engine.on_response(response, bytes, a.now);
     a.settle();
   }
   void ack(std::uint32_t psn) {
@@ -70,7 +71,8 @@ class ConnectedQp : public ::testing::Test {
     return out;
   }
   void ask(const Request& request, std::vector<std::byte> payload = {}) {
-    a.engine.on_request(request, spans(payload), a.now);
+    TestPayload bytes(std::move(payload));
+    a.engine.on_request(request, bytes, a.now);
     a.settle();
   }
   // The one answer sent since the last call.

@@ -37,7 +37,7 @@ class DatagramTest : public ::testing::Test {
     wr.ud->av.sl_tclass_flowlabel = 0x20u << 20 | 0x77;
     return wr;
   }
-  std::vector<Sent<Datagram>> sent() { return std::exchange(a.wire.datagrams, {}); }
+  std::vector<SentMessage<Datagram>> sent() { return std::exchange(a.wire.datagrams, {}); }
 
   Datagram incoming(std::uint32_t bytes) const {
     Datagram out;
@@ -247,8 +247,9 @@ TEST_F(DatagramTest, SqdIsDrainedAtOnce) {
 TEST_F(DatagramTest, RcMessagesDoNotReachIt) {
   Request request;
   request.to = a.endpoint(qp);
-  a.engine.on_request(request, {}, a.now);
-  a.engine.on_response({.to = a.endpoint(qp)}, {}, a.now);
+  SpanPayload nothing;
+  a.engine.on_request(request, nothing, a.now);
+  a.engine.on_response({.to = a.endpoint(qp)}, nothing, a.now);
   EXPECT_EQ(a.engine.counters().dropped_unknown_qp, 2u);
 }
 

@@ -46,7 +46,9 @@ void Engine::reset() {
   gids_.clear();
   auto fresh =
       std::make_unique<Impl>(impl_->limits, impl_->rules, s.memory, s.events, s.wire, counters_, gids_);
-  fresh->qpn_generations = std::move(impl_->qpn_generations);  // peers may still know the old numbers
+  // Peers may still know the old numbers.
+  fresh->qpn_generations = std::move(impl_->qpn_generations);
+  fresh->qps.follow(impl_->qps);
   impl_ = std::move(fresh);
 }
 
@@ -61,7 +63,9 @@ QueuePair* Engine::Impl::doorbell_qp(UarIndex uar, QpHandle handle) {
 
 void Engine::send_doorbell(UarIndex uar, QpHandle handle, Instant now) {
   QueuePair* qp = impl_->doorbell_qp(uar, handle);
-  if (qp != nullptr && impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
+  if (qp == nullptr) return;
+  if (impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
+  impl_->services.wire.flush(now);
 }
 
 // Receives are found when a message needs them; only a QP that flushes has something to do now.
@@ -92,7 +96,7 @@ QueuePair* Engine::Impl::by_qpn(Qpn qpn) const {
   return qp != nullptr && qp->identity.qpn == qpn ? qp : nullptr;
 }
 
-void Engine::on_request(const Request& request, const guestmem::SpanList& payload, Instant now) {
+void Engine::on_request(const Request& request, Payload& payload, Instant now) {
   QueuePair* qp = impl_->by_qpn(request.to.qpn);
   if (qp == nullptr || qp->identity.type != abi::QpType::kRc) {
     ++counters_.dropped_unknown_qp;
@@ -101,7 +105,7 @@ void Engine::on_request(const Request& request, const guestmem::SpanList& payloa
   impl_->responder.on_request(*qp, request, payload, now);
 }
 
-void Engine::on_response(const Response& response, const guestmem::SpanList& payload, Instant now) {
+void Engine::on_response(const Response& response, Payload& payload, Instant now) {
   QueuePair* qp = impl_->by_qpn(response.to.qpn);
   if (qp == nullptr || qp->identity.type != abi::QpType::kRc || response.from != qp->remote() ||
       response.to != qp->local()) {
@@ -118,6 +122,18 @@ void Engine::on_datagram(const Datagram& datagram, const guestmem::SpanList& pay
     return;
   }
   impl_->datagrams.on_datagram(*qp, datagram, payload);
+}
+
+// --- News of the paths ---
+
+void Engine::on_path_ready(Instant) {
+  impl_->scheduler.wake_waiting();
+}
+
+void Engine::on_path_restored(const std::function<bool(const Gid& peer)>& affected, Instant) {
+  impl_->qps.for_each([&](std::uint32_t, QueuePair& qp) {
+    if (!qp.is_datagram() && affected(qp.remote().gid)) impl_->requester.on_path_restored(qp);
+  });
 }
 
 // --- Progress ---
@@ -141,9 +157,10 @@ bool Engine::Impl::run_qp(QueuePair& qp, Instant now) {
 bool Engine::run(Instant now) {
   for (int turn = 0; turn < kTurnsPerRun; ++turn) {
     QueuePair* qp = impl_->scheduler.take_ready();
-    if (qp == nullptr) return false;
+    if (qp == nullptr) break;
     if (impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
   }
+  impl_->services.wire.flush(now);
   return impl_->scheduler.any_ready();
 }
 
@@ -151,6 +168,7 @@ void Engine::on_time(Instant now) {
   while (QueuePair* qp = impl_->scheduler.take_due(now)) {
     if (!qp->is_datagram()) impl_->requester.on_time(*qp, now);
   }
+  impl_->services.wire.flush(now);
 }
 
 Instant Engine::next_deadline() const {

@@ -143,8 +143,8 @@ class Engine {
 
   // A path that was busy takes requests again: QPs that were refused are made ready.
   void on_path_ready(Instant now);
-  // Messages to and from the peers that `affected` picks by GID may have been lost: what they have not answered
-  // goes out again at once, without spending a retry.
+  // Messages to and from the peers that `affected` picks by GID may have been lost: what they have not
+  // answered goes out again at once, without spending a retry.
   void on_path_restored(const std::function<bool(const Gid& peer)>& affected, Instant now);
 
   // --- Progress. ---

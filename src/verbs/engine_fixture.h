@@ -24,7 +24,7 @@ inline Gid test_gid(std::uint8_t host) {
 }
 
 template <typename Message>
-struct Sent {
+struct SentMessage {
   Message message;
   std::vector<std::byte> payload;
 };
@@ -33,28 +33,45 @@ struct Sent {
 // path does.
 class ScriptedWire final : public Wire {
  public:
-  void send_request(PeerRoute&, const Request& request, const guestmem::SpanList& payload,
+  Sent send_request(PeerRoute&, const Request& request, const guestmem::SpanList& payload,
                     Instant now) override {
-    if (peer != nullptr && !cut) return peer->on_request(request, payload, now);
-    requests.push_back({request, flatten(payload)});
+    if (room == 0) {
+      ++refused;
+      return Sent::kBusy;
+    }
+    if (room > 0) --room;
+    if (peer != nullptr && !cut) {
+      SpanPayload bytes(payload);
+      peer->on_request(request, bytes, now);
+    } else {
+      requests.push_back({request, flatten(payload)});
+    }
+    return Sent::kTaken;
   }
   void send_response(PeerRoute&, const Response& response, const guestmem::SpanList& payload,
                      Instant now) override {
-    if (peer != nullptr && !cut) return peer->on_response(response, payload, now);
+    if (peer != nullptr && !cut) {
+      SpanPayload bytes(payload);
+      return peer->on_response(response, bytes, now);
+    }
     responses.push_back({response, flatten(payload)});
   }
   void send_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) override {
     if (peer != nullptr && !cut) return peer->on_datagram(datagram, payload, now);
     datagrams.push_back({datagram, flatten(payload)});
   }
+  void flush(Instant) override { ++flushes; }
   bool bind_gid(const Gid&) override { return true; }
   void unbind_gid(const Gid&) override {}
 
   Engine* peer = nullptr;  // borrowed
   bool cut = false;        // with a peer: keep the messages as well
-  std::vector<Sent<Request>> requests;
-  std::vector<Sent<Response>> responses;
-  std::vector<Sent<Datagram>> datagrams;
+  int room = -1;           // requests it takes until it is busy; below 0: any number
+  std::uint64_t refused = 0;
+  std::uint64_t flushes = 0;
+  std::vector<SentMessage<Request>> requests;
+  std::vector<SentMessage<Response>> responses;
+  std::vector<SentMessage<Datagram>> datagrams;
 
  private:
   static std::vector<std::byte> flatten(const guestmem::SpanList& payload) {
@@ -148,7 +165,7 @@ struct Connection {
       abi::kAccessLocalWrite | abi::kAccessRemoteWrite | abi::kAccessRemoteRead | abi::kAccessRemoteAtomic;
   std::uint32_t sq_psn = 100;
   std::uint32_t rq_psn = 200;
-  std::uint8_t timeout = 14;  // 67.1 ms
+  std::uint8_t timeout = 14;  // 268 ms
   std::uint8_t retry_cnt = 3;
   std::uint8_t rnr_retry = 3;
   std::uint8_t min_rnr_timer = 12;  // 0.64 ms
@@ -289,6 +306,25 @@ class TestAdapter {
     return memory.at(
         guestmem::GuestPhys(mr.pages.at(at / guestmem::kPageBytes).value + at % guestmem::kPageBytes));
   }
+};
+
+// A payload that comes with a message, or does not come after all.
+class TestPayload final : public Payload {
+ public:
+  explicit TestPayload(std::vector<std::byte> bytes = {}, bool arrives = true)
+      : bytes_(std::move(bytes)), arrives_(arrives) {}
+
+  std::uint64_t bytes() const override { return bytes_.size(); }
+  bool copy_to(const guestmem::SpanList& target) override {
+    guestmem::SpanList source;
+    EXPECT_TRUE(source.append(bytes_.data(), bytes_.size()));
+    guestmem::copy(target, source, target.bytes());
+    return arrives_;
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+  bool arrives_;
 };
 
 // A payload as a transport hands it over; `bytes` outlives it.

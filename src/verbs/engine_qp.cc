@@ -164,10 +164,12 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
   if (wanted->state == abi::QpState::kRts && before != abi::QpState::kRts) {
     qp->send.retries_left = wanted->retry_cnt;
     qp->send.rnr_retries_left = wanted->rnr_retry;
+    qp->send.path_retries_left = wanted->retry_cnt;
   }
   if (wanted->state == abi::QpState::kSqd && before != abi::QpState::kSqd) qp->send.drained_reported = false;
   // Work that waited for this state starts (RTS), drains (SQD) or is flushed (ERR) before the guest goes on.
   if (impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
+  impl_->services.wire.flush(now);
   return {};
 }
 

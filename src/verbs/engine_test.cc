@@ -55,7 +55,8 @@ TEST_F(EngineTest, AFullCqTakesItsQpsDownWithoutOverwritingAnything) {
   for (std::uint64_t i = 1; i <= 8; ++i) a.post(one, write(i));
   a.ring(one);
   for (std::uint32_t psn = 100; psn < 106; ++psn) {
-    a.engine.on_response({.from = kPeer, .to = a.endpoint(one), .psn = Psn(psn)}, {}, a.now);
+    SpanPayload nothing;
+    a.engine.on_response({.from = kPeer, .to = a.endpoint(one), .psn = Psn(psn)}, nothing, a.now);
   }
   a.settle();
   EXPECT_EQ(a.state(one), QpState::kErr);

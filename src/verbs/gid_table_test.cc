@@ -16,7 +16,9 @@ using testing::IsEmpty;
 // Remembers what a table told the switch: "+1" announced, "-1" withdrawn.
 class SwitchPort final : public Wire {
  public:
-  void send_request(PeerRoute&, const Request&, const guestmem::SpanList&, Instant) override {}
+  Sent send_request(PeerRoute&, const Request&, const guestmem::SpanList&, Instant) override {
+    return Sent::kTaken;
+  }
   void send_response(PeerRoute&, const Response&, const guestmem::SpanList&, Instant) override {}
   void send_datagram(const Datagram&, const guestmem::SpanList&, Instant) override {}
   bool bind_gid(const Gid& gid) override {
@@ -24,6 +26,7 @@ class SwitchPort final : public Wire {
     calls.push_back("+" + std::to_string(gid.bytes[15]));
     return true;
   }
+  void flush(Instant) override {}
   void unbind_gid(const Gid& gid) override { calls.push_back("-" + std::to_string(gid.bytes[15])); }
 
   std::vector<std::string> calls;

@@ -17,6 +17,9 @@ namespace pvrdma::verbs {
 // Bytes of one segment at most: bounds the time of one copy (about 25 us at 10 GB/s).
 inline constexpr std::uint32_t kSegmentBytesMax = 256 * 1024;
 
+// A responder reports kProgress each time it has executed so many bytes more of a send or write that goes on.
+inline constexpr std::uint32_t kProgressBytes = 512 * 1024;
+
 enum class RequestOp : std::uint8_t { kSend, kWrite, kRead, kCompareSwap, kFetchAdd };
 
 enum class Extra : std::uint8_t { kNone, kImmediate, kInvalidate };
@@ -37,7 +40,8 @@ struct Request {
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
 
-  bool is_last() const { return offset + bytes == message_bytes; }
+  std::uint32_t end() const { return offset + bytes; }  // of this segment in the message
+  bool is_last() const { return end() == message_bytes; }
   bool is_atomic() const { return op == RequestOp::kCompareSwap || op == RequestOp::kFetchAdd; }
   bool is_read_or_atomic() const { return op == RequestOp::kRead || is_atomic(); }
 };
@@ -59,7 +63,7 @@ struct Response {
   Syndrome syndrome{};
   RequestOp op{};              // of the request answered
   std::uint8_t rnr_timer = 0;  // IB encoding 0…31
-  std::uint32_t offset = 0;    // read: of the data; kRnrNak, kNakSequence: where to go on
+  std::uint32_t offset = 0;    // read: of the data; kProgress, kRnrNak, kNakSequence: where to go on
   std::uint32_t bytes = 0;     // read: of the data carried
   std::uint64_t atomic_original = 0;
 };

@@ -30,6 +30,9 @@ class ObjectTable {
     return std::nullopt;
   }
 
+  // Goes on handing out slots where `before`, a table of the same size, stopped.
+  void follow(const ObjectTable& before) { next_ = before.next_; }
+
   // `slot` must be free and below the limit.
   T& insert_at(std::uint32_t slot, std::unique_ptr<T> object) {
     if (slot >= slots_.size()) slots_.resize(slot + 1);

@@ -205,7 +205,7 @@ abi::QpAttr to_abi(const QpAttributes& attributes, const abi::QpCap& cap) {
 }
 
 Duration ack_timeout(std::uint8_t timeout) {
-  return Duration(std::int64_t{4096} << (timeout & 31));
+  return Duration(std::int64_t{4 * 4096} << (timeout & 31));
 }
 
 Duration rnr_delay(std::uint8_t encoded) {

@@ -27,7 +27,7 @@ struct QpAttributes {
   std::uint8_t max_dest_rd_atomic = 0;  // as responder
   std::uint8_t min_rnr_timer = 0;       // IB encoding 0…31
   std::uint8_t port_num = 1;
-  std::uint8_t timeout = 0;    // 4.096 us * 2^timeout; 0 = never
+  std::uint8_t timeout = 0;    // see ack_timeout(); 0 = never
   std::uint8_t retry_cnt = 0;  // 0…7
   std::uint8_t rnr_retry = 0;  // 0…7, 7 = for ever
   Gid dgid;
@@ -49,7 +49,8 @@ Outcome<QpAttributes> apply_modify(abi::QpType type, const QpAttributes& current
 // The guest's view for QUERY_QP. `cap` is the caller's.
 abi::QpAttr to_abi(const QpAttributes& attributes, const abi::QpCap& cap);
 
-// 4.096 us * 2^timeout.
+// How long an answer may take: 4 * 4.096 us * 2^timeout. InfiniBand lets an adapter wait between once and
+// four times what the attribute says (IBTA vol. 1, 9.7.6.1.3); ADR 11 has why this one is patient.
 Duration ack_timeout(std::uint8_t timeout);
 
 // IB encoding 0…31 to time: 0 is 655.36 ms, 1 is 10 us, 31 is 491.52 ms.

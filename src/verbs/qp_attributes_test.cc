@@ -352,10 +352,10 @@ TEST(QpValues, EachWayIntoSqdSaysAnewWhetherToNotify) {
   EXPECT_FALSE(current.sqd_async_notify);
 }
 
-TEST(QpTimes, AckTimeoutDoublesFrom4096Nanoseconds) {
-  EXPECT_EQ(ack_timeout(0), std::chrono::nanoseconds(4096));
-  EXPECT_EQ(ack_timeout(14), std::chrono::nanoseconds(67'108'864));
-  EXPECT_EQ(ack_timeout(31), std::chrono::nanoseconds(8'796'093'022'208));
+TEST(QpTimes, AckTimeoutIsFourTimesTheLeastThatIsAllowed) {
+  EXPECT_EQ(ack_timeout(0), std::chrono::nanoseconds(4 * 4096));
+  EXPECT_EQ(ack_timeout(14), std::chrono::nanoseconds(268'435'456));
+  EXPECT_EQ(ack_timeout(31), std::chrono::nanoseconds(35'184'372'088'832));
 }
 
 TEST(QpTimes, RnrDelaysFollowTheTable) {

@@ -202,12 +202,18 @@ TEST_F(QpStatesTest, TheEngineMayBeResetWhileItHasWork) {
 }
 
 TEST_F(QpStatesTest, ANumberComesBackLateEvenAfterAReset) {
-  const Qpn before = qp.qpn;
-  a.engine.reset();
-  ASSERT_TRUE(a.engine.create_context(1));
-  a.pd = *a.engine.create_pd(ContextHandle(1));
-  const TestCq cq = a.make_cq();
-  EXPECT_NE(a.make_qp(cq, cq).qpn, before);
+  for (const bool handle_is_qpn : {false, true}) {
+    TestAdapter adapter{51, 1, {.qp_handle_is_qpn = handle_is_qpn}};
+    const auto make_qp = [&adapter] {
+      const TestCq cq = adapter.make_cq();
+      return adapter.make_qp(cq, cq).qpn;
+    };
+    const Qpn before = make_qp();
+    adapter.engine.reset();
+    ASSERT_TRUE(adapter.engine.create_context(1));
+    adapter.pd = *adapter.engine.create_pd(ContextHandle(1));
+    EXPECT_NE(make_qp(), before) << handle_is_qpn;
+  }
 }
 
 // --- Shared receive queues ---

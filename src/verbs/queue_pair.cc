@@ -37,9 +37,14 @@ void QueuePair::reset() {
   send.stopped = false;
   send.retries_left = 0;
   send.rnr_retries_left = 0;
+  send.path_retries_left = 0;
   send.ack_deadline = Instant::never();
   send.rnr_until = Instant::never();
   send.drained_reported = false;
+  send.refused = false;
+  send.window_closed = false;
+  send.bytes_in_flight = 0;
+  send.read_bytes_in_flight = 0;
 
   if (receive.queue) receive.queue->reset();
   receive.expected = Psn{};

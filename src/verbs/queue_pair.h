@@ -56,6 +56,12 @@ struct SendWork {
     return opcode == abi::Opcode::kRdmaRead || opcode == abi::Opcode::kAtomicCmpAndSwp ||
            opcode == abi::Opcode::kAtomicFetchAndAdd;
   }
+  // Whether the peer, if it got all that was sent, has something to answer.
+  bool is_answer_due() const {
+    if (!started || state != State::kQueued) return started;
+    if (opcode == abi::Opcode::kRdmaRead) return sent != confirmed;
+    return sent / kProgressBytes != confirmed / kProgressBytes;
+  }
   // Executed by this adapter alone; takes no PSN.
   bool is_local() const { return opcode == abi::Opcode::kLocalInv || opcode == abi::Opcode::kFastRegMr; }
 };
@@ -105,13 +111,32 @@ struct SendSide {
   bool stopped = false;  // a work request has failed: no other is begun
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_retries_left = 0;
+  std::uint8_t path_retries_left = 0;
   Instant ack_deadline = Instant::never();  // when the oldest unanswered request counts as lost
   Instant rnr_until = Instant::never();     // sending rests until then; never = it does not rest
   bool drained_reported = false;            // SQ_DRAINED was raised in this SQD
+  bool refused = false;                     // the path has not taken what is to be sent next
+  bool window_closed = false;               // sending stopped because too much is in flight
+  // Sent and not confirmed, of all work requests that are open. Changed by move() only.
+  std::uint32_t bytes_in_flight = 0;       // of sends and writes
+  std::uint32_t read_bytes_in_flight = 0;  // of reads and atomics: asked for and not here
 
   bool resting() const { return rnr_until != Instant::never(); }
+  std::uint32_t& in_flight_with(const SendWork& work) {
+    return work.is_read_or_atomic() ? read_bytes_in_flight : bytes_in_flight;
+  }
+  void move(SendWork& work, std::uint32_t sent, std::uint32_t confirmed) {
+    in_flight_with(work) += (sent - confirmed) - (work.sent - work.confirmed);
+    work.sent = sent;
+    work.confirmed = confirmed;
+  }
+  void finish(SendWork& work) {
+    move(work, work.length, work.length);
+    work.state = SendWork::State::kDone;
+  }
   // `work` completes with `status` when it is the oldest.
   void fail(SendWork& work, abi::CompletionStatus status) {
+    move(work, work.confirmed, work.confirmed);
     work.state = SendWork::State::kFailed;
     work.status = status;
     stopped = true;
@@ -196,7 +221,9 @@ class QueuePair {
 
   // Scheduler's own.
   QueuePair* next_ready = nullptr;
+  QueuePair* next_waiting = nullptr;
   bool is_ready = false;
+  bool is_waiting = false;
   Instant armed_for = Instant::never();  // never = not armed
 };
 

@@ -10,8 +10,15 @@ namespace {
 
 using State = SendWork::State;
 
-// Read data asked for and not yet here, per QP: bounds what a transport has to carry at once.
+// Read data asked for and not yet here, per work request: bounds what a transport has to carry at once.
 constexpr std::uint32_t kReadAheadBytes = 4 * kSegmentBytesMax;
+
+// A full window holds whole messages, which are acknowledged, or passes a mark that is reported.
+static_assert(Requester::kBytesInFlightMax >= 2 * kProgressBytes + kSegmentBytesMax);
+
+std::uint32_t next_segment_bytes(const SendWork& work) {
+  return std::min(work.length - work.sent, kSegmentBytesMax);
+}
 
 RequestOp request_op(abi::Opcode opcode) {
   switch (opcode) {
@@ -91,8 +98,9 @@ std::string_view describe(abi::CompletionStatus status) {
 
 bool Requester::run(QueuePair& qp, Instant now) {
   std::uint32_t wqes = kWqesPerTurn;
-  std::uint32_t bytes = kBytesPerTurn;
+  std::uint32_t bytes = qp.send.refused ? kSegmentBytesMax : kBytesPerTurn;
   bool more = false;
+  bool sent_some = false;
   while (may_send(qp)) {
     if (qp.send.sending == qp.send.window.tail()) {
       if (qp.state() != abi::QpState::kRts || qp.send.window.full() || qp.send.stopped) break;
@@ -112,7 +120,17 @@ bool Requester::run(QueuePair& qp, Instant now) {
       more = true;
       break;
     }
-    if (send_next(qp, bytes, now) == Step::kBlocked) break;
+    const Step step = send_next(qp, bytes, now);
+    if (step == Step::kRefused) {
+      // Who has just found room waits behind those who find none after it.
+      if (sent_some) {
+        more = true;
+      } else {
+        services_.scheduler.wait_for_path(qp);
+      }
+    }
+    if (step != Step::kSent) break;
+    sent_some = true;
   }
   watch(qp, now);
   report_drained(qp);
@@ -144,7 +162,9 @@ Requester::Step Requester::send_next(QueuePair& qp, std::uint32_t& budget_bytes,
     ++send.sending;
     return Step::kSent;
   }
-  if (!work.started) {
+  if (!has_room(qp, work)) return Step::kBlocked;
+  const bool begins = !work.started;
+  if (begins) {
     if (send.stopped) return Step::kBlocked;
     if ((work.send_flags & abi::kSendFence) != 0 && send.reads_outstanding != 0) return Step::kBlocked;
     if (work.is_read_or_atomic()) {
@@ -163,16 +183,28 @@ Requester::Step Requester::send_next(QueuePair& qp, std::uint32_t& budget_bytes,
     execute_local(qp, work);
     return Step::kSent;
   }
-  return send_segment(qp, work, position, budget_bytes, now);
+  const Step step = send_segment(qp, work, position, budget_bytes, now);
+  if (step == Step::kRefused && begins) {
+    work.started = false;
+    if (work.is_read_or_atomic()) --send.reads_outstanding;
+  }
+  return step;
+}
+
+bool Requester::has_room(QueuePair& qp, const SendWork& work) const {
+  SendSide& send = qp.send;
+  if (work.is_local()) return true;
+  if (work.opcode == abi::Opcode::kRdmaRead && work.sent - work.confirmed >= kReadAheadBytes) return false;
+  if (send.in_flight_with(work) + next_segment_bytes(work) <= kBytesInFlightMax) return true;
+  send.window_closed = true;
+  return false;
 }
 
 Requester::Step Requester::send_segment(QueuePair& qp, SendWork& work, std::uint32_t position,
                                         std::uint32_t& budget_bytes, Instant now) {
+  SendSide& send = qp.send;
   const bool is_read = work.opcode == abi::Opcode::kRdmaRead;
-  if (is_read && work.sent - work.confirmed >= kReadAheadBytes) return Step::kBlocked;
-  const std::uint32_t bytes = work.is_read_or_atomic() && !is_read
-                                  ? work.length
-                                  : std::min(work.length - work.sent, kSegmentBytesMax);
+  const std::uint32_t bytes = next_segment_bytes(work);
 
   guestmem::SpanList payload;
   if (!work.is_read_or_atomic()) {
@@ -184,18 +216,30 @@ Requester::Step Requester::send_segment(QueuePair& qp, SendWork& work, std::uint
     }
   }
 
-  // A message is answered when all of it is executed: until it is out, its time does not begin.
-  if (!is_read && position == qp.send.window.head()) qp.send.ack_deadline = Instant::never();
+  // As long as a message is on its way out its time begins anew with each segment.
+  const Instant deadline = send.ack_deadline;
+  if (!is_read && position == send.window.head()) send.ack_deadline = Instant::never();
   const Request request = make_request(qp, work, bytes);
-  work.sent += bytes;
+  send.move(work, work.sent + bytes, work.confirmed);
   if (work.sent == work.length) {
     work.state = State::kSent;
-    ++qp.send.sending;
+    ++send.sending;
   }
-  budget_bytes -= std::min(budget_bytes, bytes);
-  services_.wire.send_request(qp.route, request, payload,
-                              now);  // may answer, and retire `work`, before it returns
-  return Step::kSent;
+  // May answer, and retire `work`, before it returns; not when it refuses.
+  if (services_.wire.send_request(qp.route, request, payload, now) == Sent::kTaken) {
+    if (send.refused) {
+      send.refused = false;
+      send.path_retries_left = qp.attributes.retry_cnt;
+    }
+    budget_bytes -= std::min(budget_bytes, bytes);
+    return Step::kSent;
+  }
+  send.move(work, request.offset, work.confirmed);
+  work.state = State::kQueued;
+  send.sending = position;
+  send.ack_deadline = deadline;
+  send.refused = true;
+  return Step::kRefused;
 }
 
 void Requester::execute_local(QueuePair& qp, SendWork& work) {
@@ -217,7 +261,7 @@ void Requester::execute_local(QueuePair& qp, SendWork& work) {
     fail_locally(qp, work, abi::CompletionStatus::kLocalQpOperation);
     return;
   }
-  work.state = State::kDone;
+  qp.send.finish(work);
   ++qp.send.sending;
   retire(qp);
 }
@@ -255,16 +299,12 @@ void Requester::retire(QueuePair& qp) {
   if ((was_full && !window.full()) || local_next) services_.scheduler.make_ready(qp);
 }
 
-// Starts the answer timer when something is unanswered and it does not run yet.
+// Starts the answer timer when an answer is due, or the path took nothing, and it does not run yet.
 void Requester::watch(QueuePair& qp, Instant now) {
   SendSide& send = qp.send;
   if (send.window.empty() || send.ack_deadline != Instant::never()) return;
   if (qp.attributes.timeout == 0 || !may_send(qp)) return;
-  const SendWork& oldest = send.window.at(send.window.head());
-  // What is not out yet cannot be answered: its time begins with its last byte (of a read, with what it asked
-  // for).
-  const bool asked = oldest.opcode == abi::Opcode::kRdmaRead && oldest.sent != oldest.confirmed;
-  if (!oldest.started || (oldest.state == State::kQueued && !asked)) return;
+  if (!send.refused && !send.window.at(send.window.head()).is_answer_due()) return;
   send.ack_deadline = now + ack_timeout(qp.attributes.timeout);
   services_.scheduler.arm(qp, send.ack_deadline);
 }

@@ -2,10 +2,16 @@
 //
 // Invariants: work requests complete in the order they were posted; a request is sent again until it is
 // answered or the guest's own retry counts are used up; at most max_rd_atomic reads and atomics are
-// unanswered; nothing overtakes a fence. IBTA vol. 1, 9.7. Thread: shard-owned.
+// unanswered; at most kBytesInFlightMax bytes are sent and not confirmed, and as many asked for by reads and
+// not here; nothing overtakes a fence. IBTA vol. 1, 9.7.
+//
+// A request that the path refuses was never sent: its work request stays where it is, and the QP waits for
+// the path, each time at most `timeout`, and retry_cnt times more. QPs that wait have short turns, so that
+// many can share a narrow path. Thread: shard-owned.
 #pragma once
 
 #include "verbs/completion.h"
+#include "verbs/payload.h"
 #include "verbs/send_wqe.h"
 #include "verbs/services.h"
 
@@ -19,20 +25,26 @@ class Requester {
   // now.
   bool run(QueuePair& qp, Instant now);
 
-  void on_response(QueuePair& qp, const Response& response, const guestmem::SpanList& payload, Instant now);
+  void on_response(QueuePair& qp, const Response& response, Payload& payload, Instant now);
 
   // The QP's time has come: an answer is overdue, or a receiver-not-ready pause is over.
   void on_time(QueuePair& qp, Instant now);
 
+  // What is under way to the QP's peer may be lost: everything unanswered goes out again, from the first byte
+  // not confirmed, at no retry's cost. A receiver-not-ready pause goes on.
+  void on_path_restored(QueuePair& qp);
+
+  static constexpr std::uint32_t kBytesInFlightMax = 2 * 1024 * 1024;
   static constexpr std::uint32_t kWqesPerTurn = 64;
   static constexpr std::uint32_t kBytesPerTurn = 1024 * 1024;
 
  private:
-  enum class Step { kSent, kBlocked };
+  enum class Step { kSent, kBlocked, kRefused };
 
   // requester.cc
   Fetched fetch(QueuePair& qp);
   Step send_next(QueuePair& qp, std::uint32_t& budget_bytes, Instant now);
+  bool has_room(QueuePair& qp, const SendWork& work) const;
   Step send_segment(QueuePair& qp, SendWork& work, std::uint32_t position, std::uint32_t& budget_bytes,
                     Instant now);
   void execute_local(QueuePair& qp, SendWork& work);
@@ -43,10 +55,8 @@ class Requester {
 
   // requester_answers.cc
   void acknowledge(QueuePair& qp, SendWork& work);
-  void on_ack(QueuePair& qp, std::uint32_t position, const Response& response,
-              const guestmem::SpanList& payload);
-  void on_read_data(QueuePair& qp, std::uint32_t position, const Response& response,
-                    const guestmem::SpanList& payload);
+  void on_ack(QueuePair& qp, std::uint32_t position, const Response& response, Payload& payload);
+  void on_read_data(QueuePair& qp, std::uint32_t position, const Response& response, Payload& payload);
   void on_atomic_result(QueuePair& qp, std::uint32_t position, const Response& response);
   void on_receiver_not_ready(QueuePair& qp, std::uint32_t position, const Response& response, Instant now);
   void on_gap(QueuePair& qp, std::uint32_t position, const Response& response);
@@ -54,7 +64,9 @@ class Requester {
   void answered(QueuePair& qp, SendWork& work);
   void confirm(QueuePair& qp, SendWork& work, std::uint32_t offset);
   void made_progress(QueuePair& qp);
-  bool take_retry(QueuePair& qp, std::uint32_t position);
+  void reopen_window(QueuePair& qp);
+  bool take_retry(QueuePair& qp, std::uint32_t position, std::uint8_t& left);
+  void time_out(QueuePair& qp);
   void rewind(QueuePair& qp, std::uint32_t position);
 
   Services& services_;

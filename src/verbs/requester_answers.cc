@@ -17,8 +17,7 @@ bool is_open(const SendWork& work) {
 
 }  // namespace
 
-void Requester::on_response(QueuePair& qp, const Response& response, const guestmem::SpanList& payload,
-                            Instant now) {
+void Requester::on_response(QueuePair& qp, const Response& response, Payload& payload, Instant now) {
   if (qp.state() != abi::QpState::kRts && qp.state() != abi::QpState::kSqd) return;
   SendWindow& window = qp.send.window;
   std::uint32_t position = window.head();
@@ -45,6 +44,9 @@ void Requester::on_response(QueuePair& qp, const Response& response, const guest
     case Syndrome::kAck:
       on_ack(qp, position, response, payload);
       break;
+    case Syndrome::kProgress:
+      if (is_open(work)) confirm(qp, work, response.offset);
+      break;
     case Syndrome::kRnrNak:
       on_receiver_not_ready(qp, position, response, now);
       break;
@@ -69,12 +71,12 @@ void Requester::on_response(QueuePair& qp, const Response& response, const guest
 // The peer has executed all of `work`, which counts also when it is about to be sent again.
 void Requester::acknowledge(QueuePair& qp, SendWork& work) {
   if (!is_open(work) || !work.started) return;
-  work.state = State::kDone;
+  qp.send.finish(work);
   made_progress(qp);
+  reopen_window(qp);
 }
 
-void Requester::on_ack(QueuePair& qp, std::uint32_t position, const Response& response,
-                       const guestmem::SpanList& payload) {
+void Requester::on_ack(QueuePair& qp, std::uint32_t position, const Response& response, Payload& payload) {
   SendWork& work = qp.send.window.at(position);
   if (!is_open(work)) {
     ++services_.counters.duplicates;
@@ -88,23 +90,26 @@ void Requester::on_ack(QueuePair& qp, std::uint32_t position, const Response& re
 }
 
 void Requester::on_read_data(QueuePair& qp, std::uint32_t position, const Response& response,
-                             const guestmem::SpanList& payload) {
+                             Payload& payload) {
   SendWork& work = qp.send.window.at(position);
-  const bool in_order = response.op == RequestOp::kRead && response.offset == work.confirmed &&
-                        response.bytes <= work.length - work.confirmed && payload.bytes() == response.bytes &&
-                        (response.bytes != 0 || work.length == 0);
-  if (!in_order) {
+  // What begins among the bytes that are here already and brings more (asked for twice, it came in other
+  // pieces) is placed from its own beginning.
+  const std::uint64_t end = std::uint64_t{response.offset} + response.bytes;
+  const bool goes_on = response.op == RequestOp::kRead && response.offset <= work.confirmed &&
+                       (end > work.confirmed || work.length == 0) && end <= work.length &&
+                       response.bytes <= kSegmentBytesMax && payload.bytes() == response.bytes;
+  if (!goes_on) {
     ++services_.counters.duplicates;
     return;
   }
   guestmem::SpanList target;
   const KeyFault fault =
-      resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position), work.confirmed,
+      resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position), response.offset,
                    response.bytes, AccessNeed{.flag = abi::kAccessLocalWrite}, target);
   if (fault != KeyFault::kNone) return fail_locally(qp, work, abi::CompletionStatus::kLocalProtection);
-  guestmem::copy(target, payload, response.bytes);
-  work.confirmed += response.bytes;
-  work.sent = std::max(work.sent, work.confirmed);
+  if (!payload.copy_to(target)) return;
+  const auto confirmed = static_cast<std::uint32_t>(end);
+  qp.send.move(work, std::max(work.sent, confirmed), confirmed);
   if (work.confirmed == work.length) {
     answered(qp, work);
   } else {
@@ -131,7 +136,7 @@ void Requester::on_atomic_result(QueuePair& qp, std::uint32_t position, const Re
 
 // A read or atomic has its result: what waited behind it for max_rd_atomic or a fence may go.
 void Requester::answered(QueuePair& qp, SendWork& work) {
-  work.state = State::kDone;
+  qp.send.finish(work);
   --qp.send.reads_outstanding;
   made_progress(qp);
   if (qp.send.sending != qp.send.window.tail()) services_.scheduler.make_ready(qp);
@@ -163,7 +168,7 @@ void Requester::on_gap(QueuePair& qp, std::uint32_t position, const Response& re
   const bool sent_past = SendWindow::before(position, send.sending) || work.sent > response.offset;
   if (!is_open(work) || !sent_past) return;  // it is to be sent anyway
   confirm(qp, work, response.offset);
-  if (take_retry(qp, position)) rewind(qp, position);
+  if (take_retry(qp, position, send.retries_left)) rewind(qp, position);
 }
 
 void Requester::on_refusal(QueuePair& qp, SendWork& work, abi::CompletionStatus status) {
@@ -175,8 +180,15 @@ void Requester::on_refusal(QueuePair& qp, SendWork& work, abi::CompletionStatus 
 // The peer says that it has executed the first `offset` bytes of `work`.
 void Requester::confirm(QueuePair& qp, SendWork& work, std::uint32_t offset) {
   if (work.is_read_or_atomic() || offset <= work.confirmed || offset >= work.length) return;
-  work.confirmed = offset;
+  qp.send.move(work, std::max(work.sent, offset), offset);
   made_progress(qp);
+  reopen_window(qp);
+}
+
+void Requester::reopen_window(QueuePair& qp) {
+  if (!qp.send.window_closed) return;
+  qp.send.window_closed = false;
+  services_.scheduler.make_ready(qp);
 }
 
 // The peer got further: patience begins anew, and so does the time of what is still unanswered.
@@ -187,9 +199,9 @@ void Requester::made_progress(QueuePair& qp) {
 }
 
 // False: there was none left, and the work request at `position` has failed.
-bool Requester::take_retry(QueuePair& qp, std::uint32_t position) {
-  if (qp.send.retries_left > 0) {
-    --qp.send.retries_left;
+bool Requester::take_retry(QueuePair& qp, std::uint32_t position, std::uint8_t& left) {
+  if (left > 0) {
+    --left;
     return true;
   }
   ++services_.counters.retry_exceeded;
@@ -209,11 +221,31 @@ void Requester::rewind(QueuePair& qp, std::uint32_t position) {
     ++services_.counters.retransmits;
     ++qp.retransmits;
     work.state = State::kQueued;
-    work.sent = work.confirmed;
+    send.move(work, work.confirmed, work.confirmed);
   }
   if (SendWindow::before(position, send.sending)) send.sending = position;
   send.ack_deadline = Instant::never();
   services_.scheduler.make_ready(qp);
+}
+
+void Requester::on_path_restored(QueuePair& qp) {
+  const bool sends = qp.state() == abi::QpState::kRts || qp.state() == abi::QpState::kSqd;
+  if (sends && !qp.send.window.empty()) rewind(qp, qp.send.window.head());
+}
+
+// An answer has not come, or the path has taken nothing for as long.
+void Requester::time_out(QueuePair& qp) {
+  SendSide& send = qp.send;
+  ++services_.counters.timeouts;
+  const std::uint32_t oldest = send.window.head();
+  const bool is_answer_due = send.window.at(oldest).is_answer_due();
+  if (!take_retry(qp, oldest, is_answer_due ? send.retries_left : send.path_retries_left)) {
+    retire(qp);
+  } else if (is_answer_due) {
+    rewind(qp, oldest);
+  } else {
+    services_.scheduler.make_ready(qp);  // to try again: not every path says when it is ready
+  }
 }
 
 void Requester::on_time(QueuePair& qp, Instant now) {
@@ -224,15 +256,7 @@ void Requester::on_time(QueuePair& qp, Instant now) {
   }
   if (send.ack_deadline <= now) {
     send.ack_deadline = Instant::never();
-    if (!send.window.empty()) {
-      ++services_.counters.timeouts;
-      const std::uint32_t oldest = send.window.head();
-      if (take_retry(qp, oldest)) {
-        rewind(qp, oldest);
-      } else {
-        retire(qp);
-      }
-    }
+    if (!send.window.empty()) time_out(qp);
   }
   const Instant next = std::min(send.rnr_until, send.ack_deadline);
   if (next != Instant::never()) services_.scheduler.arm(qp, next);

@@ -175,11 +175,13 @@ TEST_F(RequesterFaultTest, AnswersToNothingAndFromStrangersAreIgnored) {
   ack(kSqPsn + 1);
   ack(kSqPsn - 1);
   nak(kSqPsn - 1, Syndrome::kNakRemoteAccess);
-  a.engine.on_response({.from = {test_gid(99), kPeer.qpn}, .to = a.endpoint(qp), .psn = Psn(kSqPsn)}, {},
+  SpanPayload nothing;
+  a.engine.on_response({.from = {test_gid(99), kPeer.qpn}, .to = a.endpoint(qp), .psn = Psn(kSqPsn)}, nothing,
                        a.now);
-  a.engine.on_response({.from = {kPeer.gid, Qpn(5)}, .to = a.endpoint(qp), .psn = Psn(kSqPsn)}, {}, a.now);
-  a.engine.on_response({.from = kPeer, .to = {test_gid(99), qp.qpn}, .psn = Psn(kSqPsn)}, {}, a.now);
-  a.engine.on_response({.from = kPeer, .to = {a.gid, Qpn(0xff'ffff)}, .psn = Psn(kSqPsn)}, {}, a.now);
+  a.engine.on_response({.from = {kPeer.gid, Qpn(5)}, .to = a.endpoint(qp), .psn = Psn(kSqPsn)}, nothing,
+                       a.now);
+  a.engine.on_response({.from = kPeer, .to = {test_gid(99), qp.qpn}, .psn = Psn(kSqPsn)}, nothing, a.now);
+  a.engine.on_response({.from = kPeer, .to = {a.gid, Qpn(0xff'ffff)}, .psn = Psn(kSqPsn)}, nothing, a.now);
   EXPECT_THAT(sends_done(), IsEmpty());
   ack(kSqPsn);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));

@@ -246,9 +246,10 @@ TEST_F(RequesterLossTest, ANakForLaterWorkDoesNotSkipWhatIsToBeSentAgain) {
   sent();
   a.now = a.now + kAckTimeout;
   a.engine.on_time(a.now);  // everything is to be sent again
+  SpanPayload nothing;
   a.engine.on_response(
       {.from = kPeer, .to = a.endpoint(qp), .psn = Psn(102), .syndrome = Syndrome::kRnrNak, .rnr_timer = 12},
-      {}, a.now);
+      nothing, a.now);
   advance(kRnrDelay);
   EXPECT_THAT(sent_psns(), ElementsAre(100, 102));  // 101 is known to be executed
 }

@@ -198,7 +198,8 @@ TEST_F(RequesterTest, AQpThatSignalsAllNeedsNoFlag) {
   SendWr quiet = write(1);
   quiet.flags = 0;
   a.send(all, quiet);
-  a.engine.on_response({.from = kPeer, .to = a.endpoint(all), .psn = Psn(100)}, {}, a.now);
+  SpanPayload nothing;
+  a.engine.on_response({.from = kPeer, .to = a.endpoint(all), .psn = Psn(100)}, nothing, a.now);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
 }
 

@@ -42,10 +42,13 @@ bool is_malformed(const Request& request, std::uint64_t payload_bytes) {
   return !request.is_read_or_atomic() && payload_bytes != request.bytes;
 }
 
+bool passes_progress_mark(std::uint32_t from, std::uint32_t to) {
+  return from / kProgressBytes != to / kProgressBytes;
+}
+
 }  // namespace
 
-void Responder::on_request(QueuePair& qp, const Request& request, const guestmem::SpanList& payload,
-                           Instant now) {
+void Responder::on_request(QueuePair& qp, const Request& request, Payload& payload, Instant now) {
   if (!may_respond(qp.state()) || request.from != qp.remote() || request.to != qp.local() ||
       is_malformed(request, payload.bytes())) {
     ++services_.counters.dropped_unknown_qp;
@@ -67,10 +70,13 @@ void Responder::on_request(QueuePair& qp, const Request& request, const guestmem
     receive.gap_reported = true;
     ++services_.counters.sequence_naks_sent;
     respond(qp, request, receive.expected, Syndrome::kNakSequence, now);
-  } else if (request.offset < receive.progress && request.op != RequestOp::kRead) {
+  } else if (request.offset < receive.progress && request.end() <= receive.progress &&
+             request.op != RequestOp::kRead) {
     ++services_.counters.duplicates;  // the answer comes with the message's last segment
+    // The requester may be waiting for a report that was lost.
+    if (passes_progress_mark(request.offset, request.end()))
+      respond(qp, request, request.psn, Syndrome::kProgress, now);
   } else {
-    receive.gap_reported = false;
     execute(qp, request, payload, now);
   }
 }
@@ -94,13 +100,13 @@ void Responder::on_duplicate(QueuePair& qp, const Request& request, Instant now)
   }
 }
 
-void Responder::execute(QueuePair& qp, const Request& request, const guestmem::SpanList& payload,
-                        Instant now) {
+void Responder::execute(QueuePair& qp, const Request& request, Payload& payload, Instant now) {
   if (qp.receive.progress != 0 && qp.receive.progress_op != request.op) {
     respond(qp, request, request.psn, Syndrome::kNakInvalidRequest, now);
     completions_.fail_qp(qp, "a message changed its kind half way", abi::EventType::kQpReqErr);
     return;
   }
+  const std::uint32_t progress_before = qp.receive.progress;
   Verdict verdict;
   std::uint64_t original = 0;
   switch (request.op) {
@@ -119,13 +125,20 @@ void Responder::execute(QueuePair& qp, const Request& request, const guestmem::S
       break;
   }
 
+  if (verdict.lost) return;
+
   // What is already under way behind a message that found no receive is early, but known to be: no sequence
   // NAK.
-  if (verdict.syndrome == Syndrome::kRnrNak) qp.receive.gap_reported = true;
+  qp.receive.gap_reported = verdict.syndrome == Syndrome::kRnrNak;
 
   const bool done = verdict.syndrome == Syndrome::kAck && request.is_last();
   const bool answers = (done && request.op != RequestOp::kRead) || verdict.syndrome != Syndrome::kAck;
-  if (answers) respond(qp, request, request.psn, verdict.syndrome, now, original);
+  if (answers) {
+    respond(qp, request, request.psn, verdict.syndrome, now, original);
+  } else if (!done && request.op != RequestOp::kRead &&
+             passes_progress_mark(progress_before, qp.receive.progress)) {
+    respond(qp, request, request.psn, Syndrome::kProgress, now);
+  }
   if (verdict.ends_qp()) completions_.fail_qp(qp, verdict.why, verdict.event);
 }
 
@@ -155,8 +168,7 @@ Responder::Verdict Responder::take_receive(QueuePair& qp) {
           .why = "a receive had more SGEs than its queue allows"};
 }
 
-Responder::Verdict Responder::execute_send(QueuePair& qp, const Request& request,
-                                           const guestmem::SpanList& payload) {
+Responder::Verdict Responder::execute_send(QueuePair& qp, const Request& request, Payload& payload) {
   ReceiveSide& receive = qp.receive;
   if (const Verdict verdict = take_receive(qp); verdict.syndrome != Syndrome::kAck) return verdict;
 
@@ -179,7 +191,7 @@ Responder::Verdict Responder::execute_send(QueuePair& qp, const Request& request
     return give_up(abi::CompletionStatus::kLocalProtection, Syndrome::kNakRemoteOperational,
                    "a receive named memory it may not use");
   }
-  guestmem::copy(target, payload, request.bytes);
+  if (!payload.copy_to(target)) return {.lost = true};
   if (request.is_last() && request.extra == Extra::kInvalidate &&
       !services_.mrs.invalidate(request.extra_value, qp.identity.pd)) {
     ++services_.counters.access_errors;
@@ -190,8 +202,7 @@ Responder::Verdict Responder::execute_send(QueuePair& qp, const Request& request
   return request.is_last() ? deliver(qp, request) : Verdict{};
 }
 
-Responder::Verdict Responder::execute_write(QueuePair& qp, const Request& request,
-                                            const guestmem::SpanList& payload) {
+Responder::Verdict Responder::execute_write(QueuePair& qp, const Request& request, Payload& payload) {
   guestmem::SpanList target;
   if (request.message_bytes != 0) {
     const AccessNeed need{.flag = abi::kAccessRemoteWrite, .remote = true};
@@ -211,7 +222,7 @@ Responder::Verdict Responder::execute_write(QueuePair& qp, const Request& reques
   if (request.is_last() && consumes_receive(request)) {
     if (const Verdict verdict = take_receive(qp); verdict.syndrome != Syndrome::kAck) return verdict;
   }
-  guestmem::copy(target, payload, request.bytes);
+  if (!payload.copy_to(target)) return {.lost = true};
   advance(qp, request);
   return request.is_last() && consumes_receive(request) ? deliver(qp, request) : Verdict{};
 }
@@ -238,7 +249,8 @@ Responder::Verdict Responder::serve_read(QueuePair& qp, const Request& request, 
               .event = abi::EventType::kQpAccessErr};
     }
   }
-  if (request.psn == qp.receive.expected && request.offset == qp.receive.progress) advance(qp, request);
+  const bool goes_on = request.is_last() || request.end() > qp.receive.progress;
+  if (request.psn == qp.receive.expected && goes_on) advance(qp, request);
   services_.counters.read_bytes_served += request.bytes;
   const Response response{.from = qp.local(),
                           .to = qp.remote(),
@@ -305,11 +317,12 @@ Responder::Verdict Responder::deliver(QueuePair& qp, const Request& request) {
 void Responder::advance(QueuePair& qp, const Request& request) {
   ReceiveSide& receive = qp.receive;
   if (request.op != RequestOp::kRead) {
-    services_.counters.rx_bytes += request.bytes;
-    qp.rx_bytes += request.bytes;
+    const std::uint32_t fresh = request.end() - std::min(receive.progress, request.end());
+    services_.counters.rx_bytes += fresh;
+    qp.rx_bytes += fresh;
   }
   if (!request.is_last()) {
-    receive.progress = request.offset + request.bytes;
+    receive.progress = request.end();
     receive.progress_op = request.op;
     return;
   }
@@ -321,13 +334,15 @@ void Responder::advance(QueuePair& qp, const Request& request) {
 
 void Responder::respond(QueuePair& qp, const Request& request, Psn psn, Syndrome syndrome, Instant now,
                         std::uint64_t atomic_original) {
+  const bool names_progress =
+      syndrome == Syndrome::kNakSequence || syndrome == Syndrome::kRnrNak || syndrome == Syndrome::kProgress;
   const Response response{.from = qp.local(),
                           .to = qp.remote(),
                           .psn = psn,
                           .syndrome = syndrome,
                           .op = request.op,
                           .rnr_timer = qp.attributes.min_rnr_timer,
-                          .offset = syndrome == Syndrome::kNakSequence ? qp.receive.progress : request.offset,
+                          .offset = names_progress ? qp.receive.progress : request.offset,
                           .bytes = 0,
                           .atomic_original = atomic_original};
   services_.wire.send_response(qp.route, response, guestmem::SpanList{}, now);

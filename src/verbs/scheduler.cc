@@ -2,26 +2,20 @@
 
 #include <algorithm>
 #include <functional>
-#include <utility>
 
 namespace pvrdma::verbs {
 
-void Scheduler::make_ready(QueuePair& qp) {
-  if (qp.is_ready) return;
-  qp.is_ready = true;
-  qp.next_ready = nullptr;
-  (last_ready_ == nullptr ? first_ready_ : last_ready_->next_ready) = &qp;
-  last_ready_ = &qp;
+template <QueuePair* QueuePair::*next, bool QueuePair::*listed>
+void Scheduler::Queue<next, listed>::drop_if(const std::function<bool(const QueuePair&)>& gone) {
+  Queue kept;
+  while (QueuePair* qp = take()) {
+    if (!gone(*qp)) kept.append(*qp);
+  }
+  *this = kept;
 }
 
-QueuePair* Scheduler::take_ready() {
-  QueuePair* qp = first_ready_;
-  if (qp == nullptr) return nullptr;
-  first_ready_ = qp->next_ready;
-  if (first_ready_ == nullptr) last_ready_ = nullptr;
-  qp->next_ready = nullptr;
-  qp->is_ready = false;
-  return qp;
+void Scheduler::wake_waiting() {
+  while (QueuePair* qp = waiting_.take()) ready_.append(*qp);
 }
 
 void Scheduler::arm(QueuePair& qp, Instant when) {
@@ -47,7 +41,7 @@ QueuePair* Scheduler::take_due(Instant now) {
 }
 
 void Scheduler::forget(QueuePair& qp) {
-  if (qp.is_ready || qp.armed_for != Instant::never()) {
+  if (qp.is_ready || qp.is_waiting || qp.armed_for != Instant::never()) {
     forget_if([&](const QueuePair& each) { return &each == &qp; });
   }
 }
@@ -60,15 +54,8 @@ void Scheduler::forget_if(const std::function<bool(const QueuePair&)>& gone) {
   });
   std::make_heap(timers_.begin(), timers_.end(), std::greater<>{});
 
-  QueuePair* ready = std::exchange(first_ready_, nullptr);
-  last_ready_ = nullptr;
-  while (ready != nullptr) {
-    QueuePair& qp = *ready;
-    ready = qp.next_ready;
-    qp.is_ready = false;
-    qp.next_ready = nullptr;
-    if (!gone(qp)) make_ready(qp);
-  }
+  ready_.drop_if(gone);
+  waiting_.drop_if(gone);
 }
 
 }  // namespace pvrdma::verbs

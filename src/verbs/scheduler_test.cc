@@ -68,6 +68,19 @@ TEST_F(SchedulerTest, ForgetsFromAnyPlaceOfTheList) {
   }
 }
 
+TEST_F(SchedulerTest, ThoseWhoWaitForAPathWakeInOrderBehindTheReadyOnes) {
+  for (const int i : {2, 0, 3, 1, 0}) scheduler.wait_for_path(qp(i));
+  EXPECT_FALSE(scheduler.any_ready());
+  EXPECT_EQ(scheduler.next_deadline(), Instant::never());
+  scheduler.forget(qp(3));
+  scheduler.make_ready(qp(1));
+  scheduler.wake_waiting();
+  for (const int i : {1, 2, 0}) EXPECT_EQ(scheduler.take_ready(), &qp(i));
+  EXPECT_EQ(scheduler.take_ready(), nullptr);
+  scheduler.wake_waiting();
+  EXPECT_FALSE(scheduler.any_ready());
+}
+
 TEST_F(SchedulerTest, TimersComeDueInOrder) {
   EXPECT_EQ(scheduler.next_deadline(), Instant::never());
   scheduler.arm(qp(0), at(30));

@@ -23,7 +23,8 @@ struct PeerRoute {
 // What became of a request.
 enum class Sent : std::uint8_t {
   kTaken,  // it is on its way, or lost: the answer timer tells
-  kBusy,   // the path takes nothing now: nothing of it was sent; Engine::on_path_ready() tells when to try again
+  kBusy,   // the path takes nothing now: nothing of it was sent; Engine::on_path_ready() tells when to try
+           // again
 };
 
 class Wire {

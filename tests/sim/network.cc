@@ -3,11 +3,31 @@
 namespace pvrdma::sim {
 namespace {
 
-void give(verbs::Engine& to, const verbs::Request& m, const guestmem::SpanList& payload, Instant now) {
-  to.on_request(m, payload, now);
+// The bytes of a message that has arrived, or of which they are still missing and never come.
+class ArrivedBytes final : public verbs::Payload {
+ public:
+  ArrivedBytes(const guestmem::SpanList& bytes, bool torn) : bytes_(bytes), torn_(torn) {}
+
+  std::uint64_t bytes() const override { return bytes_.bytes(); }
+  bool copy_to(const guestmem::SpanList& target) override {
+    guestmem::copy(target, bytes_, torn_ ? target.bytes() / 2 : target.bytes());
+    return !torn_;
+  }
+
+ private:
+  const guestmem::SpanList& bytes_;
+  bool torn_;
+};
+
+void give(verbs::Engine& to, const verbs::Request& m, const guestmem::SpanList& payload, Instant now,
+          bool torn = false) {
+  ArrivedBytes bytes(payload, torn);
+  to.on_request(m, bytes, now);
 }
-void give(verbs::Engine& to, const verbs::Response& m, const guestmem::SpanList& payload, Instant now) {
-  to.on_response(m, payload, now);
+void give(verbs::Engine& to, const verbs::Response& m, const guestmem::SpanList& payload, Instant now,
+          bool torn = false) {
+  ArrivedBytes bytes(payload, torn);
+  to.on_response(m, bytes, now);
 }
 void give(verbs::Engine& to, const verbs::Datagram& m, const guestmem::SpanList& payload, Instant now) {
   to.on_datagram(m, payload, now);
@@ -19,9 +39,12 @@ class Network::SimulatedChannel final : public transport::Channel {
  public:
   SimulatedChannel(Network& network, verbs::Engine& peer) : network_(network), peer_(peer) {}
 
-  void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
+  verbs::Sent send_request(const verbs::Request& request, const guestmem::SpanList& payload,
+                           Instant now) override {
+    if (network_.is_busy(now)) return verbs::Sent::kBusy;
     ++network_.counters_.requests;
     network_.accept(peer_, request, payload, now);
+    return verbs::Sent::kTaken;
   }
   void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
                      Instant now) override {
@@ -72,14 +95,66 @@ void Network::accept(verbs::Engine& target, const Content& content, const guestm
   }
 }
 
+bool Network::is_busy(Instant now) {
+  const bool may_begin = busy_until_ == Instant::never() && taken_since_busy_ >= kTakenBetween;
+  if (may_begin && random_.chance(weather.refuse_per_mille)) {
+    busy_until_ = now + random_.up_to(weather.busy_max);
+    taken_since_busy_ = 0;
+  }
+  const bool busy = busy_until_ != Instant::never();
+  ++(busy ? refused_ : taken_since_busy_);
+  return busy;
+}
+
+bool Network::take_ready(Instant now) {
+  if (busy_until_ > now) return false;
+  busy_until_ = Instant::never();
+  return true;
+}
+
+void Network::lose_all(const verbs::Gid& a, const verbs::Gid& b) {
+  dropped_ += std::erase_if(under_way_, [&](const auto& entry) {
+    return std::visit(
+        [&](const auto& content) {
+          return std::minmax(content.from.gid, content.to.gid) == std::minmax(a, b);
+        },
+        entry.second.content);
+  });
+}
+
 void Network::hand_over(Message& message, Instant now) {
+  const bool whole = message.payload.empty() || std::holds_alternative<verbs::Datagram>(message.content);
+  if (!whole && random_.chance(weather.pieces_per_mille)) return hand_over_in_pieces(message, now);
   guestmem::SpanList payload;
   static_cast<void>(payload.append(message.payload.data(), message.payload.size()));
   std::visit([&](const auto& content) { give(*message.target, content, payload, now); }, message.content);
 }
 
+void Network::hand_over_in_pieces(Message& message, Instant now) {
+  const auto total = static_cast<std::uint32_t>(message.payload.size());
+  std::uint32_t at = 0;
+  while (at != total) {
+    const std::uint32_t bytes = random_.between(1, total - at);
+    const bool torn = random_.chance(weather.torn_per_mille);
+    guestmem::SpanList payload;
+    static_cast<void>(payload.append(message.payload.data() + at, bytes));
+    const auto give_piece = [&](auto piece) {
+      piece.offset += at;
+      piece.bytes = bytes;
+      give(*message.target, piece, payload, now, torn);
+    };
+    if (const auto* request = std::get_if<verbs::Request>(&message.content)) give_piece(*request);
+    if (const auto* response = std::get_if<verbs::Response>(&message.content)) give_piece(*response);
+    if (torn) {
+      ++torn_;
+      return;
+    }
+    at += bytes;
+  }
+}
+
 void Network::deliver(Instant now) {
-  while (next_arrival() <= now) {
+  while (!under_way_.empty() && under_way_.begin()->first.first <= now) {
     auto arrived = under_way_.extract(under_way_.begin());
     hand_over(arrived.mapped(), now);
   }

@@ -1,9 +1,11 @@
-// Network: a transport that loses, doubles, delays and reorders, and delivers when its clock says so.
+// Network: a transport that loses, doubles, delays, reorders and refuses, and delivers when its clock says
+// so, whole or in pieces.
 //
 // It keeps copies of messages and payloads. `weather` may change at any time; messages under way keep their
 // fate. Thread: the world's.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -20,6 +22,10 @@ struct Weather {
   std::uint32_t duplicate_per_mille = 0;
   Duration delay_min{0};
   Duration delay_max{0};
+  std::uint32_t refuse_per_mille = 0;  // requests that find it busy; it stays so for up to busy_max
+  Duration busy_max{0};
+  std::uint32_t pieces_per_mille = 0;  // messages with bytes that arrive in pieces
+  std::uint32_t torn_per_mille = 0;    // pieces whose bytes do not come, nor what follows of the message
   bool immediate = false;  // on the sender's stack, as the local path delivers: nothing of the above applies
 };
 
@@ -38,15 +44,23 @@ class Network final : public transport::Transport {
   void heal() { cuts_.clear(); }
   bool any_cut() const { return !cuts_.empty(); }
 
-  // When the next message arrives; never when none is under way.
-  Instant next_arrival() const {
-    return under_way_.empty() ? Instant::never() : under_way_.begin()->first.first;
+  // What is under way between the two hosts, in either direction, is lost.
+  void lose_all(const verbs::Gid& a, const verbs::Gid& b);
+
+  // When the next message arrives, or a busy network takes requests again; never when nothing is to come.
+  Instant next_event() const {
+    const Instant arrival = under_way_.empty() ? Instant::never() : under_way_.begin()->first.first;
+    return std::min(arrival, busy_until_);
   }
   // Hands over what has arrived by `now`, also what is sent meanwhile.
   void deliver(Instant now);
+  // True once after each time of being busy: who was refused is to be told.
+  bool take_ready(Instant now);
 
   std::uint64_t dropped() const { return dropped_; }
   std::uint64_t doubled() const { return doubled_; }
+  std::uint64_t refused() const { return refused_; }
+  std::uint64_t torn() const { return torn_; }
 
  private:
   class SimulatedChannel;
@@ -56,17 +70,26 @@ class Network final : public transport::Transport {
     std::vector<std::byte> payload;
   };
 
+  // Requests taken from one time of being busy to the next: whoever comes first may not always find it so.
+  static constexpr std::uint64_t kTakenBetween = 40;
+
   template <typename Content>
   void accept(verbs::Engine& target, const Content& content, const guestmem::SpanList& payload, Instant now);
-  static void hand_over(Message& message, Instant now);
+  bool is_busy(Instant now);
+  void hand_over(Message& message, Instant now);
+  void hand_over_in_pieces(Message& message, Instant now);
 
   Random random_;
   transport::Counters counters_;
   std::map<std::pair<Instant, std::uint64_t>, Message> under_way_;  // by arrival, then by order of sending
   std::set<std::pair<verbs::Gid, verbs::Gid>> cuts_;
+  Instant busy_until_ = Instant::never();  // never = not busy
+  std::uint64_t taken_since_busy_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t dropped_ = 0;
   std::uint64_t doubled_ = 0;
+  std::uint64_t refused_ = 0;
+  std::uint64_t torn_ = 0;
 };
 
 }  // namespace pvrdma::sim

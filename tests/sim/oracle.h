@@ -1,8 +1,8 @@
 // Oracle: what the memory that one QP's requests may touch must hold, given how far its work requests got.
 //
 // Requests of one QP are executed exactly once, in order. So the memory is always what the completed
-// operations made of it plus those of a prefix of the uncompleted ones, the last of which may be there up to
-// a segment boundary. Thread: a value.
+// operations made of it plus those of a prefix of the uncompleted ones, the last of which may be there in
+// part, from its first byte on (messages come in segments, and segments in pieces). Thread: a value.
 #pragma once
 
 #include <cstdint>

@@ -25,6 +25,8 @@ struct Outcome {
   std::string violation;
   std::uint64_t fingerprint = 0;
   World::Tally tally;
+  std::uint64_t refused = 0;
+  std::uint64_t torn = 0;
 };
 
 Outcome live(const WorldOptions& options, std::uint64_t steps) {
@@ -39,6 +41,8 @@ Outcome live(const WorldOptions& options, std::uint64_t steps) {
   }
   out.fingerprint = world.fingerprint();
   out.tally = world.tally();
+  out.refused = world.network().refused();
+  out.torn = world.network().torn();
   return out;
 }
 
@@ -58,6 +62,8 @@ TEST(Simulation, EveryWorldKeepsItsPromises) {
   const std::uint64_t worlds = only != 0 ? 1 : setting("PVRDMA_SIM_SEEDS", 16);
   const std::uint64_t steps = setting("PVRDMA_SIM_STEPS", 2000);
   World::Tally total;
+  std::uint64_t refused = 0;
+  std::uint64_t torn = 0;
   for (std::uint64_t seed = first; seed < first + worlds; ++seed) {
     const Outcome outcome = live(options_of(seed), steps);
     EXPECT_EQ(outcome.violation, "") << "replay with: PVRDMA_SIM_STEPS=" << steps << " sim_test --seed "
@@ -66,12 +72,18 @@ TEST(Simulation, EveryWorldKeepsItsPromises) {
     total.connections_finished += outcome.tally.connections_finished;
     total.hosts_lost += outcome.tally.hosts_lost;
     total.datagrams_received += outcome.tally.datagrams_received;
+    total.breaks += outcome.tally.breaks;
+    refused += outcome.refused;
+    torn += outcome.torn;
   }
-  std::printf("%llu worlds: %llu completions, %llu datagrams, %llu connections ended, %llu hosts lost\n",
-              static_cast<unsigned long long>(worlds), static_cast<unsigned long long>(total.completions),
-              static_cast<unsigned long long>(total.datagrams_received),
-              static_cast<unsigned long long>(total.connections_finished),
-              static_cast<unsigned long long>(total.hosts_lost));
+  const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  std::printf(
+      "%llu worlds: %llu completions, %llu datagrams, %llu connections ended, %llu hosts lost, %llu paths "
+      "broken, "
+      "%llu requests refused, %llu messages torn\n",
+      number(worlds), number(total.completions), number(total.datagrams_received),
+      number(total.connections_finished), number(total.hosts_lost), number(total.breaks), number(refused),
+      number(torn));
 }
 
 TEST(Simulation, ASeedMakesOneWorld) {

@@ -104,14 +104,34 @@ void World::finish(std::size_t index) {
 void World::pass(Duration time) {
   const Instant end = bench_.now() + time;
   for (;;) {
-    Instant next = std::min(end, network_.next_arrival());
+    Instant next = std::min(end, network_.next_event());
     for (std::uint32_t i = 0; i < hosts_.size(); ++i)
       next = std::min(next, bench_.adapter(i).next_deadline());
     bench_.advance(std::max(Duration(0), next - bench_.now()));
     network_.deliver(bench_.now());
+    tell_ready();
     require(bench_.run(), "the adapters never come to rest");
-    if (bench_.now() >= end && network_.next_arrival() > end) return;
+    if (bench_.now() >= end && network_.next_event() > end) return;
   }
+}
+
+void World::tell_ready() {
+  if (!network_.take_ready(bench_.now())) return;
+  for (std::uint32_t i = 0; i < hosts_.size(); ++i) bench_.adapter(i).engine().on_path_ready(bench_.now());
+}
+
+// A connection between two hosts is lost with everything on it, and made anew: nobody loses anything by that.
+void World::break_path() {
+  ++tally_.breaks;
+  const std::uint32_t a = random_.below(static_cast<std::uint32_t>(hosts_.size()));
+  const std::uint32_t b = random_.below(static_cast<std::uint32_t>(hosts_.size()));
+  const verbs::Gid gid_a{test::gid_of(a).raw};
+  const verbs::Gid gid_b{test::gid_of(b).raw};
+  network_.lose_all(gid_a, gid_b);
+  bench_.adapter(a).engine().on_path_restored([&](const verbs::Gid& peer) { return peer == gid_b; },
+                                              bench_.now());
+  bench_.adapter(b).engine().on_path_restored([&](const verbs::Gid& peer) { return peer == gid_a; },
+                                              bench_.now());
 }
 
 void World::poll_all() {
@@ -165,6 +185,14 @@ void World::change_weather() {
       weather.delay_max = microseconds(random_.between(1, 50));
       weather.duplicate_per_mille = random_.below(100);
       weather.drop_per_mille = random_.below(20);
+  }
+  if (random_.chance(400)) {
+    weather.refuse_per_mille = random_.below(300);
+    weather.busy_max = microseconds(random_.between(1, 500));
+  }
+  if (random_.chance(600)) {
+    weather.pieces_per_mille = random_.below(1001);
+    weather.torn_per_mille = random_.below(20);
   }
 }
 
@@ -225,8 +253,10 @@ void World::step() {
     HostState& to = hosts_[random_.below(static_cast<std::uint32_t>(hosts_.size()))];
     to.datagrams->post_receive();
     from.datagrams->send(*to.datagrams);
-  } else if (choice < 985) {
+  } else if (choice < 970) {
     change_weather();
+  } else if (choice < 985) {
+    break_path();
   } else if (choice < 992) {
     drain(connection);
     if (!connection.broken()) connection.verify();

@@ -42,6 +42,7 @@ class World {
     std::uint64_t connections_finished = 0;
     std::uint64_t hosts_lost = 0;
     std::uint64_t datagrams_received = 0;
+    std::uint64_t breaks = 0;
   };
   const Tally& tally() const { return tally_; }
   const Network& network() const { return network_; }
@@ -63,6 +64,8 @@ class World {
   void poll_all();
   void change_weather();
   void make_trouble(std::size_t index);
+  void break_path();
+  void tell_ready();
   void work(Connection& connection);
   void note(std::uint64_t value) { fingerprint_ = (fingerprint_ ^ value) * 0x100'0000'01b3; }
 

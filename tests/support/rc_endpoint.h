@@ -35,7 +35,7 @@ struct EndpointOptions {
 
 struct ConnectOptions {
   std::uint32_t access = kFullAccess;  // QP access flags at both ends
-  std::uint8_t timeout = 14;           // 67 ms
+  std::uint8_t timeout = 14;           // 268 ms
   std::uint8_t retry_cnt = 7;
   std::uint8_t rnr_retry = 7;
   std::uint8_t min_rnr_timer = 1;  // 10 us
