@@ -7,17 +7,21 @@ class LocalChannel final : public Channel {
  public:
   LocalChannel(verbs::Engine& peer, Counters& counters) : peer_(peer), counters_(counters) {}
 
-  void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
+  verbs::Sent send_request(const verbs::Request& request, const guestmem::SpanList& payload,
+                           Instant now) override {
     ++counters_.requests;
     counters_.payload_bytes += payload.bytes();
-    peer_.on_request(request, payload, now);
+    verbs::SpanPayload bytes(payload);
+    peer_.on_request(request, bytes, now);
+    return verbs::Sent::kTaken;
   }
 
   void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
                      Instant now) override {
     ++counters_.responses;
     counters_.payload_bytes += payload.bytes();
-    peer_.on_response(response, payload, now);
+    verbs::SpanPayload bytes(payload);
+    peer_.on_response(response, bytes, now);
   }
 
   void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,

@@ -19,10 +19,14 @@ struct NoEvents final : verbs::EventSink {
 };
 
 struct NoWire final : verbs::Wire {
-  void send_request(verbs::PeerRoute&, const verbs::Request&, const guestmem::SpanList&, Instant) override {}
+  verbs::Sent send_request(verbs::PeerRoute&, const verbs::Request&, const guestmem::SpanList&,
+                           Instant) override {
+    return verbs::Sent::kTaken;
+  }
   void send_response(verbs::PeerRoute&, const verbs::Response&, const guestmem::SpanList&, Instant) override {
   }
   void send_datagram(const verbs::Datagram&, const guestmem::SpanList&, Instant) override {}
+  void flush(Instant) override {}
   bool bind_gid(const verbs::Gid&) override { return true; }
   void unbind_gid(const verbs::Gid&) override {}
 };
@@ -63,7 +67,7 @@ TEST_F(LocalTest, HasAName) {
 
 TEST_F(LocalTest, DeliversToThePeerBeforeTheCallReturns) {
   const auto channel = local_.open(peer_.engine);
-  channel->send_request(request_, payload_, now_);
+  EXPECT_EQ(channel->send_request(request_, payload_, now_), verbs::Sent::kTaken);
   EXPECT_EQ(peer_.arrived(), 1U);
   channel->send_response(response_, nothing_, now_);
   EXPECT_EQ(peer_.arrived(), 2U);

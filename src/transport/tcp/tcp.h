@@ -73,16 +73,17 @@ struct TcpPeerState {
 
 // What went wrong, by reason. Each number is in pvrdmad's metrics (group "tcp").
 struct TcpErrors {
-  std::uint64_t bad_frames = 0;        // garbage, oversized, unknown kinds
-  std::uint64_t bad_sequence = 0;      // replayed or reordered frames
+  std::uint64_t bad_frames = 0;    // garbage, oversized, unknown kinds
+  std::uint64_t bad_sequence = 0;  // replayed or reordered frames
   std::uint64_t wrong_version = 0;
-  std::uint64_t unknown_hosts = 0;     // hello from a host that is no peer, or from another address
-  std::uint64_t not_allowed = 0;       // by the ruleset's allowed addresses
+  std::uint64_t unknown_hosts = 0;  // hello from a host that is no peer, or from another address
+  std::uint64_t not_allowed = 0;    // by the ruleset's allowed addresses
   std::uint64_t tls_failures = 0;
-  std::uint64_t silent_peers = 0;      // keep-alive ran out
-  std::uint64_t foreign_sources = 0;   // Delivery::kForeignSource
-  std::uint64_t unknown_gids = 0;      // Delivery::kUnknownGid
-  std::uint64_t datagrams_dropped = 0; // the lane was busy
+  std::uint64_t silent_peers = 0;       // keep-alive ran out
+  std::uint64_t foreign_sources = 0;    // Delivery::kForeignSource
+  std::uint64_t unknown_gids = 0;       // Delivery::kUnknownGid
+  std::uint64_t datagrams_dropped = 0;  // the lane was busy
+  std::uint64_t responses_dropped = 0;  // the peer's lane was gone, or it does not read
 };
 
 class Tcp final : public HostTransport {

@@ -1,0 +1,376 @@
+#include "transport/tcp/connection.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <sys/socket.h>
+#include <system_error>
+#include <utility>
+
+#include "base/check.h"
+
+namespace pvrdma::transport::tcp {
+namespace {
+
+constexpr std::size_t kSendSoonBytes = 32 * 1024;  // gathered: no longer kept back
+constexpr std::size_t kKeptBytes = 1024 * 1024;    // of an idle connection's buffer
+constexpr std::size_t kUnreadBytesMax = 4 * 1024 * 1024;
+
+}  // namespace
+
+Connection::Connection(Context& context, User& user, Role role, std::unique_ptr<Stream> stream)
+    : context_(context),
+      user_(user),
+      role_(role),
+      stream_(std::move(stream)),
+      state_(role == Role::kDialler ? State::kConnecting : State::kSecuring) {}
+
+Connection::~Connection() {
+  if (watched_) context_.loop.unwatch(stream_->fd());
+  if (unflushed_) std::erase(context_.unflushed, this);
+  if (unfinished_) std::erase(context_.unfinished, this);
+}
+
+Result<void> Connection::start(Instant now) {
+  started_ = last_heard_ = last_sent_ = now;
+  interest_ = state_ == State::kConnecting ? shard::Interest::kWrite : shard::Interest::kRead;
+  if (auto watched = context_.loop.watch(stream_->fd(), interest_, *this); !watched) return watched;
+  watched_ = true;
+  context_.check_at(next_deadline());
+  if (state_ == State::kSecuring) secure(now);
+  return {};
+}
+
+void Connection::on_fd_ready(int /*fd*/, shard::Readiness ready) {
+  const Instant now = context_.clock.now();
+  switch (state_) {
+    case State::kConnecting:
+      finish_connect(now);
+      return;
+    case State::kSecuring:
+      secure(now);
+      return;
+    case State::kGreeting:
+    case State::kUp:
+      if (ready.writable && interest_ != shard::Interest::kRead) {
+        blocked_ = false;
+        flush(now);
+      }
+      if (ready.readable) receive(now);
+      return;
+    case State::kBroken:
+      return;
+  }
+}
+
+void Connection::finish_connect(Instant now) {
+  int code = 0;
+  socklen_t length = sizeof(code);
+  if (::getsockopt(stream_->fd(), SOL_SOCKET, SO_ERROR, &code, &length) != 0) code = errno;
+  if (code != 0) {
+    break_off(fmt::format("cannot connect: {}", std::generic_category().message(code)));
+    return;
+  }
+  state_ = State::kSecuring;
+  secure(now);
+}
+
+void Connection::secure(Instant now) {
+  switch (stream_->handshake()) {
+    case Stream::Handshake::kDone:
+      state_ = State::kGreeting;
+      update_interest();
+      user_.on_secured(now);
+      // TLS may hold the peer's first bytes already.
+      if (context_.tls != nullptr && !broken()) receive(now);
+      return;
+    case Stream::Handshake::kWantRead:
+    case Stream::Handshake::kWantWrite:
+      update_interest();
+      return;
+    case Stream::Handshake::kFailed:
+      ++context_.errors.tls_failures;
+      break_off(fmt::format("TLS: {}", stream_->trouble()));
+      return;
+  }
+}
+
+void Connection::update_interest() {
+  if (!watched_) return;
+  const bool write = blocked_ || stream_->wants_write();
+  const shard::Interest wanted = paused_ ? (write ? shard::Interest::kWrite : shard::Interest::kNone)
+                                         : (write ? shard::Interest::kBoth : shard::Interest::kRead);
+  if (wanted == interest_) return;
+  interest_ = wanted;
+  context_.loop.change(stream_->fd(), wanted);
+}
+
+void Connection::greet(const Hello& hello, Instant now) {
+  Head head;
+  queue(encode(hello, head), {}, now);
+  flush(now);
+}
+
+void Connection::greet(const Welcome& welcome, Instant now) {
+  Head head;
+  queue(encode(welcome, head), {}, now);
+  flush(now);
+}
+
+void Connection::establish(HostId peer, Instant now) {
+  if (broken()) return;
+  peer_ = peer;
+  state_ = State::kUp;
+  last_heard_ = now;
+  context_.check_at(next_deadline());
+}
+
+void Connection::reject(RejectReason reason, std::string_view sentence, Instant now) {
+  if (broken()) return;
+  Head head;
+  farewell(encode(Reject{.reason = reason, .sentence = Sentence(sentence)}, head), now);
+  break_off(std::string(sentence));
+}
+
+void Connection::close(GoodbyeReason reason, std::string_view sentence, Instant now) {
+  if (broken()) return;
+  in_order_ = reason == GoodbyeReason::kStopping || reason == GoodbyeReason::kReconfigured ||
+              reason == GoodbyeReason::kReplaced;
+  if (state_ == State::kUp) {
+    Head head;
+    farewell(encode(next_send_, Goodbye{.reason = reason, .sentence = Sentence(sentence)}, head), now);
+  }
+  break_off(std::string(sentence));
+}
+
+void Connection::drop(std::string trouble) {
+  break_off(std::move(trouble));
+}
+
+// Best effort: what the socket does not take now is lost with the connection.
+void Connection::farewell(std::span<const std::byte> head, Instant now) {
+  queue(head, {}, now);
+  flush(now);
+  if (broken()) return;
+  // Closing a socket with unread bytes resets the connection, and a reset can overtake the last words.
+  ::shutdown(stream_->fd(), SHUT_WR);
+  for (std::size_t unread = 0; unread < kUnreadBytesMax;) {
+    const ssize_t skipped = ::recv(stream_->fd(), nullptr, kUnreadBytesMax, MSG_TRUNC | MSG_DONTWAIT);
+    if (skipped <= 0) return;
+    unread += static_cast<std::size_t>(skipped);
+  }
+}
+
+void Connection::break_off(std::string trouble) {
+  if (broken()) return;
+  state_ = State::kBroken;
+  trouble_ = std::move(trouble);
+  if (watched_) context_.loop.unwatch(stream_->fd());
+  watched_ = false;
+  context_.attention = true;
+}
+
+bool Connection::congested(std::size_t payload_bytes) const {
+  // A large payload behind a full socket would have to be copied whole.
+  return output_.unsent() > kBusyBytes || (blocked_ && payload_bytes > kGatherBytes);
+}
+
+verbs::Sent Connection::send(SegmentId segment, const verbs::Request& request,
+                             const guestmem::SpanList& payload, Instant now) {
+  PVRDMA_CHECK(payload.bytes() == payload_bytes(request), "a request comes with its payload");
+  if (congested(payload.bytes())) {
+    refused_ = true;
+    return verbs::Sent::kBusy;
+  }
+  Head buffer;
+  const auto head = encode(next_send_, segment, request, buffer);
+  if (head.empty()) return verbs::Sent::kTaken;  // as good as lost
+  if (payload.bytes() <= kGatherBytes) {
+    queue(head, payload, now);
+  } else if (!write_through(head, payload, now, true)) {
+    refused_ = true;
+    return verbs::Sent::kBusy;
+  }
+  ++context_.counters.requests;
+  context_.counters.payload_bytes += payload.bytes();
+  return verbs::Sent::kTaken;
+}
+
+bool Connection::send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
+                      Instant now) {
+  PVRDMA_CHECK(payload.bytes() == payload_bytes(response), "a response comes with its payload");
+  if (output_.unsent() > kOutputMax) return false;
+  Head buffer;
+  const auto head = encode(next_send_, segment, response, buffer);
+  if (head.empty()) return false;
+  if (payload.bytes() <= kGatherBytes || blocked_) {
+    queue(head, payload, now);
+  } else {
+    write_through(head, payload, now, false);
+  }
+  ++context_.counters.responses;
+  context_.counters.payload_bytes += payload.bytes();
+  return true;
+}
+
+bool Connection::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                      Instant now) {
+  PVRDMA_CHECK(payload.bytes() == payload_bytes(datagram), "a datagram comes with its payload");
+  const std::size_t bound = datagram.to.qpn == verbs::kGsiQpn ? kGsiBytesMax : kBusyBytes;
+  if (output_.unsent() > bound) return false;
+  Head buffer;
+  const auto head = encode(next_send_, segment, datagram, buffer);
+  if (head.empty()) return false;
+  queue(head, payload, now);
+  ++context_.counters.datagrams;
+  context_.counters.payload_bytes += payload.bytes();
+  return true;
+}
+
+void Connection::queue(std::span<const std::byte> head, const guestmem::SpanList& payload, Instant now) {
+  output_.append(head);
+  output_.append(payload, 0);
+  ++next_send_;
+  if (!blocked_ && output_.unsent() >= kSendSoonBytes) {
+    flush(now);
+  } else if (!unflushed_) {
+    unflushed_ = true;
+    context_.unflushed.push_back(this);
+  }
+}
+
+bool Connection::write_through(std::span<const std::byte> head, const guestmem::SpanList& payload,
+                               Instant now, bool may_refuse) {
+  std::array<iovec, guestmem::SpanList::kCapacity + 2> pieces;
+  std::size_t end = 0;
+  const std::span<std::byte> gathered = output_.pending();
+  if (!gathered.empty()) pieces[end++] = {gathered.data(), gathered.size()};
+  pieces[end++] = {const_cast<std::byte*>(head.data()), head.size()};
+  for (const guestmem::HostSpan& span : payload) pieces[end++] = {span.data, span.size};
+
+  const std::size_t total = gathered.size() + head.size() + static_cast<std::size_t>(payload.bytes());
+  std::size_t taken = 0;
+  std::size_t begin = 0;
+  while (taken < total) {
+    const Transfer transfer = stream_->write_some(std::span(pieces).subspan(begin, end - begin));
+    if (transfer.io == Io::kWouldBlock) break;
+    if (transfer.io != Io::kDone) {
+      stream_ended(transfer.io);
+      return true;
+    }
+    taken += transfer.bytes;
+    for (std::size_t left = transfer.bytes; left != 0;) {
+      iovec& piece = pieces[begin];
+      const std::size_t size = std::min(left, piece.iov_len);
+      piece.iov_base = static_cast<std::byte*>(piece.iov_base) + size;
+      piece.iov_len -= size;
+      left -= size;
+      if (piece.iov_len == 0) ++begin;
+    }
+  }
+  if (taken != 0) wrote(now);
+  output_.consume(std::min(taken, gathered.size()));
+  if (taken < total) {
+    blocked();
+    if (taken <= gathered.size() && may_refuse) return false;
+    const std::size_t of_frame = taken > gathered.size() ? taken - gathered.size() : 0;
+    output_.append(head.subspan(std::min(of_frame, head.size())));
+    output_.append(payload, of_frame > head.size() ? of_frame - head.size() : 0);
+  }
+  ++next_send_;
+  update_interest();
+  return true;
+}
+
+void Connection::flush(Instant now) {
+  if (broken() || blocked_) return;
+  while (output_.unsent() != 0) {
+    const iovec piece{output_.pending().data(), output_.unsent()};
+    const Transfer transfer = stream_->write_some({&piece, 1});
+    if (transfer.io == Io::kWouldBlock) {
+      blocked();
+      break;
+    }
+    if (transfer.io != Io::kDone) {
+      stream_ended(transfer.io);
+      return;
+    }
+    output_.consume(transfer.bytes);
+    wrote(now);
+  }
+  if (!blocked_ && stream_->wants_write()) {
+    const Io io = stream_->flush();
+    if (io == Io::kWouldBlock) {
+      blocked();
+    } else if (io != Io::kDone) {
+      stream_ended(io);
+      return;
+    }
+  }
+  if (paused_ && output_.unsent() < kPauseBytes / 2) {
+    paused_ = false;
+    last_heard_ = now;
+    if (!unfinished_) {
+      unfinished_ = true;
+      context_.unfinished.push_back(this);
+    }
+  }
+  if (refused_ && !blocked_) {
+    refused_ = false;
+    user_.on_drained();
+  }
+  update_interest();
+}
+
+void Connection::flush_gathered(Instant now) {
+  unflushed_ = false;
+  flush(now);
+}
+
+void Connection::wrote(Instant now) {
+  last_sent_ = now;
+  if (paused_) last_heard_ = now;
+}
+
+void Connection::blocked() {
+  blocked_ = true;
+  update_interest();
+}
+
+void Connection::on_time(Instant now) {
+  if (broken()) return;
+  if (state_ != State::kUp) {
+    if (now < started_ + kHandshakeTime) return;
+    break_off(state_ == State::kConnecting ? "cannot connect: no answer"
+                                           : "the handshake was not complete after 3 seconds");
+    return;
+  }
+  if (now >= last_heard_ + kSilenceMax) {
+    ++context_.errors.silent_peers;
+    close(GoodbyeReason::kSilent, "nothing came for 3 seconds", now);
+    return;
+  }
+  if (now < last_sent_ + kPingPause) return;
+  if (output_.unsent() != 0 || blocked_) {
+    last_sent_ = now;  // a ping would only queue up behind what waits
+  } else {
+    output_.give_back(kKeptBytes);
+    Head head;
+    queue(encode(next_send_, Ping{.frames_received = next_receive_}, head), {}, now);
+    flush(now);
+  }
+}
+
+Instant Connection::next_deadline() const {
+  if (broken()) return Instant::never();
+  if (state_ != State::kUp) return started_ + kHandshakeTime;
+  return std::min(last_heard_ + kSilenceMax, last_sent_ + kPingPause);
+}
+
+void flush_all(Context& context, Instant now) {
+  // flush() adds nothing to the list.
+  for (std::size_t i = 0; i < context.unflushed.size(); ++i) context.unflushed[i]->flush_gathered(now);
+  context.unflushed.clear();
+}
+
+}  // namespace pvrdma::transport::tcp

@@ -1,0 +1,285 @@
+// The receiving half of Connection.
+#include <algorithm>
+#include <fmt/core.h>
+
+#include "transport/tcp/connection.h"
+
+namespace pvrdma::transport::tcp {
+namespace {
+
+// One readiness event hands over this much at most, so that other descriptors get their turn.
+constexpr std::uint64_t kBatchBytes = 1024 * 1024;
+constexpr std::uint64_t kFrameCost = 512;  // what a frame counts besides its payload: an engine's call
+// What TLS decrypts before a piece is handed on; plain streams hand on whatever the kernel has.
+constexpr std::size_t kPieceBytes = 64 * 1024;
+
+constexpr std::string_view kNotDue = "a frame was refused: its kind is not due here";
+
+// The next `bytes` of a stream, which it has ready.
+class StreamPayload final : public verbs::Payload {
+ public:
+  StreamPayload(Stream& stream, std::uint32_t bytes) : stream_(stream), bytes_(bytes) {}
+
+  std::uint64_t bytes() const override { return bytes_; }
+  bool copy_to(const guestmem::SpanList& target) override {
+    if (used_ || target.bytes() > bytes_) return false;
+    used_ = true;
+    if (target.bytes() == 0) return true;
+    moved_ = static_cast<std::uint32_t>(stream_.read_into(target));
+    failed_ = moved_ != target.bytes();
+    return !failed_;
+  }
+  // How far the stream has moved on.
+  std::uint32_t moved() const { return moved_; }
+  bool failed() const { return failed_; }
+
+ private:
+  Stream& stream_;
+  const std::uint32_t bytes_;
+  std::uint32_t moved_ = 0;
+  bool used_ = false;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+void Connection::go_on(Instant now) {
+  unfinished_ = false;
+  if (state_ == State::kGreeting || state_ == State::kUp) receive(now);
+}
+
+void Connection::receive(Instant now) {
+  context_.in_batch = true;
+  batch_bytes_ = 0;
+  drained_ = false;
+  while (!broken() && !paused_) {
+    if (batch_bytes_ >= kBatchBytes) {
+      if (!unfinished_) {
+        unfinished_ = true;
+        context_.unfinished.push_back(this);
+      }
+      break;
+    }
+    const Step step = in_payload_ ? take_payload(now) : take_head(now);
+    if (step == Step::kMore) continue;
+    if (step == Step::kBlocked || !fill(now)) break;
+  }
+  context_.in_batch = false;
+  flush_all(context_, now);
+  if (!broken()) update_interest();
+}
+
+// Reads into the staging buffer, which is never full when more is wanted. False: there is nothing now.
+bool Connection::fill(Instant now) {
+  if (drained_) return false;
+  if (staged_begin_ != 0) {
+    std::copy(staging_.begin() + static_cast<std::ptrdiff_t>(staged_begin_),
+              staging_.begin() + static_cast<std::ptrdiff_t>(staged_end_), staging_.begin());
+    staged_end_ -= staged_begin_;
+    staged_begin_ = 0;
+  }
+  const std::span<std::byte> room = std::span(staging_).subspan(staged_end_);
+  const Transfer transfer = stream_->read_some(room);
+  if (transfer.io == Io::kWouldBlock) return false;
+  if (transfer.io != Io::kDone) {
+    stream_ended(transfer.io);
+    return false;
+  }
+  staged_end_ += transfer.bytes;
+  batch_bytes_ += transfer.bytes;
+  last_heard_ = now;
+  // The kernel tells again of what comes after a short read; TLS keeps things to itself.
+  drained_ = context_.tls == nullptr && transfer.bytes < room.size();
+  return true;
+}
+
+Connection::Step Connection::take_head(Instant now) {
+  if (staged_end_ - staged_begin_ < head_wanted_) return Step::kFill;
+  const Decoded decoded = decode(staged(), incoming_);
+  switch (decoded.state) {
+    case Decoded::State::kNeedMore:
+      head_wanted_ = decoded.head_bytes;
+      return Step::kFill;
+    case Decoded::State::kBad:
+      refuse(decoded, now);
+      return Step::kBlocked;
+    case Decoded::State::kComplete:
+      break;
+  }
+  head_wanted_ = kHeaderBytes;
+  staged_begin_ += decoded.head_bytes;
+  batch_bytes_ += kFrameCost;
+  if (incoming_.sequence != next_receive_) {
+    ++context_.errors.bad_sequence;
+    close(GoodbyeReason::kBadSequence,
+          fmt::format("frame {} came where frame {} was due", incoming_.sequence, next_receive_), now);
+    return Step::kBlocked;
+  }
+  ++next_receive_;
+  payload_total_ = decoded.payload_bytes;
+  payload_done_ = 0;
+  skipping_ = false;
+  return take_frame(now);
+}
+
+Connection::Step Connection::take_frame(Instant now) {
+  const Body& body = incoming_.body;
+  const bool dialler = role_ == Role::kDialler;
+  if (state_ == State::kGreeting) {
+    const bool expected = dialler
+                              ? std::holds_alternative<Welcome>(body) || std::holds_alternative<Reject>(body)
+                              : std::holds_alternative<Hello>(body);
+    if (!expected) {
+      refuse(kNotDue, now);
+      return Step::kBlocked;
+    }
+    user_.on_greeting(incoming_, now);
+    // A user that neither establishes nor closes would wait for ever for a second greeting.
+    if (state_ == State::kGreeting) refuse(kNotDue, now);
+    return Step::kMore;
+  }
+  const bool request =
+      std::holds_alternative<verbs::Request>(body) || std::holds_alternative<verbs::Datagram>(body);
+  const bool response = std::holds_alternative<verbs::Response>(body);
+  if (dialler ? response : request) {
+    in_payload_ = true;
+    return Step::kMore;
+  }
+  if (std::holds_alternative<Ping>(body)) return Step::kMore;
+  if (const auto* goodbye = std::get_if<Goodbye>(&body)) {
+    const GoodbyeReason reason = goodbye->reason;
+    in_order_ = reason == GoodbyeReason::kStopping || reason == GoodbyeReason::kReconfigured ||
+                reason == GoodbyeReason::kReplaced;
+    drop(fmt::format("the peer closed it: {}", goodbye->sentence.view()));
+    return Step::kBlocked;
+  }
+  refuse(kNotDue, now);
+  return Step::kBlocked;
+}
+
+Connection::Step Connection::take_payload(Instant now) {
+  const std::size_t here = staged_end_ - staged_begin_;
+  const bool whole = payload_total_ <= staging_.size();
+  if (whole && here < payload_total_) return Step::kFill;
+  const std::uint32_t left = payload_total_ - payload_done_;
+  if (!whole && here == 0) return take_from_stream(now);
+  const auto bytes = static_cast<std::uint32_t>(std::min<std::size_t>(here, left));
+  guestmem::SpanList spans;
+  // One piece always fits.
+  static_cast<void>(spans.append(staging_.data() + staged_begin_, bytes));
+  verbs::SpanPayload payload(spans);
+  deliver(bytes, payload, now);
+  staged_begin_ += bytes;
+  finish_payload(bytes);
+  return Step::kMore;
+}
+
+Connection::Step Connection::take_from_stream(Instant now) {
+  if (drained_) return Step::kBlocked;
+  const std::uint32_t left = payload_total_ - payload_done_;
+  const Transfer ready =
+      stream_->ready(context_.tls == nullptr ? 1 : std::min<std::size_t>(left, kPieceBytes));
+  if (ready.bytes == 0) {
+    if (ready.io != Io::kWouldBlock) stream_ended(ready.io);
+    return Step::kBlocked;
+  }
+  const auto bytes = static_cast<std::uint32_t>(std::min<std::size_t>(ready.bytes, left));
+  last_heard_ = now;
+  StreamPayload payload(*stream_, bytes);
+  deliver(bytes, payload, now);
+  if (payload.failed()) {
+    stream_ended(Io::kBroken);
+    return Step::kBlocked;
+  }
+  // What nobody took is read over; the staging buffer is empty and serves as the bin.
+  for (std::uint32_t moved = payload.moved(); moved < bytes;) {
+    if (broken()) return Step::kBlocked;
+    const Transfer skipped =
+        stream_->read_some(std::span(staging_).first(std::min<std::size_t>(bytes - moved, staging_.size())));
+    if (skipped.io != Io::kDone) {
+      stream_ended(skipped.io);
+      return Step::kBlocked;
+    }
+    moved += static_cast<std::uint32_t>(skipped.bytes);
+  }
+  batch_bytes_ += bytes + kFrameCost;
+  finish_payload(bytes);
+  return Step::kMore;
+}
+
+// Hands the next `bytes` of the payload on, with the message as if it were only these.
+void Connection::deliver(std::uint32_t bytes, verbs::Payload& payload, Instant now) {
+  if (skipping_) return;
+  Delivery delivery{};
+  if (const auto* request = std::get_if<verbs::Request>(&incoming_.body)) {
+    verbs::Request piece = *request;
+    if (payload_total_ != 0) {
+      piece.offset += payload_done_;
+      piece.bytes = bytes;
+    }
+    delivery = context_.inbound.on_request(peer_, incoming_.segment, piece, payload, now);
+  } else if (const auto* response = std::get_if<verbs::Response>(&incoming_.body)) {
+    verbs::Response piece = *response;
+    if (payload_total_ != 0) {
+      piece.offset += payload_done_;
+      piece.bytes = bytes;
+    }
+    delivery = context_.inbound.on_response(peer_, incoming_.segment, piece, payload, now);
+  } else if (const auto* datagram = std::get_if<verbs::Datagram>(&incoming_.body)) {
+    guestmem::SpanList spans;
+    static_cast<void>(spans.append(staging_.data() + staged_begin_, bytes));
+    delivery = context_.inbound.on_datagram(peer_, incoming_.segment, *datagram, spans, now);
+  }
+  switch (delivery) {
+    case Delivery::kDelivered:
+      return;
+    case Delivery::kUnknownGid:
+      ++context_.errors.unknown_gids;
+      break;
+    case Delivery::kForeignSource:
+      ++context_.errors.foreign_sources;
+      break;
+  }
+  skipping_ = true;
+}
+
+void Connection::finish_payload(std::uint32_t bytes) {
+  payload_done_ += bytes;
+  if (payload_done_ == payload_total_) in_payload_ = false;
+  if (role_ == Role::kAcceptor && output_.unsent() > kPauseBytes) paused_ = true;
+}
+
+void Connection::refuse(const Decoded& decoded, Instant now) {
+  if (decoded.fault != Fault::kVersion) {
+    refuse(fmt::format("a frame was refused: {}", describe(decoded.fault)), now);
+    return;
+  }
+  ++context_.errors.wrong_version;
+  const std::string why =
+      fmt::format("host {} speaks protocol version {}, its peer {}: upgrade the older one",
+                  context_.options.host_name, kProtocolVersion, decoded.version);
+  if (role_ == Role::kAcceptor) {
+    reject(RejectReason::kWrongVersion, why, now);
+  } else {
+    close(GoodbyeReason::kBadFrame, why, now);
+  }
+}
+
+void Connection::refuse(std::string_view why, Instant now) {
+  ++context_.errors.bad_frames;
+  if (state_ == State::kGreeting && role_ == Role::kAcceptor) {
+    reject(RejectReason::kBadHello, why, now);
+  } else {
+    close(GoodbyeReason::kBadFrame, why, now);
+  }
+}
+
+void Connection::stream_ended(Io io) {
+  if (io == Io::kClosed) {
+    break_off("the peer closed the connection");
+  } else {
+    break_off(stream_->trouble());
+  }
+}
+
+}  // namespace pvrdma::transport::tcp

@@ -1,0 +1,54 @@
+// Context: what the parts of one Tcp share.
+//
+// Nothing is destroyed and no Inbound is told anything in the middle of a send: whoever breaks, drains or
+// comes up says so here, and Tcp's next turn deals with it.
+//
+// Thread: shard-owned.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "shard/loop.h"
+#include "transport/host_transport.h"
+#include "transport/tcp/tcp.h"
+#include "transport/tcp/tls_context.h"
+
+namespace pvrdma::transport::tcp {
+
+class Connection;
+
+struct Context {
+  Context(TcpOptions the_options, shard::Loop& the_loop, const Clock& the_clock, Inbound& the_inbound)
+      : options(std::move(the_options)), loop(the_loop), clock(the_clock), inbound(the_inbound) {}
+
+  // on_time() of everything is due no later than `at`. Deadlines that move back are found out there.
+  void check_at(Instant at) { next_check = std::min(next_check, at); }
+
+  bool is_allowed(const IpAddress& address) const {
+    return settings.allow_all ||
+           std::any_of(settings.allowed.begin(), settings.allowed.end(),
+                       [&](const IpNetwork& network) { return network.contains(address); });
+  }
+
+  const TcpOptions options;
+  shard::Loop& loop;
+  const Clock& clock;
+  Inbound& inbound;
+  std::unique_ptr<TlsContext> tls;  // null: plain
+  TcpSettings settings;
+  Counters counters;
+  TcpErrors errors;
+
+  bool attention = false;  // something broke, drained or came up
+  bool in_batch = false;   // a connection hands over what it received: what is sent meanwhile is gathered
+  Instant next_check = Instant::never();
+  std::vector<Connection*> unflushed;   // borrowed: hold gathered output
+  std::vector<Connection*> unfinished;  // borrowed: stopped reading with input left
+};
+
+}  // namespace pvrdma::transport::tcp

@@ -1,0 +1,29 @@
+// Which lane carries a message: all of a connection (QP pair) travel on one, and both hosts must agree on it.
+// Pure function; wire contract, as peers compute it for themselves.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "verbs/ids.h"
+
+namespace pvrdma::transport::tcp {
+
+// `requester` is the end whose request it is or was: a response's `to`. `lanes` > 0.
+inline std::uint32_t lane_of(const verbs::Endpoint& requester, const verbs::Endpoint& responder,
+                             std::uint32_t lanes) {
+  std::uint64_t state = std::uint64_t{requester.qpn.value} << 32 | responder.qpn.value;
+  const auto mix = [&state](const std::uint8_t* bytes) {
+    std::uint64_t word = 0;
+    for (int i = 0; i < 8; ++i) word = word << 8 | bytes[i];
+    state = (state ^ word) * 0x9e37'79b9'7f4a'7c15ULL;
+    state ^= state >> 32;
+  };
+  for (const verbs::Gid* gid : {&requester.gid, &responder.gid}) {
+    mix(gid->bytes.data());
+    mix(gid->bytes.data() + 8);
+  }
+  return static_cast<std::uint32_t>(state % lanes);
+}
+
+}  // namespace pvrdma::transport::tcp

@@ -1,0 +1,71 @@
+// Link: all connections with one host: the lanes this host dialled and the sessions it accepted. Chooses the
+// one a message takes, and tells Inbound how the host fares.
+//
+// Made when its host is first mentioned and kept until Tcp goes, so that channels can hold it.
+//
+// Thread: shard-owned.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "transport/tcp/lane.h"
+#include "transport/tcp/session.h"
+
+namespace pvrdma::transport::tcp {
+
+class Link {
+ public:
+  // `context` is borrowed and outlives this.
+  Link(Context& context, HostId id);
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  HostId id() const { return id_; }
+  // None: no peer, or one to which nothing may connect now.
+  const std::optional<TcpPeer>& peer() const { return peer_; }
+
+  // Connections that stand are kept if the peer is as it was and `anew` is not asked for. `denied`: nothing
+  // may connect, and why; empty when it may.
+  void configure(const std::optional<TcpPeer>& peer, std::string_view denied, bool anew, Instant now);
+  void close(GoodbyeReason reason, std::string_view sentence, Instant now);
+
+  // Takes over a session that has been admitted; an older one of the same lane goes.
+  void adopt(std::unique_ptr<Session> session, std::uint16_t lanes, Instant now);
+
+  bool is_up() const;
+  TcpPeerState state() const;
+
+  verbs::Sent send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
+                   Instant now);
+  void send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
+            Instant now);
+  void send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+            Instant now);
+
+  void turn(Instant now);
+  void on_time(Instant now);
+  Instant next_deadline() const;
+
+ private:
+  void bury_sessions(Instant now);
+  void note(const std::string& trouble, Instant now);
+
+  Context& context_;
+  const HostId id_;
+  std::optional<TcpPeer> peer_;
+  std::string denied_;
+  bool dialling_ = false;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<Session>> sessions_;  // by the peer's lane; null: none
+  std::vector<std::unique_ptr<Session>> leaving_;   // closed, destroyed in the next turn
+  bool told_up_ = false;
+  std::string noted_;  // the last trouble in the log
+  log::LogLimiter limiter_{8, std::chrono::seconds(10)};
+};
+
+}  // namespace pvrdma::transport::tcp

@@ -1,0 +1,151 @@
+// Ends of connections that a test drives by hand, blocking, on its own thread, and TcpRawTest: one Host
+// against them.
+#pragma once
+
+#include <poll.h>
+
+#include "transport/tcp/tcp_fixture.h"
+
+namespace pvrdma::transport::tcp {
+
+// A socket driven by hand, blocking, on the test's thread. Its calls give up after half a minute.
+class RawPeer {
+ public:
+  // Dials `to` from `from`.
+  static RawPeer dial(const IpAddress& from, const IpAddress& to, int receive_bytes = 0) {
+    Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (receive_bytes != 0)
+      ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
+    sockaddr_storage where{};
+    socklen_t length = from.to_sockaddr(0, where);
+    EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&where), length), 0);
+    length = to.to_sockaddr(kTestPort, where);
+    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), length), 0)
+        << std::strerror(errno);
+    return RawPeer(std::move(socket));
+  }
+  explicit RawPeer(Fd socket) : socket_(std::move(socket)) {
+    const timeval patience{.tv_sec = 30, .tv_usec = 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    const int on = 1;  // or the kernel keeps small messages back, and the test's clock runs on meanwhile
+    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  }
+
+  bool send(std::span<const std::byte> bytes) {
+    return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(bytes.size());
+  }
+  bool send(const Frame& frame, const Bytes& payload = {}) {
+    Head buffer;
+    const auto head = encode(frame, buffer);
+    EXPECT_FALSE(head.empty());
+    return send(head) && (payload.empty() || send(payload));
+  }
+  bool hello(const std::string& name, std::uint16_t lane = 0, std::uint16_t lanes = 1) {
+    return send(
+        Frame{.body = Hello{.host = HostName(name), .lane = lane, .lanes = lanes, .connection = {1, 2}}});
+  }
+
+  // The next frame, nothing at the end of the stream or after half a minute.
+  std::optional<Frame> next(Bytes* payload = nullptr) {
+    Frame frame;
+    for (;;) {
+      const Decoded decoded = decode(held_, frame);
+      EXPECT_NE(decoded.state, Decoded::State::kBad) << describe(decoded.fault);
+      if (decoded.state == Decoded::State::kBad) return std::nullopt;
+      const std::size_t wanted = decoded.head_bytes + decoded.payload_bytes;
+      if (decoded.state == Decoded::State::kComplete && held_.size() >= wanted) {
+        const auto end = held_.begin() + static_cast<std::ptrdiff_t>(wanted);
+        if (payload != nullptr)
+          payload->assign(held_.begin() + static_cast<std::ptrdiff_t>(decoded.head_bytes), end);
+        held_.erase(held_.begin(), end);
+        return frame;
+      }
+      std::array<std::byte, 65536> more;
+      const ssize_t got = ::recv(socket_.get(), more.data(), more.size(), 0);
+      if (got <= 0) return std::nullopt;
+      held_.insert(held_.end(), more.begin(), more.begin() + got);
+    }
+  }
+  // The next frame, which should be of that kind; pings may come in between.
+  template <typename Kind>
+  std::optional<Kind> next_as() {
+    auto frame = next();
+    while (!std::is_same_v<Kind, Ping> && frame && std::holds_alternative<Ping>(frame->body)) frame = next();
+    if (!frame || !std::holds_alternative<Kind>(frame->body)) return std::nullopt;
+    return std::get<Kind>(frame->body);
+  }
+  bool ended() { return !next().has_value(); }
+  int fd() const { return socket_.get(); }
+
+ private:
+  Fd socket_;
+  Bytes held_;
+};
+
+// Accepts by hand where a host would.
+class RawListener {
+ public:
+  explicit RawListener(const IpAddress& address, int receive_bytes = 0)
+      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (receive_bytes != 0)
+      ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof(receive_bytes));
+    sockaddr_storage where{};
+    const socklen_t length = address.to_sockaddr(kTestPort, where);
+    EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&where), length), 0) << std::strerror(errno);
+    EXPECT_EQ(::listen(socket_.get(), 16), 0);
+    const timeval patience{.tv_sec = 30, .tv_usec = 0};
+    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  }
+  RawPeer accept() { return RawPeer(Fd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC))); }
+  // Accepts whoever is there and closes at once. False: nobody is.
+  bool turn_one_away() {
+    pollfd waiting{.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    if (::poll(&waiting, 1, 0) != 1) return false;
+    accept();
+    return true;
+  }
+  // Accepts, and welcomes whoever says hello; tells which lane that was.
+  RawPeer accept_as(const std::string& name, std::uint16_t* lane = nullptr) {
+    RawPeer peer = accept();
+    const auto hello = peer.next_as<Hello>();
+    EXPECT_TRUE(hello.has_value());
+    if (!hello) return peer;
+    if (lane != nullptr) *lane = hello->lane;
+    EXPECT_TRUE(peer.send(Frame{.body = Welcome{.host = HostName(name), .connection = hello->connection}}));
+    return peer;
+  }
+
+ private:
+  Fd socket_;
+};
+
+// One host against peers driven by hand.
+class TcpRawTest : public testing::Test {
+ protected:
+  // `bytes` of a request that is whole, sent as it comes.
+  Frame request_frame(std::uint64_t sequence, std::uint32_t psn, std::size_t bytes) {
+    return {.sequence = sequence, .segment = kSegment, .body = a_write(a_.id(), 9, psn, bytes).request};
+  }
+  void know_raw_peer() {
+    a_.add_peer({.id = HostId(9), .name = "esx9", .address = address_of(9), .port = kTestPort});
+    a_.apply();
+  }
+  RawPeer enter() {
+    RawPeer peer = RawPeer::dial(address_of(9), a_.address());
+    EXPECT_TRUE(peer.hello("esx9"));
+    const auto welcome = peer.next_as<Welcome>();
+    EXPECT_TRUE(welcome && welcome->host == HostName("esx1") && welcome->connection == (ConnectionId{1, 2}));
+    return peer;
+  }
+  const TcpErrors errors() {
+    return world_.on_shard([&] { return a_.tcp().errors(); });
+  }
+
+  World world_;
+  Host a_{world_, 1, TcpOptions{.lanes = 2}};
+};
+
+}  // namespace pvrdma::transport::tcp

@@ -1,0 +1,143 @@
+#include "transport/tcp/reception.h"
+
+#include <algorithm>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <sys/socket.h>
+#include <utility>
+
+#include "transport/tcp/plain_stream.h"
+#include "transport/tcp/sockets.h"
+
+namespace pvrdma::transport::tcp {
+
+Reception::Reception(Context& context, FindLink find_link)
+    : context_(context),
+      find_link_(std::move(find_link)),
+      listener_(context.loop, context.clock,
+                [this](Fd socket, const IpAddress& from) { on_accepted(std::move(socket), from); }) {}
+
+Reception::~Reception() = default;
+
+void Reception::on_accepted(Fd socket, const IpAddress& from) {
+  const Instant now = context_.clock.now();
+  if (!context_.is_allowed(from)) {
+    ++context_.errors.not_allowed;
+    turn_away(socket, RejectReason::kNotAllowed, from,
+              fmt::format("address {} is not among the allowed addresses of ruleset pvrdma on host {}",
+                          from.to_string(), context_.options.host_name),
+              now);
+    return;
+  }
+  if (strangers_.size() >= kStrangersMax) {
+    turn_away(socket, RejectReason::kNoRoom, from,
+              fmt::format("{} connections wait for their handshake already: try again later", kStrangersMax),
+              now);
+    return;
+  }
+  tune(socket);
+  std::unique_ptr<Stream> stream;
+  if (context_.tls) {
+    auto secure = context_.tls->server(std::move(socket));
+    if (!secure) {
+      if (limiter_.allow(now))
+        log::warn("tcp: cannot serve {}: {}", from.to_string(), secure.error().message);
+      return;
+    }
+    stream = *std::move(secure);
+  } else {
+    stream = make_plain_stream(std::move(socket));
+  }
+  // In its place before it starts: it may say hello at once.
+  Porter& self = *this;
+  Session& session =
+      *strangers_.emplace_back(std::make_unique<Session>(context_, self, std::move(stream), from));
+  if (auto started = session.connection().start(now); !started)
+    session.connection().drop(std::move(started).error().message);
+}
+
+// There is no stream yet: with TLS the connection just ends.
+void Reception::turn_away(const Fd& socket, RejectReason reason, const IpAddress& from,
+                          std::string_view sentence, Instant now) {
+  if (!context_.tls) {
+    Head buffer;
+    const auto head = encode(Reject{.reason = reason, .sentence = Sentence(sentence)}, buffer);
+    static_cast<void>(::send(socket.get(), head.data(), head.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+    ::shutdown(socket.get(), SHUT_WR);
+    std::array<std::byte, 512> unread;  // a hello that is here already must not turn the end into a reset
+    static_cast<void>(::recv(socket.get(), unread.data(), unread.size(), MSG_DONTWAIT));
+  }
+  if (limiter_.allow(now)) log::warn("tcp: refused a connection from {}: {}", from.to_string(), sentence);
+}
+
+void Reception::on_hello(Session& session, const Hello& hello, Instant now) {
+  Link* link = find_link_(hello.host.view());
+  RejectReason reason{};
+  if (const std::string why = objection(session, hello, link, reason); !why.empty()) {
+    session.connection().reject(reason, why, now);
+    return;
+  }
+  const auto place = std::find_if(strangers_.begin(), strangers_.end(),
+                                  [&](const auto& stranger) { return stranger.get() == &session; });
+  std::unique_ptr<Session> admitted = std::move(*place);
+  strangers_.erase(place);
+  session.admit(link->id(), hello, now);
+  link->adopt(std::move(admitted), hello.lanes, now);
+}
+
+std::string Reception::objection(const Session& session, const Hello& hello, const Link* link,
+                                 RejectReason& reason) {
+  const std::string_view name = hello.host.view();
+  reason = RejectReason::kUnknownHost;
+  if (name == context_.options.host_name) {
+    ++context_.errors.unknown_hosts;
+    return fmt::format("two hosts have one name: {} is this host's too: rename one of them", name);
+  }
+  if (link == nullptr) {
+    ++context_.errors.unknown_hosts;
+    return fmt::format("host {} knows no host {}: add it to the cluster first", context_.options.host_name,
+                       name);
+  }
+  if (link->peer()->address != session.from()) {
+    ++context_.errors.unknown_hosts;
+    return fmt::format("host {} has address {}, not {}", name, link->peer()->address.to_string(),
+                       session.from().to_string());
+  }
+  const Stream& stream = session.connection().stream();
+  if (!stream.peer_is(name)) {
+    ++context_.errors.tls_failures;
+    reason = RejectReason::kWrongName;
+    return fmt::format("the certificate is for {}, not for host {}", fmt::join(stream.peer_names(), ", "),
+                       name);
+  }
+  return {};
+}
+
+void Reception::send_all_away(GoodbyeReason reason, std::string_view sentence, Instant now) {
+  for (const auto& stranger : strangers_) stranger->connection().close(reason, sentence, now);
+}
+
+void Reception::turn(Instant now) {
+  std::erase_if(strangers_, [&](const auto& stranger) {
+    const Connection& connection = stranger->connection();
+    if (!connection.broken()) return false;
+    if (!connection.ended_in_order() && limiter_.allow(now)) {
+      log::warn("tcp: a connection from {} did not get in: {}", stranger->from().to_string(),
+                connection.trouble());
+    }
+    return true;
+  });
+}
+
+void Reception::on_time(Instant now) {
+  listener_.on_time(now);
+  for (const auto& stranger : strangers_) stranger->connection().on_time(now);
+}
+
+Instant Reception::next_deadline() const {
+  Instant next = listener_.next_deadline();
+  for (const auto& stranger : strangers_) next = std::min(next, stranger->connection().next_deadline());
+  return next;
+}
+
+}  // namespace pvrdma::transport::tcp

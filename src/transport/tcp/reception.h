@@ -1,0 +1,60 @@
+// Reception: lets peers in: owns the listener and the connections that have not said hello yet, and holds the
+// rules of who may enter.
+//
+// A connection enters when its source address is allowed, its hello names a peer of the settings that has
+// this address, and, with TLS, its certificate names that host. Everybody else is told why not, logged and
+// counted.
+//
+// Thread: shard-owned.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/log.h"
+#include "transport/tcp/link.h"
+#include "transport/tcp/listener.h"
+#include "transport/tcp/session.h"
+
+namespace pvrdma::transport::tcp {
+
+inline constexpr std::size_t kStrangersMax = 64;  // connections that have not said hello
+
+class Reception final : private Session::Porter {
+ public:
+  // The link of a peer that may enter; null: no peer is called so.
+  using FindLink = std::function<Link*(std::string_view host_name)>;
+
+  // `context` is borrowed and outlives this.
+  Reception(Context& context, FindLink find_link);
+  ~Reception() override;
+
+  Listener& listener() { return listener_; }
+  const Listener& listener() const { return listener_; }
+
+  // Those who have not entered have to knock again.
+  void send_all_away(GoodbyeReason reason, std::string_view sentence, Instant now);
+
+  void turn(Instant now);
+  void on_time(Instant now);
+  Instant next_deadline() const;
+
+ private:
+  void on_accepted(Fd socket, const IpAddress& from);
+  void turn_away(const Fd& socket, RejectReason reason, const IpAddress& from, std::string_view sentence,
+                 Instant now);
+  void on_hello(Session& session, const Hello& hello, Instant now) override;
+  // Empty: it may enter. Otherwise the sentence, with `reason` set and the error counted.
+  std::string objection(const Session& session, const Hello& hello, const Link* link, RejectReason& reason);
+
+  Context& context_;
+  const FindLink find_link_;
+  std::vector<std::unique_ptr<Session>> strangers_;
+  log::LogLimiter limiter_{16, std::chrono::seconds(5)};
+  Listener listener_;
+};
+
+}  // namespace pvrdma::transport::tcp

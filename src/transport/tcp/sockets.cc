@@ -1,0 +1,54 @@
+#include "transport/tcp/sockets.h"
+
+#include <cerrno>
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <system_error>
+
+#include "base/check.h"
+
+namespace pvrdma::transport::tcp {
+namespace {
+
+// Two of the largest segments: one on its way to the wire while the next is fetched.
+constexpr int kNotSentBytes = 512 * 1024;
+
+}  // namespace
+
+Result<Fd> begin_connect(const IpAddress& from, const IpAddress& to, std::uint16_t port) {
+  if (from.is_v6() != to.is_v6()) {
+    return fail(EAFNOSUPPORT, fmt::format("cannot connect from {} to {}: one is IPv4, the other IPv6",
+                                          from.to_string(), to.to_string()));
+  }
+  Fd socket(::socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return fail_errno(errno, "cannot make a socket");
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+  sockaddr_storage where{};
+  socklen_t length = from.to_sockaddr(0, where);
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0)
+    return fail_errno(errno, fmt::format("cannot connect from {}", from.to_string()));
+  tune(socket);
+  length = to.to_sockaddr(port, where);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0 && errno != EINPROGRESS)
+    return fail_errno(errno, "cannot connect");
+  return socket;
+}
+
+void tune(const Fd& socket) {
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kNotSentBytes, sizeof(kNotSentBytes));
+}
+
+std::array<std::uint8_t, 16> random_id() {
+  std::array<std::uint8_t, 16> id{};
+  const ssize_t got = ::getrandom(id.data(), id.size(), 0);
+  PVRDMA_CHECK(got == static_cast<ssize_t>(id.size()), "getrandom gives 16 bytes whole");
+  return id;
+}
+
+}  // namespace pvrdma::transport::tcp

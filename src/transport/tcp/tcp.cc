@@ -1,0 +1,198 @@
+#include "transport/tcp/tcp.h"
+
+#include <algorithm>
+#include <fmt/core.h>
+#include <map>
+#include <utility>
+
+#include "transport/tcp/context.h"
+#include "transport/tcp/link.h"
+#include "transport/tcp/reception.h"
+
+namespace pvrdma::transport {
+
+using tcp::GoodbyeReason;
+
+namespace {
+
+class LinkChannel final : public Channel {
+ public:
+  LinkChannel(tcp::Link& link, SegmentId segment) : link_(link), segment_(segment) {}
+
+  verbs::Sent send_request(const verbs::Request& request, const guestmem::SpanList& payload,
+                           Instant now) override {
+    return link_.send(segment_, request, payload, now);
+  }
+  void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
+                     Instant now) override {
+    link_.send(segment_, response, payload, now);
+  }
+  void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                     Instant now) override {
+    link_.send(segment_, datagram, payload, now);
+  }
+
+ private:
+  tcp::Link& link_;
+  const SegmentId segment_;
+};
+
+}  // namespace
+
+struct Tcp::Impl final : shard::Pollable {
+  Impl(const TcpOptions& options, shard::Loop& loop, const Clock& clock, Inbound& inbound)
+      : context(options, loop, clock, inbound),
+        reception(context, [this](std::string_view name) { return find(name); }) {}
+
+  tcp::Link& link(HostId id) {
+    auto& entry = links[id];
+    if (!entry) entry = std::make_unique<tcp::Link>(context, id);
+    return *entry;
+  }
+
+  tcp::Link* find(std::string_view name) {
+    for (const auto& [id, entry] : links)
+      if (entry->peer() && entry->peer()->name == name) return entry.get();
+    return nullptr;
+  }
+
+  bool run(Instant now) override;
+  void on_time(Instant now) override;
+  // What another pollable left to do in this round must not wait for the next descriptor.
+  Instant next_deadline() const override {
+    return context.attention || !context.unfinished.empty() ? Instant{} : context.next_check;
+  }
+
+  tcp::Context context;
+  std::map<HostId, std::unique_ptr<tcp::Link>> links;
+  tcp::Reception reception;
+  std::vector<tcp::Connection*> reading;  // of run(), kept for its memory
+};
+
+bool Tcp::Impl::run(Instant now) {
+  bool worked = false;
+  if (!context.unfinished.empty()) {
+    worked = true;
+    reading.swap(context.unfinished);
+    for (tcp::Connection* connection : reading) connection->go_on(now);
+    reading.clear();
+  }
+  if (!context.unflushed.empty()) tcp::flush_all(context, now);
+  if (context.attention) {
+    worked = true;
+    context.attention = false;
+    reception.turn(now);
+    for (const auto& [id, entry] : links) entry->turn(now);
+    tcp::flush_all(context, now);
+  }
+  return worked;
+}
+
+// Everything's deadlines only move back between two calls, except where check_at() was told.
+void Tcp::Impl::on_time(Instant now) {
+  context.next_check = Instant::never();
+  reception.on_time(now);
+  Instant next = reception.next_deadline();
+  for (const auto& [id, entry] : links) {
+    entry->on_time(now);
+    next = std::min(next, entry->next_deadline());
+  }
+  context.check_at(next);
+}
+
+Result<std::unique_ptr<Tcp>> Tcp::create(const TcpOptions& options, shard::Loop& loop, const Clock& clock,
+                                         Inbound& inbound) {
+  if (options.host_name.empty() || options.host_name.size() > tcp::kHostNameBytesMax) {
+    return fail(fmt::format("host name \"{}\": 1 to {} characters are possible", options.host_name,
+                            tcp::kHostNameBytesMax));
+  }
+  if (options.lanes == 0 || options.lanes > tcp::kLanesMax)
+    return fail(
+        fmt::format("{} connections to each peer: 1 to {} are possible", options.lanes, tcp::kLanesMax));
+  auto impl = std::make_unique<Impl>(options, loop, clock, inbound);
+  if (options.tls) {
+    auto tls = tcp::TlsContext::create(*options.tls);
+    if (!tls) return Failure(std::move(tls).error());
+    impl->context.tls = *std::move(tls);
+  }
+  loop.add(*impl);
+  return std::unique_ptr<Tcp>(new Tcp(std::move(impl)));
+}
+
+Tcp::Tcp(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Tcp::~Tcp() {
+  const Instant now = impl_->context.clock.now();
+  for (const auto& [id, link] : impl_->links) link->close(GoodbyeReason::kStopping, "the daemon stops", now);
+  impl_->context.loop.remove(*impl_);
+}
+
+void Tcp::configure(const TcpSettings& settings) {
+  tcp::Context& context = impl_->context;
+  if (settings == context.settings) return;
+  const Instant now = context.clock.now();
+  const bool moved = settings.address != context.settings.address;
+  const bool listens_elsewhere = moved || settings.port != context.settings.port;
+  context.settings = settings;
+
+  if (listens_elsewhere) impl_->reception.listener().close();
+  impl_->reception.send_all_away(GoodbyeReason::kReconfigured, "the settings have changed", now);
+  for (const auto& [id, link] : impl_->links) {
+    const bool stays = std::any_of(settings.peers.begin(), settings.peers.end(),
+                                   [&](const TcpPeer& peer) { return peer.id == link->id(); });
+    if (!stays) link->configure(std::nullopt, {}, moved, now);
+  }
+  for (const TcpPeer& peer : settings.peers) {
+    std::string denied;
+    if (!settings.address) {
+      denied = "nothing may connect: tag a vmknic and enable ruleset pvrdma";
+    } else if (!context.is_allowed(peer.address)) {
+      denied = fmt::format("address {} is not among the allowed addresses of ruleset pvrdma",
+                           peer.address.to_string());
+    }
+    impl_->link(peer.id).configure(peer, denied, moved, now);
+  }
+  if (listens_elsewhere && settings.address) {
+    impl_->reception.listener().open(*settings.address, settings.port);
+    context.check_at(impl_->reception.next_deadline());
+  }
+  context.attention = true;
+}
+
+const Counters& Tcp::counters() const {
+  return impl_->context.counters;
+}
+
+std::unique_ptr<Channel> Tcp::open(HostId host, SegmentId segment) {
+  return std::make_unique<LinkChannel>(impl_->link(host), segment);
+}
+
+bool Tcp::is_up(HostId host) const {
+  const auto entry = impl_->links.find(host);
+  return entry != impl_->links.end() && entry->second->is_up();
+}
+
+void Tcp::flush(Instant now) {
+  if (!impl_->context.in_batch) tcp::flush_all(impl_->context, now);
+}
+
+const TcpErrors& Tcp::errors() const {
+  return impl_->context.errors;
+}
+
+std::vector<TcpPeerState> Tcp::peers() const {
+  std::vector<TcpPeerState> states;
+  for (const auto& [id, link] : impl_->links)
+    if (link->peer()) states.push_back(link->state());
+  return states;
+}
+
+bool Tcp::listening() const {
+  return impl_->reception.listener().listening();
+}
+
+std::string Tcp::listen_trouble() const {
+  return impl_->reception.listener().trouble();
+}
+
+}  // namespace pvrdma::transport

@@ -1,0 +1,248 @@
+// Who gets in, who is turned away and why, and what a dialler and a listener do about trouble.
+#include "transport/tcp/raw_peer.h"
+
+namespace pvrdma::transport::tcp {
+namespace {
+
+TEST_F(TcpRawTest, RefusesWhoMayNotEnterAndSaysWhy) {
+  know_raw_peer();
+  const auto refusal = [&](const IpAddress& from, const std::string& name) {
+    RawPeer peer = RawPeer::dial(from, a_.address());
+    peer.hello(name);
+    const auto reject = peer.next_as<Reject>();
+    EXPECT_TRUE(peer.ended());
+    return reject.value_or(Reject{});
+  };
+  Reject reject = refusal(address_of(9), "esx8");
+  EXPECT_EQ(reject.reason, RejectReason::kUnknownHost);
+  EXPECT_NE(reject.sentence.view().find("esx8"), std::string_view::npos);
+  reject = refusal(address_of(8), "esx9");  // a foreign address
+  EXPECT_EQ(reject.reason, RejectReason::kUnknownHost);
+  EXPECT_NE(reject.sentence.view().find(address_of(8).to_string()), std::string_view::npos);
+  reject = refusal(address_of(9), "esx1");
+  EXPECT_NE(reject.sentence.view().find("two hosts have one name"), std::string_view::npos);
+  EXPECT_EQ(errors().unknown_hosts, 3U);
+
+  a_.settings().allow_all = false;
+  a_.settings().allowed = {IpNetwork::parse(address_of(9).to_string()).value()};
+  a_.apply();
+  reject = refusal(address_of(8), "esx9");
+  EXPECT_EQ(reject.reason, RejectReason::kNotAllowed);
+  EXPECT_EQ(errors().not_allowed, 1U);
+  enter();
+}
+
+TEST_F(TcpRawTest, RefusesAnotherProtocolVersionNamingBoth) {
+  know_raw_peer();
+  Head buffer;
+  const auto head = encode(Hello{.host = HostName("esx9")}, buffer);
+  Bytes hello(head.begin(), head.end());
+  hello[kHeaderBytes + 9] = std::byte{99};  // the low byte of the version, behind the magic
+  RawPeer peer = RawPeer::dial(address_of(9), a_.address());
+  peer.send(hello);
+  const auto reject = peer.next_as<Reject>();
+  ASSERT_TRUE(reject.has_value());
+  EXPECT_EQ(reject->reason, RejectReason::kWrongVersion);
+  EXPECT_EQ(reject->version, kProtocolVersion);
+  EXPECT_NE(reject->sentence.view().find("99"), std::string_view::npos);
+  EXPECT_NE(reject->sentence.view().find(std::to_string(kProtocolVersion)), std::string_view::npos);
+  EXPECT_TRUE(peer.ended());
+  EXPECT_EQ(errors().wrong_version, 1U);
+}
+
+TEST_F(TcpRawTest, GarbageEndsOnlyTheConnectionItCameOn) {
+  know_raw_peer();
+  RawPeer stranger = RawPeer::dial(address_of(9), a_.address());
+  stranger.send(Bytes(300, std::byte{'G'}));
+  EXPECT_TRUE(stranger.next_as<Reject>().has_value());
+  EXPECT_TRUE(stranger.ended());
+  EXPECT_EQ(errors().bad_frames, 1U);
+
+  RawPeer good = RawPeer::dial(address_of(9), a_.address());
+  EXPECT_TRUE(good.hello("esx9", 1, 2));
+  EXPECT_TRUE(good.next_as<Welcome>().has_value());
+  const std::vector<std::pair<std::string, std::function<void(RawPeer&)>>> attacks = {
+      {"garbage", [&](RawPeer& peer) { peer.send(Bytes(300, std::byte{0xff})); }},
+      {"oversized",
+       [&](RawPeer& peer) {
+         Head buffer;
+         const auto head = encode(request_frame(1, 1, 1000), buffer);
+         Bytes frame(head.begin(), head.end());
+         frame[0] = std::byte{0x7f};
+         peer.send(frame);
+       }},
+      {"response from a dialler",
+       [&](RawPeer& peer) {
+         peer.send(Frame{.sequence = 1,
+                         .segment = kSegment,
+                         .body = verbs::Response{.from = endpoint(9, 5), .to = endpoint(1, 5)}});
+       }},
+  };
+  std::uint64_t count = 1;
+  for (const auto& [name, attack] : attacks) {
+    SCOPED_TRACE(name);
+    RawPeer peer = RawPeer::dial(address_of(9), a_.address());
+    EXPECT_TRUE(peer.hello("esx9", 0, 2));
+    EXPECT_TRUE(peer.next_as<Welcome>().has_value());
+    attack(peer);
+    const auto goodbye = peer.next_as<Goodbye>();
+    ASSERT_TRUE(goodbye.has_value());
+    EXPECT_EQ(goodbye->reason, GoodbyeReason::kBadFrame);
+    EXPECT_FALSE(goodbye->sentence.view().empty());
+    EXPECT_TRUE(peer.ended());
+    EXPECT_EQ(errors().bad_frames, ++count);
+  }
+  EXPECT_TRUE(good.send(request_frame(1, 7, 100), pattern(100, 7)));
+  ASSERT_TRUE(world_.wait([&] { return a_.messages.size() == 1; }));
+  EXPECT_EQ(a_.messages[0].bytes, pattern(100, 7));
+  EXPECT_EQ(a_.messages[0].from, HostId(9));
+}
+
+TEST_F(TcpRawTest, ReplayedAndReorderedFramesEndTheConnection) {
+  know_raw_peer();
+  const Frame hello_again{.body = Hello{.host = HostName("esx9")}};
+  for (const Frame& frame : {request_frame(1, 8, 100), request_frame(3, 8, 100), hello_again}) {
+    RawPeer peer = enter();
+    EXPECT_TRUE(peer.send(request_frame(1, 7, 100), pattern(100, 7)));
+    EXPECT_TRUE(peer.send(frame));
+    const auto goodbye = peer.next_as<Goodbye>();
+    ASSERT_TRUE(goodbye.has_value());
+    EXPECT_EQ(goodbye->reason, GoodbyeReason::kBadSequence);
+    EXPECT_TRUE(peer.ended());
+  }
+  EXPECT_EQ(errors().bad_sequence, 3U);
+  EXPECT_EQ(world_.on_shard([&] { return a_.messages.size(); }), 3U);  // each first one only
+}
+
+TEST_F(TcpRawTest, ASecondSessionOfALaneReplacesTheFirst) {
+  know_raw_peer();
+  RawPeer first = enter();
+  RawPeer second = enter();
+  const auto goodbye = first.next_as<Goodbye>();
+  ASSERT_TRUE(goodbye.has_value());
+  EXPECT_EQ(goodbye->reason, GoodbyeReason::kReplaced);
+  EXPECT_TRUE(first.ended());
+  EXPECT_TRUE(second.send(request_frame(1, 7, 10), pattern(10, 7)));
+  ASSERT_TRUE(world_.wait([&] { return a_.messages.size() == 1; }));
+  // An answer finds the second.
+  world_.on_shard([&] {
+    a_.channel(HostId(9)).send_response({.from = endpoint(1, 5), .to = endpoint(9, 5), .psn = verbs::Psn(7)},
+                                        {}, world_.clock().now());
+    a_.tcp().flush(world_.clock().now());
+  });
+  EXPECT_TRUE(second.next_as<verbs::Response>().has_value());
+}
+
+TEST_F(TcpRawTest, StrangersWithoutHelloAreFewAndGoAfterAWhile) {
+  know_raw_peer();
+  std::vector<RawPeer> strangers;
+  for (int i = 0; i < 64; ++i) strangers.push_back(RawPeer::dial(address_of(8), a_.address()));
+  RawPeer late = RawPeer::dial(address_of(9), a_.address());
+  const auto reject = late.next_as<Reject>();
+  ASSERT_TRUE(reject.has_value());
+  EXPECT_EQ(reject->reason, RejectReason::kNoRoom);
+  world_.pass(3100);
+  for (RawPeer& stranger : strangers) EXPECT_TRUE(stranger.ended());
+  enter();
+}
+
+TEST_F(TcpRawTest, ADiallerChecksWhoWelcomesIt) {
+  Host b(world_, 2, TcpOptions{.lanes = 1});
+  b.add_peer({.id = HostId(9), .name = "esx9", .address = address_of(9), .port = kTestPort});
+  RawListener listener(address_of(9));
+  b.apply();
+  const auto answer = [&](const std::function<Frame(const Hello&)>& reply, const std::string& trouble) {
+    RawPeer peer = listener.accept();
+    const auto hello = peer.next_as<Hello>();
+    ASSERT_TRUE(hello.has_value());
+    EXPECT_EQ(hello->host, HostName("esx2"));
+    EXPECT_EQ(hello->lanes, 1);
+    peer.send(reply(*hello));
+    EXPECT_TRUE(peer.ended());
+    // Past the longest pause: the next call has been made.
+    const std::string seen = world_.on_shard([&] { return b.state(HostId(9))->trouble; });
+    EXPECT_NE(seen.find(trouble), std::string::npos) << seen;
+    EXPECT_FALSE(world_.on_shard([&] { return b.tcp().is_up(HostId(9)); }));
+    world_.pass(1001);
+  };
+  answer(
+      [](const Hello& hello) {
+        return Frame{.body = Welcome{HostName("esx5"), hello.connection}};
+      },
+      "esx5");
+  answer(
+      [](const Hello&) {
+        return Frame{.body = Welcome{HostName("esx9"), {9}}};
+      },  // recorded long ago
+      "another connection");
+  answer(
+      [](const Hello&) {
+        return Frame{.body = Reject{RejectReason::kWrongVersion, 5, Sentence("speak 5")}};
+      },
+      "speak 5");
+  answer([](const Hello&) { return Frame{.sequence = 0, .body = Ping{}}; }, "not due");
+  world_.on_shard([&] {
+    EXPECT_EQ(b.tcp().errors().unknown_hosts, 1U);
+    EXPECT_EQ(b.tcp().errors().bad_sequence, 1U);
+    EXPECT_EQ(b.tcp().errors().wrong_version, 1U);
+    EXPECT_EQ(b.tcp().errors().bad_frames, 1U);
+  });
+  RawPeer peer = listener.accept_as("esx9");
+  EXPECT_TRUE(world_.wait([&] { return b.tcp().is_up(HostId(9)); }));
+}
+
+TEST_F(TcpRawTest, ADialWithoutAnAnswerIsGivenUp) {
+  RawListener listener(address_of(9));
+  know_raw_peer();
+  RawPeer first = listener.accept();  // takes the connection and says nothing
+  world_.pass(2900);
+  EXPECT_EQ(world_.on_shard([&] { return a_.state(HostId(9))->trouble; }), "");
+  world_.pass(200);
+  EXPECT_NE(world_.on_shard([&] { return a_.state(HostId(9))->trouble; }).find("handshake"),
+            std::string::npos);
+  ASSERT_TRUE(first.next_as<Hello>().has_value());
+  EXPECT_TRUE(first.ended());
+}
+
+TEST_F(TcpRawTest, RedialsFastAtFirstAndEachSecondLater) {
+  Host b(world_, 2, TcpOptions{.lanes = 1});
+  b.add_peer({.id = HostId(9), .name = "esx9", .address = address_of(9), .port = kTestPort});
+  RawListener listener(address_of(9));
+  b.apply();
+  const auto calls = [&](int milliseconds) {
+    int count = 0;
+    for (int i = 0; i < milliseconds / 50; ++i) {
+      while (listener.turn_one_away()) ++count;
+      world_.pass(50);
+    }
+    return count;
+  };
+  const int first = calls(1000);  // after 50, 150, 350, 750 ms
+  EXPECT_GE(first, 3);
+  EXPECT_LE(first, 6);
+  calls(2000);
+  const int later = calls(10'000);
+  EXPECT_GE(later, 7);
+  EXPECT_LE(later, 11);
+}
+
+TEST_F(TcpRawTest, ListensAsSoonAsTheAddressIsThere) {
+  a_.settings().address = IpAddress::parse("192.0.2.77").value();  // documentation's, nobody's
+  a_.apply();
+  world_.on_shard([&] {
+    EXPECT_FALSE(a_.tcp().listening());
+    EXPECT_NE(a_.tcp().listen_trouble().find("192.0.2.77"), std::string::npos);
+  });
+  a_.settings().address = address_of(9);
+  {
+    RawListener squatter(address_of(9));
+    a_.apply();
+    EXPECT_NE(world_.on_shard([&] { return a_.tcp().listen_trouble(); }).find("another process"),
+              std::string::npos);
+  }
+  ASSERT_TRUE(world_.wait([&] { return a_.tcp().listening(); }, 1500));
+  EXPECT_EQ(world_.on_shard([&] { return a_.tcp().listen_trouble(); }), "");
+}
+
+}  // namespace
+}  // namespace pvrdma::transport::tcp

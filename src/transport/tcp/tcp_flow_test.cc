@@ -1,0 +1,224 @@
+// Slow, silent and greedy peers: refusals, pauses, keep-alive.
+#include "transport/tcp/raw_peer.h"
+
+namespace pvrdma::transport::tcp {
+namespace {
+
+using verbs::Sent;
+
+TEST_F(TcpRawTest, FramesMayComeByteByByte) {
+  know_raw_peer();
+  RawPeer peer = enter();
+  Head buffer;
+  const auto head = encode(request_frame(1, 7, 9000), buffer);
+  Bytes all(head.begin(), head.end());
+  const Bytes payload = pattern(9000, 7);
+  all.insert(all.end(), payload.begin(), payload.end());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool slowly = i < 300 || i > all.size() - 300;
+    const std::size_t size = slowly ? 1 : 97;
+    const std::size_t bytes = std::min(size, all.size() - i);
+    ASSERT_TRUE(peer.send(std::span(all).subspan(i, bytes)));
+    if (i % 5 == 0) world_.on_shard([] {});
+    i += bytes - 1;
+  }
+  ASSERT_TRUE(world_.wait([&] { return a_.messages.size() == 1; }));
+  EXPECT_EQ(a_.messages[0].bytes, payload);
+}
+
+TEST_F(TcpRawTest, AnswersToAbsentPeersAreDropped) {
+  know_raw_peer();
+  world_.on_shard([&] {
+    for (const HostId host : {HostId(9), HostId(77)})
+      a_.channel(host).send_response({.from = endpoint(1, 5), .to = endpoint(9, 5)}, {},
+                                     world_.clock().now());
+    EXPECT_EQ(
+        a_.channel(HostId(77)).send_request(a_write(HostId(77), 1, 1, 0).request, {}, world_.clock().now()),
+        Sent::kBusy);
+    a_.channel(HostId(77))
+        .send_datagram({.from = endpoint(1, 5), .to = endpoint(9, 5)}, {}, world_.clock().now());
+  });
+  EXPECT_EQ(errors().responses_dropped, 2U);
+  EXPECT_EQ(errors().datagrams_dropped, 1U);
+}
+
+TEST_F(TcpRawTest, ASilentPeerIsCutAndPingedBefore) {
+  know_raw_peer();
+  RawPeer peer = enter();
+  world_.pass(1500);
+  const auto ping = peer.next_as<Ping>();
+  ASSERT_TRUE(ping.has_value());
+  EXPECT_EQ(ping->frames_received, 1U);
+  EXPECT_EQ(errors().silent_peers, 0U);
+  world_.pass(1600);
+  EXPECT_EQ(errors().silent_peers, 1U);
+  std::optional<Frame> last;
+  while (auto frame = peer.next()) last = frame;
+  ASSERT_TRUE(last && std::holds_alternative<Goodbye>(last->body));
+  EXPECT_EQ(std::get<Goodbye>(last->body).reason, GoodbyeReason::kSilent);
+}
+
+TEST_F(TcpRawTest, AnyByteIsASignOfLife) {
+  know_raw_peer();
+  RawPeer peer = enter();
+  EXPECT_TRUE(peer.send(request_frame(1, 7, 100'000)));  // its payload drips
+  const Bytes payload = pattern(100'000, 7);
+  for (int i = 0; i < 5; ++i) {
+    world_.pass(2500);
+    EXPECT_TRUE(peer.send(std::span(payload).subspan(static_cast<std::size_t>(i) * 20'000, 20'000)));
+  }
+  ASSERT_TRUE(world_.wait([&] { return a_.messages.size() == 1; }));
+  EXPECT_EQ(a_.messages[0].bytes, payload);
+}
+
+TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
+  RawListener listener(address_of(9), 64 * 1024);
+  know_raw_peer();
+  std::vector<RawPeer> lanes;
+  for (int i = 0; i < 2; ++i) {
+    std::uint16_t lane = 0;
+    RawPeer peer = listener.accept_as("esx9", &lane);
+    lanes.insert(lane == 0 ? lanes.begin() : lanes.end(), std::move(peer));
+  }
+  ASSERT_TRUE(world_.wait([&] { return a_.all_up(HostId(9)); }));
+  const std::uint32_t lane = lane_of(endpoint(1, 5), endpoint(9, 5), 2);
+  std::uint32_t other_qpn = 6;
+  while (lane_of(endpoint(1, other_qpn), endpoint(9, other_qpn), 2) == lane) ++other_qpn;
+
+  // Nobody reads: at some point it takes no more.
+  constexpr std::uint32_t kMessages = 200;
+  world_.on_shard([&] {
+    for (std::uint32_t i = 0; i < kMessages; ++i)
+      a_.post(a_write(HostId(9), 1, i, i % 3 == 0 ? 1500 : 150'000));
+    EXPECT_GT(a_.busy, 0U);
+    EXPECT_GT(a_.waiting(), 20U);
+  });
+  const std::uint64_t taken = world_.on_shard([&] { return a_.tcp().counters().requests; });
+  const int ready = world_.on_shard([&] { return a_.ready; });
+  world_.pass(500);
+  EXPECT_EQ(world_.on_shard([&] { return a_.tcp().counters().requests; }), taken);
+  EXPECT_EQ(world_.on_shard([&] { return a_.ready; }), ready);
+
+  // Datagrams do not wait there, except connection management's, up to a bound.
+  world_.on_shard([&] {
+    const Bytes data(4096);
+    const Scattered payload(data, 1);
+    verbs::Datagram datagram{
+        .from = endpoint(1, 5), .to = endpoint(9, 5), .bytes = 4096, .roce = verbs::RoceVersion::kV2};
+    while (a_.tcp().errors().datagrams_dropped == 0)
+      a_.channel(HostId(9)).send_datagram(datagram, payload.spans(), world_.clock().now());
+    std::uint32_t gsi_from = 1;
+    while (lane_of(endpoint(1, gsi_from), endpoint(9, 1), 2) != lane) ++gsi_from;
+    datagram.from = endpoint(1, gsi_from);
+    datagram.to = endpoint(9, 1);
+    const std::uint64_t before = a_.tcp().counters().datagrams;
+    int sent = 0;
+    for (; a_.tcp().errors().datagrams_dropped == 1 && sent < 10'000; ++sent)
+      a_.channel(HostId(9)).send_datagram(datagram, payload.spans(), world_.clock().now());
+    EXPECT_GT(a_.tcp().counters().datagrams, before + 10);
+    EXPECT_LT(sent, 10'000);
+  });
+
+  // The other lane goes on meanwhile.
+  world_.on_shard([&] {
+    const auto write = a_write(HostId(9), 1, 5000, 20'000, other_qpn);
+    const Scattered payload(write.bytes, 3);
+    EXPECT_EQ(a_.channel(HostId(9)).send_request(write.request, payload.spans(), world_.clock().now()),
+              Sent::kTaken);
+  });
+  Bytes payload;
+  const auto through = lanes[1 - lane].next(&payload);
+  ASSERT_TRUE(through && std::holds_alternative<verbs::Request>(through->body));
+  EXPECT_EQ(payload, pattern(20'000, 5000));
+
+  // It reads: everything comes, in order, and byte-exact.
+  std::uint64_t sequence = 0;
+  for (std::uint32_t next = 0; next < kMessages;) {
+    const auto frame = lanes[lane].next(&payload);
+    ASSERT_TRUE(frame.has_value());
+    EXPECT_EQ(frame->sequence, ++sequence);
+    const auto* request = std::get_if<verbs::Request>(&frame->body);
+    if (request == nullptr) continue;
+    EXPECT_EQ(request->psn.value, next);
+    EXPECT_EQ(payload, pattern(request->bytes, next));
+    ++next;
+  }
+  EXPECT_EQ(world_.on_shard([&] { return a_.waiting(); }), 0U);
+  EXPECT_GT(world_.on_shard([&] { return a_.ready; }), ready);
+}
+
+TEST_F(TcpRawTest, AnAcceptorStopsReadingWhoeverDoesNotTakeItsAnswers) {
+  Host b(world_, 2, TcpOptions{.lanes = 2});
+  b.add_peer(a_.as_peer());
+  a_.add_peer(b.as_peer());
+  know_raw_peer();
+  b.apply();
+  ASSERT_TRUE(world_.wait([&] { return a_.all_up(b.id()) && b.all_up(a_.id()); }));
+  constexpr std::uint32_t kBytes = 256 * 1024;
+  a_.on_asked = [&](const verbs::Request& request, bool) {
+    if (request.op != verbs::RequestOp::kRead) return;
+    const Scattered payload(pattern(kBytes, request.psn.value), 5);
+    a_.channel(HostId(9)).send_response({.from = request.to,
+                                         .to = request.from,
+                                         .psn = request.psn,
+                                         .op = verbs::RequestOp::kRead,
+                                         .bytes = kBytes},
+                                        payload.spans(), world_.clock().now());
+  };
+  RawPeer peer = RawPeer::dial(address_of(9), a_.address(), 64 * 1024);
+  EXPECT_TRUE(peer.hello("esx9"));
+  EXPECT_TRUE(peer.next_as<Welcome>().has_value());
+  constexpr std::uint32_t kReads = 150;
+  for (std::uint32_t i = 0; i < kReads; ++i) {
+    Frame frame = request_frame(i + 1, i, kBytes);
+    std::get<verbs::Request>(frame.body).op = verbs::RequestOp::kRead;
+    ASSERT_TRUE(peer.send(frame));
+  }
+  world_.pass(500);
+  const std::size_t asked = world_.on_shard([&] { return a_.messages.size(); });
+  EXPECT_GT(asked, 3U);
+  EXPECT_LT(asked, 60U);  // 4 MiB of socket buffers, 1 MiB of our own, and then it reads no more
+
+  // Others are served meanwhile.
+  world_.on_shard([&] { b.post(a_write(a_.id(), 2, 1, 100'000)); });
+  ASSERT_TRUE(world_.wait([&] {
+    return std::any_of(a_.messages.begin(), a_.messages.end(),
+                       [&](const Message& m) { return m.from == b.id(); });
+  }));
+
+  for (std::uint32_t i = 0; i < kReads;) {
+    Bytes payload;
+    const auto frame = peer.next(&payload);
+    ASSERT_TRUE(frame.has_value());
+    if (!std::holds_alternative<verbs::Response>(frame->body)) continue;
+    EXPECT_EQ(payload, pattern(kBytes, i));
+    ++i;
+  }
+  EXPECT_EQ(errors().responses_dropped, 0U);
+  EXPECT_EQ(errors().silent_peers, 0U);
+}
+
+TEST_F(TcpRawTest, APeerThatTakesNoAnswersForLongIsSilent) {
+  know_raw_peer();
+  a_.on_asked = [&](const verbs::Request& request, bool) {
+    const Scattered payload(pattern(256 * 1024, 1), 5);
+    a_.channel(HostId(9)).send_response({.from = request.to,
+                                         .to = request.from,
+                                         .psn = request.psn,
+                                         .op = verbs::RequestOp::kRead,
+                                         .bytes = 256 * 1024},
+                                        payload.spans(), world_.clock().now());
+  };
+  RawPeer peer = RawPeer::dial(address_of(9), a_.address(), 64 * 1024);
+  EXPECT_TRUE(peer.hello("esx9"));
+  for (std::uint32_t i = 0; i < 150; ++i) {
+    Frame frame = request_frame(i + 1, i, 256 * 1024);
+    std::get<verbs::Request>(frame.body).op = verbs::RequestOp::kRead;
+    ASSERT_TRUE(peer.send(frame));
+  }
+  ASSERT_TRUE(world_.wait([&] { return a_.tcp().errors().silent_peers == 1; }));
+  ASSERT_TRUE(world_.wait([&] { return a_.state(HostId(9))->sessions_up == 0; }));
+}
+
+}  // namespace
+}  // namespace pvrdma::transport::tcp

@@ -1,0 +1,200 @@
+// The bytes of the TCP transport: frames, their kinds, and the one place that turns them into meanings and
+// back. docs/wire_format.md has the offsets.
+//
+// A frame is a head (24 bytes common to all, then a body that its kind gives) and, with requests, responses
+// and datagrams, a payload. Integers are in network order. decode() lets nothing through that encode() could
+// not have written: unknown enumerators, reserved bits, fields that the kind does not use, lengths that do
+// not agree. So what comes out can be used as if a local engine had said it, except that it may lie about
+// who it is (Inbound finds out) and that its sequence number is the link's to compare.
+//
+// Thread: pure functions of their arguments; nothing allocates.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "transport/host_transport.h"
+#include "verbs/message.h"
+
+namespace pvrdma::transport::tcp {
+
+inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::size_t kHeaderBytes = 24;  // until the body
+inline constexpr std::size_t kHeadBytesMax = 240;
+inline constexpr std::size_t kHostNameBytesMax = 64;
+inline constexpr std::size_t kSentenceBytesMax = 200;
+inline constexpr std::uint16_t kLanesMax = 16;
+inline constexpr std::uint32_t kDatagramBytesMax = 4096;  // the longest MTU
+inline constexpr std::uint32_t kPayloadBytesMax = verbs::kSegmentBytesMax;
+
+// A short text in place. Whatever is put in, what it holds is visible ASCII and spaces, so that it may stand
+// in a log: other bytes become '?', what is too long is cut.
+template <std::size_t N>
+class Text {
+ public:
+  Text() = default;
+  explicit Text(std::string_view text) {
+    for (const char c : text.substr(0, N)) chars_[size_++] = c >= ' ' && c <= '~' ? c : '?';
+  }
+  std::string_view view() const { return {chars_.data(), size_}; }
+  friend bool operator==(const Text& a, const Text& b) { return a.view() == b.view(); }
+
+ private:
+  std::array<char, N> chars_{};  // the first size_ count
+  std::size_t size_ = 0;
+};
+using HostName = Text<kHostNameBytesMax>;
+using Sentence = Text<kSentenceBytesMax>;
+
+// Made by the dialler at random for each connection. The acceptor's welcome repeats it: a recorded stream
+// does not fit a new connection.
+using ConnectionId = std::array<std::uint8_t, 16>;
+
+// Dialler's first frame.
+struct Hello {
+  HostName host;  // the dialler's: 1 to 64 of A-Z a-z 0-9 . _ -
+  std::uint16_t lane = 0;
+  std::uint16_t lanes = 1;  // 1 ... kLanesMax, more than `lane`
+  ConnectionId connection{};
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+// Acceptor's first frame when it lets the dialler in.
+struct Welcome {
+  HostName host;  // the acceptor's
+  ConnectionId connection{};
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+
+enum class RejectReason : std::uint16_t {
+  kWrongVersion = 1,
+  kUnknownHost = 2,  // no peer of that name, or it has another address
+  kNotAllowed = 3,   // by the firewall ruleset
+  kWrongName = 4,    // the certificate does not name the host
+  kBadHello = 5,
+  kNoRoom = 6,  // too many connections
+};
+
+// Acceptor's first and only frame when it does not. The one frame that is read whatever version it comes
+// from.
+struct Reject {
+  RejectReason reason{};
+  std::uint16_t version = kProtocolVersion;  // that the acceptor speaks
+  Sentence sentence;
+  friend bool operator==(const Reject&, const Reject&) = default;
+};
+
+// Tells that the connection lives, and acknowledges.
+struct Ping {
+  std::uint64_t frames_received = 0;  // on this connection, the handshake's frame included
+  friend bool operator==(const Ping&, const Ping&) = default;
+};
+
+enum class GoodbyeReason : std::uint16_t {
+  kStopping = 1,      // the daemon ends
+  kReconfigured = 2,  // peers, addresses or the ruleset changed
+  kReplaced = 3,      // a newer connection has taken this lane
+  kBadFrame = 4,
+  kBadSequence = 5,
+  kSilent = 6,  // nothing came for too long
+};
+
+// The last frame of a connection that is closed on purpose.
+struct Goodbye {
+  GoodbyeReason reason{};
+  Sentence sentence;
+  friend bool operator==(const Goodbye&, const Goodbye&) = default;
+};
+
+// In the order of the wire's kinds, which count from 1.
+using Body =
+    std::variant<Hello, Welcome, Reject, verbs::Request, verbs::Response, verbs::Datagram, Ping, Goodbye>;
+
+struct Frame {
+  std::uint64_t sequence = 0;  // of this direction of this connection; the handshake's frame has 0
+  SegmentId segment;           // of requests, responses and datagrams; {} with all others
+  Body body;
+};
+
+// Bytes that follow the head.
+inline std::uint32_t payload_bytes(const verbs::Request& request) {
+  return request.is_read_or_atomic() ? 0 : request.bytes;
+}
+inline std::uint32_t payload_bytes(const verbs::Response& response) {
+  return response.bytes;
+}
+inline std::uint32_t payload_bytes(const verbs::Datagram& datagram) {
+  return datagram.bytes;
+}
+
+// What is wrong with a frame.
+enum class Fault : std::uint8_t {
+  kNone,
+  kFrameBytes,  // the length is not what kind and body lead to
+  kKind,
+  kReservedBits,
+  kUnusedField,  // a field that this kind or operation does not use is not 0
+  kSequence,     // a handshake's frame that is not the first
+  kSegment,
+  kMagic,
+  kVersion,
+  kHostName,
+  kLane,
+  kReason,
+  kSentence,
+  kQpn,
+  kPsn,
+  kOp,
+  kExtra,
+  kRange,  // bytes beyond the message's end, or more than a segment may have
+  kSyndrome,
+  kRnrTimer,
+  kDatagramBytes,
+  kFlowLabel,
+  kRoce,
+};
+inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kRoce) + 1;
+
+// A clause for a log line, static storage: "its kind is unknown".
+std::string_view describe(Fault fault);
+
+// Where a head is written; the result of encode() lies in it.
+using Head = std::array<std::byte, kHeadBytesMax>;
+
+// The head of a frame. The payload goes behind it as it is. Fields that an operation does not use are sent as
+// 0, whatever they hold. Empty: the peer would refuse it (an engine said something that cannot be; nothing
+// else leads there); whoever sends it acts as if it were lost.
+std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, const verbs::Request& request,
+                                  Head& out);
+std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, const verbs::Response& response,
+                                  Head& out);
+std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, const verbs::Datagram& datagram,
+                                  Head& out);
+// The handshake's frames have the sequence 0. Empty: see above; a host name or lane that is none.
+std::span<const std::byte> encode(const Hello& hello, Head& out);
+std::span<const std::byte> encode(const Welcome& welcome, Head& out);
+std::span<const std::byte> encode(const Reject& reject, Head& out);
+std::span<const std::byte> encode(std::uint64_t sequence, const Ping& ping, Head& out);
+std::span<const std::byte> encode(std::uint64_t sequence, const Goodbye& goodbye, Head& out);
+// Any of them; sequence and segment as far as the kind has them.
+std::span<const std::byte> encode(const Frame& frame, Head& out);
+
+struct Decoded {
+  enum class State : std::uint8_t { kComplete, kNeedMore, kBad };
+  State state{};
+  Fault fault{};                    // kBad
+  std::uint16_t version = 0;        // kBad with Fault::kVersion: the peer's
+  std::size_t head_bytes = 0;       // kComplete: of the head; kNeedMore: how many it takes at least to go on
+  std::uint32_t payload_bytes = 0;  // kComplete: what follows the head
+};
+
+// Reads the head at the start of `bytes`, which may have more behind it and need not be in reach longer than
+// the call. `frame` is written only with kComplete. Garbage is refused as early as its first 24 bytes show
+// it.
+Decoded decode(std::span<const std::byte> bytes, Frame& frame);
+
+}  // namespace pvrdma::transport::tcp

@@ -1,0 +1,59 @@
+// Fuzzes decode(), which faces whatever another host, or anybody who reaches the port, sends.
+//
+// Input: bytes of a stream, frames with their payloads one after the other. Whatever decodes must encode to
+// the very bytes it came from, a shorter piece of it must ask for more, and a frame must stay within the
+// limits that the link's buffers rely on.
+#include <algorithm>
+#include <cstdint>
+
+#include "base/check.h"
+#include "transport/tcp/wire_format.h"
+
+namespace pvrdma::transport::tcp {
+namespace {
+
+using State = Decoded::State;
+
+void check_frame(std::span<const std::byte> bytes, const Decoded& decoded, const Frame& frame) {
+  PVRDMA_CHECK(decoded.head_bytes >= kHeaderBytes && decoded.head_bytes <= kHeadBytesMax,
+               "a head of a wrong size");
+  PVRDMA_CHECK(decoded.payload_bytes <= kPayloadBytesMax, "more payload than a segment has");
+  Head head;
+  const auto again = encode(frame, head);
+  PVRDMA_CHECK(std::equal(again.begin(), again.end(), bytes.begin(),
+                          bytes.begin() + static_cast<std::ptrdiff_t>(decoded.head_bytes)),
+               "what was decoded encodes to other bytes");
+  Frame part;
+  const Decoded shorter = decode(bytes.first(decoded.head_bytes - 1), part);
+  PVRDMA_CHECK(shorter.state == State::kNeedMore && shorter.head_bytes <= decoded.head_bytes,
+               "a part of a good head is not just short");
+}
+
+void feed(std::span<const std::byte> bytes) {
+  while (true) {
+    Frame frame;
+    const Decoded decoded = decode(bytes, frame);
+    switch (decoded.state) {
+      case State::kNeedMore:
+        PVRDMA_CHECK(decoded.head_bytes > bytes.size() && decoded.head_bytes <= kHeadBytesMax,
+                     "asks for nothing new");
+        return;
+      case State::kBad:
+        PVRDMA_CHECK(decoded.fault != Fault::kNone && !describe(decoded.fault).empty(),
+                     "bad without a reason");
+        return;
+      case State::kComplete:
+        check_frame(bytes, decoded, frame);
+        bytes = bytes.subspan(std::min(bytes.size(), decoded.head_bytes + decoded.payload_bytes));
+        break;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pvrdma::transport::tcp
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  pvrdma::transport::tcp::feed(std::as_bytes(std::span(data, size)));
+  return 0;
+}
