@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/time.h"
+#include "fabric/listener.h"
 #include "fabric/switch.h"
 #include "fabric/view.h"
 #include "transport/host_transport.h"
@@ -15,19 +16,10 @@
 
 namespace pvrdma::fabric {
 
-// Told of every GID that a local port begins or ceases to hold. Called on the shard, from inside a guest's
-// command: must not block and must not call back into the fabric.
-class GidListener {
- public:
-  virtual ~GidListener() = default;
-  virtual void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) = 0;
-  virtual void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) = 0;
-};
-
 class Fabric final : public transport::Inbound {
  public:
   // All borrowed; they outlive the fabric. `listener` may be null.
-  Fabric(transport::Transport& local, const Clock& clock, GidListener* listener = nullptr);
+  Fabric(transport::Transport& local, const Clock& clock, Listener* listener = nullptr);
   ~Fabric() override;  // no port is left
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
@@ -40,11 +32,16 @@ class Fabric final : public transport::Inbound {
 
   // Replaces what is known of other hosts. An equal view changes nothing.
   void set_view(View view);
-  const View& view() const;
+  const View& view() const { return view_; }
 
-  // Inbound: for the host transport.
+  // Of all segments together.
+  std::uint64_t duplicates_refused() const;
+  const transport::Transport& local() const { return local_; }
+
+  // Inbound: for the host transport, on an empty stack. This daemon's own segment is no host's business.
   transport::Delivery on_request(transport::HostId from, transport::SegmentId segment,
-                                 const verbs::Request& request, verbs::Payload& payload, Instant now) override;
+                                 const verbs::Request& request, verbs::Payload& payload,
+                                 Instant now) override;
   transport::Delivery on_response(transport::HostId from, transport::SegmentId segment,
                                   const verbs::Response& response, verbs::Payload& payload,
                                   Instant now) override;
@@ -56,9 +53,13 @@ class Fabric final : public transport::Inbound {
   void on_up_changed(transport::HostId host, Instant now) override;
 
  private:
+  template <typename Message, typename Deliver>
+  transport::Delivery receive(transport::HostId from, transport::SegmentId segment, const Message& message,
+                              Deliver deliver);
+
   transport::Transport& local_;
   const Clock& clock_;
-  GidListener* listener_;
+  Listener* listener_;
   transport::HostTransport* host_transport_ = nullptr;
   View view_;
   std::map<transport::SegmentId, std::unique_ptr<Switch>> segments_;

@@ -39,7 +39,10 @@ class RecordingTransport final : public transport::Transport {
   class Recorder final : public transport::Channel {
    public:
     Recorder(verbs::Engine& peer, std::vector<Delivery>& deliveries) : peer_(peer), deliveries_(deliveries) {}
-    void send_request(const verbs::Request&, const guestmem::SpanList&, Instant) override { record('q'); }
+    verbs::Sent send_request(const verbs::Request&, const guestmem::SpanList&, Instant) override {
+      record('q');
+      return verbs::Sent::kTaken;
+    }
     void send_response(const verbs::Response&, const guestmem::SpanList&, Instant) override { record('r'); }
     void send_datagram(const verbs::Datagram&, const guestmem::SpanList&, Instant) override { record('d'); }
 

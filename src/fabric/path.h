@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace pvrdma::fabric {
@@ -11,8 +12,9 @@ namespace pvrdma::fabric {
 enum class PathKind : std::uint8_t {
   kNone,   // nobody to send to
   kLocal,  // memory copy: the peer is a port of this host
+  kTcp,    // the peer is a port of another host
 };
-inline constexpr std::size_t kPathKinds = 2;
+inline constexpr std::size_t kPathKinds = 3;
 
 // As listings and metrics call it. Static storage.
 constexpr std::string_view name_of(PathKind kind) {
@@ -21,6 +23,8 @@ constexpr std::string_view name_of(PathKind kind) {
       return "none";
     case PathKind::kLocal:
       return "local";
+    case PathKind::kTcp:
+      return "tcp";
   }
   return "none";
 }
@@ -31,8 +35,9 @@ enum class DropReason : std::uint8_t {
   kPortDetached,   // a port holds it, but no adapter is behind the port
   kLinkDown,       // the link of the sending or of the receiving port is down
   kForeignSource,  // the sending port does not hold the GID it sends from (any more)
+  kNoPath,         // a port of another host holds it, and there is no way to that host
 };
-inline constexpr std::size_t kDropReasons = 4;
+inline constexpr std::size_t kDropReasons = 5;
 
 constexpr std::string_view name_of(DropReason reason) {
   switch (reason) {
@@ -44,13 +49,16 @@ constexpr std::string_view name_of(DropReason reason) {
       return "link_down";
     case DropReason::kForeignSource:
       return "foreign_source";
+    case DropReason::kNoPath:
+      return "no_path";
   }
   return "unknown_gid";
 }
 
 struct Path {
   PathKind kind = PathKind::kNone;
-  std::string_view reason;  // one clause for people; static storage
+  std::string reason;     // one clause for people
+  std::string peer_host;  // empty: this host, or nobody knows
 };
 
 }  // namespace pvrdma::fabric

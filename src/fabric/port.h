@@ -9,7 +9,8 @@
 // attaches or detaches from inside one: those come from guest commands and the control plane, on an empty
 // stack.
 //
-// Cost per send with a valid route: one compare, one virtual call, two additions. Thread: shard-owned.
+// Cost per send with a valid route: one compare, one load, one virtual call, two additions. Thread:
+// shard-owned.
 #pragma once
 
 #include <array>
@@ -19,6 +20,7 @@
 
 #include "fabric/path.h"
 #include "fabric/switch.h"
+#include "fabric/way.h"
 #include "transport/transport.h"
 #include "verbs/engine.h"
 #include "verbs/wire.h"
@@ -32,6 +34,7 @@ struct PortCounters {
   };
   // By path. Requests, responses and datagrams together.
   std::array<Sent, kPathKinds> sent{};
+  // Of what this port's engine sent, and of what came for it from other hosts.
   std::array<std::uint64_t, kDropReasons> dropped{};
 
   const Sent& sent_by(PathKind kind) const { return sent[static_cast<std::size_t>(kind)]; }
@@ -55,29 +58,38 @@ class Port final : public verbs::Wire {
   void set_link(bool up);
 
   // Wire (verbs/wire.h), for the engine behind this port.
-  void send_request(verbs::PeerRoute& route, const verbs::Request& request, const guestmem::SpanList& payload,
-                    Instant now) override;
+  verbs::Sent send_request(verbs::PeerRoute& route, const verbs::Request& request,
+                           const guestmem::SpanList& payload, Instant now) override;
   void send_response(verbs::PeerRoute& route, const verbs::Response& response,
                      const guestmem::SpanList& payload, Instant now) override;
   void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Instant now) override;
+  void flush(Instant now) override;
   bool bind_gid(const verbs::Gid& gid) override;
   void unbind_gid(const verbs::Gid& gid) override;
 
+  // The engine that a message from another host is for. Null: link down or detached; the message is counted
+  // as dropped.
+  verbs::Engine* receiver();
+
   const std::string& name() const { return name_; }
-  bool attached() const { return inbound_ != nullptr; }
+  const Switch& fabric_switch() const { return switch_; }
+  bool attached() const { return engine_ != nullptr; }
   const PortCounters& counters() const { return counters_; }
 
  private:
   friend class Switch;
 
-  transport::Channel* resolve(verbs::PeerRoute& route, const verbs::Gid& from, const verbs::Gid& to);
-  transport::Channel* look_up(const verbs::Gid& from, const verbs::Gid& to);
-  void count_sent(const guestmem::SpanList& payload);
+  // Null: nowhere; counted.
+  const Way* resolve(verbs::PeerRoute& route, const verbs::Gid& from, const verbs::Gid& to);
+  const Way* look_up(const verbs::Gid& from, const verbs::Gid& to);
+  void count_sent(PathKind kind, const guestmem::SpanList& payload);
+  void count_dropped(DropReason reason) { ++counters_.dropped[static_cast<std::size_t>(reason)]; }
 
   std::string name_;
   Switch& switch_;
-  std::unique_ptr<transport::Channel> inbound_;  // leads to this port's engine; null while detached
+  verbs::Engine* engine_ = nullptr;  // borrowed; null while detached
+  Way inbound_;                      // leads to it, for ports of this host
   bool link_up_ = true;
   PortCounters counters_;
 };

@@ -27,7 +27,7 @@ class PortTest : public testing::Test {
   guestmem::SpanList payload_;
   FixedClock clock_;
   RecordingTransport transport_;
-  Switch switch_{transport_, clock_};
+  Switch switch_{{}, transport_, clock_};
   Node a_{"VM-01", switch_};
   Node b_{"VM-02", switch_};
   Node c_{"VM-03", switch_};

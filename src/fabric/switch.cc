@@ -13,27 +13,71 @@ constexpr Duration kDuplicateLogInterval = std::chrono::seconds(10);
 
 }  // namespace
 
-Switch::Switch(transport::Transport& local, const Clock& clock)
-    : local_(local), clock_(clock), duplicate_log_(kDuplicateLogBurst, kDuplicateLogInterval) {}
+Switch::Switch(transport::SegmentId segment, transport::Transport& local, const Clock& clock,
+               Listener* listener)
+    : segment_(segment),
+      local_(local),
+      listener_(listener),
+      remote_(segment),
+      clock_(clock),
+      duplicate_log_(kDuplicateLogBurst, kDuplicateLogInterval) {}
 
 Switch::~Switch() {
-  PVRDMA_CHECK(port_count_ == 0, "a switch outlives its ports");
+  PVRDMA_CHECK(ports_.empty(), "a switch outlives its ports");
+}
+
+void Switch::set_host_transport(transport::HostTransport* transport) {
+  remote_.set_transport(transport);
+  changed();
+}
+
+void Switch::set_view(const View& view, Instant now) {
+  const RemoteDirectory::Change change = remote_.replace(view);
+  if (!change.any) return;
+  changed();
+  const auto affected = [&change](const verbs::Gid& peer) {
+    return std::binary_search(change.reachable.begin(), change.reachable.end(), peer);
+  };
+  each_engine([&](verbs::Engine& engine) {
+    if (!change.reachable.empty()) engine.on_path_restored(affected, now);
+    engine.on_path_ready(now);  // who waited for the way before has another one, or none to wait for
+  });
+}
+
+void Switch::paths_ready(Instant now) {
+  each_engine([now](verbs::Engine& engine) { engine.on_path_ready(now); });
+}
+
+void Switch::paths_restored(transport::HostId host, Instant now) {
+  const auto affected = [this, host](const verbs::Gid& peer) { return remote_.holder(peer) == host; };
+  each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected, now); });
+}
+
+// Engines send from inside, and other engines of the switch answer, but no port comes or goes.
+void Switch::each_engine(const std::function<void(verbs::Engine&)>& visit) {
+  for (Port* port : ports_) {
+    if (port->engine_ != nullptr) visit(*port->engine_);
+  }
+}
+
+Switch::Admission Switch::admit(transport::HostId host, const verbs::Gid& source,
+                                const verbs::Gid& destination) const {
+  const auto it = holders_.find(destination);
+  if (it == holders_.end()) return {transport::Delivery::kUnknownGid, nullptr};
+  if (remote_.holder(source) != host) return {transport::Delivery::kForeignSource, nullptr};
+  return {transport::Delivery::kDelivered, it->second};
 }
 
 Path Switch::path_to(const verbs::Gid& gid) const {
-  const Found found = find(gid);
-  if (found.channel != nullptr) return Path{PathKind::kLocal, "both ports are on this host"};
-  switch (found.dropped) {
-    case DropReason::kUnknownGid:
-      return Path{PathKind::kNone, "no port holds the GID"};
-    case DropReason::kPortDetached:
-      return Path{PathKind::kNone, "no adapter is behind the port that holds the GID"};
-    case DropReason::kLinkDown:
-      return Path{PathKind::kNone, "the link of the port that holds the GID is down"};
-    case DropReason::kForeignSource:
-      break;  // of a message, never of a destination
+  const auto local = holders_.find(gid);
+  if (local == holders_.end()) {
+    auto remote = remote_.path_to(gid);
+    return remote ? *std::move(remote) : Path{PathKind::kNone, "no port holds the GID", {}};
   }
-  return Path{};
+  const Port& holder = *local->second;
+  if (!holder.link_up_) return {PathKind::kNone, "the link of the port that holds the GID is down", {}};
+  if (!holder.attached()) return {PathKind::kNone, "no adapter is behind the port that holds the GID", {}};
+  return {PathKind::kLocal, "both ports are on this host", {}};
 }
 
 std::vector<Switch::Holder> Switch::directory() const {
@@ -51,39 +95,60 @@ bool Switch::holds(const Port& port, const verbs::Gid& gid) const {
 
 Switch::Found Switch::find(const verbs::Gid& gid) const {
   const auto it = holders_.find(gid);
-  if (it == holders_.end()) return Found{nullptr, DropReason::kUnknownGid};
+  if (it == holders_.end()) {
+    const Way* way = remote_.find(gid);
+    if (way == nullptr) return {nullptr, DropReason::kUnknownGid};
+    if (!way->leads_somewhere()) return {nullptr, DropReason::kNoPath};
+    return {way, {}};
+  }
   const Port& holder = *it->second;
-  if (!holder.link_up_) return Found{nullptr, DropReason::kLinkDown};
-  return Found{holder.inbound_.get(), DropReason::kPortDetached};
+  if (!holder.link_up_) return {nullptr, DropReason::kLinkDown};
+  if (!holder.attached()) return {nullptr, DropReason::kPortDetached};
+  return {&holder.inbound_, {}};
 }
 
 bool Switch::bind(Port& port, const verbs::Gid& gid) {
+  if (const std::string* host = remote_.holder_name(gid); host != nullptr && !holds(port, gid)) {
+    refuse(port, gid, "host " + *host);
+    return false;
+  }
   const auto [it, inserted] = holders_.try_emplace(gid, &port);
   if (inserted) {
     changed();
+    if (listener_ != nullptr) listener_->on_gid_bound(segment_, gid, port.name());
     return true;
   }
   if (it->second == &port) return true;
-  ++duplicates_refused_;
-  if (duplicate_log_.allow(clock_.now())) {
-    log::warn(
-        "switch: port {} wants GID {}, which port {} holds: refused; give the VMs different MACs and "
-        "addresses",
-        port.name(), gid.to_string(), it->second->name());
-  }
+  refuse(port, gid, "port " + it->second->name());
   return false;
 }
 
+void Switch::refuse(const Port& port, const verbs::Gid& gid, const std::string& holder) {
+  ++duplicates_refused_;
+  if (!duplicate_log_.allow(clock_.now())) return;
+  log::warn(
+      "switch: port {} wants GID {}, which {} holds: refused; give the VMs different MACs and addresses",
+      port.name(), gid.to_string(), holder);
+}
+
 void Switch::unbind(Port& port, const verbs::Gid& gid) {
-  const auto it = holders_.find(gid);
-  if (it == holders_.end() || it->second != &port) return;
-  holders_.erase(it);
+  if (!holds(port, gid)) return;
+  holders_.erase(gid);
   changed();
+  if (listener_ != nullptr) listener_->on_gid_unbound(segment_, gid);
 }
 
 void Switch::unbind_all(Port& port) {
-  std::erase_if(holders_, [&port](const auto& entry) { return entry.second == &port; });
+  std::erase_if(holders_, [&](const auto& entry) {
+    if (entry.second != &port) return false;
+    if (listener_ != nullptr) listener_->on_gid_unbound(segment_, entry.first);
+    return true;
+  });
   changed();
+}
+
+void Switch::flush(Instant now) {
+  if (remote_.transport() != nullptr) remote_.transport()->flush(now);
 }
 
 }  // namespace pvrdma::fabric

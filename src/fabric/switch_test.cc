@@ -12,7 +12,7 @@ class SwitchTest : public testing::Test {
  protected:
   FixedClock clock_;
   RecordingTransport transport_;
-  Switch switch_{transport_, clock_};
+  Switch switch_{{}, transport_, clock_};
   Node a_{"VM-01", switch_};
   Node b_{"VM-02", switch_};
 };
@@ -77,6 +77,8 @@ TEST_F(SwitchTest, TellsThePathAndWhy) {
 TEST(PathNames, AreStable) {
   EXPECT_EQ(name_of(PathKind::kNone), "none");
   EXPECT_EQ(name_of(PathKind::kLocal), "local");
+  EXPECT_EQ(name_of(PathKind::kTcp), "tcp");
+  EXPECT_EQ(name_of(DropReason::kNoPath), "no_path");
   EXPECT_EQ(name_of(DropReason::kUnknownGid), "unknown_gid");
   EXPECT_EQ(name_of(DropReason::kPortDetached), "port_detached");
 }

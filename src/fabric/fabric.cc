@@ -1,0 +1,87 @@
+#include "fabric/fabric.h"
+
+#include <utility>
+
+#include "fabric/port.h"
+
+namespace pvrdma::fabric {
+
+using transport::Delivery;
+
+Fabric::Fabric(transport::Transport& local, const Clock& clock, Listener* listener)
+    : local_(local), clock_(clock), listener_(listener) {}
+
+Fabric::~Fabric() = default;
+
+void Fabric::set_host_transport(transport::HostTransport* transport) {
+  host_transport_ = transport;
+  for (const auto& [id, each] : segments_) each->set_host_transport(transport);
+}
+
+Switch& Fabric::segment(transport::SegmentId id) {
+  std::unique_ptr<Switch>& found = segments_[id];
+  if (found == nullptr) {
+    found = std::make_unique<Switch>(id, local_, clock_, listener_);
+    found->set_host_transport(host_transport_);
+    found->set_view(view_, clock_.now());
+  }
+  return *found;
+}
+
+void Fabric::set_view(View view) {
+  if (view == view_) return;
+  view_ = std::move(view);
+  for (const auto& [id, each] : segments_) each->set_view(view_, clock_.now());
+}
+
+std::uint64_t Fabric::duplicates_refused() const {
+  std::uint64_t sum = 0;
+  for (const auto& [id, each] : segments_) sum += each->duplicates_refused();
+  return sum;
+}
+
+template <typename Message, typename Deliver>
+Delivery Fabric::receive(transport::HostId from, transport::SegmentId segment, const Message& message,
+                         Deliver deliver) {
+  const auto found = segments_.find(segment);
+  if (segment == transport::SegmentId{} || found == segments_.end()) return Delivery::kUnknownGid;
+  const Switch::Admission admission = found->second->admit(from, message.from.gid, message.to.gid);
+  if (admission.port == nullptr) return admission.verdict;
+  if (verbs::Engine* engine = admission.port->receiver(); engine != nullptr) deliver(*engine);
+  return admission.verdict;
+}
+
+Delivery Fabric::on_request(transport::HostId from, transport::SegmentId segment,
+                            const verbs::Request& request, verbs::Payload& payload, Instant now) {
+  return receive(from, segment, request,
+                 [&](verbs::Engine& engine) { engine.on_request(request, payload, now); });
+}
+
+Delivery Fabric::on_response(transport::HostId from, transport::SegmentId segment,
+                             const verbs::Response& response, verbs::Payload& payload, Instant now) {
+  return receive(from, segment, response,
+                 [&](verbs::Engine& engine) { engine.on_response(response, payload, now); });
+}
+
+Delivery Fabric::on_datagram(transport::HostId from, transport::SegmentId segment,
+                             const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                             Instant now) {
+  return receive(from, segment, datagram,
+                 [&](verbs::Engine& engine) { engine.on_datagram(datagram, payload, now); });
+}
+
+// Which connections waited for which host nobody has written down: those that did not find nothing to do.
+void Fabric::on_ready(transport::HostId /*host*/, Instant now) {
+  for (const auto& [id, each] : segments_) each->paths_ready(now);
+}
+
+void Fabric::on_restored(transport::HostId host, Instant now) {
+  for (const auto& [id, each] : segments_) each->paths_restored(host, now);
+}
+
+// Whoever waits for the host is woken by on_ready().
+void Fabric::on_up_changed(transport::HostId host, Instant /*now*/) {
+  if (listener_ != nullptr) listener_->on_host_up(host, host_transport_->is_up(host));
+}
+
+}  // namespace pvrdma::fabric

@@ -1,0 +1,378 @@
+#include "fabric/fabric.h"
+
+#include <gtest/gtest.h>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "fabric/fabric_fixture.h"
+#include "fabric/port.h"
+#include "verbs/engine_fixture.h"
+
+namespace pvrdma::fabric {
+namespace {
+
+using transport::HostId;
+using transport::SegmentId;
+
+constexpr SegmentId kBlue{1, 0};
+constexpr SegmentId kGreen{1, 20};
+constexpr HostId kEsx2{2};
+constexpr HostId kEsx3{3};
+
+// Records what is sent to other hosts.
+class FakeHosts final : public transport::HostTransport {
+ public:
+  struct Sent {
+    HostId host;
+    SegmentId segment;
+    char kind;
+    friend bool operator==(const Sent&, const Sent&) = default;
+  };
+
+  std::string_view name() const override { return "tcp"; }
+  const transport::Counters& counters() const override { return counters_; }
+  std::unique_ptr<transport::Channel> open(HostId host, SegmentId segment) override {
+    return std::make_unique<Recorder>(*this, host, segment);
+  }
+  bool is_up(HostId host) const override { return up.contains(host); }
+  void flush(Instant) override { ++flushes; }
+
+  std::vector<Sent> sent;
+  std::set<HostId> up{kEsx2, kEsx3};
+  bool busy = false;
+  int flushes = 0;
+  int opened = 0;
+  int open_now = 0;
+
+ private:
+  class Recorder final : public transport::Channel {
+   public:
+    Recorder(FakeHosts& hosts, HostId host, SegmentId segment)
+        : hosts_(hosts), host_(host), segment_(segment) {
+      ++hosts_.opened;
+      ++hosts_.open_now;
+    }
+    ~Recorder() override { --hosts_.open_now; }
+    verbs::Sent send_request(const verbs::Request&, const guestmem::SpanList&, Instant) override {
+      if (hosts_.busy) return verbs::Sent::kBusy;
+      hosts_.sent.push_back({host_, segment_, 'q'});
+      return verbs::Sent::kTaken;
+    }
+    void send_response(const verbs::Response&, const guestmem::SpanList&, Instant) override {
+      hosts_.sent.push_back({host_, segment_, 'r'});
+    }
+    void send_datagram(const verbs::Datagram&, const guestmem::SpanList&, Instant) override {
+      hosts_.sent.push_back({host_, segment_, 'd'});
+    }
+
+   private:
+    FakeHosts& hosts_;
+    HostId host_;
+    SegmentId segment_;
+  };
+  transport::Counters counters_;
+};
+
+class RecordingListener final : public Listener {
+ public:
+  void on_gid_bound(SegmentId segment, const verbs::Gid& gid, const std::string& port) override {
+    held.emplace(segment, gid, port);
+  }
+  void on_gid_unbound(SegmentId segment, const verbs::Gid& gid) override {
+    std::erase_if(held, [&](const auto& e) { return std::get<0>(e) == segment && std::get<1>(e) == gid; });
+  }
+  void on_host_up(HostId host, bool up) override { hosts_up[host] = up; }
+  std::set<std::tuple<SegmentId, verbs::Gid, std::string>> held;
+  std::map<HostId, bool> hosts_up;
+};
+
+class FabricTest : public testing::Test {
+ protected:
+  FabricTest() { fabric_.set_host_transport(&hosts_); }
+  ~FabricTest() override { fabric_.set_host_transport(nullptr); }
+
+  static View view_of(std::vector<RemoteGid> gids) {
+    return View{{{kEsx2, "esx-02", PathKind::kTcp, "host esx-02 has no active HCA"},
+                 {kEsx3, "esx-03", PathKind::kNone, "ruleset pvrdma is disabled on host esx-03"}},
+                std::move(gids)};
+  }
+  verbs::Sent send_request(Port& port, std::uint8_t from, std::uint8_t to) {
+    verbs::Request request;
+    request.from.gid = gid(from);
+    request.to.gid = gid(to);
+    return port.send_request(route_, request, payload_, now_);
+  }
+  transport::Delivery receive(HostId host, SegmentId segment, std::uint8_t from, std::uint8_t to) {
+    verbs::Request request;
+    request.from.gid = gid(from);
+    request.to.gid = gid(to);
+    verbs::SpanPayload payload;
+    return fabric_.on_request(host, segment, request, payload, now_);
+  }
+  // Requests that have reached an engine: it has no QP, so it counts each.
+  static std::uint64_t arrived(const Node& node) { return node.engine.counters().dropped_unknown_qp; }
+
+  const Instant now_{std::chrono::seconds(100)};
+  guestmem::SpanList payload_;
+  verbs::PeerRoute route_;
+  FixedClock clock_;
+  RecordingTransport local_;
+  FakeHosts hosts_;
+  RecordingListener listener_;
+  Fabric fabric_{local_, clock_, &listener_};
+};
+
+TEST_F(FabricTest, TellsWhichHostsItReaches) {
+  hosts_.up.insert(kEsx2);
+  fabric_.on_up_changed(kEsx2, now_);
+  EXPECT_EQ(listener_.hosts_up, (std::map<HostId, bool>{{kEsx2, true}}));
+  hosts_.up.erase(kEsx2);
+  fabric_.on_up_changed(kEsx2, now_);
+  EXPECT_EQ(listener_.hosts_up, (std::map<HostId, bool>{{kEsx2, false}}));
+}
+
+TEST_F(FabricTest, ReachesGidsOfOtherHostsThroughOneChannelAHost) {
+  Node a("VM-01", fabric_.segment(kBlue));
+  ASSERT_TRUE(a.port.bind_gid(gid(1)));
+  fabric_.set_view(view_of({{kBlue, gid(2), kEsx2}, {kBlue, gid(4), kEsx2}, {kGreen, gid(5), kEsx2}}));
+  EXPECT_EQ(send_request(a.port, 1, 2), verbs::Sent::kTaken);
+  verbs::PeerRoute other;
+  verbs::Response response;
+  response.from.gid = gid(1);
+  response.to.gid = gid(4);
+  a.port.send_response(other, response, payload_, now_);
+  verbs::Datagram datagram;
+  datagram.from.gid = gid(1);
+  datagram.to.gid = gid(2);
+  a.port.send_datagram(datagram, payload_, now_);
+  EXPECT_EQ(hosts_.sent,
+            (std::vector<FakeHosts::Sent>{{kEsx2, kBlue, 'q'}, {kEsx2, kBlue, 'r'}, {kEsx2, kBlue, 'd'}}));
+  EXPECT_EQ(hosts_.opened, 1);
+  EXPECT_EQ(a.port.counters().sent_by(PathKind::kTcp).messages, 3U);
+  EXPECT_EQ(a.port.counters().sent_by(PathKind::kLocal).messages, 0U);
+
+  verbs::PeerRoute foreign;
+  std::swap(route_, foreign);
+  send_request(a.port, 1, 5);
+  EXPECT_EQ(a.port.counters().dropped_for(DropReason::kUnknownGid), 1U) << "another segment's GID";
+  a.port.flush(now_);
+  EXPECT_EQ(hosts_.flushes, 1);
+}
+
+TEST_F(FabricTest, ARequestThatTheWayRefusesIsNotSent) {
+  Node a("VM-01", fabric_.segment(kBlue));
+  ASSERT_TRUE(a.port.bind_gid(gid(1)));
+  fabric_.set_view(view_of({{kBlue, gid(2), kEsx2}}));
+  hosts_.busy = true;
+  EXPECT_EQ(send_request(a.port, 1, 2), verbs::Sent::kBusy);
+  EXPECT_EQ(a.port.counters().sent_by(PathKind::kTcp).messages, 0U);
+}
+
+TEST_F(FabricTest, DropsAndCountsWhatHasNoPath) {
+  Node a("VM-01", fabric_.segment(kBlue));
+  ASSERT_TRUE(a.port.bind_gid(gid(1)));
+  fabric_.set_view(view_of({{kBlue, gid(3), kEsx3}}));
+  EXPECT_EQ(send_request(a.port, 1, 3), verbs::Sent::kTaken);
+  EXPECT_EQ(a.port.counters().dropped_for(DropReason::kNoPath), 1U);
+  EXPECT_TRUE(hosts_.sent.empty());
+}
+
+TEST_F(FabricTest, TellsThePathThePeersHostAndWhy) {
+  Switch& blue = fabric_.segment(kBlue);
+  fabric_.set_view(view_of({{kBlue, gid(2), kEsx2}, {kBlue, gid(3), kEsx3}}));
+  Path path = blue.path_to(gid(2));
+  EXPECT_EQ(path.kind, PathKind::kTcp);
+  EXPECT_EQ(path.peer_host, "esx-02");
+  EXPECT_EQ(path.reason, "host esx-02 has no active HCA");
+  hosts_.up.clear();
+  EXPECT_EQ(blue.path_to(gid(2)).reason, "host esx-02 has no active HCA, not connected now");
+  path = blue.path_to(gid(3));
+  EXPECT_EQ(path.kind, PathKind::kNone);
+  EXPECT_EQ(path.peer_host, "esx-03");
+  EXPECT_EQ(path.reason, "ruleset pvrdma is disabled on host esx-03");
+  EXPECT_EQ(fabric_.segment(kGreen).path_to(gid(2)).reason, "no port holds the GID");
+}
+
+TEST_F(FabricTest, RefusesAGidThatAnotherHostHolds) {
+  Node a("VM-01", fabric_.segment(kBlue));
+  Node b("VM-02", fabric_.segment(kGreen));
+  fabric_.set_view(view_of({{kBlue, gid(2), kEsx2}}));
+  EXPECT_FALSE(a.port.bind_gid(gid(2)));
+  EXPECT_EQ(fabric_.duplicates_refused(), 1U);
+  EXPECT_TRUE(b.port.bind_gid(gid(2))) << "the same GID in another segment is another one";
+  fabric_.set_view(view_of({}));
+  EXPECT_TRUE(a.port.bind_gid(gid(2)));
+}
+
+TEST_F(FabricTest, TellsWhichGidsThePortsHold) {
+  Node a("VM-01", fabric_.segment(kBlue));
+  ASSERT_TRUE(a.port.bind_gid(gid(1)));
+  ASSERT_TRUE(a.port.bind_gid(gid(1)));
+  {
+    Node b("VM-02", fabric_.segment(kGreen));
+    ASSERT_TRUE(b.port.bind_gid(gid(1)));
+    ASSERT_TRUE(b.port.bind_gid(gid(6)));
+    EXPECT_EQ(listener_.held.size(), 3U);
+  }
+  EXPECT_EQ(listener_.held, (decltype(listener_.held){{kBlue, gid(1), "VM-01"}}));
+  a.port.unbind_gid(gid(1));
+  EXPECT_TRUE(listener_.held.empty());
+}
+
+TEST_F(FabricTest, ARouteStaysValidUntilItsSegmentChanges) {
+  Node a("VM-01", fabric_.segment(kBlue));
+  ASSERT_TRUE(a.port.bind_gid(gid(1)));
+  fabric_.set_view(view_of({{kBlue, gid(2), kEsx2}}));
+  send_request(a.port, 1, 2);
+  const std::uint64_t generation = route_.generation;
+  fabric_.set_view(view_of({{kBlue, gid(2), kEsx2}}));
+  fabric_.set_view(view_of({{kBlue, gid(2), kEsx2}, {kGreen, gid(3), kEsx2}}));
+  View reworded = view_of({{kBlue, gid(2), kEsx2}});
+  reworded.hosts[0].reason = "another one";
+  fabric_.set_view(reworded);
+  send_request(a.port, 1, 2);
+  EXPECT_EQ(route_.generation, generation);
+  fabric_.set_view(view_of({{kBlue, gid(2), kEsx2}, {kBlue, gid(3), kEsx2}}));
+  send_request(a.port, 1, 2);
+  EXPECT_NE(route_.generation, generation);
+}
+
+TEST_F(FabricTest, ChannelsGoWithTheirHostAndComeBackWithIt) {
+  Node a("VM-01", fabric_.segment(kBlue));
+  ASSERT_TRUE(a.port.bind_gid(gid(1)));
+  fabric_.set_view(view_of({{kBlue, gid(2), kEsx2}}));
+  send_request(a.port, 1, 2);
+  View shut = view_of({{kBlue, gid(2), kEsx2}});
+  shut.hosts[0].path = PathKind::kNone;
+  fabric_.set_view(shut);
+  send_request(a.port, 1, 2);
+  EXPECT_EQ(a.port.counters().dropped_for(DropReason::kNoPath), 1U);
+  EXPECT_EQ(hosts_.open_now, 1) << "kept for as long as the host is known";
+  fabric_.set_view(View{});
+  send_request(a.port, 1, 2);
+  EXPECT_EQ(a.port.counters().dropped_for(DropReason::kUnknownGid), 1U);
+  EXPECT_EQ(hosts_.open_now, 0);
+  fabric_.set_view(view_of({{kBlue, gid(2), kEsx2}}));
+  send_request(a.port, 1, 2);
+  EXPECT_EQ(hosts_.sent.size(), 2U);
+  fabric_.set_host_transport(nullptr);
+  EXPECT_EQ(hosts_.open_now, 0);
+  send_request(a.port, 1, 2);
+  EXPECT_EQ(a.port.counters().dropped_for(DropReason::kNoPath), 2U);
+}
+
+TEST_F(FabricTest, LetsInWhatTheSendingHostMaySay) {
+  Node a("VM-01", fabric_.segment(kBlue));
+  ASSERT_TRUE(a.port.bind_gid(gid(1)));
+  fabric_.set_view(view_of({{kBlue, gid(2), kEsx2}, {kBlue, gid(3), kEsx3}, {kGreen, gid(4), kEsx2}}));
+  EXPECT_EQ(receive(kEsx2, kBlue, 2, 1), transport::Delivery::kDelivered);
+  EXPECT_EQ(arrived(a), 1U);
+  EXPECT_EQ(receive(kEsx3, kBlue, 2, 1), transport::Delivery::kForeignSource) << "that is esx-02's GID";
+  EXPECT_EQ(receive(kEsx2, kBlue, 9, 1), transport::Delivery::kForeignSource) << "nobody holds it";
+  EXPECT_EQ(receive(kEsx2, kBlue, 4, 1), transport::Delivery::kForeignSource) << "held in another segment";
+  EXPECT_EQ(receive(kEsx2, kBlue, 1, 1), transport::Delivery::kForeignSource) << "a port of this host";
+  EXPECT_EQ(receive(kEsx2, kBlue, 2, 7), transport::Delivery::kUnknownGid);
+  EXPECT_EQ(receive(kEsx2, kGreen, 4, 1), transport::Delivery::kUnknownGid);
+  EXPECT_EQ(receive(kEsx2, SegmentId{99, 0}, 2, 1), transport::Delivery::kUnknownGid);
+  EXPECT_EQ(arrived(a), 1U);
+}
+
+TEST_F(FabricTest, LetsNobodyIntoTheDaemonsOwnSegment) {
+  Node a("VM-01", fabric_.segment(SegmentId{}));
+  ASSERT_TRUE(a.port.bind_gid(gid(1)));
+  fabric_.set_view(view_of({{SegmentId{}, gid(2), kEsx2}}));
+  EXPECT_EQ(receive(kEsx2, SegmentId{}, 2, 1), transport::Delivery::kUnknownGid);
+  EXPECT_EQ(arrived(a), 0U);
+}
+
+TEST_F(FabricTest, APortWithoutLinkOrAdapterDropsAndCounts) {
+  Node a("VM-01", fabric_.segment(kBlue));
+  ASSERT_TRUE(a.port.bind_gid(gid(1)));
+  fabric_.set_view(view_of({{kBlue, gid(2), kEsx2}}));
+  a.port.set_link(false);
+  EXPECT_EQ(receive(kEsx2, kBlue, 2, 1), transport::Delivery::kDelivered);
+  a.port.set_link(true);
+  a.port.detach();
+  EXPECT_EQ(receive(kEsx2, kBlue, 2, 1), transport::Delivery::kDelivered);
+  EXPECT_EQ(arrived(a), 0U);
+  EXPECT_EQ(a.port.counters().dropped_for(DropReason::kLinkDown), 1U);
+  EXPECT_EQ(a.port.counters().dropped_for(DropReason::kPortDetached), 1U);
+}
+
+// One RC connection to a GID of esx-02, with its guest; what its engine sends is recorded.
+class FabricConnection : public FabricTest {
+ protected:
+  void SetUp() override {
+    guest_.connect(qp_, {kPeer, verbs::Qpn(77)});
+    port_.attach(guest_.engine);
+    fabric_.set_view(view_of({{kBlue, kPeer, kEsx2}}));
+  }
+  void TearDown() override { port_.detach(); }
+
+  void post(std::uint64_t wr_id) { guest_.send(qp_, {.wr_id = wr_id, .sges = {mr_.sge(0, 64)}}); }
+  // How many requests the engine has sent since the last call.
+  std::size_t sent() {
+    guest_.settle();
+    return std::exchange(guest_.wire.requests, {}).size();
+  }
+
+  static inline const verbs::Gid kPeer = verbs::test_gid(52);
+  verbs::TestAdapter guest_{51};
+  verbs::TestCq cq_ = guest_.make_cq();
+  verbs::TestMr mr_ = guest_.make_mr(4096);
+  verbs::TestQp qp_ = guest_.make_qp(cq_, cq_);
+  Port port_{"VM-01", fabric_.segment(kBlue)};
+};
+
+TEST_F(FabricConnection, GoesOnWhenTheWayTakesRequestsAgain) {
+  guest_.wire.room = 0;
+  post(1);
+  EXPECT_EQ(sent(), 0U);
+  guest_.wire.room = -1;
+  EXPECT_EQ(sent(), 0U) << "it waits until it is told";
+  fabric_.on_ready(kEsx2, now_);
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST_F(FabricConnection, SendsAgainWhatWasLostWithAConnectionToItsPeersHost) {
+  post(1);
+  EXPECT_EQ(sent(), 1U);
+  fabric_.on_restored(kEsx3, now_);
+  EXPECT_EQ(sent(), 0U) << "another host's connection";
+  fabric_.on_restored(kEsx2, now_);
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST_F(FabricConnection, GoesOnWhenItsPeerMovesOrItsPathComesBack) {
+  post(1);
+  EXPECT_EQ(sent(), 1U);
+  View view = view_of({{kBlue, kPeer, kEsx2}, {kBlue, gid(8), kEsx2}});
+  fabric_.set_view(view);
+  EXPECT_EQ(sent(), 0U) << "that concerned another GID";
+  view.hosts[0].path = PathKind::kNone;
+  fabric_.set_view(view);
+  EXPECT_EQ(sent(), 0U);
+  view.hosts[0].path = PathKind::kTcp;
+  fabric_.set_view(view);
+  EXPECT_EQ(sent(), 1U);
+  view.hosts[1].path = PathKind::kTcp;
+  view.gids[0].host = kEsx3;
+  fabric_.set_view(view);
+  EXPECT_EQ(sent(), 1U);
+}
+
+// A QP that waits for a host which is then gone must not wait for ever: it runs into its timeouts.
+TEST_F(FabricConnection, StopsWaitingForAWayThatIsNoMore) {
+  guest_.wire.room = 0;
+  post(1);
+  EXPECT_EQ(sent(), 0U);
+  guest_.wire.room = -1;
+  fabric_.set_view(View{});
+  EXPECT_EQ(sent(), 1U);
+}
+
+}  // namespace
+}  // namespace pvrdma::fabric

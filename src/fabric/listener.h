@@ -1,0 +1,23 @@
+// Listener: whoever has to know what this host's ports hold and which hosts it reaches. Thread: shard-owned.
+#pragma once
+
+#include <string>
+
+#include "transport/host_transport.h"
+#include "verbs/ids.h"
+
+namespace pvrdma::fabric {
+
+// Called on the shard, from inside a guest's command or a transport's turn: must not block and must not call
+// back into the fabric.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  // A local port begins or ceases to hold a GID.
+  virtual void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) = 0;
+  virtual void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) = 0;
+  // Connections to the host stand, or no longer.
+  virtual void on_host_up(transport::HostId host, bool up) = 0;
+};
+
+}  // namespace pvrdma::fabric
