@@ -37,6 +37,7 @@ struct AdapterConfig {
   std::uint32_t hardware_version = 0;  // of the VM: 13, 14, 17 or 18
   Roce roce{};                         // kV1 on hardware version 13
   Profile profile = Profile::kOpen;
+  friend bool operator==(const AdapterConfig&, const AdapterConfig&) = default;
 };
 
 struct DaemonConfig {

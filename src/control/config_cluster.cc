@@ -100,6 +100,14 @@ Result<std::string> parse_socket_folder(const Section& section, const Setting& s
   return path;
 }
 
+Result<std::string> parse_host_name(const Section& section, const Setting& setting) {
+  auto name = parse_name(section, setting);
+  if (name && *name == "self") {
+    return wrong(section, setting, "stands for the host that is asked: name the host otherwise");
+  }
+  return name;
+}
+
 Result<std::vector<std::string>> parse_vmnics(const Section& section, const Setting& setting) {
   auto names = parse_texts(section, setting);
   if (!names) return names;
@@ -195,7 +203,7 @@ Result<void> parse_tcp(const Section& section, ClusterConfig& cluster) {
 Result<ClusterConfig> parse_cluster(const Document& document) {
   const Section& host = *document.host;
   if (auto known = check_keys(host, kHostKeys); !known) return Failure(std::move(known).error());
-  auto name = required(host, "name", "name = \"esx-01\"", parse_name);
+  auto name = required(host, "name", "name = \"esx-01\"", parse_host_name);
   if (!name) return Failure(std::move(name).error());
   ClusterConfig cluster;
   cluster.host_name = *std::move(name);

@@ -70,9 +70,9 @@ struct QpSnapshot {
   std::string local_gid;   // empty: none yet
   std::string remote_gid;  // empty: not connected
   std::uint32_t remote_qpn = 0;
-  std::string peer_host;         // empty: this host, or unknown
-  std::string_view path;         // empty: not connected
-  std::string path_reason;       // why this path
+  std::string peer_host;    // empty: this host, or unknown
+  std::string_view path;    // empty: not connected
+  std::string path_reason;  // why this path
   std::uint64_t tx_messages = 0;
   std::uint64_t tx_bytes = 0;
   std::uint64_t rx_messages = 0;
@@ -95,8 +95,15 @@ struct TcpSnapshot {
   std::vector<PeerSnapshot> peers;
 };
 
+// A VM placed on this host whose adapter cannot be served.
+struct AdapterTrouble {
+  std::string vm;
+  std::string why;
+};
+
 struct Snapshot {
   std::vector<AdapterSnapshot> adapters;
+  std::vector<AdapterTrouble> not_served;
   std::vector<QpSnapshot> qps;
   TcpSnapshot tcp;
   std::vector<CounterGroup> host;  // what belongs to no adapter

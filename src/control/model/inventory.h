@@ -98,12 +98,12 @@ struct PortGroup {
 
 struct Dvs {
   std::string name;
-  std::uint32_t id = 0;                            // never used again for another switch; > 0
-  std::string version;                             // "6.5.0" …
-  std::vector<std::string> uplinks;                // slots: "uplink1", "uplink2" …
-  std::map<std::string, PortGroup> portgroups;     // by name
+  std::uint32_t id = 0;                                 // never used again for another switch; > 0
+  std::string version;                                  // "6.5.0" …
+  std::vector<std::string> uplinks;                     // slots: "uplink1", "uplink2" …
+  std::map<std::string, PortGroup> portgroups;          // by name
   using Assigned = std::map<std::string, std::string>;  // uplink slot -> vmnic
-  std::map<std::string, Assigned> members;         // by host name
+  std::map<std::string, Assigned> members;              // by host name
   friend bool operator==(const Dvs&, const Dvs&) = default;
 };
 
@@ -161,6 +161,7 @@ struct Inventory {
   std::map<GidKey, GidHolder> gids;
 
   bool is_on(const std::string& vm) const { return powered_on.contains(vm); }
+  friend bool operator==(const Inventory&, const Inventory&) = default;
 };
 
 }  // namespace pvrdma::control

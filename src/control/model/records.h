@@ -7,8 +7,8 @@
 //   config/dvs/NAME              Dvs
 //   config/vm/NAME               Vm
 //   live/host/NAME               LiveHost         (under the host's lease, as all of live/)
-//   live/power/VM                host name
-//   live/gid/DVS.VLAN/GID        GidHolder
+//   live/power/VM                host name, as it is (no JSON)
+//   live/gid/DVS.VLAN/GID        GidHolder        (DVS: the switch's id)
 //
 // Thread: values.
 #pragma once
@@ -45,9 +45,10 @@ std::string power_key(const std::string& vm);
 std::string gid_key(const GidKey& key);
 std::string gid_value(const GidHolder& holder);
 
-// The same JSON, for the API: what the record holds is what the API shows.
-std::string host_json(const Inventory& inventory, const Host& host);
+// Objects as the API shows them: JSON texts without a final newline. `self`: it is this daemon's host.
+std::string host_json(const Inventory& inventory, const Host& host, bool self);
 std::string dvs_json(const Dvs& dvs);
-std::string vm_json(const Inventory& inventory, const Vm& vm);
+// `not_served`: why this daemon cannot serve its adapter; empty: it can, or another host has the VM.
+std::string vm_json(const Inventory& inventory, const Vm& vm, const std::string& not_served);
 
 }  // namespace pvrdma::control

@@ -15,7 +15,8 @@ namespace pvrdma::control {
 
 // May `vm` be powered on on its host now? The error is the rule that forbids it (EPERM, or ENOENT): it has no
 // PVRDMA adapter; memory not all reserved; its switch or port group is gone; its host is no member of the
-// switch; hardware version against adapter and protocol; it runs on another host.
+// switch, or teams an uplink that is paired with an RDMA device; hardware version against adapter and
+// protocol; it runs on another host.
 Result<void> check_power_on(const Inventory& inventory, const std::string& vm);
 
 enum class HostPath : std::uint8_t { kNone, kLocal, kTcp };

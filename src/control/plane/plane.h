@@ -34,13 +34,18 @@ class Plane {
  public:
   using Edit = std::function<Result<void>(Inventory&)>;
   using Listener = std::function<void(std::shared_ptr<const Inventory>)>;
+  using StopAsked = std::function<bool()>;
 
   // `host` is this host's name. `store` is started here. Waits for the first inventory at most `patience`, so
-  // that a daemon whose store is up starts with it; a store that is away is no error.
-  // Errors: Store::start()'s; another living daemon has this host's name (EADDRINUSE).
+  // that a daemon whose store is up starts with it; a store that is away is no error. A daemon that the store
+  // still knows by this host's name may be this one's last life, killed: its record is waited for, to end
+  // with its lease, Store::lease() and `patience` at most. `stop_asked` (none: never) ends that wait.
+  // Errors: Store::start()'s; another living daemon has this host's name (EADDRINUSE); stop_asked()
+  // (ECANCELED).
   static Result<std::unique_ptr<Plane>> start(std::string host, std::string instance,
                                               std::unique_ptr<Store> store, Listener listener,
-                                              std::chrono::milliseconds patience = std::chrono::seconds(5));
+                                              std::chrono::milliseconds patience = std::chrono::seconds(5),
+                                              const StopAsked& stop_asked = nullptr);
   ~Plane();
 
   const std::string& host() const;

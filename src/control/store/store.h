@@ -8,6 +8,7 @@
 // threads of the store's own or from inside commit(), one at a time, never after stop() has returned.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -53,7 +54,8 @@ class Observer {
   virtual void on_all(std::vector<KeyValue> records) = 0;
   // One transaction's changes, in the order of the store.
   virtual void on_changes(std::vector<Change> changes) = 0;
-  // The store is reachable again, or not, with a sentence that says why. At first it is not.
+  // The store can be changed again, or not, with a sentence that says why; told again when the reason is
+  // another one. At first it cannot. The store finds out by itself when it can again: nobody has to try.
   virtual void on_connection(bool connected, std::string why) = 0;
   // This process's leased records are gone or about to go: put them again.
   virtual void on_lease_lost() = 0;
@@ -66,6 +68,10 @@ class Store {
   // What people call it: "sqlite:/var/lib/pvrdma/store.db", "etcd:http://10.0.0.1:2379".
   virtual std::string description() const = 0;
 
+  // How long the leased records of a process that died may stay while nobody starts. Zero: its next start
+  // removes them.
+  virtual std::chrono::seconds lease() const = 0;
+
   // Begins to call the observer (borrowed until stop()). Once. Error: what waiting does not heal (a file that
   // cannot be opened, an unreadable certificate). A store that is away is no error: on_connection() tells.
   virtual Result<void> start(Observer& observer) = 0;
@@ -73,8 +79,8 @@ class Store {
   // Gives leased records back as far as the store is reachable, and ends.
   virtual void stop() = 0;
 
-  // Error: the store is not reachable or did not answer in time; the change may or may not have been made
-  // then, and the sentence says so. Code EAGAIN: it may help to try again later.
+  // Error: the store is not reachable, not writable or did not answer in time; the change may or may not have
+  // been made then, and the sentence says so. Code EAGAIN: it may help to try again later.
   virtual Result<Commit> commit(const Transaction& transaction) = 0;
 
   virtual Result<std::vector<KeyValue>> read_all() = 0;

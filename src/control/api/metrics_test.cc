@@ -1,4 +1,4 @@
-#include "control/metrics.h"
+#include "control/api/metrics.h"
 
 #include <gtest/gtest.h>
 
@@ -30,6 +30,23 @@ TEST(Metrics, GroupsTheSamplesOfAMetricUnderItsType) {
             "# TYPE pvrdma_verbs_tx_bytes_total counter\n"
             "pvrdma_verbs_tx_bytes_total{adapter=\"VM-01\"} 5\n"
             "pvrdma_verbs_tx_bytes_total{adapter=\"VM-02\"} 5\n");
+}
+
+TEST(Metrics, TellsAboutTheClusterOfAMember) {
+  Snapshot snapshot;
+  snapshot.tcp.peers = {{"esx-02", 4, 3, 2, ""}, {"esx-03", 0, 0, 9, "refused"}};
+  StoreState store;
+  store.connected = true;
+  store.edits = 5;
+  const std::string text = metrics_text(snapshot, "1.2.3", store);
+  EXPECT_NE(text.find("# TYPE pvrdma_store_connected gauge\npvrdma_store_connected 1\n"), std::string::npos);
+  EXPECT_NE(text.find("# TYPE pvrdma_store_edits_total counter\npvrdma_store_edits_total 5\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("# TYPE pvrdma_tcp_lanes_up gauge\n"
+                      "pvrdma_tcp_lanes_up{peer=\"esx-02\"} 4\n"
+                      "pvrdma_tcp_lanes_up{peer=\"esx-03\"} 0\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("pvrdma_tcp_listening 0\n"), std::string::npos);
 }
 
 }  // namespace

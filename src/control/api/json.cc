@@ -1,5 +1,6 @@
-#include "control/json.h"
+#include "control/api/json.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace pvrdma::control {
@@ -8,8 +9,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Guests choose some of the text (the name of their system), so it may be anything.
+std::string to_part(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string to_text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return to_part(json) + "\n";
 }
 
 template <typename Named>
@@ -70,6 +75,7 @@ Json to_json(const QpSnapshot& qp) {
               {"local_gid", qp.local_gid},
               {"remote_gid", qp.remote_gid},
               {"remote_qpn", qp.remote_qpn},
+              {"peer_host", qp.peer_host},
               {"path", qp.path},
               {"path_reason", qp.path_reason},
               {"tx_messages", qp.tx_messages},
@@ -126,6 +132,82 @@ Result<Link> parse_link(std::string_view body) {
     return fail(R"(the body must be {"up": true} or {"up": false})");
   }
   return json["up"].get<bool>() ? Link::kUp : Link::kDown;
+}
+
+std::string paths_json(const Snapshot& snapshot, std::string_view host) {
+  Json list = Json::array();
+  for (const QpSnapshot& qp : snapshot.qps) {
+    if (qp.remote_gid.empty()) continue;
+    const bool here = qp.path == "local" && qp.peer_host.empty();
+    list.push_back({{"adapter", qp.adapter},
+                    {"qpn", qp.qpn},
+                    {"local_gid", qp.local_gid},
+                    {"remote_gid", qp.remote_gid},
+                    {"remote_qpn", qp.remote_qpn},
+                    {"peer_host", here ? host : qp.peer_host},
+                    {"path", qp.path.empty() ? "none" : qp.path},
+                    {"reason", qp.path_reason}});
+  }
+  return to_text(list);
+}
+
+std::string cluster_json(std::string_view host, const StoreState& store, const TcpSnapshot& tcp) {
+  Json peers = Json::array();
+  for (const PeerSnapshot& peer : tcp.peers) {
+    peers.push_back({{"host", peer.host},
+                     {"lanes_up", peer.lanes_up},
+                     {"sessions_up", peer.sessions_up},
+                     {"reconnects", peer.reconnects},
+                     {"trouble", peer.trouble}});
+  }
+  const Json state{{"description", store.description}, {"connected", store.connected},
+                   {"trouble", store.trouble},         {"edits", store.edits},
+                   {"conflicts", store.conflicts},     {"live_conflicts", store.live_conflicts},
+                   {"bad_records", store.bad_records}, {"resyncs", store.resyncs}};
+  const Json connections{{"listening", tcp.listening}, {"trouble", tcp.trouble}, {"peers", std::move(peers)}};
+  return to_text({{"host", host}, {"store", state}, {"tcp", connections}});
+}
+
+std::string list_json(const std::vector<std::string>& objects) {
+  return fmt::format("[{}]", fmt::join(objects, ","));
+}
+
+std::string advanced_json(std::string_view path, std::string_view value) {
+  Json setting{{"path", path},
+               {"type", "string"},
+               {"value", value},
+               {"default", ""},
+               {"description", "VMkernel adapter whose address PVRDMA traffic between hosts uses"}};
+  return to_part(Json::array({std::move(setting)}));
+}
+
+std::string ruleset_json(std::string_view name, const Ruleset& ruleset) {
+  Json allowed = Json::array();
+  for (const IpNetwork& network : ruleset.allowed) allowed.push_back(network.to_string());
+  return to_part({{"name", name},
+                  {"enabled", ruleset.enabled},
+                  {"allow_all", ruleset.allow_all},
+                  {"allowed", std::move(allowed)}});
+}
+
+std::string rules_json(std::string_view ruleset, std::uint16_t port) {
+  Json rules = Json::array();
+  for (const char* direction : {"Inbound", "Outbound"}) {
+    rules.push_back({{"ruleset", ruleset},
+                     {"direction", direction},
+                     {"protocol", "TCP"},
+                     {"port_type", "Dst"},
+                     {"port_begin", port},
+                     {"port_end", port}});
+  }
+  return to_part(rules);
+}
+
+std::string rdma_stats_json(std::string_view device,
+                            const std::vector<std::pair<std::string, std::uint64_t>>& counters) {
+  Json stats = Json::object();
+  for (const auto& [name, value] : counters) stats[name] = value;
+  return to_part({{"device", device}, {"stats", std::move(stats)}});
 }
 
 std::string error_json(std::string_view sentence) {

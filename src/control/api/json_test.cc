@@ -1,4 +1,4 @@
-#include "control/json.h"
+#include "control/api/json.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "control/metrics.h"
+#include "control/api/metrics.h"
 
 #include <fmt/format.h>
 #include <iterator>
@@ -13,6 +13,9 @@ class Exposition {
  public:
   void counter(std::string_view group, const Counter& counter, std::string_view labels) {
     add(fmt::format("pvrdma_{}_{}_total", group, counter.name), "counter", labels, counter.value);
+  }
+  void total(std::string_view name, std::string_view labels, std::uint64_t value) {
+    add(fmt::format("pvrdma_{}_total", name), "counter", labels, value);
   }
   void gauge(std::string_view name, std::string_view labels, std::uint64_t value) {
     add(fmt::format("pvrdma_{}", name), "gauge", labels, value);
@@ -40,9 +43,30 @@ class Exposition {
   std::map<std::string, Metric> metrics_;
 };
 
+void add_store(Exposition& exposition, const StoreState& store) {
+  exposition.gauge("store_connected", "", store.connected ? 1 : 0);
+  exposition.total("store_edits", "", store.edits);
+  exposition.total("store_conflicts", "", store.conflicts);
+  exposition.total("store_live_conflicts", "", store.live_conflicts);
+  exposition.total("store_bad_records", "", store.bad_records);
+  exposition.total("store_resyncs", "", store.resyncs);
+}
+
+// Names of hosts need no escaping either.
+void add_tcp(Exposition& exposition, const TcpSnapshot& tcp) {
+  exposition.gauge("tcp_listening", "", tcp.listening ? 1 : 0);
+  for (const PeerSnapshot& peer : tcp.peers) {
+    const std::string label = fmt::format("{{peer=\"{}\"}}", peer.host);
+    exposition.gauge("tcp_lanes_up", label, peer.lanes_up);
+    exposition.gauge("tcp_sessions_up", label, peer.sessions_up);
+    exposition.total("tcp_reconnects", label, peer.reconnects);
+  }
+}
+
 }  // namespace
 
-std::string metrics_text(const Snapshot& snapshot, std::string_view version) {
+std::string metrics_text(const Snapshot& snapshot, std::string_view version,
+                         const std::optional<StoreState>& store) {
   Exposition exposition;
   exposition.gauge("build_info", fmt::format("{{version=\"{}\"}}", version), 1);
   for (const AdapterSnapshot& adapter : snapshot.adapters) {
@@ -54,12 +78,21 @@ std::string metrics_text(const Snapshot& snapshot, std::string_view version) {
                        fmt::format("{{adapter=\"{}\",kind=\"{}\"}}", adapter.name, object.name),
                        object.value);
     }
+    for (const PathUse& use : adapter.paths) {
+      const std::string path = fmt::format("{{adapter=\"{}\",path=\"{}\"}}", adapter.name, use.path);
+      exposition.total("path_messages", path, use.messages);
+      exposition.total("path_payload_bytes", path, use.payload_bytes);
+    }
     for (const CounterGroup& group : adapter.groups) {
       for (const Counter& counter : group.counters) exposition.counter(group.name, counter, label);
     }
   }
   for (const CounterGroup& group : snapshot.host) {
     for (const Counter& counter : group.counters) exposition.counter(group.name, counter, "");
+  }
+  if (store) {
+    add_store(exposition, *store);
+    add_tcp(exposition, snapshot.tcp);
   }
   return exposition.text();
 }

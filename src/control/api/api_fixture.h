@@ -1,0 +1,100 @@
+// What the API's tests share: a daemon's sides of it, and a member of a cluster on a fake store. Thread: the
+// test's.
+#pragma once
+
+#include <cerrno>
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <memory>
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "control/adapter_control.h"
+#include "control/api/api_server.h"
+#include "control/model/edits.h"
+#include "control/model/records.h"
+#include "control/plane/plane.h"
+#include "control/snapshot.h"
+#include "support/fake_store.h"
+
+namespace pvrdma::control {
+
+struct FakeSource final : SnapshotSource {
+  Result<Snapshot> take_snapshot(SnapshotDetail detail) override {
+    if (stopping) return fail("the shard takes no questions now");
+    Snapshot snapshot;
+    AdapterSnapshot adapter;
+    adapter.name = "VM-01";
+    adapter.groups = {{"verbs", {{"tx_bytes", 5}}}};
+    adapter.paths = {{"tcp", 3, 300}};
+    snapshot.adapters.push_back(adapter);
+    snapshot.not_served = not_served;
+    snapshot.tcp.listening = true;
+    snapshot.tcp.peers.push_back({"esx-02", 4, 3, 2, "a lane is down"});
+    if (detail == SnapshotDetail::kAdaptersAndQps) {
+      QpSnapshot qp;
+      qp.adapter = "VM-01";
+      qp.qpn = 9;
+      snapshot.qps.push_back(qp);
+      qp.qpn = 10;
+      qp.remote_gid = "fe80::2";
+      qp.path = "local";
+      qp.path_reason = "both are on host esx-01";
+      snapshot.qps.push_back(qp);
+    }
+    return snapshot;
+  }
+  bool stopping = false;
+  std::vector<AdapterTrouble> not_served;
+};
+
+struct FakeControl final : AdapterControl {
+  Result<void> set_link(const std::string& adapter, Link wanted) override {
+    if (adapter != "VM-01")
+      return fail(ENOENT, "there is no adapter " + adapter + ": see the list of adapters");
+    link = wanted;
+    return {};
+  }
+  Link link = Link::kUp;
+};
+
+inline std::string test_path(const std::string& suffix) {
+  return testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
+         std::to_string(::getpid()) + suffix;
+}
+
+inline httplib::Client unix_client(const std::string& path) {
+  httplib::Client made(path);
+  made.set_address_family(AF_UNIX);
+  return made;
+}
+
+// Host esx-01 with two vmnics and an RDMA device, esx-02 known but not alive.
+struct FakeMember {
+  FakeMember() {
+    auto made = std::make_unique<FakeStore>(cluster);
+    store = made.get();
+    plane = Plane::start("esx-01", "i-1", std::move(made), nullptr).value();
+    LiveHost live;
+    live.name = "esx-01";
+    live.instance = "i-1";
+    live.version = "1.2.3";
+    live.socket_folder = "/run/pvrdma";
+    live.vmnics = {
+        {.name = "vmnic0", .netdev = "eth0", .pci_address = "", .driver = "", .mac = "", .description = ""},
+        {.name = "vmnic1", .netdev = "eth1", .pci_address = "", .driver = "", .mac = "", .description = ""}};
+    live.rdma_devices = {
+        {.name = "vmrdma0", .device = "mlx5_0", .driver = "", .paired_uplink = "", .description = ""}};
+    cluster->put(live_host_key("esx-01"), live_host_value(live));
+    for (const char* host : {"esx-01", "esx-02"}) {
+      EXPECT_TRUE(plane->edit([&](Inventory& inventory) { return edits::add_host(inventory, host); }));
+    }
+  }
+  std::shared_ptr<FakeCluster> cluster = std::make_shared<FakeCluster>();
+  FakeStore* store = nullptr;  // the plane's
+  std::unique_ptr<Plane> plane;
+};
+
+}  // namespace pvrdma::control

@@ -1,0 +1,101 @@
+// What every daemon answers, member of a cluster or not: its version, adapters, QPs, counters and paths.
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <functional>
+#include <utility>
+
+#include "control/api/json.h"
+#include "control/api/metrics.h"
+#include "control/api/routes.h"
+
+namespace pvrdma::control {
+namespace {
+
+const AdapterSnapshot* find(const Snapshot& snapshot, std::string_view name) {
+  const auto it = std::find_if(snapshot.adapters.begin(), snapshot.adapters.end(),
+                               [name](const AdapterSnapshot& adapter) { return adapter.name == name; });
+  return it == snapshot.adapters.end() ? nullptr : &*it;
+}
+
+Reply refuse_adapter(std::string_view name) {
+  return refuse(404, fmt::format("there is no adapter {}: see the list of adapters", name));
+}
+
+using Answer = std::function<Reply(const Snapshot&, const Call&)>;
+
+// `answer` on a fresh snapshot.
+std::function<Reply(const Call&)> with_snapshot(SnapshotSource& source, Answer answer,
+                                                SnapshotDetail detail = SnapshotDetail::kAdapters) {
+  return [&source, answer = std::move(answer), detail](const Call& call) {
+    const auto snapshot = source.take_snapshot(detail);
+    if (!snapshot) return refuse(503, snapshot.error().message);
+    return answer(*snapshot, call);
+  };
+}
+
+// `render` for the adapter that the query names, or for all.
+Answer filtered(std::string (*render)(const Snapshot&, std::string_view)) {
+  return [render](const Snapshot& snapshot, const Call& call) {
+    const std::string adapter = call.parameter("adapter");
+    if (!adapter.empty() && find(snapshot, adapter) == nullptr) return refuse_adapter(adapter);
+    return Reply{200, render(snapshot, adapter)};
+  };
+}
+
+Reply one_adapter(SnapshotSource& source, const std::string& name) {
+  const auto snapshot = source.take_snapshot(SnapshotDetail::kAdapters);
+  if (!snapshot) return refuse(503, snapshot.error().message);
+  const AdapterSnapshot* adapter = find(*snapshot, name);
+  return adapter == nullptr ? refuse_adapter(name) : Reply{200, adapter_json(*adapter)};
+}
+
+Reply set_link(const ApiParts& parts, const Call& call) {
+  const auto link = parse_link(call.body);
+  if (!link) return refuse(400, link.error().message);
+  const auto done = parts.control.set_link(call.names[0], *link);
+  if (!done) return refuse(done.error().code == ENOENT ? 404 : 503, done.error().message);
+  return one_adapter(parts.source, call.names[0]);
+}
+
+Reply metrics(const ApiParts& parts, const Snapshot& snapshot) {
+  std::string text = parts.plane == nullptr
+                         ? metrics_text(snapshot, parts.version)
+                         : metrics_text(snapshot, parts.version, parts.plane->store_state());
+  return {200, std::move(text), "text/plain; version=0.0.4"};
+}
+
+}  // namespace
+
+void add_daemon_routes(Router& router, const ApiParts& parts) {
+  router.add({"GET", "/v1/version", "Version of the daemon and of this API", "", "Version",
+              [version = parts.version](const Call&) {
+                return Reply{200, version_json(version)};
+              }});
+  router.add({"GET", "/v1/adapters", "Adapters that run on this host", "", "[Adapter]",
+              with_snapshot(parts.source, [](const Snapshot& snapshot, const Call&) {
+                return Reply{200, adapters_json(snapshot)};
+              })});
+  router.add({"GET", "/v1/adapters/{adapter}", "One adapter", "", "Adapter",
+              [&source = parts.source](const Call& call) { return one_adapter(source, call.names[0]); }});
+  router.add({"PUT", "/v1/adapters/{adapter}/link", "Takes an adapter's link down or up", "Link", "Adapter",
+              [parts](const Call& call) { return set_link(parts, call); }});
+  router.add({"GET", "/v1/qps", "QPs of this host's adapters", "", "[Qp]",
+              with_snapshot(parts.source, filtered(qps_json), SnapshotDetail::kAdaptersAndQps), "adapter"});
+  router.add({"GET", "/v1/stats", "Counters by adapter and of the host", "", "Stats",
+              with_snapshot(parts.source, filtered(stats_json)), "adapter"});
+  router.add(
+      {"GET", "/v1/paths", "The path of each connected QP, and why", "", "[Path]",
+       with_snapshot(
+           parts.source,
+           [host = parts.plane == nullptr ? "" : parts.plane->host()](const Snapshot& snapshot, const Call&) {
+             return Reply{200, paths_json(snapshot, host)};
+           },
+           SnapshotDetail::kAdaptersAndQps)});
+  router.add({"GET", "/metrics", "Counters and gauges in Prometheus' text format", "", "text",
+              with_snapshot(parts.source, [parts](const Snapshot& snapshot, const Call&) {
+                return metrics(parts, snapshot);
+              })});
+}
+
+}  // namespace pvrdma::control

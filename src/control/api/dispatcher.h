@@ -1,0 +1,32 @@
+// Dispatcher: a cpp-httplib server whose every request goes to a Router. What the library leaves open to a
+// client is closed here: the length of paths (it matches them with std::regex, which recurses) and of bodies,
+// however they are encoded.
+//
+// Thread: configured by one thread; requests on whatever threads hand them in.
+#pragma once
+
+#include <functional>
+#include <httplib.h>
+#include <optional>
+
+#include "control/api/router.h"
+
+namespace pvrdma::control {
+
+class Dispatcher : public httplib::Server {
+ public:
+  // A refusal, or none: the request may go on. Asked before the body is read.
+  using Gate = std::function<std::optional<Reply>(const httplib::Request&, httplib::Response&)>;
+
+  // `router` is borrowed.
+  explicit Dispatcher(const Router& router, Gate gate = nullptr);
+
+ private:
+  void answer(const httplib::Request& request, httplib::Response& response, std::string body) const;
+  void answer_with_body(const httplib::Request& request, httplib::Response& response,
+                        const httplib::ContentReader& read) const;
+
+  const Router& router_;
+};
+
+}  // namespace pvrdma::control

@@ -1,0 +1,22 @@
+// A Snapshot in Prometheus' text format (version 0.0.4). Thread: any thread.
+// Names: pvrdma_GROUP_COUNTER_total{adapter="…"} for an adapter's counters, pvrdma_GROUP_COUNTER_total for
+// the host's, and the gauges pvrdma_adapter_state, pvrdma_adapter_objects and pvrdma_build_info. By path:
+// pvrdma_path_messages_total and pvrdma_path_payload_bytes_total{adapter="…",path="tcp"}. Of a member of a
+// cluster also pvrdma_store_connected, pvrdma_store_*_total, pvrdma_tcp_listening and, by peer,
+// pvrdma_tcp_lanes_up, pvrdma_tcp_sessions_up and pvrdma_tcp_reconnects_total.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "control/plane/plane.h"
+#include "control/snapshot.h"
+
+namespace pvrdma::control {
+
+// `store`: none on a daemon that is no member of a cluster.
+std::string metrics_text(const Snapshot& snapshot, std::string_view version,
+                         const std::optional<StoreState>& store = std::nullopt);
+
+}  // namespace pvrdma::control

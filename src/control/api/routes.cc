@@ -1,0 +1,39 @@
+#include "control/api/routes.h"
+
+#include <memory>
+#include <utility>
+
+#include "control/api/openapi.h"
+
+namespace pvrdma::control {
+
+Router make_router(const ApiParts& parts) {
+  Router router(parts.plane == nullptr ? Router::Membership::kAlone : Router::Membership::kCluster);
+  add_daemon_routes(router, parts);
+  add_cluster_routes(router, parts);
+  add_host_routes(router, parts);
+  add_switch_routes(router, parts);
+  add_vm_routes(router, parts);
+  auto text = std::make_shared<std::string>();
+  router.add({"GET", "/openapi.json", "This description", "", "OpenApi", [text](const Call&) {
+                return Reply{200, *text};
+              }});
+  *text = openapi_json(router.routes(), parts.version);
+  return router;
+}
+
+std::string host_name(const Plane& plane, const std::string& name) {
+  return name == "self" ? plane.host() : name;
+}
+
+Reply edit_and_show(Plane& plane, const Plane::Edit& edit,
+                    const std::function<Reply(const Inventory&)>& show) {
+  if (const auto edited = plane.edit(edit); !edited) return refuse(edited.error());
+  return show(*plane.inventory());
+}
+
+Reply edit_only(Plane& plane, const Plane::Edit& edit) {
+  return edit_and_show(plane, edit, [](const Inventory&) { return ok("{}"); });
+}
+
+}  // namespace pvrdma::control

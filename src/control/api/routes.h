@@ -1,0 +1,48 @@
+// The API's routes by resource. Each function adds its resource's routes to a Router.
+//
+// Thread: once, before the API answers; the handlers run on the API's threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "control/adapter_control.h"
+#include "control/api/router.h"
+#include "control/plane/plane.h"
+#include "control/snapshot.h"
+
+namespace pvrdma::control {
+
+// Where hosts reach each other; what the ruleset opens.
+inline constexpr std::uint16_t kPvrdmaPort = 28250;
+
+// What handlers need; all borrowed, outlives the router.
+struct ApiParts {
+  std::string version;
+  SnapshotSource& source;
+  AdapterControl& control;
+  Plane* plane = nullptr;  // null: no member of a cluster
+  std::string sysfs = "/sys";
+};
+
+void add_daemon_routes(Router& router, const ApiParts& parts);
+// These only when there is a plane, or to be described: their handlers are never called without one.
+void add_cluster_routes(Router& router, const ApiParts& parts);
+void add_host_routes(Router& router, const ApiParts& parts);
+void add_switch_routes(Router& router, const ApiParts& parts);
+void add_vm_routes(Router& router, const ApiParts& parts);
+
+// All of them, and /openapi.json, which describes them.
+Router make_router(const ApiParts& parts);
+
+// The host that a path or body names: "self" is this daemon's.
+std::string host_name(const Plane& plane, const std::string& name);
+
+// Carries out `edit`; the reply is what `show` makes of the inventory after it.
+Reply edit_and_show(Plane& plane, const Plane::Edit& edit,
+                    const std::function<Reply(const Inventory&)>& show);
+// The same; the reply is an empty object.
+Reply edit_only(Plane& plane, const Plane::Edit& edit);
+
+}  // namespace pvrdma::control

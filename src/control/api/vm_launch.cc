@@ -1,0 +1,107 @@
+#include "control/api/vm_launch.h"
+
+#include <cerrno>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "control/model/rules.h"
+#include "control/model/values.h"
+
+namespace pvrdma::control {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string to_text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// The vmw_pvrdma driver looks for its vmxnet3 at function 0 of its own slot.
+constexpr int kSlot = 0x10;
+
+std::string device_argument(const VmLaunch& launch) {
+  return to_text({{"driver", "vfio-user-pci"},
+                  {"bus", "pcie.0"},
+                  {"addr", fmt::format("{:x}.1", kSlot)},
+                  {"socket", {{"type", "unix"}, {"path", launch.socket}}}});
+}
+
+std::string xml_escaped(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '\'':
+        escaped += "&apos;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+}  // namespace
+
+Result<VmLaunch> vm_launch(const Inventory& inventory, const std::string& vm) {
+  if (auto may = check_power_on(inventory, vm); !may) return Failure(std::move(may).error());
+  const Vm& found = inventory.vms.at(vm);
+  const auto host = inventory.live_hosts.find(found.host);
+  if (host == inventory.live_hosts.end()) {
+    return fail(EPERM, fmt::format("VM {}: its host {} is not alive: start pvrdmad there", vm, found.host));
+  }
+  return VmLaunch{vm, mac_text(found.adapter->mac), fmt::format("{}/{}.sock", host->second.socket_folder, vm),
+                  found.memory_mib};
+}
+
+std::string qemu_args_json(const VmLaunch& launch) {
+  const Json arguments = Json::array(
+      {"-object", fmt::format("memory-backend-memfd,id=ram,size={}M,share=on", launch.memory_mib), "-machine",
+       "q35,memory-backend=ram", "-m", fmt::format("{}M", launch.memory_mib), "-device",
+       fmt::format("vmxnet3,netdev=net0,mac={},bus=pcie.0,addr={:x}.0,multifunction=on", launch.mac, kSlot),
+       "-device", device_argument(launch)});
+  return to_text({{"arguments", arguments}});
+}
+
+std::string libvirt_xml_json(const VmLaunch& launch) {
+  const std::string xml = fmt::format(
+      R"(<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
+  <name>{0}</name>
+  <memory unit='MiB'>{1}</memory>
+  <memoryBacking>
+    <source type='memfd'/>
+    <access mode='shared'/>
+  </memoryBacking>
+  <os>
+    <type arch='x86_64' machine='q35'>hvm</type>
+  </os>
+  <devices>
+    <interface type='network'>
+      <source network='default'/>
+      <mac address='{2}'/>
+      <model type='vmxnet3'/>
+      <address type='pci' domain='0x0000' bus='0x00' slot='0x{3:x}' function='0x0' multifunction='on'/>
+    </interface>
+  </devices>
+  <qemu:commandline>
+    <qemu:arg value='-device'/>
+    <qemu:arg value='{4}'/>
+  </qemu:commandline>
+</domain>
+)",
+      xml_escaped(launch.name), launch.memory_mib, launch.mac, kSlot, xml_escaped(device_argument(launch)));
+  return to_text({{"xml", xml}});
+}
+
+}  // namespace pvrdma::control

@@ -1,0 +1,32 @@
+// VmLaunch: how a VM's VMM is to be started so that its PVRDMA adapter is a guest's vmw_pvrdma device: shared
+// memory, a vmxnet3 at function 0 with the adapter's MAC, and the adapter at function 1 of the same slot.
+//
+// Pure. Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "control/model/inventory.h"
+
+namespace pvrdma::control {
+
+struct VmLaunch {
+  std::string name;
+  std::string mac;
+  std::string socket;
+  std::uint32_t memory_mib = 0;
+};
+
+// Errors: the rule that forbids to power the VM on; ENOENT; EPERM: its host is not alive, so nobody knows
+// where its sockets are.
+Result<VmLaunch> vm_launch(const Inventory& inventory, const std::string& vm);
+
+// For QEMU >= 10.1 and its q35 machine. What they do not say is the admin's: -netdev ...,id=net0, disks,
+// CPUs.
+std::string qemu_args_json(const VmLaunch& launch);
+// A <domain> with only what the adapter needs.
+std::string libvirt_xml_json(const VmLaunch& launch);
+
+}  // namespace pvrdma::control

@@ -1,0 +1,99 @@
+#include "control/model/adapter_rules.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+
+#include "control/model/values.h"
+
+namespace pvrdma::control {
+namespace {
+
+constexpr std::uint32_t kFirstWithAdapters = 13;
+constexpr std::uint32_t kFirstWithRoceV2 = 14;
+constexpr std::uint32_t kOfNoEsxi = 16;
+constexpr DvsVersion kFirstDvsVersion{6, 5, 0};
+
+}  // namespace
+
+Result<void> check_hardware_version(const Vm& vm) {
+  if (vm.hardware_version < kFirstWithAdapters) {
+    return fail(EPERM,
+                fmt::format("VM {} has hardware version {} and PVRDMA adapters need {} or later: upgrade it "
+                            "with pvrdmactl vm upgrade",
+                            vm.name, vm.hardware_version, kFirstWithAdapters));
+  }
+  if (vm.hardware_version == kOfNoEsxi || vm.hardware_version > kHardwareVersionMax) {
+    return fail(EPERM,
+                fmt::format("VM {} has hardware version {}, which has no PVRDMA adapters: use 13, 14, 15, "
+                            "or 17 to {}",
+                            vm.name, vm.hardware_version, kHardwareVersionMax));
+  }
+  return {};
+}
+
+Result<void> check_protocol(const Vm& vm, Roce protocol) {
+  if (protocol == Roce::kV1 || vm.hardware_version >= kFirstWithRoceV2) return {};
+  return fail(EPERM,
+              fmt::format("VM {} has hardware version {} and RoCE v2 (like SRQs) needs {} or later: use "
+                          "protocol v1 or upgrade it with pvrdmactl vm upgrade",
+                          vm.name, vm.hardware_version, kFirstWithRoceV2));
+}
+
+Result<void> check_place(const Inventory& inventory, const Vm& vm, const std::string& dvs,
+                         const std::string& portgroup) {
+  const auto found = inventory.switches.find(dvs);
+  if (found == inventory.switches.end()) {
+    return fail(ENOENT,
+                fmt::format("VM {} needs the distributed switch \"{}\", which does not exist: create it "
+                            "with pvrdmactl dvs create or choose another",
+                            vm.name, dvs));
+  }
+  const Dvs& target = found->second;
+  if (!target.portgroups.contains(portgroup)) {
+    return fail(ENOENT,
+                fmt::format("VM {} needs the port group \"{}\", which the distributed switch {} does not "
+                            "have: add it with pvrdmactl dvs portgroup add or choose another",
+                            vm.name, portgroup, dvs));
+  }
+  const auto version = parse_dvs_version(target.version);
+  if (!version || *version < kFirstDvsVersion) {
+    return fail(
+        EPERM, fmt::format("the distributed switch {} has version {} and PVRDMA needs {}.{}.{} or later: "
+                           "put VM {} on a newer switch",
+                           dvs, target.version, kFirstDvsVersion[0], kFirstDvsVersion[1], kFirstDvsVersion[2],
+                           vm.name));
+  }
+  if (!target.members.contains(vm.host)) {
+    return fail(EPERM, fmt::format("host {} of VM {} is no member of the distributed switch {}: add it with "
+                                   "pvrdmactl dvs add-host or place the VM on a member",
+                                   vm.host, vm.name, dvs));
+  }
+  return {};
+}
+
+const RdmaDevice* paired_with(const Inventory& inventory, const std::string& host, const std::string& vmnic) {
+  const auto live = inventory.live_hosts.find(host);
+  if (live == inventory.live_hosts.end() || vmnic.empty()) return nullptr;
+  const auto& devices = live->second.rdma_devices;
+  const auto it = std::find_if(devices.begin(), devices.end(),
+                               [&](const RdmaDevice& device) { return device.paired_uplink == vmnic; });
+  return it == devices.end() ? nullptr : &*it;
+}
+
+Result<void> check_no_teaming(const Inventory& inventory, const std::string& dvs, const std::string& host,
+                              const Dvs::Assigned& assigned) {
+  if (assigned.size() < 2) return {};
+  for (const auto& [slot, vmnic] : assigned) {
+    if (const RdmaDevice* device = paired_with(inventory, host, vmnic)) {
+      return fail(EPERM,
+                  fmt::format("{} of host {} is paired with the RDMA device {} and must be the host's only "
+                              "uplink of the distributed switch {} (no teaming): free the other uplinks "
+                              "first, or put the second NIC on another switch",
+                              vmnic, host, device->name, dvs));
+    }
+  }
+  return {};
+}
+
+}  // namespace pvrdma::control

@@ -1,0 +1,35 @@
+// What a VM needs for a PVRDMA adapter. Checked when the adapter is made or changed, and again before
+// power-on, since the objects around it may have changed.
+//
+// EPERM: a rule forbids it; ENOENT: an object is missing. Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "control/model/inventory.h"
+
+namespace pvrdma::control {
+
+inline constexpr std::uint32_t kHardwareVersionMin = 7;  // of VMs, with or without adapters
+inline constexpr std::uint32_t kHardwareVersionMax = 21;
+
+// Hardware version 13 or later, and one that an ESXi release has (16 is none).
+Result<void> check_hardware_version(const Vm& vm);
+
+// RoCE v2 needs hardware version 14.
+Result<void> check_protocol(const Vm& vm, Roce protocol);
+
+// The switch has a version with PVRDMA, the port group exists, and the VM's host is a member.
+Result<void> check_place(const Inventory& inventory, const Vm& vm, const std::string& dvs,
+                         const std::string& portgroup);
+
+// The RDMA device of `host` that is paired with `vmnic`. Null: none, or the host is not alive.
+const RdmaDevice* paired_with(const Inventory& inventory, const std::string& host, const std::string& vmnic);
+// `assigned` are, or would be, the uplinks of `host` on `dvs`: one that is paired with an RDMA device is
+// alone.
+Result<void> check_no_teaming(const Inventory& inventory, const std::string& dvs, const std::string& host,
+                              const Dvs::Assigned& assigned);
+
+}  // namespace pvrdma::control

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+
+#include "control/model/edit_support.h"
+#include "control/model/edits.h"
+#include "control/model/values.h"
+
+namespace pvrdma::control::edits {
+namespace {
+
+constexpr std::size_t kVmksMax = 64;
+constexpr std::size_t kAllowedMax = 256;  // searched at each connection
+
+// Cannot be the address of one host's interface, or not without more than the address.
+bool is_no_host_address(const IpAddress& address) {
+  const auto& raw = address.raw();
+  if (address == IpAddress{}) return true;
+  if (!address.is_v6()) return raw[0] >= 224;  // multicast, reserved, broadcast
+  const bool unspecified = std::all_of(raw.begin(), raw.end(), [](std::uint8_t byte) { return byte == 0; });
+  const bool link_local = raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80;
+  return unspecified || raw[0] == 0xff || link_local;
+}
+
+Result<Ruleset*> find_ruleset(Inventory& inventory, const std::string& host, const std::string& ruleset) {
+  const auto found = find_host(inventory, host);
+  if (!found) return Failure(found.error());
+  if (ruleset == kRuleset) return &(*found)->pvrdma_ruleset;
+  return fail(ENOENT,
+              fmt::format("host {} has no firewall ruleset \"{}\": it has {}", host, ruleset, kRuleset));
+}
+
+}  // namespace
+
+Result<void> add_host(Inventory& inventory, const std::string& host) {
+  if (auto named = check_name("host", host); !named) return named;
+  if (host == "self") {
+    return fail(EINVAL,
+                "no host may be called self: that stands for the host that is asked; name it otherwise");
+  }
+  inventory.hosts.try_emplace(host, Host{host, {}, {}, {}});
+  return {};
+}
+
+Result<void> remove_host(Inventory& inventory, const std::string& host) {
+  if (const auto found = find_host(inventory, host); !found) return Failure(found.error());
+  if (inventory.live_hosts.contains(host)) {
+    return fail(EBUSY, fmt::format("host {} is alive: stop its pvrdmad first", host));
+  }
+  for (const auto& [name, dvs] : inventory.switches) {
+    if (dvs.members.contains(host)) {
+      return fail(EBUSY,
+                  fmt::format("host {} is a member of the distributed switch {}: remove it there first "
+                              "with pvrdmactl dvs remove-host",
+                              host, name));
+    }
+  }
+  for (const auto& [name, vm] : inventory.vms) {
+    if (vm.host == host) {
+      return fail(EBUSY, fmt::format("VM {} is placed on host {}: move it to another host or delete it first",
+                                     name, host));
+    }
+  }
+  inventory.hosts.erase(host);
+  return {};
+}
+
+Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::string& name,
+                     const std::string& address) {
+  const auto found = find_host(inventory, host);
+  if (!found) return Failure(found.error());
+  if (!is_vmk_name(name)) {
+    return fail(EINVAL, fmt::format("\"{}\" is no name for a VMkernel adapter: use vmk0 to vmk999", name));
+  }
+  const auto parsed = IpAddress::parse(address);
+  if (!parsed) return Failure(parsed.error());
+  if (is_no_host_address(*parsed)) {
+    return fail(EINVAL,
+                fmt::format("{} cannot be the address of {} on {}: give a unicast address that is not "
+                            "link-local",
+                            address, name, host));
+  }
+  auto& vmks = (*found)->vmks;
+  if (const auto it = vmks.find(name); it != vmks.end()) {
+    return fail(EEXIST,
+                fmt::format("host {} has {} already, with address {}: choose another name or remove it "
+                            "first",
+                            host, name, it->second.address.to_string()));
+  }
+  for (const auto& [other, each] : inventory.hosts) {
+    for (const auto& [vmk, entry] : each.vmks) {
+      if (entry.address != *parsed) continue;
+      return fail(EEXIST, fmt::format("{} is taken: {} of host {} has it, give {} of host {} its own address",
+                                      parsed->to_string(), vmk, other, name, host));
+    }
+  }
+  if (vmks.size() >= kVmksMax) {
+    return fail(EINVAL, fmt::format("host {} has {} VMkernel adapters, which is the limit: remove one before "
+                                    "adding {}",
+                                    host, kVmksMax, name));
+  }
+  vmks.emplace(name, Vmk{name, *parsed});
+  return {};
+}
+
+Result<void> remove_vmk(Inventory& inventory, const std::string& host, const std::string& name) {
+  const auto found = find_host(inventory, host);
+  if (!found) return Failure(found.error());
+  auto& vmks = (*found)->vmks;
+  if (!vmks.contains(name)) {
+    return fail(ENOENT, fmt::format("host {} has no VMkernel adapter \"{}\": {}", host, name, it_has(vmks)));
+  }
+  if ((*found)->pvrdma_vmknic == name) {
+    return fail(
+        EBUSY, fmt::format("{} of host {} is tagged for PVRDMA: set {} to another one or to \"\" first", name,
+                           host, kPvrdmaVmknic));
+  }
+  vmks.erase(name);
+  return {};
+}
+
+Result<void> set_advanced(Inventory& inventory, const std::string& host, const std::string& path,
+                          const std::string& value) {
+  const auto found = find_host(inventory, host);
+  if (!found) return Failure(found.error());
+  if (path != kPvrdmaVmknic) {
+    return fail(ENOENT,
+                fmt::format("host {} has no advanced setting \"{}\": it has {}", host, path, kPvrdmaVmknic));
+  }
+  const auto& vmks = (*found)->vmks;
+  if (!value.empty() && !vmks.contains(value)) {
+    return fail(ENOENT,
+                fmt::format("{} of host {} cannot be \"{}\": the host has no such VMkernel adapter, {}; "
+                            "add it first",
+                            path, host, value, it_has(vmks)));
+  }
+  (*found)->pvrdma_vmknic = value;
+  return {};
+}
+
+Result<void> set_ruleset(Inventory& inventory, const std::string& host, const std::string& ruleset,
+                         std::optional<bool> enabled, std::optional<bool> allow_all) {
+  const auto found = find_ruleset(inventory, host, ruleset);
+  if (!found) return Failure(found.error());
+  if (!enabled && !allow_all) {
+    return fail(EINVAL, fmt::format("nothing to set of the firewall ruleset {} of host {}: give enabled, "
+                                    "allow_all or both",
+                                    ruleset, host));
+  }
+  (*found)->enabled = enabled.value_or((*found)->enabled);
+  (*found)->allow_all = allow_all.value_or((*found)->allow_all);
+  return {};
+}
+
+Result<void> add_allowed_ip(Inventory& inventory, const std::string& host, const std::string& ruleset,
+                            const std::string& network) {
+  const auto found = find_ruleset(inventory, host, ruleset);
+  if (!found) return Failure(found.error());
+  const auto parsed = IpNetwork::parse(network);
+  if (!parsed) return Failure(parsed.error());
+  auto& allowed = (*found)->allowed;
+  if (std::find(allowed.begin(), allowed.end(), *parsed) != allowed.end()) {
+    return fail(EEXIST, fmt::format("the ruleset {} of host {} has {} already: nothing is to be added",
+                                    ruleset, host, parsed->to_string()));
+  }
+  if (allowed.size() >= kAllowedMax) {
+    return fail(EINVAL, fmt::format("the ruleset {} of host {} has {} allowed networks, which is the limit: "
+                                    "remove some or use wider ones instead of {}",
+                                    ruleset, host, kAllowedMax, parsed->to_string()));
+  }
+  allowed.push_back(*parsed);
+  return {};
+}
+
+Result<void> remove_allowed_ip(Inventory& inventory, const std::string& host, const std::string& ruleset,
+                               const std::string& network) {
+  const auto found = find_ruleset(inventory, host, ruleset);
+  if (!found) return Failure(found.error());
+  const auto parsed = IpNetwork::parse(network);
+  if (!parsed) return Failure(parsed.error());
+  auto& allowed = (*found)->allowed;
+  const auto it = std::find(allowed.begin(), allowed.end(), *parsed);
+  if (it == allowed.end()) {
+    std::vector<std::string> names;
+    for (const IpNetwork& each : allowed) names.push_back(each.to_string());
+    return fail(ENOENT, fmt::format("the ruleset {} of host {} has no allowed network {}: it has {}", ruleset,
+                                    host, parsed->to_string(), list_of(names)));
+  }
+  allowed.erase(it);
+  return {};
+}
+
+}  // namespace pvrdma::control::edits

@@ -1,0 +1,141 @@
+#include <cerrno>
+
+#include "control/model/model_fixture.h"
+#include "control/model/values.h"
+
+namespace pvrdma::control {
+namespace {
+
+using test::after;
+using test::expect_refused;
+using test::some_cluster;
+
+TEST(HostEdits, AddsAHostOnce) {
+  const Inventory once = after({}, [](Inventory& i) { return edits::add_host(i, "esx-09"); });
+  EXPECT_EQ(once.hosts.at("esx-09").name, "esx-09");
+  EXPECT_FALSE(once.hosts.at("esx-09").pvrdma_ruleset.enabled);
+  const Inventory cluster = some_cluster();
+  EXPECT_TRUE(after(cluster, [](Inventory& i) { return edits::add_host(i, "esx-01"); }) == cluster);
+}
+
+TEST(HostEdits, RefusesNamesThatAreNone) {
+  for (const std::string& name : {std::string(), std::string("a/b"), std::string(".."), std::string(65, 'a'),
+                                  std::string("a\0b", 3), std::string("ü")}) {
+    expect_refused({}, [&](Inventory& i) { return edits::add_host(i, name); }, EINVAL, {"host", "1 to 64"});
+  }
+  EXPECT_TRUE(is_name(std::string(64, 'a')));
+}
+
+TEST(HostEdits, RemovesAHostThatNobodyNeeds) {
+  EXPECT_FALSE(after(some_cluster(), [](Inventory& i) {
+                 return edits::remove_host(i, "esx-03");
+               }).hosts.contains("esx-03"));
+
+  Inventory cluster = some_cluster();
+  const auto remove = [](Inventory& i) { return edits::remove_host(i, "esx-01"); };
+  expect_refused(cluster, [](Inventory& i) { return edits::remove_host(i, "esx-09"); }, ENOENT,
+                 {"esx-09", "esx-01, esx-02, esx-03"});
+  expect_refused(cluster, remove, EBUSY, {"esx-01", "alive", "stop its pvrdmad"});
+  cluster.live_hosts.clear();
+  expect_refused(cluster, remove, EBUSY, {"esx-01", "member", "dvs", "remove-host"});
+  test::must(edits::remove_dvs_host(cluster, "dvs", "esx-01"));
+  expect_refused(cluster, remove, EBUSY, {"VM vm-a", "esx-01", "move it"});
+  test::must(edits::delete_vm(cluster, "vm-a"));
+  test::must(edits::delete_vm(cluster, "vm-b"));
+  EXPECT_FALSE(after(cluster, remove).hosts.contains("esx-01"));
+}
+
+TEST(HostEdits, AddsVmks) {
+  Inventory cluster =
+      after(some_cluster(), [](Inventory& i) { return edits::add_vmk(i, "esx-03", "vmk0", "fd00::3"); });
+  EXPECT_EQ(cluster.hosts.at("esx-03").vmks.at("vmk0").address, *IpAddress::parse("fd00::3"));
+
+  const auto add = [](const char* host, const char* name, const char* address) {
+    return [=](Inventory& i) { return edits::add_vmk(i, host, name, address); };
+  };
+  expect_refused(cluster, add("esx-09", "vmk0", "10.0.0.9"), ENOENT, {"esx-09"});
+  for (const char* name : {"", "vmk", "eth0", "vmk01", "vmk1000", "vmk-1", "vmk1 "}) {
+    expect_refused(cluster, add("esx-03", name, "10.0.0.9"), EINVAL, {name, "vmk0 to vmk999"});
+  }
+  expect_refused(cluster, add("esx-03", "vmk1", "10.0.0"), EINVAL, {"10.0.0", "no IP address"});
+  for (const char* address : {"0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff02::1", "fe80::1"}) {
+    expect_refused(cluster, add("esx-03", "vmk1", address), EINVAL, {address, "unicast"});
+  }
+  expect_refused(cluster, add("esx-03", "vmk0", "10.0.0.9"), EEXIST, {"esx-03", "vmk0", "fd00::3"});
+  expect_refused(cluster, add("esx-03", "vmk1", "10.0.0.1"), EEXIST, {"10.0.0.1", "vmk2 of host esx-01"});
+  expect_refused(cluster, add("esx-03", "vmk1", "fd00:0:0::3"), EEXIST, {"fd00::3", "vmk0 of host esx-03"});
+
+  for (int i = 1; i < 64; ++i) {
+    const std::string n = std::to_string(i);
+    test::must(edits::add_vmk(cluster, "esx-03", "vmk" + n, "10.0.1." + n));
+  }
+  expect_refused(cluster, add("esx-03", "vmk64", "10.0.1.64"), EINVAL, {"esx-03", "64", "limit"});
+}
+
+TEST(HostEdits, RemovesVmksThatAreNotTagged) {
+  const Inventory cluster = some_cluster();
+  const auto remove = [](Inventory& i) { return edits::remove_vmk(i, "esx-01", "vmk2"); };
+  expect_refused(cluster, remove, EBUSY, {"vmk2", "esx-01", "tagged", "/Net/PVRDMAVmknic"});
+  expect_refused(cluster, [](Inventory& i) { return edits::remove_vmk(i, "esx-01", "vmk3"); }, ENOENT,
+                 {"vmk3", "it has vmk2"});
+  const Inventory untagged =
+      after(cluster, [](Inventory& i) { return edits::set_advanced(i, "esx-01", edits::kPvrdmaVmknic, ""); });
+  EXPECT_EQ(untagged.hosts.at("esx-01").tagged_address(), nullptr);
+  EXPECT_TRUE(after(untagged, remove).hosts.at("esx-01").vmks.empty());
+}
+
+TEST(HostEdits, TagsAVmk) {
+  const Inventory cluster = some_cluster();
+  EXPECT_EQ(*cluster.hosts.at("esx-01").tagged_address(), *IpAddress::parse("10.0.0.1"));
+  expect_refused(cluster, [](Inventory& i) { return edits::set_advanced(i, "esx-01", "/Net/Other", "vmk2"); },
+                 ENOENT, {"/Net/Other", "/Net/PVRDMAVmknic"});
+  expect_refused(cluster,
+                 [](Inventory& i) { return edits::set_advanced(i, "esx-01", edits::kPvrdmaVmknic, "vmk7"); },
+                 ENOENT, {"esx-01", "vmk7", "it has vmk2"});
+  expect_refused(cluster,
+                 [](Inventory& i) { return edits::set_advanced(i, "esx-09", edits::kPvrdmaVmknic, ""); },
+                 ENOENT, {"esx-09"});
+}
+
+TEST(HostEdits, SetsTheRuleset) {
+  const Inventory cluster = some_cluster();
+  const auto set = [](const char* ruleset, std::optional<bool> enabled, std::optional<bool> allow_all) {
+    return [=](Inventory& i) { return edits::set_ruleset(i, "esx-03", ruleset, enabled, allow_all); };
+  };
+  const Ruleset one = after(cluster, set("pvrdma", true, std::nullopt)).hosts.at("esx-03").pvrdma_ruleset;
+  EXPECT_TRUE(one.enabled && one.allow_all);
+  const Ruleset two = after(cluster, set("pvrdma", std::nullopt, false)).hosts.at("esx-03").pvrdma_ruleset;
+  EXPECT_FALSE(two.enabled || two.allow_all);
+  expect_refused(cluster, set("sshServer", true, std::nullopt), ENOENT, {"sshServer", "esx-03", "pvrdma"});
+  expect_refused(cluster, set("pvrdma", std::nullopt, std::nullopt), EINVAL,
+                 {"pvrdma", "enabled", "allow_all"});
+}
+
+TEST(HostEdits, KeepsTheAllowedNetworks) {
+  const auto add = [](const std::string& network) {
+    return [=](Inventory& i) { return edits::add_allowed_ip(i, "esx-01", "pvrdma", network); };
+  };
+  const auto remove = [](const std::string& network) {
+    return [=](Inventory& i) { return edits::remove_allowed_ip(i, "esx-01", "pvrdma", network); };
+  };
+  Inventory cluster = after(some_cluster(), add("10.0.0.7/24"));
+  Ruleset& ruleset = cluster.hosts.at("esx-01").pvrdma_ruleset;
+  EXPECT_TRUE(ruleset.admits(*IpAddress::parse("192.168.0.1"))) << "all are allowed";
+  ruleset.allow_all = false;
+  EXPECT_TRUE(ruleset.admits(*IpAddress::parse("10.0.0.200")));
+  EXPECT_FALSE(ruleset.admits(*IpAddress::parse("10.0.1.1")));
+
+  expect_refused(cluster, add("10.0.0.0/33"), EINVAL, {"10.0.0.0/33", "0 to 32"});
+  expect_refused(cluster, add("10.0.0.9/24"), EEXIST, {"esx-01", "10.0.0.0/24", "already"});
+  expect_refused(cluster, remove("10.0.0.0/25"), ENOENT, {"10.0.0.0/25", "it has 10.0.0.0/24"});
+  expect_refused(cluster, remove("x"), EINVAL, {"\"x\""});
+  expect_refused(cluster, [](Inventory& i) { return edits::add_allowed_ip(i, "esx-01", "x", "10.0.0.1"); },
+                 ENOENT, {"\"x\""});
+  EXPECT_TRUE(after(cluster, remove("10.0.0.1/24")).hosts.at("esx-01").pvrdma_ruleset.allowed.empty());
+
+  for (int i = 1; i < 256; ++i) test::must(add("10.1.0." + std::to_string(i))(cluster));
+  expect_refused(cluster, add("10.2.0.1"), EINVAL, {"256", "limit", "10.2.0.1"});
+}
+
+}  // namespace
+}  // namespace pvrdma::control

@@ -1,0 +1,17 @@
+#include "control/model/inventory.h"
+
+#include <algorithm>
+
+namespace pvrdma::control {
+
+bool Ruleset::admits(const IpAddress& address) const {
+  return allow_all || std::any_of(allowed.begin(), allowed.end(),
+                                  [&](const IpNetwork& network) { return network.contains(address); });
+}
+
+const IpAddress* Host::tagged_address() const {
+  const auto it = vmks.find(pvrdma_vmknic);
+  return it == vmks.end() ? nullptr : &it->second.address;
+}
+
+}  // namespace pvrdma::control

@@ -1,0 +1,154 @@
+#include "control/model/records.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <limits>
+#include <utility>
+
+#include "control/model/record_json.h"
+#include "control/model/values.h"
+
+namespace pvrdma::control {
+namespace {
+
+constexpr std::string_view kHostPrefix = "config/host/";
+constexpr std::string_view kDvsPrefix = "config/dvs/";
+constexpr std::string_view kVmPrefix = "config/vm/";
+constexpr std::string_view kLiveHostPrefix = "live/host/";
+constexpr std::string_view kPowerPrefix = "live/power/";
+constexpr std::string_view kGidPrefix = "live/gid/";
+constexpr std::size_t kGidChars = 32;
+constexpr std::size_t kKeyShownMax = 120;
+
+std::string key_of(std::string_view prefix, const std::string& name) {
+  return std::string(prefix) + name;
+}
+
+Failure not_understood(std::string_view key, std::string_view why) {
+  return fail(EINVAL,
+              fmt::format("the record {} of the store is not understood: {}; another version or another "
+                          "program wrote it: upgrade pvrdmad or correct the record",
+                          key.substr(0, kKeyShownMax), why));
+}
+
+// What `change` says of `objects`, whose keys begin with `prefix`. `read` makes the object.
+template <typename Object, typename Read>
+Result<void> apply_to(std::map<std::string, Object>& objects, std::string_view prefix, const Change& change,
+                      Read read) {
+  const std::string name = change.key.substr(prefix.size());
+  if (!is_name(name)) return not_understood(change.key, "its key does not end with a name");
+  if (!change.value) {
+    objects.erase(name);
+    return {};
+  }
+  Result<Object> object = read(name, *change.value);
+  if (!object) return not_understood(change.key, object.error().message);
+  objects.insert_or_assign(name, *std::move(object));
+  return {};
+}
+
+Result<void> apply_guard(Inventory& inventory, const Change& change) {
+  const auto guard = change.value ? guard_from(*change.value) : Guard{};
+  if (!guard) return not_understood(change.key, guard.error().message);
+  inventory.revision = guard->revision;
+  inventory.next_dvs_id = guard->next_dvs_id;
+  return {};
+}
+
+Result<std::string> power_from(const std::string&, std::string_view value) {
+  if (is_name(value)) return std::string(value);
+  return fail(EINVAL, "its value is no host's name");
+}
+
+// "DVS.VLAN/GID".
+std::optional<GidKey> gid_key_from(std::string_view text) {
+  const std::size_t dot = text.find('.');
+  const std::size_t slash = text.find('/');
+  if (dot == std::string_view::npos || slash == std::string_view::npos || slash < dot) return std::nullopt;
+  const auto dvs = parse_decimal(text.substr(0, dot), std::numeric_limits<std::uint32_t>::max());
+  const auto vlan = parse_decimal(text.substr(dot + 1, slash - dot - 1), kVlanMax);
+  const std::string_view gid = text.substr(slash + 1);
+  const bool hex = gid.size() == kGidChars && std::all_of(gid.begin(), gid.end(), [](char c) {
+                     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+                   });
+  if (!dvs || *dvs == 0 || !vlan || !hex) return std::nullopt;
+  return GidKey{{*dvs, static_cast<std::uint16_t>(*vlan)}, std::string(gid)};
+}
+
+Result<void> apply_gid(Inventory& inventory, const Change& change) {
+  auto key = gid_key_from(std::string_view(change.key).substr(kGidPrefix.size()));
+  if (!key) return not_understood(change.key, "its key does not end with DVS.VLAN/GID");
+  if (!change.value) {
+    inventory.gids.erase(*key);
+    return {};
+  }
+  auto holder = gid_holder_from(*change.value);
+  if (!holder) return not_understood(change.key, holder.error().message);
+  inventory.gids.insert_or_assign(*std::move(key), *std::move(holder));
+  return {};
+}
+
+}  // namespace
+
+Result<void> apply(Inventory& inventory, const Change& change) {
+  const std::string& key = change.key;
+  if (key == kGuardKey) return apply_guard(inventory, change);
+  if (key.starts_with(kHostPrefix)) return apply_to(inventory.hosts, kHostPrefix, change, host_from);
+  if (key.starts_with(kDvsPrefix)) return apply_to(inventory.switches, kDvsPrefix, change, dvs_from);
+  if (key.starts_with(kVmPrefix)) return apply_to(inventory.vms, kVmPrefix, change, vm_from);
+  if (key.starts_with(kLiveHostPrefix)) {
+    return apply_to(inventory.live_hosts, kLiveHostPrefix, change, live_host_from);
+  }
+  if (key.starts_with(kPowerPrefix)) return apply_to(inventory.powered_on, kPowerPrefix, change, power_from);
+  if (key.starts_with(kGidPrefix)) return apply_gid(inventory, change);
+  return not_understood(key, "its key is of no known kind");
+}
+
+std::map<std::string, std::string> config_records(const Inventory& inventory) {
+  std::map<std::string, std::string> records;
+  records.emplace(kGuardKey, text_of(to_json(Guard{inventory.revision, inventory.next_dvs_id})));
+  for (const auto& [name, host] : inventory.hosts) {
+    records.emplace(key_of(kHostPrefix, name), text_of(to_json(host)));
+  }
+  for (const auto& [name, dvs] : inventory.switches) {
+    records.emplace(key_of(kDvsPrefix, name), text_of(to_json(dvs)));
+  }
+  for (const auto& [name, vm] : inventory.vms) records.emplace(key_of(kVmPrefix, name), text_of(to_json(vm)));
+  return records;
+}
+
+std::vector<Change> difference(const std::map<std::string, std::string>& before,
+                               const std::map<std::string, std::string>& after) {
+  std::vector<Change> changes;
+  for (const auto& [key, value] : before) {
+    if (!after.contains(key)) changes.push_back({key, std::nullopt});
+  }
+  for (const auto& [key, value] : after) {
+    const auto it = before.find(key);
+    if (it == before.end() || it->second != value) changes.push_back({key, value});
+  }
+  return changes;
+}
+
+std::string live_host_key(const std::string& host) {
+  return key_of(kLiveHostPrefix, host);
+}
+
+std::string live_host_value(const LiveHost& host) {
+  return text_of(to_json(host));
+}
+
+std::string power_key(const std::string& vm) {
+  return key_of(kPowerPrefix, vm);
+}
+
+std::string gid_key(const GidKey& key) {
+  return fmt::format("{}{}.{}/{}", kGidPrefix, key.segment.dvs_id, key.segment.vlan, key.gid);
+}
+
+std::string gid_value(const GidHolder& holder) {
+  return text_of(to_json(holder));
+}
+
+}  // namespace pvrdma::control

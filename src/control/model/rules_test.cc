@@ -1,0 +1,160 @@
+#include "control/model/rules.h"
+
+#include <cerrno>
+
+#include "control/model/model_fixture.h"
+
+namespace pvrdma::control {
+namespace {
+
+using test::some_cluster;
+using testing::HasSubstr;
+
+struct PowerOnCase {
+  const char* what;
+  std::function<void(Inventory&)> spoil;
+  int code;
+  std::vector<std::string> essentials;
+};
+
+TEST(PowerOn, IsRefusedByEachRule) {
+  const Inventory good = some_cluster();
+  ASSERT_TRUE(check_power_on(good, "vm-a"));
+  const std::vector<PowerOnCase> cases{
+      {"no such VM", [](Inventory& i) { i.vms.erase("vm-a"); }, ENOENT, {"vm-a", "vm list"}},
+      {"no adapter",
+       [](Inventory& i) { i.vms.at("vm-a").adapter.reset(); },
+       EPERM,
+       {"vm-a", "no PVRDMA adapter"}},
+      {"memory not all reserved",
+       [](Inventory& i) { i.vms.at("vm-a").memory_reserved_mib = 1023; },
+       EPERM,
+       {"vm-a", "1024 MiB", "1023 reserved", "vm set vm-a --reserve 1024"}},
+      {"switch gone", [](Inventory& i) { i.switches.clear(); }, ENOENT, {"vm-a", "\"dvs\"", "dvs create"}},
+      {"port group gone",
+       [](Inventory& i) { i.switches.at("dvs").portgroups.clear(); },
+       ENOENT,
+       {"vm-a", "\"pg\"", "dvs"}},
+      {"host no member",
+       [](Inventory& i) { i.switches.at("dvs").members.erase("esx-01"); },
+       EPERM,
+       {"esx-01", "vm-a", "dvs", "add-host"}},
+      {"an RDMA device came to a teamed uplink",
+       [](Inventory& i) {
+         i.switches.at("dvs").members.at("esx-01") = {{"uplink1", "vmnic0"}, {"uplink2", "vmnic1"}};
+       },
+       EPERM,
+       {"vmnic0", "esx-01", "vmrdma0", "no teaming"}},
+      {"switch too old",
+       [](Inventory& i) { i.switches.at("dvs").version = "6.0.0"; },
+       EPERM,
+       {"dvs", "6.0.0", "6.5.0"}},
+      {"hardware version too old",
+       [](Inventory& i) { i.vms.at("vm-a").hardware_version = 12; },
+       EPERM,
+       {"vm-a", "12", "13 or later"}},
+      {"hardware version of a newer pvrdmad",
+       [](Inventory& i) { i.vms.at("vm-a").hardware_version = 22; },
+       EPERM,
+       {"vm-a", "22", "17 to 21"}},
+      {"v2 on 13",
+       [](Inventory& i) { i.vms.at("vm-a").hardware_version = 13; },
+       EPERM,
+       {"vm-a", "13", "RoCE v2", "14"}},
+      {"runs elsewhere",
+       [](Inventory& i) { i.powered_on["vm-a"] = "esx-02"; },
+       EPERM,
+       {"vm-a", "placed on host esx-01", "esx-02"}},
+  };
+  for (const PowerOnCase& each : cases) {
+    SCOPED_TRACE(each.what);
+    Inventory inventory = good;
+    each.spoil(inventory);
+    const auto result = check_power_on(inventory, "vm-a");
+    ASSERT_FALSE(result);
+    test::expect_sentence(result.error(), each.code, each.essentials);
+  }
+  Inventory on = good;
+  on.powered_on["vm-a"] = "esx-01";
+  EXPECT_TRUE(check_power_on(on, "vm-a")) << "it is on already, where it should be";
+}
+
+struct PathCase {
+  std::function<void(Inventory&)> spoil;
+  HostPath kind;
+  std::string reason;
+};
+
+TEST(HostPathChoice, FollowsTheInventory) {
+  const auto host = [](Inventory& i, const char* name) -> Host& { return i.hosts.at(name); };
+  const auto only = [](Inventory& i, const char* name, const char* network) {
+    i.hosts.at(name).pvrdma_ruleset.allow_all = false;
+    i.hosts.at(name).pvrdma_ruleset.allowed = {*IpNetwork::parse(network)};
+  };
+  const auto hca = [](Inventory& i, const RdmaDevice& device) {
+    i.live_hosts.at("esx-02").rdma_devices = {device};
+  };
+  const std::string two_hcas = "both hosts have an active HCA, but this version carries PVRDMA over tcp only";
+  const std::vector<PathCase> cases{
+      {[](Inventory&) {}, HostPath::kTcp, "host esx-02 has no active HCA"},
+      {[](Inventory& i) { i.live_hosts.at("esx-01").rdma_devices.clear(); }, HostPath::kTcp,
+       "hosts esx-01 and esx-02 have no active HCA"},
+      {[&](Inventory& i) { hca(i, test::rdma_device("vmrdma0", "vmnic1")); }, HostPath::kTcp, two_hcas},
+      {[&](Inventory& i) { hca(i, test::rdma_device("vmrdma0", "")); }, HostPath::kTcp,
+       "host esx-02 has no active HCA"},
+      {[&](Inventory& i) { hca(i, test::rdma_device("vmrdma0", "vmnic1", false)); }, HostPath::kTcp,
+       "host esx-02 has no active HCA"},
+      {[&](Inventory& i) {
+         hca(i, test::rdma_device("vmrdma0", "vmnic1"));
+         i.live_hosts.at("esx-01").rdma_devices[0].active = false;
+       },
+       HostPath::kTcp, "host esx-01 has no active HCA"},
+      {[](Inventory& i) { i.hosts.erase("esx-02"); }, HostPath::kNone, "esx-02 is no host of this cluster"},
+      {[](Inventory& i) { i.live_hosts.erase("esx-02"); }, HostPath::kNone, "esx-02 is not alive"},
+      {[](Inventory& i) { i.live_hosts.erase("esx-01"); }, HostPath::kNone, "esx-01 is not alive"},
+      {[&](Inventory& i) { host(i, "esx-02").pvrdma_vmknic.clear(); }, HostPath::kNone,
+       "esx-02 has no tagged vmknic: pvrdmactl system settings advanced set -o /Net/PVRDMAVmknic -s vmkN "
+       "there"},
+      {[&](Inventory& i) { host(i, "esx-01").vmks.clear(); }, HostPath::kNone,
+       "esx-01 has no tagged vmknic: pvrdmactl system settings advanced set -o /Net/PVRDMAVmknic -s vmkN "
+       "there"},
+      {[&](Inventory& i) { host(i, "esx-02").pvrdma_ruleset.enabled = false; }, HostPath::kNone,
+       "the firewall ruleset pvrdma is disabled on esx-02"},
+      {[&](Inventory& i) { host(i, "esx-01").pvrdma_ruleset.enabled = false; }, HostPath::kNone,
+       "the firewall ruleset pvrdma is disabled on esx-01"},
+      {[&](Inventory& i) { only(i, "esx-01", "10.0.1.0/24"); }, HostPath::kNone,
+       "the ruleset on esx-01 does not admit 10.0.0.2 (host esx-02)"},
+      {[&](Inventory& i) { only(i, "esx-02", "10.0.0.2"); }, HostPath::kNone,
+       "the ruleset on esx-02 does not admit 10.0.0.1 (host esx-01)"},
+      {[&](Inventory& i) { only(i, "esx-01", "10.0.0.0/24"); }, HostPath::kTcp,
+       "host esx-02 has no active HCA"},
+      {[&](Inventory& i) { host(i, "esx-02").vmks.at("vmk2").address = *IpAddress::parse("fd00::2"); },
+       HostPath::kNone,
+       "the tagged vmknics are of different families: esx-01 has 10.0.0.1 and esx-02 has fd00::2"},
+  };
+  for (const PathCase& each : cases) {
+    Inventory inventory = some_cluster();
+    each.spoil(inventory);
+    const HostPathChoice choice = choose_path(inventory, "esx-01", "esx-02");
+    EXPECT_EQ(choice.kind, each.kind) << each.reason;
+    EXPECT_EQ(choice.reason, each.reason);
+    EXPECT_EQ(choose_path(inventory, "esx-02", "esx-01").kind, each.kind) << "both sides decide alike";
+  }
+  const HostPathChoice local = choose_path({}, "esx-01", "esx-01");
+  EXPECT_EQ(local.kind, HostPath::kLocal) << "needs neither vmknic nor ruleset nor a store";
+  EXPECT_THAT(local.reason, HasSubstr("esx-01"));
+}
+
+TEST(Segments, AreASwitchAndAVlan) {
+  Inventory inventory = some_cluster();
+  const Vm vm = inventory.vms.at("vm-a");
+  EXPECT_EQ(segment_of(inventory, vm), (SegmentKey{inventory.switches.at("dvs").id, 5}));
+  EXPECT_EQ(segment_of(inventory, inventory.vms.at("vm-b")), std::nullopt);
+  inventory.switches.at("dvs").portgroups.clear();
+  EXPECT_EQ(segment_of(inventory, vm), std::nullopt);
+  inventory.switches.clear();
+  EXPECT_EQ(segment_of(inventory, vm), std::nullopt);
+}
+
+}  // namespace
+}  // namespace pvrdma::control

@@ -1,0 +1,225 @@
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+
+#include "control/model/adapter_rules.h"
+#include "control/model/edit_support.h"
+#include "control/model/edits.h"
+#include "control/model/values.h"
+
+namespace pvrdma::control::edits {
+namespace {
+
+constexpr std::uint32_t kUplinksMax = 32;
+constexpr std::size_t kPortGroupsMax = 1024;
+
+struct Member {
+  Dvs* dvs;
+  Dvs::Assigned* assigned;
+};
+
+Result<Member> find_member(Inventory& inventory, const std::string& dvs, const std::string& host) {
+  const auto found = find_dvs(inventory, dvs);
+  if (!found) return Failure(found.error());
+  const auto it = (*found)->members.find(host);
+  if (it != (*found)->members.end()) return Member{*found, &it->second};
+  return fail(ENOENT,
+              fmt::format("host {} is no member of the distributed switch {}: add it with pvrdmactl dvs "
+                          "add-host",
+                          host, dvs));
+}
+
+Result<void> check_vmnic_exists(const Inventory& inventory, const std::string& host,
+                                const std::string& vmnic) {
+  const auto live = inventory.live_hosts.find(host);
+  if (live == inventory.live_hosts.end()) {
+    return fail(ENOENT,
+                fmt::format("host {} is not alive, so nobody knows whether it has {}: start its pvrdmad "
+                            "first",
+                            host, vmnic));
+  }
+  std::vector<std::string> names;
+  for (const Vmnic& each : live->second.vmnics) names.push_back(each.name);
+  if (std::find(names.begin(), names.end(), vmnic) != names.end()) return {};
+  return fail(ENOENT,
+              fmt::format("host {} has no physical NIC \"{}\": it has {}", host, vmnic, list_of(names)));
+}
+
+Result<void> check_vmnic_is_free(const Inventory& inventory, const std::string& host,
+                                 const std::string& vmnic) {
+  for (const auto& [name, dvs] : inventory.switches) {
+    const auto member = dvs.members.find(host);
+    if (member == dvs.members.end()) continue;
+    for (const auto& [slot, assigned] : member->second) {
+      if (assigned != vmnic) continue;
+      return fail(EBUSY,
+                  fmt::format("{} of host {} is {} of the distributed switch {}, and a physical NIC is an "
+                              "uplink once: free it there first",
+                              vmnic, host, slot, name));
+    }
+  }
+  return {};
+}
+
+// An uplink with an RDMA device neither comes nor goes while VMs use it.
+Result<void> check_nobody_runs(const Inventory& inventory, const std::string& dvs, const std::string& host,
+                               const std::string& vmnic) {
+  const RdmaDevice* device = paired_with(inventory, host, vmnic);
+  const Vm* vm = running_user_of(inventory, dvs, host);
+  if (device == nullptr || vm == nullptr) return {};
+  return fail(EBUSY,
+              fmt::format("{} of host {} is paired with the RDMA device {} and VM {}, which is powered on, "
+                          "uses a PVRDMA adapter on the distributed switch {}: power it off first",
+                          vmnic, host, device->name, vm->name, dvs));
+}
+
+// Two switches with one id would see each other's memory, so not even a damaged guard record may lead there.
+std::uint32_t free_dvs_id(Inventory& inventory) {
+  const auto taken = [&](std::uint32_t id) {
+    return std::any_of(inventory.switches.begin(), inventory.switches.end(),
+                       [&](const auto& entry) { return entry.second.id == id; });
+  };
+  std::uint32_t id = inventory.next_dvs_id++;
+  while (id == 0 || taken(id)) id = inventory.next_dvs_id++;
+  return id;
+}
+
+}  // namespace
+
+Result<void> create_dvs(Inventory& inventory, const NewDvs& spec) {
+  if (auto named = check_name("distributed switch", spec.name); !named) return named;
+  if (inventory.switches.contains(spec.name)) {
+    return fail(EEXIST,
+                fmt::format("there is a distributed switch {} already: choose another name", spec.name));
+  }
+  if (!parse_dvs_version(spec.version)) {
+    return fail(EINVAL,
+                fmt::format("\"{}\" is no version of the distributed switch {}: write three numbers such as "
+                            "6.5.0 or 8.0.3",
+                            spec.version, spec.name));
+  }
+  if (spec.uplinks < 1 || spec.uplinks > kUplinksMax) {
+    return fail(EINVAL, fmt::format("{} uplinks are not possible for the distributed switch {}: use 1 to {}",
+                                    spec.uplinks, spec.name, kUplinksMax));
+  }
+  Dvs dvs{spec.name, free_dvs_id(inventory), spec.version, {}, {}, {}};
+  for (std::uint32_t i = 1; i <= spec.uplinks; ++i) dvs.uplinks.push_back(fmt::format("uplink{}", i));
+  inventory.switches.emplace(spec.name, std::move(dvs));
+  return {};
+}
+
+Result<void> delete_dvs(Inventory& inventory, const std::string& dvs) {
+  const auto found = find_dvs(inventory, dvs);
+  if (!found) return Failure(found.error());
+  if (const Vm* vm = user_of(inventory, dvs, "")) {
+    return fail(EBUSY,
+                fmt::format("the PVRDMA adapter of VM {} is on the distributed switch {}: move or remove "
+                            "the adapter first",
+                            vm->name, dvs));
+  }
+  if (!(*found)->members.empty()) {
+    return fail(EBUSY,
+                fmt::format("host {} is a member of the distributed switch {}: remove it there first with "
+                            "pvrdmactl dvs remove-host",
+                            (*found)->members.begin()->first, dvs));
+  }
+  inventory.switches.erase(dvs);
+  return {};
+}
+
+Result<void> add_dvs_host(Inventory& inventory, const std::string& dvs, const std::string& host) {
+  const auto found = find_dvs(inventory, dvs);
+  if (!found) return Failure(found.error());
+  if (const auto known = find_host(inventory, host); !known) return Failure(known.error());
+  if (!(*found)->members.try_emplace(host).second) {
+    return fail(EEXIST,
+                fmt::format("host {} is a member of the distributed switch {} already: nothing is to be "
+                            "added",
+                            host, dvs));
+  }
+  return {};
+}
+
+Result<void> remove_dvs_host(Inventory& inventory, const std::string& dvs, const std::string& host) {
+  const auto member = find_member(inventory, dvs, host);
+  if (!member) return Failure(member.error());
+  if (const Vm* vm = running_user_of(inventory, dvs, host)) {
+    return fail(EBUSY,
+                fmt::format("VM {} is powered on on host {} and uses the distributed switch {}: power it off "
+                            "first",
+                            vm->name, host, dvs));
+  }
+  member->dvs->members.erase(host);
+  return {};
+}
+
+Result<void> set_uplink(Inventory& inventory, const std::string& dvs, const std::string& host,
+                        const std::string& slot, const std::string& vmnic) {
+  const auto member = find_member(inventory, dvs, host);
+  if (!member) return Failure(member.error());
+  const auto& slots = member->dvs->uplinks;
+  if (std::find(slots.begin(), slots.end(), slot) == slots.end()) {
+    return fail(ENOENT, fmt::format("the distributed switch {} has no uplink \"{}\": it has {}", dvs, slot,
+                                    list_of(slots)));
+  }
+  Dvs::Assigned next = *member->assigned;
+  const std::string before = next[slot];
+  if (before == vmnic) return {};
+  if (auto idle = check_nobody_runs(inventory, dvs, host, before); !idle) return idle;
+  next.erase(slot);
+  if (!vmnic.empty()) {
+    if (auto exists = check_vmnic_exists(inventory, host, vmnic); !exists) return exists;
+    if (auto free = check_vmnic_is_free(inventory, host, vmnic); !free) return free;
+    if (auto idle = check_nobody_runs(inventory, dvs, host, vmnic); !idle) return idle;
+    next[slot] = vmnic;
+    if (auto alone = check_no_teaming(inventory, dvs, host, next); !alone) return alone;
+  }
+  *member->assigned = std::move(next);
+  return {};
+}
+
+Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name,
+                           std::uint16_t vlan) {
+  const auto found = find_dvs(inventory, dvs);
+  if (!found) return Failure(found.error());
+  if (auto named = check_name("port group", name); !named) return named;
+  if (vlan > kVlanMax) {
+    return fail(EINVAL,
+                fmt::format("VLAN {} is not possible for the port group {}: use 1 to {}, or 0 for none", vlan,
+                            name, kVlanMax));
+  }
+  auto& portgroups = (*found)->portgroups;
+  if (const auto it = portgroups.find(name); it != portgroups.end()) {
+    return fail(EEXIST,
+                fmt::format("the distributed switch {} has a port group {} already, with VLAN {}: choose "
+                            "another name or remove it first",
+                            dvs, name, it->second.vlan));
+  }
+  if (portgroups.size() >= kPortGroupsMax) {
+    return fail(EINVAL,
+                fmt::format("the distributed switch {} has {} port groups, which is the limit: remove one "
+                            "before adding {}",
+                            dvs, kPortGroupsMax, name));
+  }
+  portgroups.emplace(name, PortGroup{name, vlan});
+  return {};
+}
+
+Result<void> remove_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name) {
+  const auto found = find_dvs(inventory, dvs);
+  if (!found) return Failure(found.error());
+  if (!(*found)->portgroups.contains(name)) {
+    return fail(ENOENT, fmt::format("the distributed switch {} has no port group \"{}\": {}", dvs, name,
+                                    it_has((*found)->portgroups)));
+  }
+  if (const Vm* vm = user_of(inventory, dvs, name)) {
+    return fail(EBUSY,
+                fmt::format("the PVRDMA adapter of VM {} is in the port group {} of the distributed switch "
+                            "{}: move or remove the adapter first",
+                            vm->name, name, dvs));
+  }
+  (*found)->portgroups.erase(name);
+  return {};
+}
+
+}  // namespace pvrdma::control::edits

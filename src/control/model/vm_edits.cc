@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+
+#include "control/model/adapter_rules.h"
+#include "control/model/edit_support.h"
+#include "control/model/edits.h"
+#include "control/model/values.h"
+
+namespace pvrdma::control::edits {
+namespace {
+
+constexpr std::uint32_t kMemoryMibMin = 4;
+constexpr std::uint32_t kMemoryMibMax = 6u * 1024 * 1024;
+constexpr std::uint32_t kMacSuffixMask = 0xffffff;
+
+Result<void> check_memory(const Vm& vm) {
+  if (vm.memory_mib < kMemoryMibMin || vm.memory_mib > kMemoryMibMax) {
+    return fail(EINVAL, fmt::format("VM {} cannot have {} MiB of memory: use {} to {}", vm.name,
+                                    vm.memory_mib, kMemoryMibMin, kMemoryMibMax));
+  }
+  if (vm.memory_reserved_mib > vm.memory_mib) {
+    return fail(EINVAL,
+                fmt::format("VM {} cannot have {} MiB of memory reserved: it has {}, reserve at most that",
+                            vm.name, vm.memory_reserved_mib, vm.memory_mib));
+  }
+  return {};
+}
+
+Result<void> check_version_known(const std::string& vm, std::uint32_t version) {
+  if (version >= kHardwareVersionMin && version <= kHardwareVersionMax) return {};
+  return fail(EINVAL, fmt::format("{} is no hardware version for VM {}: use {} to {}", version, vm,
+                                  kHardwareVersionMin, kHardwareVersionMax));
+}
+
+// Null: free.
+const Vm* owner_of(const Inventory& inventory, const Mac& mac) {
+  const auto it = std::find_if(inventory.vms.begin(), inventory.vms.end(), [&](const auto& entry) {
+    return entry.second.adapter && entry.second.adapter->mac == mac;
+  });
+  return it == inventory.vms.end() ? nullptr : &it->second;
+}
+
+// The same name gets the same address each time, as long as it is free. FNV-1a spreads the names.
+Mac free_mac(const Inventory& inventory, const std::string& vm) {
+  std::uint32_t suffix = 2166136261u;
+  for (const char c : vm) suffix = (suffix ^ static_cast<std::uint8_t>(c)) * 16777619u;
+  for (suffix = (suffix >> 24) ^ suffix;; ++suffix) {
+    suffix &= kMacSuffixMask;
+    const Mac mac{0x52,
+                  0x54,
+                  0x00,
+                  static_cast<std::uint8_t>(suffix >> 16),
+                  static_cast<std::uint8_t>(suffix >> 8),
+                  static_cast<std::uint8_t>(suffix)};
+    if (owner_of(inventory, mac) == nullptr) return mac;
+  }
+}
+
+Result<Mac> choose_mac(const Inventory& inventory, const std::string& vm,
+                       const std::optional<std::string>& text) {
+  if (!text) return free_mac(inventory, vm);
+  const auto mac = parse_mac(*text);
+  if (!mac) {
+    return fail(EINVAL,
+                fmt::format("\"{}\" is no MAC address for the adapter of VM {}: write six bytes such as "
+                            "52:54:00:12:34:51, the first one even",
+                            *text, vm));
+  }
+  if (const Vm* owner = owner_of(inventory, *mac)) {
+    return fail(EEXIST,
+                fmt::format("the MAC address {} is taken: VM {} has it, give the adapter of VM {} another",
+                            mac_text(*mac), owner->name, vm));
+  }
+  return *mac;
+}
+
+// The one switch that has the port group.
+Result<std::string> dvs_with(const Inventory& inventory, const std::string& portgroup) {
+  std::vector<std::string> names;
+  for (const auto& [name, dvs] : inventory.switches) {
+    if (dvs.portgroups.contains(portgroup)) names.push_back(name);
+  }
+  if (names.size() == 1) return names.front();
+  if (names.empty()) {
+    return fail(ENOENT,
+                fmt::format("no distributed switch has a port group \"{}\": add it with pvrdmactl dvs "
+                            "portgroup add or choose another",
+                            portgroup));
+  }
+  return fail(EINVAL,
+              fmt::format("several distributed switches have a port group {} ({}): say which is meant",
+                          portgroup, list_of(names)));
+}
+
+Result<void> check_adapter(const Inventory& inventory, const Vm& vm) {
+  if (auto version = check_hardware_version(vm); !version) return version;
+  if (auto protocol = check_protocol(vm, vm.adapter->protocol); !protocol) return protocol;
+  return check_place(inventory, vm, vm.adapter->dvs, vm.adapter->portgroup);
+}
+
+Failure no_adapter(const std::string& vm) {
+  return fail(ENOENT, fmt::format("VM {} has no PVRDMA adapter: add one with pvrdmactl vm adapter add", vm));
+}
+
+Result<void> change_adapter(const VmChange& change, Vm& vm) {
+  if (!change.protocol && !change.portgroup && !change.dvs) return {};
+  if (!vm.adapter) return no_adapter(vm.name);
+  vm.adapter->protocol = change.protocol.value_or(vm.adapter->protocol);
+  vm.adapter->portgroup = change.portgroup.value_or(vm.adapter->portgroup);
+  vm.adapter->dvs = change.dvs.value_or(vm.adapter->dvs);
+  return {};
+}
+
+// Memory alone can be changed even where the adapter's place has gone bad.
+bool touches_adapter(const VmChange& change) {
+  return change.host || change.protocol || change.portgroup || change.dvs;
+}
+
+}  // namespace
+
+Result<void> create_vm(Inventory& inventory, const NewVm& spec) {
+  if (auto named = check_name("VM", spec.name); !named) return named;
+  if (inventory.vms.contains(spec.name)) {
+    return fail(EEXIST, fmt::format("there is a VM {} already: choose another name", spec.name));
+  }
+  if (const auto host = find_host(inventory, spec.host); !host) return Failure(host.error());
+  if (auto known = check_version_known(spec.name, spec.hardware_version); !known) return known;
+  Vm vm{spec.name, spec.host, spec.hardware_version, spec.memory_mib, spec.memory_reserved_mib, std::nullopt};
+  if (auto memory = check_memory(vm); !memory) return memory;
+  inventory.vms.emplace(spec.name, std::move(vm));
+  return {};
+}
+
+Result<void> delete_vm(Inventory& inventory, const std::string& vm) {
+  if (const auto found = find_vm_off(inventory, vm); !found) return Failure(found.error());
+  inventory.vms.erase(vm);
+  return {};
+}
+
+Result<void> add_adapter(Inventory& inventory, const std::string& vm, const NewAdapter& spec) {
+  const auto found = find_vm_off(inventory, vm);
+  if (!found) return Failure(found.error());
+  if ((*found)->adapter) {
+    return fail(EEXIST,
+                fmt::format("VM {} has a PVRDMA adapter, and a VM can have one: remove it first", vm));
+  }
+  Vm next = **found;
+  if (auto version = check_hardware_version(next); !version) return version;
+  const Roce default_protocol = check_protocol(next, Roce::kV2) ? Roce::kV2 : Roce::kV1;
+  const auto dvs = spec.dvs.empty() ? dvs_with(inventory, spec.portgroup) : spec.dvs;
+  if (!dvs) return Failure(dvs.error());
+  const auto mac = choose_mac(inventory, vm, spec.mac);
+  if (!mac) return Failure(mac.error());
+  next.adapter =
+      VmAdapter{*mac, *dvs, spec.portgroup, spec.protocol.value_or(default_protocol), spec.profile};
+  if (auto allowed = check_adapter(inventory, next); !allowed) return allowed;
+  **found = std::move(next);
+  return {};
+}
+
+Result<void> remove_adapter(Inventory& inventory, const std::string& vm) {
+  const auto found = find_vm_off(inventory, vm);
+  if (!found) return Failure(found.error());
+  if (!(*found)->adapter) return no_adapter(vm);
+  (*found)->adapter.reset();
+  return {};
+}
+
+Result<void> change_vm(Inventory& inventory, const std::string& vm, const VmChange& change) {
+  const auto found = find_vm_off(inventory, vm);
+  if (!found) return Failure(found.error());
+  Vm next = **found;
+  next.host = change.host.value_or(next.host);
+  next.memory_mib = change.memory_mib.value_or(next.memory_mib);
+  next.memory_reserved_mib = change.memory_reserved_mib.value_or(next.memory_reserved_mib);
+  if (auto changed = change_adapter(change, next); !changed) return changed;
+  if (const auto host = find_host(inventory, next.host); !host) return Failure(host.error());
+  if (auto memory = check_memory(next); !memory) return memory;
+  if (next.adapter && touches_adapter(change)) {
+    if (auto allowed = check_adapter(inventory, next); !allowed) return allowed;
+  }
+  **found = std::move(next);
+  return {};
+}
+
+Result<void> upgrade_vm(Inventory& inventory, const std::string& vm, std::uint32_t hardware_version) {
+  const auto found = find_vm_off(inventory, vm);
+  if (!found) return Failure(found.error());
+  if (auto known = check_version_known(vm, hardware_version); !known) return known;
+  Vm next = **found;
+  if (hardware_version <= next.hardware_version) {
+    return fail(EPERM,
+                fmt::format("VM {} has hardware version {} and cannot go to {}: upgrades only go up, create "
+                            "a new VM for an older version",
+                            vm, next.hardware_version, hardware_version));
+  }
+  next.hardware_version = hardware_version;
+  if (next.adapter) {
+    if (auto offered = check_hardware_version(next); !offered) return offered;
+  }
+  **found = std::move(next);
+  return {};
+}
+
+}  // namespace pvrdma::control::edits

@@ -1,0 +1,211 @@
+#include <cerrno>
+
+#include "control/model/model_fixture.h"
+#include "control/model/values.h"
+
+namespace pvrdma::control {
+namespace {
+
+using edits::NewAdapter;
+using edits::VmChange;
+using test::after;
+using test::EditFunction;
+using test::expect_refused;
+using test::some_cluster;
+
+EditFunction create(const edits::NewVm& spec) {
+  return [=](Inventory& i) { return edits::create_vm(i, spec); };
+}
+EditFunction add(const std::string& vm, const NewAdapter& spec) {
+  return [=](Inventory& i) { return edits::add_adapter(i, vm, spec); };
+}
+EditFunction change(const std::string& vm, const VmChange& spec) {
+  return [=](Inventory& i) { return edits::change_vm(i, vm, spec); };
+}
+EditFunction upgrade(const std::string& vm, std::uint32_t version) {
+  return [=](Inventory& i) { return edits::upgrade_vm(i, vm, version); };
+}
+
+NewAdapter adapter(const std::string& portgroup, std::optional<Roce> protocol = std::nullopt) {
+  NewAdapter spec;
+  spec.portgroup = portgroup;
+  spec.protocol = protocol;
+  return spec;
+}
+
+TEST(VmEdits, CreatesVms) {
+  const Vm vm = after(some_cluster(), create({"new", "esx-03", 7, 4, 4})).vms.at("new");
+  EXPECT_EQ(vm.host, "esx-03");
+  EXPECT_EQ(vm.hardware_version, 7u);
+  EXPECT_FALSE(vm.adapter);
+  after(some_cluster(), create({"new", "esx-03", 21, 6291456, 0}));
+
+  const Inventory cluster = some_cluster();
+  expect_refused(cluster, create({"../x", "esx-01", 14, 512, 0}), EINVAL, {"../x", "VM"});
+  expect_refused(cluster, create({"vm-a", "esx-01", 14, 512, 0}), EEXIST, {"vm-a", "already"});
+  expect_refused(cluster, create({"new", "esx-09", 14, 512, 0}), ENOENT, {"esx-09"});
+  expect_refused(cluster, create({"new", "esx-01", 6, 512, 0}), EINVAL, {"6", "new", "7 to 21"});
+  expect_refused(cluster, create({"new", "esx-01", 22, 512, 0}), EINVAL, {"22", "new", "7 to 21"});
+  expect_refused(cluster, create({"new", "esx-01", 14, 3, 0}), EINVAL, {"new", "3 MiB", "4 to 6291456"});
+  expect_refused(cluster, create({"new", "esx-01", 14, 6291457, 0}), EINVAL, {"6291457", "4 to 6291456"});
+  expect_refused(cluster, create({"new", "esx-01", 14, 512, 513}), EINVAL, {"new", "513", "512"});
+}
+
+TEST(VmEdits, NothingOfAVmThatIsOnChanges) {
+  Inventory on = some_cluster();
+  on.powered_on = {{"vm-a", "esx-01"}, {"vm-b", "esx-01"}};
+  const std::vector<EditFunction> all{
+      [](Inventory& i) { return edits::delete_vm(i, "vm-a"); },
+      [](Inventory& i) { return edits::remove_adapter(i, "vm-a"); },
+      change("vm-a", {.host = "esx-02"}),
+      change("vm-a", {.memory_reserved_mib = 0}),
+      upgrade("vm-a", 18),
+  };
+  for (const EditFunction& edit : all) {
+    expect_refused(on, edit, EBUSY, {"vm-a", "powered on on esx-01", "power it off"});
+  }
+  expect_refused(on, add("vm-b", adapter("pg")), EBUSY, {"vm-b", "powered on"});
+  on.powered_on.clear();
+  for (const EditFunction& edit : all) after(on, edit);
+}
+
+TEST(VmEdits, AddsAnAdapter) {
+  Inventory cluster = some_cluster();
+  const VmAdapter v1 = *after(cluster, add("vm-b", adapter("pg"))).vms.at("vm-b").adapter;
+  EXPECT_EQ(v1.dvs, "dvs") << "the one that has the port group";
+  EXPECT_EQ(v1.protocol, Roce::kV1) << "hardware version 13 has no other";
+  EXPECT_EQ(mac_text(v1.mac).substr(0, 9), "52:54:00:");
+  test::must(edits::remove_adapter(cluster, "vm-a"));
+  NewAdapter spec = adapter("pg");
+  spec.mac = "00:50:56:AB:CD:EF";
+  spec.profile = Profile::kEsxi;
+  const VmAdapter v2 = *after(cluster, add("vm-a", spec)).vms.at("vm-a").adapter;
+  EXPECT_EQ(v2.protocol, Roce::kV2);
+  EXPECT_EQ(v2.profile, Profile::kEsxi);
+  EXPECT_EQ(mac_text(v2.mac), "00:50:56:ab:cd:ef");
+  EXPECT_EQ(after(cluster, add("vm-a", adapter("pg", Roce::kV1))).vms.at("vm-a").adapter->protocol,
+            Roce::kV1);
+  EXPECT_EQ(after(cluster, add("vm-b", adapter("pg"))).vms.at("vm-b").adapter->mac, v1.mac)
+      << "the same each time";
+  for (const std::uint32_t version : {13, 14, 15, 17, 18, 19, 20, 21}) {
+    const std::string name = "vm-" + std::to_string(version);
+    test::must(edits::create_vm(cluster, {name, "esx-01", version, 512, 512}));
+    test::must(add(name, adapter("pg"))(cluster));
+  }
+}
+
+TEST(VmEdits, MacsAreUnique) {
+  Inventory cluster = some_cluster();
+  NewAdapter spec = adapter("pg");
+  spec.mac = "52:54:00:00:00:0A";
+  expect_refused(cluster, add("vm-b", spec), EEXIST, {"52:54:00:00:00:0a", "VM vm-a", "vm-b"});
+  for (const char* mac : {"", "52:54:00:00:00", "52:54:00:00:00:0g", "52-54-00-00-00-0b", "01:00:5e:00:00:01",
+                          "00:00:00:00:00:00", "52:54:00:00:00:0a:"}) {
+    spec.mac = mac;
+    expect_refused(cluster, add("vm-b", spec), EINVAL, {"MAC", "vm-b", "52:54:00:12:34:51"});
+  }
+  const Mac derived = after(cluster, add("vm-b", adapter("pg"))).vms.at("vm-b").adapter->mac;
+  cluster.vms.at("vm-a").adapter->mac = derived;
+  EXPECT_NE(after(cluster, add("vm-b", adapter("pg"))).vms.at("vm-b").adapter->mac, derived);
+}
+
+TEST(VmEdits, RefusesAdaptersAgainstTheRules) {
+  Inventory cluster = some_cluster();
+  expect_refused(cluster, add("vm-x", adapter("pg")), ENOENT, {"\"vm-x\"", "vm-a, vm-b"});
+  expect_refused(cluster, add("vm-a", adapter("pg")), EEXIST, {"vm-a", "can have one"});
+  expect_refused(cluster, add("vm-b", adapter("pg", Roce::kV2)), EPERM,
+                 {"vm-b", "hardware version 13", "RoCE v2", "14", "v1", "upgrade"});
+  expect_refused(cluster, add("vm-b", adapter("nope")), ENOENT, {"nope", "portgroup add"});
+  NewAdapter placed = adapter("nope");
+  placed.dvs = "dvs";
+  expect_refused(cluster, add("vm-b", placed), ENOENT, {"vm-b", "nope", "dvs"});
+  placed.dvs = "gone";
+  expect_refused(cluster, add("vm-b", placed), ENOENT, {"vm-b", "gone"});
+
+  Inventory old = cluster;
+  old.vms.at("vm-b").hardware_version = 12;
+  expect_refused(old, add("vm-b", adapter("pg")), EPERM, {"vm-b", "12", "13 or later", "upgrade"});
+  old.vms.at("vm-b").hardware_version = 16;
+  expect_refused(old, add("vm-b", adapter("pg")), EPERM, {"vm-b", "16", "17 to 21"});
+
+  Inventory away = cluster;
+  away.vms.at("vm-b").host = "esx-03";
+  expect_refused(away, add("vm-b", adapter("pg")), EPERM, {"esx-03", "vm-b", "dvs", "add-host"});
+
+  test::must(edits::create_dvs(cluster, {"old", "6.0.0", 1}));
+  test::must(edits::add_dvs_host(cluster, "old", "esx-01"));
+  test::must(edits::add_portgroup(cluster, "old", "old-pg", 0));
+  expect_refused(cluster, add("vm-b", adapter("old-pg")), EPERM, {"old", "6.0.0", "6.5.0", "vm-b"});
+  cluster.switches.at("old").version = "6.5.0";
+  after(cluster, add("vm-b", adapter("old-pg")));
+  test::must(edits::add_portgroup(cluster, "old", "pg", 0));
+  expect_refused(cluster, add("vm-b", adapter("pg")), EINVAL, {"pg", "dvs, old", "say which"});
+  placed = adapter("pg");
+  placed.dvs = "old";
+  EXPECT_EQ(after(cluster, add("vm-b", placed)).vms.at("vm-b").adapter->dvs, "old");
+}
+
+TEST(VmEdits, RemovesAdaptersAndVms) {
+  const Inventory cluster = some_cluster();
+  EXPECT_FALSE(
+      after(cluster, [](Inventory& i) { return edits::remove_adapter(i, "vm-a"); }).vms.at("vm-a").adapter);
+  expect_refused(cluster, [](Inventory& i) { return edits::remove_adapter(i, "vm-b"); }, ENOENT,
+                 {"vm-b", "no PVRDMA adapter", "vm adapter add"});
+  EXPECT_FALSE(after(cluster, [](Inventory& i) { return edits::delete_vm(i, "vm-a"); }).vms.contains("vm-a"));
+  expect_refused(cluster, [](Inventory& i) { return edits::delete_vm(i, "vm-x"); }, ENOENT, {"vm-x"});
+}
+
+TEST(VmEdits, ChangesAVmAsAWhole) {
+  Inventory cluster = some_cluster();
+  test::must(edits::add_portgroup(cluster, "dvs", "pg2", 6));
+  const Vm changed = after(cluster, change("vm-a", {.host = "esx-02",
+                                                    .memory_mib = 512,
+                                                    .memory_reserved_mib = 512,
+                                                    .protocol = Roce::kV1,
+                                                    .portgroup = "pg2"}))
+                         .vms.at("vm-a");
+  EXPECT_EQ(changed.host, "esx-02");
+  EXPECT_EQ(changed.memory_mib, 512u);
+  EXPECT_EQ(changed.memory_reserved_mib, 512u);
+  EXPECT_EQ(changed.adapter->protocol, Roce::kV1);
+  EXPECT_EQ(changed.adapter->portgroup, "pg2");
+  EXPECT_EQ(changed.adapter->mac, cluster.vms.at("vm-a").adapter->mac);
+  EXPECT_TRUE(after(cluster, change("vm-a", {})) == cluster);
+
+  expect_refused(cluster, change("vm-x", {}), ENOENT, {"vm-x"});
+  expect_refused(cluster, change("vm-a", {.host = "esx-09"}), ENOENT, {"esx-09"});
+  expect_refused(cluster, change("vm-a", {.host = "esx-03"}), EPERM, {"esx-03", "vm-a", "no member", "dvs"});
+  after(cluster, change("vm-b", {.host = "esx-03"}));  // no adapter, so any host
+  expect_refused(cluster, change("vm-a", {.memory_mib = 512}), EINVAL, {"vm-a", "1024", "512", "reserve"});
+  expect_refused(cluster, change("vm-a", {.memory_mib = 0, .memory_reserved_mib = 0}), EINVAL,
+                 {"vm-a", "4 to"});
+  expect_refused(cluster, change("vm-a", {.memory_mib = 2048, .portgroup = "nope"}), ENOENT, {"nope", "dvs"});
+  expect_refused(cluster, change("vm-a", {.dvs = "gone"}), ENOENT, {"gone"});
+  expect_refused(cluster, change("vm-b", {.protocol = Roce::kV1}), ENOENT, {"vm-b", "no PVRDMA adapter"});
+  test::must(add("vm-b", adapter("pg"))(cluster));
+  expect_refused(cluster, change("vm-b", {.protocol = Roce::kV2}), EPERM, {"vm-b", "13", "RoCE v2", "14"});
+
+  cluster.switches.at("dvs").members.erase("esx-01");
+  after(cluster, change("vm-a", {.memory_reserved_mib = 512}));  // has nothing to do with the adapter's place
+}
+
+TEST(VmEdits, AnUpgradeKeepsTheProtocol) {
+  Inventory cluster = some_cluster();
+  test::must(add("vm-b", adapter("pg"))(cluster));
+  Inventory upgraded = after(cluster, upgrade("vm-b", 14));
+  EXPECT_EQ(upgraded.vms.at("vm-b").hardware_version, 14u);
+  EXPECT_EQ(upgraded.vms.at("vm-b").adapter->protocol, Roce::kV1);
+  EXPECT_EQ(after(upgraded, change("vm-b", {.protocol = Roce::kV2})).vms.at("vm-b").adapter->protocol,
+            Roce::kV2)
+      << "after the upgrade the admin may choose v2";
+  EXPECT_EQ(after(cluster, upgrade("vm-a", 21)).vms.at("vm-a").adapter->protocol, Roce::kV2);
+
+  expect_refused(cluster, upgrade("vm-a", 14), EPERM, {"vm-a", "14", "only go up"});
+  expect_refused(cluster, upgrade("vm-a", 13), EPERM, {"vm-a", "13", "only go up"});
+  expect_refused(cluster, upgrade("vm-a", 22), EINVAL, {"22", "vm-a", "7 to 21"});
+  expect_refused(cluster, upgrade("vm-a", 16), EPERM, {"vm-a", "16", "17 to 21"});
+  expect_refused(cluster, upgrade("vm-x", 14), ENOENT, {"vm-x"});
+}
+
+}  // namespace
+}  // namespace pvrdma::control

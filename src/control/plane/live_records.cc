@@ -1,0 +1,230 @@
+#include "control/plane/live_records.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/time.h"
+#include "control/model/records.h"
+
+namespace pvrdma::control {
+namespace {
+
+// Values put while the store answered with errors only; more than these are not in doubt at once.
+constexpr std::size_t kMayExistMax = 8;
+
+}  // namespace
+
+LiveRecords::LiveRecords(Store& store, std::string host) : store_(store), host_(std::move(host)) {}
+
+LiveRecords::~LiveRecords() {
+  stop();
+}
+
+void LiveRecords::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+void LiveRecords::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void LiveRecords::set(std::string key, std::string value) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_[key];
+  entry.wanted = std::move(value);
+  again(key, entry);
+}
+
+void LiveRecords::clear(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto it = entries_.find(key);
+  if (it == entries_.end()) return;
+  if (it->second.may_exist.empty()) {
+    pending_.erase(key);
+    entries_.erase(it);
+    return;
+  }
+  it->second.wanted.reset();
+  again(key, it->second);
+}
+
+void LiveRecords::on_connection(bool connected) {
+  const std::lock_guard lock(mutex_);
+  connected_ = connected;
+  wake_.notify_all();
+}
+
+void LiveRecords::on_all(const std::vector<KeyValue>& records) {
+  std::map<std::string_view, std::string_view> stored;
+  for (const KeyValue& record : records) stored.emplace(record.key, record.value);
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, entry] : entries_) {
+    const auto found = stored.find(key);
+    const bool as_wanted = entry.wanted && found != stored.end() && found->second == *entry.wanted;
+    if (!as_wanted) again(key, entry);
+  }
+}
+
+void LiveRecords::on_changes(const std::vector<Change>& changes) {
+  const std::lock_guard lock(mutex_);
+  for (const Change& change : changes) {
+    const auto it = entries_.find(change.key);
+    if (it == entries_.end() || !it->second.wanted || change.value == it->second.wanted) continue;
+    if (it->second.foreign && change.value) continue;  // it went from another's hands to another's
+    again(it->first, it->second);
+  }
+}
+
+void LiveRecords::on_lease_lost() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, entry] : entries_) again(key, entry);
+}
+
+std::uint64_t LiveRecords::conflicts() const {
+  const std::lock_guard lock(mutex_);
+  return conflicts_;
+}
+
+void LiveRecords::again(const std::string& key, Entry& entry) {
+  entry.retry_at = {};
+  entry.serial = next_serial_++;
+  pending_.insert(key);
+  wake_.notify_all();
+}
+
+void LiveRecords::run() {
+  std::unique_lock lock(mutex_);
+  Time not_before{};
+  while (!stopping_) {
+    const Time now = std::chrono::steady_clock::now();
+    const bool may = connected_ && now >= not_before;
+    const std::vector<Task> tasks = may ? due(now) : std::vector<Task>{};
+    if (!tasks.empty()) {
+      lock.unlock();
+      const auto done = carry_out(tasks);
+      if (!done) {
+        log::debug("live records: {}", done.error().message);
+        not_before = std::chrono::steady_clock::now() + kTroublePause;
+      }
+      lock.lock();
+    } else if (!connected_ || pending_.empty()) {
+      wake_.wait(lock);
+    } else {
+      wake_.wait_until(lock, std::max(not_before, next_due()));
+    }
+  }
+}
+
+std::vector<LiveRecords::Task> LiveRecords::due(Time now) {
+  std::vector<Task> tasks;
+  for (const std::string& key : pending_) {
+    if (tasks.size() == kBatchRecords) break;
+    Entry& entry = entries_.at(key);
+    if (entry.retry_at > now) continue;
+    tasks.push_back({key, entry.wanted, entry.may_exist, entry.serial});
+    // From here on it may be there, whatever the store answers.
+    auto& values = entry.may_exist;
+    if (!entry.wanted || std::find(values.begin(), values.end(), *entry.wanted) != values.end()) continue;
+    if (values.size() == kMayExistMax) values.erase(values.begin());
+    values.push_back(*entry.wanted);
+  }
+  return tasks;
+}
+
+LiveRecords::Time LiveRecords::next_due() const {
+  Time next = Time::max();
+  for (const std::string& key : pending_) next = std::min(next, entries_.at(key).retry_at);
+  return next;
+}
+
+Result<void> LiveRecords::carry_out(const std::vector<Task>& tasks) {
+  std::vector<Task> fresh;
+  std::vector<Task> others;
+  for (const Task& task : tasks) (task.wanted && task.may_exist.empty() ? fresh : others).push_back(task);
+  if (!fresh.empty()) {
+    auto all_new = put_new(fresh);
+    if (!all_new) return Failure(std::move(all_new).error());
+    if (*all_new) {
+      for (const Task& task : fresh) finish(task, Outcome::kDone);
+    } else {
+      others.insert(others.end(), fresh.begin(), fresh.end());
+    }
+  }
+  for (const Task& task : others) {
+    auto outcome = task.wanted ? put(task) : erase(task);
+    if (!outcome) return Failure(std::move(outcome).error());
+    finish(task, *outcome);
+  }
+  return {};
+}
+
+Result<bool> LiveRecords::put_new(const std::vector<Task>& tasks) {
+  Transaction transaction;
+  for (const Task& task : tasks) {
+    transaction.expects.push_back({task.key, std::nullopt});
+    transaction.changes.push_back({task.key, task.wanted, /*leased=*/true});
+  }
+  auto committed = store_.commit(transaction);
+  if (!committed) return Failure(std::move(committed).error());
+  return *committed == Commit::kCommitted;
+}
+
+Result<LiveRecords::Outcome> LiveRecords::put(const Task& task) {
+  std::vector<std::optional<std::string>> own{std::nullopt, task.wanted};
+  for (const std::string& value : task.may_exist) {
+    if (value != *task.wanted) own.emplace_back(value);
+  }
+  for (const auto& value : own) {
+    auto committed = store_.commit({{{task.key, value}}, {{task.key, task.wanted, /*leased=*/true}}});
+    if (!committed) return Failure(std::move(committed).error());
+    if (*committed == Commit::kCommitted) return Outcome::kDone;
+  }
+  return Outcome::kForeign;
+}
+
+Result<LiveRecords::Outcome> LiveRecords::erase(const Task& task) {
+  for (const std::string& value : task.may_exist) {
+    auto committed = store_.commit({{{task.key, value}}, {{task.key, std::nullopt}}});
+    if (!committed) return Failure(std::move(committed).error());
+    if (*committed == Commit::kCommitted) break;
+  }
+  return Outcome::kDone;  // whoever holds it now, it is not this process
+}
+
+void LiveRecords::finish(const Task& task, Outcome outcome) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_.at(task.key);  // what may exist is forgotten by this thread only
+  const bool as_asked = entry.serial == task.serial;
+  if (outcome == Outcome::kForeign) {
+    if (as_asked) entry.retry_at = std::chrono::steady_clock::now() + kForeignPause;
+    if (!std::exchange(entry.foreign, true)) {
+      ++conflicts_;
+      report(task);
+    }
+    return;
+  }
+  if (std::exchange(entry.foreign, false) && task.wanted) {
+    log::info("live record {}: it is this host's now", task.key);
+  }
+  entry.may_exist.clear();
+  if (task.wanted) entry.may_exist.push_back(*task.wanted);
+  if (!as_asked) return;
+  pending_.erase(task.key);
+  if (!task.wanted) entries_.erase(task.key);
+}
+
+void LiveRecords::report(const Task& task) {
+  if (!log_limit_.allow(Instant::now())) return;
+  if (task.key == live_host_key(host_)) {
+    log::error("another pvrdmad with the name {} is alive: give one of the two another [host] name", host_);
+    return;
+  }
+  log::warn("live record {}: another host holds it: it is tried again until it is free", task.key);
+}
+
+}  // namespace pvrdma::control

@@ -1,0 +1,146 @@
+#include "control/plane/live_records.h"
+
+#include <gtest/gtest.h>
+#include <memory>
+
+#include "support/fake_store.h"
+
+namespace pvrdma::control {
+namespace {
+
+// Passes on what the store tells.
+struct Relay final : Observer {
+  explicit Relay(LiveRecords& live) : live_(live) {}
+  void on_all(std::vector<KeyValue> records) override { live_.on_all(records); }
+  void on_changes(std::vector<Change> changes) override { live_.on_changes(changes); }
+  void on_connection(bool connected, std::string) override { live_.on_connection(connected); }
+  void on_lease_lost() override { live_.on_lease_lost(); }
+  LiveRecords& live_;
+};
+
+class LiveRecordsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(store_.start(relay_));
+    live_.start();
+  }
+  void TearDown() override {
+    live_.stop();
+    store_.stop();
+  }
+  bool becomes(const std::string& key, const std::optional<std::string>& value) {
+    return eventually([&] { return cluster_->find(key) == value; });
+  }
+  // Everything that was asked for before is done.
+  void settle() {
+    live_.set("zz", std::to_string(++settled_));
+    ASSERT_TRUE(becomes("zz", std::to_string(settled_)));
+  }
+
+  const std::shared_ptr<FakeCluster> cluster_ = std::make_shared<FakeCluster>();
+  FakeStore store_{cluster_};
+  LiveRecords live_{store_, "esx-01"};
+  Relay relay_{live_};
+  int settled_ = 0;
+};
+
+TEST_F(LiveRecordsTest, PutsReplacesAndDeletes) {
+  live_.set("a", "1");
+  EXPECT_TRUE(becomes("a", "1"));
+  live_.set("a", "2");
+  EXPECT_TRUE(becomes("a", "2"));
+  live_.clear("a");
+  EXPECT_TRUE(becomes("a", std::nullopt));
+  live_.clear("a");
+  settle();
+  EXPECT_EQ(live_.conflicts(), 0U);
+}
+
+TEST_F(LiveRecordsTest, PutsManyAtOnce) {
+  store_.go_away("not now");
+  for (int i = 0; i < 40; ++i) live_.set("k" + std::to_string(i), "v");
+  EXPECT_TRUE(cluster_->records().empty());
+  store_.come_back();
+  ASSERT_TRUE(eventually([&] { return cluster_->records().size() == 40; }));
+  EXPECT_EQ(cluster_->committed().size(), 2U) << "32 and 8 in a transaction";
+}
+
+TEST_F(LiveRecordsTest, WaitsForAKeyThatAnotherHostHolds) {
+  cluster_->put("a", "theirs");
+  live_.set("a", "mine");
+  live_.set("b", "mine");
+  EXPECT_TRUE(becomes("b", "mine")) << "one that is taken holds up no other";
+  EXPECT_TRUE(eventually([&] { return live_.conflicts() == 1; }));
+  cluster_->put("a", "theirs again");
+  settle();
+  EXPECT_EQ(cluster_->find("a"), "theirs again");
+  EXPECT_EQ(live_.conflicts(), 1U) << "once, however often it is tried";
+  cluster_->erase("a");
+  EXPECT_TRUE(becomes("a", "mine"));
+  live_.clear("a");
+  EXPECT_TRUE(becomes("a", std::nullopt));
+}
+
+TEST_F(LiveRecordsTest, DeletesOnlyItsOwn) {
+  cluster_->put("a", "theirs");
+  live_.set("a", "mine");
+  EXPECT_TRUE(eventually([&] { return live_.conflicts() == 1; }));
+  live_.clear("a");
+  settle();
+  EXPECT_EQ(cluster_->find("a"), "theirs");
+  cluster_->erase("a");
+  settle();
+  EXPECT_FALSE(cluster_->find("a")) << "it is no longer wanted";
+}
+
+TEST_F(LiveRecordsTest, TakesOverWhatItsLastLifeLeft) {
+  cluster_->put("a", "esx-01");
+  live_.set("a", "esx-01");
+  ASSERT_TRUE(eventually([&] { return !cluster_->committed().empty(); }));
+  EXPECT_TRUE(cluster_->committed()[0].changes[0].leased) << "under the new lease";
+  EXPECT_EQ(live_.conflicts(), 0U);
+}
+
+TEST_F(LiveRecordsTest, PutsAgainWhatIsLost) {
+  live_.set("a", "1");
+  live_.set("b", "2");
+  ASSERT_TRUE(becomes("a", "1"));
+  ASSERT_TRUE(becomes("b", "2"));
+  store_.lose_lease();
+  EXPECT_TRUE(becomes("a", "1")) << "the lease was lost";
+  EXPECT_TRUE(becomes("b", "2"));
+  cluster_->erase("a");
+  EXPECT_TRUE(becomes("a", "1")) << "somebody deleted it";
+  settle();
+  store_.go_away("not now");
+  cluster_->erase("b");
+  store_.come_back();
+  EXPECT_TRUE(becomes("b", "2")) << "it was gone when the store came back";
+}
+
+TEST_F(LiveRecordsTest, LeavesWhatItNoLongerWantsLost) {
+  live_.set("a", "1");
+  ASSERT_TRUE(becomes("a", "1"));
+  live_.clear("a");
+  ASSERT_TRUE(becomes("a", std::nullopt));
+  store_.lose_lease();
+  settle();
+  EXPECT_FALSE(cluster_->find("a"));
+}
+
+TEST_F(LiveRecordsTest, ReachesTheNewestValueWhenAnswersAreLost) {
+  store_.lose_next_answer();
+  live_.set("a", "1");
+  ASSERT_TRUE(becomes("a", "1"));
+  live_.set("a", "2");
+  EXPECT_TRUE(becomes("a", "2"));
+  store_.lose_next_answer();
+  live_.set("a", "3");
+  ASSERT_TRUE(becomes("a", "3"));
+  live_.clear("a");
+  EXPECT_TRUE(becomes("a", std::nullopt));
+  EXPECT_EQ(live_.conflicts(), 0U);
+}
+
+}  // namespace
+}  // namespace pvrdma::control

@@ -1,0 +1,344 @@
+#include "control/plane/plane.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <fmt/core.h>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "control/model/records.h"
+#include "control/plane/live_records.h"
+#include "control/plane/mirror.h"
+
+namespace pvrdma::control {
+namespace {
+
+using std::chrono::milliseconds;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+constexpr int kAttempts = 8;
+constexpr milliseconds kTurnPatience = std::chrono::seconds(10);
+constexpr milliseconds kConflictPatience = std::chrono::seconds(1);
+constexpr milliseconds kNoticePatience = std::chrono::seconds(5);
+constexpr milliseconds kStopPollPeriod{100};
+
+// What an edit starts from.
+struct Base {
+  std::shared_ptr<const Inventory> inventory;
+  std::optional<std::string> guard;
+  std::set<std::string> unreadable;
+};
+
+enum class Tried : std::uint8_t { kNothingToDo, kCommitted, kConflict };
+
+Base base_of(Mirror& mirror) {
+  return {mirror.inventory(), mirror.guard(), mirror.unreadable()};
+}
+
+}  // namespace
+
+struct Plane::Impl final : Observer {
+  Impl(std::string host, std::string instance, std::unique_ptr<Store> store, Listener listener)
+      : host_(std::move(host)),
+        instance_(std::move(instance)),
+        store_(std::move(store)),
+        listener_(std::move(listener)),
+        live_(*store_, host_) {}
+
+  ~Impl() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    if (notifier_.joinable()) notifier_.join();
+    live_.stop();
+    store_->stop();
+  }
+
+  // --- Observer ---
+
+  void on_all(std::vector<KeyValue> records) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(filled_, true)) ++resyncs_;
+      report(mirror_.replace(records));
+      news_ = true;
+    }
+    changed_.notify_all();
+    live_.on_all(records);
+  }
+
+  void on_changes(std::vector<Change> changes) override {
+    {
+      const std::lock_guard lock(mutex_);
+      report(mirror_.change(changes));
+      news_ = true;
+    }
+    changed_.notify_all();
+    live_.on_changes(changes);
+  }
+
+  void on_connection(bool connected, std::string why) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (connected != connected_) {
+        if (connected) {
+          log::info("store {}: reached", store_->description());
+        } else {
+          log::warn("store {}: away: {}", store_->description(), why);
+        }
+      }
+      connected_ = connected;
+      trouble_ = connected ? "" : std::move(why);
+    }
+    changed_.notify_all();
+    live_.on_connection(connected);
+  }
+
+  void on_lease_lost() override {
+    log::warn("store {}: this host's lease is lost: its live records are put again", store_->description());
+    live_.on_lease_lost();
+  }
+
+  // --- Start ---
+
+  Result<void> start(milliseconds patience, const StopAsked& stop_asked) {
+    if (auto started = store_->start(*this); !started) return started;
+    live_.start();
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, patience, [this] { return filled_ && connected_; });
+    if (auto mine = wait_for_name(lock, store_->lease() + patience, stop_asked); !mine) return mine;
+    notifier_ = std::thread([this] { notify(); });
+    return {};
+  }
+
+  // Nobody can tell a killed daemon from one that lives before its lease has ended.
+  Result<void> wait_for_name(std::unique_lock<std::mutex>& lock, milliseconds longest,
+                             const StopAsked& stop_asked) {
+    if (!other_instance()) return {};
+    log::info("host {}: the store still has a daemon of this name: waits up to {} s for its lease to end",
+              host_, std::chrono::ceil<std::chrono::seconds>(longest).count());
+    const SteadyTime deadline = std::chrono::steady_clock::now() + longest;
+    while (other_instance()) {
+      if (stop_asked && stop_asked()) {
+        return fail(ECANCELED, fmt::format("host {}: asked to stop while it waited for its name", host_));
+      }
+      const SteadyTime now = std::chrono::steady_clock::now();
+      if (now >= deadline) {
+        return fail(
+            EADDRINUSE,
+            fmt::format("another pvrdmad with the name {} is alive: give this one another [host] name, "
+                        "or wait until the other one's lease ([store] lease_s) has ended",
+                        host_));
+      }
+      changed_.wait_until(lock, std::min(deadline, now + kStopPollPeriod));
+    }
+    return {};
+  }
+
+  // --- Edits ---
+
+  Result<void> edit(const Edit& edit) {
+    std::unique_lock lock(mutex_);
+    const bool mine = changed_.wait_for(lock, kTurnPatience, [this] { return !editing_ || stopping_; });
+    if (!mine || stopping_) {
+      return fail(EAGAIN,
+                  fmt::format("store {}: other edits take too long: try again", store_->description()));
+    }
+    editing_ = true;
+    auto done = edit_in_turn(edit, lock);
+    editing_ = false;
+    lock.unlock();
+    changed_.notify_all();
+    return done;
+  }
+
+  Result<void> edit_in_turn(const Edit& edit, std::unique_lock<std::mutex>& lock) {
+    if (!connected_ || !filled_) return away();
+    Base base = base_of(mirror_);
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      lock.unlock();
+      auto tried = try_edit(edit, base);
+      lock.lock();
+      if (!tried) return Failure(std::move(tried).error());
+      if (*tried == Tried::kNothingToDo) return {};
+      if (*tried == Tried::kCommitted) {
+        ++edits_;
+        return wait_for_notice(base.inventory->revision + 1, lock);
+      }
+      ++conflicts_;
+      if (auto newer = newer_base(base, lock); !newer) {
+        return Failure(std::move(newer).error());
+      } else {
+        base = *std::move(newer);
+      }
+    }
+    return fail(EAGAIN, fmt::format("store {}: other hosts changed it {} times in between: nothing was "
+                                    "changed: try again",
+                                    store_->description(), kAttempts));
+  }
+
+  // Commits the revision after the base's.
+  Result<Tried> try_edit(const Edit& edit, const Base& base) {
+    Inventory next = *base.inventory;
+    if (auto edited = edit(next); !edited) return Failure(std::move(edited).error());
+    const auto before = config_records(*base.inventory);
+    if (difference(before, config_records(next)).empty()) return Tried::kNothingToDo;
+    next.revision = base.inventory->revision + 1;
+    const auto after = config_records(next);
+    Transaction transaction;
+    transaction.changes = difference(before, after);
+    transaction.expects.push_back({std::string(kGuardKey), base.guard});
+    for (const Change& change : transaction.changes) {
+      if (base.unreadable.contains(change.key)) {
+        return fail(EBUSY, fmt::format("store {}: its record {} is nothing this version understands: run the "
+                                       "pvrdmad that wrote it, or remove the record",
+                                       store_->description(), change.key));
+      }
+    }
+    auto committed = store_->commit(transaction);
+    if (!committed) return Failure(std::move(committed).error());
+    return *committed == Commit::kCommitted ? Tried::kCommitted : Tried::kConflict;
+  }
+
+  Result<void> wait_for_notice(std::uint64_t revision, std::unique_lock<std::mutex>& lock) {
+    const bool arrived =
+        changed_.wait_for(lock, kNoticePatience, [&] { return mirror_.revision() >= revision || stopping_; });
+    if (arrived) return {};
+    return fail(EAGAIN,
+                fmt::format("store {}: it has the change, but did not tell so within {} s: look again "
+                            "before you repeat it",
+                            store_->description(),
+                            std::chrono::duration_cast<std::chrono::seconds>(kNoticePatience).count()));
+  }
+
+  // From the watch; when that is late, from the store itself.
+  Result<Base> newer_base(const Base& base, std::unique_lock<std::mutex>& lock) {
+    changed_.wait_for(lock, kConflictPatience,
+                      [&] { return mirror_.guard() != base.guard || !connected_ || stopping_; });
+    if (!connected_ || stopping_) return away();
+    if (mirror_.guard() != base.guard) return base_of(mirror_);
+    lock.unlock();
+    auto records = store_->read_all();
+    lock.lock();
+    if (!records) return Failure(std::move(records).error());
+    Mirror read;
+    read.replace(*records);
+    return base_of(read);
+  }
+
+  Failure away() const {
+    const std::string why = trouble_.empty() ? "it has not answered yet" : trouble_;
+    return fail(EAGAIN, fmt::format("store {} is away ({}): nothing was changed: try again when it is back",
+                                    store_->description(), why));
+  }
+
+  // --- Helpers ---
+
+  bool other_instance() {
+    const auto inventory = mirror_.inventory();
+    const auto it = inventory->live_hosts.find(host_);
+    return it != inventory->live_hosts.end() && it->second.instance != instance_;
+  }
+
+  void report(const std::vector<std::string>& troubles) {
+    bad_records_ += troubles.size();
+    for (const std::string& trouble : troubles) {
+      if (!log_limit_.allow(Instant::now())) return;
+      log::warn("store {}: {}", store_->description(), trouble);
+    }
+  }
+
+  void notify() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return news_ || stopping_; });
+      if (stopping_) return;
+      news_ = false;
+      auto inventory = mirror_.inventory();
+      lock.unlock();
+      if (listener_) listener_(std::move(inventory));
+      lock.lock();
+    }
+  }
+
+  StoreState state() const {
+    StoreState state;
+    state.live_conflicts = live_.conflicts();
+    state.description = store_->description();
+    const std::lock_guard lock(mutex_);
+    state.connected = connected_;
+    state.trouble = connected_ || !trouble_.empty() ? trouble_ : "it has not answered yet";
+    state.edits = edits_;
+    state.conflicts = conflicts_;
+    state.bad_records = bad_records_;
+    state.resyncs = resyncs_;
+    return state;
+  }
+
+  const std::string host_;
+  const std::string instance_;
+  const std::unique_ptr<Store> store_;
+  const Listener listener_;
+  LiveRecords live_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;  // anything below
+  Mirror mirror_;
+  bool connected_ = false;
+  bool filled_ = false;   // on_all() has come once
+  bool news_ = false;     // that the listener has not seen
+  bool editing_ = false;  // one edit at a time: this host's own do not make conflicts
+  bool stopping_ = false;
+  std::string trouble_;
+  std::uint64_t edits_ = 0;
+  std::uint64_t conflicts_ = 0;
+  std::uint64_t bad_records_ = 0;
+  std::uint64_t resyncs_ = 0;
+  log::LogLimiter log_limit_{20, std::chrono::seconds(10)};
+  std::thread notifier_;
+};
+
+Result<std::unique_ptr<Plane>> Plane::start(std::string host, std::string instance,
+                                            std::unique_ptr<Store> store, Listener listener,
+                                            milliseconds patience, const StopAsked& stop_asked) {
+  auto impl =
+      std::make_unique<Impl>(std::move(host), std::move(instance), std::move(store), std::move(listener));
+  if (auto started = impl->start(patience, stop_asked); !started) return Failure(std::move(started).error());
+  return std::unique_ptr<Plane>(new Plane(std::move(impl)));
+}
+
+Plane::Plane(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Plane::~Plane() = default;
+
+const std::string& Plane::host() const {
+  return impl_->host_;
+}
+
+std::shared_ptr<const Inventory> Plane::inventory() const {
+  const std::lock_guard lock(impl_->mutex_);
+  return impl_->mirror_.inventory();
+}
+
+StoreState Plane::store_state() const {
+  return impl_->state();
+}
+
+Result<void> Plane::edit(const Edit& edit) {
+  return impl_->edit(edit);
+}
+
+void Plane::set_live(std::string key, std::string value) {
+  impl_->live_.set(std::move(key), std::move(value));
+}
+
+void Plane::clear_live(std::string key) {
+  impl_->live_.clear(key);
+}
+
+}  // namespace pvrdma::control

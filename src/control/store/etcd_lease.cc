@@ -1,0 +1,115 @@
+#include "control/store/etcd_lease.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pvrdma::control::etcd {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kLongestPeriod{5000};
+constexpr milliseconds kRetry{500};
+
+}  // namespace
+
+EtcdLease::EtcdLease(EtcdClient& client, std::function<void()> on_lost)
+    : client_(client),
+      on_lost_(std::move(on_lost)),
+      period_(std::min(kLongestPeriod, milliseconds(seconds(client.config().lease_seconds)) / 3)) {}
+
+EtcdLease::~EtcdLease() {
+  stop();
+}
+
+void EtcdLease::start() {
+  thread_ = std::thread([this] { run(); });
+}
+
+std::int64_t EtcdLease::stop() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  return std::exchange(id_, 0);
+}
+
+std::int64_t EtcdLease::current() {
+  const std::scoped_lock lock(mutex_);
+  return std::chrono::steady_clock::now() < expires_ ? id_ : 0;
+}
+
+void EtcdLease::wait_granted(milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  if (id_ != 0) return;
+  urgent_ = true;
+  changed_.notify_all();
+  changed_.wait_for(lock, patience, [&] { return id_ != 0 || stopping_; });
+}
+
+void EtcdLease::lost(std::int64_t lease) {
+  const std::scoped_lock lock(mutex_);
+  if (id_ != lease) return;
+  id_ = 0;
+  changed_.notify_all();
+}
+
+void EtcdLease::run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (id_ == 0) {
+      obtain(lock);
+    } else {
+      refresh(lock);
+    }
+  }
+}
+
+void EtcdLease::obtain(std::unique_lock<std::mutex>& lock) {
+  urgent_ = false;
+  lock.unlock();
+  const Time asked = std::chrono::steady_clock::now();
+  const auto granted = client_.grant(client_.config().lease_seconds);
+  lock.lock();
+  if (!granted) {
+    changed_.wait_for(lock, kRetry, [&] { return stopping_ || urgent_; });
+    return;
+  }
+  id_ = granted->id;
+  expires_ = asked + seconds(granted->ttl_s);
+  const bool again = std::exchange(had_one_, true);
+  changed_.notify_all();
+  if (!again) return;
+  lock.unlock();
+  on_lost_();
+  lock.lock();
+}
+
+void EtcdLease::refresh(std::unique_lock<std::mutex>& lock) {
+  const std::int64_t id = id_;
+  changed_.wait_for(lock, period_, [&] { return stopping_ || id_ != id; });
+  // One that failed is tried again soon: there is time for a few until the lease ends.
+  while (!stopping_ && id_ == id) {
+    lock.unlock();
+    const Time asked = std::chrono::steady_clock::now();
+    const auto alive = client_.keep_alive(id, std::max(period_, milliseconds(1000)));
+    lock.lock();
+    if (stopping_ || id_ != id) return;
+    // An answer too late does not bring it back: current() may have said already that there is none.
+    const bool gone = alive ? alive->ttl_s <= 0 : alive.error().code == Code::kNotFound;
+    if (gone || std::chrono::steady_clock::now() >= expires_) {
+      id_ = 0;
+      return;
+    }
+    if (alive) {
+      expires_ = asked + seconds(alive->ttl_s);
+      return;
+    }
+    changed_.wait_for(lock, kRetry, [&] { return stopping_ || id_ != id; });
+  }
+}
+
+}  // namespace pvrdma::control::etcd
