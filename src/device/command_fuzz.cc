@@ -268,7 +268,9 @@ class Harness {
     request.compare_add = input.take<std::uint64_t>();
     request.swap = input.take<std::uint64_t>();
     const auto bytes = request.is_read_or_atomic() ? 0 : request.bytes;
-    guest_.adapter().engine().on_request(request, payload(bytes), guest_.clock.now());
+    const guestmem::SpanList spans = payload(bytes);
+    verbs::SpanPayload handed_over(spans);
+    guest_.adapter().engine().on_request(request, handed_over, guest_.clock.now());
   }
 
   void peer_response(Input& input) {
@@ -277,13 +279,15 @@ class Harness {
     response.from = endpoint(qpn);
     response.to = endpoint(qpn);
     response.psn = verbs::Psn(input.take<std::uint32_t>());
-    response.syndrome = static_cast<verbs::Syndrome>(input.take<std::uint8_t>() % 6);
+    response.syndrome = static_cast<verbs::Syndrome>(input.take<std::uint8_t>() % 7);
     response.op = static_cast<verbs::RequestOp>(input.take<std::uint8_t>() % 5);
     response.rnr_timer = input.take<std::uint8_t>() % 32;
     response.offset = input.take<std::uint32_t>();
     response.bytes = response.op == verbs::RequestOp::kRead ? input.take<std::uint32_t>() % 65536 : 0;
     response.atomic_original = input.take<std::uint64_t>();
-    guest_.adapter().engine().on_response(response, payload(response.bytes), guest_.clock.now());
+    const guestmem::SpanList spans = payload(response.bytes);
+    verbs::SpanPayload handed_over(spans);
+    guest_.adapter().engine().on_response(response, handed_over, guest_.clock.now());
   }
 
   void peer_datagram(Input& input) {

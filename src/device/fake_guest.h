@@ -27,15 +27,17 @@ namespace pvrdma::test {
 
 class FakeWire final : public verbs::Wire {
  public:
-  void send_request(verbs::PeerRoute&, const verbs::Request& request, const guestmem::SpanList&,
-                    Instant) override {
+  verbs::Sent send_request(verbs::PeerRoute&, const verbs::Request& request, const guestmem::SpanList&,
+                           Instant) override {
     ++requests;
     last_request = request;
+    return verbs::Sent::kTaken;
   }
   void send_response(verbs::PeerRoute&, const verbs::Response&, const guestmem::SpanList&, Instant) override {
     ++responses;
   }
   void send_datagram(const verbs::Datagram&, const guestmem::SpanList&, Instant) override { ++datagrams; }
+  void flush(Instant) override {}
   bool bind_gid(const verbs::Gid&) override { return accepts_gids; }
   void unbind_gid(const verbs::Gid&) override { ++unbound_gids; }
 

@@ -95,6 +95,23 @@ static_assert(sizeof(kTransport) / sizeof(kTransport[0]) * sizeof(std::uint64_t)
                   sizeof(transport::Counters),
               "a counter has no name");
 
+constexpr Named<transport::TcpErrors> kTcpErrors[] = {
+    {"bad_frames", &transport::TcpErrors::bad_frames},
+    {"bad_sequence", &transport::TcpErrors::bad_sequence},
+    {"wrong_version", &transport::TcpErrors::wrong_version},
+    {"unknown_hosts", &transport::TcpErrors::unknown_hosts},
+    {"not_allowed", &transport::TcpErrors::not_allowed},
+    {"tls_failures", &transport::TcpErrors::tls_failures},
+    {"silent_peers", &transport::TcpErrors::silent_peers},
+    {"foreign_sources", &transport::TcpErrors::foreign_sources},
+    {"unknown_gids", &transport::TcpErrors::unknown_gids},
+    {"datagrams_dropped", &transport::TcpErrors::datagrams_dropped},
+    {"responses_dropped", &transport::TcpErrors::responses_dropped},
+};
+static_assert(sizeof(kTcpErrors) / sizeof(kTcpErrors[0]) * sizeof(std::uint64_t) ==
+                  sizeof(transport::TcpErrors),
+              "a counter has no name");
+
 constexpr Named<shard::LoopCounters> kShard[] = {
     {"turns", &shard::LoopCounters::turns},
     {"sleeps", &shard::LoopCounters::sleeps},
@@ -119,17 +136,29 @@ control::CounterGroup command_error_group(const device::CommandErrors& counters)
 
 control::CounterGroup port_group(const fabric::PortCounters& counters) {
   const fabric::PortCounters::Sent& local = counters.sent_by(fabric::PathKind::kLocal);
+  const fabric::PortCounters::Sent& tcp = counters.sent_by(fabric::PathKind::kTcp);
   return {"port",
           {{"local_messages", local.messages},
            {"local_payload_bytes", local.payload_bytes},
+           {"tcp_messages", tcp.messages},
+           {"tcp_payload_bytes", tcp.payload_bytes},
            {"dropped_unknown_gid", counters.dropped_for(fabric::DropReason::kUnknownGid)},
            {"dropped_port_detached", counters.dropped_for(fabric::DropReason::kPortDetached)},
            {"dropped_link_down", counters.dropped_for(fabric::DropReason::kLinkDown)},
-           {"dropped_foreign_source", counters.dropped_for(fabric::DropReason::kForeignSource)}}};
+           {"dropped_foreign_source", counters.dropped_for(fabric::DropReason::kForeignSource)},
+           {"dropped_no_path", counters.dropped_for(fabric::DropReason::kNoPath)}}};
 }
 
 control::CounterGroup transport_group(std::string_view name, const transport::Counters& counters) {
   return group_of(name, kTransport, counters);
+}
+
+control::CounterGroup tcp_group(const transport::Counters& counters, const transport::TcpErrors& errors) {
+  control::CounterGroup group = group_of("tcp", kTransport, counters);
+  for (const control::Counter& error : group_of("tcp", kTcpErrors, errors).counters) {
+    group.counters.push_back(error);
+  }
+  return group;
 }
 
 control::CounterGroup shard_group(const shard::LoopCounters& counters) {

@@ -6,6 +6,7 @@
 #include "device/counters.h"
 #include "fabric/port.h"
 #include "shard/loop.h"
+#include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 #include "verbs/counters.h"
 
@@ -17,6 +18,8 @@ control::CounterGroup command_error_group(const device::CommandErrors& counters)
 control::CounterGroup port_group(const fabric::PortCounters& counters);
 // `name` is the transport's: static storage.
 control::CounterGroup transport_group(std::string_view name, const transport::Counters& counters);
+// Everything the transport between hosts counts.
+control::CounterGroup tcp_group(const transport::Counters& counters, const transport::TcpErrors& errors);
 control::CounterGroup shard_group(const shard::LoopCounters& counters);
 
 }  // namespace pvrdma::daemon

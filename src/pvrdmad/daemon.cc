@@ -1,75 +1,87 @@
 #include "pvrdmad/daemon.h"
 
-#include <fmt/core.h>
 #include <pthread.h>
 #include <utility>
 
-#include "base/check.h"
 #include "base/log.h"
-#include "device/adapter.h"
 
 namespace pvrdma::daemon {
-namespace {
 
-device::AdapterConfig to_device(const control::AdapterConfig& adapter) {
-  const auto hardware_version = device::parse_hardware_version(adapter.hardware_version);
-  PVRDMA_CHECK(hardware_version.has_value(),
-               "the rules of configuration know the device's hardware versions");
-  device::AdapterConfig config;
-  config.name = adapter.name;
-  config.mac = device::MacAddress{adapter.mac};
-  config.hardware_version = *hardware_version;
-  config.roce = adapter.roce == control::Roce::kV1 ? verbs::RoceVersion::kV1 : verbs::RoceVersion::kV2;
-  config.profile =
-      adapter.profile == control::Profile::kEsxi ? device::Profile::kEsxi : device::Profile::kOpen;
-  return config;
-}
-
-}  // namespace
-
-Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, const std::string& version) {
+Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, const std::string& version,
+                                               const control::Plane::StopAsked& stop_asked) {
   std::unique_ptr<Daemon> daemon(new Daemon);
   auto loop = shard::Loop::create({.spin = config.daemon.spin}, daemon->clock_);
   if (!loop) return Failure(std::move(loop).error());
   daemon->loop_ = *std::move(loop);
-  for (const control::AdapterConfig& each : config.adapters) {
-    auto adapter =
-        ServedAdapter::create(to_device(each), each.socket, daemon->switch_, *daemon->loop_, daemon->clock_);
-    if (!adapter) return Failure(std::move(adapter).error().in("adapter " + each.name));
-    daemon->adapters_.push_back(*std::move(adapter));
+  if (config.cluster) {
+    daemon->cluster_ =
+        std::make_unique<Cluster>(*config.cluster, version, *daemon->loop_, daemon->clock_,
+                                  [&daemon = *daemon](const ClusterView& view) { daemon.apply(view); });
   }
-  daemon->snapshots_ = std::make_unique<ShardSnapshots>(*daemon->loop_, daemon->adapters_, daemon->switch_);
-  daemon->control_ = std::make_unique<ShardControl>(*daemon->loop_, daemon->adapters_);
-  auto api =
-      control::ApiServer::listen(config.daemon.api_socket, version, *daemon->snapshots_, *daemon->control_);
+  daemon->fabric_ = std::make_unique<fabric::Fabric>(daemon->local_, daemon->clock_, daemon->cluster_.get());
+  if (config.cluster) {
+    if (auto made = daemon->make_tcp(*config.cluster); !made) return Failure(std::move(made).error());
+  }
+  daemon->adapters_ =
+      std::make_unique<AdapterSet>(*daemon->fabric_, *daemon->loop_, daemon->clock_, daemon->cluster_.get());
+  for (const control::AdapterConfig& each : config.adapters) {
+    auto added = daemon->adapters_->add_static(each);
+    if (!added) return Failure(std::move(added).error().in("adapter " + each.name));
+  }
+  if (daemon->cluster_ != nullptr) {
+    auto connected = daemon->cluster_->connect(stop_asked);
+    if (!connected) return Failure(std::move(connected).error());
+  }
+  daemon->snapshots_ = std::make_unique<ShardSnapshots>(*daemon->loop_, *daemon->adapters_, *daemon->fabric_,
+                                                        daemon->tcp_.get());
+  daemon->control_ = std::make_unique<ShardControl>(*daemon->loop_, *daemon->adapters_);
+  control::Plane* plane = daemon->cluster_ != nullptr ? daemon->cluster_->plane() : nullptr;
+  auto api = control::ApiServer::listen(config.daemon.api_socket, version, *daemon->snapshots_,
+                                        *daemon->control_, plane, config.api);
   if (!api) return Failure(std::move(api).error());
   daemon->api_ = *std::move(api);
+  if (daemon->cluster_ != nullptr) daemon->cluster_->join();  // every socket is bound
   return daemon;
+}
+
+Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
+  transport::TcpOptions options;
+  options.host_name = config.host_name;
+  options.lanes = config.tcp_lanes;
+  if (config.tcp_tls) {
+    options.tls = transport::TlsFiles{config.tcp_tls->ca, config.tcp_tls->certificate, config.tcp_tls->key};
+  }
+  auto tcp = transport::Tcp::create(options, *loop_, clock_, *fabric_);
+  if (!tcp) return Failure(std::move(tcp).error());
+  tcp_ = *std::move(tcp);
+  fabric_->set_host_transport(tcp_.get());
+  return {};
 }
 
 Daemon::~Daemon() {
   api_.reset();
+  if (cluster_ != nullptr) cluster_->stop();
   if (shard_.joinable()) {
     loop_->stop();
     shard_.join();
   }
-  adapters_.clear();
+  adapters_.reset();
+  if (fabric_ != nullptr) fabric_->set_host_transport(nullptr);
 }
 
 Result<void> Daemon::start() {
-  for (const auto& adapter : adapters_) {
-    if (auto started = adapter->start(); !started) return started;
-  }
-  for (const auto& adapter : adapters_) {
-    const device::AdapterInfo info = adapter->adapter().info();
-    log::info("adapter {}: hardware version {}, RoCE {}, waits for its VM at {}", info.name,
-              device::number_of(info.hardware_version), info.roce == verbs::RoceVersion::kV1 ? "v1" : "v2",
-              adapter->socket());
-  }
+  if (auto started = adapters_->start(); !started) return started;
   shard_ = std::thread([this] { loop_->run(); });
   ::pthread_setname_np(shard_.native_handle(), "shard-0");
   api_->start();
   return {};
+}
+
+// On the shard. The transport first: the fabric's connections go on over it at once.
+void Daemon::apply(const ClusterView& view) {
+  tcp_->configure(view.tcp);
+  fabric_->set_view(view.fabric);
+  adapters_->set_wanted(view.adapters);
 }
 
 }  // namespace pvrdma::daemon

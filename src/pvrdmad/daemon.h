@@ -1,8 +1,10 @@
 // Daemon: the object graph of pvrdmad, from a checked configuration to a running shard, and back.
 //
 // Starting is all or nothing: every socket is bound before anything is served or announced, and a failure
-// removes what had been made. Stopping: the API ends first (nobody asks any more), the shard finishes its
-// turn and what was posted, then adapters, switch and transport are destroyed, each socket file removed.
+// removes what had been made. A member of a cluster reads the store before and joins after that, and then
+// serves; adapters of the cluster's VMs come later, as the cluster's view arrives. Stopping: the API ends
+// first (nobody asks any more), the cluster gets this host's live records back, the shard finishes its turn
+// and what was posted, then adapters, transports and fabric are destroyed, each socket file removed.
 //
 // Thread: created, started, stopped and destroyed by main(); the shard and the API have threads of their own.
 #pragma once
@@ -10,25 +12,29 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
-#include "control/api_server.h"
+#include "control/api/api_server.h"
 #include "control/config.h"
-#include "fabric/switch.h"
-#include "pvrdmad/served_adapter.h"
+#include "fabric/fabric.h"
+#include "pvrdmad/adapter_set.h"
+#include "pvrdmad/cluster.h"
 #include "pvrdmad/shard_control.h"
 #include "pvrdmad/shard_snapshots.h"
 #include "shard/loop.h"
 #include "transport/local/local.h"
+#include "transport/tcp/tcp.h"
 
 namespace pvrdma::daemon {
 
 class Daemon {
  public:
-  // Binds every socket. Errors: one sentence for the operator; nothing is left behind.
-  static Result<std::unique_ptr<Daemon>> create(const control::Config& config, const std::string& version);
+  // Binds every socket and joins the cluster, which may take some seconds, and as long as a lease when this
+  // host was killed shortly before. Errors: one sentence for the operator; ECANCELED: `stop_asked` (none:
+  // never) ended that wait; nothing is left behind.
+  static Result<std::unique_ptr<Daemon>> create(const control::Config& config, const std::string& version,
+                                                const control::Plane::StopAsked& stop_asked = nullptr);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -38,13 +44,17 @@ class Daemon {
 
  private:
   Daemon() = default;
+  Result<void> make_tcp(const control::ClusterConfig& config);
+  void apply(const ClusterView& view);
 
   // In the order of dependence: each borrows from those before it.
   SteadyClock clock_;
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_;
-  fabric::Switch switch_{local_, clock_};
-  std::vector<std::unique_ptr<ServedAdapter>> adapters_;
+  std::unique_ptr<Cluster> cluster_;  // null: no member of one
+  std::unique_ptr<fabric::Fabric> fabric_;
+  std::unique_ptr<transport::Tcp> tcp_;  // null as cluster_
+  std::unique_ptr<AdapterSet> adapters_;
   std::unique_ptr<ShardSnapshots> snapshots_;
   std::unique_ptr<ShardControl> control_;
   std::unique_ptr<control::ApiServer> api_;

@@ -8,6 +8,9 @@
 #include <unistd.h>
 #include <vector>
 
+#include "control/plane/plane.h"
+#include "control/store/store.h"
+#include "pvrdmad/cluster_fixture.h"
 #include "vfio_user/client.h"
 
 // The object graph with real sockets: starting is all or nothing, stopping leaves nothing behind. What guests
@@ -102,8 +105,69 @@ TEST_F(DaemonTest, StartsNothingWithoutItsApi) {
   EXPECT_TRUE(files().empty());
 }
 
+TEST_F(DaemonTest, IsNoHostOfTheClusterWhenItsApiSocketIsTaken) {
+  control::Config other = config_;
+  other.adapters.clear();
+  const auto running = Daemon::create(other, "1.2.3").value();
+  config_.cluster.emplace();
+  config_.cluster->host_name = "esx-01";
+  config_.cluster->socket_folder = folder_;
+  config_.cluster->store = control::SqliteConfig{folder_ + "/store.db"};
+  const auto daemon = Daemon::create(config_, "1.2.3");
+  ASSERT_FALSE(daemon);
+  EXPECT_NE(daemon.error().message.find("api.sock"), std::string::npos) << daemon.error().message;
+
+  auto store = control::make_sqlite_store({folder_ + "/store.db"});
+  const auto plane = control::Plane::start("esx-02", "looks", std::move(store), nullptr).value();
+  EXPECT_TRUE(plane->inventory()->hosts.empty());
+  EXPECT_EQ(plane->inventory()->revision, 0U);
+}
+
 TEST_F(DaemonTest, LeavesNothingBehindWhenItIsNeverStarted) {
   { const auto daemon = Daemon::create(config_, "1.2.3").value(); }
+  EXPECT_TRUE(files().empty());
+}
+
+// A VM that the store knows from earlier has its socket as soon as the daemon has joined.
+TEST_F(DaemonTest, AMemberOfAClusterServesItsVms) {
+  config_.cluster.emplace();
+  config_.cluster->host_name = "esx-01";
+  config_.cluster->socket_folder = folder_;
+  config_.cluster->store = control::SqliteConfig{folder_ + "/store.db"};
+  {
+    auto store = control::make_sqlite_store({folder_ + "/store.db"});
+    const auto plane = control::Plane::start("esx-01", "before", std::move(store), nullptr).value();
+    must(plane->edit([](control::Inventory& inventory) -> Result<void> {
+      add_switch(inventory);
+      must(control::edits::add_host(inventory, "esx-01"));
+      must(control::edits::add_dvs_host(inventory, "dvs1", "esx-01"));
+      add_vm(inventory, "VM-09", "esx-01");
+      return {};
+    }));
+  }
+  auto daemon = Daemon::create(config_, "1.2.3").value();
+  ASSERT_TRUE(daemon->start());
+  const std::string socket = folder_ + "/VM-09.sock";
+  while (!fs::exists(socket)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  auto client = vfio_user::Client::connect(socket);
+  for (int i = 0; !client && i < 5000; ++i) {  // it is bound before it listens
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    client = vfio_user::Client::connect(socket);
+  }
+  ASSERT_TRUE(client) << client.error().message;
+  EXPECT_TRUE((*client)->device_info());
+  daemon.reset();
+  EXPECT_FALSE(fs::exists(socket));
+}
+
+TEST_F(DaemonTest, AMemberOfAClusterWithoutItsCertificateIsNotStarted) {
+  config_.cluster.emplace();
+  config_.cluster->host_name = "esx-01";
+  config_.cluster->store = control::SqliteConfig{folder_ + "/store.db"};
+  config_.cluster->tcp_tls = {folder_ + "/ca.pem", folder_ + "/host.pem", folder_ + "/host.key"};
+  const auto daemon = Daemon::create(config_, "1.2.3");
+  ASSERT_FALSE(daemon);
+  EXPECT_NE(daemon.error().message.find(folder_), std::string::npos) << daemon.error().message;
   EXPECT_TRUE(files().empty());
 }
 

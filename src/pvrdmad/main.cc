@@ -1,8 +1,10 @@
 // pvrdmad: command line, object graph, signals. What the process does otherwise is daemon.h's.
+#include <cerrno>
 #include <cstdio>
 #include <fmt/core.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string>
 #include <utility>
 
 #include "base/log.h"
@@ -21,6 +23,10 @@ int refuse(const Error& error) {
   return kExitMistake;
 }
 
+std::string membership(const control::Config& config) {
+  return config.cluster ? " and those of the cluster's VMs on host " + config.cluster->host_name : "";
+}
+
 // Held back from every thread, those made later included; wait_for_stop() takes them.
 sigset_t block_stop_signals() {
   sigset_t signals;
@@ -30,6 +36,14 @@ sigset_t block_stop_signals() {
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   ::signal(SIGPIPE, SIG_IGN);  // a client that leaves is an error of its socket
   return signals;
+}
+
+// One that is held back; for a start that takes long.
+bool stop_asked() {
+  sigset_t pending;
+  ::sigemptyset(&pending);
+  ::sigpending(&pending);
+  return ::sigismember(&pending, SIGTERM) == 1 || ::sigismember(&pending, SIGINT) == 1;
 }
 
 const char* wait_for_stop(const sigset_t& signals) {
@@ -45,18 +59,23 @@ int run(int argc, char** argv) {
   const auto config = control::load_config(parsed.flags->sources);
   if (!config) return refuse(config.error());
   if (parsed.flags->check_only) {
-    fmt::print("pvrdmad: the configuration is valid: {} adapter(s)\n", config->adapters.size());
+    fmt::print("pvrdmad: the configuration is valid: {} adapter(s){}\n", config->adapters.size(),
+               membership(*config));
     return kExitStopped;
   }
   log::set_level(config->daemon.log_level);
 
   const sigset_t stop_signals = block_stop_signals();
   if (auto installed = guestmem::install_sigbus_handler(); !installed) return refuse(installed.error());
-  auto daemon = Daemon::create(*config, PVRDMA_VERSION);
+  auto daemon = Daemon::create(*config, PVRDMA_VERSION, stop_asked);
+  if (!daemon && daemon.error().code == ECANCELED) {
+    log::info("pvrdmad: stopped before it served: {}", daemon.error().message);
+    return kExitStopped;
+  }
   if (!daemon) return refuse(daemon.error());
   if (auto started = (*daemon)->start(); !started) return refuse(started.error());
-  log::info("pvrdmad {}: serves {} adapter(s), API at {}", PVRDMA_VERSION, config->adapters.size(),
-            config->daemon.api_socket);
+  log::info("pvrdmad {}: serves {} adapter(s){}, API at {}", PVRDMA_VERSION, config->adapters.size(),
+            membership(*config), config->daemon.api_socket);
   notify("READY=1");
 
   const char* signal = wait_for_stop(stop_signals);

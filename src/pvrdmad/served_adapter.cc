@@ -9,8 +9,8 @@ namespace pvrdma::daemon {
 Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const device::AdapterConfig& config,
                                                              const std::string& socket,
                                                              fabric::Switch& fabric_switch, shard::Loop& loop,
-                                                             const Clock& clock) {
-  std::unique_ptr<ServedAdapter> served(new ServedAdapter(config.name, fabric_switch, loop));
+                                                             const Clock& clock, ClientListener* listener) {
+  std::unique_ptr<ServedAdapter> served(new ServedAdapter(config.name, fabric_switch, loop, listener));
   auto adapter = device::Adapter::create(config, served->port_, clock);
   if (!adapter) return Failure(std::move(adapter).error());
   served->adapter_ = *std::move(adapter);
@@ -21,8 +21,9 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const device::Adapt
   return served;
 }
 
-ServedAdapter::ServedAdapter(const std::string& name, fabric::Switch& fabric_switch, shard::Loop& loop)
-    : loop_(loop), port_(name, fabric_switch) {}
+ServedAdapter::ServedAdapter(const std::string& name, fabric::Switch& fabric_switch, shard::Loop& loop,
+                             ClientListener* listener)
+    : loop_(loop), listener_(listener), port_(name, fabric_switch) {}
 
 ServedAdapter::~ServedAdapter() {
   if (started_) {
@@ -56,8 +57,15 @@ void ServedAdapter::on_fd_ready(int fd, shard::Readiness ready) {
   follow_connection();
 }
 
-// Clients come and go, and a reply that the socket did not take turns the loop's interest around.
 void ServedAdapter::follow_connection() {
+  watch_connection();
+  if (has_client() == had_client_) return;
+  had_client_ = has_client();
+  if (listener_ != nullptr) listener_->on_client(*this, had_client_);
+}
+
+// Clients come and go, and a reply that the socket did not take turns the loop's interest around.
+void ServedAdapter::watch_connection() {
   const int fd = server_->connection_fd();
   if (fd != watched_fd_) {
     if (watched_fd_ >= 0) loop_.unwatch(std::exchange(watched_fd_, -1));

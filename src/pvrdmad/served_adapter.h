@@ -4,11 +4,12 @@
 // session (the engine drops its objects and unbinds its GIDs), then detaches the port, then destroys the
 // adapter.
 //
-// Thread: create() and start() before the loop runs, destruction after it, the rest the shard's.
+// Thread: shard-owned. Made and destroyed while the loop does not run, or from a task posted to it.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -21,14 +22,25 @@
 
 namespace pvrdma::daemon {
 
+class ServedAdapter;
+
+// Told when a VMM has connected or has left: the VM was powered on or off. Called on the shard from inside
+// the adapter, which must not be destroyed then.
+class ClientListener {
+ public:
+  virtual ~ClientListener() = default;
+  virtual void on_client(const ServedAdapter& adapter, bool connected) = 0;
+};
+
 class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
  public:
-  // All references are borrowed and outlive this. Errors: as device::Adapter::create() and
-  // vfio_user::Server::listen(); the socket file is gone again then.
+  // All references are borrowed and outlive this; `listener` may be null. Errors: as
+  // device::Adapter::create() and vfio_user::Server::listen(); the socket file is gone again then.
   static Result<std::unique_ptr<ServedAdapter>> create(const device::AdapterConfig& config,
                                                        const std::string& socket,
                                                        fabric::Switch& fabric_switch, shard::Loop& loop,
-                                                       const Clock& clock);
+                                                       const Clock& clock,
+                                                       ClientListener* listener = nullptr);
   ~ServedAdapter() override;
   ServedAdapter(const ServedAdapter&) = delete;
   ServedAdapter& operator=(const ServedAdapter&) = delete;
@@ -40,25 +52,33 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // down.
   void set_link(bool up);
 
+  // As vfio_user::Server's.
+  void refuse_clients(std::string why) { server_->refuse_clients(std::move(why)); }
+  bool has_client() const { return server_->connection_fd() >= 0; }
+
   const std::string& socket() const { return server_->path(); }
   const device::Adapter& adapter() const { return *adapter_; }
   const fabric::Port& port() const { return port_; }
   std::vector<verbs::QpInfo> list_qps() const { return adapter_->engine().list_qps(); }
 
  private:
-  ServedAdapter(const std::string& name, fabric::Switch& fabric_switch, shard::Loop& loop);
+  ServedAdapter(const std::string& name, fabric::Switch& fabric_switch, shard::Loop& loop,
+                ClientListener* listener);
 
   void on_fd_ready(int fd, shard::Readiness ready) override;
   bool run(Instant now) override { return adapter_->run(now); }
   void on_time(Instant now) override { adapter_->on_time(now); }
   Instant next_deadline() const override { return adapter_->next_deadline(); }
   void follow_connection();
+  void watch_connection();
 
   shard::Loop& loop_;
+  ClientListener* const listener_;
   fabric::Port port_;
   std::unique_ptr<device::Adapter> adapter_;
   std::unique_ptr<vfio_user::Server> server_;
   bool started_ = false;
+  bool had_client_ = false;
   int watched_fd_ = -1;  // the client's, as the loop knows it
   shard::Interest watched_for_ = shard::Interest::kRead;
 };

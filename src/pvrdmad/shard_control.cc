@@ -14,9 +14,10 @@ constexpr Duration kPatience = std::chrono::seconds(2);
 
 Result<void> ShardControl::set_link(const std::string& adapter, control::Link link) {
   const auto found = shard::ask(loop_, kPatience, [this, adapter, link] {
-    const auto it = std::find_if(adapters_.begin(), adapters_.end(),
+    const auto& all = adapters_.adapters();
+    const auto it = std::find_if(all.begin(), all.end(),
                                  [&](const auto& each) { return each->port().name() == adapter; });
-    if (it == adapters_.end()) return false;
+    if (it == all.end()) return false;
     (*it)->set_link(link == control::Link::kUp);
     return true;
   });

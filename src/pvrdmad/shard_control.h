@@ -3,12 +3,10 @@
 // Thread: set_link() any thread but the shard's.
 #pragma once
 
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "control/adapter_control.h"
-#include "pvrdmad/served_adapter.h"
+#include "pvrdmad/adapter_set.h"
 #include "shard/loop.h"
 
 namespace pvrdma::daemon {
@@ -16,14 +14,13 @@ namespace pvrdma::daemon {
 class ShardControl final : public control::AdapterControl {
  public:
   // Both borrowed; they outlive this and every call. `adapters` is used on the shard only.
-  ShardControl(shard::Loop& loop, const std::vector<std::unique_ptr<ServedAdapter>>& adapters)
-      : loop_(loop), adapters_(adapters) {}
+  ShardControl(shard::Loop& loop, const AdapterSet& adapters) : loop_(loop), adapters_(adapters) {}
 
   Result<void> set_link(const std::string& adapter, control::Link link) override;
 
  private:
   shard::Loop& loop_;
-  const std::vector<std::unique_ptr<ServedAdapter>>& adapters_;
+  const AdapterSet& adapters_;
 };
 
 }  // namespace pvrdma::daemon

@@ -1,8 +1,10 @@
 #include "pvrdmad/shard_snapshots.h"
 
 #include <fmt/format.h>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "device/adapter_info.h"
 #include "fabric/path.h"
@@ -29,8 +31,18 @@ struct AdapterCopy {
   std::vector<QpCopy> qps;
 };
 
+struct TcpCopy {
+  bool listening = false;
+  std::string trouble;
+  std::vector<transport::TcpPeerState> peers;
+  transport::Counters counters;
+  transport::TcpErrors errors;
+};
+
 struct HostCopy {
   std::vector<AdapterCopy> adapters;
+  std::vector<control::AdapterTrouble> not_served;
+  std::optional<TcpCopy> tcp;
   std::uint64_t duplicates_refused = 0;
   std::string_view local_name;
   transport::Counters local;
@@ -42,14 +54,18 @@ bool is_connected(const verbs::QpInfo& qp) {
          !qp.attributes.dgid.is_zero();
 }
 
-std::vector<QpCopy> copy_qps(const ServedAdapter& adapter, const fabric::Switch& fabric_switch) {
+std::vector<QpCopy> copy_qps(const ServedAdapter& adapter) {
+  const fabric::Switch& fabric_switch = adapter.port().fabric_switch();
   std::vector<QpCopy> qps;
   for (const verbs::QpInfo& info : adapter.list_qps()) {
-    const fabric::Path path =
-        is_connected(info) ? fabric_switch.path_to(info.attributes.dgid) : fabric::Path{};
-    qps.push_back(QpCopy{info, path});
+    fabric::Path path = is_connected(info) ? fabric_switch.path_to(info.attributes.dgid) : fabric::Path{};
+    qps.push_back(QpCopy{info, std::move(path)});
   }
   return qps;
+}
+
+TcpCopy copy_tcp(const transport::Tcp& tcp) {
+  return {tcp.listening(), tcp.listen_trouble(), tcp.peers(), tcp.counters(), tcp.errors()};
 }
 
 // Everything below runs on the asking thread.
@@ -105,7 +121,6 @@ std::vector<control::Gauge> objects_of(const verbs::Engine::ObjectCounts& counts
 
 control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   const device::AdapterInfo& info = copy.info;
-  const fabric::PortCounters::Sent& local = copy.port.sent_by(fabric::PathKind::kLocal);
   control::AdapterSnapshot adapter;
   adapter.name = info.name;
   adapter.socket = copy.socket;
@@ -126,7 +141,10 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
     adapter.gids.push_back({gid.index, gid.gid.to_string(), name_of(gid.roce)});
   }
   adapter.objects = objects_of(info.objects);
-  adapter.paths.push_back({fabric::name_of(fabric::PathKind::kLocal), local.messages, local.payload_bytes});
+  for (const fabric::PathKind kind : {fabric::PathKind::kLocal, fabric::PathKind::kTcp}) {
+    const fabric::PortCounters::Sent& sent = copy.port.sent_by(kind);
+    adapter.paths.push_back({fabric::name_of(kind), sent.messages, sent.payload_bytes});
+  }
   adapter.groups = {verbs_group(info.verbs_counters), device_group(info.device_counters),
                     command_error_group(info.device_counters.command_errors), port_group(copy.port)};
   return adapter;
@@ -145,6 +163,7 @@ control::QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) 
     qp.remote_qpn = info.attributes.dest_qpn.value;
     qp.path = fabric::name_of(copy.path.kind);
     qp.path_reason = copy.path.reason;
+    qp.peer_host = copy.path.peer_host;
   }
   qp.tx_messages = info.tx_messages;
   qp.tx_bytes = info.tx_bytes;
@@ -154,23 +173,29 @@ control::QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) 
   return qp;
 }
 
-}  // namespace
+control::TcpSnapshot to_snapshot(const TcpCopy& copy) {
+  control::TcpSnapshot tcp{copy.listening, copy.trouble, {}};
+  for (const transport::TcpPeerState& peer : copy.peers) {
+    tcp.peers.push_back({peer.name, peer.lanes_up, peer.sessions_up, peer.reconnects, peer.trouble});
+  }
+  return tcp;
+}
 
-ShardSnapshots::ShardSnapshots(shard::Loop& loop, const std::vector<std::unique_ptr<ServedAdapter>>& adapters,
-                               const fabric::Switch& fabric_switch)
-    : loop_(loop), adapters_(adapters), switch_(fabric_switch) {}
+}  // namespace
 
 Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail detail) {
   const bool with_qps = detail == control::SnapshotDetail::kAdaptersAndQps;
   const auto copied = shard::ask(loop_, kPatience, [this, with_qps] {
     HostCopy host;
-    for (const auto& adapter : adapters_) {
+    for (const auto& adapter : adapters_.adapters()) {
       host.adapters.push_back({adapter->adapter().info(), adapter->socket(), adapter->port().counters(),
-                               with_qps ? copy_qps(*adapter, switch_) : std::vector<QpCopy>()});
+                               with_qps ? copy_qps(*adapter) : std::vector<QpCopy>()});
     }
-    host.duplicates_refused = switch_.duplicates_refused();
-    host.local_name = switch_.local().name();
-    host.local = switch_.local().counters();
+    host.not_served = adapters_.troubles();
+    if (tcp_ != nullptr) host.tcp = copy_tcp(*tcp_);
+    host.duplicates_refused = fabric_.duplicates_refused();
+    host.local_name = fabric_.local().name();
+    host.local = fabric_.local().counters();
     host.loop = loop_.counters();
     return host;
   });
@@ -180,9 +205,14 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
     snapshot.adapters.push_back(to_snapshot(adapter));
     for (const QpCopy& qp : adapter.qps) snapshot.qps.push_back(to_snapshot(adapter.info.name, qp));
   }
+  snapshot.not_served = copied->not_served;
   snapshot.host = {{"switch", {{"duplicate_gids_refused", copied->duplicates_refused}}},
                    transport_group(copied->local_name, copied->local),
                    shard_group(copied->loop)};
+  if (copied->tcp) {
+    snapshot.tcp = to_snapshot(*copied->tcp);
+    snapshot.host.push_back(tcp_group(copied->tcp->counters, copied->tcp->errors));
+  }
   return snapshot;
 }
 

@@ -4,29 +4,29 @@
 // thread. Thread: take_snapshot() any thread but the shard's.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "control/snapshot.h"
-#include "fabric/switch.h"
-#include "pvrdmad/served_adapter.h"
+#include "fabric/fabric.h"
+#include "pvrdmad/adapter_set.h"
 #include "shard/loop.h"
+#include "transport/tcp/tcp.h"
 
 namespace pvrdma::daemon {
 
 class ShardSnapshots final : public control::SnapshotSource {
  public:
-  // All borrowed; they outlive this and every call. `adapters` and `fabric_switch` are read on the shard
-  // only.
-  ShardSnapshots(shard::Loop& loop, const std::vector<std::unique_ptr<ServedAdapter>>& adapters,
-                 const fabric::Switch& fabric_switch);
+  // All borrowed; they outlive this and every call, and are read on the shard only. `tcp` null: no member of
+  // a cluster.
+  ShardSnapshots(shard::Loop& loop, const AdapterSet& adapters, const fabric::Fabric& fabric,
+                 const transport::Tcp* tcp = nullptr)
+      : loop_(loop), adapters_(adapters), fabric_(fabric), tcp_(tcp) {}
 
   Result<control::Snapshot> take_snapshot(control::SnapshotDetail detail) override;
 
  private:
   shard::Loop& loop_;
-  const std::vector<std::unique_ptr<ServedAdapter>>& adapters_;
-  const fabric::Switch& switch_;
+  const AdapterSet& adapters_;
+  const fabric::Fabric& fabric_;
+  const transport::Tcp* const tcp_;
 };
 
 }  // namespace pvrdma::daemon

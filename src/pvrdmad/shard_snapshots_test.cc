@@ -14,16 +14,14 @@ namespace {
 class ShardSnapshotsTest : public testing::Test {
  protected:
   void SetUp() override {
-    device::AdapterConfig config;
-    config.name = "VM-01";
-    config.mac = device::MacAddress{{0x52, 0x54, 0, 0x12, 0x34, 0x51}};
-    adapters_.push_back(ServedAdapter::create(config, socket_, switch_, *loop_, clock_).value());
-    ASSERT_TRUE(adapters_[0]->start());
+    ASSERT_TRUE(
+        adapters_->add_static({"VM-01", socket_, {0x52, 0x54, 0, 0x12, 0x34, 0x51}, 14, control::Roce::kV2}));
+    ASSERT_TRUE(adapters_->start());
     shard_ = std::thread([this] { loop_->run(); });
   }
   void TearDown() override {
     stop();
-    adapters_.clear();
+    adapters_.reset();
   }
   void stop() {
     loop_->stop();
@@ -37,9 +35,9 @@ class ShardSnapshotsTest : public testing::Test {
   SteadyClock clock_;
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
-  fabric::Switch switch_{local_, clock_};
-  std::vector<std::unique_ptr<ServedAdapter>> adapters_;
-  ShardSnapshots snapshots_{*loop_, adapters_, switch_};
+  fabric::Fabric fabric_{local_, clock_};
+  std::unique_ptr<AdapterSet> adapters_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_);
+  ShardSnapshots snapshots_{*loop_, *adapters_, fabric_};
   std::thread shard_;
 };
 
@@ -65,6 +63,22 @@ TEST_F(ShardSnapshotsTest, HasEveryGroupOfCounters) {
   names.clear();
   for (const auto& group : snapshot.host) names.push_back(group.name);
   EXPECT_EQ(names, (std::vector<std::string_view>{"switch", "local", "shard"}));
+}
+
+TEST_F(ShardSnapshotsTest, TellsThePathsAndWhatIsNotServed) {
+  const auto posted = loop_->post([this] {
+    WantedAdapter wanted;
+    wanted.config = {"VM-02", "/no/such/folder/VM-02.sock", {0x52, 0x54, 0, 0, 0, 2}, 14, control::Roce::kV2};
+    adapters_->set_wanted({wanted});
+  });
+  ASSERT_TRUE(posted);
+  const control::Snapshot snapshot = take(control::SnapshotDetail::kAdapters);
+  std::vector<std::string_view> paths;
+  for (const auto& use : snapshot.adapters[0].paths) paths.push_back(use.path);
+  EXPECT_EQ(paths, (std::vector<std::string_view>{"local", "tcp"}));
+  ASSERT_EQ(snapshot.not_served.size(), 1U);
+  EXPECT_EQ(snapshot.not_served[0].vm, "VM-02");
+  EXPECT_FALSE(snapshot.tcp.listening);
 }
 
 TEST_F(ShardSnapshotsTest, SeesAVmComeAndGo) {

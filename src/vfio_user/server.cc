@@ -19,6 +19,8 @@ constexpr mode_t kSocketMode = 0600;
 
 // A process out of file descriptors stays so for a while, and the waiting client keeps listen_fd() readable.
 constexpr Duration kAcceptErrorLogInterval = std::chrono::seconds(10);
+constexpr std::uint32_t kRefusalLogBurst = 5;
+constexpr Duration kRefusalLogInterval = std::chrono::seconds(10);
 
 std::string text_of(int code) {
   return std::generic_category().message(code);
@@ -123,7 +125,8 @@ Server::Server(std::string path, Fd listen_fd, Handler& handler)
       listen_fd_(std::move(listen_fd)),
       file_(file_id(path_)),
       handler_(handler),
-      accept_errors_(1, kAcceptErrorLogInterval) {}
+      accept_errors_(1, kAcceptErrorLogInterval),
+      refusal_log_(kRefusalLogBurst, kRefusalLogInterval) {}
 
 Server::~Server() {
   if (session_) end_session("the server stops");
@@ -151,6 +154,10 @@ void Server::on_listen_ready() {
   on_connection_ready(true, true);
   if (session_) {
     log::warn("vfio-user {}: refused a second client: one at a time", path_);
+    return;
+  }
+  if (!refusal_.empty()) {
+    if (refusal_log_.allow(Instant::now())) log::warn("vfio-user {}: refused a client: {}", path_, refusal_);
     return;
   }
   session_.emplace(std::move(client), handler_, path_);

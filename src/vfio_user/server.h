@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <sys/types.h>
+#include <utility>
 
 #include "base/fd.h"
 #include "base/log.h"
@@ -46,6 +47,10 @@ class Server {
   int connection_fd() const { return session_ ? session_->fd() : -1; }  // -1 = no client
   bool wants_write() const { return session_ && session_->wants_write(); }
 
+  // While `why` is not empty, every client that comes is sent away, and `why` is logged. A client that is
+  // here already stays.
+  void refuse_clients(std::string why) { refusal_ = std::move(why); }
+
   // Accepts one client, or refuses it if there is one that has not gone.
   void on_listen_ready();
 
@@ -71,7 +76,9 @@ class Server {
   std::optional<FileId> file_;
   Handler& handler_;
   std::optional<Session> session_;
+  std::string refusal_;
   log::LogLimiter accept_errors_;
+  log::LogLimiter refusal_log_;  // a client may try again at once
 };
 
 }  // namespace pvrdma::vfio_user

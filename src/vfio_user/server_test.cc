@@ -161,6 +161,21 @@ TEST_F(ServerTest, ASecondClientIsRefusedAndTheFirstStays) {
   EXPECT_THAT(device_.calls, ElementsAre("connected", "reset"));
 }
 
+TEST_F(ServerTest, SendsClientsAwayWhileToldTo) {
+  auto server = listen();
+  server->refuse_clients("memory is not reserved");
+  RawPeer refused = connect();
+  server->on_listen_ready();
+  EXPECT_TRUE(refused.at_end());
+  EXPECT_EQ(server->connection_fd(), -1);
+  server->refuse_clients("");
+  RawPeer welcome = connect_and_agree(*server);
+  server->refuse_clients("memory is not reserved");
+  welcome.send(message(1, Command::kReset));
+  run(*server);
+  EXPECT_TRUE(welcome.receive()) << "who is here already stays";
+}
+
 TEST_F(ServerTest, ReconnectsAfterEveryKindOfEnd) {
   auto server = listen();
   for (const bool broken : {false, true, false, true}) {

@@ -1,0 +1,154 @@
+#include "pvrdmad/adapter_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "device/adapter.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+device::AdapterConfig to_device(const control::AdapterConfig& adapter) {
+  const auto hardware_version = device::parse_hardware_version(adapter.hardware_version);
+  PVRDMA_CHECK(hardware_version.has_value(),
+               "the rules of configuration know the device's hardware versions");
+  device::AdapterConfig config;
+  config.name = adapter.name;
+  config.mac = device::MacAddress{adapter.mac};
+  config.hardware_version = *hardware_version;
+  config.roce = adapter.roce == control::Roce::kV1 ? verbs::RoceVersion::kV1 : verbs::RoceVersion::kV2;
+  config.profile =
+      adapter.profile == control::Profile::kEsxi ? device::Profile::kEsxi : device::Profile::kOpen;
+  return config;
+}
+
+void announce(const ServedAdapter& adapter) {
+  const device::AdapterInfo info = adapter.adapter().info();
+  log::info("adapter {}: hardware version {}, RoCE {}, waits for its VM at {}", info.name,
+            device::number_of(info.hardware_version), info.roce == verbs::RoceVersion::kV1 ? "v1" : "v2",
+            adapter.socket());
+}
+
+bool same_adapter(const WantedAdapter& a, const WantedAdapter& b) {
+  return a.config == b.config && a.segment == b.segment;
+}
+
+}  // namespace
+
+AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerListener* power)
+    : fabric_(fabric), loop_(loop), clock_(clock), power_(power) {}
+
+AdapterSet::~AdapterSet() {
+  if (started_) loop_.remove(*this);
+}
+
+Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
+  auto adapter = ServedAdapter::create(to_device(config), config.socket,
+                                       fabric_.segment(transport::SegmentId{}), loop_, clock_);
+  if (!adapter) return Failure(std::move(adapter).error());
+  adapters_.push_back(*std::move(adapter));
+  static_names_.push_back(config.name);
+  return {};
+}
+
+Result<void> AdapterSet::start() {
+  for (const auto& adapter : adapters_) {
+    if (auto started = adapter->start(); !started) return started;
+  }
+  for (const auto& adapter : adapters_) announce(*adapter);
+  loop_.add(*this);
+  started_ = true;
+  return {};
+}
+
+void AdapterSet::set_wanted(std::vector<WantedAdapter> wanted) {
+  wanted_.clear();
+  for (WantedAdapter& each : wanted) wanted_.emplace(each.config.name, std::move(each));
+  reconcile();
+}
+
+std::vector<control::AdapterTrouble> AdapterSet::troubles() const {
+  std::vector<control::AdapterTrouble> all;
+  for (const auto& [vm, kept] : kept_) {
+    if (!kept.trouble.empty()) all.push_back({vm, kept.trouble});
+  }
+  return all;
+}
+
+void AdapterSet::on_client(const ServedAdapter& adapter, bool connected) {
+  if (power_ != nullptr) power_->on_power(adapter.port().name(), connected);
+  if (!connected) due_ = clock_.now();  // what waited for its leaving
+}
+
+// Inside the loop's round of Pollables none may come or go: so by message.
+void AdapterSet::on_time(Instant now) {
+  const bool posted = loop_.post([this] { reconcile(); });
+  due_ = posted ? Instant::never() : now + kRetryInterval;
+}
+
+void AdapterSet::reconcile() {
+  drop_unwanted();
+  for (const auto& [vm, wanted] : wanted_) provide(wanted);
+  const bool all_well =
+      std::all_of(kept_.begin(), kept_.end(), [](const auto& entry) { return entry.second.trouble.empty(); });
+  due_ = all_well ? Instant::never() : clock_.now() + kRetryInterval;
+}
+
+// Also those that are wanted otherwise than they are.
+void AdapterSet::drop_unwanted() {
+  for (auto it = kept_.begin(); it != kept_.end();) {
+    Kept& kept = it->second;
+    const auto wanted = wanted_.find(it->first);
+    const bool gone = wanted == wanted_.end();
+    if (kept.adapter != nullptr && (gone || !same_adapter(kept.made, wanted->second))) {
+      if (kept.adapter->has_client()) {
+        // Whoever comes right behind it must not get the old adapter.
+        kept.adapter->refuse_clients("VM " + it->first + " was changed while it was on: connect again");
+        ++it;
+        continue;
+      }
+      remove(kept);
+    }
+    it = gone ? kept_.erase(it) : std::next(it);
+  }
+}
+
+void AdapterSet::provide(const WantedAdapter& wanted) {
+  Kept& kept = kept_[wanted.config.name];
+  if (kept.adapter == nullptr) {
+    auto made = make(wanted);
+    if (!made) {
+      if (kept.trouble != made.error().message) {
+        log::warn("adapter {} is not served until this is put right: {}", wanted.config.name,
+                  made.error().message);
+      }
+      kept.trouble = std::move(made).error().message;
+      return;
+    }
+    kept = Kept{wanted, *made, {}};
+  }
+  if (same_adapter(kept.made, wanted)) kept.adapter->refuse_clients(wanted.refusal);
+}
+
+Result<ServedAdapter*> AdapterSet::make(const WantedAdapter& wanted) {
+  if (std::find(static_names_.begin(), static_names_.end(), wanted.config.name) != static_names_.end()) {
+    return fail("the configuration file of this host has an adapter of that name: rename one of them");
+  }
+  auto adapter = ServedAdapter::create(to_device(wanted.config), wanted.config.socket,
+                                       fabric_.segment(wanted.segment), loop_, clock_, this);
+  if (!adapter) return Failure(std::move(adapter).error());
+  if (auto started = (*adapter)->start(); !started) return Failure(std::move(started).error());
+  announce(**adapter);
+  adapters_.push_back(*std::move(adapter));
+  return adapters_.back().get();
+}
+
+void AdapterSet::remove(Kept& kept) {
+  log::info("adapter {}: no longer waits at {}", kept.made.config.name, kept.adapter->socket());
+  std::erase_if(adapters_, [&kept](const auto& each) { return each.get() == kept.adapter; });
+  kept.adapter = nullptr;
+}
+
+}  // namespace pvrdma::daemon

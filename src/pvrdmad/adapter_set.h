@@ -1,0 +1,89 @@
+// AdapterSet: the adapters this host serves. Those of the configuration file are always there; those of the
+// cluster's VMs come and go as the cluster's view wants them.
+//
+// A connected VMM is never disturbed: what changes about its adapter is done when it has left. An adapter
+// that cannot be made is tried again until it can. A VM that a rule forbids to power on has its socket, but
+// is sent away from it with the rule in the log.
+//
+// Thread: shard-owned; add_static() and start() before the loop runs. set_wanted() from a task posted to the
+// loop: adapters do not come and go inside one another's calls.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "control/config.h"
+#include "control/snapshot.h"
+#include "fabric/fabric.h"
+#include "pvrdmad/cluster_view.h"
+#include "pvrdmad/served_adapter.h"
+#include "shard/loop.h"
+
+namespace pvrdma::daemon {
+
+// Told when a VM of the cluster was powered on or off, that is, its VMM connected or left. Called on the
+// shard: must not block.
+class PowerListener {
+ public:
+  virtual ~PowerListener() = default;
+  virtual void on_power(const std::string& vm, bool on) = 0;
+};
+
+class AdapterSet final : private ClientListener, private shard::Pollable {
+ public:
+  static constexpr Duration kRetryInterval = std::chrono::seconds(1);
+
+  // All borrowed; they outlive this. `power` may be null.
+  AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerListener* power = nullptr);
+  ~AdapterSet() override;
+  AdapterSet(const AdapterSet&) = delete;
+  AdapterSet& operator=(const AdapterSet&) = delete;
+
+  // An adapter that no cluster knows, in the segment that never leaves this host. Listens at once. Errors: as
+  // ServedAdapter::create().
+  Result<void> add_static(const control::AdapterConfig& config);
+  // Begins to serve. Once. Errors: epoll's errno.
+  Result<void> start();
+
+  // The cluster's adapters, from now on.
+  void set_wanted(std::vector<WantedAdapter> wanted);
+
+  const std::vector<std::unique_ptr<ServedAdapter>>& adapters() const { return adapters_; }
+  std::vector<control::AdapterTrouble> troubles() const;
+
+ private:
+  // What there is of one of the cluster's VMs.
+  struct Kept {
+    WantedAdapter made;                // as the adapter was made
+    ServedAdapter* adapter = nullptr;  // null: it could not be made
+    std::string trouble;
+  };
+
+  void on_client(const ServedAdapter& adapter, bool connected) override;
+  bool run(Instant /*now*/) override { return false; }
+  void on_time(Instant now) override;
+  Instant next_deadline() const override { return due_; }
+
+  void reconcile();
+  void drop_unwanted();
+  void provide(const WantedAdapter& wanted);
+  Result<ServedAdapter*> make(const WantedAdapter& wanted);
+  void remove(Kept& kept);
+
+  fabric::Fabric& fabric_;
+  shard::Loop& loop_;
+  const Clock& clock_;
+  PowerListener* const power_;
+  std::vector<std::unique_ptr<ServedAdapter>> adapters_;
+  std::vector<std::string> static_names_;
+  std::map<std::string, WantedAdapter> wanted_;  // by VM
+  std::map<std::string, Kept> kept_;             // by VM
+  bool started_ = false;
+  Instant due_ = Instant::never();  // of the next reconcile()
+};
+
+}  // namespace pvrdma::daemon

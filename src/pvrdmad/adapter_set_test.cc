@@ -1,0 +1,194 @@
+#include "pvrdmad/adapter_set.h"
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <gtest/gtest.h>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "shard/ask.h"
+#include "transport/local/local.h"
+#include "vfio_user/client.h"
+
+// On a real loop, with real clients.
+namespace pvrdma::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+class PowerLog final : public PowerListener {
+ public:
+  void on_power(const std::string& vm, bool on) override {
+    const std::lock_guard lock(mutex_);
+    log_.emplace_back(vm, on);
+  }
+  std::vector<std::pair<std::string, bool>> log() {
+    const std::lock_guard lock(mutex_);
+    return log_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<std::string, bool>> log_;
+};
+
+class AdapterSetTest : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directory(folder_); }
+  void TearDown() override {
+    if (thread_.joinable()) {
+      loop_->stop();
+      thread_.join();
+    }
+    set_.reset();
+    EXPECT_TRUE(fs::is_empty(folder_)) << "a socket is left behind";
+    fs::remove_all(folder_);
+  }
+  void run() {
+    ASSERT_TRUE(set_->start());
+    thread_ = std::thread([this] { loop_->run(); });
+  }
+  template <typename Question>
+  auto on_shard(Question question) {
+    return shard::ask(*loop_, 10s, std::move(question)).value();
+  }
+  void want(const std::vector<WantedAdapter>& wanted) {
+    on_shard([this, wanted] {
+      set_->set_wanted(wanted);
+      return true;
+    });
+  }
+  std::string socket(const std::string& vm) const { return folder_ + "/" + vm + ".sock"; }
+  WantedAdapter wanted(const std::string& vm, std::string refusal = {}) const {
+    return {{vm, socket(vm), {0x52, 0x54, 0, 0, 0, 1}, 14, control::Roce::kV2}, {1, 7}, std::move(refusal)};
+  }
+  std::uint32_t hardware_version(const std::string& vm) {
+    return on_shard([this, vm] {
+      for (const auto& each : set_->adapters()) {
+        if (each->port().name() == vm) {
+          return device::number_of(each->adapter().info().hardware_version);
+        }
+      }
+      return 0U;
+    });
+  }
+  std::size_t trouble_count() {
+    return on_shard([this] { return set_->troubles().size(); });
+  }
+  // The test's own time limit is the hang guard.
+  static void wait_until(const std::function<bool()>& holds) {
+    while (!holds()) std::this_thread::sleep_for(1ms);
+  }
+  std::unique_ptr<vfio_user::Client> connect(const std::string& vm) {
+    auto client = vfio_user::Client::connect(socket(vm)).value();
+    EXPECT_TRUE(client->device_info());
+    return client;
+  }
+
+  const std::string folder_ = testing::TempDir() + "adapter_set_test_" + std::to_string(::getpid());
+  SteadyClock clock_;
+  transport::Local local_;
+  std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
+  fabric::Fabric fabric_{local_, clock_};
+  PowerLog power_;
+  std::unique_ptr<AdapterSet> set_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_, &power_);
+  std::thread thread_;
+};
+
+TEST_F(AdapterSetTest, ServesWhatIsWantedAndNoMore) {
+  ASSERT_TRUE(set_->add_static({"static", socket("static"), {2, 0, 0, 0, 0, 9}, 14, control::Roce::kV2}));
+  run();
+  want({wanted("VM-01"), wanted("VM-02")});
+  EXPECT_TRUE(connect("VM-01"));
+  EXPECT_TRUE(connect("static"));
+  want({wanted("VM-02")});
+  EXPECT_EQ(hardware_version("VM-02"), 14U);
+  wait_until([this] { return !fs::exists(socket("VM-01")); });
+  EXPECT_TRUE(fs::exists(socket("VM-02")));
+  EXPECT_TRUE(fs::exists(socket("static")));
+}
+
+TEST_F(AdapterSetTest, TellsWhenVmsArePoweredOnAndOff) {
+  ASSERT_TRUE(set_->add_static({"static", socket("static"), {2, 0, 0, 0, 0, 9}, 14, control::Roce::kV2}));
+  run();
+  want({wanted("VM-01")});
+  { connect("static"); }
+  { connect("VM-01"); }
+  wait_until([this] { return power_.log().size() == 2; });
+  EXPECT_EQ(power_.log(), (std::vector<std::pair<std::string, bool>>{{"VM-01", true}, {"VM-01", false}}));
+}
+
+TEST_F(AdapterSetTest, DisturbsNoConnectedVm) {
+  run();
+  want({wanted("VM-01"), wanted("VM-02")});
+  auto first = connect("VM-01");
+  auto second = connect("VM-02");
+  WantedAdapter upgraded = wanted("VM-01");
+  upgraded.config.hardware_version = 18;
+  want({upgraded});
+  EXPECT_TRUE(first->device_info());
+  EXPECT_TRUE(second->device_info());
+  EXPECT_EQ(hardware_version("VM-01"), 14U);
+  first.reset();
+  second.reset();
+  wait_until([this] { return hardware_version("VM-01") == 18; });
+  wait_until([this] { return !fs::exists(socket("VM-02")); });
+  EXPECT_TRUE(connect("VM-01"));
+}
+
+TEST_F(AdapterSetTest, AChangedSegmentIsAppliedAsWell) {
+  run();
+  want({wanted("VM-01")});
+  WantedAdapter moved = wanted("VM-01");
+  moved.segment = {1, 8};
+  want({moved});
+  const auto segment = on_shard([this] { return set_->adapters().at(0)->port().fabric_switch().segment(); });
+  EXPECT_EQ(segment, (transport::SegmentId{1, 8}));
+}
+
+TEST_F(AdapterSetTest, SendsAVmAwayThatMayNotBePoweredOn) {
+  run();
+  want({wanted("VM-01", "VM VM-01 has memory that is not reserved")});
+  const auto refused = vfio_user::Client::connect(socket("VM-01"));
+  EXPECT_FALSE(refused && (*refused)->device_info());
+  EXPECT_TRUE(power_.log().empty());
+  want({wanted("VM-01")});
+  auto client = connect("VM-01");
+  EXPECT_EQ(power_.log(), (std::vector<std::pair<std::string, bool>>{{"VM-01", true}}));
+  want({wanted("VM-01", "a rule")});
+  EXPECT_TRUE(client->device_info()) << "a VM that is on stays on";
+}
+
+TEST_F(AdapterSetTest, TriesAgainWhatCannotBeMadeYet) {
+  run();
+  WantedAdapter nested = wanted("VM-01");
+  nested.config.socket = folder_ + "/later/VM-01.sock";
+  want({nested, wanted("VM-02")});
+  EXPECT_EQ(trouble_count(), 1U);
+  const auto troubles = on_shard([this] { return set_->troubles(); });
+  EXPECT_EQ(troubles.at(0).vm, "VM-01");
+  EXPECT_NE(troubles.at(0).why.find("/later"), std::string::npos) << troubles.at(0).why;
+  EXPECT_TRUE(connect("VM-02"));
+  fs::create_directory(folder_ + "/later");
+  wait_until([this] { return trouble_count() == 0; });
+  EXPECT_TRUE(vfio_user::Client::connect(nested.config.socket));
+  want({});
+  wait_until([&] { return !fs::exists(nested.config.socket); });
+  fs::remove(folder_ + "/later");
+}
+
+TEST_F(AdapterSetTest, AnAdapterOfTheConfigurationFileKeepsItsName) {
+  ASSERT_TRUE(set_->add_static({"VM-01", socket("static"), {2, 0, 0, 0, 0, 9}, 14, control::Roce::kV2}));
+  run();
+  want({wanted("VM-01")});
+  EXPECT_EQ(trouble_count(), 1U);
+  EXPECT_FALSE(fs::exists(socket("VM-01")));
+}
+
+}  // namespace
+}  // namespace pvrdma::daemon

@@ -1,0 +1,102 @@
+#include "pvrdmad/cluster_view.h"
+
+#include <charconv>
+#include <fmt/format.h>
+#include <optional>
+
+#include "control/model/rules.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+// Adapters change with some hardware versions only; one in between has the adapter of the last that did.
+std::uint32_t adapter_version(std::uint32_t vm_version) {
+  if (vm_version < 14) return 13;
+  if (vm_version < 17) return 14;
+  return vm_version == 17 ? 17 : 18;
+}
+
+std::optional<verbs::Gid> from_hex(const std::string& text) {
+  verbs::Gid gid;
+  if (text.size() != 2 * gid.bytes.size()) return std::nullopt;
+  for (std::size_t i = 0; i < gid.bytes.size(); ++i) {
+    const char* digits = text.data() + 2 * i;
+    const auto [end, error] = std::from_chars(digits, digits + 2, gid.bytes[i], 16);
+    if (error != std::errc{} || end != digits + 2) return std::nullopt;
+  }
+  return gid;
+}
+
+transport::SegmentId to_segment(const control::SegmentKey& key) {
+  return {key.dvs_id, key.vlan};
+}
+
+std::vector<WantedAdapter> adapters_of(const control::Inventory& inventory, const std::string& host,
+                                       const std::string& socket_folder) {
+  std::vector<WantedAdapter> adapters;
+  for (const auto& [name, vm] : inventory.vms) {
+    if (vm.host != host || !vm.adapter) continue;
+    WantedAdapter wanted;
+    wanted.config.name = name;
+    wanted.config.socket = fmt::format("{}/{}.sock", socket_folder, name);
+    wanted.config.mac = vm.adapter->mac;
+    wanted.config.hardware_version = adapter_version(vm.hardware_version);
+    // With v2 on 13 there is a refusal; the adapter is there to say so.
+    wanted.config.roce = wanted.config.hardware_version == 13 ? control::Roce::kV1 : vm.adapter->protocol;
+    wanted.config.profile = vm.adapter->profile;
+    if (const auto segment = control::segment_of(inventory, vm)) wanted.segment = to_segment(*segment);
+    if (auto checked = control::check_power_on(inventory, name); !checked) {
+      wanted.refusal = std::move(checked).error().message;
+    }
+    adapters.push_back(std::move(wanted));
+  }
+  return adapters;
+}
+
+}  // namespace
+
+transport::HostId HostIds::of(const std::string& host) {
+  const auto next = static_cast<std::uint32_t>(ids_.size() + 1);
+  return ids_.try_emplace(host, transport::HostId(next)).first->second;
+}
+
+ClusterView compute_view(const control::Inventory& inventory, const std::string& host,
+                         const std::string& socket_folder, HostIds& ids) {
+  if (!inventory.live_hosts.contains(host)) {  // its own lease lapsed, or is not there yet
+    control::Inventory alive = inventory;
+    alive.live_hosts[host].name = host;
+    return compute_view(alive, host, socket_folder, ids);
+  }
+  ClusterView view;
+  view.adapters = adapters_of(inventory, host, socket_folder);
+  const auto self = inventory.hosts.find(host);
+  if (self != inventory.hosts.end()) {
+    const control::Ruleset& ruleset = self->second.pvrdma_ruleset;
+    const IpAddress* address = self->second.tagged_address();
+    if (ruleset.enabled && address != nullptr) view.tcp.address = *address;
+    view.tcp.allow_all = ruleset.allow_all;
+    view.tcp.allowed = ruleset.allowed;
+  }
+  for (const auto& [name, other] : inventory.hosts) {
+    if (name == host) continue;
+    const transport::HostId id = ids.of(name);
+    const control::HostPathChoice choice = control::choose_path(inventory, host, name);
+    const bool tcp = choice.kind == control::HostPath::kTcp;
+    view.fabric.hosts.push_back(
+        {id, name, tcp ? fabric::PathKind::kTcp : fabric::PathKind::kNone, choice.reason});
+    if (tcp) view.tcp.peers.push_back({id, name, *other.tagged_address(), transport::kTcpPort});
+  }
+  for (const auto& [key, holder] : inventory.gids) {
+    if (holder.host == host || !inventory.hosts.contains(holder.host)) continue;
+    if (const auto gid = from_hex(key.gid)) {
+      view.fabric.gids.push_back({to_segment(key.segment), *gid, ids.of(holder.host)});
+    }
+  }
+  return view;
+}
+
+std::string to_hex(const verbs::Gid& gid) {
+  return fmt::format("{:02x}", fmt::join(gid.bytes, ""));
+}
+
+}  // namespace pvrdma::daemon

@@ -1,0 +1,51 @@
+// ClusterView: what the cluster's inventory means for one host: which adapters it serves, what its fabric
+// knows of the others, and what its tcp transport may do.
+//
+// Pure. Thread: values; HostIds as its owner.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "control/config.h"
+#include "control/model/inventory.h"
+#include "fabric/view.h"
+#include "transport/host_transport.h"
+#include "transport/tcp/tcp.h"
+
+namespace pvrdma::daemon {
+
+// Numbers hosts by name: the same name, the same number, for as long as it lives.
+class HostIds {
+ public:
+  transport::HostId of(const std::string& host);
+
+ private:
+  std::map<std::string, transport::HostId> ids_;
+};
+
+// The adapter of a VM that is placed on this host.
+struct WantedAdapter {
+  control::AdapterConfig config;  // its name is the VM's
+  transport::SegmentId segment;   // SegmentId{}: its switch or port group is gone; then there is a refusal
+  std::string refusal;            // the rule that forbids to power the VM on; empty: none does
+  friend bool operator==(const WantedAdapter&, const WantedAdapter&) = default;
+};
+
+struct ClusterView {
+  std::vector<WantedAdapter> adapters;
+  fabric::View fabric;
+  transport::TcpSettings tcp;
+  friend bool operator==(const ClusterView&, const ClusterView&) = default;
+};
+
+// For `host`, which counts as alive whatever the inventory says. Equal inventories give equal views.
+ClusterView compute_view(const control::Inventory& inventory, const std::string& host,
+                         const std::string& socket_folder, HostIds& ids);
+
+// GIDs as the store has them: 32 lower-case hexadecimal digits.
+std::string to_hex(const verbs::Gid& gid);
+
+}  // namespace pvrdma::daemon

@@ -1,0 +1,120 @@
+#include "pvrdmad/cluster_view.h"
+
+#include <gtest/gtest.h>
+
+#include "pvrdmad/cluster_fixture.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+namespace edits = control::edits;
+
+class ClusterViewTest : public testing::Test {
+ protected:
+  ClusterView view() { return compute_view(inventory_, "esx-01", "/run/pvrdma", ids_); }
+  const fabric::RemoteHost& host(const ClusterView& view, const std::string& name) {
+    for (const auto& each : view.fabric.hosts) {
+      if (each.name == name) return each;
+    }
+    ADD_FAILURE() << "no host " << name;
+    return view.fabric.hosts.at(0);
+  }
+
+  control::Inventory inventory_ = three_hosts();
+  HostIds ids_;
+};
+
+TEST(HostIds, AreStableAndDifferent) {
+  HostIds ids;
+  const auto second = ids.of("esx-02");
+  const auto first = ids.of("esx-01");
+  EXPECT_NE(first, second);
+  EXPECT_EQ(ids.of("esx-02"), second);
+  EXPECT_EQ(ids.of("esx-01"), first);
+}
+
+TEST_F(ClusterViewTest, WantsTheAdaptersOfTheVmsPlacedHere) {
+  must(edits::create_vm(inventory_, {.name = "VM-09", .host = "esx-01", .memory_mib = 512}));
+  const auto adapters = view().adapters;
+  ASSERT_EQ(adapters.size(), 1U) << "VM-09 has no adapter, the others are elsewhere";
+  EXPECT_EQ(adapters[0].config.name, "VM-01");
+  EXPECT_EQ(adapters[0].config.socket, "/run/pvrdma/VM-01.sock");
+  EXPECT_EQ(adapters[0].config.mac, inventory_.vms.at("VM-01").adapter->mac);
+  EXPECT_EQ(adapters[0].config.hardware_version, 14U);
+  EXPECT_EQ(adapters[0].config.roce, control::Roce::kV2);
+  EXPECT_EQ(adapters[0].segment, (transport::SegmentId{inventory_.switches.at("dvs1").id, 7}));
+  EXPECT_EQ(adapters[0].refusal, "");
+}
+
+TEST_F(ClusterViewTest, SaysWhichRuleForbidsToPowerOn) {
+  inventory_.vms.at("VM-01").memory_reserved_mib = 512;
+  EXPECT_NE(view().adapters.at(0).refusal.find("reserved"), std::string::npos) << view().adapters[0].refusal;
+}
+
+TEST_F(ClusterViewTest, AVmWhoseSwitchIsGoneStaysOutOfEverySegment) {
+  inventory_.switches.clear();
+  const WantedAdapter adapter = view().adapters.at(0);
+  EXPECT_EQ(adapter.segment, transport::SegmentId{});
+  EXPECT_NE(adapter.refusal, "");
+}
+
+TEST_F(ClusterViewTest, GivesEachHardwareVersionItsAdapter) {
+  const std::pair<std::uint32_t, std::uint32_t> expected[] = {{13, 13}, {14, 14}, {15, 14}, {17, 17},
+                                                              {18, 18}, {19, 18}, {21, 18}};
+  for (const auto& [vm, adapter] : expected) {
+    inventory_.vms.at("VM-01").hardware_version = vm;
+    EXPECT_EQ(view().adapters.at(0).config.hardware_version, adapter) << vm;
+  }
+}
+
+TEST_F(ClusterViewTest, ReachesHostsThatTakePart) {
+  must(edits::set_ruleset(inventory_, "esx-03", edits::kRuleset, false, std::nullopt));
+  const ClusterView seen = view();
+  ASSERT_EQ(seen.fabric.hosts.size(), 2U);
+  EXPECT_EQ(host(seen, "esx-02").path, fabric::PathKind::kTcp);
+  EXPECT_EQ(host(seen, "esx-03").path, fabric::PathKind::kNone);
+  EXPECT_NE(host(seen, "esx-03").reason.find("esx-03"), std::string::npos);
+  EXPECT_EQ(seen.tcp.address, IpAddress::parse("10.0.0.1").value());
+  ASSERT_EQ(seen.tcp.peers.size(), 1U);
+  EXPECT_EQ(seen.tcp.peers[0].id, ids_.of("esx-02"));
+  EXPECT_EQ(seen.tcp.peers[0].address, IpAddress::parse("10.0.0.2").value());
+}
+
+TEST_F(ClusterViewTest, ListensOnlyWithATaggedVmknicAndTheRuleset) {
+  const control::Inventory before = inventory_;
+  must(edits::set_ruleset(inventory_, "esx-01", edits::kRuleset, false, std::nullopt));
+  EXPECT_FALSE(view().tcp.address);
+  EXPECT_TRUE(view().tcp.peers.empty());
+  inventory_ = before;
+  must(edits::set_advanced(inventory_, "esx-01", edits::kPvrdmaVmknic, ""));
+  EXPECT_FALSE(view().tcp.address);
+  inventory_ = before;
+  must(edits::set_ruleset(inventory_, "esx-01", edits::kRuleset, std::nullopt, false));
+  must(edits::add_allowed_ip(inventory_, "esx-01", edits::kRuleset, "10.0.0.2"));
+  const ClusterView some = view();
+  EXPECT_FALSE(some.tcp.allow_all);
+  ASSERT_EQ(some.tcp.allowed.size(), 1U);
+  EXPECT_EQ(some.tcp.peers.size(), 1U) << "esx-03 is not admitted";
+}
+
+TEST_F(ClusterViewTest, KnowsTheGidsOfOtherHosts) {
+  inventory_.gids[gid_key(inventory_, "a1")] = {"VM-01", "esx-01"};
+  inventory_.gids[gid_key(inventory_, "a2")] = {"VM-02", "esx-02"};
+  inventory_.gids[gid_key(inventory_, "a9")] = {"VM-09", "no such host"};
+  inventory_.gids[{{1, 7}, "no GID"}] = {"VM-02", "esx-02"};
+  const auto gids = view().fabric.gids;
+  ASSERT_EQ(gids.size(), 1U);
+  EXPECT_EQ(gids[0].gid.bytes[15], 0xa2);
+  EXPECT_EQ(gids[0].segment.vlan, 7);
+  EXPECT_EQ(gids[0].host, ids_.of("esx-02"));
+  EXPECT_EQ(to_hex(gids[0].gid), gid_key(inventory_, "a2").gid);
+}
+
+TEST_F(ClusterViewTest, ItsOwnLapsedLeaseChangesNothing) {
+  const ClusterView before = view();
+  inventory_.live_hosts.erase("esx-01");
+  EXPECT_EQ(view(), before);
+}
+
+}  // namespace
+}  // namespace pvrdma::daemon
