@@ -1,21 +1,26 @@
 #include "pvrdmactl/api_client.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fmt/core.h>
+#include <fstream>
 #include <httplib.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <system_error>
+#include <unistd.h>
 
 #include "base/fd.h"
-#include "pvrdmactl/views.h"
+#include "pvrdmactl/output.h"
 
 namespace pvrdma::ctl {
 namespace {
 
-constexpr time_t kAnswerSeconds = 10;
+constexpr time_t kAnswerSeconds = 15;  // a change waits for the store
+constexpr std::size_t kTokenCharsMin = 16;
+constexpr std::size_t kTokenCharsMax = 256;
 
 // The library tells no reason when it cannot connect, so this finds it out before.
 Result<void> reach(const std::string& socket) {
@@ -38,29 +43,80 @@ Result<void> reach(const std::string& socket) {
                                 std::generic_category().message(code), advice));
 }
 
-template <typename Send>
-Result<std::string> ask(const std::string& socket, Send send) {
-  if (auto reached = reach(socket); !reached) return Failure(std::move(reached).error());
-  httplib::Client client(socket);
-  client.set_address_family(AF_UNIX);
-  client.set_read_timeout(kAnswerSeconds);
-  const httplib::Result result = send(client);
-  if (!result) {
-    return fail(
-        fmt::format("the daemon at {} gave no answer: {}", socket, httplib::to_string(result.error())));
+Result<std::string> read_token(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return fail(errno, fmt::format("cannot read the token file {}: {}", path,
+                                   std::generic_category().message(errno)));
   }
+  std::string token;
+  std::getline(file, token);
+  if (token.ends_with('\r')) token.pop_back();
+  if (token.size() < kTokenCharsMin || token.size() > kTokenCharsMax ||
+      !std::ranges::all_of(token, [](char c) { return c > ' ' && c <= '~'; })) {
+    return fail(fmt::format("the token file {} must have a line of {} to {} visible characters", path,
+                            kTokenCharsMin, kTokenCharsMax));
+  }
+  return token;
+}
+
+std::string trouble(const Endpoint& endpoint, httplib::Error error) {
+  const std::string where = endpoint.to_string();
+  switch (error) {
+    case httplib::Error::Connection:
+    case httplib::Error::ConnectionTimeout:
+      return fmt::format(
+          "the daemon cannot be reached at {}: is pvrdmad running, and is this its [api] listen?", where);
+    case httplib::Error::SSLConnection:
+      return fmt::format("no TLS connection to {}: is this the [api] listen of a pvrdmad?", where);
+    case httplib::Error::SSLLoadingCerts:
+      return fmt::format("no certificates in {}: give a PEM file as --ca", endpoint.ca);
+    case httplib::Error::SSLServerVerification:
+      return fmt::format(
+          "the certificate of {} is not trusted, expired or for another name: give the CA that signed it as "
+          "--ca, and "
+          "the host as the certificate names it",
+          where);
+    default:
+      return fmt::format("the daemon at {} gave no answer: {}", where, httplib::to_string(error));
+  }
+}
+
+Result<std::string> ask(httplib::ClientImpl& client, const Endpoint& endpoint, const Request& request) {
+  client.set_connection_timeout(kAnswerSeconds);
+  client.set_read_timeout(kAnswerSeconds);
+  client.set_write_timeout(kAnswerSeconds);
+  httplib::Request message;
+  message.method = to_string(request.method);
+  message.path = request.path;
+  message.body = request.body;
+  if (!request.body.empty()) message.set_header("Content-Type", "application/json");
+  const httplib::Result result = client.send(message);
+  if (!result) return fail(trouble(endpoint, result.error()));
   if (result->status != 200) return fail(error_sentence(result->body, result->status));
   return result->body;
 }
 
 }  // namespace
 
-Result<std::string> get(const std::string& socket, const std::string& path) {
-  return ask(socket, [&](httplib::Client& client) { return client.Get(path); });
-}
-
-Result<std::string> put(const std::string& socket, const std::string& path, const std::string& body) {
-  return ask(socket, [&](httplib::Client& client) { return client.Put(path, body, "application/json"); });
+Result<std::string> send(const Endpoint& endpoint, const Request& request) {
+  if (!endpoint.socket.empty()) {
+    if (auto reached = reach(endpoint.socket); !reached) return Failure(std::move(reached).error());
+    httplib::ClientImpl client(endpoint.socket);
+    client.set_address_family(AF_UNIX);
+    return ask(client, endpoint, request);
+  }
+  const auto token = read_token(endpoint.token_file);
+  if (!token) return token;
+  httplib::SSLClient client(endpoint.host, endpoint.port);
+  client.set_bearer_token_auth(*token);
+  if (!endpoint.ca.empty()) {
+    if (::access(endpoint.ca.c_str(), R_OK) != 0) {
+      return fail_errno(errno, fmt::format("cannot read the CA file {}", endpoint.ca));
+    }
+    client.set_ca_cert_path(endpoint.ca);
+  }
+  return ask(client, endpoint, request);
 }
 
 }  // namespace pvrdma::ctl

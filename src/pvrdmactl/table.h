@@ -31,9 +31,11 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Name and value pairs, one a line: "   Name: value", as esxcli prints one object's properties.
+// Name and value pairs, one a line: "   Name: value", as esxcli prints one object's properties; under the
+// object's name when there is one.
 class Properties {
  public:
+  Properties() = default;
   explicit Properties(std::string title) : text_(std::move(title) + "\n") {}
   void add(const std::string& name, const std::string& value);
   const std::string& text() const { return text_; }

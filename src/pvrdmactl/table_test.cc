@@ -25,6 +25,9 @@ TEST(Properties, AreIndentedUnderTheTitle) {
   properties.add("State", "off");
   properties.add("Guest OS", "");
   EXPECT_EQ(properties.text(), "VM-01\n   State: off\n   Guest OS:\n");
+  Properties untitled;
+  untitled.add("State", "off");
+  EXPECT_EQ(untitled.text(), "   State: off\n");
 }
 
 }  // namespace

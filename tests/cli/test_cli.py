@@ -5,9 +5,11 @@ Run by ctest (label cli), or: PVRDMAD=... PVRDMACTL=... /usr/bin/python3 -m pyte
 
 from __future__ import annotations
 
+import configparser
 import http.client
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -264,18 +266,6 @@ def test_no_daemon() -> None:
                            "is pvrdmad running, and is this its api_socket?\n")
 
 
-@pytest.mark.parametrize(("arguments", "sentence"), [
-    ([], "what shall it do? give a command: see pvrdmactl --help"),
-    (["adapter"], "what shall it do? give a command: see pvrdmactl --help"),
-    (["frob"], "The following argument was not expected: frob: see pvrdmactl --help"),
-    (["adapter", "get"], "NAME is required: see pvrdmactl --help"),
-    (["adapter", "get", "a/../b"], 'NAME: "a/../b" is no adapter\'s name: see pvrdmactl --help'),
-], ids=lambda value: " ".join(value) if isinstance(value, list) else "")
-def test_a_mistake_in_a_command(arguments: list[str], sentence: str) -> None:
-    done = run(PVRDMACTL, *arguments)
-    assert (done.returncode, done.stderr) == (2, f"pvrdmactl: {sentence}\n")
-
-
 def test_sockets_are_not_for_everybody(daemon: Daemon) -> None:
     assert stat.S_IMODE((daemon.folder / "vm-01.sock").stat().st_mode) == 0o600
     assert stat.S_IMODE(daemon.api.stat().st_mode) & 0o007 == 0
@@ -300,3 +290,22 @@ def test_help_and_version(program: str) -> None:
     done = run(program, "--help")
     assert done.returncode == 0
     assert "Exit codes:" in done.stdout
+
+
+def test_the_unit_leaves_a_member_of_a_cluster_what_it_needs(tmp_path: Path) -> None:
+    unit = Path(__file__).resolve().parents[2] / "packaging" / "pvrdmad.service"
+    parsed = configparser.ConfigParser(strict=False, interpolation=None)
+    parsed.optionxform = str
+    parsed.read(unit)
+    service = parsed["Service"]
+    assert set(service["RestrictAddressFamilies"].split()) == {"AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK"}
+    assert "PrivateNetwork" not in service and "PrivateDevices" not in service
+    assert service["StateDirectory"] == "pvrdma", "the store's default is in /var/lib/pvrdma"
+    assert int(service["TimeoutStartSec"]) > 600, "the longest lease"
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is not installed")
+    copy = tmp_path / unit.name
+    copy.write_text(unit.read_text().replace("/usr/sbin/pvrdmad", PVRDMAD))
+    done = run(analyze, "verify", "--man=no", str(copy))
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -1,44 +1,13 @@
-#include "pvrdmactl/views.h"
-
+// "adapter ...", "qp ...", "path ...", "stats" and "version": what runs on this host.
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
-#include <utility>
-#include <vector>
 
+#include "pvrdmactl/grammar.h"
+#include "pvrdmactl/json_fields.h"
 #include "pvrdmactl/table.h"
 
 namespace pvrdma::ctl {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-constexpr int kJsonIndent = 2;
-
-// The library throws on what is missing or of another type; nothing of that leaves this file.
-template <typename Render>
-Result<std::string> view(const std::string& text, Render render) {
-  try {
-    return render(Json::parse(text));
-  } catch (const Json::exception& error) {
-    return fail(fmt::format(
-        "the daemon's answer is not what this pvrdmactl expects: are they of the same version? ({})",
-        error.what()));
-  }
-}
-
-std::string text_at(const Json& object, const char* key) {
-  return object.at(key).get<std::string>();
-}
-std::uint64_t number_at(const Json& object, const char* key) {
-  return object.at(key).get<std::uint64_t>();
-}
-std::string digits_at(const Json& object, const char* key) {
-  return std::to_string(number_at(object, key));
-}
-
-std::string or_dash(const std::string& text) {
-  return text.empty() ? "-" : text;
-}
 
 std::string mebibytes(std::uint64_t bytes) {
   return fmt::format("{} MiB", bytes >> 20);
@@ -70,7 +39,7 @@ std::string adapter_text(const Json& adapter) {
   properties.add("Hardware Version", digits_at(adapter, "hardware_version"));
   properties.add("RoCE", text_at(adapter, "roce"));
   properties.add("Socket", text_at(adapter, "socket"));
-  properties.add("Link", adapter.at("link_up").get<bool>() ? "up" : "down");
+  properties.add("Link", bool_at(adapter, "link_up") ? "up" : "down");
   properties.add("Device Version", digits_at(adapter, "device_version"));
   const std::uint64_t driver = number_at(adapter, "driver_version");
   properties.add("Driver Version", driver == 0 ? "no driver" : std::to_string(driver));
@@ -137,44 +106,85 @@ std::string stats_text(const Json& stats) {
   return table.text();
 }
 
+std::string path_list_text(const Json& list) {
+  Table table({{"Adapter"},
+               {"QPN", Align::kRight},
+               {"Path"},
+               {"Peer Host"},
+               {"Local GID"},
+               {"Remote GID"},
+               {"Remote QPN", Align::kRight},
+               {"Reason"}});
+  for (const Json& path : list) {
+    table.add({text_at(path, "adapter"), digits_at(path, "qpn"), text_at(path, "path"),
+               or_dash(text_at(path, "peer_host")), or_dash(text_at(path, "local_gid")),
+               or_dash(text_at(path, "remote_gid")), digits_at(path, "remote_qpn"), text_at(path, "reason")});
+  }
+  return table.text();
+}
+
+Result<Json> with_own_version(Json answer, const Values& /*values*/) {
+  answer["pvrdmactl"] = PVRDMA_VERSION;
+  return answer;
+}
+
+std::string version_text(const Json& answer) {
+  return fmt::format("pvrdmactl {}\npvrdmad {}\n", text_at(answer, "pvrdmactl"), text_at(answer, "version"));
+}
+
+Argument the_adapter() {
+  return named("NAME", "the adapter");
+}
+
+Argument only_adapter() {
+  return {.name = "adapter", .help = "only this adapter's"};
+}
+
 }  // namespace
 
-Result<std::string> adapter_list_view(const std::string& json) {
-  return view(json, adapter_list_text);
-}
-
-Result<std::string> adapter_view(const std::string& json) {
-  return view(json, adapter_text);
-}
-
-Result<std::string> qp_list_view(const std::string& json) {
-  return view(json, qp_list_text);
-}
-
-Result<std::string> stats_view(const std::string& json) {
-  return view(json, stats_text);
-}
-
-Result<std::string> version_view(const std::string& json, std::string_view own) {
-  return view(json, [own](const Json& answer) {
-    return fmt::format("pvrdmactl {}\npvrdmad {}\n", own, text_at(answer, "version"));
-  });
-}
-
-Result<std::string> json_view(const std::string& json) {
-  return view(json, [](const Json& answer) { return answer.dump(kJsonIndent) + "\n"; });
-}
-
-Result<std::string> version_json_view(const std::string& json, std::string_view own) {
-  return view(json, [own](Json answer) {
-    answer["pvrdmactl"] = own;
-    return answer.dump(kJsonIndent) + "\n";
-  });
-}
-
-std::string error_sentence(const std::string& json, int status) {
-  const auto sentence = view(json, [](const Json& answer) { return text_at(answer, "error"); });
-  return sentence ? *sentence : fmt::format("the daemon answered with HTTP status {}", status);
+Section adapter_commands() {
+  return {.namespaces = {{"adapter", "PVRDMA adapters that this host serves"},
+                         {"qp", "queue pairs"},
+                         {"path", "ways that connections take"}},
+          .commands = {{.words = "adapter list",
+                        .help = "list the adapters",
+                        .path = "/v1/adapters",
+                        .text = adapter_list_text},
+                       {.words = "adapter get",
+                        .help = "show one adapter",
+                        .arguments = {the_adapter()},
+                        .path = "/v1/adapters/{NAME}",
+                        .text = adapter_text},
+                       {.words = "adapter set",
+                        .help = "change one adapter",
+                        .arguments = {the_adapter(),
+                                      {.name = "link",
+                                       .kind = Kind::kUpDown,
+                                       .help = "its link to the switch",
+                                       .required = true,
+                                       .member = "/up"}},
+                        .method = Method::kPut,
+                        .path = "/v1/adapters/{NAME}/link",
+                        .text = adapter_text},
+                       {.words = "qp list",
+                        .help = "list the queue pairs and their traffic",
+                        .arguments = {only_adapter()},
+                        .path = "/v1/qps?adapter={adapter}",
+                        .text = qp_list_text},
+                       {.words = "path list",
+                        .help = "list the connections with the path of each, and why",
+                        .path = "/v1/paths",
+                        .text = path_list_text},
+                       {.words = "stats",
+                        .help = "show the counters that are not 0",
+                        .arguments = {only_adapter()},
+                        .path = "/v1/stats?adapter={adapter}",
+                        .text = stats_text},
+                       {.words = "version",
+                        .help = "show the versions of pvrdmactl and of the daemon",
+                        .path = "/v1/version",
+                        .select = with_own_version,
+                        .text = version_text}}};
 }
 
 }  // namespace pvrdma::ctl

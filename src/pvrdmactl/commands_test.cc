@@ -1,0 +1,548 @@
+// Of each command: the request it makes, and the text it makes of an answer.
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "pvrdmactl/output.h"
+#include "pvrdmactl/parser.h"
+#include "pvrdmactl/request.h"
+
+namespace pvrdma::ctl {
+namespace {
+
+std::vector<std::string> split(const std::string& line) {
+  std::istringstream words(line);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+// "METHOD PATH BODY" of a command line without quotes.
+std::string asked(const std::string& line) {
+  auto invocation = parse("pvrdmactl", split(line));
+  if (!invocation) return invocation.error().message;
+  const Get memory = [](const std::string&) -> Result<std::string> { return R"({"memory_mib":2048})"; };
+  if (auto completed = complete(*invocation->command, invocation->values, memory); !completed) {
+    return completed.error().message;
+  }
+  const Request request = make_request(*invocation->command, invocation->values);
+  return std::string(to_string(request.method)) + " " + request.path +
+         (request.body.empty() ? "" : " " + request.body);
+}
+
+std::string shown(const std::string& line, const std::string& answer, Format format = Format::kText) {
+  const auto invocation = parse("pvrdmactl", split(line));
+  if (!invocation) return invocation.error().message;
+  const auto text = show(*invocation->command, invocation->values, answer, format);
+  return text ? *text : text.error().message;
+}
+
+constexpr const char* kHost = R"({"name":"esx-01","self":true,"alive":true,"version":"0.1.0",
+  "vmks":[{"name":"vmk0","address":"192.168.1.5","tagged":false},{"name":"vmk2","address":"10.0.0.1","tagged":true}],
+  "pvrdma_vmknic":"vmk2",
+  "ruleset":{"name":"pvrdma","enabled":true,"allow_all":false,"allowed":["10.0.0.0/24","10.1.0.7"]},
+  "vmnics":[{"name":"vmnic0","netdev":"eth0","pci_address":"0000:02:00.0","driver":"mlx5_core",
+    "mac":"52:54:00:00:00:01","description":"ConnectX-5","link_up":true,"mtu":9000,"speed_mbps":100000,
+    "full_duplex":true},
+   {"name":"vmnic1","netdev":"veth1","pci_address":"","driver":"","mac":"52:54:00:00:00:02","description":"",
+    "link_up":false,"mtu":1500,"speed_mbps":0,"full_duplex":false}],
+  "rdma_devices":[{"name":"vmrdma0","device":"mlx5_0","driver":"mlx5_ib","active":true,"mtu":4096,
+    "speed_mbps":100000,"paired_uplink":"vmnic0","description":"MT27800 Family [ConnectX-5]","roce_v1":true,
+    "roce_v2":true,"iwarp":false,"vmknic":"vmk2"},
+   {"name":"vmrdma1","device":"siw0","driver":"siw","active":false,"mtu":1024,"speed_mbps":2500,
+    "paired_uplink":"","description":"","roce_v1":false,"roce_v2":false,"iwarp":true,"vmknic":""}],
+  "socket_folder":"/run/pvrdma"})";
+
+// --- rdma ---
+
+TEST(RdmaCommands, AskTheHost) {
+  for (const std::string words :
+       {"rdma device list", "rdma device protocol list", "rdma device vmknic list"}) {
+    EXPECT_EQ(asked(words), "GET /v1/hosts/self");
+    EXPECT_EQ(asked(words + " -H esx-02"), "GET /v1/hosts/esx-02");
+  }
+  EXPECT_EQ(asked("rdma device stats get -d vmrdma0"), "GET /v1/hosts/self/rdma/vmrdma0/stats");
+}
+
+TEST(RdmaCommands, ListDevices) {
+  EXPECT_EQ(shown("rdma device list", kHost),
+            "Name     Driver   State    MTU  Speed     Paired Uplink  Description\n"
+            "-------  -------  ------  ----  --------  -------------  ---------------------------\n"
+            "vmrdma0  mlx5_ib  Active  4096  100 Gbps  vmnic0         MT27800 Family [ConnectX-5]\n"
+            "vmrdma1  siw      Down    1024  0         -\n");
+}
+
+TEST(RdmaCommands, WriteSpeedsAsEsxcliDoes) {
+  const auto speed = [](int mbps) {
+    Json host = Json::parse(kHost);
+    host["rdma_devices"][0]["speed_mbps"] = mbps;
+    return shown("rdma device list", host.dump());
+  };
+  EXPECT_NE(speed(2500).find("  2.5 Gbps  "), std::string::npos);
+  EXPECT_NE(speed(400000).find("  400 Gbps  "), std::string::npos);
+  EXPECT_NE(speed(100).find("  100 Mbps  "), std::string::npos);
+  EXPECT_NE(speed(0).find("  0      vmnic0  "), std::string::npos) << speed(0);
+}
+
+TEST(RdmaCommands, ListProtocols) {
+  EXPECT_EQ(shown("rdma device protocol list", kHost),
+            "Device   RoCE v1  RoCE v2  iWARP\n"
+            "-------  -------  -------  -----\n"
+            "vmrdma0     true     true  false\n"
+            "vmrdma1    false    false   true\n");
+}
+
+TEST(RdmaCommands, ListVmknicsOfTheDevicesThatHaveOne) {
+  EXPECT_EQ(shown("rdma device vmknic list", kHost),
+            "Device   Vmknic  NetStack\n"
+            "-------  ------  -----------------\n"
+            "vmrdma0  vmk2    defaultTcpipStack\n");
+}
+
+TEST(RdmaCommands, ShowCounters) {
+  EXPECT_EQ(shown("rdma device stats get -d vmrdma0",
+                  R"({"device":"vmrdma0","stats":{"port_rcv_packets":7,"port_xmit_packets":0}})"),
+            "   port_rcv_packets: 7\n"
+            "   port_xmit_packets: 0\n");
+}
+
+TEST(RdmaCommands, PrintTheShownPartAsJson) {
+  const Json devices = Json::parse(shown("rdma device list --json", kHost, Format::kJson));
+  EXPECT_EQ(devices, Json::parse(kHost).at("rdma_devices"));
+}
+
+// --- network ---
+
+TEST(NetworkCommands, AskTheHost) {
+  EXPECT_EQ(asked("network nic list"), "GET /v1/hosts/self");
+  EXPECT_EQ(asked("network ip interface list --host esx-02"), "GET /v1/hosts/esx-02");
+  EXPECT_EQ(asked("network ip interface add -i vmk2 --address 10.0.0.1"),
+            R"(POST /v1/hosts/self/vmks {"name":"vmk2","address":"10.0.0.1"})");
+  EXPECT_EQ(asked("network ip interface add --interface-name vmk3 --address fd00::1 -H esx-02"),
+            R"(POST /v1/hosts/esx-02/vmks {"name":"vmk3","address":"fd00::1"})");
+  EXPECT_EQ(asked("network ip interface remove -i vmk2"), "DELETE /v1/hosts/self/vmks/vmk2");
+}
+
+TEST(NetworkCommands, AskForRulesets) {
+  const std::string ruleset = "network firewall ruleset ";
+  EXPECT_EQ(asked(ruleset + "list"), "GET /v1/hosts/self/rulesets");
+  EXPECT_EQ(asked(ruleset + "set -e true -r pvrdma"),
+            R"(PATCH /v1/hosts/self/rulesets/pvrdma {"enabled":true})");
+  EXPECT_EQ(asked(ruleset + "set --enabled=false --allowed-all=true --ruleset-id=pvrdma"),
+            R"(PATCH /v1/hosts/self/rulesets/pvrdma {"allow_all":true,"enabled":false})");
+  EXPECT_EQ(asked(ruleset + "set -a false -r pvrdma"),
+            R"(PATCH /v1/hosts/self/rulesets/pvrdma {"allow_all":false})");
+  EXPECT_EQ(asked(ruleset + "rule list -r pvrdma"), "GET /v1/hosts/self/rulesets/pvrdma/rules");
+  EXPECT_EQ(asked(ruleset + "rule list"), "GET /v1/hosts/self/rulesets/pvrdma/rules");
+  EXPECT_EQ(asked(ruleset + "allowedip add -r pvrdma -i 10.0.0.0/24"),
+            R"(POST /v1/hosts/self/rulesets/pvrdma/allowed {"network":"10.0.0.0/24"})");
+  EXPECT_EQ(asked(ruleset + "allowedip remove --ruleset-id pvrdma --ip-address fd00::/64"),
+            "DELETE /v1/hosts/self/rulesets/pvrdma/allowed?network=fd00%3A%3A%2F64");
+  EXPECT_EQ(asked(ruleset + "allowedip list -r pvrdma"), "GET /v1/hosts/self/rulesets");
+}
+
+TEST(NetworkCommands, ListNics) {
+  EXPECT_EQ(shown("network nic list", kHost),
+            "Name    PCI Device    Driver     Admin Status  Link Status   Speed  Duplex  MAC Address         "
+            "MTU  Description\n"
+            "------  ------------  ---------  ------------  -----------  ------  ------  -----------------  "
+            "----  -----------\n"
+            "vmnic0  0000:02:00.0  mlx5_core  Up            Up           100000  Full    52:54:00:00:00:01  "
+            "9000  ConnectX-5\n"
+            "vmnic1  -             -          -             Down              0  Half    52:54:00:00:00:02  "
+            "1500\n");
+}
+
+TEST(NetworkCommands, ListInterfaces) {
+  EXPECT_EQ(shown("network ip interface list", kHost),
+            "vmk0\n"
+            "   Name: vmk0\n"
+            "   IP Address: 192.168.1.5\n"
+            "   Netstack Instance: defaultTcpipStack\n"
+            "   PVRDMA: false\n"
+            "\n"
+            "vmk2\n"
+            "   Name: vmk2\n"
+            "   IP Address: 10.0.0.1\n"
+            "   Netstack Instance: defaultTcpipStack\n"
+            "   PVRDMA: true\n");
+}
+
+TEST(NetworkCommands, ListRulesets) {
+  const std::string answer = R"([{"name":"pvrdma","enabled":true,"allow_all":false,
+    "allowed":["10.0.0.0/24","10.1.0.7"]}])";
+  EXPECT_EQ(shown("network firewall ruleset list", answer),
+            "Name    Enabled\n"
+            "------  -------\n"
+            "pvrdma     true\n");
+  EXPECT_EQ(shown("network firewall ruleset allowedip list -r pvrdma", answer),
+            "Ruleset  Allowed IP Addresses\n"
+            "-------  ---------------------\n"
+            "pvrdma   10.0.0.0/24, 10.1.0.7\n");
+  EXPECT_EQ(shown("network firewall ruleset allowedip list",
+                  R"([{"name":"pvrdma","enabled":false,"allow_all":true,"allowed":["10.0.0.0/24"]}])"),
+            "Ruleset  Allowed IP Addresses\n"
+            "-------  --------------------\n"
+            "pvrdma   All\n");
+  EXPECT_EQ(shown("network firewall ruleset list -r sshServer", answer),
+            "there is no firewall ruleset sshServer: see network firewall ruleset list");
+}
+
+TEST(NetworkCommands, ListRules) {
+  EXPECT_EQ(
+      shown(
+          "network firewall ruleset rule list -r pvrdma",
+          R"([{"ruleset":"pvrdma","direction":"Inbound","protocol":"TCP","port_type":"Dst","port_begin":28250,
+                       "port_end":28250}])"),
+      "Ruleset  Direction  Protocol  Port Type  Port Begin  Port End\n"
+      "-------  ---------  --------  ---------  ----------  --------\n"
+      "pvrdma   Inbound    TCP       Dst             28250     28250\n");
+}
+
+TEST(NetworkCommands, SayNothingAfterAChange) {
+  const std::string ruleset = R"({"name":"pvrdma","enabled":true,"allow_all":true,"allowed":[]})";
+  EXPECT_EQ(shown("network firewall ruleset set -e true -r pvrdma", ruleset), "");
+  EXPECT_EQ(shown("network firewall ruleset allowedip add -r pvrdma -i 10.0.0.1", ruleset), "");
+  EXPECT_EQ(shown("network ip interface remove -i vmk2", "{}"), "");
+  EXPECT_EQ(shown("network ip interface remove -i vmk2", "{}", Format::kJson), "{}\n");
+}
+
+// --- system ---
+
+TEST(SystemCommands, AskForSettings) {
+  EXPECT_EQ(asked("system settings advanced set -o /Net/PVRDMAVmknic -s vmk2"),
+            R"(PUT /v1/hosts/self/advanced {"path":"/Net/PVRDMAVmknic","value":"vmk2"})");
+  EXPECT_EQ(asked("system settings advanced set --option /Net/PVRDMAVmknic --string-value vmk2 -H esx-02"),
+            R"(PUT /v1/hosts/esx-02/advanced {"path":"/Net/PVRDMAVmknic","value":"vmk2"})");
+  for (const char* line : {"system settings advanced set -o /Net/PVRDMAVmknic -d",
+                           "system settings advanced set -o /Net/PVRDMAVmknic --default"}) {
+    EXPECT_EQ(asked(line), R"(PUT /v1/hosts/self/advanced {"value":"","path":"/Net/PVRDMAVmknic"})");
+  }
+  EXPECT_EQ(asked("system settings advanced list -o /Net/PVRDMAVmknic"), "GET /v1/hosts/self/advanced");
+}
+
+TEST(SystemCommands, ShowASettingAsEsxcliShowsAString) {
+  const std::string answer = R"([{"path":"/Net/PVRDMAVmknic","type":"string","value":"vmk2","default":"",
+    "description":"the vmknic for PVRDMA"},{"path":"/Net/Other","type":"string","value":"","default":"",
+    "description":"another"}])";
+  const std::string first =
+      "   Path: /Net/PVRDMAVmknic\n"
+      "   Type: string\n"
+      "   Int Value: 0\n"
+      "   Default Int Value: 0\n"
+      "   Min Value: 0\n"
+      "   Max Value: 0\n"
+      "   String Value: vmk2\n"
+      "   Default String Value:\n"
+      "   Valid Characters: *\n"
+      "   Description: the vmknic for PVRDMA\n";
+  EXPECT_EQ(shown("system settings advanced list -o /Net/PVRDMAVmknic", answer), first);
+  EXPECT_TRUE(shown("system settings advanced list", answer).starts_with(first + "\n   Path: /Net/Other\n"));
+  EXPECT_EQ(shown("system settings advanced list -o /Net/Frob", answer),
+            "there is no advanced setting /Net/Frob: see system settings advanced list");
+  EXPECT_EQ(Json::parse(shown("system settings advanced list -o /Net/Other", answer, Format::kJson)).size(),
+            1U);
+}
+
+// --- dvs ---
+
+constexpr const char* kDvs = R"({"name":"DSwitch","id":1,"version":"8.0.0","uplinks":["uplink1","uplink2"],
+  "portgroups":[{"name":"pg1","vlan":0},{"name":"storage","vlan":100}],
+  "members":[{"host":"esx-01","uplinks":{"uplink1":"vmnic0"}},{"host":"esx-02","uplinks":{}}]})";
+
+TEST(DvsCommands, Ask) {
+  EXPECT_EQ(asked("dvs create DSwitch"), R"(POST /v1/dvs {"name":"DSwitch"})");
+  EXPECT_EQ(asked("dvs create DSwitch --version 6.5.0 --uplinks 4"),
+            R"(POST /v1/dvs {"name":"DSwitch","uplinks":4,"version":"6.5.0"})");
+  EXPECT_EQ(asked("dvs list"), "GET /v1/dvs");
+  EXPECT_EQ(asked("dvs get DSwitch"), "GET /v1/dvs/DSwitch");
+  EXPECT_EQ(asked("dvs delete DSwitch"), "DELETE /v1/dvs/DSwitch");
+  EXPECT_EQ(asked("dvs add-host DSwitch esx-01"), "PUT /v1/dvs/DSwitch/hosts/esx-01 {}");
+  EXPECT_EQ(asked("dvs remove-host DSwitch esx-01"), "DELETE /v1/dvs/DSwitch/hosts/esx-01");
+  EXPECT_EQ(asked("dvs portgroup add DSwitch pg1"), "PUT /v1/dvs/DSwitch/portgroups/pg1 {}");
+  EXPECT_EQ(asked("dvs portgroup add DSwitch pg1 --vlan 100"),
+            R"(PUT /v1/dvs/DSwitch/portgroups/pg1 {"vlan":100})");
+  EXPECT_EQ(asked("dvs portgroup list DSwitch"), "GET /v1/dvs/DSwitch");
+  EXPECT_EQ(asked("dvs portgroup remove DSwitch pg1"), "DELETE /v1/dvs/DSwitch/portgroups/pg1");
+  EXPECT_EQ(asked("dvs uplink set DSwitch esx-01 uplink1 vmnic0"),
+            R"(PUT /v1/dvs/DSwitch/hosts/esx-01/uplinks/uplink1 {"vmnic":"vmnic0"})");
+  EXPECT_EQ(asked("dvs uplink set DSwitch esx-01 uplink1 --none"),
+            R"(PUT /v1/dvs/DSwitch/hosts/esx-01/uplinks/uplink1 {"vmnic":""})");
+}
+
+TEST(DvsCommands, Show) {
+  EXPECT_EQ(shown("dvs list", "[" + std::string(kDvs) + "]"),
+            "Name     Id  Version  Uplinks  Port Groups  Hosts\n"
+            "-------  --  -------  -------  -----------  -----\n"
+            "DSwitch   1  8.0.0          2            2      2\n");
+  const std::string record =
+      "DSwitch\n"
+      "   Id: 1\n"
+      "   Version: 8.0.0\n"
+      "   Uplinks: uplink1, uplink2\n"
+      "   Port Group pg1: VLAN 0\n"
+      "   Port Group storage: VLAN 100\n"
+      "   Host esx-01: uplink1=vmnic0\n"
+      "   Host esx-02: no uplink\n";
+  for (const char* line : {"dvs get DSwitch", "dvs create DSwitch", "dvs add-host DSwitch esx-01",
+                           "dvs portgroup add DSwitch pg1", "dvs uplink set DSwitch esx-01 uplink1 vmnic0"}) {
+    EXPECT_EQ(shown(line, kDvs), record) << line;
+  }
+  EXPECT_EQ(shown("dvs portgroup list DSwitch", kDvs),
+            "Name     VLAN\n"
+            "-------  ----\n"
+            "pg1         0\n"
+            "storage   100\n");
+  EXPECT_EQ(shown("dvs remove-host DSwitch esx-01", kDvs), "");
+}
+
+// --- vm ---
+
+constexpr const char* kVm = R"({"name":"VM-01","host":"esx-01","hardware_version":14,"memory_mib":2048,
+  "memory_reserved_mib":2048,"power":"off","adapter":{"mac":"52:54:00:12:34:51","dvs":"DSwitch","portgroup":"pg1",
+  "protocol":"v2","profile":"open","socket":"/run/pvrdma/VM-01.sock"},"power_on_refusal":"","not_served":""})";
+
+TEST(VmCommands, AskToCreate) {
+  EXPECT_EQ(asked("vm create VM-01 --hw 14 --memory 2048"),
+            R"(POST /v1/vms {"name":"VM-01","hardware_version":14,"memory_mib":2048})");
+  EXPECT_EQ(
+      asked("vm create VM-01 --host esx-02 --hw 14 --memory 2048 --reserve all --portgroup pg1 --dvs DSwitch "
+            "--mac 52:54:00:12:34:51 --protocol v2 --profile esxi"),
+      R"(POST /v1/vms {"name":"VM-01","host":"esx-02","hardware_version":14,"memory_mib":2048,)"
+      R"("memory_reserved_mib":2048,"adapter":{"portgroup":"pg1","dvs":"DSwitch","mac":"52:54:00:12:34:51",)"
+      R"("protocol":"v2","profile":"esxi"}})");
+  EXPECT_EQ(
+      asked("vm create VM-01 --hw 14 --memory 2048 --reserve 1024"),
+      R"(POST /v1/vms {"name":"VM-01","hardware_version":14,"memory_mib":2048,"memory_reserved_mib":1024})");
+}
+
+TEST(VmCommands, Ask) {
+  EXPECT_EQ(asked("vm list"), "GET /v1/vms");
+  EXPECT_EQ(asked("vm get VM-01"), "GET /v1/vms/VM-01");
+  EXPECT_EQ(asked("vm delete VM-01"), "DELETE /v1/vms/VM-01");
+  EXPECT_EQ(
+      asked("vm set VM-01 --memory 4096 --reserve 4096 --protocol v1 --portgroup pg2 --dvs D --host esx-02"),
+      R"(PATCH /v1/vms/VM-01 {"host":"esx-02","memory_mib":4096,"memory_reserved_mib":4096,"portgroup":"pg2",)"
+      R"("dvs":"D","protocol":"v1"})");
+  EXPECT_EQ(asked("vm set VM-01 --reserve all"), R"(PATCH /v1/vms/VM-01 {"memory_reserved_mib":2048})");
+  EXPECT_EQ(asked("vm set VM-01 --memory 4096 --reserve all"),
+            R"(PATCH /v1/vms/VM-01 {"memory_mib":4096,"memory_reserved_mib":4096})");
+  EXPECT_EQ(asked("vm upgrade VM-01 --hw 18"), R"(POST /v1/vms/VM-01/upgrade {"hardware_version":18})");
+  EXPECT_EQ(asked("vm adapter add VM-01 --portgroup pg1 --protocol v1"),
+            R"(PUT /v1/vms/VM-01/adapter {"portgroup":"pg1","protocol":"v1"})");
+  EXPECT_EQ(asked("vm adapter add VM-01"),
+            "pvrdmactl vm adapter add needs --portgroup: see pvrdmactl vm adapter add --help");
+  EXPECT_EQ(asked("vm adapter remove VM-01"), "DELETE /v1/vms/VM-01/adapter");
+  EXPECT_EQ(asked("vm qemu-args VM-01"), "GET /v1/vms/VM-01/qemu-args");
+  EXPECT_EQ(asked("vm libvirt-xml VM-01"), "GET /v1/vms/VM-01/libvirt-xml");
+}
+
+TEST(VmCommands, Show) {
+  Json bare = Json::parse(kVm);
+  bare["name"] = "VM-02";
+  bare["adapter"] = nullptr;
+  bare["power_on_refusal"] = "VM-02 has no adapter";
+  bare["not_served"] = "its socket is in use";
+  EXPECT_EQ(
+      shown("vm list", "[" + std::string(kVm) + "," + bare.dump() + "]"),
+      "Name   Host    Power  HW  Memory MiB  Reserved MiB  MAC                DVS      Port Group  RoCE\n"
+      "-----  ------  -----  --  ----------  ------------  -----------------  -------  ----------  ----\n"
+      "VM-01  esx-01  off    14        2048          2048  52:54:00:12:34:51  DSwitch  pg1         v2\n"
+      "VM-02  esx-01  off    14        2048          2048  -                  -        -           -\n");
+  for (const char* line :
+       {"vm get VM-01", "vm create VM-01 --hw 14 --memory 2048", "vm set VM-01 --memory 2048",
+        "vm upgrade VM-01 --hw 14", "vm adapter add VM-01 --portgroup pg1"}) {
+    EXPECT_EQ(shown(line, kVm),
+              "VM-01\n"
+              "   Host: esx-01\n"
+              "   Power: off\n"
+              "   Hardware Version: 14\n"
+              "   Memory: 2048 MiB\n"
+              "   Reserved Memory: 2048 MiB\n"
+              "   MAC: 52:54:00:12:34:51\n"
+              "   DVS: DSwitch\n"
+              "   Port Group: pg1\n"
+              "   Protocol: RoCE v2\n"
+              "   Profile: open\n"
+              "   Socket: /run/pvrdma/VM-01.sock\n")
+        << line;
+  }
+  EXPECT_EQ(shown("vm get VM-02", bare.dump()),
+            "VM-02\n"
+            "   Host: esx-01\n"
+            "   Power: off\n"
+            "   Hardware Version: 14\n"
+            "   Memory: 2048 MiB\n"
+            "   Reserved Memory: 2048 MiB\n"
+            "   Cannot Power On: VM-02 has no adapter\n"
+            "   Not Served: its socket is in use\n");
+  EXPECT_EQ(shown("vm delete VM-01", "{}"), "");
+}
+
+TEST(VmCommands, PrintWhatStartsTheVmm) {
+  EXPECT_EQ(shown("vm qemu-args VM-01",
+                  R"json({"arguments":["-object","memory-backend-memfd,id=m,size=2048M","-device",
+                  "{\"driver\":\"vfio-user-pci\"}","it's","a b","","$(reboot)","*","~"]})json"),
+            "-object memory-backend-memfd,id=m,size=2048M -device '{\"driver\":\"vfio-user-pci\"}' "
+            "'it'\\''s' 'a b' '' "
+            "'$(reboot)' '*' '~'\n");
+  EXPECT_EQ(shown("vm libvirt-xml VM-01", R"({"xml":"<a>\n</a>"})"), "<a>\n</a>\n");
+  EXPECT_EQ(shown("vm libvirt-xml VM-01", R"({"xml":"<a/>\n"})"), "<a/>\n");
+}
+
+// --- host, cluster ---
+
+TEST(HostCommands, Ask) {
+  EXPECT_EQ(asked("host list"), "GET /v1/hosts");
+  EXPECT_EQ(asked("host get"), "GET /v1/hosts/self");
+  EXPECT_EQ(asked("host get esx-02"), "GET /v1/hosts/esx-02");
+  EXPECT_EQ(asked("host delete esx-02"), "DELETE /v1/hosts/esx-02");
+  EXPECT_EQ(asked("cluster get"), "GET /v1/cluster");
+}
+
+TEST(HostCommands, Show) {
+  Json gone = Json::parse(kHost);
+  gone.update(
+      {{"name", "esx-02"}, {"self", false}, {"alive", false}, {"version", ""}, {"pvrdma_vmknic", ""}});
+  gone["vmks"] = Json::array();
+  gone["ruleset"]["enabled"] = false;
+  EXPECT_EQ(shown("host list", "[" + std::string(kHost) + "," + gone.dump() + "]"),
+            "Name     Self  Alive  Version  PVRDMA Vmknic    Ruleset\n"
+            "------  -----  -----  -------  ---------------  --------\n"
+            "esx-01   true   true  0.1.0    vmk2 (10.0.0.1)  enabled\n"
+            "esx-02  false  false  -        -                disabled\n");
+  EXPECT_EQ(shown("host get", kHost),
+            "esx-01\n"
+            "   Self: true\n"
+            "   Alive: true\n"
+            "   Version: 0.1.0\n"
+            "   Socket Folder: /run/pvrdma\n"
+            "   PVRDMA Vmknic: vmk2 (10.0.0.1)\n"
+            "   Ruleset pvrdma: enabled, admits 10.0.0.0/24, 10.1.0.7\n"
+            "   Vmknic vmk0: 192.168.1.5\n"
+            "   Vmknic vmk2: 10.0.0.1\n"
+            "   NIC vmnic0: eth0, link up\n"
+            "   NIC vmnic1: veth1, link down\n"
+            "   RDMA Device vmrdma0: mlx5_0, active\n"
+            "   RDMA Device vmrdma1: siw0, down\n");
+}
+
+TEST(HostCommands, ShowTheCluster) {
+  EXPECT_EQ(shown("cluster get",
+                  R"({"host":"esx-01","store":{"description":"etcd at http://10.0.0.9:2379","connected":true,
+                  "trouble":"","edits":3,"conflicts":1,"live_conflicts":0,"bad_records":0,"resyncs":2},
+                  "tcp":{"listening":true,"trouble":"","peers":[{"host":"esx-02","lanes_up":4,"sessions_up":7,
+                  "reconnects":1,"trouble":""}]}})"),
+            "esx-01\n"
+            "   Store Description: etcd at http://10.0.0.9:2379\n"
+            "   Store Connected: true\n"
+            "   Store Trouble: -\n"
+            "   Store Edits: 3\n"
+            "   Store Conflicts: 1\n"
+            "   Store Live Conflicts: 0\n"
+            "   Store Bad Records: 0\n"
+            "   Store Resyncs: 2\n"
+            "   TCP Listening: true\n"
+            "   TCP Trouble: -\n"
+            "\n"
+            "Peer    Lanes Up  Sessions Up  Reconnects  Trouble\n"
+            "------  --------  -----------  ----------  -------\n"
+            "esx-02         4            7           1  -\n");
+}
+
+// --- adapter, qp, path, stats, version ---
+
+constexpr const char* kAdapter =
+    R"({"name":"VM-01","state":"active","mac":"52:54:00:12:34:51","hardware_version":14,
+  "roce":"v2","socket":"/run/a.sock","link_up":true,"device_version":18,"driver_version":20,"guest_os":"Linux",
+  "memory_bytes":536870912,"tx_messages":2,"tx_bytes":65536,"rx_messages":1,"rx_bytes":8,
+  "gids":[{"index":0,"gid":"fe80::1","roce":"v2"}],"objects":{"pds":1,"qps":3},
+  "paths":{"local":{"messages":5,"payload_bytes":640}}})";
+
+TEST(AdapterCommands, Ask) {
+  EXPECT_EQ(asked("adapter list"), "GET /v1/adapters");
+  EXPECT_EQ(asked("adapter get VM-01"), "GET /v1/adapters/VM-01");
+  EXPECT_EQ(asked("adapter set VM-01 --link up"), R"(PUT /v1/adapters/VM-01/link {"up":true})");
+  EXPECT_EQ(asked("adapter set VM-01 --link down"), R"(PUT /v1/adapters/VM-01/link {"up":false})");
+  EXPECT_EQ(asked("qp list"), "GET /v1/qps");
+  EXPECT_EQ(asked("qp list --adapter VM-01"), "GET /v1/qps?adapter=VM-01");
+  EXPECT_EQ(asked("path list"), "GET /v1/paths");
+  EXPECT_EQ(asked("stats"), "GET /v1/stats");
+  EXPECT_EQ(asked("stats --adapter VM-01"), "GET /v1/stats?adapter=VM-01");
+  EXPECT_EQ(asked("version"), "GET /v1/version");
+}
+
+TEST(AdapterCommands, ListAdapters) {
+  EXPECT_EQ(shown("adapter list", "[" + std::string(kAdapter) + "]"),
+            "Name   State   MAC                HW  RoCE  QPs  TX Bytes  RX Bytes  Socket\n"
+            "-----  ------  -----------------  --  ----  ---  --------  --------  -----------\n"
+            "VM-01  active  52:54:00:12:34:51  14  v2      3     65536         8  /run/a.sock\n");
+}
+
+TEST(AdapterCommands, ShowOneAdapter) {
+  EXPECT_EQ(shown("adapter get VM-01", kAdapter),
+            "VM-01\n"
+            "   State: active\n"
+            "   MAC: 52:54:00:12:34:51\n"
+            "   Hardware Version: 14\n"
+            "   RoCE: v2\n"
+            "   Socket: /run/a.sock\n"
+            "   Link: up\n"
+            "   Device Version: 18\n"
+            "   Driver Version: 20\n"
+            "   Guest OS: Linux\n"
+            "   Guest Memory: 512 MiB\n"
+            "   GID 0: fe80::1 (RoCE v2)\n"
+            "   Objects: 1 pds, 3 qps\n"
+            "   TX: 2 messages, 65536 bytes\n"
+            "   RX: 1 messages, 8 bytes\n"
+            "   Path local: 5 messages, 640 bytes sent\n");
+}
+
+TEST(AdapterCommands, ListQpsWithTheirPaths) {
+  EXPECT_EQ(
+      shown("qp list",
+            R"([{"adapter":"VM-01","qpn":2,"type":"RC","state":"RTS","remote_gid":"fe80::2","remote_qpn":7,
+        "path":"local","tx_messages":1,"tx_bytes":2,"rx_messages":3,"rx_bytes":4},
+        {"adapter":"VM-01","qpn":1,"type":"GSI","state":"RTS","remote_gid":"","remote_qpn":0,"path":"",
+        "tx_messages":0,"tx_bytes":0,"rx_messages":0,"rx_bytes":0}])"),
+      "Adapter  QPN  Type  State  Path   Remote GID  Remote QPN  TX Messages  TX Bytes  RX Messages  RX "
+      "Bytes\n"
+      "-------  ---  ----  -----  -----  ----------  ----------  -----------  --------  -----------  "
+      "--------\n"
+      "VM-01      2  RC    RTS    local  fe80::2              7            1         2            3         "
+      "4\n"
+      "VM-01      1  GSI   RTS    -      -                    -            0         0            0         "
+      "0\n");
+}
+
+TEST(AdapterCommands, ListPathsAndWhy) {
+  EXPECT_EQ(
+      shown("path list",
+            R"([{"adapter":"VM-01","qpn":2,"local_gid":"fe80::1","remote_gid":"fe80::2","remote_qpn":7,
+        "peer_host":"esx-02","path":"tcp","reason":"the VMs are on different hosts"},
+        {"adapter":"VM-01","qpn":3,"local_gid":"fe80::1","remote_gid":"fe80::9","remote_qpn":8,"peer_host":"",
+        "path":"none","reason":"nobody has the GID"}])"),
+      "Adapter  QPN  Path  Peer Host  Local GID  Remote GID  Remote QPN  Reason\n"
+      "-------  ---  ----  ---------  ---------  ----------  ----------  ------------------------------\n"
+      "VM-01      2  tcp   esx-02     fe80::1    fe80::2              7  the VMs are on different hosts\n"
+      "VM-01      3  none  -          fe80::1    fe80::9              8  nobody has the GID\n");
+}
+
+TEST(AdapterCommands, ShowTheCountersThatAreNotZero) {
+  EXPECT_EQ(shown("stats", R"({"adapters":[{"name":"VM-01","verbs":{"tx_bytes":5,"timeouts":0}}],
+        "host":{"shard":{"turns":77}}})"),
+            "Adapter  Group  Counter   Value\n"
+            "-------  -----  --------  -----\n"
+            "VM-01    verbs  tx_bytes      5\n"
+            "-        shard  turns        77\n");
+}
+
+TEST(AdapterCommands, ShowBothVersions) {
+  EXPECT_EQ(shown("version", R"({"version":"1.2.3"})"), "pvrdmactl " PVRDMA_VERSION "\npvrdmad 1.2.3\n");
+  EXPECT_EQ(shown("version", R"({"version":"1.2.3"})", Format::kJson),
+            "{\n  \"version\": \"1.2.3\",\n  \"pvrdmactl\": \"" PVRDMA_VERSION "\"\n}\n");
+}
+
+}  // namespace
+}  // namespace pvrdma::ctl

@@ -1,0 +1,13 @@
+// bash_completion(): the script that completes pvrdmactl's words, options and choices in bash.
+// packaging/completion/pvrdmactl.bash is its output. Thread: any.
+#pragma once
+
+#include <string>
+
+#include "pvrdmactl/grammar.h"
+
+namespace pvrdma::ctl {
+
+std::string bash_completion(const Grammar& grammar);
+
+}  // namespace pvrdma::ctl

@@ -1,0 +1,122 @@
+#include "pvrdmactl/grammar.h"
+
+#include <algorithm>
+#include <fmt/core.h>
+#include <iterator>
+#include <utility>
+
+namespace pvrdma::ctl {
+namespace {
+
+std::vector<Argument> global_options() {
+  return {
+      {.name = "api", .kind = Kind::kFile, .help = "the daemon's API socket", .shows = "socket"},
+      {.name = "server",
+       .kind = Kind::kText,
+       .help = "a daemon's API by TLS instead, https://HOST:PORT",
+       .shows = "url"},
+      {.name = "token-file",
+       .kind = Kind::kFile,
+       .help = "the file with the bearer token that --server asks for"},
+      {.name = "ca",
+       .kind = Kind::kFile,
+       .help = "certificates that --server's is checked against; default: the system's"},
+      {.name = "json", .kind = Kind::kFlag, .help = "print JSON, for machines", .constant = "true"},
+      {.name = "completion",
+       .kind = Kind::kChoice,
+       .help = "print the script that completes commands in this shell and exit",
+       .choices = {"bash"}},
+      {.name = "version",
+       .kind = Kind::kFlag,
+       .help = "print the version of pvrdmactl and exit",
+       .constant = "true"},
+      {.letter = 'h',
+       .name = "help",
+       .kind = Kind::kFlag,
+       .help = "print this text and exit",
+       .constant = "true"},
+  };
+}
+
+Grammar make_grammar() {
+  Grammar made;
+  made.globals = global_options();
+  for (Section section : {rdma_commands(), network_commands(), system_commands(), dvs_commands(),
+                          vm_commands(), host_commands(), adapter_commands()}) {
+    std::ranges::move(section.namespaces, std::back_inserter(made.namespaces));
+    std::ranges::move(section.commands, std::back_inserter(made.commands));
+  }
+  return made;
+}
+
+std::string placeholder(const Argument& argument) {
+  if (!argument.shows.empty()) return argument.shows;
+  switch (argument.kind) {
+    case Kind::kText:
+    case Kind::kName:
+      return "str";
+    case Kind::kNumber:
+      return "long";
+    case Kind::kMemory:
+      return "MiB|all";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kUpDown:
+      return "up|down";
+    case Kind::kFile:
+      return "file";
+    case Kind::kFlag:
+      return "";
+    case Kind::kChoice:
+      break;
+  }
+  std::string text;
+  for (const std::string& choice : argument.choices) text += (text.empty() ? "" : "|") + choice;
+  return text;
+}
+
+}  // namespace
+
+const Command* Grammar::command(std::string_view words) const {
+  const auto found = std::ranges::find(commands, words, &Command::words);
+  return found == commands.end() ? nullptr : &*found;
+}
+
+const Namespace* Grammar::name_space(std::string_view words) const {
+  const auto found = std::ranges::find(namespaces, words, &Namespace::words);
+  return found == namespaces.end() ? nullptr : &*found;
+}
+
+const Grammar& grammar() {
+  static const Grammar kGrammar = make_grammar();
+  return kGrammar;
+}
+
+std::string written(const Argument& argument) {
+  return argument.positional ? argument.name : "--" + argument.name;
+}
+
+std::string described(const Argument& argument) {
+  if (argument.positional) return argument.name;
+  const std::string value = argument.kind == Kind::kFlag ? "" : fmt::format("=<{}>", placeholder(argument));
+  return argument.letter == 0 ? fmt::format("--{}{}", argument.name, value)
+                              : fmt::format("-{}|--{}{}", argument.letter, argument.name, value);
+}
+
+const Argument* find_argument(const std::vector<Argument>& arguments, std::string_view name) {
+  const auto found = std::ranges::find(arguments, name, &Argument::name);
+  return found == arguments.end() ? nullptr : &*found;
+}
+
+Argument host_option() {
+  return {.letter = 'H',
+          .name = "host",
+          .help = "the host; default: the one whose daemon is asked",
+          .fallback = "self"};
+}
+
+Argument named(std::string name, std::string help) {
+  return {.name = std::move(name), .positional = true, .help = std::move(help), .required = true};
+}
+
+}  // namespace pvrdma::ctl

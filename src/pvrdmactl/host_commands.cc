@@ -1,0 +1,126 @@
+// "host ..." and "cluster ...": the hosts, and how this one gets on with the store and with the others.
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "pvrdmactl/grammar.h"
+#include "pvrdmactl/json_fields.h"
+#include "pvrdmactl/table.h"
+
+namespace pvrdma::ctl {
+namespace {
+
+// "vmk2", "vmk2 (10.0.0.1)" or "-".
+std::string tagged(const Json& host) {
+  const std::string name = text_at(host, "pvrdma_vmknic");
+  for (const Json& vmk : host.at("vmks")) {
+    if (bool_at(vmk, "tagged")) return fmt::format("{} ({})", name, text_at(vmk, "address"));
+  }
+  return or_dash(name);
+}
+
+std::string enabled(const Json& ruleset) {
+  return bool_at(ruleset, "enabled") ? "enabled" : "disabled";
+}
+
+std::string host_list_text(const Json& list) {
+  Table table({{"Name"},
+               {"Self", Align::kRight},
+               {"Alive", Align::kRight},
+               {"Version"},
+               {"PVRDMA Vmknic"},
+               {"Ruleset"}});
+  for (const Json& host : list) {
+    table.add({text_at(host, "name"), true_false_at(host, "self"), true_false_at(host, "alive"),
+               or_dash(text_at(host, "version")), tagged(host), enabled(host.at("ruleset"))});
+  }
+  return table.text();
+}
+
+std::string host_text(const Json& host) {
+  Properties properties(text_at(host, "name"));
+  properties.add("Self", true_false_at(host, "self"));
+  properties.add("Alive", true_false_at(host, "alive"));
+  properties.add("Version", text_at(host, "version"));
+  properties.add("Socket Folder", text_at(host, "socket_folder"));
+  properties.add("PVRDMA Vmknic", tagged(host));
+  const Json& ruleset = host.at("ruleset");
+  properties.add(
+      "Ruleset " + text_at(ruleset, "name"),
+      fmt::format("{}, admits {}", enabled(ruleset),
+                  bool_at(ruleset, "allow_all") ? "all addresses" : or_dash(joined(ruleset.at("allowed")))));
+  for (const Json& vmk : host.at("vmks")) {
+    properties.add("Vmknic " + text_at(vmk, "name"), text_at(vmk, "address"));
+  }
+  for (const Json& nic : host.at("vmnics")) {
+    properties.add("NIC " + text_at(nic, "name"), fmt::format("{}, link {}", text_at(nic, "netdev"),
+                                                              bool_at(nic, "link_up") ? "up" : "down"));
+  }
+  for (const Json& device : host.at("rdma_devices")) {
+    properties.add(
+        "RDMA Device " + text_at(device, "name"),
+        fmt::format("{}, {}", text_at(device, "device"), bool_at(device, "active") ? "active" : "down"));
+  }
+  return properties.text();
+}
+
+// "NIC Up" of "nic_up".
+std::string titled(std::string key) {
+  bool first = true;
+  for (char& c : key) {
+    if (c == '_') c = ' ';
+    if (first && c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    first = c == ' ';
+  }
+  return key;
+}
+
+std::string plain(const Json& value) {
+  return value.is_string() ? or_dash(value.get<std::string>()) : value.dump();
+}
+
+std::string cluster_text(const Json& cluster) {
+  Properties properties(text_at(cluster, "host"));
+  for (const auto& [key, value] : cluster.at("store").items()) {
+    properties.add("Store " + titled(key), plain(value));
+  }
+  const Json& tcp = cluster.at("tcp");
+  properties.add("TCP Listening", plain(tcp.at("listening")));
+  properties.add("TCP Trouble", plain(tcp.at("trouble")));
+  Table peers({{"Peer"},
+               {"Lanes Up", Align::kRight},
+               {"Sessions Up", Align::kRight},
+               {"Reconnects", Align::kRight},
+               {"Trouble"}});
+  for (const Json& peer : tcp.at("peers")) {
+    peers.add({text_at(peer, "host"), digits_at(peer, "lanes_up"), digits_at(peer, "sessions_up"),
+               digits_at(peer, "reconnects"), or_dash(text_at(peer, "trouble"))});
+  }
+  return properties.text() + "\n" + peers.text();
+}
+
+}  // namespace
+
+Section host_commands() {
+  return {.namespaces = {{"host", "hosts of the cluster"}, {"cluster", "this host's place in the cluster"}},
+          .commands = {
+              {.words = "host list", .help = "list the hosts", .path = "/v1/hosts", .text = host_list_text},
+              {.words = "host get",
+               .help = "show one host",
+               .arguments = {{.name = "NAME",
+                              .positional = true,
+                              .help = "the host; default: the one whose daemon is asked",
+                              .fallback = "self"}},
+               .path = "/v1/hosts/{NAME}",
+               .text = host_text},
+              {.words = "host delete",
+               .help = "forget a host whose daemon is gone for good",
+               .arguments = {named("NAME", "the host")},
+               .method = Method::kDelete,
+               .path = "/v1/hosts/{NAME}"},
+              {.words = "cluster get",
+               .help = "show how the host gets on with the store and with its peers",
+               .path = "/v1/cluster",
+               .text = cluster_text}}};
+}
+
+}  // namespace pvrdma::ctl

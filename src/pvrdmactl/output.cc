@@ -1,0 +1,64 @@
+#include "pvrdmactl/output.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace pvrdma::ctl {
+namespace {
+
+constexpr int kJsonIndent = 2;
+
+// The library throws on what is missing or of another type; nothing of that leaves this file.
+template <typename Work>
+auto guarded(Work work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const Json::exception& error) {
+    return fail(fmt::format(
+        "the daemon's answer is not what this pvrdmactl expects: are they of the same version? ({})",
+        error.what()));
+  }
+}
+
+// What comes from hosts and guests cannot steer the terminal.
+std::string harmless(std::string text) {
+  for (char& c : text) {
+    if ((c >= 0 && c < ' ' && c != '\n') || c == '\x7f') c = '?';
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> show(const Command& command, const Values& values, const std::string& answer,
+                         Format format) {
+  return guarded([&]() -> Result<std::string> {
+    Json json = Json::parse(answer);
+    if (command.select != nullptr) {
+      auto selected = command.select(std::move(json), values);
+      if (!selected) return Failure(std::move(selected).error());
+      json = *std::move(selected);
+    }
+    if (format == Format::kJson) return json.dump(kJsonIndent) + "\n";
+    return command.text == nullptr ? "" : harmless(command.text(json));
+  });
+}
+
+Result<void> complete(const Command& command, Values& values, const Get& get) {
+  if (command.complete == nullptr) return {};
+  const Ask ask = [&get](const std::string& path) -> Result<Json> {
+    const auto answer = get(path);
+    if (!answer) return Failure(answer.error());
+    return Json::parse(*answer);
+  };
+  return guarded([&]() -> Result<void> { return command.complete(values, ask); });
+}
+
+std::string error_sentence(const std::string& answer, int status) {
+  const auto sentence =
+      guarded([&]() -> Result<std::string> { return Json::parse(answer).at("error").get<std::string>(); });
+  return sentence ? harmless(*sentence) : fmt::format("the daemon answered with HTTP status {}", status);
+}
+
+}  // namespace pvrdma::ctl

@@ -1,0 +1,83 @@
+#include "pvrdmactl/output.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace pvrdma::ctl {
+namespace {
+
+const Command& command(const char* words) {
+  return *grammar().command(words);
+}
+
+TEST(Output, IndentsJsonAndKeepsItsOrder) {
+  EXPECT_EQ(show(command("stats"), {}, R"({"b":1,"a":[]})", Format::kJson).value(),
+            "{\n  \"b\": 1,\n  \"a\": []\n}\n");
+}
+
+TEST(Output, RefusesWhatItDoesNotUnderstand) {
+  for (const char* answer : {"", "[1]", "[{}]", "nonsense", "[{\"name\":7}]", "\xff", "7"}) {
+    for (const char* words :
+         {"adapter list", "vm list", "rdma device list", "system settings advanced list"}) {
+      const auto text = show(command(words), {}, answer, Format::kText);
+      ASSERT_FALSE(text) << words << " " << answer << " " << *text;
+      EXPECT_TRUE(text.error().message.starts_with(
+          "the daemon's answer is not what this pvrdmactl expects: are they of the same version? ("))
+          << text.error().message;
+    }
+  }
+}
+
+TEST(Output, TakesTheDaemonsOwnSentenceForARefusal) {
+  EXPECT_EQ(error_sentence(R"({"error":"there is no adapter x"})", 404), "there is no adapter x");
+  EXPECT_EQ(error_sentence("<html>", 502), "the daemon answered with HTTP status 502");
+  EXPECT_EQ(error_sentence(R"({"error":7})", 500), "the daemon answered with HTTP status 500");
+}
+
+TEST(Output, LetsNoAnswerSteerTheTerminal) {
+  const std::string answer = R"([{"name":"a\u001b[2J\u007f","vlan":7}])";
+  EXPECT_EQ(
+      show(command("dvs portgroup list"), {}, R"({"portgroups":)" + answer + "}", Format::kText).value(),
+      "Name    VLAN\n"
+      "------  ----\n"
+      "a?[2J?     7\n");
+  EXPECT_EQ(error_sentence(R"({"error":"no \u0007 \u00e4"})", 400), "no ? ä");
+}
+
+TEST(Output, CompletesAValueOnlyTheDaemonKnows) {
+  std::string asked;
+  const Get get = [&](const std::string& path) -> Result<std::string> {
+    asked += path;
+    return R"({"memory_mib": 2048})";
+  };
+  Values reserve{{"NAME", "VM-01"}, {"reserve", "all"}};
+  ASSERT_TRUE(complete(command("vm set"), reserve, get));
+  EXPECT_EQ(reserve.at("reserve"), "2048");
+  EXPECT_EQ(asked, "/v1/vms/VM-01");
+
+  asked.clear();
+  Values grow{{"NAME", "VM-01"}, {"reserve", "all"}, {"memory", "4096"}};
+  Values some{{"NAME", "VM-01"}, {"reserve", "7"}};
+  Values none{{"NAME", "VM-01"}, {"memory", "1"}};
+  for (Values* values : {&grow, &some, &none}) ASSERT_TRUE(complete(command("vm set"), *values, get));
+  EXPECT_EQ(grow.at("reserve"), "4096");
+  EXPECT_EQ(some.at("reserve"), "7");
+  EXPECT_FALSE(none.contains("reserve"));
+  EXPECT_EQ(asked, "");
+}
+
+TEST(Output, ReportsWhyAValueCouldNotBeCompleted) {
+  Values values{{"NAME", "VM-01"}, {"reserve", "all"}};
+  const auto refused = complete(command("vm set"), values, [](const std::string&) -> Result<std::string> {
+    return fail("there is no VM");
+  });
+  EXPECT_EQ(refused.error().message, "there is no VM");
+  for (const char* answer : {"{", "{}", R"({"memory_mib": "much"})"}) {
+    EXPECT_FALSE(complete(command("vm set"), values, [&](const std::string&) -> Result<std::string> {
+      return answer;
+    })) << answer;
+  }
+}
+
+}  // namespace
+}  // namespace pvrdma::ctl

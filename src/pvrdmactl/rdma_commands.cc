@@ -1,0 +1,106 @@
+// "rdma ...": RDMA devices of a host, in esxcli's words and columns.
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "pvrdmactl/grammar.h"
+#include "pvrdmactl/json_fields.h"
+#include "pvrdmactl/table.h"
+
+namespace pvrdma::ctl {
+namespace {
+
+constexpr const char* kNetStack = "defaultTcpipStack";  // a Linux host has one
+
+Result<Json> rdma_devices(Json host, const Values& /*values*/) {
+  return host.at("rdma_devices");
+}
+
+// As esxcli writes it: "100 Gbps", "2.5 Gbps", "100 Mbps", and "0" when the device is down.
+std::string speed(std::uint64_t mbps) {
+  if (mbps == 0) return "0";
+  return mbps < 1000 ? fmt::format("{} Mbps", mbps)
+                     : fmt::format("{:g} Gbps", static_cast<double>(mbps) / 1000);
+}
+
+std::string device_list_text(const Json& devices) {
+  Table table({{"Name"},
+               {"Driver"},
+               {"State"},
+               {"MTU", Align::kRight},
+               {"Speed"},
+               {"Paired Uplink"},
+               {"Description"}});
+  for (const Json& device : devices) {
+    const bool active = bool_at(device, "active");
+    table.add({text_at(device, "name"), text_at(device, "driver"), active ? "Active" : "Down",
+               digits_at(device, "mtu"), active ? speed(number_at(device, "speed_mbps")) : "0",
+               or_dash(text_at(device, "paired_uplink")), text_at(device, "description")});
+  }
+  return table.text();
+}
+
+std::string protocol_list_text(const Json& devices) {
+  Table table({{"Device"}, {"RoCE v1", Align::kRight}, {"RoCE v2", Align::kRight}, {"iWARP", Align::kRight}});
+  for (const Json& device : devices) {
+    table.add({text_at(device, "name"), true_false_at(device, "roce_v1"), true_false_at(device, "roce_v2"),
+               true_false_at(device, "iwarp")});
+  }
+  return table.text();
+}
+
+// Devices that no vmknic uses have no line, as with esxcli.
+std::string vmknic_list_text(const Json& devices) {
+  Table table({{"Device"}, {"Vmknic"}, {"NetStack"}});
+  for (const Json& device : devices) {
+    const std::string vmknic = text_at(device, "vmknic");
+    if (!vmknic.empty()) table.add({text_at(device, "name"), vmknic, kNetStack});
+  }
+  return table.text();
+}
+
+std::string device_stats_text(const Json& answer) {
+  Properties properties;
+  for (const auto& [counter, value] : answer.at("stats").items()) {
+    properties.add(counter, std::to_string(value.get<std::uint64_t>()));
+  }
+  return properties.text();
+}
+
+}  // namespace
+
+Section rdma_commands() {
+  return {
+      .namespaces = {{"rdma", "RDMA devices of a host"},
+                     {"rdma device", "RDMA devices"},
+                     {"rdma device protocol", "protocols that an RDMA device speaks"},
+                     {"rdma device stats", "counters of an RDMA device"},
+                     {"rdma device vmknic", "VMkernel adapters that use an RDMA device"}},
+      .commands =
+          {{.words = "rdma device list",
+            .help = "list the host's RDMA devices",
+            .arguments = {host_option()},
+            .path = "/v1/hosts/{host}",
+            .select = rdma_devices,
+            .text = device_list_text},
+           {.words = "rdma device protocol list",
+            .help = "list which protocols each RDMA device speaks",
+            .arguments = {host_option()},
+            .path = "/v1/hosts/{host}",
+            .select = rdma_devices,
+            .text = protocol_list_text},
+           {.words = "rdma device vmknic list",
+            .help = "list which VMkernel adapter uses which RDMA device",
+            .arguments = {host_option()},
+            .path = "/v1/hosts/{host}",
+            .select = rdma_devices,
+            .text = vmknic_list_text},
+           {.words = "rdma device stats get",
+            .help = "show the counters of one RDMA device of the daemon's own host",
+            .arguments = {{.letter = 'd', .name = "device", .help = "the device, vmrdma0", .required = true},
+                          host_option()},
+            .path = "/v1/hosts/{host}/rdma/{device}/stats",
+            .text = device_stats_text}},
+  };
+}
+
+}  // namespace pvrdma::ctl

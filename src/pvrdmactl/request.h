@@ -1,0 +1,25 @@
+// make_request(): the HTTP request of a command with its values. Thread: any.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "pvrdmactl/grammar.h"
+
+namespace pvrdma::ctl {
+
+struct Request {
+  Method method = Method::kGet;
+  std::string path;  // with the query, percent-encoded
+  std::string body;  // JSON; empty for GET and DELETE
+};
+
+// `values` are checked and complete, as parse() and Command::complete leave them.
+Request make_request(const Command& command, const Values& values);
+
+// Everything that is not unreserved by RFC 3986 (section 2.3) as %XX.
+std::string percent_encoded(std::string_view text);
+
+std::string_view to_string(Method method);  // "GET"
+
+}  // namespace pvrdma::ctl

@@ -1,0 +1,247 @@
+// "vm ...": virtual machines, their PVRDMA adapters, and what starts their VMM.
+#include <algorithm>
+#include <fmt/core.h>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "pvrdmactl/grammar.h"
+#include "pvrdmactl/json_fields.h"
+#include "pvrdmactl/table.h"
+
+namespace pvrdma::ctl {
+namespace {
+
+// --reserve all: as much as the VM has, or is given by the same command.
+Result<void> reserve_all(Values& values, const Ask& ask) {
+  const auto reserve = values.find("reserve");
+  if (reserve == values.end() || reserve->second != "all") return {};
+  if (const auto memory = values.find("memory"); memory != values.end()) {
+    reserve->second = memory->second;
+    return {};
+  }
+  const auto vm = ask("/v1/vms/" + values.at("NAME"));
+  if (!vm) return Failure(vm.error());
+  reserve->second = digits_at(*vm, "memory_mib");
+  return {};
+}
+
+std::string vm_list_text(const Json& list) {
+  Table table({{"Name"},
+               {"Host"},
+               {"Power"},
+               {"HW", Align::kRight},
+               {"Memory MiB", Align::kRight},
+               {"Reserved MiB", Align::kRight},
+               {"MAC"},
+               {"DVS"},
+               {"Port Group"},
+               {"RoCE"}});
+  for (const Json& vm : list) {
+    const Json& adapter = vm.at("adapter");
+    const auto of_adapter = [&](const char* key) { return adapter.is_null() ? "-" : text_at(adapter, key); };
+    table.add({text_at(vm, "name"), text_at(vm, "host"), text_at(vm, "power"),
+               digits_at(vm, "hardware_version"), digits_at(vm, "memory_mib"),
+               digits_at(vm, "memory_reserved_mib"), of_adapter("mac"), of_adapter("dvs"),
+               of_adapter("portgroup"), of_adapter("protocol")});
+  }
+  return table.text();
+}
+
+std::string vm_text(const Json& vm) {
+  Properties properties(text_at(vm, "name"));
+  properties.add("Host", text_at(vm, "host"));
+  properties.add("Power", text_at(vm, "power"));
+  properties.add("Hardware Version", digits_at(vm, "hardware_version"));
+  properties.add("Memory", digits_at(vm, "memory_mib") + " MiB");
+  properties.add("Reserved Memory", digits_at(vm, "memory_reserved_mib") + " MiB");
+  if (const Json& adapter = vm.at("adapter"); !adapter.is_null()) {
+    properties.add("MAC", text_at(adapter, "mac"));
+    properties.add("DVS", text_at(adapter, "dvs"));
+    properties.add("Port Group", text_at(adapter, "portgroup"));
+    properties.add("Protocol", "RoCE " + text_at(adapter, "protocol"));
+    properties.add("Profile", text_at(adapter, "profile"));
+    properties.add("Socket", text_at(adapter, "socket"));
+  }
+  if (const std::string why = text_at(vm, "power_on_refusal"); !why.empty()) {
+    properties.add("Cannot Power On", why);
+  }
+  if (const std::string why = text_at(vm, "not_served"); !why.empty()) properties.add("Not Served", why);
+  return properties.text();
+}
+
+// A word as a shell takes it for that word alone.
+std::string shell_word(std::string_view word) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string_view::npos) return std::string(word);
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+std::string qemu_args_text(const Json& answer) {
+  std::string line;
+  for (const Json& argument : answer.at("arguments")) {
+    line += (line.empty() ? "" : " ") + shell_word(argument.get<std::string>());
+  }
+  return line + "\n";
+}
+
+std::string libvirt_xml_text(const Json& answer) {
+  std::string xml = text_at(answer, "xml");
+  if (!xml.ends_with('\n')) xml += '\n';
+  return xml;
+}
+
+Argument the_vm() {
+  return named("NAME", "the VM");
+}
+
+Argument hardware_version() {
+  return {.name = "hw",
+          .kind = Kind::kNumber,
+          .help = "the VM's hardware version; adapters need 13",
+          .required = true,
+          .member = "/hardware_version"};
+}
+
+Argument memory() {
+  return {
+      .name = "memory", .kind = Kind::kNumber, .help = "its memory", .shows = "MiB", .member = "/memory_mib"};
+}
+
+Argument reserve() {
+  return {.name = "reserve",
+          .kind = Kind::kMemory,
+          .help = "how much of it is reserved; a VM with an adapter needs all",
+          .member = "/memory_reserved_mib"};
+}
+
+Argument vm_host(std::string help) {
+  return {.letter = 'H', .name = "host", .help = std::move(help), .member = "/host"};
+}
+
+// `object` is where an adapter is in the body: "" or "/adapter".
+std::vector<Argument> adapter_options(const std::string& object) {
+  std::vector<Argument> options = {
+      {.name = "portgroup",
+       .help = "the port group of its PVRDMA adapter",
+       .required = object.empty(),
+       .member = object + "/portgroup"},
+      {.name = "dvs",
+       .help = "the switch of the port group; default: the one that has it",
+       .member = object + "/dvs"},
+      {.name = "mac",
+       .kind = Kind::kText,
+       .help = "the MAC of its vmxnet3 adapter; default: made from the name",
+       .shows = "mac",
+       .member = object + "/mac"},
+      {.name = "protocol",
+       .kind = Kind::kChoice,
+       .help = "RoCE v1 or v2; default: v1 on hardware version 13, v2 later",
+       .choices = {"v1", "v2"},
+       .member = object + "/protocol"},
+      {.name = "profile",
+       .kind = Kind::kChoice,
+       .help = "the limits of ESXi's adapter, or what the driver can use; default: open",
+       .choices = {"esxi", "open"},
+       .member = object + "/profile"}};
+  for (Argument& option : options) {
+    if (option.name != "portgroup") option.needs = "portgroup";
+  }
+  return options;
+}
+
+Command create_command() {
+  Argument name = the_vm();
+  name.member = "/name";
+  Argument whole = memory();
+  whole.required = true;
+  Command command{.words = "vm create",
+                  .help = "make a VM known, with a PVRDMA adapter or without",
+                  .arguments = {name, vm_host("where it runs; default: the host whose daemon is asked"),
+                                hardware_version(), whole, reserve()},
+                  .method = Method::kPost,
+                  .path = "/v1/vms",
+                  .complete = reserve_all,
+                  .text = vm_text};
+  std::ranges::move(adapter_options("/adapter"), std::back_inserter(command.arguments));
+  return command;
+}
+
+Command set_command() {
+  return {
+      .words = "vm set",
+      .help = "change a VM that is off",
+      .arguments = {the_vm(),
+                    vm_host("where it runs"),
+                    memory(),
+                    reserve(),
+                    {.name = "portgroup", .help = "the port group of its adapter", .member = "/portgroup"},
+                    {.name = "dvs", .help = "the switch of the port group", .member = "/dvs"},
+                    {.name = "protocol",
+                     .kind = Kind::kChoice,
+                     .help = "RoCE v1 or v2",
+                     .choices = {"v1", "v2"},
+                     .member = "/protocol"}},
+      .method = Method::kPatch,
+      .path = "/v1/vms/{NAME}",
+      .complete = reserve_all,
+      .text = vm_text};
+}
+
+Command add_adapter_command() {
+  Command command{.words = "vm adapter add",
+                  .help = "give a VM that is off its PVRDMA adapter",
+                  .arguments = {the_vm()},
+                  .method = Method::kPut,
+                  .path = "/v1/vms/{NAME}/adapter",
+                  .text = vm_text};
+  std::ranges::move(adapter_options(""), std::back_inserter(command.arguments));
+  return command;
+}
+
+}  // namespace
+
+Section vm_commands() {
+  return {.namespaces = {{"vm", "virtual machines"}, {"vm adapter", "PVRDMA adapters of VMs"}},
+          .commands = {create_command(),
+                       {.words = "vm list", .help = "list the VMs", .path = "/v1/vms", .text = vm_list_text},
+                       {.words = "vm get",
+                        .help = "show one VM",
+                        .arguments = {the_vm()},
+                        .path = "/v1/vms/{NAME}",
+                        .text = vm_text},
+                       set_command(),
+                       {.words = "vm upgrade",
+                        .help = "raise a VM's hardware version; its adapter keeps its protocol",
+                        .arguments = {the_vm(), hardware_version()},
+                        .method = Method::kPost,
+                        .path = "/v1/vms/{NAME}/upgrade",
+                        .text = vm_text},
+                       {.words = "vm delete",
+                        .help = "forget a VM that is off",
+                        .arguments = {the_vm()},
+                        .method = Method::kDelete,
+                        .path = "/v1/vms/{NAME}"},
+                       add_adapter_command(),
+                       {.words = "vm adapter remove",
+                        .help = "take a VM's PVRDMA adapter away",
+                        .arguments = {the_vm()},
+                        .method = Method::kDelete,
+                        .path = "/v1/vms/{NAME}/adapter"},
+                       {.words = "vm qemu-args",
+                        .help = "print the arguments QEMU needs for the VM, quoted for a shell",
+                        .arguments = {the_vm()},
+                        .path = "/v1/vms/{NAME}/qemu-args",
+                        .text = qemu_args_text},
+                       {.words = "vm libvirt-xml",
+                        .help = "print what libvirt's description of the VM needs",
+                        .arguments = {the_vm()},
+                        .path = "/v1/vms/{NAME}/libvirt-xml",
+                        .text = libvirt_xml_text}}};
+}
+
+}  // namespace pvrdma::ctl

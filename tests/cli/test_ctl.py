@@ -1,0 +1,247 @@
+"""pvrdmactl against an API of this test's own: words, exit codes, the esxcli name, shell completion.
+
+Run by ctest (label cli), or: PVRDMACTL=... /usr/bin/python3 -m pytest tests/cli/test_ctl.py
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import re
+import shlex
+import socketserver
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PVRDMACTL = os.environ.get("PVRDMACTL", str(ROOT / "build" / "dev" / "src" / "pvrdmactl" / "pvrdmactl"))
+COMPLETION = ROOT / "packaging" / "completion" / "pvrdmactl.bash"
+GUARD_S = 60  # no check of speed: what takes longer hangs
+
+
+def run(*command: str, env: dict[str, str] | None = None, **more: object) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PVRDMA_")}
+    return subprocess.run(command, text=True, capture_output=True, timeout=GUARD_S, check=False,  # type: ignore[call-overload]
+                          stdin=subprocess.DEVNULL, env={**clean, **(env or {})}, **more)
+
+
+class Api(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    """Answers as it is told to, and keeps what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.status = 200
+        self.answer: object = {}
+        self.asked: list[str] = []
+        super().__init__(str(path), Handler)
+        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread.start()
+
+    def ctl(self, line: str, program: str = PVRDMACTL) -> subprocess.CompletedProcess[str]:
+        self.asked = []
+        return run(program, *shlex.split(line), env={"PVRDMA_API": str(self.path)})
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Api
+
+    def answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        self.server.asked.append(f"{self.command} {self.path} {body}".rstrip())
+        content = json.dumps(self.server.answer).encode()
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
+
+    def address_string(self) -> str:
+        return "unix"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    server = Api(tmp_path / "api.sock")
+    yield server
+    server.shutdown()
+    server.thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def esxcli(tmp_path: Path) -> str:
+    link = tmp_path / "esxcli"
+    link.symlink_to(PVRDMACTL)
+    return str(link)
+
+
+VERBATIM = {
+    "rdma device list": "GET /v1/hosts/self",
+    "rdma device protocol list": "GET /v1/hosts/self",
+    "rdma device vmknic list": "GET /v1/hosts/self",
+    "rdma device stats get -d vmrdma0": "GET /v1/hosts/self/rdma/vmrdma0/stats",
+    "network nic list": "GET /v1/hosts/self",
+    "system settings advanced set -o /Net/PVRDMAVmknic -s vmk2":
+        'PUT /v1/hosts/self/advanced {"path":"/Net/PVRDMAVmknic","value":"vmk2"}',
+    "system settings advanced list -o /Net/PVRDMAVmknic": "GET /v1/hosts/self/advanced",
+    "network firewall ruleset set -e true -r pvrdma": 'PATCH /v1/hosts/self/rulesets/pvrdma {"enabled":true}',
+    "network firewall ruleset list": "GET /v1/hosts/self/rulesets",
+    "network firewall ruleset rule list -r pvrdma": "GET /v1/hosts/self/rulesets/pvrdma/rules",
+    "network firewall ruleset allowedip add -r pvrdma -i 10.0.0.0/24":
+        'POST /v1/hosts/self/rulesets/pvrdma/allowed {"network":"10.0.0.0/24"}',
+    "network firewall ruleset allowedip remove -r pvrdma -i 10.0.0.0/24":
+        "DELETE /v1/hosts/self/rulesets/pvrdma/allowed?network=10.0.0.0%2F24",
+    "network firewall ruleset allowedip list -r pvrdma": "GET /v1/hosts/self/rulesets",
+}
+ANSWERS: dict[str, object] = {
+    "/v1/hosts/self": {"vmnics": [], "rdma_devices": []},
+    "/v1/hosts/self/rdma/vmrdma0/stats": {"device": "vmrdma0", "stats": {}},
+    "/v1/hosts/self/advanced": [{"path": "/Net/PVRDMAVmknic", "type": "string", "value": "vmk2", "default": "",
+                                 "description": "d"}],
+    "/v1/hosts/self/rulesets": [{"name": "pvrdma", "enabled": True, "allow_all": True, "allowed": []}],
+    "/v1/hosts/self/rulesets/pvrdma/rules": [],
+}
+
+
+@pytest.mark.parametrize("line", VERBATIM)
+def test_esxclis_own_commands_work_by_both_names(api: Api, esxcli: str, line: str) -> None:
+    api.answer = ANSWERS.get(VERBATIM[line].split()[1], {})
+    for program in (PVRDMACTL, esxcli):
+        done = api.ctl(line, program)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert api.asked == [VERBATIM[line]]
+        assert (done.stdout == "") == (not VERBATIM[line].startswith("GET") or "stats" in line)
+
+
+def test_a_refusal_is_the_daemons_sentence_and_exit_code_1(api: Api) -> None:
+    api.status, api.answer = 409, {"error": "VM VM-01 is on: power it off"}
+    done = api.ctl("vm delete VM-01")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "pvrdmactl: VM VM-01 is on: power it off\n")
+
+
+def test_an_answer_it_does_not_understand_is_exit_code_1(api: Api) -> None:
+    api.answer = {"frob": 1}
+    done = api.ctl("rdma device list")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("pvrdmactl: the daemon's answer is not what this pvrdmactl expects: ")
+
+
+def test_json_is_what_the_api_said(api: Api) -> None:
+    api.answer = [{"path": "local", "anything": ["else", 1]}]
+    assert json.loads(api.ctl("--json path list").stdout) == api.answer
+    api.answer = {}
+    assert api.ctl("dvs delete d --json").stdout == "{}\n"
+
+
+def test_what_the_qemu_arguments_mean_to_a_shell(api: Api) -> None:
+    arguments = ["-device", '{"driver":"x","socket":{"path":"/run/a b"}}', "", "it's", "$HOME", "`id`", "a\nb", "*"]
+    api.answer = {"arguments": arguments}
+    line = api.ctl("vm qemu-args VM-01").stdout
+    printed = run("bash", "-c", f"printf '%s\\0' {line}").stdout
+    assert printed.split("\0")[:-1] == arguments
+
+
+def test_output_nobody_can_take_is_exit_code_1() -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([PVRDMACTL, "--help"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=GUARD_S,
+                              check=False)
+    assert (done.returncode, done.stderr) == (
+        1, "pvrdmactl: cannot write to standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize(("line", "sentence"), [
+    ("frob", 'there is no command "pvrdmactl frob": see pvrdmactl --help'),
+    ("rdma frob list", 'there is no command "pvrdmactl rdma frob": see pvrdmactl rdma --help'),
+    ("adapter get", "pvrdmactl adapter get needs NAME: see pvrdmactl adapter get --help"),
+    ("adapter get a/../b", 'NAME: "a/../b" is no name: it takes 1 to 64 letters, digits, \'.\', \'_\' and \'-\': see '
+                           "pvrdmactl adapter get --help"),
+    ("version --server http://h:1", 'the server "http://h:1" must be https://HOST:PORT, an IPv6 address in brackets: '
+                                    "see pvrdmactl --help"),
+    ("version --server https://h:1", "the server https://h:1 asks for a token: give --token-file or set "
+                                     "PVRDMA_TOKEN_FILE: see pvrdmactl --help"),
+])
+def test_a_mistake_is_a_sentence_and_exit_code_2(line: str, sentence: str) -> None:
+    done = run(PVRDMACTL, *line.split())
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pvrdmactl: {sentence}\n")
+
+
+@pytest.mark.parametrize("words", ["", "adapter", "rdma device", "network firewall ruleset"])
+def test_missing_words_are_listed(esxcli: str, words: str) -> None:
+    done = run(PVRDMACTL, *words.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "\nAvailable Commands:\n" in done.stderr
+    wanted = run(PVRDMACTL, *words.split(), "--help")
+    assert (wanted.returncode, wanted.stdout) == (0, done.stderr)
+    assert run(esxcli, *words.split(), "--help").stdout.startswith(f"Usage: {' '.join(['esxcli', '[options]', *words.split()])}")
+
+
+# --- Completion. ---
+
+def test_the_packaged_completion_is_the_printed_one() -> None:
+    done = run(PVRDMACTL, "--completion", "bash")
+    assert done.returncode == 0
+    assert done.stdout == COMPLETION.read_text(encoding="utf-8"), (
+        "make it again: pvrdmactl --completion bash > packaging/completion/pvrdmactl.bash")
+
+
+def completed(*words: str, folder: Path = ROOT) -> list[str]:
+    """What bash offers for the last word, which may be empty."""
+    typed = " ".join(shlex.quote(word) for word in ("pvrdmactl", *words))
+    script = (f"source {shlex.quote(str(COMPLETION))}; COMP_WORDS=({typed}); COMP_CWORD={len(words)}; _pvrdmactl; "
+              "printf '%s\\n' \"${COMPREPLY[@]}\"")
+    done = run("bash", "-u", "-c", script, cwd=folder)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_completion_follows_the_words(tmp_path: Path) -> None:
+    assert completed("") == ["rdma", "network", "system", "dvs", "vm", "host", "cluster", "adapter", "qp", "path",
+                             "stats", "version"]
+    assert completed("r") == ["rdma"]
+    assert completed("rdma", "device", "") == ["list", "protocol", "vmknic", "stats"]
+    assert completed("--json", "-H", "vm", "rdma", "dev") == ["device"]
+    assert completed("vm", "get", "") == []
+    assert completed("vm", "get", "list", "") == []
+    assert completed("rdma", "frob", "") == ["device"]
+    (tmp_path / "token.txt").touch()
+    assert completed("--token-file", "tok", folder=tmp_path) == ["token.txt"]
+
+
+def test_completion_knows_options_and_their_values() -> None:
+    options = completed("rdma", "device", "stats", "get", "-")
+    assert options[:4] == ["-d", "--device", "-H", "--host"]
+    assert "--json" in options
+    assert completed("network", "firewall", "ruleset", "set", "-e", "t") == ["true"]
+    assert completed("vm", "create", "VM-01", "--protocol", "") == ["v1", "v2"]
+    assert completed("vm", "create", "VM-01", "--protocol", "=", "v") == ["v1", "v2"]
+    assert completed("vm", "create", "VM-01", "--protocol", "=") == ["v1", "v2"]
+    assert completed("adapter", "set", "VM-01", "--link", "") == ["up", "down"]
+    assert completed("rdma", "device", "stats", "get", "-d", "") == []
+    assert completed("--completion", "") == ["bash"]
+
+
+# --- The manual. ---
+
+def test_the_manual_names_every_command_and_option() -> None:
+    """Of the completion's table, which is the program's own."""
+    page = (ROOT / "docs" / "man" / "pvrdmactl.1").read_text(encoding="utf-8")
+    macros = r"\b(?:Cm|Ar|Op|Fl|Oo|Oc)\b|\\&"
+    flat = " ".join(re.sub(macros, " ", line.lstrip(".")) for line in page.splitlines())
+    flat = " ".join(flat.split())
+    script = COMPLETION.read_text(encoding="utf-8")
+    commands = re.findall(r"^    '([^']+)'\) echo \. ;;$", script, re.MULTILINE)
+    assert len(commands) > 40
+    assert [command for command in commands if command not in flat] == []
+    options = set(re.findall(r"--([a-z-]+)", script))
+    assert sorted(option for option in options if f"-{option}" not in flat) == []
