@@ -10,7 +10,8 @@ usage() {
 usage: two_hosts.sh HOST1 ADDRESS1 HOST2 ADDRESS2
   HOST1, HOST2        the hosts' names, as in [host] of their pvrdmad.toml
   ADDRESS1, ADDRESS2  each host's address on the network that carries PVRDMA
-environment: PVRDMACTL (pvrdmactl), PVRDMA_API (its API socket), SWITCH, PORTGROUP, VLAN
+environment: PVRDMACTL (pvrdmactl), PVRDMA_API (its API socket), SWITCH, PORTGROUP, VLAN;
+  NICS=1 leaves the second uplink free: a NIC that is paired with an RDMA device must be a host's only uplink
 TEXT
 }
 if (($# != 4)); then
@@ -35,7 +36,7 @@ echo "== 2. the hosts and their physical NICs"
 for host in "$host1" "$host2"; do
   step dvs add-host "$switch" "$host"
   step dvs uplink set "$switch" "$host" uplink1 vmnic0
-  step dvs uplink set "$switch" "$host" uplink2 vmnic1
+  if ((${NICS:-2} > 1)); then step dvs uplink set "$switch" "$host" uplink2 vmnic1; fi
 done
 
 echo "== 3. a tagged VMkernel adapter and the firewall ruleset on each host"
@@ -52,5 +53,5 @@ step vm create VM-01 --host "$host1" --hw 14 --memory 512 --reserve all --portgr
 step vm create VM-02 --host "$host2" --hw 14 --memory 512 --reserve all --portgroup "$portgroup" --protocol v2
 
 echo "== done: power the VMs on with"
-echo "   on $host1: qemu-system-x86_64 ... \$(pvrdmactl vm qemu-args VM-01)"
-echo "   on $host2: qemu-system-x86_64 ... \$(pvrdmactl vm qemu-args VM-02)"
+echo "   on $host1: eval qemu-system-x86_64 ... \"\$(pvrdmactl vm qemu-args VM-01)\""
+echo "   on $host2: eval qemu-system-x86_64 ... \"\$(pvrdmactl vm qemu-args VM-02)\""
