@@ -47,11 +47,8 @@ def test_one_host_copies_memory_while_two_use_tcp(vm_fleet: Fleet) -> None:
         one.check(f"await-listener tcp {port} 20", 30)
     clients = [vm.start_job(f"{endless} -p {port} {one.address}") for vm, port in ((two, 18701), (three, 18702))]
     try:
-        paths = until("three adapters with their paths",
-                      lambda: found if (found := vm_fleet.paths()).keys() >= {"VM-01", "VM-02", "VM-03"} else None)
-        assert paths["VM-02"] == {"tcp"}
-        assert paths["VM-03"] == {"local"}
-        assert paths["VM-01"] == {"tcp", "local"}
+        expected = {"VM-01": {"tcp", "local"}, "VM-02": {"tcp"}, "VM-03": {"local"}}
+        until(f"the paths {expected}", vm_fleet.paths, accept=lambda paths: paths == expected)
         shown = vm_fleet[2].ctl("path", "list")
         assert {path["peer_host"] for path in shown} == {"esx-01"}
         assert all("HCA" in path["reason"] for path in shown), shown
@@ -83,9 +80,9 @@ def test_nvme_over_fabrics(vm_fleet: Fleet) -> None:
 
 
 def test_encryption_is_what_was_configured(vm_fleet: Fleet, request: pytest.FixtureRequest) -> None:
-    shown = vm_fleet[1].ctl("cluster", "get")["tcp"]
+    shown = until("all lanes are up", lambda: vm_fleet[1].ctl("cluster", "get")["tcp"],
+                  accept=lambda tcp: [(peer["lanes_up"], peer["sessions_up"]) for peer in tcp["peers"]] == [(4, 4)])
     assert shown["listening"] and not shown["trouble"]
     assert [peer["host"] for peer in shown["peers"]] == ["esx-02"]
-    assert shown["peers"][0]["lanes_up"] == 4 and shown["peers"][0]["sessions_up"] == 4, shown
     encrypted = "tls" in request.node.callspec.id
     assert ("TLS 1.3" in vm_fleet[1].logged()) == encrypted

@@ -25,7 +25,7 @@ class Etcd:
 
     def start(self) -> None:
         """Starts it (again) and waits until it answers."""
-        command = ["etcd", "--name", "one", "--data-dir", str(self._folder), "--logger", "zap",
+        command = ["etcd", "--name", "one", "--data-dir", str(self._folder), "--logger", "zap", "--log-level", "warn",
                    "--listen-client-urls", self.endpoint, "--advertise-client-urls", self.endpoint,
                    "--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380",
                    "--initial-cluster", "one=http://127.0.0.1:2380"]

@@ -10,6 +10,7 @@ import os
 import subprocess
 
 PORT = 28250  # of PVRDMA between hosts
+STORE_PORT = 2379
 WIRE_ADDRESS = "10.77.0.254"
 
 
@@ -68,6 +69,10 @@ class Network:
         """Drops all packets of PVRDMA that arrive at a host: its peers hear nothing, no connection is reset."""
         self._filter(host, "drop" if blocked else None)
 
+    def hide_store(self, host: str, hidden: bool) -> None:
+        """Drops all packets between a host and etcd; PVRDMA's go on."""
+        self._filter(host, "drop" if hidden else None, STORE_PORT)
+
     def narrow(self, host: str, rate: str | None) -> None:
         """Limits what reaches a host, for example to "20mbit"; None ends that."""
         device = ("dev", self._ports[host], "root")
@@ -83,11 +88,11 @@ class Network:
         if old:
             _run("ip", "-n", space, "address", "delete", f"{old}/24", "dev", "eth1")
 
-    def _filter(self, host: str, verdict: str | None) -> None:
+    def _filter(self, host: str, verdict: str | None, port: int = PORT) -> None:
         rules = "table inet pvrdma_test\ndelete table inet pvrdma_test\n"
         if verdict is not None:
             rules += ("table inet pvrdma_test {\n  chain input {\n    type filter hook input priority 0;\n"
-                      f"    tcp dport {PORT} {verdict}\n    tcp sport {PORT} {verdict}\n  }}\n}}\n")
+                      f"    tcp dport {port} {verdict}\n    tcp sport {port} {verdict}\n  }}\n}}\n")
         _run(*self.inside(host), "nft", "-f", "-", text=rules)
 
     def _make_space(self, space: str) -> None:

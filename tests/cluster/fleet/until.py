@@ -10,12 +10,13 @@ Value = TypeVar("Value")
 GUARD_S = 30.0
 
 
-def until(what: str, look: Callable[[], Value], guard_s: float = GUARD_S) -> Value:
-    """The first true value of `look`; AssertionError naming `what` and the last value when it never comes."""
+def until(what: str, look: Callable[[], Value], guard_s: float = GUARD_S,
+          accept: Callable[[Value], bool] = bool) -> Value:
+    """The first accepted value of `look`; AssertionError naming `what` and the last value when it never comes."""
     deadline = time.monotonic() + guard_s
     while True:
         value = look()
-        if value:
+        if accept(value):
             return value
         assert time.monotonic() < deadline, f"{what}: not within {guard_s:g} s; the last look gave {value!r}"
         time.sleep(0.05)
