@@ -15,7 +15,7 @@ MEASURED := NoAllocation|QpMemory
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
-	  printf '  make %-10s %s\n' "$$target" "$$text"; done
+	  printf '  make %-13s %s\n' "$$target" "$$text"; done
 
 demo: setup  ## two VMs, ib_write_bw between them through pvrdmad
 	@$(MAKE) -j2 testbed programs
@@ -56,7 +56,7 @@ cluster-test: setup  ## only the cluster tests: hosts in network namespaces, etc
 	@$(MAKE) -j2 testbed programs
 	@$(PYTEST) tests/cluster -m "not full"
 
-bench: setup  ## benchmarks of the release build; JSON in build/bench/
+bench: setup  ## benchmarks of the release build, as root also host to host; JSON in build/bench/
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release
 	@tools/bench
