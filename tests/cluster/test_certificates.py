@@ -1,0 +1,41 @@
+"""Mutual TLS between real daemons: who has no right certificate gets no connection, and both hosts' logs say why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import make_fleet
+from fleet.certificates import Authority
+from fleet.host import Certificates
+from fleet.until import until
+
+# What esx-02 has; what the logs of esx-01 and of esx-02 must say.
+_CASES: dict[str, tuple[Callable[[Path, Authority], Certificates | None], str, str]] = {
+    "expired": (lambda folder, authority: authority.issue("esx-02", days=-1), "expired", "expired"),
+    "of-another-authority": (lambda folder, authority: Authority(folder / "other").issue("esx-02"),
+                             "certificate", "certificate"),
+    "of-another-host": (lambda folder, authority: authority.issue("esx-99", "esx-02"), "esx-99", "esx-99"),
+    "none": (lambda folder, authority: None, "does not speak TLS", "no connection to host esx-01"),
+}
+
+
+@pytest.mark.parametrize("case", _CASES)
+def test_a_host_without_the_right_certificate(tmp_path: Path, case: str) -> None:
+    issue, near, far = _CASES[case]
+    authority = Authority(tmp_path / "ca")
+    certificates = {"esx-01": authority.issue("esx-01")}
+    if (other := issue(tmp_path, authority)) is not None:
+        certificates["esx-02"] = other
+    with make_fleet(f"certificate-{case}", tmp_path, certificates=certificates) as fleet:
+        fleet.follow_the_guide()
+        for host, reason in ((fleet[1], near), (fleet[2], far)):
+            until(f"{host.name} says why", host.logged,
+                  accept=lambda log, reason=reason: any("tcp:" in line and reason in line for line in log.splitlines()))
+        until("esx-01 counts it", lambda: fleet[1].ctl("stats")["host"]["tcp"]["tls_failures"])
+        for number in (1, 2):
+            peer = fleet[number].ctl("cluster", "get")["tcp"]["peers"][0]
+            assert (peer["lanes_up"], peer["sessions_up"]) == (0, 0), peer
+            assert peer["trouble"]
