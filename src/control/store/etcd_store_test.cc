@@ -170,6 +170,25 @@ TEST(EtcdStore, CatchesUpWithAnEtcdThatWasKilled) {
   EXPECT_GE(member.recorder.told().alls.size(), 2U);
 }
 
+TEST(EtcdStore, ReadsEverythingFromAnEtcdThatLooksLikeTheOldOneButDoesNotKnowItsLease) {
+  EtcdServer etcd;
+  Relay relay(etcd.port());
+  Member member(config_of({relay.url()}));
+  ASSERT_TRUE(member.recorder.wait_connected());
+  member.commit({{}, {put("a", "1")}});
+  ASSERT_TRUE(member.wait_has("a", "1"));
+  relay.set(Relay::Mode::kCut);
+  ASSERT_TRUE(member.recorder.wait_away());
+  etcd.kill();
+  etcd.wipe();
+  etcd.restart();
+  // It gets past the revision that was seen of the old one, whose identity it has: same name, same ports.
+  for (int i = 0; i < 10; ++i) etcd.ctl({"put", "/pvrdma/v1/fresh", "3"});
+  relay.set(Relay::Mode::kForward);
+  ASSERT_TRUE(member.wait_has("fresh", "3"));
+  EXPECT_TRUE(member.wait_gone("a"));
+}
+
 TEST(EtcdStore, GetsANewLeaseWhenEtcdStalledForLongerThanTheOldOne) {
   EtcdServer etcd;
   Member member(config_of({etcd.url()}, 2));
