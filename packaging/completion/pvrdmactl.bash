@@ -183,7 +183,7 @@ _pvrdmactl_values() {
 }
 
 _pvrdmactl() {
-  local current=${COMP_WORDS[COMP_CWORD]} previous= words= word expects= i
+  local current=${COMP_WORDS[COMP_CWORD]} words= word expects= i
   COMPREPLY=()
   # Bash makes a word of its own of the = in --option=value.
   for ((i = 1; i < COMP_CWORD; i++)); do

@@ -112,6 +112,9 @@ TEST_F(ConfigClusterTest, NamesEachMistake) {
       {"[host]\nname = \"e/1\"\n",
        "pvrdmad.toml:2: [host] name = \"e/1\" is no name: allowed are 1 to 64 letters, digits, '.', '_' and "
        "'-'"},
+      {"[host]\nname = \"..\"\n",
+       "pvrdmad.toml:2: [host] name = \"..\" is no name: allowed are 1 to 64 letters, digits, '.', '_' and "
+       "'-'"},
       {"[host]\nname = \"self\"\n",
        "pvrdmad.toml:2: [host] name = \"self\" stands for the host that is asked: name the host otherwise"},
       {host + "nic = 1\n", "pvrdmad.toml:3: [host] unknown key nic: allowed are name, vmnics, socket_folder"},

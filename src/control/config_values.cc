@@ -94,7 +94,8 @@ Result<std::string> parse_name(const Section& section, const Setting& setting) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '_' || c == '-';
   };
-  if (name->empty() || name->size() > kNameCharsMax || !std::all_of(name->begin(), name->end(), allowed)) {
+  if (name->empty() || *name == "." || *name == ".." || name->size() > kNameCharsMax ||
+      !std::all_of(name->begin(), name->end(), allowed)) {
     return wrong(
         section, setting,
         fmt::format("is no name: allowed are 1 to {} letters, digits, '.', '_' and '-'", kNameCharsMax));

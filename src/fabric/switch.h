@@ -77,7 +77,6 @@ class Switch {
 
   // GIDs that a port wanted while another held them, here or on another host.
   std::uint64_t duplicates_refused() const { return duplicates_refused_; }
-  const transport::Transport& local() const { return local_; }
 
  private:
   friend class Port;

@@ -11,7 +11,7 @@ namespace {
 
 // What stays the same whatever the grammar says; the three functions before it come from the table.
 constexpr std::string_view kEngine = R"bash(_pvrdmactl() {
-  local current=${COMP_WORDS[COMP_CWORD]} previous= words= word expects= i
+  local current=${COMP_WORDS[COMP_CWORD]} words= word expects= i
   COMPREPLY=()
   # Bash makes a word of its own of the = in --option=value.
   for ((i = 1; i < COMP_CWORD; i++)); do

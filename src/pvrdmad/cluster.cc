@@ -105,7 +105,7 @@ void Cluster::recompute(InventoryPtr newest) {
 // While the plane starts there is an inventory only if the store was reached.
 bool Cluster::store_connected() const {
   const std::lock_guard lock(plane_mutex_);
-  return plane_ == nullptr || plane_->store_state().connected;
+  return plane_ == nullptr || plane_->connected();  // the shard waits for this mutex, too
 }
 
 void Cluster::report_paths(const fabric::View& before, const fabric::View& now) const {

@@ -101,6 +101,7 @@ constexpr Named<transport::TcpErrors> kTcpErrors[] = {
     {"wrong_version", &transport::TcpErrors::wrong_version},
     {"unknown_hosts", &transport::TcpErrors::unknown_hosts},
     {"not_allowed", &transport::TcpErrors::not_allowed},
+    {"no_room", &transport::TcpErrors::no_room},
     {"tls_failures", &transport::TcpErrors::tls_failures},
     {"silent_peers", &transport::TcpErrors::silent_peers},
     {"foreign_sources", &transport::TcpErrors::foreign_sources},

@@ -4,8 +4,11 @@
 #include <utility>
 
 #include "base/log.h"
+#include "control/api/routes.h"
 
 namespace pvrdma::daemon {
+
+static_assert(control::kPvrdmaPort == transport::kTcpPort, "the ruleset opens the port that is used");
 
 Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, const std::string& version,
                                                const control::Plane::StopAsked& stop_asked) {

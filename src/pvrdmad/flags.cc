@@ -28,7 +28,7 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
       ->option_text("PATH");
   app.add_option("--log-level", sources.log_level, "debug, info, warn or error (info)")->option_text("LEVEL");
   app.add_flag("--check", flags.check_only, "check the configuration and exit");
-  app.footer("Exit codes: 0 stopped as asked; 2 a mistake in the configuration, nothing was started.");
+  app.footer("Exit codes: 0 stopped as asked; 2 it cannot start, for the reason on standard error.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wanted) {  // --help, --version

@@ -26,7 +26,8 @@ using testing::HasSubstr;
 constexpr const char* kToken = "0123456789abcdef";
 
 // A key and a certificate for 127.0.0.1 that signs itself, as two PEM files.
-void write_certificate(const std::string& certificate_file, const std::string& key_file) {
+void write_certificate(const std::string& certificate_file, const std::string& key_file,
+                       const EVP_CIPHER* cipher = nullptr) {
   EVP_PKEY* key = EVP_EC_gen("P-256");
   X509* certificate = X509_new();
   X509_set_version(certificate, 2);
@@ -45,7 +46,8 @@ void write_certificate(const std::string& certificate_file, const std::string& k
   PEM_write_X509(file, certificate);
   std::fclose(file);
   file = std::fopen(key_file.c_str(), "w");
-  PEM_write_PrivateKey(file, key, nullptr, nullptr, 0, nullptr, nullptr);
+  std::string passphrase = "secret";
+  PEM_write_PrivateKey(file, key, cipher, nullptr, 0, nullptr, passphrase.data());
   std::fclose(file);
   X509_EXTENSION_free(alternative);
   X509_free(certificate);
@@ -211,6 +213,11 @@ TEST_F(ApiOverTcp, NamesWhatItCannotUse) {
   config = config_;
   config.key = config.certificate;
   EXPECT_THAT(listen(config).message, HasSubstr("[api] key " + config.certificate));
+  config = config_;
+  write_certificate(folder_ + "/locked.pem", folder_ + "/locked.key", EVP_aes_128_cbc());
+  config.certificate = folder_ + "/locked.pem";
+  config.key = folder_ + "/locked.key";
+  EXPECT_THAT(listen(config).message, HasSubstr("[api] key " + config.key + " has a passphrase"));
   config = config_;
   config.address = IpAddress::parse("203.0.113.7").value();
   EXPECT_THAT(listen(config).message, HasSubstr("203.0.113.7"));

@@ -42,6 +42,25 @@ Failure fail_file(std::string_view key, const std::string& file) {
                                   reason.data()));
 }
 
+// A key with a passphrase must not make the daemon ask at a terminal.
+int no_passphrase(char*, int, int, void* was_asked) {
+  *static_cast<bool*>(was_asked) = true;
+  return -1;
+}
+
+Result<void> load_key(SSL_CTX* context, const std::string& path) {
+  bool has_passphrase = false;
+  SSL_CTX_set_default_passwd_cb(context, no_passphrase);
+  SSL_CTX_set_default_passwd_cb_userdata(context, &has_passphrase);
+  const bool loaded = SSL_CTX_use_PrivateKey_file(context, path.c_str(), SSL_FILETYPE_PEM) == 1 &&
+                      SSL_CTX_check_private_key(context) == 1;
+  SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);
+  if (loaded) return {};
+  if (!has_passphrase) return fail_file("key", path);
+  ERR_clear_error();
+  return fail(EINVAL, fmt::format("[api] key {} has a passphrase: write one without", path));
+}
+
 Result<Context> make_context(const ApiTcpConfig& config) {
   ERR_clear_error();
   Context context(SSL_CTX_new(TLS_server_method()));
@@ -55,10 +74,7 @@ Result<Context> make_context(const ApiTcpConfig& config) {
   if (SSL_CTX_use_certificate_chain_file(context.get(), config.certificate.c_str()) != 1) {
     return fail_file("certificate", config.certificate);
   }
-  if (SSL_CTX_use_PrivateKey_file(context.get(), config.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
-      SSL_CTX_check_private_key(context.get()) != 1) {
-    return fail_file("key", config.key);
-  }
+  if (auto loaded = load_key(context.get(), config.key); !loaded) return Failure(std::move(loaded).error());
   return context;
 }
 

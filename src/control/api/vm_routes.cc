@@ -42,9 +42,14 @@ struct Sides {
   SnapshotSource& source;
 };
 
+bool is_here(const Sides& sides, const Vm& vm) {
+  return vm.adapter && vm.host == sides.plane.host();
+}
+
 // What this host cannot serve, and why. What the shard does not tell is left out: the rest of the answer is
-// the inventory's.
-std::vector<AdapterTrouble> not_served(SnapshotSource& source) {
+// the inventory's. Asks the shard only if `wanted`.
+std::vector<AdapterTrouble> not_served(SnapshotSource& source, bool wanted) {
+  if (!wanted) return {};
   auto snapshot = source.take_snapshot(SnapshotDetail::kAdapters);
   return snapshot ? std::move(snapshot->not_served) : std::vector<AdapterTrouble>{};
 }
@@ -52,19 +57,20 @@ std::vector<AdapterTrouble> not_served(SnapshotSource& source) {
 std::string vm_text(const Sides& sides, const Inventory& inventory, const Vm& vm,
                     const std::vector<AdapterTrouble>& troubles) {
   const auto it = std::ranges::find(troubles, vm.name, &AdapterTrouble::vm);
-  const bool here = vm.host == sides.plane.host() && vm.adapter && it != troubles.end();
-  return vm_json(inventory, vm, here ? it->why : "");
+  return vm_json(inventory, vm, is_here(sides, vm) && it != troubles.end() ? it->why : "");
 }
 
 Reply show_vm(const Sides& sides, const Inventory& inventory, const std::string& name) {
   const auto it = inventory.vms.find(name);
   if (it == inventory.vms.end()) return no_vm(name);
-  return ok(vm_text(sides, inventory, it->second, not_served(sides.source)));
+  return ok(vm_text(sides, inventory, it->second, not_served(sides.source, is_here(sides, it->second))));
 }
 
 Reply list_vms(const Sides& sides) {
   const auto inventory = sides.plane.inventory();
-  const auto troubles = not_served(sides.source);
+  const bool any_here = std::ranges::any_of(
+      inventory->vms, [&sides](const auto& entry) { return is_here(sides, entry.second); });
+  const auto troubles = not_served(sides.source, any_here);
   std::vector<std::string> vms;
   for (const auto& [name, vm] : inventory->vms) vms.push_back(vm_text(sides, *inventory, vm, troubles));
   return ok(list_json(vms));

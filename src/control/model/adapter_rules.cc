@@ -96,4 +96,10 @@ Result<void> check_no_teaming(const Inventory& inventory, const std::string& dvs
   return {};
 }
 
+Result<void> check_adapter(const Inventory& inventory, const Vm& vm) {
+  if (auto version = check_hardware_version(vm); !version) return version;
+  if (auto protocol = check_protocol(vm, vm.adapter->protocol); !protocol) return protocol;
+  return check_place(inventory, vm, vm.adapter->dvs, vm.adapter->portgroup);
+}
+
 }  // namespace pvrdma::control

@@ -25,6 +25,9 @@ Result<void> check_protocol(const Vm& vm, Roce protocol);
 Result<void> check_place(const Inventory& inventory, const Vm& vm, const std::string& dvs,
                          const std::string& portgroup);
 
+// The three above: all that the adapter of `vm`, which has one, needs.
+Result<void> check_adapter(const Inventory& inventory, const Vm& vm);
+
 // The RDMA device of `host` that is paired with `vmnic`. Null: none, or the host is not alive.
 const RdmaDevice* paired_with(const Inventory& inventory, const std::string& host, const std::string& vmnic);
 // `assigned` are, or would be, the uplinks of `host` on `dvs`: one that is paired with an RDMA device is

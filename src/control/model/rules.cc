@@ -65,11 +65,7 @@ Result<void> check_power_on(const Inventory& inventory, const std::string& vm) {
   if (!found.adapter) {
     return fail(EPERM, fmt::format("VM {} has no PVRDMA adapter: add one with pvrdmactl vm adapter add", vm));
   }
-  if (auto version = check_hardware_version(found); !version) return version;
-  if (auto protocol = check_protocol(found, found.adapter->protocol); !protocol) return protocol;
-  if (auto place = check_place(inventory, found, found.adapter->dvs, found.adapter->portgroup); !place) {
-    return place;
-  }
+  if (auto allowed = check_adapter(inventory, found); !allowed) return allowed;
   const Dvs::Assigned& uplinks = inventory.switches.at(found.adapter->dvs).members.at(found.host);
   if (auto alone = check_no_teaming(inventory, found.adapter->dvs, found.host, uplinks); !alone) return alone;
   if (found.memory_reserved_mib < found.memory_mib) {

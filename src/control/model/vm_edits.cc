@@ -93,12 +93,6 @@ Result<std::string> dvs_with(const Inventory& inventory, const std::string& port
                           portgroup, list_of(names)));
 }
 
-Result<void> check_adapter(const Inventory& inventory, const Vm& vm) {
-  if (auto version = check_hardware_version(vm); !version) return version;
-  if (auto protocol = check_protocol(vm, vm.adapter->protocol); !protocol) return protocol;
-  return check_place(inventory, vm, vm.adapter->dvs, vm.adapter->portgroup);
-}
-
 Failure no_adapter(const std::string& vm) {
   return fail(ENOENT, fmt::format("VM {} has no PVRDMA adapter: add one with pvrdmactl vm adapter add", vm));
 }

@@ -1,6 +1,7 @@
 #include "control/plane/plane.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <fmt/core.h>
@@ -187,12 +188,10 @@ struct Plane::Impl final : Observer {
   Result<Tried> try_edit(const Edit& edit, const Base& base) {
     Inventory next = *base.inventory;
     if (auto edited = edit(next); !edited) return Failure(std::move(edited).error());
-    const auto before = config_records(*base.inventory);
-    if (difference(before, config_records(next)).empty()) return Tried::kNothingToDo;
+    if (next == *base.inventory) return Tried::kNothingToDo;
     next.revision = base.inventory->revision + 1;
-    const auto after = config_records(next);
     Transaction transaction;
-    transaction.changes = difference(before, after);
+    transaction.changes = difference(config_records(*base.inventory), config_records(next));
     transaction.expects.push_back({std::string(kGuardKey), base.guard});
     for (const Change& change : transaction.changes) {
       if (base.unreadable.contains(change.key)) {
@@ -290,10 +289,10 @@ struct Plane::Impl final : Observer {
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // anything below
   Mirror mirror_;
-  bool connected_ = false;
-  bool filled_ = false;   // on_all() has come once
-  bool news_ = false;     // that the listener has not seen
-  bool editing_ = false;  // one edit at a time: this host's own do not make conflicts
+  std::atomic<bool> connected_ = false;  // written under mutex_
+  bool filled_ = false;                  // on_all() has come once
+  bool news_ = false;                    // that the listener has not seen
+  bool editing_ = false;                 // one edit at a time: this host's own do not make conflicts
   bool stopping_ = false;
   std::string trouble_;
   std::uint64_t edits_ = 0;
@@ -323,6 +322,10 @@ const std::string& Plane::host() const {
 std::shared_ptr<const Inventory> Plane::inventory() const {
   const std::lock_guard lock(impl_->mutex_);
   return impl_->mirror_.inventory();
+}
+
+bool Plane::connected() const {
+  return impl_->connected_;
 }
 
 StoreState Plane::store_state() const {

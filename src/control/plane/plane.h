@@ -51,6 +51,8 @@ class Plane {
   const std::string& host() const;
   std::shared_ptr<const Inventory> inventory() const;  // never null
   StoreState store_state() const;
+  // Whether the store is reached. Takes no lock.
+  bool connected() const;
 
   // Runs `edit` on a copy and commits the difference; on a conflict again on the newer inventory, a bounded
   // number of times. On return inventory() has the change. Errors: the edit's own; EAGAIN: the store is away

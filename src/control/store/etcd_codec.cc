@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <charconv>
 #include <fmt/core.h>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -86,12 +87,14 @@ bool flag(const Json& object, const char* name) {
   return member != nullptr && member->is_boolean() && member->get<bool>();
 }
 
+constexpr std::int64_t kRevisionMax = std::numeric_limits<std::int64_t>::max() - 1;  // one is added
+
 std::optional<Header> header_of(const Json& answer) {
   const Json* header = find(answer, "header");
   if (header == nullptr || !header->is_object()) return std::nullopt;
   const auto cluster = number<std::uint64_t>(*header, "cluster_id");
   const auto revision = number<std::int64_t>(*header, "revision");
-  if (!cluster || !revision) return std::nullopt;
+  if (!cluster || !revision || *revision > kRevisionMax) return std::nullopt;
   return Header{*cluster, *revision};
 }
 
@@ -149,7 +152,8 @@ std::optional<Event> event_of(const Json& json, std::string_view prefix) {
   const auto revision = number<std::int64_t>(*kv, "mod_revision");
   const auto lease = number<std::int64_t>(*kv, "lease");
   auto value = bytes(*kv, "value");
-  if (!key || !revision || *revision <= 0 || !lease || !value) return std::nullopt;
+  if (!key || !revision || *revision <= 0 || *revision > kRevisionMax || !lease || !value)
+    return std::nullopt;
   if (words(json, "type") == "DELETE") return Event{*revision, {std::move(*key), std::nullopt, false}};
   return Event{*revision, {std::move(*key), std::move(*value), *lease != 0}};
 }

@@ -130,6 +130,9 @@ TEST(EtcdCodec, RefusesNonsense) {
     EXPECT_FALSE(parse_range("/p/", header + kvs)) << kvs;
   }
   EXPECT_FALSE(parse_watch("/p/", R"({"result":{"header":{},"events":[{"kv":{"key":"L3AvYQ=="}}]}})"));
+  EXPECT_FALSE(parse_grant(R"({"header":{"revision":"9223372036854775807"},"ID":"77","TTL":"5"})"));
+  EXPECT_FALSE(parse_watch("/p/", R"({"result":{"header":{},"events":[{"kv":{"key":"L3AvYQ==","value":"",)"
+                                  R"("mod_revision":"9223372036854775807"}}]}})"));
   EXPECT_FALSE(parse_grant(R"({"header":{},"ID":"0","TTL":"5"})"));
   EXPECT_FALSE(parse_grant(R"({"header":{},"ID":"77","TTL":"9223372036854775807"})"));
   EXPECT_FALSE(parse_authenticate(R"({"token":"a\r\nEvil: header"})"));

@@ -34,6 +34,7 @@ std::int64_t EtcdLease::stop() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  const std::scoped_lock lock(mutex_);  // the watch and a late commit() may still ask
   return std::exchange(id_, 0);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "transport/tcp/pieces.h"
 
 namespace pvrdma::transport::tcp {
 namespace {
@@ -134,8 +135,7 @@ void Connection::reject(RejectReason reason, std::string_view sentence, Instant 
 
 void Connection::close(GoodbyeReason reason, std::string_view sentence, Instant now) {
   if (broken()) return;
-  in_order_ = reason == GoodbyeReason::kStopping || reason == GoodbyeReason::kReconfigured ||
-              reason == GoodbyeReason::kReplaced;
+  in_order_ = is_in_order(reason);
   if (state_ == State::kUp) {
     Head head;
     farewell(encode(next_send_, Goodbye{.reason = reason, .sentence = Sentence(sentence)}, head), now);
@@ -250,23 +250,16 @@ bool Connection::write_through(std::span<const std::byte> head, const guestmem::
 
   const std::size_t total = gathered.size() + head.size() + static_cast<std::size_t>(payload.bytes());
   std::size_t taken = 0;
-  std::size_t begin = 0;
+  std::span<iovec> left(pieces.data(), end);
   while (taken < total) {
-    const Transfer transfer = stream_->write_some(std::span(pieces).subspan(begin, end - begin));
+    const Transfer transfer = stream_->write_some(left);
     if (transfer.io == Io::kWouldBlock) break;
     if (transfer.io != Io::kDone) {
       stream_ended(transfer.io);
       return true;
     }
     taken += transfer.bytes;
-    for (std::size_t left = transfer.bytes; left != 0;) {
-      iovec& piece = pieces[begin];
-      const std::size_t size = std::min(left, piece.iov_len);
-      piece.iov_base = static_cast<std::byte*>(piece.iov_base) + size;
-      piece.iov_len -= size;
-      left -= size;
-      if (piece.iov_len == 0) ++begin;
-    }
+    left = drop_front(left, transfer.bytes);
   }
   if (taken != 0) wrote(now);
   output_.consume(std::min(taken, gathered.size()));

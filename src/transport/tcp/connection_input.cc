@@ -147,9 +147,7 @@ Connection::Step Connection::take_frame(Instant now) {
   }
   if (std::holds_alternative<Ping>(body)) return Step::kMore;
   if (const auto* goodbye = std::get_if<Goodbye>(&body)) {
-    const GoodbyeReason reason = goodbye->reason;
-    in_order_ = reason == GoodbyeReason::kStopping || reason == GoodbyeReason::kReconfigured ||
-                reason == GoodbyeReason::kReplaced;
+    in_order_ = is_in_order(goodbye->reason);
     drop(fmt::format("the peer closed it: {}", goodbye->sentence.view()));
     return Step::kBlocked;
   }

@@ -30,6 +30,7 @@ void Reception::on_accepted(Fd socket, const IpAddress& from) {
     return;
   }
   if (strangers_.size() >= kStrangersMax) {
+    ++context_.errors.no_room;
     turn_away(socket, RejectReason::kNoRoom, from,
               fmt::format("{} connections wait for their handshake already: try again later", kStrangersMax),
               now);
@@ -135,7 +136,7 @@ void Reception::on_time(Instant now) {
 }
 
 Instant Reception::next_deadline() const {
-  Instant next = listener_.next_deadline();
+  Instant next = Instant::never();
   for (const auto& stranger : strangers_) next = std::min(next, stranger->connection().next_deadline());
   return next;
 }

@@ -40,6 +40,7 @@ class Reception final : private Session::Porter {
 
   void turn(Instant now);
   void on_time(Instant now);
+  // Of those who have not entered; the listener has its own.
   Instant next_deadline() const;
 
  private:

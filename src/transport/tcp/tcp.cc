@@ -60,7 +60,8 @@ struct Tcp::Impl final : shard::Pollable {
   void on_time(Instant now) override;
   // What another pollable left to do in this round must not wait for the next descriptor.
   Instant next_deadline() const override {
-    return context.attention || !context.unfinished.empty() ? Instant{} : context.next_check;
+    if (context.attention || !context.unfinished.empty()) return Instant{};
+    return std::min(context.next_check, reception.listener().next_deadline());
   }
 
   tcp::Context context;
@@ -154,7 +155,6 @@ void Tcp::configure(const TcpSettings& settings) {
   }
   if (listens_elsewhere && settings.address) {
     impl_->reception.listener().open(*settings.address, settings.port);
-    context.check_at(impl_->reception.next_deadline());
   }
   context.attention = true;
 }

@@ -78,6 +78,7 @@ struct TcpErrors {
   std::uint64_t wrong_version = 0;
   std::uint64_t unknown_hosts = 0;  // hello from a host that is no peer, or from another address
   std::uint64_t not_allowed = 0;    // by the ruleset's allowed addresses
+  std::uint64_t no_room = 0;        // too many waited for their handshake
   std::uint64_t tls_failures = 0;
   std::uint64_t silent_peers = 0;       // keep-alive ran out
   std::uint64_t foreign_sources = 0;    // Delivery::kForeignSource

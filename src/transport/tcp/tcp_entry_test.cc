@@ -141,6 +141,7 @@ TEST_F(TcpRawTest, StrangersWithoutHelloAreFewAndGoAfterAWhile) {
   const auto reject = late.next_as<Reject>();
   ASSERT_TRUE(reject.has_value());
   EXPECT_EQ(reject->reason, RejectReason::kNoRoom);
+  EXPECT_EQ(errors().no_room, 1U);
   world_.pass(3100);
   for (RawPeer& stranger : strangers) EXPECT_TRUE(stranger.ended());
   enter();

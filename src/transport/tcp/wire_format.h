@@ -102,6 +102,11 @@ enum class GoodbyeReason : std::uint16_t {
   kBadSequence = 5,
   kSilent = 6,  // nothing came for too long
 };
+// Whether one of the two hosts wanted it to end.
+inline bool is_in_order(GoodbyeReason reason) {
+  return reason == GoodbyeReason::kStopping || reason == GoodbyeReason::kReconfigured ||
+         reason == GoodbyeReason::kReplaced;
+}
 
 // The last frame of a connection that is closed on purpose.
 struct Goodbye {
