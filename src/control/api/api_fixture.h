@@ -2,15 +2,22 @@
 // test's.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <memory>
 #include <string>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
+#include "base/fd.h"
 #include "control/adapter_control.h"
 #include "control/api/api_server.h"
 #include "control/model/edits.h"
@@ -69,6 +76,31 @@ inline httplib::Client unix_client(const std::string& path) {
   httplib::Client made(path);
   made.set_address_family(AF_UNIX);
   return made;
+}
+
+// What comes back for `request` until the server ends the connection.
+inline std::string answer_to(const std::string& path, const std::string& request) {
+  const Fd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  EXPECT_EQ(::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(::send(connection.get(), request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  std::string answer;
+  std::array<char, 4096> piece;
+  for (ssize_t got = 0; (got = ::recv(connection.get(), piece.data(), piece.size(), 0)) > 0;) {
+    answer.append(piece.data(), static_cast<std::size_t>(got));
+  }
+  return answer;
+}
+
+// A body that comes in pieces, with time between them for a server to answer and to leave.
+inline httplib::ContentProvider slowly(const std::string& body) {
+  return [body](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return sink.write(body.data() + offset, std::min(length, body.size() / 4 + 1));
+  };
 }
 
 // Host esx-01 with two vmnics and an RDMA device, esx-02 known but not alive.

@@ -20,7 +20,7 @@ namespace {
 
 constexpr mode_t kSocketMode = 0660;
 constexpr int kBacklog = 64;
-constexpr time_t kIdleSeconds = 1;  // a client that keeps its connection open holds one of few threads
+constexpr time_t kIdleSeconds = 1;  // a client that asks nothing holds one of few threads
 constexpr time_t kSlowSeconds = 2;
 
 class UnixListener final : public Dispatcher {
@@ -30,6 +30,8 @@ class UnixListener final : public Dispatcher {
     // bind() takes the file's mode from the socket's.
     set_socket_options([](int fd) { ::fchmod(fd, kSocketMode); });
     new_task_queue = [] { return new httplib::ThreadPool(ApiServer::kThreads); };
+    // One request a connection: what a client wrote beyond a refused one is never taken for the next.
+    set_keep_alive_max_count(1);
     set_keep_alive_timeout(kIdleSeconds);
     set_read_timeout(kSlowSeconds);
     set_write_timeout(kSlowSeconds);

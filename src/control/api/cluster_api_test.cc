@@ -4,10 +4,7 @@
 #include <httplib.h>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <sys/socket.h>
-#include <sys/un.h>
 
-#include "base/fd.h"
 #include "control/api/api_fixture.h"
 
 namespace pvrdma::control {
@@ -313,18 +310,8 @@ TEST_F(ClusterApi, AddsTheClusterToTheMetrics) {
 // curl sends neither Content-Length nor Transfer-Encoding when it has no body.
 TEST_F(ClusterApi, AnswersAtOnceWhenNoBodyIsAnnounced) {
   done("POST", "/v1/dvs", R"({"name": "dvs1"})");
-  const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
-  ASSERT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-  const std::string request = "DELETE /v1/dvs/dvs1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-  ASSERT_EQ(::send(socket.get(), request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
-  std::string answer;
-  std::array<char, 1024> buffer;
-  for (ssize_t got = 0; (got = ::recv(socket.get(), buffer.data(), buffer.size(), 0)) > 0;) {
-    answer.append(buffer.data(), static_cast<std::size_t>(got));
-  }
+  const std::string answer =
+      answer_to(path_, "DELETE /v1/dvs/dvs1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
   EXPECT_THAT(answer, HasSubstr("200 OK"));
   EXPECT_TRUE(member_.plane->inventory()->switches.empty());
 }

@@ -1,5 +1,6 @@
 #include "control/api/dispatcher.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/core.h>
 #include <utility>
@@ -47,21 +48,21 @@ std::optional<std::uint64_t> announced_bytes(const httplib::Request& request) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(const Router& router, Gate gate) : router_(router) {
+Dispatcher::Dispatcher(const Router& router, Gate gate) : router_(router), gate_(std::move(gate)) {
   set_payload_max_length(kBodyBytesMax);
-  set_pre_routing_handler(
-      [gate = std::move(gate)](const httplib::Request& request, httplib::Response& response) {
-        // The library would answer each of a request's ranges, of which there may be thousands.
-        const_cast<httplib::Request&>(request).ranges.clear();
-        std::optional<Reply> refusal;
-        if (request.path.size() > kPathBytesMax) refusal = refuse(414, sentence_of(414));
-        if (!refusal && gate) refusal = gate(request, response);
-        if (!refusal) return HandlerResponse::Unhandled;
-        send(*refusal, response);
-        return HandlerResponse::Handled;
-      });
+  // What the library would make of a request by itself: an answer with thousands of ranges, a match of a long
+  // path with a regex that recurses, and a refusal of a form or of a packed body that it has not read.
+  set_pre_routing_handler([](const httplib::Request& given, httplib::Response&) {
+    auto& request = const_cast<httplib::Request&>(given);
+    request.ranges.clear();
+    request.path.resize(std::min(request.path.size(), kPathBytesMax + 1));
+    request.headers.erase("Content-Type");
+    request.headers.erase("Content-Encoding");
+    return HandlerResponse::Unhandled;
+  });
   constexpr const char* kAll = ".*";
   Get(kAll, [this](const httplib::Request& request, httplib::Response& response) {
+    if (const auto refusal = refuse_unread(request, response)) return send(*refusal, response);
     answer(request, response, {});
   });
   const HandlerWithContentReader with_body =
@@ -89,31 +90,33 @@ void Dispatcher::answer(const httplib::Request& request, httplib::Response& resp
   send(router_.answer(std::move(call)), response);
 }
 
+std::optional<Reply> Dispatcher::refuse_unread(const httplib::Request& request,
+                                               httplib::Response& response) const {
+  if (request.path.size() > kPathBytesMax) return refuse(414, sentence_of(414));
+  return gate_ ? gate_(request, response) : std::nullopt;
+}
+
+// A body is read, up to a bound, also when its request is refused: a client that still writes when the
+// connection ends loses the answer.
 void Dispatcher::answer_with_body(const httplib::Request& request, httplib::Response& response,
                                   const httplib::ContentReader& read) const {
+  std::optional<Reply> refusal = refuse_unread(request, response);
   std::string body;
   if (const auto bytes = announced_bytes(request)) {
-    // What is too long is still read, up to a bound: a client that writes loses an answer that comes early.
-    if (*bytes > kBodyBytesMax) {
-      if (*bytes <= kSkippedBytesMax) read([](const char*, std::size_t) { return true; });
-      return send(too_long(), response);
-    }
-    if (request.is_multipart_form_data())
-      return send(refuse(400, "the body must be a JSON object"), response);
-    bool fits = true;
+    if (!refusal && *bytes > kBodyBytesMax) refusal = too_long();
     std::uint64_t skipped = 0;
-    const bool complete = read([&](const char* data, std::size_t size) {
-      fits = fits && size <= kBodyBytesMax - body.size();
-      if (fits) {
-        body.append(data, size);
-      } else {
+    const bool complete = *bytes <= kSkippedBytesMax && read([&](const char* data, std::size_t size) {
+      if (!refusal && size > kBodyBytesMax - body.size()) refusal = too_long();
+      if (refusal) {
         skipped += size;
+      } else {
+        body.append(data, size);
       }
       return skipped <= kSkippedBytesMax;
     });
-    if (!fits) return send(too_long(), response);
-    if (!complete) return send(refuse(400, "the body is incomplete"), response);
+    if (!refusal && !complete) refusal = refuse(400, "the body is incomplete");
   }
+  if (refusal) return send(*refusal, response);
   answer(request, response, std::move(body));
 }
 

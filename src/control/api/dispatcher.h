@@ -15,18 +15,20 @@ namespace pvrdma::control {
 
 class Dispatcher : public httplib::Server {
  public:
-  // A refusal, or none: the request may go on. Asked before the body is read.
+  // A refusal, or none: the request may go on. Asked before anything of the body is kept.
   using Gate = std::function<std::optional<Reply>(const httplib::Request&, httplib::Response&)>;
 
   // `router` is borrowed.
   explicit Dispatcher(const Router& router, Gate gate = nullptr);
 
  private:
+  std::optional<Reply> refuse_unread(const httplib::Request& request, httplib::Response& response) const;
   void answer(const httplib::Request& request, httplib::Response& response, std::string body) const;
   void answer_with_body(const httplib::Request& request, httplib::Response& response,
                         const httplib::ContentReader& read) const;
 
   const Router& router_;
+  const Gate gate_;
 };
 
 }  // namespace pvrdma::control
