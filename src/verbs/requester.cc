@@ -15,6 +15,8 @@ constexpr std::uint32_t kReadAheadBytes = 4 * kSegmentBytesMax;
 
 // A full window holds whole messages, which are acknowledged, or passes a mark that is reported.
 static_assert(Requester::kBytesInFlightMax >= 2 * kProgressBytes + kSegmentBytesMax);
+static_assert(Requester::kBytesInFlightLow >= kProgressBytes,
+              "what is not confirmed on the way stays below it");
 
 std::uint32_t next_segment_bytes(const SendWork& work) {
   return std::min(work.length - work.sent, kSegmentBytesMax);

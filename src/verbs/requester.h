@@ -35,6 +35,9 @@ class Requester {
   void on_path_restored(QueuePair& qp);
 
   static constexpr std::uint32_t kBytesInFlightMax = 2 * 1024 * 1024;
+  // Who has reached the bound sends again when no more is left of it: some messages at once, not one for each
+  // answer.
+  static constexpr std::uint32_t kBytesInFlightLow = kBytesInFlightMax / 2;
   static constexpr std::uint32_t kWqesPerTurn = 64;
   static constexpr std::uint32_t kBytesPerTurn = 1024 * 1024;
 

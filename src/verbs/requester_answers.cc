@@ -187,6 +187,7 @@ void Requester::confirm(QueuePair& qp, SendWork& work, std::uint32_t offset) {
 
 void Requester::reopen_window(QueuePair& qp) {
   if (!qp.send.window_closed) return;
+  if (std::max(qp.send.bytes_in_flight, qp.send.read_bytes_in_flight) > kBytesInFlightLow) return;
   qp.send.window_closed = false;
   services_.scheduler.make_ready(qp);
 }

@@ -14,6 +14,7 @@ using ::testing::SizeIs;
 
 constexpr std::uint32_t kSegment = kSegmentBytesMax;
 constexpr std::uint32_t kWindow = Requester::kBytesInFlightMax;
+constexpr std::uint32_t kLow = Requester::kBytesInFlightLow;
 
 class RequesterPathTest : public ConnectedQp {
  protected:
@@ -238,14 +239,16 @@ TEST_F(RequesterPathTest, ALongMessageStopsAtAFullWindowAndGoesOnWithProgress) {
   a.settle();
   EXPECT_EQ(sent_bytes(), kWindow);
   EXPECT_EQ(a.engine.next_deadline(), a.now + kAckTimeout);
-  progress(100, kProgressBytes);
-  EXPECT_THAT(sent_offsets(), ElementsAre(kWindow, kWindow + kSegment));
-  progress(100, kProgressBytes);  // no news
+  progress(100, kWindow - kLow - 1);
+  EXPECT_THAT(sent(), IsEmpty());
+  progress(100, kWindow - kLow);
+  EXPECT_EQ(sent_bytes(), kWindow - kLow);
+  progress(100, kWindow - kLow);  // no news
   progress(100, 0);
   progress(100, 2 * kMrBytes);  // cannot be
   EXPECT_THAT(sent(), IsEmpty());
-  progress(100, kWindow + kProgressBytes);
-  EXPECT_EQ(sent_bytes(), 2 * kMrBytes - kWindow - kProgressBytes);
+  progress(100, 2 * kWindow - 2 * kLow);
+  EXPECT_EQ(sent_bytes(), 2 * kMrBytes - 2 * kWindow + kLow);
   ack(100);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
   a.send(qp, long_write(2, 2));
@@ -269,6 +272,17 @@ TEST_F(RequesterPathTest, TheWindowCountsAllMessages) {
   EXPECT_EQ(sent_bytes(), 1024u * 1024);
   ack(107);
   EXPECT_THAT(sends_done(), SizeIs(2));
+}
+
+TEST_F(RequesterPathTest, AFullWindowOpensAgainWhenItIsHalfEmpty) {
+  for (std::uint64_t i = 0; i < 8; ++i) a.post(qp, write(i, kWindow / 4));
+  a.ring(qp);
+  a.settle();
+  EXPECT_EQ(sent_bytes(), kWindow);
+  ack(100);
+  EXPECT_THAT(sent(), IsEmpty());
+  ack(101);
+  EXPECT_EQ(sent_bytes(), kWindow / 2);
 }
 
 TEST_F(RequesterPathTest, ReadsAskForOneWindowOfData) {

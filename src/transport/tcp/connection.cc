@@ -233,10 +233,15 @@ void Connection::queue(std::span<const std::byte> head, const guestmem::SpanList
   ++next_send_;
   if (!blocked_ && output_.unsent() >= kSendSoonBytes) {
     flush(now);
-  } else if (!unflushed_) {
-    unflushed_ = true;
-    context_.unflushed.push_back(this);
+  } else {
+    flush_later();
   }
+}
+
+void Connection::flush_later() {
+  if (unflushed_) return;
+  unflushed_ = true;
+  context_.unflushed.push_back(this);
 }
 
 bool Connection::write_through(std::span<const std::byte> head, const guestmem::SpanList& payload,
@@ -271,6 +276,7 @@ bool Connection::write_through(std::span<const std::byte> head, const guestmem::
     output_.append(payload, of_frame > head.size() ? of_frame - head.size() : 0);
   }
   ++next_send_;
+  flush_later();
   update_interest();
   return true;
 }
@@ -300,6 +306,7 @@ void Connection::flush(Instant now) {
       return;
     }
   }
+  if (!blocked_) stream_->push();
   if (paused_ && output_.unsent() < kPauseBytes / 2) {
     paused_ = false;
     last_heard_ = now;

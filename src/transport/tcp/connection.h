@@ -2,9 +2,9 @@
 // keep-alive.
 //
 // Out: heads and small payloads are gathered and go out at flush(); a large payload goes to the socket
-// straight from guest memory, and only what the socket left of it is copied. In: heads come through a small
-// staging buffer; payloads that do not fit there are handed on in pieces, as they arrive, straight into guest
-// memory.
+// straight from guest memory, and only what the socket left of it is copied. Its last packet may wait for the
+// next message until flush(). In: heads come through a small staging buffer; payloads that do not fit there
+// are handed on in pieces, as they arrive, straight into guest memory.
 //
 // A connection that breaks, at any moment, its own calls to engines included, says so in broken() and is
 // destroyed by its owner in the next turn of Tcp. Requests and datagrams travel from the dialler, responses
@@ -120,6 +120,7 @@ class Connection final : private shard::FdHandler {
   bool write_through(std::span<const std::byte> head, const guestmem::SpanList& payload, Instant now,
                      bool may_refuse);
   void wrote(Instant now);
+  void flush_later();
   void blocked();
   void farewell(std::span<const std::byte> head, Instant now);
   void break_off(std::string trouble);

@@ -47,7 +47,7 @@ struct Context {
   bool attention = false;  // something broke, drained or came up
   bool in_batch = false;   // a connection hands over what it received: what is sent meanwhile is gathered
   Instant next_check = Instant::never();
-  std::vector<Connection*> unflushed;   // borrowed: hold gathered output
+  std::vector<Connection*> unflushed;   // borrowed: hold gathered output or the rest of a packet
   std::vector<Connection*> unfinished;  // borrowed: stopped reading with input left
 };
 

@@ -1,4 +1,4 @@
-// Lists of iovecs: moving on in them, and copying from and to them. Thread: pure functions.
+// Lists of iovecs: measuring them, moving on in them, and copying from and to them. Thread: pure functions.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +20,15 @@ inline std::span<iovec> drop_front(std::span<iovec> pieces, std::size_t bytes) {
     pieces.front().iov_len -= bytes;
   }
   return pieces;
+}
+
+// Whether they hold `bytes` bytes or more.
+inline bool reach(std::span<const iovec> pieces, std::size_t bytes) {
+  for (const iovec& piece : pieces) {
+    if (piece.iov_len >= bytes) return true;
+    bytes -= piece.iov_len;
+  }
+  return bytes == 0;
 }
 
 // Fills `into` from the start of `pieces`, less `skip` bytes, as far as both reach; returns how many bytes.

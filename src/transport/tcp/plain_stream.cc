@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -15,7 +17,8 @@
 namespace pvrdma::transport::tcp {
 namespace {
 
-constexpr std::size_t kPiecesMax = 1024;  // IOV_MAX
+constexpr std::size_t kPiecesMax = 1024;       // IOV_MAX
+constexpr std::size_t kCorkBytes = 16 * 1024;  // from here on a full last packet is worth two calls
 
 class PlainStream final : public Stream {
  public:
@@ -74,6 +77,7 @@ class PlainStream final : public Stream {
   }
 
   Transfer write_some(std::span<const iovec> pieces) override {
+    if (!corked_ && reach(pieces, kCorkBytes)) cork(true);
     msghdr message{};
     message.msg_iov = const_cast<iovec*>(pieces.data());  // sendmsg only reads
     message.msg_iovlen = std::min(pieces.size(), kPiecesMax);
@@ -90,6 +94,10 @@ class PlainStream final : public Stream {
     return {failed(errno), 0};
   }
 
+  void push() override {
+    if (corked_) cork(false);
+  }
+
   bool wants_write() const override { return false; }
   Io flush() override { return Io::kDone; }
   bool peer_is(std::string_view) const override { return true; }
@@ -98,6 +106,13 @@ class PlainStream final : public Stream {
 
  private:
   static constexpr std::size_t kOwnBytes = 16 * 1024;
+
+  // MSG_MORE would not do: the next acknowledgement sends the rest.
+  void cork(bool wanted) {
+    const int on = wanted ? 1 : 0;
+    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_CORK, &on, sizeof(on));
+    corked_ = wanted;
+  }
 
   Io failed(int error) {
     if (error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return Io::kWouldBlock;
@@ -123,6 +138,7 @@ class PlainStream final : public Stream {
   }
 
   Fd socket_;
+  bool corked_ = false;
   std::string trouble_;
 };
 

@@ -60,8 +60,13 @@ class Stream {
   virtual std::size_t read_into(const guestmem::SpanList& into) = 0;
 
   // Takes bytes from the start of `pieces`, in order; what it took may be gone from memory when it returns.
-  // kDone: `bytes` of them, at least 1 if there were any; kWouldBlock: none. Taken is not sent: see flush().
+  // kDone: `bytes` of them, at least 1 if there were any; kWouldBlock: none. Taken is not sent: see flush()
+  // and push().
   virtual Transfer write_some(std::span<const iovec> pieces) = 0;
+
+  // Nothing more is written soon: what the kernel keeps back to fill a packet goes out, and until the next
+  // large write it keeps nothing back. Without it that takes 200 ms. TLS: nothing is kept back.
+  virtual void push() = 0;
 
   // Whether something taken is still to be handed to the kernel: then flush() is due when the descriptor is
   // writable. Plain: never.

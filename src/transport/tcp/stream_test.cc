@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <optional>
 #include <poll.h>
@@ -283,6 +284,25 @@ TEST_P(StreamTest, SaysWhatIsLeftBeforeTheEnd) {
   EXPECT_TRUE(received == sent);
   EXPECT_EQ(streams.server->read_some({&one, 1}).io, Io::kClosed);
   EXPECT_THAT(streams.server->trouble(), IsEmpty());
+}
+
+TEST(PlainStreamTest, KeepsTheRestOfAPacketBackAfterALargeWrite) {
+  const Streams streams = plain_streams(tcp_sockets());
+  const auto keeps_back = [&] {
+    int corked = 0;
+    socklen_t size = sizeof corked;
+    EXPECT_EQ(::getsockopt(streams.client->fd(), IPPROTO_TCP, TCP_CORK, &corked, &size), 0);
+    return corked != 0;
+  };
+  const std::vector<std::byte> bytes(64 * 1024);
+  ASSERT_NO_FATAL_FAILURE(send_all(*streams.client, std::span(bytes).first(2048)));
+  EXPECT_FALSE(keeps_back());
+  ASSERT_NO_FATAL_FAILURE(send_all(*streams.client, bytes));
+  EXPECT_TRUE(keeps_back());
+  ASSERT_NO_FATAL_FAILURE(send_all(*streams.client, std::span(bytes).first(2048)));
+  EXPECT_TRUE(keeps_back());
+  streams.client->push();
+  EXPECT_FALSE(keeps_back());
 }
 
 TEST_P(StreamTest, BreaksWhenThePeerResets) {

@@ -202,6 +202,7 @@ class TlsStream final : public Stream {
     return {Io::kDone, taken};
   }
 
+  void push() override {}
   bool wants_write() const override { return unsent_ != 0; }
 
   // OpenSSL has the record encrypted already: a repetition must name as many bytes, but they are not read.
