@@ -59,8 +59,9 @@ struct ClusterConfig {
   std::vector<std::string> vmnics;  // netdevs, vmnic0 first; empty: every one with a device behind it
   std::string socket_folder = "/run/pvrdma";
   std::variant<SqliteConfig, EtcdConfig> store;
-  std::uint32_t tcp_lanes = 4;            // 1 … 16
-  std::optional<TlsFilesConfig> tcp_tls;  // none: plain TCP between hosts
+  std::uint32_t tcp_lanes = 4;                   // 1 … 16
+  std::string tcp_congestion_control = "cubic";  // as the kernel names it
+  std::optional<TlsFilesConfig> tcp_tls;         // none: plain TCP between hosts
 };
 
 // A second place where the API answers, with TLS and a bearer token.

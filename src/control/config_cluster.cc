@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 3> kHostKeys{"name", "vmnics", "socket_fo
 constexpr std::array<std::string_view, 2> kSqliteKeys{"type", "path"};
 constexpr std::array<std::string_view, 9> kEtcdKeys{
     "type", "endpoints", "prefix", "user", "password_file", "ca", "certificate", "key", "lease_s"};
-constexpr std::array<std::string_view, 4> kTcpKeys{"lanes", "ca", "certificate", "key"};
+constexpr std::array<std::string_view, 5> kTcpKeys{"lanes", "congestion_control", "ca", "certificate", "key"};
 constexpr std::array<std::string_view, 4> kApiKeys{"listen", "certificate", "key", "token_file"};
 
 constexpr std::uint32_t kLanesMax = 16;
@@ -184,9 +184,11 @@ Result<void> parse_tcp(const Section& section, ClusterConfig& cluster) {
   if (auto known = check_keys(section, kTcpKeys); !known) return known;
   if (auto read = optional_number(section, "lanes", cluster.tcp_lanes, 1, kLanesMax); !read) return read;
   TlsFilesConfig tls;
-  for (const auto& read : {optional(section, "ca", tls.ca, parse_file),
-                           optional(section, "certificate", tls.certificate, parse_file),
-                           optional(section, "key", tls.key, parse_file)}) {
+  for (const auto& read :
+       {optional(section, "congestion_control", cluster.tcp_congestion_control, parse_text),
+        optional(section, "ca", tls.ca, parse_file),
+        optional(section, "certificate", tls.certificate, parse_file),
+        optional(section, "key", tls.key, parse_file)}) {
     if (!read) return read;
   }
   const int given = !tls.ca.empty() + !tls.certificate.empty() + !tls.key.empty();

@@ -51,6 +51,7 @@ TEST_F(ConfigClusterTest, AHostAloneHasDefaults) {
   EXPECT_EQ(config->cluster->socket_folder, "/run/pvrdma");
   EXPECT_EQ(std::get<SqliteConfig>(config->cluster->store).path, "/var/lib/pvrdma/store.db");
   EXPECT_EQ(config->cluster->tcp_lanes, 4U);
+  EXPECT_EQ(config->cluster->tcp_congestion_control, "cubic");
   EXPECT_FALSE(config->cluster->tcp_tls);
   EXPECT_FALSE(config->api);
 }
@@ -75,6 +76,7 @@ key = "FOLDER/key"
 lease_s = 5
 [tcp]
 lanes = 2
+congestion_control = "reno"
 ca = "FOLDER/ca"
 certificate = "FOLDER/crt"
 key = "FOLDER/key"
@@ -96,6 +98,7 @@ token_file = "FOLDER/token"
   EXPECT_EQ(etcd.ca_file, folder_ + "/ca");
   EXPECT_EQ(etcd.lease_seconds, 5U);
   EXPECT_EQ(cluster.tcp_lanes, 2U);
+  EXPECT_EQ(cluster.tcp_congestion_control, "reno");
   EXPECT_EQ(cluster.tcp_tls->key, folder_ + "/key");
   EXPECT_EQ(config->api->address.to_string(), "fd00::1");
   EXPECT_EQ(config->api->port, 8443);

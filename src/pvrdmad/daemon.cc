@@ -51,6 +51,7 @@ Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
   transport::TcpOptions options;
   options.host_name = config.host_name;
   options.lanes = config.tcp_lanes;
+  options.congestion_control = config.tcp_congestion_control;
   if (config.tcp_tls) {
     options.tls = transport::TlsFiles{config.tcp_tls->ca, config.tcp_tls->certificate, config.tcp_tls->key};
   }

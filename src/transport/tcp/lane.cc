@@ -58,7 +58,8 @@ void Lane::failed(std::string trouble, Instant now) {
 
 void Lane::dial_now(Instant now) {
   redial_at_ = Instant::never();
-  auto socket = begin_connect(*context_.settings.address, peer_->address, peer_->port);
+  auto socket = begin_connect(*context_.settings.address, peer_->address, peer_->port,
+                              context_.options.congestion_control);
   if (!socket) {
     failed(std::move(socket).error().message, now);
     return;

@@ -36,7 +36,7 @@ void Reception::on_accepted(Fd socket, const IpAddress& from) {
               now);
     return;
   }
-  tune(socket);
+  tune(socket, context_.options.congestion_control);
   std::unique_ptr<Stream> stream;
   if (context_.tls) {
     auto secure = context_.tls->server(std::move(socket));

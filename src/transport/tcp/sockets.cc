@@ -16,9 +16,26 @@ namespace {
 // Two of the largest segments: one on its way to the wire while the next is fetched.
 constexpr int kNotSentBytes = 512 * 1024;
 
+// False: errno says why not.
+bool choose(const Fd& socket, const std::string& congestion_control) {
+  return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, congestion_control.data(),
+                      static_cast<socklen_t>(congestion_control.size())) == 0;
+}
+
 }  // namespace
 
-Result<Fd> begin_connect(const IpAddress& from, const IpAddress& to, std::uint16_t port) {
+Result<void> check_congestion_control(const std::string& name) {
+  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket) return fail_errno(errno, "cannot make a socket");
+  if (choose(socket, name)) return {};
+  return fail(errno,
+              fmt::format("[tcp] congestion_control = \"{}\": the kernel refuses it ({}): choose one of "
+                          "/proc/sys/net/ipv4/tcp_allowed_congestion_control",
+                          name, std::generic_category().message(errno)));
+}
+
+Result<Fd> begin_connect(const IpAddress& from, const IpAddress& to, std::uint16_t port,
+                         const std::string& congestion_control) {
   if (from.is_v6() != to.is_v6()) {
     return fail(EAFNOSUPPORT, fmt::format("cannot connect from {} to {}: one is IPv4, the other IPv6",
                                           from.to_string(), to.to_string()));
@@ -31,17 +48,18 @@ Result<Fd> begin_connect(const IpAddress& from, const IpAddress& to, std::uint16
   socklen_t length = from.to_sockaddr(0, where);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0)
     return fail_errno(errno, fmt::format("cannot connect from {}", from.to_string()));
-  tune(socket);
+  tune(socket, congestion_control);
   length = to.to_sockaddr(port, where);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&where), length) != 0 && errno != EINPROGRESS)
     return fail_errno(errno, "cannot connect");
   return socket;
 }
 
-void tune(const Fd& socket) {
+void tune(const Fd& socket, const std::string& congestion_control) {
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kNotSentBytes, sizeof(kNotSentBytes));
+  choose(socket, congestion_control);
 }
 
 std::array<std::uint8_t, 16> random_id() {

@@ -8,6 +8,7 @@
 #include "transport/tcp/context.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/reception.h"
+#include "transport/tcp/sockets.h"
 
 namespace pvrdma::transport {
 
@@ -110,6 +111,8 @@ Result<std::unique_ptr<Tcp>> Tcp::create(const TcpOptions& options, shard::Loop&
   if (options.lanes == 0 || options.lanes > tcp::kLanesMax)
     return fail(
         fmt::format("{} connections to each peer: 1 to {} are possible", options.lanes, tcp::kLanesMax));
+  if (auto known = tcp::check_congestion_control(options.congestion_control); !known)
+    return Failure(std::move(known).error());
   auto impl = std::make_unique<Impl>(options, loop, clock, inbound);
   if (options.tls) {
     auto tls = tcp::TlsContext::create(*options.tls);

@@ -40,7 +40,8 @@ struct TlsFiles {
 struct TcpOptions {
   std::string host_name;  // this host's, 1 to 64 characters
   std::uint32_t lanes = 4;
-  std::optional<TlsFiles> tls;  // none: plain
+  std::string congestion_control = "cubic";  // of tcp_available_congestion_control
+  std::optional<TlsFiles> tls;               // none: plain
 };
 
 struct TcpPeer {
