@@ -218,9 +218,10 @@ Requester::Step Requester::send_segment(QueuePair& qp, SendWork& work, std::uint
     }
   }
 
-  // As long as a message is on its way out its time begins anew with each segment.
+  // As long as a message is on its way out its time begins anew with each segment, and so does the time of
+  // what the path refused before.
   const Instant deadline = send.ack_deadline;
-  if (!is_read && position == send.window.head()) send.ack_deadline = Instant::never();
+  if ((!is_read || send.refused) && position == send.window.head()) send.ack_deadline = Instant::never();
   const Request request = make_request(qp, work, bytes);
   send.move(work, work.sent + bytes, work.confirmed);
   if (work.sent == work.length) {

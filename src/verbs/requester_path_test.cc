@@ -152,6 +152,19 @@ TEST_F(RequesterPathTest, ARefusedReadWasNeverAsked) {
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}, Completion{2}));
 }
 
+TEST_F(RequesterPathTest, ARefusedReadsTimeBeginsWhenThePathTakesIt) {
+  a.wire.room = 0;
+  a.send(qp, read(1));
+  advance(kAckTimeout - std::chrono::microseconds(1));
+  path_takes(kAnyRoom);
+  EXPECT_THAT(sent_psns(), ElementsAre(100));
+  advance(kAckTimeout - std::chrono::microseconds(1));
+  EXPECT_THAT(sent(), IsEmpty());
+  EXPECT_EQ(counters().timeouts, 0u);
+  advance(std::chrono::microseconds(1));
+  EXPECT_THAT(sent_psns(), ElementsAre(100));
+}
+
 TEST_F(RequesterPathTest, AWaitingQpMayBeResetFailedOrDestroyed) {
   std::vector<TestQp> qps;
   for (int i = 0; i < 5; ++i) {
