@@ -205,7 +205,7 @@ class TlsStream final : public Stream {
   void push() override {}
   bool wants_write() const override { return unsent_ != 0; }
 
-  // OpenSSL has the record encrypted already: a repetition must name as many bytes, but they are not read.
+  // A repetition names the same bytes. OpenSSL reads them again when a message of its own was in the way.
   Io flush() override {
     if (is_broken_) return Io::kBroken;
     return unsent_ == 0 ? Io::kDone : encrypt(record_.data(), unsent_);
@@ -260,7 +260,7 @@ class TlsStream final : public Stream {
     }
   }
 
-  // Makes a record of all `size` bytes (1 ... kRecordBytes). kWouldBlock: it is made but not sent, unsent_.
+  // Makes a record of all `size` bytes (1 ... kRecordBytes). kWouldBlock: record_ has unsent_ of them.
   Io encrypt(const std::byte* from, std::size_t size) {
     ERR_clear_error();
     if (unsent_ == 0 && ++records_ % kRecordsPerKey == 0 &&
@@ -278,6 +278,7 @@ class TlsStream final : public Stream {
     switch (SSL_get_error(ssl_.get(), done)) {
       case SSL_ERROR_WANT_READ:
       case SSL_ERROR_WANT_WRITE:
+        if (from != record_.data()) std::memcpy(record_.data(), from, size);
         unsent_ = size;
         return Io::kWouldBlock;
       default:
@@ -318,7 +319,7 @@ class TlsStream final : public Stream {
   std::size_t end_ = 0;
 
   std::array<std::byte, kRecordBytes> record_;
-  std::size_t unsent_ = 0;  // bytes of plaintext in the record that OpenSSL could not send in full
+  std::size_t unsent_ = 0;  // bytes in record_ that OpenSSL could not send in full
   std::uint64_t records_ = 0;
 };
 

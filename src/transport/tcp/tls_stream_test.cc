@@ -1,0 +1,337 @@
+// What TLS between hosts refuses, and what it does to a stream that someone in the middle changes.
+#include "transport/tcp/tls_stream.h"
+
+#include <array>
+#include <fstream>
+#include <openssl/ssl.h>
+#include <optional>
+#include <random>
+#include <sys/socket.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "transport/tcp/stream_fixture.h"
+#include "transport/tcp/test_certificates.h"
+
+namespace pvrdma::transport::tcp {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class TlsTest : public ::testing::Test {
+ protected:
+  // What both sides say after a handshake that must fail: the sentence, or "" if one had nothing to say.
+  // A TLS 1.3 client is done before the server has seen its certificate, and learns at its first read.
+  std::pair<std::string, std::string> refuse(Streams streams) {
+    const auto states = shake_hands(streams);
+    EXPECT_FALSE(states.first == Stream::Handshake::kDone && states.second == Stream::Handshake::kDone);
+    for (Stream* stream : {streams.client.get(), streams.server.get()}) {
+      if (stream->handshake() != Stream::Handshake::kDone) continue;
+      std::byte one{};
+      Transfer got = stream->read_some({&one, 1});
+      while (got.io == Io::kWouldBlock) got = stream->read_some({&one, 1});
+      EXPECT_EQ(got.io, Io::kBroken);
+    }
+    return {streams.client->trouble(), streams.server->trouble()};
+  }
+  std::pair<std::string, std::string> refuse(const TlsFiles& client, const TlsFiles& server) {
+    return refuse(tls_streams(client, server, tcp_sockets()));
+  }
+
+  // A peer with rules of its own, as OpenSSL makes it.
+  struct ForeignContext {
+    SSL_CTX* raw = SSL_CTX_new(TLS_method());
+    ~ForeignContext() { SSL_CTX_free(raw); }
+  };
+
+  TestCertificates certificates_;
+  const TlsFiles a_ = certificates_.issue("a");
+  const TlsFiles b_ = certificates_.issue("b");
+};
+
+TEST_F(TlsTest, RefusesCertificatesThatAreNotValidNow) {
+  const TlsFiles expired =
+      certificates_.issue_as({.common_name = "old", .valid_from_s = -7200, .valid_until_s = -3600});
+  const TlsFiles early =
+      certificates_.issue_as({.common_name = "early", .valid_from_s = 3600, .valid_until_s = 7200});
+  auto [client, server] = refuse(a_, expired);
+  EXPECT_THAT(client, HasSubstr("the peer's certificate (/CN=old) expired on 20"));
+  EXPECT_THAT(server, HasSubstr("TLS alert \"certificate expired\""));
+  std::tie(client, server) = refuse(expired, b_);
+  EXPECT_THAT(server, HasSubstr("the peer's certificate (/CN=old) expired on 20"));
+  EXPECT_THAT(client, HasSubstr("TLS alert \"certificate expired\""));
+  std::tie(client, server) = refuse(early, b_);
+  EXPECT_THAT(server, HasSubstr("is not valid before 20"));
+  EXPECT_THAT(client, HasSubstr("TLS alert \"bad certificate\""));
+}
+
+TEST_F(TlsTest, RefusesCertificatesOfAnotherAuthority) {
+  TestCertificates others("another authority");
+  TestCertificates imitators;  // of the same name
+  for (const auto& [authority, alert] : {std::pair(&others, "unknown CA"), {&imitators, "decrypt error"}}) {
+    TlsFiles foreign = authority->issue("a");
+    foreign.ca = a_.ca;
+    auto [client, server] = refuse(foreign, b_);
+    EXPECT_THAT(server, HasSubstr("was not signed by the authority that this host trusts"));
+    EXPECT_THAT(client, HasSubstr(std::string("TLS alert \"") + alert + "\""));
+    std::tie(client, server) = refuse(a_, foreign);
+    EXPECT_THAT(client, HasSubstr("was not signed by the authority that this host trusts"));
+    EXPECT_THAT(server, HasSubstr(std::string("TLS alert \"") + alert + "\""));
+  }
+}
+
+TEST_F(TlsTest, RefusesAClientWithoutACertificate) {
+  Sockets sockets = tcp_sockets();
+  const ForeignContext anonymous;
+  Streams streams{*make_tls_stream(std::move(sockets.client), *anonymous.raw, TlsRole::kClient),
+                  *context(b_)->server(std::move(sockets.server))};
+  ASSERT_EQ(SSL_CTX_load_verify_file(anonymous.raw, b_.ca.c_str()), 1);
+  const auto [client, server] = refuse(std::move(streams));
+  EXPECT_EQ(server, "the peer showed no certificate");
+  EXPECT_THAT(client, HasSubstr("TLS alert \"certificate required\""));
+}
+
+TEST_F(TlsTest, RefusesOlderVersions) {
+  const ForeignContext older;
+  ASSERT_EQ(SSL_CTX_set_max_proto_version(older.raw, TLS1_2_VERSION), 1);
+  ASSERT_EQ(SSL_CTX_load_verify_file(older.raw, b_.ca.c_str()), 1);
+  ASSERT_EQ(SSL_CTX_use_certificate_file(older.raw, a_.certificate.c_str(), SSL_FILETYPE_PEM), 1);
+  ASSERT_EQ(SSL_CTX_use_PrivateKey_file(older.raw, a_.key.c_str(), SSL_FILETYPE_PEM), 1);
+  Sockets sockets = tcp_sockets();
+  auto [client, server] =
+      refuse(Streams{*make_tls_stream(std::move(sockets.client), *older.raw, TlsRole::kClient),
+                     *context(b_)->server(std::move(sockets.server))});
+  EXPECT_THAT(server, HasSubstr("no version of TLS in common"));
+  EXPECT_THAT(client, HasSubstr("no version of TLS in common"));
+  sockets = tcp_sockets();
+  std::tie(client, server) =
+      refuse(Streams{*context(b_)->client(std::move(sockets.client)),
+                     *make_tls_stream(std::move(sockets.server), *older.raw, TlsRole::kServer)});
+  EXPECT_THAT(server, HasSubstr("no version of TLS in common"));
+  EXPECT_THAT(client, HasSubstr("no version of TLS in common"));
+}
+
+TEST_F(TlsTest, SaysThatThePeerDoesNotSpeakTls) {
+  Sockets sockets = tcp_sockets();
+  auto server = *context(b_)->server(std::move(sockets.server));
+  const std::string_view garbage = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
+  ASSERT_EQ(::send(sockets.client.get(), garbage.data(), garbage.size(), 0), ssize_t(garbage.size()));
+  while (server->handshake() == Stream::Handshake::kWantRead) {
+  }
+  EXPECT_EQ(server->handshake(), Stream::Handshake::kFailed);
+  EXPECT_THAT(server->trouble(), HasSubstr("the peer does not speak TLS"));
+}
+
+TEST_F(TlsTest, TakesNamesFromTheCertificate) {
+  const TlsFiles both =
+      certificates_.issue_as({.common_name = "other", .dns_names = {"esx-01", "esx-01.example.org"}});
+  const TlsFiles common_name = certificates_.issue_as({.common_name = "esx-02"});
+  const TlsFiles wildcard = certificates_.issue_as({.common_name = "x", .dns_names = {"*.example.org"}});
+  Streams streams = tls_streams(both, common_name, tcp_sockets());
+  shake_hands(streams);
+  EXPECT_THAT(streams.server->peer_names(), ElementsAre("esx-01", "esx-01.example.org"));
+  EXPECT_TRUE(streams.server->peer_is("ESX-01"));
+  EXPECT_FALSE(streams.server->peer_is("other")) << "a DNS name makes the common name void";
+  EXPECT_FALSE(streams.server->peer_is("esx-0"));
+  EXPECT_FALSE(streams.server->peer_is(""));
+  EXPECT_THAT(streams.client->peer_names(), ElementsAre("esx-02"));
+  streams = tls_streams(a_, wildcard, tcp_sockets());
+  shake_hands(streams);
+  EXPECT_FALSE(streams.client->peer_is("esx-01.example.org")) << "wildcards would stand for other hosts";
+}
+
+// Two connections with the test in the middle, which sees and changes ciphertext.
+class TlsRelayTest : public TlsTest {
+ protected:
+  TlsRelayTest() {
+    Sockets near = unix_sockets();
+    Sockets far = unix_sockets();
+    relay_ = {std::move(near.server), std::move(far.client)};
+    streams_ = tls_streams(a_, b_, {std::move(near.client), std::move(far.server)});
+    for (int round = 0; round < 10; ++round) {
+      streams_.client->handshake();
+      pass(relay_.client, relay_.server);
+      streams_.server->handshake();
+      pass(relay_.server, relay_.client);
+    }
+    PVRDMA_CHECK(streams_.client->handshake() == Stream::Handshake::kDone &&
+                     streams_.server->handshake() == Stream::Handshake::kDone,
+                 "the handshake succeeds through the relay");
+  }
+
+  static std::vector<std::byte> take(const Fd& from) {
+    std::array<std::byte, 8192> bytes;
+    const ssize_t got = ::recv(from.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    return {bytes.begin(), bytes.begin() + std::max<ssize_t>(got, 0)};
+  }
+  static void put(const Fd& to, std::span<const std::byte> bytes) {
+    EXPECT_EQ(::send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), ssize_t(bytes.size()));
+  }
+  static void pass(const Fd& from, const Fd& to) {
+    if (const auto bytes = take(from); !bytes.empty()) put(to, bytes);
+  }
+
+  std::vector<std::byte> message(std::size_t size) {
+    std::mt19937 random(3);
+    return random_bytes(size, random);
+  }
+
+  Sockets relay_;
+  Streams streams_;
+  std::array<std::byte, 64> some_{};
+  std::byte last_{};  // that arrived
+};
+
+TEST_F(TlsRelayTest, AConnectionCutInsideARecordIsBroken) {
+  ASSERT_NO_FATAL_FAILURE(send_all(*streams_.client, message(1000)));
+  const auto record = take(relay_.client);
+  put(relay_.server, std::span(record).first(500));
+  EXPECT_EQ(streams_.server->read_some(some_).io, Io::kWouldBlock) << "half a record is nothing";
+  EXPECT_EQ(streams_.server->ready(10).bytes, 0u);
+  relay_.server.reset();
+  EXPECT_EQ(streams_.server->ready(10).io, Io::kBroken);
+  EXPECT_EQ(streams_.server->trouble(), "the peer cut the connection");
+  EXPECT_EQ(streams_.server->read_some(some_).io, Io::kBroken);
+}
+
+TEST_F(TlsRelayTest, AChangedByteBreaksTheConnectionAndReachesNobody) {
+  ASSERT_NO_FATAL_FAILURE(send_all(*streams_.client, message(1000)));
+  auto record = take(relay_.client);
+  record[300] ^= std::byte{1};
+  put(relay_.server, record);
+  const Transfer held = streams_.server->ready(1000);
+  EXPECT_EQ(held.io, Io::kBroken);
+  EXPECT_EQ(held.bytes, 0u);
+  EXPECT_EQ(streams_.server->trouble(), "a TLS record was changed on its way");
+  pass(relay_.server, relay_.client);
+  EXPECT_EQ(streams_.client->read_some(some_).io, Io::kBroken);
+  EXPECT_THAT(streams_.client->trouble(), HasSubstr("TLS alert \"bad record mac\""));
+}
+
+TEST_F(TlsRelayTest, AReplayedRecordBreaksTheConnection) {
+  ASSERT_NO_FATAL_FAILURE(send_all(*streams_.client, message(50)));
+  const auto record = take(relay_.client);
+  put(relay_.server, record);
+  put(relay_.server, record);
+  EXPECT_EQ(streams_.server->read_some(some_).bytes, 50u);
+  EXPECT_EQ(streams_.server->read_some(some_).io, Io::kBroken);
+}
+
+TEST_F(TlsRelayTest, ShortPiecesShareARecord) {
+  const auto bytes = message(3000);
+  std::vector<iovec> pieces;
+  for (std::size_t at = 0; at < bytes.size(); at += 100) pieces.push_back(piece(bytes.data() + at, 100));
+  EXPECT_EQ(streams_.client->write_some(pieces).bytes, bytes.size());
+  EXPECT_EQ(take(relay_.client).size(), 5 + 3000 + 1 + 16u) << "one header, one type, one tag";
+}
+
+TEST_F(TlsRelayTest, ChangesItsKeyBeforeItIsWornOut) {
+  constexpr std::uint64_t kRecords = kRecordsPerKey + 100;
+  const std::byte sent{0x5a};
+  std::size_t longer = 0;  // writes that carried the news of a key as well
+  for (std::uint64_t i = 0; i < kRecords; ++i) {
+    ASSERT_NO_FATAL_FAILURE(send_all(*streams_.client, {&sent, 1}));
+    const auto record = take(relay_.client);
+    if (record.size() > 5 + 1 + 1 + 16u) ++longer;
+    put(relay_.server, record);
+    std::byte got{};
+    const Transfer read = streams_.server->read_some({&got, 1});
+    ASSERT_EQ(read.io, Io::kDone) << streams_.server->trouble();
+    ASSERT_EQ(got, sent);
+  }
+  EXPECT_EQ(longer, 1u);
+}
+
+TEST_F(TlsRelayTest, ARecordThatWaitsBehindANewKeyKeepsItsBytes) {
+  const int least = 1;  // the kernel makes it more
+  ASSERT_EQ(::setsockopt(streams_.client->fd(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+  const auto drain = [&] {
+    for (auto bytes = take(relay_.client); !bytes.empty(); bytes = take(relay_.client)) {
+      put(relay_.server, bytes);
+      std::byte got{};
+      while (streams_.server->read_some({&got, 1}).io == Io::kDone) last_ = got;
+    }
+  };
+  const std::byte old{0x11};
+  std::uint64_t records = 0;
+  const auto send_one = [&] {
+    ++records;
+    ASSERT_NO_FATAL_FAILURE(send_all(*streams_.client, {&old, 1}));
+  };
+  while (!streams_.client->wants_write()) send_one();
+  const std::uint64_t fit = records - 1;
+  do drain();
+  while (streams_.client->flush() != Io::kDone);
+  while (records != kRecordsPerKey - 1 - fit) {
+    send_one();
+    drain();
+  }
+  for (std::uint64_t i = 0; i < fit; ++i) send_one();
+  ASSERT_FALSE(streams_.client->wants_write());
+  const std::byte fresh{0x22};
+  ASSERT_NO_FATAL_FAILURE(send_all(*streams_.client, {&fresh, 1}));  // brings a new key
+  ASSERT_TRUE(streams_.client->wants_write());
+  do drain();
+  while (streams_.client->flush() != Io::kDone);
+  drain();
+  EXPECT_EQ(last_, fresh);
+}
+
+TEST_F(TlsTest, FilesThatCannotBeUsedAreNamed) {
+  const std::string folder = certificates_.folder().string();
+  const std::string text = folder + "/text.pem";
+  std::ofstream(text) << "no certificate at all\n";
+  const std::string locked = folder + "/locked.key";
+  {
+    EVP_PKEY* const key = EVP_EC_gen("P-256");
+    std::FILE* const file = std::fopen(locked.c_str(), "w");
+    std::string secret = "secret";
+    PEM_write_PrivateKey(file, key, EVP_aes_128_cbc(), reinterpret_cast<unsigned char*>(secret.data()),
+                         static_cast<int>(secret.size()), nullptr, nullptr);
+    std::fclose(file);
+    EVP_PKEY_free(key);
+  }
+  struct Mistake {
+    TlsFiles files;
+    std::string sentence;
+  };
+  const std::vector<Mistake> mistakes = {
+      {{folder + "/none", a_.certificate, a_.key}, "cannot read " + folder + "/none: No such file"},
+      {{folder, a_.certificate, a_.key}, "cannot read " + folder + ": it is a folder"},
+      {{text, a_.certificate, a_.key}, text + " is no PEM file with certificates"},
+      {{a_.ca, folder + "/none", a_.key}, "cannot read " + folder + "/none"},
+      {{a_.ca, text, a_.key}, text + " is no PEM file with a certificate"},
+      {{a_.ca, a_.certificate, folder + "/none"}, "cannot read " + folder + "/none"},
+      {{a_.ca, a_.certificate, text}, text + " is no PEM file with a private key"},
+      {{a_.ca, a_.certificate, b_.key},
+       "the key in " + b_.key + " does not belong to the certificate in " + a_.certificate},
+      {{a_.ca, a_.certificate, locked}, "the key in " + locked + " has a passphrase"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const auto made = TlsContext::create(mistake.files);
+    ASSERT_FALSE(made.has_value()) << mistake.sentence;
+    EXPECT_THAT(made.error().message, HasSubstr(mistake.sentence));
+  }
+}
+
+TEST_F(TlsTest, WarnsOfAKeyThatEveryoneMayReadAndOfAnOldCertificate) {
+  using std::filesystem::perms;
+  const TlsFiles open =
+      certificates_.issue_as({.common_name = "old", .valid_from_s = -200, .valid_until_s = -100});
+  const auto warnings = [](const TlsFiles& files) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_TRUE(TlsContext::create(files).has_value());
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(warnings(a_), IsEmpty());
+  std::filesystem::permissions(open.key, perms::others_read, std::filesystem::perm_options::add);
+  const std::string said = warnings(open);
+  EXPECT_THAT(said, HasSubstr("everyone on this host may read the private key in " + open.key));
+  EXPECT_THAT(said, HasSubstr("the certificate in " + open.certificate + " expired on 20"));
+}
+
+}  // namespace
+}  // namespace pvrdma::transport::tcp
