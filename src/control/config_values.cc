@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fmt/core.h>
 #include <fmt/format.h>
-#include <optional>
+
+#include "control/model/values.h"
 
 namespace pvrdma::control {
 namespace {
 
-constexpr std::size_t kNameCharsMax = 64;
 constexpr std::size_t kSocketPathBytesMax = 107;  // sockaddr_un::sun_path without its NUL
 constexpr std::int64_t kSpinUsMax = 1'000'000;
 constexpr std::array<std::uint32_t, 4> kHardwareVersions{13, 14, 17, 18};
@@ -23,18 +22,6 @@ std::string shown_value(const Setting& setting) {
     return texts->empty() ? "[]" : fmt::format("[\"{}\"]", fmt::join(*texts, "\", \""));
   }
   return fmt::format("({})", std::get<OtherValue>(setting.value).kind);
-}
-
-std::optional<Mac> mac_from(std::string_view text) {
-  Mac mac{};
-  if (text.size() != 3 * mac.size() - 1) return std::nullopt;
-  for (std::size_t i = 0; i < mac.size(); ++i) {
-    const char* digits = text.data() + 3 * i;
-    const auto [end, error] = std::from_chars(digits, digits + 2, mac[i], 16);
-    if (error != std::errc{} || end != digits + 2) return std::nullopt;
-    if (i + 1 < mac.size() && digits[2] != ':') return std::nullopt;
-  }
-  return mac;
 }
 
 }  // namespace
@@ -90,12 +77,7 @@ Result<std::string> parse_path(const Section& section, const Setting& setting) {
 Result<std::string> parse_name(const Section& section, const Setting& setting) {
   auto name = parse_text(section, setting);
   if (!name) return name;
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  };
-  if (name->empty() || *name == "." || *name == ".." || name->size() > kNameCharsMax ||
-      !std::all_of(name->begin(), name->end(), allowed)) {
+  if (!is_name(*name)) {
     return wrong(
         section, setting,
         fmt::format("is no name: allowed are 1 to {} letters, digits, '.', '_' and '-'", kNameCharsMax));
@@ -120,7 +102,7 @@ Result<std::string> parse_socket(const Section& section, const Setting& setting)
 Result<Mac> parse_mac(const Section& section, const Setting& setting) {
   const auto text = parse_text(section, setting);
   if (!text) return Failure(text.error());
-  const auto mac = mac_from(*text);
+  const auto mac = parse_mac_bytes(*text);
   if (!mac) return wrong(section, setting, "is no MAC address: write six bytes such as 52:54:00:12:34:51");
   if (*mac == Mac{})
     return wrong(section, setting, "is the zero address: give the MAC of the VM's vmxnet3 adapter");

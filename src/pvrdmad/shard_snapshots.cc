@@ -1,11 +1,11 @@
 #include "pvrdmad/shard_snapshots.h"
 
-#include <fmt/format.h>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "control/model/values.h"
 #include "device/adapter_info.h"
 #include "fabric/path.h"
 #include "fabric/port.h"
@@ -124,7 +124,7 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   control::AdapterSnapshot adapter;
   adapter.name = info.name;
   adapter.socket = copy.socket;
-  adapter.mac = fmt::format("{:02x}", fmt::join(info.mac.raw, ":"));
+  adapter.mac = control::mac_text(info.mac.raw);
   adapter.hardware_version = device::number_of(info.hardware_version);
   adapter.device_version = info.device_version;
   adapter.roce = name_of(info.roce);

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <exception>
 #include <fmt/core.h>
 #include <utility>
+
+#include "base/log.h"
 
 namespace pvrdma::control {
 namespace {
@@ -75,9 +78,17 @@ Dispatcher::Dispatcher(const Router& router, Gate gate) : router_(router), gate_
   set_error_handler([](const httplib::Request&, httplib::Response& response) {
     if (response.body.empty()) send(refuse(response.status, sentence_of(response.status)), response);
   });
-  set_exception_handler([](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) {
-    send(refuse(500, "the request made the API fail: see the daemon's log"), response);
-  });
+  set_exception_handler(
+      [](const httplib::Request&, httplib::Response& response, const std::exception_ptr& cause) {
+        try {
+          std::rethrow_exception(cause);
+        } catch (const std::exception& problem) {
+          log::error("API: a request made it fail: {}", problem.what());
+        } catch (...) {
+          log::error("API: a request made it fail");
+        }
+        send(refuse(500, "the request made the API fail: see the daemon's log"), response);
+      });
 }
 
 void Dispatcher::answer(const httplib::Request& request, httplib::Response& response,

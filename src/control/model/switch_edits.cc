@@ -79,8 +79,13 @@ std::uint32_t free_dvs_id(Inventory& inventory) {
     return std::any_of(inventory.switches.begin(), inventory.switches.end(),
                        [&](const auto& entry) { return entry.second.id == id; });
   };
-  std::uint32_t id = inventory.next_dvs_id++;
-  while (id == 0 || taken(id)) id = inventory.next_dvs_id++;
+  const auto next = [&] {
+    const std::uint32_t id = inventory.next_dvs_id;
+    inventory.next_dvs_id = id == UINT32_MAX ? 1 : id + 1;  // 0 is none
+    return id;
+  };
+  std::uint32_t id = next();
+  while (taken(id)) id = next();
   return id;
 }
 

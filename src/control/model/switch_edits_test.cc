@@ -31,6 +31,11 @@ TEST(SwitchEdits, CreatesSwitchesWithIdsThatAreNeverUsedAgain) {
   test::must(edits::create_dvs(inventory, {"three", "8.0.3", 1}));
   EXPECT_NE(inventory.switches.at("three").id, inventory.switches.at("one").id);
   EXPECT_NE(inventory.switches.at("three").id, inventory.switches.at("two").id);
+
+  inventory.next_dvs_id = UINT32_MAX;
+  test::must(edits::create_dvs(inventory, {"four", "8.0.3", 1}));
+  EXPECT_EQ(inventory.switches.at("four").id, UINT32_MAX);
+  EXPECT_EQ(inventory.next_dvs_id, 1U) << "0 would be refused when it is read";
 }
 
 TEST(SwitchEdits, RefusesSwitchesThatAreNone) {

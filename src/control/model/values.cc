@@ -8,7 +8,6 @@
 namespace pvrdma::control {
 namespace {
 
-constexpr std::size_t kNameCharsMax = 64;
 constexpr std::uint32_t kVmkIndexMax = 999;
 constexpr std::uint32_t kDvsVersionPartMax = 99;
 constexpr std::string_view kVmkPrefix = "vmk";
@@ -34,7 +33,7 @@ std::string mac_text(const Mac& mac) {
                      mac[5]);
 }
 
-std::optional<Mac> parse_mac(std::string_view text) {
+std::optional<Mac> parse_mac_bytes(std::string_view text) {
   Mac mac{};
   if (text.size() != 3 * mac.size() - 1) return std::nullopt;
   for (std::size_t i = 0; i < mac.size(); ++i) {
@@ -43,8 +42,13 @@ std::optional<Mac> parse_mac(std::string_view text) {
     if (error != std::errc{} || end != digits + 2) return std::nullopt;
     if (i + 1 < mac.size() && digits[2] != ':') return std::nullopt;
   }
-  if (mac == Mac{} || (mac.front() & 1) != 0) return std::nullopt;
   return mac;
+}
+
+std::optional<Mac> parse_mac(std::string_view text) {
+  const auto mac = parse_mac_bytes(text);
+  const bool unicast = mac && *mac != Mac{} && (mac->front() & 1) == 0;
+  return unicast ? mac : std::nullopt;
 }
 
 std::string_view roce_text(Roce roce) {

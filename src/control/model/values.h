@@ -11,6 +11,8 @@
 
 namespace pvrdma::control {
 
+inline constexpr std::size_t kNameCharsMax = 64;
+
 // Names of hosts, switches, port groups and VMs: [A-Za-z0-9._-], 1 to 64 characters, neither "." nor ".."
 // (they become paths).
 bool is_name(std::string_view text);
@@ -19,7 +21,9 @@ bool is_vmk_name(std::string_view text);
 
 // "52:54:00:12:34:51", lower case.
 std::string mac_text(const Mac& mac);
-// Either case. None: not six bytes, zero, or a multicast address.
+// Either case. None: not six bytes.
+std::optional<Mac> parse_mac_bytes(std::string_view text);
+// The same. None also: zero, or a multicast address.
 std::optional<Mac> parse_mac(std::string_view text);
 
 std::string_view roce_text(Roce roce);  // "v1", "v2"

@@ -151,13 +151,29 @@ struct Plane::Impl final : Observer {
       return fail(EAGAIN,
                   fmt::format("store {}: other edits take too long: try again", store_->description()));
     }
-    editing_ = true;
-    auto done = edit_in_turn(edit, lock);
-    editing_ = false;
-    lock.unlock();
-    changed_.notify_all();
-    return done;
+    const Turn turn(*this, lock);
+    return edit_in_turn(edit, lock);
   }
+
+  // This thread edits until it ends, also by an exception.
+  class Turn {
+   public:
+    Turn(Impl& plane, std::unique_lock<std::mutex>& lock) : plane_(plane), lock_(lock) {
+      plane_.editing_ = true;
+    }
+    ~Turn() {
+      if (!lock_.owns_lock()) lock_.lock();
+      plane_.editing_ = false;
+      lock_.unlock();
+      plane_.changed_.notify_all();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    Impl& plane_;
+    std::unique_lock<std::mutex>& lock_;
+  };
 
   Result<void> edit_in_turn(const Edit& edit, std::unique_lock<std::mutex>& lock) {
     if (!connected_ || !filled_) return away();

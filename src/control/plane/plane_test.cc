@@ -6,6 +6,7 @@
 #include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdexcept>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -84,6 +85,14 @@ TEST_F(PlaneTest, CommitsNothingWhenNothingChangesOrTheEditRefuses) {
   EXPECT_EQ(refused.error().code, EPERM);
   EXPECT_FALSE(member.plane->inventory()->hosts.contains("esx-09"));
   EXPECT_TRUE(cluster_->committed().empty());
+}
+
+TEST_F(PlaneTest, AnEditThatThrowsEndsItsTurn) {
+  const Member member(cluster_);
+  EXPECT_THROW(static_cast<void>(member.plane->edit(
+                   [](Inventory&) -> Result<void> { throw std::runtime_error("out of something"); })),
+               std::runtime_error);
+  EXPECT_TRUE(member.plane->edit(add_host("esx-07")));
 }
 
 TEST_F(PlaneTest, TriesAgainOnWhatAFasterHostMade) {

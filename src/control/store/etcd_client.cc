@@ -241,18 +241,17 @@ Outcome<void> EtcdClient::post(HttpSession& session, const Endpoint& endpoint, c
     return tl::unexpected(CallFailure{code, maybe_done, fmt::format("etcd {}: {}", endpoint.url, reason)});
   };
   if (!answer) return failure(Code::kNone, answer.error().sent, answer.error().reason);
+  std::string reason = fmt::format("it answered HTTP status {} (is it an etcd?)", answer->status);
+  if (answer->status == 200) {
+    const auto accepted = accept(answer->body);
+    if (accepted) return {};
+    reason = accepted.error().message;
+  }
   // The keep-alive is a stream of one: its errors come with status 200.
   if (const auto error = parse_error(answer->body)) {
     return failure(error->code, !final_answer(error->code), error->message);
   }
-  if (answer->status != 200) {
-    return failure(Code::kNone, true,
-                   fmt::format("it answered HTTP status {} (is it an etcd?)", answer->status));
-  }
-  if (const auto accepted = accept(answer->body); !accepted) {
-    return failure(Code::kNone, true, accepted.error().message);
-  }
-  return {};
+  return failure(Code::kNone, true, reason);
 }
 
 namespace {
@@ -356,15 +355,11 @@ CallFailure EtcdClient::watch(std::int64_t first_revision, const std::function<b
   std::string cut;
   Code code = Code::kNone;
   const auto take = [&](std::string_view text) {
-    if (const auto error = parse_error(text)) {
-      code = error->code;
-      cut = error->message;
-      return false;
-    }
     auto line = parse_watch(config_.prefix, text);
     if (!line) {
-      code = Code::kOutOfRange;  // asking again would bring the same: read everything instead
-      cut = line.error().message;
+      const auto error = parse_error(text);
+      code = error ? error->code : Code::kOutOfRange;  // asking again would bring the same: read everything
+      cut = error ? error->message : line.error().message;
       return false;
     }
     created = created || line->created;

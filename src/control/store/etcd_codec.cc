@@ -281,11 +281,9 @@ Result<WatchLine> parse_watch(std::string_view prefix, std::string_view line) {
   const Json json = parse_object(line);
   const Json* result = find(json, "result");
   if (result == nullptr) return nonsense("to a watch is not understood");
-  const auto header = header_of(*result);
   const auto compact_revision = number<std::int64_t>(*result, "compact_revision");
-  if (!header || !compact_revision) return nonsense("to a watch is not understood");
-  WatchLine parsed{*header,
-                   flag(*result, "created"),
+  if (!header_of(*result) || !compact_revision) return nonsense("to a watch is not understood");
+  WatchLine parsed{flag(*result, "created"),
                    flag(*result, "canceled"),
                    *compact_revision != 0,
                    words(*result, "cancel_reason"),

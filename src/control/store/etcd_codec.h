@@ -79,7 +79,6 @@ struct Event {
   Change change;
 };
 struct WatchLine {
-  Header header;
   bool created = false;
   bool canceled = false;
   bool compacted = false;

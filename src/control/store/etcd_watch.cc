@@ -72,7 +72,7 @@ Outcome<void> EtcdWatch::catch_up() {
   if (!all) return tl::unexpected(all.error());
   revision_ = all->header.revision;
   cluster_id_ = all->header.cluster_id;
-  queue_.post([records = std::move(all->records)](Observer& to) { to.on_all(records); });
+  queue_.post([records = std::move(all->records)](Observer& to) mutable { to.on_all(std::move(records)); });
   queue_.deliver();
   return {};
 }
@@ -87,7 +87,7 @@ void EtcdWatch::take(WatchLine line) {
     }
     if (revision <= revision_) continue;
     revision_ = revision;
-    queue_.post([told = std::move(changes)](Observer& to) { to.on_changes(told); });
+    queue_.post([told = std::move(changes)](Observer& to) mutable { to.on_changes(std::move(told)); });
   }
   queue_.deliver();
 }

@@ -129,8 +129,11 @@ HttpSession::Outcome<HttpAnswer> HttpSession::run(const HttpRequest& request, Tr
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &transfer);
 
   CURLcode code = CURLE_ABORTED_BY_CALLBACK;
-  curl_multi_add_handle(multi_, easy);
-  for (int running = 1; !interrupted_ && keep_on();) {
+  if (curl_multi_add_handle(multi_, easy) != CURLM_OK) {
+    return tl::unexpected(HttpFailure{"libcurl has no memory for a transfer"});
+  }
+  int running = 0;
+  while (!interrupted_ && keep_on()) {
     if (curl_multi_perform(multi_, &running) != CURLM_OK) {
       code = CURLE_FAILED_INIT;
       break;
@@ -151,16 +154,14 @@ HttpSession::Outcome<HttpAnswer> HttpSession::run(const HttpRequest& request, Tr
   curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, nullptr);
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, nullptr);
   const bool sent = sending_began_us > 0;
-  if (interrupted_) return tl::unexpected(HttpFailure{"interrupted", sent, true});
-  if (!transfer.cut.empty()) return tl::unexpected(HttpFailure{transfer.cut, sent, false});
+  if (interrupted_) return tl::unexpected(HttpFailure{"interrupted", sent});
+  if (!transfer.cut.empty()) return tl::unexpected(HttpFailure{transfer.cut, sent});
   if (code == CURLE_OK || transfer.enough || code == CURLE_ABORTED_BY_CALLBACK) {
     answer.body = std::move(transfer.buffer);
     return answer;
   }
-  if (code == CURLE_OPERATION_TIMEDOUT)
-    return tl::unexpected(HttpFailure{"it did not answer in time", sent, false});
-  return tl::unexpected(
-      HttpFailure{detail[0] != '\0' ? detail.data() : curl_easy_strerror(code), sent, false});
+  if (code == CURLE_OPERATION_TIMEDOUT) return tl::unexpected(HttpFailure{"it did not answer in time", sent});
+  return tl::unexpected(HttpFailure{detail[0] != '\0' ? detail.data() : curl_easy_strerror(code), sent});
 }
 
 }  // namespace pvrdma::control

@@ -35,7 +35,6 @@ struct HttpAnswer {
 struct HttpFailure {
   std::string reason;  // "Connection refused"; no names of objects
   bool sent = false;   // the server may have got the request
-  bool interrupted = false;
 };
 
 class HttpSession {

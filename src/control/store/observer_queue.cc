@@ -25,7 +25,7 @@ void ObserverQueue::post(Call call) {
   ++posted_;
 }
 
-void ObserverQueue::deliver() {
+void ObserverQueue::deliver() noexcept {
   std::unique_lock lock(mutex_);
   if (deliverer_ == std::this_thread::get_id()) {
     promised_ = posted_;

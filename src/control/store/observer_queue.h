@@ -30,8 +30,9 @@ class ObserverQueue {
   void post(Call call);
 
   // Returns when everything posted so far has been delivered, by this thread or another one. From inside an
-  // observer's function it returns at once: the delivery under way goes on with what was posted.
-  void deliver();
+  // observer's function it returns at once: the delivery under way goes on with what was posted. An observer
+  // that throws ends the process: it would have missed a change, and all others would wait for it.
+  void deliver() noexcept;
 
  private:
   std::mutex mutex_;

@@ -192,7 +192,7 @@ Result<void> SqliteStore::start(Observer& observer) {
       return Failure(records.error());
     }
     queue_.open(observer);
-    queue_.post([all = std::move(*records)](Observer& to) { to.on_all(all); });
+    queue_.post([all = std::move(*records)](Observer& to) mutable { to.on_all(std::move(all)); });
     tell(removed);
     thread_ = std::thread([this] { run(); });
   }
@@ -298,7 +298,8 @@ Result<Commit> SqliteStore::commit(const Transaction& transaction) {
     result = attempt(transaction, applied);
     if (open_->db->in_transaction()) (void)open_->db->run("ROLLBACK");
     if (result == Commit::kCommitted && !applied.empty())
-      queue_.post([changes = std::move(applied)](Observer& to) { to.on_changes(changes); });
+      queue_.post(
+          [changes = std::move(applied)](Observer& to) mutable { to.on_changes(std::move(changes)); });
   }
   queue_.deliver();
   return result;
