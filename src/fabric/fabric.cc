@@ -8,8 +8,8 @@ namespace pvrdma::fabric {
 
 using transport::Delivery;
 
-Fabric::Fabric(transport::Transport& local, const Clock& clock, Listener* listener)
-    : local_(local), clock_(clock), listener_(listener) {}
+Fabric::Fabric(transport::Transport& local, const Clock& clock, Observer* observer)
+    : local_(local), clock_(clock), observer_(observer) {}
 
 Fabric::~Fabric() = default;
 
@@ -21,7 +21,7 @@ void Fabric::set_host_transport(transport::HostTransport* transport) {
 Switch& Fabric::segment(transport::SegmentId id) {
   std::unique_ptr<Switch>& found = segments_[id];
   if (found == nullptr) {
-    found = std::make_unique<Switch>(id, local_, clock_, listener_);
+    found = std::make_unique<Switch>(id, local_, clock_, observer_);
     found->set_host_transport(host_transport_);
     found->set_view(view_, clock_.now());
   }
@@ -81,7 +81,7 @@ void Fabric::on_restored(transport::HostId host, Instant now) {
 
 // Whoever waits for the host is woken by on_ready().
 void Fabric::on_up_changed(transport::HostId host, Instant /*now*/) {
-  if (listener_ != nullptr) listener_->on_host_up(host, host_transport_->is_up(host));
+  if (observer_ != nullptr) observer_->on_host_up(host, host_transport_->is_up(host));
 }
 
 }  // namespace pvrdma::fabric

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/time.h"
-#include "fabric/listener.h"
+#include "fabric/observer.h"
 #include "fabric/switch.h"
 #include "fabric/view.h"
 #include "transport/host_transport.h"
@@ -18,8 +18,8 @@ namespace pvrdma::fabric {
 
 class Fabric final : public transport::Inbound {
  public:
-  // All borrowed; they outlive the fabric. `listener` may be null.
-  Fabric(transport::Transport& local, const Clock& clock, Listener* listener = nullptr);
+  // All borrowed; they outlive the fabric. `observer` may be null.
+  Fabric(transport::Transport& local, const Clock& clock, Observer* observer = nullptr);
   ~Fabric() override;  // no port is left
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
@@ -59,7 +59,7 @@ class Fabric final : public transport::Inbound {
 
   transport::Transport& local_;
   const Clock& clock_;
-  Listener* listener_;
+  Observer* observer_;
   transport::HostTransport* host_transport_ = nullptr;
   View view_;
   std::map<transport::SegmentId, std::unique_ptr<Switch>> segments_;

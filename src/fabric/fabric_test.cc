@@ -76,7 +76,7 @@ class FakeHosts final : public transport::HostTransport {
   transport::Counters counters_;
 };
 
-class RecordingListener final : public Listener {
+class RecordingObserver final : public Observer {
  public:
   void on_gid_bound(SegmentId segment, const verbs::Gid& gid, const std::string& port) override {
     held.emplace(segment, gid, port);
@@ -121,17 +121,17 @@ class FabricTest : public testing::Test {
   FixedClock clock_;
   RecordingTransport local_;
   FakeHosts hosts_;
-  RecordingListener listener_;
-  Fabric fabric_{local_, clock_, &listener_};
+  RecordingObserver observer_;
+  Fabric fabric_{local_, clock_, &observer_};
 };
 
 TEST_F(FabricTest, TellsWhichHostsItReaches) {
   hosts_.up.insert(kEsx2);
   fabric_.on_up_changed(kEsx2, now_);
-  EXPECT_EQ(listener_.hosts_up, (std::map<HostId, bool>{{kEsx2, true}}));
+  EXPECT_EQ(observer_.hosts_up, (std::map<HostId, bool>{{kEsx2, true}}));
   hosts_.up.erase(kEsx2);
   fabric_.on_up_changed(kEsx2, now_);
-  EXPECT_EQ(listener_.hosts_up, (std::map<HostId, bool>{{kEsx2, false}}));
+  EXPECT_EQ(observer_.hosts_up, (std::map<HostId, bool>{{kEsx2, false}}));
 }
 
 TEST_F(FabricTest, ReachesGidsOfOtherHostsThroughOneChannelAHost) {
@@ -215,11 +215,11 @@ TEST_F(FabricTest, TellsWhichGidsThePortsHold) {
     Node b("VM-02", fabric_.segment(kGreen));
     ASSERT_TRUE(b.port.bind_gid(gid(1)));
     ASSERT_TRUE(b.port.bind_gid(gid(6)));
-    EXPECT_EQ(listener_.held.size(), 3U);
+    EXPECT_EQ(observer_.held.size(), 3U);
   }
-  EXPECT_EQ(listener_.held, (decltype(listener_.held){{kBlue, gid(1), "VM-01"}}));
+  EXPECT_EQ(observer_.held, (decltype(observer_.held){{kBlue, gid(1), "VM-01"}}));
   a.port.unbind_gid(gid(1));
-  EXPECT_TRUE(listener_.held.empty());
+  EXPECT_TRUE(observer_.held.empty());
 }
 
 TEST_F(FabricTest, ARouteStaysValidUntilItsSegmentChanges) {

@@ -14,10 +14,10 @@ constexpr Duration kDuplicateLogInterval = std::chrono::seconds(10);
 }  // namespace
 
 Switch::Switch(transport::SegmentId segment, transport::Transport& local, const Clock& clock,
-               Listener* listener)
+               Observer* observer)
     : segment_(segment),
       local_(local),
-      listener_(listener),
+      observer_(observer),
       remote_(segment),
       clock_(clock),
       duplicate_log_(kDuplicateLogBurst, kDuplicateLogInterval) {}
@@ -115,7 +115,7 @@ bool Switch::bind(Port& port, const verbs::Gid& gid) {
   const auto [it, inserted] = holders_.try_emplace(gid, &port);
   if (inserted) {
     changed();
-    if (listener_ != nullptr) listener_->on_gid_bound(segment_, gid, port.name());
+    if (observer_ != nullptr) observer_->on_gid_bound(segment_, gid, port.name());
     return true;
   }
   if (it->second == &port) return true;
@@ -135,13 +135,13 @@ void Switch::unbind(Port& port, const verbs::Gid& gid) {
   if (!holds(port, gid)) return;
   holders_.erase(gid);
   changed();
-  if (listener_ != nullptr) listener_->on_gid_unbound(segment_, gid);
+  if (observer_ != nullptr) observer_->on_gid_unbound(segment_, gid);
 }
 
 void Switch::unbind_all(Port& port) {
   std::erase_if(holders_, [&](const auto& entry) {
     if (entry.second != &port) return false;
-    if (listener_ != nullptr) listener_->on_gid_unbound(segment_, entry.first);
+    if (observer_ != nullptr) observer_->on_gid_unbound(segment_, entry.first);
     return true;
   });
   changed();

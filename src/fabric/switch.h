@@ -20,7 +20,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "fabric/listener.h"
+#include "fabric/observer.h"
 #include "fabric/path.h"
 #include "fabric/remote_directory.h"
 #include "fabric/view.h"
@@ -35,10 +35,10 @@ class Port;
 
 class Switch {
  public:
-  // `local` carries messages between ports of this host; `listener` may be null. All borrowed; they outlive
+  // `local` carries messages between ports of this host; `observer` may be null. All borrowed; they outlive
   // the switch.
   Switch(transport::SegmentId segment, transport::Transport& local, const Clock& clock,
-         Listener* listener = nullptr);
+         Observer* observer = nullptr);
   ~Switch();  // no port is left
   Switch(const Switch&) = delete;
   Switch& operator=(const Switch&) = delete;
@@ -101,7 +101,7 @@ class Switch {
 
   const transport::SegmentId segment_;
   transport::Transport& local_;
-  Listener* const listener_;
+  Observer* const observer_;
   std::unordered_map<verbs::Gid, Port*, verbs::GidHash>
       holders_;                   // ports borrowed: they unbind before they die
   std::uint64_t generation_ = 1;  // 0 stands for "never looked up" in a PeerRoute

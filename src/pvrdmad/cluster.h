@@ -4,7 +4,7 @@
 // The shard gets the newest view only: one that it has not taken yet is replaced, an equal one is not sent.
 //
 // Life: made, connect(), join(), stop() while the shard still runs, destroyed after it has ended. Thread:
-// all of that by one thread; Listener's and PowerListener's functions are the shard's; it has a thread of
+// all of that by one thread; fabric::Observer's and PowerListener's functions are the shard's; it has a thread of
 // its own for discovery and retries.
 #pragma once
 
@@ -22,7 +22,7 @@
 #include "control/config.h"
 #include "control/model/discovery.h"
 #include "control/plane/plane.h"
-#include "fabric/listener.h"
+#include "fabric/observer.h"
 #include "pvrdmad/adapter_set.h"
 #include "pvrdmad/cluster_view.h"
 #include "pvrdmad/linger.h"
@@ -30,7 +30,7 @@
 
 namespace pvrdma::daemon {
 
-class Cluster final : public fabric::Listener, public PowerListener {
+class Cluster final : public fabric::Observer, public PowerListener {
  public:
   using Apply = std::function<void(const ClusterView& view)>;
 

@@ -20,7 +20,7 @@
 
 namespace pvrdma::transport::tcp {
 
-class Connection;
+class FrameSocket;
 
 struct Context {
   Context(TcpOptions the_options, shard::Loop& the_loop, const Clock& the_clock, Inbound& the_inbound)
@@ -47,8 +47,8 @@ struct Context {
   bool attention = false;  // something broke, drained or came up
   bool in_batch = false;   // a connection hands over what it received: what is sent meanwhile is gathered
   Instant next_check = Instant::never();
-  std::vector<Connection*> unflushed;   // borrowed: hold gathered output or the rest of a packet
-  std::vector<Connection*> unfinished;  // borrowed: stopped reading with input left
+  std::vector<FrameSocket*> unflushed;   // borrowed: hold gathered output or the rest of a packet
+  std::vector<FrameSocket*> unfinished;  // borrowed: stopped reading with input left
 };
 
 }  // namespace pvrdma::transport::tcp

@@ -2,7 +2,7 @@
 // what was left of a large one.
 //
 // Grows by doubling and is kept, so that no message allocates in steady state; give_back() returns a large
-// buffer that is empty. How much may wait here is the users' business (Connection).
+// buffer that is empty. How much may wait here is the users' business (FrameSocket).
 //
 // Thread: shard-owned.
 #pragma once

@@ -42,8 +42,7 @@ class RawPeer {
     return send(head) && (payload.empty() || send(payload));
   }
   bool hello(const std::string& name, std::uint16_t lane = 0, std::uint16_t lanes = 1) {
-    return send(
-        Frame{.body = Hello{.host = HostName(name), .lane = lane, .lanes = lanes, .connection = {1, 2}}});
+    return send(Frame{.body = Hello{.host = HostName(name), .lane = lane, .lanes = lanes, .id = {1, 2}}});
   }
 
   // The next frame, nothing at the end of the stream or after half a minute.
@@ -114,7 +113,7 @@ class RawListener {
     EXPECT_TRUE(hello.has_value());
     if (!hello) return peer;
     if (lane != nullptr) *lane = hello->lane;
-    EXPECT_TRUE(peer.send(Frame{.body = Welcome{.host = HostName(name), .connection = hello->connection}}));
+    EXPECT_TRUE(peer.send(Frame{.body = Welcome{.host = HostName(name), .id = hello->id}}));
     return peer;
   }
 
@@ -137,7 +136,7 @@ class TcpRawTest : public testing::Test {
     RawPeer peer = RawPeer::dial(address_of(9), a_.address());
     EXPECT_TRUE(peer.hello("esx9"));
     const auto welcome = peer.next_as<Welcome>();
-    EXPECT_TRUE(welcome && welcome->host == HostName("esx1") && welcome->connection == (ConnectionId{1, 2}));
+    EXPECT_TRUE(welcome && welcome->host == HostName("esx1") && welcome->id == (HelloId{1, 2}));
     return peer;
   }
   const TcpErrors errors() {

@@ -11,9 +11,9 @@
 
 namespace pvrdma::transport::tcp {
 
-Reception::Reception(Context& context, FindLink find_link)
+Reception::Reception(Context& context, FindPeer find_peer)
     : context_(context),
-      find_link_(std::move(find_link)),
+      find_peer_(std::move(find_peer)),
       listener_(context.loop, context.clock,
                 [this](Fd socket, const IpAddress& from) { on_accepted(std::move(socket), from); }) {}
 
@@ -51,10 +51,10 @@ void Reception::on_accepted(Fd socket, const IpAddress& from) {
   }
   // In its place before it starts: it may say hello at once.
   Porter& self = *this;
-  Session& session =
-      *strangers_.emplace_back(std::make_unique<Session>(context_, self, std::move(stream), from));
-  if (auto started = session.connection().start(now); !started)
-    session.connection().drop(std::move(started).error().message);
+  AcceptedLane& lane =
+      *strangers_.emplace_back(std::make_unique<AcceptedLane>(context_, self, std::move(stream), from));
+  if (auto started = lane.socket().start(now); !started)
+    lane.socket().drop(std::move(started).error().message);
 }
 
 // There is no stream yet: with TLS the connection just ends.
@@ -71,22 +71,22 @@ void Reception::turn_away(const Fd& socket, RejectReason reason, const IpAddress
   if (limiter_.allow(now)) log::warn("tcp: refused a connection from {}: {}", from.to_string(), sentence);
 }
 
-void Reception::on_hello(Session& session, const Hello& hello, Instant now) {
-  Link* link = find_link_(hello.host.view());
+void Reception::on_hello(AcceptedLane& lane, const Hello& hello, Instant now) {
+  HostLanes* peer = find_peer_(hello.host.view());
   RejectReason reason{};
-  if (const std::string why = objection(session, hello, link, reason); !why.empty()) {
-    session.connection().reject(reason, why, now);
+  if (const std::string why = objection(lane, hello, peer, reason); !why.empty()) {
+    lane.socket().reject(reason, why, now);
     return;
   }
   const auto place = std::find_if(strangers_.begin(), strangers_.end(),
-                                  [&](const auto& stranger) { return stranger.get() == &session; });
-  std::unique_ptr<Session> admitted = std::move(*place);
+                                  [&](const auto& stranger) { return stranger.get() == &lane; });
+  std::unique_ptr<AcceptedLane> admitted = std::move(*place);
   strangers_.erase(place);
-  session.admit(link->id(), hello, now);
-  link->adopt(std::move(admitted), hello.lanes, now);
+  lane.admit(peer->id(), hello, now);
+  peer->adopt(std::move(admitted), hello.lanes, now);
 }
 
-std::string Reception::objection(const Session& session, const Hello& hello, const Link* link,
+std::string Reception::objection(const AcceptedLane& lane, const Hello& hello, const HostLanes* peer,
                                  RejectReason& reason) {
   const std::string_view name = hello.host.view();
   reason = RejectReason::kUnknownHost;
@@ -94,17 +94,17 @@ std::string Reception::objection(const Session& session, const Hello& hello, con
     ++context_.errors.unknown_hosts;
     return fmt::format("two hosts have one name: {} is this host's too: rename one of them", name);
   }
-  if (link == nullptr) {
+  if (peer == nullptr) {
     ++context_.errors.unknown_hosts;
     return fmt::format("host {} knows no host {}: add it to the cluster first", context_.options.host_name,
                        name);
   }
-  if (link->peer()->address != session.from()) {
+  if (peer->peer()->address != lane.from()) {
     ++context_.errors.unknown_hosts;
-    return fmt::format("host {} has address {}, not {}", name, link->peer()->address.to_string(),
-                       session.from().to_string());
+    return fmt::format("host {} has address {}, not {}", name, peer->peer()->address.to_string(),
+                       lane.from().to_string());
   }
-  const Stream& stream = session.connection().stream();
+  const Stream& stream = lane.socket().stream();
   if (!stream.peer_is(name)) {
     ++context_.errors.tls_failures;
     reason = RejectReason::kWrongName;
@@ -115,16 +115,16 @@ std::string Reception::objection(const Session& session, const Hello& hello, con
 }
 
 void Reception::send_all_away(GoodbyeReason reason, std::string_view sentence, Instant now) {
-  for (const auto& stranger : strangers_) stranger->connection().close(reason, sentence, now);
+  for (const auto& stranger : strangers_) stranger->socket().close(reason, sentence, now);
 }
 
 void Reception::turn(Instant now) {
   std::erase_if(strangers_, [&](const auto& stranger) {
-    const Connection& connection = stranger->connection();
-    if (!connection.broken()) return false;
-    if (!connection.ended_in_order() && limiter_.allow(now)) {
+    const FrameSocket& socket = stranger->socket();
+    if (!socket.broken()) return false;
+    if (!socket.ended_in_order() && limiter_.allow(now)) {
       log::warn("tcp: a connection from {} did not get in: {}", stranger->from().to_string(),
-                connection.trouble());
+                socket.trouble());
     }
     return true;
   });
@@ -132,12 +132,12 @@ void Reception::turn(Instant now) {
 
 void Reception::on_time(Instant now) {
   listener_.on_time(now);
-  for (const auto& stranger : strangers_) stranger->connection().on_time(now);
+  for (const auto& stranger : strangers_) stranger->socket().on_time(now);
 }
 
 Instant Reception::next_deadline() const {
   Instant next = Instant::never();
-  for (const auto& stranger : strangers_) next = std::min(next, stranger->connection().next_deadline());
+  for (const auto& stranger : strangers_) next = std::min(next, stranger->socket().next_deadline());
   return next;
 }
 

@@ -15,21 +15,21 @@
 #include <vector>
 
 #include "base/log.h"
-#include "transport/tcp/link.h"
+#include "transport/tcp/accepted_lane.h"
+#include "transport/tcp/host_lanes.h"
 #include "transport/tcp/listener.h"
-#include "transport/tcp/session.h"
 
 namespace pvrdma::transport::tcp {
 
 inline constexpr std::size_t kStrangersMax = 64;  // connections that have not said hello
 
-class Reception final : private Session::Porter {
+class Reception final : private AcceptedLane::Porter {
  public:
-  // The link of a peer that may enter; null: no peer is called so.
-  using FindLink = std::function<Link*(std::string_view host_name)>;
+  // The lanes of a peer that may enter; null: no peer is called so.
+  using FindPeer = std::function<HostLanes*(std::string_view host_name)>;
 
   // `context` is borrowed and outlives this.
-  Reception(Context& context, FindLink find_link);
+  Reception(Context& context, FindPeer find_peer);
   ~Reception() override;
 
   Listener& listener() { return listener_; }
@@ -47,13 +47,14 @@ class Reception final : private Session::Porter {
   void on_accepted(Fd socket, const IpAddress& from);
   void turn_away(const Fd& socket, RejectReason reason, const IpAddress& from, std::string_view sentence,
                  Instant now);
-  void on_hello(Session& session, const Hello& hello, Instant now) override;
+  void on_hello(AcceptedLane& session, const Hello& hello, Instant now) override;
   // Empty: it may enter. Otherwise the sentence, with `reason` set and the error counted.
-  std::string objection(const Session& session, const Hello& hello, const Link* link, RejectReason& reason);
+  std::string objection(const AcceptedLane& session, const Hello& hello, const HostLanes* peer,
+                        RejectReason& reason);
 
   Context& context_;
-  const FindLink find_link_;
-  std::vector<std::unique_ptr<Session>> strangers_;
+  const FindPeer find_peer_;
+  std::vector<std::unique_ptr<AcceptedLane>> strangers_;
   log::LogLimiter limiter_{16, std::chrono::seconds(5)};
   Listener listener_;
 };

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "transport/tcp/context.h"
-#include "transport/tcp/link.h"
+#include "transport/tcp/host_lanes.h"
 #include "transport/tcp/reception.h"
 #include "transport/tcp/sockets.h"
 
@@ -16,25 +16,25 @@ using tcp::GoodbyeReason;
 
 namespace {
 
-class LinkChannel final : public Channel {
+class LaneChannel final : public Channel {
  public:
-  LinkChannel(tcp::Link& link, SegmentId segment) : link_(link), segment_(segment) {}
+  LaneChannel(tcp::HostLanes& lanes, SegmentId segment) : lanes_(lanes), segment_(segment) {}
 
   verbs::Sent send_request(const verbs::Request& request, const guestmem::SpanList& payload,
                            Instant now) override {
-    return link_.send(segment_, request, payload, now);
+    return lanes_.send(segment_, request, payload, now);
   }
   void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
                      Instant now) override {
-    link_.send(segment_, response, payload, now);
+    lanes_.send(segment_, response, payload, now);
   }
   void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Instant now) override {
-    link_.send(segment_, datagram, payload, now);
+    lanes_.send(segment_, datagram, payload, now);
   }
 
  private:
-  tcp::Link& link_;
+  tcp::HostLanes& lanes_;
   const SegmentId segment_;
 };
 
@@ -45,14 +45,14 @@ struct Tcp::Impl final : shard::Pollable {
       : context(options, loop, clock, inbound),
         reception(context, [this](std::string_view name) { return find(name); }) {}
 
-  tcp::Link& link(HostId id) {
-    auto& entry = links[id];
-    if (!entry) entry = std::make_unique<tcp::Link>(context, id);
+  tcp::HostLanes& lanes(HostId id) {
+    auto& entry = hosts[id];
+    if (!entry) entry = std::make_unique<tcp::HostLanes>(context, id);
     return *entry;
   }
 
-  tcp::Link* find(std::string_view name) {
-    for (const auto& [id, entry] : links)
+  tcp::HostLanes* find(std::string_view name) {
+    for (const auto& [id, entry] : hosts)
       if (entry->peer() && entry->peer()->name == name) return entry.get();
     return nullptr;
   }
@@ -66,9 +66,9 @@ struct Tcp::Impl final : shard::Pollable {
   }
 
   tcp::Context context;
-  std::map<HostId, std::unique_ptr<tcp::Link>> links;
+  std::map<HostId, std::unique_ptr<tcp::HostLanes>> hosts;
   tcp::Reception reception;
-  std::vector<tcp::Connection*> reading;  // of run(), kept for its memory
+  std::vector<tcp::FrameSocket*> reading;  // of run(), kept for its memory
 };
 
 bool Tcp::Impl::run(Instant now) {
@@ -76,7 +76,7 @@ bool Tcp::Impl::run(Instant now) {
   if (!context.unfinished.empty()) {
     worked = true;
     reading.swap(context.unfinished);
-    for (tcp::Connection* connection : reading) connection->go_on(now);
+    for (tcp::FrameSocket* socket : reading) socket->go_on(now);
     reading.clear();
   }
   if (!context.unflushed.empty()) tcp::flush_all(context, now);
@@ -84,7 +84,7 @@ bool Tcp::Impl::run(Instant now) {
     worked = true;
     context.attention = false;
     reception.turn(now);
-    for (const auto& [id, entry] : links) entry->turn(now);
+    for (const auto& [id, entry] : hosts) entry->turn(now);
     tcp::flush_all(context, now);
   }
   return worked;
@@ -95,7 +95,7 @@ void Tcp::Impl::on_time(Instant now) {
   context.next_check = Instant::never();
   reception.on_time(now);
   Instant next = reception.next_deadline();
-  for (const auto& [id, entry] : links) {
+  for (const auto& [id, entry] : hosts) {
     entry->on_time(now);
     next = std::min(next, entry->next_deadline());
   }
@@ -127,7 +127,8 @@ Tcp::Tcp(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Tcp::~Tcp() {
   const Instant now = impl_->context.clock.now();
-  for (const auto& [id, link] : impl_->links) link->close(GoodbyeReason::kStopping, "the daemon stops", now);
+  for (const auto& [id, lanes] : impl_->hosts)
+    lanes->close(GoodbyeReason::kStopping, "the daemon stops", now);
   impl_->context.loop.remove(*impl_);
 }
 
@@ -141,10 +142,10 @@ void Tcp::configure(const TcpSettings& settings) {
 
   if (listens_elsewhere) impl_->reception.listener().close();
   impl_->reception.send_all_away(GoodbyeReason::kReconfigured, "the settings have changed", now);
-  for (const auto& [id, link] : impl_->links) {
+  for (const auto& [id, lanes] : impl_->hosts) {
     const bool stays = std::any_of(settings.peers.begin(), settings.peers.end(),
-                                   [&](const TcpPeer& peer) { return peer.id == link->id(); });
-    if (!stays) link->configure(std::nullopt, {}, moved, now);
+                                   [&](const TcpPeer& peer) { return peer.id == lanes->id(); });
+    if (!stays) lanes->configure(std::nullopt, {}, moved, now);
   }
   for (const TcpPeer& peer : settings.peers) {
     std::string denied;
@@ -154,7 +155,7 @@ void Tcp::configure(const TcpSettings& settings) {
       denied = fmt::format("address {} is not among the allowed addresses of ruleset pvrdma",
                            peer.address.to_string());
     }
-    impl_->link(peer.id).configure(peer, denied, moved, now);
+    impl_->lanes(peer.id).configure(peer, denied, moved, now);
   }
   if (listens_elsewhere && settings.address) {
     impl_->reception.listener().open(*settings.address, settings.port);
@@ -167,12 +168,12 @@ const Counters& Tcp::counters() const {
 }
 
 std::unique_ptr<Channel> Tcp::open(HostId host, SegmentId segment) {
-  return std::make_unique<LinkChannel>(impl_->link(host), segment);
+  return std::make_unique<LaneChannel>(impl_->lanes(host), segment);
 }
 
 bool Tcp::is_up(HostId host) const {
-  const auto entry = impl_->links.find(host);
-  return entry != impl_->links.end() && entry->second->is_up();
+  const auto entry = impl_->hosts.find(host);
+  return entry != impl_->hosts.end() && entry->second->is_up();
 }
 
 void Tcp::flush(Instant now) {
@@ -185,8 +186,8 @@ const TcpErrors& Tcp::errors() const {
 
 std::vector<TcpPeerState> Tcp::peers() const {
   std::vector<TcpPeerState> states;
-  for (const auto& [id, link] : impl_->links)
-    if (link->peer()) states.push_back(link->state());
+  for (const auto& [id, lanes] : impl_->hosts)
+    if (lanes->peer()) states.push_back(lanes->state());
   return states;
 }
 

@@ -166,11 +166,7 @@ TEST_F(TcpRawTest, ADiallerChecksWhoWelcomesIt) {
     EXPECT_FALSE(world_.on_shard([&] { return b.tcp().is_up(HostId(9)); }));
     world_.pass(1001);
   };
-  answer(
-      [](const Hello& hello) {
-        return Frame{.body = Welcome{HostName("esx5"), hello.connection}};
-      },
-      "esx5");
+  answer([](const Hello& hello) { return Frame{.body = Welcome{HostName("esx5"), hello.id}}; }, "esx5");
   answer(
       [](const Hello&) {
         return Frame{.body = Welcome{HostName("esx9"), {9}}};

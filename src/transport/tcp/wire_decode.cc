@@ -130,7 +130,7 @@ Fault get(Reader reader, Hello& out, std::size_t name_bytes) {
   out.lane = reader.get<std::uint16_t>();
   out.lanes = reader.get<std::uint16_t>();
   reader.get<std::uint16_t>();
-  out.connection = reader.get<ConnectionId>();
+  out.id = reader.get<HelloId>();
   out.host = HostName(reader.text(name_bytes));
   return fault_of(out);
 }
@@ -139,7 +139,7 @@ Fault get(Reader reader, Welcome& out, std::size_t name_bytes) {
   reader.text(kVersionEndBytes);
   const Fault gap = reserved(reader.get<std::uint32_t>());
   reader.get<std::uint16_t>();
-  out.connection = reader.get<ConnectionId>();
+  out.id = reader.get<HelloId>();
   out.host = HostName(reader.text(name_bytes));
   return first_of({gap, fault_of(out)});
 }

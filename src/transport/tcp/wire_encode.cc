@@ -126,7 +126,7 @@ std::span<const std::byte> encode(const Hello& hello, Head& out) {
   writer.put(hello.lane);
   writer.put(hello.lanes);
   writer.put(static_cast<std::uint16_t>(name.size()));
-  writer.put(hello.connection);
+  writer.put(hello.id);
   writer.put(name);
   return std::span(out).first(bytes);
 }
@@ -140,7 +140,7 @@ std::span<const std::byte> encode(const Welcome& welcome, Head& out) {
   writer.put(kProtocolVersion);
   writer.put(std::uint32_t{0});
   writer.put(static_cast<std::uint16_t>(name.size()));
-  writer.put(welcome.connection);
+  writer.put(welcome.id);
   writer.put(name);
   return std::span(out).first(bytes);
 }

@@ -5,7 +5,7 @@
 // and datagrams, a payload. Integers are in network order. decode() lets nothing through that encode() could
 // not have written: unknown enumerators, reserved bits, fields that the kind does not use, lengths that do
 // not agree. So what comes out can be used as if a local engine had said it, except that it may lie about
-// who it is (Inbound finds out) and that its sequence number is the link's to compare.
+// who it is (Inbound finds out) and that its sequence number is the frame socket's to compare.
 //
 // Thread: pure functions of their arguments; nothing allocates.
 #pragma once
@@ -52,21 +52,21 @@ using Sentence = Text<kSentenceBytesMax>;
 
 // Made by the dialler at random for each connection. The acceptor's welcome repeats it: a recorded stream
 // does not fit a new connection.
-using ConnectionId = std::array<std::uint8_t, 16>;
+using HelloId = std::array<std::uint8_t, 16>;
 
 // Dialler's first frame.
 struct Hello {
   HostName host;  // the dialler's: 1 to 64 of A-Z a-z 0-9 . _ -
   std::uint16_t lane = 0;
   std::uint16_t lanes = 1;  // 1 ... kLanesMax, more than `lane`
-  ConnectionId connection{};
+  HelloId id{};
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
 // Acceptor's first frame when it lets the dialler in.
 struct Welcome {
   HostName host;  // the acceptor's
-  ConnectionId connection{};
+  HelloId id{};
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 

@@ -2,7 +2,7 @@
 //
 // Input: bytes of a stream, frames with their payloads one after the other. Whatever decodes must encode to
 // the very bytes it came from, a shorter piece of it must ask for more, and a frame must stay within the
-// limits that the link's buffers rely on.
+// limits that the frame socket's buffers rely on.
 #include <algorithm>
 #include <cstdint>
 

@@ -43,8 +43,8 @@ class Random {
     endpoint.qpn = verbs::Qpn(any<std::uint32_t>() & 0xff'ffff);
     return endpoint;
   }
-  ConnectionId connection() {
-    ConnectionId id{};
+  HelloId hello_id() {
+    HelloId id{};
     for (auto& byte : id) byte = any<std::uint8_t>();
     return id;
   }
@@ -65,11 +65,11 @@ Hello any_hello(Random& random) {
   return {.host = HostName("h" + random.text(63, kNameLetters)),
           .lane = static_cast<std::uint16_t>(random.below(lanes)),
           .lanes = lanes,
-          .connection = random.connection()};
+          .id = random.hello_id()};
 }
 
 Welcome any_welcome(Random& random) {
-  return {.host = HostName("h" + random.text(63, kNameLetters)), .connection = random.connection()};
+  return {.host = HostName("h" + random.text(63, kNameLetters)), .id = random.hello_id()};
 }
 
 Reject any_reject(Random& random) {
@@ -524,7 +524,7 @@ std::string hex(const Bytes& bytes) {
 
 // A change here is another protocol version.
 TEST(WireFormatTest, TheBytesAreTheseAndNoOthers) {
-  ConnectionId id{};
+  HelloId id{};
   verbs::Gid from;
   verbs::Gid to;
   for (std::uint8_t i = 0; i < 16; ++i) {
@@ -539,11 +539,10 @@ TEST(WireFormatTest, TheBytesAreTheseAndNoOthers) {
   const std::string ends =
       " 1011121314151617 18191a1b1c1d1e1f 2021222324252627 28292a2b2c2d2e2f 0031323300414243";
 
-  EXPECT_EQ(
-      hex(encoded({.body = Hello{.host = HostName("esx-01"), .lane = 2, .lanes = 4, .connection = id}})),
-      "0000003e01000000 0000000000000000 0000000000000000"
-      " 89505652444d410a 0001000200040006 f0f1f2f3f4f5f6f7 f8f9fafbfcfdfeff 6573782d3031");
-  EXPECT_EQ(hex(encoded({.body = Welcome{.host = HostName("esx-02"), .connection = id}})),
+  EXPECT_EQ(hex(encoded({.body = Hello{.host = HostName("esx-01"), .lane = 2, .lanes = 4, .id = id}})),
+            "0000003e01000000 0000000000000000 0000000000000000"
+            " 89505652444d410a 0001000200040006 f0f1f2f3f4f5f6f7 f8f9fafbfcfdfeff 6573782d3031");
+  EXPECT_EQ(hex(encoded({.body = Welcome{.host = HostName("esx-02"), .id = id}})),
             "0000003e02000000 0000000000000000 0000000000000000"
             " 89505652444d410a 0001000000000006 f0f1f2f3f4f5f6f7 f8f9fafbfcfdfeff 6573782d3032");
   EXPECT_EQ(hex(encoded({.body = Reject{.reason = RejectReason::kNotAllowed, .sentence = Sentence("no")}})),

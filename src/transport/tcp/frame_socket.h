@@ -1,4 +1,4 @@
-// Connection: one TCP connection between two hosts, whoever dialled it: frames out and in, sequence numbers,
+// FrameSocket: one TCP connection between two hosts, whoever dialled it: frames out and in, sequence numbers,
 // keep-alive.
 //
 // Out: heads and small payloads are gathered and go out at flush(); a large payload goes to the socket
@@ -41,7 +41,7 @@ inline constexpr std::size_t kPauseBytes = 1024 * 1024;     // unsent responses:
 inline constexpr std::size_t kOutputMax = 4 * 1024 * 1024;  // unsent: no response any more
 inline constexpr std::size_t kGatherBytes = 2048;           // payloads up to here are copied
 
-class Connection final : private shard::FdHandler {
+class FrameSocket final : private shard::FdHandler {
  public:
   enum class Role : std::uint8_t { kDialler, kAcceptor };
 
@@ -58,10 +58,10 @@ class Connection final : private shard::FdHandler {
   };
 
   // A dialler's socket may still be connecting. `context` and `user` are borrowed and outlive this.
-  Connection(Context& context, User& user, Role role, std::unique_ptr<Stream> stream);
-  ~Connection() override;
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  FrameSocket(Context& context, User& user, Role role, std::unique_ptr<Stream> stream);
+  ~FrameSocket() override;
+  FrameSocket(const FrameSocket&) = delete;
+  FrameSocket& operator=(const FrameSocket&) = delete;
 
   // Once. Error: its descriptor cannot be watched.
   Result<void> start(Instant now);
@@ -113,7 +113,7 @@ class Connection final : private shard::FdHandler {
   void secure(Instant now);
   void update_interest();
 
-  // Output (connection.cc).
+  // Output (frame_socket.cc).
   bool congested(std::size_t payload_bytes) const;
   void queue(std::span<const std::byte> head, const guestmem::SpanList& payload, Instant now);
   // False: the socket took nothing and nothing was kept.
@@ -125,7 +125,7 @@ class Connection final : private shard::FdHandler {
   void farewell(std::span<const std::byte> head, Instant now);
   void break_off(std::string trouble);
 
-  // Input (connection_input.cc).
+  // Input (frame_socket_input.cc).
   std::span<std::byte> staged() {
     return std::span(staging_).subspan(staged_begin_, staged_end_ - staged_begin_);
   }

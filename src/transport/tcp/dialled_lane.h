@@ -1,5 +1,5 @@
-// Lane: one of this host's dialled connections to a peer: dials, greets, and dials again after a pause when
-// it breaks. Carries requests and datagrams out and their responses in.
+// DialledLane: one of the lanes that this host dials to a peer: dials, greets, and dials again after a pause
+// when it breaks. Carries requests and datagrams out and their responses in.
 //
 // Thread: shard-owned.
 #pragma once
@@ -9,15 +9,15 @@
 #include <optional>
 #include <string>
 
-#include "transport/tcp/connection.h"
 #include "transport/tcp/context.h"
+#include "transport/tcp/frame_socket.h"
 
 namespace pvrdma::transport::tcp {
 
 inline constexpr Duration kRedialFirst = std::chrono::milliseconds(50);
 inline constexpr Duration kRedialMax = std::chrono::seconds(1);
 
-class Lane final : private Connection::User {
+class DialledLane final : private FrameSocket::User {
  public:
   // What has happened since the last turn.
   struct News {
@@ -26,14 +26,14 @@ class Lane final : private Connection::User {
   };
 
   // `context` is borrowed and outlives this.
-  Lane(Context& context, std::uint16_t index);
+  DialledLane(Context& context, std::uint16_t index);
 
   // Dials the peer, and again whenever the connection ends. Ends the connection there may be.
   void dial(const TcpPeer& peer, Instant now);
   // Neither keeps nor makes a connection.
   void rest(GoodbyeReason reason, std::string_view sentence, Instant now);
 
-  bool is_up() const { return connection_ != nullptr && connection_->is_up(); }
+  bool is_up() const { return socket_ != nullptr && socket_->is_up(); }
   // Why it is down: one clause. Empty when it is up or still trying for the first time.
   const std::string& trouble() const { return trouble_; }
   std::uint64_t reconnects() const { return reconnects_; }
@@ -61,8 +61,8 @@ class Lane final : private Connection::User {
   Context& context_;
   const std::uint16_t index_;
   std::optional<TcpPeer> peer_;  // none: rests
-  std::unique_ptr<Connection> connection_;
-  ConnectionId id_{};
+  std::unique_ptr<FrameSocket> socket_;
+  HelloId id_{};
   Instant redial_at_ = Instant::never();
   Duration pause_ = kRedialFirst;
   Instant up_since_ = Instant::never();

@@ -1,4 +1,4 @@
-// Link: all connections with one host: the lanes this host dialled and the sessions it accepted. Chooses the
+// HostLanes: all lanes between this host and another: those it dialled and those it accepted. Chooses the
 // one a message takes, and tells Inbound how the host fares.
 //
 // Made when its host is first mentioned and kept until Tcp goes, so that channels can hold it.
@@ -13,17 +13,17 @@
 #include <vector>
 
 #include "base/log.h"
-#include "transport/tcp/lane.h"
-#include "transport/tcp/session.h"
+#include "transport/tcp/accepted_lane.h"
+#include "transport/tcp/dialled_lane.h"
 
 namespace pvrdma::transport::tcp {
 
-class Link {
+class HostLanes {
  public:
   // `context` is borrowed and outlives this.
-  Link(Context& context, HostId id);
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
+  HostLanes(Context& context, HostId id);
+  HostLanes(const HostLanes&) = delete;
+  HostLanes& operator=(const HostLanes&) = delete;
 
   HostId id() const { return id_; }
   // None: no peer, or one to which nothing may connect now.
@@ -34,8 +34,8 @@ class Link {
   void configure(const std::optional<TcpPeer>& peer, std::string_view denied, bool anew, Instant now);
   void close(GoodbyeReason reason, std::string_view sentence, Instant now);
 
-  // Takes over a session that has been admitted; an older one of the same lane goes.
-  void adopt(std::unique_ptr<Session> session, std::uint16_t lanes, Instant now);
+  // Takes over a lane that has been admitted; an older one of the same lane goes.
+  void adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, Instant now);
 
   bool is_up() const;
   TcpPeerState state() const;
@@ -52,7 +52,7 @@ class Link {
   Instant next_deadline() const;
 
  private:
-  void bury_sessions(Instant now);
+  void bury_lanes(Instant now);
   void note(const std::string& trouble, Instant now);
 
   Context& context_;
@@ -60,9 +60,9 @@ class Link {
   std::optional<TcpPeer> peer_;
   std::string denied_;
   bool dialling_ = false;
-  std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<std::unique_ptr<Session>> sessions_;  // by the peer's lane; null: none
-  std::vector<std::unique_ptr<Session>> leaving_;   // closed, destroyed in the next turn
+  std::vector<std::unique_ptr<DialledLane>> dialled_;
+  std::vector<std::unique_ptr<AcceptedLane>> accepted_;  // by the peer's lane; null: none
+  std::vector<std::unique_ptr<AcceptedLane>> leaving_;   // closed, destroyed in the next turn
   bool told_up_ = false;
   std::string noted_;  // the last trouble in the log
   log::LogLimiter limiter_{8, std::chrono::seconds(10)};

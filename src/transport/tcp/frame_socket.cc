@@ -1,4 +1,4 @@
-#include "transport/tcp/connection.h"
+#include "transport/tcp/frame_socket.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -19,20 +19,20 @@ constexpr std::size_t kUnreadBytesMax = 4 * 1024 * 1024;
 
 }  // namespace
 
-Connection::Connection(Context& context, User& user, Role role, std::unique_ptr<Stream> stream)
+FrameSocket::FrameSocket(Context& context, User& user, Role role, std::unique_ptr<Stream> stream)
     : context_(context),
       user_(user),
       role_(role),
       stream_(std::move(stream)),
       state_(role == Role::kDialler ? State::kConnecting : State::kSecuring) {}
 
-Connection::~Connection() {
+FrameSocket::~FrameSocket() {
   if (watched_) context_.loop.unwatch(stream_->fd());
   if (unflushed_) std::erase(context_.unflushed, this);
   if (unfinished_) std::erase(context_.unfinished, this);
 }
 
-Result<void> Connection::start(Instant now) {
+Result<void> FrameSocket::start(Instant now) {
   started_ = last_heard_ = last_sent_ = now;
   interest_ = state_ == State::kConnecting ? shard::Interest::kWrite : shard::Interest::kRead;
   if (auto watched = context_.loop.watch(stream_->fd(), interest_, *this); !watched) return watched;
@@ -42,7 +42,7 @@ Result<void> Connection::start(Instant now) {
   return {};
 }
 
-void Connection::on_fd_ready(int /*fd*/, shard::Readiness ready) {
+void FrameSocket::on_fd_ready(int /*fd*/, shard::Readiness ready) {
   const Instant now = context_.clock.now();
   switch (state_) {
     case State::kConnecting:
@@ -64,7 +64,7 @@ void Connection::on_fd_ready(int /*fd*/, shard::Readiness ready) {
   }
 }
 
-void Connection::finish_connect(Instant now) {
+void FrameSocket::finish_connect(Instant now) {
   int code = 0;
   socklen_t length = sizeof(code);
   if (::getsockopt(stream_->fd(), SOL_SOCKET, SO_ERROR, &code, &length) != 0) code = errno;
@@ -76,7 +76,7 @@ void Connection::finish_connect(Instant now) {
   secure(now);
 }
 
-void Connection::secure(Instant now) {
+void FrameSocket::secure(Instant now) {
   switch (stream_->handshake()) {
     case Stream::Handshake::kDone:
       state_ = State::kGreeting;
@@ -96,7 +96,7 @@ void Connection::secure(Instant now) {
   }
 }
 
-void Connection::update_interest() {
+void FrameSocket::update_interest() {
   if (!watched_) return;
   const bool write = blocked_ || stream_->wants_write();
   const shard::Interest wanted = paused_ ? (write ? shard::Interest::kWrite : shard::Interest::kNone)
@@ -106,19 +106,19 @@ void Connection::update_interest() {
   context_.loop.change(stream_->fd(), wanted);
 }
 
-void Connection::greet(const Hello& hello, Instant now) {
+void FrameSocket::greet(const Hello& hello, Instant now) {
   Head head;
   queue(encode(hello, head), {}, now);
   flush(now);
 }
 
-void Connection::greet(const Welcome& welcome, Instant now) {
+void FrameSocket::greet(const Welcome& welcome, Instant now) {
   Head head;
   queue(encode(welcome, head), {}, now);
   flush(now);
 }
 
-void Connection::establish(HostId peer, Instant now) {
+void FrameSocket::establish(HostId peer, Instant now) {
   if (broken()) return;
   peer_ = peer;
   state_ = State::kUp;
@@ -126,14 +126,14 @@ void Connection::establish(HostId peer, Instant now) {
   context_.check_at(next_deadline());
 }
 
-void Connection::reject(RejectReason reason, std::string_view sentence, Instant now) {
+void FrameSocket::reject(RejectReason reason, std::string_view sentence, Instant now) {
   if (broken()) return;
   Head head;
   farewell(encode(Reject{.reason = reason, .sentence = Sentence(sentence)}, head), now);
   break_off(std::string(sentence));
 }
 
-void Connection::close(GoodbyeReason reason, std::string_view sentence, Instant now) {
+void FrameSocket::close(GoodbyeReason reason, std::string_view sentence, Instant now) {
   if (broken()) return;
   in_order_ = is_in_order(reason);
   if (state_ == State::kUp) {
@@ -143,12 +143,12 @@ void Connection::close(GoodbyeReason reason, std::string_view sentence, Instant 
   break_off(std::string(sentence));
 }
 
-void Connection::drop(std::string trouble) {
+void FrameSocket::drop(std::string trouble) {
   break_off(std::move(trouble));
 }
 
 // Best effort: what the socket does not take now is lost with the connection.
-void Connection::farewell(std::span<const std::byte> head, Instant now) {
+void FrameSocket::farewell(std::span<const std::byte> head, Instant now) {
   queue(head, {}, now);
   flush(now);
   if (broken()) return;
@@ -161,7 +161,7 @@ void Connection::farewell(std::span<const std::byte> head, Instant now) {
   }
 }
 
-void Connection::break_off(std::string trouble) {
+void FrameSocket::break_off(std::string trouble) {
   if (broken()) return;
   state_ = State::kBroken;
   trouble_ = std::move(trouble);
@@ -170,13 +170,13 @@ void Connection::break_off(std::string trouble) {
   context_.attention = true;
 }
 
-bool Connection::congested(std::size_t payload_bytes) const {
+bool FrameSocket::congested(std::size_t payload_bytes) const {
   // A large payload behind a full socket would have to be copied whole.
   return output_.unsent() > kBusyBytes || (blocked_ && payload_bytes > kGatherBytes);
 }
 
-verbs::Sent Connection::send(SegmentId segment, const verbs::Request& request,
-                             const guestmem::SpanList& payload, Instant now) {
+verbs::Sent FrameSocket::send(SegmentId segment, const verbs::Request& request,
+                              const guestmem::SpanList& payload, Instant now) {
   PVRDMA_CHECK(payload.bytes() == payload_bytes(request), "a request comes with its payload");
   if (congested(payload.bytes())) {
     refused_ = true;
@@ -196,8 +196,8 @@ verbs::Sent Connection::send(SegmentId segment, const verbs::Request& request,
   return verbs::Sent::kTaken;
 }
 
-bool Connection::send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
-                      Instant now) {
+bool FrameSocket::send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
+                       Instant now) {
   PVRDMA_CHECK(payload.bytes() == payload_bytes(response), "a response comes with its payload");
   if (output_.unsent() > kOutputMax) return false;
   Head buffer;
@@ -213,8 +213,8 @@ bool Connection::send(SegmentId segment, const verbs::Response& response, const 
   return true;
 }
 
-bool Connection::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
-                      Instant now) {
+bool FrameSocket::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                       Instant now) {
   PVRDMA_CHECK(payload.bytes() == payload_bytes(datagram), "a datagram comes with its payload");
   const std::size_t bound = datagram.to.qpn == verbs::kGsiQpn ? kGsiBytesMax : kBusyBytes;
   if (output_.unsent() > bound) return false;
@@ -227,7 +227,7 @@ bool Connection::send(SegmentId segment, const verbs::Datagram& datagram, const 
   return true;
 }
 
-void Connection::queue(std::span<const std::byte> head, const guestmem::SpanList& payload, Instant now) {
+void FrameSocket::queue(std::span<const std::byte> head, const guestmem::SpanList& payload, Instant now) {
   output_.append(head);
   output_.append(payload, 0);
   ++next_send_;
@@ -238,14 +238,14 @@ void Connection::queue(std::span<const std::byte> head, const guestmem::SpanList
   }
 }
 
-void Connection::flush_later() {
+void FrameSocket::flush_later() {
   if (unflushed_) return;
   unflushed_ = true;
   context_.unflushed.push_back(this);
 }
 
-bool Connection::write_through(std::span<const std::byte> head, const guestmem::SpanList& payload,
-                               Instant now, bool may_refuse) {
+bool FrameSocket::write_through(std::span<const std::byte> head, const guestmem::SpanList& payload,
+                                Instant now, bool may_refuse) {
   std::array<iovec, guestmem::SpanList::kCapacity + 2> pieces;
   std::size_t end = 0;
   const std::span<std::byte> gathered = output_.pending();
@@ -281,7 +281,7 @@ bool Connection::write_through(std::span<const std::byte> head, const guestmem::
   return true;
 }
 
-void Connection::flush(Instant now) {
+void FrameSocket::flush(Instant now) {
   if (broken() || blocked_) return;
   while (output_.unsent() != 0) {
     const iovec piece{output_.pending().data(), output_.unsent()};
@@ -322,22 +322,22 @@ void Connection::flush(Instant now) {
   update_interest();
 }
 
-void Connection::flush_gathered(Instant now) {
+void FrameSocket::flush_gathered(Instant now) {
   unflushed_ = false;
   flush(now);
 }
 
-void Connection::wrote(Instant now) {
+void FrameSocket::wrote(Instant now) {
   last_sent_ = now;
   if (paused_) last_heard_ = now;
 }
 
-void Connection::blocked() {
+void FrameSocket::blocked() {
   blocked_ = true;
   update_interest();
 }
 
-void Connection::on_time(Instant now) {
+void FrameSocket::on_time(Instant now) {
   if (broken()) return;
   if (state_ != State::kUp) {
     if (now < started_ + kHandshakeTime) return;
@@ -361,7 +361,7 @@ void Connection::on_time(Instant now) {
   }
 }
 
-Instant Connection::next_deadline() const {
+Instant FrameSocket::next_deadline() const {
   if (broken()) return Instant::never();
   if (state_ != State::kUp) return started_ + kHandshakeTime;
   return std::min(last_heard_ + kSilenceMax, last_sent_ + kPingPause);

@@ -1,4 +1,4 @@
-// Session: one connection that a peer dialled. Carries its requests and datagrams in and the responses out.
+// AcceptedLane: one lane that a peer dialled. Carries its requests and datagrams in and the responses out.
 //
 // Until its hello it belongs to nobody: a Porter decides whether the peer comes in, and as whom.
 //
@@ -10,27 +10,27 @@
 #include <string_view>
 
 #include "base/ip_address.h"
-#include "transport/tcp/connection.h"
 #include "transport/tcp/context.h"
+#include "transport/tcp/frame_socket.h"
 
 namespace pvrdma::transport::tcp {
 
-class Session final : private Connection::User {
+class AcceptedLane final : private FrameSocket::User {
  public:
   class Porter {
    public:
     virtual ~Porter() = default;
-    // Admits, refuses or keeps the session; does not destroy it.
-    virtual void on_hello(Session& session, const Hello& hello, Instant now) = 0;
+    // Admits, refuses or keeps the lane; does not destroy it.
+    virtual void on_hello(AcceptedLane& lane, const Hello& hello, Instant now) = 0;
   };
 
   // `context` and `porter` are borrowed and outlive this.
-  Session(Context& context, Porter& porter, std::unique_ptr<Stream> stream, const IpAddress& from);
+  AcceptedLane(Context& context, Porter& porter, std::unique_ptr<Stream> stream, const IpAddress& from);
 
-  Connection& connection() { return connection_; }
-  const Connection& connection() const { return connection_; }
+  FrameSocket& socket() { return socket_; }
+  const FrameSocket& socket() const { return socket_; }
   const IpAddress& from() const { return from_; }
-  std::uint16_t lane() const { return lane_; }
+  std::uint16_t index() const { return index_; }
 
   // Lets the peer in as `peer`.
   void admit(HostId peer, const Hello& hello, Instant now);
@@ -43,8 +43,8 @@ class Session final : private Connection::User {
   Context& context_;
   Porter& porter_;
   const IpAddress from_;
-  std::uint16_t lane_ = 0;
-  Connection connection_;
+  std::uint16_t index_ = 0;
+  FrameSocket socket_;
 };
 
 }  // namespace pvrdma::transport::tcp

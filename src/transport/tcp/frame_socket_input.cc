@@ -1,8 +1,8 @@
-// The receiving half of Connection.
+// The receiving half of FrameSocket.
 #include <algorithm>
 #include <fmt/core.h>
 
-#include "transport/tcp/connection.h"
+#include "transport/tcp/frame_socket.h"
 
 namespace pvrdma::transport::tcp {
 namespace {
@@ -43,12 +43,12 @@ class StreamPayload final : public verbs::Payload {
 
 }  // namespace
 
-void Connection::go_on(Instant now) {
+void FrameSocket::go_on(Instant now) {
   unfinished_ = false;
   if (state_ == State::kGreeting || state_ == State::kUp) receive(now);
 }
 
-void Connection::receive(Instant now) {
+void FrameSocket::receive(Instant now) {
   context_.in_batch = true;
   batch_bytes_ = 0;
   drained_ = false;
@@ -70,7 +70,7 @@ void Connection::receive(Instant now) {
 }
 
 // Reads into the staging buffer, which is never full when more is wanted. False: there is nothing now.
-bool Connection::fill(Instant now) {
+bool FrameSocket::fill(Instant now) {
   if (drained_) return false;
   if (staged_begin_ != 0) {
     std::copy(staging_.begin() + static_cast<std::ptrdiff_t>(staged_begin_),
@@ -93,7 +93,7 @@ bool Connection::fill(Instant now) {
   return true;
 }
 
-Connection::Step Connection::take_head(Instant now) {
+FrameSocket::Step FrameSocket::take_head(Instant now) {
   if (staged_end_ - staged_begin_ < head_wanted_) return Step::kFill;
   const Decoded decoded = decode(staged(), incoming_);
   switch (decoded.state) {
@@ -122,7 +122,7 @@ Connection::Step Connection::take_head(Instant now) {
   return take_frame(now);
 }
 
-Connection::Step Connection::take_frame(Instant now) {
+FrameSocket::Step FrameSocket::take_frame(Instant now) {
   const Body& body = incoming_.body;
   const bool dialler = role_ == Role::kDialler;
   if (state_ == State::kGreeting) {
@@ -155,7 +155,7 @@ Connection::Step Connection::take_frame(Instant now) {
   return Step::kBlocked;
 }
 
-Connection::Step Connection::take_payload(Instant now) {
+FrameSocket::Step FrameSocket::take_payload(Instant now) {
   const std::size_t here = staged_end_ - staged_begin_;
   const bool whole = payload_total_ <= staging_.size();
   if (whole && here < payload_total_) return Step::kFill;
@@ -172,7 +172,7 @@ Connection::Step Connection::take_payload(Instant now) {
   return Step::kMore;
 }
 
-Connection::Step Connection::take_from_stream(Instant now) {
+FrameSocket::Step FrameSocket::take_from_stream(Instant now) {
   if (drained_) return Step::kBlocked;
   const std::uint32_t left = payload_total_ - payload_done_;
   const Transfer ready =
@@ -206,7 +206,7 @@ Connection::Step Connection::take_from_stream(Instant now) {
 }
 
 // Hands the next `bytes` of the payload on, with the message as if it were only these.
-void Connection::deliver(std::uint32_t bytes, verbs::Payload& payload, Instant now) {
+void FrameSocket::deliver(std::uint32_t bytes, verbs::Payload& payload, Instant now) {
   if (skipping_) return;
   Delivery delivery{};
   if (const auto* request = std::get_if<verbs::Request>(&incoming_.body)) {
@@ -241,13 +241,13 @@ void Connection::deliver(std::uint32_t bytes, verbs::Payload& payload, Instant n
   skipping_ = true;
 }
 
-void Connection::finish_payload(std::uint32_t bytes) {
+void FrameSocket::finish_payload(std::uint32_t bytes) {
   payload_done_ += bytes;
   if (payload_done_ == payload_total_) in_payload_ = false;
   if (role_ == Role::kAcceptor && output_.unsent() > kPauseBytes) paused_ = true;
 }
 
-void Connection::refuse(const Decoded& decoded, Instant now) {
+void FrameSocket::refuse(const Decoded& decoded, Instant now) {
   if (decoded.fault != Fault::kVersion) {
     refuse(fmt::format("a frame was refused: {}", describe(decoded.fault)), now);
     return;
@@ -263,7 +263,7 @@ void Connection::refuse(const Decoded& decoded, Instant now) {
   }
 }
 
-void Connection::refuse(std::string_view why, Instant now) {
+void FrameSocket::refuse(std::string_view why, Instant now) {
   ++context_.errors.bad_frames;
   if (state_ == State::kGreeting && role_ == Role::kAcceptor) {
     reject(RejectReason::kBadHello, why, now);
@@ -272,7 +272,7 @@ void Connection::refuse(std::string_view why, Instant now) {
   }
 }
 
-void Connection::stream_ended(Io io) {
+void FrameSocket::stream_ended(Io io) {
   if (io == Io::kClosed) {
     break_off("the peer closed the connection");
   } else {

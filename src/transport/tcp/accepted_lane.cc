@@ -1,0 +1,24 @@
+#include "transport/tcp/accepted_lane.h"
+
+#include <utility>
+
+namespace pvrdma::transport::tcp {
+
+AcceptedLane::AcceptedLane(Context& context, Porter& porter, std::unique_ptr<Stream> stream,
+                           const IpAddress& from)
+    : context_(context),
+      porter_(porter),
+      from_(from),
+      socket_(context, *this, FrameSocket::Role::kAcceptor, std::move(stream)) {}
+
+void AcceptedLane::on_greeting(const Frame& frame, Instant now) {
+  if (const auto* hello = std::get_if<Hello>(&frame.body)) porter_.on_hello(*this, *hello, now);
+}
+
+void AcceptedLane::admit(HostId peer, const Hello& hello, Instant now) {
+  index_ = hello.lane;
+  socket_.greet(Welcome{.host = HostName(context_.options.host_name), .id = hello.id}, now);
+  socket_.establish(peer, now);
+}
+
+}  // namespace pvrdma::transport::tcp

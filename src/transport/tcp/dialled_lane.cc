@@ -1,0 +1,148 @@
+#include "transport/tcp/dialled_lane.h"
+
+#include <algorithm>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <utility>
+
+#include "transport/tcp/plain_stream.h"
+#include "transport/tcp/sockets.h"
+
+namespace pvrdma::transport::tcp {
+
+DialledLane::DialledLane(Context& context, std::uint16_t index) : context_(context), index_(index) {}
+
+void DialledLane::dial(const TcpPeer& peer, Instant now) {
+  rest(GoodbyeReason::kReconfigured, "the peer's address has changed", now);
+  peer_ = peer;
+  pause_ = kRedialFirst;
+  redial_at_ = now;
+  context_.attention = true;
+}
+
+void DialledLane::rest(GoodbyeReason reason, std::string_view sentence, Instant now) {
+  peer_.reset();
+  redial_at_ = Instant::never();
+  trouble_.clear();
+  if (socket_) socket_->close(reason, sentence, now);
+}
+
+verbs::Sent DialledLane::send(SegmentId segment, const verbs::Request& request,
+                              const guestmem::SpanList& payload, Instant now) {
+  return is_up() ? socket_->send(segment, request, payload, now) : verbs::Sent::kBusy;
+}
+
+bool DialledLane::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                       Instant now) {
+  return is_up() && socket_->send(segment, datagram, payload, now);
+}
+
+DialledLane::News DialledLane::turn(Instant now) {
+  if (socket_ && socket_->broken()) {
+    const std::unique_ptr<FrameSocket> ended = std::move(socket_);
+    if (peer_ && redial_at_ == Instant::never()) failed(ended->trouble(), now);
+  }
+  if (!socket_ && now >= redial_at_) dial_now(now);
+  return std::exchange(news_, News{});
+}
+
+void DialledLane::failed(std::string trouble, Instant now) {
+  trouble_ = std::move(trouble);
+  // A peer that lets this host in only to throw it out is no reason to hurry.
+  if (up_since_ != Instant::never() && now - up_since_ >= kRedialMax) pause_ = kRedialFirst;
+  up_since_ = Instant::never();
+  redial_at_ = now + pause_;
+  pause_ = std::min(2 * pause_, kRedialMax);
+  context_.check_at(redial_at_);
+}
+
+void DialledLane::dial_now(Instant now) {
+  redial_at_ = Instant::never();
+  auto socket = begin_connect(*context_.settings.address, peer_->address, peer_->port,
+                              context_.options.congestion_control);
+  if (!socket) {
+    failed(std::move(socket).error().message, now);
+    return;
+  }
+  std::unique_ptr<Stream> stream;
+  if (context_.tls) {
+    auto secure = context_.tls->client(*std::move(socket));
+    if (!secure) {
+      failed(std::move(secure).error().message, now);
+      return;
+    }
+    stream = *std::move(secure);
+  } else {
+    stream = make_plain_stream(*std::move(socket));
+  }
+  User& self = *this;
+  socket_ = std::make_unique<FrameSocket>(context_, self, FrameSocket::Role::kDialler, std::move(stream));
+  if (auto started = socket_->start(now); !started) {
+    socket_.reset();
+    failed(std::move(started).error().message, now);
+  }
+}
+
+void DialledLane::on_secured(Instant now) {
+  if (!socket_->stream().peer_is(peer_->name)) {
+    ++context_.errors.tls_failures;
+    socket_->drop(fmt::format("the certificate there is for {} and not for host {}",
+                              fmt::join(socket_->stream().peer_names(), ", "), peer_->name));
+    return;
+  }
+  id_ = random_id();
+  socket_->greet(Hello{.host = HostName(context_.options.host_name),
+                       .lane = index_,
+                       .lanes = static_cast<std::uint16_t>(context_.options.lanes),
+                       .id = id_},
+                 now);
+}
+
+void DialledLane::on_greeting(const Frame& frame, Instant now) {
+  if (const auto* welcome = std::get_if<Welcome>(&frame.body)) on_welcome(*welcome, now);
+  if (const auto* reject = std::get_if<Reject>(&frame.body)) on_reject(*reject);
+}
+
+void DialledLane::on_welcome(const Welcome& welcome, Instant now) {
+  if (welcome.host.view() != peer_->name) {
+    ++context_.errors.unknown_hosts;
+    socket_->drop(fmt::format("the host there is {} and not {}", welcome.host.view(), peer_->name));
+    return;
+  }
+  if (welcome.id != id_) {
+    ++context_.errors.bad_sequence;
+    socket_->drop("its welcome is for another connection");
+    return;
+  }
+  socket_->establish(peer_->id, now);
+  up_since_ = now;
+  trouble_.clear();
+  news_.ready = true;
+  if (was_up_) {
+    news_.restored = true;
+    ++reconnects_;
+  }
+  was_up_ = true;
+  context_.attention = true;
+}
+
+void DialledLane::on_reject(const Reject& reject) {
+  if (reject.reason == RejectReason::kWrongVersion) ++context_.errors.wrong_version;
+  socket_->drop(fmt::format("the host there refused: {}", reject.sentence.view()));
+}
+
+void DialledLane::on_drained() {
+  news_.ready = true;
+  context_.attention = true;
+}
+
+void DialledLane::on_time(Instant now) {
+  if (socket_) socket_->on_time(now);
+  if (!socket_ && now >= redial_at_) context_.attention = true;
+}
+
+Instant DialledLane::next_deadline() const {
+  return socket_ ? socket_->next_deadline() : redial_at_;
+}
+
+}  // namespace pvrdma::transport::tcp

@@ -1,0 +1,160 @@
+#include "transport/tcp/host_lanes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/tcp/lane_hash.h"
+
+namespace pvrdma::transport::tcp {
+
+HostLanes::HostLanes(Context& context, HostId id) : context_(context), id_(id) {
+  for (std::uint32_t i = 0; i < context.options.lanes; ++i)
+    dialled_.push_back(std::make_unique<DialledLane>(context, static_cast<std::uint16_t>(i)));
+}
+
+void HostLanes::configure(const std::optional<TcpPeer>& peer, std::string_view denied, bool anew,
+                          Instant now) {
+  const bool wanted = peer && denied.empty();
+  const bool same = peer == peer_ && !anew;
+  peer_ = peer;
+  denied_ = denied;
+  if (wanted && same && dialling_) return;
+  if (!same || !wanted) {
+    close(GoodbyeReason::kReconfigured,
+          wanted ? "addresses have changed"
+          : peer ? denied
+                 : "the host is no peer any more",
+          now);
+  }
+  dialling_ = wanted;
+  if (!wanted) return;
+  for (const auto& lane : dialled_) lane->dial(*peer_, now);
+}
+
+void HostLanes::close(GoodbyeReason reason, std::string_view sentence, Instant now) {
+  dialling_ = false;
+  for (const auto& lane : dialled_) lane->rest(reason, sentence, now);
+  for (const auto& lane : accepted_)
+    if (lane) lane->socket().close(reason, sentence, now);
+  context_.attention = true;
+}
+
+void HostLanes::adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, Instant now) {
+  const std::size_t index = lane->index();
+  if (accepted_.size() != lanes) {
+    // The peer has another number of lanes than before: none of the old ones is where it was.
+    for (auto& old : accepted_) {
+      if (!old) continue;
+      old->socket().close(GoodbyeReason::kReplaced, "a newer connection has taken this lane", now);
+      leaving_.push_back(std::move(old));
+    }
+    accepted_.resize(lanes);
+  }
+  if (auto& old = accepted_[index]; old) {
+    old->socket().close(GoodbyeReason::kReplaced, "a newer connection has taken this lane", now);
+    leaving_.push_back(std::move(old));
+  }
+  accepted_[index] = std::move(lane);
+}
+
+bool HostLanes::is_up() const {
+  return std::any_of(dialled_.begin(), dialled_.end(), [](const auto& lane) { return lane->is_up(); });
+}
+
+TcpPeerState HostLanes::state() const {
+  TcpPeerState state{.id = id_, .name = peer_ ? peer_->name : std::string(), .trouble = denied_};
+  for (const auto& lane : dialled_) {
+    if (lane->is_up()) ++state.lanes_up;
+    if (state.trouble.empty()) state.trouble = lane->trouble();
+    state.reconnects += lane->reconnects();
+  }
+  for (const auto& lane : accepted_)
+    if (lane && lane->socket().is_up()) ++state.sessions_up;
+  return state;
+}
+
+verbs::Sent HostLanes::send(SegmentId segment, const verbs::Request& request,
+                            const guestmem::SpanList& payload, Instant now) {
+  const std::uint32_t lane = lane_of(request.from, request.to, context_.options.lanes);
+  return dialled_[lane]->send(segment, request, payload, now);
+}
+
+void HostLanes::send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
+                     Instant now) {
+  bool sent = false;
+  if (!accepted_.empty()) {
+    const std::uint32_t index =
+        lane_of(response.to, response.from, static_cast<std::uint32_t>(accepted_.size()));
+    const auto& lane = accepted_[index];
+    sent = lane && lane->socket().is_up() && lane->socket().send(segment, response, payload, now);
+  }
+  if (!sent) ++context_.errors.responses_dropped;
+}
+
+void HostLanes::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                     Instant now) {
+  const std::uint32_t lane = lane_of(datagram.from, datagram.to, context_.options.lanes);
+  if (!dialled_[lane]->send(segment, datagram, payload, now)) ++context_.errors.datagrams_dropped;
+}
+
+void HostLanes::turn(Instant now) {
+  bury_lanes(now);
+  bool ready = false;
+  bool restored = false;
+  for (const auto& lane : dialled_) {
+    const DialledLane::News news = lane->turn(now);
+    ready |= news.ready;
+    restored |= news.restored;
+  }
+  if (const bool up = is_up(); up != told_up_) {
+    told_up_ = up;
+    if (up) {
+      noted_.clear();
+      log::info("tcp: connected to host {} at {}, {}", peer_->name, peer_->address.to_string(),
+                context_.tls ? "TLS 1.3" : "not encrypted");
+    }
+    context_.inbound.on_up_changed(id_, now);
+  }
+  for (const auto& lane : dialled_)
+    if (!lane->trouble().empty()) note(lane->trouble(), now);
+  if (restored) context_.inbound.on_restored(id_, now);
+  if (ready) context_.inbound.on_ready(id_, now);
+}
+
+void HostLanes::bury_lanes(Instant now) {
+  for (auto& lane : accepted_)
+    if (lane && lane->socket().broken()) leaving_.push_back(std::move(lane));
+  for (const auto& lane : leaving_) {
+    const FrameSocket& socket = lane->socket();
+    if (!socket.ended_in_order() && limiter_.allow(now)) {
+      log::warn("tcp: lane {} of host {} ended: {}", lane->index(),
+                peer_ ? peer_->name : std::string("(gone)"), socket.trouble());
+    }
+  }
+  leaving_.clear();
+}
+
+// One line for all lanes, and none for the same trouble again.
+void HostLanes::note(const std::string& trouble, Instant now) {
+  if (trouble == noted_ || !limiter_.allow(now)) return;
+  noted_ = trouble;
+  log::warn("tcp: {} to host {} at {} port {}: {}; trying again",
+            told_up_ ? "not all connections" : "no connection", peer_->name, peer_->address.to_string(),
+            peer_->port, trouble);
+}
+
+void HostLanes::on_time(Instant now) {
+  for (const auto& lane : dialled_) lane->on_time(now);
+  for (const auto& lane : accepted_)
+    if (lane) lane->socket().on_time(now);
+}
+
+Instant HostLanes::next_deadline() const {
+  Instant next = Instant::never();
+  for (const auto& lane : dialled_) next = std::min(next, lane->next_deadline());
+  for (const auto& lane : accepted_)
+    if (lane) next = std::min(next, lane->socket().next_deadline());
+  return next;
+}
+
+}  // namespace pvrdma::transport::tcp
