@@ -255,7 +255,7 @@ class Harness {
     const auto qpn = input.take<std::uint32_t>();
     request.from = endpoint(qpn);
     request.to = endpoint(qpn);
-    request.psn = verbs::Psn(input.take<std::uint32_t>());
+    request.number = verbs::MessageNumber(input.take<std::uint32_t>());
     request.op = static_cast<verbs::RequestOp>(input.take<std::uint8_t>() % 5);
     request.extra = static_cast<verbs::Extra>(input.take<std::uint8_t>() % 3);
     request.solicited = (input.take<std::uint8_t>() & 1) != 0;
@@ -278,7 +278,7 @@ class Harness {
     const auto qpn = input.take<std::uint32_t>();
     response.from = endpoint(qpn);
     response.to = endpoint(qpn);
-    response.psn = verbs::Psn(input.take<std::uint32_t>());
+    response.number = verbs::MessageNumber(input.take<std::uint32_t>());
     response.syndrome = static_cast<verbs::Syndrome>(input.take<std::uint8_t>() % 7);
     response.op = static_cast<verbs::RequestOp>(input.take<std::uint8_t>() % 5);
     response.rnr_timer = input.take<std::uint8_t>() % 32;

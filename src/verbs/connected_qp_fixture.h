@@ -22,9 +22,9 @@ class ConnectedQp : public ::testing::Test {
   std::vector<SentMessage<Request>> sent() { return std::exchange(a.wire.requests, {}); }
   std::vector<SentMessage<Response>> answers() { return std::exchange(a.wire.responses, {}); }
   // The sequence numbers of it.
-  std::vector<std::uint32_t> sent_psns() {
+  std::vector<std::uint32_t> sent_numbers() {
     std::vector<std::uint32_t> out;
-    for (const auto& one : sent()) out.push_back(one.message.psn.value);
+    for (const auto& one : sent()) out.push_back(one.message.number.value);
     return out;
   }
 
@@ -37,34 +37,38 @@ class ConnectedQp : public ::testing::Test {
     a.engine.on_response(response, bytes, a.now);
     a.settle();
   }
-  void ack(std::uint32_t psn) {
-    answer({.psn = Psn(psn), .syndrome = Syndrome::kAck, .op = RequestOp::kWrite});
+  void ack(std::uint32_t number) {
+    answer({.number = MessageNumber(number), .syndrome = Syndrome::kAck, .op = RequestOp::kWrite});
   }
-  void nak(std::uint32_t psn, Syndrome syndrome, std::uint32_t offset = 0) {
-    answer(
-        {.psn = Psn(psn), .syndrome = syndrome, .op = RequestOp::kWrite, .rnr_timer = 12, .offset = offset});
+  void nak(std::uint32_t number, Syndrome syndrome, std::uint32_t offset = 0) {
+    answer({.number = MessageNumber(number),
+            .syndrome = syndrome,
+            .op = RequestOp::kWrite,
+            .rnr_timer = 12,
+            .offset = offset});
   }
-  void read_data(std::uint32_t psn, std::uint32_t offset, std::vector<std::byte> data) {
+  void read_data(std::uint32_t number, std::uint32_t offset, std::vector<std::byte> data) {
     const auto bytes = static_cast<std::uint32_t>(data.size());
-    answer({.psn = Psn(psn),
+    answer({.number = MessageNumber(number),
             .syndrome = Syndrome::kAck,
             .op = RequestOp::kRead,
             .offset = offset,
             .bytes = bytes},
            std::move(data));
   }
-  void atomic_result(std::uint32_t psn, RequestOp op, std::uint64_t original) {
-    answer({.psn = Psn(psn), .syndrome = Syndrome::kAck, .op = op, .atomic_original = original});
+  void atomic_result(std::uint32_t number, RequestOp op, std::uint64_t original) {
+    answer(
+        {.number = MessageNumber(number), .syndrome = Syndrome::kAck, .op = op, .atomic_original = original});
   }
 
   // --- The peer asks. ---
 
-  Request request(RequestOp op, std::uint32_t psn, std::uint32_t bytes = 0) const {
+  Request request(RequestOp op, std::uint32_t number, std::uint32_t bytes = 0) const {
     Request out;
     out.from = kPeer;
     out.to = a.endpoint(qp);
     out.op = op;
-    out.psn = Psn(psn);
+    out.number = MessageNumber(number);
     out.message_bytes = out.bytes = bytes;
     out.remote_addr = mr.start;
     out.rkey = mr.key;

@@ -69,7 +69,7 @@ void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::S
 
   Datagram datagram;
   datagram.from = {.gid = source->gid, .qpn = qp.identity.qpn};
-  datagram.to = {.gid = Gid{address.av.dgid.raw}, .qpn = Qpn(address.remote_qpn & Psn::kMask)};
+  datagram.to = {.gid = Gid{address.av.dgid.raw}, .qpn = Qpn(address.remote_qpn & kQpnMax)};
   // A privileged Q_Key is the QP's own to use, not the work request's (reference 7.3).
   datagram.qkey = (address.remote_qkey & kPrivilegedQkeyBit) != 0 ? qp.attributes.qkey : address.remote_qkey;
   datagram.extra = work.opcode == abi::Opcode::kSendWithImm ? Extra::kImmediate : Extra::kNone;

@@ -155,8 +155,8 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
   }
 
   qp->attributes = *wanted;
-  if ((request.mask & abi::kQpAttrRqPsn) != 0) qp->receive.expected = wanted->rq_psn;
-  if ((request.mask & abi::kQpAttrSqPsn) != 0) qp->send.next_psn = wanted->sq_psn;
+  if ((request.mask & abi::kQpAttrRqPsn) != 0) qp->receive.expected = MessageNumber(wanted->rq_psn.value);
+  if ((request.mask & abi::kQpAttrSqPsn) != 0) qp->send.next_number = MessageNumber(wanted->sq_psn.value);
   if (wanted->state == abi::QpState::kErr && before != abi::QpState::kErr) {
     qp->send.ack_deadline = Instant::never();
     qp->send.rnr_until = Instant::never();
@@ -178,7 +178,7 @@ Outcome<abi::QpAttr> Engine::query_qp(QpHandle handle) const {
   if (qp == nullptr) return refuse(CommandError::kNoSuchObject);
   abi::QpAttr attr = to_abi(qp->attributes, qp->identity.cap);
   attr.rq_psn = qp->receive.expected.value;
-  attr.sq_psn = qp->send.next_psn.value;
+  attr.sq_psn = qp->send.next_number.value;
   attr.sq_draining = qp->state() == abi::QpState::kSqd && !qp->send.window.empty() ? 1 : 0;
   return attr;
 }

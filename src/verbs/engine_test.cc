@@ -54,9 +54,10 @@ TEST_F(EngineTest, AFullCqTakesItsQpsDownWithoutOverwritingAnything) {
   a.connect(two, kPeer);
   for (std::uint64_t i = 1; i <= 8; ++i) a.post(one, write(i));
   a.ring(one);
-  for (std::uint32_t psn = 100; psn < 106; ++psn) {
+  for (std::uint32_t number = 100; number < 106; ++number) {
     SpanPayload nothing;
-    a.engine.on_response({.from = kPeer, .to = a.endpoint(one), .psn = Psn(psn)}, nothing, a.now);
+    a.engine.on_response({.from = kPeer, .to = a.endpoint(one), .number = MessageNumber(number)}, nothing,
+                         a.now);
   }
   a.settle();
   EXPECT_EQ(a.state(one), QpState::kErr);

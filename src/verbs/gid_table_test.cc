@@ -145,12 +145,12 @@ TEST(Gid, PrintsAsInetNtopDoes) {
   EXPECT_FALSE(gid_of(1).is_ipv4_mapped());
 }
 
-TEST(Psn, DistanceWrapsAt24Bits) {
-  EXPECT_EQ(distance(Psn(5), Psn(3)), 2);
-  EXPECT_EQ(distance(Psn(0), Psn(0xff'ffff)), 1);
-  EXPECT_EQ(distance(Psn(0xff'ffff), Psn(0)), -1);
-  EXPECT_EQ(distance(Psn(0x7f'ffff), Psn(0)), 0x7f'ffff);
-  EXPECT_EQ(Psn(0xff'ffff).next(), Psn(0));
+TEST(Serial, DistanceWrapsAt24Bits) {
+  EXPECT_EQ(distance(MessageNumber(5), MessageNumber(3)), 2);
+  EXPECT_EQ(distance(MessageNumber(0), MessageNumber(0xff'ffff)), 1);
+  EXPECT_EQ(distance(MessageNumber(0xff'ffff), MessageNumber(0)), -1);
+  EXPECT_EQ(distance(MessageNumber(0x7f'ffff), MessageNumber(0)), 0x7f'ffff);
+  EXPECT_EQ(MessageNumber(0xff'ffff).next(), MessageNumber(0));
 }
 
 }  // namespace

@@ -11,9 +11,10 @@
 
 namespace pvrdma::verbs {
 
-// A QP number, 24 bits. 0 is never used, 1 is the GSI QP, all others are 2 and up.
+// A QP number, 24 bits (kQpnMax). 0 is never used, 1 is the GSI QP, all others are 2 and up.
 using Qpn = Strong<struct QpnTag, std::uint32_t>;
 inline constexpr Qpn kGsiQpn{1};
+inline constexpr std::uint32_t kQpnMax = 0xff'ffff;
 
 // Handles that travel in commands, doorbells and completions: indices of this adapter's tables.
 using ContextHandle = Strong<struct ContextHandleTag, std::uint32_t>;
@@ -26,20 +27,27 @@ using SrqHandle = Strong<struct SrqHandleTag, std::uint32_t>;
 // The kernel's own context: objects of it may do what user processes may not (reference 9.2).
 inline constexpr ContextHandle kKernelContext{0};
 
-// Message sequence number of an RC connection: 24 bits, compared modulo 2^24. It counts messages, not
-// packets: that is what lets the path beneath a connection change (design.md, principle 4).
-struct Psn {
+// A 24-bit number that counts up and wraps.
+template <typename Tag>
+struct Serial {
   static constexpr std::uint32_t kMask = 0xff'ffff;
   std::uint32_t value = 0;
 
-  constexpr Psn() = default;
-  constexpr explicit Psn(std::uint32_t v) : value(v & kMask) {}
-  constexpr Psn next() const { return Psn(value + 1); }
-  friend constexpr bool operator==(Psn, Psn) = default;
+  constexpr Serial() = default;
+  constexpr explicit Serial(std::uint32_t v) : value(v & kMask) {}
+  constexpr Serial next() const { return *this + 1; }
+  friend constexpr Serial operator+(Serial a, std::uint32_t count) { return Serial(a.value + count); }
+  friend constexpr bool operator==(Serial, Serial) = default;
 };
 
+// Counts the messages of an RC connection: that is what lets the path beneath it change (ADR 1).
+using MessageNumber = Serial<struct MessageNumberTag>;
+// Counts its packets, as the guest and QUERY_QP know it.
+using Psn = Serial<struct PsnTag>;
+
 // How far `a` is ahead of `b`: negative when it lies in the past. Right for distances below 2^23.
-constexpr std::int32_t distance(Psn a, Psn b) {
+template <typename Tag>
+constexpr std::int32_t distance(Serial<Tag> a, Serial<Tag> b) {
   return static_cast<std::int32_t>((a.value - b.value) << 8) >> 8;
 }
 

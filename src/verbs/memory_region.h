@@ -72,7 +72,7 @@ class MemoryRegionTable {
 
   // Checks key, PD, bounds and permission, then appends the host pieces of [addr, addr + length) to `out`.
   // Length 0 is legal with any key. No allocation. On any fault `out` is as it was. kNotMapped also when the
-  // range takes more pieces than `out` has room for: kSegmentBytesMax over kSgeMax elements always fits into
+  // range takes more pieces than `out` has room for: kPieceBytesMax over kSgeMax elements always fits into
   // an empty list.
   KeyFault resolve(std::uint32_t key, PdHandle pd, std::uint64_t addr, std::uint64_t length, AccessNeed need,
                    guestmem::SpanList& out) const;

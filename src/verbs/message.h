@@ -3,7 +3,7 @@
 // These are meanings, not bytes: a transport that leaves the host encodes them; the local one hands them over
 // as they are. Payload travels beside the message as host spans that are valid only during the call.
 //
-// A message too large for one turn goes in segments: (psn, offset) says where a segment belongs. Every field
+// A message too large for one turn goes in pieces: (number, offset) says where a piece belongs. Every field
 // that came from another adapter is untrusted: the responder checks it against its own objects. Thread:
 // values.
 #pragma once
@@ -14,8 +14,8 @@
 
 namespace pvrdma::verbs {
 
-// Bytes of one segment at most: bounds the time of one copy (about 25 us at 10 GB/s).
-inline constexpr std::uint32_t kSegmentBytesMax = 256 * 1024;
+// Bytes of one piece at most: bounds the time of one copy (about 25 us at 10 GB/s).
+inline constexpr std::uint32_t kPieceBytesMax = 256 * 1024;
 
 // A responder reports kProgress each time it has executed so many bytes more of a send or write that goes on.
 inline constexpr std::uint32_t kProgressBytes = 512 * 1024;
@@ -27,20 +27,20 @@ enum class Extra : std::uint8_t { kNone, kImmediate, kInvalidate };
 struct Request {
   Endpoint from;
   Endpoint to;
-  Psn psn;
+  MessageNumber number;
   RequestOp op{};
   Extra extra{};  // kImmediate with kSend and kWrite, kInvalidate with kSend
   bool solicited = false;
   std::uint32_t extra_value = 0;    // immediate data as in guest memory (BE), or the rkey to invalidate
   std::uint32_t message_bytes = 0;  // of the whole message
-  std::uint32_t offset = 0;         // of this segment in the message
-  std::uint32_t bytes = 0;          // of this segment
+  std::uint32_t offset = 0;         // of this piece in the message
+  std::uint32_t bytes = 0;          // of this piece
   std::uint64_t remote_addr = 0;    // of the whole message (write, read, atomics)
   std::uint32_t rkey = 0;
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
 
-  std::uint32_t end() const { return offset + bytes; }  // of this segment in the message
+  std::uint32_t end() const { return offset + bytes; }  // of this piece in the message
   bool is_last() const { return end() == message_bytes; }
   bool is_atomic() const { return op == RequestOp::kCompareSwap || op == RequestOp::kFetchAdd; }
   bool is_read_or_atomic() const { return op == RequestOp::kRead || is_atomic(); }
@@ -48,9 +48,9 @@ struct Request {
 
 enum class Syndrome : std::uint8_t {
   kAck,
-  kProgress,     // everything before (psn, offset) is executed; more of the message is awaited
+  kProgress,     // everything before (number, offset) is executed; more of the message is awaited
   kRnrNak,       // no receive WQE: come back after rnr_timer
-  kNakSequence,  // a gap: go on from (psn, offset)
+  kNakSequence,  // a gap: go on from (number, offset)
   kNakInvalidRequest,
   kNakRemoteAccess,
   kNakRemoteOperational,
@@ -59,7 +59,7 @@ enum class Syndrome : std::uint8_t {
 struct Response {
   Endpoint from;
   Endpoint to;
-  Psn psn;  // kAck: this message and all before it are executed; otherwise the one meant
+  MessageNumber number;  // kAck: this message and all before it are executed; otherwise the one meant
   Syndrome syndrome{};
   RequestOp op{};              // of the request answered
   std::uint8_t rnr_timer = 0;  // IB encoding 0…31

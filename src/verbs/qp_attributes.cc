@@ -9,8 +9,6 @@ namespace {
 using abi::QpState;
 using abi::QpType;
 
-constexpr std::uint32_t kQpnMax = 0xff'ffff;
-
 constexpr std::uint32_t kNone = 0;
 constexpr std::uint32_t kInitConnected = abi::kQpAttrPkeyIndex | abi::kQpAttrPort | abi::kQpAttrAccessFlags;
 constexpr std::uint32_t kInitUd = abi::kQpAttrPkeyIndex | abi::kQpAttrPort | abi::kQpAttrQkey;

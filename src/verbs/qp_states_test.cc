@@ -45,7 +45,7 @@ TEST_F(QpStatesTest, NothingIsSentBelowRts) {
   a.settle();
   EXPECT_THAT(sent(), IsEmpty());
   a.to_rts(qp);
-  EXPECT_THAT(sent_psns(), ElementsAre(100)) << "posted before, sent without another doorbell";
+  EXPECT_THAT(sent_numbers(), ElementsAre(100)) << "posted before, sent without another doorbell";
 }
 
 TEST_F(QpStatesTest, NothingIsReceivedBelowRtr) {
@@ -62,7 +62,7 @@ TEST_F(QpStatesTest, SqdFinishesWhatWasBegunAndReportsIt) {
   ASSERT_TRUE(a.to_state(qp, QpState::kSqd, abi::kQpAttrEnSqdAsyncNotify, attr));
   EXPECT_EQ(a.engine.query_qp(qp.handle)->sq_draining, 1);
   a.send(qp, write(2));
-  EXPECT_THAT(sent_psns(), ElementsAre(100));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100));
   EXPECT_THAT(a.events.async, IsEmpty());
   ack(100);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
@@ -72,7 +72,7 @@ TEST_F(QpStatesTest, SqdFinishesWhatWasBegunAndReportsIt) {
   ask_filled(request(RequestOp::kWrite, kRqPsn, 8));
   EXPECT_THAT(answers(), SizeIs(1)) << "the receive side goes on";
   ASSERT_TRUE(a.to_state(qp, QpState::kRts));
-  EXPECT_THAT(sent_psns(), ElementsAre(101));
+  EXPECT_THAT(sent_numbers(), ElementsAre(101));
   EXPECT_THAT(a.events.async, SizeIs(1));
 }
 
@@ -91,7 +91,7 @@ TEST_F(QpStatesTest, SqdStillRepeatsWhatIsLost) {
   ASSERT_TRUE(a.to_state(qp, QpState::kSqd));
   sent();
   advance(kAckTimeout);
-  EXPECT_THAT(sent_psns(), ElementsAre(100));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100));
 }
 
 TEST_F(QpStatesTest, ErrFlushesBothQueuesInOrder) {
@@ -130,9 +130,9 @@ TEST_F(QpStatesTest, FlushingAHugeQueueTakesSeveralTurns) {
 
 TEST_F(QpStatesTest, AReceiveUnderWayIsFlushedFirst) {
   for (std::uint64_t i = 1; i <= 2; ++i) a.receive(qp, {.wr_id = i, .sges = {mr.sge(0, 200)}});
-  Request segment = request(RequestOp::kSend, kRqPsn, 200);
-  segment.bytes = 100;
-  ask_filled(segment);
+  Request piece = request(RequestOp::kSend, kRqPsn, 200);
+  piece.bytes = 100;
+  ask_filled(piece);
   ASSERT_TRUE(a.to_state(qp, QpState::kErr));
   EXPECT_EQ(receives_done(), flushed(1, 2));
 }
@@ -153,9 +153,9 @@ TEST_F(QpStatesTest, ResetForgetsEverythingWithoutACompletion) {
   a.post(qp, read(1));
   a.send(qp, write(2));
   a.receive(qp, {.wr_id = 3, .sges = {mr.sge(0, 200)}});
-  Request segment = request(RequestOp::kSend, kRqPsn, 200);
-  segment.bytes = 100;
-  ask_filled(segment);
+  Request piece = request(RequestOp::kSend, kRqPsn, 200);
+  piece.bytes = 100;
+  ask_filled(piece);
   sent();
   ASSERT_TRUE(a.to_state(qp, QpState::kReset));
   EXPECT_EQ(a.engine.next_deadline(), Instant::never());
@@ -171,7 +171,7 @@ TEST_F(QpStatesTest, ResetForgetsEverythingWithoutACompletion) {
   a.connect(qp, kPeer, {.sq_psn = 7, .rq_psn = 9});
   for (std::uint64_t i = 10; i <= 13; ++i) a.post(qp, fetch_add(i));  // none counts as outstanding any more
   a.ring(qp);
-  EXPECT_THAT(sent_psns(), ElementsAre(7, 8, 9, 10));
+  EXPECT_THAT(sent_numbers(), ElementsAre(7, 8, 9, 10));
   a.receive(qp, {.wr_id = 20});
   ask(request(RequestOp::kSend, 9));
   EXPECT_THAT(receives_done(), ElementsAre(Completion{20}));
@@ -221,8 +221,8 @@ TEST_F(QpStatesTest, ANumberComesBackLateEvenAfterAReset) {
 class SrqTest : public QpStatesTest {
  protected:
   SrqTest() { a.connect(shared_qp, kPeer); }
-  Request to_shared(RequestOp op, std::uint32_t psn, std::uint32_t bytes) {
-    Request out = request(op, psn, bytes);
+  Request to_shared(RequestOp op, std::uint32_t number, std::uint32_t bytes) {
+    Request out = request(op, number, bytes);
     out.to = a.endpoint(shared_qp);
     return out;
   }
@@ -243,9 +243,9 @@ TEST_F(SrqTest, ADyingQpReportsItsLastWqeAndLeavesTheRest) {
   TestAdapter::post_receive(srq.ring, {.wr_id = 1, .sges = {mr.sge(0, 200)}});
   TestAdapter::post_receive(srq.ring, {.wr_id = 2, .sges = {mr.sge(0, 200)}});
   ASSERT_TRUE(a.engine.modify_srq(srq.handle, 0));
-  Request segment = to_shared(RequestOp::kSend, kRqPsn, 200);
-  segment.bytes = 100;
-  ask_filled(segment);
+  Request piece = to_shared(RequestOp::kSend, kRqPsn, 200);
+  piece.bytes = 100;
+  ask_filled(piece);
   a.send(shared_qp, write(7));
   ASSERT_TRUE(a.to_state(shared_qp, QpState::kErr));
   a.settle();

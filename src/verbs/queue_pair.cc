@@ -32,7 +32,7 @@ void QueuePair::reset() {
   send.ring.resync();
   send.window.clear();
   send.sending = send.window.tail();
-  send.next_psn = Psn{};
+  send.next_number = MessageNumber{};
   send.reads_outstanding = 0;
   send.stopped = false;
   send.retries_left = 0;
@@ -47,7 +47,7 @@ void QueuePair::reset() {
   send.read_bytes_in_flight = 0;
 
   if (receive.queue) receive.queue->reset();
-  receive.expected = Psn{};
+  receive.expected = MessageNumber{};
   receive.progress = 0;
   receive.gap_reported = false;
   receive.holds_receive = false;

@@ -44,7 +44,7 @@ struct SendWork {
   std::uint32_t sent = 0;         // bytes sent; of a read: asked for
   std::uint32_t confirmed =
       0;  // of a read: bytes placed; else: bytes known to be executed. Sending again starts there
-  Psn psn;
+  MessageNumber number;
   abi::Opcode opcode{};
   abi::CompletionStatus status{};
   std::uint8_t send_flags = 0;
@@ -106,7 +106,7 @@ struct SendSide {
   SendWindow window;
   std::uint32_t sending =
       0;  // position of the work request being sent; window.tail() = all fetched ones are sent
-  Psn next_psn;
+  MessageNumber next_number;
   std::uint32_t reads_outstanding = 0;
   bool stopped = false;  // a work request has failed: no other is begun
   std::uint8_t retries_left = 0;
@@ -145,7 +145,7 @@ struct SendSide {
 
 // What a responder answers again when a duplicate of an atomic arrives.
 struct AtomicReplay {
-  Psn psn;
+  MessageNumber number;
   std::uint64_t original = 0;
   bool valid = false;
 };
@@ -154,7 +154,7 @@ inline constexpr std::uint32_t kAtomicReplays = 16;  // = the largest max_dest_r
 struct ReceiveSide {
   std::optional<ReceiveQueue> queue;  // none with an SRQ
   SharedReceiveQueue* srq = nullptr;  // borrowed; the engine keeps it alive while the QP exists
-  Psn expected;
+  MessageNumber expected;
   std::uint32_t progress = 0;  // bytes of message `expected` already executed
   RequestOp progress_op{};     // which kind of message that is
   bool gap_reported = false;   // a kNakSequence is out for `expected`

@@ -11,15 +11,15 @@ namespace {
 using State = SendWork::State;
 
 // Read data asked for and not yet here, per work request: bounds what a transport has to carry at once.
-constexpr std::uint32_t kReadAheadBytes = 4 * kSegmentBytesMax;
+constexpr std::uint32_t kReadAheadBytes = 4 * kPieceBytesMax;
 
 // A full window holds whole messages, which are acknowledged, or passes a mark that is reported.
-static_assert(Requester::kBytesInFlightMax >= 2 * kProgressBytes + kSegmentBytesMax);
+static_assert(Requester::kBytesInFlightMax >= 2 * kProgressBytes + kPieceBytesMax);
 static_assert(Requester::kBytesInFlightLow >= kProgressBytes,
               "what is not confirmed on the way stays below it");
 
-std::uint32_t next_segment_bytes(const SendWork& work) {
-  return std::min(work.length - work.sent, kSegmentBytesMax);
+std::uint32_t next_piece_bytes(const SendWork& work) {
+  return std::min(work.length - work.sent, kPieceBytesMax);
 }
 
 RequestOp request_op(abi::Opcode opcode) {
@@ -54,7 +54,7 @@ Request make_request(const QueuePair& qp, const SendWork& work, std::uint32_t by
   Request request;
   request.from = qp.local();
   request.to = qp.remote();
-  request.psn = work.psn;
+  request.number = work.number;
   request.op = request_op(work.opcode);
   request.extra = request_extra(work.opcode);
   request.solicited = (work.send_flags & abi::kSendSolicited) != 0;
@@ -100,7 +100,7 @@ std::string_view describe(abi::CompletionStatus status) {
 
 bool Requester::run(QueuePair& qp, Instant now) {
   std::uint32_t wqes = kWqesPerTurn;
-  std::uint32_t bytes = qp.send.refused ? kSegmentBytesMax : kBytesPerTurn;
+  std::uint32_t bytes = qp.send.refused ? kPieceBytesMax : kBytesPerTurn;
   bool more = false;
   bool sent_some = false;
   while (may_send(qp)) {
@@ -144,8 +144,8 @@ Fetched Requester::fetch(QueuePair& qp) {
   SendWork& work = window.staging();
   const Fetched fetched = fetch_send_wqe(services_, qp, work, window.staging_sges());
   if (fetched != Fetched::kOne) return fetched;
-  work.psn = qp.send.next_psn;
-  if (!work.is_local()) qp.send.next_psn = work.psn.next();
+  work.number = qp.send.next_number;
+  if (!work.is_local()) qp.send.next_number = work.number.next();
   if (work.state == State::kFailed) ++services_.counters.local_errors;
   window.push();
   return fetched;
@@ -185,7 +185,7 @@ Requester::Step Requester::send_next(QueuePair& qp, std::uint32_t& budget_bytes,
     execute_local(qp, work);
     return Step::kSent;
   }
-  const Step step = send_segment(qp, work, position, budget_bytes, now);
+  const Step step = send_piece(qp, work, position, budget_bytes, now);
   if (step == Step::kRefused && begins) {
     work.started = false;
     if (work.is_read_or_atomic()) --send.reads_outstanding;
@@ -197,16 +197,16 @@ bool Requester::has_room(QueuePair& qp, const SendWork& work) const {
   SendSide& send = qp.send;
   if (work.is_local()) return true;
   if (work.opcode == abi::Opcode::kRdmaRead && work.sent - work.confirmed >= kReadAheadBytes) return false;
-  if (send.in_flight_with(work) + next_segment_bytes(work) <= kBytesInFlightMax) return true;
+  if (send.in_flight_with(work) + next_piece_bytes(work) <= kBytesInFlightMax) return true;
   send.window_closed = true;
   return false;
 }
 
-Requester::Step Requester::send_segment(QueuePair& qp, SendWork& work, std::uint32_t position,
-                                        std::uint32_t& budget_bytes, Instant now) {
+Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::uint32_t position,
+                                      std::uint32_t& budget_bytes, Instant now) {
   SendSide& send = qp.send;
   const bool is_read = work.opcode == abi::Opcode::kRdmaRead;
-  const std::uint32_t bytes = next_segment_bytes(work);
+  const std::uint32_t bytes = next_piece_bytes(work);
 
   guestmem::SpanList payload;
   if (!work.is_read_or_atomic()) {
@@ -218,7 +218,7 @@ Requester::Step Requester::send_segment(QueuePair& qp, SendWork& work, std::uint
     }
   }
 
-  // As long as a message is on its way out its time begins anew with each segment, and so does the time of
+  // As long as a message is on its way out its time begins anew with each piece, and so does the time of
   // what the path refused before.
   const Instant deadline = send.ack_deadline;
   if ((!is_read || send.refused) && position == send.window.head()) send.ack_deadline = Instant::never();

@@ -48,8 +48,8 @@ class Requester {
   Fetched fetch(QueuePair& qp);
   Step send_next(QueuePair& qp, std::uint32_t& budget_bytes, Instant now);
   bool has_room(QueuePair& qp, const SendWork& work) const;
-  Step send_segment(QueuePair& qp, SendWork& work, std::uint32_t position, std::uint32_t& budget_bytes,
-                    Instant now);
+  Step send_piece(QueuePair& qp, SendWork& work, std::uint32_t position, std::uint32_t& budget_bytes,
+                  Instant now);
   void execute_local(QueuePair& qp, SendWork& work);
   void fail_locally(QueuePair& qp, SendWork& work, abi::CompletionStatus status);
   void retire(QueuePair& qp);

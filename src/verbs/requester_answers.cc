@@ -22,7 +22,7 @@ void Requester::on_response(QueuePair& qp, const Response& response, Payload& pa
   SendWindow& window = qp.send.window;
   std::uint32_t position = window.head();
   while (position != window.tail() &&
-         (window.at(position).is_local() || window.at(position).psn != response.psn)) {
+         (window.at(position).is_local() || window.at(position).number != response.number)) {
     ++position;
   }
   if (position == window.tail() ||
@@ -97,7 +97,7 @@ void Requester::on_read_data(QueuePair& qp, std::uint32_t position, const Respon
   const std::uint64_t end = std::uint64_t{response.offset} + response.bytes;
   const bool goes_on = response.op == RequestOp::kRead && response.offset <= work.confirmed &&
                        (end > work.confirmed || work.length == 0) && end <= work.length &&
-                       response.bytes <= kSegmentBytesMax && payload.bytes() == response.bytes;
+                       response.bytes <= kPieceBytesMax && payload.bytes() == response.bytes;
   if (!goes_on) {
     ++services_.counters.duplicates;
     return;

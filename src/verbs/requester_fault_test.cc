@@ -105,7 +105,7 @@ TEST_F(RequesterFaultTest, AFaultWaitsForEarlierWorkAndStopsLaterWork) {
   a.post(qp, write(3));
   a.ring(qp);
   a.settle();
-  EXPECT_THAT(sent_psns(), ElementsAre(100));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100));
   EXPECT_THAT(sends_done(), IsEmpty());
   ack(100);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}, Completion{2, CompletionStatus::kLocalProtection},
@@ -176,12 +176,15 @@ TEST_F(RequesterFaultTest, AnswersToNothingAndFromStrangersAreIgnored) {
   ack(kSqPsn - 1);
   nak(kSqPsn - 1, Syndrome::kNakRemoteAccess);
   SpanPayload nothing;
-  a.engine.on_response({.from = {test_gid(99), kPeer.qpn}, .to = a.endpoint(qp), .psn = Psn(kSqPsn)}, nothing,
-                       a.now);
-  a.engine.on_response({.from = {kPeer.gid, Qpn(5)}, .to = a.endpoint(qp), .psn = Psn(kSqPsn)}, nothing,
-                       a.now);
-  a.engine.on_response({.from = kPeer, .to = {test_gid(99), qp.qpn}, .psn = Psn(kSqPsn)}, nothing, a.now);
-  a.engine.on_response({.from = kPeer, .to = {a.gid, Qpn(0xff'ffff)}, .psn = Psn(kSqPsn)}, nothing, a.now);
+  a.engine.on_response(
+      {.from = {test_gid(99), kPeer.qpn}, .to = a.endpoint(qp), .number = MessageNumber(kSqPsn)}, nothing,
+      a.now);
+  a.engine.on_response({.from = {kPeer.gid, Qpn(5)}, .to = a.endpoint(qp), .number = MessageNumber(kSqPsn)},
+                       nothing, a.now);
+  a.engine.on_response({.from = kPeer, .to = {test_gid(99), qp.qpn}, .number = MessageNumber(kSqPsn)},
+                       nothing, a.now);
+  a.engine.on_response({.from = kPeer, .to = {a.gid, Qpn(0xff'ffff)}, .number = MessageNumber(kSqPsn)},
+                       nothing, a.now);
   EXPECT_THAT(sends_done(), IsEmpty());
   ack(kSqPsn);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));

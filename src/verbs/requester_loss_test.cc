@@ -25,7 +25,7 @@ TEST_F(RequesterLossTest, NothingIsSentAgainBeforeTheTimeout) {
   advance(kAckTimeout - Duration(1));
   EXPECT_THAT(sent(), IsEmpty());
   advance(Duration(1));
-  EXPECT_THAT(sent_psns(), ElementsAre(100));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100));
   EXPECT_EQ(timeouts(), 1u);
   EXPECT_EQ(a.engine.counters().retransmits, 1u);
 }
@@ -35,7 +35,7 @@ TEST_F(RequesterLossTest, ATimeoutSendsEverythingUnansweredAgainInOrder) {
   sent();
   ack(100);
   advance(kAckTimeout);
-  EXPECT_THAT(sent_psns(), ElementsAre(101, 102));
+  EXPECT_THAT(sent_numbers(), ElementsAre(101, 102));
   ack(102);
   EXPECT_THAT(sends_done(), SizeIs(3));
   advance(std::chrono::seconds(5));
@@ -50,7 +50,7 @@ TEST_F(RequesterLossTest, AnAckRestartsTheTimeOfTheRest) {
   advance(kAckTimeout - std::chrono::milliseconds(1));
   EXPECT_THAT(sent(), IsEmpty());
   advance(std::chrono::milliseconds(1));
-  EXPECT_THAT(sent_psns(), ElementsAre(101));
+  EXPECT_THAT(sent_numbers(), ElementsAre(101));
 }
 
 TEST_F(RequesterLossTest, AfterRetryCntTheOldestFailsAndTheRestIsFlushedInOrder) {
@@ -117,42 +117,42 @@ TEST_F(RequesterLossTest, AnAnswerThatComesDuringTheRepetitionCounts) {
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}, Completion{2}));
   sent();
   post_writes(3, 3);
-  EXPECT_THAT(sent_psns(), ElementsAre(102));
+  EXPECT_THAT(sent_numbers(), ElementsAre(102));
 }
 
 TEST_F(RequesterLossTest, ALateAnswerToARepeatedReadCounts) {
-  a.post(qp, read(1, 2 * kSegmentBytesMax));
+  a.post(qp, read(1, 2 * kPieceBytesMax));
   a.post(qp, fetch_add(2));
   a.ring(qp);
   a.now = a.now + kAckTimeout;
   a.engine.on_time(a.now);
-  const auto data = TestAdapter::pattern_bytes(2 * kSegmentBytesMax, 4);
+  const auto data = TestAdapter::pattern_bytes(2 * kPieceBytesMax, 4);
   sent();
-  read_data(100, 0, {data.begin(), data.begin() + kSegmentBytesMax});
-  read_data(100, kSegmentBytesMax, {data.begin() + kSegmentBytesMax, data.end()});
+  read_data(100, 0, {data.begin(), data.begin() + kPieceBytesMax});
+  read_data(100, kPieceBytesMax, {data.begin() + kPieceBytesMax, data.end()});
   atomic_result(101, RequestOp::kFetchAdd, 3);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}, Completion{2}));
-  EXPECT_EQ(a.bytes(mr, 8, 2 * kSegmentBytesMax - 8), std::vector(data.begin() + 8, data.end()));
+  EXPECT_EQ(a.bytes(mr, 8, 2 * kPieceBytesMax - 8), std::vector(data.begin() + 8, data.end()));
 }
 
 TEST_F(RequesterLossTest, ALostPieceOfReadDataIsAskedForAgainAndNothingBeforeIt) {
-  const auto data = TestAdapter::pattern_bytes(3 * kSegmentBytesMax, 4);
+  const auto data = TestAdapter::pattern_bytes(3 * kPieceBytesMax, 4);
   const auto piece = [&](std::uint32_t i) {
-    return std::vector(data.begin() + i * kSegmentBytesMax, data.begin() + (i + 1) * kSegmentBytesMax);
+    return std::vector(data.begin() + i * kPieceBytesMax, data.begin() + (i + 1) * kPieceBytesMax);
   };
-  a.send(qp, read(1, 3 * kSegmentBytesMax));
+  a.send(qp, read(1, 3 * kPieceBytesMax));
   a.settle();
   sent();
   read_data(100, 0, piece(0));
-  read_data(100, 2 * kSegmentBytesMax, piece(2));  // the middle one is lost
+  read_data(100, 2 * kPieceBytesMax, piece(2));  // the middle one is lost
   read_data(100, 0,
-            TestAdapter::pattern_bytes(kSegmentBytesMax, 99));  // an old one comes again, with other bytes
+            TestAdapter::pattern_bytes(kPieceBytesMax, 99));  // an old one comes again, with other bytes
   advance(kAckTimeout);
   const auto again = sent();
   ASSERT_THAT(again, SizeIs(2));
-  EXPECT_EQ(again[0].message.offset, kSegmentBytesMax);
-  read_data(100, kSegmentBytesMax, piece(1));
-  read_data(100, 2 * kSegmentBytesMax, piece(2));
+  EXPECT_EQ(again[0].message.offset, kPieceBytesMax);
+  read_data(100, kPieceBytesMax, piece(1));
+  read_data(100, 2 * kPieceBytesMax, piece(2));
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
   EXPECT_EQ(a.bytes(mr, 0, data.size()), data);
 }
@@ -163,17 +163,18 @@ TEST_F(RequesterLossTest, ReadsCountOnceHoweverOftenTheyAreAsked) {
   advance(kAckTimeout);
   advance(kAckTimeout);
   sent();
-  for (std::uint32_t psn = 100; psn < 104; ++psn) atomic_result(psn, RequestOp::kFetchAdd, psn);
+  for (std::uint32_t number = 100; number < 104; ++number)
+    atomic_result(number, RequestOp::kFetchAdd, number);
   EXPECT_THAT(sends_done(), SizeIs(4));
   atomic_result(103, RequestOp::kFetchAdd, 1);
   for (std::uint64_t i = 1; i <= 5; ++i) a.post(qp, fetch_add(i));
   a.ring(qp);
-  EXPECT_THAT(sent_psns(), ElementsAre(104, 105, 106, 107));
+  EXPECT_THAT(sent_numbers(), ElementsAre(104, 105, 106, 107));
 }
 
-// A message is answered when its last segment was executed: until it is out, time does not count.
+// A message is answered when its last piece was executed: until it is out, time does not count.
 TEST_F(RequesterLossTest, TheTimeOfALongMessageStartsWithItsLastSegment) {
-  constexpr std::size_t kSegments = kMrBytes / kSegmentBytesMax;  // more than a turn's worth
+  constexpr std::size_t kSegments = kMrBytes / kPieceBytesMax;  // more than a turn's worth
   a.send(qp, write(1, kMrBytes));
   const std::size_t in_doorbell = sent().size();
   EXPECT_LT(in_doorbell, kSegments);
@@ -198,17 +199,17 @@ TEST_F(RequesterLossTest, PostingMoreDoesNotPutATimeoutOff) {
 
 TEST_F(RequesterLossTest, ASequenceNakSendsAgainFromWhereThePeerStands) {
   a.post(qp, write(1));
-  a.post(qp, write(2, 2 * kSegmentBytesMax));
+  a.post(qp, write(2, 2 * kPieceBytesMax));
   a.post(qp, write(3));
   a.ring(qp);
   sent();
-  nak(101, Syndrome::kNakSequence, kSegmentBytesMax);
+  nak(101, Syndrome::kNakSequence, kPieceBytesMax);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
   const auto again = sent();
   ASSERT_THAT(again, SizeIs(2));
-  EXPECT_EQ(again[0].message.psn, Psn(101));
-  EXPECT_EQ(again[0].message.offset, kSegmentBytesMax);
-  EXPECT_EQ(again[1].message.psn, Psn(102));
+  EXPECT_EQ(again[0].message.number, MessageNumber(101));
+  EXPECT_EQ(again[0].message.offset, kPieceBytesMax);
+  EXPECT_EQ(again[1].message.number, MessageNumber(102));
 }
 
 TEST_F(RequesterLossTest, SequenceNaksWithoutProgressUseUpTheRetries) {
@@ -221,10 +222,10 @@ TEST_F(RequesterLossTest, SequenceNaksWithoutProgressUseUpTheRetries) {
 }
 
 TEST_F(RequesterLossTest, ALossyPathIsNoDeadPath) {
-  const std::uint32_t segments = kMrBytes / kSegmentBytesMax;
+  const std::uint32_t pieces = kMrBytes / kPieceBytesMax;
   a.send(qp, write(1, kMrBytes));
   a.settle();
-  for (std::uint32_t i = 1; i < segments; ++i) nak(100, Syndrome::kNakSequence, i * kSegmentBytesMax);
+  for (std::uint32_t i = 1; i < pieces; ++i) nak(100, Syndrome::kNakSequence, i * kPieceBytesMax);
   ack(100);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
 }
@@ -247,11 +248,14 @@ TEST_F(RequesterLossTest, ANakForLaterWorkDoesNotSkipWhatIsToBeSentAgain) {
   a.now = a.now + kAckTimeout;
   a.engine.on_time(a.now);  // everything is to be sent again
   SpanPayload nothing;
-  a.engine.on_response(
-      {.from = kPeer, .to = a.endpoint(qp), .psn = Psn(102), .syndrome = Syndrome::kRnrNak, .rnr_timer = 12},
-      nothing, a.now);
+  a.engine.on_response({.from = kPeer,
+                        .to = a.endpoint(qp),
+                        .number = MessageNumber(102),
+                        .syndrome = Syndrome::kRnrNak,
+                        .rnr_timer = 12},
+                       nothing, a.now);
   advance(kRnrDelay);
-  EXPECT_THAT(sent_psns(), ElementsAre(100, 102));  // 101 is known to be executed
+  EXPECT_THAT(sent_numbers(), ElementsAre(100, 102));  // 101 is known to be executed
 }
 
 // --- Receiver not ready ---
@@ -267,7 +271,7 @@ TEST_F(RequesterLossTest, ARnrNakPausesAndRepeatsFromThere) {
   advance(kRnrDelay - Duration(1));
   EXPECT_THAT(sent(), IsEmpty());
   advance(Duration(1));
-  EXPECT_THAT(sent_psns(), ElementsAre(101, 102, 103));
+  EXPECT_THAT(sent_numbers(), ElementsAre(101, 102, 103));
   ack(103);
   EXPECT_THAT(sends_done(), SizeIs(3));
   EXPECT_EQ(timeouts(), 0u);
@@ -330,7 +334,7 @@ TEST_F(RequesterLossTest, ReadDataArrivesDuringAPause) {
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
   sent();
   advance(kRnrDelay);
-  EXPECT_THAT(sent_psns(), ElementsAre(101));
+  EXPECT_THAT(sent_numbers(), ElementsAre(101));
 }
 
 TEST_F(RequesterLossTest, WhatWasAckedBeforeARefusalIsNotFailedByIt) {

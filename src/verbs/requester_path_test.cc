@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr std::uint32_t kSegment = kSegmentBytesMax;
+constexpr std::uint32_t kSegment = kPieceBytesMax;
 constexpr std::uint32_t kWindow = Requester::kBytesInFlightMax;
 constexpr std::uint32_t kLow = Requester::kBytesInFlightLow;
 
@@ -44,7 +44,7 @@ class RequesterPathTest : public ConnectedQp {
     for (const auto& one : sent()) out += one.message.bytes;
     return out;
   }
-  void progress(std::uint32_t psn, std::uint32_t offset) { nak(psn, Syndrome::kProgress, offset); }
+  void progress(std::uint32_t number, std::uint32_t offset) { nak(number, Syndrome::kProgress, offset); }
   const Counters& counters() const { return a.engine.counters(); }
 };
 
@@ -60,7 +60,7 @@ TEST_F(RequesterPathTest, WhatWasRefusedGoesOutWhenThePathIsReady) {
   a.engine.on_path_ready(a.now);
   EXPECT_LE(a.engine.next_deadline(), a.now);
   a.settle();
-  EXPECT_THAT(sent_psns(), ElementsAre(100));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100));
   ack(100);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
   EXPECT_EQ(counters().retransmits, 0u);
@@ -85,11 +85,11 @@ TEST_F(RequesterPathTest, RefusalsKeepTheOrderAndTheNumbers) {
   a.wire.room = 2;
   for (std::uint64_t i = 1; i <= 5; ++i) a.post(qp, write(i));
   a.ring(qp);
-  EXPECT_THAT(sent_psns(), ElementsAre(100, 101));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100, 101));
   ack(101);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}, Completion{2}));
   path_takes(kAnyRoom);
-  EXPECT_THAT(sent_psns(), ElementsAre(102, 103, 104));
+  EXPECT_THAT(sent_numbers(), ElementsAre(102, 103, 104));
 }
 
 TEST_F(RequesterPathTest, APathThatNeverComesBackUsesUpTheRetries) {
@@ -118,7 +118,7 @@ TEST_F(RequesterPathTest, TimeoutZeroWaitsForThePathForEver) {
   a.send(qp, write(1));
   EXPECT_EQ(a.engine.next_deadline(), Instant::never());
   path_takes(kAnyRoom);
-  EXPECT_THAT(sent_psns(), ElementsAre(100));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100));
 }
 
 TEST_F(RequesterPathTest, TheTimeOfWhatIsUnansweredRunsWhileTheQpWaits) {
@@ -133,7 +133,7 @@ TEST_F(RequesterPathTest, TheTimeOfWhatIsUnansweredRunsWhileTheQpWaits) {
   EXPECT_EQ(counters().timeouts, 1u);
   sent();
   path_takes(kAnyRoom);
-  EXPECT_THAT(sent_psns(), ElementsAre(100, 101));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100, 101));
 }
 
 TEST_F(RequesterPathTest, ARefusedReadWasNeverAsked) {
@@ -145,9 +145,9 @@ TEST_F(RequesterPathTest, ARefusedReadWasNeverAsked) {
   read_data(100, 0, std::vector<std::byte>(64));  // nobody can know this number yet
   EXPECT_THAT(sends_done(), IsEmpty());
   path_takes(kAnyRoom);
-  EXPECT_THAT(sent_psns(), ElementsAre(100));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100));
   read_data(100, 0, std::vector<std::byte>(64));
-  EXPECT_THAT(sent_psns(), ElementsAre(101));
+  EXPECT_THAT(sent_numbers(), ElementsAre(101));
   atomic_result(101, RequestOp::kFetchAdd, 0);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}, Completion{2}));
 }
@@ -157,12 +157,12 @@ TEST_F(RequesterPathTest, ARefusedReadsTimeBeginsWhenThePathTakesIt) {
   a.send(qp, read(1));
   advance(kAckTimeout - std::chrono::microseconds(1));
   path_takes(kAnyRoom);
-  EXPECT_THAT(sent_psns(), ElementsAre(100));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100));
   advance(kAckTimeout - std::chrono::microseconds(1));
   EXPECT_THAT(sent(), IsEmpty());
   EXPECT_EQ(counters().timeouts, 0u);
   advance(std::chrono::microseconds(1));
-  EXPECT_THAT(sent_psns(), ElementsAre(100));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100));
 }
 
 TEST_F(RequesterPathTest, AWaitingQpMayBeResetFailedOrDestroyed) {
@@ -225,7 +225,7 @@ TEST_F(RequesterPathTest, WaitingForThePathSpendsNoRetriesOfTheAnswers) {
   for (int i = 0; i < 3; ++i) advance(kAckTimeout);
   path_takes(kAnyRoom);
   for (int i = 0; i < 3; ++i) advance(kAckTimeout);  // the answers are lost
-  EXPECT_THAT(sent_psns(), ElementsAre(100, 100, 100, 100));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100, 100, 100, 100));
   ack(100);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
   a.wire.room = 0;
@@ -378,9 +378,9 @@ TEST_F(RequesterPathTest, AfterABreakTheUnansweredGoesOutAgainAtNoRetrysCost) {
     path_breaks();
     const auto again = sent();
     ASSERT_THAT(again, SizeIs(2));
-    EXPECT_EQ(again[0].message.psn, Psn(102));
+    EXPECT_EQ(again[0].message.number, MessageNumber(102));
     EXPECT_EQ(again[0].message.offset, kSegment);
-    EXPECT_EQ(again[1].message.psn, Psn(103));
+    EXPECT_EQ(again[1].message.number, MessageNumber(103));
   }
   EXPECT_EQ(a.engine.next_deadline() > a.now, true);
   read_data(102, kSegment, std::vector<std::byte>(kSegment));
@@ -426,7 +426,7 @@ TEST_F(RequesterPathTest, ABreakDoesNotShortenAReceiverNotReadyPause) {
   path_breaks();
   EXPECT_THAT(sent(), IsEmpty());
   advance(kRnrDelay / 2);
-  EXPECT_THAT(sent_psns(), ElementsAre(100));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100));
 }
 
 TEST_F(RequesterPathTest, ABreakWakesWhoWaitedForThePath) {
@@ -435,7 +435,7 @@ TEST_F(RequesterPathTest, ABreakWakesWhoWaitedForThePath) {
   a.send(qp, write(2));
   a.wire.room = kAnyRoom;
   path_breaks();
-  EXPECT_THAT(sent_psns(), ElementsAre(100, 100, 101));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100, 100, 101));
 }
 
 TEST_F(RequesterPathTest, ABreakMeansNothingToAQpThatDoesNotSend) {
@@ -473,7 +473,7 @@ TEST_F(RequesterPathTest, ReadDataThatDoesNotComeIsAskedForAgain) {
   sent();
   const Response rest{.from = kPeer,
                       .to = a.endpoint(qp),
-                      .psn = Psn(100),
+                      .number = MessageNumber(100),
                       .syndrome = Syndrome::kAck,
                       .op = RequestOp::kRead,
                       .offset = 400,
@@ -502,7 +502,7 @@ TEST_F(RequesterPathTest, EachTurnOfTheEngineEndsWithAFlush) {
   EXPECT_EQ(flushes(), 1u);
   SpanPayload nothing;
   a.engine.on_request(request(RequestOp::kRead, kRqPsn, 0), nothing, a.now);
-  a.engine.on_response({.from = kPeer, .to = a.endpoint(qp), .psn = Psn(100)}, nothing, a.now);
+  a.engine.on_response({.from = kPeer, .to = a.endpoint(qp), .number = MessageNumber(100)}, nothing, a.now);
   EXPECT_EQ(flushes(), 0u);  // the transport brings more and flushes when it is through
 }
 

@@ -20,7 +20,7 @@ TEST_F(RequesterTest, AWriteIsOneRequestAndCompletesWithItsAck) {
   const Request& request = messages[0].message;
   EXPECT_EQ(request.from, a.endpoint(qp));
   EXPECT_EQ(request.to, kPeer);
-  EXPECT_EQ(request.psn, Psn(kSqPsn));
+  EXPECT_EQ(request.number, MessageNumber(kSqPsn));
   EXPECT_EQ(request.op, RequestOp::kWrite);
   EXPECT_EQ(request.extra, Extra::kNone);
   EXPECT_EQ(request.remote_addr, 0x9000u);
@@ -130,7 +130,7 @@ TEST_F(KernelRequesterTest, FastRegisterAndLocalInvalidateHappenInOrderAndTakeNo
   a.post(qp, SendWr{.wr_id = 3, .opcode = Opcode::kLocalInv, .extra = key});
   a.ring(qp);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));  // the invalidation waits its turn in the CQ only
-  EXPECT_THAT(sent_psns(), ElementsAre(kSqPsn));
+  EXPECT_THAT(sent_numbers(), ElementsAre(kSqPsn));
   ack(kSqPsn);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{2}, Completion{3}));
 
@@ -139,7 +139,7 @@ TEST_F(KernelRequesterTest, FastRegisterAndLocalInvalidateHappenInOrderAndTakeNo
 }
 
 TEST_F(RequesterTest, ALongMessageGoesInSegments) {
-  constexpr std::uint32_t kBytes = 2 * kSegmentBytesMax + 100;
+  constexpr std::uint32_t kBytes = 2 * kPieceBytesMax + 100;
   a.fill(mr, 0, kBytes, 9);
   a.send(qp, write(1, kBytes));
   a.settle();
@@ -147,7 +147,7 @@ TEST_F(RequesterTest, ALongMessageGoesInSegments) {
   ASSERT_THAT(messages, SizeIs(3));
   std::vector<std::byte> all;
   for (const auto& one : messages) {
-    EXPECT_EQ(one.message.psn, Psn(kSqPsn));
+    EXPECT_EQ(one.message.number, MessageNumber(kSqPsn));
     EXPECT_EQ(one.message.offset, all.size());
     EXPECT_EQ(one.message.message_bytes, kBytes);
     EXPECT_EQ(one.message.remote_addr, 0x9000u);
@@ -199,7 +199,7 @@ TEST_F(RequesterTest, AQpThatSignalsAllNeedsNoFlag) {
   quiet.flags = 0;
   a.send(all, quiet);
   SpanPayload nothing;
-  a.engine.on_response({.from = kPeer, .to = a.endpoint(all), .psn = Psn(100)}, nothing, a.now);
+  a.engine.on_response({.from = kPeer, .to = a.endpoint(all), .number = MessageNumber(100)}, nothing, a.now);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
 }
 
@@ -218,11 +218,11 @@ TEST_F(RequesterTest, AtMostMaxRdAtomicReadsAndAtomicsAreOut) {
   for (std::uint64_t i = 0; i < 6; ++i) a.post(qp, i % 2 == 0 ? read(i) : fetch_add(i));
   a.post(qp, write(6));
   a.ring(qp);
-  EXPECT_THAT(sent_psns(), ElementsAre(100, 101, 102, 103));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100, 101, 102, 103));
   read_data(100, 0, TestAdapter::pattern_bytes(64, 1));
-  EXPECT_THAT(sent_psns(), ElementsAre(104));
+  EXPECT_THAT(sent_numbers(), ElementsAre(104));
   atomic_result(101, RequestOp::kFetchAdd, 5);
-  EXPECT_THAT(sent_psns(), ElementsAre(105, 106));
+  EXPECT_THAT(sent_numbers(), ElementsAre(105, 106));
   EXPECT_THAT(sends_done(), ElementsAre(Completion{0}, Completion{1}));
 }
 
@@ -233,21 +233,21 @@ TEST_F(RequesterTest, AFenceWaitsForEarlierReads) {
   a.post(qp, write(2));
   a.post(qp, fenced);
   a.send(qp, write(4));
-  EXPECT_THAT(sent_psns(), ElementsAre(100, 101));
+  EXPECT_THAT(sent_numbers(), ElementsAre(100, 101));
   ack(101);
   EXPECT_THAT(sent(), IsEmpty());
   read_data(100, 0, TestAdapter::pattern_bytes(64, 1));
-  EXPECT_THAT(sent_psns(), ElementsAre(102, 103));
+  EXPECT_THAT(sent_numbers(), ElementsAre(102, 103));
 }
 
 TEST_F(RequesterTest, ALongReadIsAskedForPieceByPiece) {
-  constexpr std::uint32_t kBytes = 6 * kSegmentBytesMax;
+  constexpr std::uint32_t kBytes = 6 * kPieceBytesMax;
   a.send(qp, read(1, kBytes));
   a.settle();
   EXPECT_THAT(sent(), SizeIs(4));  // so much is asked for ahead of what has come
   const auto data = TestAdapter::pattern_bytes(kBytes, 5);
-  for (std::uint32_t offset = 0; offset < kBytes; offset += kSegmentBytesMax) {
-    read_data(100, offset, {data.begin() + offset, data.begin() + offset + kSegmentBytesMax});
+  for (std::uint32_t offset = 0; offset < kBytes; offset += kPieceBytesMax) {
+    read_data(100, offset, {data.begin() + offset, data.begin() + offset + kPieceBytesMax});
   }
   EXPECT_THAT(sent(), SizeIs(2));
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
@@ -285,8 +285,8 @@ TEST_F(RequesterTest, AFullWindowTakesNoMoreWorkUntilSomethingCompletes) {
   EXPECT_LT(window, 40u);
   EXPECT_EQ(qp.sends.cons_head(), window);
   ack(kSqPsn);
-  EXPECT_THAT(sent_psns(), ElementsAre(kSqPsn + window));
-  for (std::uint32_t psn = kSqPsn + 1; psn < kSqPsn + 40; ++psn) ack(psn);
+  EXPECT_THAT(sent_numbers(), ElementsAre(kSqPsn + window));
+  for (std::uint32_t number = kSqPsn + 1; number < kSqPsn + 40; ++number) ack(number);
   EXPECT_THAT(sends_done(), SizeIs(40));
   EXPECT_EQ(a.engine.next_deadline() == Instant::never(), false);  // the timer lapses by itself
   advance(std::chrono::seconds(1));
@@ -296,10 +296,10 @@ TEST_F(RequesterTest, AFullWindowTakesNoMoreWorkUntilSomethingCompletes) {
 
 TEST_F(RequesterTest, SequenceNumbersWrap) {
   a.reset(qp);
-  a.connect(qp, kPeer, {.sq_psn = Psn::kMask - 1});
+  a.connect(qp, kPeer, {.sq_psn = MessageNumber::kMask - 1});
   for (std::uint64_t i = 1; i <= 4; ++i) a.post(qp, write(i));
   a.ring(qp);
-  EXPECT_THAT(sent_psns(), ElementsAre(Psn::kMask - 1, Psn::kMask, 0, 1));
+  EXPECT_THAT(sent_numbers(), ElementsAre(MessageNumber::kMask - 1, MessageNumber::kMask, 0, 1));
   ack(1);
   EXPECT_THAT(sends_done(), SizeIs(4));
 }

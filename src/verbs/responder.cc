@@ -34,11 +34,11 @@ std::uint32_t needed_access(RequestOp op) {
   return 0;
 }
 
-// A segment that cannot be: its sender is another version of us, or hostile.
+// A piece that cannot be: its sender is another version of us, or hostile.
 bool is_malformed(const Request& request, std::uint64_t payload_bytes) {
   if (request.offset > request.message_bytes || request.bytes > request.message_bytes - request.offset)
     return true;
-  if (request.bytes > kSegmentBytesMax) return true;
+  if (request.bytes > kPieceBytesMax) return true;
   return !request.is_read_or_atomic() && payload_bytes != request.bytes;
 }
 
@@ -62,7 +62,7 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
   }
 
   ReceiveSide& receive = qp.receive;
-  const std::int32_t ahead = distance(request.psn, receive.expected);
+  const std::int32_t ahead = distance(request.number, receive.expected);
   if (ahead < 0) {
     on_duplicate(qp, request, now);
   } else if (ahead > 0 || request.offset > receive.progress) {
@@ -72,10 +72,10 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
     respond(qp, request, receive.expected, Syndrome::kNakSequence, now);
   } else if (request.offset < receive.progress && request.end() <= receive.progress &&
              request.op != RequestOp::kRead) {
-    ++services_.counters.duplicates;  // the answer comes with the message's last segment
+    ++services_.counters.duplicates;  // the answer comes with the message's last piece
     // The requester may be waiting for a report that was lost.
     if (passes_progress_mark(request.offset, request.end()))
-      respond(qp, request, request.psn, Syndrome::kProgress, now);
+      respond(qp, request, request.number, Syndrome::kProgress, now);
   } else {
     execute(qp, request, payload, now);
   }
@@ -83,17 +83,18 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
 
 void Responder::on_duplicate(QueuePair& qp, const Request& request, Instant now) {
   ++services_.counters.duplicates;
-  const Psn done(qp.receive.expected.value - 1);
+  const MessageNumber done(qp.receive.expected.value - 1);
   if (request.op == RequestOp::kRead) {
     // Reading again does no harm. The memory may be gone since, rightly so if the first answer has arrived:
     // the requester knows, and this QP goes on.
     const Verdict verdict = serve_read(qp, request, now);
-    if (verdict.syndrome != Syndrome::kAck) respond(qp, request, request.psn, verdict.syndrome, now);
+    if (verdict.syndrome != Syndrome::kAck) respond(qp, request, request.number, verdict.syndrome, now);
   } else if (request.is_atomic()) {
-    const auto replay = std::find_if(qp.receive.replays.begin(), qp.receive.replays.end(),
-                                     [&](const AtomicReplay& r) { return r.valid && r.psn == request.psn; });
+    const auto replay =
+        std::find_if(qp.receive.replays.begin(), qp.receive.replays.end(),
+                     [&](const AtomicReplay& r) { return r.valid && r.number == request.number; });
     if (replay != qp.receive.replays.end()) {
-      respond(qp, request, request.psn, Syndrome::kAck, now, replay->original);
+      respond(qp, request, request.number, Syndrome::kAck, now, replay->original);
     }
   } else if (request.is_last()) {
     respond(qp, request, done, Syndrome::kAck, now);
@@ -102,7 +103,7 @@ void Responder::on_duplicate(QueuePair& qp, const Request& request, Instant now)
 
 void Responder::execute(QueuePair& qp, const Request& request, Payload& payload, Instant now) {
   if (qp.receive.progress != 0 && qp.receive.progress_op != request.op) {
-    respond(qp, request, request.psn, Syndrome::kNakInvalidRequest, now);
+    respond(qp, request, request.number, Syndrome::kNakInvalidRequest, now);
     completions_.fail_qp(qp, "a message changed its kind half way", abi::EventType::kQpReqErr);
     return;
   }
@@ -134,10 +135,10 @@ void Responder::execute(QueuePair& qp, const Request& request, Payload& payload,
   const bool done = verdict.syndrome == Syndrome::kAck && request.is_last();
   const bool answers = (done && request.op != RequestOp::kRead) || verdict.syndrome != Syndrome::kAck;
   if (answers) {
-    respond(qp, request, request.psn, verdict.syndrome, now, original);
+    respond(qp, request, request.number, verdict.syndrome, now, original);
   } else if (!done && request.op != RequestOp::kRead &&
              passes_progress_mark(progress_before, qp.receive.progress)) {
-    respond(qp, request, request.psn, Syndrome::kProgress, now);
+    respond(qp, request, request.number, Syndrome::kProgress, now);
   }
   if (verdict.ends_qp()) completions_.fail_qp(qp, verdict.why, verdict.event);
 }
@@ -250,11 +251,11 @@ Responder::Verdict Responder::serve_read(QueuePair& qp, const Request& request, 
     }
   }
   const bool goes_on = request.is_last() || request.end() > qp.receive.progress;
-  if (request.psn == qp.receive.expected && goes_on) advance(qp, request);
+  if (request.number == qp.receive.expected && goes_on) advance(qp, request);
   services_.counters.read_bytes_served += request.bytes;
   const Response response{.from = qp.local(),
                           .to = qp.remote(),
-                          .psn = request.psn,
+                          .number = request.number,
                           .syndrome = Syndrome::kAck,
                           .op = RequestOp::kRead,
                           .offset = request.offset,
@@ -291,7 +292,8 @@ Responder::Verdict Responder::execute_atomic(QueuePair& qp, const Request& reque
     original = request.compare_add;
     word.compare_exchange_strong(original, request.swap, std::memory_order_acq_rel);
   }
-  qp.receive.replays[qp.receive.next_replay] = {.psn = request.psn, .original = original, .valid = true};
+  qp.receive.replays[qp.receive.next_replay] = {
+      .number = request.number, .original = original, .valid = true};
   qp.receive.next_replay = (qp.receive.next_replay + 1) % kAtomicReplays;
   ++services_.counters.atomics_served;
   advance(qp, request);
@@ -332,13 +334,13 @@ void Responder::advance(QueuePair& qp, const Request& request) {
   ++qp.rx_messages;
 }
 
-void Responder::respond(QueuePair& qp, const Request& request, Psn psn, Syndrome syndrome, Instant now,
-                        std::uint64_t atomic_original) {
+void Responder::respond(QueuePair& qp, const Request& request, MessageNumber number, Syndrome syndrome,
+                        Instant now, std::uint64_t atomic_original) {
   const bool names_progress =
       syndrome == Syndrome::kNakSequence || syndrome == Syndrome::kRnrNak || syndrome == Syndrome::kProgress;
   const Response response{.from = qp.local(),
                           .to = qp.remote(),
-                          .psn = psn,
+                          .number = number,
                           .syndrome = syndrome,
                           .op = request.op,
                           .rnr_timer = qp.attributes.min_rnr_timer,

@@ -3,7 +3,7 @@
 // A request comes in order, again (its answer was lost: answered again, an atomic from memory), or early (a
 // gap: the requester is told where to go on). IBTA vol. 1, 9.6 and 9.7.
 //
-// The unit is what one call brings: a segment, or any piece of one. What begins within the executed part of
+// The unit is what one call brings: a piece, or any piece of one. What begins within the executed part of
 // the message under way and ends behind it is executed from its own beginning: until a message is complete,
 // placing the same bytes again changes nothing. Thread: shard-owned.
 #pragma once
@@ -23,7 +23,7 @@ class Responder {
   void on_request(QueuePair& qp, const Request& request, Payload& payload, Instant now);
 
  private:
-  // What became of a segment.
+  // What became of a piece.
   struct Verdict {
     Syndrome syndrome = Syndrome::kAck;
     std::string_view why{};                 // of a NAK, for the log
@@ -43,7 +43,7 @@ class Responder {
   Verdict take_receive(QueuePair& qp);
   Verdict deliver(QueuePair& qp, const Request& request);
   void advance(QueuePair& qp, const Request& request);
-  void respond(QueuePair& qp, const Request& request, Psn psn, Syndrome syndrome, Instant now,
+  void respond(QueuePair& qp, const Request& request, MessageNumber number, Syndrome syndrome, Instant now,
                std::uint64_t atomic_original = 0);
 
   Services& services_;

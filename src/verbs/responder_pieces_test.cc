@@ -1,4 +1,4 @@
-// The receive side of an RC QP when segments come in pieces, twice in different pieces, or without their
+// The receive side of an RC QP when pieces come in pieces, twice in different pieces, or without their
 // bytes.
 #include "verbs/connected_qp_fixture.h"
 
@@ -161,10 +161,10 @@ TEST_F(ResponderPiecesTest, AKeyIsLookedAtOnlyWithTheMessagesLastByte) {
 TEST_F(ResponderPiecesTest, ProgressOfALongMessageIsReported) {
   constexpr std::uint32_t kLong = 3 * kProgressBytes;
   const Request message = request(RequestOp::kWrite, kRqPsn, kLong);
-  for (std::uint32_t at = 0; at < kLong; at += kSegmentBytesMax) piece(message, at, at + kSegmentBytesMax);
+  for (std::uint32_t at = 0; at < kLong; at += kPieceBytesMax) piece(message, at, at + kPieceBytesMax);
   EXPECT_THAT(said(), ElementsAre(std::pair(Syndrome::kProgress, kProgressBytes),
                                   std::pair(Syndrome::kProgress, 2 * kProgressBytes),
-                                  std::pair(Syndrome::kAck, kLong - kSegmentBytesMax)));
+                                  std::pair(Syndrome::kAck, kLong - kPieceBytesMax)));
   EXPECT_TRUE(landed(kLong));
 }
 
@@ -183,11 +183,11 @@ TEST_F(ResponderPiecesTest, ProgressIsNotBoundToPieces) {
 TEST_F(ResponderPiecesTest, ARepetitionHearsOfTheProgressAgain) {
   const Request message = request(RequestOp::kWrite, kRqPsn, 2 * kProgressBytes);
   for (int time = 0; time < 2; ++time) {
-    for (std::uint32_t at = 0; at < 3 * kSegmentBytesMax; at += kSegmentBytesMax)
-      piece(message, at, at + kSegmentBytesMax);
+    for (std::uint32_t at = 0; at < 3 * kPieceBytesMax; at += kPieceBytesMax)
+      piece(message, at, at + kPieceBytesMax);
   }
   EXPECT_THAT(said(), ElementsAre(std::pair(Syndrome::kProgress, kProgressBytes),
-                                  std::pair(Syndrome::kProgress, 3 * kSegmentBytesMax)));
+                                  std::pair(Syndrome::kProgress, 3 * kPieceBytesMax)));
 }
 
 // Of an answer only the first part arrived: the requester asks on from there, across what was asked before.

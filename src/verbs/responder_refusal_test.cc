@@ -132,7 +132,7 @@ TEST_F(ResponderRefusalTest, ALateCopyOfAReadWhoseMemoryIsGoneEndsNothing) {
   ask(read);
   const Response response = answered();
   EXPECT_EQ(response.syndrome, Syndrome::kNakRemoteAccess);
-  EXPECT_EQ(response.psn, Psn(kRqPsn));
+  EXPECT_EQ(response.number, MessageNumber(kRqPsn));
   EXPECT_EQ(a.state(qp), abi::QpState::kRts);
   EXPECT_THAT(a.events.async, IsEmpty());
 }
@@ -153,7 +153,7 @@ TEST_F(ResponderRefusalTest, MalformedSegmentsAndStrangersAreDropped) {
   bad = request(RequestOp::kWrite, kRqPsn, 8);
   bad.offset = 9;
   ask_filled(bad);
-  bad = request(RequestOp::kRead, kRqPsn, kSegmentBytesMax + 1);
+  bad = request(RequestOp::kRead, kRqPsn, kPieceBytesMax + 1);
   ask(bad);
   bad = request(RequestOp::kWrite, kRqPsn, 8);
   bad.from.qpn = Qpn(78);
@@ -170,25 +170,25 @@ TEST_F(ResponderRefusalTest, MalformedSegmentsAndStrangersAreDropped) {
 
 TEST_F(ResponderRefusalTest, AMessageMayNotChangeItsKind) {
   a.receive(qp, receive_of(1, 0, 64));
-  Request segment = request(RequestOp::kWrite, kRqPsn, 64);
-  segment.bytes = 32;
-  ask_filled(segment);
-  segment.op = RequestOp::kSend;
-  segment.offset = 32;
-  ask_filled(segment);
+  Request piece = request(RequestOp::kWrite, kRqPsn, 64);
+  piece.bytes = 32;
+  ask_filled(piece);
+  piece.op = RequestOp::kSend;
+  piece.offset = 32;
+  ask_filled(piece);
   expect_failed(Syndrome::kNakInvalidRequest, {event(EventType::kQpReqErr)});
 }
 
-// The two segments of a send agree about its length, or bytes would land outside the receive.
+// The two pieces of a send agree about its length, or bytes would land outside the receive.
 TEST_F(ResponderRefusalTest, AMessageMayNotGrow) {
   a.receive(qp, receive_of(1, 0, 64));
-  Request segment = request(RequestOp::kSend, kRqPsn, 64);
-  segment.bytes = 32;
-  ask_filled(segment);
-  segment.offset = 32;
-  segment.message_bytes = 128;
-  segment.bytes = 96;
-  ask_filled(segment);
+  Request piece = request(RequestOp::kSend, kRqPsn, 64);
+  piece.bytes = 32;
+  ask_filled(piece);
+  piece.offset = 32;
+  piece.message_bytes = 128;
+  piece.bytes = 96;
+  ask_filled(piece);
   expect_failed(Syndrome::kNakInvalidRequest, {});
   EXPECT_THAT(receives_done(), ElementsAre(Completion{1, CompletionStatus::kLocalLength}));
 }
@@ -223,7 +223,7 @@ TEST_F(KernelRefusalTest, SendWithInvalidateEndsAKeyBeforeItsCompletion) {
   EXPECT_EQ(cqes[0].wc_flags, abi::kWcWithInvalidate);
   EXPECT_EQ(cqes[0].imm_data.raw, region->key);
 
-  write.psn = Psn(kRqPsn + 2);
+  write.number = MessageNumber(kRqPsn + 2);
   ask_filled(write);
   EXPECT_EQ(answered().syndrome, Syndrome::kNakRemoteAccess);
 }

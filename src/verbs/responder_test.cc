@@ -16,7 +16,7 @@ TEST_F(ResponderTest, AWriteLandsInMemoryAndIsAcked) {
   EXPECT_EQ(a.bytes(mr, 0, 100), TestAdapter::pattern_bytes(100, 5));
   const Response response = answered();
   EXPECT_EQ(response.syndrome, Syndrome::kAck);
-  EXPECT_EQ(response.psn, Psn(kRqPsn));
+  EXPECT_EQ(response.number, MessageNumber(kRqPsn));
   EXPECT_EQ(response.from, a.endpoint(qp));
   EXPECT_EQ(response.to, kPeer);
   EXPECT_THAT(receives_done(), IsEmpty());
@@ -74,17 +74,17 @@ TEST_F(ResponderTest, OnlySolicitedMessagesWakeASolicitedConsumer) {
 }
 
 TEST_F(ResponderTest, SegmentsOfOneMessageAreAckedOnce) {
-  constexpr std::uint32_t kBytes = kSegmentBytesMax + 50;
+  constexpr std::uint32_t kBytes = kPieceBytesMax + 50;
   a.receive(qp, receive_of(1, 0, kBytes));
   const auto data = TestAdapter::pattern_bytes(kBytes, 3);
-  Request segment = request(RequestOp::kSend, kRqPsn, kBytes);
-  segment.bytes = kSegmentBytesMax;
-  ask(segment, {data.begin(), data.begin() + kSegmentBytesMax});
+  Request piece = request(RequestOp::kSend, kRqPsn, kBytes);
+  piece.bytes = kPieceBytesMax;
+  ask(piece, {data.begin(), data.begin() + kPieceBytesMax});
   EXPECT_THAT(answers(), IsEmpty());
   EXPECT_THAT(receives_done(), IsEmpty());
-  segment.offset = kSegmentBytesMax;
-  segment.bytes = 50;
-  ask(segment, {data.begin() + kSegmentBytesMax, data.end()});
+  piece.offset = kPieceBytesMax;
+  piece.bytes = 50;
+  ask(piece, {data.begin() + kPieceBytesMax, data.end()});
   EXPECT_EQ(answered().syndrome, Syndrome::kAck);
   EXPECT_THAT(receives_done(), ElementsAre(Completion{1}));
   EXPECT_EQ(a.bytes(mr, 0, kBytes), data);
@@ -119,7 +119,7 @@ TEST_F(ResponderTest, AtomicsReturnTheOldValue) {
   EXPECT_EQ(answered().atomic_original, 42u);
   EXPECT_EQ(a.word(mr, 0), 7u);
 
-  swap.psn = Psn(kRqPsn + 2);
+  swap.number = MessageNumber(kRqPsn + 2);
   ask(swap);  // does not match any more
   EXPECT_EQ(answered().atomic_original, 7u);
   EXPECT_EQ(a.word(mr, 0), 7u);
@@ -135,9 +135,9 @@ TEST_F(ResponderTest, ADuplicateIsAckedAgainButNotExecuted) {
   answers();
   a.fill(mr, 0, 16, 9);
   ask_filled(request(RequestOp::kSend, kRqPsn, 16), 1);
-  EXPECT_EQ(answered().psn, Psn(kRqPsn + 1)) << "acks cumulatively";
+  EXPECT_EQ(answered().number, MessageNumber(kRqPsn + 1)) << "acks cumulatively";
   ask_filled(request(RequestOp::kWrite, kRqPsn + 1, 16), 2);
-  EXPECT_EQ(answered().psn, Psn(kRqPsn + 1));
+  EXPECT_EQ(answered().number, MessageNumber(kRqPsn + 1));
   EXPECT_EQ(a.bytes(mr, 0, 16), TestAdapter::pattern_bytes(16, 9));
   EXPECT_THAT(receives_done(), ElementsAre(Completion{1}));
   EXPECT_EQ(a.engine.counters().duplicates, 2u);
@@ -155,17 +155,17 @@ TEST_F(ResponderTest, AnAtomicIsExecutedOnceHoweverOftenItComes) {
     add.compare_add = 1;
     ask(add);
     const Response response = answered();
-    EXPECT_EQ(response.psn, Psn(kRqPsn + i));
+    EXPECT_EQ(response.number, MessageNumber(kRqPsn + i));
     EXPECT_EQ(response.atomic_original, i);
   }
   EXPECT_EQ(a.word(mr, 0), kAtomicReplays);
 }
 
 TEST_F(ResponderTest, AReadIsServedAgainFromAnyPieceOn) {
-  Request read = request(RequestOp::kRead, kRqPsn, 3 * kSegmentBytesMax);
-  read.bytes = kSegmentBytesMax;
+  Request read = request(RequestOp::kRead, kRqPsn, 3 * kPieceBytesMax);
+  read.bytes = kPieceBytesMax;
   for (const std::uint32_t piece : {0u, 1u, 1u, 0u, 2u, 1u}) {
-    read.offset = piece * kSegmentBytesMax;
+    read.offset = piece * kPieceBytesMax;
     ask(read);
     EXPECT_EQ(answered().offset, read.offset);
   }
@@ -177,7 +177,7 @@ TEST_F(ResponderTest, AGapIsReportedOnce) {
   ask_filled(request(RequestOp::kWrite, kRqPsn + 1, 8), 1);
   const Response response = answered();
   EXPECT_EQ(response.syndrome, Syndrome::kNakSequence);
-  EXPECT_EQ(response.psn, Psn(kRqPsn));
+  EXPECT_EQ(response.number, MessageNumber(kRqPsn));
   EXPECT_EQ(response.offset, 0u);
   ask_filled(request(RequestOp::kWrite, kRqPsn + 2, 8), 2);
   EXPECT_THAT(answers(), IsEmpty());
@@ -191,26 +191,26 @@ TEST_F(ResponderTest, AGapIsReportedOnce) {
 }
 
 TEST_F(ResponderTest, AGapWithinAMessageNamesItsPlace) {
-  Request segment = request(RequestOp::kWrite, kRqPsn, 3 * 100);
-  segment.bytes = 100;
-  ask_filled(segment);
-  segment.offset = 200;
-  ask_filled(segment);
+  Request piece = request(RequestOp::kWrite, kRqPsn, 3 * 100);
+  piece.bytes = 100;
+  ask_filled(piece);
+  piece.offset = 200;
+  ask_filled(piece);
   const Response response = answered();
   EXPECT_EQ(response.syndrome, Syndrome::kNakSequence);
-  EXPECT_EQ(response.psn, Psn(kRqPsn));
+  EXPECT_EQ(response.number, MessageNumber(kRqPsn));
   EXPECT_EQ(response.offset, 100u);
 }
 
 TEST_F(ResponderTest, SequenceNumbersWrap) {
   a.reset(qp);
-  a.connect(qp, kPeer, {.rq_psn = Psn::kMask});
-  ask_filled(request(RequestOp::kWrite, Psn::kMask, 8));
+  a.connect(qp, kPeer, {.rq_psn = MessageNumber::kMask});
+  ask_filled(request(RequestOp::kWrite, MessageNumber::kMask, 8));
   ask_filled(request(RequestOp::kWrite, 0, 8));
-  ask_filled(request(RequestOp::kWrite, Psn::kMask, 8));
+  ask_filled(request(RequestOp::kWrite, MessageNumber::kMask, 8));
   const auto all = answers();
   ASSERT_THAT(all, SizeIs(3));
-  EXPECT_EQ(all[2].message.psn, Psn(0));
+  EXPECT_EQ(all[2].message.number, MessageNumber(0));
   EXPECT_EQ(a.engine.counters().duplicates, 1u);
 }
 
@@ -221,7 +221,7 @@ TEST_F(ResponderTest, WithoutAReceiveThePeerIsToldWhenToComeBack) {
   const Response response = answered();
   EXPECT_EQ(response.syndrome, Syndrome::kRnrNak);
   EXPECT_EQ(response.rnr_timer, 12);
-  EXPECT_EQ(response.psn, Psn(kRqPsn));
+  EXPECT_EQ(response.number, MessageNumber(kRqPsn));
   ask_filled(request(RequestOp::kWrite, kRqPsn + 1, 8), 4);
   EXPECT_THAT(answers(), IsEmpty()) << "what was under way is dropped in silence";
   EXPECT_EQ(a.bytes(mr, 0, 8), std::vector<std::byte>(8));
@@ -234,18 +234,18 @@ TEST_F(ResponderTest, WithoutAReceiveThePeerIsToldWhenToComeBack) {
 }
 
 TEST_F(ResponderTest, AWriteWithImmediateNeedsItsReceiveWithItsLastSegment) {
-  Request segment = request(RequestOp::kWrite, kRqPsn, 200);
-  segment.extra = Extra::kImmediate;
-  segment.bytes = 100;
-  ask_filled(segment, 1);
+  Request piece = request(RequestOp::kWrite, kRqPsn, 200);
+  piece.extra = Extra::kImmediate;
+  piece.bytes = 100;
+  ask_filled(piece, 1);
   EXPECT_THAT(answers(), IsEmpty());
-  segment.offset = 100;
-  ask_filled(segment, 2);
+  piece.offset = 100;
+  ask_filled(piece, 2);
   const Response response = answered();
   EXPECT_EQ(response.syndrome, Syndrome::kRnrNak);
   EXPECT_EQ(response.offset, 100u);
   a.receive(qp, receive_of(1, 0, 0));
-  ask_filled(segment, 2);
+  ask_filled(piece, 2);
   EXPECT_EQ(answered().syndrome, Syndrome::kAck);
   EXPECT_EQ(a.bytes(mr, 100, 100), TestAdapter::pattern_bytes(100, 2));
   EXPECT_THAT(receives_done(), ElementsAre(Completion{1}));

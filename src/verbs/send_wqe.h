@@ -9,7 +9,7 @@ enum class Fetched : std::uint8_t { kOne, kEmpty, kBroken };
 
 // Copies the next send WQE of `qp` once and advances the guest's cons_head. On kOne, `work` and `sges` (room
 // for the QP's max_send_sge) hold the copy; a WQE that breaks a rule comes back in state kFailed with the
-// status to complete it with. `qp.send.next_psn` is not touched.
+// status to complete it with. `qp.send.next_number` is not touched.
 Fetched fetch_send_wqe(const Services& services, QueuePair& qp, SendWork& work, abi::Sge* sges);
 
 struct UdAddress {

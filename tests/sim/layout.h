@@ -9,7 +9,7 @@ namespace pvrdma::sim {
 
 inline constexpr std::uint32_t kExposedBytes =
     640 * 1024;  // the peer's writes, reads and atomics stay in here
-inline constexpr std::uint32_t kBigSlotBytes = 600 * 1024;  // more than two segments
+inline constexpr std::uint32_t kBigSlotBytes = 600 * 1024;  // more than two pieces
 inline constexpr std::uint32_t kSlotBytes = 8 * 1024;
 inline constexpr std::uint32_t kSlots = 24;
 inline constexpr std::uint32_t kReceiveBytes = 4096;

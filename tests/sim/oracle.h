@@ -2,7 +2,7 @@
 //
 // Requests of one QP are executed exactly once, in order. So the memory is always what the completed
 // operations made of it plus those of a prefix of the uncompleted ones, the last of which may be there in
-// part, from its first byte on (messages come in segments, and segments in pieces). Thread: a value.
+// part, from its first byte on (messages come in pieces, which may arrive in other pieces). Thread: a value.
 #pragma once
 
 #include <cstdint>

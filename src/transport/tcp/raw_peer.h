@@ -125,8 +125,8 @@ class RawListener {
 class TcpRawTest : public testing::Test {
  protected:
   // `bytes` of a request that is whole, sent as it comes.
-  Frame request_frame(std::uint64_t sequence, std::uint32_t psn, std::size_t bytes) {
-    return {.sequence = sequence, .segment = kSegment, .body = a_write(a_.id(), 9, psn, bytes).request};
+  Frame request_frame(std::uint64_t sequence, std::uint32_t number, std::size_t bytes) {
+    return {.sequence = sequence, .segment = kSegment, .body = a_write(a_.id(), 9, number, bytes).request};
   }
   void know_raw_peer() {
     a_.add_peer({.id = HostId(9), .name = "esx9", .address = address_of(9), .port = kTestPort});

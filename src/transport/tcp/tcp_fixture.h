@@ -224,7 +224,7 @@ class Host final : public Inbound {
     if (verdict != Delivery::kDelivered) return verdict;
     EXPECT_EQ(payload.bytes(), payload_bytes(request));
     const bool first = !partial_ || partial_->from != from || request.is_read_or_atomic() ||
-                       std::get<verbs::Request>(partial_->body).psn != request.psn;
+                       std::get<verbs::Request>(partial_->body).number != request.number;
     take(first, Message{from, segment, request, {}}, payload, request);
     if (on_asked) on_asked(request, request.is_last());
     return Delivery::kDelivered;
@@ -287,7 +287,7 @@ class Host final : public Inbound {
   }
   static bool continues(const Message& last, const verbs::Response& next) {
     const auto* before = std::get_if<verbs::Response>(&last.body);
-    return before != nullptr && before->psn == next.psn && next.bytes != 0 &&
+    return before != nullptr && before->number == next.number && next.bytes != 0 &&
            before->offset + before->bytes == next.offset;
   }
 
@@ -303,12 +303,12 @@ class Host final : public Inbound {
 };
 
 // A whole message in one segment.
-inline Host::Outgoing a_write(HostId to, std::uint8_t from_host, std::uint32_t psn, std::size_t bytes,
+inline Host::Outgoing a_write(HostId to, std::uint8_t from_host, std::uint32_t number, std::size_t bytes,
                               std::uint32_t qpn = 5) {
-  Host::Outgoing out{.to = to, .bytes = pattern(bytes, psn)};
+  Host::Outgoing out{.to = to, .bytes = pattern(bytes, number)};
   out.request = {.from = endpoint(from_host, qpn),
                  .to = endpoint(static_cast<std::uint8_t>(to.value), qpn),
-                 .psn = verbs::Psn(psn),
+                 .number = verbs::MessageNumber(number),
                  .op = verbs::RequestOp::kWrite,
                  .message_bytes = static_cast<std::uint32_t>(bytes),
                  .bytes = static_cast<std::uint32_t>(bytes),

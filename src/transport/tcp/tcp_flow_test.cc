@@ -139,7 +139,7 @@ TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
     EXPECT_EQ(frame->sequence, ++sequence);
     const auto* request = std::get_if<verbs::Request>(&frame->body);
     if (request == nullptr) continue;
-    EXPECT_EQ(request->psn.value, next);
+    EXPECT_EQ(request->number.value, next);
     EXPECT_EQ(payload, pattern(request->bytes, next));
     ++next;
   }
@@ -157,10 +157,10 @@ TEST_F(TcpRawTest, AnAcceptorStopsReadingWhoeverDoesNotTakeItsAnswers) {
   constexpr std::uint32_t kBytes = 256 * 1024;
   a_.on_asked = [&](const verbs::Request& request, bool) {
     if (request.op != verbs::RequestOp::kRead) return;
-    const Scattered payload(pattern(kBytes, request.psn.value), 5);
+    const Scattered payload(pattern(kBytes, request.number.value), 5);
     a_.channel(HostId(9)).send_response({.from = request.to,
                                          .to = request.from,
-                                         .psn = request.psn,
+                                         .number = request.number,
                                          .op = verbs::RequestOp::kRead,
                                          .bytes = kBytes},
                                         payload.spans(), world_.clock().now());
@@ -204,7 +204,7 @@ TEST_F(TcpRawTest, APeerThatTakesNoAnswersForLongIsSilent) {
     const Scattered payload(pattern(256 * 1024, 1), 5);
     a_.channel(HostId(9)).send_response({.from = request.to,
                                          .to = request.from,
-                                         .psn = request.psn,
+                                         .number = request.number,
                                          .op = verbs::RequestOp::kRead,
                                          .bytes = 256 * 1024},
                                         payload.spans(), world_.clock().now());

@@ -47,7 +47,7 @@ TEST_P(TcpPairTest, CarriesMessagesOfAllKindsBothWays) {
   const Scattered payload(data, 4);
   const verbs::Request send{.from = alice,
                             .to = bob,
-                            .psn = verbs::Psn(9),
+                            .number = verbs::MessageNumber(9),
                             .op = verbs::RequestOp::kSend,
                             .extra = verbs::Extra::kImmediate,
                             .solicited = true,
@@ -57,7 +57,7 @@ TEST_P(TcpPairTest, CarriesMessagesOfAllKindsBothWays) {
                             .bytes = 1000};
   const verbs::Request read{.from = alice,
                             .to = bob,
-                            .psn = verbs::Psn(10),
+                            .number = verbs::MessageNumber(10),
                             .op = verbs::RequestOp::kRead,
                             .message_bytes = 500,
                             .bytes = 500,
@@ -65,7 +65,7 @@ TEST_P(TcpPairTest, CarriesMessagesOfAllKindsBothWays) {
                             .rkey = 8};
   const verbs::Request swap{.from = alice,
                             .to = bob,
-                            .psn = verbs::Psn(11),
+                            .number = verbs::MessageNumber(11),
                             .op = verbs::RequestOp::kCompareSwap,
                             .message_bytes = 8,
                             .bytes = 8,
@@ -75,14 +75,14 @@ TEST_P(TcpPairTest, CarriesMessagesOfAllKindsBothWays) {
                             .swap = 5};
   const verbs::Response answer{.from = bob,
                                .to = alice,
-                               .psn = verbs::Psn(10),
+                               .number = verbs::MessageNumber(10),
                                .syndrome = verbs::Syndrome::kAck,
                                .op = verbs::RequestOp::kRead,
                                .offset = 100,
                                .bytes = 1000};
   const verbs::Response nak{.from = bob,
                             .to = alice,
-                            .psn = verbs::Psn(12),
+                            .number = verbs::MessageNumber(12),
                             .syndrome = verbs::Syndrome::kRnrNak,
                             .op = verbs::RequestOp::kSend,
                             .rnr_timer = 14,
@@ -156,14 +156,14 @@ TEST_P(TcpPairTest, LargePayloadsArriveByteExactInOrderOnEachLane) {
     world_.on_shard([&] { a_.post(a_write(b_.id(), 1, i, bytes, 5 + i % 4)); });
   }
   ASSERT_TRUE(world_.wait([&] { return b_.messages.size() == kMessages; }));
-  std::map<std::uint32_t, std::uint32_t> last_psn;
+  std::map<std::uint32_t, std::uint32_t> last_number;
   for (const Message& message : b_.messages) {
     const auto& request = std::get<verbs::Request>(message.body);
-    EXPECT_EQ(message.bytes, pattern(request.message_bytes, request.psn.value));
-    if (last_psn.contains(request.from.qpn.value)) {
-      EXPECT_GT(request.psn.value, last_psn[request.from.qpn.value]);
+    EXPECT_EQ(message.bytes, pattern(request.message_bytes, request.number.value));
+    if (last_number.contains(request.from.qpn.value)) {
+      EXPECT_GT(request.number.value, last_number[request.from.qpn.value]);
     }
-    last_psn[request.from.qpn.value] = request.psn.value;
+    last_number[request.from.qpn.value] = request.number.value;
   }
   world_.on_shard([&] {
     EXPECT_EQ(a_.tcp().counters().payload_bytes, total);
@@ -180,7 +180,8 @@ TEST_P(TcpPairTest, WhatEnginesLeaveIsSkippedExactly) {
   ASSERT_TRUE(world_.wait([&] { return a_.waiting() == 0; }));
   world_.on_shard([&] { a_.post(a_write(b_.id(), 1, 1000, 100)); });
   ASSERT_TRUE(world_.wait([&] {
-    return !b_.messages.empty() && std::get<verbs::Request>(b_.messages.back().body).psn == verbs::Psn(1000);
+    return !b_.messages.empty() &&
+           std::get<verbs::Request>(b_.messages.back().body).number == verbs::MessageNumber(1000);
   }));
 
   for (const Delivery verdict : {Delivery::kUnknownGid, Delivery::kForeignSource}) {
@@ -208,10 +209,10 @@ TEST_P(TcpPairTest, WhatEnginesLeaveIsSkippedExactly) {
 TEST_P(TcpPairTest, AnswersToManyLargeReadsComeBackWhole) {
   connect();
   b_.on_asked = [&](const verbs::Request& request, bool) {
-    const Scattered payload(pattern(request.bytes, request.psn.value), 7);
+    const Scattered payload(pattern(request.bytes, request.number.value), 7);
     b_.channel(a_.id()).send_response({.from = request.to,
                                        .to = request.from,
-                                       .psn = request.psn,
+                                       .number = request.number,
                                        .syndrome = verbs::Syndrome::kAck,
                                        .op = verbs::RequestOp::kRead,
                                        .bytes = request.bytes},
@@ -263,7 +264,8 @@ TEST_P(TcpPairTest, ACutIsRepairedAndTold) {
     a_.post(a_write(b_.id(), 1, 999, 70'000));
   });
   ASSERT_TRUE(world_.wait([&] {
-    return !b_.messages.empty() && std::get<verbs::Request>(b_.messages.back().body).psn == verbs::Psn(999);
+    return !b_.messages.empty() &&
+           std::get<verbs::Request>(b_.messages.back().body).number == verbs::MessageNumber(999);
   }));
   EXPECT_EQ(b_.messages.back().bytes, pattern(70'000, 999));
 }

@@ -50,10 +50,10 @@ void get_ends(Reader& reader, verbs::Endpoint& from, verbs::Endpoint& to) {
 }
 
 // PSNs are 24 bits in memory whatever is put in; so this one is looked at before.
-Fault get_psn(Reader& reader, verbs::Psn& psn) {
+Fault get_number(Reader& reader, verbs::MessageNumber& number) {
   const auto value = reader.get<std::uint32_t>();
-  psn = verbs::Psn(value);
-  return value > verbs::Psn::kMask ? Fault::kPsn : Fault::kNone;
+  number = verbs::MessageNumber(value);
+  return value > verbs::MessageNumber::kMask ? Fault::kNumber : Fault::kNone;
 }
 
 Fault get_bits(Reader& reader, bool& solicited) {
@@ -71,7 +71,7 @@ Fault unused(bool is_zero) {
 
 Fault get(Reader reader, verbs::Request& out) {
   get_ends(reader, out.from, out.to);
-  const Fault psn = get_psn(reader, out.psn);
+  const Fault number = get_number(reader, out.number);
   out.op = static_cast<RequestOp>(reader.get<std::uint8_t>());
   out.extra = static_cast<Extra>(reader.get<std::uint8_t>());
   const Fault bits = get_bits(reader, out.solicited);
@@ -85,7 +85,7 @@ Fault get(Reader reader, verbs::Request& out) {
   const Fault second_gap = reserved(reader.get<std::uint32_t>());
   out.compare_add = reader.get<std::uint64_t>();
   out.swap = reader.get<std::uint64_t>();
-  return first_of({psn, bits, gap, second_gap, fault_of(out),
+  return first_of({number, bits, gap, second_gap, fault_of(out),
                    unused(out.extra != Extra::kNone || out.extra_value == 0),
                    unused(out.op != RequestOp::kSend || (out.remote_addr == 0 && out.rkey == 0)),
                    unused(out.is_atomic() || out.compare_add == 0),
@@ -94,7 +94,7 @@ Fault get(Reader reader, verbs::Request& out) {
 
 Fault get(Reader reader, verbs::Response& out) {
   get_ends(reader, out.from, out.to);
-  const Fault psn = get_psn(reader, out.psn);
+  const Fault number = get_number(reader, out.number);
   out.op = static_cast<RequestOp>(reader.get<std::uint8_t>());
   out.syndrome = static_cast<Syndrome>(reader.get<std::uint8_t>());
   out.rnr_timer = reader.get<std::uint8_t>();
@@ -102,7 +102,7 @@ Fault get(Reader reader, verbs::Response& out) {
   out.offset = reader.get<std::uint32_t>();
   out.bytes = reader.get<std::uint32_t>();
   out.atomic_original = reader.get<std::uint64_t>();
-  return first_of({psn, gap, fault_of(out), unused(carries_original(out) || out.atomic_original == 0)});
+  return first_of({number, gap, fault_of(out), unused(carries_original(out) || out.atomic_original == 0)});
 }
 
 Fault get(Reader reader, verbs::Datagram& out) {
@@ -181,8 +181,8 @@ constexpr std::array<Lengths, std::variant_size_v<Body>> kLengths{{
     {kHelloBytes, kHostNameBytesMax, 0},
     {kHelloBytes, kHostNameBytesMax, 0},
     {kRejectBytes, kSentenceBytesMax, 0},
-    {kRequestBytes, 0, verbs::kSegmentBytesMax},
-    {kResponseBytes, 0, verbs::kSegmentBytesMax},
+    {kRequestBytes, 0, verbs::kPieceBytesMax},
+    {kResponseBytes, 0, verbs::kPieceBytesMax},
     {kDatagramBytes, 0, tcp::kDatagramBytesMax},
     {kPingBytes, 0, 0},
     {kGoodbyeBytes, kSentenceBytesMax, 0},

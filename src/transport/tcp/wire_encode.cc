@@ -61,7 +61,7 @@ std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, con
   constexpr std::size_t kBytes = kHeaderBytes + kRequestBytes;
   Writer writer = begin(out, kBytes, payload_bytes(request), Kind::kRequest, segment, sequence);
   put_ends(writer, request.from, request.to);
-  writer.put(request.psn.value);
+  writer.put(request.number.value);
   writer.put(static_cast<std::uint8_t>(request.op));
   writer.put(static_cast<std::uint8_t>(request.extra));
   writer.put(request.solicited ? kSolicitedBit : std::uint8_t{0});
@@ -85,7 +85,7 @@ std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, con
   constexpr std::size_t kBytes = kHeaderBytes + kResponseBytes;
   Writer writer = begin(out, kBytes, payload_bytes(response), Kind::kResponse, segment, sequence);
   put_ends(writer, response.from, response.to);
-  writer.put(response.psn.value);
+  writer.put(response.number.value);
   writer.put(static_cast<std::uint8_t>(response.op));
   writer.put(static_cast<std::uint8_t>(response.syndrome));
   writer.put(response.rnr_timer);

@@ -29,7 +29,7 @@ inline constexpr std::size_t kHostNameBytesMax = 64;
 inline constexpr std::size_t kSentenceBytesMax = 200;
 inline constexpr std::uint16_t kLanesMax = 16;
 inline constexpr std::uint32_t kDatagramBytesMax = 4096;  // the longest MTU
-inline constexpr std::uint32_t kPayloadBytesMax = verbs::kSegmentBytesMax;
+inline constexpr std::uint32_t kPayloadBytesMax = verbs::kPieceBytesMax;
 
 // A short text in place. Whatever is put in, what it holds is visible ASCII and spaces, so that it may stand
 // in a log: other bytes become '?', what is too long is cut.
@@ -152,7 +152,7 @@ enum class Fault : std::uint8_t {
   kReason,
   kSentence,
   kQpn,
-  kPsn,
+  kNumber,
   kOp,
   kExtra,
   kRange,  // bytes beyond the message's end, or more than a segment may have

@@ -87,7 +87,7 @@ verbs::Request any_request(Random& random) {
   verbs::Request request;
   request.from = random.endpoint();
   request.to = random.endpoint();
-  request.psn = verbs::Psn(random.any<std::uint32_t>());
+  request.number = verbs::MessageNumber(random.any<std::uint32_t>());
   request.op = static_cast<RequestOp>(random.below(5));
   if (request.op == RequestOp::kSend) {
     request.extra = static_cast<Extra>(random.below(3));
@@ -97,7 +97,7 @@ verbs::Request any_request(Random& random) {
   request.solicited = random.flip();
   if (request.extra != Extra::kNone) request.extra_value = random.any<std::uint32_t>();
   request.bytes =
-      request.is_atomic() ? 8 : static_cast<std::uint32_t>(random.below(verbs::kSegmentBytesMax + 1));
+      request.is_atomic() ? 8 : static_cast<std::uint32_t>(random.below(verbs::kPieceBytesMax + 1));
   request.offset = request.is_atomic() ? 0 : random.any<std::uint32_t>() & 0x3fff'ffff;
   request.message_bytes = request.offset + request.bytes + (random.flip() ? 0 : 1000);
   if (request.op != RequestOp::kSend) {
@@ -113,13 +113,13 @@ verbs::Response any_response(Random& random) {
   verbs::Response response;
   response.from = random.endpoint();
   response.to = random.endpoint();
-  response.psn = verbs::Psn(random.any<std::uint32_t>());
+  response.number = verbs::MessageNumber(random.any<std::uint32_t>());
   response.syndrome = random.flip() ? Syndrome::kAck : static_cast<Syndrome>(random.below(7));
   response.op = static_cast<RequestOp>(random.below(5));
   response.rnr_timer = static_cast<std::uint8_t>(random.below(32));
   response.offset = random.any<std::uint32_t>() & 0x7fff'ffff;
   if (response.syndrome == Syndrome::kAck && response.op == RequestOp::kRead)
-    response.bytes = static_cast<std::uint32_t>(random.below(verbs::kSegmentBytesMax + 1));
+    response.bytes = static_cast<std::uint32_t>(random.below(verbs::kPieceBytesMax + 1));
   if (response.syndrome == Syndrome::kAck && response.op > RequestOp::kRead)
     response.atomic_original = random.any<std::uint64_t>();
   return response;
@@ -196,7 +196,7 @@ std::uint32_t payload_of(const Frame& frame) {
 void expect_same(const verbs::Request& a, const verbs::Request& b) {
   EXPECT_EQ(a.from, b.from);
   EXPECT_EQ(a.to, b.to);
-  EXPECT_EQ(a.psn, b.psn);
+  EXPECT_EQ(a.number, b.number);
   EXPECT_EQ(a.op, b.op);
   EXPECT_EQ(a.extra, b.extra);
   EXPECT_EQ(a.solicited, b.solicited);
@@ -212,7 +212,7 @@ void expect_same(const verbs::Request& a, const verbs::Request& b) {
 void expect_same(const verbs::Response& a, const verbs::Response& b) {
   EXPECT_EQ(a.from, b.from);
   EXPECT_EQ(a.to, b.to);
-  EXPECT_EQ(a.psn, b.psn);
+  EXPECT_EQ(a.number, b.number);
   EXPECT_EQ(a.syndrome, b.syndrome);
   EXPECT_EQ(a.op, b.op);
   EXPECT_EQ(a.rnr_timer, b.rnr_timer);
@@ -317,7 +317,7 @@ TEST(WireFormatTest, WhatCannotBeIsNotEncoded) {
   EXPECT_TRUE(request([](auto& r) { r.to.qpn = verbs::Qpn(0x100'0000); }));
   EXPECT_TRUE(request([](auto& r) { r.op = static_cast<RequestOp>(5); }));
   EXPECT_TRUE(request([](auto& r) { r.extra = static_cast<Extra>(3); }));
-  EXPECT_TRUE(request([](auto& r) { r.bytes = verbs::kSegmentBytesMax + 1; }));
+  EXPECT_TRUE(request([](auto& r) { r.bytes = verbs::kPieceBytesMax + 1; }));
   EXPECT_TRUE(request([](auto& r) { r.offset = r.message_bytes + 1; }));
   EXPECT_TRUE(request([](auto& r) { r.bytes = r.message_bytes - r.offset + 1; }));
   EXPECT_FALSE(request([](auto&) {}));
@@ -430,8 +430,8 @@ TEST(WireFormatTest, EachFieldsBadValuesAreRefused) {
       {"QPN from", send, kB + 32, 4, 1 << 24, Fault::kQpn},
       {"QPN to", datagram, kB + 36, 4, 0xffff'ffff, Fault::kQpn},
       {"QPN of a response", ack, kB + 36, 4, 1 << 24, Fault::kQpn},
-      {"PSN", send, kB + 40, 4, 1 << 24, Fault::kPsn},
-      {"PSN of a response", ack, kB + 40, 4, 1 << 24, Fault::kPsn},
+      {"number", send, kB + 40, 4, 1 << 24, Fault::kNumber},
+      {"number of a response", ack, kB + 40, 4, 1 << 24, Fault::kNumber},
       {"operation", send, kB + 44, 1, 5, Fault::kOp},
       {"extra", send, kB + 45, 1, 3, Fault::kExtra},
       {"invalidate with a write", write, kB + 45, 1, 2, Fault::kExtra},
@@ -551,7 +551,7 @@ TEST(WireFormatTest, TheBytesAreTheseAndNoOthers) {
                          .segment = segment,
                          .body = verbs::Request{.from = source,
                                                 .to = target,
-                                                .psn = verbs::Psn(0x51'5253),
+                                                .number = verbs::MessageNumber(0x51'5253),
                                                 .op = RequestOp::kWrite,
                                                 .extra = Extra::kImmediate,
                                                 .solicited = true,
@@ -580,7 +580,7 @@ TEST(WireFormatTest, TheBytesAreTheseAndNoOthers) {
                          .segment = segment,
                          .body = verbs::Response{.from = source,
                                                  .to = target,
-                                                 .psn = verbs::Psn(0x51'5253),
+                                                 .number = verbs::MessageNumber(0x51'5253),
                                                  .syndrome = Syndrome::kAck,
                                                  .op = RequestOp::kFetchAdd,
                                                  .rnr_timer = 12,

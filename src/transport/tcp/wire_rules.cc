@@ -84,7 +84,7 @@ Fault fault_of(const verbs::Request& request) {
   if (!may_have(request.op, request.extra)) return Fault::kExtra;
   const bool inside = request.offset <= request.message_bytes &&
                       request.bytes <= request.message_bytes - request.offset &&
-                      request.bytes <= verbs::kSegmentBytesMax;
+                      request.bytes <= verbs::kPieceBytesMax;
   return inside ? Fault::kNone : Fault::kRange;
 }
 
@@ -98,7 +98,7 @@ Fault fault_of(const verbs::Response& response) {
   if (!is_known(response.op)) return Fault::kOp;
   if (!is_known(response.syndrome)) return Fault::kSyndrome;
   if (response.rnr_timer > kRnrTimerMax) return Fault::kRnrTimer;
-  const std::uint32_t limit = carries_data(response) ? verbs::kSegmentBytesMax : 0;
+  const std::uint32_t limit = carries_data(response) ? verbs::kPieceBytesMax : 0;
   return response.bytes <= limit && response.bytes <= UINT32_MAX - response.offset ? Fault::kNone
                                                                                    : Fault::kRange;
 }
@@ -178,7 +178,7 @@ std::string_view describe(Fault fault) {
       return "its sentence is not visible ASCII";
     case Fault::kQpn:
       return "a QP number has more than 24 bits";
-    case Fault::kPsn:
+    case Fault::kNumber:
       return "its sequence number of the connection has more than 24 bits";
     case Fault::kOp:
       return "its operation is unknown";
