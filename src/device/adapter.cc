@@ -22,7 +22,7 @@ PageFrames page_frames_of(HardwareVersion version) {
 
 }  // namespace
 
-Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, verbs::Wire& wire,
+Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, verbs::SwitchPort& port,
                                                  const Clock& clock) {
   const std::string who = fmt::format("adapter {}", config.name);
   if (!offers_roce(config.hardware_version, config.roce)) {
@@ -39,11 +39,11 @@ Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, ve
   auto exported_page = ExportedPage::create(limits.max_context);
   if (!exported_page) return Failure(std::move(exported_page.error()).in(who));
   const verbs::Rules rules = rules_of(config.hardware_version, config.roce, config.profile);
-  return std::unique_ptr<Adapter>(new Adapter(config, limits, rules, std::move(*exported_page), wire, clock));
+  return std::unique_ptr<Adapter>(new Adapter(config, limits, rules, std::move(*exported_page), port, clock));
 }
 
 Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const verbs::Rules& rules,
-                 std::unique_ptr<ExportedPage> exported_page, verbs::Wire& wire, const Clock& clock)
+                 std::unique_ptr<ExportedPage> exported_page, verbs::SwitchPort& port, const Clock& clock)
     : config_(config),
       limits_(limits),
       rules_(rules),
@@ -52,7 +52,7 @@ Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const
       exported_page_(std::move(exported_page)),
       pci_config_(uar_bar_bytes(limits.max_context)),
       rings_(memory_, interrupts_, counters_, limits.max_cq),
-      engine_(limits_, rules_, memory_, *this, wire),
+      engine_(limits_, rules_, memory_, *this, port),
       commands_(config.hardware_version, limits_, rules_, memory_, engine_, rings_, counters_),
       registers_(device_version(config.hardware_version), config.mac, interrupts_, *this),
       doorbells_(limits.max_context, engine_),

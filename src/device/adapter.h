@@ -54,9 +54,9 @@ struct AdapterConfig {
 
 class Adapter final : public vfio_user::Handler, private verbs::EventSink, private RegisterActions {
  public:
-  // `wire` and `clock` are borrowed and outlive the adapter. Errors: a RoCE version or limits that the
+  // `port` and `clock` are borrowed and outlive the adapter. Errors: a RoCE version or limits that the
   // hardware version does not offer, or no memory for BAR 2's exported page.
-  static Result<std::unique_ptr<Adapter>> create(const AdapterConfig& config, verbs::Wire& wire,
+  static Result<std::unique_ptr<Adapter>> create(const AdapterConfig& config, verbs::SwitchPort& port,
                                                  const Clock& clock);
   ~Adapter() override;
   Adapter(const Adapter&) = delete;
@@ -96,7 +96,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
 
  private:
   Adapter(const AdapterConfig& config, const verbs::Limits& limits, const verbs::Rules& rules,
-          std::unique_ptr<ExportedPage> exported_page, verbs::Wire& wire, const Clock& clock);
+          std::unique_ptr<ExportedPage> exported_page, verbs::SwitchPort& port, const Clock& clock);
 
   // verbs::EventSink.
   void completion_event(verbs::CqHandle cq) override;

@@ -30,24 +30,24 @@ class AdapterTest : public testing::Test {
 };
 
 TEST(AdapterCreate, RefusesWhatTheHardwareVersionDoesNotOffer) {
-  test::FakeWire wire;
+  test::FakePort port;
   test::ManualClock clock;
   auto config = test::some_adapter(HardwareVersion::k13);
   config.roce = verbs::RoceVersion::kV2;
-  auto created = Adapter::create(config, wire, clock);
+  auto created = Adapter::create(config, port, clock);
   ASSERT_FALSE(created);
   EXPECT_EQ(created.error().message,
             "adapter test: hardware version 13 offers RoCE v1 only; choose roce v1, or hardware version 14 "
             "or later");
   config.roce = verbs::RoceVersion::kV1;
   config.limits = verbs::Limits{};
-  created = Adapter::create(config, wire, clock);
+  created = Adapter::create(config, port, clock);
   ASSERT_FALSE(created);
   EXPECT_NE(created.error().message.find("max_srq"), std::string::npos);
   config.limits->max_srq = 0;
-  EXPECT_TRUE(Adapter::create(config, wire, clock));
+  EXPECT_TRUE(Adapter::create(config, port, clock));
   config.limits->max_qp = 0;
-  EXPECT_FALSE(Adapter::create(config, wire, clock));
+  EXPECT_FALSE(Adapter::create(config, port, clock));
 }
 
 TEST_F(AdapterTest, PresentsAPciDevice) {

@@ -210,7 +210,7 @@ TEST_P(Commands, GidTable) {
   expect_refused(Command::kCreateBind, request, kNotSupported);
   request = bind_request();
   request.new_gid.raw[15] = 99;
-  guest_.wire.accepts_gids = false;
+  guest_.port.accepts_gids = false;
   expect_refused(Command::kCreateBind, request, kAddressInUse);
 
   abi::DestroyBindRequest unbind{};

@@ -25,28 +25,39 @@
 
 namespace pvrdma::test {
 
-class FakeWire final : public verbs::Wire {
+class FakePort final : public verbs::SwitchPort {
  public:
-  verbs::Sent send_request(verbs::PeerRoute&, const verbs::Request& request, const guestmem::SpanList&,
-                           Instant) override {
-    ++requests;
-    last_request = request;
-    return verbs::Sent::kTaken;
-  }
-  void send_response(verbs::PeerRoute&, const verbs::Response&, const guestmem::SpanList&, Instant) override {
-    ++responses;
-  }
+  FakePort() : SwitchPort(generation) {}
   void send_datagram(const verbs::Datagram&, const guestmem::SpanList&, Instant) override { ++datagrams; }
   void flush(Instant) override {}
   bool bind_gid(const verbs::Gid&) override { return accepts_gids; }
   void unbind_gid(const verbs::Gid&) override { ++unbound_gids; }
 
+  std::uint64_t generation = 1;
   bool accepts_gids = true;
   std::uint64_t requests = 0;
   std::uint64_t responses = 0;
   std::uint64_t datagrams = 0;
   std::uint64_t unbound_gids = 0;
   verbs::Request last_request{};
+
+ private:
+  class CountingPath final : public verbs::Path {
+   public:
+    explicit CountingPath(FakePort& port) : port_(port) {}
+    std::uint32_t room(std::uint32_t wanted, Instant) override { return wanted; }
+    void send_request(const verbs::Request& request, const guestmem::SpanList&, Instant) override {
+      ++port_.requests;
+      port_.last_request = request;
+    }
+    void send_response(const verbs::Response&, const guestmem::SpanList&, Instant) override {
+      ++port_.responses;
+    }
+
+   private:
+    FakePort& port_;
+  };
+  void open_path(const verbs::Connection&, verbs::PathSlot& slot) override { slot.open<CountingPath>(*this); }
 };
 
 class ManualClock final : public Clock {
@@ -75,7 +86,7 @@ class FakeGuest {
     void* mapped = ::mmap(nullptr, ram_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
     PVRDMA_CHECK(mapped != MAP_FAILED, "the guest sees its memory");
     ram_ = static_cast<std::byte*>(mapped);
-    auto created = device::Adapter::create(config, wire, clock);
+    auto created = device::Adapter::create(config, port, clock);
     PVRDMA_CHECK(created, "the adapter can be made");
     adapter_ = std::move(*created);
   }
@@ -276,7 +287,7 @@ class FakeGuest {
     return request;
   }
 
-  FakeWire wire;
+  FakePort port;
   ManualClock clock;
   std::uint64_t region_address = 0;
   abi::DeviceSharedRegion region{};

@@ -8,21 +8,24 @@ namespace pvrdma::fabric {
 
 using transport::Delivery;
 
-Fabric::Fabric(transport::Transport& local, const Clock& clock, Observer* observer)
-    : local_(local), clock_(clock), observer_(observer) {}
+Fabric::Fabric(const Clock& clock, Observer* observer) : clock_(clock), observer_(observer) {}
 
 Fabric::~Fabric() = default;
 
-void Fabric::set_host_transport(transport::HostTransport* transport) {
-  host_transport_ = transport;
-  for (const auto& [id, each] : segments_) each->set_host_transport(transport);
+void Fabric::use(transport::Transport& transport) {
+  transports_.use(transport);
+  for (const auto& [id, each] : segments_) each->transports_changed();
+}
+
+void Fabric::drop(PathKind kind) {
+  transports_.drop(kind);
+  for (const auto& [id, each] : segments_) each->transports_changed();
 }
 
 Switch& Fabric::segment(transport::SegmentId id) {
   std::unique_ptr<Switch>& found = segments_[id];
   if (found == nullptr) {
-    found = std::make_unique<Switch>(id, local_, clock_, observer_);
-    found->set_host_transport(host_transport_);
+    found = std::make_unique<Switch>(id, transports_, clock_, observer_);
     found->set_view(view_, clock_.now());
   }
   return *found;
@@ -81,7 +84,7 @@ void Fabric::on_restored(transport::HostId host, Instant now) {
 
 // Whoever waits for the host is woken by on_ready().
 void Fabric::on_up_changed(transport::HostId host, Instant /*now*/) {
-  if (observer_ != nullptr) observer_->on_host_up(host, host_transport_->is_up(host));
+  if (observer_ != nullptr) observer_->on_host_up(host, transports_.is_up(host));
 }
 
 }  // namespace pvrdma::fabric

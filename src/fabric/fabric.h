@@ -10,22 +10,25 @@
 #include "base/time.h"
 #include "fabric/observer.h"
 #include "fabric/switch.h"
+#include "fabric/transports.h"
 #include "fabric/view.h"
-#include "transport/host_transport.h"
 #include "transport/transport.h"
 
 namespace pvrdma::fabric {
 
 class Fabric final : public transport::Inbound {
  public:
-  // All borrowed; they outlive the fabric. `observer` may be null.
-  Fabric(transport::Transport& local, const Clock& clock, Observer* observer = nullptr);
+  // Borrowed; they outlive the fabric. `observer` may be null.
+  explicit Fabric(const Clock& clock, Observer* observer = nullptr);
   ~Fabric() override;  // no port is left
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
 
-  // Once, before the first set_view(). Borrowed; null again before it is destroyed.
-  void set_host_transport(transport::HostTransport* transport);
+  // A transport, one of each kind at most; borrowed until drop().
+  void use(transport::Transport& transport);
+  // On an empty stack. Connections that went by it have no path then.
+  void drop(PathKind kind);
+  const Transports& transports() const { return transports_; }
 
   // Made at the first call, kept until the fabric goes.
   Switch& segment(transport::SegmentId id);
@@ -36,9 +39,8 @@ class Fabric final : public transport::Inbound {
 
   // Of all segments together.
   std::uint64_t duplicates_refused() const;
-  const transport::Transport& local() const { return local_; }
 
-  // Inbound: for the host transport, on an empty stack. This daemon's own segment is no host's business.
+  // Inbound: for transports, on an empty stack. This daemon's own segment is no host's business.
   transport::Delivery on_request(transport::HostId from, transport::SegmentId segment,
                                  const verbs::Request& request, verbs::Payload& payload,
                                  Instant now) override;
@@ -57,10 +59,9 @@ class Fabric final : public transport::Inbound {
   transport::Delivery receive(transport::HostId from, transport::SegmentId segment, const Message& message,
                               Deliver deliver);
 
-  transport::Transport& local_;
   const Clock& clock_;
   Observer* observer_;
-  transport::HostTransport* host_transport_ = nullptr;
+  Transports transports_;
   View view_;
   std::map<transport::SegmentId, std::unique_ptr<Switch>> segments_;
 };

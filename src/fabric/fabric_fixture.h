@@ -2,7 +2,7 @@
 // engines. Thread: one.
 #pragma once
 
-#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,38 +19,65 @@ class FixedClock final : public Clock {
   Instant now() const override { return Instant{std::chrono::seconds(100)}; }
 };
 
+// What a transport was given: to whom, and which kind of message: 'q' request, 'r' response, 'd' datagram.
 struct Delivery {
   verbs::Engine* to;
-  char kind;  // 'q' request, 'r' response, 'd' datagram
+  char kind;
+  transport::HostId host{};
+  transport::SegmentId segment{};
   friend bool operator==(const Delivery&, const Delivery&) = default;
 };
 
 class RecordingTransport final : public transport::Transport {
  public:
-  std::string_view name() const override { return "recording"; }
+  explicit RecordingTransport(PathKind kind) : kind_(kind) {}
+
+  PathKind kind() const override { return kind_; }
   const transport::Counters& counters() const override { return counters_; }
-  std::unique_ptr<transport::Channel> open(verbs::Engine& peer) override {
-    return std::make_unique<Recorder>(peer, deliveries);
+  void open(const transport::Place& place, const verbs::Connection&, transport::Traffic& traffic,
+            verbs::PathSlot& slot) override {
+    ++opened;
+    slot.open<Recorder>(*this, place, traffic);
   }
+  void send_datagram(const transport::Place& place, const verbs::Datagram&, const guestmem::SpanList& payload,
+                     transport::Traffic& traffic, Instant) override {
+    record(place, 'd', traffic, payload);
+  }
+  bool is_up(transport::HostId host) const override { return up.contains(host); }
+  void flush(Instant) override { ++flushes; }
 
   std::vector<Delivery> deliveries;
+  std::set<transport::HostId> up;
+  bool busy = false;
+  int flushes = 0;
+  int opened = 0;
 
  private:
-  class Recorder final : public transport::Channel {
+  class Recorder final : public verbs::Path {
    public:
-    Recorder(verbs::Engine& peer, std::vector<Delivery>& deliveries) : peer_(peer), deliveries_(deliveries) {}
-    verbs::Sent send_request(const verbs::Request&, const guestmem::SpanList&, Instant) override {
-      record('q');
-      return verbs::Sent::kTaken;
+    Recorder(RecordingTransport& transport, const transport::Place& place, transport::Traffic& traffic)
+        : transport_(transport), place_(place), traffic_(traffic) {}
+    std::uint32_t room(std::uint32_t wanted, Instant) override { return transport_.busy ? 0 : wanted; }
+    void send_request(const verbs::Request&, const guestmem::SpanList& payload, Instant) override {
+      transport_.record(place_, 'q', traffic_, payload);
     }
-    void send_response(const verbs::Response&, const guestmem::SpanList&, Instant) override { record('r'); }
-    void send_datagram(const verbs::Datagram&, const guestmem::SpanList&, Instant) override { record('d'); }
+    void send_response(const verbs::Response&, const guestmem::SpanList& payload, Instant) override {
+      transport_.record(place_, 'r', traffic_, payload);
+    }
 
    private:
-    void record(char kind) { deliveries_.push_back({&peer_, kind}); }
-    verbs::Engine& peer_;
-    std::vector<Delivery>& deliveries_;
+    RecordingTransport& transport_;
+    const transport::Place place_;
+    transport::Traffic& traffic_;
   };
+
+  void record(const transport::Place& place, char kind, transport::Traffic& traffic,
+              const guestmem::SpanList& payload) {
+    traffic.count(payload);
+    deliveries.push_back({place.engine, kind, place.host, place.segment});
+  }
+
+  const PathKind kind_;
   transport::Counters counters_;
 };
 
@@ -72,6 +99,23 @@ struct Node {
   NoEvents events;
   Port port;
   verbs::Engine engine;
+};
+
+// One end of a connection, as its QP has it.
+struct End {
+  verbs::Path& path(Port& port, const verbs::Gid& from, const verbs::Gid& to) {
+    return port.path(slot, [&] { return verbs::Connection{{from, {}}, {to, {}}}; });
+  }
+  // False: there was no room, and nothing was sent.
+  bool send_request(Port& port, const verbs::Gid& from, const verbs::Gid& to,
+                    const guestmem::SpanList& payload = {}) {
+    verbs::Path& now = path(port, from, to);
+    if (now.room(1, Instant{}) == 0) return false;
+    now.send_request({}, payload, Instant{});
+    return true;
+  }
+
+  verbs::PathSlot slot;
 };
 
 inline verbs::Gid gid(std::uint8_t last) {

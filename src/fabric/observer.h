@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "transport/host_transport.h"
+#include "transport/transport.h"
 #include "verbs/ids.h"
 
 namespace pvrdma::fabric {

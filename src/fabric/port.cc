@@ -5,8 +5,25 @@
 #include "base/check.h"
 
 namespace pvrdma::fabric {
+namespace {
 
-Port::Port(std::string name, Switch& fabric_switch) : name_(std::move(name)), switch_(fabric_switch) {
+// Leads nowhere: takes everything and counts it. The sender's time limit tells its guest.
+class Nowhere final : public verbs::Path {
+ public:
+  explicit Nowhere(std::uint64_t& dropped) : dropped_(dropped) {}
+
+  std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override { return wanted; }
+  void send_request(const verbs::Request&, const guestmem::SpanList&, Instant) override { ++dropped_; }
+  void send_response(const verbs::Response&, const guestmem::SpanList&, Instant) override { ++dropped_; }
+
+ private:
+  std::uint64_t& dropped_;  // borrowed
+};
+
+}  // namespace
+
+Port::Port(std::string name, Switch& fabric_switch)
+    : SwitchPort(fabric_switch.generation_), name_(std::move(name)), switch_(fabric_switch) {
   switch_.ports_.push_back(this);
 }
 
@@ -19,15 +36,13 @@ Port::~Port() {
 void Port::attach(verbs::Engine& engine) {
   PVRDMA_CHECK(!attached(), "a port has one adapter at a time");
   engine_ = &engine;
-  inbound_ = Way{PathKind::kLocal, switch_.local_.open(engine)};
   switch_.changed();
 }
 
 void Port::detach() {
   if (!attached()) return;
-  switch_.changed();  // first: from here on no route leads to the channel
   engine_ = nullptr;
-  inbound_ = Way{};
+  switch_.changed();
 }
 
 void Port::set_link(bool up) {
@@ -36,32 +51,28 @@ void Port::set_link(bool up) {
   switch_.changed();
 }
 
-verbs::Sent Port::send_request(verbs::PeerRoute& route, const verbs::Request& request,
-                               const guestmem::SpanList& payload, Instant now) {
-  const Way* way = resolve(route, request.from.gid, request.to.gid);
-  if (way == nullptr) return verbs::Sent::kTaken;  // into nothing: the sender's timer tells
-  const verbs::Sent sent = way->channel->send_request(request, payload, now);
-  if (sent == verbs::Sent::kTaken) count_sent(way->kind, payload);
-  return sent;
-}
-
-void Port::send_response(verbs::PeerRoute& route, const verbs::Response& response,
-                         const guestmem::SpanList& payload, Instant now) {
-  const Way* way = resolve(route, response.from.gid, response.to.gid);
-  if (way == nullptr) return;
-  count_sent(way->kind, payload);
-  way->channel->send_response(response, payload, now);
+// A path to nowhere is no different to its QP: the switch's generation tells when there is a better one.
+void Port::open_path(const verbs::Connection& connection, verbs::PathSlot& slot) {
+  const Switch::Found found = look_up(connection.local.gid, connection.remote.gid);
+  if (found.transport == nullptr) {
+    slot.open<Nowhere>(counters_.dropped_for(found.dropped));
+  } else {
+    found.transport->open(found.place, connection, counters_.sent_by(found.transport->kind()), slot);
+  }
 }
 
 void Port::send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload, Instant now) {
-  const Way* way = look_up(datagram.from.gid, datagram.to.gid);
-  if (way == nullptr) return;
-  count_sent(way->kind, payload);
-  way->channel->send_datagram(datagram, payload, now);
+  const Switch::Found found = look_up(datagram.from.gid, datagram.to.gid);
+  if (found.transport == nullptr) {
+    ++counters_.dropped_for(found.dropped);
+  } else {
+    found.transport->send_datagram(found.place, datagram, payload, counters_.sent_by(found.transport->kind()),
+                                   now);
+  }
 }
 
 void Port::flush(Instant now) {
-  switch_.flush(now);
+  switch_.transports_.flush(now);
 }
 
 bool Port::bind_gid(const verbs::Gid& gid) {
@@ -74,43 +85,20 @@ void Port::unbind_gid(const verbs::Gid& gid) {
 
 verbs::Engine* Port::receiver() {
   if (!link_up_) {
-    count_dropped(DropReason::kLinkDown);
+    ++counters_.dropped_for(DropReason::kLinkDown);
     return nullptr;
   }
-  if (!attached()) count_dropped(DropReason::kPortDetached);
+  if (!attached()) ++counters_.dropped_for(DropReason::kPortDetached);
   return engine_;
 }
 
-// A route to nowhere is looked up each time: there are few such messages, and each must be counted by its
-// reason.
-const Way* Port::resolve(verbs::PeerRoute& route, const verbs::Gid& from, const verbs::Gid& to) {
-  if (route.generation == switch_.generation_ && route.target != nullptr) [[likely]] {
-    return static_cast<const Way*>(route.target);
-  }
-  const Way* way = look_up(from, to);
-  route.target = const_cast<Way*>(way);
-  route.generation = switch_.generation_;
-  return way;
-}
-
 // A QP keeps the source GID it connected with. Once that is unbound another VM may bind it, and nobody may
-// speak in its name: every bind and unbind changes the generation, so that a connection's next message is
-// checked here.
-const Way* Port::look_up(const verbs::Gid& from, const verbs::Gid& to) {
-  Switch::Found found = switch_.find(to);
-  if (!link_up_) {
-    found = {nullptr, DropReason::kLinkDown};
-  } else if (!switch_.holds(*this, from)) {
-    found = {nullptr, DropReason::kForeignSource};
-  }
-  if (found.way == nullptr) count_dropped(found.dropped);
-  return found.way;
-}
-
-void Port::count_sent(PathKind kind, const guestmem::SpanList& payload) {
-  PortCounters::Sent& sent = counters_.sent[static_cast<std::size_t>(kind)];
-  ++sent.messages;
-  sent.payload_bytes += payload.bytes();
+// speak in its name: every bind and unbind changes the generation, so that a connection's next message comes
+// by here.
+Switch::Found Port::look_up(const verbs::Gid& from, const verbs::Gid& to) const {
+  if (!link_up_) return {nullptr, {}, DropReason::kLinkDown};
+  if (!switch_.holds(*this, from)) return {nullptr, {}, DropReason::kForeignSource};
+  return switch_.find(to);
 }
 
 }  // namespace pvrdma::fabric

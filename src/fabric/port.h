@@ -4,13 +4,12 @@
 // goes away. While detached, nothing reaches the adapter; its GIDs stay bound until the engine unbinds them
 // or the port goes.
 //
-// Re-entrancy: while a send is under way, another engine may send through any port on the same stack (local
-// path). So no iterator or reference into the switch is held across a channel's call. Nothing binds, unbinds,
-// attaches or detaches from inside one: those come from guest commands and the control plane, on an empty
-// stack.
+// Re-entrancy: while a path's send is under way, another engine may open paths and send datagrams through any
+// port on the same stack (local path). So no iterator or reference into the switch is held across a
+// transport's call. Nothing binds, unbinds, attaches or detaches from inside one: those come from guest
+// commands and the control plane, on an empty stack.
 //
-// Cost per send with a valid route: one compare, one load, one virtual call, two additions. Thread:
-// shard-owned.
+// Thread: shard-owned.
 #pragma once
 
 #include <array>
@@ -18,9 +17,8 @@
 #include <memory>
 #include <string>
 
-#include "fabric/path.h"
+#include "fabric/path_info.h"
 #include "fabric/switch.h"
-#include "fabric/way.h"
 #include "transport/transport.h"
 #include "verbs/engine.h"
 #include "verbs/wire.h"
@@ -28,20 +26,17 @@
 namespace pvrdma::fabric {
 
 struct PortCounters {
-  struct Sent {
-    std::uint64_t messages = 0;
-    std::uint64_t payload_bytes = 0;
-  };
-  // By path. Requests, responses and datagrams together.
-  std::array<Sent, kPathKinds> sent{};
+  std::array<transport::Traffic, kPathKinds> sent{};  // by kind of path
   // Of what this port's engine sent, and of what came for it from other hosts.
   std::array<std::uint64_t, kDropReasons> dropped{};
 
-  const Sent& sent_by(PathKind kind) const { return sent[static_cast<std::size_t>(kind)]; }
+  transport::Traffic& sent_by(PathKind kind) { return sent[static_cast<std::size_t>(kind)]; }
+  const transport::Traffic& sent_by(PathKind kind) const { return sent[static_cast<std::size_t>(kind)]; }
+  std::uint64_t& dropped_for(DropReason reason) { return dropped[static_cast<std::size_t>(reason)]; }
   std::uint64_t dropped_for(DropReason reason) const { return dropped[static_cast<std::size_t>(reason)]; }
 };
 
-class Port final : public verbs::Wire {
+class Port final : public verbs::SwitchPort {
  public:
   // `name` is the adapter's, for logs and listings. `fabric_switch` is borrowed and outlives the port.
   Port(std::string name, Switch& fabric_switch);
@@ -57,11 +52,7 @@ class Port final : public verbs::Wire {
   // While the link is down, messages from and to this port are dropped. Up at first.
   void set_link(bool up);
 
-  // Wire (verbs/wire.h), for the engine behind this port.
-  verbs::Sent send_request(verbs::PeerRoute& route, const verbs::Request& request,
-                           const guestmem::SpanList& payload, Instant now) override;
-  void send_response(verbs::PeerRoute& route, const verbs::Response& response,
-                     const guestmem::SpanList& payload, Instant now) override;
+  // verbs::SwitchPort, for the engine behind this port.
   void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Instant now) override;
   void flush(Instant now) override;
@@ -80,16 +71,13 @@ class Port final : public verbs::Wire {
  private:
   friend class Switch;
 
-  // Null: nowhere; counted.
-  const Way* resolve(verbs::PeerRoute& route, const verbs::Gid& from, const verbs::Gid& to);
-  const Way* look_up(const verbs::Gid& from, const verbs::Gid& to);
-  void count_sent(PathKind kind, const guestmem::SpanList& payload);
-  void count_dropped(DropReason reason) { ++counters_.dropped[static_cast<std::size_t>(reason)]; }
+  void open_path(const verbs::Connection& connection, verbs::PathSlot& slot) override;
+  // Where messages from this port go; counts nothing.
+  Switch::Found look_up(const verbs::Gid& from, const verbs::Gid& to) const;
 
   std::string name_;
   Switch& switch_;
   verbs::Engine* engine_ = nullptr;  // borrowed; null while detached
-  Way inbound_;                      // leads to it, for ports of this host
   bool link_up_ = true;
   PortCounters counters_;
 };

@@ -11,23 +11,24 @@ namespace {
 
 class PortTest : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(a_.port.bind_gid(kSource)); }
+  void SetUp() override {
+    transports_.use(transport_);
+    ASSERT_TRUE(a_.port.bind_gid(kSource));
+  }
 
-  void send_request(verbs::PeerRoute& route, const verbs::Gid& to) {
-    verbs::Request request;
-    request.from.gid = kSource;
-    request.to.gid = to;
-    a_.port.send_request(route, request, payload_, now_);
+  void send_request(End& end, const verbs::Gid& to) {
+    EXPECT_TRUE(end.send_request(a_.port, kSource, to, payload_));
   }
   std::uint64_t dropped(DropReason reason) const { return a_.port.counters().dropped_for(reason); }
-  const PortCounters::Sent& sent() const { return a_.port.counters().sent_by(PathKind::kLocal); }
+  const transport::Traffic& sent() const { return a_.port.counters().sent_by(PathKind::kLocal); }
 
   const verbs::Gid kSource = gid(101);
   const Instant now_{std::chrono::seconds(100)};
   guestmem::SpanList payload_;
   FixedClock clock_;
-  RecordingTransport transport_;
-  Switch switch_{{}, transport_, clock_};
+  RecordingTransport transport_{PathKind::kLocal};
+  Transports transports_;
+  Switch switch_{{}, transports_, clock_};
   Node a_{"VM-01", switch_};
   Node b_{"VM-02", switch_};
   Node c_{"VM-03", switch_};
@@ -37,18 +38,12 @@ TEST_F(PortTest, DeliversEachKindOfMessageToTheHolder) {
   ASSERT_TRUE(b_.port.bind_gid(gid(2)));
   std::array<std::byte, 100> bytes{};
   ASSERT_TRUE(payload_.append(bytes.data(), bytes.size()));
-  verbs::PeerRoute route;
-  verbs::Request request;
-  request.from.gid = kSource;
-  request.to.gid = gid(2);
-  verbs::Response response;
-  response.from.gid = kSource;
-  response.to.gid = gid(2);
+  End end;
   verbs::Datagram datagram;
   datagram.from.gid = kSource;
   datagram.to.gid = gid(2);
-  a_.port.send_request(route, request, payload_, now_);
-  a_.port.send_response(route, response, payload_, now_);
+  send_request(end, gid(2));
+  end.slot->send_response({}, payload_, now_);
   a_.port.send_datagram(datagram, payload_, now_);
   EXPECT_EQ(transport_.deliveries,
             (std::vector<Delivery>{{&b_.engine, 'q'}, {&b_.engine, 'r'}, {&b_.engine, 'd'}}));
@@ -58,41 +53,39 @@ TEST_F(PortTest, DeliversEachKindOfMessageToTheHolder) {
 
 TEST_F(PortTest, ReachesItself) {
   ASSERT_TRUE(a_.port.bind_gid(gid(1)));
-  verbs::PeerRoute route;
-  send_request(route, gid(1));
+  End end;
+  send_request(end, gid(1));
   EXPECT_EQ(transport_.deliveries, (std::vector<Delivery>{{&a_.engine, 'q'}}));
 }
 
-TEST_F(PortTest, RemembersARouteUntilSomethingChanges) {
+TEST_F(PortTest, KeepsAPathUntilSomethingChanges) {
   ASSERT_TRUE(b_.port.bind_gid(gid(2)));
-  verbs::PeerRoute route;
-  send_request(route, gid(2));
-  const verbs::PeerRoute first = route;
-  EXPECT_NE(first.target, nullptr);
-  send_request(route, gid(2));
-  EXPECT_EQ(route.generation, first.generation);
+  End end;
+  send_request(end, gid(2));
+  send_request(end, gid(2));
+  EXPECT_EQ(transport_.opened, 1);
   ASSERT_TRUE(c_.port.bind_gid(gid(3)));
-  send_request(route, gid(2));
-  EXPECT_NE(route.generation, first.generation);
-  EXPECT_EQ(route.target, first.target);
+  send_request(end, gid(2));
+  send_request(end, gid(2));
+  EXPECT_EQ(transport_.opened, 2);
 }
 
 TEST_F(PortTest, FollowsAGidThatMoves) {
   ASSERT_TRUE(b_.port.bind_gid(gid(2)));
-  verbs::PeerRoute route;
-  send_request(route, gid(2));
+  End end;
+  send_request(end, gid(2));
   b_.port.unbind_gid(gid(2));
-  send_request(route, gid(2));
+  send_request(end, gid(2));
   ASSERT_TRUE(c_.port.bind_gid(gid(2)));
-  send_request(route, gid(2));
+  send_request(end, gid(2));
   EXPECT_EQ(transport_.deliveries, (std::vector<Delivery>{{&b_.engine, 'q'}, {&c_.engine, 'q'}}));
   EXPECT_EQ(dropped(DropReason::kUnknownGid), 1U);
 }
 
 TEST_F(PortTest, CountsEveryMessageToAGidNobodyHolds) {
-  verbs::PeerRoute route;
-  send_request(route, gid(9));
-  send_request(route, gid(9));
+  End end;
+  send_request(end, gid(9));
+  send_request(end, gid(9));
   verbs::Datagram datagram;
   datagram.from.gid = kSource;
   datagram.to.gid = gid(9);
@@ -104,17 +97,17 @@ TEST_F(PortTest, CountsEveryMessageToAGidNobodyHolds) {
 
 TEST_F(PortTest, CountsMessagesToADetachedPortByTheirReason) {
   ASSERT_TRUE(b_.port.bind_gid(gid(2)));
-  verbs::PeerRoute route;
-  send_request(route, gid(2));
+  End end;
+  send_request(end, gid(2));
   b_.port.detach();
   b_.port.detach();
   EXPECT_FALSE(b_.port.attached());
-  send_request(route, gid(2));
-  send_request(route, gid(2));
+  send_request(end, gid(2));
+  send_request(end, gid(2));
   EXPECT_EQ(transport_.deliveries.size(), 1U);
   EXPECT_EQ(dropped(DropReason::kPortDetached), 2U);
   b_.port.attach(b_.engine);
-  send_request(route, gid(2));
+  send_request(end, gid(2));
   EXPECT_EQ(transport_.deliveries.size(), 2U);
 }
 
@@ -122,39 +115,39 @@ TEST_F(PortTest, CountsMessagesToADetachedPortByTheirReason) {
 // VM-01 goes on with a connection whose source GID it has unbound, and which VM-03 has bound meanwhile.
 TEST_F(PortTest, NobodySpeaksAsAGidThatIsAnothers) {
   ASSERT_TRUE(b_.port.bind_gid(gid(2)));
-  verbs::PeerRoute route;
-  send_request(route, gid(2));
+  End end;
+  send_request(end, gid(2));
   a_.port.unbind_gid(kSource);
-  send_request(route, gid(2));
+  send_request(end, gid(2));
   ASSERT_TRUE(c_.port.bind_gid(kSource));
-  send_request(route, gid(2));
+  send_request(end, gid(2));
   EXPECT_EQ(transport_.deliveries.size(), 1U);
   EXPECT_EQ(dropped(DropReason::kForeignSource), 2U);
 }
 
 TEST_F(PortTest, NothingPassesALinkThatIsDown) {
   ASSERT_TRUE(b_.port.bind_gid(gid(2)));
-  verbs::PeerRoute route;
-  send_request(route, gid(2));
+  End end;
+  send_request(end, gid(2));
   b_.port.set_link(false);
-  send_request(route, gid(2));
+  send_request(end, gid(2));
   b_.port.set_link(true);
   a_.port.set_link(false);
-  send_request(route, gid(2));
+  send_request(end, gid(2));
   EXPECT_EQ(transport_.deliveries.size(), 1U);
   EXPECT_EQ(dropped(DropReason::kLinkDown), 2U);
   a_.port.set_link(true);
-  send_request(route, gid(2));
+  send_request(end, gid(2));
   EXPECT_EQ(transport_.deliveries.size(), 2U) << "the connection goes on when both links are up again";
 }
 
 TEST_F(PortTest, AnEngineThatIsResetIsNotFoundAnyMore) {
   ASSERT_TRUE(b_.engine.bind_gid(0, gid(2), verbs::RoceVersion::kV2));
-  verbs::PeerRoute route;
-  send_request(route, gid(2));
+  End end;
+  send_request(end, gid(2));
   EXPECT_EQ(transport_.deliveries.size(), 1U);
   b_.engine.reset();
-  send_request(route, gid(2));
+  send_request(end, gid(2));
   EXPECT_EQ(transport_.deliveries.size(), 1U);
   EXPECT_EQ(dropped(DropReason::kUnknownGid), 1U);
   EXPECT_EQ(switch_.path_to(gid(2)).kind, PathKind::kNone);

@@ -13,10 +13,10 @@ constexpr Duration kDuplicateLogInterval = std::chrono::seconds(10);
 
 }  // namespace
 
-Switch::Switch(transport::SegmentId segment, transport::Transport& local, const Clock& clock,
+Switch::Switch(transport::SegmentId segment, const Transports& transports, const Clock& clock,
                Observer* observer)
     : segment_(segment),
-      local_(local),
+      transports_(transports),
       observer_(observer),
       remote_(segment),
       clock_(clock),
@@ -24,11 +24,6 @@ Switch::Switch(transport::SegmentId segment, transport::Transport& local, const 
 
 Switch::~Switch() {
   PVRDMA_CHECK(ports_.empty(), "a switch outlives its ports");
-}
-
-void Switch::set_host_transport(transport::HostTransport* transport) {
-  remote_.set_transport(transport);
-  changed();
 }
 
 void Switch::set_view(const View& view, Instant now) {
@@ -68,11 +63,11 @@ Switch::Admission Switch::admit(transport::HostId host, const verbs::Gid& source
   return {transport::Delivery::kDelivered, it->second};
 }
 
-Path Switch::path_to(const verbs::Gid& gid) const {
+PathInfo Switch::path_to(const verbs::Gid& gid) const {
   const auto local = holders_.find(gid);
   if (local == holders_.end()) {
-    auto remote = remote_.path_to(gid);
-    return remote ? *std::move(remote) : Path{PathKind::kNone, "no port holds the GID", {}};
+    auto remote = remote_.path_to(gid, transports_);
+    return remote ? *std::move(remote) : PathInfo{PathKind::kNone, "no port holds the GID", {}};
   }
   const Port& holder = *local->second;
   if (!holder.link_up_) return {PathKind::kNone, "the link of the port that holds the GID is down", {}};
@@ -94,17 +89,19 @@ bool Switch::holds(const Port& port, const verbs::Gid& gid) const {
 }
 
 Switch::Found Switch::find(const verbs::Gid& gid) const {
+  const auto nowhere = [](DropReason reason) { return Found{nullptr, {}, reason}; };
   const auto it = holders_.find(gid);
   if (it == holders_.end()) {
-    const Way* way = remote_.find(gid);
-    if (way == nullptr) return {nullptr, DropReason::kUnknownGid};
-    if (!way->leads_somewhere()) return {nullptr, DropReason::kNoPath};
-    return {way, {}};
+    const auto remote = remote_.find(gid);
+    if (!remote) return nowhere(DropReason::kUnknownGid);
+    transport::Transport* transport = transports_.find(remote->kind);
+    if (transport == nullptr) return nowhere(DropReason::kNoPath);
+    return {transport, {.host = remote->host, .segment = segment_}, {}};
   }
   const Port& holder = *it->second;
-  if (!holder.link_up_) return {nullptr, DropReason::kLinkDown};
-  if (!holder.attached()) return {nullptr, DropReason::kPortDetached};
-  return {&holder.inbound_, {}};
+  if (!holder.link_up_) return nowhere(DropReason::kLinkDown);
+  if (!holder.attached()) return nowhere(DropReason::kPortDetached);
+  return {transports_.find(PathKind::kLocal), {.engine = holder.engine_}, {}};
 }
 
 bool Switch::bind(Port& port, const verbs::Gid& gid) {
@@ -145,10 +142,6 @@ void Switch::unbind_all(Port& port) {
     return true;
   });
   changed();
-}
-
-void Switch::flush(Instant now) {
-  if (remote_.transport() != nullptr) remote_.transport()->flush(now);
 }
 
 }  // namespace pvrdma::fabric

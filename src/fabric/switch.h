@@ -2,9 +2,9 @@
 // which of them holds a GID, and what other hosts hold (remote_directory.h).
 //
 // Generation: a number that changes with everything that can change the answer to "where does this GID go?":
-// a GID bound or unbound, a port attached or detached, here or elsewhere. A PeerRoute that carries the
-// current generation is right as it is; any other is looked up anew. That is what spares a look-up per
-// message and makes a dangling route impossible to follow.
+// a GID bound or unbound, a port attached or detached, a transport that came or went, here or elsewhere. A
+// path of the current generation is right as it is; any other is opened anew. That is what spares a look-up
+// per message and makes a dangling path impossible to follow.
 //
 // A message to a GID nobody holds is dropped and counted by the sending port. The sender's timeout and
 // retries turn that into what InfiniBand gives for a dead peer, RETRY_EXC_ERR.
@@ -21,11 +21,10 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "fabric/observer.h"
-#include "fabric/path.h"
+#include "fabric/path_info.h"
 #include "fabric/remote_directory.h"
+#include "fabric/transports.h"
 #include "fabric/view.h"
-#include "fabric/way.h"
-#include "transport/host_transport.h"
 #include "transport/transport.h"
 #include "verbs/ids.h"
 
@@ -35,9 +34,8 @@ class Port;
 
 class Switch {
  public:
-  // `local` carries messages between ports of this host; `observer` may be null. All borrowed; they outlive
-  // the switch.
-  Switch(transport::SegmentId segment, transport::Transport& local, const Clock& clock,
+  // `observer` may be null. All borrowed; they outlive the switch.
+  Switch(transport::SegmentId segment, const Transports& transports, const Clock& clock,
          Observer* observer = nullptr);
   ~Switch();  // no port is left
   Switch(const Switch&) = delete;
@@ -47,11 +45,11 @@ class Switch {
 
   // --- What the fabric tells it of other hosts. On an empty stack: engines send from inside. ---
 
-  // Borrowed; null before it is destroyed.
-  void set_host_transport(transport::HostTransport* transport);
+  // A transport came or went.
+  void transports_changed() { changed(); }
   // Takes over this segment's part of `view`. Connections whose peer moved or became reachable go on at once.
   void set_view(const View& view, Instant now);
-  // Requests that a path refused may be sent again.
+  // Paths that had no room may have some.
   void paths_ready(Instant now);
   // What was sent to `host` and not answered may be lost.
   void paths_restored(transport::HostId host, Instant now);
@@ -66,7 +64,7 @@ class Switch {
   // --- Listings ---
 
   // Which way a message to `gid` would go now.
-  Path path_to(const verbs::Gid& gid) const;
+  PathInfo path_to(const verbs::Gid& gid) const;
 
   struct Holder {
     verbs::Gid gid;
@@ -82,7 +80,8 @@ class Switch {
   friend class Port;
 
   struct Found {
-    const Way* way;  // null: `dropped` says why
+    transport::Transport* transport;  // null: `dropped` says why
+    transport::Place place;
     DropReason dropped;
   };
   Found find(const verbs::Gid& gid) const;
@@ -94,17 +93,16 @@ class Switch {
   void unbind(Port& port, const verbs::Gid& gid);
   void unbind_all(Port& port);
   void changed() { ++generation_; }
-  void flush(Instant now);
   void refuse(const Port& port, const verbs::Gid& gid, const std::string& holder);
   // The engines behind all attached ports.
   void each_engine(const std::function<void(verbs::Engine&)>& visit);
 
   const transport::SegmentId segment_;
-  transport::Transport& local_;
+  const Transports& transports_;
   Observer* const observer_;
   std::unordered_map<verbs::Gid, Port*, verbs::GidHash>
       holders_;                   // ports borrowed: they unbind before they die
-  std::uint64_t generation_ = 1;  // 0 stands for "never looked up" in a PeerRoute
+  std::uint64_t generation_ = 1;  // 0 stands for "never opened" in a PathSlot
   std::vector<Port*> ports_;      // borrowed: they leave before they die
   RemoteDirectory remote_;
   std::uint64_t duplicates_refused_ = 0;

@@ -11,8 +11,8 @@ namespace {
 class SwitchTest : public testing::Test {
  protected:
   FixedClock clock_;
-  RecordingTransport transport_;
-  Switch switch_{{}, transport_, clock_};
+  Transports transports_;
+  Switch switch_{{}, transports_, clock_};
   Node a_{"VM-01", switch_};
   Node b_{"VM-02", switch_};
 };

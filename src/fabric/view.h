@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "fabric/path.h"
-#include "transport/host_transport.h"
+#include "fabric/path_info.h"
+#include "transport/transport.h"
 #include "verbs/ids.h"
 
 namespace pvrdma::fabric {

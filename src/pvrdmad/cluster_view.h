@@ -12,7 +12,7 @@
 #include "control/config.h"
 #include "control/model/inventory.h"
 #include "fabric/view.h"
-#include "transport/host_transport.h"
+#include "transport/transport.h"
 #include "transport/tcp/tcp.h"
 
 namespace pvrdma::daemon {

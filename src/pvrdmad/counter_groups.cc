@@ -136,8 +136,8 @@ control::CounterGroup command_error_group(const device::CommandErrors& counters)
 }
 
 control::CounterGroup port_group(const fabric::PortCounters& counters) {
-  const fabric::PortCounters::Sent& local = counters.sent_by(fabric::PathKind::kLocal);
-  const fabric::PortCounters::Sent& tcp = counters.sent_by(fabric::PathKind::kTcp);
+  const transport::Traffic& local = counters.sent_by(fabric::PathKind::kLocal);
+  const transport::Traffic& tcp = counters.sent_by(fabric::PathKind::kTcp);
   return {"port",
           {{"local_messages", local.messages},
            {"local_payload_bytes", local.payload_bytes},

@@ -21,7 +21,8 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
         std::make_unique<Cluster>(*config.cluster, version, *daemon->loop_, daemon->clock_,
                                   [&daemon = *daemon](const ClusterView& view) { daemon.apply(view); });
   }
-  daemon->fabric_ = std::make_unique<fabric::Fabric>(daemon->local_, daemon->clock_, daemon->cluster_.get());
+  daemon->fabric_ = std::make_unique<fabric::Fabric>(daemon->clock_, daemon->cluster_.get());
+  daemon->fabric_->use(daemon->local_);
   if (config.cluster) {
     if (auto made = daemon->make_tcp(*config.cluster); !made) return Failure(std::move(made).error());
   }
@@ -58,7 +59,7 @@ Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
   auto tcp = transport::Tcp::create(options, *loop_, clock_, *fabric_);
   if (!tcp) return Failure(std::move(tcp).error());
   tcp_ = *std::move(tcp);
-  fabric_->set_host_transport(tcp_.get());
+  fabric_->use(*tcp_);
   return {};
 }
 
@@ -70,7 +71,7 @@ Daemon::~Daemon() {
     shard_.join();
   }
   adapters_.reset();
-  if (fabric_ != nullptr) fabric_->set_host_transport(nullptr);
+  if (fabric_ != nullptr) fabric_->drop(transport::PathKind::kTcp);
 }
 
 Result<void> Daemon::start() {

@@ -7,7 +7,7 @@
 
 #include "control/model/values.h"
 #include "device/adapter_info.h"
-#include "fabric/path.h"
+#include "fabric/path_info.h"
 #include "fabric/port.h"
 #include "pvrdmad/counter_groups.h"
 #include "shard/ask.h"
@@ -21,7 +21,7 @@ constexpr Duration kPatience = std::chrono::seconds(2);
 // What the shard copies.
 struct QpCopy {
   verbs::QpInfo info;
-  fabric::Path path;
+  fabric::PathInfo path;
 };
 
 struct AdapterCopy {
@@ -58,7 +58,8 @@ std::vector<QpCopy> copy_qps(const ServedAdapter& adapter) {
   const fabric::Switch& fabric_switch = adapter.port().fabric_switch();
   std::vector<QpCopy> qps;
   for (const verbs::QpInfo& info : adapter.list_qps()) {
-    fabric::Path path = is_connected(info) ? fabric_switch.path_to(info.attributes.dgid) : fabric::Path{};
+    fabric::PathInfo path =
+        is_connected(info) ? fabric_switch.path_to(info.attributes.dgid) : fabric::PathInfo{};
     qps.push_back(QpCopy{info, std::move(path)});
   }
   return qps;
@@ -142,7 +143,7 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   }
   adapter.objects = objects_of(info.objects);
   for (const fabric::PathKind kind : {fabric::PathKind::kLocal, fabric::PathKind::kTcp}) {
-    const fabric::PortCounters::Sent& sent = copy.port.sent_by(kind);
+    const transport::Traffic& sent = copy.port.sent_by(kind);
     adapter.paths.push_back({fabric::name_of(kind), sent.messages, sent.payload_bytes});
   }
   adapter.groups = {verbs_group(info.verbs_counters), device_group(info.device_counters),
@@ -194,8 +195,9 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
     host.not_served = adapters_.troubles();
     if (tcp_ != nullptr) host.tcp = copy_tcp(*tcp_);
     host.duplicates_refused = fabric_.duplicates_refused();
-    host.local_name = fabric_.local().name();
-    host.local = fabric_.local().counters();
+    const transport::Transport& local = *fabric_.transports().find(transport::PathKind::kLocal);
+    host.local_name = transport::name_of(local.kind());
+    host.local = local.counters();
     host.loop = loop_.counters();
     return host;
   });

@@ -1,42 +1,81 @@
-// The transport contract: what carries messages from one adapter's engine to another's.
+// Transport: makes the paths of one kind. The one contract of all ways in which messages get from engine to
+// engine; ADR 12 says why it is as it is, and what comes.
 //
-// A Transport reaches engines of this host (memory copy), a HostTransport (host_transport.h) those of other
-// hosts. Both open Channels. A Channel
-// leads to one place and is all that the fabric's hot path touches. Which transport serves which peer is the
-// fabric's decision.
+// What leaves goes through the paths that a transport opens (verbs/path.h) and, for datagrams, through the
+// transport itself. What arrives from other hosts it hands to an Inbound, which finds the engine. Which
+// transport serves which peer is the fabric's decision; who holds a GID is not a transport's business.
 //
-// Delivery is best effort: a channel may lose, duplicate, delay and reorder messages, and reports nothing
-// back. The engines at both ends make up for it with sequence numbers, timeouts and retries
-// (verbs/requester.h), so a transport keeps no per-connection state that its peer would miss.
+// A new kind of path is a folder beside this file, an enumerator here, a line in the conformance suite
+// (tests/conformance) and one where pvrdmad makes its objects.
 //
-// Who owns what until when:
-//  * Message structs are borrowed during the send_*() call; a channel that delivers later copies them.
-//  * `payload` names guest memory of the sender, or memory of its engine, borrowed during the call only: when
-//  send_*()
-//    returns, the sender may recycle it. A channel that cannot finish with it by then copies the bytes or
-//    drops the message. The bytes may change while they are read (they are a guest's).
-//  * The receiving engine gets the same promise from the channel: what it is handed is valid during its
-//  on_*() call.
-//
-// Re-entrancy: a channel may call the receiving engine before send_*() returns, and that engine may send on
-// another channel, back to the first one included, from inside its on_*() call.
-//
-// Thread: all of it on the shard that owns the sending engine.
+// Thread: shard-owned.
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string_view>
 
+#include "base/strong.h"
 #include "base/time.h"
 #include "guestmem/host_span.h"
 #include "verbs/engine.h"
 #include "verbs/message.h"
-#include "verbs/wire.h"
+#include "verbs/path.h"
+#include "verbs/payload.h"
 
 namespace pvrdma::transport {
 
-// What a transport has carried, of all its channels together.
+enum class PathKind : std::uint8_t {
+  kNone,   // nobody to send to
+  kLocal,  // memory copy: the peer is an adapter of this host
+  kTcp,    // the peer is an adapter of another host
+};
+inline constexpr std::size_t kPathKinds = 3;
+
+// As listings and metrics call it. Static storage.
+constexpr std::string_view name_of(PathKind kind) {
+  switch (kind) {
+    case PathKind::kNone:
+      return "none";
+    case PathKind::kLocal:
+      return "local";
+    case PathKind::kTcp:
+      return "tcp";
+  }
+  return "none";
+}
+
+// A host of the cluster, as this daemon numbers it. Never used again for another host while the daemon lives.
+using HostId = Strong<struct HostIdTag, std::uint32_t>;
+
+// A switch and a VLAN: GIDs mean something inside one segment only. {0, 0} is this daemon's own, for adapters
+// that no cluster knows; it never leaves the host.
+struct SegmentId {
+  std::uint32_t dvs = 0;
+  std::uint16_t vlan = 0;
+  friend auto operator<=>(const SegmentId&, const SegmentId&) = default;
+};
+
+// Where a path leads: to an engine of this host, or to a segment of another.
+struct Place {
+  verbs::Engine* engine = nullptr;  // borrowed; null: on another host
+  HostId host;                      // means something without an engine only
+  SegmentId segment;
+};
+
+// What one adapter has sent over the paths of one kind.
+struct Traffic {
+  std::uint64_t messages = 0;  // requests, responses and datagrams
+  std::uint64_t payload_bytes = 0;
+
+  void count(const guestmem::SpanList& payload) {
+    ++messages;
+    payload_bytes += payload.bytes();
+  }
+};
+
+// What a transport has carried for all adapters.
 struct Counters {
   std::uint64_t requests = 0;
   std::uint64_t responses = 0;
@@ -46,35 +85,57 @@ struct Counters {
   std::uint64_t messages() const { return requests + responses + datagrams; }
 };
 
-class Channel {
+// What became of a message that arrived.
+enum class Delivery : std::uint8_t {
+  kDelivered,      // an engine has it (and may have dropped it)
+  kUnknownGid,     // no port of this host holds the GID it is for
+  kForeignSource,  // the sending host does not hold the GID it is from: a lie, or news not here yet
+};
+inline constexpr std::size_t kDeliveries = 3;
+
+// Takes what arrives from other hosts. The sending host and the segment are the transport's word, proven by
+// its handshake; everything inside a message is the peer's and untrusted. Called on an empty stack.
+class Inbound {
  public:
-  virtual ~Channel() = default;
+  virtual ~Inbound() = default;
 
-  // `payload` holds request.bytes bytes, nothing for reads and atomics.
-  virtual verbs::Sent send_request(const verbs::Request& request, const guestmem::SpanList& payload,
-                                   Instant now) = 0;
+  virtual Delivery on_request(HostId from, SegmentId segment, const verbs::Request& request,
+                              verbs::Payload& payload, Instant now) = 0;
+  virtual Delivery on_response(HostId from, SegmentId segment, const verbs::Response& response,
+                               verbs::Payload& payload, Instant now) = 0;
+  virtual Delivery on_datagram(HostId from, SegmentId segment, const verbs::Datagram& datagram,
+                               const guestmem::SpanList& payload, Instant now) = 0;
 
-  // `payload` holds response.bytes bytes for reads, nothing otherwise.
-  virtual void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
-                             Instant now) = 0;
-
-  // `payload` holds datagram.bytes bytes.
-  virtual void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
-                             Instant now) = 0;
+  // Paths to the host that had no room have some.
+  virtual void on_ready(HostId host, Instant now) = 0;
+  // What was sent to the host and not answered may be lost, in part; from now on messages get there.
+  virtual void on_restored(HostId host, Instant now) = 0;
+  // is_up(host) has changed.
+  virtual void on_up_changed(HostId host, Instant now) = 0;
 };
 
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  // What path listings and metrics call it, for example "local". Static storage.
-  virtual std::string_view name() const = 0;
-
+  virtual PathKind kind() const = 0;
   virtual const Counters& counters() const = 0;
 
-  // A channel to an engine of this shard. `peer` is borrowed and outlives the channel; the transport outlives
-  // both.
-  virtual std::unique_ptr<Channel> open(verbs::Engine& peer) = 0;
+  // Opens a path for a connection of an adapter here. The place may be one that cannot be reached yet: then
+  // the path has no room until it can. What the path borrows of the transport and `traffic` outlives it, or
+  // the fabric opens another before it is used again.
+  virtual void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
+                    verbs::PathSlot& slot) = 0;
+
+  // `payload` holds datagram.bytes bytes, borrowed during the call. May be lost, as by a path.
+  virtual void send_datagram(const Place& place, const verbs::Datagram& datagram,
+                             const guestmem::SpanList& payload, Traffic& traffic, Instant now) = 0;
+
+  // Whether messages get to the host, another one, now.
+  virtual bool is_up(HostId host) const = 0;
+
+  // Everything sent so far goes out now: small messages may have been gathered.
+  virtual void flush(Instant now) = 0;
 };
 
 }  // namespace pvrdma::transport

@@ -16,7 +16,7 @@ class ConnectedQp : public ::testing::Test {
   explicit ConnectedQp(UarIndex uar = 1) : a(51, uar) {}
 
   void SetUp() override { a.connect(qp, kPeer, connection()); }
-  virtual Connection connection() const { return {.sq_psn = kSqPsn, .rq_psn = kRqPsn}; }
+  virtual ConnectOptions connection() const { return {.sq_psn = kSqPsn, .rq_psn = kRqPsn}; }
 
   // What the QP has sent since the last call.
   std::vector<SentMessage<Request>> sent() { return std::exchange(a.wire.requests, {}); }
@@ -125,7 +125,7 @@ class ConnectedQp : public ::testing::Test {
   TestQp qp = a.make_qp(send_cq, recv_cq);
 };
 
-inline const Duration kAckTimeout = ack_timeout(14);  // of Connection's defaults
+inline const Duration kAckTimeout = ack_timeout(14);  // of ConnectOptions's defaults
 inline const Duration kRnrDelay = rnr_delay(12);
 
 }  // namespace pvrdma::verbs

@@ -35,9 +35,9 @@ Engine::Impl::Impl(const Limits& l, const Rules& r, const guestmem::AddressSpace
       datagrams(services, completions) {}
 
 Engine::Engine(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory,
-               EventSink& events, Wire& wire)
-    : gids_(limits.gid_table_length, wire),
-      impl_(std::make_unique<Impl>(limits, rules, memory, events, wire, counters_, gids_)) {}
+               EventSink& events, SwitchPort& port)
+    : gids_(limits.gid_table_length, port),
+      impl_(std::make_unique<Impl>(limits, rules, memory, events, port, counters_, gids_)) {}
 
 Engine::~Engine() = default;
 

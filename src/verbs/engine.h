@@ -83,9 +83,9 @@ struct QpInfo {
 
 class Engine {
  public:
-  // `memory`, `events` and `wire` are borrowed and outlive the engine.
+  // `memory`, `events` and `port` are borrowed and outlive the engine.
   Engine(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory, EventSink& events,
-         Wire& wire);
+         SwitchPort& port);
   ~Engine();  // no CQE, event or message is produced; GIDs are unbound
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -141,7 +141,7 @@ class Engine {
 
   // --- News of the paths. ---
 
-  // A path that was busy takes requests again: QPs that were refused are made ready.
+  // A path that had no room takes requests again: QPs that wait are made ready.
   void on_path_ready(Instant now);
   // Messages to and from the peers that `affected` picks by GID may have been lost: what they have not
   // answered goes out again at once, without spending a retry.

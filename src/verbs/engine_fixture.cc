@@ -95,7 +95,7 @@ TestQp TestAdapter::make_qp(const TestCq& send_cq, const TestCq& recv_cq, const 
           object.pages};
 }
 
-void TestAdapter::to_init(const TestQp& qp, const Connection& connection) {
+void TestAdapter::to_init(const TestQp& qp, const ConnectOptions& connection) {
   abi::QpAttr attr{};
   attr.port_num = 1;
   attr.qp_access_flags = connection.access;
@@ -103,7 +103,7 @@ void TestAdapter::to_init(const TestQp& qp, const Connection& connection) {
                        abi::kQpAttrPkeyIndex | abi::kQpAttrPort | abi::kQpAttrAccessFlags, attr));
 }
 
-void TestAdapter::to_rtr(const TestQp& qp, const Endpoint& peer, const Connection& connection) {
+void TestAdapter::to_rtr(const TestQp& qp, const Endpoint& peer, const ConnectOptions& connection) {
   abi::QpAttr attr{};
   attr.path_mtu = static_cast<std::uint32_t>(abi::Mtu::k1024);
   attr.dest_qp_num = peer.qpn.value;
@@ -118,7 +118,7 @@ void TestAdapter::to_rtr(const TestQp& qp, const Endpoint& peer, const Connectio
                        attr));
 }
 
-void TestAdapter::to_rts(const TestQp& qp, const Connection& connection) {
+void TestAdapter::to_rts(const TestQp& qp, const ConnectOptions& connection) {
   abi::QpAttr attr{};
   attr.timeout = connection.timeout;
   attr.retry_cnt = connection.retry_cnt;

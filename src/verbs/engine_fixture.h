@@ -5,6 +5,7 @@
 // must come of it in guest memory and on the wire. Thread: a test's.
 #pragma once
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <memory>
@@ -31,31 +32,10 @@ struct SentMessage {
 
 // Keeps what the engine sends; with a peer set, hands it over on the caller's stack instead, as the local
 // path does.
-class ScriptedWire final : public Wire {
+class ScriptedWire final : public SwitchPort {
  public:
-  Sent send_request(PeerRoute&, const Request& request, const guestmem::SpanList& payload,
-                    Instant now) override {
-    if (room == 0) {
-      ++refused;
-      return Sent::kBusy;
-    }
-    if (room > 0) --room;
-    if (peer != nullptr && !cut) {
-      SpanPayload bytes(payload);
-      peer->on_request(request, bytes, now);
-    } else {
-      requests.push_back({request, flatten(payload)});
-    }
-    return Sent::kTaken;
-  }
-  void send_response(PeerRoute&, const Response& response, const guestmem::SpanList& payload,
-                     Instant now) override {
-    if (peer != nullptr && !cut) {
-      SpanPayload bytes(payload);
-      return peer->on_response(response, bytes, now);
-    }
-    responses.push_back({response, flatten(payload)});
-  }
+  ScriptedWire() : SwitchPort(generation) {}
+
   void send_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) override {
     if (peer != nullptr && !cut) return peer->on_datagram(datagram, payload, now);
     datagrams.push_back({datagram, flatten(payload)});
@@ -64,16 +44,50 @@ class ScriptedWire final : public Wire {
   bool bind_gid(const Gid&) override { return true; }
   void unbind_gid(const Gid&) override {}
 
-  Engine* peer = nullptr;  // borrowed
-  bool cut = false;        // with a peer: keep the messages as well
-  int room = -1;           // requests it takes until it is busy; below 0: any number
-  std::uint64_t refused = 0;
+  std::uint64_t generation = 1;
+  Engine* peer = nullptr;              // borrowed
+  bool cut = false;                    // with a peer: keep the messages as well
+  int room = -1;                       // requests it takes until it is busy; below 0: any number
+  std::uint32_t bytes_at_once = ~0U;   // of a piece
+  std::uint64_t refused = 0;           // asked for room in vain
   std::uint64_t flushes = 0;
+  std::vector<Connection> opened;      // paths
   std::vector<SentMessage<Request>> requests;
   std::vector<SentMessage<Response>> responses;
   std::vector<SentMessage<Datagram>> datagrams;
 
  private:
+  class ScriptedPath final : public Path {
+   public:
+    explicit ScriptedPath(ScriptedWire& wire) : wire_(wire) {}
+    std::uint32_t room(std::uint32_t wanted, Instant) override {
+      if (wire_.room == 0) ++wire_.refused;
+      return wire_.room == 0 ? 0 : std::min(wanted, wire_.bytes_at_once);
+    }
+    void send_request(const Request& request, const guestmem::SpanList& payload, Instant now) override {
+      if (wire_.room > 0) --wire_.room;
+      if (wire_.peer != nullptr && !wire_.cut) {
+        SpanPayload bytes(payload);
+        return wire_.peer->on_request(request, bytes, now);
+      }
+      wire_.requests.push_back({request, flatten(payload)});
+    }
+    void send_response(const Response& response, const guestmem::SpanList& payload, Instant now) override {
+      if (wire_.peer != nullptr && !wire_.cut) {
+        SpanPayload bytes(payload);
+        return wire_.peer->on_response(response, bytes, now);
+      }
+      wire_.responses.push_back({response, flatten(payload)});
+    }
+
+   private:
+    ScriptedWire& wire_;
+  };
+
+  void open_path(const Connection& connection, PathSlot& slot) override {
+    opened.push_back(connection);
+    slot.open<ScriptedPath>(*this);
+  }
   static std::vector<std::byte> flatten(const guestmem::SpanList& payload) {
     std::vector<std::byte> out;
     for (const guestmem::HostSpan& piece : payload)
@@ -160,7 +174,7 @@ struct QpOptions {
   const TestSrq* srq = nullptr;
 };
 
-struct Connection {
+struct ConnectOptions {
   std::uint32_t access =
       abi::kAccessLocalWrite | abi::kAccessRemoteWrite | abi::kAccessRemoteRead | abi::kAccessRemoteAtomic;
   std::uint32_t sq_psn = 100;
@@ -211,10 +225,10 @@ class TestAdapter {
       ring->set_cons_head(0);
     }
   }
-  void to_init(const TestQp& qp, const Connection& connection = {});
-  void to_rtr(const TestQp& qp, const Endpoint& peer, const Connection& connection = {});
-  void to_rts(const TestQp& qp, const Connection& connection = {});
-  void connect(const TestQp& qp, const Endpoint& peer, const Connection& connection = {}) {
+  void to_init(const TestQp& qp, const ConnectOptions& connection = {});
+  void to_rtr(const TestQp& qp, const Endpoint& peer, const ConnectOptions& connection = {});
+  void to_rts(const TestQp& qp, const ConnectOptions& connection = {});
+  void connect(const TestQp& qp, const Endpoint& peer, const ConnectOptions& connection = {}) {
     to_init(qp, connection);
     to_rtr(qp, peer, connection);
     to_rts(qp, connection);

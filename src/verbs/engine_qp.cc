@@ -151,7 +151,7 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
     const GidTable::Entry* local = gids_.at(wanted->sgid_index);
     if (local == nullptr) return refuse(CommandError::kInvalid);
     qp->local_gid = local->gid;
-    qp->route = PeerRoute{};
+    qp->path.close();
   }
 
   qp->attributes = *wanted;
@@ -167,6 +167,9 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
     qp->send.path_retries_left = wanted->retry_cnt;
   }
   if (wanted->state == abi::QpState::kSqd && before != abi::QpState::kSqd) qp->send.drained_reported = false;
+  if (wanted->state == abi::QpState::kRtr && qp->identity.type == abi::QpType::kRc) {
+    static_cast<void>(path_of(impl_->services, *qp));
+  }
   // Work that waited for this state starts (RTS), drains (SQD) or is flushed (ERR) before the guest goes on.
   if (impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
   impl_->services.wire.flush(now);

@@ -12,9 +12,9 @@ Outcome<> GidTable::bind(std::uint32_t index, const Gid& gid, RoceVersion roce) 
     return {};
   }
   // The new GID first: when it is refused the old one stays.
-  if (!bound_elsewhere(index, gid) && !wire_.bind_gid(gid)) return refuse(CommandError::kAddressInUse);
+  if (!bound_elsewhere(index, gid) && !registry_.bind_gid(gid)) return refuse(CommandError::kAddressInUse);
   const std::optional<Entry> old = std::exchange(entry, Entry{gid, roce});
-  if (old && !bound_elsewhere(index, old->gid)) wire_.unbind_gid(old->gid);
+  if (old && !bound_elsewhere(index, old->gid)) registry_.unbind_gid(old->gid);
   return {};
 }
 
@@ -24,14 +24,14 @@ Outcome<> GidTable::unbind(std::uint32_t index, const Gid& gid) {
   // A copy, because `gid` may be the entry's own.
   const Gid gone = entry->gid;
   entries_[index].reset();
-  if (!bound_elsewhere(index, gone)) wire_.unbind_gid(gone);
+  if (!bound_elsewhere(index, gone)) registry_.unbind_gid(gone);
   return {};
 }
 
 void GidTable::clear() {
   for (std::uint32_t index = 0; index < entries_.size(); ++index) {
     const std::optional<Entry> old = std::exchange(entries_[index], std::nullopt);
-    if (old && !bound_elsewhere(index, old->gid)) wire_.unbind_gid(old->gid);
+    if (old && !bound_elsewhere(index, old->gid)) registry_.unbind_gid(old->gid);
   }
 }
 

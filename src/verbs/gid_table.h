@@ -18,8 +18,8 @@ class GidTable {
     RoceVersion roce;
   };
 
-  // `wire` is borrowed: it learns of each GID and may refuse one that another port holds.
-  GidTable(std::uint32_t length, Wire& wire) : entries_(length), wire_(wire) {}
+  // `registry` is borrowed: it learns of each GID and may refuse one that another port holds.
+  GidTable(std::uint32_t length, GidRegistry& registry) : entries_(length), registry_(registry) {}
   ~GidTable() { clear(); }
 
   // kInvalid: index beyond the table, or the zero GID. kAddressInUse: the switch refuses it. Replaces an
@@ -37,7 +37,7 @@ class GidTable {
   bool bound_elsewhere(std::uint32_t except_index, const Gid& gid) const;
 
   std::vector<std::optional<Entry>> entries_;
-  Wire& wire_;
+  GidRegistry& registry_;
 };
 
 }  // namespace pvrdma::verbs

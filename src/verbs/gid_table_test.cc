@@ -14,19 +14,13 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 // Remembers what a table told the switch: "+1" announced, "-1" withdrawn.
-class SwitchPort final : public Wire {
+class RecordingRegistry final : public GidRegistry {
  public:
-  Sent send_request(PeerRoute&, const Request&, const guestmem::SpanList&, Instant) override {
-    return Sent::kTaken;
-  }
-  void send_response(PeerRoute&, const Response&, const guestmem::SpanList&, Instant) override {}
-  void send_datagram(const Datagram&, const guestmem::SpanList&, Instant) override {}
   bool bind_gid(const Gid& gid) override {
     if (gid == refused) return false;
     calls.push_back("+" + std::to_string(gid.bytes[15]));
     return true;
   }
-  void flush(Instant) override {}
   void unbind_gid(const Gid& gid) override { calls.push_back("-" + std::to_string(gid.bytes[15])); }
 
   std::vector<std::string> calls;
@@ -43,7 +37,7 @@ Gid gid_of(std::uint8_t last_byte) {
 
 class GidTableTest : public testing::Test {
  protected:
-  SwitchPort port;
+  RecordingRegistry port;
   GidTable table{4, port};
 };
 

@@ -27,7 +27,7 @@ SendWindow::SendWindow(std::uint32_t max_sge)
 void QueuePair::reset() {
   attributes = QpAttributes{};
   local_gid = Gid{};
-  route = PeerRoute{};
+  path.close();
 
   send.ring.resync();
   send.window.clear();
@@ -41,7 +41,7 @@ void QueuePair::reset() {
   send.ack_deadline = Instant::never();
   send.rnr_until = Instant::never();
   send.drained_reported = false;
-  send.refused = false;
+  send.waits_for_path = false;
   send.window_closed = false;
   send.bytes_in_flight = 0;
   send.read_bytes_in_flight = 0;

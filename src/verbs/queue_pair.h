@@ -20,7 +20,7 @@
 #include "verbs/page_budget.h"
 #include "verbs/qp_attributes.h"
 #include "verbs/receive_queue.h"
-#include "verbs/wire.h"
+#include "verbs/path.h"
 
 namespace pvrdma::verbs {
 
@@ -115,7 +115,7 @@ struct SendSide {
   Instant ack_deadline = Instant::never();  // when the oldest unanswered request counts as lost
   Instant rnr_until = Instant::never();     // sending rests until then; never = it does not rest
   bool drained_reported = false;            // SQ_DRAINED was raised in this SQD
-  bool refused = false;                     // the path has not taken what is to be sent next
+  bool waits_for_path = false;              // the path had no room for what is to be sent next
   bool window_closed = false;               // sending stopped because too much is in flight
   // Sent and not confirmed, of all work requests that are open. Changed by move() only.
   std::uint32_t bytes_in_flight = 0;       // of sends and writes
@@ -197,6 +197,7 @@ class QueuePair {
   // Where requests of this QP come from and go to (RC, from RTR on).
   Endpoint local() const { return {local_gid, identity.qpn}; }
   Endpoint remote() const { return {attributes.dgid, attributes.dest_qpn}; }
+  Connection connection() const { return {local(), remote()}; }
 
   // Back to power-on: drops positions, window and sequence numbers. The guest zeroes its ring words
   // afterwards.
@@ -207,7 +208,7 @@ class QueuePair {
   CompletionQueue& recv_cq;
   QpAttributes attributes;
   Gid local_gid;  // of sgid_index when the QP went to RTR
-  PeerRoute route;
+  PathSlot path;  // open from RTR on
   SendSide send;
   ReceiveSide receive;
 

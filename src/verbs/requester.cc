@@ -100,7 +100,7 @@ std::string_view describe(abi::CompletionStatus status) {
 
 bool Requester::run(QueuePair& qp, Instant now) {
   std::uint32_t wqes = kWqesPerTurn;
-  std::uint32_t bytes = qp.send.refused ? kPieceBytesMax : kBytesPerTurn;
+  std::uint32_t bytes = qp.send.waits_for_path ? kPieceBytesMax : kBytesPerTurn;
   bool more = false;
   bool sent_some = false;
   while (may_send(qp)) {
@@ -123,7 +123,7 @@ bool Requester::run(QueuePair& qp, Instant now) {
       break;
     }
     const Step step = send_next(qp, bytes, now);
-    if (step == Step::kRefused) {
+    if (step == Step::kNoRoom) {
       // Who has just found room waits behind those who find none after it.
       if (sent_some) {
         more = true;
@@ -164,36 +164,22 @@ Requester::Step Requester::send_next(QueuePair& qp, std::uint32_t& budget_bytes,
     ++send.sending;
     return Step::kSent;
   }
-  if (!has_room(qp, work)) return Step::kBlocked;
-  const bool begins = !work.started;
-  if (begins) {
-    if (send.stopped) return Step::kBlocked;
-    if ((work.send_flags & abi::kSendFence) != 0 && send.reads_outstanding != 0) return Step::kBlocked;
-    if (work.is_read_or_atomic()) {
-      if (qp.attributes.max_rd_atomic == 0) {
-        fail_locally(qp, work, abi::CompletionStatus::kLocalQpOperation);
-        return Step::kSent;  // the next step retires it
-      }
-      if (send.reads_outstanding >= qp.attributes.max_rd_atomic) return Step::kBlocked;
-      ++send.reads_outstanding;
-    }
-    work.started = true;
-  }
+  if (!window_has_room(qp, work) || (!work.started && !may_begin(qp, work))) return Step::kBlocked;
   if (work.is_local()) {
     // What was posted before may have to be sent again, with the keys that this may change.
     if (position != send.window.head()) return Step::kBlocked;
+    work.started = true;
     execute_local(qp, work);
     return Step::kSent;
   }
-  const Step step = send_piece(qp, work, position, budget_bytes, now);
-  if (step == Step::kRefused && begins) {
-    work.started = false;
-    if (work.is_read_or_atomic()) --send.reads_outstanding;
+  if (work.is_read_or_atomic() && qp.attributes.max_rd_atomic == 0) {
+    fail_locally(qp, work, abi::CompletionStatus::kLocalQpOperation);
+    return Step::kSent;  // the next step retires it
   }
-  return step;
+  return send_piece(qp, work, budget_bytes, now);
 }
 
-bool Requester::has_room(QueuePair& qp, const SendWork& work) const {
+bool Requester::window_has_room(QueuePair& qp, const SendWork& work) const {
   SendSide& send = qp.send;
   if (work.is_local()) return true;
   if (work.opcode == abi::Opcode::kRdmaRead && work.sent - work.confirmed >= kReadAheadBytes) return false;
@@ -202,47 +188,60 @@ bool Requester::has_room(QueuePair& qp, const SendWork& work) const {
   return false;
 }
 
-Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::uint32_t position,
-                                      std::uint32_t& budget_bytes, Instant now) {
+bool Requester::may_begin(const QueuePair& qp, const SendWork& work) const {
+  const SendSide& send = qp.send;
+  if (send.stopped) return false;
+  if ((work.send_flags & abi::kSendFence) != 0 && send.reads_outstanding != 0) return false;
+  const std::uint32_t reads_max = qp.attributes.max_rd_atomic;
+  return !work.is_read_or_atomic() || reads_max == 0 || send.reads_outstanding < reads_max;
+}
+
+// Sends the next piece of `work`, the work request at `sending`.
+Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::uint32_t& budget_bytes,
+                                      Instant now) {
   SendSide& send = qp.send;
-  const bool is_read = work.opcode == abi::Opcode::kRdmaRead;
-  const std::uint32_t bytes = next_piece_bytes(work);
+  std::uint32_t bytes = next_piece_bytes(work);
+  const bool has_payload = !work.is_read_or_atomic();
+  Path& path = path_of(services_, qp);
+  const std::uint32_t room = path.room(has_payload ? std::max(bytes, 1U) : 1U, now);
+  if (room == 0) {
+    send.waits_for_path = true;
+    return Step::kNoRoom;
+  }
 
   guestmem::SpanList payload;
-  if (!work.is_read_or_atomic()) {
-    const KeyFault fault = resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position),
+  if (has_payload) {
+    bytes = std::min(bytes, room);
+    const KeyFault fault = resolve_sges(services_.mrs, qp.identity.pd, send.window.sges(send.sending),
                                         work.sent, bytes, AccessNeed{}, payload);
     if (fault != KeyFault::kNone) {
       fail_locally(qp, work, abi::CompletionStatus::kLocalProtection);
       return Step::kSent;
     }
   }
+  if (!work.started) {
+    work.started = true;
+    if (work.is_read_or_atomic()) ++send.reads_outstanding;
+  }
 
-  // As long as a message is on its way out its time begins anew with each piece, and so does the time of
-  // what the path refused before.
-  const Instant deadline = send.ack_deadline;
-  if ((!is_read || send.refused) && position == send.window.head()) send.ack_deadline = Instant::never();
+  // As long as a message is on its way out its time begins anew with each piece, and so does the time of what
+  // had to wait for the path.
+  const bool is_read = work.opcode == abi::Opcode::kRdmaRead;
+  if ((!is_read || send.waits_for_path) && send.sending == send.window.head())
+    send.ack_deadline = Instant::never();
+  if (send.waits_for_path) {
+    send.waits_for_path = false;
+    send.path_retries_left = qp.attributes.retry_cnt;
+  }
   const Request request = make_request(qp, work, bytes);
   send.move(work, work.sent + bytes, work.confirmed);
   if (work.sent == work.length) {
     work.state = State::kSent;
     ++send.sending;
   }
-  // May answer, and retire `work`, before it returns; not when it refuses.
-  if (services_.wire.send_request(qp.route, request, payload, now) == Sent::kTaken) {
-    if (send.refused) {
-      send.refused = false;
-      send.path_retries_left = qp.attributes.retry_cnt;
-    }
-    budget_bytes -= std::min(budget_bytes, bytes);
-    return Step::kSent;
-  }
-  send.move(work, request.offset, work.confirmed);
-  work.state = State::kQueued;
-  send.sending = position;
-  send.ack_deadline = deadline;
-  send.refused = true;
-  return Step::kRefused;
+  budget_bytes -= std::min(budget_bytes, bytes);
+  path.send_request(request, payload, now);  // may answer, and retire `work`, before it returns
+  return Step::kSent;
 }
 
 void Requester::execute_local(QueuePair& qp, SendWork& work) {
@@ -302,12 +301,12 @@ void Requester::retire(QueuePair& qp) {
   if ((was_full && !window.full()) || local_next) services_.scheduler.make_ready(qp);
 }
 
-// Starts the answer timer when an answer is due, or the path took nothing, and it does not run yet.
+// Starts the answer timer when an answer is due, or the path has no room, and it does not run yet.
 void Requester::watch(QueuePair& qp, Instant now) {
   SendSide& send = qp.send;
   if (send.window.empty() || send.ack_deadline != Instant::never()) return;
   if (qp.attributes.timeout == 0 || !may_send(qp)) return;
-  if (!send.refused && !send.window.at(send.window.head()).is_answer_due()) return;
+  if (!send.waits_for_path && !send.window.at(send.window.head()).is_answer_due()) return;
   send.ack_deadline = now + ack_timeout(qp.attributes.timeout);
   services_.scheduler.arm(qp, send.ack_deadline);
 }

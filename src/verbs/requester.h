@@ -5,9 +5,9 @@
 // unanswered; at most kBytesInFlightMax bytes are sent and not confirmed, and as many asked for by reads and
 // not here; nothing overtakes a fence. IBTA vol. 1, 9.7.
 //
-// A request that the path refuses was never sent: its work request stays where it is, and the QP waits for
-// the path, each time at most `timeout`, and retry_cnt times more. QPs that wait have short turns, so that
-// many can share a narrow path. Thread: shard-owned.
+// The path is asked for room before anything of a request changes. A QP for which it has none waits, each time
+// at most `timeout`, and retry_cnt times more. QPs that waited have short turns, so that many can share a
+// narrow path. Thread: shard-owned.
 #pragma once
 
 #include "verbs/completion.h"
@@ -42,14 +42,14 @@ class Requester {
   static constexpr std::uint32_t kBytesPerTurn = 1024 * 1024;
 
  private:
-  enum class Step { kSent, kBlocked, kRefused };
+  enum class Step { kSent, kBlocked, kNoRoom };
 
   // requester.cc
   Fetched fetch(QueuePair& qp);
   Step send_next(QueuePair& qp, std::uint32_t& budget_bytes, Instant now);
-  bool has_room(QueuePair& qp, const SendWork& work) const;
-  Step send_piece(QueuePair& qp, SendWork& work, std::uint32_t position, std::uint32_t& budget_bytes,
-                  Instant now);
+  bool window_has_room(QueuePair& qp, const SendWork& work) const;
+  bool may_begin(const QueuePair& qp, const SendWork& work) const;
+  Step send_piece(QueuePair& qp, SendWork& work, std::uint32_t& budget_bytes, Instant now);
   void execute_local(QueuePair& qp, SendWork& work);
   void fail_locally(QueuePair& qp, SendWork& work, abi::CompletionStatus status);
   void retire(QueuePair& qp);

@@ -278,7 +278,7 @@ TEST_F(RequesterLossTest, ARnrNakPausesAndRepeatsFromThere) {
 }
 
 class RnrRetry : public ConnectedQp, public ::testing::WithParamInterface<std::uint8_t> {
-  Connection connection() const override { return {.rnr_retry = GetParam()}; }
+  ConnectOptions connection() const override { return {.rnr_retry = GetParam()}; }
 };
 
 TEST_P(RnrRetry, IsTheNumberOfRepetitions) {

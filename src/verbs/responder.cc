@@ -260,7 +260,7 @@ Responder::Verdict Responder::serve_read(QueuePair& qp, const Request& request, 
                           .op = RequestOp::kRead,
                           .offset = request.offset,
                           .bytes = request.bytes};
-  services_.wire.send_response(qp.route, response, source, now);
+  path_of(services_, qp).send_response(response, source, now);
   return {};
 }
 
@@ -347,7 +347,7 @@ void Responder::respond(QueuePair& qp, const Request& request, MessageNumber num
                           .offset = names_progress ? qp.receive.progress : request.offset,
                           .bytes = 0,
                           .atomic_original = atomic_original};
-  services_.wire.send_response(qp.route, response, guestmem::SpanList{}, now);
+  path_of(services_, qp).send_response(response, guestmem::SpanList{}, now);
 }
 
 }  // namespace pvrdma::verbs

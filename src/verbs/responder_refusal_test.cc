@@ -59,14 +59,14 @@ struct RefusedCase {
   RequestOp op;
   Syndrome syndrome;
   EventType event;
-  void (*spoil)(Request& request, Connection& connection);
+  void (*spoil)(Request& request, ConnectOptions& connection);
 };
 
 class RefusedRequest : public ResponderRefusalTest, public ::testing::WithParamInterface<RefusedCase> {};
 
 TEST_P(RefusedRequest, IsNakedAndRaisesAnEvent) {
   Request asked = request(GetParam().op, kRqPsn, 8);
-  Connection connection;
+  ConnectOptions connection;
   GetParam().spoil(asked, connection);
   a.reset(qp);
   a.connect(qp, kPeer, connection);
@@ -77,13 +77,13 @@ TEST_P(RefusedRequest, IsNakedAndRaisesAnEvent) {
   EXPECT_EQ(a.bytes(mr, 0, 16), std::vector<std::byte>(16));
 }
 
-constexpr auto kWrongKey = [](Request& r, Connection&) { r.rkey += 256; };
-constexpr auto kTooLong = [](Request& r, Connection&) { r.remote_addr += kMrBytes - 4; };
-constexpr auto kWraps = [](Request& r, Connection&) { r.remote_addr = UINT64_MAX - 3; };
-constexpr auto kNotByQp = [](Request&, Connection& c) { c.access = abi::kAccessLocalWrite; };
-constexpr auto kNoReads = [](Request&, Connection& c) { c.max_dest_rd_atomic = 0; };
-constexpr auto kMisaligned = [](Request& r, Connection&) { r.remote_addr += 4; };
-constexpr auto kBadSize = [](Request& r, Connection&) { r.bytes = r.message_bytes = 4; };
+constexpr auto kWrongKey = [](Request& r, ConnectOptions&) { r.rkey += 256; };
+constexpr auto kTooLong = [](Request& r, ConnectOptions&) { r.remote_addr += kMrBytes - 4; };
+constexpr auto kWraps = [](Request& r, ConnectOptions&) { r.remote_addr = UINT64_MAX - 3; };
+constexpr auto kNotByQp = [](Request&, ConnectOptions& c) { c.access = abi::kAccessLocalWrite; };
+constexpr auto kNoReads = [](Request&, ConnectOptions& c) { c.max_dest_rd_atomic = 0; };
+constexpr auto kMisaligned = [](Request& r, ConnectOptions&) { r.remote_addr += 4; };
+constexpr auto kBadSize = [](Request& r, ConnectOptions&) { r.bytes = r.message_bytes = 4; };
 
 INSTANTIATE_TEST_SUITE_P(
     Responder, RefusedRequest,

@@ -28,4 +28,9 @@ struct Services {
   Scheduler& scheduler;
 };
 
+// The path of a connected QP, the right one by now.
+inline Path& path_of(const Services& services, QueuePair& qp) {
+  return services.wire.path(qp.path, [&qp] { return qp.connection(); });
+}
+
 }  // namespace pvrdma::verbs

@@ -35,35 +35,45 @@ void give(verbs::Engine& to, const verbs::Datagram& m, const guestmem::SpanList&
 
 }  // namespace
 
-class Network::SimulatedChannel final : public transport::Channel {
+class Network::SimulatedPath final : public verbs::Path {
  public:
-  SimulatedChannel(Network& network, verbs::Engine& peer) : network_(network), peer_(peer) {}
+  SimulatedPath(Network& network, verbs::Engine& peer, transport::Traffic& traffic)
+      : network_(network), peer_(peer), traffic_(traffic) {}
 
-  verbs::Sent send_request(const verbs::Request& request, const guestmem::SpanList& payload,
-                           Instant now) override {
-    if (network_.is_busy(now)) return verbs::Sent::kBusy;
+  std::uint32_t room(std::uint32_t wanted, Instant now) override { return network_.room(wanted, now); }
+  void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
     ++network_.counters_.requests;
+    traffic_.count(payload);
     network_.accept(peer_, request, payload, now);
-    return verbs::Sent::kTaken;
   }
   void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
                      Instant now) override {
     ++network_.counters_.responses;
+    traffic_.count(payload);
     network_.accept(peer_, response, payload, now);
-  }
-  void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
-                     Instant now) override {
-    ++network_.counters_.datagrams;
-    network_.accept(peer_, datagram, payload, now);
   }
 
  private:
   Network& network_;
   verbs::Engine& peer_;
+  transport::Traffic& traffic_;
 };
 
-std::unique_ptr<transport::Channel> Network::open(verbs::Engine& peer) {
-  return std::make_unique<SimulatedChannel>(*this, peer);
+void Network::open(const transport::Place& place, const verbs::Connection& /*connection*/,
+                   transport::Traffic& traffic, verbs::PathSlot& slot) {
+  slot.open<SimulatedPath>(*this, *place.engine, traffic);
+}
+
+void Network::send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
+                            const guestmem::SpanList& payload, transport::Traffic& traffic, Instant now) {
+  ++counters_.datagrams;
+  traffic.count(payload);
+  accept(*place.engine, datagram, payload, now);
+}
+
+std::uint32_t Network::room(std::uint32_t wanted, Instant now) {
+  if (is_busy(now)) return 0;
+  return random_.chance(weather.part_per_mille) ? random_.between(1, wanted) : wanted;
 }
 
 template <typename Content>

@@ -1,5 +1,5 @@
-// Network: a transport that loses, doubles, delays, reorders and refuses, and delivers when its clock says
-// so, whole or in pieces.
+// Network: a transport in the place of the local one that loses, doubles, delays, reorders and has no room,
+// and delivers when its clock says so, whole or in pieces.
 //
 // It keeps copies of messages and payloads. `weather` may change at any time; messages under way keep their
 // fate. Thread: the world's.
@@ -24,6 +24,7 @@ struct Weather {
   Duration delay_max{0};
   std::uint32_t refuse_per_mille = 0;  // requests that find it busy; it stays so for up to busy_max
   Duration busy_max{0};
+  std::uint32_t part_per_mille = 0;    // pieces of which it takes only some bytes
   std::uint32_t pieces_per_mille = 0;  // messages with bytes that arrive in pieces
   std::uint32_t torn_per_mille = 0;    // pieces whose bytes do not come, nor what follows of the message
   bool immediate = false;  // on the sender's stack, as the local path delivers: nothing of the above applies
@@ -33,9 +34,14 @@ class Network final : public transport::Transport {
  public:
   explicit Network(std::uint64_t seed) : random_(seed) {}
 
-  std::string_view name() const override { return "simulated"; }
+  transport::PathKind kind() const override { return transport::PathKind::kLocal; }
   const transport::Counters& counters() const override { return counters_; }
-  std::unique_ptr<transport::Channel> open(verbs::Engine& peer) override;
+  void open(const transport::Place& place, const verbs::Connection& connection, transport::Traffic& traffic,
+            verbs::PathSlot& slot) override;
+  void send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
+                     const guestmem::SpanList& payload, transport::Traffic& traffic, Instant now) override;
+  bool is_up(transport::HostId /*host*/) const override { return false; }
+  void flush(Instant /*now*/) override {}
 
   Weather weather;
 
@@ -63,7 +69,7 @@ class Network final : public transport::Transport {
   std::uint64_t torn() const { return torn_; }
 
  private:
-  class SimulatedChannel;
+  class SimulatedPath;
   struct Message {
     verbs::Engine* target;  // borrowed: engines outlive the network's messages
     std::variant<verbs::Request, verbs::Response, verbs::Datagram> content;
@@ -75,6 +81,7 @@ class Network final : public transport::Transport {
 
   template <typename Content>
   void accept(verbs::Engine& target, const Content& content, const guestmem::SpanList& payload, Instant now);
+  std::uint32_t room(std::uint32_t wanted, Instant now);
   bool is_busy(Instant now);
   void hand_over(Message& message, Instant now);
   void hand_over_in_pieces(Message& message, Instant now);

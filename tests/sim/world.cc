@@ -190,6 +190,7 @@ void World::change_weather() {
     weather.refuse_per_mille = random_.below(300);
     weather.busy_max = microseconds(random_.between(1, 500));
   }
+  if (random_.chance(300)) weather.part_per_mille = random_.below(500);
   if (random_.chance(600)) {
     weather.pieces_per_mille = random_.below(1001);
     weather.torn_per_mille = random_.below(20);

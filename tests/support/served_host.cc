@@ -26,7 +26,8 @@ void install_sigbus_handler_once() {
 ServedHost::ServedHost(const TestbenchOptions& options)
     : directory_(make_directory()),
       loop_(must(shard::Loop::create({}, clock_))),
-      switch_(transport::SegmentId{}, options.transport != nullptr ? *options.transport : local_, clock_) {
+      switch_(transport::SegmentId{}, transports_, clock_) {
+  transports_.use(options.transport != nullptr ? *options.transport : local_);
   install_sigbus_handler_once();
   if (std::getenv("PVRDMA_TEST_LOG") == nullptr) log::set_level(log::Level::kError);
   for (std::uint32_t index = 0; index < options.adapter_count; ++index) {

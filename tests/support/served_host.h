@@ -60,6 +60,7 @@ class ServedHost {
   std::vector<std::string> paths_;
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_;
+  fabric::Transports transports_;
   fabric::Switch switch_;
   std::vector<std::unique_ptr<daemon::ServedAdapter>> adapters_;
   std::thread thread_;

@@ -19,8 +19,8 @@ device::AdapterConfig adapter_config(std::uint32_t index, const TestbenchOptions
 }
 
 Testbench::Testbench(const TestbenchOptions& options)
-    : options_(options),
-      switch_(transport::SegmentId{}, options.transport != nullptr ? *options.transport : local_, clock_) {
+    : options_(options), switch_(transport::SegmentId{}, transports_, clock_) {
+  transports_.use(options.transport != nullptr ? *options.transport : local_);
   if (std::getenv("PVRDMA_TEST_LOG") == nullptr) log::set_level(log::Level::kError);
   for (std::uint32_t index = 0; index < options_.adapter_count; ++index) {
     auto node = std::make_unique<Node>();

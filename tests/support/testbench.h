@@ -41,7 +41,7 @@ struct TestbenchOptions {
   device::Profile profile = device::Profile::kOpen;
   std::optional<verbs::Limits> limits;
   driver::DeviceOptions driver;
-  // Puts another transport in the place of the local one, for example a lossy one around it; borrowed.
+  // Of kind local: takes the place of the real one, for example a lossy one around it; borrowed.
   transport::Transport* transport = nullptr;
 };
 
@@ -92,6 +92,7 @@ class Testbench {
   const TestbenchOptions options_;
   ManualClock clock_;
   transport::Local local_;
+  fabric::Transports transports_;
   fabric::Switch switch_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };

@@ -3,43 +3,49 @@
 namespace pvrdma::transport {
 namespace {
 
-class LocalChannel final : public Channel {
+class LocalPath final : public verbs::Path {
  public:
-  LocalChannel(verbs::Engine& peer, Counters& counters) : peer_(peer), counters_(counters) {}
+  LocalPath(verbs::Engine& peer, Counters& counters, Traffic& traffic)
+      : peer_(peer), counters_(counters), traffic_(traffic) {}
 
-  verbs::Sent send_request(const verbs::Request& request, const guestmem::SpanList& payload,
-                           Instant now) override {
+  std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override { return wanted; }
+
+  void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
     ++counters_.requests;
     counters_.payload_bytes += payload.bytes();
+    traffic_.count(payload);
     verbs::SpanPayload bytes(payload);
     peer_.on_request(request, bytes, now);
-    return verbs::Sent::kTaken;
   }
 
   void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
                      Instant now) override {
     ++counters_.responses;
     counters_.payload_bytes += payload.bytes();
+    traffic_.count(payload);
     verbs::SpanPayload bytes(payload);
     peer_.on_response(response, bytes, now);
   }
 
-  void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
-                     Instant now) override {
-    ++counters_.datagrams;
-    counters_.payload_bytes += payload.bytes();
-    peer_.on_datagram(datagram, payload, now);
-  }
-
  private:
-  verbs::Engine& peer_;  // borrowed
-  Counters& counters_;   // borrowed from Local
+  verbs::Engine& peer_;  // borrowed, as the rest
+  Counters& counters_;
+  Traffic& traffic_;
 };
 
 }  // namespace
 
-std::unique_ptr<Channel> Local::open(verbs::Engine& peer) {
-  return std::make_unique<LocalChannel>(peer, counters_);
+void Local::open(const Place& place, const verbs::Connection& /*connection*/, Traffic& traffic,
+                 verbs::PathSlot& slot) {
+  slot.open<LocalPath>(*place.engine, counters_, traffic);
+}
+
+void Local::send_datagram(const Place& place, const verbs::Datagram& datagram,
+                          const guestmem::SpanList& payload, Traffic& traffic, Instant now) {
+  ++counters_.datagrams;
+  counters_.payload_bytes += payload.bytes();
+  traffic.count(payload);
+  place.engine->on_datagram(datagram, payload, now);
 }
 
 }  // namespace pvrdma::transport

@@ -18,24 +18,24 @@ struct NoEvents final : verbs::EventSink {
   void qp_failed(verbs::Qpn, std::string_view) override {}
 };
 
-struct NoWire final : verbs::Wire {
-  verbs::Sent send_request(verbs::PeerRoute&, const verbs::Request&, const guestmem::SpanList&,
-                           Instant) override {
-    return verbs::Sent::kTaken;
-  }
-  void send_response(verbs::PeerRoute&, const verbs::Response&, const guestmem::SpanList&, Instant) override {
-  }
+class NoPort final : public verbs::SwitchPort {
+ public:
+  NoPort() : SwitchPort(generation_) {}
   void send_datagram(const verbs::Datagram&, const guestmem::SpanList&, Instant) override {}
   void flush(Instant) override {}
   bool bind_gid(const verbs::Gid&) override { return true; }
   void unbind_gid(const verbs::Gid&) override {}
+
+ private:
+  void open_path(const verbs::Connection&, verbs::PathSlot&) override {}
+  std::uint64_t generation_ = 1;
 };
 
 struct Peer {
   guestmem::AddressSpace memory;
   NoEvents events;
-  NoWire wire;
-  verbs::Engine engine{verbs::Limits{}, verbs::Rules{}, memory, events, wire};
+  NoPort port;
+  verbs::Engine engine{verbs::Limits{}, verbs::Rules{}, memory, events, port};
 
   // An engine without QPs drops each message, and counts it.
   std::uint64_t arrived() const { return engine.counters().dropped_unknown_qp; }
@@ -59,35 +59,40 @@ class LocalTest : public testing::Test {
   Peer peer_;
   Peer other_;
   Local local_;
+  Traffic traffic_;
+  verbs::PathSlot path_;
 };
 
-TEST_F(LocalTest, HasAName) {
-  EXPECT_EQ(local_.name(), "local");
-}
-
 TEST_F(LocalTest, DeliversToThePeerBeforeTheCallReturns) {
-  const auto channel = local_.open(peer_.engine);
-  EXPECT_EQ(channel->send_request(request_, payload_, now_), verbs::Sent::kTaken);
+  local_.open({.engine = &peer_.engine}, {}, traffic_, path_);
+  ASSERT_EQ(path_->room(1u << 30, now_), 1u << 30);
+  path_->send_request(request_, payload_, now_);
   EXPECT_EQ(peer_.arrived(), 1U);
-  channel->send_response(response_, nothing_, now_);
+  path_->send_response(response_, nothing_, now_);
   EXPECT_EQ(peer_.arrived(), 2U);
-  channel->send_datagram(datagram_, payload_, now_);
+  local_.send_datagram({.engine = &peer_.engine}, datagram_, payload_, traffic_, now_);
   EXPECT_EQ(peer_.arrived(), 3U);
   EXPECT_EQ(other_.arrived(), 0U);
 }
 
-TEST_F(LocalTest, CountsWhatAllItsChannelsCarry) {
-  const auto channel = local_.open(peer_.engine);
-  const auto other_channel = local_.open(other_.engine);
-  channel->send_request(request_, payload_, now_);
-  other_channel->send_request(request_, payload_, now_);
-  channel->send_response(response_, nothing_, now_);
-  other_channel->send_datagram(datagram_, payload_, now_);
+TEST_F(LocalTest, CountsForEachAdapterAndForAll) {
+  transport::Traffic others;
+  verbs::PathSlot other_path;
+  local_.open({.engine = &peer_.engine}, {}, traffic_, path_);
+  local_.open({.engine = &other_.engine}, {}, others, other_path);
+  path_->send_request(request_, payload_, now_);
+  other_path->send_request(request_, payload_, now_);
+  path_->send_response(response_, nothing_, now_);
+  local_.send_datagram({.engine = &other_.engine}, datagram_, payload_, others, now_);
   EXPECT_EQ(local_.counters().requests, 2U);
   EXPECT_EQ(local_.counters().responses, 1U);
   EXPECT_EQ(local_.counters().datagrams, 1U);
   EXPECT_EQ(local_.counters().messages(), 4U);
   EXPECT_EQ(local_.counters().payload_bytes, 3 * bytes_.size());
+  EXPECT_EQ(traffic_.messages, 2U);
+  EXPECT_EQ(traffic_.payload_bytes, bytes_.size());
+  EXPECT_EQ(others.messages, 2U);
+  EXPECT_EQ(others.payload_bytes, 2 * bytes_.size());
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "shard/loop.h"
-#include "transport/host_transport.h"
+#include "transport/transport.h"
 #include "transport/tcp/tcp.h"
 #include "transport/tcp/tls_context.h"
 

@@ -27,9 +27,13 @@ void DialledLane::rest(GoodbyeReason reason, std::string_view sentence, Instant 
   if (socket_) socket_->close(reason, sentence, now);
 }
 
-verbs::Sent DialledLane::send(SegmentId segment, const verbs::Request& request,
-                              const guestmem::SpanList& payload, Instant now) {
-  return is_up() ? socket_->send(segment, request, payload, now) : verbs::Sent::kBusy;
+bool DialledLane::has_room(std::uint32_t payload_bytes) const {
+  return is_up() && socket_->has_room(payload_bytes);
+}
+
+void DialledLane::send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
+                       Instant now) {
+  if (is_up()) socket_->send(segment, request, payload, now);
 }
 
 bool DialledLane::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,

@@ -38,8 +38,9 @@ class DialledLane final : private FrameSocket::User {
   const std::string& trouble() const { return trouble_; }
   std::uint64_t reconnects() const { return reconnects_; }
 
-  verbs::Sent send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
-                   Instant now);
+  // Whether a request with so many bytes may be sent now. False: News::ready follows.
+  bool has_room(std::uint32_t payload_bytes) const;
+  void send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload, Instant now);
   // False: dropped.
   bool send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
             Instant now);

@@ -170,30 +170,26 @@ void FrameSocket::break_off(std::string trouble) {
   context_.attention = true;
 }
 
-bool FrameSocket::congested(std::size_t payload_bytes) const {
+bool FrameSocket::has_room(std::uint32_t payload_bytes) {
   // A large payload behind a full socket would have to be copied whole.
-  return output_.unsent() > kBusyBytes || (blocked_ && payload_bytes > kGatherBytes);
+  const bool none = output_.unsent() > kBusyBytes || (blocked_ && payload_bytes > kGatherBytes);
+  wanted_ = wanted_ || none;
+  return !none;
 }
 
-verbs::Sent FrameSocket::send(SegmentId segment, const verbs::Request& request,
-                              const guestmem::SpanList& payload, Instant now) {
+void FrameSocket::send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
+                       Instant now) {
   PVRDMA_CHECK(payload.bytes() == payload_bytes(request), "a request comes with its payload");
-  if (congested(payload.bytes())) {
-    refused_ = true;
-    return verbs::Sent::kBusy;
-  }
   Head buffer;
   const auto head = encode(next_send_, segment, request, buffer);
-  if (head.empty()) return verbs::Sent::kTaken;  // as good as lost
+  if (head.empty()) return;  // as good as lost
   if (payload.bytes() <= kGatherBytes) {
     queue(head, payload, now);
-  } else if (!write_through(head, payload, now, true)) {
-    refused_ = true;
-    return verbs::Sent::kBusy;
+  } else {
+    write_through(head, payload, now);
   }
   ++context_.counters.requests;
   context_.counters.payload_bytes += payload.bytes();
-  return verbs::Sent::kTaken;
 }
 
 bool FrameSocket::send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
@@ -206,7 +202,7 @@ bool FrameSocket::send(SegmentId segment, const verbs::Response& response, const
   if (payload.bytes() <= kGatherBytes || blocked_) {
     queue(head, payload, now);
   } else {
-    write_through(head, payload, now, false);
+    write_through(head, payload, now);
   }
   ++context_.counters.responses;
   context_.counters.payload_bytes += payload.bytes();
@@ -244,8 +240,8 @@ void FrameSocket::flush_later() {
   context_.unflushed.push_back(this);
 }
 
-bool FrameSocket::write_through(std::span<const std::byte> head, const guestmem::SpanList& payload,
-                                Instant now, bool may_refuse) {
+void FrameSocket::write_through(std::span<const std::byte> head, const guestmem::SpanList& payload,
+                                Instant now) {
   std::array<iovec, guestmem::SpanList::kCapacity + 2> pieces;
   std::size_t end = 0;
   const std::span<std::byte> gathered = output_.pending();
@@ -261,7 +257,7 @@ bool FrameSocket::write_through(std::span<const std::byte> head, const guestmem:
     if (transfer.io == Io::kWouldBlock) break;
     if (transfer.io != Io::kDone) {
       stream_ended(transfer.io);
-      return true;
+      return;
     }
     taken += transfer.bytes;
     left = drop_front(left, transfer.bytes);
@@ -270,7 +266,6 @@ bool FrameSocket::write_through(std::span<const std::byte> head, const guestmem:
   output_.consume(std::min(taken, gathered.size()));
   if (taken < total) {
     blocked();
-    if (taken <= gathered.size() && may_refuse) return false;
     const std::size_t of_frame = taken > gathered.size() ? taken - gathered.size() : 0;
     output_.append(head.subspan(std::min(of_frame, head.size())));
     output_.append(payload, of_frame > head.size() ? of_frame - head.size() : 0);
@@ -278,7 +273,6 @@ bool FrameSocket::write_through(std::span<const std::byte> head, const guestmem:
   ++next_send_;
   flush_later();
   update_interest();
-  return true;
 }
 
 void FrameSocket::flush(Instant now) {
@@ -315,8 +309,8 @@ void FrameSocket::flush(Instant now) {
       context_.unfinished.push_back(this);
     }
   }
-  if (refused_ && !blocked_) {
-    refused_ = false;
+  if (wanted_ && !blocked_) {
+    wanted_ = false;
     user_.on_drained();
   }
   update_interest();

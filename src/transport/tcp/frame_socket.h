@@ -53,7 +53,7 @@ class FrameSocket final : private shard::FdHandler {
     virtual void on_secured(Instant now) = 0;
     // An acceptor gets Hello, a dialler Welcome or Reject, once. It answers or closes.
     virtual void on_greeting(const Frame& frame, Instant now) = 0;
-    // Room again after a refusal.
+    // Room again after there was none.
     virtual void on_drained() = 0;
   };
 
@@ -87,9 +87,10 @@ class FrameSocket final : private shard::FdHandler {
   // Closes without a word.
   void drop(std::string trouble);
 
+  // is_up() only. Whether a request with so many bytes may be sent now. False: User::on_drained() follows.
+  bool has_room(std::uint32_t payload_bytes);
   // is_up() only. The payload's bytes are as many as the message says.
-  verbs::Sent send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
-                   Instant now);
+  void send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload, Instant now);
   // False: too much waits already, and it was dropped.
   bool send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
             Instant now);
@@ -114,11 +115,8 @@ class FrameSocket final : private shard::FdHandler {
   void update_interest();
 
   // Output (frame_socket.cc).
-  bool congested(std::size_t payload_bytes) const;
   void queue(std::span<const std::byte> head, const guestmem::SpanList& payload, Instant now);
-  // False: the socket took nothing and nothing was kept.
-  bool write_through(std::span<const std::byte> head, const guestmem::SpanList& payload, Instant now,
-                     bool may_refuse);
+  void write_through(std::span<const std::byte> head, const guestmem::SpanList& payload, Instant now);
   void wrote(Instant now);
   void flush_later();
   void blocked();
@@ -159,7 +157,7 @@ class FrameSocket final : private shard::FdHandler {
   Output output_;
   std::uint64_t next_send_ = 0;
   bool blocked_ = false;    // the socket takes no more until it is writable
-  bool refused_ = false;    // a request, since on_drained()
+  bool wanted_ = false;     // room, in vain, since on_drained()
   bool unflushed_ = false;  // in context_.unflushed
 
   std::array<std::byte, 8192> staging_;

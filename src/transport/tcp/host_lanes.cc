@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/tcp/lane_hash.h"
-
 namespace pvrdma::transport::tcp {
 
 HostLanes::HostLanes(Context& context, HostId id) : context_(context), id_(id) {
@@ -73,28 +71,26 @@ TcpPeerState HostLanes::state() const {
   return state;
 }
 
-verbs::Sent HostLanes::send(SegmentId segment, const verbs::Request& request,
-                            const guestmem::SpanList& payload, Instant now) {
-  const std::uint32_t lane = lane_of(request.from, request.to, context_.options.lanes);
-  return dialled_[lane]->send(segment, request, payload, now);
+bool HostLanes::has_room(std::uint64_t hash, std::uint32_t payload_bytes) const {
+  return dialled(hash).has_room(payload_bytes);
 }
 
-void HostLanes::send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
-                     Instant now) {
-  bool sent = false;
-  if (!accepted_.empty()) {
-    const std::uint32_t index =
-        lane_of(response.to, response.from, static_cast<std::uint32_t>(accepted_.size()));
-    const auto& lane = accepted_[index];
-    sent = lane && lane->socket().is_up() && lane->socket().send(segment, response, payload, now);
-  }
+void HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Request& request,
+                     const guestmem::SpanList& payload, Instant now) {
+  dialled(hash).send(segment, request, payload, now);
+}
+
+void HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Response& response,
+                     const guestmem::SpanList& payload, Instant now) {
+  AcceptedLane* lane = accepted_.empty() ? nullptr : accepted_[hash % accepted_.size()].get();
+  const bool sent =
+      lane != nullptr && lane->socket().is_up() && lane->socket().send(segment, response, payload, now);
   if (!sent) ++context_.errors.responses_dropped;
 }
 
-void HostLanes::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
-                     Instant now) {
-  const std::uint32_t lane = lane_of(datagram.from, datagram.to, context_.options.lanes);
-  if (!dialled_[lane]->send(segment, datagram, payload, now)) ++context_.errors.datagrams_dropped;
+void HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Datagram& datagram,
+                     const guestmem::SpanList& payload, Instant now) {
+  if (!dialled(hash).send(segment, datagram, payload, now)) ++context_.errors.datagrams_dropped;
 }
 
 void HostLanes::turn(Instant now) {

@@ -40,18 +40,21 @@ class HostLanes {
   bool is_up() const;
   TcpPeerState state() const;
 
-  verbs::Sent send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
-                   Instant now);
-  void send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
-            Instant now);
-  void send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
-            Instant now);
+  // `hash` is lane_hash() of the two ends, the requester first.
+  bool has_room(std::uint64_t hash, std::uint32_t payload_bytes) const;
+  void send(std::uint64_t hash, SegmentId segment, const verbs::Request& request,
+            const guestmem::SpanList& payload, Instant now);
+  void send(std::uint64_t hash, SegmentId segment, const verbs::Response& response,
+            const guestmem::SpanList& payload, Instant now);
+  void send(std::uint64_t hash, SegmentId segment, const verbs::Datagram& datagram,
+            const guestmem::SpanList& payload, Instant now);
 
   void turn(Instant now);
   void on_time(Instant now);
   Instant next_deadline() const;
 
  private:
+  DialledLane& dialled(std::uint64_t hash) const { return *dialled_[hash % dialled_.size()]; }
   void bury_lanes(Instant now);
   void note(const std::string& trouble, Instant now);
 

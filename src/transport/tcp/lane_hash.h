@@ -8,9 +8,9 @@
 
 namespace pvrdma::transport::tcp {
 
-// `requester` is the end whose request it is or was: a response's `to`. `lanes` > 0.
-inline std::uint32_t lane_of(const verbs::Endpoint& requester, const verbs::Endpoint& responder,
-                             std::uint32_t lanes) {
+// `requester` is the end whose request it is or was: a response's `to`. The lane is the hash modulo the number
+// of lanes.
+inline std::uint64_t lane_hash(const verbs::Endpoint& requester, const verbs::Endpoint& responder) {
   std::uint64_t state = std::uint64_t{requester.qpn.value} << 32 | responder.qpn.value;
   const auto mix = [&state](const std::uint8_t* bytes) {
     std::uint64_t word = 0;
@@ -22,7 +22,7 @@ inline std::uint32_t lane_of(const verbs::Endpoint& requester, const verbs::Endp
     mix(gid->bytes.data());
     mix(gid->bytes.data() + 8);
   }
-  return static_cast<std::uint32_t>(state % lanes);
+  return state;
 }
 
 }  // namespace pvrdma::transport::tcp

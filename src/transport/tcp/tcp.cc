@@ -7,6 +7,7 @@
 
 #include "transport/tcp/context.h"
 #include "transport/tcp/host_lanes.h"
+#include "transport/tcp/lane_hash.h"
 #include "transport/tcp/reception.h"
 #include "transport/tcp/sockets.h"
 
@@ -16,25 +17,33 @@ using tcp::GoodbyeReason;
 
 namespace {
 
-class LaneChannel final : public Channel {
+class TcpPath final : public verbs::Path {
  public:
-  LaneChannel(tcp::HostLanes& lanes, SegmentId segment) : lanes_(lanes), segment_(segment) {}
+  TcpPath(tcp::HostLanes& lanes, SegmentId segment, const verbs::Connection& connection, Traffic& traffic)
+      : lanes_(lanes),
+        traffic_(traffic),
+        request_hash_(tcp::lane_hash(connection.local, connection.remote)),
+        response_hash_(tcp::lane_hash(connection.remote, connection.local)),
+        segment_(segment) {}
 
-  verbs::Sent send_request(const verbs::Request& request, const guestmem::SpanList& payload,
-                           Instant now) override {
-    return lanes_.send(segment_, request, payload, now);
+  std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override {
+    return lanes_.has_room(request_hash_, wanted) ? wanted : 0;
+  }
+  void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
+    traffic_.count(payload);
+    lanes_.send(request_hash_, segment_, request, payload, now);
   }
   void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
                      Instant now) override {
-    lanes_.send(segment_, response, payload, now);
-  }
-  void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
-                     Instant now) override {
-    lanes_.send(segment_, datagram, payload, now);
+    traffic_.count(payload);
+    lanes_.send(response_hash_, segment_, response, payload, now);
   }
 
  private:
-  tcp::HostLanes& lanes_;
+  tcp::HostLanes& lanes_;  // borrowed, as traffic_
+  Traffic& traffic_;
+  const std::uint64_t request_hash_;   // of the lane that requests take
+  const std::uint64_t response_hash_;  // of the one that brought what is answered
   const SegmentId segment_;
 };
 
@@ -167,8 +176,16 @@ const Counters& Tcp::counters() const {
   return impl_->context.counters;
 }
 
-std::unique_ptr<Channel> Tcp::open(HostId host, SegmentId segment) {
-  return std::make_unique<LaneChannel>(impl_->lanes(host), segment);
+void Tcp::open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
+               verbs::PathSlot& slot) {
+  slot.open<TcpPath>(impl_->lanes(place.host), place.segment, connection, traffic);
+}
+
+void Tcp::send_datagram(const Place& place, const verbs::Datagram& datagram,
+                        const guestmem::SpanList& payload, Traffic& traffic, Instant now) {
+  traffic.count(payload);
+  impl_->lanes(place.host)
+      .send(tcp::lane_hash(datagram.from, datagram.to), place.segment, datagram, payload, now);
 }
 
 bool Tcp::is_up(HostId host) const {

@@ -22,7 +22,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "shard/loop.h"
-#include "transport/host_transport.h"
+#include "transport/transport.h"
 #include "transport/transport.h"
 
 namespace pvrdma::transport {
@@ -88,7 +88,7 @@ struct TcpErrors {
   std::uint64_t responses_dropped = 0;  // the peer's lane was gone, or it does not read
 };
 
-class Tcp final : public HostTransport {
+class Tcp final : public Transport {
  public:
   // Reads the TLS files. All references are borrowed and outlive this. Error: a TLS file cannot be read or
   // does not fit, with the file's name.
@@ -98,9 +98,12 @@ class Tcp final : public HostTransport {
 
   void configure(const TcpSettings& settings);
 
-  std::string_view name() const override { return "tcp"; }
+  PathKind kind() const override { return PathKind::kTcp; }
   const Counters& counters() const override;
-  std::unique_ptr<Channel> open(HostId host, SegmentId segment) override;
+  void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
+            verbs::PathSlot& slot) override;
+  void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                     Traffic& traffic, Instant now) override;
   bool is_up(HostId host) const override;
   void flush(Instant now) override;
 

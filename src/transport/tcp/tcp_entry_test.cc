@@ -126,9 +126,9 @@ TEST_F(TcpRawTest, ASecondSessionOfALaneReplacesTheFirst) {
   ASSERT_TRUE(world_.wait([&] { return a_.messages.size() == 1; }));
   // An answer finds the second.
   world_.on_shard([&] {
-    a_.channel(HostId(9)).send_response(
-        {.from = endpoint(1, 5), .to = endpoint(9, 5), .number = verbs::MessageNumber(7)}, {},
-        world_.clock().now());
+    a_.send(HostId(9),
+            verbs::Response{.from = endpoint(1, 5), .to = endpoint(9, 5), .number = verbs::MessageNumber(7)},
+            {});
     a_.tcp().flush(world_.clock().now());
   });
   EXPECT_TRUE(second.next_as<verbs::Response>().has_value());

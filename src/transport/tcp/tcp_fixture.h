@@ -166,10 +166,25 @@ class Host final : public Inbound {
 
   // On the shard only, from here.
   Tcp& tcp() { return *tcp_; }
-  Channel& channel(HostId to) {
-    auto& channel = channels_[to];
-    if (!channel) channel = tcp_->open(to, kSegment);
-    return *channel;
+  static Place place(HostId to) { return {.host = to, .segment = kSegment}; }
+  // The path of the connection that a message belongs to.
+  verbs::Path& path(HostId to, const verbs::Endpoint& from, const verbs::Endpoint& peer) {
+    tcp_->open(place(to), {from, peer}, traffic, path_);
+    return *path_;
+  }
+  // False: no room, not sent.
+  bool send(HostId to, const verbs::Request& request, const guestmem::SpanList& payload) {
+    const Instant now = world_.clock().now();
+    verbs::Path& way = path(to, request.from, request.to);
+    if (way.room(std::max(1U, payload_bytes(request)), now) == 0) return false;
+    way.send_request(request, payload, now);
+    return true;
+  }
+  void send(HostId to, const verbs::Response& response, const guestmem::SpanList& payload) {
+    path(to, response.from, response.to).send_response(response, payload, world_.clock().now());
+  }
+  void send(HostId to, const verbs::Datagram& datagram, const guestmem::SpanList& payload) {
+    tcp_->send_datagram(place(to), datagram, payload, traffic, world_.clock().now());
   }
   const TcpPeerState* state(HostId of) {
     states_ = tcp_->peers();
@@ -196,8 +211,7 @@ class Host final : public Inbound {
     while (!outgoing_.empty()) {
       Outgoing& next = outgoing_.front();
       const Scattered payload(next.bytes, 3);
-      if (channel(next.to).send_request(next.request, payload.spans(), world_.clock().now()) ==
-          verbs::Sent::kBusy) {
+      if (!send(next.to, next.request, payload.spans())) {
         ++busy;
         break;
       }
@@ -207,6 +221,7 @@ class Host final : public Inbound {
   }
   std::size_t waiting() const { return outgoing_.size(); }
 
+  Traffic traffic;
   std::vector<Message> messages;
   std::size_t pieces = 0;
   std::size_t busy = 0;
@@ -296,7 +311,7 @@ class Host final : public Inbound {
   std::uint32_t lanes_ = 0;
   TcpSettings settings_;
   std::unique_ptr<Tcp> tcp_;
-  std::map<HostId, std::unique_ptr<Channel>> channels_;
+  verbs::PathSlot path_;
   std::vector<TcpPeerState> states_;
   std::deque<Outgoing> outgoing_;
   std::optional<Message> partial_;

@@ -4,8 +4,6 @@
 namespace pvrdma::transport::tcp {
 namespace {
 
-using verbs::Sent;
-
 TEST_F(TcpRawTest, FramesMayComeByteByByte) {
   know_raw_peer();
   RawPeer peer = enter();
@@ -30,13 +28,9 @@ TEST_F(TcpRawTest, AnswersToAbsentPeersAreDropped) {
   know_raw_peer();
   world_.on_shard([&] {
     for (const HostId host : {HostId(9), HostId(77)})
-      a_.channel(host).send_response({.from = endpoint(1, 5), .to = endpoint(9, 5)}, {},
-                                     world_.clock().now());
-    EXPECT_EQ(
-        a_.channel(HostId(77)).send_request(a_write(HostId(77), 1, 1, 0).request, {}, world_.clock().now()),
-        Sent::kBusy);
-    a_.channel(HostId(77))
-        .send_datagram({.from = endpoint(1, 5), .to = endpoint(9, 5)}, {}, world_.clock().now());
+      a_.send(host, verbs::Response{.from = endpoint(1, 5), .to = endpoint(9, 5)}, {});
+    EXPECT_FALSE(a_.send(HostId(77), a_write(HostId(77), 1, 1, 0).request, {}));
+    a_.send(HostId(77), verbs::Datagram{.from = endpoint(1, 5), .to = endpoint(9, 5)}, {});
   });
   EXPECT_EQ(errors().responses_dropped, 2U);
   EXPECT_EQ(errors().datagrams_dropped, 1U);
@@ -81,9 +75,9 @@ TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
     lanes.insert(lane == 0 ? lanes.begin() : lanes.end(), std::move(peer));
   }
   ASSERT_TRUE(world_.wait([&] { return a_.all_up(HostId(9)); }));
-  const std::uint32_t lane = lane_of(endpoint(1, 5), endpoint(9, 5), 2);
+  const std::uint64_t lane = lane_hash(endpoint(1, 5), endpoint(9, 5)) % 2;
   std::uint32_t other_qpn = 6;
-  while (lane_of(endpoint(1, other_qpn), endpoint(9, other_qpn), 2) == lane) ++other_qpn;
+  while (lane_hash(endpoint(1, other_qpn), endpoint(9, other_qpn)) % 2 == lane) ++other_qpn;
 
   // Nobody reads: at some point it takes no more.
   constexpr std::uint32_t kMessages = 200;
@@ -105,16 +99,15 @@ TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
     const Scattered payload(data, 1);
     verbs::Datagram datagram{
         .from = endpoint(1, 5), .to = endpoint(9, 5), .bytes = 4096, .roce = verbs::RoceVersion::kV2};
-    while (a_.tcp().errors().datagrams_dropped == 0)
-      a_.channel(HostId(9)).send_datagram(datagram, payload.spans(), world_.clock().now());
+    while (a_.tcp().errors().datagrams_dropped == 0) a_.send(HostId(9), datagram, payload.spans());
     std::uint32_t gsi_from = 1;
-    while (lane_of(endpoint(1, gsi_from), endpoint(9, 1), 2) != lane) ++gsi_from;
+    while (lane_hash(endpoint(1, gsi_from), endpoint(9, 1)) % 2 != lane) ++gsi_from;
     datagram.from = endpoint(1, gsi_from);
     datagram.to = endpoint(9, 1);
     const std::uint64_t before = a_.tcp().counters().datagrams;
     int sent = 0;
     for (; a_.tcp().errors().datagrams_dropped == 1 && sent < 10'000; ++sent)
-      a_.channel(HostId(9)).send_datagram(datagram, payload.spans(), world_.clock().now());
+      a_.send(HostId(9), datagram, payload.spans());
     EXPECT_GT(a_.tcp().counters().datagrams, before + 10);
     EXPECT_LT(sent, 10'000);
   });
@@ -123,8 +116,7 @@ TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
   world_.on_shard([&] {
     const auto write = a_write(HostId(9), 1, 5000, 20'000, other_qpn);
     const Scattered payload(write.bytes, 3);
-    EXPECT_EQ(a_.channel(HostId(9)).send_request(write.request, payload.spans(), world_.clock().now()),
-              Sent::kTaken);
+    EXPECT_TRUE(a_.send(HostId(9), write.request, payload.spans()));
   });
   Bytes payload;
   const auto through = lanes[1 - lane].next(&payload);
@@ -158,12 +150,13 @@ TEST_F(TcpRawTest, AnAcceptorStopsReadingWhoeverDoesNotTakeItsAnswers) {
   a_.on_asked = [&](const verbs::Request& request, bool) {
     if (request.op != verbs::RequestOp::kRead) return;
     const Scattered payload(pattern(kBytes, request.number.value), 5);
-    a_.channel(HostId(9)).send_response({.from = request.to,
-                                         .to = request.from,
-                                         .number = request.number,
-                                         .op = verbs::RequestOp::kRead,
-                                         .bytes = kBytes},
-                                        payload.spans(), world_.clock().now());
+    a_.send(HostId(9),
+            verbs::Response{.from = request.to,
+                            .to = request.from,
+                            .number = request.number,
+                            .op = verbs::RequestOp::kRead,
+                            .bytes = kBytes},
+            payload.spans());
   };
   RawPeer peer = RawPeer::dial(address_of(9), a_.address(), 64 * 1024);
   EXPECT_TRUE(peer.hello("esx9"));
@@ -202,12 +195,13 @@ TEST_F(TcpRawTest, APeerThatTakesNoAnswersForLongIsSilent) {
   know_raw_peer();
   a_.on_asked = [&](const verbs::Request& request, bool) {
     const Scattered payload(pattern(256 * 1024, 1), 5);
-    a_.channel(HostId(9)).send_response({.from = request.to,
-                                         .to = request.from,
-                                         .number = request.number,
-                                         .op = verbs::RequestOp::kRead,
-                                         .bytes = 256 * 1024},
-                                        payload.spans(), world_.clock().now());
+    a_.send(HostId(9),
+            verbs::Response{.from = request.to,
+                            .to = request.from,
+                            .number = request.number,
+                            .op = verbs::RequestOp::kRead,
+                            .bytes = 256 * 1024},
+            payload.spans());
   };
   RawPeer peer = RawPeer::dial(address_of(9), a_.address(), 64 * 1024);
   EXPECT_TRUE(peer.hello("esx9"));

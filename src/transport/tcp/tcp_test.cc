@@ -8,7 +8,6 @@
 namespace pvrdma::transport::tcp {
 namespace {
 
-using verbs::Sent;
 using namespace std::chrono_literals;
 
 enum class Security { kPlain, kTls };
@@ -99,16 +98,16 @@ TEST_P(TcpPairTest, CarriesMessagesOfAllKindsBothWays) {
                                  .hop_limit = 7,
                                  .roce = verbs::RoceVersion::kV2};
   world_.on_shard([&] {
-    Channel& to_b = a_.channel(b_.id());
-    EXPECT_EQ(to_b.send_request(send, payload.spans(), now()), Sent::kTaken);
-    EXPECT_EQ(to_b.send_request(read, {}, now()), Sent::kTaken);
-    EXPECT_EQ(to_b.send_request(swap, {}, now()), Sent::kTaken);
-    to_b.send_datagram(datagram, payload.spans(), now());
+    const HostId to_b = b_.id();
+    EXPECT_TRUE(a_.send(to_b, send, payload.spans()));
+    EXPECT_TRUE(a_.send(to_b, read, {}));
+    EXPECT_TRUE(a_.send(to_b, swap, {}));
+    a_.send(to_b, datagram, payload.spans());
     a_.tcp().flush(now());
-    Channel& to_a = b_.channel(a_.id());
-    to_a.send_response(answer, payload.spans(), now());
-    to_a.send_response(nak, {}, now());
-    EXPECT_EQ(to_a.send_request(send, payload.spans(), now()), Sent::kTaken);  // roles are symmetric
+    const HostId to_a = a_.id();
+    b_.send(to_a, answer, payload.spans());
+    b_.send(to_a, nak, {});
+    EXPECT_TRUE(b_.send(to_a, send, payload.spans()));  // roles are symmetric
     b_.tcp().flush(now());
     b_.takes = a_.takes = true;
   });
@@ -210,13 +209,14 @@ TEST_P(TcpPairTest, AnswersToManyLargeReadsComeBackWhole) {
   connect();
   b_.on_asked = [&](const verbs::Request& request, bool) {
     const Scattered payload(pattern(request.bytes, request.number.value), 7);
-    b_.channel(a_.id()).send_response({.from = request.to,
-                                       .to = request.from,
-                                       .number = request.number,
-                                       .syndrome = verbs::Syndrome::kAck,
-                                       .op = verbs::RequestOp::kRead,
-                                       .bytes = request.bytes},
-                                      payload.spans(), now());
+    b_.send(a_.id(),
+            verbs::Response{.from = request.to,
+                            .to = request.from,
+                            .number = request.number,
+                            .syndrome = verbs::Syndrome::kAck,
+                            .op = verbs::RequestOp::kRead,
+                            .bytes = request.bytes},
+            payload.spans());
   };
   constexpr std::uint32_t kReads = 100;
   world_.on_shard([&] {
@@ -337,7 +337,7 @@ TEST_P(TcpPairTest, CanBeDestroyedInAnyState) {
     d->add_peer(c.as_peer());
     c.apply();
     d->apply();
-    c.on_asked = [&](const verbs::Request&, bool) { c.channel(HostId(4)); };
+    c.on_asked = [&](const verbs::Request&, bool) { c.path(HostId(4), endpoint(3, 5), endpoint(4, 5)); };
     world_.on_shard([&] {
       for (std::uint32_t i = 0; i < 20; ++i) {
         d->post(a_write(c.id(), 4, i, 200'000));

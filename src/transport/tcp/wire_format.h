@@ -17,7 +17,7 @@
 #include <string_view>
 #include <variant>
 
-#include "transport/host_transport.h"
+#include "transport/transport.h"
 #include "verbs/message.h"
 
 namespace pvrdma::transport::tcp {

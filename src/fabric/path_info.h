@@ -1,5 +1,4 @@
-// Path: which way messages to a GID go, and why. For listings; the hot path keeps the answer in a PeerRoute.
-// Thread: values.
+// What listings say about paths, and why a message went nowhere. Thread: values.
 #pragma once
 
 #include <cstddef>
@@ -7,27 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "transport/transport.h"
+
 namespace pvrdma::fabric {
 
-enum class PathKind : std::uint8_t {
-  kNone,   // nobody to send to
-  kLocal,  // memory copy: the peer is a port of this host
-  kTcp,    // the peer is a port of another host
-};
-inline constexpr std::size_t kPathKinds = 3;
-
-// As listings and metrics call it. Static storage.
-constexpr std::string_view name_of(PathKind kind) {
-  switch (kind) {
-    case PathKind::kNone:
-      return "none";
-    case PathKind::kLocal:
-      return "local";
-    case PathKind::kTcp:
-      return "tcp";
-  }
-  return "none";
-}
+using transport::kPathKinds;
+using transport::name_of;
+using transport::PathKind;
 
 // Why a message went nowhere.
 enum class DropReason : std::uint8_t {
@@ -55,7 +40,8 @@ constexpr std::string_view name_of(DropReason reason) {
   return "unknown_gid";
 }
 
-struct Path {
+// Which way messages to a GID go, and why.
+struct PathInfo {
   PathKind kind = PathKind::kNone;
   std::string reason;     // one clause for people
   std::string peer_host;  // empty: this host, or nobody knows

@@ -1,0 +1,43 @@
+// Transports: those this host has, one of each kind at most. Thread: shard-owned.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "base/time.h"
+#include "transport/transport.h"
+
+namespace pvrdma::fabric {
+
+class Transports {
+ public:
+  // Borrowed until drop().
+  void use(transport::Transport& transport) { at(transport.kind()) = &transport; }
+  void drop(transport::PathKind kind) { at(kind) = nullptr; }
+
+  // Null: this host has none of the kind.
+  transport::Transport* find(transport::PathKind kind) const {
+    return by_kind_[static_cast<std::size_t>(kind)];
+  }
+
+  // Whether any of them reaches the host.
+  bool is_up(transport::HostId host) const {
+    return std::any_of(by_kind_.begin(), by_kind_.end(), [host](const transport::Transport* transport) {
+      return transport != nullptr && transport->is_up(host);
+    });
+  }
+
+  void flush(Instant now) const {
+    for (transport::Transport* transport : by_kind_) {
+      if (transport != nullptr) transport->flush(now);
+    }
+  }
+
+ private:
+  transport::Transport*& at(transport::PathKind kind) { return by_kind_[static_cast<std::size_t>(kind)]; }
+
+  std::array<transport::Transport*, transport::kPathKinds> by_kind_{};
+};
+
+}  // namespace pvrdma::fabric

@@ -1,0 +1,97 @@
+// Path: how the messages of one connection travel now. Owned by its QP, made by Wire::open_path() when the QP
+// goes to RTR and anew whenever the answer to "where is this GID?" may have changed. ADR 12 has the contract
+// and what comes.
+//
+// Delivery is best effort: a path may lose, double, delay and reorder messages, and may lose its own state at
+// any moment. The engines at both ends make up for it with message numbers, time limits and repetition, so
+// nothing that its peer would miss lives in a path.
+//
+// Who owns what until when:
+//  * Message structs and payload are borrowed during the call. The payload is guest memory of the sender: its
+//    bytes may change while they are read. A path that delivers later copies them, or drops the message.
+//  * The receiving engine gets the same promise: what it is handed is valid during its on_*() call.
+//
+// Re-entrancy: a path may call the receiving engine before send_*() returns, and that engine may answer on
+// its own path, and so call the sending engine, before that. No path is opened or closed from inside.
+//
+// Thread: all of it on the shard that owns the sending engine. Nothing here allocates.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+#include "base/time.h"
+#include "guestmem/host_span.h"
+#include "verbs/message.h"
+
+namespace pvrdma::verbs {
+
+// The two ends of an RC connection, seen from one of them.
+struct Connection {
+  Endpoint local;
+  Endpoint remote;
+};
+
+class Path {
+ public:
+  virtual ~Path() = default;
+
+  // How many of the `wanted` bytes (1 for a request without payload) the next request may carry: all, some,
+  // or 0: the path takes no request now, and Engine::on_path_ready() tells when to ask again. What it grants
+  // it does not refuse, as long as the request follows at once.
+  virtual std::uint32_t room(std::uint32_t wanted, Instant now) = 0;
+
+  // `payload` holds request.bytes bytes, nothing for reads and atomics. After room() only.
+  virtual void send_request(const Request& request, const guestmem::SpanList& payload, Instant now) = 0;
+
+  // `payload` holds response.bytes bytes, only for reads. Lost when there is no room for it.
+  virtual void send_response(const Response& response, const guestmem::SpanList& payload, Instant now) = 0;
+};
+
+// A QP's place for its path: made there without an allocation, so that a path can be opened anew between a
+// doorbell and its completion.
+class PathSlot {
+ public:
+  static constexpr std::size_t kBytes = 64;
+
+  PathSlot() = default;
+  ~PathSlot() { close(); }
+  PathSlot(const PathSlot&) = delete;
+  PathSlot& operator=(const PathSlot&) = delete;
+
+  // Ends the path there is and makes another.
+  template <typename Made, typename... Arguments>
+  Made& open(Arguments&&... arguments) {
+    static_assert(std::is_base_of_v<Path, Made>);
+    static_assert(sizeof(Made) <= kBytes && alignof(Made) <= alignof(std::max_align_t));
+    close();
+    Made* made = ::new (static_cast<void*>(place_.data())) Made(std::forward<Arguments>(arguments)...);
+    path_ = made;
+    return *made;
+  }
+  // Afterwards nothing is read or written on the connection's behalf by the path there was.
+  void close() {
+    if (path_ != nullptr) path_->~Path();
+    path_ = nullptr;
+    generation_ = 0;
+  }
+
+  Path& operator*() const { return *path_; }
+  Path* operator->() const { return path_; }
+  Path* get() const { return path_; }  // null: closed
+
+  // Wire's: whether the path is still the right one. 0: never opened.
+  std::uint64_t generation() const { return generation_; }
+  void set_generation(std::uint64_t generation) { generation_ = generation; }
+
+ private:
+  alignas(std::max_align_t) std::array<std::byte, kBytes> place_;
+  Path* path_ = nullptr;  // in place_
+  std::uint64_t generation_ = 0;
+};
+
+}  // namespace pvrdma::verbs
