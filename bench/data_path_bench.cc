@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <time.h>
 #include <vector>
@@ -55,6 +56,17 @@ class Pair {
     PVRDMA_CHECK(a_.qp->post_send(requests_).ok(), "the send queue has room");
     take(*a_.send_cq, 1);
     if (opcode == abi::Opcode::kSend) take(*b_.recv_cq, count);
+  }
+
+  // Another connection between the two, with its QPs in RTS.
+  void add_idle(std::vector<std::unique_ptr<test::RcEndpoint>>& idle) {
+    const test::EndpointOptions small{
+        .cq_entries = 16, .max_send_wr = 16, .max_recv_wr = 16, .buffer_bytes = 4096};
+    auto from = std::make_unique<test::RcEndpoint>(bench_.device(0), test::gid_of(0), small);
+    auto to = std::make_unique<test::RcEndpoint>(bench_.device(1), test::gid_of(1), small);
+    test::must(test::connect(*from, *to));
+    idle.push_back(std::move(from));
+    idle.push_back(std::move(to));
   }
 
   const test::RcEndpoint& a() const { return a_; }
@@ -123,6 +135,20 @@ void sizes(benchmark::internal::Benchmark* bench) {
 BENCHMARK(Write)->Apply(sizes);
 BENCHMARK(Read)->Apply(sizes);
 BENCHMARK(Send)->Apply(sizes);
+
+// What connections that do nothing cost one that works: a message finds its QP by index.
+void WriteBesideIdleQps(benchmark::State& state) {
+  Pair pair;
+  std::vector<std::unique_ptr<test::RcEndpoint>> idle;
+  for (std::int64_t i = 0; i < state.range(0); ++i) pair.add_idle(idle);
+  constexpr std::uint32_t kEach = 64;
+  pair.transfer(abi::Opcode::kRdmaWrite, 8, kEach);
+  const double before = cpu_seconds();
+  for (auto _ : state) pair.transfer(abi::Opcode::kRdmaWrite, 8, kEach);
+  state.counters["cpu_us_per_op"] =
+      (cpu_seconds() - before) * 1e6 / (static_cast<double>(state.iterations()) * kEach);
+}
+BENCHMARK(WriteBesideIdleQps)->ArgName("idle")->Arg(0)->Arg(1000);
 
 // The same bytes between the same two guests' memories, by turns: what one copy costs here and now. With
 // scattered pages (the worst that a process can have) the memcpy still sees one range, through the driver's

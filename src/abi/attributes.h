@@ -45,8 +45,12 @@ constexpr std::optional<Mtu> parse_mtu(std::uint32_t raw) {
   return static_cast<Mtu>(raw);
 }
 
+// The MTU is 2 to the power of this, in bytes.
+constexpr std::uint32_t mtu_shift(Mtu mtu) {
+  return 7 + static_cast<std::uint32_t>(mtu);
+}
 constexpr std::uint32_t mtu_bytes(Mtu mtu) {
-  return 128u << static_cast<std::uint32_t>(mtu);
+  return 1u << mtu_shift(mtu);
 }
 
 enum class PortState : std::uint32_t { kDown = 1, kInit = 2, kArmed = 3, kActive = 4, kActiveDefer = 5 };

@@ -105,7 +105,7 @@ void TestAdapter::to_init(const TestQp& qp, const ConnectOptions& connection) {
 
 void TestAdapter::to_rtr(const TestQp& qp, const Endpoint& peer, const ConnectOptions& connection) {
   abi::QpAttr attr{};
-  attr.path_mtu = static_cast<std::uint32_t>(abi::Mtu::k1024);
+  attr.path_mtu = static_cast<std::uint32_t>(connection.path_mtu);
   attr.dest_qp_num = peer.qpn.value;
   attr.rq_psn = connection.rq_psn;
   attr.max_dest_rd_atomic = connection.max_dest_rd_atomic;

@@ -45,13 +45,13 @@ class ScriptedWire final : public SwitchPort {
   void unbind_gid(const Gid&) override {}
 
   std::uint64_t generation = 1;
-  Engine* peer = nullptr;              // borrowed
-  bool cut = false;                    // with a peer: keep the messages as well
-  int room = -1;                       // requests it takes until it is busy; below 0: any number
-  std::uint32_t bytes_at_once = ~0U;   // of a piece
-  std::uint64_t refused = 0;           // asked for room in vain
+  Engine* peer = nullptr;             // borrowed
+  bool cut = false;                   // with a peer: keep the messages as well
+  int room = -1;                      // requests it takes until it is busy; below 0: any number
+  std::uint32_t bytes_at_once = ~0U;  // of a piece
+  std::uint64_t refused = 0;          // asked for room in vain
   std::uint64_t flushes = 0;
-  std::vector<Connection> opened;      // paths
+  std::vector<Connection> opened;  // paths
   std::vector<SentMessage<Request>> requests;
   std::vector<SentMessage<Response>> responses;
   std::vector<SentMessage<Datagram>> datagrams;
@@ -179,6 +179,7 @@ struct ConnectOptions {
       abi::kAccessLocalWrite | abi::kAccessRemoteWrite | abi::kAccessRemoteRead | abi::kAccessRemoteAtomic;
   std::uint32_t sq_psn = 100;
   std::uint32_t rq_psn = 200;
+  abi::Mtu path_mtu = abi::Mtu::k1024;
   std::uint8_t timeout = 14;  // 268 ms
   std::uint8_t retry_cnt = 3;
   std::uint8_t rnr_retry = 3;

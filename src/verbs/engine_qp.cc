@@ -155,8 +155,15 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
   }
 
   qp->attributes = *wanted;
-  if ((request.mask & abi::kQpAttrRqPsn) != 0) qp->receive.expected = MessageNumber(wanted->rq_psn.value);
-  if ((request.mask & abi::kQpAttrSqPsn) != 0) qp->send.next_number = MessageNumber(wanted->sq_psn.value);
+  // Both counts begin with what the guests have exchanged, so that an older connection's messages do not fit.
+  if ((request.mask & abi::kQpAttrRqPsn) != 0) {
+    qp->receive.psn = wanted->rq_psn;
+    qp->receive.expected = MessageNumber(wanted->rq_psn.value);
+  }
+  if ((request.mask & abi::kQpAttrSqPsn) != 0) {
+    qp->send.next_psn = wanted->sq_psn;
+    qp->send.next_number = MessageNumber(wanted->sq_psn.value);
+  }
   if (wanted->state == abi::QpState::kErr && before != abi::QpState::kErr) {
     qp->send.ack_deadline = Instant::never();
     qp->send.rnr_until = Instant::never();
@@ -177,11 +184,11 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
 }
 
 Outcome<abi::QpAttr> Engine::query_qp(QpHandle handle) const {
-  const QueuePair* qp = impl_->qps.find(handle.value);
+  QueuePair* qp = impl_->qps.find(handle.value);
   if (qp == nullptr) return refuse(CommandError::kNoSuchObject);
   abi::QpAttr attr = to_abi(qp->attributes, qp->identity.cap);
-  attr.rq_psn = qp->receive.expected.value;
-  attr.sq_psn = qp->send.next_number.value;
+  attr.rq_psn = qp->expected_psn().value;
+  attr.sq_psn = qp->next_psn().value;
   attr.sq_draining = qp->state() == abi::QpState::kSqd && !qp->send.window.empty() ? 1 : 0;
   return attr;
 }

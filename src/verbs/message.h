@@ -28,6 +28,7 @@ struct Request {
   Endpoint from;
   Endpoint to;
   MessageNumber number;
+  Psn psn;  // of the message's first packet (ADR 13)
   RequestOp op{};
   Extra extra{};  // kImmediate with kSend and kWrite, kInvalidate with kSend
   bool solicited = false;

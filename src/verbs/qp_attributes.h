@@ -49,6 +49,13 @@ Outcome<QpAttributes> apply_modify(abi::QpType type, const QpAttributes& current
 // The guest's view for QUERY_QP. `cap` is the caller's.
 abi::QpAttr to_abi(const QpAttributes& attributes, const abi::QpCap& cap);
 
+// Packets that a message takes: at least one. A read takes those of its answer.
+constexpr std::uint32_t packet_count(std::uint32_t bytes, abi::Mtu mtu) {
+  const std::uint32_t whole = bytes >> abi::mtu_shift(mtu);
+  const bool rest = (bytes & (abi::mtu_bytes(mtu) - 1)) != 0;
+  return whole + (rest || bytes == 0 ? 1 : 0);
+}
+
 // How long an answer may take: 4 * 4.096 us * 2^timeout. InfiniBand lets an adapter wait between once and
 // four times what the attribute says (IBTA vol. 1, 9.7.6.1.3); ADR 11 has why this one is patient.
 Duration ack_timeout(std::uint8_t timeout);

@@ -24,37 +24,22 @@ SendWindow::SendWindow(std::uint32_t max_sge)
       works_(std::make_unique<SendWork[]>(slots_)),
       sges_(std::make_unique<abi::Sge[]>(static_cast<std::size_t>(slots_) * max_sge)) {}
 
+Psn QueuePair::next_psn() {
+  if (send.sending == send.window.tail()) return send.next_psn;
+  const SendWork& work = send.window.at(send.sending);
+  return work.psn + (work.sent >> abi::mtu_shift(attributes.path_mtu));
+}
+
+Psn QueuePair::expected_psn() const {
+  return receive.psn + (receive.under_way.executed >> abi::mtu_shift(attributes.path_mtu));
+}
+
 void QueuePair::reset() {
   attributes = QpAttributes{};
   local_gid = Gid{};
   path.close();
-
-  send.ring.resync();
-  send.window.clear();
-  send.sending = send.window.tail();
-  send.next_number = MessageNumber{};
-  send.reads_outstanding = 0;
-  send.stopped = false;
-  send.retries_left = 0;
-  send.rnr_retries_left = 0;
-  send.path_retries_left = 0;
-  send.ack_deadline = Instant::never();
-  send.rnr_until = Instant::never();
-  send.drained_reported = false;
-  send.waits_for_path = false;
-  send.window_closed = false;
-  send.bytes_in_flight = 0;
-  send.read_bytes_in_flight = 0;
-
-  if (receive.queue) receive.queue->reset();
-  receive.expected = MessageNumber{};
-  receive.progress = 0;
-  receive.gap_reported = false;
-  receive.holds_receive = false;
-  receive.established_reported = false;
-  receive.last_wqe_reported = false;
-  receive.replays.fill({});
-  receive.next_replay = 0;
+  send.reset();
+  receive.reset();
 }
 
 }  // namespace pvrdma::verbs

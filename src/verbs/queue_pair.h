@@ -18,9 +18,9 @@
 #include "verbs/limits.h"
 #include "verbs/message.h"
 #include "verbs/page_budget.h"
+#include "verbs/path.h"
 #include "verbs/qp_attributes.h"
 #include "verbs/receive_queue.h"
-#include "verbs/path.h"
 
 namespace pvrdma::verbs {
 
@@ -45,6 +45,7 @@ struct SendWork {
   std::uint32_t confirmed =
       0;  // of a read: bytes placed; else: bytes known to be executed. Sending again starts there
   MessageNumber number;
+  Psn psn;  // of its first packet
   abi::Opcode opcode{};
   abi::CompletionStatus status{};
   std::uint8_t send_flags = 0;
@@ -88,7 +89,7 @@ class SendWindow {
   abi::Sge* staging_sges() { return sges_.get() + static_cast<std::size_t>(tail_ & (slots_ - 1)) * max_sge_; }
   void push() { ++tail_; }
   void pop() { ++head_; }
-  void clear() { head_ = tail_; }
+  void clear() { head_ = tail_ = 0; }
 
  private:
   std::uint32_t max_sge_;
@@ -99,14 +100,12 @@ class SendWindow {
   std::uint32_t tail_ = 0;
 };
 
-struct SendSide {
-  SendSide(guestmem::GuestRing r, std::uint32_t max_sge) : ring(std::move(r)), window(max_sge) {}
-
-  guestmem::GuestRing ring;
-  SendWindow window;
+// What the send side of a QP knows besides the work requests: a value, which RESET assigns anew.
+struct SendState {
   std::uint32_t sending =
       0;  // position of the work request being sent; window.tail() = all fetched ones are sent
-  MessageNumber next_number;
+  MessageNumber next_number;  // of the next work request to be fetched
+  Psn next_psn;               // of its first packet
   std::uint32_t reads_outstanding = 0;
   bool stopped = false;  // a work request has failed: no other is begun
   std::uint8_t retries_left = 0;
@@ -143,6 +142,19 @@ struct SendSide {
   }
 };
 
+struct SendSide : SendState {
+  SendSide(guestmem::GuestRing r, std::uint32_t max_sge) : ring(std::move(r)), window(max_sge) {}
+
+  void reset() {
+    static_cast<SendState&>(*this) = {};
+    ring.resync();
+    window.clear();
+  }
+
+  guestmem::GuestRing ring;
+  SendWindow window;
+};
+
 // What a responder answers again when a duplicate of an atomic arrives.
 struct AtomicReplay {
   MessageNumber number;
@@ -151,23 +163,45 @@ struct AtomicReplay {
 };
 inline constexpr std::uint32_t kAtomicReplays = 16;  // = the largest max_dest_rd_atomic
 
-struct ReceiveSide {
-  std::optional<ReceiveQueue> queue;  // none with an SRQ
-  SharedReceiveQueue* srq = nullptr;  // borrowed; the engine keeps it alive while the QP exists
+// The message that a responder has executed in part: what all its pieces have in common.
+struct UnderWay {
+  std::uint32_t executed = 0;  // bytes; 0: none is under way
+  RequestOp op{};
+  std::uint32_t message_bytes = 0;
+  std::uint32_t rkey = 0;
+  std::uint64_t remote_addr = 0;
+
+  // Whether `request` may go on with it. How long a send is its receive decides, piece by piece.
+  bool continues(const Request& request) const {
+    return executed == 0 || (op == request.op && rkey == request.rkey && remote_addr == request.remote_addr &&
+                             (op == RequestOp::kSend || message_bytes == request.message_bytes));
+  }
+};
+
+// What the receive side of a QP knows besides its receives: a value, which RESET assigns anew.
+struct ReceiveState {
   MessageNumber expected;
-  std::uint32_t progress = 0;  // bytes of message `expected` already executed
-  RequestOp progress_op{};     // which kind of message that is
+  Psn psn;                     // of the first packet of message `expected`
+  UnderWay under_way;          // of message `expected`
   bool gap_reported = false;   // a kNakSequence is out for `expected`
   bool holds_receive = false;  // `receive` belongs to the message under way
   bool established_reported = false;
   bool last_wqe_reported = false;
   ReceiveWork receive;
+  std::array<AtomicReplay, kAtomicReplays> replays{};
+  std::uint32_t next_replay = 0;
+};
+
+struct ReceiveSide : ReceiveState {
+  std::optional<ReceiveQueue> queue;  // none with an SRQ
+  SharedReceiveQueue* srq = nullptr;  // borrowed; the engine keeps it alive while the QP exists
 
   // The next receive WQE, into `receive`.
   Taken take() { return srq != nullptr ? srq->take(receive) : queue->take(receive); }
-
-  std::array<AtomicReplay, kAtomicReplays> replays{};
-  std::uint32_t next_replay = 0;
+  void reset() {
+    static_cast<ReceiveState&>(*this) = {};
+    if (queue) queue->reset();
+  }
 };
 
 class QueuePair {
@@ -198,6 +232,10 @@ class QueuePair {
   Endpoint local() const { return {local_gid, identity.qpn}; }
   Endpoint remote() const { return {attributes.dgid, attributes.dest_qpn}; }
   Connection connection() const { return {local(), remote()}; }
+
+  // Of the next packet to be sent, and of the next one expected, as QUERY_QP tells them.
+  Psn next_psn();
+  Psn expected_psn() const;
 
   // Back to power-on: drops positions, window and sequence numbers. The guest zeroes its ring words
   // afterwards.

@@ -55,6 +55,7 @@ Request make_request(const QueuePair& qp, const SendWork& work, std::uint32_t by
   request.from = qp.local();
   request.to = qp.remote();
   request.number = work.number;
+  request.psn = work.psn;
   request.op = request_op(work.opcode);
   request.extra = request_extra(work.opcode);
   request.solicited = (work.send_flags & abi::kSendSolicited) != 0;
@@ -145,8 +146,13 @@ Fetched Requester::fetch(QueuePair& qp) {
   const Fetched fetched = fetch_send_wqe(services_, qp, work, window.staging_sges());
   if (fetched != Fetched::kOne) return fetched;
   work.number = qp.send.next_number;
-  if (!work.is_local()) qp.send.next_number = work.number.next();
-  if (work.state == State::kFailed) ++services_.counters.local_errors;
+  work.psn = qp.send.next_psn;
+  if (work.state == State::kFailed) {
+    ++services_.counters.local_errors;
+  } else if (!work.is_local()) {
+    qp.send.next_number = work.number.next();
+    qp.send.next_psn = work.psn + packet_count(work.length, qp.attributes.path_mtu);
+  }
   window.push();
   return fetched;
 }

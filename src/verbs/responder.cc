@@ -1,37 +1,12 @@
 #include "verbs/responder.h"
 
 #include <algorithm>
-#include <atomic>
-
-#include "verbs/sge_list.h"
 
 namespace pvrdma::verbs {
 namespace {
 
-constexpr std::uint32_t kAtomicBytes = 8;
-
 bool may_respond(abi::QpState state) {
   return state == abi::QpState::kRtr || state == abi::QpState::kRts || state == abi::QpState::kSqd;
-}
-
-bool consumes_receive(const Request& request) {
-  return request.op == RequestOp::kSend ||
-         (request.op == RequestOp::kWrite && request.extra == Extra::kImmediate);
-}
-
-std::uint32_t needed_access(RequestOp op) {
-  switch (op) {
-    case RequestOp::kSend:
-      return abi::kAccessLocalWrite;
-    case RequestOp::kWrite:
-      return abi::kAccessRemoteWrite;
-    case RequestOp::kRead:
-      return abi::kAccessRemoteRead;
-    case RequestOp::kCompareSwap:
-    case RequestOp::kFetchAdd:
-      return abi::kAccessRemoteAtomic;
-  }
-  return 0;
 }
 
 // A piece that cannot be: its sender is another version of us, or hostile.
@@ -65,19 +40,19 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
   const std::int32_t ahead = distance(request.number, receive.expected);
   if (ahead < 0) {
     on_duplicate(qp, request, now);
-  } else if (ahead > 0 || request.offset > receive.progress) {
+  } else if (ahead > 0 || request.offset > receive.under_way.executed) {
     if (receive.gap_reported) return;
     receive.gap_reported = true;
     ++services_.counters.sequence_naks_sent;
     respond(qp, request, receive.expected, Syndrome::kNakSequence, now);
-  } else if (request.offset < receive.progress && request.end() <= receive.progress &&
+  } else if (request.offset < receive.under_way.executed && request.end() <= receive.under_way.executed &&
              request.op != RequestOp::kRead) {
     ++services_.counters.duplicates;  // the answer comes with the message's last piece
     // The requester may be waiting for a report that was lost.
     if (passes_progress_mark(request.offset, request.end()))
       respond(qp, request, request.number, Syndrome::kProgress, now);
   } else {
-    execute(qp, request, payload, now);
+    on_due(qp, request, payload, now);
   }
 }
 
@@ -101,31 +76,15 @@ void Responder::on_duplicate(QueuePair& qp, const Request& request, Instant now)
   }
 }
 
-void Responder::execute(QueuePair& qp, const Request& request, Payload& payload, Instant now) {
-  if (qp.receive.progress != 0 && qp.receive.progress_op != request.op) {
+void Responder::on_due(QueuePair& qp, const Request& request, Payload& payload, Instant now) {
+  if (!qp.receive.under_way.continues(request)) {
     respond(qp, request, request.number, Syndrome::kNakInvalidRequest, now);
-    completions_.fail_qp(qp, "a message changed its kind half way", abi::EventType::kQpReqErr);
+    completions_.fail_qp(qp, "a message changed half way", abi::EventType::kQpReqErr);
     return;
   }
-  const std::uint32_t progress_before = qp.receive.progress;
-  Verdict verdict;
-  std::uint64_t original = 0;
-  switch (request.op) {
-    case RequestOp::kSend:
-      verdict = execute_send(qp, request, payload);
-      break;
-    case RequestOp::kWrite:
-      verdict = execute_write(qp, request, payload);
-      break;
-    case RequestOp::kRead:
-      verdict = serve_read(qp, request, now);
-      break;
-    case RequestOp::kCompareSwap:
-    case RequestOp::kFetchAdd:
-      verdict = execute_atomic(qp, request, original);
-      break;
-  }
-
+  const std::uint32_t executed_before = qp.receive.under_way.executed;
+  const bool is_read = request.op == RequestOp::kRead;
+  const Verdict verdict = is_read ? serve_read(qp, request, now) : executor_.execute(qp, request, payload);
   if (verdict.lost) return;
 
   // What is already under way behind a message that found no receive is early, but known to be: no sequence
@@ -133,126 +92,21 @@ void Responder::execute(QueuePair& qp, const Request& request, Payload& payload,
   qp.receive.gap_reported = verdict.syndrome == Syndrome::kRnrNak;
 
   const bool done = verdict.syndrome == Syndrome::kAck && request.is_last();
-  const bool answers = (done && request.op != RequestOp::kRead) || verdict.syndrome != Syndrome::kAck;
-  if (answers) {
-    respond(qp, request, request.number, verdict.syndrome, now, original);
-  } else if (!done && request.op != RequestOp::kRead &&
-             passes_progress_mark(progress_before, qp.receive.progress)) {
+  if ((done && !is_read) || verdict.syndrome != Syndrome::kAck) {
+    respond(qp, request, request.number, verdict.syndrome, now, verdict.atomic_original);
+  } else if (!done && !is_read && passes_progress_mark(executed_before, qp.receive.under_way.executed)) {
     respond(qp, request, request.number, Syndrome::kProgress, now);
   }
   if (verdict.ends_qp()) completions_.fail_qp(qp, verdict.why, verdict.event);
 }
 
-Responder::Verdict Responder::take_receive(QueuePair& qp) {
-  ReceiveSide& receive = qp.receive;
-  if (receive.holds_receive) return {};
-  const Taken taken = receive.take();
-  switch (taken) {
-    case Taken::kOne:
-      break;
-    case Taken::kEmpty:
-      ++services_.counters.rnr_naks_sent;
-      return {.syndrome = Syndrome::kRnrNak};
-    case Taken::kBroken:
-      ++services_.counters.invalid_ring_indices;
-      return {.syndrome = Syndrome::kNakRemoteOperational,
-              .why = "its receive queue has an impossible index or lost a page",
-              .event = abi::EventType::kQpFatal};
-  }
-  receive.holds_receive = true;
-  if (!receive.receive.bad) return {};
-  receive.holds_receive = false;
-  ++services_.counters.local_errors;
-  completions_.complete_receive(
-      qp, {.wr_id = receive.receive.wr_id, .status = abi::CompletionStatus::kLocalQpOperation});
-  return {.syndrome = Syndrome::kNakRemoteOperational,
-          .why = "a receive had more SGEs than its queue allows"};
-}
-
-Responder::Verdict Responder::execute_send(QueuePair& qp, const Request& request, Payload& payload) {
-  ReceiveSide& receive = qp.receive;
-  if (const Verdict verdict = take_receive(qp); verdict.syndrome != Syndrome::kAck) return verdict;
-
-  const auto give_up = [&](abi::CompletionStatus status, Syndrome syndrome, std::string_view why) -> Verdict {
-    receive.holds_receive = false;
-    ++services_.counters.local_errors;
-    completions_.complete_receive(qp, {.wr_id = receive.receive.wr_id, .status = status});
-    return {.syndrome = syndrome, .why = why};
-  };
-  if (request.message_bytes > receive.receive.total_bytes) {
-    return give_up(abi::CompletionStatus::kLocalLength, Syndrome::kNakInvalidRequest,
-                   "a message was longer than the receive posted for it");
-  }
-  guestmem::SpanList target;
-  const KeyFault fault =
-      resolve_sges(services_.mrs, receive.srq != nullptr ? receive.srq->pd() : qp.identity.pd,
-                   {receive.receive.sges.data(), receive.receive.sge_count}, request.offset, request.bytes,
-                   {.flag = abi::kAccessLocalWrite}, target);
-  if (fault != KeyFault::kNone) {
-    return give_up(abi::CompletionStatus::kLocalProtection, Syndrome::kNakRemoteOperational,
-                   "a receive named memory it may not use");
-  }
-  if (!payload.copy_to(target)) return {.lost = true};
-  if (request.is_last() && request.extra == Extra::kInvalidate &&
-      !services_.mrs.invalidate(request.extra_value, qp.identity.pd)) {
-    ++services_.counters.access_errors;
-    return give_up(abi::CompletionStatus::kLocalQpOperation, Syndrome::kNakRemoteAccess,
-                   "the peer asked to invalidate a key that is not valid here");
-  }
-  advance(qp, request);
-  return request.is_last() ? deliver(qp, request) : Verdict{};
-}
-
-Responder::Verdict Responder::execute_write(QueuePair& qp, const Request& request, Payload& payload) {
-  guestmem::SpanList target;
-  if (request.message_bytes != 0) {
-    const AccessNeed need{.flag = abi::kAccessRemoteWrite, .remote = true};
-    const bool allowed =
-        (qp.attributes.access_flags & needed_access(request.op)) != 0 &&
-        services_.mrs.check(request.rkey, qp.identity.pd, request.remote_addr, request.message_bytes, need) ==
-            KeyFault::kNone &&
-        services_.mrs.resolve(request.rkey, qp.identity.pd, request.remote_addr + request.offset,
-                              request.bytes, need, target) == KeyFault::kNone;
-    if (!allowed) {
-      ++services_.counters.access_errors;
-      return {.syndrome = Syndrome::kNakRemoteAccess,
-              .why = "the peer wrote where it may not",
-              .event = abi::EventType::kQpAccessErr};
-    }
-  }
-  if (request.is_last() && consumes_receive(request)) {
-    if (const Verdict verdict = take_receive(qp); verdict.syndrome != Syndrome::kAck) return verdict;
-  }
-  if (!payload.copy_to(target)) return {.lost = true};
-  advance(qp, request);
-  return request.is_last() && consumes_receive(request) ? deliver(qp, request) : Verdict{};
-}
-
-Responder::Verdict Responder::serve_read(QueuePair& qp, const Request& request, Instant now) {
+// Answers a read with its data, which is all the acknowledgement it gets.
+Verdict Responder::serve_read(QueuePair& qp, const Request& request, Instant now) {
   guestmem::SpanList source;
-  if (qp.attributes.max_dest_rd_atomic == 0) {
-    return {.syndrome = Syndrome::kNakInvalidRequest,
-            .why = "the peer read although max_dest_rd_atomic is 0",
-            .event = abi::EventType::kQpReqErr};
-  }
-  if (request.message_bytes != 0) {
-    const AccessNeed need{.flag = abi::kAccessRemoteRead, .remote = true};
-    const bool allowed =
-        (qp.attributes.access_flags & needed_access(request.op)) != 0 &&
-        services_.mrs.check(request.rkey, qp.identity.pd, request.remote_addr, request.message_bytes, need) ==
-            KeyFault::kNone &&
-        services_.mrs.resolve(request.rkey, qp.identity.pd, request.remote_addr + request.offset,
-                              request.bytes, need, source) == KeyFault::kNone;
-    if (!allowed) {
-      ++services_.counters.access_errors;
-      return {.syndrome = Syndrome::kNakRemoteAccess,
-              .why = "the peer read where it may not",
-              .event = abi::EventType::kQpAccessErr};
-    }
-  }
-  const bool goes_on = request.is_last() || request.end() > qp.receive.progress;
-  if (request.number == qp.receive.expected && goes_on) advance(qp, request);
-  services_.counters.read_bytes_served += request.bytes;
+  const Verdict verdict = executor_.open_read(qp, request, source);
+  if (verdict.syndrome != Syndrome::kAck) return verdict;
+  const bool goes_on = request.is_last() || request.end() > qp.receive.under_way.executed;
+  if (request.number == qp.receive.expected && goes_on) executor_.advance(qp, request);
   const Response response{.from = qp.local(),
                           .to = qp.remote(),
                           .number = request.number,
@@ -262,76 +116,6 @@ Responder::Verdict Responder::serve_read(QueuePair& qp, const Request& request, 
                           .bytes = request.bytes};
   path_of(services_, qp).send_response(response, source, now);
   return {};
-}
-
-Responder::Verdict Responder::execute_atomic(QueuePair& qp, const Request& request, std::uint64_t& original) {
-  if (qp.attributes.max_dest_rd_atomic == 0 || request.remote_addr % kAtomicBytes != 0 ||
-      request.message_bytes != kAtomicBytes || request.bytes != kAtomicBytes || !services_.rules.atomics) {
-    return {.syndrome = Syndrome::kNakInvalidRequest,
-            .why = "the peer asked for an atomic that is misaligned or not allowed here",
-            .event = abi::EventType::kQpReqErr};
-  }
-  guestmem::SpanList target;
-  const bool allowed =
-      (qp.attributes.access_flags & needed_access(request.op)) != 0 &&
-      services_.mrs.resolve(request.rkey, qp.identity.pd, request.remote_addr, kAtomicBytes,
-                            {.flag = abi::kAccessRemoteAtomic, .remote = true}, target) == KeyFault::kNone;
-  // An aligned word never straddles pages, unless the MR maps its pages at another alignment.
-  if (!allowed || target.size() != 1 ||
-      reinterpret_cast<std::uintptr_t>(target[0].data) % kAtomicBytes != 0) {
-    ++services_.counters.access_errors;
-    return {.syndrome = Syndrome::kNakRemoteAccess,
-            .why = "the peer asked for an atomic where it may not",
-            .event = abi::EventType::kQpAccessErr};
-  }
-  // Guest CPUs may touch the word at the same time: a real atomic instruction (reference 7.5).
-  std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(target[0].data));
-  if (request.op == RequestOp::kFetchAdd) {
-    original = word.fetch_add(request.compare_add, std::memory_order_acq_rel);
-  } else {
-    original = request.compare_add;
-    word.compare_exchange_strong(original, request.swap, std::memory_order_acq_rel);
-  }
-  qp.receive.replays[qp.receive.next_replay] = {
-      .number = request.number, .original = original, .valid = true};
-  qp.receive.next_replay = (qp.receive.next_replay + 1) % kAtomicReplays;
-  ++services_.counters.atomics_served;
-  advance(qp, request);
-  return {};
-}
-
-// The receive WQE of a finished message becomes a CQE.
-Responder::Verdict Responder::deliver(QueuePair& qp, const Request& request) {
-  ReceiveSide& receive = qp.receive;
-  receive.holds_receive = false;
-  const bool delivered =
-      completions_.complete_receive(qp, {.wr_id = receive.receive.wr_id,
-                                         .status = abi::CompletionStatus::kSuccess,
-                                         .with_immediate_write = request.op == RequestOp::kWrite,
-                                         .extra = request.extra,
-                                         .solicited = request.solicited,
-                                         .extra_value = request.extra_value,
-                                         .byte_len = request.message_bytes});
-  if (delivered) return {};
-  return {.syndrome = Syndrome::kNakRemoteOperational, .why = "its receive CQ is in error"};
-}
-
-void Responder::advance(QueuePair& qp, const Request& request) {
-  ReceiveSide& receive = qp.receive;
-  if (request.op != RequestOp::kRead) {
-    const std::uint32_t fresh = request.end() - std::min(receive.progress, request.end());
-    services_.counters.rx_bytes += fresh;
-    qp.rx_bytes += fresh;
-  }
-  if (!request.is_last()) {
-    receive.progress = request.end();
-    receive.progress_op = request.op;
-    return;
-  }
-  receive.expected = receive.expected.next();
-  receive.progress = 0;
-  ++services_.counters.rx_messages;
-  ++qp.rx_messages;
 }
 
 void Responder::respond(QueuePair& qp, const Request& request, MessageNumber number, Syndrome syndrome,
@@ -344,7 +128,7 @@ void Responder::respond(QueuePair& qp, const Request& request, MessageNumber num
                           .syndrome = syndrome,
                           .op = request.op,
                           .rnr_timer = qp.attributes.min_rnr_timer,
-                          .offset = names_progress ? qp.receive.progress : request.offset,
+                          .offset = names_progress ? qp.receive.under_way.executed : request.offset,
                           .bytes = 0,
                           .atomic_original = atomic_original};
   path_of(services_, qp).send_response(response, guestmem::SpanList{}, now);

@@ -193,6 +193,17 @@ TEST_F(ResponderRefusalTest, AMessageMayNotGrow) {
   EXPECT_THAT(receives_done(), ElementsAre(Completion{1, CompletionStatus::kLocalLength}));
 }
 
+// What its pieces have in common is fixed with the first one.
+TEST_F(ResponderRefusalTest, AMessageMayNotGoElsewhereHalfWay) {
+  Request piece = request(RequestOp::kWrite, kRqPsn, 64);
+  piece.bytes = 32;
+  ask_filled(piece);
+  piece.offset = 32;
+  piece.remote_addr += 64;
+  ask_filled(piece);
+  expect_failed(Syndrome::kNakInvalidRequest, {event(EventType::kQpReqErr)});
+}
+
 class KernelRefusalTest : public ResponderRefusalTest {
  protected:
   KernelRefusalTest() : ResponderRefusalTest(0) {}

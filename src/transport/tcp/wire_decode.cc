@@ -49,11 +49,12 @@ void get_ends(Reader& reader, verbs::Endpoint& from, verbs::Endpoint& to) {
   to.qpn = verbs::Qpn(reader.get<std::uint32_t>());
 }
 
-// PSNs are 24 bits in memory whatever is put in; so this one is looked at before.
-Fault get_number(Reader& reader, verbs::MessageNumber& number) {
+// Serials are 24 bits in memory whatever is put in; so this one is looked at before.
+template <typename Serial>
+Fault get_serial(Reader& reader, Serial& serial, Fault fault) {
   const auto value = reader.get<std::uint32_t>();
-  number = verbs::MessageNumber(value);
-  return value > verbs::MessageNumber::kMask ? Fault::kNumber : Fault::kNone;
+  serial = Serial(value);
+  return value > Serial::kMask ? fault : Fault::kNone;
 }
 
 Fault get_bits(Reader& reader, bool& solicited) {
@@ -71,7 +72,7 @@ Fault unused(bool is_zero) {
 
 Fault get(Reader reader, verbs::Request& out) {
   get_ends(reader, out.from, out.to);
-  const Fault number = get_number(reader, out.number);
+  const Fault number = get_serial(reader, out.number, Fault::kNumber);
   out.op = static_cast<RequestOp>(reader.get<std::uint8_t>());
   out.extra = static_cast<Extra>(reader.get<std::uint8_t>());
   const Fault bits = get_bits(reader, out.solicited);
@@ -82,10 +83,10 @@ Fault get(Reader reader, verbs::Request& out) {
   out.bytes = reader.get<std::uint32_t>();
   out.remote_addr = reader.get<std::uint64_t>();
   out.rkey = reader.get<std::uint32_t>();
-  const Fault second_gap = reserved(reader.get<std::uint32_t>());
+  const Fault psn = get_serial(reader, out.psn, Fault::kPsn);
   out.compare_add = reader.get<std::uint64_t>();
   out.swap = reader.get<std::uint64_t>();
-  return first_of({number, bits, gap, second_gap, fault_of(out),
+  return first_of({number, psn, bits, gap, fault_of(out),
                    unused(out.extra != Extra::kNone || out.extra_value == 0),
                    unused(out.op != RequestOp::kSend || (out.remote_addr == 0 && out.rkey == 0)),
                    unused(out.is_atomic() || out.compare_add == 0),
@@ -94,7 +95,7 @@ Fault get(Reader reader, verbs::Request& out) {
 
 Fault get(Reader reader, verbs::Response& out) {
   get_ends(reader, out.from, out.to);
-  const Fault number = get_number(reader, out.number);
+  const Fault number = get_serial(reader, out.number, Fault::kNumber);
   out.op = static_cast<RequestOp>(reader.get<std::uint8_t>());
   out.syndrome = static_cast<Syndrome>(reader.get<std::uint8_t>());
   out.rnr_timer = reader.get<std::uint8_t>();

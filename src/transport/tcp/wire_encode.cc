@@ -73,7 +73,7 @@ std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, con
   const bool names_memory = request.op != RequestOp::kSend;
   writer.put(names_memory ? request.remote_addr : std::uint64_t{0});
   writer.put(names_memory ? request.rkey : 0U);
-  writer.put(std::uint32_t{0});
+  writer.put(request.psn.value);
   writer.put(request.is_atomic() ? request.compare_add : std::uint64_t{0});
   writer.put(request.op == RequestOp::kCompareSwap ? request.swap : std::uint64_t{0});
   return std::span(out).first(kBytes);

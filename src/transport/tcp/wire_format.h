@@ -22,7 +22,7 @@
 
 namespace pvrdma::transport::tcp {
 
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 24;  // until the body
 inline constexpr std::size_t kHeadBytesMax = 240;
 inline constexpr std::size_t kHostNameBytesMax = 64;
@@ -153,9 +153,10 @@ enum class Fault : std::uint8_t {
   kSentence,
   kQpn,
   kNumber,
+  kPsn,
   kOp,
   kExtra,
-  kRange,  // bytes beyond the message's end, or more than a segment may have
+  kRange,  // bytes beyond the message's end, or more than a piece may have
   kSyndrome,
   kRnrTimer,
   kDatagramBytes,

@@ -179,13 +179,15 @@ std::string_view describe(Fault fault) {
     case Fault::kQpn:
       return "a QP number has more than 24 bits";
     case Fault::kNumber:
-      return "its sequence number of the connection has more than 24 bits";
+      return "its message number has more than 24 bits";
+    case Fault::kPsn:
+      return "its PSN has more than 24 bits";
     case Fault::kOp:
       return "its operation is unknown";
     case Fault::kExtra:
       return "its operation cannot have that extra";
     case Fault::kRange:
-      return "it has bytes beyond its message's end, or more than a segment may have";
+      return "it has bytes beyond its message's end, or more than a piece may have";
     case Fault::kSyndrome:
       return "its syndrome is unknown";
     case Fault::kRnrTimer:
