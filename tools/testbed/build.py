@@ -9,7 +9,7 @@ from pathlib import Path
 
 from testbed import cache, debroot, initramfs, rootexec
 from testbed.progress import step
-from testbed.recipes import ROOTS, RootRecipe, root_for_kernel
+from testbed.recipes import ROOTS, RootRecipe, root_of_suite
 
 _HERE = Path(__file__).resolve().parent
 
@@ -46,26 +46,25 @@ class Testbed:
         return {"QEMU_MODULE_DIR": str(self.qemu_root / "usr/lib/x86_64-linux-gnu/qemu")}
 
 
-def ensure(kernel: str = "6.12") -> Testbed:
-    """Builds what is missing for guests with this kernel; without network and at once when nothing is."""
+def ensure(suite: str = ROOTS[0].suite) -> Testbed:
+    """Builds what is missing for guests of this Debian suite; without network and at once when nothing is."""
     qemu_root = debroot.ensure(ROOTS[0])
-    recipe = root_for_kernel(kernel)
+    recipe = root_of_suite(suite)
     root = debroot.ensure(recipe)
-    image = cache.ensure(f"guest-{kernel}", _image_key(root, recipe), lambda out: _pack(root, recipe, out))
-    release = next((root / "usr/lib/modules").iterdir()).name
-    return Testbed(qemu_root=qemu_root, image=image, kernel_release=release)
+    image = cache.ensure(f"guest-{suite}", _image_key(root, recipe), lambda out: _pack(root, recipe, out))
+    return Testbed(qemu_root=qemu_root, image=image, kernel_release=initramfs.kernel_release(root))
 
 
 def main(arguments: list[str]) -> int:
     """The command line of tools/testbed/build."""
     parser = argparse.ArgumentParser(prog="tools/testbed/build", description=__doc__)
-    parser.add_argument("--kernel", action="append", choices=[recipe.kernel for recipe in ROOTS],
-                        help="guest kernel series; may be repeated (default: %s)" % ROOTS[0].kernel)
+    parser.add_argument("--suite", action="append", choices=[recipe.suite for recipe in ROOTS],
+                        help="the guest's Debian suite; may be repeated (default: %s)" % ROOTS[0].suite)
     options = parser.parse_args(arguments)
     try:
-        for kernel in options.kernel or [ROOTS[0].kernel]:
-            testbed = ensure(kernel)
-            print(f"testbed: guest Linux {testbed.kernel_release} in {testbed.image}, QEMU in {testbed.qemu_root}")
+        for suite in options.suite or [ROOTS[0].suite]:
+            testbed = ensure(suite)
+            print(f"testbed: guest Debian {suite}, Linux {testbed.kernel_release} in {testbed.image}, QEMU in {testbed.qemu_root}")
     except (RuntimeError, OSError) as error:
         print(f"testbed: {error}", file=sys.stderr)
         return 1
@@ -79,5 +78,5 @@ def _image_key(root: Path, recipe: RootRecipe) -> str:
 
 
 def _pack(root: Path, recipe: RootRecipe, out: Path) -> None:
-    with step(f"guest image for Linux {recipe.kernel}"):
+    with step(f"guest image of Debian {recipe.suite}"):
         initramfs.pack(root, recipe, out)

@@ -25,7 +25,7 @@ _MERGE_USR = ('for d in bin sbin lib lib64; do mkdir -p "$1/usr/$d"; ln -sfn "us
 
 def ensure(recipe: RootRecipe) -> Path:
     """The root of `recipe`, from the cache when it is there."""
-    contents = (recipe.suite, recipe.kernel, recipe.packages, recipe.backports, recipe.alone)
+    contents = (recipe.suite, recipe.packages, recipe.backports, recipe.alone)
     key = cache.key_of(repr(contents), Path(__file__), _BUILD_DRIVER, _UNPACK_ALONE)
     return cache.ensure(f"root-{recipe.suite}", key, lambda folder: _build(recipe, folder))
 
@@ -39,8 +39,7 @@ def _build(recipe: RootRecipe, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="pvrdma-root-") as scratch, open(log_path, "w", encoding="utf-8") as log:
         os.chmod(scratch, 0o755)  # mmdebstrap's own user must read the files below when it runs unprivileged
         command = _mmdebstrap(recipe, sources, Path(scratch))
-        title = f"Debian {recipe.suite} root: download, unpack, compile vmw_pvrdma for Linux {recipe.kernel}"
-        with step(title):
+        with step(f"Debian {recipe.suite} root: download, unpack, compile vmw_pvrdma"):
             producer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
             unpack = subprocess.run(["tar", "-x", "--no-same-owner", "--exclude=./dev", "-C", str(folder)],
                                     stdin=producer.stdout, stderr=log, check=False)
@@ -58,7 +57,6 @@ def _mmdebstrap(recipe: RootRecipe, sources: list[str], scratch: Path) -> list[s
     pins = scratch / "backports"
     pins.write_text("".join(f"Package: {package}\nPin: release n={recipe.suite}-backports\nPin-Priority: 990\n\n"
                             for package in recipe.backports), encoding="utf-8")
-    kernel_packages = ("linux-image-amd64", f"linux-source-{recipe.kernel}")
     return [
         "mmdebstrap",
         f"--mode={'root' if os.geteuid() == 0 else 'unshare'}",
@@ -70,7 +68,7 @@ def _mmdebstrap(recipe: RootRecipe, sources: list[str], scratch: Path) -> list[s
         f"--setup-hook=copy-in {pins} /etc/apt/preferences.d",
         f"--extract-hook={_BUILD_DRIVER}",
         *([f'--extract-hook={_UNPACK_ALONE} "$1" {" ".join(recipe.alone)}'] if recipe.alone else []),
-        *(f"--include={package}" for package in (*recipe.packages, *kernel_packages)),
+        *(f"--include={package}" for package in recipe.packages),
         recipe.suite,
         "-",
         *sources,

@@ -26,7 +26,7 @@ _INDICES = ("modules.dep", "modules.alias", "modules.symbols")
 def pack(root: Path, recipe: RootRecipe, out: Path) -> None:
     """Writes `out`/NAME.cpio for each overlay of `recipe`, and `out`/vmlinuz."""
     modules = _Modules(root)
-    shutil.copyfile(root / "boot" / f"vmlinuz-{modules.release}", out / "vmlinuz")
+    shutil.copyfile(_kernel(root, modules.release), out / "vmlinuz")
     with tempfile.TemporaryDirectory(prefix="pvrdma-image-") as scratch:
         packed: set[Path] = set()  # modules and libraries that an earlier archive has
         for overlay in recipe.overlays:
@@ -41,11 +41,16 @@ def pack(root: Path, recipe: RootRecipe, out: Path) -> None:
             _cpio(tree, out / f"{overlay.name}.cpio")
 
 
+def kernel_release(root: Path) -> str:
+    """The release ("6.12.107+deb13-amd64") of a root's one kernel."""
+    return next((root / "usr/lib/modules").iterdir()).name
+
+
 class _Modules:
-    """The kernel modules of a root, found by name through modules.dep."""
+    """The kernel modules of a root, found through its indices by name or, as the kernel asks for some, by alias."""
 
     def __init__(self, root: Path) -> None:
-        self.release = next((root / "usr/lib/modules").iterdir()).name
+        self.release = kernel_release(root)
         self.folder = root / "usr/lib/modules" / self.release
         self._dependencies: dict[str, list[str]] = {}
         self._path: dict[str, str] = {}
@@ -55,15 +60,27 @@ class _Modules:
             self._dependencies[path] = needs.split()
         self._builtin = {_module_name(line)
                          for line in (self.folder / "modules.builtin").read_text(encoding="ascii").splitlines()}
+        self._providers: dict[str, list[str]] = {}
+        for line in (self.folder / "modules.alias").read_text(encoding="ascii").splitlines():
+            keyword, _, rest = line.partition(" ")
+            if keyword == "alias":
+                alias, provider = rest.rsplit(maxsplit=1)
+                self._providers.setdefault(alias, []).append(provider)
 
     def copy(self, name: str, tree: Path, packed: set[Path]) -> None:
-        """Puts module `name` and what it needs into `tree`, uncompressed, and into `packed`; skips what that has."""
-        if name.replace("-", "_") in self._builtin:
+        """Puts `name` and what it needs into `tree`, uncompressed, and into `packed`; skips what that has.
+
+        An alias brings every module that has it.
+        """
+        module = _module_name(name)
+        if module in self._builtin:
             return
-        path = self._path.get(name.replace("-", "_"))
-        if path is None:
-            raise RuntimeError(f"Linux {self.release} has no module '{name}'; see {self.folder}/modules.dep")
-        for item in (path, *self._dependencies[path]):
+        found = [module] if module in self._path else self._providers.get(name, [])
+        if not found:
+            raise RuntimeError(f"Linux {self.release} has no module and no alias '{name}'; "
+                               f"see modules.dep and modules.alias in {self.folder}")
+        paths = [self._path[item] for item in found]
+        for item in (*paths, *(needed for path in paths for needed in self._dependencies[path])):
             target = Path("usr/lib/modules") / self.release / item.removesuffix(".xz")
             if target in packed:
                 continue
@@ -71,6 +88,15 @@ class _Modules:
             (tree / target).parent.mkdir(parents=True, exist_ok=True)
             (tree / target).write_bytes(lzma.decompress(data) if item.endswith(".xz") else data)
             packed.add(target)
+
+
+def _kernel(root: Path, release: str) -> Path:
+    """The kernel's image: beside its modules from Debian 14 on, in /boot before."""
+    places = (root / "usr/lib/modules" / release / "vmlinuz", root / "boot" / f"vmlinuz-{release}")
+    for place in places:
+        if place.is_file():
+            return place
+    raise RuntimeError(f"the root has no image of Linux {release}: neither {places[0]} nor {places[1]}")
 
 
 def _module_name(path: str) -> str:

@@ -15,7 +15,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Overlay:
-    """A set of guest files: programs and libraries by path in the root, modules by name (dependencies follow)."""
+    """A set of guest files: programs and libraries by path in the root, modules by name or alias (dependencies follow)."""
 
     name: str
     programs: tuple[str, ...] = ()
@@ -26,13 +26,12 @@ class Overlay:
 
 @dataclass(frozen=True)
 class RootRecipe:
-    """One Debian root. `backports` names the packages taken from SUITE-backports; `kernel` its kernel series.
+    """One Debian root. `backports` names the packages taken from SUITE-backports.
 
     Packages in `alone` are unpacked without what they depend on: name what is needed of that yourself.
     """
 
     suite: str
-    kernel: str
     packages: tuple[str, ...]
     backports: tuple[str, ...] = ()
     alone: tuple[str, ...] = ()
@@ -52,9 +51,10 @@ _GUEST_PACKAGES = (
     "rdma-core",
     "rdmacm-utils",
 )
-# What compiling one out-of-tree module needs. Debian leaves CONFIG_INFINIBAND_VMWARE_PVRDMA off, so the driver is
-# compiled, unmodified, from Debian's own kernel source.
-_DRIVER_PACKAGES = ("?essential", "gcc", "linux-headers-amd64", "make", "mawk", "tar", "xz-utils")
+# The kernel, and what compiling one out-of-tree module needs. Debian leaves CONFIG_INFINIBAND_VMWARE_PVRDMA off, so the
+# driver is compiled, unmodified, from Debian's own kernel source.
+_KERNEL_PACKAGES = ("?essential", "gcc", "linux-headers-amd64", "linux-image-amd64", "linux-source", "make", "mawk", "tar",
+                    "xz-utils")
 
 # What the programs of tests/vm/programs include.
 _PROGRAM_PACKAGES = ("libc6-dev", "libibverbs-dev")
@@ -124,7 +124,7 @@ NVME = Overlay(
     name="nvme",
     programs=("/usr/sbin/nvme", "/usr/sbin/mke2fs"),
     files=("/etc/mke2fs.conf",),
-    modules=("nvme-rdma", "nvmet-rdma", "brd", "ext4", "crc32c_generic"),
+    modules=("nvme-rdma", "nvmet-rdma", "brd", "ext4", "crypto-crc32c"),
 )
 _LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 MPI = Overlay(
@@ -140,30 +140,28 @@ MPI = Overlay(
         "/usr/share/prte",
     ),
 )
-SOFT_ROCE = Overlay(name="rxe", modules=("rdma_rxe", "crc32_generic"))
+SOFT_ROCE = Overlay(name="rxe", modules=("rdma_rxe", "crypto-crc32"))
 
 # The first root also carries QEMU: Debian 12's has no vfio-user-pci, Debian 13's backports have.
 ROOTS = (
     RootRecipe(
         suite="trixie",
-        kernel="6.12",
-        packages=(*_QEMU, *_GUEST_PACKAGES, *_DRIVER_PACKAGES, *_PROGRAM_PACKAGES),
+        packages=(*_QEMU, *_GUEST_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
         backports=("qemu-*", "seabios", "ipxe-qemu"),
         alone=_MPI_PACKAGES,
         overlays=(BASE, NVME, SOFT_ROCE, MPI),
     ),
     RootRecipe(
         suite="bookworm",
-        kernel="6.1",
-        packages=(*_GUEST_PACKAGES, *_DRIVER_PACKAGES, *_PROGRAM_PACKAGES),
+        packages=(*_GUEST_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
         overlays=(BASE, NVME, SOFT_ROCE),
     ),
 )
 
 
-def root_for_kernel(kernel: str) -> RootRecipe:
-    """The recipe whose guest runs `kernel` ("6.12"); ValueError with the known ones otherwise."""
+def root_of_suite(suite: str) -> RootRecipe:
+    """The recipe of a Debian suite ("trixie"); ValueError with the known ones otherwise."""
     for recipe in ROOTS:
-        if recipe.kernel == kernel:
+        if recipe.suite == suite:
             return recipe
-    raise ValueError(f"no guest has kernel '{kernel}'; known kernels: {', '.join(r.kernel for r in ROOTS)}")
+    raise ValueError(f"no guest is of the Debian suite '{suite}'; known suites: {', '.join(r.suite for r in ROOTS)}")

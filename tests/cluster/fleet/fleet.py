@@ -106,7 +106,7 @@ class Fleet:
 
     def boot(self, *names: str, overlays: tuple[str, ...] = ()) -> list[Vm]:
         """Powers VMs on, all at once, each with 192.168.11.50+NN for VM-NN, and waits until their ports are active."""
-        testbed: Testbed = ensure("6.12")
+        testbed: Testbed = ensure()
         if self._hub is None:
             self._hub = Hub(self.folder / "ethernet.sock")
         booted = []

@@ -16,16 +16,16 @@ from testbed import Testbed, ensure
 
 @dataclass(frozen=True)
 class Setup:
-    """What a cluster's VMs run: guest kernel series, VM hardware version, RoCE version (None: the daemon's default)."""
+    """What a cluster's VMs run: Debian suite (kernel and programs), VM hardware version, RoCE version (None: the daemon's default)."""
 
-    kernel: str = "6.12"
+    suite: str = "trixie"
     hardware_version: int = 18
     roce: str | None = None
 
     @property
     def id(self) -> str:
         """A short name for test ids and log folders."""
-        parts = (f"linux{self.kernel}", f"hw{self.hardware_version}", f"roce{self.roce}" if self.roce else "")
+        parts = (self.suite, f"hw{self.hardware_version}", f"roce{self.roce}" if self.roce else "")
         return "-".join(part for part in parts if part)
 
 
@@ -54,7 +54,7 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         try:
-            self._start(ensure(self.setup.kernel))
+            self._start(ensure(self.setup.suite))
         except BaseException:
             self.close()
             raise
