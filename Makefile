@@ -37,7 +37,7 @@ test-full: setup-full  ## as test, then all of it without sanitizers, other gues
 	@echo "== simulation, many worlds"
 	@PVRDMA_SIM_SEEDS=500 build/dev/tests/sim/sim_test
 	@PVRDMA_SIM_SEEDS=60 PVRDMA_SIM_STEPS=10000 build/asan/tests/sim/sim_test
-	@tools/testbed/build --suite trixie --suite bookworm
+	@tools/testbed/build --suite trixie --suite bookworm --suite forky
 	@echo "== VM tests, all guests"
 	@$(PYTEST) tests/vm -m full
 	@echo "== cluster tests, long ones"

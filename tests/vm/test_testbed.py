@@ -15,11 +15,12 @@ from harness.vm import GuestCommandFailed
 from testbed import ensure
 
 
-# What `uname -r` of each suite's guest starts with.
-_KERNELS = {"trixie": r"6\.12\.", "bookworm": r"6\.1\."}
+# What `uname -r` of each suite's guest starts with; Debian's next release goes on from one kernel to the next.
+_KERNELS = {"trixie": r"6\.12\.", "bookworm": r"6\.1\.", "forky": r"[7-9]\.\d+\."}
 
 
-@pytest.fixture(scope="module", params=["trixie", pytest.param("bookworm", marks=pytest.mark.full)])
+@pytest.fixture(scope="module", params=["trixie", *(pytest.param(suite, marks=pytest.mark.full)
+                                                   for suite in ("bookworm", "forky"))])
 def bare(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Two VMs with nothing but an Ethernet; the tests below restart the first one."""
     logs: Path = tmp_path_factory.mktemp("bare")

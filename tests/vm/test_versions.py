@@ -18,7 +18,8 @@ _SETUPS = [
     pytest.param(Setup(hardware_version=14, roce="v1"), marks=pytest.mark.full),
     pytest.param(Setup(hardware_version=17), marks=pytest.mark.full),
     pytest.param(Setup(hardware_version=18, roce="v1"), marks=pytest.mark.full),
-    *(pytest.param(Setup(suite="bookworm", hardware_version=version), marks=pytest.mark.full) for version in (13, 14, 18)),
+    *(pytest.param(Setup(suite=suite, hardware_version=version), marks=pytest.mark.full)
+      for suite in ("bookworm", "forky") for version in (13, 14, 18)),
 ]
 # The connect-and-transfer set.
 _CASES = [

@@ -156,6 +156,12 @@ ROOTS = (
         packages=(*_GUEST_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
         overlays=(BASE, NVME, SOFT_ROCE),
     ),
+    # Debian's next release: its kernel and rdma-core are whatever the archive has when the root is built.
+    RootRecipe(
+        suite="forky",
+        packages=(*_GUEST_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
+        overlays=(BASE, NVME, SOFT_ROCE),
+    ),
 )
 
 
