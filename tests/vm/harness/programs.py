@@ -50,7 +50,8 @@ def rstream(size: int, arguments: str, address: str = "{server}") -> Case:
     """rstream: sockets over RDMA; with -T v both sides compare the data."""
     row = r"^custom +\S+ +\d+ +\d+ +\S+ +[\d.]+s"
     return Case(f"rstream {size} {arguments}", server=f"rstream -S {size} {arguments}",
-                client=f"rstream -s {address} -S {size} {arguments}", expect=(row,), expect_server=(row,), port=None)
+                client=f"rstream -s {address} -S {size} {arguments}", expect=(row,), expect_server=(row,), port=None,
+                guard_s=240)
 
 
 RDMA_CLIENT = Case("rdma_client", server="rdma_server", client="rdma_client -s {server}",
