@@ -184,8 +184,11 @@ class Vm:
 
     def _command(self) -> list[str]:
         spec = self.spec
-        arguments = ["console=ttyS0", "quiet", f"pvrdma.name={spec.name}", f"pvrdma.ip={spec.address}/24",
-                     f"pvrdma.ip6={spec.address6}/64"]
+        # On a busy host an emulated timer comes late: without these the kernel may panic over it while it boots ("IO-APIC +
+        # timer doesn't work"), or, from 7.2 on, take the TSC for unstable and change to the slow HPET.
+        clock = ("no_timer_check", "tsc=reliable")
+        arguments = ["console=ttyS0", "quiet", *clock, f"pvrdma.name={spec.name}",
+                     f"pvrdma.ip={spec.address}/24", f"pvrdma.ip6={spec.address6}/64"]
         if not spec.load_driver:
             arguments.append("pvrdma.driver=no")
         command = [
