@@ -52,7 +52,7 @@ void ServedAdapter::on_fd_ready(int fd, shard::Readiness ready) {
   if (fd == server_->listen_fd()) {
     server_->on_listen_ready();
   } else {
-    server_->on_connection_ready(ready.readable, ready.writable);
+    server_->on_session_ready(ready.readable, ready.writable);
   }
   follow_connection();
 }
@@ -66,7 +66,7 @@ void ServedAdapter::follow_connection() {
 
 // Clients come and go, and a reply that the socket did not take turns the loop's interest around.
 void ServedAdapter::watch_connection() {
-  const int fd = server_->connection_fd();
+  const int fd = server_->session_fd();
   if (fd != watched_fd_) {
     if (watched_fd_ >= 0) loop_.unwatch(std::exchange(watched_fd_, -1));
     if (fd < 0) return;

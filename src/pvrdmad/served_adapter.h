@@ -54,7 +54,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
 
   // As vfio_user::Server's.
   void refuse_clients(std::string why) { server_->refuse_clients(std::move(why)); }
-  bool has_client() const { return server_->connection_fd() >= 0; }
+  bool has_client() const { return server_->session_fd() >= 0; }
 
   const std::string& socket() const { return server_->path(); }
   const device::Adapter& adapter() const { return *adapter_; }

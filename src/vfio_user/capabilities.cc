@@ -1,4 +1,4 @@
-// VERSION's JSON. The only file that knows nlohmann-json; it runs once per connection.
+// VERSION's JSON. The only file that knows nlohmann-json; it runs once per session.
 #include <limits>
 #include <nlohmann/json.hpp>
 

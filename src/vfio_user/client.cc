@@ -41,7 +41,7 @@ Result<std::unique_ptr<Client>> Client::connect(const std::string& path, Duratio
 }
 
 Client::Client(Fd socket, Duration reply_timeout, const std::string& path)
-    : path_(path), reply_timeout_(reply_timeout), connection_(std::in_place, std::move(socket)) {}
+    : path_(path), reply_timeout_(reply_timeout), socket_(std::in_place, std::move(socket)) {}
 
 Result<void> Client::negotiate() {
   const auto reply = call(Command::kVersion, write_version(request_payload(), kOwnCapabilities));
@@ -168,7 +168,7 @@ Result<void> Client::reset() {
 
 // Before request_payload() is used.
 Result<void> Client::ready() const {
-  if (connection_) return {};
+  if (socket_) return {};
   return fail(ENOTCONN, "vfio-user socket " + path_ + ": the connection was lost earlier: connect again");
 }
 
@@ -197,14 +197,14 @@ Result<Message> Client::call(Command command, std::size_t payload_bytes, int fd)
 
 Result<void> Client::send(Command command, std::size_t payload_bytes, std::uint32_t flags, int fd) {
   const auto size = static_cast<std::uint32_t>(kHeaderBytes + payload_bytes);
-  write(connection_->output(), 0, wire::Header{++last_id_, command, size, flags, 0});
-  auto sent = connection_->send(size, fd);
+  write(socket_->output(), 0, wire::Header{++last_id_, command, size, flags, 0});
+  auto sent = socket_->send(size, fd);
   // The socket blocks, so what is still pending was cut short by a signal or has waited once already.
-  if (sent && connection_->output_pending()) {
+  if (sent && socket_->output_pending()) {
     const Instant deadline = Instant::now() + reply_timeout_;
-    while (sent && connection_->output_pending()) {
+    while (sent && socket_->output_pending()) {
       if (Instant::now() > deadline) return give_up(command, ETIMEDOUT, "the server does not take requests");
-      sent = connection_->flush();
+      sent = socket_->flush();
     }
   }
   if (!sent) return give_up(command, sent.error().code, sent.error().message);
@@ -216,7 +216,7 @@ Result<Message> Client::wait(Command command) {
   // the usual case reads no clock.
   std::optional<Instant> deadline;
   for (bool first = true;; first = false) {
-    auto next = connection_->next_message();
+    auto next = socket_->next_message();
     if (!next) return give_up(command, next.error().code, next.error().message);
     if (*next) {
       const wire::Header& header = (*next)->header;
@@ -234,7 +234,7 @@ Result<Message> Client::wait(Command command) {
       return **next;
     }
     if (!first && !deadline) deadline = Instant::now() + reply_timeout_;
-    const auto received = connection_->receive();
+    const auto received = socket_->receive();
     if (!received) {
       const Error& error = received.error();
       return give_up(command, error.code == 0 ? ECONNRESET : error.code, error.message);
@@ -250,7 +250,7 @@ Result<Message> Client::wait(Command command) {
 
 // The stream cannot be trusted any further: closes it.
 Failure Client::give_up(Command command, int code, std::string_view why) {
-  connection_.reset();
+  socket_.reset();
   return fail(code,
               fmt::format("vfio-user socket {}: {} failed: {}: connect again", path_, name_of(command), why));
 }

@@ -2,7 +2,7 @@
 //
 // Every call sends one request and waits for its reply, at most `reply_timeout`. Errors are sentences that
 // name the request; the code is the server's errno, ETIMEDOUT, EPROTO, or the socket's errno. After a timeout
-// or a broken message nothing that arrives could be trusted, so the connection is closed and every later call
+// or a broken message nothing that arrives could be trusted, so the socket is closed and every later call
 // fails with ENOTCONN. region_read and region_write: one sendmsg() and one recvmsg(), no allocation.
 //
 // Thread: owned by one thread. Blocks.
@@ -19,8 +19,8 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "vfio_user/connection.h"
 #include "vfio_user/handler.h"
+#include "vfio_user/message_socket.h"
 #include "vfio_user/protocol.h"
 
 namespace pvrdma::vfio_user {
@@ -82,7 +82,7 @@ class Client {
 
   Result<void> negotiate();
   Result<void> ready() const;
-  std::span<std::byte> request_payload() { return connection_->output().subspan(kHeaderBytes); }
+  std::span<std::byte> request_payload() { return socket_->output().subspan(kHeaderBytes); }
   Result<void> send(Command command, std::size_t payload_bytes, std::uint32_t flags, int fd);
   Result<Message> call(Command command, std::size_t payload_bytes, int fd = -1);
   Result<Message> wait(Command command);
@@ -93,7 +93,7 @@ class Client {
 
   std::string path_;
   Duration reply_timeout_;
-  std::optional<Connection> connection_;  // none once it cannot be trusted any more
+  std::optional<MessageSocket> socket_;  // none once it cannot be trusted any more
   std::uint16_t last_id_ = 0;
   std::uint32_t max_transfer_bytes_ = kMaxDataTransferBytes;
 };

@@ -57,7 +57,7 @@ class ClientTest : public testing::Test {
     server_.reset();
   }
 
-  // Listens, answers a first request with `reply` (VERSION included), and holds the connection until `stop`.
+  // Listens, answers a first request with `reply` (VERSION included), and holds the session until `stop`.
   void start_wrong_server(const Bytes& after_version, std::optional<Bytes> version = std::nullopt) {
     const auto address = socket_address(path_);
     Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -82,11 +82,11 @@ class ClientTest : public testing::Test {
       pollfd fds[3] = {
           {stopping_.get(), POLLIN, 0},
           {server_->listen_fd(), POLLIN, 0},
-          {server_->connection_fd(), static_cast<short>(server_->wants_write() ? POLLOUT : POLLIN), 0}};
+          {server_->session_fd(), static_cast<short>(server_->wants_write() ? POLLOUT : POLLIN), 0}};
       ASSERT_GT(::poll(fds, 3, -1), 0);
       if (fds[0].revents != 0) return;
       if (fds[1].revents != 0) server_->on_listen_ready();
-      if (fds[2].revents != 0) server_->on_connection_ready(true, true);
+      if (fds[2].revents != 0) server_->on_session_ready(true, true);
     }
   }
 
@@ -162,13 +162,13 @@ TEST_F(ClientTest, LargestTransfers) {
   data.resize((1u << 20) + 1);
   EXPECT_EQ(client->region_read(0, 0, data).error().code, EMSGSIZE);
   EXPECT_EQ(client->region_write(0, 0, data).error().code, EMSGSIZE);
-  // A megabyte reaches the server, which refuses it for the region's sake; the connection goes on.
+  // A megabyte reaches the server, which refuses it for the region's sake; the session goes on.
   EXPECT_EQ(client->region_write(0, 0, std::span(data).first(1u << 20)).error().code, EINVAL);
   EXPECT_EQ(client->region_read(0, 0, std::span(data).first(1u << 20)).error().code, EINVAL);
   EXPECT_TRUE(client->reset());
 }
 
-TEST_F(ClientTest, TheDevicesErrorsArriveAndTheConnectionGoesOn) {
+TEST_F(ClientTest, TheDevicesErrorsArriveAndTheSessionGoesOn) {
   device_.next_result = EEXIST;
   start();
   auto client = Client::connect(path_).value();
@@ -217,7 +217,7 @@ TEST_F(ClientTest, AServerThatHangsUp) {
   EXPECT_EQ(client->reset().error().code, ENOTCONN);
 }
 
-TEST_F(ClientTest, WrongRepliesEndTheConnection) {
+TEST_F(ClientTest, WrongRepliesEndTheSession) {
   const auto reply = [](std::uint16_t id, Command command, const Bytes& payload, std::uint32_t flags) {
     return message(id, command, payload, flags);
   };

@@ -65,7 +65,7 @@ class Handler {
   virtual std::uint32_t region_count() const = 0;
   virtual std::uint32_t irq_index_count() const = 0;
 
-  // Constant while a client is connected: the server asks once per connection and checks accesses against the
+  // Constant while a client is connected: the server asks once per session and checks accesses against the
   // answer.
   virtual RegionInfo region_info(std::uint32_t region) const = 0;
 

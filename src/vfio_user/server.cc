@@ -151,7 +151,7 @@ void Server::on_listen_ready() {
   }
   // The end of the last client may still wait in its socket: a VM that is killed and started again connects
   // that fast.
-  on_connection_ready(true, true);
+  on_session_ready(true, true);
   if (session_) {
     log::warn("vfio-user {}: refused a second client: one at a time", path_);
     return;
@@ -163,7 +163,7 @@ void Server::on_listen_ready() {
   session_.emplace(std::move(client), handler_, path_);
 }
 
-bool Server::on_connection_ready(bool readable, bool writable) {
+bool Server::on_session_ready(bool readable, bool writable) {
   if (!session_ || !(session_->wants_write() ? writable : readable)) return false;
   auto worked = session_->run();
   if (worked) return *worked;
@@ -171,7 +171,7 @@ bool Server::on_connection_ready(bool readable, bool writable) {
   if (error.code == 0) {
     log::info("vfio-user {}: client left: {}", path_, error.message);
   } else {
-    log::warn("vfio-user {}: closed the client's connection: {}", path_, error.message);
+    log::warn("vfio-user {}: ended the client's session: {}", path_, error.message);
   }
   end_session(error.message);
   return true;

@@ -1,12 +1,12 @@
 // Server: one device's vfio-user socket, one client at a time.
 //
-// Sans loop: the owner's poll loop waits for listen_fd() to become readable, and for connection_fd() to
+// Sans loop: the owner's poll loop waits for listen_fd() to become readable, and for session_fd() to
 // become readable or, while wants_write(), writable instead (until the pending reply has left, nothing is
-// read, so waiting for readability then would spin). It reads connection_fd() and wants_write() again after
+// read, so waiting for readability then would spin). It reads session_fd() and wants_write() again after
 // every on_...() call. Both fds are level-triggered: one call does a bounded amount of work and leaves the
 // rest for the next turn.
 //
-// A client that breaks the protocol loses its connection, with one log line; the server listens on. A second
+// A client that breaks the protocol loses its session, with one log line; the server listens on. A second
 // client is accepted and closed, so that it does not hang in the backlog.
 //
 // Thread: owned by one thread (the shard); Handler is called on it.
@@ -44,7 +44,7 @@ class Server {
 
   const std::string& path() const { return path_; }
   int listen_fd() const { return listen_fd_.get(); }
-  int connection_fd() const { return session_ ? session_->fd() : -1; }  // -1 = no client
+  int session_fd() const { return session_ ? session_->fd() : -1; }  // -1 = no client
   bool wants_write() const { return session_ && session_->wants_write(); }
 
   // While `why` is not empty, every client that comes is sent away, and `why` is logged. A client that is
@@ -56,7 +56,7 @@ class Server {
 
   // At most one burst of messages (Session::run). May be called speculatively, when nothing is ready. Hang-up
   // and error count as both. True if there was something to do: what a spinning loop wants to know.
-  bool on_connection_ready(bool readable, bool writable);
+  bool on_session_ready(bool readable, bool writable);
 
  private:
   // What lstat() says about the socket file: whose it is.

@@ -25,7 +25,7 @@ int next_fd() {
   return fd;
 }
 
-void check_replies(Connection& replies) {
+void check_replies(MessageSocket& replies) {
   while (true) {
     const auto message = replies.next_message();
     PVRDMA_CHECK(message, "replies that are no messages");
@@ -45,7 +45,7 @@ void check_replies(Connection& replies) {
 void feed(std::span<const std::byte> input, int some_fd) {
   SocketPair pair;
   PVRDMA_CHECK(::fcntl(pair.theirs.get(), F_SETFL, O_NONBLOCK) == 0, "O_NONBLOCK");
-  Connection replies(Fd(::fcntl(pair.theirs.get(), F_DUPFD_CLOEXEC, 0)));
+  MessageSocket replies(Fd(::fcntl(pair.theirs.get(), F_DUPFD_CLOEXEC, 0)));
   RawPeer peer(std::move(pair.theirs));
   FakeHandler device;
   device.max_kept_calls = 0;

@@ -1,4 +1,4 @@
-// The socket file and the life of connections on it. What single messages do is session_test.cc.
+// The socket file and the life of sessions on it. What single messages do is session_test.cc.
 #include "vfio_user/server.h"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ class ServerTest : public testing::Test {
   }
 
   static void run(Server& server) {
-    while (server.on_connection_ready(true, true)) {
+    while (server.on_session_ready(true, true)) {
     }
   }
 
@@ -78,7 +78,7 @@ TEST_F(ServerTest, TheSocketIsForItsOwnerAndGoesWithTheServer) {
   ASSERT_EQ(::lstat(path_.c_str(), &file), 0);
   EXPECT_TRUE(S_ISSOCK(file.st_mode));
   EXPECT_EQ(file.st_mode & 0777, 0600u);
-  EXPECT_EQ(server->connection_fd(), -1);
+  EXPECT_EQ(server->session_fd(), -1);
   EXPECT_FALSE(server->wants_write());
   server.reset();
   EXPECT_FALSE(std::filesystem::exists(path_));
@@ -104,7 +104,7 @@ TEST_F(ServerTest, ALivingServersSocketIsLeftAlone) {
   // The probe was a connection that went away at once.
   server->on_listen_ready();
   run(*server);
-  EXPECT_EQ(server->connection_fd(), -1);
+  EXPECT_EQ(server->session_fd(), -1);
   connect_and_agree(*server);
 }
 
@@ -167,7 +167,7 @@ TEST_F(ServerTest, SendsClientsAwayWhileToldTo) {
   RawPeer refused = connect();
   server->on_listen_ready();
   EXPECT_TRUE(refused.at_end());
-  EXPECT_EQ(server->connection_fd(), -1);
+  EXPECT_EQ(server->session_fd(), -1);
   server->refuse_clients("");
   RawPeer welcome = connect_and_agree(*server);
   server->refuse_clients("memory is not reserved");
@@ -183,7 +183,7 @@ TEST_F(ServerTest, ReconnectsAfterEveryKindOfEnd) {
     if (broken) peer.send(message(1, Command::kReset, Bytes(3)));
     if (!broken) peer.close();
     run(*server);
-    EXPECT_EQ(server->connection_fd(), -1);
+    EXPECT_EQ(server->session_fd(), -1);
     EXPECT_TRUE(!broken || peer.at_end());
     EXPECT_THAT(device_.take_calls(),
                 ElementsAre("connected", broken ? HasSubstr("disconnected: DEVICE_RESET message that")
@@ -203,16 +203,16 @@ TEST_F(ServerTest, AClientThatNeverAgreedIsNoNewsToTheDevice) {
   for (const Bytes& bytes : {Bytes{}, Bytes(7), message(1, Command::kReset), Bytes(40, std::byte{0xff})}) {
     RawPeer peer = connect();
     server->on_listen_ready();
-    ASSERT_NE(server->connection_fd(), -1);
+    ASSERT_NE(server->session_fd(), -1);
     if (!bytes.empty()) peer.send(bytes);
     peer.close();
     run(*server);
-    EXPECT_EQ(server->connection_fd(), -1);
+    EXPECT_EQ(server->session_fd(), -1);
   }
   EXPECT_THAT(device_.calls, IsEmpty());
 }
 
-TEST_F(ServerTest, OneLogLinePerBrokenConnection) {
+TEST_F(ServerTest, OneLogLinePerBrokenSession) {
   auto server = listen();
   testing::internal::CaptureStderr();
   RawPeer peer = connect();
@@ -225,7 +225,7 @@ TEST_F(ServerTest, OneLogLinePerBrokenConnection) {
   EXPECT_THAT(text, AllOf(HasSubstr(path_), HasSubstr("DEVICE_RESET message that comes before VERSION")));
 }
 
-TEST_F(ServerTest, PostedRegisterWritesAreReportedOncePerConnection) {
+TEST_F(ServerTest, PostedRegisterWritesAreReportedOncePerSession) {
   auto server = listen();
   RawPeer peer = connect_and_agree(*server);
   testing::internal::CaptureStderr();
@@ -252,10 +252,10 @@ TEST_F(ServerTest, TheDeviceLearnsThatTheServerStops) {
 TEST_F(ServerTest, SpeculativeCallsDoNothing) {
   auto server = listen();
   server->on_listen_ready();
-  EXPECT_FALSE(server->on_connection_ready(true, true));
+  EXPECT_FALSE(server->on_session_ready(true, true));
   RawPeer peer = connect_and_agree(*server);
-  EXPECT_FALSE(server->on_connection_ready(true, true));
-  EXPECT_NE(server->connection_fd(), -1);
+  EXPECT_FALSE(server->on_session_ready(true, true));
+  EXPECT_NE(server->session_fd(), -1);
 }
 
 TEST_F(ServerTest, NoDescriptorIsLeftOpenWhateverHappens) {
@@ -286,7 +286,7 @@ TEST_F(ServerTest, NoDescriptorIsLeftOpenWhateverHappens) {
       run(*server);
       peer.close();
       run(*server);
-      EXPECT_EQ(server->connection_fd(), -1);
+      EXPECT_EQ(server->session_fd(), -1);
       device_.fds.clear();
       EXPECT_EQ(count_open_fds(), before + 2);  // eventfd, listening socket
     }

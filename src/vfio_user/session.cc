@@ -33,14 +33,14 @@ Failure protocol_error(const Message& message, std::string_view what) {
 }  // namespace
 
 Session::Session(Fd socket, Handler& handler, std::string name)
-    : connection_(std::move(socket)), handler_(handler), name_(std::move(name)) {}
+    : socket_(std::move(socket)), handler_(handler), name_(std::move(name)) {}
 
 Result<bool> Session::run() {
-  if (connection_.output_pending()) {
-    if (auto flushed = connection_.flush(); !flushed) return Failure(std::move(flushed).error());
-    if (connection_.output_pending()) return false;
+  if (socket_.output_pending()) {
+    if (auto flushed = socket_.flush(); !flushed) return Failure(std::move(flushed).error());
+    if (socket_.output_pending()) return false;
   } else {
-    auto received = connection_.receive();
+    auto received = socket_.receive();
     if (!received || !*received) return received;
   }
   if (auto verdict = execute_complete_messages(); !verdict) return Failure(std::move(verdict).error());
@@ -48,8 +48,8 @@ Result<bool> Session::run() {
 }
 
 Session::Verdict Session::execute_complete_messages() {
-  while (!connection_.output_pending()) {
-    auto message = connection_.next_message();
+  while (!socket_.output_pending()) {
+    auto message = socket_.next_message();
     if (!message) return Failure(std::move(message).error());
     if (!*message) break;
     if (auto verdict = execute(**message); !verdict) return verdict;
@@ -260,18 +260,18 @@ Session::Verdict Session::refuse(const Message& message, const Refusal& refusal)
 Session::Verdict Session::reply_result(const Message& message, int result, std::size_t payload_bytes) {
   if (result == 0) return reply(message, payload_bytes);
   if (no_reply_wanted(message)) return {};
-  write(connection_.output(), 0,
+  write(socket_.output(), 0,
         wire::Header{message.header.id, message.header.command, kHeaderBytes, kFlagTypeReply | kFlagError,
                      static_cast<std::uint32_t>(result)});
-  return connection_.send(kHeaderBytes);
+  return socket_.send(kHeaderBytes);
 }
 
 Session::Verdict Session::reply(const Message& message, std::size_t payload_bytes, int fd) {
   if (no_reply_wanted(message)) return {};
   const auto size = static_cast<std::uint32_t>(kHeaderBytes + payload_bytes);
-  write(connection_.output(), 0,
+  write(socket_.output(), 0,
         wire::Header{message.header.id, message.header.command, size, kFlagTypeReply, 0});
-  return connection_.send(size, fd);
+  return socket_.send(size, fd);
 }
 
 }  // namespace pvrdma::vfio_user

@@ -14,8 +14,8 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "vfio_user/connection.h"
 #include "vfio_user/handler.h"
+#include "vfio_user/message_socket.h"
 #include "vfio_user/protocol.h"
 
 namespace pvrdma::vfio_user {
@@ -25,17 +25,17 @@ class Session {
   // `socket`: connected, O_NONBLOCK. `handler` is borrowed. `name` stands in log lines.
   Session(Fd socket, Handler& handler, std::string name);
 
-  int fd() const { return connection_.fd(); }
+  int fd() const { return socket_.fd(); }
 
   // A reply is waiting for the socket to take it; until then nothing is read.
-  bool wants_write() const { return connection_.output_pending(); }
+  bool wants_write() const { return socket_.output_pending(); }
 
   // VERSION was agreed upon: Handler::connected() was called.
   bool established() const { return established_; }
 
-  // Receives once (at most Connection::kBurstBytes, or the rest of one message) and executes what has become
-  // complete. True if there was something to do. An error ends the session (code 0: the client closed it in
-  // good order); the owner tells the handler.
+  // Receives once (at most MessageSocket::kBurstBytes, or the rest of one message) and executes what has
+  // become complete. True if there was something to do. An error ends the session (code 0: the client closed
+  // it in good order); the owner tells the handler.
   Result<bool> run();
 
  private:
@@ -60,9 +60,9 @@ class Session {
   Verdict refuse(const Message& message, const Refusal& refusal);
   Verdict reply(const Message& message, std::size_t payload_bytes, int fd = -1);
   Verdict reply_result(const Message& message, int result, std::size_t payload_bytes = 0);
-  std::span<std::byte> reply_payload() { return connection_.output().subspan(kHeaderBytes); }
+  std::span<std::byte> reply_payload() { return socket_.output().subspan(kHeaderBytes); }
 
-  Connection connection_;
+  MessageSocket socket_;
   Handler& handler_;
   std::string name_;
   bool established_ = false;

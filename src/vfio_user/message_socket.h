@@ -1,4 +1,4 @@
-// Connection: whole vfio-user messages over a UNIX stream socket, both ways; used by server and client.
+// MessageSocket: whole vfio-user messages over a UNIX stream socket, both ways; used by server and client.
 //
 // Invariants:
 //  * The input holds one burst of small messages or one partial message: a receive takes a burst only if the
@@ -35,28 +35,28 @@ struct Message {
   std::span<Fd> fds;  // at most kMaxMessageFds
 };
 
-class Connection {
+class MessageSocket {
  public:
   // What one receive() takes when no message is under way: 56 doorbell writes.
   static constexpr std::size_t kBurstBytes = 2048;
 
-  explicit Connection(Fd socket);
+  explicit MessageSocket(Fd socket);
 
   int fd() const { return socket_.get(); }
 
   // One recvmsg(). False: nothing there (EAGAIN). Call it only after next_message() returned nothing.
-  // Errors end the connection: end of stream (code 0 between messages, EPROTO inside one), too many
+  // Errors end the session: end of stream (code 0 between messages, EPROTO inside one), too many
   // descriptors (EPROTO), errno.
   Result<bool> receive();
 
-  // The next complete message, if there is one. Error (ends the connection): EPROTO, a size that cannot be.
+  // The next complete message, if there is one. Error (ends the session): EPROTO, a size that cannot be.
   Result<std::optional<Message>> next_message();
 
   // Where the next message to send is composed, kMaxMessageBytes. Only while nothing is pending.
   std::span<std::byte> output();
 
   // Sends the first `bytes` of output(), with `fd` (borrowed until nothing is pending; -1 = none). What the
-  // socket does not take stays pending. Error (ends the connection): errno.
+  // socket does not take stays pending. Error (ends the session): errno.
   Result<void> send(std::size_t bytes, int fd = -1);
 
   bool output_pending() const { return output_begin_ != output_end_; }

@@ -1,5 +1,5 @@
 // The framed stream: pieces, bursts, descriptors, back-pressure.
-#include "vfio_user/connection.h"
+#include "vfio_user/message_socket.h"
 
 #include <algorithm>
 #include <sys/eventfd.h>
@@ -12,19 +12,19 @@
 namespace pvrdma::vfio_user {
 namespace {
 
-class ConnectionTest : public testing::Test {
+class MessageSocketTest : public testing::Test {
  protected:
   SocketPair pair_;
   RawPeer peer_{std::move(pair_.theirs)};
-  std::optional<Connection> connection_{std::in_place, std::move(pair_.ours)};
+  std::optional<MessageSocket> socket_{std::in_place, std::move(pair_.ours)};
 
   // Receives until a message is complete; nothing if the socket runs dry before.
   std::optional<Message> next() {
     while (true) {
-      auto message = connection_->next_message();
+      auto message = socket_->next_message();
       if (!message) ADD_FAILURE() << message.error().message;
       if (!message || *message) return message ? *message : std::nullopt;
-      const auto received = connection_->receive();
+      const auto received = socket_->receive();
       if (!received || !*received) return std::nullopt;
     }
   }
@@ -32,10 +32,10 @@ class ConnectionTest : public testing::Test {
   // What the stream ends with.
   Error failure() {
     while (true) {
-      const auto message = connection_->next_message();
+      const auto message = socket_->next_message();
       if (!message) return message.error();
       if (*message) continue;
-      const auto received = connection_->receive();
+      const auto received = socket_->receive();
       if (!received) return received.error();
       if (!*received) return {};
     }
@@ -53,7 +53,7 @@ bool same_counter(int a, int b) {
   return ::write(a, &value, 8) == 8 && ::read(b, &seen, 8) == 8 && seen == value;
 }
 
-TEST_F(ConnectionTest, ByteByByte) {
+TEST_F(MessageSocketTest, ByteByByte) {
   const Bytes bytes = message(7, Command::kRegionRead, Bytes(16, std::byte{5}));
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     ASSERT_FALSE(next().has_value());
@@ -66,7 +66,7 @@ TEST_F(ConnectionTest, ByteByByte) {
   EXPECT_FALSE(next().has_value());
 }
 
-TEST_F(ConnectionTest, ABurstAndEveryPlaceToCutIt) {
+TEST_F(MessageSocketTest, ABurstAndEveryPlaceToCutIt) {
   Bytes stream;
   for (std::uint16_t id = 0; id < 4; ++id) {
     const Bytes one = message(id, Command::kReset, Bytes(id * 3u, std::byte{1}));
@@ -86,7 +86,7 @@ TEST_F(ConnectionTest, ABurstAndEveryPlaceToCutIt) {
   }
 }
 
-TEST_F(ConnectionTest, TheLargestMessage) {
+TEST_F(MessageSocketTest, TheLargestMessage) {
   const Bytes bytes = message(1, Command::kRegionWrite, Bytes(kMaxMessageBytes - kHeaderBytes, std::byte{9}));
   std::size_t sent = 0;
   std::optional<Message> got;
@@ -101,20 +101,20 @@ TEST_F(ConnectionTest, TheLargestMessage) {
   EXPECT_EQ(got->payload.back(), std::byte{9});
 }
 
-TEST_F(ConnectionTest, ImpossibleSizes) {
+TEST_F(MessageSocketTest, ImpossibleSizes) {
   for (const std::uint32_t size : {0u, 15u, static_cast<std::uint32_t>(kMaxMessageBytes + 1), 0xffffffffu}) {
     SocketPair pair;
     RawPeer peer(std::move(pair.theirs));
-    Connection connection(std::move(pair.ours));
+    MessageSocket socket(std::move(pair.ours));
     ASSERT_TRUE(peer.send(bytes_of(wire::Header{1, Command::kReset, size, 0, 0})));
-    ASSERT_TRUE(connection.receive().value());
-    const auto message = connection.next_message();
+    ASSERT_TRUE(socket.receive().value());
+    const auto message = socket.next_message();
     ASSERT_FALSE(message);
     EXPECT_EQ(message.error().code, EPROTO);
   }
 }
 
-TEST_F(ConnectionTest, EndOfStreamBetweenAndInsideMessages) {
+TEST_F(MessageSocketTest, EndOfStreamBetweenAndInsideMessages) {
   peer_.send(message(1, Command::kReset));
   peer_.close();
   EXPECT_EQ(failure().code, 0);
@@ -122,7 +122,7 @@ TEST_F(ConnectionTest, EndOfStreamBetweenAndInsideMessages) {
   for (const std::size_t part : {1u, 15u, 16u, 20u}) {
     SocketPair pair;
     RawPeer peer(std::move(pair.theirs));
-    connection_.emplace(std::move(pair.ours));
+    socket_.emplace(std::move(pair.ours));
     const Bytes bytes = message(1, Command::kReset, Bytes(8));
     peer.send(std::span(bytes).first(part));
     peer.close();
@@ -130,7 +130,7 @@ TEST_F(ConnectionTest, EndOfStreamBetweenAndInsideMessages) {
   }
 }
 
-TEST_F(ConnectionTest, DescriptorsBelongToTheMessageTheyWereSentWith) {
+TEST_F(MessageSocketTest, DescriptorsBelongToTheMessageTheyWereSentWith) {
   const Fd first = make_eventfd(), second = make_eventfd();
   // All of it waits in the socket before anything is received, as QEMU's DMA_MAPs do.
   peer_.send(message(1, Command::kReset));
@@ -151,7 +151,7 @@ TEST_F(ConnectionTest, DescriptorsBelongToTheMessageTheyWereSentWith) {
   }
 }
 
-TEST_F(ConnectionTest, DescriptorsOfAMessageInPieces) {
+TEST_F(MessageSocketTest, DescriptorsOfAMessageInPieces) {
   const Fd eventfd = make_eventfd();
   const Bytes bytes = message(1, Command::kSetIrqs, Bytes(20));
   for (const std::size_t cut : {1u, 15u, 16u, 17u, 35u}) {
@@ -169,7 +169,7 @@ TEST_F(ConnectionTest, DescriptorsOfAMessageInPieces) {
   }
 }
 
-TEST_F(ConnectionTest, TakenDescriptorsStayAndOthersAreClosed) {
+TEST_F(MessageSocketTest, TakenDescriptorsStayAndOthersAreClosed) {
   const std::size_t before = count_open_fds();
   {
     const Fd eventfd = make_eventfd();
@@ -188,60 +188,60 @@ TEST_F(ConnectionTest, TakenDescriptorsStayAndOthersAreClosed) {
   EXPECT_EQ(count_open_fds(), before);
 }
 
-TEST_F(ConnectionTest, TooManyDescriptorsEndTheStreamAndDoNotLeak) {
+TEST_F(MessageSocketTest, TooManyDescriptorsEndTheStreamAndDoNotLeak) {
   const Fd eventfd = make_eventfd();
   const std::size_t before = count_open_fds();
   for (const std::size_t count : {9u, 10u, 64u, 253u}) {
     SocketPair pair;
     RawPeer peer(std::move(pair.theirs));
-    connection_.emplace(std::move(pair.ours));
+    socket_.emplace(std::move(pair.ours));
     ASSERT_TRUE(peer.send(message(1, Command::kSetIrqs), std::vector<int>(count, eventfd.get())));
     EXPECT_EQ(failure().code, EPROTO) << count;
-    connection_.reset();
+    socket_.reset();
     peer.close();
-    EXPECT_EQ(count_open_fds() + 1, before) << count;  // + the fixture's own connection
+    EXPECT_EQ(count_open_fds() + 1, before) << count;  // + the fixture's own socket
   }
 }
 
-TEST_F(ConnectionTest, DescriptorsInManyPiecesAreCountedTogether) {
+TEST_F(MessageSocketTest, DescriptorsInManyPiecesAreCountedTogether) {
   const Fd eventfd = make_eventfd();
   const Bytes bytes = message(1, Command::kSetIrqs, Bytes(20));
   for (std::size_t i = 0; i < 9; ++i) peer_.send(std::span(bytes).subspan(i, 1), {eventfd.get()});
   EXPECT_EQ(failure().code, EPROTO);
 }
 
-TEST_F(ConnectionTest, SendsADescriptor) {
+TEST_F(MessageSocketTest, SendsADescriptor) {
   const Fd eventfd = make_eventfd();
   const Bytes bytes = message(3, Command::kGetRegionInfo, Bytes(32));
-  std::ranges::copy(bytes, connection_->output().begin());
-  ASSERT_TRUE(connection_->send(bytes.size(), eventfd.get()));
+  std::ranges::copy(bytes, socket_->output().begin());
+  ASSERT_TRUE(socket_->send(bytes.size(), eventfd.get()));
   auto got = peer_.receive();
   ASSERT_TRUE(got);
   ASSERT_EQ(got->fds.size(), 1u);
   EXPECT_TRUE(same_counter(eventfd.get(), got->fds[0].get()));
 }
 
-TEST_F(ConnectionTest, WhatTheSocketDoesNotTakeStaysPending) {
+TEST_F(MessageSocketTest, WhatTheSocketDoesNotTakeStaysPending) {
   const Bytes bytes = message(1, Command::kRegionRead, Bytes(1 << 20, std::byte{3}));
-  std::ranges::copy(bytes, connection_->output().begin());
-  ASSERT_TRUE(connection_->send(bytes.size()));
-  ASSERT_TRUE(connection_->output_pending());
+  std::ranges::copy(bytes, socket_->output().begin());
+  ASSERT_TRUE(socket_->send(bytes.size()));
+  ASSERT_TRUE(socket_->output_pending());
 
   Bytes received(bytes.size());
   std::size_t at = 0;
   while (at < received.size()) {
     const ssize_t got = ::recv(peer_.fd(), received.data() + at, received.size() - at, MSG_DONTWAIT);
     if (got > 0) at += static_cast<std::size_t>(got);
-    ASSERT_TRUE(!connection_->output_pending() || connection_->flush());
+    ASSERT_TRUE(!socket_->output_pending() || socket_->flush());
   }
-  EXPECT_FALSE(connection_->output_pending());
+  EXPECT_FALSE(socket_->output_pending());
   EXPECT_EQ(received, bytes);
 }
 
-TEST_F(ConnectionTest, SendingToNobodyIsAnErrorAndNoSignal) {
+TEST_F(MessageSocketTest, SendingToNobodyIsAnErrorAndNoSignal) {
   peer_.close();
-  std::ranges::copy(message(1, Command::kReset), connection_->output().begin());
-  const auto sent = connection_->send(kHeaderBytes);
+  std::ranges::copy(message(1, Command::kReset), socket_->output().begin());
+  const auto sent = socket_->send(kHeaderBytes);
   ASSERT_FALSE(sent);
   EXPECT_EQ(sent.error().code, EPIPE);
 }

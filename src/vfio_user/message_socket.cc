@@ -1,4 +1,4 @@
-#include "vfio_user/connection.h"
+#include "vfio_user/message_socket.h"
 
 #include <cerrno>
 #include <fmt/core.h>
@@ -6,7 +6,7 @@
 namespace pvrdma::vfio_user {
 namespace {
 
-constexpr std::size_t kInputBytes = Connection::kBurstBytes + kMaxMessageBytes;
+constexpr std::size_t kInputBytes = MessageSocket::kBurstBytes + kMaxMessageBytes;
 
 bool would_block(int code) {
   return code == EAGAIN || code == EWOULDBLOCK;
@@ -24,12 +24,12 @@ ssize_t retry_interrupted(Call call) {
 
 }  // namespace
 
-Connection::Connection(Fd socket)
+MessageSocket::MessageSocket(Fd socket)
     : socket_(std::move(socket)),
       input_(std::make_unique_for_overwrite<std::byte[]>(kInputBytes)),
       output_(std::make_unique_for_overwrite<std::byte[]>(kMaxMessageBytes)) {}
 
-Result<bool> Connection::receive() {
+Result<bool> MessageSocket::receive() {
   PVRDMA_CHECK(input_end_ + input_wanted_ <= kInputBytes, "receiving beyond the input buffer");
   iovec bytes{input_.get() + input_end_, input_wanted_};
   alignas(cmsghdr) std::byte control[CMSG_SPACE(kMaxMessageFds * sizeof(int))];
@@ -53,7 +53,7 @@ Result<bool> Connection::receive() {
   return true;
 }
 
-Result<void> Connection::keep_fds(msghdr& message) {
+Result<void> MessageSocket::keep_fds(msghdr& message) {
   bool too_many = (message.msg_flags & MSG_CTRUNC) != 0;
   for (cmsghdr* control = CMSG_FIRSTHDR(&message); control != nullptr;
        control = CMSG_NXTHDR(&message, control)) {
@@ -80,12 +80,12 @@ Result<void> Connection::keep_fds(msghdr& message) {
   return {};
 }
 
-void Connection::close_fds() {
+void MessageSocket::close_fds() {
   for (std::size_t i = 0; i < fd_count_; ++i) fds_[i].reset();
   fd_count_ = 0;
 }
 
-Result<std::optional<Message>> Connection::next_message() {
+Result<std::optional<Message>> MessageSocket::next_message() {
   if (fds_lent_) {
     close_fds();
     fds_lent_ = false;
@@ -119,12 +119,12 @@ Result<std::optional<Message>> Connection::next_message() {
   return message;
 }
 
-std::span<std::byte> Connection::output() {
+std::span<std::byte> MessageSocket::output() {
   PVRDMA_CHECK(!output_pending(), "composing a message over one that is still to be sent");
   return {output_.get(), kMaxMessageBytes};
 }
 
-Result<void> Connection::send(std::size_t bytes, int fd) {
+Result<void> MessageSocket::send(std::size_t bytes, int fd) {
   PVRDMA_CHECK(!output_pending() && bytes <= kMaxMessageBytes, "sending out of turn or too much");
   output_begin_ = 0;
   output_end_ = bytes;
@@ -132,7 +132,7 @@ Result<void> Connection::send(std::size_t bytes, int fd) {
   return flush();
 }
 
-Result<void> Connection::flush() {
+Result<void> MessageSocket::flush() {
   iovec bytes{output_.get() + output_begin_, output_end_ - output_begin_};
   msghdr message{};
   message.msg_iov = &bytes;
