@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "vfio_user/address.h"
+#include "base/unix_listener.h"
 
 namespace pvrdma::vfio_user {
 namespace {
@@ -25,7 +25,7 @@ bool set_timeout(const Fd& socket, Duration timeout) {
 Result<std::unique_ptr<Client>> Client::connect(const std::string& path, Duration reply_timeout) {
   PVRDMA_CHECK(reply_timeout >= std::chrono::milliseconds(1),
                "a reply timeout of nothing would mean for ever");
-  const auto address = socket_address(path);
+  const auto address = unix_address("vfio-user socket", path);
   if (!address) return Failure(address.error());
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket || !set_timeout(socket, reply_timeout)) return fail_errno(errno, "vfio-user socket " + path);

@@ -12,7 +12,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "vfio_user/address.h"
 #include "vfio_user/fake_handler.h"
 #include "vfio_user/raw_peer.h"
 #include "vfio_user/server.h"
@@ -59,7 +58,7 @@ class ClientTest : public testing::Test {
 
   // Listens, answers a first request with `reply` (VERSION included), and holds the session until `stop`.
   void start_wrong_server(const Bytes& after_version, std::optional<Bytes> version = std::nullopt) {
-    const auto address = socket_address(path_);
+    const auto address = unix_address("vfio-user socket", path_);
     Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
     ASSERT_EQ(::listen(listener.get(), 1), 0);

@@ -17,12 +17,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <sys/types.h>
 #include <utility>
 
-#include "base/fd.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "base/unix_listener.h"
 #include "vfio_user/handler.h"
 #include "vfio_user/session.h"
 
@@ -42,8 +41,8 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  const std::string& path() const { return path_; }
-  int listen_fd() const { return listen_fd_.get(); }
+  const std::string& path() const { return listener_->path(); }
+  int listen_fd() const { return listener_->fd(); }
   int session_fd() const { return session_ ? session_->fd() : -1; }  // -1 = no client
   bool wants_write() const { return session_ && session_->wants_write(); }
 
@@ -59,21 +58,11 @@ class Server {
   bool on_session_ready(bool readable, bool writable);
 
  private:
-  // What lstat() says about the socket file: whose it is.
-  struct FileId {
-    dev_t device = 0;
-    ino_t inode = 0;
-    friend bool operator==(const FileId&, const FileId&) = default;
-  };
+  Server(std::unique_ptr<UnixListener> listener, Handler& handler);
 
-  Server(std::string path, Fd listen_fd, Handler& handler);
-
-  static std::optional<FileId> file_id(const std::string& path);
   void end_session(std::string_view reason);
 
-  std::string path_;
-  Fd listen_fd_;
-  std::optional<FileId> file_;
+  const std::unique_ptr<UnixListener> listener_;
   Handler& handler_;
   std::optional<Session> session_;
   std::string refusal_;

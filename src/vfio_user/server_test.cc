@@ -12,7 +12,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "vfio_user/address.h"
 #include "vfio_user/fake_handler.h"
 #include "vfio_user/raw_peer.h"
 
@@ -51,7 +50,7 @@ class ServerTest : public testing::Test {
 
   RawPeer connect() {
     Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const auto address = socket_address(path_);
+    const auto address = unix_address("vfio-user socket", path_);
     EXPECT_TRUE(address);
     EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
     return RawPeer(std::move(socket));
@@ -86,7 +85,7 @@ TEST_F(ServerTest, TheSocketIsForItsOwnerAndGoesWithTheServer) {
 
 TEST_F(ServerTest, ASocketLeftBehindByADeadServerIsReplaced) {
   {
-    const auto address = socket_address(path_);
+    const auto address = unix_address("vfio-user socket", path_);
     const Fd dead(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ASSERT_EQ(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
   }
@@ -143,7 +142,7 @@ TEST_F(ServerTest, OperatorMistakes) {
 
 TEST_F(ServerTest, TheLongestPathWorks) {
   path_ = (directory_ / "s").string();
-  path_.append(kMaxSocketPathBytes - path_.size(), 's');
+  path_.append(kUnixPathBytesMax - path_.size(), 's');
   auto server = listen();
   ASSERT_TRUE(server);
   connect_and_agree(*server);

@@ -1,19 +1,15 @@
 #include "control/api/api_server.h"
 
 #include <cerrno>
-#include <fmt/core.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <system_error>
+#include <fcntl.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
 
+#include "base/unix_listener.h"
 #include "control/api/dispatcher.h"
 #include "control/api/routes.h"
 #include "control/api/tls_listener.h"
-#include "control/socket_file.h"
 
 namespace pvrdma::control {
 namespace {
@@ -23,12 +19,9 @@ constexpr int kBacklog = 64;
 constexpr time_t kIdleSeconds = 1;  // a client that asks nothing holds one of few threads
 constexpr time_t kSlowSeconds = 2;
 
-class UnixListener final : public Dispatcher {
+class UnixServer final : public Dispatcher {
  public:
-  explicit UnixListener(const Router& router) : Dispatcher(router) {
-    set_address_family(AF_UNIX);
-    // bind() takes the file's mode from the socket's.
-    set_socket_options([](int fd) { ::fchmod(fd, kSocketMode); });
+  explicit UnixServer(const Router& router) : Dispatcher(router) {
     new_task_queue = [] { return new httplib::ThreadPool(ApiServer::kThreads); };
     // One request a connection: what a client wrote beyond a refused one is never taken for the next.
     set_keep_alive_max_count(1);
@@ -38,12 +31,18 @@ class UnixListener final : public Dispatcher {
   }
 
   // The library closes its listening socket only in stop(), and stop() does nothing before it runs.
-  ~UnixListener() override {
+  ~UnixServer() override {
     if (const int fd = svr_sock_.exchange(-1); fd >= 0) ::close(fd);
   }
 
-  // The library's backlog is 5, and on a UNIX socket a connect beyond it fails at once.
-  bool widen_backlog() { return ::listen(svr_sock_, kBacklog) == 0; }
+  // In place of the library's own bind_to_port(). The library closes what it is given, and accepts without
+  // looking whether anybody is there.
+  Result<> adopt(const UnixListener& listener) {
+    svr_sock_ = ::fcntl(listener.fd(), F_DUPFD_CLOEXEC, 0);
+    if (svr_sock_ < 0 || ::fcntl(svr_sock_, F_SETFL, 0) != 0)
+      return fail_errno(errno, "API socket " + listener.path());
+    return {};
+  }
 };
 
 }  // namespace
@@ -52,8 +51,8 @@ struct ApiServer::Impl {
   explicit Impl(const ApiParts& parts) : router_(make_router(parts)), unix_(router_) {}
 
   const Router router_;
-  UnixListener unix_;
-  std::optional<SocketFile> file_;
+  std::unique_ptr<UnixListener> listener_;
+  UnixServer unix_;
   std::unique_ptr<TlsListener> tcp_;  // null: not wanted
   std::thread thread_;
 };
@@ -61,18 +60,12 @@ struct ApiServer::Impl {
 Result<std::unique_ptr<ApiServer>> ApiServer::listen(const std::string& path, std::string version,
                                                      SnapshotSource& source, AdapterControl& control,
                                                      Plane* plane, const std::optional<ApiTcpConfig>& tcp) {
-  if (auto room = SocketFile::make_room(path); !room) return Failure(std::move(room).error());
+  auto unix_listener =
+      UnixListener::listen(path, {.what = "API socket", .mode = kSocketMode, .backlog = kBacklog});
+  if (!unix_listener) return Failure(std::move(unix_listener).error());
   auto impl = std::make_unique<Impl>(ApiParts{std::move(version), source, control, plane});
-  errno = 0;
-  constexpr int kAnyPort = 1;  // without meaning for a UNIX socket, but 0 asks for a free one
-  if (!impl->unix_.bind_to_port(path, kAnyPort) || !impl->unix_.widen_backlog()) {
-    const int code = errno;
-    return fail(
-        code, fmt::format("API socket {}: cannot be bound ({}): create its directory, change the directory's "
-                          "owner or choose another path",
-                          path, std::generic_category().message(code)));
-  }
-  impl->file_.emplace(path);
+  if (auto adopted = impl->unix_.adopt(**unix_listener); !adopted) return Failure(std::move(adopted).error());
+  impl->listener_ = *std::move(unix_listener);
   if (tcp) {
     auto listener = TlsListener::listen(*tcp, impl->router_);
     if (!listener) return Failure(std::move(listener).error());

@@ -225,7 +225,7 @@ TEST_F(ApiServerTest, RefusesAPathInUse) {
   ASSERT_FALSE(second);
   EXPECT_EQ(
       second.error().message,
-      "API socket " + path_ + ": another running daemon uses it: stop that daemon or choose another path");
+      "API socket " + path_ + ": another running server uses it: stop that server or choose another path");
   EXPECT_TRUE(get("/v1/version")) << "the first one goes on";
 }
 
@@ -233,9 +233,7 @@ TEST_F(ApiServerTest, RefusesAPathWithoutADirectory) {
   const auto nowhere = ApiServer::listen("/nowhere/api.sock", "1.2.3", source_, control_);
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().message,
-            "API socket /nowhere/api.sock: cannot be bound (No such file or directory): create its "
-            "directory, change "
-            "the directory's owner or choose another path");
+            "API socket /nowhere/api.sock: there is no directory /nowhere: create it or choose another path");
 }
 
 TEST_F(ApiServerTest, LeavesNothingBehindWhenItNeverStarted) {

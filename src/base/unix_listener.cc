@@ -1,0 +1,135 @@
+#include "base/unix_listener.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fmt/core.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include "base/log.h"
+
+namespace pvrdma {
+namespace {
+
+std::string text_of(int code) {
+  return std::generic_category().message(code);
+}
+
+int try_bind(const Fd& socket, const sockaddr_un& address) {
+  return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
+}
+
+// Is somebody listening at `address`? 0: yes; otherwise connect's errno, ECONNREFUSED for a file left behind.
+int probe(const sockaddr_un& address) {
+  const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return errno;
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return 0;
+  return errno == EAGAIN ? 0 : errno;  // EAGAIN: its backlog is full
+}
+
+// Makes room at a path that bind() found taken. `name`: what it is, and the path.
+Result<> remove_stale(const std::string& name, const std::string& path, const sockaddr_un& address) {
+  struct stat file {};
+  if (::lstat(path.c_str(), &file) != 0) return {};  // gone meanwhile
+  if (!S_ISSOCK(file.st_mode)) {
+    return fail(
+        EADDRINUSE,
+        fmt::format("{}: a file that is no socket is in the way: remove it or choose another path", name));
+  }
+  switch (const int code = probe(address); code) {
+    case 0:
+      return fail(
+          EADDRINUSE,
+          fmt::format("{}: another running server uses it: stop that server or choose another path", name));
+    case ECONNREFUSED:
+      break;
+    default:
+      return fail(code, fmt::format("{}: cannot find out who uses it ({}): remove it or choose another path",
+                                    name, text_of(code)));
+  }
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    const int code = errno;
+    return fail(code, fmt::format("{}: a dead server left it and it cannot be removed ({}): remove it or "
+                                  "choose another path",
+                                  name, text_of(code)));
+  }
+  log::info("{}: removed the file that a dead server left", name);
+  return {};
+}
+
+Failure bind_failure(int code, const std::string& name, const std::string& path) {
+  const auto slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  switch (code) {
+    case ENOENT:
+    case ENOTDIR:
+      return fail(code, fmt::format("{}: there is no directory {}: create it or choose another path", name,
+                                    directory));
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return fail(code, fmt::format("{}: this user cannot write to directory {}: change its owner or mode or "
+                                    "choose another path",
+                                    name, directory));
+    default:
+      return fail(code, fmt::format("{}: cannot be bound: {}", name, text_of(code)));
+  }
+}
+
+}  // namespace
+
+Result<sockaddr_un> unix_address(std::string_view what, const std::string& path) {
+  if (path.empty() || path.find('\0') != std::string::npos)
+    return fail(EINVAL, fmt::format("{}: the path is empty or contains a NUL: give it a file name", what));
+  if (path.size() > kUnixPathBytesMax) {
+    return fail(ENAMETOOLONG,
+                fmt::format("{} {}: the path has {} bytes and a UNIX socket's has at most {}: choose a "
+                            "shorter one",
+                            what, path, path.size(), kUnixPathBytesMax));
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+Result<std::unique_ptr<UnixListener>> UnixListener::listen(std::string path, const Options& options) {
+  const auto address = unix_address(options.what, path);
+  if (!address) return Failure(address.error());
+  const std::string name = fmt::format("{} {}", options.what, path);
+  Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return fail_errno(errno, name);
+  // bind() takes the file's mode from the socket's.
+  if (::fchmod(socket.get(), options.mode) != 0) return fail_errno(errno, name);
+
+  int code = try_bind(socket, *address);
+  if (code == EADDRINUSE) {
+    if (auto removed = remove_stale(name, path, *address); !removed)
+      return Failure(std::move(removed).error());
+    code = try_bind(socket, *address);
+  }
+  if (code != 0) return bind_failure(code, name, path);
+  // From here on the destructor removes the file.
+  std::unique_ptr<UnixListener> listener(new UnixListener(std::move(path), std::move(socket)));
+  if (::listen(listener->fd(), options.backlog) != 0) return fail_errno(errno, name);
+  return listener;
+}
+
+UnixListener::UnixListener(std::string path, Fd bound)
+    : path_(std::move(path)), fd_(std::move(bound)), file_(file_id(path_)) {}
+
+UnixListener::~UnixListener() {
+  // The open socket keeps its inode from being used again, so equal ids mean the same file.
+  if (file_ && file_id(path_) == file_) ::unlink(path_.c_str());
+}
+
+std::optional<UnixListener::FileId> UnixListener::file_id(const std::string& path) {
+  struct stat file {};
+  if (::lstat(path.c_str(), &file) != 0) return std::nullopt;
+  return FileId{file.st_dev, file.st_ino};
+}
+
+}  // namespace pvrdma

@@ -1,0 +1,63 @@
+// UnixListener: a listening UNIX socket and its file. It takes the place of what a dead server left at its
+// path, never of a living one, and removes the file at the end if it is still its own.
+//
+// Thread: any, one at a time.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace pvrdma {
+
+// The longest path a UNIX socket's address has room for, without the NUL.
+inline constexpr std::size_t kUnixPathBytesMax = sizeof(sockaddr_un::sun_path) - 1;
+
+// `path` as an address; `what` says in errors whose socket it is ("API socket"). Errors, each one sentence:
+// ENAMETOOLONG; EINVAL for an empty path or one with a NUL inside (which Linux would take for something
+// else).
+Result<sockaddr_un> unix_address(std::string_view what, const std::string& path);
+
+class UnixListener {
+ public:
+  struct Options {
+    std::string_view what;  // as above
+    mode_t mode;            // of the file, less the umask; there is no moment at which others can connect
+    int backlog;
+  };
+
+  // Binds and listens. Errors, each one sentence with the path and the way out: those of unix_address(),
+  // EADDRINUSE (a living server, or a file that is no socket), ENOENT (directory), or bind's errno.
+  static Result<std::unique_ptr<UnixListener>> listen(std::string path, const Options& options);
+
+  ~UnixListener();
+  UnixListener(const UnixListener&) = delete;
+  UnixListener& operator=(const UnixListener&) = delete;
+
+  const std::string& path() const { return path_; }
+  int fd() const { return fd_.get(); }  // non-blocking
+
+ private:
+  // What lstat() says about the socket's file: whose it is.
+  struct FileId {
+    dev_t device = 0;
+    ino_t inode = 0;
+    friend bool operator==(const FileId&, const FileId&) = default;
+  };
+
+  UnixListener(std::string path, Fd bound);
+
+  static std::optional<FileId> file_id(const std::string& path);
+
+  const std::string path_;
+  const Fd fd_;
+  const std::optional<FileId> file_;
+};
+
+}  // namespace pvrdma

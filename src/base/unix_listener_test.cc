@@ -1,0 +1,123 @@
+#include "base/unix_listener.h"
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+namespace pvrdma {
+namespace {
+
+class UnixListenerTest : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::remove(path_); }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  Fd bind_socket() const {
+    const auto address = unix_address("test socket", path_);
+    Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
+    return fd;
+  }
+  // 0: somebody listens.
+  int connect(const Fd& fd) const {
+    const auto address = unix_address("test socket", path_);
+    return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0 ? 0
+                                                                                                    : errno;
+  }
+  static Fd client() { return Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+  Result<std::unique_ptr<UnixListener>> listen(const std::string& path) const {
+    return UnixListener::listen(path, {.what = "test socket", .mode = 0600, .backlog = 1});
+  }
+  Error failure() const {
+    const auto listener = listen(path_);
+    EXPECT_FALSE(listener);
+    return listener ? Error{} : listener.error();
+  }
+
+  const std::string path_ = testing::TempDir() +
+                            testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
+                            std::to_string(::getpid()) + ".sock";
+};
+
+TEST_F(UnixListenerTest, ListensWhereNothingIs) {
+  const auto listener = listen(path_);
+  ASSERT_TRUE(listener) << listener.error().message;
+  EXPECT_EQ((*listener)->path(), path_);
+  struct stat file {};
+  ASSERT_EQ(::lstat(path_.c_str(), &file), 0);
+  EXPECT_TRUE(S_ISSOCK(file.st_mode));
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+  EXPECT_EQ(connect(client()), 0);
+}
+
+TEST_F(UnixListenerTest, ReplacesWhatADeadProcessLeft) {
+  bind_socket().reset();
+  ASSERT_TRUE(std::filesystem::exists(path_));
+  EXPECT_EQ(connect(client()), ECONNREFUSED);
+  const auto listener = listen(path_);
+  ASSERT_TRUE(listener) << listener.error().message;
+  EXPECT_EQ(connect(client()), 0);
+}
+
+TEST_F(UnixListenerTest, RefusesALivingSocket) {
+  const Fd living = bind_socket();
+  ASSERT_EQ(::listen(living.get(), 1), 0);
+  const Error error = failure();
+  EXPECT_EQ(error.code, EADDRINUSE);
+  EXPECT_EQ(error.message, "test socket " + path_ +
+                               ": another running server uses it: stop that server or choose another path");
+  EXPECT_EQ(connect(client()), 0);
+}
+
+TEST_F(UnixListenerTest, RefusesALivingSocketWhoseBacklogIsFull) {
+  const Fd living = bind_socket();
+  ASSERT_EQ(::listen(living.get(), 0), 0);
+  std::vector<Fd> waiting;
+  int code = 0;
+  while (code == 0 && waiting.size() < 16) {
+    waiting.push_back(client());
+    code = connect(waiting.back());
+  }
+  ASSERT_EQ(code, EAGAIN);
+  EXPECT_EQ(failure().code, EADDRINUSE);
+  EXPECT_TRUE(std::filesystem::exists(path_));
+}
+
+TEST_F(UnixListenerTest, RefusesAFileThatIsNoSocket) {
+  std::ofstream(path_) << "precious";
+  const Error error = failure();
+  EXPECT_EQ(error.code, EADDRINUSE);
+  EXPECT_EQ(error.message, "test socket " + path_ +
+                               ": a file that is no socket is in the way: remove it or choose another path");
+  EXPECT_EQ(std::filesystem::file_size(path_), 8u);
+}
+
+TEST_F(UnixListenerTest, NamesADirectoryThatIsMissing) {
+  const auto nowhere = listen("/nowhere/a.sock");
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().code, ENOENT);
+  EXPECT_EQ(nowhere.error().message,
+            "test socket /nowhere/a.sock: there is no directory /nowhere: create it or choose another path");
+}
+
+TEST_F(UnixListenerTest, RemovesItsOwnFileAtTheEnd) {
+  listen(path_)->reset();
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(UnixListenerTest, LeavesAFileThatTookItsPlace) {
+  auto listener = listen(path_);
+  ASSERT_TRUE(listener);
+  std::filesystem::remove(path_);
+  std::ofstream(path_) << "another's";
+  listener->reset();
+  EXPECT_TRUE(std::filesystem::exists(path_));
+}
+
+}  // namespace
+}  // namespace pvrdma
