@@ -31,8 +31,11 @@ vfio_user::RegionInfo Adapter::region_info(std::uint32_t region) const {
   switch (region) {
     case kBarMsix:
       return plain_region(abi::kMsixBarBytes);
-    case kBarRegisters:
-      return plain_region(abi::kRegisterBarBytes);
+    case kBarRegisters: {
+      auto info = plain_region(abi::kRegisterBarBytes);
+      info.writes_need_replies = true;  // the driver reads what a write put into its memory (reference 8.5)
+      return info;
+    }
     case kBarUar: {
       auto info = plain_region(uar_bar_bytes(limits_.max_context));
       info.mmap_areas.push_back({exported_page_->offset(), abi::kUarPageBytes});

@@ -57,6 +57,8 @@ TEST_F(AdapterTest, PresentsAPciDevice) {
   EXPECT_EQ(adapter.region_info(0).size, 16384u);
   EXPECT_EQ(adapter.region_info(1).size, 4096u);
   EXPECT_EQ(adapter.region_info(7).size, 256u);
+  for (std::uint32_t region = 0; region < 9; ++region)
+    EXPECT_EQ(adapter.region_info(region).writes_need_replies, region == 1) << region;
   for (const std::uint32_t absent : {3u, 4u, 5u, 6u, 8u}) EXPECT_EQ(adapter.region_info(absent).size, 0u);
   for (const std::uint32_t trapped : {0u, 1u, 7u})
     EXPECT_TRUE(adapter.region_info(trapped).mmap_areas.empty());

@@ -22,6 +22,7 @@ class FakeHandler final : public Handler {
   std::vector<std::string> calls;
   std::vector<Fd> fds;                // every fd that was handed over, in order
   int next_result = 0;                // of region accesses, irq and DMA calls
+  std::uint32_t awaited_region = 1;   // 0 or 1: whose writes need replies
   std::size_t max_kept_calls = 1000;  // 0 for fuzzing: only check
   std::vector<std::byte> last_write;
 
@@ -33,9 +34,11 @@ class FakeHandler final : public Handler {
   RegionInfo region_info(std::uint32_t region) const override {
     switch (region) {
       case 0:
-        return {.size = 0x4000, .readable = true, .writable = true};
+        return {
+            .size = 0x4000, .readable = true, .writable = true, .writes_need_replies = awaited_region == 0};
       case 1:
-        return {.size = 0x1000, .readable = true, .writable = true};
+        return {
+            .size = 0x1000, .readable = true, .writable = true, .writes_need_replies = awaited_region == 1};
       case 2:
         return {.size = 0x2000,
                 .readable = true,

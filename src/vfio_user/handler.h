@@ -48,6 +48,7 @@ struct RegionInfo {
   std::uint64_t size = 0;  // bytes
   bool readable = false;
   bool writable = false;
+  bool writes_need_replies = false;  // the guest counts on their effects: the log blames a client that posts
   std::vector<MmapArea> mmap_areas;  // at most kMaxMmapAreas (protocol.h)
   int fd = -1;                       // borrowed from the handler while a client is connected; -1 = none
   std::uint64_t fd_offset = 0;       // bytes

@@ -224,20 +224,27 @@ TEST_F(ServerTest, OneLogLinePerBrokenSession) {
   EXPECT_THAT(text, AllOf(HasSubstr(path_), HasSubstr("DEVICE_RESET message that comes before VERSION")));
 }
 
-TEST_F(ServerTest, PostedRegisterWritesAreReportedOncePerSession) {
+TEST_F(ServerTest, PostedWritesThatNeedRepliesAreReportedOncePerSession) {
   auto server = listen();
-  RawPeer peer = connect_and_agree(*server);
-  testing::internal::CaptureStderr();
-  const auto write_to = [&](std::uint32_t region) {
-    peer.send(message(1, Command::kRegionWrite, bytes_of(wire::RegionAccess{0, region, 4}, std::uint32_t{0}),
-                      0x10));
+  for (const std::uint32_t awaited : {1u, 0u}) {
+    device_.awaited_region = awaited;
+    RawPeer peer = connect_and_agree(*server);
+    testing::internal::CaptureStderr();
+    const auto write_to = [&](std::uint32_t region) {
+      peer.send(message(1, Command::kRegionWrite,
+                        bytes_of(wire::RegionAccess{0, region, 4}, std::uint32_t{0}), 0x10));
+      run(*server);
+    };
+    write_to(2);
+    write_to(1 - awaited);
+    for (int i = 0; i < 3; ++i) write_to(awaited);
+    const std::string text = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+    EXPECT_THAT(text, AllOf(HasSubstr(path_), HasSubstr("region " + std::to_string(awaited)),
+                            HasSubstr("x-no-posted-writes")));
+    peer.close();
     run(*server);
-  };
-  write_to(2);
-  for (int i = 0; i < 3; ++i) write_to(1);
-  const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
-  EXPECT_THAT(text, AllOf(HasSubstr(path_), HasSubstr("x-no-posted-writes")));
+  }
 }
 
 TEST_F(ServerTest, TheDeviceLearnsThatTheServerStops) {

@@ -8,9 +8,6 @@
 namespace pvrdma::vfio_user {
 namespace {
 
-// BAR 1, the register BAR: the one whose writes have to be acknowledged (pvrdma-device.md 8.5).
-constexpr std::uint32_t kRegisterRegion = 1;
-
 bool no_reply_wanted(const Message& message) {
   return (message.header.flags & kFlagNoReply) != 0;
 }
@@ -137,13 +134,12 @@ Session::Verdict Session::region_write(const Message& message) {
   if (!regions_[region].writable) return reply_result(message, EACCES);
 
   const bool posted = no_reply_wanted(message);
-  if (posted && region == kRegisterRegion && !warned_of_posted_write_) [[unlikely]] {
+  if (posted && regions_[region].writes_need_replies && !warned_of_posted_write_) [[unlikely]] {
     warned_of_posted_write_ = true;
     log::error(
-        "vfio-user {}: the client posts register writes, so the guest's driver will read capabilities before "
-        "they are "
-        "there and fail its probe: start QEMU with \"x-no-posted-writes\":true on the vfio-user-pci device",
-        name_);
+        "vfio-user {}: the client posts writes to region {}, so the guest's driver will miss "
+        "their effects: start QEMU with \"x-no-posted-writes\":true on the vfio-user-pci device",
+        name_, region);
   }
   const int result = handler_.region_write(region, offset, request->data, posted);
   if (!posted && result == 0) write(reply_payload(), 0, wire::RegionAccess{offset, region, count});
