@@ -54,7 +54,7 @@ Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
   options.lanes = config.tcp_lanes;
   options.congestion_control = config.tcp_congestion_control;
   if (config.tcp_tls) {
-    options.tls = transport::TlsFiles{config.tcp_tls->ca, config.tcp_tls->certificate, config.tcp_tls->key};
+    options.tls = tls::Files{config.tcp_tls->ca, config.tcp_tls->certificate, config.tcp_tls->key};
   }
   auto tcp = transport::Tcp::create(options, *loop_, clock_, *fabric_);
   if (!tcp) return Failure(std::move(tcp).error());

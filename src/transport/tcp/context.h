@@ -14,9 +14,9 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "shard/loop.h"
-#include "transport/transport.h"
+#include "tls/context.h"
 #include "transport/tcp/tcp.h"
-#include "transport/tcp/tls_context.h"
+#include "transport/transport.h"
 
 namespace pvrdma::transport::tcp {
 
@@ -39,7 +39,7 @@ struct Context {
   shard::Loop& loop;
   const Clock& clock;
   Inbound& inbound;
-  std::unique_ptr<TlsContext> tls;  // null: plain
+  std::unique_ptr<pvrdma::tls::Context> tls;  // null: plain
   TcpSettings settings;
   Counters counters;
   TcpErrors errors;

@@ -7,6 +7,7 @@
 
 #include "transport/tcp/plain_stream.h"
 #include "transport/tcp/sockets.h"
+#include "transport/tcp/tls_stream.h"
 
 namespace pvrdma::transport::tcp {
 
@@ -75,7 +76,7 @@ void DialledLane::dial_now(Instant now) {
       failed(std::move(secure).error().message, now);
       return;
     }
-    stream = *std::move(secure);
+    stream = make_tls_stream(*std::move(secure));
   } else {
     stream = make_plain_stream(*std::move(socket));
   }

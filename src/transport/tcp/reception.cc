@@ -8,6 +8,7 @@
 
 #include "transport/tcp/plain_stream.h"
 #include "transport/tcp/sockets.h"
+#include "transport/tcp/tls_stream.h"
 
 namespace pvrdma::transport::tcp {
 
@@ -45,7 +46,7 @@ void Reception::on_accepted(Fd socket, const IpAddress& from) {
         log::warn("tcp: cannot serve {}: {}", from.to_string(), secure.error().message);
       return;
     }
-    stream = *std::move(secure);
+    stream = make_tls_stream(*std::move(secure));
   } else {
     stream = make_plain_stream(std::move(socket));
   }

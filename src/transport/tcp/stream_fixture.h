@@ -15,8 +15,9 @@
 
 #include "base/check.h"
 #include "base/fd.h"
+#include "tls/context.h"
 #include "transport/tcp/plain_stream.h"
-#include "transport/tcp/tls_context.h"
+#include "transport/tcp/tls_stream.h"
 
 namespace pvrdma::transport::tcp {
 
@@ -73,16 +74,16 @@ inline std::pair<Stream::Handshake, Stream::Handshake> shake_hands(Streams& stre
   }
 }
 
-inline std::unique_ptr<TlsContext> context(const TlsFiles& files) {
-  auto made = TlsContext::create(files);
+inline std::unique_ptr<tls::Context> context(const tls::Files& files) {
+  auto made = tls::Context::mutual(files);
   PVRDMA_CHECK(made.has_value(), "the test's certificates are fine");
   return std::move(*made);
 }
 
-inline Streams tls_streams(const TlsFiles& client, const TlsFiles& server, Sockets sockets) {
+inline Streams tls_streams(const tls::Files& client, const tls::Files& server, Sockets sockets) {
   Streams streams;
-  streams.client = *context(client)->client(std::move(sockets.client));
-  streams.server = *context(server)->server(std::move(sockets.server));
+  streams.client = make_tls_stream(*context(client)->client(std::move(sockets.client)));
+  streams.server = make_tls_stream(*context(server)->server(std::move(sockets.server)));
   return streams;
 }
 

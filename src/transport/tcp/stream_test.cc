@@ -14,8 +14,8 @@
 
 #include "guestmem/sigbus.h"
 #include "guestmem/test_ram.h"
+#include "tls/test_certificates.h"
 #include "transport/tcp/stream_fixture.h"
-#include "transport/tcp/test_certificates.h"
 
 namespace pvrdma::transport::tcp {
 namespace {
@@ -111,7 +111,7 @@ struct Case {
 
 class StreamTest : public ::testing::TestWithParam<Case> {
  protected:
-  static void SetUpTestSuite() { certificates_ = std::make_unique<TestCertificates>(); }
+  static void SetUpTestSuite() { certificates_ = std::make_unique<tls::TestCertificates>(); }
   static void TearDownTestSuite() { certificates_.reset(); }
 
   Streams connected() {
@@ -124,9 +124,9 @@ class StreamTest : public ::testing::TestWithParam<Case> {
   }
   bool is_tls() const { return GetParam().kind == Kind::kTls; }
 
-  static std::unique_ptr<TestCertificates> certificates_;
+  static std::unique_ptr<tls::TestCertificates> certificates_;
 };
-std::unique_ptr<TestCertificates> StreamTest::certificates_;
+std::unique_ptr<tls::TestCertificates> StreamTest::certificates_;
 
 INSTANTIATE_TEST_SUITE_P(All, StreamTest,
                          ::testing::Values(Case{Kind::kPlain, Socket::kUnix},

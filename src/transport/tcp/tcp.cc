@@ -124,9 +124,9 @@ Result<std::unique_ptr<Tcp>> Tcp::create(const TcpOptions& options, shard::Loop&
     return Failure(std::move(known).error());
   auto impl = std::make_unique<Impl>(options, loop, clock, inbound);
   if (options.tls) {
-    auto tls = tcp::TlsContext::create(*options.tls);
-    if (!tls) return Failure(std::move(tls).error());
-    impl->context.tls = *std::move(tls);
+    auto context = tls::Context::mutual(*options.tls);
+    if (!context) return Failure(std::move(context).error());
+    impl->context.tls = *std::move(context);
   }
   loop.add(*impl);
   return std::unique_ptr<Tcp>(new Tcp(std::move(impl)));

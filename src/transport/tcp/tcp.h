@@ -22,26 +22,20 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "shard/loop.h"
-#include "transport/transport.h"
+#include "tls/context.h"
 #include "transport/transport.h"
 
 namespace pvrdma::transport {
 
 inline constexpr std::uint16_t kTcpPort = 28250;
 
-// PEM files. A peer's certificate must be signed by `ca`, be valid now, and name its host (subjectAltName
-// DNS, or the common name where there is none).
-struct TlsFiles {
-  std::string ca;
-  std::string certificate;
-  std::string key;
-};
-
 struct TcpOptions {
   std::string host_name;  // this host's, 1 to 64 characters
   std::uint32_t lanes = 4;
   std::string congestion_control = "cubic";  // of tcp_available_congestion_control
-  std::optional<TlsFiles> tls;               // none: plain
+  // None: plain. A peer's certificate must be signed by `ca`, be valid now, and name its host (subjectAltName
+  // DNS, or the common name where there is none).
+  std::optional<pvrdma::tls::Files> tls;
 };
 
 struct TcpPeer {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tls/test_certificates.h"
 #include "transport/tcp/tcp_fixture.h"
-#include "transport/tcp/test_certificates.h"
 
 namespace pvrdma::transport::tcp {
 namespace {
@@ -29,7 +29,7 @@ class TcpPairTest : public testing::TestWithParam<Security> {
   }
   Instant now() { return world_.clock().now(); }
 
-  TestCertificates certificates_;
+  tls::TestCertificates certificates_;
   World world_;
   Host a_{world_, 1, options("esx1")};
   Host b_{world_, 2, options("esx2")};
@@ -353,8 +353,8 @@ TEST_P(TcpPairTest, CanBeDestroyedInAnyState) {
 
 // Who shows which certificate.
 TEST(TcpTls, ACertificateOfAnotherHostIsRefusedOnBothSides) {
-  TestCertificates certificates;
-  TestCertificates foreign;
+  tls::TestCertificates certificates;
+  tls::TestCertificates foreign;
   World world;
   Host a(world, 1, {.lanes = 1, .tls = certificates.issue("esx1")});
   Host other_name(world, 2, {.lanes = 1, .tls = certificates.issue("esx7")});
@@ -403,7 +403,7 @@ TEST(TcpCreate, RefusesWhatCannotWork) {
       made({.host_name = "a", .congestion_control = "nosuch"}),
       "[tcp] congestion_control = \"nosuch\": the kernel refuses it (No such file or directory): choose "
       "one of /proc/sys/net/ipv4/tcp_allowed_congestion_control");
-  EXPECT_NE(made({.host_name = "a", .tls = TlsFiles{"/nowhere/ca", "/nowhere/cert", "/nowhere/key"}})
+  EXPECT_NE(made({.host_name = "a", .tls = tls::Files{"/nowhere/ca", "/nowhere/cert", "/nowhere/key"}})
                 .find("/nowhere/ca"),
             std::string::npos);
 }

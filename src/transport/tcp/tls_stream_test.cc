@@ -11,8 +11,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "tls/test_certificates.h"
 #include "transport/tcp/stream_fixture.h"
-#include "transport/tcp/test_certificates.h"
 
 namespace pvrdma::transport::tcp {
 namespace {
@@ -37,25 +37,29 @@ class TlsTest : public ::testing::Test {
     }
     return {streams.client->trouble(), streams.server->trouble()};
   }
-  std::pair<std::string, std::string> refuse(const TlsFiles& client, const TlsFiles& server) {
+  std::pair<std::string, std::string> refuse(const tls::Files& client, const tls::Files& server) {
     return refuse(tls_streams(client, server, tcp_sockets()));
   }
 
   // A peer with rules of its own, as OpenSSL makes it.
   struct ForeignContext {
     SSL_CTX* raw = SSL_CTX_new(TLS_method());
+    ForeignContext() { SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr); }
     ~ForeignContext() { SSL_CTX_free(raw); }
   };
+  static std::unique_ptr<Stream> foreign_stream(Fd socket, const ForeignContext& context, tls::Role role) {
+    return make_tls_stream(*tls::Stream::create(std::move(socket), *context.raw, role));
+  }
 
-  TestCertificates certificates_;
-  const TlsFiles a_ = certificates_.issue("a");
-  const TlsFiles b_ = certificates_.issue("b");
+  tls::TestCertificates certificates_;
+  const tls::Files a_ = certificates_.issue("a");
+  const tls::Files b_ = certificates_.issue("b");
 };
 
 TEST_F(TlsTest, RefusesCertificatesThatAreNotValidNow) {
-  const TlsFiles expired =
+  const tls::Files expired =
       certificates_.issue_as({.common_name = "old", .valid_from_s = -7200, .valid_until_s = -3600});
-  const TlsFiles early =
+  const tls::Files early =
       certificates_.issue_as({.common_name = "early", .valid_from_s = 3600, .valid_until_s = 7200});
   auto [client, server] = refuse(a_, expired);
   EXPECT_THAT(client, HasSubstr("the peer's certificate (/CN=old) expired on 20"));
@@ -69,10 +73,10 @@ TEST_F(TlsTest, RefusesCertificatesThatAreNotValidNow) {
 }
 
 TEST_F(TlsTest, RefusesCertificatesOfAnotherAuthority) {
-  TestCertificates others("another authority");
-  TestCertificates imitators;  // of the same name
+  tls::TestCertificates others("another authority");
+  tls::TestCertificates imitators;  // of the same name
   for (const auto& [authority, alert] : {std::pair(&others, "unknown CA"), {&imitators, "decrypt error"}}) {
-    TlsFiles foreign = authority->issue("a");
+    tls::Files foreign = authority->issue("a");
     foreign.ca = a_.ca;
     auto [client, server] = refuse(foreign, b_);
     EXPECT_THAT(server, HasSubstr("was not signed by the authority that this host trusts"));
@@ -86,8 +90,8 @@ TEST_F(TlsTest, RefusesCertificatesOfAnotherAuthority) {
 TEST_F(TlsTest, RefusesAClientWithoutACertificate) {
   Sockets sockets = tcp_sockets();
   const ForeignContext anonymous;
-  Streams streams{*make_tls_stream(std::move(sockets.client), *anonymous.raw, TlsRole::kClient),
-                  *context(b_)->server(std::move(sockets.server))};
+  Streams streams{foreign_stream(std::move(sockets.client), anonymous, tls::Role::kClient),
+                  make_tls_stream(*context(b_)->server(std::move(sockets.server)))};
   ASSERT_EQ(SSL_CTX_load_verify_file(anonymous.raw, b_.ca.c_str()), 1);
   const auto [client, server] = refuse(std::move(streams));
   EXPECT_EQ(server, "the peer showed no certificate");
@@ -101,22 +105,21 @@ TEST_F(TlsTest, RefusesOlderVersions) {
   ASSERT_EQ(SSL_CTX_use_certificate_file(older.raw, a_.certificate.c_str(), SSL_FILETYPE_PEM), 1);
   ASSERT_EQ(SSL_CTX_use_PrivateKey_file(older.raw, a_.key.c_str(), SSL_FILETYPE_PEM), 1);
   Sockets sockets = tcp_sockets();
-  auto [client, server] =
-      refuse(Streams{*make_tls_stream(std::move(sockets.client), *older.raw, TlsRole::kClient),
-                     *context(b_)->server(std::move(sockets.server))});
+  auto [client, server] = refuse(Streams{foreign_stream(std::move(sockets.client), older, tls::Role::kClient),
+                                         make_tls_stream(*context(b_)->server(std::move(sockets.server)))});
   EXPECT_THAT(server, HasSubstr("no version of TLS in common"));
   EXPECT_THAT(client, HasSubstr("no version of TLS in common"));
   sockets = tcp_sockets();
   std::tie(client, server) =
-      refuse(Streams{*context(b_)->client(std::move(sockets.client)),
-                     *make_tls_stream(std::move(sockets.server), *older.raw, TlsRole::kServer)});
+      refuse(Streams{make_tls_stream(*context(b_)->client(std::move(sockets.client))),
+                     foreign_stream(std::move(sockets.server), older, tls::Role::kServer)});
   EXPECT_THAT(server, HasSubstr("no version of TLS in common"));
   EXPECT_THAT(client, HasSubstr("no version of TLS in common"));
 }
 
 TEST_F(TlsTest, SaysThatThePeerDoesNotSpeakTls) {
   Sockets sockets = tcp_sockets();
-  auto server = *context(b_)->server(std::move(sockets.server));
+  auto server = make_tls_stream(*context(b_)->server(std::move(sockets.server)));
   const std::string_view garbage = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
   ASSERT_EQ(::send(sockets.client.get(), garbage.data(), garbage.size(), 0), ssize_t(garbage.size()));
   while (server->handshake() == Stream::Handshake::kWantRead) {
@@ -126,10 +129,10 @@ TEST_F(TlsTest, SaysThatThePeerDoesNotSpeakTls) {
 }
 
 TEST_F(TlsTest, TakesNamesFromTheCertificate) {
-  const TlsFiles both =
+  const tls::Files both =
       certificates_.issue_as({.common_name = "other", .dns_names = {"esx-01", "esx-01.example.org"}});
-  const TlsFiles common_name = certificates_.issue_as({.common_name = "esx-02"});
-  const TlsFiles wildcard = certificates_.issue_as({.common_name = "x", .dns_names = {"*.example.org"}});
+  const tls::Files common_name = certificates_.issue_as({.common_name = "esx-02"});
+  const tls::Files wildcard = certificates_.issue_as({.common_name = "x", .dns_names = {"*.example.org"}});
   Streams streams = tls_streams(both, common_name, tcp_sockets());
   shake_hands(streams);
   EXPECT_THAT(streams.server->peer_names(), ElementsAre("esx-01", "esx-01.example.org"));
@@ -229,7 +232,7 @@ TEST_F(TlsRelayTest, ShortPiecesShareARecord) {
 }
 
 TEST_F(TlsRelayTest, ChangesItsKeyBeforeItIsWornOut) {
-  constexpr std::uint64_t kRecords = kRecordsPerKey + 100;
+  constexpr std::uint64_t kRecords = tls::kRecordsPerKey + 100;
   const std::byte sent{0x5a};
   std::size_t longer = 0;  // writes that carried the news of a key as well
   for (std::uint64_t i = 0; i < kRecords; ++i) {
@@ -265,7 +268,7 @@ TEST_F(TlsRelayTest, ARecordThatWaitsBehindANewKeyKeepsItsBytes) {
   const std::uint64_t fit = records - 1;
   do drain();
   while (streams_.client->flush() != Io::kDone);
-  while (records != kRecordsPerKey - 1 - fit) {
+  while (records != tls::kRecordsPerKey - 1 - fit) {
     send_one();
     drain();
   }
@@ -278,59 +281,6 @@ TEST_F(TlsRelayTest, ARecordThatWaitsBehindANewKeyKeepsItsBytes) {
   while (streams_.client->flush() != Io::kDone);
   drain();
   EXPECT_EQ(last_, fresh);
-}
-
-TEST_F(TlsTest, FilesThatCannotBeUsedAreNamed) {
-  const std::string folder = certificates_.folder().string();
-  const std::string text = folder + "/text.pem";
-  std::ofstream(text) << "no certificate at all\n";
-  const std::string locked = folder + "/locked.key";
-  {
-    EVP_PKEY* const key = EVP_EC_gen("P-256");
-    std::FILE* const file = std::fopen(locked.c_str(), "w");
-    std::string secret = "secret";
-    PEM_write_PrivateKey(file, key, EVP_aes_128_cbc(), reinterpret_cast<unsigned char*>(secret.data()),
-                         static_cast<int>(secret.size()), nullptr, nullptr);
-    std::fclose(file);
-    EVP_PKEY_free(key);
-  }
-  struct Mistake {
-    TlsFiles files;
-    std::string sentence;
-  };
-  const std::vector<Mistake> mistakes = {
-      {{folder + "/none", a_.certificate, a_.key}, "cannot read " + folder + "/none: No such file"},
-      {{folder, a_.certificate, a_.key}, "cannot read " + folder + ": it is a folder"},
-      {{text, a_.certificate, a_.key}, text + " is no PEM file with certificates"},
-      {{a_.ca, folder + "/none", a_.key}, "cannot read " + folder + "/none"},
-      {{a_.ca, text, a_.key}, text + " is no PEM file with a certificate"},
-      {{a_.ca, a_.certificate, folder + "/none"}, "cannot read " + folder + "/none"},
-      {{a_.ca, a_.certificate, text}, text + " is no PEM file with a private key"},
-      {{a_.ca, a_.certificate, b_.key},
-       "the key in " + b_.key + " does not belong to the certificate in " + a_.certificate},
-      {{a_.ca, a_.certificate, locked}, "the key in " + locked + " has a passphrase"},
-  };
-  for (const Mistake& mistake : mistakes) {
-    const auto made = TlsContext::create(mistake.files);
-    ASSERT_FALSE(made.has_value()) << mistake.sentence;
-    EXPECT_THAT(made.error().message, HasSubstr(mistake.sentence));
-  }
-}
-
-TEST_F(TlsTest, WarnsOfAKeyThatEveryoneMayReadAndOfAnOldCertificate) {
-  using std::filesystem::perms;
-  const TlsFiles open =
-      certificates_.issue_as({.common_name = "old", .valid_from_s = -200, .valid_until_s = -100});
-  const auto warnings = [](const TlsFiles& files) {
-    ::testing::internal::CaptureStderr();
-    EXPECT_TRUE(TlsContext::create(files).has_value());
-    return ::testing::internal::GetCapturedStderr();
-  };
-  EXPECT_THAT(warnings(a_), IsEmpty());
-  std::filesystem::permissions(open.key, perms::others_read, std::filesystem::perm_options::add);
-  const std::string said = warnings(open);
-  EXPECT_THAT(said, HasSubstr("everyone on this host may read the private key in " + open.key));
-  EXPECT_THAT(said, HasSubstr("the certificate in " + open.certificate + " expired on 20"));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::tls {
 
 // `text` with all but visible ASCII and spaces replaced: a peer chose it, and it goes to a log.
 std::string printable(std::string_view text);
@@ -16,10 +16,10 @@ std::string date_of(const ASN1_TIME* time);
 // Why a certificate of the peer's chain was refused; of a store context inside its verify callback.
 std::string describe_refused_certificate(X509_STORE_CTX* context);
 
-// The oldest error in the queue, of a handshake, read or write. Empties the queue.
-std::string describe_tls_error();
+// The oldest error in the queue, of a handshake, read or write of `ssl`. Empties the queue.
+std::string describe_error(const SSL& ssl);
 
 // The reason of the oldest error in the queue as OpenSSL words it. Empties the queue.
 std::string openssl_reason();
 
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::tls

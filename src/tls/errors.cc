@@ -1,4 +1,4 @@
-#include "transport/tcp/tls_errors.h"
+#include "tls/errors.h"
 
 #include <array>
 #include <ctime>
@@ -8,7 +8,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::tls {
 namespace {
 
 std::string subject_of(X509* certificate) {
@@ -16,6 +16,11 @@ std::string subject_of(X509* certificate) {
   std::array<char, 200> name{};
   X509_NAME_oneline(X509_get_subject_name(certificate), name.data(), static_cast<int>(name.size()));
   return printable(name.data());
+}
+
+std::string oldest_version(const SSL& ssl) {
+  // The macro behind this name casts const away.
+  return SSL_get_min_proto_version(const_cast<SSL*>(&ssl)) == TLS1_3_VERSION ? "1.3" : "1.2 or newer";
 }
 
 }  // namespace
@@ -60,7 +65,7 @@ std::string describe_refused_certificate(X509_STORE_CTX* context) {
   }
 }
 
-std::string describe_tls_error() {
+std::string describe_error(const SSL& ssl) {
   const unsigned long error = ERR_peek_error();
   const int reason = ERR_GET_REASON(error);
   if (ERR_GET_LIB(error) != ERR_LIB_SSL) return "TLS failed: " + openssl_reason();
@@ -74,13 +79,14 @@ std::string describe_tls_error() {
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
       ERR_clear_error();
-      return "the peer and this host have no version of TLS in common; this host speaks TLS 1.3";
+      return "the peer and this host have no version of TLS in common; this host speaks TLS " +
+             oldest_version(ssl);
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_HTTP_REQUEST:
     case SSL_R_HTTPS_PROXY_REQUEST:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
       ERR_clear_error();
-      return "the peer does not speak TLS; are certificates configured on both hosts?";
+      return "the peer does not speak TLS; is TLS configured on both sides?";
     case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
       ERR_clear_error();
       return "a TLS record was changed on its way";
@@ -104,4 +110,4 @@ std::string openssl_reason() {
   return reason != nullptr ? reason : "no reason given";
 }
 
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::tls

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "transport/tcp/tcp.h"
+#include "tls/context.h"
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::tls {
 
 class TestCertificates {
  public:
@@ -46,7 +46,7 @@ class TestCertificates {
   const std::filesystem::path& folder() const { return folder_; }
 
   // A certificate, its key and this authority's own certificate.
-  TlsFiles issue_as(const Subject& subject) {
+  Files issue_as(const Subject& subject) {
     const std::string name = "host" + std::to_string(++issued_);
     const Key key = make_key();
     const Certificate certificate = make(subject, *key, false);
@@ -58,7 +58,16 @@ class TestCertificates {
     return {.ca = (folder_ / "ca.pem").string(), .certificate = pem, .key = key_pem};
   }
   // With the host's name as it should be.
-  TlsFiles issue(const std::string& host) { return issue_as({.common_name = host, .dns_names = {host}}); }
+  Files issue(const std::string& host) { return issue_as({.common_name = host, .dns_names = {host}}); }
+
+  // The file of a key with a passphrase, which belongs to no certificate.
+  std::string locked_key() {
+    const Key key = make_key();
+    std::string passphrase = "secret";
+    return write("locked.key", [&](std::FILE* f) {
+      return PEM_write_PrivateKey(f, key.get(), EVP_aes_128_cbc(), nullptr, 0, nullptr, passphrase.data());
+    });
+  }
 
  private:
   template <auto kFree>
@@ -121,4 +130,4 @@ class TestCertificates {
   int issued_ = 0;
 };
 
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::tls
