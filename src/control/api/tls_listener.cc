@@ -7,8 +7,6 @@
 #include <fmt/core.h>
 #include <mutex>
 #include <netinet/in.h>
-#include <openssl/crypto.h>
-#include <openssl/err.h>
 #include <poll.h>
 #include <strings.h>
 #include <sys/eventfd.h>
@@ -23,60 +21,14 @@
 #include "base/time.h"
 #include "control/api/dispatcher.h"
 #include "control/api/tls_stream.h"
+#include "tls/context.h"
+#include "tls/secret.h"
 
 namespace pvrdma::control {
 namespace {
 
 constexpr int kBacklog = 64;
 constexpr int kAcceptPauseMs = 100;  // when the process has no file descriptor left
-
-struct ContextDeleter {
-  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
-};
-using Context = std::unique_ptr<SSL_CTX, ContextDeleter>;
-
-Failure fail_file(std::string_view key, const std::string& file) {
-  std::array<char, 256> reason{};
-  ERR_error_string_n(ERR_get_error(), reason.data(), reason.size());
-  return fail(EINVAL, fmt::format("[api] {} {}: {}: give a PEM file that pvrdmad can read", key, file,
-                                  reason.data()));
-}
-
-// A key with a passphrase must not make the daemon ask at a terminal.
-int no_passphrase(char*, int, int, void* was_asked) {
-  *static_cast<bool*>(was_asked) = true;
-  return -1;
-}
-
-Result<void> load_key(SSL_CTX* context, const std::string& path) {
-  bool has_passphrase = false;
-  SSL_CTX_set_default_passwd_cb(context, no_passphrase);
-  SSL_CTX_set_default_passwd_cb_userdata(context, &has_passphrase);
-  const bool loaded = SSL_CTX_use_PrivateKey_file(context, path.c_str(), SSL_FILETYPE_PEM) == 1 &&
-                      SSL_CTX_check_private_key(context) == 1;
-  SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);
-  if (loaded) return {};
-  if (!has_passphrase) return fail_file("key", path);
-  ERR_clear_error();
-  return fail(EINVAL, fmt::format("[api] key {} has a passphrase: write one without", path));
-}
-
-Result<Context> make_context(const ApiTcpConfig& config) {
-  ERR_clear_error();
-  Context context(SSL_CTX_new(TLS_server_method()));
-  if (!context) return fail(ENOMEM, "OpenSSL has no memory for the API's TLS");
-  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
-  SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET);
-  SSL_CTX_set_cipher_list(context.get(),
-                          "ECDHE+AESGCM:ECDHE+CHACHA20");  // of TLS 1.2; 1.3 has only good ones
-  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  if (SSL_CTX_use_certificate_chain_file(context.get(), config.certificate.c_str()) != 1) {
-    return fail_file("certificate", config.certificate);
-  }
-  if (auto loaded = load_key(context.get(), config.key); !loaded) return Failure(std::move(loaded).error());
-  return context;
-}
 
 Result<Fd> make_socket(const ApiTcpConfig& config) {
   sockaddr_storage address{};
@@ -95,14 +47,13 @@ Result<Fd> make_socket(const ApiTcpConfig& config) {
   return fd;
 }
 
-// The comparison takes as long however much of the token is right.
 bool has_token(const httplib::Request& request, const std::string& token) {
   constexpr std::string_view kScheme = "Bearer ";
   if (request.get_header_value_count("Authorization") != 1) return false;
   const std::string given = request.get_header_value("Authorization");
-  return given.size() == kScheme.size() + token.size() &&
+  return given.size() >= kScheme.size() &&
          ::strncasecmp(given.data(), kScheme.data(), kScheme.size()) == 0 &&
-         CRYPTO_memcmp(given.data() + kScheme.size(), token.data(), token.size()) == 0;
+         tls::is_same_secret(std::string_view(given).substr(kScheme.size()), token);
 }
 
 // Where a request's bytes meet the router; the library's own sockets are not used.
@@ -129,7 +80,7 @@ class Requests final : public Dispatcher {
 }  // namespace
 
 struct TlsListener::Impl {
-  Impl(const ApiTcpConfig& config, const Router& router, Context context, Fd fd)
+  Impl(const ApiTcpConfig& config, const Router& router, std::unique_ptr<tls::Context> context, Fd fd)
       : requests_(router, config.token),
         context_(std::move(context)),
         fd_(std::move(fd)),
@@ -191,18 +142,18 @@ struct TlsListener::Impl {
   }
 
   void serve(Fd connection) {
-    std::unique_ptr<SSL, SslDeleter> ssl(SSL_new(context_.get()));
-    if (!ssl) return;
+    auto secure = context_->server(std::move(connection));
+    if (!secure) return;
     const TlsLimits limits{
         .silence = kSilence, .read = kRequestTime, .write = kRequestTime, .read_bytes_max = kRequestBytesMax};
-    TlsStream stream(std::move(connection), std::move(ssl), limits, closing_);
+    TlsStream stream(*std::move(secure), limits, closing_);
     if (!stream.handshake()) return;
     requests_.answer_one(stream);
     stream.finish();
   }
 
   Requests requests_;
-  const Context context_;
+  const std::unique_ptr<tls::Context> context_;
   const Fd fd_;
   const Fd wake_;
   std::mutex mutex_;
@@ -215,8 +166,8 @@ struct TlsListener::Impl {
 };
 
 Result<std::unique_ptr<TlsListener>> TlsListener::listen(const ApiTcpConfig& config, const Router& router) {
-  auto context = make_context(config);
-  if (!context) return Failure(std::move(context).error());
+  auto context = tls::Context::server_only(config.certificate, config.key);
+  if (!context) return fail(context.error().code, "[api] " + context.error().message);
   auto fd = make_socket(config);
   if (!fd) return Failure(std::move(fd).error());
   return std::unique_ptr<TlsListener>(

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <fcntl.h>
-#include <openssl/err.h>
 #include <poll.h>
+#include <span>
 #include <sys/socket.h>
 #include <utility>
 
@@ -17,50 +16,37 @@ using std::chrono::milliseconds;
 constexpr milliseconds kSlice{100};  // how soon closing_ is seen
 constexpr int kDrainReadsMax = 64;
 
-// SSL functions take an int.
-int bounded(std::size_t size) {
-  return static_cast<int>(std::min<std::size_t>(size, 1U << 20U));
-}
-
 }  // namespace
 
-TlsStream::TlsStream(Fd fd, std::unique_ptr<SSL, SslDeleter> ssl, const TlsLimits& limits,
+TlsStream::TlsStream(std::unique_ptr<tls::Stream> stream, const TlsLimits& limits,
                      const std::atomic<bool>& closing)
-    : fd_(std::move(fd)),
-      ssl_(std::move(ssl)),
+    : stream_(std::move(stream)),
       limits_(limits),
       closing_(closing),
-      read_deadline_(Clock::now() + limits.read) {
-  ::fcntl(fd_.get(), F_SETFL, ::fcntl(fd_.get(), F_GETFL) | O_NONBLOCK);
-  SSL_set_fd(ssl_.get(), fd_.get());
-}
-
-TlsStream::~TlsStream() = default;
+      read_deadline_(Clock::now() + limits.read) {}
 
 bool TlsStream::handshake() {
   for (;;) {
-    ERR_clear_error();
-    const int result = SSL_accept(ssl_.get());
-    if (result == 1) return true;
-    if (!wait_for(result, read_deadline_)) return false;
+    const tls::Io io = stream_->handshake();
+    if (io == tls::Io::kDone) return true;
+    if (!wait_for(io, read_deadline_)) return false;
   }
 }
 
 void TlsStream::finish() {
-  ERR_clear_error();
-  SSL_shutdown(ssl_.get());
-  ::shutdown(fd_.get(), SHUT_WR);
+  stream_->shut_down();
+  ::shutdown(socket(), SHUT_WR);
   // Bytes that nobody reads (a refused request's body) would make close() reset the connection, and the
   // client lose the answer.
   std::array<char, 4096> rest;
   const Time deadline = Clock::now() + kSlice;
   for (int i = 0; i < kDrainReadsMax && wait(POLLIN, deadline); ++i) {
-    if (::recv(fd_.get(), rest.data(), rest.size(), 0) <= 0) return;
+    if (::recv(socket(), rest.data(), rest.size(), MSG_DONTWAIT) <= 0) return;
   }
 }
 
 bool TlsStream::is_readable() const {
-  return SSL_pending(ssl_.get()) > 0 || wait(POLLIN, read_deadline_);
+  return stream_->holds_input() || wait(POLLIN, read_deadline_);
 }
 
 bool TlsStream::is_writable() const {
@@ -71,27 +57,25 @@ ssize_t TlsStream::read(char* data, std::size_t size) {
   size = std::min(size, limits_.read_bytes_max - read_bytes_);
   if (size == 0) return -1;
   for (;;) {
-    ERR_clear_error();
-    const int result = SSL_read(ssl_.get(), data, bounded(size));
-    if (result > 0) {
-      read_bytes_ += static_cast<std::size_t>(result);
-      return Clock::now() < read_deadline_ ? result : -1;
+    const tls::Transfer got = stream_->read(std::as_writable_bytes(std::span(data, size)));
+    if (got.io == tls::Io::kClosed) return 0;
+    if (got.io == tls::Io::kDone) {
+      read_bytes_ += got.bytes;
+      return Clock::now() < read_deadline_ ? static_cast<ssize_t>(got.bytes) : -1;
     }
-    if (SSL_get_error(ssl_.get(), result) == SSL_ERROR_ZERO_RETURN) return 0;
-    if (!wait_for(result, read_deadline_)) return -1;
+    if (!wait_for(got.io, read_deadline_)) return -1;
   }
 }
 
 // All of it or nothing: the library does not come back for a rest.
 ssize_t TlsStream::write(const char* data, std::size_t size) {
   if (write_deadline_ == Time{}) write_deadline_ = Clock::now() + limits_.write;
-  std::size_t written = 0;
-  while (written < size) {
-    ERR_clear_error();
-    const int result = SSL_write(ssl_.get(), data + written, bounded(size - written));
-    if (result > 0) {
-      written += static_cast<std::size_t>(result);
-    } else if (!wait_for(result, write_deadline_)) {
+  std::span<const std::byte> left = std::as_bytes(std::span(data, size));
+  while (!left.empty()) {
+    const tls::Transfer written = stream_->write(left);
+    if (written.io == tls::Io::kDone) {
+      left = left.subspan(written.bytes);
+    } else if (!wait_for(written.io, write_deadline_)) {
       return -1;
     }
   }
@@ -108,15 +92,18 @@ void TlsStream::get_local_ip_and_port(std::string& ip, int& port) const {
   port = -1;
 }
 
-bool TlsStream::wait_for(int result, Time deadline) {
-  switch (SSL_get_error(ssl_.get(), result)) {
-    case SSL_ERROR_WANT_READ:
+bool TlsStream::wait_for(tls::Io io, Time deadline) const {
+  switch (io) {
+    case tls::Io::kWantRead:
       return wait(POLLIN, deadline);
-    case SSL_ERROR_WANT_WRITE:
+    case tls::Io::kWantWrite:
       return wait(POLLOUT, deadline);
-    default:
-      return false;
+    case tls::Io::kDone:
+    case tls::Io::kClosed:
+    case tls::Io::kBroken:
+      break;
   }
+  return false;
 }
 
 bool TlsStream::wait(short events, Time deadline) const {
@@ -124,7 +111,7 @@ bool TlsStream::wait(short events, Time deadline) const {
   while (!closing_.load(std::memory_order_relaxed)) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) return false;
-    pollfd one{fd_.get(), events, 0};
+    pollfd one{socket(), events, 0};
     if (::poll(&one, 1, static_cast<int>(std::min(left, kSlice).count())) > 0) return true;
   }
   return false;

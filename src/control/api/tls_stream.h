@@ -1,5 +1,5 @@
-// TlsStream: a server's side of one TLS connection as cpp-httplib reads and writes it, with limits in time
-// and bytes that hold for the connection as a whole.
+// TlsStream: a server's side of one TLS connection (tls::Stream) as cpp-httplib reads and writes it:
+// blocking, with limits in time and bytes that hold for the connection as a whole.
 //
 // Thread: one at a time; `closing` may be set by another.
 #pragma once
@@ -8,11 +8,10 @@
 #include <chrono>
 #include <httplib.h>
 #include <memory>
-#include <openssl/ssl.h>
 #include <string>
 #include <sys/types.h>
 
-#include "base/fd.h"
+#include "tls/stream.h"
 
 namespace pvrdma::control {
 
@@ -23,16 +22,10 @@ struct TlsLimits {
   std::size_t read_bytes_max = 0;
 };
 
-struct SslDeleter {
-  void operator()(SSL* ssl) const { SSL_free(ssl); }
-};
-
 class TlsStream final : public httplib::Stream {
  public:
-  // `fd` is made non-blocking. `closing` is borrowed: once it is true, all waiting ends.
-  TlsStream(Fd fd, std::unique_ptr<SSL, SslDeleter> ssl, const TlsLimits& limits,
-            const std::atomic<bool>& closing);
-  ~TlsStream() override;
+  // `closing` is borrowed: once it is true, all waiting ends.
+  TlsStream(std::unique_ptr<tls::Stream> stream, const TlsLimits& limits, const std::atomic<bool>& closing);
 
   bool handshake();
   // Says that no more comes and lets what was sent arrive.
@@ -44,16 +37,15 @@ class TlsStream final : public httplib::Stream {
   ssize_t write(const char* data, std::size_t size) override;
   void get_remote_ip_and_port(std::string& ip, int& port) const override;
   void get_local_ip_and_port(std::string& ip, int& port) const override;
-  socket_t socket() const override { return fd_.get(); }
+  socket_t socket() const override { return stream_->fd(); }
 
  private:
   using Time = std::chrono::steady_clock::time_point;
-  // After `result` of an SSL function: true when it is worth trying again.
-  bool wait_for(int result, Time deadline);
+  // After an attempt that was not done: true when it is worth trying again.
+  bool wait_for(tls::Io io, Time deadline) const;
   bool wait(short events, Time deadline) const;
 
-  Fd fd_;
-  std::unique_ptr<SSL, SslDeleter> ssl_;
+  const std::unique_ptr<tls::Stream> stream_;
   const TlsLimits limits_;
   const std::atomic<bool>& closing_;
   const Time read_deadline_;
