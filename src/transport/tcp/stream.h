@@ -41,9 +41,9 @@ class Stream {
   virtual int fd() const = 0;
 
   enum class Handshake : std::uint8_t { kDone, kWantRead, kWantWrite, kFailed };
-  // Goes on with the handshake as far as it gets; before kDone nothing else may be called but fd() and
-  // trouble(). kFailed: trouble() says why; the peer has been told if that was possible. After kDone it does
-  // nothing. Plain: kDone at once.
+  // Goes on with the handshake as far as it gets; before kDone nothing else may be called but fd(),
+  // wants_write() and trouble(). kFailed: trouble() says why; the peer has been told if that was possible.
+  // After kDone it does nothing. Plain: kDone at once.
   virtual Handshake handshake() = 0;
 
   // kDone: 1 ... into.size() bytes (`into` is not empty). Otherwise 0 bytes.
@@ -68,8 +68,8 @@ class Stream {
   // large write it keeps nothing back. Without it that takes 200 ms. TLS: nothing is kept back.
   virtual void push() = 0;
 
-  // Whether something taken is still to be handed to the kernel: then flush() is due when the descriptor is
-  // writable. Plain: never.
+  // Whether something is still to be handed to the kernel: then handshake(), or after it flush(), is due when
+  // the descriptor is writable. Plain: never.
   virtual bool wants_write() const = 0;
   // kDone: nothing is left. Otherwise kWouldBlock or kBroken.
   virtual Io flush() = 0;

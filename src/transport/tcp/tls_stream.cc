@@ -22,7 +22,9 @@ class TlsStream final : public Stream {
   int fd() const override { return stream_->fd(); }
 
   Handshake handshake() override {
-    switch (stream_->handshake()) {
+    const tls::Io io = stream_->handshake();
+    handshake_wants_write_ = io == tls::Io::kWantWrite;
+    switch (io) {
       case tls::Io::kDone:
         return Handshake::kDone;
       case tls::Io::kWantRead:
@@ -96,7 +98,7 @@ class TlsStream final : public Stream {
   }
 
   void push() override {}
-  bool wants_write() const override { return unsent_ != 0; }
+  bool wants_write() const override { return unsent_ != 0 || handshake_wants_write_; }
 
   // A repetition names the same bytes. OpenSSL reads them again when a message of its own was in the way.
   Io flush() override {
@@ -156,6 +158,7 @@ class TlsStream final : public Stream {
   }
 
   const std::unique_ptr<tls::Stream> stream_;
+  bool handshake_wants_write_ = false;
 
   std::unique_ptr<std::byte[]> input_;  // decrypted, [begin_, end_); made when first needed
   std::size_t begin_ = 0;

@@ -146,6 +146,23 @@ TEST_F(TlsTest, TakesNamesFromTheCertificate) {
   EXPECT_FALSE(streams.client->peer_is("esx-01.example.org")) << "wildcards would stand for other hosts";
 }
 
+TEST_F(TlsTest, AHandshakeThatWaitsForRoomAsksForWriting) {
+  Streams streams = tls_streams(a_, b_, unix_sockets());
+  EXPECT_FALSE(streams.client->wants_write());
+  std::vector<std::byte> junk(4096);
+  std::size_t filled = 0;
+  for (ssize_t sent = 0; sent >= 0; filled += static_cast<std::size_t>(std::max<ssize_t>(sent, 0)))
+    sent = ::send(streams.client->fd(), junk.data(), junk.size(), MSG_DONTWAIT);
+  EXPECT_EQ(streams.client->handshake(), Stream::Handshake::kWantWrite);
+  EXPECT_TRUE(streams.client->wants_write()) << "nothing comes that would wake a reader";
+  junk.resize(filled);
+  ASSERT_EQ(::recv(streams.server->fd(), junk.data(), filled, MSG_WAITALL), ssize_t(filled));
+  EXPECT_EQ(streams.client->handshake(), Stream::Handshake::kWantRead);
+  EXPECT_FALSE(streams.client->wants_write());
+  EXPECT_EQ(shake_hands(streams), std::pair(Stream::Handshake::kDone, Stream::Handshake::kDone));
+  EXPECT_FALSE(streams.client->wants_write());
+}
+
 // Two connections with the test in the middle, which sees and changes ciphertext.
 class TlsRelayTest : public TlsTest {
  protected:
