@@ -39,7 +39,10 @@ class PowerLog final : public PowerListener {
 
 class AdapterSetTest : public testing::Test {
  protected:
-  void SetUp() override { fs::create_directory(folder_); }
+  void SetUp() override {
+    fs::create_directory(folder_);
+    fabric_.use(local_);
+  }
   void TearDown() override {
     if (thread_.joinable()) {
       loop_->stop();
@@ -94,7 +97,7 @@ class AdapterSetTest : public testing::Test {
   SteadyClock clock_;
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
-  fabric::Fabric fabric_{local_, clock_};
+  fabric::Fabric fabric_{clock_};
   PowerLog power_;
   std::unique_ptr<AdapterSet> set_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_, &power_);
   std::thread thread_;

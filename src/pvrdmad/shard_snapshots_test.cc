@@ -14,6 +14,7 @@ namespace {
 class ShardSnapshotsTest : public testing::Test {
  protected:
   void SetUp() override {
+    fabric_.use(local_);
     ASSERT_TRUE(
         adapters_->add_static({"VM-01", socket_, {0x52, 0x54, 0, 0x12, 0x34, 0x51}, 14, control::Roce::kV2}));
     ASSERT_TRUE(adapters_->start());
@@ -35,7 +36,7 @@ class ShardSnapshotsTest : public testing::Test {
   SteadyClock clock_;
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
-  fabric::Fabric fabric_{local_, clock_};
+  fabric::Fabric fabric_{clock_};
   std::unique_ptr<AdapterSet> adapters_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_);
   ShardSnapshots snapshots_{*loop_, *adapters_, fabric_};
   std::thread shard_;
