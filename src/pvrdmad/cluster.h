@@ -4,8 +4,8 @@
 // The shard gets the newest view only: one that it has not taken yet is replaced, an equal one is not sent.
 //
 // Life: made, connect(), join(), stop() while the shard still runs, destroyed after it has ended. Thread:
-// all of that by one thread; fabric::Observer's and PowerListener's functions are the shard's; it has a thread of
-// its own for discovery and retries.
+// all of that by one thread; fabric::Observer's and adapters::PowerObserver's functions are the shard's; it
+// has a thread of its own for discovery and retries.
 #pragma once
 
 #include <condition_variable>
@@ -17,20 +17,20 @@
 #include <string>
 #include <thread>
 
+#include "adapters/adapter_set.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "control/config.h"
 #include "control/model/discovery.h"
 #include "control/plane/plane.h"
 #include "fabric/observer.h"
-#include "pvrdmad/adapter_set.h"
 #include "pvrdmad/cluster_view.h"
 #include "pvrdmad/linger.h"
 #include "shard/loop.h"
 
 namespace pvrdma::daemon {
 
-class Cluster final : public fabric::Observer, public PowerListener {
+class Cluster final : public fabric::Observer, public adapters::PowerObserver {
  public:
   using Apply = std::function<void(const ClusterView& view)>;
 

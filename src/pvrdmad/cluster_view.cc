@@ -31,12 +31,12 @@ transport::SegmentId to_segment(const control::SegmentKey& key) {
   return {key.dvs_id, key.vlan};
 }
 
-std::vector<WantedAdapter> adapters_of(const control::Inventory& inventory, const std::string& host,
-                                       const std::string& socket_folder) {
-  std::vector<WantedAdapter> adapters;
+std::vector<adapters::WantedAdapter> adapters_of(const control::Inventory& inventory, const std::string& host,
+                                                 const std::string& socket_folder) {
+  std::vector<adapters::WantedAdapter> adapters;
   for (const auto& [name, vm] : inventory.vms) {
     if (vm.host != host || !vm.adapter) continue;
-    WantedAdapter wanted;
+    adapters::WantedAdapter wanted;
     wanted.config.name = name;
     wanted.config.socket = fmt::format("{}/{}.sock", socket_folder, name);
     wanted.config.mac = vm.adapter->mac;

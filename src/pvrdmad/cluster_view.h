@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "control/config.h"
+#include "adapters/wanted_adapter.h"
 #include "control/model/inventory.h"
 #include "fabric/view.h"
 #include "transport/transport.h"
@@ -26,16 +26,8 @@ class HostIds {
   std::map<std::string, transport::HostId> ids_;
 };
 
-// The adapter of a VM that is placed on this host.
-struct WantedAdapter {
-  control::AdapterConfig config;  // its name is the VM's
-  transport::SegmentId segment;   // SegmentId{}: its switch or port group is gone; then there is a refusal
-  std::string refusal;            // the rule that forbids to power the VM on; empty: none does
-  friend bool operator==(const WantedAdapter&, const WantedAdapter&) = default;
-};
-
 struct ClusterView {
-  std::vector<WantedAdapter> adapters;
+  std::vector<adapters::WantedAdapter> adapters;
   fabric::View fabric;
   transport::TcpSettings tcp;
   friend bool operator==(const ClusterView&, const ClusterView&) = default;

@@ -53,7 +53,7 @@ TEST_F(ClusterViewTest, SaysWhichRuleForbidsToPowerOn) {
 
 TEST_F(ClusterViewTest, AVmWhoseSwitchIsGoneStaysOutOfEverySegment) {
   inventory_.switches.clear();
-  const WantedAdapter adapter = view().adapters.at(0);
+  const adapters::WantedAdapter adapter = view().adapters.at(0);
   EXPECT_EQ(adapter.segment, transport::SegmentId{});
   EXPECT_NE(adapter.refusal, "");
 }

@@ -26,8 +26,8 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   if (config.cluster) {
     if (auto made = daemon->make_tcp(*config.cluster); !made) return Failure(std::move(made).error());
   }
-  daemon->adapters_ =
-      std::make_unique<AdapterSet>(*daemon->fabric_, *daemon->loop_, daemon->clock_, daemon->cluster_.get());
+  daemon->adapters_ = std::make_unique<adapters::AdapterSet>(*daemon->fabric_, *daemon->loop_, daemon->clock_,
+                                                             daemon->cluster_.get());
   for (const control::AdapterConfig& each : config.adapters) {
     auto added = daemon->adapters_->add_static(each);
     if (!added) return Failure(std::move(added).error().in("adapter " + each.name));

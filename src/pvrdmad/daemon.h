@@ -13,12 +13,12 @@
 #include <string>
 #include <thread>
 
+#include "adapters/adapter_set.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "control/api/api_server.h"
 #include "control/config.h"
 #include "fabric/fabric.h"
-#include "pvrdmad/adapter_set.h"
 #include "pvrdmad/cluster.h"
 #include "pvrdmad/shard_control.h"
 #include "pvrdmad/shard_snapshots.h"
@@ -54,7 +54,7 @@ class Daemon {
   std::unique_ptr<Cluster> cluster_;  // null: no member of one
   std::unique_ptr<fabric::Fabric> fabric_;
   std::unique_ptr<transport::Tcp> tcp_;  // null as cluster_
-  std::unique_ptr<AdapterSet> adapters_;
+  std::unique_ptr<adapters::AdapterSet> adapters_;
   std::unique_ptr<ShardSnapshots> snapshots_;
   std::unique_ptr<ShardControl> control_;
   std::unique_ptr<control::ApiServer> api_;

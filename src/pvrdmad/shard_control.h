@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "adapters/adapter_set.h"
 #include "control/adapter_control.h"
-#include "pvrdmad/adapter_set.h"
 #include "shard/loop.h"
 
 namespace pvrdma::daemon {
@@ -14,13 +14,13 @@ namespace pvrdma::daemon {
 class ShardControl final : public control::AdapterControl {
  public:
   // Both borrowed; they outlive this and every call. `adapters` is used on the shard only.
-  ShardControl(shard::Loop& loop, const AdapterSet& adapters) : loop_(loop), adapters_(adapters) {}
+  ShardControl(shard::Loop& loop, const adapters::AdapterSet& adapters) : loop_(loop), adapters_(adapters) {}
 
   Result<void> set_link(const std::string& adapter, control::Link link) override;
 
  private:
   shard::Loop& loop_;
-  const AdapterSet& adapters_;
+  const adapters::AdapterSet& adapters_;
 };
 
 }  // namespace pvrdma::daemon

@@ -54,7 +54,7 @@ bool is_connected(const verbs::QpInfo& qp) {
          !qp.attributes.dgid.is_zero();
 }
 
-std::vector<QpCopy> copy_qps(const ServedAdapter& adapter) {
+std::vector<QpCopy> copy_qps(const adapters::ServedAdapter& adapter) {
   const fabric::Switch& fabric_switch = adapter.port().fabric_switch();
   std::vector<QpCopy> qps;
   for (const verbs::QpInfo& info : adapter.list_qps()) {

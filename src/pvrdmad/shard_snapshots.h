@@ -4,9 +4,9 @@
 // thread. Thread: take_snapshot() any thread but the shard's.
 #pragma once
 
+#include "adapters/adapter_set.h"
 #include "control/snapshot.h"
 #include "fabric/fabric.h"
-#include "pvrdmad/adapter_set.h"
 #include "shard/loop.h"
 #include "transport/tcp/tcp.h"
 
@@ -16,7 +16,7 @@ class ShardSnapshots final : public control::SnapshotSource {
  public:
   // All borrowed; they outlive this and every call, and are read on the shard only. `tcp` null: no member of
   // a cluster.
-  ShardSnapshots(shard::Loop& loop, const AdapterSet& adapters, const fabric::Fabric& fabric,
+  ShardSnapshots(shard::Loop& loop, const adapters::AdapterSet& adapters, const fabric::Fabric& fabric,
                  const transport::Tcp* tcp = nullptr)
       : loop_(loop), adapters_(adapters), fabric_(fabric), tcp_(tcp) {}
 
@@ -24,7 +24,7 @@ class ShardSnapshots final : public control::SnapshotSource {
 
  private:
   shard::Loop& loop_;
-  const AdapterSet& adapters_;
+  const adapters::AdapterSet& adapters_;
   const fabric::Fabric& fabric_;
   const transport::Tcp* const tcp_;
 };

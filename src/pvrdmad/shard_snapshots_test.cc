@@ -37,7 +37,8 @@ class ShardSnapshotsTest : public testing::Test {
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
   fabric::Fabric fabric_{clock_};
-  std::unique_ptr<AdapterSet> adapters_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_);
+  std::unique_ptr<adapters::AdapterSet> adapters_ =
+      std::make_unique<adapters::AdapterSet>(fabric_, *loop_, clock_);
   ShardSnapshots snapshots_{*loop_, *adapters_, fabric_};
   std::thread shard_;
 };
@@ -68,7 +69,7 @@ TEST_F(ShardSnapshotsTest, HasEveryGroupOfCounters) {
 
 TEST_F(ShardSnapshotsTest, TellsThePathsAndWhatIsNotServed) {
   const auto posted = loop_->post([this] {
-    WantedAdapter wanted;
+    adapters::WantedAdapter wanted;
     wanted.config = {"VM-02", "/no/such/folder/VM-02.sock", {0x52, 0x54, 0, 0, 0, 2}, 14, control::Roce::kV2};
     adapters_->set_wanted({wanted});
   });

@@ -157,7 +157,7 @@ TEST_F(Reattach, nothing_is_written_before_activation) {
     const std::uint64_t at = region->gpa().value;
     must(bus->region_write32(driver::Region::kRegisters, 4, static_cast<std::uint32_t>(at)));
     must(bus->region_write32(driver::Region::kRegisters, 8, static_cast<std::uint32_t>(at >> 32)));
-    host_.on_shard(0, [](daemon::ServedAdapter& service) {
+    host_.on_shard(0, [](adapters::ServedAdapter& service) {
       service.set_link(false);
       service.set_link(true);
     });
@@ -169,13 +169,13 @@ TEST_F(Reattach, link_changes_reach_the_guest_as_events) {
   driver::Device& dev = device(0);
   while (dev.poll_async_event()) {
   }
-  host_.on_shard(0, [](daemon::ServedAdapter& service) { service.set_link(false); });
+  host_.on_shard(0, [](adapters::ServedAdapter& service) { service.set_link(false); });
   auto event = dev.wait_async_event(kPatience);
   ASSERT_TRUE(event);
   EXPECT_EQ(event->type, abi::EventType::kPortErr);
   EXPECT_EQ(event->info, 1u);
   EXPECT_EQ(must(dev.query_port()).state, 1u);
-  host_.on_shard(0, [](daemon::ServedAdapter& service) { service.set_link(true); });
+  host_.on_shard(0, [](adapters::ServedAdapter& service) { service.set_link(true); });
   event = dev.wait_async_event(kPatience);
   ASSERT_TRUE(event);
   EXPECT_EQ(event->type, abi::EventType::kPortActive);

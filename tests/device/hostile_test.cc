@@ -137,7 +137,7 @@ TEST_F(Hostile, event_ring_indices_out_of_range) {
                                 static_cast<std::uint32_t>(region->gpa().value >> 32)));
   must(device(0).write_register(abi::Register::kCtl, 0));
   for (int i = 0; i < 600; ++i) {
-    host_.on_shard(0, [&](daemon::ServedAdapter& service) { service.set_link(i % 2 == 1); });
+    host_.on_shard(0, [&](adapters::ServedAdapter& service) { service.set_link(i % 2 == 1); });
   }
   EXPECT_GE(host_.info(0).device_counters.invalid_event_indices, 1u);
   must(device(0).write_register(abi::Register::kCtl, 2));
@@ -148,7 +148,7 @@ TEST_F(Hostile, an_event_ring_that_nobody_reads) {
   while (device(0).poll_async_event()) {
   }
   for (int i = 0; i < 600; ++i) {
-    host_.on_shard(0, [&](daemon::ServedAdapter& service) { service.set_link(i % 2 == 1); });
+    host_.on_shard(0, [&](adapters::ServedAdapter& service) { service.set_link(i % 2 == 1); });
   }
   int events = 0;
   abi::EventType expected = abi::EventType::kPortErr;

@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "adapters/served_adapter.h"
 #include "device/adapter.h"
 #include "fabric/switch.h"
-#include "pvrdmad/served_adapter.h"
 #include "shard/loop.h"
 #include "support/must.h"
 #include "support/testbench.h"
@@ -31,13 +31,13 @@ class ServedHost {
 
   const std::string& socket_path(std::uint32_t index) const { return paths_[index]; }
 
-  // Runs `work(daemon::ServedAdapter&)` for one adapter on the shard's thread; returns what it returns.
+  // Runs `work(adapters::ServedAdapter&)` for one adapter on the shard's thread; returns what it returns.
   template <typename Work>
   auto on_shard(std::uint32_t index, Work work) {
-    using Answer = std::invoke_result_t<Work, daemon::ServedAdapter&>;
+    using Answer = std::invoke_result_t<Work, adapters::ServedAdapter&>;
     std::promise<Answer> promise;
     std::future<Answer> answer = promise.get_future();
-    daemon::ServedAdapter& service = *adapters_[index];
+    adapters::ServedAdapter& service = *adapters_[index];
     const bool posted = loop_->post([&promise, &service, work = std::move(work)]() mutable {
       if constexpr (std::is_void_v<Answer>) {
         work(service);
@@ -51,7 +51,7 @@ class ServedHost {
   }
 
   device::AdapterInfo info(std::uint32_t index) {
-    return on_shard(index, [](daemon::ServedAdapter& service) { return service.adapter().info(); });
+    return on_shard(index, [](adapters::ServedAdapter& service) { return service.adapter().info(); });
   }
 
  private:
@@ -62,7 +62,7 @@ class ServedHost {
   std::unique_ptr<shard::Loop> loop_;
   fabric::Transports transports_;
   fabric::Switch switch_;
-  std::vector<std::unique_ptr<daemon::ServedAdapter>> adapters_;
+  std::vector<std::unique_ptr<adapters::ServedAdapter>> adapters_;
   std::thread thread_;
 };
 

@@ -1,16 +1,16 @@
-#include "pvrdmad/served_adapter.h"
+#include "adapters/served_adapter.h"
 
 #include <utility>
 
 #include "base/log.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::adapters {
 
 Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const device::AdapterConfig& config,
                                                              const std::string& socket,
                                                              fabric::Switch& fabric_switch, shard::Loop& loop,
-                                                             const Clock& clock, ClientListener* listener) {
-  std::unique_ptr<ServedAdapter> served(new ServedAdapter(config.name, fabric_switch, loop, listener));
+                                                             const Clock& clock, ClientObserver* observer) {
+  std::unique_ptr<ServedAdapter> served(new ServedAdapter(config.name, fabric_switch, loop, observer));
   auto adapter = device::Adapter::create(config, served->port_, clock);
   if (!adapter) return Failure(std::move(adapter).error());
   served->adapter_ = *std::move(adapter);
@@ -22,8 +22,8 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const device::Adapt
 }
 
 ServedAdapter::ServedAdapter(const std::string& name, fabric::Switch& fabric_switch, shard::Loop& loop,
-                             ClientListener* listener)
-    : loop_(loop), listener_(listener), port_(name, fabric_switch) {}
+                             ClientObserver* observer)
+    : loop_(loop), observer_(observer), port_(name, fabric_switch) {}
 
 ServedAdapter::~ServedAdapter() {
   if (started_) {
@@ -61,7 +61,7 @@ void ServedAdapter::follow_connection() {
   watch_connection();
   if (has_client() == had_client_) return;
   had_client_ = has_client();
-  if (listener_ != nullptr) listener_->on_client(*this, had_client_);
+  if (observer_ != nullptr) observer_->on_client(*this, had_client_);
 }
 
 // Clients come and go, and a reply that the socket did not take turns the loop's interest around.
@@ -84,4 +84,4 @@ void ServedAdapter::watch_connection() {
   loop_.change(fd, wanted);
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::adapters

@@ -1,4 +1,4 @@
-#include "pvrdmad/adapter_set.h"
+#include "adapters/adapter_set.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "device/adapter.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::adapters {
 namespace {
 
 device::AdapterConfig to_device(const control::AdapterConfig& adapter) {
@@ -37,7 +37,7 @@ bool same_adapter(const WantedAdapter& a, const WantedAdapter& b) {
 
 }  // namespace
 
-AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerListener* power)
+AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power)
     : fabric_(fabric), loop_(loop), clock_(clock), power_(power) {}
 
 AdapterSet::~AdapterSet() {
@@ -151,4 +151,4 @@ void AdapterSet::remove(Kept& kept) {
   kept.adapter = nullptr;
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::adapters

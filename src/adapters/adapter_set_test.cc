@@ -1,4 +1,4 @@
-#include "pvrdmad/adapter_set.h"
+#include "adapters/adapter_set.h"
 
 #include <atomic>
 #include <filesystem>
@@ -15,13 +15,13 @@
 #include "vfio_user/client.h"
 
 // On a real loop, with real clients.
-namespace pvrdma::daemon {
+namespace pvrdma::adapters {
 namespace {
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-class PowerLog final : public PowerListener {
+class PowerLog final : public PowerObserver {
  public:
   void on_power(const std::string& vm, bool on) override {
     const std::lock_guard lock(mutex_);
@@ -194,4 +194,4 @@ TEST_F(AdapterSetTest, AnAdapterOfTheConfigurationFileKeepsItsName) {
 }
 
 }  // namespace
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::adapters

@@ -14,31 +14,24 @@
 #include <string>
 #include <vector>
 
+#include "adapters/power_observer.h"
+#include "adapters/served_adapter.h"
+#include "adapters/wanted_adapter.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "control/config.h"
 #include "control/snapshot.h"
 #include "fabric/fabric.h"
-#include "pvrdmad/cluster_view.h"
-#include "pvrdmad/served_adapter.h"
 #include "shard/loop.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::adapters {
 
-// Told when a VM of the cluster was powered on or off, that is, its VMM connected or left. Called on the
-// shard: must not block.
-class PowerListener {
- public:
-  virtual ~PowerListener() = default;
-  virtual void on_power(const std::string& vm, bool on) = 0;
-};
-
-class AdapterSet final : private ClientListener, private shard::Pollable {
+class AdapterSet final : private ClientObserver, private shard::Pollable {
  public:
   static constexpr Duration kRetryInterval = std::chrono::seconds(1);
 
   // All borrowed; they outlive this. `power` may be null.
-  AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerListener* power = nullptr);
+  AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power = nullptr);
   ~AdapterSet() override;
   AdapterSet(const AdapterSet&) = delete;
   AdapterSet& operator=(const AdapterSet&) = delete;
@@ -77,7 +70,7 @@ class AdapterSet final : private ClientListener, private shard::Pollable {
   fabric::Fabric& fabric_;
   shard::Loop& loop_;
   const Clock& clock_;
-  PowerListener* const power_;
+  PowerObserver* const power_;
   std::vector<std::unique_ptr<ServedAdapter>> adapters_;
   std::vector<std::string> static_names_;
   std::map<std::string, WantedAdapter> wanted_;  // by VM
@@ -86,4 +79,4 @@ class AdapterSet final : private ClientListener, private shard::Pollable {
   Instant due_ = Instant::never();  // of the next reconcile()
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::adapters

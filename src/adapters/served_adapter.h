@@ -20,27 +20,27 @@
 #include "shard/loop.h"
 #include "vfio_user/server.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::adapters {
 
 class ServedAdapter;
 
 // Told when a VMM has connected or has left: the VM was powered on or off. Called on the shard from inside
 // the adapter, which must not be destroyed then.
-class ClientListener {
+class ClientObserver {
  public:
-  virtual ~ClientListener() = default;
+  virtual ~ClientObserver() = default;
   virtual void on_client(const ServedAdapter& adapter, bool connected) = 0;
 };
 
 class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
  public:
-  // All references are borrowed and outlive this; `listener` may be null. Errors: as
+  // All references are borrowed and outlive this; `observer` may be null. Errors: as
   // device::Adapter::create() and vfio_user::Server::listen(); the socket file is gone again then.
   static Result<std::unique_ptr<ServedAdapter>> create(const device::AdapterConfig& config,
                                                        const std::string& socket,
                                                        fabric::Switch& fabric_switch, shard::Loop& loop,
                                                        const Clock& clock,
-                                                       ClientListener* listener = nullptr);
+                                                       ClientObserver* observer = nullptr);
   ~ServedAdapter() override;
   ServedAdapter(const ServedAdapter&) = delete;
   ServedAdapter& operator=(const ServedAdapter&) = delete;
@@ -63,7 +63,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
 
  private:
   ServedAdapter(const std::string& name, fabric::Switch& fabric_switch, shard::Loop& loop,
-                ClientListener* listener);
+                ClientObserver* observer);
 
   void on_fd_ready(int fd, shard::Readiness ready) override;
   bool run(Instant now) override { return adapter_->run(now); }
@@ -73,7 +73,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   void watch_connection();
 
   shard::Loop& loop_;
-  ClientListener* const listener_;
+  ClientObserver* const observer_;
   fabric::Port port_;
   std::unique_ptr<device::Adapter> adapter_;
   std::unique_ptr<vfio_user::Server> server_;
@@ -83,4 +83,4 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   shard::Interest watched_for_ = shard::Interest::kRead;
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::adapters

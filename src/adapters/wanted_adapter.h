@@ -1,0 +1,18 @@
+// WantedAdapter: the adapter of a VM that is placed on this host. Thread: values.
+#pragma once
+
+#include <string>
+
+#include "control/config.h"
+#include "transport/transport.h"
+
+namespace pvrdma::adapters {
+
+struct WantedAdapter {
+  control::AdapterConfig config;  // its name is the VM's
+  transport::SegmentId segment;   // SegmentId{}: its switch or port group is gone; then there is a refusal
+  std::string refusal;            // the rule that forbids to power the VM on; empty: none does
+  friend bool operator==(const WantedAdapter&, const WantedAdapter&) = default;
+};
+
+}  // namespace pvrdma::adapters
