@@ -17,34 +17,34 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   if (!loop) return Failure(std::move(loop).error());
   daemon->loop_ = *std::move(loop);
   if (config.cluster) {
-    daemon->cluster_ =
-        std::make_unique<Cluster>(*config.cluster, version, *daemon->loop_, daemon->clock_,
-                                  [&daemon = *daemon](const ClusterView& view) { daemon.apply(view); });
+    daemon->membership_ = std::make_unique<cluster::Membership>(
+        *config.cluster, version, *daemon->loop_, daemon->clock_,
+        [&daemon = *daemon](const cluster::HostView& view) { daemon.apply(view); });
   }
-  daemon->fabric_ = std::make_unique<fabric::Fabric>(daemon->clock_, daemon->cluster_.get());
+  daemon->fabric_ = std::make_unique<fabric::Fabric>(daemon->clock_, daemon->membership_.get());
   daemon->fabric_->use(daemon->local_);
   if (config.cluster) {
     if (auto made = daemon->make_tcp(*config.cluster); !made) return Failure(std::move(made).error());
   }
   daemon->adapters_ = std::make_unique<adapters::AdapterSet>(*daemon->fabric_, *daemon->loop_, daemon->clock_,
-                                                             daemon->cluster_.get());
+                                                             daemon->membership_.get());
   for (const control::AdapterConfig& each : config.adapters) {
     auto added = daemon->adapters_->add_static(each);
     if (!added) return Failure(std::move(added).error().in("adapter " + each.name));
   }
-  if (daemon->cluster_ != nullptr) {
-    auto connected = daemon->cluster_->connect(stop_asked);
+  if (daemon->membership_ != nullptr) {
+    auto connected = daemon->membership_->connect(stop_asked);
     if (!connected) return Failure(std::move(connected).error());
   }
   daemon->snapshots_ = std::make_unique<ShardSnapshots>(*daemon->loop_, *daemon->adapters_, *daemon->fabric_,
                                                         daemon->tcp_.get());
   daemon->control_ = std::make_unique<ShardControl>(*daemon->loop_, *daemon->adapters_);
-  control::Plane* plane = daemon->cluster_ != nullptr ? daemon->cluster_->plane() : nullptr;
+  control::Plane* plane = daemon->membership_ != nullptr ? daemon->membership_->plane() : nullptr;
   auto api = control::ApiServer::listen(config.daemon.api_socket, version, *daemon->snapshots_,
                                         *daemon->control_, plane, config.api);
   if (!api) return Failure(std::move(api).error());
   daemon->api_ = *std::move(api);
-  if (daemon->cluster_ != nullptr) daemon->cluster_->join();  // every socket is bound
+  if (daemon->membership_ != nullptr) daemon->membership_->join();  // every socket is bound
   return daemon;
 }
 
@@ -65,7 +65,7 @@ Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
 
 Daemon::~Daemon() {
   api_.reset();
-  if (cluster_ != nullptr) cluster_->stop();
+  if (membership_ != nullptr) membership_->stop();
   if (shard_.joinable()) {
     loop_->stop();
     shard_.join();
@@ -83,7 +83,7 @@ Result<void> Daemon::start() {
 }
 
 // On the shard. The transport first: the fabric's connections go on over it at once.
-void Daemon::apply(const ClusterView& view) {
+void Daemon::apply(const cluster::HostView& view) {
   tcp_->configure(view.tcp);
   fabric_->set_view(view.fabric);
   adapters_->set_wanted(view.adapters);

@@ -16,10 +16,10 @@
 #include "adapters/adapter_set.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "cluster/membership.h"
 #include "control/api/api_server.h"
 #include "control/config.h"
 #include "fabric/fabric.h"
-#include "pvrdmad/cluster.h"
 #include "pvrdmad/shard_control.h"
 #include "pvrdmad/shard_snapshots.h"
 #include "shard/loop.h"
@@ -45,15 +45,15 @@ class Daemon {
  private:
   Daemon() = default;
   Result<void> make_tcp(const control::ClusterConfig& config);
-  void apply(const ClusterView& view);
+  void apply(const cluster::HostView& view);
 
   // In the order of dependence: each borrows from those before it.
   SteadyClock clock_;
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_;
-  std::unique_ptr<Cluster> cluster_;  // null: no member of one
+  std::unique_ptr<cluster::Membership> membership_;  // null: no member of one
   std::unique_ptr<fabric::Fabric> fabric_;
-  std::unique_ptr<transport::Tcp> tcp_;  // null as cluster_
+  std::unique_ptr<transport::Tcp> tcp_;  // null as membership_
   std::unique_ptr<adapters::AdapterSet> adapters_;
   std::unique_ptr<ShardSnapshots> snapshots_;
   std::unique_ptr<ShardControl> control_;

@@ -8,9 +8,9 @@
 #include <unistd.h>
 #include <vector>
 
+#include "cluster/cluster_fixture.h"
 #include "control/plane/plane.h"
 #include "control/store/store.h"
-#include "pvrdmad/cluster_fixture.h"
 #include "vfio_user/client.h"
 
 // The object graph with real sockets: starting is all or nothing, stopping leaves nothing behind. What guests
@@ -137,11 +137,11 @@ TEST_F(DaemonTest, AMemberOfAClusterServesItsVms) {
   {
     auto store = control::make_sqlite_store({folder_ + "/store.db"});
     const auto plane = control::Plane::start("esx-01", "before", std::move(store), nullptr).value();
-    must(plane->edit([](control::Inventory& inventory) -> Result<void> {
-      add_switch(inventory);
-      must(control::edits::add_host(inventory, "esx-01"));
-      must(control::edits::add_dvs_host(inventory, "dvs1", "esx-01"));
-      add_vm(inventory, "VM-09", "esx-01");
+    cluster::must(plane->edit([](control::Inventory& inventory) -> Result<void> {
+      cluster::add_switch(inventory);
+      cluster::must(control::edits::add_host(inventory, "esx-01"));
+      cluster::must(control::edits::add_dvs_host(inventory, "dvs1", "esx-01"));
+      cluster::add_vm(inventory, "VM-09", "esx-01");
       return {};
     }));
   }

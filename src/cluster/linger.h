@@ -17,7 +17,7 @@
 #include "base/time.h"
 #include "control/model/inventory.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::cluster {
 
 class Linger {
  public:
@@ -57,4 +57,4 @@ class Linger {
   std::map<control::GidKey, control::GidHolder> gids_;
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::cluster

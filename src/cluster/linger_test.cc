@@ -1,10 +1,10 @@
-#include "pvrdmad/linger.h"
+#include "cluster/linger.h"
 
 #include <gtest/gtest.h>
 
-#include "pvrdmad/cluster_fixture.h"
+#include "cluster/cluster_fixture.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::cluster {
 namespace {
 
 using namespace std::chrono_literals;
@@ -156,4 +156,4 @@ TEST_F(LingerTest, ANewHolderTakesOver) {
 }
 
 }  // namespace
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::cluster

@@ -1,18 +1,18 @@
-#include "pvrdmad/cluster_view.h"
+#include "cluster/host_view.h"
 
 #include <gtest/gtest.h>
 
-#include "pvrdmad/cluster_fixture.h"
+#include "cluster/cluster_fixture.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::cluster {
 namespace {
 
 namespace edits = control::edits;
 
-class ClusterViewTest : public testing::Test {
+class HostViewTest : public testing::Test {
  protected:
-  ClusterView view() { return compute_view(inventory_, "esx-01", "/run/pvrdma", ids_); }
-  const fabric::RemoteHost& host(const ClusterView& view, const std::string& name) {
+  HostView view() { return compute_view(inventory_, "esx-01", "/run/pvrdma", ids_); }
+  const fabric::RemoteHost& host(const HostView& view, const std::string& name) {
     for (const auto& each : view.fabric.hosts) {
       if (each.name == name) return each;
     }
@@ -33,7 +33,7 @@ TEST(HostIds, AreStableAndDifferent) {
   EXPECT_EQ(ids.of("esx-01"), first);
 }
 
-TEST_F(ClusterViewTest, WantsTheAdaptersOfTheVmsPlacedHere) {
+TEST_F(HostViewTest, WantsTheAdaptersOfTheVmsPlacedHere) {
   must(edits::create_vm(inventory_, {.name = "VM-09", .host = "esx-01", .memory_mib = 512}));
   const auto adapters = view().adapters;
   ASSERT_EQ(adapters.size(), 1U) << "VM-09 has no adapter, the others are elsewhere";
@@ -46,19 +46,19 @@ TEST_F(ClusterViewTest, WantsTheAdaptersOfTheVmsPlacedHere) {
   EXPECT_EQ(adapters[0].refusal, "");
 }
 
-TEST_F(ClusterViewTest, SaysWhichRuleForbidsToPowerOn) {
+TEST_F(HostViewTest, SaysWhichRuleForbidsToPowerOn) {
   inventory_.vms.at("VM-01").memory_reserved_mib = 512;
   EXPECT_NE(view().adapters.at(0).refusal.find("reserved"), std::string::npos) << view().adapters[0].refusal;
 }
 
-TEST_F(ClusterViewTest, AVmWhoseSwitchIsGoneStaysOutOfEverySegment) {
+TEST_F(HostViewTest, AVmWhoseSwitchIsGoneStaysOutOfEverySegment) {
   inventory_.switches.clear();
   const adapters::WantedAdapter adapter = view().adapters.at(0);
   EXPECT_EQ(adapter.segment, transport::SegmentId{});
   EXPECT_NE(adapter.refusal, "");
 }
 
-TEST_F(ClusterViewTest, GivesEachHardwareVersionItsAdapter) {
+TEST_F(HostViewTest, GivesEachHardwareVersionItsAdapter) {
   const std::pair<std::uint32_t, std::uint32_t> expected[] = {{13, 13}, {14, 14}, {15, 14}, {17, 17},
                                                               {18, 18}, {19, 18}, {21, 18}};
   for (const auto& [vm, adapter] : expected) {
@@ -67,9 +67,9 @@ TEST_F(ClusterViewTest, GivesEachHardwareVersionItsAdapter) {
   }
 }
 
-TEST_F(ClusterViewTest, ReachesHostsThatTakePart) {
+TEST_F(HostViewTest, ReachesHostsThatTakePart) {
   must(edits::set_ruleset(inventory_, "esx-03", edits::kRuleset, false, std::nullopt));
-  const ClusterView seen = view();
+  const HostView seen = view();
   ASSERT_EQ(seen.fabric.hosts.size(), 2U);
   EXPECT_EQ(host(seen, "esx-02").path, fabric::PathKind::kTcp);
   EXPECT_EQ(host(seen, "esx-03").path, fabric::PathKind::kNone);
@@ -80,7 +80,7 @@ TEST_F(ClusterViewTest, ReachesHostsThatTakePart) {
   EXPECT_EQ(seen.tcp.peers[0].address, IpAddress::parse("10.0.0.2").value());
 }
 
-TEST_F(ClusterViewTest, ListensOnlyWithATaggedVmknicAndTheRuleset) {
+TEST_F(HostViewTest, ListensOnlyWithATaggedVmknicAndTheRuleset) {
   const control::Inventory before = inventory_;
   must(edits::set_ruleset(inventory_, "esx-01", edits::kRuleset, false, std::nullopt));
   EXPECT_FALSE(view().tcp.address);
@@ -91,13 +91,13 @@ TEST_F(ClusterViewTest, ListensOnlyWithATaggedVmknicAndTheRuleset) {
   inventory_ = before;
   must(edits::set_ruleset(inventory_, "esx-01", edits::kRuleset, std::nullopt, false));
   must(edits::add_allowed_ip(inventory_, "esx-01", edits::kRuleset, "10.0.0.2"));
-  const ClusterView some = view();
+  const HostView some = view();
   EXPECT_FALSE(some.tcp.allow_all);
   ASSERT_EQ(some.tcp.allowed.size(), 1U);
   EXPECT_EQ(some.tcp.peers.size(), 1U) << "esx-03 is not admitted";
 }
 
-TEST_F(ClusterViewTest, KnowsTheGidsOfOtherHosts) {
+TEST_F(HostViewTest, KnowsTheGidsOfOtherHosts) {
   inventory_.gids[gid_key(inventory_, "a1")] = {"VM-01", "esx-01"};
   inventory_.gids[gid_key(inventory_, "a2")] = {"VM-02", "esx-02"};
   inventory_.gids[gid_key(inventory_, "a9")] = {"VM-09", "no such host"};
@@ -110,11 +110,11 @@ TEST_F(ClusterViewTest, KnowsTheGidsOfOtherHosts) {
   EXPECT_EQ(to_hex(gids[0].gid), gid_key(inventory_, "a2").gid);
 }
 
-TEST_F(ClusterViewTest, ItsOwnLapsedLeaseChangesNothing) {
-  const ClusterView before = view();
+TEST_F(HostViewTest, ItsOwnLapsedLeaseChangesNothing) {
+  const HostView before = view();
   inventory_.live_hosts.erase("esx-01");
   EXPECT_EQ(view(), before);
 }
 
 }  // namespace
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::cluster

@@ -1,4 +1,4 @@
-#include "pvrdmad/cluster.h"
+#include "cluster/membership.h"
 
 #include <fmt/core.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include "control/model/records.h"
 #include "control/store/store.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::cluster {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(500);
@@ -36,8 +36,8 @@ control::GidKey key_of(transport::SegmentId segment, const verbs::Gid& gid) {
 
 }  // namespace
 
-Cluster::Cluster(const control::ClusterConfig& config, std::string version, shard::Loop& loop,
-                 const Clock& clock, Apply apply)
+Membership::Membership(const control::ClusterConfig& config, std::string version, shard::Loop& loop,
+                       const Clock& clock, Apply apply)
     : config_(config),
       version_(std::move(version)),
       instance_(random_instance()),
@@ -46,11 +46,11 @@ Cluster::Cluster(const control::ClusterConfig& config, std::string version, shar
       apply_(std::move(apply)),
       linger_(config.host_name) {}
 
-Cluster::~Cluster() {
+Membership::~Membership() {
   stop();
 }
 
-Result<void> Cluster::connect(const control::Plane::StopAsked& stop_asked) {
+Result<void> Membership::connect(const control::Plane::StopAsked& stop_asked) {
   auto plane = control::Plane::start(
       config_.host_name, instance_, make_store(config_),
       [this](InventoryPtr inventory) { recompute(std::move(inventory)); }, kStorePatience, stop_asked);
@@ -60,14 +60,14 @@ Result<void> Cluster::connect(const control::Plane::StopAsked& stop_asked) {
   return {};
 }
 
-void Cluster::join() {
+void Membership::join() {
   publish_host();
   join_inventory();
   thread_ = std::thread([this] { keep_up(); });
   ::pthread_setname_np(thread_.native_handle(), "cluster");
 }
 
-void Cluster::stop() {
+void Membership::stop() {
   {
     const std::lock_guard lock(stop_mutex_);
     stopping_ = true;
@@ -84,7 +84,7 @@ void Cluster::stop() {
 
 // --- Views ---
 
-void Cluster::recompute(InventoryPtr newest) {
+void Membership::recompute(InventoryPtr newest) {
   const std::lock_guard lock(view_mutex_);
   if (newest != nullptr) newest_ = std::move(newest);
   if (newest_ == nullptr) return;
@@ -94,7 +94,7 @@ void Cluster::recompute(InventoryPtr newest) {
     const std::lock_guard up_lock(up_mutex_);
     return up_.contains(ids_.of(host));
   };
-  ClusterView view =
+  HostView view =
       compute_view(linger_.apply(*newest_, now, is_up), config_.host_name, config_.socket_folder, ids_);
   if (last_ && *last_ == view) return;
   report_paths(last_ ? last_->fabric : fabric::View{}, view.fabric);
@@ -103,12 +103,12 @@ void Cluster::recompute(InventoryPtr newest) {
 }
 
 // While the plane starts there is an inventory only if the store was reached.
-bool Cluster::store_connected() const {
+bool Membership::store_connected() const {
   const std::lock_guard lock(plane_mutex_);
   return plane_ == nullptr || plane_->connected();  // the shard waits for this mutex, too
 }
 
-void Cluster::report_paths(const fabric::View& before, const fabric::View& now) const {
+void Membership::report_paths(const fabric::View& before, const fabric::View& now) const {
   for (const fabric::RemoteHost& host : now.hosts) {
     bool same = false;
     for (const fabric::RemoteHost& old : before.hosts)
@@ -117,7 +117,7 @@ void Cluster::report_paths(const fabric::View& before, const fabric::View& now) 
   }
 }
 
-void Cluster::send(ClusterView view) {
+void Membership::send(HostView view) {
   {
     const std::lock_guard lock(pending_mutex_);
     pending_ = std::move(view);
@@ -126,14 +126,14 @@ void Cluster::send(ClusterView view) {
 }
 
 // A mailbox that is full is tried again by keep_up().
-void Cluster::post_pending() {
+void Membership::post_pending() {
   const std::lock_guard lock(pending_mutex_);
   if (!pending_ || posted_) return;
   posted_ = loop_.post([this] { apply_pending(); });
 }
 
-void Cluster::apply_pending() {
-  std::optional<ClusterView> view;
+void Membership::apply_pending() {
+  std::optional<HostView> view;
   {
     const std::lock_guard lock(pending_mutex_);
     view = std::exchange(pending_, std::nullopt);
@@ -144,17 +144,17 @@ void Cluster::apply_pending() {
 
 // --- Live records ---
 
-void Cluster::on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) {
+void Membership::on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) {
   if (segment == transport::SegmentId{}) return;  // no cluster's business
   set_live(control::gid_key(key_of(segment, gid)), control::gid_value({port, config_.host_name}));
 }
 
-void Cluster::on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) {
+void Membership::on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) {
   if (segment == transport::SegmentId{}) return;
   clear_live(control::gid_key(key_of(segment, gid)));
 }
 
-void Cluster::on_host_up(transport::HostId host, bool up) {
+void Membership::on_host_up(transport::HostId host, bool up) {
   const std::lock_guard lock(up_mutex_);
   if (up) {
     up_.insert(host);
@@ -163,7 +163,7 @@ void Cluster::on_host_up(transport::HostId host, bool up) {
   }
 }
 
-void Cluster::on_power(const std::string& vm, bool on) {
+void Membership::on_power(const std::string& vm, bool on) {
   if (on) {
     set_live(control::power_key(vm), config_.host_name);
   } else {
@@ -171,19 +171,19 @@ void Cluster::on_power(const std::string& vm, bool on) {
   }
 }
 
-void Cluster::set_live(std::string key, std::string value) {
+void Membership::set_live(std::string key, std::string value) {
   const std::lock_guard lock(plane_mutex_);
   if (plane_ != nullptr) plane_->set_live(std::move(key), std::move(value));
 }
 
-void Cluster::clear_live(std::string key) {
+void Membership::clear_live(std::string key) {
   const std::lock_guard lock(plane_mutex_);
   if (plane_ != nullptr) plane_->clear_live(std::move(key));
 }
 
 // --- The own thread ---
 
-void Cluster::keep_up() {
+void Membership::keep_up() {
   std::unique_lock lock(stop_mutex_);
   for (int tick = 1; !stop_changed_.wait_for(lock, kTick, [this] { return stopping_; }); ++tick) {
     lock.unlock();
@@ -201,7 +201,7 @@ void Cluster::keep_up() {
   }
 }
 
-void Cluster::publish_host() {
+void Membership::publish_host() {
   auto discovered = control::discover({.vmnics = config_.vmnics});
   if (discovered_ == discovered) return;
   discovered_ = std::move(discovered);
@@ -216,7 +216,7 @@ void Cluster::publish_host() {
 }
 
 // Once in this daemon's life: a host that an admin removes stays removed.
-void Cluster::join_inventory() {
+void Membership::join_inventory() {
   if (joined_) return;
   const auto done = plane_->edit([this](control::Inventory& inventory) -> Result<void> {
     if (inventory.hosts.contains(config_.host_name)) return {};
@@ -228,4 +228,4 @@ void Cluster::join_inventory() {
   }
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::cluster

@@ -1,4 +1,4 @@
-#include "pvrdmad/cluster.h"
+#include "cluster/membership.h"
 
 #include <condition_variable>
 #include <filesystem>
@@ -9,114 +9,115 @@
 #include <thread>
 #include <unistd.h>
 
-#include "pvrdmad/cluster_fixture.h"
+#include "cluster/cluster_fixture.h"
 
 // A real store (the embedded one) and a real loop.
-namespace pvrdma::daemon {
+namespace pvrdma::cluster {
 namespace {
 
 namespace fs = std::filesystem;
 namespace edits = control::edits;
 
-class ClusterTest : public testing::Test {
+class MembershipTest : public testing::Test {
  protected:
   void SetUp() override {
     fs::create_directory(folder_);
     config_.host_name = "esx-01";
     config_.socket_folder = folder_;
     config_.store = control::SqliteConfig{folder_ + "/store.db"};
-    cluster_ = std::make_unique<Cluster>(config_, "1.2.3", *loop_, clock_,
-                                         [this](const ClusterView& view) { take(view); });
+    membership_ = std::make_unique<Membership>(config_, "1.2.3", *loop_, clock_,
+                                               [this](const HostView& view) { take(view); });
     thread_ = std::thread([this] { loop_->run(); });
   }
   void TearDown() override {
-    cluster_->stop();
+    membership_->stop();
     loop_->stop();
     thread_.join();
-    cluster_.reset();
+    membership_.reset();
     fs::remove_all(folder_);
   }
-  void take(const ClusterView& view) {
+  void take(const HostView& view) {
     const std::lock_guard lock(mutex_);
     EXPECT_FALSE(view_ == view) << "an equal view is not sent";
     EXPECT_EQ(std::this_thread::get_id(), thread_.get_id());
     view_ = view;
     arrived_.notify_all();
   }
-  void wait_for_view(const std::function<bool(const ClusterView&)>& holds) {
+  void wait_for_view(const std::function<bool(const HostView&)>& holds) {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [&] { return view_ && holds(*view_); });
   }
-  void edit(const control::Plane::Edit& change) { must(cluster_->plane()->edit(change)); }
+  void edit(const control::Plane::Edit& change) { must(membership_->plane()->edit(change)); }
   // Live records take their own way to the inventory.
   void wait_for_inventory(const std::function<bool(const control::Inventory&)>& holds) {
-    while (!holds(*cluster_->plane()->inventory())) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!holds(*membership_->plane()->inventory()))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
-  const std::string folder_ = testing::TempDir() + "cluster_test_" + std::to_string(::getpid());
+  const std::string folder_ = testing::TempDir() + "membership_test_" + std::to_string(::getpid());
   control::ClusterConfig config_;
   SteadyClock clock_;
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
-  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<Membership> membership_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::optional<ClusterView> view_;  // the last one
+  std::optional<HostView> view_;  // the last one
   std::thread thread_;
 };
 
-TEST_F(ClusterTest, JoinsAndSendsViewsToTheShard) {
-  must(cluster_->connect());
-  cluster_->join();
+TEST_F(MembershipTest, JoinsAndSendsViewsToTheShard) {
+  must(membership_->connect());
+  membership_->join();
   wait_for_inventory([](const control::Inventory& i) {
     return i.hosts.contains("esx-01") && i.live_hosts.contains("esx-01");
   });
-  EXPECT_EQ(cluster_->plane()->inventory()->live_hosts.at("esx-01").version, "1.2.3");
-  EXPECT_EQ(cluster_->plane()->inventory()->live_hosts.at("esx-01").socket_folder, folder_);
+  EXPECT_EQ(membership_->plane()->inventory()->live_hosts.at("esx-01").version, "1.2.3");
+  EXPECT_EQ(membership_->plane()->inventory()->live_hosts.at("esx-01").socket_folder, folder_);
   edit([](control::Inventory& i) -> Result<void> {
     add_switch(i);
     must(edits::add_dvs_host(i, "dvs1", "esx-01"));
     add_vm(i, "VM-01", "esx-01");
     return {};
   });
-  wait_for_view([](const ClusterView& view) { return view.adapters.size() == 1; });
+  wait_for_view([](const HostView& view) { return view.adapters.size() == 1; });
   edit([](control::Inventory& i) { return edits::delete_vm(i, "VM-01"); });
-  wait_for_view([](const ClusterView& view) { return view.adapters.empty(); });
+  wait_for_view([](const HostView& view) { return view.adapters.empty(); });
 }
 
-TEST_F(ClusterTest, KeepsTheHostsLiveRecords) {
-  must(cluster_->connect());
-  cluster_->join();
+TEST_F(MembershipTest, KeepsTheHostsLiveRecords) {
+  must(membership_->connect());
+  membership_->join();
   const verbs::Gid gid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
   const control::GidKey key{{3, 7}, "fe800000000000000000000000000001"};
-  cluster_->on_power("VM-01", true);
-  cluster_->on_gid_bound({3, 7}, gid, "VM-01");
-  cluster_->on_gid_bound({}, gid, "static");
+  membership_->on_power("VM-01", true);
+  membership_->on_gid_bound({3, 7}, gid, "VM-01");
+  membership_->on_gid_bound({}, gid, "static");
   wait_for_inventory([&](const control::Inventory& i) { return i.is_on("VM-01") && i.gids.contains(key); });
-  EXPECT_EQ(cluster_->plane()->inventory()->powered_on.at("VM-01"), "esx-01");
-  EXPECT_EQ(cluster_->plane()->inventory()->gids.at(key), (control::GidHolder{"VM-01", "esx-01"}));
-  EXPECT_EQ(cluster_->plane()->inventory()->gids.size(), 1U)
+  EXPECT_EQ(membership_->plane()->inventory()->powered_on.at("VM-01"), "esx-01");
+  EXPECT_EQ(membership_->plane()->inventory()->gids.at(key), (control::GidHolder{"VM-01", "esx-01"}));
+  EXPECT_EQ(membership_->plane()->inventory()->gids.size(), 1U)
       << "the daemon's own segment is nobody's business";
-  cluster_->on_gid_unbound({3, 7}, gid);
-  cluster_->on_power("VM-01", false);
+  membership_->on_gid_unbound({3, 7}, gid);
+  membership_->on_power("VM-01", false);
   wait_for_inventory([&](const control::Inventory& i) { return !i.is_on("VM-01") && i.gids.empty(); });
 }
 
-TEST_F(ClusterTest, StopsWhileTheShardStillTells) {
-  must(cluster_->connect());
-  cluster_->join();
-  cluster_->stop();
-  EXPECT_EQ(cluster_->plane(), nullptr);
-  cluster_->on_power("VM-01", false);
-  cluster_->on_gid_unbound({3, 7}, verbs::Gid{});
+TEST_F(MembershipTest, StopsWhileTheShardStillTells) {
+  must(membership_->connect());
+  membership_->join();
+  membership_->stop();
+  EXPECT_EQ(membership_->plane(), nullptr);
+  membership_->on_power("VM-01", false);
+  membership_->on_gid_unbound({3, 7}, verbs::Gid{});
 }
 
-TEST_F(ClusterTest, SaysWhyItCannotJoin) {
+TEST_F(MembershipTest, SaysWhyItCannotJoin) {
   config_.store = control::SqliteConfig{folder_ + "/no-such-folder/store.db"};
-  Cluster lost(config_, "1.2.3", *loop_, clock_, [](const ClusterView&) {});
+  Membership lost(config_, "1.2.3", *loop_, clock_, [](const HostView&) {});
   const auto started = lost.connect();
   ASSERT_FALSE(started);
   EXPECT_NE(started.error().message.find("no-such-folder"), std::string::npos) << started.error().message;
 }
 
 }  // namespace
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::cluster

@@ -1,8 +1,8 @@
-#include "pvrdmad/linger.h"
+#include "cluster/linger.h"
 
 #include "control/model/rules.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::cluster {
 
 void Linger::set_connected(bool connected, Instant now) {
   if (connected && !connected_) grace_end_ = now + kGrace;
@@ -55,4 +55,4 @@ bool Linger::belongs(const control::Inventory& inventory, const control::GidKey&
          before->second.instance == now->second.instance;
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::cluster

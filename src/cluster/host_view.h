@@ -1,4 +1,4 @@
-// ClusterView: what the cluster's inventory means for one host: which adapters it serves, what its fabric
+// HostView: what the cluster's inventory means for one host: which adapters it serves, what its fabric
 // knows of the others, and what its tcp transport may do.
 //
 // Pure. Thread: values; HostIds as its owner.
@@ -15,7 +15,7 @@
 #include "transport/transport.h"
 #include "transport/tcp/tcp.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::cluster {
 
 // Numbers hosts by name: the same name, the same number, for as long as it lives.
 class HostIds {
@@ -26,18 +26,18 @@ class HostIds {
   std::map<std::string, transport::HostId> ids_;
 };
 
-struct ClusterView {
+struct HostView {
   std::vector<adapters::WantedAdapter> adapters;
   fabric::View fabric;
   transport::TcpSettings tcp;
-  friend bool operator==(const ClusterView&, const ClusterView&) = default;
+  friend bool operator==(const HostView&, const HostView&) = default;
 };
 
 // For `host`, which counts as alive whatever the inventory says. Equal inventories give equal views.
-ClusterView compute_view(const control::Inventory& inventory, const std::string& host,
-                         const std::string& socket_folder, HostIds& ids);
+HostView compute_view(const control::Inventory& inventory, const std::string& host,
+                      const std::string& socket_folder, HostIds& ids);
 
 // GIDs as the store has them: 32 lower-case hexadecimal digits.
 std::string to_hex(const verbs::Gid& gid);
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::cluster

@@ -1,4 +1,4 @@
-// Cluster: this daemon as a member of a cluster. Owns the plane, turns its inventory into views for the
+// Membership: this daemon as a member of a cluster. Owns the plane, turns its inventory into views for the
 // shard, and keeps this host's live records: the host with what it has, VMs that are on, GIDs that are bound.
 //
 // The shard gets the newest view only: one that it has not taken yet is replaced, an equal one is not sent.
@@ -20,26 +20,26 @@
 #include "adapters/adapter_set.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "cluster/host_view.h"
+#include "cluster/linger.h"
 #include "control/config.h"
 #include "control/model/discovery.h"
 #include "control/plane/plane.h"
 #include "fabric/observer.h"
-#include "pvrdmad/cluster_view.h"
-#include "pvrdmad/linger.h"
 #include "shard/loop.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::cluster {
 
-class Cluster final : public fabric::Observer, public adapters::PowerObserver {
+class Membership final : public fabric::Observer, public adapters::PowerObserver {
  public:
-  using Apply = std::function<void(const ClusterView& view)>;
+  using Apply = std::function<void(const HostView& view)>;
 
   // `loop` and `clock` are borrowed and outlive this. `apply` runs on the loop's thread, as a task.
-  Cluster(const control::ClusterConfig& config, std::string version, shard::Loop& loop, const Clock& clock,
-          Apply apply);
-  ~Cluster() override;
-  Cluster(const Cluster&) = delete;
-  Cluster& operator=(const Cluster&) = delete;
+  Membership(const control::ClusterConfig& config, std::string version, shard::Loop& loop, const Clock& clock,
+             Apply apply);
+  ~Membership() override;
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
 
   // Reads the store, and writes nothing. Blocks as Plane::start() does. Once. Errors: as Plane::start(); a
   // store that is away is none.
@@ -64,7 +64,7 @@ class Cluster final : public fabric::Observer, public adapters::PowerObserver {
   // `newest` null: the last one again.
   void recompute(InventoryPtr newest);
   bool store_connected() const;
-  void send(ClusterView view);
+  void send(HostView view);
   void post_pending();
   void apply_pending();
   void report_paths(const fabric::View& before, const fabric::View& now) const;
@@ -92,11 +92,11 @@ class Cluster final : public fabric::Observer, public adapters::PowerObserver {
   HostIds ids_;
   Linger linger_;
   InventoryPtr newest_;
-  std::optional<ClusterView> last_;
+  std::optional<HostView> last_;
 
   std::mutex pending_mutex_;
-  std::optional<ClusterView> pending_;  // not taken by the shard yet
-  bool posted_ = false;                 // a task that takes it is under way
+  std::optional<HostView> pending_;  // not taken by the shard yet
+  bool posted_ = false;              // a task that takes it is under way
 
   // Those of join(), then the own thread's.
   std::optional<control::Discovered> discovered_;
@@ -109,4 +109,4 @@ class Cluster final : public fabric::Observer, public adapters::PowerObserver {
   std::thread thread_;
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::cluster

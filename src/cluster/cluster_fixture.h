@@ -8,7 +8,7 @@
 #include "control/model/edits.h"
 #include "control/model/inventory.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::cluster {
 
 inline void must(const Result<void>& result) {
   ASSERT_TRUE(result) << result.error().message;
@@ -58,4 +58,4 @@ inline control::GidKey gid_key(const control::Inventory& inventory, const std::s
   return {{inventory.switches.at("dvs1").id, 7}, zeros + last_digits};
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::cluster

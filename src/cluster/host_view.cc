@@ -1,4 +1,4 @@
-#include "pvrdmad/cluster_view.h"
+#include "cluster/host_view.h"
 
 #include <charconv>
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 
 #include "control/model/rules.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::cluster {
 namespace {
 
 // Adapters change with some hardware versions only; one in between has the adapter of the last that did.
@@ -60,14 +60,14 @@ transport::HostId HostIds::of(const std::string& host) {
   return ids_.try_emplace(host, transport::HostId(next)).first->second;
 }
 
-ClusterView compute_view(const control::Inventory& inventory, const std::string& host,
-                         const std::string& socket_folder, HostIds& ids) {
+HostView compute_view(const control::Inventory& inventory, const std::string& host,
+                      const std::string& socket_folder, HostIds& ids) {
   if (!inventory.live_hosts.contains(host)) {  // its own lease lapsed, or is not there yet
     control::Inventory alive = inventory;
     alive.live_hosts[host].name = host;
     return compute_view(alive, host, socket_folder, ids);
   }
-  ClusterView view;
+  HostView view;
   view.adapters = adapters_of(inventory, host, socket_folder);
   const auto self = inventory.hosts.find(host);
   if (self != inventory.hosts.end()) {
@@ -99,4 +99,4 @@ std::string to_hex(const verbs::Gid& gid) {
   return fmt::format("{:02x}", fmt::join(gid.bytes, ""));
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::cluster
