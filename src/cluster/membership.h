@@ -1,42 +1,37 @@
-// Membership: this daemon as a member of a cluster. Owns the plane, turns its inventory into views for the
-// shard, and keeps this host's live records: the host with what it has, VMs that are on, GIDs that are bound.
+// Membership: this daemon as a member of a cluster. Owns the plane, sends the shard what the cluster means
+// for it (view_feed.h), and publishes what this host is and holds (presence.h).
 //
-// The shard gets the newest view only: one that it has not taken yet is replaced, an equal one is not sent.
+// One thread owns all of that. Whoever else has news, the shard and the plane, leaves them in its queue
+// (news_queue.h) and goes on.
 //
-// Life: made, connect(), join(), stop() while the shard still runs, destroyed after it has ended. Thread:
-// all of that by one thread; fabric::Observer's and adapters::PowerObserver's functions are the shard's; it
-// has a thread of its own for discovery and retries.
+// Life: made, connect(), join(), stop() while the shard still runs, destroyed after it has ended. Thread: all
+// of that by one thread; the observers' functions any thread, never blocking.
 #pragma once
 
-#include <condition_variable>
-#include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <set>
 #include <string>
 #include <thread>
 
-#include "adapters/adapter_set.h"
+#include "adapters/power_observer.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "cluster/host_view.h"
-#include "cluster/linger.h"
+#include "cluster/news_queue.h"
+#include "cluster/presence.h"
+#include "cluster/view_feed.h"
 #include "control/config.h"
-#include "control/model/discovery.h"
 #include "control/plane/plane.h"
 #include "fabric/observer.h"
 #include "shard/loop.h"
 
 namespace pvrdma::cluster {
 
-class Membership final : public fabric::Observer, public adapters::PowerObserver {
+class Membership final : public fabric::Observer,
+                         public adapters::PowerObserver,
+                         private control::PlaneObserver {
  public:
-  using Apply = std::function<void(const HostView& view)>;
-
   // `loop` and `clock` are borrowed and outlive this. `apply` runs on the loop's thread, as a task.
   Membership(const control::ClusterConfig& config, std::string version, shard::Loop& loop, const Clock& clock,
-             Apply apply);
+             ViewSlot::Apply apply);
   ~Membership() override;
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -47,7 +42,7 @@ class Membership final : public fabric::Observer, public adapters::PowerObserver
   // Puts this host into the store, now or, when the store is away, later. Blocks for some seconds at most.
   // Once, after connect().
   void join();
-  // Leaves: gives the live records back. What the shard tells later is ignored.
+  // Leaves: gives the live records back. What is told later is ignored.
   void stop();
 
   // Null before connect() and after stop().
@@ -55,57 +50,23 @@ class Membership final : public fabric::Observer, public adapters::PowerObserver
 
   void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) override;
   void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) override;
-  void on_host_up(transport::HostId host, bool up) override;
-  void on_power(const std::string& vm, bool on) override;
+  void on_host_up(transport::HostId host, bool up) override { news_.host_up(host, up); }
+  void on_power(const std::string& vm, bool on) override { news_.powered(vm, on); }
 
  private:
-  using InventoryPtr = std::shared_ptr<const control::Inventory>;
+  void on_inventory() override { news_.inventory_changed(); }
+  void on_store(bool connected) override { news_.store_connected(connected); }
 
-  // `newest` null: the last one again.
-  void recompute(InventoryPtr newest);
-  bool store_connected() const;
-  void send(HostView view);
-  void post_pending();
-  void apply_pending();
-  void report_paths(const fabric::View& before, const fabric::View& now) const;
-
-  void keep_up();
-  void publish_host();
-  void join_inventory();
-  void set_live(std::string key, std::string value);
-  void clear_live(std::string key);
+  void run();
+  void take(const News& news);
 
   const control::ClusterConfig config_;
-  const std::string version_;
-  const std::string instance_;  // random: tells two lives of this host apart
-  shard::Loop& loop_;
   const Clock& clock_;
-  const Apply apply_;
-
-  mutable std::mutex plane_mutex_;
-  std::unique_ptr<control::Plane> plane_;  // set and reset under plane_mutex_, by the owner's thread
-
-  mutable std::mutex up_mutex_;
-  std::set<transport::HostId> up_;  // connections to them stand
-
-  std::mutex view_mutex_;  // what turns inventories into views
-  HostIds ids_;
-  Linger linger_;
-  InventoryPtr newest_;
-  std::optional<HostView> last_;
-
-  std::mutex pending_mutex_;
-  std::optional<HostView> pending_;  // not taken by the shard yet
-  bool posted_ = false;              // a task that takes it is under way
-
-  // Those of join(), then the own thread's.
-  std::optional<control::Discovered> discovered_;
-  bool joined_ = false;
-  bool join_failure_logged_ = false;
-
-  std::mutex stop_mutex_;
-  std::condition_variable stop_changed_;
-  bool stopping_ = false;
+  NewsQueue news_;
+  // Until join() and after stop() their caller's, in between the thread's.
+  Presence presence_;
+  ViewFeed feed_;
+  std::unique_ptr<control::Plane> plane_;
   std::thread thread_;
 };
 

@@ -1,5 +1,7 @@
 #include "cluster/membership.h"
 
+#include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <filesystem>
 #include <functional>
@@ -109,6 +111,47 @@ TEST_F(MembershipTest, StopsWhileTheShardStillTells) {
   EXPECT_EQ(membership_->plane(), nullptr);
   membership_->on_power("VM-01", false);
   membership_->on_gid_unbound({3, 7}, verbs::Gid{});
+  membership_->on_host_up(transport::HostId{1}, true);
+}
+
+// The store has what was told last, whatever was told before and however fast.
+TEST_F(MembershipTest, PublishesTheLatestOfWhatFlaps) {
+  must(membership_->connect());
+  membership_->join();
+  const auto flap = [this](std::uint8_t number, int times) {
+    const verbs::Gid gid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number}};
+    for (int i = 0; i < times; ++i) {
+      membership_->on_gid_bound({3, 7}, gid, i + 1 == times ? "VM-01" : "VM-02");
+      if (i + 1 < times || number % 2 == 0) membership_->on_gid_unbound({3, 7}, gid);
+    }
+  };
+  for (std::uint8_t number = 1; number <= 100; ++number) flap(number, 50);
+  wait_for_inventory([](const control::Inventory& i) {
+    return i.gids.size() == 50 && std::all_of(i.gids.begin(), i.gids.end(),
+                                              [](const auto& gid) { return gid.second.port == "VM-01"; });
+  });
+}
+
+TEST_F(MembershipTest, StopsWhileNewsWait) {
+  must(membership_->connect());
+  membership_->join();
+  std::atomic<bool> done = false;
+  std::thread shard([&] {
+    for (std::uint8_t number = 0; !done; ++number) {
+      const verbs::Gid gid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number}};
+      membership_->on_gid_bound({3, 7}, gid, "VM-01");
+      membership_->on_host_up(transport::HostId{number}, number % 2 == 0);
+      membership_->on_power("VM-01", number % 2 == 0);
+    }
+  });
+  membership_->stop();
+  done = true;
+  shard.join();
+  auto store = control::make_sqlite_store({folder_ + "/store.db"});
+  const auto plane = control::Plane::start("esx-02", "looks", std::move(store), nullptr).value();
+  EXPECT_TRUE(plane->inventory()->gids.empty()) << "what it held is given back";
+  EXPECT_FALSE(plane->inventory()->is_on("VM-01"));
+  EXPECT_TRUE(plane->inventory()->live_hosts.empty());
 }
 
 TEST_F(MembershipTest, SaysWhyItCannotJoin) {

@@ -1,12 +1,10 @@
 #include "control/plane/plane.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <fmt/core.h>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -43,11 +41,11 @@ Base base_of(Mirror& mirror) {
 }  // namespace
 
 struct Plane::Impl final : Observer {
-  Impl(std::string host, std::string instance, std::unique_ptr<Store> store, Listener listener)
+  Impl(std::string host, std::string instance, std::unique_ptr<Store> store, PlaneObserver* observer)
       : host_(std::move(host)),
         instance_(std::move(instance)),
         store_(std::move(store)),
-        listener_(std::move(listener)),
+        observer_(observer),
         live_(*store_, host_) {}
 
   ~Impl() override {
@@ -56,7 +54,6 @@ struct Plane::Impl final : Observer {
       stopping_ = true;
     }
     changed_.notify_all();
-    if (notifier_.joinable()) notifier_.join();
     live_.stop();
     store_->stop();
   }
@@ -68,20 +65,20 @@ struct Plane::Impl final : Observer {
       const std::lock_guard lock(mutex_);
       if (std::exchange(filled_, true)) ++resyncs_;
       report(mirror_.replace(records));
-      news_ = true;
     }
     changed_.notify_all();
     live_.on_all(records);
+    if (observer_ != nullptr) observer_->on_inventory();
   }
 
   void on_changes(std::vector<Change> changes) override {
     {
       const std::lock_guard lock(mutex_);
       report(mirror_.change(changes));
-      news_ = true;
     }
     changed_.notify_all();
     live_.on_changes(changes);
+    if (observer_ != nullptr) observer_->on_inventory();
   }
 
   void on_connection(bool connected, std::string why) override {
@@ -99,6 +96,7 @@ struct Plane::Impl final : Observer {
     }
     changed_.notify_all();
     live_.on_connection(connected);
+    if (observer_ != nullptr) observer_->on_store(connected);
   }
 
   void on_lease_lost() override {
@@ -113,9 +111,7 @@ struct Plane::Impl final : Observer {
     live_.start();
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, patience, [this] { return filled_ && connected_; });
-    if (auto mine = wait_for_name(lock, store_->lease() + patience, stop_asked); !mine) return mine;
-    notifier_ = std::thread([this] { notify(); });
-    return {};
+    return wait_for_name(lock, store_->lease() + patience, stop_asked);
   }
 
   // Nobody can tell a killed daemon from one that lives before its lease has ended.
@@ -269,19 +265,6 @@ struct Plane::Impl final : Observer {
     }
   }
 
-  void notify() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return news_ || stopping_; });
-      if (stopping_) return;
-      news_ = false;
-      auto inventory = mirror_.inventory();
-      lock.unlock();
-      if (listener_) listener_(std::move(inventory));
-      lock.lock();
-    }
-  }
-
   StoreState state() const {
     StoreState state;
     state.live_conflicts = live_.conflicts();
@@ -299,16 +282,15 @@ struct Plane::Impl final : Observer {
   const std::string host_;
   const std::string instance_;
   const std::unique_ptr<Store> store_;
-  const Listener listener_;
+  PlaneObserver* const observer_;
   LiveRecords live_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // anything below
   Mirror mirror_;
-  std::atomic<bool> connected_ = false;  // written under mutex_
-  bool filled_ = false;                  // on_all() has come once
-  bool news_ = false;                    // that the listener has not seen
-  bool editing_ = false;                 // one edit at a time: this host's own do not make conflicts
+  bool connected_ = false;
+  bool filled_ = false;   // on_all() has come once
+  bool editing_ = false;  // one edit at a time: this host's own do not make conflicts
   bool stopping_ = false;
   std::string trouble_;
   std::uint64_t edits_ = 0;
@@ -316,14 +298,12 @@ struct Plane::Impl final : Observer {
   std::uint64_t bad_records_ = 0;
   std::uint64_t resyncs_ = 0;
   log::LogLimiter log_limit_{20, std::chrono::seconds(10)};
-  std::thread notifier_;
 };
 
 Result<std::unique_ptr<Plane>> Plane::start(std::string host, std::string instance,
-                                            std::unique_ptr<Store> store, Listener listener,
+                                            std::unique_ptr<Store> store, PlaneObserver* observer,
                                             milliseconds patience, const StopAsked& stop_asked) {
-  auto impl =
-      std::make_unique<Impl>(std::move(host), std::move(instance), std::move(store), std::move(listener));
+  auto impl = std::make_unique<Impl>(std::move(host), std::move(instance), std::move(store), observer);
   if (auto started = impl->start(patience, stop_asked); !started) return Failure(std::move(started).error());
   return std::unique_ptr<Plane>(new Plane(std::move(impl)));
 }
@@ -338,10 +318,6 @@ const std::string& Plane::host() const {
 std::shared_ptr<const Inventory> Plane::inventory() const {
   const std::lock_guard lock(impl_->mutex_);
   return impl_->mirror_.inventory();
-}
-
-bool Plane::connected() const {
-  return impl_->connected_;
 }
 
 StoreState Plane::store_state() const {

@@ -4,8 +4,7 @@
 // While the store is away: inventory() stays as it was, edits are refused with a sentence that says so, live
 // records wait; when it is back the plane catches up by itself.
 //
-// Thread: all functions any thread; edit() blocks for a bounded time. Listener's function is called on the
-// plane's own thread, with the newest inventory only (several changes may have become one call).
+// Thread: all functions any thread; edit() blocks for a bounded time.
 #pragma once
 
 #include <chrono>
@@ -30,20 +29,31 @@ struct StoreState {
   std::uint64_t resyncs = 0;         // on_all() after the first
 };
 
+// Told that there is news; whoever wants it asks the plane. Called on the store's threads, one call at a
+// time, and from inside edit() and the plane's start: must not block and must not call the plane. Not called
+// any more when the plane has been destroyed.
+class PlaneObserver {
+ public:
+  virtual ~PlaneObserver() = default;
+  // inventory() has changed.
+  virtual void on_inventory() = 0;
+  // Whether the store is reached; may be told again without a change. Until the first call it is not.
+  virtual void on_store(bool connected) = 0;
+};
+
 class Plane {
  public:
   using Edit = std::function<Result<void>(Inventory&)>;
-  using Listener = std::function<void(std::shared_ptr<const Inventory>)>;
   using StopAsked = std::function<bool()>;
 
-  // `host` is this host's name. `store` is started here. Waits for the first inventory at most `patience`, so
-  // that a daemon whose store is up starts with it; a store that is away is no error. A daemon that the store
-  // still knows by this host's name may be this one's last life, killed: its record is waited for, to end
-  // with its lease, Store::lease() and `patience` at most. `stop_asked` (none: never) ends that wait.
-  // Errors: Store::start()'s; another living daemon has this host's name (EADDRINUSE); stop_asked()
-  // (ECANCELED).
+  // `host` is this host's name. `store` is started here. `observer` is borrowed, null: nobody. Waits for the
+  // first inventory at most `patience`, so that a daemon whose store is up starts with it; a store that is
+  // away is no error. A daemon that the store still knows by this host's name may be this one's last life,
+  // killed: its record is waited for, to end with its lease, Store::lease() and `patience` at most.
+  // `stop_asked` (none: never) ends that wait. Errors: Store::start()'s; another living daemon has this
+  // host's name (EADDRINUSE); stop_asked() (ECANCELED).
   static Result<std::unique_ptr<Plane>> start(std::string host, std::string instance,
-                                              std::unique_ptr<Store> store, Listener listener,
+                                              std::unique_ptr<Store> store, PlaneObserver* observer,
                                               std::chrono::milliseconds patience = std::chrono::seconds(5),
                                               const StopAsked& stop_asked = nullptr);
   ~Plane();
@@ -51,9 +61,6 @@ class Plane {
   const std::string& host() const;
   std::shared_ptr<const Inventory> inventory() const;  // never null
   StoreState store_state() const;
-  // Whether the store is reached. Takes no lock.
-  bool connected() const;
-
   // Runs `edit` on a copy and commits the difference; on a conflict again on the newer inventory, a bounded
   // number of times. On return inventory() has the change. Errors: the edit's own; EAGAIN: the store is away
   // or too much contention.

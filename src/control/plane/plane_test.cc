@@ -1,14 +1,15 @@
 #include "control/plane/plane.h"
 
-#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <future>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "control/model/edits.h"
@@ -33,11 +34,11 @@ LiveHost alive(const std::string& name, const std::string& instance) {
 }
 
 struct Member {
-  explicit Member(const std::shared_ptr<FakeCluster>& cluster, Plane::Listener listener = nullptr,
+  explicit Member(const std::shared_ptr<FakeCluster>& cluster, PlaneObserver* observer = nullptr,
                   const std::string& name = "esx-01") {
     auto made = std::make_unique<FakeStore>(cluster);
     store = made.get();
-    plane = Plane::start(name, "i-" + name, std::move(made), std::move(listener)).value();
+    plane = Plane::start(name, "i-" + name, std::move(made), observer).value();
   }
   FakeStore* store = nullptr;  // the plane's
   std::unique_ptr<Plane> plane;
@@ -261,25 +262,43 @@ TEST_F(PlaneTest, WaitsNoLongerWhenItIsAskedToStop) {
   EXPECT_EQ(asked, 2);
 }
 
-TEST_F(PlaneTest, CallsItsListenerWithTheNewestOnly) {
-  std::promise<void> entered;
-  std::promise<void> go_on;
-  std::promise<std::shared_ptr<const Inventory>> second;
-  std::atomic<int> calls = 0;
-  const Member member(cluster_, [&](std::shared_ptr<const Inventory> inventory) {
-    const int call = ++calls;
-    if (call == 1) {
-      entered.set_value();
-      go_on.get_future().wait();
-    } else if (call == 2) {
-      second.set_value(std::move(inventory));
-    }
-  });
-  entered.get_future().wait();
-  for (const char* name : {"esx-01", "esx-02", "esx-03"}) ASSERT_TRUE(member.plane->edit(add_host(name)));
-  go_on.set_value();
-  EXPECT_EQ(second.get_future().get()->hosts.size(), 3U);
-  EXPECT_EQ(calls, 2);
+// What it was told, as one line.
+class Told final : public PlaneObserver {
+ public:
+  void on_inventory() override { add("inventory"); }
+  void on_store(bool connected) override { add(connected ? "reached" : "away"); }
+  std::string take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(told_, "");
+  }
+
+ private:
+  void add(const std::string& word) {
+    const std::lock_guard lock(mutex_);
+    told_ += word + " ";
+  }
+  std::mutex mutex_;
+  std::string told_;
+};
+
+TEST_F(PlaneTest, TellsItsObserverThatThereIsNews) {
+  Told told;
+  {
+    const Member here(cluster_, &told);
+    const Member there(cluster_, nullptr, "esx-02");
+    EXPECT_EQ(told.take(), "inventory reached ") << "what the store tells at the start";
+    ASSERT_TRUE(here.plane->edit(add_host("esx-01")));
+    EXPECT_EQ(told.take(), "inventory ");
+    ASSERT_TRUE(there.plane->edit(add_host("esx-02")));
+    EXPECT_EQ(told.take(), "inventory ");
+    here.store->go_away("connection refused");
+    EXPECT_EQ(told.take(), "away ");
+    here.store->come_back();
+    EXPECT_EQ(told.take(), "inventory reached ");
+  }
+  const Member there(cluster_, nullptr, "esx-02");
+  ASSERT_TRUE(there.plane->edit(add_host("esx-03")));
+  EXPECT_EQ(told.take(), "") << "its plane is gone";
 }
 
 TEST_F(PlaneTest, CountsRecordsItDoesNotUnderstandAndLeavesThemAlone) {

@@ -1,0 +1,89 @@
+#include "cluster/presence.h"
+
+#include <gtest/gtest.h>
+
+#include "cluster/cluster_fixture.h"
+#include "control/model/records.h"
+#include "support/fake_store.h"
+
+namespace pvrdma::cluster {
+namespace {
+
+using control::eventually;
+
+control::ClusterConfig esx_01() {
+  control::ClusterConfig config;
+  config.host_name = "esx-01";
+  config.socket_folder = "/run/pvrdma";
+  config.vmnics = {"no-such-netdev"};
+  return config;
+}
+
+class PresenceTest : public testing::Test {
+ protected:
+  PresenceTest() {
+    auto store = std::make_unique<control::FakeStore>(cluster_);
+    store_ = store.get();
+    plane_ = control::Plane::start("esx-01", presence_.instance(), std::move(store), nullptr).value();
+  }
+  bool becomes(const std::string& key, const std::optional<std::string>& value) {
+    return eventually([&] { return cluster_->find(key) == value; });
+  }
+
+  const std::shared_ptr<control::FakeCluster> cluster_ = std::make_shared<control::FakeCluster>();
+  control::FakeStore* store_ = nullptr;  // the plane's
+  std::unique_ptr<control::Plane> plane_;
+  Presence presence_{esx_01(), "1.2.3"};
+};
+
+TEST(PresenceInstance, TellsTwoLivesApart) {
+  const control::ClusterConfig config;
+  EXPECT_NE(Presence(config, "1").instance(), Presence(config, "1").instance());
+}
+
+TEST_F(PresenceTest, JoinsOnce) {
+  presence_.join_inventory(*plane_);
+  EXPECT_TRUE(plane_->inventory()->hosts.contains("esx-01"));
+  must(plane_->edit([](control::Inventory& inventory) -> Result<void> {
+    inventory.hosts.erase("esx-01");
+    return {};
+  }));
+  presence_.join_inventory(*plane_);
+  EXPECT_FALSE(plane_->inventory()->hosts.contains("esx-01")) << "whom an admin removes stays removed";
+}
+
+TEST_F(PresenceTest, JoinsWhenTheStoreIsBack) {
+  store_->go_away("no route to host");
+  presence_.join_inventory(*plane_);
+  EXPECT_FALSE(plane_->inventory()->hosts.contains("esx-01"));
+  store_->come_back();
+  presence_.join_inventory(*plane_);
+  EXPECT_TRUE(plane_->inventory()->hosts.contains("esx-01"));
+}
+
+TEST_F(PresenceTest, PublishesWhatTheHostHas) {
+  presence_.publish_host(*plane_);
+  ASSERT_TRUE(eventually([this] { return plane_->inventory()->live_hosts.contains("esx-01"); }));
+  const control::LiveHost live = plane_->inventory()->live_hosts.at("esx-01");
+  EXPECT_EQ(live.version, "1.2.3");
+  EXPECT_EQ(live.instance, presence_.instance());
+  EXPECT_EQ(live.socket_folder, "/run/pvrdma");
+  ASSERT_EQ(live.vmnics.size(), 1U);
+  EXPECT_EQ(live.vmnics[0].netdev, "no-such-netdev");
+}
+
+TEST_F(PresenceTest, PublishesGidsAndVms) {
+  const GidBinding binding{{3, 7}, {{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}}};
+  const std::string gid = control::gid_key({{3, 7}, "fe800000000000000000000000000001"});
+  presence_.publish(GidNews::Changes{{binding, "VM-01"}}, *plane_);
+  presence_.publish(PowerNews::Changes{{"VM-01", std::monostate{}}}, *plane_);
+  EXPECT_TRUE(becomes(gid, control::gid_value({"VM-01", "esx-01"})));
+  EXPECT_TRUE(becomes(control::power_key("VM-01"), "esx-01"));
+  presence_.publish(GidNews::Changes{{binding, std::nullopt}}, *plane_);
+  presence_.publish(PowerNews::Changes{{"VM-01", std::nullopt}}, *plane_);
+  EXPECT_TRUE(becomes(gid, std::nullopt));
+  EXPECT_TRUE(becomes(control::power_key("VM-01"), std::nullopt));
+}
+
+}  // namespace
+}  // namespace pvrdma::cluster

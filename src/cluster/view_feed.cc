@@ -1,0 +1,55 @@
+#include "cluster/view_feed.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+
+namespace pvrdma::cluster {
+namespace {
+
+void report_new_paths(const fabric::View& before, const fabric::View& now) {
+  for (const fabric::RemoteHost& host : now.hosts) {
+    const bool same = std::any_of(before.hosts.begin(), before.hosts.end(), [&host](const auto& old) {
+      return old.id == host.id && old.path == host.path;
+    });
+    if (!same) log::info("path to host {}: {}: {}", host.name, fabric::name_of(host.path), host.reason);
+  }
+}
+
+}  // namespace
+
+ViewFeed::ViewFeed(std::string host, std::string socket_folder, shard::Loop& loop, ViewSlot::Apply apply)
+    : host_(std::move(host)),
+      socket_folder_(std::move(socket_folder)),
+      linger_(host_),
+      slot_(loop, std::move(apply)) {}
+
+void ViewFeed::set_host_up(transport::HostId host, bool up) {
+  if (up) {
+    up_.insert(host);
+  } else {
+    up_.erase(host);
+  }
+}
+
+void ViewFeed::set_inventory(std::shared_ptr<const control::Inventory> newest, Instant now) {
+  newest_ = std::move(newest);
+  compute(now);
+}
+
+void ViewFeed::look_again(Instant now) {
+  if (linger_.keeps()) compute(now);
+  slot_.retry();
+}
+
+void ViewFeed::compute(Instant now) {
+  const auto is_up = [this](const std::string& host) { return up_.contains(ids_.of(host)); };
+  HostView view = compute_view(linger_.apply(*newest_, now, is_up), host_, socket_folder_, ids_);
+  if (last_ == view) return;
+  report_new_paths(last_ ? last_->fabric : fabric::View{}, view.fabric);
+  last_ = view;
+  slot_.put(std::move(view));
+}
+
+}  // namespace pvrdma::cluster

@@ -1,0 +1,103 @@
+#include "cluster/view_feed.h"
+
+#include <gtest/gtest.h>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "cluster/cluster_fixture.h"
+#include "shard/ask.h"
+
+namespace pvrdma::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+namespace edits = control::edits;
+
+// esx-01's feed, with a shard that notes what it gets.
+class ViewFeedTest : public testing::Test {
+ protected:
+  ViewFeedTest() { inventory_.gids[gid_key(inventory_, "a2")] = {"VM-02", "esx-02"}; }
+  void TearDown() override {
+    loop_->stop();
+    shard_.join();
+  }
+  void store_says(const control::Inventory& inventory) {
+    feed_.set_inventory(std::make_shared<const control::Inventory>(inventory), now_);
+  }
+  // All that the shard got; the next view is not replaced by a later one.
+  std::vector<HostView> views() {
+    return shard::ask(*loop_, 1min, [this] { return views_; }).value();
+  }
+  bool shard_knows_peers_gid() { return !views().back().fabric.gids.empty(); }
+  control::Inventory without_live_records() const {
+    control::Inventory bare = inventory_;
+    bare.live_hosts.clear();
+    bare.gids.clear();
+    return bare;
+  }
+
+  Instant now_{1000s};
+  control::Inventory inventory_ = three_hosts();
+  SteadyClock clock_;
+  std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
+  std::vector<HostView> views_;  // the shard's
+  ViewFeed feed_{"esx-01", "/run/pvrdma", *loop_, [this](const HostView& view) { views_.push_back(view); }};
+  std::thread shard_{[this] { loop_->run(); }};
+};
+
+TEST_F(ViewFeedTest, SendsWhatTheInventoryMeansForThisHost) {
+  store_says(inventory_);
+  ASSERT_EQ(views().size(), 1U);
+  EXPECT_EQ(views()[0].adapters.at(0).config.socket, "/run/pvrdma/VM-01.sock");
+  EXPECT_EQ(views()[0].fabric.hosts.size(), 2U);
+  must(edits::delete_vm(inventory_, "VM-01"));
+  store_says(inventory_);
+  ASSERT_EQ(views().size(), 2U);
+  EXPECT_TRUE(views()[1].adapters.empty());
+}
+
+TEST_F(ViewFeedTest, SendsNoEqualView) {
+  store_says(inventory_);
+  must(edits::create_vm(inventory_, {.name = "VM-09", .host = "esx-03", .memory_mib = 512}));
+  store_says(inventory_);
+  feed_.look_again(now_);
+  EXPECT_EQ(views().size(), 1U) << "another host's VM without an adapter is nothing to this one";
+}
+
+TEST_F(ViewFeedTest, KeepsOthersWhileTheStoreIsAway) {
+  feed_.set_store_connected(true, now_);
+  store_says(inventory_);
+  EXPECT_TRUE(shard_knows_peers_gid());
+  feed_.set_store_connected(false, now_);
+  now_ = now_ + 3600s;
+  feed_.set_store_connected(true, now_);
+  store_says(without_live_records());
+  EXPECT_EQ(views().size(), 1U) << "the store is back, its records are not yet";
+  now_ = now_ + (Linger::kGrace - 1s);
+  feed_.look_again(now_);
+  EXPECT_TRUE(shard_knows_peers_gid());
+  now_ = now_ + 1s;
+  feed_.look_again(now_);
+  EXPECT_FALSE(shard_knows_peers_gid());
+}
+
+TEST_F(ViewFeedTest, KeepsAHostWhileConnectionsToItStand) {
+  feed_.set_store_connected(true, now_);
+  store_says(inventory_);
+  const transport::HostId peer = views().at(0).fabric.gids.at(0).host;
+  feed_.set_host_up(peer, true);
+  store_says(without_live_records());
+  now_ = now_ + 3600s;
+  feed_.look_again(now_);
+  EXPECT_TRUE(shard_knows_peers_gid());
+  feed_.set_host_up(peer, false);
+  feed_.look_again(now_);
+  EXPECT_TRUE(shard_knows_peers_gid()) << "for a while";
+  now_ = now_ + Linger::kGrace;
+  feed_.look_again(now_);
+  EXPECT_FALSE(shard_knows_peers_gid());
+}
+
+}  // namespace
+}  // namespace pvrdma::cluster
