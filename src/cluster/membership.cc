@@ -2,9 +2,6 @@
 
 #include <pthread.h>
 #include <utility>
-#include <variant>
-
-#include "control/store/store.h"
 
 namespace pvrdma::cluster {
 namespace {
@@ -13,18 +10,11 @@ constexpr Duration kTick = std::chrono::milliseconds(500);
 constexpr int kTicksPerDiscovery = 4;
 constexpr std::chrono::seconds kStorePatience(5);
 
-std::unique_ptr<control::Store> make_store(const control::ClusterConfig& config) {
-  if (const auto* etcd = std::get_if<control::EtcdConfig>(&config.store)) {
-    return control::make_etcd_store(*etcd);
-  }
-  return control::make_sqlite_store(std::get<control::SqliteConfig>(config.store));
-}
-
 }  // namespace
 
 Membership::Membership(const control::ClusterConfig& config, std::string version, shard::Loop& loop,
                        const Clock& clock, ViewSlot::Apply apply)
-    : config_(config),
+    : host_name_(config.host_name),
       clock_(clock),
       presence_(config, std::move(version)),
       feed_(config.host_name, config.socket_folder, loop, std::move(apply)) {}
@@ -33,9 +23,10 @@ Membership::~Membership() {
   stop();
 }
 
-Result<void> Membership::connect(const control::Plane::StopAsked& stop_asked) {
-  auto plane = control::Plane::start(config_.host_name, presence_.instance(), make_store(config_), this,
-                                     kStorePatience, stop_asked);
+Result<void> Membership::connect(std::unique_ptr<control::Store> store,
+                                 const control::Plane::StopAsked& stop_asked) {
+  auto plane = control::Plane::start(host_name_, presence_.instance(), std::move(store), this, kStorePatience,
+                                     stop_asked);
   if (!plane) return Failure(std::move(plane).error());
   plane_ = *std::move(plane);
   return {};

@@ -20,6 +20,7 @@
 #include "cluster/view_feed.h"
 #include "control/config.h"
 #include "control/plane/plane.h"
+#include "control/store/store.h"
 #include "fabric/observer.h"
 #include "shard/loop.h"
 
@@ -38,7 +39,8 @@ class Membership final : public fabric::Observer,
 
   // Reads the store, and writes nothing. Blocks as Plane::start() does. Once. Errors: as Plane::start(); a
   // store that is away is none.
-  Result<void> connect(const control::Plane::StopAsked& stop_asked = nullptr);
+  Result<void> connect(std::unique_ptr<control::Store> store,
+                       const control::Plane::StopAsked& stop_asked = nullptr);
   // Puts this host into the store, now or, when the store is away, later. Blocks for some seconds at most.
   // Once, after connect().
   void join();
@@ -60,7 +62,7 @@ class Membership final : public fabric::Observer,
   void run();
   void take(const News& news);
 
-  const control::ClusterConfig config_;
+  const std::string host_name_;
   const Clock& clock_;
   NewsQueue news_;
   // Until join() and after stop() their caller's, in between the thread's.

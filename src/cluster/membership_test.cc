@@ -12,13 +12,32 @@
 #include <unistd.h>
 
 #include "cluster/cluster_fixture.h"
+#include "control/model/records.h"
+#include "support/fake_store.h"
 
-// A real store (the embedded one) and a real loop.
+// A real loop, and a real store (the embedded one) but where that would not be away when it should.
 namespace pvrdma::cluster {
 namespace {
 
 namespace fs = std::filesystem;
 namespace edits = control::edits;
+
+// Whoever asks it for the time waits while somebody holds it.
+class HeldClock final : public Clock {
+ public:
+  Instant now() const override {
+    ++asking_;
+    const std::lock_guard lock(mutex_);
+    --asking_;
+    return Instant::now();
+  }
+  [[nodiscard]] std::unique_lock<std::mutex> hold() const { return std::unique_lock(mutex_); }
+  int asking() const { return asking_; }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::atomic<int> asking_ = 0;
+};
 
 class MembershipTest : public testing::Test {
  protected:
@@ -26,8 +45,7 @@ class MembershipTest : public testing::Test {
     fs::create_directory(folder_);
     config_.host_name = "esx-01";
     config_.socket_folder = folder_;
-    config_.store = control::SqliteConfig{folder_ + "/store.db"};
-    membership_ = std::make_unique<Membership>(config_, "1.2.3", *loop_, clock_,
+    membership_ = std::make_unique<Membership>(config_, "1.2.3", *loop_, held_clock_,
                                                [this](const HostView& view) { take(view); });
     thread_ = std::thread([this] { loop_->run(); });
   }
@@ -37,6 +55,9 @@ class MembershipTest : public testing::Test {
     thread_.join();
     membership_.reset();
     fs::remove_all(folder_);
+  }
+  std::unique_ptr<control::Store> sqlite_store() const {
+    return control::make_sqlite_store({folder_ + "/store.db"});
   }
   void take(const HostView& view) {
     const std::lock_guard lock(mutex_);
@@ -59,6 +80,7 @@ class MembershipTest : public testing::Test {
   const std::string folder_ = testing::TempDir() + "membership_test_" + std::to_string(::getpid());
   control::ClusterConfig config_;
   SteadyClock clock_;
+  HeldClock held_clock_;  // the membership's
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
   std::unique_ptr<Membership> membership_;
   std::mutex mutex_;
@@ -68,7 +90,7 @@ class MembershipTest : public testing::Test {
 };
 
 TEST_F(MembershipTest, JoinsAndSendsViewsToTheShard) {
-  must(membership_->connect());
+  must(membership_->connect(sqlite_store()));
   membership_->join();
   wait_for_inventory([](const control::Inventory& i) {
     return i.hosts.contains("esx-01") && i.live_hosts.contains("esx-01");
@@ -87,7 +109,7 @@ TEST_F(MembershipTest, JoinsAndSendsViewsToTheShard) {
 }
 
 TEST_F(MembershipTest, KeepsTheHostsLiveRecords) {
-  must(membership_->connect());
+  must(membership_->connect(sqlite_store()));
   membership_->join();
   const verbs::Gid gid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
   const control::GidKey key{{3, 7}, "fe800000000000000000000000000001"};
@@ -105,7 +127,7 @@ TEST_F(MembershipTest, KeepsTheHostsLiveRecords) {
 }
 
 TEST_F(MembershipTest, StopsWhileTheShardStillTells) {
-  must(membership_->connect());
+  must(membership_->connect(sqlite_store()));
   membership_->join();
   membership_->stop();
   EXPECT_EQ(membership_->plane(), nullptr);
@@ -114,9 +136,45 @@ TEST_F(MembershipTest, StopsWhileTheShardStillTells) {
   membership_->on_host_up(transport::HostId{1}, true);
 }
 
+// Leases ran out unnoticed while the store was away; that it was is not forgotten because it is back.
+TEST_F(MembershipTest, KnowsThatTheStoreWasAwayThoughItWasBusyMeanwhile) {
+  const auto cluster = std::make_shared<control::FakeCluster>();
+  auto store = std::make_unique<control::FakeStore>(cluster);
+  control::FakeStore* const borrowed = store.get();
+  must(membership_->connect(std::move(store)));
+  membership_->join();
+  edit([](control::Inventory& i) -> Result<void> {
+    i = three_hosts();
+    return {};
+  });
+  const std::string peer = control::live_host_key("esx-02");
+  control::LiveHost live;
+  live.name = "esx-02";
+  cluster->put(peer, control::live_host_value(live));
+  const auto reaches_peer = [](const HostView& view) {
+    const auto& hosts = view.fabric.hosts;
+    return std::any_of(hosts.begin(), hosts.end(), [](const auto& host) {
+      return host.name == "esx-02" && host.path == fabric::PathKind::kTcp;
+    });
+  };
+  wait_for_view(reaches_peer);
+  {
+    const auto held = held_clock_.hold();
+    membership_->on_host_up(transport::HostId{7}, true);  // its thread wakes, and asks for the time
+    ASSERT_TRUE(control::eventually([this] { return held_clock_.asking() == 1; }));
+    borrowed->go_away("connection refused");
+    cluster->erase(peer);
+    borrowed->come_back();
+  }
+  edit([](control::Inventory& i) { return edits::delete_vm(i, "VM-01"); });
+  wait_for_view([](const HostView& view) { return view.adapters.empty(); });
+  const std::lock_guard lock(mutex_);
+  EXPECT_TRUE(reaches_peer(*view_));
+}
+
 // The store has what was told last, whatever was told before and however fast.
 TEST_F(MembershipTest, PublishesTheLatestOfWhatFlaps) {
-  must(membership_->connect());
+  must(membership_->connect(sqlite_store()));
   membership_->join();
   const auto flap = [this](std::uint8_t number, int times) {
     const verbs::Gid gid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number}};
@@ -133,7 +191,7 @@ TEST_F(MembershipTest, PublishesTheLatestOfWhatFlaps) {
 }
 
 TEST_F(MembershipTest, StopsWhileNewsWait) {
-  must(membership_->connect());
+  must(membership_->connect(sqlite_store()));
   membership_->join();
   std::atomic<bool> done = false;
   std::thread shard([&] {
@@ -147,17 +205,15 @@ TEST_F(MembershipTest, StopsWhileNewsWait) {
   membership_->stop();
   done = true;
   shard.join();
-  auto store = control::make_sqlite_store({folder_ + "/store.db"});
-  const auto plane = control::Plane::start("esx-02", "looks", std::move(store), nullptr).value();
+  const auto plane = control::Plane::start("esx-02", "looks", sqlite_store(), nullptr).value();
   EXPECT_TRUE(plane->inventory()->gids.empty()) << "what it held is given back";
   EXPECT_FALSE(plane->inventory()->is_on("VM-01"));
   EXPECT_TRUE(plane->inventory()->live_hosts.empty());
 }
 
 TEST_F(MembershipTest, SaysWhyItCannotJoin) {
-  config_.store = control::SqliteConfig{folder_ + "/no-such-folder/store.db"};
-  Membership lost(config_, "1.2.3", *loop_, clock_, [](const HostView&) {});
-  const auto started = lost.connect();
+  Membership lost(config_, "1.2.3", *loop_, held_clock_, [](const HostView&) {});
+  const auto started = lost.connect(control::make_sqlite_store({folder_ + "/no-such-folder/store.db"}));
   ASSERT_FALSE(started);
   EXPECT_NE(started.error().message.find("no-such-folder"), std::string::npos) << started.error().message;
 }

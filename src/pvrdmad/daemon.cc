@@ -2,11 +2,24 @@
 
 #include <pthread.h>
 #include <utility>
+#include <variant>
 
 #include "base/log.h"
 #include "control/api/routes.h"
+#include "control/store/store.h"
 
 namespace pvrdma::daemon {
+
+namespace {
+
+std::unique_ptr<control::Store> make_store(const control::ClusterConfig& config) {
+  if (const auto* etcd = std::get_if<control::EtcdConfig>(&config.store)) {
+    return control::make_etcd_store(*etcd);
+  }
+  return control::make_sqlite_store(std::get<control::SqliteConfig>(config.store));
+}
+
+}  // namespace
 
 static_assert(control::kPvrdmaPort == transport::kTcpPort, "the ruleset opens the port that is used");
 
@@ -33,7 +46,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
     if (!added) return Failure(std::move(added).error().in("adapter " + each.name));
   }
   if (daemon->membership_ != nullptr) {
-    auto connected = daemon->membership_->connect(stop_asked);
+    auto connected = daemon->membership_->connect(make_store(*config.cluster), stop_asked);
     if (!connected) return Failure(std::move(connected).error());
   }
   daemon->snapshots_ = std::make_unique<ShardSnapshots>(*daemon->loop_, *daemon->adapters_, *daemon->fabric_,
