@@ -45,7 +45,7 @@ void LiveRecords::clear(const std::string& key) {
   const auto it = entries_.find(key);
   if (it == entries_.end()) return;
   if (it->second.may_exist.empty()) {
-    pending_.erase(key);
+    pending_.erase(it->second.place);
     entries_.erase(it);
     return;
   }
@@ -93,8 +93,14 @@ std::uint64_t LiveRecords::conflicts() const {
 void LiveRecords::again(const std::string& key, Entry& entry) {
   entry.retry_at = {};
   entry.serial = next_serial_++;
-  pending_.insert(key);
+  if (entry.place == 0) queue(key, entry);
   wake_.notify_all();
+}
+
+void LiveRecords::queue(const std::string& key, Entry& entry) {
+  pending_.erase(entry.place);
+  entry.place = next_place_++;
+  pending_.emplace(entry.place, key);
 }
 
 void LiveRecords::run() {
@@ -122,7 +128,7 @@ void LiveRecords::run() {
 
 std::vector<LiveRecords::Task> LiveRecords::due(Time now) {
   std::vector<Task> tasks;
-  for (const std::string& key : pending_) {
+  for (const auto& [place, key] : pending_) {
     if (tasks.size() == kBatchRecords) break;
     Entry& entry = entries_.at(key);
     if (entry.retry_at > now) continue;
@@ -138,7 +144,7 @@ std::vector<LiveRecords::Task> LiveRecords::due(Time now) {
 
 LiveRecords::Time LiveRecords::next_due() const {
   Time next = Time::max();
-  for (const std::string& key : pending_) next = std::min(next, entries_.at(key).retry_at);
+  for (const auto& [place, key] : pending_) next = std::min(next, entries_.at(key).retry_at);
   return next;
 }
 
@@ -200,6 +206,7 @@ void LiveRecords::finish(const Task& task, Outcome outcome) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_.at(task.key);  // what may exist is forgotten by this thread only
   const bool as_asked = entry.serial == task.serial;
+  queue(task.key, entry);  // behind the others: what changes all the time, or fails, holds up none
   if (outcome == Outcome::kForeign) {
     if (as_asked) entry.retry_at = std::chrono::steady_clock::now() + kForeignPause;
     if (!std::exchange(entry.foreign, true)) {
@@ -214,7 +221,7 @@ void LiveRecords::finish(const Task& task, Outcome outcome) {
   entry.may_exist.clear();
   if (task.wanted) entry.may_exist.push_back(*task.wanted);
   if (!as_asked) return;
-  pending_.erase(task.key);
+  pending_.erase(std::exchange(entry.place, 0));
   if (!task.wanted) entries_.erase(task.key);
 }
 

@@ -2,7 +2,7 @@
 // lease or the record was lost, deletes it when it is no longer wanted.
 //
 // A record is put only where there is none, or one of this host's own values; a key that another host holds
-// is reported once, counted, and tried again each second.
+// is reported once, counted, and tried again each second. What was asked for first is done first.
 //
 // Thread: any; the work is done on a thread of its own between start() and stop().
 #pragma once
@@ -13,7 +13,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -60,6 +59,7 @@ class LiveRecords {
     bool foreign = false;
     Time retry_at{};
     std::uint64_t serial = 0;  // another one: what is under way for this key is not enough
+    std::uint64_t place = 0;   // in pending_; 0: the store has it as wanted
   };
   struct Task {
     std::string key;
@@ -80,6 +80,7 @@ class LiveRecords {
   void finish(const Task& task, Outcome outcome);
   void report(const Task& task);
   void again(const std::string& key, Entry& entry);
+  void queue(const std::string& key, Entry& entry);
 
   Store& store_;
   const std::string host_;
@@ -87,10 +88,11 @@ class LiveRecords {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::map<std::string, Entry> entries_;
-  std::set<std::string> pending_;  // keys of entries that the store does not have as wanted
+  std::map<std::uint64_t, std::string> pending_;  // by place: keys that the store does not have as wanted
   bool connected_ = false;
   bool stopping_ = false;
   std::uint64_t next_serial_ = 1;
+  std::uint64_t next_place_ = 1;
   std::uint64_t conflicts_ = 0;
   log::LogLimiter log_limit_{20, std::chrono::seconds(1)};  // guests can cause conflicts of GIDs at will
   std::thread thread_;

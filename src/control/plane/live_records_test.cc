@@ -65,6 +65,21 @@ TEST_F(LiveRecordsTest, PutsManyAtOnce) {
   EXPECT_EQ(cluster_->committed().size(), 2U) << "32 and 8 in a transaction";
 }
 
+// Otherwise a guest that binds ever new GIDs, each before the last one's record is deleted, fills the store.
+TEST_F(LiveRecordsTest, DoesFirstWhatWasAskedForFirst) {
+  live_.set("z", "v");
+  ASSERT_TRUE(becomes("z", "v"));
+  store_.go_away("not now");
+  live_.clear("z");
+  for (int i = 10; i < 74; ++i) live_.set("k" + std::to_string(i), "v");
+  store_.come_back();
+  ASSERT_TRUE(eventually([&] { return cluster_->records().size() == 64; }));
+  const auto committed = cluster_->committed();
+  ASSERT_EQ(committed.size(), 5U);
+  EXPECT_EQ(committed[1].changes.size(), LiveRecords::kBatchRecords - 1);
+  EXPECT_EQ(committed[2].changes, (std::vector<Change>{{"z", std::nullopt}}));
+}
+
 TEST_F(LiveRecordsTest, WaitsForAKeyThatAnotherHostHolds) {
   cluster_->put("a", "theirs");
   live_.set("a", "mine");
