@@ -1,4 +1,4 @@
-// Attributes of ports, QPs, SRQs and address handles as commands carry them (pvrdma-device.md section 3.4).
+// Attributes of ports, QPs, SRQs and address handles as commands carry them (docs/device.md section 3.4).
 //
 // Numbers that come from the guest stay raw integers here; the parse_ functions are the only way to the
 // enumerations. Thread: plain data and pure functions.

@@ -1,4 +1,4 @@
-// Command codes and the headers of requests and responses (pvrdma-device.md sections 3.1 and 3.2).
+// Command codes and the headers of requests and responses (docs/device.md sections 3.1 and 3.2).
 //
 // One request in the command slot, at most one response in the response slot.
 // The device copies kRequestSlotBytes once and reads nothing from the slot again. Failure is reported through

@@ -1,5 +1,5 @@
 // Requests and responses of all commands; here those on ports, contexts, PDs, MRs, CQs and GIDs
-// (pvrdma-device.md section 3.2). Those on QPs and SRQs are in queue_commands.h, which comes along.
+// (docs/device.md section 3.2). Those on QPs and SRQs are in queue_commands.h, which comes along.
 //
 // Little-endian; every request and response begins with its header. Thread: plain data.
 #pragma once

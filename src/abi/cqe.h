@@ -1,4 +1,4 @@
-// Completion queue entries (pvrdma-device.md section 6.5 and Appendix A). Thread: plain data and pure
+// Completion queue entries (docs/device.md section 6.5 and Appendix A). Thread: plain data and pure
 // functions.
 #pragma once
 

@@ -2,7 +2,7 @@
 //
 // PVRDMA_ABI_STRUCT(T, size) proves that T is a plain object of `size` bytes without hidden padding, so that
 // a byte copy from guest memory is all the parsing there is. PVRDMA_ABI_FIELD(T, field, offset, size) proves
-// one field's place. Numbers come from the tables marked [abi] of pvrdma-device.md, which a program that
+// one field's place. Numbers come from the tables marked [abi] of docs/device.md, which a program that
 // includes the kernel's own headers printed.
 #pragma once
 

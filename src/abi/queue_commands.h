@@ -1,4 +1,4 @@
-// Requests and responses of the commands on SRQs and QPs (pvrdma-device.md sections 3.2 and 3.3).
+// Requests and responses of the commands on SRQs and QPs (docs/device.md sections 3.2 and 3.3).
 //
 // Little-endian; every request and response begins with its header. Thread: plain data.
 #pragma once

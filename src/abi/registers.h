@@ -1,4 +1,4 @@
-// PCI identity, BARs, registers, interrupt vectors and doorbells (pvrdma-device.md sections 1, 5 and 8.8).
+// PCI identity, BARs, registers, interrupt vectors and doorbells (docs/device.md sections 1, 5 and 8.8).
 //
 // Thread: constants and pure functions.
 #pragma once

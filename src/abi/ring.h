@@ -1,4 +1,4 @@
-// Ring state, asynchronous events and CQ notifications (pvrdma-device.md sections 4.2 to 4.4 and 7.8).
+// Ring state, asynchronous events and CQ notifications (docs/device.md sections 4.2 to 4.4 and 7.8).
 //
 // Thread: plain data and pure functions.
 #pragma once

@@ -1,4 +1,4 @@
-// The device shared region: what guest and device tell each other at start (pvrdma-device.md section 2).
+// The device shared region: what guest and device tell each other at start (docs/device.md section 2).
 //
 // The guest fills everything but `caps` and writes the region's address to DSRLOW/DSRHIGH; the device fills
 // `caps` once, before that write is acknowledged, and never reads it back. Little-endian. Thread: plain data.

@@ -1,4 +1,4 @@
-// Work queue entries as the guest writes them into its send and receive rings (pvrdma-device.md sections 4.5
+// Work queue entries as the guest writes them into its send and receive rings (docs/device.md sections 4.5
 // and 6).
 //
 // A send WQE is a SendWqeHeader (80 bytes) followed by num_sge Sge; a receive WQE a RecvWqeHeader (16 bytes)

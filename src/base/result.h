@@ -2,7 +2,7 @@
 //
 // An Error is one sentence for a person: it names the object, the value and the way out. Outcomes that a
 // guest or a peer can cause are no Errors but enumerated protocol results (see verbs/status.h,
-// device/commands.h). Thread: values, any thread.
+// device/command_executor.h). Thread: values, any thread.
 #pragma once
 
 #include <string>

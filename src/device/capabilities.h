@@ -1,7 +1,7 @@
 // What an adapter can do: the engine's limits and rules, and the same thing in the guest's words (Caps).
 //
-// One source for both, so that the guest is never promised what the engine refuses. Numbers: design.md
-// section 5 (what a real ESXi adapter reports) and the sane values of reference 2.2. Thread: pure functions.
+// One source for both, so that the guest is never promised what the engine refuses. Numbers: reference 2.2.
+// Thread: pure functions.
 #pragma once
 
 #include <cstdint>

@@ -7,9 +7,8 @@
 // | 17 (vSphere 7.0) | 19               | v1 or v2  | yes | translated                       |
 // | 18 (7.0 U1)      | 20               | v1 or v2  | yes | own namespace                    |
 //
-// design.md section 5 gives 17 and 18 both to device version 20; issue 2 asks for all of 17/18/19/20, one for
-// each hardware version, and its text wins: so each register layout the driver knows is reachable from a
-// configuration. Reference 1.7, 1.8. Thread: values.
+// One hardware version for each register layout the driver knows, so that each is reachable from a
+// configuration (ADR 5). Reference 1.7, 1.8. Thread: values.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // driver.
 //
 // VfioUserBus (vfio_user_bus.h) is the real one; tests/support/in_process_bus.h calls a device in the same
-// thread. Accesses are acknowledged: when a write returns, the device has executed it (pvrdma-device.md 1.4,
+// thread. Accesses are acknowledged: when a write returns, the device has executed it (docs/device.md 1.4,
 // 5). No function allocates when it succeeds, and region_write32() is the only one on the data path.
 //
 // Thread: one thread at a time; each call blocks until the device has answered.

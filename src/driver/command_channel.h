@@ -1,4 +1,4 @@
-// CommandChannel: one command at a time through the command slot. pvrdma-device.md 3.1, 3.5.
+// CommandChannel: one command at a time through the command slot. docs/device.md 3.1, 3.5.
 //
 // A refusal is an Error whose code is the device's ERR value (or, for MODIFY_QP, the response's `err`), so
 // callers can tell causes apart. Thread: one thread at a time; blocks until the response's interrupt, at most

@@ -1,4 +1,4 @@
-// CompletionQueue: where work requests come back. pvrdma-device.md 4.3-4.6, 5, 6.5, 7.6. Thread: the
+// CompletionQueue: where work requests come back. docs/device.md 4.3-4.6, 5, 6.5, 7.6. Thread: the
 // Device's.
 //
 // poll() reads the ring in guest memory: no allocation, and no system call but the POLL doorbell of an empty

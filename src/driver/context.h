@@ -1,5 +1,5 @@
 // Context: who owns objects: the kernel, or one user process with a doorbell page of its own.
-// pvrdma-device.md 3.6, 9.2. Thread: the Device's.
+// docs/device.md 3.6, 9.2. Thread: the Device's.
 #pragma once
 
 #include <cstdint>

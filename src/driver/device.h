@@ -1,5 +1,5 @@
 // Device: one opened adapter: probe, port, GIDs, events; and its kernel context.
-// pvrdma-device.md 1.5, 7.1, 7.8, 7.9.
+// docs/device.md 1.5, 7.1, 7.8, 7.9.
 //
 // Objects are made from a Context (context.h). Everything made from a Device is destroyed before it.
 //

@@ -29,7 +29,7 @@
 // Device last. tests/device/driver_example_test.cc is this example, built and run.
 //
 // What it is faithful to: Linux 6.12's vmw_pvrdma and rdma-core's provider, including ring arithmetic, page
-// directories from scattered pages, attribute masks and the order of operations (docs: pvrdma-device.md).
+// directories from scattered pages, attribute masks and the order of operations (docs: docs/device.md).
 // Objects of Device::kernel() behave as the kernel's, those of Context::create_user() as a user process's:
 // with a doorbell page of their own, and without fast registration and DMA keys.
 //

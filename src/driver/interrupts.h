@@ -1,4 +1,4 @@
-// Interrupts: the three MSI-X vectors of an adapter as eventfds. pvrdma-device.md 1.3. Thread: one thread at
+// Interrupts: the three MSI-X vectors of an adapter as eventfds. docs/device.md 1.3. Thread: one thread at
 // a time.
 #pragma once
 

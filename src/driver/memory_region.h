@@ -1,4 +1,4 @@
-// MemoryRegion: memory the device may reach under a key. pvrdma-device.md 6.4, 7.5. Thread: the Device's.
+// MemoryRegion: memory the device may reach under a key. docs/device.md 6.4, 7.5. Thread: the Device's.
 //
 // Three kinds: a registered buffer (addresses are the CPU's), the whole guest memory (kernel only; addresses
 // are guest-physical), and a region that fast-register work requests fill (kernel only).

@@ -1,7 +1,7 @@
 // PageDirectory: the two-level list of pages by which a driver describes memory to the device.
 //
 // directory[t] -> table, table[i] -> page; little-endian 64-bit guest-physical addresses, 512 a page
-// (pvrdma-device.md 4.1). Thread: one thread at a time.
+// (docs/device.md 4.1). Thread: one thread at a time.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// QueuePair: a send queue and a receive queue: RC, UD or GSI. pvrdma-device.md 3.3, 3.4, 4, 6, 7.2-7.4.
+// QueuePair: a send queue and a receive queue: RC, UD or GSI. docs/device.md 3.3, 3.4, 4, 6, 7.2-7.4.
 //
 // post_send() and post_recv() write into rings in guest memory and ring one doorbell per call: no allocation,
 // and no system call but the doorbell's. Thread: the Device's.

@@ -1,5 +1,5 @@
 // The driver's ends of the rings it shares with the device: index arithmetic, work rings (driver produces)
-// and completion and event rings (driver consumes). pvrdma-device.md 4.2-4.6.
+// and completion and event rings (driver consumes). docs/device.md 4.2-4.6.
 //
 // Indices run through 2n values so that a full ring differs from an empty one. The formulas are the Linux
 // driver's, also where n is no power of two: its event rings count 1536 and 3072 elements and in effect use

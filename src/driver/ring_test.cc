@@ -25,7 +25,7 @@ TEST(RingIndex, powers_of_two_run_through_twice_their_size) {
   }
 }
 
-// What Linux's formulas make of its event rings (pvrdma-device.md 4.3).
+// What Linux's formulas make of its event rings (docs/device.md 4.3).
 TEST(RingIndex, event_rings_in_effect_use_512_and_1024_slots) {
   struct Case {
     std::uint32_t nominal;

@@ -1,5 +1,5 @@
 // SharedReceiveQueue: receive requests that several QPs take from. User contexts only.
-// pvrdma-device.md 4.4, 7.7. Thread: the Device's.
+// docs/device.md 4.4, 7.7. Thread: the Device's.
 #pragma once
 
 #include <cstdint>

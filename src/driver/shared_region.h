@@ -1,5 +1,5 @@
 // SharedRegion: what a driver tells the device about itself at start: the DSR, the two command slots and the
-// two event rings. pvrdma-device.md 2, 4.3. Thread: one thread at a time.
+// two event rings. docs/device.md 2, 4.3. Thread: one thread at a time.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Work requests: what QueuePair::post_send() and post_recv() take, and builders for each kind.
-// pvrdma-device.md 6.
+// docs/device.md 6.
 //
 // A SendRequest holds the 80 bytes that go into the ring; posting copies them and the scatter list behind
 // them. Scatter lists are borrowed until the post call returns; the memory they name belongs to the device

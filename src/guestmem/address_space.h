@@ -1,6 +1,6 @@
 // AddressSpace: the DMA map table of one adapter, from guest-physical addresses to the daemon's own memory.
 //
-// The VMM announces ranges (vfio-user DMA_MAP, pvrdma-device.md 8.10); a range with a file descriptor is RAM
+// The VMM announces ranges (vfio-user DMA_MAP, docs/device.md 8.10); a range with a file descriptor is RAM
 // and is mapped here, one without is remembered but never translates. Ranges do not overlap. Host pointers
 // that come out stay good until generation() changes; nothing keeps them longer than one turn without asking
 // it. Memory that the VMM takes away behind our back reads as zeros and sets damaged(), see sigbus.h. Thread:

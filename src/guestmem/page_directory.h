@@ -1,4 +1,4 @@
-// Page directories: how a guest names the scattered pages of a ring or memory region (pvrdma-device.md
+// Page directories: how a guest names the scattered pages of a ring or memory region (docs/device.md
 // section 4.1).
 //
 // A directory page of 512 guest-physical addresses points to table pages of 512 addresses of data pages. Each

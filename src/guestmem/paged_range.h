@@ -1,6 +1,6 @@
 // PagedRange: a range of a guest's virtual addresses laid over a page list, as memory regions have it.
 //
-// The byte at address va is at page ((start & 4095) + va - start) >> 12 (pvrdma-device.md 6.4 and 7.5). The
+// The byte at address va is at page ((start & 4095) + va - start) >> 12 (docs/device.md 6.4 and 7.5). The
 // range owns its page list. Thread: shard-owned.
 #pragma once
 

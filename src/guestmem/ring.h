@@ -1,5 +1,5 @@
 // GuestRing: the device's end of one ring in guest memory, as consumer (SQ, RQ, SRQ) or producer (CQ,
-// asynchronous events, CQ notifications). pvrdma-device.md sections 4.2 to 4.4 and 4.6.
+// asynchronous events, CQ notifications). docs/device.md sections 4.2 to 4.4 and 4.6.
 //
 // n elements, a power of two, of a power-of-two stride of at most a page, so that none straddles pages.
 // Indices run from 0 to 2n - 1: the bit above the slot number is a generation bit. The peer's index is loaded

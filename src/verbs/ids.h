@@ -86,7 +86,7 @@ struct GidHash {
 
 enum class RoceVersion : std::uint8_t { kV1 = 1, kV2 = 2 };
 
-// One end of a connection: identified by GID and QP number, whatever the path (design.md, principle 4).
+// One end of a connection: identified by GID and QP number, whatever the path (ADR 1).
 struct Endpoint {
   Gid gid;
   Qpn qpn;

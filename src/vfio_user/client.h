@@ -6,7 +6,7 @@
 // fails with ENOTCONN. region_read and region_write: one sendmsg() and one recvmsg(), no allocation.
 //
 // Thread: owned by one thread. Blocks.
-// Source: pvrdma-device.md section 8.
+// Source: docs/device.md section 8.
 #pragma once
 
 #include <chrono>

@@ -5,12 +5,12 @@
 // are permitted by its rights, vectors are below irq_count(), DMA ranges are not empty and do not wrap. Calls
 // come one at a time and in the order of arrival; the reply to a message goes out after its call returns, so
 // a call must not wait for anything outside this process: QEMU holds a vCPU meanwhile and gives up after 5 s
-// (pvrdma-device.md 8.9).
+// (docs/device.md 8.9).
 //
 // A handler must not call back into the Server that calls it.
 //
 // Thread: all calls come from the thread that drives the Server (the shard).
-// Source: QEMU docs/interop/vfio-user.rst; pvrdma-device.md section 8.
+// Source: QEMU docs/interop/vfio-user.rst; docs/device.md section 8.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 // Both buffers are allocated once, at the largest message's size; they get memory as far as it is touched.
 //
 // Thread: owned by one thread. Never blocks by itself: that is up to the socket (O_NONBLOCK, SO_RCVTIMEO).
-// Source: pvrdma-device.md 8.1.
+// Source: docs/device.md 8.1.
 #pragma once
 
 #include <array>

@@ -24,7 +24,7 @@ constexpr int kAccepted = -1;
 
 TEST(DecodeVersion, ReadsWhatQemuSends) {
   const auto bytes = qemu_version();
-  EXPECT_EQ(bytes.size(), 214u);  // as on the wire (pvrdma-device.md 8.2)
+  EXPECT_EQ(bytes.size(), 214u);  // as on the wire (docs/device.md 8.2)
   const auto version = decode_version(std::span(bytes).subspan(kHeaderBytes));
   ASSERT_TRUE(version);
   EXPECT_EQ(version->major, 0);

@@ -45,7 +45,7 @@ inline Bytes version_payload(std::string_view json, wire::Version version = {}) 
   return bytes;
 }
 
-// What QEMU 11.1 says (pvrdma-device.md 8.2).
+// What QEMU 11.1 says (docs/device.md 8.2).
 inline Bytes qemu_version() {
   return message(
       0, Command::kVersion,

@@ -10,7 +10,7 @@
 // client is accepted and closed, so that it does not hang in the backlog.
 //
 // Thread: owned by one thread (the shard); Handler is called on it.
-// Source: pvrdma-device.md section 8.
+// Source: docs/device.md section 8.
 #pragma once
 
 #include <memory>

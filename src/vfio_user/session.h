@@ -4,7 +4,7 @@
 // the device gets an errno reply; what cannot be a message ends the session.
 //
 // Thread: owned by the thread that drives it (the shard). Never blocks.
-// Source: pvrdma-device.md section 8 (reply rules 8.1, region info 8.4, interrupts 8.6).
+// Source: docs/device.md section 8 (reply rules 8.1, region info 8.4, interrupts 8.6).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Probe, capabilities, removal and reconnection for every hardware version (pvrdma-device.md 1, 2, 8.7).
+// Probe, capabilities, removal and reconnection for every hardware version (docs/device.md 1, 2, 8.7).
 #include <ostream>
 #include <string>
 #include <thread>

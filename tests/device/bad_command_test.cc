@@ -1,5 +1,5 @@
 // Commands that no correct driver sends: each is refused through ERR, changes nothing, and the adapter goes
-// on (pvrdma-device.md 3.5, 9).
+// on (docs/device.md 3.5, 9).
 #include <array>
 #include <functional>
 

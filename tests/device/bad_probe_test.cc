@@ -1,5 +1,5 @@
 // Drivers that attach wrongly: shared regions with bad contents, commands before activation, odd register and
-// doorbell accesses (pvrdma-device.md 1.4, 9.4).
+// doorbell accesses (docs/device.md 1.4, 9.4).
 #include <array>
 #include <cstring>
 #include <functional>

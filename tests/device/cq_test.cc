@@ -1,4 +1,4 @@
-// Completion queues: arming, notifications, overflow, purge (pvrdma-device.md 4.3, 5, 7.6, 7.9).
+// Completion queues: arming, notifications, overflow, purge (docs/device.md 4.3, 5, 7.6, 7.9).
 #include "device_test.h"
 
 namespace pvrdma::test {

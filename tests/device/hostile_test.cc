@@ -1,5 +1,5 @@
 // A hostile driver: garbage in rings, work requests and doorbells, memory that vanishes. Its own objects may
-// fail; the daemon and two honest guests beside it go on (pvrdma-device.md 9).
+// fail; the daemon and two honest guests beside it go on (docs/device.md 9).
 #include <atomic>
 #include <cstring>
 #include <random>

@@ -1,5 +1,5 @@
 // Destroying, resetting and disconnecting while data moves; reconnection; no file descriptor is left behind
-// (pvrdma-device.md 7.4, 8.7).
+// (docs/device.md 7.4, 8.7).
 #include <dirent.h>
 #include <thread>
 

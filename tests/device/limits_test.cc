@@ -1,5 +1,5 @@
 // Resource limits: each is enforced, each refusal leaves room for the next object once one is gone
-// (pvrdma-device.md 2.3, 9.3).
+// (docs/device.md 2.3, 9.3).
 #include "device_test.h"
 
 namespace pvrdma::test {

@@ -1,5 +1,5 @@
 // No allocation between doorbell and completion: ten thousand operations of each kind over an InProcessBus,
-// driver and device in one thread, with operator new counted (design.md, principle 6).
+// driver and device in one thread, with operator new counted (docs/hot_path.md).
 #include <array>
 #include <cstdlib>
 #include <new>

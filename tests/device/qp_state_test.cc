@@ -1,4 +1,4 @@
-// Every QP state and transition, query, SQD, RESET (pvrdma-device.md 3.4, 7.3).
+// Every QP state and transition, query, SQD, RESET (docs/device.md 3.4, 7.3).
 #include <array>
 #include <cstring>
 #include <optional>

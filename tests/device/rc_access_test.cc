@@ -1,4 +1,4 @@
-// Protection: keys, PDs, bounds, access rights of regions and QPs (pvrdma-device.md 7.5, 9.2).
+// Protection: keys, PDs, bounds, access rights of regions and QPs (docs/device.md 7.5, 9.2).
 #include <cstring>
 
 #include "device_test.h"

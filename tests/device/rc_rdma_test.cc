@@ -1,4 +1,4 @@
-// RC write, write with immediate, read and atomics (pvrdma-device.md 6.2, 7.5).
+// RC write, write with immediate, read and atomics (docs/device.md 6.2, 7.5).
 #include <cstring>
 
 #include "device_test.h"

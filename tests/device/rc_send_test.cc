@@ -1,4 +1,4 @@
-// RC send and receive: sizes, scatter lists, immediate data, signalling, flush (pvrdma-device.md 6, 7.3).
+// RC send and receive: sizes, scatter lists, immediate data, signalling, flush (docs/device.md 6, 7.3).
 #include <cstring>
 
 #include "device_test.h"

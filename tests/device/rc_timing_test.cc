@@ -1,5 +1,5 @@
 // What time decides: RNR timers and counts, retries towards a peer that is not there. Under a manual clock
-// (pvrdma-device.md 7.3; IBTA vol. 1, 9.7.5.2.8, 9.9.2.4.1).
+// (docs/device.md 7.3; IBTA vol. 1, 9.7.5.2.8, 9.9.2.4.1).
 #include <array>
 
 #include "device_test.h"

@@ -1,4 +1,4 @@
-// Shared receive queues (pvrdma-device.md 4.4, 7.7).
+// Shared receive queues (docs/device.md 4.4, 7.7).
 #include <array>
 
 #include "device_test.h"

@@ -1,4 +1,4 @@
-// Datagrams: UD and GSI QPs (pvrdma-device.md 6.1, 6.3, 7.3).
+// Datagrams: UD and GSI QPs (docs/device.md 6.1, 6.3, 7.3).
 #include <cstring>
 
 #include "device_test.h"
