@@ -11,7 +11,7 @@ PRESETS := dev release $(SANITIZED)
 # What a sanitizer would distort: tests that count allocations and bytes of memory.
 MEASURED := NoAllocation|QpMemory
 
-.PHONY: help demo test test-full vm-test cluster-test ctest-measured bench format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help demo check test test-full vm-test cluster-test ctest-measured bench format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -21,7 +21,11 @@ demo: setup  ## two VMs, ib_write_bw between them through pvrdmad
 	@$(MAKE) -j2 testbed programs
 	@tools/demo
 
-test: setup  ## all tests of a normal run (CI): unit and device tests under sanitizers, VMs, clusters
+check: setup  ## who includes whom, formatting, and that what is cited or named is there: seconds
+	@tools/check
+
+test: setup  ## make check, then all tests of a normal run (CI): unit and device tests under sanitizers, VMs, clusters
+	@tools/check
 	@$(MAKE) -j2 testbed programs
 	@$(MAKE) ctest-measured
 	@for preset in $(SANITIZED); do $(MAKE) ctest-$$preset; done
@@ -66,10 +70,10 @@ fuzz: setup-full  ## a short run of every fuzzer
 	@cmake --build --preset fuzz
 	@ctest --preset fuzz -j$(JOBS) --output-log build/ctest-fuzz.log
 
-format: setup-full  ## format the C++ sources in place
-	@tools/lint --fix
+format: setup  ## format the C++ sources in place
+	@tools/check --format
 
-lint: setup-full  ## formatting and clang-tidy
+lint: setup-full  ## make check, then clang-tidy
 	@tools/lint
 
 clean:  ## remove build/; the testbed's cache is tools/testbed's (see tests/vm/README.md)

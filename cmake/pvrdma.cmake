@@ -19,7 +19,7 @@ function(pvrdma_compile_options target)
 endfunction()
 
 # pvrdma_library(NAME SOURCES a.cc ... [DEPS ...] [PRIVATE_DEPS ...]): static library pvrdma_NAME.
-# DEPS are the folders it may include; the link rules enforce the arrows of docs/architecture.md.
+# DEPS are the libraries of the folders it includes. Who may include whom: docs/architecture.md, enforced by tools/check.
 function(pvrdma_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(pvrdma_${name} STATIC ${ARG_SOURCES})

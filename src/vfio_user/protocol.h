@@ -6,7 +6,7 @@
 // way. Nothing here keeps state.
 //
 // Thread: free functions and values, any thread.
-// Source: QEMU docs/interop/vfio-user.rst and linux/vfio.h; docs/device.md 8.1-8.6 for what QEMU really
+// Source: QEMU docs/interop/vfio-user.rst and <linux/vfio.h>; docs/device.md 8.1-8.6 for what QEMU really
 // sends.
 #pragma once
 

@@ -1,0 +1,215 @@
+"""tools/check: what it finds, each kind shown on a small tree that is clean without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Wrong citations are put together here, or this file would be found to cite them.
+MD = ".md"
+REFERENCE = "reference "
+ADR = "ADR "
+
+ARCHITECTURE = """# Architecture
+
+| folder | what lives there | may include |
+|---|---|---|
+| `src/base/` | the ground | nothing of ours |
+| `src/middle/` | between | base |
+| `src/middle/part/` | a part of it | base, middle |
+| `src/top/` | the roof | all but base |
+
+See [the reference](device.md#42-rings) and `middle/middle.cc`.
+"""
+CLEAN = {
+    ".clang-format": "BasedOnStyle: Google\nSortIncludes: Never\nIncludeBlocks: Preserve\n",
+    "docs/architecture.md": ARCHITECTURE,
+    "docs/device.md": "# Device\n\n## 4. Memory\n\n### 4.2 Rings\n\nAs §4 says.\n\n## Appendix A: numbers\n",
+    "docs/adr/0007-payload-and-busy.md": "# ADR 7: why\n",
+    "README.md": "# It\n\n![picture](docs/picture.svg) [more](docs/) `src/{base/base.h,middle/*.cc}` `src/middle/`\n",
+    "docs/picture.svg": "<svg/>\n",
+    "src/base/base.h": "// Ground (reference 4.2, appendix A; docs/device.md sections 4 and\n// 4.2; ADR 7).\n#pragma once\n",
+    "src/base/base_test.cc": '#include "base/base.h"\n#include "gtest/gtest.h"\n#include "support/helper.h"\n',
+    "src/middle/middle.h": "#pragma once\n",
+    "src/middle/middle.cc": '#include "middle/middle.h"\n\n#include <vector>\n\n#include "base/base.h"\n',
+    "src/middle/fake_middle.h": '#include "middle/middle.h"\n',
+    "src/middle/part/part.cc": '#include "middle/middle.h"\n',
+    "src/top/top.cc": '#include "middle/middle.h"\n',
+    "tests/support/helper.h": '#include "top/top.h"\n',
+    "tools/tool": "#!/bin/sh\n# As docs/architecture.md says.\n",
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A clean tree."""
+    for name, text in CLEAN.items():
+        write(tmp_path, name, text)
+    return tmp_path
+
+
+def write(tree: Path, name: str, text: str) -> None:
+    """Makes a file, with the folders above it."""
+    (tree / name).parent.mkdir(parents=True, exist_ok=True)
+    (tree / name).write_text(text)
+
+
+def check(tree: Path, *options: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs tools/check on a tree."""
+    environment = os.environ | ({} if path is None else {"PATH": path})
+    return subprocess.run([ROOT / "tools" / "check", "--root", tree, *options], text=True, capture_output=True,
+                          timeout=60, check=False, env=environment)
+
+
+def findings(tree: Path) -> list[str]:
+    """What it finds: exit status 1 if there is anything, 0 if not."""
+    done = check(tree)
+    assert done.stderr == ""
+    *found, summary = done.stdout.splitlines()
+    assert summary.startswith(f"check: {len(found) or 'no'} findings"), done.stdout
+    assert done.returncode == (1 if found else 0)
+    return found
+
+
+def test_a_clean_tree_passes(tree: Path) -> None:
+    assert findings(tree) == []
+
+
+@pytest.mark.parametrize(("name", "include"), [
+    ("src/base/base.h", '#include "middle/middle.h"'),
+    ("src/base/base.h", "#  include <middle/middle.h>"),
+    ("src/base/base.h", '#include "../middle/middle.h"'),
+    ("src/base/base_test.cc", '#include "middle/middle.h"'),
+    ("src/middle/middle.cc", '#include "middle/part/part.h"'),
+    ("src/top/top.cc", '#include "base/base.h"'),
+])
+def test_an_include_that_the_table_forbids(tree: Path, name: str, include: str) -> None:
+    write(tree, "src/middle/part/part.h", "#pragma once\n")
+    write(tree, name, f"#pragma once\n\n{include}\n")
+    found = [line for line in findings(tree) if "may not include" in line]
+    folder = name.rsplit("/", 1)[0]
+    header = include.split('"')[1] if '"' in include else "middle/middle.h"
+    assert found == [f"{name}:3: {folder}/ may not include {header}; ask an interface of a lower folder for it, or change "
+                     f"the table in docs/architecture.md"]
+
+
+@pytest.mark.parametrize("header", ["support/helper.h", "gtest/gtest.h", "middle/fake_middle.h"])
+def test_what_only_tests_may_include(tree: Path, header: str) -> None:
+    write(tree, "src/middle/middle.cc", f'#include "{header}"\n')
+    [found] = findings(tree)
+    assert found.startswith(f"src/middle/middle.cc:1: {header} is for tests, and this file is not one of them; ")
+
+
+def test_a_folder_without_a_row(tree: Path) -> None:
+    write(tree, "src/middle/new/new.cc", "\n")
+    [found] = findings(tree)
+    assert found == ("src/middle/new/new.cc:1: src/middle/new/ is not in the table of who may include whom; give it a row in "
+                     "docs/architecture.md")
+
+
+@pytest.mark.parametrize(("old", "new", "what"), [
+    ("| base, middle |", "| base, muddle |", "docs/architecture.md:7: src/middle/part/ may include \"muddle\", which has no row"),
+    ("| base |", "| base, top |", "docs/architecture.md:6: the table has a circle: "),
+    ("| `src/top/` |", "| the top |", "docs/architecture.md:8: \"the top\" is no folder of src/"),
+    ("| `src/base/` |", "| `src/ghost/` | of nothing | base |\n| `src/base/` |", "docs/architecture.md:5: src/ghost/ has no sources"),
+    ("| may include |", "| includes |", "docs/architecture.md:1: there is no table of who may include whom"),
+])
+def test_a_table_that_is_wrong(tree: Path, old: str, new: str, what: str) -> None:
+    write(tree, "docs/architecture.md", ARCHITECTURE.replace(old, new))
+    assert any(found.startswith(what) for found in findings(tree))
+
+
+def test_formatting(tree: Path) -> None:
+    write(tree, "src/top/top.cc", "// Well said.\nint   f( ) ;\nint  g( );\n")
+    assert findings(tree) == ["src/top/top.cc:2: is not formatted; run make format"]
+    assert check(tree, "--format").returncode == 0
+    assert findings(tree) == []
+    assert (tree / "src/top/top.cc").read_text() == "// Well said.\nint f();\nint g();\n"
+
+
+def test_without_clang_format_nothing_passes(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    programs = tmp_path_factory.mktemp("programs")
+    (programs / "python3").symlink_to("/usr/bin/python3")
+    done = check(tree, path=str(programs))
+    assert done.returncode == 1
+    assert done.stderr == "check: there is no clang-format: run tools/setup\n"
+
+
+def test_another_clang_format_is_not_asked_and_that_is_said(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    programs = tmp_path_factory.mktemp("programs")
+    (programs / "clang-format").write_text("#!/bin/sh\necho 'clang-format version 99.1.0'\n")
+    (programs / "clang-format").chmod(0o755)
+    write(tree, "src/top/top.cc", "int   f( ) ;\n")
+    done = check(tree, path=f"{programs}:/bin" if not Path("/bin/clang-format").exists() else str(programs))
+    assert done.returncode == 0
+    assert done.stdout.startswith("check: formatting is not checked: there is no clang-format ")
+    assert check(tree, "--format", path=str(programs)).returncode == 1
+
+
+@pytest.mark.parametrize(("cited", "what"), [
+    ("docs/gone" + MD, "there is no document docs/gone" + MD),
+    ("gone" + MD, "there is no document gone" + MD),
+    ("docs/device" + MD + " 4.3", "docs/device.md has no section 4.3"),
+    ("device" + MD + " sections 4.2 to\n{}5.1", "docs/device.md has no section 5.1"),
+    (REFERENCE + "4.2, 9.9", "docs/device.md has no section 9.9"),
+    (REFERENCE + "section\n{}7", "docs/device.md has no section 7"),
+    (REFERENCE + "4.2, appendix B", "docs/device.md has no section appendix B"),
+    ("architecture" + MD + " section 3", "docs/architecture.md has no section 3"),
+    (ADR + "8", f"there is no {ADR}8"),
+    (ADR.replace("R ", "Rs ") + "7 and 12", f"there is no {ADR}12"),
+])
+def test_a_citation_of_what_is_not_there(tree: Path, cited: str, what: str) -> None:
+    write(tree, "src/base/base.h", f"// Why so: see {cited.format('// ')}.\n")
+    [found] = findings(tree)
+    assert found.startswith(f"src/base/base.h:1: {what}; cite ")
+
+
+@pytest.mark.parametrize(("name", "leader"), [("tools/tool", "# "), ("tests/CMakeLists.txt", "# "), ("tests/test.py", "# "),
+                                              ("docs/testing.md", ""), ("Makefile", "# ")])
+def test_who_may_cite_nothing_wrong(tree: Path, name: str, leader: str) -> None:
+    write(tree, name, f"{leader}Why so: see {REFERENCE}4.2,\n{leader}4.3.\n")
+    assert findings(tree) == [f"{name}:1: docs/device.md has no section 4.3; cite a section that it has"]
+
+
+def test_a_citation_of_the_reference_when_there_is_none(tree: Path) -> None:
+    write(tree, "docs/architecture.md", ARCHITECTURE.replace("(device.md#42-rings)", ""))
+    (tree / "docs/device.md").unlink()
+    write(tree, "src/base/base.h", f"// See {REFERENCE}4.2.\n")
+    assert findings(tree) == ["src/base/base.h:1: there is no document docs/device.md; write it, or cite another"]
+
+
+@pytest.mark.parametrize(("link", "what"), [
+    ("[gone](gone.svg)", "the link to gone.svg leads nowhere"),
+    ("![gone](adr/gone.svg)", "the link to adr/gone.svg leads nowhere"),
+    ('<img src="gone.svg">', "the link to gone.svg leads nowhere"),
+    ("[far](../src/base/gone.h)", "the link to ../src/base/gone.h leads nowhere"),
+    ("[there](device.md#43-more)", "docs/device.md has no heading #43-more"),
+    ("[here](#nowhere)", "docs/testing.md has no heading #nowhere"),
+    ("as §4 says", "docs/testing.md has no section 4"),
+])
+def test_a_link_to_what_is_not_there(tree: Path, link: str, what: str) -> None:
+    write(tree, "docs/testing.md", f"# Other\n\nSee {link}.\n")
+    [found] = findings(tree)
+    assert found.startswith(f"docs/testing.md:3: {what}; ")
+
+
+@pytest.mark.parametrize(("text", "what"), [
+    ("`base/gone.h`", "there is no file base/gone.h"),
+    ("`base/{base,gone}.h`", "there is no file base/gone.h"),
+    ("`gone_*.cc`", "there is no file gone_*.cc"),
+    ("`tests/gone.py` and more", "there is no file tests/gone.py"),
+    ("`src/gone/`", "there is no folder src/gone/"),
+])
+def test_a_file_named_in_a_document_that_is_not_there(tree: Path, text: str, what: str) -> None:
+    write(tree, "docs/testing.md", f"Look at {text}.\n")
+    assert findings(tree) == [f"docs/testing.md:1: {what}; name one that is there"]
+
+
+def test_a_file_named_in_a_comment_that_is_not_there(tree: Path) -> None:
+    write(tree, "src/top/top.cc", "int f();  // see middle/gone.h and middle/middle.h, not <gone.h>\n")
+    assert findings(tree) == ["src/top/top.cc:1: there is no file middle/gone.h; name one that is there"]

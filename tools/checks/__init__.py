@@ -1,0 +1,1 @@
+"""What tools/check checks, one module for each kind of finding."""
