@@ -5,9 +5,9 @@
 // unanswered; at most kBytesInFlightMax bytes are sent and not confirmed, and as many asked for by reads and
 // not here; nothing overtakes a fence. IBTA vol. 1, 9.7.
 //
-// The path is asked for room before anything of a request changes. A QP for which it has none waits, each time
-// at most `timeout`, and retry_cnt times more. QPs that waited have short turns, so that many can share a
-// narrow path. Thread: shard-owned.
+// The path is asked for room before anything of a request changes. A QP for which it has none waits, each
+// time at most `timeout`, and retry_cnt times more. QPs that waited have short turns, so that many can share
+// a narrow path. Thread: shard-owned.
 #pragma once
 
 #include "verbs/completion.h"

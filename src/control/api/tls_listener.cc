@@ -51,8 +51,7 @@ bool has_token(const httplib::Request& request, const std::string& token) {
   constexpr std::string_view kScheme = "Bearer ";
   if (request.get_header_value_count("Authorization") != 1) return false;
   const std::string given = request.get_header_value("Authorization");
-  return given.size() >= kScheme.size() &&
-         ::strncasecmp(given.data(), kScheme.data(), kScheme.size()) == 0 &&
+  return given.size() >= kScheme.size() && ::strncasecmp(given.data(), kScheme.data(), kScheme.size()) == 0 &&
          tls::is_same_secret(std::string_view(given).substr(kScheme.size()), token);
 }
 

@@ -8,8 +8,8 @@
 
 namespace pvrdma::transport::tcp {
 
-// `requester` is the end whose request it is or was: a response's `to`. The lane is the hash modulo the number
-// of lanes.
+// `requester` is the end whose request it is or was: a response's `to`. The lane is the hash modulo the
+// number of lanes.
 inline std::uint64_t lane_hash(const verbs::Endpoint& requester, const verbs::Endpoint& responder) {
   std::uint64_t state = std::uint64_t{requester.qpn.value} << 32 | responder.qpn.value;
   const auto mix = [&state](const std::uint8_t* bytes) {
