@@ -12,8 +12,8 @@
 #include "adapters/wanted_adapter.h"
 #include "control/model/inventory.h"
 #include "fabric/view.h"
-#include "transport/transport.h"
 #include "transport/tcp/tcp.h"
+#include "transport/transport.h"
 
 namespace pvrdma::cluster {
 
