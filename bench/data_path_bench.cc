@@ -37,7 +37,8 @@ double cpu_seconds() {
 class Pair {
  public:
   explicit Pair(driver::Placement placement = driver::Placement::kScattered)
-      : a_(bench_.device(0), test::gid_of(0), options(placement)),
+      : bench_(host()),
+        a_(bench_.device(0), test::gid_of(0), options(placement)),
         b_(bench_.device(1), test::gid_of(1), options(placement)) {
     test::must(test::connect(a_, b_));
     std::memset(a_.bytes(), 1, kBufferBytes);
@@ -73,6 +74,11 @@ class Pair {
   const test::RcEndpoint& b() const { return b_; }
 
  private:
+  static test::TestbenchOptions host() {
+    test::TestbenchOptions out;
+    out.driver.ram.size_bytes = 512u << 20;  // sparse; what 1000 more connections need
+    return out;
+  }
   static test::EndpointOptions options(driver::Placement placement) {
     test::EndpointOptions out;
     out.placement = placement;
