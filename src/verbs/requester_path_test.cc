@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr std::uint32_t kSegment = kPieceBytesMax;
+constexpr std::uint32_t kPiece = kPieceBytesMax;
 constexpr std::uint32_t kWindow = Requester::kBytesInFlightMax;
 constexpr std::uint32_t kLow = Requester::kBytesInFlightLow;
 
@@ -70,12 +70,12 @@ TEST_F(RequesterPathTest, WhatWasRefusedGoesOutWhenThePathIsReady) {
 
 TEST_F(RequesterPathTest, AMessageGoesOnWhereItWasRefused) {
   a.wire.room = 2;
-  a.send(qp, write(1, 4 * kSegment));
+  a.send(qp, write(1, 4 * kPiece));
   a.settle();
-  EXPECT_THAT(sent_offsets(), ElementsAre(0, kSegment));
+  EXPECT_THAT(sent_offsets(), ElementsAre(0, kPiece));
   path_takes(1);
   path_takes(kAnyRoom);
-  EXPECT_THAT(sent_offsets(), ElementsAre(2 * kSegment, 3 * kSegment));
+  EXPECT_THAT(sent_offsets(), ElementsAre(2 * kPiece, 3 * kPiece));
   ack(100);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
   EXPECT_EQ(counters().retransmits, 0u);
@@ -208,8 +208,8 @@ TEST_F(RequesterPathTest, WhoWaitedTakesShortTurns) {
   TestQp other = a.make_qp(send_cq, recv_cq);
   a.connect(other, kPeer, connection());
   a.wire.room = 0;
-  a.send(qp, write(1, 4 * kSegment));
-  a.send(other, write(2, 4 * kSegment));
+  a.send(qp, write(1, 4 * kPiece));
+  a.send(other, write(2, 4 * kPiece));
   path_takes(4);
   std::vector<Qpn> order;
   for (const auto& one : sent()) order.push_back(one.message.from.qpn);
@@ -237,11 +237,11 @@ TEST_F(RequesterPathTest, WaitingForThePathSpendsNoRetriesOfTheAnswers) {
 // Less than what a peer reports is out: it cannot have answered, so nothing is sent twice.
 TEST_F(RequesterPathTest, AMessageHalfTakenIsNotSentAgainWhileThePathIsBusy) {
   a.wire.room = 1;
-  a.send(qp, write(1, 3 * kSegment));
+  a.send(qp, write(1, 3 * kPiece));
   a.settle();
   for (int i = 0; i < 3; ++i) advance(kAckTimeout);
   path_takes(kAnyRoom);
-  EXPECT_THAT(sent_offsets(), ElementsAre(0, kSegment, 2 * kSegment));
+  EXPECT_THAT(sent_offsets(), ElementsAre(0, kPiece, 2 * kPiece));
   EXPECT_EQ(counters().retransmits, 0u);
 }
 
@@ -303,22 +303,22 @@ TEST_F(RequesterPathTest, ReadsAskForOneWindowOfData) {
   a.ring(qp);
   a.settle();
   EXPECT_EQ(sent_bytes(), kWindow);
-  for (std::uint32_t i = 0; i < 4; ++i) read_data(100, i * kSegment, std::vector<std::byte>(kSegment));
+  for (std::uint32_t i = 0; i < 4; ++i) read_data(100, i * kPiece, std::vector<std::byte>(kPiece));
   EXPECT_EQ(sent_bytes(), 1024u * 1024);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{0}));
 }
 
 TEST_F(RequesterPathTest, ProgressRestartsTimeAndPatience) {
-  a.send(qp, write(1, 4 * kSegment));
+  a.send(qp, write(1, 4 * kPiece));
   a.settle();
   sent();
   for (int lost = 0; lost < 3; ++lost) advance(kAckTimeout);
-  progress(100, 2 * kSegment);
+  progress(100, 2 * kPiece);
   sent();
   advance(kAckTimeout - Duration(1));
   EXPECT_THAT(sent(), IsEmpty());
   advance(Duration(1));
-  EXPECT_THAT(sent_offsets(), ElementsAre(2 * kSegment, 3 * kSegment));
+  EXPECT_THAT(sent_offsets(), ElementsAre(2 * kPiece, 3 * kPiece));
   for (int lost = 0; lost < 2; ++lost) advance(kAckTimeout);
   EXPECT_THAT(sends_done(), IsEmpty());
   advance(kAckTimeout);
@@ -331,27 +331,27 @@ TEST_F(RequesterPathTest, AFullWindowWithoutAnswersIsSentAgain) {
   sent();
   advance(kAckTimeout);
   const auto again = sent_offsets();
-  ASSERT_THAT(again, SizeIs(kWindow / kSegment));
+  ASSERT_THAT(again, SizeIs(kWindow / kPiece));
   EXPECT_EQ(again.front(), 0u);
   progress(100, kWindow);
   EXPECT_EQ(sent_offsets().front(), kWindow);
 }
 
 TEST_F(RequesterPathTest, ProgressBeyondWhatIsToBeSentAgainSkipsIt) {
-  a.send(qp, write(1, 4 * kSegment));
+  a.send(qp, write(1, 4 * kPiece));
   a.settle();
   sent();
   a.now = a.now + kAckTimeout;
   a.engine.on_time(a.now);  // to be sent again from the beginning
-  progress(100, 3 * kSegment);
-  EXPECT_THAT(sent_offsets(), ElementsAre(3 * kSegment));
+  progress(100, 3 * kPiece);
+  EXPECT_THAT(sent_offsets(), ElementsAre(3 * kPiece));
 }
 
 // Half of a failed message stays unanswered; what was posted before it must still be able to go out again.
 TEST_F(RequesterPathTest, AFailedMessageHoldsNoRoom) {
   a.post(qp, read(1));
   SendWr broken = long_write(2, 1);
-  broken.sges[0].length -= kSegment;
+  broken.sges[0].length -= kPiece;
   broken.sges.push_back({mr.start, 64, mr.key ^ 0x100});
   a.post(qp, broken);
   a.ring(qp);
@@ -365,25 +365,25 @@ TEST_F(RequesterPathTest, AFailedMessageHoldsNoRoom) {
 
 TEST_F(RequesterPathTest, AfterABreakTheUnansweredGoesOutAgainAtNoRetrysCost) {
   a.post(qp, write(1));
-  a.post(qp, write(2, 3 * kSegment));
-  a.post(qp, read(3, 2 * kSegment));
+  a.post(qp, write(2, 3 * kPiece));
+  a.post(qp, read(3, 2 * kPiece));
   a.post(qp, fetch_add(4));
   a.ring(qp);
   a.settle();
   ack(100);
-  progress(101, 2 * kSegment);
-  read_data(102, 0, std::vector<std::byte>(kSegment));  // and so all of 101 is executed
+  progress(101, 2 * kPiece);
+  read_data(102, 0, std::vector<std::byte>(kPiece));  // and so all of 101 is executed
   sent();
   for (int i = 0; i < 10; ++i) {
     path_breaks();
     const auto again = sent();
     ASSERT_THAT(again, SizeIs(2));
     EXPECT_EQ(again[0].message.number, MessageNumber(102));
-    EXPECT_EQ(again[0].message.offset, kSegment);
+    EXPECT_EQ(again[0].message.offset, kPiece);
     EXPECT_EQ(again[1].message.number, MessageNumber(103));
   }
   EXPECT_EQ(a.engine.next_deadline() > a.now, true);
-  read_data(102, kSegment, std::vector<std::byte>(kSegment));
+  read_data(102, kPiece, std::vector<std::byte>(kPiece));
   atomic_result(103, RequestOp::kFetchAdd, 7);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}, Completion{2}, Completion{3}, Completion{4}));
   EXPECT_EQ(counters().timeouts, 0u);
@@ -392,12 +392,12 @@ TEST_F(RequesterPathTest, AfterABreakTheUnansweredGoesOutAgainAtNoRetrysCost) {
 }
 
 TEST_F(RequesterPathTest, AfterABreakAMessageGoesOnBehindWhatIsConfirmed) {
-  a.send(qp, write(1, 4 * kSegment));
+  a.send(qp, write(1, 4 * kPiece));
   a.settle();
-  progress(100, 2 * kSegment);
+  progress(100, 2 * kPiece);
   sent();
   path_breaks();
-  EXPECT_THAT(sent_offsets(), ElementsAre(2 * kSegment, 3 * kSegment));
+  EXPECT_THAT(sent_offsets(), ElementsAre(2 * kPiece, 3 * kPiece));
 }
 
 TEST_F(RequesterPathTest, TheTimeBeginsAnewAfterABreak) {

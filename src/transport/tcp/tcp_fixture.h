@@ -317,7 +317,7 @@ class Host final : public Inbound {
   std::optional<Message> partial_;
 };
 
-// A whole message in one segment.
+// A whole message in one piece.
 inline Host::Outgoing a_write(HostId to, std::uint8_t from_host, std::uint32_t number, std::size_t bytes,
                               std::uint32_t qpn = 5) {
   Host::Outgoing out{.to = to, .bytes = pattern(bytes, number)};
