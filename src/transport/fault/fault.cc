@@ -1,0 +1,250 @@
+#include "transport/fault/fault.h"
+
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace pvrdma::transport {
+namespace {
+
+constexpr std::size_t kHostsExpected = 64;  // refused at a time
+
+// What a path does for which the pool had no place.
+class Nowhere final : public verbs::Path {
+ public:
+  Nowhere(std::uint64_t& taken, Traffic& traffic) : taken_(taken), traffic_(traffic) {}
+
+  std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override { return wanted; }
+  void send_request(const verbs::Request&, const guestmem::SpanList& payload, Instant) override {
+    count(payload);
+  }
+  void send_response(const verbs::Response&, const guestmem::SpanList& payload, Instant) override {
+    count(payload);
+  }
+
+ private:
+  void count(const guestmem::SpanList& payload) {
+    ++taken_;
+    traffic_.count(payload);
+  }
+  std::uint64_t& taken_;  // borrowed, as traffic_
+  Traffic& traffic_;
+};
+
+guestmem::SpanList first(const guestmem::SpanList& payload, std::uint64_t bytes) {
+  guestmem::SpanList front;
+  for (const guestmem::HostSpan& piece : payload) {
+    const std::uint64_t wanted = std::min<std::uint64_t>(piece.size, bytes - front.bytes());
+    static_cast<void>(front.append(piece.data, static_cast<std::size_t>(wanted)));
+  }
+  return front;
+}
+
+}  // namespace
+
+struct Fault::Wrapped {
+  verbs::PathSlot path;  // the wrapped transport's
+  Place place;
+  verbs::Connection connection;
+  Instant ordered_after{Duration::min()};
+};
+
+class Fault::Pool {
+ public:
+  explicit Pool(std::size_t paths_max) : paths_max_(paths_max), all_(std::make_unique<Wrapped[]>(paths_max)) {
+    free_.reserve(paths_max);
+    for (std::size_t i = paths_max; i != 0; --i) free_.push_back(&all_[i - 1]);
+  }
+
+  // Null: all are taken.
+  Wrapped* take() {
+    if (free_.empty()) return nullptr;
+    Wrapped* taken = free_.back();
+    free_.pop_back();
+    return taken;
+  }
+  void give_back(Wrapped& wrapped) {
+    wrapped.path.close();
+    free_.push_back(&wrapped);
+  }
+  // Nothing that is open leads to the wrapped transport afterwards.
+  void close_all() {
+    for (std::size_t i = 0; i < paths_max_; ++i) all_[i].path.close();
+  }
+
+ private:
+  const std::size_t paths_max_;
+  const std::unique_ptr<Wrapped[]> all_;
+  std::vector<Wrapped*> free_;
+};
+
+class Fault::FaultPath final : public verbs::Path {
+ public:
+  FaultPath(Fault& fault, Wrapped& wrapped, Traffic& traffic)
+      : fault_(fault), pool_(fault.pool_), wrapped_(wrapped), traffic_(traffic) {}
+  ~FaultPath() override { pool_->give_back(wrapped_); }
+
+  std::uint32_t room(std::uint32_t wanted, Instant now) override {
+    return fault_.room(wrapped_, wanted, now);
+  }
+  void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
+    traffic_.count(payload);
+    fault_.carry(wrapped_.place, wrapped_.connection, wrapped_.ordered_after, request, payload, now,
+                 [this, now](const verbs::Request& message, const guestmem::SpanList& bytes) {
+                   wrapped_.path->send_request(message, bytes, now);
+                 });
+  }
+  void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
+                     Instant now) override {
+    traffic_.count(payload);
+    fault_.carry(wrapped_.place, wrapped_.connection, wrapped_.ordered_after, response, payload, now,
+                 [this, now](const verbs::Response& message, const guestmem::SpanList& bytes) {
+                   wrapped_.path->send_response(message, bytes, now);
+                 });
+  }
+
+ private:
+  Fault& fault_;  // borrowed, as traffic_
+  const std::shared_ptr<Pool> pool_;
+  Wrapped& wrapped_;  // the pool's
+  Traffic& traffic_;
+};
+
+Fault::Fault(Transport& inner, Inbound& inbound, const FaultOptions& options)
+    : inner_(inner),
+      inbound_(inbound),
+      random_(options.seed),
+      pool_(std::make_shared<Pool>(options.paths_max)),
+      late_(options.messages_max) {
+  refused_.reserve(kHostsExpected);
+  telling_.reserve(kHostsExpected);
+}
+
+Fault::~Fault() {
+  pool_->close_all();
+}
+
+void Fault::open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
+                 verbs::PathSlot& slot) {
+  slot.close();  // its place in the pool may be the last one
+  Wrapped* wrapped = pool_->take();
+  if (wrapped == nullptr) {
+    slot.open<Nowhere>(faults_.no_path, traffic);
+    return;
+  }
+  wrapped->place = place;
+  wrapped->connection = connection;
+  wrapped->ordered_after = Instant{Duration::min()};
+  inner_.open(place, connection, unused_, wrapped->path);
+  slot.open<FaultPath>(*this, *wrapped, traffic);
+}
+
+void Fault::send_datagram(const Place& place, const verbs::Datagram& datagram,
+                          const guestmem::SpanList& payload, Traffic& traffic, Instant now) {
+  traffic.count(payload);
+  Instant no_order{Duration::min()};
+  carry(place, {}, no_order, datagram, payload, now,
+        [&](const verbs::Datagram& message, const guestmem::SpanList& bytes) {
+          inner_.send_datagram(place, message, bytes, unused_, now);
+        });
+}
+
+std::uint32_t Fault::room(Wrapped& wrapped, std::uint32_t wanted, Instant now) {
+  if (refuses_until_ == Instant::never()) {
+    if (!chance(settings_.refuse_per_mille)) return wrapped.path->room(wanted, now);
+    // Some time, however short: whoever is told of room and refused again must not turn in circles.
+    refuses_until_ = now + Duration(1) + up_to(settings_.refusal_max);
+  }
+  ++faults_.refused;
+  if (std::find(refused_.begin(), refused_.end(), wrapped.place.host) == refused_.end())
+    refused_.push_back(wrapped.place.host);
+  return 0;
+}
+
+template <typename Message, typename Send>
+void Fault::carry(const Place& place, const verbs::Connection& connection, Instant& ordered_after,
+                  const Message& message, const guestmem::SpanList& payload, Instant now, Send send) {
+  if (chance(settings_.drop_per_mille)) {
+    ++faults_.dropped;
+    return;
+  }
+  const auto go_on = [&](const Message& whole, const guestmem::SpanList& bytes) {
+    const auto keep_until = [&](Instant due) {
+      const bool kept = late_.add({place, connection, whole}, bytes, due);
+      if (!kept) ++faults_.no_copy;
+      return kept;
+    };
+    if (chance(settings_.duplicate_per_mille) && keep_until(some_time_after(now))) ++faults_.duplicated;
+    if (chance(settings_.reorder_per_mille) && keep_until(some_time_after(now))) {
+      ++faults_.reordered;
+      return;
+    }
+    if (chance(settings_.delay_per_mille)) ordered_after = std::max(ordered_after, some_time_after(now));
+    if (ordered_after > now && keep_until(ordered_after)) {
+      ++faults_.delayed;
+      return;
+    }
+    send(whole, bytes);
+  };
+  if (!chance(settings_.corrupt_per_mille)) {
+    go_on(message, payload);
+    return;
+  }
+  ++faults_.corrupted;
+  if constexpr (!std::is_same_v<Message, verbs::Datagram>) {
+    const std::uint64_t sound = payload.empty() ? 0 : random_() % payload.bytes();
+    if (sound == 0) return;
+    Message shorter = message;
+    shorter.bytes = static_cast<std::uint32_t>(sound);
+    go_on(shorter, first(payload, sound));
+  }
+}
+
+void Fault::deliver(const fault::LateMessage& late, const guestmem::SpanList& payload, Instant now) {
+  if (const auto* datagram = std::get_if<verbs::Datagram>(&late.content)) {
+    inner_.send_datagram(late.place, *datagram, payload, unused_, now);
+    return;
+  }
+  verbs::PathSlot path;
+  inner_.open(late.place, late.connection, unused_, path);
+  if (const auto* response = std::get_if<verbs::Response>(&late.content)) {
+    path->send_response(*response, payload, now);
+    return;
+  }
+  verbs::Request request = std::get<verbs::Request>(late.content);
+  const std::uint32_t room = path->room(std::max(1U, static_cast<std::uint32_t>(payload.bytes())), now);
+  if (room == 0) {
+    ++faults_.late_lost;
+  } else if (room < payload.bytes()) {
+    request.bytes = room;
+    path->send_request(request, first(payload, room), now);
+  } else {
+    path->send_request(request, payload, now);
+  }
+}
+
+// What is sent meanwhile, and is late by nothing, waits for the next call.
+void Fault::on_time(Instant now) {
+  for (std::size_t left = late_.size(); left != 0 && late_.next_due() <= now; --left) {
+    late_.deliver_first([this, now](const fault::LateMessage& late, const guestmem::SpanList& payload) {
+      deliver(late, payload, now);
+    });
+  }
+  inner_.flush(now);
+  if (refuses_until_ > now) return;
+  refuses_until_ = Instant::never();
+  telling_.swap(refused_);
+  for (const HostId host : telling_) inbound_.on_ready(host, now);
+  telling_.clear();
+}
+
+Duration Fault::up_to(Duration most) {
+  return Duration(static_cast<Duration::rep>(
+      random_() % (static_cast<std::uint64_t>(std::max(most, Duration{0}).count()) + 1)));
+}
+
+Instant Fault::some_time_after(Instant now) {
+  return now + settings_.late_min + up_to(settings_.late_max - settings_.late_min);
+}
+
+}  // namespace pvrdma::transport

@@ -1,0 +1,132 @@
+// Fault: a transport around another one, which drops, doubles, delays, reorders, damages and refuses:
+// requests, responses and datagrams alike, whatever the transport within. The same seed, settings and
+// messages give the same faults.
+//
+// Damage is what a real path's integrity check makes of it: a message arrives up to the damaged byte, as a
+// shorter piece, and its rest is lost; one without payload, and a datagram, is lost. Never are there wrong
+// bytes.
+//
+// Bounds. A wrapped path does not fit beside its wrapper into a PathSlot: it lies in a pool. When the pool is
+// empty, the path is one to nowhere: it has room, takes everything and counts it; so it stays until the
+// fabric opens it anew. Late and doubled messages are copied: when no place for a copy is left, a late one
+// passes on at once, before those that wait, and a copy is not made.
+//
+// A copy is delivered from on_time(), on an empty stack, over a path opened for it alone: the one it was sent
+// on may be gone. An engine of this host that goes away is to be told to forget().
+//
+// With all faults off a message costs one virtual call and a few compares more. Nothing allocates but the
+// constructor.
+//
+// Thread: shard-owned; a Pollable for the shard's loop.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "base/time.h"
+#include "shard/loop.h"
+#include "transport/fault/late_messages.h"
+#include "transport/transport.h"
+
+namespace pvrdma::transport {
+
+// How many of a thousand messages meet which fault; each is decided on its own. All off at first.
+struct FaultSettings {
+  std::uint32_t drop_per_mille = 0;
+  std::uint32_t duplicate_per_mille = 0;  // once more, late
+  std::uint32_t delay_per_mille = 0;      // late, with all that follows on the path
+  std::uint32_t reorder_per_mille = 0;    // late alone: what follows overtakes it
+  std::uint32_t corrupt_per_mille = 0;
+  Duration late_min{0};
+  Duration late_max = std::chrono::milliseconds(1);
+  std::uint32_t refuse_per_mille = 0;  // of the questions for room; then nobody has any for up to refusal_max
+  Duration refusal_max = std::chrono::milliseconds(1);
+};
+
+// How often which fault came about.
+struct FaultCounters {
+  std::uint64_t dropped = 0;
+  std::uint64_t duplicated = 0;
+  std::uint64_t delayed = 0;  // those that had to wait behind one included
+  std::uint64_t reordered = 0;
+  std::uint64_t corrupted = 0;
+  std::uint64_t refused = 0;    // questions for room
+  std::uint64_t no_copy = 0;    // late or double in vain: no place for a copy
+  std::uint64_t late_lost = 0;  // the wrapped transport had no room when a late request's time came
+  std::uint64_t forgotten = 0;  // their engine went away
+  std::uint64_t no_path = 0;    // taken by a path to nowhere: the pool was empty
+};
+
+struct FaultOptions {
+  std::uint64_t seed = 1;
+  std::size_t paths_max = 4096;    // open at a time
+  std::size_t messages_max = 128;  // waiting at a time; each has address space for the largest piece
+};
+
+class Fault final : public Transport, public shard::Pollable {
+ public:
+  // `inner` and `inbound` are borrowed and outlive this. `inbound` is told when there is room again.
+  Fault(Transport& inner, Inbound& inbound, const FaultOptions& options);
+  ~Fault() override;  // what waits is lost; paths that are still open are not used any more
+  Fault(const Fault&) = delete;
+  Fault& operator=(const Fault&) = delete;
+
+  // From the next message on. What waits keeps its time.
+  void configure(const FaultSettings& settings) { settings_ = settings; }
+  const FaultSettings& settings() const { return settings_; }
+  const FaultCounters& faults() const { return faults_; }
+  // Messages that wait for their time.
+  std::size_t waiting() const { return late_.size(); }
+
+  // Drops what waits for an engine. Before it goes away.
+  void forget(const verbs::Engine& engine) { faults_.forgotten += late_.drop_for(engine); }
+
+  // Transport. `traffic` counts each message once, whatever becomes of it; counters() what the wrapped
+  // transport got.
+  PathKind kind() const override { return inner_.kind(); }
+  const Counters& counters() const override { return inner_.counters(); }
+  void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
+            verbs::PathSlot& slot) override;
+  void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                     Traffic& traffic, Instant now) override;
+  bool is_up(HostId host) const override { return inner_.is_up(host); }
+  void flush(Instant now) override { inner_.flush(now); }
+
+  // Pollable.
+  bool run(Instant /*now*/) override { return false; }
+  void on_time(Instant now) override;
+  Instant next_deadline() const override { return std::min(late_.next_due(), refuses_until_); }
+
+ private:
+  class FaultPath;
+  struct Wrapped;
+  class Pool;
+
+  std::uint32_t room(Wrapped& wrapped, std::uint32_t wanted, Instant now);
+  // `send(message, payload)` passes it on. `ordered_after`: until when its predecessors on the path wait.
+  template <typename Message, typename Send>
+  void carry(const Place& place, const verbs::Connection& connection, Instant& ordered_after,
+             const Message& message, const guestmem::SpanList& payload, Instant now, Send send);
+  void deliver(const fault::LateMessage& late, const guestmem::SpanList& payload, Instant now);
+  bool chance(std::uint32_t per_mille) { return per_mille != 0 && random_() % 1000 < per_mille; }
+  Duration up_to(Duration most);  // 0 when negative
+  Instant some_time_after(Instant now);
+
+  Transport& inner_;
+  Inbound& inbound_;
+  FaultSettings settings_;
+  FaultCounters faults_;
+  std::mt19937_64 random_;
+  Traffic unused_;  // of the wrapped paths: each message is counted here, before its fate is known
+  const std::shared_ptr<Pool> pool_;  // shared with the paths: they may be closed after this is gone
+  fault::LateMessages late_;
+  Instant refuses_until_ = Instant::never();  // never: it does not
+  std::vector<HostId> refused_;               // paths to them were; each once
+  std::vector<HostId> telling_;               // of on_time(), kept for its memory
+};
+
+}  // namespace pvrdma::transport

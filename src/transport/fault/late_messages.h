@@ -1,0 +1,78 @@
+// LateMessages: copies of messages that the fault decorator delivers later, in order of their time, then of
+// their coming. Bounded in number and bytes; all memory is taken when it is made (untouched pages of it cost
+// nothing).
+//
+// Thread: shard-owned. Nothing but the constructor allocates.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "base/time.h"
+#include "guestmem/host_span.h"
+#include "transport/transport.h"
+#include "verbs/message.h"
+#include "verbs/path.h"
+
+namespace pvrdma::transport::fault {
+
+struct LateMessage {
+  Place place;
+  verbs::Connection connection;  // of a request or response
+  std::variant<verbs::Request, verbs::Response, verbs::Datagram> content;
+};
+
+class LateMessages {
+ public:
+  // Bytes that one message may carry.
+  static constexpr std::size_t kPayloadBytesMax = verbs::kPieceBytesMax;
+
+  explicit LateMessages(std::size_t messages_max);
+
+  // Copies both. False, and nothing is kept: all places are taken, or the payload is too large.
+  [[nodiscard]] bool add(const LateMessage& message, const guestmem::SpanList& payload, Instant due);
+
+  std::size_t size() const { return waiting_.size(); }
+  // Of the first one; never when there is none.
+  Instant next_due() const { return waiting_.empty() ? Instant::never() : waiting_.front().due; }
+
+  // Hands the first one to `deliver(const LateMessage&, const guestmem::SpanList&)`, which may add others.
+  template <typename Deliver>
+  void deliver_first(Deliver deliver) {
+    const std::uint32_t place = take_first();
+    guestmem::SpanList payload;
+    static_cast<void>(payload.append(bytes_of(place), stored_[place].payload_bytes));
+    deliver(stored_[place].message, payload);
+    free_.push_back(place);
+  }
+
+  // Drops those on their way to an engine of this host; how many they were.
+  std::size_t drop_for(const verbs::Engine& engine);
+
+ private:
+  struct Stored {
+    LateMessage message;
+    std::size_t payload_bytes = 0;
+  };
+  struct Waiting {
+    Instant due;
+    std::uint64_t order;  // of coming
+    std::uint32_t place;
+  };
+  static bool is_later(const Waiting& a, const Waiting& b) {
+    return a.due != b.due ? a.due > b.due : a.order > b.order;
+  }
+  std::uint32_t take_first();
+  std::byte* bytes_of(std::uint32_t place) { return bytes_.get() + place * kPayloadBytesMax; }
+
+  std::vector<Stored> stored_;
+  std::unique_ptr<std::byte[]> bytes_;  // kPayloadBytesMax for each place
+  std::vector<std::uint32_t> free_;     // places
+  std::vector<Waiting> waiting_;        // a heap, the first one in front
+  std::uint64_t added_ = 0;
+};
+
+}  // namespace pvrdma::transport::fault
