@@ -62,6 +62,9 @@ class Loop final : private FdHandler {
 
   // Makes the calling thread the shard until stop().
   void run();
+  // Instead, for who drives the shard himself: one turn, which waits for `wait` at most. True: there was
+  // work, or there is more.
+  bool turn(Duration wait);
   void stop();
 
   // False: the mailbox is full or the shard has stopped, and the task is destroyed unrun.
@@ -84,8 +87,6 @@ class Loop final : private FdHandler {
   Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller> poller,
        std::unique_ptr<Mailbox> mailbox);
 
-  // True: there was work, or there is more.
-  bool turn(Duration wait);
   bool run_pollables(Instant now);
   Duration waiting_time(Instant last_work) const;
   void on_fd_ready(int fd, Readiness ready) override;  // the mailbox
