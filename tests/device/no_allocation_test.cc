@@ -1,69 +1,12 @@
 // No allocation between doorbell and completion: ten thousand operations of each kind over an InProcessBus,
 // driver and device in one thread, with operator new counted (docs/hot_path.md).
 #include <array>
-#include <cstdlib>
-#include <new>
 
 #include "gtest/gtest.h"
 
+#include "support/counted_new.h"
 #include "support/must.h"
 #include "support/testbench.h"
-
-namespace {
-
-bool counting = false;
-std::uint64_t allocations = 0;
-
-void* allocate(std::size_t bytes, std::size_t alignment) {
-  if (counting) ++allocations;
-  void* memory = alignment <= alignof(std::max_align_t)
-                     ? std::malloc(bytes)
-                     : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-// GCC pairs the inlined std::free() with the operator new it sees and takes them for a mismatch.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-
-void* operator new(std::size_t bytes) {
-  return allocate(bytes, 0);
-}
-void* operator new[](std::size_t bytes) {
-  return allocate(bytes, 0);
-}
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes, static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
 
 namespace pvrdma::test {
 namespace {
@@ -77,16 +20,15 @@ class NoAllocation : public ::testing::Test {
   static constexpr std::uint64_t kOperations = 10'000;
 
   void SetUp() override { must(connect(a_, b_)); }
-  void TearDown() override { counting = false; }
+  void TearDown() override { stop_counting_allocations(); }
 
   // Runs `operation` once for warming up, then counts.
   template <typename Operation>
   std::uint64_t allocations_of(Operation operation) {
     for (std::uint64_t i = 0; i < 100; ++i) operation();
-    allocations = 0;
-    counting = true;
+    start_counting_allocations();
     for (std::uint64_t i = 0; i < kOperations; ++i) operation();
-    counting = false;
+    const std::uint64_t allocations = stop_counting_allocations();
     EXPECT_EQ(failures_, 0u);
     return allocations;
   }
@@ -107,11 +49,9 @@ class NoAllocation : public ::testing::Test {
 };
 
 TEST_F(NoAllocation, the_counter_counts) {
-  counting = true;
-  allocations = 0;
+  start_counting_allocations();
   void* something = ::operator new(100);  // a new-expression may be elided
-  counting = false;
-  EXPECT_EQ(allocations, 1u);
+  EXPECT_EQ(stop_counting_allocations(), 1u);
   ::operator delete(something);
 }
 
