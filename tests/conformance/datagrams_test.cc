@@ -1,0 +1,102 @@
+// Datagrams both ways: whole or not at all, and all of them where the path loses none.
+#include <algorithm>
+#include <vector>
+
+#include "conformance/conformance_test.h"
+
+namespace pvrdma::conformance {
+namespace {
+
+constexpr std::uint32_t kQkey = 0x11223344;
+constexpr std::uint32_t kGrh = 40;
+
+// A UD QP in RTS with its memory.
+struct DatagramEnd {
+  explicit DatagramEnd(driver::Device& device)
+      : pd(must(driver::ProtectionDomain::create(device.kernel()))),
+        send_cq(must(driver::CompletionQueue::create(pd->context(), 256))),
+        recv_cq(must(driver::CompletionQueue::create(pd->context(), 256))),
+        buffer(must(device.ram().allocate(256 * 1024))),
+        mr(must(driver::MemoryRegion::of_buffer(*pd, *buffer, abi::kAccessLocalWrite))),
+        qp(must(driver::QueuePair::create(*pd, {.type = abi::QpType::kUd,
+                                                .send_cq = send_cq.get(),
+                                                .recv_cq = recv_cq.get(),
+                                                .max_send_wr = 64,
+                                                .max_recv_wr = 64}))) {
+    must(qp->to_init({.qkey = kQkey}));
+    must(qp->to_rtr());
+    must(qp->to_rts(0));
+  }
+
+  std::unique_ptr<driver::ProtectionDomain> pd;
+  std::unique_ptr<driver::CompletionQueue> send_cq;
+  std::unique_ptr<driver::CompletionQueue> recv_cq;
+  std::unique_ptr<driver::Buffer> buffer;
+  std::unique_ptr<driver::MemoryRegion> mr;
+  std::unique_ptr<driver::QueuePair> qp;
+};
+
+TEST_P(Conformance, datagrams_arrive_whole_or_not_at_all) {
+  constexpr std::uint32_t kAtATime = 32;  // each way
+  constexpr std::uint32_t kRounds = 6;
+  constexpr std::uint32_t kSlot = 2048;
+  constexpr std::uint32_t kReceives = 64;
+  constexpr std::size_t kSent = 128 * 1024;
+  const auto bytes_of = [](std::uint32_t number) { return 4 + number * 29 % 1000; };
+  std::array<std::unique_ptr<DatagramEnd>, 2> ends;
+  const auto receive_into = [&](std::uint32_t who, std::uint64_t slot) {
+    const Sge into = ends[who]->mr->sge(static_cast<std::size_t>(slot) * kSlot, kSlot);
+    ASSERT_TRUE(ends[who]->qp->post_recv(driver::ReceiveRequest{slot, one(into)}).ok());
+  };
+  for (std::uint32_t who = 0; who < 2; ++who) {
+    ends[who] = std::make_unique<DatagramEnd>(world_.device(who));
+    for (std::uint32_t slot = 0; slot < kReceives; ++slot) receive_into(who, slot);
+  }
+
+  std::array<std::vector<std::uint32_t>, 2> arrived;
+  for (std::uint32_t round = 0; round < kRounds; ++round) {
+    for (std::uint32_t who = 0; who < 2; ++who) {
+      DatagramEnd& end = *ends[who];
+      const driver::Destination to{.qpn = ends[1 - who]->qp->qpn(),
+                                   .qkey = kQkey,
+                                   .av = driver::address_vector(*end.pd, {.dgid = test::gid_of(1 - who)})};
+      for (std::uint32_t i = 0; i < kAtATime; ++i) {
+        const std::uint32_t number = round * kAtATime + i;
+        const std::size_t at = kSent + static_cast<std::size_t>(i) * kSlot;
+        std::memset(end.buffer->data() + at, static_cast<int>(number & 0xff), bytes_of(number));
+        const Sge from = end.mr->sge(at, bytes_of(number));
+        ASSERT_TRUE(end.qp->post_send(wr::send_imm_to(i, one(from), to, number)).ok());
+      }
+      for (const WorkCompletion& sent : await(*end.send_cq, kAtATime)) EXPECT_TRUE(sent.ok());
+    }
+    world_.pass(std::chrono::milliseconds(5));
+    for (std::uint32_t who = 0; who < 2; ++who) {
+      WorkCompletion got;
+      while (ends[who]->recv_cq->poll(std::span(&got, 1)) == 1) {
+        ASSERT_TRUE(got.ok());
+        EXPECT_EQ(got.src_qpn, ends[1 - who]->qp->qpn());
+        ASSERT_EQ(got.byte_len, kGrh + bytes_of(got.immediate));
+        const std::byte* bytes = ends[who]->buffer->data() + got.wr_id * kSlot + kGrh;
+        EXPECT_TRUE(std::all_of(bytes, bytes + bytes_of(got.immediate),
+                                [&](std::byte byte) { return byte == std::byte(got.immediate & 0xff); }));
+        arrived[who].push_back(got.immediate);
+        receive_into(who, got.wr_id);
+      }
+    }
+  }
+  for (auto& numbers : arrived) {
+    const std::size_t messages = numbers.size();
+    std::sort(numbers.begin(), numbers.end());
+    numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+    if (!faulty()) {
+      EXPECT_EQ(numbers.size(), messages) << "none comes twice";
+    }
+    if (!faulty() && !can().may_lose_datagrams) {
+      EXPECT_EQ(numbers.size(), kRounds * kAtATime);
+    }
+    EXPECT_GE(numbers.size(), kRounds * kAtATime / 2) << "most of them arrive over any path";
+  }
+}
+
+}  // namespace
+}  // namespace pvrdma::conformance

@@ -1,0 +1,92 @@
+#include "conformance/paths.h"
+
+#include "support/must.h"
+#include "transport/local/local.h"
+#include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_fixture.h"
+
+namespace pvrdma::conformance {
+namespace {
+
+using transport::tcp::address_of;
+using transport::tcp::kTestPort;
+
+class LocalPath final : public HostPath {
+ public:
+  static std::unique_ptr<HostPath> make(const Surroundings&) { return std::make_unique<LocalPath>(); }
+  transport::Transport& transport() override { return local_; }
+
+ private:
+  transport::Local local_;
+};
+
+class TcpPath final : public HostPath {
+ public:
+  explicit TcpPath(const Surroundings& around)
+      : host_(around.host),
+        tcp_(test::must(transport::Tcp::create({.host_name = name(host_), .lanes = 2}, around.loop,
+                                               around.clock, around.inbound))) {
+    settings_.address = address_of(host_ + 1);
+    settings_.port = kTestPort;
+    tcp_->configure(settings_);  // listens before anybody dials
+  }
+  static std::unique_ptr<HostPath> make(const Surroundings& around) {
+    return std::make_unique<TcpPath>(around);
+  }
+
+  transport::Transport& transport() override { return *tcp_; }
+  void meet(std::uint32_t hosts) override {
+    hosts_ = hosts;
+    unblock();
+  }
+  void block() override {
+    settings_.peers.clear();
+    tcp_->configure(settings_);
+  }
+  void unblock() override {
+    for (std::uint32_t host = 0; host < hosts_; ++host) {
+      if (host == host_) continue;
+      settings_.peers.push_back(
+          {.id = host_id(host), .name = name(host), .address = address_of(host + 1), .port = kTestPort});
+    }
+    tcp_->configure(settings_);
+  }
+  int cut() override { return transport::tcp::cut_connections_to(address_of(host_ + 1)); }
+
+ private:
+  static std::string name(std::uint32_t host) { return "esx" + std::to_string(host + 1); }
+
+  const std::uint32_t host_;
+  std::uint32_t hosts_ = 0;
+  transport::TcpSettings settings_;
+  std::unique_ptr<transport::Tcp> tcp_;
+};
+
+}  // namespace
+
+const std::vector<PathUnderTest>& all_paths() {
+  static constexpr Capabilities kLocal{.may_lose_datagrams = false};
+  static constexpr Capabilities kTcp{
+      .between_hosts = true, .waits_in_kernel = true, .can_be_cut = true, .can_be_blocked = true};
+  static constexpr bool kInsideFault = true;
+  static const std::vector<PathUnderTest> all{
+      {"local", LocalPath::make, kLocal},
+      {"tcp", TcpPath::make, kTcp},
+      {"fault_local", LocalPath::make, kLocal, kInsideFault},
+      {"fault_tcp", TcpPath::make, kTcp, kInsideFault},
+  };
+  return all;
+}
+
+transport::FaultSettings ordinary_faults() {
+  return {.drop_per_mille = 10,
+          .duplicate_per_mille = 30,
+          .delay_per_mille = 20,
+          .reorder_per_mille = 20,
+          .corrupt_per_mille = 10,
+          .late_max = std::chrono::microseconds(500),
+          .refuse_per_mille = 20,
+          .refusal_max = std::chrono::microseconds(200)};
+}
+
+}  // namespace pvrdma::conformance

@@ -1,0 +1,71 @@
+// Paths: what the conformance suite runs over. A new kind of path is one entry of all_paths() and the class
+// behind it.
+//
+// Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "shard/loop.h"
+#include "transport/fault/fault.h"
+#include "transport/transport.h"
+
+namespace pvrdma::conformance {
+
+// What a host's transport is made from. All borrowed.
+struct Surroundings {
+  shard::Loop& loop;
+  const Clock& clock;
+  transport::Inbound& inbound;
+  std::uint32_t host;  // its index, from 0
+};
+
+inline transport::HostId host_id(std::uint32_t host) {
+  return transport::HostId(host + 1);
+}
+
+// One host's transport of the kind under test, with what it needs.
+class HostPath {
+ public:
+  virtual ~HostPath() = default;
+  virtual transport::Transport& transport() = 0;
+  // The hosts to be reached, this one among them. When all of them have been made.
+  virtual void meet(std::uint32_t /*hosts*/) {}
+  // From now on there is no room for requests, until unblock(). With `can_be_blocked` only.
+  virtual void block() {}
+  virtual void unblock() {}
+  // Ends the connections that other hosts have dialled to this one, as a broken network would; how many. With
+  // `can_be_cut` only.
+  virtual int cut() { return 0; }
+};
+
+struct Capabilities {
+  bool between_hosts = false;    // its two ends are on different hosts; otherwise on one
+  bool waits_in_kernel = false;  // messages are where no clock of the test's can see them
+  bool can_be_cut = false;
+  bool can_be_blocked = false;
+  bool may_lose_datagrams = true;
+};
+
+struct PathUnderTest {
+  std::string name;
+  std::unique_ptr<HostPath> (*make)(const Surroundings& around);
+  Capabilities can;
+  bool faulty = false;  // inside a fault decorator
+};
+
+inline std::ostream& operator<<(std::ostream& out, const PathUnderTest& path) {
+  return out << path.name;
+}
+
+const std::vector<PathUnderTest>& all_paths();
+
+// What a fault decorator does to everything that passes in the suite, unless a case says otherwise.
+transport::FaultSettings ordinary_faults();
+
+}  // namespace pvrdma::conformance

@@ -1,0 +1,108 @@
+// World: hosts with whole adapters, all in one thread, joined by the path under test: a fabric for each host,
+// the user-space driver over an InProcessBus for each adapter, and one shard's loop that the test turns.
+//
+// Over a path of one host all adapters are on that host; over one between hosts each is on its own.
+//
+// Time is the test's own and runs only while nobody has anything to do: where the kernel carries messages, no
+// faster than real time; elsewhere from deadline to deadline. So a busy machine makes no time limit of a QP
+// run out. The one real time limit ends a test that hangs.
+//
+// Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "conformance/paths.h"
+#include "device/adapter.h"
+#include "driver/driver.h"
+#include "fabric/fabric.h"
+#include "fabric/port.h"
+#include "shard/loop.h"
+#include "support/testbench.h"
+#include "transport/fault/fault.h"
+
+namespace pvrdma::conformance {
+
+class World {
+ public:
+  World(const PathUnderTest& path, std::uint32_t adapters);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // The driver of an adapter, with test::gid_of(index) bound at GID index 0. Opened at first use.
+  driver::Device& device(std::uint32_t index);
+  const verbs::Counters& counters(std::uint32_t index) {
+    return adapters_[index]->device->engine().counters();
+  }
+
+  // Binds or unbinds a GID and lets all hosts know.
+  void bind(std::uint32_t index, std::uint32_t gid_index, const abi::Gid& gid);
+  void unbind(std::uint32_t index, std::uint32_t gid_index, const abi::Gid& gid);
+
+  // The adapter goes, its VM dying with it. Objects made from its driver may still be destroyed.
+  void remove(std::uint32_t index);
+  // An adapter's host loses its transport; it has no path of the kind any more.
+  void drop_transport(std::uint32_t index);
+
+  // Of every host.
+  void set_faults(const transport::FaultSettings& settings);
+  transport::FaultCounters faults() const;  // of all hosts together
+  // No path has room for requests, until unblock().
+  void block();
+  void unblock();
+  // Cuts all connections between hosts, once; how many they were.
+  int cut();
+
+  // Lets everything go on, and time, until `done()` holds. False: nobody has anything to do any more, now or
+  // later, or the test hangs.
+  template <typename Done>
+  [[nodiscard]] bool wait(Done done) {
+    const Instant hangs = Instant::now() + kPatience;
+    while (!done()) {
+      if (!go_on() || Instant::now() > hangs) return done();
+    }
+    return true;
+  }
+  // Lets everything go on for `time`.
+  void pass(Duration time);
+  Instant now() const { return clock_.now(); }
+
+ private:
+  static constexpr Duration kPatience = std::chrono::seconds(60);
+
+  struct Host {
+    std::unique_ptr<fabric::Fabric> fabric;
+    std::unique_ptr<HostPath> path;
+    std::unique_ptr<transport::Fault> fault;  // null: the path is bare
+    transport::Transport* transport = nullptr;
+  };
+  class RunningAdapter;
+  struct Adapter {
+    Host* host;
+    std::unique_ptr<fabric::Port> port;
+    std::unique_ptr<device::Adapter> device;
+    std::unique_ptr<RunningAdapter> running;
+    std::unique_ptr<driver::Device> driver;
+    test::InProcessBus* bus = nullptr;  // the driver's
+  };
+
+  void add_host(std::uint32_t index);
+  void add_adapter(std::uint32_t index);
+  void end_transport(Host& host);
+  // Every host hears which GIDs the others hold.
+  void publish();
+  // False: nothing to do, and no deadline.
+  bool go_on();
+  Instant next_deadline() const;
+
+  const PathUnderTest path_;
+  test::ManualClock clock_;
+  std::unique_ptr<shard::Loop> loop_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<std::unique_ptr<Adapter>> adapters_;
+};
+
+}  // namespace pvrdma::conformance
