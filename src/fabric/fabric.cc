@@ -19,7 +19,10 @@ void Fabric::use(transport::Transport& transport) {
 
 void Fabric::drop(PathKind kind) {
   transports_.drop(kind);
-  for (const auto& [id, each] : segments_) each->transports_changed();
+  for (const auto& [id, each] : segments_) {
+    each->transports_changed();
+    each->paths_ready(clock_.now());  // who waited for room waits for nothing now
+  }
 }
 
 Switch& Fabric::segment(transport::SegmentId id) {

@@ -303,6 +303,15 @@ TEST_F(FabricConnection, GoesOnWhenItsPeerMovesOrItsPathComesBack) {
   EXPECT_EQ(sent(), 1U);
 }
 
+TEST_F(FabricConnection, StopsWaitingForATransportThatIsGone) {
+  guest_.wire.room = 0;
+  post(1);
+  EXPECT_EQ(sent(), 0U);
+  guest_.wire.room = -1;
+  fabric_.drop(PathKind::kTcp);
+  EXPECT_EQ(sent(), 1U);
+}
+
 // A QP that waits for a host which is then gone must not wait for ever: it runs into its timeouts.
 TEST_F(FabricConnection, StopsWaitingForAWayThatIsNoMore) {
   guest_.wire.room = 0;

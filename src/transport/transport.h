@@ -122,8 +122,9 @@ class Transport {
   virtual const Counters& counters() const = 0;
 
   // Opens a path for a connection of an adapter here. The place may be one that cannot be reached yet: then
-  // the path has no room until it can. What the path borrows of the transport and `traffic` outlives it, or
-  // the fabric opens another before it is used again.
+  // the path has no room until it can. What it borrows of the transport and `traffic` outlives it, or the
+  // fabric opens another before it is used again. It may be closed later than the transport ends: one that
+  // reaches into its transport then shares the ownership of what it reaches.
   virtual void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
                     verbs::PathSlot& slot) = 0;
 

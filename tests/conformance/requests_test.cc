@@ -50,6 +50,22 @@ TEST_P(Conformance, sends_meet_receives_in_order) {
   }
 }
 
+// What QUERY_QP tells, whatever the path cut the messages into (ADR 13).
+TEST_P(Conformance, both_ends_count_the_same_packets) {
+  connect({}, {.timeout = kTimeout, .first_psn = 0xff'fffa});  // wraps
+  const auto psn = [](RcEndpoint& end) { return must(end.qp->query()); };
+  const std::uint32_t mtu = 1024;
+  ASSERT_TRUE(b_->recv(1, 0, 4096).ok());
+  EXPECT_TRUE(execute(wr::write(1, one(a_->sge(0, 40'000)), b_->remote())).ok());    // 40 packets
+  EXPECT_TRUE(execute(wr::send(2, one(a_->sge(0, mtu + 1)))).ok());                  // 2
+  EXPECT_TRUE(execute(wr::read(3, one(a_->sge(0, 3 * mtu)), b_->remote())).ok());    // 3
+  EXPECT_TRUE(execute(wr::write(4, {}, b_->remote())).ok());                         // 1
+  EXPECT_TRUE(execute(wr::fetch_add(5, one(a_->sge(0, 8)), b_->remote(), 1)).ok());  // 1
+  EXPECT_EQ(psn(*a_).sq_psn, (0xff'fffaU + 47) & 0xff'ffffU);
+  EXPECT_EQ(psn(*b_).rq_psn, psn(*a_).sq_psn);
+  EXPECT_EQ(psn(*a_).rq_psn, psn(*b_).sq_psn);
+}
+
 TEST_P(Conformance, a_shared_receive_queue_feeds_two_connections) {
   auto user = must(driver::Context::create_user(world_.device(1)));
   auto pd = must(driver::ProtectionDomain::create(*user));
