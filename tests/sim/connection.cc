@@ -6,9 +6,9 @@ namespace pvrdma::sim {
 
 using test::must;
 
-Connection::Connection(std::string name, Random& random, const Host& a, const Host& b,
+Connection::Connection(std::string name, Random& random, const Vm& a, const Vm& b,
                        const test::ConnectOptions& options)
-    : name_(std::move(name)), random_(random), hosts_{a, b} {
+    : name_(std::move(name)), random_(random), vms_{a, b} {
   make_side(sides_[0], a);
   make_side(sides_[1], b);
   must(test::connect(*sides_[0].end, *sides_[1].end, options));
@@ -21,10 +21,10 @@ Connection::~Connection() {
   for (Side& side : sides_) side.end.reset();  // before what it was made from
 }
 
-void Connection::make_side(Side& side, const Host& host) {
-  driver::Context* context = random_.chance(700) ? host.user : &host.device->kernel();
+void Connection::make_side(Side& side, const Vm& vm) {
+  driver::Context* context = random_.chance(700) ? vm.user : &vm.device->kernel();
   side.pd = must(driver::ProtectionDomain::create(*context));
-  const bool has_srqs = host.device->caps().max_srq != 0;
+  const bool has_srqs = vm.device->caps().max_srq != 0;
   if (has_srqs && !context->is_kernel() && random_.chance(300)) {
     side.srq = must(driver::SharedReceiveQueue::create(*side.pd, {.max_wr = kReceives, .max_sge = 4}));
   }
@@ -32,7 +32,7 @@ void Connection::make_side(Side& side, const Host& host) {
       .context = context, .buffer_bytes = kBufferBytes, .srq = side.srq.get(), .pd = side.pd.get()};
   // Scattered pages are what processes have, but each costs a system call.
   options.placement = random_.chance(200) ? driver::Placement::kScattered : driver::Placement::kContiguous;
-  side.end = std::make_unique<test::RcEndpoint>(*host.device, test::gid_of(host.index), options);
+  side.end = std::make_unique<test::RcEndpoint>(*vm.device, vm.gid, options);
 }
 
 void Connection::post_requests(int side, std::uint32_t count, const Mix& mix) {
@@ -129,14 +129,14 @@ void Connection::go_on() {
   }
 }
 
-void Connection::lose_host(int side) {
+void Connection::lose_vm(int side) {
   trouble();
   at(side).gone = at(side).lost = true;
   flow(1 - side).forget_receiver();
 }
 
-bool Connection::uses_host(std::uint32_t index) const {
-  return hosts_[0].index == index || hosts_[1].index == index;
+bool Connection::uses_vm(std::uint32_t index) const {
+  return vms_[0].index == index || vms_[1].index == index;
 }
 
 bool Connection::broken() const {

@@ -10,17 +10,17 @@
 
 namespace pvrdma::sim {
 
-struct Host {
+struct Vm {
   std::uint32_t index = 0;
+  abi::Gid gid{};                    // bound at table index 0
   driver::Device* device = nullptr;  // borrowed
   driver::Context* user = nullptr;   // borrowed; a user process on it
 };
 
 class Connection {
  public:
-  // Between two hosts (or one and itself). `options` are both ends'.
-  Connection(std::string name, Random& random, const Host& a, const Host& b,
-             const test::ConnectOptions& options);
+  // Between two VMs (or one and itself). `options` are both ends'.
+  Connection(std::string name, Random& random, const Vm& a, const Vm& b, const test::ConnectOptions& options);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -43,11 +43,11 @@ class Connection {
   void toggle_drain(int side);  // RTS -> SQD, SQD -> RTS
   void go_on();                 // both sides in RTS, if they still can
   // The VM of this side is gone: its objects are only good for being looked at.
-  void lose_host(int side);
+  void lose_vm(int side);
 
-  bool uses_host(std::uint32_t index) const;
-  bool is_side_on(int side, std::uint32_t host) const {
-    return hosts_[static_cast<std::size_t>(side)].index == host;
+  bool uses_vm(std::uint32_t index) const;
+  bool is_side_on(int side, std::uint32_t vm) const {
+    return vms_[static_cast<std::size_t>(side)].index == vm;
   }
   bool calm() const { return calm_; }
   // A QP failed or is gone; what is left is to finish().
@@ -64,21 +64,21 @@ class Connection {
     std::unique_ptr<driver::ProtectionDomain> pd;
     std::unique_ptr<driver::SharedReceiveQueue> srq;
     std::unique_ptr<test::RcEndpoint> end;
-    bool gone = false;      // QP destroyed or host lost
-    bool lost = false;      // host lost
+    bool gone = false;      // QP destroyed or VM lost
+    bool lost = false;      // VM lost
     bool draining = false;  // in SQD
     bool armed = false;
   };
   Side& at(int side) { return sides_[static_cast<std::size_t>(side)]; }
   // Of the messages that `side` sends.
   Flow& flow(int side) { return *flows_[static_cast<std::size_t>(side)]; }
-  void make_side(Side& side, const Host& host);
+  void make_side(Side& side, const Vm& vm);
   std::vector<driver::WorkCompletion> take(driver::CompletionQueue& cq) const;
   void check_event(Side& side, std::size_t completions);
 
   const std::string name_;
   Random& random_;
-  std::array<Host, 2> hosts_;
+  std::array<Vm, 2> vms_;
   std::array<Side, 2> sides_;
   std::array<std::unique_ptr<Flow>, 2> flows_;
   bool calm_ = true;

@@ -16,9 +16,13 @@ constexpr std::uint64_t kSendWrId = 1u << 16;  // receives are numbered below
 struct Head {
   std::uint32_t seed;
   std::uint32_t bytes;
-  std::uint32_t to_host;
-  std::uint32_t from_host;
+  std::uint32_t to;    // last byte of the GID
+  std::uint32_t from;  // likewise
 };
+
+std::uint32_t last_byte(const abi::Gid& gid) {
+  return gid.raw[15];
+}
 
 std::byte body(const Head& head, std::size_t i) {
   return static_cast<std::byte>(head.seed + i * 13);
@@ -26,12 +30,12 @@ std::byte body(const Head& head, std::size_t i) {
 
 }  // namespace
 
-Datagrams::Datagrams(Random& random, const Host& host)
+Datagrams::Datagrams(Random& random, const Vm& vm)
     : random_(random),
-      host_(host),
-      pd_(must(driver::ProtectionDomain::create(*host.user))),
-      cq_(must(driver::CompletionQueue::create(*host.user, 4 * kBuffers))),
-      buffer_(must(host.device->ram().allocate((kBuffers + 1) * kSlotOf))),
+      vm_(vm),
+      pd_(must(driver::ProtectionDomain::create(*vm.user))),
+      cq_(must(driver::CompletionQueue::create(*vm.user, 4 * kBuffers))),
+      buffer_(must(vm.device->ram().allocate((kBuffers + 1) * kSlotOf))),
       mr_(must(driver::MemoryRegion::of_buffer(*pd_, *buffer_, abi::kAccessLocalWrite))),
       qp_(must(driver::QueuePair::create(*pd_, {.type = abi::QpType::kUd,
                                                 .send_cq = cq_.get(),
@@ -46,16 +50,15 @@ Datagrams::Datagrams(Random& random, const Host& host)
 void Datagrams::send(Datagrams& to) {
   if (sends_out_ == kBuffers) return;
   const std::uint32_t bytes = random_.between(sizeof(Head), kBytesMax);
-  const Head head{static_cast<std::uint32_t>(random_.next()), bytes, to.host_.index, host_.index};
+  const Head head{static_cast<std::uint32_t>(random_.next()), bytes, last_byte(to.vm_.gid),
+                  last_byte(vm_.gid)};
   std::byte* const out =
       buffer_->data() + kBuffers * kSlotOf;  // read by the device before post_send() returns
   std::memcpy(out, &head, sizeof head);
   for (std::size_t i = sizeof head; i < bytes; ++i) out[i] = body(head, i);
   const driver::Sge sge = mr_->sge(kBuffers * kSlotOf, bytes);
   const driver::Destination destination{
-      .qpn = to.qp_->qpn(),
-      .qkey = kQkey,
-      .av = driver::address_vector(*pd_, {.dgid = test::gid_of(to.host_.index)})};
+      .qpn = to.qp_->qpn(), .qkey = kQkey, .av = driver::address_vector(*pd_, {.dgid = to.vm_.gid})};
   require(qp_->post_send(driver::wr::send_to(kSendWrId, std::span(&sge, 1), destination)).ok(),
           "a datagram was not taken");
   ++sends_out_;
@@ -92,14 +95,14 @@ void Datagrams::check(const driver::WorkCompletion& done) {
   const std::byte* const at = grh + abi::kGrhBytes;
   Head head;
   std::memcpy(&head, at, sizeof head);
-  require(done.byte_len == head.bytes + abi::kGrhBytes && head.to_host == host_.index,
+  require(done.byte_len == head.bytes + abi::kGrhBytes && head.to == last_byte(vm_.gid),
           "a datagram arrived elsewhere");
   require(done.flags == abi::kWcGrh, "a datagram's flags are wrong");
   // The last byte of the sender's address: of an IPv4 header (the GIDs are mapped addresses), or of RoCE v1's
   // GRH.
-  const bool v1 = host_.device->caps().gid_types == abi::kGidTypeRocev1;
+  const bool v1 = vm_.device->caps().gid_types == abi::kGidTypeRocev1;
   const std::byte source = v1 ? grh[8 + 15] : grh[20 + 12 + 3];
-  require(static_cast<std::uint32_t>(source) == 51 + head.from_host, "a datagram's GRH names another sender");
+  require(static_cast<std::uint32_t>(source) == head.from, "a datagram's GRH names another sender");
   for (std::size_t i = sizeof head; i < head.bytes; ++i) {
     require(at[i] == body(head, i), "a datagram holds the wrong bytes");
   }

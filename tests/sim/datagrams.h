@@ -1,4 +1,4 @@
-// Datagrams: a UD QP of one host, which sends numbered messages and checks the ones that arrive. Thread: the
+// Datagrams: a UD QP of one VM, which sends numbered messages and checks the ones that arrive. Thread: the
 // world's.
 //
 // Datagrams may be lost, doubled and reordered; what arrives must have been sent, to here, with these bytes.
@@ -15,11 +15,11 @@ namespace pvrdma::sim {
 class Datagrams {
  public:
   // `random` is borrowed.
-  Datagrams(Random& random, const Host& host);
+  Datagrams(Random& random, const Vm& vm);
   Datagrams(const Datagrams&) = delete;
   Datagrams& operator=(const Datagrams&) = delete;
 
-  // One message to another host's QP, or to the own one.
+  // One message to another VM's QP, or to the own one.
   void send(Datagrams& to);
   void post_receive();
   void poll();
@@ -34,7 +34,7 @@ class Datagrams {
   void check(const driver::WorkCompletion& completion);
 
   Random& random_;
-  const Host host_;
+  const Vm vm_;
   std::unique_ptr<driver::ProtectionDomain> pd_;
   std::unique_ptr<driver::CompletionQueue> cq_;
   std::unique_ptr<driver::Buffer> buffer_;

@@ -45,12 +45,12 @@ class Network final : public transport::Transport {
 
   Weather weather;
 
-  // Between the two hosts nothing passes in either direction, until heal().
+  // Between the two VMs nothing passes in either direction, until heal().
   void cut(const verbs::Gid& a, const verbs::Gid& b) { cuts_.insert(std::minmax(a, b)); }
   void heal() { cuts_.clear(); }
   bool any_cut() const { return !cuts_.empty(); }
 
-  // What is under way between the two hosts, in either direction, is lost.
+  // What is under way between the two VMs, in either direction, is lost.
   void lose_all(const verbs::Gid& a, const verbs::Gid& b);
 
   // When the next message arrives, or a busy network takes requests again; never when nothing is to come.

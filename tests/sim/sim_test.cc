@@ -51,7 +51,7 @@ WorldOptions options_of(std::uint64_t seed) {
   constexpr HardwareVersion kVersions[] = {HardwareVersion::k18, HardwareVersion::k13, HardwareVersion::k17,
                                            HardwareVersion::k14};
   return {.seed = seed,
-          .hosts = seed % 2 == 0 ? 2u : 3u,
+          .vms = seed % 2 == 0 ? 2u : 3u,
           .connections = static_cast<std::uint32_t>(2 + seed % 5),
           .hardware_version = kVersions[seed % 7 % std::size(kVersions)]};
 }
@@ -70,7 +70,7 @@ TEST(Simulation, EveryWorldKeepsItsPromises) {
                                      << seed;
     total.completions += outcome.tally.completions;
     total.connections_finished += outcome.tally.connections_finished;
-    total.hosts_lost += outcome.tally.hosts_lost;
+    total.vms_lost += outcome.tally.vms_lost;
     total.datagrams_received += outcome.tally.datagrams_received;
     total.breaks += outcome.tally.breaks;
     refused += outcome.refused;
@@ -78,11 +78,11 @@ TEST(Simulation, EveryWorldKeepsItsPromises) {
   }
   const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
   std::printf(
-      "%llu worlds: %llu completions, %llu datagrams, %llu connections ended, %llu hosts lost, %llu paths "
+      "%llu worlds: %llu completions, %llu datagrams, %llu connections ended, %llu VMs lost, %llu paths "
       "broken, "
       "%llu requests refused, %llu messages torn\n",
       number(worlds), number(total.completions), number(total.datagrams_received),
-      number(total.connections_finished), number(total.hosts_lost), number(total.breaks), number(refused),
+      number(total.connections_finished), number(total.vms_lost), number(total.breaks), number(refused),
       number(torn));
 }
 

@@ -13,7 +13,7 @@ using test::must;
 
 test::TestbenchOptions bench_options(const WorldOptions& options, Network& network) {
   test::TestbenchOptions out;
-  out.adapter_count = options.hosts;
+  out.adapter_count = options.vms;
   out.hardware_version = options.hardware_version;
   out.driver.ram.size_bytes = 96u << 20;
   out.transport = &network;
@@ -28,41 +28,42 @@ World::World(const WorldOptions& options)
            .bad_receive_per_mille = options.seed % 4 == 0 ? 5u : 0u},
       network_(random_.next()),
       bench_(bench_options(options, network_)),
-      hosts_(options.hosts),
+      vms_(options.vms),
       connections_(options.connections) {
-  for (std::uint32_t i = 0; i < options.hosts; ++i) boot(i);
+  for (std::uint32_t i = 0; i < options.vms; ++i) boot(i);
   for (std::size_t i = 0; i < connections_.size(); ++i) connect(i);
 }
 
 World::~World() {
   connections_.clear();
-  for (HostState& host : hosts_) host.datagrams.reset();
+  for (VmState& vm : vms_) vm.datagrams.reset();
 }
 
 void World::boot(std::uint32_t index) {
-  HostState& state = hosts_[index];
-  state.host.index = index;
-  state.host.device = &bench_.device(index);
-  state.user = must(driver::Context::create_user(*state.host.device));
-  state.host.user = state.user.get();
-  state.datagrams = std::make_unique<Datagrams>(random_, state.host);
+  VmState& state = vms_[index];
+  state.vm.index = index;
+  state.vm.gid = test::gid_of(index);
+  state.vm.device = &bench_.device(index);
+  state.user = must(driver::Context::create_user(*state.vm.device));
+  state.vm.user = state.user.get();
+  state.datagrams = std::make_unique<Datagrams>(random_, state.vm);
 }
 
 // The VM dies, or its driver lets go of the adapter without a word to its objects.
 void World::lose(std::uint32_t index) {
-  ++tally_.hosts_lost;
+  ++tally_.vms_lost;
   poll_all();
   for (auto& connection : connections_) {
     for (int side = 0; side < 2; ++side) {
-      if (connection->is_side_on(side, index)) connection->lose_host(side);
+      if (connection->is_side_on(side, index)) connection->lose_vm(side);
     }
   }
   if (random_.chance(500)) {
     bench_.kill(index);
   } else {
-    must(hosts_[index].host.device->close());
+    must(vms_[index].vm.device->close());
   }
-  const auto hit = [&](const auto& connection) { return connection->uses_host(index); };
+  const auto hit = [&](const auto& connection) { return connection->uses_vm(index); };
   for (const auto& connection : connections_) {
     if (hit(connection)) connection->verify();
   }
@@ -70,8 +71,8 @@ void World::lose(std::uint32_t index) {
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     if (hit(connections_[i])) finish(i);
   }
-  hosts_[index].datagrams.reset();
-  hosts_[index].user.reset();
+  vms_[index].datagrams.reset();
+  vms_[index].user.reset();
   bench_.forget_device(index);
   boot(index);
   for (std::size_t i = 0; i < connections_.size(); ++i) {
@@ -80,10 +81,9 @@ void World::lose(std::uint32_t index) {
 }
 
 void World::connect(std::size_t index) {
-  const auto count = static_cast<std::uint32_t>(hosts_.size());
-  const Host& a = hosts_[random_.below(count)].host;
-  const Host& b =
-      hosts_[random_.chance(100) ? a.index : (a.index + 1 + random_.below(count - 1)) % count].host;
+  const auto count = static_cast<std::uint32_t>(vms_.size());
+  const Vm& a = vms_[random_.below(count)].vm;
+  const Vm& b = vms_[random_.chance(100) ? a.index : (a.index + 1 + random_.below(count - 1)) % count].vm;
   const test::ConnectOptions options{.timeout = 10,  // 4.2 ms
                                      .retry_cnt = 7,
                                      .rnr_retry = static_cast<std::uint8_t>(random_.chance(150) ? 3 : 7),
@@ -105,8 +105,7 @@ void World::pass(Duration time) {
   const Instant end = bench_.now() + time;
   for (;;) {
     Instant next = std::min(end, network_.next_event());
-    for (std::uint32_t i = 0; i < hosts_.size(); ++i)
-      next = std::min(next, bench_.adapter(i).next_deadline());
+    for (std::uint32_t i = 0; i < vms_.size(); ++i) next = std::min(next, bench_.adapter(i).next_deadline());
     bench_.advance(std::max(Duration(0), next - bench_.now()));
     network_.deliver(bench_.now());
     tell_ready();
@@ -117,14 +116,14 @@ void World::pass(Duration time) {
 
 void World::tell_ready() {
   if (!network_.take_ready(bench_.now())) return;
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) bench_.adapter(i).engine().on_path_ready(bench_.now());
+  for (std::uint32_t i = 0; i < vms_.size(); ++i) bench_.adapter(i).engine().on_path_ready(bench_.now());
 }
 
-// A connection between two hosts is lost with everything on it, and made anew: nobody loses anything by that.
+// A connection between two VMs is lost with everything on it, and made anew: nobody loses anything by that.
 void World::break_path() {
   ++tally_.breaks;
-  const std::uint32_t a = random_.below(static_cast<std::uint32_t>(hosts_.size()));
-  const std::uint32_t b = random_.below(static_cast<std::uint32_t>(hosts_.size()));
+  const std::uint32_t a = random_.below(static_cast<std::uint32_t>(vms_.size()));
+  const std::uint32_t b = random_.below(static_cast<std::uint32_t>(vms_.size()));
   const verbs::Gid gid_a{test::gid_of(a).raw};
   const verbs::Gid gid_b{test::gid_of(b).raw};
   network_.lose_all(gid_a, gid_b);
@@ -141,11 +140,11 @@ void World::poll_all() {
     tally_.completions += count;
     note(count);
   }
-  for (HostState& host : hosts_) {
-    const std::uint64_t before = host.datagrams->received();
-    host.datagrams->poll();
-    tally_.datagrams_received += host.datagrams->received() - before;
-    note(host.datagrams->received());
+  for (VmState& vm : vms_) {
+    const std::uint64_t before = vm.datagrams->received();
+    vm.datagrams->poll();
+    tally_.datagrams_received += vm.datagrams->received() - before;
+    note(vm.datagrams->received());
   }
   note(static_cast<std::uint64_t>(bench_.now().since_start.count()));
 }
@@ -214,7 +213,7 @@ void World::make_trouble(std::size_t index) {
       network_.heal();
       break;
     default:
-      lose(random_.below(static_cast<std::uint32_t>(hosts_.size())));
+      lose(random_.below(static_cast<std::uint32_t>(vms_.size())));
       break;
   }
 }
@@ -250,8 +249,8 @@ void World::step() {
   } else if (choice < 850) {
     poll_all();
   } else if (choice < 950) {
-    HostState& from = hosts_[random_.below(static_cast<std::uint32_t>(hosts_.size()))];
-    HostState& to = hosts_[random_.below(static_cast<std::uint32_t>(hosts_.size()))];
+    VmState& from = vms_[random_.below(static_cast<std::uint32_t>(vms_.size()))];
+    VmState& to = vms_[random_.below(static_cast<std::uint32_t>(vms_.size()))];
     to.datagrams->post_receive();
     from.datagrams->send(*to.datagrams);
   } else if (choice < 970) {
@@ -282,13 +281,13 @@ void World::wind_up() {
     if (!connection.broken()) connection.verify();
     finish(i);
   }
-  for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-    const driver::Device::Oddities odd = hosts_[i].host.device->oddities();
+  for (std::uint32_t i = 0; i < vms_.size(); ++i) {
+    const driver::Device::Oddities odd = vms_[i].vm.device->oddities();
     require(odd.unexpected_responses == 0, "a response interrupt came without a command");
     require(odd.unknown_notifications == 0, "a notification names no CQ");
     require(odd.broken_rings == 0, "an event ring has impossible indices");
-    hosts_[i].datagrams.reset();
-    hosts_[i].user.reset();
+    vms_[i].datagrams.reset();
+    vms_[i].user.reset();
     const auto left = bench_.adapter(i).engine().object_counts();
     require(left.qps + left.cqs + left.mrs + left.srqs + left.pds + left.contexts == 0,
             "objects are left over");

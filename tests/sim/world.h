@@ -1,4 +1,4 @@
-// World: a few hosts, connections and datagrams between them, a network, and chance. step() does one random
+// World: a few VMs, connections and datagrams between them, a network, and chance. step() does one random
 // thing; every completion is checked as it is taken. All that happens follows from the seed.
 //
 // Violation says what went wrong. Thread: one.
@@ -18,7 +18,7 @@ namespace pvrdma::sim {
 
 struct WorldOptions {
   std::uint64_t seed = 1;
-  std::uint32_t hosts = 2;
+  std::uint32_t vms = 2;
   std::uint32_t connections = 4;
   device::HardwareVersion hardware_version = device::HardwareVersion::k18;
 };
@@ -40,17 +40,17 @@ class World {
   struct Tally {
     std::uint64_t completions = 0;
     std::uint64_t connections_finished = 0;
-    std::uint64_t hosts_lost = 0;
+    std::uint64_t vms_lost = 0;
     std::uint64_t datagrams_received = 0;
     std::uint64_t breaks = 0;
   };
   const Tally& tally() const { return tally_; }
   const Network& network() const { return network_; }
-  const verbs::Counters& counters(std::uint32_t host) { return bench_.adapter(host).engine().counters(); }
+  const verbs::Counters& counters(std::uint32_t vm) { return bench_.adapter(vm).engine().counters(); }
 
  private:
-  struct HostState {
-    Host host;
+  struct VmState {
+    Vm vm;
     std::unique_ptr<driver::Context> user;
     std::unique_ptr<Datagrams> datagrams;
   };
@@ -73,7 +73,7 @@ class World {
   Mix mix_;
   Network network_;
   test::Testbench bench_;
-  std::vector<HostState> hosts_;
+  std::vector<VmState> vms_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::uint64_t connections_made_ = 0;
   std::uint64_t fingerprint_ = 0xcbf2'9ce4'8422'2325;
