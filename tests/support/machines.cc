@@ -1,0 +1,119 @@
+#include "support/machines.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "support/must.h"
+
+namespace pvrdma::test {
+
+device::AdapterConfig adapter_config(std::uint32_t index, const MachineOptions& options) {
+  return {.name = "test-" + std::to_string(index),
+          .mac = {{0x02, 0, 0, 0, 0, static_cast<std::uint8_t>(index + 1)}},
+          .hardware_version = options.hardware_version,
+          .roce = options.roce.value_or(device::default_roce(options.hardware_version)),
+          .profile = options.profile,
+          .limits = options.limits};
+}
+
+Machines::Machines(const MachineOptions& options) : options_(options), nodes_(options.adapter_count) {
+  if (std::getenv("PVRDMA_TEST_LOG") == nullptr) log::set_level(log::Level::kError);
+}
+
+Machines::~Machines() {
+  for (std::uint32_t index = 0; index < count(); ++index) remove(index);
+}
+
+void Machines::place(std::uint32_t index, fabric::Switch& fabric_switch) {
+  PVRDMA_CHECK(!is_placed(index), "an adapter is on one switch at a time");
+  Node& node = nodes_[index];
+  const device::AdapterConfig config = adapter_config(index, options_);
+  node.port = std::make_unique<fabric::Port>(config.name, fabric_switch);
+  node.adapter = must(device::Adapter::create(config, *node.port, clock_));
+  node.port->attach(node.adapter->engine());
+}
+
+void Machines::remove(std::uint32_t index) {
+  if (!is_placed(index)) return;
+  forget_device(index);
+  nodes_[index].port->detach();
+  nodes_[index].adapter.reset();
+  nodes_[index].port.reset();
+}
+
+driver::Device& Machines::open(std::uint32_t index) {
+  Node& node = nodes_[index];
+  if (!node.device) {
+    auto bus = std::make_unique<InProcessBus>(*node.adapter);
+    node.bus = bus.get();
+    node.device = must(driver::Device::open(std::move(bus), options_.driver));
+  }
+  return *node.device;
+}
+
+driver::Device& Machines::device(std::uint32_t index) {
+  const bool opened = nodes_[index].device == nullptr;
+  driver::Device& device = open(index);
+  if (opened) must(device.bind_gid(0, gid_of(index)));
+  return device;
+}
+
+void Machines::forget_device(std::uint32_t index) {
+  nodes_[index].device.reset();
+  nodes_[index].bus = nullptr;
+}
+
+bool Machines::run(std::uint32_t turns_max) {
+  for (std::uint32_t turn = 0; turn < turns_max; ++turn) {
+    bool more = false;
+    for (Node& node : nodes_) more = (node.adapter && node.adapter->run(now())) || more;
+    if (!more) return true;
+  }
+  return false;
+}
+
+Instant Machines::next_deadline() const {
+  Instant next = Instant::never();
+  for (const Node& node : nodes_) {
+    if (node.adapter) next = std::min(next, node.adapter->next_deadline());
+  }
+  return next;
+}
+
+void Machines::fire_due() {
+  for (Node& node : nodes_) {
+    if (node.adapter && now() >= node.adapter->next_deadline()) node.adapter->on_time(now());
+  }
+}
+
+void Machines::advance(Duration time) {
+  const Instant end = now() + time;
+  run();
+  while (next_deadline() <= end) {
+    clock_.set(std::max(now(), next_deadline()));
+    fire_due();
+    run();
+  }
+  clock_.set(end);
+}
+
+bool Machines::run_until(const std::function<bool()>& done, Duration time) {
+  const Instant end = now() + time;
+  run();
+  while (!done()) {
+    const Instant next = next_deadline();
+    if (next > end) {
+      clock_.set(end);
+      return done();
+    }
+    clock_.set(std::max(now(), next));
+    fire_due();
+    run();
+  }
+  return true;
+}
+
+}  // namespace pvrdma::test
