@@ -154,6 +154,10 @@ void Connection::verify() const {
   for (const auto& flow : flows_) flow->verify();
 }
 
+void Connection::verify_at_rest() const {
+  verify();
+}
+
 void Connection::finish() {
   trouble();
   poll();

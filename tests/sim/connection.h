@@ -54,6 +54,9 @@ class Connection {
   bool broken() const;
   bool busy() const;  // signalled requests are outstanding on a side that can still complete them
   void verify() const;
+  // Everything posted has completed: the memory, and what both ends say of themselves, must agree.
+  void verify_at_rest() const;
+  const std::string& name() const { return name_; }
 
   // Flushes both QPs where they still are, checks that everything came back, destroys them and verifies the
   // memory.

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 
 #include "base/log.h"
-#include "sim/world.h"
+#include "sim/one_host_world.h"
 
 namespace pvrdma::sim {
 namespace {
@@ -29,9 +29,9 @@ struct Outcome {
   std::uint64_t torn = 0;
 };
 
-Outcome live(const WorldOptions& options, std::uint64_t steps) {
+Outcome live(const OneHostOptions& options, std::uint64_t steps) {
   Outcome out;
-  World world(options);
+  OneHostWorld world(options);
   std::uint64_t step = 0;
   try {
     for (; step < steps; ++step) world.step();
@@ -41,12 +41,12 @@ Outcome live(const WorldOptions& options, std::uint64_t steps) {
   }
   out.fingerprint = world.fingerprint();
   out.tally = world.tally();
-  out.refused = world.network().refused();
-  out.torn = world.network().torn();
+  out.refused = world.lossy_network().refused();
+  out.torn = world.lossy_network().torn();
   return out;
 }
 
-WorldOptions options_of(std::uint64_t seed) {
+OneHostOptions options_of(std::uint64_t seed) {
   using device::HardwareVersion;
   constexpr HardwareVersion kVersions[] = {HardwareVersion::k18, HardwareVersion::k13, HardwareVersion::k17,
                                            HardwareVersion::k14};

@@ -1,32 +1,25 @@
-// World: a few VMs, connections and datagrams between them, a network, and chance. step() does one random
-// thing; every completion is checked as it is taken. All that happens follows from the seed.
+// World: VMs, connections and datagrams between them, and chance. step() does one random thing; every
+// completion is checked as it is taken. All that happens follows from the seed.
+//
+// What lies between the VMs, how time passes there and what may go wrong is a derived world's: one host with
+// a network of many kinds of weather, or a cluster.
 //
 // Violation says what went wrong. Thread: one.
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "sim/connection.h"
 #include "sim/datagrams.h"
-#include "sim/network.h"
 #include "sim/random.h"
-#include "support/testbench.h"
+#include "support/machines.h"
 
 namespace pvrdma::sim {
 
-struct WorldOptions {
-  std::uint64_t seed = 1;
-  std::uint32_t vms = 2;
-  std::uint32_t connections = 4;
-  device::HardwareVersion hardware_version = device::HardwareVersion::k18;
-};
-
 class World {
  public:
-  explicit World(const WorldOptions& options);
-  ~World();
+  virtual ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -42,42 +35,71 @@ class World {
     std::uint64_t connections_finished = 0;
     std::uint64_t vms_lost = 0;
     std::uint64_t datagrams_received = 0;
-    std::uint64_t breaks = 0;
+    std::uint64_t breaks = 0;  // of paths or lanes
   };
   const Tally& tally() const { return tally_; }
-  const Network& network() const { return network_; }
-  const verbs::Counters& counters(std::uint32_t vm) { return bench_.adapter(vm).engine().counters(); }
 
- private:
+ protected:
   struct VmState {
-    Vm vm;
+    Vm vm;  // its device is null while the VM is off
     std::unique_ptr<driver::Context> user;
     std::unique_ptr<Datagrams> datagrams;
   };
 
-  void boot(std::uint32_t index);
-  void lose(std::uint32_t index);
+  // `machines` is borrowed: each has a VM, all of them off.
+  World(std::uint64_t seed, std::uint32_t connections, test::Machines& machines);
+  // Derived destructors call it: nothing made from the machines' drivers is left.
+  void leave();
+
+  // --- What derived worlds decide. ---
+
+  virtual void pass(Duration time) = 0;
+  // One random thing that may go wrong; `index` is of a connection.
+  virtual void disturb(std::size_t index) = 0;
+  // Nothing goes wrong any more, and everybody reaches everybody.
+  virtual void calm_down() = 0;
+  // Of a connection to be made.
+  virtual test::ConnectOptions connect_options();
+
+  // --- What they are made from. ---
+
+  // The VM of a machine whose driver is open and whose GID is bound starts to work.
+  void boot(std::uint32_t index, const abi::Gid& gid);
+  // The VM dies, or its driver lets go of the adapter without a word to its objects.
+  void stop(std::uint32_t index);
+  // Checks what a stopped VM leaves behind; it is off afterwards.
+  void bury(std::uint32_t index);
+  // In the places that are empty, while there is somebody to connect.
+  void connect_all();
   void connect(std::size_t index);
   void finish(std::size_t index);
-  void pass(Duration time);
-  void drain(Connection& connection);
   void poll_all();
-  void change_weather();
-  void make_trouble(std::size_t index);
-  void break_path();
-  void tell_ready();
-  void work(Connection& connection);
-  void note(std::uint64_t value) { fingerprint_ = (fingerprint_ ^ value) * 0x100'0000'01b3; }
+  bool is_on(std::uint32_t index) const { return vms_[index].vm.device != nullptr; }
+  std::uint32_t any_vm() { return random_.below(machines_.count()); }
+  // Calls `visit(connection)` for all there are.
+  template <typename Visit>
+  void each_connection(Visit visit) {
+    for (const auto& connection : connections_) {
+      if (connection) visit(*connection);
+    }
+  }
+  Connection& connection(std::size_t index) { return *connections_[index]; }
 
   Random random_;
-  Mix mix_;
-  Network network_;
-  test::Testbench bench_;
+  Tally tally_;
+  test::Machines& machines_;
   std::vector<VmState> vms_;
+
+ private:
+  void work(Connection& connection);
+  void send_datagram();
+  void settle(Connection& connection);
+  void note(std::uint64_t value) { fingerprint_ = (fingerprint_ ^ value) * 0x100'0000'01b3; }
+
+  const Mix mix_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::uint64_t connections_made_ = 0;
   std::uint64_t fingerprint_ = 0xcbf2'9ce4'8422'2325;
-  Tally tally_;
 };
 
 }  // namespace pvrdma::sim
