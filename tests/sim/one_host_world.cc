@@ -123,7 +123,7 @@ void OneHostWorld::make_trouble(std::size_t index) {
     case 2:
       network.cut(verbs::Gid{test::gid_of(0).raw}, verbs::Gid{test::gid_of(1).raw});
       each_connection([](Connection& one) { one.trouble(); });
-      pass(random_.up_to(milliseconds(60)));  // with 8 times 4.2 ms some requests give up
+      pass(random_.up_to(milliseconds(250)));  // after 8 times 16.8 ms requests give up
       network.heal();
       break;
     default:

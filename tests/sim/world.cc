@@ -61,7 +61,7 @@ void World::bury(std::uint32_t index) {
 }
 
 test::ConnectOptions World::connect_options() {
-  return {.timeout = 10,  // 4.2 ms
+  return {.timeout = 10,  // 16.8 ms
           .retry_cnt = 7,
           .rnr_retry = static_cast<std::uint8_t>(random_.chance(150) ? 3 : 7),
           .min_rnr_timer = static_cast<std::uint8_t>(random_.between(1, 14)),
