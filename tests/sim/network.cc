@@ -1,23 +1,9 @@
 #include "sim/network.h"
 
+#include "sim/arrived_bytes.h"
+
 namespace pvrdma::sim {
 namespace {
-
-// The bytes of a message that has arrived, or of which they are still missing and never come.
-class ArrivedBytes final : public verbs::Payload {
- public:
-  ArrivedBytes(const guestmem::SpanList& bytes, bool torn) : bytes_(bytes), torn_(torn) {}
-
-  std::uint64_t bytes() const override { return bytes_.bytes(); }
-  bool copy_to(const guestmem::SpanList& target) override {
-    guestmem::copy(target, bytes_, torn_ ? target.bytes() / 2 : target.bytes());
-    return !torn_;
-  }
-
- private:
-  const guestmem::SpanList& bytes_;
-  bool torn_;
-};
 
 void give(verbs::Engine& to, const verbs::Request& m, const guestmem::SpanList& payload, Instant now,
           bool torn = false) {

@@ -23,7 +23,7 @@ OneHost::OneHost(const OneHostOptions& options)
     : network(~options.seed), bench(bench_options(options, network)) {}
 
 OneHostWorld::OneHostWorld(const OneHostOptions& options)
-    : OneHost(options), World(options.seed, options.connections, bench) {
+    : OneHost(options), World(options.seed, options.connections, mix_of(options.seed), bench) {
   for (std::uint32_t i = 0; i < options.vms; ++i) start(i);
   connect_all();
 }

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 
 #include "base/log.h"
+#include "sim/cluster_world.h"
 #include "sim/one_host_world.h"
 
 namespace pvrdma::sim {
@@ -21,74 +22,118 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
 }
 
-struct Outcome {
-  std::string violation;
-  std::uint64_t fingerprint = 0;
-  World::Tally tally;
-  std::uint64_t refused = 0;
-  std::uint64_t torn = 0;
-};
-
-Outcome live(const OneHostOptions& options, std::uint64_t steps) {
-  Outcome out;
-  OneHostWorld world(options);
-  std::uint64_t step = 0;
-  try {
-    for (; step < steps; ++step) world.step();
-    world.wind_up();
-  } catch (const std::exception& error) {
-    out.violation = std::string(error.what()) + " (step " + std::to_string(step) + ")";
-  }
-  out.fingerprint = world.fingerprint();
-  out.tally = world.tally();
-  out.refused = world.lossy_network().refused();
-  out.torn = world.lossy_network().torn();
-  return out;
+unsigned long long number(std::uint64_t value) {
+  return value;
 }
 
-OneHostOptions options_of(std::uint64_t seed) {
-  using device::HardwareVersion;
-  constexpr HardwareVersion kVersions[] = {HardwareVersion::k18, HardwareVersion::k13, HardwareVersion::k17,
-                                           HardwareVersion::k14};
+constexpr device::HardwareVersion kVersions[] = {device::HardwareVersion::k18, device::HardwareVersion::k13,
+                                                 device::HardwareVersion::k17, device::HardwareVersion::k14};
+
+OneHostOptions one_host(std::uint64_t seed) {
   return {.seed = seed,
           .vms = seed % 2 == 0 ? 2u : 3u,
           .connections = static_cast<std::uint32_t>(2 + seed % 5),
           .hardware_version = kVersions[seed % 7 % std::size(kVersions)]};
 }
 
-TEST(Simulation, EveryWorldKeepsItsPromises) {
+ClusterOptions several_hosts(std::uint64_t seed) {
+  const auto hosts = static_cast<std::uint32_t>(2 + seed % 3);
+  return {.seed = seed,
+          .hosts = hosts,
+          .vms = hosts + 1 + static_cast<std::uint32_t>(seed % 2),
+          .connections = static_cast<std::uint32_t>(3 + seed % 5),
+          .hardware_version = kVersions[seed % 7 % std::size(kVersions)],
+          .only_lanes = seed % 5 == 0};
+}
+
+// What went wrong; empty when nothing did.
+std::string live(World& world, std::uint64_t steps) {
+  std::uint64_t step = 0;
+  try {
+    for (; step < steps; ++step) world.step();
+    world.wind_up();
+  } catch (const std::exception& error) {
+    return std::string(error.what()) + " (step " + std::to_string(step) + ")";
+  }
+  return {};
+}
+
+// One world for each seed. `seen(world)` is called after its end.
+template <typename AnyWorld, typename Options, typename Seen>
+void live_all(Options options_of, std::uint64_t worlds_usually, std::uint64_t steps_usually, Seen seen) {
   const std::uint64_t only = setting("PVRDMA_SIM_SEED", 0);
   const std::uint64_t first = only != 0 ? only : 1;
-  const std::uint64_t worlds = only != 0 ? 1 : setting("PVRDMA_SIM_SEEDS", 16);
-  const std::uint64_t steps = setting("PVRDMA_SIM_STEPS", 2000);
+  const std::uint64_t worlds = only != 0 ? 1 : setting("PVRDMA_SIM_SEEDS", worlds_usually);
+  const std::uint64_t steps = setting("PVRDMA_SIM_STEPS", steps_usually);
   World::Tally total;
+  for (std::uint64_t seed = first; seed < first + worlds; ++seed) {
+    AnyWorld world(options_of(seed));
+    EXPECT_EQ(live(world, steps), "")
+        << "replay with: PVRDMA_SIM_STEPS=" << steps << " sim_test --seed " << seed
+        << " --gtest_filter=" << ::testing::UnitTest::GetInstance()->current_test_info()->test_suite_name()
+        << "." << ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    total.completions += world.tally().completions;
+    total.connections_finished += world.tally().connections_finished;
+    total.vms_lost += world.tally().vms_lost;
+    total.datagrams_received += world.tally().datagrams_received;
+    total.breaks += world.tally().breaks;
+    seen(world);
+  }
+  std::printf(
+      "%llu worlds: %llu completions, %llu datagrams, %llu connections ended, %llu VMs lost, %llu breaks",
+      number(worlds), number(total.completions), number(total.datagrams_received),
+      number(total.connections_finished), number(total.vms_lost), number(total.breaks));
+}
+
+TEST(Simulation, EveryWorldKeepsItsPromises) {
   std::uint64_t refused = 0;
   std::uint64_t torn = 0;
-  for (std::uint64_t seed = first; seed < first + worlds; ++seed) {
-    const Outcome outcome = live(options_of(seed), steps);
-    EXPECT_EQ(outcome.violation, "") << "replay with: PVRDMA_SIM_STEPS=" << steps << " sim_test --seed "
-                                     << seed;
-    total.completions += outcome.tally.completions;
-    total.connections_finished += outcome.tally.connections_finished;
-    total.vms_lost += outcome.tally.vms_lost;
-    total.datagrams_received += outcome.tally.datagrams_received;
-    total.breaks += outcome.tally.breaks;
-    refused += outcome.refused;
-    torn += outcome.torn;
-  }
-  const auto number = [](std::uint64_t value) { return static_cast<unsigned long long>(value); };
+  live_all<OneHostWorld>(one_host, 16, 2000, [&](const OneHostWorld& world) {
+    refused += world.lossy_network().refused();
+    torn += world.lossy_network().torn();
+  });
+  std::printf(", %llu requests refused, %llu messages torn\n", number(refused), number(torn));
+}
+
+TEST(Simulation, EveryClusterKeepsItsPromises) {
+  ClusterWorld::ClusterTally total;
+  live_all<ClusterWorld>(several_hosts, 10, 2500, [&](const ClusterWorld& world) {
+    const ClusterWorld::ClusterTally one = world.cluster_tally();
+    total.hosts_died += one.hosts_died;
+    total.vms_moved += one.vms_moved;
+    total.gids_moved += one.gids_moved;
+    total.binds_refused += one.binds_refused;
+    total.rulesets_off += one.rulesets_off;
+    total.links_down += one.links_down;
+    total.cuts += one.cuts;
+    total.lies += one.lies;
+    total.views_delivered += one.views_delivered;
+    total.messages_lost += one.messages_lost;
+  });
   std::printf(
-      "%llu worlds: %llu completions, %llu datagrams, %llu connections ended, %llu VMs lost, %llu paths "
-      "broken, "
-      "%llu requests refused, %llu messages torn\n",
-      number(worlds), number(total.completions), number(total.datagrams_received),
-      number(total.connections_finished), number(total.vms_lost), number(total.breaks), number(refused),
-      number(torn));
+      ", %llu hosts died, %llu VMs moved, %llu GIDs moved, %llu binds refused, %llu rulesets disabled, "
+      "%llu links down, %llu pairs cut, %llu lies, %llu views delivered, %llu messages lost\n",
+      number(total.hosts_died), number(total.vms_moved), number(total.gids_moved),
+      number(total.binds_refused), number(total.rulesets_off), number(total.links_down), number(total.cuts),
+      number(total.lies), number(total.views_delivered), number(total.messages_lost));
+}
+
+template <typename AnyWorld, typename Options>
+std::uint64_t fingerprint(const Options& options) {
+  AnyWorld world(options);
+  EXPECT_EQ(live(world, 1000), "");
+  return world.fingerprint();
 }
 
 TEST(Simulation, ASeedMakesOneWorld) {
   for (const std::uint64_t seed : {101u, 102u}) {
-    EXPECT_EQ(live(options_of(seed), 1000).fingerprint, live(options_of(seed), 1000).fingerprint);
+    EXPECT_EQ(fingerprint<OneHostWorld>(one_host(seed)), fingerprint<OneHostWorld>(one_host(seed)));
+  }
+}
+
+TEST(Simulation, ASeedMakesOneCluster) {
+  for (const std::uint64_t seed : {101u, 102u}) {
+    EXPECT_EQ(fingerprint<ClusterWorld>(several_hosts(seed)), fingerprint<ClusterWorld>(several_hosts(seed)));
   }
 }
 

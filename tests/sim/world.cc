@@ -10,14 +10,14 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using test::must;
 
-World::World(std::uint64_t seed, std::uint32_t connections, test::Machines& machines)
-    : random_(seed),
-      machines_(machines),
-      vms_(machines.count()),
-      mix_{.fault_per_mille = seed % 3 == 0 ? 0u : 4u, .bad_receive_per_mille = seed % 4 == 0 ? 5u : 0u},
-      connections_(connections) {}
+World::World(std::uint64_t seed, std::uint32_t connections, const Mix& mix, test::Machines& machines)
+    : random_(seed), machines_(machines), vms_(machines.count()), mix_(mix), connections_(connections) {}
 
 World::~World() = default;
+
+Mix World::mix_of(std::uint64_t seed) {
+  return {.fault_per_mille = seed % 3 == 0 ? 0u : 4u, .bad_receive_per_mille = seed % 4 == 0 ? 5u : 0u};
+}
 
 void World::leave() {
   connections_.clear();
@@ -29,6 +29,12 @@ void World::boot(std::uint32_t index, const abi::Gid& gid) {
   state.vm = {.index = index, .gid = gid, .device = &machines_.open(index)};
   state.user = must(driver::Context::create_user(*state.vm.device));
   state.vm.user = state.user.get();
+  readdress(index, gid);
+}
+
+void World::readdress(std::uint32_t index, const abi::Gid& gid) {
+  VmState& state = vms_[index];
+  state.vm.gid = gid;
   state.datagrams = std::make_unique<Datagrams>(random_, state.vm);
 }
 
@@ -80,6 +86,7 @@ void World::connect(std::size_t index) {
   const std::uint32_t b = random_.chance(100) ? a : (a + 1 + random_.below(count - 1)) % count;
   connections_[index] = std::make_unique<Connection>("connection " + std::to_string(++connections_made_),
                                                      random_, *on[a], *on[b], connect_options());
+  connected(*connections_[index]);
 }
 
 void World::connect_all() {

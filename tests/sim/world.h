@@ -39,6 +39,9 @@ class World {
   };
   const Tally& tally() const { return tally_; }
 
+  // A third of the worlds has no faulty requests, and a quarter has bad receives.
+  static Mix mix_of(std::uint64_t seed);
+
  protected:
   struct VmState {
     Vm vm;  // its device is null while the VM is off
@@ -47,7 +50,7 @@ class World {
   };
 
   // `machines` is borrowed: each has a VM, all of them off.
-  World(std::uint64_t seed, std::uint32_t connections, test::Machines& machines);
+  World(std::uint64_t seed, std::uint32_t connections, const Mix& mix, test::Machines& machines);
   // Derived destructors call it: nothing made from the machines' drivers is left.
   void leave();
 
@@ -60,6 +63,8 @@ class World {
   virtual void calm_down() = 0;
   // Of a connection to be made.
   virtual test::ConnectOptions connect_options();
+  // One was made.
+  virtual void connected(Connection& /*connection*/) {}
 
   // --- What they are made from. ---
 
@@ -67,6 +72,8 @@ class World {
   void boot(std::uint32_t index, const abi::Gid& gid);
   // The VM dies, or its driver lets go of the adapter without a word to its objects.
   void stop(std::uint32_t index);
+  // It has another GID, which is bound.
+  void readdress(std::uint32_t index, const abi::Gid& gid);
   // Checks what a stopped VM leaves behind; it is off afterwards.
   void bury(std::uint32_t index);
   // In the places that are empty, while there is somebody to connect.

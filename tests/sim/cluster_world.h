@@ -1,0 +1,96 @@
+// ClusterWorld: VMs on several hosts, with the real fabrics, late views, lanes that break, hosts that die,
+// and VMs and GIDs that move. Thread: one.
+//
+// What a guest must not notice (an interruption) is short, comes alone, and leaves time enough behind it for
+// each QP to get further; what may end connections tells them before.
+#pragma once
+
+#include <functional>
+#include <map>
+
+#include "sim/cluster.h"
+#include "sim/world.h"
+#include "support/machines.h"
+
+namespace pvrdma::sim {
+
+struct ClusterOptions {
+  std::uint64_t seed = 1;
+  std::uint32_t hosts = 2;
+  std::uint32_t vms = 4;
+  std::uint32_t connections = 4;
+  device::HardwareVersion hardware_version = device::HardwareVersion::k18;
+  // Nothing goes wrong but lanes, and no QP has a timer: who is not told of a lane's return waits for ever.
+  bool only_lanes = false;
+};
+
+// What World borrows.
+struct ClusterParts {
+  explicit ClusterParts(const ClusterOptions& options);
+
+  test::Machines machines;
+  Cluster cluster;
+};
+
+class ClusterWorld final : private ClusterParts, public World {
+ public:
+  explicit ClusterWorld(const ClusterOptions& options);
+  ~ClusterWorld() override;
+
+  struct ClusterTally {
+    std::uint64_t hosts_died = 0;
+    std::uint64_t vms_moved = 0;
+    std::uint64_t gids_moved = 0;
+    std::uint64_t binds_refused = 0;
+    std::uint64_t rulesets_off = 0;
+    std::uint64_t links_down = 0;
+    std::uint64_t cuts = 0;
+    std::uint64_t lies = 0;
+    std::uint64_t views_delivered = 0;
+    std::uint64_t messages_lost = 0;
+  };
+  ClusterTally cluster_tally() const;
+
+ private:
+  void pass(Duration time) override;
+  void disturb(std::size_t index) override;
+  void calm_down() override;
+  test::ConnectOptions connect_options() override;
+  void connected(Connection& connection) override;
+
+  // `action` happens on an empty stack, from pass().
+  void later(Duration time, std::function<void()> action);
+  std::uint32_t any_host() { return random_.below(cluster.count()); }
+  std::pair<std::uint32_t, std::uint32_t> any_pair();
+  bool connects(const Connection& connection, std::uint32_t a, std::uint32_t b) const;
+
+  void interrupt();
+  void change_weather();
+  void break_lanes();
+  void disable_ruleset();
+  void take_link_down();
+
+  void make_trouble(std::size_t index);
+  void cut();
+  void kill_host();
+  void move_vm();
+  void swap_gids();
+  void wait_for_the_end(std::uint32_t index);
+
+  void schedule_boot(std::uint32_t index, std::uint32_t host, Duration time);
+  void try_boot(std::uint32_t index, std::uint32_t host);
+  // Whether its guest now has the GID; refused exactly while its host sees it elsewhere.
+  bool bind(std::uint32_t index);
+  bool is_seen_elsewhere(std::uint32_t index, const abi::Gid& gid) const;
+  void verify_paths();
+
+  const bool only_lanes_;
+  std::vector<std::uint32_t> host_of_;  // of each VM, on or not
+  std::vector<abi::Gid> gid_of_;
+  std::vector<std::uint32_t> boots_;  // how often each was to boot: an older try is none
+  std::multimap<Instant, std::function<void()>> agenda_;
+  Instant calm_until_{};  // no interruption before
+  ClusterTally cluster_tally_;
+};
+
+}  // namespace pvrdma::sim

@@ -1,0 +1,82 @@
+// Directory: the truth of who holds which GID in a simulated cluster, as its store has it, and what the hosts
+// get to know of it: each change reaches each host late and in its own time. A host may skip views, and never
+// sees an older one after a newer one.
+//
+// Invariant (checked): no two hosts hold one GID. Thread: the world's.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "fabric/view.h"
+#include "sim/random.h"
+#include "transport/transport.h"
+#include "verbs/ids.h"
+
+namespace pvrdma::sim {
+
+class Directory {
+ public:
+  static constexpr Duration kPublishMax = std::chrono::milliseconds(1);
+  static constexpr Duration kViewMax = std::chrono::milliseconds(3);
+  static constexpr Duration kLeaseMax = std::chrono::milliseconds(60);
+
+  Directory(std::uint64_t seed, std::uint32_t hosts, transport::SegmentId segment);
+
+  // --- What hosts write; it becomes the truth a little later, in order. ---
+
+  // A new life: what the last one held is gone.
+  void started(std::uint32_t host, Instant now);
+  // It writes no more; its records end with its lease.
+  void died(std::uint32_t host, Instant now);
+  void bound(std::uint32_t host, const verbs::Gid& gid, Instant now);
+  void unbound(std::uint32_t host, const verbs::Gid& gid, Instant now);
+  void set_ruleset(std::uint32_t host, bool enabled, Instant now);
+
+  // --- What hosts read. ---
+
+  Instant next_event() const { return agenda_.empty() ? Instant::never() : agenda_.begin()->first; }
+  // The views that reach hosts by `now`, in order.
+  std::vector<std::pair<std::uint32_t, fabric::View>> take_due(Instant now);
+  // The truth, for one host.
+  fabric::View view_for(std::uint32_t host) const;
+  // Nothing is under way.
+  bool at_rest() const { return agenda_.empty(); }
+
+ private:
+  struct Host {
+    bool alive = false;
+    bool ruleset = true;
+    std::uint32_t life = 0;
+    Instant last_write{};
+    std::uint64_t seen = 0;  // the newest version that reached it
+  };
+  enum class Write : std::uint8_t { kStart, kLapse, kBind, kUnbind, kRulesetOn, kRulesetOff };
+  struct Change {
+    std::uint32_t host;
+    std::uint32_t life;
+    Write write;
+    verbs::Gid gid;
+  };
+  struct Arrival {
+    std::uint32_t host;
+    std::uint32_t life;
+    std::uint64_t version;
+    fabric::View view;
+  };
+
+  void write(std::uint32_t host, Write what, const verbs::Gid& gid, Instant now);
+  void apply(const Change& change, Instant now);
+  void drop_gids(std::uint32_t host);
+
+  Random random_;
+  const transport::SegmentId segment_;
+  std::vector<Host> hosts_;
+  std::map<verbs::Gid, std::uint32_t> gids_;
+  std::uint64_t version_ = 0;
+  std::multimap<Instant, std::variant<Change, Arrival>> agenda_;
+};
+
+}  // namespace pvrdma::sim

@@ -1,0 +1,129 @@
+// LaneNetwork: the lanes between all hosts of a simulated cluster, and each host's end of them as a
+// transport of kind tcp (HostTransport). As in transport/tcp: each host dials lanes to each peer and sends
+// its requests there; a lane that broke is dialled again while both ends want it; news come in the same
+// order.
+//
+// Thread: the world's.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "sim/lane.h"
+#include "transport/transport.h"
+
+namespace pvrdma::sim {
+
+class LaneNetwork {
+ public:
+  LaneNetwork(std::uint64_t seed, std::uint32_t hosts);
+
+  // Numbers hosts of the cluster; 0 is nobody's.
+  static transport::HostId id_of(std::uint32_t host) { return transport::HostId{host + 1}; }
+
+  LaneWeather weather;
+
+  // A host starts, and dies without a word.
+  void attach(transport::HostId host, transport::Inbound& inbound);
+  void detach(transport::HostId host, Instant now);
+  // Whom the host dials and lets in; lanes to others end at once.
+  void configure(transport::HostId host, std::set<transport::HostId> peers, Instant now);
+
+  // Lanes between two hosts break, one or all of them, for about `away`.
+  void break_lanes(transport::HostId a, transport::HostId b, bool all, Duration away, Instant now);
+  // Nothing passes between them until `until`.
+  void cut(transport::HostId a, transport::HostId b, Instant until, Instant now);
+  bool is_cut(transport::HostId a, transport::HostId b, Instant now) const;
+  // A host sends what another one's VM might send next, in that VM's name. Whether it had anything to say.
+  bool lie(transport::HostId liar, Instant now);
+  // GIDs change hosts: what was heard before might come from where it may.
+  void forget_overheard() { overheard_.clear(); }
+  // What is under way stands still for a while.
+  void stall(transport::HostId a, transport::HostId b, Instant until);
+
+  // --- For HostTransport. `hash` chooses the lane. ---
+
+  bool is_up(transport::HostId from, transport::HostId to) const;
+  bool has_room(transport::HostId from, transport::HostId to, std::uint64_t hash);
+  void send_out(transport::HostId from, transport::HostId to, std::uint64_t hash,
+                transport::SegmentId segment, const LaneStream::Content& content,
+                const guestmem::SpanList& payload, Instant now);
+  void send_back(transport::HostId from, transport::HostId to, std::uint64_t hash,
+                 transport::SegmentId segment, const verbs::Response& response,
+                 const guestmem::SpanList& payload, Instant now);
+
+  // --- Time. ---
+
+  Instant next_event() const;
+  // Delivers what has arrived by `now`, dials, and tells the hosts what is new. On an empty stack.
+  void deliver(Instant now);
+
+  std::uint64_t lost() const { return lost_; }
+
+ private:
+  static constexpr std::uint32_t kLanes = 2;  // from each host to each other
+  static constexpr std::size_t kBusyBytes = 64 * 1024;
+  static constexpr std::size_t kPauseBytes = 512 * 1024;
+
+  struct Host {
+    transport::Inbound* inbound = nullptr;  // borrowed; null: dead
+    std::set<transport::HostId> peers;
+    std::map<transport::HostId, bool> told_up;
+  };
+  struct News {
+    bool ready = false;
+    bool restored = false;
+  };
+
+  Host& at(transport::HostId host) { return hosts_.at(host); }
+  Lane& lane(transport::HostId from, transport::HostId to, std::uint64_t hash);
+  bool may_dial(const Lane& lane) const;
+  // When it will be dialled; never while it must not, or need not.
+  Instant dials_at(const Lane& lane) const;
+  Instant next_event(const Lane& lane) const;
+  void break_lane(Lane& lane, Duration away, Instant now);
+  void end_at(Lane& lane, transport::HostId host, Instant now);
+  void turn(Lane& lane, News& news, Instant now);
+  bool deliver(Lane& lane, Instant now);
+  void tell(Instant now);
+  Instant arrival(Instant now) { return now + random_.up_to(weather.delay_max); }
+  Duration notice() { return random_.up_to(std::chrono::milliseconds(2)); }
+
+  Random random_;
+  std::map<transport::HostId, Host> hosts_;
+  std::vector<Lane> lanes_;
+  std::map<std::pair<transport::HostId, transport::HostId>, News> news_;  // of a dialler, of a peer
+  std::map<std::pair<transport::HostId, transport::HostId>, Instant> cuts_;
+  // The last request that changes memory, by the host it was for; its sender, too.
+  struct Overheard {
+    transport::HostId from;
+    transport::SegmentId segment;
+    verbs::Request request;
+  };
+  std::map<transport::HostId, Overheard> overheard_;
+  std::uint64_t lost_ = 0;
+};
+
+class HostTransport final : public transport::Transport {
+ public:
+  HostTransport(transport::HostId self, LaneNetwork& network) : self_(self), network_(network) {}
+
+  transport::PathKind kind() const override { return transport::PathKind::kTcp; }
+  const transport::Counters& counters() const override { return counters_; }
+  void open(const transport::Place& place, const verbs::Connection& connection, transport::Traffic& traffic,
+            verbs::PathSlot& slot) override;
+  void send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
+                     const guestmem::SpanList& payload, transport::Traffic& traffic, Instant now) override;
+  bool is_up(transport::HostId host) const override { return network_.is_up(self_, host); }
+  void flush(Instant /*now*/) override {}
+
+ private:
+  class LanePath;
+
+  const transport::HostId self_;
+  LaneNetwork& network_;  // borrowed
+  transport::Counters counters_;
+};
+
+}  // namespace pvrdma::sim
