@@ -156,6 +156,12 @@ void Connection::verify() const {
 
 void Connection::verify_at_rest() const {
   verify();
+  const abi::QpAttr ends[] = {must(sides_[0].end->qp->query()), must(sides_[1].end->qp->query())};
+  for (int side = 0; side < 2; ++side) {
+    require(ends[side].sq_psn == ends[1 - side].rq_psn,
+            name_ + ": its ends disagree on the next PSN: " + std::to_string(ends[side].sq_psn) +
+                " is sent, " + std::to_string(ends[1 - side].rq_psn) + " expected");
+  }
 }
 
 void Connection::finish() {
