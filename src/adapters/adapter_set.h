@@ -19,7 +19,7 @@
 #include "adapters/wanted_adapter.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "control/snapshot.h"
 #include "fabric/fabric.h"
 #include "shard/loop.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "control/config.h"
+#include "control/config/config.h"
 #include "transport/transport.h"
 
 namespace pvrdma::adapters {

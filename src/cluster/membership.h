@@ -18,7 +18,7 @@
 #include "cluster/news_queue.h"
 #include "cluster/presence.h"
 #include "cluster/view_feed.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "control/plane/plane.h"
 #include "control/store/store.h"
 #include "fabric/observer.h"

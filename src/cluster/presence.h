@@ -8,8 +8,8 @@
 #include <string>
 
 #include "cluster/news_queue.h"
-#include "control/config.h"
-#include "control/model/discovery.h"
+#include "control/config/config.h"
+#include "control/discovery/discovery.h"
 #include "control/plane/plane.h"
 
 namespace pvrdma::cluster {

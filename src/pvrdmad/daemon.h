@@ -18,7 +18,7 @@
 #include "base/time.h"
 #include "cluster/membership.h"
 #include "control/api/api_server.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "fabric/fabric.h"
 #include "pvrdmad/shard_control.h"
 #include "pvrdmad/shard_snapshots.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "control/config.h"
+#include "control/config/config.h"
 
 namespace pvrdma::daemon {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "guestmem/sigbus.h"
 #include "pvrdmad/daemon.h"
 #include "pvrdmad/exit_codes.h"

@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 #include "control/adapter_control.h"
-#include "control/config.h"
+#include "control/config/config.h"
 #include "control/plane/plane.h"
 #include "control/snapshot.h"
 

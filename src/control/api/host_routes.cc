@@ -7,7 +7,7 @@
 #include "control/api/body.h"
 #include "control/api/json.h"
 #include "control/api/routes.h"
-#include "control/model/discovery.h"
+#include "control/discovery/discovery.h"
 #include "control/model/edits.h"
 #include "control/model/records.h"
 

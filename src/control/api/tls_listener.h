@@ -15,7 +15,7 @@
 
 #include "base/result.h"
 #include "control/api/router.h"
-#include "control/config.h"
+#include "control/config/config.h"
 
 namespace pvrdma::control {
 

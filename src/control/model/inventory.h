@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/ip_address.h"
-#include "control/config.h"
+#include "control/config/config.h"
 
 namespace pvrdma::control {
 

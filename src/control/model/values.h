@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "control/config.h"
+#include "control/config/config.h"
 
 namespace pvrdma::control {
 

@@ -1,4 +1,4 @@
-#include "control/model/discovery.h"
+#include "control/discovery/discovery.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <stdexcept>
 
-#include "control/model/verbs_devices.h"
+#include "control/discovery/verbs_devices.h"
 
 namespace pvrdma::control {
 namespace {

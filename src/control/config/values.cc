@@ -1,4 +1,4 @@
-#include "control/config_values.h"
+#include "control/config/values.h"
 
 #include <algorithm>
 #include <array>

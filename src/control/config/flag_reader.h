@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "control/setting.h"
+#include "control/config/setting.h"
 
 namespace pvrdma::control {
 

@@ -1,4 +1,4 @@
-#include "control/model/sysfs.h"
+#include "control/discovery/sysfs.h"
 
 #include <algorithm>
 #include <array>

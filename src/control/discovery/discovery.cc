@@ -1,4 +1,4 @@
-#include "control/model/discovery.h"
+#include "control/discovery/discovery.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -6,7 +6,7 @@
 #include <limits>
 #include <map>
 
-#include "control/model/sysfs.h"
+#include "control/discovery/sysfs.h"
 #include "control/model/values.h"
 
 namespace pvrdma::control {

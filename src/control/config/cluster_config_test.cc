@@ -4,15 +4,15 @@
 #include <string>
 #include <unistd.h>
 
-#include "control/config.h"
+#include "control/config/config.h"
 
 namespace pvrdma::control {
 namespace {
 
 // FOLDER in a configuration and in a sentence stands for the test's own folder.
-class ConfigClusterTest : public testing::Test {
+class ClusterConfigTest : public testing::Test {
  protected:
-  ConfigClusterTest() { std::filesystem::create_directories(folder_); }
+  ClusterConfigTest() { std::filesystem::create_directories(folder_); }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string file(const std::string& name, const std::string& text) {
@@ -36,12 +36,12 @@ class ConfigClusterTest : public testing::Test {
     return config ? "no mistake" : replaced(config.error().message, folder_ + "/", "");
   }
 
-  const std::string folder_ = testing::TempDir() + "config_cluster_" +
+  const std::string folder_ = testing::TempDir() + "cluster_config_" +
                               testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
                               std::to_string(::getpid());
 };
 
-TEST_F(ConfigClusterTest, AHostAloneHasDefaults) {
+TEST_F(ClusterConfigTest, AHostAloneHasDefaults) {
   const auto config = load("[host]\nname = \"esx-01\"\n");
   ASSERT_TRUE(config) << config.error().message;
   ASSERT_TRUE(config->cluster);
@@ -56,7 +56,7 @@ TEST_F(ConfigClusterTest, AHostAloneHasDefaults) {
   EXPECT_FALSE(config->api);
 }
 
-TEST_F(ConfigClusterTest, ReadsEverythingThereIs) {
+TEST_F(ClusterConfigTest, ReadsEverythingThereIs) {
   for (const char* name : {"ca", "crt", "key"}) file(name, "pem");
   file("password", "secret\nmore\n");
   file("token", "0123456789abcdef\n");
@@ -105,7 +105,7 @@ token_file = "FOLDER/token"
   EXPECT_EQ(config->api->token, "0123456789abcdef");
 }
 
-TEST_F(ConfigClusterTest, NamesEachMistake) {
+TEST_F(ClusterConfigTest, NamesEachMistake) {
   file("pem", "pem");
   file("empty", "");
   file("short", "0123456789abcde\n");
@@ -167,7 +167,7 @@ TEST_F(ConfigClusterTest, NamesEachMistake) {
   for (const auto& [toml, sentence] : cases) EXPECT_EQ(mistake(toml), sentence) << toml;
 }
 
-TEST_F(ConfigClusterTest, StoreAndTcpNeedAHost) {
+TEST_F(ClusterConfigTest, StoreAndTcpNeedAHost) {
   const std::string adapter =
       "[[adapter]]\nname = \"a\"\nsocket = \"/a\"\nmac = \"52:54:00:12:34:51\"\nhardware_version = 14\n";
   for (const std::string table : {"store", "tcp"}) {

@@ -1,4 +1,4 @@
-#include "control/config_rules.h"
+#include "control/config/rules.h"
 
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@
 #include <span>
 #include <utility>
 
-#include "control/config_cluster.h"
-#include "control/config_values.h"
+#include "control/config/cluster_rules.h"
+#include "control/config/values.h"
 
 namespace pvrdma::control {
 namespace {

@@ -1,4 +1,4 @@
-#include "control/config.h"
+#include "control/config/config.h"
 
 #include <fstream>
 #include <gtest/gtest.h>

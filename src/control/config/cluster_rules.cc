@@ -1,4 +1,4 @@
-#include "control/config_cluster.h"
+#include "control/config/cluster_rules.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "control/config_values.h"
+#include "control/config/values.h"
 
 namespace pvrdma::control {
 namespace {

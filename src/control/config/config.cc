@@ -1,12 +1,12 @@
-#include "control/config.h"
+#include "control/config/config.h"
 
 #include <fmt/core.h>
 #include <utility>
 
-#include "control/config_rules.h"
-#include "control/flag_reader.h"
-#include "control/setting.h"
-#include "control/toml_reader.h"
+#include "control/config/flag_reader.h"
+#include "control/config/rules.h"
+#include "control/config/setting.h"
+#include "control/config/toml_reader.h"
 
 namespace pvrdma::control {
 namespace {

@@ -1,4 +1,4 @@
-#include "control/flag_reader.h"
+#include "control/config/flag_reader.h"
 
 #include <charconv>
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-#include "control/model/verbs_devices.h"
+#include "control/discovery/verbs_devices.h"
 
 #include <infiniband/verbs.h>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "control/toml_reader.h"
+#include "control/config/toml_reader.h"
 
 #include <array>
 #include <cerrno>

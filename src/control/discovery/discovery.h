@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/discovery/verbs_devices.h"
 #include "control/model/inventory.h"
-#include "control/model/verbs_devices.h"
 
 namespace pvrdma::control {
 

@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "control/config.h"
-#include "control/setting.h"
+#include "control/config/config.h"
+#include "control/config/setting.h"
 
 namespace pvrdma::control {
 

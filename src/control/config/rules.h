@@ -2,8 +2,8 @@
 #pragma once
 
 #include "base/result.h"
-#include "control/config.h"
-#include "control/setting.h"
+#include "control/config/config.h"
+#include "control/config/setting.h"
 
 namespace pvrdma::control {
 
