@@ -157,7 +157,7 @@ _pvrdmactl_values() {
     'vm create --dvs') echo 'any' ;;
     'vm create --mac') echo 'any' ;;
     'vm create --protocol') echo 'v1 v2' ;;
-    'vm create --profile') echo 'esxi open' ;;
+    'vm create --profile') echo 'open esxi' ;;
     'vm set --host' | 'vm set -H') echo 'any' ;;
     'vm set --memory') echo 'any' ;;
     'vm set --reserve') echo 'all' ;;
@@ -169,7 +169,7 @@ _pvrdmactl_values() {
     'vm adapter add --dvs') echo 'any' ;;
     'vm adapter add --mac') echo 'any' ;;
     'vm adapter add --protocol') echo 'v1 v2' ;;
-    'vm adapter add --profile') echo 'esxi open' ;;
+    'vm adapter add --profile') echo 'open esxi' ;;
     'adapter set --link') echo 'up down' ;;
     'qp list --adapter') echo 'any' ;;
     'stats --adapter') echo 'any' ;;

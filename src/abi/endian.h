@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "abi/layout.h"
+#include "base/mac.h"
 
 namespace pvrdma::abi {
 
@@ -37,12 +38,7 @@ struct Gid {
   friend constexpr auto operator<=>(const Gid&, const Gid&) = default;
 };
 
-// An Ethernet address, first byte first on the wire.
-struct Mac {
-  std::array<std::uint8_t, 6> raw{};
-
-  friend constexpr auto operator<=>(const Mac&, const Mac&) = default;
-};
+using pvrdma::Mac;
 
 PVRDMA_ABI_STRUCT(Be32, 4);
 PVRDMA_ABI_STRUCT(Be64, 8);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "base/log.h"
 #include "device/adapter.h"
 
@@ -11,24 +10,19 @@ namespace pvrdma::adapters {
 namespace {
 
 device::AdapterConfig to_device(const control::AdapterConfig& adapter) {
-  const auto hardware_version = device::parse_hardware_version(adapter.hardware_version);
-  PVRDMA_CHECK(hardware_version.has_value(),
-               "the rules of configuration know the device's hardware versions");
   device::AdapterConfig config;
   config.name = adapter.name;
-  config.mac = device::MacAddress{adapter.mac};
-  config.hardware_version = *hardware_version;
-  config.roce = adapter.roce == control::Roce::kV1 ? verbs::RoceVersion::kV1 : verbs::RoceVersion::kV2;
-  config.profile =
-      adapter.profile == control::Profile::kEsxi ? device::Profile::kEsxi : device::Profile::kOpen;
+  config.mac = adapter.mac;
+  config.hardware_version = adapter.hardware_version;
+  config.roce = adapter.roce;
+  config.profile = adapter.profile;
   return config;
 }
 
 void announce(const ServedAdapter& adapter) {
   const device::AdapterInfo info = adapter.adapter().info();
   log::info("adapter {}: hardware version {}, RoCE {}, waits for its VM at {}", info.name,
-            device::number_of(info.hardware_version), info.roce == verbs::RoceVersion::kV1 ? "v1" : "v2",
-            adapter.socket());
+            number_of(info.hardware_version), to_text(info.roce), adapter.socket());
 }
 
 bool same_adapter(const WantedAdapter& a, const WantedAdapter& b) {

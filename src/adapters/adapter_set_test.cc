@@ -68,13 +68,15 @@ class AdapterSetTest : public testing::Test {
   }
   std::string socket(const std::string& vm) const { return folder_ + "/" + vm + ".sock"; }
   WantedAdapter wanted(const std::string& vm, std::string refusal = {}) const {
-    return {{vm, socket(vm), {0x52, 0x54, 0, 0, 0, 1}, 14, control::Roce::kV2}, {1, 7}, std::move(refusal)};
+    return {{vm, socket(vm), {0x52, 0x54, 0, 0, 0, 1}, HardwareVersion::k14, RoceVersion::kV2},
+            {1, 7},
+            std::move(refusal)};
   }
   std::uint32_t hardware_version(const std::string& vm) {
     return on_shard([this, vm] {
       for (const auto& each : set_->adapters()) {
         if (each->port().name() == vm) {
-          return device::number_of(each->adapter().info().hardware_version);
+          return number_of(each->adapter().info().hardware_version);
         }
       }
       return 0U;
@@ -104,7 +106,8 @@ class AdapterSetTest : public testing::Test {
 };
 
 TEST_F(AdapterSetTest, ServesWhatIsWantedAndNoMore) {
-  ASSERT_TRUE(set_->add_static({"static", socket("static"), {2, 0, 0, 0, 0, 9}, 14, control::Roce::kV2}));
+  ASSERT_TRUE(set_->add_static(
+      {"static", socket("static"), {2, 0, 0, 0, 0, 9}, HardwareVersion::k14, RoceVersion::kV2}));
   run();
   want({wanted("VM-01"), wanted("VM-02")});
   EXPECT_TRUE(connect("VM-01"));
@@ -117,7 +120,8 @@ TEST_F(AdapterSetTest, ServesWhatIsWantedAndNoMore) {
 }
 
 TEST_F(AdapterSetTest, TellsWhenVmsArePoweredOnAndOff) {
-  ASSERT_TRUE(set_->add_static({"static", socket("static"), {2, 0, 0, 0, 0, 9}, 14, control::Roce::kV2}));
+  ASSERT_TRUE(set_->add_static(
+      {"static", socket("static"), {2, 0, 0, 0, 0, 9}, HardwareVersion::k14, RoceVersion::kV2}));
   run();
   want({wanted("VM-01")});
   { connect("static"); }
@@ -132,7 +136,7 @@ TEST_F(AdapterSetTest, DisturbsNoConnectedVm) {
   auto first = connect("VM-01");
   auto second = connect("VM-02");
   WantedAdapter upgraded = wanted("VM-01");
-  upgraded.config.hardware_version = 18;
+  upgraded.config.hardware_version = HardwareVersion::k18;
   want({upgraded});
   EXPECT_TRUE(first->device_info());
   EXPECT_TRUE(second->device_info());
@@ -186,7 +190,8 @@ TEST_F(AdapterSetTest, TriesAgainWhatCannotBeMadeYet) {
 }
 
 TEST_F(AdapterSetTest, AnAdapterOfTheConfigurationFileKeepsItsName) {
-  ASSERT_TRUE(set_->add_static({"VM-01", socket("static"), {2, 0, 0, 0, 0, 9}, 14, control::Roce::kV2}));
+  ASSERT_TRUE(set_->add_static(
+      {"VM-01", socket("static"), {2, 0, 0, 0, 0, 9}, HardwareVersion::k14, RoceVersion::kV2}));
   run();
   want({wanted("VM-01")});
   EXPECT_EQ(trouble_count(), 1U);

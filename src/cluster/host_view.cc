@@ -9,13 +9,6 @@
 namespace pvrdma::cluster {
 namespace {
 
-// Adapters change with some hardware versions only; one in between has the adapter of the last that did.
-std::uint32_t adapter_version(std::uint32_t vm_version) {
-  if (vm_version < 14) return 13;
-  if (vm_version < 17) return 14;
-  return vm_version == 17 ? 17 : 18;
-}
-
 std::optional<verbs::Gid> from_hex(const std::string& text) {
   verbs::Gid gid;
   if (text.size() != 2 * gid.bytes.size()) return std::nullopt;
@@ -40,9 +33,11 @@ std::vector<adapters::WantedAdapter> adapters_of(const control::Inventory& inven
     wanted.config.name = name;
     wanted.config.socket = fmt::format("{}/{}.sock", socket_folder, name);
     wanted.config.mac = vm.adapter->mac;
-    wanted.config.hardware_version = adapter_version(vm.hardware_version);
-    // With v2 on 13 there is a refusal; the adapter is there to say so.
-    wanted.config.roce = wanted.config.hardware_version == 13 ? control::Roce::kV1 : vm.adapter->protocol;
+    // What the rules forbid has a refusal; the adapter is there to say so.
+    const HardwareVersion version = adapter_of(vm.hardware_version).value_or(HardwareVersion::k13);
+    const RoceVersion protocol = vm.adapter->protocol;
+    wanted.config.hardware_version = version;
+    wanted.config.roce = offers_roce(version, protocol) ? protocol : default_roce(version);
     wanted.config.profile = vm.adapter->profile;
     if (const auto segment = control::segment_of(inventory, vm)) wanted.segment = to_segment(*segment);
     if (auto checked = control::check_power_on(inventory, name); !checked) {

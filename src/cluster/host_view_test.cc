@@ -40,8 +40,8 @@ TEST_F(HostViewTest, WantsTheAdaptersOfTheVmsPlacedHere) {
   EXPECT_EQ(adapters[0].config.name, "VM-01");
   EXPECT_EQ(adapters[0].config.socket, "/run/pvrdma/VM-01.sock");
   EXPECT_EQ(adapters[0].config.mac, inventory_.vms.at("VM-01").adapter->mac);
-  EXPECT_EQ(adapters[0].config.hardware_version, 14U);
-  EXPECT_EQ(adapters[0].config.roce, control::Roce::kV2);
+  EXPECT_EQ(adapters[0].config.hardware_version, HardwareVersion::k14);
+  EXPECT_EQ(adapters[0].config.roce, RoceVersion::kV2);
   EXPECT_EQ(adapters[0].segment, (transport::SegmentId{inventory_.switches.at("dvs1").id, 7}));
   EXPECT_EQ(adapters[0].refusal, "");
 }
@@ -63,7 +63,7 @@ TEST_F(HostViewTest, GivesEachHardwareVersionItsAdapter) {
                                                               {18, 18}, {19, 18}, {21, 18}};
   for (const auto& [vm, adapter] : expected) {
     inventory_.vms.at("VM-01").hardware_version = vm;
-    EXPECT_EQ(view().adapters.at(0).config.hardware_version, adapter) << vm;
+    EXPECT_EQ(view().adapters.at(0).config.hardware_version, parse_hardware_version(adapter)) << vm;
   }
 }
 

@@ -27,8 +27,8 @@ Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, ve
   const std::string who = fmt::format("adapter {}", config.name);
   if (!offers_roce(config.hardware_version, config.roce)) {
     return fail(fmt::format(
-        "{}: hardware version {} offers RoCE v1 only; choose roce v1, or hardware version 14 or later", who,
-        number_of(config.hardware_version)));
+        "{}: hardware version {} offers RoCE v1 only; choose roce v1, or hardware version {} or later", who,
+        number_of(config.hardware_version), number_of(kFirstWithRoceV2)));
   }
   const verbs::Limits limits = config.limits.value_or(limits_of(config.hardware_version, config.profile));
   if (auto checked = check_limits(limits); !checked) return Failure(std::move(checked.error()).in(who));

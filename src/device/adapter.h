@@ -20,6 +20,7 @@
 
 #include "abi/endian.h"
 #include "base/log.h"
+#include "base/mac.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "device/adapter_info.h"
@@ -41,13 +42,11 @@
 
 namespace pvrdma::device {
 
-using MacAddress = abi::Mac;
-
 struct AdapterConfig {
   std::string name;
-  MacAddress mac;
+  Mac mac;
   HardwareVersion hardware_version = HardwareVersion::k14;
-  verbs::RoceVersion roce = verbs::RoceVersion::kV2;  // see default_roce()
+  RoceVersion roce = RoceVersion::kV2;  // see default_roce()
   Profile profile = Profile::kOpen;
   std::optional<verbs::Limits> limits;  // instead of the hardware version's and profile's
 };

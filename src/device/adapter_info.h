@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "abi/endian.h"
+#include "base/mac.h"
 #include "device/counters.h"
 #include "device/hardware_version.h"
 #include "verbs/counters.h"
@@ -36,15 +36,15 @@ constexpr const char* describe(AdapterState state) {
 struct GidInfo {
   std::uint32_t index = 0;
   verbs::Gid gid;
-  verbs::RoceVersion roce{};
+  RoceVersion roce{};
 };
 
 struct AdapterInfo {
   std::string name;
-  abi::Mac mac;
+  Mac mac;
   HardwareVersion hardware_version{};
   std::uint32_t device_version = 0;  // the VERSION register
-  verbs::RoceVersion roce{};
+  RoceVersion roce{};
   AdapterState state{};
   bool connected = false;
   bool link_up = false;

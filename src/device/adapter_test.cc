@@ -33,13 +33,13 @@ TEST(AdapterCreate, RefusesWhatTheHardwareVersionDoesNotOffer) {
   test::FakePort port;
   test::ManualClock clock;
   auto config = test::some_adapter(HardwareVersion::k13);
-  config.roce = verbs::RoceVersion::kV2;
+  config.roce = RoceVersion::kV2;
   auto created = Adapter::create(config, port, clock);
   ASSERT_FALSE(created);
   EXPECT_EQ(created.error().message,
             "adapter test: hardware version 13 offers RoCE v1 only; choose roce v1, or hardware version 14 "
             "or later");
-  config.roce = verbs::RoceVersion::kV1;
+  config.roce = RoceVersion::kV1;
   config.limits = verbs::Limits{};
   created = Adapter::create(config, port, clock);
   ASSERT_FALSE(created);

@@ -37,7 +37,7 @@ verbs::Limits limits_of(HardwareVersion version, Profile profile) {
   return limits;
 }
 
-verbs::Rules rules_of(HardwareVersion version, verbs::RoceVersion roce, Profile profile) {
+verbs::Rules rules_of(HardwareVersion version, RoceVersion roce, Profile profile) {
   verbs::Rules rules;
   rules.qp_handle_is_qpn = !separates_qp_handle(version);
   rules.atomics = profile == Profile::kOpen;
@@ -118,7 +118,7 @@ abi::Caps caps_of(const verbs::Limits& limits, const verbs::Rules& rules, const 
   caps.mode = static_cast<std::uint8_t>(abi::Mode::kRoce);
   caps.atomic_ops = rules.atomics ? abi::kAtomicCompareSwap | abi::kAtomicFetchAdd : 0;
   caps.bmme_flags = abi::kBmmeLocalInv | abi::kBmmeRemoteInv | abi::kBmmeFastReg;
-  caps.gid_types = rules.roce == verbs::RoceVersion::kV1 ? abi::kGidTypeRocev1 : abi::kGidTypeRocev2;
+  caps.gid_types = rules.roce == RoceVersion::kV1 ? abi::kGidTypeRocev1 : abi::kGidTypeRocev2;
   caps.max_fast_reg_page_list_len = kFastRegisterPagesMax;
   return caps;
 }

@@ -8,18 +8,15 @@
 
 #include "abi/endian.h"
 #include "abi/shared_region.h"
+#include "base/profile.h"
 #include "base/result.h"
 #include "device/hardware_version.h"
 #include "verbs/limits.h"
 
 namespace pvrdma::device {
 
-// kEsxi enforces the limits of VMware's own adapter (no atomics, 3 UD QPs); kOpen lifts what the ABI lets us
-// lift.
-enum class Profile : std::uint8_t { kOpen, kEsxi };
-
 verbs::Limits limits_of(HardwareVersion version, Profile profile);
-verbs::Rules rules_of(HardwareVersion version, verbs::RoceVersion roce, Profile profile);
+verbs::Rules rules_of(HardwareVersion version, RoceVersion roce, Profile profile);
 
 // Whether the guest driver works with such limits (reference 2.2, 2.3); the Error names the one that is
 // wrong.

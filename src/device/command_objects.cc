@@ -225,7 +225,7 @@ CommandExecutor::Status CommandExecutor::destroy_bind(const Request& request) {
   return engine_.unbind_gid(asked.index, verbs::Gid{asked.dest_gid.raw});
 }
 
-static_assert(static_cast<std::uint8_t>(verbs::RoceVersion::kV1) == abi::kGidTypeRocev1 &&
-              static_cast<std::uint8_t>(verbs::RoceVersion::kV2) == abi::kGidTypeRocev2);
+static_assert(static_cast<std::uint8_t>(RoceVersion::kV1) == abi::kGidTypeRocev1 &&
+              static_cast<std::uint8_t>(RoceVersion::kV2) == abi::kGidTypeRocev2);
 
 }  // namespace pvrdma::device

@@ -66,12 +66,12 @@ class ManualClock final : public Clock {
   Instant time{std::chrono::seconds(1)};
 };
 
-inline device::AdapterConfig some_adapter(device::HardwareVersion version = device::HardwareVersion::k14) {
+inline device::AdapterConfig some_adapter(HardwareVersion version = HardwareVersion::k14) {
   device::AdapterConfig config;
   config.name = "test";
   config.mac = abi::Mac{{0x00, 0x50, 0x56, 0x01, 0x02, 0x03}};
   config.hardware_version = version;
-  config.roce = device::default_roce(version);
+  config.roce = default_roce(version);
   return config;
 }
 

@@ -142,7 +142,7 @@ TEST_F(PortTest, NothingPassesALinkThatIsDown) {
 }
 
 TEST_F(PortTest, AnEngineThatIsResetIsNotFoundAnyMore) {
-  ASSERT_TRUE(b_.engine.bind_gid(0, gid(2), verbs::RoceVersion::kV2));
+  ASSERT_TRUE(b_.engine.bind_gid(0, gid(2), RoceVersion::kV2));
   End end;
   send_request(end, gid(2));
   EXPECT_EQ(transport_.deliveries.size(), 1U);
@@ -154,8 +154,8 @@ TEST_F(PortTest, AnEngineThatIsResetIsNotFoundAnyMore) {
 }
 
 TEST_F(PortTest, TheGuestLearnsThatItsGidIsTaken) {
-  ASSERT_TRUE(a_.engine.bind_gid(0, gid(2), verbs::RoceVersion::kV2));
-  const auto bound = b_.engine.bind_gid(0, gid(2), verbs::RoceVersion::kV2);
+  ASSERT_TRUE(a_.engine.bind_gid(0, gid(2), RoceVersion::kV2));
+  const auto bound = b_.engine.bind_gid(0, gid(2), RoceVersion::kV2);
   ASSERT_FALSE(bound);
   EXPECT_EQ(bound.error(), verbs::CommandError::kAddressInUse);
 }

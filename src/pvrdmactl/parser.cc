@@ -8,20 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/name.h"
 #include "pvrdmactl/completion.h"
 #include "pvrdmactl/help.h"
 
 namespace pvrdma::ctl {
 namespace {
-
-constexpr std::size_t kNameCharsMax = 64;
-
-bool is_name(std::string_view text) {
-  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-  // "." and ".." would be steps in a path.
-  return !text.empty() && text.size() <= kNameCharsMax && text != "." && text != ".." &&
-         text.find_first_not_of(kAllowed) == std::string_view::npos;
-}
 
 bool is_number(std::string_view text) {
   std::uint32_t number = 0;
@@ -224,7 +216,7 @@ Result<std::string> checked_value(const Argument& argument, const std::string& v
   switch (argument.kind) {
     case Kind::kName:
       if (is_name(value)) return value;
-      return wrong(argument, value, "no name: it takes 1 to 64 letters, digits, '.', '_' and '-'");
+      return wrong(argument, value, fmt::format("no name: it takes {}", kNameRule));
     case Kind::kNumber:
       if (is_number(value)) return value;
       return wrong(argument, value, "no number from 0 to 4294967295");

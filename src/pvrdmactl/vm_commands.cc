@@ -6,6 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/hardware_version.h"
+#include "base/profile.h"
 #include "pvrdmactl/grammar.h"
 #include "pvrdmactl/json_fields.h"
 #include "pvrdmactl/table.h"
@@ -95,6 +97,12 @@ std::string libvirt_xml_text(const Json& answer) {
   return xml;
 }
 
+template <Worded Enum>
+std::vector<std::string> choices_of() {
+  const auto texts = texts_of<Enum>();
+  return {texts.begin(), texts.end()};
+}
+
 Argument the_vm() {
   return named("NAME", "the VM");
 }
@@ -102,7 +110,7 @@ Argument the_vm() {
 Argument hardware_version() {
   return {.name = "hw",
           .kind = Kind::kNumber,
-          .help = "the VM's hardware version; adapters need 13",
+          .help = fmt::format("the VM's hardware version; adapters need {}", number_of(kFirstWithAdapter)),
           .required = true,
           .member = "/hardware_version"};
 }
@@ -140,13 +148,14 @@ std::vector<Argument> adapter_options(const std::string& object) {
        .member = object + "/mac"},
       {.name = "protocol",
        .kind = Kind::kChoice,
-       .help = "RoCE v1 or v2; default: v1 on hardware version 13, v2 later",
-       .choices = {"v1", "v2"},
+       .help = fmt::format("RoCE v1 or v2; default: v1 before hardware version {}, v2 from there on",
+                           number_of(kFirstWithRoceV2)),
+       .choices = choices_of<RoceVersion>(),
        .member = object + "/protocol"},
       {.name = "profile",
        .kind = Kind::kChoice,
        .help = "the limits of ESXi's adapter, or what the driver can use; default: open",
-       .choices = {"esxi", "open"},
+       .choices = choices_of<Profile>(),
        .member = object + "/profile"}};
   for (Argument& option : options) {
     if (option.name != "portgroup") option.needs = "portgroup";
@@ -184,7 +193,7 @@ Command set_command() {
                     {.name = "protocol",
                      .kind = Kind::kChoice,
                      .help = "RoCE v1 or v2",
-                     .choices = {"v1", "v2"},
+                     .choices = choices_of<RoceVersion>(),
                      .member = "/protocol"}},
       .method = Method::kPatch,
       .path = "/v1/vms/{NAME}",

@@ -28,7 +28,7 @@ class DaemonTest : public testing::Test {
     for (std::uint8_t i = 1; i <= 3; ++i) {
       const std::string name = "VM-0" + std::to_string(i);
       config_.adapters.push_back(
-          {name, folder_ + "/" + name, {0x52, 0x54, 0, 0, 0, i}, 14, control::Roce::kV2});
+          {name, folder_ + "/" + name, {0x52, 0x54, 0, 0, 0, i}, HardwareVersion::k14, RoceVersion::kV2});
     }
   }
   void TearDown() override { fs::remove_all(folder_); }

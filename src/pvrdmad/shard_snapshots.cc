@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "control/model/values.h"
 #include "device/adapter_info.h"
 #include "fabric/path_info.h"
 #include "fabric/port.h"
@@ -71,10 +70,6 @@ TcpCopy copy_tcp(const transport::Tcp& tcp) {
 
 // Everything below runs on the asking thread.
 
-std::string_view name_of(verbs::RoceVersion roce) {
-  return roce == verbs::RoceVersion::kV1 ? "v1" : "v2";
-}
-
 std::string_view name_of(abi::QpType type) {
   switch (type) {
     case abi::QpType::kSmi:
@@ -125,10 +120,10 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   control::AdapterSnapshot adapter;
   adapter.name = info.name;
   adapter.socket = copy.socket;
-  adapter.mac = control::mac_text(info.mac.raw);
-  adapter.hardware_version = device::number_of(info.hardware_version);
+  adapter.mac = info.mac.to_string();
+  adapter.hardware_version = number_of(info.hardware_version);
   adapter.device_version = info.device_version;
-  adapter.roce = name_of(info.roce);
+  adapter.roce = to_text(info.roce);
   adapter.state = info.connected ? device::describe(info.state) : "off";
   adapter.link_up = info.link_up;
   adapter.driver_version = info.driver_version;
@@ -139,7 +134,7 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   adapter.rx_messages = info.verbs_counters.rx_messages;
   adapter.rx_bytes = info.verbs_counters.rx_bytes;
   for (const device::GidInfo& gid : info.gids) {
-    adapter.gids.push_back({gid.index, gid.gid.to_string(), name_of(gid.roce)});
+    adapter.gids.push_back({gid.index, gid.gid.to_string(), to_text(gid.roce)});
   }
   adapter.objects = objects_of(info.objects);
   for (const fabric::PathKind kind : {fabric::PathKind::kLocal, fabric::PathKind::kTcp}) {

@@ -15,8 +15,8 @@ class ShardSnapshotsTest : public testing::Test {
  protected:
   void SetUp() override {
     fabric_.use(local_);
-    ASSERT_TRUE(
-        adapters_->add_static({"VM-01", socket_, {0x52, 0x54, 0, 0x12, 0x34, 0x51}, 14, control::Roce::kV2}));
+    ASSERT_TRUE(adapters_->add_static(
+        {"VM-01", socket_, {0x52, 0x54, 0, 0x12, 0x34, 0x51}, HardwareVersion::k14, RoceVersion::kV2}));
     ASSERT_TRUE(adapters_->start());
     shard_ = std::thread([this] { loop_->run(); });
   }
@@ -70,7 +70,11 @@ TEST_F(ShardSnapshotsTest, HasEveryGroupOfCounters) {
 TEST_F(ShardSnapshotsTest, TellsThePathsAndWhatIsNotServed) {
   const auto posted = loop_->post([this] {
     adapters::WantedAdapter wanted;
-    wanted.config = {"VM-02", "/no/such/folder/VM-02.sock", {0x52, 0x54, 0, 0, 0, 2}, 14, control::Roce::kV2};
+    wanted.config = {"VM-02",
+                     "/no/such/folder/VM-02.sock",
+                     {0x52, 0x54, 0, 0, 0, 2},
+                     HardwareVersion::k14,
+                     RoceVersion::kV2};
     adapters_->set_wanted({wanted});
   });
   ASSERT_TRUE(posted);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/roce.h"
 #include "base/strong.h"
 
 namespace pvrdma::verbs {
@@ -84,7 +85,7 @@ struct GidHash {
   }
 };
 
-enum class RoceVersion : std::uint8_t { kV1 = 1, kV2 = 2 };
+using pvrdma::RoceVersion;
 
 // One end of a connection: identified by GID and QP number, whatever the path (ADR 1).
 struct Endpoint {

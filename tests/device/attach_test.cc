@@ -8,11 +8,10 @@
 namespace pvrdma::test {
 namespace {
 
-using device::HardwareVersion;
 
 struct Hardware {
   HardwareVersion version;
-  verbs::RoceVersion roce;
+  RoceVersion roce;
   std::uint32_t register_value;
 };
 
@@ -27,12 +26,12 @@ void PrintTo(const Hardware& hardware, std::ostream* out) {  // gtest's name for
 }
 
 INSTANTIATE_TEST_SUITE_P(HardwareVersions, Attach,
-                         ::testing::Values(Hardware{HardwareVersion::k13, verbs::RoceVersion::kV1, 17},
-                                           Hardware{HardwareVersion::k14, verbs::RoceVersion::kV1, 18},
-                                           Hardware{HardwareVersion::k14, verbs::RoceVersion::kV2, 18},
-                                           Hardware{HardwareVersion::k17, verbs::RoceVersion::kV2, 19},
-                                           Hardware{HardwareVersion::k18, verbs::RoceVersion::kV1, 20},
-                                           Hardware{HardwareVersion::k18, verbs::RoceVersion::kV2, 20}),
+                         ::testing::Values(Hardware{HardwareVersion::k13, RoceVersion::kV1, 17},
+                                           Hardware{HardwareVersion::k14, RoceVersion::kV1, 18},
+                                           Hardware{HardwareVersion::k14, RoceVersion::kV2, 18},
+                                           Hardware{HardwareVersion::k17, RoceVersion::kV2, 19},
+                                           Hardware{HardwareVersion::k18, RoceVersion::kV1, 20},
+                                           Hardware{HardwareVersion::k18, RoceVersion::kV2, 20}),
                          [](const auto& instance) {
                            return "hw" + std::to_string(static_cast<int>(instance.param.version)) + "_v" +
                                   std::to_string(static_cast<int>(instance.param.roce));

@@ -6,7 +6,7 @@ namespace pvrdma::test {
 namespace {
 
 TestbenchOptions small_adapter() {
-  verbs::Limits limits = device::limits_of(device::HardwareVersion::k18, device::Profile::kOpen);
+  verbs::Limits limits = device::limits_of(HardwareVersion::k18, Profile::kOpen);
   limits.max_context = 4;
   limits.max_pd = 3;
   limits.max_mr = 5;
@@ -81,7 +81,7 @@ TEST_F(Limits, a_region_larger_than_allowed) {
 
 class EsxiLimits : public DeviceTest {
  protected:
-  EsxiLimits() : DeviceTest({.profile = device::Profile::kEsxi}) {}
+  EsxiLimits() : DeviceTest({.profile = Profile::kEsxi}) {}
 };
 
 TEST_F(EsxiLimits, three_datagram_qps) {

@@ -139,7 +139,7 @@ TEST_F(RcOneRead, max_rd_atomic_limits_but_loses_nothing) {
 
 class RcNoAtomics : public RcTest {
  protected:
-  RcNoAtomics() : RcTest({}, {}, {.profile = device::Profile::kEsxi}) {}
+  RcNoAtomics() : RcTest({}, {}, {.profile = Profile::kEsxi}) {}
 };
 
 TEST_F(RcNoAtomics, the_esxi_profile_has_none) {

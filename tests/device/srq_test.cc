@@ -107,7 +107,7 @@ TEST_F(Srq, a_qp_in_error_leaves_the_receives_to_the_others) {
 
 class NoSrq : public DeviceTest {
  protected:
-  NoSrq() : DeviceTest({.hardware_version = device::HardwareVersion::k13}) {}
+  NoSrq() : DeviceTest({.hardware_version = HardwareVersion::k13}) {}
 };
 
 TEST_F(NoSrq, hardware_version_13_refuses_them) {

@@ -19,7 +19,7 @@ struct ClusterOptions {
   std::uint32_t hosts = 2;
   std::uint32_t vms = 4;
   std::uint32_t connections = 4;
-  device::HardwareVersion hardware_version = device::HardwareVersion::k18;
+  HardwareVersion hardware_version = HardwareVersion::k18;
   // Nothing goes wrong but lanes, and no QP has a timer: who is not told of a lane's return waits for ever.
   bool only_lanes = false;
 };

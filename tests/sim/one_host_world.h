@@ -12,7 +12,7 @@ struct OneHostOptions {
   std::uint64_t seed = 1;
   std::uint32_t vms = 2;
   std::uint32_t connections = 4;
-  device::HardwareVersion hardware_version = device::HardwareVersion::k18;
+  HardwareVersion hardware_version = HardwareVersion::k18;
 };
 
 // Members that World borrows.

@@ -14,7 +14,7 @@ device::AdapterConfig adapter_config(std::uint32_t index, const MachineOptions& 
   return {.name = "test-" + std::to_string(index),
           .mac = {{0x02, 0, 0, 0, 0, static_cast<std::uint8_t>(index + 1)}},
           .hardware_version = options.hardware_version,
-          .roce = options.roce.value_or(device::default_roce(options.hardware_version)),
+          .roce = options.roce.value_or(default_roce(options.hardware_version)),
           .profile = options.profile,
           .limits = options.limits};
 }

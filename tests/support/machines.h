@@ -36,9 +36,9 @@ class ManualClock final : public Clock {
 
 struct MachineOptions {
   std::uint32_t adapter_count = 2;
-  device::HardwareVersion hardware_version = device::HardwareVersion::k18;
-  std::optional<verbs::RoceVersion> roce;  // none: the hardware version's default
-  device::Profile profile = device::Profile::kOpen;
+  HardwareVersion hardware_version = HardwareVersion::k18;
+  std::optional<RoceVersion> roce;  // none: the hardware version's default
+  Profile profile = Profile::kOpen;
   std::optional<verbs::Limits> limits;
   driver::DeviceOptions driver;
   // For Testbench, of kind local: takes the place of the real one, for example a lossy one around it;

@@ -5,8 +5,8 @@
 #include <fmt/core.h>
 #include <utility>
 
+#include "base/name.h"
 #include "control/api/json.h"
-#include "control/model/values.h"
 
 namespace pvrdma::control {
 namespace {
@@ -77,7 +77,7 @@ Reply Router::answer(Call call) const {
   for (std::size_t i = 0; i < path.size(); ++i) {
     if (!is_variable(expected[i])) continue;
     if (!is_name(path[i])) {
-      return refuse(400, fmt::format("{}: a name is 1 to 64 of the characters A-Z a-z 0-9 . _ -", path[i]));
+      return refuse(400, fmt::format("{}: a name is {}", path[i], kNameRule));
     }
     call.names.emplace_back(path[i]);
   }

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "control/model/rules.h"
-#include "control/model/values.h"
 
 namespace pvrdma::control {
 namespace {
@@ -61,8 +60,8 @@ Result<VmLaunch> vm_launch(const Inventory& inventory, const std::string& vm) {
   if (host == inventory.live_hosts.end()) {
     return fail(EPERM, fmt::format("VM {}: its host {} is not alive: start pvrdmad there", vm, found.host));
   }
-  return VmLaunch{vm, mac_text(found.adapter->mac), fmt::format("{}/{}.sock", host->second.socket_folder, vm),
-                  found.memory_mib};
+  return VmLaunch{vm, found.adapter->mac.to_string(),
+                  fmt::format("{}/{}.sock", host->second.socket_folder, vm), found.memory_mib};
 }
 
 std::string qemu_args_json(const VmLaunch& launch) {

@@ -16,8 +16,8 @@
 namespace pvrdma::control {
 namespace {
 
-std::optional<Roce> read_protocol(Body& body) {
-  constexpr std::array kProtocols{Roce::kV1, Roce::kV2};
+std::optional<RoceVersion> read_protocol(Body& body) {
+  constexpr std::array kProtocols{RoceVersion::kV1, RoceVersion::kV2};
   const auto index = body.optional_choice("protocol", {"v1", "v2"});
   return index ? std::optional(kProtocols[*index]) : std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/name.h"
 #include "control/config/values.h"
 
 namespace pvrdma::control {
@@ -29,8 +30,7 @@ constexpr std::uint32_t kLeaseSecondsMax = 600;
 constexpr std::size_t kTokenCharsMin = 16;
 constexpr std::size_t kTokenCharsMax = 256;
 constexpr std::size_t kInterfaceCharsMax = 15;
-constexpr std::size_t kVmNameCharsMax = 64;
-constexpr std::size_t kSocketFolderBytesMax = 107 - (1 + kVmNameCharsMax + 5);  // "/NAME.sock" follows
+constexpr std::size_t kSocketFolderBytesMax = 107 - (1 + kNameCharsMax + 5);  // "/NAME.sock" follows
 
 // `target` keeps its default when the key is absent.
 template <typename T>

@@ -8,34 +8,29 @@
 // Thread: values; load_config() any thread, blocking (reads a file).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "base/hardware_version.h"
 #include "base/ip_address.h"
 #include "base/log.h"
+#include "base/mac.h"
+#include "base/profile.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "control/store/store.h"
 
 namespace pvrdma::control {
 
-using Mac = std::array<std::uint8_t, 6>;  // network order; unicast, not all zero
-
-enum class Roce : std::uint8_t { kV1 = 1, kV2 = 2 };
-
-// kEsxi: the limits VMware documents for ESXi, exactly. kOpen: what the guest driver's ABI allows.
-enum class Profile : std::uint8_t { kOpen, kEsxi };
-
 struct AdapterConfig {
-  std::string name;                    // [A-Za-z0-9._-], 1 to 64 characters; unique
-  std::string socket;                  // path of the vfio-user socket, at most 107 bytes; unique
-  Mac mac{};                           // of the vmxnet3 function beside it; unique
-  std::uint32_t hardware_version = 0;  // of the VM: 13, 14, 17 or 18
-  Roce roce{};                         // kV1 on hardware version 13
+  std::string name;    // is_name(); unique
+  std::string socket;  // path of the vfio-user socket, at most 107 bytes; unique
+  Mac mac;             // of the vmxnet3 function beside it; unicast, unique
+  HardwareVersion hardware_version{};
+  RoceVersion roce{};  // one that the hardware version offers
   Profile profile = Profile::kOpen;
   friend bool operator==(const AdapterConfig&, const AdapterConfig&) = default;
 };
@@ -55,7 +50,7 @@ struct TlsFilesConfig {
 
 // What makes the daemon a member of a cluster.
 struct ClusterConfig {
-  std::string host_name;            // [A-Za-z0-9._-], 1 to 64 characters
+  std::string host_name;            // is_name()
   std::vector<std::string> vmnics;  // netdevs, vmnic0 first; empty: every one with a device behind it
   std::string socket_folder = "/run/pvrdma";
   std::variant<SqliteConfig, EtcdConfig> store;

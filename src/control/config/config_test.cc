@@ -73,11 +73,11 @@ hardware_version = 18
   ASSERT_EQ(config->adapters.size(), 2U);
   EXPECT_EQ(config->adapters[0].name, "VM-01");
   EXPECT_EQ(config->adapters[0].socket, "/run/pvrdma/vm-01.sock");
-  EXPECT_EQ(config->adapters[0].mac, (Mac{0x52, 0x54, 0, 0x12, 0x34, 0x51}));
-  EXPECT_EQ(config->adapters[0].hardware_version, 14U);
-  EXPECT_EQ(config->adapters[0].roce, Roce::kV1);
-  EXPECT_EQ(config->adapters[1].mac, (Mac{2, 0, 0, 0, 0xab, 0xcd}));
-  EXPECT_EQ(config->adapters[1].roce, Roce::kV2);
+  EXPECT_EQ(config->adapters[0].mac, (Mac{{0x52, 0x54, 0, 0x12, 0x34, 0x51}}));
+  EXPECT_EQ(config->adapters[0].hardware_version, HardwareVersion::k14);
+  EXPECT_EQ(config->adapters[0].roce, RoceVersion::kV1);
+  EXPECT_EQ(config->adapters[1].mac, (Mac{{2, 0, 0, 0, 0xab, 0xcd}}));
+  EXPECT_EQ(config->adapters[1].roce, RoceVersion::kV2);
 }
 
 TEST_F(ConfigTest, HasDefaults) {
@@ -86,13 +86,13 @@ TEST_F(ConfigTest, HasDefaults) {
   EXPECT_EQ(config->daemon.api_socket, "/run/pvrdma/api.sock");
   EXPECT_EQ(config->daemon.log_level, log::Level::kInfo);
   EXPECT_EQ(config->daemon.spin, std::chrono::microseconds(50));
-  EXPECT_EQ(config->adapters[0].roce, Roce::kV2);
+  EXPECT_EQ(config->adapters[0].roce, RoceVersion::kV2);
 }
 
 TEST_F(ConfigTest, HardwareVersion13DefaultsToRoceV1) {
   const auto config = load_config({.adapter_flags = {"name=a,socket=/a.sock,mac=52:54:00:12:34:51,hw=13"}});
   ASSERT_TRUE(config) << config.error().message;
-  EXPECT_EQ(config->adapters[0].roce, Roce::kV1);
+  EXPECT_EQ(config->adapters[0].roce, RoceVersion::kV1);
 }
 
 TEST_F(ConfigTest, AcceptsEveryHardwareVersionAndNoOther) {
@@ -122,8 +122,8 @@ TEST_F(ConfigTest, FlagsOverrideTheFileAndAddAdapters) {
   EXPECT_EQ(config->daemon.log_level, log::Level::kError);
   ASSERT_EQ(config->adapters.size(), 2U);
   EXPECT_EQ(config->adapters[1].name, "VM-02");
-  EXPECT_EQ(config->adapters[1].hardware_version, 17U);
-  EXPECT_EQ(config->adapters[1].roce, Roce::kV1);
+  EXPECT_EQ(config->adapters[1].hardware_version, HardwareVersion::k17);
+  EXPECT_EQ(config->adapters[1].roce, RoceVersion::kV1);
 }
 
 TEST_F(ConfigTest, RefusesAFileThatCannotBeRead) {

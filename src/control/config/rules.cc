@@ -49,7 +49,7 @@ Result<AdapterConfig> parse_adapter(const Section& section) {
   if (!socket) return Failure(std::move(socket).error());
   auto mac = required(section, "mac", "mac = \"52:54:00:12:34:51\", the VM's vmxnet3 adapter's", parse_mac);
   if (!mac) return Failure(std::move(mac).error());
-  auto version = required(section, "hardware_version", "hardware_version = 14", parse_hardware_version);
+  auto version = required(section, "hardware_version", "hardware_version = 14", parse_version);
   if (!version) return Failure(std::move(version).error());
   auto roce = parse_roce(section, section.find("roce"), *version);
   if (!roce) return Failure(std::move(roce).error());
@@ -96,8 +96,7 @@ Result<void> check_unique(const Document& document, const Config& config) {
     if (auto taken = names.take(section, "name", adapter.name, "the adapter"); !taken) return taken;
     const std::string owner = "adapter " + adapter.name;
     if (auto taken = sockets.take(section, "socket", same_file(adapter.socket), owner); !taken) return taken;
-    std::string mac(adapter.mac.begin(), adapter.mac.end());
-    if (auto taken = macs.take(section, "mac", std::move(mac), owner); !taken) return taken;
+    if (auto taken = macs.take(section, "mac", adapter.mac.to_string(), owner); !taken) return taken;
   }
   return {};
 }

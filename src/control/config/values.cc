@@ -5,15 +5,13 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
-#include "control/model/values.h"
+#include "base/name.h"
 
 namespace pvrdma::control {
 namespace {
 
 constexpr std::size_t kSocketPathBytesMax = 107;  // sockaddr_un::sun_path without its NUL
 constexpr std::int64_t kSpinUsMax = 1'000'000;
-constexpr std::array<std::uint32_t, 4> kHardwareVersions{13, 14, 17, 18};
-constexpr std::uint32_t kFirstHardwareWithRoceV2 = 14;
 
 std::string shown_value(const Setting& setting) {
   if (const auto* text = std::get_if<std::string>(&setting.value)) return fmt::format("\"{}\"", *text);
@@ -78,9 +76,7 @@ Result<std::string> parse_name(const Section& section, const Setting& setting) {
   auto name = parse_text(section, setting);
   if (!name) return name;
   if (!is_name(*name)) {
-    return wrong(
-        section, setting,
-        fmt::format("is no name: allowed are 1 to {} letters, digits, '.', '_' and '-'", kNameCharsMax));
+    return wrong(section, setting, fmt::format("is no name: allowed are {}", kNameRule));
   }
   return name;
 }
@@ -102,51 +98,48 @@ Result<std::string> parse_socket(const Section& section, const Setting& setting)
 Result<Mac> parse_mac(const Section& section, const Setting& setting) {
   const auto text = parse_text(section, setting);
   if (!text) return Failure(text.error());
-  const auto mac = parse_mac_bytes(*text);
+  const auto mac = Mac::parse(*text);
   if (!mac) return wrong(section, setting, "is no MAC address: write six bytes such as 52:54:00:12:34:51");
-  if (*mac == Mac{})
+  if (mac->is_zero())
     return wrong(section, setting, "is the zero address: give the MAC of the VM's vmxnet3 adapter");
-  if ((mac->front() & 1) != 0) {
+  if (mac->is_multicast()) {
     return wrong(section, setting,
                  "is a multicast address: give the MAC of the VM's vmxnet3 adapter, its first byte is even");
   }
   return *mac;
 }
 
-Result<std::uint32_t> parse_hardware_version(const Section& section, const Setting& setting) {
+Result<HardwareVersion> parse_version(const Section& section, const Setting& setting) {
   const auto* number = std::get_if<std::int64_t>(&setting.value);
-  const auto known = [number](std::uint32_t version) { return number != nullptr && *number == version; };
-  const auto it = std::find_if(kHardwareVersions.begin(), kHardwareVersions.end(), known);
-  if (it == kHardwareVersions.end()) {
-    return wrong(section, setting,
-                 fmt::format("is no hardware version with PVRDMA: allowed are {}",
-                             fmt::join(kHardwareVersions, ", ")));
-  }
-  return *it;
+  const auto version = number == nullptr ? std::nullopt : parse_hardware_version(*number);
+  if (version) return *version;
+  std::vector<std::uint32_t> allowed;
+  for (const HardwareVersion each : kHardwareVersions) allowed.push_back(number_of(each));
+  return wrong(section, setting,
+               fmt::format("is no hardware version with PVRDMA: allowed are {}", fmt::join(allowed, ", ")));
 }
 
-Result<Roce> parse_roce(const Section& section, const Setting* setting, std::uint32_t hardware_version) {
-  const bool offers_v2 = hardware_version >= kFirstHardwareWithRoceV2;
-  if (setting == nullptr) return offers_v2 ? Roce::kV2 : Roce::kV1;
+Result<RoceVersion> parse_roce(const Section& section, const Setting* setting, HardwareVersion version) {
+  if (setting == nullptr) return default_roce(version);
   const auto text = parse_text(section, *setting);
   if (!text) return Failure(text.error());
-  if (*text == "v1") return Roce::kV1;
-  if (*text != "v2") return wrong(section, *setting, "is no RoCE version: allowed are v1, v2");
-  if (!offers_v2) {
+  const auto roce = from_text<RoceVersion>(*text);
+  if (!roce) return wrong(section, *setting, "is no RoCE version: allowed are v1, v2");
+  if (!offers_roce(version, *roce)) {
     return wrong(section, *setting,
                  fmt::format("needs hardware version {} or later and this adapter has {}: use v1 or a later "
                              "hardware version",
-                             kFirstHardwareWithRoceV2, hardware_version));
+                             number_of(kFirstWithRoceV2), number_of(version)));
   }
-  return Roce::kV2;
+  return *roce;
 }
 
 Result<Profile> parse_profile(const Section& section, const Setting& setting) {
   const auto text = parse_text(section, setting);
   if (!text) return Failure(text.error());
-  if (*text == "open") return Profile::kOpen;
-  if (*text == "esxi") return Profile::kEsxi;
-  return wrong(section, setting, "is no profile: allowed are open, esxi");
+  const auto profile = from_text<Profile>(*text);
+  if (!profile) return wrong(section, setting, "is no profile: allowed are open, esxi");
+  return *profile;
 }
 
 Result<log::Level> parse_log_level(const Section& section, const Setting& setting) {

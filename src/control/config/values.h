@@ -49,9 +49,9 @@ Result<std::string> parse_path(const Section& section, const Setting& setting);
 Result<std::string> parse_name(const Section& section, const Setting& setting);
 Result<std::string> parse_socket(const Section& section, const Setting& setting);
 Result<Mac> parse_mac(const Section& section, const Setting& setting);
-Result<std::uint32_t> parse_hardware_version(const Section& section, const Setting& setting);
+Result<HardwareVersion> parse_version(const Section& section, const Setting& setting);
 // A null `setting` gives the hardware version's default.
-Result<Roce> parse_roce(const Section& section, const Setting* setting, std::uint32_t hardware_version);
+Result<RoceVersion> parse_roce(const Section& section, const Setting* setting, HardwareVersion version);
 Result<Profile> parse_profile(const Section& section, const Setting& setting);
 Result<log::Level> parse_log_level(const Section& section, const Setting& setting);
 Result<Duration> parse_spin(const Section& section, const Setting& setting);

@@ -6,8 +6,8 @@
 #include <limits>
 #include <map>
 
+#include "base/name.h"
 #include "control/discovery/sysfs.h"
-#include "control/model/values.h"
 
 namespace pvrdma::control {
 namespace {

@@ -4,40 +4,37 @@
 #include <cerrno>
 #include <fmt/core.h>
 
+#include "base/hardware_version.h"
 #include "control/model/values.h"
 
 namespace pvrdma::control {
 namespace {
 
-constexpr std::uint32_t kFirstWithAdapters = 13;
-constexpr std::uint32_t kFirstWithRoceV2 = 14;
-constexpr std::uint32_t kOfNoEsxi = 16;
 constexpr DvsVersion kFirstDvsVersion{6, 5, 0};
 
 }  // namespace
 
 Result<void> check_hardware_version(const Vm& vm) {
-  if (vm.hardware_version < kFirstWithAdapters) {
+  if (adapter_of(vm.hardware_version)) return {};
+  if (vm.hardware_version < number_of(kFirstWithAdapter)) {
     return fail(EPERM,
                 fmt::format("VM {} has hardware version {} and PVRDMA adapters need {} or later: upgrade it "
                             "with pvrdmactl vm upgrade",
-                            vm.name, vm.hardware_version, kFirstWithAdapters));
+                            vm.name, vm.hardware_version, number_of(kFirstWithAdapter)));
   }
-  if (vm.hardware_version == kOfNoEsxi || vm.hardware_version > kHardwareVersionMax) {
-    return fail(EPERM,
-                fmt::format("VM {} has hardware version {}, which has no PVRDMA adapters: use 13, 14, 15, "
-                            "or 17 to {}",
-                            vm.name, vm.hardware_version, kHardwareVersionMax));
-  }
-  return {};
+  return fail(
+      EPERM, fmt::format("VM {} has hardware version {}, which has no PVRDMA adapters: use 13, 14, 15, or 17 "
+                         "to {}",
+                         vm.name, vm.hardware_version, kVmHardwareVersionMax));
 }
 
-Result<void> check_protocol(const Vm& vm, Roce protocol) {
-  if (protocol == Roce::kV1 || vm.hardware_version >= kFirstWithRoceV2) return {};
+Result<void> check_protocol(const Vm& vm, RoceVersion protocol) {
+  const auto version = adapter_of(vm.hardware_version);
+  if (!version || offers_roce(*version, protocol)) return {};
   return fail(EPERM,
               fmt::format("VM {} has hardware version {} and RoCE v2 (like SRQs) needs {} or later: use "
                           "protocol v1 or upgrade it with pvrdmactl vm upgrade",
-                          vm.name, vm.hardware_version, kFirstWithRoceV2));
+                          vm.name, vm.hardware_version, number_of(kFirstWithRoceV2)));
 }
 
 Result<void> check_place(const Inventory& inventory, const Vm& vm, const std::string& dvs,

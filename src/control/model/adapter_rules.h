@@ -4,7 +4,6 @@
 // EPERM: a rule forbids it; ENOENT: an object is missing. Thread: any.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "base/result.h"
@@ -12,14 +11,11 @@
 
 namespace pvrdma::control {
 
-inline constexpr std::uint32_t kHardwareVersionMin = 7;  // of VMs, with or without adapters
-inline constexpr std::uint32_t kHardwareVersionMax = 21;
-
-// Hardware version 13 or later, and one that an ESXi release has (16 is none).
+// One of those that have adapters.
 Result<void> check_hardware_version(const Vm& vm);
 
-// RoCE v2 needs hardware version 14.
-Result<void> check_protocol(const Vm& vm, Roce protocol);
+// One that the hardware version, which has adapters, offers.
+Result<void> check_protocol(const Vm& vm, RoceVersion protocol);
 
 // The switch has a version with PVRDMA, the port group exists, and the VM's host is a member.
 Result<void> check_place(const Inventory& inventory, const Vm& vm, const std::string& dvs,

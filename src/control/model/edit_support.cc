@@ -5,7 +5,7 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
-#include "control/model/values.h"
+#include "base/name.h"
 
 namespace pvrdma::control::edits {
 namespace {
@@ -27,8 +27,7 @@ Result<Object*> find(std::map<std::string, Object>& objects, const std::string& 
 
 Result<void> check_name(std::string_view kind, const std::string& name) {
   if (is_name(name)) return {};
-  return fail(EINVAL, fmt::format("\"{}\" is no name for a {}: use 1 to 64 letters, digits, '.', '_' and '-'",
-                                  name.substr(0, 80), kind));
+  return fail(EINVAL, fmt::format("\"{}\" is no name for a {}: use {}", name.substr(0, 80), kind, kNameRule));
 }
 
 Result<Host*> find_host(Inventory& inventory, const std::string& host) {

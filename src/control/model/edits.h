@@ -78,7 +78,7 @@ struct NewAdapter {
   std::optional<std::string> mac;  // none: one of 52:54:00 that no other VM has, derived from the VM's name
   std::string dvs;                 // empty: the one switch that has the port group
   std::string portgroup;
-  std::optional<Roce> protocol;  // none: v1 on hardware version 13, otherwise v2
+  std::optional<RoceVersion> protocol;  // none: v1 on hardware version 13, otherwise v2
   Profile profile = Profile::kOpen;
 };
 // Rules: hardware version >= 13; v2 needs >= 14; at most one PVRDMA adapter a VM.
@@ -90,7 +90,7 @@ struct VmChange {
   std::optional<std::string> host;
   std::optional<std::uint32_t> memory_mib;
   std::optional<std::uint32_t> memory_reserved_mib;
-  std::optional<Roce> protocol;
+  std::optional<RoceVersion> protocol;
   std::optional<std::string> portgroup;
   std::optional<std::string> dvs;
 };

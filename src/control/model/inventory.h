@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "base/ip_address.h"
-#include "control/config/config.h"
+#include "base/mac.h"
+#include "base/profile.h"
+#include "base/roce.h"
 
 namespace pvrdma::control {
 
@@ -110,10 +112,10 @@ struct Dvs {
 // --- VMs ---
 
 struct VmAdapter {
-  Mac mac{};
+  Mac mac;
   std::string dvs;
   std::string portgroup;
-  Roce protocol = Roce::kV2;
+  RoceVersion protocol = RoceVersion::kV2;
   Profile profile = Profile::kOpen;
   friend bool operator==(const VmAdapter&, const VmAdapter&) = default;
 };

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/name.h"
 #include "control/model/record_json.h"
 #include "control/model/values.h"
 

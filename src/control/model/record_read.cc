@@ -113,12 +113,12 @@ void read_dvs(Fields& fields, Dvs& dvs) {
 }
 
 void read_adapter(Fields& fields, VmAdapter& adapter) {
-  fields.parsed("mac", adapter.mac, parse_mac);
-  if (adapter.mac == Mac{}) fields.refuse("mac", "is missing");
+  fields.parsed("mac", adapter.mac, Mac::parse);
+  if (!adapter.mac.is_unicast()) fields.refuse("mac", "is missing or no unicast address");
   fields.name("dvs", adapter.dvs);
   fields.name("portgroup", adapter.portgroup);
-  fields.parsed("protocol", adapter.protocol, parse_roce);
-  fields.parsed("profile", adapter.profile, parse_profile);
+  fields.parsed("protocol", adapter.protocol, from_text<RoceVersion>);
+  fields.parsed("profile", adapter.profile, from_text<Profile>);
 }
 
 void read_vm(Fields& fields, Vm& vm) {

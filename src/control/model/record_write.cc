@@ -1,5 +1,4 @@
 #include "control/model/record_json.h"
-#include "control/model/values.h"
 
 namespace pvrdma::control {
 namespace {
@@ -83,11 +82,11 @@ Json to_json(const Dvs& dvs) {
 }
 
 Json to_json(const VmAdapter& adapter) {
-  return {{"mac", mac_text(adapter.mac)},
+  return {{"mac", adapter.mac.to_string()},
           {"dvs", adapter.dvs},
           {"portgroup", adapter.portgroup},
-          {"protocol", roce_text(adapter.protocol)},
-          {"profile", profile_text(adapter.profile)}};
+          {"protocol", to_text(adapter.protocol)},
+          {"profile", to_text(adapter.profile)}};
 }
 
 Json to_json(const Vm& vm) {

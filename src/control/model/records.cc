@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/name.h"
 #include "control/model/record_json.h"
 #include "control/model/values.h"
 

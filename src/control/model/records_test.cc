@@ -26,7 +26,8 @@ Inventory full_cluster() {
   inventory.hosts.at("esx-03").vmks["vmk0"] = {"vmk0", *IpAddress::parse("fd00::3")};
   inventory.switches.at("dvs").members.at("esx-01")["uplink1"] = "vmnic0";
   inventory.vms.at("vm-a").adapter->profile = Profile::kEsxi;
-  test::must(edits::add_adapter(inventory, "vm-b", {std::nullopt, "dvs", "pg", Roce::kV1, Profile::kOpen}));
+  test::must(
+      edits::add_adapter(inventory, "vm-b", {std::nullopt, "dvs", "pg", RoceVersion::kV1, Profile::kOpen}));
   Vmnic nic{"vmnic9",    "eth9", "0000:02:00.0", "ice",  "52:54:00:00:00:09",
             "A \"NIC\"", true,   9000,           100000, false};
   RdmaDevice device{"vmrdma1", "mlx5_1", "mlx5_core", true, 4096, 100000, "vmnic9", "B", true, true, true};

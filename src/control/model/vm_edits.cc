@@ -2,10 +2,10 @@
 #include <cerrno>
 #include <fmt/core.h>
 
+#include "base/hardware_version.h"
 #include "control/model/adapter_rules.h"
 #include "control/model/edit_support.h"
 #include "control/model/edits.h"
-#include "control/model/values.h"
 
 namespace pvrdma::control::edits {
 namespace {
@@ -28,9 +28,9 @@ Result<void> check_memory(const Vm& vm) {
 }
 
 Result<void> check_version_known(const std::string& vm, std::uint32_t version) {
-  if (version >= kHardwareVersionMin && version <= kHardwareVersionMax) return {};
+  if (version >= kVmHardwareVersionMin && version <= kVmHardwareVersionMax) return {};
   return fail(EINVAL, fmt::format("{} is no hardware version for VM {}: use {} to {}", version, vm,
-                                  kHardwareVersionMin, kHardwareVersionMax));
+                                  kVmHardwareVersionMin, kVmHardwareVersionMax));
 }
 
 // Null: free.
@@ -47,12 +47,8 @@ Mac free_mac(const Inventory& inventory, const std::string& vm) {
   for (const char c : vm) suffix = (suffix ^ static_cast<std::uint8_t>(c)) * 16777619u;
   for (suffix = (suffix >> 24) ^ suffix;; ++suffix) {
     suffix &= kMacSuffixMask;
-    const Mac mac{0x52,
-                  0x54,
-                  0x00,
-                  static_cast<std::uint8_t>(suffix >> 16),
-                  static_cast<std::uint8_t>(suffix >> 8),
-                  static_cast<std::uint8_t>(suffix)};
+    const Mac mac{{0x52, 0x54, 0x00, static_cast<std::uint8_t>(suffix >> 16),
+                   static_cast<std::uint8_t>(suffix >> 8), static_cast<std::uint8_t>(suffix)}};
     if (owner_of(inventory, mac) == nullptr) return mac;
   }
 }
@@ -60,8 +56,8 @@ Mac free_mac(const Inventory& inventory, const std::string& vm) {
 Result<Mac> choose_mac(const Inventory& inventory, const std::string& vm,
                        const std::optional<std::string>& text) {
   if (!text) return free_mac(inventory, vm);
-  const auto mac = parse_mac(*text);
-  if (!mac) {
+  const auto mac = Mac::parse(*text);
+  if (!mac || !mac->is_unicast()) {
     return fail(EINVAL,
                 fmt::format("\"{}\" is no MAC address for the adapter of VM {}: write six bytes such as "
                             "52:54:00:12:34:51, the first one even",
@@ -70,7 +66,7 @@ Result<Mac> choose_mac(const Inventory& inventory, const std::string& vm,
   if (const Vm* owner = owner_of(inventory, *mac)) {
     return fail(EEXIST,
                 fmt::format("the MAC address {} is taken: VM {} has it, give the adapter of VM {} another",
-                            mac_text(*mac), owner->name, vm));
+                            mac->to_string(), owner->name, vm));
   }
   return *mac;
 }
@@ -141,7 +137,7 @@ Result<void> add_adapter(Inventory& inventory, const std::string& vm, const NewA
   }
   Vm next = **found;
   if (auto version = check_hardware_version(next); !version) return version;
-  const Roce default_protocol = check_protocol(next, Roce::kV2) ? Roce::kV2 : Roce::kV1;
+  const RoceVersion default_protocol = default_roce(*adapter_of(next.hardware_version));
   const auto dvs = spec.dvs.empty() ? dvs_with(inventory, spec.portgroup) : spec.dvs;
   if (!dvs) return Failure(dvs.error());
   const auto mac = choose_mac(inventory, vm, spec.mac);

@@ -26,7 +26,7 @@ EditFunction upgrade(const std::string& vm, std::uint32_t version) {
   return [=](Inventory& i) { return edits::upgrade_vm(i, vm, version); };
 }
 
-NewAdapter adapter(const std::string& portgroup, std::optional<Roce> protocol = std::nullopt) {
+NewAdapter adapter(const std::string& portgroup, std::optional<RoceVersion> protocol = std::nullopt) {
   NewAdapter spec;
   spec.portgroup = portgroup;
   spec.protocol = protocol;
@@ -73,18 +73,18 @@ TEST(VmEdits, AddsAnAdapter) {
   Inventory cluster = some_cluster();
   const VmAdapter v1 = *after(cluster, add("vm-b", adapter("pg"))).vms.at("vm-b").adapter;
   EXPECT_EQ(v1.dvs, "dvs") << "the one that has the port group";
-  EXPECT_EQ(v1.protocol, Roce::kV1) << "hardware version 13 has no other";
-  EXPECT_EQ(mac_text(v1.mac).substr(0, 9), "52:54:00:");
+  EXPECT_EQ(v1.protocol, RoceVersion::kV1) << "hardware version 13 has no other";
+  EXPECT_EQ(v1.mac.to_string().substr(0, 9), "52:54:00:");
   test::must(edits::remove_adapter(cluster, "vm-a"));
   NewAdapter spec = adapter("pg");
   spec.mac = "00:50:56:AB:CD:EF";
   spec.profile = Profile::kEsxi;
   const VmAdapter v2 = *after(cluster, add("vm-a", spec)).vms.at("vm-a").adapter;
-  EXPECT_EQ(v2.protocol, Roce::kV2);
+  EXPECT_EQ(v2.protocol, RoceVersion::kV2);
   EXPECT_EQ(v2.profile, Profile::kEsxi);
-  EXPECT_EQ(mac_text(v2.mac), "00:50:56:ab:cd:ef");
-  EXPECT_EQ(after(cluster, add("vm-a", adapter("pg", Roce::kV1))).vms.at("vm-a").adapter->protocol,
-            Roce::kV1);
+  EXPECT_EQ(v2.mac.to_string(), "00:50:56:ab:cd:ef");
+  EXPECT_EQ(after(cluster, add("vm-a", adapter("pg", RoceVersion::kV1))).vms.at("vm-a").adapter->protocol,
+            RoceVersion::kV1);
   EXPECT_EQ(after(cluster, add("vm-b", adapter("pg"))).vms.at("vm-b").adapter->mac, v1.mac)
       << "the same each time";
   for (const std::uint32_t version : {13, 14, 15, 17, 18, 19, 20, 21}) {
@@ -113,7 +113,7 @@ TEST(VmEdits, RefusesAdaptersAgainstTheRules) {
   Inventory cluster = some_cluster();
   expect_refused(cluster, add("vm-x", adapter("pg")), ENOENT, {"\"vm-x\"", "vm-a, vm-b"});
   expect_refused(cluster, add("vm-a", adapter("pg")), EEXIST, {"vm-a", "can have one"});
-  expect_refused(cluster, add("vm-b", adapter("pg", Roce::kV2)), EPERM,
+  expect_refused(cluster, add("vm-b", adapter("pg", RoceVersion::kV2)), EPERM,
                  {"vm-b", "hardware version 13", "RoCE v2", "14", "v1", "upgrade"});
   expect_refused(cluster, add("vm-b", adapter("nope")), ENOENT, {"nope", "portgroup add"});
   NewAdapter placed = adapter("nope");
@@ -161,13 +161,13 @@ TEST(VmEdits, ChangesAVmAsAWhole) {
   const Vm changed = after(cluster, change("vm-a", {.host = "esx-02",
                                                     .memory_mib = 512,
                                                     .memory_reserved_mib = 512,
-                                                    .protocol = Roce::kV1,
+                                                    .protocol = RoceVersion::kV1,
                                                     .portgroup = "pg2"}))
                          .vms.at("vm-a");
   EXPECT_EQ(changed.host, "esx-02");
   EXPECT_EQ(changed.memory_mib, 512u);
   EXPECT_EQ(changed.memory_reserved_mib, 512u);
-  EXPECT_EQ(changed.adapter->protocol, Roce::kV1);
+  EXPECT_EQ(changed.adapter->protocol, RoceVersion::kV1);
   EXPECT_EQ(changed.adapter->portgroup, "pg2");
   EXPECT_EQ(changed.adapter->mac, cluster.vms.at("vm-a").adapter->mac);
   EXPECT_TRUE(after(cluster, change("vm-a", {})) == cluster);
@@ -181,9 +181,11 @@ TEST(VmEdits, ChangesAVmAsAWhole) {
                  {"vm-a", "4 to"});
   expect_refused(cluster, change("vm-a", {.memory_mib = 2048, .portgroup = "nope"}), ENOENT, {"nope", "dvs"});
   expect_refused(cluster, change("vm-a", {.dvs = "gone"}), ENOENT, {"gone"});
-  expect_refused(cluster, change("vm-b", {.protocol = Roce::kV1}), ENOENT, {"vm-b", "no PVRDMA adapter"});
+  expect_refused(cluster, change("vm-b", {.protocol = RoceVersion::kV1}), ENOENT,
+                 {"vm-b", "no PVRDMA adapter"});
   test::must(add("vm-b", adapter("pg"))(cluster));
-  expect_refused(cluster, change("vm-b", {.protocol = Roce::kV2}), EPERM, {"vm-b", "13", "RoCE v2", "14"});
+  expect_refused(cluster, change("vm-b", {.protocol = RoceVersion::kV2}), EPERM,
+                 {"vm-b", "13", "RoCE v2", "14"});
 
   cluster.switches.at("dvs").members.erase("esx-01");
   after(cluster, change("vm-a", {.memory_reserved_mib = 512}));  // has nothing to do with the adapter's place
@@ -194,11 +196,11 @@ TEST(VmEdits, AnUpgradeKeepsTheProtocol) {
   test::must(add("vm-b", adapter("pg"))(cluster));
   Inventory upgraded = after(cluster, upgrade("vm-b", 14));
   EXPECT_EQ(upgraded.vms.at("vm-b").hardware_version, 14u);
-  EXPECT_EQ(upgraded.vms.at("vm-b").adapter->protocol, Roce::kV1);
-  EXPECT_EQ(after(upgraded, change("vm-b", {.protocol = Roce::kV2})).vms.at("vm-b").adapter->protocol,
-            Roce::kV2)
+  EXPECT_EQ(upgraded.vms.at("vm-b").adapter->protocol, RoceVersion::kV1);
+  EXPECT_EQ(after(upgraded, change("vm-b", {.protocol = RoceVersion::kV2})).vms.at("vm-b").adapter->protocol,
+            RoceVersion::kV2)
       << "after the upgrade the admin may choose v2";
-  EXPECT_EQ(after(cluster, upgrade("vm-a", 21)).vms.at("vm-a").adapter->protocol, Roce::kV2);
+  EXPECT_EQ(after(cluster, upgrade("vm-a", 21)).vms.at("vm-a").adapter->protocol, RoceVersion::kV2);
 
   expect_refused(cluster, upgrade("vm-a", 14), EPERM, {"vm-a", "14", "only go up"});
   expect_refused(cluster, upgrade("vm-a", 13), EPERM, {"vm-a", "13", "only go up"});

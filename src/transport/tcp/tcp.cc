@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/name.h"
 #include "transport/tcp/context.h"
 #include "transport/tcp/host_lanes.h"
 #include "transport/tcp/lane_hash.h"
@@ -113,9 +114,8 @@ void Tcp::Impl::on_time(Instant now) {
 
 Result<std::unique_ptr<Tcp>> Tcp::create(const TcpOptions& options, shard::Loop& loop, const Clock& clock,
                                          Inbound& inbound) {
-  if (options.host_name.empty() || options.host_name.size() > tcp::kHostNameBytesMax) {
-    return fail(fmt::format("host name \"{}\": 1 to {} characters are possible", options.host_name,
-                            tcp::kHostNameBytesMax));
+  if (!is_name(options.host_name)) {
+    return fail(fmt::format("host name \"{}\" is no name: it takes {}", options.host_name, kNameRule));
   }
   if (options.lanes == 0 || options.lanes > tcp::kLanesMax)
     return fail(

@@ -98,7 +98,7 @@ TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
     const Bytes data(4096);
     const Scattered payload(data, 1);
     verbs::Datagram datagram{
-        .from = endpoint(1, 5), .to = endpoint(9, 5), .bytes = 4096, .roce = verbs::RoceVersion::kV2};
+        .from = endpoint(1, 5), .to = endpoint(9, 5), .bytes = 4096, .roce = RoceVersion::kV2};
     while (a_.tcp().errors().datagrams_dropped == 0) a_.send(HostId(9), datagram, payload.spans());
     std::uint32_t gsi_from = 1;
     while (lane_hash(endpoint(1, gsi_from), endpoint(9, 1)) % 2 != lane) ++gsi_from;

@@ -96,7 +96,7 @@ TEST_P(TcpPairTest, CarriesMessagesOfAllKindsBothWays) {
                                  .flow_label = 5,
                                  .traffic_class = 6,
                                  .hop_limit = 7,
-                                 .roce = verbs::RoceVersion::kV2};
+                                 .roce = RoceVersion::kV2};
   world_.on_shard([&] {
     const HostId to_b = b_.id();
     EXPECT_TRUE(a_.send(to_b, send, payload.spans()));

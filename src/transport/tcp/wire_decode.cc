@@ -111,7 +111,7 @@ Fault get(Reader reader, verbs::Datagram& out) {
   out.qkey = reader.get<std::uint32_t>();
   out.extra = static_cast<Extra>(reader.get<std::uint8_t>());
   const Fault bits = get_bits(reader, out.solicited);
-  out.roce = static_cast<verbs::RoceVersion>(reader.get<std::uint8_t>());
+  out.roce = static_cast<RoceVersion>(reader.get<std::uint8_t>());
   out.traffic_class = reader.get<std::uint8_t>();
   out.extra_value = reader.get<std::uint32_t>();
   out.bytes = reader.get<std::uint32_t>();

@@ -140,7 +140,7 @@ verbs::Datagram any_datagram(Random& random) {
   datagram.flow_label = static_cast<std::uint32_t>(random.below(1 << 20));
   datagram.traffic_class = random.any<std::uint8_t>();
   datagram.hop_limit = random.any<std::uint8_t>();
-  datagram.roce = random.one_of({verbs::RoceVersion::kV1, verbs::RoceVersion::kV2});
+  datagram.roce = random.one_of({RoceVersion::kV1, RoceVersion::kV2});
   return datagram;
 }
 
@@ -376,7 +376,7 @@ TEST(WireFormatTest, EachFieldsBadValuesAreRefused) {
   const verbs::Response ack{.syndrome = Syndrome::kAck, .op = RequestOp::kSend};
   const verbs::Response data{.syndrome = Syndrome::kAck, .op = RequestOp::kRead, .bytes = 100};
   const verbs::Response nak{.syndrome = Syndrome::kNakSequence, .op = RequestOp::kFetchAdd};
-  const verbs::Datagram datagram{.bytes = 100, .roce = verbs::RoceVersion::kV2};
+  const verbs::Datagram datagram{.bytes = 100, .roce = RoceVersion::kV2};
   constexpr std::size_t kB = kHeaderBytes;
 
   const std::vector<Spoilt> all = {
@@ -603,7 +603,7 @@ TEST(WireFormatTest, TheBytesAreTheseAndNoOthers) {
                                                  .flow_label = 0xa'bcde,
                                                  .traffic_class = 0x71,
                                                  .hop_limit = 0x81,
-                                                 .roce = verbs::RoceVersion::kV2}})),
+                                                 .roce = RoceVersion::kV2}})),
             "0000015806000506 0102030400000000 0102030405060708" + ends +
                 " 5152535401010271 6162636400000100 000abcde81000000");
   EXPECT_EQ(hex(encoded({.sequence = kSequence, .body = Ping{0x1112'1314'1516'1718}})),

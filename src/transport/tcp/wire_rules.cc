@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/name.h"
+
 namespace pvrdma::transport::tcp {
 namespace {
 
@@ -13,14 +15,7 @@ constexpr std::uint32_t kQpnMax = 0xff'ffff;
 constexpr std::uint32_t kFlowLabelMax = 0xf'ffff;
 constexpr std::uint16_t kVlanMax = 4095;
 constexpr std::uint8_t kRnrTimerMax = 31;
-
-bool is_host_name(std::string_view name) {
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  };
-  return !name.empty() && name.size() <= kHostNameBytesMax && std::all_of(name.begin(), name.end(), fits);
-}
+static_assert(kHostNameBytesMax == kNameCharsMax);
 
 Fault fault_of(const verbs::Endpoint& from, const verbs::Endpoint& to) {
   return from.qpn.value > kQpnMax || to.qpn.value > kQpnMax ? Fault::kQpn : Fault::kNone;
@@ -108,18 +103,18 @@ Fault fault_of(const verbs::Datagram& datagram) {
   if (datagram.extra != Extra::kNone && datagram.extra != Extra::kImmediate) return Fault::kExtra;
   if (datagram.bytes > tcp::kDatagramBytesMax) return Fault::kDatagramBytes;
   if (datagram.flow_label > kFlowLabelMax) return Fault::kFlowLabel;
-  if (datagram.roce != verbs::RoceVersion::kV1 && datagram.roce != verbs::RoceVersion::kV2)
+  if (datagram.roce != RoceVersion::kV1 && datagram.roce != RoceVersion::kV2)
     return Fault::kRoce;
   return Fault::kNone;
 }
 
 Fault fault_of(const Hello& hello) {
-  if (!is_host_name(hello.host.view())) return Fault::kHostName;
+  if (!is_name(hello.host.view())) return Fault::kHostName;
   return hello.lanes <= kLanesMax && hello.lane < hello.lanes ? Fault::kNone : Fault::kLane;
 }
 
 Fault fault_of(const Welcome& welcome) {
-  return is_host_name(welcome.host.view()) ? Fault::kNone : Fault::kHostName;
+  return is_name(welcome.host.view()) ? Fault::kNone : Fault::kHostName;
 }
 
 Fault fault_of(const Reject& reject) {
@@ -169,7 +164,7 @@ std::string_view describe(Fault fault) {
     case Fault::kVersion:
       return "it is of another version of the protocol";
     case Fault::kHostName:
-      return "its host name is not 1 to 64 letters, digits, dots, dashes and underscores";
+      return "its host name is no name";
     case Fault::kLane:
       return "its lane is not one of those it counts, or it counts too many";
     case Fault::kReason:

@@ -1,0 +1,77 @@
+// The small values that everything else is made of: MACs, names, RoCE versions, profiles, hardware versions.
+#include <gtest/gtest.h>
+#include <string>
+
+#include "base/hardware_version.h"
+#include "base/mac.h"
+#include "base/name.h"
+#include "base/profile.h"
+
+namespace pvrdma {
+namespace {
+
+TEST(Mac, IsReadAndWritten) {
+  const auto mac = Mac::parse("52:54:00:12:aB:Cd");
+  ASSERT_TRUE(mac);
+  EXPECT_EQ(*mac, (Mac{{0x52, 0x54, 0x00, 0x12, 0xab, 0xcd}}));
+  EXPECT_EQ(mac->to_string(), "52:54:00:12:ab:cd");
+  for (const char* text :
+       {"", "52:54:00:12:34", "52:54:00:12:34:5", "52-54-00-12-34-51", "52:54:00:12:34:5g",
+        "52:54:00:12:34:51:", "+2:54:00:12:34:51", "-2:54:00:12:34:51", "52540012345100000"}) {
+    EXPECT_FALSE(Mac::parse(text)) << text;
+  }
+}
+
+TEST(Mac, OfAnInterfaceIsUnicast) {
+  EXPECT_TRUE((Mac{{2, 0, 0, 0, 0, 1}}).is_unicast());
+  EXPECT_FALSE(Mac{}.is_unicast());
+  EXPECT_FALSE((Mac{{1, 0, 0x5e, 0, 0, 1}}).is_unicast());
+  EXPECT_TRUE((Mac{{1, 0, 0x5e, 0, 0, 1}}).is_multicast());
+}
+
+TEST(Name, HasOneRule) {
+  for (const std::string& name :
+       {std::string("a"), std::string("VM-01.b_c"), std::string("..."), std::string(64, 'x')}) {
+    EXPECT_TRUE(is_name(name)) << name;
+  }
+  for (const std::string& text :
+       {std::string(), std::string("."), std::string(".."), std::string("a/b"), std::string("a b"),
+        std::string("\xc3\xa4"), std::string("a\0b", 3), std::string(65, 'x')}) {
+    EXPECT_FALSE(is_name(text)) << text;
+  }
+}
+
+TEST(Words, GoBothWays) {
+  EXPECT_EQ(to_text(RoceVersion::kV1), "v1");
+  EXPECT_EQ(from_text<RoceVersion>("v2"), RoceVersion::kV2);
+  EXPECT_EQ(from_text<RoceVersion>("2"), std::nullopt);
+  EXPECT_EQ(to_text(Profile::kEsxi), "esxi");
+  EXPECT_EQ(from_text<Profile>("open"), Profile::kOpen);
+  EXPECT_EQ(texts_of<Profile>()[0], "open");
+}
+
+TEST(HardwareVersion, DecidesWhatAVmsAdapterIs) {
+  for (std::uint32_t vm = 0; vm < 30; ++vm) {
+    const auto adapter = adapter_of(vm);
+    EXPECT_EQ(adapter.has_value(), vm >= 13 && vm != 16 && vm <= 21) << vm;
+    if (adapter) {
+      EXPECT_EQ(number_of(*adapter), vm == 15 ? 14 : std::min(vm, 18U)) << vm;
+    }
+    EXPECT_EQ(parse_hardware_version(vm).has_value(), vm == 13 || vm == 14 || vm == 17 || vm == 18) << vm;
+  }
+  EXPECT_FALSE(parse_hardware_version(-14));
+  EXPECT_FALSE(parse_hardware_version(4294967310));
+}
+
+TEST(HardwareVersion, DecidesTheRoceVersions) {
+  for (const HardwareVersion version : kHardwareVersions) {
+    const bool oldest = version == HardwareVersion::k13;
+    EXPECT_TRUE(offers_roce(version, RoceVersion::kV1));
+    EXPECT_EQ(offers_roce(version, RoceVersion::kV2), !oldest);
+    EXPECT_EQ(default_roce(version), oldest ? RoceVersion::kV1 : RoceVersion::kV2);
+    EXPECT_EQ(offers_srq(version), !oldest);
+  }
+}
+
+}  // namespace
+}  // namespace pvrdma
