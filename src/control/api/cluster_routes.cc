@@ -1,23 +1,23 @@
 // The cluster as this host sees it: the store and the hosts it talks to.
-#include "control/api/json.h"
+#include "control/api/answers.h"
 #include "control/api/routes.h"
 
 namespace pvrdma::control {
 
 void add_cluster_routes(Router& router, const ApiParts& parts) {
-  router.add(
-      {.method = "GET",
-       .path = "/v1/cluster",
-       .summary = "The store, and the connections to other hosts",
-       .body = "",
-       .answer = "Cluster",
-       .handler =
-           [parts](const Call&) {
-             const auto snapshot = parts.source.take_snapshot(SnapshotDetail::kAdapters);
-             if (!snapshot) return refuse(503, snapshot.error().message);
-             return Reply{200, cluster_json(parts.plane->host(), parts.plane->store_state(), snapshot->tcp)};
-           },
-       .of_cluster = true});
+  router.add({.method = "GET",
+              .path = "/v1/cluster",
+              .summary = "The store, and the connections to other hosts",
+              .body = nullptr,
+              .answer = schema_for<ClusterAnswer>,
+              .handler =
+                  [parts](const Call&) {
+                    const auto snapshot = parts.source.take_snapshot(SnapshotDetail::kAdapters);
+                    if (!snapshot) return refuse(503, snapshot.error().message);
+                    return ok(text_of(
+                        ClusterAnswer{parts.plane->host(), parts.plane->store_state(), snapshot->tcp}));
+                  },
+              .of_cluster = true});
 }
 
 }  // namespace pvrdma::control

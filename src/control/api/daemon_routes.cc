@@ -5,8 +5,9 @@
 #include <functional>
 #include <utility>
 
-#include "control/api/json.h"
+#include "control/api/answers.h"
 #include "control/api/metrics.h"
+#include "control/api/requests.h"
 #include "control/api/routes.h"
 
 namespace pvrdma::control {
@@ -39,7 +40,7 @@ Answer filtered(std::string (*render)(const Snapshot&, std::string_view)) {
   return [render](const Snapshot& snapshot, const Call& call) {
     const std::string adapter = call.parameter("adapter");
     if (!adapter.empty() && find(snapshot, adapter) == nullptr) return refuse_adapter(adapter);
-    return Reply{200, render(snapshot, adapter)};
+    return ok(render(snapshot, adapter));
   };
 }
 
@@ -47,13 +48,13 @@ Reply one_adapter(SnapshotSource& source, const std::string& name) {
   const auto snapshot = source.take_snapshot(SnapshotDetail::kAdapters);
   if (!snapshot) return refuse(503, snapshot.error().message);
   const AdapterSnapshot* adapter = find(*snapshot, name);
-  return adapter == nullptr ? refuse_adapter(name) : Reply{200, adapter_json(*adapter)};
+  return adapter == nullptr ? refuse_adapter(name) : ok(text_of(*adapter));
 }
 
 Reply set_link(const ApiParts& parts, const Call& call) {
-  const auto link = parse_link(call.body);
-  if (!link) return refuse(400, link.error().message);
-  const auto done = parts.control.set_link(call.names[0], *link);
+  const auto body = body_of<LinkBody>(call);
+  if (!body) return refuse(400, R"(the body must be {"up": true} or {"up": false})");
+  const auto done = parts.control.set_link(call.names[0], body->up ? Link::kUp : Link::kDown);
   if (!done) return refuse(done.error().code == ENOENT ? 404 : 503, done.error().message);
   return one_adapter(parts.source, call.names[0]);
 }
@@ -68,31 +69,36 @@ Reply metrics(const ApiParts& parts, const Snapshot& snapshot) {
 }  // namespace
 
 void add_daemon_routes(Router& router, const ApiParts& parts) {
-  router.add({"GET", "/v1/version", "Version of the daemon and of this API", "", "Version",
-              [version = parts.version](const Call&) {
-                return Reply{200, version_json(version)};
-              }});
-  router.add({"GET", "/v1/adapters", "Adapters that run on this host", "", "[Adapter]",
+  router.add({"GET", "/v1/version", "Version of the daemon and of this API", nullptr, schema_for<Version>,
+              [version = parts.version](const Call&) { return ok(text_of(Version{version})); }});
+  router.add({"GET", "/v1/adapters", "Adapters that run on this host", nullptr,
+              schema_for<std::vector<AdapterSnapshot>>,
               with_snapshot(parts.source, [](const Snapshot& snapshot, const Call&) {
-                return Reply{200, adapters_json(snapshot)};
+                return ok(text_of(snapshot.adapters));
               })});
-  router.add({"GET", "/v1/adapters/{adapter}", "One adapter", "", "Adapter",
+  router.add({"GET", "/v1/adapters/{adapter}", "One adapter", nullptr, schema_for<AdapterSnapshot>,
               [&source = parts.source](const Call& call) { return one_adapter(source, call.names[0]); }});
-  router.add({"PUT", "/v1/adapters/{adapter}/link", "Takes an adapter's link down or up", "Link", "Adapter",
+  router.add({"PUT", "/v1/adapters/{adapter}/link", "Takes an adapter's link down or up",
+              schema_for<LinkBody>, schema_for<AdapterSnapshot>,
               [parts](const Call& call) { return set_link(parts, call); }});
-  router.add({"GET", "/v1/qps", "QPs of this host's adapters", "", "[Qp]",
-              with_snapshot(parts.source, filtered(qps_json), SnapshotDetail::kAdaptersAndQps), "adapter"});
-  router.add({"GET", "/v1/stats", "Counters by adapter and of the host", "", "Stats",
+  router.add({"GET", "/v1/qps", "QPs of this host's adapters", nullptr, schema_for<std::vector<QpSnapshot>>,
+              with_snapshot(parts.source, filtered([](const Snapshot& snapshot, std::string_view adapter) {
+                              return text_of(qps_of(snapshot, adapter));
+                            }),
+                            SnapshotDetail::kAdaptersAndQps),
+              "adapter"});
+  router.add({"GET", "/v1/stats", "Counters by adapter and of the host", nullptr, stats_schema,
               with_snapshot(parts.source, filtered(stats_json)), "adapter"});
   router.add(
-      {"GET", "/v1/paths", "The path of each connected QP, and why", "", "[Path]",
+      {"GET", "/v1/paths", "The path of each connected QP, and why", nullptr,
+       schema_for<std::vector<PathView>>,
        with_snapshot(
            parts.source,
            [host = parts.plane == nullptr ? "" : parts.plane->host()](const Snapshot& snapshot, const Call&) {
-             return Reply{200, paths_json(snapshot, host)};
+             return ok(text_of(paths_of(snapshot, host)));
            },
            SnapshotDetail::kAdaptersAndQps)});
-  router.add({"GET", "/metrics", "Counters and gauges in Prometheus' text format", "", "text",
+  router.add({"GET", "/metrics", "Counters and gauges in Prometheus' text format", nullptr, nullptr,
               with_snapshot(parts.source, [parts](const Snapshot& snapshot, const Call&) {
                 return metrics(parts, snapshot);
               })});

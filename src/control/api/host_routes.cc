@@ -4,112 +4,99 @@
 #include <fmt/core.h>
 #include <utility>
 
-#include "control/api/body.h"
-#include "control/api/json.h"
+#include "control/api/answers.h"
+#include "control/api/requests.h"
 #include "control/api/routes.h"
 #include "control/discovery/discovery.h"
 #include "control/model/edits.h"
-#include "control/model/records.h"
 
 namespace pvrdma::control {
 namespace {
 
-Reply no_host(const std::string& host) {
-  return refuse(404, fmt::format("there is no host {}: see the list of hosts", host));
+Error no_host(const std::string& host) {
+  return {ENOENT, fmt::format("there is no host {}: see the list of hosts", host)};
 }
 
 Reply show_host(const Plane& plane, const Inventory& inventory, const std::string& name) {
   const auto it = inventory.hosts.find(name);
-  if (it == inventory.hosts.end()) return no_host(name);
-  return ok(host_json(inventory, it->second, name == plane.host()));
+  if (it == inventory.hosts.end()) return refuse(no_host(name));
+  return ok(text_of(view_of(inventory, it->second, name == plane.host())));
 }
 
 Reply list_hosts(const Plane& plane) {
   const auto inventory = plane.inventory();
-  std::vector<std::string> hosts;
+  std::vector<HostView> hosts;
   for (const auto& [name, host] : inventory->hosts) {
-    hosts.push_back(host_json(*inventory, host, name == plane.host()));
+    hosts.push_back(view_of(*inventory, host, name == plane.host()));
   }
-  return ok(list_json(hosts));
+  return ok(text_of(hosts));
 }
 
 Reply show_advanced(const Inventory& inventory, const std::string& name) {
   const auto it = inventory.hosts.find(name);
-  if (it == inventory.hosts.end()) return no_host(name);
-  return ok(advanced_json(edits::kPvrdmaVmknic, it->second.pvrdma_vmknic));
+  if (it == inventory.hosts.end()) return refuse(no_host(name));
+  return ok(text_of(std::vector<AdvancedSetting>{{edits::kPvrdmaVmknic, it->second.pvrdma_vmknic}}));
 }
 
-// Null and a refusal: no such host or ruleset.
-const Ruleset* find_ruleset(const Inventory& inventory, const std::string& host, const std::string& ruleset,
-                            Reply& refusal) {
+Result<const Ruleset*> find_ruleset(const Inventory& inventory, const std::string& host,
+                                    const std::string& ruleset) {
   const auto it = inventory.hosts.find(host);
-  if (it == inventory.hosts.end()) {
-    refusal = no_host(host);
-    return nullptr;
-  }
-  if (ruleset != edits::kRuleset) {
-    refusal = refuse(404, fmt::format("host {} has no ruleset {}: the one there is is {}", host, ruleset,
-                                      edits::kRuleset));
-    return nullptr;
-  }
-  return &it->second.pvrdma_ruleset;
+  if (it == inventory.hosts.end()) return Failure(no_host(host));
+  if (ruleset == edits::kRuleset) return &it->second.pvrdma_ruleset;
+  return fail(ENOENT, fmt::format("host {} has no ruleset {}: the one there is is {}", host, ruleset,
+                                  edits::kRuleset));
 }
 
 Reply show_ruleset(const Inventory& inventory, const std::string& host, const std::string& name) {
-  Reply refusal;
-  const Ruleset* ruleset = find_ruleset(inventory, host, name, refusal);
-  return ruleset == nullptr ? refusal : ok(ruleset_json(name, *ruleset));
+  const auto ruleset = find_ruleset(inventory, host, name);
+  return ruleset ? ok(text_of(view_of(**ruleset))) : refuse(ruleset.error());
 }
 
 Reply list_rulesets(const Inventory& inventory, const std::string& host) {
-  Reply refusal;
-  const Ruleset* ruleset = find_ruleset(inventory, host, edits::kRuleset, refusal);
-  return ruleset == nullptr ? refusal : ok(list_json({ruleset_json(edits::kRuleset, *ruleset)}));
+  const auto ruleset = find_ruleset(inventory, host, edits::kRuleset);
+  return ruleset ? ok(text_of(std::vector<RulesetView>{view_of(**ruleset)})) : refuse(ruleset.error());
 }
 
 Reply list_rules(const Inventory& inventory, const std::string& host, const std::string& name) {
-  Reply refusal;
-  if (find_ruleset(inventory, host, name, refusal) == nullptr) return refusal;
-  return ok(rules_json(name, kPvrdmaPort));
+  if (const auto ruleset = find_ruleset(inventory, host, name); !ruleset) return refuse(ruleset.error());
+  return ok(text_of(std::vector<FirewallRule>{{name, "Inbound", kPvrdmaPort, kPvrdmaPort},
+                                              {name, "Outbound", kPvrdmaPort, kPvrdmaPort}}));
 }
 
-Reply add_vmk(Plane& plane, const std::string& host, const std::string& text) {
-  Body body(text);
-  const std::string name = body.text("name");
-  const std::string address = body.text("address");
-  if (const auto read = body.finish(); !read) return refuse(read.error());
+Reply add_vmk(Plane& plane, const std::string& host, const Call& call) {
+  const auto body = body_of<NewVmk>(call);
+  if (!body) return refuse(body.error());
   return edit_and_show(
-      plane, [&](Inventory& inventory) { return edits::add_vmk(inventory, host, name, address); },
+      plane, [&](Inventory& inventory) { return edits::add_vmk(inventory, host, body->name, body->address); },
       [&](const Inventory& inventory) { return show_host(plane, inventory, host); });
 }
 
-Reply set_advanced(Plane& plane, const std::string& host, const std::string& text) {
-  Body body(text);
-  const std::string path = body.text("path");
-  const std::string value = body.text("value");
-  if (const auto read = body.finish(); !read) return refuse(read.error());
+Reply set_advanced(Plane& plane, const std::string& host, const Call& call) {
+  const auto body = body_of<AdvancedValue>(call);
+  if (!body) return refuse(body.error());
   return edit_and_show(
-      plane, [&](Inventory& inventory) { return edits::set_advanced(inventory, host, path, value); },
+      plane,
+      [&](Inventory& inventory) { return edits::set_advanced(inventory, host, body->path, body->value); },
       [&](const Inventory& inventory) { return show_advanced(inventory, host); });
 }
 
-Reply set_ruleset(Plane& plane, const std::string& host, const std::string& name, const std::string& text) {
-  Body body(text);
-  const auto enabled = body.optional_bool("enabled");
-  const auto allow_all = body.optional_bool("allow_all");
-  if (const auto read = body.finish(); !read) return refuse(read.error());
+Reply set_ruleset(Plane& plane, const std::string& host, const std::string& name, const Call& call) {
+  const auto body = body_of<RulesetChange>(call);
+  if (!body) return refuse(body.error());
   return edit_and_show(
       plane,
-      [&](Inventory& inventory) { return edits::set_ruleset(inventory, host, name, enabled, allow_all); },
+      [&](Inventory& inventory) {
+        return edits::set_ruleset(inventory, host, name, body->enabled, body->allow_all);
+      },
       [&](const Inventory& inventory) { return show_ruleset(inventory, host, name); });
 }
 
-Reply add_allowed(Plane& plane, const std::string& host, const std::string& name, const std::string& text) {
-  Body body(text);
-  const std::string network = body.text("network");
-  if (const auto read = body.finish(); !read) return refuse(read.error());
+Reply add_allowed(Plane& plane, const std::string& host, const std::string& name, const Call& call) {
+  const auto body = body_of<Network>(call);
+  if (!body) return refuse(body.error());
   return edit_and_show(
-      plane, [&](Inventory& inventory) { return edits::add_allowed_ip(inventory, host, name, network); },
+      plane,
+      [&](Inventory& inventory) { return edits::add_allowed_ip(inventory, host, name, body->network); },
       [&](const Inventory& inventory) { return show_ruleset(inventory, host, name); });
 }
 
@@ -123,7 +110,7 @@ Reply remove_allowed(Plane& plane, const std::string& host, const std::string& n
 Reply rdma_stats(const Plane& plane, const std::string& sysfs, const std::string& host,
                  const std::string& device) {
   const auto inventory = plane.inventory();
-  if (!inventory->hosts.contains(host)) return no_host(host);
+  if (!inventory->hosts.contains(host)) return refuse(no_host(host));
   if (host != plane.host()) {
     return refuse(400, fmt::format("{} of host {}: its counters are read where it is: ask the pvrdmad of {}",
                                    device, host, host));
@@ -134,7 +121,7 @@ Reply rdma_stats(const Plane& plane, const std::string& sysfs, const std::string
       if (each.name != device) continue;
       const auto counters = device_counters(each.device, sysfs);
       if (!counters) return refuse(counters.error());
-      return ok(rdma_stats_json(device, *counters));
+      return ok(text_of(RdmaStats{device, {counters->begin(), counters->end()}}));
     }
   }
   return refuse(404, fmt::format("host {} has no RDMA device {}: see the list of its devices", host, device));
@@ -145,8 +132,7 @@ Reply rdma_stats(const Plane& plane, const std::string& sysfs, const std::string
 void add_host_routes(Router& router, const ApiParts& parts) {
   // `handler` gets the plane, the host that the path names, and the call.
   const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
-                       std::string_view body, std::string_view answer, auto handler,
-                       std::string_view required = {}) {
+                       SchemaOf body, SchemaOf answer, auto handler, std::string_view required = {}) {
     router.add({method, path, summary, body, answer,
                 [plane = parts.plane, handler](const Call& call) {
                   return handler(*plane, call.names.empty() ? "" : host_name(*plane, call.names[0]), call);
@@ -155,49 +141,51 @@ void add_host_routes(Router& router, const ApiParts& parts) {
   };
   using Name = const std::string&;
 
-  add("GET", "/v1/hosts", "All hosts", "", "[Host]",
+  add("GET", "/v1/hosts", "All hosts", nullptr, schema_for<std::vector<HostView>>,
       [](Plane& plane, Name, const Call&) { return list_hosts(plane); });
-  add("GET", "/v1/hosts/{host}", "One host; the name self is the host that answers", "", "Host",
+  add("GET", "/v1/hosts/{host}", "One host; the name self is the host that answers", nullptr,
+      schema_for<HostView>,
       [](Plane& plane, Name host, const Call&) { return show_host(plane, *plane.inventory(), host); });
-  add("DELETE", "/v1/hosts/{host}", "Removes a host that is no longer there", "", "{}",
+  add("DELETE", "/v1/hosts/{host}", "Removes a host that is no longer there", nullptr, schema_for<Nothing>,
       [](Plane& plane, Name host, const Call&) {
         return edit_only(plane, [&](Inventory& inventory) { return edits::remove_host(inventory, host); });
       });
-  add("POST", "/v1/hosts/{host}/vmks", "Adds a VMkernel adapter", "NewVmk", "Host",
-      [](Plane& plane, Name host, const Call& call) { return add_vmk(plane, host, call.body); });
-  add("DELETE", "/v1/hosts/{host}/vmks/{vmk}", "Removes a VMkernel adapter", "", "{}",
+  add("POST", "/v1/hosts/{host}/vmks", "Adds a VMkernel adapter", schema_for<NewVmk>, schema_for<HostView>,
+      [](Plane& plane, Name host, const Call& call) { return add_vmk(plane, host, call); });
+  add("DELETE", "/v1/hosts/{host}/vmks/{vmk}", "Removes a VMkernel adapter", nullptr, schema_for<Nothing>,
       [](Plane& plane, Name host, const Call& call) {
         return edit_only(
             plane, [&](Inventory& inventory) { return edits::remove_vmk(inventory, host, call.names[1]); });
       });
-  add("GET", "/v1/hosts/{host}/advanced", "Advanced settings", "", "[AdvancedSetting]",
+  add("GET", "/v1/hosts/{host}/advanced", "Advanced settings", nullptr,
+      schema_for<std::vector<AdvancedSetting>>,
       [](Plane& plane, Name host, const Call&) { return show_advanced(*plane.inventory(), host); });
   add("PUT", "/v1/hosts/{host}/advanced", "Sets an advanced setting; an empty value is its default",
-      "AdvancedValue", "[AdvancedSetting]",
-      [](Plane& plane, Name host, const Call& call) { return set_advanced(plane, host, call.body); });
-  add("GET", "/v1/hosts/{host}/rulesets", "Firewall rulesets", "", "[Ruleset]",
+      schema_for<AdvancedValue>, schema_for<std::vector<AdvancedSetting>>,
+      [](Plane& plane, Name host, const Call& call) { return set_advanced(plane, host, call); });
+  add("GET", "/v1/hosts/{host}/rulesets", "Firewall rulesets", nullptr, schema_for<std::vector<RulesetView>>,
       [](Plane& plane, Name host, const Call&) { return list_rulesets(*plane.inventory(), host); });
-  add("PATCH", "/v1/hosts/{host}/rulesets/{ruleset}", "Enables or disables a ruleset", "RulesetChange",
-      "Ruleset", [](Plane& plane, Name host, const Call& call) {
-        return set_ruleset(plane, host, call.names[1], call.body);
+  add("PATCH", "/v1/hosts/{host}/rulesets/{ruleset}", "Enables or disables a ruleset",
+      schema_for<RulesetChange>, schema_for<RulesetView>, [](Plane& plane, Name host, const Call& call) {
+        return set_ruleset(plane, host, call.names[1], call);
       });
-  add("GET", "/v1/hosts/{host}/rulesets/{ruleset}/rules", "What a ruleset opens", "", "[Rule]",
-      [](Plane& plane, Name host, const Call& call) {
+  add("GET", "/v1/hosts/{host}/rulesets/{ruleset}/rules", "What a ruleset opens", nullptr,
+      schema_for<std::vector<FirewallRule>>, [](Plane& plane, Name host, const Call& call) {
         return list_rules(*plane.inventory(), host, call.names[1]);
       });
-  add("POST", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Allows an address or network", "Network",
-      "Ruleset", [](Plane& plane, Name host, const Call& call) {
-        return add_allowed(plane, host, call.names[1], call.body);
+  add("POST", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Allows an address or network",
+      schema_for<Network>, schema_for<RulesetView>, [](Plane& plane, Name host, const Call& call) {
+        return add_allowed(plane, host, call.names[1], call);
       });
   add(
-      "DELETE", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Allows an address or network no longer", "",
-      "Ruleset",
+      "DELETE", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Allows an address or network no longer",
+      nullptr, schema_for<RulesetView>,
       [](Plane& plane, Name host, const Call& call) {
         return remove_allowed(plane, host, call.names[1], call.parameter("network"));
       },
       "network");
   add("GET", "/v1/hosts/{host}/rdma/{device}/stats", "Counters of an RDMA device of the host that answers",
-      "", "RdmaStats", [sysfs = parts.sysfs](Plane& plane, Name host, const Call& call) {
+      nullptr, schema_for<RdmaStats>, [sysfs = parts.sysfs](Plane& plane, Name host, const Call& call) {
         return rdma_stats(plane, sysfs, host, call.names[1]);
       });
 }

@@ -2,36 +2,26 @@
 
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
+
+#include "control/api/answers.h"
+#include "control/api/requests.h"
 
 namespace pvrdma::control {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json reference(std::string_view schema) {
-  return {{"$ref", "#/components/schemas/" + std::string(schema)}};
+Json content_of(SchemaOf answer, Components& components) {
+  if (answer == nullptr) return {{"text/plain", {{"schema", {{"type", "string"}}}}}};
+  return {{"application/json", {{"schema", answer(components)}}}};
 }
 
-Json schema_of(std::string_view answer) {
-  if (answer == "{}") return reference("Nothing");
-  if (!answer.starts_with('[')) return reference(answer);
-  return {{"type", "array"}, {"items", reference(answer.substr(1, answer.size() - 2))}};
-}
-
-Json content_of(std::string_view answer) {
-  if (answer == "text") return {{"text/plain", {{"schema", {{"type", "string"}}}}}};
-  return {{"application/json", {{"schema", schema_of(answer)}}}};
-}
-
-Json parameters_of(const Route& route) {
+Json parameters_of(const Route& route, Components& components) {
   Json parameters = Json::array();
   for (const std::string_view segment : segments(route.path)) {
     if (!is_variable(segment)) continue;
     parameters.push_back({{"name", segment.substr(1, segment.size() - 2)},
                           {"in", "path"},
                           {"required", true},
-                          {"schema", reference("Name")}});
+                          {"schema", kName.schema(components)}});
   }
   if (!route.query.empty()) {
     parameters.push_back({{"name", route.query},
@@ -58,32 +48,35 @@ std::string operation_id(const Route& route) {
   return id;
 }
 
-Json operation(const Route& route) {
+Json operation(const Route& route, Components& components) {
   Json object{{"operationId", operation_id(route)}, {"summary", route.summary}};
-  if (Json parameters = parameters_of(route); !parameters.empty()) object["parameters"] = parameters;
-  if (!route.body.empty()) {
-    object["requestBody"] = {{"required", route.body != "Nothing"},
-                             {"content", {{"application/json", {{"schema", reference(route.body)}}}}}};
+  if (Json parameters = parameters_of(route, components); !parameters.empty())
+    object["parameters"] = parameters;
+  if (route.body != nullptr) {
+    object["requestBody"] = {{"required", route.body != schema_for<Nothing>},
+                             {"content", content_of(route.body, components)}};
   }
-  object["responses"] = {{"200", {{"description", "Done"}, {"content", content_of(route.answer)}}},
-                         {"default", {{"$ref", "#/components/responses/Refusal"}}}};
+  object["responses"] = {
+      {"200", {{"description", "Done"}, {"content", content_of(route.answer, components)}}},
+      {"default", {{"$ref", "#/components/responses/Refusal"}}}};
   return object;
 }
 
 }  // namespace
 
 std::string openapi_json(const std::vector<Route>& routes, std::string_view version) {
+  Components components;
   Json paths = Json::object();
   for (const Route& route : routes) {
     std::string method(route.method);
     std::transform(method.begin(), method.end(), method.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    paths[std::string(route.path)][method] = operation(route);
+    paths[std::string(route.path)][method] = operation(route, components);
   }
   const Json refusal{{"description",
                       "Refused: 400 a mistake in the request, 401 no token, 404 no such thing or no cluster, "
                       "409 a rule or the state forbids it, 503 the store or the daemon is busy or away"},
-                     {"content", {{"application/json", {{"schema", reference("Error")}}}}}};
+                     {"content", {{"application/json", {{"schema", schema_for<ErrorAnswer>(components)}}}}}};
   const Json document{
       {"openapi", "3.0.3"},
       {"info",
@@ -94,7 +87,7 @@ std::string openapi_json(const std::vector<Route>& routes, std::string_view vers
       {"security", Json::array({Json::object(), {{"token", Json::array()}}})},
       {"paths", std::move(paths)},
       {"components",
-       {{"schemas", Json::parse(openapi_schemas())},
+       {{"schemas", components},
         {"responses", {{"Refusal", refusal}}},
         {"securitySchemes",
          {{"token",

@@ -11,7 +11,4 @@ namespace pvrdma::control {
 
 std::string openapi_json(const std::vector<Route>& routes, std::string_view version);
 
-// components/schemas of the document, a JSON text: every object that requests and answers are made of.
-std::string_view openapi_schemas();
-
 }  // namespace pvrdma::control

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/name.h"
-#include "control/api/json.h"
+#include "control/api/answers.h"
 
 namespace pvrdma::control {
 namespace {
@@ -45,7 +45,7 @@ Reply ok(std::string json) {
 }
 
 Reply refuse(int status, std::string_view sentence) {
-  return {status, error_json(sentence)};
+  return {status, text_of(ErrorAnswer{sentence}) + "\n"};
 }
 
 Reply refuse(const Error& error) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "control/schema/object.h"
 
 namespace pvrdma::control {
 
@@ -40,12 +41,15 @@ struct Call {
   std::string parameter(const std::string& name) const;  // empty: not given
 };
 
+// schema_for<T>, where T is what a body or an answer is.
+using SchemaOf = Json (*)(Components&);
+
 struct Route {
   std::string_view method;
   std::string_view path;  // "/v1/hosts/{host}"
   std::string_view summary;
-  std::string_view body;    // schema of the request's body; empty: none
-  std::string_view answer;  // schema; "[Host]": a list of them; "{}": an empty object; "text": plain text
+  SchemaOf body;    // of the request; null: none
+  SchemaOf answer;  // null: plain text
   std::function<Reply(const Call&)> handler;
   std::string_view query = {};  // the one parameter that the query may have
   bool query_required = false;

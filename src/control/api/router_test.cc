@@ -1,51 +1,80 @@
 #include "control/api/router.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "control/api/api_fixture.h"
-#include "control/api/body.h"
+#include "control/api/requests.h"
 #include "control/api/routes.h"
 #include "control/api/vm_launch.h"
 
-namespace pvrdma::control {
+namespace pvrdma {
+
+enum class Sort : std::uint8_t { kA, kB };
+template <>
+inline constexpr std::array kWords<Sort>{Word{"a", Sort::kA}, Word{"b", Sort::kB}};
+
+namespace control {
+
+struct Inner {
+  std::string x;
+};
+template <>
+inline constexpr auto kObject<Inner> = request("Inner", field("x", &Inner::x).required());
+
+struct Thing {
+  std::string name;
+  std::uint32_t vlan = 1;
+  std::optional<bool> on;
+  std::optional<Sort> kind;
+  std::optional<Inner> inner;
+};
+template <>
+inline constexpr auto kObject<Thing> = request("Thing", field("name", &Thing::name).required(),
+                                               field("vlan", &Thing::vlan, NumberRule{0, 4094}),
+                                               field("on", &Thing::on), field("kind", &Thing::kind),
+                                               field("inner", &Thing::inner));
+
 namespace {
 
 using Json = nlohmann::json;
 using testing::HasSubstr;
 
+template <typename Body = Thing>
 std::string mistake(const std::string& text) {
-  Body body(text);
-  body.text("name");
-  body.optional_number("vlan", 4094);
-  body.optional_bool("on");
-  body.optional_choice("kind", {"a", "b"});
-  if (auto nested = body.optional_object("inner")) {
-    nested->text("x");
-    body.take_mistake(*nested);
-  }
-  const auto done = body.finish();
-  if (done) return "";
-  EXPECT_EQ(done.error().code, EINVAL);
-  return done.error().message;
+  Call call;
+  call.body = text;
+  const auto body = body_of<Body>(call);
+  if (body) return "";
+  EXPECT_EQ(body.error().code, EINVAL);
+  return body.error().message;
 }
 
 TEST(Body, TakesWhatItKnows) {
   EXPECT_EQ(mistake(R"({"name": "n"})"), "");
   EXPECT_EQ(mistake(R"({"name": "n", "vlan": 4094, "on": false, "kind": "b", "inner": {"x": ""}})"), "");
   EXPECT_EQ(mistake(R"({"name": "n", "inner": null})"), "");
-  Body body(R"({"kind": "b", "n": 7})");
-  EXPECT_EQ(body.optional_choice("kind", {"a", "b"}), 1U);
-  EXPECT_EQ(body.number("n"), 7U);
-  EXPECT_EQ(body.optional_bool("on"), std::nullopt);
+  Call call;
+  call.body = R"({"name": "n", "kind": "b", "vlan": 7, "inner": {"x": "y"}})";
+  const auto thing = body_of<Thing>(call);
+  ASSERT_TRUE(thing) << thing.error().message;
+  EXPECT_EQ(thing->name, "n");
+  EXPECT_EQ(thing->kind, Sort::kB);
+  EXPECT_EQ(thing->vlan, 7U);
+  EXPECT_EQ(thing->on, std::nullopt);
+  EXPECT_EQ(thing->inner->x, "y");
+  call.body = R"({"name": "n"})";
+  EXPECT_EQ(body_of<Thing>(call)->vlan, 1U) << "what is absent keeps its value";
 }
 
 TEST(Body, NamesTheMistake) {
@@ -69,8 +98,7 @@ TEST(Body, NamesTheMistake) {
       "the body has bar, foo, which is nothing this request knows: it knows name, vlan, on, kind, inner");
   EXPECT_EQ(mistake(R"({"name": "n", "inner": {"x": "", "y": 1}})"),
             "the body has inner.y, which is nothing this request knows: it knows inner.x");
-  Body nothing(R"({"a": 1})");
-  EXPECT_EQ(nothing.finish().error().message,
+  EXPECT_EQ(mistake<Nothing>(R"({"a": 1})"),
             "the body has a, which is nothing this request knows: it has no members");
 }
 
@@ -100,9 +128,10 @@ Call call(std::string method, std::string path) {
 
 TEST(Router, FindsTheRouteAndItsNames) {
   Router router(Router::Membership::kAlone);
-  router.add({"GET", "/v1/things/{thing}", "", "", "{}", [](const Call& c) { return ok(c.names.at(0)); }});
   router.add(
-      {"GET", "/v1/things", "", "", "{}", [](const Call& c) { return ok(c.parameter("q")); }, "q", true});
+      {"GET", "/v1/things/{thing}", "", nullptr, nullptr, [](const Call& c) { return ok(c.names.at(0)); }});
+  router.add({"GET", "/v1/things", "", nullptr, nullptr, [](const Call& c) { return ok(c.parameter("q")); },
+              "q", true});
   EXPECT_EQ(router.answer(call("GET", "/v1/things/a.b_c-1")).text, "a.b_c-1\n");
   EXPECT_EQ(router.answer(call("GET", "/v1/things/a b")).status, 400);
   EXPECT_EQ(router.answer(call("GET", "/v1/things/..")).status, 400);
@@ -301,4 +330,5 @@ TEST(VmLaunch, WritesADomainForLibvirt) {
 }
 
 }  // namespace
-}  // namespace pvrdma::control
+}  // namespace control
+}  // namespace pvrdma

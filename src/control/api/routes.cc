@@ -6,6 +6,13 @@
 #include "control/api/openapi.h"
 
 namespace pvrdma::control {
+namespace {
+
+Json openapi_schema(Components&) {
+  return {{"type", "object"}};
+}
+
+}  // namespace
 
 Router make_router(const ApiParts& parts) {
   Router router(parts.plane == nullptr ? Router::Membership::kAlone : Router::Membership::kCluster);
@@ -15,7 +22,7 @@ Router make_router(const ApiParts& parts) {
   add_switch_routes(router, parts);
   add_vm_routes(router, parts);
   auto text = std::make_shared<std::string>();
-  router.add({"GET", "/openapi.json", "This description", "", "OpenApi", [text](const Call&) {
+  router.add({"GET", "/openapi.json", "This description", nullptr, openapi_schema, [text](const Call&) {
                 return Reply{200, *text};
               }});
   *text = openapi_json(router.routes(), parts.version);

@@ -2,27 +2,20 @@
 
 #include <cerrno>
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "control/model/rules.h"
 
 namespace pvrdma::control {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-std::string to_text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 // The vmw_pvrdma driver looks for its vmxnet3 at function 0 of its own slot.
 constexpr int kSlot = 0x10;
 
 std::string device_argument(const VmLaunch& launch) {
-  return to_text({{"driver", "vfio-user-pci"},
-                  {"bus", "pcie.0"},
-                  {"addr", fmt::format("{:x}.1", kSlot)},
-                  {"socket", {{"type", "unix"}, {"path", launch.socket}}}});
+  return text_of(Json{{"driver", "vfio-user-pci"},
+                      {"bus", "pcie.0"},
+                      {"addr", fmt::format("{:x}.1", kSlot)},
+                      {"socket", {{"type", "unix"}, {"path", launch.socket}}}});
 }
 
 std::string xml_escaped(const std::string& text) {
@@ -65,12 +58,11 @@ Result<VmLaunch> vm_launch(const Inventory& inventory, const std::string& vm) {
 }
 
 std::string qemu_args_json(const VmLaunch& launch) {
-  const Json arguments = Json::array(
+  return text_of(QemuArgs{
       {"-object", fmt::format("memory-backend-memfd,id=ram,size={}M,share=on", launch.memory_mib), "-machine",
        "q35,memory-backend=ram", "-m", fmt::format("{}M", launch.memory_mib), "-device",
        fmt::format("vmxnet3,netdev=net0,mac={},bus=pcie.0,addr={:x}.0,multifunction=on", launch.mac, kSlot),
-       "-device", device_argument(launch)});
-  return to_text({{"arguments", arguments}});
+       "-device", device_argument(launch)}});
 }
 
 std::string libvirt_xml_json(const VmLaunch& launch) {
@@ -100,7 +92,7 @@ std::string libvirt_xml_json(const VmLaunch& launch) {
 </domain>
 )",
       xml_escaped(launch.name), launch.memory_mib, launch.mac, kSlot, xml_escaped(device_argument(launch)));
-  return to_text({{"xml", xml}});
+  return text_of(LibvirtXml{xml});
 }
 
 }  // namespace pvrdma::control

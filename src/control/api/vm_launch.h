@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "control/model/inventory.h"
+#include "control/schema/rules.h"
 
 namespace pvrdma::control {
 
@@ -22,6 +24,18 @@ struct VmLaunch {
 // Errors: the rule that forbids to power the VM on; ENOENT; EPERM: its host is not alive, so nobody knows
 // where its sockets are.
 Result<VmLaunch> vm_launch(const Inventory& inventory, const std::string& vm);
+
+struct QemuArgs {
+  std::vector<std::string> arguments;
+};
+template <>
+inline constexpr auto kObject<QemuArgs> = record("QemuArgs", field("arguments", &QemuArgs::arguments));
+
+struct LibvirtXml {
+  std::string xml;
+};
+template <>
+inline constexpr auto kObject<LibvirtXml> = record("LibvirtXml", field("xml", &LibvirtXml::xml));
 
 // For QEMU >= 10.1 and its q35 machine. What they do not say is the admin's: -netdev ...,id=net0, disks,
 // CPUs.

@@ -44,10 +44,11 @@ Result<void> remove_allowed_ip(Inventory& inventory, const std::string& host, co
 
 // --- Distributed switches ---
 
+inline constexpr std::uint32_t kUplinksMax = 32;
 struct NewDvs {
   std::string name;
   std::string version = "8.0.0";
-  std::uint32_t uplinks = 2;  // slots uplink1 … uplinkN, 1 … 32
+  std::uint32_t uplinks = 2;  // slots uplink1 … uplinkN, 1 … kUplinksMax
 };
 Result<void> create_dvs(Inventory& inventory, const NewDvs& spec);
 Result<void> delete_dvs(Inventory& inventory, const std::string& dvs);  // EBUSY: members, or VMs use it

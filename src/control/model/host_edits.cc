@@ -85,11 +85,11 @@ Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::s
     return fail(EEXIST,
                 fmt::format("host {} has {} already, with address {}: choose another name or remove it "
                             "first",
-                            host, name, it->second.address.to_string()));
+                            host, name, it->second.to_string()));
   }
   for (const auto& [other, each] : inventory.hosts) {
-    for (const auto& [vmk, entry] : each.vmks) {
-      if (entry.address != *parsed) continue;
+    for (const auto& [vmk, taken] : each.vmks) {
+      if (taken != *parsed) continue;
       return fail(EEXIST, fmt::format("{} is taken: {} of host {} has it, give {} of host {} its own address",
                                       parsed->to_string(), vmk, other, name, host));
     }
@@ -99,7 +99,7 @@ Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::s
                                     "adding {}",
                                     host, kVmksMax, name));
   }
-  vmks.emplace(name, Vmk{name, *parsed});
+  vmks.emplace(name, *parsed);
   return {};
 }
 

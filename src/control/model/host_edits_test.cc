@@ -1,7 +1,7 @@
 #include <cerrno>
 
+#include "base/name.h"
 #include "control/model/model_fixture.h"
-#include "control/model/values.h"
 
 namespace pvrdma::control {
 namespace {
@@ -48,7 +48,7 @@ TEST(HostEdits, RemovesAHostThatNobodyNeeds) {
 TEST(HostEdits, AddsVmks) {
   Inventory cluster =
       after(some_cluster(), [](Inventory& i) { return edits::add_vmk(i, "esx-03", "vmk0", "fd00::3"); });
-  EXPECT_EQ(cluster.hosts.at("esx-03").vmks.at("vmk0").address, *IpAddress::parse("fd00::3"));
+  EXPECT_EQ(cluster.hosts.at("esx-03").vmks.at("vmk0"), *IpAddress::parse("fd00::3"));
 
   const auto add = [](const char* host, const char* name, const char* address) {
     return [=](Inventory& i) { return edits::add_vmk(i, host, name, address); };

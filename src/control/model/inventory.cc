@@ -11,7 +11,7 @@ bool Ruleset::admits(const IpAddress& address) const {
 
 const IpAddress* Host::tagged_address() const {
   const auto it = vmks.find(pvrdma_vmknic);
-  return it == vmks.end() ? nullptr : &it->second.address;
+  return it == vmks.end() ? nullptr : &it->second;
 }
 
 }  // namespace pvrdma::control

@@ -22,13 +22,6 @@ namespace pvrdma::control {
 
 // --- Hosts: configuration ---
 
-// A VMkernel adapter: an address of the host.
-struct Vmk {
-  std::string name;  // "vmk2"
-  IpAddress address;
-  friend bool operator==(const Vmk&, const Vmk&) = default;
-};
-
 // The firewall ruleset `pvrdma`.
 struct Ruleset {
   bool enabled = false;
@@ -40,8 +33,8 @@ struct Ruleset {
 
 struct Host {
   std::string name;
-  std::map<std::string, Vmk> vmks;
-  std::string pvrdma_vmknic;  // /Net/PVRDMAVmknic: a Vmk's name; empty = not set
+  std::map<std::string, IpAddress> vmks;  // VMkernel adapters: "vmk2" and its address
+  std::string pvrdma_vmknic;              // /Net/PVRDMAVmknic: one of them; empty = not set
   Ruleset pvrdma_ruleset;
 
   // The address that cross-host traffic uses. Null: no vmknic is tagged.
@@ -93,7 +86,6 @@ struct LiveHost {
 // --- Distributed switches ---
 
 struct PortGroup {
-  std::string name;
   std::uint16_t vlan = 0;  // 0 … 4094; ports of a switch reach each other when their VLANs are equal
   friend bool operator==(const PortGroup&, const PortGroup&) = default;
 };

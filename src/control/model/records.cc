@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/name.h"
-#include "control/model/record_json.h"
+#include "control/model/objects.h"
 #include "control/model/values.h"
 
 namespace pvrdma::control {
@@ -21,6 +21,8 @@ constexpr std::string_view kPowerPrefix = "live/power/";
 constexpr std::string_view kGidPrefix = "live/gid/";
 constexpr std::size_t kGidChars = 32;
 constexpr std::size_t kKeyShownMax = 120;
+constexpr std::size_t kValueBytesMax = 2u << 20;  // etcd's own limit is below
+constexpr int kDepthMax = 64;
 
 std::string key_of(std::string_view prefix, const std::string& name) {
   return std::string(prefix) + name;
@@ -33,9 +35,23 @@ Failure not_understood(std::string_view key, std::string_view why) {
                           key.substr(0, kKeyShownMax), why));
 }
 
+// `object` has what its key says of it, and gets what the record does. Error: a clause.
+template <Described T>
+Result<T> object_from(std::string_view value, T object = {}) {
+  if (value.size() > kValueBytesMax) {
+    return fail(EINVAL, fmt::format("it has {} bytes and {} are the limit", value.size(), kValueBytesMax));
+  }
+  const auto json = parse_object(value, kDepthMax);
+  if (!json) return Failure(json.error());
+  Reader reader;
+  read(reader, *json, object);
+  if (reader.failed()) return fail(EINVAL, sentence(*reader.mistake(), "the record"));
+  return object;
+}
+
 // What `change` says of `objects`, whose keys begin with `prefix`. `read` makes the object.
-template <typename Object, typename Read>
-Result<void> apply_to(std::map<std::string, Object>& objects, std::string_view prefix, const Change& change,
+template <typename T, typename Read>
+Result<void> apply_to(std::map<std::string, T>& objects, std::string_view prefix, const Change& change,
                       Read read) {
   const std::string name = change.key.substr(prefix.size());
   if (!is_name(name)) return not_understood(change.key, "its key does not end with a name");
@@ -43,14 +59,23 @@ Result<void> apply_to(std::map<std::string, Object>& objects, std::string_view p
     objects.erase(name);
     return {};
   }
-  Result<Object> object = read(name, *change.value);
+  Result<T> object = read(name, *change.value);
   if (!object) return not_understood(change.key, object.error().message);
   objects.insert_or_assign(name, *std::move(object));
   return {};
 }
 
+template <Described T>
+Result<void> apply_named(std::map<std::string, T>& objects, std::string_view prefix, const Change& change) {
+  return apply_to(objects, prefix, change, [](const std::string& name, std::string_view value) {
+    T object;
+    object.name = name;
+    return object_from(value, std::move(object));
+  });
+}
+
 Result<void> apply_guard(Inventory& inventory, const Change& change) {
-  const auto guard = change.value ? guard_from(*change.value) : Guard{};
+  const auto guard = change.value ? object_from<Guard>(*change.value) : Guard{};
   if (!guard) return not_understood(change.key, guard.error().message);
   inventory.revision = guard->revision;
   inventory.next_dvs_id = guard->next_dvs_id;
@@ -84,7 +109,7 @@ Result<void> apply_gid(Inventory& inventory, const Change& change) {
     inventory.gids.erase(*key);
     return {};
   }
-  auto holder = gid_holder_from(*change.value);
+  auto holder = object_from<GidHolder>(*change.value);
   if (!holder) return not_understood(change.key, holder.error().message);
   inventory.gids.insert_or_assign(*std::move(key), *std::move(holder));
   return {};
@@ -95,12 +120,10 @@ Result<void> apply_gid(Inventory& inventory, const Change& change) {
 Result<void> apply(Inventory& inventory, const Change& change) {
   const std::string& key = change.key;
   if (key == kGuardKey) return apply_guard(inventory, change);
-  if (key.starts_with(kHostPrefix)) return apply_to(inventory.hosts, kHostPrefix, change, host_from);
-  if (key.starts_with(kDvsPrefix)) return apply_to(inventory.switches, kDvsPrefix, change, dvs_from);
-  if (key.starts_with(kVmPrefix)) return apply_to(inventory.vms, kVmPrefix, change, vm_from);
-  if (key.starts_with(kLiveHostPrefix)) {
-    return apply_to(inventory.live_hosts, kLiveHostPrefix, change, live_host_from);
-  }
+  if (key.starts_with(kHostPrefix)) return apply_named(inventory.hosts, kHostPrefix, change);
+  if (key.starts_with(kDvsPrefix)) return apply_named(inventory.switches, kDvsPrefix, change);
+  if (key.starts_with(kVmPrefix)) return apply_named(inventory.vms, kVmPrefix, change);
+  if (key.starts_with(kLiveHostPrefix)) return apply_named(inventory.live_hosts, kLiveHostPrefix, change);
   if (key.starts_with(kPowerPrefix)) return apply_to(inventory.powered_on, kPowerPrefix, change, power_from);
   if (key.starts_with(kGidPrefix)) return apply_gid(inventory, change);
   return not_understood(key, "its key is of no known kind");
@@ -108,14 +131,10 @@ Result<void> apply(Inventory& inventory, const Change& change) {
 
 std::map<std::string, std::string> config_records(const Inventory& inventory) {
   std::map<std::string, std::string> records;
-  records.emplace(kGuardKey, text_of(to_json(Guard{inventory.revision, inventory.next_dvs_id})));
-  for (const auto& [name, host] : inventory.hosts) {
-    records.emplace(key_of(kHostPrefix, name), text_of(to_json(host)));
-  }
-  for (const auto& [name, dvs] : inventory.switches) {
-    records.emplace(key_of(kDvsPrefix, name), text_of(to_json(dvs)));
-  }
-  for (const auto& [name, vm] : inventory.vms) records.emplace(key_of(kVmPrefix, name), text_of(to_json(vm)));
+  records.emplace(kGuardKey, text_of(Guard{inventory.revision, inventory.next_dvs_id}));
+  for (const auto& [name, host] : inventory.hosts) records.emplace(key_of(kHostPrefix, name), text_of(host));
+  for (const auto& [name, dvs] : inventory.switches) records.emplace(key_of(kDvsPrefix, name), text_of(dvs));
+  for (const auto& [name, vm] : inventory.vms) records.emplace(key_of(kVmPrefix, name), text_of(vm));
   return records;
 }
 
@@ -137,7 +156,7 @@ std::string live_host_key(const std::string& host) {
 }
 
 std::string live_host_value(const LiveHost& host) {
-  return text_of(to_json(host));
+  return text_of(host);
 }
 
 std::string power_key(const std::string& vm) {
@@ -149,7 +168,7 @@ std::string gid_key(const GidKey& key) {
 }
 
 std::string gid_value(const GidHolder& holder) {
-  return text_of(to_json(holder));
+  return text_of(holder);
 }
 
 }  // namespace pvrdma::control

@@ -45,10 +45,4 @@ std::string power_key(const std::string& vm);
 std::string gid_key(const GidKey& key);
 std::string gid_value(const GidHolder& holder);
 
-// Objects as the API shows them: JSON texts without a final newline. `self`: it is this daemon's host.
-std::string host_json(const Inventory& inventory, const Host& host, bool self);
-std::string dvs_json(const Dvs& dvs);
-// `not_served`: why this daemon cannot serve its adapter; empty: it can, or another host has the VM.
-std::string vm_json(const Inventory& inventory, const Vm& vm, const std::string& not_served);
-
 }  // namespace pvrdma::control

@@ -6,6 +6,7 @@
 
 #include "control/model/model_fixture.h"
 #include "control/model/rules.h"
+#include "control/model/views.h"
 
 namespace pvrdma::control {
 namespace {
@@ -23,7 +24,7 @@ Inventory full_cluster() {
   Ruleset& ruleset = inventory.hosts.at("esx-01").pvrdma_ruleset;
   ruleset.allow_all = false;
   ruleset.allowed = {*IpNetwork::parse("10.0.0.0/24"), *IpNetwork::parse("fd00::1")};
-  inventory.hosts.at("esx-03").vmks["vmk0"] = {"vmk0", *IpAddress::parse("fd00::3")};
+  inventory.hosts.at("esx-03").vmks["vmk0"] = *IpAddress::parse("fd00::3");
   inventory.switches.at("dvs").members.at("esx-01")["uplink1"] = "vmnic0";
   inventory.vms.at("vm-a").adapter->profile = Profile::kEsxi;
   test::must(
@@ -70,6 +71,39 @@ TEST(Records, HaveTheKeysThatAreDocumented) {
                           "live/host/esx-02", "live/power/vm-a", std::string("live/gid/1.4094/") + kGid));
   const Json guard = Json::parse(config_records(some_cluster()).at("config"));
   EXPECT_EQ(guard, (Json{{"revision", 7}, {"next_dvs_id", 2}}));
+}
+
+// The store's format, to the byte: what another version of the daemon finds.
+TEST(Records, HaveTheTextsThatOtherVersionsWrote) {
+  const std::map<std::string, std::string> expected{
+      {"config", R"({"revision":7,"next_dvs_id":2})"},
+      {"config/host/esx-01",
+       R"({"vmks":{"vmk2":"10.0.0.1"},"pvrdma_vmknic":"vmk2","ruleset":{"enabled":true,"allow_all":false,)"
+       R"("allowed":["10.0.0.0/24","fd00::1"]}})"},
+      {"config/dvs/dvs",
+       R"({"id":1,"version":"8.0.0","uplinks":["uplink1","uplink2"],"portgroups":{"pg":{"vlan":5}},)"
+       R"("members":{"esx-01":{"uplink1":"vmnic0"},"esx-02":{}}})"},
+      {"config/vm/vm-a",
+       R"({"host":"esx-01","hardware_version":14,"memory_mib":1024,"memory_reserved_mib":1024,)"
+       R"("adapter":{"mac":"52:54:00:00:00:0a","dvs":"dvs","portgroup":"pg","protocol":"v2",)"
+       R"("profile":"esxi"}})"},
+      {"live/host/esx-02", R"({"instance":"i","version":"0.1.0","socket_folder":"/run/pvrdma","vmnics":[)"
+                           R"({"name":"vmnic9","netdev":"eth9","pci_address":"0000:02:00.0","driver":"ice",)"
+                           R"("mac":"52:54:00:00:00:09","description":"A \"NIC\"","link_up":true,"mtu":9000,)"
+                           R"("speed_mbps":100000,"full_duplex":false}],"rdma_devices":[)"
+                           R"({"name":"vmrdma1","device":"mlx5_1","driver":"mlx5_core","active":true,)"
+                           R"("mtu":4096,"speed_mbps":100000,"paired_uplink":"vmnic9","description":"B",)"
+                           R"("roce_v1":true,"roce_v2":true,"iwarp":true}]})"},
+      {std::string("live/gid/1.4094/") + kGid, R"({"port":"vm-a","host":"esx-01"})"}};
+  Inventory cluster = full_cluster();
+  LiveHost& live = cluster.live_hosts.at("esx-02");
+  live.instance = "i";
+  live.vmnics.erase(live.vmnics.begin(), live.vmnics.end() - 1);
+  std::map<std::string, std::string> written;
+  for (const Change& record : all_records(cluster)) written.emplace(record.key, *record.value);
+  for (const auto& [key, text] : expected) EXPECT_EQ(written[key], text) << key;
+  cluster.vms.at("vm-a").adapter.reset();
+  EXPECT_THAT(config_records(cluster).at("config/vm/vm-a"), HasSubstr(R"("adapter":null})"));
 }
 
 TEST(Records, DifferenceIsWhatHasToBeWritten) {
@@ -172,9 +206,14 @@ TEST(Records, TextThatIsNoUtf8IsMended) {
   EXPECT_EQ(inventory.live_hosts.at("h").vmnics.at(0).description, "NIC \xef\xbf\xbd");
 }
 
+template <typename View>
+Json shown(const View& view) {
+  return Json::parse(text_of(view));
+}
+
 TEST(Views, ShowAHost) {
   const Inventory cluster = full_cluster();
-  const Json host = Json::parse(host_json(cluster, cluster.hosts.at("esx-02"), true));
+  const Json host = shown(view_of(cluster, cluster.hosts.at("esx-02"), true));
   EXPECT_EQ(host["name"], "esx-02");
   EXPECT_EQ(host["self"], true);
   EXPECT_EQ(host["alive"], true);
@@ -206,7 +245,7 @@ TEST(Views, ShowAHost) {
                                                  {"roce_v2", true},
                                                  {"iwarp", true},
                                                  {"vmknic", "vmk2"}}})));
-  const Json dead = Json::parse(host_json(cluster, cluster.hosts.at("esx-03"), false));
+  const Json dead = shown(view_of(cluster, cluster.hosts.at("esx-03"), false));
   EXPECT_EQ(dead["alive"], false);
   EXPECT_EQ(dead["self"], false);
   EXPECT_EQ(dead["vmnics"], Json::array());
@@ -215,7 +254,7 @@ TEST(Views, ShowAHost) {
 
 TEST(Views, ShowASwitchAndAVm) {
   Inventory cluster = full_cluster();
-  const Json dvs = Json::parse(dvs_json(cluster.switches.at("dvs")));
+  const Json dvs = shown(view_of(cluster.switches.at("dvs")));
   EXPECT_EQ(dvs, (Json{{"name", "dvs"},
                        {"id", 1},
                        {"version", "8.0.0"},
@@ -223,7 +262,7 @@ TEST(Views, ShowASwitchAndAVm) {
                        {"portgroups", Json::array({{{"name", "pg"}, {"vlan", 5}}})},
                        {"members", Json::array({{{"host", "esx-01"}, {"uplinks", {{"uplink1", "vmnic0"}}}},
                                                 {{"host", "esx-02"}, {"uplinks", Json::object()}}})}}));
-  const Json vm = Json::parse(vm_json(cluster, cluster.vms.at("vm-a"), "its socket is in use"));
+  const Json vm = shown(view_of(cluster, cluster.vms.at("vm-a"), "its socket is in use"));
   EXPECT_EQ(vm, (Json{{"name", "vm-a"},
                       {"host", "esx-01"},
                       {"hardware_version", 14},
@@ -240,13 +279,13 @@ TEST(Views, ShowASwitchAndAVm) {
                       {"power_on_refusal", ""},
                       {"not_served", "its socket is in use"}}));
   cluster.live_hosts.clear();
-  const Json other = Json::parse(vm_json(cluster, cluster.vms.at("vm-b"), ""));
+  const Json other = shown(view_of(cluster, cluster.vms.at("vm-b"), ""));
   EXPECT_EQ(other["power"], "off");
   EXPECT_EQ(other["adapter"]["socket"], "");
   EXPECT_EQ(other["not_served"], "");
   EXPECT_EQ(other["power_on_refusal"], check_power_on(cluster, "vm-b").error().message);
   test::must(edits::remove_adapter(cluster, "vm-b"));
-  EXPECT_TRUE(Json::parse(vm_json(cluster, cluster.vms.at("vm-b"), ""))["adapter"].is_null());
+  EXPECT_TRUE(shown(view_of(cluster, cluster.vms.at("vm-b"), ""))["adapter"].is_null());
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ TEST(HostPathChoice, FollowsTheInventory) {
        "the ruleset on esx-02 does not admit 10.0.0.1 (host esx-01)"},
       {[&](Inventory& i) { only(i, "esx-01", "10.0.0.0/24"); }, HostPath::kTcp,
        "host esx-02 has no active HCA"},
-      {[&](Inventory& i) { host(i, "esx-02").vmks.at("vmk2").address = *IpAddress::parse("fd00::2"); },
+      {[&](Inventory& i) { host(i, "esx-02").vmks.at("vmk2") = *IpAddress::parse("fd00::2"); },
        HostPath::kNone,
        "the tagged vmknics are of different families: esx-01 has 10.0.0.1 and esx-02 has fd00::2"},
   };

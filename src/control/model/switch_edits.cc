@@ -10,7 +10,6 @@
 namespace pvrdma::control::edits {
 namespace {
 
-constexpr std::uint32_t kUplinksMax = 32;
 constexpr std::size_t kPortGroupsMax = 1024;
 
 struct Member {
@@ -206,7 +205,7 @@ Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const s
                             "before adding {}",
                             dvs, kPortGroupsMax, name));
   }
-  portgroups.emplace(name, PortGroup{name, vlan});
+  portgroups.emplace(name, PortGroup{vlan});
   return {};
 }
 

@@ -1,4 +1,4 @@
-#include "control/api/json.h"
+#include "control/api/answers.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -33,8 +33,8 @@ Snapshot two_adapters() {
   return snapshot;
 }
 
-TEST(Json, TellsEverythingAboutAnAdapter) {
-  const Json adapter = Json::parse(adapter_json(two_adapters().adapters[0]));
+TEST(Answers, TellsEverythingAboutAnAdapter) {
+  const Json adapter = Json::parse(text_of(two_adapters().adapters[0]));
   EXPECT_EQ(adapter["name"], "VM-01");
   EXPECT_EQ(adapter["mac"], "52:54:00:12:34:51");
   EXPECT_EQ(adapter["tx_bytes"], 1ULL << 60);
@@ -43,16 +43,16 @@ TEST(Json, TellsEverythingAboutAnAdapter) {
   EXPECT_EQ(adapter["paths"]["local"]["payload_bytes"], 640);
 }
 
-TEST(Json, ListsAdapters) {
-  const Json list = Json::parse(adapters_json(two_adapters()));
+TEST(Answers, ListsAdapters) {
+  const Json list = Json::parse(text_of(two_adapters().adapters));
   ASSERT_EQ(list.size(), 2U);
   EXPECT_EQ(list[1]["name"], "VM-02");
-  EXPECT_EQ(adapters_json({}), "[]\n");
+  EXPECT_EQ(text_of(std::vector<AdapterSnapshot>{}), "[]");
 }
 
-TEST(Json, FiltersQpsAndStatsByAdapter) {
-  EXPECT_EQ(Json::parse(qps_json(two_adapters(), "")).size(), 2U);
-  const Json qps = Json::parse(qps_json(two_adapters(), "VM-02"));
+TEST(Answers, FiltersQpsAndStatsByAdapter) {
+  EXPECT_EQ(Json::parse(text_of(qps_of(two_adapters(), ""))).size(), 2U);
+  const Json qps = Json::parse(text_of(qps_of(two_adapters(), "VM-02")));
   ASSERT_EQ(qps.size(), 1U);
   EXPECT_EQ(qps[0]["adapter"], "VM-02");
 
@@ -66,15 +66,15 @@ TEST(Json, FiltersQpsAndStatsByAdapter) {
 }
 
 // The guest writes the name of its system; the daemon passes it on.
-TEST(Json, SurvivesTextThatIsNoUtf8) {
+TEST(Answers, SurvivesTextThatIsNoUtf8) {
   AdapterSnapshot adapter;
   adapter.guest_os = "Linux \xff\"\n";
-  const Json parsed = Json::parse(adapter_json(adapter));
+  const Json parsed = Json::parse(text_of(adapter));
   EXPECT_EQ(parsed["guest_os"], "Linux \xef\xbf\xbd\"\n");
 }
 
-TEST(Json, CarriesAnErrorsSentence) {
-  EXPECT_EQ(error_json("no \"x\""), "{\"error\":\"no \\\"x\\\"\"}\n");
+TEST(Answers, CarriesAnErrorsSentence) {
+  EXPECT_EQ(text_of(ErrorAnswer{"no \"x\""}), "{\"error\":\"no \\\"x\\\"\"}");
 }
 
 }  // namespace

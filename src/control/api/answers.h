@@ -1,0 +1,164 @@
+// The API's answers about this host, as JSON texts and as schemas: each object is described once. Keys are
+// stable: they are the product's contract with scripts (docs/api.md), and later versions may add some.
+//
+// Thread: any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "control/model/views.h"
+#include "control/plane/plane.h"
+#include "control/schema/rules.h"
+#include "control/snapshot.h"
+
+namespace pvrdma::control {
+
+struct Version {
+  std::string_view version;
+  std::string_view api = "v1";
+};
+template <>
+inline constexpr auto kObject<Version> = record("Version", field("version", &Version::version),
+                                                field("api", &Version::api));
+
+struct ErrorAnswer {
+  std::string_view error;
+};
+template <>
+inline constexpr auto kObject<ErrorAnswer> = record("Error", field("error", &ErrorAnswer::error));
+
+// --- Adapters and QPs ---
+
+// Lists of what has a name, as objects with those names.
+struct CountersRule {
+  Json write(const std::vector<Counter>& counters) const;
+  Json write(const std::vector<Gauge>& gauges) const;
+  Json schema(Components& components) const;
+};
+struct CounterGroupsRule {
+  Json write(const std::vector<CounterGroup>& groups) const;
+  Json write(const std::vector<PathUse>& paths) const;
+  Json schema(Components& components) const;
+};
+
+template <>
+inline constexpr auto kObject<GidSnapshot> = record("Gid", field("index", &GidSnapshot::index),
+                                                    field("gid", &GidSnapshot::gid),
+                                                    field("roce", &GidSnapshot::roce));
+
+template <>
+inline constexpr auto kObject<AdapterSnapshot> = record(
+    "Adapter", field("name", &AdapterSnapshot::name),
+    field("state", &AdapterSnapshot::state)
+        .noted(R"("enum": ["off", "detached", "attached", "active", "failed"])"),
+    field("mac", &AdapterSnapshot::mac), field("hardware_version", &AdapterSnapshot::hardware_version),
+    field("roce", &AdapterSnapshot::roce), field("socket", &AdapterSnapshot::socket),
+    field("link_up", &AdapterSnapshot::link_up), field("device_version", &AdapterSnapshot::device_version),
+    field("driver_version", &AdapterSnapshot::driver_version), field("guest_os", &AdapterSnapshot::guest_os),
+    field("memory_bytes", &AdapterSnapshot::memory_bytes),
+    field("tx_messages", &AdapterSnapshot::tx_messages), field("tx_bytes", &AdapterSnapshot::tx_bytes),
+    field("rx_messages", &AdapterSnapshot::rx_messages), field("rx_bytes", &AdapterSnapshot::rx_bytes),
+    field("gids", &AdapterSnapshot::gids), field("objects", &AdapterSnapshot::objects, CountersRule{}),
+    field("paths", &AdapterSnapshot::paths, CounterGroupsRule{}));
+
+template <>
+inline constexpr auto kObject<QpSnapshot> =
+    record("Qp", field("adapter", &QpSnapshot::adapter), field("qpn", &QpSnapshot::qpn),
+           field("type", &QpSnapshot::type), field("state", &QpSnapshot::state),
+           field("local_gid", &QpSnapshot::local_gid), field("remote_gid", &QpSnapshot::remote_gid),
+           field("remote_qpn", &QpSnapshot::remote_qpn), field("peer_host", &QpSnapshot::peer_host),
+           field("path", &QpSnapshot::path), field("path_reason", &QpSnapshot::path_reason),
+           field("tx_messages", &QpSnapshot::tx_messages), field("tx_bytes", &QpSnapshot::tx_bytes),
+           field("rx_messages", &QpSnapshot::rx_messages), field("rx_bytes", &QpSnapshot::rx_bytes),
+           field("retransmits", &QpSnapshot::retransmits));
+// Empty `adapter`: all.
+std::vector<QpSnapshot> qps_of(const Snapshot& snapshot, std::string_view adapter);
+
+// The path of a QP that is connected.
+struct PathView : QpSnapshot {};
+template <>
+inline constexpr auto kObject<PathView> =
+    record("Path", field("adapter", &PathView::adapter), field("qpn", &PathView::qpn),
+           field("local_gid", &PathView::local_gid), field("remote_gid", &PathView::remote_gid),
+           field("remote_qpn", &PathView::remote_qpn), field("peer_host", &PathView::peer_host),
+           field("path", &PathView::path), field("reason", &PathView::path_reason));
+// `host`: this host's name, empty when it has none.
+std::vector<PathView> paths_of(const Snapshot& snapshot, const std::string& host);
+
+// Counter groups beside the adapter's name, so no description says it all.
+std::string stats_json(const Snapshot& snapshot, std::string_view adapter);
+Json stats_schema(Components& components);
+
+// --- The cluster as this host sees it ---
+
+template <>
+inline constexpr auto kObject<StoreState> = record(
+    "StoreState", field("description", &StoreState::description), field("connected", &StoreState::connected),
+    field("trouble", &StoreState::trouble), field("edits", &StoreState::edits),
+    field("conflicts", &StoreState::conflicts), field("live_conflicts", &StoreState::live_conflicts),
+    field("bad_records", &StoreState::bad_records), field("resyncs", &StoreState::resyncs));
+template <>
+inline constexpr auto kObject<PeerSnapshot> = record("Peer", field("host", &PeerSnapshot::host, kName),
+                                                     field("lanes_up", &PeerSnapshot::lanes_up),
+                                                     field("sessions_up", &PeerSnapshot::sessions_up),
+                                                     field("reconnects", &PeerSnapshot::reconnects),
+                                                     field("trouble", &PeerSnapshot::trouble));
+template <>
+inline constexpr auto kObject<TcpSnapshot> = record("Tcp", field("listening", &TcpSnapshot::listening),
+                                                    field("trouble", &TcpSnapshot::trouble),
+                                                    field("peers", &TcpSnapshot::peers));
+struct ClusterAnswer {
+  std::string host;
+  StoreState store;
+  TcpSnapshot tcp;
+};
+template <>
+inline constexpr auto kObject<ClusterAnswer> = record("Cluster", field("host", &ClusterAnswer::host, kName),
+                                                      field("store", &ClusterAnswer::store),
+                                                      field("tcp", &ClusterAnswer::tcp));
+
+// --- Parts of hosts ---
+
+struct AdvancedSetting {
+  std::string_view path;
+  std::string value;
+  std::string_view type = "string";
+  std::string_view default_value = "";
+  std::string_view description = "VMkernel adapter whose address PVRDMA traffic between hosts uses";
+};
+template <>
+inline constexpr auto kObject<AdvancedSetting> = record("AdvancedSetting",
+                                                        field("path", &AdvancedSetting::path),
+                                                        field("type", &AdvancedSetting::type),
+                                                        field("value", &AdvancedSetting::value),
+                                                        field("default", &AdvancedSetting::default_value),
+                                                        field("description", &AdvancedSetting::description));
+
+struct FirewallRule {
+  std::string_view ruleset;
+  std::string_view direction;  // "Inbound", "Outbound"
+  std::uint16_t port_begin = 0;
+  std::uint16_t port_end = 0;
+  std::string_view protocol = "TCP";
+  std::string_view port_type = "Dst";
+};
+template <>
+inline constexpr auto kObject<FirewallRule> =
+    record("Rule", field("ruleset", &FirewallRule::ruleset),
+           field("direction", &FirewallRule::direction).noted(R"("enum": ["Inbound", "Outbound"])"),
+           field("protocol", &FirewallRule::protocol), field("port_type", &FirewallRule::port_type),
+           field("port_begin", &FirewallRule::port_begin), field("port_end", &FirewallRule::port_end));
+
+struct RdmaStats {
+  std::string device;
+  std::map<std::string, std::uint64_t> stats;
+};
+template <>
+inline constexpr auto kObject<RdmaStats> = record("RdmaStats", field("device", &RdmaStats::device),
+                                                  field("stats", &RdmaStats::stats));
+
+}  // namespace pvrdma::control

@@ -1,0 +1,20 @@
+#include "control/api/requests.h"
+
+#include <cerrno>
+#include <fmt/core.h>
+
+namespace pvrdma::control {
+namespace {
+
+constexpr int kDepthMax = 4;
+
+}  // namespace
+
+Result<ParsedJson> parse_body(const Call& call) {
+  if (call.body.empty()) return ParsedJson::object();
+  auto json = parse_object(call.body, kDepthMax);
+  if (!json) return fail(EINVAL, fmt::format("the body must be a JSON object: {}", json.error().message));
+  return json;
+}
+
+}  // namespace pvrdma::control

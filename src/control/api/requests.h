@@ -1,0 +1,136 @@
+// The bodies of the API's requests: what each may have and must have. They are read strictly, and the
+// description in /openapi.json is made of the same. What else is allowed of a value, and of values together,
+// are the model's rules (model/edits.h).
+//
+// Thread: values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/hardware_version.h"
+#include "control/api/router.h"
+#include "control/model/edits.h"
+#include "control/model/objects.h"
+
+namespace pvrdma::control {
+
+// Error (EINVAL): the body's first mistake. An empty body is an empty object.
+Result<ParsedJson> parse_body(const Call& call);
+template <Described Body>
+Result<Body> body_of(const Call& call) {
+  const auto json = parse_body(call);
+  if (!json) return Failure(json.error());
+  Body body;
+  Reader reader;
+  read(reader, *json, body);
+  if (reader.failed()) return fail(EINVAL, sentence(*reader.mistake(), "the body"));
+  return body;
+}
+
+// A name that the model judges.
+inline constexpr TextRule kModelsName{"a string", nullptr, kName.schema_name, kName.pattern};
+inline constexpr NumberRule kVmHardwareVersion{kVmHardwareVersionMin, kVmHardwareVersionMax};
+inline constexpr NumberRule kMemoryMib{1, UINT32_MAX};
+
+struct Nothing {};
+template <>
+inline constexpr auto kObject<Nothing> = request("Nothing");
+
+struct LinkBody {
+  bool up = false;
+};
+template <>
+inline constexpr auto kObject<LinkBody> = request("Link", field("up", &LinkBody::up).required());
+
+struct NewVmk {
+  std::string name;
+  std::string address;
+};
+template <>
+inline constexpr auto kObject<NewVmk> = request("NewVmk", field("name", &NewVmk::name).required(R"("vmk2")"),
+                                                field("address", &NewVmk::address).required(R"("10.0.0.1")"));
+
+struct AdvancedValue {
+  std::string path;
+  std::string value;
+};
+template <>
+inline constexpr auto kObject<AdvancedValue> =
+    request("AdvancedValue", field("path", &AdvancedValue::path).required(R"("/Net/PVRDMAVmknic")"),
+            field("value", &AdvancedValue::value).required());
+
+struct RulesetChange {
+  std::optional<bool> enabled;
+  std::optional<bool> allow_all;
+};
+template <>
+inline constexpr auto kObject<RulesetChange> = request("RulesetChange",
+                                                       field("enabled", &RulesetChange::enabled),
+                                                       field("allow_all", &RulesetChange::allow_all));
+
+struct Network {
+  std::string network;
+};
+template <>
+inline constexpr auto kObject<Network> =
+    request("Network", field("network", &Network::network).required(R"("10.0.0.0/24")"));
+
+template <>
+inline constexpr auto kObject<edits::NewDvs> = request(
+    "NewDvs", field("name", &edits::NewDvs::name, kModelsName).required(),
+    field("version", &edits::NewDvs::version).noted(R"("default": "8.0.0")"),
+    field("uplinks", &edits::NewDvs::uplinks, NumberRule{1, edits::kUplinksMax}).noted(R"("default": 2)"));
+
+struct Uplink {
+  std::string vmnic;
+};
+template <>
+inline constexpr auto kObject<Uplink> = request("Uplink",
+                                                field("vmnic", &Uplink::vmnic).required(R"("vmnic0")"));
+
+struct NewPortGroup {
+  std::uint16_t vlan = 0;
+};
+template <>
+inline constexpr auto kObject<NewPortGroup> =
+    request("NewPortGroup", field("vlan", &NewPortGroup::vlan, kVlan).noted(R"("default": 0)"));
+
+// `mac` is a text: the model, which may choose one itself, judges it.
+template <>
+inline constexpr auto kObject<edits::NewAdapter> =
+    request("NewAdapter", field("mac", &edits::NewAdapter::mac), field("dvs", &edits::NewAdapter::dvs),
+            field("portgroup", &edits::NewAdapter::portgroup).required(),
+            field("protocol", &edits::NewAdapter::protocol), field("profile", &edits::NewAdapter::profile));
+
+// The VM and its adapter, or neither.
+struct NewVmBody : edits::NewVm {
+  NewVmBody() { host = "self"; }
+  std::optional<edits::NewAdapter> adapter;
+};
+template <>
+inline constexpr auto kObject<NewVmBody> =
+    request("NewVm", field("name", &NewVmBody::name, kModelsName).required(),
+            field("host", &NewVmBody::host).noted(R"("default": "self")"),
+            field("hardware_version", &NewVmBody::hardware_version, kVmHardwareVersion).required(),
+            field("memory_mib", &NewVmBody::memory_mib, kMemoryMib).required(),
+            field("memory_reserved_mib", &NewVmBody::memory_reserved_mib).noted(R"("default": 0)"),
+            field("adapter", &NewVmBody::adapter));
+
+template <>
+inline constexpr auto kObject<edits::VmChange> =
+    request("VmChange", field("host", &edits::VmChange::host),
+            field("memory_mib", &edits::VmChange::memory_mib, OptionalRule<NumberRule>{kMemoryMib}),
+            field("memory_reserved_mib", &edits::VmChange::memory_reserved_mib),
+            field("protocol", &edits::VmChange::protocol), field("portgroup", &edits::VmChange::portgroup),
+            field("dvs", &edits::VmChange::dvs));
+
+struct Upgrade {
+  std::uint32_t hardware_version = 0;
+};
+template <>
+inline constexpr auto kObject<Upgrade> =
+    request("Upgrade", field("hardware_version", &Upgrade::hardware_version, kVmHardwareVersion).required());
+
+}  // namespace pvrdma::control

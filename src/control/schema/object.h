@@ -1,0 +1,168 @@
+// Descriptions of objects. kObject<T> lists T's members once: their names, where they are kept and what is
+// allowed of them. From it follow how T is read (read()), how it is written (to_json()) and how the API
+// describes it (schema_of()).
+//
+// A record is read tolerantly, since another version may have written it: members it does not know are
+// ignored, null is like absent. A request, and a table of a configuration, takes no member that it does not
+// know. Either way a member that is absent keeps the value it had, unless it is required.
+//
+// What a member takes beside its type is a rule (rules.h): rule.read(reader, json, value), rule.write(value)
+// and rule.schema(components).
+//
+// Thread: descriptions are constants; the functions any thread.
+#pragma once
+
+#include <concepts>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "control/schema/reader.h"
+
+namespace pvrdma::control {
+
+using Json = nlohmann::ordered_json;
+
+// The schemas that a description refers to, by name: OpenAPI's components/schemas.
+using Components = std::map<std::string, Json>;
+
+template <typename Owner, typename Value, typename Rule>
+struct Field {
+  std::string_view name;
+  Value Owner::*member;
+  Rule rule;
+  bool is_required = false;
+  std::string_view example_value = {};  // as JSON (or TOML) has it
+  std::string_view more = {};           // further members of its schema: R"("default": 2)"
+
+  constexpr Field required(std::string_view example = {}) const {
+    Field field = *this;
+    field.is_required = true;
+    field.example_value = example;
+    return field;
+  }
+  constexpr Field noted(std::string_view schema) const {
+    Field field = *this;
+    field.more = schema;
+    return field;
+  }
+};
+
+enum class Unknown : bool { kIgnored, kRefused };
+
+template <typename... Fields>
+struct Object {
+  std::string_view name;  // of its schema
+  Unknown unknown;
+  std::tuple<Fields...> fields;
+};
+
+// Specialised beside the types that are described.
+template <typename T>
+inline constexpr std::nullptr_t kObject = nullptr;
+
+template <typename T>
+concept Described = !std::is_null_pointer_v<std::remove_cvref_t<decltype(kObject<T>)>>;
+
+template <typename Owner, typename Value, typename Rule>
+constexpr std::tuple<Field<Owner, Value, Rule>> fields_in(const Field<Owner, Value, Rule>& field) {
+  return {field};
+}
+template <typename... Fields>
+constexpr std::tuple<Fields...> fields_in(const Object<Fields...>& object) {
+  return object.fields;
+}
+
+template <typename... Fields>
+constexpr Object<Fields...> object_of(std::string_view name, Unknown unknown, std::tuple<Fields...> fields) {
+  return {name, unknown, std::move(fields)};
+}
+
+// Of fields, and of other objects whose fields it has too.
+template <typename... Parts>
+constexpr auto record(std::string_view name, const Parts&... parts) {
+  return object_of(name, Unknown::kIgnored, std::tuple_cat(fields_in(parts)...));
+}
+template <typename... Parts>
+constexpr auto request(std::string_view name, const Parts&... parts) {
+  return object_of(name, Unknown::kRefused, std::tuple_cat(fields_in(parts)...));
+}
+
+template <Described T, typename Each>
+void for_each_field(Each each) {
+  std::apply([&](const auto&... field) { (each(field), ...); }, kObject<T>.fields);
+}
+
+template <typename T>
+inline constexpr bool kIsOptional = false;
+template <typename T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+
+template <Described T>
+void read(Reader& reader, const ParsedJson& json, T& object) {
+  if (!json.is_object()) return reader.wrong(json, "an object", "has the wrong type: it takes an object");
+  constexpr bool kStrict = kObject<T>.unknown == Unknown::kRefused;
+  if constexpr (kStrict) {
+    std::vector<std::string> known;
+    for_each_field<T>([&](const auto& field) { known.emplace_back(field.name); });
+    reader.check_known(json, known);
+  }
+  for_each_field<T>([&](const auto& field) {
+    if (reader.failed()) return;
+    const auto it = json.find(std::string(field.name));
+    if (it == json.end() || (it->is_null() && !kStrict)) {
+      if (field.is_required) reader.missing(field.name, field.example_value);
+      return;
+    }
+    const Reader::Inside inside(reader, field.name);
+    field.rule.read(reader, *it, object.*field.member);
+  });
+}
+
+template <Described T>
+Json to_json(const T& object) {
+  Json json = Json::object();
+  for_each_field<T>(
+      [&](const auto& field) { json[std::string(field.name)] = field.rule.write(object.*field.member); });
+  return json;
+}
+
+// {"$ref": ...}; T's schema is among `components` then.
+template <Described T>
+Json schema_of(Components& components) {
+  const std::string name(kObject<T>.name);
+  if (!components.contains(name)) {
+    Json properties = Json::object();
+    Json required = Json::array();
+    components[name];  // may be met again inside
+    for_each_field<T>([&](const auto& field) {
+      Json schema = field.rule.schema(components);
+      if (!field.example_value.empty()) schema["example"] = Json::parse(field.example_value);
+      if (!field.more.empty()) schema.update(Json::parse("{" + std::string(field.more) + "}"));
+      properties[std::string(field.name)] = std::move(schema);
+      if (field.is_required) required.push_back(field.name);
+    });
+    Json object{{"type", "object"}};
+    if (kObject<T>.unknown == Unknown::kRefused) object["additionalProperties"] = false;
+    if (!required.empty()) object["required"] = std::move(required);
+    object["properties"] = std::move(properties);
+    components[name] = std::move(object);
+  }
+  return {{"$ref", "#/components/schemas/" + name}};
+}
+
+// JSON as it is sent and stored. Text of devices, guests and other versions may be no UTF-8: then it is
+// mended, not refused.
+std::string text_of(const Json& json);
+
+template <Described T>
+std::string text_of(const T& object) {
+  return text_of(to_json(object));
+}
+
+}  // namespace pvrdma::control

@@ -1,0 +1,95 @@
+#include "control/schema/rules.h"
+
+#include <fmt/format.h>
+
+#include "base/name.h"
+
+namespace pvrdma::control {
+namespace {
+
+template <typename T>
+tl::expected<T, std::string> parsed(const std::string& text, std::string why_not) {
+  const auto value = T::parse(text);
+  if (!value) return WhyNot(std::move(why_not));
+  return *value;
+}
+
+}  // namespace
+
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json schema_named(Components& components, const char* name, Json schema) {
+  components.try_emplace(name, std::move(schema));
+  return {{"$ref", fmt::format("#/components/schemas/{}", name)}};
+}
+
+void FlagRule::read(Reader& reader, const ParsedJson& json, bool& out) const {
+  if (!json.is_boolean())
+    return reader.wrong(json, "true or false", "has the wrong type: it takes true or false");
+  out = json.get<bool>();
+}
+
+std::optional<std::uint64_t> NumberRule::read_up_to(Reader& reader, const ParsedJson& json,
+                                                    std::uint64_t limit) const {
+  if (json.is_number_integer() && (json.is_number_unsigned() || json.get<std::int64_t>() >= 0)) {
+    const auto number = json.get<std::uint64_t>();
+    if (number >= min && number <= limit) return number;
+  }
+  reader.wrong(json, fmt::format("a whole number from {} to {}", min, limit),
+               fmt::format("is not allowed: it takes a number from {} to {}", min, limit));
+  return std::nullopt;
+}
+
+Json NumberRule::schema(Components&) const {
+  Json schema{{"type", "integer"}, {"format", "int64"}, {"minimum", min}};
+  if (max != NumberRule{}.max) schema["maximum"] = max;
+  return schema;
+}
+
+void TextRule::read(Reader& reader, const ParsedJson& json, std::string& out) const {
+  if (!json.is_string()) {
+    return reader.wrong(json, std::string(wants), "has the wrong type: it takes a string in quotes");
+  }
+  const auto& text = json.get_ref<const std::string&>();
+  std::string why = why_not == nullptr ? std::string() : why_not(text);
+  if (!why.empty()) return reader.wrong(json, std::string(wants), std::move(why));
+  out = text;
+}
+
+Json TextRule::schema(Components& components) const {
+  if (schema_name == nullptr) return {{"type", "string"}};
+  return schema_named(components, schema_name, {{"type", "string"}, {"pattern", pattern}});
+}
+
+std::string why_no_name(const std::string& text) {
+  return is_name(text) ? std::string() : fmt::format("is no name: allowed are {}", kNameRule);
+}
+
+tl::expected<Mac, std::string> Form<Mac>::parse(const std::string& text) {
+  const auto mac = Mac::parse(text);
+  if (!mac) return WhyNot("is no MAC address: write six bytes such as 52:54:00:12:34:51");
+  if (mac->is_zero()) {
+    return WhyNot("is the zero address: give the MAC of the VM's vmxnet3 adapter");
+  }
+  if (mac->is_multicast()) {
+    return WhyNot("is a multicast address: give the MAC of the VM's vmxnet3 adapter, its first byte is even");
+  }
+  return *mac;
+}
+
+Json Form<Mac>::schema(Components& components) {
+  return schema_named(components, "Mac",
+                      {{"type", "string"}, {"pattern", "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$"}});
+}
+
+tl::expected<IpAddress, std::string> Form<IpAddress>::parse(const std::string& text) {
+  return parsed<IpAddress>(text, "is no IP address: write it as 10.0.0.1 or fd00::1");
+}
+
+tl::expected<IpNetwork, std::string> Form<IpNetwork>::parse(const std::string& text) {
+  return parsed<IpNetwork>(text, "is no IP network: write it as 10.0.0.0/24 or fd00::/64");
+}
+
+}  // namespace pvrdma::control

@@ -1,0 +1,283 @@
+// Rules: what a described member takes, by its type (see object.h). field() chooses the rule that fits the
+// member's type; what has a range or a form of its own names it.
+//
+// Thread: constants.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <fmt/format.h>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/ip_address.h"
+#include "base/mac.h"
+#include "base/words.h"
+#include "control/schema/object.h"
+
+namespace pvrdma::control {
+
+// {"$ref": ...} to a schema without members of its own, which is added to `components`.
+Json schema_named(Components& components, const char* name, Json schema);
+
+struct FlagRule {
+  void read(Reader& reader, const ParsedJson& json, bool& out) const;
+  Json write(bool value) const { return value; }
+  Json schema(Components&) const { return {{"type", "boolean"}}; }
+};
+
+struct NumberRule {
+  std::uint64_t min = 0;
+  std::uint64_t max = std::numeric_limits<std::uint64_t>::max();  // or the type's, if that is less
+
+  template <std::unsigned_integral Number>
+  void read(Reader& reader, const ParsedJson& json, Number& out) const {
+    const auto limit = std::min<std::uint64_t>(max, std::numeric_limits<Number>::max());
+    if (const auto number = read_up_to(reader, json, limit)) out = static_cast<Number>(*number);
+  }
+  Json write(std::uint64_t value) const { return value; }
+  Json schema(Components&) const;
+
+  std::optional<std::uint64_t> read_up_to(Reader& reader, const ParsedJson& json, std::uint64_t limit) const;
+};
+
+// A text, and what is allowed of it.
+struct TextRule {
+  std::string_view wants = "a string";                   // "a name"
+  std::string (*why_not)(const std::string&) = nullptr;  // what is wrong with a text; empty: nothing
+  const char* schema_name = nullptr;                     // of a schema of its own, with `pattern`
+  const char* pattern = nullptr;
+
+  void read(Reader& reader, const ParsedJson& json, std::string& out) const;
+  Json write(std::string_view value) const { return value; }
+  Json schema(Components& components) const;
+};
+
+using WhyNot = tl::unexpected<std::string>;
+
+// A value that is written as a text: Form<T>::parse() makes it, or says what is wrong; write() is its text.
+template <typename T>
+struct Form;
+
+template <typename T>
+concept Formed = requires(const std::string& text, const T& value) {
+  { Form<T>::parse(text) } -> std::same_as<tl::expected<T, std::string>>;
+};
+
+template <Formed T>
+struct FormRule {
+  void read(Reader& reader, const ParsedJson& json, T& out) const {
+    std::string text;
+    TextRule{}.read(reader, json, text);
+    if (reader.failed()) return;
+    auto value = Form<T>::parse(text);
+    if (!value) return reader.wrong(json, Form<T>::kWants, std::move(value).error());
+    out = *std::move(value);
+  }
+  Json write(const T& value) const { return Form<T>::write(value); }
+  Json schema(Components& components) const { return Form<T>::schema(components); }
+};
+
+// One of an enumeration's words.
+template <Worded Enum>
+struct WordRule {
+  std::string_view noun = "word";  // "RoCE version"
+
+  void read(Reader& reader, const ParsedJson& json, Enum& out) const {
+    if (json.is_string()) {
+      if (const auto value = from_text<Enum>(json.get_ref<const std::string&>())) {
+        out = *value;
+        return;
+      }
+    }
+    constexpr auto kTexts = texts_of<Enum>();
+    reader.wrong(json, fmt::format("one of \"{}\"", fmt::join(kTexts, "\", \"")),
+                 json.is_string() ? fmt::format("is no {}: allowed are {}", noun, fmt::join(kTexts, ", "))
+                                  : "has the wrong type: it takes a string in quotes");
+  }
+  Json write(Enum value) const { return to_text(value); }
+  Json schema(Components&) const { return {{"type", "string"}, {"enum", texts_of<Enum>()}}; }
+};
+
+template <Described T>
+struct ObjectRule {
+  void read(Reader& reader, const ParsedJson& json, T& out) const { control::read(reader, json, out); }
+  Json write(const T& value) const { return to_json(value); }
+  Json schema(Components& components) const { return schema_of<T>(components); }
+};
+
+// None is null.
+template <typename Rule>
+struct OptionalRule {
+  Rule rule;
+
+  template <typename T>
+  void read(Reader& reader, const ParsedJson& json, std::optional<T>& out) const {
+    if (Described<T> && json.is_null()) return;
+    rule.read(reader, json, out.emplace());
+  }
+  template <typename T>
+  Json write(const std::optional<T>& value) const {
+    return value ? rule.write(*value) : Json(nullptr);
+  }
+  Json schema(Components& components) const {
+    Json schema = rule.schema(components);
+    if (!schema.contains("$ref")) return schema;
+    return {{"allOf", Json::array({std::move(schema)})}, {"nullable", true}};  // beside a $ref nothing counts
+  }
+};
+
+template <typename Rule>
+struct ListRule {
+  Rule rule;
+
+  template <typename T>
+  void read(Reader& reader, const ParsedJson& json, std::vector<T>& out) const {
+    if (!json.is_array()) return reader.wrong(json, "a list", "has the wrong type: it takes a list");
+    out.clear();
+    for (std::size_t i = 0; i < json.size() && !reader.failed(); ++i) {
+      const Reader::Inside inside(reader, std::to_string(i));
+      rule.read(reader, json[i], out.emplace_back());
+    }
+  }
+  template <typename T>
+  Json write(const std::vector<T>& values) const {
+    Json list = Json::array();
+    for (const T& value : values) list.push_back(rule.write(value));
+    return list;
+  }
+  Json schema(Components& components) const {
+    return {{"type", "array"}, {"items", rule.schema(components)}};
+  }
+};
+
+// Values by their keys: an object whose members nobody lists.
+template <typename Rule>
+struct MapRule {
+  Rule rule;
+  TextRule key;
+
+  template <typename T>
+  void read(Reader& reader, const ParsedJson& json, std::map<std::string, T>& out) const {
+    if (!json.is_object()) return reader.wrong(json, "an object", "has the wrong type: it takes an object");
+    out.clear();
+    for (const auto& [name, value] : json.items()) {
+      if (reader.failed()) return;
+      const Reader::Inside inside(reader, name);
+      std::string checked;
+      key.read(reader, name, checked);
+      rule.read(reader, value, out[name]);
+    }
+  }
+  template <typename T>
+  Json write(const std::map<std::string, T>& values) const {
+    Json object = Json::object();
+    for (const auto& [name, value] : values) object[name] = rule.write(value);
+    return object;
+  }
+  Json schema(Components& components) const {
+    return {{"type", "object"}, {"additionalProperties", rule.schema(components)}};
+  }
+};
+
+// The rule of a type.
+template <typename T>
+struct RuleOf;
+template <>
+struct RuleOf<bool> {
+  using Type = FlagRule;
+};
+template <std::unsigned_integral T>
+struct RuleOf<T> {
+  using Type = NumberRule;
+};
+template <>
+struct RuleOf<std::string> {
+  using Type = TextRule;
+};
+template <>
+struct RuleOf<std::string_view> {
+  using Type = TextRule;
+};
+template <Formed T>
+struct RuleOf<T> {
+  using Type = FormRule<T>;
+};
+template <Worded T>
+struct RuleOf<T> {
+  using Type = WordRule<T>;
+};
+template <Described T>
+struct RuleOf<T> {
+  using Type = ObjectRule<T>;
+};
+template <typename T>
+struct RuleOf<std::optional<T>> {
+  using Type = OptionalRule<typename RuleOf<T>::Type>;
+};
+template <typename T>
+struct RuleOf<std::vector<T>> {
+  using Type = ListRule<typename RuleOf<T>::Type>;
+};
+template <typename T>
+struct RuleOf<std::map<std::string, T>> {
+  using Type = MapRule<typename RuleOf<T>::Type>;
+};
+
+// What `T`, an object or a list of them, is to OpenAPI, and as a text.
+template <typename T>
+Json schema_for(Components& components) {
+  return typename RuleOf<T>::Type{}.schema(components);
+}
+template <typename T>
+std::string text_of(const std::vector<T>& values) {
+  return text_of(typename RuleOf<std::vector<T>>::Type{}.write(values));
+}
+
+template <typename Owner, typename Value>
+constexpr auto field(std::string_view name, Value Owner::*member) {
+  return Field<Owner, Value, typename RuleOf<Value>::Type>{name, member, {}};
+}
+template <typename Owner, typename Value, typename Rule>
+constexpr auto field(std::string_view name, Value Owner::*member, Rule rule) {
+  return Field<Owner, Value, Rule>{name, member, rule};
+}
+
+// --- Texts and values that many objects have ---
+
+std::string why_no_name(const std::string& text);
+inline constexpr TextRule kName{"a name", why_no_name, "Name", "^[A-Za-z0-9._-]{1,64}$"};
+
+// Of one interface: neither zero nor multicast.
+template <>
+struct Form<Mac> {
+  static constexpr const char* kWants = "a MAC address of one interface";
+  static tl::expected<Mac, std::string> parse(const std::string& text);
+  static std::string write(const Mac& mac) { return mac.to_string(); }
+  static Json schema(Components& components);
+};
+
+template <>
+struct Form<IpAddress> {
+  static constexpr const char* kWants = "an IP address";
+  static tl::expected<IpAddress, std::string> parse(const std::string& text);
+  static std::string write(const IpAddress& address) { return address.to_string(); }
+  static Json schema(Components&) { return {{"type", "string"}}; }
+};
+
+template <>
+struct Form<IpNetwork> {
+  static constexpr const char* kWants = "an IP network";
+  static tl::expected<IpNetwork, std::string> parse(const std::string& text);
+  static std::string write(const IpNetwork& network) { return network.to_string(); }
+  static Json schema(Components&) { return {{"type", "string"}}; }
+};
+
+}  // namespace pvrdma::control
