@@ -1,77 +1,100 @@
 #include "control/config/rules.h"
 
-#include <algorithm>
-#include <array>
 #include <filesystem>
 #include <fmt/core.h>
-#include <fmt/format.h>
-#include <functional>
 #include <map>
-#include <span>
 #include <utility>
 
-#include "control/config/cluster_rules.h"
-#include "control/config/values.h"
+#include "control/config/tables.h"
 
 namespace pvrdma::control {
 namespace {
 
-constexpr std::array<std::string_view, 3> kDaemonKeys{"api_socket", "log_level", "spin_us"};
-constexpr std::array<std::string_view, 6> kAdapterKeys{"name", "socket", "mac", "hardware_version",
-                                                       "roce", "profile"};
-
-Result<DaemonConfig> parse_daemon(const Section& section) {
-  if (auto known = check_keys(section, kDaemonKeys); !known) return Failure(std::move(known).error());
-  DaemonConfig daemon;
-  if (const Setting* setting = section.find("api_socket")) {
-    auto path = parse_socket(section, *setting);
-    if (!path) return Failure(std::move(path).error());
-    daemon.api_socket = *std::move(path);
+Result<AdapterConfig> read_adapter(const Section& section) {
+  auto adapter = read_section<AdapterTable>(section);
+  if (!adapter) return Failure(std::move(adapter).error());
+  const HardwareVersion version = adapter->hardware_version;
+  adapter->roce = adapter->asked_roce.value_or(default_roce(version));
+  if (!offers_roce(version, adapter->roce)) {
+    return wrong(section, "roce",
+                 fmt::format("needs hardware version {} or later and this adapter has {}: use v1 or a later "
+                             "hardware version",
+                             number_of(kFirstWithRoceV2), number_of(version)));
   }
-  if (const Setting* setting = section.find("log_level")) {
-    const auto level = parse_log_level(section, *setting);
-    if (!level) return Failure(level.error());
-    daemon.log_level = *level;
-  }
-  if (const Setting* setting = section.find("spin_us")) {
-    const auto spin = parse_spin(section, *setting);
-    if (!spin) return Failure(spin.error());
-    daemon.spin = *spin;
-  }
-  return daemon;
+  return *std::move(adapter);
 }
 
-Result<AdapterConfig> parse_adapter(const Section& section) {
-  if (auto known = check_keys(section, kAdapterKeys); !known) return Failure(std::move(known).error());
-  auto name = required(section, "name", "name = \"VM-01\"", parse_name);
-  if (!name) return Failure(std::move(name).error());
-  auto socket = required(section, "socket", "socket = \"/run/pvrdma/vm-01.sock\"", parse_socket);
-  if (!socket) return Failure(std::move(socket).error());
-  auto mac = required(section, "mac", "mac = \"52:54:00:12:34:51\", the VM's vmxnet3 adapter's", parse_mac);
-  if (!mac) return Failure(std::move(mac).error());
-  auto version = required(section, "hardware_version", "hardware_version = 14", parse_version);
-  if (!version) return Failure(std::move(version).error());
-  auto roce = parse_roce(section, section.find("roce"), *version);
-  if (!roce) return Failure(std::move(roce).error());
-  AdapterConfig adapter{*std::move(name), *std::move(socket), *mac, *version, *roce, Profile::kOpen};
-  if (const Setting* setting = section.find("profile")) {
-    const auto profile = parse_profile(section, *setting);
-    if (!profile) return Failure(profile.error());
-    adapter.profile = *profile;
+Result<std::variant<SqliteConfig, EtcdConfig>> read_store(const Section& section) {
+  const auto kind = read_section<StoreTable>(section);
+  if (!kind) return Failure(kind.error());
+  if (kind->type == StoreKind::kSqlite) {
+    return read_section<SqliteTable>(section).map(
+        [](SqliteTable table) { return SqliteConfig(std::move(table)); });
   }
-  return adapter;
+  auto etcd = read_section<EtcdTable>(section);
+  if (!etcd) return Failure(std::move(etcd).error());
+  if (etcd->user.empty() != etcd->password.empty()) {
+    return wrong(section, "user and password_file belong together: give both or none");
+  }
+  if (etcd->cert_file.empty() != etcd->key_file.empty()) {
+    return wrong(section, "certificate and key belong together: give both or none");
+  }
+  return EtcdConfig(*std::move(etcd));
+}
+
+Result<void> read_tcp(const Section& section, ClusterConfig& cluster) {
+  auto tcp = read_section<TcpTable>(section);
+  if (!tcp) return Failure(std::move(tcp).error());
+  cluster.tcp_lanes = tcp->lanes;
+  cluster.tcp_congestion_control = std::move(tcp->congestion_control);
+  const int given = !tcp->ca.empty() + !tcp->certificate.empty() + !tcp->key.empty();
+  if (given == 0) return {};
+  if (given != 3) {
+    return wrong(section,
+                 "ca, certificate and key belong together: give all three for TLS between hosts, or none");
+  }
+  cluster.tcp_tls = *std::move(tcp);
+  return {};
+}
+
+// What makes the daemon a member of a cluster.
+Result<std::optional<ClusterConfig>> read_cluster(const Document& document) {
+  const Section* host = document.table("host");
+  const Section* store_table = document.table("store");
+  const Section* tcp_table = document.table("tcp");
+  if (host == nullptr) {
+    for (const Section* table : {store_table, tcp_table}) {
+      if (table != nullptr) {
+        return wrong(*table,
+                     "without [host]: add a [host] table with the host's name, which makes this daemon a "
+                     "member of a cluster");
+      }
+    }
+    return std::nullopt;
+  }
+  auto cluster = read_section<ClusterConfig>(*host);
+  if (!cluster) return Failure(std::move(cluster).error());
+  if (store_table != nullptr) {
+    auto store = read_store(*store_table);
+    if (!store) return Failure(std::move(store).error());
+    cluster->store = *std::move(store);
+  }
+  if (tcp_table != nullptr) {
+    if (auto read = read_tcp(*tcp_table, *cluster); !read) return Failure(std::move(read).error());
+  }
+  return *std::move(cluster);
 }
 
 // Values that one adapter has and no other may have.
 class Taken {
  public:
   // `value` is how two spellings of the same thing compare equal; `owner` is who has it, for the message.
-  Result<void> take(const Section& section, std::string_view key, std::string value, std::string_view owner) {
-    const Setting& setting = *section.find(key);
+  Result<void> take(const Section& section, const std::string& key, std::string value,
+                    std::string_view owner) {
     const auto [it, free] =
-        owners_.try_emplace(std::move(value), fmt::format("{} at {}", owner, setting.where));
+        owners_.try_emplace(std::move(value), fmt::format("{} at {}", owner, section.places.at(key).where));
     if (free) return {};
-    return wrong(section, setting, fmt::format("is taken: {} has it, choose another", it->second));
+    return wrong(section, key, fmt::format("is taken: {} has it, choose another", it->second));
   }
 
  private:
@@ -86,8 +109,9 @@ Result<void> check_unique(const Document& document, const Config& config) {
   Taken names;
   Taken sockets;
   Taken macs;
-  if (document.daemon.find("api_socket") != nullptr) {
-    auto taken = sockets.take(document.daemon, "api_socket", same_file(config.daemon.api_socket), "the API");
+  const Section& daemon = *document.table("daemon");
+  if (daemon.has("api_socket")) {
+    auto taken = sockets.take(daemon, "api_socket", same_file(config.daemon.api_socket), "the API");
     if (!taken) return taken;
   }
   for (std::size_t i = 0; i < config.adapters.size(); ++i) {
@@ -104,17 +128,24 @@ Result<void> check_unique(const Document& document, const Config& config) {
 }  // namespace
 
 Result<Config> apply_rules(const Document& document) {
-  auto daemon = parse_daemon(document.daemon);
-  if (!daemon) return Failure(std::move(daemon).error());
   Config config;
+  auto daemon = read_section<DaemonConfig>(*document.table("daemon"));
+  if (!daemon) return Failure(std::move(daemon).error());
   config.daemon = *std::move(daemon);
   for (const Section& section : document.adapters) {
-    auto adapter = parse_adapter(section);
+    auto adapter = read_adapter(section);
     if (!adapter) return Failure(std::move(adapter).error());
     config.adapters.push_back(*std::move(adapter));
   }
-  if (auto cluster = apply_cluster_rules(document, config); !cluster) {
-    return Failure(std::move(cluster).error());
+  auto cluster = read_cluster(document);
+  if (!cluster) return Failure(std::move(cluster).error());
+  config.cluster = *std::move(cluster);
+  if (const Section* table = document.table("api")) {
+    auto api = read_section<ApiTable>(*table);
+    if (!api) return Failure(std::move(api).error());
+    api->address = api->listen.address;
+    api->port = api->listen.port;
+    config.api = *std::move(api);
   }
   if (auto unique = check_unique(document, config); !unique) return Failure(std::move(unique).error());
   return config;

@@ -1,13 +1,14 @@
-// The rules: from a Document, which is what a person wrote, to a Config, which is valid. Thread: any thread.
+// The rules: from a Document, which is what a person wrote, to a Config, which is valid. Thread: any;
+// blocking (reads the files that the configuration names).
 #pragma once
 
 #include "base/result.h"
 #include "control/config/config.h"
-#include "control/config/setting.h"
+#include "control/config/section.h"
 
 namespace pvrdma::control {
 
-// Error: the first mistake found.
+// Error: the first mistake found. `document` has a table "daemon".
 Result<Config> apply_rules(const Document& document);
 
 }  // namespace pvrdma::control

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "control/config/setting.h"
+#include "control/config/section.h"
 
 namespace pvrdma::control {
 

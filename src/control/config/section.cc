@@ -1,0 +1,78 @@
+#include "control/config/section.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+namespace pvrdma::control {
+namespace {
+
+std::string prefix(const Section& section, std::string_view where) {
+  return fmt::format("{}: {}{}", where, section.title, section.title.empty() ? "" : " ");
+}
+
+std::string shown(const ParsedJson& value) {
+  if (value.is_string()) return fmt::format("\"{}\"", value.get_ref<const std::string&>());
+  if (value.is_number_integer()) return value.dump();
+  if (!value.is_array() ||
+      !std::all_of(value.begin(), value.end(), [](const auto& each) { return each.is_string(); })) {
+    return fmt::format("({})", kind_of(value));
+  }
+  const auto texts = value.get<std::vector<std::string>>();
+  return texts.empty() ? "[]" : fmt::format("[\"{}\"]", fmt::join(texts, "\", \""));
+}
+
+}  // namespace
+
+void Section::set(const std::string& key, ParsedJson value, Place place) {
+  values[key] = std::move(value);
+  places.insert_or_assign(key, std::move(place));
+}
+
+std::string_view kind_of(const ParsedJson& value) {
+  switch (value.type()) {
+    case ParsedJson::value_t::object:
+      return "a table";
+    case ParsedJson::value_t::array:
+      return "an array";
+    case ParsedJson::value_t::string:
+      return "a string";
+    case ParsedJson::value_t::boolean:
+      return "a boolean";
+    case ParsedJson::value_t::number_integer:
+    case ParsedJson::value_t::number_unsigned:
+      return "an integer";
+    case ParsedJson::value_t::number_float:
+      return "a floating-point number";
+    default:
+      return "a date or time";
+  }
+}
+
+Failure wrong(const Section& section, std::string_view why) {
+  return fail(prefix(section, section.where).append(why));
+}
+
+Failure wrong(const Section& section, const std::string& key, std::string_view why) {
+  const Section::Place& place = section.places.at(key);
+  return fail(fmt::format("{}{} = {} {}", prefix(section, place.where), place.shown,
+                          shown(section.values.at(key)), why));
+}
+
+Failure wrong(const Section& section, const Mistake& mistake) {
+  switch (mistake.kind) {
+    case Mistake::Kind::kUnknown: {
+      const Section::Place& place = section.places.at(mistake.member);
+      return fail(fmt::format("{}unknown key {}: allowed are {}", prefix(section, place.where), place.shown,
+                              fmt::join(mistake.known, ", ")));
+    }
+    case Mistake::Kind::kMissing:
+      return wrong(section,
+                   fmt::format("lacks {}: add {} = {}", mistake.member, mistake.member, mistake.example));
+    case Mistake::Kind::kWrong:
+      break;
+  }
+  return wrong(section, mistake.member, mistake.why);
+}
+
+}  // namespace pvrdma::control

@@ -1,0 +1,64 @@
+// Section and Document: a configuration as it was written, before it means anything: what the TOML and the
+// flag reader produce, and read_section() reads by a table's description (tables.h).
+//
+// Every mistake is one sentence: "FILE:12: [[adapter]] hw = 12 is no ...: allowed are ...". Thread: values.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "control/schema/object.h"
+
+namespace pvrdma::control {
+
+struct Section {
+  struct Place {
+    std::string where;  // "pvrdmad.toml:12", or the flag
+    std::string shown;  // the key as this place calls it, for example "hw"
+  };
+
+  std::string title;  // "[daemon]", "[[adapter]]"; empty for a flag
+  std::string where;
+  ParsedJson values = ParsedJson::object();  // by key; null: a date or time, which JSON has not
+  std::map<std::string, Place> places = {};  // of all keys
+
+  bool has(const std::string& key) const { return places.contains(key); }
+  // The last one counts: flags come after the file.
+  void set(const std::string& key, ParsedJson value, Place place);
+};
+
+struct Document {
+  std::map<std::string, Section, std::less<>> tables;  // by name: "daemon", "host" ...
+  std::vector<Section> adapters;
+
+  // Null: not written.
+  const Section* table(std::string_view name) const {
+    const auto it = tables.find(name);
+    return it == tables.end() ? nullptr : &it->second;
+  }
+};
+
+// A value's kind in words: "a boolean".
+std::string_view kind_of(const ParsedJson& value);
+
+// "FILE:12: [[adapter]] WHY", of the section as a whole.
+Failure wrong(const Section& section, std::string_view why);
+// "FILE:12: [[adapter]] mac = "..." WHY". The section has the key.
+Failure wrong(const Section& section, const std::string& key, std::string_view why);
+Failure wrong(const Section& section, const Mistake& mistake);
+
+// A `T` of what the section says; what it does not say is T's default.
+template <Described T>
+Result<T> read_section(const Section& section) {
+  T table;
+  Reader reader;
+  read(reader, section.values, table);
+  if (reader.failed()) return wrong(section, *reader.mistake());
+  return table;
+}
+
+}  // namespace pvrdma::control

@@ -1,0 +1,163 @@
+#include "control/config/tables.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fmt/format.h>
+#include <fstream>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "base/name.h"
+
+namespace pvrdma::control {
+namespace {
+
+constexpr std::size_t kSocketPathBytesMax = 107;  // sockaddr_un::sun_path without its NUL
+constexpr std::size_t kSocketFolderBytesMax = kSocketPathBytesMax - (1 + kNameCharsMax + 5);  // "/NAME.sock"
+constexpr std::int64_t kSpinUsMax = 1'000'000;
+constexpr std::size_t kTokenCharsMin = 16;
+constexpr std::size_t kTokenCharsMax = 256;
+constexpr std::size_t kInterfaceCharsMax = 15;
+
+std::optional<Listen> parse_listen(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  const std::string port_text = text.substr(colon + 1);
+  std::string host = text.substr(0, colon);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  const auto address = IpAddress::parse(host);
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
+  if (!address || address->is_v6() != bracketed || error != std::errc{} || port == 0 ||
+      end != port_text.data() + port_text.size()) {
+    return std::nullopt;
+  }
+  return Listen{*address, port};
+}
+
+}  // namespace
+
+std::string why_no_host_name(const std::string& text) {
+  return text == "self" ? "stands for the host that is asked: name the host otherwise" : why_no_name(text);
+}
+
+std::string why_no_socket(const std::string& text) {
+  if (text.empty() || text.find('\0') != std::string::npos) {
+    return "is no path: give the socket a file name";
+  }
+  if (text.size() <= kSocketPathBytesMax) return {};
+  return fmt::format("is too long: it has {} bytes, and a UNIX socket's path has at most {}", text.size(),
+                     kSocketPathBytesMax);
+}
+
+std::string why_no_socket_folder(const std::string& text) {
+  if (std::string why = why_no_path(text); !why.empty()) return why;
+  if (text.size() <= kSocketFolderBytesMax) return {};
+  return fmt::format("is too long: it has {} bytes, and {} leave room for the sockets' names", text.size(),
+                     kSocketFolderBytesMax);
+}
+
+std::string why_no_path(const std::string& text) {
+  const bool absolute = text.starts_with('/') && text.find('\0') == std::string::npos;
+  return absolute ? "" : "is no absolute path: begin it with /";
+}
+
+std::string why_no_file(const std::string& text) {
+  if (std::string why = why_no_path(text); !why.empty()) return why;
+  errno = 0;
+  if (std::ifstream(text).good()) return {};
+  return fmt::format("cannot be read ({}): name a file that the daemon's user may read",
+                     std::generic_category().message(errno));
+}
+
+std::string why_no_prefix(const std::string& text) {
+  return text.starts_with('/') && text.ends_with('/') ? "" : "is no prefix: begin and end it with /";
+}
+
+void TextsRule::read(Reader& reader, const ParsedJson& json, std::vector<std::string>& out) const {
+  if (!json.is_array() ||
+      !std::all_of(json.begin(), json.end(), [](const ParsedJson& each) { return each.is_string(); })) {
+    return reader.wrong(json, "a list of strings",
+                        "has the wrong type: it takes a list of strings, such as [\"eth1\", \"eth2\"]");
+  }
+  out = json.get<std::vector<std::string>>();
+  if (std::string why = why_not(out); !why.empty()) reader.wrong(json, "a list of strings", std::move(why));
+}
+
+std::string why_no_interfaces(const std::vector<std::string>& names) {
+  const bool usable = std::all_of(names.begin(), names.end(), [](const std::string& name) {
+    return !name.empty() && name.size() <= kInterfaceCharsMax && name.find('/') == std::string::npos;
+  });
+  const bool each_once = std::set<std::string>(names.begin(), names.end()).size() == names.size();
+  return usable && each_once ? "" : "is no list of network interfaces: give each one's name once";
+}
+
+std::string why_no_endpoints(const std::vector<std::string>& endpoints) {
+  const bool usable = std::all_of(endpoints.begin(), endpoints.end(), [](const std::string& each) {
+    return each.starts_with("http://") || each.starts_with("https://");
+  });
+  return usable && !endpoints.empty() ? "" : "is no list of endpoints: write each as http://10.0.0.1:2379";
+}
+
+void SecretRule::read(Reader& reader, const ParsedJson& json, std::string& out) const {
+  std::string path;
+  kFile.read(reader, json, path);
+  if (reader.failed()) return;
+  std::ifstream file(path);
+  std::getline(file, out);
+  std::string why = out.empty()          ? "is empty: write the secret into its first line"
+                    : why_not == nullptr ? std::string()
+                                         : why_not(out);
+  if (!why.empty()) reader.wrong(json, "a file with a secret", std::move(why));
+}
+
+std::string why_no_token(const std::string& line) {
+  const bool visible = std::all_of(line.begin(), line.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  if (visible && line.size() >= kTokenCharsMin && line.size() <= kTokenCharsMax) return {};
+  return fmt::format("holds no token: its first line must have {} to {} visible characters", kTokenCharsMin,
+                     kTokenCharsMax);
+}
+
+void HardwareVersionRule::read(Reader& reader, const ParsedJson& json, HardwareVersion& out) const {
+  const auto version =
+      json.is_number_integer() ? parse_hardware_version(json.get<std::int64_t>()) : std::nullopt;
+  if (version) {
+    out = *version;
+    return;
+  }
+  std::vector<std::uint32_t> allowed;
+  for (const HardwareVersion each : kHardwareVersions) allowed.push_back(number_of(each));
+  reader.wrong(json, "a hardware version",
+               fmt::format("is no hardware version with PVRDMA: allowed are {}", fmt::join(allowed, ", ")));
+}
+
+void SpinRule::read(Reader& reader, const ParsedJson& json, Duration& out) const {
+  if (json == "forever") {
+    out = Duration::max();
+    return;
+  }
+  const std::int64_t spin_us = json.is_number_integer() ? json.get<std::int64_t>() : -1;
+  if (spin_us < 0 || spin_us > kSpinUsMax) {
+    return reader.wrong(
+        json, "a time",
+        fmt::format("is no spinning time: allowed are 0 to {} microseconds, or \"forever\"", kSpinUsMax));
+  }
+  out = std::chrono::microseconds(spin_us);
+}
+
+void ListenRule::read(Reader& reader, const ParsedJson& json, Listen& out) const {
+  std::string text;
+  TextRule{}.read(reader, json, text);
+  if (reader.failed()) return;
+  const auto listen = parse_listen(text);
+  if (!listen) {
+    return reader.wrong(json, "an address and port",
+                        "is no address and port: write it as 10.0.0.1:8443 or [fd00::1]:8443");
+  }
+  out = *listen;
+}
+
+}  // namespace pvrdma::control

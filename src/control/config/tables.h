@@ -1,0 +1,156 @@
+// The tables of a configuration: which keys each has, what they take, and where their values go. What keys
+// mean together is in rules.cc.
+//
+// Thread: descriptions are constants. Reading a table reads the files that it names, password and token.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/config/config.h"
+#include "control/config/section.h"
+#include "control/schema/rules.h"
+
+namespace pvrdma {
+
+template <>
+inline constexpr std::array kWords<log::Level>{
+    Word{"debug", log::Level::kDebug}, Word{"info", log::Level::kInfo}, Word{"warn", log::Level::kWarn},
+    Word{"error", log::Level::kError}};
+
+namespace control {
+
+enum class StoreKind : std::uint8_t { kSqlite, kEtcd };
+
+}  // namespace control
+
+template <>
+inline constexpr std::array kWords<control::StoreKind>{Word{"sqlite", control::StoreKind::kSqlite},
+                                                       Word{"etcd", control::StoreKind::kEtcd}};
+
+namespace control {
+
+// --- What values take. Each why_...() says what is wrong with a text; empty: nothing. ---
+
+std::string why_no_host_name(const std::string& text);
+std::string why_no_socket(const std::string& text);
+std::string why_no_socket_folder(const std::string& text);
+std::string why_no_path(const std::string& text);
+std::string why_no_file(const std::string& text);  // that can be read now
+std::string why_no_prefix(const std::string& text);
+inline constexpr TextRule kHostName{"a name", why_no_host_name};
+inline constexpr TextRule kSocket{"a path", why_no_socket};
+inline constexpr TextRule kSocketFolder{"a path", why_no_socket_folder};
+inline constexpr TextRule kPath{"a path", why_no_path};
+inline constexpr TextRule kFile{"a file", why_no_file};
+inline constexpr TextRule kPrefix{"a prefix", why_no_prefix};
+
+struct TextsRule {
+  std::string (*why_not)(const std::vector<std::string>&);
+  void read(Reader& reader, const ParsedJson& json, std::vector<std::string>& out) const;
+};
+std::string why_no_interfaces(const std::vector<std::string>& names);
+std::string why_no_endpoints(const std::vector<std::string>& endpoints);
+
+// The first line of the file that the value names.
+struct SecretRule {
+  std::string (*why_not)(const std::string&) = nullptr;
+  void read(Reader& reader, const ParsedJson& json, std::string& out) const;
+};
+std::string why_no_token(const std::string& line);
+
+struct HardwareVersionRule {
+  void read(Reader& reader, const ParsedJson& json, HardwareVersion& out) const;
+};
+
+// Microseconds, or "forever".
+struct SpinRule {
+  void read(Reader& reader, const ParsedJson& json, Duration& out) const;
+};
+
+// "10.0.0.1:8443" or "[fd00::1]:8443".
+struct Listen {
+  IpAddress address;
+  std::uint16_t port = 0;
+};
+struct ListenRule {
+  void read(Reader& reader, const ParsedJson& json, Listen& out) const;
+};
+
+// --- The tables ---
+
+template <>
+inline constexpr auto kObject<DaemonConfig> = request("[daemon]",
+                                                      field("api_socket", &DaemonConfig::api_socket, kSocket),
+                                                      field("log_level", &DaemonConfig::log_level,
+                                                            WordRule<log::Level>{"log level"}),
+                                                      field("spin_us", &DaemonConfig::spin, SpinRule{}));
+
+struct AdapterTable : AdapterConfig {
+  std::optional<RoceVersion> asked_roce;
+};
+template <>
+inline constexpr auto kObject<AdapterTable> =
+    request("[[adapter]]", field("name", &AdapterTable::name, kName).required(R"("VM-01")"),
+            field("socket", &AdapterTable::socket, kSocket).required(R"("/run/pvrdma/vm-01.sock")"),
+            field("mac", &AdapterTable::mac).required(R"("52:54:00:12:34:51", the VM's vmxnet3 adapter's)"),
+            field("hardware_version", &AdapterTable::hardware_version, HardwareVersionRule{}).required("14"),
+            field("roce", &AdapterTable::asked_roce, OptionalRule<WordRule<RoceVersion>>{{"RoCE version"}}),
+            field("profile", &AdapterTable::profile, WordRule<Profile>{"profile"}));
+
+template <>
+inline constexpr auto kObject<ClusterConfig> =
+    request("[host]", field("name", &ClusterConfig::host_name, kHostName).required(R"("esx-01")"),
+            field("vmnics", &ClusterConfig::vmnics, TextsRule{why_no_interfaces}),
+            field("socket_folder", &ClusterConfig::socket_folder, kSocketFolder));
+
+// Which of the two tables [store] is.
+struct StoreTable {
+  StoreKind type = StoreKind::kSqlite;
+};
+template <>
+inline constexpr auto kObject<StoreTable> = record("[store]", field("type", &StoreTable::type,
+                                                                    WordRule<StoreKind>{"kind of store"}));
+
+struct SqliteTable : StoreTable, SqliteConfig {};
+template <>
+inline constexpr auto kObject<SqliteTable> = request("[store]", kObject<StoreTable>,
+                                                     field("path", &SqliteTable::path, kPath));
+
+struct EtcdTable : StoreTable, EtcdConfig {};
+template <>
+inline constexpr auto kObject<EtcdTable> = request(
+    "[store]", kObject<StoreTable>,
+    field("endpoints", &EtcdTable::endpoints, TextsRule{why_no_endpoints})
+        .required(R"(["http://10.0.0.1:2379"])"),
+    field("prefix", &EtcdTable::prefix, kPrefix), field("user", &EtcdTable::user),
+    field("password_file", &EtcdTable::password, SecretRule{}), field("ca", &EtcdTable::ca_file, kFile),
+    field("certificate", &EtcdTable::cert_file, kFile), field("key", &EtcdTable::key_file, kFile),
+    field("lease_s", &EtcdTable::lease_seconds, NumberRule{3, 600}));
+
+struct TcpTable : TlsFilesConfig {
+  std::uint32_t lanes = ClusterConfig{}.tcp_lanes;
+  std::string congestion_control = ClusterConfig{}.tcp_congestion_control;
+};
+template <>
+inline constexpr auto kObject<TcpTable> = request("[tcp]",
+                                                  field("lanes", &TcpTable::lanes, NumberRule{1, 16}),
+                                                  field("congestion_control", &TcpTable::congestion_control),
+                                                  field("ca", &TcpTable::ca, kFile),
+                                                  field("certificate", &TcpTable::certificate, kFile),
+                                                  field("key", &TcpTable::key, kFile));
+
+struct ApiTable : ApiTcpConfig {
+  Listen listen;
+};
+template <>
+inline constexpr auto kObject<ApiTable> = request(
+    "[api]", field("listen", &ApiTable::listen, ListenRule{}).required(R"("10.0.0.1:8443")"),
+    field("certificate", &ApiTable::certificate, kFile).required(R"("/etc/pvrdma/api.crt")"),
+    field("key", &ApiTable::key, kFile).required(R"("/etc/pvrdma/api.key")"),
+    field("token_file", &ApiTable::token, SecretRule{why_no_token}).required(R"("/etc/pvrdma/api.token")"));
+
+}  // namespace control
+}  // namespace pvrdma
