@@ -8,7 +8,6 @@
 namespace pvrdma::test {
 namespace {
 
-
 struct Hardware {
   HardwareVersion version;
   RoceVersion roce;
