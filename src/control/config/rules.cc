@@ -28,8 +28,9 @@ Result<std::variant<SqliteConfig, EtcdConfig>> read_store(const Section& section
   const auto kind = read_section<StoreTable>(section);
   if (!kind) return Failure(kind.error());
   if (kind->type == StoreKind::kSqlite) {
-    return read_section<SqliteTable>(section).map(
-        [](SqliteTable table) { return SqliteConfig(std::move(table)); });
+    auto sqlite = read_section<SqliteTable>(section);
+    if (!sqlite) return Failure(std::move(sqlite).error());
+    return SqliteConfig(*std::move(sqlite));
   }
   auto etcd = read_section<EtcdTable>(section);
   if (!etcd) return Failure(std::move(etcd).error());
@@ -45,8 +46,8 @@ Result<std::variant<SqliteConfig, EtcdConfig>> read_store(const Section& section
 Result<void> read_tcp(const Section& section, ClusterConfig& cluster) {
   auto tcp = read_section<TcpTable>(section);
   if (!tcp) return Failure(std::move(tcp).error());
-  cluster.tcp_lanes = tcp->lanes;
-  cluster.tcp_congestion_control = std::move(tcp->congestion_control);
+  cluster.tcp_lanes = tcp->lanes.value_or(cluster.tcp_lanes);
+  cluster.tcp_congestion_control = tcp->congestion_control.value_or(cluster.tcp_congestion_control);
   const int given = !tcp->ca.empty() + !tcp->certificate.empty() + !tcp->key.empty();
   if (given == 0) return {};
   if (given != 3) {

@@ -131,16 +131,14 @@ inline constexpr auto kObject<EtcdTable> = request(
     field("lease_s", &EtcdTable::lease_seconds, NumberRule{3, 600}));
 
 struct TcpTable : TlsFilesConfig {
-  std::uint32_t lanes = ClusterConfig{}.tcp_lanes;
-  std::string congestion_control = ClusterConfig{}.tcp_congestion_control;
+  std::optional<std::uint32_t> lanes;
+  std::optional<std::string> congestion_control;
 };
 template <>
-inline constexpr auto kObject<TcpTable> = request("[tcp]",
-                                                  field("lanes", &TcpTable::lanes, NumberRule{1, 16}),
-                                                  field("congestion_control", &TcpTable::congestion_control),
-                                                  field("ca", &TcpTable::ca, kFile),
-                                                  field("certificate", &TcpTable::certificate, kFile),
-                                                  field("key", &TcpTable::key, kFile));
+inline constexpr auto kObject<TcpTable> =
+    request("[tcp]", field("lanes", &TcpTable::lanes, OptionalRule<NumberRule>{{1, 16}}),
+            field("congestion_control", &TcpTable::congestion_control), field("ca", &TcpTable::ca, kFile),
+            field("certificate", &TcpTable::certificate, kFile), field("key", &TcpTable::key, kFile));
 
 struct ApiTable : ApiTcpConfig {
   Listen listen;
