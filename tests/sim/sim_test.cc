@@ -26,8 +26,8 @@ unsigned long long number(std::uint64_t value) {
   return value;
 }
 
-constexpr HardwareVersion kVersions[] = {HardwareVersion::k18, HardwareVersion::k13,
-                                                 HardwareVersion::k17, HardwareVersion::k14};
+constexpr HardwareVersion kVersions[] = {HardwareVersion::k18, HardwareVersion::k13, HardwareVersion::k17,
+                                         HardwareVersion::k14};
 
 OneHostOptions one_host(std::uint64_t seed) {
   return {.seed = seed,

@@ -103,8 +103,7 @@ Fault fault_of(const verbs::Datagram& datagram) {
   if (datagram.extra != Extra::kNone && datagram.extra != Extra::kImmediate) return Fault::kExtra;
   if (datagram.bytes > tcp::kDatagramBytesMax) return Fault::kDatagramBytes;
   if (datagram.flow_label > kFlowLabelMax) return Fault::kFlowLabel;
-  if (datagram.roce != RoceVersion::kV1 && datagram.roce != RoceVersion::kV2)
-    return Fault::kRoce;
+  if (datagram.roce != RoceVersion::kV1 && datagram.roce != RoceVersion::kV2) return Fault::kRoce;
   return Fault::kNone;
 }
 
