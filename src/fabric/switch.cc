@@ -48,7 +48,7 @@ void Switch::paths_restored(transport::HostId host, Instant now) {
   each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected, now); });
 }
 
-// Engines send from inside, and other engines of the switch answer, but no port comes or goes.
+// Engines only make QPs ready: no port comes or goes meanwhile.
 void Switch::each_engine(const std::function<void(verbs::Engine&)>& visit) {
   for (Port* port : ports_) {
     if (port->engine_ != nullptr) visit(*port->engine_);
@@ -101,7 +101,9 @@ Switch::Found Switch::find(const verbs::Gid& gid) const {
   const Port& holder = *it->second;
   if (!holder.link_up_) return nowhere(DropReason::kLinkDown);
   if (!holder.attached()) return nowhere(DropReason::kPortDetached);
-  return {transports_.find(PathKind::kLocal), {.engine = holder.engine_}, {}};
+  transport::Transport* local = transports_.find(PathKind::kLocal);
+  if (local == nullptr) return nowhere(DropReason::kNoPath);
+  return {local, {.engine = holder.engine_}, {}};
 }
 
 bool Switch::bind(Port& port, const verbs::Gid& gid) {

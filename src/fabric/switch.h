@@ -43,7 +43,7 @@ class Switch {
 
   transport::SegmentId segment() const { return segment_; }
 
-  // --- What the fabric tells it of other hosts. On an empty stack: engines send from inside. ---
+  // --- What the fabric tells it of other hosts. On an empty stack. ---
 
   // A transport came or went.
   void transports_changed() { changed(); }

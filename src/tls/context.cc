@@ -66,11 +66,10 @@ Result<> load_key(SSL_CTX* context, const std::string& path, const std::string& 
   SSL_CTX_set_default_passwd_cb_userdata(context, &has_passphrase);
   const bool loaded = SSL_CTX_use_PrivateKey_file(context, path.c_str(), SSL_FILETYPE_PEM) == 1;
   SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);
-  if (loaded) return {};
+  // Loading compares with a certificate of the key's own type only.
+  if (loaded && SSL_CTX_check_private_key(context) == 1) return {};
   const unsigned long error = ERR_peek_error();
-  const int reason = ERR_GET_REASON(error);
-  if (ERR_GET_LIB(error) == ERR_LIB_X509 &&
-      (reason == X509_R_KEY_VALUES_MISMATCH || reason == X509_R_KEY_TYPE_MISMATCH)) {
+  if (loaded || (ERR_GET_LIB(error) == ERR_LIB_X509 && ERR_GET_REASON(error) == X509_R_KEY_VALUES_MISMATCH)) {
     ERR_clear_error();
     return fail(name + " does not belong to certificate " + certificate_path);
   }
@@ -90,7 +89,8 @@ Result<> set_rules(SSL_CTX* context, int oldest_version) {
   if (context == nullptr) return fail(ENOMEM, "OpenSSL has no memory for a TLS context");
   SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
                                    SSL_OP_CIPHER_SERVER_PREFERENCE);
-  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  // No partial writes: a peer may ask for records as small as 512 bytes, and Stream counts on all or nothing.
+  SSL_CTX_set_mode(context, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);

@@ -28,6 +28,7 @@ TEST_F(ContextTest, FilesThatCannotBeUsedAreNamed) {
   const std::string text = folder + "/text.pem";
   std::ofstream(text) << "no certificate at all\n";
   const std::string locked = certificates_.locked_key();
+  const std::string other_kind = certificates_.rsa_key();
   struct Mistake {
     Files files;
     std::string sentence;
@@ -49,6 +50,8 @@ TEST_F(ContextTest, FilesThatCannotBeUsedAreNamed) {
       {{a_.ca, a_.certificate, text}, "key " + text + " is no PEM file with a private key"},
       {{a_.ca, a_.certificate, b_.key},
        "key " + b_.key + " does not belong to certificate " + a_.certificate},
+      {{a_.ca, a_.certificate, other_kind},
+       "key " + other_kind + " does not belong to certificate " + a_.certificate},
       {{a_.ca, a_.certificate, locked}, "key " + locked + " has a passphrase: write one without"},
   };
   for (const Mistake& mistake : identities) {

@@ -174,7 +174,7 @@ Transfer Stream::write(std::span<const std::byte> from) {
   const int done = SSL_write_ex(ssl_.get(), from.data(), size, &sent);
   is_retry_ = done != 1;
   if (is_retry_) return {verdict(done), 0};
-  PVRDMA_CHECK(sent == size, "a record is sent as a whole");
+  PVRDMA_CHECK(sent == size, "without partial writes all of it is sent");
   return {Io::kDone, size};
 }
 

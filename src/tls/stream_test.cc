@@ -52,9 +52,10 @@ class TlsStreamTest : public ::testing::Test {
   }
 
   // A client without a certificate that speaks this version only, and a server that does not ask for one.
-  Streams server_only(int version) {
+  Streams server_only(int version, std::uint8_t fragments = TLSEXT_max_fragment_length_DISABLED) {
     auto [near, far] = sockets();
     SSL_CTX* const anonymous = SSL_CTX_new(TLS_client_method());
+    SSL_CTX_set_tlsext_max_fragment_length(anonymous, fragments);
     SSL_CTX_set_security_level(anonymous, 0);
     SSL_CTX_set_min_proto_version(anonymous, version);
     SSL_CTX_set_max_proto_version(anonymous, version);
@@ -121,6 +122,26 @@ TEST_F(TlsStreamTest, GoesOnWhereAVersionHasNoNewKeys) {
     std::byte got{};
     ASSERT_EQ(streams.server->read({&got, 1}).io, Io::kDone) << streams.server->trouble();
     ASSERT_EQ(got, sent);
+  }
+}
+
+// RFC 6066: a client may ask for smaller records than are written here.
+TEST_F(TlsStreamTest, APeerThatWantsSmallRecordsGetsEverythingToo) {
+  for (const int version : {TLS1_3_VERSION, TLS1_2_VERSION}) {
+    const Streams streams = server_only(version, TLSEXT_max_fragment_length_512);
+    streams.shake_hands();
+    std::vector<std::byte> sent(kRecordBytes);
+    for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i >> 4);
+    const Transfer written = streams.server->write(sent);
+    ASSERT_EQ(written.io, Io::kDone) << streams.server->trouble();
+    ASSERT_EQ(written.bytes, sent.size());
+    std::vector<std::byte> got(sent.size());
+    for (std::size_t at = 0; at < got.size();) {
+      const Transfer read = streams.client->read(std::span(got).subspan(at));
+      ASSERT_EQ(read.io, Io::kDone) << streams.client->trouble();
+      at += read.bytes;
+    }
+    EXPECT_EQ(got, sent);
   }
 }
 

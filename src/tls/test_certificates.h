@@ -9,6 +9,7 @@
 #include <memory>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/rsa.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <string>
@@ -66,6 +67,14 @@ class TestCertificates {
     std::string passphrase = "secret";
     return write("locked.key", [&](std::FILE* f) {
       return PEM_write_PrivateKey(f, key.get(), EVP_aes_128_cbc(), nullptr, 0, nullptr, passphrase.data());
+    });
+  }
+  // The file of a key of another kind, which belongs to no certificate.
+  std::string rsa_key() {
+    const Key key(EVP_RSA_gen(2048));
+    PVRDMA_CHECK(key != nullptr, "makes a key");
+    return write("rsa.key", [&](std::FILE* f) {
+      return PEM_write_PrivateKey(f, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
     });
   }
 

@@ -12,7 +12,8 @@
 //  * The receiving engine gets the same promise: what it is handed is valid during its on_*() call.
 //
 // Re-entrancy: a path may call the receiving engine before send_*() returns, and that engine may answer on
-// its own path, and so call the sending engine, before that. No path is opened or closed from inside.
+// its own path, and so call the sending engine, before that. The path that sends is neither opened nor closed
+// meanwhile; the receiving engine's may be opened.
 //
 // Thread: all of it on the shard that owns the sending engine. Nothing here allocates.
 #pragma once
@@ -82,7 +83,6 @@ class PathSlot {
 
   Path& operator*() const { return *path_; }
   Path* operator->() const { return path_; }
-  Path* get() const { return path_; }  // null: closed
 
   // Wire's: whether the path is still the right one. 0: never opened.
   std::uint64_t generation() const { return generation_; }

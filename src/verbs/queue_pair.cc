@@ -25,9 +25,14 @@ SendWindow::SendWindow(std::uint32_t max_sge)
       sges_(std::make_unique<abi::Sge[]>(static_cast<std::size_t>(slots_) * max_sge)) {}
 
 Psn QueuePair::next_psn() {
-  if (send.sending == send.window.tail()) return send.next_psn;
-  const SendWork& work = send.window.at(send.sending);
-  return work.psn + (work.sent >> abi::mtu_shift(attributes.path_mtu));
+  for (std::uint32_t at = send.sending; at != send.window.tail(); ++at) {
+    const SendWork& work = send.window.at(at);
+    // Others were answered before a repetition came by.
+    if (work.state == SendWork::State::kQueued) {
+      return work.psn + (work.sent >> abi::mtu_shift(attributes.path_mtu));
+    }
+  }
+  return send.next_psn;
 }
 
 Psn QueuePair::expected_psn() const {

@@ -178,7 +178,7 @@ Requester::Step Requester::send_next(QueuePair& qp, std::uint32_t& budget_bytes,
     execute_local(qp, work);
     return Step::kSent;
   }
-  if (work.is_read_or_atomic() && qp.attributes.max_rd_atomic == 0) {
+  if (!work.started && work.is_read_or_atomic() && qp.attributes.max_rd_atomic == 0) {
     fail_locally(qp, work, abi::CompletionStatus::kLocalQpOperation);
     return Step::kSent;  // the next step retires it
   }

@@ -9,6 +9,7 @@ using abi::CompletionStatus;
 using abi::Opcode;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 class RequesterFaultTest : public ConnectedQp {};
 
@@ -139,6 +140,19 @@ TEST_F(RequesterFaultTest, WithoutMaxRdAtomicReadsAreRefusedLocally) {
   a.connect(qp, kPeer, {.max_rd_atomic = 0});
   a.send(qp, read(1));
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1, CompletionStatus::kLocalQpOperation}));
+}
+
+// A drained QP may change the limit; what was begun before goes on.
+TEST_F(RequesterFaultTest, AReadThatWasBegunOutlivesItsLimit) {
+  a.send(qp, read(1));
+  EXPECT_THAT(sent(), SizeIs(1));
+  ASSERT_TRUE(a.to_state(qp, abi::QpState::kSqd));
+  abi::QpAttr none{};
+  ASSERT_TRUE(a.modify(qp, abi::kQpAttrMaxQpRdAtomic, none));
+  advance(kAckTimeout);  // its answer was lost
+  EXPECT_THAT(sent(), SizeIs(1));
+  read_data(100, 0, TestAdapter::pattern_bytes(64, 1));
+  EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
 }
 
 struct NakCase {

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+CLANG_FORMAT = subprocess.run(["clang-format", "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
 # Wrong citations are put together here, or this file would be found to cite them.
 MD = ".md"
@@ -71,6 +72,8 @@ def findings(tree: Path) -> list[str]:
     done = check(tree)
     assert done.stderr == ""
     *found, summary = done.stdout.splitlines()
+    if found and found[0].startswith("check: formatting is not checked"):
+        del found[0]
     assert summary.startswith(f"check: {len(found) or 'no'} findings"), done.stdout
     assert done.returncode == (1 if found else 0)
     return found
@@ -124,6 +127,7 @@ def test_a_table_that_is_wrong(tree: Path, old: str, new: str, what: str) -> Non
     assert any(found.startswith(what) for found in findings(tree))
 
 
+@pytest.mark.skipif("version 14." not in CLANG_FORMAT, reason=f"formatting is checked with clang-format 14, not {CLANG_FORMAT}")
 def test_formatting(tree: Path) -> None:
     write(tree, "src/top/top.cc", "// Well said.\nint   f( ) ;\nint  g( );\n")
     assert findings(tree) == ["src/top/top.cc:2: is not formatted; run make format"]

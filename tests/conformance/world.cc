@@ -172,6 +172,9 @@ transport::FaultCounters World::faults() const {
     sum.corrupted += one.corrupted;
     sum.refused += one.refused;
     sum.no_path += one.no_path;
+    sum.no_copy += one.no_copy;
+    sum.late_lost += one.late_lost;
+    sum.forgotten += one.forgotten;
   }
   return sum;
 }

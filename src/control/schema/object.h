@@ -3,8 +3,9 @@
 // describes it (schema_of()).
 //
 // A record is read tolerantly, since another version may have written it: members it does not know are
-// ignored, null is like absent. A request, and a table of a configuration, takes no member that it does not
-// know. Either way a member that is absent keeps the value it had, unless it is required.
+// ignored, null is like absent; one with a member twice, or nested too deep, is none. A request, and a table
+// of a configuration, takes no member that it does not know. Either way a member that is absent keeps the
+// value it had, unless it is required.
 //
 // What a member takes beside its type is a rule (rules.h): rule.read(reader, json, value), rule.write(value)
 // and rule.schema(components).

@@ -123,5 +123,12 @@ TEST(Object, DescribesItself) {
   EXPECT_TRUE(components.contains("Name"));
 }
 
+TEST(ParseObject, NamesAreFitForALog) {
+  const std::string name = "a\\n" + std::string(100, 'b');
+  const auto twice = parse_object("{\"" + name + "\": 1, \"" + name + "\": 2}", 8);
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().message, "it has a?" + std::string(62, 'b') + "… twice");
+}
+
 }  // namespace
 }  // namespace pvrdma::control

@@ -17,6 +17,14 @@ std::string shown(const ParsedJson& value) {
   return text;
 }
 
+// A member's name as it may stand in a log: whoever wrote it chose its bytes and its length.
+std::string shown_name(std::string_view name) {
+  std::string text(name.substr(0, kShownBytesMax));
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return name.size() > kShownBytesMax ? text + "…" : text;
+}
+
 }  // namespace
 
 std::string sentence(const Mistake& mistake, std::string_view object) {
@@ -68,7 +76,7 @@ Reader::Inside::Inside(Reader& reader, std::string_view member)
 }
 
 std::string Reader::path_of(std::string_view member) const {
-  return path_.empty() ? std::string(member) : fmt::format("{}.{}", path_, member);
+  return path_.empty() ? shown_name(member) : fmt::format("{}.{}", path_, shown_name(member));
 }
 
 Result<ParsedJson> parse_object(std::string_view text, int depth_max) {
@@ -80,7 +88,7 @@ Result<ParsedJson> parse_object(std::string_view text, int depth_max) {
     if (event == Event::object_start) members.emplace_back();
     if (event == Event::object_end) members.pop_back();
     if (event == Event::key && !members.back().insert(value.get<std::string>()).second) {
-      why = fmt::format("it has {} twice", value.get<std::string>());
+      why = fmt::format("it has {} twice", shown_name(value.get<std::string>()));
     }
     return true;
   };

@@ -180,7 +180,9 @@ void Fault::carry(const Place& place, const verbs::Connection& connection, Insta
       return;
     }
     if (chance(settings_.delay_per_mille)) ordered_after = std::max(ordered_after, some_time_after(now));
-    if (ordered_after > now && keep_until(ordered_after)) {
+    // What is due may still wait for its turn.
+    const bool is_held_up = ordered_after > now || late_.next_due() <= ordered_after;
+    if (is_held_up && keep_until(ordered_after)) {
       ++faults_.delayed;
       return;
     }

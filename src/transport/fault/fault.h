@@ -15,7 +15,7 @@
 // on may be gone. An engine of this host that goes away is to be told to forget().
 //
 // With all faults off a message costs one virtual call and a few compares more. Nothing allocates but the
-// constructor.
+// constructor, and the list of hosts that were refused room when there are more than 64 of them at once.
 //
 // Thread: shard-owned; a Pollable for the shard's loop.
 #pragma once

@@ -210,6 +210,17 @@ TEST_F(FaultTest, WhatIsDelayedHoldsUpThePath) {
   EXPECT_EQ(fault_.faults().delayed, 3U);
 }
 
+TEST_F(FaultTest, WhatIsDueAndNotDeliveredYetHoldsUpThePathToo) {
+  verbs::Path& path = open(fault_);
+  fault_.configure({.delay_per_mille = 1000, .late_min = milliseconds(2), .late_max = milliseconds(2)});
+  request(path, 1, "abc");
+  fault_.configure({});
+  now_ = now_ + milliseconds(3);  // an adapter has its turn before the decorator
+  request(path, 2, "def");
+  pass(fault_, milliseconds(0));
+  EXPECT_EQ(inner_.messages, (Strings{"request 1: abc to 2", "request 2: def to 2"}));
+}
+
 TEST_F(FaultTest, WhatIsReorderedIsOvertaken) {
   verbs::Path& path = open(fault_);
   fault_.configure({.reorder_per_mille = 1000, .late_min = milliseconds(2), .late_max = milliseconds(2)});

@@ -1,7 +1,7 @@
 // HostLanes: all lanes between this host and another: those it dialled and those it accepted. Chooses the
 // one a message takes, and tells Inbound how the host fares.
 //
-// Made when its host is first mentioned and kept until Tcp goes, so that channels can hold it.
+// Made when its host is first mentioned and kept until Tcp goes, so that paths can hold it.
 //
 // Thread: shard-owned.
 #pragma once

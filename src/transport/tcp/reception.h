@@ -47,9 +47,9 @@ class Reception final : private AcceptedLane::Porter {
   void on_accepted(Fd socket, const IpAddress& from);
   void turn_away(const Fd& socket, RejectReason reason, const IpAddress& from, std::string_view sentence,
                  Instant now);
-  void on_hello(AcceptedLane& session, const Hello& hello, Instant now) override;
+  void on_hello(AcceptedLane& lane, const Hello& hello, Instant now) override;
   // Empty: it may enter. Otherwise the sentence, with `reason` set and the error counted.
-  std::string objection(const AcceptedLane& session, const Hello& hello, const HostLanes* peer,
+  std::string objection(const AcceptedLane& lane, const Hello& hello, const HostLanes* peer,
                         RejectReason& reason);
 
   Context& context_;

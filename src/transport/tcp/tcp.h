@@ -1,10 +1,10 @@
 // Tcp: the path between hosts over TCP, plain or TLS 1.3: one transport for all hosts, driven by a shard's
 // loop.
 //
-// Each host dials `lanes` connections to each peer and sends its own requests and datagrams there; answers
-// come back on the same connection. So a host that answers never waits for its own requests, and a connection
-// on which requests wait can be left unread (TCP then holds the peer back) without any danger of a deadlock.
-// All messages of a connection (QP pair) travel on one lane, chosen by hash, in order.
+// Each host dials so many lanes, TCP connections, to each peer and sends its own requests and datagrams
+// there; answers come back on the same lane. So a host that answers never waits for its own requests, and a
+// lane on which requests wait can be left unread (TCP then holds the peer back) without any danger of a
+// deadlock. All messages of a connection (QP pair) travel on one lane, chosen by hash, in order.
 //
 // A lane that breaks is dialled again with growing pauses (at most kRedialMax); Inbound::on_restored() makes
 // the engines send again what was not answered. Nothing of a connection's payload is kept here: exactly-once
