@@ -21,7 +21,7 @@ void Fabric::drop(PathKind kind) {
   transports_.drop(kind);
   for (const auto& [id, each] : segments_) {
     each->transports_changed();
-    each->paths_ready(clock_.now());  // who waited for room waits for nothing now
+    each->paths_ready();  // who waited for room waits for nothing now
   }
 }
 
@@ -29,7 +29,7 @@ Switch& Fabric::segment(transport::SegmentId id) {
   std::unique_ptr<Switch>& found = segments_[id];
   if (found == nullptr) {
     found = std::make_unique<Switch>(id, transports_, clock_, observer_);
-    found->set_view(view_, clock_.now());
+    found->set_view(view_);
   }
   return *found;
 }
@@ -37,7 +37,7 @@ Switch& Fabric::segment(transport::SegmentId id) {
 void Fabric::set_view(View view) {
   if (view == view_) return;
   view_ = std::move(view);
-  for (const auto& [id, each] : segments_) each->set_view(view_, clock_.now());
+  for (const auto& [id, each] : segments_) each->set_view(view_);
 }
 
 std::uint64_t Fabric::duplicates_refused() const {
@@ -77,12 +77,12 @@ Delivery Fabric::on_datagram(transport::HostId from, transport::SegmentId segmen
 }
 
 // Which connections waited for which host nobody has written down: those that did not find nothing to do.
-void Fabric::on_ready(transport::HostId /*host*/, Instant now) {
-  for (const auto& [id, each] : segments_) each->paths_ready(now);
+void Fabric::on_ready(transport::HostId /*host*/, Instant /*now*/) {
+  for (const auto& [id, each] : segments_) each->paths_ready();
 }
 
-void Fabric::on_restored(transport::HostId host, Instant now) {
-  for (const auto& [id, each] : segments_) each->paths_restored(host, now);
+void Fabric::on_restored(transport::HostId host, Instant /*now*/) {
+  for (const auto& [id, each] : segments_) each->paths_restored(host);
 }
 
 // Whoever waits for the host is woken by on_ready().

@@ -3,25 +3,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "transport/nowhere.h"
 
 namespace pvrdma::fabric {
-namespace {
-
-// Leads nowhere: takes everything and counts it. The sender's time limit tells its guest.
-class Nowhere final : public verbs::Path {
- public:
-  explicit Nowhere(std::uint64_t& dropped) : dropped_(dropped) {}
-
-  std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override { return wanted; }
-  void send_request(const verbs::Request&, const guestmem::SpanList&, Instant) override { ++dropped_; }
-  void send_response(const verbs::Response&, const guestmem::SpanList&, Instant) override { ++dropped_; }
-
- private:
-  std::uint64_t& dropped_;  // borrowed
-};
-
-}  // namespace
-
 Port::Port(std::string name, Switch& fabric_switch)
     : SwitchPort(fabric_switch.generation_), name_(std::move(name)), switch_(fabric_switch) {
   switch_.ports_.push_back(this);
@@ -55,7 +39,7 @@ void Port::set_link(bool up) {
 void Port::open_path(const verbs::Connection& connection, verbs::PathSlot& slot) {
   const Switch::Found found = look_up(connection.local.gid, connection.remote.gid);
   if (found.transport == nullptr) {
-    slot.open<Nowhere>(counters_.dropped_for(found.dropped));
+    slot.open<transport::Nowhere>(counters_.dropped_for(found.dropped));
   } else {
     found.transport->open(found.place, connection, counters_.sent_by(found.transport->kind()), slot);
   }

@@ -38,10 +38,9 @@ std::optional<RemoteDirectory::Found> RemoteDirectory::find(const verbs::Gid& gi
   return Found{it->second.id, it->second.kind};
 }
 
-std::optional<transport::HostId> RemoteDirectory::holder(const verbs::Gid& gid) const {
-  const auto it = gids_.find(gid);
-  if (it == gids_.end()) return std::nullopt;
-  return it->second.id;
+bool RemoteDirectory::is_held_by(transport::HostId host, const verbs::Gid& gid) const {
+  const auto found = find(gid);
+  return found && found->host == host;
 }
 
 const std::string* RemoteDirectory::holder_name(const verbs::Gid& gid) const {

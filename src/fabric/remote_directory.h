@@ -24,7 +24,7 @@ class RemoteDirectory {
   explicit RemoteDirectory(transport::SegmentId segment) : segment_(segment) {}
 
   struct Change {
-    bool any = false;                   // some GID's way is another one than before
+    bool any = false;                   // some GID's path is another one than before
     std::vector<verbs::Gid> reachable;  // those of them which a host can be reached for now, sorted
   };
   // Takes over this segment's part of `view`. GIDs of hosts that are not in it are left out.
@@ -37,7 +37,7 @@ class RemoteDirectory {
   };
   // None: no other host holds it.
   std::optional<Found> find(const verbs::Gid& gid) const;
-  std::optional<transport::HostId> holder(const verbs::Gid& gid) const;
+  bool is_held_by(transport::HostId host, const verbs::Gid& gid) const;
   // The name of the host that holds it; null: none does.
   const std::string* holder_name(const verbs::Gid& gid) const;
   // None: no other host holds it.

@@ -26,7 +26,7 @@ Switch::~Switch() {
   PVRDMA_CHECK(ports_.empty(), "a switch outlives its ports");
 }
 
-void Switch::set_view(const View& view, Instant now) {
+void Switch::set_view(const View& view) {
   const RemoteDirectory::Change change = remote_.replace(view);
   if (!change.any) return;
   changed();
@@ -34,18 +34,18 @@ void Switch::set_view(const View& view, Instant now) {
     return std::binary_search(change.reachable.begin(), change.reachable.end(), peer);
   };
   each_engine([&](verbs::Engine& engine) {
-    if (!change.reachable.empty()) engine.on_path_restored(affected, now);
-    engine.on_path_ready(now);  // who waited for the way before has another one, or none to wait for
+    if (!change.reachable.empty()) engine.on_path_restored(affected);
+    engine.on_path_ready();  // who waited for the path before has another one, or none to wait for
   });
 }
 
-void Switch::paths_ready(Instant now) {
-  each_engine([now](verbs::Engine& engine) { engine.on_path_ready(now); });
+void Switch::paths_ready() {
+  each_engine([](verbs::Engine& engine) { engine.on_path_ready(); });
 }
 
-void Switch::paths_restored(transport::HostId host, Instant now) {
-  const auto affected = [this, host](const verbs::Gid& peer) { return remote_.holder(peer) == host; };
-  each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected, now); });
+void Switch::paths_restored(transport::HostId host) {
+  const auto affected = [this, host](const verbs::Gid& peer) { return remote_.is_held_by(host, peer); };
+  each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected); });
 }
 
 // Engines only make QPs ready: no port comes or goes meanwhile.
@@ -59,7 +59,7 @@ Switch::Admission Switch::admit(transport::HostId host, const verbs::Gid& source
                                 const verbs::Gid& destination) const {
   const auto it = holders_.find(destination);
   if (it == holders_.end()) return {transport::Delivery::kUnknownGid, nullptr};
-  if (remote_.holder(source) != host) return {transport::Delivery::kForeignSource, nullptr};
+  if (!remote_.is_held_by(host, source)) return {transport::Delivery::kForeignSource, nullptr};
   return {transport::Delivery::kDelivered, it->second};
 }
 

@@ -48,11 +48,11 @@ class Switch {
   // A transport came or went.
   void transports_changed() { changed(); }
   // Takes over this segment's part of `view`. Connections whose peer moved or became reachable go on at once.
-  void set_view(const View& view, Instant now);
+  void set_view(const View& view);
   // Paths that had no room may have some.
-  void paths_ready(Instant now);
+  void paths_ready();
   // What was sent to `host` and not answered may be lost.
-  void paths_restored(transport::HostId host, Instant now);
+  void paths_restored(transport::HostId host);
 
   // A message from `host`, `source` to `destination`: may it come in, and at which port?
   struct Admission {

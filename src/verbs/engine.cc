@@ -126,11 +126,11 @@ void Engine::on_datagram(const Datagram& datagram, const guestmem::SpanList& pay
 
 // --- News of the paths ---
 
-void Engine::on_path_ready(Instant) {
+void Engine::on_path_ready() {
   impl_->scheduler.wake_waiting();
 }
 
-void Engine::on_path_restored(const std::function<bool(const Gid& peer)>& affected, Instant) {
+void Engine::on_path_restored(const std::function<bool(const Gid& peer)>& affected) {
   impl_->qps.for_each([&](std::uint32_t, QueuePair& qp) {
     if (!qp.is_datagram() && affected(qp.remote().gid)) impl_->requester.on_path_restored(qp);
   });

@@ -142,10 +142,10 @@ class Engine {
   // --- News of the paths. ---
 
   // A path that had no room takes requests again: QPs that wait are made ready.
-  void on_path_ready(Instant now);
+  void on_path_ready();
   // Messages to and from the peers that `affected` picks by GID may have been lost: what they have not
   // answered goes out again at once, without spending a retry.
-  void on_path_restored(const std::function<bool(const Gid& peer)>& affected, Instant now);
+  void on_path_restored(const std::function<bool(const Gid& peer)>& affected);
 
   // --- Progress. ---
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/check.h"
 #include "verbs/sge_list.h"
 
 namespace pvrdma::verbs {
@@ -13,18 +14,10 @@ constexpr std::uint32_t kAtomicBytes = 8;
 }  // namespace
 
 Verdict Executor::execute(QueuePair& qp, const Request& request, Payload& payload) {
-  switch (request.op) {
-    case RequestOp::kSend:
-      return execute_send(qp, request, payload);
-    case RequestOp::kWrite:
-      return execute_write(qp, request, payload);
-    case RequestOp::kCompareSwap:
-    case RequestOp::kFetchAdd:
-      return execute_atomic(qp, request);
-    case RequestOp::kRead:
-      break;
-  }
-  return {.syndrome = Syndrome::kNakInvalidRequest};  // reads come through open_read()
+  PVRDMA_CHECK(request.op != RequestOp::kRead, "reads come through open_read()");
+  if (request.is_atomic()) return execute_atomic(qp, request);
+  return request.op == RequestOp::kSend ? execute_send(qp, request, payload)
+                                        : execute_write(qp, request, payload);
 }
 
 Verdict Executor::take_receive(QueuePair& qp) {
@@ -118,9 +111,10 @@ bool Executor::may_access(const QueuePair& qp, const Request& request, std::uint
   if (request.message_bytes == 0) return true;
   const AccessNeed need{.flag = flag, .remote = true};
   const PdHandle pd = qp.identity.pd;
+  const bool is_whole = request.bytes == request.message_bytes;  // then resolving it checks all there is
   return (qp.attributes.access_flags & flag) != 0 &&
-         services_.mrs.check(request.rkey, pd, request.remote_addr, request.message_bytes, need) ==
-             KeyFault::kNone &&
+         (is_whole || services_.mrs.check(request.rkey, pd, request.remote_addr, request.message_bytes,
+                                          need) == KeyFault::kNone) &&
          services_.mrs.resolve(request.rkey, pd, request.remote_addr + request.offset, request.bytes, need,
                                spans) == KeyFault::kNone;
 }

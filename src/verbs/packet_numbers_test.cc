@@ -58,7 +58,7 @@ TEST_F(RequesterPsn, TheQueryTellsWhatIsToBeSentNext) {
   a.send(qp, write(1, 4096));
   EXPECT_EQ(query(a, qp).sq_psn, 102u) << "two of four packets are out";
   a.wire.room = -1;
-  a.engine.on_path_ready(a.now);
+  a.engine.on_path_ready();
   a.settle();
   EXPECT_EQ(query(a, qp).sq_psn, 104u);
 }

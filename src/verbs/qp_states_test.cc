@@ -34,6 +34,57 @@ TEST_F(QpStatesTest, TheFirstMessageInRtrRaisesCommunicationEstablished) {
   EXPECT_THAT(answers(), SizeIs(2));
 }
 
+// --- The path ---
+
+class QpPathTest : public QpStatesTest {
+ protected:
+  std::vector<Connection> opened() { return std::exchange(a.wire.opened, {}); }
+};
+
+TEST_F(QpPathTest, OpensWithItsTwoEndsOnTheWayToRtr) {
+  opened();
+  a.reset(qp);
+  a.to_init(qp);
+  EXPECT_THAT(opened(), IsEmpty());
+  a.to_rtr(qp, kPeer);
+  const auto paths = opened();
+  ASSERT_THAT(paths, SizeIs(1));
+  EXPECT_EQ(paths[0].local, a.endpoint(qp));
+  EXPECT_EQ(paths[0].remote, kPeer);
+  a.to_rts(qp);
+  a.send(qp, write(1));
+  ask_filled(request(RequestOp::kWrite, kRqPsn, 8));
+  EXPECT_THAT(opened(), IsEmpty()) << "requests and answers take the same one";
+}
+
+TEST_F(QpPathTest, OpensAnewWithTheNextMessageWhenItMayBeAnother) {
+  opened();
+  ++a.wire.generation;
+  a.settle();
+  EXPECT_THAT(opened(), IsEmpty()) << "nobody looks at all QPs";
+  a.send(qp, write(1));
+  EXPECT_THAT(opened(), SizeIs(1));
+  ++a.wire.generation;
+  ask_filled(request(RequestOp::kWrite, kRqPsn, 8));
+  EXPECT_THAT(opened(), SizeIs(1));
+}
+
+TEST_F(QpPathTest, LeadsElsewhereWithAnotherAddress) {
+  ASSERT_TRUE(a.to_state(qp, QpState::kSqd));
+  opened();
+  abi::QpAttr attr{};
+  attr.ah_attr.ah_flags = abi::kAhGrh;
+  attr.ah_attr.grh.dgid.raw = test_gid(77).bytes;
+  ASSERT_TRUE(a.modify(qp, abi::kQpAttrAv, attr));
+  ASSERT_TRUE(a.to_state(qp, QpState::kRts));
+  a.send(qp, write(1));
+  const auto paths = opened();
+  ASSERT_THAT(paths, SizeIs(1));
+  EXPECT_EQ(paths[0].remote.gid, test_gid(77));
+}
+
+// --- Events ---
+
 TEST_F(QpStatesTest, InRtsThereIsNoSuchEvent) {
   ask_filled(request(RequestOp::kWrite, kRqPsn, 8));
   EXPECT_THAT(a.events.async, IsEmpty());

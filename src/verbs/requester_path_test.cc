@@ -22,11 +22,11 @@ class RequesterPathTest : public ConnectedQp {
 
   void path_takes(int requests) {
     a.wire.room = requests;
-    a.engine.on_path_ready(a.now);
+    a.engine.on_path_ready();
     a.settle();
   }
   void path_breaks() {
-    a.engine.on_path_restored([](const Gid& peer) { return peer == kPeer.gid; }, a.now);
+    a.engine.on_path_restored([](const Gid& peer) { return peer == kPeer.gid; });
     a.settle();
   }
   SendWr long_write(std::uint64_t wr_id, std::uint32_t pieces_of_2_mib) const {
@@ -57,7 +57,7 @@ TEST_F(RequesterPathTest, WhatWasRefusedGoesOutWhenThePathIsReady) {
   EXPECT_FALSE(a.engine.run(a.now));
   EXPECT_EQ(a.engine.next_deadline(), a.now + kAckTimeout);  // it waits and does not spin
   a.wire.room = kAnyRoom;
-  a.engine.on_path_ready(a.now);
+  a.engine.on_path_ready();
   EXPECT_LE(a.engine.next_deadline(), a.now);
   a.settle();
   EXPECT_THAT(sent_numbers(), ElementsAre(100));
@@ -413,7 +413,7 @@ TEST_F(RequesterPathTest, TheTimeBeginsAnewAfterABreak) {
 TEST_F(RequesterPathTest, OtherPeersBreaksAreNotOurs) {
   a.send(qp, write(1));
   sent();
-  a.engine.on_path_restored([](const Gid& peer) { return peer != kPeer.gid; }, a.now);
+  a.engine.on_path_restored([](const Gid& peer) { return peer != kPeer.gid; });
   a.settle();
   EXPECT_THAT(sent(), IsEmpty());
 }

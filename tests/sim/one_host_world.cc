@@ -59,7 +59,7 @@ void OneHostWorld::pass(Duration time) {
 
 void OneHostWorld::tell_ready() {
   if (!network.take_ready(bench.now())) return;
-  for (std::uint32_t i = 0; i < bench.count(); ++i) bench.adapter(i).engine().on_path_ready(bench.now());
+  for (std::uint32_t i = 0; i < bench.count(); ++i) bench.adapter(i).engine().on_path_ready();
 }
 
 // A connection between two VMs is lost with everything on it, and made anew: nobody loses anything by that.
@@ -70,10 +70,8 @@ void OneHostWorld::break_path() {
   const verbs::Gid gid_a{test::gid_of(a).raw};
   const verbs::Gid gid_b{test::gid_of(b).raw};
   network.lose_all(gid_a, gid_b);
-  bench.adapter(a).engine().on_path_restored([&](const verbs::Gid& peer) { return peer == gid_b; },
-                                             bench.now());
-  bench.adapter(b).engine().on_path_restored([&](const verbs::Gid& peer) { return peer == gid_a; },
-                                             bench.now());
+  bench.adapter(a).engine().on_path_restored([&](const verbs::Gid& peer) { return peer == gid_b; });
+  bench.adapter(b).engine().on_path_restored([&](const verbs::Gid& peer) { return peer == gid_a; });
 }
 
 void OneHostWorld::change_weather() {

@@ -4,32 +4,12 @@
 #include <utility>
 #include <variant>
 
+#include "transport/nowhere.h"
+
 namespace pvrdma::transport {
 namespace {
 
 constexpr std::size_t kHostsExpected = 64;  // refused at a time
-
-// What a path does for which the pool had no place.
-class Nowhere final : public verbs::Path {
- public:
-  Nowhere(std::uint64_t& taken, Traffic& traffic) : taken_(taken), traffic_(traffic) {}
-
-  std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override { return wanted; }
-  void send_request(const verbs::Request&, const guestmem::SpanList& payload, Instant) override {
-    count(payload);
-  }
-  void send_response(const verbs::Response&, const guestmem::SpanList& payload, Instant) override {
-    count(payload);
-  }
-
- private:
-  void count(const guestmem::SpanList& payload) {
-    ++taken_;
-    traffic_.count(payload);
-  }
-  std::uint64_t& taken_;  // borrowed, as traffic_
-  Traffic& traffic_;
-};
 
 guestmem::SpanList first(const guestmem::SpanList& payload, std::uint64_t bytes) {
   guestmem::SpanList front;
@@ -129,7 +109,7 @@ void Fault::open(const Place& place, const verbs::Connection& connection, Traffi
   slot.close();  // its place in the pool may be the last one
   Wrapped* wrapped = pool_->take();
   if (wrapped == nullptr) {
-    slot.open<Nowhere>(faults_.no_path, traffic);
+    slot.open<Nowhere>(faults_.no_path);
     return;
   }
   wrapped->place = place;

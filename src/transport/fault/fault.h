@@ -85,8 +85,8 @@ class Fault final : public Transport, public shard::Pollable {
   // Drops what waits for an engine. Before it goes away.
   void forget(const verbs::Engine& engine) { faults_.forgotten += late_.drop_for(engine); }
 
-  // Transport. `traffic` counts each message once, whatever becomes of it; counters() what the wrapped
-  // transport got.
+  // Transport. `traffic` counts each message of a wrapped path once, whatever becomes of it; counters() what
+  // the wrapped transport got.
   PathKind kind() const override { return inner_.kind(); }
   const Counters& counters() const override { return inner_.counters(); }
   void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,

@@ -208,21 +208,18 @@ FrameSocket::Step FrameSocket::take_from_stream(Instant now) {
 // Hands the next `bytes` of the payload on, with the message as if it were only these.
 void FrameSocket::deliver(std::uint32_t bytes, verbs::Payload& payload, Instant now) {
   if (skipping_) return;
+  const auto piece_of = [this, bytes](auto message) {
+    if (payload_total_ != 0) {
+      message.offset += payload_done_;
+      message.bytes = bytes;
+    }
+    return message;
+  };
   Delivery delivery{};
   if (const auto* request = std::get_if<verbs::Request>(&incoming_.body)) {
-    verbs::Request piece = *request;
-    if (payload_total_ != 0) {
-      piece.offset += payload_done_;
-      piece.bytes = bytes;
-    }
-    delivery = context_.inbound.on_request(peer_, incoming_.segment, piece, payload, now);
+    delivery = context_.inbound.on_request(peer_, incoming_.segment, piece_of(*request), payload, now);
   } else if (const auto* response = std::get_if<verbs::Response>(&incoming_.body)) {
-    verbs::Response piece = *response;
-    if (payload_total_ != 0) {
-      piece.offset += payload_done_;
-      piece.bytes = bytes;
-    }
-    delivery = context_.inbound.on_response(peer_, incoming_.segment, piece, payload, now);
+    delivery = context_.inbound.on_response(peer_, incoming_.segment, piece_of(*response), payload, now);
   } else if (const auto* datagram = std::get_if<verbs::Datagram>(&incoming_.body)) {
     guestmem::SpanList spans;
     static_cast<void>(spans.append(staging_.data() + staged_begin_, bytes));

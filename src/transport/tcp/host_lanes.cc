@@ -71,15 +71,6 @@ TcpPeerState HostLanes::state() const {
   return state;
 }
 
-bool HostLanes::has_room(std::uint64_t hash, std::uint32_t payload_bytes) const {
-  return dialled(hash).has_room(payload_bytes);
-}
-
-void HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Request& request,
-                     const guestmem::SpanList& payload, Instant now) {
-  dialled(hash).send(segment, request, payload, now);
-}
-
 void HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Response& response,
                      const guestmem::SpanList& payload, Instant now) {
   AcceptedLane* lane = accepted_.empty() ? nullptr : accepted_[hash % accepted_.size()].get();

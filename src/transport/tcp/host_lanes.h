@@ -40,10 +40,9 @@ class HostLanes {
   bool is_up() const;
   TcpPeerState state() const;
 
-  // `hash` is lane_hash() of the two ends, the requester first.
-  bool has_room(std::uint64_t hash, std::uint32_t payload_bytes) const;
-  void send(std::uint64_t hash, SegmentId segment, const verbs::Request& request,
-            const guestmem::SpanList& payload, Instant now);
+  // The lane for requests and datagrams of two ends; lives as long as this. `hash` here and below is
+  // lane_hash() of the ends, the requester first.
+  DialledLane& dialled(std::uint64_t hash) const { return *dialled_[hash % dialled_.size()]; }
   void send(std::uint64_t hash, SegmentId segment, const verbs::Response& response,
             const guestmem::SpanList& payload, Instant now);
   void send(std::uint64_t hash, SegmentId segment, const verbs::Datagram& datagram,
@@ -54,7 +53,6 @@ class HostLanes {
   Instant next_deadline() const;
 
  private:
-  DialledLane& dialled(std::uint64_t hash) const { return *dialled_[hash % dialled_.size()]; }
   void bury_lanes(Instant now);
   void note(const std::string& trouble, Instant now);
 

@@ -22,17 +22,17 @@ class TcpPath final : public verbs::Path {
  public:
   TcpPath(tcp::HostLanes& lanes, SegmentId segment, const verbs::Connection& connection, Traffic& traffic)
       : lanes_(lanes),
+        requests_(lanes.dialled(tcp::lane_hash(connection.local, connection.remote))),
         traffic_(traffic),
-        request_hash_(tcp::lane_hash(connection.local, connection.remote)),
         response_hash_(tcp::lane_hash(connection.remote, connection.local)),
         segment_(segment) {}
 
   std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override {
-    return lanes_.has_room(request_hash_, wanted) ? wanted : 0;
+    return requests_.has_room(wanted) ? wanted : 0;
   }
   void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
     traffic_.count(payload);
-    lanes_.send(request_hash_, segment_, request, payload, now);
+    requests_.send(segment_, request, payload, now);
   }
   void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
                      Instant now) override {
@@ -41,10 +41,10 @@ class TcpPath final : public verbs::Path {
   }
 
  private:
-  tcp::HostLanes& lanes_;  // borrowed, as traffic_
+  tcp::HostLanes& lanes_;  // borrowed, as the next two
+  tcp::DialledLane& requests_;
   Traffic& traffic_;
-  const std::uint64_t request_hash_;   // of the lane that requests take
-  const std::uint64_t response_hash_;  // of the one that brought what is answered
+  const std::uint64_t response_hash_;  // of the lane that brought what is answered: the peer's
   const SegmentId segment_;
 };
 
