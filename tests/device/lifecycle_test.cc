@@ -1,22 +1,14 @@
 // Destroying, resetting and disconnecting while data moves; reconnection; no file descriptor is left behind
 // (docs/device.md 7.4, 8.7).
-#include <dirent.h>
 #include <thread>
 
 #include "device_test.h"
+#include "support/open_fds.h"
 
 namespace pvrdma::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::size_t open_fds() {
-  std::size_t count = 0;
-  DIR* directory = ::opendir("/proc/self/fd");
-  while (::readdir(directory) != nullptr) ++count;
-  ::closedir(directory);
-  return count;
-}
 
 class Lifecycle : public DeviceTest {
  protected:
@@ -140,13 +132,13 @@ TEST_F(Lifecycle, attaching_a_hundred_times_leaves_no_descriptor_behind) {
   { RcEndpoint warm_up(device(0), gid_of(0)); }
   devices_[0].reset();
   ASSERT_TRUE(eventually([&] { return !host_.info(0).connected; }));
-  const std::size_t before = open_fds();
+  const std::size_t before = count_open_fds();
   for (int i = 0; i < 100; ++i) {
     { RcEndpoint end(device(0), gid_of(0)); }
     devices_[0].reset();
     ASSERT_TRUE(eventually([&] { return !host_.info(0).connected; }));
   }
-  EXPECT_EQ(open_fds(), before);
+  EXPECT_EQ(count_open_fds(), before);
 }
 
 TEST_F(Lifecycle, objects_made_and_destroyed_a_thousand_times) {
