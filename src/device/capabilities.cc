@@ -60,7 +60,7 @@ Result<> check_limits(const verbs::Limits& l) {
       {"max_sge", l.max_sge, 1, verbs::kSgeMax, true},
       {"max_srq", l.max_srq, 0, 65535, false},
       {"max_srq_wr", l.max_srq_wr, 1, 32768, false},
-      {"max_rd_atomic", l.max_rd_atomic, 1, 128, false},
+      {"max_rd_atomic", l.max_rd_atomic, 1, verbs::kRdAtomicMax, false},
       {"max_ah", l.max_ah, 1, 1u << 20, false},
       {"gid_table_length", l.gid_table_length, 2, 256, false},
       {"max_mr_bytes", l.max_mr_bytes, 4096, 1ULL << 30, false},

@@ -90,6 +90,9 @@ TEST(Capabilities, ChecksOwnAndForeignLimits) {
   limits = {};
   limits.max_cqe = 3000;
   EXPECT_FALSE(check_limits(limits));
+  limits = {};
+  limits.max_rd_atomic = verbs::kRdAtomicMax + 1;  // one atomic could not be answered again
+  EXPECT_FALSE(check_limits(limits));
 }
 
 }  // namespace

@@ -145,9 +145,7 @@ Verdict Executor::execute_atomic(QueuePair& qp, const Request& request) {
   } else {
     word.compare_exchange_strong(original, request.swap, std::memory_order_acq_rel);
   }
-  qp.receive.replays[qp.receive.next_replay] = {
-      .number = request.number, .original = original, .valid = true};
-  qp.receive.next_replay = (qp.receive.next_replay + 1) % kAtomicReplays;
+  qp.receive.replays.remember(request.number, original);
   ++services_.counters.atomics_served;
   advance(qp, request);
   return {.atomic_original = original};

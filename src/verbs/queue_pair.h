@@ -3,7 +3,6 @@
 // shard-owned.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "abi/wqe.h"
 #include "base/time.h"
 #include "guestmem/ring.h"
+#include "verbs/atomic_replays.h"
 #include "verbs/completion_queue.h"
 #include "verbs/ids.h"
 #include "verbs/limits.h"
@@ -155,14 +155,6 @@ struct SendSide : SendState {
   SendWindow window;
 };
 
-// What a responder answers again when a duplicate of an atomic arrives.
-struct AtomicReplay {
-  MessageNumber number;
-  std::uint64_t original = 0;
-  bool valid = false;
-};
-inline constexpr std::uint32_t kAtomicReplays = 16;  // = the largest max_dest_rd_atomic
-
 // The message that a responder has executed in part: what all its pieces have in common.
 struct UnderWay {
   std::uint32_t executed = 0;  // bytes; 0: none is under way
@@ -188,8 +180,7 @@ struct ReceiveState {
   bool established_reported = false;
   bool last_wqe_reported = false;
   ReceiveWork receive;
-  std::array<AtomicReplay, kAtomicReplays> replays{};
-  std::uint32_t next_replay = 0;
+  AtomicReplays replays;
 };
 
 struct ReceiveSide : ReceiveState {

@@ -1,6 +1,6 @@
 #include "verbs/responder.h"
 
-#include <algorithm>
+#include <optional>
 
 namespace pvrdma::verbs {
 namespace {
@@ -65,12 +65,8 @@ void Responder::on_duplicate(QueuePair& qp, const Request& request, Instant now)
     const Verdict verdict = serve_read(qp, request, now);
     if (verdict.syndrome != Syndrome::kAck) respond(qp, request, request.number, verdict.syndrome, now);
   } else if (request.is_atomic()) {
-    const auto replay =
-        std::find_if(qp.receive.replays.begin(), qp.receive.replays.end(),
-                     [&](const AtomicReplay& r) { return r.valid && r.number == request.number; });
-    if (replay != qp.receive.replays.end()) {
-      respond(qp, request, request.number, Syndrome::kAck, now, replay->original);
-    }
+    const std::optional<std::uint64_t> original = qp.receive.replays.find(request.number);
+    if (original) respond(qp, request, request.number, Syndrome::kAck, now, *original);
   } else if (request.is_last()) {
     respond(qp, request, done, Syndrome::kAck, now);
   }

@@ -144,13 +144,13 @@ TEST_F(ResponderTest, ADuplicateIsAckedAgainButNotExecuted) {
 }
 
 TEST_F(ResponderTest, AnAtomicIsExecutedOnceHoweverOftenItComes) {
-  for (std::uint32_t i = 0; i < kAtomicReplays; ++i) {
+  for (std::uint32_t i = 0; i < kRdAtomicMax; ++i) {
     Request add = request(RequestOp::kFetchAdd, kRqPsn + i, 8);
     add.compare_add = 1;
     ask(add);
   }
   answers();
-  for (std::uint32_t i = 0; i < kAtomicReplays; ++i) {
+  for (std::uint32_t i = 0; i < kRdAtomicMax; ++i) {
     Request add = request(RequestOp::kFetchAdd, kRqPsn + i, 8);
     add.compare_add = 1;
     ask(add);
@@ -158,7 +158,7 @@ TEST_F(ResponderTest, AnAtomicIsExecutedOnceHoweverOftenItComes) {
     EXPECT_EQ(response.number, MessageNumber(kRqPsn + i));
     EXPECT_EQ(response.atomic_original, i);
   }
-  EXPECT_EQ(a.word(mr, 0), kAtomicReplays);
+  EXPECT_EQ(a.word(mr, 0), kRdAtomicMax);
 }
 
 TEST_F(ResponderTest, AReadIsServedAgainFromAnyPieceOn) {
