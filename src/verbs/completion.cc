@@ -36,16 +36,12 @@ bool is_signalled(const QueuePair& qp, const SendWork& work) {
 
 }  // namespace
 
-bool Completions::push(CompletionQueue& cq, const abi::Cqe& cqe, Solicited solicited) {
+bool Completions::push(QueuePair& qp, CompletionQueue& cq, const abi::Cqe& cqe, Solicited solicited) {
   if (cq.push(cqe, solicited) == CompletionQueue::Pushed::kOk) return true;
-  // The CQ reported itself; every QP that completes there is stuck with it (reference 7.6).
+  // The CQ has reported itself. Its other QPs fail when they have something to complete there, each at its
+  // own cost: a guest may have any number of them (reference 7.6).
   ++services_.counters.cq_overflows;
-  services_.qps.for_each([&](std::uint32_t, QueuePair& other) {
-    const bool uses_it = &other.send_cq == &cq || &other.recv_cq == &cq;
-    if (uses_it && other.state() != abi::QpState::kErr && other.state() != abi::QpState::kReset) {
-      fail_qp(other, "its CQ is in error", abi::EventType::kQpFatal);
-    }
-  });
+  fail_qp(qp, "its CQ is in error", abi::EventType::kQpFatal);
   return false;
 }
 
@@ -58,7 +54,7 @@ bool Completions::complete_send(QueuePair& qp, const SendWork& work, abi::Comple
   cqe.status = static_cast<std::uint32_t>(status);
   cqe.byte_len = work.is_read_or_atomic() ? work.length : 0;
   cqe.port_num = 1;
-  return push(qp.send_cq, cqe, Solicited::kNo);
+  return push(qp, qp.send_cq, cqe, Solicited::kNo);
 }
 
 bool Completions::complete_receive(QueuePair& qp, const Received& received) {
@@ -83,7 +79,7 @@ bool Completions::complete_receive(QueuePair& qp, const Received& received) {
       cqe.network_hdr_type = received.network_type;
     }
   }
-  return push(qp.recv_cq, cqe, received.solicited ? Solicited::kYes : Solicited::kNo);
+  return push(qp, qp.recv_cq, cqe, received.solicited ? Solicited::kYes : Solicited::kNo);
 }
 
 void Completions::fail_qp(QueuePair& qp, std::string_view why, std::optional<abi::EventType> event) {

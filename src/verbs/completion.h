@@ -45,7 +45,7 @@ class Completions {
   void ring_broken(QueuePair& qp, std::string_view which);
 
  private:
-  bool push(CompletionQueue& cq, const abi::Cqe& cqe, Solicited solicited);
+  bool push(QueuePair& qp, CompletionQueue& cq, const abi::Cqe& cqe, Solicited solicited);
   bool flush_sends(QueuePair& qp, std::uint32_t& budget);
   bool flush_receives(QueuePair& qp, std::uint32_t& budget);
 

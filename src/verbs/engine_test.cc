@@ -46,7 +46,7 @@ TEST_F(EngineTest, AnArmedCqFiresOnce) {
 
 // --- Overflowing CQs ---
 
-TEST_F(EngineTest, AFullCqTakesItsQpsDownWithoutOverwritingAnything) {
+TEST_F(EngineTest, AFullCqFailsTheQpThatCompletesWithoutOverwritingAnything) {
   TestCq small = a.make_cq(4);
   TestQp one = a.make_qp(small, recv_cq);
   TestQp two = a.make_qp(send_cq, small);
@@ -61,15 +61,51 @@ TEST_F(EngineTest, AFullCqTakesItsQpsDownWithoutOverwritingAnything) {
   }
   a.settle();
   EXPECT_EQ(a.state(one), QpState::kErr);
-  EXPECT_EQ(a.state(two), QpState::kErr);
+  EXPECT_EQ(a.state(two), QpState::kRts) << "it has completed nothing there yet";
   EXPECT_EQ(a.state(qp), QpState::kRts);
   EXPECT_THAT(a.poll(small), ElementsAre(Completion{1}, Completion{2}, Completion{3}, Completion{4}));
   EXPECT_THAT(a.events.async, ElementsAre(Event{EventType::kCqErr, small.handle.value},
-                                          Event{EventType::kQpFatal, one.handle.value},
-                                          Event{EventType::kQpFatal, two.handle.value}));
+                                          Event{EventType::kQpFatal, one.handle.value}));
+
+  a.receive(two, {.wr_id = 5});
+  Request send = request(RequestOp::kSend, kRqPsn);
+  send.to = a.endpoint(two);
+  ask(send);
+  EXPECT_EQ(answered().syndrome, Syndrome::kNakRemoteOperational);
+  EXPECT_EQ(a.state(two), QpState::kErr) << "room again, but the CQ stays in error";
+  EXPECT_THAT(a.poll(small), IsEmpty());
+  EXPECT_THAT(a.events.async, Contains(Event{EventType::kQpFatal, two.handle.value}));
   a.send(two, write(9));
   EXPECT_THAT(sends_done(), ElementsAre(Completion{9, CompletionStatus::kFlushed}))
       << "the other CQ still works";
+}
+
+// However many QPs complete on a CQ in error: a completion there concerns the one QP that has it.
+TEST_F(EngineTest, OfManyQpsOnACqInErrorOnlyThePushingOneFails) {
+  TestCq small = a.make_cq(1);
+  std::vector<TestQp> qps;
+  for (int i = 0; i < 50; ++i) {
+    qps.push_back(a.make_qp(small, recv_cq, {.max_send_wr = 8, .max_recv_wr = 8}));
+    a.connect(qps.back(), kPeer);
+  }
+  const auto complete = [&](TestQp& one) {
+    a.send(one, write(1, 0));
+    SpanPayload nothing;
+    a.engine.on_response({.from = kPeer, .to = a.endpoint(one), .number = MessageNumber(kSqPsn)}, nothing,
+                         a.now);
+    a.settle();
+  };
+  complete(qps[0]);  // takes the one place
+  std::vector<Event> expected{{EventType::kCqErr, small.handle.value}};
+  for (const std::size_t next : {30u, 7u, 49u}) {
+    complete(qps[next]);
+    expected.emplace_back(EventType::kQpFatal, qps[next].handle.value);
+    EXPECT_EQ(a.events.async, expected);
+  }
+  std::size_t failed = 0;
+  for (const TestQp& one : qps) failed += a.state(one) == QpState::kErr ? 1 : 0;
+  EXPECT_EQ(failed, 3u);
+  EXPECT_THAT(a.events.failures, SizeIs(3));
 }
 
 TEST_F(EngineTest, AFullReceiveCqRefusesTheMessage) {
