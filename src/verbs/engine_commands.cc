@@ -34,7 +34,6 @@ Outcome<> Engine::destroy_context(ContextHandle context) {
   impl.pds.for_each([&](std::uint32_t slot, const ProtectionDomain& pd) {
     if (pd.context == context) pds.emplace(slot);
   });
-  impl.scheduler.forget_if([&](const QueuePair& qp) { return qp.identity.context == context; });
   for (const QpHandle qp : qps) impl.remove_qp(qp);
   for (const SrqHandle srq : srqs) impl.srqs.remove(srq.value);
   for (const CqHandle cq : cqs) impl.cqs.remove(cq.value);

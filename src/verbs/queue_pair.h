@@ -20,6 +20,7 @@
 #include "verbs/page_budget.h"
 #include "verbs/path.h"
 #include "verbs/qp_attributes.h"
+#include "verbs/queue_link.h"
 #include "verbs/receive_queue.h"
 
 namespace pvrdma::verbs {
@@ -250,11 +251,10 @@ class QueuePair {
   PageBudget::Share ring_pages;
 
   // Scheduler's own.
-  QueuePair* next_ready = nullptr;
-  QueuePair* next_waiting = nullptr;
-  bool is_ready = false;
-  bool is_waiting = false;
+  QueueLink ready_link{this};
+  QueueLink waiting_link{this};
   Instant armed_for = Instant::never();  // never = not armed
+  std::uint32_t timer_place = 0;         // while armed
 };
 
 }  // namespace pvrdma::verbs

@@ -1,61 +1,88 @@
 #include "verbs/scheduler.h"
 
 #include <algorithm>
-#include <functional>
 
 namespace pvrdma::verbs {
 
-template <QueuePair* QueuePair::*next, bool QueuePair::*listed>
-void Scheduler::Queue<next, listed>::drop_if(const std::function<bool(const QueuePair&)>& gone) {
-  Queue kept;
-  while (QueuePair* qp = take()) {
-    if (!gone(*qp)) kept.append(*qp);
+QueuePair* Scheduler::take_ready() {
+  if (woken_.empty()) {
+    ready_.append_all(behind_);
+    if (wake_again_) woken_.append_all(waiting_);
+    wake_again_ = false;
   }
-  *this = kept;
+  QueuePair* qp = ready_.take();
+  return qp != nullptr ? qp : woken_.take();
 }
 
 void Scheduler::wake_waiting() {
-  while (QueuePair* qp = waiting_.take()) ready_.append(*qp);
+  if (woken_.empty() && behind_.empty()) {
+    woken_.append_all(waiting_);
+  } else {
+    wake_again_ = true;
+  }
 }
 
 void Scheduler::arm(QueuePair& qp, Instant when) {
   if (qp.armed_for <= when) return;
-  if (qp.armed_for != Instant::never()) {
-    std::find_if(timers_.begin(), timers_.end(), [&](const Timer& t) { return t.qp == &qp; })->when = when;
-    std::make_heap(timers_.begin(), timers_.end(), std::greater<>{});
-    qp.armed_for = when;
-    return;
+  std::size_t place = qp.timer_place;
+  if (qp.armed_for == Instant::never()) {
+    place = timers_.size();
+    timers_.push_back({when, &qp});
   }
   qp.armed_for = when;
-  timers_.push_back({when, &qp});
-  std::push_heap(timers_.begin(), timers_.end(), std::greater<>{});
+  settle_up(place, {when, &qp});
 }
 
 QueuePair* Scheduler::take_due(Instant now) {
   if (timers_.empty() || timers_.front().when > now) return nullptr;
-  std::pop_heap(timers_.begin(), timers_.end(), std::greater<>{});
-  QueuePair* qp = timers_.back().qp;
-  timers_.pop_back();
-  qp->armed_for = Instant::never();
+  QueuePair* qp = timers_.front().qp;
+  disarm(*qp);
   return qp;
 }
 
 void Scheduler::forget(QueuePair& qp) {
-  if (qp.is_ready || qp.is_waiting || qp.armed_for != Instant::never()) {
-    forget_if([&](const QueuePair& each) { return &each == &qp; });
+  qp.ready_link.unlink();
+  qp.waiting_link.unlink();
+  if (qp.armed_for != Instant::never()) disarm(qp);
+}
+
+void Scheduler::disarm(QueuePair& qp) {
+  qp.armed_for = Instant::never();
+  const Timer last = timers_.back();
+  timers_.pop_back();
+  if (last.qp == &qp) return;
+  // The last timer takes the place that is free now.
+  const std::size_t place = qp.timer_place;
+  if (place != 0 && last.when < timers_[(place - 1) / 2].when) {
+    settle_up(place, last);
+  } else {
+    settle_down(place, last);
   }
 }
 
-void Scheduler::forget_if(const std::function<bool(const QueuePair&)>& gone) {
-  std::erase_if(timers_, [&](const Timer& timer) {
-    if (!gone(*timer.qp)) return false;
-    timer.qp->armed_for = Instant::never();
-    return true;
-  });
-  std::make_heap(timers_.begin(), timers_.end(), std::greater<>{});
+void Scheduler::settle_up(std::size_t place, Timer timer) {
+  while (place != 0) {
+    const std::size_t parent = (place - 1) / 2;
+    if (timers_[parent].when <= timer.when) break;
+    set(place, timers_[parent]);
+    place = parent;
+  }
+  set(place, timer);
+}
 
-  ready_.drop_if(gone);
-  waiting_.drop_if(gone);
+void Scheduler::settle_down(std::size_t place, Timer timer) {
+  for (std::size_t child = 2 * place + 1; child < timers_.size(); child = 2 * place + 1) {
+    if (child + 1 < timers_.size() && timers_[child + 1].when < timers_[child].when) ++child;
+    if (timer.when <= timers_[child].when) break;
+    set(place, timers_[child]);
+    place = child;
+  }
+  set(place, timer);
+}
+
+void Scheduler::set(std::size_t place, Timer timer) {
+  timers_[place] = timer;
+  timer.qp->timer_place = static_cast<std::uint32_t>(place);
 }
 
 }  // namespace pvrdma::verbs

@@ -1,11 +1,12 @@
 // Scheduler: which QPs of an engine have work now, which wait for a time, and which for a path. Thread:
 // shard-owned.
 //
-// No list allocates after reserve(): a QP is at most once in each.
+// A guest may have tens of thousands of QPs: whatever happens to one costs the same however many others
+// there are, or log of their number (timers). A QP is at most once in each list and knows its place there, so
+// nothing allocates after reserve().
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <vector>
 
 #include "base/time.h"
@@ -13,22 +14,46 @@
 
 namespace pvrdma::verbs {
 
+// QPs in order of arrival, linked through their `link`.
+template <QueueLink QueuePair::*link>
+class QpQueue {
+ public:
+  bool empty() const { return !ends_.linked(); }
+  // Does nothing for a QP that is linked, here or in another queue of the same link.
+  void append(QueuePair& qp) {
+    if (!(qp.*link).linked()) (qp.*link).link_before(ends_);
+  }
+  QueuePair* take() {  // null when empty
+    QueuePair* qp = ends_.next().owner();
+    if (qp != nullptr) (qp->*link).unlink();
+    return qp;
+  }
+  // All of `other`, in its order, behind those here.
+  void append_all(QpQueue& other) { other.ends_.move_ring_before(ends_); }
+
+ private:
+  QueueLink ends_{nullptr};  // before the first and behind the last
+};
+
 class Scheduler {
  public:
   // Room for `qp_count` QPs; called when a QP is created.
   void reserve(std::size_t qp_count) { timers_.reserve(qp_count); }
 
-  void make_ready(QueuePair& qp) { ready_.append(qp); }
+  void make_ready(QueuePair& qp) { (woken_.empty() && behind_.empty() ? ready_ : behind_).append(qp); }
   // The oldest ready QP, no longer ready; null when there is none.
-  QueuePair* take_ready() { return ready_.take(); }
-  bool any_ready() const { return !ready_.empty(); }
+  QueuePair* take_ready();
+  bool any_ready() const {
+    return !ready_.empty() || !woken_.empty() || !behind_.empty() || (wake_again_ && !waiting_.empty());
+  }
 
   // The path took nothing of what the QP wanted to send.
   void wait_for_path(QueuePair& qp) { waiting_.append(qp); }
-  // Makes all QPs ready that wait for a path, in the order in which they began to wait.
+  // Makes all QPs ready that wait for a path, in the order in which they began to wait, behind those that are
+  // ready. While some woken before have not had their turn, the others wait for them.
   void wake_waiting();
 
-  // Wakes the QP at `when` or, if it is armed already, at whichever is armed: the QP looks at its own
+  // Wakes the QP at `when` or, if it is armed already, at whichever is earlier: the QP looks at its own
   // deadlines when it is woken and arms again, which makes moving a deadline later free.
   void arm(QueuePair& qp, Instant when);
   // One QP whose time has come, no longer armed; null when there is none.
@@ -37,53 +62,27 @@ class Scheduler {
 
   // Drops the QP from all lists.
   void forget(QueuePair& qp);
-  // The same for all QPs that `gone` picks, in one pass. For commands only.
-  void forget_if(const std::function<bool(const QueuePair&)>& gone);
 
  private:
   struct Timer {
     Instant when;
     QueuePair* qp;
-    friend bool operator>(const Timer& a, const Timer& b) { return a.when > b.when; }
   };
 
-  // QPs in order, linked through the member `next`; `listed` says whether a QP is in it.
-  template <QueuePair* QueuePair::*next, bool QueuePair::*listed>
-  class Queue {
-   public:
-    bool empty() const { return first_ == nullptr; }
-    void append(QueuePair& qp);
-    QueuePair* take();  // null when empty
-    void drop_if(const std::function<bool(const QueuePair&)>& gone);
+  void disarm(QueuePair& qp);
+  // Puts `timer` at `place` or, as order demands, nearer to the root or to the leaves.
+  void settle_up(std::size_t place, Timer timer);
+  void settle_down(std::size_t place, Timer timer);
+  void set(std::size_t place, Timer timer);
 
-   private:
-    QueuePair* first_ = nullptr;
-    QueuePair* last_ = nullptr;
-  };
+  // Ready are, in this order:
+  QpQueue<&QueuePair::ready_link> ready_;
+  QpQueue<&QueuePair::waiting_link> woken_;
+  QpQueue<&QueuePair::ready_link> behind_;  // made ready since woken_ was filled
 
-  Queue<&QueuePair::next_ready, &QueuePair::is_ready> ready_;
-  Queue<&QueuePair::next_waiting, &QueuePair::is_waiting> waiting_;
-  std::vector<Timer> timers_;  // min-heap by time
+  QpQueue<&QueuePair::waiting_link> waiting_;  // for a path
+  bool wake_again_ = false;                    // when woken_ is empty
+  std::vector<Timer> timers_;                  // a binary heap; each QP knows its place
 };
-
-template <QueuePair* QueuePair::*next, bool QueuePair::*listed>
-inline void Scheduler::Queue<next, listed>::append(QueuePair& qp) {
-  if (qp.*listed) return;
-  qp.*listed = true;
-  qp.*next = nullptr;
-  (last_ == nullptr ? first_ : last_->*next) = &qp;
-  last_ = &qp;
-}
-
-template <QueuePair* QueuePair::*next, bool QueuePair::*listed>
-inline QueuePair* Scheduler::Queue<next, listed>::take() {
-  QueuePair* qp = first_;
-  if (qp == nullptr) return nullptr;
-  first_ = qp->*next;
-  if (first_ == nullptr) last_ = nullptr;
-  qp->*next = nullptr;
-  qp->*listed = false;
-  return qp;
-}
 
 }  // namespace pvrdma::verbs

@@ -1,5 +1,9 @@
 #include "verbs/scheduler.h"
 
+#include <algorithm>
+#include <array>
+#include <random>
+
 #include "verbs/engine_fixture.h"
 
 namespace pvrdma::verbs {
@@ -33,7 +37,7 @@ class SchedulerTest : public ::testing::Test {
   }
   QueuePair& qp(int i) { return *qps[static_cast<std::size_t>(i)]; }
 
-  static constexpr int kQps = 4;
+  static constexpr int kQps = 40;
   Limits limits;
   test::GuestMemory memory;
   RecordingEvents events;
@@ -73,12 +77,52 @@ TEST_F(SchedulerTest, ThoseWhoWaitForAPathWakeInOrderBehindTheReadyOnes) {
   EXPECT_FALSE(scheduler.any_ready());
   EXPECT_EQ(scheduler.next_deadline(), Instant::never());
   scheduler.forget(qp(3));
-  scheduler.make_ready(qp(1));
+  scheduler.make_ready(qp(1));  // keeps its place among those who wait
   scheduler.wake_waiting();
-  for (const int i : {1, 2, 0}) EXPECT_EQ(scheduler.take_ready(), &qp(i));
+  for (const int i : {1, 2, 0, 1}) EXPECT_EQ(scheduler.take_ready(), &qp(i));
   EXPECT_EQ(scheduler.take_ready(), nullptr);
   scheduler.wake_waiting();
   EXPECT_FALSE(scheduler.any_ready());
+}
+
+TEST_F(SchedulerTest, WhoIsMadeReadyAfterAWakingComesBehindThoseWoken) {
+  scheduler.make_ready(qp(4));
+  scheduler.wait_for_path(qp(0));
+  scheduler.wait_for_path(qp(1));
+  scheduler.wake_waiting();
+  scheduler.wait_for_path(qp(0));  // has its turn all the same
+  scheduler.make_ready(qp(2));
+  EXPECT_EQ(scheduler.take_ready(), &qp(4));
+  EXPECT_EQ(scheduler.take_ready(), &qp(0));
+  scheduler.make_ready(qp(0));
+  for (const int i : {1, 2, 0}) EXPECT_EQ(scheduler.take_ready(), &qp(i));
+  EXPECT_FALSE(scheduler.any_ready());
+}
+
+TEST_F(SchedulerTest, WhoIsWokenAgainStarvesNobody) {
+  scheduler.wait_for_path(qp(0));
+  scheduler.wait_for_path(qp(1));
+  scheduler.wake_waiting();
+  scheduler.make_ready(qp(3));
+  EXPECT_EQ(scheduler.take_ready(), &qp(0));
+  scheduler.wait_for_path(qp(0));
+  scheduler.wait_for_path(qp(2));
+  scheduler.wake_waiting();
+  for (const int i : {1, 3, 0, 2}) EXPECT_EQ(scheduler.take_ready(), &qp(i));
+  EXPECT_FALSE(scheduler.any_ready());
+}
+
+TEST_F(SchedulerTest, NobodyIsLostWhenThoseWokenAreForgotten) {
+  scheduler.wait_for_path(qp(0));
+  scheduler.wake_waiting();
+  scheduler.make_ready(qp(1));
+  scheduler.wait_for_path(qp(2));
+  scheduler.wake_waiting();
+  scheduler.forget(qp(0));
+  EXPECT_TRUE(scheduler.any_ready());
+  for (const int i : {1, 2}) EXPECT_EQ(scheduler.take_ready(), &qp(i));
+  EXPECT_FALSE(scheduler.any_ready());
+  EXPECT_EQ(scheduler.take_ready(), nullptr);
 }
 
 TEST_F(SchedulerTest, TimersComeDueInOrder) {
@@ -105,6 +149,34 @@ TEST_F(SchedulerTest, AnArmedQpWakesAtTheEarliestTime) {
   EXPECT_EQ(scheduler.take_due(at(100)), nullptr);
   scheduler.arm(qp(0), at(200));
   EXPECT_EQ(scheduler.next_deadline(), at(200));
+}
+
+// Against a model: each QP's deadline in an array, looked through from end to end.
+TEST_F(SchedulerTest, TimersKeepTheirOrderWhateverIsArmedAndForgotten) {
+  std::array<Instant, kQps> model;
+  model.fill(Instant::never());
+  std::mt19937 random(17);
+  const auto below = [&](unsigned bound) { return static_cast<int>(random() % bound); };
+  for (int step = 0; step < 20'000; ++step) {
+    const int i = below(kQps);
+    auto& deadline = model[static_cast<std::size_t>(i)];
+    if (const int what = below(8); what < 5) {
+      const Instant when = at(step + below(500));
+      scheduler.arm(qp(i), when);
+      deadline = std::min(deadline, when);
+    } else if (what == 5) {
+      scheduler.forget(qp(i));
+      deadline = Instant::never();
+    } else if (QueuePair* due = scheduler.take_due(at(step)); due != nullptr) {
+      const auto first = std::min_element(model.begin(), model.end());
+      const auto taken = std::find_if(qps.begin(), qps.end(), [&](const auto& each) { return each.get() == due; });
+      auto& taken_deadline = model[static_cast<std::size_t>(taken - qps.begin())];
+      ASSERT_EQ(taken_deadline, *first) << step;
+      ASSERT_LE(taken_deadline, at(step));
+      taken_deadline = Instant::never();
+    }
+    ASSERT_EQ(scheduler.next_deadline(), *std::min_element(model.begin(), model.end())) << step;
+  }
 }
 
 TEST_F(SchedulerTest, AForgottenQpIsNotWoken) {
