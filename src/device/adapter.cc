@@ -64,8 +64,9 @@ Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const
 Adapter::~Adapter() = default;
 
 bool Adapter::run(Instant now) {
-  if (failed()) return false;
-  const bool more = engine_.run(now);
+  const bool stopped = failed();
+  const bool more = engine_.run(now);  // stopped: nothing is left but memory to give back
+  if (stopped) return more;
   rings_.drain(now);
   return more;
 }

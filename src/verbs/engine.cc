@@ -1,5 +1,7 @@
 #include "verbs/engine.h"
 
+#include <utility>
+
 #include "verbs/engine_impl.h"
 
 namespace pvrdma::verbs {
@@ -49,7 +51,35 @@ void Engine::reset() {
   // Peers may still know the old numbers.
   fresh->qpn_generations = std::move(impl_->qpn_generations);
   fresh->qps.follow(impl_->qps);
-  impl_ = std::move(fresh);
+  graveyard_.push_back(std::exchange(impl_, std::move(fresh)));
+  has_dead_ = true;
+  bury(kBuriedPerRun);
+}
+
+void Engine::bury(std::uint32_t budget) {
+  if (!has_dead_) return;
+  impl_->bury_removed(budget);
+  while (budget != 0 && !graveyard_.empty()) {
+    graveyard_.back()->bury_all(budget);
+    if (budget != 0) graveyard_.pop_back();  // nothing is left of it
+  }
+  has_dead_ = budget == 0;
+}
+
+void Engine::Impl::bury_removed(std::uint32_t& budget) {
+  verbs::bury(removed_qps, budget);
+  verbs::bury(removed_srqs, budget);
+  verbs::bury(removed_cqs, budget);
+  mrs.bury_dropped(budget);
+}
+
+void Engine::Impl::bury_all(std::uint32_t& budget) {
+  bury_removed(budget);
+  qps.bury_all(budget);
+  srqs.bury_all(budget);
+  cqs.bury_all(budget);
+  pds.bury_all(budget);
+  mrs.bury_all(budget);
 }
 
 // --- Doorbells ---
@@ -161,7 +191,8 @@ bool Engine::run(Instant now) {
     if (impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
   }
   impl_->services.wire.flush(now);
-  return impl_->scheduler.any_ready();
+  bury(kBuriedPerRun);
+  return impl_->scheduler.any_ready() || has_dead_;
 }
 
 void Engine::on_time(Instant now) {
@@ -172,7 +203,7 @@ void Engine::on_time(Instant now) {
 }
 
 Instant Engine::next_deadline() const {
-  return impl_->scheduler.any_ready() ? Instant{} : impl_->scheduler.next_deadline();
+  return impl_->scheduler.any_ready() || has_dead_ ? Instant{} : impl_->scheduler.next_deadline();
 }
 
 // --- Views ---

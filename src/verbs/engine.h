@@ -91,6 +91,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Destroys every object and unbinds every GID, as if newly made; counters stay. For CTL RESET and VM reset.
+  // Like destroy_context() it costs little however many objects there are: run() gives their memory back.
   void reset();
 
   // --- Commands. Each either does all of it or nothing. ---
@@ -149,11 +150,12 @@ class Engine {
 
   // --- Progress. ---
 
-  // Gives each QP with work one turn. True: there is more to do.
+  // Gives some QPs with work a turn, and back some memory of what was destroyed. True: there is more to do.
   bool run(Instant now);
   // Fires what is due. Call when now >= next_deadline().
   void on_time(Instant now);
-  // In the past while QPs are ready: one adapter's turn can make another's QP ready behind that one's back.
+  // In the past while there is something to run: one adapter's turn can make another's QP ready behind that
+  // one's back.
   Instant next_deadline() const;
 
   // --- Views, for commands, the control plane and tests. ---
@@ -168,9 +170,35 @@ class Engine {
 
  private:
   struct Impl;
+
+  Outcome<CqHandle> make_cq(const CreateCq& request);
+  Outcome<SrqHandle> make_srq(const CreateSrq& request);
+  Outcome<CreatedQp> make_qp(const CreateQp& request);
+
+  void bury(std::uint32_t budget);
+  // What every creation of an object goes through: it gives back the memory of twice as many dead ones, the
+  // newest first, so that who destroys and creates faster than run() is called holds what fits into three
+  // tables at most. And what the dead still hold of a limit is no reason to refuse.
+  template <typename Create>
+  auto with_room(Create create) {
+    bury(kBuriedPerCreation);
+    auto made = create();
+    if (!made && made.error() == CommandError::kNoMemory && has_dead_) {
+      bury(kBuriedForRoom);
+      made = create();
+    }
+    return made;
+  }
+  // Dead objects whose memory one run() gives back: that takes as long as a small copy.
+  static constexpr std::uint32_t kBuriedPerRun = 64;
+  static constexpr std::uint32_t kBuriedPerCreation = 2;
+  static constexpr std::uint32_t kBuriedForRoom = 1024;
+
   Counters counters_;
   GidTable gids_;
   std::unique_ptr<Impl> impl_;
+  std::vector<std::unique_ptr<Impl>> graveyard_;  // of resets
+  bool has_dead_ = false;                         // there, or removed from impl_
 };
 
 }  // namespace pvrdma::verbs

@@ -1,6 +1,5 @@
 // Engine's commands on contexts, PDs, MRs, CQs, SRQs and GIDs.
 #include <unordered_set>
-#include <vector>
 
 #include "verbs/engine.h"
 #include "verbs/engine_impl.h"
@@ -18,29 +17,31 @@ Outcome<> Engine::destroy_context(ContextHandle context) {
   Impl& impl = *impl_;
   if (context == kKernelContext || !impl.has_context(context)) return refuse(CommandError::kNoSuchObject);
 
-  std::vector<QpHandle> qps;
-  std::vector<SrqHandle> srqs;
-  std::vector<CqHandle> cqs;
-  std::unordered_set<PdHandle> pds;
-  impl.qps.for_each([&](std::uint32_t slot, const QueuePair& qp) {
-    if (qp.identity.context == context) qps.emplace_back(slot);
-  });
-  impl.srqs.for_each([&](std::uint32_t slot, const SharedReceiveQueue& srq) {
-    if (srq.context() == context) srqs.emplace_back(slot);
-  });
-  impl.cqs.for_each([&](std::uint32_t slot, const CompletionQueue& cq) {
-    if (cq.context() == context) cqs.emplace_back(slot);
-  });
-  impl.pds.for_each([&](std::uint32_t slot, const ProtectionDomain& pd) {
-    if (pd.context == context) pds.emplace(slot);
-  });
-  for (const QpHandle qp : qps) impl.remove_qp(qp);
-  for (const SrqHandle srq : srqs) impl.srqs.remove(srq.value);
-  for (const CqHandle cq : cqs) impl.cqs.remove(cq.value);
-  impl.mrs.destroy_all_of(pds);
-  for (const PdHandle pd : pds) impl.pds.remove(pd.value);
+  impl.remove_all_of(context);
+  has_dead_ = true;
+  bury(kBuriedPerRun);
   impl.contexts[context.value] = false;
   return {};
+}
+
+// Objects refer to none but those of their own context: no reference has to be counted down.
+void Engine::Impl::remove_all_of(ContextHandle context) {
+  qps.move_if(
+      [&](QueuePair& qp) {
+        if (qp.identity.context != context) return false;
+        scheduler.forget(qp);
+        if (qp.identity.type == abi::QpType::kUd) --ud_qp_count;
+        return true;
+      },
+      removed_qps);
+  srqs.move_if([&](const SharedReceiveQueue& srq) { return srq.context() == context; }, removed_srqs);
+  cqs.move_if([&](const CompletionQueue& cq) { return cq.context() == context; }, removed_cqs);
+  std::unordered_set<PdHandle> gone;
+  pds.for_each([&](std::uint32_t slot, const ProtectionDomain& pd) {
+    if (pd.context == context) gone.emplace(slot);
+  });
+  mrs.destroy_all_of(gone);
+  for (const PdHandle pd : gone) pds.remove(pd.value);
 }
 
 Outcome<PdHandle> Engine::create_pd(ContextHandle context) {
@@ -65,7 +66,7 @@ Outcome<MrKeys> Engine::create_mr(const CreateMr& request) {
   // Either kind would give a process all of the guest's memory (reference 9.2).
   if (request.kind != MrKind::kUser && pd->context != kKernelContext)
     return refuse(CommandError::kNotPermitted);
-  return impl_->mrs.create(request);
+  return with_room([&] { return impl_->mrs.create(request); });
 }
 
 Outcome<> Engine::destroy_mr(MrHandle mr) {
@@ -73,6 +74,10 @@ Outcome<> Engine::destroy_mr(MrHandle mr) {
 }
 
 Outcome<CqHandle> Engine::create_cq(const CreateCq& request) {
+  return with_room([&] { return make_cq(request); });
+}
+
+Outcome<CqHandle> Engine::make_cq(const CreateCq& request) {
   if (!impl_->has_context(request.context)) return refuse(CommandError::kNoSuchObject);
   const std::optional<std::uint32_t> slot = impl_->cqs.free_slot();
   if (!slot) return refuse(CommandError::kNoMemory);
@@ -94,6 +99,10 @@ Outcome<> Engine::destroy_cq(CqHandle handle) {
 }
 
 Outcome<SrqHandle> Engine::create_srq(const CreateSrq& request) {
+  return with_room([&] { return make_srq(request); });
+}
+
+Outcome<SrqHandle> Engine::make_srq(const CreateSrq& request) {
   if (impl_->limits.max_srq == 0) return refuse(CommandError::kNotSupported);
   ProtectionDomain* pd = impl_->pds.find(request.pd.value);
   if (pd == nullptr) return refuse(CommandError::kNoSuchObject);

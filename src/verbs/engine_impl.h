@@ -37,6 +37,12 @@ struct Engine::Impl {
   bool run_qp(QueuePair& qp, Instant now);
 
   void remove_qp(QpHandle handle);
+  void remove_all_of(ContextHandle context);
+
+  // Gives memory of what remove_all_of() removed back, at most `budget` objects, and takes them off it.
+  void bury_removed(std::uint32_t& budget);
+  // The same for everything: this is not used any more.
+  void bury_all(std::uint32_t& budget);
 
   const Limits limits;
   const Rules rules;
@@ -53,6 +59,11 @@ struct Engine::Impl {
   ObjectTable<QueuePair> qps;
   std::vector<std::uint8_t> qpn_generations;  // by slot
   std::uint32_t ud_qp_count = 0;
+
+  // Removed, and nobody refers to them.
+  std::vector<std::unique_ptr<QueuePair>> removed_qps;
+  std::vector<std::unique_ptr<SharedReceiveQueue>> removed_srqs;
+  std::vector<std::unique_ptr<CompletionQueue>> removed_cqs;
 
   Scheduler scheduler;
   Services services;

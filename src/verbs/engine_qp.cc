@@ -56,6 +56,10 @@ Outcome<Rings> check_shape(const CreateQp& request, std::uint32_t max_wr, const 
 }  // namespace
 
 Outcome<CreatedQp> Engine::create_qp(const CreateQp& request) {
+  return with_room([&] { return make_qp(request); });
+}
+
+Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
   Impl& impl = *impl_;
   const bool known_type = request.type == abi::QpType::kRc || request.type == abi::QpType::kUd ||
                           request.type == abi::QpType::kGsi;

@@ -147,30 +147,57 @@ std::uint32_t MemoryRegionTable::take_slot() {
   return slot;
 }
 
-void MemoryRegionTable::release(std::uint32_t slot) {
-  const auto owner = counts_.find(slots_[slot].region->pd);
-  if (--owner->second == 0) counts_.erase(owner);
+// The caller sees to counts_.
+std::unique_ptr<MemoryRegionTable::Region> MemoryRegionTable::release(std::uint32_t slot) {
   registered_pages_ -= slots_[slot].region->charged_pages;
-  slots_[slot].region.reset();
   --count_;
   (newest_free_ == 0 ? oldest_free_ : slots_[newest_free_].next_free) = slot;
   newest_free_ = slot;
+  return std::move(slots_[slot].region);
 }
 
 Outcome<> MemoryRegionTable::destroy(MrHandle handle) {
   const std::uint32_t key = handle.value << kVariantBits;
   const Region* region = key >> kVariantBits == handle.value ? find(key) : nullptr;
   if (region == nullptr) return refuse(CommandError::kNoSuchObject);
+  const auto owner = counts_.find(region->pd);
+  if (--owner->second == 0) counts_.erase(owner);
   release(slot_of(key));
   return {};
 }
 
 std::uint32_t MemoryRegionTable::destroy_all_of(const std::unordered_set<PdHandle>& pds) {
+  // There may be hundreds of thousands: one pass, which waits for no memory.
+  constexpr std::size_t kAhead = 16;
   const std::uint32_t before = count_;
+  PdHandle last_pd;
+  bool last_gone = false;
+  dropped_.reserve(dropped_.size() + count_);
   for (std::uint32_t slot = 1; slot < slots_.size(); ++slot) {
-    if (slots_[slot].region != nullptr && pds.contains(slots_[slot].region->pd)) release(slot);
+    if (slot + kAhead < slots_.size()) __builtin_prefetch(slots_[slot + kAhead].region.get());
+    const Region* region = slots_[slot].region.get();
+    if (region == nullptr) continue;
+    if (region->pd != last_pd) last_gone = pds.contains(last_pd = region->pd);
+    if (last_gone) dropped_.push_back(release(slot));
   }
+  for (const PdHandle pd : pds) counts_.erase(pd);
   return before - count_;
+}
+
+void MemoryRegionTable::bury_one(std::unique_ptr<Region> region, std::uint32_t& budget) {
+  constexpr std::uint32_t kPagesPerUnit = 512;
+  budget -= std::min(budget, 1 + region->range.page_count() / kPagesPerUnit);
+}
+
+void MemoryRegionTable::bury_dropped(std::uint32_t& budget) {
+  for (; !dropped_.empty() && budget != 0; dropped_.pop_back()) bury_one(std::move(dropped_.back()), budget);
+}
+
+void MemoryRegionTable::bury_all(std::uint32_t& budget) {
+  bury_dropped(budget);
+  for (; !slots_.empty() && budget != 0; slots_.pop_back()) {
+    if (slots_.back().region != nullptr) bury_one(std::move(slots_.back().region), budget);
+  }
 }
 
 // The region that `key` names when its variant is left out of account.

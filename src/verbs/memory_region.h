@@ -66,8 +66,13 @@ class MemoryRegionTable {
   Outcome<MrKeys> create(const CreateMr& request);
   Outcome<> destroy(MrHandle handle);
 
-  // Drops every MR of these PDs in one pass and tells how many there were.
+  // Drops every MR of these PDs in one pass and tells how many there were. Their memory is bury()'s.
   std::uint32_t destroy_all_of(const std::unordered_set<PdHandle>& pds);
+  // Gives memory of dropped MRs back, at most `budget` (an MR counts one, and one for each 512 pages), and
+  // takes it off.
+  void bury_dropped(std::uint32_t& budget);
+  // The same for all MRs of a table that is not used any more.
+  void bury_all(std::uint32_t& budget);
   bool any_of(PdHandle pd) const { return counts_.contains(pd); }
 
   // Checks key, PD, bounds and permission, then appends the host pieces of [addr, addr + length) to `out`.
@@ -114,13 +119,15 @@ class MemoryRegionTable {
   Region* find_fast_register(std::uint32_t key, PdHandle pd) const;
   Outcome<std::unique_ptr<Region>> make_region(const CreateMr& request) const;
   std::uint32_t take_slot();
-  void release(std::uint32_t slot);
+  std::unique_ptr<Region> release(std::uint32_t slot);
+  static void bury_one(std::unique_ptr<Region> region, std::uint32_t& budget);
 
   const Limits& limits_;
   const guestmem::AddressSpace& memory_;
   std::vector<Slot> slots_;        // grows to max_mr; slot 0 unused
   std::uint32_t oldest_free_ = 0;  // a queue: the slot freed first is taken first
   std::uint32_t newest_free_ = 0;
+  std::vector<std::unique_ptr<Region>> dropped_;
   std::uint32_t count_ = 0;
   std::uint64_t registered_pages_ = 0;
   std::unordered_map<PdHandle, std::uint32_t> counts_;  // MRs by PD; no entry = none

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "verbs/remains.h"
+
 namespace pvrdma::verbs {
 
 template <typename T>
@@ -49,6 +51,22 @@ class ObjectTable {
     --count_;
     return std::move(slots_[slot]);
   }
+
+  // Moves what `gone` picks behind what is in `to`, in one pass.
+  template <typename Gone>
+  void move_if(Gone&& gone, std::vector<std::unique_ptr<T>>& to) {
+    constexpr std::size_t kAhead = 8;  // the next objects are on their way from memory meanwhile
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+      if (slot + kAhead < slots_.size()) __builtin_prefetch(slots_[slot + kAhead].get());
+      std::unique_ptr<T>& object = slots_[slot];
+      if (object == nullptr || !gone(*object)) continue;
+      to.push_back(std::move(object));
+      --count_;
+    }
+  }
+
+  // Destroys up to `budget` objects of a table that is not used any more.
+  void bury_all(std::uint32_t& budget) { bury(slots_, budget); }
 
   std::uint32_t count() const { return count_; }
 

@@ -73,6 +73,24 @@ TEST_P(QpMemory, AnIdleQpStaysBelowFourKib) {
   EXPECT_LT(per_qp, kBytesPerQp);
 }
 
+// What one command destroys may be much: its memory goes back a slice each turn, and all of it.
+TEST(QpMemory, WhatAResetLeavesGoesBackInSlices) {
+  TestAdapter a(51, 1, {}, 512u << 20);
+  const std::size_t before = live_bytes;
+  const TestCq cq = a.make_cq();
+  for (int i = 0; i < kQps; ++i) a.make_qp(cq, cq);
+  const std::size_t full = live_bytes;
+  a.engine.reset();
+  std::size_t left = live_bytes;
+  const auto half = (full - before) / 2;
+  EXPECT_GT(left, before + half) << "not within the command";
+  while (a.engine.run(a.now)) {
+    EXPECT_LT(left - live_bytes, half) << "not within one turn";
+    left = live_bytes;
+  }
+  EXPECT_LT(live_bytes, before + half / 100);
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, QpMemory,
                          ::testing::Values(Shape{"Rc", {}},
                                            Shape{"RcDeep", {.max_send_wr = 1024, .max_recv_wr = 512}},

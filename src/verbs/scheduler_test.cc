@@ -169,7 +169,8 @@ TEST_F(SchedulerTest, TimersKeepTheirOrderWhateverIsArmedAndForgotten) {
       deadline = Instant::never();
     } else if (QueuePair* due = scheduler.take_due(at(step)); due != nullptr) {
       const auto first = std::min_element(model.begin(), model.end());
-      const auto taken = std::find_if(qps.begin(), qps.end(), [&](const auto& each) { return each.get() == due; });
+      const auto taken =
+          std::find_if(qps.begin(), qps.end(), [&](const auto& each) { return each.get() == due; });
       auto& taken_deadline = model[static_cast<std::size_t>(taken - qps.begin())];
       ASSERT_EQ(taken_deadline, *first) << step;
       ASSERT_LE(taken_deadline, at(step));
