@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fmt/core.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -126,6 +127,8 @@ Stream::Stream(std::unique_ptr<Socket> socket, OwnedSsl ssl)
     : socket_(std::move(socket)), ssl_(std::move(ssl)) {
   SSL_set_app_data(ssl_.get(), this);
   SSL_set_verify(ssl_.get(), SSL_get_verify_mode(ssl_.get()), on_verified);
+  SSL_set_msg_callback(ssl_.get(), on_message);
+  SSL_set_msg_callback_arg(ssl_.get(), this);
 }
 
 Stream::~Stream() {
@@ -151,7 +154,17 @@ Transfer Stream::read(std::span<std::byte> into) {
   ERR_clear_error();
   std::size_t got = 0;
   const int done = SSL_read_ex(ssl_.get(), into.data(), into.size(), &got);
-  if (done == 1) return {Io::kDone, got};
+  if (done == 1) {
+    received_bytes_ += got;
+    return {Io::kDone, got};
+  }
+  if (is_flooded_) {
+    ERR_clear_error();
+    is_broken_ = true;
+    trouble_ = fmt::format("the peer sent {} messages of TLS itself with {} bytes of data: too many",
+                           control_messages_, received_bytes_);
+    return {Io::kBroken, 0};
+  }
   if (SSL_get_error(ssl_.get(), done) == SSL_ERROR_ZERO_RETURN) return {Io::kClosed, 0};
   return {verdict(done), 0};
 }
@@ -221,6 +234,19 @@ void Stream::note_trouble() {
   } else {
     trouble_ = "the peer cut the connection";
   }
+}
+
+// Counts what comes besides data: handshake messages (a KeyUpdate is one), and each warning that a refused
+// renegotiation makes us send. A stream that the peer seems to have ended takes no further record: that is
+// the one way out of the loop inside SSL_read.
+void Stream::on_message(int is_written, int /*version*/, int type, const void* /*bytes*/,
+                        std::size_t /*size*/, ssl_st* ssl, void* self) {
+  auto& stream = *static_cast<Stream*>(self);
+  if (!stream.is_ready_ || type != (is_written != 0 ? SSL3_RT_ALERT : SSL3_RT_HANDSHAKE)) return;
+  const std::uint64_t allowed = kControlMessages + stream.received_bytes_ / kBytesPerControlMessage;
+  if (++stream.control_messages_ <= allowed) return;
+  stream.is_flooded_ = true;
+  SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
 }
 
 int Stream::on_verified(int fine, x509_store_ctx_st* context) {

@@ -3,6 +3,10 @@
 // Whom it trusts and which versions it speaks are its context's. What is written becomes records at once;
 // after kRecordsPerKey of them the key of our direction changes (TLS 1.3).
 //
+// What a peer says of TLS itself after the handshake (new keys, and in TLS 1.2 the wish for new handshakes)
+// costs it a few bytes and us much work, and OpenSSL deals with all that is there in one call. So there is a
+// bound, which grows with the data that came; beyond it the stream is broken.
+//
 // Thread: owned by one thread at a time.
 #pragma once
 
@@ -28,6 +32,11 @@ inline constexpr std::size_t kRecordBytes = 16 * 1024;  // the most that one rec
 
 // Far below the 2^24.5 full records that AES-GCM allows (RFC 8446, 5.5); 1 GiB.
 inline constexpr std::uint64_t kRecordsPerKey = 65536;
+
+// Messages of TLS itself that a peer may send after the handshake: so many, and one more for each so many
+// bytes of data. Our own kind changes its key after kRecordsPerKey frames, each larger than 16 bytes.
+inline constexpr std::uint64_t kControlMessages = 16;
+inline constexpr std::uint64_t kBytesPerControlMessage = 1024 * 1024;
 
 enum class Role : std::uint8_t { kClient, kServer };
 
@@ -93,6 +102,8 @@ class Stream {
   Io verdict(int result);
   void note_trouble();
   static int on_verified(int fine, x509_store_ctx_st* context);
+  static void on_message(int is_written, int version, int type, const void* bytes, std::size_t size,
+                         ssl_st* ssl, void* self);
 
   std::unique_ptr<Socket> socket_;  // before ssl_: its BIO borrows it
   OwnedSsl ssl_;
@@ -101,6 +112,9 @@ class Stream {
   bool is_shut_down_ = false;
   bool is_retry_ = false;  // of the record that could not be sent in full
   std::uint64_t records_ = 0;
+  std::uint64_t received_bytes_ = 0;
+  std::uint64_t control_messages_ = 0;
+  bool is_flooded_ = false;  // by messages of TLS itself
   std::string trouble_;
 };
 

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cerrno>
+#include <fcntl.h>
 #include <openssl/ssl.h>
+#include <span>
 #include <sys/socket.h>
 #include <vector>
 
@@ -122,6 +124,76 @@ TEST_F(TlsStreamTest, GoesOnWhereAVersionHasNoNewKeys) {
     std::byte got{};
     ASSERT_EQ(streams.server->read({&got, 1}).io, Io::kDone) << streams.server->trouble();
     ASSERT_EQ(got, sent);
+  }
+}
+
+// A client driven by hand, so that it can do what ours never does.
+class RawClient {
+ public:
+  RawClient(Fd socket, const Files& files) : socket_(std::move(socket)) {
+    SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+    PVRDMA_CHECK(SSL_CTX_use_certificate_file(context, files.certificate.c_str(), SSL_FILETYPE_PEM) == 1 &&
+                     SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) == 1,
+                 "the certificate can be used");
+    ssl_ = SSL_new(context);
+    SSL_CTX_free(context);
+    SSL_set_fd(ssl_, socket_.get());
+    SSL_set_connect_state(ssl_);
+  }
+  ~RawClient() { SSL_free(ssl_); }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  void shake_hands(Stream& server) const {
+    ::fcntl(socket_.get(), F_SETFL, O_NONBLOCK);
+    for (int round = 0; round < 20; ++round) {
+      const int done = SSL_do_handshake(ssl_);
+      if (server.handshake() == Io::kDone && done == 1) return;
+    }
+    ADD_FAILURE() << "the handshake comes to no end";
+  }
+  bool change_key() const {
+    return SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED) == 1 && SSL_do_handshake(ssl_) == 1;
+  }
+  bool write(std::span<const std::byte> bytes) const {
+    return SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())) == static_cast<int>(bytes.size());
+  }
+
+ private:
+  const Fd socket_;
+  SSL* ssl_ = nullptr;
+};
+
+TEST_F(TlsStreamTest, AFloodOfNewKeysEndsTheStreamInTheMiddle) {
+  auto [near, far] = sockets();
+  const auto server = Context::mutual(files_).value()->server(std::move(far)).value();
+  const RawClient client(std::move(near), files_);
+  client.shake_hands(*server);
+  const std::array<std::byte, 1> data{};
+  std::array<std::byte, 100> got{};
+  ASSERT_TRUE(client.write(data));
+  ASSERT_EQ(server->read(got).bytes, 1u);
+  for (std::uint64_t i = 0; i < 200; ++i) ASSERT_TRUE(client.change_key());
+  ASSERT_TRUE(client.write(data));
+  EXPECT_EQ(server->read(got).io, Io::kBroken);
+  EXPECT_THAT(server->trouble(), HasSubstr("17 messages of TLS itself with 1 bytes of data"));
+  EXPECT_EQ(server->read(got).io, Io::kBroken);
+}
+
+TEST_F(TlsStreamTest, NewKeysAmongMuchDataAreFine) {
+  auto [near, far] = sockets();
+  const auto server = Context::mutual(files_).value()->server(std::move(far)).value();
+  const RawClient client(std::move(near), files_);
+  client.shake_hands(*server);
+  const std::vector<std::byte> data(kRecordBytes);
+  std::vector<std::byte> got(kRecordBytes);
+  const std::uint64_t each = kBytesPerControlMessage / kRecordBytes;
+  for (std::uint64_t i = 0; i < 3 * kControlMessages * each; ++i) {
+    if (i % each == 0) {
+      ASSERT_TRUE(client.change_key());
+    }
+    ASSERT_TRUE(client.write(data));
+    ASSERT_EQ(server->read(got).io, Io::kDone) << server->trouble();
   }
 }
 
