@@ -35,6 +35,11 @@ struct Context {
                        [&](const IpNetwork& network) { return network.contains(address); });
   }
 
+  bool is_peer(const IpAddress& address) const {
+    return std::any_of(settings.peers.begin(), settings.peers.end(),
+                       [&](const TcpPeer& peer) { return peer.address == address; });
+  }
+
   const TcpOptions options;
   shard::Loop& loop;
   const Clock& clock;
@@ -49,6 +54,7 @@ struct Context {
   Instant next_check = Instant::never();
   std::vector<FrameSocket*> unflushed;   // borrowed: hold gathered output or the rest of a packet
   std::vector<FrameSocket*> unfinished;  // borrowed: stopped reading with input left
+  std::vector<FrameSocket*> unsecured;   // borrowed: a step of their TLS handshake is due; the oldest first
 };
 
 }  // namespace pvrdma::transport::tcp

@@ -30,6 +30,7 @@ FrameSocket::~FrameSocket() {
   if (watched_) context_.loop.unwatch(stream_->fd());
   if (unflushed_) std::erase(context_.unflushed, this);
   if (unfinished_) std::erase(context_.unfinished, this);
+  if (unsecured_) std::erase(context_.unsecured, this);
 }
 
 Result<void> FrameSocket::start(Instant now) {
@@ -76,7 +77,18 @@ void FrameSocket::finish_connect(Instant now) {
   secure(now);
 }
 
+// TLS takes its turn: what the descriptor tells meanwhile changes nothing.
 void FrameSocket::secure(Instant now) {
+  if (context_.tls == nullptr) {
+    secure_now(now);
+  } else if (!std::exchange(unsecured_, true)) {
+    context_.unsecured.push_back(this);
+  }
+}
+
+void FrameSocket::secure_now(Instant now) {
+  unsecured_ = false;
+  if (state_ != State::kSecuring) return;
   switch (stream_->handshake()) {
     case Stream::Handshake::kDone:
       state_ = State::kGreeting;

@@ -100,6 +100,8 @@ class FrameSocket final : private shard::FdHandler {
   // For flush_all(), which has it in its list.
   void flush_gathered(Instant now);
 
+  // For Tcp's turn, which has taken it from context_.unsecured: one step of the TLS handshake.
+  void secure_now(Instant now);
   // Goes on reading where it stopped.
   void go_on(Instant now);
   void on_time(Instant now);
@@ -147,6 +149,7 @@ class FrameSocket final : private shard::FdHandler {
   HostId peer_{};
   shard::Interest interest_ = shard::Interest::kRead;
   bool watched_ = false;
+  bool unsecured_ = false;  // in context_.unsecured
   bool in_order_ = false;
   std::string trouble_;
 

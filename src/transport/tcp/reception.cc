@@ -15,6 +15,7 @@ namespace pvrdma::transport::tcp {
 Reception::Reception(Context& context, FindPeer find_peer)
     : context_(context),
       find_peer_(std::move(find_peer)),
+      shares_(std::max(kStrangersMin, 2 * context.options.lanes)),
       listener_(context.loop, context.clock,
                 [this](Fd socket, const IpAddress& from) { on_accepted(std::move(socket), from); }) {}
 
@@ -22,19 +23,9 @@ Reception::~Reception() = default;
 
 void Reception::on_accepted(Fd socket, const IpAddress& from) {
   const Instant now = context_.clock.now();
-  if (!context_.is_allowed(from)) {
-    ++context_.errors.not_allowed;
-    turn_away(socket, RejectReason::kNotAllowed, from,
-              fmt::format("address {} is not among the allowed addresses of ruleset pvrdma on host {}",
-                          from.to_string(), context_.options.host_name),
-              now);
-    return;
-  }
-  if (strangers_.size() >= kStrangersMax) {
-    ++context_.errors.no_room;
-    turn_away(socket, RejectReason::kNoRoom, from,
-              fmt::format("{} connections wait for their handshake already: try again later", kStrangersMax),
-              now);
+  RejectReason reason{};
+  if (const std::string why = objection(from, reason, now); !why.empty()) {
+    turn_away(socket, reason, from, why, now);
     return;
   }
   tune(socket, context_.options.congestion_control);
@@ -42,6 +33,7 @@ void Reception::on_accepted(Fd socket, const IpAddress& from) {
   if (context_.tls) {
     auto secure = context_.tls->server(std::move(socket));
     if (!secure) {
+      shares_.leave(from);
       if (limiter_.allow(now))
         log::warn("tcp: cannot serve {}: {}", from.to_string(), secure.error().message);
       return;
@@ -56,6 +48,31 @@ void Reception::on_accepted(Fd socket, const IpAddress& from) {
       *strangers_.emplace_back(std::make_unique<AcceptedLane>(context_, self, std::move(stream), from));
   if (auto started = lane.socket().start(now); !started)
     lane.socket().drop(std::move(started).error().message);
+}
+
+std::string Reception::objection(const IpAddress& from, RejectReason& reason, Instant now) {
+  if (!context_.is_allowed(from)) {
+    ++context_.errors.not_allowed;
+    reason = RejectReason::kNotAllowed;
+    return fmt::format("address {} is not among the allowed addresses of ruleset pvrdma on host {}",
+                       from.to_string(), context_.options.host_name);
+  }
+  if (!context_.is_peer(from)) {
+    ++context_.errors.unknown_hosts;
+    reason = RejectReason::kUnknownHost;
+    return fmt::format(
+        "host {} knows no host with address {}: add the host to the cluster and tag its vmknic",
+        context_.options.host_name, from.to_string());
+  }
+  if (!shares_.enter(from, now)) {
+    ++context_.errors.no_room;
+    reason = RejectReason::kNoRoom;
+    return fmt::format(
+        "{} connections from {} wait for their handshake or began one within a second: try "
+        "again later",
+        shares_.share(), from.to_string());
+  }
+  return {};
 }
 
 // There is no stream yet: with TLS the connection just ends.
@@ -83,6 +100,7 @@ void Reception::on_hello(AcceptedLane& lane, const Hello& hello, Instant now) {
                                   [&](const auto& stranger) { return stranger.get() == &lane; });
   std::unique_ptr<AcceptedLane> admitted = std::move(*place);
   strangers_.erase(place);
+  shares_.leave(lane.from());
   lane.admit(peer->id(), hello, now);
   peer->adopt(std::move(admitted), hello.lanes, now);
 }
@@ -117,12 +135,14 @@ std::string Reception::objection(const AcceptedLane& lane, const Hello& hello, c
 
 void Reception::send_all_away(GoodbyeReason reason, std::string_view sentence, Instant now) {
   for (const auto& stranger : strangers_) stranger->socket().close(reason, sentence, now);
+  shares_.forget_unless([this](const IpAddress& address) { return context_.is_peer(address); });
 }
 
 void Reception::turn(Instant now) {
   std::erase_if(strangers_, [&](const auto& stranger) {
     const FrameSocket& socket = stranger->socket();
     if (!socket.broken()) return false;
+    shares_.leave(stranger->from());
     if (!socket.ended_in_order() && limiter_.allow(now)) {
       log::warn("tcp: a connection from {} did not get in: {}", stranger->from().to_string(),
                 socket.trouble());

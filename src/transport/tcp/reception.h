@@ -1,9 +1,12 @@
 // Reception: lets peers in: owns the listener and the connections that have not said hello yet, and holds the
 // rules of who may enter.
 //
-// A connection enters when its source address is allowed, its hello names a peer of the settings that has
-// this address, and, with TLS, its certificate names that host. Everybody else is told why not, logged and
-// counted.
+// A connection enters when its source address is allowed and a peer's, its hello names the peer of the
+// settings that has this address, and, with TLS, its certificate names that host. Everybody else is told why
+// not, logged and counted.
+//
+// A handshake costs milliseconds, so nobody gets one whose address is no peer's, and a peer's address has a
+// share of its own (entry_shares.h).
 //
 // Thread: shard-owned.
 #pragma once
@@ -16,12 +19,14 @@
 
 #include "base/log.h"
 #include "transport/tcp/accepted_lane.h"
+#include "transport/tcp/entry_shares.h"
 #include "transport/tcp/host_lanes.h"
 #include "transport/tcp/listener.h"
 
 namespace pvrdma::transport::tcp {
 
-inline constexpr std::size_t kStrangersMax = 64;  // connections that have not said hello
+// Of one address, connections that have not said hello: all lanes of a peer, and what they replace.
+inline constexpr std::uint32_t kStrangersMin = 8;
 
 class Reception final : private AcceptedLane::Porter {
  public:
@@ -45,16 +50,19 @@ class Reception final : private AcceptedLane::Porter {
 
  private:
   void on_accepted(Fd socket, const IpAddress& from);
+  // Empty: it may try. Otherwise the sentence, with `reason` set and the error counted.
+  std::string objection(const IpAddress& from, RejectReason& reason, Instant now);
   void turn_away(const Fd& socket, RejectReason reason, const IpAddress& from, std::string_view sentence,
                  Instant now);
   void on_hello(AcceptedLane& lane, const Hello& hello, Instant now) override;
-  // Empty: it may enter. Otherwise the sentence, with `reason` set and the error counted.
+  // The same, of entering.
   std::string objection(const AcceptedLane& lane, const Hello& hello, const HostLanes* peer,
                         RejectReason& reason);
 
   Context& context_;
   const FindPeer find_peer_;
-  std::vector<std::unique_ptr<AcceptedLane>> strangers_;
+  EntryShares shares_;
+  std::vector<std::unique_ptr<AcceptedLane>> strangers_;  // each has its place in shares_
   log::LogLimiter limiter_{16, std::chrono::seconds(5)};
   Listener listener_;
 };

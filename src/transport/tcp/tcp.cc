@@ -71,7 +71,7 @@ struct Tcp::Impl final : shard::Pollable {
   void on_time(Instant now) override;
   // What another pollable left to do in this round must not wait for the next descriptor.
   Instant next_deadline() const override {
-    if (context.attention || !context.unfinished.empty()) return Instant{};
+    if (context.attention || !context.unfinished.empty() || !context.unsecured.empty()) return Instant{};
     return std::min(context.next_check, reception.listener().next_deadline());
   }
 
@@ -88,6 +88,12 @@ bool Tcp::Impl::run(Instant now) {
     reading.swap(context.unfinished);
     for (tcp::FrameSocket* socket : reading) socket->go_on(now);
     reading.clear();
+  }
+  if (!context.unsecured.empty()) {
+    worked = true;
+    tcp::FrameSocket* const first = context.unsecured.front();
+    context.unsecured.erase(context.unsecured.begin());
+    first->secure_now(now);
   }
   if (!context.unflushed.empty()) tcp::flush_all(context, now);
   if (context.attention) {

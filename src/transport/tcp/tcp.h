@@ -6,6 +6,8 @@
 // lane on which requests wait can be left unread (TCP then holds the peer back) without any danger of a
 // deadlock. All messages of a connection (QP pair) travel on one lane, chosen by hash, in order.
 //
+// Signing for a TLS handshake takes up to milliseconds: one step of one handshake is done in a turn.
+//
 // A lane that breaks is dialled again with growing pauses (at most kRedialMax); Inbound::on_restored() makes
 // the engines send again what was not answered. Nothing of a connection's payload is kept here: exactly-once
 // is the engines' (ADR 8).
@@ -71,9 +73,9 @@ struct TcpErrors {
   std::uint64_t bad_frames = 0;    // garbage, oversized, unknown kinds
   std::uint64_t bad_sequence = 0;  // replayed or reordered frames
   std::uint64_t wrong_version = 0;
-  std::uint64_t unknown_hosts = 0;  // hello from a host that is no peer, or from another address
+  std::uint64_t unknown_hosts = 0;  // from an address or a host that is no peer's
   std::uint64_t not_allowed = 0;    // by the ruleset's allowed addresses
-  std::uint64_t no_room = 0;        // too many waited for their handshake
+  std::uint64_t no_room = 0;        // too many of one address wanted a handshake
   std::uint64_t tls_failures = 0;
   std::uint64_t silent_peers = 0;       // keep-alive ran out
   std::uint64_t foreign_sources = 0;    // Delivery::kForeignSource

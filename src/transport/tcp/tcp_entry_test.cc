@@ -1,5 +1,9 @@
 // Who gets in, who is turned away and why, and what a dialler and a listener do about trouble.
+#include <openssl/ssl.h>
+
+#include "tls/test_certificates.h"
 #include "transport/tcp/raw_peer.h"
+#include "transport/tcp/reception.h"
 
 namespace pvrdma::transport::tcp {
 namespace {
@@ -137,7 +141,8 @@ TEST_F(TcpRawTest, ASecondSessionOfALaneReplacesTheFirst) {
 TEST_F(TcpRawTest, StrangersWithoutHelloAreFewAndGoAfterAWhile) {
   know_raw_peer();
   std::vector<RawPeer> strangers;
-  for (int i = 0; i < 64; ++i) strangers.push_back(RawPeer::dial(address_of(8), a_.address()));
+  for (std::uint32_t i = 0; i < kStrangersMin; ++i)
+    strangers.push_back(RawPeer::dial(address_of(9), a_.address()));
   RawPeer late = RawPeer::dial(address_of(9), a_.address());
   const auto reject = late.next_as<Reject>();
   ASSERT_TRUE(reject.has_value());
@@ -145,6 +150,41 @@ TEST_F(TcpRawTest, StrangersWithoutHelloAreFewAndGoAfterAWhile) {
   EXPECT_EQ(errors().no_room, 1U);
   world_.pass(3100);
   for (RawPeer& stranger : strangers) EXPECT_TRUE(stranger.ended());
+  enter();
+}
+
+TEST_F(TcpRawTest, WhoIsNoPeerGetsNoPlaceEvenWhereEverybodyIsAllowed) {
+  know_raw_peer();
+  ASSERT_TRUE(a_.settings().allow_all);
+  for (int i = 0; i < 100; ++i) {
+    RawPeer stranger = RawPeer::dial(address_of(8), a_.address());
+    const auto reject = stranger.next_as<Reject>();
+    ASSERT_TRUE(reject.has_value()) << "before it says anything";
+    EXPECT_EQ(reject->reason, RejectReason::kUnknownHost);
+    EXPECT_NE(reject->sentence.view().find(address_of(8).to_string()), std::string_view::npos);
+  }
+  EXPECT_EQ(errors().unknown_hosts, 100U);
+  enter();
+}
+
+TEST_F(TcpRawTest, APeerThatKnocksTooOftenTakesNobodyElsesPlace) {
+  know_raw_peer();
+  a_.add_peer({.id = HostId(8), .name = "esx8", .address = address_of(8), .port = kTestPort});
+  a_.apply();
+  std::vector<RawPeer> crowd;
+  for (int i = 0; i < 100; ++i) crowd.push_back(RawPeer::dial(address_of(8), a_.address()));
+  enter();  // of address 9
+  EXPECT_EQ(errors().no_room, 100 - kStrangersMin);
+  // Neither does one that says its hello, or breaks off, at once: it waits for its next second.
+  crowd.clear();
+  world_.pass(3100);
+  const auto before = errors().no_room;
+  for (int i = 0; i < 100; ++i) {
+    RawPeer peer = RawPeer::dial(address_of(8), a_.address());
+    peer.hello("esx8");
+    EXPECT_TRUE(peer.next().has_value());
+  }
+  EXPECT_EQ(errors().no_room - before, 100 - kStrangersMin);
   enter();
 }
 
@@ -240,6 +280,67 @@ TEST_F(TcpRawTest, ListensAsSoonAsTheAddressIsThere) {
   }
   ASSERT_TRUE(world_.wait([&] { return a_.tcp().listening(); }, 1500));
   EXPECT_EQ(world_.on_shard([&] { return a_.tcp().listen_trouble(); }), "");
+}
+
+// Answers nobody: there is nothing to receive yet.
+class NoInbound final : public Inbound {
+  Delivery on_request(HostId, SegmentId, const verbs::Request&, verbs::Payload&, Instant) override {
+    return Delivery::kUnknownGid;
+  }
+  Delivery on_response(HostId, SegmentId, const verbs::Response&, verbs::Payload&, Instant) override {
+    return Delivery::kUnknownGid;
+  }
+  Delivery on_datagram(HostId, SegmentId, const verbs::Datagram&, const guestmem::SpanList&,
+                       Instant) override {
+    return Delivery::kUnknownGid;
+  }
+  void on_ready(HostId, Instant) override {}
+  void on_restored(HostId, Instant) override {}
+  void on_up_changed(HostId, Instant) override {}
+};
+
+// The shard serves everybody else between two signatures.
+TEST(TcpTlsEntry, OneHandshakeStepInATurn) {
+  const tls::TestCertificates certificates;
+  const tls::Files files = const_cast<tls::TestCertificates&>(certificates).issue("esx1");
+  ManualClock clock;
+  const auto loop = shard::Loop::create({.spin = Duration{0}}, clock).value();
+  NoInbound inbound;
+  const auto tcp =
+      Tcp::create({.host_name = "esx1", .lanes = 16, .tls = files}, *loop, clock, inbound).value();
+  tcp->configure({.address = address_of(1),
+                  .port = kTestPort,
+                  .peers = {{.id = HostId(9), .name = "esx9", .address = address_of(9), .port = kTestPort}}});
+
+  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  std::vector<RawPeer> peers;
+  for (int i = 0; i < 20; ++i) {
+    const RawPeer& peer = peers.emplace_back(RawPeer::dial(address_of(9), address_of(1)));
+    SSL* const ssl = SSL_new(context);
+    BIO* const hello = BIO_new(BIO_s_mem());
+    SSL_set_bio(ssl, BIO_new(BIO_s_mem()), hello);
+    EXPECT_LT(SSL_connect(ssl), 0);
+    char* bytes = nullptr;
+    const auto size = static_cast<std::size_t>(BIO_get_mem_data(hello, &bytes));
+    ASSERT_EQ(::send(peer.fd(), bytes, size, 0), static_cast<ssize_t>(size));
+    SSL_free(ssl);
+  }
+  SSL_CTX_free(context);
+
+  const auto answered = [&] {
+    return std::count_if(peers.begin(), peers.end(), [](const RawPeer& peer) {
+      char byte = 0;
+      return ::recv(peer.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+    });
+  };
+  std::ptrdiff_t before = 0;
+  for (int turn = 0; before < 20; ++turn) {
+    ASSERT_LT(turn, 10'000);
+    loop->turn(Duration{0});
+    const std::ptrdiff_t now = answered();
+    ASSERT_LE(now, before + 1) << "in turn " << turn;
+    before = now;
+  }
 }
 
 }  // namespace
