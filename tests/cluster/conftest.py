@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,8 @@ import pytest
 _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parent / "vm"), str(_HERE.parents[1] / "tools")]
 
-from fleet.certificates import Authority  # noqa: E402  (the path above comes first)
-from fleet.fleet import Fleet  # noqa: E402
+from fleet.fleet import Fleet  # noqa: E402  (the path above comes first)
+from fleet.host import Certificates  # noqa: E402
 from harness.daemon import REPOSITORY  # noqa: E402
 
 _LOGS = REPOSITORY / "build" / "cluster-logs"
@@ -30,10 +31,12 @@ def pytest_configure() -> None:
 
 
 def make_fleet(name: str, folder: Path, tls: bool = False, **arguments: Any) -> Fleet:
-    """A fleet whose logs are in `name`; with `tls` its hosts have certificates of one authority, made in `folder`."""
+    """A fleet whose logs are in `name`; with `tls` its hosts have the example's certificates, made in `folder`."""
     if tls:
-        authority = Authority(folder)
-        arguments["certificates"] = {host: authority.issue(host) for host in ("esx-01", "esx-02")}
+        hosts = ("esx-01", "esx-02")
+        subprocess.run([REPOSITORY / "examples" / "certificates.sh", folder, *hosts], check=True)
+        arguments["certificates"] = {
+            host: Certificates(folder / "ca.crt", folder / f"{host}.crt", folder / f"{host}.key") for host in hosts}
     return Fleet(_LOGS / name, **arguments)
 
 
