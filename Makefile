@@ -11,7 +11,7 @@ PRESETS := dev release $(SANITIZED)
 # What a sanitizer would distort: tests that count allocations and bytes of memory.
 MEASURED := NoAllocation|QpMemory|SteadyState
 
-.PHONY: help demo check test test-full vm-test cluster-test ctest-measured bench format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help demo check test test-full vm-test cluster-test ctest-measured bench soak format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -65,6 +65,9 @@ bench: setup  ## benchmarks of the release build, as root also host to host; JSO
 	@cmake --build --preset release
 	@tools/bench
 
+soak: setup programs  ## adapters loaded and killed at random for TIME (10m): nothing may be left of them; report in build/soak/
+	@nice -n 10 tests/soak/soak.py --time $(or $(TIME),10m) $(if $(SEED),--seed $(SEED)) $(if $(BUILD),--build $(BUILD))
+
 fuzz: setup-full  ## a short run of every fuzzer
 	@cmake --preset fuzz >/dev/null
 	@cmake --build --preset fuzz
@@ -91,7 +94,7 @@ testbed:
 programs:
 	@echo "-- pvrdmad, pvrdmactl and the tests' programs (preset release) ..."
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release --target pvrdmad pvrdmactl rc_checker
+	@cmake --build --preset release --target pvrdmad pvrdmactl rc_checker soak_client
 
 ctest-measured:
 	@echo "== preset release: tests that measure memory"

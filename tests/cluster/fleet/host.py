@@ -60,6 +60,12 @@ class Host:
         """Whether the daemon lives."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The daemon's; all that starts it becomes it."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self, wait: bool = True) -> None:
         """Starts the daemon; with `wait` until its API answers."""
         command = [*self._network.inside(self.name), str(binary("pvrdmad")), "--config", str(self._config)]

@@ -17,7 +17,6 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <fmt/core.h>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -29,6 +28,7 @@
 #include "driver/vfio_user_bus.h"
 #include "support/must.h"
 #include "support/rc_endpoint.h"
+#include "support/stamped_block.h"
 
 namespace pvrdma::test {
 namespace {
@@ -46,11 +46,6 @@ struct Options {
 };
 
 volatile std::sig_atomic_t stop_wanted = 0;
-
-// What a block of a round holds: each word is different, and so is each round.
-std::uint64_t stamp(std::uint64_t round, std::size_t word) {
-  return (round + 1) * 0x9e37'79b9'7f4a'7c15ULL + word;
-}
 
 // One RC connection from A to B and the round it is in.
 class Connection {
@@ -87,26 +82,14 @@ class Connection {
   std::size_t counter_at() const { return block_bytes_; }
   std::size_t received_at() const { return counter_at() + 8; }
 
-  static std::uint64_t load(const std::byte* from) {
-    std::uint64_t value = 0;
-    std::memcpy(&value, from, sizeof(value));
-    return value;
-  }
-  static void store(std::byte* to, std::uint64_t value) { std::memcpy(to, &value, sizeof(value)); }
-
   void complain(std::string what) {
     errors_.push_back(
         fmt::format("connection to QP {}, round {}: {}", b_.qp->qpn(), round_, std::move(what)));
     failed_ = true;
   }
 
-  void check_block(const std::byte* block, std::string_view whose) {
-    for (std::size_t word = 0; word < block_bytes_ / 8; ++word) {
-      const std::uint64_t found = load(block + 8 * word);
-      if (found == stamp(round_, word)) continue;
-      return complain(
-          fmt::format("word {} of {} is {:#x}, not {:#x}", word, whose, found, stamp(round_, word)));
-    }
+  void check_block(const std::byte* block, const char* whose) {
+    if (auto wrong = wrong_stamp(block, block_bytes_, round_, whose)) complain(std::move(*wrong));
   }
 
   void post_receive() {
@@ -114,9 +97,8 @@ class Connection {
   }
 
   void post_round() {
-    for (std::size_t word = 0; word < block_bytes_ / 8; ++word)
-      store(a_.bytes(8 * word), stamp(round_, word));
-    store(a_.bytes(number_at()), round_);
+    stamp_block(a_.bytes(), block_bytes_, round_);
+    store_word(a_.bytes(number_at()), round_);
     const driver::Sge block = a_.sge(0, block_bytes_);
     const driver::Sge atomic = a_.sge(atomic_at(), 8);
     const driver::Sge read_back = a_.sge(read_back_at(), block_bytes_);
@@ -138,11 +120,11 @@ class Connection {
       if (!done.ok())
         return complain(fmt::format("B's receive ended with status {}", static_cast<int>(done.status)));
       if (received_) return complain("B received twice in one round");
-      if (const std::uint64_t number = load(b_.bytes(received_at())); number != round_) {
+      if (const std::uint64_t number = load_word(b_.bytes(received_at())); number != round_) {
         return complain(fmt::format("B received number {}", number));
       }
       check_block(b_.bytes(), "B's block");
-      if (const std::uint64_t counter = load(b_.bytes(counter_at())); counter != round_ + 1) {
+      if (const std::uint64_t counter = load_word(b_.bytes(counter_at())); counter != round_ + 1) {
         complain(fmt::format("B's counter is {}, not {}", counter, round_ + 1));
       }
       received_ = true;
@@ -158,8 +140,8 @@ class Connection {
             fmt::format("work request {} ended with status {}", done.wr_id, static_cast<int>(done.status)));
       } else if (done.wr_id != next_) {
         complain(fmt::format("work request {} completed when {} was next", done.wr_id, next_));
-      } else if (done.wr_id == kAtomic && load(a_.bytes(atomic_at())) != round_) {
-        complain(fmt::format("the counter was {}", load(a_.bytes(atomic_at()))));
+      } else if (done.wr_id == kAtomic && load_word(a_.bytes(atomic_at())) != round_) {
+        complain(fmt::format("the counter was {}", load_word(a_.bytes(atomic_at()))));
       } else if (done.wr_id == kRead) {
         check_block(a_.bytes(read_back_at()), "the block read back");
       }

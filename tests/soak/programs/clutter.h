@@ -1,0 +1,48 @@
+// Clutter: objects of every kind that carry no traffic, made and destroyed at random, so that a client that
+// dies leaves some of each behind.
+//
+// Never more than kPilesMax piles at once. Thread: the Device's.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "driver/driver.h"
+
+namespace pvrdma::test {
+
+class Clutter {
+ public:
+  Clutter(driver::Device& device, std::mt19937_64& random) : device_(device), random_(random) {}
+
+  // Makes a pile or destroys one, `steps` times. Errors: the device refuses, or is gone.
+  Result<> stir(std::uint32_t steps);
+
+  std::size_t piles() const { return piles_.size(); }
+
+ private:
+  static constexpr std::size_t kPilesMax = 12;
+
+  // What one process of a guest might have; destroyed from the end.
+  struct Pile {
+    std::unique_ptr<driver::Context> context;  // none: the kernel's
+    std::unique_ptr<driver::ProtectionDomain> pd;
+    std::unique_ptr<driver::CompletionQueue> cq;
+    std::unique_ptr<driver::Buffer> buffer;
+    std::vector<std::unique_ptr<driver::MemoryRegion>> regions;
+    std::unique_ptr<driver::SharedReceiveQueue> srq;
+    std::vector<std::unique_ptr<driver::QueuePair>> qps;
+  };
+
+  std::uint32_t up_to(std::uint32_t most) { return static_cast<std::uint32_t>(random_() % (most + 1)); }
+  Result<> make();
+  Result<> make_qps(Pile& pile, driver::Context& context);
+
+  driver::Device& device_;
+  std::mt19937_64& random_;
+  std::vector<std::unique_ptr<Pile>> piles_;
+};
+
+}  // namespace pvrdma::test

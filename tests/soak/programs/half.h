@@ -1,0 +1,91 @@
+// Half: one end of an RC connection whose other end is another process's, and the checks of exactly-once that
+// this end can make.
+//
+// In each round the asker
+//   writes a block that is stamped with the round's number all over,
+//   adds 1 to a counter at the answerer and checks that the counter was the round's number,
+//   reads the block back and checks each word,
+//   sends the round's number; the answerer checks that it is the next one, that the block holds its stamp and
+//   that the counter counted once, and sends it back. Then the next round begins.
+// A connection may end because its peer died; what it did until then must have been right. So a failed work
+// request is told as "lost", everything else as "wrong".
+//
+// Thread: the Device's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "driver/driver.h"
+#include "support/rc_endpoint.h"
+
+namespace pvrdma::test {
+
+enum class Role { kAsker, kAnswerer };
+
+// What a half finds out about its connection, each at most once.
+struct Findings {
+  std::optional<std::string> lost;   // a work request failed
+  std::optional<std::string> wrong;  // something was executed twice, late, or not at all
+};
+
+// How the other half is reached.
+struct Peer {
+  abi::Gid gid;
+  std::uint32_t qpn = 0;
+  driver::Remote buffer;
+};
+
+class Half {
+ public:
+  // In RESET. `device` is borrowed and outlives it.
+  Half(driver::Device& device, const abi::Gid& gid, std::uint32_t block_bytes);
+
+  // To RTS, and as asker into the first round, which the answerer should be ready for.
+  Result<> join(Role role, const Peer& peer, std::uint8_t timeout);
+
+  // Looks for completions; an asker whose round has ended begins the next when `may_begin`. True when
+  // something has happened.
+  bool poll(bool may_begin);
+
+  bool joined() const { return role_.has_value(); }
+  Role role() const { return *role_; }
+  std::uint64_t rounds() const { return round_; }
+  const Findings& findings() const { return findings_; }
+  bool ended() const { return findings_.lost || findings_.wrong; }
+  const RcEndpoint& endpoint() const { return end_; }
+
+ private:
+  // The same places at both ends: block | block read back | counter or its old value | number to send |
+  // number received.
+  std::size_t read_back_at() const { return block_bytes_; }
+  std::size_t counter_at() const { return 2 * std::size_t{block_bytes_}; }
+  std::size_t number_at() const { return counter_at() + 8; }
+  std::size_t received_at() const { return number_at() + 8; }
+
+  void lose(std::string what);
+  void complain(std::string what);
+  void check_block(std::size_t at, const char* whose);
+  void post_receive();
+  void begin_round();
+  bool poll_receives();
+  bool poll_sends();
+  void asked();
+  void answered();
+  void sent(const driver::WorkCompletion& done);
+
+  const std::uint32_t block_bytes_;
+  RcEndpoint end_;
+  Peer peer_;
+  std::optional<Role> role_;
+  Findings findings_;
+  std::uint64_t round_ = 0;  // the round under way; an answerer's: the next to arrive
+  std::uint64_t next_ = 0;   // asker: the work request that completes next; answerer: echoes under way
+  bool echoed_ = false;      // asker: this round's number came back
+  bool between_rounds_ = false;
+};
+
+}  // namespace pvrdma::test

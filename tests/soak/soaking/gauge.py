@@ -1,0 +1,112 @@
+"""What a daemon holds: memory, descriptors, threads, objects; and whether it is as it was."""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fleet.host import Host
+
+MIB = 1 << 20
+_QUARTERS_NEED = 8  # so many quiet moments, for a trend to mean something
+
+
+@dataclass(frozen=True)
+class Slack:
+    """How much more memory than after the warm-up is none."""
+
+    percent: float = 10.0
+    mib: float = 8.0
+
+    def limit(self, warm_bytes: int, share: float = 1.0) -> float:
+        """The most that `warm_bytes` may have become; `share` of the slack."""
+        return warm_bytes + share * max(warm_bytes * self.percent / 100, self.mib * MIB)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What /proc says of a process."""
+
+    rss_bytes: int
+    threads: int
+    descriptors: dict[str, int]  # by kind
+    cpu_s: float
+
+    @property
+    def descriptor_count(self) -> int:
+        """All kinds together."""
+        return sum(self.descriptors.values())
+
+
+@dataclass
+class Quiet:
+    """One host while no guest is there."""
+
+    at_s: float
+    usage: Usage
+    objects: dict[str, int] = field(default_factory=dict)  # of all adapters together
+
+    def plain(self) -> dict[str, Any]:
+        """For the report."""
+        return asdict(self)
+
+
+def usage_of(pid: int) -> Usage:
+    """Looks now."""
+    process = Path("/proc") / str(pid)
+    status = dict(line.split(":", 1) for line in (process / "status").read_text(encoding="ascii").splitlines())
+    kinds: Counter[str] = Counter()
+    for entry in (process / "fd").iterdir():
+        try:
+            kinds[re.sub(r"\d+", "N", os.readlink(entry))] += 1
+        except FileNotFoundError:
+            pass  # closed meanwhile
+    ticks = (process / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[11:13]
+    return Usage(int(status["VmRSS"].split()[0]) * 1024, int(status["Threads"]), dict(sorted(kinds.items())),
+                 sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"))
+
+
+def objects_of(host: Host) -> dict[str, int]:
+    """How many verbs objects of each kind, and GIDs, all adapters of a host have; and QPs as the QP list counts them."""
+    total: Counter[str] = Counter()
+    for adapter in host.ctl("adapter", "list"):
+        shown = host.ctl("adapter", "get", adapter["name"])
+        total.update({kind: count for kind, count in shown["objects"].items() if isinstance(count, int)})
+        total["gids"] += len(shown["gids"])
+    total["listed_qps"] = len(host.ctl("qp", "list"))
+    return {kind: count for kind, count in total.items() if count}
+
+
+def difference(host: str, start: Quiet, end: Quiet) -> str | None:
+    """What is not exactly as at the start, as a sentence; None when all is."""
+    if end.objects:
+        return f"{host} still has objects though no guest is there: {end.objects}"
+    if end.usage.threads != start.usage.threads:
+        return f"{host} has {end.usage.threads} threads, at the start {start.usage.threads}"
+    if end.usage.descriptors != start.usage.descriptors:
+        more = Counter(end.usage.descriptors)
+        more.subtract(start.usage.descriptors)
+        return (f"{host} has {end.usage.descriptor_count} descriptors, at the start {start.usage.descriptor_count}: "
+                f"{ {kind: count for kind, count in more.items() if count} }")
+    return None
+
+
+def growth(host: str, moments: list[Quiet], slack: Slack) -> str | None:
+    """Whether memory grew: the last moment against the first, and the last quarter against the second."""
+    sizes = [moment.usage.rss_bytes for moment in moments]
+    if sizes[-1] > slack.limit(sizes[0]):
+        return (f"{host} uses {sizes[-1] / MIB:.1f} MiB, after the warm-up it was {sizes[0] / MIB:.1f} MiB; "
+                f"at most {slack.limit(sizes[0]) / MIB:.1f} MiB are no growth")
+    if len(sizes) < _QUARTERS_NEED:
+        return None
+    quarter = len(sizes) // 4
+    second, last = statistics.median(sizes[quarter:2 * quarter]), statistics.median(sizes[-quarter:])
+    if last > slack.limit(int(second), 0.5):
+        return (f"{host} keeps growing: {second / MIB:.1f} MiB in the second quarter of the time, "
+                f"{last / MIB:.1f} MiB in the last")
+    return None
