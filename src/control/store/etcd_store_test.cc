@@ -1,10 +1,12 @@
 // The etcd store in trouble: cut off, compacted behind its back, killed, stalled, unauthenticated, lied to.
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fmt/core.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <iterator>
 
 #include "control/store/etcd_testbed.h"
 #include "control/store/store.h"
@@ -54,6 +56,11 @@ EtcdConfig config_of(std::vector<std::string> endpoints, std::uint32_t lease_sec
   return config;
 }
 
+std::size_t count_open_fds() {
+  const std::filesystem::directory_iterator open("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(open), end(open)));
+}
+
 const Transaction kPutA{{}, {put("a", "1")}};
 
 TEST(EtcdStore, TwoStoresSeeEachOther) {
@@ -82,6 +89,17 @@ TEST(EtcdStore, TwoStoresSeeEachOther) {
   EXPECT_THAT(one.recorder.told().mirror, ElementsAre(std::pair("config", "2"), std::pair("live/one", "x")));
   EXPECT_THAT(etcd.ctl({"get", "--prefix", "/"}),
               AllOf(HasSubstr("/pvrdma/v1/config\n2\n"), HasSubstr("not ours")));
+}
+
+// Each change goes over a fresh connection; the one before must not stay.
+TEST(EtcdStore, HoldsNoMoreConnectionsHoweverManyChangesItMakes) {
+  EtcdServer etcd;
+  Member one(config_of({etcd.url()}));
+  ASSERT_TRUE(one.recorder.wait_connected());
+  EXPECT_EQ(one.commit(kPutA), Commit::kCommitted);
+  const std::size_t before = count_open_fds();
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(one.commit(kPutA), Commit::kCommitted);
+  EXPECT_LE(count_open_fds(), before + 1);  // its lease may be renewed just then
 }
 
 TEST(EtcdStore, GoesOnWhereItWasAfterACutAndReadsAllAfterACompaction) {

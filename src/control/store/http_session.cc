@@ -63,6 +63,7 @@ HttpSession::HttpSession(const TlsFiles& tls) {
   multi_ = curl_multi_init();
   easy_ = curl_easy_init();
   PVRDMA_CHECK(multi_ != nullptr && easy_ != nullptr, "libcurl has no memory for a handle");
+  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 1L);  // or each fresh one leaves an idle one behind
   CURL* easy = easy_;
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
