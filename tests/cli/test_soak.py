@@ -44,6 +44,12 @@ def test_descriptors_of_another_kind_are_a_difference_though_their_number_is_the
     assert "'socket:[N]': 1" in (swapped or "") and "'anon_inode:[eventfd]': -1" in (swapped or "")
 
 
+def test_connections_to_the_store_come_from_a_bounded_pool() -> None:
+    start = dataclasses.replace(_START, usage=dataclasses.replace(_START.usage, descriptors={"tcp, connected to 2379": 2}))
+    assert difference("esx-01", start, _later(descriptors={"tcp, connected to 2379": 6})) is None
+    assert "'tcp, connected to 2379': 5" in (difference("esx-01", start, _later(descriptors={"tcp, connected to 2379": 7})) or "")
+
+
 def test_memory_within_the_slack_is_no_growth() -> None:
     assert growth("esx-01", _sizes(20, 27.9), Slack()) is None
     assert growth("esx-01", _sizes(200, 219), Slack()) is None

@@ -127,19 +127,25 @@ class Soak:
         for host in fleet.hosts.values():
             moments = self._moments.setdefault(host.name, [])
             deadline = time.monotonic() + _QUIET_GUARD_S
+            start = moments[0] if moments else self._look(fleet, host)
             while True:
-                self._expect_settled(fleet, host)
-                now = Quiet(round(time.monotonic() - self._begin, 1), usage_of(host.pid), objects_of(host))
-                what = difference(host.name, moments[0] if moments else now, now)
+                time.sleep(0.5)
+                now = self._look(fleet, host)
+                what = difference(host.name, start, now)
                 if what is None or time.monotonic() > deadline:
                     break
-                time.sleep(0.5)
+                if not moments:
+                    start = now  # until two looks agree
             moments.append(now)
             for sentence in (what, growth(host.name, moments, self._plan.slack)):
                 if sentence is not None:
                     self._complain(sentence)
             self._say(f"{now.at_s:8.0f} s  {host.name}  {now.usage.rss_bytes / MIB:6.1f} MiB  {now.usage.threads} threads  "
                       f"{now.usage.descriptor_count} descriptors  {now.usage.cpu_s:7.1f} s CPU  rounds {dict(world.rounds)}")
+
+    def _look(self, fleet: Fleet, host: Host) -> Quiet:
+        self._expect_settled(fleet, host)
+        return Quiet(round(time.monotonic() - self._begin, 1), usage_of(host.pid), objects_of(host))
 
     def _expect_settled(self, fleet: Fleet, host: Host) -> None:
         """The guests' ends are in the store, and the lanes stand."""
