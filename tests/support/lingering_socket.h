@@ -1,0 +1,55 @@
+// LingeringSocket: for tests, a descriptor whose close() does not return: a TCP socket over loopback with
+// unsent data and SO_LINGER, whose other end reads nothing until let_go(). Thread: a test's.
+#pragma once
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <vector>
+
+#include "base/check.h"
+#include "base/fd.h"
+
+namespace pvrdma::test {
+
+class LingeringSocket {
+ public:
+  LingeringSocket() {
+    const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(where);
+    auto* const address = reinterpret_cast<sockaddr*>(&where);
+    const int small = 4096;
+    ::setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+    PVRDMA_CHECK(::bind(listener.get(), address, length) == 0 && ::listen(listener.get(), 1) == 0 &&
+                     ::getsockname(listener.get(), address, &length) == 0,
+                 "a listener on loopback");
+    lingers_ = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    PVRDMA_CHECK(::connect(lingers_.get(), address, length) == 0, "a connection on loopback");
+    other_end_ = Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    const linger patience{.l_onoff = 1, .l_linger = 30};
+    ::setsockopt(lingers_.get(), SOL_SOCKET, SO_LINGER, &patience, sizeof(patience));
+    const int flags = ::fcntl(lingers_.get(), F_GETFL);
+    ::fcntl(lingers_.get(), F_SETFL, flags | O_NONBLOCK);
+    const std::vector<char> data(1 << 16);
+    while (::send(lingers_.get(), data.data(), data.size(), MSG_NOSIGNAL) > 0) {
+    }
+    ::fcntl(lingers_.get(), F_SETFL, flags);  // a non-blocking one does not linger
+  }
+
+  int get() const { return lingers_.get(); }
+  Fd take() { return std::move(lingers_); }
+  // After it was sent elsewhere, where its description lives on: this is not the last close(), and does not
+  // linger.
+  void forget() { lingers_.reset(); }
+  // The other end is gone: a close() under way returns.
+  void let_go() { other_end_.reset(); }
+
+ private:
+  Fd lingers_;
+  Fd other_end_;
+};
+
+}  // namespace pvrdma::test
