@@ -104,7 +104,7 @@ AdapterInfo Adapter::info() const {
     info.guest_os = describe_guest_os(region_->guest_os);
   }
   info.dma_map_count = memory_.map_count();
-  info.dma_ram_bytes = dma_ram_bytes_;
+  info.dma_ram_bytes = memory_.ram_bytes();
   const auto& entries = engine_.gids().entries();
   for (std::uint32_t index = 0; index < entries.size(); ++index) {
     if (entries[index]) info.gids.push_back(GidInfo{index, entries[index]->gid, entries[index]->roce});

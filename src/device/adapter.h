@@ -122,7 +122,6 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   const std::unique_ptr<ExportedPage> exported_page_;
 
   guestmem::AddressSpace memory_;
-  std::uint64_t dma_ram_bytes_ = 0;
 
   Counters counters_;
   PciConfig pci_config_;

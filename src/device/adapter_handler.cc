@@ -125,29 +125,21 @@ int Adapter::disable_irqs(std::uint32_t index) {
 }
 
 int Adapter::dma_map(const vfio_user::DmaMapRequest& request, Fd fd) {
-  const bool is_ram = static_cast<bool>(fd);
-  const auto mapped = memory_.map(guestmem::GuestPhys{request.iova}, request.size, std::move(fd),
-                                  request.fd_offset, request.readable, request.writable);
+  const auto mapped = memory_.map(guestmem::GuestPhys{request.iova}, request.size, fd, request.fd_offset,
+                                  request.readable, request.writable);
   if (!mapped) {
     log::warn("adapter {}: refused: {}", config_.name, mapped.error().message);
     return mapped.error().code != 0 ? mapped.error().code : EINVAL;
   }
-  if (is_ram) dma_ram_bytes_ += request.size;
   return 0;
 }
 
 int Adapter::dma_unmap(std::uint64_t iova, std::uint64_t size) {
-  const guestmem::GuestPhys start{iova};
-  const bool is_ram = memory_.translate(start, 1, guestmem::Access::kRead) != nullptr ||
-                      memory_.translate(start, 1, guestmem::Access::kWrite) != nullptr;
-  const int error = memory_.unmap(start, size);
-  if (error == 0 && is_ram) dma_ram_bytes_ -= size;
-  return error;
+  return memory_.unmap(guestmem::GuestPhys{iova}, size);
 }
 
 void Adapter::dma_unmap_all() {
   memory_.unmap_all();
-  dma_ram_bytes_ = 0;
 }
 
 // The VM was reset or its machine started: DMA maps and eventfds stay, they are the client's to change.

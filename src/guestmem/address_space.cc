@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
+#include <new>
 #include <sys/mman.h>
 #include <utility>
 
@@ -21,11 +22,18 @@ std::string describe(GuestPhys iova, std::uint64_t size) {
 
 }  // namespace
 
-AddressSpace::AddressSpace() = default;
-AddressSpace::~AddressSpace() = default;
+AddressSpace::AddressSpace(std::shared_ptr<ReaperQueue> reaper, std::shared_ptr<MappedBytes> account)
+    : reaper_(std::move(reaper)),
+      account_(account != nullptr ? std::move(account)
+                                  : std::make_shared<MappedBytes>("one address space", kDefaultMappedBytes)) {
+}
 
-Result<> AddressSpace::map(GuestPhys iova, std::uint64_t size, Fd fd, std::uint64_t fd_offset, bool readable,
-                           bool writable) {
+AddressSpace::~AddressSpace() {
+  unmap_all();
+}
+
+Result<> AddressSpace::map(GuestPhys iova, std::uint64_t size, const Fd& fd, std::uint64_t fd_offset,
+                           bool readable, bool writable) {
   const auto refuse = [&](int code, std::string_view why) {
     return fail(code, fmt::format("{}: {}", describe(iova, size), why));
   };
@@ -45,32 +53,62 @@ Result<> AddressSpace::map(GuestPhys iova, std::uint64_t size, Fd fd, std::uint6
     if (!is_page_aligned(fd_offset)) return refuse(EINVAL, "the file offset must be a multiple of 4096");
     if (ram_map_count_ == kMaxRamMaps) return refuse(ENOSPC, "there are 512 maps of memory already");
     const int protection = (readable ? PROT_READ : 0) | (writable ? PROT_WRITE : 0);
-    auto mapping = HostMapping::create(fd, fd_offset, size, protection, damaged_);
+    auto mapping = HostMapping::create(fd, fd_offset, size, protection, damaged_, account_);
     if (!mapping) return Failure(std::move(mapping.error()).in(describe(iova, size)));
     region.host = (*mapping)->data();
     region.rights = static_cast<std::uint8_t>((readable ? static_cast<int>(Access::kRead) : 0) |
                                               (writable ? static_cast<int>(Access::kWrite) : 0));
     region.mapping = *std::move(mapping);
+  }
+  if (auto inserted = insert(at, std::move(region)); !inserted)
+    return Failure(std::move(inserted).error().in(describe(iova, size)));
+  return {};
+}
+
+Result<> AddressSpace::insert(std::size_t at, Region region) {
+  try {
+    if (regions_.size() == regions_.capacity())
+      regions_.reserve(std::max<std::size_t>(16, 2 * regions_.size()));
+  } catch (const std::bad_alloc&) {
+    give_up(region);
+    return fail_errno(ENOMEM, "remembering it");
+  }
+  if (region.mapping != nullptr) {
     ++ram_map_count_;
+    ram_bytes_ += region.end - region.begin;
   }
   regions_.insert(regions_.begin() + static_cast<std::ptrdiff_t>(at), std::move(region));
   ++generation_;
   return {};
 }
 
+// Nothing of the engine reaches it any more: what is left to do may take its time.
+void AddressSpace::give_up(Region& region) {
+  if (region.mapping == nullptr) return;
+  region.mapping->disown();
+  if (reaper_ != nullptr) reaper_->release(std::move(region.mapping));
+  region.mapping.reset();
+}
+
 int AddressSpace::unmap(GuestPhys iova, std::uint64_t size) {
   const std::size_t at = first_ending_after(iova.value);
   if (at == regions_.size() || regions_[at].begin != iova.value || regions_[at].end - iova.value != size)
     return ENOENT;
-  if (regions_[at].host != nullptr) --ram_map_count_;
+  if (regions_[at].mapping != nullptr) {
+    --ram_map_count_;
+    ram_bytes_ -= size;
+  }
+  give_up(regions_[at]);
   regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(at));
   ++generation_;
   return 0;
 }
 
 void AddressSpace::unmap_all() {
+  for (Region& region : regions_) give_up(region);
   regions_.clear();
   ram_map_count_ = 0;
+  ram_bytes_ = 0;
   ++generation_;
   damaged_.store(false, std::memory_order_relaxed);
 }

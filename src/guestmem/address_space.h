@@ -3,8 +3,11 @@
 // The VMM announces ranges (vfio-user DMA_MAP, docs/device.md 8.10); a range with a file descriptor is RAM
 // and is mapped here, one without is remembered but never translates. Ranges do not overlap. Host pointers
 // that come out stay good until generation() changes; nothing keeps them longer than one turn without asking
-// it. Memory that the VMM takes away behind our back reads as zeros and sets damaged(), see sigbus.h. Thread:
-// shard-owned, damaged() any thread.
+// it. Memory that the VMM takes away behind our back reads as zeros and sets damaged(), see sigbus.h; from
+// then on no address translates.
+//
+// A range that is unmapped is forgotten at once; the memory itself goes to the reaper, where there is one.
+// Thread: shard-owned, damaged() any thread.
 #pragma once
 
 #include <atomic>
@@ -14,9 +17,11 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/reaper.h"
 #include "base/result.h"
 #include "base/strong.h"
 #include "guestmem/host_span.h"
+#include "guestmem/mapped_bytes.h"
 
 namespace pvrdma::guestmem {
 
@@ -42,31 +47,35 @@ class HostMapping;
 
 class AddressSpace {
  public:
-  AddressSpace();
+  // Without a queue memory is unmapped in place, without an account it has one of the default size.
+  explicit AddressSpace(std::shared_ptr<ReaperQueue> reaper = nullptr,
+                        std::shared_ptr<MappedBytes> account = nullptr);
   ~AddressSpace();
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
-  // Adds [iova, iova + size). `fd` holds the bytes from `fd_offset` on and is closed in any case; without one
-  // the range is remembered as "not RAM". Blocks for the system calls only. Error::code is always an errno
-  // fit for the reply: EINVAL (unaligned, empty, wraps, larger than kMaxMapBytes, no right at all, or the
-  // file ends before), EEXIST (overlap), ENOSPC (kMaxMaps, kMaxRamMaps or the daemon's table full),
-  // EOPNOTSUPP (the file is no memfd, tmpfs or hugetlbfs file), or what the system calls said.
-  Result<> map(GuestPhys iova, std::uint64_t size, Fd fd, std::uint64_t fd_offset, bool readable,
+  // Adds [iova, iova + size). `fd` holds the bytes from `fd_offset` on and is borrowed for the call; an empty
+  // one: the range is remembered as "not RAM". Blocks for the system calls only. Error::code is always an
+  // errno fit for the reply: EINVAL (unaligned, empty, wraps, larger than kMaxMapBytes, no right at all, or
+  // the file ends before), EEXIST (overlap), ENOSPC (kMaxMaps, kMaxRamMaps, the account or the daemon's table
+  // full), EOPNOTSUPP (the file is no memfd, tmpfs or hugetlbfs file), ENOMEM, or what the system calls said.
+  Result<> map(GuestPhys iova, std::uint64_t size, const Fd& fd, std::uint64_t fd_offset, bool readable,
                bool writable);
 
-  // Removes the range that was mapped with exactly these numbers. 0, or ENOENT. When it returns, no byte of
-  // the range is mapped any more.
+  // Removes the range that was mapped with exactly these numbers. 0, or ENOENT. When it returns, no address
+  // in it translates any more.
   [[nodiscard]] int unmap(GuestPhys iova, std::uint64_t size);
   void unmap_all();
 
   std::size_t map_count() const { return regions_.size(); }
+  std::uint64_t ram_bytes() const { return ram_bytes_; }  // of the ranges that are RAM
+  MappedBytes& account() const { return *account_; }
 
-  // Changes with every map and unmap; never 0. Host pointers obtained under another value are void.
-  std::uint64_t generation() const { return generation_; }
+  // Changes with every map and unmap, and is 0 while damaged(). Host pointers obtained under another value
+  // are void.
+  std::uint64_t generation() const { return damaged() ? 0 : generation_; }
 
-  // True once a page vanished under us: its bytes read as zeros, and the owner closes the connection. False
-  // again after unmap_all().
+  // True once a page vanished under us: its bytes read as zeros, and nothing translates until unmap_all().
   bool damaged() const { return damaged_.load(std::memory_order_relaxed); }
 
   // Host address of [gpa, gpa + length) if one RAM range covers it all with the right asked for, else
@@ -138,17 +147,24 @@ class AddressSpace {
   };
 
   const Region* find(std::uint64_t address) const {
+    if (damaged()) [[unlikely]]
+      return nullptr;
     if (last_hit_ < regions_.size() && regions_[last_hit_].contains(address)) return &regions_[last_hit_];
     return search(address);
   }
+  Result<> insert(std::size_t at, Region region);
+  void give_up(Region& region);
   const Region* search(std::uint64_t address) const;
   std::size_t first_ending_after(std::uint64_t address) const;
 
-  std::atomic<bool> damaged_ = false;  // before regions_, whose mappings may set it until they are gone
-  std::vector<Region> regions_;        // sorted, disjoint
+  std::atomic<bool> damaged_ = false;
+  std::vector<Region> regions_;  // sorted, disjoint
   std::size_t ram_map_count_ = 0;
+  std::uint64_t ram_bytes_ = 0;
   std::uint64_t generation_ = 1;
   mutable std::size_t last_hit_ = 0;
+  const std::shared_ptr<ReaperQueue> reaper_;  // null: in place
+  const std::shared_ptr<MappedBytes> account_;
 };
 
 }  // namespace pvrdma::guestmem

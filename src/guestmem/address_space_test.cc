@@ -2,10 +2,13 @@
 
 #include <array>
 #include <cerrno>
+#include <future>
 #include <gtest/gtest.h>
 #include <linux/memfd.h>
+#include <optional>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <thread>
 
 #include "guestmem/test_ram.h"
 
@@ -245,6 +248,79 @@ TEST_F(AddressSpaceTest, MapsPartOfAFileOfHugePages) {
   ASSERT_TRUE(outcome) << outcome.error().message;
   ASSERT_NE(translate(kBase, 2 * kPageBytes), nullptr);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(translate(kBase, 1)) % huge, 3 * kPageBytes);
+}
+
+// A sparse file costs a VMM nothing, each map of it the daemon's address space.
+TEST(AddressSpaceAccount, BytesMappedAreBoundedAndTheRefusalNamesTheLimit) {
+  const Fd sparse(::memfd_create("sparse", MFD_CLOEXEC));
+  constexpr std::uint64_t kFile = 1ull << 30;
+  ASSERT_EQ(::ftruncate(sparse.get(), kFile), 0);
+  const auto all = std::make_shared<MappedBytes>("all adapters together", 3 * kFile);
+  AddressSpace first(nullptr, std::make_shared<MappedBytes>("the first", 2 * kFile, all));
+  AddressSpace second(nullptr, std::make_shared<MappedBytes>("the second", 2 * kFile, all));
+  const auto map = [&sparse](AddressSpace& memory, std::uint64_t number) {
+    return memory.map(GuestPhys(number * kFile), kFile, sparse, 0, true, true);
+  };
+  EXPECT_TRUE(map(first, 0));
+  EXPECT_TRUE(map(first, 1));
+  const Result<> refused = map(first, 2);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOSPC);
+  EXPECT_NE(refused.error().message.find("the first allows 2048 MiB"), std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(first.ram_bytes(), 2 * kFile);
+
+  EXPECT_TRUE(map(second, 0));
+  const Result<> too_much_together = map(second, 1);
+  ASSERT_FALSE(too_much_together);
+  EXPECT_NE(too_much_together.error().message.find("all adapters together"), std::string::npos);
+  first.unmap_all();
+  EXPECT_EQ(first.ram_bytes(), 0U);
+  EXPECT_TRUE(map(second, 1));
+  second.unmap_all();
+  EXPECT_EQ(all->used(), 0U);
+}
+
+// Holds the queue's thread until it is told to go on.
+class Gate final : public Reapable {
+ public:
+  explicit Gate(std::shared_future<void> opened) : opened_(std::move(opened)) {}
+  ~Gate() override { opened_.wait(); }
+
+ private:
+  std::shared_future<void> opened_;
+};
+
+TEST(AddressSpaceReaper, ForgetsAtOnceWhatTheReaperUnmapsLater) {
+  const auto reaper = std::move(Reaper::create().value());
+  const auto queue = reaper->open_queue();
+  std::promise<void> gate;
+  queue->release(std::make_unique<Gate>(gate.get_future().share()));
+  while (queue->waiting() == 0) {
+  }
+  // The thread has the gate by now, or takes it together with the mapping and then in any order.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+
+  TestRam ram(kSize);
+  ram.store(0, std::uint64_t{7});
+  const auto account = std::make_shared<MappedBytes>("the account", kSize);
+  std::optional<AddressSpace> memory(std::in_place, queue, account);
+  ram.map_into(*memory, kBase);
+  const std::uint64_t generation = memory->generation();
+  ASSERT_EQ(memory->unmap(GuestPhys(kBase), kSize), 0);
+  EXPECT_EQ(memory->translate(GuestPhys(kBase), 8, Access::kRead), nullptr);
+  EXPECT_NE(memory->generation(), generation);
+  EXPECT_EQ(memory->map_count(), 0U);
+
+  EXPECT_EQ(account->used(), kSize) << "it counts until it is gone";
+  const Result<> refused = memory->map(GuestPhys(kBase), kSize, ram.fd(), 0, true, true);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ENOSPC);
+  memory.reset();  // a mapping may outlive the adapter
+  gate.set_value();
+  while (queue->waiting() != 0) std::this_thread::yield();
+  EXPECT_EQ(account->used(), 0U);
+  EXPECT_EQ(ram.load<std::uint64_t>(0), 7U);
 }
 
 }  // namespace

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fcntl.h>
+#include <fmt/core.h>
 #include <linux/magic.h>
+#include <new>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -13,6 +16,8 @@
 namespace pvrdma::guestmem {
 namespace {
 
+constexpr std::size_t kUnmapSliceBytes = 16u << 20;
+
 // Page size of files on that file system, 0 for a kind that is not accepted.
 std::uint64_t page_bytes_of(const struct statfs& file_system) {
   if (file_system.f_type == TMPFS_MAGIC) return 4096;
@@ -20,11 +25,19 @@ std::uint64_t page_bytes_of(const struct statfs& file_system) {
   return 0;
 }
 
+Failure no_memory_file() {
+  return fail(EOPNOTSUPP,
+              "guest memory must be a memfd or a file on tmpfs or hugetlbfs (QEMU: memory-backend-memfd)");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<HostMapping>> HostMapping::create(const Fd& fd, std::uint64_t offset,
                                                          std::uint64_t size, int protection,
-                                                         std::atomic<bool>& damaged) {
+                                                         std::atomic<bool>& damaged,
+                                                         std::shared_ptr<MappedBytes> account) {
+  // Seals are the descriptor's own business: no file system is asked, and only memory has an answer.
+  if (::fcntl(fd.get(), F_GET_SEALS) < 0) return no_memory_file();
   struct stat file {};
   struct statfs file_system {};
   if (::fstat(fd.get(), &file) != 0) return fail_errno(errno, "reading the size of the memory file");
@@ -34,31 +47,51 @@ Result<std::unique_ptr<HostMapping>> HostMapping::create(const Fd& fd, std::uint
     return fail(EINVAL, "the memory file ends before the range does");
 
   const std::uint64_t page_bytes = page_bytes_of(file_system);
-  if (page_bytes == 0)
-    return fail(EOPNOTSUPP,
-                "guest memory must be a memfd or a file on tmpfs or hugetlbfs (QEMU: memory-backend-memfd)");
+  if (page_bytes == 0) return no_memory_file();
   const std::uint64_t first = offset & ~(page_bytes - 1);
   const std::size_t mapped_bytes = (offset + size - first + page_bytes - 1) & ~(page_bytes - 1);
+  if (const MappedBytes* const refused_by = account->take(mapped_bytes); refused_by != nullptr) {
+    return fail(ENOSPC, fmt::format("{} allows {} MiB of guest memory, of which {} are in use",
+                                    refused_by->what(), refused_by->limit() >> 20, refused_by->used() >> 20));
+  }
+  // From here on the object's destructor undoes everything.
+  std::unique_ptr<HostMapping> mapping;
+  try {
+    mapping.reset(new HostMapping(mapped_bytes, static_cast<std::size_t>(offset - first),
+                                  static_cast<std::size_t>(page_bytes), account));
+  } catch (const std::bad_alloc&) {
+    account->give_back(mapped_bytes);
+    return fail_errno(ENOMEM, "mapping the memory file");
+  }
   void* base = ::mmap(nullptr, mapped_bytes, protection, MAP_SHARED | MAP_NORESERVE, fd.get(),
                       static_cast<off_t>(first));
   if (base == MAP_FAILED) return fail_errno(errno, "mapping the memory file");
-
-  // From here on the object's destructor undoes everything.
-  std::unique_ptr<HostMapping> mapping(
-      new HostMapping(static_cast<std::byte*>(base), mapped_bytes, static_cast<std::size_t>(offset - first)));
+  mapping->base_ = static_cast<std::byte*>(base);
   // Guests' memory has no place in the daemon's core dumps. Advice only: the outcome does not matter.
   ::madvise(base, mapped_bytes, MADV_DONTDUMP);
-  mapping->sigbus_slot_ =
-      add_sigbus_range(mapping->base_, mapped_bytes, static_cast<std::size_t>(page_bytes), damaged);
+  mapping->sigbus_slot_ = add_sigbus_range(mapping->base_, mapped_bytes, mapping->page_bytes_, damaged);
   if (mapping->sigbus_slot_ < 0)
     return fail(ENOSPC, "the daemon maps too many ranges of guest memory already");
   return mapping;
 }
 
+void HostMapping::disown() {
+  disown_sigbus_range(sigbus_slot_);
+}
+
+// In slices: while one is unmapped, whoever else in the process maps or unmaps something waits.
 HostMapping::~HostMapping() {
   if (sigbus_slot_ >= 0) remove_sigbus_range(sigbus_slot_);
-  const int outcome = ::munmap(base_, mapped_bytes_);
-  PVRDMA_CHECK(outcome == 0, "unmapping our own mapping");
+  const std::size_t slice_bytes = std::max(kUnmapSliceBytes, page_bytes_);
+  std::byte* at = base_;
+  for (std::size_t left = base_ == nullptr ? 0 : mapped_bytes_; left != 0;) {
+    const std::size_t bytes = std::min(left, slice_bytes);
+    const int outcome = ::munmap(at, bytes);
+    PVRDMA_CHECK(outcome == 0, "unmapping our own mapping");
+    at += bytes;
+    left -= bytes;
+  }
+  account_->give_back(mapped_bytes_);
 }
 
 }  // namespace pvrdma::guestmem

@@ -40,6 +40,7 @@ static_assert(std::atomic<std::uintptr_t>::is_always_lock_free &&
 
 struct Hit {
   std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
   std::size_t page_bytes = 0;
   std::atomic<bool>* damaged = nullptr;
 };
@@ -47,18 +48,25 @@ struct Hit {
 // The signal handler has no argument of ours: this table is the process's one and cannot be handed around.
 std::array<Slot, kMaxSigbusRanges> slots;
 std::atomic<std::size_t> next_slot = 0;  // where the search for a free one begins
+std::atomic<bool> nobodys_damage = false;
 
 Hit look_up(std::uintptr_t address) {
   for (const Slot& slot : slots) {
     const std::uint32_t before = slot.version.load(std::memory_order_acquire);
     const std::uintptr_t begin = slot.begin.load(std::memory_order_acquire);
     const std::uintptr_t end = slot.end.load(std::memory_order_acquire);
-    const Hit hit{begin, slot.page_bytes.load(std::memory_order_acquire),
+    const Hit hit{begin, end, slot.page_bytes.load(std::memory_order_acquire),
                   slot.damaged.load(std::memory_order_acquire)};
     const bool stable = before % 2 == 0 && slot.version.load(std::memory_order_relaxed) == before;
     if (stable && hit.damaged != nullptr && address >= begin && address < end) return hit;
   }
   return {};
+}
+
+Slot& slot_of(int slot) {
+  PVRDMA_CHECK(slot >= 0 && static_cast<std::size_t>(slot) < slots.size(),
+               "a slot that add_sigbus_range gave");
+  return slots[static_cast<std::size_t>(slot)];
 }
 
 // Runs in signal context: atomics and raw system calls only.
@@ -69,7 +77,7 @@ void on_sigbus(int /*signal*/, siginfo_t* info, void* /*context*/) {
   const Hit hit = info->si_code > 0 ? look_up(address) : Hit{};
   if (hit.damaged != nullptr) {
     const std::uintptr_t page = hit.begin + ((address - hit.begin) & ~(hit.page_bytes - 1));
-    const long outcome = ::syscall(SYS_mmap, page, hit.page_bytes, PROT_READ | PROT_WRITE,
+    const long outcome = ::syscall(SYS_mmap, page, hit.end - page, PROT_READ | PROT_WRITE,
                                    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (outcome == static_cast<long>(page)) {
       hit.damaged->store(true, std::memory_order_release);
@@ -106,10 +114,12 @@ int add_sigbus_range(std::byte* base, std::size_t size, std::size_t page_bytes, 
   return -1;
 }
 
+void disown_sigbus_range(int slot) {
+  slot_of(slot).damaged.store(&nobodys_damage, std::memory_order_release);
+}
+
 void remove_sigbus_range(int slot) {
-  PVRDMA_CHECK(slot >= 0 && static_cast<std::size_t>(slot) < slots.size(),
-               "a slot that add_sigbus_range gave");
-  Slot& entry = slots[static_cast<std::size_t>(slot)];
+  Slot& entry = slot_of(slot);
   entry.set(0, 0, 0, nullptr);
   entry.taken.store(false, std::memory_order_release);
 }

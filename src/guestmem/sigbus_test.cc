@@ -1,9 +1,11 @@
 #include "guestmem/sigbus.h"
 
 #include <array>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <memory>
 #include <signal.h>
+#include <string>
 #include <thread>
 
 #include "guestmem/copy.h"
@@ -25,6 +27,15 @@ class SigbusTest : public ::testing::Test {
   std::optional<std::uint64_t> read_page(std::size_t page) const {
     return read_object<std::uint64_t>(memory_, GuestPhys(kBase + page * kPageBytes));
   }
+  // As it is found before any harm is done, like the pieces of a copy under way.
+  std::byte* host_of(std::size_t page) const {
+    return memory_.translate(GuestPhys(kBase + page * kPageBytes), kPageBytes, Access::kReadWrite);
+  }
+  static std::uint64_t load(const std::byte* at) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  }
 
   TestRam ram_{kPages * kPageBytes};
   AddressSpace memory_;
@@ -36,19 +47,65 @@ TEST_F(SigbusTest, AnIntactFileIsNotDamaged) {
 }
 
 TEST_F(SigbusTest, APageTheVmmTookAwayReadsAsZeros) {
+  std::byte* const third = host_of(3);
+  std::byte* const fourth = host_of(4);
   ram_.truncate(4 * kPageBytes);
   EXPECT_FALSE(memory_.damaged());
   EXPECT_EQ(read_page(6), 0U);
   EXPECT_TRUE(memory_.damaged());
-  EXPECT_EQ(read_page(3), 4U) << "what is still there stays";
-  EXPECT_EQ(read_page(4), 0U);
+  EXPECT_EQ(load(third), 4U) << "what is still there stays";
+  EXPECT_EQ(load(fourth), 0U);
+}
+
+TEST_F(SigbusTest, NothingOfADamagedMemoryIsUsedAgain) {
+  const std::uint64_t generation = memory_.generation();
+  ram_.truncate(4 * kPageBytes);
+  EXPECT_EQ(read_page(6), 0U) << "the access that finds it goes on";
+  EXPECT_EQ(read_page(6), std::nullopt);
+  EXPECT_EQ(read_page(0), std::nullopt) << "not even what is still there";
+  EXPECT_EQ(host_of(0), nullptr);
+  EXPECT_NE(memory_.generation(), generation) << "so what others keep is void";
+  memory_.unmap_all();
+  EXPECT_NE(memory_.generation(), generation);
+  EXPECT_NE(memory_.generation(), 0U);
+}
+
+// vm.max_map_count is the process's: a VMM must not use it up for the others.
+TEST(SigbusMaps, PagesThatVanishOneByOneCostOneMapping) {
+  ASSERT_TRUE(install_sigbus_handler());
+  constexpr std::size_t kMany = 256;
+  const auto count_maps = [] {
+    std::ifstream maps("/proc/self/maps");
+    std::string line;
+    std::size_t count = 0;
+    while (std::getline(maps, line)) ++count;
+    return count;
+  };
+  for (const bool downwards : {false, true}) {
+    TestRam ram(kMany * kPageBytes);
+    AddressSpace memory;
+    ram.map_into(memory, kBase);
+    std::byte* const host = memory.translate(GuestPhys(kBase), kMany * kPageBytes, Access::kReadWrite);
+    const std::size_t before = count_maps();
+    ram.truncate(kPageBytes);
+    // Each other one, as a guest's scattered pages are.
+    for (std::size_t i = 1; i < kMany; i += 2) {
+      std::byte* const page = host + (downwards ? kMany - i : i) * kPageBytes;
+      EXPECT_EQ(*page, std::byte{0});
+      *page = std::byte{1};
+    }
+    EXPECT_TRUE(memory.damaged());
+    EXPECT_LE(count_maps(), before + 2) << (downwards ? "downwards" : "upwards");
+  }
 }
 
 TEST_F(SigbusTest, APageTheVmmTookAwayCanBeWritten) {
+  std::byte* const host = host_of(5);
   ram_.truncate(0);
   EXPECT_TRUE(write_object(memory_, GuestPhys(kBase + 5 * kPageBytes + 8), std::uint64_t{99}));
   EXPECT_TRUE(memory_.damaged());
-  EXPECT_EQ(read_page(5), 0U);
+  EXPECT_EQ(load(host), 0U);
+  EXPECT_EQ(load(host + 8), 99U);
 }
 
 TEST_F(SigbusTest, TheNextVmmStartsUndamaged) {

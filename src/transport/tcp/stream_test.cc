@@ -260,9 +260,10 @@ TEST_P(StreamTest, GuestMemoryThatIsGoneReadsAsZerosAndEndsNothing) {
   for (std::size_t i = 0; i < 4 * kPage; ++i) ASSERT_EQ(received[i], std::byte(i < 2 * kPage ? 7 : 0)) << i;
 
   guestmem::TestRam other(2 * kPage);
-  other.map_into(memory, 16 * kPage);
+  guestmem::AddressSpace others_memory;
+  other.map_into(others_memory, 16 * kPage);
   guestmem::SpanList gone;
-  ASSERT_TRUE(resolve(memory, 16 * kPage, 2 * kPage, gone));
+  ASSERT_TRUE(resolve(others_memory, 16 * kPage, 2 * kPage, gone));
   other.truncate(kPage);
   std::mt19937 random(2);
   const auto message = random_bytes(2 * kPage, random);
