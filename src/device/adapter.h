@@ -84,9 +84,9 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   int region_read(std::uint32_t region, std::uint64_t offset, std::span<std::byte> out) override;
   int region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
                    bool posted) override;
-  int set_irq_eventfd(std::uint32_t index, std::uint32_t vector, Fd eventfd) override;
+  int set_irq_eventfd(std::uint32_t index, std::uint32_t vector, ClientFd eventfd) override;
   int disable_irqs(std::uint32_t index) override;
-  int dma_map(const vfio_user::DmaMapRequest& request, Fd fd) override;
+  int dma_map(const vfio_user::DmaMapRequest& request, ClientFd fd) override;
   int dma_unmap(std::uint64_t iova, std::uint64_t size) override;
   void dma_unmap_all() override;
   void reset() override;

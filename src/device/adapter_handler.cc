@@ -113,7 +113,7 @@ void Adapter::write_register(std::uint64_t offset, std::span<const std::byte> da
   }
 }
 
-int Adapter::set_irq_eventfd(std::uint32_t index, std::uint32_t vector, Fd eventfd) {
+int Adapter::set_irq_eventfd(std::uint32_t index, std::uint32_t vector, ClientFd eventfd) {
   if (index == kIrqErr && vector == 0) return 0;  // accepted and closed
   if (index != kIrqMsix) return EINVAL;
   return interrupts_.assign(vector, std::move(eventfd));
@@ -124,8 +124,8 @@ int Adapter::disable_irqs(std::uint32_t index) {
   return 0;
 }
 
-int Adapter::dma_map(const vfio_user::DmaMapRequest& request, Fd fd) {
-  const auto mapped = memory_.map(guestmem::GuestPhys{request.iova}, request.size, fd, request.fd_offset,
+int Adapter::dma_map(const vfio_user::DmaMapRequest& request, ClientFd fd) {
+  const auto mapped = memory_.map(guestmem::GuestPhys{request.iova}, request.size, fd.fd(), request.fd_offset,
                                   request.readable, request.writable);
   if (!mapped) {
     log::warn("adapter {}: refused: {}", config_.name, mapped.error().message);

@@ -1,15 +1,10 @@
 #include "device/interrupts.h"
 
-#include <array>
 #include <cerrno>
-#include <cstdio>
-#include <fcntl.h>
-#include <string_view>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <utility>
 
 #include "base/check.h"
+#include "device/eventfd_signal.h"
 
 namespace pvrdma::device {
 namespace {
@@ -21,33 +16,17 @@ static_assert(cause_of(static_cast<std::size_t>(abi::Vector::kResponse)) == abi:
 static_assert(cause_of(static_cast<std::size_t>(abi::Vector::kAsyncEvent)) == abi::kInterruptAsyncEvent);
 static_assert(cause_of(static_cast<std::size_t>(abi::Vector::kNotification)) == abi::kInterruptCq);
 
-bool is_eventfd(int fd) {
-  std::array<char, 32> path{};
-  std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", fd);
-  std::array<char, 64> target{};
-  const ssize_t length = ::readlink(path.data(), target.data(), target.size());
-  if (length > 0)
-    return std::string_view(target.data(), static_cast<std::size_t>(length)) == "anon_inode:[eventfd]";
-  // No /proc (a container, hardening): then at least none of the things that have a name or a peer.
-  struct stat status {};
-  return ::fstat(fd, &status) == 0 && (status.st_mode & S_IFMT) == 0;
-}
-
 }  // namespace
 
-int Interrupts::assign(std::uint32_t vector, Fd eventfd) {
+int Interrupts::assign(std::uint32_t vector, ClientFd eventfd) {
   if (vector >= abi::kVectorCount) return EINVAL;
-  if (eventfd) {
-    if (!is_eventfd(eventfd.get())) return EINVAL;
-    const int flags = ::fcntl(eventfd.get(), F_GETFL);
-    if (flags < 0 || ::fcntl(eventfd.get(), F_SETFL, flags | O_NONBLOCK) < 0) return EINVAL;
-  }
+  if (eventfd && !is_eventfd(eventfd.get())) return EINVAL;
   eventfds_[vector] = std::move(eventfd);
   return 0;
 }
 
 void Interrupts::unassign_all() {
-  for (Fd& fd : eventfds_) fd.reset();
+  for (ClientFd& fd : eventfds_) fd.reset();
 }
 
 void Interrupts::raise(abi::Vector vector) {
@@ -88,11 +67,7 @@ std::uint64_t Interrupts::raised_total() const {
 
 void Interrupts::signal(std::size_t vector) {
   if (!eventfds_[vector]) return;
-  const std::uint64_t one = 1;
-  // EAGAIN: 2^64-2 signals wait to be read. Nothing else can fail on an eventfd, and no caller could do
-  // better.
-  [[maybe_unused]] const ssize_t written = ::write(eventfds_[vector].get(), &one, sizeof one);
-  ++raised_[vector];
+  if (signal_eventfd(eventfds_[vector].get())) ++raised_[vector];
 }
 
 }  // namespace pvrdma::device

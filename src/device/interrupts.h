@@ -11,19 +11,19 @@
 #include <cstdint>
 
 #include "abi/registers.h"
-#include "base/fd.h"
+#include "base/client_fd.h"
 
 namespace pvrdma::device {
 
 class Interrupts {
  public:
   // Replaces (and closes) the vector's earlier eventfd; an empty Fd unassigns it. 0, or EINVAL for a vector
-  // that does not exist and for an fd that is no eventfd: writing to anything else could block, or end the
-  // process by a signal.
-  int assign(std::uint32_t vector, Fd eventfd);
+  // that does not exist and for an fd that is no eventfd.
+  int assign(std::uint32_t vector, ClientFd eventfd);
   void unassign_all();
 
-  // One 8-byte write, which never blocks: an eventfd that is full already tells all there is to tell.
+  // Never blocks, whatever the client does with its end: an eventfd that is full already tells all there is to
+  // tell (eventfd_signal.h).
   void raise(abi::Vector vector);
 
   std::uint32_t mask() const { return mask_; }
@@ -41,7 +41,7 @@ class Interrupts {
  private:
   void signal(std::size_t vector);
 
-  std::array<Fd, abi::kVectorCount> eventfds_;
+  std::array<ClientFd, abi::kVectorCount> eventfds_;
   std::array<std::uint64_t, abi::kVectorCount> raised_{};
   std::uint32_t mask_ = abi::kImrAllEnabled;
   std::uint32_t causes_ = 0;

@@ -20,7 +20,7 @@ namespace pvrdma::vfio_user {
 class FakeHandler final : public Handler {
  public:
   std::vector<std::string> calls;
-  std::vector<Fd> fds;                // every fd that was handed over, in order
+  std::vector<ClientFd> fds;                // every fd that was handed over, in order
   int next_result = 0;                // of region accesses, irq and DMA calls
   std::uint32_t awaited_region = 1;   // 0 or 1: whose writes need replies
   std::size_t max_kept_calls = 1000;  // 0 for fuzzing: only check
@@ -67,7 +67,7 @@ class FakeHandler final : public Handler {
     if (max_kept_calls != 0) last_write.assign(data.begin(), data.end());
     return note(fmt::format("write {} {:#x} {}{}", region, offset, data.size(), posted ? " posted" : ""));
   }
-  int set_irq_eventfd(std::uint32_t index, std::uint32_t vector, Fd eventfd) override {
+  int set_irq_eventfd(std::uint32_t index, std::uint32_t vector, ClientFd eventfd) override {
     PVRDMA_CHECK(vector < irq_count(index), "vector out of range");
     const bool assigned = static_cast<bool>(eventfd);
     if (assigned && max_kept_calls != 0) fds.push_back(std::move(eventfd));
@@ -77,7 +77,7 @@ class FakeHandler final : public Handler {
     PVRDMA_CHECK(index < irq_index_count(), "irq index out of range");
     return note(fmt::format("irqs {} disabled", index));
   }
-  int dma_map(const DmaMapRequest& request, Fd fd) override {
+  int dma_map(const DmaMapRequest& request, ClientFd fd) override {
     check_range(request.iova, request.size);
     PVRDMA_CHECK(request.fd_offset + request.size > request.fd_offset && request.fd_offset % 4096 == 0,
                  "fd offset");

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/fd.h"
+#include "base/client_fd.h"
 
 namespace pvrdma::vfio_user {
 
@@ -80,16 +80,16 @@ class Handler {
   virtual int region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
                            bool posted) = 0;
 
-  // The vector's interrupt is raised by writing the 8-byte integer 1 to `eventfd`, which replaces an earlier
-  // one. An empty Fd unassigns the vector.
-  virtual int set_irq_eventfd(std::uint32_t index, std::uint32_t vector, Fd eventfd) = 0;
+  // The vector's interrupt is raised by adding 1 to `eventfd`, which replaces an earlier one. An empty one
+  // unassigns the vector. Whether it is an eventfd is the handler's to find out.
+  virtual int set_irq_eventfd(std::uint32_t index, std::uint32_t vector, ClientFd eventfd) = 0;
 
   // Unassigns all vectors of `index`.
   virtual int disable_irqs(std::uint32_t index) = 0;
 
   // An empty `fd` means "not RAM" (flash, option ROM, another device's BAR): remember the range, map nothing.
-  // Overlap with an existing range: EEXIST. Close the fd after mmap.
-  virtual int dma_map(const DmaMapRequest& request, Fd fd) = 0;
+  // Overlap with an existing range: EEXIST. The fd is not needed after mmap.
+  virtual int dma_map(const DmaMapRequest& request, ClientFd fd) = 0;
 
   // The range is exactly one that was mapped, otherwise ENOENT. When this returns, nothing touches its memory
   // any more.
