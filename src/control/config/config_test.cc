@@ -162,6 +162,14 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
             "profile");
 }
 
+TEST_F(ConfigTest, RefusesUnknownKeysOfAnyBytesAndLength) {
+  const std::string allowed = ": allowed are api_socket, log_level, spin_us";
+  EXPECT_EQ(mistake_in(std::string("[daemon]\n\"gr\u00f6\u00dfe\" = 3\n") + kVm01),
+            "FILE:2: [daemon] unknown key gr????e" + allowed);
+  EXPECT_EQ(mistake_in("[daemon]\n" + std::string(100, 'a') + " = 3\n" + kVm01),
+            "FILE:2: [daemon] unknown key " + std::string(64, 'a') + "…" + allowed);
+}
+
 TEST_F(ConfigTest, RefusesMissingKeys) {
   EXPECT_EQ(mistake_with("name", ""), "FILE:1: [[adapter]] lacks name: add name = \"VM-01\"");
   EXPECT_EQ(mistake_with("socket", ""),

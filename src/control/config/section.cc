@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "base/check.h"
+
 namespace pvrdma::control {
 namespace {
 
@@ -62,9 +64,13 @@ Failure wrong(const Section& section, const std::string& key, std::string_view w
 Failure wrong(const Section& section, const Mistake& mistake) {
   switch (mistake.kind) {
     case Mistake::Kind::kUnknown: {
-      const Section::Place& place = section.places.at(mistake.member);
-      return fail(fmt::format("{}unknown key {}: allowed are {}", prefix(section, place.where), place.shown,
-                              fmt::join(mistake.known, ", ")));
+      // The mistake has the key as a log may show it; the place is the one that is written with other bytes.
+      const auto place = std::find_if(section.places.begin(), section.places.end(), [&](const auto& each) {
+        return std::find(mistake.known.begin(), mistake.known.end(), each.first) == mistake.known.end();
+      });
+      PVRDMA_CHECK(place != section.places.end(), "an unknown key is in the section");
+      return fail(fmt::format("{}unknown key {}: allowed are {}", prefix(section, place->second.where),
+                              mistake.member, fmt::join(mistake.known, ", ")));
     }
     case Mistake::Kind::kMissing:
       return wrong(section,
