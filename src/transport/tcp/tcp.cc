@@ -157,9 +157,9 @@ void Tcp::configure(const TcpSettings& settings) {
 
   if (listens_elsewhere) impl_->reception.listener().close();
   impl_->reception.send_all_away(GoodbyeReason::kReconfigured, "the settings have changed", now);
-  for (const auto& [id, lanes] : impl_->hosts) {
+  for (const auto& [host, lanes] : impl_->hosts) {
     const bool stays = std::any_of(settings.peers.begin(), settings.peers.end(),
-                                   [&](const TcpPeer& peer) { return peer.id == lanes->id(); });
+                                   [id = lanes->id()](const TcpPeer& peer) { return peer.id == id; });
     if (!stays) lanes->configure(std::nullopt, {}, moved, now);
   }
   for (const TcpPeer& peer : settings.peers) {
