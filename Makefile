@@ -68,10 +68,10 @@ bench: setup  ## benchmarks of the release build, as root also host to host; JSO
 soak: setup programs  ## adapters loaded and killed at random for TIME (10m): nothing may be left of them; report in build/soak/
 	@nice -n 10 tests/soak/soak.py --time $(or $(TIME),10m) $(if $(SEED),--seed $(SEED)) $(if $(BUILD),--build $(BUILD))
 
-fuzz: setup-full  ## a short run of every fuzzer
+fuzz: setup-full  ## every fuzzer with its corpus; for TIME (30) of each: seconds, or with s, m, h
 	@cmake --preset fuzz >/dev/null
-	@cmake --build --preset fuzz
-	@ctest --preset fuzz -j$(JOBS) --output-log build/ctest-fuzz.log
+	@cmake --build --preset fuzz --target fuzzers
+	@tools/fuzz --time $(or $(TIME),30)
 
 format: setup  ## format the C++ sources in place
 	@tools/check --format

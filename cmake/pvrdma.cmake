@@ -44,26 +44,42 @@ function(pvrdma_test name)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
 endfunction()
 
-# pvrdma_fuzz(NAME SOURCES x_fuzz.cc [DEPS ...]): a libFuzzer program under the fuzz preset; under every other preset a
-# program that replays tests/fuzz-corpus/NAME as a test.
+# pvrdma_fuzz(NAME SOURCES x_fuzz.cc [DEPS ...] [CANARY]): a fuzzer. Under the fuzz preset a libFuzzer program, which
+# tools/fuzz runs; under every other preset one that replays tests/fuzz-corpus/NAME as a test.
+# CANARY: has a bug, which tools/fuzz must find and whose replay (tests/fuzz/NAME.crash/) the sanitizer must report.
 function(pvrdma_fuzz name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
-  if(NOT BUILD_TESTING OR PVRDMA_SANITIZE STREQUAL "thread")
+  cmake_parse_arguments(ARG "CANARY" "" "SOURCES;DEPS" ${ARGN})
+  if(NOT BUILD_TESTING OR PVRDMA_SANITIZE STREQUAL "thread" OR (ARG_CANARY AND NOT PVRDMA_SANITIZE MATCHES "address"))
     return()
+  endif()
+  set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz-corpus/${name})
+  if(ARG_CANARY)
+    set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/${name}.crash)
   endif()
   if(PVRDMA_FUZZ)
     add_executable(${name} ${ARG_SOURCES})
-    pvrdma_compile_options(${name})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    target_link_libraries(${name} PRIVATE ${ARG_DEPS})
-    add_test(NAME ${name}.short COMMAND ${name} -runs=20000 -max_total_time=60 ${CMAKE_SOURCE_DIR}/tests/fuzz-corpus/${name})
+    add_test(NAME ${name}.replay COMMAND ${name} -runs=0 -timeout=20 ${corpus})
+    add_dependencies(fuzzers ${name})
+    set_property(GLOBAL APPEND_STRING PROPERTY PVRDMA_FUZZERS
+                                               "${name}\t$<TARGET_FILE:${name}>\t$<IF:$<BOOL:${ARG_CANARY}>,canary,->\n")
   else()
     add_executable(${name} ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/support/fuzz_replay_main.cc)
-    pvrdma_compile_options(${name})
-    target_link_libraries(${name} PRIVATE ${ARG_DEPS})
-    add_test(NAME ${name}.replay COMMAND ${name} ${CMAKE_SOURCE_DIR}/tests/fuzz-corpus/${name})
-    set_tests_properties(${name}.replay PROPERTIES LABELS fuzz TIMEOUT 300)
+    add_test(NAME ${name}.replay COMMAND ${name} ${corpus})
   endif()
+  pvrdma_compile_options(${name})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  set_tests_properties(${name}.replay PROPERTIES LABELS fuzz TIMEOUT 300)
+  if(ARG_CANARY)
+    set_tests_properties(${name}.replay PROPERTIES PASS_REGULAR_EXPRESSION "AddressSanitizer: heap-buffer-overflow")
+  endif()
+endfunction()
+
+# What tools/fuzz runs: all fuzzers, a target to build them and a list of them. Once, when all are known.
+function(pvrdma_list_fuzzers)
+  get_property(fuzzers GLOBAL PROPERTY PVRDMA_FUZZERS)
+  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/fuzzers.tsv CONTENT "${fuzzers}")
 endfunction()
 
 # pvrdma_bench(NAME SOURCES x_bench.cc [DEPS ...]): a Google Benchmark program, never run by ctest.

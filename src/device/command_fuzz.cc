@@ -14,11 +14,13 @@
 
 #include "base/log.h"
 #include "device/fake_guest.h"
+#include "support/fuzz_input.h"
 
 namespace pvrdma::device {
 namespace {
 
 using test::FakeGuest;
+using Input = test::FuzzInput;
 
 enum class Op : std::uint8_t {
   kWriteMemory,   // offset@0:4 (modulo the RAM), bytes
@@ -37,30 +39,6 @@ enum class Op : std::uint8_t {
 
 constexpr std::uint64_t kRamBytes = 2u << 20;
 constexpr std::uint32_t kRecordsMax = 64;
-
-// What is in a record, taken from the front; zeros beyond the end.
-class Input {
- public:
-  explicit Input(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  template <typename T>
-  T take() {
-    T value{};
-    const std::size_t size = std::min(sizeof value, bytes_.size());
-    std::memcpy(static_cast<void*>(&value), bytes_.data(), size);
-    bytes_ = bytes_.subspan(size);
-    return value;
-  }
-  std::span<const std::byte> take_bytes(std::size_t count) {
-    const auto out = bytes_.first(std::min(count, bytes_.size()));
-    bytes_ = bytes_.subspan(out.size());
-    return out;
-  }
-  std::span<const std::byte> rest() { return take_bytes(bytes_.size()); }
-  bool empty() const { return bytes_.empty(); }
-
- private:
-  std::span<const std::byte> bytes_;
-};
 
 class Harness {
  public:
