@@ -1,0 +1,234 @@
+#!/usr/bin/python3
+"""Writes the corpora of the fuzzers whose inputs are scripts or texts into tests/fuzz-corpus/.
+
+    tests/fuzz/make_corpus.py [NAME ...]
+
+Each seed is one thing worth starting from, under a name that says which; what the bytes mean is in the head of each fuzzer.
+Seeds that fuzzing found lie beside them and are not touched.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+CORPUS = Path(__file__).resolve().parents[1] / "fuzz-corpus"
+Seeds = Iterator[tuple[str, bytes]]
+
+
+def u16(value: int) -> bytes:
+    return struct.pack("<H", value)
+
+
+def u32(value: int) -> bytes:
+    return struct.pack("<I", value)
+
+
+def u64(value: int) -> bytes:
+    return struct.pack("<Q", value)
+
+
+def canary() -> Seeds:
+    yield "letters", b"abcdef"
+
+
+def changing_memory() -> Seeds:
+    def send(connection: int, kind: int, size: int, place: int = 0) -> bytes:
+        return bytes([0, connection, kind]) + u16(size) + u16(place)
+
+    def receive(connection: int) -> bytes:
+        return bytes([1, connection])
+
+    def change(what: int, argument: int = 0, rest: bytes = b"") -> bytes:
+        return bytes([what | argument << 3]) + rest
+
+    def following(offset: int, value: int) -> bytes:  # what is read next gets 4 bytes at 4 * offset
+        return change(2, offset, b"\x02" + u32(value))
+
+    def entry(offset: int, address: int) -> bytes:  # likewise 8, an address
+        return change(2, offset, b"\x03" + u64(address))
+
+    def seed(script: bytes, steps: bytes) -> bytes:
+        return u16(len(script)) + script + steps
+
+    run, poll = bytes([9]), bytes([3, 0])
+    every_kind = b"".join(receive(1) + receive(2) + send(0, kind, 512) + send(2, kind, 512) for kind in range(5))
+    yield "quiet", seed(b"", every_kind + run + poll)
+    yield "work_follows_time", seed(b"", every_kind + bytes([10]) + u16(4000) + run)
+    for name, index in {"tail_ahead": 9, "tail_huge": 0xffff_ffff, "tail_back": 0, "tail_full": 8, "tail_wrapped": 15}.items():
+        for ring in range(3):
+            yield f"{name}_ring{ring}", seed(change(5, 2 * ring, u32(index)) * 4, every_kind + run)
+            yield f"{name}_after_ring{ring}", seed(change(1, 1) + change(5, 2 * ring + 1, u32(index)), every_kind + run)
+    for field in range(0, 24):
+        yield f"element_field{field}", seed(entry(field, 0xffff_ffff_ffff_fff0) * 12, every_kind + run)
+    yield "element_num_sge", seed(change(0) * 2 + change(6, 0, bytes([0, 16, 2]) + u32(0x1000_0000)) * 6, every_kind)
+    for pages in range(4):
+        for what, value in {"page": 0x1_0000_0000, "odd": 0x1_0000_0001, "nowhere": 0xffff_ffff_f000}.items():
+            yield f"directory_{what}_{pages}", seed(entry(0, value) * 3, bytes([5, pages]) * 4)
+    yield "directory_is_replaced", seed(b"".join(entry(at, 0x1_0000_0000) for at in range(6)), bytes([5, 3]) * 3)
+    yield "queues_directory", seed(entry(0, 0x1_0000_0000) * 8, bytes([6]) * 4)
+    for command in (0, 3, 5, 7, 9, 13, 255):  # of the slot, after the driver wrote it
+        yield f"command_becomes_{command}", seed(following(2, command) * 8, bytes([5, 1, 6, 7, 0, 0, 7, 1, 1, 7, 2, 2]))
+    yield "command_fields", seed(b"".join(following(field, 0xffff_ffff) for field in range(3, 20)), bytes([5, 1, 6, 5, 2, 6] * 4))
+    yield "flips", seed(change(3, 1, b"\x01") * 40, every_kind + run + poll)
+    yield "anywhere", seed(b"".join(change(4, 0, u32(4096 * page) + b"\x03" + u64(page)) for page in range(40)), every_kind + run)
+    yield "to_error_meanwhile", seed(change(5, 0, u32(8)) * 4, every_kind + bytes([7, 0, 0, 7, 2, 1]) + run + poll)
+
+
+def lying_peer() -> Seeds:
+    def victim(kind: int, size: int) -> bytes:
+        return bytes([0, kind]) + u16(size)
+
+    def peer(kind: int, size: int) -> bytes:
+        return bytes([1, kind]) + u16(size)
+
+    def move(rounds: int = 7) -> bytes:
+        return bytes([4, rounds])
+
+    def seed(script: bytes, steps: bytes, start: int = 0) -> bytes:
+        return bytes([start]) + u16(len(script)) + script + steps
+
+    receives = bytes([2, 3]) * 4
+    both = receives + b"".join(victim(kind, 300) + peer(kind, 300) for kind in range(5)) + move() + move()
+    large = receives + peer(1, 30000) + victim(2, 900) + peer(2, 900) + victim(1, 30000) + move() + move()
+    later = bytes([5]) + u16(300) + move()
+    yield "truth", seed(b"", both)
+    yield "truth_large", seed(b"", large)
+    for start in range(8):
+        yield f"start{start}", seed(b"", both + both, start)
+        yield f"start{start}_lost", seed(bytes([0, 1, 0, 1]), both + later + later, start)
+    names = ["none", "drop", "repeat", None, None, None, "hold", "release", "break"]
+    for lie, name in enumerate(names):
+        if name is not None:
+            yield name, seed(bytes([lie]) * 8, both + later)
+            yield name + "_wrap", seed(bytes([lie]) * 8, both + later, 6)
+    yield "hold_and_release", seed(bytes([6, 6, 6, 7]), both + later)
+    for field in range(14):
+        for name, value in {"near": b"\x01" * 8, "back": b"\xff" * 8, "huge": b"\x00" + b"\xff" * 8, "small": b"\x00" * 9}.items():
+            yield f"request_{name}_field{field}", seed((bytes([3, field]) + value) * 4, receives + peer(1, 300) + peer(0, 99) + peer(4, 8) + move() + later)
+    for field in range(9):
+        for name, value in {"one": b"\x01" * 6, "six": b"\x06" * 6, "huge": b"\xff" * 8}.items():
+            yield f"response_{name}_field{field}", seed((bytes([3, field]) + value) * 4, receives + victim(2, 900) + victim(4, 8) + victim(1, 300) + move() + later)
+    yield "split", seed((bytes([5]) + u16(100)) * 8, both + later)
+    yield "split_large", seed((bytes([5]) + u16(9000)) * 3, large)
+    yield "split_lost", seed(bytes([5]) + u16(100) + bytes([1, 8]), both + later)
+    for place in range(6):
+        yield f"writes_to_place{place}", seed(bytes([3, 5, place]) + u16(0) + bytes([3, 5, place]) + u16(0xfff0), receives + peer(1, 300) + peer(1, 300) + move())
+        yield f"reads_place{place}", seed(bytes([4, 8, 2, 5, place]) + u16(16), receives + peer(1, 300) + move())
+        yield f"atomic_on_place{place}", seed(bytes([4, 8, 4, 5, place]) + u16(0), receives + peer(4, 8) + move())
+        yield f"invalidates_place{place}", seed(bytes([3, 9, 2, place]), receives + peer(0, 8) + move())
+    yield "garbled", seed(b"".join(bytes([9, at, 0x80]) for at in range(0, 60, 4)), both * 4)
+    yield "sequence", seed(bytes([10, 1, 10, 255]), both + later)
+    yield "invented", seed(bytes([11]) + bytes(range(60)) * 3, receives + bytes([6, 0, 6, 1]) * 8 + move() + later)
+    yield "cuts", seed(b"", receives + peer(1, 3000) + bytes([7, 0]) + victim(1, 3000) + bytes([7, 1]) + move() + later + both)
+    yield "silence", seed(b"", both + (bytes([5]) + u16(4000)) * 2 + both)
+
+
+def config() -> Seeds:
+    adapter = '[[adapter]]\nname = "VM-01"\nsocket = "/run/pvrdma/vm-01.sock"\nmac = "52:54:00:12:34:51"\nhardware_version = 14\n'
+    host = '[host]\nname = "esx-01"\nvmnics = ["lo"]\n'
+    yield "adapter", adapter.encode()
+    yield "all_of_an_adapter", (adapter + 'roce = "v2"\nprofile = "esxi"\n').encode()
+    yield "daemon", ('[daemon]\napi_socket = "/run/a.sock"\nlog_level = "debug"\nspin_us = "forever"\n' + adapter).encode()
+    yield "sqlite", (host + '[store]\ntype = "sqlite"\npath = "/var/lib/pvrdma/store.db"\n').encode()
+    yield "etcd", (host + '[store]\ntype = "etcd"\nendpoints = ["http://10.0.0.1:2379", "https://[fd00::1]:2379"]\nprefix = "/p/"\nlease_s = 10\n').encode()
+    yield "tcp", (host + '[tcp]\nlanes = 4\ncongestion_control = "cubic"\n').encode()
+    yield "api", (adapter + '[api]\nlisten = "[::1]:8443"\ncertificate = "/nonexistent"\nkey = "/nonexistent"\ntoken_file = "/nonexistent"\n').encode()
+    yield "flags", (adapter + "\0name=VM-02,socket=/b.sock,mac=52:54:00:12:34:52,hw=17,roce=v1\0name=VM-03,socket=/c.sock,mac=52:54:00:12:34:53,hw=18,profile=esxi").encode()
+    yield "unknown_key_of_other_bytes", ('[daemon]\n"größe" = 1\n' + adapter).encode()
+    yield "unknown_key_that_is_long", ("[daemon]\n" + "a" * 100 + " = 1\n" + adapter).encode()
+    yield "unknown_flag_of_other_bytes", b"\0\xbb=1"
+    yield "toml_shapes", b'daemon = 1\n[adapter]\n[[host]]\n[a.b.c]\nd = [1, {x = 1979-05-27T07:32:00Z}]\n'
+    yield "numbers", (adapter.replace("14", "0x0e") + "[daemon]\nspin_us = 1e3\n").encode()
+    yield "no_toml", b'[daemon\nx = "\\ud800"\n'
+
+
+def etcd_codec() -> Seeds:
+    def b64(text: str) -> str:
+        return base64.b64encode(text.encode()).decode()
+
+    def seed(answer: object) -> bytes:
+        return b"\x03/p/" + json.dumps(answer).encode()
+
+    header = {"cluster_id": "18446744073709551615", "revision": "5"}
+    pair = {"key": b64("/p/a"), "value": b64("1"), "mod_revision": "4"}
+    yield "range", seed({"header": header, "kvs": [pair, {"key": b64("/p/b")}], "more": True, "count": "7"})
+    yield "txn", seed({"header": header, "succeeded": True})
+    yield "grant", seed({"header": header, "ID": "77", "TTL": "5"})
+    yield "keep_alive", seed({"result": {"header": header, "ID": "77", "TTL": "5"}})
+    yield "token", seed({"header": header, "token": "abc.1"})
+    yield "watch", seed({"result": {"header": header, "events": [{"kv": pair}, {"type": "DELETE", "kv": {"key": b64("/p/c"), "mod_revision": "6"}}]}})
+    yield "watch_created", seed({"result": {"header": header, "created": True}})
+    yield "watch_compacted", seed({"result": {"header": header, "canceled": True, "compact_revision": "2", "cancel_reason": "compacted"}})
+    yield "error", seed({"error": "gone", "message": "gone", "code": 5})
+    yield "error_of_a_stream", seed({"error": {"grpc_code": 16, "http_code": 401, "message": "who?"}})
+    yield "revision_too_large", seed({"header": {"revision": "9223372036854775807"}, "kvs": [pair]})
+    yield "key_without_prefix", seed({"header": header, "kvs": [{"key": b64("/q/a")}]})
+    yield "deep", b"\x00" + b'{"header":' + b"[" * 64
+    yield "bytes", b"\x00\xff\xfe{\x00\"\xc3\x28\"}"
+
+
+def api() -> Seeds:
+    def request(method: str, path: str, body: object = None, *headers: str) -> bytes:
+        text = "" if body is None else json.dumps(body)
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *headers]
+        if body is not None:
+            lines += ["Content-Type: application/json", f"Content-Length: {len(text)}"]
+        return ("\r\n".join(lines) + "\r\n\r\n" + text).encode()
+
+    dvs = request("POST", "/v1/dvs", {"name": "dvs", "version": "8.0.0", "uplinks": ["uplink1", "uplink2"]})
+    group = request("PUT", "/v1/dvs/dvs/portgroups/pg", {"vlan": 5})
+    member = request("PUT", "/v1/dvs/dvs/hosts/esx-01", {})
+    vm = request("POST", "/v1/vms", {"name": "vm-a", "host": "self", "hardware_version": 14, "memory_mib": 1024})
+    adapter = request("PUT", "/v1/vms/vm-a/adapter", {"dvs": "dvs", "portgroup": "pg", "mac": "52:54:00:00:00:0a", "protocol": "v2"})
+    for path in ("cluster", "hosts", "hosts/self", "hosts/self/advanced", "hosts/self/rulesets", "hosts/self/rulesets/pvrdma/rules",
+                 "dvs", "vms", "adapters", "adapters/VM-01", "qps", "paths", "stats", "version", "hosts/self/rdma/vmrdma0/stats"):
+        yield "get_" + path.replace("/", "_"), request("GET", "/v1/" + path)
+    yield "get_metrics", request("GET", "/metrics") + request("GET", "/openapi.json") + request("HEAD", "/v1/version")
+    yield "switch", dvs + group + member + request("PUT", "/v1/dvs/dvs/hosts/esx-01/uplinks/uplink1", {"vmnic": "vmnic0"}) + request("DELETE", "/v1/dvs/dvs/portgroups/pg") + request("DELETE", "/v1/dvs/dvs")
+    yield "vm", dvs + group + member + vm + adapter + request("GET", "/v1/vms/vm-a/qemu-args") + request("GET", "/v1/vms/vm-a/libvirt-xml") + request("DELETE", "/v1/vms/vm-a")
+    yield "vm_changes", vm + request("PATCH", "/v1/vms/vm-a", {"memory_mib": 2048, "memory_reserved_mib": 2048}) + request("POST", "/v1/vms/vm-a/upgrade", {"hardware_version": 18}) + request("GET", "/v1/vms")
+    yield "host", request("POST", "/v1/hosts/self/vmks", {"name": "vmk2", "address": "10.0.0.1"}) + request("PUT", "/v1/hosts/self/advanced?path=/Net/PVRDMAVmknic", {"path": "/Net/PVRDMAVmknic", "value": "vmk2"}) + request("DELETE", "/v1/hosts/self/vmks/vmk2")
+    yield "ruleset", request("PATCH", "/v1/hosts/self/rulesets/pvrdma", {"enabled": True, "allow_all": False}) + request("POST", "/v1/hosts/self/rulesets/pvrdma/allowed", {"address": "10.0.0.0/24", "network": "10.0.0.0/24"}) + request("DELETE", "/v1/hosts/self/rulesets/pvrdma/allowed?network=10.0.0.0/24")
+    yield "link", request("PUT", "/v1/adapters/VM-01/link", {"up": False})
+    yield "wrong_bodies", request("POST", "/v1/vms", [1, 2]) + request("POST", "/v1/dvs", {"name": 3}) + request("POST", "/v1/vms", {"name": "x" * 300})
+    yield "chunked", b"POST /v1/vms HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{\"na\r\n5\r\nme\":1\r\n0\r\n\r\n"
+    yield "lengths", b"POST /v1/vms HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n{}" + b"PUT / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"
+    yield "expects", b"POST /v1/vms HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}"
+    yield "ranges", request("GET", "/v1/hosts", None, "Range: bytes=0-1,2-3,-1")
+    yield "paths", request("GET", "/v1/hosts/%00%ff/../x//y?a=%zz&&b") + request("GET", "*") + request("GET", "/" + "a/" * 600)
+    yield "multipart", b"POST /v1/vms HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 20\r\n\r\n--x\r\n\r\n\r\n--x--\r\n....."
+    yield "no_http", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(32)
+
+
+CORPORA: dict[str, Callable[[], Seeds]] = {
+    "api_fuzz": api,
+    "canary_fuzz": canary,
+    "changing_memory_fuzz": changing_memory,
+    "config_fuzz": config,
+    "etcd_codec_fuzz": etcd_codec,
+    "lying_peer_fuzz": lying_peer,
+}
+
+
+def main() -> int:
+    """The exit status."""
+    for name in sys.argv[1:] or CORPORA:
+        if name not in CORPORA:
+            print(f"make_corpus: {name} has no seeds here: known are {', '.join(CORPORA)}", file=sys.stderr)
+            return 2
+        folder = CORPUS / name
+        folder.mkdir(parents=True, exist_ok=True)
+        seeds = dict(CORPORA[name]())
+        for seed, content in seeds.items():
+            (folder / seed).write_bytes(content)
+        print(f"make_corpus: {len(seeds)} seeds of {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
