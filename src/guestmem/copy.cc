@@ -2,12 +2,15 @@
 
 #include <cstring>
 
+#include "guestmem/read_hook.h"
+
 namespace pvrdma::guestmem {
 
 bool read(const AddressSpace& memory, GuestPhys from, std::span<std::byte> out) {
   std::byte* to = out.data();
   return memory.for_each_piece(from, out.size(), Access::kRead,
-                               [&to](const std::byte* data, std::size_t size) {
+                               [&memory, &to](const std::byte* data, std::size_t size) {
+                                 before_read(memory, data, size);
                                  std::memcpy(to, data, size);
                                  to += size;
                                  return true;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "guestmem/copy.h"
+#include "guestmem/read_hook.h"
 
 namespace pvrdma::guestmem {
 namespace {
@@ -60,6 +61,7 @@ RingStatus GuestRing::pop(std::span<std::byte> out) {
   if (count == 0) return RingStatus::kEmpty;
   const std::byte* element = element_at(own_index_);
   if (element == nullptr) return RingStatus::kUnmapped;
+  before_read(*memory_, element, out.size());
   std::memcpy(out.data(), element, out.size());
   own_index_ = (own_index_ + 1) & mask_;
   store_release_u32(state + own_offset_, own_index_);
@@ -106,11 +108,13 @@ std::byte* GuestRing::element_at(std::uint32_t index) {
 
 RingStatus GuestRing::load_indices(std::byte* state, std::uint32_t& used_count) {
   if (!own_index_known_) {
+    before_read(*memory_, state + own_offset_, sizeof(std::uint32_t));
     const std::uint32_t index = load_relaxed_u32(state + own_offset_);
     if (!is_valid(index)) return RingStatus::kInvalidIndex;
     own_index_ = index;
     own_index_known_ = true;
   }
+  before_read(*memory_, state + peer_offset_, sizeof(std::uint32_t));
   const std::uint32_t peer = load_acquire_u32(state + peer_offset_);
   if (!is_valid(peer)) return RingStatus::kInvalidIndex;
   const std::uint32_t count = (role_ == RingRole::kConsumer ? peer - own_index_ : own_index_ - peer) & mask_;
