@@ -31,16 +31,18 @@ bool same_adapter(const WantedAdapter& a, const WantedAdapter& b) {
 
 }  // namespace
 
-AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power)
-    : fabric_(fabric), loop_(loop), clock_(clock), power_(power) {}
+AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power,
+                       HostSurroundings host)
+    : fabric_(fabric), loop_(loop), clock_(clock), power_(power), host_(std::move(host)) {}
 
 AdapterSet::~AdapterSet() {
   if (started_) loop_.remove(*this);
 }
 
 Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
-  auto adapter = ServedAdapter::create(to_device(config), config.socket,
-                                       fabric_.segment(transport::SegmentId{}), loop_, clock_);
+  auto adapter =
+      ServedAdapter::create(to_device(config), config.socket, fabric_.segment(transport::SegmentId{}), loop_,
+                            clock_, nullptr, host_);
   if (!adapter) return Failure(std::move(adapter).error());
   adapters_.push_back(*std::move(adapter));
   static_names_.push_back(config.name);
@@ -131,7 +133,7 @@ Result<ServedAdapter*> AdapterSet::make(const WantedAdapter& wanted) {
     return fail("the configuration file of this host has an adapter of that name: rename one of them");
   }
   auto adapter = ServedAdapter::create(to_device(wanted.config), wanted.config.socket,
-                                       fabric_.segment(wanted.segment), loop_, clock_, this);
+                                       fabric_.segment(wanted.segment), loop_, clock_, this, host_);
   if (!adapter) return Failure(std::move(adapter).error());
   if (auto started = (*adapter)->start(); !started) return Failure(std::move(started).error());
   announce(**adapter);

@@ -31,7 +31,8 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   static constexpr Duration kRetryInterval = std::chrono::seconds(1);
 
   // All borrowed; they outlive this. `power` may be null.
-  AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power = nullptr);
+  AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power = nullptr,
+             HostSurroundings host = {});
   ~AdapterSet() override;
   AdapterSet(const AdapterSet&) = delete;
   AdapterSet& operator=(const AdapterSet&) = delete;
@@ -71,6 +72,7 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   shard::Loop& loop_;
   const Clock& clock_;
   PowerObserver* const power_;
+  const HostSurroundings host_;
   std::vector<std::unique_ptr<ServedAdapter>> adapters_;
   std::vector<std::string> static_names_;
   std::map<std::string, WantedAdapter> wanted_;  // by VM

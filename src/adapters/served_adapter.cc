@@ -9,13 +9,21 @@ namespace pvrdma::adapters {
 Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const device::AdapterConfig& config,
                                                              const std::string& socket,
                                                              fabric::Switch& fabric_switch, shard::Loop& loop,
-                                                             const Clock& clock, ClientObserver* observer) {
+                                                             const Clock& clock, ClientObserver* observer,
+                                                             const HostSurroundings& host) {
   std::unique_ptr<ServedAdapter> served(new ServedAdapter(config.name, fabric_switch, loop, observer));
-  auto adapter = device::Adapter::create(config, served->port_, clock);
+  // Two queues: memory goes back although a descriptor cannot be closed.
+  const auto open_queue = [&host] { return host.reaper != nullptr ? host.reaper->open_queue() : nullptr; };
+  auto adapter = device::Adapter::create(
+      config, served->port_, clock, {.memory_queue = open_queue(), .mapped_together = host.mapped_together});
   if (!adapter) return Failure(std::move(adapter).error());
   served->adapter_ = *std::move(adapter);
   served->port_.attach(served->adapter_->engine());
-  auto server = vfio_user::Server::listen(socket, *served->adapter_);
+  auto server =
+      vfio_user::Server::listen(socket, *served->adapter_,
+                                {.queue = open_queue(), .clock = &clock, .before_close = [&served = *served] {
+                                   served.unwatch_connection();
+                                 }});
   if (!server) return Failure(std::move(server).error());
   served->server_ = *std::move(server);
   return served;
@@ -28,8 +36,8 @@ ServedAdapter::ServedAdapter(const std::string& name, fabric::Switch& fabric_swi
 ServedAdapter::~ServedAdapter() {
   if (started_) {
     loop_.remove(*this);
-    if (watched_fd_ >= 0) loop_.unwatch(watched_fd_);
-    loop_.unwatch(server_->listen_fd());
+    unwatch_connection();
+    if (listener_watched_) loop_.unwatch(server_->listen_fd());
   }
   server_.reset();
   port_.detach();
@@ -38,6 +46,7 @@ ServedAdapter::~ServedAdapter() {
 Result<void> ServedAdapter::start() {
   auto watched = loop_.watch(server_->listen_fd(), shard::Interest::kRead, *this);
   if (!watched) return watched;
+  listener_watched_ = true;
   loop_.add(*this);
   started_ = true;
   return {};
@@ -48,27 +57,59 @@ void ServedAdapter::set_link(bool up) {
   adapter_->set_link(up);
 }
 
+// What was too much for a burst comes in the turns after it, once in each, and not before the others' news.
+bool ServedAdapter::run(Instant now) {
+  bool more = adapter_->run(now);
+  if (server_->has_more()) {
+    server_->continue_session();
+    follow_connection();
+    more = true;
+  }
+  return more;
+}
+
+void ServedAdapter::on_time(Instant now) {
+  if (now >= adapter_->next_deadline()) adapter_->on_time(now);
+  if (now >= server_->accept_again_at()) {
+    server_->accept_again();
+    watch_listener();
+  }
+}
+
 void ServedAdapter::on_fd_ready(int fd, shard::Readiness ready) {
   if (fd == server_->listen_fd()) {
     server_->on_listen_ready();
-  } else {
+  } else if (!server_->has_more()) {
     server_->on_session_ready(ready.readable, ready.writable);
   }
   follow_connection();
 }
 
 void ServedAdapter::follow_connection() {
+  watch_listener();
   watch_connection();
   if (has_client() == had_client_) return;
   had_client_ = has_client();
   if (observer_ != nullptr) observer_->on_client(*this, had_client_);
 }
 
+void ServedAdapter::watch_listener() {
+  const bool wanted = server_->accept_again_at() == Instant::never();
+  if (wanted == listener_watched_) return;
+  if (!wanted) loop_.unwatch(server_->listen_fd());
+  listener_watched_ = wanted && loop_.watch(server_->listen_fd(), shard::Interest::kRead, *this).has_value();
+  if (wanted && !listener_watched_) server_->pause_accepting("the kernel refuses to watch its socket");
+}
+
+void ServedAdapter::unwatch_connection() {
+  if (watched_fd_ >= 0) loop_.unwatch(std::exchange(watched_fd_, -1));
+}
+
 // Clients come and go, and a reply that the socket did not take turns the loop's interest around.
 void ServedAdapter::watch_connection() {
   const int fd = server_->session_fd();
   if (fd != watched_fd_) {
-    if (watched_fd_ >= 0) loop_.unwatch(std::exchange(watched_fd_, -1));
+    unwatch_connection();
     if (fd < 0) return;
     watched_for_ = shard::Interest::kRead;
     if (auto watched = loop_.watch(fd, watched_for_, *this); !watched) {

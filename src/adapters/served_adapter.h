@@ -7,11 +7,13 @@
 // Thread: shard-owned. Made and destroyed while the loop does not run, or from a task posted to it.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "device/adapter.h"
@@ -32,6 +34,12 @@ class ClientObserver {
   virtual void on_client(const ServedAdapter& adapter, bool connected) = 0;
 };
 
+// What the adapters of a host share. Optional.
+struct HostSurroundings {
+  Reaper* reaper = nullptr;                                // borrowed
+  std::shared_ptr<guestmem::MappedBytes> mapped_together;  // their mapped bytes
+};
+
 class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
  public:
   // All references are borrowed and outlive this; `observer` may be null. Errors: as
@@ -39,8 +47,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   static Result<std::unique_ptr<ServedAdapter>> create(const device::AdapterConfig& config,
                                                        const std::string& socket,
                                                        fabric::Switch& fabric_switch, shard::Loop& loop,
-                                                       const Clock& clock,
-                                                       ClientObserver* observer = nullptr);
+                                                       const Clock& clock, ClientObserver* observer = nullptr,
+                                                       const HostSurroundings& host = {});
   ~ServedAdapter() override;
   ServedAdapter(const ServedAdapter&) = delete;
   ServedAdapter& operator=(const ServedAdapter&) = delete;
@@ -66,11 +74,15 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
                 ClientObserver* observer);
 
   void on_fd_ready(int fd, shard::Readiness ready) override;
-  bool run(Instant now) override { return adapter_->run(now); }
-  void on_time(Instant now) override { adapter_->on_time(now); }
-  Instant next_deadline() const override { return adapter_->next_deadline(); }
+  bool run(Instant now) override;
+  void on_time(Instant now) override;
+  Instant next_deadline() const override {
+    return std::min(adapter_->next_deadline(), server_->accept_again_at());
+  }
   void follow_connection();
+  void watch_listener();
   void watch_connection();
+  void unwatch_connection();
 
   shard::Loop& loop_;
   ClientObserver* const observer_;
@@ -79,6 +91,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   std::unique_ptr<vfio_user::Server> server_;
   bool started_ = false;
   bool had_client_ = false;
+  bool listener_watched_ = false;
   int watched_fd_ = -1;  // the client's, as the loop knows it
   shard::Interest watched_for_ = shard::Interest::kRead;
 };

@@ -33,6 +33,11 @@ class ClientFd {
   int get() const { return fd_.get(); }
   const Fd& fd() const { return fd_; }
   explicit operator bool() const { return static_cast<bool>(fd_); }
+  // Out of the queue's reach: for who knows where it comes from.
+  Fd take() {
+    queue_.reset();
+    return std::move(fd_);
+  }
   void reset() {
     if (fd_ && queue_ != nullptr) queue_->close(std::move(fd_));
     fd_.reset();

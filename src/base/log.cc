@@ -44,6 +44,11 @@ void write(Level level, std::string_view line) {
   logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
 }
 
+std::string held_back(const LogLimiter& limiter) {
+  if (limiter.suppressed() == 0) return {};
+  return fmt::format(" (and {} more like it before)", limiter.suppressed());
+}
+
 bool LogLimiter::allow(Instant now) {
   const auto elapsed = now - last_refill_;
   if (elapsed >= interval_) {

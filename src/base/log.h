@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <fmt/core.h>
+#include <string>
 #include <string_view>
 
 #include "base/time.h"
@@ -54,5 +55,8 @@ class LogLimiter {
   std::uint64_t held_back_ = 0;
   std::uint64_t reported_ = 0;
 };
+
+// The tail of a rate-limited line: "", or " (and N more like it before)".
+std::string held_back(const LogLimiter& limiter);
 
 }  // namespace pvrdma::log

@@ -1,5 +1,6 @@
 #include "base/reaper.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <poll.h>
 #include <pthread.h>
@@ -7,12 +8,19 @@
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 
 namespace pvrdma {
 namespace {
 
 constexpr int kRetryMs = 100;  // while the system has no thread for us
+constexpr std::size_t kFewestWaiting = 8;
+constexpr std::size_t kMostWaiting = ReaperQueue::kDescriptors - ReaperQueue::kMostAtOnce - 16;
+
+std::size_t room_for_waiting() {
+  return std::clamp(descriptor_limit() / 8, kFewestWaiting, kMostWaiting);
+}
 
 }  // namespace
 
@@ -97,6 +105,9 @@ bool Reaper::Shared::start_thread(const std::shared_ptr<ReaperQueue>& queue) {
     return false;
   }
 }
+
+ReaperQueue::ReaperQueue(std::shared_ptr<Reaper::Shared> shared)
+    : shared_(std::move(shared)), room_(room_for_waiting()) {}
 
 void ReaperQueue::release(std::unique_ptr<Reapable> thing) {
   if (shared_->stopped.load(std::memory_order_acquire)) return;  // released here and now

@@ -66,11 +66,12 @@ class Reaper {
 
 class ReaperQueue : public std::enable_shared_from_this<ReaperQueue> {
  public:
-  // How many descriptors may wait. Beyond that they are closed in place; nobody lets it come to that, see
-  // vfio_user/server.cc.
-  static constexpr std::size_t kDescriptors = 512;
+  // How many descriptors may wait. Beyond that they are closed in place; has_room() prevents it.
+  static constexpr std::size_t kDescriptors = 2048;
+  // What one receive from a UNIX socket may bring (the kernel's SCM_MAX_FD).
+  static constexpr std::size_t kMostAtOnce = 253;
 
-  explicit ReaperQueue(std::shared_ptr<Reaper::Shared> shared) : shared_(std::move(shared)) {}
+  explicit ReaperQueue(std::shared_ptr<Reaper::Shared> shared);
   ReaperQueue(const ReaperQueue&) = delete;
   ReaperQueue& operator=(const ReaperQueue&) = delete;
 
@@ -80,6 +81,10 @@ class ReaperQueue : public std::enable_shared_from_this<ReaperQueue> {
   // What is not released yet, the one under way included.
   std::size_t waiting() const { return waiting_.load(std::memory_order_acquire); }
 
+  // Whether the next kMostAtOnce may come. Also bounds the share of the process's descriptor numbers that
+  // what cannot be closed may hold: an eighth of them.
+  bool has_room() const { return waiting() <= room_; }
+
  private:
   friend class Reaper;
 
@@ -88,6 +93,7 @@ class ReaperQueue : public std::enable_shared_from_this<ReaperQueue> {
   bool close_one();
 
   const std::shared_ptr<Reaper::Shared> shared_;
+  const std::size_t room_;
   std::atomic<std::size_t> waiting_ = 0;  // counted before it is put in; 0 -> 1 calls the thread
   std::atomic<Reapable*> things_ = nullptr;
   std::array<int, kDescriptors> fds_{};  // a ring of one writer and one reader

@@ -23,7 +23,8 @@ PageFrames page_frames_of(HardwareVersion version) {
 }  // namespace
 
 Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, verbs::SwitchPort& port,
-                                                 const Clock& clock) {
+                                                 const Clock& clock,
+                                                 const AdapterSurroundings& surroundings) {
   const std::string who = fmt::format("adapter {}", config.name);
   if (!offers_roce(config.hardware_version, config.roce)) {
     return fail(fmt::format(
@@ -39,17 +40,22 @@ Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, ve
   auto exported_page = ExportedPage::create(limits.max_context);
   if (!exported_page) return Failure(std::move(exported_page.error()).in(who));
   const verbs::Rules rules = rules_of(config.hardware_version, config.roce, config.profile);
-  return std::unique_ptr<Adapter>(new Adapter(config, limits, rules, std::move(*exported_page), port, clock));
+  return std::unique_ptr<Adapter>(
+      new Adapter(config, limits, rules, std::move(*exported_page), port, clock, surroundings));
 }
 
 Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const verbs::Rules& rules,
-                 std::unique_ptr<ExportedPage> exported_page, verbs::SwitchPort& port, const Clock& clock)
+                 std::unique_ptr<ExportedPage> exported_page, verbs::SwitchPort& port, const Clock& clock,
+                 const AdapterSurroundings& surroundings)
     : config_(config),
       limits_(limits),
       rules_(rules),
       caps_(caps_of(limits, rules, config.mac)),
       clock_(clock),
       exported_page_(std::move(exported_page)),
+      memory_(surroundings.memory_queue,
+              std::make_shared<guestmem::MappedBytes>("adapter " + config.name, config.mapped_bytes,
+                                                      surroundings.mapped_together)),
       pci_config_(uar_bar_bytes(limits.max_context)),
       rings_(memory_, interrupts_, counters_, limits.max_cq),
       engine_(limits_, rules_, memory_, *this, port),
@@ -59,7 +65,8 @@ Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const
       driver_log_(kLogBurst, kLogInterval),
       command_log_(kLogBurst, kLogInterval),
       access_log_(kLogBurst, kLogInterval),
-      qp_log_(kLogBurst, kLogInterval) {}
+      qp_log_(kLogBurst, kLogInterval),
+      client_log_(kLogBurst, kLogInterval) {}
 
 Adapter::~Adapter() = default;
 
@@ -197,10 +204,12 @@ bool Adapter::failed() {
     return false;
   drop_driver();
   state_ = AdapterState::kFailed;
-  log::error(
-      "adapter {}: the VMM took guest memory away while it was in use; the adapter stops until it has "
-      "disconnected",
-      config_.name);
+  if (client_log_.allow(clock_.now())) {
+    log::error(
+        "adapter {}: the VMM took guest memory away while it was in use; the adapter stops until it has "
+        "disconnected",
+        config_.name);
+  }
   return true;
 }
 

@@ -21,6 +21,7 @@
 #include "abi/endian.h"
 #include "base/log.h"
 #include "base/mac.h"
+#include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "device/adapter_info.h"
@@ -35,6 +36,7 @@
 #include "device/registers.h"
 #include "device/shared_region.h"
 #include "guestmem/address_space.h"
+#include "guestmem/mapped_bytes.h"
 #include "verbs/engine.h"
 #include "verbs/events.h"
 #include "verbs/wire.h"
@@ -49,6 +51,13 @@ struct AdapterConfig {
   RoceVersion roce = RoceVersion::kV2;  // see default_roce()
   Profile profile = Profile::kOpen;
   std::optional<verbs::Limits> limits;  // instead of the hardware version's and profile's
+  std::uint64_t mapped_bytes = guestmem::kDefaultMappedBytes;  // of guest memory, at most
+};
+
+// What an adapter shares with the others of its host. All optional.
+struct AdapterSurroundings {
+  std::shared_ptr<ReaperQueue> memory_queue;               // where its guest's memory ends; none: in place
+  std::shared_ptr<guestmem::MappedBytes> mapped_together;  // its mapped bytes are part of these
 };
 
 class Adapter final : public vfio_user::Handler, private verbs::EventSink, private RegisterActions {
@@ -56,7 +65,8 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   // `port` and `clock` are borrowed and outlive the adapter. Errors: a RoCE version or limits that the
   // hardware version does not offer, or no memory for BAR 2's exported page.
   static Result<std::unique_ptr<Adapter>> create(const AdapterConfig& config, verbs::SwitchPort& port,
-                                                 const Clock& clock);
+                                                 const Clock& clock,
+                                                 const AdapterSurroundings& surroundings = {});
   ~Adapter() override;
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
@@ -95,7 +105,8 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
 
  private:
   Adapter(const AdapterConfig& config, const verbs::Limits& limits, const verbs::Rules& rules,
-          std::unique_ptr<ExportedPage> exported_page, verbs::SwitchPort& port, const Clock& clock);
+          std::unique_ptr<ExportedPage> exported_page, verbs::SwitchPort& port, const Clock& clock,
+          const AdapterSurroundings& surroundings);
 
   // verbs::EventSink.
   void completion_event(verbs::CqHandle cq) override;
@@ -141,6 +152,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   log::LogLimiter command_log_;
   log::LogLimiter access_log_;
   log::LogLimiter qp_log_;
+  log::LogLimiter client_log_;
 };
 
 }  // namespace pvrdma::device

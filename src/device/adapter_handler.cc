@@ -128,7 +128,9 @@ int Adapter::dma_map(const vfio_user::DmaMapRequest& request, ClientFd fd) {
   const auto mapped = memory_.map(guestmem::GuestPhys{request.iova}, request.size, fd.fd(), request.fd_offset,
                                   request.readable, request.writable);
   if (!mapped) {
-    log::warn("adapter {}: refused: {}", config_.name, mapped.error().message);
+    if (client_log_.allow(clock_.now())) {
+      log::warn("adapter {}: refused: {}{}", config_.name, mapped.error().message, held_back(client_log_));
+    }
     return mapped.error().code != 0 ? mapped.error().code : EINVAL;
   }
   return 0;
@@ -149,13 +151,13 @@ void Adapter::reset() {
   power_on();
   if (was_failed) state_ = AdapterState::kFailed;
   ++counters_.resets;
-  if (had_driver) log::info("adapter {}: reset by the VM", config_.name);
+  if (had_driver && client_log_.allow(clock_.now())) log::info("adapter {}: reset by the VM", config_.name);
 }
 
 void Adapter::connected() {
   connected_ = true;
   ++counters_.connections;
-  log::info("adapter {}: VM connected", config_.name);
+  if (client_log_.allow(clock_.now())) log::info("adapter {}: VM connected", config_.name);
 }
 
 void Adapter::disconnected(std::string_view reason) {
@@ -163,7 +165,9 @@ void Adapter::disconnected(std::string_view reason) {
   interrupts_.unassign_all();
   dma_unmap_all();
   connected_ = false;
-  log::info("adapter {}: VM disconnected: {}", config_.name, reason);
+  if (client_log_.allow(clock_.now())) {
+    log::info("adapter {}: VM disconnected: {}{}", config_.name, reason, held_back(client_log_));
+  }
 }
 
 }  // namespace pvrdma::device

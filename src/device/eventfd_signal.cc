@@ -16,7 +16,7 @@
 namespace pvrdma::device {
 namespace {
 
-constexpr unsigned kRequests = 256;         // completions that may lie in the context's ring
+constexpr unsigned kRequests = 256;          // completions that may lie in the context's ring
 constexpr std::uint32_t kReapInterval = 64;  // signals
 
 struct Context {
@@ -38,7 +38,8 @@ struct Context {
     const Fd probe(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!probe) return fail_errno(errno, "cannot make an eventfd");
     if (!knows_eventfd(probe.get()) || knows_eventfd(null.get()) || !signal(probe.get()))
-      return fail(ENOSYS, "this kernel cannot signal an eventfd by asynchronous I/O: Linux 4.19 or later can");
+      return fail(ENOSYS,
+                  "this kernel cannot signal an eventfd by asynchronous I/O: Linux 4.19 or later can");
     return {};
   }
 
@@ -54,8 +55,8 @@ struct Context {
     return ::syscall(SYS_io_submit, id, 1, list.data()) == 1 ? 0 : errno;
   }
 
-  // A read of what cannot be read fails with EBADF, after the result's descriptor was looked at, which must be
-  // an eventfd: EINVAL otherwise. Nothing is signalled.
+  // A read of what cannot be read fails with EBADF, after the result's descriptor was looked at, which must
+  // be an eventfd: EINVAL otherwise. Nothing is signalled.
   bool knows_eventfd(int fd) const {
     const int flags = ::fcntl(fd, F_GETFL);
     const bool usable = flags >= 0 && (flags & O_PATH) == 0;  // those fail with EBADF, too

@@ -22,8 +22,8 @@ class Interrupts {
   int assign(std::uint32_t vector, ClientFd eventfd);
   void unassign_all();
 
-  // Never blocks, whatever the client does with its end: an eventfd that is full already tells all there is to
-  // tell (eventfd_signal.h).
+  // Never blocks, whatever the client does with its end: an eventfd that is full already tells all there is
+  // to tell (eventfd_signal.h).
   void raise(abi::Vector vector);
 
   std::uint32_t mask() const { return mask_; }

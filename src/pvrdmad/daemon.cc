@@ -26,6 +26,9 @@ static_assert(control::kPvrdmaPort == transport::kTcpPort, "the ruleset opens th
 Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, const std::string& version,
                                                const control::Plane::StopAsked& stop_asked) {
   std::unique_ptr<Daemon> daemon(new Daemon);
+  auto reaper = Reaper::create();
+  if (!reaper) return Failure(std::move(reaper).error());
+  daemon->reaper_ = *std::move(reaper);
   auto loop = shard::Loop::create({.spin = config.daemon.spin}, daemon->clock_);
   if (!loop) return Failure(std::move(loop).error());
   daemon->loop_ = *std::move(loop);
@@ -39,8 +42,11 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   if (config.cluster) {
     if (auto made = daemon->make_tcp(*config.cluster); !made) return Failure(std::move(made).error());
   }
+  const adapters::HostSurroundings surroundings{
+      daemon->reaper_.get(), std::make_shared<guestmem::MappedBytes>("all adapters of the host together",
+                                                                     guestmem::default_total_mapped_bytes())};
   daemon->adapters_ = std::make_unique<adapters::AdapterSet>(*daemon->fabric_, *daemon->loop_, daemon->clock_,
-                                                             daemon->membership_.get());
+                                                             daemon->membership_.get(), surroundings);
   for (const control::AdapterConfig& each : config.adapters) {
     auto added = daemon->adapters_->add_static(each);
     if (!added) return Failure(std::move(added).error().in("adapter " + each.name));

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "adapters/adapter_set.h"
+#include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "cluster/membership.h"
@@ -49,6 +50,7 @@ class Daemon {
 
   // In the order of dependence: each borrows from those before it.
   SteadyClock clock_;
+  std::unique_ptr<Reaper> reaper_;
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_;
   std::unique_ptr<cluster::Membership> membership_;  // null: no member of one

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "control/config/config.h"
+#include "device/eventfd_signal.h"
 #include "guestmem/sigbus.h"
 #include "pvrdmad/daemon.h"
 #include "pvrdmad/exit_codes.h"
@@ -67,6 +68,7 @@ int run(int argc, char** argv) {
 
   const sigset_t stop_signals = block_stop_signals();
   if (auto installed = guestmem::install_sigbus_handler(); !installed) return refuse(installed.error());
+  if (auto opened = device::open_eventfd_signals(); !opened) return refuse(opened.error());
   auto daemon = Daemon::create(*config, PVRDMA_VERSION, stop_asked);
   if (!daemon && daemon.error().code == ECANCELED) {
     log::info("pvrdmad: stopped before it served: {}", daemon.error().message);

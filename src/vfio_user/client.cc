@@ -74,7 +74,7 @@ Result<ClientRegion> Client::region_info(std::uint32_t region) {
       return give_up(Command::kGetRegionInfo, EPROTO, "the reply is malformed");
     }
     if (decoded->argsz <= argsz) {
-      return ClientRegion{std::move(decoded->info), reply->fds.empty() ? Fd() : std::move(reply->fds[0])};
+      return ClientRegion{std::move(decoded->info), reply->fds.empty() ? Fd() : reply->fds[0].take()};
     }
     argsz = decoded->argsz;
   }

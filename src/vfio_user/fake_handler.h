@@ -20,7 +20,7 @@ namespace pvrdma::vfio_user {
 class FakeHandler final : public Handler {
  public:
   std::vector<std::string> calls;
-  std::vector<ClientFd> fds;                // every fd that was handed over, in order
+  std::vector<ClientFd> fds;          // every fd that was handed over, in order
   int next_result = 0;                // of region accesses, irq and DMA calls
   std::uint32_t awaited_region = 1;   // 0 or 1: whose writes need replies
   std::size_t max_kept_calls = 1000;  // 0 for fuzzing: only check

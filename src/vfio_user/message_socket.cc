@@ -24,15 +24,19 @@ ssize_t retry_interrupted(Call call) {
 
 }  // namespace
 
-MessageSocket::MessageSocket(Fd socket)
-    : socket_(std::move(socket)),
+MessageSocket::MessageSocket(ClientFd socket, std::shared_ptr<ReaperQueue> queue)
+    : queue_(std::move(queue)),
+      socket_(std::move(socket)),
       input_(std::make_unique_for_overwrite<std::byte[]>(kInputBytes)),
       output_(std::make_unique_for_overwrite<std::byte[]>(kMaxMessageBytes)) {}
 
 Result<bool> MessageSocket::receive() {
   PVRDMA_CHECK(input_end_ + input_wanted_ <= kInputBytes, "receiving beyond the input buffer");
+  if (queue_ != nullptr && !queue_->has_room()) [[unlikely]] {
+    return fail(EBUSY, fmt::format("{} of its file descriptors are still being closed", queue_->waiting()));
+  }
   iovec bytes{input_.get() + input_end_, input_wanted_};
-  alignas(cmsghdr) std::byte control[CMSG_SPACE(kMaxMessageFds * sizeof(int))];
+  alignas(cmsghdr) std::byte control[CMSG_SPACE(ReaperQueue::kMostAtOnce * sizeof(int))];
   msghdr message{};
   message.msg_iov = &bytes;
   message.msg_iovlen = 1;
@@ -62,7 +66,7 @@ Result<void> MessageSocket::keep_fds(msghdr& message) {
     for (std::size_t i = 0; i < count; ++i) {
       int raw = -1;
       std::memcpy(&raw, CMSG_DATA(control) + i * sizeof(int), sizeof(int));
-      Fd fd(raw);
+      ClientFd fd(Fd(raw), queue_);
       if (fd_count_ < fds_.size()) {
         fds_[fd_count_++] = std::move(fd);
       } else {
@@ -117,6 +121,10 @@ Result<std::optional<Message>> MessageSocket::next_message() {
     fds_lent_ = true;
   }
   return message;
+}
+
+void MessageSocket::shut_down() {
+  ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
 std::span<std::byte> MessageSocket::output() {

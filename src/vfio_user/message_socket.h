@@ -8,7 +8,9 @@
 //    behind the bytes that descriptors came with, and each message is its own sendmsg() (QEMU, libvfio-user
 //    and this file do that).
 //  * The output holds at most one message. While it is pending its owner takes no messages: back-pressure.
-//  * Descriptors received and not taken over are closed.
+//  * Descriptors received and not taken over end, and so does the socket: on the client's ReaperQueue, where
+//    it has one. There is always room for as many as a message can bring, because the kernel closes in the
+//    receiver's name what there is no room for.
 // Both buffers are allocated once, at the largest message's size; they get memory as far as it is touched.
 //
 // Thread: owned by one thread. Never blocks by itself: that is up to the socket (O_NONBLOCK, SO_RCVTIMEO).
@@ -22,7 +24,7 @@
 #include <span>
 #include <sys/socket.h>
 
-#include "base/fd.h"
+#include "base/client_fd.h"
 #include "base/result.h"
 #include "vfio_user/protocol.h"
 
@@ -32,7 +34,7 @@ namespace pvrdma::vfio_user {
 struct Message {
   wire::Header header;
   std::span<const std::byte> payload;
-  std::span<Fd> fds;  // at most kMaxMessageFds
+  std::span<ClientFd> fds;  // at most kMaxMessageFds
 };
 
 class MessageSocket {
@@ -40,17 +42,25 @@ class MessageSocket {
   // What one receive() takes when no message is under way: 56 doorbell writes.
   static constexpr std::size_t kBurstBytes = 2048;
 
-  explicit MessageSocket(Fd socket);
+  explicit MessageSocket(ClientFd socket, std::shared_ptr<ReaperQueue> queue = nullptr);
 
   int fd() const { return socket_.get(); }
 
   // One recvmsg(). False: nothing there (EAGAIN). Call it only after next_message() returned nothing.
   // Errors end the session: end of stream (code 0 between messages, EPROTO inside one), too many
-  // descriptors (EPROTO), errno.
+  // descriptors (EPROTO), errno; EBUSY: those of before are still not closed.
   Result<bool> receive();
 
   // The next complete message, if there is one. Error (ends the session): EPROTO, a size that cannot be.
   Result<std::optional<Message>> next_message();
+
+  // Bytes that were received and belong to no message that next_message() has given.
+  bool holds_bytes() const { return input_begin_ != input_end_; }
+  // Descriptors that were received, those of the last message included.
+  bool holds_fds() const { return fd_count_ != 0; }
+
+  // Nothing more passes in either direction: the peer sees the end although the socket is closed later.
+  void shut_down();
 
   // Where the next message to send is composed, kMaxMessageBytes. Only while nothing is pending.
   std::span<std::byte> output();
@@ -68,14 +78,15 @@ class MessageSocket {
   Result<void> keep_fds(::msghdr& message);
   void close_fds();
 
-  Fd socket_;
+  const std::shared_ptr<ReaperQueue> queue_;
+  ClientFd socket_;
 
   std::unique_ptr<std::byte[]> input_;
   std::size_t input_begin_ = 0;
   std::size_t input_end_ = 0;
   std::size_t input_wanted_ = kBurstBytes;
 
-  std::array<Fd, kMaxMessageFds> fds_;
+  std::array<ClientFd, kMaxMessageFds> fds_;
   std::size_t fd_count_ = 0;
   bool fds_lent_ = false;  // to the message that next_message() returned last
 

@@ -147,7 +147,7 @@ TEST_F(MessageSocketTest, DescriptorsBelongToTheMessageTheyWereSentWith) {
     if (id % 2 == 0) {
       EXPECT_TRUE(same_counter(sent.get(), got->fds[0].get()));
     }
-    for (const Fd& fd : got->fds) EXPECT_NE(::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC, 0);
+    for (const ClientFd& fd : got->fds) EXPECT_NE(::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC, 0);
   }
 }
 
@@ -174,7 +174,7 @@ TEST_F(MessageSocketTest, TakenDescriptorsStayAndOthersAreClosed) {
   {
     const Fd eventfd = make_eventfd();
     peer_.send(message(1, Command::kSetIrqs), {eventfd.get(), eventfd.get(), eventfd.get()});
-    Fd taken;
+    ClientFd taken;
     {
       const auto got = next();
       ASSERT_TRUE(got);

@@ -1,10 +1,14 @@
 #include "vfio_user/server.h"
 
 #include <cerrno>
+#include <fmt/core.h>
+#include <new>
 #include <sys/socket.h>
 #include <system_error>
 #include <utility>
 
+#include "base/client_fd.h"
+#include "base/descriptor_limit.h"
 #include "base/log.h"
 
 namespace pvrdma::vfio_user {
@@ -13,10 +17,12 @@ namespace {
 constexpr int kBacklog = 4;  // one client; the others are only waiting to be refused
 constexpr mode_t kSocketMode = 0600;
 
-// A process out of file descriptors stays so for a while, and the waiting client keeps listen_fd() readable.
+constexpr Duration kAcceptPause = std::chrono::seconds(1);
 constexpr Duration kAcceptErrorLogInterval = std::chrono::seconds(10);
-constexpr std::uint32_t kRefusalLogBurst = 5;
-constexpr Duration kRefusalLogInterval = std::chrono::seconds(10);
+constexpr std::uint32_t kClientLogBurst = 20;
+constexpr Duration kClientLogInterval = std::chrono::seconds(1);
+
+const SteadyClock kSystemClock;
 
 std::string text_of(int code) {
   return std::generic_category().message(code);
@@ -24,55 +30,91 @@ std::string text_of(int code) {
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::listen(std::string path, Handler& handler) {
+Result<std::unique_ptr<Server>> Server::listen(std::string path, Handler& handler, ServerOptions options) {
   auto listener = UnixListener::listen(
       std::move(path), {.what = "vfio-user socket", .mode = kSocketMode, .backlog = kBacklog});
   if (!listener) return Failure(std::move(listener).error());
-  return std::unique_ptr<Server>(new Server(*std::move(listener), handler));
+  if (options.clock == nullptr) options.clock = &kSystemClock;
+  return std::unique_ptr<Server>(new Server(*std::move(listener), handler, std::move(options)));
 }
 
-Server::Server(std::unique_ptr<UnixListener> listener, Handler& handler)
+Server::Server(std::unique_ptr<UnixListener> listener, Handler& handler, ServerOptions options)
     : listener_(std::move(listener)),
       handler_(handler),
+      options_(std::move(options)),
       accept_errors_(1, kAcceptErrorLogInterval),
-      refusal_log_(kRefusalLogBurst, kRefusalLogInterval) {}
+      client_log_(kClientLogBurst, kClientLogInterval) {}
 
 Server::~Server() {
   if (session_) end_session("the server stops");
 }
 
 void Server::on_listen_ready() {
-  Fd client(::accept4(listen_fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (options_.queue != nullptr && !options_.queue->has_room()) {
+    pause_accepting(fmt::format("{} file descriptors of earlier clients are still being closed",
+                                options_.queue->waiting()));
+    return;
+  }
+  ClientFd client(Fd(::accept4(listen_fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)), options_.queue);
   if (!client) {
     const bool nobody_there = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-    if (!nobody_there && accept_errors_.allow(Instant::now())) {
-      log::error("vfio-user {}: cannot accept a client: {}", path(), text_of(errno));
-    }
+    if (!nobody_there) pause_accepting(text_of(errno));
     return;
   }
   // The end of the last client may still wait in its socket: a VM that is killed and started again connects
   // that fast.
   on_session_ready(true, true);
+  const Instant now = options_.clock->now();
   if (session_) {
-    log::warn("vfio-user {}: refused a second client: one at a time", path());
+    if (client_log_.allow(now))
+      log::warn("vfio-user {}: refused a second client: one at a time{}", path(), held_back(client_log_));
     return;
   }
   if (!refusal_.empty()) {
-    if (refusal_log_.allow(Instant::now())) log::warn("vfio-user {}: refused a client: {}", path(), refusal_);
+    if (client_log_.allow(now))
+      log::warn("vfio-user {}: refused a client: {}{}", path(), refusal_, held_back(client_log_));
     return;
   }
-  session_.emplace(std::move(client), handler_, path());
+  if (is_of_descriptor_reserve(client.get())) {
+    pause_accepting("the file descriptors that are left are for the clients there are (raise RLIMIT_NOFILE)");
+    return;
+  }
+  try {
+    session_.emplace(std::move(client), handler_, path(),
+                     SessionSurroundings{options_.queue, options_.clock, &client_log_});
+  } catch (const std::bad_alloc&) {
+    pause_accepting(text_of(ENOMEM));
+  }
+}
+
+// The waiting client would keep listen_fd() readable for ever: it is left in the backlog for a while.
+void Server::pause_accepting(std::string_view why) {
+  const Instant now = options_.clock->now();
+  accept_again_at_ = now + kAcceptPause;
+  if (accept_errors_.allow(now))
+    log::error("vfio-user {}: cannot accept a client: {}; trying again each second", path(), why);
 }
 
 bool Server::on_session_ready(bool readable, bool writable) {
   if (!session_ || !(session_->wants_write() ? writable : readable)) return false;
+  return run_session();
+}
+
+void Server::continue_session() {
+  if (has_more()) run_session();
+}
+
+bool Server::run_session() {
   auto worked = session_->run();
   if (worked) return *worked;
   const Error& error = worked.error();
-  if (error.code == 0) {
-    log::info("vfio-user {}: client left: {}", path(), error.message);
-  } else {
-    log::warn("vfio-user {}: ended the client's session: {}", path(), error.message);
+  if (client_log_.allow(options_.clock->now())) {
+    if (error.code == 0) {
+      log::info("vfio-user {}: client left: {}{}", path(), error.message, held_back(client_log_));
+    } else {
+      log::warn("vfio-user {}: ended the client's session: {}{}", path(), error.message,
+                held_back(client_log_));
+    }
   }
   end_session(error.message);
   return true;
@@ -80,6 +122,8 @@ bool Server::on_session_ready(bool readable, bool writable) {
 
 void Server::end_session(std::string_view reason) {
   if (session_->established()) handler_.disconnected(reason);
+  if (options_.before_close) options_.before_close();
+  session_->shut_down();
   session_.reset();
 }
 

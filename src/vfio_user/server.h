@@ -4,15 +4,19 @@
 // become readable or, while wants_write(), writable instead (until the pending reply has left, nothing is
 // read, so waiting for readability then would spin). It reads session_fd() and wants_write() again after
 // every on_...() call. Both fds are level-triggered: one call does a bounded amount of work and leaves the
-// rest for the next turn.
+// rest for the next turn. What a burst was too short for is no news of the socket any more: while has_more(),
+// continue_session() is called each turn.
 //
 // A client that breaks the protocol loses its session, with one log line; the server listens on. A second
-// client is accepted and closed, so that it does not hang in the backlog.
+// client is accepted and closed, so that it does not hang in the backlog. While descriptors or memory run
+// out, or what earlier clients handed over cannot be closed, nobody is accepted: accept_again_at() says until
+// when the owner leaves listen_fd() alone.
 //
 // Thread: owned by one thread (the shard); Handler is called on it.
 // Source: docs/device.md section 8.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,12 +24,21 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/reaper.h"
 #include "base/result.h"
+#include "base/time.h"
 #include "base/unix_listener.h"
 #include "vfio_user/handler.h"
 #include "vfio_user/session.h"
 
 namespace pvrdma::vfio_user {
+
+struct ServerOptions {
+  std::shared_ptr<ReaperQueue> queue;  // as SessionSurroundings'
+  const Clock* clock = nullptr;        // likewise
+  // Called before a client's socket ends: the owner stops watching session_fd().
+  std::function<void()> before_close;
+};
 
 class Server {
  public:
@@ -33,7 +46,8 @@ class Server {
   // is borrowed and outlives the server. Errors, each one sentence with the path and the way out:
   // ENAMETOOLONG, EADDRINUSE (a living server, or a file that is no socket), ENOENT (directory), or bind's
   // errno.
-  static Result<std::unique_ptr<Server>> listen(std::string path, Handler& handler);
+  static Result<std::unique_ptr<Server>> listen(std::string path, Handler& handler,
+                                                ServerOptions options = {});
 
   // Ends the session (the handler is told) and removes the socket file if it is still this server's.
   ~Server();
@@ -45,6 +59,12 @@ class Server {
   int listen_fd() const { return listener_->fd(); }
   int session_fd() const { return session_ ? session_->fd() : -1; }  // -1 = no client
   bool wants_write() const { return session_ && session_->wants_write(); }
+  bool has_more() const { return session_ && session_->has_more(); }
+
+  // Not never(): listen_fd() is not to be watched until then.
+  Instant accept_again_at() const { return accept_again_at_; }
+  void accept_again() { accept_again_at_ = Instant::never(); }
+  void pause_accepting(std::string_view why);  // for a second; `why` is logged
 
   // While `why` is not empty, every client that comes is sent away, and `why` is logged. A client that is
   // here already stays.
@@ -57,17 +77,23 @@ class Server {
   // and error count as both. True if there was something to do: what a spinning loop wants to know.
   bool on_session_ready(bool readable, bool writable);
 
- private:
-  Server(std::unique_ptr<UnixListener> listener, Handler& handler);
+  // Goes on with what was received before, while has_more().
+  void continue_session();
 
+ private:
+  Server(std::unique_ptr<UnixListener> listener, Handler& handler, ServerOptions options);
+
+  bool run_session();
   void end_session(std::string_view reason);
 
   const std::unique_ptr<UnixListener> listener_;
   Handler& handler_;
   std::optional<Session> session_;
   std::string refusal_;
+  const ServerOptions options_;
+  Instant accept_again_at_ = Instant::never();
   log::LogLimiter accept_errors_;
-  log::LogLimiter refusal_log_;  // a client may try again at once
+  log::LogLimiter client_log_;  // a client may come, break the rules and go as often as it likes
 };
 
 }  // namespace pvrdma::vfio_user

@@ -2,11 +2,14 @@
 
 #include <cerrno>
 #include <fmt/core.h>
+#include <optional>
 
 #include "base/log.h"
 
 namespace pvrdma::vfio_user {
 namespace {
+
+const SteadyClock kSystemClock;
 
 bool no_reply_wanted(const Message& message) {
   return (message.header.flags & kFlagNoReply) != 0;
@@ -29,27 +32,41 @@ Failure protocol_error(const Message& message, std::string_view what) {
 
 }  // namespace
 
-Session::Session(Fd socket, Handler& handler, std::string name)
-    : socket_(std::move(socket)), handler_(handler), name_(std::move(name)) {}
+Session::Session(ClientFd socket, Handler& handler, std::string name, const SessionSurroundings& surroundings)
+    : socket_(std::move(socket), surroundings.queue),
+      handler_(handler),
+      name_(std::move(name)),
+      clock_(surroundings.clock != nullptr ? *surroundings.clock : kSystemClock),
+      log_(surroundings.log) {}
 
 Result<bool> Session::run() {
   if (socket_.output_pending()) {
     if (auto flushed = socket_.flush(); !flushed) return Failure(std::move(flushed).error());
     if (socket_.output_pending()) return false;
-  } else {
+  } else if (!cut_short_) {
     auto received = socket_.receive();
     if (!received || !*received) return received;
+    if (!established_ && socket_.holds_fds())
+      return fail(EPROTO, "a message that carries file descriptors before VERSION");
   }
   if (auto verdict = execute_complete_messages(); !verdict) return Failure(std::move(verdict).error());
   return true;
 }
 
 Session::Verdict Session::execute_complete_messages() {
+  cut_short_ = false;
+  std::optional<Instant> begin;  // known when the time may matter: a message alone costs no look at the clock
   while (!socket_.output_pending()) {
     auto message = socket_.next_message();
     if (!message) return Failure(std::move(message).error());
     if (!*message) break;
+    const bool more = socket_.holds_bytes();
+    if (more && !begin) begin = clock_.now();
     if (auto verdict = execute(**message); !verdict) return verdict;
+    if (more && !socket_.output_pending() && clock_.now() - *begin >= kBurstTime) {
+      cut_short_ = true;
+      break;
+    }
   }
   return {};
 }
@@ -85,7 +102,10 @@ Session::Verdict Session::execute_version(const Message& message) {
   for (std::uint32_t i = 0; i < handler_.irq_index_count(); ++i) irq_counts_.push_back(handler_.irq_count(i));
   PVRDMA_CHECK(regions_.size() <= kMaxRegions && irq_counts_.size() <= kMaxIrqIndices,
                "more than QEMU accepts");
-  log::info("vfio-user {}: client connected, it speaks version {}.{}", name_, version->major, version->minor);
+  if (log_ == nullptr || log_->allow(clock_.now())) {
+    log::info("vfio-user {}: client connected, it speaks version {}.{}", name_, version->major,
+              version->minor);
+  }
 
   // QEMU reserves as much room for the answer as its request has.
   return reply(message, write_version(reply_payload().first(message.payload.size()), kOwnCapabilities));
@@ -136,10 +156,12 @@ Session::Verdict Session::region_write(const Message& message) {
   const bool posted = no_reply_wanted(message);
   if (posted && regions_[region].writes_need_replies && !warned_of_posted_write_) [[unlikely]] {
     warned_of_posted_write_ = true;
-    log::error(
-        "vfio-user {}: the client posts writes to region {}, so the guest's driver will miss "
-        "their effects: start QEMU with \"x-no-posted-writes\":true on the vfio-user-pci device",
-        name_, region);
+    if (log_ == nullptr || log_->allow(clock_.now())) {
+      log::error(
+          "vfio-user {}: the client posts writes to region {}, so the guest's driver will miss "
+          "their effects: start QEMU with \"x-no-posted-writes\":true on the vfio-user-pci device",
+          name_, region);
+    }
   }
   const int result = handler_.region_write(region, offset, request->data, posted);
   if (!posted && result == 0) write(reply_payload(), 0, wire::RegionAccess{offset, region, count});
@@ -163,8 +185,8 @@ Session::Verdict Session::region_read(const Message& message) {
 Session::Verdict Session::dma_map(Message& message) {
   const auto request = decode_dma_map(message.payload, message.fds.size());
   if (!request) return refuse(message, request.error());
-  return reply_result(message,
-                      handler_.dma_map(*request, message.fds.empty() ? Fd() : std::move(message.fds[0])));
+  return reply_result(
+      message, handler_.dma_map(*request, message.fds.empty() ? ClientFd() : std::move(message.fds[0])));
 }
 
 Session::Verdict Session::dma_unmap(const Message& message) {
@@ -229,9 +251,9 @@ Session::Verdict Session::set_irqs(Message& message) {
   return reply_result(message, EOPNOTSUPP);
 }
 
-int Session::assign_irqs(const SetIrqsRequest& request, std::span<Fd> fds) {
+int Session::assign_irqs(const SetIrqsRequest& request, std::span<ClientFd> fds) {
   for (std::uint32_t i = 0; i < request.count; ++i) {
-    Fd eventfd = fds.empty() ? Fd() : std::move(fds[i]);
+    ClientFd eventfd = fds.empty() ? ClientFd() : std::move(fds[i]);
     if (const int result = handler_.set_irq_eventfd(request.index, request.start + i, std::move(eventfd));
         result != 0) {
       return result;

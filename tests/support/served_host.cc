@@ -24,7 +24,8 @@ void install_sigbus_handler_once() {
 }  // namespace
 
 ServedHost::ServedHost(const TestbenchOptions& options)
-    : directory_(make_directory()),
+    : reaper_(must(Reaper::create())),
+      directory_(make_directory()),
       loop_(must(shard::Loop::create({}, clock_))),
       switch_(transport::SegmentId{}, transports_, clock_) {
   transports_.use(options.transport != nullptr ? *options.transport : local_);
@@ -33,8 +34,8 @@ ServedHost::ServedHost(const TestbenchOptions& options)
   for (std::uint32_t index = 0; index < options.adapter_count; ++index) {
     const device::AdapterConfig config = adapter_config(index, options);
     paths_.push_back(directory_ + "/" + config.name + ".sock");
-    adapters_.push_back(
-        must(adapters::ServedAdapter::create(config, paths_.back(), switch_, *loop_, clock_)));
+    adapters_.push_back(must(adapters::ServedAdapter::create(config, paths_.back(), switch_, *loop_, clock_,
+                                                             nullptr, {.reaper = reaper_.get()})));
     must(adapters_.back()->start());
   }
   thread_ = std::thread([this] { loop_->run(); });

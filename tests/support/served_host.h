@@ -29,6 +29,8 @@ class ServedHost {
   ServedHost(const ServedHost&) = delete;
   ServedHost& operator=(const ServedHost&) = delete;
 
+  Reaper& reaper() { return *reaper_; }
+
   const std::string& socket_path(std::uint32_t index) const { return paths_[index]; }
 
   // Runs `work(adapters::ServedAdapter&)` for one adapter on the shard's thread; returns what it returns.
@@ -56,6 +58,7 @@ class ServedHost {
 
  private:
   SteadyClock clock_;
+  std::unique_ptr<Reaper> reaper_;
   std::string directory_;
   std::vector<std::string> paths_;
   transport::Local local_;

@@ -1,0 +1,28 @@
+// How many descriptors the process may have open, and the part of them that is kept for what clients hand
+// over in messages: a number that runs out there loses a VM's memory or interrupts. So whoever accepts
+// connections stops before. Thread: any.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <sys/resource.h>
+
+namespace pvrdma {
+
+inline std::size_t descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return std::numeric_limits<int>::max();
+  return static_cast<std::size_t>(limit.rlim_cur);
+}
+
+// Whether `fd`, which was just opened, is one of the last numbers. The kernel gives the lowest that is free,
+// so all below it are taken.
+inline bool is_of_descriptor_reserve(int fd) {
+  constexpr std::size_t kReserve = 512;  // twice what one message can bring
+  const std::size_t limit = descriptor_limit();
+  return static_cast<std::size_t>(fd) >= limit - std::min(kReserve, limit / 4);
+}
+
+}  // namespace pvrdma
