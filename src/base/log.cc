@@ -1,47 +1,54 @@
 #include "base/log.h"
 
 #include <algorithm>
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <fmt/format.h>
+#include <unistd.h>
 #include <utility>
+
+#include "base/log_writer.h"
 
 namespace pvrdma::log {
 namespace {
 
-spdlog::level::level_enum to_spdlog(Level level) {
-  switch (level) {
-    case Level::kDebug:
-      return spdlog::level::debug;
-    case Level::kInfo:
-      return spdlog::level::info;
-    case Level::kWarn:
-      return spdlog::level::warn;
-    case Level::kError:
-      return spdlog::level::err;
-  }
-  return spdlog::level::info;
-}
+constexpr Duration kPatienceAtExit = std::chrono::seconds(1);
 
-spdlog::logger& logger() {
-  static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto made = spdlog::stderr_color_mt("pvrdma");
-    made->set_pattern("%Y-%m-%dT%H:%M:%S.%f %^%l%$ %v");
-    made->flush_on(spdlog::level::debug);
-    return made;
+std::atomic<Level> lowest = Level::kInfo;
+
+// Never destroyed: its thread may be inside a write() that does not return.
+LogWriter& writer() {
+  static LogWriter* const only = [] {
+    std::atexit([] { flush(kPatienceAtExit); });
+    return new LogWriter(STDERR_FILENO);
   }();
-  return *instance;
+  return *only;
 }
 
 }  // namespace
 
 void set_level(Level level) {
-  logger().set_level(to_spdlog(level));
+  lowest.store(level, std::memory_order_relaxed);
 }
 bool enabled(Level level) {
-  return logger().should_log(to_spdlog(level));
+  return level >= lowest.load(std::memory_order_relaxed);
 }
-void write(Level level, std::string_view line) {
-  logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
+void write(Level level, std::string_view line) noexcept {
+  writer().write(level, line);
+}
+void write_formatted(Level level, fmt::string_view format, fmt::format_args args) noexcept {
+  std::array<char, LogWriter::kLineBytes> line;
+  try {
+    const auto end = fmt::vformat_to_n(line.data(), line.size(), format, args);
+    write(level, {line.data(), std::min(end.size, line.size())});
+  } catch (const std::exception&) {
+    write(level, {format.data(), format.size()});  // better than nothing
+  }
+}
+bool flush(Duration patience) noexcept {
+  return writer().flush(patience);
 }
 
 std::string held_back(const LogLimiter& limiter) {

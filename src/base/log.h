@@ -16,23 +16,27 @@ enum class Level { kDebug, kInfo, kWarn, kError };
 
 void set_level(Level level);
 bool enabled(Level level);
-void write(Level level, std::string_view line);
+
+// Lines leave on a thread of their own (log_writer.h): these neither wait for standard error nor throw. What
+// is longer than a line may be is cut off.
+void write(Level level, std::string_view line) noexcept;
+void write_formatted(Level level, fmt::string_view format, fmt::format_args args) noexcept;
 
 template <typename... Args>
 void debug(fmt::format_string<Args...> format, Args&&... args) {
-  if (enabled(Level::kDebug)) write(Level::kDebug, fmt::format(format, std::forward<Args>(args)...));
+  if (enabled(Level::kDebug)) write_formatted(Level::kDebug, format, fmt::make_format_args(args...));
 }
 template <typename... Args>
 void info(fmt::format_string<Args...> format, Args&&... args) {
-  if (enabled(Level::kInfo)) write(Level::kInfo, fmt::format(format, std::forward<Args>(args)...));
+  if (enabled(Level::kInfo)) write_formatted(Level::kInfo, format, fmt::make_format_args(args...));
 }
 template <typename... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
-  if (enabled(Level::kWarn)) write(Level::kWarn, fmt::format(format, std::forward<Args>(args)...));
+  if (enabled(Level::kWarn)) write_formatted(Level::kWarn, format, fmt::make_format_args(args...));
 }
 template <typename... Args>
 void error(fmt::format_string<Args...> format, Args&&... args) {
-  if (enabled(Level::kError)) write(Level::kError, fmt::format(format, std::forward<Args>(args)...));
+  if (enabled(Level::kError)) write_formatted(Level::kError, format, fmt::make_format_args(args...));
 }
 
 // Lets a burst through, then one line per interval; counts what it held back.

@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <fstream>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/log_writer.h"
 #include "vfio_user/fake_handler.h"
 #include "vfio_user/raw_peer.h"
 
@@ -23,6 +25,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+
+constexpr Duration kLogPatience = std::chrono::seconds(10);
 
 class ServerTest : public testing::Test {
  protected:
@@ -213,12 +217,14 @@ TEST_F(ServerTest, AClientThatNeverAgreedIsNoNewsToTheDevice) {
 
 TEST_F(ServerTest, OneLogLinePerBrokenSession) {
   auto server = listen();
+  log::flush(kLogPatience);
   testing::internal::CaptureStderr();
   RawPeer peer = connect();
   server->on_listen_ready();
   peer.send(message(1, Command::kReset));
   run(*server);
   run(*server);
+  EXPECT_TRUE(log::flush(kLogPatience));
   const std::string text = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::ranges::count(text, '\n'), 1);
   EXPECT_THAT(text, AllOf(HasSubstr(path_), HasSubstr("DEVICE_RESET message that comes before VERSION")));
@@ -229,6 +235,7 @@ TEST_F(ServerTest, PostedWritesThatNeedRepliesAreReportedOncePerSession) {
   for (const std::uint32_t awaited : {1u, 0u}) {
     device_.awaited_region = awaited;
     RawPeer peer = connect_and_agree(*server);
+    log::flush(kLogPatience);
     testing::internal::CaptureStderr();
     const auto write_to = [&](std::uint32_t region) {
       peer.send(message(1, Command::kRegionWrite,
@@ -238,6 +245,7 @@ TEST_F(ServerTest, PostedWritesThatNeedRepliesAreReportedOncePerSession) {
     write_to(2);
     write_to(1 - awaited);
     for (int i = 0; i < 3; ++i) write_to(awaited);
+    EXPECT_TRUE(log::flush(kLogPatience));
     const std::string text = testing::internal::GetCapturedStderr();
     EXPECT_EQ(std::ranges::count(text, '\n'), 1);
     EXPECT_THAT(text, AllOf(HasSubstr(path_), HasSubstr("region " + std::to_string(awaited)),
@@ -262,6 +270,56 @@ TEST_F(ServerTest, SpeculativeCallsDoNothing) {
   RawPeer peer = connect_and_agree(*server);
   EXPECT_FALSE(server->on_session_ready(true, true));
   EXPECT_NE(server->session_fd(), -1);
+}
+
+TEST_F(ServerTest, AClientThatComesAndGoesInALoopWritesFewLines) {
+  auto server = listen();
+  log::flush(kLogPatience);
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 200; ++i) {
+    RawPeer peer = connect_and_agree(*server);
+    peer.send(message(1, Command::kReset, Bytes(3)));
+    run(*server);
+  }
+  EXPECT_TRUE(log::flush(kLogPatience));
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("ended the client's session"));
+  EXPECT_LE(std::ranges::count(text, '\n'), 100) << "400 without a limit";
+}
+
+TEST_F(ServerTest, WithoutDescriptorsTheListenerRestsAndTheClientIsServedLater) {
+  auto server = listen();
+  RawPeer peer = connect();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 3, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  server->on_listen_ready();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(server->session_fd(), -1);
+  EXPECT_NE(server->accept_again_at(), Instant::never()) << "or the loop would spin";
+  EXPECT_FALSE(peer.at_end()) << "it waits in the backlog";
+  server->accept_again();
+  EXPECT_EQ(server->accept_again_at(), Instant::never());
+  server->on_listen_ready();
+  peer.send(qemu_version());
+  run(*server);
+  EXPECT_TRUE(peer.receive());
+}
+
+// The last numbers are for what clients send in messages.
+TEST_F(ServerTest, NobodyIsAcceptedWithTheLastDescriptors) {
+  auto server = listen();
+  RawPeer peer = connect();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{.rlim_cur = static_cast<rlim_t>(peer.fd()) + 4, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  server->on_listen_ready();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(server->session_fd(), -1);
+  EXPECT_TRUE(peer.at_end());
+  EXPECT_NE(server->accept_again_at(), Instant::never());
 }
 
 TEST_F(ServerTest, NoDescriptorIsLeftOpenWhateverHappens) {

@@ -142,6 +142,18 @@ TEST_F(SessionTest, WhatEndsAStreamLater) {
   }
 }
 
+TEST_F(SessionTest, ADescriptorBeforeVersionEndsTheStreamWithTheFirstByte) {
+  const Fd eventfd(::eventfd(0, EFD_CLOEXEC));
+  for (const std::size_t bytes : {std::size_t{1}, qemu_version().size()}) {
+    start_anew();
+    const Bytes version = qemu_version();
+    peer_.send(std::span(version).first(bytes), {eventfd.get()});
+    EXPECT_THAT(run(), HasSubstr("file descriptors before VERSION"));
+    EXPECT_FALSE(session_->established());
+    EXPECT_THAT(device_.calls, IsEmpty());
+  }
+}
+
 TEST_F(SessionTest, UnexpectedDescriptorsEndTheStream) {
   const Fd eventfd(::eventfd(0, EFD_CLOEXEC));
   peer_.send(message(1, Command::kReset), {eventfd.get()});
@@ -378,6 +390,44 @@ TEST_F(SessionTest, OneTurnDoesABoundedAmountOfWork) {
   ASSERT_TRUE(session_->run());
   EXPECT_LE(device_.take_calls().size(), 64u);
   EXPECT_EQ(run(), "");
+}
+
+// Each look at it is 150 us later.
+class SlowClock final : public Clock {
+ public:
+  Instant now() const override { return now_ = now_ + std::chrono::microseconds(150); }
+
+ private:
+  mutable Instant now_{std::chrono::seconds(1)};
+};
+
+TEST_F(SessionTest, ABurstOfExpensiveMessagesLeavesTheRestForLaterTurns) {
+  const SlowClock clock;
+  SocketPair pair;
+  peer_ = RawPeer(std::move(pair.theirs));
+  device_.disconnected("test");
+  session_.emplace(std::move(pair.ours), device_, "test", SessionSurroundings{.clock = &clock});
+  call(qemu_version());
+  device_.take_calls();
+
+  Bytes burst;
+  for (std::uint16_t i = 0; i < 40; ++i) {
+    const Bytes one = message(i, Command::kReset);
+    burst.insert(burst.end(), one.begin(), one.end());
+  }
+  peer_.send(burst);
+  std::size_t runs = 0, executed = 0;
+  do {
+    ASSERT_TRUE(session_->run());
+    ++runs;
+    const std::size_t now = device_.take_calls().size();
+    EXPECT_LE(now, 2u) << "150 us each, 200 us for all";
+    EXPECT_GE(now, 1u);
+    executed += now;
+  } while (session_->has_more());
+  EXPECT_EQ(executed, 40u) << "nothing waits for the socket to become readable";
+  EXPECT_GE(runs, 20u);
+  for (std::uint16_t i = 0; i < 40; ++i) EXPECT_EQ(peer_.receive()->header.id, i);
 }
 
 TEST_F(SessionTest, AClientThatDoesNotReadItsRepliesStopsItselfOnly) {

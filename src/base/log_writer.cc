@@ -1,0 +1,147 @@
+#include "base/log_writer.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <poll.h>
+#include <pthread.h>
+#include <spdlog/details/log_msg.h>
+#include <spdlog/pattern_formatter.h>
+#include <system_error>
+#include <thread>
+#include <unistd.h>
+
+namespace pvrdma::log {
+namespace {
+
+spdlog::level::level_enum to_spdlog(Level level) {
+  switch (level) {
+    case Level::kDebug:
+      return spdlog::level::debug;
+    case Level::kInfo:
+      return spdlog::level::info;
+    case Level::kWarn:
+      return spdlog::level::warn;
+    case Level::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// The whole line, though the descriptor may be non-blocking (the flag is everybody's who has the terminal).
+void write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(fd, bytes.data(), bytes.size());
+    if (done >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(done));
+    } else if (errno == EAGAIN) {
+      pollfd ready{fd, POLLOUT, 0};
+      ::poll(&ready, 1, -1);
+    } else if (errno != EINTR) {
+      return;  // nobody reads it, and there is nobody to tell
+    }
+  }
+}
+
+}  // namespace
+
+LogWriter::LogWriter(int fd) : fd_(fd), ring_(new (std::nothrow) std::byte[kRingBytes]) {
+  if (ring_ == nullptr) return;
+  try {
+    std::thread thread([this] { run(); });
+    ::pthread_setname_np(thread.native_handle(), "log");
+    thread.detach();
+  } catch (const std::system_error&) {
+    ring_.reset();
+  }
+}
+
+void LogWriter::write(Level level, std::string_view line) noexcept {
+  const Record record{now_ns(), static_cast<std::uint32_t>(std::min(line.size(), kLineBytes)), level};
+  const std::lock_guard lock(mutex_);
+  if (ring_ == nullptr || kRingBytes - (in_ - out_) < sizeof(record) + record.bytes) {
+    ++dropped_;
+    return;
+  }
+  put(&record, sizeof(record));
+  put(line.data(), record.bytes);
+  filled_.notify_one();
+}
+
+bool LogWriter::flush(Duration patience) noexcept {
+  std::unique_lock lock(mutex_);
+  const std::size_t end = in_;
+  return emptied_.wait_for(lock, patience, [this, end] { return done_ >= end; });
+}
+
+std::uint64_t LogWriter::dropped() const {
+  const std::lock_guard lock(mutex_);
+  return dropped_;
+}
+
+void LogWriter::run() {
+  std::unique_lock lock(mutex_);
+  std::string text(kLineBytes, '\0');
+  while (true) {
+    filled_.wait(lock, [this] { return in_ != out_; });
+    Record record{};
+    get(&record, sizeof(record));
+    text.resize(record.bytes);
+    get(text.data(), text.size());
+    const std::uint64_t lost = dropped_ - dropped_told_;
+    lock.unlock();
+    write_lines(record, text, lost);
+    lock.lock();
+    dropped_told_ += lost;
+    done_ = out_;
+    emptied_.notify_all();
+  }
+}
+
+void LogWriter::write_lines(const Record& record, std::string_view text, std::uint64_t lost) const noexcept {
+  try {
+    write_line(record, text);
+    if (lost == 0) return;
+    write_line({now_ns(), 0, Level::kWarn},
+               fmt::format("log: {} line(s) were dropped: standard error did not take them in time", lost));
+  } catch (const std::exception&) {
+    // No memory to format it: what cannot be written is not.
+  }
+}
+
+void LogWriter::put(const void* bytes, std::size_t count) {
+  const std::size_t at = in_ % kRingBytes;
+  const std::size_t first = std::min(count, kRingBytes - at);
+  std::memcpy(ring_.get() + at, bytes, first);
+  std::memcpy(ring_.get(), static_cast<const std::byte*>(bytes) + first, count - first);
+  in_ += count;
+}
+
+void LogWriter::get(void* bytes, std::size_t count) {
+  const std::size_t at = out_ % kRingBytes;
+  const std::size_t first = std::min(count, kRingBytes - at);
+  std::memcpy(bytes, ring_.get() + at, first);
+  std::memcpy(static_cast<std::byte*>(bytes) + first, ring_.get(), count - first);
+  out_ += count;
+}
+
+void LogWriter::write_line(const Record& record, std::string_view text) const {
+  static spdlog::pattern_formatter formatter("%Y-%m-%dT%H:%M:%S.%f %l %v");
+  const spdlog::log_clock::time_point at{
+      std::chrono::duration_cast<spdlog::log_clock::duration>(std::chrono::nanoseconds(record.at_ns))};
+  spdlog::memory_buf_t line;
+  formatter.format(spdlog::details::log_msg(at, spdlog::source_loc{}, "", to_spdlog(record.level),
+                                            spdlog::string_view_t(text.data(), text.size())),
+                   line);
+  write_all(fd_, {line.data(), line.size()});
+}
+
+}  // namespace pvrdma::log
