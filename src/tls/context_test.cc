@@ -1,6 +1,7 @@
 // What contexts say of files that they cannot use.
 #include "tls/context.h"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -8,10 +9,13 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/log_writer.h"
 #include "tls/test_certificates.h"
 
 namespace pvrdma::tls {
 namespace {
+
+constexpr Duration kLogPatience = std::chrono::seconds(10);
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -65,8 +69,10 @@ TEST_F(ContextTest, WarnsOfAKeyThatEveryoneMayReadAndOfAnOldCertificate) {
   const Files open =
       certificates_.issue_as({.common_name = "old", .valid_from_s = -200, .valid_until_s = -100});
   const auto warnings = [](const auto& create) {
+    log::flush(kLogPatience);
     ::testing::internal::CaptureStderr();
     EXPECT_TRUE(create().has_value());
+    EXPECT_TRUE(log::flush(kLogPatience));
     return ::testing::internal::GetCapturedStderr();
   };
   EXPECT_THAT(warnings([&] { return Context::mutual(a_); }), IsEmpty());

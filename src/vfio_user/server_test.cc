@@ -313,7 +313,7 @@ TEST_F(ServerTest, NobodyIsAcceptedWithTheLastDescriptors) {
   RawPeer peer = connect();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit few{.rlim_cur = static_cast<rlim_t>(peer.fd()) + 4, .rlim_max = before.rlim_max};
+  const rlimit few{.rlim_cur = static_cast<rlim_t>(peer.fd()) + 2, .rlim_max = before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   server->on_listen_ready();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);

@@ -36,7 +36,7 @@ class LingeringSocket {
     const std::vector<char> data(1 << 16);
     while (::send(lingers_.get(), data.data(), data.size(), MSG_NOSIGNAL) > 0) {
     }
-    ::fcntl(lingers_.get(), F_SETFL, flags);  // a non-blocking one does not linger
+    ::fcntl(lingers_.get(), F_SETFL, flags);
   }
 
   int get() const { return lingers_.get(); }
