@@ -1,6 +1,6 @@
 #include "verbs/completion.h"
 
-#include <array>
+#include <algorithm>
 
 #include "verbs/send_wqe.h"
 
@@ -98,9 +98,11 @@ void Completions::ring_broken(QueuePair& qp, std::string_view which) {
 }
 
 bool Completions::flush(QueuePair& qp) {
-  std::uint32_t budget = kFlushPerTurn;
+  const std::uint32_t granted = std::min(kFlushPerTurn, services_.share.works_left());
+  std::uint32_t budget = granted;
   bool more = flush_sends(qp, budget);
   if (qp.state() == abi::QpState::kErr) more |= flush_receives(qp, budget);
+  services_.share.spend(granted - budget, 0);
   return more;
 }
 

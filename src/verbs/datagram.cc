@@ -29,7 +29,7 @@ bool may_receive(abi::QpState state) {
 bool DatagramService::run(QueuePair& qp, Instant now) {
   SendWindow& window = qp.send.window;
   for (std::uint32_t sent = 0; qp.state() == abi::QpState::kRts; ++sent) {
-    if (sent == kDatagramsPerTurn) return true;
+    if (sent == kDatagramsPerTurn || services_.share.spent()) return true;
     SendWork& work = window.staging();
     UdAddress address;
     switch (fetch_datagram_wqe(services_, qp, work, window.staging_sges(), address)) {
@@ -41,6 +41,7 @@ bool DatagramService::run(QueuePair& qp, Instant now) {
         completions_.ring_broken(qp, "its send queue has an impossible index or lost a page");
         return false;
     }
+    services_.share.spend(1, work.length);
     send(qp, work, {window.staging_sges(), work.sge_count}, address, now);
   }
   if (qp.state() == abi::QpState::kSqd && !qp.send.drained_reported) {

@@ -30,7 +30,7 @@ Engine::Impl::Impl(const Limits& l, const Rules& r, const guestmem::AddressSpace
       cqs(kFirstSlot, l.max_cq),
       srqs(kFirstSlot, l.max_srq),
       qps(kFirstQpSlot, l.max_qp),
-      services{limits, rules, memory, events, wire, counters, gids, mrs, qps, scheduler},
+      services{limits, rules, memory, events, wire, counters, gids, mrs, qps, scheduler, share},
       completions(services),
       requester(services, completions),
       responder(services, completions),
@@ -185,7 +185,8 @@ bool Engine::Impl::run_qp(QueuePair& qp, Instant now) {
 }
 
 bool Engine::run(Instant now) {
-  for (int turn = 0; turn < kTurnsPerRun; ++turn) {
+  impl_->share.begin();
+  for (int turn = 0; turn < kTurnsPerRun && !impl_->share.spent(); ++turn) {
     QueuePair* qp = impl_->scheduler.take_ready();
     if (qp == nullptr) break;
     if (impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);

@@ -127,7 +127,7 @@ class Engine {
 
   // --- Doorbells. Unknown handles and foreign contexts are counted and ignored. ---
 
-  // Runs the QP's send queue at once, at most one turn's worth.
+  // Runs the QP's send queue at once, as long as something is left of the engine's share of the turn.
   void send_doorbell(UarIndex uar, QpHandle qp, Instant now);
   void receive_doorbell(UarIndex uar, QpHandle qp, Instant now);
   void srq_doorbell(UarIndex uar, SrqHandle srq);

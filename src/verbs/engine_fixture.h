@@ -307,7 +307,7 @@ class TestAdapter {
   RecordingEvents events;
   ScriptedWire wire;
   const Gid gid;
-  const UarIndex uar;
+  UarIndex uar;  // objects are made in its context, in `pd`
   Engine engine;
   PdHandle pd;
   Instant now{std::chrono::seconds(1)};

@@ -66,6 +66,7 @@ struct Engine::Impl {
   std::vector<std::unique_ptr<CompletionQueue>> removed_cqs;
 
   Scheduler scheduler;
+  TurnShare share;
   Services services;
   Completions completions;
   Requester requester;

@@ -100,14 +100,16 @@ std::string_view describe(abi::CompletionStatus status) {
 }  // namespace
 
 bool Requester::run(QueuePair& qp, Instant now) {
+  const std::uint32_t bytes_granted =
+      std::min(services_.share.bytes_left(), qp.send.waits_for_path ? kPieceBytesMax : ~0U);
   std::uint32_t wqes = kWqesPerTurn;
-  std::uint32_t bytes = qp.send.waits_for_path ? kPieceBytesMax : kBytesPerTurn;
+  std::int64_t bytes = bytes_granted;
   bool more = false;
   bool sent_some = false;
   while (may_send(qp)) {
     if (qp.send.sending == qp.send.window.tail()) {
       if (qp.state() != abi::QpState::kRts || qp.send.window.full() || qp.send.stopped) break;
-      if (wqes == 0 || bytes == 0) {
+      if (wqes == 0 || bytes <= 0) {
         more = true;
         break;
       }
@@ -115,11 +117,12 @@ bool Requester::run(QueuePair& qp, Instant now) {
       const Fetched fetched = fetch(qp);
       if (fetched == Fetched::kEmpty) break;
       if (fetched == Fetched::kBroken) {
+        services_.share.spend(kWqesPerTurn - wqes, bytes_granted - bytes);
         completions_.ring_broken(qp, "its send queue has an impossible index or lost a page");
         return false;
       }
     }
-    if (bytes == 0) {
+    if (bytes <= 0) {
       more = true;
       break;
     }
@@ -135,6 +138,7 @@ bool Requester::run(QueuePair& qp, Instant now) {
     if (step != Step::kSent) break;
     sent_some = true;
   }
+  services_.share.spend(kWqesPerTurn - wqes, bytes_granted - bytes);
   watch(qp, now);
   report_drained(qp);
   return more;
@@ -157,7 +161,7 @@ Fetched Requester::fetch(QueuePair& qp) {
   return fetched;
 }
 
-Requester::Step Requester::send_next(QueuePair& qp, std::uint32_t& budget_bytes, Instant now) {
+Requester::Step Requester::send_next(QueuePair& qp, std::int64_t& bytes_left, Instant now) {
   SendSide& send = qp.send;
   const std::uint32_t position = send.sending;
   SendWork& work = send.window.at(position);
@@ -182,7 +186,7 @@ Requester::Step Requester::send_next(QueuePair& qp, std::uint32_t& budget_bytes,
     fail_locally(qp, work, abi::CompletionStatus::kLocalQpOperation);
     return Step::kSent;  // the next step retires it
   }
-  return send_piece(qp, work, budget_bytes, now);
+  return send_piece(qp, work, bytes_left, now);
 }
 
 bool Requester::window_has_room(QueuePair& qp, const SendWork& work) const {
@@ -203,8 +207,7 @@ bool Requester::may_begin(const QueuePair& qp, const SendWork& work) const {
 }
 
 // Sends the next piece of `work`, the work request at `sending`.
-Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::uint32_t& budget_bytes,
-                                      Instant now) {
+Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::int64_t& bytes_left, Instant now) {
   SendSide& send = qp.send;
   std::uint32_t bytes = next_piece_bytes(work);
   const bool has_payload = !work.is_read_or_atomic();
@@ -245,7 +248,7 @@ Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::uint32
     work.state = State::kSent;
     ++send.sending;
   }
-  budget_bytes -= std::min(budget_bytes, bytes);
+  bytes_left -= bytes;
   path.send_request(request, payload, now);  // may answer, and retire `work`, before it returns
   return Step::kSent;
 }

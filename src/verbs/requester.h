@@ -21,8 +21,8 @@ class Requester {
  public:
   Requester(Services& services, Completions& completions) : services_(services), completions_(completions) {}
 
-  // One turn: sends at most kWqesPerTurn work requests and kBytesPerTurn bytes. True: there is more to send
-  // now.
+  // One turn: sends at most kWqesPerTurn work requests, and bytes while something is left of the engine's
+  // share. True: there may be more to send now.
   bool run(QueuePair& qp, Instant now);
 
   void on_response(QueuePair& qp, const Response& response, Payload& payload, Instant now);
@@ -39,17 +39,16 @@ class Requester {
   // answer.
   static constexpr std::uint32_t kBytesInFlightLow = kBytesInFlightMax / 2;
   static constexpr std::uint32_t kWqesPerTurn = 64;
-  static constexpr std::uint32_t kBytesPerTurn = 1024 * 1024;
 
  private:
   enum class Step { kSent, kBlocked, kNoRoom };
 
   // requester.cc
   Fetched fetch(QueuePair& qp);
-  Step send_next(QueuePair& qp, std::uint32_t& budget_bytes, Instant now);
+  Step send_next(QueuePair& qp, std::int64_t& bytes_left, Instant now);
   bool window_has_room(QueuePair& qp, const SendWork& work) const;
   bool may_begin(const QueuePair& qp, const SendWork& work) const;
-  Step send_piece(QueuePair& qp, SendWork& work, std::uint32_t& budget_bytes, Instant now);
+  Step send_piece(QueuePair& qp, SendWork& work, std::int64_t& bytes_left, Instant now);
   void execute_local(QueuePair& qp, SendWork& work);
   void fail_locally(QueuePair& qp, SendWork& work, abi::CompletionStatus status);
   void retire(QueuePair& qp);

@@ -11,6 +11,7 @@
 #include "verbs/object_table.h"
 #include "verbs/queue_pair.h"
 #include "verbs/scheduler.h"
+#include "verbs/turn_share.h"
 #include "verbs/wire.h"
 
 namespace pvrdma::verbs {
@@ -26,6 +27,7 @@ struct Services {
   MemoryRegionTable& mrs;
   ObjectTable<QueuePair>& qps;
   Scheduler& scheduler;
+  TurnShare& share;
 };
 
 // The path of a connected QP, the right one by now.
