@@ -22,6 +22,7 @@ DirectoryStatus walk(const AddressSpace& memory, GuestPhys directory, std::uint3
                      PageList& out) {
   TablePage tables;
   TablePage table;
+  AddressSpace::Cursor cursor(memory, Access::kRead);  // neighbours are mostly in one range
   const std::uint32_t table_count = (page_count + kEntriesPerPage - 1) / kEntriesPerPage;
   if (!copy_entries(memory, directory.value, table_count, tables)) return DirectoryStatus::kBadDirectory;
   for (std::uint32_t t = 0; t < table_count; ++t) {
@@ -29,7 +30,7 @@ DirectoryStatus walk(const AddressSpace& memory, GuestPhys directory, std::uint3
     if (!copy_entries(memory, tables[t], entries, table)) return DirectoryStatus::kBadTable;
     for (std::uint32_t i = 0; i < entries; ++i) {
       const GuestPhys page(table[i]);
-      if (page.value % kPageBytes != 0 || memory.translate(page, kPageBytes, Access::kRead) == nullptr)
+      if (page.value % kPageBytes != 0 || cursor.translate(page, kPageBytes) == nullptr)
         return DirectoryStatus::kBadPage;
       out.append(page);
     }

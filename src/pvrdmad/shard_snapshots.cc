@@ -1,5 +1,6 @@
 #include "pvrdmad/shard_snapshots.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,7 +28,6 @@ struct AdapterCopy {
   device::AdapterInfo info;
   std::string socket;
   fabric::PortCounters port;
-  std::vector<QpCopy> qps;
 };
 
 struct TcpCopy {
@@ -53,15 +53,22 @@ bool is_connected(const verbs::QpInfo& qp) {
          !qp.attributes.dgid.is_zero();
 }
 
-std::vector<QpCopy> copy_qps(const adapters::ServedAdapter& adapter) {
-  const fabric::Switch& fabric_switch = adapter.port().fabric_switch();
+struct QpPageCopy {
   std::vector<QpCopy> qps;
-  for (const verbs::QpInfo& info : adapter.list_qps()) {
+  std::optional<std::uint32_t> next;
+};
+
+QpPageCopy copy_qps(const adapters::ServedAdapter& adapter, std::uint32_t first) {
+  const fabric::Switch& fabric_switch = adapter.port().fabric_switch();
+  const verbs::Engine::QpPage page = adapter.list_qps_from(first);
+  QpPageCopy copy{{}, page.next};
+  copy.qps.reserve(page.qps.size());
+  for (const verbs::QpInfo& info : page.qps) {
     fabric::PathInfo path =
         is_connected(info) ? fabric_switch.path_to(info.attributes.dgid) : fabric::PathInfo{};
-    qps.push_back(QpCopy{info, std::move(path)});
+    copy.qps.push_back(QpCopy{info, std::move(path)});
   }
-  return qps;
+  return copy;
 }
 
 TcpCopy copy_tcp(const transport::Tcp& tcp) {
@@ -180,27 +187,29 @@ control::TcpSnapshot to_snapshot(const TcpCopy& copy) {
 }  // namespace
 
 Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail detail) {
-  const bool with_qps = detail == control::SnapshotDetail::kAdaptersAndQps;
-  const auto copied = shard::ask(loop_, kPatience, [this, with_qps] {
-    HostCopy host;
-    for (const auto& adapter : adapters_.adapters()) {
-      host.adapters.push_back({adapter->adapter().info(), adapter->socket(), adapter->port().counters(),
-                               with_qps ? copy_qps(*adapter) : std::vector<QpCopy>()});
-    }
-    host.not_served = adapters_.troubles();
-    if (tcp_ != nullptr) host.tcp = copy_tcp(*tcp_);
-    host.duplicates_refused = fabric_.duplicates_refused();
-    const transport::Transport& local = *fabric_.transports().find(transport::PathKind::kLocal);
-    host.local_name = transport::name_of(local.kind());
-    host.local = local.counters();
-    host.loop = loop_.counters();
-    return host;
-  });
+  const auto copied = shard::ask(
+      loop_, kPatience,
+      [this] {
+        HostCopy host;
+        for (const auto& adapter : adapters_.adapters()) {
+          host.adapters.push_back({adapter->adapter().info(), adapter->socket(), adapter->port().counters()});
+        }
+        host.not_served = adapters_.troubles();
+        if (tcp_ != nullptr) host.tcp = copy_tcp(*tcp_);
+        host.duplicates_refused = fabric_.duplicates_refused();
+        const transport::Transport& local = *fabric_.transports().find(transport::PathKind::kLocal);
+        host.local_name = transport::name_of(local.kind());
+        host.local = local.counters();
+        host.loop = loop_.counters();
+        return host;
+      },
+      "taking a snapshot");
   if (!copied) return Failure(copied.error());
   control::Snapshot snapshot;
   for (const AdapterCopy& adapter : copied->adapters) {
     snapshot.adapters.push_back(to_snapshot(adapter));
-    for (const QpCopy& qp : adapter.qps) snapshot.qps.push_back(to_snapshot(adapter.info.name, qp));
+    if (detail != control::SnapshotDetail::kAdaptersAndQps) continue;
+    if (auto added = add_qps(adapter.info.name, snapshot); !added) return Failure(std::move(added).error());
   }
   snapshot.not_served = copied->not_served;
   snapshot.host = {{"switch", {{"duplicate_gids_refused", copied->duplicates_refused}}},
@@ -211,6 +220,26 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
     snapshot.host.push_back(tcp_group(copied->tcp->counters, copied->tcp->errors));
   }
   return snapshot;
+}
+
+// An adapter may have tens of thousands of QPs: the shard copies some of them each time it is asked, and
+// serves everybody in between.
+Result<void> ShardSnapshots::add_qps(const std::string& adapter, control::Snapshot& snapshot) {
+  for (std::optional<std::uint32_t> next = 0; next;) {
+    const auto page = shard::ask(
+        loop_, kPatience,
+        [this, adapter, first = *next] {
+          const auto& all = adapters_.adapters();
+          const auto it = std::find_if(all.begin(), all.end(),
+                                       [&](const auto& each) { return each->port().name() == adapter; });
+          return it == all.end() ? QpPageCopy{} : copy_qps(**it, first);  // it may have gone meanwhile
+        },
+        "listing QPs");
+    if (!page) return Failure(page.error());
+    for (const QpCopy& qp : page->qps) snapshot.qps.push_back(to_snapshot(adapter, qp));
+    next = page->next;
+  }
+  return {};
 }
 
 }  // namespace pvrdma::daemon

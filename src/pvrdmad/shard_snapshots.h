@@ -4,6 +4,8 @@
 // thread. Thread: take_snapshot() any thread but the shard's.
 #pragma once
 
+#include <string>
+
 #include "adapters/adapter_set.h"
 #include "control/snapshot.h"
 #include "fabric/fabric.h"
@@ -23,6 +25,9 @@ class ShardSnapshots final : public control::SnapshotSource {
   Result<control::Snapshot> take_snapshot(control::SnapshotDetail detail) override;
 
  private:
+  // Those of one adapter; none when it is gone.
+  Result<void> add_qps(const std::string& adapter, control::Snapshot& snapshot);
+
   shard::Loop& loop_;
   const adapters::AdapterSet& adapters_;
   const fabric::Fabric& fabric_;

@@ -1,5 +1,6 @@
 #include "verbs/engine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "verbs/engine_impl.h"
@@ -209,23 +210,36 @@ Instant Engine::next_deadline() const {
 
 // --- Views ---
 
-std::vector<QpInfo> Engine::list_qps() const {
-  std::vector<QpInfo> list;
-  impl_->qps.for_each([&](std::uint32_t, const QueuePair& qp) {
-    list.push_back({.qpn = qp.identity.qpn,
-                    .handle = qp.identity.handle,
-                    .type = qp.identity.type,
-                    .context = qp.identity.context,
-                    .attributes = qp.attributes,
-                    .cap = qp.identity.cap,
-                    .local_gid = qp.local_gid,
-                    .tx_messages = qp.tx_messages,
-                    .tx_bytes = qp.tx_bytes,
-                    .rx_messages = qp.rx_messages,
-                    .rx_bytes = qp.rx_bytes,
-                    .retransmits = qp.retransmits});
+Engine::QpPage Engine::list_qps_from(std::uint32_t first) const {
+  QpPage page;
+  const std::uint32_t end = impl_->qps.end();
+  const std::uint32_t next = first < end ? first + std::min(kSlotsPerPage, end - first) : end;
+  if (next < end) page.next = next;
+  impl_->qps.for_each_in(first, next, [&](std::uint32_t, const QueuePair& qp) {
+    page.qps.push_back({.qpn = qp.identity.qpn,
+                        .handle = qp.identity.handle,
+                        .type = qp.identity.type,
+                        .context = qp.identity.context,
+                        .attributes = qp.attributes,
+                        .cap = qp.identity.cap,
+                        .local_gid = qp.local_gid,
+                        .tx_messages = qp.tx_messages,
+                        .tx_bytes = qp.tx_bytes,
+                        .rx_messages = qp.rx_messages,
+                        .rx_bytes = qp.rx_bytes,
+                        .retransmits = qp.retransmits});
   });
-  return list;
+  return page;
+}
+
+std::vector<QpInfo> Engine::list_qps() const {
+  std::vector<QpInfo> all;
+  for (std::optional<std::uint32_t> next = 0; next;) {
+    QpPage page = list_qps_from(*next);
+    all.insert(all.end(), page.qps.begin(), page.qps.end());
+    next = page.next;
+  }
+  return all;
 }
 
 Engine::ObjectCounts Engine::object_counts() const {

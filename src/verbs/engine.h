@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -163,6 +164,14 @@ class Engine {
   const Counters& counters() const { return counters_; }
   const GidTable& gids() const { return gids_; }
   std::vector<QpInfo> list_qps() const;
+  // The same in parts, for who must not take long: one of them looks at kSlotsPerPage places at most.
+  // `first`: 0, and then what the page before names as next, until it names none.
+  struct QpPage {
+    std::vector<QpInfo> qps;
+    std::optional<std::uint32_t> next;
+  };
+  static constexpr std::uint32_t kSlotsPerPage = 512;
+  QpPage list_qps_from(std::uint32_t first) const;
   struct ObjectCounts {
     std::uint32_t contexts, pds, mrs, cqs, qps, srqs;
   };

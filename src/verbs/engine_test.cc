@@ -124,6 +124,29 @@ TEST_F(EngineTest, AFullReceiveCqRefusesTheMessage) {
   EXPECT_THAT(a.poll(small), ElementsAre(Completion{1}));
 }
 
+// --- Views ---
+
+TEST(EngineViews, QpsAreListedInPartsEachOnce) {
+  TestAdapter a(51, 1, {}, 128u << 20);
+  const TestCq cq = a.make_cq();
+  std::vector<Qpn> expected;
+  for (std::uint32_t i = 0; i < 2 * Engine::kSlotsPerPage; ++i) {
+    expected.push_back(a.make_qp(cq, cq, {.max_send_wr = 1, .max_recv_wr = 1}).qpn);
+  }
+  std::vector<Qpn> listed;
+  std::size_t pages = 0;
+  for (std::optional<std::uint32_t> next = 0; next; ++pages) {
+    const Engine::QpPage page = a.engine.list_qps_from(*next);
+    EXPECT_LE(page.qps.size(), Engine::kSlotsPerPage);
+    for (const QpInfo& info : page.qps) listed.push_back(info.qpn);
+    next = page.next;
+  }
+  EXPECT_EQ(listed, expected);
+  EXPECT_EQ(pages, 3u) << "the first slots are never used";
+  EXPECT_THAT(a.engine.list_qps_from(~0U).qps, IsEmpty());
+  EXPECT_EQ(a.engine.list_qps().size(), expected.size());
+}
+
 // --- Hostile rings ---
 
 TEST_F(EngineTest, ASendQueueWithAnImpossibleIndexEndsItsQp) {

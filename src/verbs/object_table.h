@@ -72,10 +72,17 @@ class ObjectTable {
 
   template <typename F>
   void for_each(F&& visit) const {
-    for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    for_each_in(0, end(), visit);
+  }
+  // Of the slots from `first` to before `end`.
+  template <typename F>
+  void for_each_in(std::uint32_t first, std::uint32_t end, F&& visit) const {
+    for (std::uint32_t slot = first; slot < end && slot < slots_.size(); ++slot) {
       if (slots_[slot]) visit(slot, *slots_[slot]);
     }
   }
+  // Behind the last slot that was ever used.
+  std::uint32_t end() const { return static_cast<std::uint32_t>(slots_.size()); }
 
  private:
   std::uint32_t first_;
