@@ -80,7 +80,7 @@ void AdapterSet::on_client(const ServedAdapter& adapter, bool connected) {
 
 // Inside the loop's round of Pollables none may come or go: so by message.
 void AdapterSet::on_time(Instant now) {
-  const bool posted = loop_.post([this] { reconcile(); });
+  const bool posted = loop_.post({[this] { reconcile(); }, "bringing the adapters in line"});
   due_ = posted ? Instant::never() : now + kRetryInterval;
 }
 

@@ -61,6 +61,7 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   bool run(Instant /*now*/) override { return false; }
   void on_time(Instant now) override;
   Instant next_deadline() const override { return due_; }
+  std::string what() const override { return "the adapter set"; }
 
   void reconcile();
   void drop_unwanted();

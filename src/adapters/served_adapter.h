@@ -67,7 +67,9 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   const std::string& socket() const { return server_->path(); }
   const device::Adapter& adapter() const { return *adapter_; }
   const fabric::Port& port() const { return port_; }
-  std::vector<verbs::QpInfo> list_qps() const { return adapter_->engine().list_qps(); }
+  verbs::Engine::QpPage list_qps_from(std::uint32_t first) const {
+    return adapter_->engine().list_qps_from(first);
+  }
 
  private:
   ServedAdapter(const std::string& name, fabric::Switch& fabric_switch, shard::Loop& loop,
@@ -79,6 +81,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   Instant next_deadline() const override {
     return std::min(adapter_->next_deadline(), server_->accept_again_at());
   }
+  std::string what() const override { return "adapter " + port_.name(); }
   void follow_connection();
   void watch_listener();
   void watch_connection();

@@ -17,7 +17,7 @@ void ViewSlot::put(HostView view) {
 }
 
 void ViewSlot::retry() {
-  if (refused_) refused_ = !loop_.post([this] { take(); });
+  if (refused_) refused_ = !loop_.post({[this] { take(); }, "taking a new view of the cluster"});
 }
 
 void ViewSlot::take() {

@@ -117,6 +117,8 @@ constexpr Named<shard::LoopCounters> kShard[] = {
     {"turns", &shard::LoopCounters::turns},
     {"sleeps", &shard::LoopCounters::sleeps},
     {"tasks", &shard::LoopCounters::tasks},
+    {"long_turns", &shard::LoopCounters::long_turns},
+    {"long_turns_us", &shard::LoopCounters::long_turns_us},
 };
 static_assert(sizeof(kShard) / sizeof(kShard[0]) * sizeof(std::uint64_t) == sizeof(shard::LoopCounters),
               "a counter has no name");

@@ -17,10 +17,11 @@
 namespace pvrdma::shard {
 
 // `question` runs on the loop's thread and returns a value; it must own what it needs, since it may run after
-// this call has given up. Errors: EAGAIN, the shard takes no tasks (it stops, or its mailbox is full);
-// ETIMEDOUT.
+// this call has given up. `what` is the task's. Errors: EAGAIN, the shard takes no tasks (it stops, or its
+// mailbox is full); ETIMEDOUT.
 template <typename Question>
-auto ask(Loop& loop, Duration patience, Question question) -> Result<std::invoke_result_t<Question>> {
+auto ask(Loop& loop, Duration patience, Question question, const char* what = "a question")
+    -> Result<std::invoke_result_t<Question>> {
   using Answer = std::invoke_result_t<Question>;
   struct Reply {
     std::mutex mutex;
@@ -28,14 +29,15 @@ auto ask(Loop& loop, Duration patience, Question question) -> Result<std::invoke
     std::optional<Answer> answer;  // guarded by mutex
   };
   auto reply = std::make_shared<Reply>();
-  const bool posted = loop.post([reply, question = std::move(question)]() mutable {
+  auto answer_it = [reply, question = std::move(question)]() mutable {
     Answer answer = question();
     {
       const std::lock_guard lock(reply->mutex);
       reply->answer.emplace(std::move(answer));
     }
     reply->arrived.notify_one();
-  });
+  };
+  const bool posted = loop.post(Task(std::move(answer_it), what));
   if (!posted) return fail(EAGAIN, "the shard takes no questions now: it is stopping or overloaded");
   std::unique_lock lock(reply->mutex);
   if (!reply->arrived.wait_for(lock, patience, [&reply] { return reply->answer.has_value(); })) {

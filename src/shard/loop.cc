@@ -1,11 +1,17 @@
 #include "shard/loop.h"
 
 #include <algorithm>
+#include <fmt/core.h>
 #include <utility>
 
 #include "base/check.h"
 
 namespace pvrdma::shard {
+namespace {
+
+constexpr std::uint32_t kTurnsWatchedClosely = 4096;
+
+}  // namespace
 
 Result<std::unique_ptr<Loop>> Loop::create(const LoopConfig& config, const Clock& clock) {
   auto poller = Poller::create();
@@ -29,18 +35,20 @@ Loop::~Loop() {
 
 void Loop::run() {
   Instant last_work = clock_.now();
+  turn_watch_.begin(last_work);
   Duration wait{0};
   bool idle = false;
   while (!stop_.load(std::memory_order_acquire)) {
-    const bool worked = turn(wait);
+    const bool worked = work(wait);
+    const Instant now = clock_.now();
+    end_turn(now);
     if (worked) {
-      const Instant now = clock_.now();
       if (idle && wait == Duration{0}) spin_.spin_paid();
       if (idle && wait != Duration{0}) spin_.slept(now - last_work);
       last_work = now;
     }
     idle = !worked;
-    wait = worked ? Duration{0} : waiting_time(last_work);
+    wait = worked ? Duration{0} : waiting_time(now, last_work);
   }
   mailbox_->close();
   counters_.tasks += mailbox_->run_posted();
@@ -62,11 +70,43 @@ void Loop::remove(Pollable& pollable) {
 }
 
 bool Loop::turn(Duration wait) {
+  turn_watch_.begin(clock_.now());
+  const bool worked = work(wait);
+  end_turn(clock_.now());
+  return worked;
+}
+
+// The clock is read once for the Pollables, and besides only where it costs nothing to speak of: after a
+// sleep, between two descriptors, after a Pollable that had much to do.
+bool Loop::work(Duration wait) {
   ++counters_.turns;
-  if (wait != Duration{0}) ++counters_.sleeps;
-  const bool fds_ready = poller_->wait(wait) != 0;
-  const bool more = run_pollables(clock_.now());
-  return fds_ready || more;
+  const bool sleeps = wait != Duration{0};
+  if (sleeps) ++counters_.sleeps;
+  const std::size_t ready = poller_->collect(wait);
+  if (sleeps) turn_watch_.begin(clock_.now());
+  std::size_t called = 0;
+  Instant now;
+  for (std::size_t i = 0; i < ready; ++i) {
+    called += poller_->call(i) ? 1 : 0;
+    now = clock_.now();
+    turn_watch_.ran(now, [&] { return "for a descriptor of " + poller_->what(i); });
+  }
+  if (ready == 0) now = clock_.now();
+  const bool more = run_pollables(now);
+  return called != 0 || more;
+}
+
+void Loop::end_turn(Instant now) {
+  turn_watch_.ran(now, [this] {
+    // Which of them is not known: the next time it will be.
+    watched_closely_ = kTurnsWatchedClosely;
+    return fmt::format("among {} with no more to do", pollables_.size());
+  });
+  if (turn_watch_.end(now)) {
+    counters_.long_turns = turn_watch_.long_turns();
+    counters_.long_turns_us = turn_watch_.long_turns_us();
+  }
+  turn_watch_.begin(now);
 }
 
 bool Loop::run_pollables(Instant now) {
@@ -74,22 +114,26 @@ bool Loop::run_pollables(Instant now) {
   bool worked = false;
   // Nobody is always first or always last: what one adapter sends is another's work.
   const std::size_t count = pollables_.size();
+  const bool closely = watched_closely_ != 0;
+  if (closely) --watched_closely_;
   if (++first_pollable_ >= count) first_pollable_ = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t index = first_pollable_ + i;
     Pollable& pollable = *pollables_[index < count ? index : index - count];
-    if (pollable.run(now)) worked = true;
+    bool had_much = pollable.run(now);
     if (pollable.next_deadline() <= now) {
       pollable.on_time(now);
-      worked = true;
+      had_much = true;
     }
+    worked |= had_much;
+    if (had_much || closely)
+      turn_watch_.ran(clock_.now(), [&] { return "in the turn of " + pollable.what(); });
   }
   in_pollables_ = false;
   return worked;
 }
 
-Duration Loop::waiting_time(Instant last_work) const {
-  const Instant now = clock_.now();
+Duration Loop::waiting_time(Instant now, Instant last_work) const {
   const Duration spin = spin_.window();
   if (spin == Duration::max() || now - last_work < spin) return Duration{0};
   Instant deadline = Instant::never();
@@ -99,7 +143,9 @@ Duration Loop::waiting_time(Instant last_work) const {
 }
 
 void Loop::on_fd_ready(int /*fd*/, Readiness /*ready*/) {
-  counters_.tasks += mailbox_->run_posted();
+  counters_.tasks += mailbox_->run_posted([this](const Task& task) {
+    turn_watch_.ran(clock_.now(), [&] { return std::string("in ") + task.what(); });
+  });
 }
 
 }  // namespace pvrdma::shard

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -24,6 +25,7 @@
 #include "shard/mailbox.h"
 #include "shard/poller.h"
 #include "shard/task.h"
+#include "shard/turn_watch.h"
 
 namespace pvrdma::shard {
 
@@ -38,6 +40,8 @@ class Pollable {
   virtual void on_time(Instant now) = 0;
   // Instant::never() = nothing to wait for.
   virtual Instant next_deadline() const = 0;
+  // What it is, for the log: "adapter web1".
+  virtual std::string what() const = 0;
 };
 
 struct LoopConfig {
@@ -48,8 +52,10 @@ struct LoopConfig {
 
 struct LoopCounters {
   std::uint64_t turns = 0;
-  std::uint64_t sleeps = 0;  // turns that were willing to wait in the kernel
-  std::uint64_t tasks = 0;   // posted by other threads and run
+  std::uint64_t sleeps = 0;         // turns that were willing to wait in the kernel
+  std::uint64_t tasks = 0;          // posted by other threads and run
+  std::uint64_t long_turns = 0;     // TurnWatch::kLongTurn or longer: everybody waited
+  std::uint64_t long_turns_us = 0;  // how long they were, all together
 };
 
 class Loop final : private FdHandler {
@@ -87,9 +93,12 @@ class Loop final : private FdHandler {
   Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller> poller,
        std::unique_ptr<Mailbox> mailbox);
 
+  bool work(Duration wait);
   bool run_pollables(Instant now);
-  Duration waiting_time(Instant last_work) const;
+  void end_turn(Instant now);
+  Duration waiting_time(Instant now, Instant last_work) const;
   void on_fd_ready(int fd, Readiness ready) override;  // the mailbox
+  std::string what() const override { return "the mailbox"; }
 
   AdaptiveSpin spin_;
   const Clock& clock_;
@@ -100,6 +109,8 @@ class Loop final : private FdHandler {
   bool in_pollables_ = false;
   std::atomic<bool> stop_{false};
   LoopCounters counters_;
+  TurnWatch turn_watch_;
+  std::uint32_t watched_closely_ = 0;  // turns to come in which the clock is read after every Pollable
 };
 
 }  // namespace pvrdma::shard

@@ -2,18 +2,22 @@
 
 #include <atomic>
 #include <functional>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <string>
 #include <sys/eventfd.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
 
+#include "base/log_writer.h"
 #include "shard/ask.h"
 
 namespace pvrdma::shard {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::HasSubstr;
 
 // A shard on a thread of its own; what it owns is taken down before the loop, as main() does it.
 class LoopTest : public testing::Test {
@@ -47,12 +51,15 @@ struct Scripted final : Pollable {
     on_due(now);
   }
   Instant next_deadline() const override { return deadline; }
+  std::string what() const override { return name; }
+  std::string name = "a pollable";
 };
 
 struct Counter final : FdHandler {
   explicit Counter(std::function<void()> call) : then(std::move(call)) {}
   std::function<void()> then;
   int calls = 0;
+  std::string what() const override { return "adapter web1"; }
   void on_fd_ready(int fd, Readiness) override {
     std::uint64_t value = 0;
     EXPECT_EQ(::read(fd, &value, sizeof(value)), static_cast<ssize_t>(sizeof(value)));
@@ -183,6 +190,127 @@ TEST_F(LoopTest, EveryPollableComesFirstInTurn) {
   for (std::size_t turn = 0; turn < kPollables; ++turn) ++firsts[order[turn * kPollables]];
   EXPECT_EQ(firsts, std::vector<int>(kPollables, 1));
   for (Scripted& pollable : pollables) loop_->remove(pollable);
+}
+
+// --- Turns that keep everybody waiting. Their time is a manual clock's. ---
+
+class LongTurnTest : public testing::Test {
+ protected:
+  class ManualClock final : public Clock {
+   public:
+    Instant now() const override { return now_; }
+    void pass(Duration time) { now_ = now_ + time; }
+
+   private:
+    Instant now_{1s};
+  };
+
+  // What the log says of one turn.
+  std::string turn() {
+    testing::internal::CaptureStderr();
+    loop_->turn(0ms);
+    EXPECT_TRUE(log::flush(1min));
+    return testing::internal::GetCapturedStderr();
+  }
+  void make_readable(const Fd& event) {
+    const std::uint64_t one = 1;
+    ASSERT_EQ(::write(event.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+  }
+
+  ManualClock clock_;
+  std::unique_ptr<Loop> loop_ = Loop::create({}, clock_).value();
+};
+
+TEST_F(LongTurnTest, IsCountedAndSaysWhoseDescriptorItWas) {
+  const Fd slow(::eventfd(0, EFD_NONBLOCK));
+  const Fd quick(::eventfd(0, EFD_NONBLOCK));
+  Duration takes = 9ms;
+  Counter slow_handler([&] { clock_.pass(takes); });
+  Counter quick_handler([] {});
+  ASSERT_TRUE(loop_->watch(quick.get(), Interest::kRead, quick_handler));
+  ASSERT_TRUE(loop_->watch(slow.get(), Interest::kRead, slow_handler));
+  make_readable(slow);
+  EXPECT_EQ(turn(), "");
+  EXPECT_EQ(loop_->counters().long_turns, 0U);
+
+  takes = 23ms;
+  make_readable(slow);
+  make_readable(quick);
+  EXPECT_THAT(turn(),
+              HasSubstr("all adapters waited 23.0 ms for one turn, 23.0 ms of them for a descriptor of "
+                        "adapter web1"));
+  EXPECT_EQ(loop_->counters().long_turns, 1U);
+  EXPECT_EQ(loop_->counters().long_turns_us, 23'000U);
+  EXPECT_EQ(turn(), "") << "the next turn is another one";
+  loop_->unwatch(slow.get());
+  loop_->unwatch(quick.get());
+}
+
+TEST_F(LongTurnTest, SaysWhichTaskItWas) {
+  ASSERT_TRUE(loop_->post({[&] { clock_.pass(2ms); }, "counting"}));
+  ASSERT_TRUE(loop_->post({[&] { clock_.pass(30ms); }, "taking a snapshot"}));
+  ASSERT_TRUE(loop_->post([] {}));
+  EXPECT_THAT(turn(), HasSubstr("waited 32.0 ms for one turn, 30.0 ms of them in taking a snapshot"));
+}
+
+TEST_F(LongTurnTest, SaysInWhoseTurnItWas) {
+  std::vector<Scripted> pollables(3);
+  for (std::size_t i = 0; i < pollables.size(); ++i) {
+    pollables[i].name = "adapter " + std::to_string(i);
+    loop_->add(pollables[i]);
+  }
+  pollables[1].on_run = [&](Instant) {
+    clock_.pass(15ms);
+    return true;
+  };
+  EXPECT_THAT(turn(), HasSubstr("15.0 ms of them in the turn of adapter 1"));
+  // One that has nothing more to do: found out the second time.
+  pollables[1].on_run = [&](Instant) {
+    clock_.pass(15ms);
+    return false;
+  };
+  EXPECT_THAT(turn(), HasSubstr("15.0 ms of them among 3 with no more to do"));
+  EXPECT_THAT(turn(), HasSubstr("15.0 ms of them in the turn of adapter 1"));
+  for (Scripted& pollable : pollables) loop_->remove(pollable);
+}
+
+TEST_F(LongTurnTest, SleepIsNoPartOfIt) {
+  Scripted pollable;
+  pollable.on_run = [&](Instant) {
+    clock_.pass(4ms);
+    return false;
+  };
+  loop_->add(pollable);
+  for (int i = 0; i < 10; ++i) {
+    clock_.pass(1s);  // between turns
+    EXPECT_EQ(turn(), "");
+  }
+  EXPECT_EQ(loop_->counters().long_turns, 0U);
+  loop_->remove(pollable);
+}
+
+TEST_F(LongTurnTest, FillsNoLog) {
+  Scripted pollable;
+  pollable.on_run = [&](Instant) {
+    clock_.pass(20ms);
+    return false;
+  };
+  loop_->add(pollable);
+  int lines = 0;
+  for (int i = 0; i < 1000; ++i) lines += turn().empty() ? 0 : 1;  // 20 s
+  EXPECT_LE(lines, 20);
+  EXPECT_EQ(loop_->counters().long_turns, 1000U);
+  loop_->remove(pollable);
+}
+
+TEST_F(LoopTest, ALongTurnIsNoticedWhileTheLoopRunsItself) {
+  start({.spin = 0us});
+  ASSERT_TRUE(loop_->post({[] { std::this_thread::sleep_for(15ms); }, "sleeping"}));
+  ASSERT_TRUE(loop_->post([&] { loop_->stop(); }));
+  loop_->run();
+  EXPECT_EQ(loop_->counters().long_turns, 1U);
+  EXPECT_GE(loop_->counters().long_turns_us, 15'000U);
+  EXPECT_LT(loop_->counters().long_turns_us, 60'000'000U) << "what was before the loop is no part of it";
 }
 
 TEST_F(LoopTest, AnIdleShardSleeps) {

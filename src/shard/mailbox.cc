@@ -34,18 +34,12 @@ void Mailbox::wake() {
   [[maybe_unused]] const auto written = ::write(wake_fd_.get(), &one, sizeof(one));
 }
 
-std::size_t Mailbox::run_posted() {
+void Mailbox::take_posted() {
   std::uint64_t wakes = 0;
   // Before the tasks are taken: a post after the taking must leave the fd readable.
   [[maybe_unused]] const auto read = ::read(wake_fd_.get(), &wakes, sizeof(wakes));
-  {
-    const std::lock_guard lock(mutex_);
-    running_.swap(tasks_);
-  }
-  for (Task& task : running_) task();
-  const std::size_t count = running_.size();
-  running_.clear();
-  return count;
+  const std::lock_guard lock(mutex_);
+  running_.swap(tasks_);
 }
 
 void Mailbox::close() {

@@ -35,13 +35,28 @@ class Mailbox {
 
   // Runs what has been posted up to now; tells how many tasks that were. A task may post: that one runs next
   // time.
-  std::size_t run_posted();
+  // `ran(task)` is called after each.
+  template <typename Ran>
+  std::size_t run_posted(Ran ran) {
+    take_posted();
+    for (Task& task : running_) {
+      task();
+      ran(task);
+    }
+    const std::size_t count = running_.size();
+    running_.clear();
+    return count;
+  }
+  std::size_t run_posted() {
+    return run_posted([](const Task&) {});
+  }
 
   // No task is accepted any more; those accepted earlier can still be run.
   void close();
 
  private:
   Mailbox(std::size_t capacity_tasks, Fd wake_fd);
+  void take_posted();
 
   const std::size_t capacity_tasks_;
   const Fd wake_fd_;

@@ -1,17 +1,13 @@
 #include "shard/poller.h"
 
-#include <array>
 #include <cerrno>
 #include <ctime>
 #include <fmt/core.h>
-#include <sys/epoll.h>
 
 #include "base/check.h"
 
 namespace pvrdma::shard {
 namespace {
-
-constexpr int kEventsPerWait = 64;
 
 std::uint32_t epoll_bits(Interest interest) {
   switch (interest) {
@@ -82,8 +78,7 @@ void Poller::unwatch(int fd) {
               nullptr);  // fails for a closed fd, which the kernel has forgotten
 }
 
-std::size_t Poller::wait(Duration timeout) {
-  std::array<epoll_event, kEventsPerWait> events;
+std::size_t Poller::collect(Duration timeout) {
   timespec limit{};
   const bool for_ever = timeout == Duration::max();
   if (!for_ever) {
@@ -92,20 +87,35 @@ std::size_t Poller::wait(Duration timeout) {
     limit.tv_nsec = (timeout - seconds).count();
   }
   const int count =
-      ::epoll_pwait2(epoll_.get(), events.data(), kEventsPerWait, for_ever ? nullptr : &limit, nullptr);
-  if (count < 0) {
-    PVRDMA_CHECK(errno == EINTR, "epoll_pwait2 needs Linux 5.11 or later");
-    return 0;
-  }
+      ::epoll_pwait2(epoll_.get(), ready_.data(), kEventsPerWait, for_ever ? nullptr : &limit, nullptr);
+  if (count >= 0) return static_cast<std::size_t>(count);
+  PVRDMA_CHECK(errno == EINTR, "epoll_pwait2 needs Linux 5.11 or later");
+  return 0;
+}
+
+FdHandler* Poller::handler_of(std::size_t index) const {
+  const std::uint64_t data = ready_[index].data.u64;
+  const Watch& watch = watches_[static_cast<std::uint32_t>(data)];
+  return watch.generation == data >> 32 ? watch.handler : nullptr;
+}
+
+bool Poller::call(std::size_t index) {
+  FdHandler* handler = handler_of(index);
+  if (handler == nullptr) return false;
+  const epoll_event event = ready_[index];
+  handler->on_fd_ready(static_cast<int>(static_cast<std::uint32_t>(event.data.u64)), readiness(event.events));
+  return true;
+}
+
+std::string Poller::what(std::size_t index) const {
+  const FdHandler* handler = handler_of(index);
+  return handler != nullptr ? handler->what() : "something that is gone";
+}
+
+std::size_t Poller::wait(Duration timeout) {
+  const std::size_t ready = collect(timeout);
   std::size_t called = 0;
-  for (int i = 0; i < count; ++i) {
-    const epoll_event& event = events[static_cast<std::size_t>(i)];
-    const auto fd = static_cast<std::uint32_t>(event.data.u64);
-    const Watch watch = watches_[fd];  // a copy: the handler may watch more fds
-    if (watch.handler == nullptr || watch.generation != event.data.u64 >> 32) continue;
-    watch.handler->on_fd_ready(static_cast<int>(fd), readiness(event.events));
-    ++called;
-  }
+  for (std::size_t i = 0; i < ready; ++i) called += call(i) ? 1 : 0;
   return called;
 }
 

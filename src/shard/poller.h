@@ -6,9 +6,12 @@
 // Thread: owned by one thread (the shard).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <sys/epoll.h>
 #include <vector>
 
 #include "base/fd.h"
@@ -30,6 +33,8 @@ class FdHandler {
   virtual ~FdHandler() = default;
   // May watch, change and unwatch any fd, its own included, and close it after unwatch() or before.
   virtual void on_fd_ready(int fd, Readiness ready) = 0;
+  // What it is, for the log: "adapter web1".
+  virtual std::string what() const = 0;
 };
 
 class Poller {
@@ -44,8 +49,14 @@ class Poller {
   // For an fd that was closed since, too, as long as its number is not watched anew.
   void unwatch(int fd);
 
-  // Waits for `timeout` at most (0: not at all; Duration::max(): for ever) and calls the handlers of what is
-  // ready, a bounded number of them. Returns how many it called.
+  // Waits for `timeout` at most (0: not at all; Duration::max(): for ever) until something is ready, and
+  // tells how much: a bounded number.
+  std::size_t collect(Duration timeout);
+  // Calls the handler of the `index`-th of it. False: its watch has ended since.
+  bool call(std::size_t index);
+  // Its handler's what(), unless its watch has ended.
+  std::string what(std::size_t index) const;
+  // Both together. Returns how many handlers it called.
   std::size_t wait(Duration timeout);
 
   std::size_t watch_count() const { return watch_count_; }
@@ -58,7 +69,12 @@ class Poller {
 
   explicit Poller(Fd epoll) : epoll_(std::move(epoll)) {}
 
+  // The handler of the `index`-th of what is ready; null when its watch has ended.
+  FdHandler* handler_of(std::size_t index) const;
+
+  static constexpr std::size_t kEventsPerWait = 64;
   Fd epoll_;
+  std::array<epoll_event, kEventsPerWait> ready_;
   std::vector<Watch> watches_;  // by fd number
   std::size_t watch_count_ = 0;
 };

@@ -18,6 +18,7 @@ Fd make_event(unsigned value) {
 struct Recorder final : FdHandler {
   std::vector<std::pair<int, Readiness>> calls;
   std::function<void(int)> then = [](int) {};
+  std::string what() const override { return "a recorder"; }
   void on_fd_ready(int fd, Readiness ready) override {
     calls.emplace_back(fd, ready);
     then(fd);

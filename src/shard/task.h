@@ -12,11 +12,14 @@ class Task {
  public:
   Task() = default;
 
+  // `what` says for the log what it does, and lives for ever: a literal.
   template <typename F>
-  requires(!std::is_same_v<F, Task>) Task(F call) : call_(std::make_unique<Holder<F>>(std::move(call))) {}
+  requires(!std::is_same_v<F, Task>) Task(F call, const char* what = "a task")
+      : call_(std::make_unique<Holder<F>>(std::move(call))), what_(what) {}
 
   explicit operator bool() const { return call_ != nullptr; }
   void operator()() { call_->run(); }
+  const char* what() const { return what_; }
 
  private:
   struct Callable {
@@ -30,6 +33,7 @@ class Task {
     F call;
   };
   std::unique_ptr<Callable> call_;
+  const char* what_ = "";
 };
 
 }  // namespace pvrdma::shard

@@ -242,6 +242,7 @@ def test_qp_list_stats_and_version(daemon: Daemon) -> None:
     stats = daemon.ctl_json("stats")
     assert [a["name"] for a in stats["adapters"]] == ["VM-01", "VM-02"]  # type: ignore[index]
     assert set(stats["host"]) == {"switch", "local", "shard"}  # type: ignore[call-overload, index]
+    assert {"long_turns", "long_turns_us"} <= set(stats["host"]["shard"])  # type: ignore[call-overload, index]
     assert len(daemon.ctl_json("stats", "--adapter", "VM-01")["adapters"]) == 1  # type: ignore[index]
     version = daemon.ctl_json("version")
     assert version["version"] == version["pvrdmactl"]  # type: ignore[index]

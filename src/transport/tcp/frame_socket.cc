@@ -43,6 +43,10 @@ Result<void> FrameSocket::start(Instant now) {
   return {};
 }
 
+std::string FrameSocket::what() const {
+  return state_ == State::kUp ? "a lane to another host" : "a lane that is being set up";
+}
+
 void FrameSocket::on_fd_ready(int /*fd*/, shard::Readiness ready) {
   const Instant now = context_.clock.now();
   switch (state_) {

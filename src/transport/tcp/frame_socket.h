@@ -112,6 +112,7 @@ class FrameSocket final : private shard::FdHandler {
   enum class Step : std::uint8_t { kMore, kFill, kBlocked };
 
   void on_fd_ready(int fd, shard::Readiness ready) override;
+  std::string what() const override;
   void finish_connect(Instant now);
   void secure(Instant now);
   void update_interest();

@@ -44,6 +44,7 @@ class Listener final : private shard::FdHandler {
   int bind_and_listen();
   void pause(int code, Instant now);
   void on_fd_ready(int fd, shard::Readiness ready) override;
+  std::string what() const override { return "the listener for other hosts"; }
 
   shard::Loop& loop_;
   const Clock& clock_;

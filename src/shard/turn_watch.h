@@ -1,0 +1,59 @@
+// TurnWatch: notices turns that keep everybody waiting, and says what ran in them.
+//
+// It asks no clock: the loop marks the end of what ran with the time, as often as it knows it. A name is made
+// only of what took long, after it ended. Thread: owned by one thread (the shard).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/log.h"
+#include "base/time.h"
+
+namespace pvrdma::shard {
+
+class TurnWatch {
+ public:
+  static constexpr Duration kLongTurn = std::chrono::milliseconds(10);
+
+  // A turn's work begins.
+  void begin(Instant now) {
+    began_ = mark_ = now;
+    longest_ = Duration{0};
+  }
+  // What began at the mark before has ended. `name()` is a std::string.
+  template <typename Name>
+  void ran(Instant now, Name&& name) {
+    const Duration took = now - mark_;
+    mark_ = now;
+    if (took < kWorthNaming || took <= longest_) [[likely]]
+      return;
+    longest_ = took;
+    longest_name_ = name();
+  }
+  // The turn is over. True: it was a long one.
+  bool end(Instant now) {
+    if (now - began_ < kLongTurn) [[likely]]
+      return false;
+    report(now);
+    return true;
+  }
+
+  std::uint64_t long_turns() const { return long_turns_; }
+  std::uint64_t long_turns_us() const { return long_turns_us_; }  // all together
+
+ private:
+  static constexpr Duration kWorthNaming = std::chrono::milliseconds(1);
+
+  void report(Instant now);
+
+  Instant began_{};
+  Instant mark_{};
+  Duration longest_{0};       // of what ran in this turn
+  std::string longest_name_;  // means nothing while that is 0
+  std::uint64_t long_turns_ = 0;
+  std::uint64_t long_turns_us_ = 0;
+  log::LogLimiter limiter_{10, std::chrono::seconds(10)};
+};
+
+}  // namespace pvrdma::shard
