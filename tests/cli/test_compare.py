@@ -33,6 +33,10 @@ def run_of(folder: Path, cpu_time: float, bandwidth: float, latency: float) -> P
     bench = host_to_host()
     bench._save([bench._compare("GB/s: writes", 1e9, lambda: bandwidth, lambda: 4e9, 3),
                  bench._compare("us: a write", 1, lambda: latency, lambda: 10.0, 3)], folder / "host_to_host.json")
+    neighbour = {"name": "Neighbour/idle/read", "run_type": "iteration", "p50_us": 1.0, "p999_us": latency, "worst_us": cpu_time}
+    died = {"name": "Neighbour/vm-dies/read", "run_type": "iteration", "error_occurred": True, "error_message": "daemon died",
+            "p999_us": latency}
+    (folder / "neighbour_bench.json").write_text(json.dumps({"benchmarks": [neighbour, died]}))
     return folder
 
 
@@ -42,6 +46,9 @@ def test_all_that_make_bench_writes_is_compared(tmp_path: Path) -> None:
     done = compare(before, after)
     assert done.returncode == 0, done.stderr
     lines = {line.split("  ")[0]: line.split()[-4:] for line in done.stdout.splitlines()[1:]}
+    assert "vm-dies" not in done.stdout, "what was not measured to its end is not compared"
+    neighbour = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("Neighbour/idle/read")]
+    assert neighbour == [["p999_us", "20", "10", "2.00"], ["worst_us", "8", "4", "2.00"]]
     assert lines["Doorbell"] == ["cpu_time", "8", "4", "2.00"]
     assert lines["GB/s: writes"] == ["of_plain", "0.5", "1", "2.00"]
     assert lines["us: a write"] == ["times_plain", "2", "1", "2.00"], "less time is better"

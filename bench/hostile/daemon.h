@@ -1,0 +1,57 @@
+// Daemon: a real pvrdmad as a child process, with its sockets, its log and its files in a folder of its own.
+//
+// Adapters are named A0, A1 ... and belong to the attackers, B and C to the neighbour. As a member of a
+// cluster (of one host, with an SQLite store) A0 is a VM's adapter on a switch, so that its GIDs are live
+// records. Killed, and its folder removed but for the log, by the destructor. Thread: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace pvrdma::bench {
+
+class Daemon {
+ public:
+  struct Options {
+    std::uint32_t attackers = 1;  // adapters A0 ...
+    bool cluster = false;
+    std::filesystem::path log;
+  };
+
+  // Starts it and waits until it serves every adapter. Throws std::runtime_error with a sentence.
+  explicit Daemon(const Options& options);
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  std::string socket(const std::string& adapter) const { return (folder_ / (adapter + ".sock")).string(); }
+  std::vector<std::string> attackers() const;
+
+  bool alive();
+  // How it ended: "exit code 2", "signal 9 (Killed)"; empty while it lives.
+  std::string end();
+  void kill();
+
+  // Memory of its own, without what guests share.
+  std::uint64_t own_bytes() const;
+  std::uint64_t log_bytes() const;
+
+ private:
+  void write_config() const;
+  void start();
+  void create_vm() const;
+  void wait_for(const std::string& socket);
+  void ctl(const std::string& arguments) const;
+
+  Options options_;
+  std::filesystem::path folder_;
+  pid_t pid_ = 0;
+  bool ended_ = false;
+  int status_ = 0;
+};
+
+}  // namespace pvrdma::bench

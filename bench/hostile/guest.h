@@ -1,0 +1,83 @@
+// Guest: an attacker's guest: the user-space driver on one adapter, and past it the raw vfio-user client, for
+// what no driver does. Window: a file of memory besides the driver's own. Thread: one.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "driver/driver.h"
+#include "support/must.h"
+#include "vfio_user/client.h"
+
+namespace pvrdma::bench {
+
+using test::must;
+
+// A sparse memfd of so many bytes. Throws std::runtime_error.
+Fd memory_file(std::uint64_t bytes);
+
+class Guest {
+ public:
+  static constexpr Duration kPatience = std::chrono::seconds(30);
+
+  explicit Guest(const std::string& socket, const driver::DeviceOptions& options = {},
+                 Duration patience = kPatience);
+
+  driver::Device& device() const { return *device_; }
+  vfio_user::Client& client() const { return *client_; }
+
+  // Lets the device reach a file's bytes from `iova` on.
+  void map(std::uint64_t iova, const Fd& file, std::uint64_t bytes) {
+    must(device_->bus().dma_map(iova, bytes, file.get(), 0));
+  }
+
+  // A write to a register or doorbell without waiting for its acknowledgement; false when the connection is
+  // gone.
+  bool post(driver::Region region, std::uint64_t offset, std::uint32_t value);
+
+  // A command as it is, without its response; the device's ERR.
+  template <typename Request>
+  Result<std::uint32_t> submit(abi::Command command, Request request) {
+    request.hdr.cmd = static_cast<std::uint32_t>(command);
+    return device_->commands().submit(std::as_bytes(std::span(&request, 1)));
+  }
+
+ private:
+  vfio_user::Client* client_;  // borrowed from the device's bus
+  std::unique_ptr<driver::Device> device_;
+};
+
+// The pages of `bytes` from `iova` on, each `stride` pages after the one before.
+std::vector<driver::GuestPhys> pages_from(std::uint64_t iova, std::uint64_t count, std::uint64_t stride = 1);
+
+// Many QPs that share one ring and one CQ of one entry: what the device keeps of each is all there is of it.
+class Crowd {
+ public:
+  // Makes `count` QPs, or as many as the device gives: `refusal` says why there are no more.
+  Crowd(Guest& guest, std::uint32_t count);
+
+  // RESET -> INIT -> RTR -> RTS of all, to a QP that does not answer, each with one work request under way.
+  void start(const abi::Gid& own_gid);
+  // QP number `index` to ERR: its work request is flushed.
+  void fail(std::size_t index);
+
+  std::size_t size() const { return handles_.size(); }
+  const std::string& refusal() const { return refusal_; }
+
+ private:
+  void modify(std::uint32_t handle, std::uint32_t mask, const abi::QpAttr& attributes);
+
+  Guest& guest_;
+  std::unique_ptr<driver::ProtectionDomain> pd_;
+  std::unique_ptr<driver::CompletionQueue> cq_;
+  std::unique_ptr<driver::Buffer> ring_;  // state | send | receive
+  std::unique_ptr<driver::PageDirectory> directory_;
+  std::vector<std::uint32_t> handles_;
+  std::string refusal_;
+};
+
+}  // namespace pvrdma::bench

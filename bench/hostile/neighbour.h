@@ -1,0 +1,81 @@
+// Neighbour: an honest guest B that reads a register and writes 8 bytes to its peer C over and over, and how
+// long each took. The times are a guest's: over the real socket, through the user-space driver.
+//
+// Between two of them it sleeps, as a guest that has other things to do; so it hardly burdens the daemon. Now
+// and then it also maps and unmaps some memory, which has to work.
+//
+// Thread: everything by the owner's; the measuring is a thread of its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/time.h"
+#include "driver/driver.h"
+#include "support/rc_endpoint.h"
+
+namespace pvrdma::bench {
+
+struct Samples {
+  std::vector<std::uint32_t> reads_ns;
+  std::vector<std::uint32_t> writes_ns;
+  std::uint32_t forgotten_worst_ns = 0;
+  std::string broken;       // why it could not go on; empty: it did
+  std::string map_refused;  // the first refusal of a mapping
+};
+
+struct Times {
+  double p50_us = 0;
+  double p999_us = 0;
+  double worst_us = 0;
+};
+
+// Sorts them. All 0 of no samples.
+Times times_of(std::vector<std::uint32_t>& samples_ns);
+
+class Neighbour {
+ public:
+  // Opens both adapters and connects them. Throws std::runtime_error with a sentence.
+  Neighbour(const std::string& socket_b, const std::string& socket_c);
+  ~Neighbour();
+  Neighbour(const Neighbour&) = delete;
+  Neighbour& operator=(const Neighbour&) = delete;
+
+  void start();
+  // How long the operation under way takes by now.
+  Duration blocked_for() const;
+  // What was measured until now does not count, but for the worst of it.
+  void forget() { forgetting_ = true; }
+  // After the operation under way; then stopped() becomes true, and take() has what was measured since
+  // start().
+  void ask_to_stop() { stopping_ = true; }
+  bool stopped() const { return stopped_; }
+  Samples take();
+
+ private:
+  void run();
+  void forget_now();
+  void read_once();
+  void write_once();
+  void map_once();
+  template <typename Operation>
+  std::uint32_t timed(Operation&& operation);
+
+  std::unique_ptr<driver::Device> b_;
+  std::unique_ptr<driver::Device> c_;
+  std::unique_ptr<test::RcEndpoint> from_;
+  std::unique_ptr<test::RcEndpoint> to_;
+  std::unique_ptr<driver::GuestRam> other_;  // what map_once() maps
+  Samples samples_;
+  std::atomic<std::int64_t> since_ns_{0};  // of the operation under way; 0: none
+  std::atomic<bool> forgetting_{false};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> stopped_{false};
+  std::thread thread_;
+};
+
+}  // namespace pvrdma::bench

@@ -1,0 +1,71 @@
+// Attacks with verbs objects: many of them, and all at once.
+#include <fmt/core.h>
+
+#include "attack.h"
+#include "guest.h"
+#include "support/rc_endpoint.h"
+
+namespace pvrdma::bench {
+namespace {
+
+constexpr std::uint32_t kCrowd = 32'000;
+constexpr std::uint32_t kTornDown = 30'000;
+
+std::string count_of(const Crowd& crowd) {
+  return crowd.refusal().empty() ? fmt::format("{} QPs", crowd.size())
+                                 : fmt::format("{} QPs, then: {}", crowd.size(), crowd.refusal());
+}
+
+// All QPs' work requests are flushed into one CQ that has room for one.
+std::string overflowed_cq(Field& field) {
+  Guest guest(field.sockets[0]);
+  must(guest.device().bind_gid(0, test::gid_of(0)));
+  Crowd crowd(guest, kCrowd);
+  crowd.start(test::gid_of(0));
+  field.begin();
+  // The first few overflow it; what the device does with the others then is what it costs.
+  std::size_t failed = 0;
+  while (!field.over() && failed < crowd.size()) crowd.fail(failed++);
+  return count_of(crowd) + fmt::format(" on one CQ, {} of them failed by hand", failed);
+}
+
+// Made in order, gone with the connection.
+std::string qps_torn_down(Field& field) {
+  Guest guest(field.sockets[0]);
+  const Crowd crowd(guest, kTornDown);
+  field.begin();
+  static_cast<driver::VfioUserBus&>(guest.device().bus()).disconnect();
+  return count_of(crowd);
+}
+
+std::string gids_in_a_loop(Field& field) {
+  field.begin();
+  Guest guest(field.sockets[0]);
+  std::uint64_t bound = 0;
+  std::string refusal;
+  while (!field.over()) {
+    auto done = guest.device().bind_gid(0, test::gid_of(static_cast<std::uint32_t>(bound % 100)));
+    if (done) {
+      must(guest.device().unbind_gid(0, test::gid_of(static_cast<std::uint32_t>(bound % 100))));
+      ++bound;
+    } else if (refusal.empty()) {
+      refusal = done.error().message;
+    }
+  }
+  return fmt::format("{} GIDs bound and unbound{}{}", bound,
+                     refusal.empty() ? "" : "; first refusal: ", refusal);
+}
+
+constexpr Attack kAttacks[] = {
+    {"overflowed-cq", "32,000 QPs on one overflowed CQ", &overflowed_cq},
+    {"qps-torn-down", "30,000 QPs go with their VMM", &qps_torn_down},
+    {"gids-in-a-loop", "CREATE_BIND and DESTROY_BIND in a loop, in a cluster", &gids_in_a_loop, 1, true},
+};
+
+}  // namespace
+
+std::span<const Attack> object_attacks() {
+  return kAttacks;
+}
+
+}  // namespace pvrdma::bench

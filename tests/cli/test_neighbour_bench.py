@@ -1,0 +1,53 @@
+"""bench/neighbour_bench: that it measures, attacks, and says what became of it. No figure is judged here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+BENCH = os.environ["NEIGHBOUR_BENCH"]
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs the bench."""
+    return subprocess.run([BENCH, *map(str, arguments)], text=True, capture_output=True, timeout=120, check=False)
+
+
+def measure(folder: Path, *names: str) -> dict[str, dict[str, object]]:
+    """Runs some scenarios for a moment; the entries of the JSON, by name."""
+    target = folder / "neighbour_bench.json"
+    scenarios = [argument for name in names for argument in ("--scenario", name)]
+    done = run(*scenarios, "--seconds", "0.3", "--json", target, "--logs", folder / "logs")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()[2:]] == list(names)
+    return {entry["name"]: entry for entry in json.loads(target.read_text())["benchmarks"]}
+
+
+def test_every_scenario_is_listed_once() -> None:
+    names = [line.split()[0] for line in run("--list").stdout.splitlines()]
+    assert len(names) == len(set(names)) and {"idle", "vm-dies", "hundred-vmms", "overflowed-cq"} <= set(names)
+
+
+def test_an_idle_neighbour_is_served(tmp_path: Path) -> None:
+    entries = measure(tmp_path, "idle")
+    assert set(entries) == {"Neighbour/idle/read", "Neighbour/idle/write"}
+    for entry in entries.values():
+        assert "error_occurred" not in entry, entry
+        assert 0 < entry["p50_us"] <= entry["p999_us"] <= entry["worst_us"]
+        assert entry["remark"] == "nobody did anything"
+
+
+def test_attacks_get_through_to_the_daemon(tmp_path: Path) -> None:
+    """One on the session and one that needs a cluster: the daemon's logs show that they were there."""
+    entries = measure(tmp_path, "connect-loop", "gids-in-a-loop")
+    assert "connections" in str(entries["Neighbour/connect-loop/read"]["remark"])
+    assert "GIDs bound and unbound" in str(entries["Neighbour/gids-in-a-loop/read"]["remark"])
+    assert "A0.sock" in (tmp_path / "logs" / "connect-loop.log").read_text()
+
+
+def test_an_unknown_scenario_is_refused_with_a_sentence() -> None:
+    done = run("--scenario", "nonsense")
+    assert done.returncode == 1
+    assert done.stderr == "neighbour_bench: there is no scenario 'nonsense'; --list shows those there are\n"
