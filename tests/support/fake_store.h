@@ -108,6 +108,8 @@ class FakeStore final : public Store {
     const std::lock_guard lock(cluster_->mutex_);
     lose_answer_ = true;
   }
+  // Called by each commit before it is carried out, in its thread. Set while nothing commits.
+  void before_commit(std::function<void()> call) { before_commit_ = std::move(call); }
   // Before it is started.
   void set_lease(std::chrono::seconds lease) { lease_ = lease; }
 
@@ -137,6 +139,7 @@ class FakeStore final : public Store {
   }
 
   Result<Commit> commit(const Transaction& transaction) override {
+    if (before_commit_) before_commit_();
     const std::lock_guard lock(cluster_->mutex_);
     if (away_) return fail(EAGAIN, "store fake: is away: nothing was changed");
     for (const Expectation& expectation : transaction.expects) {
@@ -177,6 +180,7 @@ class FakeStore final : public Store {
   Observer* observer_ = nullptr;  // borrowed
   std::optional<std::string> away_;
   std::optional<std::vector<std::vector<Change>>> held_;
+  std::function<void()> before_commit_;
   bool lose_answer_ = false;
   std::chrono::seconds lease_{0};
 };

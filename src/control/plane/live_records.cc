@@ -204,7 +204,9 @@ Result<LiveRecords::Outcome> LiveRecords::erase(const Task& task) {
 
 void LiveRecords::finish(const Task& task, Outcome outcome) {
   const std::lock_guard lock(mutex_);
-  Entry& entry = entries_.at(task.key);  // what may exist is forgotten by this thread only
+  const auto it = entries_.find(task.key);
+  if (it == entries_.end()) return;  // nothing of it could exist any more, and clear() forgot it
+  Entry& entry = it->second;
   const bool as_asked = entry.serial == task.serial;
   queue(task.key, entry);  // behind the others: what changes all the time, or fails, holds up none
   if (outcome == Outcome::kForeign) {

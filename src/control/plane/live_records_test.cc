@@ -143,6 +143,34 @@ TEST_F(LiveRecordsTest, LeavesWhatItNoLongerWantsLost) {
   EXPECT_FALSE(cluster_->find("a"));
 }
 
+// A guest that binds and unbinds a GID in a loop.
+TEST_F(LiveRecordsTest, ForgetsWhatIsSetAndClearedWhileItsDeletionIsUnderWay) {
+  live_.set("a", "1");
+  ASSERT_TRUE(becomes("a", "1"));
+  settle();
+  int commits = 0;
+  store_.before_commit([&] {
+    switch (++commits) {
+      case 1:  // that of "a"'s deletion: it will have to be looked at again
+        live_.set("b", "1");
+        live_.set("a", "2");
+        live_.clear("a");
+        break;
+      case 2:  // that of "b", together with which "a" has no more to do
+        live_.set("a", "3");
+        live_.clear("a");
+        break;
+      default:
+        break;
+    }
+  });
+  live_.clear("a");
+  EXPECT_TRUE(becomes("b", "1"));
+  settle();
+  EXPECT_GE(commits, 3);
+  EXPECT_FALSE(cluster_->find("a"));
+}
+
 TEST_F(LiveRecordsTest, ReachesTheNewestValueWhenAnswersAreLost) {
   store_.lose_next_answer();
   live_.set("a", "1");
