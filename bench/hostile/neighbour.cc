@@ -27,7 +27,7 @@ std::unique_ptr<driver::Device> open_adapter(const std::string& socket, std::uin
 
 }  // namespace
 
-Times times_of(std::vector<std::uint32_t>& samples_ns) {
+Times times_of(std::vector<std::int64_t>& samples_ns) {
   if (samples_ns.empty()) return {};
   std::ranges::sort(samples_ns);
   const auto at = [&](double share) {
@@ -72,36 +72,42 @@ void Neighbour::run() {
   try {
     for (std::size_t round = 1; !stopping_; ++round) {
       if (forgetting_.exchange(false)) forget_now();
-      samples_.reads_ns.push_back(timed([this] { read_once(); }));
-      samples_.writes_ns.push_back(timed([this] { write_once(); }));
-      if (round % kMapEvery == 0) timed([this] { map_once(); });
+      timed([this] { read_once(); }, &samples_.reads_ns);
+      timed([this] { write_once(); }, &samples_.writes_ns);
+      if (round % kMapEvery == 0) timed([this] { map_once(); }, nullptr);
       std::this_thread::sleep_for(kPause);
     }
   } catch (const std::runtime_error& error) {
     samples_.broken = error.what();
-    since_ns_ = 0;
   }
   stopped_ = true;
 }
 
 void Neighbour::forget_now() {
   for (auto* samples : {&samples_.reads_ns, &samples_.writes_ns}) {
-    for (const std::uint32_t took : *samples) {
+    for (const std::int64_t took : *samples) {
       samples_.forgotten_worst_ns = std::max(samples_.forgotten_worst_ns, took);
     }
     samples->clear();
   }
 }
 
-// Saturates at 4.2 s; what takes longer than the bench's guard is told otherwise.
+// An operation that fails took as long as it took until then.
 template <typename Operation>
-std::uint32_t Neighbour::timed(Operation&& operation) {
+void Neighbour::timed(Operation&& operation, std::vector<std::int64_t>* samples_ns) {
   const Duration begin = Instant::now().since_start;
+  const auto keep = [&] {
+    since_ns_.store(0, std::memory_order_relaxed);
+    if (samples_ns != nullptr) samples_ns->push_back((Instant::now().since_start - begin).count());
+  };
   since_ns_.store(begin.count(), std::memory_order_relaxed);
-  operation();
-  const Duration took = Instant::now().since_start - begin;
-  since_ns_.store(0, std::memory_order_relaxed);
-  return static_cast<std::uint32_t>(std::min<std::int64_t>(took.count(), 0xffff'ffff));
+  try {
+    operation();
+  } catch (...) {
+    keep();
+    throw;
+  }
+  keep();
 }
 
 void Neighbour::read_once() {

@@ -21,9 +21,9 @@
 namespace pvrdma::bench {
 
 struct Samples {
-  std::vector<std::uint32_t> reads_ns;
-  std::vector<std::uint32_t> writes_ns;
-  std::uint32_t forgotten_worst_ns = 0;
+  std::vector<std::int64_t> reads_ns;  // the last one may have been cut short
+  std::vector<std::int64_t> writes_ns;
+  std::int64_t forgotten_worst_ns = 0;
   std::string broken;       // why it could not go on; empty: it did
   std::string map_refused;  // the first refusal of a mapping
 };
@@ -35,7 +35,7 @@ struct Times {
 };
 
 // Sorts them. All 0 of no samples.
-Times times_of(std::vector<std::uint32_t>& samples_ns);
+Times times_of(std::vector<std::int64_t>& samples_ns);
 
 class Neighbour {
  public:
@@ -63,7 +63,7 @@ class Neighbour {
   void write_once();
   void map_once();
   template <typename Operation>
-  std::uint32_t timed(Operation&& operation);
+  void timed(Operation&& operation, std::vector<std::int64_t>* samples_ns);
 
   std::unique_ptr<driver::Device> b_;
   std::unique_ptr<driver::Device> c_;
