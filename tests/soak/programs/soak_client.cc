@@ -7,10 +7,9 @@
 //   drop ID                                    dropped ID ROUNDS
 //   stir STEPS                                 stirred                       objects without traffic
 //   rebind MS                                  rebound                       own GID away for so long
-//   spare                                      spared                        another GID bound or unbound
-//   rounds                                     rounds ID ROUNDS ...          of each connection
-//   leave                                      left TOTAL, and exit code 0; the end of the input does the
-//   same
+//   spare TIMES                                spared                        another GID bound or unbound, so
+//   often rounds                                     rounds ID ROUNDS ...          of each connection leave
+//   left TOTAL, and exit code 0; the end of the input does the same
 // Besides: "ready" at the start, "lost ID TEXT" when a connection's work request failed, "wrong ID TEXT" when
 // exactly-once was broken. A command that the device refuses ends the client: "broken TEXT", exit code 1.
 #include <CLI/CLI.hpp>
@@ -138,8 +137,6 @@ class Client {
       for (const auto& [number, one] : connections_)
         each += fmt::format(" {} {}", number, one.half->rounds());
       say("rounds{}", each);
-    } else if (command == "spare") {
-      toggle_spare();
     } else if (!(words >> id)) {
       throw std::runtime_error(fmt::format("'{}' is no command", line));
     } else if (command == "make") {
@@ -148,6 +145,9 @@ class Client {
       join(id, words);
     } else if (command == "drop") {
       drop(id);
+    } else if (command == "spare") {
+      for (; id > 0; --id) toggle_spare();
+      say("spared");
     } else if (command == "stir") {
       must(clutter_.stir(static_cast<std::uint32_t>(id)));
       say("stirred");
@@ -192,7 +192,6 @@ class Client {
   void toggle_spare() {
     must(spare_bound_ ? device_->unbind_gid(1, spare_gid_) : device_->bind_gid(1, spare_gid_));
     spare_bound_ = !spare_bound_;
-    say("spared");
   }
 
   void bind_again(bool at_once) {

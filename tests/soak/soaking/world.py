@@ -223,7 +223,7 @@ class World:
         return self._tell(f"stir {self._random.randint(1, 20)}", "stirred")
 
     def _spare(self) -> bool:
-        return self._tell("spare", "spared")
+        return self._tell(f"spare {self._random.choice((1, 1, 1, 20))}", "spared")
 
     def _rebind(self) -> bool:
         slot = self._choose(self._on())
