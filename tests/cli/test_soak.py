@@ -15,7 +15,7 @@ sys.path[:0] = [str(_TESTS / "soak"), str(_TESTS / "cluster"), str(_TESTS / "vm"
 from soak import seconds_of  # noqa: E402  (the path above comes first)
 from soaking.gauge import MIB, Quiet, Slack, Usage, difference, growth  # noqa: E402
 
-_START = Quiet(1.0, Usage(rss_bytes=20 * MIB, threads=11, descriptors={"socket:[N]": 4, "anon_inode:[eventfd]": 1}, cpu_s=1.0))
+_START = Quiet(1.0, Usage(rss_bytes=20 * MIB, own_bytes=8 * MIB, threads=11, descriptors={"socket:[N]": 4, "anon_inode:[eventfd]": 1}, cpu_s=1.0))
 
 
 def _later(**changes: object) -> Quiet:

@@ -140,7 +140,8 @@ class Soak:
             for sentence in (what, growth(host.name, moments, self._plan.slack)):
                 if sentence is not None:
                     self._complain(sentence)
-            self._say(f"{now.at_s:8.0f} s  {host.name}  {now.usage.rss_bytes / MIB:6.1f} MiB  {now.usage.threads} threads  "
+            self._say(f"{now.at_s:8.0f} s  {host.name}  {now.usage.rss_bytes / MIB:6.1f} MiB "
+                      f"({now.usage.own_bytes / MIB:.1f} own)  {now.usage.threads} threads  "
                       f"{now.usage.descriptor_count} descriptors  {now.usage.cpu_s:7.1f} s CPU  rounds {dict(world.rounds)}")
 
     def _look(self, fleet: Fleet, host: Host) -> Quiet:
@@ -166,6 +167,7 @@ class Soak:
         for host in fleet.hosts.values():
             used = usage_of(host.pid)
             self.report["samples"].append({"at_s": round(now - self._begin, 1), "host": host.name, "rss_bytes": used.rss_bytes,
+                                           "own_bytes": used.own_bytes,
                                            "threads": used.threads, "descriptors": used.descriptor_count, "cpu_s": used.cpu_s,
                                            "objects": objects_of(host)})
 

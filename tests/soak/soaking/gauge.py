@@ -37,6 +37,7 @@ class Usage:
     """What /proc says of a process."""
 
     rss_bytes: int
+    own_bytes: int  # of that, what is neither a file's nor shared
     threads: int
     descriptors: dict[str, int]  # by kind
     cpu_s: float
@@ -73,7 +74,8 @@ def usage_of(pid: int) -> Usage:
             continue  # closed meanwhile
         kinds[sockets.get(target) or re.sub(r"\d+", "N", target)] += 1
     ticks = (process / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[11:13]
-    return Usage(int(status["VmRSS"].split()[0]) * 1024, int(status["Threads"]), dict(sorted(kinds.items())),
+    rss, own = (int(status[name].split()[0]) * 1024 for name in ("VmRSS", "RssAnon"))
+    return Usage(rss, own, int(status["Threads"]), dict(sorted(kinds.items())),
                  sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"))
 
 
