@@ -60,7 +60,7 @@ class Plan:
     @property
     def warm_up_s(self) -> float:
         """Until the daemons have met everything once."""
-        return min(60.0, self.seconds / 4)
+        return min(300.0, self.seconds / 4)
 
     @property
     def quiet_every_s(self) -> float:
