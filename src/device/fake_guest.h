@@ -128,6 +128,7 @@ class FakeGuest {
     return ::read(eventfds_[index].get(), &count, sizeof count) == sizeof count ? count : 0;
   }
 
+  int ram_fd() const { return fd_.get(); }
   void truncate_ram(std::uint64_t bytes) {
     PVRDMA_CHECK(::ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0, "the memfd shrinks");
   }

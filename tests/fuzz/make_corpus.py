@@ -205,13 +205,71 @@ def api() -> Seeds:
     yield "no_http", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(32)
 
 
+def device_descriptors() -> Seeds:
+    kinds = ["ram", "sealed", "short", "read_only", "path_of_memory", "event", "full_event", "semaphore", "pipe_in", "pipe_out", "socket",
+             "null", "zero", "folder", "path", "epoll", "timer", "inotify"]
+    event = kinds.index("event")
+    changes = ["blocking", "non_blocking", "append", "async", "shrink", "shrink_to_page", "grow", "seal", "fill", "drain", "punch"]
+    version, command, leave = bytes([3]), bytes([5]), bytes([6])
+
+    def attach(memory: int = 0, first: int = event) -> bytes:
+        return bytes([4, memory, first, first, first])
+
+    def change(kind: int, what: str) -> bytes:
+        return bytes([2, kind, changes.index(what)])
+
+    def message(number: int, fds: list[int], rest: bytes = b"") -> bytes:
+        return bytes([0, number, len(fds), *fds]) + rest
+
+    yield "proper", attach() + command * 3 + leave + attach() + command
+    for kind, name in enumerate(kinds):
+        yield f"interrupt_{name}", attach(0, kind) + command * 2 + change(kind, "fill") + change(kind, "blocking") + command * 2
+        yield f"memory_{name}", attach(kind) + command * 2
+        yield f"before_version_{name}", message(0, [kind]) + bytes([1, 1, kind, 4, 1, 2, 3, 4])
+        yield f"with_every_message_{name}", version + b"".join(message(number, [kind] * 2, bytes([3, 1, 1, 1, 1, 1, 1, 1])) for number in range(12))
+    for what in changes:
+        yield f"memory_{what}", attach() + command + change(0, what) + command * 3
+        yield f"event_{what}", attach() + command + change(event, what) + command * 3
+        yield f"event_{what}_blocking", attach() + change(event, "fill") + change(event, "blocking") + change(event, what) + change(event, "blocking") + command * 2
+    yield "too_many", version + message(1, [event] * 10) + attach()
+    yield "two_events_for_one", attach() + message(6, [event, event], bytes([36, 2, 0, 1])) + command
+    yield "event_taken_away", attach() + message(6, [], bytes([36, 2, 0, 1])) + command
+    yield "unmapped", attach() + message(2, [], bytes([0, 0, 64])) + command
+
+
+def tls_stream() -> Seeds:
+    move, write, stop = bytes([0]), bytes([1]) + u16(1000), bytes([4])
+    hands = move * 3
+
+    def keys(count: int) -> bytes:
+        return bytes([2, count])
+
+    for how in range(8):
+        yield f"plain_{how}", bytes([how]) + hands + write + move + bytes([8]) + u16(30000) + move + stop + move
+        yield f"new_keys_{how}", bytes([how]) + hands + write + move + keys(8) + move + write + move + keys(9) + move
+        yield f"flood_{how}", bytes([how]) + hands + keys(200) + write + move + keys(201) + move * 2
+        yield f"renegotiates_{how}", bytes([how]) + hands + (bytes([3]) + move) * 12 + write + move
+        for at in (0, 5, 40):
+            yield f"changed_{how}_at{at}", bytes([how]) + hands + bytes([6]) + u16(at) + b"\x01" + write + move
+            yield f"cut_{how}_at{at}", bytes([how]) + hands + bytes([7]) + u16(at) + write + move
+            yield f"handshake_cut_{how}_at{at}", bytes([how]) + bytes([7]) + u16(at) + hands
+            yield f"handshake_changed_{how}_at{at}", bytes([how]) + move + bytes([6]) + u16(at) + b"\xff" + hands
+    for how in (8, 9):
+        yield f"http_{how}", bytes([how, 5, 18]) + b"GET / HTTP/1.1\r\n\r\n" + move
+        yield f"alert_{how}", bytes([how, 5, 7]) + bytes([21, 3, 3, 0, 2, 2, 40]) + move
+        yield f"empty_records_{how}", bytes([how]) + bytes([5, 50]) + bytes([22, 3, 3, 0, 0]) * 10 + move
+        yield f"half_a_hello_{how}", bytes([how, 5, 11]) + bytes([22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]) + move
+
+
 CORPORA: dict[str, Callable[[], Seeds]] = {
     "api_fuzz": api,
     "canary_fuzz": canary,
     "changing_memory_fuzz": changing_memory,
     "config_fuzz": config,
+    "device_descriptors_fuzz": device_descriptors,
     "etcd_codec_fuzz": etcd_codec,
     "lying_peer_fuzz": lying_peer,
+    "tls_stream_fuzz": tls_stream,
 }
 
 

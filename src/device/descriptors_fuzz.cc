@@ -1,0 +1,431 @@
+// Fuzzes what a VMM hands over: descriptors of all kinds with every message, and their open files changed
+// while the adapter uses them: flags, sizes, seals, counters.
+//
+// A Server and a real adapter behind it; each input is one client's session, then another client must be
+// served. Input: steps, see Step. What must hold: nothing crashes and no call blocks, whatever the other end
+// of a descriptor does (one that does runs into the time limit of the fuzzer or of the replay); the
+// descriptors are closed in the end.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <fcntl.h>
+#include <memory>
+#include <optional>
+#include <string>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "base/log.h"
+#include "base/reaper.h"
+#include "device/fake_guest.h"
+#include "guestmem/sigbus.h"
+#include "support/fuzz_input.h"
+#include "vfio_user/message_socket.h"
+#include "vfio_user/raw_peer.h"
+#include "vfio_user/server.h"
+
+namespace pvrdma::device {
+namespace {
+
+using test::FakeGuest;
+using test::FuzzInput;
+using vfio_user::bytes_of;
+using vfio_user::Command;
+namespace wire = vfio_user::wire;
+
+constexpr std::uint64_t kRamBytes = 256 * 1024;
+constexpr int kStepsMax = 32;
+constexpr int kTurnsMax = 64;
+constexpr std::size_t kFdsMax = 10;  // of a message; more than one may have
+
+enum class Step : std::uint8_t {
+  kMessage,  // command@0:1, count@1:1 descriptors and their kinds, then what fills its fields
+  kRaw,      // count@0:1 and kinds, bytes@1:1 and so many
+  kChange,   // kind@0:1, what@1:1 (Change)
+  kVersion,  // properly
+  kAttach,   // properly, but for the kinds of memory@0:1 and of three eventfds@1:3
+  kCommand,  // QUERY_PORT in the slot and its REQUEST: raises vector 0 if it can
+  kLeave,    // and a new client comes
+  kCount
+};
+
+// Kinds of descriptors, in the order of Descriptors::fds_.
+enum Kind : std::uint8_t {
+  kRam,           // the guest's memory, a memfd
+  kSealed,        // a memfd that cannot shrink
+  kShort,         // one of a page
+  kReadOnly,      // the guest's memory, opened for reading
+  kPathOfMemory,  // the guest's memory, O_PATH
+  kEvent,
+  kFullEvent,  // blocking, full: a write would wait
+  kSemaphore,
+  kPipeIn,
+  kPipeOut,  // blocking, full
+  kSocket,
+  kNull,
+  kZero,
+  kFolder,
+  kPath,
+  kEpoll,
+  kTimer,
+  kInotify,
+  kKindCount
+};
+
+enum class Change : std::uint8_t {
+  kBlocking,
+  kNonBlocking,
+  kAppend,
+  kAsync,
+  kShrink,
+  kShrinkToPage,
+  kGrow,
+  kSeal,
+  kFill,   // the counter or the buffer
+  kDrain,  // likewise
+  kPunch,  // a hole in the memory
+  kCount
+};
+
+class Descriptors {
+ public:
+  // `ram` is borrowed; the rest is made anew for each session, because changes stay with the open file.
+  explicit Descriptors(int ram) {
+    fds_[kRam] = Fd(::fcntl(ram, F_DUPFD_CLOEXEC, 0));
+    fds_[kSealed] = memory(kRamBytes);
+    ::fcntl(at(kSealed), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    fds_[kShort] = memory(4096);
+    const std::string path = "/proc/self/fd/" + std::to_string(ram);
+    fds_[kReadOnly] = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    fds_[kPathOfMemory] = Fd(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    fds_[kEvent] = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    fds_[kFullEvent] = Fd(::eventfd(0, EFD_CLOEXEC));
+    fds_[kSemaphore] = Fd(::eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE | EFD_NONBLOCK));
+    std::array<int, 2> pair{};
+    PVRDMA_CHECK(::pipe2(pair.data(), O_CLOEXEC) == 0, "a pipe");
+    fds_[kPipeIn] = Fd(pair[0]);
+    fds_[kPipeOut] = Fd(pair[1]);
+    PVRDMA_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) == 0, "a pair of sockets");
+    fds_[kSocket] = Fd(pair[0]);
+    other_socket_ = Fd(pair[1]);
+    fds_[kNull] = Fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    fds_[kZero] = Fd(::open("/dev/zero", O_RDWR | O_CLOEXEC));
+    fds_[kFolder] = Fd(::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    fds_[kPath] = Fd(::open("/", O_PATH | O_CLOEXEC));
+    fds_[kEpoll] = Fd(::epoll_create1(EPOLL_CLOEXEC));
+    fds_[kTimer] = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
+    fds_[kInotify] = Fd(::inotify_init1(IN_CLOEXEC));
+    for (const Fd& fd : fds_) PVRDMA_CHECK(bool(fd), "a descriptor of each kind");
+    change(kFullEvent, Change::kFill);
+    change(kPipeOut, Change::kFill);
+    for (const Kind kind : {kFullEvent, kPipeOut}) change(kind, Change::kBlocking);
+  }
+
+  int at(std::uint8_t kind) const { return fds_[kind % kKindCount].get(); }
+
+  // What a VMM may do to an open file that it shares with the daemon. What does not fit the kind fails.
+  void change(std::uint8_t kind, Change what) {
+    const int fd = at(kind);
+    const int flags = ::fcntl(fd, F_GETFL);
+    switch (what) {
+      case Change::kBlocking:
+        ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+        return;
+      case Change::kNonBlocking:
+        ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+        return;
+      case Change::kAppend:
+        ::fcntl(fd, F_SETFL, flags ^ O_APPEND);
+        return;
+      case Change::kAsync:
+        ::fcntl(fd, F_SETFL, flags ^ O_ASYNC);
+        return;
+      case Change::kShrink:
+        return resize(fd, 0);
+      case Change::kShrinkToPage:
+        return resize(fd, 4096);
+      case Change::kGrow:
+        return resize(fd, 2 * kRamBytes);
+      case Change::kSeal:
+        if (kind % kKindCount != kRam) ::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK);
+        return;
+      case Change::kFill:
+        return fill(fd, flags);
+      case Change::kDrain: {
+        ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+        std::array<std::byte, 4096> away;
+        for (int i = 0; i < 64 && ::read(fd, away.data(), away.size()) > 0; ++i) {
+        }
+        ::fcntl(fd, F_SETFL, flags);
+        return;
+      }
+      case Change::kPunch:
+        ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, kRamBytes);
+        return;
+      case Change::kCount:
+        return;
+    }
+  }
+
+ private:
+  static Fd memory(std::uint64_t bytes) {
+    Fd made(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    PVRDMA_CHECK(made && ::ftruncate(made.get(), static_cast<off_t>(bytes)) == 0, "a memfd");
+    return made;
+  }
+  static void resize(int fd, std::uint64_t bytes) {
+    [[maybe_unused]] const int outcome = ::ftruncate(fd, static_cast<off_t>(bytes));
+  }
+  static void fill(int fd, int flags) {
+    if ((flags & O_ACCMODE) == O_RDONLY || ::fcntl(fd, F_GET_SEALS) >= 0) return;  // not a memfd
+    ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    const std::uint64_t most = UINT64_MAX - 1;
+    [[maybe_unused]] ssize_t outcome = ::write(fd, &most, sizeof most);
+    const std::array<std::byte, 4096> junk{};
+    for (int i = 0; i < 256 && ::write(fd, junk.data(), junk.size()) > 0; ++i) {
+    }
+    ::fcntl(fd, F_SETFL, flags);
+  }
+
+  std::array<Fd, kKindCount> fds_;
+  Fd other_socket_;
+};
+
+class Harness {
+ public:
+  Harness() : guest_(test::some_adapter(), kRamBytes) {
+    PVRDMA_CHECK(guestmem::install_sigbus_handler(), "the handler of vanished memory");
+    guest_.prepare_region();
+    guest_.store(guest_.region_address, guest_.region);
+    ram_.assign(guest_.ram().begin(), guest_.ram().end());
+    path_ = "/tmp/pvrdma-fuzz-" + std::to_string(::getpid()) + ".sock";
+    server_ = vfio_user::Server::listen(path_, guest_.adapter(), {.queue = reaper_->open_queue()}).value();
+    serve_another();  // what the process opens once is open then
+  }
+
+  void run(FuzzInput input) {
+    restore_ram();
+    const std::size_t open_before = vfio_user::count_open_fds();  // between inputs a fuzzer may open things
+    {
+      Descriptors descriptors(guest_.ram_fd());
+      descriptors_ = &descriptors;
+      come();
+      for (int i = 0; i < kStepsMax && !input.empty(); ++i) step(input);
+      leave();
+    }
+    restore_ram();
+    serve_another();
+    // Closing may be another thread's business.
+    for (int i = 0; i < 1000 && vfio_user::count_open_fds() > open_before; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    PVRDMA_CHECK(vfio_user::count_open_fds() <= open_before, "all descriptors are closed");
+  }
+
+ private:
+  void restore_ram() {
+    ::fcntl(guest_.ram_fd(), F_SETFL, O_RDWR);  // without O_APPEND: pwrite() minds it
+    guest_.truncate_ram(kRamBytes);
+    std::memcpy(guest_.ram().data(), ram_.data(), ram_.size());
+  }
+
+  void come() {
+    Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    PVRDMA_CHECK(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0,
+                 "a client comes");
+    server_->on_listen_ready();
+    replies_ = std::make_unique<vfio_user::MessageSocket>(Fd(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0)));
+    client_.emplace(std::move(socket));
+    id_ = 0;
+  }
+  void leave() {
+    replies_.reset();
+    client_.reset();
+    for (int i = 0; i < kTurnsMax && server_->session_fd() >= 0; ++i)
+      server_->on_session_ready(true, server_->wants_write());
+    PVRDMA_CHECK(server_->session_fd() < 0, "a session ends with its client");
+  }
+  void turn() {
+    for (int i = 0; i < kTurnsMax; ++i) {
+      bool worked = server_->on_session_ready(true, server_->wants_write());
+      while (server_->has_more()) {
+        server_->continue_session();
+        worked = true;
+      }
+      take_replies();
+      guest_.adapter().run(guest_.clock.now());
+      if (!worked) return;
+    }
+  }
+  // Takes the descriptors along, too.
+  void take_replies() {
+    while (true) {
+      const auto reply = replies_->next_message();
+      if (!reply) return;
+      if (*reply) {
+        last_error_ = (*reply)->header.error;
+        continue;
+      }
+      const auto received = replies_->receive();
+      if (!received || !*received) return;
+    }
+  }
+  void say(Command command, const vfio_user::Bytes& payload, const std::vector<int>& fds = {},
+           std::uint32_t flags = 0) {
+    last_error_ = 0;
+    client_->send(vfio_user::message(id_++, command, payload, flags), fds);
+    turn();
+  }
+  void write_register(abi::Register which, std::uint32_t value) {
+    say(Command::kRegionWrite,
+        bytes_of(wire::RegionAccess{static_cast<std::uint64_t>(which), 1, sizeof value}, value));
+  }
+
+  void step(FuzzInput& input) {
+    switch (static_cast<Step>(input.byte() % static_cast<std::uint8_t>(Step::kCount))) {
+      case Step::kMessage:
+        return message(input);
+      case Step::kRaw: {
+        const auto fds = some_fds(input);
+        const auto bytes = input.take_bytes(input.byte());
+        if (!bytes.empty()) client_->send(bytes, fds);
+        return turn();
+      }
+      case Step::kChange: {
+        const std::uint8_t kind = input.byte();
+        descriptors_->change(kind,
+                             static_cast<Change>(input.byte() % static_cast<std::uint8_t>(Change::kCount)));
+        return;
+      }
+      case Step::kVersion:
+        client_->send(vfio_user::qemu_version());
+        return turn();
+      case Step::kAttach: {
+        const int memory = descriptors_->at(input.byte());
+        std::array<int, abi::kVectorCount> events{};
+        for (int& event : events) event = descriptors_->at(input.byte());
+        return attach(memory, events);
+      }
+      case Step::kCommand:
+        return command();
+      case Step::kLeave:
+        leave();
+        return come();
+      case Step::kCount:
+        return;
+    }
+  }
+
+  std::vector<int> some_fds(FuzzInput& input) const {
+    std::vector<int> fds(input.byte() % (kFdsMax + 1));
+    for (int& fd : fds) fd = descriptors_->at(input.byte());
+    return fds;
+  }
+
+  void message(FuzzInput& input) {
+    constexpr std::array<Command, 12> kCommands{
+        Command::kVersion,       Command::kDmaMap,     Command::kDmaUnmap, Command::kGetInfo,
+        Command::kGetRegionInfo, Command::kGetIrqInfo, Command::kSetIrqs,  Command::kRegionRead,
+        Command::kRegionWrite,   Command::kReset,      Command::kDmaMap,   Command::kSetIrqs};
+    const Command command = kCommands[input.byte() % kCommands.size()];
+    const auto fds = some_fds(input);
+    // Posted or not; numbers that mean something in pages and vectors.
+    const std::uint8_t flags = input.byte();
+    const auto pages = [&input] { return std::uint64_t{input.byte()} * 4096; };
+    const auto payload = [&]() -> vfio_user::Bytes {
+      switch (command) {
+        case Command::kDmaMap:
+          return bytes_of(
+              wire::DmaMap{32, std::uint32_t{flags} & 3, pages(), FakeGuest::kRamBase + pages(), pages()});
+        case Command::kDmaUnmap:
+          return bytes_of(
+              wire::DmaUnmap{24, std::uint32_t{flags} & 3, FakeGuest::kRamBase + pages(), pages()});
+        case Command::kGetRegionInfo:
+          return bytes_of(wire::RegionInfo{.index = input.byte()});
+        case Command::kGetIrqInfo:
+          return bytes_of(wire::IrqInfo{.index = input.byte()});
+        case Command::kGetInfo:
+          return bytes_of(wire::DeviceInfo{});
+        case Command::kSetIrqs:
+          return bytes_of(wire::SetIrqs{20, flags, input.byte() % 5u, input.byte() % 4u, input.byte() % 10u});
+        case Command::kRegionRead:
+        case Command::kRegionWrite:
+          return bytes_of(wire::RegionAccess{input.u16(), input.byte() % 9u, 4}, input.u32());
+        default:
+          return {};
+      }
+    }();
+    say(command, payload, fds, (flags & 128) != 0 ? vfio_user::kFlagNoReply : 0);
+  }
+
+  // As QEMU and a driver do it. With other descriptors than QEMU's it may end anywhere.
+  void attach(int memory, const std::array<int, abi::kVectorCount>& events) {
+    client_->send(vfio_user::qemu_version());
+    turn();
+    say(Command::kDmaMap, bytes_of(wire::DmaMap{32, 3, 0, FakeGuest::kRamBase, kRamBytes}), {memory});
+    constexpr std::uint32_t kAssign = wire::kIrqDataEventfd | wire::kIrqActionTrigger;
+    for (std::uint32_t vector = 0; vector < events.size(); ++vector)
+      say(Command::kSetIrqs, bytes_of(wire::SetIrqs{20, kAssign, 2, vector, 1}), {events[vector]});
+    write_register(abi::Register::kDsrLow, static_cast<std::uint32_t>(guest_.region_address));
+    write_register(abi::Register::kDsrHigh, static_cast<std::uint32_t>(guest_.region_address >> 32));
+    write_register(abi::Register::kImr, abi::kImrAllEnabled);
+    write_register(abi::Register::kCtl, static_cast<std::uint32_t>(abi::Ctl::kActivate));
+  }
+  void command() {
+    abi::QueryPortRequest request{};
+    request.hdr = {FakeGuest::kCookie, static_cast<std::uint32_t>(abi::Command::kQueryPort), 0};
+    request.port_num = 1;
+    // By a system call: the memory may be gone, which is the daemon's trouble, not the client's.
+    const auto offset = static_cast<off_t>(guest_.region.cmd_slot_dma - FakeGuest::kRamBase);
+    [[maybe_unused]] const ssize_t put = ::pwrite(guest_.ram_fd(), &request, sizeof request, offset);
+    write_register(abi::Register::kRequest, 0);
+  }
+
+  // A proper one: its interrupts come.
+  void serve_another() {
+    come();
+    const Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    attach(guest_.ram_fd(), {event.get(), event.get(), event.get()});
+    command();
+    std::uint64_t count = 0;
+    PVRDMA_CHECK(last_error_ == 0 && ::read(event.get(), &count, sizeof count) == sizeof count && count == 1,
+                 "the next client gets its interrupt");
+    leave();
+  }
+
+  FakeGuest guest_;
+  std::vector<std::byte> ram_;  // as the driver prepared it
+  std::string path_;
+  std::unique_ptr<Reaper> reaper_ = Reaper::create().value();
+  std::unique_ptr<vfio_user::Server> server_;
+  std::optional<vfio_user::RawPeer> client_;
+  std::unique_ptr<vfio_user::MessageSocket> replies_;  // of client_
+  Descriptors* descriptors_ = nullptr;
+  std::uint16_t id_ = 0;
+  std::uint32_t last_error_ = 0;
+};
+
+}  // namespace
+}  // namespace pvrdma::device
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace pvrdma;
+  static device::Harness harness = [] {
+    log::set_level(log::Level::kError);
+    return device::Harness();
+  }();
+  harness.run(test::FuzzInput(data, size));
+  return 0;
+}
