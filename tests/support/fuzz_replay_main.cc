@@ -1,5 +1,6 @@
 // main() for a fuzz target in builds without libFuzzer: runs it over every file of the folders given, so that
-// the corpus is a regression test everywhere. Exit code 1 if there is nothing to run.
+// the corpus is a regression test everywhere. Exit code 1 if there is nothing to run. An input that takes a
+// minute hangs: SIGALRM ends it, and its name is the last line.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -7,9 +8,16 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <unistd.h>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+constexpr unsigned kInputSecondsMax = 60;  // a guard against hanging
+
+}  // namespace
 
 int main(int argc, char** argv) {
   std::size_t count = 0;
@@ -21,6 +29,7 @@ int main(int argc, char** argv) {
       const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
       std::printf("%s\n", entry.path().c_str());
       std::fflush(stdout);  // so that a crash leaves the name of its input behind
+      ::alarm(kInputSecondsMax);
       LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
       ++count;
     }
