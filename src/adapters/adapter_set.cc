@@ -9,14 +9,15 @@
 namespace pvrdma::adapters {
 namespace {
 
-device::AdapterConfig to_device(const control::AdapterConfig& adapter) {
-  device::AdapterConfig config;
-  config.name = adapter.name;
-  config.mac = adapter.mac;
-  config.hardware_version = adapter.hardware_version;
-  config.roce = adapter.roce;
-  config.profile = adapter.profile;
-  return config;
+AdapterSetup to_setup(const control::AdapterConfig& adapter) {
+  AdapterSetup setup{
+      .addresses = fabric::to_gids(adapter.addresses), .socket = adapter.socket, .owner = adapter.owner};
+  setup.device.name = adapter.name;
+  setup.device.mac = adapter.mac;
+  setup.device.hardware_version = adapter.hardware_version;
+  setup.device.roce = adapter.roce;
+  setup.device.profile = adapter.profile;
+  return setup;
 }
 
 void announce(const ServedAdapter& adapter) {
@@ -41,8 +42,8 @@ AdapterSet::~AdapterSet() {
 
 Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
   auto adapter =
-      ServedAdapter::create(to_device(config), config.socket, fabric_.segment(transport::SegmentId{}), loop_,
-                            clock_, nullptr, host_);
+      ServedAdapter::create(to_setup(config), fabric_.segment(transport::SegmentId{}), loop_, clock_, nullptr,
+                            host_);
   if (!adapter) return Failure(std::move(adapter).error());
   adapters_.push_back(*std::move(adapter));
   static_names_.push_back(config.name);
@@ -132,8 +133,8 @@ Result<ServedAdapter*> AdapterSet::make(const WantedAdapter& wanted) {
   if (std::find(static_names_.begin(), static_names_.end(), wanted.config.name) != static_names_.end()) {
     return fail("the configuration file of this host has an adapter of that name: rename one of them");
   }
-  auto adapter = ServedAdapter::create(to_device(wanted.config), wanted.config.socket,
-                                       fabric_.segment(wanted.segment), loop_, clock_, this, host_);
+  auto adapter = ServedAdapter::create(to_setup(wanted.config), fabric_.segment(wanted.segment), loop_,
+                                       clock_, this, host_);
   if (!adapter) return Failure(std::move(adapter).error());
   if (auto started = (*adapter)->start(); !started) return Failure(std::move(started).error());
   announce(**adapter);

@@ -6,32 +6,35 @@
 
 namespace pvrdma::adapters {
 
-Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const device::AdapterConfig& config,
-                                                             const std::string& socket,
+Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup& setup,
                                                              fabric::Switch& fabric_switch, shard::Loop& loop,
                                                              const Clock& clock, ClientObserver* observer,
                                                              const HostSurroundings& host) {
-  std::unique_ptr<ServedAdapter> served(new ServedAdapter(config.name, fabric_switch, loop, observer));
+  std::unique_ptr<ServedAdapter> served(new ServedAdapter(setup, fabric_switch, loop, observer));
   // Two queues: memory goes back although a descriptor cannot be closed.
   const auto open_queue = [&host] { return host.reaper != nullptr ? host.reaper->open_queue() : nullptr; };
-  auto adapter = device::Adapter::create(
-      config, served->port_, clock, {.memory_queue = open_queue(), .mapped_together = host.mapped_together});
+  auto adapter =
+      device::Adapter::create(setup.device, served->port_, clock,
+                              {.memory_queue = open_queue(), .mapped_together = host.mapped_together});
   if (!adapter) return Failure(std::move(adapter).error());
   served->adapter_ = *std::move(adapter);
   served->port_.attach(served->adapter_->engine());
-  auto server =
-      vfio_user::Server::listen(socket, *served->adapter_,
-                                {.queue = open_queue(), .clock = &clock, .before_close = [&served = *served] {
-                                   served.unwatch_connection();
-                                 }});
+  auto server = vfio_user::Server::listen(
+      setup.socket, *served->adapter_,
+      {.queue = open_queue(),
+       .clock = &clock,
+       .before_close = [&served = *served] { served.unwatch_connection(); },
+       .owner = setup.owner});
   if (!server) return Failure(std::move(server).error());
   served->server_ = *std::move(server);
   return served;
 }
 
-ServedAdapter::ServedAdapter(const std::string& name, fabric::Switch& fabric_switch, shard::Loop& loop,
+ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch, shard::Loop& loop,
                              ClientObserver* observer)
-    : loop_(loop), observer_(observer), port_(name, fabric_switch) {}
+    : loop_(loop),
+      observer_(observer),
+      port_(setup.device.name, {.mac = setup.device.mac, .addresses = setup.addresses}, fabric_switch) {}
 
 ServedAdapter::~ServedAdapter() {
   if (started_) {

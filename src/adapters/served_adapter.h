@@ -26,6 +26,14 @@ namespace pvrdma::adapters {
 
 class ServedAdapter;
 
+// What an adapter is to its guest and to everybody around it.
+struct AdapterSetup {
+  device::AdapterConfig device;
+  std::vector<verbs::Gid> addresses;  // the only ones it may bind besides those of its MAC; empty: any
+  std::string socket;
+  SocketOwner owner;  // of its file
+};
+
 // Told when a VMM has connected or has left: the VM was powered on or off. Called on the shard from inside
 // the adapter, which must not be destroyed then.
 class ClientObserver {
@@ -44,8 +52,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
  public:
   // All references are borrowed and outlive this; `observer` may be null. Errors: as
   // device::Adapter::create() and vfio_user::Server::listen(); the socket file is gone again then.
-  static Result<std::unique_ptr<ServedAdapter>> create(const device::AdapterConfig& config,
-                                                       const std::string& socket,
+  static Result<std::unique_ptr<ServedAdapter>> create(const AdapterSetup& setup,
                                                        fabric::Switch& fabric_switch, shard::Loop& loop,
                                                        const Clock& clock, ClientObserver* observer = nullptr,
                                                        const HostSurroundings& host = {});
@@ -72,7 +79,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   }
 
  private:
-  ServedAdapter(const std::string& name, fabric::Switch& fabric_switch, shard::Loop& loop,
+  ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch, shard::Loop& loop,
                 ClientObserver* observer);
 
   void on_fd_ready(int fd, shard::Readiness ready) override;

@@ -30,6 +30,29 @@ int probe(const sockaddr_un& address) {
   return errno == EAGAIN ? 0 : errno;  // EAGAIN: its backlog is full
 }
 
+// The same of a socket that was given to another user, which this one may not connect to but may take back.
+int probe_given(const sockaddr_un& address, const struct stat& file) {
+  const int code = probe(address);
+  if (code != EACCES || ::lchown(address.sun_path, ::geteuid(), ~gid_t{}) != 0) return code;
+  const int answer = probe(address);
+  if (answer == 0) static_cast<void>(::lchown(address.sun_path, file.st_uid, ~gid_t{}));
+  return answer;
+}
+
+// Before anybody can connect.
+Result<> give_to(const SocketOwner& owner, mode_t mode, const std::string& name, const std::string& path) {
+  if (!owner.is_given()) return {};
+  const uid_t user = owner.user.value_or(~uid_t{});
+  const gid_t group = owner.group.value_or(~gid_t{});
+  if (::chmod(path.c_str(), mode) == 0 && ::lchown(path.c_str(), user, group) == 0) return {};
+  const int code = errno;
+  return fail(code, fmt::format("{}: cannot be given to {}{}{} ({}): give the daemon CAP_CHOWN, as its "
+                                "systemd unit does, or leave out owner and group",
+                                name, owner.user ? fmt::format("user {}", user) : std::string(),
+                                owner.user && owner.group ? " and " : "",
+                                owner.group ? fmt::format("group {}", group) : std::string(), text_of(code)));
+}
+
 // Makes room at a path that bind() found taken. `name`: what it is, and the path.
 Result<> remove_stale(const std::string& name, const std::string& path, const sockaddr_un& address) {
   struct stat file {};
@@ -39,7 +62,7 @@ Result<> remove_stale(const std::string& name, const std::string& path, const so
         EADDRINUSE,
         fmt::format("{}: a file that is no socket is in the way: remove it or choose another path", name));
   }
-  switch (const int code = probe(address); code) {
+  switch (const int code = probe_given(address, file); code) {
     case 0:
       return fail(
           EADDRINUSE,
@@ -114,6 +137,8 @@ Result<std::unique_ptr<UnixListener>> UnixListener::listen(std::string path, con
   if (code != 0) return bind_failure(code, name, path);
   // From here on the destructor removes the file.
   std::unique_ptr<UnixListener> listener(new UnixListener(std::move(path), std::move(socket)));
+  if (auto given = give_to(options.owner, options.mode, name, listener->path()); !given)
+    return Failure(std::move(given).error());
   if (::listen(listener->fd(), options.backlog) != 0) return fail_errno(errno, name);
   return listener;
 }

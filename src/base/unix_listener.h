@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "base/socket_owner.h"
 
 namespace pvrdma {
 
@@ -30,10 +31,12 @@ class UnixListener {
     std::string_view what;  // as above
     mode_t mode;            // of the file, less the umask; there is no moment at which others can connect
     int backlog;
+    SocketOwner owner = {};  // given: `mode` counts as it is; the file has it before anybody can connect
   };
 
   // Binds and listens. Errors, each one sentence with the path and the way out: those of unix_address(),
-  // EADDRINUSE (a living server, or a file that is no socket), ENOENT (directory), or bind's errno.
+  // EADDRINUSE (a living server, or a file that is no socket), ENOENT (directory), EPERM (the owner), or
+  // bind's errno.
   static Result<std::unique_ptr<UnixListener>> listen(std::string path, const Options& options);
 
   ~UnixListener();

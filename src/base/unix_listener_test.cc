@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
@@ -62,6 +64,76 @@ TEST_F(UnixListenerTest, ReplacesWhatADeadProcessLeft) {
   const auto listener = listen(path_);
   ASSERT_TRUE(listener) << listener.error().message;
   EXPECT_EQ(connect(client()), 0);
+}
+
+// 0, or connect's errno of a process of this user and group alone.
+int connect_as(uid_t user, gid_t group, const std::string& path) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgroups(0, nullptr) != 0 || ::setgid(group) != 0 || ::setuid(user) != 0) ::_exit(255);
+    const auto address = unix_address("test socket", path);
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const bool connected = ::connect(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0;
+    ::_exit(connected ? 0 : errno);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+constexpr uid_t kOneVm = 64001;
+constexpr uid_t kAnotherVm = 64002;
+constexpr gid_t kGroup = 64003;
+
+TEST_F(UnixListenerTest, ASocketOfAUserIsThatUsersAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "gives files away: needs root";
+  UnixListener::Options options{.what = "test socket", .mode = 0600, .backlog = 4};
+  options.owner.user = kOneVm;
+  for (int start = 0; start < 2; ++start) {
+    SCOPED_TRACE(start == 0 ? "anew" : "in the place of a dead server's");
+    auto listener = UnixListener::listen(path_, options);
+    ASSERT_TRUE(listener) << listener.error().message;
+    EXPECT_EQ(connect_as(kOneVm, kOneVm, path_), 0);
+    EXPECT_EQ(connect_as(kAnotherVm, kAnotherVm, path_), EACCES);
+    listener->reset();
+    bind_socket().reset();
+    ASSERT_EQ(::chown(path_.c_str(), kOneVm, kOneVm), 0);
+  }
+}
+
+TEST_F(UnixListenerTest, ASocketOfAGroupIsThatGroupsWhateverTheUmask) {
+  if (::geteuid() != 0) GTEST_SKIP() << "gives files away: needs root";
+  UnixListener::Options options{.what = "test socket", .mode = 0660, .backlog = 4};
+  options.owner.group = kGroup;
+  const mode_t before = ::umask(0077);
+  const auto listener = UnixListener::listen(path_, options);
+  ::umask(before);
+  ASSERT_TRUE(listener) << listener.error().message;
+  EXPECT_EQ(connect_as(kOneVm, kGroup, path_), 0);
+  EXPECT_EQ(connect_as(kOneVm, kOneVm, path_), EACCES);
+}
+
+TEST_F(UnixListenerTest, SaysWhatItTakesToGiveASocketAway) {
+  if (::geteuid() != 0) GTEST_SKIP() << "becomes another user: needs root";
+  const std::string folder = path_ + ".folder";
+  std::filesystem::create_directory(folder);
+  std::filesystem::permissions(folder, std::filesystem::perms::all);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgroups(0, nullptr) != 0 || ::setgid(kOneVm) != 0 || ::setuid(kOneVm) != 0) ::_exit(1);
+    UnixListener::Options options{.what = "test socket", .mode = 0600, .backlog = 1};
+    options.owner.user = kAnotherVm;
+    const auto refused = UnixListener::listen(folder + "/a.sock", options);
+    const bool fine = !refused && refused.error().code == EPERM &&
+                      refused.error().message.find("give the daemon CAP_CHOWN") != std::string::npos &&
+                      !std::filesystem::exists(folder + "/a.sock");
+    ::_exit(fine ? 0 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(UnixListenerTest, RefusesALivingSocket) {

@@ -1,10 +1,12 @@
 #include "cluster/host_view.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <optional>
 
 #include "control/model/rules.h"
+#include "fabric/reservations.h"
 
 namespace pvrdma::cluster {
 namespace {
@@ -25,7 +27,7 @@ transport::SegmentId to_segment(const control::SegmentKey& key) {
 }
 
 std::vector<adapters::WantedAdapter> adapters_of(const control::Inventory& inventory, const std::string& host,
-                                                 const std::string& socket_folder) {
+                                                 const std::string& socket_folder, const FindOwner& find) {
   std::vector<adapters::WantedAdapter> adapters;
   for (const auto& [name, vm] : inventory.vms) {
     if (vm.host != host || !vm.adapter) continue;
@@ -33,6 +35,12 @@ std::vector<adapters::WantedAdapter> adapters_of(const control::Inventory& inven
     wanted.config.name = name;
     wanted.config.socket = fmt::format("{}/{}.sock", socket_folder, name);
     wanted.config.mac = vm.adapter->mac;
+    wanted.config.addresses = vm.adapter->addresses;
+    if (const auto owner = find(vm.adapter->owner, vm.adapter->group)) {
+      wanted.config.owner = *owner;
+    } else {
+      wanted.refusal = fmt::format("the socket of VM {} has no owner: {}", name, owner.error().message);
+    }
     // What the rules forbid has a refusal; the adapter is there to say so.
     const HardwareVersion version = adapter_of(vm.hardware_version).value_or(HardwareVersion::k13);
     const RoceVersion protocol = vm.adapter->protocol;
@@ -40,12 +48,36 @@ std::vector<adapters::WantedAdapter> adapters_of(const control::Inventory& inven
     wanted.config.roce = offers_roce(version, protocol) ? protocol : default_roce(version);
     wanted.config.profile = vm.adapter->profile;
     if (const auto segment = control::segment_of(inventory, vm)) wanted.segment = to_segment(*segment);
-    if (auto checked = control::check_power_on(inventory, name); !checked) {
-      wanted.refusal = std::move(checked).error().message;
+    const auto checked = control::check_power_on(inventory, name);
+    if (!checked && wanted.refusal.empty()) {
+      wanted.refusal = checked.error().message;
     }
     adapters.push_back(std::move(wanted));
   }
   return adapters;
+}
+
+std::vector<fabric::ReservedGid> reserved_by(const control::Inventory& inventory) {
+  std::vector<fabric::ReservedGid> reserved;
+  for (const auto& [name, vm] : inventory.vms) {
+    const auto segment = vm.adapter ? control::segment_of(inventory, vm) : std::nullopt;
+    if (!segment) continue;
+    for (const IpAddress& address : vm.adapter->addresses)
+      reserved.push_back({to_segment(*segment), fabric::to_gid(address), name});
+  }
+  return reserved;
+}
+
+// Whatever the other host's record says: a GID made of a MAC is the VM's that has it, and a VM with a list of
+// addresses has no others.
+bool may_hold(const control::Inventory& inventory, const std::string& vm, const verbs::Gid& gid) {
+  const auto found = inventory.vms.find(vm);
+  const auto mac = fabric::mac_in(gid);
+  if (found == inventory.vms.end() || !found->second.adapter) return !mac;
+  const control::VmAdapter& adapter = *found->second.adapter;
+  if (mac) return *mac == adapter.mac;
+  const auto listed = fabric::to_gids(adapter.addresses);
+  return listed.empty() || std::find(listed.begin(), listed.end(), gid) != listed.end();
 }
 
 }  // namespace
@@ -56,14 +88,14 @@ transport::HostId HostIds::of(const std::string& host) {
 }
 
 HostView compute_view(const control::Inventory& inventory, const std::string& host,
-                      const std::string& socket_folder, HostIds& ids) {
+                      const std::string& socket_folder, HostIds& ids, const FindOwner& find) {
   if (!inventory.live_hosts.contains(host)) {  // its own lease lapsed, or is not there yet
     control::Inventory alive = inventory;
     alive.live_hosts[host].name = host;
-    return compute_view(alive, host, socket_folder, ids);
+    return compute_view(alive, host, socket_folder, ids, find);
   }
   HostView view;
-  view.adapters = adapters_of(inventory, host, socket_folder);
+  view.adapters = adapters_of(inventory, host, socket_folder, find);
   const auto self = inventory.hosts.find(host);
   if (self != inventory.hosts.end()) {
     const control::Ruleset& ruleset = self->second.pvrdma_ruleset;
@@ -81,9 +113,11 @@ HostView compute_view(const control::Inventory& inventory, const std::string& ho
         {id, name, tcp ? fabric::PathKind::kTcp : fabric::PathKind::kNone, choice.reason});
     if (tcp) view.tcp.peers.push_back({id, name, *other.tagged_address(), transport::kTcpPort});
   }
+  view.fabric.reserved = reserved_by(inventory);
   for (const auto& [key, holder] : inventory.gids) {
     if (holder.host == host || !inventory.hosts.contains(holder.host)) continue;
-    if (const auto gid = from_hex(key.gid)) {
+    const auto gid = from_hex(key.gid);
+    if (gid && may_hold(inventory, holder.port, *gid)) {
       view.fabric.gids.push_back({to_segment(key.segment), *gid, ids.of(holder.host)});
     }
   }

@@ -1,15 +1,18 @@
 // HostView: what the cluster's inventory means for one host: which adapters it serves, what its fabric
 // knows of the others, and what its tcp transport may do.
 //
-// Pure. Thread: values; HostIds as its owner.
+// Pure, but for the host's user database. Thread: values; HostIds as its owner.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "adapters/wanted_adapter.h"
+#include "base/result.h"
+#include "base/socket_owner.h"
 #include "control/model/inventory.h"
 #include "fabric/view.h"
 #include "transport/tcp/tcp.h"
@@ -33,9 +36,12 @@ struct HostView {
   friend bool operator==(const HostView&, const HostView&) = default;
 };
 
-// For `host`, which counts as alive whatever the inventory says. Equal inventories give equal views.
+using FindOwner = std::function<Result<SocketOwner>(const std::string& user, const std::string& group)>;
+
+// For `host`, which counts as alive whatever the inventory says. Equal inventories give equal views, as far
+// as `find` gives equal owners of sockets.
 HostView compute_view(const control::Inventory& inventory, const std::string& host,
-                      const std::string& socket_folder, HostIds& ids);
+                      const std::string& socket_folder, HostIds& ids, const FindOwner& find = find_owner);
 
 // GIDs as the store has them: 32 lower-case hexadecimal digits.
 std::string to_hex(const verbs::Gid& gid);

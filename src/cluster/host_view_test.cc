@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cluster/cluster_fixture.h"
+#include "fabric/reservations.h"
 
 namespace pvrdma::cluster {
 namespace {
@@ -44,6 +45,46 @@ TEST_F(HostViewTest, WantsTheAdaptersOfTheVmsPlacedHere) {
   EXPECT_EQ(adapters[0].config.roce, RoceVersion::kV2);
   EXPECT_EQ(adapters[0].segment, (transport::SegmentId{inventory_.switches.at("dvs1").id, 7}));
   EXPECT_EQ(adapters[0].refusal, "");
+}
+
+TEST_F(HostViewTest, AnotherHostsRecordGivesNobodyAGidThatIsNotItsVms) {
+  const std::string suffix = inventory_.vms.at("VM-03").adapter->mac.to_string();
+  const auto of_vm3 = [&](const std::string& prefix) {  // 52:54:00:xx:yy:zz
+    return gid_key(inventory_, prefix + "0000000000005054" + "00fffe" + suffix.substr(9, 2) +
+                                   suffix.substr(12, 2) + suffix.substr(15, 2));
+  };
+  inventory_.gids[of_vm3("fe80")] = {"VM-02", "esx-02"};
+  inventory_.gids[gid_key(inventory_, "ffff0a000005")] = {"VM-02", "esx-02"};
+  EXPECT_EQ(view().fabric.gids.size(), 1U) << "the address, not what is made of VM-03's MAC";
+  inventory_.gids[of_vm3("fe80")] = {"VM-03", "esx-03"};
+  EXPECT_EQ(view().fabric.gids.size(), 2U);
+  must(edits::change_vm(inventory_, "VM-02", {.addresses = {{IpAddress::parse("10.0.0.6").value()}}}));
+  EXPECT_EQ(view().fabric.gids.size(), 1U) << "not among VM-02's addresses";
+}
+
+TEST_F(HostViewTest, AddressesOfVmsAreReservedAndGoToTheAdapter) {
+  const IpAddress address = IpAddress::parse("10.0.0.5").value();
+  must(edits::change_vm(inventory_, "VM-01", {.addresses = {{address}}}));
+  EXPECT_EQ(view().adapters.at(0).config.addresses, std::vector{address});
+  const transport::SegmentId segment{inventory_.switches.at("dvs1").id, 7};
+  EXPECT_EQ(view().fabric.reserved,
+            (std::vector<fabric::ReservedGid>{{segment, fabric::to_gid(address), "VM-01"}}));
+}
+
+TEST_F(HostViewTest, ASocketHasTheOwnerThatThisHostKnowsByThatName) {
+  must(edits::change_vm(inventory_, "VM-01", {.owner = "vm-01", .group = "kvm"}));
+  const auto known = [](const std::string& user, const std::string& group) -> Result<SocketOwner> {
+    EXPECT_EQ(user + group, "vm-01kvm");
+    return SocketOwner{.user = 1001, .group = 77};
+  };
+  const auto adapter = compute_view(inventory_, "esx-01", "/run/pvrdma", ids_, known).adapters.at(0);
+  EXPECT_EQ(adapter.config.owner, (SocketOwner{.user = 1001, .group = 77}));
+  EXPECT_EQ(adapter.refusal, "");
+  const auto unknown = [](const std::string&, const std::string&) -> Result<SocketOwner> {
+    return fail(ENOENT, "this host has no user vm-01: make it or name another");
+  };
+  EXPECT_EQ(compute_view(inventory_, "esx-01", "/run/pvrdma", ids_, unknown).adapters.at(0).refusal,
+            "the socket of VM VM-01 has no owner: this host has no user vm-01: make it or name another");
 }
 
 TEST_F(HostViewTest, SaysWhichRuleForbidsToPowerOn) {

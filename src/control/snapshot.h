@@ -26,6 +26,7 @@ struct GidSnapshot {
   std::uint32_t index = 0;
   std::string gid;
   std::string_view roce;  // "v1", "v2"
+  std::string lost_to;    // the host that holds it instead; empty: this adapter does
 };
 
 struct PathUse {

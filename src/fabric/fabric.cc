@@ -40,10 +40,10 @@ void Fabric::set_view(View view) {
   for (const auto& [id, each] : segments_) each->set_view(view_);
 }
 
-std::uint64_t Fabric::duplicates_refused() const {
-  std::uint64_t sum = 0;
-  for (const auto& [id, each] : segments_) sum += each->duplicates_refused();
-  return sum;
+std::uint64_t Fabric::sum(std::uint64_t (Switch::*count)() const) const {
+  std::uint64_t total = 0;
+  for (const auto& [id, each] : segments_) total += (*each.*count)();
+  return total;
 }
 
 template <typename Message, typename Deliver>

@@ -38,7 +38,9 @@ class Fabric final : public transport::Inbound {
   const View& view() const { return view_; }
 
   // Of all segments together.
-  std::uint64_t duplicates_refused() const;
+  std::uint64_t duplicates_refused() const { return sum(&Switch::duplicates_refused); }
+  std::uint64_t foreign_refused() const { return sum(&Switch::foreign_refused); }
+  std::uint64_t gids_lost() const { return sum(&Switch::gids_lost); }
 
   // Inbound: for transports, on an empty stack. This daemon's own segment is no host's business.
   transport::Delivery on_request(transport::HostId from, transport::SegmentId segment,
@@ -55,6 +57,7 @@ class Fabric final : public transport::Inbound {
   void on_up_changed(transport::HostId host, Instant now) override;
 
  private:
+  std::uint64_t sum(std::uint64_t (Switch::*count)() const) const;
   template <typename Message, typename Deliver>
   transport::Delivery receive(transport::HostId from, transport::SegmentId segment, const Message& message,
                               Deliver deliver);

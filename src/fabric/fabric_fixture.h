@@ -89,8 +89,9 @@ struct NoEvents final : verbs::EventSink {
 
 // One adapter: a port and the engine behind it, attached.
 struct Node {
-  Node(const std::string& name, Switch& fabric_switch)
-      : port(name, fabric_switch), engine(verbs::Limits{}, verbs::Rules{}, memory, events, port) {
+  Node(const std::string& name, Switch& fabric_switch, PortIdentity identity = {})
+      : port(name, std::move(identity), fabric_switch),
+        engine(verbs::Limits{}, verbs::Rules{}, memory, events, port) {
     port.attach(engine);
   }
   ~Node() { port.detach(); }

@@ -263,7 +263,7 @@ class FabricConnection : public FabricTest {
   verbs::TestCq cq_ = guest_.make_cq();
   verbs::TestMr mr_ = guest_.make_mr(4096);
   verbs::TestQp qp_ = guest_.make_qp(cq_, cq_);
-  Port port_{"VM-01", fabric_.segment(kBlue)};
+  Port port_{"VM-01", {}, fabric_.segment(kBlue)};
 };
 
 TEST_F(FabricConnection, GoesOnWhenTheWayTakesRequestsAgain) {

@@ -6,14 +6,19 @@
 #include "transport/nowhere.h"
 
 namespace pvrdma::fabric {
-Port::Port(std::string name, Switch& fabric_switch)
-    : SwitchPort(fabric_switch.generation_), name_(std::move(name)), switch_(fabric_switch) {
+Port::Port(std::string name, PortIdentity identity, Switch& fabric_switch)
+    : SwitchPort(fabric_switch.generation_),
+      name_(std::move(name)),
+      identity_(std::move(identity)),
+      switch_(fabric_switch) {
   switch_.ports_.push_back(this);
+  switch_.reservations_.add(name_, identity_);
 }
 
 Port::~Port() {
   detach();
   switch_.unbind_all(*this);
+  switch_.reservations_.remove(name_, identity_);
   std::erase(switch_.ports_, this);
 }
 

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "fabric/path_info.h"
+#include "fabric/reservations.h"
 #include "fabric/switch.h"
 #include "transport/transport.h"
 #include "verbs/engine.h"
@@ -39,7 +40,7 @@ struct PortCounters {
 class Port final : public verbs::SwitchPort {
  public:
   // `name` is the adapter's, for logs and listings. `fabric_switch` is borrowed and outlives the port.
-  Port(std::string name, Switch& fabric_switch);
+  Port(std::string name, PortIdentity identity, Switch& fabric_switch);
   ~Port() override;  // detaches, and unbinds what is left
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
@@ -64,6 +65,7 @@ class Port final : public verbs::SwitchPort {
   verbs::Engine* receiver();
 
   const std::string& name() const { return name_; }
+  const PortIdentity& identity() const { return identity_; }
   const Switch& fabric_switch() const { return switch_; }
   bool attached() const { return engine_ != nullptr; }
   const PortCounters& counters() const { return counters_; }
@@ -75,7 +77,8 @@ class Port final : public verbs::SwitchPort {
   // Where messages from this port go; counts nothing.
   Switch::Found look_up(const verbs::Gid& from, const verbs::Gid& to) const;
 
-  std::string name_;
+  const std::string name_;
+  const PortIdentity identity_;
   Switch& switch_;
   verbs::Engine* engine_ = nullptr;  // borrowed; null while detached
   bool link_up_ = true;

@@ -1,6 +1,8 @@
 #include "fabric/switch.h"
 
 #include <algorithm>
+#include <fmt/core.h>
+#include <string_view>
 
 #include "base/check.h"
 #include "fabric/port.h"
@@ -10,6 +12,7 @@ namespace {
 
 constexpr std::uint32_t kDuplicateLogBurst = 10;
 constexpr Duration kDuplicateLogInterval = std::chrono::seconds(10);
+constexpr std::string_view kWayOut = "give the VMs different MACs and addresses";
 
 }  // namespace
 
@@ -19,6 +22,7 @@ Switch::Switch(transport::SegmentId segment, const Transports& transports, const
       transports_(transports),
       observer_(observer),
       remote_(segment),
+      reservations_(segment),
       clock_(clock),
       duplicate_log_(kDuplicateLogBurst, kDuplicateLogInterval) {}
 
@@ -27,9 +31,11 @@ Switch::~Switch() {
 }
 
 void Switch::set_view(const View& view) {
+  reservations_.replace(view);
   const RemoteDirectory::Change change = remote_.replace(view);
   if (!change.any) return;
   changed();
+  look_for_lost();
   const auto affected = [&change](const verbs::Gid& peer) {
     return std::binary_search(change.reachable.begin(), change.reachable.end(), peer);
   };
@@ -37,6 +43,28 @@ void Switch::set_view(const View& view) {
     if (!change.reachable.empty()) engine.on_path_restored(affected);
     engine.on_path_ready();  // who waited for the path before has another one, or none to wait for
   });
+}
+
+void Switch::look_for_lost() {
+  for (auto& [gid, binding] : holders_) {
+    const std::string* host = remote_.holder_name(gid);
+    if (binding.is_lost == (host != nullptr)) continue;
+    binding.is_lost = host != nullptr;
+    if (binding.is_lost) ++gids_lost_;
+    if (!duplicate_log_.allow(clock_.now())) continue;
+    if (binding.is_lost) {
+      log::warn(
+          "switch: port {} has lost GID {} to host {}, which bound it at the same time: it is not used here; "
+          "give the VMs different addresses",
+          binding.port->name(), gid.to_string(), *host);
+    } else {
+      log::info("switch: GID {} is port {}'s again", gid.to_string(), binding.port->name());
+    }
+  }
+}
+
+const std::string* Switch::lost_to(const Port& port, const verbs::Gid& gid) const {
+  return is_bound(port, gid) && !holds(port, gid) ? remote_.holder_name(gid) : nullptr;
 }
 
 void Switch::paths_ready() {
@@ -58,18 +86,18 @@ void Switch::each_engine(const std::function<void(verbs::Engine&)>& visit) {
 Switch::Admission Switch::admit(transport::HostId host, const verbs::Gid& source,
                                 const verbs::Gid& destination) const {
   const auto it = holders_.find(destination);
-  if (it == holders_.end()) return {transport::Delivery::kUnknownGid, nullptr};
+  if (it == holders_.end() || it->second.is_lost) return {transport::Delivery::kUnknownGid, nullptr};
   if (!remote_.is_held_by(host, source)) return {transport::Delivery::kForeignSource, nullptr};
-  return {transport::Delivery::kDelivered, it->second};
+  return {transport::Delivery::kDelivered, it->second.port};
 }
 
 PathInfo Switch::path_to(const verbs::Gid& gid) const {
   const auto local = holders_.find(gid);
-  if (local == holders_.end()) {
+  if (local == holders_.end() || local->second.is_lost) {
     auto remote = remote_.path_to(gid, transports_);
     return remote ? *std::move(remote) : PathInfo{PathKind::kNone, "no port holds the GID", {}};
   }
-  const Port& holder = *local->second;
+  const Port& holder = *local->second.port;
   if (!holder.link_up_) return {PathKind::kNone, "the link of the port that holds the GID is down", {}};
   if (!holder.attached()) return {PathKind::kNone, "no adapter is behind the port that holds the GID", {}};
   return {PathKind::kLocal, "both ports are on this host", {}};
@@ -78,27 +106,34 @@ PathInfo Switch::path_to(const verbs::Gid& gid) const {
 std::vector<Switch::Holder> Switch::directory() const {
   std::vector<Holder> all;
   all.reserve(holders_.size());
-  for (const auto& [gid, port] : holders_) all.push_back(Holder{gid, port->name()});
+  for (const auto& [gid, binding] : holders_) {
+    if (!binding.is_lost) all.push_back(Holder{gid, binding.port->name()});
+  }
   std::sort(all.begin(), all.end(), [](const Holder& a, const Holder& b) { return a.gid < b.gid; });
   return all;
 }
 
+bool Switch::is_bound(const Port& port, const verbs::Gid& gid) const {
+  const auto it = holders_.find(gid);
+  return it != holders_.end() && it->second.port == &port;
+}
+
 bool Switch::holds(const Port& port, const verbs::Gid& gid) const {
   const auto it = holders_.find(gid);
-  return it != holders_.end() && it->second == &port;
+  return it != holders_.end() && it->second.port == &port && !it->second.is_lost;
 }
 
 Switch::Found Switch::find(const verbs::Gid& gid) const {
   const auto nowhere = [](DropReason reason) { return Found{nullptr, {}, reason}; };
   const auto it = holders_.find(gid);
-  if (it == holders_.end()) {
+  if (it == holders_.end() || it->second.is_lost) {
     const auto remote = remote_.find(gid);
     if (!remote) return nowhere(DropReason::kUnknownGid);
     transport::Transport* transport = transports_.find(remote->kind);
     if (transport == nullptr) return nowhere(DropReason::kNoPath);
     return {transport, {.host = remote->host, .segment = segment_}, {}};
   }
-  const Port& holder = *it->second;
+  const Port& holder = *it->second.port;
   if (!holder.link_up_) return nowhere(DropReason::kLinkDown);
   if (!holder.attached()) return nowhere(DropReason::kPortDetached);
   transport::Transport* local = transports_.find(PathKind::kLocal);
@@ -107,31 +142,35 @@ Switch::Found Switch::find(const verbs::Gid& gid) const {
 }
 
 bool Switch::bind(Port& port, const verbs::Gid& gid) {
-  if (const std::string* host = remote_.holder_name(gid); host != nullptr && !holds(port, gid)) {
-    refuse(port, gid, "host " + *host);
+  if (const std::string why = reservations_.why_not(port.name(), port.identity(), gid); !why.empty()) {
+    ++foreign_refused_;
+    refuse(port, gid, why);
     return false;
   }
-  const auto [it, inserted] = holders_.try_emplace(gid, &port);
+  if (const std::string* host = remote_.holder_name(gid); host != nullptr) {
+    ++duplicates_refused_;
+    refuse(port, gid, fmt::format("which host {} holds: {}", *host, kWayOut));
+    return false;
+  }
+  const auto [it, inserted] = holders_.try_emplace(gid, Binding{&port, false});
   if (inserted) {
     changed();
     if (observer_ != nullptr) observer_->on_gid_bound(segment_, gid, port.name());
     return true;
   }
-  if (it->second == &port) return true;
-  refuse(port, gid, "port " + it->second->name());
+  if (it->second.port == &port) return true;
+  ++duplicates_refused_;
+  refuse(port, gid, fmt::format("which port {} holds: {}", it->second.port->name(), kWayOut));
   return false;
 }
 
-void Switch::refuse(const Port& port, const verbs::Gid& gid, const std::string& holder) {
-  ++duplicates_refused_;
+void Switch::refuse(const Port& port, const verbs::Gid& gid, const std::string& why) {
   if (!duplicate_log_.allow(clock_.now())) return;
-  log::warn(
-      "switch: port {} wants GID {}, which {} holds: refused; give the VMs different MACs and addresses",
-      port.name(), gid.to_string(), holder);
+  log::warn("switch: refused: port {} wants GID {}, {}", port.name(), gid.to_string(), why);
 }
 
 void Switch::unbind(Port& port, const verbs::Gid& gid) {
-  if (!holds(port, gid)) return;
+  if (!is_bound(port, gid)) return;
   holders_.erase(gid);
   changed();
   if (observer_ != nullptr) observer_->on_gid_unbound(segment_, gid);
@@ -139,7 +178,7 @@ void Switch::unbind(Port& port, const verbs::Gid& gid) {
 
 void Switch::unbind_all(Port& port) {
   std::erase_if(holders_, [&](const auto& entry) {
-    if (entry.second != &port) return false;
+    if (entry.second.port != &port) return false;
     if (observer_ != nullptr) observer_->on_gid_unbound(segment_, entry.first);
     return true;
   });

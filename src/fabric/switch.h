@@ -6,6 +6,10 @@
 // path of the current generation is right as it is; any other is opened anew. That is what spares a look-up
 // per message and makes a dangling path impossible to follow.
 //
+// A GID that a port here has bound and another host holds as well, as the store says, is lost: two hosts had
+// bound it before either knew of the other, and the other's record came first. Its port speaks and is spoken
+// to under that name no more, although its guest still has it bound, until the other one lets go.
+//
 // A message to a GID nobody holds is dropped and counted by the sending port. The sender's timeout and
 // retries turn that into what InfiniBand gives for a dead peer, RETRY_EXC_ERR.
 //
@@ -23,6 +27,7 @@
 #include "fabric/observer.h"
 #include "fabric/path_info.h"
 #include "fabric/remote_directory.h"
+#include "fabric/reservations.h"
 #include "fabric/transports.h"
 #include "fabric/view.h"
 #include "transport/transport.h"
@@ -70,11 +75,18 @@ class Switch {
     verbs::Gid gid;
     std::string port;
   };
-  // Every bound GID and its port, in GID order.
+  // Every GID that a port here holds and that port, in GID order.
   std::vector<Holder> directory() const;
+
+  // The name of the host to which `port` has lost `gid`; null: it has not.
+  const std::string* lost_to(const Port& port, const verbs::Gid& gid) const;
 
   // GIDs that a port wanted while another held them, here or on another host.
   std::uint64_t duplicates_refused() const { return duplicates_refused_; }
+  // GIDs that a port wanted and that are another's, whoever holds them (reservations.h).
+  std::uint64_t foreign_refused() const { return foreign_refused_; }
+  // How often a bound GID was found to be another host's.
+  std::uint64_t gids_lost() const { return gids_lost_; }
 
  private:
   friend class Port;
@@ -85,7 +97,14 @@ class Switch {
     DropReason dropped;
   };
   Found find(const verbs::Gid& gid) const;
+  struct Binding {
+    Port* port;  // borrowed: it unbinds before it dies
+    bool is_lost;
+  };
+  bool is_bound(const Port& port, const verbs::Gid& gid) const;
+  // Bound, and not lost.
   bool holds(const Port& port, const verbs::Gid& gid) const;
+  void look_for_lost();
 
   // True when `port` holds `gid` afterwards: newly, or already before.
   bool bind(Port& port, const verbs::Gid& gid);
@@ -93,19 +112,21 @@ class Switch {
   void unbind(Port& port, const verbs::Gid& gid);
   void unbind_all(Port& port);
   void changed() { ++generation_; }
-  void refuse(const Port& port, const verbs::Gid& gid, const std::string& holder);
+  void refuse(const Port& port, const verbs::Gid& gid, const std::string& why);
   // The engines behind all attached ports.
   void each_engine(const std::function<void(verbs::Engine&)>& visit);
 
   const transport::SegmentId segment_;
   const Transports& transports_;
   Observer* const observer_;
-  std::unordered_map<verbs::Gid, Port*, verbs::GidHash>
-      holders_;                   // ports borrowed: they unbind before they die
+  std::unordered_map<verbs::Gid, Binding, verbs::GidHash> holders_;
   std::uint64_t generation_ = 1;  // 0 stands for "never opened" in a PathSlot
   std::vector<Port*> ports_;      // borrowed: they leave before they die
   RemoteDirectory remote_;
+  Reservations reservations_;
   std::uint64_t duplicates_refused_ = 0;
+  std::uint64_t foreign_refused_ = 0;
+  std::uint64_t gids_lost_ = 0;
   const Clock& clock_;
   log::LogLimiter duplicate_log_;  // guests decide what they bind, and how often they try
 };

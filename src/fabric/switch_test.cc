@@ -54,13 +54,117 @@ TEST_F(SwitchTest, NoPortUnbindsAnothersGid) {
 TEST_F(SwitchTest, APortThatGoesTakesItsGidsAlong) {
   ASSERT_TRUE(a_.port.bind_gid(gid(1)));
   {
-    Port passing("VM-03", switch_);
+    Port passing("VM-03", {}, switch_);
     ASSERT_TRUE(passing.bind_gid(gid(3)));
     ASSERT_TRUE(passing.bind_gid(gid(4)));
     EXPECT_EQ(switch_.directory().size(), 3U);
   }
   EXPECT_EQ(switch_.directory().size(), 1U);
   EXPECT_EQ(switch_.path_to(gid(3)).kind, PathKind::kNone);
+}
+
+// fe80:: of a MAC, as the kernel's RoCE and IPv6 make it.
+verbs::Gid of_mac(const Mac& mac, std::uint8_t prefix = 0xfe) {
+  verbs::Gid gid;
+  gid.bytes = {prefix, 0x80, 0, 0, 0, 0, 0, 0};
+  const auto& m = mac.raw;
+  const std::array<std::uint8_t, 8> identifier{
+      static_cast<std::uint8_t>(m[0] ^ 2), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
+  std::copy(identifier.begin(), identifier.end(), gid.bytes.begin() + 8);
+  return gid;
+}
+
+TEST_F(SwitchTest, AGidMadeOfAMacIsThePortsWithThatMac) {
+  const Mac victim = Mac::parse("52:54:00:12:34:51").value();
+  const Mac thief = Mac::parse("52:54:00:12:34:52").value();
+  Node b("VM-B", switch_, {.mac = victim});
+  Node a("VM-A", switch_, {.mac = thief});
+  for (const std::uint8_t prefix : std::array<std::uint8_t, 2>{0xfe, 0x20}) {
+    EXPECT_FALSE(a.engine.bind_gid(0, of_mac(victim, prefix), RoceVersion::kV2)) << "although it is first";
+    EXPECT_TRUE(b.engine.bind_gid(prefix == 0xfe ? 0 : 1, of_mac(victim, prefix), RoceVersion::kV2));
+  }
+  EXPECT_FALSE(a_.port.bind_gid(of_mac(Mac::parse("52:54:00:00:00:77").value()))) << "nobody's yet";
+  EXPECT_TRUE(a.port.bind_gid(of_mac(thief)));
+  EXPECT_EQ(switch_.foreign_refused(), 3U);
+  EXPECT_EQ(switch_.duplicates_refused(), 0U);
+}
+
+TEST_F(SwitchTest, AnIpv4AddressIsNotTakenForAMac) {
+  const verbs::Gid address = to_gid(IpAddress::parse("254.18.52.81").value());
+  EXPECT_EQ(address.to_string(), "::ffff:254.18.52.81");
+  EXPECT_EQ(mac_in(address), std::nullopt);
+  EXPECT_TRUE(a_.port.bind_gid(address));
+}
+
+TEST_F(SwitchTest, APortWithAListOfAddressesHasNoOthersAndNobodyElseHasThem) {
+  const Mac mac = Mac::parse("52:54:00:12:34:51").value();
+  const verbs::Gid v4 = to_gid(IpAddress::parse("10.0.0.5").value());
+  const verbs::Gid v6 = to_gid(IpAddress::parse("fd00::5").value());
+  {
+    Node listed("VM-L", switch_, {.mac = mac, .addresses = {v4, v6}});
+    EXPECT_FALSE(a_.port.bind_gid(v4));
+    EXPECT_FALSE(a_.port.bind_gid(v6));
+    EXPECT_TRUE(listed.port.bind_gid(v4));
+    EXPECT_TRUE(listed.port.bind_gid(v6));
+    EXPECT_TRUE(listed.port.bind_gid(of_mac(mac)));
+    EXPECT_FALSE(listed.port.bind_gid(to_gid(IpAddress::parse("10.0.0.6").value())));
+    EXPECT_EQ(switch_.foreign_refused(), 3U);
+  }
+  EXPECT_TRUE(a_.port.bind_gid(v4)) << "it is free when the port is gone";
+  // What the view reserves for a port of another host.
+  switch_.set_view({.reserved = {{switch_.segment(), v6, "VM-09"}, {{1, 2}, gid(7), "VM-09"}}});
+  EXPECT_FALSE(a_.port.bind_gid(v6));
+  EXPECT_TRUE(a_.port.bind_gid(gid(7))) << "reserved in another segment";
+  switch_.set_view({});
+  EXPECT_TRUE(a_.port.bind_gid(v6));
+}
+
+// Both hosts bound it before either knew of the other; the store took the other one's record.
+TEST_F(SwitchTest, AGidThatAnotherHostHoldsAccordingToTheStoreIsLostUntilItLetsGo) {
+  RecordingTransport local(PathKind::kLocal);
+  RecordingTransport tcp(PathKind::kTcp);
+  Transports transports;
+  transports.use(local);
+  transports.use(tcp);
+  Switch here({1, 2}, transports, clock_);
+  Node a("VM-A", here);
+  Node b("VM-B", here);
+  ASSERT_TRUE(a.engine.bind_gid(0, gid(1), RoceVersion::kV2));
+  ASSERT_TRUE(b.engine.bind_gid(0, gid(2), RoceVersion::kV2));
+  End from_a;
+  End from_b;
+  ASSERT_TRUE(from_a.send_request(a.port, gid(1), gid(2)));
+  ASSERT_TRUE(from_b.send_request(b.port, gid(2), gid(1)));
+  ASSERT_EQ(local.deliveries.size(), 2U);
+
+  const transport::HostId other{5};
+  const View stores{.hosts = {{other, "esx-02", PathKind::kTcp, "both are tagged"}},
+                    .gids = {{{1, 2}, gid(1), other}}};
+  here.set_view(stores);
+  EXPECT_EQ(here.gids_lost(), 1U);
+  ASSERT_NE(here.lost_to(a.port, gid(1)), nullptr);
+  EXPECT_EQ(*here.lost_to(a.port, gid(1)), "esx-02");
+  EXPECT_EQ(here.lost_to(b.port, gid(2)), nullptr);
+  EXPECT_EQ(here.directory().size(), 1U);
+  from_a.send_request(a.port, gid(1), gid(2));
+  EXPECT_EQ(a.port.counters().dropped_for(DropReason::kForeignSource), 1U) << "not in that name";
+  ASSERT_TRUE(from_b.send_request(b.port, gid(2), gid(1)));
+  EXPECT_EQ(local.deliveries.size(), 2U);
+  EXPECT_EQ(tcp.deliveries, (std::vector<Delivery>{{nullptr, 'q', other, {1, 2}}})) << "to who holds it";
+  EXPECT_EQ(here.admit(other, gid(1), gid(1)).verdict, transport::Delivery::kUnknownGid);
+  EXPECT_EQ(here.admit(other, gid(1), gid(2)).verdict, transport::Delivery::kDelivered);
+  EXPECT_FALSE(b.engine.bind_gid(1, gid(1), RoceVersion::kV2));
+
+  here.set_view({.hosts = stores.hosts});
+  EXPECT_EQ(here.lost_to(a.port, gid(1)), nullptr);
+  ASSERT_TRUE(from_a.send_request(a.port, gid(1), gid(2)));
+  ASSERT_TRUE(from_b.send_request(b.port, gid(2), gid(1)));
+  EXPECT_EQ(local.deliveries.size(), 4U);
+  EXPECT_EQ(here.gids_lost(), 1U);
+
+  here.set_view(stores);
+  ASSERT_TRUE(a.engine.unbind_gid(0, gid(1))) << "its guest may let go of what it has lost";
+  EXPECT_EQ(here.lost_to(a.port, gid(1)), nullptr);
 }
 
 TEST_F(SwitchTest, TellsThePathAndWhy) {

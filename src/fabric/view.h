@@ -26,9 +26,18 @@ struct RemoteGid {
   friend bool operator==(const RemoteGid&, const RemoteGid&) = default;
 };
 
+// A GID that nobody but this port may bind.
+struct ReservedGid {
+  transport::SegmentId segment;
+  verbs::Gid gid;
+  std::string port;
+  friend bool operator==(const ReservedGid&, const ReservedGid&) = default;
+};
+
 struct View {
-  std::vector<RemoteHost> hosts;  // without this one
-  std::vector<RemoteGid> gids;    // of other hosts only
+  std::vector<RemoteHost> hosts;      // without this one
+  std::vector<RemoteGid> gids;        // of other hosts only
+  std::vector<ReservedGid> reserved;  // of ports anywhere
   friend bool operator==(const View&, const View&) = default;
 };
 

@@ -32,6 +32,11 @@ std::string adapter_list_text(const Json& list) {
   return table.text();
 }
 
+std::string lost_text(const Json& gid) {
+  const std::string host = text_at(gid, "lost_to");
+  return host.empty() ? "" : fmt::format(", not in use: host {} holds it", host);
+}
+
 std::string adapter_text(const Json& adapter) {
   Properties properties(text_at(adapter, "name"));
   properties.add("State", text_at(adapter, "state"));
@@ -47,7 +52,7 @@ std::string adapter_text(const Json& adapter) {
   properties.add("Guest Memory", mebibytes(number_at(adapter, "memory_bytes")));
   for (const Json& gid : adapter.at("gids")) {
     properties.add(fmt::format("GID {}", number_at(gid, "index")),
-                   fmt::format("{} (RoCE {})", text_at(gid, "gid"), text_at(gid, "roce")));
+                   fmt::format("{} (RoCE {}){}", text_at(gid, "gid"), text_at(gid, "roce"), lost_text(gid)));
   }
   std::string objects;
   for (const auto& [name, count] : adapter.at("objects").items()) {

@@ -300,7 +300,7 @@ TEST(DvsCommands, Show) {
 
 constexpr const char* kVm = R"({"name":"VM-01","host":"esx-01","hardware_version":14,"memory_mib":2048,
   "memory_reserved_mib":2048,"power":"off","adapter":{"mac":"52:54:00:12:34:51","dvs":"DSwitch","portgroup":"pg1",
-  "protocol":"v2","profile":"open","socket":"/run/pvrdma/VM-01.sock"},"power_on_refusal":"","not_served":""})";
+  "protocol":"v2","profile":"open","addresses":["10.0.0.5","fd00::5"],"owner":"vm-01","group":"","socket":"/run/pvrdma/VM-01.sock"},"power_on_refusal":"","not_served":""})";
 
 TEST(VmCommands, AskToCreate) {
   EXPECT_EQ(asked("vm create VM-01 --hw 14 --memory 2048"),
@@ -337,6 +337,12 @@ TEST(VmCommands, Ask) {
   EXPECT_EQ(asked("vm libvirt-xml VM-01"), "GET /v1/vms/VM-01/libvirt-xml");
 }
 
+TEST(VmCommands, AskForAddressesAndOwners) {
+  EXPECT_EQ(asked("vm set VM-01 --addresses 10.0.0.5,fd00::5 --owner vm-01"),
+            R"(PATCH /v1/vms/VM-01 {"addresses":["10.0.0.5","fd00::5"],"owner":"vm-01"})");
+  EXPECT_EQ(asked("vm set VM-01 --addresses any"), R"(PATCH /v1/vms/VM-01 {"addresses":[]})");
+}
+
 TEST(VmCommands, Show) {
   Json bare = Json::parse(kVm);
   bare["name"] = "VM-02";
@@ -364,7 +370,9 @@ TEST(VmCommands, Show) {
               "   Port Group: pg1\n"
               "   Protocol: RoCE v2\n"
               "   Profile: open\n"
-              "   Socket: /run/pvrdma/VM-01.sock\n")
+              "   Addresses: 10.0.0.5, fd00::5\n"
+              "   Socket: /run/pvrdma/VM-01.sock\n"
+              "   Socket Owner: vm-01\n")
         << line;
   }
   EXPECT_EQ(shown("vm get VM-02", bare.dump()),
@@ -456,7 +464,7 @@ constexpr const char* kAdapter =
     R"({"name":"VM-01","state":"active","mac":"52:54:00:12:34:51","hardware_version":14,
   "roce":"v2","socket":"/run/a.sock","link_up":true,"device_version":18,"driver_version":20,"guest_os":"Linux",
   "memory_bytes":536870912,"tx_messages":2,"tx_bytes":65536,"rx_messages":1,"rx_bytes":8,
-  "gids":[{"index":0,"gid":"fe80::1","roce":"v2"}],"objects":{"pds":1,"qps":3},
+  "gids":[{"index":0,"gid":"fe80::1","roce":"v2","lost_to":"esx-02"}],"objects":{"pds":1,"qps":3},
   "paths":{"local":{"messages":5,"payload_bytes":640}}})";
 
 TEST(AdapterCommands, Ask) {
@@ -492,7 +500,7 @@ TEST(AdapterCommands, ShowOneAdapter) {
             "   Driver Version: 20\n"
             "   Guest OS: Linux\n"
             "   Guest Memory: 512 MiB\n"
-            "   GID 0: fe80::1 (RoCE v2)\n"
+            "   GID 0: fe80::1 (RoCE v2), not in use: host esx-02 holds it\n"
             "   Objects: 1 pds, 3 qps\n"
             "   TX: 2 messages, 65536 bytes\n"
             "   RX: 1 messages, 8 bytes\n"

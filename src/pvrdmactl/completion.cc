@@ -86,6 +86,7 @@ std::string values(const Argument& argument) {
     case Kind::kMemory:
       return "all";
     case Kind::kText:
+    case Kind::kTexts:
     case Kind::kName:
     case Kind::kNumber:
       return "any";

@@ -53,6 +53,7 @@ std::string placeholder(const Argument& argument) {
   if (!argument.shows.empty()) return argument.shows;
   switch (argument.kind) {
     case Kind::kText:
+    case Kind::kTexts:
     case Kind::kName:
       return "str";
     case Kind::kNumber:

@@ -29,6 +29,7 @@ enum class Kind : std::uint8_t {
   kName,    // may become part of a request's path: 1 to 64 of A-Z a-z 0-9 . _ -
   kNumber,  // 0 ... 2^32-1
   kMemory,  // a number, or "all"
+  kTexts,   // as kText, several with commas between, or "any": an empty list in the body
   kBool,    // "true" or "false"; 1, 0, yes and no are understood too
   kUpDown,  // up or down; true or false in the body
   kChoice,  // one of `choices`

@@ -237,6 +237,7 @@ Result<std::string> checked_value(const Argument& argument, const std::string& v
       return wrong(argument, value, "not allowed: it takes " + allowed);
     }
     case Kind::kText:
+    case Kind::kTexts:
       if (is_visible(value)) return value;
       return wrong(argument, value, "no printable ASCII");
     case Kind::kFile:

@@ -44,11 +44,24 @@ std::string query(std::string_view members, const Values& values) {
   return text;
 }
 
+Json listed(std::string_view texts) {
+  Json list = Json::array();
+  if (texts == "any") return list;
+  for (;;) {
+    const auto comma = texts.find(',');
+    list.push_back(std::string(texts.substr(0, comma)));
+    if (comma == std::string_view::npos) return list;
+    texts.remove_prefix(comma + 1);
+  }
+}
+
 Json typed(const Argument& argument, const std::string& value) {
   switch (argument.kind) {
     case Kind::kNumber:
     case Kind::kMemory:
       return static_cast<std::uint32_t>(std::stoul(value));
+    case Kind::kTexts:
+      return listed(value);
     case Kind::kBool:
       return value == "true";
     case Kind::kUpDown:

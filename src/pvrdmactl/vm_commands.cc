@@ -51,6 +51,18 @@ std::string vm_list_text(const Json& list) {
   return table.text();
 }
 
+std::string addresses_text(const Json& addresses) {
+  std::string text;
+  for (const Json& address : addresses) text += (text.empty() ? "" : ", ") + address.get<std::string>();
+  return text.empty() ? "any" : text;
+}
+
+std::string owner_text(const Json& adapter) {
+  const std::string user = text_at(adapter, "owner");
+  const std::string group = text_at(adapter, "group");
+  return (user.empty() ? "the daemon's user" : user) + (group.empty() ? "" : ", group " + group);
+}
+
 std::string vm_text(const Json& vm) {
   Properties properties(text_at(vm, "name"));
   properties.add("Host", text_at(vm, "host"));
@@ -64,7 +76,9 @@ std::string vm_text(const Json& vm) {
     properties.add("Port Group", text_at(adapter, "portgroup"));
     properties.add("Protocol", "RoCE " + text_at(adapter, "protocol"));
     properties.add("Profile", text_at(adapter, "profile"));
+    properties.add("Addresses", addresses_text(adapter.at("addresses")));
     properties.add("Socket", text_at(adapter, "socket"));
+    properties.add("Socket Owner", owner_text(adapter));
   }
   if (const std::string why = text_at(vm, "power_on_refusal"); !why.empty()) {
     properties.add("Cannot Power On", why);
@@ -131,6 +145,28 @@ Argument vm_host(std::string help) {
   return {.letter = 'H', .name = "host", .help = std::move(help), .member = "/host"};
 }
 
+Argument addresses(const std::string& object) {
+  return {.name = "addresses",
+          .kind = Kind::kTexts,
+          .help = "the only addresses that its guest may use, with commas between, or any",
+          .shows = "addresses",
+          .member = object + "/addresses"};
+}
+
+Argument account(const std::string& object, const std::string& name, std::string help) {
+  return {.name = name,
+          .kind = Kind::kText,
+          .help = std::move(help),
+          .shows = name == "owner" ? "user" : "group",
+          .member = object + "/" + name};
+}
+Argument owner(const std::string& object) {
+  return account(object, "owner", "whose the adapter's socket is on its host: the user its QEMU runs as");
+}
+Argument group(const std::string& object) {
+  return account(object, "group", "the group that may use the adapter's socket besides");
+}
+
 // `object` is where an adapter is in the body: "" or "/adapter".
 std::vector<Argument> adapter_options(const std::string& object) {
   std::vector<Argument> options = {
@@ -156,7 +192,10 @@ std::vector<Argument> adapter_options(const std::string& object) {
        .kind = Kind::kChoice,
        .help = "the limits of ESXi's adapter, or what the driver can use; default: open",
        .choices = choices_of<Profile>(),
-       .member = object + "/profile"}};
+       .member = object + "/profile"},
+      addresses(object),
+      owner(object),
+      group(object)};
   for (Argument& option : options) {
     if (option.name != "portgroup") option.needs = "portgroup";
   }
@@ -194,7 +233,10 @@ Command set_command() {
                      .kind = Kind::kChoice,
                      .help = "RoCE v1 or v2",
                      .choices = choices_of<RoceVersion>(),
-                     .member = "/protocol"}},
+                     .member = "/protocol"},
+                    addresses(""),
+                    owner(""),
+                    group("")},
       .method = Method::kPatch,
       .path = "/v1/vms/{NAME}",
       .complete = reserve_all,

@@ -26,6 +26,7 @@ struct QpCopy {
 
 struct AdapterCopy {
   device::AdapterInfo info;
+  std::vector<std::string> gids_lost_to;  // as info.gids
   std::string socket;
   fabric::PortCounters port;
 };
@@ -43,6 +44,8 @@ struct HostCopy {
   std::vector<control::AdapterTrouble> not_served;
   std::optional<TcpCopy> tcp;
   std::uint64_t duplicates_refused = 0;
+  std::uint64_t foreign_refused = 0;
+  std::uint64_t gids_lost = 0;
   std::string_view local_name;
   transport::Counters local;
   shard::LoopCounters loop;
@@ -69,6 +72,21 @@ QpPageCopy copy_qps(const adapters::ServedAdapter& adapter, std::uint32_t first)
     copy.qps.push_back(QpCopy{info, std::move(path)});
   }
   return copy;
+}
+
+std::vector<std::string> lost_gids(const fabric::Port& port, const std::vector<device::GidInfo>& gids) {
+  std::vector<std::string> hosts;
+  for (const device::GidInfo& gid : gids) {
+    const std::string* host = port.fabric_switch().lost_to(port, gid.gid);
+    hosts.push_back(host == nullptr ? std::string() : *host);
+  }
+  return hosts;
+}
+
+AdapterCopy copy_adapter(const adapters::ServedAdapter& adapter) {
+  device::AdapterInfo info = adapter.adapter().info();
+  std::vector<std::string> lost = lost_gids(adapter.port(), info.gids);
+  return {std::move(info), std::move(lost), adapter.socket(), adapter.port().counters()};
 }
 
 TcpCopy copy_tcp(const transport::Tcp& tcp) {
@@ -140,8 +158,9 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   adapter.tx_bytes = info.verbs_counters.tx_bytes;
   adapter.rx_messages = info.verbs_counters.rx_messages;
   adapter.rx_bytes = info.verbs_counters.rx_bytes;
-  for (const device::GidInfo& gid : info.gids) {
-    adapter.gids.push_back({gid.index, gid.gid.to_string(), to_text(gid.roce)});
+  for (std::size_t i = 0; i < info.gids.size(); ++i) {
+    const device::GidInfo& gid = info.gids[i];
+    adapter.gids.push_back({gid.index, gid.gid.to_string(), to_text(gid.roce), copy.gids_lost_to[i]});
   }
   adapter.objects = objects_of(info.objects);
   for (const fabric::PathKind kind : {fabric::PathKind::kLocal, fabric::PathKind::kTcp}) {
@@ -191,12 +210,12 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
       loop_, kPatience,
       [this] {
         HostCopy host;
-        for (const auto& adapter : adapters_.adapters()) {
-          host.adapters.push_back({adapter->adapter().info(), adapter->socket(), adapter->port().counters()});
-        }
+        for (const auto& adapter : adapters_.adapters()) host.adapters.push_back(copy_adapter(*adapter));
         host.not_served = adapters_.troubles();
         if (tcp_ != nullptr) host.tcp = copy_tcp(*tcp_);
         host.duplicates_refused = fabric_.duplicates_refused();
+        host.foreign_refused = fabric_.foreign_refused();
+        host.gids_lost = fabric_.gids_lost();
         const transport::Transport& local = *fabric_.transports().find(transport::PathKind::kLocal);
         host.local_name = transport::name_of(local.kind());
         host.local = local.counters();
@@ -212,7 +231,10 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
     if (auto added = add_qps(adapter.info.name, snapshot); !added) return Failure(std::move(added).error());
   }
   snapshot.not_served = copied->not_served;
-  snapshot.host = {{"switch", {{"duplicate_gids_refused", copied->duplicates_refused}}},
+  snapshot.host = {{"switch",
+                    {{"duplicate_gids_refused", copied->duplicates_refused},
+                     {"foreign_gids_refused", copied->foreign_refused},
+                     {"gids_lost", copied->gids_lost}}},
                    transport_group(copied->local_name, copied->local),
                    shard_group(copied->loop)};
   if (copied->tcp) {

@@ -15,7 +15,8 @@ namespace pvrdma::vfio_user {
 namespace {
 
 constexpr int kBacklog = 4;  // one client; the others are only waiting to be refused
-constexpr mode_t kSocketMode = 0600;
+constexpr mode_t kOwnersMode = 0600;
+constexpr mode_t kGroupsMode = 0660;
 
 constexpr Duration kAcceptPause = std::chrono::seconds(1);
 constexpr Duration kAcceptErrorLogInterval = std::chrono::seconds(10);
@@ -31,8 +32,10 @@ std::string text_of(int code) {
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::listen(std::string path, Handler& handler, ServerOptions options) {
-  auto listener = UnixListener::listen(
-      std::move(path), {.what = "vfio-user socket", .mode = kSocketMode, .backlog = kBacklog});
+  auto listener = UnixListener::listen(std::move(path), {.what = "vfio-user socket",
+                                                         .mode = options.owner.group ? kGroupsMode : kOwnersMode,
+                                                         .backlog = kBacklog,
+                                                         .owner = options.owner});
   if (!listener) return Failure(std::move(listener).error());
   if (options.clock == nullptr) options.clock = &kSystemClock;
   return std::unique_ptr<Server>(new Server(*std::move(listener), handler, std::move(options)));

@@ -38,14 +38,15 @@ struct ServerOptions {
   const Clock* clock = nullptr;        // likewise
   // Called before a client's socket ends: the owner stops watching session_fd().
   std::function<void()> before_close;
+  SocketOwner owner;  // of the socket's file
 };
 
 class Server {
  public:
-  // Binds `path` (mode 0600) and listens. A socket file left behind by a dead process is replaced. `handler`
-  // is borrowed and outlives the server. Errors, each one sentence with the path and the way out:
-  // ENAMETOOLONG, EADDRINUSE (a living server, or a file that is no socket), ENOENT (directory), or bind's
-  // errno.
+  // Binds `path` (mode 0600; 0660 where its owner has a group) and listens. A socket file left behind by a
+  // dead process is replaced. `handler` is borrowed and outlives the server. Errors, each one sentence with
+  // the path and the way out: ENAMETOOLONG, EADDRINUSE (a living server, or a file that is no socket), ENOENT
+  // (directory), EPERM (the owner), or bind's errno.
   static Result<std::unique_ptr<Server>> listen(std::string path, Handler& handler,
                                                 ServerOptions options = {});
 

@@ -46,9 +46,12 @@ struct CounterGroupsRule {
 };
 
 template <>
-inline constexpr auto kObject<GidSnapshot> = record("Gid", field("index", &GidSnapshot::index),
-                                                    field("gid", &GidSnapshot::gid),
-                                                    field("roce", &GidSnapshot::roce));
+inline constexpr auto kObject<GidSnapshot> = record(
+    "Gid", field("index", &GidSnapshot::index), field("gid", &GidSnapshot::gid),
+    field("roce", &GidSnapshot::roce),
+    field("lost_to", &GidSnapshot::lost_to)
+        .noted(
+            R"("description": "The host that bound it at the same time and holds it instead; empty: this adapter holds it")"));
 
 template <>
 inline constexpr auto kObject<AdapterSnapshot> = record(

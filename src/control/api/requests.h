@@ -99,10 +99,12 @@ inline constexpr auto kObject<NewPortGroup> =
 
 // `mac` is a text: the model, which may choose one itself, judges it.
 template <>
-inline constexpr auto kObject<edits::NewAdapter> =
-    request("NewAdapter", field("mac", &edits::NewAdapter::mac), field("dvs", &edits::NewAdapter::dvs),
-            field("portgroup", &edits::NewAdapter::portgroup).required(),
-            field("protocol", &edits::NewAdapter::protocol), field("profile", &edits::NewAdapter::profile));
+inline constexpr auto kObject<edits::NewAdapter> = request(
+    "NewAdapter", field("mac", &edits::NewAdapter::mac), field("dvs", &edits::NewAdapter::dvs),
+    field("portgroup", &edits::NewAdapter::portgroup).required(),
+    field("protocol", &edits::NewAdapter::protocol), field("profile", &edits::NewAdapter::profile),
+    field("addresses", &edits::NewAdapter::addresses), field("owner", &edits::NewAdapter::owner, kAccount),
+    field("group", &edits::NewAdapter::group, kAccount));
 
 // The VM and its adapter, or neither.
 struct NewVmBody : edits::NewVm {
@@ -124,7 +126,9 @@ inline constexpr auto kObject<edits::VmChange> =
             field("memory_mib", &edits::VmChange::memory_mib, OptionalRule<NumberRule>{kMemoryMib}),
             field("memory_reserved_mib", &edits::VmChange::memory_reserved_mib),
             field("protocol", &edits::VmChange::protocol), field("portgroup", &edits::VmChange::portgroup),
-            field("dvs", &edits::VmChange::dvs));
+            field("dvs", &edits::VmChange::dvs), field("addresses", &edits::VmChange::addresses),
+            field("owner", &edits::VmChange::owner, OptionalRule<TextRule>{kAccount}),
+            field("group", &edits::VmChange::group, OptionalRule<TextRule>{kAccount}));
 
 struct Upgrade {
   std::uint32_t hardware_version = 0;

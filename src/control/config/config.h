@@ -20,6 +20,7 @@
 #include "base/mac.h"
 #include "base/profile.h"
 #include "base/result.h"
+#include "base/socket_owner.h"
 #include "base/time.h"
 #include "control/store/store.h"
 
@@ -32,6 +33,8 @@ struct AdapterConfig {
   HardwareVersion hardware_version{};
   RoceVersion roce{};  // one that the hardware version offers
   Profile profile = Profile::kOpen;
+  std::vector<IpAddress> addresses;  // the only ones its guest may use besides those of its MAC; empty: any
+  SocketOwner owner;                 // of the socket's file: mode 0600, with a group 0660
   friend bool operator==(const AdapterConfig&, const AdapterConfig&) = default;
 };
 

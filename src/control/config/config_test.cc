@@ -54,6 +54,24 @@ class ConfigTest : public testing::Test {
   void TearDown() override { std::remove(path_.c_str()); }
 };
 
+TEST_F(ConfigTest, ReadsAddressesAndTheSocketsOwner) {
+  const auto config = load(kVm01 + std::string(R"(addresses = ["10.0.0.5", "fd00::5"]
+owner = "root"
+group = "12345"
+)"));
+  ASSERT_TRUE(config) << config.error().message;
+  const AdapterConfig& adapter = config->adapters.at(0);
+  EXPECT_EQ(adapter.addresses,
+            (std::vector{IpAddress::parse("10.0.0.5").value(), IpAddress::parse("fd00::5").value()}));
+  EXPECT_EQ(adapter.owner, (SocketOwner{.user = 0, .group = 12345}));
+  EXPECT_EQ(mistake_with("owner", R"(owner = "no-such-user")"),
+            "FILE:6: [[adapter]] owner = \"no-such-user\" cannot be the owner: this host has no user "
+            "no-such-user: make it or name another");
+  EXPECT_EQ(mistake_with("group", R"(group = "no-such-group")"),
+            "FILE:6: [[adapter]] group = \"no-such-group\" cannot be the group: this host has no group "
+            "no-such-group: make it or name another");
+}
+
 TEST_F(ConfigTest, ReadsEverythingThereIs) {
   const auto config = load(std::string(R"([daemon]
 api_socket = "/tmp/api.sock"
@@ -159,7 +177,7 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
             "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, spin_us");
   EXPECT_EQ(mistake_with("color", "color = 1"),
             "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
-            "profile");
+            "profile, addresses, owner, group");
 }
 
 TEST_F(ConfigTest, RefusesUnknownKeysOfAnyBytesAndLength) {
@@ -317,7 +335,7 @@ TEST_F(ConfigTest, RefusesFlagsThatAreNoKeysAndValues) {
             "--adapter name=a,hw=14,hardware_version=14: hardware_version is given twice: give it once");
   EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,vlan=3"}})),
             "--adapter name=a,vlan=3: unknown key vlan: allowed are name, socket, mac, hardware_version, "
-            "roce, profile");
+            "roce, profile, addresses, owner, group");
 }
 
 }  // namespace

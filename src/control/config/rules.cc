@@ -21,6 +21,7 @@ Result<AdapterConfig> read_adapter(const Section& section) {
                              "hardware version",
                              number_of(kFirstWithRoceV2), number_of(version)));
   }
+  if (auto owner = find_owner(adapter->user, adapter->group)) adapter->owner = *owner;
   return *std::move(adapter);
 }
 
@@ -110,6 +111,7 @@ Result<void> check_unique(const Document& document, const Config& config) {
   Taken names;
   Taken sockets;
   Taken macs;
+  Taken addresses;
   const Section& daemon = *document.table("daemon");
   if (daemon.has("api_socket")) {
     auto taken = sockets.take(daemon, "api_socket", same_file(config.daemon.api_socket), "the API");
@@ -121,6 +123,9 @@ Result<void> check_unique(const Document& document, const Config& config) {
     if (auto taken = names.take(section, "name", adapter.name, "the adapter"); !taken) return taken;
     const std::string owner = "adapter " + adapter.name;
     if (auto taken = sockets.take(section, "socket", same_file(adapter.socket), owner); !taken) return taken;
+    for (const IpAddress& address : adapter.addresses) {
+      if (auto taken = addresses.take(section, "addresses", address.to_string(), owner); !taken) return taken;
+    }
     if (auto taken = macs.take(section, "mac", adapter.mac.to_string(), owner); !taken) return taken;
   }
   return {};

@@ -77,6 +77,16 @@ std::string why_no_prefix(const std::string& text) {
   return text.starts_with('/') && text.ends_with('/') ? "" : "is no prefix: begin and end it with /";
 }
 
+std::string why_no_user(const std::string& text) {
+  const auto found = find_user(text);
+  return found ? "" : "cannot be the owner: " + found.error().message;
+}
+
+std::string why_no_group(const std::string& text) {
+  const auto found = find_group(text);
+  return found ? "" : "cannot be the group: " + found.error().message;
+}
+
 void TextsRule::read(Reader& reader, const ParsedJson& json, std::vector<std::string>& out) const {
   if (!json.is_array() ||
       !std::all_of(json.begin(), json.end(), [](const ParsedJson& each) { return each.is_string(); })) {

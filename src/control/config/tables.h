@@ -40,12 +40,16 @@ std::string why_no_socket_folder(const std::string& text);
 std::string why_no_path(const std::string& text);
 std::string why_no_file(const std::string& text);  // that can be read now
 std::string why_no_prefix(const std::string& text);
+std::string why_no_user(const std::string& text);  // of this host
+std::string why_no_group(const std::string& text);
 inline constexpr TextRule kHostName{"a name", why_no_host_name};
 inline constexpr TextRule kSocket{"a path", why_no_socket};
 inline constexpr TextRule kSocketFolder{"a path", why_no_socket_folder};
 inline constexpr TextRule kPath{"a path", why_no_path};
 inline constexpr TextRule kFile{"a file", why_no_file};
 inline constexpr TextRule kPrefix{"a prefix", why_no_prefix};
+inline constexpr TextRule kUser{"a user", why_no_user};
+inline constexpr TextRule kGroup{"a group", why_no_group};
 
 struct TextsRule {
   std::string (*why_not)(const std::vector<std::string>&);
@@ -90,6 +94,8 @@ inline constexpr auto kObject<DaemonConfig> = request("[daemon]",
 
 struct AdapterTable : AdapterConfig {
   std::optional<RoceVersion> asked_roce;
+  std::string user;
+  std::string group;
 };
 template <>
 inline constexpr auto kObject<AdapterTable> =
@@ -98,7 +104,9 @@ inline constexpr auto kObject<AdapterTable> =
             field("mac", &AdapterTable::mac).required(R"("52:54:00:12:34:51", the VM's vmxnet3 adapter's)"),
             field("hardware_version", &AdapterTable::hardware_version, HardwareVersionRule{}).required("14"),
             field("roce", &AdapterTable::asked_roce, OptionalRule<WordRule<RoceVersion>>{{"RoCE version"}}),
-            field("profile", &AdapterTable::profile, WordRule<Profile>{"profile"}));
+            field("profile", &AdapterTable::profile, WordRule<Profile>{"profile"}),
+            field("addresses", &AdapterTable::addresses), field("owner", &AdapterTable::user, kUser),
+            field("group", &AdapterTable::group, kGroup));
 
 template <>
 inline constexpr auto kObject<ClusterConfig> =

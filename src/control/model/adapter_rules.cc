@@ -5,10 +5,13 @@
 #include <fmt/core.h>
 
 #include "base/hardware_version.h"
+#include "control/model/rules.h"
 #include "control/model/values.h"
 
 namespace pvrdma::control {
 namespace {
+
+constexpr std::size_t kAddressesMax = 64;  // as many GIDs as an adapter has
 
 constexpr DvsVersion kFirstDvsVersion{6, 5, 0};
 
@@ -93,10 +96,31 @@ Result<void> check_no_teaming(const Inventory& inventory, const std::string& dvs
   return {};
 }
 
+Result<void> check_addresses(const Inventory& inventory, const Vm& vm) {
+  const auto& own = vm.adapter->addresses;
+  if (own.size() > kAddressesMax) {
+    return fail(EINVAL,
+                fmt::format("VM {} cannot have {} addresses: its adapter holds {} GIDs, give it fewer",
+                            vm.name, own.size(), kAddressesMax));
+  }
+  const auto segment = segment_of(inventory, vm);
+  for (const auto& [name, other] : inventory.vms) {
+    if (name == vm.name || !other.adapter || segment_of(inventory, other) != segment) continue;
+    const auto& theirs = other.adapter->addresses;
+    const auto both = std::find_first_of(own.begin(), own.end(), theirs.begin(), theirs.end());
+    if (both == own.end()) continue;
+    return fail(EEXIST, fmt::format("VM {} cannot have the address {}: VM {} of the same switch and VLAN has "
+                                    "it, choose another",
+                                    vm.name, both->to_string(), name));
+  }
+  return {};
+}
+
 Result<void> check_adapter(const Inventory& inventory, const Vm& vm) {
   if (auto version = check_hardware_version(vm); !version) return version;
   if (auto protocol = check_protocol(vm, vm.adapter->protocol); !protocol) return protocol;
-  return check_place(inventory, vm, vm.adapter->dvs, vm.adapter->portgroup);
+  if (auto place = check_place(inventory, vm, vm.adapter->dvs, vm.adapter->portgroup); !place) return place;
+  return check_addresses(inventory, vm);
 }
 
 }  // namespace pvrdma::control

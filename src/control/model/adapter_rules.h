@@ -21,7 +21,10 @@ Result<void> check_protocol(const Vm& vm, RoceVersion protocol);
 Result<void> check_place(const Inventory& inventory, const Vm& vm, const std::string& dvs,
                          const std::string& portgroup);
 
-// The three above: all that the adapter of `vm`, which has one, needs.
+// No other VM of its segment lists one of its addresses, and each is one that an interface may have.
+Result<void> check_addresses(const Inventory& inventory, const Vm& vm);
+
+// The four above: all that the adapter of `vm`, which has one, needs.
 Result<void> check_adapter(const Inventory& inventory, const Vm& vm);
 
 // The RDMA device of `host` that is paired with `vmnic`. Null: none, or the host is not alive.

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "control/model/inventory.h"
@@ -81,8 +82,12 @@ struct NewAdapter {
   std::string portgroup;
   std::optional<RoceVersion> protocol;  // none: v1 on hardware version 13, otherwise v2
   Profile profile = Profile::kOpen;
+  std::vector<IpAddress> addresses;  // empty: any
+  std::string owner;                 // of its socket; empty: the daemon's user
+  std::string group;
 };
-// Rules: hardware version >= 13; v2 needs >= 14; at most one PVRDMA adapter a VM.
+// Rules: hardware version >= 13; v2 needs >= 14; at most one PVRDMA adapter a VM; of the VMs of one segment
+// one lists an address.
 Result<void> add_adapter(Inventory& inventory, const std::string& vm, const NewAdapter& spec);
 Result<void> remove_adapter(Inventory& inventory, const std::string& vm);
 
@@ -94,6 +99,9 @@ struct VmChange {
   std::optional<RoceVersion> protocol;
   std::optional<std::string> portgroup;
   std::optional<std::string> dvs;
+  std::optional<std::vector<IpAddress>> addresses;  // all of them; empty: any
+  std::optional<std::string> owner;
+  std::optional<std::string> group;
 };
 Result<void> change_vm(Inventory& inventory, const std::string& vm, const VmChange& change);
 

@@ -109,6 +109,9 @@ struct VmAdapter {
   std::string portgroup;
   RoceVersion protocol = RoceVersion::kV2;
   Profile profile = Profile::kOpen;
+  std::vector<IpAddress> addresses;  // the only ones its guest may use besides those of its MAC; empty: any
+  std::string owner;                 // of its socket on its host, by name or number; empty: the daemon's user
+  std::string group;                 // the same
   friend bool operator==(const VmAdapter&, const VmAdapter&) = default;
 };
 

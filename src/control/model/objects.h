@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "base/name.h"
 #include "base/profile.h"
 #include "base/roce.h"
 #include "control/model/inventory.h"
@@ -26,6 +27,11 @@ inline constexpr TextRule kDvsVersion{
 inline constexpr TextRule kTaggedVmk{"a name from vmk0 to vmk999, or empty", [](const std::string& text) {
                                        return text.empty() ? std::string() : kVmkName.why_not(text);
                                      }};
+// Whether a host has it is found out there.
+inline constexpr TextRule kAccount{
+    "the name or number of a user or group, or empty", [](const std::string& text) {
+      return text.empty() || is_name(text) ? std::string() : "is no user or group: write its name or number";
+    }};
 inline constexpr NumberRule kVlan{0, kVlanMax};
 inline constexpr NumberRule kId{1, UINT32_MAX};  // 0 is none
 
@@ -80,7 +86,10 @@ inline constexpr auto kObject<VmAdapter> = record("VmAdapterRecord", field("mac"
                                                   field("dvs", &VmAdapter::dvs, kName).required(),
                                                   field("portgroup", &VmAdapter::portgroup, kName).required(),
                                                   field("protocol", &VmAdapter::protocol),
-                                                  field("profile", &VmAdapter::profile));
+                                                  field("profile", &VmAdapter::profile),
+                                                  field("addresses", &VmAdapter::addresses),
+                                                  field("owner", &VmAdapter::owner, kAccount),
+                                                  field("group", &VmAdapter::group, kAccount));
 
 inline constexpr auto kVmCommon =
     record("", field("host", &Vm::host, kName).required(), field("hardware_version", &Vm::hardware_version),

@@ -26,7 +26,11 @@ Inventory full_cluster() {
   ruleset.allowed = {*IpNetwork::parse("10.0.0.0/24"), *IpNetwork::parse("fd00::1")};
   inventory.hosts.at("esx-03").vmks["vmk0"] = *IpAddress::parse("fd00::3");
   inventory.switches.at("dvs").members.at("esx-01")["uplink1"] = "vmnic0";
-  inventory.vms.at("vm-a").adapter->profile = Profile::kEsxi;
+  VmAdapter& adapter = *inventory.vms.at("vm-a").adapter;
+  adapter.profile = Profile::kEsxi;
+  adapter.addresses = {IpAddress::parse("10.0.0.5").value()};
+  adapter.owner = "vm-a";
+  adapter.group = "kvm";
   test::must(
       edits::add_adapter(inventory, "vm-b", {std::nullopt, "dvs", "pg", RoceVersion::kV1, Profile::kOpen}));
   Vmnic nic{"vmnic9",    "eth9", "0000:02:00.0", "ice",  "52:54:00:00:00:09",
@@ -86,7 +90,7 @@ TEST(Records, HaveTheTextsThatOtherVersionsWrote) {
       {"config/vm/vm-a",
        R"({"host":"esx-01","hardware_version":14,"memory_mib":1024,"memory_reserved_mib":1024,)"
        R"("adapter":{"mac":"52:54:00:00:00:0a","dvs":"dvs","portgroup":"pg","protocol":"v2",)"
-       R"("profile":"esxi"}})"},
+       R"("profile":"esxi","addresses":["10.0.0.5"],"owner":"vm-a","group":"kvm"}})"},
       {"live/host/esx-02", R"({"instance":"i","version":"0.1.0","socket_folder":"/run/pvrdma","vmnics":[)"
                            R"({"name":"vmnic9","netdev":"eth9","pci_address":"0000:02:00.0","driver":"ice",)"
                            R"("mac":"52:54:00:00:00:09","description":"A \"NIC\"","link_up":true,"mtu":9000,)"
@@ -275,6 +279,9 @@ TEST(Views, ShowASwitchAndAVm) {
                         {"portgroup", "pg"},
                         {"protocol", "v2"},
                         {"profile", "esxi"},
+                        {"addresses", {"10.0.0.5"}},
+                        {"owner", "vm-a"},
+                        {"group", "kvm"},
                         {"socket", "/run/pvrdma/vm-a.sock"}}},
                       {"power_on_refusal", ""},
                       {"not_served", "its socket is in use"}}));

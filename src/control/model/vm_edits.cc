@@ -93,18 +93,23 @@ Failure no_adapter(const std::string& vm) {
   return fail(ENOENT, fmt::format("VM {} has no PVRDMA adapter: add one with pvrdmactl vm adapter add", vm));
 }
 
-Result<void> change_adapter(const VmChange& change, Vm& vm) {
-  if (!change.protocol && !change.portgroup && !change.dvs) return {};
-  if (!vm.adapter) return no_adapter(vm.name);
-  vm.adapter->protocol = change.protocol.value_or(vm.adapter->protocol);
-  vm.adapter->portgroup = change.portgroup.value_or(vm.adapter->portgroup);
-  vm.adapter->dvs = change.dvs.value_or(vm.adapter->dvs);
-  return {};
-}
-
 // Memory alone can be changed even where the adapter's place has gone bad.
 bool touches_adapter(const VmChange& change) {
-  return change.host || change.protocol || change.portgroup || change.dvs;
+  return change.protocol || change.portgroup || change.dvs || change.addresses || change.owner ||
+         change.group;
+}
+
+Result<void> change_adapter(const VmChange& change, Vm& vm) {
+  if (!touches_adapter(change)) return {};
+  if (!vm.adapter) return no_adapter(vm.name);
+  VmAdapter& adapter = *vm.adapter;
+  adapter.protocol = change.protocol.value_or(adapter.protocol);
+  adapter.portgroup = change.portgroup.value_or(adapter.portgroup);
+  adapter.dvs = change.dvs.value_or(adapter.dvs);
+  adapter.addresses = change.addresses.value_or(adapter.addresses);
+  adapter.owner = change.owner.value_or(adapter.owner);
+  adapter.group = change.group.value_or(adapter.group);
+  return {};
 }
 
 }  // namespace
@@ -143,7 +148,8 @@ Result<void> add_adapter(Inventory& inventory, const std::string& vm, const NewA
   const auto mac = choose_mac(inventory, vm, spec.mac);
   if (!mac) return Failure(mac.error());
   next.adapter =
-      VmAdapter{*mac, *dvs, spec.portgroup, spec.protocol.value_or(default_protocol), spec.profile};
+      VmAdapter{*mac,         *dvs,           spec.portgroup, spec.protocol.value_or(default_protocol),
+                spec.profile, spec.addresses, spec.owner,     spec.group};
   if (auto allowed = check_adapter(inventory, next); !allowed) return allowed;
   **found = std::move(next);
   return {};
@@ -167,7 +173,7 @@ Result<void> change_vm(Inventory& inventory, const std::string& vm, const VmChan
   if (auto changed = change_adapter(change, next); !changed) return changed;
   if (const auto host = find_host(inventory, next.host); !host) return Failure(host.error());
   if (auto memory = check_memory(next); !memory) return memory;
-  if (next.adapter && touches_adapter(change)) {
+  if (next.adapter && (change.host || touches_adapter(change))) {
     if (auto allowed = check_adapter(inventory, next); !allowed) return allowed;
   }
   **found = std::move(next);

@@ -11,6 +11,7 @@ using edits::VmChange;
 using test::after;
 using test::EditFunction;
 using test::expect_refused;
+using test::must;
 using test::some_cluster;
 
 EditFunction create(const edits::NewVm& spec) {
@@ -31,6 +32,25 @@ NewAdapter adapter(const std::string& portgroup, std::optional<RoceVersion> prot
   spec.portgroup = portgroup;
   spec.protocol = protocol;
   return spec;
+}
+
+TEST(VmEdits, AddressesBelongToOneVmOfASegment) {
+  const auto address = [](const char* text) { return IpAddress::parse(text).value(); };
+  const std::vector<IpAddress> wanted{address("10.0.0.5"), address("fd00::5")};
+  Inventory inventory = after(some_cluster(), change("vm-a", {.addresses = wanted}));
+  EXPECT_EQ(inventory.vms.at("vm-a").adapter->addresses, wanted);
+  NewAdapter same = adapter("pg");
+  same.addresses = {address("fd00::5")};
+  expect_refused(inventory, add("vm-b", same), EEXIST, {"VM vm-b", "fd00::5", "VM vm-a", "another"});
+  must(edits::add_portgroup(inventory, "dvs", "elsewhere", 6));
+  same.portgroup = "elsewhere";
+  EXPECT_TRUE(edits::add_adapter(inventory, "vm-b", same)) << "another VLAN";
+  expect_refused(inventory, change("vm-b", {.portgroup = "pg"}), EEXIST, {"fd00::5"});
+  const std::vector<IpAddress> many(70, address("10.0.0.9"));
+  expect_refused(inventory, change("vm-a", {.addresses = many}), EINVAL, {"VM vm-a", "70", "fewer"});
+  EXPECT_TRUE(after(inventory, change("vm-a", {.addresses = std::vector<IpAddress>{}}))
+                  .vms.at("vm-a")
+                  .adapter->addresses.empty());
 }
 
 TEST(VmEdits, CreatesVms) {

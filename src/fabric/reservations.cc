@@ -1,0 +1,74 @@
+#include "fabric/reservations.h"
+
+#include <algorithm>
+#include <fmt/core.h>
+
+namespace pvrdma::fabric {
+namespace {
+
+constexpr std::uint8_t kUniversalBit = 2;  // of a MAC's first byte; EUI-64 identifiers have it turned over
+
+}  // namespace
+
+std::optional<Mac> mac_in(const verbs::Gid& gid) {
+  const auto& b = gid.bytes;
+  if (b[11] != 0xff || b[12] != 0xfe || gid.is_ipv4_mapped()) return std::nullopt;
+  const auto first = static_cast<std::uint8_t>(b[8] ^ kUniversalBit);
+  return Mac{{first, b[9], b[10], b[13], b[14], b[15]}};
+}
+
+verbs::Gid to_gid(const IpAddress& address) {
+  verbs::Gid gid;
+  if (address.is_v6()) {
+    gid.bytes = address.raw();
+    return gid;
+  }
+  gid.bytes[10] = gid.bytes[11] = 0xff;
+  std::copy_n(address.raw().begin(), 4, gid.bytes.begin() + 12);
+  return gid;
+}
+
+std::vector<verbs::Gid> to_gids(const std::vector<IpAddress>& addresses) {
+  std::vector<verbs::Gid> gids;
+  for (const IpAddress& address : addresses) gids.push_back(to_gid(address));
+  return gids;
+}
+
+void Reservations::add(const std::string& port, const PortIdentity& identity) {
+  for (const verbs::Gid& gid : identity.addresses) here_.try_emplace(gid, port);
+}
+
+void Reservations::remove(const std::string& port, const PortIdentity& identity) {
+  for (const verbs::Gid& gid : identity.addresses) {
+    const auto it = here_.find(gid);
+    if (it != here_.end() && it->second == port) here_.erase(it);
+  }
+}
+
+void Reservations::replace(const View& view) {
+  anywhere_.clear();
+  for (const ReservedGid& each : view.reserved) {
+    if (each.segment == segment_) anywhere_.try_emplace(each.gid, each.port);
+  }
+}
+
+std::string Reservations::why_not(const std::string& port, const PortIdentity& identity,
+                                  const verbs::Gid& gid) const {
+  if (const auto mac = mac_in(gid)) {
+    if (*mac == identity.mac) return {};
+    return fmt::format("which is the adapter's with MAC {}: give the guest's interface the MAC {}",
+                       mac->to_string(), identity.mac.to_string());
+  }
+  const auto& own = identity.addresses;
+  if (std::find(own.begin(), own.end(), gid) != own.end()) return {};
+  if (!own.empty()) return "which is not among its addresses: add it with pvrdmactl vm set --address";
+  for (const Owners* owners : {&here_, &anywhere_}) {
+    const auto it = owners->find(gid);
+    if (it != owners->end() && it->second != port)
+      return fmt::format("which is among the addresses of port {}: give the VMs different addresses",
+                         it->second);
+  }
+  return {};
+}
+
+}  // namespace pvrdma::fabric

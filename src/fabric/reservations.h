@@ -1,0 +1,56 @@
+// Reservations: whose a GID is before anybody has bound it, so that nobody takes another's by being first.
+//
+// A GID whose interface identifier is made of a MAC (EUI-64, whatever its prefix) is the adapter's with that
+// MAC. A port with a list of addresses holds these and its MAC's GIDs only, and nobody else holds them. All
+// other GIDs belong to whoever binds them first.
+//
+// Thread: shard-owned.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/ip_address.h"
+#include "base/mac.h"
+#include "fabric/view.h"
+#include "transport/transport.h"
+#include "verbs/ids.h"
+
+namespace pvrdma::fabric {
+
+// Of one port.
+struct PortIdentity {
+  Mac mac;
+  std::vector<verbs::Gid> addresses;  // empty: any that are free
+};
+
+// The MAC that `gid` was made of; none: it was not made of one.
+std::optional<Mac> mac_in(const verbs::Gid& gid);
+// As RoCE makes it of an interface's address.
+verbs::Gid to_gid(const IpAddress& address);
+std::vector<verbs::Gid> to_gids(const std::vector<IpAddress>& addresses);
+
+class Reservations {
+ public:
+  explicit Reservations(transport::SegmentId segment) : segment_(segment) {}
+
+  // A port of this host comes and goes.
+  void add(const std::string& port, const PortIdentity& identity);
+  void remove(const std::string& port, const PortIdentity& identity);
+  // Takes over what ports anywhere have reserved.
+  void replace(const View& view);
+
+  // May the port bind `gid`? Empty: yes. Otherwise whose it is and the way out, two clauses.
+  std::string why_not(const std::string& port, const PortIdentity& identity, const verbs::Gid& gid) const;
+
+ private:
+  using Owners = std::unordered_map<verbs::Gid, std::string, verbs::GidHash>;  // the port's name
+
+  const transport::SegmentId segment_;
+  Owners here_;
+  Owners anywhere_;
+};
+
+}  // namespace pvrdma::fabric
