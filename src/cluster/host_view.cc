@@ -68,14 +68,13 @@ std::vector<fabric::ReservedGid> reserved_by(const control::Inventory& inventory
   return reserved;
 }
 
-// Whatever the other host's record says: a GID made of a MAC is the VM's that has it, and a VM with a list of
-// addresses has no others.
-bool may_hold(const control::Inventory& inventory, const std::string& vm, const verbs::Gid& gid) {
-  const auto found = inventory.vms.find(vm);
-  const auto mac = fabric::mac_in(gid);
-  if (found == inventory.vms.end() || !found->second.adapter) return !mac;
-  const control::VmAdapter& adapter = *found->second.adapter;
-  if (mac) return *mac == adapter.mac;
+// Whatever another host's record says, it counts only for a VM that is placed there; a GID made of a MAC is
+// the VM's that has it, and a VM with a list of addresses has no others.
+bool counts(const control::Inventory& inventory, const control::GidHolder& holder, const verbs::Gid& gid) {
+  const auto vm = inventory.vms.find(holder.port);
+  if (vm == inventory.vms.end() || vm->second.host != holder.host || !vm->second.adapter) return false;
+  const control::VmAdapter& adapter = *vm->second.adapter;
+  if (const auto mac = fabric::mac_in(gid)) return *mac == adapter.mac;
   const auto listed = fabric::to_gids(adapter.addresses);
   return listed.empty() || std::find(listed.begin(), listed.end(), gid) != listed.end();
 }
@@ -117,7 +116,7 @@ HostView compute_view(const control::Inventory& inventory, const std::string& ho
   for (const auto& [key, holder] : inventory.gids) {
     if (holder.host == host || !inventory.hosts.contains(holder.host)) continue;
     const auto gid = from_hex(key.gid);
-    if (gid && may_hold(inventory, holder.port, *gid)) {
+    if (gid && counts(inventory, holder, *gid)) {
       view.fabric.gids.push_back({to_segment(key.segment), *gid, ids.of(holder.host)});
     }
   }

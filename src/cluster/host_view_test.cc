@@ -60,6 +60,10 @@ TEST_F(HostViewTest, AnotherHostsRecordGivesNobodyAGidThatIsNotItsVms) {
   EXPECT_EQ(view().fabric.gids.size(), 2U);
   must(edits::change_vm(inventory_, "VM-02", {.addresses = {{IpAddress::parse("10.0.0.6").value()}}}));
   EXPECT_EQ(view().fabric.gids.size(), 1U) << "not among VM-02's addresses";
+  inventory_.gids[gid_key(inventory_, "ffff0a000006")] = {"VM-02", "esx-03"};
+  EXPECT_EQ(view().fabric.gids.size(), 1U) << "VM-02 is not placed there";
+  inventory_.gids[gid_key(inventory_, "ffff0a000006")] = {"VM-02", "esx-02"};
+  EXPECT_EQ(view().fabric.gids.size(), 2U);
 }
 
 TEST_F(HostViewTest, AddressesOfVmsAreReservedAndGoToTheAdapter) {

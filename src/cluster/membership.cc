@@ -1,5 +1,6 @@
 #include "cluster/membership.h"
 
+#include <algorithm>
 #include <pthread.h>
 #include <utility>
 
@@ -59,12 +60,15 @@ void Membership::on_gid_unbound(transport::SegmentId segment, const verbs::Gid& 
 void Membership::run() {
   Instant next_tick = clock_.now() + kTick;
   int ticks = 0;
-  while (const auto news = news_.wait(next_tick - clock_.now())) {
+  const auto next = [&] { return inventory_changed_ ? std::min(next_tick, next_view_) : next_tick; };
+  while (const auto news = news_.wait(next() - clock_.now())) {
     take(*news);
+    if (inventory_changed_ && clock_.now() >= next_view_) renew_view();
     if (clock_.now() < next_tick) continue;
     next_tick = clock_.now() + kTick;
     feed_.look_again(clock_.now());
     presence_.join_inventory(*plane_);
+    plane_->look_after_store(clock_.now());
     if (++ticks % kTicksPerDiscovery == 0) presence_.publish_host(*plane_);
   }
 }
@@ -76,7 +80,15 @@ void Membership::take(const News& news) {
   for (const auto& [host, up] : news.hosts) feed_.set_host_up(host, up.has_value());
   if (news.store_was_lost) feed_.set_store_connected(false, now);
   feed_.set_store_connected(news.store_connected, now);
-  if (news.inventory) feed_.set_inventory(plane_->inventory(), now);
+  inventory_changed_ = inventory_changed_ || news.inventory;
+}
+
+void Membership::renew_view() {
+  inventory_changed_ = false;
+  const Instant begin = clock_.now();
+  feed_.set_inventory(plane_->inventory(), begin);
+  const Instant end = clock_.now();
+  next_view_ = end + std::max(kViewPause, kViewShare * (end - begin));
 }
 
 }  // namespace pvrdma::cluster

@@ -61,6 +61,12 @@ class Membership final : public fabric::Observer,
 
   void run();
   void take(const News& news);
+  void renew_view();
+
+  // Each view costs all daemons the whole inventory: it is made at most so often, and takes at most a fifth
+  // of the time.
+  static constexpr Duration kViewPause = std::chrono::milliseconds(50);
+  static constexpr int kViewShare = 4;
 
   const std::string host_name_;
   const Clock& clock_;
@@ -69,6 +75,8 @@ class Membership final : public fabric::Observer,
   Presence presence_;
   ViewFeed feed_;
   std::unique_ptr<control::Plane> plane_;
+  bool inventory_changed_ = false;  // since the last view
+  Instant next_view_{};
   std::thread thread_;
 };
 

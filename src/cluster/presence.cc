@@ -55,7 +55,7 @@ void Presence::publish_host(control::Plane& plane) {
 void Presence::publish(const GidNews::Changes& gids, control::Plane& plane) const {
   for (const auto& [binding, port] : gids) {
     if (port) {
-      plane.set_live(gid_key(binding), control::gid_value({*port, config_.host_name}));
+      plane.set_live(gid_key(binding), control::gid_value({*port, config_.host_name}), *port);
     } else {
       plane.clear_live(gid_key(binding));
     }
@@ -65,7 +65,7 @@ void Presence::publish(const GidNews::Changes& gids, control::Plane& plane) cons
 void Presence::publish(const PowerNews::Changes& vms, control::Plane& plane) const {
   for (const auto& [vm, on] : vms) {
     if (on) {
-      plane.set_live(control::power_key(vm), config_.host_name);
+      plane.set_live(control::power_key(vm), config_.host_name, vm);
     } else {
       plane.clear_live(control::power_key(vm));
     }

@@ -104,6 +104,7 @@ Result<std::string> send(const Endpoint& endpoint, const Request& request) {
     if (auto reached = reach(endpoint.socket); !reached) return Failure(std::move(reached).error());
     httplib::ClientImpl client(endpoint.socket);
     client.set_address_family(AF_UNIX);
+    client.set_default_headers({{"Host", "localhost"}});  // not the path, which the library would send
     return ask(client, endpoint, request);
   }
   const auto token = read_token(endpoint.token_file);

@@ -5,6 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509err.h>
+#include <openssl/x509v3.h>
 #include <sys/stat.h>
 #include <utility>
 
@@ -136,6 +137,11 @@ Result<std::unique_ptr<Context>> Context::server_only(const std::string& certifi
   if (auto loaded = load_identity(context.get(), certificate, key); !loaded)
     return Failure(std::move(loaded).error());
   return std::unique_ptr<Context>(new Context(std::move(context)));
+}
+
+bool Context::is_certified_as(const std::string& name) const {
+  X509* const certificate = SSL_CTX_get0_certificate(context_.get());
+  return X509_check_host(certificate, name.data(), name.size(), 0, nullptr) == 1;
 }
 
 Result<std::unique_ptr<Stream>> Context::client(Fd socket) const {

@@ -37,6 +37,9 @@ class Context {
   // Makes no client().
   static Result<std::unique_ptr<Context>> server_only(const std::string& certificate, const std::string& key);
 
+  // Whether the certificate that is shown is for the host `name`; with wildcards.
+  bool is_certified_as(const std::string& name) const;
+
   // Of connected stream sockets. Error: out of memory, in effect.
   Result<std::unique_ptr<Stream>> client(Fd socket) const;
   Result<std::unique_ptr<Stream>> server(Fd socket) const;

@@ -14,6 +14,7 @@ import signal
 import socket
 import stat
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -272,6 +273,50 @@ def test_sockets_are_not_for_everybody(daemon: Daemon) -> None:
     assert stat.S_IMODE(daemon.api.stat().st_mode) & 0o007 == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files away and becomes other users")
+def test_a_socket_is_for_the_user_of_its_vm_alone(tmp_path: Path) -> None:
+    """Two VMs whose QEMUs run as users of their own: neither reaches the other's adapter."""
+    folder = Path(tempfile.mkdtemp(prefix="pvrdma-"))
+    folder.chmod(0o755)
+    users = {"vm-01": 64001, "vm-02": 64002}
+    config = folder / "pvrdmad.toml"
+    config.write_text(f'[daemon]\napi_socket = "{folder}/api.sock"\n' + "".join(
+        f'[[adapter]]\nname = "{name}"\nsocket = "{folder}/{name}.sock"\nmac = "52:54:00:00:00:{user % 100:02}"\n'
+        f'hardware_version = 14\nowner = "{user}"\n' for name, user in users.items()), encoding="utf-8")
+    connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    with subprocess.Popen([PVRDMAD, "--config", str(config)], stderr=subprocess.PIPE) as daemon:
+        try:
+            deadline = time.monotonic() + 20
+            while not (folder / "api.sock").exists() and daemon.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.02)
+            for name in users:
+                for other, user in users.items():
+                    done = subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "python3",
+                                           "-c", connect, str(folder / f"{name}.sock")],
+                                          capture_output=True, text=True, check=False)
+                    assert (done.returncode == 0) == (name == other), (name, other, done.stderr)
+                    assert name == other or "PermissionError" in done.stderr
+        finally:
+            daemon.terminate()
+            daemon.wait(20)
+            shutil.rmtree(folder)
+
+
+def test_web_pages_get_nothing(daemon: Daemon) -> None:
+    """What a browser could be made to send to a port that is forwarded to the socket."""
+    def status(text: str) -> int:
+        with socket.socket(socket.AF_UNIX) as api:
+            api.connect(str(daemon.api))
+            api.sendall(text.encode())
+            return int(api.makefile("rb").readline().split()[1])
+    assert status("GET /v1/version HTTP/1.1\r\nHost: localhost:8080\r\n\r\n") == 200
+    assert status("GET /v1/version HTTP/1.1\r\nHost: rebound.example\r\n\r\n") == 403
+    put = "PUT /v1/adapters/VM-01/link HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n"
+    assert status(put + "Content-Type: text/plain\r\n\r\n" + '{"up": false}') == 415
+    assert status(put + "Content-Type: application/json\r\nOrigin: http://a.example\r\n\r\n" + '{"up": false}') == 403
+    assert status(put + "Content-Type: application/json\r\n\r\n" + '{"up": false}') == 200
+
+
 def test_metrics(daemon: Daemon) -> None:
     connection = http.client.HTTPConnection("localhost")
     connection.sock = socket.socket(socket.AF_UNIX)
@@ -303,6 +348,10 @@ def test_the_unit_leaves_a_member_of_a_cluster_what_it_needs(tmp_path: Path) -> 
     assert "PrivateNetwork" not in service and "PrivateDevices" not in service
     assert service["StateDirectory"] == "pvrdma", "the store's default is in /var/lib/pvrdma"
     assert int(service["TimeoutStartSec"]) > 600, "the longest lease"
+    # What it takes to give a socket to another user, and to let that user get to it.
+    assert service["AmbientCapabilities"] == service["CapabilityBoundingSet"] == "CAP_CHOWN"
+    assert "PrivateUsers" not in service and service["RuntimeDirectoryMode"] == "0711"
+    assert "SystemCallFilter=@chown\n" in unit.read_text()
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("systemd-analyze is not installed")

@@ -103,7 +103,12 @@ inline constexpr auto kObject<StoreState> = record(
     "StoreState", field("description", &StoreState::description), field("connected", &StoreState::connected),
     field("trouble", &StoreState::trouble), field("edits", &StoreState::edits),
     field("conflicts", &StoreState::conflicts), field("live_conflicts", &StoreState::live_conflicts),
-    field("bad_records", &StoreState::bad_records), field("resyncs", &StoreState::resyncs));
+    field("bad_records", &StoreState::bad_records), field("resyncs", &StoreState::resyncs),
+    field("size_bytes", &StoreState::size_bytes), field("used_bytes", &StoreState::used_bytes),
+    field("alarms", &StoreState::alarms),
+    field("caretaker", &StoreState::caretaker)
+        .noted(
+            R"("description": "The host that makes the store forget old revisions; empty: somebody else does")"));
 template <>
 inline constexpr auto kObject<PeerSnapshot> = record("Peer", field("host", &PeerSnapshot::host, kName),
                                                      field("lanes_up", &PeerSnapshot::lanes_up),

@@ -75,6 +75,7 @@ inline std::string test_path(const std::string& suffix) {
 inline httplib::Client unix_client(const std::string& path) {
   httplib::Client made(path);
   made.set_address_family(AF_UNIX);
+  made.set_default_headers({{"Host", "localhost"}});
   return made;
 }
 

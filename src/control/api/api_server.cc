@@ -21,7 +21,7 @@ constexpr time_t kSlowSeconds = 2;
 
 class UnixServer final : public Dispatcher {
  public:
-  explicit UnixServer(const Router& router) : Dispatcher(router) {
+  explicit UnixServer(const Router& router) : Dispatcher(router, is_no_dns_name) {
     new_task_queue = [] { return new httplib::ThreadPool(ApiServer::kThreads); };
     // One request a connection: what a client wrote beyond a refused one is never taken for the next.
     set_keep_alive_max_count(1);

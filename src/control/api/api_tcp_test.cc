@@ -24,8 +24,9 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kToken = "0123456789abcdef";
+constexpr const char* kCertifiedName = "api.example";
 
-// A key and a certificate for 127.0.0.1 that signs itself, as two PEM files.
+// A key and a certificate for 127.0.0.1 and kCertifiedName that signs itself, as two PEM files.
 void write_certificate(const std::string& certificate_file, const std::string& key_file,
                        const EVP_CIPHER* cipher = nullptr) {
   EVP_PKEY* key = EVP_EC_gen("P-256");
@@ -39,7 +40,8 @@ void write_certificate(const std::string& certificate_file, const std::string& k
   X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("test"), -1, -1,
                              0);
   X509_set_issuer_name(certificate, name);
-  X509_EXTENSION* alternative = X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "IP:127.0.0.1");
+  X509_EXTENSION* alternative = X509V3_EXT_conf_nid(
+      nullptr, nullptr, NID_subject_alt_name, (std::string("IP:127.0.0.1,DNS:") + kCertifiedName).c_str());
   X509_add_ext(certificate, alternative, -1);
   X509_sign(certificate, key, EVP_sha256());
   std::FILE* file = std::fopen(certificate_file.c_str(), "w");
@@ -104,6 +106,20 @@ class ApiOverTcp : public testing::Test {
   FakeMember member_;
   std::unique_ptr<ApiServer> server_;
 };
+
+TEST_F(ApiOverTcp, GoesByItsAddressesAndTheNamesOfItsCertificate) {
+  const auto status = [&](const std::string& header, const std::string& value) {
+    httplib::Headers headers = bearer(kToken);
+    headers.emplace(header, value);
+    const auto answer = get("/v1/version", headers);
+    return answer ? answer->status : 0;
+  };
+  EXPECT_EQ(status("Host", "127.0.0.1:8443"), 200);
+  EXPECT_EQ(status("Host", "10.9.8.7"), 200);
+  EXPECT_EQ(status("Host", kCertifiedName), 200);
+  EXPECT_EQ(status("Host", "evil.example"), 403);
+  EXPECT_EQ(status("Origin", "https://evil.example"), 403);
+}
 
 TEST_F(ApiOverTcp, AnswersWhoHasTheToken) {
   const auto answer = get("/v1/hosts/self", bearer(kToken));

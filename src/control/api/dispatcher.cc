@@ -51,7 +51,8 @@ std::optional<std::uint64_t> announced_bytes(const httplib::Request& request) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(const Router& router, Gate gate) : router_(router), gate_(std::move(gate)) {
+Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
+    : router_(router), knows_(std::move(knows)), gate_(std::move(gate)) {
   set_payload_max_length(kBodyBytesMax);
   // What the library would make of a request by itself: an answer with thousands of ranges, a match of a long
   // path with a regex that recurses, and a refusal of a form or of a packed body that it has not read.
@@ -59,7 +60,7 @@ Dispatcher::Dispatcher(const Router& router, Gate gate) : router_(router), gate_
     auto& request = const_cast<httplib::Request&>(given);
     request.ranges.clear();
     request.path.resize(std::min(request.path.size(), kPathBytesMax + 1));
-    request.headers.erase("Content-Type");
+    hide_content_type(request);
     request.headers.erase("Content-Encoding");
     return HandlerResponse::Unhandled;
   });
@@ -104,6 +105,7 @@ void Dispatcher::answer(const httplib::Request& request, httplib::Response& resp
 std::optional<Reply> Dispatcher::refuse_unread(const httplib::Request& request,
                                                httplib::Response& response) const {
   if (request.path.size() > kPathBytesMax) return refuse(414, sentence_of(414));
+  if (auto foreign = refuse_foreign(request, knows_)) return foreign;
   return gate_ ? gate_(request, response) : std::nullopt;
 }
 
@@ -115,6 +117,8 @@ void Dispatcher::answer_with_body(const httplib::Request& request, httplib::Resp
   std::string body;
   if (const auto bytes = announced_bytes(request)) {
     if (!refusal && *bytes > kBodyBytesMax) refusal = too_long();
+    if (!refusal && !says_json(request))
+      refusal = refuse(415, "a body must be JSON and say so: add the header Content-Type: application/json");
     std::uint64_t skipped = 0;
     const bool complete = *bytes <= kSkippedBytesMax && read([&](const char* data, std::size_t size) {
       if (!refusal && size > kBodyBytesMax - body.size()) refusal = too_long();

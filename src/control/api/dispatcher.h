@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "control/api/router.h"
+#include "control/api/same_site.h"
 
 namespace pvrdma::control {
 
@@ -18,8 +19,8 @@ class Dispatcher : public httplib::Server {
   // A refusal, or none: the request may go on. Asked before anything of the body is kept.
   using Gate = std::function<std::optional<Reply>(const httplib::Request&, httplib::Response&)>;
 
-  // `router` is borrowed.
-  explicit Dispatcher(const Router& router, Gate gate = nullptr);
+  // `router` is borrowed. `knows`: which names the API goes by (same_site.h).
+  Dispatcher(const Router& router, KnowsName knows, Gate gate = nullptr);
 
  private:
   std::optional<Reply> refuse_unread(const httplib::Request& request, httplib::Response& response) const;
@@ -28,6 +29,7 @@ class Dispatcher : public httplib::Server {
                         const httplib::ContentReader& read) const;
 
   const Router& router_;
+  const KnowsName knows_;
   const Gate gate_;
 };
 

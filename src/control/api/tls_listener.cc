@@ -58,17 +58,20 @@ bool has_token(const httplib::Request& request, const std::string& token) {
 // Where a request's bytes meet the router; the library's own sockets are not used.
 class Requests final : public Dispatcher {
  public:
-  Requests(const Router& router, std::string token)
-      : Dispatcher(router,
-                   [token = std::move(token)](const httplib::Request& request,
-                                              httplib::Response& response) -> std::optional<Reply> {
-                     if (has_token(request, token)) return std::nullopt;
-                     response.set_header("WWW-Authenticate", "Bearer realm=\"pvrdmad\"");
-                     return refuse(
-                         401,
-                         "over TCP each request needs the header Authorization: Bearer TOKEN, with what "
-                         "[api] token_file holds");
-                   }) {}
+  Requests(const Router& router, std::string token, const tls::Context& context)
+      : Dispatcher(
+            router,
+            [&context](const std::string& name) {
+              return is_no_dns_name(name) || context.is_certified_as(name);
+            },
+            [token = std::move(token)](const httplib::Request& request,
+                                       httplib::Response& response) -> std::optional<Reply> {
+              if (has_token(request, token)) return std::nullopt;
+              response.set_header("WWW-Authenticate", "Bearer realm=\"pvrdmad\"");
+              return refuse(401,
+                            "over TCP each request needs the header Authorization: Bearer TOKEN, with what "
+                            "[api] token_file holds");
+            }) {}
 
   void answer_one(httplib::Stream& stream) {
     bool closed = false;
@@ -80,8 +83,8 @@ class Requests final : public Dispatcher {
 
 struct TlsListener::Impl {
   Impl(const ApiTcpConfig& config, const Router& router, std::unique_ptr<tls::Context> context, Fd fd)
-      : requests_(router, config.token),
-        context_(std::move(context)),
+      : context_(std::move(context)),
+        requests_(router, config.token, *context_),
         fd_(std::move(fd)),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
@@ -151,8 +154,8 @@ struct TlsListener::Impl {
     stream.finish();
   }
 
-  Requests requests_;
   const std::unique_ptr<tls::Context> context_;
+  Requests requests_;
   const Fd fd_;
   const Fd wake_;
   std::mutex mutex_;

@@ -136,7 +136,7 @@ inline constexpr auto kObject<EtcdTable> = request(
     field("prefix", &EtcdTable::prefix, kPrefix), field("user", &EtcdTable::user),
     field("password_file", &EtcdTable::password, SecretRule{}), field("ca", &EtcdTable::ca_file, kFile),
     field("certificate", &EtcdTable::cert_file, kFile), field("key", &EtcdTable::key_file, kFile),
-    field("lease_s", &EtcdTable::lease_seconds, NumberRule{3, 600}));
+    field("lease_s", &EtcdTable::lease_seconds, NumberRule{3, 600}), field("compact", &EtcdTable::compact));
 
 struct TcpTable : TlsFilesConfig {
   std::optional<std::uint32_t> lanes;

@@ -33,10 +33,11 @@ void LiveRecords::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void LiveRecords::set(std::string key, std::string value) {
+void LiveRecords::set(std::string key, std::string value, std::string account) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[key];
   entry.wanted = std::move(value);
+  entry.account = std::move(account);
   again(key, entry);
 }
 
@@ -121,7 +122,7 @@ void LiveRecords::run() {
     } else if (!connected_ || pending_.empty()) {
       wake_.wait(lock);
     } else {
-      wake_.wait_until(lock, std::max(not_before, next_due()));
+      wake_.wait_until(lock, std::max(not_before, next_due(std::chrono::steady_clock::now())));
     }
   }
 }
@@ -131,7 +132,8 @@ std::vector<LiveRecords::Task> LiveRecords::due(Time now) {
   for (const auto& [place, key] : pending_) {
     if (tasks.size() == kBatchRecords) break;
     Entry& entry = entries_.at(key);
-    if (entry.retry_at > now) continue;
+    if (due_at(key, entry, now) > now) continue;
+    if (!entry.foreign) rates_.note(key, entry.account, now);
     tasks.push_back({key, entry.wanted, entry.may_exist, entry.serial});
     // From here on it may be there, whatever the store answers.
     auto& values = entry.may_exist;
@@ -142,9 +144,14 @@ std::vector<LiveRecords::Task> LiveRecords::due(Time now) {
   return tasks;
 }
 
-LiveRecords::Time LiveRecords::next_due() const {
+// One that another host holds is tried and not written.
+LiveRecords::Time LiveRecords::due_at(const std::string& key, const Entry& entry, Time now) const {
+  return entry.foreign ? entry.retry_at : std::max(entry.retry_at, rates_.due(key, entry.account, now));
+}
+
+LiveRecords::Time LiveRecords::next_due(Time now) const {
   Time next = Time::max();
-  for (const auto& [place, key] : pending_) next = std::min(next, entries_.at(key).retry_at);
+  for (const auto& [place, key] : pending_) next = std::min(next, due_at(key, entries_.at(key), now));
   return next;
 }
 

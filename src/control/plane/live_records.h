@@ -2,7 +2,9 @@
 // lease or the record was lost, deletes it when it is no longer wanted.
 //
 // A record is put only where there is none, or one of this host's own values; a key that another host holds
-// is reported once, counted, and tried again each second. What was asked for first is done first.
+// is reported once, counted, and tried again each second. What was asked for first is done first, as far as
+// write_rates.h lets it: a record that changes all the time is written now and then, and its last value
+// always.
 //
 // Thread: any; the work is done on a thread of its own between start() and stop().
 #pragma once
@@ -19,6 +21,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "control/plane/write_rates.h"
 #include "control/store/store.h"
 
 namespace pvrdma::control {
@@ -38,7 +41,8 @@ class LiveRecords {
   void start();
   void stop();  // returns when no transaction is under way
 
-  void set(std::string key, std::string value);
+  // `account`: whose writes are counted together; empty: nobody's, there is no bound.
+  void set(std::string key, std::string value, std::string account = {});
   void clear(const std::string& key);
 
   // What the store tells.
@@ -56,6 +60,7 @@ class LiveRecords {
   struct Entry {
     std::optional<std::string> wanted;   // none: to be deleted
     std::vector<std::string> may_exist;  // own values that may be in the store
+    std::string account;
     bool foreign = false;
     Time retry_at{};
     std::uint64_t serial = 0;  // another one: what is under way for this key is not enough
@@ -71,7 +76,8 @@ class LiveRecords {
 
   void run();
   std::vector<Task> due(Time now);
-  Time next_due() const;
+  Time due_at(const std::string& key, const Entry& entry, Time now) const;
+  Time next_due(Time now) const;
   // The error is the store's; what came before it is finished.
   Result<void> carry_out(const std::vector<Task>& tasks);
   Result<bool> put_new(const std::vector<Task>& tasks);
@@ -89,6 +95,7 @@ class LiveRecords {
   std::condition_variable wake_;
   std::map<std::string, Entry> entries_;
   std::map<std::uint64_t, std::string> pending_;  // by place: keys that the store does not have as wanted
+  WriteRates rates_;
   bool connected_ = false;
   bool stopping_ = false;
   std::uint64_t next_serial_ = 1;

@@ -1,7 +1,9 @@
 #include "control/plane/live_records.h"
 
+#include <chrono>
 #include <gtest/gtest.h>
 #include <memory>
+#include <thread>
 
 #include "support/fake_store.h"
 
@@ -56,6 +58,58 @@ TEST_F(LiveRecordsTest, PutsReplacesAndDeletes) {
   EXPECT_EQ(live_.conflicts(), 0U);
 }
 
+// CREATE_BIND and DESTROY_BIND in a loop, of one GID.
+TEST_F(LiveRecordsTest, ARecordThatFlapsIsWrittenNowAndThenAndEndsAsItShould) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; std::chrono::steady_clock::now() - begin < 2 * WriteRates::kKeyPause; ++i) {
+    live_.set("g", std::to_string(i), "VM-A");
+    if (i % 2 == 0) live_.clear("g");
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  live_.set("g", "last", "VM-A");
+  EXPECT_TRUE(becomes("g", "last"));
+  const auto seconds = (std::chrono::steady_clock::now() - begin) / WriteRates::kKeyPause;
+  EXPECT_LE(cluster_->committed().size(), static_cast<std::size_t>(seconds) + 2);
+}
+
+// The same of ever new GIDs.
+TEST_F(LiveRecordsTest, AVmThatWritesTooMuchDelaysNobodyElseAndLosesNothing) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 400; ++i) live_.set("a" + std::to_string(i), "v", "VM-A");
+  live_.set("b", "v", "VM-B");
+  ASSERT_TRUE(becomes("b", "v"));
+  for (int i = 0; i < 400; ++i)
+    if (i != 7) live_.clear("a" + std::to_string(i));
+  live_.set("a7", "last", "VM-A");
+  live_.set("b", "w", "VM-B");
+  ASSERT_TRUE(becomes("b", "w"));
+  std::size_t of_a = 0;
+  for (const auto& transaction : cluster_->committed()) {
+    for (const Change& change : transaction.changes) of_a += change.key.starts_with('a');
+  }
+  const auto earned = (std::chrono::steady_clock::now() - begin) / WriteRates::kTokenPause;
+  EXPECT_LE(of_a, WriteRates::kBurst + static_cast<std::size_t>(earned) + 1);
+}
+
+TEST(WriteRates, ABurstAndThenARate) {
+  WriteRates rates;
+  const WriteRates::Time start{std::chrono::hours(1)};
+  const auto key = [](std::uint32_t i) { return "k" + std::to_string(i); };
+  for (std::uint32_t i = 0; i < WriteRates::kBurst; ++i) {
+    ASSERT_EQ(rates.due(key(i), "VM", start), start) << i;
+    rates.note(key(i), "VM", start);
+  }
+  EXPECT_EQ(rates.due("next", "VM", start), start + WriteRates::kTokenPause);
+  EXPECT_EQ(rates.due("next", "other VM", start), start);
+  EXPECT_EQ(rates.due("next", "", start), start);
+  EXPECT_EQ(rates.due(key(0), "other VM", start), start + WriteRates::kKeyPause) << "each key once at once";
+  const auto later = start + WriteRates::kBurst * WriteRates::kTokenPause;
+  for (std::uint32_t i = 0; i < WriteRates::kBurst; ++i) {
+    ASSERT_EQ(rates.due(key(i), "VM", later), later) << "the burst is there again";
+    rates.note(key(i), "VM", later);
+  }
+}
+
 TEST_F(LiveRecordsTest, PutsManyAtOnce) {
   store_.go_away("not now");
   for (int i = 0; i < 40; ++i) live_.set("k" + std::to_string(i), "v");
@@ -69,6 +123,7 @@ TEST_F(LiveRecordsTest, PutsManyAtOnce) {
 TEST_F(LiveRecordsTest, DoesFirstWhatWasAskedForFirst) {
   live_.set("z", "v");
   ASSERT_TRUE(becomes("z", "v"));
+  std::this_thread::sleep_for(WriteRates::kKeyPause);  // z may be written again
   store_.go_away("not now");
   live_.clear("z");
   for (int i = 10; i < 74; ++i) live_.set("k" + std::to_string(i), "v");

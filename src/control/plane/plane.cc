@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "control/model/records.h"
+#include "control/plane/caretaker.h"
 #include "control/plane/live_records.h"
 #include "control/plane/mirror.h"
 
@@ -249,6 +250,35 @@ struct Plane::Impl final : Observer {
                                     store_->description(), why));
   }
 
+  // --- The store's history ---
+
+  void look_after_store(Instant now) {
+    std::string caretaker;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!connected_ || !caretaker_.is_due(now)) return;
+      caretaker = caretaker_of(*mirror_.inventory());
+    }
+    const auto health = store_->health();
+    std::optional<std::uint64_t> forget;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!health || !*health) return caretaker_.put_off(now);
+      forget = caretaker_.look((*health)->revision, now);
+      if ((*health)->alarms != health_.alarms && !(*health)->alarms.empty()) {
+        log::error(
+            "store {}: it refuses changes ({}): make room and clear its alarms: etcdctl defrag, etcdctl "
+            "alarm disarm",
+            store_->description(), (*health)->alarms);
+      }
+      health_ = **health;
+      caretaker_name_ = store_->forgets_by_itself() ? std::string() : caretaker;
+    }
+    if (!forget || caretaker != host_ || store_->forgets_by_itself()) return;
+    if (auto done = store_->forget_before(*forget); !done)
+      log::warn("store {}: old revisions stay: {}", store_->description(), done.error().message);
+  }
+
   // --- Helpers ---
 
   bool other_instance() {
@@ -276,6 +306,10 @@ struct Plane::Impl final : Observer {
     state.conflicts = conflicts_;
     state.bad_records = bad_records_;
     state.resyncs = resyncs_;
+    state.size_bytes = health_.size_bytes;
+    state.used_bytes = health_.used_bytes;
+    state.alarms = health_.alarms;
+    state.caretaker = caretaker_name_;
     return state;
   }
 
@@ -297,6 +331,9 @@ struct Plane::Impl final : Observer {
   std::uint64_t conflicts_ = 0;
   std::uint64_t bad_records_ = 0;
   std::uint64_t resyncs_ = 0;
+  Caretaker caretaker_;
+  StoreHealth health_;
+  std::string caretaker_name_;
   log::LogLimiter log_limit_{20, std::chrono::seconds(10)};
 };
 
@@ -328,8 +365,12 @@ Result<void> Plane::edit(const Edit& edit) {
   return impl_->edit(edit);
 }
 
-void Plane::set_live(std::string key, std::string value) {
-  impl_->live_.set(std::move(key), std::move(value));
+void Plane::set_live(std::string key, std::string value, std::string account) {
+  impl_->live_.set(std::move(key), std::move(value), std::move(account));
+}
+
+void Plane::look_after_store(Instant now) {
+  impl_->look_after_store(now);
 }
 
 void Plane::clear_live(std::string key) {

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "control/model/inventory.h"
 #include "control/store/store.h"
 
@@ -27,6 +28,10 @@ struct StoreState {
   std::uint64_t live_conflicts = 0;  // live records that another host holds
   std::uint64_t bad_records = 0;     // records that this version did not understand
   std::uint64_t resyncs = 0;         // on_all() after the first
+  std::uint64_t size_bytes = 0;      // of its file; 0: it does not matter, or is not known yet
+  std::uint64_t used_bytes = 0;      // of that
+  std::string alarms;                // for which it refuses changes; empty: none
+  std::string caretaker;             // the host that makes it forget old revisions; empty: none
 };
 
 // Told that there is news; whoever wants it asks the plane. Called on the store's threads, one call at a
@@ -69,8 +74,13 @@ class Plane {
   // A live record of this host that is to be in the store while this process lives. A second call replaces
   // the value. Returns at once. When another host holds the key (a GID, a powered-on VM), that is logged and
   // tried again until it is free.
-  void set_live(std::string key, std::string value);
+  // `account`: LiveRecords'.
+  void set_live(std::string key, std::string value, std::string account = {});
   void clear_live(std::string key);
+
+  // Looks how the store fares and, when this host is the one to do it, makes it forget old revisions
+  // (caretaker.h). To be called now and then; blocks for some seconds at most.
+  void look_after_store(Instant now);
 
  private:
   struct Impl;

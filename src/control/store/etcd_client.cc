@@ -308,6 +308,19 @@ Outcome<bool> EtcdClient::commit(const std::string& txn_request) {
   return held;
 }
 
+Outcome<Status> EtcdClient::status() {
+  const std::string body = "{}";
+  Status status;
+  const auto done = call({"maintenance/status", body}, keep(status, &parse_status));
+  if (!done) return tl::unexpected(done.error());
+  return status;
+}
+
+Outcome<void> EtcdClient::compact(std::int64_t revision) {
+  const std::string body = compaction_request(revision);
+  return call({"kv/compaction", body}, [](std::string_view) -> Result<void> { return {}; });
+}
+
 Outcome<LeaseState> EtcdClient::grant(std::uint32_t ttl_s) {
   const std::string body = grant_request(ttl_s);
   LeaseState lease;

@@ -45,6 +45,9 @@ class EtcdClient {
   Outcome<Header> check_revision(std::int64_t revision);
   // Sent at most once. True: made; false: an expectation did not hold.
   Outcome<bool> commit(const std::string& txn_request);
+  Outcome<Status> status();
+  // kOutOfRange: it is compacted already.
+  Outcome<void> compact(std::int64_t revision);
   Outcome<LeaseState> grant(std::uint32_t ttl_s);
   Outcome<LeaseState> keep_alive(std::int64_t lease, std::chrono::milliseconds timeout);
   // Bounded by `timeout`; works after interrupt(), as the last thing.

@@ -256,6 +256,26 @@ Result<LeaseState> parse_keep_alive(std::string_view text) {
   return lease_of(*result);
 }
 
+Result<Status> parse_status(std::string_view text) {
+  const Json answer = parse_object(text);
+  const Json* header = find(answer, "header");
+  const auto revision = header == nullptr ? std::nullopt : number<std::int64_t>(*header, "revision");
+  const auto size = number<std::uint64_t>(answer, "dbSize");
+  const auto used = number<std::uint64_t>(answer, "dbSizeInUse");
+  if (!revision || !size || !used) return nonsense("about its state is not understood");
+  Status status{.header = {.revision = *revision}, .size_bytes = *size, .used_bytes = *used};
+  if (const Json* errors = find(answer, "errors"); errors != nullptr && errors->is_array()) {
+    for (const Json& error : *errors) {
+      if (error.is_string()) status.errors += (status.errors.empty() ? "" : ", ") + error.get<std::string>();
+    }
+  }
+  return status;
+}
+
+std::string compaction_request(std::int64_t revision) {
+  return text_of({{"revision", std::to_string(revision)}});
+}
+
 std::string authenticate_request(const std::string& user, const std::string& password) {
   return text_of({{"name", user}, {"password", password}});
 }

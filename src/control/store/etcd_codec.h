@@ -70,6 +70,15 @@ Result<LeaseState> parse_grant(std::string_view text);
 std::string lease_request(std::int64_t id);  // to keep it alive or to revoke it
 Result<LeaseState> parse_keep_alive(std::string_view text);
 
+struct Status {
+  Header header;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t used_bytes = 0;
+  std::string errors;  // its alarms, with commas between
+};
+Result<Status> parse_status(std::string_view text);
+std::string compaction_request(std::int64_t revision);
+
 std::string authenticate_request(const std::string& user, const std::string& password);
 Result<std::string> parse_authenticate(std::string_view text);  // the token
 

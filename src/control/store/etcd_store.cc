@@ -29,6 +29,9 @@ class EtcdStore final : public Store {
   void stop() override;
   Result<Commit> commit(const Transaction& transaction) override;
   Result<std::vector<KeyValue>> read_all() override;
+  Result<std::optional<StoreHealth>> health() override;
+  bool forgets_by_itself() const override { return !config_.compact; }
+  Result<void> forget_before(std::uint64_t revision) override;
 
  private:
   Failure not_running() const;
@@ -100,6 +103,23 @@ Result<std::vector<KeyValue>> EtcdStore::read_all() {
   auto all = client_->read_all();
   if (!all) return fail(EAGAIN, all.error().sentence);
   return std::move(all->records);
+}
+
+Result<std::optional<StoreHealth>> EtcdStore::health() {
+  if (!running_) return not_running();
+  auto status = client_->status();
+  if (!status) return fail(EAGAIN, status.error().sentence);
+  return StoreHealth{.revision = static_cast<std::uint64_t>(status->header.revision),
+                     .size_bytes = status->size_bytes,
+                     .used_bytes = status->used_bytes,
+                     .alarms = status->errors};
+}
+
+Result<void> EtcdStore::forget_before(std::uint64_t revision) {
+  if (!running_) return not_running();
+  const auto done = client_->compact(static_cast<std::int64_t>(revision));
+  if (done || done.error().code == etcd::Code::kOutOfRange) return {};
+  return fail(EAGAIN, done.error().sentence);
 }
 
 Failure EtcdStore::not_running() const {

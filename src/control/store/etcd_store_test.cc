@@ -63,6 +63,36 @@ std::size_t count_open_fds() {
 
 const Transaction kPutA{{}, {put("a", "1")}};
 
+TEST(EtcdStore, TellsHowItFaresAndForgetsOldRevisions) {
+  EtcdServer etcd;
+  Member one(config_of({etcd.url()}));
+  EXPECT_FALSE(one.store->forgets_by_itself());
+  for (int i = 0; i < 20; ++i) one.commit({{}, {put("a", std::to_string(i))}});
+  const StoreHealth health = must(one.store->health()).value();
+  EXPECT_EQ(health.revision, static_cast<std::uint64_t>(etcd.revision()));
+  EXPECT_GT(health.size_bytes, 0U);
+  EXPECT_GT(health.used_bytes, 0U);
+  EXPECT_EQ(health.alarms, "");
+  must(one.store->forget_before(health.revision - 1));
+  must(one.store->forget_before(health.revision - 1));
+  EXPECT_ANY_THROW(etcd.ctl({"get", "/pvrdma/v1/a", "--rev", std::to_string(health.revision - 5)}));
+  EXPECT_NO_THROW(etcd.ctl({"get", "/pvrdma/v1/a", "--rev", std::to_string(health.revision - 1)}));
+  EXPECT_TRUE(one.wait_has("a", "19"));
+  one.commit({{}, {put("a", "more")}});
+  EXPECT_TRUE(one.wait_has("a", "more"));
+}
+
+TEST(EtcdStore, SaysThatItsQuotaIsUsedUp) {
+  EtcdServer etcd;
+  etcd.kill();
+  etcd.set_quota(16 * 1024 * 1024);
+  etcd.restart();
+  Member one(config_of({etcd.url()}));
+  const std::string large(1024 * 1024, 'x');
+  for (int i = 0; i < 20; ++i) static_cast<void>(one.store->commit({{}, {put("a", large)}}));
+  EXPECT_THAT(must(one.store->health()).value().alarms, HasSubstr("NOSPACE"));
+}
+
 TEST(EtcdStore, TwoStoresSeeEachOther) {
   EtcdServer etcd;
   etcd.ctl({"put", "/other/a", "not ours"});

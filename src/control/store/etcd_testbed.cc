@@ -158,6 +158,8 @@ bool EtcdServer::spawn() {
     }
     command.emplace_back("--client-cert-auth");
   }
+  if (quota_bytes_ != 0)
+    command.insert(command.end(), {"--quota-backend-bytes", std::to_string(quota_bytes_)});
   const Fd log(::open(folder_.file("log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   pid_ = spawn_program(command, log.get());
   const auto guard = steady_clock::now() + kHangGuard;

@@ -35,10 +35,11 @@ class EtcdServer {
   std::string url() const;
   std::uint16_t port() const { return client_port_; }
 
-  void kill();     // -9, and waits for its end
-  void restart();  // with its data and ports, after kill()
-  void wipe();     // its data, after kill()
-  void pause();    // SIGSTOP
+  void set_quota(std::uint64_t bytes) { quota_bytes_ = bytes; }  // from the next restart() on
+  void kill();                                                   // -9, and waits for its end
+  void restart();                                                // with its data and ports, after kill()
+  void wipe();                                                   // its data, after kill()
+  void pause();                                                  // SIGSTOP
   void resume();
 
   // etcdctl with these arguments.
@@ -53,6 +54,7 @@ class EtcdServer {
   std::optional<EtcdTls> tls_;
   std::uint16_t client_port_ = 0;
   std::uint16_t peer_port_ = 0;
+  std::uint64_t quota_bytes_ = 0;  // 0: etcd's own
   pid_t pid_ = -1;
 };
 

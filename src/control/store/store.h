@@ -61,6 +61,14 @@ class Observer {
   virtual void on_lease_lost() = 0;
 };
 
+// Of a store that keeps old revisions.
+struct StoreHealth {
+  std::uint64_t revision = 0;
+  std::uint64_t size_bytes = 0;  // of its file
+  std::uint64_t used_bytes = 0;
+  std::string alarms;  // for which it refuses changes, one clause; empty: none
+};
+
 class Store {
  public:
   virtual ~Store() = default;  // stops
@@ -84,6 +92,13 @@ class Store {
   virtual Result<Commit> commit(const Transaction& transaction) = 0;
 
   virtual Result<std::vector<KeyValue>> read_all() = 0;
+
+  // None: it keeps no old revisions. Blocks as commit(), as the next does.
+  virtual Result<std::optional<StoreHealth>> health() { return std::optional<StoreHealth>(); }
+  // Somebody else sees to it that old revisions go.
+  virtual bool forgets_by_itself() const { return true; }
+  // Revisions before that one are not needed any more. Done already is no error.
+  virtual Result<void> forget_before(std::uint64_t /*revision*/) { return {}; }
 };
 
 struct SqliteConfig {
@@ -99,6 +114,7 @@ struct EtcdConfig {
   std::string cert_file;
   std::string key_file;
   std::uint32_t lease_seconds = 10;
+  bool compact = true;  // false: etcd does it (--auto-compaction-retention), or another of its users
 };
 
 std::unique_ptr<Store> make_sqlite_store(const SqliteConfig& config);

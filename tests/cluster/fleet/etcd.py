@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import signal
 import subprocess
 import time
@@ -16,11 +18,12 @@ _READY_GUARD_S = 20.0
 class Etcd:
     """Its data is in `folder` and survives kill()."""
 
-    def __init__(self, network: Network, folder: Path, logs: Path) -> None:
+    def __init__(self, network: Network, folder: Path, logs: Path, options: list[str] | None = None) -> None:
         self.endpoint = f"http://{WIRE_ADDRESS}:2379"
         self.log = logs / "etcd.log"
         self._network = network
         self._folder = folder
+        self._options = options or []
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -28,7 +31,7 @@ class Etcd:
         command = ["etcd", "--name", "one", "--data-dir", str(self._folder), "--logger", "zap", "--log-level", "warn",
                    "--listen-client-urls", self.endpoint, "--advertise-client-urls", self.endpoint,
                    "--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380",
-                   "--initial-cluster", "one=http://127.0.0.1:2380"]
+                   "--initial-cluster", "one=http://127.0.0.1:2380", *self._options]
         self._process = process.start([*self._network.inside(), *command], self.log)
         deadline = time.monotonic() + _READY_GUARD_S
         while not self._healthy():
@@ -58,8 +61,34 @@ class Etcd:
             self._process.send_signal(signal.SIGCONT)
             process.stop(self._process, timeout_s=5.0)
 
+    def etcdctl(self) -> list[str]:
+        """The command that talks to it."""
+        return [*self._network.inside(), "etcdctl", f"--endpoints={self.endpoint}"]
+
+    def ctl(self, *arguments: str) -> str:
+        """What etcdctl prints; AssertionError when it fails."""
+        done = self._run(*arguments)
+        assert done.returncode == 0, f"etcdctl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def try_ctl(self, *arguments: str) -> str:
+        """What etcdctl says when it fails; empty when it does not."""
+        done = self._run(*arguments)
+        return done.stderr.strip() or "it failed" if done.returncode != 0 else ""
+
+    def records(self, prefix: str) -> list[tuple[str, str]]:
+        """Keys and values below `prefix`."""
+        found = json.loads(self.ctl("get", "--prefix", prefix, "--write-out=json")).get("kvs", [])
+        return [(base64.b64decode(each["key"]).decode(), base64.b64decode(each.get("value", "")).decode()) for each in found]
+
+    def revision(self) -> int:
+        """How many changes it has seen."""
+        return int(json.loads(self.ctl("get", "x", "--write-out=json"))["header"]["revision"])
+
     def _healthy(self) -> bool:
-        probe = [*self._network.inside(), "etcdctl", f"--endpoints={self.endpoint}", "--dial-timeout=1s",
-                 "--command-timeout=1s", "endpoint", "health"]
-        return subprocess.run(probe, capture_output=True, check=False, env={"ETCDCTL_API": "3", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
-                              ).returncode == 0
+        done = self._run("--dial-timeout=1s", "--command-timeout=1s", "endpoint", "health")
+        return done.returncode == 0
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*self.etcdctl(), *arguments], capture_output=True, text=True, check=False,
+                              env={"ETCDCTL_API": "3", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"})

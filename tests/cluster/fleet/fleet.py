@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,11 +29,13 @@ _GUARD_S = 60.0
 class Fleet:
     """Hosts esx-01, esx-02 ... in one cluster. Starts network, etcd and daemons on entry; nothing is configured then.
 
-    `certificates` by host name turn mutual TLS on.
+    `certificates` by host name turn mutual TLS on. `etcd_options` are more of its arguments; `store_of` is called when
+    etcd runs and no daemon does, and answers with more lines for each host's [store].
     """
 
     def __init__(self, logs: Path, host_count: int = 2, certificates: dict[str, Certificates] | None = None,
-                 lease_s: int = 5) -> None:
+                 lease_s: int = 5, etcd_options: list[str] | None = None,
+                 store_of: Callable[[Fleet], dict[str, str]] | None = None) -> None:
         self.logs = logs
         self.vms: dict[str, Vm] = {}
         names = [f"esx-{index:02d}" for index in range(1, host_count + 1)]
@@ -40,7 +43,8 @@ class Fleet:
         self.folder = Path(tempfile.mkdtemp(prefix="pvrdma-"))
         shutil.rmtree(logs, ignore_errors=True)
         logs.mkdir(parents=True)
-        self.etcd = Etcd(self.network, self.folder / "etcd", logs)
+        self.etcd = Etcd(self.network, self.folder / "etcd", logs, etcd_options)
+        self._store_of = store_of
         store = f'type = "etcd"\nendpoints = ["{self.etcd.endpoint}"]\nlease_s = {lease_s}'
         self.hosts = {name: Host(name, address_of(index), self.network, store, self.folder / name, logs,
                                  (certificates or {}).get(name))
@@ -51,6 +55,8 @@ class Fleet:
         try:
             self.network.open()
             self.etcd.start()
+            for name, lines in (self._store_of(self) if self._store_of is not None else {}).items():
+                self.hosts[name].add_to_store(lines)
             for host in self.hosts.values():
                 host.start()
         except BaseException:

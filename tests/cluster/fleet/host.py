@@ -55,6 +55,11 @@ class Host:
             "[daemon]", f'api_socket = "{self.api}"', "[host]", f'name = "{name}"', 'vmnics = ["eth1", "eth2"]',
             f'socket_folder = "{folder}"', "[store]", store, "[tcp]", *tcp, ""]), encoding="utf-8")
 
+    def add_to_store(self, lines: str) -> None:
+        """More lines for [store], before start()."""
+        text = self._config.read_text(encoding="utf-8")
+        self._config.write_text(text.replace("[store]\n", f"[store]\n{lines}\n", 1), encoding="utf-8")
+
     @property
     def running(self) -> bool:
         """Whether the daemon lives."""
