@@ -64,6 +64,7 @@ class MembershipTest : public testing::Test {
     EXPECT_FALSE(view_ == view) << "an equal view is not sent";
     EXPECT_EQ(std::this_thread::get_id(), thread_.get_id());
     view_ = view;
+    ++views_;
     arrived_.notify_all();
   }
   void wait_for_view(const std::function<bool(const HostView&)>& holds) {
@@ -86,8 +87,25 @@ class MembershipTest : public testing::Test {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::optional<HostView> view_;  // the last one
+  int views_ = 0;
   std::thread thread_;
 };
+
+TEST_F(MembershipTest, AFloodOfChangesIsAFewViewsAndTheLastIsWhole) {
+  const auto cluster = std::make_shared<control::FakeCluster>();
+  must(membership_->connect(std::make_unique<control::FakeStore>(cluster)));
+  membership_->join();
+  const auto begin = Instant::now();
+  constexpr int kChanges = 400;
+  for (int i = 0; i < kChanges; ++i) {
+    cluster->put("config/host/other-" + std::to_string(i), "{}");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  wait_for_view([](const HostView& view) { return view.fabric.hosts.size() == kChanges; });
+  const auto pauses = (Instant::now() - begin) / std::chrono::milliseconds(50);
+  const std::lock_guard lock(mutex_);
+  EXPECT_LE(views_, pauses + 3);
+}
 
 TEST_F(MembershipTest, JoinsAndSendsViewsToTheShard) {
   must(membership_->connect(sqlite_store()));
