@@ -11,7 +11,7 @@ usage: etcd_users.sh FOLDER HOST...
   FOLDER  where each host's password goes, as HOST.password, and root's
   HOST    the hosts' names, as in [host] of their pvrdmad.toml
 environment: ETCDCTL (etcdctl, with its --endpoints), PREFIX (/pvrdma/v1/),
-  EDITORS: the hosts whose API admins change the configuration with (default: all of HOST...)
+  EDITORS: the hosts with whose API admins change VMs, switches and other hosts (default: all of HOST...)
 TEXT
 }
 if (($# < 2)); then
@@ -36,11 +36,11 @@ root_password=$(password root)
 as_root=()
 ctl() { "${etcdctl[@]}" "${as_root[@]}" "$@" >/dev/null; }
 
-if "${etcdctl[@]}" --user "root:$root_password" user list >/dev/null 2>&1; then
-  as_root=(--user "root:$root_password")
-else
-  ctl user add "root:$root_password"
+if users=$("${etcdctl[@]}" user list 2>/dev/null); then  # authentication is off
+  if ! grep -qx root <<<"$users"; then ctl user add "root:$root_password"; fi
   ctl user grant-role root root
+else
+  as_root=(--user "root:$root_password")
 fi
 
 grant() {  # ROLE KIND KEY...
@@ -51,10 +51,12 @@ for host in "$@"; do
   ctl role add "$role"
   grant "$role" --prefix=true read "$prefix"
   grant "$role" readwrite "${prefix}live/host/$host"
+  grant "$role" readwrite "${prefix}config" # what every change counts on, also of its own record
+  grant "$role" readwrite "${prefix}config/host/$host"
   grant "$role" --prefix=true readwrite "${prefix}live/power/"
   grant "$role" --prefix=true readwrite "${prefix}live/gid/"
   if [[ $editors == *" $host "* ]]; then
-    grant "$role" --prefix=true readwrite "${prefix}config"
+    grant "$role" --prefix=true readwrite "${prefix}config/"
   fi
   ctl user add "$host:$(password "$host")"
   ctl user grant-role "$host" "$role"
