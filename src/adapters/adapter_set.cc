@@ -41,9 +41,8 @@ AdapterSet::~AdapterSet() {
 }
 
 Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
-  auto adapter =
-      ServedAdapter::create(to_setup(config), fabric_.segment(transport::SegmentId{}), loop_, clock_, nullptr,
-                            host_);
+  auto adapter = ServedAdapter::create(to_setup(config), fabric_.segment(transport::SegmentId{}), loop_,
+                                       clock_, nullptr, host_);
   if (!adapter) return Failure(std::move(adapter).error());
   adapters_.push_back(*std::move(adapter));
   static_names_.push_back(config.name);

@@ -19,12 +19,12 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
   if (!adapter) return Failure(std::move(adapter).error());
   served->adapter_ = *std::move(adapter);
   served->port_.attach(served->adapter_->engine());
-  auto server = vfio_user::Server::listen(
-      setup.socket, *served->adapter_,
-      {.queue = open_queue(),
-       .clock = &clock,
-       .before_close = [&served = *served] { served.unwatch_connection(); },
-       .owner = setup.owner});
+  auto server =
+      vfio_user::Server::listen(setup.socket, *served->adapter_,
+                                {.queue = open_queue(),
+                                 .clock = &clock,
+                                 .before_close = [&served = *served] { served.unwatch_connection(); },
+                                 .owner = setup.owner});
   if (!server) return Failure(std::move(server).error());
   served->server_ = *std::move(server);
   return served;

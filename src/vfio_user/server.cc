@@ -32,10 +32,11 @@ std::string text_of(int code) {
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::listen(std::string path, Handler& handler, ServerOptions options) {
-  auto listener = UnixListener::listen(std::move(path), {.what = "vfio-user socket",
-                                                         .mode = options.owner.group ? kGroupsMode : kOwnersMode,
-                                                         .backlog = kBacklog,
-                                                         .owner = options.owner});
+  auto listener =
+      UnixListener::listen(std::move(path), {.what = "vfio-user socket",
+                                             .mode = options.owner.group ? kGroupsMode : kOwnersMode,
+                                             .backlog = kBacklog,
+                                             .owner = options.owner});
   if (!listener) return Failure(std::move(listener).error());
   if (options.clock == nullptr) options.clock = &kSystemClock;
   return std::unique_ptr<Server>(new Server(*std::move(listener), handler, std::move(options)));

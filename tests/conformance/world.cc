@@ -88,7 +88,8 @@ void World::add_adapter(std::uint32_t index) {
   auto adapter = std::make_unique<Adapter>();
   adapter->host = hosts_[path_.can.between_hosts ? index : 0].get();
   const device::AdapterConfig config = test::adapter_config(index, {});
-  adapter->port = std::make_unique<fabric::Port>(config.name, adapter->host->fabric->segment(kSegment));
+  adapter->port = std::make_unique<fabric::Port>(config.name, fabric::PortIdentity{.mac = config.mac},
+                                                 adapter->host->fabric->segment(kSegment));
   adapter->device = must(device::Adapter::create(config, *adapter->port, clock_));
   adapter->port->attach(adapter->device->engine());
   adapter->running = std::make_unique<RunningAdapter>(*loop_, *adapter->device);

@@ -90,7 +90,7 @@ class ServedHost {
                              .control = control_,
                              .plane = member_.plane.get(),
                              .sysfs = "/nonexistent"})),
-        dispatcher_(router_) {}
+        dispatcher_(router_, is_no_dns_name) {}
 
   void serve(std::string_view input) {
     Connection connection(input);

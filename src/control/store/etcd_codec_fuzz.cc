@@ -71,6 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   understood(parse_keep_alive(text));
   understood(parse_authenticate(text));
+  understood(parse_status(text));
   if (const auto error = parse_error(text)) {
     PVRDMA_CHECK(error->message.size() <= 3 * text.size(), "the message is in the text");  // U+FFFD has 3
   }
