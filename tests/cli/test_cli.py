@@ -93,7 +93,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 ALLOWED_VERSIONS = "allowed are 13, 14, 17, 18"
 MISTAKES = {
     "unknown key": ({"color": 1}, "{f}:9: [[adapter]] unknown key color: allowed are name, socket, mac, "
-                                  "hardware_version, roce, profile"),
+                                  "hardware_version, roce, profile, addresses, owner, group"),
     "wrong type": ({"name": 7}, "{f}:5: [[adapter]] name = 7 has the wrong type: it takes a string in quotes"),
     "hardware version": ({"hardware_version": 12}, "{f}:8: [[adapter]] hardware_version = 12 is no hardware version "
                                                    f"with PVRDMA: {ALLOWED_VERSIONS}"),
@@ -291,7 +291,7 @@ def test_a_socket_is_for_the_user_of_its_vm_alone(tmp_path: Path) -> None:
                 time.sleep(0.02)
             for name in users:
                 for other, user in users.items():
-                    done = subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "python3",
+                    done = subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "/usr/bin/python3",
                                            "-c", connect, str(folder / f"{name}.sock")],
                                           capture_output=True, text=True, check=False)
                     assert (done.returncode == 0) == (name == other), (name, other, done.stderr)
