@@ -134,7 +134,8 @@ void LogWriter::get(void* bytes, std::size_t count) {
 }
 
 void LogWriter::write_line(const Record& record, std::string_view text) const {
-  static spdlog::pattern_formatter formatter("%Y-%m-%dT%H:%M:%S.%f %l %v");
+  // The thread's own, which outlives the end of main().
+  thread_local spdlog::pattern_formatter formatter("%Y-%m-%dT%H:%M:%S.%f %l %v");
   const spdlog::log_clock::time_point at{
       std::chrono::duration_cast<spdlog::log_clock::duration>(std::chrono::nanoseconds(record.at_ns))};
   spdlog::memory_buf_t line;
