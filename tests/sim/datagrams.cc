@@ -35,7 +35,7 @@ Datagrams::Datagrams(Random& random, const Vm& vm)
       vm_(vm),
       pd_(must(driver::ProtectionDomain::create(*vm.user))),
       cq_(must(driver::CompletionQueue::create(*vm.user, 4 * kBuffers))),
-      buffer_(must(vm.device->ram().allocate((kBuffers + 1) * kSlotOf))),
+      buffer_(must(vm.device->ram().allocate(2 * kBuffers * kSlotOf))),
       mr_(must(driver::MemoryRegion::of_buffer(*pd_, *buffer_, abi::kAccessLocalWrite))),
       qp_(must(driver::QueuePair::create(*pd_, {.type = abi::QpType::kUd,
                                                 .send_cq = cq_.get(),
@@ -52,11 +52,12 @@ void Datagrams::send(Datagrams& to) {
   const std::uint32_t bytes = random_.between(sizeof(Head), kBytesMax);
   const Head head{static_cast<std::uint32_t>(random_.next()), bytes, last_byte(to.vm_.gid),
                   last_byte(vm_.gid)};
-  std::byte* const out =
-      buffer_->data() + kBuffers * kSlotOf;  // read by the device before post_send() returns
+  const std::size_t slot = (kBuffers + next_send_) * kSlotOf;  // sends complete in order: the oldest's
+  next_send_ = (next_send_ + 1) % kBuffers;
+  std::byte* const out = buffer_->data() + slot;
   std::memcpy(out, &head, sizeof head);
   for (std::size_t i = sizeof head; i < bytes; ++i) out[i] = body(head, i);
-  const driver::Sge sge = mr_->sge(kBuffers * kSlotOf, bytes);
+  const driver::Sge sge = mr_->sge(slot, bytes);
   const driver::Destination destination{
       .qpn = to.qp_->qpn(), .qkey = kQkey, .av = driver::address_vector(*pd_, {.dgid = to.vm_.gid})};
   require(qp_->post_send(driver::wr::send_to(kSendWrId, std::span(&sge, 1), destination)).ok(),

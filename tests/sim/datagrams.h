@@ -41,6 +41,7 @@ class Datagrams {
   std::unique_ptr<driver::MemoryRegion> mr_;
   std::unique_ptr<driver::QueuePair> qp_;
   std::uint32_t sends_out_ = 0;
+  std::uint32_t next_send_ = 0;
   std::uint32_t receives_out_ = 0;
   std::uint32_t next_receive_ = 0;
   std::uint64_t received_ = 0;
