@@ -9,7 +9,7 @@ PYTEST := /usr/bin/python3 -m pytest
 SANITIZED := asan tsan
 PRESETS := dev release $(SANITIZED)
 # What a sanitizer would distort: tests that count allocations and bytes of memory.
-MEASURED := NoAllocation|QpMemory|SteadyState
+MEASURED := NoAllocation|QpMemory|SteadyState|MemoryReturn
 
 .PHONY: help demo check test test-full vm-test cluster-test ctest-measured bench soak format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
 
@@ -99,7 +99,7 @@ programs:
 ctest-measured:
 	@echo "== preset release: tests that measure memory"
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release --target no_allocation_test conformance_no_allocation_test verbs_qp_memory_test
+	@cmake --build --preset release --target no_allocation_test conformance_no_allocation_test verbs_qp_memory_test memory_return_test
 	@ctest --preset release -R '$(MEASURED)' --output-log build/ctest-measured.log
 
 $(PRESETS:%=ctest-%): ctest-%:

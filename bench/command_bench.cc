@@ -96,9 +96,10 @@ class Adapter {
   test::GuestMemory memory_;
   Silence events_;
   Nowhere port_;
+  verbs::Account account_{Budgets::none()};
 
  public:
-  verbs::Engine engine{verbs::Limits{}, verbs::Rules{}, memory_.space(), events_, port_};
+  verbs::Engine engine{verbs::Limits{}, verbs::Rules{}, memory_.space(), events_, port_, account_};
 
  private:
   test::GuestMemory::Object cq_pages_ = memory_.object(2);

@@ -5,11 +5,13 @@
 
 #include "base/log.h"
 #include "device/adapter.h"
+#include "guestmem/mapped_bytes.h"
 
 namespace pvrdma::adapters {
 namespace {
 
-AdapterSetup to_setup(const control::AdapterConfig& adapter) {
+AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budgets,
+                      verbs::HostAccount& host) {
   AdapterSetup setup{
       .addresses = fabric::to_gids(adapter.addresses), .socket = adapter.socket, .owner = adapter.owner};
   setup.device.name = adapter.name;
@@ -17,6 +19,8 @@ AdapterSetup to_setup(const control::AdapterConfig& adapter) {
   setup.device.hardware_version = adapter.hardware_version;
   setup.device.roce = adapter.roce;
   setup.device.profile = adapter.profile;
+  setup.device.budgets = budgets;
+  setup.device.host = &host;
   return setup;
 }
 
@@ -26,23 +30,38 @@ void announce(const ServedAdapter& adapter) {
             number_of(info.hardware_version), to_text(info.roce), adapter.socket());
 }
 
+Budgets budgets_of(const WantedAdapter& wanted, Budgets budgets) {
+  if (wanted.memory_mib != 0) {
+    budgets.mapped_mib =
+        std::min(budgets.mapped_mib, guestmem::mapped_bytes_for(wanted.memory_mib << 20) >> 20);
+  }
+  return budgets;
+}
+
 bool same_adapter(const WantedAdapter& a, const WantedAdapter& b) {
-  return a.config == b.config && a.segment == b.segment;
+  return a.config == b.config && a.memory_mib == b.memory_mib && a.segment == b.segment;
 }
 
 }  // namespace
 
 AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power,
-                       HostSurroundings host)
-    : fabric_(fabric), loop_(loop), clock_(clock), power_(power), host_(std::move(host)) {}
+                       const HostBudgets& budgets, Reaper* reaper)
+    : fabric_(fabric),
+      loop_(loop),
+      clock_(clock),
+      power_(power),
+      reaper_(reaper),
+      vm_budgets_(budgets.each),
+      host_account_(budgets.total) {}
 
 AdapterSet::~AdapterSet() {
   if (started_) loop_.remove(*this);
 }
 
 Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
-  auto adapter = ServedAdapter::create(to_setup(config), fabric_.segment(transport::SegmentId{}), loop_,
-                                       clock_, nullptr, host_);
+  auto adapter =
+      ServedAdapter::create(to_setup(config, config.budgets, host_account_),
+                            fabric_.segment(transport::SegmentId{}), loop_, clock_, nullptr, reaper_);
   if (!adapter) return Failure(std::move(adapter).error());
   adapters_.push_back(*std::move(adapter));
   static_names_.push_back(config.name);
@@ -132,8 +151,9 @@ Result<ServedAdapter*> AdapterSet::make(const WantedAdapter& wanted) {
   if (std::find(static_names_.begin(), static_names_.end(), wanted.config.name) != static_names_.end()) {
     return fail("the configuration file of this host has an adapter of that name: rename one of them");
   }
-  auto adapter = ServedAdapter::create(to_setup(wanted.config), fabric_.segment(wanted.segment), loop_,
-                                       clock_, this, host_);
+  auto adapter =
+      ServedAdapter::create(to_setup(wanted.config, budgets_of(wanted, vm_budgets_), host_account_),
+                            fabric_.segment(wanted.segment), loop_, clock_, this, reaper_);
   if (!adapter) return Failure(std::move(adapter).error());
   if (auto started = (*adapter)->start(); !started) return Failure(std::move(started).error());
   announce(**adapter);

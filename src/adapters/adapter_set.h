@@ -17,12 +17,14 @@
 #include "adapters/power_observer.h"
 #include "adapters/served_adapter.h"
 #include "adapters/wanted_adapter.h"
+#include "base/budgets.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "control/config/config.h"
 #include "control/snapshot.h"
 #include "fabric/fabric.h"
 #include "shard/loop.h"
+#include "verbs/host_account.h"
 
 namespace pvrdma::adapters {
 
@@ -30,9 +32,9 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
  public:
   static constexpr Duration kRetryInterval = std::chrono::seconds(1);
 
-  // All borrowed; they outlive this. `power` may be null.
+  // All borrowed but the budgets; they outlive this. `power` and `reaper` may be null.
   AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power = nullptr,
-             HostSurroundings host = {});
+             const HostBudgets& budgets = {}, Reaper* reaper = nullptr);
   ~AdapterSet() override;
   AdapterSet(const AdapterSet&) = delete;
   AdapterSet& operator=(const AdapterSet&) = delete;
@@ -48,6 +50,8 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
 
   const std::vector<std::unique_ptr<ServedAdapter>>& adapters() const { return adapters_; }
   std::vector<control::AdapterTrouble> troubles() const;
+  // What all adapters have together.
+  const verbs::HostAccount& host_account() const { return host_account_; }
 
  private:
   // What there is of one of the cluster's VMs.
@@ -73,7 +77,9 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   shard::Loop& loop_;
   const Clock& clock_;
   PowerObserver* const power_;
-  const HostSurroundings host_;
+  Reaper* const reaper_;
+  const Budgets vm_budgets_;         // of each of the cluster's VMs
+  verbs::HostAccount host_account_;  // outlives the adapters
   std::vector<std::unique_ptr<ServedAdapter>> adapters_;
   std::vector<std::string> static_names_;
   std::map<std::string, WantedAdapter> wanted_;  // by VM

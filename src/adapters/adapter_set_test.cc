@@ -82,6 +82,15 @@ class AdapterSetTest : public testing::Test {
       return 0U;
     });
   }
+  std::uint64_t limit(const std::string& vm, Budget budget) {
+    return on_shard([this, vm, budget]() -> std::uint64_t {
+      for (const auto& each : set_->adapters()) {
+        if (each->port().name() == vm)
+          return each->adapter().info().budgets[static_cast<std::size_t>(budget)].limit;
+      }
+      return 0;
+    });
+  }
   std::size_t trouble_count() {
     return on_shard([this] { return set_->troubles().size(); });
   }
@@ -117,6 +126,26 @@ TEST_F(AdapterSetTest, ServesWhatIsWantedAndNoMore) {
   wait_until([this] { return !fs::exists(socket("VM-01")); });
   EXPECT_TRUE(fs::exists(socket("VM-02")));
   EXPECT_TRUE(fs::exists(socket("static")));
+}
+
+TEST_F(AdapterSetTest, AVmHasTheHostsBudgetsAndMapsNoMoreThanItsMemoryTwiceAndSlack) {
+  HostBudgets budgets;
+  budgets.each.qps = 64;
+  budgets.each.mapped_mib = 4096;
+  set_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_, &power_, budgets);
+  run();
+  WantedAdapter small = wanted("VM-01");
+  small.memory_mib = 512;
+  WantedAdapter large = wanted("VM-02");
+  large.memory_mib = 8192;
+  want({small, large, wanted("VM-03")});
+  EXPECT_EQ(limit("VM-01", Budget::kQps), 64U);
+  EXPECT_EQ(limit("VM-01", Budget::kMapped), 2 * 512U + 1024U);
+  EXPECT_EQ(limit("VM-02", Budget::kMapped), 4096U);
+  EXPECT_EQ(limit("VM-03", Budget::kMapped), 4096U);
+  small.memory_mib = 1024;
+  want({small});
+  EXPECT_EQ(limit("VM-01", Budget::kMapped), 2 * 1024U + 1024U);
 }
 
 TEST_F(AdapterSetTest, TellsWhenVmsArePoweredOnAndOff) {

@@ -9,13 +9,11 @@ namespace pvrdma::adapters {
 Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup& setup,
                                                              fabric::Switch& fabric_switch, shard::Loop& loop,
                                                              const Clock& clock, ClientObserver* observer,
-                                                             const HostSurroundings& host) {
-  std::unique_ptr<ServedAdapter> served(new ServedAdapter(setup, fabric_switch, loop, observer));
+                                                             Reaper* reaper) {
+  std::unique_ptr<ServedAdapter> served(new ServedAdapter(setup, fabric_switch, loop, clock, observer));
   // Two queues: memory goes back although a descriptor cannot be closed.
-  const auto open_queue = [&host] { return host.reaper != nullptr ? host.reaper->open_queue() : nullptr; };
-  auto adapter =
-      device::Adapter::create(setup.device, served->port_, clock,
-                              {.memory_queue = open_queue(), .mapped_together = host.mapped_together});
+  const auto open_queue = [reaper] { return reaper != nullptr ? reaper->open_queue() : nullptr; };
+  auto adapter = device::Adapter::create(setup.device, served->port_, clock, open_queue());
   if (!adapter) return Failure(std::move(adapter).error());
   served->adapter_ = *std::move(adapter);
   served->port_.attach(served->adapter_->engine());
@@ -31,8 +29,9 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
 }
 
 ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch, shard::Loop& loop,
-                             ClientObserver* observer)
+                             const Clock& clock, ClientObserver* observer)
     : loop_(loop),
+      clock_(clock),
       observer_(observer),
       port_(setup.device.name, {.mac = setup.device.mac, .addresses = setup.addresses}, fabric_switch) {}
 
@@ -72,6 +71,11 @@ bool ServedAdapter::run(Instant now) {
 }
 
 void ServedAdapter::on_time(Instant now) {
+  if (now >= held_until_) {
+    held_until_ = Instant::never();
+    server_->hold(false);
+    watch_connection();
+  }
   if (now >= adapter_->next_deadline()) adapter_->on_time(now);
   if (now >= server_->accept_again_at()) {
     server_->accept_again();
@@ -89,6 +93,7 @@ void ServedAdapter::on_fd_ready(int fd, shard::Readiness ready) {
 }
 
 void ServedAdapter::follow_connection() {
+  hold_if_over_rate();
   watch_listener();
   watch_connection();
   if (has_client() == had_client_) return;
@@ -108,13 +113,26 @@ void ServedAdapter::unwatch_connection() {
   if (watched_fd_ >= 0) loop_.unwatch(std::exchange(watched_fd_, -1));
 }
 
+void ServedAdapter::hold_if_over_rate() {
+  const Instant until = adapter_->held_until();
+  if (until == Instant{} || until <= clock_.now()) [[likely]]
+    return;
+  held_until_ = until;
+  server_->hold(true);
+}
+
+shard::Interest ServedAdapter::interest() const {
+  if (held_until_ != Instant::never()) return shard::Interest::kNone;
+  return server_->wants_write() ? shard::Interest::kWrite : shard::Interest::kRead;
+}
+
 // Clients come and go, and a reply that the socket did not take turns the loop's interest around.
 void ServedAdapter::watch_connection() {
   const int fd = server_->session_fd();
   if (fd != watched_fd_) {
     unwatch_connection();
     if (fd < 0) return;
-    watched_for_ = shard::Interest::kRead;
+    watched_for_ = interest();
     if (auto watched = loop_.watch(fd, watched_for_, *this); !watched) {
       log::error("adapter {}: its client cannot be served: {}", port_.name(), watched.error().message);
       return;
@@ -122,7 +140,7 @@ void ServedAdapter::watch_connection() {
     watched_fd_ = fd;
   }
   if (fd < 0) return;
-  const auto wanted = server_->wants_write() ? shard::Interest::kWrite : shard::Interest::kRead;
+  const shard::Interest wanted = interest();
   if (wanted == watched_for_) return;
   watched_for_ = wanted;
   loop_.change(fd, wanted);

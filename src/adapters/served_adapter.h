@@ -1,5 +1,8 @@
 // ServedAdapter: one adapter with its port on the switch and its vfio-user socket, driven by a shard's loop.
 //
+// A client whose adapter is over its rate of commands or doorbells is not read until that is paid for: its
+// vCPUs wait, nobody else does.
+//
 // Life: create() makes all of it and listens on the socket, start() begins to serve. Destruction ends the
 // session (the engine drops its objects and unbinds its GIDs), then detaches the port, then destroys the
 // adapter.
@@ -42,20 +45,14 @@ class ClientObserver {
   virtual void on_client(const ServedAdapter& adapter, bool connected) = 0;
 };
 
-// What the adapters of a host share. Optional.
-struct HostSurroundings {
-  Reaper* reaper = nullptr;                                // borrowed
-  std::shared_ptr<guestmem::MappedBytes> mapped_together;  // their mapped bytes
-};
-
 class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
  public:
-  // All references are borrowed and outlive this; `observer` may be null. Errors: as
+  // All are borrowed and outlive this; `observer` and `reaper` may be null. Errors: as
   // device::Adapter::create() and vfio_user::Server::listen(); the socket file is gone again then.
   static Result<std::unique_ptr<ServedAdapter>> create(const AdapterSetup& setup,
                                                        fabric::Switch& fabric_switch, shard::Loop& loop,
                                                        const Clock& clock, ClientObserver* observer = nullptr,
-                                                       const HostSurroundings& host = {});
+                                                       Reaper* reaper = nullptr);
   ~ServedAdapter() override;
   ServedAdapter(const ServedAdapter&) = delete;
   ServedAdapter& operator=(const ServedAdapter&) = delete;
@@ -80,21 +77,24 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
 
  private:
   ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch, shard::Loop& loop,
-                ClientObserver* observer);
+                const Clock& clock, ClientObserver* observer);
 
   void on_fd_ready(int fd, shard::Readiness ready) override;
   bool run(Instant now) override;
   void on_time(Instant now) override;
   Instant next_deadline() const override {
-    return std::min(adapter_->next_deadline(), server_->accept_again_at());
+    return std::min({adapter_->next_deadline(), server_->accept_again_at(), held_until_});
   }
   std::string what() const override { return "adapter " + port_.name(); }
   void follow_connection();
   void watch_listener();
   void watch_connection();
   void unwatch_connection();
+  shard::Interest interest() const;
+  void hold_if_over_rate();
 
   shard::Loop& loop_;
+  const Clock& clock_;
   ClientObserver* const observer_;
   fabric::Port port_;
   std::unique_ptr<device::Adapter> adapter_;
@@ -104,6 +104,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   bool listener_watched_ = false;
   int watched_fd_ = -1;  // the client's, as the loop knows it
   shard::Interest watched_for_ = shard::Interest::kRead;
+  Instant held_until_ =
+      Instant::never();  // its client waits, as the adapter is over its rate; never: it does not
 };
 
 }  // namespace pvrdma::adapters

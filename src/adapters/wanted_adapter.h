@@ -1,6 +1,7 @@
 // WantedAdapter: the adapter of a VM that is placed on this host. Thread: values.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "control/config/config.h"
@@ -12,6 +13,7 @@ struct WantedAdapter {
   control::AdapterConfig config;  // its name is the VM's
   transport::SegmentId segment;   // SegmentId{}: its switch or port group is gone; then there is a refusal
   std::string refusal;            // the rule that forbids to power the VM on; empty: none does
+  std::uint64_t memory_mib = 0;   // of the VM; 0: unknown
   friend bool operator==(const WantedAdapter&, const WantedAdapter&) = default;
 };
 

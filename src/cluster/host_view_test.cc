@@ -45,6 +45,7 @@ TEST_F(HostViewTest, WantsTheAdaptersOfTheVmsPlacedHere) {
   EXPECT_EQ(adapters[0].config.roce, RoceVersion::kV2);
   EXPECT_EQ(adapters[0].segment, (transport::SegmentId{inventory_.switches.at("dvs1").id, 7}));
   EXPECT_EQ(adapters[0].refusal, "");
+  EXPECT_EQ(adapters[0].memory_mib, 1024u);
 }
 
 TEST_F(HostViewTest, AnotherHostsRecordGivesNobodyAGidThatIsNotItsVms) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/budgets.h"
 #include "base/result.h"
 
 namespace pvrdma::control {
@@ -59,6 +60,7 @@ struct AdapterSnapshot {
   std::uint64_t rx_bytes = 0;
   std::vector<GidSnapshot> gids;
   std::vector<Gauge> objects;  // contexts, PDs, MRs ...
+  std::vector<BudgetUse> budgets;
   std::vector<PathUse> paths;
   std::vector<CounterGroup> groups;
 };
@@ -107,6 +109,7 @@ struct Snapshot {
   std::vector<AdapterTrouble> not_served;
   std::vector<QpSnapshot> qps;
   TcpSnapshot tcp;
+  std::vector<BudgetUse> totals;   // of all adapters together
   std::vector<CounterGroup> host;  // what belongs to no adapter
 };
 

@@ -14,24 +14,34 @@ namespace {
 
 constexpr std::uint32_t kLogBurst = 10;
 constexpr Duration kLogInterval = std::chrono::seconds(1);
+constexpr Duration kRateLogInterval = std::chrono::seconds(10);
 constexpr std::uint32_t kPort = 1;
 
 PageFrames page_frames_of(HardwareVersion version) {
   return has_wide_page_frames(version) ? PageFrames::k64Bit : PageFrames::k32Bit;
 }
 
+std::shared_ptr<guestmem::MappedBytes> mapped_bytes_of(const AdapterConfig& config) {
+  return std::make_shared<guestmem::MappedBytes>(
+      fmt::format("adapter {}'s budget (budgets.{})", config.name, to_text(Budget::kMapped)),
+      std::min(verbs::to_units(Budget::kMapped, config.budgets.mapped_mib),
+               guestmem::kDefaultTotalMappedBytes),
+      config.host != nullptr ? config.host->mapped() : nullptr);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, verbs::SwitchPort& port,
                                                  const Clock& clock,
-                                                 const AdapterSurroundings& surroundings) {
+                                                 std::shared_ptr<ReaperQueue> memory_queue) {
   const std::string who = fmt::format("adapter {}", config.name);
   if (!offers_roce(config.hardware_version, config.roce)) {
     return fail(fmt::format(
         "{}: hardware version {} offers RoCE v1 only; choose roce v1, or hardware version {} or later", who,
         number_of(config.hardware_version), number_of(kFirstWithRoceV2)));
   }
-  const verbs::Limits limits = config.limits.value_or(limits_of(config.hardware_version, config.profile));
+  const verbs::Limits limits =
+      within(config.budgets, config.limits.value_or(limits_of(config.hardware_version, config.profile)));
   if (auto checked = check_limits(limits); !checked) return Failure(std::move(checked.error()).in(who));
   if (limits.max_srq != 0 && !offers_srq(config.hardware_version)) {
     return fail(fmt::format("{}: hardware version {} offers no shared receive queues; set max_srq to 0", who,
@@ -41,32 +51,34 @@ Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, ve
   if (!exported_page) return Failure(std::move(exported_page.error()).in(who));
   const verbs::Rules rules = rules_of(config.hardware_version, config.roce, config.profile);
   return std::unique_ptr<Adapter>(
-      new Adapter(config, limits, rules, std::move(*exported_page), port, clock, surroundings));
+      new Adapter(config, limits, rules, std::move(*exported_page), port, clock, std::move(memory_queue)));
 }
 
 Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const verbs::Rules& rules,
                  std::unique_ptr<ExportedPage> exported_page, verbs::SwitchPort& port, const Clock& clock,
-                 const AdapterSurroundings& surroundings)
+                 std::shared_ptr<ReaperQueue> memory_queue)
     : config_(config),
       limits_(limits),
       rules_(rules),
       caps_(caps_of(limits, rules, config.mac)),
       clock_(clock),
       exported_page_(std::move(exported_page)),
-      memory_(surroundings.memory_queue,
-              std::make_shared<guestmem::MappedBytes>("adapter " + config.name, config.mapped_bytes,
-                                                      surroundings.mapped_together)),
+      memory_(std::move(memory_queue), mapped_bytes_of(config)),
+      account_(within(limits, config.budgets), config.host),
       pci_config_(uar_bar_bytes(limits.max_context)),
       rings_(memory_, interrupts_, counters_, limits.max_cq),
-      engine_(limits_, rules_, memory_, *this, port),
+      engine_(limits_, rules_, memory_, *this, port, account_),
       commands_(config.hardware_version, limits_, rules_, memory_, engine_, rings_, counters_),
       registers_(device_version(config.hardware_version), config.mac, interrupts_, *this),
       doorbells_(limits.max_context, engine_),
+      command_rate_(config.budgets.commands_per_s),
+      doorbell_rate_(config.budgets.doorbells_per_s),
       driver_log_(kLogBurst, kLogInterval),
       command_log_(kLogBurst, kLogInterval),
       access_log_(kLogBurst, kLogInterval),
       qp_log_(kLogBurst, kLogInterval),
-      client_log_(kLogBurst, kLogInterval) {}
+      client_log_(kLogBurst, kLogInterval),
+      rate_log_(1, kRateLogInterval) {}
 
 Adapter::~Adapter() = default;
 
@@ -117,6 +129,7 @@ AdapterInfo Adapter::info() const {
     if (entries[index]) info.gids.push_back(GidInfo{index, entries[index]->gid, entries[index]->roce});
   }
   info.objects = engine_.object_counts();
+  info.budgets = budget_uses();
   info.verbs_counters = engine_.counters();
   info.device_counters = counters_;
   info.device_counters.interrupts = interrupts_.raised_total();
@@ -181,20 +194,52 @@ std::uint32_t Adapter::reset_by_driver() {
 
 std::uint32_t Adapter::execute_command() {
   ++counters_.commands;
+  const Instant now = clock_.now();
+  if (command_rate_.take(1, now)) log_slowed(Budget::kCommands, config_.budgets.commands_per_s);
   if (state_ != AdapterState::kActive) {
     ++counters_.command_errors.not_ready;
     return ENODEV;
   }
-  const Instant now = clock_.now();
+  account_.forget_refusal();
   const CommandExecutor::Executed executed = commands_.execute(*region_, now);
   if (executed.response_due) interrupts_.raise(abi::Vector::kResponse);
+  if (executed.err != 0) account_.count_refusal();
   if (executed.err != 0 && command_log_.allow(now)) {
     log::warn("adapter {}: command {} refused: {}{}", config_.name,
               executed.command ? name_of(*executed.command) : "of unknown number",
-              describe_refusal(executed.err), held_back(command_log_));
+              describe_refusal_of(executed.err), held_back(command_log_));
   }
   rings_.drain(now);
   return executed.err;
+}
+
+// With the budget that is used up, where it is one.
+std::string Adapter::describe_refusal_of(std::uint32_t err) const {
+  const bool limit = err == static_cast<std::uint32_t>(verbs::CommandError::kNoMemory);
+  std::string budget = limit ? account_.last_refusal() : std::string();
+  return budget.empty() ? std::string(describe_refusal(err)) : budget;
+}
+
+void Adapter::log_slowed(Budget rate, std::uint64_t per_second) {
+  if (!rate_log_.allow(clock_.now())) return;
+  log::warn("adapter {}: slowed: {} {} a second are its budget (budgets.{}){}", config_.name, per_second,
+            rate == Budget::kCommands ? "commands" : "doorbells", to_text(rate), held_back(rate_log_));
+}
+
+std::vector<BudgetUse> Adapter::budget_uses() const {
+  std::vector<BudgetUse> uses;
+  for (const Budget budget :
+       {Budget::kQps, Budget::kCqs, Budget::kSrqs, Budget::kMrs, Budget::kRegistered, Budget::kRings}) {
+    uses.push_back(account_.use(budget));
+  }
+  const guestmem::MappedBytes& mapped = memory_.account();
+  uses.push_back(verbs::to_use(Budget::kMapped, mapped.used(), mapped.limit(), maps_refused_));
+  const Instant now = clock_.now();
+  uses.push_back({Budget::kCommands, command_rate_.last_second(now), config_.budgets.commands_per_s,
+                  command_rate_.slowed()});
+  uses.push_back({Budget::kDoorbells, doorbell_rate_.last_second(now), config_.budgets.doorbells_per_s,
+                  doorbell_rate_.slowed()});
+  return uses;
 }
 
 // True while the client's memory is damaged; the first call that sees it stops everything.

@@ -12,6 +12,7 @@
 // Thread: shard-owned; create() on any thread before that.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@
 #include <string_view>
 
 #include "abi/endian.h"
+#include "base/budgets.h"
 #include "base/log.h"
 #include "base/mac.h"
 #include "base/reaper.h"
@@ -33,12 +35,15 @@
 #include "device/hardware_version.h"
 #include "device/interrupts.h"
 #include "device/pci_config.h"
+#include "device/rate_limit.h"
 #include "device/registers.h"
 #include "device/shared_region.h"
 #include "guestmem/address_space.h"
 #include "guestmem/mapped_bytes.h"
+#include "verbs/account.h"
 #include "verbs/engine.h"
 #include "verbs/events.h"
+#include "verbs/host_account.h"
 #include "verbs/wire.h"
 #include "vfio_user/handler.h"
 
@@ -51,22 +56,18 @@ struct AdapterConfig {
   RoceVersion roce = RoceVersion::kV2;  // see default_roce()
   Profile profile = Profile::kOpen;
   std::optional<verbs::Limits> limits;  // instead of the hardware version's and profile's
-  std::uint64_t mapped_bytes = guestmem::kDefaultMappedBytes;  // of guest memory, at most
-};
-
-// What an adapter shares with the others of its host. All optional.
-struct AdapterSurroundings {
-  std::shared_ptr<ReaperQueue> memory_queue;               // where its guest's memory ends; none: in place
-  std::shared_ptr<guestmem::MappedBytes> mapped_together;  // its mapped bytes are part of these
+  Budgets budgets = Budgets::none();    // the guest is told the lesser of limit and budget
+  verbs::HostAccount* host = nullptr;   // borrowed, outlives the adapter; null: no totals
 };
 
 class Adapter final : public vfio_user::Handler, private verbs::EventSink, private RegisterActions {
  public:
-  // `port` and `clock` are borrowed and outlive the adapter. Errors: a RoCE version or limits that the
-  // hardware version does not offer, or no memory for BAR 2's exported page.
+  // `port` and `clock` are borrowed and outlive the adapter; its guest's memory ends in `memory_queue` (none:
+  // in place). Errors: a RoCE version or limits that the hardware version does not offer, or no memory for
+  // BAR 2's exported page.
   static Result<std::unique_ptr<Adapter>> create(const AdapterConfig& config, verbs::SwitchPort& port,
                                                  const Clock& clock,
-                                                 const AdapterSurroundings& surroundings = {});
+                                                 std::shared_ptr<ReaperQueue> memory_queue = nullptr);
   ~Adapter() override;
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
@@ -83,6 +84,9 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
 
   // The link as the guest sees it; a change raises PORT_ACTIVE or PORT_ERR.
   void set_link(bool up);
+
+  // Over its rate of commands or doorbells: read nothing more of its client until then. Instant{}: it is not.
+  Instant held_until() const { return std::max(command_rate_.held_until(), doorbell_rate_.held_until()); }
 
   AdapterInfo info() const;
 
@@ -106,7 +110,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
  private:
   Adapter(const AdapterConfig& config, const verbs::Limits& limits, const verbs::Rules& rules,
           std::unique_ptr<ExportedPage> exported_page, verbs::SwitchPort& port, const Clock& clock,
-          const AdapterSurroundings& surroundings);
+          std::shared_ptr<ReaperQueue> memory_queue);
 
   // verbs::EventSink.
   void completion_event(verbs::CqHandle cq) override;
@@ -122,6 +126,9 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
 
   bool failed();
   void write_register(std::uint64_t offset, std::span<const std::byte> data, bool posted);
+  std::string describe_refusal_of(std::uint32_t err) const;
+  void log_slowed(Budget rate, std::uint64_t per_second);
+  std::vector<BudgetUse> budget_uses() const;
   void drop_driver();
   void power_on();
 
@@ -133,6 +140,8 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   const std::unique_ptr<ExportedPage> exported_page_;
 
   guestmem::AddressSpace memory_;
+  verbs::Account account_;
+  std::uint64_t maps_refused_ = 0;  // for want of room
 
   Counters counters_;
   PciConfig pci_config_;
@@ -142,6 +151,9 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   CommandExecutor commands_;
   Registers registers_;
   Doorbells doorbells_;
+
+  RateLimit command_rate_;
+  RateLimit doorbell_rate_;
 
   AdapterState state_ = AdapterState::kDetached;
   std::optional<SharedRegion> region_;
@@ -153,6 +165,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   log::LogLimiter access_log_;
   log::LogLimiter qp_log_;
   log::LogLimiter client_log_;
+  log::LogLimiter rate_log_;
 };
 
 }  // namespace pvrdma::device

@@ -92,6 +92,8 @@ int Adapter::region_write(std::uint32_t region, std::uint64_t offset, std::span<
       const Instant now = clock_.now();
       const Doorbells::Written written = doorbells_.write(offset, data, now);
       counters_.doorbells += written.doorbells;
+      if (doorbell_rate_.take(written.doorbells, now)) [[unlikely]]
+        log_slowed(Budget::kDoorbells, config_.budgets.doorbells_per_s);
       counters_.bad_accesses += written.ignored;
       rings_.drain(now);
       return 0;
@@ -127,7 +129,9 @@ int Adapter::disable_irqs(std::uint32_t index) {
 int Adapter::dma_map(const vfio_user::DmaMapRequest& request, ClientFd fd) {
   const auto mapped = memory_.map(guestmem::GuestPhys{request.iova}, request.size, fd.fd(), request.fd_offset,
                                   request.readable, request.writable);
+  account_.set_ram(memory_.ram_bytes());
   if (!mapped) {
+    if (mapped.error().code == ENOSPC) ++maps_refused_;
     if (client_log_.allow(clock_.now())) {
       log::warn("adapter {}: refused: {}{}", config_.name, mapped.error().message, held_back(client_log_));
     }
@@ -137,11 +141,14 @@ int Adapter::dma_map(const vfio_user::DmaMapRequest& request, ClientFd fd) {
 }
 
 int Adapter::dma_unmap(std::uint64_t iova, std::uint64_t size) {
-  return memory_.unmap(guestmem::GuestPhys{iova}, size);
+  const int error = memory_.unmap(guestmem::GuestPhys{iova}, size);
+  account_.set_ram(memory_.ram_bytes());
+  return error;
 }
 
 void Adapter::dma_unmap_all() {
   memory_.unmap_all();
+  account_.set_ram(0);
 }
 
 // The VM was reset or its machine started: DMA maps and eventfds stay, they are the client's to change.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/budgets.h"
 #include "base/mac.h"
 #include "device/counters.h"
 #include "device/hardware_version.h"
@@ -54,6 +55,7 @@ struct AdapterInfo {
   std::uint64_t dma_ram_bytes = 0;
   std::vector<GidInfo> gids;
   verbs::Engine::ObjectCounts objects{};
+  std::vector<BudgetUse> budgets;  // each one
   verbs::Counters verbs_counters;
   Counters device_counters;
 };

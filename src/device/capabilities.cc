@@ -1,5 +1,6 @@
 #include "device/capabilities.h"
 
+#include <algorithm>
 #include <bit>
 #include <fmt/core.h>
 
@@ -35,6 +36,25 @@ verbs::Limits limits_of(HardwareVersion version, Profile profile) {
   if (!offers_srq(version)) limits.max_srq = 0;
   if (profile == Profile::kEsxi) limits.max_ud_qp = kEsxiUdQpsMax;
   return limits;
+}
+
+verbs::Limits within(const Budgets& budgets, verbs::Limits limits) {
+  const auto lesser = [](std::uint32_t limit, std::uint64_t budget) {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(limit, budget));
+  };
+  limits.max_qp = lesser(limits.max_qp, budgets.qps);
+  limits.max_cq = lesser(limits.max_cq, budgets.cqs);
+  limits.max_srq = lesser(limits.max_srq, budgets.srqs);
+  limits.max_mr = lesser(limits.max_mr, budgets.mrs);
+  return limits;
+}
+
+Budgets within(const verbs::Limits& limits, Budgets budgets) {
+  budgets.qps = std::min<std::uint64_t>(budgets.qps, limits.max_qp);
+  budgets.cqs = std::min<std::uint64_t>(budgets.cqs, limits.max_cq);
+  budgets.srqs = std::min<std::uint64_t>(budgets.srqs, limits.max_srq);
+  budgets.mrs = std::min<std::uint64_t>(budgets.mrs, limits.max_mr);
+  return budgets;
 }
 
 verbs::Rules rules_of(HardwareVersion version, RoceVersion roce, Profile profile) {

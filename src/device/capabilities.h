@@ -8,6 +8,7 @@
 
 #include "abi/endian.h"
 #include "abi/shared_region.h"
+#include "base/budgets.h"
 #include "base/profile.h"
 #include "base/result.h"
 #include "device/hardware_version.h"
@@ -16,6 +17,9 @@
 namespace pvrdma::device {
 
 verbs::Limits limits_of(HardwareVersion version, Profile profile);
+// Each the lesser of the two, so that the guest is told what it may have, and a refusal names what it met.
+verbs::Limits within(const Budgets& budgets, verbs::Limits limits);
+Budgets within(const verbs::Limits& limits, Budgets budgets);
 verbs::Rules rules_of(HardwareVersion version, RoceVersion roce, Profile profile);
 
 // Whether the guest driver works with such limits (reference 2.2, 2.3); the Error names the one that is

@@ -91,7 +91,7 @@ struct NoEvents final : verbs::EventSink {
 struct Node {
   Node(const std::string& name, Switch& fabric_switch, PortIdentity identity = {})
       : port(name, std::move(identity), fabric_switch),
-        engine(verbs::Limits{}, verbs::Rules{}, memory, events, port) {
+        engine(verbs::Limits{}, verbs::Rules{}, memory, events, port, account) {
     port.attach(engine);
   }
   ~Node() { port.detach(); }
@@ -99,6 +99,7 @@ struct Node {
   guestmem::AddressSpace memory;
   NoEvents events;
   Port port;
+  verbs::Account account{Budgets::none()};
   verbs::Engine engine;
 };
 

@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "guestmem/address_space.h"
+#include "guestmem/page_list_memory.h"
 
 namespace pvrdma::guestmem {
 
@@ -23,7 +24,9 @@ inline constexpr std::uint32_t kMaxDirectoryPages = 512 * 512;
 // use.
 class PageList {
  public:
-  PageList() = default;
+  // `memory` is borrowed and outlives the list.
+  explicit PageList(std::pmr::memory_resource& memory = *std::pmr::new_delete_resource())
+      : pages_(ListAllocator<GuestPhys>(memory)) {}
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(pages_.size()); }
   GuestPhys at(std::uint32_t index) const {
@@ -46,7 +49,7 @@ class PageList {
   }
 
  private:
-  std::vector<GuestPhys> pages_;
+  std::vector<GuestPhys, ListAllocator<GuestPhys>> pages_;
 };
 
 enum class DirectoryStatus : std::uint8_t {

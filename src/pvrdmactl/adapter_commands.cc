@@ -59,6 +59,13 @@ std::string adapter_text(const Json& adapter) {
     objects += fmt::format("{}{} {}", objects.empty() ? "" : ", ", count.get<std::uint64_t>(), name);
   }
   properties.add("Objects", objects);
+  const Json budgets = adapter.value("budgets", Json::object());
+  for (const auto& [name, budget] : budgets.items()) {
+    const std::uint64_t refused = number_at(budget, "refused");
+    properties.add(fmt::format("Budget {}", name),
+                   fmt::format("{} of {}{}", number_at(budget, "use"), number_at(budget, "limit"),
+                               refused == 0 ? "" : fmt::format(", refused {} times", refused)));
+  }
   properties.add("TX", fmt::format("{} messages, {} bytes", number_at(adapter, "tx_messages"),
                                    number_at(adapter, "tx_bytes")));
   properties.add("RX", fmt::format("{} messages, {} bytes", number_at(adapter, "rx_messages"),

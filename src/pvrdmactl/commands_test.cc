@@ -465,6 +465,7 @@ constexpr const char* kAdapter =
   "roce":"v2","socket":"/run/a.sock","link_up":true,"device_version":18,"driver_version":20,"guest_os":"Linux",
   "memory_bytes":536870912,"tx_messages":2,"tx_bytes":65536,"rx_messages":1,"rx_bytes":8,
   "gids":[{"index":0,"gid":"fe80::1","roce":"v2","lost_to":"esx-02"}],"objects":{"pds":1,"qps":3},
+  "budgets":{"qps":{"use":3,"limit":4096,"refused":0},"mapped_mib":{"use":512,"limit":513,"refused":2}},
   "paths":{"local":{"messages":5,"payload_bytes":640}}})";
 
 TEST(AdapterCommands, Ask) {
@@ -502,6 +503,8 @@ TEST(AdapterCommands, ShowOneAdapter) {
             "   Guest Memory: 512 MiB\n"
             "   GID 0: fe80::1 (RoCE v2), not in use: host esx-02 holds it\n"
             "   Objects: 1 pds, 3 qps\n"
+            "   Budget qps: 3 of 4096\n"
+            "   Budget mapped_mib: 512 of 513, refused 2 times\n"
             "   TX: 2 messages, 65536 bytes\n"
             "   RX: 1 messages, 8 bytes\n"
             "   Path local: 5 messages, 640 bytes sent\n");

@@ -137,6 +137,12 @@ control::CounterGroup command_error_group(const device::CommandErrors& counters)
   return group_of("command_errors", kCommandError, counters);
 }
 
+control::CounterGroup budget_group(std::string_view name, const std::vector<BudgetUse>& budgets) {
+  control::CounterGroup group{name, {}};
+  for (const BudgetUse& each : budgets) group.counters.push_back({to_text(each.budget), each.refused});
+  return group;
+}
+
 control::CounterGroup port_group(const fabric::PortCounters& counters) {
   const transport::Traffic& local = counters.sent_by(fabric::PathKind::kLocal);
   const transport::Traffic& tcp = counters.sent_by(fabric::PathKind::kTcp);

@@ -15,6 +15,8 @@ namespace pvrdma::daemon {
 control::CounterGroup verbs_group(const verbs::Counters& counters);
 control::CounterGroup device_group(const device::Counters& counters);
 control::CounterGroup command_error_group(const device::CommandErrors& counters);
+// How often each budget refused something; "total_budget_refusals": those of all adapters together.
+control::CounterGroup budget_group(std::string_view name, const std::vector<BudgetUse>& budgets);
 control::CounterGroup port_group(const fabric::PortCounters& counters);
 // `name` is the transport's: static storage.
 control::CounterGroup transport_group(std::string_view name, const transport::Counters& counters);

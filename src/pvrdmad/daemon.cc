@@ -42,11 +42,9 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   if (config.cluster) {
     if (auto made = daemon->make_tcp(*config.cluster); !made) return Failure(std::move(made).error());
   }
-  const adapters::HostSurroundings surroundings{
-      daemon->reaper_.get(), std::make_shared<guestmem::MappedBytes>("all adapters of the host together",
-                                                                     guestmem::default_total_mapped_bytes())};
   daemon->adapters_ = std::make_unique<adapters::AdapterSet>(*daemon->fabric_, *daemon->loop_, daemon->clock_,
-                                                             daemon->membership_.get(), surroundings);
+                                                             daemon->membership_.get(), config.budgets,
+                                                             daemon->reaper_.get());
   for (const control::AdapterConfig& each : config.adapters) {
     auto added = daemon->adapters_->add_static(each);
     if (!added) return Failure(std::move(added).error().in("adapter " + each.name));

@@ -42,6 +42,7 @@ struct TcpCopy {
 struct HostCopy {
   std::vector<AdapterCopy> adapters;
   std::vector<control::AdapterTrouble> not_served;
+  std::vector<BudgetUse> totals;
   std::optional<TcpCopy> tcp;
   std::uint64_t duplicates_refused = 0;
   std::uint64_t foreign_refused = 0;
@@ -163,12 +164,14 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
     adapter.gids.push_back({gid.index, gid.gid.to_string(), to_text(gid.roce), copy.gids_lost_to[i]});
   }
   adapter.objects = objects_of(info.objects);
+  adapter.budgets = info.budgets;
   for (const fabric::PathKind kind : {fabric::PathKind::kLocal, fabric::PathKind::kTcp}) {
     const transport::Traffic& sent = copy.port.sent_by(kind);
     adapter.paths.push_back({fabric::name_of(kind), sent.messages, sent.payload_bytes});
   }
   adapter.groups = {verbs_group(info.verbs_counters), device_group(info.device_counters),
-                    command_error_group(info.device_counters.command_errors), port_group(copy.port)};
+                    command_error_group(info.device_counters.command_errors),
+                    budget_group("budget_refusals", info.budgets), port_group(copy.port)};
   return adapter;
 }
 
@@ -212,6 +215,7 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
         HostCopy host;
         for (const auto& adapter : adapters_.adapters()) host.adapters.push_back(copy_adapter(*adapter));
         host.not_served = adapters_.troubles();
+        host.totals = adapters_.host_account().uses();
         if (tcp_ != nullptr) host.tcp = copy_tcp(*tcp_);
         host.duplicates_refused = fabric_.duplicates_refused();
         host.foreign_refused = fabric_.foreign_refused();
@@ -231,12 +235,14 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
     if (auto added = add_qps(adapter.info.name, snapshot); !added) return Failure(std::move(added).error());
   }
   snapshot.not_served = copied->not_served;
+  snapshot.totals = copied->totals;
   snapshot.host = {{"switch",
                     {{"duplicate_gids_refused", copied->duplicates_refused},
                      {"foreign_gids_refused", copied->foreign_refused},
                      {"gids_lost", copied->gids_lost}}},
                    transport_group(copied->local_name, copied->local),
-                   shard_group(copied->loop)};
+                   shard_group(copied->loop),
+                   budget_group("total_budget_refusals", copied->totals)};
   if (copied->tcp) {
     snapshot.tcp = to_snapshot(*copied->tcp);
     snapshot.host.push_back(tcp_group(copied->tcp->counters, copied->tcp->errors));

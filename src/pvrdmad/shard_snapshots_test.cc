@@ -61,10 +61,22 @@ TEST_F(ShardSnapshotsTest, HasEveryGroupOfCounters) {
   const control::Snapshot snapshot = take(control::SnapshotDetail::kAdapters);
   std::vector<std::string_view> names;
   for (const auto& group : snapshot.adapters[0].groups) names.push_back(group.name);
-  EXPECT_EQ(names, (std::vector<std::string_view>{"verbs", "device", "command_errors", "port"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string_view>{"verbs", "device", "command_errors", "budget_refusals", "port"}));
   names.clear();
   for (const auto& group : snapshot.host) names.push_back(group.name);
-  EXPECT_EQ(names, (std::vector<std::string_view>{"switch", "local", "shard"}));
+  EXPECT_EQ(names, (std::vector<std::string_view>{"switch", "local", "shard", "total_budget_refusals"}));
+}
+
+TEST_F(ShardSnapshotsTest, TellsUseAndLimitOfEveryBudget) {
+  const control::Snapshot snapshot = take(control::SnapshotDetail::kAdapters);
+  constexpr auto kNames = texts_of<Budget>();
+  std::vector<std::string_view> names;
+  for (const BudgetUse& each : snapshot.adapters[0].budgets) names.push_back(to_text(each.budget));
+  EXPECT_EQ(names, std::vector<std::string_view>(kNames.begin(), kNames.end()));
+  EXPECT_EQ(snapshot.adapters[0].budgets[0].limit, Budgets{}.qps);
+  ASSERT_EQ(snapshot.totals.size(), 5U);
+  EXPECT_EQ(snapshot.totals[0].limit, TotalBudgets{}.qps);
 }
 
 TEST_F(ShardSnapshotsTest, TellsThePathsAndWhatIsNotServed) {

@@ -9,10 +9,10 @@
 #include "guestmem/address_space.h"
 #include "guestmem/page_directory.h"
 #include "guestmem/ring.h"
+#include "verbs/account.h"
 #include "verbs/events.h"
 #include "verbs/ids.h"
 #include "verbs/limits.h"
-#include "verbs/page_budget.h"
 #include "verbs/status.h"
 
 namespace pvrdma::verbs {
@@ -54,7 +54,7 @@ class CompletionQueue {
   std::size_t page_count() const { return ring_.page_count(); }
 
   std::uint32_t references = 0;  // QPs that use it, counted by the engine: a CQ in use is not destroyed
-  PageBudget::Share ring_pages;
+  Account::Holding held;         // it and its pages
 
  private:
   CompletionQueue(CqHandle handle, ContextHandle context, guestmem::GuestRing ring, EventSink& events);

@@ -18,16 +18,16 @@ constexpr int kTurnsPerRun = 4;
 }  // namespace
 
 Engine::Impl::Impl(const Limits& l, const Rules& r, const guestmem::AddressSpace& m, EventSink& e, Wire& wire,
-                   Counters& c, GidTable& gids)
+                   Account& a, Counters& c, GidTable& gids)
     : limits(l),
       rules(r),
       memory(m),
       events(e),
       counters(c),
-      ring_pages(l.max_ring_pages),
+      account(a),
       contexts(l.max_context),
       pds(kFirstSlot, l.max_pd + 1),
-      mrs(limits, m),
+      mrs(limits, m, a),
       cqs(kFirstSlot, l.max_cq),
       srqs(kFirstSlot, l.max_srq),
       qps(kFirstQpSlot, l.max_qp),
@@ -38,17 +38,17 @@ Engine::Impl::Impl(const Limits& l, const Rules& r, const guestmem::AddressSpace
       datagrams(services, completions) {}
 
 Engine::Engine(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory,
-               EventSink& events, SwitchPort& port)
+               EventSink& events, SwitchPort& port, Account& account)
     : gids_(limits.gid_table_length, port),
-      impl_(std::make_unique<Impl>(limits, rules, memory, events, port, counters_, gids_)) {}
+      impl_(std::make_unique<Impl>(limits, rules, memory, events, port, account, counters_, gids_)) {}
 
 Engine::~Engine() = default;
 
 void Engine::reset() {
   const Services& s = impl_->services;
   gids_.clear();
-  auto fresh =
-      std::make_unique<Impl>(impl_->limits, impl_->rules, s.memory, s.events, s.wire, counters_, gids_);
+  auto fresh = std::make_unique<Impl>(impl_->limits, impl_->rules, s.memory, s.events, s.wire, impl_->account,
+                                      counters_, gids_);
   // Peers may still know the old numbers.
   fresh->qpn_generations = std::move(impl_->qpn_generations);
   fresh->qps.follow(impl_->qps);

@@ -19,6 +19,7 @@
 #include "abi/commands.h"
 #include "base/time.h"
 #include "guestmem/address_space.h"
+#include "verbs/account.h"
 #include "verbs/completion_queue.h"
 #include "verbs/counters.h"
 #include "verbs/events.h"
@@ -84,9 +85,9 @@ struct QpInfo {
 
 class Engine {
  public:
-  // `memory`, `events` and `port` are borrowed and outlive the engine.
+  // `memory`, `events`, `port` and `account` are borrowed and outlive the engine.
   Engine(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory, EventSink& events,
-         SwitchPort& port);
+         SwitchPort& port, Account& account);
   ~Engine();  // no CQE, event or message is produced; GIDs are unbound
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

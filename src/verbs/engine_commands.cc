@@ -80,12 +80,12 @@ Outcome<CqHandle> Engine::create_cq(const CreateCq& request) {
 Outcome<CqHandle> Engine::make_cq(const CreateCq& request) {
   if (!impl_->has_context(request.context)) return refuse(CommandError::kNoSuchObject);
   const std::optional<std::uint32_t> slot = impl_->cqs.free_slot();
-  if (!slot) return refuse(CommandError::kNoMemory);
+  if (!slot) return impl_->refuse_full(Budget::kCqs);
   auto cq = CompletionQueue::create(CqHandle(*slot), request, impl_->limits, impl_->memory, impl_->events);
   if (!cq) return refuse(cq.error());
-  auto pages = impl_->ring_pages.take((*cq)->page_count());
-  if (!pages) return refuse(CommandError::kNoMemory);
-  (*cq)->ring_pages = *std::move(pages);
+  auto held = impl_->account.take(Budget::kCqs, static_cast<std::uint32_t>((*cq)->page_count()));
+  if (!held) return refuse(CommandError::kNoMemory);
+  (*cq)->held = *std::move(held);
   impl_->cqs.insert_at(*slot, std::move(*cq));
   return CqHandle(*slot);
 }
@@ -107,14 +107,14 @@ Outcome<SrqHandle> Engine::make_srq(const CreateSrq& request) {
   ProtectionDomain* pd = impl_->pds.find(request.pd.value);
   if (pd == nullptr) return refuse(CommandError::kNoSuchObject);
   const std::optional<std::uint32_t> slot = impl_->srqs.free_slot();
-  if (!slot) return refuse(CommandError::kNoMemory);
+  if (!slot) return impl_->refuse_full(Budget::kSrqs);
   CreateSrq owned = request;
   owned.context = pd->context;
   auto srq = SharedReceiveQueue::create(SrqHandle(*slot), owned, impl_->limits, impl_->memory, impl_->events);
   if (!srq) return refuse(srq.error());
-  auto pages = impl_->ring_pages.take((*srq)->page_count());
-  if (!pages) return refuse(CommandError::kNoMemory);
-  (*srq)->ring_pages = *std::move(pages);
+  auto held = impl_->account.take(Budget::kSrqs, static_cast<std::uint32_t>((*srq)->page_count()));
+  if (!held) return refuse(CommandError::kNoMemory);
+  (*srq)->held = *std::move(held);
   impl_->srqs.insert_at(*slot, std::move(*srq));
   ++pd->references;
   return SrqHandle(*slot);

@@ -196,7 +196,7 @@ class TestAdapter {
       : memory(ram_bytes),
         gid(test_gid(host)),
         uar(uar_page),
-        engine(Limits{}, rules, memory.space(), events, wire) {
+        engine(Limits{}, rules, memory.space(), events, wire, account) {
     EXPECT_TRUE(uar == 0 || engine.create_context(uar));
     EXPECT_TRUE(engine.bind_gid(0, gid, rules.roce));
     pd = *engine.create_pd(ContextHandle(uar));
@@ -308,6 +308,7 @@ class TestAdapter {
   ScriptedWire wire;
   const Gid gid;
   UarIndex uar;  // objects are made in its context, in `pd`
+  Account account{Budgets::none()};
   Engine engine;
   PdHandle pd;
   Instant now{std::chrono::seconds(1)};

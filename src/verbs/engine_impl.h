@@ -1,11 +1,11 @@
 // Engine::Impl: the tables and parts behind engine.h. Included by engine*.cc only. Thread: shard-owned.
 #pragma once
 
+#include "verbs/account.h"
 #include "verbs/completion.h"
 #include "verbs/datagram.h"
 #include "verbs/engine.h"
 #include "verbs/object_table.h"
-#include "verbs/page_budget.h"
 #include "verbs/queue_pair.h"
 #include "verbs/requester.h"
 #include "verbs/responder.h"
@@ -26,7 +26,7 @@ struct ProtectionDomain {
 
 struct Engine::Impl {
   Impl(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory, EventSink& events,
-       Wire& wire, Counters& counters, GidTable& gids);
+       Wire& wire, Account& account, Counters& counters, GidTable& gids);
 
   bool has_context(ContextHandle context) const {
     return context == kKernelContext || (context.value < contexts.size() && contexts[context.value]);
@@ -44,13 +44,19 @@ struct Engine::Impl {
   // The same for everything: this is not used any more.
   void bury_all(std::uint32_t& budget);
 
+  // The answer when there is no room in the table of such objects.
+  tl::unexpected<CommandError> refuse_full(Budget object) {
+    account.table_full(object);
+    return refuse(CommandError::kNoMemory);
+  }
+
   const Limits limits;
   const Rules rules;
   const guestmem::AddressSpace& memory;
   EventSink& events;
   Counters& counters;
 
-  PageBudget ring_pages;       // outlives the objects below
+  Account& account;
   std::vector<bool> contexts;  // by UAR index, which is the handle
   ObjectTable<ProtectionDomain> pds;
   MemoryRegionTable mrs;

@@ -85,11 +85,12 @@ Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
   const std::optional<std::uint32_t> slot = is_gsi ? std::optional(kGsiSlot) : impl.qps.free_slot();
   const bool too_many_ud = request.type == abi::QpType::kUd && impl.limits.max_ud_qp != 0 &&
                            impl.ud_qp_count >= impl.limits.max_ud_qp;
-  if (!slot || too_many_ud) return refuse(CommandError::kNoMemory);
+  if (!slot) return impl.refuse_full(Budget::kQps);
+  if (too_many_ud) return refuse(CommandError::kNoMemory);
   if (is_gsi && impl.qps.find(kGsiSlot) != nullptr) return refuse(CommandError::kBusy);
 
-  auto ring_pages = impl.ring_pages.take(request.total_pages);
-  if (!ring_pages) return refuse(CommandError::kNoMemory);
+  auto held = impl.account.take(Budget::kQps, request.total_pages);
+  if (!held) return refuse(CommandError::kNoMemory);
   guestmem::PageList pages;
   if (guestmem::read_page_directory(impl.memory, guestmem::GuestPhys(request.page_directory),
                                     request.total_pages, kQpPagesMax,
@@ -129,7 +130,7 @@ Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
   impl.qps.insert_at(*slot, std::make_unique<QueuePair>(identity, *send_cq, *recv_cq,
                                                         SendSide(std::move(*send_ring), request.max_send_sge),
                                                         std::move(receive)));
-  impl.qps.find(*slot)->ring_pages = *std::move(ring_pages);
+  impl.qps.find(*slot)->held = *std::move(held);
   impl.scheduler.reserve(impl.qps.count());
   ++pd->references;
   ++send_cq->references;

@@ -1,4 +1,5 @@
-// What one adapter's engine may hold, and which rules it plays by. Immutable after create.
+// What one adapter's engine may hold, and which rules it plays by. Immutable after create. How much of the
+// host's memory all of it may take is the account's business (account.h).
 #pragma once
 
 #include <cstdint>
@@ -29,9 +30,6 @@ struct Limits {
   std::uint32_t gid_table_length = 64;
   std::uint32_t mtu_bytes = 1024;  // of the port: the longest UD payload
   std::uint64_t max_mr_bytes = 1ULL << 30;
-  std::uint64_t max_registered_pages = 64ULL << 20;  // of all MRs together: bounds our memory, 8 bytes a page
-  std::uint64_t max_ring_pages =
-      2ULL << 20;               // of all CQs, QPs and SRQs together: bounds our memory, 16 bytes a page
   std::uint32_t max_ud_qp = 0;  // 0: as many as QPs. The esxi profile has 3
 };
 

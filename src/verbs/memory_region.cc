@@ -46,21 +46,23 @@ guestmem::Access memory_access(AccessNeed need) {
 }  // namespace
 
 struct MemoryRegionTable::Region {
+  explicit Region(std::pmr::memory_resource& lists) : spare(lists) {}
+
   MrKind kind{};
   bool valid = false;     // kFastRegister: registered and not invalidated
   std::uint32_t key = 0;  // the one value that is right now
   std::uint32_t access_flags = 0;
   PdHandle pd;
-  std::uint32_t charged_pages = 0;  // of registered_pages_
+  Account::Holding held;  // it and its pages
   std::uint32_t fast_register_pages = 0;
   guestmem::PagedRange range;  // kDma: none, addresses are guest-physical
   guestmem::PageList spare;    // kFastRegister: changes places with the range's list at each registration
 
   // Takes the memory of both lists now, so that no registration allocates. A range cannot hold an empty list:
   // it gets one page, which is never resolved because the region is not valid.
-  void reserve_fast_register(std::uint32_t page_count) {
+  void reserve_fast_register(std::uint32_t page_count, std::pmr::memory_resource& lists) {
     fast_register_pages = page_count;
-    guestmem::PageList first;
+    guestmem::PageList first(lists);
     first.reserve(page_count);
     first.append(GuestPhys(0));
     PVRDMA_CHECK(range.assign(0, 1, first), "one page holds one byte");
@@ -68,13 +70,17 @@ struct MemoryRegionTable::Region {
   }
 };
 
-MemoryRegionTable::MemoryRegionTable(const Limits& limits, const guestmem::AddressSpace& memory)
-    : limits_(limits), memory_(memory), slots_(1) {}
+MemoryRegionTable::MemoryRegionTable(const Limits& limits, const guestmem::AddressSpace& memory,
+                                     Account& account)
+    : limits_(limits), memory_(memory), account_(account), slots_(1) {}
 
 MemoryRegionTable::~MemoryRegionTable() = default;
 
 Outcome<MrKeys> MemoryRegionTable::create(const CreateMr& request) {
-  if (count_ >= std::min(limits_.max_mr, kSlotCount - 1)) return refuse(CommandError::kNoMemory);
+  if (count_ >= std::min(limits_.max_mr, kSlotCount - 1)) {
+    account_.table_full(Budget::kMrs);
+    return refuse(CommandError::kNoMemory);
+  }
   Outcome<std::unique_ptr<Region>> region = make_region(request);
   if (!region) return refuse(region.error());
 
@@ -84,24 +90,22 @@ Outcome<MrKeys> MemoryRegionTable::create(const CreateMr& request) {
   place.generation = static_cast<std::uint8_t>((place.generation + 1u) & kGenerationMask);
   place.region = std::move(*region);
   ++count_;
-  registered_pages_ += place.region->charged_pages;
   ++counts_[place.region->pd];
   const std::uint32_t key = place.region->key;
   return MrKeys{MrHandle(key >> kVariantBits), key};
 }
 
-Outcome<std::unique_ptr<MemoryRegionTable::Region>> MemoryRegionTable::make_region(
-    const CreateMr& request) const {
-  auto region = std::make_unique<Region>();
+Outcome<std::unique_ptr<MemoryRegionTable::Region>> MemoryRegionTable::make_region(const CreateMr& request) {
+  auto region = std::make_unique<Region>(lists_.resource());
   region->kind = request.kind;
   region->pd = request.pd;
   region->access_flags = request.access_flags & abi::kAccessMask;
   if (request.kind != MrKind::kUser && (region->access_flags & kRemoteAccess) != 0)
     return refuse(CommandError::kInvalid);
 
-  const std::uint64_t pages_left = limits_.max_registered_pages - registered_pages_;
   switch (request.kind) {
     case MrKind::kDma:
+      if (!charge(*region, 0)) return refuse(CommandError::kNoMemory);
       region->valid = true;
       return region;
 
@@ -109,9 +113,8 @@ Outcome<std::unique_ptr<MemoryRegionTable::Region>> MemoryRegionTable::make_regi
       if (request.page_count == 0 || request.page_count > kFastRegisterPagesMax)
         return refuse(CommandError::kInvalid);
       // Both lists count: a registration reads into one while the other holds the last.
-      region->charged_pages = 2 * request.page_count;
-      if (region->charged_pages > pages_left) return refuse(CommandError::kNoMemory);
-      region->reserve_fast_register(request.page_count);
+      if (!charge(*region, 2 * request.page_count)) return refuse(CommandError::kNoMemory);
+      region->reserve_fast_register(request.page_count, lists_.resource());
       return region;
 
     case MrKind::kUser:
@@ -122,15 +125,21 @@ Outcome<std::unique_ptr<MemoryRegionTable::Region>> MemoryRegionTable::make_regi
       guestmem::pages_spanned(request.start, request.length) != request.page_count ||
       request.page_count > guestmem::kMaxDirectoryPages)
     return refuse(CommandError::kInvalid);
-  region->charged_pages = request.page_count;
-  if (region->charged_pages > pages_left) return refuse(CommandError::kNoMemory);
-  guestmem::PageList pages;
+  if (!charge(*region, request.page_count)) return refuse(CommandError::kNoMemory);
+  guestmem::PageList pages(lists_.resource());
   const guestmem::DirectoryStatus status = guestmem::read_page_directory(
       memory_, GuestPhys(request.page_directory), request.page_count, guestmem::kMaxDirectoryPages, pages);
   if (status != guestmem::DirectoryStatus::kOk) return refuse(CommandError::kBadAddress);
   if (!region->range.assign(request.start, request.length, pages)) return refuse(CommandError::kInvalid);
   region->valid = true;
   return region;
+}
+
+bool MemoryRegionTable::charge(Region& region, std::uint32_t pages) {
+  auto held = account_.take(Budget::kMrs, pages);
+  if (!held) return false;
+  region.held = *std::move(held);
+  return true;
 }
 
 // A slot for a new region; the caller has checked that there is one.
@@ -149,7 +158,6 @@ std::uint32_t MemoryRegionTable::take_slot() {
 
 // The caller sees to counts_.
 std::unique_ptr<MemoryRegionTable::Region> MemoryRegionTable::release(std::uint32_t slot) {
-  registered_pages_ -= slots_[slot].region->charged_pages;
   --count_;
   (newest_free_ == 0 ? oldest_free_ : slots_[newest_free_].next_free) = slot;
   newest_free_ = slot;
@@ -198,6 +206,7 @@ void MemoryRegionTable::bury_all(std::uint32_t& budget) {
   for (; !slots_.empty() && budget != 0; slots_.pop_back()) {
     if (slots_.back().region != nullptr) bury_one(std::move(slots_.back().region), budget);
   }
+  if (slots_.empty() && dropped_.empty()) lists_.give_back(budget);
 }
 
 // The region that `key` names when its variant is left out of account.

@@ -17,7 +17,9 @@
 #include "guestmem/address_space.h"
 #include "guestmem/host_span.h"
 #include "guestmem/page_directory.h"
+#include "guestmem/page_list_memory.h"
 #include "guestmem/paged_range.h"
+#include "verbs/account.h"
 #include "verbs/ids.h"
 #include "verbs/limits.h"
 #include "verbs/status.h"
@@ -56,13 +58,13 @@ struct AccessNeed {
 
 class MemoryRegionTable {
  public:
-  // `memory` is borrowed and outlives the table.
-  MemoryRegionTable(const Limits& limits, const guestmem::AddressSpace& memory);
+  // `limits`, `memory` and `account` are borrowed and outlive the table.
+  MemoryRegionTable(const Limits& limits, const guestmem::AddressSpace& memory, Account& account);
   ~MemoryRegionTable();
 
   // Walks the page directory (each entry copied once). kInvalid: length 0 or too long, wrap, page_count not
   // what (start, length) spans, remote access without kind kUser. kBadAddress: a page that is no RAM.
-  // kNoMemory: a limit.
+  // kNoMemory: a budget.
   Outcome<MrKeys> create(const CreateMr& request);
   Outcome<> destroy(MrHandle handle);
 
@@ -117,19 +119,21 @@ class MemoryRegionTable {
   Region* lookup(std::uint32_t key, PdHandle pd, std::uint64_t addr, std::uint64_t length, AccessNeed need,
                  KeyFault& fault) const;
   Region* find_fast_register(std::uint32_t key, PdHandle pd) const;
-  Outcome<std::unique_ptr<Region>> make_region(const CreateMr& request) const;
+  Outcome<std::unique_ptr<Region>> make_region(const CreateMr& request);
+  bool charge(Region& region, std::uint32_t pages);
   std::uint32_t take_slot();
   std::unique_ptr<Region> release(std::uint32_t slot);
   static void bury_one(std::unique_ptr<Region> region, std::uint32_t& budget);
 
   const Limits& limits_;
   const guestmem::AddressSpace& memory_;
-  std::vector<Slot> slots_;        // grows to max_mr; slot 0 unused
-  std::uint32_t oldest_free_ = 0;  // a queue: the slot freed first is taken first
+  Account& account_;
+  guestmem::PageListMemory lists_;  // outlives the regions
+  std::vector<Slot> slots_;         // grows to max_mr; slot 0 unused
+  std::uint32_t oldest_free_ = 0;   // a queue: the slot freed first is taken first
   std::uint32_t newest_free_ = 0;
   std::vector<std::unique_ptr<Region>> dropped_;
   std::uint32_t count_ = 0;
-  std::uint64_t registered_pages_ = 0;
   std::unordered_map<PdHandle, std::uint32_t> counts_;  // MRs by PD; no entry = none
 };
 

@@ -97,7 +97,8 @@ class MemoryRegionTest : public testing::Test {
   test::GuestMemory memory;
   test::GuestMemory::Object object;  // of the last MR or registration
   Limits limits;
-  MemoryRegionTable table{limits, memory.space()};
+  Account account{Budgets::none()};
+  MemoryRegionTable table{limits, memory.space(), account};
   guestmem::SpanList spans;
 };
 
@@ -325,7 +326,7 @@ TEST_F(MemoryRegionTest, MrsAreLimited) {
 }
 
 TEST_F(MemoryRegionTest, RegisteredPagesAreLimitedAndGivenBack) {
-  limits.max_registered_pages = 4;
+  account.set_ram(kPage);  // as if the guest had no more: four pages may be named
   const MrKeys three = table.create(user_mr(0, 3 * kPage)).value();
   EXPECT_EQ(table.create(user_mr(0, 2 * kPage)).error(), CommandError::kNoMemory);
   const CreateMr one_fast{.kind = MrKind::kFastRegister, .pd = kPd, .page_count = 1};
@@ -335,6 +336,8 @@ TEST_F(MemoryRegionTest, RegisteredPagesAreLimitedAndGivenBack) {
   ASSERT_TRUE(table.destroy(three.handle));
   ASSERT_TRUE(table.create(one_fast));
   EXPECT_EQ(table.destroy_all_of({kPd}), 2u);
+  std::uint32_t budget = 10;
+  table.bury_dropped(budget);  // until then their memory is still taken
   EXPECT_TRUE(table.create(user_mr(0, 4 * kPage)));
 }
 

@@ -12,12 +12,12 @@
 #include "abi/wqe.h"
 #include "base/time.h"
 #include "guestmem/ring.h"
+#include "verbs/account.h"
 #include "verbs/atomic_replays.h"
 #include "verbs/completion_queue.h"
 #include "verbs/ids.h"
 #include "verbs/limits.h"
 #include "verbs/message.h"
-#include "verbs/page_budget.h"
 #include "verbs/path.h"
 #include "verbs/qp_attributes.h"
 #include "verbs/queue_link.h"
@@ -248,7 +248,7 @@ class QueuePair {
   std::uint64_t rx_bytes = 0;
   std::uint64_t retransmits = 0;
 
-  PageBudget::Share ring_pages;
+  Account::Holding held;  // it and its pages
 
   // Scheduler's own.
   QueueLink ready_link{this};

@@ -10,10 +10,10 @@
 #include "abi/wqe.h"
 #include "guestmem/address_space.h"
 #include "guestmem/ring.h"
+#include "verbs/account.h"
 #include "verbs/events.h"
 #include "verbs/ids.h"
 #include "verbs/limits.h"
-#include "verbs/page_budget.h"
 #include "verbs/status.h"
 
 namespace pvrdma::verbs {
@@ -82,7 +82,7 @@ class SharedReceiveQueue {
   std::size_t page_count() const { return queue_.page_count(); }
 
   std::uint32_t references = 0;  // QPs that use it, counted by the engine
-  PageBudget::Share ring_pages;
+  Account::Holding held;         // it and its pages
 
  private:
   SharedReceiveQueue(SrqHandle handle, const CreateSrq& request, ReceiveQueue queue, EventSink& events);

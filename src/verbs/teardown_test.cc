@@ -112,9 +112,11 @@ TEST_F(Teardown, WhoCreatesAgainGivesBackWhatIsDead) {
 }
 
 TEST_F(Teardown, TheDeadAreNoReasonToRefuse) {
-  Limits limits;
-  limits.max_ring_pages = 2 + 3 * kMany;
-  Engine engine(limits, Rules{}, a.memory.space(), a.events, a.wire);
+  Budgets budgets = Budgets::none();
+  budgets.qps = kMany;
+  Account account(budgets);
+  const Limits limits;
+  Engine engine(limits, Rules{}, a.memory.space(), a.events, a.wire, account);
   const test::GuestMemory::Object cq_pages = a.memory.object(2);
   for (int life = 0; life < 3; ++life) {
     ASSERT_TRUE(engine.create_context(1));

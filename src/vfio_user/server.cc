@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fmt/core.h>
 #include <new>
+#include <poll.h>
 #include <sys/socket.h>
 #include <system_error>
 #include <utility>
@@ -101,6 +102,7 @@ void Server::pause_accepting(std::string_view why) {
 
 bool Server::on_session_ready(bool readable, bool writable) {
   if (!session_ || !(session_->wants_write() ? writable : readable)) return false;
+  if (held_ && !client_hung_up()) return false;
   return run_session();
 }
 
@@ -122,6 +124,11 @@ bool Server::run_session() {
   }
   end_session(error.message);
   return true;
+}
+
+bool Server::client_hung_up() const {
+  pollfd socket{session_->fd(), 0, 0};
+  return ::poll(&socket, 1, 0) == 1 && (socket.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 void Server::end_session(std::string_view reason) {

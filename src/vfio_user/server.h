@@ -60,7 +60,7 @@ class Server {
   int listen_fd() const { return listener_->fd(); }
   int session_fd() const { return session_ ? session_->fd() : -1; }  // -1 = no client
   bool wants_write() const { return session_ && session_->wants_write(); }
-  bool has_more() const { return session_ && session_->has_more(); }
+  bool has_more() const { return session_ && !held_ && session_->has_more(); }
 
   // Not never(): listen_fd() is not to be watched until then.
   Instant accept_again_at() const { return accept_again_at_; }
@@ -74,6 +74,10 @@ class Server {
   // Accepts one client, or refuses it if there is one that has not gone.
   void on_listen_ready();
 
+  // While held, nothing of the client is read and it waits, unless it has gone: then its end is dealt with as
+  // ever. The owner watches session_fd() for neither direction meanwhile.
+  void hold(bool held) { held_ = held; }
+
   // At most one burst of messages (Session::run). May be called speculatively, when nothing is ready. Hang-up
   // and error count as both. True if there was something to do: what a spinning loop wants to know.
   bool on_session_ready(bool readable, bool writable);
@@ -85,6 +89,7 @@ class Server {
   Server(std::unique_ptr<UnixListener> listener, Handler& handler, ServerOptions options);
 
   bool run_session();
+  bool client_hung_up() const;
   void end_session(std::string_view reason);
 
   const std::unique_ptr<UnixListener> listener_;
@@ -93,6 +98,7 @@ class Server {
   std::string refusal_;
   const ServerOptions options_;
   Instant accept_again_at_ = Instant::never();
+  bool held_ = false;
   log::LogLimiter accept_errors_;
   log::LogLimiter client_log_;  // a client may come, break the rules and go as often as it likes
 };

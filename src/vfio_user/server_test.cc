@@ -164,6 +164,30 @@ TEST_F(ServerTest, ASecondClientIsRefusedAndTheFirstStays) {
   EXPECT_THAT(device_.calls, ElementsAre("connected", "reset"));
 }
 
+TEST_F(ServerTest, AHeldClientIsNotReadWhoeverKnocks) {
+  auto server = listen();
+  RawPeer peer = connect_and_agree(*server);
+  server->hold(true);
+  peer.send(message(1, Command::kReset));
+  EXPECT_FALSE(server->on_session_ready(true, true));
+  const RawPeer second = connect();
+  server->on_listen_ready();  // looks at the first one
+  EXPECT_THAT(device_.calls, ElementsAre("connected"));
+  server->hold(false);
+  run(*server);
+  EXPECT_TRUE(peer.receive());
+}
+
+TEST_F(ServerTest, AHeldClientThatGoesIsSeenToGo) {
+  auto server = listen();
+  {
+    const RawPeer peer = connect_and_agree(*server);
+    server->hold(true);
+  }
+  EXPECT_TRUE(server->on_session_ready(true, true));
+  EXPECT_EQ(server->session_fd(), -1);
+}
+
 TEST_F(ServerTest, SendsClientsAwayWhileToldTo) {
   auto server = listen();
   server->refuse_clients("memory is not reserved");

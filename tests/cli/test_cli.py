@@ -93,7 +93,9 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 ALLOWED_VERSIONS = "allowed are 13, 14, 17, 18"
 MISTAKES = {
     "unknown key": ({"color": 1}, "{f}:9: [[adapter]] unknown key color: allowed are name, socket, mac, "
-                                  "hardware_version, roce, profile, addresses, owner, group"),
+                                  "hardware_version, roce, profile, addresses, owner, group, qps, cqs, srqs, mrs, "
+                                  "registered_mib, rings_mib, mapped_mib, commands_per_s, doorbells_per_s"),
+    "budget": ({"qps": 2}, "{f}:9: [[adapter]] qps = 2 is not allowed: it takes a number from 4 to 32768"),
     "wrong type": ({"name": 7}, "{f}:5: [[adapter]] name = 7 has the wrong type: it takes a string in quotes"),
     "hardware version": ({"hardware_version": 12}, "{f}:8: [[adapter]] hardware_version = 12 is no hardware version "
                                                    f"with PVRDMA: {ALLOWED_VERSIONS}"),
@@ -237,12 +239,36 @@ def test_adapter_get(daemon: Daemon) -> None:
     assert text.startswith("VM-02\n   State: off\n   MAC: 52:54:00:12:34:52\n")
 
 
+def test_adapter_get_shows_use_and_limit_of_each_budget(tmp_path: Path) -> None:
+    config = "[budgets]\nqps = 100\ntotal_qps = 500\n" + adapter(tmp_path, 1) + adapter(tmp_path, 2, qps=64, mapped_mib=4096)
+    daemon = Daemon(tmp_path, config)
+    try:
+        assert daemon.notified() == b"READY=1"
+        one, two = (daemon.ctl_json("adapter", "get", name)["budgets"] for name in ("VM-01", "VM-02"))  # type: ignore[index]
+        assert one["qps"] == {"use": 0, "limit": 100, "refused": 0}
+        assert two["qps"]["limit"] == 64
+        assert list(one) == ["qps", "cqs", "srqs", "mrs", "registered_mib", "rings_mib", "mapped_mib", "commands_per_s",
+                             "doorbells_per_s"]
+        text = daemon.ctl("adapter", "get", "VM-02").stdout
+        assert "   Budget qps: 0 of 64\n" in text
+        assert "   Budget mapped_mib: 0 of 4096\n" in text
+        assert "   Budget commands_per_s: 0 of 20000\n" in text
+        metrics = metrics_of(daemon)
+        assert 'pvrdma_adapter_budget_limit{adapter="VM-01",budget="qps"} 100\n' in metrics
+        assert 'pvrdma_budget_limit{budget="total_qps"} 500\n' in metrics
+        assert 'pvrdma_budget_refusals_qps_total{adapter="VM-01"} 0\n' in metrics
+    finally:
+        daemon.process.kill()
+        daemon.process.communicate()
+        daemon.manager.close()
+
+
 def test_qp_list_stats_and_version(daemon: Daemon) -> None:
     assert daemon.ctl_json("qp", "list") == []
     assert daemon.ctl_json("qp", "list", "--adapter", "VM-01") == []
     stats = daemon.ctl_json("stats")
     assert [a["name"] for a in stats["adapters"]] == ["VM-01", "VM-02"]  # type: ignore[index]
-    assert set(stats["host"]) == {"switch", "local", "shard"}  # type: ignore[call-overload, index]
+    assert set(stats["host"]) == {"switch", "local", "shard", "total_budget_refusals"}  # type: ignore[call-overload, index]
     assert {"long_turns", "long_turns_us"} <= set(stats["host"]["shard"])  # type: ignore[call-overload, index]
     assert len(daemon.ctl_json("stats", "--adapter", "VM-01")["adapters"]) == 1  # type: ignore[index]
     version = daemon.ctl_json("version")
@@ -317,7 +343,7 @@ def test_web_pages_get_nothing(daemon: Daemon) -> None:
     assert status(put + "Content-Type: application/json\r\n\r\n" + '{"up": false}') == 200
 
 
-def test_metrics(daemon: Daemon) -> None:
+def metrics_of(daemon: Daemon) -> str:
     connection = http.client.HTTPConnection("localhost")
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(str(daemon.api))
@@ -326,6 +352,11 @@ def test_metrics(daemon: Daemon) -> None:
     text = answer.read().decode()
     connection.close()
     assert answer.status == 200
+    return text
+
+
+def test_metrics(daemon: Daemon) -> None:
+    text = metrics_of(daemon)
     assert 'pvrdma_adapter_state{adapter="VM-01",state="off"} 1\n' in text
     assert "# TYPE pvrdma_verbs_tx_bytes_total counter\n" in text
 

@@ -32,6 +32,8 @@ std::size_t count_threads() {
 
 class Neighbour : public DeviceTest {
  protected:
+  Neighbour() : DeviceTest({.budgets = {}}) {}
+
   void SetUp() override {
     expect_b_served();
     log::flush(Duration{0});  // its thread is there

@@ -110,14 +110,18 @@ TEST_F(QemuCve, cve_2018_20123_an_adapter_that_cannot_start_leaves_nothing_behin
     transports.use(local);
     fabric::Switch elsewhere(transport::SegmentId{}, transports, clock);
     const auto loop = must(shard::Loop::create({}, clock));
+    const auto can_be_made = [&](const device::AdapterConfig& config, const std::string& socket) {
+      return adapters::ServedAdapter::create({.device = config, .socket = socket}, elsewhere, *loop, clock)
+          .has_value();
+    };
+    device::AdapterConfig odd = adapter_config(3, options_);
+    odd.limits = verbs::Limits{.max_context = 3};
+    const std::string free_path = served.socket() + "2";
     for (int i = 0; i < 50; ++i) {
-      device::AdapterConfig config = adapter_config(3, options_);
-      EXPECT_FALSE(adapters::ServedAdapter::create(config, served.socket(), elsewhere, *loop, clock))
-          << "the socket is another's";
-      EXPECT_FALSE(adapters::ServedAdapter::create(config, "/nowhere/a.sock", elsewhere, *loop, clock));
-      config.limits = verbs::Limits{.max_context = 3};
-      EXPECT_FALSE(adapters::ServedAdapter::create(config, served.socket() + "2", elsewhere, *loop, clock));
-      EXPECT_FALSE(std::filesystem::exists(served.socket() + "2"));
+      EXPECT_FALSE(can_be_made(adapter_config(3, options_), served.socket())) << "the socket is another's";
+      EXPECT_FALSE(can_be_made(adapter_config(3, options_), "/nowhere/a.sock"));
+      EXPECT_FALSE(can_be_made(odd, free_path));
+      EXPECT_FALSE(std::filesystem::exists(free_path));
     }
   });
   EXPECT_EQ(count_open_fds(), before);

@@ -16,7 +16,9 @@ device::AdapterConfig adapter_config(std::uint32_t index, const MachineOptions& 
           .hardware_version = options.hardware_version,
           .roce = options.roce.value_or(default_roce(options.hardware_version)),
           .profile = options.profile,
-          .limits = options.limits};
+          .limits = options.limits,
+          .budgets = options.budgets,
+          .host = options.host};
 }
 
 Machines::Machines(const MachineOptions& options) : options_(options), nodes_(options.adapter_count) {

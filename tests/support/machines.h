@@ -40,6 +40,8 @@ struct MachineOptions {
   std::optional<RoceVersion> roce;  // none: the hardware version's default
   Profile profile = Profile::kOpen;
   std::optional<verbs::Limits> limits;
+  Budgets budgets = Budgets::none();
+  verbs::HostAccount* host = nullptr;  // borrowed
   driver::DeviceOptions driver;
   // For Testbench, of kind local: takes the place of the real one, for example a lossy one around it;
   // borrowed.

@@ -34,9 +34,8 @@ ServedHost::ServedHost(const TestbenchOptions& options)
   for (std::uint32_t index = 0; index < options.adapter_count; ++index) {
     const device::AdapterConfig config = adapter_config(index, options);
     paths_.push_back(directory_ + "/" + config.name + ".sock");
-    adapters_.push_back(
-        must(adapters::ServedAdapter::create({.device = config, .socket = paths_.back()}, switch_, *loop_,
-                                             clock_, nullptr, {.reaper = reaper_.get()})));
+    adapters_.push_back(must(adapters::ServedAdapter::create(
+        {.device = config, .socket = paths_.back()}, switch_, *loop_, clock_, nullptr, reaper_.get())));
     must(adapters_.back()->start());
   }
   thread_ = std::thread([this] { loop_->run(); });

@@ -47,6 +47,17 @@ Json CounterGroupsRule::schema(Components& components) const {
                       {{"type", "object"}, {"additionalProperties", CountersRule{}.schema(components)}});
 }
 
+Json BudgetsRule::write(const std::vector<BudgetUse>& budgets) const {
+  Json object = Json::object();
+  for (const BudgetUse& each : budgets) object[std::string(to_text(each.budget))] = to_json(each);
+  return object;
+}
+
+Json BudgetsRule::schema(Components& components) const {
+  return schema_named(components, "Budgets",
+                      {{"type", "object"}, {"additionalProperties", schema_of<BudgetUse>(components)}});
+}
+
 std::vector<QpSnapshot> qps_of(const Snapshot& snapshot, std::string_view adapter) {
   std::vector<QpSnapshot> qps;
   for (const QpSnapshot& qp : snapshot.qps) {

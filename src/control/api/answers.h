@@ -46,6 +46,15 @@ struct CounterGroupsRule {
 };
 
 template <>
+inline constexpr auto kObject<BudgetUse> = record("Budget", field("use", &BudgetUse::use),
+                                                  field("limit", &BudgetUse::limit),
+                                                  field("refused", &BudgetUse::refused));
+struct BudgetsRule {
+  Json write(const std::vector<BudgetUse>& budgets) const;
+  Json schema(Components& components) const;
+};
+
+template <>
 inline constexpr auto kObject<GidSnapshot> = record(
     "Gid", field("index", &GidSnapshot::index), field("gid", &GidSnapshot::gid),
     field("roce", &GidSnapshot::roce),
@@ -66,6 +75,7 @@ inline constexpr auto kObject<AdapterSnapshot> = record(
     field("tx_messages", &AdapterSnapshot::tx_messages), field("tx_bytes", &AdapterSnapshot::tx_bytes),
     field("rx_messages", &AdapterSnapshot::rx_messages), field("rx_bytes", &AdapterSnapshot::rx_bytes),
     field("gids", &AdapterSnapshot::gids), field("objects", &AdapterSnapshot::objects, CountersRule{}),
+    field("budgets", &AdapterSnapshot::budgets, BudgetsRule{}),
     field("paths", &AdapterSnapshot::paths, CounterGroupsRule{}));
 
 template <>

@@ -18,6 +18,7 @@ Snapshot two_adapters() {
   adapter.tx_bytes = 1ULL << 60;
   adapter.gids = {{0, "fe80::1", "v2"}};
   adapter.objects = {{"qps", 3}};
+  adapter.budgets = {{Budget::kQps, 3, 4096, 1}, {Budget::kRegistered, 5, 64, 0}};
   adapter.paths = {{"local", 5, 640}};
   adapter.groups = {{"verbs", {{"tx_bytes", 7}}}};
   snapshot.adapters.push_back(adapter);
@@ -40,6 +41,8 @@ TEST(Answers, TellsEverythingAboutAnAdapter) {
   EXPECT_EQ(adapter["tx_bytes"], 1ULL << 60);
   EXPECT_EQ(adapter["gids"][0]["gid"], "fe80::1");
   EXPECT_EQ(adapter["objects"]["qps"], 3);
+  EXPECT_EQ(adapter["budgets"]["qps"], (Json{{"use", 3}, {"limit", 4096}, {"refused", 1}}));
+  EXPECT_EQ(adapter["budgets"]["registered_mib"]["limit"], 64);
   EXPECT_EQ(adapter["paths"]["local"]["payload_bytes"], 640);
 }
 

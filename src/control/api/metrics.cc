@@ -78,6 +78,12 @@ std::string metrics_text(const Snapshot& snapshot, std::string_view version,
                        fmt::format("{{adapter=\"{}\",kind=\"{}\"}}", adapter.name, object.name),
                        object.value);
     }
+    for (const BudgetUse& budget : adapter.budgets) {
+      const std::string which =
+          fmt::format("{{adapter=\"{}\",budget=\"{}\"}}", adapter.name, to_text(budget.budget));
+      exposition.gauge("adapter_budget_use", which, budget.use);
+      exposition.gauge("adapter_budget_limit", which, budget.limit);
+    }
     for (const PathUse& use : adapter.paths) {
       const std::string path = fmt::format("{{adapter=\"{}\",path=\"{}\"}}", adapter.name, use.path);
       exposition.total("path_messages", path, use.messages);
@@ -86,6 +92,11 @@ std::string metrics_text(const Snapshot& snapshot, std::string_view version,
     for (const CounterGroup& group : adapter.groups) {
       for (const Counter& counter : group.counters) exposition.counter(group.name, counter, label);
     }
+  }
+  for (const BudgetUse& total : snapshot.totals) {
+    const std::string which = fmt::format("{{budget=\"total_{}\"}}", to_text(total.budget));
+    exposition.gauge("budget_use", which, total.use);
+    exposition.gauge("budget_limit", which, total.limit);
   }
   for (const CounterGroup& group : snapshot.host) {
     for (const Counter& counter : group.counters) exposition.counter(group.name, counter, "");

@@ -12,17 +12,29 @@ TEST(Metrics, GroupsTheSamplesOfAMetricUnderItsType) {
     adapter.name = name;
     adapter.state = "active";
     adapter.objects = {{"qps", 2}};
+    adapter.budgets = {{Budget::kQps, 2, 64, 0}};
     adapter.groups = {{"verbs", {{"tx_bytes", 5}}}};
     snapshot.adapters.push_back(adapter);
   }
   snapshot.host = {{"switch", {{"duplicate_gids_refused", 1}}}};
+  snapshot.totals = {{Budget::kQps, 4, 100, 0}};
   EXPECT_EQ(metrics_text(snapshot, "1.2.3"),
+            "# TYPE pvrdma_adapter_budget_limit gauge\n"
+            "pvrdma_adapter_budget_limit{adapter=\"VM-01\",budget=\"qps\"} 64\n"
+            "pvrdma_adapter_budget_limit{adapter=\"VM-02\",budget=\"qps\"} 64\n"
+            "# TYPE pvrdma_adapter_budget_use gauge\n"
+            "pvrdma_adapter_budget_use{adapter=\"VM-01\",budget=\"qps\"} 2\n"
+            "pvrdma_adapter_budget_use{adapter=\"VM-02\",budget=\"qps\"} 2\n"
             "# TYPE pvrdma_adapter_objects gauge\n"
             "pvrdma_adapter_objects{adapter=\"VM-01\",kind=\"qps\"} 2\n"
             "pvrdma_adapter_objects{adapter=\"VM-02\",kind=\"qps\"} 2\n"
             "# TYPE pvrdma_adapter_state gauge\n"
             "pvrdma_adapter_state{adapter=\"VM-01\",state=\"active\"} 1\n"
             "pvrdma_adapter_state{adapter=\"VM-02\",state=\"active\"} 1\n"
+            "# TYPE pvrdma_budget_limit gauge\n"
+            "pvrdma_budget_limit{budget=\"total_qps\"} 100\n"
+            "# TYPE pvrdma_budget_use gauge\n"
+            "pvrdma_budget_use{budget=\"total_qps\"} 4\n"
             "# TYPE pvrdma_build_info gauge\n"
             "pvrdma_build_info{version=\"1.2.3\"} 1\n"
             "# TYPE pvrdma_switch_duplicate_gids_refused_total counter\n"

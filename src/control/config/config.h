@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/budgets.h"
 #include "base/hardware_version.h"
 #include "base/ip_address.h"
 #include "base/log.h"
@@ -35,6 +36,7 @@ struct AdapterConfig {
   Profile profile = Profile::kOpen;
   std::vector<IpAddress> addresses;  // the only ones its guest may use besides those of its MAC; empty: any
   SocketOwner owner;                 // of the socket's file: mode 0600, with a group 0660
+  Budgets budgets;
   friend bool operator==(const AdapterConfig&, const AdapterConfig&) = default;
 };
 
@@ -73,6 +75,7 @@ struct ApiTcpConfig {
 
 struct Config {
   DaemonConfig daemon;
+  HostBudgets budgets;
   std::vector<AdapterConfig> adapters;  // at least one, unless there is a cluster
   std::optional<ClusterConfig> cluster;
   std::optional<ApiTcpConfig> api;
@@ -80,8 +83,9 @@ struct Config {
 
 // Where a configuration comes from. Flags come after the file: they override its [daemon] and add adapters.
 struct ConfigSources {
-  std::optional<std::string> file;         // path
-  std::vector<std::string> adapter_flags;  // "name=VM-01,socket=/x.sock,mac=…,hw=14[,roce=v1][,profile=esxi]"
+  std::optional<std::string> file;  // path
+  std::vector<std::string>
+      adapter_flags;  // "name=VM-01,socket=/x.sock,mac=…,hw=14[,roce=v1][,profile=esxi][,qps=64]"
   std::optional<std::string> api_socket;
   std::optional<std::string> log_level;
 };

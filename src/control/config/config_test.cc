@@ -128,6 +128,60 @@ TEST_F(ConfigTest, SpinsForEver) {
   EXPECT_EQ(config->daemon.spin, Duration::max());
 }
 
+TEST_F(ConfigTest, BudgetsOfTheHostAreThoseOfEachAdapterThatHasNoneOfItsOwn) {
+  const auto config = load(std::string(R"([budgets]
+qps = 100
+commands_per_s = 1000
+total_registered_mib = 5
+)") + kVm01 + R"(mrs = 7
+qps = 50
+[[adapter]]
+name = "VM-02"
+socket = "b.sock"
+mac = "02:00:00:00:AB:cd"
+hardware_version = 18
+)");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->budgets.each.qps, 100U);
+  EXPECT_EQ(config->budgets.total.registered_mib, 5U);
+  EXPECT_EQ(config->budgets.total.qps, TotalBudgets{}.qps);
+  const Budgets& own = config->adapters[0].budgets;
+  EXPECT_EQ(own.qps, 50U);
+  EXPECT_EQ(own.mrs, 7U);
+  EXPECT_EQ(own.commands_per_s, 1000U);
+  EXPECT_EQ(own.rings_mib, Budgets{}.rings_mib);
+  EXPECT_EQ(config->adapters[1].budgets, config->budgets.each);
+}
+
+TEST_F(ConfigTest, AFlagHasBudgetsToo) {
+  const auto config = load_config({.adapter_flags = {std::string(kVm01Flag) + ",qps=64,mapped_mib=4096"}});
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->adapters[0].budgets.qps, 64U);
+  EXPECT_EQ(config->adapters[0].budgets.mapped_mib, 4096U);
+}
+
+TEST_F(ConfigTest, RefusesBudgetsThatNobodyCouldLiveWith) {
+  EXPECT_EQ(mistake_in("[budgets]\nqps = 3\n"),
+            "FILE: there is nothing to serve: add an [[adapter]] or a [host] "
+            "table to the file, or give --adapter");
+  EXPECT_EQ(mistake_in(std::string("[budgets]\nqps = 3\n") + kVm01),
+            "FILE:2: [budgets] qps = 3 is not allowed: it takes a number from 4 to 32768");
+  EXPECT_EQ(
+      mistake_in(std::string("[budgets]\ncommands_per_s = 10\n") + kVm01),
+      "FILE:2: [budgets] commands_per_s = 10 is not allowed: it takes a number from 1000 to 1000000000");
+  EXPECT_EQ(mistake_with("mrs", "mrs = \"many\""),
+            "FILE:6: [[adapter]] mrs = \"many\" is not allowed: it takes a number from 1 to 262144");
+  EXPECT_EQ(
+      mistake_with("total_qps", "total_qps = 5"),
+      "FILE:6: [[adapter]] unknown key total_qps: allowed are name, socket, mac, hardware_version, roce, "
+      "profile, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, mapped_mib, "
+      "commands_per_s, doorbells_per_s");
+  EXPECT_EQ(
+      mistake(load_config({.adapter_flags = {"name=a,socket=/a.sock,mac=52:54:00:12:34:51,hw=14,qps=x"}})),
+      "--adapter name=a,socket=/a.sock,mac=52:54:00:12:34:51,hw=14,qps=x: qps = \"x\" is not allowed: it "
+      "takes a number from 4 to 32768");
+}
+
 TEST_F(ConfigTest, FlagsOverrideTheFileAndAddAdapters) {
   std::ofstream(path_) << "[daemon]\napi_socket = \"/file.sock\"\nlog_level = \"debug\"\n" << kVm01;
   const auto config =
@@ -162,7 +216,8 @@ TEST_F(ConfigTest, RefusesAConfigurationWithoutAdapters) {
 
 TEST_F(ConfigTest, RefusesWhatDoesNotBelongAtTheTop) {
   EXPECT_EQ(mistake_in("name = \"VM-01\"\n"),
-            "FILE:1: unknown key name at the top of the file: allowed are [daemon], [host], [store], [tcp], "
+            "FILE:1: unknown key name at the top of the file: allowed are [daemon], [budgets], [host], "
+            "[store], [tcp], "
             "[api] and "
             "[[adapter]]");
   EXPECT_EQ(mistake_in("\ndaemon = 1\n"), "FILE:2: daemon is an integer: write [daemon]");
@@ -177,7 +232,8 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
             "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, spin_us");
   EXPECT_EQ(mistake_with("color", "color = 1"),
             "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
-            "profile, addresses, owner, group");
+            "profile, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, mapped_mib, "
+            "commands_per_s, doorbells_per_s");
 }
 
 TEST_F(ConfigTest, RefusesUnknownKeysOfAnyBytesAndLength) {
@@ -335,7 +391,8 @@ TEST_F(ConfigTest, RefusesFlagsThatAreNoKeysAndValues) {
             "--adapter name=a,hw=14,hardware_version=14: hardware_version is given twice: give it once");
   EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,vlan=3"}})),
             "--adapter name=a,vlan=3: unknown key vlan: allowed are name, socket, mac, hardware_version, "
-            "roce, profile, addresses, owner, group");
+            "roce, profile, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
+            "mapped_mib, commands_per_s, doorbells_per_s");
 }
 
 }  // namespace

@@ -4,10 +4,13 @@
 #include <fmt/core.h>
 #include <utility>
 
+#include "base/budgets.h"
+
 namespace pvrdma::control {
 namespace {
 
-// The one key whose value is a number. What is no number stays text, and the rules say what they think of it.
+// Of the keys whose values are numbers. What is no number stays text, and the rules say what they think of
+// it.
 ParsedJson number_or_text(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -36,7 +39,8 @@ Result<Section> read_adapter_flag(const std::string& text) {
     if (section.has(key)) {
       return fail(fmt::format("{}: {} is given twice: give it once", section.where, shown));
     }
-    section.set(key, short_form ? number_or_text(value) : ParsedJson(value), {section.where, shown});
+    const bool is_number = short_form || from_text<Budget>(key).has_value();
+    section.set(key, is_number ? number_or_text(value) : ParsedJson(value), {section.where, shown});
     if (comma == std::string_view::npos) return section;
     rest.remove_prefix(comma + 1);
   }

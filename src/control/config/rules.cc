@@ -10,9 +10,16 @@
 namespace pvrdma::control {
 namespace {
 
-Result<AdapterConfig> read_adapter(const Section& section) {
-  auto adapter = read_section<AdapterTable>(section);
+Result<HostBudgets> read_budgets(const Section& section) {
+  const auto budgets = read_section<BudgetsTable>(section);
+  if (!budgets) return Failure(budgets.error());
+  return HostBudgets{*budgets, *budgets};
+}
+
+Result<AdapterConfig> read_adapter(const Section& section, const Budgets& defaults) {
+  auto adapter = read_section<AdapterTable>(section, AdapterTable{{}, defaults, {}});
   if (!adapter) return Failure(std::move(adapter).error());
+  adapter->budgets = *adapter;
   const HardwareVersion version = adapter->hardware_version;
   adapter->roce = adapter->asked_roce.value_or(default_roce(version));
   if (!offers_roce(version, adapter->roce)) {
@@ -138,8 +145,13 @@ Result<Config> apply_rules(const Document& document) {
   auto daemon = read_section<DaemonConfig>(*document.table("daemon"));
   if (!daemon) return Failure(std::move(daemon).error());
   config.daemon = *std::move(daemon);
+  if (const Section* table = document.table("budgets")) {
+    const auto budgets = read_budgets(*table);
+    if (!budgets) return Failure(budgets.error());
+    config.budgets = *budgets;
+  }
   for (const Section& section : document.adapters) {
-    auto adapter = read_adapter(section);
+    auto adapter = read_adapter(section, config.budgets.each);
     if (!adapter) return Failure(std::move(adapter).error());
     config.adapters.push_back(*std::move(adapter));
   }

@@ -51,10 +51,9 @@ Failure wrong(const Section& section, std::string_view why);
 Failure wrong(const Section& section, const std::string& key, std::string_view why);
 Failure wrong(const Section& section, const Mistake& mistake);
 
-// A `T` of what the section says; what it does not say is T's default.
+// A `T` of what the section says; what it does not say is as `table` has it.
 template <Described T>
-Result<T> read_section(const Section& section) {
-  T table;
+Result<T> read_section(const Section& section, T table = {}) {
   Reader reader;
   read(reader, section.values, table);
   if (reader.failed()) return wrong(section, *reader.mistake());

@@ -65,6 +65,10 @@ struct SecretRule {
 };
 std::string why_no_token(const std::string& line);
 
+inline constexpr std::uint64_t kMibMax = 1ULL << 27;  // 128 TiB: what a process can map at all
+inline constexpr std::uint64_t kPerSecondMax = 1'000'000'000;
+inline constexpr std::uint64_t kObjectsMax = 1ULL << 32;
+
 struct HardwareVersionRule {
   void read(Reader& reader, const ParsedJson& json, HardwareVersion& out) const;
 };
@@ -92,7 +96,28 @@ inline constexpr auto kObject<DaemonConfig> = request("[daemon]",
                                                             WordRule<log::Level>{"log level"}),
                                                       field("spin_us", &DaemonConfig::spin, SpinRule{}));
 
-struct AdapterTable : AdapterConfig {
+// An adapter's own, in its table, or of each adapter, in [budgets]. Below the least of a rate, a VMM could
+// wait longer for an answer than it does.
+inline constexpr auto kBudgetKeys = record(
+    "budgets", field("qps", &Budgets::qps, NumberRule{4, 32768}),
+    field("cqs", &Budgets::cqs, NumberRule{2, 4096}), field("srqs", &Budgets::srqs, NumberRule{0, 256}),
+    field("mrs", &Budgets::mrs, NumberRule{1, 262144}),
+    field("registered_mib", &Budgets::registered_mib, NumberRule{1, kMibMax}),
+    field("rings_mib", &Budgets::rings_mib, NumberRule{1, kMibMax}),
+    field("mapped_mib", &Budgets::mapped_mib, NumberRule{1, kMibMax}),
+    field("commands_per_s", &Budgets::commands_per_s, NumberRule{1000, kPerSecondMax}),
+    field("doorbells_per_s", &Budgets::doorbells_per_s, NumberRule{10'000, kPerSecondMax}));
+
+struct BudgetsTable : Budgets, TotalBudgets {};
+template <>
+inline constexpr auto kObject<BudgetsTable> =
+    request("[budgets]", kBudgetKeys, field("total_qps", &TotalBudgets::qps, NumberRule{4, kObjectsMax}),
+            field("total_mrs", &TotalBudgets::mrs, NumberRule{1, kObjectsMax}),
+            field("total_registered_mib", &TotalBudgets::registered_mib, NumberRule{1, kMibMax}),
+            field("total_rings_mib", &TotalBudgets::rings_mib, NumberRule{1, kMibMax}),
+            field("total_mapped_mib", &TotalBudgets::mapped_mib, NumberRule{1, kMibMax}));
+
+struct AdapterTable : AdapterConfig, Budgets {
   std::optional<RoceVersion> asked_roce;
   std::string user;
   std::string group;
@@ -106,7 +131,7 @@ inline constexpr auto kObject<AdapterTable> =
             field("roce", &AdapterTable::asked_roce, OptionalRule<WordRule<RoceVersion>>{{"RoCE version"}}),
             field("profile", &AdapterTable::profile, WordRule<Profile>{"profile"}),
             field("addresses", &AdapterTable::addresses), field("owner", &AdapterTable::user, kUser),
-            field("group", &AdapterTable::group, kGroup));
+            field("group", &AdapterTable::group, kGroup), kBudgetKeys);
 
 template <>
 inline constexpr auto kObject<ClusterConfig> =

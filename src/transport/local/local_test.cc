@@ -35,7 +35,8 @@ struct Peer {
   guestmem::AddressSpace memory;
   NoEvents events;
   NoPort port;
-  verbs::Engine engine{verbs::Limits{}, verbs::Rules{}, memory, events, port};
+  verbs::Account account{Budgets::none()};
+  verbs::Engine engine{verbs::Limits{}, verbs::Rules{}, memory, events, port, account};
 
   // An engine without QPs drops each message, and counts it.
   std::uint64_t arrived() const { return engine.counters().dropped_unknown_qp; }

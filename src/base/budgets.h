@@ -1,0 +1,88 @@
+// Budgets: how much of a host one adapter may have, and how much all adapters of a daemon together.
+//
+// The defaults are for a host with 100 VMs; the sums are in pvrdmad.toml(5). Each budget has one name, which
+// is also its key in the configuration. Thread: values.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "base/words.h"
+
+namespace pvrdma {
+
+enum class Budget : std::uint8_t {
+  kQps,
+  kCqs,
+  kSrqs,
+  kMrs,
+  kRegistered,
+  kRings,
+  kMapped,
+  kCommands,
+  kDoorbells
+};
+inline constexpr std::size_t kBudgetCount = 9;
+
+template <>
+inline constexpr std::array kWords<Budget>{Word{"qps", Budget::kQps},
+                                           Word{"cqs", Budget::kCqs},
+                                           Word{"srqs", Budget::kSrqs},
+                                           Word{"mrs", Budget::kMrs},
+                                           Word{"registered_mib", Budget::kRegistered},
+                                           Word{"rings_mib", Budget::kRings},
+                                           Word{"mapped_mib", Budget::kMapped},
+                                           Word{"commands_per_s", Budget::kCommands},
+                                           Word{"doorbells_per_s", Budget::kDoorbells}};
+static_assert(kWords<Budget>.size() == kBudgetCount);
+
+inline constexpr std::uint64_t kNoBudget = std::numeric_limits<std::uint64_t>::max();
+
+// Of one adapter.
+struct Budgets {
+  std::uint64_t qps = 32768;  // these four are what an ESXi host's adapter shows its guest
+  std::uint64_t cqs = 4096;
+  std::uint64_t srqs = 256;
+  std::uint64_t mrs = 262144;
+  std::uint64_t registered_mib = 262144;  // named by MRs
+  std::uint64_t rings_mib = 8192;         // named by QPs, CQs and SRQs
+  std::uint64_t mapped_mib = 2097152;     // RAM that the VMM shares
+  std::uint64_t commands_per_s = 20'000;
+  std::uint64_t doorbells_per_s = 4'000'000;
+
+  // For tests and benches of other things.
+  static constexpr Budgets none() {
+    return {kNoBudget, kNoBudget, kNoBudget, kNoBudget, kNoBudget,
+            kNoBudget, kNoBudget, kNoBudget, kNoBudget};
+  }
+  friend bool operator==(const Budgets&, const Budgets&) = default;
+};
+
+// Of all adapters together.
+struct TotalBudgets {
+  std::uint64_t qps = 262144;
+  std::uint64_t mrs = 2097152;
+  std::uint64_t registered_mib = 1048576;
+  std::uint64_t rings_mib = 65536;
+  std::uint64_t mapped_mib = 16777216;
+  friend bool operator==(const TotalBudgets&, const TotalBudgets&) = default;
+};
+
+// Of a host: of each adapter that has none of its own, and of all together.
+struct HostBudgets {
+  Budgets each;
+  TotalBudgets total;
+};
+
+// What an adapter, or all together, have of one budget, in the unit of its key: what is used of a MiB counts
+// whole.
+struct BudgetUse {
+  Budget budget{};
+  std::uint64_t use = 0;
+  std::uint64_t limit = kNoBudget;
+  std::uint64_t refused = 0;  // how often something was refused for it; of a rate: how often it was slowed
+};
+
+}  // namespace pvrdma

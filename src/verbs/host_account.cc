@@ -1,0 +1,48 @@
+#include "verbs/host_account.h"
+
+#include <algorithm>
+
+#include "verbs/account.h"
+
+namespace pvrdma::verbs {
+
+HostAccount::HostAccount(const TotalBudgets& totals)
+    : mapped_(std::make_shared<guestmem::MappedBytes>(
+          "the budget of all adapters together (budgets.total_mapped_mib)",
+          std::min(to_units(Budget::kMapped, totals.mapped_mib), guestmem::default_total_mapped_bytes()))) {
+  at(Budget::kQps).limit = totals.qps;
+  at(Budget::kMrs).limit = totals.mrs;
+  at(Budget::kRegistered).limit = to_units(Budget::kRegistered, totals.registered_mib);
+  at(Budget::kRings).limit = to_units(Budget::kRings, totals.rings_mib);
+}
+
+bool HostAccount::take(Budget budget, std::uint64_t amount, std::uint64_t held) {
+  Total& total = at(budget);
+  const std::uint64_t share = total.limit / kShares;
+  const bool within_share = held <= share && amount <= share - held;
+  const std::uint64_t open = within_share ? total.limit : total.limit - total.limit / kKeptParts;
+  if (total.use > open || amount > open - total.use) return false;
+  total.use += amount;
+  return true;
+}
+
+void HostAccount::give(Budget budget, std::uint64_t amount) {
+  at(budget).use -= amount;
+}
+
+BudgetUse HostAccount::use(Budget budget) const {
+  if (budget == Budget::kMapped) return to_use(budget, mapped_->used(), mapped_->limit(), at(budget).refused);
+  const Total& total = at(budget);
+  return to_use(budget, total.use, total.limit, total.refused);
+}
+
+std::vector<BudgetUse> HostAccount::uses() const {
+  std::vector<BudgetUse> all;
+  for (const Budget budget :
+       {Budget::kQps, Budget::kMrs, Budget::kRegistered, Budget::kRings, Budget::kMapped}) {
+    all.push_back(use(budget));
+  }
+  return all;
+}
+
+}  // namespace pvrdma::verbs
