@@ -138,7 +138,8 @@ TEST_F(Lifecycle, attaching_a_hundred_times_leaves_no_descriptor_behind) {
     devices_[0].reset();
     ASSERT_TRUE(eventually([&] { return !host_.info(0).connected; }));
   }
-  EXPECT_EQ(count_open_fds(), before);
+  EXPECT_TRUE(eventually([&] { return count_open_fds() == before; }))
+      << count_open_fds() << ", before " << before;
 }
 
 TEST_F(Lifecycle, objects_made_and_destroyed_a_thousand_times) {
