@@ -70,7 +70,7 @@ void TakeView(benchmark::State& state) {
   control::Inventory inventory = large_cluster(state.range(0));
   HostIds ids;
   const fabric::View all = compute_view(inventory, "esx-00", "/run/pvrdma", ids).fabric;
-  inventory.gids.erase(inventory.gids.begin());
+  inventory.gids.erase(std::next(inventory.gids.begin()));  // another host holds it
   const fabric::View fewer = compute_view(inventory, "esx-00", "/run/pvrdma", ids).fabric;
   const SteadyClock clock;
   fabric::Fabric fabric(clock);
