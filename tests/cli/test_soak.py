@@ -44,9 +44,10 @@ def test_descriptors_of_another_kind_are_a_difference_though_their_number_is_the
     assert "'socket:[N]': 1" in (swapped or "") and "'anon_inode:[eventfd]': -1" in (swapped or "")
 
 
-def test_connections_to_the_store_come_from_a_bounded_pool() -> None:
-    start = dataclasses.replace(_START, usage=dataclasses.replace(_START.usage, descriptors={"tcp, connected to 2379": 2}))
-    assert difference("esx-01", start, _later(descriptors={"tcp, connected to 2379": 6})) is None
+def test_sessions_with_the_store_come_from_a_bounded_pool() -> None:
+    start = dataclasses.replace(_START, usage=dataclasses.replace(_START.usage, descriptors={"tcp, connected to 2379": 2, "unix": 6}))
+    assert difference("esx-01", start, _later(descriptors={"tcp, connected to 2379": 6, "unix": 12})) is None
+    assert "'unix': 7" in (difference("esx-01", start, _later(descriptors={"tcp, connected to 2379": 2, "unix": 13})) or "")
     assert "'tcp, connected to 2379': 5" in (difference("esx-01", start, _later(descriptors={"tcp, connected to 2379": 7})) or "")
 
 

@@ -15,8 +15,10 @@ from fleet.network import PORT, STORE_PORT
 
 MIB = 1 << 20
 _TCP_ESTABLISHED, _TCP_LISTENS = "01", "0A"  # as /proc/net/tcp counts
-_STORE_CONNECTIONS = f"tcp, connected to {STORE_PORT}"
-_STORE_CONNECTIONS_MAX = 6  # a watch, and sessions of a pool: four idle ones and one in use
+# How many sessions with the store there are depends on how many edits there were at once: a watch, four idle ones of a pool,
+# one in use. Each has a connection and libcurl's pair of sockets without a name.
+_STORE_SESSIONS_MAX = 6
+_BOUNDED = {f"tcp, connected to {STORE_PORT}": _STORE_SESSIONS_MAX, "unix": 2 * _STORE_SESSIONS_MAX}
 _QUARTERS_NEED = 8  # so many quiet moments, for a trend to mean something
 
 
@@ -117,8 +119,9 @@ def difference(host: str, start: Quiet, end: Quiet) -> str | None:
         return f"{host} has {end.usage.threads} threads, at the start {start.usage.threads}"
     more = Counter(end.usage.descriptors)
     more.subtract(start.usage.descriptors)
-    if end.usage.descriptors.get(_STORE_CONNECTIONS, 0) <= _STORE_CONNECTIONS_MAX:
-        more[_STORE_CONNECTIONS] = 0  # how many the pool has depends on how many edits there were at once
+    for kind, most in _BOUNDED.items():
+        if end.usage.descriptors.get(kind, 0) <= most:
+            more[kind] = 0
     if any(more.values()):
         return (f"{host} has {end.usage.descriptor_count} descriptors, at the start {start.usage.descriptor_count}: "
                 f"{ {kind: count for kind, count in more.items() if count} }")
