@@ -174,4 +174,8 @@ control::CounterGroup shard_group(const shard::LoopCounters& counters) {
   return group_of("shard", kShard, counters);
 }
 
+control::CounterGroup sandbox_group(std::uint64_t refused) {
+  return {"sandbox", {{"refused_calls", refused}}};
+}
+
 }  // namespace pvrdma::daemon

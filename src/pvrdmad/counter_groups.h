@@ -2,6 +2,9 @@
 // asserts it. Thread: values, any thread.
 #pragma once
 
+#include <cstdint>
+#include <string_view>
+
 #include "control/snapshot.h"
 #include "device/counters.h"
 #include "fabric/port.h"
@@ -23,5 +26,7 @@ control::CounterGroup transport_group(std::string_view name, const transport::Co
 // Everything the transport between hosts counts.
 control::CounterGroup tcp_group(const transport::Counters& counters, const transport::TcpErrors& errors);
 control::CounterGroup shard_group(const shard::LoopCounters& counters);
+// `refused`: see refused_calls().
+control::CounterGroup sandbox_group(std::uint64_t refused);
 
 }  // namespace pvrdma::daemon

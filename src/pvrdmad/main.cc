@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string>
+#include <sys/resource.h>
 #include <utility>
+#include <variant>
 
 #include "base/log.h"
 #include "control/config/config.h"
@@ -15,6 +17,7 @@
 #include "pvrdmad/exit_codes.h"
 #include "pvrdmad/flags.h"
 #include "pvrdmad/notify.h"
+#include "pvrdmad/sandbox.h"
 
 namespace pvrdma::daemon {
 namespace {
@@ -54,6 +57,34 @@ const char* wait_for_stop(const sigset_t& signals) {
   return signal == SIGINT ? "SIGINT" : "SIGTERM";
 }
 
+// As many descriptors as the host's administrator lets it have: each mapping of a guest's memory comes with
+// one, each interrupt vector is one. The soft limit that shells and services give is for programs that use
+// select().
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Before anybody is served.
+Result<void> confine(const control::Config& config) {
+  if (!config.daemon.sandbox) {
+    log::warn("pvrdmad: not confined: sandbox in [daemon] is false");
+    return {};
+  }
+  const bool keeps_a_file =
+      config.cluster && std::holds_alternative<control::SqliteConfig>(config.cluster->store);
+  const auto confined = enter_sandbox({.open_devices = config.cluster.has_value(),
+                                       .write_files = keeps_a_file,
+                                       .bind_sockets = config.cluster.has_value()});
+  if (!confined) return Failure(confined.error());
+  if (*confined == Confinement::kNoSeccomp) {
+    log::warn("pvrdmad: not confined: this kernel has no seccomp filters (CONFIG_SECCOMP_FILTER)");
+  }
+  return {};
+}
+
 int run(int argc, char** argv) {
   const Parsed parsed = parse_flags(argc, argv, PVRDMA_VERSION);
   if (!parsed.flags) return parsed.exit_code;
@@ -67,6 +98,7 @@ int run(int argc, char** argv) {
   log::set_level(config->daemon.log_level);
 
   const sigset_t stop_signals = block_stop_signals();
+  raise_descriptor_limit();
   if (auto installed = guestmem::install_sigbus_handler(); !installed) return refuse(installed.error());
   if (auto opened = device::open_eventfd_signals(); !opened) return refuse(opened.error());
   auto daemon = Daemon::create(*config, PVRDMA_VERSION, stop_asked);
@@ -75,6 +107,7 @@ int run(int argc, char** argv) {
     return kExitStopped;
   }
   if (!daemon) return refuse(daemon.error());
+  if (auto confined = confine(*config); !confined) return refuse(confined.error());
   if (auto started = (*daemon)->start(); !started) return refuse(started.error());
   log::info("pvrdmad {}: serves {} adapter(s){}, API at {}", PVRDMA_VERSION, config->adapters.size(),
             membership(*config), config->daemon.api_socket);

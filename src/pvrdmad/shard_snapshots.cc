@@ -10,6 +10,7 @@
 #include "fabric/path_info.h"
 #include "fabric/port.h"
 #include "pvrdmad/counter_groups.h"
+#include "pvrdmad/sandbox.h"
 #include "shard/ask.h"
 #include "verbs/engine.h"
 
@@ -247,6 +248,7 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
     snapshot.tcp = to_snapshot(*copied->tcp);
     snapshot.host.push_back(tcp_group(copied->tcp->counters, copied->tcp->errors));
   }
+  if (is_confined()) snapshot.host.push_back(sandbox_group(refused_calls()));
   return snapshot;
 }
 

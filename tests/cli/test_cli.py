@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -75,10 +76,10 @@ class Daemon:
         return sorted(path.name for path in self.folder.glob("*.sock"))
 
 
-@pytest.fixture
-def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    """Two adapters, ready."""
-    running = Daemon(tmp_path, adapter(tmp_path, 1) + adapter(tmp_path, 2, hardware_version=18))
+@contextmanager
+def running_daemon(folder: Path, config: str) -> Iterator[Daemon]:
+    """A daemon that is ready."""
+    running = Daemon(folder, config)
     try:
         assert running.notified() == b"READY=1"
         yield running
@@ -86,6 +87,13 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
         running.process.kill()
         running.process.communicate()
         running.manager.close()
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """Two adapters, ready."""
+    with running_daemon(tmp_path, adapter(tmp_path, 1) + adapter(tmp_path, 2, hardware_version=18)) as running:
+        yield running
 
 
 # --- Mistakes: exit code 2, one sentence, nothing half-started. ---
@@ -219,6 +227,59 @@ def test_an_idle_daemon_uses_no_cpu(daemon: Daemon) -> None:
     assert turns() - before < 20_000
 
 
+# --- The sandbox. ---
+
+def threads(daemon: Daemon) -> dict[str, dict[str, str]]:
+    """Of each thread, by name, what the kernel says of it."""
+    tasks = Path(f"/proc/{daemon.process.pid}/task").iterdir()
+    stati = [dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
+             for task in tasks]
+    return {status["Name"]: status for status in stati}
+
+
+def test_every_thread_is_confined(daemon: Daemon) -> None:
+    assert daemon.ctl("adapter", "list").returncode == 0
+    shown = threads(daemon)
+    assert "shard-0" in shown and len(shown) > 1
+    assert {(status["Seccomp"], status["NoNewPrivs"]) for status in shown.values()} == {("2", "1")}, shown
+    assert daemon.ctl_json("stats")["host"]["sandbox"] == {"refused_calls": 0}  # type: ignore[index]
+    code, log = daemon.stop()
+    assert code == 0
+    assert "sandbox" not in log
+
+
+def test_a_confined_member_of_a_cluster_keeps_its_store_in_a_file() -> None:
+    with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:  # pytest's are too long for sockets
+        folder = Path(name)
+        with running_daemon(folder, f'[host]\nname = "esx-01"\nsocket_folder = "{folder}"\n'
+                                    f'[store]\npath = "{folder}/store.db"\n') as daemon:
+            for edit in ("dvs create DSwitch --uplinks 2", "dvs portgroup add DSwitch PG --vlan 0",
+                         "dvs add-host DSwitch esx-01",
+                         "vm create VM-07 --host esx-01 --hw 14 --memory 512 --reserve all --portgroup PG",
+                         "vm delete VM-07"):
+                done = daemon.ctl(*edit.split())
+                assert done.returncode == 0, done.stderr
+            assert {status["Seccomp"] for status in threads(daemon).values()} == {"2"}
+            code, log = daemon.stop()
+            assert (code, "sandbox" in log) == (0, False), log
+
+
+def test_the_sandbox_can_be_left_off_and_says_so(tmp_path: Path) -> None:
+    own = Path("/proc/self/status").read_text()  # confined itself, where the tests run in a container
+    with running_daemon(tmp_path, "sandbox = false\n" + adapter(tmp_path, 1)) as daemon:
+        assert all(f"Seccomp:\t{status['Seccomp']}\n" in own for status in threads(daemon).values())
+        assert "sandbox" not in daemon.ctl_json("stats")["host"]  # type: ignore[operator, index]
+        code, log = daemon.stop()
+        assert code == 0
+        assert "pvrdmad: not confined: sandbox in [daemon] is false" in log
+
+
+def test_it_takes_all_descriptors_it_may_have(daemon: Daemon) -> None:
+    limits = Path(f"/proc/{daemon.process.pid}/limits").read_text()
+    soft, hard = next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3:5]
+    assert soft == hard
+
+
 # --- pvrdmactl. ---
 
 def test_adapter_list(daemon: Daemon) -> None:
@@ -268,7 +329,8 @@ def test_qp_list_stats_and_version(daemon: Daemon) -> None:
     assert daemon.ctl_json("qp", "list", "--adapter", "VM-01") == []
     stats = daemon.ctl_json("stats")
     assert [a["name"] for a in stats["adapters"]] == ["VM-01", "VM-02"]  # type: ignore[index]
-    assert set(stats["host"]) == {"switch", "local", "shard", "total_budget_refusals"}  # type: ignore[call-overload, index]
+    expected = {"switch", "local", "shard", "total_budget_refusals", "sandbox"}
+    assert set(stats["host"]) == expected  # type: ignore[call-overload, index]
     assert {"long_turns", "long_turns_us"} <= set(stats["host"]["shard"])  # type: ignore[call-overload, index]
     assert len(daemon.ctl_json("stats", "--adapter", "VM-01")["adapters"]) == 1  # type: ignore[index]
     version = daemon.ctl_json("version")
@@ -383,6 +445,7 @@ def test_the_unit_leaves_a_member_of_a_cluster_what_it_needs(tmp_path: Path) -> 
     assert service["AmbientCapabilities"] == service["CapabilityBoundingSet"] == "CAP_CHOWN"
     assert "PrivateUsers" not in service and service["RuntimeDirectoryMode"] == "0711"
     assert "SystemCallFilter=@chown\n" in unit.read_text()
+    assert "SystemCallFilter=@system-service seccomp\n" in unit.read_text(), "the daemon adds a filter of its own"
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("systemd-analyze is not installed")

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ sys.path[:0] = [str(_HERE), str(_HERE.parent / "vm"), str(_HERE.parents[1] / "to
 
 from fleet.fleet import Fleet  # noqa: E402  (the path above comes first)
 from fleet.host import Certificates  # noqa: E402
-from harness.daemon import REPOSITORY  # noqa: E402
+from harness.daemon import REPOSITORY, expect_quiet_sandboxes  # noqa: E402
 
 _LOGS = REPOSITORY / "build" / "cluster-logs"
 
@@ -28,6 +29,14 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if os.geteuid() != 0:
         pytest.exit("the cluster tests make network namespaces: run them as root", returncode=2)
+
+
+@pytest.fixture(autouse=True)
+def quiet_sandboxes() -> Iterator[None]:
+    """Every daemon runs confined, and after each test none was refused a system call."""
+    start = time.time()
+    yield
+    expect_quiet_sandboxes(_LOGS, start)
 
 
 def make_fleet(name: str, folder: Path, tls: bool = False, **arguments: Any) -> Fleet:

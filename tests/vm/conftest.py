@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parents[1] / "tools")]
 
 from harness.cluster import Cluster, Setup  # noqa: E402  (the path above comes first)
-from harness.daemon import REPOSITORY  # noqa: E402
+from harness.daemon import REPOSITORY, expect_quiet_sandboxes  # noqa: E402
 
 _LOGS = REPOSITORY / "build" / "vm-logs"
 
@@ -36,6 +37,14 @@ _KERNEL_TROUBLE = re.compile(r"^.*(?:WARNING: |BUG: |Oops: |general protection f
 def pytest_configure() -> None:
     """Makes SIGTERM end the run as Ctrl-C does: in order, with every VM and socket cleaned up."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def quiet_sandboxes() -> Iterator[None]:
+    """Every daemon runs confined, and after each test none was refused a system call."""
+    start = time.time()
+    yield
+    expect_quiet_sandboxes(_LOGS, start)
 
 
 class ClusterFactory:

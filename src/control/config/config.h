@@ -44,6 +44,7 @@ struct DaemonConfig {
   std::string api_socket = "/run/pvrdma/api.sock";
   log::Level log_level = log::Level::kInfo;
   Duration spin = std::chrono::microseconds(50);  // Duration::max() = for ever
+  bool sandbox = true;                            // confine the process once it has started
 };
 
 // PEM files; absolute paths.

@@ -77,6 +77,7 @@ TEST_F(ConfigTest, ReadsEverythingThereIs) {
 api_socket = "/tmp/api.sock"
 log_level = "debug"
 spin_us = 0
+sandbox = false
 )") + kVm01 + R"(roce = "v1"
 [[adapter]]
 name = "b.c_d-1"
@@ -88,6 +89,7 @@ hardware_version = 18
   EXPECT_EQ(config->daemon.api_socket, "/tmp/api.sock");
   EXPECT_EQ(config->daemon.log_level, log::Level::kDebug);
   EXPECT_EQ(config->daemon.spin, Duration{0});
+  EXPECT_FALSE(config->daemon.sandbox);
   ASSERT_EQ(config->adapters.size(), 2U);
   EXPECT_EQ(config->adapters[0].name, "VM-01");
   EXPECT_EQ(config->adapters[0].socket, "/run/pvrdma/vm-01.sock");
@@ -104,6 +106,7 @@ TEST_F(ConfigTest, HasDefaults) {
   EXPECT_EQ(config->daemon.api_socket, "/run/pvrdma/api.sock");
   EXPECT_EQ(config->daemon.log_level, log::Level::kInfo);
   EXPECT_EQ(config->daemon.spin, std::chrono::microseconds(50));
+  EXPECT_TRUE(config->daemon.sandbox);
   EXPECT_EQ(config->adapters[0].roce, RoceVersion::kV2);
 }
 
@@ -229,7 +232,7 @@ TEST_F(ConfigTest, RefusesWhatDoesNotBelongAtTheTop) {
 
 TEST_F(ConfigTest, RefusesUnknownKeys) {
   EXPECT_EQ(mistake_in(std::string("[daemon]\nspin = 3\n") + kVm01),
-            "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, spin_us");
+            "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, spin_us, sandbox");
   EXPECT_EQ(mistake_with("color", "color = 1"),
             "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
             "profile, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, mapped_mib, "

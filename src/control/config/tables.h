@@ -90,11 +90,10 @@ struct ListenRule {
 // --- The tables ---
 
 template <>
-inline constexpr auto kObject<DaemonConfig> = request("[daemon]",
-                                                      field("api_socket", &DaemonConfig::api_socket, kSocket),
-                                                      field("log_level", &DaemonConfig::log_level,
-                                                            WordRule<log::Level>{"log level"}),
-                                                      field("spin_us", &DaemonConfig::spin, SpinRule{}));
+inline constexpr auto kObject<DaemonConfig> =
+    request("[daemon]", field("api_socket", &DaemonConfig::api_socket, kSocket),
+            field("log_level", &DaemonConfig::log_level, WordRule<log::Level>{"log level"}),
+            field("spin_us", &DaemonConfig::spin, SpinRule{}), field("sandbox", &DaemonConfig::sandbox));
 
 // An adapter's own, in its table, or of each adapter, in [budgets]. Below the least of a rate, a VMM could
 // wait longer for an answer than it does.

@@ -17,6 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 _READY_GUARD_S = 20.0
 _STOP_GUARD_S = 10.0
 _CTL_GUARD_S = 20.0
+_REFUSED_CALL = "pvrdmad: sandbox: refused"
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,15 @@ class Daemon:
             if adapter.roce is not None:
                 lines.append(f'roce = "{adapter.roce}"')
         return "\n".join([*lines, ""])
+
+
+def expect_quiet_sandboxes(logs: Path, since: float) -> None:
+    """No daemon whose log is below `logs` and grew since that time was refused a system call: they run confined."""
+    for log in logs.rglob("*.log"):
+        if log.stat().st_mtime >= since:
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            refused = [line for line in lines if _REFUSED_CALL in line]
+            assert not refused, f"the sandbox refused the daemon what it needs, or was right to; {log}: {refused}"
 
 
 def binary(name: str) -> Path:

@@ -1,0 +1,185 @@
+#include "pvrdmad/sandbox_rules.h"
+
+#include <asm/termbits.h>
+#include <cerrno>
+#include <cstdint>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <initializer_list>
+#include <linux/netlink.h>
+#include <linux/sched.h>
+#include <linux/sockios.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <span>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace pvrdma::daemon {
+namespace {
+
+// Whatever their arguments. The kernel keeps these in a bitmap, so the calls between doorbell and completion
+// (recvmsg, sendmsg, epoll_pwait2, io_submit) run no filter program: they must stay without conditions.
+constexpr int kAlways[] = {
+    // The shard: sockets, interrupts, waiting.
+    SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
+    SCMP_SYS(epoll_pwait2), SCMP_SYS(recvmsg), SCMP_SYS(sendmsg), SCMP_SYS(recvfrom), SCMP_SYS(sendto),
+    SCMP_SYS(recvmmsg), SCMP_SYS(sendmmsg), SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(connect),
+    SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(shutdown), SCMP_SYS(getsockname), SCMP_SYS(getpeername),
+    SCMP_SYS(getsockopt), SCMP_SYS(setsockopt), SCMP_SYS(socketpair), SCMP_SYS(eventfd2), SCMP_SYS(pipe2),
+    SCMP_SYS(timerfd_create), SCMP_SYS(timerfd_settime), SCMP_SYS(io_setup), SCMP_SYS(io_submit),
+    SCMP_SYS(io_getevents), SCMP_SYS(io_pgetevents), SCMP_SYS(io_cancel), SCMP_SYS(io_destroy),
+    SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select), SCMP_SYS(pselect6),
+    // Bytes of descriptors that are open.
+    SCMP_SYS(read), SCMP_SYS(write), SCMP_SYS(readv), SCMP_SYS(writev), SCMP_SYS(pread64), SCMP_SYS(pwrite64),
+    SCMP_SYS(lseek), SCMP_SYS(close), SCMP_SYS(close_range), SCMP_SYS(dup), SCMP_SYS(dup2), SCMP_SYS(dup3),
+    SCMP_SYS(fcntl), SCMP_SYS(fstat), SCMP_SYS(fstatfs), SCMP_SYS(memfd_create), SCMP_SYS(ftruncate),
+    SCMP_SYS(fallocate), SCMP_SYS(fadvise64),
+    // Looking at files.
+    SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(statfs),
+    SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(readlink), SCMP_SYS(readlinkat),
+    SCMP_SYS(getdents64), SCMP_SYS(getcwd),
+    // Sockets' files are removed at the stop.
+    SCMP_SYS(unlink), SCMP_SYS(unlinkat),
+    // Memory. What makes memory executable is below.
+    SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(mincore), SCMP_SYS(msync), SCMP_SYS(brk),
+    // Threads, which come and go as API clients and name look-ups do.
+    SCMP_SYS(futex), SCMP_SYS(futex_waitv), SCMP_SYS(set_robust_list), SCMP_SYS(get_robust_list),
+    SCMP_SYS(rseq), SCMP_SYS(membarrier), SCMP_SYS(set_tid_address), SCMP_SYS(sched_yield),
+    SCMP_SYS(sched_getaffinity), SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler), SCMP_SYS(getcpu),
+    SCMP_SYS(exit), SCMP_SYS(exit_group),
+    // Signals of its own.
+    SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(rt_sigtimedwait),
+    SCMP_SYS(rt_sigpending), SCMP_SYS(rt_sigsuspend), SCMP_SYS(sigaltstack), SCMP_SYS(pause),
+    SCMP_SYS(restart_syscall),
+    // Time, itself, the machine.
+    SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres), SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep),
+    SCMP_SYS(gettimeofday), SCMP_SYS(time), SCMP_SYS(getrandom), SCMP_SYS(getpid), SCMP_SYS(getppid),
+    SCMP_SYS(gettid), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid),
+    SCMP_SYS(getgroups), SCMP_SYS(getrusage), SCMP_SYS(times), SCMP_SYS(uname), SCMP_SYS(sysinfo)};
+
+constexpr int kFileWriters[] = {SCMP_SYS(fsync),     SCMP_SYS(fdatasync), SCMP_SYS(sync_file_range),
+                                SCMP_SYS(flock),     SCMP_SYS(rename),    SCMP_SYS(renameat),
+                                SCMP_SYS(renameat2), SCMP_SYS(mkdir),     SCMP_SYS(mkdirat),
+                                SCMP_SYS(rmdir),     SCMP_SYS(utimensat)};
+
+constexpr int kOwnersAndModes[] = {SCMP_SYS(chmod),  SCMP_SYS(fchmod), SCMP_SYS(fchmodat), SCMP_SYS(chown),
+                                   SCMP_SYS(fchown), SCMP_SYS(lchown), SCMP_SYS(fchownat), SCMP_SYS(umask)};
+
+// Sanitizers look at other threads to find leaks, gcov writes counts at the end. Not in what is installed.
+#ifdef PVRDMA_INSTRUMENTED
+constexpr int kInstruments[] = {SCMP_SYS(ptrace), SCMP_SYS(wait4),     SCMP_SYS(kill),       SCMP_SYS(tkill),
+                                SCMP_SYS(clone),  SCMP_SYS(prctl),     SCMP_SYS(open),       SCMP_SYS(openat),
+                                SCMP_SYS(mkdir),  SCMP_SYS(prlimit64), SCMP_SYS(personality)};
+#else
+constexpr std::span<const int> kInstruments;
+#endif
+
+constexpr std::uint64_t kMakesFiles = O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY);
+constexpr std::uint64_t kThreadFlags = CLONE_THREAD | CLONE_VM | CLONE_SIGHAND;
+constexpr std::uint64_t kNamespaceFlags =
+    CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+constexpr std::uint64_t kSocketTypeMask = 0xf;  // the rest of the type argument are flags
+
+// A call that is allowed when each condition holds.
+class Rules {
+ public:
+  explicit Rules(scmp_filter_ctx filter) : filter_(filter) {}
+
+  void allow(std::span<const int> calls) {
+    for (const int call : calls) add(SCMP_ACT_ALLOW, call, {});
+  }
+  void allow_if(int call, std::initializer_list<scmp_arg_cmp> conditions) {
+    add(SCMP_ACT_ALLOW, call, conditions);
+  }
+  void add(std::uint32_t action, int call, std::initializer_list<scmp_arg_cmp> conditions) {
+    const int code = seccomp_rule_add_array(filter_, action, call, static_cast<unsigned>(conditions.size()),
+                                            conditions.begin());
+    if (code != 0 && code_ == 0) code_ = code;
+  }
+  Result<void> outcome() const {
+    if (code_ == 0) return {};
+    return fail_errno(-code_, "the sandbox's list of system calls cannot be made");
+  }
+
+ private:
+  const scmp_filter_ctx filter_;
+  int code_ = 0;
+};
+
+scmp_arg_cmp is(unsigned argument, std::uint64_t value) {
+  return {argument, SCMP_CMP_EQ, value, 0};
+}
+scmp_arg_cmp is_masked(unsigned argument, std::uint64_t mask, std::uint64_t value) {
+  return {argument, SCMP_CMP_MASKED_EQ, mask, value};
+}
+
+void allow_sockets(Rules& rules) {
+  rules.allow_if(SCMP_SYS(socket), {is(0, AF_UNIX)});
+  for (const std::uint64_t family : {AF_INET, AF_INET6}) {
+    for (const std::uint64_t type : {SOCK_STREAM, SOCK_DGRAM}) {
+      rules.allow_if(SCMP_SYS(socket), {is(0, family), is_masked(1, kSocketTypeMask, type)});
+    }
+  }
+  // Names of hosts (which addresses are there), RDMA devices.
+  for (const std::uint64_t protocol : {NETLINK_ROUTE, NETLINK_RDMA}) {
+    rules.allow_if(SCMP_SYS(socket), {is(0, AF_NETLINK), is(2, protocol)});
+  }
+}
+
+void allow_opening(Rules& rules, const SandboxNeeds& needs) {
+  const std::uint64_t must_be_clear = needs.write_files    ? 0
+                                      : needs.open_devices ? kMakesFiles
+                                                           : kMakesFiles | O_ACCMODE;
+  rules.allow_if(SCMP_SYS(open), {is_masked(1, must_be_clear, 0)});
+  rules.allow_if(SCMP_SYS(openat), {is_masked(2, must_be_clear, 0)});
+}
+
+// Memory that is executable was mapped before: programs and libraries.
+void allow_memory(Rules& rules) {
+  rules.allow_if(SCMP_SYS(mmap), {is_masked(2, PROT_EXEC, 0)});
+  rules.allow_if(SCMP_SYS(mprotect), {is_masked(2, PROT_EXEC, 0)});
+}
+
+void allow_threads(Rules& rules) {
+  rules.allow_if(SCMP_SYS(clone), {is_masked(0, kThreadFlags | kNamespaceFlags, kThreadFlags)});
+  // Its flags are in memory, out of a filter's sight: libraries then fall back to clone.
+  rules.add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), {});
+  rules.allow_if(SCMP_SYS(tgkill), {is(0, static_cast<std::uint64_t>(::getpid()))});  // abort()
+  for (const std::uint64_t option : {PR_SET_NAME, PR_GET_NAME, PR_SET_VMA}) {
+    rules.allow_if(SCMP_SYS(prctl), {is(0, option)});
+  }
+  rules.allow_if(SCMP_SYS(prlimit64), {is(2, 0)});  // asks, changes nothing
+  rules.allow(std::initializer_list<int>{SCMP_SYS(getrlimit)});
+}
+
+void allow_ioctls(Rules& rules, const SandboxNeeds& needs) {
+  for (const std::uint64_t request : {FIONREAD, FIONBIO, TCGETS}) {
+    rules.allow_if(SCMP_SYS(ioctl), {is(1, request)});
+  }
+  if (!needs.open_devices) return;
+  for (const std::uint64_t request : {std::uint64_t{SIOCGIFNAME}, std::uint64_t{SIOCGIFINDEX},
+                                      std::uint64_t{SIOCGIFFLAGS}, std::uint64_t{RDMA_VERBS_IOCTL}}) {
+    rules.allow_if(SCMP_SYS(ioctl), {is(1, request)});
+  }
+}
+
+}  // namespace
+
+Result<void> add_sandbox_rules(scmp_filter_ctx filter, const SandboxNeeds& needs) {
+  Rules rules(filter);
+  rules.allow(kAlways);
+  allow_sockets(rules);
+  allow_opening(rules, needs);
+  allow_memory(rules);
+  allow_threads(rules);
+  allow_ioctls(rules, needs);
+  if (needs.write_files) rules.allow(kFileWriters);
+  if (needs.write_files || needs.bind_sockets) rules.allow(kOwnersAndModes);
+  rules.allow(kInstruments);
+  return rules.outcome();
+}
+
+}  // namespace pvrdma::daemon
