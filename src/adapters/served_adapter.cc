@@ -134,7 +134,8 @@ void ServedAdapter::watch_connection() {
     if (fd < 0) return;
     watched_for_ = interest();
     if (auto watched = loop_.watch(fd, watched_for_, *this); !watched) {
-      log::error("adapter {}: its client cannot be served: {}", port_.name(), watched.error().message);
+      server_->drop_client(
+          watched.error().message);  // nobody would hear it, and it keeps the place of others
       return;
     }
     watched_fd_ = fd;

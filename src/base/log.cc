@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fmt/format.h>
+#include <new>
 #include <unistd.h>
 #include <utility>
 
@@ -51,9 +52,13 @@ bool flush(Duration patience) noexcept {
   return writer().flush(patience);
 }
 
-std::string held_back(const LogLimiter& limiter) {
+std::string held_back(const LogLimiter& limiter) noexcept {
   if (limiter.suppressed() == 0) return {};
-  return fmt::format(" (and {} more like it before)", limiter.suppressed());
+  try {
+    return fmt::format(" (and {} more like it before)", limiter.suppressed());
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
 }
 
 bool LogLimiter::allow(Instant now) {

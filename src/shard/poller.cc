@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <ctime>
 #include <fmt/core.h>
+#include <new>
 
 #include "base/check.h"
 
@@ -44,6 +45,14 @@ Result<std::unique_ptr<Poller>> Poller::create() {
 }
 
 Result<void> Poller::watch(int fd, Interest interest, FdHandler& handler) {
+  try {
+    return try_watch(fd, interest, handler);
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, "out of memory");
+  }
+}
+
+Result<void> Poller::try_watch(int fd, Interest interest, FdHandler& handler) {
   PVRDMA_CHECK(fd >= 0, "watching needs an open fd");
   const auto index = static_cast<std::size_t>(fd);
   if (index >= watches_.size()) watches_.resize(index + 1);

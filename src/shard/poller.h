@@ -67,6 +67,8 @@ class Poller {
     std::uint32_t generation = 0;
   };
 
+  Result<void> try_watch(int fd, Interest interest, FdHandler& handler);
+
   explicit Poller(Fd epoll) : epoll_(std::move(epoll)) {}
 
   // The handler of the `index`-th of what is ready; null when its watch has ended.

@@ -19,6 +19,7 @@ constexpr int kBacklog = 4;  // one client; the others are only waiting to be re
 constexpr mode_t kOwnersMode = 0600;
 constexpr mode_t kGroupsMode = 0660;
 
+constexpr const char* kNoMemory = "out of memory";  // short enough to need none
 constexpr Duration kAcceptPause = std::chrono::seconds(1);
 constexpr Duration kAcceptErrorLogInterval = std::chrono::seconds(10);
 constexpr std::uint32_t kClientLogBurst = 20;
@@ -55,6 +56,14 @@ Server::~Server() {
 }
 
 void Server::on_listen_ready() {
+  try {
+    accept_client();
+  } catch (const std::bad_alloc&) {
+    pause_accepting(kNoMemory);
+  }
+}
+
+void Server::accept_client() {
   if (options_.queue != nullptr && !options_.queue->has_room()) {
     pause_accepting(fmt::format("{} file descriptors of earlier clients are still being closed",
                                 options_.queue->waiting()));
@@ -84,12 +93,8 @@ void Server::on_listen_ready() {
     pause_accepting("the file descriptors that are left are for the clients there are (raise RLIMIT_NOFILE)");
     return;
   }
-  try {
-    session_.emplace(std::move(client), handler_, path(),
-                     SessionSurroundings{options_.queue, options_.clock, &client_log_});
-  } catch (const std::bad_alloc&) {
-    pause_accepting(text_of(ENOMEM));
-  }
+  session_.emplace(std::move(client), handler_, path(),
+                   SessionSurroundings{options_.queue, options_.clock, &client_log_});
 }
 
 // The waiting client would keep listen_fd() readable for ever: it is left in the backlog for a while.
@@ -111,24 +116,39 @@ void Server::continue_session() {
 }
 
 bool Server::run_session() {
-  auto worked = session_->run();
+  auto worked = try_session();
   if (worked) return *worked;
   const Error& error = worked.error();
-  if (client_log_.allow(options_.clock->now())) {
-    if (error.code == 0) {
+  if (error.code != 0) {
+    drop_client(error.message);
+  } else {
+    if (client_log_.allow(options_.clock->now()))
       log::info("vfio-user {}: client left: {}{}", path(), error.message, held_back(client_log_));
-    } else {
-      log::warn("vfio-user {}: ended the client's session: {}{}", path(), error.message,
-                held_back(client_log_));
-    }
+    end_session(error.message);
   }
-  end_session(error.message);
   return true;
 }
 
 bool Server::client_hung_up() const {
   pollfd socket{session_->fd(), 0, 0};
   return ::poll(&socket, 1, 0) == 1 && (socket.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+// What a message needs and there is no memory for costs its client the session: which step of it was the last
+// one, nobody could tell.
+Result<bool> Server::try_session() {
+  try {
+    return session_->run();
+  } catch (const std::bad_alloc&) {
+    return fail(ENOMEM, kNoMemory);
+  }
+}
+
+void Server::drop_client(const std::string& why) {
+  if (!session_) return;
+  if (client_log_.allow(options_.clock->now()))
+    log::warn("vfio-user {}: ended the client's session: {}{}", path(), why, held_back(client_log_));
+  end_session(why);
 }
 
 void Server::end_session(std::string_view reason) {

@@ -71,6 +71,9 @@ class Server {
   // here already stays.
   void refuse_clients(std::string why) { refusal_ = std::move(why); }
 
+  // Ends the client's session, if there is one: it broke the rules, or cannot be served.
+  void drop_client(const std::string& why);
+
   // Accepts one client, or refuses it if there is one that has not gone.
   void on_listen_ready();
 
@@ -88,8 +91,10 @@ class Server {
  private:
   Server(std::unique_ptr<UnixListener> listener, Handler& handler, ServerOptions options);
 
+  void accept_client();
   bool run_session();
   bool client_hung_up() const;
+  Result<bool> try_session();
   void end_session(std::string_view reason);
 
   const std::unique_ptr<UnixListener> listener_;
