@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
+#include <new>
 #include <utility>
 
 #include "device/held_back.h"
@@ -152,6 +153,15 @@ void Adapter::qp_failed(verbs::Qpn qpn, std::string_view why) {
 
 std::uint32_t Adapter::load_shared_region(std::uint64_t address) {
   drop_driver();
+  try {
+    return try_load_shared_region(address);
+  } catch (const std::bad_alloc&) {
+    drop_driver();  // whatever of it was there
+    return ENOMEM;
+  }
+}
+
+std::uint32_t Adapter::try_load_shared_region(std::uint64_t address) {
   const bool logs = driver_log_.allow(clock_.now());
   auto loaded =
       load_region(memory_, guestmem::GuestPhys{address}, page_frames_of(config_.hardware_version), caps_);

@@ -129,6 +129,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   std::string describe_refusal_of(std::uint32_t err) const;
   void log_slowed(Budget rate, std::uint64_t per_second);
   std::vector<BudgetUse> budget_uses() const;
+  std::uint32_t try_load_shared_region(std::uint64_t address);
   void drop_driver();
   void power_on();
 

@@ -1,6 +1,7 @@
 #include "device/command_executor.h"
 
 #include <cerrno>
+#include <new>
 #include <span>
 
 #include "base/check.h"
@@ -24,7 +25,7 @@ std::string_view describe_refusal(std::uint32_t err) {
     case verbs::CommandError::kBusy:
       return "the object is still in use";
     case verbs::CommandError::kNoMemory:
-      return "a limit is reached";
+      return "a limit is reached, or the host has no memory left";
     case verbs::CommandError::kBadAddress:
       return "an address is not guest memory";
     case verbs::CommandError::kInvalid:
@@ -60,7 +61,7 @@ CommandExecutor::Executed CommandExecutor::execute(const SharedRegion& region, I
   }
 
   Response response;
-  const Status status = dispatch(*command, region, request, response, now);
+  const Status status = try_dispatch(*command, region, request, response, now);
   const std::uint32_t err = status ? kNoError : static_cast<std::uint32_t>(status.error());
   if (!status) counters_.command_errors.count(status.error());
   if (responds) {
@@ -74,6 +75,17 @@ CommandExecutor::Executed CommandExecutor::execute(const SharedRegion& region, I
     PVRDMA_CHECK(written, "the response slot was mapped when the command began");
   }
   return {command, err, responds && err == kNoError};
+}
+
+// Each command does all of it or nothing: what it allocates it has before it changes anything.
+CommandExecutor::Status CommandExecutor::try_dispatch(abi::Command command, const SharedRegion& region,
+                                                      const Request& request, Response& response,
+                                                      Instant now) {
+  try {
+    return dispatch(command, region, request, response, now);
+  } catch (const std::bad_alloc&) {
+    return verbs::refuse(verbs::CommandError::kNoMemory);
+  }
 }
 
 CommandExecutor::Status CommandExecutor::dispatch(abi::Command command, const SharedRegion& region,

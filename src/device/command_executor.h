@@ -77,6 +77,8 @@ class CommandExecutor {
   };
   using Status = verbs::Outcome<>;
 
+  Status try_dispatch(abi::Command command, const SharedRegion& region, const Request& request,
+                      Response& response, Instant now);
   Status dispatch(abi::Command command, const SharedRegion& region, const Request& request,
                   Response& response, Instant now);
 

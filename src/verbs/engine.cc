@@ -1,6 +1,7 @@
 #include "verbs/engine.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "verbs/engine_impl.h"
@@ -47,8 +48,16 @@ Engine::~Engine() = default;
 void Engine::reset() {
   const Services& s = impl_->services;
   gids_.clear();
-  auto fresh = std::make_unique<Impl>(impl_->limits, impl_->rules, s.memory, s.events, s.wire, impl_->account,
-                                      counters_, gids_);
+  std::unique_ptr<Impl> fresh;
+  try {
+    graveyard_.reserve(graveyard_.size() + 1);
+    fresh = std::make_unique<Impl>(impl_->limits, impl_->rules, s.memory, s.events, s.wire, impl_->account,
+                                   counters_, gids_);
+  } catch (const std::bad_alloc&) {
+    // A guest that leaves cannot be told to stay: the tables keep their memory.
+    impl_->clear();
+    return;
+  }
   // Peers may still know the old numbers.
   fresh->qpn_generations = std::move(impl_->qpn_generations);
   fresh->qps.follow(impl_->qps);
@@ -81,6 +90,18 @@ void Engine::Impl::bury_all(std::uint32_t& budget) {
   cqs.bury_all(budget);
   pds.bury_all(budget);
   mrs.bury_all(budget);
+}
+
+// Allocates nothing.
+void Engine::Impl::clear() {
+  qps.for_each([this](std::uint32_t, QueuePair& qp) { scheduler.forget(qp); });
+  qps.clear();
+  srqs.clear();
+  cqs.clear();
+  mrs.destroy_all();
+  pds.clear();
+  std::fill(contexts.begin(), contexts.end(), false);
+  ud_qp_count = 0;
 }
 
 // --- Doorbells ---

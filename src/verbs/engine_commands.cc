@@ -26,6 +26,16 @@ Outcome<> Engine::destroy_context(ContextHandle context) {
 
 // Objects refer to none but those of their own context: no reference has to be counted down.
 void Engine::Impl::remove_all_of(ContextHandle context) {
+  // All that allocates comes before the first change.
+  std::unordered_set<PdHandle> gone;
+  pds.for_each([&](std::uint32_t slot, const ProtectionDomain& pd) {
+    if (pd.context == context) gone.emplace(slot);
+  });
+  removed_qps.reserve(removed_qps.size() + qps.count());
+  removed_srqs.reserve(removed_srqs.size() + srqs.count());
+  removed_cqs.reserve(removed_cqs.size() + cqs.count());
+  mrs.destroy_all_of(gone);
+  for (const PdHandle pd : gone) pds.remove(pd.value);
   qps.move_if(
       [&](QueuePair& qp) {
         if (qp.identity.context != context) return false;
@@ -36,12 +46,6 @@ void Engine::Impl::remove_all_of(ContextHandle context) {
       removed_qps);
   srqs.move_if([&](const SharedReceiveQueue& srq) { return srq.context() == context; }, removed_srqs);
   cqs.move_if([&](const CompletionQueue& cq) { return cq.context() == context; }, removed_cqs);
-  std::unordered_set<PdHandle> gone;
-  pds.for_each([&](std::uint32_t slot, const ProtectionDomain& pd) {
-    if (pd.context == context) gone.emplace(slot);
-  });
-  mrs.destroy_all_of(gone);
-  for (const PdHandle pd : gone) pds.remove(pd.value);
 }
 
 Outcome<PdHandle> Engine::create_pd(ContextHandle context) {

@@ -43,6 +43,8 @@ struct Engine::Impl {
   void bury_removed(std::uint32_t& budget);
   // The same for everything: this is not used any more.
   void bury_all(std::uint32_t& budget);
+  // Drops every object at once. Allocates nothing.
+  void clear();
 
   // The answer when there is no room in the table of such objects.
   tl::unexpected<CommandError> refuse_full(Budget object) {

@@ -127,11 +127,11 @@ Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
                                              .max_recv_sge = request.max_recv_sge,
                                              .max_inline_data = 0,
                                              .reserved = 0}};
+  impl.scheduler.reserve(impl.qps.count() + 1);
   impl.qps.insert_at(*slot, std::make_unique<QueuePair>(identity, *send_cq, *recv_cq,
                                                         SendSide(std::move(*send_ring), request.max_send_sge),
                                                         std::move(receive)));
   impl.qps.find(*slot)->held = *std::move(held);
-  impl.scheduler.reserve(impl.qps.count());
   ++pd->references;
   ++send_cq->references;
   ++recv_cq->references;

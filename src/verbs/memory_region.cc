@@ -1,6 +1,7 @@
 #include "verbs/memory_region.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "abi/attributes.h"
@@ -84,13 +85,22 @@ Outcome<MrKeys> MemoryRegionTable::create(const CreateMr& request) {
   Outcome<std::unique_ptr<Region>> region = make_region(request);
   if (!region) return refuse(region.error());
 
-  const std::uint32_t slot = take_slot();
+  // All that allocates comes before the first change.
+  const auto [owned, first_of_pd] = counts_.try_emplace(request.pd, 0);
+  std::optional<std::uint32_t> taken;
+  try {
+    taken = take_slot();
+  } catch (...) {
+    if (first_of_pd) counts_.erase(owned);
+    throw;
+  }
+  const std::uint32_t slot = *taken;
   Slot& place = slots_[slot];
   (*region)->key = first_key(slot, place.generation);
   place.generation = static_cast<std::uint8_t>((place.generation + 1u) & kGenerationMask);
   place.region = std::move(*region);
   ++count_;
-  ++counts_[place.region->pd];
+  ++owned->second;
   const std::uint32_t key = place.region->key;
   return MrKeys{MrHandle(key >> kVariantBits), key};
 }
@@ -190,6 +200,13 @@ std::uint32_t MemoryRegionTable::destroy_all_of(const std::unordered_set<PdHandl
   }
   for (const PdHandle pd : pds) counts_.erase(pd);
   return before - count_;
+}
+
+void MemoryRegionTable::destroy_all() {
+  for (std::uint32_t slot = 1; slot < slots_.size(); ++slot) {
+    if (slots_[slot].region != nullptr) release(slot);
+  }
+  counts_.clear();
 }
 
 void MemoryRegionTable::bury_one(std::unique_ptr<Region> region, std::uint32_t& budget) {

@@ -70,6 +70,7 @@ class MemoryRegionTable {
 
   // Drops every MR of these PDs in one pass and tells how many there were. Their memory is bury()'s.
   std::uint32_t destroy_all_of(const std::unordered_set<PdHandle>& pds);
+  void destroy_all();
   // Gives memory of dropped MRs back, at most `budget` (an MR counts one, and one for each 512 pages), and
   // takes it off.
   void bury_dropped(std::uint32_t& budget);

@@ -68,6 +68,11 @@ class ObjectTable {
   // Destroys up to `budget` objects of a table that is not used any more.
   void bury_all(std::uint32_t& budget) { bury(slots_, budget); }
 
+  void clear() {
+    for (std::unique_ptr<T>& object : slots_) object.reset();
+    count_ = 0;
+  }
+
   std::uint32_t count() const { return count_; }
 
   template <typename F>
