@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -18,7 +19,7 @@ namespace pvrdma::shard {
 
 // `question` runs on the loop's thread and returns a value; it must own what it needs, since it may run after
 // this call has given up. `what` is the task's. Errors: EAGAIN, the shard takes no tasks (it stops, or its
-// mailbox is full); ETIMEDOUT.
+// mailbox is full); ETIMEDOUT; ENOMEM.
 template <typename Question>
 auto ask(Loop& loop, Duration patience, Question question, const char* what = "a question")
     -> Result<std::invoke_result_t<Question>> {
@@ -26,23 +27,30 @@ auto ask(Loop& loop, Duration patience, Question question, const char* what = "a
   struct Reply {
     std::mutex mutex;
     std::condition_variable arrived;
-    std::optional<Answer> answer;  // guarded by mutex
+    bool done = false;             // guarded by mutex, as what follows
+    std::optional<Answer> answer;  // none: there was no memory for it
   };
   auto reply = std::make_shared<Reply>();
   auto answer_it = [reply, question = std::move(question)]() mutable {
-    Answer answer = question();
+    std::optional<Answer> answer;
+    try {
+      answer.emplace(question());
+    } catch (const std::bad_alloc&) {  // whoever asks is told; nobody else is to notice
+    }
     {
       const std::lock_guard lock(reply->mutex);
-      reply->answer.emplace(std::move(answer));
+      reply->answer = std::move(answer);
+      reply->done = true;
     }
     reply->arrived.notify_one();
   };
   const bool posted = loop.post(Task(std::move(answer_it), what));
   if (!posted) return fail(EAGAIN, "the shard takes no questions now: it is stopping or overloaded");
   std::unique_lock lock(reply->mutex);
-  if (!reply->arrived.wait_for(lock, patience, [&reply] { return reply->answer.has_value(); })) {
+  if (!reply->arrived.wait_for(lock, patience, [&reply] { return reply->done; })) {
     return fail(ETIMEDOUT, "the shard did not answer in time: it is overloaded or stuck");
   }
+  if (!reply->answer) return fail(ENOMEM, "the shard has no memory for an answer now");
   return *std::move(reply->answer);
 }
 
