@@ -1,0 +1,215 @@
+// Every allocation and system call that the shard makes for a guest fails once, and fails from then on: the
+// daemon lives, the guest's command is refused or its connection dropped, what was refused works when it is
+// asked again, nothing is left behind, and another guest notices nothing.
+//
+// A site is one call of those that fail_nth.cc knows; the Nth site of a script is the same in each run, since
+// the shard makes them in the order of the script's messages.
+#include <fmt/core.h>
+#include <functional>
+#include <gtest/gtest.h>
+#include <limits>
+#include <sys/resource.h>
+
+#include "exhaustion/bystander.h"
+#include "exhaustion/daemon_process.h"
+#include "exhaustion/guest.h"
+
+namespace pvrdma::test {
+namespace {
+
+constexpr std::uint64_t kFromThenOn = std::numeric_limits<std::uint64_t>::max();
+
+class Exhaustion : public ::testing::Test {
+ protected:
+  Exhaustion() : bystander_(daemon_) {}
+
+  // Runs `script` with the calls from the `first`-th on failing, `count` of them.
+  void run(std::uint64_t first, std::uint64_t count, const std::function<void()>& script,
+           std::uint32_t kinds = kAllCalls) {
+    FailControl& control = daemon_.control();
+    control.sites = 0;
+    control.failed = 0;
+    control.kinds = kinds;
+    control.fail_at = first;
+    control.fail_count = count;
+    control.armed = 1;
+    script();
+    control.armed = 0;
+  }
+
+  // The daemon as it was found.
+  struct Before {
+    std::size_t descriptors;
+    std::size_t threads;
+    nlohmann::json objects;
+  };
+  Before look() {
+    return {daemon_.descriptors(), daemon_.threads(), daemon_.ask("/v1/adapters/A")["objects"]};
+  }
+  // Empty: nothing is left of guest A.
+  std::string left_behind(const Before& before) {
+    const Instant deadline = Instant::now() + std::chrono::seconds(10);
+    std::string trouble;
+    do {  // the daemon sees the end of a connection when it gets to it; clients' threads of the API end
+      const Before now = look();
+      trouble = now.objects != before.objects          ? "objects " + now.objects.dump()
+                : now.descriptors > before.descriptors ? fmt::format("{} descriptors", now.descriptors)
+                                                       : "";
+      if (!trouble.empty()) ::usleep(1000);
+    } while (!trouble.empty() && Instant::now() < deadline);
+    return trouble;
+  }
+
+  std::string where() {
+    return fmt::format("kind {} failed at\n{}log:\n{}", daemon_.control().failed_kind.load(),
+                       daemon_.failed_site(), daemon_.logged());
+  }
+
+  // `live` at every site, once and from then on, each followed by a look at everybody.
+  void fail_at_every_site(const std::function<void()>& live) {
+    run(0, 0, live);
+    const std::uint64_t sites = daemon_.control().sites;
+    ASSERT_GT(sites, 0U);
+    const Before before = look();
+    std::uint64_t failed = 0;
+    for (const std::uint64_t count : {std::uint64_t{1}, kFromThenOn}) {
+      // A client that cannot be let in waits until it can: that is no answer to wait for here.
+      constexpr auto kLettingIn =
+          static_cast<std::uint32_t>(Call::kAccept) | static_cast<std::uint32_t>(Call::kRegistering);
+      const std::uint32_t kinds = count == 1 ? kAllCalls : kAllCalls & ~kLettingIn;
+      for (std::uint64_t site = 1; site <= sites; ++site) {
+        SCOPED_TRACE(fmt::format("site {} of {}, {} failure(s)", site, sites, count == 1 ? "1" : "endless"));
+        run(site, count, live, kinds);
+        ASSERT_TRUE(daemon_.is_alive()) << where();
+        if (daemon_.control().failed == 0) break;  // some sites wait for a timer, and so may come or not
+        ++failed;
+        ASSERT_EQ(bystander_.trouble(), "") << where();
+        ASSERT_EQ(left_behind(before), "") << where();
+        if (HasFailure()) FAIL() << where();
+      }
+    }
+    EXPECT_GE(failed, 2 * sites * 9 / 10);
+    std::printf("%llu sites; %llu runs with failures\n", static_cast<unsigned long long>(sites),
+                static_cast<unsigned long long>(failed));
+  }
+
+  DaemonProcess daemon_;
+  Bystander bystander_;
+};
+
+TEST_F(Exhaustion, AGuestIsRefusedOrDroppedAndNobodyElseNotices) {
+  Guest warm_up(daemon_);
+  ASSERT_TRUE(warm_up.live()) << warm_up.sentence();
+  fail_at_every_site([&] {
+    Guest guest(daemon_);
+    const bool done = guest.live();
+    EXPECT_FALSE(guest.hung()) << guest.sentence();
+    if (daemon_.control().failed == 0) {
+      EXPECT_TRUE(done) << guest.sentence();
+      EXPECT_EQ(guest.refusals(), 0) << guest.sentence();
+    }
+    // One failure costs one command or the connection; what was refused works when it is asked again.
+    if (daemon_.control().failed == 1) {
+      EXPECT_LE(guest.refusals(), 1) << guest.sentence();
+    }
+  });
+  Guest after(daemon_);
+  EXPECT_TRUE(after.live()) << after.sentence();
+  EXPECT_EQ(daemon_.stop(), 0) << daemon_.logged();
+}
+
+// What a process may have, set for the daemon while it runs.
+class Limit {
+ public:
+  Limit(const DaemonProcess& daemon, decltype(RLIMIT_AS) what, rlim_t most) : daemon_(daemon), what_(what) {
+    if (::prlimit(daemon.pid(), what, nullptr, &before_) != 0) throw std::runtime_error("prlimit");
+    const rlimit now{most, before_.rlim_max};
+    ::prlimit(daemon.pid(), what, &now, nullptr);
+  }
+  ~Limit() { ::prlimit(daemon_.pid(), what_, &before_, nullptr); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+
+ private:
+  const DaemonProcess& daemon_;
+  const decltype(RLIMIT_AS) what_;
+  rlimit before_{};
+};
+
+TEST_F(Exhaustion, ASmallAddressSpaceIsAGuestsTrouble) {
+  Guest(daemon_).live();
+  const Before before = look();
+  const std::size_t now = daemon_.address_space_bytes();
+  int refused = 0;
+  for (const std::size_t more : {0, 4 << 10, 64 << 10, 1 << 20, 3 << 20, 5 << 20, 1 << 30}) {
+    SCOPED_TRACE(fmt::format("{} bytes more", more));
+    Guest guest(daemon_);
+    {
+      const Limit limit(daemon_, RLIMIT_AS, now + more);
+      const bool refused_now = !guest.live();
+      if (refused_now) std::printf("%zu bytes more: %s\n", more, guest.sentence().c_str());
+      refused += refused_now ? 1 : 0;
+      EXPECT_FALSE(guest.hung()) << guest.sentence();
+      daemon_.ask_status("/v1/stats");  // has an answer or none, as it comes
+      ASSERT_TRUE(daemon_.is_alive()) << daemon_.logged();
+      ASSERT_EQ(bystander_.trouble_as_a_guest(), "") << daemon_.logged();
+    }
+    ASSERT_EQ(bystander_.trouble(), "") << daemon_.logged();
+    ASSERT_EQ(left_behind(before), "") << daemon_.logged();
+  }
+  EXPECT_GT(refused, 0) << "the limit was none";
+  EXPECT_LT(refused, 7) << "enough is enough";
+  Guest after(daemon_);
+  EXPECT_TRUE(after.live()) << after.sentence();
+}
+
+// A client for whom none is left waits until there is one; one that is in is refused or dropped.
+TEST_F(Exhaustion, FewDescriptorsAreAGuestsTrouble) {
+  Guest(daemon_).live();
+  const Before before = look();
+  int did_not_serve = 0;
+  for (const std::size_t more : {0, 1, 2, 3, 4, 6, 8, 12, 100}) {
+    SCOPED_TRACE(fmt::format("{} descriptors more", more));
+    {
+      const Limit limit(daemon_, RLIMIT_NOFILE, before.descriptors + more);
+      Guest guest(daemon_, std::chrono::milliseconds(200));
+      did_not_serve += guest.live() ? 0 : 1;
+      ASSERT_TRUE(daemon_.is_alive()) << daemon_.logged();
+      ASSERT_EQ(bystander_.trouble_as_a_guest(), "") << daemon_.logged();
+    }
+    ASSERT_EQ(bystander_.trouble(), "") << daemon_.logged();
+    ASSERT_EQ(left_behind(before), "") << daemon_.logged();
+  }
+  EXPECT_GT(did_not_serve, 0) << "the limit was none";
+  EXPECT_LT(did_not_serve, 9) << "enough is enough";
+  Guest after(daemon_);
+  EXPECT_TRUE(after.live()) << after.sentence();
+}
+
+// As when vm.max_map_count is reached: the sysctl is the whole machine's, so the mappings are made to fail
+// here.
+TEST_F(Exhaustion, NoMappingIsAGuestsTrouble) {
+  const Before before = look();
+  Guest guest(daemon_);
+  run(
+      1, kFromThenOn, [&] { EXPECT_FALSE(guest.live()); }, static_cast<std::uint32_t>(Call::kMapping));
+  EXPECT_GT(daemon_.control().failed, 0U);
+  EXPECT_FALSE(guest.hung()) << guest.sentence();
+  EXPECT_EQ(bystander_.trouble(), "") << daemon_.logged();
+  EXPECT_EQ(left_behind(before), "") << daemon_.logged();
+  EXPECT_TRUE(guest.live()) << guest.sentence();
+}
+
+TEST_F(Exhaustion, AQuestionOfTheApiIsRefused) {
+  daemon_.ask("/v1/stats");
+  fail_at_every_site([&] {
+    for (const char* path : {"/v1/adapters", "/v1/qps", "/v1/stats"}) {
+      const int status = daemon_.ask_status(path);
+      EXPECT_TRUE(status == 200 || status == 503) << path << " " << status;
+    }
+  });
+  EXPECT_EQ(daemon_.ask_status("/v1/stats"), 200);
+}
+
+}  // namespace
+}  // namespace pvrdma::test

@@ -1,0 +1,53 @@
+// Guest: the guest of adapter A, whose calls fail: one life of it, from its connection to its leaving.
+// Thread: the test's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "exhaustion/daemon_process.h"
+#include "support/rc_endpoint.h"
+
+namespace pvrdma::test {
+
+class Guest {
+ public:
+  // `patience`: how long it waits for an answer.
+  explicit Guest(DaemonProcess& daemon, Duration patience = std::chrono::seconds(30))
+      : daemon_(daemon), patience_(patience) {}
+
+  // Attaches, makes one of each object, connects, moves data, destroys, leaves, and waits until the daemon is
+  // through with it. What is refused is asked again once, while the adapter still serves. True: it came to
+  // the end.
+  bool live();
+
+  // How many steps were refused, and what the last refusal said.
+  int refusals() const { return refusals_; }
+  const std::string& sentence() const { return sentence_; }
+  // That was no refusal: an answer that never came.
+  bool hung() const;
+
+ private:
+  enum class Again { kAlways, kWhileConnected };
+
+  bool work();
+  EndpointOptions of_user() const;
+  void register_memory();
+  void connect_both();
+  void write();
+  bool step(const std::function<void()>& action, Again again = Again::kWhileConnected);
+
+  DaemonProcess& daemon_;
+  const Duration patience_;
+  std::unique_ptr<driver::Device> device_;
+  std::unique_ptr<driver::Context> user_;
+  std::unique_ptr<driver::ProtectionDomain> user_pd_;
+  std::unique_ptr<driver::SharedReceiveQueue> srq_;
+  std::unique_ptr<RcEndpoint> first_;
+  std::unique_ptr<RcEndpoint> second_;
+  int refusals_ = 0;
+  std::string sentence_;
+};
+
+}  // namespace pvrdma::test
