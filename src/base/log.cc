@@ -52,7 +52,7 @@ bool flush(Duration patience) noexcept {
   return writer().flush(patience);
 }
 
-std::string held_back(const LogLimiter& limiter) noexcept {
+std::string held_back(const LogLimiter& limiter) {
   if (limiter.suppressed() == 0) return {};
   try {
     return fmt::format(" (and {} more like it before)", limiter.suppressed());

@@ -61,6 +61,6 @@ class LogLimiter {
 };
 
 // The tail of a rate-limited line: "", or " (and N more like it before)".
-std::string held_back(const LogLimiter& limiter) noexcept;
+std::string held_back(const LogLimiter& limiter);
 
 }  // namespace pvrdma::log

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <gtest/gtest.h>
 #include <memory>
+#include <new>
 #include <thread>
 
 namespace pvrdma::shard {
@@ -37,6 +38,14 @@ TEST_F(AskTest, GivesUpOnAShardThatDoesNotAnswer) {
   const auto answer = ask(*loop_, 1ms, [] { return 1; });
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().code, ETIMEDOUT);
+}
+
+TEST_F(AskTest, IsRefusedWhereThereIsNoMemoryForTheAnswer) {
+  run();
+  const auto answer = ask(*loop_, 10s, []() -> int { throw std::bad_alloc(); });
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().code, ENOMEM);
+  EXPECT_EQ(ask(*loop_, 10s, [] { return 7; }).value(), 7) << "the shard goes on";
 }
 
 TEST_F(AskTest, IsRefusedByAFullMailbox) {

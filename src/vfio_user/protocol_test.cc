@@ -44,6 +44,15 @@ TEST(DecodeVersion, AbsentCapabilitiesHaveTheProtocolsDefaults) {
   }
 }
 
+TEST(DecodeVersion, OnlyTheCapabilitiesThemselvesCount) {
+  const auto version = decode_version(version_payload(
+      R"({"max_msg_fds":-1,"capabilities":{"other":{"max_msg_fds":"x"},"list":[{"pgsizes":0}],"max_msg_fds":7},)"
+      R"("more":{"max_msg_fds":9}})"));
+  ASSERT_TRUE(version);
+  EXPECT_EQ(version->capabilities.max_msg_fds, 7u);
+  EXPECT_EQ(version->capabilities.pgsizes, 4096u);
+}
+
 TEST(DecodeVersion, RefusesWhatIsNoVersion) {
   Bytes no_nul = version_payload("{}");
   no_nul.pop_back();
@@ -52,6 +61,8 @@ TEST(DecodeVersion, RefusesWhatIsNoVersion) {
         version_payload("null"), version_payload(R"({"capabilities":3})"),
         version_payload(R"({"capabilities":{"max_msg_fds":-1}})"),
         version_payload(R"({"capabilities":{"max_msg_fds":"8"}})"),
+        version_payload(R"({"capabilities":{"max_msg_fds":[8]}})"),
+        version_payload(R"({"capabilities":{"max_msg_fds":{}}})"), version_payload(R"({"capabilities":[]})"),
         version_payload(R"({"capabilities":{"max_msg_fds":1e3}})"),
         version_payload(R"({"capabilities":{"max_data_xfer_size":4294967296}})"),
         version_payload(std::string(4000, '[')), version_payload("{}" + std::string(5000, ' '))}) {
