@@ -38,7 +38,9 @@ class QpQueue {
 class Scheduler {
  public:
   // Room for `qp_count` QPs; called when a QP is created.
-  void reserve(std::size_t qp_count) { timers_.reserve(qp_count); }
+  void reserve(std::size_t qp_count) {
+    if (qp_count > timers_.capacity()) timers_.reserve(2 * qp_count);
+  }
 
   void make_ready(QueuePair& qp) { (woken_.empty() && behind_.empty() ? ready_ : behind_).append(qp); }
   // The oldest ready QP, no longer ready; null when there is none.

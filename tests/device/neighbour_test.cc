@@ -244,10 +244,10 @@ TEST_F(Neighbour, clients_do_not_take_the_last_descriptors) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const Fd ram(::memfd_create("more-ram", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(ram.get(), 4096), 0);
-  RawPeer a = connect();
   const auto limit = static_cast<rlim_t>(fds_before_ + 5);
   const rlimit few{.rlim_cur = limit, .rlim_max = before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  RawPeer a = connect();
   a.send(vfio_user::qemu_version());
   EXPECT_FALSE(a.receive()) << "sent away: the numbers left are for the clients there are";
   EXPECT_TRUE(device(1).bus().dma_map(1ull << 40, 4096, ram.get(), 0));
