@@ -2,53 +2,60 @@
 // the system when the owner is done, whatever else was allocated meanwhile.
 //
 // A guest makes and drops any number of lists of any length. Long ones are mappings of their own and go back
-// one by one. Short ones share mappings, which go back once none is left, in slices.
+// one by one. Short ones are blocks of a power of two, cut from mappings that go back once no list is left,
+// in slices. Where the system has no mapping to give, a list cannot be made (bad_alloc) and nothing has
+// changed: the library's own pools end the process there.
 //
 // Thread: owned by one thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory_resource>
 
 namespace pvrdma::guestmem {
 
-class PageListMemory {
+class PageListMemory final : public std::pmr::memory_resource {
  public:
-  PageListMemory();
-
-  std::pmr::memory_resource& resource() { return pool_; }
+  PageListMemory() = default;
+  ~PageListMemory() override;
+  PageListMemory(const PageListMemory&) = delete;
+  PageListMemory& operator=(const PageListMemory&) = delete;
 
   // What it has of the system now, in bytes.
-  std::size_t held_bytes() const { return mappings_.bytes; }
+  std::size_t held_bytes() const { return held_bytes_; }
   // No list may be left. Gives back as much as `budget` is for (a mapping counts one, and one for each 64
   // KiB), and takes it off.
   void give_back(std::uint32_t& budget);
 
  private:
-  class Mappings final : public std::pmr::memory_resource {
-   public:
-    ~Mappings() override;
+  static constexpr std::size_t kSizes = 14;  // of blocks: 16 bytes ... 128 KiB
 
-    std::size_t bytes = 0;
-    bool put_off = false;  // what is deallocated waits for unmap_some()
-    void unmap_some(std::uint32_t& budget);
-
-   private:
-    // In the first bytes of a block that waits.
-    struct Waiting {
-      Waiting* next;
-      std::size_t size;
-    };
-    Waiting* waiting_ = nullptr;
-
-    void* do_allocate(std::size_t size, std::size_t alignment) override;
-    void do_deallocate(void* block, std::size_t size, std::size_t alignment) override;
-    bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+  // At the beginning of a mapping that is cut into blocks.
+  struct alignas(16) Shared {
+    Shared* next;
+    std::size_t bytes;
+  };
+  struct Block {
+    Block* next;
+  };
+  struct Size {
+    Block* free = nullptr;
+    std::byte* uncut = nullptr;  // of the mapping that is being cut, up to uncut_end
+    std::byte* uncut_end = nullptr;
   };
 
-  Mappings mappings_;
-  std::pmr::unsynchronized_pool_resource pool_;
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override;
+  void do_deallocate(void* list, std::size_t bytes, std::size_t alignment) override;
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+
+  void* map(std::size_t bytes);
+  void unmap(void* mapping, std::size_t bytes);
+
+  std::array<Size, kSizes> sizes_;
+  Shared* shared_ = nullptr;
+  std::size_t held_bytes_ = 0;
 };
 
 // The allocator of a list that knows where it lives, and goes on living there when it is swapped or moved.

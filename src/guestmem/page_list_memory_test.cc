@@ -9,7 +9,7 @@ namespace pvrdma::guestmem {
 namespace {
 
 PageList list_of(PageListMemory& memory, std::uint32_t pages) {
-  PageList list(memory.resource());
+  PageList list(memory);
   list.reserve(pages);
   list.append(GuestPhys(4096));
   return list;
@@ -44,6 +44,27 @@ TEST(PageListMemory, ShortListsGoBackInSlicesOnceNoneIsLeft) {
   }
   EXPECT_GT(slices, 10);
   EXPECT_EQ(list_of(memory, 512).size(), 1u) << "it can be used again";
+}
+
+TEST(PageListMemory, ListsOfEveryLengthHaveTheirOwnMemoryAndUseFreedOnesAgain) {
+  PageListMemory memory;
+  std::size_t held = 0;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<PageList> lists;
+    for (std::uint32_t pages = 1; pages < 40'000; pages += 1 + pages / 3) {
+      for (std::uint32_t copy = 0; copy < 20; ++copy) {
+        PageList& list = lists.emplace_back(memory);
+        list.reserve(pages);
+        for (std::uint32_t i = 0; i < pages; ++i) list.append(GuestPhys(4096ull * (pages + copy + i)));
+      }
+    }
+    for (const PageList& list : lists) {
+      const std::uint64_t first = list.at(0).value;
+      for (std::uint32_t i = 0; i < list.size(); ++i) ASSERT_EQ(list.at(i).value, first + 4096ull * i);
+    }
+    if (round == 0) held = memory.held_bytes();
+    EXPECT_EQ(memory.held_bytes(), held) << "round " << round;
+  }
 }
 
 TEST(PageListMemory, AListKeepsItsMemoryWhenItIsSwappedWithOneOfTheHeap) {

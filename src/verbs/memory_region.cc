@@ -106,7 +106,7 @@ Outcome<MrKeys> MemoryRegionTable::create(const CreateMr& request) {
 }
 
 Outcome<std::unique_ptr<MemoryRegionTable::Region>> MemoryRegionTable::make_region(const CreateMr& request) {
-  auto region = std::make_unique<Region>(lists_.resource());
+  auto region = std::make_unique<Region>(lists_);
   region->kind = request.kind;
   region->pd = request.pd;
   region->access_flags = request.access_flags & abi::kAccessMask;
@@ -124,7 +124,7 @@ Outcome<std::unique_ptr<MemoryRegionTable::Region>> MemoryRegionTable::make_regi
         return refuse(CommandError::kInvalid);
       // Both lists count: a registration reads into one while the other holds the last.
       if (!charge(*region, 2 * request.page_count)) return refuse(CommandError::kNoMemory);
-      region->reserve_fast_register(request.page_count, lists_.resource());
+      region->reserve_fast_register(request.page_count, lists_);
       return region;
 
     case MrKind::kUser:
@@ -136,7 +136,7 @@ Outcome<std::unique_ptr<MemoryRegionTable::Region>> MemoryRegionTable::make_regi
       request.page_count > guestmem::kMaxDirectoryPages)
     return refuse(CommandError::kInvalid);
   if (!charge(*region, request.page_count)) return refuse(CommandError::kNoMemory);
-  guestmem::PageList pages(lists_.resource());
+  guestmem::PageList pages(lists_);
   const guestmem::DirectoryStatus status = guestmem::read_page_directory(
       memory_, GuestPhys(request.page_directory), request.page_count, guestmem::kMaxDirectoryPages, pages);
   if (status != guestmem::DirectoryStatus::kOk) return refuse(CommandError::kBadAddress);

@@ -240,7 +240,7 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
 }
 
 TEST_F(ConfigTest, RefusesUnknownKeysOfAnyBytesAndLength) {
-  const std::string allowed = ": allowed are api_socket, log_level, spin_us";
+  const std::string allowed = ": allowed are api_socket, log_level, spin_us, sandbox";
   EXPECT_EQ(mistake_in(std::string("[daemon]\n\"gr\u00f6\u00dfe\" = 3\n") + kVm01),
             "FILE:2: [daemon] unknown key gr????e" + allowed);
   EXPECT_EQ(mistake_in("[daemon]\n" + std::string(100, 'a') + " = 3\n" + kVm01),
