@@ -35,9 +35,7 @@ def churn_fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 
 def _binder(fleet: Fleet, vm: str, *options: str) -> Binder:
-    socket = Path(until("its host is known", lambda: fleet[1].ctl("vm", "get", vm)["adapter"]["socket"]))
-    until("its adapter is served", socket.exists)
-    return Binder(socket, fleet.logs / f"binder-{vm}.log", *options)
+    return Binder(fleet.socket_of(vm), fleet.logs / f"binder-{vm}.log", *options)
 
 
 def _gid_holders(fleet: Fleet, address: str) -> list[str]:

@@ -107,6 +107,10 @@ def _configuration(host: Host) -> list[Any]:
     return [host.ctl(what, "list") for what in ("dvs", "vm", "host", "adapter")]
 
 
+def _wait_served(host: Host, *vms: str) -> None:
+    until("the VMs' adapters are served", lambda: {adapter["name"] for adapter in host.ctl("adapter", "list")} == set(vms))
+
+
 def _is_refused(host: Host, disk: Disk, reason: str, way_out: str) -> None:
     """An edit is refused, at first and then as long as the store is away, and changes nothing."""
     before = _configuration(host)
@@ -124,11 +128,13 @@ def _edits_pass_and_survive(host: Host) -> None:
     """Without a restart; and everything acknowledged is there after kill -9."""
     host.ctl("dvs", "create", "Late")
     host.ctl("vm", "create", "VM-02", "--host", _NAME, *_HW)
+    _wait_served(host, "VM-01", "VM-02")
     before = _configuration(host)
     assert {dvs["name"] for dvs in before[0]} == {"Switch", "Late"}
     host.kill()
     host.start()
     _wait_alive(host)
+    _wait_served(host, "VM-01", "VM-02")
     assert _configuration(host) == before
 
 

@@ -15,6 +15,7 @@ from fleet.checker import Checker
 from fleet.etcd import Etcd
 from fleet.host import Certificates, Host
 from fleet.network import Network, address_of
+from fleet.until import until
 from harness import process, rdma
 from harness.daemon import REPOSITORY, binary
 from harness.hub import Hub
@@ -133,8 +134,13 @@ class Fleet:
 
     def checker(self, a: str, b: str, *options: str) -> Checker:
         """rc_checker between the adapters of two VMs that are off."""
-        sockets = [Path(self[1].ctl("vm", "get", name)["adapter"]["socket"]) for name in (a, b)]
-        return Checker(*sockets, self.logs / "rc_checker.log", *options)
+        return Checker(self.socket_of(a), self.socket_of(b), self.logs / "rc_checker.log", *options)
+
+    def socket_of(self, vm: str) -> Path:
+        """Of the VM's adapter, once it is served: a host hears of its VMs a moment after their edit."""
+        socket = Path(until(f"the host of {vm} is known", lambda: self[1].ctl("vm", "get", vm)["adapter"]["socket"]))
+        until(f"the adapter of {vm} is served", socket.exists)
+        return socket
 
     def paths(self) -> dict[str, set[str]]:
         """The paths in use, by adapter, as all hosts tell."""
