@@ -8,8 +8,9 @@ JOBS := $(shell nproc)
 PYTEST := /usr/bin/python3 -m pytest
 SANITIZED := asan tsan
 PRESETS := dev release $(SANITIZED)
-# What a sanitizer would distort: tests that count allocations and bytes of memory, or make allocations fail.
-MEASURED := NoAllocation|QpMemory|SteadyState|MemoryReturn|Exhaustion
+# What a sanitizer would distort: tests that count allocations and bytes of memory, make allocations fail, use up descriptors
+# (of which the runtime needs some), or run confined.
+MEASURED := NoAllocation|QpMemory|SteadyState|MemoryReturn|Exhaustion|Sandbox|DescriptorsTheListener|TheLastDescriptors|^cli$$
 
 .PHONY: help demo check test test-full vm-test cluster-test ctest-measured bench soak format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
 
@@ -100,7 +101,7 @@ ctest-measured:
 	@echo "== preset release: tests that measure memory or run out of it"
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target no_allocation_test conformance_no_allocation_test verbs_qp_memory_test \
-	  memory_return_test exhaustion_test
+	  memory_return_test exhaustion_test sandbox_test vfio_user_test pvrdmad pvrdmactl
 	@ctest --preset release -R '$(MEASURED)' --output-log build/ctest-measured.log
 
 $(PRESETS:%=ctest-%): ctest-%:

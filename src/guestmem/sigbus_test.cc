@@ -95,7 +95,8 @@ TEST(SigbusMaps, PagesThatVanishOneByOneCostOneMapping) {
       *page = std::byte{1};
     }
     EXPECT_TRUE(memory.damaged());
-    EXPECT_LE(count_maps(), before + 2) << (downwards ? "downwards" : "upwards");
+    // A page each would make some 250. A sanitizer maps a few for itself.
+    EXPECT_LE(count_maps(), before + 10) << (downwards ? "downwards" : "upwards");
   }
 }
 

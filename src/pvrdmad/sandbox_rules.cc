@@ -68,15 +68,6 @@ constexpr int kFileWriters[] = {SCMP_SYS(fsync),     SCMP_SYS(fdatasync), SCMP_S
 constexpr int kOwnersAndModes[] = {SCMP_SYS(chmod),  SCMP_SYS(fchmod), SCMP_SYS(fchmodat), SCMP_SYS(chown),
                                    SCMP_SYS(fchown), SCMP_SYS(lchown), SCMP_SYS(fchownat), SCMP_SYS(umask)};
 
-// Sanitizers look at other threads to find leaks, gcov writes counts at the end. Not in what is installed.
-#ifdef PVRDMA_INSTRUMENTED
-constexpr int kInstruments[] = {SCMP_SYS(ptrace), SCMP_SYS(wait4),     SCMP_SYS(kill),       SCMP_SYS(tkill),
-                                SCMP_SYS(clone),  SCMP_SYS(prctl),     SCMP_SYS(open),       SCMP_SYS(openat),
-                                SCMP_SYS(mkdir),  SCMP_SYS(prlimit64), SCMP_SYS(personality)};
-#else
-constexpr std::span<const int> kInstruments;
-#endif
-
 constexpr std::uint64_t kMakesFiles = O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY);
 constexpr std::uint64_t kThreadFlags = CLONE_THREAD | CLONE_VM | CLONE_SIGHAND;
 constexpr std::uint64_t kNamespaceFlags =
@@ -178,7 +169,6 @@ Result<void> add_sandbox_rules(scmp_filter_ctx filter, const SandboxNeeds& needs
   allow_ioctls(rules, needs);
   if (needs.write_files) rules.allow(kFileWriters);
   if (needs.write_files || needs.bind_sockets) rules.allow(kOwnersAndModes);
-  rules.allow(kInstruments);
   return rules.outcome();
 }
 

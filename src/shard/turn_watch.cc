@@ -1,7 +1,5 @@
 #include "shard/turn_watch.h"
 
-#include <fmt/core.h>
-
 namespace pvrdma::shard {
 namespace {
 
@@ -16,11 +14,13 @@ void TurnWatch::report(Instant now) {
   ++long_turns_;
   long_turns_us_ += static_cast<std::uint64_t>(turn / std::chrono::microseconds(1));
   if (!limiter_.allow(now)) return;
-  const std::string where = longest_ == Duration{0}
-                                ? "in many small steps"
-                                : fmt::format("{:.1f} ms of them {}", milliseconds(longest_), longest_name_);
-  log::warn("shard: all adapters waited {:.1f} ms for one turn, {}{}", milliseconds(turn), where,
-            log::held_back(limiter_));
+  if (longest_ == Duration{0}) {
+    log::warn("shard: all adapters waited {:.1f} ms for one turn, in many small steps{}", milliseconds(turn),
+              log::held_back(limiter_));
+  } else {
+    log::warn("shard: all adapters waited {:.1f} ms for one turn, {:.1f} ms of them {}{}", milliseconds(turn),
+              milliseconds(longest_), longest_name_, log::held_back(limiter_));
+  }
 }
 
 }  // namespace pvrdma::shard

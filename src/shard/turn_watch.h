@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 #include <string>
 
 #include "base/log.h"
@@ -29,7 +30,11 @@ class TurnWatch {
     if (took < kWorthNaming || took <= longest_) [[likely]]
       return;
     longest_ = took;
-    longest_name_ = name();
+    try {
+      longest_name_ = name();
+    } catch (const std::bad_alloc&) {
+      longest_name_ = "unnamed";  // short enough to need no memory
+    }
   }
   // The turn is over. True: it was a long one.
   bool end(Instant now) {

@@ -24,6 +24,8 @@ import pytest
 
 BUILD = Path(__file__).resolve().parents[2] / "build" / "dev" / "src"
 PVRDMAD = os.environ.get("PVRDMAD", str(BUILD / "pvrdmad" / "pvrdmad"))
+IS_SANITIZED = any(runtime in Path(PVRDMAD).read_bytes() for runtime in (b"__asan_init", b"__tsan_init"))
+confined = pytest.mark.skipif(IS_SANITIZED, reason="a sanitizer's runtime makes calls of its own: such a build is not confined")
 PVRDMACTL = os.environ.get("PVRDMACTL", str(BUILD / "pvrdmactl" / "pvrdmactl"))
 GUARD_S = 60  # no check of speed: what takes longer hangs
 
@@ -237,6 +239,7 @@ def threads(daemon: Daemon) -> dict[str, dict[str, str]]:
     return {status["Name"]: status for status in stati}
 
 
+@confined
 def test_every_thread_is_confined(daemon: Daemon) -> None:
     assert daemon.ctl("adapter", "list").returncode == 0
     shown = threads(daemon)
@@ -248,6 +251,7 @@ def test_every_thread_is_confined(daemon: Daemon) -> None:
     assert "sandbox" not in log
 
 
+@confined
 def test_a_confined_member_of_a_cluster_keeps_its_store_in_a_file() -> None:
     with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:  # pytest's are too long for sockets
         folder = Path(name)
@@ -329,7 +333,7 @@ def test_qp_list_stats_and_version(daemon: Daemon) -> None:
     assert daemon.ctl_json("qp", "list", "--adapter", "VM-01") == []
     stats = daemon.ctl_json("stats")
     assert [a["name"] for a in stats["adapters"]] == ["VM-01", "VM-02"]  # type: ignore[index]
-    expected = {"switch", "local", "shard", "total_budget_refusals", "sandbox"}
+    expected = {"switch", "local", "shard", "total_budget_refusals"} | (set() if IS_SANITIZED else {"sandbox"})
     assert set(stats["host"]) == expected  # type: ignore[call-overload, index]
     assert {"long_turns", "long_turns_us"} <= set(stats["host"]["shard"])  # type: ignore[call-overload, index]
     assert len(daemon.ctl_json("stats", "--adapter", "VM-01")["adapters"]) == 1  # type: ignore[index]

@@ -132,6 +132,7 @@ TEST_F(Lifecycle, attaching_a_hundred_times_leaves_no_descriptor_behind) {
   { RcEndpoint warm_up(device(0), gid_of(0)); }
   devices_[0].reset();
   ASSERT_TRUE(eventually([&] { return !host_.info(0).connected; }));
+  ASSERT_TRUE(eventually([&] { return host_.reaper().busy_queues() == 0; }));
   const std::size_t before = count_open_fds();
   for (int i = 0; i < 100; ++i) {
     { RcEndpoint end(device(0), gid_of(0)); }

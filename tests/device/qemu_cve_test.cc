@@ -102,6 +102,7 @@ class QemuCveProbe : public QemuCve {
 };
 
 TEST_F(QemuCve, cve_2018_20123_an_adapter_that_cannot_start_leaves_nothing_behind) {
+  ASSERT_TRUE(eventually([&] { return host_.reaper().busy_queues() == 0; }));
   const std::size_t before = count_open_fds();
   host_.on_shard(3, [&](adapters::ServedAdapter& served) {
     SteadyClock clock;
