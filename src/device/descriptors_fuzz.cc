@@ -30,6 +30,7 @@
 #include "device/fake_guest.h"
 #include "guestmem/sigbus.h"
 #include "support/fuzz_input.h"
+#include "support/open_fds.h"
 #include "vfio_user/message_socket.h"
 #include "vfio_user/raw_peer.h"
 #include "vfio_user/server.h"
@@ -215,7 +216,7 @@ class Harness {
 
   void run(FuzzInput input) {
     restore_ram();
-    const std::size_t open_before = vfio_user::count_open_fds();  // between inputs a fuzzer may open things
+    const std::size_t open_before = test::count_open_fds();  // between inputs a fuzzer may open things
     {
       Descriptors descriptors(guest_.ram_fd());
       descriptors_ = &descriptors;
@@ -226,9 +227,9 @@ class Harness {
     restore_ram();
     serve_another();
     // Closing may be another thread's business.
-    for (int i = 0; i < 1000 && vfio_user::count_open_fds() > open_before; ++i)
+    for (int i = 0; i < 1000 && test::count_open_fds() > open_before; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    PVRDMA_CHECK(vfio_user::count_open_fds() <= open_before, "all descriptors are closed");
+    PVRDMA_CHECK(test::count_open_fds() <= open_before, "all descriptors are closed");
   }
 
  private:

@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "support/open_fds.h"
 #include "vfio_user/fake_handler.h"
 #include "vfio_user/raw_peer.h"
 #include "vfio_user/server.h"
@@ -253,7 +254,7 @@ TEST_F(ClientTest, AServerOfAnotherVersion) {
 
 TEST_F(ClientTest, NoDescriptorIsLeftOpen) {
   start();
-  const std::size_t before = count_open_fds();
+  const std::size_t before = test::count_open_fds();
   {
     auto client = Client::connect(path_).value();
     const auto region = client->region_info(2);
@@ -264,7 +265,7 @@ TEST_F(ClientTest, NoDescriptorIsLeftOpen) {
   }
   stop();
   device_.fds.clear();
-  EXPECT_EQ(count_open_fds(), before - 1);  // the listening socket went with the server
+  EXPECT_EQ(test::count_open_fds(), before - 1);  // the listening socket went with the server
 }
 
 }  // namespace

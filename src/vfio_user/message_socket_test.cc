@@ -7,6 +7,7 @@
 
 #include "gtest/gtest.h"
 
+#include "support/open_fds.h"
 #include "vfio_user/raw_peer.h"
 
 namespace pvrdma::vfio_user {
@@ -170,7 +171,7 @@ TEST_F(MessageSocketTest, DescriptorsOfAMessageInPieces) {
 }
 
 TEST_F(MessageSocketTest, TakenDescriptorsStayAndOthersAreClosed) {
-  const std::size_t before = count_open_fds();
+  const std::size_t before = test::count_open_fds();
   {
     const Fd eventfd = make_eventfd();
     peer_.send(message(1, Command::kSetIrqs), {eventfd.get(), eventfd.get(), eventfd.get()});
@@ -183,14 +184,14 @@ TEST_F(MessageSocketTest, TakenDescriptorsStayAndOthersAreClosed) {
     }
     EXPECT_FALSE(next().has_value());
     EXPECT_TRUE(same_counter(eventfd.get(), taken.get()));
-    EXPECT_EQ(count_open_fds(), before + 2);
+    EXPECT_EQ(test::count_open_fds(), before + 2);
   }
-  EXPECT_EQ(count_open_fds(), before);
+  EXPECT_EQ(test::count_open_fds(), before);
 }
 
 TEST_F(MessageSocketTest, TooManyDescriptorsEndTheStreamAndDoNotLeak) {
   const Fd eventfd = make_eventfd();
-  const std::size_t before = count_open_fds();
+  const std::size_t before = test::count_open_fds();
   for (const std::size_t count : {9u, 10u, 64u, 253u}) {
     SocketPair pair;
     RawPeer peer(std::move(pair.theirs));
@@ -199,7 +200,7 @@ TEST_F(MessageSocketTest, TooManyDescriptorsEndTheStreamAndDoNotLeak) {
     EXPECT_EQ(failure().code, EPROTO) << count;
     socket_.reset();
     peer.close();
-    EXPECT_EQ(count_open_fds() + 1, before) << count;  // + the fixture's own socket
+    EXPECT_EQ(test::count_open_fds() + 1, before) << count;  // + the fixture's own socket
   }
 }
 

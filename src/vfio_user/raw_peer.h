@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -151,12 +150,5 @@ struct SocketPair {
     PVRDMA_CHECK(::fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0, "O_NONBLOCK");
   }
 };
-
-// Descriptors this process has open.
-inline std::size_t count_open_fds() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
-  return count;
-}
 
 }  // namespace pvrdma::vfio_user

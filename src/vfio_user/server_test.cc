@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 
 #include "base/log_writer.h"
+#include "support/open_fds.h"
 #include "vfio_user/fake_handler.h"
 #include "vfio_user/raw_peer.h"
 
@@ -355,7 +356,7 @@ TEST_F(ServerTest, NobodyIsAcceptedWithTheLastDescriptors) {
 }
 
 TEST_F(ServerTest, NoDescriptorIsLeftOpenWhateverHappens) {
-  const std::size_t before = count_open_fds();
+  const std::size_t before = test::count_open_fds();
   {
     const Fd eventfd(::eventfd(0, EFD_CLOEXEC));
     auto server = listen();
@@ -384,10 +385,10 @@ TEST_F(ServerTest, NoDescriptorIsLeftOpenWhateverHappens) {
       run(*server);
       EXPECT_EQ(server->session_fd(), -1);
       device_.fds.clear();
-      EXPECT_EQ(count_open_fds(), before + 2);  // eventfd, listening socket
+      EXPECT_EQ(test::count_open_fds(), before + 2);  // eventfd, listening socket
     }
   }
-  EXPECT_EQ(count_open_fds(), before);
+  EXPECT_EQ(test::count_open_fds(), before);
 }
 
 }  // namespace

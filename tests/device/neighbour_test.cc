@@ -13,6 +13,7 @@
 #include "base/unix_listener.h"
 #include "device_test.h"
 #include "support/lingering_socket.h"
+#include "support/open_fds.h"
 #include "vfio_user/raw_peer.h"
 
 namespace pvrdma::test {
@@ -43,13 +44,13 @@ class Neighbour : public DeviceTest {
       threads_before_ = count_threads();
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    fds_before_ = vfio_user::count_open_fds();
+    fds_before_ = count_open_fds();
   }
   // Whatever A did, nothing of it is left.
   void TearDown() override {
     EXPECT_TRUE(eventually([&] { return host_.reaper().busy_queues() == 0; }));
-    EXPECT_TRUE(eventually([&] { return vfio_user::count_open_fds() == fds_before_; }))
-        << vfio_user::count_open_fds() << " descriptors, " << fds_before_ << " before";
+    EXPECT_TRUE(eventually([&] { return count_open_fds() == fds_before_; }))
+        << count_open_fds() << " descriptors, " << fds_before_ << " before";
     EXPECT_TRUE(eventually([&] { return count_threads() == threads_before_; }))
         << count_threads() << " threads, " << threads_before_ << " before";
     DeviceTest::TearDown();
@@ -232,7 +233,7 @@ TEST_F(Neighbour, descriptors_that_cannot_be_closed_pile_up_until_nobody_is_let_
     expect_b_served();
   }
   EXPECT_FALSE(let_in);
-  EXPECT_LE(vfio_user::count_open_fds(), fds_before_ + ReaperQueue::kDescriptors);
+  EXPECT_LE(count_open_fds(), fds_before_ + ReaperQueue::kDescriptors);
   lingering.let_go();
   EXPECT_TRUE(eventually([&] { return host_.reaper().busy_queues() == 0; }));
   connect_and_agree();  // as soon as it is asked again

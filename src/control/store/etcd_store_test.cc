@@ -12,6 +12,7 @@
 #include "control/store/store.h"
 #include "control/store/store_testing.h"
 #include "support/must.h"
+#include "support/open_fds.h"
 
 namespace pvrdma::control::test {
 namespace {
@@ -54,11 +55,6 @@ EtcdConfig config_of(std::vector<std::string> endpoints, std::uint32_t lease_sec
   config.endpoints = std::move(endpoints);
   config.lease_seconds = lease_seconds;
   return config;
-}
-
-std::size_t count_open_fds() {
-  const std::filesystem::directory_iterator open("/proc/self/fd");
-  return static_cast<std::size_t>(std::distance(begin(open), end(open)));
 }
 
 const Transaction kPutA{{}, {put("a", "1")}};
@@ -127,9 +123,9 @@ TEST(EtcdStore, HoldsNoMoreConnectionsHoweverManyChangesItMakes) {
   Member one(config_of({etcd.url()}));
   ASSERT_TRUE(one.recorder.wait_connected());
   EXPECT_EQ(one.commit(kPutA), Commit::kCommitted);
-  const std::size_t before = count_open_fds();
+  const std::size_t before = pvrdma::test::count_open_fds();
   for (int i = 0; i < 20; ++i) EXPECT_EQ(one.commit(kPutA), Commit::kCommitted);
-  EXPECT_LE(count_open_fds(), before + 1);  // its lease may be renewed just then
+  EXPECT_LE(pvrdma::test::count_open_fds(), before + 1);  // its lease may be renewed just then
 }
 
 TEST(EtcdStore, GoesOnWhereItWasAfterACutAndReadsAllAfterACompaction) {
