@@ -95,7 +95,7 @@ testbed:
 programs:
 	@echo "-- pvrdmad, pvrdmactl and the tests' programs (preset release) ..."
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release --target pvrdmad pvrdmactl rc_checker soak_client
+	@cmake --build --preset release --target programs
 
 ctest-measured:
 	@echo "== preset release: tests that measure memory or run out of it"
