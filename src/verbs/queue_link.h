@@ -1,20 +1,21 @@
-// QueueLink: a QP's place in one of its scheduler's queues: a ring that a QP enters and leaves without
-// knowing which queue it is. Thread: shard-owned.
+// QueueLink and LinkedQueue: queues whose members bring their own place, so that entering and leaving costs
+// little, allocates nothing and needs no search. An object that has several links can be in as many queues.
+// Thread: shard-owned.
 #pragma once
 
 namespace pvrdma::verbs {
 
-class QueuePair;
-
+// An object's place in a queue: a ring that it enters and leaves without knowing which queue it is.
+template <typename Owner>
 class QueueLink {
  public:
   // `owner` null: the ends of a queue, which are one.
-  explicit QueueLink(QueuePair* owner) : owner_(owner) {}
+  explicit QueueLink(Owner* owner) : owner_(owner) {}
   ~QueueLink() { unlink(); }
   QueueLink(const QueueLink&) = delete;
   QueueLink& operator=(const QueueLink&) = delete;
 
-  QueuePair* owner() const { return owner_; }
+  Owner* owner() const { return owner_; }
   bool linked() const { return next_ != this; }
   const QueueLink& next() const { return *next_; }
 
@@ -40,9 +41,31 @@ class QueueLink {
   }
 
  private:
-  QueuePair* const owner_;
+  Owner* const owner_;
   QueueLink* next_ = this;
   QueueLink* previous_ = this;
+};
+
+// Objects in order of arrival, linked through their `link`.
+template <typename Owner, QueueLink<Owner> Owner::*link>
+class LinkedQueue {
+ public:
+  bool empty() const { return !ends_.linked(); }
+  Owner* front() const { return ends_.next().owner(); }  // null when empty
+  // Does nothing for an object that is linked, here or in another queue of the same link.
+  void append(Owner& object) {
+    if (!(object.*link).linked()) (object.*link).link_before(ends_);
+  }
+  Owner* take() {  // null when empty
+    Owner* object = front();
+    if (object != nullptr) (object->*link).unlink();
+    return object;
+  }
+  // All of `other`, in its order, behind those here.
+  void append_all(LinkedQueue& other) { other.ends_.move_ring_before(ends_); }
+
+ private:
+  QueueLink<Owner> ends_{nullptr};  // before the first and behind the last
 };
 
 }  // namespace pvrdma::verbs

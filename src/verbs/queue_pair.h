@@ -251,8 +251,8 @@ class QueuePair {
   Account::Holding held;  // it and its pages
 
   // Scheduler's own.
-  QueueLink ready_link{this};
-  QueueLink waiting_link{this};
+  QueueLink<QueuePair> ready_link{this};
+  QueueLink<QueuePair> waiting_link{this};
   Instant armed_for = Instant::never();  // never = not armed
   std::uint32_t timer_place = 0;         // while armed
 };

@@ -10,30 +10,13 @@
 #include <vector>
 
 #include "base/time.h"
+#include "verbs/queue_link.h"
 #include "verbs/queue_pair.h"
 
 namespace pvrdma::verbs {
 
-// QPs in order of arrival, linked through their `link`.
-template <QueueLink QueuePair::*link>
-class QpQueue {
- public:
-  bool empty() const { return !ends_.linked(); }
-  // Does nothing for a QP that is linked, here or in another queue of the same link.
-  void append(QueuePair& qp) {
-    if (!(qp.*link).linked()) (qp.*link).link_before(ends_);
-  }
-  QueuePair* take() {  // null when empty
-    QueuePair* qp = ends_.next().owner();
-    if (qp != nullptr) (qp->*link).unlink();
-    return qp;
-  }
-  // All of `other`, in its order, behind those here.
-  void append_all(QpQueue& other) { other.ends_.move_ring_before(ends_); }
-
- private:
-  QueueLink ends_{nullptr};  // before the first and behind the last
-};
+template <QueueLink<QueuePair> QueuePair::*link>
+using QpQueue = LinkedQueue<QueuePair, link>;
 
 class Scheduler {
  public:
