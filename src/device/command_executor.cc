@@ -116,7 +116,7 @@ CommandExecutor::Status CommandExecutor::dispatch(abi::Command command, const Sh
     case abi::Command::kQueryQp:
       return query_qp(request, response);
     case abi::Command::kDestroyQp:
-      return destroy_qp(request);
+      return destroy_qp(request, now);
     case abi::Command::kCreateUc:
       return create_uc(region, request, response);
     case abi::Command::kDestroyUc:

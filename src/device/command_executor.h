@@ -102,7 +102,7 @@ class CommandExecutor {
   Status create_qp(const Request& request, Response& response);
   Status modify_qp(const Request& request, Instant now);
   Status query_qp(const Request& request, Response& response) const;
-  Status destroy_qp(const Request& request);
+  Status destroy_qp(const Request& request, Instant now);
 
   const HardwareVersion version_;
   const verbs::Limits limits_;

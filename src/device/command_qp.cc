@@ -95,9 +95,9 @@ CommandExecutor::Status CommandExecutor::query_qp(const Request& request, Respon
   return {};
 }
 
-CommandExecutor::Status CommandExecutor::destroy_qp(const Request& request) {
+CommandExecutor::Status CommandExecutor::destroy_qp(const Request& request, Instant now) {
   const verbs::QpHandle qp{request.as<abi::DestroyQpRequest>().qp_handle};
-  const auto destroyed = engine_.destroy_qp(qp);
+  const auto destroyed = engine_.destroy_qp(qp, now);
   if (destroyed) rings_.forget_qp(qp);
   return destroyed;
 }

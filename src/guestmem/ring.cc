@@ -46,8 +46,10 @@ std::optional<GuestRing> GuestRing::create(const AddressSpace& memory, const Pag
 }
 
 GuestRing::Used GuestRing::used() {
-  Used out{RingStatus::kUnmapped, 0};
+  Used out{RingStatus::kUnmapped, 0, 0};
   if (std::byte* state = state_page()) out.status = load_indices(state, out.count);
+  if (out.status != RingStatus::kOk) return out;
+  out.peer_index = (role_ == RingRole::kConsumer ? own_index_ + out.count : own_index_ - out.count) & mask_;
   return out;
 }
 

@@ -59,8 +59,9 @@ class GuestRing {
   std::size_t page_count() const { return pages_.size(); }
 
   struct Used {
-    RingStatus status;    // kOk (also with a count of 0), kInvalidIndex or kUnmapped
-    std::uint32_t count;  // elements between head and tail, 0 unless kOk
+    RingStatus status;         // kOk (also with a count of 0), kInvalidIndex or kUnmapped
+    std::uint32_t count;       // elements between head and tail, 0 unless kOk
+    std::uint32_t peer_index;  // the guest's, 0 unless kOk
   };
   // How many elements the consumer has not taken yet: either role. Loads the guest's index (acquire).
   Used used();

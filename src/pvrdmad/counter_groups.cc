@@ -40,6 +40,8 @@ constexpr Named<verbs::Counters> kVerbs[] = {
     {"retry_exceeded", &verbs::Counters::retry_exceeded},
     {"flushed", &verbs::Counters::flushed},
     {"cq_overflows", &verbs::Counters::cq_overflows},
+    {"hidden_doorbells", &verbs::Counters::hidden_doorbells},
+    {"events_maybe_armed", &verbs::Counters::events_maybe_armed},
     {"bad_doorbells", &verbs::Counters::bad_doorbells},
     {"invalid_ring_indices", &verbs::Counters::invalid_ring_indices},
     {"dropped_unknown_qp", &verbs::Counters::dropped_unknown_qp},

@@ -4,6 +4,8 @@
 #include <span>
 #include <utility>
 
+#include "verbs/completion_watch.h"
+
 namespace pvrdma::verbs {
 
 Outcome<std::unique_ptr<CompletionQueue>> CompletionQueue::create(CqHandle handle, const CreateCq& request,
@@ -46,11 +48,13 @@ CompletionQueue::Pushed CompletionQueue::push(const abi::Cqe& cqe, Solicited sol
   } else {
     unannounced_ = true;
     unannounced_solicited_ |= is_solicited;
+    if (watched.by != nullptr) watched.by->on_pushed(*this);
   }
   return Pushed::kOk;
 }
 
 void CompletionQueue::arm(Arm what) {
+  if (watched.by != nullptr) watched.by->on_armed(*this, what);
   if (armed_ != Armed::kAny) armed_ = what == Arm::kAny ? Armed::kAny : Armed::kSolicited;
   if (!(armed_ == Armed::kAny ? unannounced_ : unannounced_solicited_)) return;
   const guestmem::GuestRing::Used used = ring_.used();
@@ -64,6 +68,7 @@ void CompletionQueue::arm(Arm what) {
 void CompletionQueue::fire() {
   armed_ = Armed::kNo;
   unannounced_ = unannounced_solicited_ = false;
+  if (watched.by != nullptr) watched.by->on_fired(*this);
   events_.completion_event(handle_);
 }
 

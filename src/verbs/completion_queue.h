@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "abi/cqe.h"
+#include "base/time.h"
 #include "guestmem/address_space.h"
 #include "guestmem/page_directory.h"
 #include "guestmem/ring.h"
@@ -13,6 +14,7 @@
 #include "verbs/events.h"
 #include "verbs/ids.h"
 #include "verbs/limits.h"
+#include "verbs/queue_link.h"
 #include "verbs/status.h"
 
 namespace pvrdma::verbs {
@@ -23,6 +25,9 @@ struct CreateCq {
   std::uint32_t page_count = 0;  // of the directory, including the state page
   std::uint64_t page_directory = 0;
 };
+
+class CompletionWatch;
+struct MappedContext;
 
 enum class Solicited : bool { kNo, kYes };
 
@@ -47,6 +52,11 @@ class CompletionQueue {
   // has told of do not count, or the usual "get event, arm, poll" would cost two events per completion.
   void arm(Arm what);
 
+  // Tells the guest to look.
+  void fire();
+  // What the guest has not taken. Loads its index.
+  guestmem::GuestRing::Used unread() { return ring_.used(); }
+
   CqHandle handle() const { return handle_; }
   ContextHandle context() const { return context_; }
   bool in_error() const { return in_error_; }
@@ -56,9 +66,21 @@ class CompletionQueue {
   std::uint32_t references = 0;  // QPs that use it, counted by the engine: a CQ in use is not destroyed
   Account::Holding held;         // it and its pages
 
+  // CompletionWatch's own: what it knows of the CQ of a mapped context.
+  struct Watched {
+    CompletionWatch* by = nullptr;  // null: nobody watches the CQ, and the rest means nothing
+    MappedContext* context = nullptr;
+    std::uint64_t cleared = 0;         // the context's epoch up to which no ARM can be hidden
+    Instant due;                       // while it waits
+    std::uint32_t consumer_index = 0;  // when that was set
+    std::uint8_t patience = 0;         // kPatienceMin doubled so often
+    std::uint8_t batches = 0;          // taken without an event; at most kBatchesOfPoller
+  };
+  Watched watched;
+  QueueLink<CompletionQueue> watch_link{this};
+
  private:
   CompletionQueue(CqHandle handle, ContextHandle context, guestmem::GuestRing ring, EventSink& events);
-  void fire();
   Pushed enter_error();
 
   enum class Armed : std::uint8_t { kNo, kSolicited, kAny };

@@ -24,7 +24,9 @@ struct Counters {
   std::uint64_t retry_exceeded = 0;
   std::uint64_t flushed = 0;
   std::uint64_t cq_overflows = 0;
-  std::uint64_t bad_doorbells = 0;  // unknown handle, or another context's object
+  std::uint64_t hidden_doorbells = 0;    // mapped: QPs found with work that no doorbell told of any more
+  std::uint64_t events_maybe_armed = 0;  // mapped: raised as an ARM may have been hidden
+  std::uint64_t bad_doorbells = 0;       // unknown handle, or another context's object
   std::uint64_t invalid_ring_indices = 0;
   std::uint64_t dropped_unknown_qp = 0;  // as responder: no such QP, wrong peer, wrong state
   std::uint64_t ud_dropped_qkey = 0;

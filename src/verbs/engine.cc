@@ -16,6 +16,9 @@ constexpr std::uint32_t kFirstSlot = 1;
 // QPs that get a turn in one run(): bounds the time until the shard looks at its sockets again.
 constexpr int kTurnsPerRun = 4;
 
+// Rings looked at in one run() because their doorbells may have been hidden.
+constexpr std::uint32_t kLooksPerRun = 64;
+
 }  // namespace
 
 Engine::Impl::Impl(const Limits& l, const Rules& r, const guestmem::AddressSpace& m, EventSink& e, Wire& wire,
@@ -32,6 +35,7 @@ Engine::Impl::Impl(const Limits& l, const Rules& r, const guestmem::AddressSpace
       cqs(kFirstSlot, l.max_cq),
       srqs(kFirstSlot, l.max_srq),
       qps(kFirstQpSlot, l.max_qp),
+      mapped(c),
       services{limits, rules, memory, events, wire, counters, gids, mrs, qps, scheduler, share},
       completions(services),
       requester(services, completions),
@@ -100,6 +104,7 @@ void Engine::Impl::clear() {
   cqs.clear();
   mrs.destroy_all();
   pds.clear();
+  mapped.clear();
   std::fill(contexts.begin(), contexts.end(), false);
   ud_qp_count = 0;
 }
@@ -139,6 +144,16 @@ void Engine::arm_cq(UarIndex uar, CqHandle handle, CompletionQueue::Arm what) {
     return;
   }
   cq->arm(what);
+}
+
+void Engine::cq_word_found(UarIndex uar) {
+  MappedContext* context = impl_->mapped.find(ContextHandle(uar));
+  if (context != nullptr) impl_->mapped.watch().on_word(*context);
+}
+
+void Engine::qp_word_found(UarIndex uar, QpHandle rung) {
+  MappedContext* context = impl_->mapped.find(ContextHandle(uar));
+  if (context != nullptr) impl_->mapped.on_qp_word(*context, rung);
 }
 
 // --- Messages ---
@@ -206,8 +221,28 @@ bool Engine::Impl::run_qp(QueuePair& qp, Instant now) {
   return false;
 }
 
+void Engine::Impl::run_posted(QueuePair& qp, Instant now) {
+  if (qp.context_link.linked() && run_qp(qp, now)) scheduler.make_ready(qp);
+}
+
+void Engine::Impl::look_for_hidden_work(Instant now) {
+  for (std::uint32_t looks = 0; looks < kLooksPerRun && !share.spent(); ++looks) {
+    QueuePair* qp = mapped.take_look();
+    if (qp == nullptr) break;
+    share.spend(1, 0);
+    const abi::QpState state = qp->state();
+    if (state == abi::QpState::kRts || state == abi::QpState::kSqd) {
+      const guestmem::GuestRing::Used posted = qp->send.ring.used();
+      if (posted.status == guestmem::RingStatus::kOk && posted.count == 0) continue;
+      if (qp->send.window.empty()) ++counters.hidden_doorbells;
+    }
+    if (run_qp(*qp, now)) scheduler.make_ready(*qp);
+  }
+}
+
 bool Engine::run(Instant now) {
   impl_->share.begin();
+  impl_->look_for_hidden_work(now);
   for (int turn = 0; turn < kTurnsPerRun && !impl_->share.spent(); ++turn) {
     QueuePair* qp = impl_->scheduler.take_ready();
     if (qp == nullptr) break;
@@ -215,18 +250,21 @@ bool Engine::run(Instant now) {
   }
   impl_->services.wire.flush(now);
   bury(kBuriedPerRun);
-  return impl_->scheduler.any_ready() || has_dead_;
+  const bool unwatched = impl_->mapped.watch().run(now);
+  return unwatched || impl_->mapped.looks_due() || impl_->scheduler.any_ready() || has_dead_;
 }
 
 void Engine::on_time(Instant now) {
   while (QueuePair* qp = impl_->scheduler.take_due(now)) {
     if (!qp->is_datagram()) impl_->requester.on_time(*qp, now);
   }
+  impl_->mapped.watch().on_time(now);
   impl_->services.wire.flush(now);
 }
 
 Instant Engine::next_deadline() const {
-  return impl_->scheduler.any_ready() || has_dead_ ? Instant{} : impl_->scheduler.next_deadline();
+  if (impl_->mapped.looks_due() || impl_->scheduler.any_ready() || has_dead_) return Instant{};
+  return std::min(impl_->scheduler.next_deadline(), impl_->mapped.watch().next_deadline());
 }
 
 // --- Views ---

@@ -122,7 +122,7 @@ class Engine {
   Outcome<> modify_qp(QpHandle qp, const ModifyQp& request, Instant now);
   Outcome<abi::QpAttr> query_qp(QpHandle qp) const;
   // When it returns nothing of the QP is referenced any more and its last CQE is written.
-  Outcome<> destroy_qp(QpHandle qp);
+  Outcome<> destroy_qp(QpHandle qp, Instant now);
 
   Outcome<> bind_gid(std::uint32_t index, const Gid& gid, RoceVersion roce);
   Outcome<> unbind_gid(std::uint32_t index, const Gid& gid);
@@ -134,6 +134,11 @@ class Engine {
   void receive_doorbell(UarIndex uar, QpHandle qp, Instant now);
   void srq_doorbell(UarIndex uar, SrqHandle srq);
   void arm_cq(UarIndex uar, CqHandle cq, CompletionQueue::Arm what);
+
+  // With Rules::mapped_doorbells: a doorbell was found in the page of a user's context, so that others may
+  // have been hidden behind it. The first is said before the word is rung, the second behind it.
+  void cq_word_found(UarIndex uar);
+  void qp_word_found(UarIndex uar, QpHandle rung);
 
   // --- Messages from peers (through a transport). Every field is checked. ---
 

@@ -9,8 +9,10 @@ namespace pvrdma::verbs {
 Outcome<ContextHandle> Engine::create_context(UarIndex uar) {
   if (uar == 0 || uar >= impl_->contexts.size() || impl_->contexts[uar])
     return refuse(CommandError::kInvalid);
+  const ContextHandle context(uar);
+  if (impl_->rules.mapped_doorbells) impl_->mapped.open(context, impl_->contexts.size());
   impl_->contexts[uar] = true;
-  return ContextHandle(uar);
+  return context;
 }
 
 Outcome<> Engine::destroy_context(ContextHandle context) {
@@ -18,6 +20,7 @@ Outcome<> Engine::destroy_context(ContextHandle context) {
   if (context == kKernelContext || !impl.has_context(context)) return refuse(CommandError::kNoSuchObject);
 
   impl.remove_all_of(context);
+  impl.mapped.close(context);
   has_dead_ = true;
   bury(kBuriedPerRun);
   impl.contexts[context.value] = false;
@@ -40,12 +43,19 @@ void Engine::Impl::remove_all_of(ContextHandle context) {
       [&](QueuePair& qp) {
         if (qp.identity.context != context) return false;
         scheduler.forget(qp);
+        mapped.forget(qp);
         if (qp.identity.type == abi::QpType::kUd) --ud_qp_count;
         return true;
       },
       removed_qps);
   srqs.move_if([&](const SharedReceiveQueue& srq) { return srq.context() == context; }, removed_srqs);
-  cqs.move_if([&](const CompletionQueue& cq) { return cq.context() == context; }, removed_cqs);
+  cqs.move_if(
+      [&](CompletionQueue& cq) {
+        if (cq.context() != context) return false;
+        mapped.forget(cq);
+        return true;
+      },
+      removed_cqs);
 }
 
 Outcome<PdHandle> Engine::create_pd(ContextHandle context) {
@@ -90,7 +100,7 @@ Outcome<CqHandle> Engine::make_cq(const CreateCq& request) {
   auto held = impl_->account.take(Budget::kCqs, static_cast<std::uint32_t>((*cq)->page_count()));
   if (!held) return refuse(CommandError::kNoMemory);
   (*cq)->held = *std::move(held);
-  impl_->cqs.insert_at(*slot, std::move(*cq));
+  impl_->mapped.add(impl_->cqs.insert_at(*slot, std::move(*cq)));
   return CqHandle(*slot);
 }
 

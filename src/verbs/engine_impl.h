@@ -5,6 +5,7 @@
 #include "verbs/completion.h"
 #include "verbs/datagram.h"
 #include "verbs/engine.h"
+#include "verbs/mapped_doorbells.h"
 #include "verbs/object_table.h"
 #include "verbs/queue_pair.h"
 #include "verbs/requester.h"
@@ -35,6 +36,11 @@ struct Engine::Impl {
   QueuePair* doorbell_qp(UarIndex uar, QpHandle handle);
   QueuePair* by_qpn(Qpn qpn) const;
   bool run_qp(QueuePair& qp, Instant now);
+  // What a command changes about a QP comes after the work requests that were posted before it, although
+  // nobody may have looked at their doorbells yet.
+  void run_posted(QueuePair& qp, Instant now);
+  // Looks at rings whose doorbells may have been hidden.
+  void look_for_hidden_work(Instant now);
 
   void remove_qp(QpHandle handle);
   void remove_all_of(ContextHandle context);
@@ -73,6 +79,7 @@ struct Engine::Impl {
   std::vector<std::unique_ptr<SharedReceiveQueue>> removed_srqs;
   std::vector<std::unique_ptr<CompletionQueue>> removed_cqs;
 
+  MappedDoorbells mapped;
   Scheduler scheduler;
   TurnShare share;
   Services services;

@@ -128,10 +128,12 @@ Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
                                              .max_inline_data = 0,
                                              .reserved = 0}};
   impl.scheduler.reserve(impl.qps.count() + 1);
-  impl.qps.insert_at(*slot, std::make_unique<QueuePair>(identity, *send_cq, *recv_cq,
-                                                        SendSide(std::move(*send_ring), request.max_send_sge),
-                                                        std::move(receive)));
-  impl.qps.find(*slot)->held = *std::move(held);
+  QueuePair& qp = impl.qps.insert_at(
+      *slot,
+      std::make_unique<QueuePair>(identity, *send_cq, *recv_cq,
+                                  SendSide(std::move(*send_ring), request.max_send_sge), std::move(receive)));
+  qp.held = *std::move(held);
+  impl.mapped.add(qp);
   ++pd->references;
   ++send_cq->references;
   ++recv_cq->references;
@@ -143,6 +145,7 @@ Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
 Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant now) {
   QueuePair* qp = impl_->qps.find(handle.value);
   if (qp == nullptr) return refuse(CommandError::kNoSuchObject);
+  impl_->run_posted(*qp, now);
   const abi::QpState before = qp->state();
   const auto wanted = apply_modify(qp->identity.type, qp->attributes, request, impl_->limits);
   if (!wanted) return refuse(wanted.error());
@@ -201,6 +204,7 @@ Outcome<abi::QpAttr> Engine::query_qp(QpHandle handle) const {
 void Engine::Impl::remove_qp(QpHandle handle) {
   const std::unique_ptr<QueuePair> qp = qps.remove(handle.value);
   scheduler.forget(*qp);
+  mapped.forget(*qp);
   --qp->send_cq.references;
   --qp->recv_cq.references;
   if (qp->receive.srq != nullptr) --qp->receive.srq->references;
@@ -208,8 +212,11 @@ void Engine::Impl::remove_qp(QpHandle handle) {
   if (qp->identity.type == abi::QpType::kUd) --ud_qp_count;
 }
 
-Outcome<> Engine::destroy_qp(QpHandle handle) {
-  if (impl_->qps.find(handle.value) == nullptr) return refuse(CommandError::kNoSuchObject);
+Outcome<> Engine::destroy_qp(QpHandle handle, Instant now) {
+  QueuePair* qp = impl_->qps.find(handle.value);
+  if (qp == nullptr) return refuse(CommandError::kNoSuchObject);
+  impl_->run_posted(*qp, now);
+  impl_->services.wire.flush(now);
   impl_->remove_qp(handle);
   return {};
 }

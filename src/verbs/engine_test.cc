@@ -201,7 +201,7 @@ TEST_F(EngineTest, RingPagesThatVanishEndTheQp) {
   EXPECT_EQ(a.state(qp), QpState::kErr);
   a.settle();
   ask_filled(request(RequestOp::kSend, kRqPsn, 8));
-  EXPECT_TRUE(a.engine.destroy_qp(qp.handle));
+  EXPECT_TRUE(a.engine.destroy_qp(qp.handle, a.now));
 }
 
 TEST_F(EngineTest, DestroyingAContextTakesAllOfItAlong) {
@@ -321,7 +321,7 @@ TEST_F(TwoEngines, AnAccessErrorEndsBothQps) {
 }
 
 TEST_F(TwoEngines, APeerThatDiesLeavesRetryExceeded) {
-  ASSERT_TRUE(b.engine.destroy_qp(qb.handle));
+  ASSERT_TRUE(b.engine.destroy_qp(qb.handle, b.now));
   a.send(qa, to_b(1, abi::Opcode::kRdmaWrite, 64));
   for (int i = 0; i < 4; ++i) {
     EXPECT_THAT(a.poll(ca), IsEmpty());

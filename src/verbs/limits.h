@@ -37,6 +37,7 @@ struct Rules {
   bool qp_handle_is_qpn = false;  // device versions below 20
   bool atomics = true;
   RoceVersion roce = RoceVersion::kV2;
+  bool mapped_doorbells = false;  // those of user contexts lie in memory, where one hides another
 };
 
 }  // namespace pvrdma::verbs

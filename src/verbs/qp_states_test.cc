@@ -233,14 +233,14 @@ TEST_F(QpStatesTest, AQpMayGoWhileItIsReadyAndArmed) {
   a.connect(other, kPeer);
   a.send(qp, write(1, kMrBytes));  // more to send: ready; unanswered: armed
   a.send(other, write(2, kMrBytes));
-  ASSERT_TRUE(a.engine.destroy_qp(qp.handle));
+  ASSERT_TRUE(a.engine.destroy_qp(qp.handle, a.now));
   a.settle();
   advance(kAckTimeout * 2);
   EXPECT_THAT(sends_done(), IsEmpty());
-  ASSERT_TRUE(a.engine.destroy_qp(other.handle));
+  ASSERT_TRUE(a.engine.destroy_qp(other.handle, a.now));
   EXPECT_EQ(a.engine.next_deadline(), Instant::never());
   EXPECT_FALSE(a.engine.run(a.now));
-  EXPECT_FALSE(a.engine.destroy_qp(qp.handle));
+  EXPECT_FALSE(a.engine.destroy_qp(qp.handle, a.now));
 }
 
 TEST_F(QpStatesTest, TheEngineMayBeResetWhileItHasWork) {
@@ -308,7 +308,7 @@ TEST_F(SrqTest, ADyingQpReportsItsLastWqeAndLeavesTheRest) {
 
 TEST_F(SrqTest, StaysWhileAQpUsesIt) {
   EXPECT_EQ(a.engine.destroy_srq(srq.handle).error(), CommandError::kBusy);
-  ASSERT_TRUE(a.engine.destroy_qp(shared_qp.handle));
+  ASSERT_TRUE(a.engine.destroy_qp(shared_qp.handle, a.now));
   EXPECT_TRUE(a.engine.destroy_srq(srq.handle));
 }
 

@@ -250,6 +250,8 @@ class QueuePair {
 
   Account::Holding held;  // it and its pages
 
+  QueueLink<QueuePair> context_link{this};  // MappedDoorbells' own
+
   // Scheduler's own.
   QueueLink<QueuePair> ready_link{this};
   QueueLink<QueuePair> waiting_link{this};

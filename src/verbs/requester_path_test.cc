@@ -175,8 +175,8 @@ TEST_F(RequesterPathTest, AWaitingQpMayBeResetFailedOrDestroyed) {
   for (TestQp& each : qps) a.send(each, write(each.handle.value));
   a.reset(qps[1]);
   ASSERT_TRUE(a.to_state(qps[2], abi::QpState::kErr));
-  ASSERT_TRUE(a.engine.destroy_qp(qps[0].handle));
-  ASSERT_TRUE(a.engine.destroy_qp(qps[4].handle));
+  ASSERT_TRUE(a.engine.destroy_qp(qps[0].handle, a.now));
+  ASSERT_TRUE(a.engine.destroy_qp(qps[4].handle, a.now));
   EXPECT_THAT(sends_done(), ElementsAre(Completion{qps[2].handle.value, CompletionStatus::kFlushed}));
   path_takes(kAnyRoom);
   const auto messages = sent();

@@ -1,0 +1,98 @@
+#include "verbs/completion_watch.h"
+
+#include <algorithm>
+
+namespace pvrdma::verbs {
+namespace {
+
+bool maybe_armed(const CompletionQueue& cq) {
+  return cq.watched.cleared != cq.watched.context->epoch;
+}
+
+}  // namespace
+
+void CompletionWatch::add(CompletionQueue& cq, MappedContext& context) {
+  cq.watched.by = this;
+  cq.watched.context = &context;
+  cq.watched.cleared = context.epoch;
+}
+
+void CompletionWatch::forget(CompletionQueue& cq) {
+  cq.watched.by = nullptr;
+  cq.watch_link.unlink();
+}
+
+void CompletionWatch::on_word(MappedContext& context) {
+  ++context.epoch;
+  fresh_.append_all(context.unasked);
+}
+
+void CompletionWatch::on_armed(CompletionQueue& cq, CompletionQueue::Arm what) {
+  cq.watched.patience = 0;
+  // The next CQE fires; no ARM that was hidden before asks for more.
+  if (what == CompletionQueue::Arm::kAny) cq.watched.cleared = cq.watched.context->epoch;
+}
+
+void CompletionWatch::on_pushed(CompletionQueue& cq) {
+  if (cq.watch_link.linked()) return;
+  (maybe_armed(cq) ? fresh_ : cq.watched.context->unasked).append(cq);
+}
+
+void CompletionWatch::on_fired(CompletionQueue& cq) {
+  cq.watched.cleared = cq.watched.context->epoch;
+  cq.watch_link.unlink();
+}
+
+bool CompletionWatch::run(Instant now) {
+  for (std::uint32_t looks = 0; looks < kLooksPerTurn; ++looks) {
+    CompletionQueue* cq = fresh_.take();
+    if (cq == nullptr) return false;
+    wait(*cq, cq->unread().peer_index, now);
+  }
+  return !fresh_.empty();
+}
+
+void CompletionWatch::on_time(Instant now) {
+  std::uint32_t looks = 0;
+  for (Queue& queue : waiting_) {
+    for (; looks < kLooksPerTurn; ++looks) {
+      CompletionQueue* cq = queue.front();
+      if (cq == nullptr || cq->watched.due > now) break;
+      cq->watch_link.unlink();
+      look(*cq, now);
+    }
+  }
+}
+
+void CompletionWatch::wait(CompletionQueue& cq, std::uint32_t consumer_index, Instant now) {
+  cq.watched.consumer_index = consumer_index;
+  cq.watched.due = now + kPatienceMin * (1 << cq.watched.patience);
+  waiting_[cq.watched.patience].append(cq);
+}
+
+void CompletionWatch::look(CompletionQueue& cq, Instant now) {
+  CompletionQueue::Watched& watched = cq.watched;
+  const guestmem::GuestRing::Used unread = cq.unread();
+  const bool empty = unread.count == 0;  // or broken: the next CQE finds that out
+  if (empty || unread.peer_index != watched.consumer_index) {
+    watched.batches = std::min<std::uint8_t>(watched.batches + 1, kBatchesOfPoller);
+    if (!empty) wait(cq, unread.peer_index, now);
+    return;
+  }
+  const bool polls = watched.batches == kBatchesOfPoller;
+  watched.patience = polls ? std::min<std::uint8_t>(watched.patience + 1, kPatiences - 1) : 0;
+  watched.batches = 0;
+  ++counters_.events_maybe_armed;
+  cq.fire();
+}
+
+Instant CompletionWatch::next_deadline() const {
+  if (!fresh_.empty()) return Instant{};
+  Instant next = Instant::never();
+  for (const Queue& queue : waiting_) {
+    if (!queue.empty()) next = std::min(next, queue.front()->watched.due);
+  }
+  return next;
+}
+
+}  // namespace pvrdma::verbs
