@@ -1,7 +1,9 @@
-// The small values that everything else is made of: MACs, names, RoCE versions, profiles, hardware versions.
+// The small values that everything else is made of: MACs, names, RoCE versions, profiles, doorbell modes,
+// hardware versions.
 #include <gtest/gtest.h>
 #include <string>
 
+#include "base/doorbell_mode.h"
 #include "base/hardware_version.h"
 #include "base/mac.h"
 #include "base/name.h"
@@ -48,6 +50,9 @@ TEST(Words, GoBothWays) {
   EXPECT_EQ(to_text(Profile::kEsxi), "esxi");
   EXPECT_EQ(from_text<Profile>("open"), Profile::kOpen);
   EXPECT_EQ(texts_of<Profile>()[0], "open");
+  EXPECT_EQ(to_text(DoorbellMode::kMapped), "mapped");
+  EXPECT_EQ(from_text<DoorbellMode>("trapped"), DoorbellMode::kTrapped);
+  EXPECT_EQ(from_text<DoorbellMode>(""), std::nullopt);
 }
 
 TEST(HardwareVersion, DecidesWhatAVmsAdapterIs) {

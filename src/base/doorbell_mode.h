@@ -1,0 +1,19 @@
+// DoorbellMode: how the doorbells of a guest's processes reach the daemon. Thread: values.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/words.h"
+
+namespace pvrdma {
+
+// kTrapped: each write is a message of the VMM, for which the vCPU waits. kMapped: their doorbell pages are
+// memory that the guest writes to and the daemon polls; the kernel's page stays trapped.
+enum class DoorbellMode : std::uint8_t { kTrapped, kMapped };
+
+template <>
+inline constexpr std::array kWords<DoorbellMode>{Word{"trapped", DoorbellMode::kTrapped},
+                                                 Word{"mapped", DoorbellMode::kMapped}};
+
+}  // namespace pvrdma
