@@ -41,6 +41,9 @@ Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, ve
         "{}: hardware version {} offers RoCE v1 only; choose roce v1, or hardware version {} or later", who,
         number_of(config.hardware_version), number_of(kFirstWithRoceV2)));
   }
+  if (auto checked = check_doorbells(config.doorbells); !checked) {
+    return Failure(std::move(checked.error()).in(who));
+  }
   const verbs::Limits limits =
       within(config.budgets, config.limits.value_or(limits_of(config.hardware_version, config.profile)));
   if (auto checked = check_limits(limits); !checked) return Failure(std::move(checked.error()).in(who));
@@ -116,6 +119,7 @@ AdapterInfo Adapter::info() const {
   info.hardware_version = config_.hardware_version;
   info.device_version = device_version(config_.hardware_version);
   info.roce = config_.roce;
+  info.doorbells = config_.doorbells;
   info.state = state_;
   info.connected = connected_;
   info.link_up = commands_.link_is_up();

@@ -21,6 +21,7 @@
 
 #include "abi/endian.h"
 #include "base/budgets.h"
+#include "base/doorbell_mode.h"
 #include "base/log.h"
 #include "base/mac.h"
 #include "base/reaper.h"
@@ -55,6 +56,7 @@ struct AdapterConfig {
   HardwareVersion hardware_version = HardwareVersion::k14;
   RoceVersion roce = RoceVersion::kV2;  // see default_roce()
   Profile profile = Profile::kOpen;
+  DoorbellMode doorbells = DoorbellMode::kTrapped;
   std::optional<verbs::Limits> limits;  // instead of the hardware version's and profile's
   Budgets budgets = Budgets::none();    // the guest is told the lesser of limit and budget
   verbs::HostAccount* host = nullptr;   // borrowed, outlives the adapter; null: no totals
@@ -63,8 +65,8 @@ struct AdapterConfig {
 class Adapter final : public vfio_user::Handler, private verbs::EventSink, private RegisterActions {
  public:
   // `port` and `clock` are borrowed and outlive the adapter; its guest's memory ends in `memory_queue` (none:
-  // in place). Errors: a RoCE version or limits that the hardware version does not offer, or no memory for
-  // BAR 2's exported page.
+  // in place). Errors: a RoCE version or limits that the hardware version does not offer, doorbells that
+  // the host does not, or no memory for BAR 2's exported page.
   static Result<std::unique_ptr<Adapter>> create(const AdapterConfig& config, verbs::SwitchPort& port,
                                                  const Clock& clock,
                                                  std::shared_ptr<ReaperQueue> memory_queue = nullptr);

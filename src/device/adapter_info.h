@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/budgets.h"
+#include "base/doorbell_mode.h"
 #include "base/mac.h"
 #include "device/counters.h"
 #include "device/hardware_version.h"
@@ -46,6 +47,7 @@ struct AdapterInfo {
   HardwareVersion hardware_version{};
   std::uint32_t device_version = 0;  // the VERSION register
   RoceVersion roce{};
+  DoorbellMode doorbells{};
   AdapterState state{};
   bool connected = false;
   bool link_up = false;

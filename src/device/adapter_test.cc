@@ -50,6 +50,23 @@ TEST(AdapterCreate, RefusesWhatTheHardwareVersionDoesNotOffer) {
   EXPECT_FALSE(Adapter::create(config, port, clock));
 }
 
+TEST(AdapterCreate, TakesMappedDoorbellsWhereTheHostHasThem) {
+  test::FakePort port;
+  test::ManualClock clock;
+  auto config = test::some_adapter(HardwareVersion::k14);
+  auto created = Adapter::create(config, port, clock);
+  ASSERT_TRUE(created);
+  EXPECT_EQ((*created)->info().doorbells, DoorbellMode::kTrapped);
+  config.doorbells = DoorbellMode::kMapped;
+  created = Adapter::create(config, port, clock);
+  ASSERT_EQ(created.has_value(), kHostIsX86);
+  if (created) {
+    EXPECT_EQ((*created)->info().doorbells, DoorbellMode::kMapped);
+  } else {
+    EXPECT_EQ(created.error().message.find("adapter test: doorbells"), 0U) << created.error().message;
+  }
+}
+
 TEST_F(AdapterTest, PresentsAPciDevice) {
   const auto& adapter = guest_.adapter();
   EXPECT_EQ(adapter.region_count(), 9u);

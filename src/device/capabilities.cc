@@ -65,6 +65,12 @@ verbs::Rules rules_of(HardwareVersion version, RoceVersion roce, Profile profile
   return rules;
 }
 
+Result<> check_doorbells(DoorbellMode mode, bool host_is_x86) {
+  if (mode == DoorbellMode::kTrapped || host_is_x86) return {};
+  return fail(fmt::format("doorbells = \"{}\" needs an x86-64 host, which this is not; choose {}",
+                          to_text(mode), to_text(DoorbellMode::kTrapped)));
+}
+
 Result<> check_limits(const verbs::Limits& l) {
   // Upper bounds: 16-bit QP handles in completions (reference 2.3), 24-bit handles in doorbells and address
   // vectors, and what keeps our own tables small.

@@ -9,6 +9,7 @@
 #include "abi/endian.h"
 #include "abi/shared_region.h"
 #include "base/budgets.h"
+#include "base/doorbell_mode.h"
 #include "base/profile.h"
 #include "base/result.h"
 #include "device/hardware_version.h"
@@ -25,6 +26,16 @@ verbs::Rules rules_of(HardwareVersion version, RoceVersion roce, Profile profile
 // Whether the guest driver works with such limits (reference 2.2, 2.3); the Error names the one that is
 // wrong.
 Result<> check_limits(const verbs::Limits& limits);
+
+// Mapped doorbells rely on x86's order of stores: an index that a guest wrote before its doorbell is there
+// when the doorbell is.
+#if defined(__x86_64__)
+inline constexpr bool kHostIsX86 = true;
+#else
+inline constexpr bool kHostIsX86 = false;
+#endif
+// The Error names the mode and what to choose instead.
+Result<> check_doorbells(DoorbellMode mode, bool host_is_x86 = kHostIsX86);
 
 // EUI-64 of a MAC: universal bit flipped, ff:fe in the middle.
 abi::Be64 node_guid(const abi::Mac& mac);

@@ -72,6 +72,16 @@ TEST(Capabilities, EsxiProfileTakesBack) {
   EXPECT_EQ(caps.gid_types, 1);
 }
 
+TEST(Capabilities, MappedDoorbellsNeedAnX86Host) {
+  EXPECT_TRUE(check_doorbells(DoorbellMode::kTrapped, false));
+  EXPECT_TRUE(check_doorbells(DoorbellMode::kTrapped, true));
+  EXPECT_TRUE(check_doorbells(DoorbellMode::kMapped, true));
+  const auto refused = check_doorbells(DoorbellMode::kMapped, false);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "doorbells = \"mapped\" needs an x86-64 host, which this is not; choose trapped");
+}
+
 TEST(Capabilities, ChecksOwnAndForeignLimits) {
   for (const HardwareVersion version : kHardwareVersions) {
     EXPECT_TRUE(check_limits(limits_of(version, Profile::kOpen)));
