@@ -19,6 +19,7 @@ AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budg
   setup.device.hardware_version = adapter.hardware_version;
   setup.device.roce = adapter.roce;
   setup.device.profile = adapter.profile;
+  setup.device.doorbells = adapter.doorbells;
   setup.device.budgets = budgets;
   setup.device.host = &host;
   return setup;
@@ -26,8 +27,8 @@ AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budg
 
 void announce(const ServedAdapter& adapter) {
   const device::AdapterInfo info = adapter.adapter().info();
-  log::info("adapter {}: hardware version {}, RoCE {}, waits for its VM at {}", info.name,
-            number_of(info.hardware_version), to_text(info.roce), adapter.socket());
+  log::info("adapter {}: hardware version {}, RoCE {}, doorbells {}, waits for its VM at {}", info.name,
+            number_of(info.hardware_version), to_text(info.roce), to_text(info.doorbells), adapter.socket());
 }
 
 Budgets budgets_of(const WantedAdapter& wanted, Budgets budgets) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -80,6 +81,14 @@ class AdapterSetTest : public testing::Test {
         }
       }
       return 0U;
+    });
+  }
+  std::optional<DoorbellMode> doorbells(const std::string& vm) {
+    return on_shard([this, vm]() -> std::optional<DoorbellMode> {
+      for (const auto& each : set_->adapters()) {
+        if (each->port().name() == vm) return each->adapter().info().doorbells;
+      }
+      return std::nullopt;
     });
   }
   std::uint64_t limit(const std::string& vm, Budget budget) {
@@ -175,6 +184,16 @@ TEST_F(AdapterSetTest, DisturbsNoConnectedVm) {
   wait_until([this] { return hardware_version("VM-01") == 18; });
   wait_until([this] { return !fs::exists(socket("VM-02")); });
   EXPECT_TRUE(connect("VM-01"));
+}
+
+TEST_F(AdapterSetTest, AnAdapterHasTheDoorbellModeThatIsWanted) {
+  run();
+  WantedAdapter changed = wanted("VM-01");
+  want({changed});
+  EXPECT_EQ(doorbells("VM-01"), DoorbellMode::kTrapped);
+  changed.config.doorbells = DoorbellMode::kMapped;
+  want({changed});
+  EXPECT_EQ(doorbells("VM-01"), DoorbellMode::kMapped);
 }
 
 TEST_F(AdapterSetTest, AChangedSegmentIsAppliedAsWell) {

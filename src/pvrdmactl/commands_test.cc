@@ -462,7 +462,7 @@ TEST(HostCommands, ShowTheCluster) {
 
 constexpr const char* kAdapter =
     R"({"name":"VM-01","state":"active","mac":"52:54:00:12:34:51","hardware_version":14,
-  "roce":"v2","socket":"/run/a.sock","link_up":true,"device_version":18,"driver_version":20,"guest_os":"Linux",
+  "roce":"v2","doorbells":"mapped","socket":"/run/a.sock","link_up":true,"device_version":18,"driver_version":20,"guest_os":"Linux",
   "memory_bytes":536870912,"tx_messages":2,"tx_bytes":65536,"rx_messages":1,"rx_bytes":8,
   "gids":[{"index":0,"gid":"fe80::1","roce":"v2","lost_to":"esx-02"}],"objects":{"pds":1,"qps":3},
   "budgets":{"qps":{"use":3,"limit":4096,"refused":0},"mapped_mib":{"use":512,"limit":513,"refused":2}},
@@ -495,6 +495,7 @@ TEST(AdapterCommands, ShowOneAdapter) {
             "   MAC: 52:54:00:12:34:51\n"
             "   Hardware Version: 14\n"
             "   RoCE: v2\n"
+            "   Doorbells: mapped\n"
             "   Socket: /run/a.sock\n"
             "   Link: up\n"
             "   Device Version: 18\n"

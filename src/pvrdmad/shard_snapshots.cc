@@ -151,6 +151,7 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   adapter.hardware_version = number_of(info.hardware_version);
   adapter.device_version = info.device_version;
   adapter.roce = to_text(info.roce);
+  adapter.doorbells = to_text(info.doorbells);
   adapter.state = info.connected ? device::describe(info.state) : "off";
   adapter.link_up = info.link_up;
   adapter.driver_version = info.driver_version;

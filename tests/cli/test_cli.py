@@ -94,7 +94,7 @@ def running_daemon(folder: Path, config: str) -> Iterator[Daemon]:
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
     """Two adapters, ready."""
-    with running_daemon(tmp_path, adapter(tmp_path, 1) + adapter(tmp_path, 2, hardware_version=18)) as running:
+    with running_daemon(tmp_path, adapter(tmp_path, 1) + adapter(tmp_path, 2, hardware_version=18, doorbells="mapped")) as running:
         yield running
 
 
@@ -103,7 +103,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 ALLOWED_VERSIONS = "allowed are 13, 14, 17, 18"
 MISTAKES = {
     "unknown key": ({"color": 1}, "{f}:9: [[adapter]] unknown key color: allowed are name, socket, mac, "
-                                  "hardware_version, roce, profile, addresses, owner, group, qps, cqs, srqs, mrs, "
+                                  "hardware_version, roce, profile, doorbells, addresses, owner, group, qps, cqs, srqs, mrs, "
                                   "registered_mib, rings_mib, mapped_mib, commands_per_s, doorbells_per_s"),
     "budget": ({"qps": 2}, "{f}:9: [[adapter]] qps = 2 is not allowed: it takes a number from 4 to 32768"),
     "wrong type": ({"name": 7}, "{f}:5: [[adapter]] name = 7 has the wrong type: it takes a string in quotes"),
@@ -116,6 +116,8 @@ MISTAKES = {
     "socket too long": ({"socket": "/" + "x" * 107},
                         '{f}:6: [[adapter]] socket = "/' + "x" * 107 + '" is too long: it has 108 bytes, and a UNIX '
                         "socket's path has at most 107"),
+    "doorbells": ({"doorbells": "polled"}, '{f}:9: [[adapter]] doorbells = "polled" is no doorbell mode: allowed are '
+                                           "trapped, mapped"),
     "roce": ({"hardware_version": 13, "roce": "v2"},
              '{f}:9: [[adapter]] roce = "v2" needs hardware version 14 or later and this adapter has 13: use v1 or a '
              "later hardware version"),
@@ -300,8 +302,10 @@ def test_adapter_get(daemon: Daemon) -> None:
     shown = daemon.ctl_json("adapter", "get", "VM-02")
     assert shown["mac"] == "52:54:00:12:34:52"  # type: ignore[index]
     assert shown["tx_bytes"] == 0  # type: ignore[index]
+    assert [a["doorbells"] for a in daemon.ctl_json("adapter", "list")] == ["trapped", "mapped"]  # type: ignore[attr-defined]
     text = daemon.ctl("adapter", "get", "VM-02").stdout
     assert text.startswith("VM-02\n   State: off\n   MAC: 52:54:00:12:34:52\n")
+    assert "\n   Doorbells: mapped\n" in text
 
 
 def test_adapter_get_shows_use_and_limit_of_each_budget(tmp_path: Path) -> None:

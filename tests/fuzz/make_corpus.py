@@ -132,13 +132,13 @@ def config() -> Seeds:
     adapter = '[[adapter]]\nname = "VM-01"\nsocket = "/run/pvrdma/vm-01.sock"\nmac = "52:54:00:12:34:51"\nhardware_version = 14\n'
     host = '[host]\nname = "esx-01"\nvmnics = ["lo"]\n'
     yield "adapter", adapter.encode()
-    yield "all_of_an_adapter", (adapter + 'roce = "v2"\nprofile = "esxi"\n').encode()
+    yield "all_of_an_adapter", (adapter + 'roce = "v2"\nprofile = "esxi"\ndoorbells = "mapped"\n').encode()
     yield "daemon", ('[daemon]\napi_socket = "/run/a.sock"\nlog_level = "debug"\nspin_us = "forever"\n' + adapter).encode()
     yield "sqlite", (host + '[store]\ntype = "sqlite"\npath = "/var/lib/pvrdma/store.db"\n').encode()
     yield "etcd", (host + '[store]\ntype = "etcd"\nendpoints = ["http://10.0.0.1:2379", "https://[fd00::1]:2379"]\nprefix = "/p/"\nlease_s = 10\n').encode()
     yield "tcp", (host + '[tcp]\nlanes = 4\ncongestion_control = "cubic"\n').encode()
     yield "api", (adapter + '[api]\nlisten = "[::1]:8443"\ncertificate = "/nonexistent"\nkey = "/nonexistent"\ntoken_file = "/nonexistent"\n').encode()
-    yield "flags", (adapter + "\0name=VM-02,socket=/b.sock,mac=52:54:00:12:34:52,hw=17,roce=v1\0name=VM-03,socket=/c.sock,mac=52:54:00:12:34:53,hw=18,profile=esxi").encode()
+    yield "flags", (adapter + "\0name=VM-02,socket=/b.sock,mac=52:54:00:12:34:52,hw=17,roce=v1\0name=VM-03,socket=/c.sock,mac=52:54:00:12:34:53,hw=18,profile=esxi,doorbells=mapped").encode()
     yield "unknown_key_of_other_bytes", ('[daemon]\n"größe" = 1\n' + adapter).encode()
     yield "unknown_key_that_is_long", ("[daemon]\n" + "a" * 100 + " = 1\n" + adapter).encode()
     yield "unknown_flag_of_other_bytes", b"\0\xbb=1"

@@ -68,8 +68,10 @@ inline constexpr auto kObject<AdapterSnapshot> = record(
     field("state", &AdapterSnapshot::state)
         .noted(R"("enum": ["off", "detached", "attached", "active", "failed"])"),
     field("mac", &AdapterSnapshot::mac), field("hardware_version", &AdapterSnapshot::hardware_version),
-    field("roce", &AdapterSnapshot::roce), field("socket", &AdapterSnapshot::socket),
-    field("link_up", &AdapterSnapshot::link_up), field("device_version", &AdapterSnapshot::device_version),
+    field("roce", &AdapterSnapshot::roce),
+    field("doorbells", &AdapterSnapshot::doorbells).noted(R"("enum": ["trapped", "mapped"])"),
+    field("socket", &AdapterSnapshot::socket), field("link_up", &AdapterSnapshot::link_up),
+    field("device_version", &AdapterSnapshot::device_version),
     field("driver_version", &AdapterSnapshot::driver_version), field("guest_os", &AdapterSnapshot::guest_os),
     field("memory_bytes", &AdapterSnapshot::memory_bytes),
     field("tx_messages", &AdapterSnapshot::tx_messages), field("tx_bytes", &AdapterSnapshot::tx_bytes),

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/budgets.h"
+#include "base/doorbell_mode.h"
 #include "base/hardware_version.h"
 #include "base/ip_address.h"
 #include "base/log.h"
@@ -34,6 +35,7 @@ struct AdapterConfig {
   HardwareVersion hardware_version{};
   RoceVersion roce{};  // one that the hardware version offers
   Profile profile = Profile::kOpen;
+  DoorbellMode doorbells = DoorbellMode::kTrapped;
   std::vector<IpAddress> addresses;  // the only ones its guest may use besides those of its MAC; empty: any
   SocketOwner owner;                 // of the socket's file: mode 0600, with a group 0660
   Budgets budgets;
@@ -85,8 +87,8 @@ struct Config {
 // Where a configuration comes from. Flags come after the file: they override its [daemon] and add adapters.
 struct ConfigSources {
   std::optional<std::string> file;  // path
-  std::vector<std::string>
-      adapter_flags;  // "name=VM-01,socket=/x.sock,mac=…,hw=14[,roce=v1][,profile=esxi][,qps=64]"
+  // "name=VM-01,socket=/x.sock,mac=…,hw=14[,roce=v1][,profile=esxi][,doorbells=mapped][,qps=64]"
+  std::vector<std::string> adapter_flags;
   std::optional<std::string> api_socket;
   std::optional<std::string> log_level;
 };

@@ -84,6 +84,7 @@ name = "b.c_d-1"
 socket = "b.sock"
 mac = "02:00:00:00:AB:cd"
 hardware_version = 18
+doorbells = "mapped"
 )");
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->daemon.api_socket, "/tmp/api.sock");
@@ -97,7 +98,9 @@ hardware_version = 18
   EXPECT_EQ(config->adapters[0].hardware_version, HardwareVersion::k14);
   EXPECT_EQ(config->adapters[0].roce, RoceVersion::kV1);
   EXPECT_EQ(config->adapters[1].mac, (Mac{{2, 0, 0, 0, 0xab, 0xcd}}));
+  EXPECT_EQ(config->adapters[0].doorbells, DoorbellMode::kTrapped);
   EXPECT_EQ(config->adapters[1].roce, RoceVersion::kV2);
+  EXPECT_EQ(config->adapters[1].doorbells, DoorbellMode::kMapped);
 }
 
 TEST_F(ConfigTest, HasDefaults) {
@@ -177,7 +180,8 @@ TEST_F(ConfigTest, RefusesBudgetsThatNobodyCouldLiveWith) {
   EXPECT_EQ(
       mistake_with("total_qps", "total_qps = 5"),
       "FILE:6: [[adapter]] unknown key total_qps: allowed are name, socket, mac, hardware_version, roce, "
-      "profile, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, mapped_mib, "
+      "profile, doorbells, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
+      "mapped_mib, "
       "commands_per_s, doorbells_per_s");
   EXPECT_EQ(
       mistake(load_config({.adapter_flags = {"name=a,socket=/a.sock,mac=52:54:00:12:34:51,hw=14,qps=x"}})),
@@ -187,11 +191,11 @@ TEST_F(ConfigTest, RefusesBudgetsThatNobodyCouldLiveWith) {
 
 TEST_F(ConfigTest, FlagsOverrideTheFileAndAddAdapters) {
   std::ofstream(path_) << "[daemon]\napi_socket = \"/file.sock\"\nlog_level = \"debug\"\n" << kVm01;
-  const auto config =
-      load_config({.file = path_,
-                   .adapter_flags = {"name=VM-02,socket=/b.sock,mac=52:54:00:12:34:52,hw=17,roce=v1"},
-                   .api_socket = "/flag.sock",
-                   .log_level = "error"});
+  const auto config = load_config(
+      {.file = path_,
+       .adapter_flags = {"name=VM-02,socket=/b.sock,mac=52:54:00:12:34:52,hw=17,roce=v1,doorbells=mapped"},
+       .api_socket = "/flag.sock",
+       .log_level = "error"});
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->daemon.api_socket, "/flag.sock");
   EXPECT_EQ(config->daemon.log_level, log::Level::kError);
@@ -199,6 +203,7 @@ TEST_F(ConfigTest, FlagsOverrideTheFileAndAddAdapters) {
   EXPECT_EQ(config->adapters[1].name, "VM-02");
   EXPECT_EQ(config->adapters[1].hardware_version, HardwareVersion::k17);
   EXPECT_EQ(config->adapters[1].roce, RoceVersion::kV1);
+  EXPECT_EQ(config->adapters[1].doorbells, DoorbellMode::kMapped);
 }
 
 TEST_F(ConfigTest, RefusesAFileThatCannotBeRead) {
@@ -235,7 +240,8 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
             "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, spin_us, sandbox");
   EXPECT_EQ(mistake_with("color", "color = 1"),
             "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
-            "profile, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, mapped_mib, "
+            "profile, doorbells, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
+            "mapped_mib, "
             "commands_per_s, doorbells_per_s");
 }
 
@@ -266,6 +272,13 @@ TEST_F(ConfigTest, RefusesWrongTypes) {
             "FILE:4: [[adapter]] mac = (a boolean) has the wrong type: it takes a string in quotes");
   EXPECT_EQ(mistake_with("roce", "roce = 2"),
             "FILE:6: [[adapter]] roce = 2 has the wrong type: it takes a string in quotes");
+}
+
+TEST_F(ConfigTest, RefusesOtherDoorbellModes) {
+  EXPECT_EQ(mistake_with("doorbells", "doorbells = \"polled\""),
+            "FILE:6: [[adapter]] doorbells = \"polled\" is no doorbell mode: allowed are trapped, mapped");
+  EXPECT_EQ(mistake_with("doorbells", "doorbells = true"),
+            "FILE:6: [[adapter]] doorbells = (a boolean) has the wrong type: it takes a string in quotes");
 }
 
 TEST_F(ConfigTest, RefusesBadNames) {
@@ -392,10 +405,11 @@ TEST_F(ConfigTest, RefusesFlagsThatAreNoKeysAndValues) {
             "--adapter name=a,name=b: name is given twice: give it once");
   EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,hw=14,hardware_version=14"}})),
             "--adapter name=a,hw=14,hardware_version=14: hardware_version is given twice: give it once");
-  EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,vlan=3"}})),
-            "--adapter name=a,vlan=3: unknown key vlan: allowed are name, socket, mac, hardware_version, "
-            "roce, profile, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
-            "mapped_mib, commands_per_s, doorbells_per_s");
+  EXPECT_EQ(
+      mistake(load_config({.adapter_flags = {"name=a,vlan=3"}})),
+      "--adapter name=a,vlan=3: unknown key vlan: allowed are name, socket, mac, hardware_version, "
+      "roce, profile, doorbells, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
+      "mapped_mib, commands_per_s, doorbells_per_s");
 }
 
 }  // namespace

@@ -129,6 +129,7 @@ inline constexpr auto kObject<AdapterTable> =
             field("hardware_version", &AdapterTable::hardware_version, HardwareVersionRule{}).required("14"),
             field("roce", &AdapterTable::asked_roce, OptionalRule<WordRule<RoceVersion>>{{"RoCE version"}}),
             field("profile", &AdapterTable::profile, WordRule<Profile>{"profile"}),
+            field("doorbells", &AdapterTable::doorbells, WordRule<DoorbellMode>{"doorbell mode"}),
             field("addresses", &AdapterTable::addresses), field("owner", &AdapterTable::user, kUser),
             field("group", &AdapterTable::group, kGroup), kBudgetKeys);
 
