@@ -3,7 +3,8 @@
 //
 // VfioUserBus (vfio_user_bus.h) is the real one; tests/support/in_process_bus.h calls a device in the same
 // thread. Accesses are acknowledged: when a write returns, the device has executed it (docs/device.md 1.4,
-// 5). No function allocates when it succeeds, and region_write32() is the only one on the data path.
+// 5); but where the device lets its client map a region, they are loads and stores (mapped_areas.h). No
+// function allocates when it succeeds, and region_write32() is the only one on the data path.
 //
 // Thread: one thread at a time; each call blocks until the device has answered.
 #pragma once

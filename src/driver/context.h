@@ -30,7 +30,8 @@ class Context {
   std::uint32_t uar() const { return uar_; }
   bool is_kernel() const { return handle_ == 0; }
 
-  // Writes a doorbell on this context's page. The one system call of the data path.
+  // Writes a doorbell on this context's page: the one system call of the data path, or a store where the
+  // page is mapped.
   Result<> ring(abi::UarWord word, std::uint32_t value);
 
  private:

@@ -17,32 +17,46 @@ constexpr std::uint32_t number(Region region) {
 
 }  // namespace
 
-Result<std::unique_ptr<VfioUserBus>> VfioUserBus::connect(const std::string& path, Duration reply_timeout) {
+Result<std::unique_ptr<VfioUserBus>> VfioUserBus::connect(const std::string& path, Duration reply_timeout,
+                                                          AreaUse doorbells) {
   auto client = vfio_user::Client::connect(path, reply_timeout);
   if (!client) return Failure(std::move(client.error()));
-  return std::make_unique<VfioUserBus>(std::move(*client));
+  auto bus = std::make_unique<VfioUserBus>(std::move(*client));
+  if (doorbells == AreaUse::kMapped) {
+    if (auto mapped = bus->map_doorbells(); !mapped) return Failure(std::move(mapped.error()).in(path));
+  }
+  return bus;
+}
+
+Result<> VfioUserBus::map_doorbells() {
+  auto region = client_->region_info(number(Region::kUar));
+  if (!region) return Failure(std::move(region.error()));
+  auto areas = MappedAreas::create(region->info, region->fd.get());
+  if (!areas) return Failure(std::move(areas.error()));
+  doorbells_ = std::move(*areas);
+  return {};
 }
 
 Result<std::uint32_t> VfioUserBus::region_read32(Region region, std::uint64_t offset) {
-  if (!client_) return disconnected();
   std::uint32_t value = 0;
-  auto done = client_->region_read(number(region), offset, std::as_writable_bytes(std::span(&value, 1)));
+  auto done = region_read(region, offset, std::as_writable_bytes(std::span(&value, 1)));
   if (!done) return Failure(std::move(done.error()));
   return value;
 }
 
 Result<> VfioUserBus::region_write32(Region region, std::uint64_t offset, std::uint32_t value) {
-  if (!client_) return disconnected();
-  return client_->region_write(number(region), offset, std::as_bytes(std::span(&value, 1)));
+  return region_write(region, offset, std::as_bytes(std::span(&value, 1)));
 }
 
 Result<> VfioUserBus::region_read(Region region, std::uint64_t offset, std::span<std::byte> out) {
   if (!client_) return disconnected();
+  if (is_mapped(region) && doorbells_->read(offset, out)) return {};
   return client_->region_read(number(region), offset, out);
 }
 
 Result<> VfioUserBus::region_write(Region region, std::uint64_t offset, std::span<const std::byte> data) {
   if (!client_) return disconnected();
+  if (is_mapped(region) && doorbells_->write(offset, data)) return {};
   return client_->region_write(number(region), offset, data);
 }
 

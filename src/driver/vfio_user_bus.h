@@ -6,20 +6,27 @@
 #include <string>
 
 #include "driver/bus.h"
+#include "driver/mapped_areas.h"
 #include "vfio_user/client.h"
 
 namespace pvrdma::driver {
 
 class VfioUserBus final : public Bus {
  public:
-  // Connects to the socket at `path`. Errors: see vfio_user::Client::connect().
+  // Connects to the socket at `path` and maps what the device lets be mapped of its doorbells. Errors: see
+  // vfio_user::Client::connect() and MappedAreas::create().
   static Result<std::unique_ptr<VfioUserBus>> connect(
-      const std::string& path, Duration reply_timeout = vfio_user::Client::kDefaultReplyTimeout);
+      const std::string& path, Duration reply_timeout = vfio_user::Client::kDefaultReplyTimeout,
+      AreaUse doorbells = AreaUse::kMapped);
 
+  // Maps nothing.
   explicit VfioUserBus(std::unique_ptr<vfio_user::Client> client) : client_(std::move(client)) {}
 
   // Ends the connection, as the death of this process would: every later call fails with ENOTCONN.
-  void disconnect() { client_.reset(); }
+  void disconnect() {
+    client_.reset();
+    doorbells_.reset();
+  }
 
   Result<std::uint32_t> region_read32(Region region, std::uint64_t offset) override;
   Result<> region_write32(Region region, std::uint64_t offset, std::uint32_t value) override;
@@ -33,7 +40,11 @@ class VfioUserBus final : public Bus {
   Result<> reset() override;
 
  private:
+  Result<> map_doorbells();
+  bool is_mapped(Region region) const { return region == Region::kUar && doorbells_ != nullptr; }
+
   std::unique_ptr<vfio_user::Client> client_;
+  std::unique_ptr<MappedAreas> doorbells_;  // of kUar; null: each access is a message
 };
 
 }  // namespace pvrdma::driver

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <fcntl.h>
 
+#include "support/must.h"
+
 namespace pvrdma::test {
 namespace {
 
@@ -23,10 +25,14 @@ Fd duplicate(int fd) {
 
 }  // namespace
 
-InProcessBus::InProcessBus(vfio_user::Handler& device) : device_(device) {
+InProcessBus::InProcessBus(vfio_user::Handler& device, driver::AreaUse doorbells) : device_(device) {
   device_.connected();
   for (std::uint32_t region = 0; region < region_bytes_.size(); ++region) {
     region_bytes_[region] = device_.region_info(region).size;
+  }
+  if (doorbells == driver::AreaUse::kMapped) {
+    const vfio_user::RegionInfo info = device_.region_info(number(driver::Region::kUar));
+    doorbells_ = must(driver::MappedAreas::create(info, info.fd));
   }
 }
 
@@ -37,6 +43,7 @@ InProcessBus::~InProcessBus() {
 void InProcessBus::kill() {
   if (!alive_) return;
   alive_ = false;
+  doorbells_.reset();
   device_.disconnected("the test ended the connection");
 }
 
@@ -61,12 +68,14 @@ Result<> InProcessBus::region_write32(driver::Region region, std::uint64_t offse
 
 Result<> InProcessBus::region_read(driver::Region region, std::uint64_t offset, std::span<std::byte> out) {
   if (auto good = check(region, offset, out.size()); !good) return good;
+  if (is_mapped(region) && doorbells_->read(offset, out)) return {};
   return outcome(device_.region_read(number(region), offset, out), "reading a region");
 }
 
 Result<> InProcessBus::region_write(driver::Region region, std::uint64_t offset,
                                     std::span<const std::byte> data) {
   if (auto good = check(region, offset, data.size()); !good) return good;
+  if (is_mapped(region) && doorbells_->write(offset, data)) return {};
   ++writes_;
   return outcome(device_.region_write(number(region), offset, data, /*posted=*/false), "writing a region");
 }

@@ -9,14 +9,16 @@
 #include <memory>
 
 #include "driver/bus.h"
+#include "driver/mapped_areas.h"
 #include "vfio_user/handler.h"
 
 namespace pvrdma::test {
 
 class InProcessBus final : public driver::Bus {
  public:
-  // Connects; `device` is borrowed, has no other client, and outlives the bus.
-  explicit InProcessBus(vfio_user::Handler& device);
+  // Connects and maps what the device lets be mapped of its doorbells; `device` is borrowed, has no other
+  // client, and outlives the bus.
+  explicit InProcessBus(vfio_user::Handler& device, driver::AreaUse doorbells = driver::AreaUse::kMapped);
   ~InProcessBus() override;  // disconnects
   InProcessBus(const InProcessBus&) = delete;
   InProcessBus& operator=(const InProcessBus&) = delete;
@@ -25,7 +27,7 @@ class InProcessBus final : public driver::Bus {
   void kill();
   bool alive() const { return alive_; }
 
-  // Region writes so far: doorbells and registers.
+  // Region writes so far that the device was told of: doorbells and registers.
   std::uint64_t writes() const { return writes_; }
 
   Result<std::uint32_t> region_read32(driver::Region region, std::uint64_t offset) override;
@@ -42,9 +44,13 @@ class InProcessBus final : public driver::Bus {
 
  private:
   Result<> check(driver::Region region, std::uint64_t offset, std::size_t bytes) const;
+  bool is_mapped(driver::Region region) const {
+    return region == driver::Region::kUar && doorbells_ != nullptr;
+  }
 
   vfio_user::Handler& device_;
   std::array<std::uint64_t, 9> region_bytes_{};
+  std::unique_ptr<driver::MappedAreas> doorbells_;  // of kUar; null: each access is a call
   std::uint64_t writes_ = 0;
   bool alive_ = true;
 };
