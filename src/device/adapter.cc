@@ -51,30 +51,32 @@ Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, ve
     return fail(fmt::format("{}: hardware version {} offers no shared receive queues; set max_srq to 0", who,
                             number_of(config.hardware_version)));
   }
-  auto exported_page = ExportedPage::create(limits.max_context);
-  if (!exported_page) return Failure(std::move(exported_page.error()).in(who));
-  const verbs::Rules rules = rules_of(config.hardware_version, config.roce, config.profile);
+  auto doorbell_memory = DoorbellMemory::create(limits.max_context, config.doorbells);
+  if (!doorbell_memory) return Failure(std::move(doorbell_memory.error()).in(who));
+  verbs::Rules rules = rules_of(config.hardware_version, config.roce, config.profile);
+  rules.mapped_doorbells = config.doorbells == DoorbellMode::kMapped;
   return std::unique_ptr<Adapter>(
-      new Adapter(config, limits, rules, std::move(*exported_page), port, clock, std::move(memory_queue)));
+      new Adapter(config, limits, rules, std::move(*doorbell_memory), port, clock, std::move(memory_queue)));
 }
 
 Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const verbs::Rules& rules,
-                 std::unique_ptr<ExportedPage> exported_page, verbs::SwitchPort& port, const Clock& clock,
+                 std::unique_ptr<DoorbellMemory> doorbell_memory, verbs::SwitchPort& port, const Clock& clock,
                  std::shared_ptr<ReaperQueue> memory_queue)
     : config_(config),
       limits_(limits),
       rules_(rules),
       caps_(caps_of(limits, rules, config.mac)),
       clock_(clock),
-      exported_page_(std::move(exported_page)),
+      doorbell_memory_(std::move(doorbell_memory)),
       memory_(std::move(memory_queue), mapped_bytes_of(config)),
       account_(within(limits, config.budgets), config.host),
       pci_config_(uar_bar_bytes(limits.max_context)),
       rings_(memory_, interrupts_, counters_, limits.max_cq),
       engine_(limits_, rules_, memory_, *this, port, account_),
-      commands_(config.hardware_version, limits_, rules_, memory_, engine_, rings_, counters_),
+      commands_(config.hardware_version, limits_, rules_, memory_, engine_, rings_, counters_, *this),
       registers_(device_version(config.hardware_version), config.mac, interrupts_, *this),
       doorbells_(limits.max_context, engine_),
+      poller_(rules.mapped_doorbells ? limits.max_context : 0, *doorbell_memory_, doorbells_, engine_),
       command_rate_(config.budgets.commands_per_s),
       doorbell_rate_(config.budgets.doorbells_per_s),
       driver_log_(kLogBurst, kLogInterval),
@@ -88,10 +90,24 @@ Adapter::~Adapter() = default;
 
 bool Adapter::run(Instant now) {
   const bool stopped = failed();
-  const bool more = engine_.run(now);  // stopped: nothing is left but memory to give back
+  const bool rung = poller_.any_open() && look_at_doorbells(now);
+  const bool more = engine_.run(now) || rung;  // stopped: nothing is left but memory to give back
   if (stopped) return more;
   rings_.drain(now);
   return more;
+}
+
+bool Adapter::look_at_doorbells(Instant now) {
+  if (doorbell_rate_.held_until() > now) return false;
+  const DoorbellPoller::Looked looked = poller_.look(now);
+  take_doorbells(looked.doorbells, now);
+  return looked.again;
+}
+
+void Adapter::take_doorbells(std::uint32_t count, Instant now) {
+  counters_.doorbells += count;
+  if (doorbell_rate_.take(count, now)) [[unlikely]]
+    log_slowed(Budget::kDoorbells, config_.budgets.doorbells_per_s);
 }
 
 void Adapter::on_time(Instant now) {
@@ -256,10 +272,18 @@ std::vector<BudgetUse> Adapter::budget_uses() const {
   return uses;
 }
 
+void Adapter::context_opened(verbs::UarIndex uar) {
+  if (rules_.mapped_doorbells) poller_.open(uar);
+}
+
+void Adapter::context_closed(verbs::UarIndex uar) {
+  poller_.close(uar);
+}
+
 // True while the client's memory is damaged; the first call that sees it stops everything.
 bool Adapter::failed() {
   if (state_ == AdapterState::kFailed) return true;
-  if (!memory_.damaged()) [[likely]]
+  if (!memory_.damaged() && !doorbell_memory_->damaged()) [[likely]]
     return false;
   drop_driver();
   state_ = AdapterState::kFailed;
@@ -274,6 +298,7 @@ bool Adapter::failed() {
 
 // Ends the driver's life here. When it returns no object of it is left and its memory is not touched again.
 void Adapter::drop_driver() {
+  poller_.close_all();
   engine_.reset();
   rings_.detach();
   region_.reset();

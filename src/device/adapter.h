@@ -30,7 +30,10 @@
 #include "device/adapter_info.h"
 #include "device/capabilities.h"
 #include "device/command_executor.h"
+#include "device/context_observer.h"
 #include "device/counters.h"
+#include "device/doorbell_memory.h"
+#include "device/doorbell_poller.h"
 #include "device/doorbells.h"
 #include "device/event_rings.h"
 #include "device/hardware_version.h"
@@ -62,11 +65,14 @@ struct AdapterConfig {
   verbs::HostAccount* host = nullptr;   // borrowed, outlives the adapter; null: no totals
 };
 
-class Adapter final : public vfio_user::Handler, private verbs::EventSink, private RegisterActions {
+class Adapter final : public vfio_user::Handler,
+                      private verbs::EventSink,
+                      private RegisterActions,
+                      private ContextObserver {
  public:
   // `port` and `clock` are borrowed and outlive the adapter; its guest's memory ends in `memory_queue` (none:
   // in place). Errors: a RoCE version or limits that the hardware version does not offer, doorbells that
-  // the host does not, or no memory for BAR 2's exported page.
+  // the host does not, or no memory for BAR 2's mappable part.
   static Result<std::unique_ptr<Adapter>> create(const AdapterConfig& config, verbs::SwitchPort& port,
                                                  const Clock& clock,
                                                  std::shared_ptr<ReaperQueue> memory_queue = nullptr);
@@ -83,6 +89,8 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   // Fires what is due. Call when now >= next_deadline().
   void on_time(Instant now);
   Instant next_deadline() const;
+  // Whether run() looks for doorbells that nothing announces.
+  bool polls() const { return poller_.any_open(); }
 
   // The link as the guest sees it; a change raises PORT_ACTIVE or PORT_ERR.
   void set_link(bool up);
@@ -111,7 +119,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
 
  private:
   Adapter(const AdapterConfig& config, const verbs::Limits& limits, const verbs::Rules& rules,
-          std::unique_ptr<ExportedPage> exported_page, verbs::SwitchPort& port, const Clock& clock,
+          std::unique_ptr<DoorbellMemory> doorbell_memory, verbs::SwitchPort& port, const Clock& clock,
           std::shared_ptr<ReaperQueue> memory_queue);
 
   // verbs::EventSink.
@@ -126,7 +134,13 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   std::uint32_t reset_by_driver() override;
   std::uint32_t execute_command() override;
 
+  // ContextObserver.
+  void context_opened(verbs::UarIndex uar) override;
+  void context_closed(verbs::UarIndex uar) override;
+
   bool failed();
+  bool look_at_doorbells(Instant now);
+  void take_doorbells(std::uint32_t count, Instant now);
   void write_register(std::uint64_t offset, std::span<const std::byte> data, bool posted);
   std::string describe_refusal_of(std::uint32_t err) const;
   void log_slowed(Budget rate, std::uint64_t per_second);
@@ -140,7 +154,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   const verbs::Rules rules_;
   const abi::Caps caps_;
   const Clock& clock_;
-  const std::unique_ptr<ExportedPage> exported_page_;
+  const std::unique_ptr<DoorbellMemory> doorbell_memory_;
 
   guestmem::AddressSpace memory_;
   verbs::Account account_;
@@ -154,6 +168,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   CommandExecutor commands_;
   Registers registers_;
   Doorbells doorbells_;
+  DoorbellPoller poller_;
 
   RateLimit command_rate_;
   RateLimit doorbell_rate_;

@@ -38,8 +38,8 @@ vfio_user::RegionInfo Adapter::region_info(std::uint32_t region) const {
     }
     case kBarUar: {
       auto info = plain_region(uar_bar_bytes(limits_.max_context));
-      info.mmap_areas.push_back({exported_page_->offset(), abi::kUarPageBytes});
-      info.fd = exported_page_->fd();
+      info.mmap_areas.push_back({doorbell_memory_->offset(), doorbell_memory_->bytes()});
+      info.fd = doorbell_memory_->fd();
       return info;
     }
     case kConfigRegion:
@@ -91,9 +91,7 @@ int Adapter::region_write(std::uint32_t region, std::uint64_t offset, std::span<
     case kBarUar: {
       const Instant now = clock_.now();
       const Doorbells::Written written = doorbells_.write(offset, data, now);
-      counters_.doorbells += written.doorbells;
-      if (doorbell_rate_.take(written.doorbells, now)) [[unlikely]]
-        log_slowed(Budget::kDoorbells, config_.budgets.doorbells_per_s);
+      take_doorbells(written.doorbells, now);
       counters_.bad_accesses += written.ignored;
       rings_.drain(now);
       return 0;
@@ -171,6 +169,7 @@ void Adapter::disconnected(std::string_view reason) {
   power_on();
   interrupts_.unassign_all();
   dma_unmap_all();
+  if (doorbell_memory_->damaged()) doorbell_memory_->repair();
   connected_ = false;
   if (client_log_.allow(clock_.now())) {
     log::info("adapter {}: VM disconnected: {}{}", config_.name, reason, held_back(client_log_));

@@ -20,6 +20,7 @@
 
 #include "abi/commands.h"
 #include "base/time.h"
+#include "device/context_observer.h"
 #include "device/counters.h"
 #include "device/event_rings.h"
 #include "device/hardware_version.h"
@@ -36,10 +37,10 @@ std::string_view describe_refusal(std::uint32_t err);
 
 class CommandExecutor {
  public:
-  // `memory`, `engine`, `rings` and `counters` are borrowed and outlive this.
+  // `memory`, `engine`, `rings`, `counters` and `contexts` are borrowed and outlive this.
   CommandExecutor(HardwareVersion version, const verbs::Limits& limits, const verbs::Rules& rules,
                   const guestmem::AddressSpace& memory, verbs::Engine& engine, EventRings& rings,
-                  Counters& counters);
+                  Counters& counters, ContextObserver& contexts);
 
   struct Executed {
     std::optional<abi::Command> command;  // nothing: the slot could not be read, or holds no command there is
@@ -111,6 +112,7 @@ class CommandExecutor {
   verbs::Engine& engine_;
   EventRings& rings_;
   Counters& counters_;
+  ContextObserver& contexts_;
   abi::PortAttr port_{};
 };
 

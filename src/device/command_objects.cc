@@ -30,14 +30,16 @@ abi::Mtu mtu_of(std::uint32_t bytes) {
 
 CommandExecutor::CommandExecutor(HardwareVersion version, const verbs::Limits& limits,
                                  const verbs::Rules& rules, const guestmem::AddressSpace& memory,
-                                 verbs::Engine& engine, EventRings& rings, Counters& counters)
+                                 verbs::Engine& engine, EventRings& rings, Counters& counters,
+                                 ContextObserver& contexts)
     : version_(version),
       limits_(limits),
       rules_(rules),
       memory_(memory),
       engine_(engine),
       rings_(rings),
-      counters_(counters) {
+      counters_(counters),
+      contexts_(contexts) {
   const auto mtu = static_cast<std::uint32_t>(mtu_of(limits.mtu_bytes));
   port_.max_mtu = mtu;
   port_.active_mtu = mtu;
@@ -83,6 +85,7 @@ CommandExecutor::Status CommandExecutor::create_uc(const SharedRegion& region, c
   if (index == 0 || index >= limits_.max_context) return invalid();
   const auto context = engine_.create_context(static_cast<verbs::UarIndex>(index));
   if (!context) return verbs::refuse(context.error());
+  contexts_.context_opened(static_cast<verbs::UarIndex>(index));
   abi::CreateUcResponse answer{};
   answer.ctx_handle = context->value;
   response.put(answer);
@@ -92,7 +95,10 @@ CommandExecutor::Status CommandExecutor::create_uc(const SharedRegion& region, c
 // What is left of the context goes with it. A notification that waits for one of its CQs may still go out: to
 // the guest it is one for an unknown CQ, or at worst a spurious event.
 CommandExecutor::Status CommandExecutor::destroy_uc(const Request& request) {
-  return engine_.destroy_context(verbs::ContextHandle{request.as<abi::DestroyUcRequest>().ctx_handle});
+  const verbs::ContextHandle context{request.as<abi::DestroyUcRequest>().ctx_handle};
+  const auto destroyed = engine_.destroy_context(context);
+  if (destroyed) contexts_.context_closed(context.value);
+  return destroyed;
 }
 
 CommandExecutor::Status CommandExecutor::create_pd(const Request& request, Response& response) {

@@ -1,27 +1,23 @@
 // Doorbells: writes to BAR 2, one UAR page per context, decoded into engine calls (reference 5).
 //
-// BAR 2 holds, in this order: max_uar doorbell pages; one page exported to the client as mappable memory,
-// which makes QEMU acknowledge every write of this device (reference 8.5) and in which no doorbell can land,
-// as the driver never gives a page from max_uar on to anyone; and nothing, up to the power of two a BAR
-// needs.
+// BAR 2 holds, in this order: max_uar doorbell pages; one page in which no doorbell can land, as the driver
+// never gives a page from max_uar on to anyone, but which the client may map (doorbell_memory.h); and
+// nothing, up to the power of two a BAR needs.
 //
 // Hot path: no allocation, lock, log line or exception between the write and the engine. Thread: shard-owned.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 
 #include "abi/registers.h"
-#include "base/fd.h"
-#include "base/result.h"
 #include "base/time.h"
 #include "verbs/engine.h"
 
 namespace pvrdma::device {
 
-// Size of BAR 2 for `uar_pages` doorbell pages (a power of two): twice as much, to hold the exported page.
+// Size of BAR 2 for `uar_pages` doorbell pages (a power of two): twice as much, to hold the page behind them.
 constexpr std::uint64_t uar_bar_bytes(std::uint32_t uar_pages) {
   return std::uint64_t{uar_pages} * 2 * abi::kUarPageBytes;
 }
@@ -41,25 +37,12 @@ class Doorbells {
 
   static constexpr std::size_t kWriteBytesMax = 64;
 
- private:
-  bool ring(std::uint64_t offset, std::uint32_t value, Instant now);
+  // `value` was written to `word` of the page.
+  void ring(verbs::UarIndex uar, abi::UarWord word, std::uint32_t value, Instant now);
 
+ private:
   const std::uint32_t uar_pages_;
   verbs::Engine& engine_;
-};
-
-// The exported page: memory behind the first page after the doorbells. Nobody reads it.
-class ExportedPage {
- public:
-  static Result<std::unique_ptr<ExportedPage>> create(std::uint32_t uar_pages);
-
-  int fd() const { return memory_.get(); }          // borrowed; an offset in BAR 2 is the same offset in it
-  std::uint64_t offset() const { return offset_; }  // bytes into BAR 2
-
- private:
-  ExportedPage(Fd memory, std::uint64_t offset) : memory_(std::move(memory)), offset_(offset) {}
-  Fd memory_;
-  std::uint64_t offset_;
 };
 
 }  // namespace pvrdma::device

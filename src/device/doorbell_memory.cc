@@ -1,0 +1,54 @@
+#include "device/doorbell_memory.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "abi/registers.h"
+#include "guestmem/mapped_bytes.h"
+
+namespace pvrdma::device {
+namespace {
+
+constexpr char kWhat[] = "the memory behind BAR 2";
+
+}  // namespace
+
+Result<std::unique_ptr<DoorbellMemory>> DoorbellMemory::create(std::uint32_t uar_pages, DoorbellMode mode) {
+  const std::uint64_t behind = std::uint64_t{uar_pages} * abi::kUarPageBytes;
+  const std::uint64_t end = behind + abi::kUarPageBytes;
+  const std::uint64_t offset = mode == DoorbellMode::kMapped ? abi::kUarPageBytes : behind;
+  Fd memory(::memfd_create("pvrdma-uar", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory) return fail_errno(errno, std::string("creating ") + kWhat);
+  // Sparse: a page takes memory from its first use on.
+  if (::ftruncate(memory.get(), static_cast<off_t>(end)) != 0)
+    return fail_errno(errno, std::string("sizing ") + kWhat);
+  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return fail_errno(errno, std::string("sealing ") + kWhat);
+
+  std::unique_ptr<DoorbellMemory> made(new DoorbellMemory(std::move(memory), offset, end));
+  if (mode == DoorbellMode::kMapped) {
+    if (auto mapped = made->map(); !mapped) return Failure(std::move(mapped).error());
+  }
+  return made;
+}
+
+Result<> DoorbellMemory::map() {
+  auto mapping = guestmem::HostMapping::create(memory_, offset_, bytes(), PROT_READ | PROT_WRITE, damaged_,
+                                               std::make_shared<guestmem::MappedBytes>(kWhat, bytes()));
+  if (!mapping) return Failure(std::move(mapping).error());
+  mapping_ = *std::move(mapping);
+  damaged_.store(false, std::memory_order_relaxed);
+  return {};
+}
+
+void DoorbellMemory::repair() {
+  static_cast<void>(map());
+}
+
+std::byte* DoorbellMemory::page(verbs::UarIndex uar_index) const {
+  return mapping_->data() + uar_index * abi::kUarPageBytes - offset_;
+}
+
+}  // namespace pvrdma::device
