@@ -100,10 +100,10 @@ _pvrdmactl_options() {
     'dvs create') echo '--uplinks --version' ;;
     'dvs portgroup add') echo '--vlan' ;;
     'dvs uplink set') echo '--none' ;;
-    'vm create') echo '-H --host --hw --memory --reserve --portgroup --dvs --mac --protocol --profile --addresses --owner --group' ;;
-    'vm set') echo '-H --host --memory --reserve --portgroup --dvs --protocol --addresses --owner --group' ;;
+    'vm create') echo '-H --host --hw --memory --reserve --portgroup --dvs --mac --protocol --profile --doorbells --addresses --owner --group' ;;
+    'vm set') echo '-H --host --memory --reserve --portgroup --dvs --protocol --doorbells --addresses --owner --group' ;;
     'vm upgrade') echo '--hw' ;;
-    'vm adapter add') echo '--portgroup --dvs --mac --protocol --profile --addresses --owner --group' ;;
+    'vm adapter add') echo '--portgroup --dvs --mac --protocol --profile --doorbells --addresses --owner --group' ;;
     'adapter set') echo '--link' ;;
     'qp list') echo '--adapter' ;;
     'stats') echo '--adapter' ;;
@@ -158,6 +158,7 @@ _pvrdmactl_values() {
     'vm create --mac') echo 'any' ;;
     'vm create --protocol') echo 'v1 v2' ;;
     'vm create --profile') echo 'open esxi' ;;
+    'vm create --doorbells') echo 'trapped mapped' ;;
     'vm create --addresses') echo 'any' ;;
     'vm create --owner') echo 'any' ;;
     'vm create --group') echo 'any' ;;
@@ -167,6 +168,7 @@ _pvrdmactl_values() {
     'vm set --portgroup') echo 'any' ;;
     'vm set --dvs') echo 'any' ;;
     'vm set --protocol') echo 'v1 v2' ;;
+    'vm set --doorbells') echo 'trapped mapped' ;;
     'vm set --addresses') echo 'any' ;;
     'vm set --owner') echo 'any' ;;
     'vm set --group') echo 'any' ;;
@@ -176,6 +178,7 @@ _pvrdmactl_values() {
     'vm adapter add --mac') echo 'any' ;;
     'vm adapter add --protocol') echo 'v1 v2' ;;
     'vm adapter add --profile') echo 'open esxi' ;;
+    'vm adapter add --doorbells') echo 'trapped mapped' ;;
     'vm adapter add --addresses') echo 'any' ;;
     'vm adapter add --owner') echo 'any' ;;
     'vm adapter add --group') echo 'any' ;;

@@ -47,6 +47,7 @@ std::vector<adapters::WantedAdapter> adapters_of(const control::Inventory& inven
     wanted.config.hardware_version = version;
     wanted.config.roce = offers_roce(version, protocol) ? protocol : default_roce(version);
     wanted.config.profile = vm.adapter->profile;
+    wanted.config.doorbells = vm.adapter->doorbells;
     wanted.memory_mib = vm.memory_mib;
     if (const auto segment = control::segment_of(inventory, vm)) wanted.segment = to_segment(*segment);
     const auto checked = control::check_power_on(inventory, name);

@@ -48,6 +48,12 @@ TEST_F(HostViewTest, WantsTheAdaptersOfTheVmsPlacedHere) {
   EXPECT_EQ(adapters[0].memory_mib, 1024u);
 }
 
+TEST_F(HostViewTest, AnAdapterHasItsVmsDoorbellMode) {
+  EXPECT_EQ(view().adapters.at(0).config.doorbells, DoorbellMode::kTrapped);
+  must(edits::change_vm(inventory_, "VM-01", {.doorbells = DoorbellMode::kMapped}));
+  EXPECT_EQ(view().adapters.at(0).config.doorbells, DoorbellMode::kMapped);
+}
+
 TEST_F(HostViewTest, AnotherHostsRecordGivesNobodyAGidThatIsNotItsVms) {
   const std::string suffix = inventory_.vms.at("VM-03").adapter->mac.to_string();
   const auto of_vm3 = [&](const std::string& prefix) {  // 52:54:00:xx:yy:zz

@@ -300,17 +300,17 @@ TEST(DvsCommands, Show) {
 
 constexpr const char* kVm = R"({"name":"VM-01","host":"esx-01","hardware_version":14,"memory_mib":2048,
   "memory_reserved_mib":2048,"power":"off","adapter":{"mac":"52:54:00:12:34:51","dvs":"DSwitch","portgroup":"pg1",
-  "protocol":"v2","profile":"open","addresses":["10.0.0.5","fd00::5"],"owner":"vm-01","group":"","socket":"/run/pvrdma/VM-01.sock"},"power_on_refusal":"","not_served":""})";
+  "protocol":"v2","profile":"open","doorbells":"trapped","addresses":["10.0.0.5","fd00::5"],"owner":"vm-01","group":"","socket":"/run/pvrdma/VM-01.sock"},"power_on_refusal":"","not_served":""})";
 
 TEST(VmCommands, AskToCreate) {
   EXPECT_EQ(asked("vm create VM-01 --hw 14 --memory 2048"),
             R"(POST /v1/vms {"name":"VM-01","hardware_version":14,"memory_mib":2048})");
   EXPECT_EQ(
       asked("vm create VM-01 --host esx-02 --hw 14 --memory 2048 --reserve all --portgroup pg1 --dvs DSwitch "
-            "--mac 52:54:00:12:34:51 --protocol v2 --profile esxi"),
+            "--mac 52:54:00:12:34:51 --protocol v2 --profile esxi --doorbells mapped"),
       R"(POST /v1/vms {"name":"VM-01","host":"esx-02","hardware_version":14,"memory_mib":2048,)"
       R"("memory_reserved_mib":2048,"adapter":{"portgroup":"pg1","dvs":"DSwitch","mac":"52:54:00:12:34:51",)"
-      R"("protocol":"v2","profile":"esxi"}})");
+      R"("protocol":"v2","profile":"esxi","doorbells":"mapped"}})");
   EXPECT_EQ(
       asked("vm create VM-01 --hw 14 --memory 2048 --reserve 1024"),
       R"(POST /v1/vms {"name":"VM-01","hardware_version":14,"memory_mib":2048,"memory_reserved_mib":1024})");
@@ -337,9 +337,10 @@ TEST(VmCommands, Ask) {
   EXPECT_EQ(asked("vm libvirt-xml VM-01"), "GET /v1/vms/VM-01/libvirt-xml");
 }
 
-TEST(VmCommands, AskForAddressesAndOwners) {
+TEST(VmCommands, AskForDoorbellsAddressesAndOwners) {
   EXPECT_EQ(asked("vm set VM-01 --addresses 10.0.0.5,fd00::5 --owner vm-01"),
             R"(PATCH /v1/vms/VM-01 {"addresses":["10.0.0.5","fd00::5"],"owner":"vm-01"})");
+  EXPECT_EQ(asked("vm set VM-01 --doorbells mapped"), R"(PATCH /v1/vms/VM-01 {"doorbells":"mapped"})");
   EXPECT_EQ(asked("vm set VM-01 --addresses any"), R"(PATCH /v1/vms/VM-01 {"addresses":[]})");
 }
 
@@ -370,6 +371,7 @@ TEST(VmCommands, Show) {
               "   Port Group: pg1\n"
               "   Protocol: RoCE v2\n"
               "   Profile: open\n"
+              "   Doorbells: trapped\n"
               "   Addresses: 10.0.0.5, fd00::5\n"
               "   Socket: /run/pvrdma/VM-01.sock\n"
               "   Socket Owner: vm-01\n")

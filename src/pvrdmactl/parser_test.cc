@@ -142,7 +142,7 @@ TEST(Parser, ChecksWhatBelongsTogether) {
   EXPECT_EQ(mistake({"vm", "set", "a"}),
             "pvrdmactl vm set has nothing to change, give at least one of --host, --memory, --reserve, "
             "--portgroup, "
-            "--dvs, --protocol, --addresses, --owner, --group: see pvrdmactl vm set --help");
+            "--dvs, --protocol, --doorbells, --addresses, --owner, --group: see pvrdmactl vm set --help");
   EXPECT_EQ(
       mistake({"network", "firewall", "ruleset", "set", "-r", "pvrdma"}),
       "pvrdmactl network firewall ruleset set has nothing to change, give at least one of --allowed-all, "

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/doorbell_mode.h"
 #include "base/hardware_version.h"
 #include "base/profile.h"
 #include "pvrdmactl/grammar.h"
@@ -76,6 +77,7 @@ std::string vm_text(const Json& vm) {
     properties.add("Port Group", text_at(adapter, "portgroup"));
     properties.add("Protocol", "RoCE " + text_at(adapter, "protocol"));
     properties.add("Profile", text_at(adapter, "profile"));
+    properties.add("Doorbells", text_at(adapter, "doorbells"));
     properties.add("Addresses", addresses_text(adapter.at("addresses")));
     properties.add("Socket", text_at(adapter, "socket"));
     properties.add("Socket Owner", owner_text(adapter));
@@ -145,6 +147,14 @@ Argument vm_host(std::string help) {
   return {.letter = 'H', .name = "host", .help = std::move(help), .member = "/host"};
 }
 
+Argument doorbells(const std::string& object) {
+  return {.name = "doorbells",
+          .kind = Kind::kChoice,
+          .help = "how its processes' doorbells reach the daemon: each trapped, or mapped and polled",
+          .choices = choices_of<DoorbellMode>(),
+          .member = object + "/doorbells"};
+}
+
 Argument addresses(const std::string& object) {
   return {.name = "addresses",
           .kind = Kind::kTexts,
@@ -193,6 +203,7 @@ std::vector<Argument> adapter_options(const std::string& object) {
        .help = "the limits of ESXi's adapter, or what the driver can use; default: open",
        .choices = choices_of<Profile>(),
        .member = object + "/profile"},
+      doorbells(object),
       addresses(object),
       owner(object),
       group(object)};
@@ -234,6 +245,7 @@ Command set_command() {
                      .help = "RoCE v1 or v2",
                      .choices = choices_of<RoceVersion>(),
                      .member = "/protocol"},
+                    doorbells(""),
                     addresses(""),
                     owner(""),
                     group("")},

@@ -184,7 +184,7 @@ def api() -> Seeds:
     group = request("PUT", "/v1/dvs/dvs/portgroups/pg", {"vlan": 5})
     member = request("PUT", "/v1/dvs/dvs/hosts/esx-01", {})
     vm = request("POST", "/v1/vms", {"name": "vm-a", "host": "self", "hardware_version": 14, "memory_mib": 1024})
-    adapter = request("PUT", "/v1/vms/vm-a/adapter", {"dvs": "dvs", "portgroup": "pg", "mac": "52:54:00:00:00:0a", "protocol": "v2"})
+    adapter = request("PUT", "/v1/vms/vm-a/adapter", {"dvs": "dvs", "portgroup": "pg", "mac": "52:54:00:00:00:0a", "protocol": "v2", "doorbells": "mapped"})
     for path in ("cluster", "hosts", "hosts/self", "hosts/self/advanced", "hosts/self/rulesets", "hosts/self/rulesets/pvrdma/rules",
                  "dvs", "vms", "adapters", "adapters/VM-01", "qps", "paths", "stats", "version", "hosts/self/rdma/vmrdma0/stats"):
         yield "get_" + path.replace("/", "_"), request("GET", "/v1/" + path)

@@ -103,8 +103,8 @@ inline constexpr auto kObject<edits::NewAdapter> = request(
     "NewAdapter", field("mac", &edits::NewAdapter::mac), field("dvs", &edits::NewAdapter::dvs),
     field("portgroup", &edits::NewAdapter::portgroup).required(),
     field("protocol", &edits::NewAdapter::protocol), field("profile", &edits::NewAdapter::profile),
-    field("addresses", &edits::NewAdapter::addresses), field("owner", &edits::NewAdapter::owner, kAccount),
-    field("group", &edits::NewAdapter::group, kAccount));
+    field("doorbells", &edits::NewAdapter::doorbells), field("addresses", &edits::NewAdapter::addresses),
+    field("owner", &edits::NewAdapter::owner, kAccount), field("group", &edits::NewAdapter::group, kAccount));
 
 // The VM and its adapter, or neither.
 struct NewVmBody : edits::NewVm {
@@ -125,8 +125,9 @@ inline constexpr auto kObject<edits::VmChange> =
     request("VmChange", field("host", &edits::VmChange::host),
             field("memory_mib", &edits::VmChange::memory_mib, OptionalRule<NumberRule>{kMemoryMib}),
             field("memory_reserved_mib", &edits::VmChange::memory_reserved_mib),
-            field("protocol", &edits::VmChange::protocol), field("portgroup", &edits::VmChange::portgroup),
-            field("dvs", &edits::VmChange::dvs), field("addresses", &edits::VmChange::addresses),
+            field("protocol", &edits::VmChange::protocol), field("doorbells", &edits::VmChange::doorbells),
+            field("portgroup", &edits::VmChange::portgroup), field("dvs", &edits::VmChange::dvs),
+            field("addresses", &edits::VmChange::addresses),
             field("owner", &edits::VmChange::owner, OptionalRule<TextRule>{kAccount}),
             field("group", &edits::VmChange::group, OptionalRule<TextRule>{kAccount}));
 

@@ -82,6 +82,7 @@ struct NewAdapter {
   std::string portgroup;
   std::optional<RoceVersion> protocol;  // none: v1 on hardware version 13, otherwise v2
   Profile profile = Profile::kOpen;
+  DoorbellMode doorbells = DoorbellMode::kTrapped;
   std::vector<IpAddress> addresses;  // empty: any
   std::string owner;                 // of its socket; empty: the daemon's user
   std::string group;
@@ -97,6 +98,7 @@ struct VmChange {
   std::optional<std::uint32_t> memory_mib;
   std::optional<std::uint32_t> memory_reserved_mib;
   std::optional<RoceVersion> protocol;
+  std::optional<DoorbellMode> doorbells;
   std::optional<std::string> portgroup;
   std::optional<std::string> dvs;
   std::optional<std::vector<IpAddress>> addresses;  // all of them; empty: any

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/doorbell_mode.h"
 #include "base/ip_address.h"
 #include "base/mac.h"
 #include "base/profile.h"
@@ -109,6 +110,7 @@ struct VmAdapter {
   std::string portgroup;
   RoceVersion protocol = RoceVersion::kV2;
   Profile profile = Profile::kOpen;
+  DoorbellMode doorbells = DoorbellMode::kTrapped;
   std::vector<IpAddress> addresses;  // the only ones its guest may use besides those of its MAC; empty: any
   std::string owner;                 // of its socket on its host, by name or number; empty: the daemon's user
   std::string group;                 // the same

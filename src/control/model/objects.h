@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "base/doorbell_mode.h"
 #include "base/name.h"
 #include "base/profile.h"
 #include "base/roce.h"
@@ -87,6 +88,7 @@ inline constexpr auto kObject<VmAdapter> = record("VmAdapterRecord", field("mac"
                                                   field("portgroup", &VmAdapter::portgroup, kName).required(),
                                                   field("protocol", &VmAdapter::protocol),
                                                   field("profile", &VmAdapter::profile),
+                                                  field("doorbells", &VmAdapter::doorbells),
                                                   field("addresses", &VmAdapter::addresses),
                                                   field("owner", &VmAdapter::owner, kAccount),
                                                   field("group", &VmAdapter::group, kAccount));

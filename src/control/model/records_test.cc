@@ -28,6 +28,7 @@ Inventory full_cluster() {
   inventory.switches.at("dvs").members.at("esx-01")["uplink1"] = "vmnic0";
   VmAdapter& adapter = *inventory.vms.at("vm-a").adapter;
   adapter.profile = Profile::kEsxi;
+  adapter.doorbells = DoorbellMode::kMapped;
   adapter.addresses = {IpAddress::parse("10.0.0.5").value()};
   adapter.owner = "vm-a";
   adapter.group = "kvm";
@@ -90,7 +91,7 @@ TEST(Records, HaveTheTextsThatOtherVersionsWrote) {
       {"config/vm/vm-a",
        R"({"host":"esx-01","hardware_version":14,"memory_mib":1024,"memory_reserved_mib":1024,)"
        R"("adapter":{"mac":"52:54:00:00:00:0a","dvs":"dvs","portgroup":"pg","protocol":"v2",)"
-       R"("profile":"esxi","addresses":["10.0.0.5"],"owner":"vm-a","group":"kvm"}})"},
+       R"("profile":"esxi","doorbells":"mapped","addresses":["10.0.0.5"],"owner":"vm-a","group":"kvm"}})"},
       {"live/host/esx-02", R"({"instance":"i","version":"0.1.0","socket_folder":"/run/pvrdma","vmnics":[)"
                            R"({"name":"vmnic9","netdev":"eth9","pci_address":"0000:02:00.0","driver":"ice",)"
                            R"("mac":"52:54:00:00:00:09","description":"A \"NIC\"","link_up":true,"mtu":9000,)"
@@ -126,6 +127,11 @@ TEST(Records, OtherVersionsMayHaveMoreOrFewerMembers) {
   EXPECT_EQ(inventory.switches.at("d").portgroups.at("p").vlan, 0);
   test::must(apply(inventory, {"config/vm/v", R"({"host": "h", "adapter": null})"}));
   EXPECT_FALSE(inventory.vms.at("v").adapter);
+  test::must(apply(
+      inventory,
+      {"config/vm/v",
+       R"({"host": "h", "adapter": {"mac": "52:54:00:00:00:0a", "dvs": "d", "portgroup": "p", "profile": "esxi"}})"}));
+  EXPECT_EQ(inventory.vms.at("v").adapter->doorbells, DoorbellMode::kTrapped) << "which it was before";
   test::must(apply(inventory, {"live/host/h", R"({"vmnics": [{"name": "vmnic0"}], "rdma_devices": null})"}));
   EXPECT_TRUE(inventory.live_hosts.at("h").vmnics.at(0).full_duplex);
   test::must(apply(inventory, {"config", R"({"revision": 18446744073709551615})"}));
@@ -279,6 +285,7 @@ TEST(Views, ShowASwitchAndAVm) {
                         {"portgroup", "pg"},
                         {"protocol", "v2"},
                         {"profile", "esxi"},
+                        {"doorbells", "mapped"},
                         {"addresses", {"10.0.0.5"}},
                         {"owner", "vm-a"},
                         {"group", "kvm"},

@@ -95,8 +95,8 @@ Failure no_adapter(const std::string& vm) {
 
 // Memory alone can be changed even where the adapter's place has gone bad.
 bool touches_adapter(const VmChange& change) {
-  return change.protocol || change.portgroup || change.dvs || change.addresses || change.owner ||
-         change.group;
+  return change.protocol || change.doorbells || change.portgroup || change.dvs || change.addresses ||
+         change.owner || change.group;
 }
 
 Result<void> change_adapter(const VmChange& change, Vm& vm) {
@@ -104,6 +104,7 @@ Result<void> change_adapter(const VmChange& change, Vm& vm) {
   if (!vm.adapter) return no_adapter(vm.name);
   VmAdapter& adapter = *vm.adapter;
   adapter.protocol = change.protocol.value_or(adapter.protocol);
+  adapter.doorbells = change.doorbells.value_or(adapter.doorbells);
   adapter.portgroup = change.portgroup.value_or(adapter.portgroup);
   adapter.dvs = change.dvs.value_or(adapter.dvs);
   adapter.addresses = change.addresses.value_or(adapter.addresses);
@@ -149,7 +150,8 @@ Result<void> add_adapter(Inventory& inventory, const std::string& vm, const NewA
   if (!mac) return Failure(mac.error());
   next.adapter =
       VmAdapter{*mac,         *dvs,           spec.portgroup, spec.protocol.value_or(default_protocol),
-                spec.profile, spec.addresses, spec.owner,     spec.group};
+                spec.profile, spec.doorbells, spec.addresses, spec.owner,
+                spec.group};
   if (auto allowed = check_adapter(inventory, next); !allowed) return allowed;
   **found = std::move(next);
   return {};

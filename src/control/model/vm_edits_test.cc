@@ -79,6 +79,7 @@ TEST(VmEdits, NothingOfAVmThatIsOnChanges) {
       [](Inventory& i) { return edits::remove_adapter(i, "vm-a"); },
       change("vm-a", {.host = "esx-02"}),
       change("vm-a", {.memory_reserved_mib = 0}),
+      change("vm-a", {.doorbells = DoorbellMode::kMapped}),
       upgrade("vm-a", 18),
   };
   for (const EditFunction& edit : all) {
@@ -94,14 +95,17 @@ TEST(VmEdits, AddsAnAdapter) {
   const VmAdapter v1 = *after(cluster, add("vm-b", adapter("pg"))).vms.at("vm-b").adapter;
   EXPECT_EQ(v1.dvs, "dvs") << "the one that has the port group";
   EXPECT_EQ(v1.protocol, RoceVersion::kV1) << "hardware version 13 has no other";
+  EXPECT_EQ(v1.doorbells, DoorbellMode::kTrapped);
   EXPECT_EQ(v1.mac.to_string().substr(0, 9), "52:54:00:");
   test::must(edits::remove_adapter(cluster, "vm-a"));
   NewAdapter spec = adapter("pg");
   spec.mac = "00:50:56:AB:CD:EF";
   spec.profile = Profile::kEsxi;
+  spec.doorbells = DoorbellMode::kMapped;
   const VmAdapter v2 = *after(cluster, add("vm-a", spec)).vms.at("vm-a").adapter;
   EXPECT_EQ(v2.protocol, RoceVersion::kV2);
   EXPECT_EQ(v2.profile, Profile::kEsxi);
+  EXPECT_EQ(v2.doorbells, DoorbellMode::kMapped);
   EXPECT_EQ(v2.mac.to_string(), "00:50:56:ab:cd:ef");
   EXPECT_EQ(after(cluster, add("vm-a", adapter("pg", RoceVersion::kV1))).vms.at("vm-a").adapter->protocol,
             RoceVersion::kV1);
@@ -182,12 +186,14 @@ TEST(VmEdits, ChangesAVmAsAWhole) {
                                                     .memory_mib = 512,
                                                     .memory_reserved_mib = 512,
                                                     .protocol = RoceVersion::kV1,
+                                                    .doorbells = DoorbellMode::kMapped,
                                                     .portgroup = "pg2"}))
                          .vms.at("vm-a");
   EXPECT_EQ(changed.host, "esx-02");
   EXPECT_EQ(changed.memory_mib, 512u);
   EXPECT_EQ(changed.memory_reserved_mib, 512u);
   EXPECT_EQ(changed.adapter->protocol, RoceVersion::kV1);
+  EXPECT_EQ(changed.adapter->doorbells, DoorbellMode::kMapped);
   EXPECT_EQ(changed.adapter->portgroup, "pg2");
   EXPECT_EQ(changed.adapter->mac, cluster.vms.at("vm-a").adapter->mac);
   EXPECT_TRUE(after(cluster, change("vm-a", {})) == cluster);
@@ -202,6 +208,8 @@ TEST(VmEdits, ChangesAVmAsAWhole) {
   expect_refused(cluster, change("vm-a", {.memory_mib = 2048, .portgroup = "nope"}), ENOENT, {"nope", "dvs"});
   expect_refused(cluster, change("vm-a", {.dvs = "gone"}), ENOENT, {"gone"});
   expect_refused(cluster, change("vm-b", {.protocol = RoceVersion::kV1}), ENOENT,
+                 {"vm-b", "no PVRDMA adapter"});
+  expect_refused(cluster, change("vm-b", {.doorbells = DoorbellMode::kMapped}), ENOENT,
                  {"vm-b", "no PVRDMA adapter"});
   test::must(add("vm-b", adapter("pg"))(cluster));
   expect_refused(cluster, change("vm-b", {.protocol = RoceVersion::kV2}), EPERM,
