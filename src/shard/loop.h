@@ -46,8 +46,9 @@ class Pollable {
 
 struct LoopConfig {
   Duration spin =
-      std::chrono::microseconds(50);  // after work, at most; 0: never; Duration::max(): never sleep
-  std::size_t mailbox_tasks = 1024;   // waiting at most
+      std::chrono::microseconds(50);        // after work, at most; 0: never; Duration::max(): never sleep
+  std::size_t mailbox_tasks = 1024;         // waiting at most
+  bool never_sleeps_while_polling = false;  // the shard's thread has a core to itself
 };
 
 struct LoopCounters {
