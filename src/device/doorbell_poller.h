@@ -26,7 +26,7 @@ namespace pvrdma::device {
 class DoorbellPoller {
  public:
   static constexpr std::size_t kLooksPerTurn = 64;
-  static constexpr std::size_t kHotLooksPerTurn = 48;  // so that pages with much news hide no other's
+  static constexpr std::size_t kHotLooksPerTurn = 48;   // so that pages with much news hide no other's
   static constexpr std::size_t kColdPagesPerLook = 16;  // of so many, one is looked at in each turn
   static constexpr Duration kHot = std::chrono::milliseconds(1);
   // Who has not looked for so long has slept: every page may have news.
