@@ -195,6 +195,7 @@ class Idle final : public shard::Pollable {
   bool run(Instant now) override { return adapter.engine.run(now); }
   void on_time(Instant now) override { adapter.engine.on_time(now); }
   Instant next_deadline() const override { return adapter.engine.next_deadline(); }
+  bool polls() const override { return false; }
   std::string what() const override { return "an idle adapter"; }
   Adapter adapter;
 };

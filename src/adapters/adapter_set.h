@@ -65,6 +65,7 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   bool run(Instant /*now*/) override { return false; }
   void on_time(Instant now) override;
   Instant next_deadline() const override { return due_; }
+  bool polls() const override { return false; }
   std::string what() const override { return "the adapter set"; }
 
   void reconcile();

@@ -118,6 +118,7 @@ static_assert(sizeof(kTcpErrors) / sizeof(kTcpErrors[0]) * sizeof(std::uint64_t)
 constexpr Named<shard::LoopCounters> kShard[] = {
     {"turns", &shard::LoopCounters::turns},
     {"sleeps", &shard::LoopCounters::sleeps},
+    {"timed_looks", &shard::LoopCounters::timed_looks},
     {"tasks", &shard::LoopCounters::tasks},
     {"long_turns", &shard::LoopCounters::long_turns},
     {"long_turns_us", &shard::LoopCounters::long_turns_us},

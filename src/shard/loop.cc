@@ -26,7 +26,10 @@ Result<std::unique_ptr<Loop>> Loop::create(const LoopConfig& config, const Clock
 
 Loop::Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller> poller,
            std::unique_ptr<Mailbox> mailbox)
-    : spin_(config.spin), clock_(clock), poller_(std::move(poller)), mailbox_(std::move(mailbox)) {}
+    : pace_({config.spin, config.never_sleeps_while_polling}),
+      clock_(clock),
+      poller_(std::move(poller)),
+      mailbox_(std::move(mailbox)) {}
 
 Loop::~Loop() {
   PVRDMA_CHECK(poller_->watch_count() <= 1, "a loop outlives what it watches");  // 1: its own mailbox
@@ -34,21 +37,17 @@ Loop::~Loop() {
 }
 
 void Loop::run() {
-  Instant last_work = clock_.now();
-  turn_watch_.begin(last_work);
-  Duration wait{0};
-  bool idle = false;
+  const Instant start = clock_.now();
+  turn_watch_.begin(start);
+  pace_.worked(start, start);
+  Pace::Sleep wait;
   while (!stop_.load(std::memory_order_acquire)) {
     const bool worked = work(wait);
+    const Instant began = turn_watch_.began();
     const Instant now = clock_.now();
     end_turn(now);
-    if (worked) {
-      if (idle && wait == Duration{0}) spin_.spin_paid();
-      if (idle && wait != Duration{0}) spin_.slept(now - last_work);
-      last_work = now;
-    }
-    idle = !worked;
-    wait = worked ? Duration{0} : waiting_time(now, last_work);
+    if (worked) pace_.worked(began, now);
+    wait = worked ? Pace::Sleep{} : waiting_time(now);
   }
   mailbox_->close();
   counters_.tasks += mailbox_->run_posted();
@@ -71,18 +70,18 @@ void Loop::remove(Pollable& pollable) {
 
 bool Loop::turn(Duration wait) {
   turn_watch_.begin(clock_.now());
-  const bool worked = work(wait);
+  const bool worked = work({wait, false});
   end_turn(clock_.now());
   return worked;
 }
 
 // The clock is read once for the Pollables, and besides only where it costs nothing to speak of: after a
 // sleep, between two descriptors, after a Pollable that had much to do.
-bool Loop::work(Duration wait) {
+bool Loop::work(Pace::Sleep wait) {
   ++counters_.turns;
-  const bool sleeps = wait != Duration{0};
-  if (sleeps) ++counters_.sleeps;
-  const std::size_t ready = poller_->collect(wait);
+  const bool sleeps = wait.longest != Duration{0};
+  if (sleeps) ++(wait.timed_look ? counters_.timed_looks : counters_.sleeps);
+  const std::size_t ready = poller_->collect(wait.longest);
   if (sleeps) turn_watch_.begin(clock_.now());
   std::size_t called = 0;
   Instant now;
@@ -133,13 +132,15 @@ bool Loop::run_pollables(Instant now) {
   return worked;
 }
 
-Duration Loop::waiting_time(Instant now, Instant last_work) const {
-  const Duration spin = spin_.window();
-  if (spin == Duration::max() || now - last_work < spin) return Duration{0};
+Pace::Sleep Loop::waiting_time(Instant now) {
+  if (pace_.spins(now)) return {};
   Instant deadline = Instant::never();
-  for (const Pollable* pollable : pollables_) deadline = std::min(deadline, pollable->next_deadline());
-  if (deadline == Instant::never()) return Duration::max();
-  return std::max(Duration{0}, deadline - now);
+  bool polls = false;
+  for (const Pollable* pollable : pollables_) {
+    deadline = std::min(deadline, pollable->next_deadline());
+    polls = polls || pollable->polls();
+  }
+  return pace_.sleep(now, deadline, polls);
 }
 
 void Loop::on_fd_ready(int /*fd*/, Readiness /*ready*/) {

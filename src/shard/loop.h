@@ -2,9 +2,9 @@
 //
 // A turn: wait for file descriptors, tell their handlers (a doorbell is executed right there), run what was
 // posted, give every Pollable a run(), fire the timers that are due. Then wait again: not at all while there
-// is work, for a short spin afterwards (a vCPU's next doorbell is usually near, and waking up costs more than
-// the doorbell; adaptive_spin.h), then in the kernel until an fd or the earliest deadline. An idle shard
-// costs nothing.
+// is work, for a short spin afterwards (a vCPU's next doorbell is usually near, and waking up
+// costs more than the doorbell), then in the kernel until an fd or the earliest deadline, or while a Pollable
+// polls, for ever longer (pace.h). An idle shard in which nothing polls costs nothing.
 //
 // Stopping: stop() ends run() after the turn under way; the mailbox takes no more, what it had taken is run,
 // run() returns. The owner then destroys what the shard owns, on the same thread, and the loop last.
@@ -21,8 +21,8 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "shard/adaptive_spin.h"
 #include "shard/mailbox.h"
+#include "shard/pace.h"
 #include "shard/poller.h"
 #include "shard/task.h"
 #include "shard/turn_watch.h"
@@ -40,6 +40,10 @@ class Pollable {
   virtual void on_time(Instant now) = 0;
   // Instant::never() = nothing to wait for.
   virtual Instant next_deadline() const = 0;
+  // It looks, in run(), at memory whose changes nobody announces: the shard must come back by itself, ever
+  // more rarely while run() finds nothing (true from run() is how it says that it found something). Asked
+  // before each sleep.
+  virtual bool polls() const = 0;
   // What it is, for the log: "adapter web1".
   virtual std::string what() const = 0;
 };
@@ -53,7 +57,8 @@ struct LoopConfig {
 
 struct LoopCounters {
   std::uint64_t turns = 0;
-  std::uint64_t sleeps = 0;         // turns that were willing to wait in the kernel
+  std::uint64_t sleeps = 0;         // turns that were willing to wait until something is announced or due
+  std::uint64_t timed_looks = 0;    // turns that were for less, as something polls
   std::uint64_t tasks = 0;          // posted by other threads and run
   std::uint64_t long_turns = 0;     // TurnWatch::kLongTurn or longer: everybody waited
   std::uint64_t long_turns_us = 0;  // how long they were, all together
@@ -94,14 +99,14 @@ class Loop final : private FdHandler {
   Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller> poller,
        std::unique_ptr<Mailbox> mailbox);
 
-  bool work(Duration wait);
+  bool work(Pace::Sleep wait);
   bool run_pollables(Instant now);
   void end_turn(Instant now);
-  Duration waiting_time(Instant now, Instant last_work) const;
+  Pace::Sleep waiting_time(Instant now);
   void on_fd_ready(int fd, Readiness ready) override;  // the mailbox
   std::string what() const override { return "the mailbox"; }
 
-  AdaptiveSpin spin_;
+  Pace pace_;
   const Clock& clock_;
   const std::unique_ptr<Poller> poller_;
   const std::unique_ptr<Mailbox> mailbox_;

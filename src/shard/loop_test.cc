@@ -51,8 +51,10 @@ struct Scripted final : Pollable {
     on_due(now);
   }
   Instant next_deadline() const override { return deadline; }
+  bool polls() const override { return polling; }
   std::string what() const override { return name; }
   std::string name = "a pollable";
+  bool polling = false;
 };
 
 struct Counter final : FdHandler {
@@ -328,6 +330,58 @@ TEST_F(LoopTest, AnIdleShardSleeps) {
   stop();
   // The second task woke the one sleep that began after the first task.
   EXPECT_EQ(after, before + 1);
+}
+
+TEST_F(LoopTest, ComesBackByItselfWhileSomethingPolls) {
+  start({.spin = 0us});
+  Scripted pollable;
+  Scripted quiet;
+  loop_->add(pollable);
+  loop_->add(quiet);
+  pollable.polling = true;
+  pollable.on_run = [&](Instant) {
+    if (pollable.runs == 10) loop_->stop();
+    return false;
+  };
+  loop_->run();
+  EXPECT_EQ(loop_->counters().timed_looks, 9U);
+  EXPECT_EQ(loop_->counters().sleeps, 0U);
+  loop_->remove(pollable);
+  loop_->remove(quiet);
+}
+
+TEST_F(LoopTest, SleepsAgainWhenNothingPollsAnyMore) {
+  start({.spin = 0us});
+  Scripted pollable;
+  loop_->add(pollable);
+  pollable.polling = true;
+  pollable.on_run = [&](Instant now) {
+    if (pollable.runs == 5) {
+      pollable.polling = false;
+      pollable.deadline = now + 5ms;
+    }
+    return false;
+  };
+  pollable.on_due = [&](Instant) { loop_->stop(); };
+  loop_->run();
+  EXPECT_EQ(loop_->counters().timed_looks, 4U);
+  EXPECT_EQ(loop_->counters().sleeps, 1U) << "until the deadline";
+  loop_->remove(pollable);
+}
+
+TEST_F(LoopTest, NeverSleepsWhilePollingOnACoreOfItsOwn) {
+  start({.spin = 0us, .never_sleeps_while_polling = true});
+  Scripted pollable;
+  loop_->add(pollable);
+  pollable.polling = true;
+  pollable.on_run = [&](Instant) {
+    if (pollable.runs == 10000) loop_->stop();
+    return false;
+  };
+  loop_->run();
+  EXPECT_EQ(loop_->counters().timed_looks, 0U);
+  EXPECT_EQ(loop_->counters().sleeps, 0U);
+  loop_->remove(pollable);
 }
 
 TEST_F(LoopTest, PollingModeNeverSleeps) {

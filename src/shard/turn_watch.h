@@ -44,6 +44,7 @@ class TurnWatch {
     return true;
   }
 
+  Instant began() const { return began_; }
   std::uint64_t long_turns() const { return long_turns_; }
   std::uint64_t long_turns_us() const { return long_turns_us_; }  // all together
 

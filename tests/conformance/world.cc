@@ -31,6 +31,7 @@ class World::RunningAdapter final : public shard::Pollable {
   bool run(Instant now) override { return adapter_.run(now); }
   void on_time(Instant now) override { adapter_.on_time(now); }
   Instant next_deadline() const override { return adapter_.next_deadline(); }
+  bool polls() const override { return false; }
   std::string what() const override { return "adapter " + adapter_.name(); }
 
  private:

@@ -100,6 +100,7 @@ class Fault final : public Transport, public shard::Pollable {
   bool run(Instant /*now*/) override { return false; }
   void on_time(Instant now) override;
   Instant next_deadline() const override { return std::min(late_.next_due(), refuses_until_); }
+  bool polls() const override { return false; }
   std::string what() const override { return "the fault decorator"; }
 
  private:

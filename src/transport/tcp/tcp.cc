@@ -69,6 +69,7 @@ struct Tcp::Impl final : shard::Pollable {
 
   bool run(Instant now) override;
   void on_time(Instant now) override;
+  bool polls() const override { return false; }
   std::string what() const override { return "the lanes to other hosts"; }
   // What another pollable left to do in this round must not wait for the next descriptor.
   Instant next_deadline() const override {

@@ -1,0 +1,70 @@
+// Pace: for how long after work a shard looks for more before it sleeps, and for how long it then sleeps.
+//
+// Spinning follows what pays. A spin that work ended has saved a wake-up, so the next may be as long as a few
+// of those times were; a short pause that a sleep ended has cost one, and where two guests and a shard share
+// few cores, spinning longer only keeps them off their core. The window so finds the times at which work
+// comes, and now and then tries its longest again.
+//
+// Work is announced by a descriptor or due at a deadline, unless something polls (Pollable::polls()): then
+// sleeps are timed looks. What they add to the wait of work is an eighth at most of the pause that was before
+// it, and idling gets cheap within milliseconds.
+//
+// Pure: times are arguments, and the same calls give the same answers. Thread: owned by one thread (the
+// shard).
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace pvrdma::shard {
+
+struct PaceConfig {
+  Duration longest_window{};                // of a spin. 0: never spins. Duration::max(): never sleeps.
+  bool never_sleeps_while_polling = false;  // the shard has a core to itself
+};
+
+class Pace {
+ public:
+  // Otherwise none. While something polls there is always one: its work does not end a sleep.
+  static constexpr Duration kShortestWindow = std::chrono::microseconds(2);
+  static constexpr Duration kShortPause = std::chrono::milliseconds(1);  // longer ones say nothing of spins
+  static constexpr int kWindowPerPaid = 4;                  // the window, in times that a paid spin took
+  static constexpr std::uint32_t kShortPausesPerTry = 256;  // of the longest window
+  // Of timed looks. A sleep of a few microseconds costs more CPU time than it lasts.
+  static constexpr Duration kShortestLook = std::chrono::microseconds(20);
+  static constexpr Duration kLongestLook = std::chrono::milliseconds(4);
+  static constexpr int kPausePerLook = 8;  // the pause so far, in looks
+
+  // How long the next turn may wait in the kernel: Duration::max(): until something is announced.
+  struct Sleep {
+    Duration longest{};
+    bool timed_look = false;  // it ends early because something polls
+  };
+
+  explicit Pace(const PaceConfig& config) : config_(config), window_(config.longest_window) {}
+
+  // A turn has ended, at `now`, in which there was work; it began, after its wait, at `began`.
+  void worked(Instant began, Instant now);
+  // A turn has ended that left nothing to do. True: the next one follows without waiting.
+  bool spins(Instant now);
+  // If it does not: how long it may wait until `deadline` (never(): there is none). `polls`: somebody does.
+  Sleep sleep(Instant now, Instant deadline, bool polls);
+
+  Duration window() const { return window_; }
+
+ private:
+  enum class Wait : std::uint8_t { kNone, kSpin, kSleep };
+
+  void spin_paid(Duration took);
+  void slept(Duration pause);
+
+  const PaceConfig config_;
+  Duration window_;
+  Instant last_work_{};
+  bool polls_ = false;              // when it slept last
+  Wait wait_ = Wait::kNone;         // between the last work and now
+  std::uint32_t short_pauses_ = 0;  // that sleeps ended, since the longest window was tried
+};
+
+}  // namespace pvrdma::shard
