@@ -85,7 +85,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   Instant next_deadline() const override {
     return std::min({adapter_->next_deadline(), server_->accept_again_at(), held_until_});
   }
-  bool polls() const override { return false; }
+  bool polls() const override { return adapter_->polls(); }
   std::string what() const override { return "adapter " + port_.name(); }
   void follow_connection();
   void watch_listener();
