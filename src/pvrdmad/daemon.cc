@@ -1,6 +1,5 @@
 #include "pvrdmad/daemon.h"
 
-#include <pthread.h>
 #include <utility>
 #include <variant>
 
@@ -29,7 +28,9 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   auto reaper = Reaper::create();
   if (!reaper) return Failure(std::move(reaper).error());
   daemon->reaper_ = *std::move(reaper);
-  auto loop = shard::Loop::create({.spin = config.daemon.spin}, daemon->clock_);
+  auto loop = shard::Loop::create(
+      {.spin = config.daemon.spin, .never_sleeps_while_polling = config.daemon.dedicated_core.has_value()},
+      daemon->clock_);
   if (!loop) return Failure(std::move(loop).error());
   daemon->loop_ = *std::move(loop);
   if (config.cluster) {
@@ -61,6 +62,9 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
                                         *daemon->control_, plane, config.api);
   if (!api) return Failure(std::move(api).error());
   daemon->api_ = *std::move(api);
+  auto shard = ShardThread::create(*daemon->loop_, config.daemon.dedicated_core);
+  if (!shard) return Failure(std::move(shard).error());
+  daemon->shard_ = *std::move(shard);
   if (daemon->membership_ != nullptr) daemon->membership_->join();  // every socket is bound
   return daemon;
 }
@@ -83,21 +87,14 @@ Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
 Daemon::~Daemon() {
   api_.reset();
   if (membership_ != nullptr) membership_->stop();
-  if (shard_.joinable()) {
-    loop_->stop();
-    shard_.join();
-  }
+  shard_.reset();
   adapters_.reset();
   if (fabric_ != nullptr) fabric_->drop(transport::PathKind::kTcp);
 }
 
 Result<void> Daemon::start() {
   if (auto started = adapters_->start(); !started) return started;
-  shard_ = std::thread([this] {
-    ::pthread_setname_np(::pthread_self(),
-                         "shard-0");  // another thread's name is a file, which the sandbox forbids
-    loop_->run();
-  });
+  shard_->start();
   api_->start();
   return {};
 }

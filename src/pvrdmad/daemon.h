@@ -11,7 +11,6 @@
 
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "adapters/adapter_set.h"
 #include "base/reaper.h"
@@ -23,6 +22,7 @@
 #include "fabric/fabric.h"
 #include "pvrdmad/shard_control.h"
 #include "pvrdmad/shard_snapshots.h"
+#include "pvrdmad/shard_thread.h"
 #include "shard/loop.h"
 #include "transport/local/local.h"
 #include "transport/tcp/tcp.h"
@@ -60,7 +60,7 @@ class Daemon {
   std::unique_ptr<ShardSnapshots> snapshots_;
   std::unique_ptr<ShardControl> control_;
   std::unique_ptr<control::ApiServer> api_;
-  std::thread shard_;
+  std::unique_ptr<ShardThread> shard_;
 };
 
 }  // namespace pvrdma::daemon

@@ -27,6 +27,9 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
                  "where pvrdmactl finds the daemon (/run/pvrdma/api.sock)")
       ->option_text("PATH");
   app.add_option("--log-level", sources.log_level, "debug, info, warn or error (info)")->option_text("LEVEL");
+  app.add_option("--dedicated-core", sources.dedicated_core,
+                 "the core that the thread of the adapters has to itself (none)")
+      ->option_text("CORE");
   app.add_flag("--check", flags.check_only, "check the configuration and exit");
   app.footer("Exit codes: 0 stopped as asked; 2 it cannot start, for the reason on standard error.");
   try {

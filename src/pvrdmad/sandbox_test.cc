@@ -97,6 +97,7 @@ TEST(Sandbox, RefusesWhatOnlyAnIntruderWants) {
       {"keyctl", [] { return ::syscall(SYS_keyctl, 0, 0, 0, 0, 0); }},
       {"io_uring_setup", [] { return ::syscall(SYS_io_uring_setup, 1, 0); }},
       {"setuid", [] { return ::syscall(SYS_setuid, 0); }},
+      {"another core", [] { return ::syscall(SYS_sched_setaffinity, 0, 0, nullptr); }},
       {"a signal to another process", [] { return ::syscall(SYS_tgkill, ::getppid(), ::getppid(), 0); }},
       {"AF_PACKET", [] { return long{::socket(AF_PACKET, SOCK_DGRAM, 0)}; }},
       {"AF_VSOCK", [] { return long{::socket(AF_VSOCK, SOCK_STREAM, 0)}; }},

@@ -9,6 +9,7 @@ import configparser
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -152,6 +153,13 @@ def test_a_mistake_on_the_command_line_is_one_sentence(arguments: list[str], sen
     assert (done.returncode, done.stderr) == (2, f"pvrdmad: {sentence}\n")
 
 
+def test_a_core_that_is_not_there_is_named_with_those_that_are() -> None:
+    done = run(PVRDMAD, "--adapter", "name=a,socket=/nowhere/a.sock,mac=52:54:00:12:34:51,hw=14", "--dedicated-core", "8191")
+    assert done.returncode == 2
+    sentence = r"pvrdmad: --dedicated-core: \[daemon\] dedicated_core = 8191 is no core of this host that the daemon may use: "
+    assert re.fullmatch(sentence + r"allowed are \d+([-, ]+\d+)*\n", done.stderr), done.stderr
+
+
 def test_a_socket_in_use_stops_the_start(daemon: Daemon, tmp_path: Path) -> None:
     second = tmp_path / "second.toml"
     second.write_text(f'[daemon]\napi_socket = "{tmp_path}/second-api.sock"\n' + adapter(tmp_path, 3)
@@ -251,6 +259,25 @@ def test_every_thread_is_confined(daemon: Daemon) -> None:
     code, log = daemon.stop()
     assert code == 0
     assert "sandbox" not in log
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is no second core")
+def test_the_thread_of_the_adapters_has_the_core_that_others_are_kept_from(tmp_path: Path) -> None:
+    before = os.sched_getaffinity(0)
+    core = max(before)
+    try:
+        os.sched_setaffinity(0, before - {core})
+        with running_daemon(tmp_path, f"dedicated_core = {core}\n" + adapter(tmp_path, 1)) as daemon:
+            assert daemon.ctl("adapter", "list").returncode == 0
+            allowed = {name: status["Cpus_allowed_list"] for name, status in threads(daemon).items()}
+            assert allowed.pop("shard-0") == str(core)
+            own = re.search(r"^Cpus_allowed_list:\t(.*)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+            assert own and set(allowed.values()) == {own[1]}, allowed
+            code, log = daemon.stop()
+            assert (code, "sandbox: refused" in log) == (0, False)
+            assert f"pvrdmad: the thread of the adapters has core {core}\n" in log
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @confined
@@ -453,6 +480,7 @@ def test_the_unit_leaves_a_member_of_a_cluster_what_it_needs(tmp_path: Path) -> 
     assert service["AmbientCapabilities"] == service["CapabilityBoundingSet"] == "CAP_CHOWN"
     assert "PrivateUsers" not in service and service["RuntimeDirectoryMode"] == "0711"
     assert "SystemCallFilter=@chown\n" in unit.read_text()
+    assert "SystemCallFilter=sched_setaffinity\n" in unit.read_text(), "@resources has it"
     assert "SystemCallFilter=@system-service seccomp\n" in unit.read_text(), "the daemon adds a filter of its own"
     analyze = shutil.which("systemd-analyze")
     if analyze is None:

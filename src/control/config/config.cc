@@ -11,7 +11,8 @@
 namespace pvrdma::control {
 namespace {
 
-void override_with(Section& daemon, const std::string& key, const std::optional<std::string>& value,
+template <typename T>
+void override_with(Section& daemon, const std::string& key, const std::optional<T>& value,
                    const std::string& flag) {
   if (value) daemon.set(key, *value, {flag, key});
 }
@@ -28,6 +29,7 @@ Result<Config> load_config(const ConfigSources& sources) {
   Section& daemon = document.tables.try_emplace("daemon", Section{"[daemon]", {}}).first->second;
   override_with(daemon, "api_socket", sources.api_socket, "--api-socket");
   override_with(daemon, "log_level", sources.log_level, "--log-level");
+  override_with(daemon, "dedicated_core", sources.dedicated_core, "--dedicated-core");
   for (const std::string& flag : sources.adapter_flags) {
     auto section = read_adapter_flag(flag);
     if (!section) return Failure(std::move(section).error());

@@ -47,6 +47,9 @@ struct DaemonConfig {
   log::Level log_level = log::Level::kInfo;
   Duration spin = std::chrono::microseconds(50);  // Duration::max() = for ever
   bool sandbox = true;                            // confine the process once it has started
+  // The shard's thread runs there only, and never sleeps while there are doorbells to poll. One that a thread
+  // can be bound to; none: it runs anywhere.
+  std::optional<std::uint32_t> dedicated_core;
 };
 
 // PEM files; absolute paths.
@@ -91,6 +94,7 @@ struct ConfigSources {
   std::vector<std::string> adapter_flags;
   std::optional<std::string> api_socket;
   std::optional<std::string> log_level;
+  std::optional<std::int64_t> dedicated_core;
 };
 
 Result<Config> load_config(const ConfigSources& sources);

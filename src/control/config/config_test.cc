@@ -5,6 +5,8 @@
 #include <string>
 #include <unistd.h>
 
+#include "base/cores.h"
+
 namespace pvrdma::control {
 namespace {
 
@@ -110,6 +112,7 @@ TEST_F(ConfigTest, HasDefaults) {
   EXPECT_EQ(config->daemon.log_level, log::Level::kInfo);
   EXPECT_EQ(config->daemon.spin, std::chrono::microseconds(50));
   EXPECT_TRUE(config->daemon.sandbox);
+  EXPECT_EQ(config->daemon.dedicated_core, std::nullopt);
   EXPECT_EQ(config->adapters[0].roce, RoceVersion::kV2);
 }
 
@@ -206,6 +209,18 @@ TEST_F(ConfigTest, FlagsOverrideTheFileAndAddAdapters) {
   EXPECT_EQ(config->adapters[1].doorbells, DoorbellMode::kMapped);
 }
 
+TEST_F(ConfigTest, TheFlagOverridesTheFilesDedicatedCore) {
+  const std::uint32_t core = usable_cores().back();
+  const auto config = load_config({.adapter_flags = {kVm01Flag}, .dedicated_core = core});
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->daemon.dedicated_core, core);
+  std::ofstream(path_) << "[daemon]\ndedicated_core = " << core << "\n" << kVm01;
+  EXPECT_EQ(mistake(load_config({.file = path_, .dedicated_core = -1})),
+            "--dedicated-core: [daemon] dedicated_core = -1 is no core of this host that the daemon may use: "
+            "allowed are " +
+                describe_cores(usable_cores()));
+}
+
 TEST_F(ConfigTest, RefusesAFileThatCannotBeRead) {
   EXPECT_EQ(mistake(load_config({.file = "/nowhere/x.toml"})),
             "cannot read the configuration /nowhere/x.toml: No such file or directory");
@@ -237,7 +252,8 @@ TEST_F(ConfigTest, RefusesWhatDoesNotBelongAtTheTop) {
 
 TEST_F(ConfigTest, RefusesUnknownKeys) {
   EXPECT_EQ(mistake_in(std::string("[daemon]\nspin = 3\n") + kVm01),
-            "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, spin_us, sandbox");
+            "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, spin_us, sandbox, "
+            "dedicated_core");
   EXPECT_EQ(mistake_with("color", "color = 1"),
             "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
             "profile, doorbells, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
@@ -246,7 +262,9 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
 }
 
 TEST_F(ConfigTest, RefusesUnknownKeysOfAnyBytesAndLength) {
-  const std::string allowed = ": allowed are api_socket, log_level, spin_us, sandbox";
+  const std::string allowed =
+      ": allowed are api_socket, log_level, spin_us, sandbox, "
+      "dedicated_core";
   EXPECT_EQ(mistake_in(std::string("[daemon]\n\"gr\u00f6\u00dfe\" = 3\n") + kVm01),
             "FILE:2: [daemon] unknown key gr????e" + allowed);
   EXPECT_EQ(mistake_in("[daemon]\n" + std::string(100, 'a') + " = 3\n" + kVm01),
@@ -347,6 +365,22 @@ TEST_F(ConfigTest, RefusesBadDaemonSettings) {
   for (const std::string spin : {"-1", "1000001", "\"often\""}) {
     EXPECT_EQ(mistake_in("[daemon]\nspin_us = " + spin + "\n" + kVm01),
               "FILE:2: [daemon] spin_us = " + spin + spin_rule);
+  }
+}
+
+TEST_F(ConfigTest, ADedicatedCoreIsOneThatTheDaemonMayUse) {
+  const auto cores = usable_cores();
+  ASSERT_FALSE(cores.empty());
+  const auto with = [](const std::string& core) {
+    return "[daemon]\ndedicated_core = " + core + "\n" + kVm01;
+  };
+  const auto config = load(with(std::to_string(cores.back())));
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->daemon.dedicated_core, cores.back());
+  const std::string rule =
+      " is no core of this host that the daemon may use: allowed are " + describe_cores(cores);
+  for (const std::string core : {"-1", "8191", "4294967296", "\"any\""}) {
+    EXPECT_EQ(mistake_in(with(core)), "FILE:2: [daemon] dedicated_core = " + core + rule);
   }
 }
 

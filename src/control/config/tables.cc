@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/cores.h"
 #include "base/name.h"
 
 namespace pvrdma::control {
@@ -156,6 +157,18 @@ void SpinRule::read(Reader& reader, const ParsedJson& json, Duration& out) const
         fmt::format("is no spinning time: allowed are 0 to {} microseconds, or \"forever\"", kSpinUsMax));
   }
   out = std::chrono::microseconds(spin_us);
+}
+
+void CoreRule::read(Reader& reader, const ParsedJson& json, std::uint32_t& out) const {
+  const std::vector<std::uint32_t> usable = usable_cores();
+  const std::int64_t number = json.is_number_integer() ? json.get<std::int64_t>() : -1;
+  const auto core = std::find(usable.begin(), usable.end(), number);
+  if (core == usable.end()) {
+    return reader.wrong(json, "a core",
+                        fmt::format("is no core of this host that the daemon may use: allowed are {}",
+                                    describe_cores(usable)));
+  }
+  out = *core;
 }
 
 void ListenRule::read(Reader& reader, const ParsedJson& json, Listen& out) const {

@@ -78,6 +78,11 @@ struct SpinRule {
   void read(Reader& reader, const ParsedJson& json, Duration& out) const;
 };
 
+// One that the kernel lets a thread of this process be bound to.
+struct CoreRule {
+  void read(Reader& reader, const ParsedJson& json, std::uint32_t& out) const;
+};
+
 // "10.0.0.1:8443" or "[fd00::1]:8443".
 struct Listen {
   IpAddress address;
@@ -93,7 +98,8 @@ template <>
 inline constexpr auto kObject<DaemonConfig> =
     request("[daemon]", field("api_socket", &DaemonConfig::api_socket, kSocket),
             field("log_level", &DaemonConfig::log_level, WordRule<log::Level>{"log level"}),
-            field("spin_us", &DaemonConfig::spin, SpinRule{}), field("sandbox", &DaemonConfig::sandbox));
+            field("spin_us", &DaemonConfig::spin, SpinRule{}), field("sandbox", &DaemonConfig::sandbox),
+            field("dedicated_core", &DaemonConfig::dedicated_core, OptionalRule<CoreRule>{}));
 
 // An adapter's own, in its table, or of each adapter, in [budgets]. Below the least of a rate, a VMM could
 // wait longer for an answer than it does.

@@ -1,0 +1,51 @@
+#include "pvrdmad/shard_thread.h"
+
+#include <fmt/core.h>
+#include <pthread.h>
+#include <system_error>
+#include <utility>
+
+#include "base/cores.h"
+#include "base/log.h"
+
+namespace pvrdma::daemon {
+
+Result<std::unique_ptr<ShardThread>> ShardThread::create(shard::Loop& loop,
+                                                         std::optional<std::uint32_t> core) {
+  std::unique_ptr<ShardThread> shard(new ShardThread(loop));
+  try {
+    shard->thread_ = std::thread([&shard = *shard] { shard.follow_orders(); });
+  } catch (const std::system_error& error) {
+    return fail_errno(error.code().value(), "cannot start the thread of the adapters");
+  }
+  if (!core) return shard;
+  if (auto bound = bind_to_core(shard->thread_, *core); !bound) {
+    return Failure(std::move(bound).error().in(fmt::format("dedicated_core = {} in [daemon]", *core)));
+  }
+  log::info("pvrdmad: the thread of the adapters has core {}", *core);
+  return shard;
+}
+
+ShardThread::~ShardThread() {
+  if (!thread_.joinable()) return;
+  if (order_.load() == Order::kWait) {
+    decide(Order::kEnd);
+  } else {
+    loop_.stop();
+  }
+  thread_.join();
+}
+
+void ShardThread::decide(Order order) {
+  order_.store(order, std::memory_order_release);
+  order_.notify_one();
+}
+
+void ShardThread::follow_orders() {
+  ::pthread_setname_np(::pthread_self(),
+                       "shard-0");  // another thread's name is a file, which the sandbox forbids
+  order_.wait(Order::kWait, std::memory_order_acquire);
+  if (order_.load(std::memory_order_acquire) == Order::kRun) loop_.run();
+}
+
+}  // namespace pvrdma::daemon
