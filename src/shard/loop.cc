@@ -42,12 +42,12 @@ void Loop::run() {
   pace_.worked(start, start);
   Pace::Sleep wait;
   while (!stop_.load(std::memory_order_acquire)) {
-    const bool worked = work(wait);
+    const Done done = work(wait);
     const Instant began = turn_watch_.began();
     const Instant now = clock_.now();
     end_turn(now);
-    if (worked) pace_.worked(began, now);
-    wait = worked ? Pace::Sleep{} : waiting_time(now);
+    if (done.worked) pace_.worked(began, now);
+    wait = done.more ? Pace::Sleep{} : waiting_time(now);
   }
   mailbox_->close();
   counters_.tasks += mailbox_->run_posted();
@@ -70,14 +70,14 @@ void Loop::remove(Pollable& pollable) {
 
 bool Loop::turn(Duration wait) {
   turn_watch_.begin(clock_.now());
-  const bool worked = work({wait, false});
+  const Done done = work({wait, false});
   end_turn(clock_.now());
-  return worked;
+  return done.worked;
 }
 
 // The clock is read once for the Pollables, and besides only where it costs nothing to speak of: after a
 // sleep, between two descriptors, after a Pollable that had much to do.
-bool Loop::work(Pace::Sleep wait) {
+Loop::Done Loop::work(Pace::Sleep wait) {
   ++counters_.turns;
   const bool sleeps = wait.longest != Duration{0};
   if (sleeps) ++(wait.timed_look ? counters_.timed_looks : counters_.sleeps);
@@ -92,7 +92,7 @@ bool Loop::work(Pace::Sleep wait) {
   }
   if (ready == 0) now = clock_.now();
   const bool more = run_pollables(now);
-  return called != 0 || more;
+  return {called != 0 || more, more};
 }
 
 void Loop::end_turn(Instant now) {

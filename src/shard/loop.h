@@ -1,8 +1,8 @@
 // Loop: one shard, that is, one thread with everything it owns.
 //
 // A turn: wait for file descriptors, tell their handlers (a doorbell is executed right there), run what was
-// posted, give every Pollable a run(), fire the timers that are due. Then wait again: not at all while there
-// is work, for a short spin afterwards (a vCPU's next doorbell is usually near, and waking up
+// posted, give every Pollable a run(), fire the timers that are due. Then wait again: not at all while one
+// says that there is work, for a short spin afterwards (a vCPU's next doorbell is usually near, and waking up
 // costs more than the doorbell), then in the kernel until an fd or the earliest deadline, or while a Pollable
 // polls, for ever longer (pace.h). An idle shard in which nothing polls costs nothing.
 //
@@ -38,7 +38,8 @@ class Pollable {
   virtual bool run(Instant now) = 0;
   // Fires what is due. Called when now >= next_deadline().
   virtual void on_time(Instant now) = 0;
-  // Instant::never() = nothing to wait for.
+  // Instant::never() = nothing to wait for. In the past: there is more to do, which another one left behind
+  // this one's back.
   virtual Instant next_deadline() const = 0;
   // It looks, in run(), at memory whose changes nobody announces: the shard must come back by itself, ever
   // more rarely while run() finds nothing (true from run() is how it says that it found something). Asked
@@ -99,7 +100,11 @@ class Loop final : private FdHandler {
   Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller> poller,
        std::unique_ptr<Mailbox> mailbox);
 
-  bool work(Pace::Sleep wait);
+  struct Done {
+    bool worked = false;  // there was something to do
+    bool more = false;    // there is
+  };
+  Done work(Pace::Sleep wait);
   bool run_pollables(Instant now);
   void end_turn(Instant now);
   Pace::Sleep waiting_time(Instant now);

@@ -173,6 +173,21 @@ TEST_F(LoopTest, ComesBackWithoutWaitingWhileThereIsMoreToDo) {
   loop_->remove(pollable);
 }
 
+TEST_F(LoopTest, SleepsAtOnceAfterADescriptorThatLeftNothingToDo) {
+  start({.spin = 0us});
+  const Fd event(::eventfd(1, EFD_NONBLOCK));
+  Scripted pollable;
+  loop_->add(pollable);
+  Counter handler([&] { pollable.deadline = clock_.now() + 5ms; });
+  ASSERT_TRUE(loop_->watch(event.get(), Interest::kRead, handler));
+  pollable.on_due = [&](Instant) { loop_->stop(); };
+  loop_->run();
+  EXPECT_EQ(loop_->counters().turns, 2U) << "the descriptor's and the deadline's";
+  EXPECT_EQ(loop_->counters().sleeps, 1U);
+  loop_->unwatch(event.get());
+  loop_->remove(pollable);
+}
+
 TEST_F(LoopTest, EveryPollableComesFirstInTurn) {
   start({.spin = 0us});
   constexpr std::size_t kPollables = 3;

@@ -73,7 +73,9 @@ struct Tcp::Impl final : shard::Pollable {
   std::string what() const override { return "the lanes to other hosts"; }
   // What another pollable left to do in this round must not wait for the next descriptor.
   Instant next_deadline() const override {
-    if (context.attention || !context.unfinished.empty() || !context.unsecured.empty()) return Instant{};
+    if (context.attention || !context.unfinished.empty() || !context.unsecured.empty() ||
+        !context.unflushed.empty())
+      return Instant{};
     return std::min(context.next_check, reception.listener().next_deadline());
   }
 
