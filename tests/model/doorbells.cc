@@ -237,6 +237,7 @@ void Doorbells::arm(const State& state, Steps& out) {
   next.cq_word = 0;
   next.doing = State::kAny;
   cq.armed = 1;
+  cq.epochs_ahead = 0;  // no ARM that was hidden before asks for more
   if (cq.unannounced != 0) {
     if (state.daemon.load(consumer_of(index), state.memory) == cq.pushed) {
       cq.unannounced = 0;
