@@ -139,7 +139,7 @@ void allow_threads(Rules& rules) {
   // Its flags are in memory, out of a filter's sight: libraries then fall back to clone.
   rules.add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), {});
   rules.allow_if(SCMP_SYS(tgkill), {is(0, static_cast<std::uint64_t>(::getpid()))});  // abort()
-  for (const std::uint64_t option : {PR_SET_NAME, PR_GET_NAME, PR_SET_VMA}) {
+  for (const std::uint64_t option : {PR_SET_NAME, PR_GET_NAME, PR_SET_VMA, PR_SET_TIMERSLACK}) {
     rules.allow_if(SCMP_SYS(prctl), {is(0, option)});
   }
   rules.allow_if(SCMP_SYS(prlimit64), {is(2, 0)});  // asks, changes nothing

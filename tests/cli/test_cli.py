@@ -280,6 +280,14 @@ def test_the_thread_of_the_adapters_has_the_core_that_others_are_kept_from(tmp_p
         os.sched_setaffinity(0, before)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may ask for another process's timer slack")
+def test_the_shards_short_sleeps_are_short(daemon: Daemon) -> None:
+    assert daemon.ctl("adapter", "list").returncode == 0
+    tasks = Path(f"/proc/{daemon.process.pid}/task").iterdir()
+    shard = next(task for task in tasks if (task / "comm").read_text() == "shard-0\n")
+    assert Path(f"/proc/{shard.name}/timerslack_ns").read_text() == "1\n"
+
+
 @confined
 def test_a_confined_member_of_a_cluster_keeps_its_store_in_a_file() -> None:
     with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:  # pytest's are too long for sockets
