@@ -224,6 +224,7 @@ void Doorbells::take_words(const State& state, Steps& out) const {
     if (!is_news) break;
     cq.epochs_ahead = std::min<std::int8_t>(1, static_cast<std::int8_t>(cq.epochs_ahead + 1));
     cq.needless = 0;
+    if (cq.watched == Cq::kUnasked && !is(Mutation::kNoMaybeRule)) cq.watched = Cq::kFresh;
   }
   if ((next.cq_word & kArm) == 0) next.cq_word = 0;
   next.doing = next.cq_word != 0 ? State::kArms : State::kAny;
@@ -259,7 +260,8 @@ void Doorbells::push(State& state, std::uint8_t index) {
     seen_.fired_at_push = true;
   } else {
     cq.unannounced = 1;
-    cq.watched = 1;
+    const bool maybe_armed = cq.epochs_ahead > 0 && !is(Mutation::kNoMaybeRule);
+    if (cq.watched == Cq::kNot) cq.watched = maybe_armed ? Cq::kFresh : Cq::kUnasked;
   }
 }
 
@@ -270,7 +272,7 @@ void Doorbells::raise_event(const State& state, Steps& out) {
   Sleeper& sleeper = next.sleepers[index];
   next.daemon.drain(next.memory);
   next.firing = kNobody;
-  cq.armed = cq.unannounced = cq.watched = cq.timed = cq.consumer_seen = 0;
+  cq.armed = cq.unannounced = cq.watched = cq.consumer_seen = 0;
   if (!is(Mutation::kFiringKeepsMaybe)) cq.epochs_ahead = is(Mutation::kFiringClearsNextEpoch) ? -1 : 0;
   if (sleeper.armed == 0) {
     cq.needless = std::min<std::uint8_t>(2, static_cast<std::uint8_t>(cq.needless + 1));
@@ -314,30 +316,28 @@ void Doorbells::scan(const State& state, Steps& out) {
 }
 
 void Doorbells::watch(const State& state, std::uint8_t index, Steps& out) {
-  if (state.cqs[index].watched == 0) return;
   State next = state;
   Cq& cq = next.cqs[index];
   const std::uint8_t consumer = state.daemon.load(consumer_of(index), state.memory);
-  if (consumer == cq.pushed) {
-    cq.watched = cq.timed = cq.consumer_seen = 0;
-    if (is(Mutation::kEmptyRingClearsMaybe)) cq.epochs_ahead = 0;
-    out.push_back({next, "the ring is found empty: of CQ", index});
-    return;
-  }
-  if (cq.epochs_ahead <= 0 || is(Mutation::kNoMaybeRule)) return;
-  if (cq.timed == 0) {
-    cq.timed = 1;
+  if (cq.watched == Cq::kFresh) {
+    cq.watched = Cq::kWaiting;
     cq.consumer_seen = consumer;
     out.push_back({next, "its time is set: of CQ", index});
-  } else if (cq.consumer_seen != consumer) {
+  } else if (cq.watched != Cq::kWaiting) {
+    return;
+  } else if (consumer == cq.pushed) {
+    cq.watched = cq.consumer_seen = 0;
+    if (is(Mutation::kEmptyRingClearsMaybe)) cq.epochs_ahead = 0;
+    out.push_back({next, "its ring is empty when its time is up: of CQ", index});
+  } else if (consumer != cq.consumer_seen) {
     seen_.waited_again = true;
     cq.consumer_seen = consumer;
-    if (is(Mutation::kGivesUpWhenMoved)) cq.watched = cq.timed = cq.consumer_seen = 0;
-    out.push_back({next, "its consumer index has moved: of CQ", index});
+    if (is(Mutation::kGivesUpWhenMoved)) cq.watched = cq.consumer_seen = 0;
+    out.push_back({next, "its consumer index has moved when its time is up: of CQ", index});
   } else {
     next.firing = index;
     seen_.fired_maybe = true;
-    out.push_back({next, "its time is up: of CQ", index});
+    out.push_back({next, "it holds a completion when its time is up: CQ", index});
   }
 }
 

@@ -1,6 +1,6 @@
 // Doorbells: the protocol between a guest that rings mapped doorbells and the daemon that looks for them, as
-// a model for explore(): nothing of src/ is in it, it is the rules of docs/adr/0014-mapped-doorbells.md
-// written down once more.
+// a model for explore(): nothing of src/ is in it, it is the rules of docs/adr/0014-mapped-doorbells.md, as
+// device/doorbell_poller.h and verbs/completion_watch.h have them, written down once more.
 //
 // One doorbell page. Its CQ word and QP word hold what was written last; 0 is nothing. Sleepers are guest
 // threads with a CQ each; posters are others, which post to the QPs of their lists, one work request each
@@ -45,7 +45,7 @@ enum class Mutation : std::uint8_t {
   kNoMaybeRule,            // a CQ is armed only by an ARM that was seen
   kLoadAndStore,           // takes the words by a load and a store of 0
   kEmptyRingClearsMaybe,   // what was maybe armed is not, when the ring is found empty
-  kGivesUpWhenMoved,       // takes a CQ off the watch list when its consumer index moved
+  kGivesUpWhenMoved,       // watches a CQ no more whose consumer index has moved
   kStopsAfterEmptyLook,    // looks again only when it has work anyhow
   kNoScan,                 // runs only the QP that it saw
   kFiringClearsNextEpoch,  // an epoch too much: of a word that was not taken yet
@@ -95,9 +95,9 @@ class Doorbells {
     std::uint8_t pushed = 0;
     std::uint8_t armed = 0;  // exactly
     std::uint8_t unannounced = 0;
-    std::uint8_t watched = 0;
-    std::uint8_t timed = 0;
-    std::uint8_t consumer_seen = 0;  // with timed
+    enum Watched : std::uint8_t { kNot, kUnasked, kFresh, kWaiting };
+    std::uint8_t watched = kNot;
+    std::uint8_t consumer_seen = 0;  // with kWaiting
     std::int8_t epochs_ahead = 0;    // of what is cleared, 1 at most: > 0 is maybe armed
     std::uint8_t needless = 0;       // events that nobody had armed for, in this epoch
     bool operator==(const Cq&) const = default;
@@ -119,7 +119,7 @@ class Doorbells {
     std::uint8_t scan_left = 0;
     std::uint8_t scan_next = 0;
     std::uint8_t looks = 1;                // 0: has stopped looking at the page, by a mutation
-    std::array<std::uint8_t, 4> unused{};  // a state is whole words
+    std::array<std::uint8_t, 7> unused{};  // a state is whole words
     bool operator==(const State&) const = default;
   };
 

@@ -93,7 +93,7 @@ TEST(HiddenPosts, of_one_thread_are_executed) {
 }
 
 TEST(HiddenPosts, of_two_threads_are_executed) {
-  all_work_is_executed({{{0, 1, 0}, {1, 0, 1}}});
+  all_work_is_executed({{{0, 1}, {1, 0}}});
 }
 
 // --- Each rule is needed ---
