@@ -4,6 +4,9 @@
 //                     prints bytes per second.
 //   --mode latency    one write at a time until its completion is seen; prints the median in microseconds.
 //
+// --user: in a user context, as an application's QPs are, whose doorbells are mapped where the adapter's are.
+// --spin: looks for completions without a pause, instead of sleeping until there is an event.
+//
 // The one number is on standard output. Exit code 0, or 1 with a sentence.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -33,11 +36,13 @@ struct Options {
   std::uint32_t size = 64 * 1024;
   std::uint32_t depth = 16;
   double seconds = 2;
+  bool user = false;
+  bool spin = false;
 };
 
 struct Pair {
-  Pair(driver::Device& a, driver::Device& b, const EndpointOptions& options)
-      : from(a, gid_of(0), options), to(b, gid_of(1), options) {
+  Pair(driver::Device& a, const EndpointOptions& of_a, driver::Device& b, const EndpointOptions& of_b)
+      : from(a, gid_of(0), of_a), to(b, gid_of(1), of_b) {
     must(connect(from, to, {.timeout = 18, .first_psn = 0}));
   }
   RcEndpoint from;
@@ -79,7 +84,8 @@ double bandwidth(std::vector<std::unique_ptr<Pair>>& pairs, const Options& optio
     }
     writes += progress;
     // The daemons need the processor more than a loop that finds nothing does.
-    if (progress == 0) pairs.front()->from.device.wait_notifications(std::chrono::microseconds(100));
+    if (progress == 0 && !options.spin)
+      pairs.front()->from.device.wait_notifications(std::chrono::microseconds(100));
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return static_cast<double>(writes) * options.size / seconds;
@@ -90,10 +96,12 @@ double latency(Pair& pair, const Options& options) {
   const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                                    std::chrono::duration<double>(options.seconds));
   while (Clock::now() < end) {
-    must(pair.from.send_cq->arm());
+    if (!options.spin) must(pair.from.send_cq->arm());
     const Clock::time_point begin = Clock::now();
     post(pair, options, 1);
-    while (completed(pair) == 0) pair.from.device.wait_notifications(std::chrono::seconds(1));
+    while (completed(pair) == 0) {
+      if (!options.spin) pair.from.device.wait_notifications(std::chrono::seconds(1));
+    }
     times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
   }
   std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
@@ -108,10 +116,17 @@ double measure(const Options& options) {
   };
   const auto a = open(options.a, 0);
   const auto b = open(options.b, 1);
-  const EndpointOptions endpoint{.max_send_wr = 128, .buffer_bytes = options.size};
+  const auto context_of = [&](driver::Device& device) {
+    return options.user ? must(driver::Context::create_user(device)) : nullptr;
+  };
+  const auto context_a = context_of(*a);
+  const auto context_b = context_of(*b);
+  const auto endpoint = [&](const auto& context) {
+    return EndpointOptions{.context = context.get(), .max_send_wr = 128, .buffer_bytes = options.size};
+  };
   std::vector<std::unique_ptr<Pair>> pairs;
   for (std::uint32_t i = 0; i < options.connections; ++i) {
-    pairs.push_back(std::make_unique<Pair>(*a, *b, endpoint));
+    pairs.push_back(std::make_unique<Pair>(*a, endpoint(context_a), *b, endpoint(context_b)));
   }
   return options.mode == "latency" ? latency(*pairs.front(), options) : bandwidth(pairs, options);
 }
@@ -126,6 +141,8 @@ int run(int argc, char** argv) {
   app.add_option("--size", options.size, "bytes of a write")->check(CLI::Range(1, 4 << 20));
   app.add_option("--depth", options.depth, "writes under way on a connection")->check(CLI::Range(1, 128));
   app.add_option("--seconds", options.seconds)->check(CLI::Range(0.1, 600.0));
+  app.add_flag("--user", options.user, "in user contexts");
+  app.add_flag("--spin", options.spin, "look for completions without a pause");
   CLI11_PARSE(app, argc, argv);
   try {
     fmt::print("{:.3f}\n", measure(options));
