@@ -96,12 +96,14 @@ Loop::Done Loop::work(Pace::Sleep wait) {
 }
 
 void Loop::end_turn(Instant now) {
-  turn_watch_.ran(now, [this] {
-    // Which of them is not known: the next time it will be.
-    watched_closely_ = kTurnsWatchedClosely;
+  bool among = false;
+  turn_watch_.ran(now, [&] {
+    among = true;
     return fmt::format("among {} with no more to do", pollables_.size());
   });
   if (turn_watch_.end(now)) {
+    if (among)
+      watched_closely_ = kTurnsWatchedClosely;  // which of them is not known: the next time it will be
     counters_.long_turns = turn_watch_.long_turns();
     counters_.long_turns_us = turn_watch_.long_turns_us();
   }
