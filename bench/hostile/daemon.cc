@@ -55,16 +55,16 @@ std::vector<std::string> Daemon::attackers() const {
 void Daemon::write_config() const {
   std::ofstream file(folder_ / "pvrdmad.toml");
   file << fmt::format("[daemon]\napi_socket = \"{}\"\n", (folder_ / "api.sock").string());
-  const auto adapter = [&](const std::string& name, std::uint32_t number) {
+  const auto adapter = [&](const std::string& name, std::uint32_t number, std::string_view doorbells) {
     file << fmt::format(
         "\n[[adapter]]\nname = \"{}\"\nsocket = \"{}\"\nmac = \"02:00:00:00:00:{:02x}\"\n"
-        "hardware_version = 18\n",
-        name, socket(name), number);
+        "hardware_version = 18\ndoorbells = \"{}\"\n",
+        name, socket(name), number, doorbells);
   };
-  adapter("B", 1);
-  adapter("C", 2);
+  adapter("B", 1, "trapped");
+  adapter("C", 2, "trapped");
   if (!options_.cluster) {
-    for (std::uint32_t i = 0; i < options_.attackers; ++i) adapter(fmt::format("A{}", i), 3 + i);
+    for (std::uint32_t i = 0; i < options_.attackers; ++i) adapter(fmt::format("A{}", i), 3 + i, "mapped");
     return;
   }
   file << fmt::format(

@@ -27,7 +27,7 @@ abi::QpAttr in_state(abi::QpState state) {
 
 std::unique_ptr<driver::Device> open(std::unique_ptr<vfio_user::Client> client,
                                      const driver::DeviceOptions& options) {
-  return must(driver::Device::open(std::make_unique<driver::VfioUserBus>(std::move(client)), options));
+  return must(driver::Device::open(must(driver::VfioUserBus::create(std::move(client))), options));
 }
 
 }  // namespace
@@ -60,10 +60,10 @@ std::vector<driver::GuestPhys> pages_from(std::uint64_t iova, std::uint64_t coun
   return pages;
 }
 
-Crowd::Crowd(Guest& guest, std::uint32_t count)
+Crowd::Crowd(Guest& guest, driver::Context& context, std::uint32_t count)
     : guest_(guest),
-      pd_(must(driver::ProtectionDomain::create(guest.device().kernel()))),
-      cq_(must(driver::CompletionQueue::create(guest.device().kernel(), 1))),
+      pd_(must(driver::ProtectionDomain::create(context))),
+      cq_(must(driver::CompletionQueue::create(context, 1))),
       ring_(must(guest.device().ram().allocate(3 * abi::kPageBytes))),
       directory_(must(driver::PageDirectory::of(guest.device().ram(), ring_->pages()))) {
   const abi::CreateQpRequest request{.pdir_dma = directory_->gpa().value,

@@ -57,8 +57,9 @@ std::vector<driver::GuestPhys> pages_from(std::uint64_t iova, std::uint64_t coun
 // Many QPs that share one ring and one CQ of one entry: what the device keeps of each is all there is of it.
 class Crowd {
  public:
-  // Makes `count` QPs, or as many as the device gives: `refusal` says why there are no more.
-  Crowd(Guest& guest, std::uint32_t count);
+  // Makes `count` QPs of `context` (borrowed, the guest's), or as many as the device gives: `refusal` says
+  // why there are no more.
+  Crowd(Guest& guest, driver::Context& context, std::uint32_t count);
 
   // RESET -> INIT -> RTR -> RTS of all, to a QP that does not answer, each with one work request under way.
   void start(const abi::Gid& own_gid);
@@ -66,6 +67,7 @@ class Crowd {
   void fail(std::size_t index);
 
   std::size_t size() const { return handles_.size(); }
+  std::uint32_t handle(std::size_t index) const { return handles_[index]; }
   const std::string& refusal() const { return refusal_; }
 
  private:

@@ -123,12 +123,13 @@ std::string region_burst(Field& field) {
   return fmt::format("{} bursts of 56 regions of 1 GiB{}", bursts, refused == 0 ? "" : ", some were refused");
 }
 
-// 256 regions of 1 GiB name the same page of a guest of 64 MiB.
+// Regions of 16 MiB name the same page of a guest of 64 MiB.
 std::string one_page(Field& field) {
   field.begin();
   Guest guest(field.sockets[0]);
   const auto page = must(guest.device().ram().allocate(abi::kPageBytes));
-  const std::vector<driver::GuestPhys> same(kGibPages, page->gpa());
+  constexpr std::uint64_t kPages = 4096;
+  const std::vector<driver::GuestPhys> same(kPages, page->gpa());
   const LargeRegion region(guest, same);
   std::uint64_t named = 0;
   std::string refusal;
@@ -136,7 +137,7 @@ std::string one_page(Field& field) {
     auto made =
         guest.device().commands().call<abi::CreateMrResponse>(abi::Command::kCreateMr, region.request);
     if (made) {
-      named += kGibPages;
+      named += kPages;
     } else {
       refusal = made.error().message;
     }

@@ -20,7 +20,7 @@ std::string count_of(const Crowd& crowd) {
 std::string overflowed_cq(Field& field) {
   Guest guest(field.sockets[0]);
   must(guest.device().bind_gid(0, test::gid_of(0)));
-  Crowd crowd(guest, kCrowd);
+  Crowd crowd(guest, guest.device().kernel(), kCrowd);
   crowd.start(test::gid_of(0));
   field.begin();
   // The first few overflow it; what the device does with the others then is what it costs.
@@ -29,10 +29,22 @@ std::string overflowed_cq(Field& field) {
   return count_of(crowd) + fmt::format(" on one CQ, {} of them failed by hand", failed);
 }
 
+// One word found after the other, each a reason to look at the rings of all QPs of its context.
+std::string mapped_crowd(Field& field) {
+  Guest guest(field.sockets[0]);
+  must(guest.device().bind_gid(0, test::gid_of(0)));
+  const auto context = must(driver::Context::create_user(guest.device()));
+  Crowd crowd(guest, *context, kCrowd);
+  crowd.start(test::gid_of(0));
+  field.begin();
+  while (!field.over()) must(context->ring(abi::UarWord::kQp, crowd.handle(0) | abi::kQpDoorbellSend));
+  return count_of(crowd) + " in one context";
+}
+
 // Made in order, gone with the connection.
 std::string qps_torn_down(Field& field) {
   Guest guest(field.sockets[0]);
-  const Crowd crowd(guest, kTornDown);
+  const Crowd crowd(guest, guest.device().kernel(), kTornDown);
   field.begin();
   static_cast<driver::VfioUserBus&>(guest.device().bus()).disconnect();
   return count_of(crowd);
@@ -58,6 +70,7 @@ std::string gids_in_a_loop(Field& field) {
 
 constexpr Attack kAttacks[] = {
     {"overflowed-cq", "32,000 QPs on one overflowed CQ", &overflowed_cq},
+    {"mapped-crowd", "mapped doorbells without end in a context of 32,000 QPs", &mapped_crowd},
     {"qps-torn-down", "30,000 QPs go with their VMM", &qps_torn_down},
     {"gids-in-a-loop", "CREATE_BIND and DESTROY_BIND in a loop, in a cluster", &gids_in_a_loop, 1, true},
 };

@@ -1,7 +1,9 @@
 // Attacks with work: doorbells, datagrams and copies without end; and none, to compare with.
 #include <fmt/core.h>
+#include <memory>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "attack.h"
 #include "guest.h"
@@ -39,6 +41,24 @@ std::string doorbells(Field& field) {
   }
   must(guest.device().read_register(abi::Register::kErr));  // all have been executed
   return fmt::format("{} doorbells", rung);
+}
+
+// Stores into the doorbell pages of many contexts, all of which the adapter has to look at.
+std::string mapped_doorbells(Field& field) {
+  constexpr std::size_t kContexts = 500;
+  field.begin();
+  Guest guest(field.sockets[0]);
+  std::vector<std::unique_ptr<driver::Context>> contexts;
+  while (contexts.size() < kContexts) contexts.push_back(must(driver::Context::create_user(guest.device())));
+  std::uint64_t rung = 0;
+  while (!field.over()) {
+    for (const auto& context : contexts) {
+      must(context->ring(abi::UarWord::kCq, abi::kCqDoorbellArm));
+      must(context->ring(abi::UarWord::kQp, abi::kQpDoorbellSend | abi::kQpDoorbellRecv));
+      rung += 2;
+    }
+  }
+  return fmt::format("{} doorbells in {} contexts", rung, contexts.size());
 }
 
 // Management datagrams to the neighbour's peer.
@@ -104,6 +124,7 @@ std::string copies(Field& field) {
 constexpr Attack kAttacks[] = {
     {"idle", "nothing: what the others are compared with", &idle},
     {"doorbells", "doorbells without end", &doorbells},
+    {"mapped-doorbells", "mapped doorbells without end in 500 contexts", &mapped_doorbells},
     {"mads", "management datagrams to the neighbour's peer", &mads},
     {"copies", "writes of 16 MiB, 32 under way", &copies},
 };

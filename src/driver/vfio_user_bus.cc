@@ -21,9 +21,16 @@ Result<std::unique_ptr<VfioUserBus>> VfioUserBus::connect(const std::string& pat
                                                           AreaUse doorbells) {
   auto client = vfio_user::Client::connect(path, reply_timeout);
   if (!client) return Failure(std::move(client.error()));
-  auto bus = std::make_unique<VfioUserBus>(std::move(*client));
+  auto bus = create(std::move(*client), doorbells);
+  if (!bus) return Failure(std::move(bus.error()).in(path));
+  return bus;
+}
+
+Result<std::unique_ptr<VfioUserBus>> VfioUserBus::create(std::unique_ptr<vfio_user::Client> client,
+                                                         AreaUse doorbells) {
+  std::unique_ptr<VfioUserBus> bus(new VfioUserBus(std::move(client)));
   if (doorbells == AreaUse::kMapped) {
-    if (auto mapped = bus->map_doorbells(); !mapped) return Failure(std::move(mapped.error()).in(path));
+    if (auto mapped = bus->map_doorbells(); !mapped) return Failure(std::move(mapped.error()));
   }
   return bus;
 }

@@ -19,8 +19,9 @@ class VfioUserBus final : public Bus {
       const std::string& path, Duration reply_timeout = vfio_user::Client::kDefaultReplyTimeout,
       AreaUse doorbells = AreaUse::kMapped);
 
-  // Maps nothing.
-  explicit VfioUserBus(std::unique_ptr<vfio_user::Client> client) : client_(std::move(client)) {}
+  // Of a client that is connected.
+  static Result<std::unique_ptr<VfioUserBus>> create(std::unique_ptr<vfio_user::Client> client,
+                                                     AreaUse doorbells = AreaUse::kMapped);
 
   // Ends the connection, as the death of this process would: every later call fails with ENOTCONN.
   void disconnect() {
@@ -40,6 +41,7 @@ class VfioUserBus final : public Bus {
   Result<> reset() override;
 
  private:
+  explicit VfioUserBus(std::unique_ptr<vfio_user::Client> client) : client_(std::move(client)) {}
   Result<> map_doorbells();
   bool is_mapped(Region region) const { return region == Region::kUar && doorbells_ != nullptr; }
 
