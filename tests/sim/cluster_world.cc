@@ -22,6 +22,7 @@ test::MachineOptions machine_options(const ClusterOptions& options) {
   test::MachineOptions out;
   out.adapter_count = options.vms;
   out.hardware_version = options.hardware_version;
+  out.doorbells = options.doorbells;
   out.driver.ram.size_bytes = 96u << 20;
   return out;
 }

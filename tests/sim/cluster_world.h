@@ -20,6 +20,7 @@ struct ClusterOptions {
   std::uint32_t vms = 4;
   std::uint32_t connections = 4;
   HardwareVersion hardware_version = HardwareVersion::k18;
+  DoorbellMode doorbells = DoorbellMode::kTrapped;
   // Nothing goes wrong but lanes, and no QP has a timer: who is not told of a lane's return waits for ever.
   bool only_lanes = false;
 };

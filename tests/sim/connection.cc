@@ -1,10 +1,20 @@
 #include "sim/connection.h"
 
+#include <algorithm>
+
 #include "support/must.h"
+#include "verbs/completion_watch.h"
 
 namespace pvrdma::sim {
 
 using test::must;
+
+namespace {
+
+// Twice what a guest that seemed to poll waits, as it has to be found asleep first.
+constexpr Duration kWakesWithin = 2 * verbs::CompletionWatch::kPatienceMax;
+
+}  // namespace
 
 Connection::Connection(std::string name, Random& random, const Vm& a, const Vm& b,
                        const test::ConnectOptions& options)
@@ -23,6 +33,7 @@ Connection::~Connection() {
 
 void Connection::make_side(Side& side, const Vm& vm) {
   driver::Context* context = random_.chance(700) ? vm.user : &vm.device->kernel();
+  side.hides = vm.hides_doorbells && !context->is_kernel();
   side.pd = must(driver::ProtectionDomain::create(*context));
   const bool has_srqs = vm.device->caps().max_srq != 0;
   if (has_srqs && !context->is_kernel() && random_.chance(300)) {
@@ -65,7 +76,7 @@ std::vector<driver::WorkCompletion> Connection::take(driver::CompletionQueue& cq
   return all;
 }
 
-std::size_t Connection::poll() {
+std::size_t Connection::poll(Instant now) {
   std::size_t count = 0;
   for (int side = 0; side < 2; ++side) {
     if (at(side).gone) continue;
@@ -74,7 +85,7 @@ std::size_t Connection::poll() {
     count += received.size();
   }
   for (int side = 0; side < 2; ++side) {
-    if (at(side).gone) continue;
+    if (at(side).gone || !is_awake(at(side), now)) continue;
     const auto sent = take(*at(side).end->send_cq);
     for (const driver::WorkCompletion& one : sent) flow(side).on_send(one, calm_);
     check_event(at(side), sent.size());
@@ -83,7 +94,7 @@ std::size_t Connection::poll() {
   return count;
 }
 
-void Connection::arm() {
+void Connection::arm(Instant now) {
   for (Side& side : sides_) {
     if (side.gone || side.armed) continue;
     static_cast<void>(side.end->device.dispatch_notifications());
@@ -91,11 +102,32 @@ void Connection::arm() {
     must(side.end->send_cq->arm());
     side.armed = true;
   }
-  poll();  // as applications do; what comes from now on must raise an event
+  poll(now);  // as applications do; what comes from now on must raise an event
+}
+
+// A sleeper's event may be late or needless, but has to come when there is something for it.
+bool Connection::is_awake(Side& side, Instant now) const {
+  if (!side.asleep) return true;
+  static_cast<void>(side.end->device.dispatch_notifications());
+  if (side.end->send_cq->take_events() != 0) {
+    side.asleep = side.armed = false;
+    side.has_unread_since = Instant::never();
+    return true;
+  }
+  const std::byte* unread = nullptr;
+  if (side.end->send_cq->ring().front(unread) != driver::RingStatus::kReady) return false;
+  side.has_unread_since = std::min(side.has_unread_since, now);
+  require(now - side.has_unread_since < kWakesWithin, name_ + ": a guest sleeps on a completion");
+  return false;
 }
 
 // An armed CQ that got a completion told of it.
 void Connection::check_event(Side& side, std::size_t completions) {
+  if (side.hides) {  // what it has taken after its ARM may have been all that the event was to tell of
+    side.asleep = side.armed && completions == 0;
+    side.armed = side.asleep;
+    return;
+  }
   if (!side.armed || completions == 0) return;
   static_cast<void>(side.end->device.dispatch_notifications());
   require(side.end->send_cq->take_events() != 0, name_ + ": a completion came without the event asked for");
@@ -164,11 +196,13 @@ void Connection::verify_at_rest() const {
   }
 }
 
-void Connection::finish() {
+void Connection::finish(Instant now) {
   trouble();
-  poll();
+  for (Side& side : sides_) side.asleep = false;
+  poll(now);
   for (int side = 0; side < 2; ++side) to_error(side);
-  poll();
+  for (Side& side : sides_) side.asleep = false;
+  poll(now);
   for (int side = 0; side < 2; ++side) {
     if (at(side).gone) continue;
     flow(side).require_all_sends_completed();

@@ -15,6 +15,7 @@ struct Vm {
   abi::Gid gid{};                    // bound at table index 0
   driver::Device* device = nullptr;  // borrowed
   driver::Context* user = nullptr;   // borrowed; a user process on it
+  bool hides_doorbells = false;      // of the user process: they are mapped
 };
 
 class Connection {
@@ -31,9 +32,9 @@ class Connection {
   void post_marker(int side);
 
   // Takes and checks all completions. How many there were.
-  std::size_t poll();
-  // Asks for an event of each CQ; poll() checks that it came.
-  void arm();
+  std::size_t poll(Instant now);
+  // Asks for an event of each send CQ; poll() checks that it came.
+  void arm(Instant now);
 
   // --- Trouble ---
 
@@ -60,7 +61,7 @@ class Connection {
 
   // Flushes both QPs where they still are, checks that everything came back, destroys them and verifies the
   // memory.
-  void finish();
+  void finish(Instant now);
 
  private:
   struct Side {
@@ -71,6 +72,9 @@ class Connection {
     bool lost = false;      // VM lost
     bool draining = false;  // in SQD
     bool armed = false;
+    bool hides = false;   // its doorbells are mapped, and hide one another
+    bool asleep = false;  // armed and hides: looks at its send CQ when an event comes, not before
+    Instant has_unread_since = Instant::never();  // while asleep
   };
   Side& at(int side) { return sides_[static_cast<std::size_t>(side)]; }
   // Of the messages that `side` sends.
@@ -78,6 +82,7 @@ class Connection {
   void make_side(Side& side, const Vm& vm);
   std::vector<driver::WorkCompletion> take(driver::CompletionQueue& cq) const;
   void check_event(Side& side, std::size_t completions);
+  bool is_awake(Side& side, Instant now) const;
 
   const std::string name_;
   Random& random_;

@@ -47,6 +47,10 @@ Datagrams::Datagrams(Random& random, const Vm& vm)
   must(qp_->to_rts(0u));
 }
 
+Datagrams::~Datagrams() {
+  static_cast<void>(vm_.device->dispatch_notifications());  // needless events, while the CQ exists
+}
+
 void Datagrams::send(Datagrams& to) {
   if (sends_out_ == kBuffers) return;
   const std::uint32_t bytes = random_.between(sizeof(Head), kBytesMax);

@@ -16,6 +16,7 @@ class Datagrams {
  public:
   // `random` is borrowed.
   Datagrams(Random& random, const Vm& vm);
+  ~Datagrams();
   Datagrams(const Datagrams&) = delete;
   Datagrams& operator=(const Datagrams&) = delete;
 

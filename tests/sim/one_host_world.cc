@@ -12,6 +12,7 @@ test::TestbenchOptions bench_options(const OneHostOptions& options, Network& net
   test::TestbenchOptions out;
   out.adapter_count = options.vms;
   out.hardware_version = options.hardware_version;
+  out.doorbells = options.doorbells;
   out.driver.ram.size_bytes = 96u << 20;
   out.transport = &network;
   return out;

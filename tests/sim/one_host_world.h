@@ -13,6 +13,7 @@ struct OneHostOptions {
   std::uint32_t vms = 2;
   std::uint32_t connections = 4;
   HardwareVersion hardware_version = HardwareVersion::k18;
+  DoorbellMode doorbells = DoorbellMode::kTrapped;
 };
 
 // Members that World borrows.

@@ -29,11 +29,17 @@ unsigned long long number(std::uint64_t value) {
 constexpr HardwareVersion kVersions[] = {HardwareVersion::k18, HardwareVersion::k13, HardwareVersion::k17,
                                          HardwareVersion::k14};
 
+// Every second pair of seeds, so that it meets each of what seeds choose by other remainders.
+DoorbellMode doorbells_of(std::uint64_t seed) {
+  return seed / 2 % 2 == 0 ? DoorbellMode::kTrapped : DoorbellMode::kMapped;
+}
+
 OneHostOptions one_host(std::uint64_t seed) {
   return {.seed = seed,
           .vms = seed % 2 == 0 ? 2u : 3u,
           .connections = static_cast<std::uint32_t>(2 + seed % 5),
-          .hardware_version = kVersions[seed % 7 % std::size(kVersions)]};
+          .hardware_version = kVersions[seed % 7 % std::size(kVersions)],
+          .doorbells = doorbells_of(seed)};
 }
 
 ClusterOptions several_hosts(std::uint64_t seed) {
@@ -43,6 +49,7 @@ ClusterOptions several_hosts(std::uint64_t seed) {
           .vms = hosts + 1 + static_cast<std::uint32_t>(seed % 2),
           .connections = static_cast<std::uint32_t>(3 + seed % 5),
           .hardware_version = kVersions[seed % 7 % std::size(kVersions)],
+          .doorbells = doorbells_of(seed),
           .only_lanes = seed % 5 == 0};
 }
 
@@ -77,12 +84,19 @@ void live_all(Options options_of, std::uint64_t worlds_usually, std::uint64_t st
     total.vms_lost += world.tally().vms_lost;
     total.datagrams_received += world.tally().datagrams_received;
     total.breaks += world.tally().breaks;
+    total.hidden_doorbells += world.tally().hidden_doorbells;
+    total.events_maybe_armed += world.tally().events_maybe_armed;
     seen(world);
   }
   std::printf(
-      "%llu worlds: %llu completions, %llu datagrams, %llu connections ended, %llu VMs lost, %llu breaks",
+      "%llu worlds: %llu completions, %llu datagrams, %llu connections ended, %llu VMs lost, %llu breaks, "
+      "%llu hidden doorbells, %llu events maybe armed",
       number(worlds), number(total.completions), number(total.datagrams_received),
-      number(total.connections_finished), number(total.vms_lost), number(total.breaks));
+      number(total.connections_finished), number(total.vms_lost), number(total.breaks),
+      number(total.hidden_doorbells), number(total.events_maybe_armed));
+  if (worlds < 3) return;  // none of them may be mapped
+  EXPECT_GT(total.hidden_doorbells, 0u);
+  EXPECT_GT(total.events_maybe_armed, 0u);
 }
 
 TEST(Simulation, EveryWorldKeepsItsPromises) {

@@ -29,6 +29,7 @@ void World::boot(std::uint32_t index, const abi::Gid& gid) {
   state.vm = {.index = index, .gid = gid, .device = &machines_.open(index)};
   state.user = must(driver::Context::create_user(*state.vm.device));
   state.vm.user = state.user.get();
+  state.vm.hides_doorbells = machines_.adapter(index).info().doorbells == DoorbellMode::kMapped;
   readdress(index, gid);
 }
 
@@ -97,14 +98,14 @@ void World::connect_all() {
 
 // Ends a connection and checks what it leaves behind; its place is empty afterwards.
 void World::finish(std::size_t index) {
-  connections_[index]->finish();
+  connections_[index]->finish(machines_.now());
   connections_[index].reset();
   ++tally_.connections_finished;
 }
 
 void World::poll_all() {
   each_connection([this](Connection& one) {
-    const std::size_t count = one.poll();
+    const std::size_t count = one.poll(machines_.now());
     tally_.completions += count;
     note(count);
   });
@@ -125,7 +126,7 @@ void World::settle(Connection& connection) {
   for (int round = 0; round < 2000; ++round) {
     for (int side = 0; side < 2; ++side) connection.post_receives(side, 4, {});
     pass(microseconds(500));
-    tally_.completions += connection.poll();
+    tally_.completions += connection.poll(machines_.now());
     if (connection.busy()) continue;
     if (!connection.broken()) connection.verify_at_rest();
     return;
@@ -145,7 +146,7 @@ void World::work(Connection& connection) {
       connection.toggle_drain(side);
       break;
     case 4:
-      connection.arm();
+      connection.arm(machines_.now());
       break;
     default:
       connection.post_requests(side, random_.between(1, 6), mix_);
@@ -201,6 +202,9 @@ void World::wind_up() {
     require(odd.broken_rings == 0, "an event ring has impossible indices");
     vms_[i].datagrams.reset();
     vms_[i].user.reset();
+    const verbs::Counters counters = machines_.adapter(i).info().verbs_counters;
+    tally_.hidden_doorbells += counters.hidden_doorbells;
+    tally_.events_maybe_armed += counters.events_maybe_armed;
     const auto left = machines_.adapter(i).engine().object_counts();
     require(left.qps + left.cqs + left.mrs + left.srqs + left.pds + left.contexts == 0,
             "objects are left over");

@@ -35,7 +35,9 @@ class World {
     std::uint64_t connections_finished = 0;
     std::uint64_t vms_lost = 0;
     std::uint64_t datagrams_received = 0;
-    std::uint64_t breaks = 0;  // of paths or lanes
+    std::uint64_t breaks = 0;              // of paths or lanes
+    std::uint64_t hidden_doorbells = 0;    // found by looking at rings
+    std::uint64_t events_maybe_armed = 0;  // raised without an ARM that was seen
   };
   const Tally& tally() const { return tally_; }
 

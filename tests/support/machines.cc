@@ -16,6 +16,7 @@ device::AdapterConfig adapter_config(std::uint32_t index, const MachineOptions& 
           .hardware_version = options.hardware_version,
           .roce = options.roce.value_or(default_roce(options.hardware_version)),
           .profile = options.profile,
+          .doorbells = options.doorbells,
           .limits = options.limits,
           .budgets = options.budgets,
           .host = options.host};
@@ -70,10 +71,17 @@ void Machines::forget_device(std::uint32_t index) {
 }
 
 bool Machines::run(std::uint32_t turns_max) {
+  std::size_t quiet = 0;
   for (std::uint32_t turn = 0; turn < turns_max; ++turn) {
     bool more = false;
-    for (Node& node : nodes_) more = (node.adapter && node.adapter->run(now())) || more;
-    if (!more) return true;
+    bool polls = false;
+    for (Node& node : nodes_) {
+      if (!node.adapter) continue;
+      more = node.adapter->run(now()) || more;
+      polls = node.adapter->polls() || polls;
+    }
+    quiet = more ? 0 : quiet + 1;
+    if (quiet > (polls ? device::DoorbellPoller::kColdPagesPerLook : 0)) return true;
   }
   return false;
 }

@@ -2,8 +2,9 @@
 // InProcessBus. Which switches they are on is the caller's business: Testbench has one for all, a simulated
 // cluster one for each host.
 //
-// Nothing happens by itself: doorbells and commands run where they are written, run() gives waiting work its
-// turns, and advance() moves time from deadline to deadline. The same calls give the same result.
+// Nothing happens by itself: doorbells and commands run where they are written, but mapped doorbells in the
+// next run(), which gives waiting work its turns; advance() moves time from deadline to deadline. The same
+// calls give the same result.
 //
 // Thread: one.
 #pragma once
@@ -39,6 +40,7 @@ struct MachineOptions {
   HardwareVersion hardware_version = HardwareVersion::k18;
   std::optional<RoceVersion> roce;  // none: the hardware version's default
   Profile profile = Profile::kOpen;
+  DoorbellMode doorbells = DoorbellMode::kTrapped;
   std::optional<verbs::Limits> limits;
   Budgets budgets = Budgets::none();
   verbs::HostAccount* host = nullptr;  // borrowed
@@ -82,7 +84,8 @@ class Machines {
   Instant now() const { return clock_.now(); }
   ManualClock& clock() { return clock_; }
 
-  // Gives adapters turns until none has more to do, at most `turns_max`; false when that was not enough.
+  // Gives adapters turns until none has more to do and each mapped page was looked at since, at most
+  // `turns_max`; false when that was not enough.
   bool run(std::uint32_t turns_max = 1'000'000);
 
   // Moves time on by `time`, firing each deadline when it is due, and runs.
