@@ -16,16 +16,21 @@ from testbed import Testbed, ensure
 
 @dataclass(frozen=True)
 class Setup:
-    """What a cluster's VMs run: Debian suite (kernel and programs), VM hardware version, RoCE version (None: the daemon's default)."""
+    """What a cluster's VMs run: Debian suite (kernel and programs), VM hardware version, RoCE version and doorbell mode.
+
+    None: as if the configuration said nothing (but see Daemon).
+    """
 
     suite: str = "trixie"
     hardware_version: int = 18
     roce: str | None = None
+    doorbells: str | None = None
 
     @property
     def id(self) -> str:
         """A short name for test ids and log folders."""
-        parts = (self.suite, f"hw{self.hardware_version}", f"roce{self.roce}" if self.roce else "")
+        parts = (self.suite, f"hw{self.hardware_version}", f"roce{self.roce}" if self.roce else "",
+                 self.doorbells or "")
         return "-".join(part for part in parts if part)
 
 
@@ -48,7 +53,7 @@ class Cluster:
                               mac=f"52:54:00:12:34:{50 + index}", overlays=overlays,
                               adapter=run / f"vm-{index:02d}.sock" if with_adapters else None)
                        for index in range(1, vm_count + 1)]
-        adapters = [Adapter(spec.name, spec.adapter, spec.mac, setup.hardware_version, setup.roce)
+        adapters = [Adapter(spec.name, spec.adapter, spec.mac, setup.hardware_version, setup.roce, setup.doorbells)
                     for spec in self._specs if spec.adapter is not None]
         self.daemon = Daemon(adapters, run, logs)
 

@@ -29,10 +29,13 @@ class Adapter:
     mac: str
     hardware_version: int
     roce: str | None = None
+    doorbells: str | None = None
 
 
 class Daemon:
-    """pvrdmad serving `adapters`. Binaries come from PVRDMA_BUILD (default: build/release of this repository)."""
+    """pvrdmad serving `adapters`. Binaries come from PVRDMA_BUILD (default: build/release of this repository); adapters that
+    say nothing else have the doorbell mode PVRDMA_DOORBELLS (default: the daemon's).
+    """
 
     def __init__(self, adapters: list[Adapter], run_folder: Path, logs: Path) -> None:
         self.adapters = adapters
@@ -91,6 +94,8 @@ class Daemon:
                       f'mac = "{adapter.mac}"', f"hardware_version = {adapter.hardware_version}"]
             if adapter.roce is not None:
                 lines.append(f'roce = "{adapter.roce}"')
+            if doorbells := adapter.doorbells or os.environ.get("PVRDMA_DOORBELLS"):
+                lines.append(f'doorbells = "{doorbells}"')
         return "\n".join([*lines, ""])
 
 
