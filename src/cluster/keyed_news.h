@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <map>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -20,39 +21,66 @@ class KeyedNews {
  public:
   using Changes = std::map<Key, std::optional<Value>>;  // none: the key is not set any more
 
-  void set(const Key& key, Value value) { change(key, std::move(value)); }
-  void clear(const Key& key) { change(key, std::nullopt); }
+  // Without memory (bad_alloc) it changes nothing.
+  void set(const Key& key, Value value) {
+    auto node = find(key);
+    if (node.empty()) {
+      changed_.emplace(key, State{std::nullopt, std::move(value)});
+    } else {
+      node.mapped().now = std::move(value);
+      put_back(std::move(node));
+    }
+  }
 
-  bool empty() const { return changes_.empty(); }
+  // Allocates nothing: it tells of what cannot be refused.
+  void clear(const Key& key) noexcept {
+    auto node = find(key);
+    if (node.empty()) return;
+    node.mapped().now.reset();
+    put_back(std::move(node));
+  }
 
-  // `count` changes at most: what is left is still news.
+  bool empty() const { return changed_.empty(); }
+
+  // `count` changes at most, or as many as there is memory for: what is left is still news.
   Changes take(std::size_t count) {
     Changes taken;
-    while (!changes_.empty() && taken.size() < count) {
-      auto change = changes_.extract(changes_.begin());
-      if (change.mapped()) {
-        known_.insert_or_assign(change.key(), *change.mapped());
-      } else {
-        known_.erase(change.key());
+    try {
+      while (!changed_.empty() && taken.size() < count) {
+        const auto first = changed_.begin();
+        std::optional<Value> known = first->second.now;
+        taken.emplace(first->first, first->second.now);
+        first->second.known = std::move(known);
+        put_back(changed_.extract(first));
       }
-      taken.insert(std::move(change));
+    } catch (const std::bad_alloc&) {
     }
     return taken;
   }
 
  private:
-  void change(const Key& key, std::optional<Value> now) {
-    const auto known = known_.find(key);
-    const bool is_known = known == known_.end() ? !now : now == known->second;
-    if (is_known) {
-      changes_.erase(key);
-    } else {
-      changes_.insert_or_assign(key, std::move(now));
+  struct State {
+    std::optional<Value> known;  // to the reader; none: as not set
+    std::optional<Value> now;
+  };
+  using Keys = std::map<Key, State>;
+
+  typename Keys::node_type find(const Key& key) noexcept {
+    auto node = changed_.extract(key);
+    return node.empty() ? settled_.extract(key) : std::move(node);
+  }
+
+  void put_back(typename Keys::node_type node) noexcept {
+    const State& state = node.mapped();
+    if (state.now != state.known) {
+      changed_.insert(std::move(node));
+    } else if (state.now) {
+      settled_.insert(std::move(node));
     }
   }
 
-  std::map<Key, Value> known_;  // to the reader
-  Changes changes_;             // what is otherwise than known_
+  Keys settled_;  // set, and known as such
+  Keys changed_;
 };
 
 }  // namespace pvrdma::cluster

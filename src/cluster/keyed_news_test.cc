@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <map>
+#include <new>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 
 namespace pvrdma::cluster {
@@ -97,6 +99,39 @@ TEST_F(KeyedNewsTest, AReaderThatFollowsKnowsWhatIsSet) {
     follow(read, changed, value);
   }
   EXPECT_EQ(read, is);
+}
+
+// A value whose copy takes memory; there is some for so many.
+struct Heavy {
+  explicit Heavy(int of) : number(of) {}
+  Heavy(const Heavy& other) : number(other.number) {
+    if (copies_left-- == 0) throw std::bad_alloc();
+  }
+  Heavy(Heavy&&) = default;
+  Heavy& operator=(Heavy&&) = default;
+  bool operator==(const Heavy&) const = default;
+  int number;
+  static inline int copies_left = 0;
+};
+
+TEST(KeyedNewsWithoutMemory, TellsLaterWhatItCannotTellNow) {
+  KeyedNews<int, Heavy> news;
+  for (int key = 1; key <= 3; ++key) news.set(key, Heavy(key));
+  std::set<int> told;
+  for (int copies = 0; !news.empty(); ++copies) {
+    ASSERT_LT(copies, 10);
+    Heavy::copies_left = copies;
+    for (const auto& [key, value] : news.take(kAll)) {
+      EXPECT_EQ(value->number, key);
+      EXPECT_TRUE(told.insert(key).second);
+    }
+  }
+  EXPECT_EQ(told.size(), 3U);
+  news.set(2, Heavy(2));
+  EXPECT_TRUE(news.empty()) << "the reader knows it";
+  Heavy::copies_left = 0;
+  news.clear(2);
+  EXPECT_EQ(news.take(kAll).size(), 1U) << "what is not set any more needs no copy";
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 #include "cluster/membership.h"
 
 #include <algorithm>
-#include <pthread.h>
 #include <utility>
+
+#include "base/control_thread.h"
 
 namespace pvrdma::cluster {
 namespace {
@@ -37,7 +38,6 @@ void Membership::join() {
   presence_.publish_host(*plane_);
   presence_.join_inventory(*plane_);
   thread_ = std::thread([this] { run(); });
-  ::pthread_setname_np(thread_.native_handle(), "cluster");
 }
 
 void Membership::stop() {
@@ -58,6 +58,7 @@ void Membership::on_gid_unbound(transport::SegmentId segment, const verbs::Gid& 
 // --- The thread ---
 
 void Membership::run() {
+  begin_control_thread("cluster");
   Instant next_tick = clock_.now() + kTick;
   int ticks = 0;
   const auto next = [&] { return inventory_changed_ ? std::min(next_tick, next_view_) : next_tick; };

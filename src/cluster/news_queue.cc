@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/control_thread.h"
+
 namespace pvrdma::cluster {
 
 template <typename Change>
@@ -63,13 +65,19 @@ std::optional<News> NewsQueue::wait(Duration longest) {
   arrived_.wait_for(lock, longest, [this] { return closed_ || has_news(); });
   if (closed_) return std::nullopt;
   News news;
+  const bool keyed = !hosts_.empty() || !gids_.empty() || !vms_.empty();
   news.inventory = std::exchange(inventory_, false);
   news.store_connected = connected_;
   news.store_was_lost = std::exchange(was_lost_, false);
   store_changed_ = false;
-  news.hosts = hosts_.take(kBatch);
-  news.gids = gids_.take(kBatch);
-  news.vms = vms_.take(kBatch);
+  {
+    const Impatience impatience;  // the shard takes this lock, too
+    news.hosts = hosts_.take(kBatch);
+    news.gids = gids_.take(kBatch);
+    news.vms = vms_.take(kBatch);
+  }
+  lock.unlock();
+  if (keyed && news.hosts.empty() && news.gids.empty() && news.vms.empty()) pause_for_memory();
   return news;
 }
 

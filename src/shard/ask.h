@@ -47,7 +47,9 @@ auto ask(Loop& loop, Duration patience, Question question, const char* what = "a
   const bool posted = loop.post(Task(std::move(answer_it), what));
   if (!posted) return fail(EAGAIN, "the shard takes no questions now: it is stopping or overloaded");
   std::unique_lock lock(reply->mutex);
-  if (!reply->arrived.wait_for(lock, patience, [&reply] { return reply->done; })) {
+  const bool arrived = reply->arrived.wait_for(lock, patience, [&reply] { return reply->done; });
+  lock.unlock();  // the shard, late, does not wait while memory is found for the refusal
+  if (!arrived) {
     return fail(ETIMEDOUT, "the shard did not answer in time: it is overloaded or stuck");
   }
   if (!reply->answer) return fail(ENOMEM, "the shard has no memory for an answer now");

@@ -15,7 +15,10 @@ Result<std::unique_ptr<Mailbox>> Mailbox::create(std::size_t capacity_tasks) {
 }
 
 Mailbox::Mailbox(std::size_t capacity_tasks, Fd wake_fd)
-    : capacity_tasks_(capacity_tasks), wake_fd_(std::move(wake_fd)) {}
+    : capacity_tasks_(capacity_tasks), wake_fd_(std::move(wake_fd)) {
+  tasks_.reserve(capacity_tasks);  // a post holds the lock, and must not wait for memory under it
+  running_.reserve(capacity_tasks);
+}
 
 bool Mailbox::post(Task task) {
   {

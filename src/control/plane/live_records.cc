@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/control_thread.h"
 #include "base/time.h"
 #include "control/model/records.h"
 
@@ -105,6 +106,7 @@ void LiveRecords::queue(const std::string& key, Entry& entry) {
 }
 
 void LiveRecords::run() {
+  begin_control_thread("plane");
   std::unique_lock lock(mutex_);
   Time not_before{};
   while (!stopping_) {

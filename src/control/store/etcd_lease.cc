@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/control_thread.h"
+
 namespace pvrdma::control::etcd {
 namespace {
 
@@ -59,6 +61,7 @@ void EtcdLease::lost(std::int64_t lease) {
 }
 
 void EtcdLease::run() {
+  begin_control_thread("store-lease");
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (id_ == 0) {

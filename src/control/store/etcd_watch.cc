@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/control_thread.h"
+
 namespace pvrdma::control::etcd {
 namespace {
 
@@ -32,6 +34,7 @@ bool EtcdWatch::stopping() {
 }
 
 void EtcdWatch::run() {
+  begin_control_thread("store-watch");
   milliseconds pause = kFirstPause;
   while (!stopping()) {
     const std::string trouble = follow();

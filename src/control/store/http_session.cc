@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/check.h"
+#include "base/control_thread.h"
 
 namespace pvrdma::control {
 namespace {
@@ -60,9 +61,8 @@ struct HttpSession::Transfer {
 HttpSession::HttpSession(const TlsFiles& tls) {
   static std::once_flag once;
   std::call_once(once, [] { PVRDMA_CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl"); });
-  multi_ = curl_multi_init();
-  easy_ = curl_easy_init();
-  PVRDMA_CHECK(multi_ != nullptr && easy_ != nullptr, "libcurl has no memory for a handle");
+  while ((multi_ = curl_multi_init()) == nullptr) pause_for_memory();
+  while ((easy_ = curl_easy_init()) == nullptr) pause_for_memory();
   curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 1L);  // or each fresh one leaves an idle one behind
   CURL* easy = easy_;
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);

@@ -19,6 +19,7 @@
 #include <sys/file.h>
 #include <thread>
 
+#include "base/control_thread.h"
 #include "base/fd.h"
 #include "control/store/observer_queue.h"
 #include "control/store/sqlite_db.h"
@@ -306,6 +307,7 @@ Result<Commit> SqliteStore::commit(const Transaction& transaction) {
 }
 
 void SqliteStore::run() {
+  begin_control_thread("store");
   const auto may_heal = [this] { return !written_ && written_.error().code != EBADMSG; };
   std::unique_lock lock(mutex_);
   while (!stopping_) {
