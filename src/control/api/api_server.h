@@ -35,7 +35,7 @@ class ApiServer {
                                                    Plane* plane = nullptr,
                                                    const std::optional<ApiTcpConfig>& tcp = std::nullopt);
 
-  // Answers the requests under way (a client that sends slowly has 2 s), then removes the socket file.
+  // Finishes requests whose handler runs, drops the others, and removes the socket file.
   ~ApiServer();
   ApiServer(const ApiServer&) = delete;
   ApiServer& operator=(const ApiServer&) = delete;

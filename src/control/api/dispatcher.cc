@@ -11,8 +11,6 @@
 namespace pvrdma::control {
 namespace {
 
-constexpr std::uint64_t kSkippedBytesMax = 1024 * 1024;
-
 void send(const Reply& reply, httplib::Response& response) {
   response.status = reply.status;
   response.set_content(reply.text, reply.type);
@@ -90,6 +88,11 @@ Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
         }
         send(refuse(500, "the request made the API fail: see the daemon's log"), response);
       });
+}
+
+void Dispatcher::answer_one(httplib::Stream& stream) {
+  bool closed = false;
+  process_request(stream, /*close_connection=*/true, closed, nullptr);
 }
 
 void Dispatcher::answer(const httplib::Request& request, httplib::Response& response,

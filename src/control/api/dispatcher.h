@@ -14,6 +14,10 @@
 
 namespace pvrdma::control {
 
+// Of a body that is refused, so much is read before the connection ends.
+inline constexpr std::size_t kSkippedBytesMax = 1024 * 1024;
+
+// Where a stream's bytes meet the router: the library's own sockets are not used.
 class Dispatcher : public httplib::Server {
  public:
   // A refusal, or none: the request may go on. Asked before anything of the body is kept.
@@ -21,6 +25,9 @@ class Dispatcher : public httplib::Server {
 
   // `router` is borrowed. `knows`: which names the API goes by (same_site.h).
   Dispatcher(const Router& router, KnowsName knows, Gate gate = nullptr);
+
+  // One request of a connection, and its end. What a client wrote beyond it is never taken for the next.
+  void answer_one(httplib::Stream& stream);
 
  private:
   std::optional<Reply> refuse_unread(const httplib::Request& request, httplib::Response& response) const;

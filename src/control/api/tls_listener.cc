@@ -1,26 +1,17 @@
 #include "control/api/tls_listener.h"
 
-#include <array>
 #include <cerrno>
-#include <condition_variable>
-#include <deque>
 #include <fmt/core.h>
-#include <mutex>
 #include <netinet/in.h>
-#include <poll.h>
 #include <strings.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <system_error>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/fd.h"
-#include "base/log.h"
-#include "base/time.h"
+#include "control/api/client_stream.h"
+#include "control/api/connection_threads.h"
 #include "control/api/dispatcher.h"
-#include "control/api/tls_stream.h"
 #include "tls/context.h"
 #include "tls/secret.h"
 
@@ -28,7 +19,6 @@ namespace pvrdma::control {
 namespace {
 
 constexpr int kBacklog = 64;
-constexpr int kAcceptPauseMs = 100;  // when the process has no file descriptor left
 
 Result<Fd> make_socket(const ApiTcpConfig& config) {
   sockaddr_storage address{};
@@ -55,7 +45,6 @@ bool has_token(const httplib::Request& request, const std::string& token) {
          tls::is_same_secret(std::string_view(given).substr(kScheme.size()), token);
 }
 
-// Where a request's bytes meet the router; the library's own sockets are not used.
 class Requests final : public Dispatcher {
  public:
   Requests(const Router& router, std::string token, const tls::Context& context)
@@ -72,11 +61,6 @@ class Requests final : public Dispatcher {
                             "over TCP each request needs the header Authorization: Bearer TOKEN, with what "
                             "[api] token_file holds");
             }) {}
-
-  void answer_one(httplib::Stream& stream) {
-    bool closed = false;
-    process_request(stream, /*close_connection=*/true, closed, nullptr);
-  }
 };
 
 }  // namespace
@@ -86,69 +70,16 @@ struct TlsListener::Impl {
       : context_(std::move(context)),
         requests_(router, config.token, *context_),
         fd_(std::move(fd)),
-        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+        threads_("API over TCP", kThreads, [this](Fd connection, const std::atomic<bool>& closing) {
+          serve(std::move(connection), closing);
+        }) {}
 
-  ~Impl() {
-    {
-      const std::lock_guard lock(mutex_);
-      closing_ = true;
-    }
-    changed_.notify_all();
-    ::eventfd_write(wake_.get(), 1);
-    if (acceptor_.joinable()) acceptor_.join();
-    for (std::thread& worker : workers_) worker.join();
-  }
-
-  void start() {
-    for (std::size_t i = 0; i < kThreads; ++i) workers_.emplace_back([this] { work(); });
-    acceptor_ = std::thread([this] { accept_all(); });
-  }
-
-  void accept_all() {
-    while (!closing_) {
-      std::array<pollfd, 2> fds{{{fd_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}}};
-      ::poll(fds.data(), fds.size(), -1);
-      if (closing_) return;
-      Fd connection(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (connection) {
-        enqueue(std::move(connection));
-      } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        if (log_limit_.allow(Instant::now())) {
-          log::warn("API over TCP: a connection cannot be accepted: {}",
-                    std::generic_category().message(errno));
-        }
-        ::poll(&fds[1], 1, kAcceptPauseMs);
-      }
-    }
-  }
-
-  void enqueue(Fd connection) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return waiting_.size() < kWaiting || closing_; });
-    if (!closing_) waiting_.push_back(std::move(connection));
-    lock.unlock();
-    changed_.notify_all();
-  }
-
-  void work() {
-    for (;;) {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return !waiting_.empty() || closing_; });
-      if (closing_) return;
-      Fd connection = std::move(waiting_.front());
-      waiting_.pop_front();
-      lock.unlock();
-      changed_.notify_all();
-      serve(std::move(connection));
-    }
-  }
-
-  void serve(Fd connection) {
+  void serve(Fd connection, const std::atomic<bool>& closing) {
     auto secure = context_->server(std::move(connection));
     if (!secure) return;
-    const TlsLimits limits{
+    const StreamLimits limits{
         .silence = kSilence, .read = kRequestTime, .write = kRequestTime, .read_bytes_max = kRequestBytesMax};
-    TlsStream stream(*std::move(secure), limits, closing_);
+    TlsClientStream stream(*std::move(secure), limits, closing);
     if (!stream.handshake()) return;
     requests_.answer_one(stream);
     stream.finish();
@@ -157,14 +88,7 @@ struct TlsListener::Impl {
   const std::unique_ptr<tls::Context> context_;
   Requests requests_;
   const Fd fd_;
-  const Fd wake_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Fd> waiting_;
-  std::atomic<bool> closing_{false};
-  log::LogLimiter log_limit_{1, std::chrono::seconds(10)};
-  std::thread acceptor_;
-  std::vector<std::thread> workers_;
+  ConnectionThreads threads_;
 };
 
 Result<std::unique_ptr<TlsListener>> TlsListener::listen(const ApiTcpConfig& config, const Router& router) {
@@ -180,7 +104,7 @@ TlsListener::TlsListener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 TlsListener::~TlsListener() = default;
 
 void TlsListener::start() {
-  impl_->start();
+  impl_->threads_.start(impl_->fd_.get());
 }
 
 std::uint16_t TlsListener::port() const {

@@ -2,7 +2,7 @@
 //
 // A client that is silent, slow or endless costs one of kThreads threads for a bounded time: kSilence without
 // a byte, kRequestTime for handshake and request together, kRequestBytesMax bytes; then its connection is
-// closed. Those that wait for a thread are at most kWaiting, the rest wait in the kernel's backlog.
+// closed.
 //
 // Thread: created, started and destroyed by one thread; threads of its own, none of them shared with the UNIX
 // socket.
@@ -22,7 +22,6 @@ namespace pvrdma::control {
 class TlsListener {
  public:
   static constexpr std::size_t kThreads = 8;
-  static constexpr std::size_t kWaiting = 64;
   static constexpr std::chrono::milliseconds kSilence{2000};
   static constexpr std::chrono::milliseconds kRequestTime{5000};
   static constexpr std::size_t kRequestBytesMax = 2 * kBodyBytesMax;

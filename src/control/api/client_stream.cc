@@ -1,9 +1,9 @@
-#include "control/api/tls_stream.h"
+#include "control/api/client_stream.h"
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <poll.h>
-#include <span>
 #include <sys/socket.h>
 #include <utility>
 
@@ -16,25 +16,17 @@ using std::chrono::milliseconds;
 constexpr milliseconds kSlice{100};  // how soon closing_ is seen
 constexpr int kDrainReadsMax = 64;
 
-}  // namespace
-
-TlsStream::TlsStream(std::unique_ptr<tls::Stream> stream, const TlsLimits& limits,
-                     const std::atomic<bool>& closing)
-    : stream_(std::move(stream)),
-      limits_(limits),
-      closing_(closing),
-      read_deadline_(Clock::now() + limits.read) {}
-
-bool TlsStream::handshake() {
-  for (;;) {
-    const tls::Io io = stream_->handshake();
-    if (io == tls::Io::kDone) return true;
-    if (!wait_for(io, read_deadline_)) return false;
-  }
+bool may_try_again(int code) {
+  return code == EAGAIN || code == EINTR;
 }
 
-void TlsStream::finish() {
-  stream_->shut_down();
+}  // namespace
+
+ClientStream::ClientStream(const StreamLimits& limits, const std::atomic<bool>& closing)
+    : limits_(limits), closing_(closing), read_deadline_(Clock::now() + limits.read) {}
+
+void ClientStream::finish() {
+  shut_down();
   ::shutdown(socket(), SHUT_WR);
   // Bytes that nobody reads (a refused request's body) would make close() reset the connection, and the
   // client lose the answer.
@@ -45,19 +37,19 @@ void TlsStream::finish() {
   }
 }
 
-bool TlsStream::is_readable() const {
-  return stream_->holds_input() || wait(POLLIN, read_deadline_);
+bool ClientStream::is_readable() const {
+  return holds_input() || wait(POLLIN, read_deadline_);
 }
 
-bool TlsStream::is_writable() const {
+bool ClientStream::is_writable() const {
   return wait(POLLOUT, Clock::now() + limits_.write);
 }
 
-ssize_t TlsStream::read(char* data, std::size_t size) {
+ssize_t ClientStream::read(char* data, std::size_t size) {
   size = std::min(size, limits_.read_bytes_max - read_bytes_);
   if (size == 0) return -1;
   for (;;) {
-    const tls::Transfer got = stream_->read(std::as_writable_bytes(std::span(data, size)));
+    const tls::Transfer got = read_some(std::as_writable_bytes(std::span(data, size)));
     if (got.io == tls::Io::kClosed) return 0;
     if (got.io == tls::Io::kDone) {
       read_bytes_ += got.bytes;
@@ -68,11 +60,11 @@ ssize_t TlsStream::read(char* data, std::size_t size) {
 }
 
 // All of it or nothing: the library does not come back for a rest.
-ssize_t TlsStream::write(const char* data, std::size_t size) {
+ssize_t ClientStream::write(const char* data, std::size_t size) {
   if (write_deadline_ == Time{}) write_deadline_ = Clock::now() + limits_.write;
   std::span<const std::byte> left = std::as_bytes(std::span(data, size));
   while (!left.empty()) {
-    const tls::Transfer written = stream_->write(left);
+    const tls::Transfer written = write_some(left);
     if (written.io == tls::Io::kDone) {
       left = left.subspan(written.bytes);
     } else if (!wait_for(written.io, write_deadline_)) {
@@ -82,17 +74,17 @@ ssize_t TlsStream::write(const char* data, std::size_t size) {
   return static_cast<ssize_t>(size);
 }
 
-void TlsStream::get_remote_ip_and_port(std::string& ip, int& port) const {
+void ClientStream::get_remote_ip_and_port(std::string& ip, int& port) const {
   ip.clear();
   port = -1;
 }
 
-void TlsStream::get_local_ip_and_port(std::string& ip, int& port) const {
+void ClientStream::get_local_ip_and_port(std::string& ip, int& port) const {
   ip.clear();
   port = -1;
 }
 
-bool TlsStream::wait_for(tls::Io io, Time deadline) const {
+bool ClientStream::wait_for(tls::Io io, Time deadline) const {
   switch (io) {
     case tls::Io::kWantRead:
       return wait(POLLIN, deadline);
@@ -106,7 +98,7 @@ bool TlsStream::wait_for(tls::Io io, Time deadline) const {
   return false;
 }
 
-bool TlsStream::wait(short events, Time deadline) const {
+bool ClientStream::wait(short events, Time deadline) const {
   deadline = std::min(deadline, Clock::now() + limits_.silence);
   while (!closing_.load(std::memory_order_relaxed)) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
@@ -115,6 +107,34 @@ bool TlsStream::wait(short events, Time deadline) const {
     if (::poll(&one, 1, static_cast<int>(std::min(left, kSlice).count())) > 0) return true;
   }
   return false;
+}
+
+TlsClientStream::TlsClientStream(std::unique_ptr<tls::Stream> stream, const StreamLimits& limits,
+                                 const std::atomic<bool>& closing)
+    : ClientStream(limits, closing), stream_(std::move(stream)) {}
+
+bool TlsClientStream::handshake() {
+  for (;;) {
+    const tls::Io io = stream_->handshake();
+    if (io == tls::Io::kDone) return true;
+    if (!wait_to_read(io)) return false;
+  }
+}
+
+PlainClientStream::PlainClientStream(Fd socket, const StreamLimits& limits, const std::atomic<bool>& closing)
+    : ClientStream(limits, closing), socket_(std::move(socket)) {}
+
+tls::Transfer PlainClientStream::read_some(std::span<std::byte> into) {
+  const ssize_t got = ::recv(socket_.get(), into.data(), into.size(), MSG_DONTWAIT);
+  if (got > 0) return {tls::Io::kDone, static_cast<std::size_t>(got)};
+  if (got == 0) return {tls::Io::kClosed, 0};
+  return {may_try_again(errno) ? tls::Io::kWantRead : tls::Io::kBroken, 0};
+}
+
+tls::Transfer PlainClientStream::write_some(std::span<const std::byte> from) {
+  const ssize_t put = ::send(socket_.get(), from.data(), from.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (put >= 0) return {tls::Io::kDone, static_cast<std::size_t>(put)};
+  return {may_try_again(errno) ? tls::Io::kWantWrite : tls::Io::kBroken, 0};
 }
 
 }  // namespace pvrdma::control
