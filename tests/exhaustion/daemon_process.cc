@@ -49,7 +49,7 @@ Fd connect_to(const std::string& path) {
 
 }  // namespace
 
-DaemonProcess::DaemonProcess() {
+DaemonProcess::DaemonProcess(Cluster cluster) {
   folder_ = (fs::temp_directory_path() / "pvrdma-exhaustion-XXXXXX").string();
   if (::mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("mkdtemp");
   const std::string control_file = folder_ + "/control";
@@ -68,6 +68,12 @@ DaemonProcess::DaemonProcess() {
     config << fmt::format(
         "[[adapter]]\nname = \"{}\"\nsocket = \"{}\"\nmac = \"02:00:00:00:00:0{}\"\nhardware_version = 18\n",
         adapter, socket(adapter), ++number);
+  }
+  if (cluster == Cluster::kMember) {
+    config << fmt::format(
+        "[host]\nname = \"esx-01\"\nvmnics = [\"lo\"]\nsocket_folder = \"{0}\"\n"
+        "[store]\ntype = \"sqlite\"\npath = \"{0}/store.db\"\n",
+        folder_);
   }
   config.close();
 
@@ -106,6 +112,7 @@ bool DaemonProcess::is_alive() {
 }
 
 int DaemonProcess::stop() {
+  if (!is_alive()) return -1;
   ::kill(pid_, SIGTERM);
   int status = 0;
   ::waitpid(std::exchange(pid_, 0), &status, 0);
@@ -118,28 +125,28 @@ std::unique_ptr<driver::Device> DaemonProcess::open(const std::string& adapter, 
                                    {.ram = {.size_bytes = kGuestBytes}, .command_timeout = patience}));
 }
 
-std::pair<int, std::string> DaemonProcess::request(const std::string& path) const {
+std::pair<int, std::string> DaemonProcess::request(const std::string& method, const std::string& path,
+                                                   const std::string& body) const {
   const Fd fd = connect_to(folder_ + "/api");
-  const std::string text = "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  const std::string text = fmt::format(
+      "{} {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+      "Content-Length: {}\r\n\r\n{}",
+      method, path, body.size(), body);
   if (!fd || ::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0) return {0, {}};
   std::string answer;
   std::array<char, 4096> bytes;
   for (ssize_t got = 0; (got = ::recv(fd.get(), bytes.data(), bytes.size(), 0)) > 0;) {
     answer.append(bytes.data(), static_cast<std::size_t>(got));
   }
-  const auto body = answer.find("\r\n\r\n");
-  if (body == std::string::npos || answer.size() < 12) return {0, {}};
-  return {std::stoi(answer.substr(9, 3)), answer.substr(body + 4)};
+  const auto head = answer.find("\r\n\r\n");
+  if (head == std::string::npos || answer.size() < 12) return {0, {}};
+  return {std::stoi(answer.substr(9, 3)), answer.substr(head + 4)};
 }
 
 nlohmann::json DaemonProcess::ask(const std::string& path) const {
-  const auto [status, body] = request(path);
+  const auto [status, body] = request("GET", path, "");
   if (status != 200) throw std::runtime_error(fmt::format("GET {}: {} {}", path, status, body));
   return nlohmann::json::parse(body);
-}
-
-int DaemonProcess::ask_status(const std::string& path) const {
-  return request(path).first;
 }
 
 std::size_t DaemonProcess::descriptors() const {

@@ -1,4 +1,5 @@
-// DaemonProcess: a real pvrdmad with two adapters, A and B, and fail_nth.cc in it. Thread: the test's.
+// DaemonProcess: a real pvrdmad with two adapters, A and B, and fail_nth.cc in it; perhaps the member of a
+// cluster of one host. Thread: the test's.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,8 @@ namespace pvrdma::test {
 class DaemonProcess {
  public:
   // Starts it and waits until it serves. Throws when it does not.
-  DaemonProcess();
+  enum class Cluster : bool { kNone, kMember };
+  explicit DaemonProcess(Cluster cluster = Cluster::kNone);
   // SIGKILL, if it still runs.
   ~DaemonProcess();
   DaemonProcess(const DaemonProcess&) = delete;
@@ -34,8 +36,11 @@ class DaemonProcess {
 
   // What the API answers; throws unless it is 200.
   nlohmann::json ask(const std::string& path) const;
-  // The status of the answer; 0 when there was none.
-  int ask_status(const std::string& path) const;
+  // The status of the answer; 0 when there was none. `body` is JSON, empty: none.
+  int ask_status(const std::string& path) const { return request("GET", path, "").first; }
+  int tell(const std::string& method, const std::string& path, const std::string& body = "") const {
+    return request(method, path, body).first;
+  }
 
   std::size_t descriptors() const;
   std::size_t threads() const;
@@ -46,7 +51,8 @@ class DaemonProcess {
   std::string failed_site() const;
 
  private:
-  std::pair<int, std::string> request(const std::string& path) const;
+  std::pair<int, std::string> request(const std::string& method, const std::string& path,
+                                      const std::string& body) const;
 
   std::string folder_;
   FailControl* control_ = nullptr;

@@ -1,101 +1,15 @@
 // Every allocation and system call that the shard makes for a guest fails once, and fails from then on: the
 // daemon lives, the guest's command is refused or its connection dropped, what was refused works when it is
 // asked again, nothing is left behind, and another guest notices nothing.
-//
-// A site is one call of those that fail_nth.cc knows; the Nth site of a script is the same in each run, since
-// the shard makes them in the order of the script's messages.
 #include <fmt/core.h>
-#include <functional>
 #include <gtest/gtest.h>
-#include <limits>
 #include <sys/resource.h>
 
-#include "exhaustion/bystander.h"
-#include "exhaustion/daemon_process.h"
+#include "exhaustion/exhaustion_fixture.h"
 #include "exhaustion/guest.h"
 
 namespace pvrdma::test {
 namespace {
-
-constexpr std::uint64_t kFromThenOn = std::numeric_limits<std::uint64_t>::max();
-
-class Exhaustion : public ::testing::Test {
- protected:
-  Exhaustion() : bystander_(daemon_) {}
-
-  // Runs `script` with the calls from the `first`-th on failing, `count` of them.
-  void run(std::uint64_t first, std::uint64_t count, const std::function<void()>& script,
-           std::uint32_t kinds = kAllCalls) {
-    FailControl& control = daemon_.control();
-    control.sites = 0;
-    control.failed = 0;
-    control.kinds = kinds;
-    control.fail_at = first;
-    control.fail_count = count;
-    control.armed = 1;
-    script();
-    control.armed = 0;
-  }
-
-  // The daemon as it was found.
-  struct Before {
-    std::size_t descriptors;
-    std::size_t threads;
-    nlohmann::json objects;
-  };
-  Before look() {
-    return {daemon_.descriptors(), daemon_.threads(), daemon_.ask("/v1/adapters/A")["objects"]};
-  }
-  // Empty: nothing is left of guest A.
-  std::string left_behind(const Before& before) {
-    const Instant deadline = Instant::now() + std::chrono::seconds(10);
-    std::string trouble;
-    do {  // the daemon sees the end of a connection when it gets to it; clients' threads of the API end
-      const Before now = look();
-      trouble = now.objects != before.objects          ? "objects " + now.objects.dump()
-                : now.descriptors > before.descriptors ? fmt::format("{} descriptors", now.descriptors)
-                                                       : "";
-      if (!trouble.empty()) ::usleep(1000);
-    } while (!trouble.empty() && Instant::now() < deadline);
-    return trouble;
-  }
-
-  std::string where() {
-    return fmt::format("kind {} failed at\n{}log:\n{}", daemon_.control().failed_kind.load(),
-                       daemon_.failed_site(), daemon_.logged());
-  }
-
-  // `live` at every site, once and from then on, each followed by a look at everybody.
-  void fail_at_every_site(const std::function<void()>& live) {
-    run(0, 0, live);
-    const std::uint64_t sites = daemon_.control().sites;
-    ASSERT_GT(sites, 0U);
-    const Before before = look();
-    std::uint64_t failed = 0;
-    for (const std::uint64_t count : {std::uint64_t{1}, kFromThenOn}) {
-      // A client that cannot be let in waits until it can: that is no answer to wait for here.
-      constexpr auto kLettingIn =
-          static_cast<std::uint32_t>(Call::kAccept) | static_cast<std::uint32_t>(Call::kRegistering);
-      const std::uint32_t kinds = count == 1 ? kAllCalls : kAllCalls & ~kLettingIn;
-      for (std::uint64_t site = 1; site <= sites; ++site) {
-        SCOPED_TRACE(fmt::format("site {} of {}, {} failure(s)", site, sites, count == 1 ? "1" : "endless"));
-        run(site, count, live, kinds);
-        ASSERT_TRUE(daemon_.is_alive()) << where();
-        if (daemon_.control().failed == 0) break;  // some sites wait for a timer, and so may come or not
-        ++failed;
-        ASSERT_EQ(bystander_.trouble(), "") << where();
-        ASSERT_EQ(left_behind(before), "") << where();
-        if (HasFailure()) FAIL() << where();
-      }
-    }
-    EXPECT_GE(failed, 2 * sites * 9 / 10);
-    std::printf("%llu sites; %llu runs with failures\n", static_cast<unsigned long long>(sites),
-                static_cast<unsigned long long>(failed));
-  }
-
-  DaemonProcess daemon_;
-  Bystander bystander_;
-};
 
 TEST_F(Exhaustion, AGuestIsRefusedOrDroppedAndNobodyElseNotices) {
   Guest warm_up(daemon_);
@@ -190,8 +104,8 @@ TEST_F(Exhaustion, FewDescriptorsAreAGuestsTrouble) {
 TEST_F(Exhaustion, NoMappingIsAGuestsTrouble) {
   const Before before = look();
   Guest guest(daemon_);
-  run(
-      1, kFromThenOn, [&] { EXPECT_FALSE(guest.live()); }, static_cast<std::uint32_t>(Call::kMapping));
+  run(1, kFromThenOn, [&] { EXPECT_FALSE(guest.live()); },
+      {.kinds = static_cast<std::uint32_t>(Call::kMapping)});
   EXPECT_GT(daemon_.control().failed, 0U);
   EXPECT_FALSE(guest.hung()) << guest.sentence();
   EXPECT_EQ(bystander_.trouble(), "") << daemon_.logged();

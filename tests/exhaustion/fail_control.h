@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace pvrdma::test {
 
@@ -19,12 +20,26 @@ enum class Call : std::uint32_t {
 };
 inline constexpr std::uint32_t kAllCalls = 63;
 
+// Whose calls fail. Bits of FailControl::threads.
+enum class Thread : std::uint32_t { kShard = 1, kApi = 2, kCluster = 4, kPlane = 8, kStore = 16 };
+// As a thread names itself: what its name begins with.
+struct NamedThread {
+  std::string_view name;
+  Thread thread;
+};
+inline constexpr NamedThread kThreads[] = {{"shard", Thread::kShard},
+                                           {"api", Thread::kApi},
+                                           {"cluster", Thread::kCluster},
+                                           {"plane", Thread::kPlane},
+                                           {"store", Thread::kStore}};
+
 inline constexpr std::size_t kSiteFrames = 24;
 
 struct FailControl {
   std::atomic<std::uint32_t> armed;
+  std::atomic<std::uint32_t> threads;
   std::atomic<std::uint32_t> kinds;
-  std::atomic<std::uint64_t> sites;    // calls of those kinds that the shard made since it was armed
+  std::atomic<std::uint64_t> sites;    // calls of those kinds that they made since it was armed
   std::atomic<std::uint64_t> fail_at;  // the first that fails; 0: none
   std::atomic<std::uint64_t> fail_count;
   std::atomic<std::uint64_t> failed;                       // how many failed

@@ -1,15 +1,14 @@
-// A library for LD_PRELOAD: makes the Nth allocation or system call of the daemon's shard fail, as when
-// memory, descriptors or mappings have run out. $PVRDMA_FAIL_CONTROL names the file of a FailControl.
+// A library for LD_PRELOAD: makes the Nth allocation or system call of some of the daemon's threads fail, as
+// when memory, descriptors or mappings have run out. $PVRDMA_FAIL_CONTROL names the file of a FailControl.
 //
-// Only the shard's own calls count, which it makes in an order of its own: the thread whose name begins with
-// "shard". What the C library does inside (a mapping for malloc) does not count; a kernel that refuses it
-// shows as a malloc that fails.
+// Only the calls of the threads that are chosen count: one thread makes them in an order of its own. What the
+// C library does inside (a mapping for malloc) does not count; a kernel that refuses it shows as a malloc
+// that fails.
 //
-// Thread: any; the shard counts.
+// Thread: any.
 #include <cerrno>
 #include <cstdarg>
 #include <cstdlib>
-#include <cstring>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <unwind.h>
+#include <utility>
 
 #include "exhaustion/fail_control.h"
 
@@ -36,7 +36,8 @@ using pvrdma::test::FailControl;
 using pvrdma::test::kSiteFrames;
 
 FailControl* control = nullptr;
-__attribute__((tls_model("initial-exec"))) thread_local bool is_shard = false;
+__attribute__((tls_model("initial-exec"))) thread_local std::uint32_t own_bit =
+    0;  // a Thread; 0: none that can be chosen
 
 struct Walk {
   std::size_t count = 0;
@@ -49,7 +50,8 @@ _Unwind_Reason_Code note_frame(_Unwind_Context* context, void* raw) {
 }
 
 bool fails(Call kind) {
-  if (!is_shard || control == nullptr || control->armed.load(std::memory_order_acquire) == 0) return false;
+  if (own_bit == 0 || control == nullptr || control->armed.load(std::memory_order_acquire) == 0) return false;
+  if ((control->threads.load(std::memory_order_relaxed) & own_bit) == 0) return false;
   if ((control->kinds.load(std::memory_order_relaxed) & static_cast<std::uint32_t>(kind)) == 0) return false;
   const std::uint64_t site = control->sites.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::uint64_t first = control->fail_at.load(std::memory_order_relaxed);
@@ -59,9 +61,9 @@ bool fails(Call kind) {
   if (control->failed.fetch_add(1, std::memory_order_relaxed) == 0) {
     control->failed_kind = static_cast<std::uint32_t>(kind);
     Walk walk;
-    is_shard = false;  // what unwinding allocates is no site
+    const std::uint32_t bit = std::exchange(own_bit, 0);  // what unwinding allocates is no site
     ::_Unwind_Backtrace(note_frame, &walk);
-    is_shard = true;
+    own_bit = bit;
   }
   return true;
 }
@@ -158,10 +160,15 @@ ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   return fails(Call::kMessage) ? fail_with<ssize_t>(ENOBUFS, -1) : real(fd, message, flags);
 }
 
-// The shard says who it is.
+// Threads say who they are.
 int pthread_setname_np(pthread_t thread, const char* name) {
   static const auto real = next<int (*)(pthread_t, const char*)>("pthread_setname_np");
-  if (::pthread_equal(thread, ::pthread_self()) != 0) is_shard = std::strncmp(name, "shard", 5) == 0;
+  if (::pthread_equal(thread, ::pthread_self()) != 0) {
+    own_bit = 0;
+    for (const auto& known : pvrdma::test::kThreads) {
+      if (std::string_view(name).starts_with(known.name)) own_bit = static_cast<std::uint32_t>(known.thread);
+    }
+  }
   return real(thread, name);
 }
 

@@ -1,0 +1,104 @@
+// Every allocation and system call that the control plane's threads make fails once, and some at once: the
+// daemon lives, a request is answered, refused or dropped, and what was refused works when it is asked again.
+#include <gtest/gtest.h>
+#include <set>
+
+#include "exhaustion/exhaustion_fixture.h"
+
+namespace pvrdma::test {
+namespace {
+
+constexpr std::uint64_t kSome = 8;
+constexpr Duration kGuard = std::chrono::seconds(30);  // against hanging
+
+constexpr std::uint32_t bits(Thread thread) {
+  return static_cast<std::uint32_t>(thread);
+}
+
+class ControlExhaustion : public Exhaustion {
+ protected:
+  ControlExhaustion() : Exhaustion(DaemonProcess::Cluster::kMember) {}
+
+  // As it may be without memory for a connection, a request or the store.
+  static bool is_answer(int status) { return std::set({0, 200, 500, 503}).contains(status); }
+
+  // Does `effort` again and again until it is so.
+  bool comes_to(
+      int status, const std::string& path, const std::function<void()>& effort = [] {}) {
+    const Instant deadline = Instant::now() + kGuard;
+    while (daemon_.ask_status(path) != status) {
+      if (Instant::now() > deadline) return false;
+      effort();
+      ::usleep(2'000);
+    }
+    return true;
+  }
+
+  // What it answers when memory is there again. A store that had none is tried again twice a second.
+  int answer_afterwards(const std::string& method, const std::string& path, const std::string& body = "") {
+    const Instant deadline = Instant::now() + kGuard;
+    for (;;) {
+      const int status = daemon_.tell(method, path, body);
+      if (status == 200 || status == 404 || status == 409 || Instant::now() > deadline) return status;
+      ::usleep(20'000);
+    }
+  }
+};
+
+TEST_F(ControlExhaustion, ARequestIsAnsweredRefusedOrDropped) {
+  const std::string vmks = "/v1/hosts/self/vmks";
+  const std::string vmk = R"({"name": "vmk1", "address": "10.0.0.1"})";
+  ASSERT_EQ(daemon_.tell("POST", vmks, vmk), 200);
+  ASSERT_EQ(daemon_.tell("DELETE", vmks + "/vmk1"), 200);
+  fail_at_every_site(
+      [&] {
+        EXPECT_TRUE(is_answer(daemon_.ask_status("/v1/adapters/A")));
+        EXPECT_TRUE(is_answer(daemon_.tell("PUT", "/v1/adapters/A/link", R"({"up": true})")));
+        const int added = daemon_.tell("POST", vmks, vmk);
+        EXPECT_TRUE(is_answer(added)) << added;
+        daemon_.control().armed = 0;
+        if (added != 200) {
+          const int again = answer_afterwards("POST", vmks, vmk);
+          EXPECT_TRUE(again == 200 || again == 409) << again << " after " << added;
+        }
+        EXPECT_EQ(answer_afterwards("DELETE", vmks + "/vmk1"), 200);
+      },
+      {.threads = bits(Thread::kApi), .count = kSome});
+  EXPECT_EQ(daemon_.stop(), 0) << daemon_.logged();
+}
+
+// The membership, the live records and the store: a VM comes and goes, however late.
+TEST_F(ControlExhaustion, TheClusterGoesOnWhenThereIsMemoryAgain) {
+  ASSERT_EQ(daemon_.tell("POST", "/v1/dvs", R"({"name": "dvs1"})"), 200);
+  ASSERT_EQ(daemon_.tell("PUT", "/v1/dvs/dvs1/portgroups/pg1", R"({"vlan": 7})"), 200);
+  ASSERT_EQ(daemon_.tell("PUT", "/v1/dvs/dvs1/hosts/self", "{}"), 200);
+  const std::string vm = R"({"name": "C", "hardware_version": 18, "memory_mib": 64, "memory_reserved_mib": 64,
+                            "adapter": {"portgroup": "pg1"}})";
+  const auto vm_comes_and_goes = [&] {
+    // The VM's last life may seem to go on for a while.
+    ASSERT_TRUE(comes_to(200, "/v1/vms/C", [&] { daemon_.tell("POST", "/v1/vms", vm); }));
+    ASSERT_TRUE(comes_to(200, "/v1/adapters/C"));
+    { const auto guest = daemon_.open("C.sock"); }
+    ASSERT_TRUE(comes_to(404, "/v1/vms/C", [&] { daemon_.tell("DELETE", "/v1/vms/C"); }));
+    EXPECT_TRUE(comes_to(404, "/v1/adapters/C"));
+  };
+  const Failing failing{.threads = bits(Thread::kCluster) | bits(Thread::kPlane) | bits(Thread::kStore),
+                        .count = kSome};
+  run(0, 0, vm_comes_and_goes, failing);
+  const std::uint64_t sites = daemon_.control().sites;
+  ASSERT_GT(sites, 0U);
+  std::uint64_t failed = 0;
+  for (std::uint64_t site = 1; site <= sites; site += 1 + sites / 60) {
+    SCOPED_TRACE(fmt::format("site {} of {}", site, sites));
+    run(site, kSome, vm_comes_and_goes, failing);
+    ASSERT_TRUE(daemon_.is_alive()) << where();
+    ASSERT_EQ(bystander_.trouble(), "") << where();
+    if (HasFailure()) FAIL() << where();
+    failed += daemon_.control().failed;
+  }
+  EXPECT_GT(failed, 0U);
+  EXPECT_EQ(daemon_.stop(), 0) << daemon_.logged();
+}
+
+}  // namespace
+}  // namespace pvrdma::test

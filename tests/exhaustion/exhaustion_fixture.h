@@ -1,0 +1,116 @@
+// Exhaustion: what tests need that make a daemon's calls fail: one daemon, which lives through all of them,
+// the guest A whose calls fail, and a bystander.
+//
+// A site is one call of those that fail_nth.cc knows; the Nth site of a script is the same in each run, since
+// a thread makes them in the order of the script's messages.
+//
+// Thread: the test's.
+#pragma once
+
+#include <fmt/core.h>
+#include <functional>
+#include <gtest/gtest.h>
+#include <limits>
+
+#include "exhaustion/bystander.h"
+#include "exhaustion/daemon_process.h"
+
+namespace pvrdma::test {
+
+inline constexpr std::uint64_t kFromThenOn = std::numeric_limits<std::uint64_t>::max();
+inline constexpr std::uint64_t kSparse = 17;
+
+// Which calls fail, and how many: from then on, or, where somebody waits until there is memory, so many
+// that some of its attempts fail, too.
+struct Failing {
+  std::uint32_t threads = static_cast<std::uint32_t>(Thread::kShard);
+  std::uint32_t kinds = kAllCalls;
+  std::uint64_t count = kFromThenOn;
+};
+
+class Exhaustion : public ::testing::Test {
+ protected:
+  explicit Exhaustion(DaemonProcess::Cluster cluster = DaemonProcess::Cluster::kNone)
+      : daemon_(cluster), bystander_(daemon_) {}
+
+  // Runs `script` with the calls from the `first`-th on failing, `count` of them.
+  void run(std::uint64_t first, std::uint64_t count, const std::function<void()>& script,
+           const Failing& failing) {
+    FailControl& control = daemon_.control();
+    control.threads = failing.threads;
+    control.sites = 0;
+    control.failed = 0;
+    control.kinds = failing.kinds;
+    control.fail_at = first;
+    control.fail_count = count;
+    control.armed = 1;
+    script();
+    control.armed = 0;
+  }
+
+  // The daemon as it was found.
+  struct Before {
+    std::size_t descriptors;
+    std::size_t threads;
+    nlohmann::json objects;
+  };
+  Before look() {
+    return {daemon_.descriptors(), daemon_.threads(), daemon_.ask("/v1/adapters/A")["objects"]};
+  }
+  // Empty: nothing is left of guest A.
+  std::string left_behind(const Before& before) {
+    const Instant deadline = Instant::now() + std::chrono::seconds(10);
+    std::string trouble;
+    do {  // the daemon sees the end of a connection when it gets to it; clients' threads of the API end
+      const Before now = look();
+      trouble = now.objects != before.objects          ? "objects " + now.objects.dump()
+                : now.descriptors > before.descriptors ? fmt::format("{} descriptors", now.descriptors)
+                                                       : "";
+      if (!trouble.empty()) ::usleep(1000);
+    } while (!trouble.empty() && Instant::now() < deadline);
+    return trouble;
+  }
+
+  std::string where() {
+    return fmt::format("kind {} failed at\n{}log:\n{}", daemon_.control().failed_kind.load(),
+                       daemon_.failed_site(), daemon_.logged());
+  }
+
+  // `live` at every site, with one failure and with failing.count (where those take time, at each
+  // kSparse-th), each followed by a look at everybody.
+  void fail_at_every_site(const std::function<void()>& live, Failing failing = {}) {
+    run(0, 0, live, failing);
+    const std::uint64_t sites = daemon_.control().sites;
+    ASSERT_GT(sites, 0U);
+    const Before before = look();
+    std::uint64_t failed = 0;
+    for (const std::uint64_t count : {std::uint64_t{1}, failing.count}) {
+      // A client that cannot be let in waits until it can: that is no answer to wait for here.
+      constexpr auto kLettingIn =
+          static_cast<std::uint32_t>(Call::kAccept) | static_cast<std::uint32_t>(Call::kRegistering);
+      if (count == kFromThenOn) failing.kinds &= ~kLettingIn;
+      const std::uint64_t step = count == 1 || count == kFromThenOn ? 1 : kSparse;
+      for (std::uint64_t site = 1; site <= sites; site += step) {
+        SCOPED_TRACE(fmt::format("site {} of {}, {} failure(s)", site, sites,
+                                 count == 1             ? "1"
+                                 : count == kFromThenOn ? "endless"
+                                                        : "some"));
+        run(site, count, live, failing);
+        ASSERT_TRUE(daemon_.is_alive()) << where();
+        if (daemon_.control().failed == 0) break;  // some sites wait for a timer, and so may come or not
+        ++failed;
+        ASSERT_EQ(bystander_.trouble(), "") << where();
+        ASSERT_EQ(left_behind(before), "") << where();
+        if (HasFailure()) FAIL() << where();
+      }
+    }
+    EXPECT_GE(failed, (failing.count == kFromThenOn ? 2 : 1) * sites * 9 / 10);
+    std::printf("%llu sites; %llu runs with failures\n", static_cast<unsigned long long>(sites),
+                static_cast<unsigned long long>(failed));
+  }
+
+  DaemonProcess daemon_;
+  Bystander bystander_;
+};
+
+}  // namespace pvrdma::test
