@@ -13,18 +13,18 @@ void Pace::worked(Instant began, Instant now) {
 }
 
 bool Pace::spins(Instant now) {
-  const bool spins = config_.longest_window == Duration::max() || now - last_work_ < window_;
+  const bool spins = config_.longest_window == Duration::max() || now - last_work_ < window();
   if (spins) wait_ = Wait::kSpin;
   return spins;
 }
 
 Pace::Sleep Pace::sleep(Instant now, Instant deadline, bool polls) {
+  polls_ = polls;
   if (deadline <= now || (polls && config_.never_sleeps_while_polling)) {
     wait_ = Wait::kSpin;
     return {};
   }
   wait_ = Wait::kSleep;
-  polls_ = polls;
   const Duration announced = deadline == Instant::never() ? Duration::max() : deadline - now;
   const Duration look = std::clamp((now - last_work_) / kPausePerLook, kShortestLook, kLongestLook);
   if (polls && look < announced) return {look, true};
@@ -32,20 +32,20 @@ Pace::Sleep Pace::sleep(Instant now, Instant deadline, bool polls) {
 }
 
 void Pace::spin_paid(Duration took) {
+  if (!polls_) return announced_.spin_paid();
   const Duration worth = std::min(config_.longest_window, took * kWindowPerPaid);
   window_ = std::max(window_ / 10 * 9, worth);
 }
 
 void Pace::slept(Duration pause) {
+  if (!polls_) return announced_.slept(pause);
   if (pause >= kShortPause) return;
   if (++short_pauses_ >= kShortPausesPerTry) {
     short_pauses_ = 0;
     window_ = config_.longest_window;
     return;
   }
-  window_ = window_ / 10 * 7;
-  if (window_ >= kShortestWindow) return;
-  window_ = polls_ ? std::min(kShortestWindow, config_.longest_window) : Duration{0};
+  window_ = std::max(window_ / 10 * 7, std::min(kShortestWindow, config_.longest_window));
 }
 
 }  // namespace pvrdma::shard

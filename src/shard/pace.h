@@ -1,13 +1,15 @@
 // Pace: for how long after work a shard looks for more before it sleeps, and for how long it then sleeps.
 //
-// Spinning follows what pays. A spin that work ended has saved a wake-up, so the next may be as long as a few
-// of those times were; a short pause that a sleep ended has cost one, and where two guests and a shard share
-// few cores, spinning longer only keeps them off their core. The window so finds the times at which work
-// comes, and now and then tries its longest again.
+// Work is announced by a descriptor or due at a deadline: AdaptiveSpin says whether to spin for it. Or
+// something polls (Pollable::polls()): then sleeps are timed looks. What they add to the wait of work is an
+// eighth at most of the pause that was before it, and idling gets cheap within milliseconds.
 //
-// Work is announced by a descriptor or due at a deadline, unless something polls (Pollable::polls()): then
-// sleeps are timed looks. What they add to the wait of work is an eighth at most of the pause that was before
-// it, and idling gets cheap within milliseconds.
+// While something polls, spinning follows what pays. A spin that work ended has saved a sleep, so the next
+// may be as long as a few of those times were; a short pause that a sleep ended has cost one, and where two
+// guests and a shard share few cores, spinning longer only keeps them off their core. The window so finds the
+// times at which work comes, and now and then tries its longest again. Announced work wants it otherwise:
+// each doorbell is a round trip with its VMM, and a spin in four that saves a wake-up there is worth the
+// others.
 //
 // Pure: times are arguments, and the same calls give the same answers. Thread: owned by one thread (the
 // shard).
@@ -16,6 +18,7 @@
 #include <cstdint>
 
 #include "base/time.h"
+#include "shard/adaptive_spin.h"
 
 namespace pvrdma::shard {
 
@@ -26,7 +29,7 @@ struct PaceConfig {
 
 class Pace {
  public:
-  // Otherwise none. While something polls there is always one: its work does not end a sleep.
+  // Of spins while something polls.
   static constexpr Duration kShortestWindow = std::chrono::microseconds(2);
   static constexpr Duration kShortPause = std::chrono::milliseconds(1);  // longer ones say nothing of spins
   static constexpr int kWindowPerPaid = 4;                  // the window, in times that a paid spin took
@@ -42,7 +45,8 @@ class Pace {
     bool timed_look = false;  // it ends early because something polls
   };
 
-  explicit Pace(const PaceConfig& config) : config_(config), window_(config.longest_window) {}
+  explicit Pace(const PaceConfig& config)
+      : config_(config), announced_(config.longest_window), window_(config.longest_window) {}
 
   // A turn has ended, at `now`, in which there was work; it began, after its wait, at `began`.
   void worked(Instant began, Instant now);
@@ -51,7 +55,7 @@ class Pace {
   // If it does not: how long it may wait until `deadline` (never(): there is none). `polls`: somebody does.
   Sleep sleep(Instant now, Instant deadline, bool polls);
 
-  Duration window() const { return window_; }
+  Duration window() const { return polls_ ? window_ : announced_.window(); }
 
  private:
   enum class Wait : std::uint8_t { kNone, kSpin, kSleep };
@@ -60,9 +64,10 @@ class Pace {
   void slept(Duration pause);
 
   const PaceConfig config_;
-  Duration window_;
+  AdaptiveSpin announced_;  // while nothing polls
+  Duration window_;         // while something does
   Instant last_work_{};
-  bool polls_ = false;              // when it slept last
+  bool polls_ = false;              // when a spin ended last
   Wait wait_ = Wait::kNone;         // between the last work and now
   std::uint32_t short_pauses_ = 0;  // that sleeps ended, since the longest window was tried
 };

@@ -12,7 +12,13 @@ constexpr Duration kLongest = 50us;
 // A shard whose work takes no time. It lives from work to work, with turns without work in between.
 class PaceTest : public testing::Test {
  protected:
-  PaceTest() { work_after(0us); }
+  PaceTest() { starts_with(true); }
+
+  void starts_with(bool polls) {
+    polls_ = polls;
+    pace_.sleep(now_, now_, polls);
+    pace_.worked(now_, now_);
+  }
 
   // Work comes `pause` after the work before, and the shard waits as it is told until then. True: it spun.
   bool work_after(Duration pause) {
@@ -31,7 +37,7 @@ class PaceTest : public testing::Test {
     return pace_.sleep(now_ + pause, deadline, true);
   }
 
-  bool polls_ = false;
+  bool polls_ = true;
   Pace pace_{{.longest_window = kLongest}};
   Instant now_{1s};
 };
@@ -59,18 +65,30 @@ TEST_F(PaceTest, SpinsLessAfterShortPausesThatASleepEnded) {
   EXPECT_FALSE(work_after(60us));
   EXPECT_EQ(pace_.window(), 35us);
   work_after(999us, 100);
-  EXPECT_EQ(pace_.window(), 0us) << "what is announced ends sleeps as soon as it comes";
+  EXPECT_EQ(pace_.window(), Pace::kShortestWindow);
 }
 
-TEST_F(PaceTest, SpinsALittleAtLeastWhileSomethingPolls) {
-  polls_ = true;
-  work_after(999us, 100);
-  EXPECT_EQ(pace_.window(), Pace::kShortestWindow);
-  polls_ = false;
-  work_after(999us);
+TEST_F(PaceTest, SpinsForAnnouncedWorkAsAdaptiveSpinSays) {
+  starts_with(false);
+  work_after(60us, AdaptiveSpin::kMissesMax - 1);
+  EXPECT_EQ(pace_.window(), kLongest);
+  work_after(5us, 100);
+  work_after(60us, AdaptiveSpin::kMissesMax - 1);
+  EXPECT_EQ(pace_.window(), kLongest) << "a spin that paid forgives";
+  work_after(60us);
   EXPECT_EQ(pace_.window(), 0us);
-  polls_ = true;
-  work_after(999us);
+  work_after(200us, 2 * AdaptiveSpin::kShortSleepsFirst);
+  EXPECT_EQ(pace_.window(), kLongest);
+}
+
+TEST_F(PaceTest, WhatPaysOneKindOfWorkSaysNothingOfTheOther) {
+  work_after(500us, 100);
+  ASSERT_EQ(pace_.window(), Pace::kShortestWindow);
+  starts_with(false);
+  EXPECT_EQ(pace_.window(), kLongest);
+  work_after(500us, AdaptiveSpin::kMissesMax);
+  ASSERT_EQ(pace_.window(), 0us);
+  starts_with(true);
   EXPECT_EQ(pace_.window(), Pace::kShortestWindow);
 }
 
@@ -81,9 +99,9 @@ TEST_F(PaceTest, LongPausesSayNothingOfSpins) {
 
 TEST_F(PaceTest, TriesTheLongestWindowAgainNowAndThen) {
   work_after(100us, Pace::kShortPausesPerTry - 1);
-  EXPECT_EQ(pace_.window(), 0us);
+  EXPECT_EQ(pace_.window(), Pace::kShortestWindow);
   work_after(1ms, 1000);
-  EXPECT_EQ(pace_.window(), 0us) << "long pauses do not count";
+  EXPECT_EQ(pace_.window(), Pace::kShortestWindow) << "long pauses do not count";
   work_after(100us);
   EXPECT_EQ(pace_.window(), kLongest);
   work_after(100us);
@@ -165,7 +183,7 @@ TEST_F(PaceTest, ADeadlineBeforeTheNextLookIsKept) {
 
 // A deadline that has passed is no sleep: its work does not make the window shorter.
 TEST_F(PaceTest, APassedDeadlineIsPartOfTheSpin) {
-  pace_.sleep(now_ + 10us, now_ + 10us, false);
+  pace_.sleep(now_ + 10us, now_ + 10us, true);
   pace_.worked(now_ + 10us, now_ + 10us);
   EXPECT_EQ(pace_.window(), 45us);
 }

@@ -1,0 +1,44 @@
+// AdaptiveSpin: for how long after work a shard looks for more before it sleeps.
+//
+// A spin that work ends has saved a wake-up; one that ends in a sleep has burnt CPU time for nothing. So when
+// several spins in a row end without work, spinning stops. It is tried again after some short sleeps in a
+// row. Short means several times the longest spin: what is measured contains this shard's wake-up and often
+// the peer's, which spinning would have saved. Every try that fails doubles the number of short sleeps which
+// the next one needs, so that work at just the wrong pace costs little.
+//
+// Thread: owned by one thread (the shard).
+#pragma once
+
+#include <cstdint>
+
+#include "base/time.h"
+
+namespace pvrdma::shard {
+
+class AdaptiveSpin {
+ public:
+  static constexpr std::uint32_t kMissesMax = 4;
+  static constexpr std::uint32_t kShortSleepsFirst = 2;
+  static constexpr std::uint32_t kShortSleepsMax = 1024;
+  static constexpr int kShortFactor = 4;  // a short sleep, in longest spins
+
+  // 0: never spins. Duration::max(): never sleeps.
+  explicit AdaptiveSpin(Duration longest) : longest_(longest) {}
+
+  // How long to go on without sleeping, from the last work on.
+  Duration window() const { return spins_ ? longest_ : Duration{0}; }
+
+  // Work came while the shard was spinning.
+  void spin_paid();
+  // Work came while the shard was asleep, `idle` after the work before.
+  void slept(Duration idle);
+
+ private:
+  const Duration longest_;
+  bool spins_ = true;
+  std::uint32_t misses_ = 0;        // in a row, while spinning
+  std::uint32_t short_sleeps_ = 0;  // in a row, while not
+  std::uint32_t short_sleeps_wanted_ = kShortSleepsFirst;
+};
+
+}  // namespace pvrdma::shard
