@@ -18,9 +18,9 @@ help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
 	  printf '  make %-13s %s\n' "$$target" "$$text"; done
 
-demo: setup  ## two VMs, ib_write_bw between them through pvrdmad
+demo: setup  ## two VMs, ib_write_bw between them through pvrdmad; DOORBELLS=mapped: polled, not trapped
 	@$(MAKE) -j2 testbed programs
-	@tools/demo
+	@tools/demo $(if $(DOORBELLS),--doorbells $(DOORBELLS))
 
 check: setup  ## who includes whom, formatting, and that what is cited or named is there: seconds
 	@tools/check
