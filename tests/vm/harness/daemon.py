@@ -49,6 +49,12 @@ class Daemon:
         """Whether the daemon lives."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """Its process id, once started."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Writes the configuration, starts the daemon and waits until it serves every adapter and the API."""
         self.config.write_text(self._toml(), encoding="utf-8")
@@ -108,10 +114,10 @@ def expect_quiet_sandboxes(logs: Path, since: float) -> None:
             assert not refused, f"the sandbox refused the daemon what it needs, or was right to; {log}: {refused}"
 
 
-def binary(name: str) -> Path:
-    """The path of a built program; RuntimeError naming the build command when it is not there."""
+def binary(name: str, folder: str | None = None) -> Path:
+    """The path of a program built in `folder` (default: src/NAME); RuntimeError naming the build command when it is not there."""
     build = Path(os.environ.get("PVRDMA_BUILD") or REPOSITORY / "build" / "release")
-    path = build / "src" / name / name
+    path = build / (folder or f"src/{name}") / name
     if not path.is_file():
         raise RuntimeError(f"{path} does not exist; build it with: "
                            "cmake --preset release && cmake --build --preset release")

@@ -8,14 +8,14 @@ DEVICE = "vmw_pvrdma0"
 _ACTIVE_GUARD_S = 20
 
 
-def wait_active(vm: Vm) -> None:
-    """Waits until the device is there, its port active and its GIDs usable.
+def wait_active(vm: Vm, device: str = DEVICE, netdev: str = "eth0") -> None:
+    """Waits until the device is there, its port active and its GIDs, which are the addresses of `netdev`, usable.
 
     The driver's probe and the NIC's link come in either order. Until duplicate address detection is through with an
     IPv6 address, the kernel refuses to move a QP on its GID to RTR.
     """
-    port = f"/sys/class/infiniband/{DEVICE}/ports/1/state"
-    ready = f'grep -qs ACTIVE {port} && [ -z "$(ip -6 address show dev eth0 tentative)" ]'
+    port = f"/sys/class/infiniband/{device}/ports/1/state"
+    ready = f'grep -qs ACTIVE {port} && [ -z "$(ip -6 address show dev {netdev} tentative)" ]'
     vm.check(f"n=0; until {ready}; do n=$((n + 1)); [ $n -lt {_ACTIVE_GUARD_S * 10} ] || "
              f"{{ echo '{port}:'; cat {port}; ip address; dmesg | tail -20; exit 1; }}; sleep 0.1; done",
              _ACTIVE_GUARD_S * 2)

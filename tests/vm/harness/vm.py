@@ -15,11 +15,15 @@ from testbed import Testbed
 
 BOOT_GUARD_S = 120.0
 _POWER_OFF_GUARD_S = 30.0
+FIRST_SLOT = 0x10
 
 
 @dataclass(frozen=True)
 class VmSpec:
-    """What distinguishes one VM from another. `adapter` is the daemon's vfio-user socket, None for no adapter."""
+    """What distinguishes one VM from another. `adapter` is the daemon's vfio-user socket, None for no adapter.
+
+    `devices` are QEMU's arguments for what it has besides.
+    """
 
     name: str
     address: str
@@ -29,6 +33,7 @@ class VmSpec:
     overlays: tuple[str, ...] = ()
     memory_mib: int = 512
     load_driver: bool = True
+    devices: tuple[str, ...] = ()
 
 
 class GuestCommandFailed(AssertionError):
@@ -191,7 +196,7 @@ class Vm:
                      f"pvrdma.ip={spec.address}/24", f"pvrdma.ip6={spec.address6}/64"]
         if not spec.load_driver:
             arguments.append("pvrdma.driver=no")
-        command = [
+        return [
             *self._testbed.qemu(),
             "-name", spec.name,
             "-accel", acceleration(),
@@ -207,14 +212,21 @@ class Vm:
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=agent,path={self._agent_path}",
             "-device", "virtserialport,chardev=agent,name=pvrdma.agent",
-            "-netdev", f"stream,id=net,server=off,addr.type=unix,addr.path={self._hub}",
-            "-device", f"vmxnet3,netdev=net,mac={spec.mac},bus=pcie.0,addr=10.0,multifunction=on,romfile=",
+            *slot(FIRST_SLOT, f"server=off,addr.type=unix,addr.path={self._hub}", spec.mac, spec.adapter),
+            *spec.devices,
         ]
-        if spec.adapter is not None:
-            device = {"driver": "vfio-user-pci", "bus": "pcie.0", "addr": "10.1",
-                      "socket": {"type": "unix", "path": str(spec.adapter)}}
-            command += ["-device", json.dumps(device)]
-        return command
+
+
+def slot(number: int, stream: str, mac: str, adapter: Path | None) -> list[str]:
+    """QEMU's arguments for PCI slot `number`: a vmxnet3 on a `-netdev stream,STREAM`, and the daemon's adapter behind it."""
+    place = f"bus=pcie.0,addr={number:x}.0,multifunction=on"
+    arguments = ["-netdev", f"stream,id=net{number:x},{stream}",
+                 "-device", f"vmxnet3,netdev=net{number:x},mac={mac},{place},romfile="]
+    if adapter is not None:
+        device = {"driver": "vfio-user-pci", "bus": "pcie.0", "addr": f"{number:x}.1",
+                  "socket": {"type": "unix", "path": str(adapter)}}
+        arguments += ["-device", json.dumps(device)]
+    return arguments
 
 
 def acceleration() -> str:
