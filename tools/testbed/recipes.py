@@ -140,7 +140,7 @@ MPI = Overlay(
         "/usr/share/prte",
     ),
 )
-SOFT_ROCE = Overlay(name="rxe", modules=("rdma_rxe", "crypto-crc32"))
+SOFT_ROCE = Overlay(name="rxe", modules=("rdma_rxe", "crypto-crc32", "virtio_net"))
 
 # The first root also carries QEMU: Debian 12's has no vfio-user-pci, Debian 13's backports have.
 ROOTS = (
