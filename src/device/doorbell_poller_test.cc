@@ -1,4 +1,5 @@
 // Doorbells that a guest stores into mapped pages, as the adapter finds them.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -68,6 +69,17 @@ TEST_F(DoorbellPollerTest, AllPagesButTheKernelsMayBeMapped) {
   EXPECT_EQ(info.mmap_areas[0].offset, 4096u);
   EXPECT_EQ(info.mmap_areas[0].size, 4u << 20) << "with the page behind the doorbells";
   EXPECT_NE(::ftruncate(info.fd, 0), 0) << "sealed: a client cannot take it away";
+}
+
+TEST_F(DoorbellPollerTest, AHoleIsNoDoorbell) {
+  guest_.create_uc(5);
+  qp_word(5) = kSend | kUnknown;
+  const auto info = guest_.adapter().region_info(2);
+  ASSERT_EQ(::fallocate(info.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4 << 20), 0);
+  EXPECT_FALSE(run());
+  qp_word(5) = kSend | kUnknown;
+  EXPECT_TRUE(run());
+  EXPECT_EQ(rung(), 1u);
 }
 
 TEST_F(DoorbellPollerTest, AnAdapterWithoutContextsLooksForNothing) {
