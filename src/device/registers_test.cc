@@ -89,9 +89,12 @@ TEST_F(RegistersTest, MaskAndCausesAreTheInterrupts) {
 TEST_F(RegistersTest, MacHoldsWhatIsWrittenUntilReset) {
   EXPECT_EQ(read(abi::Register::kMacLow), 0x0403'0201u);
   EXPECT_EQ(read(abi::Register::kMacHigh), 0x0605u);
-  write(abi::Register::kMacHigh, 0x1234);
+  EXPECT_TRUE(write(abi::Register::kMacLow, 0x8765'4321));
+  EXPECT_TRUE(write(abi::Register::kMacHigh, 0x1234));
+  EXPECT_EQ(read(abi::Register::kMacLow), 0x8765'4321u);
   EXPECT_EQ(read(abi::Register::kMacHigh), 0x1234u);
   registers_.reset();
+  EXPECT_EQ(read(abi::Register::kMacLow), 0x0403'0201u);
   EXPECT_EQ(read(abi::Register::kMacHigh), 0x0605u);
 }
 

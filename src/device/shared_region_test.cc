@@ -58,6 +58,11 @@ TEST_F(SharedRegionTest, LoadsAndWritesCapabilities) {
   EXPECT_EQ(describe_guest_os(region->guest_os), "64-bit Linux, version 1");
 }
 
+TEST_F(SharedRegionTest, AGuestOfAnyKindIsDescribed) {
+  EXPECT_EQ(describe_guest_os(1 | 1 << 2 | 7 << 6), "32-bit Linux, version 7");
+  EXPECT_EQ(describe_guest_os(~0U), "unknown width unknown system, version 65535");
+}
+
 TEST_F(SharedRegionTest, OlderVersionsHaveNarrowPageFrames) {
   const auto region = load(PageFrames::k32Bit);
   ASSERT_TRUE(region);
