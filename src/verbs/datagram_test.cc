@@ -84,6 +84,16 @@ TEST_F(DatagramTest, ASendIsOneDatagramAndCompletesAtOnce) {
   EXPECT_EQ(a.engine.counters().tx_messages, 1u);
 }
 
+TEST_F(DatagramTest, AnImpossibleSendIndexEndsTheQpAndNothingIsSent) {
+  qp.sends.set_prod_tail(0x7fff'ffff);
+  a.ring(qp);
+  a.settle();
+  EXPECT_THAT(sent(), IsEmpty());
+  EXPECT_EQ(a.state(qp), QpState::kErr);
+  EXPECT_THAT(a.events.async, ElementsAre(Event{abi::EventType::kQpFatal, qp.handle.value}));
+  EXPECT_EQ(a.engine.counters().invalid_ring_indices, 1u);
+}
+
 TEST_F(DatagramTest, ImmediateDataTravels) {
   SendWr wr = to(1, 8);
   wr.opcode = abi::Opcode::kSendWithImm;

@@ -132,6 +132,27 @@ TEST_F(Teardown, TheDeadAreNoReasonToRefuse) {
   }
 }
 
+// The first creation gives two of the dead back: too little for a ring of 17 pages.
+TEST_F(Teardown, ManySmallDeadAreNoReasonToRefuseALargeOne) {
+  Budgets budgets = Budgets::none();
+  budgets.rings_mib = 1;  // 256 pages
+  Account account(budgets);
+  const Limits limits;
+  Engine engine(limits, Rules{}, a.memory.space(), a.events, a.wire, account);
+  const test::GuestMemory::Object small = a.memory.object(2);
+  const test::GuestMemory::Object large = a.memory.object(17);
+  const CreateCq of_two{
+      .context = ContextHandle(1), .cqe_count = 4, .page_count = 2, .page_directory = small.directory};
+  const CreateCq of_many{
+      .context = ContextHandle(1), .cqe_count = 1024, .page_count = 17, .page_directory = large.directory};
+  ASSERT_TRUE(engine.create_context(1));
+  for (int i = 0; i < 128; ++i) ASSERT_TRUE(engine.create_cq(of_two)) << i;
+  EXPECT_EQ(engine.create_cq(of_many).error(), CommandError::kNoMemory) << "while they live";
+  ASSERT_TRUE(engine.destroy_context(ContextHandle(1)));
+  ASSERT_TRUE(engine.create_context(1));
+  EXPECT_TRUE(engine.create_cq(of_many));
+}
+
 TEST_F(Teardown, ResetAgainAndAgainLeavesLittle) {
   create(kMany);
   for (std::uint32_t i = 0; i < kMany; ++i) a.engine.reset();
