@@ -244,6 +244,41 @@ TEST_F(ClientTest, WrongRepliesEndTheSession) {
   }
 }
 
+TEST_F(ClientTest, WrongAnswersToQuestionsEndTheSession) {
+  const auto reply = [](Command command, const Bytes& payload) {
+    return message(2, command, payload, kFlagTypeReply);
+  };
+  Bytes longer = bytes_of(wire::RegionInfo{});
+  longer.resize(longer.size() + 1);
+  Bytes ever_longer = reply(Command::kGetRegionInfo, bytes_of(wire::RegionInfo{.argsz = 64}));
+  for (const std::byte next :
+       message(3, Command::kGetRegionInfo, bytes_of(wire::RegionInfo{.argsz = 128}), kFlagTypeReply)) {
+    ever_longer.push_back(next);
+  }
+  const struct {
+    Bytes reply;
+    Error (*ask)(Client& client);
+  } table[] = {
+      {reply(Command::kGetInfo, bytes_of(wire::DeviceInfo{}, 1)),
+       [](Client& client) { return client.device_info().error(); }},
+      {reply(Command::kGetIrqInfo, {}), [](Client& client) { return client.irq_count(0).error(); }},
+      {reply(Command::kDmaUnmap, Bytes(23)), [](Client& client) { return client.dma_unmap_all().error(); }},
+      {reply(Command::kGetRegionInfo, Bytes(31)),
+       [](Client& client) { return client.region_info(0).error(); }},
+      {ever_longer, [](Client& client) { return client.region_info(0).error(); }},
+      {reply(Command::kGetRegionInfo, longer), [](Client& client) { return client.region_info(0).error(); }},
+  };
+  for (const auto& row : table) {
+    start_wrong_server(row.reply);
+    auto client = Client::connect(path_).value();
+    const Error error = row.ask(*client);
+    EXPECT_EQ(error.code, EPROTO) << error.message;
+    EXPECT_EQ(client->reset().error().code, ENOTCONN);
+    stop();
+    std::filesystem::remove(path_);
+  }
+}
+
 TEST_F(ClientTest, AServerOfAnotherVersion) {
   start_wrong_server({}, message(1, Command::kVersion, version_payload("{}", {1, 0}), kFlagTypeReply));
   const auto client = Client::connect(path_);

@@ -2,11 +2,14 @@
 #include "vfio_user/message_socket.h"
 
 #include <algorithm>
+#include <future>
+#include <memory>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 
 #include "gtest/gtest.h"
 
+#include "base/reaper.h"
 #include "support/open_fds.h"
 #include "vfio_user/raw_peer.h"
 
@@ -209,6 +212,33 @@ TEST_F(MessageSocketTest, DescriptorsInManyPiecesAreCountedTogether) {
   const Bytes bytes = message(1, Command::kSetIrqs, Bytes(20));
   for (std::size_t i = 0; i < 9; ++i) peer_.send(std::span(bytes).subspan(i, 1), {eventfd.get()});
   EXPECT_EQ(failure().code, EPROTO);
+}
+
+// Its destructor returns when told to.
+class Stubborn final : public Reapable {
+ public:
+  explicit Stubborn(std::shared_future<void> gate) : gate_(std::move(gate)) {}
+  ~Stubborn() override { gate_.wait(); }
+
+ private:
+  std::shared_future<void> gate_;
+};
+
+TEST_F(MessageSocketTest, WhoseDescriptorsTakeForeverToCloseIsNotReadAnyMore) {
+  const auto reaper = Reaper::create().value();
+  std::promise<void> gate;
+  const std::shared_ptr<ReaperQueue> queue = reaper->open_queue();
+  SocketPair pair;
+  RawPeer peer(std::move(pair.theirs));
+  MessageSocket socket(ClientFd(std::move(pair.ours), queue), queue);
+  ASSERT_TRUE(peer.send(message(1, Command::kReset)));
+  EXPECT_TRUE(socket.receive().value_or(false));
+  const auto opened = gate.get_future().share();
+  while (queue->has_room()) queue->release(std::make_unique<Stubborn>(opened));
+  const auto received = socket.receive();
+  gate.set_value();
+  ASSERT_FALSE(received);
+  EXPECT_EQ(received.error().code, EBUSY);
 }
 
 TEST_F(MessageSocketTest, SendsADescriptor) {
