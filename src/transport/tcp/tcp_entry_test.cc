@@ -36,6 +36,22 @@ TEST_F(TcpRawTest, RefusesWhoMayNotEnterAndSaysWhy) {
   enter();
 }
 
+TEST_F(TcpRawTest, APeerDoesNotEnterUnderAnothersName) {
+  know_raw_peer();
+  a_.add_peer({.id = HostId(8), .name = "esx8", .address = address_of(8), .port = kTestPort});
+  a_.apply();
+  RawPeer liar = RawPeer::dial(address_of(8), a_.address());
+  liar.hello("esx9");
+  const auto reject = liar.next_as<Reject>();
+  ASSERT_TRUE(reject.has_value());
+  EXPECT_EQ(reject->reason, RejectReason::kUnknownHost);
+  EXPECT_EQ(reject->sentence.view(), fmt::format("host esx9 has address {}, not {}",
+                                                 address_of(9).to_string(), address_of(8).to_string()));
+  EXPECT_TRUE(liar.ended());
+  EXPECT_EQ(errors().unknown_hosts, 1U);
+  enter();
+}
+
 TEST_F(TcpRawTest, RefusesAnotherProtocolVersionNamingBoth) {
   know_raw_peer();
   Head buffer;
@@ -138,6 +154,27 @@ TEST_F(TcpRawTest, ASecondSessionOfALaneReplacesTheFirst) {
   EXPECT_TRUE(second.next_as<verbs::Response>().has_value());
 }
 
+TEST_F(TcpRawTest, AnotherNumberOfLanesReplacesAllThatWere) {
+  know_raw_peer();
+  std::vector<RawPeer> before;
+  for (const std::uint16_t lane : std::initializer_list<std::uint16_t>{0, 1}) {
+    before.push_back(RawPeer::dial(address_of(9), a_.address()));
+    before.back().hello("esx9", lane, 2);
+    EXPECT_TRUE(before.back().next_as<Welcome>().has_value());
+  }
+  RawPeer after = RawPeer::dial(address_of(9), a_.address());
+  after.hello("esx9", 2, 3);
+  EXPECT_TRUE(after.next_as<Welcome>().has_value());
+  for (RawPeer& peer : before) {
+    const auto goodbye = peer.next_as<Goodbye>();
+    ASSERT_TRUE(goodbye.has_value());
+    EXPECT_EQ(goodbye->reason, GoodbyeReason::kReplaced);
+    EXPECT_TRUE(peer.ended());
+  }
+  EXPECT_TRUE(after.send(request_frame(1, 7, 10), pattern(10, 7)));
+  EXPECT_TRUE(world_.wait([&] { return a_.messages.size() == 1; }));
+}
+
 TEST_F(TcpRawTest, StrangersWithoutHelloAreFewAndGoAfterAWhile) {
   know_raw_peer();
   std::vector<RawPeer> strangers;
@@ -227,6 +264,30 @@ TEST_F(TcpRawTest, ADiallerChecksWhoWelcomesIt) {
   });
   RawPeer peer = listener.accept_as("esx9");
   EXPECT_TRUE(world_.wait([&] { return b.tcp().is_up(HostId(9)); }));
+}
+
+TEST_F(TcpRawTest, ADiallerNamesTheVersionOfItsPeer) {
+  RawListener listener(address_of(9));
+  know_raw_peer();
+  RawPeer peer = listener.accept();
+  const auto hello = peer.next_as<Hello>();
+  ASSERT_TRUE(hello.has_value());
+  Head buffer;
+  const auto head = encode(Welcome{.host = HostName("esx9"), .id = hello->id}, buffer);
+  Bytes welcome(head.begin(), head.end());
+  welcome[kHeaderBytes + 9] = std::byte{99};  // the low byte of the version, behind the magic
+  peer.send(welcome);
+  EXPECT_TRUE(peer.ended());
+  EXPECT_EQ(errors().wrong_version, 1U);
+  EXPECT_NE(world_.on_shard([&] { return a_.state(HostId(9))->trouble; }).find("99"), std::string::npos);
+}
+
+TEST_F(TcpRawTest, APeerOfAnotherAddressFamilyIsNotDialled) {
+  a_.add_peer(
+      {.id = HostId(9), .name = "esx9", .address = IpAddress::parse("::1").value(), .port = kTestPort});
+  a_.apply();
+  EXPECT_TRUE(world_.wait(
+      [&] { return a_.state(HostId(9))->trouble.find("one is IPv4, the other IPv6") != std::string::npos; }));
 }
 
 TEST_F(TcpRawTest, ADialWithoutAnAnswerIsGivenUp) {

@@ -65,6 +65,26 @@ TEST_F(TcpRawTest, AnyByteIsASignOfLife) {
   EXPECT_EQ(a_.messages[0].bytes, payload);
 }
 
+TEST_F(TcpRawTest, WhatIsGatheredLeavesWithoutAFlushWhenItIsMuch) {
+  RawListener listener(address_of(9));
+  Host b(world_, 2, TcpOptions{.lanes = 1});
+  b.add_peer({.id = HostId(9), .name = "esx9", .address = address_of(9), .port = kTestPort});
+  b.apply();
+  RawPeer peer = listener.accept_as("esx9");
+  ASSERT_TRUE(world_.wait([&] { return b.all_up(HostId(9)); }));
+  constexpr int kDatagrams = 9;  // 36 KiB
+  world_.on_shard([&] {
+    const Bytes data(4096);
+    const Scattered payload(data, 1);
+    const verbs::Datagram datagram{
+        .from = endpoint(2, 5), .to = endpoint(9, 5), .bytes = 4096, .roce = RoceVersion::kV2};
+    for (int i = 0; i < kDatagrams; ++i) b.send(HostId(9), datagram, payload.spans());
+    pollfd arrived{.fd = peer.fd(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(::poll(&arrived, 1, 30'000), 1) << "the loop has had no turn, and nobody flushed";
+  });
+  for (int i = 0; i < kDatagrams; ++i) EXPECT_TRUE(peer.next_as<verbs::Datagram>().has_value()) << i;
+}
+
 TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
   RawListener listener(address_of(9), 64 * 1024);
   know_raw_peer();

@@ -1,6 +1,7 @@
 // The wire format: each value that must be refused, and what is no frame of this version.
 #include <array>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -162,6 +163,15 @@ TEST(WireFormatRefusalTest, EachFieldsBadValuesAreRefused) {
   }
   for (std::size_t fault = 1; fault < kFaults; ++fault)
     EXPECT_TRUE(seen[fault]) << "no case for: " << describe(static_cast<Fault>(fault));
+}
+
+TEST(WireFormatRefusalTest, EachFaultHasItsOwnWords) {
+  std::set<std::string_view> told;
+  for (std::size_t fault = 0; fault < kFaults; ++fault) {
+    const std::string_view words = describe(static_cast<Fault>(fault));
+    EXPECT_TRUE(told.insert(words).second) << words;
+    EXPECT_EQ(Sentence(words).view(), words) << "told to the peer as it is";
+  }
 }
 
 TEST(WireFormatRefusalTest, GarbageIsRefusedByItsHeaderAlone) {
