@@ -11,6 +11,8 @@ PRESETS := dev release $(SANITIZED)
 # What a sanitizer would distort: tests that count allocations and bytes of memory, make allocations fail, use up descriptors
 # (of which the runtime needs some), or run confined.
 MEASURED := NoAllocation|QpMemory|SteadyState|MemoryReturn|Exhaustion|Sandbox|DescriptorsTheListener|TheLastDescriptors|^cli$$
+# VM tests that `make test` runs with mapped doorbells, too: what rings most, sleeps most, and comes and goes.
+MAPPED_IN_TEST := $(addprefix tests/vm/test_,traffic.py lifecycle.py mpi.py storage.py)
 
 .PHONY: help demo check test test-full vm-test cluster-test ctest-measured bench soak format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
 
@@ -32,6 +34,8 @@ test: setup  ## make check, then all tests of a normal run (CI): unit and device
 	@for preset in $(SANITIZED); do $(MAKE) ctest-$$preset; done
 	@echo "== VM tests"
 	@$(PYTEST) tests/vm -m "not full"
+	@echo "== VM tests, mapped doorbells"
+	@PVRDMA_DOORBELLS=mapped $(PYTEST) $(MAPPED_IN_TEST) -m "not full"
 	@echo "== cluster tests"
 	@$(PYTEST) tests/cluster -m "not full"
 	@$(MAKE) summary
@@ -45,6 +49,8 @@ test-full: setup-full  ## as test, then all of it without sanitizers, other gues
 	@tools/testbed/build --suite trixie --suite bookworm --suite forky
 	@echo "== VM tests, all guests"
 	@$(PYTEST) tests/vm -m full
+	@echo "== VM tests, mapped doorbells, all of them"
+	@PVRDMA_DOORBELLS=mapped $(PYTEST) tests/vm -m "not full"
 	@echo "== cluster tests, long ones"
 	@$(PYTEST) tests/cluster -m full
 	@echo "== VM and cluster tests, daemon with AddressSanitizer"
