@@ -1,6 +1,7 @@
 #include "adapters/adapter_set.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -80,8 +81,9 @@ Result<void> AdapterSet::start() {
 }
 
 void AdapterSet::set_wanted(std::vector<WantedAdapter> wanted) {
-  wanted_.clear();
-  for (WantedAdapter& each : wanted) wanted_.emplace(each.config.name, std::move(each));
+  std::map<std::string, WantedAdapter> by_vm;
+  for (WantedAdapter& each : wanted) by_vm.emplace(each.config.name, std::move(each));
+  wanted_ = std::move(by_vm);
   reconcile();
 }
 
@@ -100,13 +102,22 @@ void AdapterSet::on_client(const ServedAdapter& adapter, bool connected) {
 
 // Inside the loop's round of Pollables none may come or go: so by message.
 void AdapterSet::on_time(Instant now) {
-  const bool posted = loop_.post({[this] { reconcile(); }, "bringing the adapters in line"});
-  due_ = posted ? Instant::never() : now + kRetryInterval;
+  due_ = now + kRetryInterval;
+  try {
+    if (loop_.post({[this] { reconcile(); }, "bringing the adapters in line"})) due_ = Instant::never();
+  } catch (const std::bad_alloc&) {  // later
+  }
 }
 
 void AdapterSet::reconcile() {
-  drop_unwanted();
-  for (const auto& [vm, wanted] : wanted_) provide(wanted);
+  due_ = clock_.now() + kRetryInterval;
+  try {
+    drop_unwanted();
+    for (const auto& [vm, wanted] : wanted_) provide(wanted);
+  } catch (const std::bad_alloc&) {
+    log::warn("adapters are brought in line later: there is no memory");
+    return;
+  }
   const bool all_well =
       std::all_of(kept_.begin(), kept_.end(), [](const auto& entry) { return entry.second.trouble.empty(); });
   due_ = all_well ? Instant::never() : clock_.now() + kRetryInterval;
@@ -134,6 +145,7 @@ void AdapterSet::drop_unwanted() {
 void AdapterSet::provide(const WantedAdapter& wanted) {
   Kept& kept = kept_[wanted.config.name];
   if (kept.adapter == nullptr) {
+    Kept fresh{wanted, nullptr, {}};  // takes memory, as what follows make() must not
     auto made = make(wanted);
     if (!made) {
       if (kept.trouble != made.error().message) {
@@ -143,7 +155,8 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
       kept.trouble = std::move(made).error().message;
       return;
     }
-    kept = Kept{wanted, *made, {}};
+    fresh.adapter = *made;
+    kept = std::move(fresh);
   }
   if (same_adapter(kept.made, wanted)) kept.adapter->refuse_clients(wanted.refusal);
 }

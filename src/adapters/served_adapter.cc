@@ -1,5 +1,6 @@
 #include "adapters/served_adapter.h"
 
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -36,11 +37,9 @@ ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_s
       port_(setup.device.name, {.mac = setup.device.mac, .addresses = setup.addresses}, fabric_switch) {}
 
 ServedAdapter::~ServedAdapter() {
-  if (started_) {
-    loop_.remove(*this);
-    unwatch_connection();
-    if (listener_watched_) loop_.unwatch(server_->listen_fd());
-  }
+  if (started_) loop_.remove(*this);
+  unwatch_connection();
+  if (listener_watched_) loop_.unwatch(server_->listen_fd());
   server_.reset();
   port_.detach();
 }
@@ -98,7 +97,14 @@ void ServedAdapter::follow_connection() {
   watch_connection();
   if (has_client() == had_client_) return;
   had_client_ = has_client();
-  if (observer_ != nullptr) observer_->on_client(*this, had_client_);
+  if (observer_ == nullptr) return;
+  try {
+    observer_->on_client(*this, had_client_);
+  } catch (const std::bad_alloc&) {  // of one that comes; nobody was told
+    server_->drop_client("no memory");
+    watch_connection();
+    had_client_ = false;
+  }
 }
 
 void ServedAdapter::watch_listener() {

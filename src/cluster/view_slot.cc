@@ -1,7 +1,10 @@
 #include "cluster/view_slot.h"
 
 #include <memory>
+#include <new>
 #include <utility>
+
+#include "base/log.h"
 
 namespace pvrdma::cluster {
 
@@ -17,12 +20,21 @@ void ViewSlot::put(HostView view) {
 }
 
 void ViewSlot::retry() {
+  if (put_back_.exchange(false)) refused_ = true;
   if (refused_) refused_ = !loop_.post({[this] { take(); }, "taking a new view of the cluster"});
 }
 
 void ViewSlot::take() {
-  const std::unique_ptr<const HostView> view(waiting_.exchange(nullptr));
-  if (view != nullptr) apply_(*view);
+  std::unique_ptr<const HostView> view(waiting_.exchange(nullptr));
+  if (view == nullptr) return;
+  try {
+    apply_(*view);
+  } catch (const std::bad_alloc&) {
+    log::warn("a new view of the cluster is taken later: there is no memory");
+    const HostView* none = nullptr;
+    if (waiting_.compare_exchange_strong(none, view.get())) (void)view.release();
+    put_back_ = true;
+  }
 }
 
 }  // namespace pvrdma::cluster

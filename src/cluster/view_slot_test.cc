@@ -3,8 +3,10 @@
 #include <future>
 #include <gtest/gtest.h>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "shard/ask.h"
@@ -23,8 +25,10 @@ class ViewSlotTest : public testing::Test {
   void TearDown() override { stop(); }
   void make(std::size_t mailbox_tasks) {
     loop_ = shard::Loop::create({.mailbox_tasks = mailbox_tasks}, clock_).value();
-    slot_ = std::make_unique<ViewSlot>(
-        *loop_, [this](const HostView& view) { taken_.push_back(view.fabric.hosts.at(0).name); });
+    slot_ = std::make_unique<ViewSlot>(*loop_, [this](const HostView& view) {
+      if (std::exchange(no_memory_, false)) throw std::bad_alloc();
+      taken_.push_back(view.fabric.hosts.at(0).name);
+    });
   }
   void start() {
     shard_ = std::thread([this] { loop_->run(); });
@@ -38,6 +42,7 @@ class ViewSlotTest : public testing::Test {
   SteadyClock clock_;
   std::unique_ptr<shard::Loop> loop_;
   std::unique_ptr<ViewSlot> slot_;
+  bool no_memory_ = false;  // of the shard, once
   std::vector<std::string> taken_;
   std::thread shard_;
 };
@@ -98,6 +103,17 @@ TEST_F(ViewSlotTest, TheLastViewArrivesWhileTheShardTakes) {
   for (int i = 1; i <= kLast; ++i) slot.put(view_of(std::to_string(i)));
   shard_.join();
   EXPECT_EQ(last, std::to_string(kLast));
+}
+
+TEST_F(ViewSlotTest, AViewThatTheShardHasNoMemoryForIsTakenLater) {
+  make(16);
+  no_memory_ = true;
+  slot_->put(view_of("esx-01"));
+  start();
+  ASSERT_TRUE(shard::ask(*loop_, std::chrono::minutes(1), [] { return 0; }));
+  slot_->retry();
+  stop();
+  EXPECT_EQ(taken_, std::vector<std::string>{"esx-01"});
 }
 
 }  // namespace

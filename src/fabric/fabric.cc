@@ -26,18 +26,18 @@ void Fabric::drop(PathKind kind) {
 }
 
 Switch& Fabric::segment(transport::SegmentId id) {
-  std::unique_ptr<Switch>& found = segments_[id];
-  if (found == nullptr) {
-    found = std::make_unique<Switch>(id, transports_, clock_, observer_);
-    found->set_view(view_);
-  }
-  return *found;
+  if (const auto found = segments_.find(id); found != segments_.end()) return *found->second;
+  auto made = std::make_unique<Switch>(id, transports_, clock_, observer_);
+  made->set_view(view_);
+  return *segments_.emplace(id, std::move(made)).first->second;
 }
 
 void Fabric::set_view(View view) {
-  if (view == view_) return;
+  if (view_is_everywhere_ && view == view_) return;
   view_ = std::move(view);
+  view_is_everywhere_ = false;
   for (const auto& [id, each] : segments_) each->set_view(view_);
+  view_is_everywhere_ = true;
 }
 
 std::uint64_t Fabric::sum(std::uint64_t (Switch::*count)() const) const {

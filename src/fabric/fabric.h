@@ -33,7 +33,8 @@ class Fabric final : public transport::Inbound {
   // Made at the first call, kept until the fabric goes.
   Switch& segment(transport::SegmentId id);
 
-  // Replaces what is known of other hosts. An equal view changes nothing.
+  // Replaces what is known of other hosts. An equal view changes nothing. Without memory (bad_alloc) some
+  // segments have it and others do not; to be called again.
   void set_view(View view);
   const View& view() const { return view_; }
 
@@ -66,6 +67,7 @@ class Fabric final : public transport::Inbound {
   Observer* observer_;
   Transports transports_;
   View view_;
+  bool view_is_everywhere_ = true;  // false: a segment had no memory for it
   std::map<transport::SegmentId, std::unique_ptr<Switch>> segments_;
 };
 

@@ -1,5 +1,6 @@
 #include "fabric/port.h"
 
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -11,8 +12,13 @@ Port::Port(std::string name, PortIdentity identity, Switch& fabric_switch)
       name_(std::move(name)),
       identity_(std::move(identity)),
       switch_(fabric_switch) {
-  switch_.ports_.push_back(this);
-  switch_.reservations_.add(name_, identity_);
+  try {
+    switch_.reservations_.add(name_, identity_);
+    switch_.ports_.push_back(this);
+  } catch (const std::bad_alloc&) {
+    switch_.reservations_.remove(name_, identity_);
+    throw;
+  }
 }
 
 Port::~Port() {

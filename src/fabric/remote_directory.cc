@@ -12,13 +12,12 @@ RemoteDirectory::Change RemoteDirectory::replace(const View& view) {
     kept.insert(known.id);
     hosts_[known.id] = known;
   }
-  std::erase_if(hosts_, [&kept](const auto& entry) { return !kept.contains(entry.first); });
   Change change;
   std::unordered_map<verbs::Gid, Held, verbs::GidHash> gids;
   for (const RemoteGid& each : view.gids) {
     if (each.segment != segment_) continue;
+    if (!kept.contains(each.host)) continue;
     const auto host = hosts_.find(each.host);
-    if (host == hosts_.end()) continue;
     const Held held{&host->second, each.host, host->second.path};
     if (!gids.try_emplace(each.gid, held).second) continue;
     const auto before = gids_.find(each.gid);
@@ -28,6 +27,7 @@ RemoteDirectory::Change RemoteDirectory::replace(const View& view) {
   }
   change.any = change.any || gids.size() != gids_.size();
   gids_ = std::move(gids);
+  std::erase_if(hosts_, [&kept](const auto& entry) { return !kept.contains(entry.first); });
   std::sort(change.reachable.begin(), change.reachable.end());
   return change;
 }

@@ -27,7 +27,8 @@ class RemoteDirectory {
     bool any = false;                   // some GID's path is another one than before
     std::vector<verbs::Gid> reachable;  // those of them which a host can be reached for now, sorted
   };
-  // Takes over this segment's part of `view`. GIDs of hosts that are not in it are left out.
+  // Takes over this segment's part of `view`. GIDs of hosts that are not in it are left out. Without memory
+  // (bad_alloc) all GIDs are as before, and what has changed is told the next time.
   Change replace(const View& view);
 
   // Which host holds a GID, and how it is reached.

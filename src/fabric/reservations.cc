@@ -46,10 +46,11 @@ void Reservations::remove(const std::string& port, const PortIdentity& identity)
 }
 
 void Reservations::replace(const View& view) {
-  anywhere_.clear();
+  Owners reserved;
   for (const ReservedGid& each : view.reserved) {
-    if (each.segment == segment_) anywhere_.try_emplace(each.gid, each.port);
+    if (each.segment == segment_) reserved.try_emplace(each.gid, each.port);
   }
+  anywhere_ = std::move(reserved);
 }
 
 std::string Reservations::why_not(const std::string& port, const PortIdentity& identity,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/core.h>
+#include <new>
 #include <string_view>
 
 #include "base/check.h"
@@ -34,6 +35,7 @@ void Switch::set_view(const View& view) {
   reservations_.replace(view);
   const RemoteDirectory::Change change = remote_.replace(view);
   if (!change.any) return;
+  // From here on nothing may fail: what has changed is known this once.
   changed();
   look_for_lost();
   const auto affected = [&change](const verbs::Gid& peer) {
@@ -51,8 +53,14 @@ void Switch::look_for_lost() {
     if (binding.is_lost == (host != nullptr)) continue;
     binding.is_lost = host != nullptr;
     if (binding.is_lost) ++gids_lost_;
-    if (!duplicate_log_.allow(clock_.now())) continue;
-    if (binding.is_lost) {
+    if (duplicate_log_.allow(clock_.now())) report_lost(gid, binding, host);
+  }
+}
+
+// `host` null: it is the port's again.
+void Switch::report_lost(const verbs::Gid& gid, const Binding& binding, const std::string* host) {
+  try {
+    if (host != nullptr) {
       log::warn(
           "switch: port {} has lost GID {} to host {}, which bound it at the same time: it is not used here; "
           "give the VMs different addresses",
@@ -60,6 +68,7 @@ void Switch::look_for_lost() {
     } else {
       log::info("switch: GID {} is port {}'s again", gid.to_string(), binding.port->name());
     }
+  } catch (const std::bad_alloc&) {  // a line less
   }
 }
 
@@ -155,7 +164,12 @@ bool Switch::bind(Port& port, const verbs::Gid& gid) {
   const auto [it, inserted] = holders_.try_emplace(gid, Binding{&port, false});
   if (inserted) {
     changed();
-    if (observer_ != nullptr) observer_->on_gid_bound(segment_, gid, port.name());
+    try {
+      if (observer_ != nullptr) observer_->on_gid_bound(segment_, gid, port.name());
+    } catch (const std::bad_alloc&) {  // the command is refused
+      holders_.erase(it);
+      throw;
+    }
     return true;
   }
   if (it->second.port == &port) return true;

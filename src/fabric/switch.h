@@ -105,6 +105,7 @@ class Switch {
   // Bound, and not lost.
   bool holds(const Port& port, const verbs::Gid& gid) const;
   void look_for_lost();
+  static void report_lost(const verbs::Gid& gid, const Binding& binding, const std::string* host);
 
   // True when `port` holds `gid` afterwards: newly, or already before.
   bool bind(Port& port, const verbs::Gid& gid);

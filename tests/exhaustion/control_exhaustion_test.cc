@@ -4,6 +4,7 @@
 #include <set>
 
 #include "exhaustion/exhaustion_fixture.h"
+#include "exhaustion/guest.h"
 
 namespace pvrdma::test {
 namespace {
@@ -67,37 +68,59 @@ TEST_F(ControlExhaustion, ARequestIsAnsweredRefusedOrDropped) {
   EXPECT_EQ(daemon_.stop(), 0) << daemon_.logged();
 }
 
-// The membership, the live records and the store: a VM comes and goes, however late.
-TEST_F(ControlExhaustion, TheClusterGoesOnWhenThereIsMemoryAgain) {
-  ASSERT_EQ(daemon_.tell("POST", "/v1/dvs", R"({"name": "dvs1"})"), 200);
-  ASSERT_EQ(daemon_.tell("PUT", "/v1/dvs/dvs1/portgroups/pg1", R"({"vlan": 7})"), 200);
-  ASSERT_EQ(daemon_.tell("PUT", "/v1/dvs/dvs1/hosts/self", "{}"), 200);
-  const std::string vm = R"({"name": "C", "hardware_version": 18, "memory_mib": 64, "memory_reserved_mib": 64,
-                            "adapter": {"portgroup": "pg1"}})";
-  const auto vm_comes_and_goes = [&] {
+// A VM of the cluster: its adapter comes, is used and goes.
+class VmExhaustion : public ControlExhaustion {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(daemon_.tell("POST", "/v1/dvs", R"({"name": "dvs1"})"), 200);
+    ASSERT_EQ(daemon_.tell("PUT", "/v1/dvs/dvs1/portgroups/pg1", R"({"vlan": 7})"), 200);
+    ASSERT_EQ(daemon_.tell("PUT", "/v1/dvs/dvs1/hosts/self", "{}"), 200);
+  }
+
+  void vm_comes_and_goes() {
+    const std::string vm =
+        R"({"name": "C", "hardware_version": 18, "memory_mib": 64, "memory_reserved_mib": 64,
+            "adapter": {"portgroup": "pg1"}})";
     // The VM's last life may seem to go on for a while.
     ASSERT_TRUE(comes_to(200, "/v1/vms/C", [&] { daemon_.tell("POST", "/v1/vms", vm); }));
     ASSERT_TRUE(comes_to(200, "/v1/adapters/C"));
-    { const auto guest = daemon_.open("C.sock"); }
+    Guest guest(daemon_, "C.sock");
+    guest.live();
+    EXPECT_FALSE(guest.hung()) << guest.sentence();
     ASSERT_TRUE(comes_to(404, "/v1/vms/C", [&] { daemon_.tell("DELETE", "/v1/vms/C"); }));
-    EXPECT_TRUE(comes_to(404, "/v1/adapters/C"));
-  };
-  const Failing failing{.threads = bits(Thread::kCluster) | bits(Thread::kPlane) | bits(Thread::kStore),
-                        .count = kSome};
-  run(0, 0, vm_comes_and_goes, failing);
-  const std::uint64_t sites = daemon_.control().sites;
-  ASSERT_GT(sites, 0U);
-  std::uint64_t failed = 0;
-  for (std::uint64_t site = 1; site <= sites; site += 1 + sites / 60) {
-    SCOPED_TRACE(fmt::format("site {} of {}", site, sites));
-    run(site, kSome, vm_comes_and_goes, failing);
-    ASSERT_TRUE(daemon_.is_alive()) << where();
-    ASSERT_EQ(bystander_.trouble(), "") << where();
-    if (HasFailure()) FAIL() << where();
-    failed += daemon_.control().failed;
+    ASSERT_TRUE(comes_to(404, "/v1/adapters/C"));
   }
-  EXPECT_GT(failed, 0U);
-  EXPECT_EQ(daemon_.stop(), 0) << daemon_.logged();
+
+  // Timers are among the sites: which is the Nth differs from life to life.
+  void fail_here_and_there(const Failing& failing, std::uint64_t lives) {
+    run(
+        0, 0, [this] { vm_comes_and_goes(); }, failing);
+    const std::uint64_t sites = daemon_.control().sites;
+    ASSERT_GT(sites, 0U);
+    std::uint64_t failed = 0;
+    for (std::uint64_t site = 1; site <= sites; site += 1 + sites / lives) {
+      SCOPED_TRACE(fmt::format("site {} of {}", site, sites));
+      run(
+          site, failing.count, [this] { vm_comes_and_goes(); }, failing);
+      ASSERT_TRUE(daemon_.is_alive()) << where();
+      ASSERT_EQ(bystander_.trouble(), "") << where();
+      if (HasFailure()) FAIL() << where();
+      failed += daemon_.control().failed;
+    }
+    EXPECT_GT(failed, 0U);
+  }
+  void TearDown() override { EXPECT_EQ(daemon_.stop(), 0) << daemon_.logged(); }
+};
+
+// The membership, the live records and the store.
+TEST_F(VmExhaustion, TheClustersThreadsGoOnWhenThereIsMemoryAgain) {
+  fail_here_and_there(
+      {.threads = bits(Thread::kCluster) | bits(Thread::kPlane) | bits(Thread::kStore), .count = kSome}, 60);
+}
+
+TEST_F(VmExhaustion, TheShardRefusesAndGoesOn) {
+  fail_here_and_there({.count = 1}, 150);
+  fail_here_and_there({.count = kSome}, 50);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ bool Guest::live() {
   refusals_ = 0;
   sentence_.clear();
   const std::size_t descriptors_before = daemon_.descriptors();
-  const bool done = step([this] { device_ = daemon_.open("A", patience_); }, Again::kAlways) && work();
+  const bool done = step([this] { device_ = daemon_.open(adapter_, patience_); }, Again::kAlways) && work();
   // In the order of dependence; those that are gone with the connection drop their results.
   second_.reset();
   first_.reset();

@@ -1,5 +1,5 @@
-// Guest: the guest of adapter A, whose calls fail: one life of it, from its connection to its leaving.
-// Thread: the test's.
+// Guest: the guest of an adapter, A unless said otherwise, whose calls fail: one life of it, from its
+// connection to its leaving. Thread: the test's.
 #pragma once
 
 #include <functional>
@@ -16,6 +16,7 @@ class Guest {
   // `patience`: how long it waits for an answer.
   explicit Guest(DaemonProcess& daemon, Duration patience = std::chrono::seconds(30))
       : daemon_(daemon), patience_(patience) {}
+  Guest(DaemonProcess& daemon, std::string adapter) : Guest(daemon) { adapter_ = std::move(adapter); }
 
   // Attaches, makes one of each object, connects, moves data, destroys, leaves, and waits until the daemon is
   // through with it. What is refused is asked again once, while the adapter still serves. True: it came to
@@ -40,6 +41,7 @@ class Guest {
 
   DaemonProcess& daemon_;
   const Duration patience_;
+  std::string adapter_ = "A";
   std::unique_ptr<driver::Device> device_;
   std::unique_ptr<driver::Context> user_;
   std::unique_ptr<driver::ProtectionDomain> user_pd_;

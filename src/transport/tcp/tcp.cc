@@ -82,6 +82,7 @@ struct Tcp::Impl final : shard::Pollable {
   tcp::Context context;
   std::map<HostId, std::unique_ptr<tcp::HostLanes>> hosts;
   tcp::Reception reception;
+  bool is_configured = true;               // false: there was no memory for all of the newest settings
   std::vector<tcp::FrameSocket*> reading;  // of run(), kept for its memory
 };
 
@@ -153,9 +154,10 @@ Tcp::~Tcp() {
 
 void Tcp::configure(const TcpSettings& settings) {
   tcp::Context& context = impl_->context;
-  if (settings == context.settings) return;
+  if (impl_->is_configured && settings == context.settings) return;
   const Instant now = context.clock.now();
-  const bool moved = settings.address != context.settings.address;
+  const bool again = !std::exchange(impl_->is_configured, false);
+  const bool moved = again || settings.address != context.settings.address;
   const bool listens_elsewhere = moved || settings.port != context.settings.port;
   context.settings = settings;
 
@@ -180,6 +182,7 @@ void Tcp::configure(const TcpSettings& settings) {
     impl_->reception.listener().open(*settings.address, settings.port);
   }
   context.attention = true;
+  impl_->is_configured = true;
 }
 
 const Counters& Tcp::counters() const {
