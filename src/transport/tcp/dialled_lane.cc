@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <new>
 #include <utility>
 
 #include "transport/tcp/plain_stream.h"
@@ -47,18 +48,31 @@ DialledLane::News DialledLane::turn(Instant now) {
     const std::unique_ptr<FrameSocket> ended = std::move(socket_);
     if (peer_ && redial_at_ == Instant::never()) failed(ended->trouble(), now);
   }
-  if (!socket_ && now >= redial_at_) dial_now(now);
+  if (!socket_ && now >= redial_at_) try_dial(now);
   return std::exchange(news_, News{});
 }
 
-void DialledLane::failed(std::string trouble, Instant now) {
-  trouble_ = std::move(trouble);
+void DialledLane::failed(std::string_view trouble, Instant now) {
   // A peer that lets this host in only to throw it out is no reason to hurry.
   if (up_since_ != Instant::never() && now - up_since_ >= kRedialMax) pause_ = kRedialFirst;
   up_since_ = Instant::never();
   redial_at_ = now + pause_;
   pause_ = std::min(2 * pause_, kRedialMax);
   context_.check_at(redial_at_);
+  try {
+    trouble_ = trouble;
+  } catch (const std::bad_alloc&) {
+    trouble_ = "no memory";  // short enough to need none
+  }
+}
+
+void DialledLane::try_dial(Instant now) {
+  try {
+    dial_now(now);
+  } catch (const std::bad_alloc&) {
+    socket_.reset();
+    failed("no memory", now);
+  }
 }
 
 void DialledLane::dial_now(Instant now) {
@@ -66,14 +80,14 @@ void DialledLane::dial_now(Instant now) {
   auto socket = begin_connect(*context_.settings.address, peer_->address, peer_->port,
                               context_.options.congestion_control);
   if (!socket) {
-    failed(std::move(socket).error().message, now);
+    failed(socket.error().message, now);
     return;
   }
   std::unique_ptr<Stream> stream;
   if (context_.tls) {
     auto secure = context_.tls->client(*std::move(socket));
     if (!secure) {
-      failed(std::move(secure).error().message, now);
+      failed(secure.error().message, now);
       return;
     }
     stream = make_tls_stream(*std::move(secure));
@@ -84,7 +98,7 @@ void DialledLane::dial_now(Instant now) {
   socket_ = std::make_unique<FrameSocket>(context_, self, FrameSocket::Role::kDialler, std::move(stream));
   if (auto started = socket_->start(now); !started) {
     socket_.reset();
-    failed(std::move(started).error().message, now);
+    failed(started.error().message, now);
   }
 }
 

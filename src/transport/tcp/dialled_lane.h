@@ -52,7 +52,8 @@ class DialledLane final : private FrameSocket::User {
 
  private:
   void dial_now(Instant now);
-  void failed(std::string trouble, Instant now);
+  void failed(std::string_view trouble, Instant now);
+  void try_dial(Instant now);
   void on_secured(Instant now) override;
   void on_greeting(const Frame& frame, Instant now) override;
   void on_drained() override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
+#include <new>
 #include <sys/socket.h>
 #include <system_error>
 #include <utility>
@@ -18,6 +19,15 @@ constexpr std::size_t kKeptBytes = 1024 * 1024;    // of an idle connection's bu
 constexpr std::size_t kUnreadBytesMax = 4 * 1024 * 1024;
 
 }  // namespace
+
+template <typename Action>
+void FrameSocket::or_break(Action action) {
+  try {
+    action();
+  } catch (const std::bad_alloc&) {
+    break_off("no memory");  // short enough to need none
+  }
+}
 
 FrameSocket::FrameSocket(Context& context, User& user, Role role, std::unique_ptr<Stream> stream)
     : context_(context),
@@ -43,12 +53,21 @@ Result<void> FrameSocket::start(Instant now) {
   return {};
 }
 
+void FrameSocket::start_or_break(Instant now) {
+  or_break([&] {
+    if (auto started = start(now); !started) break_off(std::move(started).error().message);
+  });
+}
+
 std::string FrameSocket::what() const {
   return state_ == State::kUp ? "a lane to another host" : "a lane that is being set up";
 }
 
 void FrameSocket::on_fd_ready(int /*fd*/, shard::Readiness ready) {
-  const Instant now = context_.clock.now();
+  or_break([&] { on_ready(ready, context_.clock.now()); });
+}
+
+void FrameSocket::on_ready(shard::Readiness ready, Instant now) {
   switch (state_) {
     case State::kConnecting:
       finish_connect(now);
@@ -92,6 +111,10 @@ void FrameSocket::secure(Instant now) {
 
 void FrameSocket::secure_now(Instant now) {
   unsecured_ = false;
+  or_break([&] { handshake(now); });
+}
+
+void FrameSocket::handshake(Instant now) {
   if (state_ != State::kSecuring) return;
   switch (stream_->handshake()) {
     case Stream::Handshake::kDone:
@@ -124,13 +147,13 @@ void FrameSocket::update_interest() {
 
 void FrameSocket::greet(const Hello& hello, Instant now) {
   Head head;
-  queue(encode(hello, head), {}, now);
+  or_break([&] { queue(encode(hello, head), {}, now); });
   flush(now);
 }
 
 void FrameSocket::greet(const Welcome& welcome, Instant now) {
   Head head;
-  queue(encode(welcome, head), {}, now);
+  or_break([&] { queue(encode(welcome, head), {}, now); });
   flush(now);
 }
 
@@ -145,18 +168,22 @@ void FrameSocket::establish(HostId peer, Instant now) {
 void FrameSocket::reject(RejectReason reason, std::string_view sentence, Instant now) {
   if (broken()) return;
   Head head;
-  farewell(encode(Reject{.reason = reason, .sentence = Sentence(sentence)}, head), now);
-  break_off(std::string(sentence));
+  or_break([&] {
+    farewell(encode(Reject{.reason = reason, .sentence = Sentence(sentence)}, head), now);
+    break_off(std::string(sentence));
+  });
 }
 
 void FrameSocket::close(GoodbyeReason reason, std::string_view sentence, Instant now) {
   if (broken()) return;
   in_order_ = is_in_order(reason);
-  if (state_ == State::kUp) {
-    Head head;
-    farewell(encode(next_send_, Goodbye{.reason = reason, .sentence = Sentence(sentence)}, head), now);
-  }
-  break_off(std::string(sentence));
+  or_break([&] {
+    if (state_ == State::kUp) {
+      Head head;
+      farewell(encode(next_send_, Goodbye{.reason = reason, .sentence = Sentence(sentence)}, head), now);
+    }
+    break_off(std::string(sentence));
+  });
 }
 
 void FrameSocket::drop(std::string trouble) {
@@ -199,11 +226,13 @@ void FrameSocket::send(SegmentId segment, const verbs::Request& request, const g
   Head buffer;
   const auto head = encode(next_send_, segment, request, buffer);
   if (head.empty()) return;  // as good as lost
-  if (payload.bytes() <= kGatherBytes) {
-    queue(head, payload, now);
-  } else {
-    write_through(head, payload, now);
-  }
+  or_break([&] {
+    if (payload.bytes() <= kGatherBytes) {
+      queue(head, payload, now);
+    } else {
+      write_through(head, payload, now);
+    }
+  });
   ++context_.counters.requests;
   context_.counters.payload_bytes += payload.bytes();
 }
@@ -215,11 +244,13 @@ bool FrameSocket::send(SegmentId segment, const verbs::Response& response, const
   Head buffer;
   const auto head = encode(next_send_, segment, response, buffer);
   if (head.empty()) return false;
-  if (payload.bytes() <= kGatherBytes || blocked_) {
-    queue(head, payload, now);
-  } else {
-    write_through(head, payload, now);
-  }
+  or_break([&] {
+    if (payload.bytes() <= kGatherBytes || blocked_) {
+      queue(head, payload, now);
+    } else {
+      write_through(head, payload, now);
+    }
+  });
   ++context_.counters.responses;
   context_.counters.payload_bytes += payload.bytes();
   return true;
@@ -233,7 +264,7 @@ bool FrameSocket::send(SegmentId segment, const verbs::Datagram& datagram, const
   Head buffer;
   const auto head = encode(next_send_, segment, datagram, buffer);
   if (head.empty()) return false;
-  queue(head, payload, now);
+  or_break([&] { queue(head, payload, now); });
   ++context_.counters.datagrams;
   context_.counters.payload_bytes += payload.bytes();
   return true;
@@ -293,6 +324,10 @@ void FrameSocket::write_through(std::span<const std::byte> head, const guestmem:
 
 void FrameSocket::flush(Instant now) {
   if (broken() || blocked_) return;
+  or_break([&] { flush_now(now); });
+}
+
+void FrameSocket::flush_now(Instant now) {
   while (output_.unsent() != 0) {
     const iovec piece{output_.pending().data(), output_.unsent()};
     const Transfer transfer = stream_->write_some({&piece, 1});
@@ -348,7 +383,10 @@ void FrameSocket::blocked() {
 }
 
 void FrameSocket::on_time(Instant now) {
-  if (broken()) return;
+  if (!broken()) or_break([&] { do_time(now); });
+}
+
+void FrameSocket::do_time(Instant now) {
   if (state_ != State::kUp) {
     if (now < started_ + kHandshakeTime) return;
     break_off(state_ == State::kConnecting ? "cannot connect: no answer"

@@ -65,6 +65,8 @@ class FrameSocket final : private shard::FdHandler {
 
   // Once. Error: its descriptor cannot be watched.
   Result<void> start(Instant now);
+  // The same; what cannot be started is broken.
+  void start_or_break(Instant now);
 
   bool is_up() const { return state_ == State::kUp; }
   bool broken() const { return state_ == State::kBroken; }
@@ -111,7 +113,15 @@ class FrameSocket final : private shard::FdHandler {
   enum class State : std::uint8_t { kConnecting, kSecuring, kGreeting, kUp, kBroken };
   enum class Step : std::uint8_t { kMore, kFill, kBlocked };
 
+  // Does it, or breaks off where there is no memory: as if the network had broken.
+  template <typename Action>
+  void or_break(Action action);
+
   void on_fd_ready(int fd, shard::Readiness ready) override;
+  void on_ready(shard::Readiness ready, Instant now);
+  void flush_now(Instant now);
+  void do_time(Instant now);
+  void handshake(Instant now);
   std::string what() const override;
   void finish_connect(Instant now);
   void secure(Instant now);
@@ -131,6 +141,7 @@ class FrameSocket final : private shard::FdHandler {
     return std::span(staging_).subspan(staged_begin_, staged_end_ - staged_begin_);
   }
   void receive(Instant now);
+  void read_batch(Instant now);
   bool fill(Instant now);
   Step take_head(Instant now);
   Step take_frame(Instant now);

@@ -1,6 +1,7 @@
 // The receiving half of FrameSocket.
 #include <algorithm>
 #include <fmt/core.h>
+#include <new>
 
 #include "transport/tcp/frame_socket.h"
 
@@ -41,17 +42,41 @@ class StreamPayload final : public verbs::Payload {
   bool failed_ = false;
 };
 
+// Until its end, however it comes, what is sent is gathered.
+class Batch {
+ public:
+  explicit Batch(Context& context) : context_(context) { context_.in_batch = true; }
+  ~Batch() { context_.in_batch = false; }
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+
+ private:
+  Context& context_;
+};
+
 }  // namespace
 
 void FrameSocket::go_on(Instant now) {
   unfinished_ = false;
-  if (state_ == State::kGreeting || state_ == State::kUp) receive(now);
+  try {
+    if (state_ == State::kGreeting || state_ == State::kUp) receive(now);
+  } catch (const std::bad_alloc&) {
+    break_off("no memory");
+  }
 }
 
 void FrameSocket::receive(Instant now) {
-  context_.in_batch = true;
   batch_bytes_ = 0;
   drained_ = false;
+  {
+    const Batch batch(context_);
+    read_batch(now);
+  }
+  flush_all(context_, now);
+  if (!broken()) update_interest();
+}
+
+void FrameSocket::read_batch(Instant now) {
   while (!broken() && !paused_) {
     if (batch_bytes_ >= kBatchBytes) {
       if (!unfinished_) {
@@ -64,9 +89,6 @@ void FrameSocket::receive(Instant now) {
     if (step == Step::kMore) continue;
     if (step == Step::kBlocked || !fill(now)) break;
   }
-  context_.in_batch = false;
-  flush_all(context_, now);
-  if (!broken()) update_interest();
 }
 
 // Reads into the staging buffer, which is never full when more is wanted. False: there is nothing now.

@@ -37,6 +37,11 @@ void HostLanes::close(GoodbyeReason reason, std::string_view sentence, Instant n
   context_.attention = true;
 }
 
+void HostLanes::make_room(std::uint16_t lanes) {
+  accepted_.reserve(lanes);
+  leaving_.reserve(leaving_.size() + accepted_.size());
+}
+
 void HostLanes::adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, Instant now) {
   const std::size_t index = lane->index();
   if (accepted_.size() != lanes) {
@@ -86,29 +91,29 @@ void HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Datagra
 
 void HostLanes::turn(Instant now) {
   bury_lanes(now);
-  bool ready = false;
-  bool restored = false;
   for (const auto& lane : dialled_) {
     const DialledLane::News news = lane->turn(now);
-    ready |= news.ready;
-    restored |= news.restored;
+    untold_.ready |= news.ready;
+    untold_.restored |= news.restored;
   }
   if (const bool up = is_up(); up != told_up_) {
+    context_.inbound.on_up_changed(id_, now);
     told_up_ = up;
     if (up) {
       noted_.clear();
       log::info("tcp: connected to host {} at {}, {}", peer_->name, peer_->address.to_string(),
                 context_.tls ? "TLS 1.3" : "not encrypted");
     }
-    context_.inbound.on_up_changed(id_, now);
   }
   for (const auto& lane : dialled_)
     if (!lane->trouble().empty()) note(lane->trouble(), now);
-  if (restored) context_.inbound.on_restored(id_, now);
-  if (ready) context_.inbound.on_ready(id_, now);
+  const DialledLane::News news = std::exchange(untold_, {});
+  if (news.restored) context_.inbound.on_restored(id_, now);
+  if (news.ready) context_.inbound.on_ready(id_, now);
 }
 
 void HostLanes::bury_lanes(Instant now) {
+  leaving_.reserve(leaving_.size() + accepted_.size());
   for (auto& lane : accepted_)
     if (lane && lane->socket().broken()) leaving_.push_back(std::move(lane));
   for (const auto& lane : leaving_) {

@@ -35,6 +35,8 @@ class HostLanes {
   void close(GoodbyeReason reason, std::string_view sentence, Instant now);
 
   // Takes over a lane that has been admitted; an older one of the same lane goes.
+  // What adopt() needs; it allocates nothing else.
+  void make_room(std::uint16_t lanes);
   void adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, Instant now);
 
   bool is_up() const;
@@ -65,7 +67,8 @@ class HostLanes {
   std::vector<std::unique_ptr<AcceptedLane>> accepted_;  // by the peer's lane; null: none
   std::vector<std::unique_ptr<AcceptedLane>> leaving_;   // closed, destroyed in the next turn
   bool told_up_ = false;
-  std::string noted_;  // the last trouble in the log
+  DialledLane::News untold_;  // a turn without memory ended before
+  std::string noted_;         // the last trouble in the log
   log::LogLimiter limiter_{8, std::chrono::seconds(10)};
 };
 

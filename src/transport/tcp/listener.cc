@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fmt/core.h>
 #include <netinet/in.h>
+#include <new>
 #include <sys/socket.h>
 #include <system_error>
 #include <utility>
@@ -112,7 +113,10 @@ void Listener::on_fd_ready(int /*fd*/, shard::Readiness /*ready*/) {
       pause(code, clock_.now());
       return;
     }
-    if (auto source = IpAddress::from(from)) on_accepted_(std::move(socket), *source);
+    try {
+      if (auto source = IpAddress::from(from)) on_accepted_(std::move(socket), *source);
+    } catch (const std::bad_alloc&) {  // the peer comes again
+    }
   }
 }
 

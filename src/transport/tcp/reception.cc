@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <new>
 #include <sys/socket.h>
 #include <utility>
 
@@ -29,6 +30,14 @@ void Reception::on_accepted(Fd socket, const IpAddress& from) {
     return;
   }
   tune(socket, context_.options.congestion_control);
+  try {
+    take_in(std::move(socket), from, now);
+  } catch (const std::bad_alloc&) {
+    shares_.leave(from);
+  }
+}
+
+void Reception::take_in(Fd socket, const IpAddress& from, Instant now) {
   std::unique_ptr<Stream> stream;
   if (context_.tls) {
     auto secure = context_.tls->server(std::move(socket));
@@ -46,8 +55,7 @@ void Reception::on_accepted(Fd socket, const IpAddress& from) {
   Porter& self = *this;
   AcceptedLane& lane =
       *strangers_.emplace_back(std::make_unique<AcceptedLane>(context_, self, std::move(stream), from));
-  if (auto started = lane.socket().start(now); !started)
-    lane.socket().drop(std::move(started).error().message);
+  lane.socket().start_or_break(now);
 }
 
 std::string Reception::objection(const IpAddress& from, RejectReason& reason, Instant now) {
@@ -98,6 +106,7 @@ void Reception::on_hello(AcceptedLane& lane, const Hello& hello, Instant now) {
   }
   const auto place = std::find_if(strangers_.begin(), strangers_.end(),
                                   [&](const auto& stranger) { return stranger.get() == &lane; });
+  peer->make_room(hello.lanes);  // from here on nothing may fail: the lane is on the stack
   std::unique_ptr<AcceptedLane> admitted = std::move(*place);
   strangers_.erase(place);
   shares_.leave(lane.from());
@@ -143,12 +152,18 @@ void Reception::turn(Instant now) {
     const FrameSocket& socket = stranger->socket();
     if (!socket.broken()) return false;
     shares_.leave(stranger->from());
-    if (!socket.ended_in_order() && limiter_.allow(now)) {
-      log::warn("tcp: a connection from {} did not get in: {}", stranger->from().to_string(),
-                socket.trouble());
-    }
+    if (!socket.ended_in_order() && limiter_.allow(now)) report(*stranger);
     return true;
   });
+}
+
+// In the middle of strangers_: without memory, a line less.
+void Reception::report(const AcceptedLane& stranger) {
+  try {
+    log::warn("tcp: a connection from {} did not get in: {}", stranger.from().to_string(),
+              stranger.socket().trouble());
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void Reception::on_time(Instant now) {

@@ -52,6 +52,9 @@ class Reception final : private AcceptedLane::Porter {
   void on_accepted(Fd socket, const IpAddress& from);
   // Empty: it may try. Otherwise the sentence, with `reason` set and the error counted.
   std::string objection(const IpAddress& from, RejectReason& reason, Instant now);
+  // The connection has its place in shares_. Without memory (bad_alloc) it is no stranger.
+  void take_in(Fd socket, const IpAddress& from, Instant now);
+  static void report(const AcceptedLane& stranger);
   void turn_away(const Fd& socket, RejectReason reason, const IpAddress& from, std::string_view sentence,
                  Instant now);
   void on_hello(AcceptedLane& lane, const Hello& hello, Instant now) override;

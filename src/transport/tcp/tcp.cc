@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/core.h>
 #include <map>
+#include <new>
 #include <utility>
 
 #include "base/name.h"
@@ -105,7 +106,11 @@ bool Tcp::Impl::run(Instant now) {
     worked = true;
     context.attention = false;
     reception.turn(now);
-    for (const auto& [id, entry] : hosts) entry->turn(now);
+    try {
+      for (const auto& [id, entry] : hosts) entry->turn(now);
+    } catch (const std::bad_alloc&) {  // what is left to do is done in the next turn
+      context.attention = true;
+    }
     tcp::flush_all(context, now);
   }
   return worked;
@@ -114,7 +119,10 @@ bool Tcp::Impl::run(Instant now) {
 // Everything's deadlines only move back between two calls, except where check_at() was told.
 void Tcp::Impl::on_time(Instant now) {
   context.next_check = Instant::never();
-  reception.on_time(now);
+  try {
+    reception.on_time(now);
+  } catch (const std::bad_alloc&) {  // of a sentence about the listener
+  }
   Instant next = reception.next_deadline();
   for (const auto& [id, entry] : hosts) {
     entry->on_time(now);
