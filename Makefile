@@ -67,7 +67,7 @@ cluster-test: setup  ## only the cluster tests: hosts in network namespaces, etc
 	@$(MAKE) -j2 testbed programs
 	@$(PYTEST) tests/cluster -m "not full"
 
-bench: setup  ## benchmarks of the release build, what hostile neighbours cost, as root also host to host; JSON in build/bench/
+bench: setup  ## benchmarks of the release build, what hostile neighbours cost, VM to VM, as root also host to host; JSON in build/bench/
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release
 	@tools/bench
