@@ -1,11 +1,13 @@
 // idle_guests: as many guests as sockets are named, all in one process, each with its driver loaded and, with
-// --contexts, a verbs process that does nothing. Prints "open" when all are there, and ends at SIGTERM.
+// --contexts, a verbs process that does nothing. Prints "open" when all are there, and ends at SIGTERM; or
+// ends with a sentence.
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <fmt/core.h>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -43,13 +45,18 @@ int run(int argc, char** argv) {
   sigemptyset(&end);
   sigaddset(&end, SIGTERM);
   sigprocmask(SIG_BLOCK, &end, nullptr);
-  std::vector<Guest> guests;
-  guests.reserve(sockets.size());
-  for (const std::string& socket : sockets) guests.push_back(open_guest(socket, with_contexts));
-  fmt::print("open\n");
-  std::fflush(stdout);
-  int caught = 0;
-  return sigwait(&end, &caught);
+  try {
+    std::vector<Guest> guests;
+    guests.reserve(sockets.size());
+    for (const std::string& socket : sockets) guests.push_back(open_guest(socket, with_contexts));
+    fmt::print("open\n");
+    std::fflush(stdout);
+    int caught = 0;
+    return sigwait(&end, &caught);
+  } catch (const std::runtime_error& error) {
+    fmt::print(stderr, "idle_guests: {}\n", error.what());
+    return 1;
+  }
 }
 
 }  // namespace
