@@ -1,5 +1,5 @@
-// Work and events of user processes whose doorbells are mapped: stores that hide one another, over sockets and,
-// where it is about what the device has not looked at yet, in one thread under a manual clock.
+// Work and events of user processes whose doorbells are mapped: stores that hide one another, over sockets
+// and, where it is about what the device has not looked at yet, in one thread under a manual clock.
 #include "device_test.h"
 #include "support/testbench.h"
 
@@ -19,7 +19,8 @@ class MappedTraffic : public DeviceTest {
     for (std::uint32_t vm = 0; vm < 2; ++vm) {
       users_[vm] = must(driver::Context::create_user(device(vm)));
       for (auto& end : ends_[vm]) {
-        end = std::make_unique<RcEndpoint>(device(vm), gid_of(vm), EndpointOptions{.context = users_[vm].get()});
+        end = std::make_unique<RcEndpoint>(device(vm), gid_of(vm),
+                                           EndpointOptions{.context = users_[vm].get()});
       }
     }
     for (std::size_t i = 0; i < kConnections; ++i) must(connect(*ends_[0][i], *ends_[1][i]));
