@@ -132,21 +132,21 @@ TEST_F(Teardown, TheDeadAreNoReasonToRefuse) {
   }
 }
 
-// The first creation gives two of the dead back: too little for a ring of 17 pages.
+// The end of the context and the first attempt give 66 of the dead back: too little for a ring of 257 pages.
 TEST_F(Teardown, ManySmallDeadAreNoReasonToRefuseALargeOne) {
   Budgets budgets = Budgets::none();
-  budgets.rings_mib = 1;  // 256 pages
+  budgets.rings_mib = 2;  // 512 pages
   Account account(budgets);
   const Limits limits;
   Engine engine(limits, Rules{}, a.memory.space(), a.events, a.wire, account);
   const test::GuestMemory::Object small = a.memory.object(2);
-  const test::GuestMemory::Object large = a.memory.object(17);
+  const test::GuestMemory::Object large = a.memory.object(257);
   const CreateCq of_two{
       .context = ContextHandle(1), .cqe_count = 4, .page_count = 2, .page_directory = small.directory};
   const CreateCq of_many{
-      .context = ContextHandle(1), .cqe_count = 1024, .page_count = 17, .page_directory = large.directory};
+      .context = ContextHandle(1), .cqe_count = 16384, .page_count = 257, .page_directory = large.directory};
   ASSERT_TRUE(engine.create_context(1));
-  for (int i = 0; i < 128; ++i) ASSERT_TRUE(engine.create_cq(of_two)) << i;
+  for (int i = 0; i < 256; ++i) ASSERT_TRUE(engine.create_cq(of_two)) << i;
   EXPECT_EQ(engine.create_cq(of_many).error(), CommandError::kNoMemory) << "while they live";
   ASSERT_TRUE(engine.destroy_context(ContextHandle(1)));
   ASSERT_TRUE(engine.create_context(1));
