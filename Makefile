@@ -14,7 +14,10 @@ MEASURED := NoAllocation|QpMemory|SteadyState|MemoryReturn|Exhaustion|Sandbox|De
 # VM tests that `make test` runs with mapped doorbells, too: what rings most, sleeps most, and comes and goes.
 MAPPED_IN_TEST := $(addprefix tests/vm/test_,traffic.py lifecycle.py mpi.py storage.py)
 
-.PHONY: help demo check test test-full vm-test cluster-test ctest-measured bench soak format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
+# Labels of the tests that count for `make coverage`.
+COUNTED := ^(unit|fuzz|sim|conformance|device)$$
+
+.PHONY: help demo check test test-full vm-test cluster-test ctest-measured bench soak coverage format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -79,6 +82,13 @@ fuzz: setup-full  ## every fuzzer with its corpus; for TIME (30) of each: second
 	@cmake --preset fuzz >/dev/null
 	@cmake --build --preset fuzz --target fuzzers
 	@tools/fuzz --time $(or $(TIME),30)
+
+coverage: setup-full  ## lines and branches of what strangers reach that no test does; report in build/coverage/report/
+	@cmake --preset coverage >/dev/null
+	@cmake --build --preset coverage
+	@find build/coverage -name '*.gcda' -delete
+	@ctest --preset coverage -j$(JOBS) -L '$(COUNTED)' --output-log build/ctest-coverage.log
+	@tools/coverage
 
 format: setup  ## format the C++ sources in place
 	@tools/check --format
