@@ -15,6 +15,10 @@ static_assert(static_cast<std::uint32_t>(abi::UarWord::kQp) == 0 &&
               "the unit that is exchanged, little-endian");
 static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free);
 
+// A receive that was posted behind a send hides its doorbell. (A send that hides a receive's means both: it
+// runs a QP that flushes, too, and no other has to look for receives.)
+constexpr std::uint32_t kMaybeSend = abi::kQpDoorbellSend;
+
 // Its order is nobody's business.
 template <typename Pages>
 void remove_at(Pages& pages, std::size_t place) {
@@ -109,7 +113,7 @@ DoorbellPoller::News DoorbellPoller::look_at(verbs::UarIndex uar, Looked& looked
   }
   if (qp_word != 0) {
     ++looked.doorbells;
-    doorbells_.ring(uar, abi::UarWord::kQp, qp_word, now);
+    doorbells_.ring(uar, abi::UarWord::kQp, qp_word | kMaybeSend, now);
     engine_.qp_word_found(uar, verbs::QpHandle{qp_word & abi::kDoorbellHandleMask});
     work = true;
   }

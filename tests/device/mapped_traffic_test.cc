@@ -111,6 +111,13 @@ TEST_F(MappedCommands, what_was_posted_is_executed_when_somebody_looks) {
   EXPECT_TRUE(b_.holds(0, 64, 9));
 }
 
+// The same word, of the same QP, the only one of its context.
+TEST_F(MappedCommands, what_was_posted_is_not_hidden_by_a_receive_behind_it) {
+  ASSERT_TRUE(a_.recv(2, 64, 64).ok());
+  EXPECT_TRUE(completion().ok());
+  EXPECT_TRUE(b_.holds(0, 64, 9));
+}
+
 TEST_F(MappedCommands, what_was_posted_before_an_error_is_executed_before_it) {
   must(a_.qp->to_error());
   EXPECT_TRUE(b_.holds(0, 64, 9));
