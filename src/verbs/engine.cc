@@ -242,7 +242,7 @@ void Engine::Impl::look_for_hidden_work(Instant now) {
 
 bool Engine::run(Instant now) {
   impl_->share.begin();
-  impl_->look_for_hidden_work(now);
+  if (impl_->mapped.any()) impl_->look_for_hidden_work(now);
   for (int turn = 0; turn < kTurnsPerRun && !impl_->share.spent(); ++turn) {
     QueuePair* qp = impl_->scheduler.take_ready();
     if (qp == nullptr) break;
@@ -250,8 +250,8 @@ bool Engine::run(Instant now) {
   }
   impl_->services.wire.flush(now);
   bury(kBuriedPerRun);
-  const bool unwatched = impl_->mapped.watch().run(now);
-  return unwatched || impl_->mapped.looks_due() || impl_->scheduler.any_ready() || has_dead_;
+  if (impl_->mapped.any()) impl_->mapped.watch().run(now);
+  return impl_->scheduler.any_ready() || has_dead_ || impl_->mapped.next_deadline() == Instant{};
 }
 
 void Engine::on_time(Instant now) {
@@ -263,8 +263,8 @@ void Engine::on_time(Instant now) {
 }
 
 Instant Engine::next_deadline() const {
-  if (impl_->mapped.looks_due() || impl_->scheduler.any_ready() || has_dead_) return Instant{};
-  return std::min(impl_->scheduler.next_deadline(), impl_->mapped.watch().next_deadline());
+  if (impl_->scheduler.any_ready() || has_dead_) return Instant{};
+  return std::min(impl_->scheduler.next_deadline(), impl_->mapped.next_deadline());
 }
 
 // --- Views ---

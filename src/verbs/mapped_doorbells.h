@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/time.h"
 #include "verbs/completion_watch.h"
 #include "verbs/counters.h"
 #include "verbs/ids.h"
@@ -43,10 +44,16 @@ class MappedDoorbells {
   void on_qp_word(MappedContext& context, QpHandle rung);
   // The QP whose ring is to be looked at next; null: none, for now.
   QueuePair* take_look();
-  bool looks_due() const { return !due_.empty(); }
+
+  // In the past while there is something to do at once.
+  Instant next_deadline() const {
+    if (!any()) return Instant::never();
+    return due_.empty() ? watch_.next_deadline() : Instant{};
+  }
+  // False: no context ever was mapped, so that there is nothing to look at.
+  bool any() const { return !contexts_.empty(); }
 
   CompletionWatch& watch() { return watch_; }
-  const CompletionWatch& watch() const { return watch_; }
 
  private:
   std::vector<std::unique_ptr<MappedContext>> contexts_;      // by handle; empty while there was none
