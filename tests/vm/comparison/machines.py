@@ -6,15 +6,13 @@ the test harness nor another device is between them. Only the contender that is 
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
-from types import TracebackType
 
 from harness import rdma
-from harness.daemon import Adapter, Daemon
-from harness.hub import Hub
+from harness.daemon import Adapter
+from harness.ensemble import Ensemble
 from harness.vm import FIRST_SLOT, Vm, VmSpec, slot
 from testbed import ensure
 
@@ -60,61 +58,26 @@ class Device:
     gid_index: int
 
 
-class Machines:
-    """Starts everything on entry, ends everything on exit. `logs` outlives it."""
+class Machines(Ensemble):
+    """The two VMs, with all contenders' devices ready to be used."""
 
     def __init__(self, suite: str, logs: Path) -> None:
-        self.logs = logs
-        self.vms: list[Vm] = []
         self._suite = suite
         self._devices: dict[tuple[str, str], Device] = {}
-        self._run_folder = tempfile.TemporaryDirectory(prefix="pvrdma-")
-        self._run = Path(self._run_folder.name)
-        self._hub: Hub | None = None
-        adapters = [Adapter(f"VM-{index:02d}-{contender.key}", self._socket(index, contender), contender.mac_of(index),
-                            HARDWARE_VERSION, doorbells=contender.key)
-                    for index in (1, 2) for contender in (TRAPPED, MAPPED)]
-        self.daemon = Daemon(adapters, self._run, logs)
-
-    def __enter__(self) -> Machines:
-        try:
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Ends VMs, daemon and Ethernet, and removes their sockets."""
-        for vm in self.vms:
-            vm.close()
-        if self.daemon.running:
-            self.daemon.stop()
-        if self._hub is not None:
-            self._hub.close()
-            self._hub = None
-        self._run_folder.cleanup()
+        super().__init__(logs)
 
     def device(self, vm: Vm, contender: Contender) -> Device:
         """The contender's device in that VM."""
         return self._devices[vm.name, contender.key]
 
+    def _adapters(self) -> list[Adapter]:
+        return [Adapter(f"VM-{index:02d}-{contender.key}", self._socket(index, contender), contender.mac_of(index),
+                        HARDWARE_VERSION, doorbells=contender.key)
+                for index in (1, 2) for contender in (TRAPPED, MAPPED)]
+
     def _start(self) -> None:
-        testbed = ensure(self._suite)
-        self.logs.mkdir(parents=True, exist_ok=True)
-        for old in self.logs.iterdir():
-            old.unlink()
-        self._hub = Hub(self._run / "ethernet.sock")
-        self.daemon.start()
-        self.vms = [Vm(self._spec(index), testbed, self._hub.path, self._run, self.logs) for index in (1, 2)]
-        for vm in self.vms:
-            vm.start()
+        self._start_vms(ensure(self._suite), [self._spec(index) for index in (1, 2)])
         for index, vm in enumerate(self.vms, 1):
-            vm.wait_ready()
             for contender in CONTENDERS:
                 self._devices[vm.name, contender.key] = _bring_up(vm, index, contender)
 

@@ -1,0 +1,74 @@
+"""What every set of virtual machines has: their Ethernet, their daemon, a beginning and an end."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from harness.daemon import Adapter, Daemon
+from harness.hub import Hub
+from harness.vm import Vm, VmSpec
+from testbed import Testbed
+
+_Self = TypeVar("_Self", bound="Ensemble")
+
+
+class Ensemble:
+    """Starts everything on entry, ends everything on exit, also when the start fails. `logs` outlives it.
+
+    Who derives from it says in `_adapters()` what the daemon serves and in `_start()` how things start.
+    """
+
+    def __init__(self, logs: Path) -> None:
+        self.logs = logs
+        self.vms: list[Vm] = []
+        self._run_folder = tempfile.TemporaryDirectory(prefix="pvrdma-")
+        self._run = Path(self._run_folder.name)
+        self._hub: Hub | None = None
+        self.daemon = Daemon(self._adapters(), self._run, logs)
+
+    def __enter__(self: _Self) -> _Self:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends VMs, daemon and Ethernet, and removes their sockets."""
+        for vm in self.vms:
+            vm.close()
+        if self.daemon.running:
+            self.daemon.stop()
+        if self._hub is not None:
+            self._hub.close()
+            self._hub = None
+        self._run_folder.cleanup()
+
+    def _adapters(self) -> list[Adapter]:
+        raise NotImplementedError
+
+    def _start(self) -> None:
+        raise NotImplementedError
+
+    def _start_vms(self, testbed: Testbed, specs: Iterable[VmSpec]) -> None:
+        """The daemon first, if it has adapters, then all VMs at once, until each is ready. Old logs are removed."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        for old in self.logs.iterdir():
+            old.unlink()
+        self._hub = Hub(self._run / "ethernet.sock")
+        if self.daemon.adapters:
+            self.daemon.start()
+        self.vms = [Vm(spec, testbed, self._hub.path, self._run, self.logs) for spec in specs]
+        for vm in self.vms:
+            vm.start()
+        for vm in self.vms:
+            vm.wait_ready()
