@@ -68,7 +68,7 @@ def disk() -> Iterator[Disk]:
 
 @pytest.fixture
 def host(disk: Disk, request: pytest.FixtureRequest) -> Iterator[Host]:
-    """A host with a switch and VM-01, and nothing left to write."""
+    """A host with a switch and VM-01, whose adapter it serves, and nothing left to write."""
     logs = _LOGS / request.node.name
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
@@ -86,6 +86,7 @@ def host(disk: Disk, request: pytest.FixtureRequest) -> Iterator[Host]:
         one.ctl("dvs", "add-host", "Switch", _NAME)
         one.ctl("vm", "create", "VM-01", "--host", _NAME, *_HW)
         _wait_alive(one)
+        _wait_served(one, "VM-01")
         yield one
 
 
