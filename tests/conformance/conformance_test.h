@@ -46,7 +46,8 @@ class Conformance : public testing::TestWithParam<PathUnderTest> {
     b_ = endpoint(1, options);
     must(test::connect(*a_, *b_, connection));
   }
-  std::unique_ptr<RcEndpoint> endpoint(std::uint32_t adapter, const test::EndpointOptions& options = {}) {
+  std::unique_ptr<RcEndpoint> endpoint(std::uint32_t adapter, test::EndpointOptions options = {}) {
+    if (options.pd == nullptr && options.context == nullptr) options.context = &world_.context(adapter);
     return std::make_unique<RcEndpoint>(world_.device(adapter), test::gid_of(adapter), options);
   }
 

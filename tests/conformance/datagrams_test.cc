@@ -12,11 +12,11 @@ constexpr std::uint32_t kGrh = 40;
 
 // A UD QP in RTS with its memory.
 struct DatagramEnd {
-  explicit DatagramEnd(driver::Device& device)
-      : pd(must(driver::ProtectionDomain::create(device.kernel()))),
+  explicit DatagramEnd(driver::Context& context)
+      : pd(must(driver::ProtectionDomain::create(context))),
         send_cq(must(driver::CompletionQueue::create(pd->context(), 256))),
         recv_cq(must(driver::CompletionQueue::create(pd->context(), 256))),
-        buffer(must(device.ram().allocate(256 * 1024))),
+        buffer(must(context.device().ram().allocate(256 * 1024))),
         mr(must(driver::MemoryRegion::of_buffer(*pd, *buffer, abi::kAccessLocalWrite))),
         qp(must(driver::QueuePair::create(*pd, {.type = abi::QpType::kUd,
                                                 .send_cq = send_cq.get(),
@@ -49,7 +49,7 @@ TEST_P(Conformance, datagrams_arrive_whole_or_not_at_all) {
     ASSERT_TRUE(ends[who]->qp->post_recv(driver::ReceiveRequest{slot, one(into)}).ok());
   };
   for (std::uint32_t who = 0; who < 2; ++who) {
-    ends[who] = std::make_unique<DatagramEnd>(world_.device(who));
+    ends[who] = std::make_unique<DatagramEnd>(world_.context(who));
     for (std::uint32_t slot = 0; slot < kReceives; ++slot) receive_into(who, slot);
   }
 

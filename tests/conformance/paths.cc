@@ -72,6 +72,8 @@ const std::vector<PathUnderTest>& all_paths() {
   static const std::vector<PathUnderTest> all{
       {"local", LocalPath::make, kLocal},
       {"tcp", TcpPath::make, kTcp},
+      {.name = "mapped_local", .make = LocalPath::make, .can = kLocal, .doorbells = DoorbellMode::kMapped},
+      {.name = "mapped_tcp", .make = TcpPath::make, .can = kTcp, .doorbells = DoorbellMode::kMapped},
       {"fault_local", LocalPath::make, kLocal, kInsideFault},
       {"fault_tcp", TcpPath::make, kTcp, kInsideFault},
   };

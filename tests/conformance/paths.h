@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/doorbell_mode.h"
 #include "base/time.h"
 #include "shard/loop.h"
 #include "transport/fault/fault.h"
@@ -56,7 +57,8 @@ struct PathUnderTest {
   std::string name;
   std::unique_ptr<HostPath> (*make)(const Surroundings& around);
   Capabilities can;
-  bool faulty = false;  // inside a fault decorator
+  bool faulty = false;                              // inside a fault decorator
+  DoorbellMode doorbells = DoorbellMode::kTrapped;  // of all adapters
 };
 
 inline std::ostream& operator<<(std::ostream& out, const PathUnderTest& path) {

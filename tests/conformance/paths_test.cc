@@ -53,6 +53,7 @@ TEST_P(Conformance, a_cut_costs_no_retry) {
       post(*a_, wr::write(i, one(from), b_->remote(i * kBytes)));
       post(*a_, wr::fetch_add(100 + i, one(result), b_->remote(3 << 20), 1));
     }
+    world_.find_doorbells();
     EXPECT_GT(world_.cut(), 0);
     const auto done = await(*a_->send_cq, 16);
     for (std::uint64_t i = 0; i < done.size(); ++i) {
@@ -81,6 +82,7 @@ TEST_P(Conformance, an_adapter_that_goes_while_it_is_asked_exceeds_the_retries) 
   connect({.buffer_bytes = 4 << 20});
   const Sge sge = a_->sge(0, 2 << 20);
   for (std::uint64_t i = 0; i < 4; ++i) post(*a_, wr::write(i, one(sge), b_->remote()));
+  world_.find_doorbells();
   world_.remove(1);
   const auto done = await(*a_->send_cq, 4);
   ASSERT_EQ(done.size(), 4U);
@@ -94,6 +96,7 @@ TEST_P(Conformance, a_transport_that_is_gone_exceeds_the_retries) {
   connect({.buffer_bytes = 4 << 20});
   const Sge sge = a_->sge(0, 1 << 20);
   for (std::uint64_t i = 0; i < 4; ++i) post(*a_, wr::write(i, one(sge), b_->remote()));
+  world_.find_doorbells();
   world_.drop_transport(1);  // the peer's daemon, or this one's
   const auto done = await(*a_->send_cq, 4);
   EXPECT_EQ(done.size(), 4U);
@@ -136,8 +139,8 @@ TEST_P(ThreeAdapters, messages_follow_a_gid_to_another_adapter_and_back) {
   EXPECT_TRUE(is_empty(*a_->send_cq));
 
   // A connection to the new holder.
-  RcEndpoint to(world_.device(0), test::gid_of(0));
-  RcEndpoint holder(world_.device(2), moving, {}, 1);
+  RcEndpoint to(world_.device(0), test::gid_of(0), {.context = &world_.context(0)});
+  RcEndpoint holder(world_.device(2), moving, {.context = &world_.context(2)}, 1);
   must(test::connect(to, holder, {.timeout = kTimeout}));
   to.fill(0, 64, 3);
   const Sge other = to.sge(0, 64);

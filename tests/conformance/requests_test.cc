@@ -26,6 +26,16 @@ TEST_P(Conformance, requests_complete_in_order) {
   }
 }
 
+TEST_P(Conformance, a_mapped_doorbell_is_no_call) {
+  if (GetParam().doorbells != DoorbellMode::kMapped) GTEST_SKIP() << "the doorbells are trapped";
+  connect();
+  const std::uint64_t calls = world_.calls(0) + world_.calls(1);
+  ASSERT_TRUE(b_->recv(1, 0, 64).ok());
+  EXPECT_TRUE(execute(wr::send(1, one(a_->sge(0, 64)))).ok());
+  EXPECT_TRUE(await_one(*b_->recv_cq).ok());
+  EXPECT_EQ(world_.calls(0) + world_.calls(1), calls);
+}
+
 TEST_P(Conformance, sends_meet_receives_in_order) {
   connect();
   for (std::uint32_t round = 0; round < 10; ++round) {

@@ -31,7 +31,7 @@ class World::RunningAdapter final : public shard::Pollable {
   bool run(Instant now) override { return adapter_.run(now); }
   void on_time(Instant now) override { adapter_.on_time(now); }
   Instant next_deadline() const override { return adapter_.next_deadline(); }
-  bool polls() const override { return false; }
+  bool polls() const override { return adapter_.polls(); }
   std::string what() const override { return "adapter " + adapter_.name(); }
 
  private:
@@ -60,6 +60,7 @@ World::World(const PathUnderTest& path, std::uint32_t adapters)
 
 World::~World() {
   for (const auto& adapter : adapters_) {
+    adapter->process.reset();
     adapter->driver.reset();
     adapter->running.reset();
     adapter->port->detach();
@@ -88,7 +89,7 @@ void World::add_host(std::uint32_t index) {
 void World::add_adapter(std::uint32_t index) {
   auto adapter = std::make_unique<Adapter>();
   adapter->host = hosts_[path_.can.between_hosts ? index : 0].get();
-  const device::AdapterConfig config = test::adapter_config(index, {});
+  const device::AdapterConfig config = test::adapter_config(index, {.doorbells = path_.doorbells});
   adapter->port = std::make_unique<fabric::Port>(config.name, fabric::PortIdentity{.mac = config.mac},
                                                  adapter->host->fabric->segment(kSegment));
   adapter->device = must(device::Adapter::create(config, *adapter->port, clock_));
@@ -106,6 +107,14 @@ driver::Device& World::device(std::uint32_t index) {
     bind(index, 0, test::gid_of(index));
   }
   return *adapter.driver;
+}
+
+driver::Context& World::context(std::uint32_t index) {
+  driver::Device& driver = device(index);
+  if (path_.doorbells == DoorbellMode::kTrapped) return driver.kernel();
+  Adapter& adapter = *adapters_[index];
+  if (!adapter.process) adapter.process = must(driver::Context::create_user(driver));
+  return *adapter.process;
 }
 
 void World::bind(std::uint32_t index, std::uint32_t gid_index, const abi::Gid& gid) {
@@ -200,7 +209,12 @@ int World::cut() {
 
 bool World::go_on() {
   if (loop_->turn(Duration{0})) {
+    quiet_turns_ = 0;
     clock_.set(now() + kWorkTakes);
+    return true;
+  }
+  if (may_be_rung()) {
+    ++quiet_turns_;
     return true;
   }
   if (path_.can.waits_in_kernel) {
@@ -213,8 +227,15 @@ bool World::go_on() {
   return true;
 }
 
+bool World::may_be_rung() const {
+  return quiet_turns_ < device::DoorbellPoller::kColdPagesPerLook &&
+         std::ranges::any_of(adapters_,
+                             [](const auto& each) { return each->running && each->running->polls(); });
+}
+
 void World::pass(Duration time) {
   const Instant end = now() + time;
+  quiet_turns_ = 0;
   while (now() < end) {
     if (go_on()) continue;
     clock_.set(end);

@@ -34,9 +34,14 @@ class World {
 
   // The driver of an adapter, with test::gid_of(index) bound at GID index 0. Opened at first use.
   driver::Device& device(std::uint32_t index);
+  // Whose objects a case makes: a process's, whose doorbells may be mapped; with trapped ones, the kernel's.
+  driver::Context& context(std::uint32_t index);
   const verbs::Counters& counters(std::uint32_t index) {
     return adapters_[index]->device->engine().counters();
   }
+
+  // Writes to regions of the adapter that were calls, no stores to mapped pages.
+  std::uint64_t calls(std::uint32_t index) const { return adapters_[index]->bus->writes(); }
 
   // Binds or unbinds a GID and lets all hosts know.
   void bind(std::uint32_t index, std::uint32_t gid_index, const abi::Gid& gid);
@@ -61,10 +66,15 @@ class World {
   template <typename Done>
   [[nodiscard]] bool wait(Done done) {
     const Instant hangs = Instant::now() + kPatience;
+    quiet_turns_ = 0;
     while (!done()) {
       if (!go_on() || Instant::now() > hangs) return done();
     }
     return true;
+  }
+  // What was posted is begun, as it is at once where doorbells are trapped.
+  void find_doorbells() {
+    if (path_.doorbells == DoorbellMode::kMapped) loop_->turn(Duration{0});
   }
   // Lets everything go on for `time`.
   void pass(Duration time);
@@ -86,7 +96,8 @@ class World {
     std::unique_ptr<device::Adapter> device;
     std::unique_ptr<RunningAdapter> running;
     std::unique_ptr<driver::Device> driver;
-    test::InProcessBus* bus = nullptr;  // the driver's
+    std::unique_ptr<driver::Context> process;  // mapped doorbells only
+    test::InProcessBus* bus = nullptr;         // the driver's
   };
 
   void add_host(std::uint32_t index);
@@ -97,12 +108,15 @@ class World {
   // False: nothing to do, and no deadline.
   bool go_on();
   Instant next_deadline() const;
+  // Whether a word may lie in a page that nobody has looked at since the last turn with work.
+  bool may_be_rung() const;
 
   const PathUnderTest path_;
   test::ManualClock clock_;
   std::unique_ptr<shard::Loop> loop_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Adapter>> adapters_;
+  std::size_t quiet_turns_ = 0;  // since the last one with work
 };
 
 }  // namespace pvrdma::conformance
