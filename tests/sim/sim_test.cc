@@ -3,6 +3,8 @@
 //   sim_test                         a fixed set of seeds
 //   sim_test --seed 7                that one (also PVRDMA_SIM_SEED=7)
 //   PVRDMA_SIM_STEPS, PVRDMA_SIM_SEEDS   more steps per world, more worlds
+//   PVRDMA_SIM_FIRST                     the first of their seeds
+//   PVRDMA_SIM_DOORBELLS=mapped          in every world, not as its seed says
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -29,8 +31,14 @@ unsigned long long number(std::uint64_t value) {
 constexpr HardwareVersion kVersions[] = {HardwareVersion::k18, HardwareVersion::k13, HardwareVersion::k17,
                                          HardwareVersion::k14};
 
+bool all_are_mapped() {
+  const char* text = std::getenv("PVRDMA_SIM_DOORBELLS");
+  return text != nullptr && std::strcmp(text, "mapped") == 0;
+}
+
 // Every second pair of seeds, so that it meets each of what seeds choose by other remainders.
 DoorbellMode doorbells_of(std::uint64_t seed) {
+  if (all_are_mapped()) return DoorbellMode::kMapped;
   return seed / 2 % 2 == 0 ? DoorbellMode::kTrapped : DoorbellMode::kMapped;
 }
 
@@ -69,14 +77,15 @@ std::string live(World& world, std::uint64_t steps) {
 template <typename AnyWorld, typename Options, typename Seen>
 void live_all(Options options_of, std::uint64_t worlds_usually, std::uint64_t steps_usually, Seen seen) {
   const std::uint64_t only = setting("PVRDMA_SIM_SEED", 0);
-  const std::uint64_t first = only != 0 ? only : 1;
+  const std::uint64_t first = only != 0 ? only : setting("PVRDMA_SIM_FIRST", 1);
   const std::uint64_t worlds = only != 0 ? 1 : setting("PVRDMA_SIM_SEEDS", worlds_usually);
   const std::uint64_t steps = setting("PVRDMA_SIM_STEPS", steps_usually);
   World::Tally total;
   for (std::uint64_t seed = first; seed < first + worlds; ++seed) {
     AnyWorld world(options_of(seed));
     EXPECT_EQ(live(world, steps), "")
-        << "replay with: PVRDMA_SIM_STEPS=" << steps << " sim_test --seed " << seed
+        << "replay with: " << (all_are_mapped() ? "PVRDMA_SIM_DOORBELLS=mapped " : "")
+        << "PVRDMA_SIM_STEPS=" << steps << " sim_test --seed " << seed
         << " --gtest_filter=" << ::testing::UnitTest::GetInstance()->current_test_info()->test_suite_name()
         << "." << ::testing::UnitTest::GetInstance()->current_test_info()->name();
     total.completions += world.tally().completions;
