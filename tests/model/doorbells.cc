@@ -15,28 +15,40 @@ constexpr std::uint8_t producer_of(std::uint8_t cq) {
 constexpr std::uint8_t consumer_of(std::uint8_t cq) {
   return static_cast<std::uint8_t>(3 + kCqs + cq);
 }
-constexpr std::uint8_t sends_of(std::uint8_t qp) {
-  return static_cast<std::uint8_t>(3 + 2 * kCqs + qp);
+constexpr std::uint8_t posted_to(std::uint8_t ring) {
+  return static_cast<std::uint8_t>(3 + 2 * kCqs + ring);
 }
+constexpr std::uint8_t kSrqWord = posted_to(kRings);
+static_assert(kSrqWord <= kAddresses);
 
 // What the words hold.
 constexpr std::uint8_t kArm = 8;
 constexpr std::uint8_t kPoll = 4;
-constexpr std::uint8_t doorbell(std::uint8_t action, std::uint8_t cq) {
-  return static_cast<std::uint8_t>(action | cq);
+constexpr std::uint8_t doorbell(std::uint8_t action, std::uint8_t index) {
+  return static_cast<std::uint8_t>(action | index);
 }
 constexpr std::uint8_t kSend = 4;
+constexpr std::uint8_t kReceive = 8;
 
 using State = Doorbells::State;
 using Sleeper = Doorbells::Sleeper;
 
-constexpr std::uint8_t kIndex = 3;  // the bits of a word that say of which CQ or QP
+constexpr std::uint8_t kIndex = 3;  // the bits of a word that say of which CQ, QP or SRQ
+
+// Halves of a QP, a bit each.
+constexpr std::uint8_t kSends = 1;
+constexpr std::uint8_t kReceives = 2;
+constexpr std::uint8_t ring_of(std::uint8_t qp, std::uint8_t half) {
+  return half == kSends ? qp : receives(qp);
+}
 
 }  // namespace
 
 State Doorbells::start() const {
   State state;
   for (std::size_t cq = 0; cq < kCqs; ++cq) state.cqs[cq].to_come = bounds_.messages[cq];
+  state.arriving = bounds_.arriving;
+  for (std::size_t qp = 0; qp < kQps; ++qp) state.to_fail[qp] = bounds_.failing[qp] ? 1 : 0;
   return state;
 }
 
@@ -55,7 +67,10 @@ const char* Doorbells::wrong(const State& state) const {
 
 const char* Doorbells::wrong_end(const State& state) const {
   for (std::uint8_t qp = 0; qp < kQps; ++qp) {
-    if (state.executed[qp] != state.memory.values[sends_of(qp)]) return "posted work is never executed";
+    if (work_of(state, qp) != 0) return "posted work is never executed";
+    const std::uint8_t ring = receive_ring_of(qp);
+    if (state.arriving[qp] != 0 && state.executed[ring] != state.memory.values[posted_to(ring)])
+      return "a message waits for a receive that is there";
   }
   for (std::uint8_t cq = 0; cq < bounds_.sleepers; ++cq) {
     if (state.memory.values[producer_of(cq)] != state.memory.values[consumer_of(cq)])
@@ -152,12 +167,22 @@ void Doorbells::poster_step(const State& state, std::uint8_t poster, Steps& out)
   State next = state;
   Poster& self = next.posters[poster];
   if (self.posted == list.size() || !self.buffer.has_room(2)) return;
-  const std::uint8_t qp = list[self.posted];
+  const std::uint8_t ring = list[self.posted];
   ++self.posted;
-  const auto sends = std::count(list.begin(), list.begin() + self.posted, qp);
-  self.buffer.store(sends_of(qp), static_cast<std::uint8_t>(sends));
-  self.buffer.store(kQpWord, doorbell(kSend, qp));
-  out.push_back({next, "work is posted to QP", qp});
+  const auto count = std::count(list.begin(), list.begin() + self.posted, ring);
+  self.buffer.store(posted_to(ring), static_cast<std::uint8_t>(count));
+  if (ring < kQps) {
+    self.buffer.store(kQpWord, doorbell(kSend, ring));
+    out.push_back({next, "work is posted to QP", ring});
+  } else if (ring < 2 * kQps) {
+    const auto qp = static_cast<std::uint8_t>(ring - kQps);
+    self.buffer.store(kQpWord, doorbell(kReceive, qp));
+    out.push_back({next, "a receive is posted to QP", qp});
+  } else {
+    const auto srq = static_cast<std::uint8_t>(ring - 2 * kQps);
+    self.buffer.store(kSrqWord, doorbell(kReceive, srq));
+    out.push_back({next, "a receive is posted to SRQ", srq});
+  }
 }
 
 void Doorbells::daemon_steps(const State& state, Steps& out) {
@@ -170,7 +195,7 @@ void Doorbells::daemon_steps(const State& state, Steps& out) {
   } else {
     look(state, out);
     scan(state, out);
-    for (std::uint8_t qp = 0; qp < kQps; ++qp) run_qp(state, qp, out);
+    for (std::uint8_t qp = 0; qp < bounds_.qps; ++qp) qp_steps(state, qp, out);
     for (std::uint8_t cq = 0; cq < bounds_.sleepers; ++cq) {
       watch(state, cq, out);
       if (state.cqs[cq].to_come == 0 || !state.daemon.has_room()) continue;
@@ -187,7 +212,9 @@ void Doorbells::look(const State& state, Steps& out) const {
   State next = state;
   const std::uint8_t cq_word = state.daemon.load(kCqWord, state.memory);
   const std::uint8_t qp_word = state.daemon.load(kQpWord, state.memory);
-  if (cq_word == 0 && qp_word == 0) {
+  const std::uint8_t srq_word =
+      is(Mutation::kReceivesByTheirWords) ? state.daemon.load(kSrqWord, state.memory) : std::uint8_t{0};
+  if (cq_word == 0 && qp_word == 0 && srq_word == 0) {
     if (!is(Mutation::kStopsAfterEmptyLook)) return;
     next.looks = 0;
     out.push_back({next, "the page is found empty, for the last time", -1});
@@ -202,7 +229,7 @@ void Doorbells::look(const State& state, Steps& out) const {
 }
 
 // The exchange: a locked operation.
-void Doorbells::take_words(const State& state, Steps& out) const {
+void Doorbells::take_words(const State& state, Steps& out) {
   State next = state;
   if (is(Mutation::kLoadAndStore)) {
     if (!next.daemon.has_room(2)) return;
@@ -213,11 +240,12 @@ void Doorbells::take_words(const State& state, Steps& out) const {
     next.cq_word = std::exchange(next.memory.values[kCqWord], 0);
     next.qp_word = std::exchange(next.memory.values[kQpWord], 0);
   }
-  if (next.qp_word != 0) {
-    next.running[next.qp_word & kIndex] = 1;
-    if (!is(Mutation::kNoScan)) next.scan_left = kQps;
-    next.qp_word = 0;
+  if (is(Mutation::kReceivesByTheirWords)) {
+    const std::uint8_t srq_word = std::exchange(next.memory.values[kSrqWord], 0);
+    const std::uint8_t ring = shared_receives(srq_word & kIndex);
+    if (srq_word != 0) next.told[ring] = next.memory.values[posted_to(ring)];
   }
+  if (next.qp_word != 0) take_qp_word(next);
   const bool is_news =
       next.cq_word != 0 && !(is(Mutation::kPollWordsAreNoNews) && (next.cq_word & kArm) == 0);
   for (Cq& cq : next.cqs) {
@@ -229,6 +257,21 @@ void Doorbells::take_words(const State& state, Steps& out) const {
   if ((next.cq_word & kArm) == 0) next.cq_word = 0;
   next.doing = next.cq_word != 0 ? State::kArms : State::kAny;
   out.push_back({next, "the words are taken", -1});
+}
+
+void Doorbells::take_qp_word(State& state) {
+  const std::uint8_t word = std::exchange(state.qp_word, 0);
+  const std::uint8_t qp = word & kIndex;
+  const bool says_send = (word & kSend) != 0;
+  if (!says_send && is(Mutation::kReceivesByTheirWords))
+    state.told[receives(qp)] = state.daemon.load(posted_to(receives(qp)), state.memory);
+  if (!says_send && (work_of(state, qp) & kSends) != 0 && state.running[qp] == 0)
+    seen_.found_send_behind_receive = true;
+  if (says_send || state.failed[qp] != 0 || !is(Mutation::kReceiveWordRunsNoSend))
+    state.running[qp] |= kSends;
+  if (!says_send || !is(Mutation::kSendWordFlushesSends)) state.running[qp] |= kReceives;
+  // The only QP of a context hides nobody's.
+  if (bounds_.qps > 1 && !is(Mutation::kNoScan)) state.scan_left = bounds_.qps;
 }
 
 void Doorbells::arm(const State& state, Steps& out) {
@@ -288,18 +331,50 @@ void Doorbells::raise_event(const State& state, Steps& out) {
   out.push_back({next, "an event is raised for CQ", index});
 }
 
-void Doorbells::run_qp(const State& state, std::uint8_t qp, Steps& out) {
-  if (state.running[qp] == 0 || !state.daemon.has_room()) return;
+void Doorbells::qp_steps(const State& state, std::uint8_t qp, Steps& out) {
+  for (const std::uint8_t half : {kSends, kReceives}) run(state, qp, half, out);
+  if (state.to_fail[qp] != 0) {
+    State next = state;
+    next.to_fail[qp] = next.arriving[qp] = 0;
+    next.failed[qp] = 1;
+    next.running[qp] = kSends | kReceives;
+    out.push_back({next, "a command ends QP", qp});
+  }
+  if (state.arriving[qp] == 0 || !state.daemon.has_room()) return;
+  const std::uint8_t ring = receive_ring_of(qp);
+  const std::uint8_t posted = is(Mutation::kReceivesByTheirWords)
+                                  ? state.told[ring]
+                                  : state.daemon.load(posted_to(ring), state.memory);
+  if (state.executed[ring] == posted) return;
   State next = state;
-  if (state.daemon.load(sends_of(qp), state.memory) == state.executed[qp]) {
-    next.running[qp] = 0;
+  --next.arriving[qp];
+  ++next.executed[ring];
+  if (bounds_.cq_of[qp] != kNobody) push(next, bounds_.cq_of[qp]);
+  out.push_back({next, "a message takes a receive: of QP", qp});
+}
+
+void Doorbells::run(const State& state, std::uint8_t qp, std::uint8_t half, Steps& out) {
+  if ((state.running[qp] & half) == 0 || !state.daemon.has_room()) return;
+  State next = state;
+  if ((work_of(state, qp) & half) == 0) {
+    next.running[qp] &= static_cast<std::uint8_t>(~half);
     out.push_back({next, "no work is left of QP", qp});
     return;
   }
-  ++next.executed[qp];
+  ++next.executed[ring_of(qp, half)];
   next.looks = 1;
   if (bounds_.cq_of[qp] != kNobody) push(next, bounds_.cq_of[qp]);
   out.push_back({next, "work is executed of QP", qp});
+}
+
+std::uint8_t Doorbells::work_of(const State& state, std::uint8_t qp) {
+  std::uint8_t work = 0;
+  for (const std::uint8_t half : {kSends, kReceives}) {
+    if (half == kReceives && state.failed[qp] == 0) continue;  // it waits for messages
+    const std::uint8_t ring = ring_of(qp, half);
+    if (state.daemon.load(posted_to(ring), state.memory) != state.executed[ring]) work |= half;
+  }
+  return work;
 }
 
 void Doorbells::scan(const State& state, Steps& out) {
@@ -307,10 +382,12 @@ void Doorbells::scan(const State& state, Steps& out) {
   State next = state;
   const std::uint8_t qp = state.scan_next;
   --next.scan_left;
-  next.scan_next = static_cast<std::uint8_t>((qp + 1) % kQps);
-  if (state.running[qp] == 0 && state.daemon.load(sends_of(qp), state.memory) != state.executed[qp]) {
-    next.running[qp] = 1;
-    seen_.found_hidden_work = true;
+  next.scan_next = static_cast<std::uint8_t>((qp + 1) % bounds_.qps);
+  const bool failed = state.failed[qp] != 0;
+  const auto hidden = static_cast<std::uint8_t>(work_of(state, qp) & ~state.running[qp]);
+  if (hidden != 0 && !(failed && is(Mutation::kScanSkipsFailed))) {
+    next.running[qp] |= hidden;
+    (failed ? seen_.found_hidden_flush : seen_.found_hidden_work) = true;
   }
   out.push_back({next, "the scan looks at QP", qp});
 }

@@ -81,25 +81,73 @@ TEST_P(EachConsumer, sleeps_on_the_completions_of_hidden_posts) {
   EXPECT_TRUE(seen.found_hidden_work && seen.fired_at_push && seen.fired_at_late_arm);
 }
 
-void all_work_is_executed(const std::array<std::vector<std::uint8_t>, kPosters>& posts) {
-  Doorbells doorbells({.sleepers = 0, .posts = posts});
+TEST_P(EachConsumer, sleeps_on_messages_for_hidden_receives) {
+  const Seen seen = holds(
+      {.sleepers = 1, .posts = {{{receives(0), receives(1), 0}, {}}}, .arriving = {1, 1}, .cq_of = {0, 0}});
+  EXPECT_TRUE(seen.found_hidden_work && seen.fired_at_push && seen.fired_at_late_arm);
+}
+
+TEST_P(EachConsumer, sleeps_on_its_only_qp) {
+  const Seen seen =
+      holds({.sleepers = 1, .posts = {{{0, receives(0), 0}, {}}}, .qps = 1, .arriving = {1}, .cq_of = {0}});
+  EXPECT_TRUE(seen.found_send_behind_receive && seen.fired_at_push && seen.fired_at_late_arm);
+}
+
+Seen all_work_is_executed(const Bounds& bounds) {
+  Doorbells doorbells(bounds);
   const Exploration found = explore_case(doorbells);
   EXPECT_EQ(found.wrong, "") << story(found);
-  EXPECT_TRUE(doorbells.seen().found_hidden_work);
+  EXPECT_GT(found.ends, 0u);
+  return doorbells.seen();
 }
 
 TEST(HiddenPosts, of_one_thread_are_executed) {
-  all_work_is_executed({{{0, 1, 0, 1}, {}}});
+  EXPECT_TRUE(all_work_is_executed({.sleepers = 0, .posts = {{{0, 1, 0, 1}, {}}}}).found_hidden_work);
 }
 
 TEST(HiddenPosts, of_two_threads_are_executed) {
-  all_work_is_executed({{{0, 1}, {1, 0}}});
+  EXPECT_TRUE(all_work_is_executed({.sleepers = 0, .posts = {{{0, 1}, {1, 0}}}}).found_hidden_work);
+}
+
+TEST(HiddenPosts, behind_receives_are_executed) {
+  const Seen seen =
+      all_work_is_executed({.sleepers = 0, .posts = {{{0, receives(0), 1}, {receives(1), 1, 0}}}});
+  EXPECT_TRUE(seen.found_hidden_work && seen.found_send_behind_receive);
+}
+
+TEST(HiddenPosts, to_qps_that_fail_are_flushed) {
+  const Seen seen = all_work_is_executed(
+      {.sleepers = 0, .posts = {{{receives(0), 0, 1}, {receives(1), receives(0)}}}, .failing = {true, true}});
+  EXPECT_TRUE(seen.found_hidden_work && seen.found_hidden_flush);
+}
+
+TEST(HiddenReceives, take_messages) {
+  all_work_is_executed({.sleepers = 0,
+                        .posts = {{{receives(0), receives(1), 0}, {receives(1), 1, receives(0)}}},
+                        .arriving = {2, 2}});
+}
+
+TEST(HiddenReceives, of_srqs_take_messages) {
+  all_work_is_executed(
+      {.sleepers = 0,
+       .posts = {{{shared_receives(0), 0, shared_receives(1)}, {shared_receives(1), shared_receives(0)}}},
+       .arriving = {2, 2},
+       .srq_of = {0, 1}});
+}
+
+TEST(HiddenReceives, of_one_srq_take_messages_of_all_its_qps) {
+  all_work_is_executed({.sleepers = 0,
+                        .posts = {{{shared_receives(0), 0, shared_receives(0)}, {1, shared_receives(0)}}},
+                        .arriving = {2, 1},
+                        .failing = {false, true},
+                        .srq_of = {0, 0}});
 }
 
 // --- Each rule is needed ---
 
 constexpr const char* kSleepsOn = "a guest sleeps on a completion";
 constexpr const char* kNeverExecuted = "posted work is never executed";
+constexpr const char* kWaitsOn = "a message waits for a receive that is there";
 
 struct Mutant {
   const char* name;
@@ -135,6 +183,46 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"other_qps_are_scanned",
                {.sleepers = 0, .posts = {{{0, 1}, {}}}, .mutation = Mutation::kNoScan},
                kNeverExecuted},
+        // One QP: of a context's others the rings are looked at anyhow.
+        Mutant{"a_receives_word_runs_the_sends",
+               {.sleepers = 0,
+                .posts = {{{0, receives(0)}, {}}},
+                .qps = 1,
+                .mutation = Mutation::kReceiveWordRunsNoSend},
+               kNeverExecuted},
+        Mutant{"a_sends_word_flushes_the_receives",
+               {.sleepers = 0,
+                .posts = {{{receives(0), 0}, {}}},
+                .qps = 1,
+                .failing = {true},
+                .mutation = Mutation::kSendWordFlushesSends},
+               kNeverExecuted},
+        Mutant{"failed_qps_are_scanned",
+               {.sleepers = 0,
+                .posts = {{{receives(0), 1}, {}}},
+                .failing = {true, false},
+                .mutation = Mutation::kScanSkipsFailed},
+               kNeverExecuted},
+        Mutant{"messages_look_for_receives",
+               {.sleepers = 0,
+                .posts = {{{receives(0), receives(1)}, {}}},
+                .arriving = {1, 1},
+                .mutation = Mutation::kReceivesByTheirWords},
+               kWaitsOn},
+        Mutant{"messages_look_for_receives_behind_sends",
+               {.sleepers = 0,
+                .posts = {{{receives(0), 0}, {}}},
+                .qps = 1,
+                .arriving = {1},
+                .mutation = Mutation::kReceivesByTheirWords},
+               kWaitsOn},
+        Mutant{"messages_look_for_receives_of_srqs",
+               {.sleepers = 0,
+                .posts = {{{shared_receives(0), shared_receives(1)}, {}}},
+                .arriving = {1, 1},
+                .srq_of = {0, 1},
+                .mutation = Mutation::kReceivesByTheirWords},
+               kWaitsOn},
         Mutant{"firing_clears_only_what_was_taken",
                {.sleepers = 2, .messages = {2, 0}, .mutation = Mutation::kFiringClearsNextEpoch},
                kSleepsOn},
