@@ -3,16 +3,20 @@
 //
 // The guest is brought up properly first and owns, at known places, some objects of each kind (kernel and
 // user), so that the fuzzer's commands have something to hit. Input: one byte of options (hardware version,
-// whether the QPs are at RTS), then records of op@0:1, size@1:2 and `size` bytes, see Op. What must hold:
-// nothing crashes, no time bound is broken (every call is bounded), and a response interrupt comes exactly
-// when ERR is 0 and the command has a response.
+// whether the QPs are at RTS, whether doorbells are mapped), then records of op@0:1, size@1:2 and `size`
+// bytes, see Op. What must hold: nothing crashes, no time bound is broken (every call is bounded), a response
+// interrupt comes exactly when ERR is 0 and the command has a response, and a doorbell in memory is taken for
+// as long as its context cannot have gone.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fcntl.h>
+#include <optional>
 #include <span>
 
 #include "base/log.h"
+#include "device/fake_doorbells.h"
 #include "device/fake_guest.h"
 #include "support/fuzz_input.h"
 
@@ -34,23 +38,31 @@ enum class Op : std::uint8_t {
   kDatagram,      // likewise
   kResponse,      // likewise
   kUnmap,         // the RAM goes; the next one brings it back
+  kStore,         // page@0:2, offset@2:2, bytes: into the mapped doorbell pages
+  kHole,          // page@0:2, pages@2:2: punched into their memory
   kCount
 };
 
 constexpr std::uint64_t kRamBytes = 2u << 20;
 constexpr std::uint32_t kRecordsMax = 64;
+constexpr std::uint32_t kUserPage = 1;
+constexpr std::size_t kStoreBytesMax = 64;
 
 class Harness {
  public:
-  Harness(HardwareVersion version, bool ready_to_send) : guest_(config_of(version), kRamBytes) {
+  Harness(HardwareVersion version, bool ready_to_send, DoorbellMode doorbells)
+      : guest_(config_of(version, doorbells), kRamBytes) {
     guest_.bring_up();
     version_ = version;
-    const std::uint32_t context = guest_.create_uc(1);
+    if (doorbells == DoorbellMode::kMapped) pages_.emplace(guest_.adapter());
+    const std::uint32_t context = guest_.create_uc(kUserPage);
     bind_gid();
     for (const std::uint32_t owner : {0u, context}) make_objects(owner, ready_to_send);
   }
 
   void step(Op op, Input input) {
+    context_may_be_gone_ |= op == Op::kCommand || op == Op::kPatchCommand || op == Op::kRegister ||
+                            op == Op::kConfig || op == Op::kUnmap;
     switch (op) {
       case Op::kWriteMemory: {
         const std::uint64_t offset = input.take<std::uint32_t>() % kRamBytes;
@@ -114,14 +126,43 @@ class Harness {
       case Op::kUnmap:
         flip_mapping();
         return;
+      case Op::kStore: {
+        if (!pages_) return;
+        const std::size_t at = place_in_pages(input);
+        const auto bytes = input.take_bytes(std::min(kStoreBytesMax, pages_->all().size() - at));
+        std::copy(bytes.begin(), bytes.end(), pages_->all().data() + at);
+        return;
+      }
+      case Op::kHole: {
+        if (!pages_) return;
+        const std::size_t page = input.take<std::uint16_t>();
+        const std::size_t count = 1 + input.take<std::uint16_t>();
+        PVRDMA_CHECK(::fallocate(pages_->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                 static_cast<off_t>(page * abi::kUarPageBytes),
+                                 static_cast<off_t>(count * abi::kUarPageBytes)) == 0,
+                     "its seals allow it");
+        return;
+      }
       case Op::kCount:
         return;
     }
   }
 
+  // Whatever else lies in the pages, is done and waits.
+  void expect_doorbells_taken() {
+    if (!pages_ || context_may_be_gone_ || guest_.adapter().info().state != AdapterState::kActive) return;
+    guest_.clock.time = guest_.clock.time + std::chrono::seconds(1);  // no rate holds it back
+    for (const abi::UarWord which : {abi::UarWord::kQp, abi::UarWord::kCq}) {
+      pages_->word(kUserPage, which) = abi::kDoorbellHandleMask;
+      guest_.adapter().run(guest_.clock.now());
+      PVRDMA_CHECK(pages_->word(kUserPage, which) == 0, "a doorbell in memory is taken");
+    }
+  }
+
  private:
-  static AdapterConfig config_of(HardwareVersion version) {
+  static AdapterConfig config_of(HardwareVersion version, DoorbellMode doorbells) {
     auto config = test::some_adapter(version);
+    config.doorbells = doorbells;
     config.limits = limits_of(version, Profile::kOpen);
     config.limits->max_qp = 256;  // small tables: a fresh adapter for each input
     config.limits->max_cq = 256;
@@ -280,6 +321,12 @@ class Harness {
     guest_.adapter().engine().on_datagram(datagram, payload(datagram.bytes), guest_.clock.now());
   }
 
+  std::size_t place_in_pages(Input& input) {
+    const std::size_t page = input.take<std::uint16_t>();
+    const std::size_t offset = input.take<std::uint16_t>();
+    return (page * abi::kUarPageBytes + offset) % pages_->all().size();
+  }
+
   void flip_mapping() {
     auto& adapter = guest_.adapter();
     if (!unmapped_) {
@@ -294,6 +341,8 @@ class Harness {
   HardwareVersion version_{};
   verbs::Gid gid_;
   bool unmapped_ = false;
+  std::optional<test::DoorbellPages> pages_;  // mapped doorbells only
+  bool context_may_be_gone_ = false;          // the user's
 };
 
 }  // namespace
@@ -310,7 +359,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   constexpr HardwareVersion kVersions[] = {HardwareVersion::k13, HardwareVersion::k14, HardwareVersion::k17,
                                            HardwareVersion::k18};
-  Harness harness(kVersions[data[0] % 4], (data[0] & 4) != 0);
+  Harness harness(kVersions[data[0] % 4], (data[0] & 4) != 0,
+                  (data[0] & 8) != 0 ? DoorbellMode::kMapped : DoorbellMode::kTrapped);
   auto bytes = std::as_bytes(std::span(data, size)).subspan(1);
   for (std::uint32_t record = 0; record < kRecordsMax && bytes.size() >= 3; ++record) {
     Input header(bytes.first(3));
@@ -319,5 +369,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     harness.step(op, Input(bytes.subspan(3, length)));
     bytes = bytes.subspan(3 + length);
   }
+  harness.expect_doorbells_taken();
   return 0;
 }

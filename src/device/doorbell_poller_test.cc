@@ -1,8 +1,8 @@
 // Doorbells that a guest stores into mapped pages, as the adapter finds them.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
+#include "device/fake_doorbells.h"
 #include "device/fake_guest.h"
 
 namespace pvrdma::device {
@@ -23,30 +23,6 @@ AdapterConfig mapped(std::uint64_t doorbells_per_s = Budgets::none().doorbells_p
   return config;
 }
 
-// The pages as the guest sees them.
-class GuestView {
- public:
-  explicit GuestView(const Adapter& adapter) {
-    const auto info = adapter.region_info(2);
-    bytes_ = info.mmap_areas.at(0).offset + info.mmap_areas.at(0).size;
-    void* at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, info.fd, 0);
-    PVRDMA_CHECK(at != MAP_FAILED, "the client maps what it is offered");
-    data_ = static_cast<std::byte*>(at);
-  }
-  ~GuestView() { ::munmap(data_, bytes_); }
-  GuestView(const GuestView&) = delete;
-  GuestView& operator=(const GuestView&) = delete;
-
-  volatile std::uint32_t& word(std::uint32_t uar, abi::UarWord which) {
-    return *reinterpret_cast<volatile std::uint32_t*>(data_ + uar * abi::kUarPageBytes +
-                                                      static_cast<std::uint32_t>(which));
-  }
-
- private:
-  std::uint64_t bytes_;
-  std::byte* data_;
-};
-
 // An unknown handle is counted by the engine: that shows that a word arrived.
 class DoorbellPollerTest : public testing::Test {
  protected:
@@ -59,7 +35,7 @@ class DoorbellPollerTest : public testing::Test {
   volatile std::uint32_t& cq_word(std::uint32_t uar) { return view_.word(uar, abi::UarWord::kCq); }
 
   FakeGuest guest_;
-  GuestView view_{guest_.adapter()};
+  test::DoorbellPages view_{guest_.adapter()};
 };
 
 TEST_F(DoorbellPollerTest, AllPagesButTheKernelsMayBeMapped) {

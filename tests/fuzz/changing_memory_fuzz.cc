@@ -1,9 +1,10 @@
 // Fuzzes an adapter whose guest changes its memory between any two reads of the device: a hook before each
 // read (guestmem/read_hook.h) lets the input write to ring indices, elements, page directories, the command
-// slot and whatever is read next.
+// slot and whatever is read next, or ring mapped doorbells.
 //
 // A is the hostile guest, with a connection to itself and one to B; B and C are neighbours: B has granted A
-// one buffer, C is idle. Input: length@0:2 and a script for the hook, then steps, see Step. What must hold:
+// one buffer, C is idle. Input: options@0:1 (bit 0: doorbells are mapped, and A's and B's objects are a
+// process's), length@1:2 and a script for the hook, then steps, see Step. What must hold:
 // nothing crashes; no byte of B's other buffers and none of C's whole RAM changes; afterwards B is served as
 // ever.
 #include <algorithm>
@@ -11,10 +12,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "base/check.h"
+#include "base/doorbell_mode.h"
 #include "device/capabilities.h"
 #include "guestmem/read_hook.h"
 #include "support/fuzz_input.h"
@@ -31,6 +34,8 @@ using test::RcEndpoint;
 constexpr std::uint32_t kA = 0, kB = 1, kC = 2;
 constexpr std::size_t kBufferBytes = 16 * 1024;
 constexpr int kStepsMax = 48;
+constexpr std::size_t kPages = 8;        // of doorbells that the hook writes to
+constexpr std::size_t kWordsOfPage = 4;  // QP, CQ, SRQ, and one that is none
 constexpr int kTurnsMax = 64;  // an adapter gives up its turn; a hostile one never stops asking for another
 
 enum class Step : std::uint8_t {
@@ -44,16 +49,29 @@ enum class Step : std::uint8_t {
   kQp,        // connection@0:1, what@1:1: to ERR, to SQD, queried
   kMemory,    // offset@0:4, value@4:8
   kRun,
-  kTime,  // milliseconds@0:2
+  kTime,     // milliseconds@0:2
+  kWord,     // page@0:1, word@1:1, value@2:4: into any doorbell page
+  kContext,  // a process comes and goes
   kCount
 };
 
 // What the hook does, one byte for each read: the low 3 bits, with the upper 5 as an argument.
-enum class Change : std::uint8_t { kNothing, kSkip, kNext, kFlip, kAnywhere, kIndices, kElement, kCount };
+enum class Change : std::uint8_t {
+  kNothing,
+  kSkip,
+  kNext,
+  kFlip,
+  kAnywhere,
+  kIndices,
+  kElement,
+  kWord,
+  kCount
+};
 
-test::TestbenchOptions options() {
+test::TestbenchOptions options(DoorbellMode doorbells) {
   test::TestbenchOptions options;
   options.adapter_count = 3;
+  options.doorbells = doorbells;
   options.limits = device::limits_of(options.hardware_version, options.profile);
   options.limits->max_qp = 64;
   options.limits->max_cq = 64;
@@ -63,8 +81,9 @@ test::TestbenchOptions options() {
   options.driver.command_timeout = Duration(0);  // answers are there at once or never come
   return options;
 }
-test::EndpointOptions small() {
+test::EndpointOptions small(driver::Context& context) {
   test::EndpointOptions options;
+  options.context = &context;
   options.cq_entries = 16;
   options.max_send_wr = options.max_recv_wr = 8;
   options.max_send_sge = options.max_recv_sge = 1;
@@ -81,19 +100,36 @@ std::span<std::byte> ram_of(test::Testbench& bench, std::uint32_t index) {
   return {ram.at(ram.base(), ram.size_bytes()), ram.size_bytes()};
 }
 
+// Whose objects a VM's are: a process's where doorbells are mapped, as the kernel's are not.
+class Owner {
+ public:
+  explicit Owner(test::Testbench& bench, std::uint32_t index) : device_(bench.device(index)) {
+    if (bench.adapter(index).info().doorbells == DoorbellMode::kMapped)
+      process_ = must(driver::Context::create_user(device_));
+  }
+  driver::Context& context() { return process_ ? *process_ : device_.kernel(); }
+
+ private:
+  driver::Device& device_;
+  std::unique_ptr<driver::Context> process_;
+};
+
 // B and C, the same for all inputs: what they hold and how they are served may depend on none of them.
 class Neighbours {
  public:
   explicit Neighbours(test::Testbench& bench)
       : bench_(bench),
-        secret_(bench.device(kB), test::gid_of(kB), small()),
-        honest_(bench.device(kB), test::gid_of(kB), small()) {
+        owner_(bench, kB),
+        secret_(bench.device(kB), test::gid_of(kB), small(owner_.context())),
+        honest_(bench.device(kB), test::gid_of(kB), small(owner_.context())) {
     must(test::connect(secret_, honest_, slow()));
     secret_.fill(0, kBufferBytes, 77);
     ungranted_.assign(secret_.bytes(), secret_.bytes(kBufferBytes));
     const auto ram = ram_of(bench, kC);
     idle_.assign(ram.begin(), ram.end());
   }
+
+  driver::Context& context() { return owner_.context(); }  // B's
 
   void check() {
     PVRDMA_CHECK(std::memcmp(ungranted_.data(), secret_.bytes(), kBufferBytes) == 0,
@@ -111,6 +147,7 @@ class Neighbours {
 
  private:
   test::Testbench& bench_;
+  Owner owner_;
   RcEndpoint secret_;
   RcEndpoint honest_;
   std::vector<std::byte> ungranted_;  // of secret_
@@ -120,12 +157,14 @@ class Neighbours {
 // A, with a VMM and a driver of its own for each input.
 class Guest {
  public:
-  explicit Guest(test::Testbench& bench)
+  Guest(test::Testbench& bench, driver::Context& of_b)
       : bench_(bench),
         a_(bench.device(kA)),
-        loop_{RcEndpoint(a_, test::gid_of(kA), small()), RcEndpoint(a_, test::gid_of(kA), small())},
-        out_(a_, test::gid_of(kA), small()),
-        granted_(bench_.device(kB), test::gid_of(kB), small()) {
+        owner_(bench, kA),
+        loop_{RcEndpoint(a_, test::gid_of(kA), small(owner_.context())),
+              RcEndpoint(a_, test::gid_of(kA), small(owner_.context()))},
+        out_(a_, test::gid_of(kA), small(owner_.context())),
+        granted_(bench_.device(kB), test::gid_of(kB), small(of_b)) {
     must(test::connect(loop_[0], loop_[1], slow()));
     must(test::connect(out_, granted_, slow()));
     current_ = this;
@@ -182,12 +221,22 @@ class Guest {
         put(element, ring.stride_bytes(), offset);
         return;
       }
+      case Change::kWord:
+        // Not page 0: a trapped doorbell is no store, and comes when the device can take it.
+        if (is_mapped()) ring(1 + argument % kPages, script_.byte(), script_.u32());
+        return;
     }
   }
 
  private:
   // One of A's ends.
   RcEndpoint& end(std::size_t number) { return number % 3 == 2 ? out_ : loop_[number % 3]; }
+
+  bool is_mapped() { return !owner_.context().is_kernel(); }
+  void ring(std::size_t page, std::size_t word, std::uint32_t value) {
+    static_cast<void>(a_.bus().region_write32(
+        driver::Region::kUar, page * abi::kUarPageBytes + word % kWordsOfPage * sizeof value, value));
+  }
 
   // Up to 8 bytes of the script.
   void put(std::byte* to, std::size_t room, std::size_t offset) {
@@ -250,6 +299,14 @@ class Guest {
         return turns();
       case Step::kTime:
         return pass(std::chrono::milliseconds(input.u16() % 4096));
+      case Step::kWord: {
+        const std::size_t page = input.byte();
+        const std::size_t word = input.byte();
+        return ring(page, word, input.u32());
+      }
+      case Step::kContext:
+        static_cast<void>(driver::Context::create_user(a_));
+        return;
       case Step::kCount:
         return;
     }
@@ -299,6 +356,7 @@ class Guest {
 
   test::Testbench& bench_;
   driver::Device& a_;
+  Owner owner_;
   std::array<RcEndpoint, 2> loop_;
   RcEndpoint out_;
   RcEndpoint granted_;
@@ -317,15 +375,35 @@ void guestmem::before_read(const AddressSpace& memory, const std::byte* at, std:
 
 }  // namespace pvrdma
 
+namespace pvrdma {
+namespace {
+
+// All VMs of one doorbell mode.
+struct World {
+  explicit World(DoorbellMode doorbells) : bench(options(doorbells)) {}
+
+  void run(FuzzInput input) {
+    {
+      Guest guest(bench, neighbours.context());
+      guest.run(input);
+      neighbours.check();  // while A is there
+    }
+    bench.forget_device(kA);
+  }
+
+  test::Testbench bench;
+  Neighbours neighbours{bench};
+};
+
+}  // namespace
+}  // namespace pvrdma
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pvrdma;
-  static test::Testbench bench(options());
-  static Neighbours neighbours(bench);
-  {
-    Guest guest(bench);
-    guest.run(test::FuzzInput(data, size));
-    neighbours.check();  // while A is there
-  }
-  bench.forget_device(kA);
+  static World trapped(DoorbellMode::kTrapped);
+  static World mapped(DoorbellMode::kMapped);
+  test::FuzzInput input(data, size);
+  const bool is_mapped = (input.byte() & 1) != 0;
+  (is_mapped ? mapped : trapped).run(input);
   return 0;
 }

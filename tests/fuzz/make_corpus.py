@@ -52,8 +52,8 @@ def changing_memory() -> Seeds:
     def entry(offset: int, address: int) -> bytes:  # likewise 8, an address
         return change(2, offset, b"\x03" + u64(address))
 
-    def seed(script: bytes, steps: bytes) -> bytes:
-        return u16(len(script)) + script + steps
+    def seed(script: bytes, steps: bytes, options: int = 0) -> bytes:
+        return bytes([options]) + u16(len(script)) + script + steps
 
     run, poll = bytes([9]), bytes([3, 0])
     every_kind = b"".join(receive(1) + receive(2) + send(0, kind, 512) + send(2, kind, 512) for kind in range(5))
@@ -76,7 +76,33 @@ def changing_memory() -> Seeds:
     yield "command_fields", seed(b"".join(following(field, 0xffff_ffff) for field in range(3, 20)), bytes([5, 1, 6, 5, 2, 6] * 4))
     yield "flips", seed(change(3, 1, b"\x01") * 40, every_kind + run + poll)
     yield "anywhere", seed(b"".join(change(4, 0, u32(4096 * page) + b"\x03" + u64(page)) for page in range(40)), every_kind + run)
-    yield "to_error_meanwhile", seed(change(5, 0, u32(8)) * 4, every_kind + bytes([7, 0, 0, 7, 2, 1]) + run + poll)
+    to_error = bytes([7, 0, 0, 7, 2, 1])
+    yield "to_error_meanwhile", seed(change(5, 0, u32(8)) * 4, every_kind + to_error + run + poll)
+
+    # Mapped doorbells: A's process has page 1.
+    mapped = 1
+
+    def word(page: int, which: int, value: int) -> bytes:
+        return bytes([11, page, which]) + u32(value)
+
+    def word_meanwhile(page: int, which: int, value: int) -> bytes:
+        return change(7, page - 1, bytes([which]) + u32(value))
+
+    context, later = bytes([12]), bytes([10]) + u16(1)
+    doorbells = {"send": (0, 1 << 30), "receive": (0, 1 << 31), "both": (0, 3 << 30), "arm": (1, 1 << 30), "arm_solicited": (1, 1 << 29),
+                 "poll": (1, 1 << 31), "srq": (2, 1 << 30), "none": (3, 1 << 31), "no_action": (0, 2)}
+    yield "mapped_quiet", seed(b"", every_kind + run + poll, mapped)
+    yield "mapped_work_follows_time", seed(b"", every_kind + bytes([10]) + u16(4000) + run, mapped)
+    yield "mapped_to_error", seed(b"", every_kind + to_error + run + poll + later, mapped)
+    yield "mapped_sleepers", seed(b"", (every_kind + bytes([4, 0, 4, 1, 4, 2]) + poll + run + later) * 2, mapped)
+    yield "mapped_contexts", seed(word_meanwhile(2, 0, 1 << 30) * 8, (word(2, 0, 1 << 30) + context + word(2, 1, 1 << 30) + run) * 3, mapped)
+    for name, (which, action) in doorbells.items():
+        for handle in (0, 2, 3, 0xff_ffff):  # of nobody, of objects, of nobody
+            yield f"mapped_{name}_{handle}", seed(word_meanwhile(1, which, action | handle) * 12, every_kind + word(1, which, action | handle) + run + later + every_kind + run, mapped)
+        yield f"mapped_{name}_elsewhere", seed(word_meanwhile(3, which, action | 2) * 12, every_kind + b"".join(word(page, which, action | 2) for page in (0, 2, 255)) + run, mapped)
+    for name, index in {"tail_ahead": 9, "tail_huge": 0xffff_ffff, "tail_back": 0, "tail_full": 8, "tail_wrapped": 15}.items():
+        for ring in range(3):
+            yield f"mapped_{name}_ring{ring}", seed((change(5, 2 * ring, u32(index)) + word_meanwhile(1, 0, 1 << 30 | 2)) * 4, every_kind + run + later, mapped)
 
 
 def lying_peer() -> Seeds:
@@ -237,6 +263,36 @@ def device_descriptors() -> Seeds:
     yield "unmapped", attach() + message(2, [], bytes([0, 0, 64])) + command
 
 
+def device_command() -> Seeds:
+    """The seeds that are there already, with mapped doorbells: what they ring on a user's page they store into it."""
+    doorbell, store, hole, run, mapped = 4, 11, 12, 6, 8
+
+    def record(op: int, content: bytes) -> bytes:
+        return bytes([op]) + u16(len(content)) + content
+
+    def stored(seed: bytes) -> bytes:
+        out, at = bytes([seed[0] | mapped]), 1
+        while at + 3 <= len(seed):
+            op, size = seed[at], int.from_bytes(seed[at + 1:at + 3], "little")
+            content = seed[at + 3:at + 3 + size]
+            page = int.from_bytes(content[:2], "little")
+            if op == doorbell and 1 <= page < 1024:
+                op, content = store, u16(page - 1) + content[2:]
+            out += record(op, content)
+            at += 3 + size
+        return out + record(run, b"\1") * 2
+
+    for path in sorted((CORPUS / "device_command_fuzz").iterdir()):
+        if not path.name.startswith("mapped_"):
+            yield f"mapped_{path.name}", stored(path.read_bytes())
+    words = b"".join(record(store, u16(0) + u16(4 * word) + u32(action << 29 | handle)) + record(run, b"\1")
+                     for word in range(4) for action in range(8) for handle in (0, 3))
+    for version in range(4):
+        yield f"mapped_words_v{version}", bytes([version | 4 | mapped]) + words
+    yield "mapped_holes", bytes([7 | mapped]) + (words[:40] + record(hole, u16(0) + u16(1100)) + record(run, b"\1")) * 3
+    yield "mapped_other_pages", bytes([7 | mapped]) + b"".join(record(store, u16(page) + u16(0) + b"\xff" * 8) for page in (1, 30, 1021, 1022, 1023)) + record(run, b"\1")
+
+
 def tls_stream() -> Seeds:
     move, write, stop = bytes([0]), bytes([1]) + u16(1000), bytes([4])
     hands = move * 3
@@ -266,6 +322,7 @@ CORPORA: dict[str, Callable[[], Seeds]] = {
     "canary_fuzz": canary,
     "changing_memory_fuzz": changing_memory,
     "config_fuzz": config,
+    "device_command_fuzz": device_command,
     "device_descriptors_fuzz": device_descriptors,
     "etcd_codec_fuzz": etcd_codec,
     "lying_peer_fuzz": lying_peer,
