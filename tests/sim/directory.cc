@@ -19,7 +19,7 @@ void Directory::write(std::uint32_t host, Write what, const verbs::Gid& gid, Ins
 
 void Directory::started(std::uint32_t host, Instant now) {
   Host& starting = hosts_[host];
-  starting = Host{.life = starting.life + 1};
+  starting = Host{.alive = starting.alive, .life = starting.life + 1};
   write(host, Write::kStart, {}, now);
 }
 

@@ -47,7 +47,7 @@ class Directory {
 
  private:
   struct Host {
-    bool alive = false;
+    bool alive = false;  // for the store: from its first record until its lease has ended
     bool ruleset = true;
     std::uint32_t life = 0;
     Instant last_write{};
