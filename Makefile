@@ -56,6 +56,8 @@ test-full: setup-full  ## as test, then all of it without sanitizers, other gues
 	@PVRDMA_DOORBELLS=mapped $(PYTEST) tests/vm -m "not full"
 	@echo "== cluster tests, long ones"
 	@$(PYTEST) tests/cluster -m full
+	@echo "== cluster tests of traffic, mapped doorbells"
+	@PVRDMA_DOORBELLS=mapped $(PYTEST) tests/cluster/test_traffic.py -m "not full"
 	@echo "== VM and cluster tests, daemon with AddressSanitizer"
 	@PVRDMA_BUILD=build/asan $(PYTEST) tests/vm -m "not full"
 	@PVRDMA_BUILD=build/asan $(PYTEST) tests/cluster -m "not full"

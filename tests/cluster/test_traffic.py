@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -77,6 +78,11 @@ def test_nvme_over_fabrics(vm_fleet: Fleet) -> None:
     nvme.connect(host, target)
     nvme.verify_files(host)
     nvme.disconnect(host)
+
+
+def test_doorbells_are_what_was_configured(vm_fleet: Fleet) -> None:
+    modes = {adapter["name"]: adapter["doorbells"] for host in vm_fleet.hosts.values() for adapter in host.ctl("adapter", "list")}
+    assert modes == dict.fromkeys(("VM-01", "VM-02", "VM-03"), os.environ.get("PVRDMA_DOORBELLS", "trapped"))
 
 
 def test_encryption_is_what_was_configured(vm_fleet: Fleet, request: pytest.FixtureRequest) -> None:

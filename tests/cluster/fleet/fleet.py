@@ -31,7 +31,8 @@ class Fleet:
     """Hosts esx-01, esx-02 ... in one cluster. Starts network, etcd and daemons on entry; nothing is configured then.
 
     `certificates` by host name turn mutual TLS on. `etcd_options` are more of its arguments; `store_of` is called when
-    etcd runs and no daemon does, and answers with more lines for each host's [store].
+    etcd runs and no daemon does, and answers with more lines for each host's [store]. VMs have the doorbell mode
+    PVRDMA_DOORBELLS (default: the daemon's).
     """
 
     def __init__(self, logs: Path, host_count: int = 2, certificates: dict[str, Certificates] | None = None,
@@ -104,12 +105,15 @@ class Fleet:
         done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                               timeout=_GUARD_S, check=False)
         assert done.returncode == 0, f"two_hosts.sh ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+        if options := _doorbell_options():
+            for name in ("VM-01", "VM-02"):
+                one.ctl("vm", "set", name, *options)
         return done.stdout
 
     def define_vm(self, name: str, number: int, *options: str) -> dict[str, Any]:
         """A VM on a host with an adapter in the guide's port group; what `vm get` shows of it."""
         return self[number].ctl("vm", "create", name, "--host", self[number].name, "--hw", "14", "--memory", "512",
-                                "--reserve", "all", "--portgroup", PORTGROUP, *options)
+                                "--reserve", "all", "--portgroup", PORTGROUP, *_doorbell_options(), *options)
 
     def boot(self, *names: str, overlays: tuple[str, ...] = ()) -> list[Vm]:
         """Powers VMs on, all at once, each with 192.168.11.50+NN for VM-NN, and waits until their ports are active."""
@@ -149,3 +153,9 @@ class Fleet:
             for path in host.ctl("path", "list"):
                 shown.setdefault(path["adapter"], set()).add(path["path"])
         return shown
+
+
+def _doorbell_options() -> list[str]:
+    """Of `vm create` and `vm set`."""
+    mode = os.environ.get("PVRDMA_DOORBELLS")
+    return ["--doorbells", mode] if mode else []
