@@ -1,10 +1,10 @@
 // Fuzzes what a VMM hands over: descriptors of all kinds with every message, and their open files changed
 // while the adapter uses them: flags, sizes, seals, counters.
 //
-// A Server and a real adapter behind it; each input is one client's session, then another client must be
-// served. Input: steps, see Step. What must hold: nothing crashes and no call blocks, whatever the other end
-// of a descriptor does (one that does runs into the time limit of the fuzzer or of the replay); the
-// descriptors are closed in the end.
+// A Server and a real adapter behind it, with mapped doorbells, whose memory is one of the kinds; each input
+// is one client's session, then another client must be served. Input: steps, see Step. What must hold:
+// nothing crashes and no call blocks, whatever the other end of a descriptor does (one that does runs into
+// the time limit of the fuzzer or of the replay); the descriptors are closed in the end.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -27,6 +27,7 @@
 
 #include "base/log.h"
 #include "base/reaper.h"
+#include "device/fake_doorbells.h"
 #include "device/fake_guest.h"
 #include "guestmem/sigbus.h"
 #include "support/fuzz_input.h"
@@ -57,6 +58,8 @@ enum class Step : std::uint8_t {
   kAttach,   // properly, but for the kinds of memory@0:1 and of three eventfds@1:3
   kCommand,  // QUERY_PORT in the slot and its REQUEST: raises vector 0 if it can
   kLeave,    // and a new client comes
+  kProcess,  // CREATE_UC for doorbell page 1 in the slot and its REQUEST
+  kStore,    // offset@0:1 in words, value@1:4: into that page
   kCount
 };
 
@@ -80,6 +83,7 @@ enum Kind : std::uint8_t {
   kEpoll,
   kTimer,
   kInotify,
+  kDoorbells,  // the adapter's own, which a client maps
   kKindCount
 };
 
@@ -100,8 +104,9 @@ enum class Change : std::uint8_t {
 
 class Descriptors {
  public:
-  // `ram` is borrowed; the rest is made anew for each session, because changes stay with the open file.
-  explicit Descriptors(int ram) {
+  // `ram` and `doorbells` are borrowed; the rest is made anew for each session, because changes stay with the
+  // open file.
+  Descriptors(int ram, int doorbells) {
     fds_[kRam] = Fd(::fcntl(ram, F_DUPFD_CLOEXEC, 0));
     fds_[kSealed] = memory(kRamBytes);
     ::fcntl(at(kSealed), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
@@ -126,6 +131,7 @@ class Descriptors {
     fds_[kEpoll] = Fd(::epoll_create1(EPOLL_CLOEXEC));
     fds_[kTimer] = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
     fds_[kInotify] = Fd(::inotify_init1(IN_CLOEXEC));
+    fds_[kDoorbells] = Fd(::fcntl(doorbells, F_DUPFD_CLOEXEC, 0));
     for (const Fd& fd : fds_) PVRDMA_CHECK(bool(fd), "a descriptor of each kind");
     change(kFullEvent, Change::kFill);
     change(kPipeOut, Change::kFill);
@@ -204,7 +210,7 @@ class Descriptors {
 
 class Harness {
  public:
-  Harness() : guest_(test::some_adapter(), kRamBytes) {
+  Harness() : guest_(mapped(), kRamBytes) {
     PVRDMA_CHECK(guestmem::install_sigbus_handler(), "the handler of vanished memory");
     guest_.prepare_region();
     guest_.store(guest_.region_address, guest_.region);
@@ -218,7 +224,7 @@ class Harness {
     restore_ram();
     const std::size_t open_before = test::count_open_fds();  // between inputs a fuzzer may open things
     {
-      Descriptors descriptors(guest_.ram_fd());
+      Descriptors descriptors(guest_.ram_fd(), pages_.fd());
       descriptors_ = &descriptors;
       come();
       for (int i = 0; i < kStepsMax && !input.empty(); ++i) step(input);
@@ -233,6 +239,12 @@ class Harness {
   }
 
  private:
+  static AdapterConfig mapped() {
+    AdapterConfig config = test::some_adapter();
+    config.doorbells = DoorbellMode::kMapped;
+    return config;
+  }
+
   void restore_ram() {
     ::fcntl(guest_.ram_fd(), F_SETFL, O_RDWR);  // without O_APPEND: pwrite() minds it
     guest_.truncate_ram(kRamBytes);
@@ -320,7 +332,18 @@ class Harness {
         return attach(memory, events);
       }
       case Step::kCommand:
-        return command();
+        return query_port();
+      case Step::kProcess: {
+        abi::CreateUcRequest request{};
+        request.pfn64 = FakeGuest::kUarPageFrame + 1;
+        return command(abi::Command::kCreateUc, request);
+      }
+      case Step::kStore: {
+        std::byte* const at = pages_.all().data() + input.byte() * sizeof(std::uint32_t);
+        const std::uint32_t value = input.u32();
+        std::memcpy(at, &value, sizeof value);
+        return turn();
+      }
       case Step::kLeave:
         leave();
         return come();
@@ -384,10 +407,14 @@ class Harness {
     write_register(abi::Register::kImr, abi::kImrAllEnabled);
     write_register(abi::Register::kCtl, static_cast<std::uint32_t>(abi::Ctl::kActivate));
   }
-  void command() {
+  void query_port() {
     abi::QueryPortRequest request{};
-    request.hdr = {FakeGuest::kCookie, static_cast<std::uint32_t>(abi::Command::kQueryPort), 0};
     request.port_num = 1;
+    command(abi::Command::kQueryPort, request);
+  }
+  template <typename Request>
+  void command(abi::Command which, Request request) {
+    request.hdr = {FakeGuest::kCookie, static_cast<std::uint32_t>(which), 0};
     // By a system call: the memory may be gone, which is the daemon's trouble, not the client's.
     const auto offset = static_cast<off_t>(guest_.region.cmd_slot_dma - FakeGuest::kRamBase);
     [[maybe_unused]] const ssize_t put = ::pwrite(guest_.ram_fd(), &request, sizeof request, offset);
@@ -399,7 +426,7 @@ class Harness {
     come();
     const Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     attach(guest_.ram_fd(), {event.get(), event.get(), event.get()});
-    command();
+    query_port();
     std::uint64_t count = 0;
     PVRDMA_CHECK(last_error_ == 0 && ::read(event.get(), &count, sizeof count) == sizeof count && count == 1,
                  "the next client gets its interrupt");
@@ -407,6 +434,7 @@ class Harness {
   }
 
   FakeGuest guest_;
+  test::DoorbellPages pages_{guest_.adapter()};
   std::vector<std::byte> ram_;  // as the driver prepared it
   std::string path_;
   std::unique_ptr<Reaper> reaper_ = Reaper::create().value();

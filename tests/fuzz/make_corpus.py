@@ -233,7 +233,7 @@ def api() -> Seeds:
 
 def device_descriptors() -> Seeds:
     kinds = ["ram", "sealed", "short", "read_only", "path_of_memory", "event", "full_event", "semaphore", "pipe_in", "pipe_out", "socket",
-             "null", "zero", "folder", "path", "epoll", "timer", "inotify"]
+             "null", "zero", "folder", "path", "epoll", "timer", "inotify", "doorbells"]
     event = kinds.index("event")
     changes = ["blocking", "non_blocking", "append", "async", "shrink", "shrink_to_page", "grow", "seal", "fill", "drain", "punch"]
     version, command, leave = bytes([3]), bytes([5]), bytes([6])
@@ -260,6 +260,14 @@ def device_descriptors() -> Seeds:
     yield "too_many", version + message(1, [event] * 10) + attach()
     yield "two_events_for_one", attach() + message(6, [event, event], bytes([36, 2, 0, 1])) + command
     yield "event_taken_away", attach() + message(6, [], bytes([36, 2, 0, 1])) + command
+    def store(word: int, value: int) -> bytes:
+        return bytes([8, word]) + u32(value)
+
+    process, doorbells = bytes([7]), kinds.index("doorbells")
+    yield "doorbells_stored", attach() + process + b"".join(store(word, value) for word in (0, 1, 2, 255) for value in (1 << 30, 1 << 31, 0xffff_ffff)) + command
+    yield "doorbells_punched", attach() + process + (store(0, 1 << 30) + change(doorbells, "punch") + command) * 3
+    yield "doorbells_changed", attach() + process + b"".join(change(doorbells, what) + store(1, 1 << 30) for what in changes) + leave + attach() + process + store(0, 1)
+    yield "doorbells_as_memory", attach(doorbells) + process + store(0, 1 << 30) + command
     yield "unmapped", attach() + message(2, [], bytes([0, 0, 64])) + command
 
 
