@@ -45,29 +45,40 @@ class Pair {
     std::memset(b_.bytes(), 2, kBufferBytes);
   }
 
-  // `count` requests of one opcode, the last one signalled, with one doorbell; until that one has completed.
-  void transfer(abi::Opcode opcode, std::uint32_t bytes, std::uint32_t count) {
-    if (opcode == abi::Opcode::kSend) post_receives(bytes, count);
-    const driver::Sge sge = a_.sge(0, bytes);
-    driver::SendRequest request = opcode == abi::Opcode::kSend
-                                      ? wr::send(1, std::span(&sge, 1), 0)
-                                      : wr::rdma(opcode, 1, std::span(&sge, 1), b_.remote(), 0);
-    requests_.assign(count, request);
+  // What transfer() posts from now on: `count` requests of one opcode, the last one signalled.
+  void prepare(abi::Opcode opcode, std::uint32_t bytes, std::uint32_t count) {
+    from_ = a_.sge(0, bytes);
+    to_ = b_.sge(0, bytes);
+    const bool is_send = opcode == abi::Opcode::kSend;
+    requests_.assign(count, is_send ? wr::send(1, std::span(&from_, 1), 0)
+                                    : wr::rdma(opcode, 1, std::span(&from_, 1), b_.remote(), 0));
     requests_.back().wqe.send_flags |= wr::kSignaled;
-    PVRDMA_CHECK(a_.qp->post_send(requests_).ok(), "the send queue has room");
-    take(*a_.send_cq, 1);
-    if (opcode == abi::Opcode::kSend) take(*b_.recv_cq, count);
+    receives_.assign(is_send ? count : 0, driver::ReceiveRequest{1, std::span(&to_, 1)});
   }
 
-  // Another connection between the two, with its QPs in RTS.
-  void add_idle(std::vector<std::unique_ptr<test::RcEndpoint>>& idle) {
-    const test::EndpointOptions small{
-        .cq_entries = 16, .max_send_wr = 16, .max_recv_wr = 16, .buffer_bytes = 4096};
-    auto from = std::make_unique<test::RcEndpoint>(bench_.device(0), test::gid_of(0), small);
-    auto to = std::make_unique<test::RcEndpoint>(bench_.device(1), test::gid_of(1), small);
-    test::must(test::connect(*from, *to));
-    idle.push_back(std::move(from));
-    idle.push_back(std::move(to));
+  // Posts them with one doorbell; until the last one has completed.
+  void transfer() {
+    if (!receives_.empty()) PVRDMA_CHECK(b_.qp->post_recv(receives_).ok(), "the receive queue has room");
+    PVRDMA_CHECK(a_.qp->post_send(requests_).ok(), "the send queue has room");
+    take(*a_.send_cq, 1);
+    take(*b_.recv_cq, receives_.size());
+  }
+
+  // Another connection between the two, with its QPs in RTS. Its CQs are the first one's: an adapter may have
+  // more QPs than CQs.
+  void add_idle() {
+    driver::QueuePair& from = idle_qp(a_);
+    driver::QueuePair& to = idle_qp(b_);
+    to_rts(from, b_, to.qpn());
+    to_rts(to, a_, from.qpn());
+  }
+
+  // Where the pages of the buffer are, in order, in a mapping of all of the guest's memory.
+  static std::vector<std::byte*> pages_of(const test::RcEndpoint& end) {
+    std::vector<std::byte*> out;
+    for (const driver::GuestPhys page : end.buffer->pages())
+      out.push_back(end.device.ram().at(page, abi::kPageBytes));
+    return out;
   }
 
   const test::RcEndpoint& a() const { return a_; }
@@ -76,7 +87,7 @@ class Pair {
  private:
   static test::TestbenchOptions host() {
     test::TestbenchOptions out;
-    out.driver.ram.size_bytes = 512u << 20;  // sparse; what 1000 more connections need
+    out.driver.ram.size_bytes = 512u << 20;  // sparse; what 10,000 more connections need
     return out;
   }
   static test::EndpointOptions options(driver::Placement placement) {
@@ -87,10 +98,19 @@ class Pair {
     out.buffer_bytes = kBufferBytes;
     return out;
   }
-  void post_receives(std::uint32_t bytes, std::uint32_t count) {
-    const driver::Sge sge = b_.sge(0, bytes);
-    receives_.assign(count, driver::ReceiveRequest{1, std::span(&sge, 1)});
-    PVRDMA_CHECK(b_.qp->post_recv(receives_).ok(), "the receive queue has room");
+  driver::QueuePair& idle_qp(const test::RcEndpoint& like) {
+    idle_.push_back(
+        test::must(driver::QueuePair::create(like.pd, {.send_cq = like.send_cq.get(),
+                                                       .recv_cq = like.recv_cq.get(),
+                                                       .max_send_wr = 16,
+                                                       .max_recv_wr = 16,
+                                                       .placement = driver::Placement::kContiguous})));
+    return *idle_.back();
+  }
+  static void to_rts(driver::QueuePair& qp, const test::RcEndpoint& peer, std::uint32_t peer_qpn) {
+    test::must(qp.to_init({.access = test::kFullAccess}));
+    test::must(qp.to_rtr({.dest_qpn = peer_qpn, .route = {.dgid = peer.gid}}));
+    test::must(qp.to_rts(driver::RtsAttributes{}));
   }
   void take(driver::CompletionQueue& cq, std::size_t count) {
     while (count != 0) {
@@ -104,6 +124,9 @@ class Pair {
   test::Testbench bench_;
   test::RcEndpoint a_;
   test::RcEndpoint b_;
+  std::vector<std::unique_ptr<driver::QueuePair>> idle_;
+  driver::Sge from_{};
+  driver::Sge to_{};
   std::vector<driver::SendRequest> requests_;
   std::vector<driver::ReceiveRequest> receives_;
   std::array<driver::WorkCompletion, kQueueDepth> completions_;
@@ -113,9 +136,10 @@ void transfer(benchmark::State& state, abi::Opcode opcode) {
   Pair pair;
   const auto bytes = static_cast<std::uint32_t>(state.range(0));
   const auto per_doorbell = static_cast<std::uint32_t>(state.range(1));
-  pair.transfer(opcode, bytes, per_doorbell);
+  pair.prepare(opcode, bytes, per_doorbell);
+  pair.transfer();
   const double before = cpu_seconds();
-  for (auto _ : state) pair.transfer(opcode, bytes, per_doorbell);
+  for (auto _ : state) pair.transfer();
   const double operations = static_cast<double>(state.iterations()) * per_doorbell;
   state.counters["cpu_us_per_op"] = (cpu_seconds() - before) * 1e6 / operations;
   state.SetItemsProcessed(state.iterations() * per_doorbell);
@@ -145,25 +169,29 @@ BENCHMARK(Send)->Apply(sizes);
 // What connections that do nothing cost one that works: a message finds its QP by index.
 void WriteBesideIdleQps(benchmark::State& state) {
   Pair pair;
-  std::vector<std::unique_ptr<test::RcEndpoint>> idle;
-  for (std::int64_t i = 0; i < state.range(0); ++i) pair.add_idle(idle);
+  for (std::int64_t i = 0; i < state.range(0); ++i) pair.add_idle();
   constexpr std::uint32_t kEach = 64;
-  pair.transfer(abi::Opcode::kRdmaWrite, 8, kEach);
+  pair.prepare(abi::Opcode::kRdmaWrite, 8, kEach);
+  pair.transfer();
   const double before = cpu_seconds();
-  for (auto _ : state) pair.transfer(abi::Opcode::kRdmaWrite, 8, kEach);
+  for (auto _ : state) pair.transfer();
   state.counters["cpu_us_per_op"] =
       (cpu_seconds() - before) * 1e6 / (static_cast<double>(state.iterations()) * kEach);
 }
-BENCHMARK(WriteBesideIdleQps)->ArgName("idle")->Arg(0)->Arg(1000);
+BENCHMARK(WriteBesideIdleQps)->ArgName("idle")->Arg(0)->Arg(1000)->Arg(10'000);
 
-// The same bytes between the same two guests' memories, by turns: what one copy costs here and now. With
-// scattered pages (the worst that a process can have) the memcpy still sees one range, through the driver's
-// own mapping.
+// The same bytes between the same two guests' memories, by turns: what one copy costs here and now. The first
+// memcpy sees one range through the driver's own mapping, however scattered the pages are; the second copies
+// page by page between the places where the pages really are, without asking anybody where that is.
 void WriteAgainstMemcpy(benchmark::State& state) {
   Pair pair(state.range(1) == 0 ? driver::Placement::kContiguous : driver::Placement::kScattered);
   const auto bytes = static_cast<std::uint32_t>(state.range(0));
   constexpr std::uint32_t kEach = 64;
+  pair.prepare(abi::Opcode::kRdmaWrite, bytes, kEach);
+  const std::vector<std::byte*> from = Pair::pages_of(pair.a());
+  const std::vector<std::byte*> to = Pair::pages_of(pair.b());
   double copying = 0;
+  double copying_pages = 0;
   double writing = 0;
   for (auto _ : state) {
     const double start = cpu_seconds();
@@ -171,13 +199,21 @@ void WriteAgainstMemcpy(benchmark::State& state) {
       std::memcpy(pair.b().bytes(), pair.a().bytes(), bytes);
       benchmark::ClobberMemory();
     }
-    const double between = cpu_seconds();
-    pair.transfer(abi::Opcode::kRdmaWrite, bytes, kEach);
-    copying += between - start;
-    writing += cpu_seconds() - between;
+    const double copied = cpu_seconds();
+    for (std::uint32_t i = 0; i < kEach; ++i) {
+      for (std::size_t page = 0; page < bytes / abi::kPageBytes; ++page)
+        std::memcpy(to[page], from[page], abi::kPageBytes);
+      benchmark::ClobberMemory();
+    }
+    const double copied_pages = cpu_seconds();
+    pair.transfer();
+    copying += copied - start;
+    copying_pages += copied_pages - copied;
+    writing += cpu_seconds() - copied_pages;
   }
   const double total = static_cast<double>(state.iterations()) * kEach * bytes;
   state.counters["of_memcpy"] = copying / writing;
+  state.counters["pages_of_memcpy"] = copying / copying_pages;
   state.counters["memcpy_bytes_per_second"] = total / copying;
   state.counters["write_bytes_per_second"] = total / writing;
 }
