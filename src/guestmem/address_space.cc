@@ -78,8 +78,13 @@ Result<> AddressSpace::insert(std::size_t at, Region region) {
     ram_bytes_ += region.end - region.begin;
   }
   regions_.insert(regions_.begin() + static_cast<std::ptrdiff_t>(at), std::move(region));
-  ++generation_;
+  changed();
   return {};
+}
+
+void AddressSpace::changed() {
+  ++generation_;
+  last_hit_ = nullptr;
 }
 
 // Nothing of the engine reaches it any more: what is left to do may take its time.
@@ -100,7 +105,7 @@ int AddressSpace::unmap(GuestPhys iova, std::uint64_t size) {
   }
   give_up(regions_[at]);
   regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(at));
-  ++generation_;
+  changed();
   return 0;
 }
 
@@ -109,7 +114,7 @@ void AddressSpace::unmap_all() {
   regions_.clear();
   ram_map_count_ = 0;
   ram_bytes_ = 0;
-  ++generation_;
+  changed();
   damaged_.store(false, std::memory_order_relaxed);
 }
 
@@ -140,8 +145,7 @@ std::byte* AddressSpace::Cursor::enter(GuestPhys gpa, std::uint64_t length) {
 const AddressSpace::Region* AddressSpace::search(std::uint64_t address) const {
   const std::size_t at = first_ending_after(address);
   if (at == regions_.size() || !regions_[at].contains(address)) return nullptr;
-  last_hit_ = at;
-  return &regions_[at];
+  return last_hit_ = &regions_[at];
 }
 
 std::size_t AddressSpace::first_ending_after(std::uint64_t address) const {

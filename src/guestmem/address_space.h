@@ -149,9 +149,11 @@ class AddressSpace {
   const Region* find(std::uint64_t address) const {
     if (damaged()) [[unlikely]]
       return nullptr;
-    if (last_hit_ < regions_.size() && regions_[last_hit_].contains(address)) return &regions_[last_hit_];
+    if (last_hit_ != nullptr && last_hit_->contains(address)) [[likely]]
+      return last_hit_;
     return search(address);
   }
+  void changed();
   Result<> insert(std::size_t at, Region region);
   void give_up(Region& region);
   const Region* search(std::uint64_t address) const;
@@ -162,7 +164,7 @@ class AddressSpace {
   std::size_t ram_map_count_ = 0;
   std::uint64_t ram_bytes_ = 0;
   std::uint64_t generation_ = 1;
-  mutable std::size_t last_hit_ = 0;
+  mutable const Region* last_hit_ = nullptr;   // of regions_, forgotten when they change
   const std::shared_ptr<ReaperQueue> reaper_;  // null: in place
   const std::shared_ptr<MappedBytes> account_;
 };

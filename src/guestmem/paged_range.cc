@@ -26,7 +26,7 @@ Resolved PagedRange::resolve(const AddressSpace& memory, std::uint64_t va, std::
   if (!contains(va, length)) return Resolved::kFault;
   if (length == 0) return Resolved::kAll;
   const SpanList::Mark before = out.mark();
-  const std::uint64_t offset = start_ % kPageBytes + (va - start_);  // from the start of the first page
+  const std::uint64_t offset = first_page_offset(va);
   std::uint64_t in_page = offset % kPageBytes;
   const std::uint64_t page_count = (in_page + length + kPageBytes - 1) / kPageBytes;
   AddressSpace::Cursor cursor(memory, access);

@@ -41,7 +41,21 @@ class PagedRange {
   [[nodiscard]] Resolved resolve(const AddressSpace& memory, std::uint64_t va, std::uint64_t length,
                                  Access access, SpanList& out) const;
 
+  // Host address of [va, va + length), which is inside, if it lies in one page that is RAM with that right;
+  // else nullptr. What most messages need.
+  std::byte* translate_in_page(const AddressSpace& memory, std::uint64_t va, std::uint64_t length,
+                               Access access) const {
+    const std::uint64_t offset = first_page_offset(va);
+    const std::uint64_t in_page = offset % kPageBytes;
+    if (length > kPageBytes - in_page) return nullptr;
+    const GuestPhys page = pages_.at(static_cast<std::uint32_t>(offset / kPageBytes));
+    return memory.translate(GuestPhys(page.value + in_page), length, access);
+  }
+
  private:
+  // Of the byte at `va`, from the start of the first page.
+  std::uint64_t first_page_offset(std::uint64_t va) const { return start_ % kPageBytes + (va - start_); }
+
   std::uint64_t start_ = 0;
   std::uint64_t length_ = 0;
   PageList pages_;

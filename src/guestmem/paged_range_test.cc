@@ -77,6 +77,19 @@ TEST_F(PagedRangeTest, ResolvesEveryByteToItsPlace) {
   }
 }
 
+TEST_F(PagedRangeTest, TranslatesWhatLiesInOnePage) {
+  const auto translate = [&](std::uint64_t va, std::uint64_t length) {
+    return range_.translate_in_page(memory_, va, length, Access::kWrite);
+  };
+  EXPECT_EQ(translate(kStart, 1), host(5, 0xc00));
+  EXPECT_EQ(translate(kStart, 0x400), host(5, 0xc00));
+  EXPECT_EQ(translate(kStart, 0x401), nullptr) << "although the next page lies behind it";
+  EXPECT_EQ(translate(kStart + 0x400, kPageBytes), host(6, 0));
+  EXPECT_EQ(translate(kStart + kLength - 1, 1), host(3, 0xbff));
+  ASSERT_EQ(memory_.unmap(GuestPhys(kBase), 8 * kPageBytes), 0);
+  EXPECT_EQ(translate(kStart, 1), nullptr);
+}
+
 TEST_F(PagedRangeTest, RefusesWhatIsNotInside) {
   EXPECT_EQ(resolve(kStart - 1, 1), Resolved::kFault);
   EXPECT_EQ(resolve(kStart + kLength, 1), Resolved::kFault);

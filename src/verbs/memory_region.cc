@@ -234,45 +234,43 @@ MemoryRegionTable::Region* MemoryRegionTable::find(std::uint32_t key) const {
   return region != nullptr && (region->key ^ key) <= kVariantMask ? region : nullptr;
 }
 
-// All checks but the one for the memory itself, in the order key, PD, bounds, permission.
-MemoryRegionTable::Region* MemoryRegionTable::lookup(std::uint32_t key, PdHandle pd, std::uint64_t addr,
-                                                     std::uint64_t length, AccessNeed need,
-                                                     KeyFault& fault) const {
-  Region* region = find(key);
-  fault = KeyFault::kBadKey;
-  if (region == nullptr || region->key != key || !region->valid) return nullptr;
-  if (need.remote && region->kind == MrKind::kDma) return nullptr;
-  fault = KeyFault::kWrongPd;
-  if (region->pd != pd) return nullptr;
-  fault = KeyFault::kOutOfBounds;
-  const bool inside = region->kind == MrKind::kDma ? length - 1 <= UINT64_MAX - addr  // length is not 0
-                                                   : region->range.contains(addr, length);
-  if (!inside) return nullptr;
-  fault = KeyFault::kNoPermission;
+// All checks but the one for the memory itself, in the order key, PD, bounds, permission. `region` may be
+// null, `length` is not 0. Inlined: each message needs it twice.
+[[gnu::always_inline]] inline KeyFault MemoryRegionTable::may_use(const Region* region, std::uint32_t key,
+                                                                  PdHandle pd, std::uint64_t addr,
+                                                                  std::uint64_t length, AccessNeed need) {
+  if (region == nullptr || region->key != key || !region->valid) return KeyFault::kBadKey;
+  const bool is_dma = region->kind == MrKind::kDma;
+  if (need.remote && is_dma) return KeyFault::kBadKey;
+  if (region->pd != pd) return KeyFault::kWrongPd;
+  if (is_dma ? length - 1 > UINT64_MAX - addr : !region->range.contains(addr, length))
+    return KeyFault::kOutOfBounds;
   const bool free_of_rights = need.flag == 0 && !need.remote;
-  if (!free_of_rights && (need.flag == 0 || (region->access_flags & need.flag) != need.flag)) return nullptr;
-  fault = KeyFault::kNone;
-  return region;
+  if (!free_of_rights && (need.flag == 0 || (region->access_flags & need.flag) != need.flag))
+    return KeyFault::kNoPermission;
+  return KeyFault::kNone;
 }
 
 KeyFault MemoryRegionTable::check(std::uint32_t key, PdHandle pd, std::uint64_t addr, std::uint64_t length,
                                   AccessNeed need) const {
-  KeyFault fault = KeyFault::kNone;
-  if (length != 0) lookup(key, pd, addr, length, need, fault);
-  return fault;
+  return length == 0 ? KeyFault::kNone : may_use(find(key), key, pd, addr, length, need);
 }
 
 KeyFault MemoryRegionTable::resolve(std::uint32_t key, PdHandle pd, std::uint64_t addr, std::uint64_t length,
                                     AccessNeed need, guestmem::SpanList& out) const {
   if (length == 0) return KeyFault::kNone;
-  KeyFault fault = KeyFault::kNone;
-  const Region* region = lookup(key, pd, addr, length, need, fault);
-  if (region == nullptr) return fault;
-  const guestmem::SpanList::Mark before = out.mark();
+  const Region* const region = find(key);
+  const KeyFault fault = may_use(region, key, pd, addr, length, need);
+  if (fault != KeyFault::kNone) return fault;
   const guestmem::Access access = memory_access(need);
-  const guestmem::Resolved resolved = region->kind == MrKind::kDma
-                                          ? memory_.translate_pieces(GuestPhys(addr), length, access, out)
-                                          : region->range.resolve(memory_, addr, length, access, out);
+  const bool is_dma = region->kind == MrKind::kDma;
+  if (!is_dma) {
+    std::byte* const host = region->range.translate_in_page(memory_, addr, length, access);
+    if (host != nullptr && out.append(host, static_cast<std::size_t>(length))) return KeyFault::kNone;
+  }
+  const guestmem::SpanList::Mark before = out.mark();
+  const guestmem::Resolved resolved = is_dma ? memory_.translate_pieces(GuestPhys(addr), length, access, out)
+                                             : region->range.resolve(memory_, addr, length, access, out);
   switch (resolved) {
     case guestmem::Resolved::kAll:
       return KeyFault::kNone;

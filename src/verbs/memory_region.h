@@ -117,8 +117,8 @@ class MemoryRegionTable {
   };
 
   Region* find(std::uint32_t key) const;
-  Region* lookup(std::uint32_t key, PdHandle pd, std::uint64_t addr, std::uint64_t length, AccessNeed need,
-                 KeyFault& fault) const;
+  static KeyFault may_use(const Region* region, std::uint32_t key, PdHandle pd, std::uint64_t addr,
+                          std::uint64_t length, AccessNeed need);
   Region* find_fast_register(std::uint32_t key, PdHandle pd) const;
   Outcome<std::unique_ptr<Region>> make_region(const CreateMr& request);
   bool charge(Region& region, std::uint32_t pages);
