@@ -10,8 +10,7 @@ namespace pvrdma::verbs {
 
 // Absolute bounds, whatever a configuration says: they size fixed arrays.
 inline constexpr std::uint32_t kSgeMax = 32;
-inline constexpr std::uint32_t kRdAtomicMax = 16;    // atomics of a QP that its responder can answer again
-inline constexpr std::uint32_t kWqeBytesMax = 1024;  // the largest stride kSgeMax leads to, send or receive
+inline constexpr std::uint32_t kRdAtomicMax = 16;  // atomics of a QP that its responder can answer again
 
 struct Limits {
   std::uint32_t max_context = 1024;  // UAR pages, a power of two, including the kernel's

@@ -25,8 +25,9 @@
 
 namespace pvrdma::verbs {
 
-// A private, validated copy of a send WQE, from fetch to completion.
-struct SendWork {
+// A private, validated copy of a send WQE, from fetch to completion: a value, which the next WQE assigns
+// anew.
+struct SendWorkState {
   enum class State : std::uint8_t {
     kQueued,  // not all of it was sent (again)
     kSent,    // waits for the peer
@@ -38,7 +39,6 @@ struct SendWork {
   std::uint64_t remote_addr = 0;
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
-  abi::FastRegFields fast_reg{};
   std::uint32_t rkey = 0;
   std::uint32_t extra_value = 0;  // immediate data as in guest memory, or the rkey to invalidate
   std::uint32_t length = 0;       // bytes, sum of the SGEs
@@ -66,6 +66,10 @@ struct SendWork {
   }
   // Executed by this adapter alone; takes no PSN.
   bool is_local() const { return opcode == abi::Opcode::kLocalInv || opcode == abi::Opcode::kFastRegMr; }
+};
+
+struct SendWork : SendWorkState {
+  abi::FastRegFields fast_reg;  // of a fast register only, and left over from one elsewhere
 };
 
 // Work requests between fetch and completion, oldest first: a ring allocated with the QP, about 2 KiB.

@@ -1,16 +1,18 @@
 #include "verbs/send_wqe.h"
 
 #include <array>
-#include <cstring>
 #include <optional>
 #include <span>
-
-#include "verbs/sge_list.h"
 
 namespace pvrdma::verbs {
 namespace {
 
-using WqeBytes = std::array<std::byte, kWqeBytesMax>;
+// A WQE as the guest wrote it, copied once; behind its SGEs it is not filled.
+struct Wqe {
+  abi::SendWqeHeader header;
+  std::array<abi::Sge, kSgeMax> sges;
+};
+static_assert(sizeof(Wqe) == sizeof(abi::SendWqeHeader) + kSgeMax * sizeof(abi::Sge));
 
 // The longest message: what QUERY_PORT promises.
 constexpr std::uint64_t kMessageBytesMax = 1ULL << 30;
@@ -76,9 +78,9 @@ bool uses_sges(abi::Opcode opcode) {
 }
 
 // Everything a WQE says, checked, except a datagram's address.
-void decode(const Services& services, const QueuePair& qp, const WqeBytes& bytes,
-            const abi::SendWqeHeader& header, SendWork& work, abi::Sge* sges) {
-  work = SendWork{};
+void decode(const Services& services, const QueuePair& qp, const Wqe& wqe, SendWork& work, abi::Sge* sges) {
+  const abi::SendWqeHeader& header = wqe.header;
+  static_cast<SendWorkState&>(work) = {};
   work.wr_id = header.wr_id;
   work.send_flags = static_cast<std::uint8_t>(header.send_flags & abi::kSendFlagMask);
   work.extra_value = header.ex.raw;
@@ -97,8 +99,11 @@ void decode(const Services& services, const QueuePair& qp, const WqeBytes& bytes
     return;
   }
   work.sge_count = static_cast<std::uint8_t>(header.num_sge);
-  std::memcpy(sges, bytes.data() + sizeof header, work.sge_count * sizeof(abi::Sge));
-  const std::uint64_t length = total_bytes({sges, work.sge_count});
+  std::uint64_t length = 0;
+  for (std::size_t i = 0; i < work.sge_count; ++i) {
+    sges[i] = wqe.sges[i];
+    length += wqe.sges[i].length;
+  }
   const bool is_atomic =
       work.opcode == abi::Opcode::kAtomicCmpAndSwp || work.opcode == abi::Opcode::kAtomicFetchAndAdd;
   if (length > kMessageBytesMax || (is_atomic && length != kAtomicBytes)) {
@@ -108,9 +113,9 @@ void decode(const Services& services, const QueuePair& qp, const WqeBytes& bytes
   work.length = static_cast<std::uint32_t>(length);
 }
 
-Fetched take(QueuePair& qp, WqeBytes& bytes) {
+Fetched take(QueuePair& qp, Wqe& wqe) {
   const std::size_t wanted = sizeof(abi::SendWqeHeader) + qp.identity.cap.max_send_sge * sizeof(abi::Sge);
-  switch (qp.send.ring.pop(std::span(bytes).first(wanted))) {
+  switch (qp.send.ring.pop(std::as_writable_bytes(std::span(&wqe, 1)).first(wanted))) {
     case guestmem::RingStatus::kOk:
       return Fetched::kOne;
     case guestmem::RingStatus::kEmpty:
@@ -123,24 +128,20 @@ Fetched take(QueuePair& qp, WqeBytes& bytes) {
 }  // namespace
 
 Fetched fetch_send_wqe(const Services& services, QueuePair& qp, SendWork& work, abi::Sge* sges) {
-  WqeBytes bytes;
-  const Fetched fetched = take(qp, bytes);
+  Wqe wqe;
+  const Fetched fetched = take(qp, wqe);
   if (fetched != Fetched::kOne) return fetched;
-  abi::SendWqeHeader header;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  decode(services, qp, bytes, header, work, sges);
+  decode(services, qp, wqe, work, sges);
   return fetched;
 }
 
 Fetched fetch_datagram_wqe(const Services& services, QueuePair& qp, SendWork& work, abi::Sge* sges,
                            UdAddress& address) {
-  WqeBytes bytes;
-  const Fetched fetched = take(qp, bytes);
+  Wqe wqe;
+  const Fetched fetched = take(qp, wqe);
   if (fetched != Fetched::kOne) return fetched;
-  abi::SendWqeHeader header;
-  std::memcpy(&header, bytes.data(), sizeof header);
-  decode(services, qp, bytes, header, work, sges);
-  const auto ud = header.form<abi::UdFields>();
+  decode(services, qp, wqe, work, sges);
+  const auto ud = wqe.header.form<abi::UdFields>();
   address = {.remote_qpn = ud.remote_qpn, .remote_qkey = ud.remote_qkey, .av = ud.av};
   return fetched;
 }

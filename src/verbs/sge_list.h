@@ -10,12 +10,6 @@
 
 namespace pvrdma::verbs {
 
-inline std::uint64_t total_bytes(std::span<const abi::Sge> sges) {
-  std::uint64_t total = 0;
-  for (const abi::Sge& sge : sges) total += sge.length;
-  return total;
-}
-
 // Appends the host pieces of bytes [offset, offset + bytes) of the list to `out`, checking key, PD, bounds
 // and permission of each SGE touched. The range must lie in the list. No allocation.
 KeyFault resolve_sges(const MemoryRegionTable& mrs, PdHandle pd, std::span<const abi::Sge> sges,
