@@ -174,8 +174,7 @@ void Engine::on_request(const Request& request, Payload& payload, Instant now) {
 
 void Engine::on_response(const Response& response, Payload& payload, Instant now) {
   QueuePair* qp = impl_->by_qpn(response.to.qpn);
-  if (qp == nullptr || qp->identity.type != abi::QpType::kRc || response.from != qp->remote() ||
-      response.to != qp->local()) {
+  if (qp == nullptr || qp->identity.type != abi::QpType::kRc || !qp->is_between(response.from, response.to)) {
     ++counters_.dropped_unknown_qp;
     return;
   }

@@ -228,6 +228,11 @@ class QueuePair {
   Endpoint local() const { return {local_gid, identity.qpn}; }
   Endpoint remote() const { return {attributes.dgid, attributes.dest_qpn}; }
   Connection connection() const { return {local(), remote()}; }
+  // Whether a message that says it is from `from` to `to` is of this connection.
+  bool is_between(const Endpoint& from, const Endpoint& to) const {
+    return from.qpn == attributes.dest_qpn && to.qpn == identity.qpn && from.gid == attributes.dgid &&
+           to.gid == local_gid;
+  }
 
   // Of the next packet to be sent, and of the next one expected, as QUERY_QP tells them.
   Psn next_psn();

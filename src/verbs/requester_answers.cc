@@ -33,11 +33,13 @@ void Requester::on_response(QueuePair& qp, const Response& response, Payload& pa
 
   // Whatever it says, everything before this message was executed. A read or atomic is done only when its
   // result is here: one whose answer was lost stays open, and the timer asks again.
-  for (std::uint32_t at = window.head(); at != position; ++at) {
-    if (!window.at(at).is_read_or_atomic()) acknowledge(qp, window.at(at));
+  if (position != window.head()) {
+    for (std::uint32_t at = window.head(); at != position; ++at) {
+      if (!window.at(at).is_read_or_atomic()) acknowledge(qp, window.at(at));
+    }
+    retire(qp);
+    if (qp.state() == abi::QpState::kErr) return;
   }
-  retire(qp);
-  if (qp.state() == abi::QpState::kErr) return;
 
   SendWork& work = window.at(position);
   switch (response.syndrome) {

@@ -24,7 +24,7 @@ bool passes_progress_mark(std::uint32_t from, std::uint32_t to) {
 }  // namespace
 
 void Responder::on_request(QueuePair& qp, const Request& request, Payload& payload, Instant now) {
-  if (!may_respond(qp.state()) || request.from != qp.remote() || request.to != qp.local() ||
+  if (!may_respond(qp.state()) || !qp.is_between(request.from, request.to) ||
       is_malformed(request, payload.bytes())) {
     ++services_.counters.dropped_unknown_qp;
     return;
