@@ -6,6 +6,11 @@
 namespace pvrdma::guestmem {
 
 std::uint64_t copy(const SpanList& dst, const SpanList& src, std::uint64_t bytes) {
+  if (dst.size() == 1 && src.size() == 1) {  // most messages
+    const std::size_t size = static_cast<std::size_t>(std::min({dst.bytes(), src.bytes(), bytes}));
+    std::memmove(dst.begin()->data, src.begin()->data, size);
+    return size;
+  }
   std::uint64_t done = 0;
   const HostSpan* to = dst.begin();
   const HostSpan* from = src.begin();

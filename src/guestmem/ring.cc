@@ -45,6 +45,18 @@ std::optional<GuestRing> GuestRing::create(const AddressSpace& memory, const Pag
   return ring;
 }
 
+void GuestRing::forget_addresses() {
+  for (Page& page : pages_) page.host = nullptr;
+  generation_ = memory_->generation();
+}
+
+inline std::byte* GuestRing::element_at(std::uint32_t index) {
+  const std::uint64_t offset = std::uint64_t{index & (mask_ >> 1)} * stride_bytes_;
+  Page& page = pages_[1 + static_cast<std::size_t>(offset / kPageBytes)];
+  std::byte* host = host_of(page, role_ == RingRole::kConsumer ? Access::kRead : Access::kWrite);
+  return host == nullptr ? nullptr : host + offset % kPageBytes;
+}
+
 GuestRing::Used GuestRing::used() {
   Used out{RingStatus::kUnmapped, 0, 0};
   if (std::byte* state = state_page()) out.status = load_indices(state, out.count);
@@ -84,28 +96,6 @@ RingStatus GuestRing::push(std::span<const std::byte> element) {
   own_index_ = (own_index_ + 1) & mask_;
   store_release_u32(state + own_offset_, own_index_);
   return RingStatus::kOk;
-}
-
-// The page's host address, or nullptr when it is no longer RAM with that right.
-std::byte* GuestRing::host_of(Page& page, Access access) {
-  if (page.host == nullptr) page.host = memory_->translate(page.gpa, kPageBytes, access);
-  return page.host;
-}
-
-// Every operation begins here: it is also where cached addresses of an older map table are dropped.
-std::byte* GuestRing::state_page() {
-  if (generation_ != memory_->generation()) {
-    for (Page& page : pages_) page.host = nullptr;
-    generation_ = memory_->generation();
-  }
-  return host_of(pages_[0], Access::kReadWrite);
-}
-
-std::byte* GuestRing::element_at(std::uint32_t index) {
-  const std::uint64_t offset = std::uint64_t{index & (mask_ >> 1)} * stride_bytes_;
-  Page& page = pages_[1 + static_cast<std::size_t>(offset / kPageBytes)];
-  std::byte* host = host_of(page, role_ == RingRole::kConsumer ? Access::kRead : Access::kWrite);
-  return host == nullptr ? nullptr : host + offset % kPageBytes;
 }
 
 RingStatus GuestRing::load_indices(std::byte* state, std::uint32_t& used_count) {

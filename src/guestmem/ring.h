@@ -88,9 +88,20 @@ class GuestRing {
   GuestRing(const AddressSpace& memory, const RingShape& shape);
 
   bool is_valid(std::uint32_t index) const { return (index & ~mask_) == 0; }
-  std::byte* host_of(Page& page, Access access);
+  // The page's host address, or nullptr when it is no longer RAM with that right.
+  std::byte* host_of(Page& page, Access access) {
+    if (page.host == nullptr) [[unlikely]]
+      page.host = memory_->translate(page.gpa, kPageBytes, access);
+    return page.host;
+  }
   std::byte* element_at(std::uint32_t index);
-  std::byte* state_page();
+  // Every operation begins here: it is also where cached addresses of an older map table are dropped.
+  std::byte* state_page() {
+    if (generation_ != memory_->generation()) [[unlikely]]
+      forget_addresses();
+    return host_of(pages_[0], Access::kReadWrite);
+  }
+  void forget_addresses();
   RingStatus load_indices(std::byte* state, std::uint32_t& used_count);
 
   const AddressSpace* memory_;
