@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <system_error>
 #include <utility>
@@ -18,6 +19,14 @@ bool set_timeout(const Fd& socket, Duration timeout) {
   const timeval value{us / 1'000'000, us % 1'000'000};
   return ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &value, sizeof(value)) == 0 &&
          ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &value, sizeof(value)) == 0;
+}
+
+// Whether there is something to receive before `timeout` is over. A thread that slept in recvmsg() would be
+// woken by the server's taking the request, too, at the server's expense.
+bool comes(int socket, Duration timeout) {
+  pollfd waiting{.fd = socket, .events = POLLIN, .revents = 0};
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
+  return ::poll(&waiting, 1, static_cast<int>(ms)) != 0;  // interrupted: receiving waits
 }
 
 }  // namespace
@@ -234,7 +243,7 @@ Result<Message> Client::wait(Command command) {
       return **next;
     }
     if (!first && !deadline) deadline = Instant::now() + reply_timeout_;
-    const auto received = socket_->receive();
+    const auto received = comes(socket_->fd(), reply_timeout_) ? socket_->receive() : Result<bool>(false);
     if (!received) {
       const Error& error = received.error();
       return give_up(command, error.code == 0 ? ECONNRESET : error.code, error.message);

@@ -3,7 +3,8 @@
 // Every call sends one request and waits for its reply, at most `reply_timeout`. Errors are sentences that
 // name the request; the code is the server's errno, ETIMEDOUT, EPROTO, or the socket's errno. After a timeout
 // or a broken message nothing that arrives could be trusted, so the socket is closed and every later call
-// fails with ENOTCONN. region_read and region_write: one sendmsg() and one recvmsg(), no allocation.
+// fails with ENOTCONN. region_read and region_write: one sendmsg(), one poll() and one
+// recvmsg(), no allocation.
 //
 // Thread: owned by one thread. Blocks.
 // Source: docs/device.md section 8.

@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <thread>
+#include <unistd.h>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -57,12 +59,17 @@ class ClientTest : public testing::Test {
     server_.reset();
   }
 
-  // Listens, answers a first request with `reply` (VERSION included), and holds the session until `stop`.
-  void start_wrong_server(const Bytes& after_version, std::optional<Bytes> version = std::nullopt) {
+  Fd listening() const {
     const auto address = unix_address("vfio-user socket", path_);
     Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
-    ASSERT_EQ(::listen(listener.get(), 1), 0);
+    EXPECT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
+    EXPECT_EQ(::listen(listener.get(), 1), 0);
+    return listener;
+  }
+
+  // Listens, answers a first request with `reply` (VERSION included), and holds the session until `stop`.
+  void start_wrong_server(const Bytes& after_version, std::optional<Bytes> version = std::nullopt) {
+    Fd listener = listening();
     stopping_ = Fd(::eventfd(0, EFD_CLOEXEC));
     thread_ = std::thread([this, listener = std::move(listener), after_version, version] {
       RawPeer peer(Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
@@ -94,6 +101,47 @@ class ClientTest : public testing::Test {
   Fd stopping_;
   std::thread thread_;
 };
+
+// Of a thread: whether it sleeps, and how many times it has gone to sleep.
+struct Sleep {
+  bool asleep = false;
+  std::uint64_t times = 0;
+  friend bool operator==(const Sleep&, const Sleep&) = default;
+};
+
+Sleep sleep_of(pid_t thread) {
+  std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/status");
+  Sleep sleep;
+  for (std::string word; status >> word;) {
+    if (word == "State:") sleep.asleep = (status >> word, word == "S");
+    if (word == "voluntary_ctxt_switches:") status >> sleep.times;
+  }
+  return sleep;
+}
+
+// Waking it takes the server's time.
+TEST_F(ClientTest, SleepsOnWhileItsRequestIsTaken) {
+  const Fd listener = listening();
+  std::atomic<pid_t> caller = 0;
+  std::jthread thread([&] {
+    const auto client = Client::connect(path_);
+    ASSERT_TRUE(client) << client.error().message;
+    caller = ::gettid();
+    EXPECT_TRUE((*client)->reset());
+  });
+  RawPeer peer(Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+  EXPECT_TRUE(peer.receive());
+  peer.send(message(1, Command::kVersion, version_payload("{}"), kFlagTypeReply));
+  pollfd request{.fd = peer.fd(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&request, 1, 5000), 1);
+  Sleep before;
+  while (!before.asleep) before = sleep_of(caller);
+
+  EXPECT_TRUE(peer.receive());
+  EXPECT_EQ(sleep_of(caller), before);
+
+  peer.send(message(2, Command::kReset, {}, kFlagTypeReply));
+}
 
 TEST_F(ClientTest, EveryCall) {
   start();
