@@ -4,17 +4,23 @@
 Each round measures both sides of a comparison one after the other; the ratio of the medians is what counts. Prints a table
 and writes build/bench/host_to_host.json, of Google Benchmark's shape for bench/compare. Needs root, iperf3, and the release
 build of pvrdmad and tests/cluster.
+
+Latency is measured twice, ours and theirs alike: once while the cores sleep whenever nobody runs, and once "awake", beside one
+busy loop per core that yields to everybody (SCHED_IDLE): then waking a thread does not wake a core first, and what the daemons
+do themselves shows. The scheduler takes a core with such a loop for a free one, so it places threads as on sleeping cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
@@ -54,9 +60,26 @@ def _with_server(fleet: Fleet, server: list[str], client: Callable[[], float]) -
 
 
 def _rc(fleet: Fleet, *options: str) -> float:
-    sockets = [fleet[1].ctl("vm", "get", name)["adapter"]["socket"] for name in ("VM-01", "VM-02")]
+    sockets = [str(fleet.socket_of(name)) for name in ("VM-01", "VM-02")]
     return float(_client(fleet, str(_PROGRAMS / "rc_perf"), "--a", sockets[0], "--b", sockets[1], "--seconds", str(_SECONDS),
                          *options))
+
+
+@contextlib.contextmanager
+def _awake() -> Iterator[None]:
+    """No core sleeps meanwhile."""
+    loops = [subprocess.Popen(["chrt", "--idle", "0", "taskset", "--cpu-list", str(core), "sh", "-c", "while :; do :; done"])
+             for core in sorted(os.sched_getaffinity(0))]
+    try:
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+def _latency(fleet: Fleet) -> float:
+    return _rc(fleet, "--mode", "latency", "--size", "8", "--connections", "1")
 
 
 def _iperf(fleet: Fleet) -> float:
@@ -108,9 +131,11 @@ def main() -> int:
         for size in (65536, 1 << 20):
             results.append(_compare(f"GB/s: {size >> 10} KiB writes, {_LANES} QPs | iperf3 -P {_LANES}", 1e9,
                                     lambda size=size: _rc(fleet, *bulk, "--size", str(size)), lambda: _iperf(fleet), rounds))
-        results.append(_compare("us: 8-byte write to completion | TCP ping-pong", 1,
-                                lambda: _rc(fleet, "--mode", "latency", "--size", "8", "--connections", "1"),
+        results.append(_compare("us: 8-byte write, cores asleep | TCP ping-pong", 1, lambda: _latency(fleet),
                                 lambda: _ping_pong(fleet), rounds))
+        with _awake():
+            results.append(_compare("us: 8-byte write, cores awake | TCP ping-pong", 1, lambda: _latency(fleet),
+                                    lambda: _ping_pong(fleet), rounds))
     with tempfile.TemporaryDirectory() as folder:
         authority = Authority(Path(folder))
         certificates = {host: authority.issue(host) for host in ("esx-01", "esx-02")}
