@@ -14,7 +14,7 @@
 namespace pvrdma::transport::tcp {
 namespace {
 
-constexpr std::size_t kSendSoonBytes = 32 * 1024;  // gathered: no longer kept back
+constexpr std::size_t kSendSoonBytes = 64 * 1024;  // gathered: no longer kept back
 constexpr std::size_t kKeptBytes = 1024 * 1024;    // of an idle connection's buffer
 constexpr std::size_t kUnreadBytesMax = 4 * 1024 * 1024;
 

@@ -39,7 +39,7 @@ inline constexpr std::size_t kBusyBytes = 64 * 1024;        // unsent: no reques
 inline constexpr std::size_t kGsiBytesMax = 1024 * 1024;    // unsent: not even connection management
 inline constexpr std::size_t kPauseBytes = 1024 * 1024;     // unsent responses: no request is read any more
 inline constexpr std::size_t kOutputMax = 4 * 1024 * 1024;  // unsent: no response any more
-inline constexpr std::size_t kGatherBytes = 2048;           // payloads up to here are copied
+inline constexpr std::size_t kGatherBytes = 16 * 1024;      // payloads up to here are copied
 
 class FrameSocket final : private shard::FdHandler {
  public:
