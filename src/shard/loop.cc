@@ -10,6 +10,7 @@ namespace pvrdma::shard {
 namespace {
 
 constexpr std::uint32_t kTurnsWatchedClosely = 4096;
+constexpr Duration kAskedApart = std::chrono::microseconds(2);  // while something polls
 
 }  // namespace
 
@@ -81,7 +82,8 @@ Loop::Done Loop::work(Pace::Sleep wait) {
   ++counters_.turns;
   const bool sleeps = wait.longest != Duration{0};
   if (sleeps) ++(wait.timed_look ? counters_.timed_looks : counters_.sleeps);
-  const std::size_t ready = poller_->collect(wait.longest);
+  std::size_t ready = 0;
+  if (sleeps || asks_kernel()) ready = poller_->collect(wait.longest);
   if (sleeps) turn_watch_.begin(clock_.now());
   std::size_t called = 0;
   Instant now;
@@ -93,6 +95,15 @@ Loop::Done Loop::work(Pace::Sleep wait) {
   if (ready == 0) now = clock_.now();
   const bool more = run_pollables(now);
   return {called != 0 || more, more};
+}
+
+// Whether a turn that does not sleep asks which descriptors are ready. While something polls, most turns are
+// looks at memory, and asking costs several times as much as they do.
+bool Loop::asks_kernel() {
+  const Instant now = turn_watch_.began();
+  if (pace_.polls() && now - last_asked_ < kAskedApart) return false;
+  last_asked_ = now;
+  return true;
 }
 
 void Loop::end_turn(Instant now) {

@@ -105,6 +105,7 @@ class Loop final : private FdHandler {
     bool more = false;    // there is
   };
   Done work(Pace::Sleep wait);
+  bool asks_kernel();
   bool run_pollables(Instant now);
   void end_turn(Instant now);
   Pace::Sleep waiting_time(Instant now);
@@ -121,6 +122,7 @@ class Loop final : private FdHandler {
   std::atomic<bool> stop_{false};
   LoopCounters counters_;
   TurnWatch turn_watch_;
+  Instant last_asked_{};               // the kernel, by a turn that did not sleep
   std::uint32_t watched_closely_ = 0;  // turns to come in which the clock is read after every Pollable
 };
 

@@ -321,6 +321,31 @@ TEST_F(LongTurnTest, OnlyAfterALongTurnIsTheClockReadForEachAdapter) {
   for (Scripted& pollable : pollables) loop_->remove(pollable);
 }
 
+// A descriptor that is always ready is asked after in each turn, unless most turns are looks at memory.
+TEST_F(LongTurnTest, WhileSomethingPollsDescriptorsAreAskedAfterEveryTwoMicroseconds) {
+  constexpr int kTurns = 2000;
+  const auto calls_in_turns = [&](bool polling) {
+    loop_ = Loop::create({.spin = 0us, .never_sleeps_while_polling = true}, clock_).value();
+    const Fd event(::eventfd(1, EFD_CLOEXEC));
+    Counter counter([&] { make_readable(event); });
+    EXPECT_TRUE(loop_->watch(event.get(), Interest::kRead, counter));
+    Scripted pollable;
+    pollable.polling = polling;
+    pollable.on_run = [&](Instant) {
+      clock_.pass(100ns);
+      if (pollable.runs == kTurns) loop_->stop();
+      return false;
+    };
+    loop_->add(pollable);
+    loop_->run();
+    loop_->remove(pollable);
+    loop_->unwatch(event.get());
+    return counter.calls;
+  };
+  EXPECT_EQ(calls_in_turns(false), kTurns);
+  EXPECT_NEAR(calls_in_turns(true), kTurns / 20, 2);
+}
+
 TEST_F(LongTurnTest, SleepIsNoPartOfIt) {
   Scripted pollable;
   pollable.on_run = [&](Instant) {

@@ -55,6 +55,9 @@ class Pace {
   // If it does not: how long it may wait until `deadline` (never(): there is none). `polls`: somebody does.
   Sleep sleep(Instant now, Instant deadline, bool polls);
 
+  // Whether something polled when a spin ended last.
+  bool polls() const { return polls_; }
+
   Duration window() const { return polls_ ? window_ : announced_.window(); }
 
  private:
