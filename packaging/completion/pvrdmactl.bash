@@ -20,7 +20,7 @@ _pvrdmactl_words() {
     'system settings') echo 'advanced' ;;
     'system settings advanced') echo 'list set' ;;
     'dvs') echo 'create list get delete add-host remove-host portgroup uplink' ;;
-    'dvs portgroup') echo 'add list remove' ;;
+    'dvs portgroup') echo 'add set list remove' ;;
     'dvs uplink') echo 'set' ;;
     'vm') echo 'create list get set upgrade delete adapter qemu-args libvirt-xml' ;;
     'vm adapter') echo 'add remove' ;;
@@ -52,6 +52,7 @@ _pvrdmactl_words() {
     'dvs add-host') echo . ;;
     'dvs remove-host') echo . ;;
     'dvs portgroup add') echo . ;;
+    'dvs portgroup set') echo . ;;
     'dvs portgroup list') echo . ;;
     'dvs portgroup remove') echo . ;;
     'dvs uplink set') echo . ;;
@@ -98,7 +99,8 @@ _pvrdmactl_options() {
     'system settings advanced list') echo '-o --option -H --host' ;;
     'system settings advanced set') echo '-d --default -o --option -s --string-value -H --host' ;;
     'dvs create') echo '--uplinks --version' ;;
-    'dvs portgroup add') echo '--vlan' ;;
+    'dvs portgroup add') echo '--vlan --mtu' ;;
+    'dvs portgroup set') echo '--mtu' ;;
     'dvs uplink set') echo '--none' ;;
     'vm create') echo '-H --host --hw --memory --reserve --portgroup --dvs --mac --protocol --profile --doorbells --addresses --owner --group' ;;
     'vm set') echo '-H --host --memory --reserve --portgroup --dvs --protocol --doorbells --addresses --owner --group' ;;
@@ -149,6 +151,8 @@ _pvrdmactl_values() {
     'dvs create --uplinks') echo 'any' ;;
     'dvs create --version') echo 'any' ;;
     'dvs portgroup add --vlan') echo 'any' ;;
+    'dvs portgroup add --mtu') echo 'any' ;;
+    'dvs portgroup set --mtu') echo 'any' ;;
     'vm create --host' | 'vm create -H') echo 'any' ;;
     'vm create --hw') echo 'any' ;;
     'vm create --memory') echo 'any' ;;

@@ -21,6 +21,7 @@ AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budg
   setup.device.roce = adapter.roce;
   setup.device.profile = adapter.profile;
   setup.device.doorbells = adapter.doorbells;
+  setup.device.mtu = adapter.mtu;
   setup.device.budgets = budgets;
   setup.device.host = &host;
   return setup;

@@ -83,10 +83,10 @@ class AdapterSetTest : public testing::Test {
       return 0U;
     });
   }
-  std::optional<DoorbellMode> doorbells(const std::string& vm) {
-    return on_shard([this, vm]() -> std::optional<DoorbellMode> {
+  std::optional<device::AdapterInfo> info(const std::string& vm) {
+    return on_shard([this, vm]() -> std::optional<device::AdapterInfo> {
       for (const auto& each : set_->adapters()) {
-        if (each->port().name() == vm) return each->adapter().info().doorbells;
+        if (each->port().name() == vm) return each->adapter().info();
       }
       return std::nullopt;
     });
@@ -186,14 +186,17 @@ TEST_F(AdapterSetTest, DisturbsNoConnectedVm) {
   EXPECT_TRUE(connect("VM-01"));
 }
 
-TEST_F(AdapterSetTest, AnAdapterHasTheDoorbellModeThatIsWanted) {
+TEST_F(AdapterSetTest, AnAdapterHasTheDoorbellModeAndTheMtuThatAreWanted) {
   run();
   WantedAdapter changed = wanted("VM-01");
   want({changed});
-  EXPECT_EQ(doorbells("VM-01"), DoorbellMode::kTrapped);
+  EXPECT_EQ(info("VM-01")->doorbells, DoorbellMode::kTrapped);
+  EXPECT_EQ(info("VM-01")->mtu_bytes, 1024U);
   changed.config.doorbells = DoorbellMode::kMapped;
+  changed.config.mtu = 9000;
   want({changed});
-  EXPECT_EQ(doorbells("VM-01"), DoorbellMode::kMapped);
+  EXPECT_EQ(info("VM-01")->doorbells, DoorbellMode::kMapped);
+  EXPECT_EQ(info("VM-01")->mtu_bytes, 4096U);
 }
 
 TEST_F(AdapterSetTest, AChangedSegmentIsAppliedAsWell) {

@@ -37,7 +37,7 @@ inline void add_vm(control::Inventory& inventory, const std::string& name, const
 
 inline void add_switch(control::Inventory& inventory) {
   must(control::edits::create_dvs(inventory, {.name = "dvs1"}));
-  must(control::edits::add_portgroup(inventory, "dvs1", "pg1", 7));
+  must(control::edits::add_portgroup(inventory, "dvs1", "pg1", {.vlan = 7}));
 }
 
 // esx-01, esx-02 and esx-03 with VM-01, VM-02 and VM-03.

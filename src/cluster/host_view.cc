@@ -49,7 +49,10 @@ std::vector<adapters::WantedAdapter> adapters_of(const control::Inventory& inven
     wanted.config.profile = vm.adapter->profile;
     wanted.config.doorbells = vm.adapter->doorbells;
     wanted.memory_mib = vm.memory_mib;
-    if (const auto segment = control::segment_of(inventory, vm)) wanted.segment = to_segment(*segment);
+    if (const auto attachment = control::attachment_of(inventory, vm)) {
+      wanted.segment = to_segment(attachment->segment);
+      wanted.config.mtu = attachment->mtu;
+    }
     const auto checked = control::check_power_on(inventory, name);
     if (!checked && wanted.refusal.empty()) {
       wanted.refusal = checked.error().message;

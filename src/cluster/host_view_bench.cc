@@ -26,7 +26,7 @@ control::Inventory large_cluster(std::int64_t gids) {
   namespace edits = control::edits;
   control::Inventory inventory;
   must(edits::create_dvs(inventory, {.name = "dvs1"}));
-  must(edits::add_portgroup(inventory, "dvs1", "pg1", 7));
+  must(edits::add_portgroup(inventory, "dvs1", "pg1", {.vlan = 7}));
   for (int i = 0; i < kHosts; ++i) {
     must(edits::add_host(inventory, host_of(i)));
     must(edits::add_vmk(inventory, host_of(i), "vmk2", fmt::format("10.0.0.{}", i + 1)));

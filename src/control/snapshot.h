@@ -50,6 +50,7 @@ struct AdapterSnapshot {
   std::uint32_t device_version = 0;
   std::string_view roce;       // "v1", "v2"
   std::string_view doorbells;  // "trapped", "mapped"
+  std::uint32_t mtu = 0;       // the port's active MTU, bytes
   std::string_view state;      // "off" (no VMM), "detached" (no driver), "attached", "active", "failed"
   bool link_up = false;
   std::uint32_t driver_version = 0;  // 0: no driver

@@ -24,6 +24,7 @@
 #include "base/doorbell_mode.h"
 #include "base/log.h"
 #include "base/mac.h"
+#include "base/network_mtu.h"
 #include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -60,7 +61,8 @@ struct AdapterConfig {
   RoceVersion roce = RoceVersion::kV2;  // see default_roce()
   Profile profile = Profile::kOpen;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
-  std::optional<verbs::Limits> limits;  // instead of the hardware version's and profile's
+  NetworkMtu mtu = kNetworkMtuDefault;
+  std::optional<verbs::Limits> limits;  // instead of the hardware version's and profile's; but for the MTU
   Budgets budgets = Budgets::none();    // the guest is told the lesser of limit and budget
   verbs::HostAccount* host = nullptr;   // borrowed, outlives the adapter; null: no totals
 };

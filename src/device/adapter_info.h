@@ -48,6 +48,7 @@ struct AdapterInfo {
   std::uint32_t device_version = 0;  // the VERSION register
   RoceVersion roce{};
   DoorbellMode doorbells{};
+  std::uint32_t mtu_bytes = 0;  // the port's active MTU
   AdapterState state{};
   bool connected = false;
   bool link_up = false;

@@ -40,9 +40,8 @@ CommandExecutor::CommandExecutor(HardwareVersion version, const verbs::Limits& l
       rings_(rings),
       counters_(counters),
       contexts_(contexts) {
-  const auto mtu = static_cast<std::uint32_t>(mtu_of(limits.mtu_bytes));
-  port_.max_mtu = mtu;
-  port_.active_mtu = mtu;
+  port_.max_mtu = static_cast<std::uint32_t>(abi::Mtu::k4096);
+  port_.active_mtu = static_cast<std::uint32_t>(mtu_of(limits.mtu_bytes));
   port_.gid_tbl_len = limits.gid_table_length;
   port_.max_msg_sz = kMaxMessageBytes;
   port_.pkey_tbl_len = 1;

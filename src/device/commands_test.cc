@@ -254,6 +254,24 @@ TEST(CommandErrors, AreCountedByKind) {
   EXPECT_EQ(errors.no_memory, 1u);
 }
 
+TEST(PortMtu, IsTheLargestThatItsNetworkCarries) {
+  const std::pair<NetworkMtu, abi::Mtu> cases[] = {
+      {1280, abi::Mtu::k1024}, {1500, abi::Mtu::k1024}, {2143, abi::Mtu::k1024}, {2144, abi::Mtu::k2048},
+      {4191, abi::Mtu::k2048}, {4192, abi::Mtu::k4096}, {9000, abi::Mtu::k4096}};
+  for (const auto& [network, port] : cases) {
+    auto config = test::some_adapter();
+    config.mtu = network;
+    FakeGuest guest(config);
+    guest.bring_up();
+    abi::QueryPortRequest request{};
+    request.port_num = 1;
+    EXPECT_EQ(guest.command(Command::kQueryPort, request), 0u);
+    const auto attrs = guest.response<abi::QueryPortResponse>().attrs;
+    EXPECT_EQ(attrs.active_mtu, static_cast<std::uint32_t>(port)) << network;
+    EXPECT_EQ(attrs.max_mtu, static_cast<std::uint32_t>(abi::Mtu::k4096));
+  }
+}
+
 TEST(CommandLimits, TableFullIsNoMemory) {
   auto config = test::some_adapter();
   config.limits = limits_of(HardwareVersion::k14, Profile::kOpen);

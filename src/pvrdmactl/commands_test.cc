@@ -247,7 +247,7 @@ TEST(SystemCommands, ShowASettingAsEsxcliShowsAString) {
 // --- dvs ---
 
 constexpr const char* kDvs = R"({"name":"DSwitch","id":1,"version":"8.0.0","uplinks":["uplink1","uplink2"],
-  "portgroups":[{"name":"pg1","vlan":0},{"name":"storage","vlan":100}],
+  "portgroups":[{"name":"pg1","vlan":0,"mtu":1500},{"name":"storage","vlan":100,"mtu":9000}],
   "members":[{"host":"esx-01","uplinks":{"uplink1":"vmnic0"}},{"host":"esx-02","uplinks":{}}]})";
 
 TEST(DvsCommands, Ask) {
@@ -262,6 +262,12 @@ TEST(DvsCommands, Ask) {
   EXPECT_EQ(asked("dvs portgroup add DSwitch pg1"), "PUT /v1/dvs/DSwitch/portgroups/pg1 {}");
   EXPECT_EQ(asked("dvs portgroup add DSwitch pg1 --vlan 100"),
             R"(PUT /v1/dvs/DSwitch/portgroups/pg1 {"vlan":100})");
+  EXPECT_EQ(asked("dvs portgroup add DSwitch pg1 --mtu 9000"),
+            R"(PUT /v1/dvs/DSwitch/portgroups/pg1 {"mtu":9000})");
+  EXPECT_EQ(asked("dvs portgroup set DSwitch pg1 --mtu 9000"),
+            R"(PATCH /v1/dvs/DSwitch/portgroups/pg1 {"mtu":9000})");
+  EXPECT_EQ(asked("dvs portgroup set DSwitch pg1"),
+            "pvrdmactl dvs portgroup set needs --mtu: see pvrdmactl dvs portgroup set --help");
   EXPECT_EQ(asked("dvs portgroup list DSwitch"), "GET /v1/dvs/DSwitch");
   EXPECT_EQ(asked("dvs portgroup remove DSwitch pg1"), "DELETE /v1/dvs/DSwitch/portgroups/pg1");
   EXPECT_EQ(asked("dvs uplink set DSwitch esx-01 uplink1 vmnic0"),
@@ -280,19 +286,20 @@ TEST(DvsCommands, Show) {
       "   Id: 1\n"
       "   Version: 8.0.0\n"
       "   Uplinks: uplink1, uplink2\n"
-      "   Port Group pg1: VLAN 0\n"
-      "   Port Group storage: VLAN 100\n"
+      "   Port Group pg1: VLAN 0, MTU 1500\n"
+      "   Port Group storage: VLAN 100, MTU 9000\n"
       "   Host esx-01: uplink1=vmnic0\n"
       "   Host esx-02: no uplink\n";
   for (const char* line : {"dvs get DSwitch", "dvs create DSwitch", "dvs add-host DSwitch esx-01",
-                           "dvs portgroup add DSwitch pg1", "dvs uplink set DSwitch esx-01 uplink1 vmnic0"}) {
+                           "dvs portgroup add DSwitch pg1", "dvs portgroup set DSwitch pg1 --mtu 1500",
+                           "dvs uplink set DSwitch esx-01 uplink1 vmnic0"}) {
     EXPECT_EQ(shown(line, kDvs), record) << line;
   }
   EXPECT_EQ(shown("dvs portgroup list DSwitch", kDvs),
-            "Name     VLAN\n"
-            "-------  ----\n"
-            "pg1         0\n"
-            "storage   100\n");
+            "Name     VLAN   MTU\n"
+            "-------  ----  ----\n"
+            "pg1         0  1500\n"
+            "storage   100  9000\n");
   EXPECT_EQ(shown("dvs remove-host DSwitch esx-01", kDvs), "");
 }
 
@@ -464,7 +471,7 @@ TEST(HostCommands, ShowTheCluster) {
 
 constexpr const char* kAdapter =
     R"({"name":"VM-01","state":"active","mac":"52:54:00:12:34:51","hardware_version":14,
-  "roce":"v2","doorbells":"mapped","socket":"/run/a.sock","link_up":true,"device_version":18,"driver_version":20,"guest_os":"Linux",
+  "roce":"v2","doorbells":"mapped","mtu":4096,"socket":"/run/a.sock","link_up":true,"device_version":18,"driver_version":20,"guest_os":"Linux",
   "memory_bytes":536870912,"tx_messages":2,"tx_bytes":65536,"rx_messages":1,"rx_bytes":8,
   "gids":[{"index":0,"gid":"fe80::1","roce":"v2","lost_to":"esx-02"}],"objects":{"pds":1,"qps":3},
   "budgets":{"qps":{"use":3,"limit":4096,"refused":0},"mapped_mib":{"use":512,"limit":513,"refused":2}},
@@ -498,6 +505,7 @@ TEST(AdapterCommands, ShowOneAdapter) {
             "   Hardware Version: 14\n"
             "   RoCE: v2\n"
             "   Doorbells: mapped\n"
+            "   Active MTU: 4096\n"
             "   Socket: /run/a.sock\n"
             "   Link: up\n"
             "   Device Version: 18\n"

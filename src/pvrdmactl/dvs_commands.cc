@@ -47,7 +47,8 @@ std::string dvs_text(const Json& dvs) {
   properties.add("Version", text_at(dvs, "version"));
   properties.add("Uplinks", joined(dvs.at("uplinks")));
   for (const Json& portgroup : dvs.at("portgroups")) {
-    properties.add("Port Group " + text_at(portgroup, "name"), "VLAN " + digits_at(portgroup, "vlan"));
+    properties.add("Port Group " + text_at(portgroup, "name"),
+                   fmt::format("VLAN {}, MTU {}", digits_at(portgroup, "vlan"), digits_at(portgroup, "mtu")));
   }
   for (const Json& member : dvs.at("members")) {
     properties.add("Host " + text_at(member, "host"), uplinks_text(member.at("uplinks")));
@@ -56,8 +57,10 @@ std::string dvs_text(const Json& dvs) {
 }
 
 std::string portgroup_list_text(const Json& list) {
-  Table table({{"Name"}, {"VLAN", Align::kRight}});
-  for (const Json& portgroup : list) table.add({text_at(portgroup, "name"), digits_at(portgroup, "vlan")});
+  Table table({{"Name"}, {"VLAN", Align::kRight}, {"MTU", Align::kRight}});
+  for (const Json& portgroup : list) {
+    table.add({text_at(portgroup, "name"), digits_at(portgroup, "vlan"), digits_at(portgroup, "mtu")});
+  }
   return table.text();
 }
 
@@ -112,6 +115,13 @@ std::vector<Command> switch_commands() {
 std::vector<Command> port_commands() {
   Argument vmnic = named("VMNIC", "the physical NIC, vmnic0");
   vmnic.member = "/vmnic";
+  const Argument mtu{.name = "mtu",
+                     .kind = Kind::kNumber,
+                     .help = "the longest packet of its network in bytes, 1280 to 9000; default: 1500",
+                     .member = "/mtu"};
+  Argument new_mtu = mtu;
+  new_mtu.required = true;
+  new_mtu.help = "the longest packet of its network in bytes, 1280 to 9000";
   return {{.words = "dvs portgroup add",
            .help = "add a port group",
            .arguments = {the_dvs("DVS"),
@@ -119,8 +129,15 @@ std::vector<Command> port_commands() {
                          {.name = "vlan",
                           .kind = Kind::kNumber,
                           .help = "its VLAN, 0 to 4094; default: 0",
-                          .member = "/vlan"}},
+                          .member = "/vlan"},
+                         mtu},
            .method = Method::kPut,
+           .path = "/v1/dvs/{DVS}/portgroups/{NAME}",
+           .text = dvs_text},
+          {.words = "dvs portgroup set",
+           .help = "change a port group; adapters in it follow at their next power-on",
+           .arguments = {the_dvs("DVS"), named("NAME", "the port group"), new_mtu},
+           .method = Method::kPatch,
            .path = "/v1/dvs/{DVS}/portgroups/{NAME}",
            .text = dvs_text},
           {.words = "dvs portgroup list",

@@ -19,7 +19,7 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
   app.add_option(
          "--adapter", sources.adapter_flags,
          "one more adapter: name=VM-01,socket=PATH,mac=52:54:00:12:34:51,hw=14[,roce=v1][,profile=esxi]"
-         "[,doorbells=mapped]; may be repeated")
+         "[,doorbells=mapped][,mtu=9000]; may be repeated")
       ->option_text("KEY=VALUE,...")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

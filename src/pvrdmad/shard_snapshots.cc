@@ -152,6 +152,7 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   adapter.device_version = info.device_version;
   adapter.roce = to_text(info.roce);
   adapter.doorbells = to_text(info.doorbells);
+  adapter.mtu = info.mtu_bytes;
   adapter.state = info.connected ? device::describe(info.state) : "off";
   adapter.link_up = info.link_up;
   adapter.driver_version = info.driver_version;

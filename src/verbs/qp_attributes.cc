@@ -109,8 +109,7 @@ bool in_range(std::uint32_t mask, const abi::QpAttr& attr, const Limits& limits)
   if (named(abi::kQpAttrPkeyIndex) && attr.pkey_index != 0) return false;
   if (named(abi::kQpAttrPort) && attr.port_num != 1) return false;
   if (named(abi::kQpAttrPathMtu)) {
-    const auto mtu = abi::parse_mtu(attr.path_mtu);
-    if (!mtu || abi::mtu_bytes(*mtu) > limits.mtu_bytes) return false;
+    if (!abi::parse_mtu(attr.path_mtu)) return false;
   }
   if (named(abi::kQpAttrDestQpn) && attr.dest_qp_num > kQpnMax) return false;
   if (named(abi::kQpAttrTimeout) && attr.timeout > 31) return false;

@@ -227,7 +227,6 @@ TEST(QpValues, RangesAreChecked) {
       {"port 2", kReset, kInit, 0, set<&A::port_num>, 1, 2},
       {"mtu 0", kInit, kRtr, 0, set<&A::path_mtu>, 1, 0},
       {"mtu 6", kInit, kRtr, 0, set<&A::path_mtu>, 3, 6},
-      {"mtu above the port's", kInit, kRtr, 0, set<&A::path_mtu>, 3, 4},
       {"mtu in bytes", kInit, kRtr, 0, set<&A::path_mtu>, 3, 1024},
       {"dest_qpn", kInit, kRtr, 0, set<&A::dest_qp_num>, 0xff'ffff, 0x100'0000},
       {"reads in", kInit, kRtr, 0, set<&A::max_dest_rd_atomic>, 16, 17},

@@ -104,7 +104,7 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
 ALLOWED_VERSIONS = "allowed are 13, 14, 17, 18"
 MISTAKES = {
     "unknown key": ({"color": 1}, "{f}:9: [[adapter]] unknown key color: allowed are name, socket, mac, "
-                                  "hardware_version, roce, profile, doorbells, addresses, owner, group, qps, cqs, srqs, mrs, "
+                                  "hardware_version, roce, profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, "
                                   "registered_mib, rings_mib, mapped_mib, commands_per_s, doorbells_per_s"),
     "budget": ({"qps": 2}, "{f}:9: [[adapter]] qps = 2 is not allowed: it takes a number from 4 to 32768"),
     "wrong type": ({"name": 7}, "{f}:5: [[adapter]] name = 7 has the wrong type: it takes a string in quotes"),

@@ -17,8 +17,9 @@ import pytest
 _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parent / "vm"), str(_HERE.parents[1] / "tools")]
 
-from fleet.fleet import Fleet  # noqa: E402  (the path above comes first)
+from fleet.fleet import PORTGROUP, SWITCH, Fleet  # noqa: E402  (the path above comes first)
 from fleet.host import Certificates  # noqa: E402
+from fleet.until import until  # noqa: E402
 from harness.daemon import REPOSITORY, expect_quiet_sandboxes  # noqa: E402
 
 _LOGS = REPOSITORY / "build" / "cluster-logs"
@@ -51,10 +52,14 @@ def make_fleet(name: str, folder: Path, tls: bool = False, **arguments: Any) -> 
 
 @pytest.fixture(scope="session", params=["plain", "tls"])
 def vm_fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Set up by the guide, with VM-01 and VM-03 on esx-01 and VM-02 on esx-02, all on. Leave it as you found it."""
+    """Set up by the guide, with VM-01 and VM-03 on esx-01 and VM-02 on esx-02, all on, their port group with jumbo
+    frames. Leave it as you found it."""
     with make_fleet(f"vms-{request.param}", tmp_path_factory.mktemp("ca"), tls=request.param == "tls") as fleet:
         fleet.follow_the_guide()
+        fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "9000")
         fleet.define_vm("VM-03", 1)
+        until("the adapters' MTU", lambda: [adapter["mtu"] for host in fleet.hosts.values() for adapter in host.ctl("adapter", "list")],
+              accept=lambda mtus: mtus == [4096] * 3)
         fleet.boot("VM-01", "VM-02", "VM-03", overlays=("nvme",))
         yield fleet
 

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.fleet import Fleet
 from fleet.until import until
-from harness import cases, nvme, programs
+from harness import cases, nvme, programs, rdma
 from harness.cases import Case
 from harness.rdma import DEVICE
 
@@ -20,7 +20,8 @@ _CASES = [
     programs.perftest("ib_write_lat", "-n 200", (2,)),
     programs.perftest("ib_atomic_bw", "-A FETCH_AND_ADD -n 300", (8,)),
     programs.perftest("ib_atomic_bw", "-A CMP_AND_SWAP -n 300", (8,)),
-    programs.pingpong("rc", "-c -n 300 -s 65536 -m 1024"),
+    *(programs.pingpong("rc", f"-c -n 300 -s 65536 -m {mtu}") for mtu in (1024, 4096)),
+    programs.perftest("ib_send_bw", "-c UD -n 300", (4096,)),
     programs.pingpong("rc", "-c -n 300 -e", gid_index=1),
     programs.pingpong("srq", "-c -n 300"),
     programs.pingpong("ud", "-n 300"),
@@ -33,6 +34,14 @@ _CASES = [
 @pytest.mark.parametrize("case", _CASES, ids=cases.name)
 def test_between_hosts(vm_fleet: Fleet, case: Case) -> None:
     cases.run(case, vm_fleet.vms["VM-01"], vm_fleet.vms["VM-02"])
+
+
+def test_guests_with_jumbo_frames(vm_fleet: Fleet) -> None:
+    one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
+    assert [rdma.active_mtu(vm) for vm in (one, two, three)] == [4096, 4096, 4096]
+    with rdma.jumbo_frames(one, two, three):
+        for peer in (two, three):
+            cases.run(programs.rping(50), one, peer)
 
 
 def test_the_other_way_round(vm_fleet: Fleet) -> None:

@@ -111,6 +111,22 @@ TEST_F(Datagrams, longer_than_the_mtu_fail_here) {
   EXPECT_FALSE(done.ok());
 }
 
+class JumboDatagrams : public DeviceTest {
+ protected:
+  JumboDatagrams() : DeviceTest({.mtu = 9000}) {}
+};
+
+TEST_F(JumboDatagrams, are_as_long_as_the_network_allows) {
+  const DatagramEnd a(device(0), abi::QpType::kUd, kQkey);
+  const DatagramEnd b(device(1), abi::QpType::kUd, kQkey);
+  ASSERT_TRUE(b.recv(5, 0, 40 + 4096));
+  std::memset(a.buffer->data(), 0x5c, 4096);
+  EXPECT_TRUE(a.send(a.to(gid_of(1), b.qp->qpn(), kQkey), 0, 4096).ok());
+  EXPECT_EQ(await_one(*b.cq).byte_len, 40u + 4096u);
+  EXPECT_EQ(std::memcmp(a.buffer->data(), b.buffer->data() + 40, 4096), 0);
+  EXPECT_FALSE(a.send(a.to(gid_of(1), b.qp->qpn(), kQkey), 0, 4097).ok());
+}
+
 TEST_F(Datagrams, gsi_qps_talk_to_gsi_qps) {
   const DatagramEnd a(device(0), abi::QpType::kGsi, kGsiQkey);
   const DatagramEnd b(device(1), abi::QpType::kGsi, kGsiQkey);

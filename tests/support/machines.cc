@@ -17,6 +17,7 @@ device::AdapterConfig adapter_config(std::uint32_t index, const MachineOptions& 
           .roce = options.roce.value_or(default_roce(options.hardware_version)),
           .profile = options.profile,
           .doorbells = options.doorbells,
+          .mtu = options.mtu,
           .limits = options.limits,
           .budgets = options.budgets,
           .host = options.host};

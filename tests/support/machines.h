@@ -41,6 +41,7 @@ struct MachineOptions {
   std::optional<RoceVersion> roce;  // none: the hardware version's default
   Profile profile = Profile::kOpen;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
+  NetworkMtu mtu = kNetworkMtuDefault;
   std::optional<verbs::Limits> limits;
   Budgets budgets = Budgets::none();
   verbs::HostAccount* host = nullptr;  // borrowed

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from harness import cases
+from harness import cases, rdma
 from harness.cases import Case
 from harness.cluster import Cluster
 from harness.programs import RDMA_CLIENT, perftest, rping, rstream, ucmatose, udaddy
@@ -46,6 +46,13 @@ def test_connection(pair: Cluster, case: Case) -> None:
 def test_the_other_direction(pair: Cluster, case: Case) -> None:
     first, second = pair.vms
     cases.run(case, second, first)
+
+
+def test_guests_with_jumbo_frames_on_a_port_without(pair: Cluster) -> None:
+    assert [rdma.active_mtu(vm) for vm in pair.vms] == [1024, 1024]
+    with rdma.jumbo_frames(*pair.vms):
+        for case in (rping(100), perftest("ib_write_bw", "-R -n 500", (65536,)), udaddy("-c 4 -C 4 -S 500")):
+            cases.run(case, *pair.vms)
 
 
 def test_both_ends_in_one_vm(pair: Cluster) -> None:

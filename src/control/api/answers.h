@@ -70,6 +70,7 @@ inline constexpr auto kObject<AdapterSnapshot> = record(
     field("mac", &AdapterSnapshot::mac), field("hardware_version", &AdapterSnapshot::hardware_version),
     field("roce", &AdapterSnapshot::roce),
     field("doorbells", &AdapterSnapshot::doorbells).noted(R"("enum": ["trapped", "mapped"])"),
+    field("mtu", &AdapterSnapshot::mtu).noted(R"("description": "The port's active MTU, bytes")"),
     field("socket", &AdapterSnapshot::socket), field("link_up", &AdapterSnapshot::link_up),
     field("device_version", &AdapterSnapshot::device_version),
     field("driver_version", &AdapterSnapshot::driver_version), field("guest_os", &AdapterSnapshot::guest_os),

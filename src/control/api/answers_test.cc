@@ -16,6 +16,7 @@ Snapshot two_adapters() {
   adapter.mac = "52:54:00:12:34:51";
   adapter.hardware_version = 14;
   adapter.doorbells = "mapped";
+  adapter.mtu = 4096;
   adapter.tx_bytes = 1ULL << 60;
   adapter.gids = {{0, "fe80::1", "v2"}};
   adapter.objects = {{"qps", 3}};
@@ -40,6 +41,7 @@ TEST(Answers, TellsEverythingAboutAnAdapter) {
   EXPECT_EQ(adapter["name"], "VM-01");
   EXPECT_EQ(adapter["mac"], "52:54:00:12:34:51");
   EXPECT_EQ(adapter["doorbells"], "mapped");
+  EXPECT_EQ(adapter["mtu"], 4096);
   EXPECT_EQ(adapter["tx_bytes"], 1ULL << 60);
   EXPECT_EQ(adapter["gids"][0]["gid"], "fe80::1");
   EXPECT_EQ(adapter["objects"]["qps"], 3);

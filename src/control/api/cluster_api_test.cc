@@ -180,8 +180,14 @@ TEST_F(ClusterApi, EditsSwitches) {
   EXPECT_EQ(done("PUT", uplink, R"({"vmnic": ""})")["members"][0]["uplinks"], Json::object());
 
   EXPECT_EQ(done("PUT", "/v1/dvs/dvs1/portgroups/pg1", R"({"vlan": 7})")["portgroups"],
-            Json::parse(R"([{"name": "pg1", "vlan": 7}])"));
-  done("PUT", "/v1/dvs/dvs1/portgroups/pg2");
+            Json::parse(R"([{"name": "pg1", "vlan": 7, "mtu": 1500}])"));
+  done("PUT", "/v1/dvs/dvs1/portgroups/pg2", R"({"mtu": 9000})");
+  EXPECT_EQ(
+      done("PATCH", "/v1/dvs/dvs1/portgroups/pg1", R"({"mtu": 4200})")["portgroups"],
+      Json::parse(R"([{"name": "pg1", "vlan": 7, "mtu": 4200}, {"name": "pg2", "vlan": 0, "mtu": 9000}])"));
+  refused(400, "lacks \"mtu\"", "PATCH", "/v1/dvs/dvs1/portgroups/pg1", "{}");
+  refused(400, "9001", "PATCH", "/v1/dvs/dvs1/portgroups/pg1", R"({"mtu": 9001})");
+  refused(404, "pg3", "PATCH", "/v1/dvs/dvs1/portgroups/pg3", R"({"mtu": 9000})");
   refused(400, "4095", "PUT", "/v1/dvs/dvs1/portgroups/pg3", R"({"vlan": 4095})");
   refused(400, "70000", "PUT", "/v1/dvs/dvs1/portgroups/pg3", R"({"vlan": 70000})");
   EXPECT_EQ(done("DELETE", "/v1/dvs/dvs1/portgroups/pg1"), Json::object());

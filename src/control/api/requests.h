@@ -90,12 +90,18 @@ template <>
 inline constexpr auto kObject<Uplink> = request("Uplink",
                                                 field("vmnic", &Uplink::vmnic).required(R"("vmnic0")"));
 
-struct NewPortGroup {
-  std::uint16_t vlan = 0;
-};
+struct NewPortGroup : PortGroup {};
 template <>
 inline constexpr auto kObject<NewPortGroup> =
-    request("NewPortGroup", field("vlan", &NewPortGroup::vlan, kVlan).noted(R"("default": 0)"));
+    request("NewPortGroup", field("vlan", &NewPortGroup::vlan, kVlan).noted(R"("default": 0)"),
+            field("mtu", &NewPortGroup::mtu, kNetworkMtu).noted(R"("default": 1500)"));
+
+struct PortGroupChange {
+  NetworkMtu mtu = 0;
+};
+template <>
+inline constexpr auto kObject<PortGroupChange> =
+    request("PortGroupChange", field("mtu", &PortGroupChange::mtu, kNetworkMtu).required());
 
 // `mac` is a text: the model, which may choose one itself, judges it.
 template <>

@@ -181,6 +181,7 @@ const std::set<std::string> kRoutes{
     "DELETE /v1/dvs/{dvs}/hosts/{host}",
     "PUT /v1/dvs/{dvs}/hosts/{host}/uplinks/{slot}",
     "PUT /v1/dvs/{dvs}/portgroups/{portgroup}",
+    "PATCH /v1/dvs/{dvs}/portgroups/{portgroup}",
     "DELETE /v1/dvs/{dvs}/portgroups/{portgroup}",
     "GET /v1/vms",
     "POST /v1/vms",

@@ -20,6 +20,7 @@
 #include "base/ip_address.h"
 #include "base/log.h"
 #include "base/mac.h"
+#include "base/network_mtu.h"
 #include "base/profile.h"
 #include "base/result.h"
 #include "base/socket_owner.h"
@@ -36,6 +37,7 @@ struct AdapterConfig {
   RoceVersion roce{};  // one that the hardware version offers
   Profile profile = Profile::kOpen;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
+  NetworkMtu mtu = kNetworkMtuDefault;
   std::vector<IpAddress> addresses;  // the only ones its guest may use besides those of its MAC; empty: any
   SocketOwner owner;                 // of the socket's file: mode 0600, with a group 0660
   Budgets budgets;
@@ -90,7 +92,7 @@ struct Config {
 // Where a configuration comes from. Flags come after the file: they override its [daemon] and add adapters.
 struct ConfigSources {
   std::optional<std::string> file;  // path
-  // "name=VM-01,socket=/x.sock,mac=…,hw=14[,roce=v1][,profile=esxi][,doorbells=mapped][,qps=64]"
+  // "name=VM-01,socket=/x.sock,mac=…,hw=14[,roce=v1][,profile=esxi][,doorbells=mapped][,mtu=9000][,qps=64]"
   std::vector<std::string> adapter_flags;
   std::optional<std::string> api_socket;
   std::optional<std::string> log_level;

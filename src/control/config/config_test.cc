@@ -87,6 +87,7 @@ socket = "b.sock"
 mac = "02:00:00:00:AB:cd"
 hardware_version = 18
 doorbells = "mapped"
+mtu = 9000
 )");
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->daemon.api_socket, "/tmp/api.sock");
@@ -101,8 +102,10 @@ doorbells = "mapped"
   EXPECT_EQ(config->adapters[0].roce, RoceVersion::kV1);
   EXPECT_EQ(config->adapters[1].mac, (Mac{{2, 0, 0, 0, 0xab, 0xcd}}));
   EXPECT_EQ(config->adapters[0].doorbells, DoorbellMode::kTrapped);
+  EXPECT_EQ(config->adapters[0].mtu, 1500);
   EXPECT_EQ(config->adapters[1].roce, RoceVersion::kV2);
   EXPECT_EQ(config->adapters[1].doorbells, DoorbellMode::kMapped);
+  EXPECT_EQ(config->adapters[1].mtu, 9000);
 }
 
 TEST_F(ConfigTest, HasDefaults) {
@@ -183,7 +186,7 @@ TEST_F(ConfigTest, RefusesBudgetsThatNobodyCouldLiveWith) {
   EXPECT_EQ(
       mistake_with("total_qps", "total_qps = 5"),
       "FILE:6: [[adapter]] unknown key total_qps: allowed are name, socket, mac, hardware_version, roce, "
-      "profile, doorbells, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
+      "profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
       "mapped_mib, "
       "commands_per_s, doorbells_per_s");
   EXPECT_EQ(
@@ -196,7 +199,8 @@ TEST_F(ConfigTest, FlagsOverrideTheFileAndAddAdapters) {
   std::ofstream(path_) << "[daemon]\napi_socket = \"/file.sock\"\nlog_level = \"debug\"\n" << kVm01;
   const auto config = load_config(
       {.file = path_,
-       .adapter_flags = {"name=VM-02,socket=/b.sock,mac=52:54:00:12:34:52,hw=17,roce=v1,doorbells=mapped"},
+       .adapter_flags =
+           {"name=VM-02,socket=/b.sock,mac=52:54:00:12:34:52,hw=17,roce=v1,doorbells=mapped,mtu=2200"},
        .api_socket = "/flag.sock",
        .log_level = "error"});
   ASSERT_TRUE(config) << config.error().message;
@@ -207,6 +211,7 @@ TEST_F(ConfigTest, FlagsOverrideTheFileAndAddAdapters) {
   EXPECT_EQ(config->adapters[1].hardware_version, HardwareVersion::k17);
   EXPECT_EQ(config->adapters[1].roce, RoceVersion::kV1);
   EXPECT_EQ(config->adapters[1].doorbells, DoorbellMode::kMapped);
+  EXPECT_EQ(config->adapters[1].mtu, 2200);
 }
 
 TEST_F(ConfigTest, TheFlagOverridesTheFilesDedicatedCore) {
@@ -254,11 +259,12 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
   EXPECT_EQ(mistake_in(std::string("[daemon]\nspin = 3\n") + kVm01),
             "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, spin_us, sandbox, "
             "dedicated_core");
-  EXPECT_EQ(mistake_with("color", "color = 1"),
-            "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
-            "profile, doorbells, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
-            "mapped_mib, "
-            "commands_per_s, doorbells_per_s");
+  EXPECT_EQ(
+      mistake_with("color", "color = 1"),
+      "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
+      "profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
+      "mapped_mib, "
+      "commands_per_s, doorbells_per_s");
 }
 
 TEST_F(ConfigTest, RefusesUnknownKeysOfAnyBytesAndLength) {
@@ -439,11 +445,11 @@ TEST_F(ConfigTest, RefusesFlagsThatAreNoKeysAndValues) {
             "--adapter name=a,name=b: name is given twice: give it once");
   EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,hw=14,hardware_version=14"}})),
             "--adapter name=a,hw=14,hardware_version=14: hardware_version is given twice: give it once");
-  EXPECT_EQ(
-      mistake(load_config({.adapter_flags = {"name=a,vlan=3"}})),
-      "--adapter name=a,vlan=3: unknown key vlan: allowed are name, socket, mac, hardware_version, "
-      "roce, profile, doorbells, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, rings_mib, "
-      "mapped_mib, commands_per_s, doorbells_per_s");
+  EXPECT_EQ(mistake(load_config({.adapter_flags = {"name=a,vlan=3"}})),
+            "--adapter name=a,vlan=3: unknown key vlan: allowed are name, socket, mac, hardware_version, "
+            "roce, profile, doorbells, mtu, addresses, owner, group, qps, cqs, srqs, mrs, registered_mib, "
+            "rings_mib, "
+            "mapped_mib, commands_per_s, doorbells_per_s");
 }
 
 }  // namespace

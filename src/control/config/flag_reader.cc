@@ -39,7 +39,7 @@ Result<Section> read_adapter_flag(const std::string& text) {
     if (section.has(key)) {
       return fail(fmt::format("{}: {} is given twice: give it once", section.where, shown));
     }
-    const bool is_number = short_form || from_text<Budget>(key).has_value();
+    const bool is_number = short_form || key == "mtu" || from_text<Budget>(key).has_value();
     section.set(key, is_number ? number_or_text(value) : ParsedJson(value), {section.where, shown});
     if (comma == std::string_view::npos) return section;
     rest.remove_prefix(comma + 1);

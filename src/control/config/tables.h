@@ -128,16 +128,16 @@ struct AdapterTable : AdapterConfig, Budgets {
   std::string group;
 };
 template <>
-inline constexpr auto kObject<AdapterTable> =
-    request("[[adapter]]", field("name", &AdapterTable::name, kName).required(R"("VM-01")"),
-            field("socket", &AdapterTable::socket, kSocket).required(R"("/run/pvrdma/vm-01.sock")"),
-            field("mac", &AdapterTable::mac).required(R"("52:54:00:12:34:51", the VM's vmxnet3 adapter's)"),
-            field("hardware_version", &AdapterTable::hardware_version, HardwareVersionRule{}).required("14"),
-            field("roce", &AdapterTable::asked_roce, OptionalRule<WordRule<RoceVersion>>{{"RoCE version"}}),
-            field("profile", &AdapterTable::profile, WordRule<Profile>{"profile"}),
-            field("doorbells", &AdapterTable::doorbells, WordRule<DoorbellMode>{"doorbell mode"}),
-            field("addresses", &AdapterTable::addresses), field("owner", &AdapterTable::user, kUser),
-            field("group", &AdapterTable::group, kGroup), kBudgetKeys);
+inline constexpr auto kObject<AdapterTable> = request(
+    "[[adapter]]", field("name", &AdapterTable::name, kName).required(R"("VM-01")"),
+    field("socket", &AdapterTable::socket, kSocket).required(R"("/run/pvrdma/vm-01.sock")"),
+    field("mac", &AdapterTable::mac).required(R"("52:54:00:12:34:51", the VM's vmxnet3 adapter's)"),
+    field("hardware_version", &AdapterTable::hardware_version, HardwareVersionRule{}).required("14"),
+    field("roce", &AdapterTable::asked_roce, OptionalRule<WordRule<RoceVersion>>{{"RoCE version"}}),
+    field("profile", &AdapterTable::profile, WordRule<Profile>{"profile"}),
+    field("doorbells", &AdapterTable::doorbells, WordRule<DoorbellMode>{"doorbell mode"}),
+    field("mtu", &AdapterTable::mtu, kNetworkMtu), field("addresses", &AdapterTable::addresses),
+    field("owner", &AdapterTable::user, kUser), field("group", &AdapterTable::group, kGroup), kBudgetKeys);
 
 template <>
 inline constexpr auto kObject<ClusterConfig> =

@@ -61,7 +61,10 @@ Result<void> remove_dvs_host(Inventory& inventory, const std::string& dvs, const
 Result<void> set_uplink(Inventory& inventory, const std::string& dvs, const std::string& host,
                         const std::string& slot, const std::string& vmnic);
 Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name,
-                           std::uint16_t vlan);
+                           const PortGroup& portgroup);
+// Adapters in it have it from their next power-on.
+Result<void> set_portgroup_mtu(Inventory& inventory, const std::string& dvs, const std::string& name,
+                               NetworkMtu mtu);
 Result<void> remove_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name);
 
 // --- VMs ---

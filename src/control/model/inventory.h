@@ -16,6 +16,7 @@
 #include "base/doorbell_mode.h"
 #include "base/ip_address.h"
 #include "base/mac.h"
+#include "base/network_mtu.h"
 #include "base/profile.h"
 #include "base/roce.h"
 
@@ -88,6 +89,7 @@ struct LiveHost {
 
 struct PortGroup {
   std::uint16_t vlan = 0;  // 0 … 4094; ports of a switch reach each other when their VLANs are equal
+  NetworkMtu mtu = kNetworkMtuDefault;
   friend bool operator==(const PortGroup&, const PortGroup&) = default;
 };
 

@@ -48,7 +48,7 @@ inline Inventory some_cluster() {
   inventory.revision = 7;
   for (const char* host : {"esx-01", "esx-02", "esx-03"}) must(edits::add_host(inventory, host));
   must(edits::create_dvs(inventory, {"dvs", "8.0.0", 2}));
-  must(edits::add_portgroup(inventory, "dvs", "pg", 5));
+  must(edits::add_portgroup(inventory, "dvs", "pg", {.vlan = 5}));
   for (const auto& [host, address] : {std::pair("esx-01", "10.0.0.1"), std::pair("esx-02", "10.0.0.2")}) {
     must(edits::add_vmk(inventory, host, "vmk2", address));
     must(edits::set_advanced(inventory, host, edits::kPvrdmaVmknic, "vmk2"));

@@ -70,7 +70,8 @@ inline constexpr auto kObject<LiveHost> = record("LiveHost", field("instance", &
                                                  field("rdma_devices", &LiveHost::rdma_devices));
 
 template <>
-inline constexpr auto kObject<PortGroup> = record("PortGroupRecord", field("vlan", &PortGroup::vlan, kVlan));
+inline constexpr auto kObject<PortGroup> = record("PortGroupRecord", field("vlan", &PortGroup::vlan, kVlan),
+                                                  field("mtu", &PortGroup::mtu, kNetworkMtu));
 
 inline constexpr MapRule<TextRule> kAssigned{kName, kName};  // uplink slot -> vmnic
 // What record and answer have in common.

@@ -86,7 +86,7 @@ TEST(Records, HaveTheTextsThatOtherVersionsWrote) {
        R"({"vmks":{"vmk2":"10.0.0.1"},"pvrdma_vmknic":"vmk2","ruleset":{"enabled":true,"allow_all":false,)"
        R"("allowed":["10.0.0.0/24","fd00::1"]}})"},
       {"config/dvs/dvs",
-       R"({"id":1,"version":"8.0.0","uplinks":["uplink1","uplink2"],"portgroups":{"pg":{"vlan":5}},)"
+       R"({"id":1,"version":"8.0.0","uplinks":["uplink1","uplink2"],"portgroups":{"pg":{"vlan":5,"mtu":1500}},)"
        R"("members":{"esx-01":{"uplink1":"vmnic0"},"esx-02":{}}})"},
       {"config/vm/vm-a",
        R"({"host":"esx-01","hardware_version":14,"memory_mib":1024,"memory_reserved_mib":1024,)"
@@ -269,7 +269,7 @@ TEST(Views, ShowASwitchAndAVm) {
                        {"id", 1},
                        {"version", "8.0.0"},
                        {"uplinks", {"uplink1", "uplink2"}},
-                       {"portgroups", Json::array({{{"name", "pg"}, {"vlan", 5}}})},
+                       {"portgroups", Json::array({{{"name", "pg"}, {"vlan", 5}, {"mtu", 1500}}})},
                        {"members", Json::array({{{"host", "esx-01"}, {"uplinks", {{"uplink1", "vmnic0"}}}},
                                                 {{"host", "esx-02"}, {"uplinks", Json::object()}}})}}));
   const Json vm = shown(view_of(cluster, cluster.vms.at("vm-a"), "its socket is in use"));

@@ -96,13 +96,18 @@ HostPathChoice choose_path(const Inventory& inventory, const std::string& from, 
   return {HostPath::kTcp, why_not_hca(inventory, from, to)};
 }
 
-std::optional<SegmentKey> segment_of(const Inventory& inventory, const Vm& vm) {
+std::optional<Attachment> attachment_of(const Inventory& inventory, const Vm& vm) {
   if (!vm.adapter) return std::nullopt;
   const auto dvs = inventory.switches.find(vm.adapter->dvs);
   if (dvs == inventory.switches.end()) return std::nullopt;
   const auto portgroup = dvs->second.portgroups.find(vm.adapter->portgroup);
   if (portgroup == dvs->second.portgroups.end()) return std::nullopt;
-  return SegmentKey{dvs->second.id, portgroup->second.vlan};
+  return Attachment{{dvs->second.id, portgroup->second.vlan}, portgroup->second.mtu};
+}
+
+std::optional<SegmentKey> segment_of(const Inventory& inventory, const Vm& vm) {
+  const auto attachment = attachment_of(inventory, vm);
+  return attachment ? std::optional(attachment->segment) : std::nullopt;
 }
 
 }  // namespace pvrdma::control

@@ -30,7 +30,12 @@ struct HostPathChoice {
 // admitting the other's address -> tcp (the reason tells why not hca); otherwise none.
 HostPathChoice choose_path(const Inventory& inventory, const std::string& from, const std::string& to);
 
-// Where an admin's ports of a VM are. Null segment: no adapter, or the switch or port group is gone.
+// What a VM's adapter is attached to. Nothing: no adapter, or the switch or port group is gone.
+struct Attachment {
+  SegmentKey segment;
+  NetworkMtu mtu = kNetworkMtuDefault;
+};
+std::optional<Attachment> attachment_of(const Inventory& inventory, const Vm& vm);
 std::optional<SegmentKey> segment_of(const Inventory& inventory, const Vm& vm);
 
 }  // namespace pvrdma::control

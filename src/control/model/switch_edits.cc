@@ -28,6 +28,19 @@ Result<Member> find_member(Inventory& inventory, const std::string& dvs, const s
                           host, dvs));
 }
 
+Result<PortGroup*> find_portgroup(Dvs& dvs, const std::string& name) {
+  const auto it = dvs.portgroups.find(name);
+  if (it != dvs.portgroups.end()) return &it->second;
+  return fail(ENOENT, fmt::format("the distributed switch {} has no port group \"{}\": {}", dvs.name, name,
+                                  it_has(dvs.portgroups)));
+}
+
+Result<void> check_mtu(const std::string& portgroup, NetworkMtu mtu) {
+  if (mtu >= kNetworkMtuMin && mtu <= kNetworkMtuMax) return {};
+  return fail(EINVAL, fmt::format("MTU {} is not possible for the port group {}: use {} to {}", mtu,
+                                  portgroup, kNetworkMtuMin, kNetworkMtuMax));
+}
+
 Result<void> check_vmnic_exists(const Inventory& inventory, const std::string& host,
                                 const std::string& vmnic) {
   const auto live = inventory.live_hosts.find(host);
@@ -183,15 +196,16 @@ Result<void> set_uplink(Inventory& inventory, const std::string& dvs, const std:
 }
 
 Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name,
-                           std::uint16_t vlan) {
+                           const PortGroup& portgroup) {
   const auto found = find_dvs(inventory, dvs);
   if (!found) return Failure(found.error());
   if (auto named = check_name("port group", name); !named) return named;
-  if (vlan > kVlanMax) {
+  if (portgroup.vlan > kVlanMax) {
     return fail(EINVAL,
-                fmt::format("VLAN {} is not possible for the port group {}: use 1 to {}, or 0 for none", vlan,
-                            name, kVlanMax));
+                fmt::format("VLAN {} is not possible for the port group {}: use 1 to {}, or 0 for none",
+                            portgroup.vlan, name, kVlanMax));
   }
+  if (auto checked = check_mtu(name, portgroup.mtu); !checked) return checked;
   auto& portgroups = (*found)->portgroups;
   if (const auto it = portgroups.find(name); it != portgroups.end()) {
     return fail(EEXIST,
@@ -205,17 +219,25 @@ Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const s
                             "before adding {}",
                             dvs, kPortGroupsMax, name));
   }
-  portgroups.emplace(name, PortGroup{vlan});
+  portgroups.emplace(name, portgroup);
+  return {};
+}
+
+Result<void> set_portgroup_mtu(Inventory& inventory, const std::string& dvs, const std::string& name,
+                               NetworkMtu mtu) {
+  const auto found = find_dvs(inventory, dvs);
+  if (!found) return Failure(found.error());
+  const auto portgroup = find_portgroup(**found, name);
+  if (!portgroup) return Failure(portgroup.error());
+  if (auto checked = check_mtu(name, mtu); !checked) return checked;
+  (*portgroup)->mtu = mtu;
   return {};
 }
 
 Result<void> remove_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name) {
   const auto found = find_dvs(inventory, dvs);
   if (!found) return Failure(found.error());
-  if (!(*found)->portgroups.contains(name)) {
-    return fail(ENOENT, fmt::format("the distributed switch {} has no port group \"{}\": {}", dvs, name,
-                                    it_has((*found)->portgroups)));
-  }
+  if (auto there = find_portgroup(**found, name); !there) return Failure(there.error());
   if (const Vm* vm = user_of(inventory, dvs, name)) {
     return fail(EBUSY,
                 fmt::format("the PVRDMA adapter of VM {} is in the port group {} of the distributed switch "

@@ -157,7 +157,7 @@ TEST(SwitchEdits, UplinksWithAnRdmaDeviceStayWhileVmsUseThem) {
 TEST(SwitchEdits, KeepsPortGroups) {
   Inventory cluster = some_cluster();
   const auto add = [](const std::string& name, std::uint16_t vlan) {
-    return [=](Inventory& i) { return edits::add_portgroup(i, "dvs", name, vlan); };
+    return [=](Inventory& i) { return edits::add_portgroup(i, "dvs", name, {.vlan = vlan}); };
   };
   const auto remove = [](const char* name) {
     return [=](Inventory& i) { return edits::remove_portgroup(i, "dvs", name); };
@@ -165,13 +165,26 @@ TEST(SwitchEdits, KeepsPortGroups) {
   EXPECT_EQ(after(cluster, add("new", 4094)).switches.at("dvs").portgroups.at("new").vlan, 4094);
   EXPECT_FALSE(
       after(after(cluster, add("new", 0)), remove("new")).switches.at("dvs").portgroups.contains("new"));
-  expect_refused(cluster, [](Inventory& i) { return edits::add_portgroup(i, "x", "new", 0); }, ENOENT,
-                 {"\"x\""});
+  expect_refused(cluster, [](Inventory& i) { return edits::add_portgroup(i, "x", "new", {.vlan = 0}); },
+                 ENOENT, {"\"x\""});
   expect_refused(cluster, add("a b", 0), EINVAL, {"a b", "port group"});
   expect_refused(cluster, add("new", 4095), EINVAL, {"4095", "new", "4094"});
   expect_refused(cluster, add("pg", 5), EEXIST, {"pg", "dvs", "VLAN 5"});
   expect_refused(cluster, remove("new"), ENOENT, {"\"new\"", "dvs", "it has pg"});
   expect_refused(cluster, remove("pg"), EBUSY, {"vm-a", "pg", "dvs"});
+  EXPECT_EQ(cluster.switches.at("dvs").portgroups.at("pg").mtu, 1500);
+  const auto with_mtu = [](NetworkMtu mtu) {
+    return [=](Inventory& i) { return edits::add_portgroup(i, "dvs", "new", {.mtu = mtu}); };
+  };
+  const auto set_mtu = [](const char* name, NetworkMtu mtu) {
+    return [=](Inventory& i) { return edits::set_portgroup_mtu(i, "dvs", name, mtu); };
+  };
+  EXPECT_EQ(after(cluster, with_mtu(9000)).switches.at("dvs").portgroups.at("new").mtu, 9000);
+  const PortGroup changed = after(cluster, set_mtu("pg", 1280)).switches.at("dvs").portgroups.at("pg");
+  EXPECT_EQ(changed, (PortGroup{.vlan = 5, .mtu = 1280}));
+  expect_refused(cluster, with_mtu(1279), EINVAL, {"1279", "new", "1280 to 9000"});
+  expect_refused(cluster, set_mtu("pg", 9001), EINVAL, {"9001", "pg", "1280 to 9000"});
+  expect_refused(cluster, set_mtu("new", 9000), ENOENT, {"\"new\"", "dvs", "it has pg"});
   for (int i = 1; i < 1024; ++i) test::must(add("pg" + std::to_string(i), 0)(cluster));
   expect_refused(cluster, add("one-more", 0), EINVAL, {"dvs", "1024", "limit", "one-more"});
 }

@@ -42,7 +42,7 @@ TEST(VmEdits, AddressesBelongToOneVmOfASegment) {
   NewAdapter same = adapter("pg");
   same.addresses = {address("fd00::5")};
   expect_refused(inventory, add("vm-b", same), EEXIST, {"VM vm-b", "fd00::5", "VM vm-a", "another"});
-  must(edits::add_portgroup(inventory, "dvs", "elsewhere", 6));
+  must(edits::add_portgroup(inventory, "dvs", "elsewhere", {.vlan = 6}));
   same.portgroup = "elsewhere";
   EXPECT_TRUE(edits::add_adapter(inventory, "vm-b", same)) << "another VLAN";
   expect_refused(inventory, change("vm-b", {.portgroup = "pg"}), EEXIST, {"fd00::5"});
@@ -158,11 +158,11 @@ TEST(VmEdits, RefusesAdaptersAgainstTheRules) {
 
   test::must(edits::create_dvs(cluster, {"old", "6.0.0", 1}));
   test::must(edits::add_dvs_host(cluster, "old", "esx-01"));
-  test::must(edits::add_portgroup(cluster, "old", "old-pg", 0));
+  test::must(edits::add_portgroup(cluster, "old", "old-pg", {.vlan = 0}));
   expect_refused(cluster, add("vm-b", adapter("old-pg")), EPERM, {"old", "6.0.0", "6.5.0", "vm-b"});
   cluster.switches.at("old").version = "6.5.0";
   after(cluster, add("vm-b", adapter("old-pg")));
-  test::must(edits::add_portgroup(cluster, "old", "pg", 0));
+  test::must(edits::add_portgroup(cluster, "old", "pg", {.vlan = 0}));
   expect_refused(cluster, add("vm-b", adapter("pg")), EINVAL, {"pg", "dvs, old", "say which"});
   placed = adapter("pg");
   placed.dvs = "old";
@@ -181,7 +181,7 @@ TEST(VmEdits, RemovesAdaptersAndVms) {
 
 TEST(VmEdits, ChangesAVmAsAWhole) {
   Inventory cluster = some_cluster();
-  test::must(edits::add_portgroup(cluster, "dvs", "pg2", 6));
+  test::must(edits::add_portgroup(cluster, "dvs", "pg2", {.vlan = 6}));
   const Vm changed = after(cluster, change("vm-a", {.host = "esx-02",
                                                     .memory_mib = 512,
                                                     .memory_reserved_mib = 512,

@@ -19,6 +19,7 @@
 
 #include "base/ip_address.h"
 #include "base/mac.h"
+#include "base/network_mtu.h"
 #include "base/words.h"
 #include "control/schema/object.h"
 
@@ -47,6 +48,7 @@ struct NumberRule {
 
   std::optional<std::uint64_t> read_up_to(Reader& reader, const ParsedJson& json, std::uint64_t limit) const;
 };
+inline constexpr NumberRule kNetworkMtu{kNetworkMtuMin, kNetworkMtuMax};
 
 // A text, and what is allowed of it.
 struct TextRule {

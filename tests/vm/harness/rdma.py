@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
 from harness.vm import Vm
 
 DEVICE = "vmw_pvrdma0"
@@ -19,3 +22,20 @@ def wait_active(vm: Vm, device: str = DEVICE, netdev: str = "eth0") -> None:
     vm.check(f"n=0; until {ready}; do n=$((n + 1)); [ $n -lt {_ACTIVE_GUARD_S * 10} ] || "
              f"{{ echo '{port}:'; cat {port}; ip address; dmesg | tail -20; exit 1; }}; sleep 0.1; done",
              _ACTIVE_GUARD_S * 2)
+
+
+def active_mtu(vm: Vm, device: str = DEVICE) -> int:
+    """The port's active MTU in bytes, as its programs see it."""
+    return int(vm.check(f"ibv_devinfo -d {device} | sed -n 's/.*active_mtu:[[:space:]]*\\([0-9]*\\).*/\\1/p'"))
+
+
+@contextmanager
+def jumbo_frames(*vms: Vm) -> Iterator[None]:
+    """The VMs' NICs have MTU 9000: rdma_cm takes the path MTU from them, not from the port."""
+    with ExitStack() as undo:
+        for vm in vms:
+            vm.check("ip link set eth0 mtu 9000")
+            undo.callback(vm.check, "ip link set eth0 mtu 1500")
+        for vm in vms:
+            wait_active(vm)
+        yield
