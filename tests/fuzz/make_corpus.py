@@ -325,6 +325,35 @@ def tls_stream() -> Seeds:
         yield f"half_a_hello_{how}", bytes([how, 5, 11]) + bytes([22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]) + move
 
 
+def roce_frame() -> Seeds:
+    """One frame of each opcode, with an ICRC of zero: the fuzzer gives each the right one."""
+    ethernet = bytes.fromhex("525400123452525400123451")
+    v6 = bytes.fromhex("fd000011" + "00" * 11 + "51" + "fd000011" + "00" * 11 + "52")
+
+    def frame(kind: str, opcode: int, extensions: int, payload: int) -> bytes:
+        pad = -payload % 4
+        bth = bytes([opcode, 0x40 | pad << 4]) + b"\xff\xff\0" + b"\0\0\x11" + b"\x80\0\0\x05"
+        packet = bth + bytes(range(1, extensions + 1)) + b"p" * payload + bytes(pad + 4)
+        udp = struct.pack(">HHHH", 0xC121, 4791, 8 + len(packet), 0)
+        if kind == "v1":
+            return ethernet + b"\x89\x15" + struct.pack(">IHBB", 6 << 28, len(packet), 0x1B, 64) + v6 + packet
+        if kind == "ipv6":
+            return ethernet + b"\x86\xdd" + struct.pack(">IHBB", 6 << 28, 8 + len(packet), 17, 64) + v6 + udp + packet
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, 28 + len(packet), 0, 0x4000, 64, 17, 0) + bytes([10, 0, 0, 1, 10, 0, 0, 2])
+        return ethernet + (b"\x81\0\0\x07" if kind == "tagged" else b"") + b"\x08\0" + ip + udp + packet
+
+    extensions = {0x03: 4, 0x05: 4, 0x06: 16, 0x09: 4, 0x0A: 16, 0x0B: 20, 0x0C: 16, 0x0D: 4, 0x0F: 4, 0x10: 4, 0x11: 4,
+                  0x12: 12, 0x13: 28, 0x14: 28, 0x16: 4, 0x17: 4, 0x64: 8, 0x65: 12}
+    without_payload = (0x0C, 0x11, 0x12, 0x13, 0x14)
+    opcodes = [*range(0x15), 0x16, 0x17, 0x64, 0x65, 0x81]
+    for opcode in opcodes:
+        for kind in ("ipv4", "ipv6", "v1", "tagged"):
+            payload = 0 if opcode in without_payload else 16 if opcode == 0x81 else 5
+            yield f"{kind}_{opcode:02x}", frame(kind, opcode, extensions.get(opcode, 0), payload)
+    yield "flush", frame("ipv4", 0x1C, 20, 0)
+    yield "too_much_payload", frame("ipv4", 0x04, 0, 4100)
+
+
 CORPORA: dict[str, Callable[[], Seeds]] = {
     "api_fuzz": api,
     "canary_fuzz": canary,
@@ -334,6 +363,7 @@ CORPORA: dict[str, Callable[[], Seeds]] = {
     "device_descriptors_fuzz": device_descriptors,
     "etcd_codec_fuzz": etcd_codec,
     "lying_peer_fuzz": lying_peer,
+    "roce_frame_fuzz": roce_frame,
     "tls_stream_fuzz": tls_stream,
 }
 

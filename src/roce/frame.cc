@@ -1,0 +1,260 @@
+#include "roce/frame.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "roce/bytes.h"
+
+namespace pvrdma::roce {
+namespace {
+
+constexpr std::uint16_t kVlanTag = 0x8100;
+constexpr std::uint16_t kIpv4Type = 0x0800;
+constexpr std::uint16_t kIpv6Type = 0x86dd;
+constexpr std::uint16_t kV1Type = 0x8915;
+constexpr std::uint16_t kVlanMask = 0x0fff;
+constexpr std::size_t kEthernetBytes = 14;
+constexpr std::size_t kTagBytes = 4;
+constexpr std::uint32_t kIpv4Bytes = 20;
+constexpr std::uint32_t kIpv6Bytes = 40;
+constexpr std::uint32_t kUdpBytes = 8;
+constexpr std::uint8_t kProtocolUdp = 17;
+constexpr std::uint8_t kNextHeaderIba = 0x1b;
+constexpr std::uint8_t kIpv4Head = 0x45;  // version 4, five words
+constexpr std::uint16_t kDontFragment = 0x4000;
+constexpr std::uint16_t kFragmentMask = 0x3fff;  // more fragments, and the offset
+constexpr std::size_t kIpv4Checksum = 10;
+
+std::uint16_t ipv4_checksum(const std::byte* header) {
+  Reader reader(header);
+  std::uint32_t sum = 0;
+  for (std::uint32_t i = 0; i < kIpv4Bytes; i += 2) sum += reader.take<std::uint16_t>();
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<std::uint16_t>(~sum);
+}
+
+verbs::Gid ipv4_gid(Reader& reader) {
+  verbs::Gid gid;
+  gid.bytes[10] = gid.bytes[11] = 0xff;
+  reader.take_bytes(gid.bytes.data() + 12, 4);
+  return gid;
+}
+
+// Where in a frame what is.
+struct Places {
+  Encapsulation encapsulation{};
+  std::span<const std::byte> network;  // from the network header to the pad
+  const std::byte* icrc = nullptr;     // behind it
+};
+
+// The rest of the frame from its network header on, whose length is what it says.
+Parsed<std::span<const std::byte>> cut(std::span<const std::byte> rest, std::size_t length) {
+  if (length > rest.size()) return drop(Fault::kNetworkLength);
+  return rest.first(length);
+}
+
+Parsed<std::span<const std::byte>> open_ipv4(std::span<const std::byte> rest, Envelope& envelope) {
+  if (rest.size() < kIpv4Bytes) return drop(Fault::kShortFrame);
+  Reader reader(rest.data());
+  const auto first = reader.take<std::uint8_t>();
+  if (first >> 4 != 4) return drop(Fault::kNetworkVersion);
+  if (first != kIpv4Head) return drop(Fault::kIpOptions);
+  envelope.traffic_class = reader.take<std::uint8_t>();
+  const auto length = reader.take<std::uint16_t>();
+  reader.skip(2);
+  if ((reader.take<std::uint16_t>() & kFragmentMask) != 0) return drop(Fault::kFragment);
+  envelope.hop_limit = reader.take<std::uint8_t>();
+  if (reader.take<std::uint8_t>() != kProtocolUdp) return drop(Fault::kNotRoce);
+  reader.skip(2);
+  envelope.source = ipv4_gid(reader);
+  envelope.destination = ipv4_gid(reader);
+  return cut(rest, length);
+}
+
+Parsed<std::span<const std::byte>> open_ipv6(std::span<const std::byte> rest, std::uint8_t next_header,
+                                             Envelope& envelope) {
+  if (rest.size() < kIpv6Bytes) return drop(Fault::kShortFrame);
+  Reader reader(rest.data());
+  const auto first = reader.take<std::uint32_t>();
+  if (first >> 28 != 6) return drop(Fault::kNetworkVersion);
+  envelope.traffic_class = static_cast<std::uint8_t>(first >> 20);
+  envelope.flow_label = first & 0xf'ffff;
+  const auto length = reader.take<std::uint16_t>();
+  if (reader.take<std::uint8_t>() != next_header) return drop(Fault::kNotRoce);
+  envelope.hop_limit = reader.take<std::uint8_t>();
+  reader.take_bytes(envelope.source.bytes.data(), 16);
+  reader.take_bytes(envelope.destination.bytes.data(), 16);
+  return cut(rest, kIpv6Bytes + length);
+}
+
+// Checks UDP's header at the end of `network` bytes.
+Parsed<std::uint16_t> source_port(std::span<const std::byte> datagram, std::uint32_t network) {
+  if (datagram.size() < network) return drop(Fault::kNetworkLength);
+  Reader reader(datagram.data() + network - kUdpBytes);
+  const auto source = reader.take<std::uint16_t>();
+  if (reader.take<std::uint16_t>() != kUdpPort) return drop(Fault::kNotRoce);
+  if (reader.take<std::uint16_t>() != datagram.size() - (network - kUdpBytes)) return drop(Fault::kUdpLength);
+  return source;
+}
+
+// Finds everything around the packet; the packet itself is not looked at.
+Parsed<Places> open(std::span<const std::byte> frame, Envelope& envelope) {
+  if (frame.size() < kEthernetBytes + kTagBytes) return drop(Fault::kShortFrame);
+  Reader reader(frame.data());
+  reader.take_bytes(envelope.destination_mac.raw.data(), 6);
+  reader.take_bytes(envelope.source_mac.raw.data(), 6);
+  auto type = reader.take<std::uint16_t>();
+  if (type == kVlanTag) {
+    envelope.vlan = static_cast<std::uint16_t>(reader.take<std::uint16_t>() & kVlanMask);
+    type = reader.take<std::uint16_t>();
+  }
+  const auto rest = frame.subspan(static_cast<std::size_t>(reader.at() - frame.data()));
+
+  Places places;
+  Parsed<std::span<const std::byte>> datagram = drop(Fault::kNotRoce);
+  if (type == kIpv4Type) {
+    places.encapsulation = Encapsulation::kV2Ipv4;
+    datagram = open_ipv4(rest, envelope);
+  } else if (type == kIpv6Type) {
+    places.encapsulation = Encapsulation::kV2Ipv6;
+    datagram = open_ipv6(rest, kProtocolUdp, envelope);
+  } else if (type == kV1Type) {
+    places.encapsulation = Encapsulation::kV1;
+    envelope.version = RoceVersion::kV1;
+    datagram = open_ipv6(rest, kNextHeaderIba, envelope);
+  }
+  if (!datagram) return drop(datagram.error());
+
+  const std::uint32_t network = network_bytes(places.encapsulation);
+  if (places.encapsulation != Encapsulation::kV1) {
+    const auto port = source_port(*datagram, network);
+    if (!port) return drop(port.error());
+    envelope.source_port = *port;
+    // Such GIDs travel in IPv4.
+    if (encapsulation_of(envelope) != places.encapsulation) return drop(Fault::kNetworkVersion);
+  }
+  if (datagram->size() < network + kBthBytes + kIcrcBytes) return drop(Fault::kShortPacket);
+  places.network = datagram->first(datagram->size() - kIcrcBytes);
+  places.icrc = places.network.data() + places.network.size();
+  return places;
+}
+
+void put_icrc(std::uint32_t value, std::byte* at) {
+  for (std::size_t i = 0; i < kIcrcBytes; ++i) at[i] = static_cast<std::byte>(value >> (8 * i));
+}
+
+bool holds(const std::byte* at, std::uint32_t value) {
+  std::byte expected[kIcrcBytes];
+  put_icrc(value, expected);
+  return std::memcmp(at, expected, kIcrcBytes) == 0;
+}
+
+void put_ipv4(const Envelope& envelope, std::uint32_t length, Writer& writer) {
+  std::byte* const header = writer.at();
+  writer.put(kIpv4Head);
+  writer.put(envelope.traffic_class);
+  writer.put(static_cast<std::uint16_t>(length));
+  writer.put(std::uint16_t{0});
+  writer.put(kDontFragment);
+  writer.put(envelope.hop_limit);
+  writer.put(kProtocolUdp);
+  writer.put(std::uint16_t{0});
+  writer.put_bytes(envelope.source.bytes.data() + 12, 4);
+  writer.put_bytes(envelope.destination.bytes.data() + 12, 4);
+  Writer(header + kIpv4Checksum).put(ipv4_checksum(header));
+}
+
+void put_ipv6(const Envelope& envelope, std::uint32_t length, std::uint8_t next_header, Writer& writer) {
+  writer.put(6U << 28 | std::uint32_t{envelope.traffic_class} << 20 | (envelope.flow_label & 0xf'ffff));
+  writer.put(static_cast<std::uint16_t>(length - kIpv6Bytes));
+  writer.put(next_header);
+  writer.put(envelope.hop_limit);
+  writer.put_bytes(envelope.source.bytes.data(), 16);
+  writer.put_bytes(envelope.destination.bytes.data(), 16);
+}
+
+std::size_t ethernet_bytes(const Envelope& envelope) {
+  return kEthernetBytes + (envelope.vlan ? kTagBytes : 0);
+}
+
+}  // namespace
+
+Encapsulation encapsulation_of(const Envelope& envelope) {
+  if (envelope.version == RoceVersion::kV1) return Encapsulation::kV1;
+  const bool ipv4 = envelope.source.is_ipv4_mapped() && envelope.destination.is_ipv4_mapped();
+  return ipv4 ? Encapsulation::kV2Ipv4 : Encapsulation::kV2Ipv6;
+}
+
+std::size_t frame_bytes(const Frame& frame, std::uint32_t payload_bytes) {
+  return ethernet_bytes(frame.envelope) + network_bytes(encapsulation_of(frame.envelope)) +
+         packet_bytes(frame.packet.opcode, payload_bytes) + kIcrcBytes;
+}
+
+std::size_t build_head(const Frame& frame, std::uint32_t payload_bytes, std::byte* out) {
+  PVRDMA_CHECK(payload_bytes <= kMtuBytesMax, "a packet's payload is at most the largest MTU");
+  const Envelope& envelope = frame.envelope;
+  const Encapsulation encapsulation = encapsulation_of(envelope);
+  const std::uint32_t packet = packet_bytes(frame.packet.opcode, payload_bytes) + kIcrcBytes;
+  const std::uint32_t length = network_bytes(encapsulation) + packet;
+  Writer writer(out);
+  writer.put_bytes(envelope.destination_mac.raw.data(), 6);
+  writer.put_bytes(envelope.source_mac.raw.data(), 6);
+  if (envelope.vlan) {
+    writer.put(kVlanTag);
+    writer.put(static_cast<std::uint16_t>(*envelope.vlan & kVlanMask));
+  }
+  switch (encapsulation) {
+    case Encapsulation::kV2Ipv4:
+      writer.put(kIpv4Type);
+      put_ipv4(envelope, length, writer);
+      break;
+    case Encapsulation::kV2Ipv6:
+      writer.put(kIpv6Type);
+      put_ipv6(envelope, length, kProtocolUdp, writer);
+      break;
+    case Encapsulation::kV1:
+      writer.put(kV1Type);
+      put_ipv6(envelope, length, kNextHeaderIba, writer);
+      break;
+  }
+  if (encapsulation != Encapsulation::kV1) {
+    writer.put(envelope.source_port);
+    writer.put(kUdpPort);
+    writer.put(static_cast<std::uint16_t>(kUdpBytes + packet));
+    writer.put(std::uint16_t{0});
+  }
+  build_headers(frame.packet, payload_bytes, writer.at());
+  return static_cast<std::size_t>(writer.at() - out) + header_bytes(frame.packet.opcode);
+}
+
+std::size_t build(const Frame& frame, std::byte* out) {
+  const auto payload = static_cast<std::uint32_t>(frame.packet.payload.size());
+  Writer writer(out + build_head(frame, payload, out));
+  if (payload != 0) writer.put_bytes(frame.packet.payload.data(), payload);
+  for (std::uint32_t i = 0; i < pad_bytes(payload); ++i) writer.put(std::uint8_t{0});
+  const std::span<const std::byte> covered(out + ethernet_bytes(frame.envelope), writer.at());
+  put_icrc(icrc(encapsulation_of(frame.envelope), covered), writer.at());
+  return static_cast<std::size_t>(writer.at() - out) + kIcrcBytes;
+}
+
+Parsed<Frame> parse(std::span<const std::byte> frame) {
+  Frame parsed;
+  const auto places = open(frame, parsed.envelope);
+  if (!places) return drop(places.error());
+  auto packet = parse_packet(places->network.subspan(network_bytes(places->encapsulation)));
+  if (!packet) return drop(packet.error());
+  if (!holds(places->icrc, icrc(places->encapsulation, places->network))) return drop(Fault::kIcrc);
+  parsed.packet = *packet;
+  return parsed;
+}
+
+Parsed<std::uint32_t> seal(std::span<std::byte> frame) {
+  Envelope envelope;
+  const auto places = open(frame, envelope);
+  if (!places) return drop(places.error());
+  const std::uint32_t value = icrc(places->encapsulation, places->network);
+  put_icrc(value, frame.data() + (places->icrc - frame.data()));
+  return value;
+}
+
+}  // namespace pvrdma::roce

@@ -1,0 +1,43 @@
+// Fuzzes parse(), which faces whatever reaches an adapter's Ethernet address.
+//
+// Input: one frame. It is parsed as it is, and again with the ICRC that it needs, which no fuzzer would find.
+// What is parsed must stay within the frame, and build to a frame that parses to the same.
+#include <cstdint>
+#include <vector>
+
+#include "base/check.h"
+#include "roce/frame.h"
+
+namespace pvrdma::roce {
+namespace {
+
+void check(std::span<const std::byte> bytes, const Frame& frame) {
+  const std::span<const std::byte> payload = frame.packet.payload;
+  PVRDMA_CHECK(
+      payload.data() >= bytes.data() && payload.data() + payload.size() <= bytes.data() + bytes.size(),
+      "a payload outside its frame");
+  if (payload.size() > kMtuBytesMax) return;  // a connection refuses it
+  std::vector<std::byte> built(kFrameBytesMax);
+  built.resize(build(frame, built.data()));
+  PVRDMA_CHECK(built.size() == frame_bytes(frame, static_cast<std::uint32_t>(payload.size())),
+               "a frame of another length than was told");
+  const auto again = parse(built);
+  PVRDMA_CHECK(again, "what was built is refused");
+  PVRDMA_CHECK(again->envelope == frame.envelope, "another envelope");
+  std::vector<std::byte> twice(kFrameBytesMax);
+  twice.resize(build(*again, twice.data()));
+  PVRDMA_CHECK(twice == built, "another packet");
+}
+
+}  // namespace
+}  // namespace pvrdma::roce
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace pvrdma::roce;
+  const auto bytes = std::as_bytes(std::span(data, size));
+  std::vector<std::byte> frame(bytes.begin(), bytes.end());
+  if (const auto parsed = parse(frame)) check(frame, *parsed);
+  if (!seal(frame)) return 0;
+  if (const auto parsed = parse(frame)) check(frame, *parsed);
+  return 0;
+}

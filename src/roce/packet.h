@@ -1,0 +1,85 @@
+// Packet: what RoCE carries, in whatever frame: the base transport header (BTH), extension headers and
+// payload (IBTA vol. 1, chapter 9). A view of the payload, values of the rest, in host order.
+//
+// What is parsed comes from strangers: lengths, version, opcode, P_Key and destination are checked here;
+// whether the payload's length fits the path's MTU is payload_fits()'s to say, because a connection answers
+// such a packet instead of dropping it. Pure. Thread: values.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "roce/fault.h"
+#include "roce/opcode.h"
+#include "verbs/ids.h"
+
+namespace pvrdma::roce {
+
+inline constexpr std::uint16_t kDefaultPkey = 0xffff;
+inline constexpr std::uint32_t kMulticastQpn = 0xff'ffff;
+inline constexpr std::uint32_t kMtuBytesMax = 4096;
+inline constexpr std::uint32_t kIcrcBytes = 4;
+inline constexpr std::uint32_t kDmaBytesMax = 1U << 31;  // what a RETH may ask for
+
+// The AETH's first byte (IBTA vol. 1, 9.7.5.1).
+inline constexpr std::uint8_t kSyndromeAck = 0x1f;     // without credits
+inline constexpr std::uint8_t kSyndromeRnrNak = 0x20;  // plus the timer's code, 0…31
+inline constexpr std::uint8_t kSyndromeNakSequence = 0x60;
+inline constexpr std::uint8_t kSyndromeNakInvalidRequest = 0x61;
+inline constexpr std::uint8_t kSyndromeNakRemoteAccess = 0x62;
+inline constexpr std::uint8_t kSyndromeNakRemoteOperational = 0x63;
+
+// Of the extension headers only what the opcode has means anything.
+struct Packet {
+  Opcode opcode{};
+  bool solicited = false;
+  bool migrated = true;
+  bool ack_request = false;
+  bool fecn = false;
+  bool becn = false;
+  std::uint16_t pkey = kDefaultPkey;
+  verbs::Qpn destination;
+  verbs::Psn psn;
+
+  // RETH and AtomicETH
+  std::uint64_t remote_addr = 0;
+  std::uint32_t rkey = 0;
+  std::uint32_t dma_bytes = 0;        // RETH
+  std::uint64_t swap_or_add = 0;      // AtomicETH
+  std::uint64_t compare = 0;          // AtomicETH
+  std::uint8_t syndrome = 0;          // AETH
+  std::uint32_t msn = 0;              // AETH, 24 bits
+  std::uint64_t atomic_original = 0;  // AtomicAckETH
+  std::uint32_t immediate = 0;        // the application's four bytes as they lie in memory
+  std::uint32_t invalidate_rkey = 0;  // IETH
+  std::uint32_t qkey = 0;             // DETH
+  verbs::Qpn source;                  // DETH
+
+  std::span<const std::byte> payload;  // borrowed; without pad
+};
+
+// Bytes after the payload, so that it ends at a multiple of four.
+constexpr std::uint32_t pad_bytes(std::uint32_t payload_bytes) {
+  return -payload_bytes & 3;
+}
+
+// Headers, payload and pad.
+constexpr std::uint32_t packet_bytes(Opcode opcode, std::uint32_t payload_bytes) {
+  return header_bytes(opcode) + payload_bytes + pad_bytes(payload_bytes);
+}
+
+// Whether the opcode may have so much payload on a path of that MTU.
+bool payload_fits(Opcode opcode, std::uint32_t payload_bytes, std::uint32_t mtu_bytes);
+
+// Writes BTH and extension headers of a packet with so many bytes of payload (`packet.payload` is not looked
+// at) to `out`, which has room for header_bytes(packet.opcode).
+void build_headers(const Packet& packet, std::uint32_t payload_bytes, std::byte* out);
+
+// `bytes` are those from the BTH to the pad. kShortPacket, kTransportVersion, kOpcode, kPkey, kDestination,
+// kDmaBytes: nothing of the packet may be used.
+Parsed<Packet> parse_packet(std::span<const std::byte> bytes);
+
+}  // namespace pvrdma::roce
