@@ -86,6 +86,9 @@ void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::S
   services_.counters.tx_bytes += work.length;
   ++qp.tx_messages;
   qp.tx_bytes += work.length;
+  if (MessageObserver* observer = services_.wire.observer(); observer != nullptr) [[unlikely]] {
+    observer->on_datagram(Direction::kOutbound, datagram, payload, now);
+  }
   // A user process does not speak to management QPs (reference 9.2).
   if (datagram.to.qpn == kGsiQpn && !qp.is_kernel()) {
     ++services_.counters.ud_dropped_qkey;

@@ -1,4 +1,6 @@
 // UD and GSI QPs: what is sent, what is dropped, what the receiver sees.
+#include <tuple>
+
 #include "verbs/engine_fixture.h"
 #include "verbs/grh.h"
 
@@ -62,6 +64,30 @@ class DatagramTest : public ::testing::Test {
   TestMr mr = a.make_mr(1u << 16);
   TestQp qp;
 };
+
+class DatagramObserver final : public MessageObserver {
+ public:
+  void on_request(Direction, const Request&, const guestmem::SpanList*, abi::Mtu, Instant) override {}
+  void on_response(Direction, const Response&, const Answered&, const guestmem::SpanList*, abi::Mtu,
+                   Instant) override {}
+  void on_datagram(Direction direction, const Datagram& datagram, const guestmem::SpanList& payload,
+                   Instant) override {
+    seen.emplace_back(direction, datagram.qkey, payload.bytes());
+  }
+  std::vector<std::tuple<Direction, std::uint32_t, std::uint64_t>> seen;
+};
+
+TEST_F(DatagramTest, AnObserverSeesWhatLeavesAndWhatArrives) {
+  DatagramObserver observer;
+  a.wire.observe(&observer);
+  a.send(qp, to(1, 100));
+  receive(2, 200);
+  arrive(incoming(200));
+  arrive(incoming(300));  // no receive: it arrived none the less
+  EXPECT_THAT(observer.seen, ElementsAre(std::tuple(Direction::kOutbound, kQkey, 100u),
+                                         std::tuple(Direction::kInbound, kQkey, 200u),
+                                         std::tuple(Direction::kInbound, kQkey, 300u)));
+}
 
 TEST_F(DatagramTest, ASendIsOneDatagramAndCompletesAtOnce) {
   a.fill(mr, 0, 100, 4);

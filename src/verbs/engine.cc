@@ -169,6 +169,8 @@ void Engine::on_request(const Request& request, Payload& payload, Instant now) {
     ++counters_.dropped_unknown_qp;
     return;
   }
+  if (impl_->services.wire.observer() != nullptr) [[unlikely]]
+    return impl_->take_observed(*qp, request, payload, now);
   impl_->responder.on_request(*qp, request, payload, now);
 }
 
@@ -178,14 +180,19 @@ void Engine::on_response(const Response& response, Payload& payload, Instant now
     ++counters_.dropped_unknown_qp;
     return;
   }
+  if (impl_->services.wire.observer() != nullptr) [[unlikely]]
+    return impl_->take_observed(*qp, response, payload, now);
   impl_->requester.on_response(*qp, response, payload, now);
 }
 
-void Engine::on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant) {
+void Engine::on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) {
   QueuePair* qp = impl_->by_qpn(datagram.to.qpn);
   if (qp == nullptr || !qp->is_datagram()) {
     ++counters_.dropped_unknown_qp;
     return;
+  }
+  if (MessageObserver* observer = impl_->services.wire.observer(); observer != nullptr) [[unlikely]] {
+    observer->on_datagram(Direction::kInbound, datagram, payload, now);
   }
   impl_->datagrams.on_datagram(*qp, datagram, payload);
 }

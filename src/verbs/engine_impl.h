@@ -35,6 +35,9 @@ struct Engine::Impl {
   // The QP a doorbell means, if its author may ring it.
   QueuePair* doorbell_qp(UarIndex uar, QpHandle handle);
   QueuePair* by_qpn(Qpn qpn) const;
+  // on_request() and on_response() while there is an observer (observed.cc).
+  void take_observed(QueuePair& qp, const Request& request, Payload& payload, Instant now);
+  void take_observed(QueuePair& qp, const Response& response, Payload& payload, Instant now);
   bool run_qp(QueuePair& qp, Instant now);
   // What a command changes about a QP comes after the work requests that were posted before it, although
   // nobody may have looked at their doorbells yet.

@@ -249,6 +249,9 @@ Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::int64_
     ++send.sending;
   }
   bytes_left -= bytes;
+  if (MessageObserver* observer = services_.wire.observer(); observer != nullptr) [[unlikely]] {
+    observer->on_request(Direction::kOutbound, request, &payload, qp.attributes.path_mtu, now);
+  }
   path.send_request(request, payload, now);  // may answer, and retire `work`, before it returns
   return Step::kSent;
 }

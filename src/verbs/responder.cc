@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "verbs/observed.h"
+
 namespace pvrdma::verbs {
 namespace {
 
@@ -110,7 +112,7 @@ Verdict Responder::serve_read(QueuePair& qp, const Request& request, Instant now
                           .op = RequestOp::kRead,
                           .offset = request.offset,
                           .bytes = request.bytes};
-  path_of(services_, qp).send_response(response, source, now);
+  send(qp, request, response, source, now);
   return {};
 }
 
@@ -127,7 +129,16 @@ void Responder::respond(QueuePair& qp, const Request& request, MessageNumber num
                           .offset = names_progress ? qp.receive.under_way.executed : request.offset,
                           .bytes = 0,
                           .atomic_original = atomic_original};
-  path_of(services_, qp).send_response(response, guestmem::SpanList{}, now);
+  send(qp, request, response, guestmem::SpanList{}, now);
+}
+
+void Responder::send(QueuePair& qp, const Request& request, const Response& response,
+                     const guestmem::SpanList& payload, Instant now) {
+  if (MessageObserver* observer = services_.wire.observer(); observer != nullptr) [[unlikely]] {
+    observer->on_response(Direction::kOutbound, response, answered_by_us(qp, request, response), &payload,
+                          qp.attributes.path_mtu, now);
+  }
+  path_of(services_, qp).send_response(response, payload, now);
 }
 
 }  // namespace pvrdma::verbs

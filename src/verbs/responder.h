@@ -31,6 +31,8 @@ class Responder {
   Verdict serve_read(QueuePair& qp, const Request& request, Instant now);
   void respond(QueuePair& qp, const Request& request, MessageNumber number, Syndrome syndrome, Instant now,
                std::uint64_t atomic_original = 0);
+  void send(QueuePair& qp, const Request& request, const Response& response,
+            const guestmem::SpanList& payload, Instant now);
 
   Services& services_;
   Completions& completions_;

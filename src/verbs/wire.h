@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "guestmem/host_span.h"
 #include "verbs/message.h"
+#include "verbs/observer.h"
 #include "verbs/path.h"
 
 namespace pvrdma::verbs {
@@ -35,11 +36,16 @@ class Wire {
   // The engine's turn is over: what it sent goes out now.
   virtual void flush(Instant now) = 0;
 
+  // Who is told of the engine's messages, borrowed; null: nobody.
+  MessageObserver* observer() const { return observer_; }
+  void observe(MessageObserver* observer) { observer_ = observer; }
+
  private:
   // Opens the path that the connection's messages take now, if only one that drops and counts them.
   virtual void open_path(const Connection& connection, PathSlot& slot) = 0;
 
   const std::uint64_t& generation_;
+  MessageObserver* observer_ = nullptr;
 };
 
 // Who sees to it that a GID belongs to one adapter.

@@ -1,0 +1,63 @@
+#include "verbs/observed.h"
+
+#include <algorithm>
+
+#include "verbs/engine_impl.h"
+
+namespace pvrdma::verbs {
+namespace {
+
+// Of the packet that a response to the message means, which has so many bytes and begins at `first`.
+Psn packet_of(const Response& response, Psn first, std::uint32_t message_bytes, abi::Mtu mtu) {
+  const std::uint32_t whole = packet_count(message_bytes, mtu);
+  const std::uint32_t at = std::min(response.offset >> abi::mtu_shift(mtu), whole - 1);
+  switch (response.syndrome) {
+    case Syndrome::kAck:
+      return first + (response.op == RequestOp::kRead ? at : whole - 1);
+    case Syndrome::kProgress:  // all before it
+      return first + at + Psn::kMask;
+    case Syndrome::kRnrNak:
+    case Syndrome::kNakSequence:
+    case Syndrome::kNakInvalidRequest:
+    case Syndrome::kNakRemoteAccess:
+    case Syndrome::kNakRemoteOperational:
+      break;
+  }
+  return first + at;
+}
+
+}  // namespace
+
+Answered answered_by_us(const QueuePair& qp, const Request& request, const Response& response) {
+  const abi::Mtu mtu = qp.attributes.path_mtu;
+  if (response.number == request.number) {
+    return {packet_of(response, request.psn, request.message_bytes, mtu), request.message_bytes};
+  }
+  // The message that is awaited, or all before it.
+  const Psn awaited = qp.receive.psn;
+  if (response.syndrome == Syndrome::kAck) return {awaited + Psn::kMask, 0};
+  return {awaited + (response.offset >> abi::mtu_shift(mtu)), 0};
+}
+
+Answered answered_by_peer(QueuePair& qp, const Response& response) {
+  SendWindow& window = qp.send.window;
+  for (std::uint32_t at = window.head(); at != window.tail(); ++at) {
+    const SendWork& work = window.at(at);
+    if (work.is_local() || work.number != response.number) continue;
+    return {packet_of(response, work.psn, work.length, qp.attributes.path_mtu), work.length};
+  }
+  const Psn oldest = window.empty() ? qp.send.next_psn : window.at(window.head()).psn;
+  return {oldest + Psn::kMask, 0};
+}
+
+void Engine::Impl::take_observed(QueuePair& qp, const Request& request, Payload& payload, Instant now) {
+  Arrival<Request> observed(services.wire, qp, request, payload, now);
+  responder.on_request(qp, request, observed, now);
+}
+
+void Engine::Impl::take_observed(QueuePair& qp, const Response& response, Payload& payload, Instant now) {
+  Arrival<Response> observed(services.wire, qp, response, payload, now);
+  requester.on_response(qp, response, observed, now);
+}
+
+}  // namespace pvrdma::verbs
