@@ -112,6 +112,11 @@ PathInfo Switch::path_to(const verbs::Gid& gid) const {
   return {PathKind::kLocal, "both ports are on this host", {}};
 }
 
+PathKind Switch::kind_to(const verbs::Gid& gid) const {
+  const Found found = find(gid);
+  return found.transport == nullptr ? PathKind::kNone : found.transport->kind();
+}
+
 std::vector<Switch::Holder> Switch::directory() const {
   std::vector<Holder> all;
   all.reserve(holders_.size());

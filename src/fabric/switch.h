@@ -70,6 +70,8 @@ class Switch {
 
   // Which way a message to `gid` would go now.
   PathInfo path_to(const verbs::Gid& gid) const;
+  // Its kind alone, for who asks often. Allocates nothing.
+  PathKind kind_to(const verbs::Gid& gid) const;
 
   struct Holder {
     verbs::Gid gid;

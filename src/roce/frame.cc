@@ -179,6 +179,12 @@ std::size_t ethernet_bytes(const Envelope& envelope) {
 
 }  // namespace
 
+std::uint16_t source_port(verbs::Qpn one, verbs::Qpn other) {
+  const std::uint64_t product = std::uint64_t{one.value} * other.value;
+  const auto label = static_cast<std::uint32_t>((product ^ product >> 20 ^ product >> 40) & 0xf'ffff);
+  return static_cast<std::uint16_t>(kSourcePortMin | ((label ^ label >> 14) & 0x3fff));
+}
+
 Encapsulation encapsulation_of(const Envelope& envelope) {
   if (envelope.version == RoceVersion::kV1) return Encapsulation::kV1;
   const bool ipv4 = envelope.source.is_ipv4_mapped() && envelope.destination.is_ipv4_mapped();

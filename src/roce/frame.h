@@ -24,6 +24,9 @@ inline constexpr std::uint16_t kUdpPort = 4791;
 inline constexpr std::uint16_t kSourcePortMin = 0xc000;  // of UDP: and up
 inline constexpr std::uint8_t kHopLimit = 64;
 
+// The one that the kernel's drivers give a connection without a flow label: the same at both ends.
+std::uint16_t source_port(verbs::Qpn one, verbs::Qpn other);
+
 // All of a frame that is no packet.
 struct Envelope {
   Mac source_mac;

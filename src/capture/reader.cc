@@ -1,0 +1,89 @@
+#include "capture/reader.h"
+
+#include <fmt/core.h>
+#include <utility>
+
+#include "capture/pcapng.h"
+
+namespace pvrdma::capture {
+
+Reader::Reader(std::shared_ptr<Capture> capture, ReaderOptions options, Instant now,
+               std::chrono::system_clock::time_point wall)
+    : capture_(std::move(capture)),
+      options_(std::move(options)),
+      started_(now),
+      wall_offset_(std::chrono::duration_cast<std::chrono::nanoseconds>(wall.time_since_epoch()) -
+                   now.since_start),
+      synthesis_(options_.mac, options_.version, capture_->snap_bytes),
+      statistics_due_(now + kStatisticsEvery) {}
+
+Reader::~Reader() {
+  capture_->reader_gone = true;
+}
+
+bool Reader::read(std::string& out, Instant now) {
+  if (ended_) return false;
+  if (!begun_) begin(out);
+  const std::size_t end = out.size() + kBytesAtOnce;
+  const bool is_late = options_.duration && now >= started_ + *options_.duration;
+  // What comes before the adapter's end is in the ring before that is said.
+  const bool is_gone = capture_->adapter_gone;
+  bool is_drained = false;
+  Record record;
+  while (!ended_ && out.size() < end) {
+    if (!capture_->ring.take(record, payload_)) {
+      is_drained = true;
+      break;
+    }
+    if (is_late && record.time >= started_ + *options_.duration) {
+      is_drained = true;
+      break;
+    }
+    if (options_.filter.matches(record)) add(record, out);
+  }
+  ended_ = ended_ || (is_drained && (is_late || is_gone));
+  if (ended_ || now >= statistics_due_) add_statistics(out, now);
+  return !ended_;
+}
+
+void Reader::begin(std::string& out) {
+  begun_ = true;
+  add_section(
+      out,
+      fmt::format("Adapter {}: RoCE frames synthesised by pvrdmad from the adapter's messages; none was "
+                  "on a wire. PSNs, keys and payload are the guests' own; the peers' Ethernet addresses "
+                  "and the MSNs are made up. Interfaces: the kind of path that the messages took.",
+                  options_.adapter),
+      options_.application);
+  for (std::size_t i = 0; i < transport::kPathKinds; ++i) {
+    const std::string_view path = name_of(static_cast<transport::PathKind>(i));
+    add_interface(out, fmt::format("{} {}", options_.adapter, path),
+                  fmt::format("frames synthesised of messages that took the path {}", path),
+                  capture_->snap_bytes);
+  }
+}
+
+void Reader::add(const Record& record, std::string& out) {
+  const auto path = static_cast<std::uint32_t>(record.path);
+  synthesis_.frames_of(record, payload_, [&](std::span<const std::byte> kept, std::size_t bytes) {
+    if (ended_) return;
+    add_frame(out, path, wall_ns(record.time), record.direction, kept, bytes);
+    ++received_[path];
+    ended_ = ++frames_ == options_.frames_max;
+  });
+}
+
+// Which path the lost ones took is not known: they count once, at the first interface.
+void Reader::add_statistics(std::string& out, Instant now) {
+  statistics_due_ = now + kStatisticsEvery;
+  const std::uint64_t lost = capture_->lost_frames.load(std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < received_.size(); ++i) {
+    capture::add_statistics(out, i, wall_ns(now), received_[i], i == 0 ? lost : 0);
+  }
+}
+
+std::uint64_t Reader::wall_ns(Instant time) const {
+  return static_cast<std::uint64_t>((time.since_start + wall_offset_).count());
+}
+
+}  // namespace pvrdma::capture

@@ -1,0 +1,69 @@
+// Synthesis: the RoCE frames that a record's message would be on an Ethernet between NICs: cut into packets
+// of the path's MTU, with the PSNs that the guests know, addresses from the GIDs, and the ICRC. What a
+// guest's messages do not have is made up: the peer's Ethernet address, the MSN (the message's number) and
+// the PSNs of datagrams, which count up.
+//
+// Every frame is a whole packet: where a path cut a message within one, its parts are joined, and a packet of
+// which not all parts came is left out. Thread: one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/mac.h"
+#include "base/roce.h"
+#include "capture/record.h"
+#include "roce/frame.h"
+
+namespace pvrdma::capture {
+
+// What of a frame was kept, and how long it would be.
+using FrameSink = std::function<void(std::span<const std::byte> kept, std::size_t bytes)>;
+
+class Synthesis {
+ public:
+  // `mac` and `version` are the adapter's.
+  Synthesis(const Mac& mac, RoceVersion version, std::uint32_t snap_bytes)
+      : mac_(mac), version_(version), snap_bytes_(snap_bytes) {}
+
+  // `payload` is what the ring kept. A progress report, which no NIC makes, becomes the ACK that it means.
+  void frames_of(const Record& record, std::span<const std::byte> payload, const FrameSink& sink);
+
+ private:
+  // Packets that wait for their rest: bounds what a capture keeps of them.
+  static constexpr std::size_t kBegunMax = 4096;
+
+  // Of one packet's payload: where it begins in its message, how long it is, and what was kept of it.
+  struct Part {
+    std::uint32_t offset = 0;
+    std::uint32_t bytes = 0;
+    std::span<const std::byte> kept;
+  };
+  struct Begun {
+    verbs::MessageNumber number;
+    std::uint32_t offset = 0;
+    std::uint32_t bytes = 0;
+    std::vector<std::byte> kept;
+  };
+
+  void emit_datagram(const verbs::Datagram& datagram, std::span<const std::byte> payload, roce::Frame& frame,
+                     const FrameSink& sink);
+  void emit(roce::Frame& frame, std::uint32_t payload_bytes, std::span<const std::byte> kept,
+            const FrameSink& sink);
+  bool join(const Record& record, Part& part);
+  void hold(const Record& record, const Part& part);
+
+  const Mac mac_;
+  const RoceVersion version_;
+  const std::uint32_t snap_bytes_;
+  std::uint32_t datagrams_ = 0;
+  std::unordered_map<std::uint64_t, Begun> begun_;  // by QP, direction and kind
+  std::vector<std::byte> joined_;
+  std::vector<std::byte> bytes_ = std::vector<std::byte>(roce::kFrameBytesMax);
+};
+
+}  // namespace pvrdma::capture
