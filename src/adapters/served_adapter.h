@@ -19,6 +19,7 @@
 #include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "capture/capture.h"
 #include "device/adapter.h"
 #include "fabric/port.h"
 #include "fabric/switch.h"
@@ -71,6 +72,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   const std::string& socket() const { return server_->path(); }
   const device::Adapter& adapter() const { return *adapter_; }
   const fabric::Port& port() const { return port_; }
+  capture::Tap& tap() { return tap_; }
   verbs::Engine::QpPage list_qps_from(std::uint32_t first) const {
     return adapter_->engine().list_qps_from(first);
   }
@@ -98,6 +100,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   const Clock& clock_;
   ClientObserver* const observer_;
   fabric::Port port_;
+  capture::Tap tap_{port_};
   std::unique_ptr<device::Adapter> adapter_;
   std::unique_ptr<vfio_user::Server> server_;
   bool started_ = false;

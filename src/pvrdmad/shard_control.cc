@@ -2,7 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fmt/core.h>
+#include <optional>
+#include <thread>
 
+#include "capture/capture.h"
+#include "capture/filter.h"
+#include "capture/reader.h"
 #include "shard/ask.h"
 
 namespace pvrdma::daemon {
@@ -10,22 +16,135 @@ namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(2);
 
+// How often a capture's ring is looked at. The shard tells nobody: that would be a system call of its own.
+constexpr std::chrono::milliseconds kLookEvery{2};
+constexpr int kLooks = 50;
+
+// Null: none. On the shard.
+adapters::ServedAdapter* find(const adapters::AdapterSet& adapters, const std::string& name) {
+  const auto& all = adapters.adapters();
+  const auto it =
+      std::find_if(all.begin(), all.end(), [&](const auto& each) { return each->port().name() == name; });
+  return it == all.end() ? nullptr : it->get();
+}
+
+Failure no_adapter(const std::string& name) {
+  return fail(ENOENT, "there is no adapter " + name + ": see the list of adapters");
+}
+
+// A place among the captures that there may be.
+class Place {
+ public:
+  explicit Place(std::atomic<std::size_t>& taken)
+      : taken_(taken), held_(taken.fetch_add(1) < capture::kCapturesMax) {
+    if (!held_) taken.fetch_sub(1);
+  }
+  ~Place() {
+    if (held_) taken_.fetch_sub(1);
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  bool held() const { return held_; }
+
+ private:
+  std::atomic<std::size_t>& taken_;
+  const bool held_;
+};
+
 }  // namespace
+
+// Detaches its capture from the adapter, if that is still there, when it ends. When the shard does not answer
+// the capture is one whose reader is gone, which costs little and ends with the adapter or the next capture.
+class ShardControl::CaptureStream final : public control::ByteStream {
+ public:
+  CaptureStream(ShardControl& control, std::unique_ptr<Place> place,
+                std::shared_ptr<capture::Capture> capture, capture::ReaderOptions options)
+      : control_(control),
+        place_(std::move(place)),
+        adapter_(options.adapter),
+        capture_(capture),
+        reader_(std::move(capture), std::move(options), Instant::now(), std::chrono::system_clock::now()) {}
+  ~CaptureStream() override {
+    capture_->reader_gone = true;
+    static_cast<void>(shard::ask(
+        control_.loop_, kPatience,
+        [&adapters = control_.adapters_, adapter = adapter_, capture = capture_] {
+          if (auto* found = find(adapters, adapter); found != nullptr) found->tap().remove(*capture);
+          return true;
+        },
+        "ending a capture"));
+  }
+
+  bool read(std::string& out) override {
+    for (int look = 0; look < kLooks; ++look) {
+      if (look != 0) std::this_thread::sleep_for(kLookEvery);
+      if (!reader_.read(out, Instant::now())) return false;
+      if (!out.empty()) break;
+    }
+    return true;
+  }
+
+ private:
+  ShardControl& control_;
+  const std::unique_ptr<Place> place_;
+  const std::string adapter_;
+  const std::shared_ptr<capture::Capture> capture_;
+  capture::Reader reader_;
+};
+
+Result<std::unique_ptr<control::ByteStream>> ShardControl::start_capture(const control::CaptureWish& wish) {
+  auto filter = capture::Filter::parse(wish.filter);
+  if (!filter) return Failure(std::move(filter).error());
+  auto place = std::make_unique<Place>(captures_);
+  const auto too_many = [] {
+    return fail(EBUSY, fmt::format("there are {} captures already: end one of them", capture::kCapturesMax));
+  };
+  if (!place->held()) return too_many();
+
+  capture::ReaderOptions options{.adapter = wish.adapter,
+                                 .application = "pvrdmad " + version_,
+                                 .filter = *std::move(filter),
+                                 .frames_max = wish.frames_max};
+  if (wish.seconds != 0) options.duration = std::chrono::seconds(wish.seconds);
+  const auto capture = std::make_shared<capture::Capture>(wish.snap_bytes);
+  struct Begun {
+    bool found = false;
+    bool added = false;
+    Mac mac;
+    RoceVersion version{};
+  };
+  const auto begun = shard::ask(
+      loop_, kPatience,
+      [&adapters = adapters_, adapter = wish.adapter, capture] {
+        adapters::ServedAdapter* found = find(adapters, adapter);
+        if (found == nullptr) return Begun{};
+        const device::AdapterInfo info = found->adapter().info();
+        return Begun{true, found->tap().add(capture), info.mac, info.roce};
+      },
+      "beginning a capture");
+  if (!begun) {
+    capture->reader_gone = true;  // it may still be added
+    return Failure(begun.error());
+  }
+  if (!begun->found) return no_adapter(wish.adapter);
+  if (!begun->added) return too_many();
+  options.mac = begun->mac;
+  options.version = begun->version;
+  return std::make_unique<CaptureStream>(*this, std::move(place), capture, std::move(options));
+}
 
 Result<void> ShardControl::set_link(const std::string& adapter, control::Link link) {
   const auto found = shard::ask(
       loop_, kPatience,
       [this, adapter, link] {
-        const auto& all = adapters_.adapters();
-        const auto it = std::find_if(all.begin(), all.end(),
-                                     [&](const auto& each) { return each->port().name() == adapter; });
-        if (it == all.end()) return false;
-        (*it)->set_link(link == control::Link::kUp);
+        adapters::ServedAdapter* found_adapter = find(adapters_, adapter);
+        if (found_adapter == nullptr) return false;
+        found_adapter->set_link(link == control::Link::kUp);
         return true;
       },
       "setting a link");
   if (!found) return Failure(found.error());
-  if (!*found) return fail(ENOENT, "there is no adapter " + adapter + ": see the list of adapters");
+  if (!*found) return no_adapter(adapter);
   return {};
 }
 

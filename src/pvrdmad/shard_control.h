@@ -1,9 +1,15 @@
 // ShardControl: carries the control plane's changes to the shard and waits until they are done.
 //
-// Thread: set_link() any thread but the shard's.
+// A capture's ring is filled on the shard and read, and made a file of, on the thread that asked for it.
+//
+// Thread: any but the shard's.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "adapters/adapter_set.h"
 #include "control/adapter_control.h"
@@ -13,14 +19,20 @@ namespace pvrdma::daemon {
 
 class ShardControl final : public control::AdapterControl {
  public:
-  // Both borrowed; they outlive this and every call. `adapters` is used on the shard only.
-  ShardControl(shard::Loop& loop, const adapters::AdapterSet& adapters) : loop_(loop), adapters_(adapters) {}
+  // Both borrowed; they outlive this, every call and every capture. `adapters` is used on the shard only.
+  ShardControl(shard::Loop& loop, const adapters::AdapterSet& adapters, std::string version = {})
+      : loop_(loop), adapters_(adapters), version_(std::move(version)) {}
 
   Result<void> set_link(const std::string& adapter, control::Link link) override;
+  Result<std::unique_ptr<control::ByteStream>> start_capture(const control::CaptureWish& wish) override;
 
  private:
+  class CaptureStream;
+
   shard::Loop& loop_;
   const adapters::AdapterSet& adapters_;
+  const std::string version_;
+  std::atomic<std::size_t> captures_{0};
 };
 
 }  // namespace pvrdma::daemon

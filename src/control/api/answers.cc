@@ -99,4 +99,8 @@ Json stats_schema(Components& components) {
                          {"host", CounterGroupsRule{}.schema(components)}}}});
 }
 
+Json capture_schema(Components&) {
+  return {{"type", "string"}, {"format", "binary"}};
+}
+
 }  // namespace pvrdma::control

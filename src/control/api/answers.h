@@ -108,6 +108,8 @@ std::vector<PathView> paths_of(const Snapshot& snapshot, const std::string& host
 // Counter groups beside the adapter's name, so no description says it all.
 std::string stats_json(const Snapshot& snapshot, std::string_view adapter);
 Json stats_schema(Components& components);
+// Of a file.
+Json capture_schema(Components& components);
 
 // --- The cluster as this host sees it ---
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <gtest/gtest.h>
@@ -57,6 +58,28 @@ struct FakeSource final : SnapshotSource {
   std::vector<AdapterTrouble> not_served;
 };
 
+// As many pieces "x" as frames are wanted, 1000 at most; where any number is, 64 pieces of 64 KiB, which are
+// more than a socket holds.
+class FakeCapture final : public ByteStream {
+ public:
+  FakeCapture(std::uint32_t frames, std::shared_ptr<std::atomic<int>> running)
+      : piece_(frames == 0 ? std::string(64 * 1024, 'y') : "x"),
+        pieces_(frames == 0 ? 64 : std::min(frames, 1000U)),
+        running_(std::move(running)) {
+    ++*running_;
+  }
+  ~FakeCapture() override { --*running_; }
+  bool read(std::string& out) override {
+    out += piece_;
+    return --pieces_ != 0;
+  }
+
+ private:
+  const std::string piece_;
+  std::uint32_t pieces_;
+  const std::shared_ptr<std::atomic<int>> running_;
+};
+
 struct FakeControl final : AdapterControl {
   Result<void> set_link(const std::string& adapter, Link wanted) override {
     if (adapter != "VM-01")
@@ -64,7 +87,13 @@ struct FakeControl final : AdapterControl {
     link = wanted;
     return {};
   }
+  Result<std::unique_ptr<ByteStream>> start_capture(const CaptureWish& wish) override {
+    if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
+    if (wish.filter == "bad") return fail(EINVAL, "the filter, character 1");
+    return std::make_unique<FakeCapture>(wish.frames_max, captures);
+  }
   Link link = Link::kUp;
+  std::shared_ptr<std::atomic<int>> captures = std::make_shared<std::atomic<int>>(0);  // that run
 };
 
 inline std::string test_path(const std::string& suffix) {
@@ -79,13 +108,18 @@ inline httplib::Client unix_client(const std::string& path) {
   return made;
 }
 
-// What comes back for `request` until the server ends the connection.
-inline std::string answer_to(const std::string& path, const std::string& request) {
-  const Fd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+inline Fd connected_to(const std::string& path) {
+  Fd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
   EXPECT_EQ(::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  return connection;
+}
+
+// What comes back for `request` until the server ends the connection.
+inline std::string answer_to(const std::string& path, const std::string& request) {
+  const Fd connection = connected_to(path);
   EXPECT_EQ(::send(connection.get(), request.data(), request.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(request.size()));
   std::string answer;

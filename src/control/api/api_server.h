@@ -24,7 +24,7 @@ namespace pvrdma::control {
 
 class ApiServer {
  public:
-  static constexpr std::size_t kThreads = 4;
+  static constexpr std::size_t kThreads = 8;  // captures, four at most, may hold one each
 
   // Binds and listens; clients wait until start(). `source`, `control` and `plane` are borrowed and outlive
   // the server. `plane` null: no member of a cluster, requests about it are answered 404. Errors, each one

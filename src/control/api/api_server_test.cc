@@ -223,6 +223,45 @@ TEST_F(ApiServerTest, KnowsNoClusterWithoutAHost) {
   EXPECT_THAT(get("/metrics")->body, testing::Not(testing::HasSubstr("pvrdma_store")));
 }
 
+TEST_F(ApiServerTest, SendsACaptureUntilItsEnd) {
+  const auto post = [this](const std::string& adapter, const std::string& body) {
+    return client().Post("/v1/adapters/" + adapter + "/capture", body, "application/json");
+  };
+  auto answer = post("VM-01", R"({"count": 3, "filter": "in", "snaplen": 96, "duration": 5})");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_EQ(answer->body, "xxx");
+  EXPECT_EQ(answer->get_header_value("Content-Type"), "application/x-pcapng");
+  answer = post("VM-01", "{}");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->body.size(), 64 * 64 * 1024);
+  EXPECT_EQ(post("VM-02", "{}")->status, 404);
+  EXPECT_EQ(post("VM-01", R"({"filter": "bad"})")->body, "{\"error\":\"the filter, character 1\"}\n");
+  for (const char* body : {R"({"filter": "bad"})", R"({"snaplen": 0})", R"({"snaplen": 262145})",
+                           R"({"count": -1})", R"({"seconds": 1})", "[]"}) {
+    EXPECT_EQ(post("VM-01", body)->status, 400) << body;
+  }
+  EXPECT_EQ(get("/v1/adapters/VM-01/capture")->status, 404);
+  EXPECT_EQ(*control_.captures, 0);
+}
+
+TEST_F(ApiServerTest, EndsACaptureWhoseClientDoesNotRead) {
+  const std::string request =
+      "POST /v1/adapters/VM-01/capture HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Content-Length: 2\r\n\r\n{}";
+  const Fd silent = connected_to(path_);
+  ASSERT_EQ(::send(silent.get(), request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  std::array<char, 12> head;
+  ASSERT_EQ(::recv(silent.get(), head.data(), head.size(), MSG_WAITALL), static_cast<ssize_t>(head.size()));
+  EXPECT_EQ(std::string(head.data(), head.size()), "HTTP/1.1 200");
+  const auto guard = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (*control_.captures != 0 && std::chrono::steady_clock::now() < guard) {
+    EXPECT_EQ(get("/v1/version")->status, 200);
+  }
+  EXPECT_EQ(*control_.captures, 0);
+}
+
 TEST_F(ApiServerTest, SaysWhyWhenTheShardDoesNotAnswer) {
   source_.stopping = true;
   const auto answer = get("/v1/adapters");

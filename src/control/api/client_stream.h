@@ -21,7 +21,7 @@ namespace pvrdma::control {
 struct StreamLimits {
   std::chrono::milliseconds silence;  // without a byte
   std::chrono::milliseconds read;     // handshake and all reads together
-  std::chrono::milliseconds write;    // all writes together, from the first
+  std::chrono::milliseconds write;    // one write: of an answer's head, its body, or a piece of a stream
   std::size_t read_bytes_max = 0;
 };
 
@@ -58,7 +58,6 @@ class ClientStream : public httplib::Stream {
   const StreamLimits limits_;
   const std::atomic<bool>& closing_;
   const Time read_deadline_;
-  Time write_deadline_{};  // from the first write on
   std::size_t read_bytes_ = 0;
 };
 

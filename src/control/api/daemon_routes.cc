@@ -13,6 +13,8 @@
 namespace pvrdma::control {
 namespace {
 
+constexpr std::string_view kCaptureType = "application/x-pcapng";
+
 const AdapterSnapshot* find(const Snapshot& snapshot, std::string_view name) {
   const auto it = std::find_if(snapshot.adapters.begin(), snapshot.adapters.end(),
                                [name](const AdapterSnapshot& adapter) { return adapter.name == name; });
@@ -59,6 +61,18 @@ Reply set_link(const ApiParts& parts, const Call& call) {
   return one_adapter(parts.source, call.names[0]);
 }
 
+Reply capture(const ApiParts& parts, const Call& call) {
+  const auto body = body_of<CaptureBody>(call);
+  if (!body) return refuse(body.error());
+  auto stream = parts.control.start_capture({.adapter = call.names[0],
+                                             .filter = body->filter,
+                                             .snap_bytes = body->snaplen,
+                                             .frames_max = body->count,
+                                             .seconds = body->duration});
+  if (!stream) return refuse(stream.error());
+  return {200, {}, std::string(kCaptureType), *std::move(stream)};
+}
+
 Reply metrics(const ApiParts& parts, const Snapshot& snapshot) {
   std::string text = parts.plane == nullptr
                          ? metrics_text(snapshot, parts.version)
@@ -81,6 +95,10 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
   router.add({"PUT", "/v1/adapters/{adapter}/link", "Takes an adapter's link down or up",
               schema_for<LinkBody>, schema_for<AdapterSnapshot>,
               [parts](const Call& call) { return set_link(parts, call); }});
+  router.add({"POST", "/v1/adapters/{adapter}/capture",
+              "A pcapng file of the adapter's messages as RoCE frames, for as long as its reader wants",
+              schema_for<CaptureBody>, capture_schema,
+              [parts](const Call& call) { return capture(parts, call); }});
   router.add({"GET", "/v1/qps", "QPs of this host's adapters", nullptr, schema_for<std::vector<QpSnapshot>>,
               with_snapshot(parts.source, filtered([](const Snapshot& snapshot, std::string_view adapter) {
                               return text_of(qps_of(snapshot, adapter));

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <exception>
 #include <fmt/core.h>
+#include <memory>
 #include <utility>
 
 #include "base/log.h"
@@ -11,9 +12,33 @@
 namespace pvrdma::control {
 namespace {
 
+// The stream that the request being answered on this thread has for an answer. The library writes its head
+// and would write the rest while a listening socket of its own is open, of which we have none.
+thread_local std::shared_ptr<ByteStream> answer_stream;
+
 void send(const Reply& reply, httplib::Response& response) {
   response.status = reply.status;
+  if (reply.stream != nullptr) {
+    answer_stream = reply.stream;
+    response.set_chunked_content_provider(reply.type, [](std::size_t, httplib::DataSink&) { return false; });
+    return;
+  }
   response.set_content(reply.text, reply.type);
+}
+
+bool write_chunk(httplib::Stream& to, const std::string& bytes) {
+  const std::string chunk = fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes);
+  return to.write(chunk.data(), chunk.size()) == static_cast<ssize_t>(chunk.size());
+}
+
+// Until the stream's end, or until the client does not take it any more.
+void copy_all(ByteStream& from, httplib::Stream& to) {
+  for (bool more = true; more && to.is_writable();) {
+    std::string bytes;
+    more = from.read(bytes);
+    if (!bytes.empty() && !write_chunk(to, bytes)) return;
+    if (!more) static_cast<void>(write_chunk(to, {}));
+  }
 }
 
 Reply too_long() {
@@ -92,7 +117,9 @@ Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
 
 void Dispatcher::answer_one(httplib::Stream& stream) {
   bool closed = false;
+  answer_stream = nullptr;  // of a request that made the library fail
   process_request(stream, /*close_connection=*/true, closed, nullptr);
+  if (const auto body = std::exchange(answer_stream, nullptr); body != nullptr) copy_all(*body, stream);
 }
 
 void Dispatcher::answer(const httplib::Request& request, httplib::Response& response,

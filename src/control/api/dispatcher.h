@@ -27,7 +27,7 @@ class Dispatcher : public httplib::Server {
   Dispatcher(const Router& router, KnowsName knows, Gate gate = nullptr);
 
   // One request of a connection, and its end. What a client wrote beyond it is never taken for the next.
-  void answer_one(httplib::Stream& stream);
+  void answer_one(httplib::Stream& stream);  // an answer that is a stream lasts until either end ends it
 
  private:
   std::optional<Reply> refuse_unread(const httplib::Request& request, httplib::Response& response) const;

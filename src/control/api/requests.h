@@ -33,6 +33,7 @@ Result<Body> body_of(const Call& call) {
 inline constexpr TextRule kModelsName{"a string", nullptr, kName.schema_name, kName.pattern};
 inline constexpr NumberRule kVmHardwareVersion{kVmHardwareVersionMin, kVmHardwareVersionMax};
 inline constexpr NumberRule kMemoryMib{1, UINT32_MAX};
+inline constexpr NumberRule kSnaplen{1, 262144};
 
 struct Nothing {};
 template <>
@@ -43,6 +44,24 @@ struct LinkBody {
 };
 template <>
 inline constexpr auto kObject<LinkBody> = request("Link", field("up", &LinkBody::up).required());
+
+struct CaptureBody {
+  std::string filter;
+  std::uint32_t snaplen = 262144;
+  std::uint32_t count = 0;
+  std::uint32_t duration = 0;
+};
+template <>
+inline constexpr auto kObject<CaptureBody> =
+    request("Capture",
+            field("filter", &CaptureBody::filter)
+                .noted(R"("description": "See pvrdmactl(1); default: all messages")"),
+            field("snaplen", &CaptureBody::snaplen, kSnaplen)
+                .noted(R"("default": 262144, "description": "Bytes kept of each frame")"),
+            field("count", &CaptureBody::count)
+                .noted(R"("default": 0, "description": "Ends after so many frames; 0: never")"),
+            field("duration", &CaptureBody::duration)
+                .noted(R"("default": 0, "description": "Ends after so many seconds; 0: never")"));
 
 struct NewVmk {
   std::string name;

@@ -6,11 +6,13 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "control/adapter_control.h"
 #include "control/schema/object.h"
 
 namespace pvrdma::control {
@@ -22,6 +24,7 @@ struct Reply {
   int status = 200;
   std::string text;
   std::string type = "application/json";
+  std::shared_ptr<ByteStream> stream = nullptr;  // comes instead of a text
 };
 
 // `json` without a final newline.

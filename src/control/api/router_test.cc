@@ -188,6 +188,7 @@ const std::set<std::string> kRoutes{
     "GET /v1/vms/{vm}",
     "DELETE /v1/vms/{vm}",
     "PATCH /v1/vms/{vm}",
+    "POST /v1/adapters/{adapter}/capture",
     "PUT /v1/vms/{vm}/adapter",
     "DELETE /v1/vms/{vm}/adapter",
     "POST /v1/vms/{vm}/upgrade",

@@ -2,7 +2,7 @@
 //
 // A client that is silent, slow or endless costs one of kThreads threads for a bounded time: kSilence without
 // a byte, kRequestTime for handshake and request together, kRequestBytesMax bytes; then its connection is
-// closed.
+// closed. One that captures keeps its thread as long as it reads; of captures there are four at most.
 //
 // Thread: created, started and destroyed by one thread; threads of its own, none of them shared with the UNIX
 // socket.
