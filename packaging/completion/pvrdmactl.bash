@@ -2,7 +2,7 @@
 
 _pvrdmactl_words() {
   case $1 in
-    '') echo 'rdma network system dvs vm host cluster adapter qp path stats version' ;;
+    '') echo 'rdma network system dvs vm host cluster adapter qp path stats version capture' ;;
     'rdma') echo 'device' ;;
     'rdma device') echo 'list protocol vmknic stats' ;;
     'rdma device protocol') echo 'list' ;;
@@ -77,6 +77,7 @@ _pvrdmactl_words() {
     'path list') echo . ;;
     'stats') echo . ;;
     'version') echo . ;;
+    'capture') echo . ;;
   esac
 }
 
@@ -109,6 +110,7 @@ _pvrdmactl_options() {
     'adapter set') echo '--link' ;;
     'qp list') echo '--adapter' ;;
     'stats') echo '--adapter' ;;
+    'capture') echo '-w --write -f --filter -s --snaplen -c --count --duration' ;;
   esac
   echo '--api --server --token-file --ca --json --completion --version -h --help'
 }
@@ -189,6 +191,11 @@ _pvrdmactl_values() {
     'adapter set --link') echo 'up down' ;;
     'qp list --adapter') echo 'any' ;;
     'stats --adapter') echo 'any' ;;
+    'capture --write' | 'capture -w') echo 'file' ;;
+    'capture --filter' | 'capture -f') echo 'any' ;;
+    'capture --snaplen' | 'capture -s') echo 'any' ;;
+    'capture --count' | 'capture -c') echo 'any' ;;
+    'capture --duration') echo 'any' ;;
     *' --api') echo 'file' ;;
     *' --server') echo 'any' ;;
     *' --token-file') echo 'file' ;;

@@ -19,6 +19,7 @@ namespace pvrdma::ctl {
 namespace {
 
 constexpr time_t kAnswerSeconds = 15;  // a change waits for the store
+constexpr std::size_t kRefusalBytesMax = 64 * 1024;
 constexpr std::size_t kTokenCharsMin = 16;
 constexpr std::size_t kTokenCharsMax = 256;
 
@@ -82,7 +83,8 @@ std::string trouble(const Endpoint& endpoint, httplib::Error error) {
   }
 }
 
-Result<std::string> ask(httplib::ClientImpl& client, const Endpoint& endpoint, const Request& request) {
+Result<void> ask(httplib::ClientImpl& client, const Endpoint& endpoint, const Request& request,
+                 const Take& take) {
   client.set_connection_timeout(kAnswerSeconds);
   client.set_read_timeout(kAnswerSeconds);
   client.set_write_timeout(kAnswerSeconds);
@@ -91,24 +93,51 @@ Result<std::string> ask(httplib::ClientImpl& client, const Endpoint& endpoint, c
   message.path = request.path;
   message.body = request.body;
   if (!request.body.empty()) message.set_header("Content-Type", "application/json");
+  int status = 0;
+  std::string refusal;
+  Result<void> taken;
+  message.response_handler = [&](const httplib::Response& response) {
+    status = response.status;
+    return true;
+  };
+  message.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
+    const std::string_view piece(data, size);
+    if (status == 200) {
+      taken = take(piece);
+    } else if (refusal.size() < kRefusalBytesMax) {
+      refusal.append(piece);
+    }
+    return taken.has_value();
+  };
   const httplib::Result result = client.send(message);
+  if (!taken) return taken;
   if (!result) return fail(trouble(endpoint, result.error()));
-  if (result->status != 200) return fail(error_sentence(result->body, result->status));
-  return result->body;
+  if (result->status != 200) return fail(error_sentence(refusal, result->status));
+  return {};
 }
 
 }  // namespace
 
 Result<std::string> send(const Endpoint& endpoint, const Request& request) {
+  std::string body;
+  auto sent = send(endpoint, request, [&body](std::string_view piece) -> Result<void> {
+    body.append(piece);
+    return {};
+  });
+  if (!sent) return Failure(std::move(sent).error());
+  return body;
+}
+
+Result<void> send(const Endpoint& endpoint, const Request& request, const Take& take) {
   if (!endpoint.socket.empty()) {
     if (auto reached = reach(endpoint.socket); !reached) return Failure(std::move(reached).error());
     httplib::ClientImpl client(endpoint.socket);
     client.set_address_family(AF_UNIX);
     client.set_default_headers({{"Host", "localhost"}});  // not the path, which the library would send
-    return ask(client, endpoint, request);
+    return ask(client, endpoint, request, take);
   }
   const auto token = read_token(endpoint.token_file);
-  if (!token) return token;
+  if (!token) return Failure(token.error());
   httplib::SSLClient client(endpoint.host, endpoint.port);
   client.set_bearer_token_auth(*token);
   if (!endpoint.ca.empty()) {
@@ -117,7 +146,7 @@ Result<std::string> send(const Endpoint& endpoint, const Request& request) {
     }
     client.set_ca_cert_path(endpoint.ca);
   }
-  return ask(client, endpoint, request);
+  return ask(client, endpoint, request, take);
 }
 
 }  // namespace pvrdma::ctl

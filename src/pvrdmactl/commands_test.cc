@@ -566,5 +566,15 @@ TEST(AdapterCommands, ShowBothVersions) {
             "{\n  \"version\": \"1.2.3\",\n  \"pvrdmactl\": \"" PVRDMA_VERSION "\"\n}\n");
 }
 
+// --- capture ---
+
+TEST(CaptureCommand, AsksForWhatIsToBeCaptured) {
+  EXPECT_EQ(asked("capture VM-01 -w file"), "POST /v1/adapters/VM-01/capture {}");
+  EXPECT_EQ(asked("capture VM-01 --write=- -f out -s 96 -c 10 --duration 5"),
+            "POST /v1/adapters/VM-01/capture "
+            R"({"filter":"out","snaplen":96,"count":10,"duration":5})");
+  EXPECT_NE(asked("capture VM-01").find("--write"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace pvrdma::ctl

@@ -71,6 +71,8 @@ struct Command {
   Result<Json> (*select)(Json answer, const Values& values) = nullptr;
   // The answer for people; null: nothing, as esxcli does after a change. May throw Json::exception.
   std::string (*text)(const Json& answer) = nullptr;
+  // The argument that names the file which the answer, a capture, goes to as it comes; empty: it is JSON.
+  std::string file;
 };
 
 struct Namespace {
@@ -90,6 +92,7 @@ Section dvs_commands();
 Section vm_commands();
 Section host_commands();
 Section adapter_commands();
+Section capture_commands();
 
 struct Grammar {
   std::vector<Argument> globals;  // options that every command takes

@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "pvrdmactl/api_client.h"
+#include "pvrdmactl/capture_file.h"
 #include "pvrdmactl/endpoint.h"
 #include "pvrdmactl/output.h"
 #include "pvrdmactl/parser.h"
@@ -42,12 +43,29 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+volatile std::sig_atomic_t interrupted = 0;
+
+// Until the daemon, a signal or who reads the file ends it.
+int capture(const Endpoint& endpoint, const Command& command, const Values& values) {
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { interrupted = 1; });
+  CaptureFile file(values.at(command.file));
+  const auto done = send(endpoint, make_request(command, values), [&file](std::string_view piece) {
+    auto taken = file.take(piece);
+    if (taken && interrupted != 0) return Result<void>(fail(EINTR, "interrupted"));
+    return taken;
+  });
+  if (!done && interrupted == 0 && done.error().code != EPIPE) return fail_with(done.error(), kExitFailed);
+  fmt::print(stderr, "{} frames captured, {} more found no room\n", file.frames(), file.lost_frames());
+  return kExitDone;
+}
+
 int execute(const Endpoint& endpoint, Invocation& invocation) {
   const Command& command = *invocation.command;
   const Get get = [&endpoint](const std::string& path) { return send(endpoint, {Method::kGet, path, ""}); };
   if (auto completed = complete(command, invocation.values, get); !completed) {
     return fail_with(completed.error(), kExitFailed);
   }
+  if (!command.file.empty()) return capture(endpoint, command, invocation.values);
   const auto answer = send(endpoint, make_request(command, invocation.values));
   if (!answer) return fail_with(answer.error(), kExitFailed);
   const Format format = invocation.globals.contains("json") ? Format::kJson : Format::kText;

@@ -221,6 +221,7 @@ def api() -> Seeds:
     yield "host", request("POST", "/v1/hosts/self/vmks", {"name": "vmk2", "address": "10.0.0.1"}) + request("PUT", "/v1/hosts/self/advanced?path=/Net/PVRDMAVmknic", {"path": "/Net/PVRDMAVmknic", "value": "vmk2"}) + request("DELETE", "/v1/hosts/self/vmks/vmk2")
     yield "ruleset", request("PATCH", "/v1/hosts/self/rulesets/pvrdma", {"enabled": True, "allow_all": False}) + request("POST", "/v1/hosts/self/rulesets/pvrdma/allowed", {"address": "10.0.0.0/24", "network": "10.0.0.0/24"}) + request("DELETE", "/v1/hosts/self/rulesets/pvrdma/allowed?network=10.0.0.0/24")
     yield "link", request("PUT", "/v1/adapters/VM-01/link", {"up": False})
+    yield "capture", request("POST", "/v1/adapters/VM-01/capture", {"filter": "op write", "snaplen": 96, "count": 3, "duration": 1})
     yield "wrong_bodies", request("POST", "/v1/vms", [1, 2]) + request("POST", "/v1/dvs", {"name": 3}) + request("POST", "/v1/vms", {"name": "x" * 300})
     yield "chunked", b"POST /v1/vms HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{\"na\r\n5\r\nme\":1\r\n0\r\n\r\n"
     yield "lengths", b"POST /v1/vms HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n{}" + b"PUT / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"

@@ -1,0 +1,44 @@
+// "capture": an adapter's messages as a file of RoCE frames.
+#include "pvrdmactl/grammar.h"
+
+namespace pvrdma::ctl {
+
+Section capture_commands() {
+  return {.namespaces = {},
+          .commands = {{.words = "capture",
+                        .help = "write an adapter's RDMA traffic to a pcapng file, as RoCE frames",
+                        .arguments = {named("NAME", "the adapter"),
+                                      {.letter = 'w',
+                                       .name = "write",
+                                       .kind = Kind::kFile,
+                                       .help = "the file; - is standard output",
+                                       .required = true},
+                                      {.letter = 'f',
+                                       .name = "filter",
+                                       .kind = Kind::kText,
+                                       .help = "only such messages: \"qp 17 and op write\"",
+                                       .shows = "expression",
+                                       .member = "/filter"},
+                                      {.letter = 's',
+                                       .name = "snaplen",
+                                       .kind = Kind::kNumber,
+                                       .help = "keep so much of each frame; default: 262144",
+                                       .shows = "bytes",
+                                       .member = "/snaplen"},
+                                      {.letter = 'c',
+                                       .name = "count",
+                                       .kind = Kind::kNumber,
+                                       .help = "end after so many frames",
+                                       .shows = "frames",
+                                       .member = "/count"},
+                                      {.name = "duration",
+                                       .kind = Kind::kNumber,
+                                       .help = "end after so many seconds",
+                                       .shows = "seconds",
+                                       .member = "/duration"}},
+                        .method = Method::kPost,
+                        .path = "/v1/adapters/{NAME}/capture",
+                        .file = "write"}}};
+}
+
+}  // namespace pvrdma::ctl
