@@ -355,9 +355,29 @@ def roce_frame() -> Seeds:
     yield "too_much_payload", frame("ipv4", 0x04, 0, 4100)
 
 
+def capture() -> Seeds:
+    def message(what: int, op: int, extra: int, size: int, offset: int, whole: int) -> bytes:
+        head = bytes([what, op, extra, 0, 1, 0]) + struct.pack("<HIIII", size, offset, whole, 0xFFFFFF, 0x1234)
+        return head + b"p" * size
+
+    def seed(text: str, *messages: bytes) -> bytes:
+        return bytes([len(text)]) + text.encode() + b"".join(messages)
+
+    mtu_1024, answer, datagram = 2 << 5, 1, 2
+    for index, text in enumerate(("", "qp 1 and op write", "not (in or peer 10.0.0.1) and path tcp", "op flush", "((request")):
+        yield f"filter_{index}", seed(text, message(mtu_1024, 1, 0, 3000, 0, 3000), message(mtu_1024 | answer, 1, 0, 0, 0, 3000))
+    yield "in_pieces", seed("out", *(message(mtu_1024, 0, 1, 700, at, 2800) for at in range(0, 2800, 700)))
+    yield "read", seed("", message(mtu_1024, 2, 0, 3000, 0, 3000), message(mtu_1024 | answer, 2, 0, 3000, 0, 3000))
+    yield "atomics", seed("op atomic", message(0, 3, 0, 8, 0, 8), message(0, 4, 0, 8, 0, 8), message(answer, 4, 0, 0, 0, 8))
+    yield "refusals", seed("error", *(message(answer, 0, syndrome, 0, 0, 10) for syndrome in range(7)))
+    yield "datagrams", seed("op datagram", message(datagram, 0, 1, 256, 0, 0), message(datagram, 0, 2, 5000, 0, 0))
+    yield "beyond_the_message", seed("", message(mtu_1024, 1, 0, 2000, 0xFFFFFF00, 16))
+
+
 CORPORA: dict[str, Callable[[], Seeds]] = {
     "api_fuzz": api,
     "canary_fuzz": canary,
+    "capture_fuzz": capture,
     "changing_memory_fuzz": changing_memory,
     "config_fuzz": config,
     "device_command_fuzz": device_command,
