@@ -10,6 +10,7 @@
 
 #include "abi/layout.h"
 #include "base/mac.h"
+#include "base/network_order.h"
 
 namespace pvrdma::abi {
 
@@ -17,8 +18,8 @@ namespace pvrdma::abi {
 struct Be32 {
   std::uint32_t raw = 0;
 
-  static constexpr Be32 from_host(std::uint32_t value) { return Be32{__builtin_bswap32(value)}; }
-  constexpr std::uint32_t to_host() const { return __builtin_bswap32(raw); }
+  static constexpr Be32 from_host(std::uint32_t value) { return Be32{network_order(value)}; }
+  constexpr std::uint32_t to_host() const { return network_order(raw); }
   friend constexpr bool operator==(Be32, Be32) = default;
 };
 
@@ -26,8 +27,8 @@ struct Be32 {
 struct Be64 {
   std::uint64_t raw = 0;
 
-  static constexpr Be64 from_host(std::uint64_t value) { return Be64{__builtin_bswap64(value)}; }
-  constexpr std::uint64_t to_host() const { return __builtin_bswap64(raw); }
+  static constexpr Be64 from_host(std::uint64_t value) { return Be64{network_order(value)}; }
+  constexpr std::uint64_t to_host() const { return network_order(raw); }
   friend constexpr bool operator==(Be64, Be64) = default;
 };
 

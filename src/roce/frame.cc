@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "roce/bytes.h"
+#include "base/network_order.h"
 
 namespace pvrdma::roce {
 namespace {
@@ -25,15 +25,15 @@ constexpr std::uint16_t kDontFragment = 0x4000;
 constexpr std::uint16_t kFragmentMask = 0x3fff;  // more fragments, and the offset
 constexpr std::size_t kIpv4Checksum = 10;
 
-std::uint16_t ipv4_checksum(const std::byte* header) {
-  Reader reader(header);
+std::uint16_t ipv4_checksum(std::span<const std::byte, kIpv4Bytes> header) {
+  NetworkReader reader(header);
   std::uint32_t sum = 0;
-  for (std::uint32_t i = 0; i < kIpv4Bytes; i += 2) sum += reader.take<std::uint16_t>();
+  while (!reader.rest().empty()) sum += reader.take<std::uint16_t>();
   while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
   return static_cast<std::uint16_t>(~sum);
 }
 
-verbs::Gid ipv4_gid(Reader& reader) {
+verbs::Gid ipv4_gid(NetworkReader& reader) {
   verbs::Gid gid;
   gid.bytes[10] = gid.bytes[11] = 0xff;
   reader.take_bytes(gid.bytes.data() + 12, 4);
@@ -55,7 +55,7 @@ Parsed<std::span<const std::byte>> cut(std::span<const std::byte> rest, std::siz
 
 Parsed<std::span<const std::byte>> open_ipv4(std::span<const std::byte> rest, Envelope& envelope) {
   if (rest.size() < kIpv4Bytes) return drop(Fault::kShortFrame);
-  Reader reader(rest.data());
+  NetworkReader reader(rest);
   const auto first = reader.take<std::uint8_t>();
   if (first >> 4 != 4) return drop(Fault::kNetworkVersion);
   if (first != kIpv4Head) return drop(Fault::kIpOptions);
@@ -74,7 +74,7 @@ Parsed<std::span<const std::byte>> open_ipv4(std::span<const std::byte> rest, En
 Parsed<std::span<const std::byte>> open_ipv6(std::span<const std::byte> rest, std::uint8_t next_header,
                                              Envelope& envelope) {
   if (rest.size() < kIpv6Bytes) return drop(Fault::kShortFrame);
-  Reader reader(rest.data());
+  NetworkReader reader(rest);
   const auto first = reader.take<std::uint32_t>();
   if (first >> 28 != 6) return drop(Fault::kNetworkVersion);
   envelope.traffic_class = static_cast<std::uint8_t>(first >> 20);
@@ -90,7 +90,7 @@ Parsed<std::span<const std::byte>> open_ipv6(std::span<const std::byte> rest, st
 // Checks UDP's header at the end of `network` bytes.
 Parsed<std::uint16_t> source_port(std::span<const std::byte> datagram, std::uint32_t network) {
   if (datagram.size() < network) return drop(Fault::kNetworkLength);
-  Reader reader(datagram.data() + network - kUdpBytes);
+  NetworkReader reader(datagram.subspan(network - kUdpBytes));
   const auto source = reader.take<std::uint16_t>();
   if (reader.take<std::uint16_t>() != kUdpPort) return drop(Fault::kNotRoce);
   if (reader.take<std::uint16_t>() != datagram.size() - (network - kUdpBytes)) return drop(Fault::kUdpLength);
@@ -100,7 +100,7 @@ Parsed<std::uint16_t> source_port(std::span<const std::byte> datagram, std::uint
 // Finds everything around the packet; the packet itself is not looked at.
 Parsed<Places> open(std::span<const std::byte> frame, Envelope& envelope) {
   if (frame.size() < kEthernetBytes + kTagBytes) return drop(Fault::kShortFrame);
-  Reader reader(frame.data());
+  NetworkReader reader(frame);
   reader.take_bytes(envelope.destination_mac.raw.data(), 6);
   reader.take_bytes(envelope.source_mac.raw.data(), 6);
   auto type = reader.take<std::uint16_t>();
@@ -108,7 +108,7 @@ Parsed<Places> open(std::span<const std::byte> frame, Envelope& envelope) {
     envelope.vlan = static_cast<std::uint16_t>(reader.take<std::uint16_t>() & kVlanMask);
     type = reader.take<std::uint16_t>();
   }
-  const auto rest = frame.subspan(static_cast<std::size_t>(reader.at() - frame.data()));
+  const auto rest = reader.rest();
 
   Places places;
   Parsed<std::span<const std::byte>> datagram = drop(Fault::kNotRoce);
@@ -149,8 +149,8 @@ bool holds(const std::byte* at, std::uint32_t value) {
   return std::memcmp(at, expected, kIcrcBytes) == 0;
 }
 
-void put_ipv4(const Envelope& envelope, std::uint32_t length, Writer& writer) {
-  std::byte* const header = writer.at();
+void put_ipv4(const Envelope& envelope, std::uint32_t length, NetworkWriter& writer) {
+  const auto header = writer.rest().first<kIpv4Bytes>();
   writer.put(kIpv4Head);
   writer.put(envelope.traffic_class);
   writer.put(static_cast<std::uint16_t>(length));
@@ -161,10 +161,11 @@ void put_ipv4(const Envelope& envelope, std::uint32_t length, Writer& writer) {
   writer.put(std::uint16_t{0});
   writer.put_bytes(envelope.source.bytes.data() + 12, 4);
   writer.put_bytes(envelope.destination.bytes.data() + 12, 4);
-  Writer(header + kIpv4Checksum).put(ipv4_checksum(header));
+  NetworkWriter(header.subspan<kIpv4Checksum>()).put(ipv4_checksum(header));
 }
 
-void put_ipv6(const Envelope& envelope, std::uint32_t length, std::uint8_t next_header, Writer& writer) {
+void put_ipv6(const Envelope& envelope, std::uint32_t length, std::uint8_t next_header,
+              NetworkWriter& writer) {
   writer.put(6U << 28 | std::uint32_t{envelope.traffic_class} << 20 | (envelope.flow_label & 0xf'ffff));
   writer.put(static_cast<std::uint16_t>(length - kIpv6Bytes));
   writer.put(next_header);
@@ -202,7 +203,7 @@ std::size_t build_head(const Frame& frame, std::uint32_t payload_bytes, std::byt
   const Encapsulation encapsulation = encapsulation_of(envelope);
   const std::uint32_t packet = packet_bytes(frame.packet.opcode, payload_bytes) + kIcrcBytes;
   const std::uint32_t length = network_bytes(encapsulation) + packet;
-  Writer writer(out);
+  NetworkWriter writer({out, kHeadBytesMax});
   writer.put_bytes(envelope.destination_mac.raw.data(), 6);
   writer.put_bytes(envelope.source_mac.raw.data(), 6);
   if (envelope.vlan) {
@@ -229,18 +230,20 @@ std::size_t build_head(const Frame& frame, std::uint32_t payload_bytes, std::byt
     writer.put(static_cast<std::uint16_t>(kUdpBytes + packet));
     writer.put(std::uint16_t{0});
   }
-  build_headers(frame.packet, payload_bytes, writer.at());
-  return static_cast<std::size_t>(writer.at() - out) + header_bytes(frame.packet.opcode);
+  build_headers(frame.packet, payload_bytes, writer.rest().data());
+  return kHeadBytesMax - writer.rest().size() + header_bytes(frame.packet.opcode);
 }
 
 std::size_t build(const Frame& frame, std::byte* out) {
   const auto payload = static_cast<std::uint32_t>(frame.packet.payload.size());
-  Writer writer(out + build_head(frame, payload, out));
-  if (payload != 0) writer.put_bytes(frame.packet.payload.data(), payload);
-  for (std::uint32_t i = 0; i < pad_bytes(payload); ++i) writer.put(std::uint8_t{0});
-  const std::span<const std::byte> covered(out + ethernet_bytes(frame.envelope), writer.at());
-  put_icrc(icrc(encapsulation_of(frame.envelope), covered), writer.at());
-  return static_cast<std::size_t>(writer.at() - out) + kIcrcBytes;
+  const std::span<std::byte> whole(out, frame_bytes(frame, payload));
+  NetworkWriter writer(whole.subspan(build_head(frame, payload, out)));
+  writer.put_bytes(frame.packet.payload.data(), payload);
+  writer.zeros(pad_bytes(payload));
+  const std::size_t ethernet = ethernet_bytes(frame.envelope);
+  const auto covered = whole.subspan(ethernet, whole.size() - kIcrcBytes - ethernet);
+  put_icrc(icrc(encapsulation_of(frame.envelope), covered), writer.rest().data());
+  return whole.size();
 }
 
 Parsed<Frame> parse(std::span<const std::byte> frame) {

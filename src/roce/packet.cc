@@ -1,6 +1,6 @@
 #include "roce/packet.h"
 
-#include "roce/bytes.h"
+#include "base/network_order.h"
 
 namespace pvrdma::roce {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::uint8_t flag(bool set, std::uint8_t bit) {
   return set ? bit : std::uint8_t{0};
 }
 
-void take_extensions(Reader& reader, Packet& packet) {
+void take_extensions(NetworkReader& reader, Packet& packet) {
   const Opcode opcode = packet.opcode;
   if (has(opcode, kDeth)) {
     packet.qkey = reader.take<std::uint32_t>();
@@ -64,7 +64,7 @@ bool payload_fits(Opcode opcode, std::uint32_t payload_bytes, std::uint32_t mtu_
 
 void build_headers(const Packet& packet, std::uint32_t payload_bytes, std::byte* out) {
   const Opcode opcode = packet.opcode;
-  Writer writer(out);
+  NetworkWriter writer({out, header_bytes(opcode)});
   writer.put(static_cast<std::uint8_t>(opcode));
   writer.put(static_cast<std::uint8_t>(flag(packet.solicited, kSolicitedBit) |
                                        flag(packet.migrated, kMigratedBit) | pad_bytes(payload_bytes) << 4));
@@ -76,7 +76,7 @@ void build_headers(const Packet& packet, std::uint32_t payload_bytes, std::byte*
 
   if (has(opcode, kDeth)) {
     writer.put(packet.qkey);
-    writer.put(std::uint8_t{0});
+    writer.zeros(1);
     writer.put24(packet.source.value);
   }
   if (has(opcode, kReth)) {
@@ -101,7 +101,7 @@ void build_headers(const Packet& packet, std::uint32_t payload_bytes, std::byte*
 
 Parsed<Packet> parse_packet(std::span<const std::byte> bytes) {
   if (bytes.size() < kBthBytes) return drop(Fault::kShortPacket);
-  Reader reader(bytes.data());
+  NetworkReader reader(bytes);
   const OpcodeRule* rule = find_rule(reader.take<std::uint8_t>());
   const auto flags = reader.take<std::uint8_t>();
   if ((flags & kVersionMask) != 0) return drop(Fault::kTransportVersion);

@@ -1,6 +1,6 @@
-#include <cstring>
 #include <type_traits>
 
+#include "base/network_order.h"
 #include "transport/tcp/wire_format.h"
 #include "transport/tcp/wire_rules.h"
 
@@ -10,45 +10,22 @@ namespace {
 using verbs::Extra;
 using verbs::RequestOp;
 
-// Fields one after the other, in network order. The caller has made sure of the room.
-class Writer {
- public:
-  explicit Writer(std::byte* at) : at_(at) {}
-
-  template <typename T>
-  void put(T value) {
-    static_assert(std::is_unsigned_v<T>);
-    for (std::size_t i = sizeof value; i-- > 0;) *at_++ = static_cast<std::byte>(value >> (8 * i));
-  }
-  void put(const std::array<std::uint8_t, 16>& bytes) {
-    std::memcpy(at_, bytes.data(), bytes.size());
-    at_ += bytes.size();
-  }
-  void put(std::string_view text) {
-    std::memcpy(at_, text.data(), text.size());
-    at_ += text.size();
-  }
-
- private:
-  std::byte* at_;
-};
-
-Writer begin(Head& out, std::size_t head_bytes, std::uint32_t payload, Kind kind, SegmentId segment,
-             std::uint64_t sequence) {
-  Writer writer(out.data());
+NetworkWriter begin(Head& out, std::size_t head_bytes, std::uint32_t payload, Kind kind, SegmentId segment,
+                    std::uint64_t sequence) {
+  NetworkWriter writer(out);
   writer.put(static_cast<std::uint32_t>(head_bytes) + payload);
   writer.put(static_cast<std::uint8_t>(kind));
-  writer.put(std::uint8_t{0});
+  writer.zeros(1);
   writer.put(segment.vlan);
   writer.put(segment.dvs);
-  writer.put(std::uint32_t{0});
+  writer.zeros(4);
   writer.put(sequence);
   return writer;
 }
 
-void put_ends(Writer& writer, const verbs::Endpoint& from, const verbs::Endpoint& to) {
-  writer.put(from.gid.bytes);
-  writer.put(to.gid.bytes);
+void put_ends(NetworkWriter& writer, const verbs::Endpoint& from, const verbs::Endpoint& to) {
+  writer.put_bytes(from.gid.bytes.data(), from.gid.bytes.size());
+  writer.put_bytes(to.gid.bytes.data(), to.gid.bytes.size());
   writer.put(from.qpn.value);
   writer.put(to.qpn.value);
 }
@@ -59,13 +36,13 @@ std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, con
                                   Head& out) {
   if (first_of({fault_of(segment), fault_of(request)}) != Fault::kNone) return {};
   constexpr std::size_t kBytes = kHeaderBytes + kRequestBytes;
-  Writer writer = begin(out, kBytes, payload_bytes(request), Kind::kRequest, segment, sequence);
+  NetworkWriter writer = begin(out, kBytes, payload_bytes(request), Kind::kRequest, segment, sequence);
   put_ends(writer, request.from, request.to);
   writer.put(request.number.value);
   writer.put(static_cast<std::uint8_t>(request.op));
   writer.put(static_cast<std::uint8_t>(request.extra));
   writer.put(request.solicited ? kSolicitedBit : std::uint8_t{0});
-  writer.put(std::uint8_t{0});
+  writer.zeros(1);
   writer.put(request.extra != Extra::kNone ? request.extra_value : 0U);
   writer.put(request.message_bytes);
   writer.put(request.offset);
@@ -83,13 +60,13 @@ std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, con
                                   Head& out) {
   if (first_of({fault_of(segment), fault_of(response)}) != Fault::kNone) return {};
   constexpr std::size_t kBytes = kHeaderBytes + kResponseBytes;
-  Writer writer = begin(out, kBytes, payload_bytes(response), Kind::kResponse, segment, sequence);
+  NetworkWriter writer = begin(out, kBytes, payload_bytes(response), Kind::kResponse, segment, sequence);
   put_ends(writer, response.from, response.to);
   writer.put(response.number.value);
   writer.put(static_cast<std::uint8_t>(response.op));
   writer.put(static_cast<std::uint8_t>(response.syndrome));
   writer.put(response.rnr_timer);
-  writer.put(std::uint8_t{0});
+  writer.zeros(1);
   writer.put(response.offset);
   writer.put(response.bytes);
   writer.put(carries_original(response) ? response.atomic_original : std::uint64_t{0});
@@ -100,7 +77,7 @@ std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, con
                                   Head& out) {
   if (first_of({fault_of(segment), fault_of(datagram)}) != Fault::kNone) return {};
   constexpr std::size_t kBytes = kHeaderBytes + kDatagramBytes;
-  Writer writer = begin(out, kBytes, payload_bytes(datagram), Kind::kDatagram, segment, sequence);
+  NetworkWriter writer = begin(out, kBytes, payload_bytes(datagram), Kind::kDatagram, segment, sequence);
   put_ends(writer, datagram.from, datagram.to);
   writer.put(datagram.qkey);
   writer.put(static_cast<std::uint8_t>(datagram.extra));
@@ -111,8 +88,7 @@ std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, con
   writer.put(datagram.bytes);
   writer.put(datagram.flow_label);
   writer.put(datagram.hop_limit);
-  writer.put(std::uint8_t{0});
-  writer.put(std::uint16_t{0});
+  writer.zeros(3);
   return std::span(out).first(kBytes);
 }
 
@@ -120,14 +96,14 @@ std::span<const std::byte> encode(const Hello& hello, Head& out) {
   if (fault_of(hello) != Fault::kNone) return {};
   const std::string_view name = hello.host.view();
   const std::size_t bytes = kHeaderBytes + kHelloBytes + name.size();
-  Writer writer = begin(out, bytes, 0, Kind::kHello, SegmentId{}, 0);
+  NetworkWriter writer = begin(out, bytes, 0, Kind::kHello, SegmentId{}, 0);
   writer.put(kMagic);
   writer.put(kProtocolVersion);
   writer.put(hello.lane);
   writer.put(hello.lanes);
   writer.put(static_cast<std::uint16_t>(name.size()));
-  writer.put(hello.id);
-  writer.put(name);
+  writer.put_bytes(hello.id.data(), hello.id.size());
+  writer.put_bytes(name.data(), name.size());
   return std::span(out).first(bytes);
 }
 
@@ -135,13 +111,13 @@ std::span<const std::byte> encode(const Welcome& welcome, Head& out) {
   if (fault_of(welcome) != Fault::kNone) return {};
   const std::string_view name = welcome.host.view();
   const std::size_t bytes = kHeaderBytes + kHelloBytes + name.size();
-  Writer writer = begin(out, bytes, 0, Kind::kWelcome, SegmentId{}, 0);
+  NetworkWriter writer = begin(out, bytes, 0, Kind::kWelcome, SegmentId{}, 0);
   writer.put(kMagic);
   writer.put(kProtocolVersion);
-  writer.put(std::uint32_t{0});
+  writer.zeros(4);
   writer.put(static_cast<std::uint16_t>(name.size()));
-  writer.put(welcome.id);
-  writer.put(name);
+  writer.put_bytes(welcome.id.data(), welcome.id.size());
+  writer.put_bytes(name.data(), name.size());
   return std::span(out).first(bytes);
 }
 
@@ -149,19 +125,19 @@ std::span<const std::byte> encode(const Reject& reject, Head& out) {
   if (fault_of(reject) != Fault::kNone) return {};
   const std::string_view text = reject.sentence.view();
   const std::size_t bytes = kHeaderBytes + kRejectBytes + text.size();
-  Writer writer = begin(out, bytes, 0, Kind::kReject, SegmentId{}, 0);
+  NetworkWriter writer = begin(out, bytes, 0, Kind::kReject, SegmentId{}, 0);
   writer.put(kMagic);
   writer.put(reject.version);
   writer.put(static_cast<std::uint16_t>(reject.reason));
-  writer.put(std::uint16_t{0});
+  writer.zeros(2);
   writer.put(static_cast<std::uint16_t>(text.size()));
-  writer.put(text);
+  writer.put_bytes(text.data(), text.size());
   return std::span(out).first(bytes);
 }
 
 std::span<const std::byte> encode(std::uint64_t sequence, const Ping& ping, Head& out) {
   constexpr std::size_t kBytes = kHeaderBytes + kPingBytes;
-  Writer writer = begin(out, kBytes, 0, Kind::kPing, SegmentId{}, sequence);
+  NetworkWriter writer = begin(out, kBytes, 0, Kind::kPing, SegmentId{}, sequence);
   writer.put(ping.frames_received);
   return std::span(out).first(kBytes);
 }
@@ -170,10 +146,10 @@ std::span<const std::byte> encode(std::uint64_t sequence, const Goodbye& goodbye
   if (fault_of(goodbye) != Fault::kNone) return {};
   const std::string_view text = goodbye.sentence.view();
   const std::size_t bytes = kHeaderBytes + kGoodbyeBytes + text.size();
-  Writer writer = begin(out, bytes, 0, Kind::kGoodbye, SegmentId{}, sequence);
+  NetworkWriter writer = begin(out, bytes, 0, Kind::kGoodbye, SegmentId{}, sequence);
   writer.put(static_cast<std::uint16_t>(goodbye.reason));
   writer.put(static_cast<std::uint16_t>(text.size()));
-  writer.put(text);
+  writer.put_bytes(text.data(), text.size());
   return std::span(out).first(bytes);
 }
 
