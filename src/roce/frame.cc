@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/ip_headers.h"
 #include "base/network_order.h"
 
 namespace pvrdma::roce {
@@ -15,23 +16,7 @@ constexpr std::uint16_t kV1Type = 0x8915;
 constexpr std::uint16_t kVlanMask = 0x0fff;
 constexpr std::size_t kEthernetBytes = 14;
 constexpr std::size_t kTagBytes = 4;
-constexpr std::uint32_t kIpv4Bytes = 20;
-constexpr std::uint32_t kIpv6Bytes = 40;
-constexpr std::uint32_t kUdpBytes = 8;
-constexpr std::uint8_t kProtocolUdp = 17;
-constexpr std::uint8_t kNextHeaderIba = 0x1b;
-constexpr std::uint8_t kIpv4Head = 0x45;  // version 4, five words
-constexpr std::uint16_t kDontFragment = 0x4000;
 constexpr std::uint16_t kFragmentMask = 0x3fff;  // more fragments, and the offset
-constexpr std::size_t kIpv4Checksum = 10;
-
-std::uint16_t ipv4_checksum(std::span<const std::byte, kIpv4Bytes> header) {
-  NetworkReader reader(header);
-  std::uint32_t sum = 0;
-  while (!reader.rest().empty()) sum += reader.take<std::uint16_t>();
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<std::uint16_t>(~sum);
-}
 
 verbs::Gid ipv4_gid(NetworkReader& reader) {
   verbs::Gid gid;
@@ -54,7 +39,7 @@ Parsed<std::span<const std::byte>> cut(std::span<const std::byte> rest, std::siz
 }
 
 Parsed<std::span<const std::byte>> open_ipv4(std::span<const std::byte> rest, Envelope& envelope) {
-  if (rest.size() < kIpv4Bytes) return drop(Fault::kShortFrame);
+  if (rest.size() < kIpv4HeaderBytes) return drop(Fault::kShortFrame);
   NetworkReader reader(rest);
   const auto first = reader.take<std::uint8_t>();
   if (first >> 4 != 4) return drop(Fault::kNetworkVersion);
@@ -64,36 +49,37 @@ Parsed<std::span<const std::byte>> open_ipv4(std::span<const std::byte> rest, En
   reader.skip(2);
   if ((reader.take<std::uint16_t>() & kFragmentMask) != 0) return drop(Fault::kFragment);
   envelope.hop_limit = reader.take<std::uint8_t>();
-  if (reader.take<std::uint8_t>() != kProtocolUdp) return drop(Fault::kNotRoce);
+  if (IpProtocol{reader.take<std::uint8_t>()} != IpProtocol::kUdp) return drop(Fault::kNotRoce);
   reader.skip(2);
   envelope.source = ipv4_gid(reader);
   envelope.destination = ipv4_gid(reader);
   return cut(rest, length);
 }
 
-Parsed<std::span<const std::byte>> open_ipv6(std::span<const std::byte> rest, std::uint8_t next_header,
+Parsed<std::span<const std::byte>> open_ipv6(std::span<const std::byte> rest, IpProtocol next_header,
                                              Envelope& envelope) {
-  if (rest.size() < kIpv6Bytes) return drop(Fault::kShortFrame);
+  if (rest.size() < kIpv6HeaderBytes) return drop(Fault::kShortFrame);
   NetworkReader reader(rest);
   const auto first = reader.take<std::uint32_t>();
   if (first >> 28 != 6) return drop(Fault::kNetworkVersion);
   envelope.traffic_class = static_cast<std::uint8_t>(first >> 20);
-  envelope.flow_label = first & 0xf'ffff;
+  envelope.flow_label = first & kFlowLabelMask;
   const auto length = reader.take<std::uint16_t>();
-  if (reader.take<std::uint8_t>() != next_header) return drop(Fault::kNotRoce);
+  if (IpProtocol{reader.take<std::uint8_t>()} != next_header) return drop(Fault::kNotRoce);
   envelope.hop_limit = reader.take<std::uint8_t>();
   reader.take_bytes(envelope.source.bytes.data(), 16);
   reader.take_bytes(envelope.destination.bytes.data(), 16);
-  return cut(rest, kIpv6Bytes + length);
+  return cut(rest, kIpv6HeaderBytes + length);
 }
 
 // Checks UDP's header at the end of `network` bytes.
 Parsed<std::uint16_t> source_port(std::span<const std::byte> datagram, std::uint32_t network) {
   if (datagram.size() < network) return drop(Fault::kNetworkLength);
-  NetworkReader reader(datagram.subspan(network - kUdpBytes));
+  NetworkReader reader(datagram.subspan(network - kUdpHeaderBytes));
   const auto source = reader.take<std::uint16_t>();
   if (reader.take<std::uint16_t>() != kUdpPort) return drop(Fault::kNotRoce);
-  if (reader.take<std::uint16_t>() != datagram.size() - (network - kUdpBytes)) return drop(Fault::kUdpLength);
+  if (reader.take<std::uint16_t>() != datagram.size() - (network - kUdpHeaderBytes))
+    return drop(Fault::kUdpLength);
   return source;
 }
 
@@ -117,11 +103,11 @@ Parsed<Places> open(std::span<const std::byte> frame, Envelope& envelope) {
     datagram = open_ipv4(rest, envelope);
   } else if (type == kIpv6Type) {
     places.encapsulation = Encapsulation::kV2Ipv6;
-    datagram = open_ipv6(rest, kProtocolUdp, envelope);
+    datagram = open_ipv6(rest, IpProtocol::kUdp, envelope);
   } else if (type == kV1Type) {
     places.encapsulation = Encapsulation::kV1;
     envelope.version = RoceVersion::kV1;
-    datagram = open_ipv6(rest, kNextHeaderIba, envelope);
+    datagram = open_ipv6(rest, IpProtocol::kIba, envelope);
   }
   if (!datagram) return drop(datagram.error());
 
@@ -149,29 +135,14 @@ bool holds(const std::byte* at, std::uint32_t value) {
   return std::memcmp(at, expected, kIcrcBytes) == 0;
 }
 
-void put_ipv4(const Envelope& envelope, std::uint32_t length, NetworkWriter& writer) {
-  const auto header = writer.rest().first<kIpv4Bytes>();
-  writer.put(kIpv4Head);
-  writer.put(envelope.traffic_class);
-  writer.put(static_cast<std::uint16_t>(length));
-  writer.put(std::uint16_t{0});
-  writer.put(kDontFragment);
-  writer.put(envelope.hop_limit);
-  writer.put(kProtocolUdp);
-  writer.put(std::uint16_t{0});
-  writer.put_bytes(envelope.source.bytes.data() + 12, 4);
-  writer.put_bytes(envelope.destination.bytes.data() + 12, 4);
-  NetworkWriter(header.subspan<kIpv4Checksum>()).put(ipv4_checksum(header));
-}
-
-void put_ipv6(const Envelope& envelope, std::uint32_t length, std::uint8_t next_header,
-              NetworkWriter& writer) {
-  writer.put(6U << 28 | std::uint32_t{envelope.traffic_class} << 20 | (envelope.flow_label & 0xf'ffff));
-  writer.put(static_cast<std::uint16_t>(length - kIpv6Bytes));
-  writer.put(next_header);
-  writer.put(envelope.hop_limit);
-  writer.put_bytes(envelope.source.bytes.data(), 16);
-  writer.put_bytes(envelope.destination.bytes.data(), 16);
+IpHeader ip_header(const Envelope& envelope, std::uint32_t payload_bytes) {
+  return {.traffic_class = envelope.traffic_class,
+          .flow_label = envelope.flow_label,
+          .payload_bytes = payload_bytes,
+          .protocol = envelope.version == RoceVersion::kV1 ? IpProtocol::kIba : IpProtocol::kUdp,
+          .hop_limit = envelope.hop_limit,
+          .source = envelope.source.bytes,
+          .destination = envelope.destination.bytes};
 }
 
 std::size_t ethernet_bytes(const Envelope& envelope) {
@@ -202,7 +173,6 @@ std::size_t build_head(const Frame& frame, std::uint32_t payload_bytes, std::byt
   const Envelope& envelope = frame.envelope;
   const Encapsulation encapsulation = encapsulation_of(envelope);
   const std::uint32_t packet = packet_bytes(frame.packet.opcode, payload_bytes) + kIcrcBytes;
-  const std::uint32_t length = network_bytes(encapsulation) + packet;
   NetworkWriter writer({out, kHeadBytesMax});
   writer.put_bytes(envelope.destination_mac.raw.data(), 6);
   writer.put_bytes(envelope.source_mac.raw.data(), 6);
@@ -213,22 +183,22 @@ std::size_t build_head(const Frame& frame, std::uint32_t payload_bytes, std::byt
   switch (encapsulation) {
     case Encapsulation::kV2Ipv4:
       writer.put(kIpv4Type);
-      put_ipv4(envelope, length, writer);
+      put_ipv4(ip_header(envelope, kUdpHeaderBytes + packet), writer);
       break;
     case Encapsulation::kV2Ipv6:
       writer.put(kIpv6Type);
-      put_ipv6(envelope, length, kProtocolUdp, writer);
+      put_ipv6(ip_header(envelope, kUdpHeaderBytes + packet), writer);
       break;
     case Encapsulation::kV1:
       writer.put(kV1Type);
-      put_ipv6(envelope, length, kNextHeaderIba, writer);
+      put_ipv6(ip_header(envelope, packet), writer);
       break;
   }
   if (encapsulation != Encapsulation::kV1) {
     writer.put(envelope.source_port);
     writer.put(kUdpPort);
-    writer.put(static_cast<std::uint16_t>(kUdpBytes + packet));
-    writer.put(std::uint16_t{0});
+    writer.put(static_cast<std::uint16_t>(kUdpHeaderBytes + packet));
+    writer.zeros(2);
   }
   build_headers(frame.packet, payload_bytes, writer.rest().data());
   return kHeadBytesMax - writer.rest().size() + header_bytes(frame.packet.opcode);

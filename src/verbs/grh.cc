@@ -1,63 +1,29 @@
 #include "verbs/grh.h"
 
-#include <cstring>
-#include <span>
+#include "base/ip_headers.h"
 
 namespace pvrdma::verbs {
 namespace {
 
-constexpr std::size_t kIpv4Offset = 20;
 constexpr std::uint32_t kBthBytes = 12;
 constexpr std::uint32_t kDethBytes = 8;
 constexpr std::uint32_t kImmediateBytes = 4;
 constexpr std::uint32_t kIcrcBytes = 4;
-constexpr std::uint32_t kUdpBytes = 8;
-constexpr std::uint32_t kIpv4Bytes = 20;
-constexpr std::uint8_t kNextHeaderIba = 0x1b;
-constexpr std::uint8_t kProtocolUdp = 17;
-
-void put_be16(std::span<std::byte> at, std::uint32_t value) {
-  at[0] = static_cast<std::byte>(value >> 8);
-  at[1] = static_cast<std::byte>(value);
-}
 
 std::uint32_t transport_bytes(const Datagram& datagram) {
   const std::uint32_t immediate = datagram.extra == Extra::kImmediate ? kImmediateBytes : 0;
   return kBthBytes + kDethBytes + immediate + datagram.bytes + kIcrcBytes;
 }
 
-std::uint32_t ipv4_checksum(std::span<const std::byte> header) {
-  std::uint32_t sum = 0;
-  for (std::size_t i = 0; i < header.size(); i += 2) {
-    sum += std::to_integer<std::uint32_t>(header[i]) << 8 | std::to_integer<std::uint32_t>(header[i + 1]);
-  }
-  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
-  return ~sum & 0xffff;
-}
-
-void fill_ipv4(const Datagram& datagram, std::span<std::byte> header) {
-  header[0] = std::byte{0x45};
-  header[1] = static_cast<std::byte>(datagram.traffic_class);
-  put_be16(header.subspan(2), kIpv4Bytes + kUdpBytes + transport_bytes(datagram));
-  put_be16(header.subspan(6), 0x4000);  // don't fragment
-  header[8] = static_cast<std::byte>(datagram.hop_limit);
-  header[9] = static_cast<std::byte>(kProtocolUdp);
-  std::memcpy(&header[12], datagram.from.gid.bytes.data() + 12, 4);
-  std::memcpy(&header[16], datagram.to.gid.bytes.data() + 12, 4);
-  put_be16(header.subspan(10), ipv4_checksum(header));
-}
-
-void fill_ipv6(const Datagram& datagram, std::span<std::byte> header) {
+IpHeader ip_header(const Datagram& datagram) {
   const bool v1 = datagram.roce == RoceVersion::kV1;
-  const std::uint32_t first =
-      6U << 28 | static_cast<std::uint32_t>(datagram.traffic_class) << 20 | (datagram.flow_label & 0xfffff);
-  put_be16(header, first >> 16);
-  put_be16(header.subspan(2), first & 0xffff);
-  put_be16(header.subspan(4), (v1 ? 0 : kUdpBytes) + transport_bytes(datagram));
-  header[6] = static_cast<std::byte>(v1 ? kNextHeaderIba : kProtocolUdp);
-  header[7] = static_cast<std::byte>(datagram.hop_limit);
-  std::memcpy(&header[8], datagram.from.gid.bytes.data(), 16);
-  std::memcpy(&header[24], datagram.to.gid.bytes.data(), 16);
+  return {.traffic_class = datagram.traffic_class,
+          .flow_label = datagram.flow_label,
+          .payload_bytes = (v1 ? 0 : kUdpHeaderBytes) + transport_bytes(datagram),
+          .protocol = v1 ? IpProtocol::kIba : IpProtocol::kUdp,
+          .hop_limit = datagram.hop_limit,
+          .source = datagram.from.gid.bytes,
+          .destination = datagram.to.gid.bytes};
 }
 
 }  // namespace
@@ -81,11 +47,13 @@ std::uint8_t packet_type(const Datagram& datagram) {
 }
 
 Grh make_grh(const Datagram& datagram) {
-  Grh grh{};
+  Grh grh;
+  NetworkWriter writer(grh);
   if (network_type(datagram) == abi::NetworkHdrType::kIpv4) {
-    fill_ipv4(datagram, std::span(grh).subspan(kIpv4Offset));
+    writer.zeros(grh.size() - kIpv4HeaderBytes);
+    put_ipv4(ip_header(datagram), writer);
   } else {
-    fill_ipv6(datagram, grh);
+    put_ipv6(ip_header(datagram), writer);
   }
   return grh;
 }

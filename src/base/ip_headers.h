@@ -1,0 +1,43 @@
+// IP headers around RDMA: IPv4's and IPv6's, the GRH among the latter, as they are sent. Thread: values.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/network_order.h"
+
+namespace pvrdma {
+
+inline constexpr std::uint32_t kIpv4HeaderBytes = 20;  // without options
+inline constexpr std::uint8_t kIpv4Head = 0x45;        // its first byte: version 4, five words
+inline constexpr std::uint32_t kIpv6HeaderBytes = 40;
+inline constexpr std::uint32_t kUdpHeaderBytes = 8;
+inline constexpr std::uint32_t kFlowLabelMask = 0xf'ffff;
+
+// What follows an IP header: IPv4's protocol, IPv6's next header.
+enum class IpProtocol : std::uint8_t {
+  kUdp = 17,
+  kIba = 0x1b,  // a BTH: of a GRH
+};
+
+struct IpHeader {
+  std::uint8_t traffic_class = 0;  // with ECN in its low two bits
+  std::uint32_t flow_label = 0;    // IPv6: the low 20 bits
+  // Behind the header. Less than 2^16, in IPv4 together with the header.
+  std::uint32_t payload_bytes = 0;
+  IpProtocol protocol{};
+  std::uint8_t hop_limit = 0;
+  std::array<std::uint8_t, 16> source{};  // IPv4: the last four, as IPv6 maps them
+  std::array<std::uint8_t, 16> destination{};
+};
+
+// With "don't fragment", an id of 0 and a checksum.
+void put_ipv4(const IpHeader& header, NetworkWriter& writer);
+void put_ipv6(const IpHeader& header, NetworkWriter& writer);
+
+// Of a header whose own checksum is 0; of one that has its checksum: 0.
+std::uint16_t ipv4_checksum(std::span<const std::byte, kIpv4HeaderBytes> header);
+
+}  // namespace pvrdma
