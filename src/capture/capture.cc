@@ -14,7 +14,18 @@ std::uint64_t packets_of(const Record& record) {
   return count;
 }
 
+// Nobody else has it, or ever will. About to be removed, or whoever began it gave up.
+bool has_no_reader(const std::shared_ptr<Capture>& capture) {
+  return capture.use_count() == 1;
+}
+
 }  // namespace
+
+std::shared_ptr<Capture> Capture::create(std::shared_ptr<ReaperQueue> queue, std::uint32_t snap) {
+  return {new Capture(snap), [queue = std::move(queue)](Capture* capture) {
+            queue->release(std::unique_ptr<Reapable>(capture));
+          }};
+}
 
 Tap::~Tap() {
   port_.observe(nullptr);
@@ -22,7 +33,7 @@ Tap::~Tap() {
 }
 
 bool Tap::add(std::shared_ptr<Capture> capture) {
-  std::erase_if(captures_, [](const auto& each) { return each->reader_gone.load(); });
+  std::erase_if(captures_, has_no_reader);
   if (captures_.size() == kCapturesMax) return false;
   captures_.push_back(std::move(capture));
   port_.observe(this);
@@ -66,7 +77,7 @@ void Tap::keep(Record& record, const guestmem::SpanList* payload) {
   if (record.bytes() > verbs::kPieceBytesMax) return;  // the engine drops it
   record.path = port_.fabric_switch().kind_to(record.peer().gid);
   for (const auto& capture : captures_) {
-    if (capture->reader_gone.load(std::memory_order_relaxed)) continue;  // about to be removed
+    if (has_no_reader(capture)) continue;
     if (capture->ring.put(record, payload, capture->snap_bytes)) continue;
     capture->lost_frames.fetch_add(packets_of(record), std::memory_order_relaxed);
   }

@@ -1,7 +1,7 @@
 // Capture: what the shard and the reader of one capture share. Tap: the captures of one adapter, on its
 // shard: it hands each message of the adapter's engine to all of them.
 //
-// A capture ends when its reader closes it or its adapter goes; whoever is left finds that out by itself.
+// A capture ends when its reader lets go of it or its adapter goes; whoever is left finds that out by itself.
 //
 // Thread: Capture as its members say; Tap shard-owned.
 #pragma once
@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/bounded_vec.h"
+#include "base/reaper.h"
 #include "capture/ring.h"
 #include "fabric/port.h"
 #include "verbs/observer.h"
@@ -22,14 +22,17 @@ namespace pvrdma::capture {
 // Of all adapters together.
 inline constexpr std::size_t kCapturesMax = 4;
 
-struct Capture {
+struct Capture final : Reapable {
   explicit Capture(std::uint32_t snap, std::size_t ring_bytes = Ring::kBytes)
       : snap_bytes(snap), ring(ring_bytes) {}
+
+  // One that is released by the queue, which is its own, whoever lets go of it last: the shard may, and
+  // giving back a ring's memory takes long.
+  static std::shared_ptr<Capture> create(std::shared_ptr<ReaperQueue> queue, std::uint32_t snap);
 
   const std::uint32_t snap_bytes;  // kept of each frame at most
   Ring ring;
   std::atomic<std::uint64_t> lost_frames{0};  // the shard's: there was no room for them
-  std::atomic<bool> reader_gone{false};       // the reader's: keep nothing more
   std::atomic<bool> adapter_gone{false};      // the shard's: nothing more comes
 };
 
@@ -41,7 +44,7 @@ class Tap final : public verbs::MessageObserver {
   Tap(const Tap&) = delete;
   Tap& operator=(const Tap&) = delete;
 
-  // From now on, every message. False: there are kCapturesMax.
+  // From now on, every message, while anybody else has the capture, too. False: there are kCapturesMax.
   bool add(std::shared_ptr<Capture> capture);
   void remove(const Capture& capture);
 

@@ -17,10 +17,6 @@ Reader::Reader(std::shared_ptr<Capture> capture, ReaderOptions options, Instant 
       synthesis_(options_.mac, options_.version, capture_->snap_bytes),
       statistics_due_(now + kStatisticsEvery) {}
 
-Reader::~Reader() {
-  capture_->reader_gone = true;
-}
-
 bool Reader::read(std::string& out, Instant now) {
   if (ended_) return false;
   if (!begun_) begin(out);

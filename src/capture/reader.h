@@ -34,7 +34,6 @@ class Reader {
   // The file's time is wall-clock time, of which `now` is as much as `wall`.
   Reader(std::shared_ptr<Capture> capture, ReaderOptions options, Instant now,
          std::chrono::system_clock::time_point wall);
-  ~Reader();  // the capture is closed
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 

@@ -54,7 +54,7 @@ class Place {
 }  // namespace
 
 // Detaches its capture from the adapter, if that is still there, when it ends. When the shard does not answer
-// the capture is one whose reader is gone, which costs little and ends with the adapter or the next capture.
+// the capture is one that nobody reads, which costs little and ends with the adapter or the next capture.
 class ShardControl::CaptureStream final : public control::ByteStream {
  public:
   CaptureStream(ShardControl& control, std::unique_ptr<Place> place,
@@ -65,7 +65,6 @@ class ShardControl::CaptureStream final : public control::ByteStream {
         capture_(capture),
         reader_(std::move(capture), std::move(options), Instant::now(), std::chrono::system_clock::now()) {}
   ~CaptureStream() override {
-    capture_->reader_gone = true;
     static_cast<void>(shard::ask(
         control_.loop_, kPatience,
         [&adapters = control_.adapters_, adapter = adapter_, capture = capture_] {
@@ -106,7 +105,7 @@ Result<std::unique_ptr<control::ByteStream>> ShardControl::start_capture(const c
                                  .filter = *std::move(filter),
                                  .frames_max = wish.frames_max};
   if (wish.seconds != 0) options.duration = std::chrono::seconds(wish.seconds);
-  const auto capture = std::make_shared<capture::Capture>(wish.snap_bytes);
+  const auto capture = capture::Capture::create(reaper_.open_queue(), wish.snap_bytes);
   struct Begun {
     bool found = false;
     bool added = false;
@@ -122,10 +121,7 @@ Result<std::unique_ptr<control::ByteStream>> ShardControl::start_capture(const c
         return Begun{true, found->tap().add(capture), info.mac, info.roce};
       },
       "beginning a capture");
-  if (!begun) {
-    capture->reader_gone = true;  // it may still be added
-    return Failure(begun.error());
-  }
+  if (!begun) return Failure(begun.error());
   if (!begun->found) return no_adapter(wish.adapter);
   if (!begun->added) return too_many();
   options.mac = begun->mac;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "adapters/adapter_set.h"
+#include "base/reaper.h"
 #include "control/adapter_control.h"
 #include "shard/loop.h"
 
@@ -19,9 +20,10 @@ namespace pvrdma::daemon {
 
 class ShardControl final : public control::AdapterControl {
  public:
-  // Both borrowed; they outlive this, every call and every capture. `adapters` is used on the shard only.
-  ShardControl(shard::Loop& loop, const adapters::AdapterSet& adapters, std::string version = {})
-      : loop_(loop), adapters_(adapters), version_(std::move(version)) {}
+  // All borrowed but the version; they outlive this, every call and every capture. `adapters` is used on the
+  // shard only.
+  ShardControl(shard::Loop& loop, const adapters::AdapterSet& adapters, Reaper& reaper, std::string version)
+      : loop_(loop), adapters_(adapters), reaper_(reaper), version_(std::move(version)) {}
 
   Result<void> set_link(const std::string& adapter, control::Link link) override;
   Result<std::unique_ptr<control::ByteStream>> start_capture(const control::CaptureWish& wish) override;
@@ -31,6 +33,7 @@ class ShardControl final : public control::AdapterControl {
 
   shard::Loop& loop_;
   const adapters::AdapterSet& adapters_;
+  Reaper& reaper_;
   const std::string version_;
   std::atomic<std::size_t> captures_{0};
 };
