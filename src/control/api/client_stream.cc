@@ -61,13 +61,13 @@ ssize_t ClientStream::read(char* data, std::size_t size) {
 
 // All of it or nothing: the library does not come back for a rest.
 ssize_t ClientStream::write(const char* data, std::size_t size) {
-  const Time deadline = Clock::now() + limits_.write;
+  if (write_deadline_ == Time{}) write_deadline_ = Clock::now() + limits_.write;
   std::span<const std::byte> left = std::as_bytes(std::span(data, size));
   while (!left.empty()) {
     const tls::Transfer written = write_some(left);
     if (written.io == tls::Io::kDone) {
       left = left.subspan(written.bytes);
-    } else if (!wait_for(written.io, deadline)) {
+    } else if (!wait_for(written.io, write_deadline_)) {
       return -1;
     }
   }

@@ -21,7 +21,7 @@ namespace pvrdma::control {
 struct StreamLimits {
   std::chrono::milliseconds silence;  // without a byte
   std::chrono::milliseconds read;     // handshake and all reads together
-  std::chrono::milliseconds write;    // one write: of an answer's head, its body, or a piece of a stream
+  std::chrono::milliseconds write;    // all writes of an answer, or of a piece of a stream, from the first
   std::size_t read_bytes_max = 0;
 };
 
@@ -34,6 +34,8 @@ class ClientStream : public httplib::Stream {
   void get_remote_ip_and_port(std::string& ip, int& port) const override;
   void get_local_ip_and_port(std::string& ip, int& port) const override;
 
+  // What is written from now on has a time limit of its own.
+  void begin_piece() { write_deadline_ = {}; }
   // Says that no more comes and lets what was sent arrive.
   void finish();
 
@@ -58,6 +60,7 @@ class ClientStream : public httplib::Stream {
   const StreamLimits limits_;
   const std::atomic<bool>& closing_;
   const Time read_deadline_;
+  Time write_deadline_{};  // from the first write of a piece on
   std::size_t read_bytes_ = 0;
 };
 

@@ -26,14 +26,15 @@ void send(const Reply& reply, httplib::Response& response) {
   response.set_content(reply.text, reply.type);
 }
 
-bool write_chunk(httplib::Stream& to, const std::string& bytes) {
+bool write_chunk(ClientStream& to, const std::string& bytes) {
   const std::string chunk = fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes);
   return to.write(chunk.data(), chunk.size()) == static_cast<ssize_t>(chunk.size());
 }
 
 // Until the stream's end, or until the client does not take it any more.
-void copy_all(ByteStream& from, httplib::Stream& to) {
+void copy_all(ByteStream& from, ClientStream& to) {
   for (bool more = true; more && to.is_writable();) {
+    to.begin_piece();
     std::string bytes;
     more = from.read(bytes);
     if (!bytes.empty() && !write_chunk(to, bytes)) return;
@@ -115,11 +116,11 @@ Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
       });
 }
 
-void Dispatcher::answer_one(httplib::Stream& stream) {
+void Dispatcher::answer_one(ClientStream& client) {
   bool closed = false;
   answer_stream = nullptr;  // of a request that made the library fail
-  process_request(stream, /*close_connection=*/true, closed, nullptr);
-  if (const auto body = std::exchange(answer_stream, nullptr); body != nullptr) copy_all(*body, stream);
+  process_request(client, /*close_connection=*/true, closed, nullptr);
+  if (const auto body = std::exchange(answer_stream, nullptr); body != nullptr) copy_all(*body, client);
 }
 
 void Dispatcher::answer(const httplib::Request& request, httplib::Response& response,

@@ -9,6 +9,7 @@
 #include <httplib.h>
 #include <optional>
 
+#include "control/api/client_stream.h"
 #include "control/api/router.h"
 #include "control/api/same_site.h"
 
@@ -27,7 +28,7 @@ class Dispatcher : public httplib::Server {
   Dispatcher(const Router& router, KnowsName knows, Gate gate = nullptr);
 
   // One request of a connection, and its end. What a client wrote beyond it is never taken for the next.
-  void answer_one(httplib::Stream& stream);  // an answer that is a stream lasts until either end ends it
+  void answer_one(ClientStream& client);  // an answer that is a stream lasts until either end ends it
 
  private:
   std::optional<Reply> refuse_unread(const httplib::Request& request, httplib::Response& response) const;
