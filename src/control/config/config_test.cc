@@ -1,11 +1,14 @@
 #include "control/config/config.h"
 
 #include <fstream>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
 #include <unistd.h>
 
 #include "base/cores.h"
+#include "control/config/flag_reader.h"
+#include "control/config/tables.h"
 
 namespace pvrdma::control {
 namespace {
@@ -431,6 +434,17 @@ TEST_F(ConfigTest, NamesTheFlagThatIsWrong) {
   EXPECT_EQ(mistake(load_config({.adapter_flags = {kVm01Flag, kVm01Flag}})),
             std::string("--adapter ") + kVm01Flag + ": name = \"VM-01\" is taken: the adapter at --adapter " +
                 kVm01Flag + " has it, choose another");
+}
+
+TEST_F(ConfigTest, TakesEachNumberOfTheTableByFlag) {
+  std::vector<std::string_view> numbers;
+  for_each_field<AdapterTable>([&](const auto& field) {
+    const std::string key(field.name);
+    if (read_adapter_flag(key + "=14")->values[key].is_number()) numbers.push_back(field.name);
+  });
+  EXPECT_THAT(numbers,
+              testing::ElementsAre("hardware_version", "mtu", "qps", "cqs", "srqs", "mrs", "registered_mib",
+                                   "rings_mib", "mapped_mib", "commands_per_s", "doorbells_per_s"));
 }
 
 TEST_F(ConfigTest, RefusesFlagsThatAreNoKeysAndValues) {

@@ -2,15 +2,27 @@
 
 #include <charconv>
 #include <fmt/core.h>
+#include <type_traits>
 #include <utility>
 
-#include "base/budgets.h"
+#include "control/config/tables.h"
 
 namespace pvrdma::control {
 namespace {
 
-// Of the keys whose values are numbers. What is no number stays text, and the rules say what they think of
-// it.
+template <typename Rule>
+inline constexpr bool kReadsNumbers =
+    std::is_same_v<Rule, NumberRule> || std::is_same_v<Rule, HardwareVersionRule>;
+
+bool takes_number(std::string_view key) {
+  bool takes = false;
+  for_each_field<AdapterTable>([&](const auto& field) {
+    if (field.name == key) takes = kReadsNumbers<std::remove_cvref_t<decltype(field.rule)>>;
+  });
+  return takes;
+}
+
+// What is no number stays text, and the rules say what they think of it.
 ParsedJson number_or_text(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -34,13 +46,11 @@ Result<Section> read_adapter_flag(const std::string& text) {
     }
     const std::string shown(part.substr(0, equals));
     const std::string_view value = part.substr(equals + 1);
-    const bool short_form = shown == "hw";
-    const std::string key = short_form ? "hardware_version" : shown;
+    const std::string key = shown == "hw" ? "hardware_version" : shown;
     if (section.has(key)) {
       return fail(fmt::format("{}: {} is given twice: give it once", section.where, shown));
     }
-    const bool is_number = short_form || key == "mtu" || from_text<Budget>(key).has_value();
-    section.set(key, is_number ? number_or_text(value) : ParsedJson(value), {section.where, shown});
+    section.set(key, takes_number(key) ? number_or_text(value) : ParsedJson(value), {section.where, shown});
     if (comma == std::string_view::npos) return section;
     rest.remove_prefix(comma + 1);
   }
