@@ -4,14 +4,42 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <optional>
 #include <utility>
 
 #include "base/ip_address.h"
+#include "base/words.h"
 #include "fabric/reservations.h"
 
-namespace pvrdma::capture {
+namespace pvrdma {
+
+// Of conditions.
+template <>
+inline constexpr std::array kWords<capture::Filter::Test>{
+    Word{"qp", capture::Filter::Test::kQp},           Word{"peer", capture::Filter::Test::kPeer},
+    Word{"op", capture::Filter::Test::kOperation},    Word{"path", capture::Filter::Test::kPath},
+    Word{"in", capture::Filter::Test::kIn},           Word{"out", capture::Filter::Test::kOut},
+    Word{"request", capture::Filter::Test::kRequest}, Word{"answer", capture::Filter::Test::kAnswer},
+    Word{"error", capture::Filter::Test::kError}};
+
+template <>
+inline constexpr std::array kWords<capture::Filter::Operation>{
+    Word{"send", capture::Filter::Operation::kSend}, Word{"write", capture::Filter::Operation::kWrite},
+    Word{"read", capture::Filter::Operation::kRead}, Word{"atomic", capture::Filter::Operation::kAtomic},
+    Word{"datagram", capture::Filter::Operation::kDatagram}};
+
+namespace capture {
+namespace {
+
+// "send, write or read".
+template <Worded Enum>
+std::string any_word_of() {
+  constexpr auto kTexts = texts_of<Enum>();
+  return fmt::format("{} or {}", fmt::join(kTexts.begin(), kTexts.end() - 1, ", "), kTexts.back());
+}
+
+}  // namespace
 
 class FilterParser {
  public:
@@ -65,25 +93,18 @@ class FilterParser {
   }
 
   void condition() {
-    constexpr std::array<std::pair<std::string_view, Test>, 5> kPlain{{{"in", Test::kIn},
-                                                                       {"out", Test::kOut},
-                                                                       {"request", Test::kRequest},
-                                                                       {"answer", Test::kAnswer},
-                                                                       {"error", Test::kError}}};
-    for (const auto& [name, test] : kPlain) {
-      if (word_ != name) continue;
-      add({.test = test});
-      return advance();
-    }
-    if (word_ == "qp") return qp();
-    if (word_ == "peer") return peer();
-    if (word_ == "op") return operation();
-    if (word_ == "path") return path();
-    complain("a condition: qp, peer, op, path, in, out, request, answer, error, not or \"(\"");
+    constexpr auto kTexts = texts_of<Test>();
+    const auto test = from_text<Test>(word_);
+    if (!test) return complain(fmt::format("a condition: {}, not or \"(\"", fmt::join(kTexts, ", ")));
+    advance();
+    if (*test == Test::kQp) return qp();
+    if (*test == Test::kPeer) return peer();
+    if (*test == Test::kOperation) return word_of<Operation>(*test);
+    if (*test == Test::kPath) return word_of<transport::PathKind>(*test);
+    add({.test = *test});
   }
 
   void qp() {
-    advance();
     std::uint32_t number = 0;
     const char* const end = word_.data() + word_.size();
     const auto read = std::from_chars(word_.data(), end, number);
@@ -94,37 +115,18 @@ class FilterParser {
   }
 
   void peer() {
-    advance();
     const auto address = IpAddress::parse(word_);
     if (!address) return complain("the peer's GID, an IPv6 or IPv4 address");
     add({.test = Test::kPeer, .gid = fabric::to_gid(*address)});
     advance();
   }
 
-  void operation() {
+  template <Worded Enum>
+  void word_of(Test test) {
+    const auto value = from_text<Enum>(word_);
+    if (!value) return complain(any_word_of<Enum>());
+    add({.test = test, .number = static_cast<std::uint32_t>(*value)});
     advance();
-    constexpr std::array<std::pair<std::string_view, Operation>, 5> kOperations{
-        {{"send", Operation::kSend},
-         {"write", Operation::kWrite},
-         {"read", Operation::kRead},
-         {"atomic", Operation::kAtomic},
-         {"datagram", Operation::kDatagram}}};
-    for (const auto& [name, value] : kOperations) {
-      if (word_ != name) continue;
-      add({.test = Test::kOperation, .number = static_cast<std::uint32_t>(value)});
-      return advance();
-    }
-    complain("send, write, read, atomic or datagram");
-  }
-
-  void path() {
-    advance();
-    for (std::size_t i = 0; i < transport::kPathKinds; ++i) {
-      if (word_ != name_of(static_cast<transport::PathKind>(i))) continue;
-      add({.test = Test::kPath, .number = static_cast<std::uint32_t>(i)});
-      return advance();
-    }
-    complain("local, tcp or none");
   }
 
   void add(const Filter::Step& step) {
@@ -223,4 +225,5 @@ Filter::Operation Filter::operation_of(const Record& record) {
   return Operation::kAtomic;
 }
 
-}  // namespace pvrdma::capture
+}  // namespace capture
+}  // namespace pvrdma

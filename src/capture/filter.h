@@ -32,9 +32,7 @@ class Filter {
 
   bool matches(const Record& record) const;
 
- private:
-  friend class FilterParser;
-
+  // What a step tests; what an operation is called. Their words are in the grammar.
   enum class Test : std::uint8_t {
     kQp,
     kPeer,
@@ -50,6 +48,10 @@ class Filter {
     kOr,
   };
   enum class Operation : std::uint8_t { kSend, kWrite, kRead, kAtomic, kDatagram };
+
+ private:
+  friend class FilterParser;
+
   // Behind its operands, so that a stack of bits evaluates it.
   struct Step {
     Test test{};

@@ -52,7 +52,7 @@ void Reader::begin(std::string& out) {
                   options_.adapter),
       options_.application);
   for (std::size_t i = 0; i < transport::kPathKinds; ++i) {
-    const std::string_view path = name_of(static_cast<transport::PathKind>(i));
+    const std::string_view path = to_text(static_cast<transport::PathKind>(i));
     add_interface(out, fmt::format("{} {}", options_.adapter, path),
                   fmt::format("frames synthesised of messages that took the path {}", path),
                   capture_->snap_bytes);

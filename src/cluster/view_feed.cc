@@ -13,7 +13,7 @@ void report_new_paths(const fabric::View& before, const fabric::View& now) {
     const bool same = std::any_of(before.hosts.begin(), before.hosts.end(), [&host](const auto& old) {
       return old.id == host.id && old.path == host.path;
     });
-    if (!same) log::info("path to host {}: {}: {}", host.name, fabric::name_of(host.path), host.reason);
+    if (!same) log::info("path to host {}: {}: {}", host.name, to_text(host.path), host.reason);
   }
 }
 

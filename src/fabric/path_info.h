@@ -11,7 +11,6 @@
 namespace pvrdma::fabric {
 
 using transport::kPathKinds;
-using transport::name_of;
 using transport::PathKind;
 
 // Why a message went nowhere.

@@ -179,9 +179,9 @@ TEST_F(SwitchTest, TellsThePathAndWhy) {
 }
 
 TEST(PathNames, AreStable) {
-  EXPECT_EQ(name_of(PathKind::kNone), "none");
-  EXPECT_EQ(name_of(PathKind::kLocal), "local");
-  EXPECT_EQ(name_of(PathKind::kTcp), "tcp");
+  EXPECT_EQ(to_text(PathKind::kNone), "none");
+  EXPECT_EQ(to_text(PathKind::kLocal), "local");
+  EXPECT_EQ(to_text(PathKind::kTcp), "tcp");
   EXPECT_EQ(name_of(DropReason::kNoPath), "no_path");
   EXPECT_EQ(name_of(DropReason::kUnknownGid), "unknown_gid");
   EXPECT_EQ(name_of(DropReason::kPortDetached), "port_detached");

@@ -133,6 +133,7 @@ std::string_view name_of(abi::QpState state) {
   return "";
 }
 
+using pvrdma::to_text;
 std::string to_text(const verbs::Gid& gid) {
   return gid.is_zero() ? std::string() : gid.to_string();
 }
@@ -170,7 +171,7 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   adapter.budgets = info.budgets;
   for (const fabric::PathKind kind : {fabric::PathKind::kLocal, fabric::PathKind::kTcp}) {
     const transport::Traffic& sent = copy.port.sent_by(kind);
-    adapter.paths.push_back({fabric::name_of(kind), sent.messages, sent.payload_bytes});
+    adapter.paths.push_back({to_text(kind), sent.messages, sent.payload_bytes});
   }
   adapter.groups = {verbs_group(info.verbs_counters), device_group(info.device_counters),
                     command_error_group(info.device_counters.command_errors),
@@ -189,7 +190,7 @@ control::QpSnapshot to_snapshot(const std::string& adapter, const QpCopy& copy) 
   if (is_connected(info)) {
     qp.remote_gid = to_text(info.attributes.dgid);
     qp.remote_qpn = info.attributes.dest_qpn.value;
-    qp.path = fabric::name_of(copy.path.kind);
+    qp.path = to_text(copy.path.kind);
     qp.path_reason = copy.path.reason;
     qp.peer_host = copy.path.peer_host;
   }
@@ -224,7 +225,7 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
         host.foreign_refused = fabric_.foreign_refused();
         host.gids_lost = fabric_.gids_lost();
         const transport::Transport& local = *fabric_.transports().find(transport::PathKind::kLocal);
-        host.local_name = transport::name_of(local.kind());
+        host.local_name = to_text(local.kind());
         host.local = local.counters();
         host.loop = loop_.counters();
         return host;

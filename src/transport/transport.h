@@ -11,13 +11,14 @@
 // Thread: shard-owned.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "base/strong.h"
 #include "base/time.h"
+#include "base/words.h"
 #include "guestmem/host_span.h"
 #include "verbs/engine.h"
 #include "verbs/message.h"
@@ -33,18 +34,19 @@ enum class PathKind : std::uint8_t {
 };
 inline constexpr std::size_t kPathKinds = 3;
 
-// As listings and metrics call it. Static storage.
-constexpr std::string_view name_of(PathKind kind) {
-  switch (kind) {
-    case PathKind::kNone:
-      return "none";
-    case PathKind::kLocal:
-      return "local";
-    case PathKind::kTcp:
-      return "tcp";
-  }
-  return "none";
-}
+}  // namespace pvrdma::transport
+
+namespace pvrdma {
+
+template <>
+inline constexpr std::array kWords<transport::PathKind>{Word{"local", transport::PathKind::kLocal},
+                                                        Word{"tcp", transport::PathKind::kTcp},
+                                                        Word{"none", transport::PathKind::kNone}};
+static_assert(kWords<transport::PathKind>.size() == transport::kPathKinds);
+
+}  // namespace pvrdma
+
+namespace pvrdma::transport {
 
 // A host of the cluster, as this daemon numbers it. Never used again for another host while the daemon lives.
 using HostId = Strong<struct HostIdTag, std::uint32_t>;

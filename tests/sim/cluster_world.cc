@@ -363,7 +363,7 @@ void ClusterWorld::verify_paths() {
       const auto path = cluster.segment(host_of_[from]).path_to(verbs::Gid{gid_of_[to].raw});
       const auto kind =
           host_of_[from] == host_of_[to] ? transport::PathKind::kLocal : transport::PathKind::kTcp;
-      require(path.kind == kind, "a path is " + std::string(name_of(path.kind)) + ": " + path.reason);
+      require(path.kind == kind, "a path is " + std::string(to_text(path.kind)) + ": " + path.reason);
     }
   }
 }
