@@ -1,10 +1,11 @@
 // The small values that everything else is made of: MACs, names, RoCE versions, profiles, doorbell modes,
-// hardware versions.
+// hardware versions, names of links.
 #include <gtest/gtest.h>
 #include <string>
 
 #include "base/doorbell_mode.h"
 #include "base/hardware_version.h"
+#include "base/link_name.h"
 #include "base/mac.h"
 #include "base/name.h"
 #include "base/profile.h"
@@ -40,6 +41,41 @@ TEST(Name, HasOneRule) {
        {std::string(), std::string("."), std::string(".."), std::string("a/b"), std::string("a b"),
         std::string("\xc3\xa4"), std::string("a\0b", 3), std::string(65, 'x')}) {
     EXPECT_FALSE(is_name(text)) << text;
+  }
+}
+
+TEST(LinkName, IsReadAndWritten) {
+  for (const char* text : {"tap:pvroce0", "xdp:veth7", "stream:/run/hub.sock", "stream:/a:b"}) {
+    const auto link = parse_link_name(text);
+    ASSERT_TRUE(link) << text;
+    EXPECT_EQ(link->to_string(), text);
+  }
+  EXPECT_EQ(*parse_link_name("tap:a-b_c.1"), (LinkName{LinkKind::kTap, "a-b_c.1"}));
+  EXPECT_TRUE(parse_link_name("xdp:" + std::string(15, 'x')));
+  EXPECT_TRUE(parse_link_name("stream:/" + std::string(106, 'x')));
+}
+
+TEST(LinkName, SaysWhatIsWrong) {
+  const auto mistake = [](const std::string& text) {
+    const auto link = parse_link_name(text);
+    return link ? "" : link.error().message;
+  };
+  const std::string kinds = "is no RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH";
+  for (const char* text : {"", "tap", "pvroce0", "veth:eth0", ":eth0", "TAP:eth0", " tap:eth0"}) {
+    EXPECT_EQ(mistake(text), kinds) << text;
+  }
+  for (const std::string& text :
+       {std::string("tap:"), std::string("tap:."), std::string("xdp:a/b"), std::string("tap:a b"),
+        std::string("tap:a\0b", 7), "tap:" + std::string(16, 'x')}) {
+    EXPECT_EQ(
+        mistake(text),
+        "names no network device: give 1 to 15 letters, digits, '.', '_' and '-' after " + text.substr(0, 4))
+        << text;
+  }
+  for (const std::string& text : {std::string("stream:"), std::string("stream:hub.sock"),
+                                  std::string("stream:/a\0b", 11), "stream:/" + std::string(107, 'x')}) {
+    EXPECT_EQ(mistake(text), "names no socket: give an absolute path of at most 107 bytes after stream:")
+        << text;
   }
 }
 
