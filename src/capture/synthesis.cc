@@ -15,10 +15,7 @@ using verbs::Syndrome;
 // Of an address that was made of a MAC, that one; else one that nobody has.
 Mac mac_of(const verbs::Gid& gid) {
   const auto& g = gid.bytes;
-  if (g[11] == 0xff && g[12] == 0xfe) {
-    return {{static_cast<std::uint8_t>(g[8] ^ 2), g[9], g[10], g[13], g[14], g[15]}};
-  }
-  return {{2, 0, g[12], g[13], g[14], g[15]}};
+  return verbs::mac_in(gid).value_or(Mac{{2, 0, g[12], g[13], g[14], g[15]}});
 }
 
 std::uint8_t syndrome_of(const verbs::Response& response) {

@@ -61,6 +61,22 @@ class SynthesisTest : public testing::Test {
   }
 };
 
+TEST_F(SynthesisTest, APeersMacIsTheOneItsAddressWasMadeOf) {
+  const std::pair<verbs::Gid, Mac> cases[] = {
+      {{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x50, 0x54, 0, 0xff, 0xfe, 0x12, 0x34, 0x52}},
+       {{0x52, 0x54, 0, 0x12, 0x34, 0x52}}},
+      {{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0a, 0, 0, 5}}, {{2, 0, 0x0a, 0, 0, 5}}},
+      // An IPv4 address that looks like one.
+      {{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 254, 18, 52, 81}}, {{2, 0, 254, 18, 52, 81}}}};
+  for (const auto& [gid, mac] : cases) {
+    Record record = request(RequestOp::kWrite, 0);
+    record.request.to.gid = gid;
+    const auto frames = parsed(make(record));
+    ASSERT_EQ(frames.size(), 1U);
+    EXPECT_EQ(frames[0].envelope.destination_mac, mac) << gid.to_string();
+  }
+}
+
 TEST_F(SynthesisTest, CutsAWriteIntoPacketsOfTheMtu) {
   const auto bytes = pattern(2500);
   const auto made = make(request(RequestOp::kWrite, 2500), bytes);

@@ -79,7 +79,7 @@ bool counts(const control::Inventory& inventory, const control::GidHolder& holde
   const auto vm = inventory.vms.find(holder.port);
   if (vm == inventory.vms.end() || vm->second.host != holder.host || !vm->second.adapter) return false;
   const control::VmAdapter& adapter = *vm->second.adapter;
-  if (const auto mac = fabric::mac_in(gid)) return *mac == adapter.mac;
+  if (const auto mac = verbs::mac_in(gid)) return *mac == adapter.mac;
   const auto listed = fabric::to_gids(adapter.addresses);
   return listed.empty() || std::find(listed.begin(), listed.end(), gid) != listed.end();
 }

@@ -4,18 +4,6 @@
 #include <fmt/core.h>
 
 namespace pvrdma::fabric {
-namespace {
-
-constexpr std::uint8_t kUniversalBit = 2;  // of a MAC's first byte; EUI-64 identifiers have it turned over
-
-}  // namespace
-
-std::optional<Mac> mac_in(const verbs::Gid& gid) {
-  const auto& b = gid.bytes;
-  if (b[11] != 0xff || b[12] != 0xfe || gid.is_ipv4_mapped()) return std::nullopt;
-  const auto first = static_cast<std::uint8_t>(b[8] ^ kUniversalBit);
-  return Mac{{first, b[9], b[10], b[13], b[14], b[15]}};
-}
 
 verbs::Gid to_gid(const IpAddress& address) {
   verbs::Gid gid;

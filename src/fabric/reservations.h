@@ -7,7 +7,6 @@
 // Thread: shard-owned.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,8 +25,6 @@ struct PortIdentity {
   std::vector<verbs::Gid> addresses;  // empty: any that are free
 };
 
-// The MAC that `gid` was made of; none: it was not made of one.
-std::optional<Mac> mac_in(const verbs::Gid& gid);
 // As RoCE makes it of an interface's address.
 verbs::Gid to_gid(const IpAddress& address);
 std::vector<verbs::Gid> to_gids(const std::vector<IpAddress>& addresses);

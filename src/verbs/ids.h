@@ -5,8 +5,10 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 
+#include "base/mac.h"
 #include "base/roce.h"
 #include "base/strong.h"
 
@@ -74,6 +76,9 @@ struct Gid {
     return ((x.high ^ y.high) | (x.low ^ y.low)) == 0;
   }
 };
+
+// The MAC whose EUI-64 the GID's interface identifier is, whatever the prefix; none: it was not made of one.
+std::optional<Mac> mac_in(const Gid& gid);
 
 struct GidHash {
   std::size_t operator()(const Gid& gid) const noexcept {
