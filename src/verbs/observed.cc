@@ -41,9 +41,8 @@ Answered answered_by_us(const QueuePair& qp, const Request& request, const Respo
 
 Answered answered_by_peer(QueuePair& qp, const Response& response) {
   SendWindow& window = qp.send.window;
-  for (std::uint32_t at = window.head(); at != window.tail(); ++at) {
-    const SendWork& work = window.at(at);
-    if (work.is_local() || work.number != response.number) continue;
+  if (const std::uint32_t position = window.find(response.number); position != window.tail()) {
+    const SendWork& work = window.at(position);
     return {packet_of(response, work.psn, work.length, qp.attributes.path_mtu), work.length};
   }
   const Psn oldest = window.empty() ? qp.send.next_psn : window.at(window.head()).psn;

@@ -84,6 +84,13 @@ class SendWindow {
   std::uint32_t head() const { return head_; }
   std::uint32_t tail() const { return tail_; }
 
+  // Position of the work request whose message that is; tail(): there is none.
+  std::uint32_t find(MessageNumber number) {
+    std::uint32_t position = head_;
+    while (position != tail_ && (at(position).is_local() || at(position).number != number)) ++position;
+    return position;
+  }
+
   SendWork& at(std::uint32_t position) { return works_[position & (slots_ - 1)]; }
   std::span<abi::Sge> sges(std::uint32_t position) {
     return {sges_.get() + static_cast<std::size_t>(position & (slots_ - 1)) * max_sge_,

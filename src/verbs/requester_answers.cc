@@ -20,11 +20,7 @@ bool is_open(const SendWork& work) {
 void Requester::on_response(QueuePair& qp, const Response& response, Payload& payload, Instant now) {
   if (qp.state() != abi::QpState::kRts && qp.state() != abi::QpState::kSqd) return;
   SendWindow& window = qp.send.window;
-  std::uint32_t position = window.head();
-  while (position != window.tail() &&
-         (window.at(position).is_local() || window.at(position).number != response.number)) {
-    ++position;
-  }
+  const std::uint32_t position = window.find(response.number);
   if (position == window.tail() ||
       !window.at(position).started) {  // of a message complete long ago, or never sent
     ++services_.counters.duplicates;
