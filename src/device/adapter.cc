@@ -46,7 +46,7 @@ Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, ve
   }
   verbs::Limits limits =
       within(config.budgets, config.limits.value_or(limits_of(config.hardware_version, config.profile)));
-  limits.mtu_bytes = port_mtu_bytes(config.mtu);
+  limits.mtu = port_mtu(config.mtu);
   if (auto checked = check_limits(limits); !checked) return Failure(std::move(checked.error()).in(who));
   if (limits.max_srq != 0 && !offers_srq(config.hardware_version)) {
     return fail(fmt::format("{}: hardware version {} offers no shared receive queues; set max_srq to 0", who,
@@ -137,7 +137,7 @@ AdapterInfo Adapter::info() const {
   info.device_version = device_version(config_.hardware_version);
   info.roce = config_.roce;
   info.doorbells = config_.doorbells;
-  info.mtu_bytes = limits_.mtu_bytes;
+  info.mtu_bytes = abi::mtu_bytes(limits_.mtu);
   info.state = state_;
   info.connected = connected_;
   info.link_up = commands_.link_is_up();

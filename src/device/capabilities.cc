@@ -13,6 +13,9 @@ constexpr std::uint64_t kFirmwareVersion = 3ULL << 32;  // 3.0.000
 constexpr std::uint32_t kHwVer = 1;                     // any value; shown by query_device
 constexpr std::uint32_t kFastRegisterPagesMax = 128;    // what the driver allows at most
 constexpr std::uint32_t kEsxiUdQpsMax = 3;
+// What a RoCE packet has around its payload at most, as Linux's RDMA core counts it when a connection manager
+// takes the path MTU from a NIC.
+constexpr std::uint32_t kRoceHeaderBytesMax = 96;
 
 struct Range {
   const char* name;
@@ -99,6 +102,13 @@ Result<> check_limits(const verbs::Limits& l) {
                             range.power_of_two ? "a power of two" : "a number", range.min, range.max));
   }
   return {};
+}
+
+abi::Mtu port_mtu(NetworkMtu network) {
+  for (const abi::Mtu mtu : {abi::Mtu::k4096, abi::Mtu::k2048, abi::Mtu::k1024, abi::Mtu::k512}) {
+    if (abi::mtu_bytes(mtu) + kRoceHeaderBytesMax <= network) return mtu;
+  }
+  return abi::Mtu::k256;
 }
 
 abi::Be64 node_guid(const abi::Mac& mac) {

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 
+#include "abi/attributes.h"
 #include "abi/endian.h"
 #include "abi/shared_region.h"
 #include "base/budgets.h"
 #include "base/doorbell_mode.h"
+#include "base/network_mtu.h"
 #include "base/profile.h"
 #include "base/result.h"
 #include "device/hardware_version.h"
@@ -36,6 +38,9 @@ inline constexpr bool kHostIsX86 = false;
 #endif
 // The Error names the mode and what to choose instead.
 Result<> check_doorbells(DoorbellMode mode, bool host_is_x86 = kHostIsX86);
+
+// The largest RDMA MTU whose packets the network carries.
+abi::Mtu port_mtu(NetworkMtu network);
 
 // EUI-64 of a MAC: universal bit flipped, ff:fe in the middle.
 abi::Be64 node_guid(const abi::Mac& mac);

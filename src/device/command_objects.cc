@@ -18,14 +18,6 @@ tl::unexpected<verbs::CommandError> invalid() {
   return verbs::refuse(verbs::CommandError::kInvalid);
 }
 
-// The enumeration's largest value that does not exceed `bytes`.
-abi::Mtu mtu_of(std::uint32_t bytes) {
-  for (const abi::Mtu mtu : {abi::Mtu::k4096, abi::Mtu::k2048, abi::Mtu::k1024, abi::Mtu::k512}) {
-    if (abi::mtu_bytes(mtu) <= bytes) return mtu;
-  }
-  return abi::Mtu::k256;
-}
-
 }  // namespace
 
 CommandExecutor::CommandExecutor(HardwareVersion version, const verbs::Limits& limits,
@@ -41,7 +33,7 @@ CommandExecutor::CommandExecutor(HardwareVersion version, const verbs::Limits& l
       counters_(counters),
       contexts_(contexts) {
   port_.max_mtu = static_cast<std::uint32_t>(abi::Mtu::k4096);
-  port_.active_mtu = static_cast<std::uint32_t>(mtu_of(limits.mtu_bytes));
+  port_.active_mtu = static_cast<std::uint32_t>(limits.mtu);
   port_.gid_tbl_len = limits.gid_table_length;
   port_.max_msg_sz = kMaxMessageBytes;
   port_.pkey_tbl_len = 1;

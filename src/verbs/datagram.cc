@@ -56,7 +56,7 @@ bool DatagramService::run(QueuePair& qp, Instant now) {
 void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::Sge> sges,
                            const UdAddress& address, Instant now) {
   if (work.state == SendWork::State::kFailed) return fail_send(qp, work, work.status);
-  if (work.length > services_.limits.mtu_bytes)
+  if (work.length > abi::mtu_bytes(services_.limits.mtu))
     return fail_send(qp, work, abi::CompletionStatus::kLocalLength);
   const GidTable::Entry* source = services_.gids.at(address.av.gid_index);
   if (source == nullptr || address.av.port_num() != 1) {
@@ -110,7 +110,7 @@ void DatagramService::fail_send(QueuePair& qp, const SendWork& work, abi::Comple
 void DatagramService::on_datagram(QueuePair& qp, const Datagram& datagram,
                                   const guestmem::SpanList& payload) {
   if (!may_receive(qp.state()) || payload.bytes() != datagram.bytes ||
-      datagram.bytes > services_.limits.mtu_bytes) {
+      datagram.bytes > abi::mtu_bytes(services_.limits.mtu)) {
     ++services_.counters.dropped_unknown_qp;
     return;
   }

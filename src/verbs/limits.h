@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "abi/attributes.h"
 #include "verbs/ids.h"
 
 namespace pvrdma::verbs {
@@ -27,7 +28,7 @@ struct Limits {
   std::uint32_t max_rd_atomic = 16;  // per QP, both directions
   std::uint32_t max_ah = 4096;
   std::uint32_t gid_table_length = 64;
-  std::uint32_t mtu_bytes = 1024;  // the port's active MTU: the longest UD payload
+  abi::Mtu mtu = abi::Mtu::k1024;  // the port's active MTU: the longest UD payload
   std::uint64_t max_mr_bytes = 1ULL << 30;
   std::uint32_t max_ud_qp = 0;  // 0: as many as QPs. The esxi profile has 3
 };
