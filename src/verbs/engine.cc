@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/check.h"
 #include "verbs/engine_impl.h"
 
 namespace pvrdma::verbs {
@@ -45,7 +46,9 @@ Engine::Impl::Impl(const Limits& l, const Rules& r, const guestmem::AddressSpace
 Engine::Engine(const Limits& limits, const Rules& rules, const guestmem::AddressSpace& memory,
                EventSink& events, SwitchPort& port, Account& account)
     : gids_(limits.gid_table_length, port),
-      impl_(std::make_unique<Impl>(limits, rules, memory, events, port, account, counters_, gids_)) {}
+      impl_(std::make_unique<Impl>(limits, rules, memory, events, port, account, counters_, gids_)) {
+  PVRDMA_CHECK(limits.max_sge <= kSgeMax, "a limit within what arrays have room for");
+}
 
 Engine::~Engine() = default;
 

@@ -1,5 +1,4 @@
 // Engine's commands on QPs.
-#include <algorithm>
 #include <bit>
 
 #include "abi/wqe.h"
@@ -26,9 +25,8 @@ struct Rings {
 // The numbers of CREATE_QP come from a user process, through a driver that checks few of them
 // (reference 7.2).
 Outcome<Rings> check_shape(const CreateQp& request, std::uint32_t max_wr, const Limits& limits) {
-  const std::uint32_t max_sge = std::min(limits.max_sge, kSgeMax);
-  const bool sizes_ok = is_ring_size(request.max_send_wr, max_wr) && request.max_send_sge <= max_sge &&
-                        request.max_recv_sge <= max_sge &&
+  const bool sizes_ok = is_ring_size(request.max_send_wr, max_wr) && request.max_send_sge <= limits.max_sge &&
+                        request.max_recv_sge <= limits.max_sge &&
                         (request.has_srq || is_ring_size(request.max_recv_wr, max_wr));
   const auto send_stride = abi::send_wqe_stride(request.max_send_sge);
   const auto recv_stride = abi::recv_wqe_stride(request.max_recv_sge);

@@ -16,6 +16,11 @@ using Event = RecordingEvents::Event;
 
 class EngineTest : public ConnectedQp {};
 
+TEST_F(EngineTest, MoreElementsOfAWqeThanArraysHaveRoomForAreOurBug) {
+  EXPECT_DEATH(Engine(Limits{.max_sge = kSgeMax + 1}, Rules{}, a.memory.space(), a.events, a.wire, a.account),
+               "what arrays have room for");
+}
+
 // --- Doorbells ---
 
 TEST_F(EngineTest, DoorbellsOfOtherContextsAndUnknownHandlesAreCountedAndIgnored) {

@@ -50,7 +50,7 @@ Outcome<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(SrqHandl
                                                                         const guestmem::AddressSpace& memory,
                                                                         EventSink& events) {
   if (!std::has_single_bit(request.max_wr) || request.max_wr > limits.max_srq_wr ||
-      request.max_sge > std::min(limits.max_sge, kSgeMax) || request.limit > request.max_wr)
+      request.max_sge > limits.max_sge || request.limit > request.max_wr)
     return refuse(CommandError::kInvalid);
   const std::optional<std::uint32_t> stride = abi::recv_wqe_stride(request.max_sge);
   if (!stride) return refuse(CommandError::kInvalid);
