@@ -3,6 +3,7 @@
 #include "doorbells.h"
 
 #include <iostream>
+#include <utility>
 
 #include "gtest/gtest.h"
 
@@ -155,6 +156,13 @@ struct Mutant {
   const char* wrong;
 };
 
+// One thread posts to `rings`, one after the other, and nobody sleeps.
+Bounds posts(std::vector<std::uint8_t> rings, Bounds rest) {
+  rest.sleepers = 0;
+  rest.posts[0] = std::move(rings);
+  return rest;
+}
+
 class EachRule : public testing::TestWithParam<Mutant> {};
 
 INSTANTIATE_TEST_SUITE_P(
@@ -165,8 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
                kSleepsOn},
         // It takes a doorbell of a QP to show it: an ARM that the late 0 erases was written before the next
         // event was raised, which is a locked operation and satisfies it.
-        Mutant{"words_are_taken_by_an_exchange",
-               {.sleepers = 0, .posts = {{{0, 1}, {}}}, .mutation = Mutation::kLoadAndStore},
+        Mutant{"words_are_taken_by_an_exchange", posts({0, 1}, {.mutation = Mutation::kLoadAndStore}),
                kNeverExecuted},
         Mutant{"maybe_armed_outlives_an_empty_ring",
                {.sleepers = 2, .messages = {2, 0}, .mutation = Mutation::kEmptyRingClearsMaybe},
@@ -177,51 +184,31 @@ INSTANTIATE_TEST_SUITE_P(
         Mutant{"looks_never_stop_for_arms",
                {.sleepers = 1, .messages = {2}, .mutation = Mutation::kStopsAfterEmptyLook},
                kSleepsOn},
-        Mutant{"looks_never_stop_for_posts",
-               {.sleepers = 0, .posts = {{{0, 1}, {}}}, .mutation = Mutation::kStopsAfterEmptyLook},
+        Mutant{"looks_never_stop_for_posts", posts({0, 1}, {.mutation = Mutation::kStopsAfterEmptyLook}),
                kNeverExecuted},
-        Mutant{"other_qps_are_scanned",
-               {.sleepers = 0, .posts = {{{0, 1}, {}}}, .mutation = Mutation::kNoScan},
-               kNeverExecuted},
+        Mutant{"other_qps_are_scanned", posts({0, 1}, {.mutation = Mutation::kNoScan}), kNeverExecuted},
         // One QP: of a context's others the rings are looked at anyhow.
         Mutant{"a_receives_word_runs_the_sends",
-               {.sleepers = 0,
-                .posts = {{{0, receives(0)}, {}}},
-                .qps = 1,
-                .mutation = Mutation::kReceiveWordRunsNoSend},
+               posts({0, receives(0)}, {.qps = 1, .mutation = Mutation::kReceiveWordRunsNoSend}),
                kNeverExecuted},
         Mutant{"a_sends_word_flushes_the_receives",
-               {.sleepers = 0,
-                .posts = {{{receives(0), 0}, {}}},
-                .qps = 1,
-                .failing = {true},
-                .mutation = Mutation::kSendWordFlushesSends},
+               posts({receives(0), 0},
+                     {.qps = 1, .failing = {true}, .mutation = Mutation::kSendWordFlushesSends}),
                kNeverExecuted},
         Mutant{"failed_qps_are_scanned",
-               {.sleepers = 0,
-                .posts = {{{receives(0), 1}, {}}},
-                .failing = {true, false},
-                .mutation = Mutation::kScanSkipsFailed},
+               posts({receives(0), 1}, {.failing = {true, false}, .mutation = Mutation::kScanSkipsFailed}),
                kNeverExecuted},
         Mutant{"messages_look_for_receives",
-               {.sleepers = 0,
-                .posts = {{{receives(0), receives(1)}, {}}},
-                .arriving = {1, 1},
-                .mutation = Mutation::kReceivesByTheirWords},
+               posts({receives(0), receives(1)},
+                     {.arriving = {1, 1}, .mutation = Mutation::kReceivesByTheirWords}),
                kWaitsOn},
-        Mutant{"messages_look_for_receives_behind_sends",
-               {.sleepers = 0,
-                .posts = {{{receives(0), 0}, {}}},
-                .qps = 1,
-                .arriving = {1},
-                .mutation = Mutation::kReceivesByTheirWords},
-               kWaitsOn},
+        Mutant{
+            "messages_look_for_receives_behind_sends",
+            posts({receives(0), 0}, {.qps = 1, .arriving = {1}, .mutation = Mutation::kReceivesByTheirWords}),
+            kWaitsOn},
         Mutant{"messages_look_for_receives_of_srqs",
-               {.sleepers = 0,
-                .posts = {{{shared_receives(0), shared_receives(1)}, {}}},
-                .arriving = {1, 1},
-                .srq_of = {0, 1},
-                .mutation = Mutation::kReceivesByTheirWords},
+               posts({shared_receives(0), shared_receives(1)},
+                     {.arriving = {1, 1}, .srq_of = {0, 1}, .mutation = Mutation::kReceivesByTheirWords}),
                kWaitsOn},
         Mutant{"firing_clears_only_what_was_taken",
                {.sleepers = 2, .messages = {2, 0}, .mutation = Mutation::kFiringClearsNextEpoch},

@@ -65,43 +65,48 @@ TEST_F(TcpRawTest, AnyByteIsASignOfLife) {
   EXPECT_EQ(a_.messages[0].bytes, payload);
 }
 
-TEST_F(TcpRawTest, WhatIsGatheredLeavesWithoutAFlushWhenItIsMuch) {
-  RawListener listener(address_of(9));
-  Host b(world_, 2, TcpOptions{.lanes = 1});
-  b.add_peer({.id = HostId(9), .name = "esx9", .address = address_of(9), .port = kTestPort});
-  b.apply();
-  RawPeer peer = listener.accept_as("esx9");
-  ASSERT_TRUE(world_.wait([&] { return b.all_up(HostId(9)); }));
+// A host with one lane, to a peer driven by hand that it has dialled.
+class TcpDialledTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    b_.add_peer({.id = HostId(9), .name = "esx9", .address = address_of(9), .port = kTestPort});
+    b_.apply();
+    peer_ = listener_.accept_as("esx9");
+    ASSERT_TRUE(world_.wait([&] { return b_.all_up(HostId(9)); }));
+  }
+
+  RawListener listener_{address_of(9)};
+  World world_;
+  Host b_{world_, 2, TcpOptions{.lanes = 1}};
+  std::optional<RawPeer> peer_;
+};
+
+TEST_F(TcpDialledTest, WhatIsGatheredLeavesWithoutAFlushWhenItIsMuch) {
   constexpr int kDatagrams = 17;  // 68 KiB
   world_.on_shard([&] {
     const Bytes data(4096);
     const Scattered payload(data, 1);
     const verbs::Datagram datagram{
         .from = endpoint(2, 5), .to = endpoint(9, 5), .bytes = 4096, .roce = RoceVersion::kV2};
-    for (int i = 0; i < kDatagrams; ++i) b.send(HostId(9), datagram, payload.spans());
-    pollfd arrived{.fd = peer.fd(), .events = POLLIN, .revents = 0};
+    for (int i = 0; i < kDatagrams; ++i) b_.send(HostId(9), datagram, payload.spans());
+    pollfd arrived{.fd = peer_->fd(), .events = POLLIN, .revents = 0};
     EXPECT_EQ(::poll(&arrived, 1, 30'000), 1) << "the loop has had no turn, and nobody flushed";
   });
-  for (int i = 0; i < kDatagrams; ++i) EXPECT_TRUE(peer.next_as<verbs::Datagram>().has_value()) << i;
+  for (int i = 0; i < kDatagrams; ++i) EXPECT_TRUE(peer_->next_as<verbs::Datagram>().has_value()) << i;
 }
 
-TEST_F(TcpRawTest, MessagesOfMiddlingSizeLeaveTogether) {
-  RawListener listener(address_of(9));
-  Host b(world_, 2, TcpOptions{.lanes = 1});
-  b.add_peer({.id = HostId(9), .name = "esx9", .address = address_of(9), .port = kTestPort});
-  b.apply();
-  RawPeer peer = listener.accept_as("esx9");
-  ASSERT_TRUE(world_.wait([&] { return b.all_up(HostId(9)); }));
+TEST_F(TcpDialledTest, MessagesOfMiddlingSizeLeaveTogether) {
   constexpr std::uint32_t kMessages = 3;
   world_.on_shard([&] {
     for (std::uint32_t i = 0; i < kMessages; ++i) {
       const auto write = a_write(HostId(9), 2, i, 16 * 1024);
-      EXPECT_TRUE(b.send(HostId(9), write.request, Scattered(write.bytes, 4).spans()));
+      EXPECT_TRUE(b_.send(HostId(9), write.request, Scattered(write.bytes, 4).spans()));
     }
-    pollfd arrived{.fd = peer.fd(), .events = POLLIN, .revents = 0};
+    pollfd arrived{.fd = peer_->fd(), .events = POLLIN, .revents = 0};
     EXPECT_EQ(::poll(&arrived, 1, 0), 0) << "a packet of its own for each";
   });
-  for (std::uint32_t i = 0; i < kMessages; ++i) EXPECT_TRUE(peer.next_as<verbs::Request>().has_value()) << i;
+  for (std::uint32_t i = 0; i < kMessages; ++i)
+    EXPECT_TRUE(peer_->next_as<verbs::Request>().has_value()) << i;
 }
 
 TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {

@@ -8,7 +8,6 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from fleet.checker import Checker
@@ -17,6 +16,7 @@ from fleet.host import Certificates, Host
 from fleet.network import Network, address_of
 from fleet.until import until
 from harness import process, rdma
+from harness.block import Block
 from harness.daemon import REPOSITORY, binary
 from harness.hub import Hub
 from harness.vm import Vm, VmSpec
@@ -27,7 +27,7 @@ PORTGROUP = "DPortGroup-PVRDMA"
 _GUARD_S = 60.0
 
 
-class Fleet:
+class Fleet(Block):
     """Hosts esx-01, esx-02 ... in one cluster. Starts network, etcd and daemons on entry; nothing is configured then.
 
     `certificates` by host name turn mutual TLS on. `etcd_options` are more of its arguments; `store_of` is called when
@@ -52,23 +52,6 @@ class Fleet:
                                  (certificates or {}).get(name))
                       for index, name in enumerate(names, 1)}
         self._hub: Hub | None = None
-
-    def __enter__(self) -> Fleet:
-        try:
-            self.network.open()
-            self.etcd.start()
-            for name, lines in (self._store_of(self) if self._store_of is not None else {}).items():
-                self.hosts[name].add_to_store(lines)
-            for host in self.hosts.values():
-                host.start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     def __getitem__(self, number: int) -> Host:
         """Host number 1, 2 ..."""
@@ -153,6 +136,14 @@ class Fleet:
             for path in host.ctl("path", "list"):
                 shown.setdefault(path["adapter"], set()).add(path["path"])
         return shown
+
+    def _start(self) -> None:
+        self.network.open()
+        self.etcd.start()
+        for name, lines in (self._store_of(self) if self._store_of is not None else {}).items():
+            self.hosts[name].add_to_store(lines)
+        for host in self.hosts.values():
+            host.start()
 
 
 def _doorbell_options() -> list[str]:

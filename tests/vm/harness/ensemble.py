@@ -5,19 +5,16 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import TypeVar
 
+from harness.block import Block
 from harness.daemon import Adapter, Daemon
 from harness.hub import Hub
 from harness.vm import Vm, VmSpec
 from testbed import Testbed
 
-_Self = TypeVar("_Self", bound="Ensemble")
 
-
-class Ensemble:
-    """Starts everything on entry, ends everything on exit, also when the start fails. `logs` outlives it.
+class Ensemble(Block):
+    """One daemon, its VMs and their Ethernet. `logs` outlives it.
 
     Who derives from it says in `_adapters()` what the daemon serves and in `_start()` how things start.
     """
@@ -29,18 +26,6 @@ class Ensemble:
         self._run = Path(self._run_folder.name)
         self._hub: Hub | None = None
         self.daemon = Daemon(self._adapters(), self._run, logs)
-
-    def __enter__(self: _Self) -> _Self:
-        try:
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends VMs, daemon and Ethernet, and removes their sockets."""
@@ -54,9 +39,6 @@ class Ensemble:
         self._run_folder.cleanup()
 
     def _adapters(self) -> list[Adapter]:
-        raise NotImplementedError
-
-    def _start(self) -> None:
         raise NotImplementedError
 
     def _start_vms(self, testbed: Testbed, specs: Iterable[VmSpec]) -> None:

@@ -1,0 +1,33 @@
+"""What lives as long as a `with` block."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TypeVar
+
+_Self = TypeVar("_Self", bound="Block")
+
+
+class Block:
+    """Starts everything on entry, ends everything on exit, also when the start fails.
+
+    Who derives from it says in `_start()` how things start and in `close()` how those that did are ended.
+    """
+
+    def __enter__(self: _Self) -> _Self:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def _start(self) -> None:
+        raise NotImplementedError
