@@ -72,6 +72,18 @@ def test_a_case_runs_on_both_vms(bare: Cluster) -> None:
         cases.run(cases.Case("nc", case.server, case.client, expect=("never",)), *bare.vms)
 
 
+def test_a_failure_tells_of_both_sides(bare: Cluster) -> None:
+    one_ends = cases.Case("nc", server="nc -l -p 18515; echo so sad; exit 3", client="echo | nc {server} 18515; exit 4")
+    with pytest.raises(AssertionError, match="(?s)exit code 4; output:.*exit code 3; output:.*so sad"):
+        cases.run(one_ends, *bare.vms)
+    both_fail = cases.Case("nc", server=one_ends.server, client="echo | nc {server} 18515", expect=("never",))
+    with pytest.raises(AssertionError, match="(?s)so sad.*nothing matches"):
+        cases.run(both_fail, *bare.vms)
+    one_waits = cases.Case("nc", server="echo waits; nc -l -p 18515; sleep 1000", client="exit 4")
+    with pytest.raises(AssertionError, match="(?s)exit code 4; output:.*still ran after.*waits"):
+        cases.run(one_waits, *bare.vms)
+
+
 def test_reboot_power_off_and_kill(bare: Cluster) -> None:
     first, second = bare.vms
     sleeper = first.start_job("sleep 1000")

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from harness.channel import Result
-from harness.vm import Vm
+from harness.channel import GuestLost, GuestTimeout, Result
+from harness.vm import Job, Vm
 
 _LISTEN_GUARD_S = 20
+_LAST_WORDS_S = 10  # for a server whose client has failed: it ends by itself, or is killed
 
 
 @dataclass(frozen=True)
@@ -50,21 +51,33 @@ def run(case: Case, server: Vm, client: Vm) -> tuple[Result, Result]:
         raise AssertionError(f"{case.name}: {server.name} '{server_command}' never listened; it printed:\n{printed}")
     try:
         client_result = client.run(client_command, case.guard_s)
-        if client_result.exit_code != 0:  # then the server may well wait for ever; the client knows what went wrong
-            _check(case, client, client_command, client_result, case.expect)
+        if client_result.exit_code != 0:  # then the server may well wait for ever
+            raise AssertionError("\n".join((_problem(case, client, client_command, client_result, case.expect),
+                                            "The server: " + _last_words(server, job))))
         server_result = job.wait(case.guard_s)
     except BaseException:
         if server.running and not job.done:
             job.kill()
         raise
-    _check(case, server, server_command, server_result, case.expect_server)
-    _check(case, client, client_command, client_result, case.expect)
+    problems = (_problem(case, server, server_command, server_result, case.expect_server),
+                _problem(case, client, client_command, client_result, case.expect))
+    if any(problems):
+        raise AssertionError("\n".join(filter(None, problems)))
     return server_result, client_result
 
 
-def _check(case: Case, vm: Vm, command: str, result: Result, patterns: tuple[str, ...]) -> None:
+def _problem(case: Case, vm: Vm, command: str, result: Result, patterns: tuple[str, ...]) -> str:
+    """What is wrong with a side's result; nothing if it is as it has to be."""
     missing = [pattern for pattern in patterns if not re.search(pattern, result.output, re.MULTILINE)]
     if result.exit_code == 0 and not missing:
-        return
+        return ""
     problem = f"exit code {result.exit_code}" if result.exit_code else f"nothing matches {missing}"
-    raise AssertionError(f"{case.name}: {vm.name} '{command}': {problem}; output:\n{result.output}")
+    return f"{case.name}: {vm.name} '{command}': {problem}; output:\n{result.output}"
+
+
+def _last_words(vm: Vm, job: Job) -> str:
+    try:
+        result = job.wait(_LAST_WORDS_S)
+    except (GuestTimeout, GuestLost) as error:
+        return str(error)
+    return f"{vm.name} '{job.command}': exit code {result.exit_code}; output:\n{result.output}"

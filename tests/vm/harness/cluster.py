@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +45,15 @@ class Cluster(Ensemble):
         super().__init__(logs)
 
     def log_tails(self) -> list[tuple[str, str]]:
-        """(path, last lines) of every log, for a failure's report."""
-        return [(str(path), process.tail(path)) for path in sorted(self.logs.iterdir()) if path.suffix != ".toml"]
+        """(path, last lines) of every log, and the daemon's counters if it runs, for a failure's report."""
+        logs = [(str(path), process.tail(path)) for path in sorted(self.logs.iterdir()) if path.suffix != ".toml"]
+        return logs + [("pvrdmactl stats", self._counters())] if self.daemon.running else logs
+
+    def _counters(self) -> str:
+        try:
+            return self.daemon.ctl_text("stats")
+        except (RuntimeError, subprocess.TimeoutExpired) as error:  # the report is of something else
+            return str(error)
 
     def _specs(self) -> list[VmSpec]:
         return [VmSpec(name=f"VM-{index:02d}",
