@@ -1,14 +1,15 @@
 #include "guestmem/host_span.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "guestmem/store_once.h"
 
 namespace pvrdma::guestmem {
 
 std::uint64_t copy(const SpanList& dst, const SpanList& src, std::uint64_t bytes) {
   if (dst.size() == 1 && src.size() == 1) {  // most messages
     const std::size_t size = static_cast<std::size_t>(std::min({dst.bytes(), src.bytes(), bytes}));
-    std::memmove(dst.begin()->data, src.begin()->data, size);
+    store_once(dst.begin()->data, src.begin()->data, size);
     return size;
   }
   std::uint64_t done = 0;
@@ -19,7 +20,7 @@ std::uint64_t copy(const SpanList& dst, const SpanList& src, std::uint64_t bytes
   while (done < bytes && to != dst.end() && from != src.end()) {
     const std::size_t room = std::min(to->size - to_offset, from->size - from_offset);
     const std::size_t size = static_cast<std::size_t>(std::min<std::uint64_t>(room, bytes - done));
-    std::memmove(to->data + to_offset, from->data + from_offset, size);
+    store_once(to->data + to_offset, from->data + from_offset, size);
     done += size;
     to_offset += size;
     from_offset += size;

@@ -1,0 +1,119 @@
+#include "guestmem/store_once.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace pvrdma::guestmem {
+namespace {
+
+// Whatever the memory is used as elsewhere: loads may be misaligned, stores never are.
+template <std::size_t kBytes>
+struct Word;
+template <>
+struct Word<1> {
+  using Store [[gnu::may_alias]] = std::uint8_t;
+  using Load [[gnu::may_alias]] = std::uint8_t;
+};
+template <>
+struct Word<2> {
+  using Store [[gnu::may_alias]] = std::uint16_t;
+  using Load [[gnu::may_alias, gnu::aligned(1)]] = std::uint16_t;
+};
+template <>
+struct Word<4> {
+  using Store [[gnu::may_alias]] = std::uint32_t;
+  using Load [[gnu::may_alias, gnu::aligned(1)]] = std::uint32_t;
+};
+template <>
+struct Word<8> {
+  using Store [[gnu::may_alias]] = std::uint64_t;
+  using Load [[gnu::may_alias, gnu::aligned(1)]] = std::uint64_t;
+};
+template <>
+struct Word<16> {
+  using Store [[gnu::may_alias, gnu::vector_size(16)]] = std::uint8_t;
+  using Load [[gnu::may_alias, gnu::vector_size(16), gnu::aligned(1)]] = std::uint8_t;
+};
+
+// Volatile: the compiler neither repeats, merges, splits nor reorders these stores, nor calls memcpy() for a
+// loop of them.
+template <std::size_t kBytes>
+void store(std::byte* to, const typename Word<kBytes>::Store& word) {
+  *reinterpret_cast<volatile typename Word<kBytes>::Store*>(to) = word;
+}
+template <std::size_t kBytes>
+typename Word<kBytes>::Store load(const std::byte* from) {
+  return *reinterpret_cast<const typename Word<kBytes>::Load*>(from);
+}
+
+class Copy {
+ public:
+  Copy(std::byte* to, const std::byte* from, std::size_t size) : to_(to), from_(from), left_(size) {}
+
+  // In words as large as `to_` is aligned, until it is for all sizes.
+  void align() {
+    if (is_odd_by<1>()) step<1>();
+    if (is_odd_by<2>()) step<2>();
+    if (is_odd_by<4>()) step<4>();
+    if (is_odd_by<8>()) step<8>();
+  }
+  void blocks() {
+    constexpr std::size_t kUnrolled = 4;
+    for (; left_ >= kUnrolled * kBlock; advance(kUnrolled * kBlock)) {
+      const auto first = load<kBlock>(from_);
+      const auto second = load<kBlock>(from_ + kBlock);
+      const auto third = load<kBlock>(from_ + 2 * kBlock);
+      const auto fourth = load<kBlock>(from_ + 3 * kBlock);
+      store<kBlock>(to_, first);
+      store<kBlock>(to_ + kBlock, second);
+      store<kBlock>(to_ + 2 * kBlock, third);
+      store<kBlock>(to_ + 3 * kBlock, fourth);
+    }
+    while (left_ >= kBlock) step<kBlock>();
+  }
+  void rest() {
+    if (left_ >= 8) step<8>();
+    if (left_ >= 4) step<4>();
+    if (left_ >= 2) step<2>();
+    if (left_ >= 1) step<1>();
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 16;
+
+  template <std::size_t kBytes>
+  bool is_odd_by() const {
+    return (reinterpret_cast<std::uintptr_t>(to_) & kBytes) != 0 && left_ >= kBytes;
+  }
+  template <std::size_t kBytes>
+  void step() {
+    store<kBytes>(to_, load<kBytes>(from_));
+    advance(kBytes);
+  }
+  void advance(std::size_t bytes) {
+    to_ += bytes;
+    from_ += bytes;
+    left_ -= bytes;
+  }
+
+  std::byte* to_;
+  const std::byte* from_;
+  std::size_t left_;
+};
+
+}  // namespace
+
+void store_once(std::byte* to, const std::byte* from, std::size_t size) {
+  // Upwards it would store over what is still to be loaded.
+  const auto distance = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from);
+  if (distance < size && distance != 0) {
+    std::memmove(to, from, size);
+    return;
+  }
+  Copy copy(to, from, size);
+  copy.align();
+  copy.blocks();
+  copy.rest();
+}
+
+}  // namespace pvrdma::guestmem
