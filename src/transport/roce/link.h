@@ -34,7 +34,7 @@ class FrameHandler {
   virtual void on_frame(std::span<const std::byte> frame, Instant now) = 0;
   // After one to kBurst calls of on_frame().
   virtual void on_burst_end(Instant now) = 0;
-  // place() gave null and gives a place now; also when the link has come up.
+  // There was no room and there is some now; also when the link has come up.
   virtual void on_room(Instant now) = 0;
 };
 
@@ -53,13 +53,13 @@ class Link {
  public:
   virtual ~Link() = default;
 
-  // Room for one frame of at most pvrdma::roce::kFrameBytesMax, until send() or the next place(). Null: none
-  // now, FrameHandler::on_room() follows.
+  // Room for one frame of at most pvrdma::roce::kFrameBytesMax, until send(), flush() or the next place().
+  // Null: none now, FrameHandler::on_room() follows.
   virtual std::byte* place() = 0;
   // What the last place() gave holds a frame of so many bytes, kEthernetHeaderBytes at least. It goes out at
   // flush() at the latest, or waits in a bounded queue until the link takes it.
   virtual void send(std::size_t bytes) = 0;
-  // How many frames can be placed now, at least.
+  // How many frames can be placed now, at least. 0: FrameHandler::on_room() follows.
   virtual std::size_t room() const = 0;
   virtual void flush(Instant now) = 0;
 
