@@ -1,5 +1,6 @@
 #include "transport/roce/link.h"
 #include "transport/roce/stream_link.h"
+#include "transport/roce/tap_link.h"
 
 namespace pvrdma::transport::roce {
 
@@ -9,6 +10,7 @@ Result<std::unique_ptr<Link>> open_link(const LinkName& name, shard::Loop& loop,
     case LinkKind::kStream:
       return StreamLink::open(name.name, loop, clock, handler);
     case LinkKind::kTap:
+      return TapLink::open(name.name, loop, clock, handler);
     case LinkKind::kXdp:
       break;
   }
