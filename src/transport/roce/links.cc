@@ -1,6 +1,7 @@
 #include "transport/roce/link.h"
 #include "transport/roce/stream_link.h"
 #include "transport/roce/tap_link.h"
+#include "transport/roce/xdp_link.h"
 
 namespace pvrdma::transport::roce {
 
@@ -12,9 +13,9 @@ Result<std::unique_ptr<Link>> open_link(const LinkName& name, shard::Loop& loop,
     case LinkKind::kTap:
       return TapLink::open(name.name, loop, clock, handler);
     case LinkKind::kXdp:
-      break;
+      return XdpLink::open(name.name, loop, clock, handler);
   }
-  return fail(name.to_string() + ": links of this kind are not there yet");
+  return fail(name.to_string() + ": a link of no known kind");
 }
 
 }  // namespace pvrdma::transport::roce

@@ -1,0 +1,172 @@
+#include "transport/roce/xdp_link.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace pvrdma::transport::roce {
+namespace {
+
+using pvrdma::roce::kFrameBytesMax;
+
+// A device of up to this MTU has frames that the kernel puts into one chunk, behind what it keeps free.
+constexpr std::size_t kOneChunkMtuBytes = XdpSocket::kChunkBytes - 256 - 320 - 18;
+
+std::string_view name_of(XdpProgram::Mode mode) {
+  return mode == XdpProgram::Mode::kDriver ? "in the driver" : "behind the driver";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Link>> XdpLink::open(const std::string& name, shard::Loop& loop, const Clock& clock,
+                                            FrameHandler& handler) {
+  const std::string what = "RoCE link xdp:" + name;
+  auto device = Device::named(name);
+  if (!device) return Failure(std::move(device).error().in(what));
+  const auto index = device->index();
+  if (!index) return Failure(Error(index.error()).in(what));
+  const auto mtu_bytes = device->mtu_bytes();
+  if (!mtu_bytes) return Failure(Error(mtu_bytes.error()).in(what));
+  if (const std::size_t queues = device->receive_queues(); queues != 1) {
+    return fail(EINVAL, fmt::format("{}: the device has {} receive queues, and the link takes from one: "
+                                    "ethtool -L {} combined 1",
+                                    what, queues, name));
+  }
+  const bool several = *mtu_bytes > kOneChunkMtuBytes;
+  auto socket =
+      XdpSocket::open(*index, several ? XdpSocket::Frames::kSeveralChunks : XdpSocket::Frames::kOneChunk);
+  if (!socket) return Failure(std::move(socket).error().in(what));
+  auto program =
+      XdpProgram::attach(*index, (*socket)->fd(),
+                         several ? XdpProgram::Frames::kSeveralBuffers : XdpProgram::Frames::kOneBuffer);
+  if (!program) return Failure(std::move(program).error().in(what));
+  log::info("roce: xdp:{}: {}, the program runs {}", name, (*socket)->is_zero_copy() ? "zero-copy" : "copies",
+            name_of(program->mode()));
+  std::unique_ptr<XdpLink> link(new XdpLink(*std::move(device), *std::move(socket), *std::move(program),
+                                            several ? kFrameBytesMax : XdpSocket::kChunkBytes, loop, clock,
+                                            handler));
+  if (const auto watched = loop.watch(link->socket_->fd(), shard::Interest::kRead, *link); !watched) {
+    return Failure(Error(watched.error()).in(what));
+  }
+  link->watched_ = true;
+  return link;
+}
+
+XdpLink::XdpLink(Device device, std::unique_ptr<XdpSocket> socket, XdpProgram program, std::size_t longest,
+                 shard::Loop& loop, const Clock& clock, FrameHandler& handler)
+    : device_(std::move(device)),
+      what_("xdp:" + device_.name()),
+      socket_(std::move(socket)),
+      program_(std::move(program)),
+      longest_(longest),
+      loop_(loop),
+      clock_(clock),
+      handler_(handler),
+      outage_(what_) {
+  loop_.add(*this);
+}
+
+XdpLink::~XdpLink() {
+  if (watched_) loop_.unwatch(socket_->fd());
+  loop_.remove(*this);
+}
+
+void XdpLink::look(Instant now) {
+  if (now < outage_.retry_at()) return;
+  if (device_.state() != Device::State::kOn) return outage_.begin(kDeviceOff, 0, now);
+  starved_ = true;
+  ++counters_.ups;
+  outage_.end(now);
+}
+
+std::byte* XdpLink::place() {
+  if (!is_up()) return nullptr;
+  std::byte* const slot = socket_->slot();
+  if (slot == nullptr) ++counters_.link_full;
+  return slot;
+}
+
+void XdpLink::send(std::size_t bytes) {
+  PVRDMA_CHECK(bytes >= kEthernetHeaderBytes && bytes <= kFrameBytesMax, "a frame of a possible length");
+  if (!is_up() || bytes > longest_) {
+    ++counters_.send_errors;
+    return;
+  }
+  socket_->send(bytes);
+  has_new_ = true;
+  if (room() == 0) starved_ = true;
+  ++counters_.sent_pkts;
+  counters_.sent_bytes += bytes;
+}
+
+void XdpLink::flush(Instant now) {
+  if (!has_new_ || !is_up()) return;
+  has_new_ = false;
+  socket_->reclaim();
+  switch (socket_->kick()) {
+    case ENETDOWN:
+      return outage_.begin(kDeviceOff, 0, now);
+    case ENXIO:
+      return outage_.begin_for_ever("the device has gone: start the daemon anew when it is back");
+    default:  // what the kernel has not taken, it takes later
+      return;
+  }
+}
+
+void XdpLink::on_fd_ready(int /*fd*/, shard::Readiness /*ready*/) {
+  const Instant now = clock_.now();
+  std::size_t handed = 0;
+  std::size_t parts = 0;
+  for (; parts < kBurst; ++parts) {
+    const auto part = socket_->next();
+    if (!part) break;
+    if (take_in(*part, now)) ++handed;
+  }
+  if (parts != 0) socket_->done();
+  if (handed != 0) handler_.on_burst_end(now);
+}
+
+// True: a frame is whole and was handed over.
+bool XdpLink::take_in(const XdpSocket::Arrived& part, Instant now) {
+  std::span<const std::byte> frame = part.bytes;
+  if (part.more || gathered_ != 0) {
+    const std::size_t bytes = gathered_ + part.bytes.size();
+    if (bytes <= gather_.size()) std::ranges::copy(part.bytes, gather_.data() + gathered_);
+    gathered_ = std::min(bytes, gather_.size() + 1);
+    if (part.more) return false;
+    const std::size_t whole = std::exchange(gathered_, 0);
+    frame = std::span(gather_).first(std::min(whole, gather_.size()));
+    if (whole > gather_.size()) {
+      ++counters_.rcvd_bad_length;
+      return false;
+    }
+  }
+  if (frame.size() < kEthernetHeaderBytes || frame.size() > kFrameBytesMax) {
+    ++counters_.rcvd_bad_length;
+    return false;
+  }
+  ++counters_.rcvd_pkts;
+  counters_.rcvd_bytes += frame.size();
+  handler_.on_frame(frame, now);
+  return true;
+}
+
+bool XdpLink::run(Instant now) {
+  if (!is_up()) return false;
+  if (socket_->needs_kick()) {
+    has_new_ = true;
+    flush(now);
+  }
+  if (!starved_) return false;
+  socket_->reclaim();
+  if (room() == 0) return false;
+  starved_ = false;
+  handler_.on_room(now);
+  return true;
+}
+
+}  // namespace pvrdma::transport::roce

@@ -1,0 +1,72 @@
+// XdpLink: an AF_XDP socket at a network device, one end of a veth pair or a NIC, and the program there that
+// hands it the device's RoCE frames; all others stay the kernel's.
+//
+// Opening it needs rights (CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF); using it none: sendto, recvfrom and,
+// when the device was switched off, SIOCGIFFLAGS. That a device was removed shows at the next frame that
+// leaves, and it is not found again.
+//
+// Nobody announces that a frame is out and its slot free: while somebody waits for one the link polls.
+// Thread: shard-owned.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "roce/frame.h"
+#include "shard/loop.h"
+#include "transport/roce/device.h"
+#include "transport/roce/link.h"
+#include "transport/roce/outage.h"
+#include "transport/roce/xdp_program.h"
+#include "transport/roce/xdp_socket.h"
+
+namespace pvrdma::transport::roce {
+
+class XdpLink final : public Link, private shard::FdHandler, private shard::Pollable {
+ public:
+  // Errors: no such device, one with several receive queues, no rights, a kernel that cannot.
+  static Result<std::unique_ptr<Link>> open(const std::string& name, shard::Loop& loop, const Clock& clock,
+                                            FrameHandler& handler);
+  ~XdpLink() override;
+
+  std::byte* place() override;
+  void send(std::size_t bytes) override;
+  std::size_t room() const override { return is_up() ? socket_->free_slots() : 0; }
+  void flush(Instant now) override;
+  bool is_up() const override { return outage_.why().empty(); }
+  std::string trouble() const override { return outage_.why(); }
+  std::string what() const override { return what_; }
+  const LinkCounters& counters() const override { return counters_; }
+
+ private:
+  XdpLink(Device device, std::unique_ptr<XdpSocket> socket, XdpProgram program, std::size_t longest,
+          shard::Loop& loop, const Clock& clock, FrameHandler& handler);
+
+  void look(Instant now);
+  bool take_in(const XdpSocket::Arrived& part, Instant now);
+
+  void on_fd_ready(int fd, shard::Readiness ready) override;
+  bool run(Instant now) override;
+  void on_time(Instant now) override { look(now); }
+  Instant next_deadline() const override { return outage_.retry_at(); }
+  bool polls() const override { return is_up() && (starved_ || socket_->needs_kick()); }
+
+  const Device device_;
+  const std::string what_;
+  const std::unique_ptr<XdpSocket> socket_;
+  const XdpProgram program_;   // goes before the socket
+  const std::size_t longest_;  // of the frames that go out
+  shard::Loop& loop_;
+  const Clock& clock_;
+  FrameHandler& handler_;
+  bool watched_ = false;
+  bool starved_ = false;  // on_room() is owed
+  bool has_new_ = false;  // something was sent since the last flush
+  Outage outage_;
+  LinkCounters counters_;
+  std::size_t gathered_ = 0;  // of a frame in several parts; beyond gather_: too long
+  std::array<std::byte, pvrdma::roce::kFrameBytesMax> gather_;
+};
+
+}  // namespace pvrdma::transport::roce
