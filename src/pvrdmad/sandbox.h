@@ -21,6 +21,8 @@ struct SandboxNeeds {
   bool open_devices = false;  // look at RDMA devices: they are opened for writing
   bool write_files = false;   // keep a store in a file, which is created, written and locked
   bool bind_sockets = false;  // bind UNIX sockets later: their modes, owners and names are set
+  bool find_links = false;    // ask whether the network devices of RoCE links are on: SIOCGIFFLAGS
+  bool take_taps = false;     // take taps that are RoCE links when they are there again: TUNSETIFF
 };
 
 enum class Confinement : std::uint8_t {

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <initializer_list>
+#include <linux/if_tun.h>
 #include <linux/netlink.h>
 #include <linux/sched.h>
 #include <linux/sockios.h>
@@ -150,6 +151,8 @@ void allow_ioctls(Rules& rules, const SandboxNeeds& needs) {
   for (const std::uint64_t request : {FIONREAD, FIONBIO, TCGETS}) {
     rules.allow_if(SCMP_SYS(ioctl), {is(1, request)});
   }
+  if (needs.find_links) rules.allow_if(SCMP_SYS(ioctl), {is(1, SIOCGIFFLAGS)});
+  if (needs.take_taps) rules.allow_if(SCMP_SYS(ioctl), {is(1, TUNSETIFF)});
   if (!needs.open_devices) return;
   for (const std::uint64_t request : {std::uint64_t{SIOCGIFNAME}, std::uint64_t{SIOCGIFINDEX},
                                       std::uint64_t{SIOCGIFFLAGS}, std::uint64_t{RDMA_VERBS_IOCTL}}) {
