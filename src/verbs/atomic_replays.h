@@ -1,10 +1,9 @@
 // AtomicReplays: what a responder answers again when a duplicate of an atomic arrives.
 //
-// Invariant: a number is remembered once. Numbers wrap, and a connection with few atomics still remembers one
-// of 2^24 messages ago when the same number comes round. Thread: a value, shard-owned.
+// Invariant: a message number is remembered once. Numbers wrap, and a connection with few atomics still
+// remembers one of 2^24 messages ago when the same number comes round. Thread: a value, shard-owned.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -17,33 +16,40 @@ namespace pvrdma::verbs {
 class AtomicReplays {
  public:
   // The results of the last kRdAtomicMax atomics are kept: a requester has no more unanswered.
-  void remember(MessageNumber number, std::uint64_t original) {
-    const auto same = find_entry(number);
-    if (same != entries_.end()) same->valid = false;
-    entries_[next_] = {.original = original, .number = number, .valid = true};
+  void remember(MessageNumber number, Psn psn, std::uint64_t original) {
+    for (Entry& entry : entries_) {
+      if (entry.number == number) entry.valid = false;
+    }
+    entries_[next_] = {.original = original, .number = number, .psn = psn, .valid = true};
     next_ = (next_ + 1) % kRdAtomicMax;
   }
 
-  // What the word was before message `number` changed it.
-  std::optional<std::uint64_t> find(MessageNumber number) {
-    const auto found = find_entry(number);
-    return found != entries_.end() ? std::optional(found->original) : std::nullopt;
+  // What the word was before the message changed it: the last one with that number, or PSN.
+  std::optional<std::uint64_t> find(MessageNumber number) const {
+    return find_last([number](const Entry& entry) { return entry.number == number; });
+  }
+  std::optional<std::uint64_t> find(Psn psn) const {
+    return find_last([psn](const Entry& entry) { return entry.psn == psn; });
   }
 
  private:
   struct Entry {
     std::uint64_t original = 0;
     MessageNumber number;
+    Psn psn;
     bool valid = false;
   };
-  using Entries = std::array<Entry, kRdAtomicMax>;
 
-  Entries::iterator find_entry(MessageNumber number) {
-    return std::find_if(entries_.begin(), entries_.end(),
-                        [number](const Entry& entry) { return entry.valid && entry.number == number; });
+  template <typename Matches>
+  std::optional<std::uint64_t> find_last(Matches matches) const {
+    for (std::uint32_t back = 1; back <= kRdAtomicMax; ++back) {
+      const Entry& entry = entries_[(next_ + kRdAtomicMax - back) % kRdAtomicMax];
+      if (entry.valid && matches(entry)) return entry.original;
+    }
+    return std::nullopt;
   }
 
-  Entries entries_{};
+  std::array<Entry, kRdAtomicMax> entries_{};
   std::uint32_t next_ = 0;  // the oldest, which is replaced next
 };
 

@@ -7,7 +7,7 @@ namespace {
 
 TEST(AtomicReplays, KeepsTheResultsOfAsManyAsMayBeUnanswered) {
   AtomicReplays replays;
-  for (std::uint32_t i = 0; i <= kRdAtomicMax; ++i) replays.remember(MessageNumber(10 + i), i);
+  for (std::uint32_t i = 0; i <= kRdAtomicMax; ++i) replays.remember(MessageNumber(10 + i), Psn(10 + i), i);
   EXPECT_EQ(replays.find(MessageNumber(10)), std::nullopt);
   for (std::uint32_t i = 1; i <= kRdAtomicMax; ++i) EXPECT_EQ(replays.find(MessageNumber(10 + i)), i);
   EXPECT_EQ(replays.find(MessageNumber(9)), std::nullopt);
@@ -17,12 +17,13 @@ TEST(AtomicReplays, KeepsTheResultsOfAsManyAsMayBeUnanswered) {
 TEST(AtomicReplays, ANumberThatComesRoundHasOneResult) {
   for (std::uint32_t before = 0; before < kRdAtomicMax; ++before) {
     AtomicReplays replays;
-    for (std::uint32_t i = 0; i < before; ++i) replays.remember(MessageNumber(1000 + i), 0);
-    replays.remember(MessageNumber(7), 111);
-    replays.remember(MessageNumber(8), 112);
-    replays.remember(MessageNumber(7), 222);
+    for (std::uint32_t i = 0; i < before; ++i) replays.remember(MessageNumber(1000 + i), Psn(1000 + i), 0);
+    replays.remember(MessageNumber(7), Psn(7), 111);
+    replays.remember(MessageNumber(8), Psn(8), 112);
+    replays.remember(MessageNumber(7), Psn(7), 222);
     EXPECT_EQ(replays.find(MessageNumber(7)), 222u) << before;
-    replays.remember(MessageNumber(9), 333);
+    EXPECT_EQ(replays.find(Psn(7)), 222u) << before;
+    replays.remember(MessageNumber(9), Psn(9), 333);
     EXPECT_EQ(replays.find(MessageNumber(7)), 222u) << before;
   }
 }

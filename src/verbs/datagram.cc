@@ -81,6 +81,7 @@ void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::S
   datagram.traffic_class = address.av.traffic_class();
   datagram.hop_limit = address.av.hop_limit;
   datagram.roce = source->roce;
+  datagram.next_hop = address.av.dmac;
 
   ++services_.counters.tx_messages;
   services_.counters.tx_bytes += work.length;

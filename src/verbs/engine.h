@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "abi/commands.h"
@@ -28,6 +29,8 @@
 #include "verbs/limits.h"
 #include "verbs/memory_region.h"
 #include "verbs/message.h"
+#include "verbs/packets.h"
+#include "verbs/path.h"
 #include "verbs/payload.h"
 #include "verbs/qp_attributes.h"
 #include "verbs/receive_queue.h"
@@ -146,6 +149,26 @@ class Engine {
   void on_request(const Request& request, Payload& payload, Instant now);
   void on_response(const Response& response, Payload& payload, Instant now);
   void on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now);
+
+  // --- Packets: what a path of them asks about a connection of a QP here (packets.h). `connection` is as the
+  // path was opened with. ---
+
+  // None: the QP is not there, is not connected so (any more), or takes no requests.
+  std::optional<PacketsReceived> packets_received(const Connection& connection) const;
+  // None: the same, or it sends none.
+  std::optional<PacketsSent> packets_sent(const Connection& connection) const;
+  // None: no message that was begun has that packet.
+  std::optional<SentPacket> sent_packet(const Connection& connection, Psn psn) const;
+  // What Responder has for them.
+  bool accept_read(const Request& request, Instant now);
+  bool open_read(const Request& request, guestmem::SpanList& source);
+  void refuse_request(const Request& request, std::string_view why, Instant now);
+  // What the word was before the atomic with this PSN; none: not remembered (any more).
+  std::optional<std::uint64_t> atomic_result(const Connection& connection, Psn psn) const;
+  // What the peer has not answered goes out again, at no retry's cost.
+  void repeat(const Connection& connection);
+  // The connection's path had no room and has some.
+  void on_path_ready(const Connection& connection);
 
   // --- News of the paths. ---
 

@@ -35,6 +35,7 @@ struct Engine::Impl {
   // The QP a doorbell means, if its author may ring it.
   QueuePair* doorbell_qp(UarIndex uar, QpHandle handle);
   QueuePair* by_qpn(Qpn qpn) const;
+  QueuePair* by_ends(const Endpoint& local, const Endpoint& remote) const;
   // on_request() and on_response() while there is an observer (observed.cc).
   void take_observed(QueuePair& qp, const Request& request, Payload& payload, Instant now);
   void take_observed(QueuePair& qp, const Response& response, Payload& payload, Instant now);

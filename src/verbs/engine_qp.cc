@@ -159,6 +159,7 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
     const GidTable::Entry* local = gids_.at(wanted->sgid_index);
     if (local == nullptr) return refuse(CommandError::kInvalid);
     qp->local_gid = local->gid;
+    qp->local_roce = local->roce;
     qp->path.close();
   }
 
@@ -175,6 +176,7 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
   if (wanted->state == abi::QpState::kErr && before != abi::QpState::kErr) {
     qp->send.ack_deadline = Instant::never();
     qp->send.rnr_until = Instant::never();
+    qp->send.repeat_at = Instant::never();
   }
   if (wanted->state == abi::QpState::kRts && before != abi::QpState::kRts) {
     qp->send.retries_left = wanted->retry_cnt;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "base/mac.h"
 #include "verbs/ids.h"
 
 namespace pvrdma::verbs {
@@ -69,6 +70,16 @@ struct Response {
   std::uint64_t atomic_original = 0;
 };
 
+// How packets reach a peer beyond the cluster, as its guest has resolved it. Stays on this host.
+struct Route {
+  Mac next_hop;  // the peer, or the router on the way to it
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 0;
+  std::uint32_t flow_label = 0;
+  RoceVersion roce{};
+  friend bool operator==(const Route&, const Route&) = default;
+};
+
 // A UD or GSI message.
 struct Datagram {
   Endpoint from;
@@ -82,6 +93,7 @@ struct Datagram {
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
   RoceVersion roce{};
+  Mac next_hop{};  // as in Route
 };
 
 }  // namespace pvrdma::verbs

@@ -35,22 +35,42 @@ namespace pvrdma::verbs {
 struct Connection {
   Endpoint local;
   Endpoint remote;
+  Route route{};  // for paths that leave the cluster
+  friend bool operator==(const Connection&, const Connection&) = default;
 };
 
 class Path {
  public:
   virtual ~Path() = default;
 
+  // Whether a piece must begin where a packet of the connection's MTU does, and grants of room end there.
+  bool carries_packets() const { return carries_packets_; }
+
   // How many of the `wanted` bytes (1 for a request without payload) the next request may carry: all, some,
   // or 0: the path takes no request now, and Engine::on_path_ready() tells when to ask again. What it grants
   // it does not refuse, as long as the request follows at once.
   virtual std::uint32_t room(std::uint32_t wanted, Instant now) = 0;
 
-  // `payload` holds request.bytes bytes, nothing for reads and atomics. After room() only.
+  // The same for a read or an atomic, which asks for so many bytes of the peer (1 for a read of none).
+  virtual std::uint32_t room_to_ask(std::uint32_t wanted, Instant now) {
+    return room(1, now) == 0 ? 0 : wanted;
+  }
+
+  // How long the oldest request may be unanswered until it is sent again, with all that follows, at no
+  // retry's cost; max(): the peer's answer or the guest's own time limit is waited for.
+  virtual Duration repeat_after() const { return Duration::max(); }
+
+  // `payload` holds request.bytes bytes, nothing for reads and atomics. After room() or room_to_ask() only.
   virtual void send_request(const Request& request, const guestmem::SpanList& payload, Instant now) = 0;
 
   // `payload` holds response.bytes bytes, only for reads. Lost when there is no room for it.
   virtual void send_response(const Response& response, const guestmem::SpanList& payload, Instant now) = 0;
+
+ protected:
+  explicit Path(bool carries_packets = false) : carries_packets_(carries_packets) {}
+
+ private:
+  const bool carries_packets_;
 };
 
 // A QP's place for its path: made there without an allocation, so that a path can be opened anew between a
@@ -81,6 +101,7 @@ class PathSlot {
     generation_ = 0;
   }
 
+  bool is_open() const { return path_ != nullptr; }
   Path& operator*() const { return *path_; }
   Path* operator->() const { return path_; }
 

@@ -49,6 +49,14 @@ Outcome<QpAttributes> apply_modify(abi::QpType type, const QpAttributes& current
 // The guest's view for QUERY_QP. `cap` is the caller's.
 abi::QpAttr to_abi(const QpAttributes& attributes, const abi::QpCap& cap);
 
+// Whether an RC QP in that state takes requests, and whether it sends any and takes their answers.
+constexpr bool may_respond(abi::QpState state) {
+  return state == abi::QpState::kRtr || state == abi::QpState::kRts || state == abi::QpState::kSqd;
+}
+constexpr bool may_request(abi::QpState state) {
+  return state == abi::QpState::kRts || state == abi::QpState::kSqd;
+}
+
 // Packets that a message takes: at least one. A read takes those of its answer.
 constexpr std::uint32_t packet_count(std::uint32_t bytes, abi::Mtu mtu) {
   const std::uint32_t whole = bytes >> abi::mtu_shift(mtu);

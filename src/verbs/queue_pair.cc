@@ -18,18 +18,48 @@ std::uint32_t window_slots(std::uint32_t max_sge) {
 
 }  // namespace
 
+RequestOp request_op(abi::Opcode opcode) {
+  switch (opcode) {
+    case abi::Opcode::kRdmaWrite:
+    case abi::Opcode::kRdmaWriteWithImm:
+      return RequestOp::kWrite;
+    case abi::Opcode::kRdmaRead:
+      return RequestOp::kRead;
+    case abi::Opcode::kAtomicCmpAndSwp:
+      return RequestOp::kCompareSwap;
+    case abi::Opcode::kAtomicFetchAndAdd:
+      return RequestOp::kFetchAdd;
+    default:
+      return RequestOp::kSend;
+  }
+}
+
 SendWindow::SendWindow(std::uint32_t max_sge)
     : max_sge_(max_sge),
       slots_(window_slots(max_sge)),
       works_(std::make_unique<SendWork[]>(slots_)),
       sges_(std::make_unique<abi::Sge[]>(static_cast<std::size_t>(slots_) * max_sge)) {}
 
-Psn QueuePair::next_psn() {
+const SendWork* QueuePair::next_work() {
   for (std::uint32_t at = send.sending; at != send.window.tail(); ++at) {
     const SendWork& work = send.window.at(at);
     // Others were answered before a repetition came by.
-    if (work.state == SendWork::State::kQueued) {
-      return work.psn + (work.sent >> abi::mtu_shift(attributes.path_mtu));
+    if (work.state == SendWork::State::kQueued) return &work;
+  }
+  return nullptr;
+}
+
+Psn QueuePair::next_psn() {
+  const SendWork* next = next_work();
+  return next != nullptr ? next->psn + (next->sent >> abi::mtu_shift(attributes.path_mtu)) : send.next_psn;
+}
+
+Psn QueuePair::oldest_psn() {
+  for (std::uint32_t at = send.window.head(); at != send.window.tail(); ++at) {
+    const SendWork& work = send.window.at(at);
+    const bool is_open = work.state == SendWork::State::kQueued || work.state == SendWork::State::kSent;
+    if (is_open && !work.is_local()) {
+      return work.psn + (work.confirmed >> abi::mtu_shift(attributes.path_mtu));
     }
   }
   return send.next_psn;

@@ -18,12 +18,16 @@
 #include "verbs/ids.h"
 #include "verbs/limits.h"
 #include "verbs/message.h"
+#include "verbs/packets.h"
 #include "verbs/path.h"
 #include "verbs/qp_attributes.h"
 #include "verbs/queue_link.h"
 #include "verbs/receive_queue.h"
 
 namespace pvrdma::verbs {
+
+// What a work request asks the peer for; meaningless for one that this adapter executes alone.
+RequestOp request_op(abi::Opcode opcode);
 
 // A private, validated copy of a send WQE, from fetch to completion: a value, which the next WQE assigns
 // anew.
@@ -128,6 +132,9 @@ struct SendState {
   bool drained_reported = false;            // SQ_DRAINED was raised in this SQD
   bool waits_for_path = false;              // the path had no room for what is to be sent next
   bool window_closed = false;               // sending stopped because too much is in flight
+  Instant repeat_at = Instant::never();     // the path's own time limit for an answer
+  bool repeats = false;                     // what was sent already goes out again, up to `repeats_to`
+  Psn repeats_to;
   // Sent and not confirmed, of all work requests that are open. Changed by move() only.
   std::uint32_t bytes_in_flight = 0;       // of sends and writes
   std::uint32_t read_bytes_in_flight = 0;  // of reads and atomics: asked for and not here
@@ -165,21 +172,6 @@ struct SendSide : SendState {
 
   guestmem::GuestRing ring;
   SendWindow window;
-};
-
-// The message that a responder has executed in part: what all its pieces have in common.
-struct UnderWay {
-  std::uint32_t executed = 0;  // bytes; 0: none is under way
-  RequestOp op{};
-  std::uint32_t message_bytes = 0;
-  std::uint32_t rkey = 0;
-  std::uint64_t remote_addr = 0;
-
-  // Whether `request` may go on with it. How long a send is its receive decides, piece by piece.
-  bool continues(const Request& request) const {
-    return executed == 0 || (op == request.op && rkey == request.rkey && remote_addr == request.remote_addr &&
-                             (op == RequestOp::kSend || message_bytes == request.message_bytes));
-  }
 };
 
 // What the receive side of a QP knows besides its receives: a value, which RESET assigns anew.
@@ -234,16 +226,29 @@ class QueuePair {
   // Where requests of this QP come from and go to (RC, from RTR on).
   Endpoint local() const { return {local_gid, identity.qpn}; }
   Endpoint remote() const { return {attributes.dgid, attributes.dest_qpn}; }
-  Connection connection() const { return {local(), remote()}; }
+  Connection connection() const {
+    const abi::GlobalRoute& grh = attributes.ah.grh;
+    return {local(),
+            remote(),
+            {.next_hop = attributes.ah.dmac,
+             .traffic_class = grh.traffic_class,
+             .hop_limit = grh.hop_limit,
+             .flow_label = grh.flow_label & 0xf'ffff,
+             .roce = local_roce}};
+  }
   // Whether a message that says it is from `from` to `to` is of this connection.
   bool is_between(const Endpoint& from, const Endpoint& to) const {
     return from.qpn == attributes.dest_qpn && to.qpn == identity.qpn && from.gid == attributes.dgid &&
            to.gid == local_gid;
   }
 
+  // The work request to be sent next; null: none was fetched.
+  const SendWork* next_work();
   // Of the next packet to be sent, and of the next one expected, as QUERY_QP tells them.
   Psn next_psn();
   Psn expected_psn() const;
+  // Of the oldest packet sent and not confirmed; next_psn() when there is none.
+  Psn oldest_psn();
 
   // Back to power-on: drops positions, window and sequence numbers. The guest zeroes its ring words
   // afterwards.
@@ -254,6 +259,7 @@ class QueuePair {
   CompletionQueue& recv_cq;
   QpAttributes attributes;
   Gid local_gid;  // of sgid_index when the QP went to RTR
+  RoceVersion local_roce{};
   PathSlot path;  // open from RTR on
   SendSide send;
   ReceiveSide receive;

@@ -22,22 +22,6 @@ std::uint32_t next_piece_bytes(const SendWork& work) {
   return std::min(work.length - work.sent, kPieceBytesMax);
 }
 
-RequestOp request_op(abi::Opcode opcode) {
-  switch (opcode) {
-    case abi::Opcode::kRdmaWrite:
-    case abi::Opcode::kRdmaWriteWithImm:
-      return RequestOp::kWrite;
-    case abi::Opcode::kRdmaRead:
-      return RequestOp::kRead;
-    case abi::Opcode::kAtomicCmpAndSwp:
-      return RequestOp::kCompareSwap;
-    case abi::Opcode::kAtomicFetchAndAdd:
-      return RequestOp::kFetchAdd;
-    default:
-      return RequestOp::kSend;
-  }
-}
-
 Extra request_extra(abi::Opcode opcode) {
   switch (opcode) {
     case abi::Opcode::kRdmaWriteWithImm:
@@ -71,7 +55,7 @@ Request make_request(const QueuePair& qp, const SendWork& work, std::uint32_t by
 }
 
 bool may_send(const QueuePair& qp) {
-  return (qp.state() == abi::QpState::kRts || qp.state() == abi::QpState::kSqd) && !qp.send.resting();
+  return may_request(qp.state()) && !qp.send.resting();
 }
 
 std::string_view describe(abi::CompletionStatus status) {
@@ -209,18 +193,24 @@ bool Requester::may_begin(const QueuePair& qp, const SendWork& work) const {
 // Sends the next piece of `work`, the work request at `sending`.
 Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::int64_t& bytes_left, Instant now) {
   SendSide& send = qp.send;
+  Path& path = path_of(services_, qp);
+  if (path.carries_packets()) {
+    // A packet goes whole, wherever a path before this one has cut the message.
+    const std::uint32_t packet = work.sent & ~(abi::mtu_bytes(qp.attributes.path_mtu) - 1);
+    if (packet != work.sent) send.move(work, packet, std::min(packet, work.confirmed));
+  }
   std::uint32_t bytes = next_piece_bytes(work);
   const bool has_payload = !work.is_read_or_atomic();
-  Path& path = path_of(services_, qp);
-  const std::uint32_t room = path.room(has_payload ? std::max(bytes, 1U) : 1U, now);
+  const std::uint32_t wanted = std::max(bytes, 1U);
+  const std::uint32_t room = has_payload ? path.room(wanted, now) : path.room_to_ask(wanted, now);
   if (room == 0) {
     send.waits_for_path = true;
     return Step::kNoRoom;
   }
+  bytes = std::min(bytes, room);
 
   guestmem::SpanList payload;
   if (has_payload) {
-    bytes = std::min(bytes, room);
     const KeyFault fault = resolve_sges(services_.mrs, qp.identity.pd, send.window.sges(send.sending),
                                         work.sent, bytes, AccessNeed{}, payload);
     if (fault != KeyFault::kNone) {
@@ -236,12 +226,14 @@ Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::int64_
   // As long as a message is on its way out its time begins anew with each piece, and so does the time of what
   // had to wait for the path.
   const bool is_read = work.opcode == abi::Opcode::kRdmaRead;
-  if ((!is_read || send.waits_for_path) && send.sending == send.window.head())
-    send.ack_deadline = Instant::never();
-  if (send.waits_for_path) {
-    send.waits_for_path = false;
-    send.path_retries_left = qp.attributes.retry_cnt;
+  const bool is_new = !send.repeats || distance(qp.next_psn(), send.repeats_to) >= 0;
+  if (is_new) {
+    send.repeats = false;
+    if ((!is_read || send.waits_for_path) && send.sending == send.window.head())
+      send.ack_deadline = Instant::never();
+    if (send.waits_for_path) send.path_retries_left = qp.attributes.retry_cnt;
   }
+  send.waits_for_path = false;
   const Request request = make_request(qp, work, bytes);
   send.move(work, work.sent + bytes, work.confirmed);
   if (work.sent == work.length) {
@@ -316,11 +308,23 @@ void Requester::retire(QueuePair& qp) {
 // Starts the answer timer when an answer is due, or the path has no room, and it does not run yet.
 void Requester::watch(QueuePair& qp, Instant now) {
   SendSide& send = qp.send;
+  watch_path(qp, now);
   if (send.window.empty() || send.ack_deadline != Instant::never()) return;
   if (qp.attributes.timeout == 0 || !may_send(qp)) return;
   if (!send.waits_for_path && !send.window.at(send.window.head()).is_answer_due()) return;
   send.ack_deadline = now + ack_timeout(qp.attributes.timeout);
   services_.scheduler.arm(qp, send.ack_deadline);
+}
+
+// The path's own time for an answer, which most paths leave to the guest.
+void Requester::watch_path(QueuePair& qp, Instant now) {
+  SendSide& send = qp.send;
+  if (send.repeat_at != Instant::never() || send.window.empty() || !qp.path.is_open() || !may_send(qp))
+    return;
+  const Duration after = qp.path->repeat_after();
+  if (after == Duration::max() || qp.oldest_psn() == qp.next_psn()) return;
+  send.repeat_at = now + after;
+  services_.scheduler.arm(qp, send.repeat_at);
 }
 
 void Requester::report_drained(QueuePair& qp) {

@@ -34,6 +34,10 @@ class Requester {
   // not confirmed, at no retry's cost. A receiver-not-ready pause goes on.
   void on_path_restored(QueuePair& qp);
 
+  // The same without news: what is unanswered for longer than the path finds usual. The guest's own time
+  // limit goes on.
+  void repeat(QueuePair& qp);
+
   static constexpr std::uint32_t kBytesInFlightMax = 2 * 1024 * 1024;
   // Who has reached the bound sends again when no more is left of it: some messages at once, not one for each
   // answer.
@@ -53,6 +57,7 @@ class Requester {
   void fail_locally(QueuePair& qp, SendWork& work, abi::CompletionStatus status);
   void retire(QueuePair& qp);
   void watch(QueuePair& qp, Instant now);
+  void watch_path(QueuePair& qp, Instant now);
   void report_drained(QueuePair& qp);
 
   // requester_answers.cc

@@ -18,7 +18,7 @@ bool is_open(const SendWork& work) {
 }  // namespace
 
 void Requester::on_response(QueuePair& qp, const Response& response, Payload& payload, Instant now) {
-  if (qp.state() != abi::QpState::kRts && qp.state() != abi::QpState::kSqd) return;
+  if (!may_request(qp.state())) return;
   SendWindow& window = qp.send.window;
   const std::uint32_t position = window.find(response.number);
   if (position == window.tail() ||
@@ -195,6 +195,8 @@ void Requester::made_progress(QueuePair& qp) {
   qp.send.retries_left = qp.attributes.retry_cnt;
   qp.send.rnr_retries_left = qp.attributes.rnr_retry;
   qp.send.ack_deadline = Instant::never();
+  qp.send.repeat_at = Instant::never();
+  qp.send.repeats = false;
 }
 
 // False: there was none left, and the work request at `position` has failed.
@@ -228,8 +230,18 @@ void Requester::rewind(QueuePair& qp, std::uint32_t position) {
 }
 
 void Requester::on_path_restored(QueuePair& qp) {
-  const bool sends = qp.state() == abi::QpState::kRts || qp.state() == abi::QpState::kSqd;
-  if (sends && !qp.send.window.empty()) rewind(qp, qp.send.window.head());
+  if (may_request(qp.state()) && !qp.send.window.empty()) rewind(qp, qp.send.window.head());
+}
+
+void Requester::repeat(QueuePair& qp) {
+  SendSide& send = qp.send;
+  if (send.resting()) return;  // it all goes out again behind the pause
+  const Instant deadline = send.ack_deadline;
+  const Psn reached = qp.next_psn();
+  if (!send.repeats || distance(reached, send.repeats_to) > 0) send.repeats_to = reached;
+  on_path_restored(qp);
+  send.repeats = true;
+  send.ack_deadline = deadline;
 }
 
 // An answer has not come, or the path has taken nothing for as long.
@@ -253,11 +265,15 @@ void Requester::on_time(QueuePair& qp, Instant now) {
     send.rnr_until = Instant::never();
     services_.scheduler.make_ready(qp);
   }
+  if (send.repeat_at <= now) {
+    send.repeat_at = Instant::never();
+    repeat(qp);
+  }
   if (send.ack_deadline <= now) {
     send.ack_deadline = Instant::never();
     if (!send.window.empty()) time_out(qp);
   }
-  const Instant next = std::min(send.rnr_until, send.ack_deadline);
+  const Instant next = std::min({send.rnr_until, send.ack_deadline, send.repeat_at});
   if (next != Instant::never()) services_.scheduler.arm(qp, next);
 }
 

@@ -7,10 +7,6 @@
 namespace pvrdma::verbs {
 namespace {
 
-bool may_respond(abi::QpState state) {
-  return state == abi::QpState::kRtr || state == abi::QpState::kRts || state == abi::QpState::kSqd;
-}
-
 // A piece that cannot be: its sender is another version of us, or hostile.
 bool is_malformed(const Request& request, std::uint64_t payload_bytes) {
   if (request.offset > request.message_bytes || request.bytes > request.message_bytes - request.offset)
@@ -25,11 +21,11 @@ bool passes_progress_mark(std::uint32_t from, std::uint32_t to) {
 
 }  // namespace
 
-void Responder::on_request(QueuePair& qp, const Request& request, Payload& payload, Instant now) {
-  if (!may_respond(qp.state()) || !qp.is_between(request.from, request.to) ||
-      is_malformed(request, payload.bytes())) {
+// False: the QP takes no such request.
+bool Responder::establish(QueuePair& qp, const Request& request) {
+  if (!may_respond(qp.state()) || !qp.is_between(request.from, request.to)) {
     ++services_.counters.dropped_unknown_qp;
-    return;
+    return false;
   }
   if (!qp.receive.established_reported) {
     qp.receive.established_reported = true;
@@ -37,6 +33,15 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
       services_.events.async_event(abi::EventType::kCommEst, qp.identity.handle.value);
     }
   }
+  return true;
+}
+
+void Responder::on_request(QueuePair& qp, const Request& request, Payload& payload, Instant now) {
+  if (is_malformed(request, payload.bytes())) {
+    ++services_.counters.dropped_unknown_qp;
+    return;
+  }
+  if (!establish(qp, request)) return;
 
   ReceiveSide& receive = qp.receive;
   const std::int32_t ahead = distance(request.number, receive.expected);
@@ -114,6 +119,32 @@ Verdict Responder::serve_read(QueuePair& qp, const Request& request, Instant now
                           .bytes = request.bytes};
   send(qp, request, response, source, now);
   return {};
+}
+
+bool Responder::accept_read(QueuePair& qp, const Request& request, Instant now) {
+  if (!establish(qp, request)) return false;
+  guestmem::SpanList nothing;
+  Request whole = request;
+  whole.bytes = 0;
+  const Verdict verdict = executor_.open_read(qp, whole, nothing);
+  if (verdict.syndrome != Syndrome::kAck) {
+    respond(qp, request, request.number, verdict.syndrome, now);
+    completions_.fail_qp(qp, verdict.why, verdict.event);
+    return false;
+  }
+  whole.bytes = whole.message_bytes;
+  executor_.advance(qp, whole);
+  return true;
+}
+
+bool Responder::open_read(const QueuePair& qp, const Request& request, guestmem::SpanList& source) {
+  return may_respond(qp.state()) && executor_.open_read(qp, request, source).syndrome == Syndrome::kAck;
+}
+
+void Responder::refuse(QueuePair& qp, const Request& request, std::string_view why, Instant now) {
+  if (!establish(qp, request)) return;
+  respond(qp, request, request.number, Syndrome::kNakInvalidRequest, now);
+  completions_.fail_qp(qp, why, abi::EventType::kQpReqErr);
 }
 
 void Responder::respond(QueuePair& qp, const Request& request, MessageNumber number, Syndrome syndrome,

@@ -9,6 +9,8 @@
 // complete, placing the same bytes again changes nothing. Thread: shard-owned.
 #pragma once
 
+#include <string_view>
+
 #include "verbs/completion.h"
 #include "verbs/executor.h"
 #include "verbs/payload.h"
@@ -25,7 +27,16 @@ class Responder {
   // that does not come makes the request one that never came.
   void on_request(QueuePair& qp, const Request& request, Payload& payload, Instant now);
 
+  // For paths of packets: a read that is due is executed at once, whole; the path fetches its bytes later,
+  // with open_read(). False: refused, and the peer is told.
+  bool accept_read(QueuePair& qp, const Request& request, Instant now);
+  // The bytes of a read that was accepted once. False: they may not be read any more.
+  bool open_read(const QueuePair& qp, const Request& request, guestmem::SpanList& source);
+  // What came is no request that the peer may send: the QP ends, and the peer is told.
+  void refuse(QueuePair& qp, const Request& request, std::string_view why, Instant now);
+
  private:
+  bool establish(QueuePair& qp, const Request& request);
   void on_duplicate(QueuePair& qp, const Request& request, Instant now);
   void on_due(QueuePair& qp, const Request& request, Payload& payload, Instant now);
   Verdict serve_read(QueuePair& qp, const Request& request, Instant now);

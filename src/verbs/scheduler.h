@@ -38,6 +38,13 @@ class Scheduler {
   // ready. While some woken before have not had their turn, the others wait for them.
   void wake_waiting();
 
+  // The same for this QP alone, if it waits.
+  void wake(QueuePair& qp) {
+    if (!qp.waiting_link.linked()) return;
+    qp.waiting_link.unlink();
+    make_ready(qp);
+  }
+
   // Wakes the QP at `when` or, if it is armed already, at whichever is earlier: the QP looks at its own
   // deadlines when it is woken and arms again, which makes moving a deadline later free.
   void arm(QueuePair& qp, Instant when);
