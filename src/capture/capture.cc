@@ -75,7 +75,7 @@ void Tap::on_datagram(verbs::Direction direction, const verbs::Datagram& datagra
 
 void Tap::keep(Record& record, const guestmem::SpanList* payload) {
   if (record.bytes() > verbs::kPieceBytesMax) return;  // the engine drops it
-  record.path = port_.fabric_switch().kind_to(record.peer().gid);
+  record.path = port_.fabric_switch().kind_to(record.peer().gid, &port_);
   for (const auto& capture : captures_) {
     if (has_no_reader(capture)) continue;
     if (capture->ring.put(record, payload, capture->snap_bytes)) continue;

@@ -10,7 +10,7 @@
 
 #include "base/ip_address.h"
 #include "base/words.h"
-#include "fabric/reservations.h"
+#include "fabric/gid_address.h"
 
 namespace pvrdma {
 

@@ -90,4 +90,16 @@ void Fabric::on_up_changed(transport::HostId host, Instant /*now*/) {
   if (observer_ != nullptr) observer_->on_host_up(host, transports_.is_up(host));
 }
 
+transport::NativeInbound::Admission Fabric::admit(transport::SegmentId segment, const verbs::Gid& source,
+                                                  const verbs::Gid& destination, const Mac& destination_mac) {
+  const auto found = segments_.find(segment);
+  if (found == segments_.end()) return {transport::Entry::kUnknownGid, nullptr};
+  const Switch::NativeAdmission admission = found->second->admit_native(source, destination, destination_mac);
+  return {admission.verdict, admission.port != nullptr ? admission.port->receiver() : nullptr};
+}
+
+void Fabric::on_room(transport::SegmentId segment) {
+  if (const auto found = segments_.find(segment); found != segments_.end()) found->second->paths_ready();
+}
+
 }  // namespace pvrdma::fabric

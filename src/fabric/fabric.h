@@ -16,7 +16,7 @@
 
 namespace pvrdma::fabric {
 
-class Fabric final : public transport::Inbound {
+class Fabric final : public transport::Inbound, public transport::NativeInbound {
  public:
   // Borrowed; they outlive the fabric. `observer` may be null.
   explicit Fabric(const Clock& clock, Observer* observer = nullptr);
@@ -56,6 +56,12 @@ class Fabric final : public transport::Inbound {
   void on_ready(transport::HostId host, Instant now) override;
   void on_restored(transport::HostId host, Instant now) override;
   void on_up_changed(transport::HostId host, Instant now) override;
+
+  // NativeInbound: the same.
+  transport::NativeInbound::Admission admit(transport::SegmentId segment, const verbs::Gid& source,
+                                            const verbs::Gid& destination,
+                                            const Mac& destination_mac) override;
+  void on_room(transport::SegmentId segment) override;
 
  private:
   std::uint64_t sum(std::uint64_t (Switch::*count)() const) const;

@@ -41,7 +41,7 @@ class RecordingTransport final : public transport::Transport {
   }
   void send_datagram(const transport::Place& place, const verbs::Datagram&, const guestmem::SpanList& payload,
                      transport::Traffic& traffic, Instant) override {
-    record(place, 'd', traffic, payload);
+    record({place.engine, ' ', place.host, place.segment}, 'd', traffic, payload);
   }
   bool is_up(transport::HostId host) const override { return up.contains(host); }
   void flush(Instant) override { ++flushes; }
@@ -56,25 +56,25 @@ class RecordingTransport final : public transport::Transport {
   class Recorder final : public verbs::Path {
    public:
     Recorder(RecordingTransport& transport, const transport::Place& place, transport::Traffic& traffic)
-        : transport_(transport), place_(place), traffic_(traffic) {}
+        : transport_(transport), to_{place.engine, ' ', place.host, place.segment}, traffic_(traffic) {}
     std::uint32_t room(std::uint32_t wanted, Instant) override { return transport_.busy ? 0 : wanted; }
     void send_request(const verbs::Request&, const guestmem::SpanList& payload, Instant) override {
-      transport_.record(place_, 'q', traffic_, payload);
+      transport_.record(to_, 'q', traffic_, payload);
     }
     void send_response(const verbs::Response&, const guestmem::SpanList& payload, Instant) override {
-      transport_.record(place_, 'r', traffic_, payload);
+      transport_.record(to_, 'r', traffic_, payload);
     }
 
    private:
     RecordingTransport& transport_;
-    const transport::Place place_;
+    const Delivery to_;
     transport::Traffic& traffic_;
   };
 
-  void record(const transport::Place& place, char kind, transport::Traffic& traffic,
-              const guestmem::SpanList& payload) {
+  void record(Delivery delivery, char kind, transport::Traffic& traffic, const guestmem::SpanList& payload) {
     traffic.count(payload);
-    deliveries.push_back({place.engine, kind, place.host, place.segment});
+    delivery.kind = kind;
+    deliveries.push_back(delivery);
   }
 
   const PathKind kind_;

@@ -20,8 +20,9 @@ enum class DropReason : std::uint8_t {
   kLinkDown,       // the link of the sending or of the receiving port is down
   kForeignSource,  // the sending port does not hold the GID it sends from (any more)
   kNoPath,         // a port of another host holds it, and there is no way to that host
+  kNativeRefused,  // no port of the cluster holds it, and the port may not speak to such peers, or they to it
 };
-inline constexpr std::size_t kDropReasons = 5;
+inline constexpr std::size_t kDropReasons = 6;
 
 constexpr std::string_view name_of(DropReason reason) {
   switch (reason) {
@@ -35,6 +36,8 @@ constexpr std::string_view name_of(DropReason reason) {
       return "foreign_source";
     case DropReason::kNoPath:
       return "no_path";
+    case DropReason::kNativeRefused:
+      return "native_refused";
   }
   return "unknown_gid";
 }

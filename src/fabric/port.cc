@@ -93,7 +93,10 @@ verbs::Engine* Port::receiver() {
 Switch::Found Port::look_up(const verbs::Gid& from, const verbs::Gid& to) const {
   if (!link_up_) return {nullptr, {}, DropReason::kLinkDown};
   if (!switch_.holds(*this, from)) return {nullptr, {}, DropReason::kForeignSource};
-  return switch_.find(to);
+  Switch::Found found = switch_.find(to, this);
+  found.place.sender = engine_;
+  found.place.sender_mac = identity_.mac;
+  return found;
 }
 
 }  // namespace pvrdma::fabric

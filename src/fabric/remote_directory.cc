@@ -6,7 +6,7 @@
 
 namespace pvrdma::fabric {
 
-RemoteDirectory::Change RemoteDirectory::replace(const View& view) {
+RemoteDirectory::Change RemoteDirectory::replace(const View& view, Instant now) {
   std::set<transport::HostId> kept;
   for (const RemoteHost& known : view.hosts) {
     kept.insert(known.id);
@@ -26,6 +26,10 @@ RemoteDirectory::Change RemoteDirectory::replace(const View& view) {
     if (held.kind != PathKind::kNone) change.reachable.push_back(each.gid);
   }
   change.any = change.any || gids.size() != gids_.size();
+  for (const auto& [gid, held] : gids_) {
+    if (!gids.contains(gid)) left_[gid] = now + kLeftFor;
+  }
+  std::erase_if(left_, [&](const auto& entry) { return entry.second <= now || gids.contains(entry.first); });
   gids_ = std::move(gids);
   std::erase_if(hosts_, [&kept](const auto& entry) { return !kept.contains(entry.first); });
   std::sort(change.reachable.begin(), change.reachable.end());

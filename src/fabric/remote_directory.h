@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/time.h"
 #include "fabric/path_info.h"
 #include "fabric/transports.h"
 #include "fabric/view.h"
@@ -29,7 +30,15 @@ class RemoteDirectory {
   };
   // Takes over this segment's part of `view`. GIDs of hosts that are not in it are left out. Without memory
   // (bad_alloc) all GIDs are as before, and what has changed is told the next time.
-  Change replace(const View& view);
+  Change replace(const View& view, Instant now);
+
+  // Whether another host held the GID a short while ago and nobody is known to hold it now: its news may be
+  // late, or its record lapsed.
+  bool has_left(const verbs::Gid& gid, Instant now) const {
+    const auto left = left_.find(gid);
+    return left != left_.end() && now < left->second;
+  }
+  static constexpr Duration kLeftFor = std::chrono::seconds(30);
 
   // Which host holds a GID, and how it is reached.
   struct Found {
@@ -54,6 +63,7 @@ class RemoteDirectory {
   const transport::SegmentId segment_;
   std::map<transport::HostId, RemoteHost> hosts_;
   std::unordered_map<verbs::Gid, Held, verbs::GidHash> gids_;
+  std::unordered_map<verbs::Gid, Instant, verbs::GidHash> left_;  // until when a GID counts as just let go
 };
 
 }  // namespace pvrdma::fabric

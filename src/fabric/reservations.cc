@@ -5,23 +5,6 @@
 
 namespace pvrdma::fabric {
 
-verbs::Gid to_gid(const IpAddress& address) {
-  verbs::Gid gid;
-  if (address.is_v6()) {
-    gid.bytes = address.raw();
-    return gid;
-  }
-  gid.bytes[10] = gid.bytes[11] = 0xff;
-  std::copy_n(address.raw().begin(), 4, gid.bytes.begin() + 12);
-  return gid;
-}
-
-std::vector<verbs::Gid> to_gids(const std::vector<IpAddress>& addresses) {
-  std::vector<verbs::Gid> gids;
-  for (const IpAddress& address : addresses) gids.push_back(to_gid(address));
-  return gids;
-}
-
 void Reservations::add(const std::string& port, const PortIdentity& identity) {
   for (const verbs::Gid& gid : identity.addresses) here_.try_emplace(gid, port);
 }

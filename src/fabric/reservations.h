@@ -11,7 +11,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/ip_address.h"
 #include "base/mac.h"
 #include "fabric/view.h"
 #include "transport/transport.h"
@@ -23,11 +22,9 @@ namespace pvrdma::fabric {
 struct PortIdentity {
   Mac mac;
   std::vector<verbs::Gid> addresses;  // empty: any that are free
+  bool may_reach_natives = false;     // where its segment has a NativeRule
 };
 
-// As RoCE makes it of an interface's address.
-verbs::Gid to_gid(const IpAddress& address);
-std::vector<verbs::Gid> to_gids(const std::vector<IpAddress>& addresses);
 
 class Reservations {
  public:

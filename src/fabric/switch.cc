@@ -33,7 +33,12 @@ Switch::~Switch() {
 
 void Switch::set_view(const View& view) {
   reservations_.replace(view);
-  const RemoteDirectory::Change change = remote_.replace(view);
+  if (segment_ != transport::SegmentId{}) {
+    const auto rule = std::find_if(view.natives.begin(), view.natives.end(),
+                                   [this](const NativeRule& each) { return each.segment == segment_; });
+    set_native(rule != view.natives.end() ? std::optional(*rule) : std::nullopt);
+  }
+  const RemoteDirectory::Change change = remote_.replace(view, clock_.now());
   if (!change.any) return;
   // From here on nothing may fail: what has changed is known this once.
   changed();
@@ -45,6 +50,12 @@ void Switch::set_view(const View& view) {
     if (!change.reachable.empty()) engine.on_path_restored(affected);
     engine.on_path_ready();  // who waited for the path before has another one, or none to wait for
   });
+}
+
+void Switch::set_native(std::optional<NativeRule> rule) {
+  if (native_ == rule) return;
+  native_ = std::move(rule);
+  changed();
 }
 
 void Switch::look_for_lost() {
@@ -100,11 +111,45 @@ Switch::Admission Switch::admit(transport::HostId host, const verbs::Gid& source
   return {transport::Delivery::kDelivered, it->second.port};
 }
 
-PathInfo Switch::path_to(const verbs::Gid& gid) const {
+Switch::NativeAdmission Switch::admit_native(const verbs::Gid& source, const verbs::Gid& destination,
+                                             const Mac& destination_mac) const {
+  const auto it = holders_.find(destination);
+  if (it == holders_.end() || it->second.is_lost) return {transport::Entry::kUnknownGid, nullptr};
+  const Port& port = *it->second.port;
+  if (port.identity().mac != destination_mac) return {transport::Entry::kUnknownGid, nullptr};
+  if (holders_.contains(source) || remote_.find(source) || remote_.has_left(source, clock_.now()))
+    return {transport::Entry::kForeignSource, nullptr};
+  if (!why_not_native(source, &port).empty()) return {transport::Entry::kNotAllowed, nullptr};
+  return {transport::Entry::kAdmitted, it->second.port};
+}
+
+std::string_view Switch::why_not_native(const verbs::Gid& gid, const Port* from) const {
+  if (!native_) return "no port holds the GID";
+  if (!native_->allows(gid))
+    return "no port of the cluster holds the GID, nor do the native peers of the port group";
+  if (from != nullptr && !from->identity().may_reach_natives)
+    return "no port of the cluster holds the GID, and native endpoints need hardware version 18";
+  if (remote_.has_left(gid, clock_.now())) return "the port that held the GID let it go a moment ago";
+  return {};
+}
+
+Switch::Found Switch::find_native(const verbs::Gid& gid, const Port* from) const {
+  if (!native_) return {nullptr, {}, DropReason::kUnknownGid};
+  if (!why_not_native(gid, from).empty()) return {nullptr, {}, DropReason::kNativeRefused};
+  transport::Transport* roce = transports_.find(PathKind::kRoce);
+  if (roce == nullptr || !roce->leaves(segment_)) return {nullptr, {}, DropReason::kNoPath};
+  return {roce, {.segment = segment_}, {}};
+}
+
+PathInfo Switch::path_to(const verbs::Gid& gid, const Port* port) const {
   const auto local = holders_.find(gid);
   if (local == holders_.end() || local->second.is_lost) {
-    auto remote = remote_.path_to(gid, transports_);
-    return remote ? *std::move(remote) : PathInfo{PathKind::kNone, "no port holds the GID", {}};
+    if (auto remote = remote_.path_to(gid, transports_)) return *std::move(remote);
+    if (const std::string_view why = why_not_native(gid, port); !why.empty())
+      return {PathKind::kNone, std::string(why), {}};
+    if (find_native(gid, port).transport == nullptr)
+      return {PathKind::kNone, "this host has no RoCE link to the segment's native endpoints", {}};
+    return {PathKind::kRoce, "no port of the cluster holds the GID", {}};
   }
   const Port& holder = *local->second.port;
   if (!holder.link_up_) return {PathKind::kNone, "the link of the port that holds the GID is down", {}};
@@ -112,8 +157,8 @@ PathInfo Switch::path_to(const verbs::Gid& gid) const {
   return {PathKind::kLocal, "both ports are on this host", {}};
 }
 
-PathKind Switch::kind_to(const verbs::Gid& gid) const {
-  const Found found = find(gid);
+PathKind Switch::kind_to(const verbs::Gid& gid, const Port* port) const {
+  const Found found = find(gid, port);
   return found.transport == nullptr ? PathKind::kNone : found.transport->kind();
 }
 
@@ -137,12 +182,12 @@ bool Switch::holds(const Port& port, const verbs::Gid& gid) const {
   return it != holders_.end() && it->second.port == &port && !it->second.is_lost;
 }
 
-Switch::Found Switch::find(const verbs::Gid& gid) const {
+Switch::Found Switch::find(const verbs::Gid& gid, const Port* from) const {
   const auto nowhere = [](DropReason reason) { return Found{nullptr, {}, reason}; };
   const auto it = holders_.find(gid);
   if (it == holders_.end() || it->second.is_lost) {
     const auto remote = remote_.find(gid);
-    if (!remote) return nowhere(DropReason::kUnknownGid);
+    if (!remote) return find_native(gid, from);
     transport::Transport* transport = transports_.find(remote->kind);
     if (transport == nullptr) return nowhere(DropReason::kNoPath);
     return {transport, {.host = remote->host, .segment = segment_}, {}};

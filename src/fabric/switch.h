@@ -18,12 +18,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "base/log.h"
 #include "base/time.h"
+#include "fabric/native_rule.h"
 #include "fabric/observer.h"
 #include "fabric/path_info.h"
 #include "fabric/remote_directory.h"
@@ -54,6 +57,8 @@ class Switch {
   void transports_changed() { changed(); }
   // Takes over this segment's part of `view`. Connections whose peer moved or became reachable go on at once.
   void set_view(const View& view);
+  // The same for a segment that no view tells of: this daemon's own.
+  void set_native(std::optional<NativeRule> rule);
   // Paths that had no room may have some.
   void paths_ready();
   // What was sent to `host` and not answered may be lost.
@@ -66,12 +71,21 @@ class Switch {
   };
   Admission admit(transport::HostId host, const verbs::Gid& source, const verbs::Gid& destination) const;
 
+  // A packet from outside, to a NIC with that address: may it come in, and at which port? A port of the
+  // cluster that held the source GID a moment ago may hold it still: its packet is forged, or stale.
+  struct NativeAdmission {
+    transport::Entry verdict;
+    Port* port;  // null unless kAdmitted
+  };
+  NativeAdmission admit_native(const verbs::Gid& source, const verbs::Gid& destination,
+                               const Mac& destination_mac) const;
+
   // --- Listings ---
 
-  // Which way a message to `gid` would go now.
-  PathInfo path_to(const verbs::Gid& gid) const;
+  // Which way a message to `gid` would go now from `port`; null: from one with all rights.
+  PathInfo path_to(const verbs::Gid& gid, const Port* port = nullptr) const;
   // Its kind alone, for who asks often. Allocates nothing.
-  PathKind kind_to(const verbs::Gid& gid) const;
+  PathKind kind_to(const verbs::Gid& gid, const Port* port = nullptr) const;
 
   struct Holder {
     verbs::Gid gid;
@@ -98,7 +112,10 @@ class Switch {
     transport::Place place;
     DropReason dropped;
   };
-  Found find(const verbs::Gid& gid) const;
+  Found find(const verbs::Gid& gid, const Port* from) const;
+  Found find_native(const verbs::Gid& gid, const Port* from) const;
+  // Empty: `from` may speak to it as to a native endpoint. Otherwise why not, one clause.
+  std::string_view why_not_native(const verbs::Gid& gid, const Port* from) const;
   struct Binding {
     Port* port;  // borrowed: it unbinds before it dies
     bool is_lost;
@@ -127,6 +144,7 @@ class Switch {
   std::vector<Port*> ports_;      // borrowed: they leave before they die
   RemoteDirectory remote_;
   Reservations reservations_;
+  std::optional<NativeRule> native_;
   std::uint64_t duplicates_refused_ = 0;
   std::uint64_t foreign_refused_ = 0;
   std::uint64_t gids_lost_ = 0;

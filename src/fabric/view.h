@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "fabric/native_rule.h"
 #include "fabric/path_info.h"
 #include "transport/transport.h"
 #include "verbs/ids.h"
@@ -38,6 +39,7 @@ struct View {
   std::vector<RemoteHost> hosts;      // without this one
   std::vector<RemoteGid> gids;        // of other hosts only
   std::vector<ReservedGid> reserved;  // of ports anywhere
+  std::vector<NativeRule> natives;    // of segments whose ports may leave the cluster
   friend bool operator==(const View&, const View&) = default;
 };
 

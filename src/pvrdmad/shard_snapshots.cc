@@ -69,8 +69,8 @@ QpPageCopy copy_qps(const adapters::ServedAdapter& adapter, std::uint32_t first)
   QpPageCopy copy{{}, page.next};
   copy.qps.reserve(page.qps.size());
   for (const verbs::QpInfo& info : page.qps) {
-    fabric::PathInfo path =
-        is_connected(info) ? fabric_switch.path_to(info.attributes.dgid) : fabric::PathInfo{};
+    fabric::PathInfo path = is_connected(info) ? fabric_switch.path_to(info.attributes.dgid, &adapter.port())
+                                               : fabric::PathInfo{};
     copy.qps.push_back(QpCopy{info, std::move(path)});
   }
   return copy;

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/mac.h"
 #include "base/strong.h"
 #include "base/time.h"
 #include "base/words.h"
@@ -31,17 +32,18 @@ enum class PathKind : std::uint8_t {
   kNone,   // nobody to send to
   kLocal,  // memory copy: the peer is an adapter of this host
   kTcp,    // the peer is an adapter of another host
+  kRoce,   // the peer is a native endpoint: no adapter of the cluster
 };
-inline constexpr std::size_t kPathKinds = 3;
+inline constexpr std::size_t kPathKinds = 4;
 
 }  // namespace pvrdma::transport
 
 namespace pvrdma {
 
 template <>
-inline constexpr std::array kWords<transport::PathKind>{Word{"local", transport::PathKind::kLocal},
-                                                        Word{"tcp", transport::PathKind::kTcp},
-                                                        Word{"none", transport::PathKind::kNone}};
+inline constexpr std::array kWords<transport::PathKind>{
+    Word{"local", transport::PathKind::kLocal}, Word{"tcp", transport::PathKind::kTcp},
+    Word{"roce", transport::PathKind::kRoce}, Word{"none", transport::PathKind::kNone}};
 static_assert(kWords<transport::PathKind>.size() == transport::kPathKinds);
 
 }  // namespace pvrdma
@@ -59,11 +61,14 @@ struct SegmentId {
   friend auto operator<=>(const SegmentId&, const SegmentId&) = default;
 };
 
-// Where a path leads: to an engine of this host, or to a segment of another.
+// Where a path leads: to an engine of this host, to a segment of another, or out of the cluster. And where it
+// begins, for a path that has to say so, or on which something comes back.
 struct Place {
-  verbs::Engine* engine = nullptr;  // borrowed; null: on another host
-  HostId host;                      // means something without an engine only
+  verbs::Engine* engine = nullptr;  // borrowed; null: not on this host
+  HostId host;                      // of kTcp only
   SegmentId segment;
+  verbs::Engine* sender = nullptr;  // borrowed
+  Mac sender_mac{};
 };
 
 // What one adapter has sent over the paths of one kind.
@@ -116,6 +121,32 @@ class Inbound {
   virtual void on_up_changed(HostId host, Instant now) = 0;
 };
 
+// Whether a packet from outside the cluster, or that seems so, comes in.
+enum class Entry : std::uint8_t {
+  kAdmitted,
+  kUnknownGid,     // no port of this host holds the GID it is for, or has the MAC
+  kForeignSource,  // a port of the cluster holds the GID it is from, or did a moment ago: forged, or stale
+  kNotAllowed,     // neither segment nor port speak to such a peer
+};
+inline constexpr std::size_t kEntries = 4;
+
+// Takes what arrives from native endpoints. Everything in a packet is untrusted. Called on an empty stack.
+class NativeInbound {
+ public:
+  virtual ~NativeInbound() = default;
+
+  // `engine` is null when nobody is to have it: also with kAdmitted, when the port is down or has no adapter.
+  struct Admission {
+    Entry verdict;
+    verbs::Engine* engine;
+  };
+  virtual Admission admit(SegmentId segment, const verbs::Gid& source, const verbs::Gid& destination,
+                          const Mac& destination_mac) = 0;
+
+  // Paths out of the segment that had no room have some.
+  virtual void on_room(SegmentId segment) = 0;
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -136,6 +167,9 @@ class Transport {
 
   // Whether messages get to the host, another one, now.
   virtual bool is_up(HostId host) const = 0;
+
+  // Whether it leads out of the cluster, to the native endpoints of the segment.
+  virtual bool leaves(SegmentId /*segment*/) const { return false; }
 
   // Everything sent so far goes out now: small messages may have been gathered.
   virtual void flush(Instant now) = 0;

@@ -1,0 +1,34 @@
+#include "fabric/gid_address.h"
+
+#include <algorithm>
+#include <cstring>
+#include <netinet/in.h>
+
+namespace pvrdma::fabric {
+
+verbs::Gid to_gid(const IpAddress& address) {
+  verbs::Gid gid;
+  if (address.is_v6()) {
+    gid.bytes = address.raw();
+    return gid;
+  }
+  gid.bytes[10] = gid.bytes[11] = 0xff;
+  std::copy_n(address.raw().begin(), 4, gid.bytes.begin() + 12);
+  return gid;
+}
+
+IpAddress to_address(const verbs::Gid& gid) {
+  sockaddr_storage storage{};
+  auto& address = reinterpret_cast<sockaddr_in6&>(storage);
+  address.sin6_family = AF_INET6;
+  std::memcpy(&address.sin6_addr, gid.bytes.data(), gid.bytes.size());
+  return *IpAddress::from(storage);
+}
+
+std::vector<verbs::Gid> to_gids(const std::vector<IpAddress>& addresses) {
+  std::vector<verbs::Gid> gids;
+  for (const IpAddress& address : addresses) gids.push_back(to_gid(address));
+  return gids;
+}
+
+}  // namespace pvrdma::fabric

@@ -1,0 +1,15 @@
+// GIDs and the IP addresses that they stand for: RoCE makes them of an interface's addresses. Thread: values.
+#pragma once
+
+#include <vector>
+
+#include "base/ip_address.h"
+#include "verbs/ids.h"
+
+namespace pvrdma::fabric {
+
+verbs::Gid to_gid(const IpAddress& address);
+std::vector<verbs::Gid> to_gids(const std::vector<IpAddress>& addresses);
+IpAddress to_address(const verbs::Gid& gid);
+
+}  // namespace pvrdma::fabric

@@ -1,0 +1,27 @@
+// NativeRule: that the ports of a segment may speak RoCE to native endpoints, machines with RDMA NICs that no
+// host of the cluster knows, and to which. Thread: values.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "base/ip_address.h"
+#include "fabric/gid_address.h"
+#include "transport/transport.h"
+#include "verbs/ids.h"
+
+namespace pvrdma::fabric {
+
+struct NativeRule {
+  transport::SegmentId segment;
+  std::vector<IpNetwork> peers;  // empty: any
+
+  bool allows(const verbs::Gid& gid) const {
+    const IpAddress address = to_address(gid);
+    return peers.empty() || std::any_of(peers.begin(), peers.end(),
+                                        [&](const IpNetwork& network) { return network.contains(address); });
+  }
+  friend bool operator==(const NativeRule&, const NativeRule&) = default;
+};
+
+}  // namespace pvrdma::fabric
