@@ -145,7 +145,7 @@ void Synthesis::frames_of(const Record& record, std::span<const std::byte> paylo
   envelope.version = version_;
   envelope.source = record.from().gid;
   envelope.destination = record.to().gid;
-  envelope.source_port = roce::source_port(record.from().qpn, record.to().qpn);
+  envelope.source_port = roce::source_port(envelope.flow_label, record.from().qpn, record.to().qpn);
   frame.packet.destination = record.to().qpn;
   if (record.kind == Kind::kDatagram) return emit_datagram(record.datagram, payload, frame, sink);
 

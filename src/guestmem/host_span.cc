@@ -1,6 +1,7 @@
 #include "guestmem/host_span.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "guestmem/store_once.h"
 
@@ -34,6 +35,22 @@ std::uint64_t copy(const SpanList& dst, const SpanList& src, std::uint64_t bytes
     }
   }
   return done;
+}
+
+void SpanReader::read(std::byte* out, std::size_t bytes) {
+  PVRDMA_CHECK(bytes == 0 || piece_ < spans_.size(), "a span list is read up to its end");
+  while (bytes != 0) {
+    const HostSpan& piece = spans_[piece_];
+    const std::size_t size = std::min(piece.size - offset_, bytes);
+    std::memcpy(out, piece.data + offset_, size);
+    out += size;
+    bytes -= size;
+    offset_ += size;
+    if (offset_ == piece.size) {
+      ++piece_;
+      offset_ = 0;
+    }
+  }
 }
 
 }  // namespace pvrdma::guestmem

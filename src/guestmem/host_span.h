@@ -95,4 +95,19 @@ class SpanList {
 // memory (a header, a result) takes part as a piece of a list of its own.
 std::uint64_t copy(const SpanList& dst, const SpanList& src, std::uint64_t bytes);
 
+// Copies a list out from its start to its end, a part at a time, into private memory.
+class SpanReader {
+ public:
+  // Borrowed.
+  explicit SpanReader(const SpanList& spans) : spans_(spans) {}
+
+  // At most as much as is left.
+  void read(std::byte* out, std::size_t bytes);
+
+ private:
+  const SpanList& spans_;
+  std::size_t piece_ = 0;
+  std::size_t offset_ = 0;  // in the piece
+};
+
 }  // namespace pvrdma::guestmem

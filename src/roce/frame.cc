@@ -151,9 +151,11 @@ std::size_t ethernet_bytes(const Envelope& envelope) {
 
 }  // namespace
 
-std::uint16_t source_port(verbs::Qpn one, verbs::Qpn other) {
+std::uint16_t source_port(std::uint32_t flow_label, verbs::Qpn one, verbs::Qpn other) {
   const std::uint64_t product = std::uint64_t{one.value} * other.value;
-  const auto label = static_cast<std::uint32_t>((product ^ product >> 20 ^ product >> 40) & 0xf'ffff);
+  const std::uint32_t label =
+      flow_label != 0 ? flow_label & 0xf'ffff
+                      : static_cast<std::uint32_t>((product ^ product >> 20 ^ product >> 40) & 0xf'ffff);
   return static_cast<std::uint16_t>(kSourcePortMin | ((label ^ label >> 14) & 0x3fff));
 }
 
@@ -204,16 +206,21 @@ std::size_t build_head(const Frame& frame, std::uint32_t payload_bytes, std::byt
   return kHeadBytesMax - writer.rest().size() + header_bytes(frame.packet.opcode);
 }
 
-std::size_t build(const Frame& frame, std::byte* out) {
-  const auto payload = static_cast<std::uint32_t>(frame.packet.payload.size());
-  const std::span<std::byte> whole(out, frame_bytes(frame, payload));
-  NetworkWriter writer(whole.subspan(build_head(frame, payload, out)));
-  writer.put_bytes(frame.packet.payload.data(), payload);
-  writer.zeros(pad_bytes(payload));
+std::size_t finish(const Frame& frame, std::size_t head_bytes, std::uint32_t payload_bytes, std::byte* out) {
+  const std::span<std::byte> whole(out, frame_bytes(frame, payload_bytes));
+  NetworkWriter writer(whole.subspan(head_bytes + payload_bytes));
+  writer.zeros(pad_bytes(payload_bytes));
   const std::size_t ethernet = ethernet_bytes(frame.envelope);
   const auto covered = whole.subspan(ethernet, whole.size() - kIcrcBytes - ethernet);
   put_icrc(icrc(encapsulation_of(frame.envelope), covered), writer.rest().data());
   return whole.size();
+}
+
+std::size_t build(const Frame& frame, std::byte* out) {
+  const auto payload = static_cast<std::uint32_t>(frame.packet.payload.size());
+  const std::size_t head = build_head(frame, payload, out);
+  if (payload != 0) std::memcpy(out + head, frame.packet.payload.data(), payload);
+  return finish(frame, head, payload, out);
 }
 
 Parsed<Frame> parse(std::span<const std::byte> frame) {

@@ -24,8 +24,9 @@ inline constexpr std::uint16_t kUdpPort = 4791;
 inline constexpr std::uint16_t kSourcePortMin = 0xc000;  // of UDP: and up
 inline constexpr std::uint8_t kHopLimit = 64;
 
-// The one that the kernel's drivers give a connection without a flow label: the same at both ends.
-std::uint16_t source_port(verbs::Qpn one, verbs::Qpn other);
+// The one that the kernel's drivers give a connection: made of its flow label, or without one of the QP
+// numbers, and then the same at both ends.
+std::uint16_t source_port(std::uint32_t flow_label, verbs::Qpn one, verbs::Qpn other);
 
 // All of a frame that is no packet.
 struct Envelope {
@@ -62,6 +63,10 @@ std::size_t frame_bytes(const Frame& frame, std::uint32_t payload_bytes);
 // Writes everything in front of the payload to `out`, which has room for kHeadBytesMax, and returns how much
 // that is. `payload_bytes`, at most kMtuBytesMax, may be more than packet.payload has.
 std::size_t build_head(const Frame& frame, std::uint32_t payload_bytes, std::byte* out);
+
+// Completes a frame at `out`, behind whose head of build_head() that much payload lies already: pad and ICRC.
+// Returns its length.
+std::size_t finish(const Frame& frame, std::size_t head_bytes, std::uint32_t payload_bytes, std::byte* out);
 
 // Writes the frame to `out`, which has room for kFrameBytesMax, and returns its length. The payload, at most
 // kMtuBytesMax, is copied before the ICRC is computed: it may be memory that changes.

@@ -1,0 +1,56 @@
+// RoundTrip: how long the peer takes to answer, smoothed, and from that how long to wait before the oldest
+// packet is sent again. A packet that was sent twice measures nothing (Karn). Pure. Thread: a value,
+// shard-owned.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/time.h"
+#include "verbs/ids.h"
+
+namespace pvrdma::roce {
+
+class RoundTrip {
+ public:
+  static constexpr Duration kLeast = std::chrono::milliseconds(2);
+  static constexpr Duration kMost = std::chrono::milliseconds(500);
+  static constexpr Duration kFirst = std::chrono::milliseconds(100);  // as long as nothing is known
+
+  // A packet that the peer is to answer.
+  void on_sent(verbs::Psn psn, Instant now) {
+    if (measures_) return;
+    measures_ = true;
+    psn_ = psn;
+    sent_at_ = now;
+  }
+  // Packets up to `psn` are confirmed.
+  void on_confirmed(verbs::Psn psn, Instant now) {
+    backoff_ = 0;
+    if (!measures_ || verbs::distance(psn, psn_) < 0) return;
+    measures_ = false;
+    const Duration took = now - sent_at_;
+    smoothed_ = smoothed_ == Duration{0} ? took : smoothed_ + (took - smoothed_) / 8;
+  }
+  // What was out is sent again.
+  void on_repeated() {
+    measures_ = false;
+    backoff_ = std::min(backoff_ + 1, kBackoffMost);
+  }
+
+  Duration repeat_after() const {
+    const Duration once = smoothed_ == Duration{0} ? kFirst : std::max(kLeast, 4 * smoothed_);
+    return std::min(once * (1 << backoff_), kMost);
+  }
+
+ private:
+  static constexpr int kBackoffMost = 10;
+
+  Duration smoothed_{0};
+  int backoff_ = 0;  // each doubles the time
+  bool measures_ = false;
+  verbs::Psn psn_;
+  Instant sent_at_{};
+};
+
+}  // namespace pvrdma::roce

@@ -1,0 +1,66 @@
+// Sender: the requests of one RC connection as packets, and their answers. All that its peer would miss is
+// the engine's; what is kept here may be forgotten at any moment and costs a repetition.
+//
+// A window bounds the packets that are out and not confirmed. Reads count with the packets of their answers,
+// for they take as many PSNs. What the engine sends again it sees by its PSN.
+//
+// A long read is asked for in parts of kPacketsAsked that begin at multiples of it in the message: who answers
+// may refuse a repeated request that reaches beyond the first one (rxe does), and so none ever does.
+//
+// Pure: a function of state, packet and now. Thread: shard-owned.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/time.h"
+#include "roce/congestion_window.h"
+#include "roce/ends.h"
+#include "roce/packet.h"
+#include "roce/round_trip.h"
+#include "verbs/limits.h"
+#include "verbs/message.h"
+#include "verbs/packets.h"
+
+namespace pvrdma::roce {
+
+class Sender {
+ public:
+  static constexpr std::uint32_t kPacketsAsked = 64;
+
+  // As verbs::Path has them.
+  std::uint32_t room(const Ends& ends, std::uint32_t wanted, const FrameSink& sink);
+  std::uint32_t room_to_ask(const Ends& ends, std::uint32_t wanted, const FrameSink& sink);
+  Duration repeat_after() const { return round_trip_.repeat_after(); }
+  void send_request(const Ends& ends, const verbs::Request& request, const guestmem::SpanList& payload,
+                    FrameSink& sink, Instant now);
+
+  // An answer came: an acknowledgement, the result of an atomic or data of a read.
+  void on_answer(const Ends& ends, const Packet& packet, Instant now);
+  // The network between the ends is congested.
+  void on_congestion(const Ends& ends);
+
+ private:
+  std::uint32_t free_packets(const verbs::PacketsSent& sent) const;
+  void note_repetition(const Ends& ends, verbs::Psn first);
+  void on_acknowledge(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
+  void on_read_data(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
+  void on_atomic_result(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
+  void on_answer_missing(const Ends& ends, Instant now);
+  void forget_asked(verbs::Psn from, verbs::Psn oldest);
+
+  CongestionWindow window_;
+  RoundTrip round_trip_;
+  bool begun_ = false;    // next_ means something
+  bool waits_ = false;    // the engine was told that there is no room in the window
+  bool excused_ = false;  // what goes out again next was not lost
+  verbs::Psn next_;       // one past the newest packet sent
+  verbs::Psn oldest_;     // not confirmed, when it was looked at last
+  // PSNs behind the read and atomic requests that are out, oldest first: at most max_rd_atomic.
+  std::array<verbs::Psn, verbs::kRdAtomicMax> asked_{};
+  std::uint32_t asked_count_ = 0;
+  verbs::Psn missed_;  // the packet whose answer was found missing last
+  Instant missed_until_{};
+};
+
+}  // namespace pvrdma::roce
