@@ -25,7 +25,6 @@ struct PortIdentity {
   bool may_reach_natives = false;     // where its segment has a NativeRule
 };
 
-
 class Reservations {
  public:
   explicit Reservations(transport::SegmentId segment) : segment_(segment) {}

@@ -4,8 +4,8 @@
 // A window bounds the packets that are out and not confirmed. Reads count with the packets of their answers,
 // for they take as many PSNs. What the engine sends again it sees by its PSN.
 //
-// A long read is asked for in parts of kPacketsAsked that begin at multiples of it in the message: who answers
-// may refuse a repeated request that reaches beyond the first one (rxe does), and so none ever does.
+// A long read is asked for in parts of kPacketsAsked that begin at multiples of it in the message: who
+// answers may refuse a repeated request that reaches beyond the first one (rxe does), and so none ever does.
 //
 // Pure: a function of state, packet and now. Thread: shard-owned.
 #pragma once

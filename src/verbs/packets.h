@@ -38,8 +38,8 @@ struct PacketsReceived {
 
 // The send side.
 struct PacketsSent {
-  Psn oldest;  // not confirmed; `next` when there is none
-  Psn next;    // to be sent
+  Psn oldest;                 // not confirmed; `next` when there is none
+  Psn next;                   // to be sent
   std::uint32_t next_offset;  // of that packet in its message
   abi::Mtu mtu{};
   std::uint8_t max_rd_atomic;

@@ -2,6 +2,7 @@
 
 #include "support/must.h"
 #include "transport/local/local.h"
+#include "transport/roce/roce.h"
 #include "transport/tcp/tcp.h"
 #include "transport/tcp/tcp_fixture.h"
 
@@ -25,7 +26,7 @@ class TcpPath final : public HostPath {
   explicit TcpPath(const Surroundings& around)
       : host_(around.host),
         tcp_(test::must(transport::Tcp::create({.host_name = name(host_), .lanes = 2}, around.loop,
-                                               around.clock, around.inbound))) {
+                                               around.clock, around.fabric))) {
     settings_.address = address_of(host_ + 1);
     settings_.port = kTestPort;
     tcp_->configure(settings_);  // listens before anybody dials
@@ -62,16 +63,44 @@ class TcpPath final : public HostPath {
   std::unique_ptr<transport::Tcp> tcp_;
 };
 
+class RocePath final : public HostPath {
+ public:
+  explicit RocePath(const Surroundings& around)
+      : loop_(around.loop), ethernet_(around.ethernet), roce_(around.fabric, {}) {
+    roce_.add_link(kSegment, ethernet_.plug(roce_.handler_of(kSegment)));
+    loop_.add(roce_);
+    around.fabric.segment(kSegment).set_native(fabric::NativeRule{kSegment, {}});
+  }
+  ~RocePath() override { loop_.remove(roce_); }
+  static std::unique_ptr<HostPath> make(const Surroundings& around) {
+    return std::make_unique<RocePath>(around);
+  }
+
+  transport::Transport& transport() override { return roce_; }
+  void block() override { ethernet_.block(); }
+  void unblock() override { ethernet_.unblock(); }
+
+ private:
+  shard::Loop& loop_;
+  Ethernet& ethernet_;
+  transport::Roce roce_;
+};
+
 }  // namespace
 
 const std::vector<PathUnderTest>& all_paths() {
   static constexpr Capabilities kLocal{.may_lose_datagrams = false};
   static constexpr Capabilities kTcp{
       .between_hosts = true, .waits_in_kernel = true, .can_be_cut = true, .can_be_blocked = true};
+  static constexpr Capabilities kRoce{
+      .between_hosts = true, .between_strangers = true, .can_be_blocked = true};
+  static constexpr Weather kBadWeather{.drop = 10, .duplicate = 10, .late = 20, .damage = 10};
   static constexpr bool kInsideFault = true;
   static const std::vector<PathUnderTest> all{
       {"local", LocalPath::make, kLocal},
       {"tcp", TcpPath::make, kTcp},
+      {"roce", RocePath::make, kRoce},
+      {.name = "roce_in_bad_weather", .make = RocePath::make, .can = kRoce, .weather = kBadWeather},
       {.name = "mapped_local", .make = LocalPath::make, .can = kLocal, .doorbells = DoorbellMode::kMapped},
       {.name = "mapped_tcp", .make = TcpPath::make, .can = kTcp, .doorbells = DoorbellMode::kMapped},
       {"fault_local", LocalPath::make, kLocal, kInsideFault},

@@ -12,6 +12,8 @@
 
 #include "base/doorbell_mode.h"
 #include "base/time.h"
+#include "conformance/ethernet.h"
+#include "fabric/fabric.h"
 #include "shard/loop.h"
 #include "transport/fault/fault.h"
 #include "transport/transport.h"
@@ -22,9 +24,12 @@ namespace pvrdma::conformance {
 struct Surroundings {
   shard::Loop& loop;
   const Clock& clock;
-  transport::Inbound& inbound;
+  fabric::Fabric& fabric;
+  Ethernet& ethernet;
   std::uint32_t host;  // its index, from 0
 };
+
+inline constexpr transport::SegmentId kSegment{.dvs = 7, .vlan = 11};
 
 inline transport::HostId host_id(std::uint32_t host) {
   return transport::HostId(host + 1);
@@ -46,8 +51,9 @@ class HostPath {
 };
 
 struct Capabilities {
-  bool between_hosts = false;    // its two ends are on different hosts; otherwise on one
-  bool waits_in_kernel = false;  // messages are where no clock of the test's can see them
+  bool between_hosts = false;      // its two ends are on different hosts; otherwise on one
+  bool between_strangers = false;  // each host's ports are native endpoints to the others
+  bool waits_in_kernel = false;    // messages are where no clock of the test's can see them
   bool can_be_cut = false;
   bool can_be_blocked = false;
   bool may_lose_datagrams = true;
@@ -58,6 +64,7 @@ struct PathUnderTest {
   std::unique_ptr<HostPath> (*make)(const Surroundings& around);
   Capabilities can;
   bool faulty = false;                              // inside a fault decorator
+  Weather weather{};                                // of the Ethernet, for paths over it
   DoorbellMode doorbells = DoorbellMode::kTrapped;  // of all adapters
 };
 

@@ -122,6 +122,8 @@ class ThreeAdapters : public Conformance {
 INSTANTIATE_TEST_SUITE_P(Path, ThreeAdapters, testing::ValuesIn(all_paths()), name_of);
 
 TEST_P(ThreeAdapters, messages_follow_a_gid_to_another_adapter_and_back) {
+  if (can().between_strangers)
+    GTEST_SKIP() << "a GID of a stranger has a MAC, which the guest resolves again";
   world_.set_faults({});
   connect({}, {.timeout = 13});
   const abi::Gid moving = test::gid_of(1);

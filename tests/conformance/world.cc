@@ -13,7 +13,6 @@ namespace {
 
 using test::must;
 
-constexpr transport::SegmentId kSegment{.dvs = 7, .vlan = 11};
 // What a turn with work takes, so that time never stands still.
 constexpr Duration kWorkTakes = std::chrono::microseconds(1);
 // How long the kernel is waited for at a time.
@@ -40,7 +39,8 @@ class World::RunningAdapter final : public shard::Pollable {
 };
 
 World::World(const PathUnderTest& path, std::uint32_t adapters)
-    : path_(path), loop_(must(shard::Loop::create({}, clock_))) {
+    : path_(path), loop_(must(shard::Loop::create({}, clock_))), ethernet_(23, path.weather) {
+  loop_->add(ethernet_);
   if (std::getenv("PVRDMA_TEST_LOG") == nullptr) log::set_level(log::Level::kError);
   const std::uint32_t hosts = path_.can.between_hosts ? adapters : 1;
   for (std::uint32_t i = 0; i < hosts; ++i) add_host(i);
@@ -50,6 +50,7 @@ World::World(const PathUnderTest& path, std::uint32_t adapters)
   const bool joined = wait([&] {
     for (std::uint32_t from = 0; from < hosts; ++from) {
       for (std::uint32_t to = 0; to < hosts; ++to) {
+        if (path_.can.between_strangers) continue;
         if (from != to && !hosts_[from]->transport->is_up(host_id(to))) return false;
       }
     }
@@ -68,12 +69,13 @@ World::~World() {
     adapter->port.reset();
   }
   for (const auto& host : hosts_) end_transport(*host);
+  loop_->remove(ethernet_);
 }
 
 void World::add_host(std::uint32_t index) {
   auto host = std::make_unique<Host>();
   host->fabric = std::make_unique<fabric::Fabric>(clock_);
-  host->path = path_.make({*loop_, clock_, *host->fabric, index});
+  host->path = path_.make({*loop_, clock_, *host->fabric, ethernet_, index});
   host->transport = &host->path->transport();
   if (path_.faulty) {
     host->fault = std::make_unique<transport::Fault>(*host->transport, *host->fabric,
@@ -90,8 +92,9 @@ void World::add_adapter(std::uint32_t index) {
   auto adapter = std::make_unique<Adapter>();
   adapter->host = hosts_[path_.can.between_hosts ? index : 0].get();
   const device::AdapterConfig config = test::adapter_config(index, {.doorbells = path_.doorbells});
-  adapter->port = std::make_unique<fabric::Port>(config.name, fabric::PortIdentity{.mac = config.mac},
-                                                 adapter->host->fabric->segment(kSegment));
+  adapter->port = std::make_unique<fabric::Port>(
+      config.name, fabric::PortIdentity{.mac = config.mac, .may_reach_natives = true},
+      adapter->host->fabric->segment(kSegment));
   adapter->device = must(device::Adapter::create(config, *adapter->port, clock_));
   adapter->port->attach(adapter->device->engine());
   adapter->running = std::make_unique<RunningAdapter>(*loop_, *adapter->device);
@@ -152,7 +155,7 @@ void World::end_transport(Host& host) {
 }
 
 void World::publish() {
-  if (!path_.can.between_hosts) return;
+  if (!path_.can.between_hosts || path_.can.between_strangers) return;
   for (const auto& host : hosts_) {
     fabric::View view;
     for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
@@ -207,7 +210,7 @@ int World::cut() {
   return count;
 }
 
-bool World::go_on() {
+bool World::go_on(Instant until) {
   if (loop_->turn(Duration{0})) {
     quiet_turns_ = 0;
     clock_.set(now() + kWorkTakes);
@@ -223,7 +226,7 @@ bool World::go_on() {
   }
   const Instant next = next_deadline();
   if (next == Instant::never()) return false;
-  clock_.set(std::max(now(), next));
+  clock_.set(std::min(until, std::max(now(), next)));
   return true;
 }
 
@@ -237,13 +240,13 @@ void World::pass(Duration time) {
   const Instant end = now() + time;
   quiet_turns_ = 0;
   while (now() < end) {
-    if (go_on()) continue;
+    if (go_on(end)) continue;
     clock_.set(end);
   }
 }
 
 Instant World::next_deadline() const {
-  Instant next = Instant::never();
+  Instant next = ethernet_.next_deadline();
   for (const auto& adapter : adapters_) {
     if (adapter->running) next = std::min(next, adapter->running->next_deadline());
   }

@@ -105,8 +105,8 @@ class World {
   void end_transport(Host& host);
   // Every host hears which GIDs the others hold.
   void publish();
-  // False: nothing to do, and no deadline.
-  bool go_on();
+  // Time runs to the next deadline, but not past `until`. False: nothing to do, and no deadline.
+  bool go_on(Instant until = Instant::never());
   Instant next_deadline() const;
   // Whether a word may lie in a page that nobody has looked at since the last turn with work.
   bool may_be_rung() const;
@@ -114,6 +114,7 @@ class World {
   const PathUnderTest path_;
   test::ManualClock clock_;
   std::unique_ptr<shard::Loop> loop_;
+  Ethernet ethernet_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Adapter>> adapters_;
   std::size_t quiet_turns_ = 0;  // since the last one with work

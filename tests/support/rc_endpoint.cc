@@ -21,6 +21,10 @@ abi::Gid gid_of(std::uint32_t index) {
   return {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 168, 11, static_cast<std::uint8_t>(51 + index)}};
 }
 
+abi::Mac mac_of(const abi::Gid& gid) {
+  return {{0x02, 0, 0, 0, 0, static_cast<std::uint8_t>(gid.raw[15] - 50)}};
+}
+
 RcEndpoint::RcEndpoint(driver::Device& on, const abi::Gid& own_gid, const EndpointOptions& options,
                        std::uint8_t own_sgid_index)
     : device(on),
@@ -45,7 +49,7 @@ RcEndpoint::RcEndpoint(driver::Device& on, const abi::Gid& own_gid, const Endpoi
 Result<> RcEndpoint::connect_to(const abi::Gid& peer_gid, std::uint32_t qpn, const ConnectOptions& options) {
   if (auto done = qp->to_init({.access = options.access}); !done) return done;
   if (auto done = qp->to_rtr({.dest_qpn = qpn,
-                              .route = {.dgid = peer_gid, .sgid_index = sgid_index},
+                              .route = {.dgid = peer_gid, .sgid_index = sgid_index, .dmac = mac_of(peer_gid)},
                               .rq_psn = options.first_psn,
                               .max_dest_rd_atomic = options.max_dest_rd_atomic,
                               .min_rnr_timer = options.min_rnr_timer});

@@ -17,6 +17,8 @@ inline constexpr std::uint32_t kFullAccess =
 
 // ::ffff:192.168.11.(51 + index), as the demo's VMs.
 abi::Gid gid_of(std::uint32_t index);
+// Of the adapter that has such a GID (adapter_config()).
+abi::Mac mac_of(const abi::Gid& gid);
 
 struct EndpointOptions {
   driver::Context* context = nullptr;  // null: the device's kernel context

@@ -19,6 +19,7 @@
 #include "base/link_name.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "roce/frame_sink.h"
 #include "shard/loop.h"
 
 namespace pvrdma::transport::roce {
@@ -49,18 +50,11 @@ struct LinkCounters {
   std::uint64_t ups = 0;              // how often it has come up
 };
 
-class Link {
+// Where place() has none, FrameHandler::on_room() follows; a place is good until send(), flush() or the next
+// one. What was sent, kEthernetHeaderBytes at least, goes out at flush() at the latest, or waits in a bounded
+// queue until the link takes it.
+class Link : public pvrdma::roce::FrameSink {
  public:
-  virtual ~Link() = default;
-
-  // Room for one frame of at most pvrdma::roce::kFrameBytesMax, until send(), flush() or the next place().
-  // Null: none now, FrameHandler::on_room() follows.
-  virtual std::byte* place() = 0;
-  // What the last place() gave holds a frame of so many bytes, kEthernetHeaderBytes at least. It goes out at
-  // flush() at the latest, or waits in a bounded queue until the link takes it.
-  virtual void send(std::size_t bytes) = 0;
-  // How many frames can be placed now, at least. 0: FrameHandler::on_room() follows.
-  virtual std::size_t room() const = 0;
   virtual void flush(Instant now) = 0;
 
   virtual bool is_up() const = 0;

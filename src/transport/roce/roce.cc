@@ -1,0 +1,270 @@
+#include "transport/roce/roce.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "roce/frame.h"
+#include "transport/nowhere.h"
+#include "transport/roce/connection_pool.h"
+
+namespace pvrdma::transport {
+namespace {
+
+using pvrdma::roce::Envelope;
+using pvrdma::roce::Frame;
+using pvrdma::roce::Packet;
+using roce::ConnectionPool;
+
+constexpr std::uint8_t kEcnMask = 3;
+constexpr std::uint8_t kCongestionExperienced = 3;
+constexpr std::uint32_t kFramesPerTurn = 16;  // of one connection's answers
+constexpr std::uint32_t kFramesPerRun = 256;  // of all answers on a link
+
+bool is_datagram(pvrdma::roce::Opcode opcode) {
+  return pvrdma::roce::has(opcode, pvrdma::roce::kDeth);
+}
+
+verbs::Datagram to_datagram(const Frame& frame) {
+  const Envelope& envelope = frame.envelope;
+  const Packet& packet = frame.packet;
+  const bool immediate = pvrdma::roce::has(packet.opcode, pvrdma::roce::kImmediate);
+  verbs::Datagram datagram;
+  datagram.from = {envelope.source, packet.source};
+  datagram.to = {envelope.destination, packet.destination};
+  datagram.qkey = packet.qkey;
+  datagram.extra = immediate ? verbs::Extra::kImmediate : verbs::Extra::kNone;
+  datagram.extra_value = packet.immediate;
+  datagram.solicited = packet.solicited;
+  datagram.bytes = static_cast<std::uint32_t>(packet.payload.size());
+  datagram.flow_label = envelope.flow_label;
+  datagram.traffic_class = envelope.traffic_class;
+  datagram.hop_limit = envelope.hop_limit;
+  datagram.roce = envelope.version;
+  return datagram;
+}
+
+Frame to_frame(const verbs::Datagram& datagram, const Mac& source_mac, verbs::Psn psn) {
+  Frame frame;
+  Envelope& envelope = frame.envelope;
+  envelope.source_mac = source_mac;
+  envelope.destination_mac = datagram.next_hop;
+  envelope.version = datagram.roce;
+  envelope.source = datagram.from.gid;
+  envelope.destination = datagram.to.gid;
+  envelope.traffic_class = datagram.traffic_class;
+  envelope.flow_label = datagram.flow_label;
+  envelope.hop_limit = datagram.hop_limit != 0 ? datagram.hop_limit : pvrdma::roce::kHopLimit;
+  envelope.source_port = pvrdma::roce::source_port(datagram.flow_label, datagram.from.qpn, datagram.to.qpn);
+  Packet& packet = frame.packet;
+  packet.opcode = datagram.extra == verbs::Extra::kImmediate ? pvrdma::roce::Opcode::kUdSendOnlyImmediate
+                                                             : pvrdma::roce::Opcode::kUdSendOnly;
+  packet.solicited = datagram.solicited;
+  packet.destination = datagram.to.qpn;
+  packet.psn = psn;
+  packet.immediate = datagram.extra_value;
+  packet.qkey = datagram.qkey;
+  packet.source = datagram.from.qpn;
+  return frame;
+}
+
+}  // namespace
+
+// One segment's link and the connections that owe something to peers there.
+class Roce::Segment final : public roce::FrameHandler {
+ public:
+  Segment(Roce& roce, SegmentId id) : roce_(roce), id_(id) {}
+  ~Segment() override {
+    while (busy_.take() != nullptr) {
+    }
+  }
+
+  void use(std::unique_ptr<roce::Link> link) { link_ = std::move(link); }
+  roce::Link* link() const { return link_.get(); }
+
+  // FrameHandler.
+  void on_frame(std::span<const std::byte> bytes, Instant now) override;
+  void on_burst_end(Instant now) override {
+    answer();
+    link_->flush(now);
+  }
+  void on_room(Instant now) override {
+    answer();
+    roce_.inbound_.on_room(id_);
+    link_->flush(now);
+  }
+
+  void send(const verbs::Datagram& datagram, const Mac& mac, const guestmem::SpanList& payload);
+  // Some of what is owed. True: there is more, and room for it.
+  bool answer();
+
+ private:
+  void on_packet(verbs::Engine& engine, const Frame& frame, Instant now);
+
+  Roce& roce_;
+  const SegmentId id_;
+  std::unique_ptr<roce::Link> link_;
+  verbs::LinkedQueue<ConnectionPool::Entry, &ConnectionPool::Entry::busy_link> busy_;
+  verbs::Psn datagram_psn_;
+};
+
+void Roce::Segment::on_frame(std::span<const std::byte> bytes, Instant now) {
+  const auto frame = pvrdma::roce::parse(bytes);
+  if (!frame) {
+    ++roce_.errors_.bad_frames[static_cast<std::size_t>(frame.error())];
+    return;
+  }
+  const Envelope& envelope = frame->envelope;
+  const NativeInbound::Admission admission =
+      roce_.inbound_.admit(id_, envelope.source, envelope.destination, envelope.destination_mac);
+  if (admission.verdict != Entry::kAdmitted) {
+    ++roce_.errors_.refused[static_cast<std::size_t>(admission.verdict)];
+  } else if (admission.engine == nullptr) {
+    ++roce_.errors_.port_down;
+  } else if (is_datagram(frame->packet.opcode)) {
+    guestmem::SpanList payload;
+    const auto data = frame->packet.payload;
+    static_cast<void>(payload.append(const_cast<std::byte*>(data.data()), data.size()));
+    admission.engine->on_datagram(to_datagram(*frame), payload, now);
+  } else {
+    on_packet(*admission.engine, *frame, now);
+  }
+}
+
+void Roce::Segment::on_packet(verbs::Engine& engine, const Frame& frame, Instant now) {
+  ConnectionPool::Entry* entry = roce_.pool_->find(engine, frame.packet.destination);
+  if (entry == nullptr) {
+    ++roce_.errors_.no_qp;
+    return;
+  }
+  pvrdma::roce::Connection& connection = *entry->connection;
+  const verbs::Connection& ends = connection.ends.connection;
+  if (ends.remote.gid != frame.envelope.source || ends.local.gid != frame.envelope.destination) {
+    ++roce_.errors_.bad_address;
+    return;
+  }
+  ConnectionPool::hold(*entry);
+  const bool marked = (frame.envelope.traffic_class & kEcnMask) == kCongestionExperienced;
+  connection.on_packet(frame.packet, marked, now);
+  if (connection.answerer.owes()) busy_.append(*entry);
+  roce_.pool_->let_go(*entry);
+}
+
+bool Roce::Segment::answer() {
+  for (std::uint32_t frames = 0; frames < kFramesPerRun;) {
+    ConnectionPool::Entry* entry = busy_.take();
+    if (entry == nullptr) return false;
+    pvrdma::roce::Connection& connection = *entry->connection;
+    const std::uint32_t sent = connection.answerer.answer(connection.ends, *link_, kFramesPerTurn);
+    if (connection.answerer.owes()) busy_.append(*entry);
+    if (link_->room() == 0) return false;  // on_room() goes on
+    frames += sent != 0 ? sent : 1;
+  }
+  return !busy_.empty();
+}
+
+void Roce::Segment::send(const verbs::Datagram& datagram, const Mac& mac, const guestmem::SpanList& payload) {
+  std::byte* const place = link_->place();
+  if (place == nullptr) {
+    ++roce_.errors_.datagrams_dropped;
+    return;
+  }
+  datagram_psn_ = datagram_psn_.next();
+  const Frame frame = to_frame(datagram, mac, datagram_psn_);
+  const std::size_t head = pvrdma::roce::build_head(frame, datagram.bytes, place);
+  guestmem::SpanReader(payload).read(place + head, datagram.bytes);
+  link_->send(pvrdma::roce::finish(frame, head, datagram.bytes, place));
+}
+
+class Roce::RocePath final : public verbs::Path {
+ public:
+  RocePath(Roce& roce, roce::Link& link, ConnectionPool::Entry& entry, Traffic& traffic)
+      : Path(true), pool_(roce.pool_), roce_(roce), link_(link), entry_(entry), traffic_(traffic) {}
+  ~RocePath() override { pool_->let_go(entry_); }
+
+  std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override {
+    return connection().sender.room(connection().ends, wanted, link_);
+  }
+  std::uint32_t room_to_ask(std::uint32_t wanted, Instant /*now*/) override {
+    return connection().sender.room_to_ask(connection().ends, wanted, link_);
+  }
+  Duration repeat_after() const override { return entry_.connection->sender.repeat_after(); }
+  void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
+    ++roce_.counters_.requests;
+    roce_.counters_.payload_bytes += payload.bytes();
+    traffic_.count(payload);
+    connection().sender.send_request(connection().ends, request, payload, link_, now);
+  }
+  void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
+                     Instant /*now*/) override {
+    ++roce_.counters_.responses;
+    traffic_.count(payload);
+    connection().answerer.on_verdict(response);
+  }
+
+ private:
+  pvrdma::roce::Connection& connection() { return *entry_.connection; }
+
+  const std::shared_ptr<ConnectionPool> pool_;
+  Roce& roce_;  // borrowed, as the next
+  roce::Link& link_;
+  ConnectionPool::Entry& entry_;  // the pool's
+  Traffic& traffic_;
+};
+
+Roce::Roce(NativeInbound& inbound, const RoceOptions& options)
+    : inbound_(inbound), pool_(std::make_shared<ConnectionPool>(options.connections_max)) {}
+
+Roce::~Roce() = default;
+
+roce::FrameHandler& Roce::handler_of(SegmentId segment) {
+  auto& entry = segments_[segment];
+  if (entry == nullptr) entry = std::make_unique<Segment>(*this, segment);
+  return *entry;
+}
+
+void Roce::add_link(SegmentId segment, std::unique_ptr<roce::Link> link) {
+  const auto found = segments_.find(segment);
+  PVRDMA_CHECK(found != segments_.end(), "a link's handler is made before it");
+  found->second->use(std::move(link));
+}
+
+const roce::Link* Roce::link_of(SegmentId segment) const {
+  const auto found = segments_.find(segment);
+  return found != segments_.end() ? found->second->link() : nullptr;
+}
+
+void Roce::open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
+                verbs::PathSlot& slot) {
+  ConnectionPool::Entry* entry = pool_->hold(*place.sender, connection, place.sender_mac, packets_);
+  if (entry == nullptr) {
+    slot.open<Nowhere>(errors_.no_connection);
+    return;
+  }
+  slot.open<RocePath>(*this, *segments_.at(place.segment)->link(), *entry, traffic);
+}
+
+void Roce::send_datagram(const Place& place, const verbs::Datagram& datagram,
+                         const guestmem::SpanList& payload, Traffic& traffic, Instant /*now*/) {
+  ++counters_.datagrams;
+  counters_.payload_bytes += payload.bytes();
+  traffic.count(payload);
+  segments_.at(place.segment)->send(datagram, place.sender_mac, payload);
+}
+
+void Roce::flush(Instant now) {
+  for (const auto& [id, segment] : segments_) {
+    if (segment->link() != nullptr) segment->link()->flush(now);
+  }
+}
+
+bool Roce::run(Instant now) {
+  bool more = false;
+  for (const auto& [id, segment] : segments_) {
+    if (segment->link() == nullptr) continue;
+    more = segment->answer() || more;
+    segment->link()->flush(now);
+  }
+  return more;
+}
+
+}  // namespace pvrdma::transport

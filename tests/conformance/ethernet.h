@@ -1,0 +1,63 @@
+// Ethernet: what joins the RoCE links of hosts in one thread: each frame goes to all other links, in the
+// order of sending, or as the weather wants: lost, doubled, late, damaged, by a seed.
+//
+// Thread: one; a Pollable for the loop that the test turns.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "shard/loop.h"
+#include "transport/roce/link.h"
+
+namespace pvrdma::conformance {
+
+// How many of a thousand frames meet which fault.
+struct Weather {
+  std::uint32_t drop = 0;
+  std::uint32_t duplicate = 0;
+  std::uint32_t late = 0;  // behind up to kLateMost frames that were sent after it
+  std::uint32_t damage = 0;
+};
+
+class Ethernet final : public shard::Pollable {
+ public:
+  Ethernet(std::uint64_t seed, const Weather& weather) : weather_(weather), random_(seed) {}
+
+  // The end for one host. Ethernet outlives it.
+  std::unique_ptr<transport::roce::Link> plug(transport::roce::FrameHandler& handler);
+  // No link has room, until unblock().
+  void block() { blocked_ = true; }
+  void unblock();
+
+  bool run(Instant now) override;
+  void on_time(Instant /*now*/) override {}
+  Instant next_deadline() const override { return frames_.empty() ? Instant::never() : Instant{}; }
+  bool polls() const override { return false; }
+  std::string what() const override { return "the Ethernet"; }
+
+ private:
+  class Plug;
+  struct Frame {
+    const Plug* from;
+    std::vector<std::byte> bytes;
+  };
+  static constexpr std::size_t kLateMost = 16;
+  static constexpr std::size_t kFramesMost = 4096;  // on their way at a time
+
+  bool chance(std::uint32_t per_mille) { return per_mille != 0 && random_() % 1000 < per_mille; }
+  void carry(Frame frame);
+
+  const Weather weather_;
+  std::mt19937_64 random_;
+  bool blocked_ = false;
+  bool tell_room_ = false;
+  std::deque<Frame> frames_;
+  std::vector<Plug*> plugs_;  // borrowed: they leave before they die
+};
+
+}  // namespace pvrdma::conformance
