@@ -164,6 +164,7 @@ def config() -> Seeds:
     yield "etcd", (host + '[store]\ntype = "etcd"\nendpoints = ["http://10.0.0.1:2379", "https://[fd00::1]:2379"]\nprefix = "/p/"\nlease_s = 10\n').encode()
     yield "tcp", (host + '[tcp]\nlanes = 4\ncongestion_control = "cubic"\n').encode()
     yield "api", (adapter + '[api]\nlisten = "[::1]:8443"\ncertificate = "/nonexistent"\nkey = "/nonexistent"\ntoken_file = "/nonexistent"\n').encode()
+    yield "wrong_value_of_a_list", (adapter + 'addresses = ["10.0.0.5", "x"]\n').encode()
     yield "flags", (adapter + "\0name=VM-02,socket=/b.sock,mac=52:54:00:12:34:52,hw=17,roce=v1\0name=VM-03,socket=/c.sock,mac=52:54:00:12:34:53,hw=18,profile=esxi,doorbells=mapped").encode()
     yield "unknown_key_of_other_bytes", ('[daemon]\n"größe" = 1\n' + adapter).encode()
     yield "unknown_key_that_is_long", ("[daemon]\n" + "a" * 100 + " = 1\n" + adapter).encode()

@@ -198,6 +198,13 @@ TEST_F(ConfigTest, RefusesBudgetsThatNobodyCouldLiveWith) {
       "takes a number from 4 to 32768");
 }
 
+TEST_F(ConfigTest, NamesTheValueOfAListThatIsWrong) {
+  EXPECT_EQ(mistake_with("addresses", "addresses = [\"10.0.0.5\", \"x\"]"),
+            "FILE:6: [[adapter]] addresses: \"x\" is no IP address: write it as 10.0.0.1 or fd00::1");
+  EXPECT_EQ(mistake_with("addresses", "addresses = [5]"),
+            "FILE:6: [[adapter]] addresses: 5 has the wrong type: it takes a string in quotes");
+}
+
 TEST_F(ConfigTest, FlagsOverrideTheFileAndAddAdapters) {
   std::ofstream(path_) << "[daemon]\napi_socket = \"/file.sock\"\nlog_level = \"debug\"\n" << kVm01;
   const auto config = load_config(

@@ -78,7 +78,11 @@ Failure wrong(const Section& section, const Mistake& mistake) {
     case Mistake::Kind::kWrong:
       break;
   }
-  return wrong(section, mistake.member, mistake.why);
+  const std::size_t dot = mistake.member.find('.');  // behind it, which value of a list
+  if (dot == std::string::npos) return wrong(section, mistake.member, mistake.why);
+  const Section::Place& place = section.places.at(mistake.member.substr(0, dot));
+  return fail(fmt::format("{}{}: {} {}", prefix(section, place.where), place.shown, shown(mistake.value),
+                          mistake.why));
 }
 
 }  // namespace pvrdma::control
