@@ -23,6 +23,11 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
       ->option_text("KEY=VALUE,...")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--roce-link", sources.roce_links,
+                 "where RoCE frames of the adapters go in and out: tap:DEVICE, xdp:DEVICE or stream:PATH")
+      ->option_text("KIND:NAME")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--api-socket", sources.api_socket,
                  "where pvrdmactl finds the daemon (/run/pvrdma/api.sock)")
       ->option_text("PATH");

@@ -56,6 +56,34 @@ TEST_F(ClusterConfigTest, AHostAloneHasDefaults) {
   EXPECT_FALSE(config->api);
 }
 
+TEST_F(ClusterConfigTest, ReadsTheLinksOfSwitches) {
+  const std::string host = "[host]\nname = \"esx-01\"\n";
+  const std::string first = "[[roce]]\nlink = \"tap:pvroce0\"\nswitch = \"DSwitch\"\nvlan = 105\n";
+  const auto config = load(host + first + "[[roce]]\nlink = \"xdp:veth7\"\nswitch = \"DSwitch\"\n");
+  ASSERT_TRUE(config) << config.error().message;
+  ASSERT_EQ(config->roce.size(), 2U);
+  EXPECT_EQ(config->roce[0].link, (LinkName{LinkKind::kTap, "pvroce0"}));
+  EXPECT_EQ(config->roce[0].dvs, "DSwitch");
+  EXPECT_EQ(config->roce[0].vlan, 105);
+  EXPECT_EQ(config->roce[1].vlan, 0);
+  EXPECT_EQ(mistake(host + "[[roce]]\nlink = \"tap:a\"\n"),
+            "pvrdmad.toml:3: [[roce]] serves nobody: add switch = \"DSwitch\", one of the cluster, or an "
+            "[[adapter]] of this daemon's own");
+  EXPECT_EQ(mistake(host + "[[roce]]\nlink = \"tap:a\"\nswitch = \"no name\"\n").substr(0, 64),
+            "pvrdmad.toml:5: [[roce]] switch = \"no name\" is no name: allowed ");
+  EXPECT_EQ(mistake(host + "[[roce]]\nlink = \"tap:a\"\nswitch = \"s\"\nvlan = 4095\n"),
+            "pvrdmad.toml:6: [[roce]] vlan = 4095 is not allowed: it takes a number from 0 to 4094");
+  EXPECT_EQ(mistake(host + "[[roce]]\nlink = \"tap:a\"\nswitch = \"s\"\npeers = []\n"),
+            "pvrdmad.toml:6: [[roce]] peers = [] is for a daemon's own adapters: a switch's port groups have "
+            "their own, see pvrdmactl dvs portgroup set --native-peers");
+  EXPECT_EQ(mistake(host + first + "[[roce]]\nlink = \"xdp:pvroce0\"\nswitch = \"DSwitch\"\n"),
+            "pvrdmad.toml:8: [[roce]] link = \"xdp:pvroce0\" is taken: another segment at pvrdmad.toml:4 has "
+            "it, choose another");
+  EXPECT_EQ(mistake(host + first + first),
+            "pvrdmad.toml:8: [[roce]] link = \"tap:pvroce0\" is taken: another segment at pvrdmad.toml:4 has "
+            "it, choose another");
+}
+
 TEST_F(ClusterConfigTest, ReadsEverythingThereIs) {
   for (const char* name : {"ca", "crt", "key"}) file(name, "pem");
   file("password", "secret\nmore\n");

@@ -35,6 +35,10 @@ Result<Config> load_config(const ConfigSources& sources) {
     if (!section) return Failure(std::move(section).error());
     document.adapters.push_back(*std::move(section));
   }
+  for (const std::string& flag : sources.roce_links) {
+    document.roce.push_back(Section{"", "--roce-link " + flag});
+    document.roce.back().set("link", flag, {"--roce-link", "link"});
+  }
   if (document.adapters.empty() && document.table("host") == nullptr) {
     return fail(fmt::format(
         "{}: there is nothing to serve: add an [[adapter]] or a [host] table to the file, or give --adapter",

@@ -18,6 +18,7 @@
 #include "base/doorbell_mode.h"
 #include "base/hardware_version.h"
 #include "base/ip_address.h"
+#include "base/link_name.h"
 #include "base/log.h"
 #include "base/mac.h"
 #include "base/network_mtu.h"
@@ -81,19 +82,30 @@ struct ApiTcpConfig {
   std::string token;  // 16 to 256 visible characters
 };
 
+// Where the RoCE frames of one segment go in and out, by which its adapters reach native endpoints.
+struct RoceConfig {
+  LinkName link;                 // each device and socket once
+  std::string dvs;               // a switch of the cluster; empty: the segment of this daemon's own adapters
+  std::uint16_t vlan = 0;        // of the switch
+  std::vector<IpNetwork> peers;  // of the daemon's own adapters, whom they may reach; empty: any
+};
+
 struct Config {
   DaemonConfig daemon;
   HostBudgets budgets;
   std::vector<AdapterConfig> adapters;  // at least one, unless there is a cluster
   std::optional<ClusterConfig> cluster;
   std::optional<ApiTcpConfig> api;
+  std::vector<RoceConfig> roce;  // each segment once
 };
 
-// Where a configuration comes from. Flags come after the file: they override its [daemon] and add adapters.
+// Where a configuration comes from. Flags come after the file: they override its [daemon] and add adapters
+// and links.
 struct ConfigSources {
   std::optional<std::string> file;  // path
   // "name=VM-01,socket=/x.sock,mac=…,hw=14[,roce=v1][,profile=esxi][,doorbells=mapped][,mtu=9000][,qps=64]"
   std::vector<std::string> adapter_flags;
+  std::vector<std::string> roce_links;  // "tap:pvroce0": of the daemon's own adapters
   std::optional<std::string> api_socket;
   std::optional<std::string> log_level;
   std::optional<std::int64_t> dedicated_core;

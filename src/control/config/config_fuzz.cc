@@ -1,7 +1,8 @@
 // Fuzzes the configuration: what a person, or a tool that writes for one, puts into the file and the flags.
 //
-// Input: texts with a NUL between them: the file's, then one for each --adapter. What must hold: nothing
-// crashes; a refusal says why; and a Config is what config.h says of one, since nobody checks it again.
+// Input: texts with a NUL between them: the file's, then one for each --adapter, or --roce-link if there is
+// no '=' in it. What must hold: nothing crashes; a refusal says why; and a Config is what config.h says of
+// one, since nobody checks it again.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -59,6 +60,15 @@ void check(const Config& config) {
       PVRDMA_CHECK(etcd->lease_seconds >= 3 && etcd->lease_seconds <= 600, "a lease of 3 to 600 s");
     }
   }
+  std::set<std::string> links;
+  std::set<std::pair<std::string, std::uint16_t>> segments;
+  for (const RoceConfig& roce : config.roce) {
+    PVRDMA_CHECK(links.insert(roce.link.name).second && segments.emplace(roce.dvs, roce.vlan).second,
+                 "each segment has one link, and each link one segment");
+    PVRDMA_CHECK(roce.dvs.empty() ? !config.adapters.empty() && roce.vlan == 0
+                                  : config.cluster && roce.vlan <= 4094 && roce.peers.empty(),
+                 "a link is of the daemon's own adapters or of a cluster's switch");
+  }
   if (config.api) {
     PVRDMA_CHECK(config.api->token.size() >= 16 && config.api->token.size() <= 256, "a token worth the name");
   }
@@ -73,8 +83,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view input{reinterpret_cast<const char*>(data), size};
   const Fd file = file_of(take_text(input));
   ConfigSources sources{.file = "/proc/self/fd/" + std::to_string(file.get())};
-  for (std::size_t i = 0; i < kFlagsMax && !input.empty(); ++i)
-    sources.adapter_flags.push_back(take_text(input));
+  for (std::size_t i = 0; i < kFlagsMax && !input.empty(); ++i) {
+    std::string text = take_text(input);
+    auto& flags = text.find('=') == std::string::npos ? sources.roce_links : sources.adapter_flags;
+    flags.push_back(std::move(text));
+  }
   const auto config = load_config(sources);
   if (config) {
     check(*config);

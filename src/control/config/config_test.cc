@@ -205,6 +205,52 @@ TEST_F(ConfigTest, NamesTheValueOfAListThatIsWrong) {
             "FILE:6: [[adapter]] addresses: 5 has the wrong type: it takes a string in quotes");
 }
 
+TEST_F(ConfigTest, ReadsTheLinkOfTheDaemonsOwnAdapters) {
+  const auto config = load(
+      kVm01 + std::string("[[roce]]\nlink = \"tap:pvroce0\"\npeers = [\"192.168.0.0/16\", \"fd00::5\"]\n"));
+  ASSERT_TRUE(config) << config.error().message;
+  ASSERT_EQ(config->roce.size(), 1U);
+  const RoceConfig& roce = config->roce[0];
+  EXPECT_EQ(roce.link, (LinkName{LinkKind::kTap, "pvroce0"}));
+  EXPECT_EQ(roce.dvs, "");
+  EXPECT_EQ(roce.vlan, 0);
+  EXPECT_EQ(roce.peers, (std::vector{*IpNetwork::parse("192.168.0.0/16"), *IpNetwork::parse("fd00::5")}));
+  const auto by_flag = load_config({.adapter_flags = {kVm01Flag}, .roce_links = {"stream:/run/hub.sock"}});
+  ASSERT_TRUE(by_flag) << by_flag.error().message;
+  ASSERT_EQ(by_flag->roce.size(), 1U);
+  EXPECT_EQ(by_flag->roce[0].link, (LinkName{LinkKind::kStream, "/run/hub.sock"}));
+  EXPECT_TRUE(by_flag->roce[0].peers.empty());
+  EXPECT_TRUE(load(kVm01)->roce.empty());
+}
+
+TEST_F(ConfigTest, RefusesLinksThatServeNobodyOrTheSame) {
+  const auto with = [&](const std::string& lines) { return mistake_in(kVm01 + lines); };
+  EXPECT_EQ(with("[[roce]]\n"), "FILE:6: [[roce]] lacks link: add link = \"tap:pvroce0\"");
+  EXPECT_EQ(with("[[roce]]\nlink = \"eth0\"\n"),
+            "FILE:7: [[roce]] link = \"eth0\" is no RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH");
+  EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\nswitch = \"DSwitch\"\n"),
+            "FILE:8: [[roce]] switch = \"DSwitch\" is a switch of no cluster: leave it out, the link is then "
+            "that of this daemon's own adapters, or add a [host] table");
+  EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\nvlan = 5\n"),
+            "FILE:8: [[roce]] vlan = 5 is a VLAN of no switch: add switch = \"DSwitch\" or leave it out");
+  EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\npeers = [\"x\"]\n"),
+            "FILE:8: [[roce]] peers: \"x\" is no IP network: write it as 10.0.0.0/24 or fd00::/64");
+  EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\ncolor = 1\n"),
+            "FILE:8: [[roce]] unknown key color: allowed are link, switch, vlan, peers");
+  EXPECT_EQ(with("[[roce]]\nlink = \"tap:a\"\n[[roce]]\nlink = \"tap:b\"\n"),
+            "FILE:8: [[roce]] is the second link of its segment, which has one at FILE:6: leave one out");
+  EXPECT_EQ(with("[roce]\nlink = \"tap:a\"\n"),
+            "FILE:6: roce is a table: write [[roce]], once for each segment");
+  const auto flagged = [&](const std::string& flag) {
+    return mistake(load_config({.adapter_flags = {kVm01Flag}, .roce_links = {"tap:a", flag}}));
+  };
+  EXPECT_EQ(flagged("pvroce0"),
+            "--roce-link: link = \"pvroce0\" is no RoCE link: write tap:DEVICE, xdp:DEVICE or stream:PATH");
+  EXPECT_EQ(flagged("tap:b"),
+            "--roce-link tap:b: is the second link of its segment, which has one at --roce-link tap:a: leave "
+            "one out");
+}
+
 TEST_F(ConfigTest, FlagsOverrideTheFileAndAddAdapters) {
   std::ofstream(path_) << "[daemon]\napi_socket = \"/file.sock\"\nlog_level = \"debug\"\n" << kVm01;
   const auto config = load_config(
@@ -256,8 +302,7 @@ TEST_F(ConfigTest, RefusesWhatDoesNotBelongAtTheTop) {
   EXPECT_EQ(mistake_in("name = \"VM-01\"\n"),
             "FILE:1: unknown key name at the top of the file: allowed are [daemon], [budgets], [host], "
             "[store], [tcp], "
-            "[api] and "
-            "[[adapter]]");
+            "[api], [[adapter]] and [[roce]]");
   EXPECT_EQ(mistake_in("\ndaemon = 1\n"), "FILE:2: daemon is an integer: write [daemon]");
   EXPECT_EQ(mistake_in("[adapter]\nname = \"a\"\n"),
             "FILE:1: adapter is a table: write [[adapter]], once for each adapter");

@@ -94,6 +94,33 @@ Result<std::optional<ClusterConfig>> read_cluster(const Document& document) {
   return *std::move(cluster);
 }
 
+Result<RoceConfig> read_roce(const Section& section, bool in_cluster, bool has_adapters) {
+  auto roce = read_section<RoceConfig>(section);
+  if (!roce) return roce;
+  if (!roce->dvs.empty()) {
+    if (!in_cluster) {
+      return wrong(section, "switch",
+                   "is a switch of no cluster: leave it out, the link is then that of this daemon's own "
+                   "adapters, or add a [host] table");
+    }
+    if (section.has("peers")) {
+      return wrong(section, "peers",
+                   "is for a daemon's own adapters: a switch's port groups have their own, see pvrdmactl dvs "
+                   "portgroup set --native-peers");
+    }
+    return roce;
+  }
+  if (section.has("vlan")) {
+    return wrong(section, "vlan", "is a VLAN of no switch: add switch = \"DSwitch\" or leave it out");
+  }
+  if (!has_adapters) {
+    return wrong(section,
+                 "serves nobody: add switch = \"DSwitch\", one of the cluster, or an [[adapter]] of this "
+                 "daemon's own");
+  }
+  return roce;
+}
+
 // Values that one adapter has and no other may have.
 class Taken {
  public:
@@ -138,6 +165,25 @@ Result<void> check_unique(const Document& document, const Config& config) {
   return {};
 }
 
+// Each segment has one link, and each device or socket is the link of one.
+Result<void> check_links(const Document& document, const Config& config) {
+  Taken links;
+  std::map<std::pair<std::string, std::uint16_t>, std::string> served;
+  for (std::size_t i = 0; i < config.roce.size(); ++i) {
+    const RoceConfig& roce = config.roce[i];
+    const Section& section = document.roce[i];
+    const std::string name = roce.link.is_device() ? roce.link.name : same_file(roce.link.name);
+    if (auto taken = links.take(section, "link", name, "another segment"); !taken) return taken;
+    const auto [it, first] = served.try_emplace({roce.dvs, roce.vlan}, section.where);
+    if (!first) {
+      return wrong(
+          section,
+          fmt::format("is the second link of its segment, which has one at {}: leave one out", it->second));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Config> apply_rules(const Document& document) {
@@ -158,6 +204,11 @@ Result<Config> apply_rules(const Document& document) {
   auto cluster = read_cluster(document);
   if (!cluster) return Failure(std::move(cluster).error());
   config.cluster = *std::move(cluster);
+  for (const Section& section : document.roce) {
+    auto roce = read_roce(section, config.cluster.has_value(), !config.adapters.empty());
+    if (!roce) return Failure(std::move(roce).error());
+    config.roce.push_back(*std::move(roce));
+  }
   if (const Section* table = document.table("api")) {
     auto api = read_section<ApiTable>(*table);
     if (!api) return Failure(std::move(api).error());
@@ -166,6 +217,7 @@ Result<Config> apply_rules(const Document& document) {
     config.api = *std::move(api);
   }
   if (auto unique = check_unique(document, config); !unique) return Failure(std::move(unique).error());
+  if (auto links = check_links(document, config); !links) return Failure(std::move(links).error());
   return config;
 }
 

@@ -34,6 +34,7 @@ struct Section {
 struct Document {
   std::map<std::string, Section, std::less<>> tables;  // by name: "daemon", "host" ...
   std::vector<Section> adapters;
+  std::vector<Section> roce;
 
   // Null: not written.
   const Section* table(std::string_view name) const {

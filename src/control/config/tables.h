@@ -140,6 +140,12 @@ inline constexpr auto kObject<AdapterTable> = request(
     field("owner", &AdapterTable::user, kUser), field("group", &AdapterTable::group, kGroup), kBudgetKeys);
 
 template <>
+inline constexpr auto kObject<RoceConfig> =
+    request("[[roce]]", field("link", &RoceConfig::link).required(R"("tap:pvroce0")"),
+            field("switch", &RoceConfig::dvs, kName), field("vlan", &RoceConfig::vlan, kVlan),
+            field("peers", &RoceConfig::peers));
+
+template <>
 inline constexpr auto kObject<ClusterConfig> =
     request("[host]", field("name", &ClusterConfig::host_name, kHostName).required(R"("esx-01")"),
             field("vmnics", &ClusterConfig::vmnics, TextsRule{why_no_interfaces}),

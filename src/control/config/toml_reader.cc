@@ -50,20 +50,22 @@ Section section_of(const std::string& path, std::string title, const toml::table
   return section;
 }
 
-Result<void> read_adapters(const std::string& path, const toml::key& key, const toml::node& node,
-                           Document& document) {
+// A table that there may be several of, once for each `noun`.
+Result<void> read_list(const std::string& path, const toml::key& key, const toml::node& node,
+                       std::string_view noun, std::vector<Section>& sections) {
+  const std::string title = fmt::format("[[{}]]", key.str());
   const toml::array* list = node.as_array();
   if (list == nullptr) {
-    return fail(fmt::format("{}: adapter is {}: write [[adapter]], once for each adapter",
-                            place(path, key.source()), kind_of(value_of(node))));
+    return fail(fmt::format("{}: {} is {}: write {}, once for each {}", place(path, key.source()), key.str(),
+                            kind_of(value_of(node)), title, noun));
   }
   for (const toml::node& entry : *list) {
     const toml::table* table = entry.as_table();
     if (table == nullptr) {
-      return fail(fmt::format("{}: adapter has {} in it: write [[adapter]], once for each adapter",
-                              place(path, entry.source()), kind_of(value_of(entry))));
+      return fail(fmt::format("{}: {} has {} in it: write {}, once for each {}", place(path, entry.source()),
+                              key.str(), kind_of(value_of(entry)), title, noun));
     }
-    document.adapters.push_back(section_of(path, "[[adapter]]", *table));
+    sections.push_back(section_of(path, title, *table));
   }
   return {};
 }
@@ -79,14 +81,18 @@ Result<Section> read_table(const std::string& path, const toml::key& key, const 
 Result<Document> to_document(const std::string& path, const toml::table& root) {
   Document document;
   for (const auto& [key, node] : root) {
-    if (key.str() == "adapter") {
-      if (auto read = read_adapters(path, key, node, document); !read)
-        return Failure(std::move(read).error());
+    if (key.str() == "adapter" || key.str() == "roce") {
+      const bool adapter = key.str() == "adapter";
+      auto read = read_list(path, key, node, adapter ? "adapter" : "segment",
+                            adapter ? document.adapters : document.roce);
+      if (!read) return Failure(std::move(read).error());
       continue;
     }
     if (std::find(kTables.begin(), kTables.end(), key.str()) == kTables.end()) {
-      return fail(fmt::format("{}: unknown key {} at the top of the file: allowed are [{}] and [[adapter]]",
-                              place(path, key.source()), key.str(), fmt::join(kTables, "], [")));
+      return fail(
+          fmt::format("{}: unknown key {} at the top of the file: allowed are [{}], [[adapter]] and "
+                      "[[roce]]",
+                      place(path, key.source()), key.str(), fmt::join(kTables, "], [")));
     }
     auto section = read_table(path, key, node);
     if (!section) return Failure(std::move(section).error());

@@ -33,7 +33,6 @@ inline constexpr TextRule kAccount{
     "the name or number of a user or group, or empty", [](const std::string& text) {
       return text.empty() || is_name(text) ? std::string() : "is no user or group: write its name or number";
     }};
-inline constexpr NumberRule kVlan{0, kVlanMax};
 inline constexpr NumberRule kId{1, UINT32_MAX};  // 0 is none
 
 template <>

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/name.h"
+#include "base/vlan.h"
 #include "control/model/objects.h"
 #include "control/model/values.h"
 

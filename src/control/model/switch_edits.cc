@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <fmt/core.h>
 
+#include "base/vlan.h"
 #include "control/model/adapter_rules.h"
 #include "control/model/edit_support.h"
 #include "control/model/edits.h"

@@ -15,8 +15,6 @@ bool is_vmk_name(std::string_view text);
 using DvsVersion = std::array<std::uint32_t, 3>;
 std::optional<DvsVersion> parse_dvs_version(std::string_view text);
 
-inline constexpr std::uint16_t kVlanMax = 4094;
-
 // The whole of `text` as a decimal number without sign or leading zeros, up to `max`.
 std::optional<std::uint32_t> parse_decimal(std::string_view text, std::uint32_t max);
 

@@ -92,4 +92,10 @@ tl::expected<IpNetwork, std::string> Form<IpNetwork>::parse(const std::string& t
   return parsed<IpNetwork>(text, "is no IP network: write it as 10.0.0.0/24 or fd00::/64");
 }
 
+tl::expected<LinkName, std::string> Form<LinkName>::parse(const std::string& text) {
+  auto link = parse_link_name(text);
+  if (!link) return WhyNot(std::move(link).error().message);
+  return *std::move(link);
+}
+
 }  // namespace pvrdma::control

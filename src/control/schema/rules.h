@@ -18,8 +18,10 @@
 #include <vector>
 
 #include "base/ip_address.h"
+#include "base/link_name.h"
 #include "base/mac.h"
 #include "base/network_mtu.h"
+#include "base/vlan.h"
 #include "base/words.h"
 #include "control/schema/object.h"
 
@@ -49,6 +51,7 @@ struct NumberRule {
   std::optional<std::uint64_t> read_up_to(Reader& reader, const ParsedJson& json, std::uint64_t limit) const;
 };
 inline constexpr NumberRule kNetworkMtu{kNetworkMtuMin, kNetworkMtuMax};
+inline constexpr NumberRule kVlan{0, kVlanMax};
 
 // A text, and what is allowed of it.
 struct TextRule {
@@ -279,6 +282,14 @@ struct Form<IpNetwork> {
   static constexpr const char* kWants = "an IP network";
   static tl::expected<IpNetwork, std::string> parse(const std::string& text);
   static std::string write(const IpNetwork& network) { return network.to_string(); }
+  static Json schema(Components&) { return {{"type", "string"}}; }
+};
+
+template <>
+struct Form<LinkName> {
+  static constexpr const char* kWants = "a RoCE link";
+  static tl::expected<LinkName, std::string> parse(const std::string& text);
+  static std::string write(const LinkName& link) { return link.to_string(); }
   static Json schema(Components&) { return {{"type", "string"}}; }
 };
 
