@@ -100,8 +100,8 @@ _pvrdmactl_options() {
     'system settings advanced list') echo '-o --option -H --host' ;;
     'system settings advanced set') echo '-d --default -o --option -s --string-value -H --host' ;;
     'dvs create') echo '--uplinks --version' ;;
-    'dvs portgroup add') echo '--vlan --mtu' ;;
-    'dvs portgroup set') echo '--mtu' ;;
+    'dvs portgroup add') echo '--vlan --mtu --native-endpoints --native-peers' ;;
+    'dvs portgroup set') echo '--mtu --native-endpoints --native-peers' ;;
     'dvs uplink set') echo '--none' ;;
     'vm create') echo '-H --host --hw --memory --reserve --portgroup --dvs --mac --protocol --profile --doorbells --addresses --owner --group' ;;
     'vm set') echo '-H --host --memory --reserve --portgroup --dvs --protocol --doorbells --addresses --owner --group' ;;
@@ -154,7 +154,11 @@ _pvrdmactl_values() {
     'dvs create --version') echo 'any' ;;
     'dvs portgroup add --vlan') echo 'any' ;;
     'dvs portgroup add --mtu') echo 'any' ;;
+    'dvs portgroup add --native-endpoints') echo 'on off' ;;
+    'dvs portgroup add --native-peers') echo 'any' ;;
     'dvs portgroup set --mtu') echo 'any' ;;
+    'dvs portgroup set --native-endpoints') echo 'on off' ;;
+    'dvs portgroup set --native-peers') echo 'any' ;;
     'vm create --host' | 'vm create -H') echo 'any' ;;
     'vm create --hw') echo 'any' ;;
     'vm create --memory') echo 'any' ;;

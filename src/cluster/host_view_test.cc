@@ -54,7 +54,7 @@ TEST_F(HostViewTest, AnAdapterHasItsVmsDoorbellMode) {
   EXPECT_EQ(view().adapters.at(0).config.doorbells, DoorbellMode::kMapped);
   EXPECT_EQ(view().adapters.at(0).config.mtu, 1500);
   const control::VmAdapter& adapter = *inventory_.vms.at("VM-01").adapter;
-  must(edits::set_portgroup_mtu(inventory_, adapter.dvs, adapter.portgroup, 9000));
+  must(edits::change_portgroup(inventory_, adapter.dvs, adapter.portgroup, {.mtu = 9000}));
   EXPECT_EQ(view().adapters.at(0).config.mtu, 9000);
 }
 

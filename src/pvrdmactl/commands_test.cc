@@ -247,7 +247,9 @@ TEST(SystemCommands, ShowASettingAsEsxcliShowsAString) {
 // --- dvs ---
 
 constexpr const char* kDvs = R"({"name":"DSwitch","id":1,"version":"8.0.0","uplinks":["uplink1","uplink2"],
-  "portgroups":[{"name":"pg1","vlan":0,"mtu":1500},{"name":"storage","vlan":100,"mtu":9000}],
+  "portgroups":[{"name":"pg1","vlan":0,"mtu":1500,"native_endpoints":false,"native_peers":["10.0.0.0/8"]},
+   {"name":"storage","vlan":100,"mtu":9000,"native_endpoints":true,"native_peers":["192.168.0.0/16","fd00::5"]},
+   {"name":"test","vlan":101,"mtu":1500,"native_endpoints":true,"native_peers":[]}],
   "members":[{"host":"esx-01","uplinks":{"uplink1":"vmnic0"}},{"host":"esx-02","uplinks":{}}]})";
 
 TEST(DvsCommands, Ask) {
@@ -266,8 +268,16 @@ TEST(DvsCommands, Ask) {
             R"(PUT /v1/dvs/DSwitch/portgroups/pg1 {"mtu":9000})");
   EXPECT_EQ(asked("dvs portgroup set DSwitch pg1 --mtu 9000"),
             R"(PATCH /v1/dvs/DSwitch/portgroups/pg1 {"mtu":9000})");
-  EXPECT_EQ(asked("dvs portgroup set DSwitch pg1"),
-            "pvrdmactl dvs portgroup set needs --mtu: see pvrdmactl dvs portgroup set --help");
+  EXPECT_EQ(
+      asked("dvs portgroup set DSwitch pg1 --native-endpoints on --native-peers 192.168.0.0/16,fd00::5"),
+      "PATCH /v1/dvs/DSwitch/portgroups/pg1 "
+      R"({"native_endpoints":true,"native_peers":["192.168.0.0/16","fd00::5"]})");
+  EXPECT_EQ(asked("dvs portgroup set DSwitch pg1 --native-endpoints off --native-peers any"),
+            R"(PATCH /v1/dvs/DSwitch/portgroups/pg1 {"native_endpoints":false,"native_peers":[]})");
+  EXPECT_EQ(asked("dvs portgroup add DSwitch pg1 --native-endpoints on"),
+            R"(PUT /v1/dvs/DSwitch/portgroups/pg1 {"native_endpoints":true})");
+  EXPECT_EQ(asked("dvs portgroup set DSwitch pg1 --native-endpoints yes"),
+            "--native-endpoints: \"yes\" is neither on nor off: see pvrdmactl dvs portgroup set --help");
   EXPECT_EQ(asked("dvs portgroup list DSwitch"), "GET /v1/dvs/DSwitch");
   EXPECT_EQ(asked("dvs portgroup remove DSwitch pg1"), "DELETE /v1/dvs/DSwitch/portgroups/pg1");
   EXPECT_EQ(asked("dvs uplink set DSwitch esx-01 uplink1 vmnic0"),
@@ -280,14 +290,15 @@ TEST(DvsCommands, Show) {
   EXPECT_EQ(shown("dvs list", "[" + std::string(kDvs) + "]"),
             "Name     Id  Version  Uplinks  Port Groups  Hosts\n"
             "-------  --  -------  -------  -----------  -----\n"
-            "DSwitch   1  8.0.0          2            2      2\n");
+            "DSwitch   1  8.0.0          2            3      2\n");
   const std::string record =
       "DSwitch\n"
       "   Id: 1\n"
       "   Version: 8.0.0\n"
       "   Uplinks: uplink1, uplink2\n"
-      "   Port Group pg1: VLAN 0, MTU 1500\n"
-      "   Port Group storage: VLAN 100, MTU 9000\n"
+      "   Port Group pg1: VLAN 0, MTU 1500, native endpoints off\n"
+      "   Port Group storage: VLAN 100, MTU 9000, native endpoints 192.168.0.0/16, fd00::5\n"
+      "   Port Group test: VLAN 101, MTU 1500, native endpoints any\n"
       "   Host esx-01: uplink1=vmnic0\n"
       "   Host esx-02: no uplink\n";
   for (const char* line : {"dvs get DSwitch", "dvs create DSwitch", "dvs add-host DSwitch esx-01",
@@ -296,10 +307,11 @@ TEST(DvsCommands, Show) {
     EXPECT_EQ(shown(line, kDvs), record) << line;
   }
   EXPECT_EQ(shown("dvs portgroup list DSwitch", kDvs),
-            "Name     VLAN   MTU\n"
-            "-------  ----  ----\n"
-            "pg1         0  1500\n"
-            "storage   100  9000\n");
+            "Name     VLAN   MTU  Native Endpoints\n"
+            "-------  ----  ----  -----------------------\n"
+            "pg1         0  1500  off\n"
+            "storage   100  9000  192.168.0.0/16, fd00::5\n"
+            "test      101  1500  any\n");
   EXPECT_EQ(shown("dvs remove-host DSwitch esx-01", kDvs), "");
 }
 

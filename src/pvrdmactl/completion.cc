@@ -83,6 +83,8 @@ std::string values(const Argument& argument) {
       return "true false";
     case Kind::kUpDown:
       return "up down";
+    case Kind::kOnOff:
+      return "on off";
     case Kind::kMemory:
       return "all";
     case Kind::kText:

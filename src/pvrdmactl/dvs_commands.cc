@@ -41,14 +41,25 @@ std::string uplinks_text(const Json& uplinks) {
   return text.empty() ? "no uplink" : text;
 }
 
+// Which of them its adapters may reach.
+std::string native_text(const Json& portgroup) {
+  if (!bool_at(portgroup, "native_endpoints")) return "off";
+  const Json& peers = portgroup.at("native_peers");
+  return peers.empty() ? "any" : joined(peers);
+}
+
+std::string portgroup_text(const Json& portgroup) {
+  return fmt::format("VLAN {}, MTU {}, native endpoints {}", digits_at(portgroup, "vlan"),
+                     digits_at(portgroup, "mtu"), native_text(portgroup));
+}
+
 std::string dvs_text(const Json& dvs) {
   Properties properties(text_at(dvs, "name"));
   properties.add("Id", digits_at(dvs, "id"));
   properties.add("Version", text_at(dvs, "version"));
   properties.add("Uplinks", joined(dvs.at("uplinks")));
   for (const Json& portgroup : dvs.at("portgroups")) {
-    properties.add("Port Group " + text_at(portgroup, "name"),
-                   fmt::format("VLAN {}, MTU {}", digits_at(portgroup, "vlan"), digits_at(portgroup, "mtu")));
+    properties.add("Port Group " + text_at(portgroup, "name"), portgroup_text(portgroup));
   }
   for (const Json& member : dvs.at("members")) {
     properties.add("Host " + text_at(member, "host"), uplinks_text(member.at("uplinks")));
@@ -57,9 +68,10 @@ std::string dvs_text(const Json& dvs) {
 }
 
 std::string portgroup_list_text(const Json& list) {
-  Table table({{"Name"}, {"VLAN", Align::kRight}, {"MTU", Align::kRight}});
+  Table table({{"Name"}, {"VLAN", Align::kRight}, {"MTU", Align::kRight}, {"Native Endpoints"}});
   for (const Json& portgroup : list) {
-    table.add({text_at(portgroup, "name"), digits_at(portgroup, "vlan"), digits_at(portgroup, "mtu")});
+    table.add({text_at(portgroup, "name"), digits_at(portgroup, "vlan"), digits_at(portgroup, "mtu"),
+               native_text(portgroup)});
   }
   return table.text();
 }
@@ -120,8 +132,16 @@ std::vector<Command> port_commands() {
                      .help = "the longest packet of its network in bytes, 1280 to 9000; default: 1500",
                      .member = "/mtu"};
   Argument new_mtu = mtu;
-  new_mtu.required = true;
-  new_mtu.help = "the longest packet of its network in bytes, 1280 to 9000";
+  new_mtu.help = "the longest packet of its network, 1280 to 9000; adapters follow at their next power-on";
+  const Argument natives{.name = "native-endpoints",
+                         .kind = Kind::kOnOff,
+                         .help = "whether its adapters may reach machines that are no VMs of the cluster",
+                         .member = "/native_endpoints"};
+  const Argument peers{.name = "native-peers",
+                       .kind = Kind::kTexts,
+                       .help = "the only such machines, addresses or networks with commas between, or any",
+                       .shows = "networks",
+                       .member = "/native_peers"};
   return {{.words = "dvs portgroup add",
            .help = "add a port group",
            .arguments = {the_dvs("DVS"),
@@ -130,13 +150,15 @@ std::vector<Command> port_commands() {
                           .kind = Kind::kNumber,
                           .help = "its VLAN, 0 to 4094; default: 0",
                           .member = "/vlan"},
-                         mtu},
+                         mtu,
+                         natives,
+                         peers},
            .method = Method::kPut,
            .path = "/v1/dvs/{DVS}/portgroups/{NAME}",
            .text = dvs_text},
           {.words = "dvs portgroup set",
-           .help = "change a port group; adapters in it follow at their next power-on",
-           .arguments = {the_dvs("DVS"), named("NAME", "the port group"), new_mtu},
+           .help = "change a port group",
+           .arguments = {the_dvs("DVS"), named("NAME", "the port group"), new_mtu, natives, peers},
            .method = Method::kPatch,
            .path = "/v1/dvs/{DVS}/portgroups/{NAME}",
            .text = dvs_text},

@@ -64,6 +64,8 @@ std::string placeholder(const Argument& argument) {
       return "bool";
     case Kind::kUpDown:
       return "up|down";
+    case Kind::kOnOff:
+      return "on|off";
     case Kind::kFile:
       return "file";
     case Kind::kFlag:

@@ -32,6 +32,7 @@ enum class Kind : std::uint8_t {
   kTexts,   // as kText, several with commas between, or "any": an empty list in the body
   kBool,    // "true" or "false"; 1, 0, yes and no are understood too
   kUpDown,  // up or down; true or false in the body
+  kOnOff,   // on or off; true or false in the body
   kChoice,  // one of `choices`
   kFile,    // a path on this machine
   kFlag,    // takes no value; has `constant` when given

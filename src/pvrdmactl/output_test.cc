@@ -35,12 +35,13 @@ TEST(Output, TakesTheDaemonsOwnSentenceForARefusal) {
 }
 
 TEST(Output, LetsNoAnswerSteerTheTerminal) {
-  const std::string answer = R"([{"name":"a\u001b[2J\u007f","vlan":7,"mtu":1500}])";
+  const std::string answer =
+      R"([{"name":"a\u001b[2J\u007f","vlan":7,"mtu":1500,"native_endpoints":false,"native_peers":[]}])";
   EXPECT_EQ(
       show(command("dvs portgroup list"), {}, R"({"portgroups":)" + answer + "}", Format::kText).value(),
-      "Name    VLAN   MTU\n"
-      "------  ----  ----\n"
-      "a?[2J?     7  1500\n");
+      "Name    VLAN   MTU  Native Endpoints\n"
+      "------  ----  ----  ----------------\n"
+      "a?[2J?     7  1500  off\n");
   EXPECT_EQ(error_sentence(R"({"error":"no \u0007 \u00e4"})", 400), "no ? ä");
 }
 

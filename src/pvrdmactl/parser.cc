@@ -230,6 +230,9 @@ Result<std::string> checked_value(const Argument& argument, const std::string& v
     case Kind::kUpDown:
       if (value == "up" || value == "down") return value;
       return wrong(argument, value, "neither up nor down");
+    case Kind::kOnOff:
+      if (value == "on" || value == "off") return value;
+      return wrong(argument, value, "neither on nor off");
     case Kind::kChoice: {
       if (std::ranges::find(argument.choices, value) != argument.choices.end()) return value;
       std::string allowed;

@@ -66,6 +66,8 @@ Json typed(const Argument& argument, const std::string& value) {
       return value == "true";
     case Kind::kUpDown:
       return value == "up";
+    case Kind::kOnOff:
+      return value == "on";
     case Kind::kText:
     case Kind::kName:
     case Kind::kChoice:

@@ -179,13 +179,21 @@ TEST_F(ClusterApi, EditsSwitches) {
   refused(400, "lacks \"vmnic\"", "PUT", uplink, "{}");
   EXPECT_EQ(done("PUT", uplink, R"({"vmnic": ""})")["members"][0]["uplinks"], Json::object());
 
+  const std::string off = R"("native_endpoints": false, "native_peers": []})";
   EXPECT_EQ(done("PUT", "/v1/dvs/dvs1/portgroups/pg1", R"({"vlan": 7})")["portgroups"],
-            Json::parse(R"([{"name": "pg1", "vlan": 7, "mtu": 1500}])"));
+            Json::parse(R"([{"name": "pg1", "vlan": 7, "mtu": 1500, )" + off + "]"));
   done("PUT", "/v1/dvs/dvs1/portgroups/pg2", R"({"mtu": 9000})");
-  EXPECT_EQ(
-      done("PATCH", "/v1/dvs/dvs1/portgroups/pg1", R"({"mtu": 4200})")["portgroups"],
-      Json::parse(R"([{"name": "pg1", "vlan": 7, "mtu": 4200}, {"name": "pg2", "vlan": 0, "mtu": 9000}])"));
-  refused(400, "lacks \"mtu\"", "PATCH", "/v1/dvs/dvs1/portgroups/pg1", "{}");
+  EXPECT_EQ(done("PATCH", "/v1/dvs/dvs1/portgroups/pg1", R"({"mtu": 4200})")["portgroups"],
+            Json::parse(R"([{"name": "pg1", "vlan": 7, "mtu": 4200, )" + off +
+                        R"(, {"name": "pg2", "vlan": 0, "mtu": 9000, )" + off + "]"));
+  const std::string on = R"({"native_endpoints": true, "native_peers": ["192.168.0.0/16"]})";
+  EXPECT_EQ(done("PATCH", "/v1/dvs/dvs1/portgroups/pg1", on)["portgroups"][0],
+            Json::parse(R"({"name": "pg1", "vlan": 7, "mtu": 4200, )" + on.substr(1)));
+  refused(400, "native_peers", "PATCH", "/v1/dvs/dvs1/portgroups/pg1", R"({"native_peers": ["x"]})");
+  refused(400, "native_endpoints", "PATCH", "/v1/dvs/dvs1/portgroups/pg1", R"({"native_endpoints": "on"})");
+  EXPECT_EQ(done("PUT", "/v1/dvs/dvs1/portgroups/pg3", R"({"vlan": 7})")["portgroups"][2]["native_endpoints"],
+            true);
+  done("DELETE", "/v1/dvs/dvs1/portgroups/pg3");
   refused(400, "9001", "PATCH", "/v1/dvs/dvs1/portgroups/pg1", R"({"mtu": 9001})");
   refused(404, "pg3", "PATCH", "/v1/dvs/dvs1/portgroups/pg3", R"({"mtu": 9000})");
   refused(400, "4095", "PUT", "/v1/dvs/dvs1/portgroups/pg3", R"({"vlan": 4095})");

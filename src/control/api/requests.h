@@ -113,14 +113,16 @@ struct NewPortGroup : PortGroup {};
 template <>
 inline constexpr auto kObject<NewPortGroup> =
     request("NewPortGroup", field("vlan", &NewPortGroup::vlan, kVlan).noted(R"("default": 0)"),
-            field("mtu", &NewPortGroup::mtu, kNetworkMtu).noted(R"("default": 1500)"));
+            field("mtu", &NewPortGroup::mtu, kNetworkMtu).noted(R"("default": 1500)"),
+            field("native_endpoints", &NewPortGroup::native_endpoints)
+                .noted(R"("description": "Default: as other port groups of the VLAN, else false")"),
+            field("native_peers", &NewPortGroup::native_peers));
 
-struct PortGroupChange {
-  NetworkMtu mtu = 0;
-};
 template <>
-inline constexpr auto kObject<PortGroupChange> =
-    request("PortGroupChange", field("mtu", &PortGroupChange::mtu, kNetworkMtu).required());
+inline constexpr auto kObject<edits::PortGroupChange> = request(
+    "PortGroupChange", field("mtu", &edits::PortGroupChange::mtu, OptionalRule<NumberRule>{kNetworkMtu}),
+    field("native_endpoints", &edits::PortGroupChange::native_endpoints),
+    field("native_peers", &edits::PortGroupChange::native_peers));
 
 // `mac` is a text: the model, which may choose one itself, judges it.
 template <>

@@ -66,10 +66,10 @@ Reply add_portgroup(Plane& plane, const Call& call) {
 }
 
 Reply change_portgroup(Plane& plane, const Call& call) {
-  const auto body = body_of<PortGroupChange>(call);
+  const auto body = body_of<edits::PortGroupChange>(call);
   if (!body) return refuse(body.error());
   return edit_dvs(plane, call.names[0], [&](Inventory& inventory) {
-    return edits::set_portgroup_mtu(inventory, call.names[0], call.names[1], body->mtu);
+    return edits::change_portgroup(inventory, call.names[0], call.names[1], *body);
   });
 }
 
@@ -107,8 +107,8 @@ void add_switch_routes(Router& router, const ApiParts& parts) {
       schema_for<Uplink>, schema_for<DvsView>, set_uplink);
   add("PUT", "/v1/dvs/{dvs}/portgroups/{portgroup}", "Adds a port group", schema_for<NewPortGroup>,
       schema_for<DvsView>, add_portgroup);
-  add("PATCH", "/v1/dvs/{dvs}/portgroups/{portgroup}", "Changes a port group", schema_for<PortGroupChange>,
-      schema_for<DvsView>, change_portgroup);
+  add("PATCH", "/v1/dvs/{dvs}/portgroups/{portgroup}", "Changes a port group",
+      schema_for<edits::PortGroupChange>, schema_for<DvsView>, change_portgroup);
   add("DELETE", "/v1/dvs/{dvs}/portgroups/{portgroup}", "Removes a port group that nothing uses", nullptr,
       schema_for<Nothing>, remove_portgroup);
 }

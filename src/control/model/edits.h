@@ -60,11 +60,19 @@ Result<void> remove_dvs_host(Inventory& inventory, const std::string& dvs, const
 // on the switch are on, an uplink with an RDMA device neither comes nor goes.
 Result<void> set_uplink(Inventory& inventory, const std::string& dvs, const std::string& host,
                         const std::string& slot, const std::string& vmnic);
+inline constexpr std::size_t kNativePeersMax = 64;
+// Port groups with the same VLAN are one network and have the same native endpoints: one that says nothing of
+// them takes over what the others have, one that says something else is refused (EINVAL).
 Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name,
                            const PortGroup& portgroup);
-// Adapters in it have it from their next power-on.
-Result<void> set_portgroup_mtu(Inventory& inventory, const std::string& dvs, const std::string& name,
-                               NetworkMtu mtu);
+// What is given is changed; native endpoints of all port groups with the same VLAN.
+struct PortGroupChange {
+  std::optional<NetworkMtu> mtu;  // adapters have it from their next power-on
+  std::optional<bool> native_endpoints;
+  std::optional<std::vector<IpNetwork>> native_peers;  // all of them; empty: any
+};
+Result<void> change_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name,
+                              const PortGroupChange& change);
 Result<void> remove_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name);
 
 // --- VMs ---

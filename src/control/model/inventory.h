@@ -90,6 +90,10 @@ struct LiveHost {
 struct PortGroup {
   std::uint16_t vlan = 0;  // 0 … 4094; ports of a switch reach each other when their VLANs are equal
   NetworkMtu mtu = kNetworkMtuDefault;
+  // Of all port groups of a switch that have the same VLAN: whether their ports may reach machines that are
+  // no VMs of the cluster, and which; empty: any.
+  bool native_endpoints = false;
+  std::vector<IpNetwork> native_peers;
   friend bool operator==(const PortGroup&, const PortGroup&) = default;
 };
 

@@ -70,7 +70,9 @@ inline constexpr auto kObject<LiveHost> = record("LiveHost", field("instance", &
 
 template <>
 inline constexpr auto kObject<PortGroup> = record("PortGroupRecord", field("vlan", &PortGroup::vlan, kVlan),
-                                                  field("mtu", &PortGroup::mtu, kNetworkMtu));
+                                                  field("mtu", &PortGroup::mtu, kNetworkMtu),
+                                                  field("native_endpoints", &PortGroup::native_endpoints),
+                                                  field("native_peers", &PortGroup::native_peers));
 
 inline constexpr MapRule<TextRule> kAssigned{kName, kName};  // uplink slot -> vmnic
 // What record and answer have in common.

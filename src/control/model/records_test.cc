@@ -26,6 +26,9 @@ Inventory full_cluster() {
   ruleset.allowed = {*IpNetwork::parse("10.0.0.0/24"), *IpNetwork::parse("fd00::1")};
   inventory.hosts.at("esx-03").vmks["vmk0"] = *IpAddress::parse("fd00::3");
   inventory.switches.at("dvs").members.at("esx-01")["uplink1"] = "vmnic0";
+  PortGroup& portgroup = inventory.switches.at("dvs").portgroups.at("pg");
+  portgroup.native_endpoints = true;
+  portgroup.native_peers = {*IpNetwork::parse("192.168.0.0/16")};
   VmAdapter& adapter = *inventory.vms.at("vm-a").adapter;
   adapter.profile = Profile::kEsxi;
   adapter.doorbells = DoorbellMode::kMapped;
@@ -86,7 +89,8 @@ TEST(Records, HaveTheTextsThatOtherVersionsWrote) {
        R"({"vmks":{"vmk2":"10.0.0.1"},"pvrdma_vmknic":"vmk2","ruleset":{"enabled":true,"allow_all":false,)"
        R"("allowed":["10.0.0.0/24","fd00::1"]}})"},
       {"config/dvs/dvs",
-       R"({"id":1,"version":"8.0.0","uplinks":["uplink1","uplink2"],"portgroups":{"pg":{"vlan":5,"mtu":1500}},)"
+       R"({"id":1,"version":"8.0.0","uplinks":["uplink1","uplink2"],"portgroups":{)"
+       R"("pg":{"vlan":5,"mtu":1500,"native_endpoints":true,"native_peers":["192.168.0.0/16"]}},)"
        R"("members":{"esx-01":{"uplink1":"vmnic0"},"esx-02":{}}})"},
       {"config/vm/vm-a",
        R"({"host":"esx-01","hardware_version":14,"memory_mib":1024,"memory_reserved_mib":1024,)"
@@ -124,7 +128,7 @@ TEST(Records, OtherVersionsMayHaveMoreOrFewerMembers) {
   test::must(apply(inventory, {"config/host/h", R"({"colour": [1, {"deep": null}]})"}));
   EXPECT_TRUE(inventory.hosts.at("h") == (Host{"h", {}, {}, {}}));
   test::must(apply(inventory, {"config/dvs/d", R"({"id": 3, "version": "8.0.0", "portgroups": {"p": {}}})"}));
-  EXPECT_EQ(inventory.switches.at("d").portgroups.at("p").vlan, 0);
+  EXPECT_EQ(inventory.switches.at("d").portgroups.at("p"), PortGroup{}) << "which they were before";
   test::must(apply(inventory, {"config/vm/v", R"({"host": "h", "adapter": null})"}));
   EXPECT_FALSE(inventory.vms.at("v").adapter);
   test::must(apply(
@@ -172,6 +176,8 @@ TEST(Records, WhatIsMalformedIsAnErrorAndChangesNothing) {
       {"config/dvs/dvs", R"({"id": 1, "version": "8.0.0", "uplinks": [""]})", "uplinks"},
       {"config/dvs/dvs", R"({"id": 1, "version": "8.0.0", "portgroups": {"p": {"vlan": 4095}}})", "vlan"},
       {"config/dvs/dvs", R"({"id": 1, "version": "8.0.0", "portgroups": {"": {}}})", "portgroups"},
+      {"config/dvs/dvs", R"({"id": 1, "version": "8.0.0", "portgroups": {"p": {"native_peers": ["x"]}}})",
+       "native_peers.0"},
       {"config/dvs/dvs", R"({"id": 1, "version": "8.0.0", "members": {"h": []}})", "members"},
       {"config/dvs/dvs", R"({"id": 1, "version": "8.0.0", "members": {"h": {"uplink1": ""}}})", "members"},
       {"config/vm/vm-a", "{}", "host"},
@@ -269,7 +275,11 @@ TEST(Views, ShowASwitchAndAVm) {
                        {"id", 1},
                        {"version", "8.0.0"},
                        {"uplinks", {"uplink1", "uplink2"}},
-                       {"portgroups", Json::array({{{"name", "pg"}, {"vlan", 5}, {"mtu", 1500}}})},
+                       {"portgroups", Json::array({{{"name", "pg"},
+                                                    {"vlan", 5},
+                                                    {"mtu", 1500},
+                                                    {"native_endpoints", true},
+                                                    {"native_peers", {"192.168.0.0/16"}}}})},
                        {"members", Json::array({{{"host", "esx-01"}, {"uplinks", {{"uplink1", "vmnic0"}}}},
                                                 {{"host", "esx-02"}, {"uplinks", Json::object()}}})}}));
   const Json vm = shown(view_of(cluster, cluster.vms.at("vm-a"), "its socket is in use"));

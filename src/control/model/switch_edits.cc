@@ -42,6 +42,39 @@ Result<void> check_mtu(const std::string& portgroup, NetworkMtu mtu) {
                                   portgroup, kNetworkMtuMin, kNetworkMtuMax));
 }
 
+Result<void> check_native_peers(const std::string& portgroup, const std::vector<IpNetwork>& peers) {
+  if (peers.size() <= kNativePeersMax) return {};
+  return fail(EINVAL, fmt::format("the port group {} cannot have {} native peers, {} are the limit: write "
+                                  "larger networks",
+                                  portgroup, peers.size(), kNativePeersMax));
+}
+
+// Another port group of the VLAN; none: `dvs` has none.
+const std::pair<const std::string, PortGroup>* beside(const Dvs& dvs, std::uint16_t vlan) {
+  const auto it = std::find_if(dvs.portgroups.begin(), dvs.portgroups.end(),
+                               [vlan](const auto& each) { return each.second.vlan == vlan; });
+  return it == dvs.portgroups.end() ? nullptr : &*it;
+}
+
+// With what the others of its VLAN have.
+Result<PortGroup> joined(const Dvs& dvs, const std::string& name, PortGroup portgroup) {
+  const auto* other = beside(dvs, portgroup.vlan);
+  if (other == nullptr) return portgroup;
+  const auto& [other_name, theirs] = *other;
+  const bool says_nothing = !portgroup.native_endpoints && portgroup.native_peers.empty();
+  const bool same =
+      portgroup.native_endpoints == theirs.native_endpoints && portgroup.native_peers == theirs.native_peers;
+  if (!says_nothing && !same) {
+    return fail(EINVAL,
+                fmt::format("the port group {} cannot have other native endpoints than {}, which has VLAN {} "
+                            "too: add it without, or change {} first",
+                            name, other_name, portgroup.vlan, other_name));
+  }
+  portgroup.native_endpoints = theirs.native_endpoints;
+  portgroup.native_peers = theirs.native_peers;
+  return portgroup;
+}
+
 Result<void> check_vmnic_exists(const Inventory& inventory, const std::string& host,
                                 const std::string& vmnic) {
   const auto live = inventory.live_hosts.find(host);
@@ -207,6 +240,7 @@ Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const s
                             portgroup.vlan, name, kVlanMax));
   }
   if (auto checked = check_mtu(name, portgroup.mtu); !checked) return checked;
+  if (auto checked = check_native_peers(name, portgroup.native_peers); !checked) return checked;
   auto& portgroups = (*found)->portgroups;
   if (const auto it = portgroups.find(name); it != portgroups.end()) {
     return fail(EEXIST,
@@ -220,18 +254,30 @@ Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const s
                             "before adding {}",
                             dvs, kPortGroupsMax, name));
   }
-  portgroups.emplace(name, portgroup);
+  auto whole = joined(**found, name, portgroup);
+  if (!whole) return Failure(std::move(whole).error());
+  portgroups.emplace(name, *std::move(whole));
   return {};
 }
 
-Result<void> set_portgroup_mtu(Inventory& inventory, const std::string& dvs, const std::string& name,
-                               NetworkMtu mtu) {
+Result<void> change_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name,
+                              const PortGroupChange& change) {
   const auto found = find_dvs(inventory, dvs);
   if (!found) return Failure(found.error());
   const auto portgroup = find_portgroup(**found, name);
   if (!portgroup) return Failure(portgroup.error());
-  if (auto checked = check_mtu(name, mtu); !checked) return checked;
-  (*portgroup)->mtu = mtu;
+  PortGroup changed = **portgroup;
+  changed.mtu = change.mtu.value_or(changed.mtu);
+  changed.native_endpoints = change.native_endpoints.value_or(changed.native_endpoints);
+  changed.native_peers = change.native_peers.value_or(changed.native_peers);
+  if (auto checked = check_mtu(name, changed.mtu); !checked) return checked;
+  if (auto checked = check_native_peers(name, changed.native_peers); !checked) return checked;
+  (*portgroup)->mtu = changed.mtu;
+  for (auto& [each_name, each] : (*found)->portgroups) {
+    if (each.vlan != changed.vlan) continue;
+    each.native_endpoints = changed.native_endpoints;
+    each.native_peers = changed.native_peers;
+  }
   return {};
 }
 

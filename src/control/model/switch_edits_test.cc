@@ -177,7 +177,7 @@ TEST(SwitchEdits, KeepsPortGroups) {
     return [=](Inventory& i) { return edits::add_portgroup(i, "dvs", "new", {.mtu = mtu}); };
   };
   const auto set_mtu = [](const char* name, NetworkMtu mtu) {
-    return [=](Inventory& i) { return edits::set_portgroup_mtu(i, "dvs", name, mtu); };
+    return [=](Inventory& i) { return edits::change_portgroup(i, "dvs", name, {.mtu = mtu}); };
   };
   EXPECT_EQ(after(cluster, with_mtu(9000)).switches.at("dvs").portgroups.at("new").mtu, 9000);
   const PortGroup changed = after(cluster, set_mtu("pg", 1280)).switches.at("dvs").portgroups.at("pg");
@@ -187,6 +187,46 @@ TEST(SwitchEdits, KeepsPortGroups) {
   expect_refused(cluster, set_mtu("new", 9000), ENOENT, {"\"new\"", "dvs", "it has pg"});
   for (int i = 1; i < 1024; ++i) test::must(add("pg" + std::to_string(i), 0)(cluster));
   expect_refused(cluster, add("one-more", 0), EINVAL, {"dvs", "1024", "limit", "one-more"});
+}
+
+TEST(SwitchEdits, PortGroupsOfAVlanHaveTheSameNativeEndpoints) {
+  const Inventory cluster = some_cluster();  // pg has VLAN 5
+  const std::vector<IpNetwork> peers{*IpNetwork::parse("192.168.0.0/16")};
+  const auto add = [](const std::string& name, const PortGroup& portgroup) {
+    return [=](Inventory& i) { return edits::add_portgroup(i, "dvs", name, portgroup); };
+  };
+  const auto change = [](const std::string& name, const edits::PortGroupChange& what) {
+    return [=](Inventory& i) { return edits::change_portgroup(i, "dvs", name, what); };
+  };
+  const auto group = [](const Inventory& i, const char* name) {
+    return i.switches.at("dvs").portgroups.at(name);
+  };
+  EXPECT_FALSE(group(cluster, "pg").native_endpoints);
+  EXPECT_EQ(group(after(cluster, add("far", {.native_endpoints = true, .native_peers = peers})), "far"),
+            (PortGroup{.vlan = 0, .native_endpoints = true, .native_peers = peers}));
+
+  const Inventory two = after(cluster, add("beside", {.vlan = 5, .mtu = 9000}));
+  const Inventory three = after(two, add("far", {.vlan = 6}));
+  const Inventory on = after(three, change("beside", {.native_endpoints = true, .native_peers = peers}));
+  EXPECT_EQ(group(on, "beside"),
+            (PortGroup{.vlan = 5, .mtu = 9000, .native_endpoints = true, .native_peers = peers}));
+  EXPECT_EQ(group(on, "pg"), (PortGroup{.vlan = 5, .native_endpoints = true, .native_peers = peers}));
+  EXPECT_EQ(group(on, "far"), PortGroup{.vlan = 6});
+  EXPECT_TRUE(after(on, change("pg", {})) == on);
+  EXPECT_EQ(group(after(on, change("pg", {.native_peers = {std::vector<IpNetwork>{}}})), "beside"),
+            (PortGroup{.vlan = 5, .mtu = 9000, .native_endpoints = true}));
+  EXPECT_EQ(group(after(on, change("pg", {.native_endpoints = false})), "beside"),
+            (PortGroup{.vlan = 5, .mtu = 9000, .native_peers = peers}));
+
+  EXPECT_EQ(group(after(on, add("late", {.vlan = 5})), "late"), group(on, "pg"));
+  EXPECT_EQ(group(after(on, add("late", group(on, "pg"))), "late"), group(on, "pg"));
+  expect_refused(on, add("late", {.vlan = 5, .native_endpoints = true}), EINVAL,
+                 {"late", "beside", "VLAN 5", "add it without"});
+  expect_refused(cluster, add("late", {.vlan = 5, .native_endpoints = true}), EINVAL, {"late", "pg"});
+  const std::vector<IpNetwork> many(65, peers[0]);
+  expect_refused(cluster, change("pg", {.native_peers = many}), EINVAL, {"pg", "65", "64"});
+  expect_refused(cluster, add("late", {.native_peers = many}), EINVAL, {"late", "65", "64"});
+  after(cluster, change("pg", {.native_peers = std::vector(64, peers[0])}));
 }
 
 }  // namespace
