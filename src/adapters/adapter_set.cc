@@ -13,8 +13,10 @@ namespace {
 
 AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budgets,
                       verbs::HostAccount& host) {
-  AdapterSetup setup{
-      .addresses = fabric::to_gids(adapter.addresses), .socket = adapter.socket, .owner = adapter.owner};
+  AdapterSetup setup{.addresses = fabric::to_gids(adapter.addresses),
+                     .may_reach_natives = offers_natives(adapter.hardware_version, adapter.profile),
+                     .socket = adapter.socket,
+                     .owner = adapter.owner};
   setup.device.name = adapter.name;
   setup.device.mac = adapter.mac;
   setup.device.hardware_version = adapter.hardware_version;

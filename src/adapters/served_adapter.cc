@@ -34,7 +34,11 @@ ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_s
     : loop_(loop),
       clock_(clock),
       observer_(observer),
-      port_(setup.device.name, {.mac = setup.device.mac, .addresses = setup.addresses}, fabric_switch) {}
+      port_(setup.device.name,
+            {.mac = setup.device.mac,
+             .addresses = setup.addresses,
+             .may_reach_natives = setup.may_reach_natives},
+            fabric_switch) {}
 
 ServedAdapter::~ServedAdapter() {
   if (started_) loop_.remove(*this);

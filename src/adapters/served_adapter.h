@@ -34,6 +34,7 @@ class ServedAdapter;
 struct AdapterSetup {
   device::AdapterConfig device;
   std::vector<verbs::Gid> addresses;  // the only ones it may bind besides those of its MAC; empty: any
+  bool may_reach_natives = false;     // where its segment has a NativeRule
   std::string socket;
   SocketOwner owner;  // of its file
 };

@@ -28,6 +28,7 @@ inline constexpr std::array kHardwareVersions{HardwareVersion::k13, HardwareVers
 inline constexpr HardwareVersion kFirstWithAdapter = HardwareVersion::k13;
 inline constexpr HardwareVersion kFirstWithRoceV2 = HardwareVersion::k14;
 inline constexpr HardwareVersion kFirstWithSrq = HardwareVersion::k14;
+inline constexpr HardwareVersion kFirstWithNatives = HardwareVersion::k18;
 
 // Of VMs, with or without adapters.
 inline constexpr std::uint32_t kVmHardwareVersionMin = 7;

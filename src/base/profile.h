@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 
+#include "base/hardware_version.h"
 #include "base/words.h"
 
 namespace pvrdma {
@@ -14,5 +15,10 @@ enum class Profile : std::uint8_t { kOpen, kEsxi };
 
 template <>
 inline constexpr std::array kWords<Profile>{Word{"open", Profile::kOpen}, Word{"esxi", Profile::kEsxi}};
+
+// Whether the adapter may speak to native endpoints. Nothing of it needs a version; VMware's does.
+constexpr bool offers_natives(HardwareVersion version, Profile profile) {
+  return profile == Profile::kOpen || version >= kFirstWithNatives;
+}
 
 }  // namespace pvrdma

@@ -44,6 +44,13 @@ TEST(Name, HasOneRule) {
   }
 }
 
+TEST(Profile, EsxiNeedsAVersionForNativeEndpoints) {
+  for (const HardwareVersion version : kHardwareVersions) {
+    EXPECT_TRUE(offers_natives(version, Profile::kOpen));
+    EXPECT_EQ(offers_natives(version, Profile::kEsxi), version == HardwareVersion::k18) << number_of(version);
+  }
+}
+
 TEST(LinkName, IsReadAndWritten) {
   for (const char* text : {"tap:pvroce0", "xdp:veth7", "stream:/run/hub.sock", "stream:/a:b"}) {
     const auto link = parse_link_name(text);

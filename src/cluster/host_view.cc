@@ -73,6 +73,23 @@ std::vector<fabric::ReservedGid> reserved_by(const control::Inventory& inventory
   return reserved;
 }
 
+// Port groups with one VLAN have one network; where another version of the daemon made them differ, who does
+// not allow it counts.
+std::vector<fabric::NativeRule> natives_of(const control::Inventory& inventory) {
+  std::vector<fabric::NativeRule> natives;
+  for (const auto& [name, dvs] : inventory.switches) {
+    std::map<std::uint16_t, const control::PortGroup*> by_vlan;  // null: not allowed
+    for (const auto& [group_name, group] : dvs.portgroups) {
+      const auto it = by_vlan.try_emplace(group.vlan, &group).first;
+      if (!group.native_endpoints) it->second = nullptr;
+    }
+    for (const auto& [vlan, group] : by_vlan) {
+      if (group != nullptr) natives.push_back({{dvs.id, vlan}, group->native_peers});
+    }
+  }
+  return natives;
+}
+
 // Whatever another host's record says, it counts only for a VM that is placed there; a GID made of a MAC is
 // the VM's that has it, and a VM with a list of addresses has no others.
 bool counts(const control::Inventory& inventory, const control::GidHolder& holder, const verbs::Gid& gid) {
@@ -118,6 +135,8 @@ HostView compute_view(const control::Inventory& inventory, const std::string& ho
     if (tcp) view.tcp.peers.push_back({id, name, *other.tagged_address(), transport::kTcpPort});
   }
   view.fabric.reserved = reserved_by(inventory);
+  view.fabric.natives = natives_of(inventory);
+  for (const auto& [name, dvs] : inventory.switches) view.switches.emplace(name, dvs.id);
   for (const auto& [key, holder] : inventory.gids) {
     if (holder.host == host || !inventory.hosts.contains(holder.host)) continue;
     const auto gid = from_hex(key.gid);

@@ -33,6 +33,7 @@ struct HostView {
   std::vector<adapters::WantedAdapter> adapters;
   fabric::View fabric;
   transport::TcpSettings tcp;
+  std::map<std::string, std::uint32_t> switches;  // the id of each, as SegmentId has it, by name
   friend bool operator==(const HostView&, const HostView&) = default;
 };
 

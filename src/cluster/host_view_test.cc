@@ -58,6 +58,20 @@ TEST_F(HostViewTest, AnAdapterHasItsVmsDoorbellMode) {
   EXPECT_EQ(view().adapters.at(0).config.mtu, 9000);
 }
 
+TEST_F(HostViewTest, PortGroupsSayWhoMayReachNativeEndpoints) {
+  EXPECT_TRUE(view().fabric.natives.empty());
+  const std::uint32_t dvs = inventory_.switches.at("dvs1").id;
+  EXPECT_EQ(view().switches, (std::map<std::string, std::uint32_t>{{"dvs1", dvs}}));
+  const std::vector<IpNetwork> peers{IpNetwork::parse("192.168.0.0/16").value()};
+  must(edits::change_portgroup(inventory_, "dvs1", "pg1", {.native_endpoints = true, .native_peers = peers}));
+  must(edits::add_portgroup(inventory_, "dvs1", "beside", {.vlan = 7}));
+  must(edits::add_portgroup(inventory_, "dvs1", "other", {.vlan = 8}));
+  must(edits::add_portgroup(inventory_, "dvs1", "any", {.vlan = 9, .native_endpoints = true}));
+  EXPECT_EQ(view().fabric.natives, (std::vector<fabric::NativeRule>{{{dvs, 7}, peers}, {{dvs, 9}, {}}}));
+  inventory_.switches.at("dvs1").portgroups.at("pg1").native_endpoints = false;  // an older daemon's edit
+  EXPECT_EQ(view().fabric.natives, (std::vector<fabric::NativeRule>{{{dvs, 9}, {}}}));
+}
+
 TEST_F(HostViewTest, AnotherHostsRecordGivesNobodyAGidThatIsNotItsVms) {
   const std::string suffix = inventory_.vms.at("VM-03").adapter->mac.to_string();
   const auto of_vm3 = [&](const std::string& prefix) {  // 52:54:00:xx:yy:zz
