@@ -19,7 +19,7 @@ _pvrdmactl_words() {
     'system') echo 'settings' ;;
     'system settings') echo 'advanced' ;;
     'system settings advanced') echo 'list set' ;;
-    'dvs') echo 'create list get delete add-host remove-host portgroup uplink' ;;
+    'dvs') echo 'create list get delete add-host remove-host portgroup uplink roce-rules' ;;
     'dvs portgroup') echo 'add set list remove' ;;
     'dvs uplink') echo 'set' ;;
     'vm') echo 'create list get set upgrade delete adapter qemu-args libvirt-xml' ;;
@@ -56,6 +56,7 @@ _pvrdmactl_words() {
     'dvs portgroup list') echo . ;;
     'dvs portgroup remove') echo . ;;
     'dvs uplink set') echo . ;;
+    'dvs roce-rules') echo . ;;
     'vm create') echo . ;;
     'vm list') echo . ;;
     'vm get') echo . ;;
@@ -103,6 +104,7 @@ _pvrdmactl_options() {
     'dvs portgroup add') echo '--vlan --mtu --native-endpoints --native-peers' ;;
     'dvs portgroup set') echo '--mtu --native-endpoints --native-peers' ;;
     'dvs uplink set') echo '--none' ;;
+    'dvs roce-rules') echo '--portgroup --bridge --taps --port --user --vlan-filtering --open-vswitch --remove' ;;
     'vm create') echo '-H --host --hw --memory --reserve --portgroup --dvs --mac --protocol --profile --doorbells --addresses --owner --group' ;;
     'vm set') echo '-H --host --memory --reserve --portgroup --dvs --protocol --doorbells --addresses --owner --group' ;;
     'vm upgrade') echo '--hw' ;;
@@ -159,6 +161,11 @@ _pvrdmactl_values() {
     'dvs portgroup set --mtu') echo 'any' ;;
     'dvs portgroup set --native-endpoints') echo 'on off' ;;
     'dvs portgroup set --native-peers') echo 'any' ;;
+    'dvs roce-rules --portgroup') echo 'any' ;;
+    'dvs roce-rules --bridge') echo 'any' ;;
+    'dvs roce-rules --taps') echo 'any' ;;
+    'dvs roce-rules --port') echo 'any' ;;
+    'dvs roce-rules --user') echo 'any' ;;
     'vm create --host' | 'vm create -H') echo 'any' ;;
     'vm create --hw') echo 'any' ;;
     'vm create --memory') echo 'any' ;;

@@ -197,6 +197,7 @@ Section dvs_commands() {
                                  {"dvs uplink", "physical NICs of a distributed switch"}},
                   .commands = switch_commands()};
   std::ranges::move(port_commands(), std::back_inserter(section.commands));
+  section.commands.push_back(roce_rules_command());
   return section;
 }
 

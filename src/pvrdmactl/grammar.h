@@ -72,6 +72,9 @@ struct Command {
   Result<Json> (*select)(Json answer, const Values& values) = nullptr;
   // The answer for people; null: nothing, as esxcli does after a change. May throw Json::exception.
   std::string (*text)(const Json& answer) = nullptr;
+  // Makes the answer of what the daemon is asked, in place of one request; null: there is a `path`. May throw
+  // Json::exception.
+  Result<Json> (*compose)(const Values& values, const Ask& ask) = nullptr;
   // The argument that names the file which the answer, a capture, goes to as it comes; empty: it is JSON.
   std::string file;
 };
@@ -90,6 +93,7 @@ Section rdma_commands();
 Section network_commands();
 Section system_commands();
 Section dvs_commands();
+Command roce_rules_command();
 Section vm_commands();
 Section host_commands();
 Section adapter_commands();

@@ -66,7 +66,8 @@ int execute(const Endpoint& endpoint, Invocation& invocation) {
     return fail_with(completed.error(), kExitFailed);
   }
   if (!command.file.empty()) return capture(endpoint, command, invocation.values);
-  const auto answer = send(endpoint, make_request(command, invocation.values));
+  const auto answer = command.compose != nullptr ? compose(command, invocation.values, get)
+                                                 : send(endpoint, make_request(command, invocation.values));
   if (!answer) return fail_with(answer.error(), kExitFailed);
   const Format format = invocation.globals.contains("json") ? Format::kJson : Format::kText;
   const auto text = show(command, invocation.values, *answer, format);

@@ -29,6 +29,14 @@ std::string harmless(std::string text) {
   return text;
 }
 
+Ask parsing(const Get& get) {
+  return [&get](const std::string& path) -> Result<Json> {
+    const auto answer = get(path);
+    if (!answer) return Failure(answer.error());
+    return Json::parse(*answer);
+  };
+}
+
 }  // namespace
 
 Result<std::string> show(const Command& command, const Values& values, const std::string& answer,
@@ -47,12 +55,15 @@ Result<std::string> show(const Command& command, const Values& values, const std
 
 Result<void> complete(const Command& command, Values& values, const Get& get) {
   if (command.complete == nullptr) return {};
-  const Ask ask = [&get](const std::string& path) -> Result<Json> {
-    const auto answer = get(path);
+  return guarded([&]() -> Result<void> { return command.complete(values, parsing(get)); });
+}
+
+Result<std::string> compose(const Command& command, const Values& values, const Get& get) {
+  return guarded([&]() -> Result<std::string> {
+    const auto answer = command.compose(values, parsing(get));
     if (!answer) return Failure(answer.error());
-    return Json::parse(*answer);
-  };
-  return guarded([&]() -> Result<void> { return command.complete(values, ask); });
+    return answer->dump();
+  });
 }
 
 std::string error_sentence(const std::string& answer, int status) {

@@ -490,10 +490,13 @@ def test_the_unit_leaves_a_member_of_a_cluster_what_it_needs(tmp_path: Path) -> 
     assert "SystemCallFilter=@chown\n" in unit.read_text()
     assert "SystemCallFilter=sched_setaffinity\n" in unit.read_text(), "@resources has it"
     assert "SystemCallFilter=@system-service seccomp\n" in unit.read_text(), "the daemon adds a filter of its own"
+    assert "DeviceAllow=/dev/net/tun rw\n" in unit.read_text(), "links that are taps"
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("systemd-analyze is not installed")
     copy = tmp_path / unit.name
     copy.write_text(unit.read_text().replace("/usr/sbin/pvrdmad", PVRDMAD))
-    done = run(analyze, "verify", "--man=no", str(copy))
+    link = tmp_path / "pvrdma-roce@pvroce0.service"
+    link.write_text(unit.with_name("pvrdma-roce@.service").read_text())
+    done = run(analyze, "verify", "--man=no", str(copy), str(link))
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
