@@ -11,6 +11,9 @@
 namespace pvrdma::adapters {
 namespace {
 
+constexpr std::uint32_t kNativeLogBurst = 100;
+constexpr Duration kNativeLogInterval = std::chrono::seconds(1);
+
 AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budgets,
                       verbs::HostAccount& host) {
   AdapterSetup setup{.addresses = fabric::to_gids(adapter.addresses),
@@ -50,23 +53,24 @@ bool same_adapter(const WantedAdapter& a, const WantedAdapter& b) {
 }  // namespace
 
 AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power,
-                       const HostBudgets& budgets, Reaper* reaper)
+                       const HostBudgets& budgets, Reaper* reaper, const NativeLinks* natives)
     : fabric_(fabric),
       loop_(loop),
       clock_(clock),
       power_(power),
       reaper_(reaper),
+      natives_(natives),
       vm_budgets_(budgets.each),
-      host_account_(budgets.total) {}
+      host_account_(budgets.total),
+      native_log_(kNativeLogBurst, kNativeLogInterval) {}
 
 AdapterSet::~AdapterSet() {
   if (started_) loop_.remove(*this);
 }
 
 Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
-  auto adapter =
-      ServedAdapter::create(to_setup(config, config.budgets, host_account_),
-                            fabric_.segment(transport::SegmentId{}), loop_, clock_, nullptr, reaper_);
+  auto adapter = ServedAdapter::create(to_setup(config, config.budgets, host_account_),
+                                       fabric_.segment(transport::SegmentId{}), loop_, clock_, this, reaper_);
   if (!adapter) return Failure(std::move(adapter).error());
   adapters_.push_back(*std::move(adapter));
   static_names_.push_back(config.name);
@@ -98,7 +102,35 @@ std::vector<control::AdapterTrouble> AdapterSet::troubles() const {
   return all;
 }
 
+NativeAccess AdapterSet::native_access(const ServedAdapter& adapter) const {
+  if (natives_ == nullptr) return {"this host has no links"};
+  const fabric::Port& port = adapter.port();
+  return natives_->access_of(port.fabric_switch().segment(), port.identity().may_reach_natives,
+                             adapter.adapter().mtu_bytes());
+}
+
+bool AdapterSet::is_static(const std::string& name) const {
+  return std::find(static_names_.begin(), static_names_.end(), name) != static_names_.end();
+}
+
+// Of an adapter that is to reach them.
+void AdapterSet::report_natives(const ServedAdapter& adapter) {
+  if (natives_ == nullptr || !natives_->allows(adapter.port().fabric_switch().segment())) return;
+  if (!native_log_.allow(clock_.now())) return;
+  const NativeAccess access = native_access(adapter);
+  const std::string trouble = access.why_not.empty() ? device_trouble(access) : std::string(access.why_not);
+  if (trouble.empty()) {
+    log::info("adapter {} reaches native endpoints by {}{}", adapter.port().name(), access.link.to_string(),
+              log::held_back(native_log_));
+  } else {
+    log::warn("adapter {} reaches no native endpoints: {}{}", adapter.port().name(), trouble,
+              log::held_back(native_log_));
+  }
+}
+
 void AdapterSet::on_client(const ServedAdapter& adapter, bool connected) {
+  if (connected) report_natives(adapter);
+  if (is_static(adapter.port().name())) return;
   if (power_ != nullptr) power_->on_power(adapter.port().name(), connected);
   if (!connected) due_ = clock_.now();  // what waited for its leaving
 }
@@ -165,7 +197,7 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
 }
 
 Result<ServedAdapter*> AdapterSet::make(const WantedAdapter& wanted) {
-  if (std::find(static_names_.begin(), static_names_.end(), wanted.config.name) != static_names_.end()) {
+  if (is_static(wanted.config.name)) {
     return fail("the configuration file of this host has an adapter of that name: rename one of them");
   }
   auto adapter =

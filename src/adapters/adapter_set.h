@@ -14,10 +14,12 @@
 #include <string>
 #include <vector>
 
+#include "adapters/native_links.h"
 #include "adapters/power_observer.h"
 #include "adapters/served_adapter.h"
 #include "adapters/wanted_adapter.h"
 #include "base/budgets.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "control/config/config.h"
@@ -32,9 +34,9 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
  public:
   static constexpr Duration kRetryInterval = std::chrono::seconds(1);
 
-  // All borrowed but the budgets; they outlive this. `power` and `reaper` may be null.
+  // All borrowed but the budgets; they outlive this. `power`, `reaper` and `natives` may be null.
   AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power = nullptr,
-             const HostBudgets& budgets = {}, Reaper* reaper = nullptr);
+             const HostBudgets& budgets = {}, Reaper* reaper = nullptr, const NativeLinks* natives = nullptr);
   ~AdapterSet() override;
   AdapterSet(const AdapterSet&) = delete;
   AdapterSet& operator=(const AdapterSet&) = delete;
@@ -50,6 +52,8 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
 
   const std::vector<std::unique_ptr<ServedAdapter>>& adapters() const { return adapters_; }
   std::vector<control::AdapterTrouble> troubles() const;
+  // How the adapter, one of these, reaches native endpoints.
+  NativeAccess native_access(const ServedAdapter& adapter) const;
   // What all adapters have together.
   const verbs::HostAccount& host_account() const { return host_account_; }
 
@@ -68,6 +72,8 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   bool polls() const override { return false; }
   std::string what() const override { return "the adapter set"; }
 
+  bool is_static(const std::string& name) const;
+  void report_natives(const ServedAdapter& adapter);
   void reconcile();
   void drop_unwanted();
   void provide(const WantedAdapter& wanted);
@@ -79,6 +85,7 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   const Clock& clock_;
   PowerObserver* const power_;
   Reaper* const reaper_;
+  const NativeLinks* const natives_;
   const Budgets vm_budgets_;         // of each of the cluster's VMs
   verbs::HostAccount host_account_;  // outlives the adapters
   std::vector<std::unique_ptr<ServedAdapter>> adapters_;
@@ -86,6 +93,7 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   std::map<std::string, WantedAdapter> wanted_;  // by VM
   std::map<std::string, Kept> kept_;             // by VM
   bool started_ = false;
+  log::LogLimiter native_log_;      // VMMs decide how often they connect
   Instant due_ = Instant::never();  // of the next reconcile()
 };
 

@@ -199,6 +199,32 @@ TEST_F(AdapterSetTest, AnAdapterHasTheDoorbellModeAndTheMtuThatAreWanted) {
   EXPECT_EQ(info("VM-01")->mtu_bytes, 4096U);
 }
 
+TEST_F(AdapterSetTest, HardwareVersionAndProfileDecideWhoMayReachNativeEndpoints) {
+  NativeLinks natives({{.link = {LinkKind::kXdp, "lo"}, .dvs = "DSwitch", .vlan = 7}});
+  natives.set_cluster({{"DSwitch", 1}}, {{{1, 7}, {}}});
+  set_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_, &power_, HostBudgets{}, nullptr, &natives);
+  run();
+  const auto access = [this] {
+    return on_shard([this] { return std::string(set_->native_access(*set_->adapters().at(0)).why_not); });
+  };
+  WantedAdapter changed = wanted("VM-01");
+  want({changed});
+  EXPECT_EQ(access(), "");
+  changed.config.profile = Profile::kEsxi;
+  want({changed});
+  EXPECT_EQ(access(), "with the profile esxi they need hardware version 18");
+  changed.config.hardware_version = HardwareVersion::k18;
+  want({changed});
+  EXPECT_EQ(access(), "");
+  EXPECT_TRUE(connect("VM-01"));
+  changed.segment = {1, 8};
+  changed.config.name = "VM-02";
+  changed.config.socket = socket("VM-02");
+  want({changed});
+  EXPECT_EQ(on_shard([this] { return std::string(set_->native_access(*set_->adapters().back()).why_not); }),
+            "its port group does not allow them");
+}
+
 TEST_F(AdapterSetTest, AChangedSegmentIsAppliedAsWell) {
   run();
   want({wanted("VM-01")});

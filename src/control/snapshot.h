@@ -48,10 +48,11 @@ struct AdapterSnapshot {
   std::string mac;  // "52:54:00:12:34:51"
   std::uint32_t hardware_version = 0;
   std::uint32_t device_version = 0;
-  std::string_view roce;       // "v1", "v2"
-  std::string_view doorbells;  // "trapped", "mapped"
-  std::uint32_t mtu = 0;       // the port's active MTU, bytes
-  std::string_view state;      // "off" (no VMM), "detached" (no driver), "attached", "active", "failed"
+  std::string_view roce;         // "v1", "v2"
+  std::string_view doorbells;    // "trapped", "mapped"
+  std::uint32_t mtu = 0;         // the port's active MTU, bytes
+  std::string native_endpoints;  // "on", or "off: " and why
+  std::string_view state;        // "off" (no VMM), "detached" (no driver), "attached", "active", "failed"
   bool link_up = false;
   std::uint32_t driver_version = 0;  // 0: no driver
   std::string guest_os;              // empty: no driver

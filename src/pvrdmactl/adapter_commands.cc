@@ -45,6 +45,7 @@ std::string adapter_text(const Json& adapter) {
   properties.add("RoCE", text_at(adapter, "roce"));
   properties.add("Doorbells", text_at(adapter, "doorbells"));
   properties.add("Active MTU", digits_at(adapter, "mtu"));
+  properties.add("Native Endpoints", text_at(adapter, "native_endpoints"));
   properties.add("Socket", text_at(adapter, "socket"));
   properties.add("Link", bool_at(adapter, "link_up") ? "up" : "down");
   properties.add("Device Version", digits_at(adapter, "device_version"));

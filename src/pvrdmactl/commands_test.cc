@@ -483,7 +483,7 @@ TEST(HostCommands, ShowTheCluster) {
 
 constexpr const char* kAdapter =
     R"({"name":"VM-01","state":"active","mac":"52:54:00:12:34:51","hardware_version":14,
-  "roce":"v2","doorbells":"mapped","mtu":4096,"socket":"/run/a.sock","link_up":true,"device_version":18,"driver_version":20,"guest_os":"Linux",
+  "roce":"v2","doorbells":"mapped","mtu":4096,"native_endpoints":"off: no link","socket":"/run/a.sock","link_up":true,"device_version":18,"driver_version":20,"guest_os":"Linux",
   "memory_bytes":536870912,"tx_messages":2,"tx_bytes":65536,"rx_messages":1,"rx_bytes":8,
   "gids":[{"index":0,"gid":"fe80::1","roce":"v2","lost_to":"esx-02"}],"objects":{"pds":1,"qps":3},
   "budgets":{"qps":{"use":3,"limit":4096,"refused":0},"mapped_mib":{"use":512,"limit":513,"refused":2}},
@@ -518,6 +518,7 @@ TEST(AdapterCommands, ShowOneAdapter) {
             "   RoCE: v2\n"
             "   Doorbells: mapped\n"
             "   Active MTU: 4096\n"
+            "   Native Endpoints: off: no link\n"
             "   Socket: /run/a.sock\n"
             "   Link: up\n"
             "   Device Version: 18\n"

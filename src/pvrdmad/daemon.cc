@@ -43,9 +43,10 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   if (config.cluster) {
     if (auto made = daemon->make_tcp(*config.cluster); !made) return Failure(std::move(made).error());
   }
+  daemon->natives_ = std::make_unique<adapters::NativeLinks>(config.roce);
   daemon->adapters_ = std::make_unique<adapters::AdapterSet>(*daemon->fabric_, *daemon->loop_, daemon->clock_,
                                                              daemon->membership_.get(), config.budgets,
-                                                             daemon->reaper_.get());
+                                                             daemon->reaper_.get(), daemon->natives_.get());
   for (const control::AdapterConfig& each : config.adapters) {
     auto added = daemon->adapters_->add_static(each);
     if (!added) return Failure(std::move(added).error().in("adapter " + each.name));
@@ -104,6 +105,7 @@ Result<void> Daemon::start() {
 void Daemon::apply(const cluster::HostView& view) {
   tcp_->configure(view.tcp);
   fabric_->set_view(view.fabric);
+  natives_->set_cluster(view.switches, view.fabric.natives);
   adapters_->set_wanted(view.adapters);
 }
 

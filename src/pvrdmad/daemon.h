@@ -56,6 +56,7 @@ class Daemon {
   std::unique_ptr<cluster::Membership> membership_;  // null: no member of one
   std::unique_ptr<fabric::Fabric> fabric_;
   std::unique_ptr<transport::Tcp> tcp_;  // null as membership_
+  std::unique_ptr<adapters::NativeLinks> natives_;
   std::unique_ptr<adapters::AdapterSet> adapters_;
   std::unique_ptr<ShardSnapshots> snapshots_;
   std::unique_ptr<ShardControl> control_;

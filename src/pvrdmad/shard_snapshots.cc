@@ -30,6 +30,7 @@ struct AdapterCopy {
   std::vector<std::string> gids_lost_to;  // as info.gids
   std::string socket;
   fabric::PortCounters port;
+  adapters::NativeAccess natives;
 };
 
 struct TcpCopy {
@@ -85,10 +86,11 @@ std::vector<std::string> lost_gids(const fabric::Port& port, const std::vector<d
   return hosts;
 }
 
-AdapterCopy copy_adapter(const adapters::ServedAdapter& adapter) {
+AdapterCopy copy_adapter(const adapters::AdapterSet& all, const adapters::ServedAdapter& adapter) {
   device::AdapterInfo info = adapter.adapter().info();
   std::vector<std::string> lost = lost_gids(adapter.port(), info.gids);
-  return {std::move(info), std::move(lost), adapter.socket(), adapter.port().counters()};
+  return {std::move(info), std::move(lost), adapter.socket(), adapter.port().counters(),
+          all.native_access(adapter)};
 }
 
 TcpCopy copy_tcp(const transport::Tcp& tcp) {
@@ -154,6 +156,7 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   adapter.roce = to_text(info.roce);
   adapter.doorbells = to_text(info.doorbells);
   adapter.mtu = info.mtu_bytes;
+  adapter.native_endpoints = adapters::describe(copy.natives);
   adapter.state = info.connected ? device::describe(info.state) : "off";
   adapter.link_up = info.link_up;
   adapter.driver_version = info.driver_version;
@@ -217,7 +220,8 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
       loop_, kPatience,
       [this] {
         HostCopy host;
-        for (const auto& adapter : adapters_.adapters()) host.adapters.push_back(copy_adapter(*adapter));
+        for (const auto& adapter : adapters_.adapters())
+          host.adapters.push_back(copy_adapter(adapters_, *adapter));
         host.not_served = adapters_.troubles();
         host.totals = adapters_.host_account().uses();
         if (tcp_ != nullptr) host.tcp = copy_tcp(*tcp_);

@@ -37,8 +37,9 @@ class ShardSnapshotsTest : public testing::Test {
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
   fabric::Fabric fabric_{clock_};
-  std::unique_ptr<adapters::AdapterSet> adapters_ =
-      std::make_unique<adapters::AdapterSet>(fabric_, *loop_, clock_);
+  adapters::NativeLinks natives_{{{.link = {LinkKind::kXdp, "lo"}}}};
+  std::unique_ptr<adapters::AdapterSet> adapters_ = std::make_unique<adapters::AdapterSet>(
+      fabric_, *loop_, clock_, nullptr, HostBudgets{}, nullptr, &natives_);
   ShardSnapshots snapshots_{*loop_, *adapters_, fabric_};
   std::thread shard_;
 };
@@ -54,6 +55,7 @@ TEST_F(ShardSnapshotsTest, TellsWhatAnAdapterIs) {
   EXPECT_EQ(adapter.device_version, 18U);
   EXPECT_EQ(adapter.roce, "v2");
   EXPECT_EQ(adapter.doorbells, "trapped");
+  EXPECT_EQ(adapter.native_endpoints, "on") << "lo is up and has an MTU that does";
   EXPECT_EQ(adapter.state, "off");
   EXPECT_TRUE(snapshot.qps.empty());
 }

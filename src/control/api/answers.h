@@ -71,6 +71,8 @@ inline constexpr auto kObject<AdapterSnapshot> = record(
     field("roce", &AdapterSnapshot::roce),
     field("doorbells", &AdapterSnapshot::doorbells).noted(R"("enum": ["trapped", "mapped"])"),
     field("mtu", &AdapterSnapshot::mtu).noted(R"("description": "The port's active MTU, bytes")"),
+    field("native_endpoints", &AdapterSnapshot::native_endpoints)
+        .noted(R"("description": "\"on\", or \"off: \" and why; of the host's set-up, not of who answers")"),
     field("socket", &AdapterSnapshot::socket), field("link_up", &AdapterSnapshot::link_up),
     field("device_version", &AdapterSnapshot::device_version),
     field("driver_version", &AdapterSnapshot::driver_version), field("guest_os", &AdapterSnapshot::guest_os),

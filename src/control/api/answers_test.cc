@@ -17,6 +17,7 @@ Snapshot two_adapters() {
   adapter.hardware_version = 14;
   adapter.doorbells = "mapped";
   adapter.mtu = 4096;
+  adapter.native_endpoints = "off: no link";
   adapter.tx_bytes = 1ULL << 60;
   adapter.gids = {{0, "fe80::1", "v2"}};
   adapter.objects = {{"qps", 3}};
@@ -42,6 +43,7 @@ TEST(Answers, TellsEverythingAboutAnAdapter) {
   EXPECT_EQ(adapter["mac"], "52:54:00:12:34:51");
   EXPECT_EQ(adapter["doorbells"], "mapped");
   EXPECT_EQ(adapter["mtu"], 4096);
+  EXPECT_EQ(adapter["native_endpoints"], "off: no link");
   EXPECT_EQ(adapter["tx_bytes"], 1ULL << 60);
   EXPECT_EQ(adapter["gids"][0]["gid"], "fe80::1");
   EXPECT_EQ(adapter["objects"]["qps"], 3);
