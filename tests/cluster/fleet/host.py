@@ -60,6 +60,11 @@ class Host:
         text = self._config.read_text(encoding="utf-8")
         self._config.write_text(text.replace("[store]\n", f"[store]\n{lines}\n", 1), encoding="utf-8")
 
+    def add_lines(self, lines: str) -> None:
+        """More lines for the end of the configuration, before start()."""
+        with open(self._config, "a", encoding="utf-8") as config:
+            config.write(lines + "\n")
+
     @property
     def running(self) -> bool:
         """Whether the daemon lives."""
