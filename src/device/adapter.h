@@ -101,7 +101,7 @@ class Adapter final : public vfio_user::Handler,
   Instant held_until() const { return std::max(command_rate_.held_until(), doorbell_rate_.held_until()); }
 
   AdapterInfo info() const;
-  std::uint32_t mtu_bytes() const { return limits_.mtu_bytes; }  // the port's active MTU
+  std::uint32_t mtu_bytes() const { return abi::mtu_bytes(limits_.mtu); }  // the port's active MTU
 
   // vfio_user::Handler.
   std::uint32_t region_count() const override { return 9; }

@@ -13,9 +13,6 @@ constexpr std::uint64_t kFirmwareVersion = 3ULL << 32;  // 3.0.000
 constexpr std::uint32_t kHwVer = 1;                     // any value; shown by query_device
 constexpr std::uint32_t kFastRegisterPagesMax = 128;    // what the driver allows at most
 constexpr std::uint32_t kEsxiUdQpsMax = 3;
-// What a RoCE packet has around its payload at most, as Linux's RDMA core counts it when a connection manager
-// takes the path MTU from a NIC.
-constexpr std::uint32_t kRoceHeaderBytesMax = 96;
 
 struct Range {
   const char* name;

@@ -115,6 +115,38 @@ static_assert(sizeof(kTcpErrors) / sizeof(kTcpErrors[0]) * sizeof(std::uint64_t)
                   sizeof(transport::TcpErrors),
               "a counter has no name");
 
+constexpr Named<roce::Counters> kRocePackets[] = {
+    {"duplicate_request", &roce::Counters::duplicate_request},
+    {"out_of_sequence", &roce::Counters::out_of_sequence},
+    {"resources_exceeded", &roce::Counters::resources_exceeded},
+    {"answers_dropped", &roce::Counters::answers_dropped},
+    {"packet_seq_err", &roce::Counters::packet_seq_err},
+    {"implied_nak_seq_err", &roce::Counters::implied_nak_seq_err},
+    {"rnr_nak_retry_err", &roce::Counters::rnr_nak_retry_err},
+    {"bad_response", &roce::Counters::bad_response},
+    {"repeated", &roce::Counters::repeated},
+    {"np_ecn_marked", &roce::Counters::np_ecn_marked},
+    {"np_cnp_sent", &roce::Counters::np_cnp_sent},
+    {"rp_cnp_handled", &roce::Counters::rp_cnp_handled},
+};
+static_assert(sizeof(kRocePackets) / sizeof(kRocePackets[0]) * sizeof(std::uint64_t) ==
+                  sizeof(roce::Counters),
+              "a counter has no name");
+
+constexpr Named<transport::roce::LinkCounters> kRoceLink[] = {
+    {"sent_pkts", &transport::roce::LinkCounters::sent_pkts},
+    {"sent_bytes", &transport::roce::LinkCounters::sent_bytes},
+    {"rcvd_pkts", &transport::roce::LinkCounters::rcvd_pkts},
+    {"rcvd_bytes", &transport::roce::LinkCounters::rcvd_bytes},
+    {"rcvd_bad_length", &transport::roce::LinkCounters::rcvd_bad_length},
+    {"link_full", &transport::roce::LinkCounters::link_full},
+    {"send_errors", &transport::roce::LinkCounters::send_errors},
+    {"link_ups", &transport::roce::LinkCounters::ups},
+};
+static_assert(sizeof(kRoceLink) / sizeof(kRoceLink[0]) * sizeof(std::uint64_t) ==
+                  sizeof(transport::roce::LinkCounters),
+              "a counter has no name");
+
 constexpr Named<shard::LoopCounters> kShard[] = {
     {"turns", &shard::LoopCounters::turns},
     {"sleeps", &shard::LoopCounters::sleeps},
@@ -149,20 +181,48 @@ control::CounterGroup budget_group(std::string_view name, const std::vector<Budg
 control::CounterGroup port_group(const fabric::PortCounters& counters) {
   const transport::Traffic& local = counters.sent_by(fabric::PathKind::kLocal);
   const transport::Traffic& tcp = counters.sent_by(fabric::PathKind::kTcp);
+  const transport::Traffic& roce = counters.sent_by(fabric::PathKind::kRoce);
   return {"port",
           {{"local_messages", local.messages},
            {"local_payload_bytes", local.payload_bytes},
            {"tcp_messages", tcp.messages},
            {"tcp_payload_bytes", tcp.payload_bytes},
+           {"roce_messages", roce.messages},
+           {"roce_payload_bytes", roce.payload_bytes},
            {"dropped_unknown_gid", counters.dropped_for(fabric::DropReason::kUnknownGid)},
            {"dropped_port_detached", counters.dropped_for(fabric::DropReason::kPortDetached)},
            {"dropped_link_down", counters.dropped_for(fabric::DropReason::kLinkDown)},
            {"dropped_foreign_source", counters.dropped_for(fabric::DropReason::kForeignSource)},
-           {"dropped_no_path", counters.dropped_for(fabric::DropReason::kNoPath)}}};
+           {"dropped_no_path", counters.dropped_for(fabric::DropReason::kNoPath)},
+           {"dropped_native_refused", counters.dropped_for(fabric::DropReason::kNativeRefused)}}};
 }
 
 control::CounterGroup transport_group(std::string_view name, const transport::Counters& counters) {
   return group_of(name, kTransport, counters);
+}
+
+std::vector<control::CounterGroup> roce_groups(const RoceCounts& counts) {
+  control::CounterGroup packets = group_of("roce", kTransport, counts.messages);
+  for (const control::Counter& each : group_of("roce", kRoceLink, counts.links).counters)
+    packets.counters.push_back(each);
+  for (const control::Counter& each : group_of("roce", kRocePackets, counts.packets).counters)
+    packets.counters.push_back(each);
+  const transport::RoceErrors& errors = counts.errors;
+  const auto refused = [&](transport::Entry entry) {
+    return errors.refused[static_cast<std::size_t>(entry)];
+  };
+  control::CounterGroup dropped{"roce_dropped",
+                                {{"unknown_gid", refused(transport::Entry::kUnknownGid)},
+                                 {"foreign_source", refused(transport::Entry::kForeignSource)},
+                                 {"not_allowed", refused(transport::Entry::kNotAllowed)},
+                                 {"port_down", errors.port_down},
+                                 {"no_qp", errors.no_qp},
+                                 {"bad_address", errors.bad_address},
+                                 {"datagrams_dropped", errors.datagrams_dropped},
+                                 {"no_connection", errors.no_connection}}};
+  for (std::size_t i = 0; i < roce::kFaults; ++i)
+    dropped.counters.push_back({roce::name_of(static_cast<roce::Fault>(i)), errors.bad_frames[i]});
+  return {std::move(packets), std::move(dropped)};
 }
 
 control::CounterGroup tcp_group(const transport::Counters& counters, const transport::TcpErrors& errors) {

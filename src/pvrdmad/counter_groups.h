@@ -9,11 +9,21 @@
 #include "device/counters.h"
 #include "fabric/port.h"
 #include "shard/loop.h"
+#include "transport/roce/roce.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 #include "verbs/counters.h"
 
 namespace pvrdma::daemon {
+
+struct RoceCounts {
+  transport::Counters messages;
+  roce::Counters packets;
+  transport::RoceErrors errors;
+  transport::roce::LinkCounters links;
+};
+// "roce" and "roce_dropped".
+std::vector<control::CounterGroup> roce_groups(const RoceCounts& counts);
 
 control::CounterGroup verbs_group(const verbs::Counters& counters);
 control::CounterGroup device_group(const device::Counters& counters);

@@ -43,6 +43,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   if (config.cluster) {
     if (auto made = daemon->make_tcp(*config.cluster); !made) return Failure(std::move(made).error());
   }
+  if (auto made = daemon->make_roce(config.roce); !made) return Failure(std::move(made).error());
   daemon->natives_ = std::make_unique<adapters::NativeLinks>(config.roce);
   daemon->adapters_ = std::make_unique<adapters::AdapterSet>(*daemon->fabric_, *daemon->loop_, daemon->clock_,
                                                              daemon->membership_.get(), config.budgets,
@@ -56,7 +57,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
     if (!connected) return Failure(std::move(connected).error());
   }
   daemon->snapshots_ = std::make_unique<ShardSnapshots>(*daemon->loop_, *daemon->adapters_, *daemon->fabric_,
-                                                        daemon->tcp_.get());
+                                                        daemon->tcp_.get(), daemon->roce_.get());
   daemon->control_ =
       std::make_unique<ShardControl>(*daemon->loop_, *daemon->adapters_, *daemon->reaper_, version);
   control::Plane* plane = daemon->membership_ != nullptr ? daemon->membership_->plane() : nullptr;
@@ -86,12 +87,34 @@ Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
   return {};
 }
 
+Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
+  if (links.empty()) return {};
+  roce_ = std::make_unique<transport::Roce>(*fabric_, transport::RoceOptions{});
+  loop_->add(*roce_);
+  links_ = links;
+  for (const control::RoceConfig& link : links_) {
+    const auto number = roce_->add_link([&](transport::roce::FrameHandler& handler) {
+      return transport::roce::open_link(link.link, *loop_, clock_, handler);
+    });
+    if (!number) return Failure(number.error());
+    if (!link.dvs.empty()) continue;  // the cluster's view tells which segment it is
+    roce_->assign(*number, transport::SegmentId{});
+    fabric_->segment({}).set_native(fabric::NativeRule{{}, link.peers});
+  }
+  fabric_->use(*roce_);
+  return {};
+}
+
 Daemon::~Daemon() {
   api_.reset();
   if (membership_ != nullptr) membership_->stop();
   shard_.reset();
   adapters_.reset();
-  if (fabric_ != nullptr) fabric_->drop(transport::PathKind::kTcp);
+  if (fabric_ != nullptr) {
+    fabric_->drop(transport::PathKind::kTcp);
+    fabric_->drop(transport::PathKind::kRoce);
+  }
+  if (roce_ != nullptr) loop_->remove(*roce_);
 }
 
 Result<void> Daemon::start() {
@@ -101,9 +124,16 @@ Result<void> Daemon::start() {
   return {};
 }
 
-// On the shard. The transport first: the fabric's connections go on over it at once.
+// On the shard. The transports first: the fabric's connections go on over them at once.
 void Daemon::apply(const cluster::HostView& view) {
   tcp_->configure(view.tcp);
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    if (links_[i].dvs.empty()) continue;
+    const auto dvs = view.switches.find(links_[i].dvs);
+    roce_->assign(i, dvs != view.switches.end()
+                         ? std::optional(transport::SegmentId{dvs->second, links_[i].vlan})
+                         : std::nullopt);
+  }
   fabric_->set_view(view.fabric);
   natives_->set_cluster(view.switches, view.fabric.natives);
   adapters_->set_wanted(view.adapters);

@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "adapters/adapter_set.h"
 #include "base/reaper.h"
@@ -25,6 +26,7 @@
 #include "pvrdmad/shard_thread.h"
 #include "shard/loop.h"
 #include "transport/local/local.h"
+#include "transport/roce/roce.h"
 #include "transport/tcp/tcp.h"
 
 namespace pvrdma::daemon {
@@ -46,6 +48,7 @@ class Daemon {
  private:
   Daemon() = default;
   Result<void> make_tcp(const control::ClusterConfig& config);
+  Result<void> make_roce(const std::vector<control::RoceConfig>& links);
   void apply(const cluster::HostView& view);
 
   // In the order of dependence: each borrows from those before it.
@@ -55,7 +58,9 @@ class Daemon {
   std::unique_ptr<shard::Loop> loop_;
   std::unique_ptr<cluster::Membership> membership_;  // null: no member of one
   std::unique_ptr<fabric::Fabric> fabric_;
-  std::unique_ptr<transport::Tcp> tcp_;  // null as membership_
+  std::unique_ptr<transport::Tcp> tcp_;     // null as membership_
+  std::unique_ptr<transport::Roce> roce_;   // null: there is no link
+  std::vector<control::RoceConfig> links_;  // of roce_, by number
   std::unique_ptr<adapters::NativeLinks> natives_;
   std::unique_ptr<adapters::AdapterSet> adapters_;
   std::unique_ptr<ShardSnapshots> snapshots_;

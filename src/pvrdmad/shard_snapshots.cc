@@ -46,6 +46,7 @@ struct HostCopy {
   std::vector<control::AdapterTrouble> not_served;
   std::vector<BudgetUse> totals;
   std::optional<TcpCopy> tcp;
+  std::optional<RoceCounts> roce;
   std::uint64_t duplicates_refused = 0;
   std::uint64_t foreign_refused = 0;
   std::uint64_t gids_lost = 0;
@@ -172,7 +173,8 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   }
   adapter.objects = objects_of(info.objects);
   adapter.budgets = info.budgets;
-  for (const fabric::PathKind kind : {fabric::PathKind::kLocal, fabric::PathKind::kTcp}) {
+  for (const fabric::PathKind kind :
+       {fabric::PathKind::kLocal, fabric::PathKind::kTcp, fabric::PathKind::kRoce}) {
     const transport::Traffic& sent = copy.port.sent_by(kind);
     adapter.paths.push_back({to_text(kind), sent.messages, sent.payload_bytes});
   }
@@ -225,6 +227,9 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
         host.not_served = adapters_.troubles();
         host.totals = adapters_.host_account().uses();
         if (tcp_ != nullptr) host.tcp = copy_tcp(*tcp_);
+        if (roce_ != nullptr)
+          host.roce =
+              RoceCounts{roce_->counters(), roce_->packets(), roce_->errors(), roce_->link_counters()};
         host.duplicates_refused = fabric_.duplicates_refused();
         host.foreign_refused = fabric_.foreign_refused();
         host.gids_lost = fabric_.gids_lost();
@@ -254,6 +259,9 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
   if (copied->tcp) {
     snapshot.tcp = to_snapshot(*copied->tcp);
     snapshot.host.push_back(tcp_group(copied->tcp->counters, copied->tcp->errors));
+  }
+  if (copied->roce) {
+    for (control::CounterGroup& group : roce_groups(*copied->roce)) snapshot.host.push_back(std::move(group));
   }
   if (is_confined()) snapshot.host.push_back(sandbox_group(refused_calls()));
   return snapshot;

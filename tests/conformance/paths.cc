@@ -67,7 +67,9 @@ class RocePath final : public HostPath {
  public:
   explicit RocePath(const Surroundings& around)
       : loop_(around.loop), ethernet_(around.ethernet), roce_(around.fabric, {}) {
-    roce_.add_link(kSegment, ethernet_.plug(roce_.handler_of(kSegment)));
+    test::must(
+        roce_.add_link([this](transport::roce::FrameHandler& handler) { return ethernet_.plug(handler); }));
+    roce_.assign(0, kSegment);
     loop_.add(roce_);
     around.fabric.segment(kSegment).set_native(fabric::NativeRule{kSegment, {}});
   }

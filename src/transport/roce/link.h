@@ -48,6 +48,18 @@ struct LinkCounters {
   std::uint64_t link_full = 0;        // place() gave null while the link was up
   std::uint64_t send_errors = 0;      // frames that were placed and did not go out
   std::uint64_t ups = 0;              // how often it has come up
+
+  LinkCounters& operator+=(const LinkCounters& other) {
+    sent_pkts += other.sent_pkts;
+    sent_bytes += other.sent_bytes;
+    rcvd_pkts += other.rcvd_pkts;
+    rcvd_bytes += other.rcvd_bytes;
+    rcvd_bad_length += other.rcvd_bad_length;
+    link_full += other.link_full;
+    send_errors += other.send_errors;
+    ups += other.ups;
+    return *this;
+  }
 };
 
 // Where place() has none, FrameHandler::on_room() follows; a place is good until send(), flush() or the next

@@ -1,8 +1,8 @@
 #include "transport/roce/roce.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "roce/frame.h"
 #include "transport/nowhere.h"
 #include "transport/roce/connection_pool.h"
@@ -69,17 +69,19 @@ Frame to_frame(const verbs::Datagram& datagram, const Mac& source_mac, verbs::Ps
 
 }  // namespace
 
-// One segment's link and the connections that owe something to peers there.
+// One link, the segment that it leads to, and the connections that owe something to peers there.
 class Roce::Segment final : public roce::FrameHandler {
  public:
-  Segment(Roce& roce, SegmentId id) : roce_(roce), id_(id) {}
+  explicit Segment(Roce& roce) : roce_(roce) {}
   ~Segment() override {
     while (busy_.take() != nullptr) {
     }
   }
 
   void use(std::unique_ptr<roce::Link> link) { link_ = std::move(link); }
-  roce::Link* link() const { return link_.get(); }
+  roce::Link& link() const { return *link_; }
+  void assign(std::optional<SegmentId> id) { id_ = id; }
+  bool is(SegmentId id) const { return id_ == id; }
 
   // FrameHandler.
   void on_frame(std::span<const std::byte> bytes, Instant now) override;
@@ -89,7 +91,7 @@ class Roce::Segment final : public roce::FrameHandler {
   }
   void on_room(Instant now) override {
     answer();
-    roce_.inbound_.on_room(id_);
+    if (id_) roce_.inbound_.on_room(*id_);
     link_->flush(now);
   }
 
@@ -101,7 +103,7 @@ class Roce::Segment final : public roce::FrameHandler {
   void on_packet(verbs::Engine& engine, const Frame& frame, Instant now);
 
   Roce& roce_;
-  const SegmentId id_;
+  std::optional<SegmentId> id_;
   std::unique_ptr<roce::Link> link_;
   verbs::LinkedQueue<ConnectionPool::Entry, &ConnectionPool::Entry::busy_link> busy_;
   verbs::Psn datagram_psn_;
@@ -115,7 +117,8 @@ void Roce::Segment::on_frame(std::span<const std::byte> bytes, Instant now) {
   }
   const Envelope& envelope = frame->envelope;
   const NativeInbound::Admission admission =
-      roce_.inbound_.admit(id_, envelope.source, envelope.destination, envelope.destination_mac);
+      id_ ? roce_.inbound_.admit(*id_, envelope.source, envelope.destination, envelope.destination_mac)
+          : NativeInbound::Admission{Entry::kUnknownGid, nullptr};
   if (admission.verdict != Entry::kAdmitted) {
     ++roce_.errors_.refused[static_cast<std::size_t>(admission.verdict)];
   } else if (admission.engine == nullptr) {
@@ -216,21 +219,30 @@ Roce::Roce(NativeInbound& inbound, const RoceOptions& options)
 
 Roce::~Roce() = default;
 
-roce::FrameHandler& Roce::handler_of(SegmentId segment) {
-  auto& entry = segments_[segment];
-  if (entry == nullptr) entry = std::make_unique<Segment>(*this, segment);
-  return *entry;
+Result<std::size_t> Roce::add_link(
+    const std::function<Result<std::unique_ptr<roce::Link>>(roce::FrameHandler&)>& open) {
+  auto segment = std::make_unique<Segment>(*this);
+  auto link = open(*segment);
+  if (!link) return Failure(std::move(link).error());
+  segment->use(*std::move(link));
+  segments_.push_back(std::move(segment));
+  return segments_.size() - 1;
 }
 
-void Roce::add_link(SegmentId segment, std::unique_ptr<roce::Link> link) {
-  const auto found = segments_.find(segment);
-  PVRDMA_CHECK(found != segments_.end(), "a link's handler is made before it");
-  found->second->use(std::move(link));
+void Roce::assign(std::size_t link, std::optional<SegmentId> segment) {
+  segments_.at(link)->assign(segment);
 }
 
-const roce::Link* Roce::link_of(SegmentId segment) const {
-  const auto found = segments_.find(segment);
-  return found != segments_.end() ? found->second->link() : nullptr;
+roce::LinkCounters Roce::link_counters() const {
+  roce::LinkCounters sum;
+  for (const auto& segment : segments_) sum += segment->link().counters();
+  return sum;
+}
+
+Roce::Segment* Roce::find(SegmentId segment) const {
+  const auto found = std::find_if(segments_.begin(), segments_.end(),
+                                  [segment](const auto& each) { return each->is(segment); });
+  return found != segments_.end() ? found->get() : nullptr;
 }
 
 void Roce::open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
@@ -240,7 +252,7 @@ void Roce::open(const Place& place, const verbs::Connection& connection, Traffic
     slot.open<Nowhere>(errors_.no_connection);
     return;
   }
-  slot.open<RocePath>(*this, *segments_.at(place.segment)->link(), *entry, traffic);
+  slot.open<RocePath>(*this, find(place.segment)->link(), *entry, traffic);
 }
 
 void Roce::send_datagram(const Place& place, const verbs::Datagram& datagram,
@@ -248,21 +260,18 @@ void Roce::send_datagram(const Place& place, const verbs::Datagram& datagram,
   ++counters_.datagrams;
   counters_.payload_bytes += payload.bytes();
   traffic.count(payload);
-  segments_.at(place.segment)->send(datagram, place.sender_mac, payload);
+  find(place.segment)->send(datagram, place.sender_mac, payload);
 }
 
 void Roce::flush(Instant now) {
-  for (const auto& [id, segment] : segments_) {
-    if (segment->link() != nullptr) segment->link()->flush(now);
-  }
+  for (const auto& segment : segments_) segment->link().flush(now);
 }
 
 bool Roce::run(Instant now) {
   bool more = false;
-  for (const auto& [id, segment] : segments_) {
-    if (segment->link() == nullptr) continue;
+  for (const auto& segment : segments_) {
     more = segment->answer() || more;
-    segment->link()->flush(now);
+    segment->link().flush(now);
   }
   return more;
 }

@@ -8,15 +8,19 @@
 // Connections keep soft state only (roce/connection.h), in a pool that is taken whole at the start: when it
 // is empty, a path is one to nowhere. What they owe to their peers leaves in turns, some frames of each.
 //
-// Thread: shard-owned; add_link() before the loop runs or between its turns.
+// Thread: shard-owned; links are added before the loop runs.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "roce/counters.h"
 #include "roce/fault.h"
@@ -53,11 +57,14 @@ class Roce final : public Transport, public shard::Pollable {
   Roce(const Roce&) = delete;
   Roce& operator=(const Roce&) = delete;
 
-  // Who is to be given the frames of the segment's link; then that link. One for each segment.
-  roce::FrameHandler& handler_of(SegmentId segment);
-  void add_link(SegmentId segment, std::unique_ptr<roce::Link> link);
-  // Null: the segment has none.
-  const roce::Link* link_of(SegmentId segment) const;
+  // Adds the link that `open` makes, which gets who is to be given its frames. Returns the link's number,
+  // from 0. Errors: those of `open`.
+  Result<std::size_t> add_link(
+      const std::function<Result<std::unique_ptr<roce::Link>>(roce::FrameHandler&)>& open);
+  // Which segment a link leads to from now on; none: its frames are dropped. One for each segment.
+  void assign(std::size_t link, std::optional<SegmentId> segment);
+  // Of all links together.
+  roce::LinkCounters link_counters() const;
 
   const RoceErrors& errors() const { return errors_; }
   const pvrdma::roce::Counters& packets() const { return packets_; }
@@ -70,7 +77,7 @@ class Roce final : public Transport, public shard::Pollable {
   void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Traffic& traffic, Instant now) override;
   bool is_up(HostId /*host*/) const override { return false; }
-  bool leaves(SegmentId segment) const override { return link_of(segment) != nullptr; }
+  bool leaves(SegmentId segment) const override { return find(segment) != nullptr; }
   void flush(Instant now) override;
 
   // Pollable.
@@ -84,13 +91,15 @@ class Roce final : public Transport, public shard::Pollable {
   class Segment;
   class RocePath;
 
+  Segment* find(SegmentId segment) const;  // null: no link leads there
+
   NativeInbound& inbound_;
   RoceErrors errors_;
   Counters counters_;
   pvrdma::roce::Counters packets_;
   // Shared with the paths: they may be closed after this is gone.
   const std::shared_ptr<roce::ConnectionPool> pool_;
-  std::map<SegmentId, std::unique_ptr<Segment>> segments_;
+  std::vector<std::unique_ptr<Segment>> segments_;  // by link
 };
 
 }  // namespace pvrdma::transport
