@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from pathlib import Path
 
-from harness import rdma
+from harness import rdma, soft_roce
 from harness.daemon import Adapter
 from harness.ensemble import Ensemble
 from harness.vm import FIRST_SLOT, Vm, VmSpec, slot
@@ -21,9 +21,6 @@ _MAPPED_SLOT = 0x11
 _RECONNECT_MS = 100
 _NETDEV_OF_MAC = "basename $(dirname $(grep -l {mac} /sys/class/net/*/address))"
 _DEVICE_OF_SLOT = "ls /sys/bus/pci/devices/0000:00:{slot:x}.1/infiniband"
-_SOFT_DEVICE = "rxe0"
-_LOAD_SOFT_ROCE = "modprobe -a virtio_net rdma_rxe"
-_ADD_SOFT_DEVICE = f"rdma link add {_SOFT_DEVICE} type rxe netdev {{netdev}}"
 
 
 @dataclass(frozen=True)
@@ -100,17 +97,15 @@ class Machines(Ensemble):
 
 def _bring_up(vm: Vm, index: int, contender: Contender) -> Device:
     """Gives the contender's NIC its address, where the guest's init did not, and waits until its device can be used."""
-    if contender is SOFT_ROCE:
-        vm.check(_LOAD_SOFT_ROCE)
     netdev = vm.check(_NETDEV_OF_MAC.format(mac=contender.mac_of(index))).strip()
     if contender is not TRAPPED:
         vm.check(f"ip address add {contender.address(index)}/24 dev {netdev} && ip link set {netdev} up")
     if contender is SOFT_ROCE:
-        vm.check(_ADD_SOFT_DEVICE.format(netdev=netdev))
-        name = _SOFT_DEVICE
+        soft_roce.add_device(vm, netdev)
+        name = soft_roce.DEVICE
     else:
         name = vm.check(_DEVICE_OF_SLOT.format(slot=_MAPPED_SLOT if contender is MAPPED else FIRST_SLOT)).strip()
-    rdma.wait_active(vm, name, netdev)
+        rdma.wait_active(vm, name, netdev)
     return Device(name, _gid_index(vm, name, contender.address(index)))
 
 

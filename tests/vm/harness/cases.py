@@ -18,8 +18,9 @@ _LAST_WORDS_S = 10  # for a server whose client has failed: it ends by itself, o
 @dataclass(frozen=True)
 class Case:
     """`{server}` in a command line stands for the server VM's IPv4 address, `{server6}` for its IPv6 address and
-    `{local6}` for its link-local one. `expect` and `expect_server` are regular expressions, each of which must match
-    somewhere in that side's output (^ and $ are line ends). Both sides must exit with 0.
+    `{local6}` for its link-local one, `{device}` for the RDMA device of the VM that it runs in. `expect` and
+    `expect_server` are regular expressions, each of which must match somewhere in that side's output (^ and $ are line ends). Both
+    sides must exit with 0.
 
     `port` is the TCP port the server listens on before the client may start; None waits for an rdma_cm listener.
     """
@@ -41,7 +42,8 @@ def name(case: Case) -> str:
 def run(case: Case, server: Vm, client: Vm) -> tuple[Result, Result]:
     """Runs the case; AssertionError with both outputs when a side fails. Returns (server's, client's) result."""
     addresses = {"server": server.address, "server6": server.address6, "local6": server.link_local}
-    server_command, client_command = case.server.format(**addresses), case.client.format(**addresses)
+    server_command = case.server.format(**addresses, device=server.rdma_device)
+    client_command = case.client.format(**addresses, device=client.rdma_device)
     job = server.start_job(server_command)
     listening = f"tcp {case.port}" if case.port is not None else "rdma"
     waited = server.run(f"await-listener {listening} {_LISTEN_GUARD_S}", _LISTEN_GUARD_S + 10)

@@ -1,4 +1,7 @@
-"""N virtual machines on one Ethernet and one daemon: VM-01 is 192.168.11.51 and fd00:11::51, VM-02 .52, and so on."""
+"""N virtual machines on one Ethernet and one daemon: VM-01 is 192.168.11.51 and fd00:11::51, VM-02 .52, and so on.
+
+Native endpoints, which have Soft-RoCE and no adapter, are RXE-01 with 192.168.11.61 and fd00:11::61, and so on.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import process, rdma
+from harness import process, rdma, soft_roce
 from harness.daemon import Adapter
 from harness.ensemble import Ensemble
-from harness.vm import VmSpec
+from harness.vm import Vm, VmSpec
 from testbed import ensure
 
 
@@ -34,15 +37,25 @@ class Setup:
 
 
 class Cluster(Ensemble):
-    """N such VMs, ready to be used. With `with_adapters=False` they have only their vmxnet3 and there is no daemon."""
+    """N such VMs, ready to be used. With `with_adapters=False` they have only their vmxnet3 and there is no daemon.
+
+    With `native_count` native endpoints the daemon is on the Ethernet, too; `mtu` is that of everybody's network.
+    """
 
     def __init__(self, setup: Setup, logs: Path, vm_count: int = 2, overlays: tuple[str, ...] = (),
-                 with_adapters: bool = True) -> None:
+                 with_adapters: bool = True, native_count: int = 0, mtu: int | None = None) -> None:
         self.setup = setup
         self._vm_count = vm_count
         self._overlays = overlays
         self._with_adapters = with_adapters
+        self._native_count = native_count
+        self._mtu = mtu
         super().__init__(logs)
+
+    @property
+    def natives(self) -> list[Vm]:
+        """The native endpoints."""
+        return self.vms[self._vm_count:]
 
     def log_tails(self) -> list[tuple[str, str]]:
         """(path, last lines) of every log, and the daemon's counters if it runs, for a failure's report."""
@@ -56,18 +69,30 @@ class Cluster(Ensemble):
             return str(error)
 
     def _specs(self) -> list[VmSpec]:
-        return [VmSpec(name=f"VM-{index:02d}",
-                       address=f"192.168.11.{50 + index}", address6=f"fd00:11::{50 + index}",
-                       mac=f"52:54:00:12:34:{50 + index}", overlays=self._overlays,
+        return [VmSpec(name=f"VM-{index:02d}", **_addresses(50 + index), overlays=self._overlays,
                        adapter=self._run / f"vm-{index:02d}.sock" if self._with_adapters else None)
                 for index in range(1, self._vm_count + 1)]
 
+    def _native_specs(self) -> list[VmSpec]:
+        return [VmSpec(name=f"RXE-{index:02d}", **_addresses(60 + index), overlays=("rxe", *self._overlays), load_driver=False,
+                       rdma_device=soft_roce.DEVICE, nic="virtio-net-pci")  # a vmxnet3 drops what its ring has no room for
+                for index in range(1, self._native_count + 1)]
+
     def _adapters(self) -> list[Adapter]:
-        return [Adapter(spec.name, spec.adapter, spec.mac, self.setup.hardware_version, self.setup.roce, self.setup.doorbells)
+        return [Adapter(spec.name, spec.adapter, spec.mac, self.setup.hardware_version, self.setup.roce, self.setup.doorbells,
+                        self._mtu)
                 for spec in self._specs() if spec.adapter is not None]
 
     def _start(self) -> None:
-        self._start_vms(ensure(self.setup.suite), self._specs())
+        self._start_vms(ensure(self.setup.suite), [*self._specs(), *self._native_specs()], with_link=self._native_count > 0)
         for vm in self.vms:
-            if vm.spec.adapter is not None:
+            if self._mtu is not None:
+                vm.check(f"ip link set eth0 mtu {self._mtu}")
+            if vm in self.natives:
+                soft_roce.add_device(vm)
+            elif vm.spec.adapter is not None:
                 rdma.wait_active(vm)
+
+
+def _addresses(octet: int) -> dict[str, str]:
+    return {"address": f"192.168.11.{octet}", "address6": f"fd00:11::{octet}", "mac": f"52:54:00:12:34:{octet}"}

@@ -30,11 +30,13 @@ class Adapter:
     hardware_version: int
     roce: str | None = None
     doorbells: str | None = None
+    mtu: int | None = None
 
 
 class Daemon:
     """pvrdmad serving `adapters`. Binaries come from PVRDMA_BUILD (default: build/release of this repository); adapters that
-    say nothing else have the doorbell mode PVRDMA_DOORBELLS (default: the daemon's).
+    say nothing else have the doorbell mode PVRDMA_DOORBELLS (default: the daemon's). With a `roce_link`, a hub's socket, set before
+    it starts, its adapters may reach native endpoints there.
     """
 
     def __init__(self, adapters: list[Adapter], run_folder: Path, logs: Path) -> None:
@@ -42,6 +44,7 @@ class Daemon:
         self.api = run_folder / "api.sock"
         self.log = logs / "pvrdmad.log"
         self.config = logs / "pvrdmad.toml"
+        self.roce_link: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -102,6 +105,10 @@ class Daemon:
                 lines.append(f'roce = "{adapter.roce}"')
             if doorbells := adapter.doorbells or os.environ.get("PVRDMA_DOORBELLS"):
                 lines.append(f'doorbells = "{doorbells}"')
+            if adapter.mtu is not None:
+                lines.append(f"mtu = {adapter.mtu}")
+        if self.roce_link is not None:
+            lines += ["", "[[roce]]", f'link = "stream:{self.roce_link}"']
         return "\n".join([*lines, ""])
 
 

@@ -27,6 +27,12 @@ class Ensemble(Block):
         self._hub: Hub | None = None
         self.daemon = Daemon(self._adapters(), self._run, logs)
 
+    @property
+    def hub(self) -> Hub:
+        """The Ethernet, once started."""
+        assert self._hub is not None
+        return self._hub
+
     def close(self) -> None:
         """Ends VMs, daemon and Ethernet, and removes their sockets."""
         for vm in self.vms:
@@ -41,13 +47,18 @@ class Ensemble(Block):
     def _adapters(self) -> list[Adapter]:
         raise NotImplementedError
 
-    def _start_vms(self, testbed: Testbed, specs: Iterable[VmSpec]) -> None:
-        """The daemon first, if it has adapters, then all VMs at once, until each is ready. Old logs are removed."""
+    def _start_vms(self, testbed: Testbed, specs: Iterable[VmSpec], with_link: bool = False) -> None:
+        """The daemon first, if it has adapters, then all VMs at once, until each is ready. Old logs are removed.
+
+        `with_link`: the daemon is on the Ethernet, and takes the RoCE frames to its adapters from there.
+        """
         self.logs.mkdir(parents=True, exist_ok=True)
         for old in self.logs.iterdir():
             old.unlink()
-        self._hub = Hub(self._run / "ethernet.sock")
+        steered = tuple(adapter.mac for adapter in self.daemon.adapters) if with_link else ()
+        self._hub = Hub(self._run / "ethernet.sock", steered)
         if self.daemon.adapters:
+            self.daemon.roce_link = self._hub.link if with_link else None
             self.daemon.start()
         self.vms = [Vm(spec, testbed, self._hub.path, self._run, self.logs) for spec in specs]
         for vm in self.vms:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from harness.cases import Case
-from harness.rdma import DEVICE
 
 _PINGPONG_RESULT = r"^\d+ bytes in [\d.]+ seconds"
 
 
 def pingpong(kind: str, arguments: str = "", gid_index: int = 0, port: int = 18515) -> Case:
     """ibv_rc_pingpong, ibv_ud_pingpong or ibv_srq_pingpong. With -c (rc and srq) the received data is compared."""
-    command = f"ibv_{kind}_pingpong -d {DEVICE} -g {gid_index} -p {port} {arguments}".rstrip()
+    command = f"ibv_{kind}_pingpong -d {{device}} -g {gid_index} -p {port} {arguments}".rstrip()
     return Case(f"{kind} pingpong {arguments} gid {gid_index}", server=command, client=f"{command} {{server}}",
                 expect=(_PINGPONG_RESULT,), expect_server=(_PINGPONG_RESULT,), port=port)
 
@@ -19,7 +18,7 @@ def perftest(program: str, arguments: str, sizes: tuple[int, ...], gid_index: in
     """A perftest pair whose result table must have a row for each of `sizes`; -R among the arguments uses rdma_cm."""
     over_cm = "-R" in arguments.split()
     gid = "" if over_cm else f"-x {gid_index} "
-    command = f"{program} {gid}-F -d {DEVICE} -p {port} {arguments}"
+    command = f"{program} {gid}-F -d {{device}} -p {port} {arguments}"
     rows = tuple(rf"^ *{size} +\d+ +[\d.]+" for size in sizes)
     return Case(f"{program} {arguments} gid {gid_index}", server=command, client=f"{command} {{server}}", expect=rows,
                 port=None if over_cm else port, guard_s=120)

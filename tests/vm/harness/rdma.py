@@ -1,32 +1,32 @@
-"""What the tests know about the guest's RDMA device."""
+"""What the tests know about a guest's RDMA device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from harness.vm import Vm
+from harness.vm import DEVICE, Vm
 
-DEVICE = "vmw_pvrdma0"
+__all__ = ["DEVICE", "active_mtu", "jumbo_frames", "wait_active"]
 _ACTIVE_GUARD_S = 20
 
 
-def wait_active(vm: Vm, device: str = DEVICE, netdev: str = "eth0") -> None:
+def wait_active(vm: Vm, device: str | None = None, netdev: str = "eth0") -> None:
     """Waits until the device is there, its port active and its GIDs, which are the addresses of `netdev`, usable.
 
     The driver's probe and the NIC's link come in either order. Until duplicate address detection is through with an
     IPv6 address, the kernel refuses to move a QP on its GID to RTR.
     """
-    port = f"/sys/class/infiniband/{device}/ports/1/state"
+    port = f"/sys/class/infiniband/{device or vm.rdma_device}/ports/1/state"
     ready = f'grep -qs ACTIVE {port} && [ -z "$(ip -6 address show dev {netdev} tentative)" ]'
     vm.check(f"n=0; until {ready}; do n=$((n + 1)); [ $n -lt {_ACTIVE_GUARD_S * 10} ] || "
              f"{{ echo '{port}:'; cat {port}; ip address; dmesg | tail -20; exit 1; }}; sleep 0.1; done",
              _ACTIVE_GUARD_S * 2)
 
 
-def active_mtu(vm: Vm, device: str = DEVICE) -> int:
+def active_mtu(vm: Vm) -> int:
     """The port's active MTU in bytes, as its programs see it."""
-    return int(vm.check(f"ibv_devinfo -d {device} | sed -n 's/.*active_mtu:[[:space:]]*\\([0-9]*\\).*/\\1/p'"))
+    return int(vm.check(f"ibv_devinfo -d {vm.rdma_device} | sed -n 's/.*active_mtu:[[:space:]]*\\([0-9]*\\).*/\\1/p'"))
 
 
 @contextmanager

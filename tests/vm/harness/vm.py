@@ -16,13 +16,15 @@ from testbed import Testbed
 BOOT_GUARD_S = 120.0
 _POWER_OFF_GUARD_S = 30.0
 FIRST_SLOT = 0x10
+DEVICE = "vmw_pvrdma0"
 
 
 @dataclass(frozen=True)
 class VmSpec:
     """What distinguishes one VM from another. `adapter` is the daemon's vfio-user socket, None for no adapter.
 
-    `devices` are QEMU's arguments for what it has besides.
+    `rdma_device` is the name of what the guest's programs use; `nic` is QEMU's name of its NIC, and `devices` are QEMU's arguments
+    for what it has besides.
     """
 
     name: str
@@ -33,6 +35,8 @@ class VmSpec:
     overlays: tuple[str, ...] = ()
     memory_mib: int = 512
     load_driver: bool = True
+    rdma_device: str = DEVICE
+    nic: str = "vmxnet3"
     devices: tuple[str, ...] = ()
 
 
@@ -94,6 +98,11 @@ class Vm:
         self._image = run_folder / f"{spec.name}.cpio"
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
+
+    @property
+    def rdma_device(self) -> str:
+        """The RDMA device that its programs use."""
+        return self.spec.rdma_device
 
     @property
     def link_local(self) -> str:
@@ -212,16 +221,16 @@ class Vm:
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=agent,path={self._agent_path}",
             "-device", "virtserialport,chardev=agent,name=pvrdma.agent",
-            *slot(FIRST_SLOT, f"server=off,addr.type=unix,addr.path={self._hub}", spec.mac, spec.adapter),
+            *slot(FIRST_SLOT, f"server=off,addr.type=unix,addr.path={self._hub}", spec.mac, spec.adapter, spec.nic),
             *spec.devices,
         ]
 
 
-def slot(number: int, stream: str, mac: str, adapter: Path | None) -> list[str]:
-    """QEMU's arguments for PCI slot `number`: a vmxnet3 on a `-netdev stream,STREAM`, and the daemon's adapter behind it."""
+def slot(number: int, stream: str, mac: str, adapter: Path | None, nic: str = "vmxnet3") -> list[str]:
+    """QEMU's arguments for PCI slot `number`: a NIC on a `-netdev stream,STREAM`, and the daemon's adapter behind it."""
     place = f"bus=pcie.0,addr={number:x}.0,multifunction=on"
     arguments = ["-netdev", f"stream,id=net{number:x},{stream}",
-                 "-device", f"vmxnet3,netdev=net{number:x},mac={mac},{place},romfile="]
+                 "-device", f"{nic},netdev=net{number:x},mac={mac},{place},romfile="]
     if adapter is not None:
         device = {"driver": "vfio-user-pci", "bus": "pcie.0", "addr": f"{number:x}.1",
                   "socket": {"type": "unix", "path": str(adapter)}}

@@ -1,0 +1,30 @@
+"""Soft-RoCE (overlay "rxe"): Linux's own RoCE endpoint, which knows nothing of the daemon. Works in any guest with a NIC."""
+
+from __future__ import annotations
+
+import json
+
+from harness import rdma
+from harness.vm import Vm
+
+DEVICE = "rxe0"
+_ADD = "modprobe rdma_rxe && rdma link add {device} type rxe netdev {netdev}"
+# What a wire that loses nothing gives no reason for. A late answer gives one for the first three: the peer repeats.
+REPETITIONS = ("duplicate_request", "completer_retry_err", "out_of_seq_request", "rcvd_seq_err")
+
+
+def add_device(vm: Vm, netdev: str = "eth0") -> None:
+    """Makes the device on a NIC of the VM and waits until it can be used."""
+    vm.check(_ADD.format(device=DEVICE, netdev=netdev))
+    rdma.wait_active(vm, DEVICE, netdev)
+
+
+def counters(vm: Vm) -> dict[str, int]:
+    """What the device has counted, by the names of `rdma statistic`."""
+    shown = json.loads(vm.check(f"rdma -j statistic show link {DEVICE}/1"))[0]
+    return {name: value for name, value in shown.items() if name not in ("ifindex", "ifname", "port")}
+
+
+def counted(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
+    """What was counted between the two, without what stood still."""
+    return {name: value - before[name] for name, value in after.items() if value != before[name]}
