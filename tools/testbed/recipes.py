@@ -51,6 +51,8 @@ _GUEST_PACKAGES = (
     "rdma-core",
     "rdmacm-utils",
 )
+# Disks and file systems over RDMA that need programs: iSER's initiator, NFS's server.
+_ARRAY_PACKAGES = ("nfs-kernel-server", "open-iscsi")
 # The kernel, and what compiling one out-of-tree module needs. Debian leaves CONFIG_INFINIBAND_VMWARE_PVRDMA off, so the
 # driver is compiled, unmodified, from Debian's own kernel source.
 _KERNEL_PACKAGES = ("?essential", "gcc", "linux-headers-amd64", "linux-image-amd64", "linux-source", "make", "mawk", "tar",
@@ -101,7 +103,7 @@ BASE = Overlay(
         *_PERFTEST,
         *_PINGPONG,
     ),
-    compiled=(Compiled("bad_requests", flags=("-libverbs",)),),
+    compiled=tuple(Compiled(name, flags=("-libverbs",)) for name in ("bad_requests", "exactly_once")),
     # What is opened at run time, so that no program names it as a library: rdma-core's providers, rsocket's preload
     # library, and what pthread_exit unwinds with.
     files=(
@@ -142,19 +144,34 @@ MPI = Overlay(
 )
 SOFT_ROCE = Overlay(name="rxe", modules=("rdma_rxe", "crypto-crc32", "virtio_net"))
 
+# Beside "nvme": an array's other ways to export, and what uses them.
+ARRAY = Overlay(
+    name="array",
+    programs=(
+        "/usr/sbin/iscsid",
+        "/usr/bin/iscsiadm",
+        "/usr/sbin/exportfs",
+        "/usr/sbin/mount.nfs",
+        "/usr/sbin/rpc.mountd",
+        "/usr/sbin/rpc.nfsd",
+    ),
+    files=("/etc/iscsi/iscsid.conf", "/etc/netconfig"),
+    modules=("ib_iser", "ib_isert", "sd_mod", "nfsd", "nfsv4", "rpcrdma"),
+)
+
 # The first root also carries QEMU: Debian 12's has no vfio-user-pci, Debian 13's backports have.
 ROOTS = (
     RootRecipe(
         suite="trixie",
-        packages=(*_QEMU, *_GUEST_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
+        packages=(*_QEMU, *_GUEST_PACKAGES, *_ARRAY_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
         backports=("qemu-*", "seabios", "ipxe-qemu"),
         alone=_MPI_PACKAGES,
-        overlays=(BASE, NVME, SOFT_ROCE, MPI),
+        overlays=(BASE, NVME, SOFT_ROCE, MPI, ARRAY),
     ),
     RootRecipe(
         suite="bookworm",
-        packages=(*_GUEST_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
-        overlays=(BASE, NVME, SOFT_ROCE),
+        packages=(*_GUEST_PACKAGES, *_ARRAY_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
+        overlays=(BASE, NVME, SOFT_ROCE, ARRAY),
     ),
     # Debian's next release: its kernel and rdma-core are whatever the archive has when the root is built.
     RootRecipe(
