@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness import files
 from harness.vm import Vm
 
 SUBSYSTEM = "pvrdma"
@@ -24,23 +25,6 @@ echo ipv4 > ports/1/addr_adrfam
 echo {address} > ports/1/addr_traddr
 echo 4420 > ports/1/addr_trsvcid
 {export}
-"""
-_WRITE_FILES = """set -e
-mke2fs -q -t ext4 {disk}
-mkdir -p /mnt
-mount -t ext4 {disk} /mnt
-cd /mnt
-for i in 1 2 3 4 5 6; do dd if=/dev/urandom of=file$i bs=10007 count=$((i * 60)) 2>/dev/null; done
-sha256sum file* > sums
-cd /
-umount /mnt
-"""
-_VERIFY_FILES = """set -e
-mount -t ext4 {disk} /mnt
-cd /mnt
-sha256sum -c sums
-cd /
-umount /mnt
 """
 
 
@@ -69,9 +53,10 @@ def disconnect(host: Vm) -> None:
 
 def write_files(host: Vm) -> None:
     """Makes a file system on the disk with six files and their sums."""
-    host.check(_WRITE_FILES.format(disk=DISK), 180)
+    files.make_ext4(host, DISK)
+    files.write(host, files.ext4(DISK))
 
 
 def verify_files(host: Vm) -> None:
     """The six files are what was written."""
-    assert host.check(_VERIFY_FILES.format(disk=DISK), 180).count(": OK") == 6
+    files.verify(host, files.ext4(DISK))

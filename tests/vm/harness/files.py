@@ -1,0 +1,43 @@
+"""Files with their sums on what a guest can mount: whether storage gives back what it was given."""
+
+from __future__ import annotations
+
+from harness.vm import Vm
+
+_WRITE = """set -e
+mkdir -p /mnt
+{mount} /mnt
+cd /mnt
+for i in 1 2 3 4 5 6; do dd if=/dev/urandom of=file$i bs=10007 count=$((i * 60)) 2>/dev/null; done
+sha256sum file* > sums
+cd /
+umount /mnt
+"""
+_VERIFY = """set -e
+{mount} /mnt
+cd /mnt
+sha256sum -c sums
+cd /
+umount /mnt
+"""
+_GUARD_S = 180
+
+
+def ext4(disk: str) -> str:
+    """The command that mounts a disk's file system, but for the place."""
+    return f"mount -t ext4 {disk}"
+
+
+def make_ext4(host: Vm, disk: str) -> None:
+    """Makes an empty file system on the disk."""
+    host.check(f"mke2fs -q -t ext4 {disk}", _GUARD_S)
+
+
+def write(host: Vm, mount: str) -> None:
+    """Writes six files of 13 MB together, and their sums. `mount` gets the place as its last argument."""
+    host.check(_WRITE.format(mount=mount), _GUARD_S)
+
+
+def verify(host: Vm, mount: str) -> None:
+    """The six files are what was written."""
+    assert host.check(_VERIFY.format(mount=mount), _GUARD_S).count(": OK") == 6
