@@ -46,7 +46,7 @@ std::unique_ptr<transport::roce::Link> Ethernet::plug(transport::roce::FrameHand
 }
 
 void Ethernet::unblock() {
-  tell_room_ = blocked_;
+  tell_room_ = tell_room_ || blocked_;
   blocked_ = false;
 }
 
