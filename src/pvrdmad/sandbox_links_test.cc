@@ -23,6 +23,7 @@ using transport::roce::frame_of;
 using transport::roce::LinkTest;
 using transport::roce::open_link;
 using transport::roce::PacketSocket;
+using transport::roce::send;
 
 constexpr SandboxNeeds kXdpNeeds{.find_links = true};
 constexpr SandboxNeeds kTapNeeds{.find_links = true, .take_taps = true};

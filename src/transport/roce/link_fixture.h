@@ -44,28 +44,34 @@ struct KeepingHandler final : FrameHandler {
   void on_room(Instant /*now*/) override { ++rooms; }
 };
 
+// Turns until it is so; false when it never gets so, which is a guard against hanging.
+template <typename Condition>
+bool turn_until(shard::Loop& loop, Condition condition) {
+  const Instant end = Instant::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (Instant::now() > end) return false;
+    loop.turn(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+// False: the link has no place for it.
+inline bool send(Link& link, const Bytes& frame) {
+  std::byte* const place = link.place();
+  if (place == nullptr) return false;
+  std::copy(frame.begin(), frame.end(), place);
+  link.send(frame.size());
+  return true;
+}
+
 class LinkTest : public testing::Test {
  protected:
-  // Turns until it is so; false when it never gets so, which is a guard against hanging.
   template <typename Condition>
   bool turn_until(Condition condition) {
-    const Instant end = Instant::now() + std::chrono::seconds(60);
-    while (!condition()) {
-      if (Instant::now() > end) return false;
-      loop_->turn(std::chrono::milliseconds(10));
-    }
-    return true;
+    return roce::turn_until(*loop_, condition);
   }
   bool up(const Link& link) {
     return turn_until([&] { return link.is_up(); });
-  }
-
-  static bool send(Link& link, const Bytes& frame) {
-    std::byte* const place = link.place();
-    if (place == nullptr) return false;
-    std::copy(frame.begin(), frame.end(), place);
-    link.send(frame.size());
-    return true;
   }
 
   SteadyClock clock_;
