@@ -26,7 +26,7 @@ using transport::roce::PacketSocket;
 using transport::roce::send;
 
 constexpr SandboxNeeds kXdpNeeds{.find_links = true};
-constexpr SandboxNeeds kTapNeeds{.find_links = true, .take_taps = true};
+constexpr SandboxNeeds kTapNeeds{.open_devices = true, .find_links = true, .take_taps = true};
 
 class SandboxLinksTest : public LinkTest {
  protected:
