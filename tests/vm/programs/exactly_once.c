@@ -6,9 +6,9 @@
 // counter that the atomics changed. A request that is executed twice, never, in another order or in part is an error.
 // The server ends its part only when the client says by TCP that it is through. Exit code 0: nothing was wrong.
 //
-// -n operations, -d under way at once, -k their kinds (kLetters), -l bytes of reads at most, -s seed, -p first PSN, -m MTU, -t timeout,
-// -z microseconds until a receive is posted again. With -w the client makes one mistake instead, of key, bounds, length or access,
-// and prints the completion's status.
+// -n operations, -d under way at once, -k their kinds (kLetters), -o at least one byte each, -l bytes of reads at most, -s seed, -p first
+// PSN, -m MTU, -t timeout, -z microseconds until a receive is posted again. With -w the client makes one mistake instead, of key,
+// bounds, length or access, and prints the completion's status.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -64,7 +64,7 @@ struct Pending {  // what a completion of the client must bring
 
 static const char *device_name, *server_name, *mistake, *kinds = kLetters;
 static int gid_index;
-static uint32_t rounds = 500, depth = 16, timeout_code = 14, first_psn = 0xfffff0, read_max = kLengthMax, pause_us;
+static uint32_t rounds = 500, depth = 16, timeout_code = 14, first_psn = 0xfffff0, read_max = kLengthMax, least, pause_us;
 static uint64_t seed = 1;
 static enum ibv_mtu mtu = IBV_MTU_1024;
 
@@ -112,6 +112,7 @@ static struct Operation operation(uint32_t number) {
   const uint64_t random = random_of(stream_of(number));
   struct Operation made = {.kind = (enum Kind)(strchr(kLetters, kinds[random % strlen(kinds)]) - kLetters)};
   made.length = (random >> 8) % 2 ? kLengths[(random >> 16) % 7] : (random >> 16) % (kLengthMax + 1);
+  if (made.length < least) made.length = least;
   made.offset = (random >> 40) % (kSourceBytes - kLengthMax);
   if ((made.kind == kRead || made.kind == kWriteAndRead) && made.length > read_max) made.length = read_max;
   return made;
@@ -314,7 +315,7 @@ static void make_mistake(void) {
 
 int main(int count, char** arguments) {
   int option;
-  while ((option = getopt(count, arguments, "n:d:s:t:p:m:k:l:z:w:")) != -1) switch (option) {
+  while ((option = getopt(count, arguments, "n:d:s:t:p:m:k:l:z:w:o")) != -1) switch (option) {
       case 'n': rounds = (uint32_t)atoi(optarg); break;
       case 'd': depth = (uint32_t)atoi(optarg); break;
       case 's': seed = (uint64_t)atoll(optarg); break;
@@ -323,6 +324,7 @@ int main(int count, char** arguments) {
       case 'm': mtu = atoi(optarg) == 4096 ? IBV_MTU_4096 : IBV_MTU_1024; break;
       case 'k': kinds = optarg; break;
       case 'l': read_max = (uint32_t)atoi(optarg); break;
+      case 'o': least = 1; break;
       case 'z': pause_us = (uint32_t)atoi(optarg); break;
       case 'w': mistake = optarg; break;
       default: return 2;
