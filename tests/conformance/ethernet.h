@@ -1,16 +1,18 @@
 // Ethernet: what joins the RoCE links of hosts in one thread: each frame goes to all other links, in the
 // order of sending, or as the weather wants: lost, doubled, late, damaged, by a seed.
 //
-// Thread: one; a Pollable for the loop that the test turns.
+// Once it has links it allocates nothing. Thread: one; a Pollable for the loop that the test turns.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <random>
+#include <span>
 #include <vector>
 
+#include "roce/frame.h"
 #include "shard/loop.h"
 #include "transport/roce/link.h"
 
@@ -26,7 +28,7 @@ struct Weather {
 
 class Ethernet final : public shard::Pollable {
  public:
-  Ethernet(std::uint64_t seed, const Weather& weather) : weather_(weather), random_(seed) {}
+  Ethernet(std::uint64_t seed, const Weather& weather);
 
   // The end for one host. Ethernet outlives it.
   std::unique_ptr<transport::roce::Link> plug(transport::roce::FrameHandler& handler);
@@ -36,28 +38,34 @@ class Ethernet final : public shard::Pollable {
 
   bool run(Instant now) override;
   void on_time(Instant /*now*/) override {}
-  Instant next_deadline() const override { return frames_.empty() ? Instant::never() : Instant{}; }
+  Instant next_deadline() const override { return queue_.empty() ? Instant::never() : Instant{}; }
   bool polls() const override { return false; }
   std::string what() const override { return "the Ethernet"; }
 
  private:
   class Plug;
   struct Frame {
-    const Plug* from;
-    std::vector<std::byte> bytes;
+    const Plug* from;  // null: it is gone
+    std::size_t bytes;
+    std::array<std::byte, roce::kFrameBytesMax> data;
   };
   static constexpr std::size_t kLateMost = 16;
-  static constexpr std::size_t kFramesMost = 4096;  // on their way at a time
+  static constexpr std::size_t kFramesMost = 1024;  // on their way at a time
 
   bool chance(std::uint32_t per_mille) { return per_mille != 0 && random_() % 1000 < per_mille; }
-  void carry(Frame frame);
+  void carry(const Plug& from, std::span<const std::byte> bytes);
+  void add(const Plug& from, std::span<const std::byte> bytes);
+  // Takes the one at that place of the queue.
+  Frame& take(std::size_t place);
 
   const Weather weather_;
   std::mt19937_64 random_;
   bool blocked_ = false;
   bool tell_room_ = false;
-  std::deque<Frame> frames_;
-  std::vector<Plug*> plugs_;  // borrowed: they leave before they die
+  std::vector<Frame> frames_;         // kFramesMost
+  std::vector<std::uint32_t> queue_;  // places in frames_, the oldest first
+  std::vector<std::uint32_t> free_;   // the other places
+  std::vector<Plug*> plugs_;          // borrowed: they leave before they die
 };
 
 }  // namespace pvrdma::conformance
