@@ -1,4 +1,5 @@
 // pvrdmad: command line, object graph, signals. What the process does otherwise is daemon.h's.
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fmt/core.h>
@@ -85,9 +86,14 @@ Result<void> confine(const control::Config& config) {
   }
   const bool keeps_a_file =
       config.cluster && std::holds_alternative<control::SqliteConfig>(config.cluster->store);
+  const auto has_link = [&config](LinkKind kind) {
+    return std::ranges::any_of(config.roce, [kind](const auto& each) { return each.link.kind == kind; });
+  };
   const auto confined = enter_sandbox({.open_devices = config.cluster.has_value(),
                                        .write_files = keeps_a_file,
-                                       .bind_sockets = config.cluster.has_value()});
+                                       .bind_sockets = config.cluster.has_value(),
+                                       .find_links = has_link(LinkKind::kTap) || has_link(LinkKind::kXdp),
+                                       .take_taps = has_link(LinkKind::kTap)});
   if (!confined) return Failure(confined.error());
   if (*confined == Confinement::kNoSeccomp) {
     log::warn("pvrdmad: not confined: this kernel has no seccomp filters (CONFIG_SECCOMP_FILTER)");

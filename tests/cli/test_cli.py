@@ -261,6 +261,16 @@ def test_every_thread_is_confined(daemon: Daemon) -> None:
     assert "sandbox" not in log
 
 
+@confined
+@pytest.mark.skipif(not os.access("/dev/net/tun", os.R_OK | os.W_OK), reason="/dev/net/tun is for others")
+def test_a_confined_daemon_looks_for_the_devices_of_its_links(tmp_path: Path) -> None:
+    with running_daemon(tmp_path, adapter(tmp_path, 1) + '[[roce]]\nlink = "tap:lo"\n') as daemon:
+        assert daemon.ctl("adapter", "list").returncode == 0
+        code, log = daemon.stop()
+        assert (code, "sandbox: refused" in log) == (0, False)
+        assert "roce: tap:lo is down: the device is no tap" in log
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is no second core")
 def test_the_thread_of_the_adapters_has_the_core_that_others_are_kept_from(tmp_path: Path) -> None:
     before = os.sched_getaffinity(0)
