@@ -27,10 +27,11 @@ std::string device_trouble(const NativeAccess& access, const std::string& sysfs)
   return {};
 }
 
-std::string describe(const NativeAccess& access) {
+std::string describe(const NativeAccess& access, const std::string& link_trouble) {
   if (!access.why_not.empty()) return fmt::format("off: {}", access.why_not);
-  const std::string trouble = device_trouble(access);
-  return trouble.empty() ? "on" : "off: " + trouble;
+  if (const std::string trouble = device_trouble(access); !trouble.empty()) return "off: " + trouble;
+  return link_trouble.empty() ? "on"
+                              : fmt::format("off: {} is down: {}", access.link.to_string(), link_trouble);
 }
 
 NativeLinks::NativeLinks(const std::vector<control::RoceConfig>& configured) : configured_(configured) {

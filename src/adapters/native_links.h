@@ -28,8 +28,8 @@ struct NativeAccess {
 // reads sysfs.
 std::string device_trouble(const NativeAccess& access, const std::string& sysfs = "/sys");
 
-// "on", or "off: " and why. Any thread; reads sysfs.
-std::string describe(const NativeAccess& access);
+// "on", or "off: " and why; `link_trouble` is what the link itself says. Any thread; reads sysfs.
+std::string describe(const NativeAccess& access, const std::string& link_trouble = {});
 
 class NativeLinks {
  public:

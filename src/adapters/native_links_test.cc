@@ -70,6 +70,8 @@ TEST(NativeLinks, SayWhatTheDeviceLacks) {
   EXPECT_EQ(trouble(4096), "");
   EXPECT_EQ(device_trouble({{}, {LinkKind::kStream, "/run/hub.sock"}, 4096}, sysfs), "");
   EXPECT_EQ(describe({{}, {LinkKind::kTap, "lo"}, 4096}), "on");
+  EXPECT_EQ(describe({{}, {LinkKind::kTap, "lo"}, 4096}, "it is no tap"),
+            "off: tap:lo is down: it is no tap");
   fs::remove_all(sysfs);
 }
 

@@ -31,6 +31,7 @@ struct AdapterCopy {
   std::string socket;
   fabric::PortCounters port;
   adapters::NativeAccess natives;
+  std::string link_trouble;  // of its segment's link to them
 };
 
 struct TcpCopy {
@@ -87,11 +88,16 @@ std::vector<std::string> lost_gids(const fabric::Port& port, const std::vector<d
   return hosts;
 }
 
-AdapterCopy copy_adapter(const adapters::AdapterSet& all, const adapters::ServedAdapter& adapter) {
+AdapterCopy copy_adapter(const adapters::AdapterSet& all, const transport::Roce* roce,
+                         const adapters::ServedAdapter& adapter) {
   device::AdapterInfo info = adapter.adapter().info();
   std::vector<std::string> lost = lost_gids(adapter.port(), info.gids);
-  return {std::move(info), std::move(lost), adapter.socket(), adapter.port().counters(),
-          all.native_access(adapter)};
+  return {std::move(info),
+          std::move(lost),
+          adapter.socket(),
+          adapter.port().counters(),
+          all.native_access(adapter),
+          roce != nullptr ? roce->link_trouble(adapter.port().fabric_switch().segment()) : std::string()};
 }
 
 TcpCopy copy_tcp(const transport::Tcp& tcp) {
@@ -157,7 +163,7 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   adapter.roce = to_text(info.roce);
   adapter.doorbells = to_text(info.doorbells);
   adapter.mtu = info.mtu_bytes;
-  adapter.native_endpoints = adapters::describe(copy.natives);
+  adapter.native_endpoints = adapters::describe(copy.natives, copy.link_trouble);
   adapter.state = info.connected ? device::describe(info.state) : "off";
   adapter.link_up = info.link_up;
   adapter.driver_version = info.driver_version;
@@ -223,7 +229,7 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
       [this] {
         HostCopy host;
         for (const auto& adapter : adapters_.adapters())
-          host.adapters.push_back(copy_adapter(adapters_, *adapter));
+          host.adapters.push_back(copy_adapter(adapters_, roce_, *adapter));
         host.not_served = adapters_.troubles();
         host.totals = adapters_.host_account().uses();
         if (tcp_ != nullptr) host.tcp = copy_tcp(*tcp_);

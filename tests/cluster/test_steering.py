@@ -200,7 +200,9 @@ def test_the_daemon_says_what_its_link_lacks(bridge: Bridge) -> None:
         assert natives() == "off: this host's configuration has no [[roce]] with its switch and VLAN"
         bridge.host.stop()
         bridge.host.add_lines('[[roce]]\nlink = "tap:pvroce0"\nswitch = "Switch"')
-        bridge.host.start()
+        with tap(bridge.space, "pvroce0"):  # somebody else has it
+            bridge.host.start()
+            until("the link is told", natives, accept=lambda text: text.startswith("off: tap:pvroce0 is down: "))
         until("the link is what it has to be", natives, accept=lambda text: text == "on")
         bridge.run("ip", "link", "set", "dev", "pvroce0", "mtu", "1500")
         assert "MTU 1500" in natives() and "4192" in natives()

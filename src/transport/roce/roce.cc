@@ -233,6 +233,11 @@ void Roce::assign(std::size_t link, std::optional<SegmentId> segment) {
   segments_.at(link)->assign(segment);
 }
 
+std::string Roce::link_trouble(SegmentId segment) const {
+  const Segment* found = find(segment);
+  return found == nullptr ? std::string() : found->link().trouble();
+}
+
 roce::LinkCounters Roce::link_counters() const {
   roce::LinkCounters sum;
   for (const auto& segment : segments_) sum += segment->link().counters();

@@ -63,6 +63,8 @@ class Roce final : public Transport, public shard::Pollable {
       const std::function<Result<std::unique_ptr<roce::Link>>(roce::FrameHandler&)>& open);
   // Which segment a link leads to from now on; none: its frames are dropped. One for each segment.
   void assign(std::size_t link, std::optional<SegmentId> segment);
+  // Why the link that leads to the segment is down; empty: it is up, or none leads there.
+  std::string link_trouble(SegmentId segment) const;
   // Of all links together.
   roce::LinkCounters link_counters() const;
 
