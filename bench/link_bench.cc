@@ -1,6 +1,6 @@
-// RoCE links bare: how many frames a second one carries to another of its kind, and a frame's round trip when
-// both ends sleep. What the path over them (kind roce) is measured against. Sender and receiver are a thread
-// each, as two daemons would be; the receiver of Rate only counts.
+// RoCE links bare: how many frames a second one carries to another of its kind, which does not sleep, and
+// a frame's round trip when both ends sleep. What the path over them (kind roce) is measured against. Sender
+// and receiver are a thread each, as two daemons would be; the receiver of Rate only counts.
 //
 // stream: with a thread between the two that passes bytes on, as a hub does. tap: two taps on a bridge. xdp:
 // the two ends of a veth pair. Makes a network namespace: needs root.
@@ -151,8 +151,8 @@ class Pair {
     near = std::make_unique<End>(names[0]);
     far_ = std::make_unique<End>(names[1]);
     far_->echoes = echoes;
-    thread_ = std::thread([this] {
-      while (!stop_) far_->turn(std::chrono::milliseconds(10));
+    thread_ = std::thread([this, echoes] {
+      while (!stop_) far_->turn(echoes ? std::chrono::milliseconds(10) : Duration{0});
     });
   }
   ~Pair() {
