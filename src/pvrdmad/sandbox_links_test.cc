@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/unix_listener.h"
 #include "pvrdmad/sandbox_fixture.h"
 #include "support/must.h"
@@ -30,6 +31,9 @@ constexpr SandboxNeeds kTapNeeds{.open_devices = true, .find_links = true, .take
 
 class SandboxLinksTest : public LinkTest {
  protected:
+  // The process that forks off must not find the log in the middle of a line.
+  SandboxLinksTest() { log::set_level(log::Level::kError); }
+
   void open(LinkKind kind, const std::string& name) {
     link_ = must(open_link({kind, name}, *loop_, clock_, handler_));
   }
