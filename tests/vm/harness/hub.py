@@ -23,7 +23,7 @@ from harness.faults import Faults
 from harness.pcap import Pcap
 
 _LENGTH_BYTES = 4
-_MAX_BACKLOG_BYTES = 4 << 20
+_MAX_BACKLOG_BYTES = 32 << 20  # more than 50 connections' first windows
 _READ_BYTES = 256 << 10
 
 
