@@ -89,17 +89,18 @@ def ends(shared_natives: Cluster, request: pytest.FixtureRequest) -> Iterator[En
 
 
 def _expect_no_gaps(case: Case, ends: Ends) -> None:
-    """Runs the case; no packet was missing: neither the native endpoint nor its peer had to say so.
+    """Runs the case; no packet to the native endpoint was missing.
 
-    A receiver without receives refuses a packet, and what is behind that is out of order then.
+    A receiver without receives refuses a packet, and what is behind that is out of order then. Of the native endpoint's own
+    packets some are lost in its VM at times, and never come to the Ethernet: its peer may say so.
     """
     before = soft_roce.counters(ends.native)
     cases.run(case, ends.server, ends.client)
     counted = soft_roce.counted(before, soft_roce.counters(ends.native))
     assert {"sent_pkts", "rcvd_pkts"} & counted.keys(), "the packets went another way"
     assert "send_err" not in counted, counted
-    if not {"send_rnr_err", "rcvd_rnr_err"} & counted.keys():
-        assert not {"out_of_seq_request", "rcvd_seq_err"} & counted.keys(), counted
+    if "send_rnr_err" not in counted:
+        assert "out_of_seq_request" not in counted, counted
 
 
 _TRAFFIC = [
