@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <memory>
@@ -51,7 +52,8 @@ class ScriptedWire final : public SwitchPort {
   std::uint32_t bytes_at_once = ~0U;  // of a piece
   std::uint64_t refused = 0;          // asked for room in vain
   std::uint64_t flushes = 0;
-  std::vector<Connection> opened;  // paths
+  std::vector<Connection> opened;                                // paths
+  std::function<void(const Connection&, PathSlot&)> open_other;  // a path of the test's, not the wire's own
   std::vector<SentMessage<Request>> requests;
   std::vector<SentMessage<Response>> responses;
   std::vector<SentMessage<Datagram>> datagrams;
@@ -86,6 +88,7 @@ class ScriptedWire final : public SwitchPort {
 
   void open_path(const Connection& connection, PathSlot& slot) override {
     opened.push_back(connection);
+    if (open_other) return open_other(connection, slot);
     slot.open<ScriptedPath>(*this);
   }
   static std::vector<std::byte> flatten(const guestmem::SpanList& payload) {
