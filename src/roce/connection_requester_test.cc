@@ -337,6 +337,18 @@ TEST_F(RoceRequester, APeerThatIsNeverReadyEndsTheQp) {
 
 // --- The window. ---
 
+TEST_F(RoceRequester, AWindowIsHalvedOnceForAllThatWasOut) {
+  EXPECT_EQ(window(), 64u);
+  arrive_ack(100, kSyndromeNakSequence);
+  EXPECT_EQ(packets().size(), 32u);
+  arrive_ack(100, kSyndromeNakSequence);
+  EXPECT_EQ(packets().size(), 32u);
+  arrive_ack(163);  // all that was out the first time
+  EXPECT_EQ(packets().size(), 33u);
+  arrive_ack(164, kSyndromeNakSequence);
+  EXPECT_EQ(packets().size(), 16u);
+}
+
 TEST_F(RoceRequester, AWindowGrowsByAPacketForEachConfirmed) {
   EXPECT_EQ(window(), 64u);
   arrive_ack(163);

@@ -70,10 +70,25 @@ std::uint32_t Sender::free_packets(const verbs::PacketsSent& sent) const {
   return window_.packets() - std::min(window_.packets(), out);
 }
 
+// Whether the engine has gone back: asked for room already, so that the smaller window is for what goes out
+// again, too.
+void Sender::note_repetition(const Ends& ends, Psn next) {
+  if (begun_ && distance(next, next_) < 0) {
+    if (!excused_) {
+      window_.on_loss(next_);
+      round_trip_.on_repeated();
+    }
+    ends.counters.repeated += static_cast<std::uint32_t>(distance(next_, next));
+    next_ = next;
+  }
+  excused_ = false;
+}
+
 // A quarter of the window at a time, so that messages are not cut into crumbs.
 std::uint32_t Sender::room(const Ends& ends, std::uint32_t wanted, const FrameSink& sink) {
   const auto sent = ends.engine.packets_sent(ends.connection);
   if (!sent) return 0;
+  note_repetition(ends, sent->next);
   const std::uint32_t packets = verbs::packet_count(wanted, sent->mtu);
   const std::uint32_t free = free_packets(*sent);
   if (free < packets && free < window_.packets() / 4) {
@@ -88,6 +103,7 @@ std::uint32_t Sender::room(const Ends& ends, std::uint32_t wanted, const FrameSi
 std::uint32_t Sender::room_to_ask(const Ends& ends, std::uint32_t wanted, const FrameSink& sink) {
   const auto sent = ends.engine.packets_sent(ends.connection);
   if (!sent || sink.room() == 0) return 0;
+  note_repetition(ends, sent->next);
   forget_asked(sent->next, sent->oldest);
   const std::uint32_t part = kPacketsAsked * abi::mtu_bytes(sent->mtu);
   const std::uint32_t bytes = std::min(wanted, part - sent->next_offset % part);
@@ -106,18 +122,6 @@ void Sender::forget_asked(Psn from, Psn oldest) {
   asked_count_ = static_cast<std::uint32_t>(end - asked_.begin());
 }
 
-// Whether the engine has gone back.
-void Sender::note_repetition(const Ends& ends, Psn first) {
-  if (begun_ && distance(first, next_) < 0) {
-    if (!excused_) {
-      window_.on_loss(next_);
-      round_trip_.on_repeated();
-    }
-    ends.counters.repeated += static_cast<std::uint32_t>(distance(next_, first));
-  }
-  excused_ = false;
-}
-
 void Sender::send_request(const Ends& ends, const verbs::Request& request, const guestmem::SpanList& payload,
                           FrameSink& sink, Instant now) {
   const auto state = ends.engine.packets_sent(ends.connection);
@@ -125,7 +129,6 @@ void Sender::send_request(const Ends& ends, const verbs::Request& request, const
   const std::uint32_t mtu = abi::mtu_bytes(state->mtu);
   const Psn first = request.psn + (request.offset >> abi::mtu_shift(state->mtu));
   if (!begun_) oldest_ = first;
-  note_repetition(ends, first);
   const std::uint32_t count = verbs::packet_count(request.bytes, state->mtu);
   begun_ = true;
   next_ = first + count;

@@ -42,7 +42,7 @@ class Sender {
 
  private:
   std::uint32_t free_packets(const verbs::PacketsSent& sent) const;
-  void note_repetition(const Ends& ends, verbs::Psn first);
+  void note_repetition(const Ends& ends, verbs::Psn next);
   void on_acknowledge(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
   void on_read_data(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
   void on_atomic_result(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
