@@ -1,6 +1,6 @@
-// RoundTrip: how long the peer takes to answer, smoothed, and from that how long to wait before the oldest
-// packet is sent again. A packet that was sent twice measures nothing (Karn). Pure. Thread: a value,
-// shard-owned.
+// RoundTrip: how long the peer takes to answer, smoothed, how much that varies, and from both how long to
+// wait before the oldest packet is sent again (RFC 6298). A packet that was sent twice measures nothing
+// (Karn). Pure. Thread: a value, shard-owned.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class RoundTrip {
   static constexpr Duration kMost = std::chrono::milliseconds(500);
   static constexpr Duration kFirst = std::chrono::milliseconds(100);  // as long as nothing is known
 
-  // A packet that the peer is to answer.
+  // A packet that the peer is to answer, for the first time.
   void on_sent(verbs::Psn psn, Instant now) {
     if (measures_) return;
     measures_ = true;
@@ -30,7 +30,13 @@ class RoundTrip {
     if (!measures_ || verbs::distance(psn, psn_) < 0) return;
     measures_ = false;
     const Duration took = now - sent_at_;
-    smoothed_ = smoothed_ == Duration{0} ? took : smoothed_ + (took - smoothed_) / 8;
+    if (smoothed_ == Duration{0}) {
+      smoothed_ = took;
+      varies_ = took / 2;
+      return;
+    }
+    varies_ += (std::max(took - smoothed_, smoothed_ - took) - varies_) / 4;
+    smoothed_ += (took - smoothed_) / 8;
   }
   // What was out is sent again.
   void on_repeated() {
@@ -39,7 +45,8 @@ class RoundTrip {
   }
 
   Duration repeat_after() const {
-    const Duration once = smoothed_ == Duration{0} ? kFirst : std::max(kLeast, 4 * smoothed_);
+    const Duration once =
+        smoothed_ == Duration{0} ? kFirst : std::max({kLeast, 4 * smoothed_, smoothed_ + 4 * varies_});
     return std::min(once * (1 << backoff_), kMost);
   }
 
@@ -47,6 +54,7 @@ class RoundTrip {
   static constexpr int kBackoffMost = 10;
 
   Duration smoothed_{0};
+  Duration varies_{0};
   int backoff_ = 0;  // each doubles the time
   bool measures_ = false;
   verbs::Psn psn_;

@@ -130,14 +130,16 @@ void Sender::send_request(const Ends& ends, const verbs::Request& request, const
   const Psn first = request.psn + (request.offset >> abi::mtu_shift(state->mtu));
   if (!begun_) oldest_ = first;
   const std::uint32_t count = verbs::packet_count(request.bytes, state->mtu);
+  const bool is_new = !begun_ || distance(first, furthest_) >= 0;
   begun_ = true;
   next_ = first + count;
+  if (is_new || distance(next_, furthest_) > 0) furthest_ = next_;
   if (asks(request.op)) {
     Packet packet = asking_packet(request);
     packet.psn = first;
     if (!ends.send(packet, sink)) return;
     if (asked_count_ < asked_.size()) asked_[asked_count_++] = next_;
-    round_trip_.on_sent(first, now);
+    if (is_new) round_trip_.on_sent(first, now);
     return;
   }
   guestmem::SpanReader reader(payload);
@@ -158,7 +160,7 @@ void Sender::send_request(const Ends& ends, const verbs::Request& request, const
     packet.invalidate_rkey = request.extra_value;
     if (!ends.send(packet, bytes, reader, sink)) return;  // lost, as any packet may be
   }
-  round_trip_.on_sent(next_ + Psn::kMask, now);
+  if (is_new) round_trip_.on_sent(next_ + Psn::kMask, now);
 }
 
 void Sender::on_answer(const Ends& ends, const Packet& packet, Instant now) {

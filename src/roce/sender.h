@@ -54,7 +54,8 @@ class Sender {
   bool begun_ = false;    // next_ means something
   bool waits_ = false;    // the engine was told that there is no room in the window
   bool excused_ = false;  // what goes out again next was not lost
-  verbs::Psn next_;       // one past the newest packet sent
+  verbs::Psn next_;       // one past the packet sent last
+  verbs::Psn furthest_;   // one past the newest packet sent
   verbs::Psn oldest_;     // not confirmed, when it was looked at last
   // PSNs behind the read and atomic requests that are out, oldest first: at most max_rd_atomic.
   std::array<verbs::Psn, verbs::kRdAtomicMax> asked_{};
