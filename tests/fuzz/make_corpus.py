@@ -330,6 +330,40 @@ def tls_stream() -> Seeds:
         yield f"half_a_hello_{how}", bytes([how, 5, 11]) + bytes([22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3]) + move
 
 
+def roce_connection() -> Seeds:
+    write, write_immediate, send, send_immediate, read, add, swap = range(7)
+
+    def post(side: int, opcode: int, size: int, place: int = 0, key: int = 1) -> bytes:
+        return bytes([0, side, opcode]) + u16(size) + u16(place) + bytes([key])
+
+    def receive(side: int, size: int) -> bytes:
+        return bytes([1, side]) + u16(size)
+
+    def packet(side: int, opcode: int, ahead: int = 0, flags: int = 2, place: int = 0, dma: int = 8, size: int = 8) -> bytes:
+        payload = b"" if flags & 32 else u16(size)
+        return bytes([7, side, opcode, ahead & 255, flags]) + u32(place) + u32(dma) + bytes([0x1F]) + payload
+
+    deliver, swap_two, double, time = bytes([2, 64]), bytes([5]), bytes([4]), bytes([9]) + u16(60_000)
+    lose = bytes([3, 0])
+    for name, opcode in [("write", write), ("write_immediate", write_immediate), ("send", send), ("send_immediate", send_immediate), ("read", read)]:
+        yield name, receive(1, 5000) + post(0, opcode, 3000) + deliver * 3
+        yield name + "_lost", receive(1, 5000) + post(0, opcode, 3000) + bytes([2, 2]) + lose + (deliver + time) * 6
+        yield name + "_both_ways", (receive(0, 300) + receive(1, 300) + post(0, opcode, 300) + post(1, opcode, 300)) * 4 + deliver * 4
+    yield "atomics", post(0, add, 8) + post(0, swap, 8, 64) + deliver * 2 + post(1, add, 8) + lose + (time + deliver) * 4
+    yield "reads_behind_writes", (post(0, read, 1000) + post(0, write, 100)) * 4 + deliver + swap_two + deliver + (time + deliver) * 2
+    yield "not_ready", post(0, send, 100) + deliver * 2 + receive(1, 200) + (time + deliver) * 3
+    yield "no_access", post(0, write, 100, 0, 0) + deliver * 2
+    yield "beyond", post(0, write, 5000, 9000) + deliver * 2
+    yield "doubled_swapped", post(0, write, 3000) + double + swap_two + deliver * 4 + time + deliver
+    yield "changed", b"".join(post(0, write, 300) + bytes([6]) + u16(place) + b"\x01" + deliver * 2 for place in (42, 43, 47, 50, 53, 54, 62, 66))
+    yield "other_paths", post(0, write, 5000) + bytes([10, 1]) + deliver + bytes([10, 0]) + (deliver + time) * 3
+    for opcode in range(26):
+        yield f"packet_{opcode:02}", b"".join(packet(0, opcode, ahead) for ahead in (0, 1, -1)) + deliver
+        yield f"answer_{opcode:02}", post(1, read, 1000) + post(1, write, 500) + b"".join(packet(0, opcode, -i, 1 | 32) for i in range(1, 7)) + deliver
+    yield "flood_of_reads", packet(0, 12, 0, 18, 0, 1 << 31) + packet(0, 12, 0, 2, 0, 9000) * 20 + deliver * 2
+    yield "marked", packet(0, 10, 0, 6) + deliver
+
+
 def roce_frame() -> Seeds:
     """One frame of each opcode, with an ICRC of zero: the fuzzer gives each the right one."""
     ethernet = bytes.fromhex("525400123452525400123451")
@@ -388,6 +422,7 @@ CORPORA: dict[str, Callable[[], Seeds]] = {
     "device_descriptors_fuzz": device_descriptors,
     "etcd_codec_fuzz": etcd_codec,
     "lying_peer_fuzz": lying_peer,
+    "roce_connection_fuzz": roce_connection,
     "roce_frame_fuzz": roce_frame,
     "tls_stream_fuzz": tls_stream,
 }
