@@ -1,0 +1,128 @@
+// The way of a frame to its connection, and what is counted where it ends.
+#include "transport/roce/roce.h"
+
+#include <gtest/gtest.h>
+
+#include "roce/frame.h"
+#include "transport/roce/fake_link.h"
+#include "verbs/connected_qp_fixture.h"
+
+namespace pvrdma::transport::roce {
+namespace {
+
+using pvrdma::roce::Fault;
+using pvrdma::roce::Frame;
+using pvrdma::roce::Opcode;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using verbs::kPeer;
+using verbs::kRqPsn;
+
+constexpr SegmentId kSegment{1, 7};
+constexpr Mac kMac{{2, 0, 0, 0, 0, 1}};
+
+class RoceTest : public verbs::ConnectedQp, public NativeInbound {
+ protected:
+  RoceTest() {
+    a.wire.open_other = [this](const verbs::Connection& ends, verbs::PathSlot& slot) {
+      roce_.open({.segment = kSegment, .sender = &a.engine, .sender_mac = kMac}, ends, traffic_, slot);
+    };
+  }
+
+  Admission admit(SegmentId segment, const verbs::Gid&, const verbs::Gid&, const Mac&) override {
+    EXPECT_EQ(segment, kSegment);
+    return admission;
+  }
+  void on_room(SegmentId) override {}
+
+  // A write of the peer's.
+  Frame frame() const {
+    Frame made;
+    made.envelope.source = kPeer.gid;
+    made.envelope.destination = a.gid;
+    made.packet.opcode = Opcode::kWriteOnly;
+    made.packet.destination = qp.qpn;
+    made.packet.psn = verbs::Psn(kRqPsn);
+    made.packet.ack_request = true;
+    made.packet.remote_addr = mr.start;
+    made.packet.rkey = mr.key;
+    return made;
+  }
+  static FakeLink::Bytes built(const Frame& frame) {
+    FakeLink::Bytes bytes(pvrdma::roce::kFrameBytesMax);
+    bytes.resize(pvrdma::roce::build(frame, bytes.data()));
+    return bytes;
+  }
+  void deliver(const Frame& frame) { link_.deliver(built(frame), a.now); }
+
+  Admission admission{Entry::kAdmitted, &a.engine};
+  Traffic traffic_;
+  Roce roce_{*this, {.connections_max = 1}};
+  FakeLink& link_ = FakeLink::add(roce_, kSegment);
+};
+
+TEST_F(RoceTest, AFrameGoesToItsConnectionAndIsAnswered) {
+  deliver(frame());
+  const auto sent = link_.sent();
+  ASSERT_THAT(sent, SizeIs(1));
+  const auto answer = pvrdma::roce::parse(sent[0]);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->packet.opcode, Opcode::kAcknowledge);
+  EXPECT_EQ(answer->packet.destination, kPeer.qpn);
+  EXPECT_EQ(answer->envelope.source_mac, kMac);
+  EXPECT_EQ(answer->envelope.destination, kPeer.gid);
+}
+
+TEST_F(RoceTest, WhatIsDamagedIsDropped) {
+  auto bytes = built(frame());
+  bytes.back() ^= std::byte{1};
+  link_.deliver(bytes, a.now);
+  EXPECT_EQ(roce_.errors().bad_frames[static_cast<std::size_t>(Fault::kIcrc)], 1u);
+  EXPECT_THAT(link_.sent(), IsEmpty());
+}
+
+TEST_F(RoceTest, WhatMayNotEnterIsDropped) {
+  for (const Entry entry : {Entry::kUnknownGid, Entry::kForeignSource, Entry::kNotAllowed}) {
+    admission = {entry, &a.engine};
+    deliver(frame());
+    EXPECT_EQ(roce_.errors().refused[static_cast<std::size_t>(entry)], 1u);
+  }
+  admission = {Entry::kAdmitted, nullptr};
+  deliver(frame());
+  EXPECT_EQ(roce_.errors().port_down, 1u);
+  EXPECT_THAT(link_.sent(), IsEmpty());
+}
+
+TEST_F(RoceTest, WhatIsOfNoSegmentIsDropped) {
+  roce_.assign(0, std::nullopt);
+  deliver(frame());
+  EXPECT_EQ(roce_.errors().refused[static_cast<std::size_t>(Entry::kUnknownGid)], 1u);
+  EXPECT_THAT(link_.sent(), IsEmpty());
+}
+
+TEST_F(RoceTest, WhatIsOfNoConnectionIsDropped) {
+  Frame to_nobody = frame();
+  to_nobody.packet.destination = verbs::Qpn(qp.qpn.value + 1);
+  deliver(to_nobody);
+  EXPECT_EQ(roce_.errors().no_qp, 1u);
+  Frame from_another = frame();
+  from_another.envelope.source = verbs::test_gid(77);
+  deliver(from_another);
+  EXPECT_EQ(roce_.errors().bad_address, 1u);
+  EXPECT_THAT(link_.sent(), IsEmpty());
+  EXPECT_EQ(a.engine.query_qp(qp.handle)->rq_psn, kRqPsn);
+}
+
+TEST_F(RoceTest, AnExhaustedPoolLeadsNowhere) {
+  verbs::TestQp other = a.make_qp(send_cq, recv_cq);
+  a.connect(other, kPeer, connection());
+  a.send(other, write(1));
+  EXPECT_EQ(roce_.errors().no_connection, 1u);
+  EXPECT_THAT(link_.sent(), IsEmpty());
+  a.send(qp, write(2));
+  EXPECT_THAT(link_.sent(), SizeIs(1)) << "who has one is served";
+  EXPECT_EQ(roce_.errors().no_connection, 1u);
+}
+
+}  // namespace
+}  // namespace pvrdma::transport::roce
