@@ -53,6 +53,7 @@ struct Side {
 
   void connect(const Side& peer) {
     adapter.connect(qp, peer.adapter.endpoint(peer.qp), options);
+    adapter.fill(mr, 0, kMrBytes, adapter.gid.bytes[15]);
     const std::byte* const ram = adapter.memory.at(first());
     before.assign(ram, ram + kRamBytes);
   }
