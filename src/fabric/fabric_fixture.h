@@ -44,10 +44,12 @@ class RecordingTransport final : public transport::Transport {
     record({place.engine, ' ', place.host, place.segment}, 'd', traffic, payload);
   }
   bool is_up(transport::HostId host) const override { return up.contains(host); }
+  bool leaves(transport::SegmentId segment) const override { return linked.contains(segment); }
   void flush(Instant) override { ++flushes; }
 
   std::vector<Delivery> deliveries;
   std::set<transport::HostId> up;
+  std::set<transport::SegmentId> linked;
   bool busy = false;
   int flushes = 0;
   int opened = 0;
