@@ -12,14 +12,16 @@
 namespace pvrdma::control {
 namespace {
 
-// The stream that the request being answered on this thread has for an answer. The library writes its head
-// and would write the rest while a listening socket of its own is open, of which we have none.
-thread_local std::shared_ptr<ByteStream> answer_stream;
+// Where the request being answered on this thread puts the stream that it has for an answer. The library
+// writes its head and would write the rest while a listening socket of its own is open, of which we have
+// none. No object: its destructor would be registered at the thread's first use, and glibc ends the process
+// when it has no memory for that.
+constinit thread_local std::shared_ptr<ByteStream>* answer_stream = nullptr;
 
 void send(const Reply& reply, httplib::Response& response) {
   response.status = reply.status;
   if (reply.stream != nullptr) {
-    answer_stream = reply.stream;
+    *answer_stream = reply.stream;
     response.set_chunked_content_provider(reply.type, [](std::size_t, httplib::DataSink&) { return false; });
     return;
   }
@@ -118,9 +120,10 @@ Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
 
 void Dispatcher::answer_one(ClientStream& client) {
   bool closed = false;
-  answer_stream = nullptr;  // of a request that made the library fail
+  std::shared_ptr<ByteStream> body;
+  answer_stream = &body;
   process_request(client, /*close_connection=*/true, closed, nullptr);
-  if (const auto body = std::exchange(answer_stream, nullptr); body != nullptr) copy_all(*body, client);
+  if (body != nullptr) copy_all(*body, client);
 }
 
 void Dispatcher::answer(const httplib::Request& request, httplib::Response& response,
