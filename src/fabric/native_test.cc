@@ -163,5 +163,12 @@ TEST_F(NativeTest, AnAdapterThatIsOffGetsNothing) {
   EXPECT_EQ(admission.engine, nullptr);
 }
 
+// What comes back would have nobody to go to.
+TEST_F(NativeTest, AnAdapterThatIsOffSendsNothing) {
+  a_.port.detach();
+  EXPECT_EQ(way(a_, 1, 9), PathKind::kNone);
+  EXPECT_EQ(a_.port.counters().dropped_for(DropReason::kPortDetached), 1u);
+}
+
 }  // namespace
 }  // namespace pvrdma::fabric

@@ -135,6 +135,7 @@ std::string_view Switch::why_not_native(const verbs::Gid& gid, const Port* from)
 
 Switch::Found Switch::find_native(const verbs::Gid& gid, const Port* from) const {
   if (!native_) return {nullptr, {}, DropReason::kUnknownGid};
+  if (from != nullptr && !from->attached()) return {nullptr, {}, DropReason::kPortDetached};
   if (!why_not_native(gid, from).empty()) return {nullptr, {}, DropReason::kNativeRefused};
   transport::Transport* roce = transports_.find(PathKind::kRoce);
   if (roce == nullptr || !roce->leaves(segment_)) return {nullptr, {}, DropReason::kNoPath};
