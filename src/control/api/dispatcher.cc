@@ -12,16 +12,16 @@
 namespace pvrdma::control {
 namespace {
 
-// Where the request being answered on this thread puts the stream that it has for an answer. The library
-// writes its head and would write the rest while a listening socket of its own is open, of which we have
-// none. No object: its destructor would be registered at the thread's first use, and glibc ends the process
-// when it has no memory for that.
+// Where the request being answered on this thread puts the stream that it has for an answer; null: nobody
+// takes it. The library writes its head and would write the rest while a listening socket of its own is open,
+// of which we have none. No object: its destructor would be registered at the thread's first use, and glibc
+// ends the process when it has no memory for that.
 constinit thread_local std::shared_ptr<ByteStream>* answer_stream = nullptr;
 
 void send(const Reply& reply, httplib::Response& response) {
   response.status = reply.status;
   if (reply.stream != nullptr) {
-    *answer_stream = reply.stream;
+    if (answer_stream != nullptr) *answer_stream = reply.stream;
     response.set_chunked_content_provider(reply.type, [](std::size_t, httplib::DataSink&) { return false; });
     return;
   }
@@ -123,6 +123,7 @@ void Dispatcher::answer_one(ClientStream& client) {
   std::shared_ptr<ByteStream> body;
   answer_stream = &body;
   process_request(client, /*close_connection=*/true, closed, nullptr);
+  answer_stream = nullptr;
   if (body != nullptr) copy_all(*body, client);
 }
 
