@@ -17,9 +17,10 @@ struct NativeRule {
   std::vector<IpNetwork> peers;  // empty: any
 
   bool allows(const verbs::Gid& gid) const {
+    if (peers.empty()) return true;
     const IpAddress address = to_address(gid);
-    return peers.empty() || std::any_of(peers.begin(), peers.end(),
-                                        [&](const IpNetwork& network) { return network.contains(address); });
+    return std::any_of(peers.begin(), peers.end(),
+                       [&](const IpNetwork& network) { return network.contains(address); });
   }
   friend bool operator==(const NativeRule&, const NativeRule&) = default;
 };
