@@ -83,8 +83,7 @@ void Answerer::on_due(const Ends& ends, const Packet& packet, const verbs::Packe
   } else if (request->op == verbs::RequestOp::kRead) {
     accepted = ends.engine.accept_read(*request, now);
   } else {
-    guestmem::SpanList bytes;
-    static_cast<void>(bytes.append(const_cast<std::byte*>(packet.payload.data()), packet.payload.size()));
+    const guestmem::SpanList bytes = to_source(packet.payload);
     verbs::SpanPayload payload(bytes);
     ends.engine.on_request(*request, payload, now);
   }
@@ -153,8 +152,7 @@ std::uint32_t Answerer::answer(const Ends& ends, FrameSink& sink, std::uint32_t 
     Packet packet;
     packet.opcode = Opcode::kCongestionNotification;
     packet.becn = true;
-    guestmem::SpanList payload;
-    static_cast<void>(payload.append(const_cast<std::byte*>(kReserved.data()), kReserved.size()));
+    const guestmem::SpanList payload = to_source(kReserved);
     guestmem::SpanReader reader(payload);
     if (!ends.send(packet, kReserved.size(), reader, sink)) return sent;
     notification_owed_ = false;

@@ -2,6 +2,9 @@
 // shard-owned.
 #pragma once
 
+#include <cstddef>
+#include <span>
+
 #include "roce/counters.h"
 #include "roce/frame.h"
 #include "roce/frame_sink.h"
@@ -9,6 +12,13 @@
 #include "verbs/path.h"
 
 namespace pvrdma::roce {
+
+// Bytes that are only copied from.
+inline guestmem::SpanList to_source(std::span<const std::byte> bytes) {
+  guestmem::SpanList source;
+  static_cast<void>(source.append(const_cast<std::byte*>(bytes.data()), bytes.size()));
+  return source;
+}
 
 struct Ends {
   Ends(verbs::Engine& sending_engine, const verbs::Connection& ends, const Mac& mac, Counters& counted);

@@ -268,8 +268,7 @@ void Sender::on_read_data(const Ends& ends, const Packet& packet, const SentPack
   if (sent.behind_unanswered || sent.offset > sent.confirmed) return on_answer_missing(ends, now);
   auto response = response_to(ends, sent, Syndrome::kAck);
   response.bytes = static_cast<std::uint32_t>(packet.payload.size());
-  guestmem::SpanList data;
-  static_cast<void>(data.append(const_cast<std::byte*>(packet.payload.data()), packet.payload.size()));
+  const guestmem::SpanList data = to_source(packet.payload);
   verbs::SpanPayload payload(data);
   ends.engine.on_response(response, payload, now);
 }

@@ -124,10 +124,7 @@ void Roce::Segment::on_frame(std::span<const std::byte> bytes, Instant now) {
   } else if (admission.engine == nullptr) {
     ++roce_.errors_.port_down;
   } else if (is_datagram(frame->packet.opcode)) {
-    guestmem::SpanList payload;
-    const auto data = frame->packet.payload;
-    static_cast<void>(payload.append(const_cast<std::byte*>(data.data()), data.size()));
-    admission.engine->on_datagram(to_datagram(*frame), payload, now);
+    admission.engine->on_datagram(to_datagram(*frame), pvrdma::roce::to_source(frame->packet.payload), now);
   } else {
     on_packet(*admission.engine, *frame, now);
   }
