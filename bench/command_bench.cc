@@ -195,7 +195,7 @@ void PathRestored(benchmark::State& state) {
   Adapter adapter;
   adapter.create_context();
   adapter.create_qps(kQps);
-  for (auto _ : state) adapter.engine.on_path_restored([](const verbs::Gid&) { return false; });
+  for (auto _ : state) adapter.engine.on_path_restored([](const verbs::Gid&) { return false; }, Instant{});
 }
 BENCHMARK(PathRestored)->Unit(benchmark::kMicrosecond);
 

@@ -1,5 +1,6 @@
 #include "fabric/fabric.h"
 
+#include <type_traits>
 #include <utility>
 
 #include "fabric/port.h"
@@ -53,7 +54,13 @@ Delivery Fabric::receive(transport::HostId from, transport::SegmentId segment, c
   if (segment == transport::SegmentId{} || found == segments_.end()) return Delivery::kUnknownGid;
   const Switch::Admission admission = found->second->admit(from, message.from.gid, message.to.gid);
   if (admission.port == nullptr) return admission.verdict;
-  if (verbs::Engine* engine = admission.port->receiver(); engine != nullptr) deliver(*engine);
+  verbs::Engine* const engine = admission.port->receiver();
+  if (engine == nullptr) return admission.verdict;
+  if (admission.verdict == Delivery::kDelivered) {
+    deliver(*engine);
+  } else if constexpr (std::is_same_v<Message, verbs::Request>) {
+    engine->on_early_request(message);
+  }
   return admission.verdict;
 }
 
@@ -81,8 +88,8 @@ void Fabric::on_ready(transport::HostId /*host*/, Instant /*now*/) {
   for (const auto& [id, each] : segments_) each->paths_ready();
 }
 
-void Fabric::on_restored(transport::HostId host, Instant /*now*/) {
-  for (const auto& [id, each] : segments_) each->paths_restored(host);
+void Fabric::on_restored(transport::HostId host, Instant now) {
+  for (const auto& [id, each] : segments_) each->paths_restored(host, now);
 }
 
 // Whoever waits for the host is woken by on_ready().

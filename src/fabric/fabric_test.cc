@@ -303,6 +303,38 @@ TEST_F(FabricConnection, GoesOnWhenItsPeerMovesOrItsPathComesBack) {
   EXPECT_EQ(sent(), 1U);
 }
 
+// The peer's host has heard of this guest before this host heard of the peer.
+TEST_F(FabricConnection, AsksForWhatCameBeforeItsSenderWasKnown) {
+  ASSERT_TRUE(port_.bind_gid(verbs::test_gid(51)));
+  const auto ask_as = [&](HostId host) {
+    const verbs::Request request{.from = {kPeer, verbs::Qpn(77)},
+                                 .to = guest_.endpoint(qp_),
+                                 .number = verbs::MessageNumber(verbs::ConnectOptions{}.rq_psn),
+                                 .op = verbs::RequestOp::kWrite};
+    verbs::SpanPayload payload;
+    return fabric_.on_request(host, kBlue, request, payload, now_);
+  };
+  const auto answers = [&] { return std::exchange(guest_.wire.responses, {}); };
+  EXPECT_EQ(ask_as(kEsx3), transport::Delivery::kForeignSource);
+  fabric_.set_view(View{});
+  fabric_.set_view(view_of({{kBlue, kPeer, kEsx2}}));
+  EXPECT_EQ(answers().size(), 0U) << "a lie: another host held it";
+
+  fabric_.set_view(View{});
+  EXPECT_EQ(ask_as(kEsx2), transport::Delivery::kForeignSource);
+  fabric_.set_view(view_of({{kBlue, gid(8), kEsx2}}));
+  EXPECT_EQ(answers().size(), 0U);
+  fabric_.set_view(view_of({{kBlue, kPeer, kEsx2}}));
+  const auto asked = answers();
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].message.syndrome, verbs::Syndrome::kNakSequence);
+  EXPECT_EQ(asked[0].message.number, verbs::MessageNumber(verbs::ConnectOptions{}.rq_psn));
+  EXPECT_EQ(ask_as(kEsx2), transport::Delivery::kDelivered);
+  fabric_.set_view(View{});
+  fabric_.set_view(view_of({{kBlue, kPeer, kEsx2}}));
+  EXPECT_EQ(answers().size(), 1U) << "the acknowledgement, and nothing is missing";
+}
+
 TEST_F(FabricConnection, StopsWaitingForATransportThatIsGone) {
   guest_.wire.room = 0;
   post(1);

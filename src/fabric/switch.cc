@@ -38,7 +38,8 @@ void Switch::set_view(const View& view) {
                                    [this](const NativeRule& each) { return each.segment == segment_; });
     set_native(rule != view.natives.end() ? std::optional(*rule) : std::nullopt);
   }
-  const RemoteDirectory::Change change = remote_.replace(view, clock_.now());
+  const Instant now = clock_.now();
+  const RemoteDirectory::Change change = remote_.replace(view, now);
   if (!change.any) return;
   // From here on nothing may fail: what has changed is known this once.
   changed();
@@ -47,7 +48,7 @@ void Switch::set_view(const View& view) {
     return std::binary_search(change.reachable.begin(), change.reachable.end(), peer);
   };
   each_engine([&](verbs::Engine& engine) {
-    if (!change.reachable.empty()) engine.on_path_restored(affected);
+    if (!change.reachable.empty()) engine.on_path_restored(affected, now);
     engine.on_path_ready();  // who waited for the path before has another one, or none to wait for
   });
 }
@@ -91,9 +92,9 @@ void Switch::paths_ready() {
   each_engine([](verbs::Engine& engine) { engine.on_path_ready(); });
 }
 
-void Switch::paths_restored(transport::HostId host) {
+void Switch::paths_restored(transport::HostId host, Instant now) {
   const auto affected = [this, host](const verbs::Gid& peer) { return remote_.is_held_by(host, peer); };
-  each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected); });
+  each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected, now); });
 }
 
 // Engines only make QPs ready: no port comes or goes meanwhile.
@@ -107,7 +108,10 @@ Switch::Admission Switch::admit(transport::HostId host, const verbs::Gid& source
                                 const verbs::Gid& destination) const {
   const auto it = holders_.find(destination);
   if (it == holders_.end() || it->second.is_lost) return {transport::Delivery::kUnknownGid, nullptr};
-  if (!remote_.is_held_by(host, source)) return {transport::Delivery::kForeignSource, nullptr};
+  if (!remote_.is_held_by(host, source)) {
+    const bool has_holder = holders_.contains(source) || remote_.find(source).has_value();
+    return {transport::Delivery::kForeignSource, has_holder ? nullptr : it->second.port};
+  }
   return {transport::Delivery::kDelivered, it->second.port};
 }
 

@@ -62,12 +62,12 @@ class Switch {
   // Paths that had no room may have some.
   void paths_ready();
   // What was sent to `host` and not answered may be lost.
-  void paths_restored(transport::HostId host);
+  void paths_restored(transport::HostId host, Instant now);
 
   // A message from `host`, `source` to `destination`: may it come in, and at which port?
   struct Admission {
     transport::Delivery verdict;
-    Port* port;  // null unless kDelivered
+    Port* port;  // also with kForeignSource if nobody holds the source: news of it may be on its way
   };
   Admission admit(transport::HostId host, const verbs::Gid& source, const verbs::Gid& destination) const;
 

@@ -177,6 +177,11 @@ void Engine::on_request(const Request& request, Payload& payload, Instant now) {
   impl_->responder.on_request(*qp, request, payload, now);
 }
 
+void Engine::on_early_request(const Request& request) {
+  QueuePair* qp = impl_->by_qpn(request.to.qpn);
+  if (qp != nullptr && !qp->is_datagram()) Responder::on_early(*qp, request);
+}
+
 void Engine::on_response(const Response& response, Payload& payload, Instant now) {
   QueuePair* qp = impl_->by_qpn(response.to.qpn);
   if (qp == nullptr || qp->identity.type != abi::QpType::kRc || !qp->is_between(response.from, response.to)) {
@@ -206,9 +211,11 @@ void Engine::on_path_ready() {
   impl_->scheduler.wake_waiting();
 }
 
-void Engine::on_path_restored(const std::function<bool(const Gid& peer)>& affected) {
+void Engine::on_path_restored(const std::function<bool(const Gid& peer)>& affected, Instant now) {
   impl_->qps.for_each([&](std::uint32_t, QueuePair& qp) {
-    if (!qp.is_datagram() && affected(qp.remote().gid)) impl_->requester.on_path_restored(qp);
+    if (qp.is_datagram() || !affected(qp.remote().gid)) return;
+    impl_->responder.on_path_restored(qp, now);
+    impl_->requester.on_path_restored(qp);
   });
 }
 

@@ -149,6 +149,8 @@ class Engine {
   void on_request(const Request& request, Payload& payload, Instant now);
   void on_response(const Response& response, Payload& payload, Instant now);
   void on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now);
+  // It was dropped: nobody here knows yet where its source is. on_path_restored() tells when somebody does.
+  void on_early_request(const Request& request);
 
   // --- Packets: what a path of them asks about a connection of a QP here (packets.h). `connection` is as the
   // path was opened with. ---
@@ -175,8 +177,8 @@ class Engine {
   // A path that had no room takes requests again: QPs that wait are made ready.
   void on_path_ready();
   // Messages to and from the peers that `affected` picks by GID may have been lost: what they have not
-  // answered goes out again at once, without spending a retry.
-  void on_path_restored(const std::function<bool(const Gid& peer)>& affected);
+  // answered goes out again at once, without spending a retry; whose request came early is asked for it.
+  void on_path_restored(const std::function<bool(const Gid& peer)>& affected, Instant now);
 
   // --- Progress. ---
 

@@ -174,12 +174,19 @@ struct SendSide : SendState {
   SendWindow window;
 };
 
+// What is known of a request that is missing while later ones came.
+enum class Gap : std::uint8_t {
+  kNone,
+  kEarly,     // what came was dropped before it was known to be the peer's: its sender has not been told
+  kReported,  // a kNakSequence is out for `expected`
+};
+
 // What the receive side of a QP knows besides its receives: a value, which RESET assigns anew.
 struct ReceiveState {
   MessageNumber expected;
-  Psn psn;                     // of the first packet of message `expected`
-  UnderWay under_way;          // of message `expected`
-  bool gap_reported = false;   // a kNakSequence is out for `expected`
+  Psn psn;             // of the first packet of message `expected`
+  UnderWay under_way;  // of message `expected`
+  Gap gap = Gap::kNone;
   bool holds_receive = false;  // `receive` belongs to the message under way
   bool established_reported = false;
   bool last_wqe_reported = false;

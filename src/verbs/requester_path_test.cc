@@ -26,7 +26,7 @@ class RequesterPathTest : public ConnectedQp {
     a.settle();
   }
   void path_breaks() {
-    a.engine.on_path_restored([](const Gid& peer) { return peer == kPeer.gid; });
+    a.engine.on_path_restored([](const Gid& peer) { return peer == kPeer.gid; }, a.now);
     a.settle();
   }
   SendWr long_write(std::uint64_t wr_id, std::uint32_t pieces_of_2_mib) const {
@@ -413,7 +413,7 @@ TEST_F(RequesterPathTest, TheTimeBeginsAnewAfterABreak) {
 TEST_F(RequesterPathTest, OtherPeersBreaksAreNotOurs) {
   a.send(qp, write(1));
   sent();
-  a.engine.on_path_restored([](const Gid& peer) { return peer != kPeer.gid; });
+  a.engine.on_path_restored([](const Gid& peer) { return peer != kPeer.gid; }, a.now);
   a.settle();
   EXPECT_THAT(sent(), IsEmpty());
 }

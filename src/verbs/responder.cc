@@ -48,10 +48,7 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
   if (ahead < 0) {
     on_duplicate(qp, request, now);
   } else if (ahead > 0 || request.offset > receive.under_way.executed) {
-    if (receive.gap_reported) return;
-    receive.gap_reported = true;
-    ++services_.counters.sequence_naks_sent;
-    respond(qp, request, receive.expected, Syndrome::kNakSequence, now);
+    if (receive.gap != Gap::kReported) report_gap(qp, request, now);
   } else if (request.offset < receive.under_way.executed && request.end() <= receive.under_way.executed &&
              request.op != RequestOp::kRead) {
     ++services_.counters.duplicates;  // the answer comes with the message's last piece
@@ -61,6 +58,24 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
   } else {
     on_due(qp, request, payload, now);
   }
+}
+
+void Responder::report_gap(QueuePair& qp, const Request& request, Instant now) {
+  qp.receive.gap = Gap::kReported;
+  ++services_.counters.sequence_naks_sent;
+  respond(qp, request, qp.receive.expected, Syndrome::kNakSequence, now);
+}
+
+void Responder::on_early(QueuePair& qp, const Request& request) {
+  if (may_respond(qp.state()) && qp.is_between(request.from, request.to) && qp.receive.gap == Gap::kNone)
+    qp.receive.gap = Gap::kEarly;
+}
+
+void Responder::on_path_restored(QueuePair& qp, Instant now) {
+  if (qp.receive.gap != Gap::kEarly || !may_respond(qp.state())) return;
+  const Request missing{
+      .from = qp.remote(), .to = qp.local(), .number = qp.receive.expected, .psn = qp.receive.psn};
+  report_gap(qp, missing, now);
 }
 
 void Responder::on_duplicate(QueuePair& qp, const Request& request, Instant now) {
@@ -92,7 +107,7 @@ void Responder::on_due(QueuePair& qp, const Request& request, Payload& payload, 
 
   // What is already under way behind a message that found no receive is early, but known to be: no sequence
   // NAK.
-  qp.receive.gap_reported = verdict.syndrome == Syndrome::kRnrNak;
+  qp.receive.gap = verdict.syndrome == Syndrome::kRnrNak ? Gap::kReported : Gap::kNone;
 
   const bool done = verdict.syndrome == Syndrome::kAck && request.is_last();
   if ((done && !is_read) || verdict.syndrome != Syndrome::kAck) {

@@ -27,6 +27,11 @@ class Responder {
   // that does not come makes the request one that never came.
   void on_request(QueuePair& qp, const Request& request, Payload& payload, Instant now);
 
+  // A request of the peer's was dropped, because nobody here knew yet where the peer is.
+  static void on_early(QueuePair& qp, const Request& request);
+  // Who may have been dropped so is asked to go on, before its timer does.
+  void on_path_restored(QueuePair& qp, Instant now);
+
   // For paths of packets: a read that is due is executed at once, whole; the path fetches its bytes later,
   // with open_read(). False: refused, and the peer is told.
   bool accept_read(QueuePair& qp, const Request& request, Instant now);
@@ -37,6 +42,7 @@ class Responder {
 
  private:
   bool establish(QueuePair& qp, const Request& request);
+  void report_gap(QueuePair& qp, const Request& request, Instant now);
   void on_duplicate(QueuePair& qp, const Request& request, Instant now);
   void on_due(QueuePair& qp, const Request& request, Payload& payload, Instant now);
   Verdict serve_read(QueuePair& qp, const Request& request, Instant now);

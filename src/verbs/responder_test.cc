@@ -190,6 +190,39 @@ TEST_F(ResponderTest, AGapIsReportedOnce) {
   EXPECT_EQ(a.engine.counters().sequence_naks_sent, 2u);
 }
 
+TEST_F(ResponderTest, WhatCameEarlyIsAskedForOnce) {
+  const auto peer_is_found = [this] {
+    a.engine.on_path_restored([](const Gid& peer) { return peer == kPeer.gid; }, a.now);
+    a.settle();
+  };
+  peer_is_found();
+  EXPECT_THAT(answers(), IsEmpty());
+  Request write = request(RequestOp::kWrite, kRqPsn, 8);
+  write.from.qpn = Qpn(78);
+  a.engine.on_early_request(write);
+  peer_is_found();
+  EXPECT_THAT(answers(), IsEmpty()) << "another QP's";
+  write.from = kPeer;
+  a.engine.on_early_request(write);
+  EXPECT_THAT(answers(), IsEmpty());
+  peer_is_found();
+  const Response response = answered();
+  EXPECT_EQ(response.syndrome, Syndrome::kNakSequence);
+  EXPECT_EQ(response.number, MessageNumber(kRqPsn));
+  ask_filled(request(RequestOp::kWrite, kRqPsn + 1, 8));
+  peer_is_found();
+  EXPECT_THAT(answers(), IsEmpty()) << "it has been told";
+  ask_filled(write);
+  EXPECT_EQ(answered().syndrome, Syndrome::kAck);
+
+  write.number = MessageNumber(kRqPsn + 1);
+  a.engine.on_early_request(write);
+  ask_filled(write);
+  EXPECT_EQ(answered().syndrome, Syndrome::kAck);
+  peer_is_found();
+  EXPECT_THAT(answers(), IsEmpty()) << "it came meanwhile";
+}
+
 TEST_F(ResponderTest, AGapWithinAMessageNamesItsPlace) {
   Request piece = request(RequestOp::kWrite, kRqPsn, 3 * 100);
   piece.bytes = 100;
