@@ -41,7 +41,8 @@ class Checker:
         self._log.unlink(missing_ok=True)
         self._process = process.start(self._command, self._log)
         until("rc_checker runs", lambda: "running" in self._printed() or self._process.poll() is not None, _START_GUARD_S)
-        self._expect_running()
+        if "running" not in self._printed():
+            self._expect_running()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
@@ -64,6 +65,10 @@ class Checker:
         """Waits until so many more rounds are done, each of them checked."""
         goal = self.rounds() + rounds
         until(f"rc_checker's round {goal}", lambda: self._expect_running() and self.rounds() >= goal, guard_s)
+
+    def finish(self, guard_s: float = 60.0) -> None:
+        """Waits for the end of the rounds that it was asked for."""
+        self._process.wait(guard_s)
 
     def stands_still(self, for_s: float = 1.0) -> bool:
         """Whether no round ends for a while."""

@@ -41,7 +41,7 @@ struct Options {
   std::uint32_t first_address = 51;  // of 192.168.11.0/24: A's GID; B's is the next
   std::uint32_t connections = 4;
   std::uint32_t block_bytes = 64 * 1024;
-  std::uint64_t rounds = 0;  // 0: until SIGTERM
+  std::uint64_t rounds = 0;  // of each connection; 0: until SIGTERM
   std::uint32_t timeout = 18;
 };
 
@@ -53,6 +53,7 @@ class Connection {
   Connection(driver::Device& a, driver::Device& b, const abi::Gid& gid_a, const abi::Gid& gid_b,
              const Options& options, std::vector<std::string>& errors)
       : block_bytes_(options.block_bytes),
+        rounds_(options.rounds),
         errors_(errors),
         a_(a, gid_a, endpoint_options()),
         b_(b, gid_b, endpoint_options()) {
@@ -65,11 +66,13 @@ class Connection {
   // Looks for completions on both sides; true when a round has ended.
   bool poll() {
     poll_receiver();
-    return poll_sender();
+    return !has_ended() && poll_sender();
   }
 
   std::uint64_t rounds() const { return round_; }
   bool failed() const { return failed_; }
+  // All rounds have ended, and nothing is under way.
+  bool has_ended() const { return rounds_ != 0 && round_ == rounds_; }
 
  private:
   // A: block to write | block read back | atomic result | number to send. B: block | counter | number.
@@ -152,7 +155,7 @@ class Connection {
     if (!received_) complain("the send is confirmed, but B has not received it");
     if (failed_) return false;
     ++round_;
-    post_round();
+    if (!has_ended()) post_round();
     return true;
   }
 
@@ -162,6 +165,7 @@ class Connection {
   static constexpr std::uint64_t kSend = 4;
 
   const std::uint32_t block_bytes_;
+  const std::uint64_t rounds_;  // 0: no end
   std::vector<std::string>& errors_;
   RcEndpoint a_;
   RcEndpoint b_;
@@ -198,7 +202,11 @@ int check(const Options& options) {
   Clock::time_point last_progress = Clock::now();
   Clock::time_point last_report = last_progress;
   Clock::duration longest_pause{};
-  while (stop_wanted == 0 && errors.empty() && (options.rounds == 0 || total() < options.rounds)) {
+  const auto all_ended = [&] {
+    return std::all_of(connections.begin(), connections.end(),
+                       [](const auto& each) { return each->has_ended(); });
+  };
+  while (stop_wanted == 0 && errors.empty() && !all_ended()) {
     bool progress = false;
     for (const auto& connection : connections) progress = connection->poll() || progress;
     const Clock::time_point now = Clock::now();
@@ -230,7 +238,7 @@ int run(int argc, char** argv) {
   app.add_option("--connections", options.connections, "how many at once")->check(CLI::Range(1, 64));
   app.add_option("--block", options.block_bytes, "bytes of a block, a multiple of 8")
       ->check(CLI::Range(8, 4 << 20));
-  app.add_option("--rounds", options.rounds, "end after so many rounds of all together; 0: at SIGTERM");
+  app.add_option("--rounds", options.rounds, "end after so many rounds of each connection; 0: at SIGTERM");
   app.add_option("--timeout", options.timeout, "the QPs' timeout, 4.096 us * 2^N")->check(CLI::Range(0, 31));
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGTERM, [](int) { stop_wanted = 1; });
