@@ -1,0 +1,74 @@
+// Printer: the archive that makes text of a saved state, a field a line. It reads like a Reader, and what it
+// prints up to a fault is what a Reader would have loaded. Thread: one.
+#pragma once
+
+#include <string>
+
+#include "state/reader.h"
+
+namespace pvrdma::state {
+
+class Printer : private Reader {
+ public:
+  using Reader::failed;
+  using Reader::kLoads;
+  using Reader::Record;
+  using Reader::refuse;
+  using Reader::result;
+
+  explicit Printer(std::span<const std::byte> stream) : Reader(stream) {}
+
+  std::optional<Record> next() {
+    const std::optional<Record> record = Reader::next();
+    if (record)
+      text_ += "record " + std::to_string(record->kind.kind) + " version " +
+               std::to_string(record->kind.version) + "\n";
+    return record;
+  }
+  void skip(const Record& record) {
+    Reader::skip(record);
+    line("not known here", "");
+  }
+
+  template <std::unsigned_integral T>
+  void number(std::string_view name, T& value, T most = static_cast<T>(~T{})) {
+    Reader::number(name, value, most);
+    line(name, std::to_string(value));
+  }
+  void flag(std::string_view name, bool& value) {
+    Reader::flag(name, value);
+    line(name, value ? "yes" : "no");
+  }
+  template <typename Enum>
+  requires std::is_enum_v<Enum>
+  void choice(std::string_view name, Enum& value, Enum first, Enum last) {
+    Reader::choice(name, value, first, last);
+    line(name, std::to_string(static_cast<std::uint64_t>(value)));
+  }
+  template <std::size_t size>
+  void bytes(std::string_view name, std::array<std::uint8_t, size>& value) {
+    Reader::bytes(name, value);
+    line(name, hex(value));
+  }
+  template <typename T, typename Each>
+  void list(std::string_view name, std::vector<T>& values, std::uint32_t most, std::size_t bytes_at_least,
+            Each each) {
+    std::uint32_t index = 0;
+    Reader::list(name, values, most, bytes_at_least, [&](T& value) {
+      line(std::string(name) + "[" + std::to_string(index++) + "]", "");
+      each(value);
+    });
+  }
+  void pages(std::string_view name, std::vector<std::uint64_t>& pages, std::uint32_t most);
+
+  // What was read so far.
+  const std::string& text() const { return text_; }
+
+ private:
+  void line(std::string_view name, std::string_view value);
+  static std::string hex(std::span<const std::uint8_t> bytes);
+
+  std::string text_;
+};
+
+}  // namespace pvrdma::state

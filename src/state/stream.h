@@ -1,0 +1,54 @@
+// The form of a saved state (ADR 16): a stream of records, little endian.
+//
+//   stream = head record* end
+//   record = kind u16 | flags u16 | version u16 | reserved u16 | length u32 | body | crc32c u32
+//
+// The checksum is of all that comes before it in the record. The head's body is kMagic and kFormat, the end's
+// the number of records between the two. Thread: values.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace pvrdma::state {
+
+inline constexpr std::uint64_t kMagic = 0x5441'5453'4d44'5650;  // "PVDMSTAT"
+inline constexpr std::uint16_t kFormat = 1;
+
+inline constexpr std::uint16_t kHeadKind = 0;
+inline constexpr std::uint16_t kEndKind = 0xffff;
+// A reader that does not know the kind refuses the stream; others it skips.
+inline constexpr std::uint16_t kMustUnderstand = 1;
+
+inline constexpr std::size_t kRecordHeadBytes = 12;
+inline constexpr std::size_t kRecordTailBytes = 4;
+// No object is larger: the longest list is of a memory region's pages.
+inline constexpr std::uint32_t kRecordBytesMax = 8u << 20;
+
+// What a record is and by which rules its body was written.
+struct RecordKind {
+  std::uint16_t kind;
+  std::uint16_t version;
+  friend bool operator==(const RecordKind&, const RecordKind&) = default;
+};
+
+// CRC-32C (Castagnoli), as in RFC 3720, B.4.
+constexpr std::uint32_t crc32c(std::span<const std::byte> bytes) {
+  constexpr std::array<std::uint32_t, 256> kTable = [] {
+    std::array<std::uint32_t, 256> table{};
+    for (std::uint32_t i = 0; i < table.size(); ++i) {
+      std::uint32_t value = i;
+      for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? 0x82f6'3b78u : 0u);
+      table[i] = value;
+    }
+    return table;
+  }();
+  std::uint32_t crc = ~0u;
+  for (const std::byte byte : bytes)
+    crc = (crc >> 8) ^ kTable[(crc ^ static_cast<std::uint32_t>(byte)) & 0xff];
+  return ~crc;
+}
+
+}  // namespace pvrdma::state

@@ -1,0 +1,69 @@
+#include "state/writer.h"
+
+#include <utility>
+
+#include "base/check.h"
+
+namespace pvrdma::state {
+namespace {
+
+constexpr std::uint64_t kPageBytes = 4096;
+
+}  // namespace
+
+Writer::Writer() {
+  begin({kHeadKind, 1});
+  put(kMagic, 8);
+  put(kFormat, 2);
+  end();
+  records_ = 0;
+}
+
+void Writer::put(std::uint64_t value, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i) out_.push_back(static_cast<std::byte>(value >> (8 * i)));
+}
+
+void Writer::begin(RecordKind kind) {
+  record_ = out_.size();
+  put(kind.kind, 2);
+  put(kMustUnderstand, 2);
+  put(kind.version, 2);
+  put(0, 2);
+  put(0, 4);  // the length, which end() knows
+}
+
+void Writer::end() {
+  const std::size_t length = out_.size() - record_ - kRecordHeadBytes;
+  PVRDMA_CHECK(length <= kRecordBytesMax, "no object is larger");
+  for (std::size_t i = 0; i < 4; ++i) out_[record_ + 8 + i] = static_cast<std::byte>(length >> (8 * i));
+  put(crc32c(std::span(out_).subspan(record_)), 4);
+  ++records_;
+}
+
+std::vector<std::byte> Writer::finish() {
+  const std::uint32_t records = records_;
+  begin({kEndKind, 1});
+  put(records, 4);
+  end();
+  return std::exchange(out_, {});
+}
+
+void Writer::pages(std::string_view /*name*/, const std::vector<std::uint64_t>& pages,
+                   std::uint32_t /*most*/) {
+  const auto run_from = [&pages](std::size_t first) {
+    std::size_t end = first + 1;
+    while (end < pages.size() && pages[end] == pages[end - 1] + kPageBytes) ++end;
+    return end;
+  };
+  std::uint32_t runs = 0;
+  for (std::size_t at = 0; at < pages.size(); at = run_from(at)) ++runs;
+  put(runs, 4);
+  for (std::size_t at = 0; at < pages.size();) {
+    const std::size_t end = run_from(at);
+    put(pages[at], 8);
+    put(end - at, 4);
+    at = end;
+  }
+}
+
+}  // namespace pvrdma::state
