@@ -30,6 +30,7 @@ class PagedRange {
   std::uint64_t start() const { return start_; }
   std::uint64_t length() const { return length_; }  // bytes
   std::uint32_t page_count() const { return pages_.size(); }
+  const PageList& pages() const { return pages_; }
 
   // True if [va, va + length) lies inside.
   bool contains(std::uint64_t va, std::uint64_t length) const {

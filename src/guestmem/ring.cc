@@ -45,6 +45,30 @@ std::optional<GuestRing> GuestRing::create(const AddressSpace& memory, const Pag
   return ring;
 }
 
+SavedRing GuestRing::save() const {
+  const auto& [memory, generation, pages, mask, stride, own_index, known, role, own_offset, peer_offset] =
+      *this;
+  SavedRing saved{.pages = {}, .own_index = known ? own_index : 0, .own_index_known = known};
+  saved.pages.reserve(pages.size());
+  for (const Page& page : pages) saved.pages.push_back(page.gpa.value);
+  return saved;
+}
+
+std::optional<GuestRing> GuestRing::restore(const AddressSpace& memory, const SavedRing& saved,
+                                            const RingShape& shape) {
+  PageList pages;
+  for (const std::uint64_t page : saved.pages) {
+    if (page % kPageBytes != 0) return std::nullopt;
+    pages.append(GuestPhys(page));
+  }
+  std::optional<GuestRing> ring = create(memory, pages, shape);
+  if (!ring || ring->page_count() != saved.pages.size() || !ring->is_valid(saved.own_index))
+    return std::nullopt;
+  ring->own_index_ = saved.own_index;
+  ring->own_index_known_ = saved.own_index_known;
+  return ring;
+}
+
 void GuestRing::forget_addresses() {
   for (Page& page : pages_) page.host = nullptr;
   generation_ = memory_->generation();

@@ -37,6 +37,13 @@ struct RingShape {
   }
 };
 
+// What a ring is besides its role and shape: where it lies, and how far we are.
+struct SavedRing {
+  std::vector<std::uint64_t> pages;  // guest-physical; the state page, then those with data
+  std::uint32_t own_index = 0;       // 0 while it is not known
+  bool own_index_known = false;
+};
+
 enum class RingStatus : std::uint8_t {
   kOk,
   kEmpty,         // consumer: nothing posted
@@ -52,6 +59,12 @@ class GuestRing {
   // from guests. `memory` is borrowed and outlives the ring.
   static std::optional<GuestRing> create(const AddressSpace& memory, const PageList& pages,
                                          const RingShape& shape);
+
+  SavedRing save() const;
+  // The same ring of another daemon, whose pages need not be RAM yet. `shape` begins at page 1. Nothing when
+  // it is impossible, has not exactly these pages, aligned, or the index is out of range.
+  static std::optional<GuestRing> restore(const AddressSpace& memory, const SavedRing& saved,
+                                          const RingShape& shape);
 
   std::uint32_t element_count() const { return mask_ / 2 + 1; }
   std::uint32_t stride_bytes() const { return stride_bytes_; }

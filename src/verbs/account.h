@@ -54,6 +54,8 @@ class Account {
       if (account_ != nullptr) account_->give_back(object_, pages_);
     }
 
+    std::uint32_t pages() const { return pages_; }
+
    private:
     friend class Account;
     Holding(Account& account, Budget object, std::uint32_t pages)

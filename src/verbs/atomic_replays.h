@@ -24,6 +24,9 @@ class AtomicReplays {
     next_ = (next_ + 1) % kRdAtomicMax;
   }
 
+  template <typename Archive>
+  void describe(Archive& archive);  // describe.h
+
   // What the word was before the message changed it: the last one with that number, or PSN.
   std::optional<std::uint64_t> find(MessageNumber number) const {
     return find_last([number](const Entry& entry) { return entry.number == number; });

@@ -7,17 +7,27 @@
 #include "verbs/completion_watch.h"
 
 namespace pvrdma::verbs {
+namespace {
+
+constexpr guestmem::RingShape shape_of(std::uint32_t cqe_count) {
+  return {.role = guestmem::RingRole::kProducer,
+          .words = guestmem::RingWords::kRx,
+          .element_count = cqe_count,
+          .stride_bytes = sizeof(abi::Cqe)};
+}
+
+bool is_size(std::uint32_t cqe_count, const Limits& limits) {
+  return std::has_single_bit(cqe_count) && cqe_count <= limits.max_cqe;
+}
+
+}  // namespace
 
 Outcome<std::unique_ptr<CompletionQueue>> CompletionQueue::create(CqHandle handle, const CreateCq& request,
                                                                   const Limits& limits,
                                                                   const guestmem::AddressSpace& memory,
                                                                   EventSink& events) {
-  if (!std::has_single_bit(request.cqe_count) || request.cqe_count > limits.max_cqe)
-    return refuse(CommandError::kInvalid);
-  const guestmem::RingShape shape{.role = guestmem::RingRole::kProducer,
-                                  .words = guestmem::RingWords::kRx,
-                                  .element_count = request.cqe_count,
-                                  .stride_bytes = sizeof(abi::Cqe)};
+  if (!is_size(request.cqe_count, limits)) return refuse(CommandError::kInvalid);
+  const guestmem::RingShape shape = shape_of(request.cqe_count);
   const std::uint64_t pages_needed = shape.first_page + shape.data_pages();
   if (request.page_count < pages_needed || pages_needed > guestmem::kMaxDirectoryPages)
     return refuse(CommandError::kInvalid);
@@ -36,6 +46,37 @@ Outcome<std::unique_ptr<CompletionQueue>> CompletionQueue::create(CqHandle handl
 CompletionQueue::CompletionQueue(CqHandle handle, ContextHandle context, guestmem::GuestRing ring,
                                  EventSink& events)
     : handle_(handle), context_(context), ring_(std::move(ring)), events_(events) {}
+
+SavedCq CompletionQueue::save() const {
+  // Whoever loads it counts references, charges its pages and watches it anew.
+  const auto& [references_, held_, watched_, link_, handle, context, ring, events, armed, in_error,
+               unannounced, unannounced_solicited] = *this;
+  return {.handle = handle,
+          .context = context,
+          .cqe_count = ring.element_count(),
+          .ring = ring.save(),
+          .armed = armed,
+          .in_error = in_error,
+          .unannounced = unannounced,
+          .unannounced_solicited = unannounced_solicited};
+}
+
+std::unique_ptr<CompletionQueue> CompletionQueue::restore(const SavedCq& saved, const Limits& limits,
+                                                          const guestmem::AddressSpace& memory,
+                                                          EventSink& events) {
+  const auto& [handle, context, cqe_count, saved_ring, armed, in_error, unannounced, unannounced_solicited] =
+      saved;
+  if (!is_size(cqe_count, limits)) return nullptr;
+  std::optional<guestmem::GuestRing> ring =
+      guestmem::GuestRing::restore(memory, saved_ring, shape_of(cqe_count));
+  if (!ring) return nullptr;
+  std::unique_ptr<CompletionQueue> cq(new CompletionQueue(handle, context, std::move(*ring), events));
+  cq->armed_ = armed;
+  cq->in_error_ = in_error;
+  cq->unannounced_ = unannounced;
+  cq->unannounced_solicited_ = unannounced_solicited;
+  return cq;
+}
 
 CompletionQueue::Pushed CompletionQueue::push(const abi::Cqe& cqe, Solicited solicited) {
   if (in_error_) return Pushed::kFailed;

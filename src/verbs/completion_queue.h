@@ -26,6 +26,19 @@ struct CreateCq {
   std::uint64_t page_directory = 0;
 };
 
+enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
+
+struct SavedCq {
+  CqHandle handle;
+  ContextHandle context;
+  std::uint32_t cqe_count = 0;
+  guestmem::SavedRing ring;
+  Armed armed = Armed::kNo;
+  bool in_error = false;
+  bool unannounced = false;
+  bool unannounced_solicited = false;
+};
+
 class CompletionWatch;
 struct MappedContext;
 
@@ -38,6 +51,11 @@ class CompletionQueue {
                                                           const Limits& limits,
                                                           const guestmem::AddressSpace& memory,
                                                           EventSink& events);
+
+  SavedCq save() const;
+  // Null: a value is out of its range. The handle and the context are the caller's to check.
+  static std::unique_ptr<CompletionQueue> restore(const SavedCq& saved, const Limits& limits,
+                                                  const guestmem::AddressSpace& memory, EventSink& events);
 
   enum class Pushed { kOk, kFailed };
   // Appends one CQE, then fires if armed: any CQE after arm(kAny); after arm(kSolicited) one that is
@@ -60,6 +78,8 @@ class CompletionQueue {
   CqHandle handle() const { return handle_; }
   ContextHandle context() const { return context_; }
   bool in_error() const { return in_error_; }
+  // It holds CQEs that no event has told of.
+  bool unannounced() const { return unannounced_; }
   std::uint32_t cqe_count() const { return ring_.element_count(); }
   std::size_t page_count() const { return ring_.page_count(); }
 
@@ -83,7 +103,6 @@ class CompletionQueue {
   CompletionQueue(CqHandle handle, ContextHandle context, guestmem::GuestRing ring, EventSink& events);
   Pushed enter_error();
 
-  enum class Armed : std::uint8_t { kNo, kSolicited, kAny };
   CqHandle handle_;
   ContextHandle context_;
   guestmem::GuestRing ring_;

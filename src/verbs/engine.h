@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "abi/commands.h"
+#include "base/result.h"
 #include "base/time.h"
 #include "guestmem/address_space.h"
 #include "verbs/account.h"
@@ -36,6 +37,11 @@
 #include "verbs/receive_queue.h"
 #include "verbs/status.h"
 #include "verbs/wire.h"
+
+namespace pvrdma::state {
+class Reader;
+class Writer;
+}  // namespace pvrdma::state
 
 namespace pvrdma::verbs {
 
@@ -98,6 +104,16 @@ class Engine {
   // Destroys every object and unbinds every GID, as if newly made; counters stay. For CTL RESET and VM reset.
   // Like destroy_context() it costs little however many objects there are: run() gives their memory back.
   void reset();
+
+  // --- Saving and loading (ADR 16): between two calls, on any turn. ---
+
+  // Everything but guest memory, what is dead, and paths. Takes time and memory by the number of objects.
+  void save(state::Writer& writer, Instant now) const;
+  // A new engine, or one after reset(), becomes the saved one; its GIDs are bound. `reader` stands behind the
+  // engine's last record then. Refused: a value out of its range, a budget used up, a GID that is another's;
+  // the engine is as before, and the reader has the reason. Nothing is sent before the next turn; what peers
+  // have not answered goes out again by its time limits or, at once, by on_path_restored().
+  Result<> load(state::Reader& reader, Instant now);
 
   // --- Commands. Each either does all of it or nothing. ---
 
@@ -210,6 +226,8 @@ class Engine {
 
  private:
   struct Impl;
+
+  void load_into(Impl& fresh, state::Reader& reader, Counters& counters, Instant now);
 
   Outcome<CqHandle> make_cq(const CreateCq& request);
   Outcome<SrqHandle> make_srq(const CreateSrq& request);

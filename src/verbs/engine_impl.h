@@ -10,6 +10,7 @@
 #include "verbs/queue_pair.h"
 #include "verbs/requester.h"
 #include "verbs/responder.h"
+#include "verbs/saved.h"
 #include "verbs/scheduler.h"
 #include "verbs/services.h"
 
@@ -20,9 +21,26 @@ namespace pvrdma::verbs {
 inline constexpr std::uint32_t kQpnSlotBits = 16;
 inline constexpr std::uint32_t kQpnSlotMask = (1U << kQpnSlotBits) - 1;
 
+inline constexpr std::uint32_t kGsiSlot = 1;
+inline constexpr std::uint32_t kQpPagesMax = 65535;  // what CREATE_QP can say
+
 struct ProtectionDomain {
   ContextHandle context;
   std::uint32_t references = 0;  // QPs and SRQs; MRs are counted by their table
+};
+
+struct QpRings {
+  guestmem::RingShape send;
+  std::optional<guestmem::RingShape> receive;  // none with an SRQ
+};
+
+// What a new QP refers to, and what its rings are.
+struct QpParts {
+  ProtectionDomain& pd;
+  CompletionQueue& send_cq;
+  CompletionQueue& recv_cq;
+  SharedReceiveQueue* srq;  // null: none
+  QpRings rings;
 };
 
 struct Engine::Impl {
@@ -45,6 +63,26 @@ struct Engine::Impl {
   void run_posted(QueuePair& qp, Instant now);
   // Looks at rings whose doorbells may have been hidden.
   void look_for_hidden_work(Instant now);
+
+  // Whether the request's values go together.
+  Outcome<QpParts> check_qp(const CreateQp& request) const;
+  // The limits know no other of types but UD.
+  bool has_room_for(abi::QpType type) const;
+  QueuePair& insert_qp(const QueuePair::Identity& identity, const QpParts& parts,
+                       guestmem::GuestRing send_ring, std::optional<guestmem::GuestRing> receive_ring,
+                       Account::Holding held);
+
+  // --- engine_state.cc. Each restores a new Impl's object; why not, null: it did. ---
+  const char* restore(const SavedTables& saved);
+  const char* restore(const SavedPd& saved);
+  const char* restore(const SavedMr& saved);
+  const char* restore(const SavedCq& saved);
+  const char* restore(const SavedSrq& saved);
+  const char* restore(const SavedQp& saved, Instant now);
+  bool may_be_numbered(const QueuePair::Identity& identity) const;
+  SavedCounts saved_counts() const;
+  // All of it is there: it goes on.
+  void wake();
 
   void remove_qp(QpHandle handle);
   void remove_all_of(ContextHandle context);

@@ -10,21 +10,13 @@
 namespace pvrdma::verbs {
 namespace {
 
-constexpr std::uint32_t kGsiSlot = 1;
-constexpr std::uint32_t kQpPagesMax = 65535;  // what CREATE_QP can say
-
 bool is_ring_size(std::uint32_t wqes, std::uint32_t limit) {
   return std::has_single_bit(wqes) && wqes <= limit;
 }
 
-struct Rings {
-  guestmem::RingShape send;
-  std::optional<guestmem::RingShape> receive;
-};
-
 // The numbers of CREATE_QP come from a user process, through a driver that checks few of them
 // (reference 7.2).
-Outcome<Rings> check_shape(const CreateQp& request, std::uint32_t max_wr, const Limits& limits) {
+Outcome<QpRings> check_shape(const CreateQp& request, std::uint32_t max_wr, const Limits& limits) {
   const bool sizes_ok = is_ring_size(request.max_send_wr, max_wr) && request.max_send_sge <= limits.max_sge &&
                         request.max_recv_sge <= limits.max_sge &&
                         (request.has_srq || is_ring_size(request.max_recv_wr, max_wr));
@@ -32,12 +24,12 @@ Outcome<Rings> check_shape(const CreateQp& request, std::uint32_t max_wr, const 
   const auto recv_stride = abi::recv_wqe_stride(request.max_recv_sge);
   if (!sizes_ok || !send_stride || !recv_stride) return refuse(CommandError::kInvalid);
 
-  Rings rings{.send = {.role = guestmem::RingRole::kConsumer,
-                       .words = guestmem::RingWords::kTx,
-                       .first_page = 1,
-                       .element_count = request.max_send_wr,
-                       .stride_bytes = *send_stride},
-              .receive = std::nullopt};
+  QpRings rings{.send = {.role = guestmem::RingRole::kConsumer,
+                         .words = guestmem::RingWords::kTx,
+                         .first_page = 1,
+                         .element_count = request.max_send_wr,
+                         .stride_bytes = *send_stride},
+                .receive = std::nullopt};
   std::uint64_t needed_pages = 1 + std::uint64_t{request.send_pages};
   if (!request.has_srq) {
     rings.receive = {.role = guestmem::RingRole::kConsumer,
@@ -59,16 +51,15 @@ Outcome<CreatedQp> Engine::create_qp(const CreateQp& request) {
   return with_room([&] { return make_qp(request); });
 }
 
-Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
-  Impl& impl = *impl_;
+Outcome<QpParts> Engine::Impl::check_qp(const CreateQp& request) const {
   const bool known_type = request.type == abi::QpType::kRc || request.type == abi::QpType::kUd ||
                           request.type == abi::QpType::kGsi;
   if (!known_type) return refuse(CommandError::kNotSupported);
 
-  ProtectionDomain* pd = impl.pds.find(request.pd.value);
-  CompletionQueue* send_cq = impl.cqs.find(request.send_cq.value);
-  CompletionQueue* recv_cq = impl.cqs.find(request.recv_cq.value);
-  SharedReceiveQueue* srq = request.has_srq ? impl.srqs.find(request.srq.value) : nullptr;
+  ProtectionDomain* pd = pds.find(request.pd.value);
+  CompletionQueue* send_cq = cqs.find(request.send_cq.value);
+  CompletionQueue* recv_cq = cqs.find(request.recv_cq.value);
+  SharedReceiveQueue* srq = request.has_srq ? srqs.find(request.srq.value) : nullptr;
   if (pd == nullptr || send_cq == nullptr || recv_cq == nullptr || (request.has_srq && srq == nullptr)) {
     return refuse(CommandError::kNoSuchObject);
   }
@@ -78,15 +69,46 @@ Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
   if (!one_context || (is_gsi && pd->context != kKernelContext)) return refuse(CommandError::kNotPermitted);
 
   const bool is_kernel = pd->context == kKernelContext;
-  const auto rings =
-      check_shape(request, is_kernel ? impl.limits.max_qp_wr : impl.limits.max_user_qp_wr, impl.limits);
+  const auto rings = check_shape(request, is_kernel ? limits.max_qp_wr : limits.max_user_qp_wr, limits);
   if (!rings) return refuse(rings.error());
+  return QpParts{*pd, *send_cq, *recv_cq, srq, *rings};
+}
 
+bool Engine::Impl::has_room_for(abi::QpType type) const {
+  return type != abi::QpType::kUd || limits.max_ud_qp == 0 || ud_qp_count < limits.max_ud_qp;
+}
+
+QueuePair& Engine::Impl::insert_qp(const QueuePair::Identity& identity, const QpParts& parts,
+                                   guestmem::GuestRing send_ring,
+                                   std::optional<guestmem::GuestRing> receive_ring, Account::Holding held) {
+  ReceiveSide receive;
+  receive.srq = parts.srq;
+  if (receive_ring) receive.queue.emplace(std::move(*receive_ring), identity.cap.max_recv_sge);
+  scheduler.reserve(qps.count() + 1);
+  QueuePair& qp =
+      qps.insert_at(identity.handle.value,
+                    std::make_unique<QueuePair>(identity, parts.send_cq, parts.recv_cq,
+                                                SendSide(std::move(send_ring), identity.cap.max_send_sge),
+                                                std::move(receive)));
+  qp.held = std::move(held);
+  mapped.add(qp);
+  ++parts.pd.references;
+  ++parts.send_cq.references;
+  ++parts.recv_cq.references;
+  if (parts.srq != nullptr) ++parts.srq->references;
+  if (identity.type == abi::QpType::kUd) ++ud_qp_count;
+  return qp;
+}
+
+Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
+  Impl& impl = *impl_;
+  const Outcome<QpParts> parts = impl.check_qp(request);
+  if (!parts) return refuse(parts.error());
+
+  const bool is_gsi = request.type == abi::QpType::kGsi;
   const std::optional<std::uint32_t> slot = is_gsi ? std::optional(kGsiSlot) : impl.qps.free_slot();
-  const bool too_many_ud = request.type == abi::QpType::kUd && impl.limits.max_ud_qp != 0 &&
-                           impl.ud_qp_count >= impl.limits.max_ud_qp;
   if (!slot) return impl.refuse_full(Budget::kQps);
-  if (too_many_ud) return refuse(CommandError::kNoMemory);
+  if (!impl.has_room_for(request.type)) return refuse(CommandError::kNoMemory);
   if (is_gsi && impl.qps.find(kGsiSlot) != nullptr) return refuse(CommandError::kBusy);
 
   auto held = impl.account.take(Budget::kQps, request.total_pages);
@@ -97,14 +119,12 @@ Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
                                     pages) != guestmem::DirectoryStatus::kOk) {
     return refuse(CommandError::kBadAddress);
   }
-  auto send_ring = guestmem::GuestRing::create(impl.memory, pages, rings->send);
+  auto send_ring = guestmem::GuestRing::create(impl.memory, pages, parts->rings.send);
   if (!send_ring) return refuse(CommandError::kInvalid);
-  ReceiveSide receive;
-  receive.srq = srq;
-  if (rings->receive) {
-    auto receive_ring = guestmem::GuestRing::create(impl.memory, pages, *rings->receive);
+  std::optional<guestmem::GuestRing> receive_ring;
+  if (parts->rings.receive) {
+    receive_ring = guestmem::GuestRing::create(impl.memory, pages, *parts->rings.receive);
     if (!receive_ring) return refuse(CommandError::kInvalid);
-    receive.queue.emplace(std::move(*receive_ring), request.max_recv_sge);
   }
 
   // A number comes back late, so that a stray message finds nobody. Device versions below 20 know no separate
@@ -115,30 +135,19 @@ Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
     const std::uint32_t generation = impl.qpn_generations[*slot]++;
     qpn = Qpn(generation << kQpnSlotBits | *slot);
   }
-  const QueuePair::Identity identity{.qpn = qpn,
-                                     .handle = QpHandle(*slot),
-                                     .type = request.type,
-                                     .pd = request.pd,
-                                     .context = pd->context,
-                                     .signal_all = request.signal_all,
-                                     .cap = {.max_send_wr = request.max_send_wr,
-                                             .max_recv_wr = request.max_recv_wr,
-                                             .max_send_sge = request.max_send_sge,
-                                             .max_recv_sge = request.max_recv_sge,
-                                             .max_inline_data = 0,
-                                             .reserved = 0}};
-  impl.scheduler.reserve(impl.qps.count() + 1);
-  QueuePair& qp = impl.qps.insert_at(
-      *slot,
-      std::make_unique<QueuePair>(identity, *send_cq, *recv_cq,
-                                  SendSide(std::move(*send_ring), request.max_send_sge), std::move(receive)));
-  qp.held = *std::move(held);
-  impl.mapped.add(qp);
-  ++pd->references;
-  ++send_cq->references;
-  ++recv_cq->references;
-  if (srq != nullptr) ++srq->references;
-  if (request.type == abi::QpType::kUd) ++impl.ud_qp_count;
+  impl.insert_qp({.qpn = qpn,
+                  .handle = QpHandle(*slot),
+                  .type = request.type,
+                  .pd = request.pd,
+                  .context = parts->pd.context,
+                  .signal_all = request.signal_all,
+                  .cap = {.max_send_wr = request.max_send_wr,
+                          .max_recv_wr = request.max_recv_wr,
+                          .max_send_sge = request.max_send_sge,
+                          .max_recv_sge = request.max_recv_sge,
+                          .max_inline_data = 0,
+                          .reserved = 0}},
+                 *parts, std::move(*send_ring), std::move(receive_ring), *std::move(held));
   return CreatedQp{.qpn = qpn, .handle = QpHandle(*slot)};
 }
 

@@ -6,30 +6,12 @@
 
 #include "abi/attributes.h"
 #include "base/check.h"
+#include "verbs/memory_region_impl.h"
 
 namespace pvrdma::verbs {
 namespace {
 
 using guestmem::GuestPhys;
-
-constexpr std::uint32_t kVariantBits = 8;
-constexpr std::uint32_t kSlotBits = 18;
-constexpr std::uint32_t kGenerationBits = 6;
-static_assert(kVariantBits + kSlotBits + kGenerationBits == 32);
-
-constexpr std::uint32_t kSlotCount = 1u << kSlotBits;
-constexpr std::uint32_t kGenerationMask = (1u << kGenerationBits) - 1;
-constexpr std::uint32_t kVariantMask = (1u << kVariantBits) - 1;
-
-constexpr std::uint32_t kRemoteAccess =
-    abi::kAccessRemoteWrite | abi::kAccessRemoteRead | abi::kAccessRemoteAtomic;
-
-constexpr std::uint32_t slot_of(std::uint32_t key) {
-  return (key >> kVariantBits) & (kSlotCount - 1);
-}
-constexpr std::uint32_t first_key(std::uint32_t slot, std::uint8_t generation) {
-  return std::uint32_t{generation} << (kVariantBits + kSlotBits) | slot << kVariantBits;
-}
 
 // What the access does to the bytes behind the key.
 guestmem::Access memory_access(AccessNeed need) {
@@ -45,31 +27,6 @@ guestmem::Access memory_access(AccessNeed need) {
 }
 
 }  // namespace
-
-struct MemoryRegionTable::Region {
-  explicit Region(std::pmr::memory_resource& lists) : spare(lists) {}
-
-  MrKind kind{};
-  bool valid = false;     // kFastRegister: registered and not invalidated
-  std::uint32_t key = 0;  // the one value that is right now
-  std::uint32_t access_flags = 0;
-  PdHandle pd;
-  Account::Holding held;  // it and its pages
-  std::uint32_t fast_register_pages = 0;
-  guestmem::PagedRange range;  // kDma: none, addresses are guest-physical
-  guestmem::PageList spare;    // kFastRegister: changes places with the range's list at each registration
-
-  // Takes the memory of both lists now, so that no registration allocates. A range cannot hold an empty list:
-  // it gets one page, which is never resolved because the region is not valid.
-  void reserve_fast_register(std::uint32_t page_count, std::pmr::memory_resource& lists) {
-    fast_register_pages = page_count;
-    guestmem::PageList first(lists);
-    first.reserve(page_count);
-    first.append(GuestPhys(0));
-    PVRDMA_CHECK(range.assign(0, 1, first), "one page holds one byte");
-    spare.reserve(page_count);
-  }
-};
 
 MemoryRegionTable::MemoryRegionTable(const Limits& limits, const guestmem::AddressSpace& memory,
                                      Account& account)

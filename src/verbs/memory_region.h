@@ -56,6 +56,24 @@ struct AccessNeed {
   bool remote = false;  // a DMA MR is never a valid remote key
 };
 
+struct SavedMr {
+  std::uint32_t key = 0;
+  MrKind kind{};
+  bool valid = false;
+  std::uint32_t access_flags = 0;
+  PdHandle pd;
+  std::uint32_t fast_register_pages = 0;
+  std::uint64_t start = 0;
+  std::uint64_t length = 0;          // bytes
+  std::vector<std::uint64_t> pages;  // guest-physical
+};
+
+// Which keys come next: without that, one of a region that is gone could be made again too soon.
+struct SavedMrSlots {
+  std::vector<std::uint8_t> generations;  // by slot, of the next region there; that of slot 0 means nothing
+  std::vector<std::uint32_t> free;        // the slot that is taken first comes first
+};
+
 class MemoryRegionTable {
  public:
   // `limits`, `memory` and `account` are borrowed and outlive the table.
@@ -108,6 +126,23 @@ class MemoryRegionTable {
 
   std::uint32_t count() const { return count_; }
 
+  // --- Saving and loading (ADR 16). A table that is loaded is new; first its slots, then the regions. ---
+
+  SavedMrSlots save_slots() const;
+  // Calls `visit(SavedMr)` for each region.
+  template <typename Visit>
+  void save_each(Visit visit) const {
+    for (std::uint32_t slot = 1; slot < slots_.size(); ++slot) {
+      if (slots_[slot].region != nullptr) visit(save(*slots_[slot].region));
+    }
+  }
+  // False: a value is out of its range, or a budget is used up.
+  bool restore_slots(const SavedMrSlots& saved);
+  // Of a PD that exists, a user process's or the kernel's.
+  bool restore(const SavedMr& saved, bool is_kernel);
+  // Whether each slot has a region or is free, which a table always is.
+  bool is_whole() const;
+
  private:
   struct Region;
   struct Slot {
@@ -121,6 +156,8 @@ class MemoryRegionTable {
                           std::uint64_t length, AccessNeed need);
   Region* find_fast_register(std::uint32_t key, PdHandle pd) const;
   Outcome<std::unique_ptr<Region>> make_region(const CreateMr& request);
+  static SavedMr save(const Region& region);
+  bool fill(Region& region, const SavedMr& saved);
   bool charge(Region& region, std::uint32_t pages);
   std::uint32_t take_slot();
   std::unique_ptr<Region> release(std::uint32_t slot);

@@ -4,6 +4,7 @@
 // shard-owned.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -34,6 +35,16 @@ class ObjectTable {
 
   // Goes on handing out slots where `before`, a table of the same size, stopped.
   void follow(const ObjectTable& before) { next_ = before.next_; }
+
+  // Where it goes on handing out slots; false: there is no such place.
+  std::uint32_t next_slot() const { return next_; }
+  bool go_on_at(std::uint32_t slot) {
+    if (slot < first_ || slot >= std::max(limit_, first_ + 1)) return false;
+    next_ = slot;
+    return true;
+  }
+  // Whether free_slot() could name it.
+  bool may_hand_out(std::uint32_t slot) const { return slot >= first_ && slot < limit_; }
 
   // `slot` must be free and below the limit.
   T& insert_at(std::uint32_t slot, std::unique_ptr<T> object) {

@@ -83,6 +83,7 @@ class SendWindow {
 
   bool empty() const { return head_ == tail_; }
   bool full() const { return tail_ - head_ == slots_; }
+  std::uint32_t slots() const { return slots_; }
   // Positions count up for ever (modulo 2^32); head is the oldest, tail one past the newest.
   static bool before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
   std::uint32_t head() const { return head_; }
@@ -103,6 +104,8 @@ class SendWindow {
   // The slot at tail, to be filled before push().
   SendWork& staging() { return at(tail_); }
   abi::Sge* staging_sges() { return sges_.get() + static_cast<std::size_t>(tail_ & (slots_ - 1)) * max_sge_; }
+  // An empty window's next position.
+  void begin_at(std::uint32_t position) { head_ = tail_ = position; }
   void push() { ++tail_; }
   void pop() { ++head_; }
   void clear() { head_ = tail_ = 0; }
@@ -206,6 +209,8 @@ struct ReceiveSide : ReceiveState {
   }
 };
 
+struct SavedQp;
+
 class QueuePair {
  public:
   struct Identity {
@@ -256,6 +261,11 @@ class QueuePair {
   Psn expected_psn() const;
   // Of the oldest packet sent and not confirmed; next_psn() when there is none.
   Psn oldest_psn();
+
+  // Between two turns; times become time left from `now` on.
+  SavedQp save(Instant now);
+  // What a new QP knows besides what it was made with (identity, queues, rings). Why not; null: it does.
+  const char* restore(const SavedQp& saved, const Rules& rules, const Limits& limits, Instant now);
 
   // Back to power-on: drops positions, window and sequence numbers. The guest zeroes its ring words
   // afterwards.

@@ -12,6 +12,19 @@ namespace {
 
 constexpr std::size_t kRecvWqeBytesMax = sizeof(abi::RecvWqeHeader) + kSgeMax * sizeof(abi::Sge);
 
+// Nothing: there is no SRQ of that size.
+std::optional<guestmem::RingShape> shape_of(const CreateSrq& request, const Limits& limits) {
+  if (!std::has_single_bit(request.max_wr) || request.max_wr > limits.max_srq_wr ||
+      request.max_sge > limits.max_sge || request.limit > request.max_wr)
+    return std::nullopt;
+  const std::optional<std::uint32_t> stride = abi::recv_wqe_stride(request.max_sge);
+  if (!stride) return std::nullopt;
+  return guestmem::RingShape{.role = guestmem::RingRole::kConsumer,
+                             .words = guestmem::RingWords::kRx,
+                             .element_count = request.max_wr,
+                             .stride_bytes = *stride};
+}
+
 }  // namespace
 
 Taken ReceiveQueue::take(ReceiveWork& out) {
@@ -49,17 +62,10 @@ Outcome<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(SrqHandl
                                                                         const Limits& limits,
                                                                         const guestmem::AddressSpace& memory,
                                                                         EventSink& events) {
-  if (!std::has_single_bit(request.max_wr) || request.max_wr > limits.max_srq_wr ||
-      request.max_sge > limits.max_sge || request.limit > request.max_wr)
-    return refuse(CommandError::kInvalid);
-  const std::optional<std::uint32_t> stride = abi::recv_wqe_stride(request.max_sge);
-  if (!stride) return refuse(CommandError::kInvalid);
-  const guestmem::RingShape shape{.role = guestmem::RingRole::kConsumer,
-                                  .words = guestmem::RingWords::kRx,
-                                  .element_count = request.max_wr,
-                                  .stride_bytes = *stride};
+  const std::optional<guestmem::RingShape> shape = shape_of(request, limits);
+  if (!shape) return refuse(CommandError::kInvalid);
   // The provider announces about twice the pages it needs (4.4): only those the ring occupies are looked at.
-  const std::uint64_t pages_needed = shape.first_page + shape.data_pages();
+  const std::uint64_t pages_needed = shape->first_page + shape->data_pages();
   if (request.page_count < pages_needed || pages_needed > guestmem::kMaxDirectoryPages)
     return refuse(CommandError::kInvalid);
 
@@ -68,7 +74,7 @@ Outcome<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(SrqHandl
       memory, guestmem::GuestPhys(request.page_directory), static_cast<std::uint32_t>(pages_needed),
       guestmem::kMaxDirectoryPages, pages);
   if (status != guestmem::DirectoryStatus::kOk) return refuse(CommandError::kBadAddress);
-  std::optional<guestmem::GuestRing> ring = guestmem::GuestRing::create(memory, pages, shape);
+  std::optional<guestmem::GuestRing> ring = guestmem::GuestRing::create(memory, pages, *shape);
   if (!ring) return refuse(CommandError::kInvalid);
   return std::unique_ptr<SharedReceiveQueue>(
       new SharedReceiveQueue(handle, request, ReceiveQueue(std::move(*ring), request.max_sge), events));
@@ -84,6 +90,27 @@ SharedReceiveQueue::SharedReceiveQueue(SrqHandle handle, const CreateSrq& reques
       max_wr_(request.max_wr),
       max_sge_(request.max_sge),
       limit_(request.limit) {}
+
+SavedSrq SharedReceiveQueue::save() const {
+  // Whoever loads it counts references and charges its pages anew, and knows the context by the PD.
+  const auto& [references_, held_, handle, pd, context, queue, events, max_wr, max_sge, limit] = *this;
+  return {
+      .handle = handle, .pd = pd, .max_wr = max_wr, .max_sge = max_sge, .limit = limit, .ring = queue.save()};
+}
+
+std::unique_ptr<SharedReceiveQueue> SharedReceiveQueue::restore(const SavedSrq& saved, ContextHandle context,
+                                                                const Limits& limits,
+                                                                const guestmem::AddressSpace& memory,
+                                                                EventSink& events) {
+  const auto& [handle, pd, max_wr, max_sge, limit, saved_ring] = saved;
+  const CreateSrq request{.pd = pd, .context = context, .max_wr = max_wr, .max_sge = max_sge, .limit = limit};
+  const std::optional<guestmem::RingShape> shape = shape_of(request, limits);
+  if (!shape) return nullptr;
+  std::optional<guestmem::GuestRing> ring = guestmem::GuestRing::restore(memory, saved_ring, *shape);
+  if (!ring) return nullptr;
+  return std::unique_ptr<SharedReceiveQueue>(
+      new SharedReceiveQueue(handle, request, ReceiveQueue(std::move(*ring), max_sge), events));
+}
 
 Taken SharedReceiveQueue::take(ReceiveWork& out) {
   const Taken taken = queue_.take(out);

@@ -41,6 +41,11 @@ class ReceiveQueue {
 
   std::size_t page_count() const { return ring_.page_count(); }
 
+  guestmem::SavedRing save() const {
+    const auto& [ring, max_sge] = *this;
+    return ring.save();
+  }
+
   // Forgets positions (QP -> RESET): the guest zeroes its ring words afterwards.
   void reset() { ring_.resync(); }
 
@@ -59,12 +64,27 @@ struct CreateSrq {
   std::uint64_t page_directory = 0;
 };
 
+struct SavedSrq {
+  SrqHandle handle;
+  PdHandle pd;
+  std::uint32_t max_wr = 0;
+  std::uint32_t max_sge = 0;
+  std::uint32_t limit = 0;
+  guestmem::SavedRing ring;
+};
+
 class SharedReceiveQueue {
  public:
   static Outcome<std::unique_ptr<SharedReceiveQueue>> create(SrqHandle handle, const CreateSrq& request,
                                                              const Limits& limits,
                                                              const guestmem::AddressSpace& memory,
                                                              EventSink& events);
+
+  SavedSrq save() const;
+  // Of a PD of `context`. Null: a value is out of its range.
+  static std::unique_ptr<SharedReceiveQueue> restore(const SavedSrq& saved, ContextHandle context,
+                                                     const Limits& limits,
+                                                     const guestmem::AddressSpace& memory, EventSink& events);
 
   // Takes one WQE; raises the limit event once when the number left drops below a non-zero limit (then the
   // limit is 0).

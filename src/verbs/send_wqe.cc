@@ -14,36 +14,9 @@ struct Wqe {
 };
 static_assert(sizeof(Wqe) == sizeof(abi::SendWqeHeader) + kSgeMax * sizeof(abi::Sge));
 
-// The longest message: what QUERY_PORT promises.
-constexpr std::uint64_t kMessageBytesMax = 1ULL << 30;
-constexpr std::uint32_t kAtomicBytes = 8;
-
 void mark_failed(SendWork& work, abi::CompletionStatus status) {
   work.state = SendWork::State::kFailed;
   work.status = status;
-}
-
-// Which opcodes a QP may post. The two numberings of kernel and user space agree for 0 to 6 only, and a fast
-// register from user space would map any page of the guest (reference 6.2, 9.2).
-bool may_post(const Services& services, const QueuePair& qp, abi::Opcode opcode) {
-  switch (opcode) {
-    case abi::Opcode::kSend:
-    case abi::Opcode::kSendWithImm:
-      return true;
-    case abi::Opcode::kRdmaWrite:
-    case abi::Opcode::kRdmaWriteWithImm:
-    case abi::Opcode::kRdmaRead:
-      return !qp.is_datagram();
-    case abi::Opcode::kAtomicCmpAndSwp:
-    case abi::Opcode::kAtomicFetchAndAdd:
-      return !qp.is_datagram() && services.rules.atomics;
-    case abi::Opcode::kSendWithInv:
-    case abi::Opcode::kLocalInv:
-    case abi::Opcode::kFastRegMr:
-      return !qp.is_datagram() && qp.is_kernel();
-    default:
-      return false;
-  }
 }
 
 void decode_fields(const abi::SendWqeHeader& header, SendWork& work) {
@@ -86,7 +59,7 @@ void decode(const Services& services, const QueuePair& qp, const Wqe& wqe, SendW
   work.extra_value = header.ex.raw;
 
   const std::optional<abi::Opcode> opcode = abi::parse_opcode(header.opcode);
-  if (!opcode || !may_post(services, qp, *opcode)) {
+  if (!opcode || !may_post(services.rules, qp, *opcode)) {
     mark_failed(work, abi::CompletionStatus::kLocalQpOperation);
     return;
   }
@@ -126,6 +99,27 @@ Fetched take(QueuePair& qp, Wqe& wqe) {
 }
 
 }  // namespace
+
+bool may_post(const Rules& rules, const QueuePair& qp, abi::Opcode opcode) {
+  switch (opcode) {
+    case abi::Opcode::kSend:
+    case abi::Opcode::kSendWithImm:
+      return true;
+    case abi::Opcode::kRdmaWrite:
+    case abi::Opcode::kRdmaWriteWithImm:
+    case abi::Opcode::kRdmaRead:
+      return !qp.is_datagram();
+    case abi::Opcode::kAtomicCmpAndSwp:
+    case abi::Opcode::kAtomicFetchAndAdd:
+      return !qp.is_datagram() && rules.atomics;
+    case abi::Opcode::kSendWithInv:
+    case abi::Opcode::kLocalInv:
+    case abi::Opcode::kFastRegMr:
+      return !qp.is_datagram() && qp.is_kernel();
+    default:
+      return false;
+  }
+}
 
 Fetched fetch_send_wqe(const Services& services, QueuePair& qp, SendWork& work, abi::Sge* sges) {
   Wqe wqe;

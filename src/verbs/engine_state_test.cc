@@ -1,0 +1,480 @@
+// Saving and loading an engine (ADR 16): it goes on where it was, whatever it was doing; and what cannot be
+// is refused as a whole.
+#include "state/reader.h"
+#include "state/writer.h"
+#include "verbs/connected_qp_fixture.h"
+#include "verbs/describe.h"
+#include "verbs/print_state.h"
+
+namespace pvrdma::verbs {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+using Bytes = std::vector<std::byte>;
+
+Bytes save(const Engine& engine, Instant now) {
+  state::Writer writer;
+  engine.save(writer, now);
+  return writer.finish();
+}
+
+template <typename Saved, typename Wanted, typename Change>
+void copy_record(state::Reader& reader, state::Writer& writer, state::RecordKind kind, Change& change) {
+  Saved saved{};
+  describe(reader, saved);
+  if constexpr (std::is_same_v<Saved, Wanted>) change(saved);
+  writer.begin(kind);
+  describe(writer, saved);
+  writer.end();
+}
+
+// The stream with `change` made to each record of a Wanted, and right checksums.
+template <typename Wanted, typename Change>
+Bytes changed(const Bytes& stream, Change change) {
+  state::Reader reader(stream);
+  state::Writer writer;
+  while (const auto record = reader.next()) {
+    const state::RecordKind kind = record->kind;
+    if (kind == kTablesRecord) copy_record<SavedTables, Wanted>(reader, writer, kind, change);
+    if (kind == kPdRecord) copy_record<SavedPd, Wanted>(reader, writer, kind, change);
+    if (kind == kMrSlotsRecord) copy_record<SavedMrSlots, Wanted>(reader, writer, kind, change);
+    if (kind == kMrRecord) copy_record<SavedMr, Wanted>(reader, writer, kind, change);
+    if (kind == kCqRecord) copy_record<SavedCq, Wanted>(reader, writer, kind, change);
+    if (kind == kSrqRecord) copy_record<SavedSrq, Wanted>(reader, writer, kind, change);
+    if (kind == kQpRecord) copy_record<SavedQp, Wanted>(reader, writer, kind, change);
+    if (kind == kGidRecord) copy_record<SavedGid, Wanted>(reader, writer, kind, change);
+    if (kind == kCountersRecord) copy_record<Counters, Wanted>(reader, writer, kind, change);
+    if (kind == kEngineEndRecord) copy_record<SavedCounts, Wanted>(reader, writer, kind, change);
+  }
+  EXPECT_TRUE(reader.result());
+  return writer.finish();
+}
+
+// Calls `visit(bytes)` with each byte of each record's body flipped in turn, and its checksum made right.
+template <typename Visit>
+void for_each_flip(Bytes stream, Visit visit) {
+  for (std::size_t at = 0; at < stream.size();) {
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < 4; ++i) length |= std::to_integer<std::size_t>(stream[at + 8 + i]) << (8 * i);
+    const std::size_t sum_at = at + state::kRecordHeadBytes + length;
+    const auto set_sum = [&] {
+      const std::uint32_t sum = state::crc32c(std::span(stream).subspan(at, sum_at - at));
+      for (std::size_t i = 0; i < 4; ++i) stream[sum_at + i] = static_cast<std::byte>(sum >> (8 * i));
+    };
+    for (std::size_t i = at + state::kRecordHeadBytes; i < sum_at; ++i) {
+      for (const std::byte flip : {std::byte{1}, std::byte{0x80}, std::byte{0xff}}) {
+        stream[i] ^= flip;
+        set_sum();
+        visit(std::as_const(stream));
+        stream[i] ^= flip;
+      }
+    }
+    set_sum();
+    at = sum_at + state::kRecordTailBytes;
+  }
+}
+
+// Another daemon's engine for the same guest.
+struct Successor {
+  explicit Successor(TestAdapter& adapter, const Budgets& budgets = Budgets::none())
+      : account(budgets), engine(Limits{}, Rules{}, adapter.memory.space(), events, wire, account) {}
+
+  std::string load(const Bytes& stream, Instant now) {
+    state::Reader reader(stream);
+    const Result<> loaded = engine.load(reader, now);
+    return loaded ? "" : loaded.error().message;
+  }
+  bool is_empty() const {
+    const Engine::ObjectCounts counts = engine.object_counts();
+    return counts.contexts + counts.pds + counts.mrs + counts.cqs + counts.qps + counts.srqs == 0 &&
+           engine.gids().at(0) == nullptr && engine.counters().tx_messages == 0;
+  }
+
+  ScriptedWire wire;
+  RecordingEvents events;
+  Account account;
+  Engine engine;
+};
+
+// The kernel's, which may have objects of all kinds.
+class EngineState : public ConnectedQp {
+ protected:
+  EngineState() : ConnectedQp(0) {}
+
+  Bytes saved() { return save(a.engine, a.now); }
+
+  // What has been sent but not answered, half a message received, objects of all kinds, and gaps where others
+  // were.
+  void live_a_little() {
+    const TestSrq srq = a.make_srq(16, 4);
+    a.make_qp(send_cq, recv_cq, {.srq = &srq});
+    a.make_qp(send_cq, recv_cq, {.type = abi::QpType::kUd});
+    a.make_qp(send_cq, recv_cq, {.type = abi::QpType::kGsi});
+    const TestQp gone = a.make_qp(send_cq, recv_cq);
+    ASSERT_TRUE(a.engine.destroy_qp(gone.handle, a.now));
+    ASSERT_TRUE(a.engine.create_context(3));
+    ASSERT_TRUE(a.engine.create_pd(ContextHandle(3)));
+    ASSERT_TRUE(a.engine.create_mr({.kind = MrKind::kDma, .pd = a.pd}));
+    ASSERT_TRUE(a.engine.create_mr({.kind = MrKind::kFastRegister, .pd = a.pd, .page_count = 8}));
+    const TestMr mr_gone = a.make_mr(4096);
+    ASSERT_TRUE(a.engine.destroy_mr(mr_gone.handle));
+    a.engine.arm_cq(0, recv_cq.handle, CompletionQueue::Arm::kSolicited);
+    a.receive(qp, receive_of(7, 0, 4096));
+    Request first = request(RequestOp::kSend, kRqPsn, 4096);
+    first.bytes = 1024;
+    ask_filled(first);
+    a.send(qp, write(1, 5000));
+    a.send(qp, read(2, 5000));
+    a.send(qp, fetch_add(3));
+    ASSERT_THAT(sent(), SizeIs(3));
+  }
+};
+
+TEST_F(EngineState, AnEngineWithoutObjectsIsSavedAndLoaded) {
+  a.engine.reset();
+  Successor b(a);
+  EXPECT_EQ(b.load(saved(), a.now), "");
+  EXPECT_TRUE(b.is_empty());
+}
+
+TEST_F(EngineState, ALoadedEngineIsSavedAsTheSameBytes) {
+  live_a_little();
+  const Bytes stream = saved();
+  Successor b(a);
+  ASSERT_EQ(b.load(stream, a.now), "");
+  EXPECT_EQ(save(b.engine, a.now), stream);
+  EXPECT_EQ(b.engine.object_counts().qps, 4u);
+  EXPECT_EQ(b.account.use(Budget::kRegistered).use, a.account.use(Budget::kRegistered).use);
+  EXPECT_EQ(b.account.use(Budget::kRings).use, a.account.use(Budget::kRings).use);
+  EXPECT_NE(b.engine.gids().at(0), nullptr);
+}
+
+TEST_F(EngineState, ItGivesTheNumbersThatWouldHaveComeNext) {
+  live_a_little();
+  Successor b(a);
+  ASSERT_EQ(b.load(saved(), a.now), "");
+  const auto numbers = [this](Engine& engine) {
+    std::vector<std::uint32_t> out;
+    const auto pages = a.memory.object(1);
+    for (int i = 0; i < 3; ++i) {
+      out.push_back(engine.create_pd(kKernelContext)->value);
+      out.push_back(engine
+                        .create_mr({.kind = MrKind::kUser,
+                                    .pd = a.pd,
+                                    .start = 0,
+                                    .length = 4096,
+                                    .page_count = 1,
+                                    .page_directory = pages.directory})
+                        ->key);
+    }
+    return out;
+  };
+  EXPECT_EQ(numbers(a.engine), numbers(b.engine));
+}
+
+TEST_F(EngineState, WhatWasUnderWayIsAnsweredToTheSuccessor) {
+  a.send(qp, write(1, 64));
+  a.send(qp, read(2, 64));
+  Successor b(a);
+  ASSERT_EQ(b.load(saved(), a.now), "");
+  a.engine.reset();
+
+  const Endpoint local = {a.gid, qp.qpn};
+  TestPayload nothing;
+  b.engine.on_response({.from = kPeer,
+                        .to = local,
+                        .number = MessageNumber(kSqPsn),
+                        .syndrome = Syndrome::kAck,
+                        .op = RequestOp::kWrite},
+                       nothing, a.now);
+  TestPayload data(TestAdapter::pattern_bytes(64, 9));
+  b.engine.on_response({.from = kPeer,
+                        .to = local,
+                        .number = MessageNumber(kSqPsn + 1),
+                        .syndrome = Syndrome::kAck,
+                        .op = RequestOp::kRead,
+                        .bytes = 64},
+                       data, a.now);
+  EXPECT_THAT(sends_done(), ElementsAre(Completion{1}, Completion{2}));
+  EXPECT_EQ(a.bytes(mr, 0, 64), TestAdapter::pattern_bytes(64, 9));
+}
+
+TEST_F(EngineState, WhatIsNotAnsweredGoesOutAgain) {
+  a.send(qp, write(1, 64));
+  Successor b(a);
+  ASSERT_EQ(b.load(saved(), a.now), "");
+  EXPECT_THAT(b.wire.opened, SizeIs(1));
+  EXPECT_THAT(b.wire.requests, IsEmpty());
+  b.engine.on_path_restored([](const Gid&) { return true; }, a.now);
+  b.engine.run(a.now);
+  ASSERT_THAT(b.wire.requests, SizeIs(1));
+  EXPECT_EQ(b.wire.requests[0].message.number.value, kSqPsn);
+}
+
+TEST_F(EngineState, WorkThatNobodyHasLookedAtIsFound) {
+  a.post(qp, write(1, 64));
+  Successor b(a);
+  ASSERT_EQ(b.load(saved(), a.now), "");
+  b.engine.run(a.now);
+  EXPECT_THAT(b.wire.requests, SizeIs(1));
+}
+
+TEST_F(EngineState, TimeThatIsLeftIsLeftOnAnotherClock) {
+  a.send(qp, write(1, 64));
+  a.now = a.now + kAckTimeout / 4;
+  const Bytes stream = saved();
+  Successor b(a);
+  const Instant there{std::chrono::hours(50)};
+  ASSERT_EQ(b.load(stream, there), "");
+  b.engine.run(there);
+  EXPECT_EQ(b.engine.next_deadline(), there + (kAckTimeout - kAckTimeout / 4));
+}
+
+TEST_F(EngineState, APauseThatThePeerOrderedIsKept) {
+  a.send(qp, send_wr(1));
+  nak(kSqPsn, Syndrome::kRnrNak);
+  Successor b(a);
+  ASSERT_EQ(b.load(saved(), a.now), "");
+  b.engine.run(a.now);
+  EXPECT_THAT(b.wire.requests, IsEmpty());
+  b.engine.on_time(a.now + kRnrDelay);
+  b.engine.run(a.now + kRnrDelay);
+  EXPECT_THAT(b.wire.requests, SizeIs(1));
+}
+
+TEST_F(EngineState, AnAtomicAskedForAgainIsAnsweredFromMemory) {
+  a.set_word(mr, 0, 40);
+  Request add = request(RequestOp::kFetchAdd, kRqPsn, 8);
+  add.compare_add = 2;
+  ask(add);
+  Successor b(a);
+  ASSERT_EQ(b.load(saved(), a.now), "");
+  TestPayload nothing;
+  b.engine.on_request(add, nothing, a.now);
+  ASSERT_THAT(b.wire.responses, SizeIs(1));
+  EXPECT_EQ(b.wire.responses[0].message.atomic_original, 40u);
+  EXPECT_EQ(a.word(mr, 0), 42u);
+}
+
+TEST_F(EngineState, AMessageThatHasHalfArrivedGoesOn) {
+  a.receive(qp, receive_of(7, 0, 4096));
+  Request piece = request(RequestOp::kSend, kRqPsn, 4096);
+  piece.bytes = 1024;
+  ask_filled(piece);
+  Successor b(a);
+  ASSERT_EQ(b.load(saved(), a.now), "");
+  piece.offset = 1024;
+  piece.bytes = 3072;
+  TestPayload rest(TestAdapter::pattern_bytes(3072, 2));
+  b.engine.on_request(piece, rest, a.now);
+  EXPECT_THAT(receives_done(), ElementsAre(Completion{7}));
+  EXPECT_EQ(a.bytes(mr, 1024, 3072), TestAdapter::pattern_bytes(3072, 2));
+}
+
+TEST_F(EngineState, PagesNeedNotBeMappedYet) {
+  const Bytes stream = saved();
+  guestmem::AddressSpace nothing;
+  Successor b(a);
+  Engine engine(Limits{}, Rules{}, nothing, b.events, b.wire, b.account);
+  state::Reader reader(stream);
+  EXPECT_TRUE(engine.load(reader, a.now));
+}
+
+// --- Refused ---
+
+TEST_F(EngineState, CutOffAnywhereItIsRefusedAndNothingIsLeft) {
+  live_a_little();
+  const Bytes stream = saved();
+  Successor b(a);
+  std::size_t at = 0;
+  for (; at + 1 < stream.size(); at += 7) {
+    const Bytes part(stream.begin(), stream.begin() + static_cast<std::ptrdiff_t>(at));
+    state::Reader reader(part);
+    // Only what comes behind the engine's own records may be missing.
+    if (b.engine.load(reader, a.now)) break;
+    ASSERT_TRUE(b.is_empty()) << at;
+  }
+  EXPECT_GT(at, stream.size() - 40);
+}
+
+TEST_F(EngineState, WhateverByteIsWrongItIsRefusedAsAWholeOrPossible) {
+  live_a_little();
+  std::uint32_t refused = 0;
+  for_each_flip(saved(), [&](const Bytes& stream) {
+    Successor b(a);
+    if (b.load(stream, a.now).empty()) {
+      EXPECT_EQ(b.engine.object_counts().qps, 4u);
+      b.engine.reset();
+      return;
+    }
+    ++refused;
+    ASSERT_TRUE(b.is_empty());
+    while (b.engine.run(a.now)) {  // what was built is buried
+    }
+    ASSERT_EQ(b.account.use(Budget::kQps).use + b.account.use(Budget::kMrs).use, 0u);
+  });
+  EXPECT_GT(refused, 1000u);
+}
+
+TEST_F(EngineState, ABudgetThatIsUsedUpRefusesIt) {
+  live_a_little();
+  Budgets budgets = Budgets::none();
+  budgets.qps = 3;
+  Successor b(a, budgets);
+  EXPECT_THAT(b.load(saved(), a.now), HasSubstr("the budget of QPs is used up"));
+  EXPECT_TRUE(b.is_empty());
+  b.engine.run(a.now);
+  EXPECT_EQ(b.account.use(Budget::kQps).use, 0u);
+}
+
+TEST_F(EngineState, AnEngineThatRefusedOneStateLoadsAnother) {
+  live_a_little();
+  Bytes cut = saved();
+  cut.resize(cut.size() / 2);
+  Successor b(a);
+  EXPECT_THAT(b.load(cut, a.now), Not(IsEmpty()));
+  EXPECT_EQ(b.load(saved(), a.now), "");
+  EXPECT_EQ(save(b.engine, a.now), saved());
+}
+
+// What a hostile host could say; each alone.
+TEST_F(EngineState, ImpossibleValuesAreRefused) {
+  live_a_little();
+  const Bytes good = saved();
+  const auto fault = [&]<typename Saved>(void (*change)(Saved&)) {
+    Successor b(a);
+    const std::string why = b.load(changed<Saved>(good, change), a.now);
+    EXPECT_TRUE(b.is_empty());
+    return why;
+  };
+  // Of the QP that has work requests.
+  const auto qp_fault = [&](void (*change)(SavedQp&)) {
+    Successor b(a);
+    return b.load(changed<SavedQp>(good,
+                                   [change](SavedQp& one) {
+                                     if (one.works.size() == 3) change(one);
+                                   }),
+                  a.now);
+  };
+  ASSERT_EQ(qp_fault(+[](SavedQp&) {}), "");
+
+  EXPECT_THAT(fault(+[](SavedTables& t) { t.contexts = {0}; }), HasSubstr("a context that cannot be"));
+  EXPECT_THAT(fault(+[](SavedTables& t) { t.contexts = {3, 3}; }), HasSubstr("a context that cannot be"));
+  EXPECT_THAT(fault(+[](SavedTables& t) { t.next_cq = 1u << 30; }), HasSubstr("more objects"));
+  EXPECT_THAT(fault(+[](SavedPd& p) { p.context = ContextHandle(9); }), HasSubstr("a PD that cannot be"));
+  EXPECT_THAT(fault(+[](SavedPd& p) { p.handle = PdHandle(0); }), HasSubstr("a PD that cannot be"));
+  EXPECT_THAT(fault(+[](SavedMrSlots& s) { s.generations.resize(1); }), HasSubstr("impossible slots"));
+  EXPECT_THAT(fault(+[](SavedMrSlots& s) { s.free.push_back(s.free[0]); }), HasSubstr("impossible slots"));
+  EXPECT_THAT(fault(+[](SavedMrSlots& s) { s.free = {1}; }), HasSubstr("records are missing"));
+  EXPECT_THAT(fault(+[](SavedMr& m) { m.pd = PdHandle(2); }), HasSubstr("a memory region that cannot be"));
+  EXPECT_THAT(fault(+[](SavedMr& m) { m.key ^= 1; }), HasSubstr("a memory region that cannot be"));
+  EXPECT_THAT(fault(+[](SavedMr& m) { m.key += 1u << 26; }), HasSubstr("a memory region that cannot be"));
+  EXPECT_THAT(fault(+[](SavedMr& m) { m.access_flags |= 0x80; }),
+              HasSubstr("a memory region that cannot be"));
+  EXPECT_THAT(fault(+[](SavedMr& m) { m.length += 4096; }), HasSubstr("a memory region that cannot be"));
+  EXPECT_THAT(fault(+[](SavedCq& c) { c.context = ContextHandle(9); }), HasSubstr("a CQ that cannot be"));
+  EXPECT_THAT(fault(+[](SavedCq& c) { c.cqe_count = 3; }), HasSubstr("a CQ's values"));
+  EXPECT_THAT(fault(+[](SavedCq& c) { c.ring.own_index = 2 * c.cqe_count; }), HasSubstr("a CQ's values"));
+  EXPECT_THAT(fault(+[](SavedCq& c) { c.ring.pages.pop_back(); }), HasSubstr("a CQ's values"));
+  EXPECT_THAT(fault(+[](SavedSrq& s) { s.limit = s.max_wr + 1; }), HasSubstr("an SRQ's values"));
+  EXPECT_THAT(fault(+[](SavedGid& g) { g.gid = Gid{}; }), HasSubstr("a GID cannot be bound"));
+  EXPECT_THAT(fault(+[](SavedGid& g) { g.index = 1u << 20; }), HasSubstr("a GID cannot be bound"));
+  EXPECT_THAT(fault(+[](SavedCounts& c) { ++c.mrs; }), HasSubstr("records are missing"));
+
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.identity.handle = QpHandle(60'000); }),
+              HasSubstr("number cannot be"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.identity.qpn = Qpn(q.identity.qpn.value + (1u << 16)); }),
+              HasSubstr("number cannot be"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.identity.type = abi::QpType::kUc; }),
+              HasSubstr("objects or sizes"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.identity.pd = PdHandle(2); }), HasSubstr("objects or sizes"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.send_cq = CqHandle(99); }), HasSubstr("objects or sizes"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.identity.cap.max_send_sge = 30; }), HasSubstr("objects or sizes"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.charged_pages = 1; }), HasSubstr("objects or sizes"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.send_ring.pages.pop_back(); }), HasSubstr("objects or sizes"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.receive_ring.pages.pop_back(); }),
+              HasSubstr("rings are impossible"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.attributes.max_rd_atomic = 17; }), HasSubstr("more reads"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.local_gid = Gid{}; }), HasSubstr("without an address"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.attributes.state = abi::QpState::kSqe; }),
+              HasSubstr("does not know"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.receive.receive.sge_count = 4; }), HasSubstr("more SGEs"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.send.sending += 4; }), HasSubstr("outside of its work requests"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.window_head -= 1; }), HasSubstr("outside of its work requests"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works.resize(40, q.works[0]); }), HasSubstr("room for"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].state.opcode = abi::Opcode::kLso; }),
+              HasSubstr("may not post"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].sges[0].length += 1; }),
+              HasSubstr("not that of its buffers"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].sges.resize(4); }), HasSubstr("too long"));
+  EXPECT_THAT(
+      qp_fault(+[](SavedQp& q) { q.works[0].state.length = q.works[0].sges[0].length = (1u << 30) + 1; }),
+      HasSubstr("too long"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[2].state.length = q.works[2].sges[0].length = 16; }),
+              HasSubstr("not that of its buffers"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].state.sent = 4999; }), HasSubstr("only in part"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].state.started = false; }), HasSubstr("only in part"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].state.state = SendWorkState::State::kDone; }),
+              HasSubstr("done only in part"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].state.state = SendWorkState::State::kQueued; }),
+              HasSubstr("nothing to send"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].state.state = SendWorkState::State::kFailed; }),
+              HasSubstr("failed with success"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[1].state.number = MessageNumber(kSqPsn); }),
+              HasSubstr("out of order"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[1].state.psn = Psn(kSqPsn); }), HasSubstr("out of order"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.send.next_number = MessageNumber(0); }),
+              HasSubstr("out of order"));
+}
+
+// A user process's QP must not get what only the kernel's may do.
+TEST(EngineStateOfUsers, MayNotRegisterOrPostWhatIsTheKernels) {
+  TestAdapter a(51);
+  TestCq cq = a.make_cq();
+  TestQp qp = a.make_qp(cq, cq);
+  const TestMr mr = a.make_mr(4096);
+  a.connect(qp, kPeer);
+  a.send(qp, {.wr_id = 1, .sges = {mr.sge(0, 64)}});
+  const Bytes good = save(a.engine, a.now);
+  Successor b(a);
+  EXPECT_THAT(b.load(changed<SavedQp>(good,
+                                      [](SavedQp& q) {
+                                        SendWorkState& work = q.works.at(0).state;
+                                        work.opcode = abi::Opcode::kFastRegMr;
+                                        work.length = work.sent = 0;
+                                        work.state = SendWorkState::State::kQueued;
+                                        q.works[0].sges.clear();
+                                      }),
+                     a.now),
+              HasSubstr("may not post"));
+  EXPECT_THAT(b.load(changed<SavedMr>(good,
+                                      [](SavedMr& m) {
+                                        m.kind = MrKind::kDma;
+                                        m.access_flags = 0;
+                                        m.length = m.start = 0;
+                                        m.pages.clear();
+                                      }),
+                     a.now),
+              HasSubstr("a memory region that cannot be"));
+  EXPECT_EQ(b.load(good, a.now), "");
+}
+
+TEST_F(EngineState, IsPrintedFieldByField) {
+  live_a_little();
+  const std::string text = print_state(saved());
+  EXPECT_THAT(text, HasSubstr("record 7 version 1\n  qpn "));
+  EXPECT_THAT(text, HasSubstr("  works[2]\n  wr_id 3\n"));
+  EXPECT_THAT(text, HasSubstr("  qps 4\n"));
+  EXPECT_THAT(text, Not(HasSubstr("refused")));
+  Bytes cut = saved();
+  cut.resize(cut.size() - 1);
+  EXPECT_THAT(print_state(cut), HasSubstr("the saved state is refused"));
+}
+
+}  // namespace
+}  // namespace pvrdma::verbs

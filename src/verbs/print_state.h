@@ -1,0 +1,13 @@
+// A saved engine as text, for people. Thread: any; needs no engine and no guest.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace pvrdma::verbs {
+
+// A line for each field, up to what is wrong with the stream, which the last line says.
+std::string print_state(std::span<const std::byte> stream);
+
+}  // namespace pvrdma::verbs
