@@ -114,7 +114,7 @@ bool Completions::flush_sends(QueuePair& qp, std::uint32_t& budget) {
     ++services_.counters.flushed;
     const bool pushed =
         complete_send(qp, send.window.at(send.window.head()), abi::CompletionStatus::kFlushed);
-    send.window.pop();
+    send.pop();
     if (!pushed) send.window.clear();
   }
   send.sending = send.window.tail();

@@ -276,6 +276,22 @@ TEST_F(EngineState, AMessageThatHasHalfArrivedGoesOn) {
   EXPECT_EQ(a.bytes(mr, 1024, 3072), TestAdapter::pattern_bytes(3072, 2));
 }
 
+TEST_F(EngineState, AQpThatIsAboutToFlushGoesOnToDoSo) {
+  SendWr bad = write(1);
+  bad.sges[0].lkey = 0x1234;
+  a.post(qp, bad);
+  a.post(qp, write(2));
+  a.ring(qp);
+  const Bytes stream = saved();
+  Successor b(a);
+  ASSERT_EQ(b.load(stream, a.now), "");
+  EXPECT_EQ(save(b.engine, a.now), stream);
+  while (b.engine.run(a.now)) {
+  }
+  EXPECT_THAT(sends_done(), ElementsAre(Completion{1, abi::CompletionStatus::kLocalProtection},
+                                        Completion{2, abi::CompletionStatus::kFlushed}));
+}
+
 TEST_F(EngineState, PagesNeedNotBeMappedYet) {
   const Bytes stream = saved();
   guestmem::AddressSpace nothing;

@@ -173,6 +173,12 @@ struct SendSide : SendState {
     window.clear();
   }
 
+  // The oldest work request is over, sent or not.
+  void pop() {
+    if (sending == window.head()) ++sending;
+    window.pop();
+  }
+
   guestmem::GuestRing ring;
   SendWindow window;
 };

@@ -284,19 +284,18 @@ void Requester::retire(QueuePair& qp) {
   while (!window.empty()) {
     SendWork& work = window.at(window.head());
     if (work.state == State::kDone) {
-      if (qp.send.sending == window.head()) ++qp.send.sending;
       ++services_.counters.tx_messages;
       services_.counters.tx_bytes += work.length;
       ++qp.tx_messages;
       qp.tx_bytes += work.length;
       const bool pushed = completions_.complete_send(qp, work, abi::CompletionStatus::kSuccess);
       if (!pushed) return;
-      window.pop();
+      qp.send.pop();
       continue;
     }
     if (work.state == State::kFailed) {
       completions_.complete_send(qp, work, work.status);
-      window.pop();
+      qp.send.pop();
       completions_.fail_qp(qp, describe(work.status));
     }
     break;
