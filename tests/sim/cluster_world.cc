@@ -69,6 +69,18 @@ test::ConnectOptions ClusterWorld::connect_options() {
   return options;
 }
 
+// Peers whose view lags behind answer nobody for a while, and not every QP has a timer that asks again.
+void ClusterWorld::replace(std::uint32_t index) {
+  if (machines_.now() < calm_until_ || !random_.chance(200)) return;
+  calm_until_ = machines_.now() + kInterruptionMax + kQuiet;
+  World::replace(index);
+  later(kInterruptionMax, [this, index, boot = boots_[index]] {
+    if (!machines_.is_placed(index) || boots_[index] != boot) return;
+    machines_.adapter(index).engine().on_path_restored([](const verbs::Gid&) { return true; },
+                                                       machines_.now());
+  });
+}
+
 void ClusterWorld::connected(Connection& connection) {
   for (std::uint32_t a = 0; a < cluster.count(); ++a) {
     for (std::uint32_t b = 0; b < a; ++b) {

@@ -57,6 +57,7 @@ class ClusterWorld final : private ClusterParts, public World {
   void disturb(std::size_t index) override;
   void calm_down() override;
   test::ConnectOptions connect_options() override;
+  void replace(std::uint32_t index) override;
   void connected(Connection& connection) override;
 
   // `action` happens on an empty stack, from pass().

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/replacement.h"
 #include "support/must.h"
 
 namespace pvrdma::sim {
@@ -162,7 +163,16 @@ void World::send_datagram() {
   from.datagrams->send(*to.datagrams);
 }
 
+void World::replace(std::uint32_t index) {
+  ++tally_.engines_replaced;
+  replace_engine(machines_.adapter(index), random_.chance(500) ? UnderWayIs::kLost : UnderWayIs::kKept,
+                 machines_.now());
+}
+
 void World::step() {
+  if (random_.chance(kReplacementsPerMille)) {
+    if (const std::uint32_t vm = any_vm(); is_on(vm)) replace(vm);
+  }
   const std::size_t index = random_.below(static_cast<std::uint32_t>(connections_.size()));
   if (!connections_[index]) connect(index);
   const std::uint32_t choice = random_.below(1000);

@@ -35,6 +35,7 @@ class World {
     std::uint64_t connections_finished = 0;
     std::uint64_t vms_lost = 0;
     std::uint64_t datagrams_received = 0;
+    std::uint64_t engines_replaced = 0;
     std::uint64_t breaks = 0;              // of paths or lanes
     std::uint64_t hidden_doorbells = 0;    // found by looking at rings
     std::uint64_t events_maybe_armed = 0;  // raised without an ARM that was seen
@@ -65,6 +66,8 @@ class World {
   virtual void calm_down() = 0;
   // Of a connection to be made.
   virtual test::ConnectOptions connect_options();
+  // The engine of a VM that is on gets a successor; its GIDs are nobody's for a moment.
+  virtual void replace(std::uint32_t index);
   // One was made.
   virtual void connected(Connection& /*connection*/) {}
 
@@ -104,6 +107,8 @@ class World {
   void send_datagram();
   void settle(Connection& connection);
   void note(std::uint64_t value) { fingerprint_ = (fingerprint_ ^ value) * 0x100'0000'01b3; }
+
+  static constexpr std::uint32_t kReplacementsPerMille = 30;  // in a step
 
   const Mix mix_;
   std::vector<std::unique_ptr<Connection>> connections_;
