@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <fmt/core.h>
 #include <utility>
 
@@ -135,7 +136,8 @@ bool XdpLink::take_in(const XdpSocket::Arrived& part, Instant now) {
   std::span<const std::byte> frame = part.bytes;
   if (part.more || gathered_ != 0) {
     const std::size_t bytes = gathered_ + part.bytes.size();
-    if (bytes <= gather_.size()) std::ranges::copy(part.bytes, gather_.data() + gathered_);
+    if (bytes <= gather_.size())
+      std::memcpy(gather_.data() + gathered_, part.bytes.data(), part.bytes.size());
     gathered_ = std::min(bytes, gather_.size() + 1);
     if (part.more) return false;
     const std::size_t whole = std::exchange(gathered_, 0);
