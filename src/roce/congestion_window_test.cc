@@ -37,6 +37,19 @@ TEST(CongestionWindow, IsHalvedOnceForWhatWasOut) {
   EXPECT_EQ(window.packets(), 16u);
 }
 
+TEST(CongestionWindow, BeginsAnewAfterSilenceAndSoonHasHalf) {
+  CongestionWindow window;
+  window.on_silence(Psn(64));
+  EXPECT_EQ(window.packets(), CongestionWindow::kLeast);
+  window.on_confirmed(4, Psn(4));
+  EXPECT_EQ(window.packets(), 8u);
+  window.on_silence(Psn(64));
+  window.on_confirmed(60, Psn(64));
+  EXPECT_EQ(window.packets(), 32u) << "halved once for what was out";
+  window.on_confirmed(32, Psn(96));
+  EXPECT_EQ(window.packets(), 33u);
+}
+
 TEST(CongestionWindow, HasALeast) {
   CongestionWindow window;
   for (std::uint32_t i = 0; i < 20; ++i) {

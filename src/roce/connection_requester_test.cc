@@ -6,6 +6,8 @@ namespace pvrdma::roce {
 namespace {
 
 using abi::CompletionStatus;
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -365,6 +367,15 @@ TEST_F(RoceRequester, ACongestionNotificationHalvesTheWindow) {
   arrive(told, Bytes(16));
   EXPECT_EQ(counters.rp_cnp_handled, 1u);
   EXPECT_EQ(window(), 32u);
+}
+
+TEST_F(RoceRequester, FewPacketsGoOutAgainAsLongAsNobodyAnswers) {
+  EXPECT_EQ(window(), 64u);
+  advance(RoundTrip::kFirst);
+  EXPECT_EQ(packets().size(), CongestionWindow::kLeast);
+  arrive_ack(163);  // nothing was lost
+  EXPECT_THAT(sent_packets(), AllOf(SizeIs(32), Contains(asked(Opcode::kWriteMiddle, 164))));
+  EXPECT_EQ(counters.repeated, CongestionWindow::kLeast);
 }
 
 // --- Nobody answers. ---

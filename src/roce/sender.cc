@@ -72,23 +72,21 @@ std::uint32_t Sender::free_packets(const verbs::PacketsSent& sent) const {
 
 // Whether the engine has gone back: asked for room already, so that the smaller window is for what goes out
 // again, too.
-void Sender::note_repetition(const Ends& ends, Psn next) {
+void Sender::note_repetition(Psn next) {
   if (begun_ && distance(next, next_) < 0) {
-    if (!excused_) {
-      window_.on_loss(next_);
-      round_trip_.on_repeated();
-    }
-    ends.counters.repeated += static_cast<std::uint32_t>(distance(next_, next));
+    if (cause_ == Cause::kSilence) window_.on_silence(next_);
+    if (cause_ == Cause::kMissing) window_.on_loss(next_);
+    if (cause_ != Cause::kNotReady) round_trip_.on_repeated();
     next_ = next;
   }
-  excused_ = false;
+  cause_ = Cause::kSilence;
 }
 
 // A quarter of the window at a time, so that messages are not cut into crumbs.
 std::uint32_t Sender::room(const Ends& ends, std::uint32_t wanted, const FrameSink& sink) {
   const auto sent = ends.engine.packets_sent(ends.connection);
   if (!sent) return 0;
-  note_repetition(ends, sent->next);
+  note_repetition(sent->next);
   const std::uint32_t packets = verbs::packet_count(wanted, sent->mtu);
   const std::uint32_t free = free_packets(*sent);
   if (free < packets && free < window_.packets() / 4) {
@@ -103,7 +101,7 @@ std::uint32_t Sender::room(const Ends& ends, std::uint32_t wanted, const FrameSi
 std::uint32_t Sender::room_to_ask(const Ends& ends, std::uint32_t wanted, const FrameSink& sink) {
   const auto sent = ends.engine.packets_sent(ends.connection);
   if (!sent || sink.room() == 0) return 0;
-  note_repetition(ends, sent->next);
+  note_repetition(sent->next);
   forget_asked(sent->next, sent->oldest);
   const std::uint32_t part = kPacketsAsked * abi::mtu_bytes(sent->mtu);
   const std::uint32_t bytes = std::min(wanted, part - sent->next_offset % part);
@@ -130,7 +128,9 @@ void Sender::send_request(const Ends& ends, const verbs::Request& request, const
   const Psn first = request.psn + (request.offset >> abi::mtu_shift(state->mtu));
   if (!begun_) oldest_ = first;
   const std::uint32_t count = verbs::packet_count(request.bytes, state->mtu);
-  const bool is_new = !begun_ || distance(first, furthest_) >= 0;
+  const auto old = begun_ ? static_cast<std::uint32_t>(std::max(0, distance(furthest_, first))) : 0;
+  const bool is_new = old == 0;
+  ends.counters.repeated += std::min(old, asks(request.op) ? 1 : count);
   begun_ = true;
   next_ = first + count;
   if (is_new || distance(next_, furthest_) > 0) furthest_ = next_;
@@ -234,7 +234,7 @@ void Sender::on_acknowledge(const Ends& ends, const Packet& packet, const SentPa
       auto response = response_to(ends, sent, Syndrome::kRnrNak);
       response.rnr_timer = packet.syndrome & kSyndromeValueMask;
       ++ends.counters.rnr_nak_retry_err;
-      excused_ = true;
+      cause_ = Cause::kNotReady;
       return hand_over(ends, response, now);
     }
     case kSyndromeNakSequence& kSyndromeKindMask:
@@ -246,6 +246,7 @@ void Sender::on_acknowledge(const Ends& ends, const Packet& packet, const SentPa
   switch (packet.syndrome) {
     case kSyndromeNakSequence:
       ++ends.counters.packet_seq_err;
+      if (cause_ == Cause::kSilence) cause_ = Cause::kMissing;
       return hand_over(ends, response_to(ends, sent, Syndrome::kNakSequence), now);
     case kSyndromeNakInvalidRequest:
       return hand_over(ends, response_to(ends, sent, Syndrome::kNakInvalidRequest), now);
@@ -290,6 +291,7 @@ void Sender::on_answer_missing(const Ends& ends, Instant now) {
   const auto state = ends.engine.packets_sent(ends.connection);
   if (!state || (state->oldest == missed_ && now < missed_until_)) return;
   ++ends.counters.implied_nak_seq_err;
+  if (cause_ == Cause::kSilence) cause_ = Cause::kMissing;
   missed_ = state->oldest;
   missed_until_ = now + round_trip_.repeat_after();
   ends.engine.repeat(ends.connection);

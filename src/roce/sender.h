@@ -41,8 +41,11 @@ class Sender {
   void on_congestion(const Ends& ends);
 
  private:
+  // Why the engine goes back, when it does.
+  enum class Cause : std::uint8_t { kSilence, kMissing, kNotReady };
+
   std::uint32_t free_packets(const verbs::PacketsSent& sent) const;
-  void note_repetition(const Ends& ends, verbs::Psn next);
+  void note_repetition(verbs::Psn next);
   void on_acknowledge(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
   void on_read_data(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
   void on_atomic_result(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
@@ -51,12 +54,12 @@ class Sender {
 
   CongestionWindow window_;
   RoundTrip round_trip_;
-  bool begun_ = false;    // next_ means something
-  bool waits_ = false;    // the engine was told that there is no room in the window
-  bool excused_ = false;  // what goes out again next was not lost
-  verbs::Psn next_;       // one past the packet sent last
-  verbs::Psn furthest_;   // one past the newest packet sent
-  verbs::Psn oldest_;     // not confirmed, when it was looked at last
+  bool begun_ = false;  // next_ means something
+  bool waits_ = false;  // the engine was told that there is no room in the window
+  Cause cause_ = Cause::kSilence;
+  verbs::Psn next_;      // one past the packet sent last
+  verbs::Psn furthest_;  // one past the newest packet sent
+  verbs::Psn oldest_;    // not confirmed, when it was looked at last
   // PSNs behind the read and atomic requests that are out, oldest first: at most max_rd_atomic.
   std::array<verbs::Psn, verbs::kRdAtomicMax> asked_{};
   std::uint32_t asked_count_ = 0;
