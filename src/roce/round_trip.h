@@ -13,7 +13,7 @@ namespace pvrdma::roce {
 
 class RoundTrip {
  public:
-  static constexpr Duration kLeast = std::chrono::milliseconds(2);
+  static constexpr Duration kLeast = std::chrono::milliseconds(8);  // a busy peer's thread may rest so long
   static constexpr Duration kMost = std::chrono::milliseconds(500);
   static constexpr Duration kFirst = std::chrono::milliseconds(100);  // as long as nothing is known
 
