@@ -17,6 +17,11 @@ using pvrdma::roce::kFrameBytesMax;
 // A device of up to this MTU has frames that the kernel puts into one chunk, behind what it keeps free.
 constexpr std::size_t kOneChunkMtuBytes = XdpSocket::kChunkBytes - 256 - 320 - 18;
 
+// The kernel copies a frame that was just written from the cache, and takes no more than 32 descriptors at
+// once.
+constexpr std::uint32_t kFramesPerKick = 32;
+constexpr std::uint32_t kKicksPerFlush = XdpSocket::kSlots / kFramesPerKick;  // before it; what is more waits
+
 std::string_view name_of(XdpProgram::Mode mode) {
   return mode == XdpProgram::Mode::kDriver ? "in the driver" : "behind the driver";
 }
@@ -98,15 +103,23 @@ void XdpLink::send(std::size_t bytes) {
     return;
   }
   socket_->send(bytes);
-  has_new_ = true;
+  ++new_frames_;
   if (room() == 0) starved_ = true;
   ++counters_.sent_pkts;
   counters_.sent_bytes += bytes;
+  if (new_frames_ < kFramesPerKick || kicks_left_ == 0) return;
+  --kicks_left_;
+  kick(clock_.now());
 }
 
 void XdpLink::flush(Instant now) {
-  if (!has_new_ || !is_up()) return;
-  has_new_ = false;
+  kicks_left_ = kKicksPerFlush;
+  if (new_frames_ != 0) kick(now);
+}
+
+void XdpLink::kick(Instant now) {
+  new_frames_ = 0;
+  if (!is_up()) return;
   socket_->reclaim();
   switch (socket_->kick()) {
     case ENETDOWN:
@@ -159,10 +172,7 @@ bool XdpLink::take_in(const XdpSocket::Arrived& part, Instant now) {
 
 bool XdpLink::run(Instant now) {
   if (!is_up()) return false;
-  if (socket_->needs_kick()) {
-    has_new_ = true;
-    flush(now);
-  }
+  if (socket_->needs_kick()) kick(now);
   if (!starved_) return false;
   socket_->reclaim();
   if (room() == 0) return false;

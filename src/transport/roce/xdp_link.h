@@ -44,6 +44,7 @@ class XdpLink final : public Link, private shard::FdHandler, private shard::Poll
           shard::Loop& loop, const Clock& clock, FrameHandler& handler);
 
   void look(Instant now);
+  void kick(Instant now);
   bool take_in(const XdpSocket::Arrived& part, Instant now);
 
   void on_fd_ready(int fd, shard::Readiness ready) override;
@@ -61,8 +62,9 @@ class XdpLink final : public Link, private shard::FdHandler, private shard::Poll
   const Clock& clock_;
   FrameHandler& handler_;
   bool watched_ = false;
-  bool starved_ = false;  // on_room() is owed
-  bool has_new_ = false;  // something was sent since the last flush
+  bool starved_ = false;          // on_room() is owed
+  std::uint32_t new_frames_ = 0;  // sent since the last kick
+  std::uint32_t kicks_left_ = 0;  // until the next flush
   Outage outage_;
   LinkCounters counters_;
   std::size_t gathered_ = 0;  // of a frame in several parts; beyond gather_: too long

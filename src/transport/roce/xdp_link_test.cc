@@ -100,6 +100,14 @@ TEST_F(XdpLinkTest, CarriesFramesBothWays) {
   EXPECT_EQ(link_->counters().rcvd_bytes, 60 + 4096 + 4097 + kFrameBytesMax);
 }
 
+TEST_F(XdpLinkTest, LetsFramesOfALongTurnGoBeforeItsEnd) {
+  open();
+  const PacketSocket far("far");
+  link_->flush(clock_.now());
+  for (int i = 0; i < 32; ++i) ASSERT_TRUE(send(*link_, frame_of(60, 5)));
+  EXPECT_TRUE(turn_until([&] { return far.get() == frame_of(60, 5); }));
+}
+
 TEST_F(XdpLinkTest, TakesRoceFramesAndLeavesTheKernelAllOthers) {
   open();
   const PacketSocket near("near");  // sees what the program leaves
@@ -182,7 +190,8 @@ TEST_F(XdpLinkTest, IsFullWhenAllSlotsAreInUseAndTellsOfRoom) {
   ASSERT_TRUE(turn_until([&] { return handler_.rooms == 1; }));
   std::size_t sent = 0;
   while (send(*link_, frame_of(60, 1))) ++sent;
-  EXPECT_EQ(sent, XdpSocket::kSlots);
+  EXPECT_GE(sent, XdpSocket::kSlots);
+  EXPECT_LE(sent, 2 * XdpSocket::kSlots) << "without a flush no more than that many leave";
   EXPECT_EQ(link_->room(), 0U);
   EXPECT_EQ(link_->counters().link_full, 1U);
   EXPECT_EQ(handler_.rooms, 1);
