@@ -4,6 +4,7 @@
 //
 // stream: with a thread between the two that passes bytes on, as a hub does. tap: two taps on a bridge. xdp:
 // the two ends of a veth pair. Makes a network namespace: needs root.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -16,6 +17,7 @@
 
 #include "benchmark/benchmark.h"
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/unix_listener.h"
 #include "roce/frame.h"
@@ -30,8 +32,31 @@ namespace {
 using test::must;
 using test::NetNamespace;
 
+using pvrdma::roce::kIcrcBytes;
+
 constexpr std::size_t kHeadBytes = 14 + 20 + 8 + 12;  // of a write's middle packet over IPv4
-constexpr std::size_t kIcrcBytes = 4;
+
+// The head of such a packet from end `from` (0, 1) to the other.
+std::array<std::byte, kHeadBytes> head_of(int from, std::size_t payload_bytes) {
+  const auto mac = [](int end) { return Mac{{2, 0, 0, 0, 0, static_cast<std::uint8_t>(1 + end)}}; };
+  const auto gid = [](int end) {
+    return verbs::Gid{
+        {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, static_cast<std::uint8_t>(1 + end)}};
+  };
+  pvrdma::roce::Frame frame;
+  frame.envelope.source_mac = mac(from);
+  frame.envelope.destination_mac = mac(1 - from);
+  frame.envelope.source = gid(from);
+  frame.envelope.destination = gid(1 - from);
+  frame.packet.opcode = pvrdma::roce::Opcode::kWriteMiddle;
+  std::array<std::byte, pvrdma::roce::kHeadBytesMax> head;
+  PVRDMA_CHECK(
+      pvrdma::roce::build_head(frame, static_cast<std::uint32_t>(payload_bytes), head.data()) == kHeadBytes,
+      "a head of the length that is counted on");
+  std::array<std::byte, kHeadBytes> cut;
+  std::copy_n(head.begin(), kHeadBytes, cut.begin());
+  return cut;
+}
 
 // Passes on what two clients of a UNIX socket say to each other.
 class Hub {
@@ -83,6 +108,7 @@ class End : public FrameHandler {
   }
 
   void on_frame(std::span<const std::byte> frame, Instant /*now*/) override {
+    if (frame.size() < kHeadBytes + kIcrcBytes || frame[0] != std::byte{2}) return;  // the kernel's own
     ++received;
     if (!echoes) return;
     std::byte* const place = link_->place();
@@ -95,20 +121,15 @@ class End : public FrameHandler {
   }
   void on_room(Instant /*now*/) override {}
 
-  // From the end `from` (0, 1) to the other, of so many bytes.
-  void send(int from, std::size_t bytes) {
+  // One of so much payload, which is whatever lies there.
+  void send(std::span<const std::byte, kHeadBytes> head, std::size_t payload_bytes) {
     std::byte* place = nullptr;
     while ((place = link_->place()) == nullptr) {
       link_->flush(clock_.now());
       loop_->turn(Duration{0});
     }
-    std::memset(place, 0, 14);
-    place[0] = place[6] = std::byte{2};
-    place[5] = std::byte(2 - from);
-    place[11] = std::byte(1 + from);
-    place[12] = std::byte{0x89};
-    place[13] = std::byte{0x15};
-    link_->send(bytes);
+    std::memcpy(place, head.data(), head.size());
+    link_->send(kHeadBytes + payload_bytes + kIcrcBytes);
   }
   void flush() { link_->flush(clock_.now()); }
   void turn(Duration wait) { loop_->turn(wait); }
@@ -174,14 +195,14 @@ class Pair {
 void Rate(benchmark::State& state) {
   const auto kind = static_cast<LinkKind>(state.range(0));
   const auto payload = static_cast<std::size_t>(state.range(1));
-  const std::size_t bytes = kHeadBytes + payload + kIcrcBytes;
+  const auto head = head_of(0, payload);
   Pair pair(kind, payload > 1024 ? 9000 : 1500, false);
   if (!pair.near) return state.SkipWithError("network devices need root");
   std::size_t in_burst = 0;
   const std::uint64_t before = pair.arrived();
   const Instant begin = Instant::now();
   for (auto _ : state) {
-    pair.near->send(0, bytes);
+    pair.near->send(head, payload);
     if (++in_burst % kBurst == 0) pair.near->flush();
   }
   pair.near->flush();
@@ -192,15 +213,35 @@ void Rate(benchmark::State& state) {
   state.counters["payload_gbps"] = arrived * static_cast<double>(payload) * 8 / seconds / 1e9;
 }
 
+constexpr std::size_t kExchangedBytes = 8;
+
+// A frame there and back; false: it took longer.
+bool there_and_back(End& near, Duration longest) {
+  static const auto kHead = head_of(0, kExchangedBytes);
+  const std::uint64_t before = near.received;
+  near.send(kHead, kExchangedBytes);
+  near.flush();
+  const Instant end = Instant::now() + longest;
+  while (near.received == before) {
+    if (Instant::now() >= end) return false;
+    near.turn(longest);
+  }
+  return true;
+}
+
 void RoundTrip(benchmark::State& state) {
   const auto kind = static_cast<LinkKind>(state.range(0));
   Pair pair(kind, 1500, true);
   if (!pair.near) return state.SkipWithError("network devices need root");
+  // A device that has just come up may lose frames.
+  while (!there_and_back(*pair.near, std::chrono::milliseconds(10))) {
+  }
+  for (std::uint64_t before = 0; pair.near->received != before;) {
+    before = pair.near->received;
+    pair.near->turn(std::chrono::milliseconds(50));
+  }
   for (auto _ : state) {
-    const std::uint64_t before = pair.near->received;
-    pair.near->send(0, 64);
-    pair.near->flush();
-    while (pair.near->received == before) pair.near->turn(std::chrono::seconds(1));
+    if (!there_and_back(*pair.near, std::chrono::seconds(1))) return state.SkipWithError("a frame was lost");
   }
   state.SetLabel(std::string(to_text(kind)));
 }
