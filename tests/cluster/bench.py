@@ -13,20 +13,19 @@ do themselves shows. The scheduler takes a core with such a loop for a free one,
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(_HERE), str(_HERE.parent / "vm"), str(_HERE.parents[1] / "tools")]
 
-from fleet.certificates import Authority  # noqa: E402  (the path above comes first)
+from fleet.awake import awake  # noqa: E402  (the path above comes first)
+from fleet.certificates import Authority  # noqa: E402
 from fleet.fleet import Fleet  # noqa: E402
 from fleet.host import Certificates  # noqa: E402
 from fleet.until import until  # noqa: E402
@@ -63,19 +62,6 @@ def _rc(fleet: Fleet, *options: str) -> float:
     sockets = [str(fleet.socket_of(name)) for name in ("VM-01", "VM-02")]
     return float(_client(fleet, str(_PROGRAMS / "rc_perf"), "--a", sockets[0], "--b", sockets[1], "--seconds", str(_SECONDS),
                          *options))
-
-
-@contextlib.contextmanager
-def _awake() -> Iterator[None]:
-    """No core sleeps meanwhile."""
-    loops = [subprocess.Popen(["chrt", "--idle", "0", "taskset", "--cpu-list", str(core), "sh", "-c", "while :; do :; done"])
-             for core in sorted(os.sched_getaffinity(0))]
-    try:
-        yield
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
 
 
 def _latency(fleet: Fleet) -> float:
@@ -133,7 +119,7 @@ def main() -> int:
                                     lambda size=size: _rc(fleet, *bulk, "--size", str(size)), lambda: _iperf(fleet), rounds))
         results.append(_compare("us: 8-byte write, cores asleep | TCP ping-pong", 1, lambda: _latency(fleet),
                                 lambda: _ping_pong(fleet), rounds))
-        with _awake():
+        with awake():
             results.append(_compare("us: 8-byte write, cores awake | TCP ping-pong", 1, lambda: _latency(fleet),
                                     lambda: _ping_pong(fleet), rounds))
     with tempfile.TemporaryDirectory() as folder:

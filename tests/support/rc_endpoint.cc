@@ -51,6 +51,7 @@ Result<> RcEndpoint::connect_to(const abi::Gid& peer_gid, std::uint32_t qpn, con
   if (auto done = qp->to_rtr({.dest_qpn = qpn,
                               .route = {.dgid = peer_gid, .sgid_index = sgid_index, .dmac = mac_of(peer_gid)},
                               .rq_psn = options.first_psn,
+                              .path_mtu = options.path_mtu,
                               .max_dest_rd_atomic = options.max_dest_rd_atomic,
                               .min_rnr_timer = options.min_rnr_timer});
       !done) {

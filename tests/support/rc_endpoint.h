@@ -44,6 +44,7 @@ struct ConnectOptions {
   std::uint8_t max_rd_atomic = 16;
   std::uint8_t max_dest_rd_atomic = 16;
   std::uint32_t first_psn = 0xff'fffe;  // wraps soon
+  abi::Mtu path_mtu = abi::Mtu::k1024;
 };
 
 class RcEndpoint {

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdint>
 #include <fmt/core.h>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -35,15 +36,17 @@ struct Options {
   std::uint32_t connections = 4;
   std::uint32_t size = 64 * 1024;
   std::uint32_t depth = 16;
+  abi::Mtu path_mtu = abi::Mtu::k1024;
   double seconds = 2;
   bool user = false;
   bool spin = false;
 };
 
 struct Pair {
-  Pair(driver::Device& a, const EndpointOptions& of_a, driver::Device& b, const EndpointOptions& of_b)
+  Pair(driver::Device& a, const EndpointOptions& of_a, driver::Device& b, const EndpointOptions& of_b,
+       abi::Mtu path_mtu)
       : from(a, gid_of(0), of_a), to(b, gid_of(1), of_b) {
-    must(connect(from, to, {.timeout = 15, .first_psn = 0}));
+    must(connect(from, to, {.timeout = 15, .first_psn = 0, .path_mtu = path_mtu}));
   }
   RcEndpoint from;
   RcEndpoint to;
@@ -134,7 +137,8 @@ double measure(const Options& options) {
   };
   std::vector<std::unique_ptr<Pair>> pairs;
   for (std::uint32_t i = 0; i < options.connections; ++i) {
-    pairs.push_back(std::make_unique<Pair>(*a, endpoint(context_a), *b, endpoint(context_b)));
+    pairs.push_back(
+        std::make_unique<Pair>(*a, endpoint(context_a), *b, endpoint(context_b), options.path_mtu));
   }
   warm_up(pairs, options);
   return options.mode == "latency" ? latency(*pairs.front(), options) : bandwidth(pairs, options);
@@ -149,6 +153,9 @@ int run(int argc, char** argv) {
   app.add_option("--connections", options.connections)->check(CLI::Range(1, 64));
   app.add_option("--size", options.size, "bytes of a write")->check(CLI::Range(1, 4 << 20));
   app.add_option("--depth", options.depth, "writes under way on a connection")->check(CLI::Range(1, 128));
+  app.add_option("--path-mtu", options.path_mtu, "1024 or 4096 bytes")
+      ->transform(CLI::Transformer(
+          std::map<std::string, abi::Mtu>{{"1024", abi::Mtu::k1024}, {"4096", abi::Mtu::k4096}}));
   app.add_option("--seconds", options.seconds)->check(CLI::Range(0.1, 600.0));
   app.add_flag("--user", options.user, "in user contexts");
   app.add_flag("--spin", options.spin, "look for completions without a pause");
