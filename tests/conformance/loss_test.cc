@@ -7,13 +7,13 @@ namespace {
 
 // Much worse than the suite's ordinary ones; yet eight attempts in a row never fail.
 transport::FaultSettings bad_faults() {
-  return {.drop_per_mille = 20,
-          .duplicate_per_mille = 100,
-          .delay_per_mille = 50,
-          .reorder_per_mille = 50,
-          .corrupt_per_mille = 20,
+  return {.drop_ppm = 20'000,
+          .duplicate_ppm = 100'000,
+          .delay_ppm = 50'000,
+          .reorder_ppm = 50'000,
+          .corrupt_ppm = 20'000,
           .late_max = std::chrono::milliseconds(2),
-          .refuse_per_mille = 50,
+          .refuse_ppm = 50'000,
           .refusal_max = std::chrono::milliseconds(1)};
 }
 
@@ -106,7 +106,7 @@ TEST_P(Conformance, the_faults_that_are_set_come_about) {
   EXPECT_GT(faults.reordered, 0U);
   EXPECT_GT(faults.corrupted, 0U);
   EXPECT_GT(faults.refused, 0U);
-  EXPECT_EQ(faults.no_path, 0U);
+  EXPECT_EQ(faults.bare_paths, 0U);
   EXPECT_GT(world_.counters(0).retransmits, 0U);
 }
 

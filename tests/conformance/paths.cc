@@ -112,13 +112,13 @@ const std::vector<PathUnderTest>& all_paths() {
 }
 
 transport::FaultSettings ordinary_faults() {
-  return {.drop_per_mille = 10,
-          .duplicate_per_mille = 30,
-          .delay_per_mille = 20,
-          .reorder_per_mille = 20,
-          .corrupt_per_mille = 10,
+  return {.drop_ppm = 10'000,
+          .duplicate_ppm = 30'000,
+          .delay_ppm = 20'000,
+          .reorder_ppm = 20'000,
+          .corrupt_ppm = 10'000,
           .late_max = std::chrono::microseconds(500),
-          .refuse_per_mille = 20,
+          .refuse_ppm = 20'000,
           .refusal_max = std::chrono::microseconds(200)};
 }
 

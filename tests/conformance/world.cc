@@ -186,7 +186,7 @@ transport::FaultCounters World::faults() const {
     sum.reordered += one.reordered;
     sum.corrupted += one.corrupted;
     sum.refused += one.refused;
-    sum.no_path += one.no_path;
+    sum.bare_paths += one.bare_paths;
     sum.no_copy += one.no_copy;
     sum.late_lost += one.late_lost;
     sum.forgotten += one.forgotten;
@@ -195,7 +195,7 @@ transport::FaultCounters World::faults() const {
 }
 
 void World::block() {
-  if (path_.faulty) return set_faults({.refuse_per_mille = 1000});
+  if (path_.faulty) return set_faults({.refuse_ppm = 1'000'000});
   for (const auto& host : hosts_) host->path->block();
 }
 

@@ -4,8 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "transport/nowhere.h"
-
 namespace pvrdma::transport {
 namespace {
 
@@ -101,7 +99,12 @@ Fault::Fault(Transport& inner, Inbound& inbound, const FaultOptions& options)
 }
 
 Fault::~Fault() {
-  pool_->close_all();
+  close_paths();
+}
+
+void Fault::close_paths() {
+  if (pool_ != nullptr) pool_->close_all();
+  pool_.reset();
 }
 
 void Fault::open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
@@ -109,7 +112,8 @@ void Fault::open(const Place& place, const verbs::Connection& connection, Traffi
   slot.close();  // its place in the pool may be the last one
   Wrapped* wrapped = pool_->take();
   if (wrapped == nullptr) {
-    slot.open<Nowhere>(faults_.no_path);
+    ++faults_.bare_paths;
+    inner_.open(place, connection, traffic, slot);
     return;
   }
   wrapped->place = place;
@@ -131,7 +135,7 @@ void Fault::send_datagram(const Place& place, const verbs::Datagram& datagram,
 
 std::uint32_t Fault::room(Wrapped& wrapped, std::uint32_t wanted, Instant now) {
   if (refuses_until_ == Instant::never()) {
-    if (!chance(settings_.refuse_per_mille)) return wrapped.path->room(wanted, now);
+    if (!chance(settings_.refuse_ppm)) return wrapped.path->room(wanted, now);
     // Some time, however short: whoever is told of room and refused again must not turn in circles.
     refuses_until_ = now + Duration(1) + up_to(settings_.refusal_max);
   }
@@ -144,7 +148,8 @@ std::uint32_t Fault::room(Wrapped& wrapped, std::uint32_t wanted, Instant now) {
 template <typename Message, typename Send>
 void Fault::carry(const Place& place, const verbs::Connection& connection, Instant& ordered_after,
                   const Message& message, const guestmem::SpanList& payload, Instant now, Send send) {
-  if (chance(settings_.drop_per_mille)) {
+  ++faults_.messages;
+  if (chance(settings_.drop_ppm)) {
     ++faults_.dropped;
     return;
   }
@@ -154,12 +159,12 @@ void Fault::carry(const Place& place, const verbs::Connection& connection, Insta
       if (!kept) ++faults_.no_copy;
       return kept;
     };
-    if (chance(settings_.duplicate_per_mille) && keep_until(some_time_after(now))) ++faults_.duplicated;
-    if (chance(settings_.reorder_per_mille) && keep_until(some_time_after(now))) {
+    if (chance(settings_.duplicate_ppm) && keep_until(some_time_after(now))) ++faults_.duplicated;
+    if (chance(settings_.reorder_ppm) && keep_until(some_time_after(now))) {
       ++faults_.reordered;
       return;
     }
-    if (chance(settings_.delay_per_mille)) ordered_after = std::max(ordered_after, some_time_after(now));
+    if (chance(settings_.delay_ppm)) ordered_after = std::max(ordered_after, some_time_after(now));
     // What is due may still wait for its turn.
     const bool is_held_up = ordered_after > now || late_.next_due() <= ordered_after;
     if (is_held_up && keep_until(ordered_after)) {
@@ -168,7 +173,7 @@ void Fault::carry(const Place& place, const verbs::Connection& connection, Insta
     }
     send(whole, bytes);
   };
-  if (!chance(settings_.corrupt_per_mille)) {
+  if (!chance(settings_.corrupt_ppm)) {
     go_on(message, payload);
     return;
   }
@@ -203,6 +208,15 @@ void Fault::deliver(const fault::LateMessage& late, const guestmem::SpanList& pa
   } else {
     path->send_request(request, payload, now);
   }
+}
+
+void Fault::deliver_all(Instant now) {
+  for (std::size_t left = late_.size(); left != 0; --left) {
+    late_.deliver_first([this, now](const fault::LateMessage& late, const guestmem::SpanList& payload) {
+      deliver(late, payload, now);
+    });
+  }
+  inner_.flush(now);
 }
 
 // What is sent meanwhile, and is late by nothing, waits for the next call.

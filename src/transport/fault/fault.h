@@ -7,9 +7,9 @@
 // bytes.
 //
 // Bounds. A wrapped path does not fit beside its wrapper into a PathSlot: it lies in a pool. When the pool is
-// empty, the path is one to nowhere: it has room, takes everything and counts it; so it stays until the
-// fabric opens it anew. Late and doubled messages are copied: when no place for a copy is left, a late one
-// passes on at once, before those that wait, and a copy is not made.
+// empty, the path is the wrapped transport's own, without faults; so it stays until the fabric opens it anew.
+// Late and doubled messages are copied: when no place for a copy is left, a late one passes on at once,
+// before those that wait, and a copy is not made.
 //
 // A copy is delivered from on_time(), on an empty stack, over a path opened for it alone: the one it was sent
 // on may be gone. An engine of this host that goes away is to be told to forget().
@@ -34,31 +34,32 @@
 
 namespace pvrdma::transport {
 
-// How many of a thousand messages meet which fault; each is decided on its own. All off at first.
+// How many of a million messages meet which fault; each is decided on its own. All off at first.
 struct FaultSettings {
-  std::uint32_t drop_per_mille = 0;
-  std::uint32_t duplicate_per_mille = 0;  // once more, late
-  std::uint32_t delay_per_mille = 0;      // late, with all that follows on the path
-  std::uint32_t reorder_per_mille = 0;    // late alone: what follows overtakes it
-  std::uint32_t corrupt_per_mille = 0;
+  std::uint32_t drop_ppm = 0;
+  std::uint32_t duplicate_ppm = 0;  // once more, late
+  std::uint32_t delay_ppm = 0;      // late, with all that follows on the path
+  std::uint32_t reorder_ppm = 0;    // late alone: what follows overtakes it
+  std::uint32_t corrupt_ppm = 0;
   Duration late_min{0};
   Duration late_max = std::chrono::milliseconds(1);
-  std::uint32_t refuse_per_mille = 0;  // of the questions for room; then nobody has any for up to refusal_max
+  std::uint32_t refuse_ppm = 0;  // of the questions for room; then nobody has any for up to refusal_max
   Duration refusal_max = std::chrono::milliseconds(1);
 };
 
 // How often which fault came about.
 struct FaultCounters {
+  std::uint64_t messages = 0;  // that came by, whatever became of them
   std::uint64_t dropped = 0;
   std::uint64_t duplicated = 0;
   std::uint64_t delayed = 0;  // those that had to wait behind one included
   std::uint64_t reordered = 0;
   std::uint64_t corrupted = 0;
-  std::uint64_t refused = 0;    // questions for room
-  std::uint64_t no_copy = 0;    // late or double in vain: no place for a copy
-  std::uint64_t late_lost = 0;  // the wrapped transport had no room when a late request's time came
-  std::uint64_t forgotten = 0;  // their engine went away
-  std::uint64_t no_path = 0;    // taken by a path to nowhere: the pool was empty
+  std::uint64_t refused = 0;     // questions for room
+  std::uint64_t no_copy = 0;     // late or double in vain: no place for a copy
+  std::uint64_t late_lost = 0;   // the wrapped transport had no room when a late request's time came
+  std::uint64_t forgotten = 0;   // their engine went away
+  std::uint64_t bare_paths = 0;  // opened without faults: the pool was empty
 };
 
 struct FaultOptions {
@@ -81,6 +82,13 @@ class Fault final : public Transport, public shard::Pollable {
   const FaultCounters& faults() const { return faults_; }
   // Messages that wait for their time.
   std::size_t waiting() const { return late_.size(); }
+
+  // Nothing leads to the wrapped transport afterwards, and no path may be opened any more. The destructor
+  // then only gives back memory, on any thread.
+  void close_paths();
+
+  // Delivers what waits, before its time. On an empty stack.
+  void deliver_all(Instant now);
 
   // Drops what waits for an engine. Before it goes away.
   void forget(const verbs::Engine& engine) { faults_.forgotten += late_.drop_for(engine); }
@@ -114,7 +122,7 @@ class Fault final : public Transport, public shard::Pollable {
   void carry(const Place& place, const verbs::Connection& connection, Instant& ordered_after,
              const Message& message, const guestmem::SpanList& payload, Instant now, Send send);
   void deliver(const fault::LateMessage& late, const guestmem::SpanList& payload, Instant now);
-  bool chance(std::uint32_t per_mille) { return per_mille != 0 && random_() % 1000 < per_mille; }
+  bool chance(std::uint32_t ppm) { return ppm != 0 && random_() % 1'000'000 < ppm; }
   Duration up_to(Duration most);  // 0 when negative
   Instant some_time_after(Instant now);
 
@@ -124,7 +132,7 @@ class Fault final : public Transport, public shard::Pollable {
   FaultCounters faults_;
   std::mt19937_64 random_;
   Traffic unused_;  // of the wrapped paths: each message is counted here, before its fate is known
-  const std::shared_ptr<Pool> pool_;  // shared with the paths: they may be closed after this is gone
+  std::shared_ptr<Pool> pool_;  // shared with the paths: they may be closed after this is gone
   fault::LateMessages late_;
   Instant refuses_until_ = Instant::never();  // never: it does not
   std::vector<HostId> refused_;               // paths to them were; each once

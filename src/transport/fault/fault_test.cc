@@ -169,7 +169,7 @@ TEST_F(FaultTest, WithAllFaultsOffEverythingPassesAtOnce) {
 
 TEST_F(FaultTest, Drops) {
   verbs::Path& path = open(fault_);
-  fault_.configure({.drop_per_mille = 1000});
+  fault_.configure({.drop_ppm = 1'000'000});
   request(path, 1, "abc");
   response(path, 1, "");
   datagram(fault_, "x");
@@ -180,7 +180,7 @@ TEST_F(FaultTest, Drops) {
 
 TEST_F(FaultTest, DoublesLate) {
   verbs::Path& path = open(fault_);
-  fault_.configure({.duplicate_per_mille = 1000, .late_min = milliseconds(2), .late_max = milliseconds(3)});
+  fault_.configure({.duplicate_ppm = 1'000'000, .late_min = milliseconds(2), .late_max = milliseconds(3)});
   request(path, 1, "abc");
   datagram(fault_, "xyz");
   EXPECT_EQ(inner_.messages.size(), 2U);
@@ -197,7 +197,7 @@ TEST_F(FaultTest, DoublesLate) {
 
 TEST_F(FaultTest, WhatIsDelayedHoldsUpThePath) {
   verbs::Path& path = open(fault_);
-  fault_.configure({.delay_per_mille = 1000, .late_min = milliseconds(2), .late_max = milliseconds(2)});
+  fault_.configure({.delay_ppm = 1'000'000, .late_min = milliseconds(2), .late_max = milliseconds(2)});
   request(path, 1, "abc");
   fault_.configure({});
   request(path, 2, "def");
@@ -212,7 +212,7 @@ TEST_F(FaultTest, WhatIsDelayedHoldsUpThePath) {
 
 TEST_F(FaultTest, WhatIsDueAndNotDeliveredYetHoldsUpThePathToo) {
   verbs::Path& path = open(fault_);
-  fault_.configure({.delay_per_mille = 1000, .late_min = milliseconds(2), .late_max = milliseconds(2)});
+  fault_.configure({.delay_ppm = 1'000'000, .late_min = milliseconds(2), .late_max = milliseconds(2)});
   request(path, 1, "abc");
   fault_.configure({});
   now_ = now_ + milliseconds(3);  // an adapter has its turn before the decorator
@@ -223,7 +223,7 @@ TEST_F(FaultTest, WhatIsDueAndNotDeliveredYetHoldsUpThePathToo) {
 
 TEST_F(FaultTest, WhatIsReorderedIsOvertaken) {
   verbs::Path& path = open(fault_);
-  fault_.configure({.reorder_per_mille = 1000, .late_min = milliseconds(2), .late_max = milliseconds(2)});
+  fault_.configure({.reorder_ppm = 1'000'000, .late_min = milliseconds(2), .late_max = milliseconds(2)});
   request(path, 1, "abc");
   fault_.configure({});
   request(path, 2, "def");
@@ -234,7 +234,7 @@ TEST_F(FaultTest, WhatIsReorderedIsOvertaken) {
 
 TEST_F(FaultTest, DamageShortensAMessageAndNeverChangesAByte) {
   verbs::Path& path = open(fault_);
-  fault_.configure({.corrupt_per_mille = 1000});
+  fault_.configure({.corrupt_ppm = 1'000'000});
   const std::string whole = "abcdefghij";
   for (std::uint32_t i = 0; i < 100; ++i) request(path, 5, whole);
   std::size_t longest = 0;
@@ -256,7 +256,7 @@ TEST_F(FaultTest, DamageShortensAMessageAndNeverChangesAByte) {
 }
 
 TEST_F(FaultTest, RefusesForAWhileAndThenTellsTheHosts) {
-  fault_.configure({.refuse_per_mille = 1000, .refusal_max = milliseconds(5)});
+  fault_.configure({.refuse_ppm = 1'000'000, .refusal_max = milliseconds(5)});
   EXPECT_EQ(open(fault_, HostId(2)).room(100, now_), 0U);
   EXPECT_EQ(open(fault_, HostId(3)).room(100, now_), 0U);
   EXPECT_EQ(path_->room(100, now_), 0U);
@@ -274,7 +274,7 @@ TEST_F(FaultTest, RefusesForAWhileAndThenTellsTheHosts) {
 }
 
 TEST_F(FaultTest, WhoIsRefusedAgainIsToldAgain) {
-  fault_.configure({.refuse_per_mille = 1000, .refusal_max = Duration{0}});
+  fault_.configure({.refuse_ppm = 1'000'000, .refusal_max = Duration{0}});
   open(fault_);
   EXPECT_EQ(path_->room(1, now_), 0U);
   told_.when_ready = [&] { EXPECT_EQ(path_->room(1, now_), 0U); };
@@ -284,7 +284,7 @@ TEST_F(FaultTest, WhoIsRefusedAgainIsToldAgain) {
 }
 
 TEST_F(FaultTest, ALateMessageOutlivesItsPath) {
-  fault_.configure({.delay_per_mille = 1000});
+  fault_.configure({.delay_ppm = 1'000'000});
   request(open(fault_), 1, "abc");
   path_.close();
   pass(fault_, milliseconds(1));
@@ -293,7 +293,7 @@ TEST_F(FaultTest, ALateMessageOutlivesItsPath) {
 }
 
 TEST_F(FaultTest, ALateRequestTakesTheRoomThereIs) {
-  fault_.configure({.delay_per_mille = 1000});
+  fault_.configure({.delay_ppm = 1'000'000});
   verbs::Path& path = open(fault_);
   request(path, 1, "abcdef");
   inner_.room_max = 4;
@@ -306,7 +306,7 @@ TEST_F(FaultTest, ALateRequestTakesTheRoomThereIs) {
 }
 
 TEST_F(FaultTest, WithoutAPlaceForACopyNothingIsLate) {
-  fault_.configure({.duplicate_per_mille = 1000, .reorder_per_mille = 1000});
+  fault_.configure({.duplicate_ppm = 1'000'000, .reorder_ppm = 1'000'000});
   verbs::Path& path = open(fault_);
   for (std::uint32_t number = 0; number < 3; ++number) request(path, number, "abc");
   EXPECT_EQ(fault_.waiting(), 4U);
@@ -319,7 +319,7 @@ TEST_F(FaultTest, WithoutAPlaceForACopyNothingIsLate) {
 
 TEST_F(FaultTest, AnsweringALateMessageMaySendOthers) {
   verbs::Path& path = open(fault_);
-  fault_.configure({.reorder_per_mille = 1000, .late_max = Duration{0}});
+  fault_.configure({.reorder_ppm = 1'000'000, .late_max = Duration{0}});
   request(path, 1, "abc");
   std::uint32_t number = 1;
   inner_.on_message = [&] { request(path, ++number, "def"); };
@@ -330,19 +330,39 @@ TEST_F(FaultTest, AnsweringALateMessageMaySendOthers) {
   inner_.on_message = nullptr;
 }
 
-TEST_F(FaultTest, AnEmptyPoolGivesAPathToNowhere) {
+TEST_F(FaultTest, AnEmptyPoolGivesAPathWithoutFaults) {
+  fault_.configure({.drop_ppm = 1'000'000});
   open(fault_);
   verbs::PathSlot another;
   fault_.open({.host = kHost}, {}, traffic_, another);
-  EXPECT_EQ(another->room(100, now_), 100U);
   request(*another, 1, "abc");
   response(*another, 1, "");
-  EXPECT_EQ(inner_.messages, Strings{});
-  EXPECT_EQ(fault_.faults().no_path, 2U);
+  EXPECT_EQ(inner_.messages, (Strings{"request 1: abc to 2", "response 1:  to 2"}));
+  EXPECT_EQ(fault_.faults().bare_paths, 1U);
   path_.close();
   fault_.open({.host = kHost}, {}, traffic_, another);
-  request(*another, 1, "abc");
-  EXPECT_EQ(inner_.messages, (Strings{"request 1: abc to 2"}));
+  request(*another, 2, "abc");
+  EXPECT_EQ(inner_.messages.size(), 2U);
+  EXPECT_EQ(fault_.faults().dropped, 1U);
+}
+
+TEST_F(FaultTest, DeliversBeforeItsTimeWhatItIsToLetGo) {
+  fault_.configure({.delay_ppm = 1'000'000, .late_min = milliseconds(2), .late_max = milliseconds(2)});
+  verbs::Path& path = open(fault_);
+  request(path, 1, "abc");
+  datagram(fault_, "xyz");
+  fault_.deliver_all(now_);
+  EXPECT_EQ(inner_.messages, (Strings{"request 1: abc to 2", "datagram: xyz to 2"}));
+  EXPECT_EQ(fault_.waiting(), 0U);
+  EXPECT_EQ(inner_.flushes, 1);
+}
+
+TEST_F(FaultTest, MeetsOneInAMillion) {
+  verbs::Path& path = open(fault_);
+  fault_.configure({.drop_ppm = 1});
+  for (std::uint32_t number = 0; number < 1000; ++number) response(path, number, "");
+  EXPECT_EQ(fault_.faults().messages, 1000U);
+  EXPECT_LT(fault_.faults().dropped, 10U) << "not one in a thousand";
 }
 
 TEST_F(FaultTest, OpeningAnewNeedsNoSecondPlace) {
@@ -363,7 +383,7 @@ TEST_F(FaultTest, PathsMayBeClosedAfterItIsGone) {
 }
 
 TEST_F(FaultTest, ForgetsWhatWaitsForAnEngine) {
-  fault_.configure({.delay_per_mille = 1000});
+  fault_.configure({.delay_ppm = 1'000'000});
   alignas(verbs::Engine) std::array<std::byte, 1> stand_in{};  // never looked into
   auto* engine = reinterpret_cast<verbs::Engine*>(stand_in.data());
   fault_.open({.engine = engine}, {}, traffic_, path_);
@@ -379,12 +399,12 @@ TEST_F(FaultTest, TheSameSeedGivesTheSameFaults) {
   const auto play = [this](std::uint64_t seed) {
     inner_.messages.clear();
     Fault fault(inner_, told_, {.seed = seed});
-    fault.configure({.drop_per_mille = 200,
-                     .duplicate_per_mille = 200,
-                     .delay_per_mille = 200,
-                     .reorder_per_mille = 200,
-                     .corrupt_per_mille = 200,
-                     .refuse_per_mille = 200});
+    fault.configure({.drop_ppm = 200'000,
+                     .duplicate_ppm = 200'000,
+                     .delay_ppm = 200'000,
+                     .reorder_ppm = 200'000,
+                     .corrupt_ppm = 200'000,
+                     .refuse_ppm = 200'000});
     now_ = Instant{std::chrono::seconds(1)};
     open(fault);
     for (std::uint32_t number = 0; number < 200; ++number) {
