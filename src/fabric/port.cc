@@ -46,6 +46,13 @@ void Port::set_link(bool up) {
   switch_.changed();
 }
 
+// Who waited for room on a path asks the other one.
+void Port::set_detours(const Transports* detours) {
+  detours_ = detours;
+  switch_.changed();
+  if (engine_ != nullptr) engine_->on_path_ready();
+}
+
 // A path to nowhere is no different to its QP: the switch's generation tells when there is a better one.
 void Port::open_path(const verbs::Connection& connection, verbs::PathSlot& slot) {
   const Switch::Found found = look_up(connection.local.gid, connection.remote.gid);
@@ -96,6 +103,9 @@ Switch::Found Port::look_up(const verbs::Gid& from, const verbs::Gid& to) const 
   Switch::Found found = switch_.find(to, this);
   found.place.sender = engine_;
   found.place.sender_mac = identity_.mac;
+  if (detours_ != nullptr && found.transport != nullptr) {
+    if (auto* detour = detours_->find(found.transport->kind()); detour != nullptr) found.transport = detour;
+  }
   return found;
 }
 

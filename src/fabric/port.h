@@ -20,6 +20,7 @@
 #include "fabric/path_info.h"
 #include "fabric/reservations.h"
 #include "fabric/switch.h"
+#include "fabric/transports.h"
 #include "transport/transport.h"
 #include "verbs/engine.h"
 #include "verbs/wire.h"
@@ -53,6 +54,10 @@ class Port final : public verbs::SwitchPort {
   // While the link is down, messages from and to this port are dropped. Up at first.
   void set_link(bool up);
 
+  // What this port sends goes through these, where there is one of the path's kind, and not straight through
+  // the switch's. Borrowed; null: none. On an empty stack; from the next message on.
+  void set_detours(const Transports* detours);
+
   // verbs::SwitchPort, for the engine behind this port.
   void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Instant now) override;
@@ -82,6 +87,7 @@ class Port final : public verbs::SwitchPort {
   Switch& switch_;
   verbs::Engine* engine_ = nullptr;  // borrowed; null while detached
   bool link_up_ = true;
+  const Transports* detours_ = nullptr;  // borrowed
   PortCounters counters_;
 };
 

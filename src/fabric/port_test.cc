@@ -51,6 +51,44 @@ TEST_F(PortTest, DeliversEachKindOfMessageToTheHolder) {
   EXPECT_EQ(sent().payload_bytes, 300U);
 }
 
+TEST_F(PortTest, SendsByADetourWhileThereIsOne) {
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  RecordingTransport other(PathKind::kLocal);
+  Transports detours;
+  End end;
+  verbs::Datagram datagram;
+  datagram.from.gid = kSource;
+  datagram.to.gid = gid(2);
+  send_request(end, gid(2));
+
+  detours.use(other);
+  a_.port.set_detours(&detours);
+  send_request(end, gid(2));
+  a_.port.send_datagram(datagram, payload_, now_);
+  EXPECT_EQ(other.deliveries, (std::vector<Delivery>{{&b_.engine, 'q'}, {&b_.engine, 'd'}}));
+  End back;
+  EXPECT_TRUE(back.send_request(b_.port, gid(2), kSource));
+  EXPECT_EQ(transport_.deliveries, (std::vector<Delivery>{{&b_.engine, 'q'}, {&a_.engine, 'q'}}))
+      << "what others send goes straight";
+
+  a_.port.set_detours(nullptr);
+  send_request(end, gid(2));
+  EXPECT_EQ(other.deliveries.size(), 2U);
+  EXPECT_EQ(transport_.deliveries.back(), (Delivery{&b_.engine, 'q'}));
+  EXPECT_EQ(sent().messages, 4U);
+}
+
+TEST_F(PortTest, ADetourIsOfItsKindOnly) {
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  RecordingTransport other(PathKind::kTcp);
+  Transports detours;
+  detours.use(other);
+  a_.port.set_detours(&detours);
+  End end;
+  send_request(end, gid(2));
+  EXPECT_EQ(transport_.deliveries, (std::vector<Delivery>{{&b_.engine, 'q'}}));
+}
+
 TEST_F(PortTest, ReachesItself) {
   ASSERT_TRUE(a_.port.bind_gid(gid(1)));
   End end;
