@@ -212,6 +212,9 @@ Result<ServedAdapter*> AdapterSet::make(const WantedAdapter& wanted) {
 
 void AdapterSet::remove(Kept& kept) {
   log::info("adapter {}: no longer waits at {}", kept.made.config.name, kept.adapter->socket());
+  for (const auto& each : adapters_) {
+    if (each->fault() != nullptr) each->fault()->forget(kept.adapter->engine());
+  }
   std::erase_if(adapters_, [&kept](const auto& each) { return each.get() == kept.adapter; });
   kept.adapter = nullptr;
 }

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "adapters/adapter_fault.h"
+#include "base/reaper.h"
 #include "shard/ask.h"
 #include "transport/local/local.h"
 #include "vfio_user/client.h"
@@ -122,6 +124,22 @@ class AdapterSetTest : public testing::Test {
   std::unique_ptr<AdapterSet> set_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_, &power_);
   std::thread thread_;
 };
+
+TEST_F(AdapterSetTest, AFaultGoesWithItsAdapter) {
+  const auto reaper = Reaper::create().value();
+  run();
+  want({wanted("VM-01")});
+  std::weak_ptr<AdapterFault> kept;
+  {
+    auto fault = AdapterFault::create(1, {.adapter = "VM-01", .drop_ppm = 1}, fabric_.transports(), fabric_,
+                                      reaper->open_queue());
+    kept = fault;
+    EXPECT_TRUE(on_shard([this, &fault] { return set_->adapters()[0]->inject(std::move(fault)); }));
+  }
+  EXPECT_FALSE(kept.expired());
+  want({});
+  EXPECT_TRUE(kept.expired());
+}
 
 TEST_F(AdapterSetTest, ServesWhatIsWantedAndNoMore) {
   ASSERT_TRUE(set_->add_static(

@@ -45,6 +45,7 @@ ServedAdapter::~ServedAdapter() {
   unwatch_connection();
   if (listener_watched_) loop_.unwatch(server_->listen_fd());
   server_.reset();
+  stop_injecting();
   port_.detach();
 }
 
@@ -60,6 +61,24 @@ Result<void> ServedAdapter::start() {
 void ServedAdapter::set_link(bool up) {
   port_.set_link(up);
   adapter_->set_link(up);
+}
+
+bool ServedAdapter::inject(std::shared_ptr<AdapterFault> fault) {
+  if (fault_ != nullptr) return false;
+  fault_ = std::move(fault);
+  try {
+    fault_->install(port_, loop_);
+  } catch (const std::bad_alloc&) {
+    stop_injecting();
+    throw;
+  }
+  return true;
+}
+
+void ServedAdapter::stop_injecting() {
+  if (fault_ == nullptr) return;
+  fault_->remove(port_, loop_);
+  fault_.reset();
 }
 
 // What was too much for a burst comes in the turns after it, once in each, and not before the others' news.

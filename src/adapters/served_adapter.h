@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "adapters/adapter_fault.h"
 #include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -66,6 +67,12 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // down.
   void set_link(bool up);
 
+  // Faults into what the adapter sends, until they or the adapter are removed. False: it has some already.
+  // From a task of the loop.
+  [[nodiscard]] bool inject(std::shared_ptr<AdapterFault> fault);
+  void stop_injecting();
+  AdapterFault* fault() const { return fault_.get(); }  // null: none
+
   // As vfio_user::Server's.
   void refuse_clients(std::string why) { server_->refuse_clients(std::move(why)); }
   bool has_client() const { return server_->session_fd() >= 0; }
@@ -74,6 +81,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   const device::Adapter& adapter() const { return *adapter_; }
   const fabric::Port& port() const { return port_; }
   capture::Tap& tap() { return tap_; }
+  const verbs::Engine& engine() const { return adapter_->engine(); }
   verbs::Engine::QpPage list_qps_from(std::uint32_t first) const {
     return adapter_->engine().list_qps_from(first);
   }
@@ -102,6 +110,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   ClientObserver* const observer_;
   fabric::Port port_;
   capture::Tap tap_{port_};
+  std::shared_ptr<AdapterFault> fault_;  // null: none
   std::unique_ptr<device::Adapter> adapter_;
   std::unique_ptr<vfio_user::Server> server_;
   bool started_ = false;

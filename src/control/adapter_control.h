@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -19,6 +21,34 @@ struct CaptureWish {
   std::uint32_t snap_bytes = 0;  // of each frame at most
   std::uint32_t frames_max = 0;  // 0: any number
   std::uint32_t seconds = 0;     // 0: until its reader or the adapter goes
+};
+
+// Faults to be injected into what an adapter sends. Probabilities in millionths, each message's by itself.
+struct FaultWish {
+  std::string adapter;
+  std::uint32_t drop_ppm = 0;
+  std::uint32_t duplicate_ppm = 0;
+  std::uint32_t delay_ppm = 0;
+  std::uint32_t reorder_ppm = 0;
+  std::uint32_t corrupt_ppm = 0;
+  std::uint32_t late_ms = 1;          // at most, of what is delayed, reordered or doubled
+  std::optional<std::uint32_t> seed;  // none: one is drawn
+};
+
+// How many messages met which fault.
+struct FaultCounts {
+  std::uint64_t messages = 0;  // all that were sent meanwhile
+  std::uint64_t dropped = 0;
+  std::uint64_t duplicated = 0;
+  std::uint64_t delayed = 0;
+  std::uint64_t reordered = 0;
+  std::uint64_t corrupted = 0;
+};
+
+struct FaultState {
+  std::uint64_t id = 0;  // never used again while the daemon runs
+  FaultWish wish;        // with its seed
+  FaultCounts counts;
 };
 
 // A file that comes bit by bit. Its destruction ends what brings it.
@@ -40,6 +70,14 @@ class AdapterControl {
   // A pcapng file of an adapter's messages from now on. Blocks as set_link() does. Errors: ENOENT, no such
   // adapter; EINVAL, the filter's mistake; EBUSY, too many captures; otherwise as set_link().
   virtual Result<std::unique_ptr<ByteStream>> start_capture(const CaptureWish& wish) = 0;
+  // Blocks as set_link() does. Errors: EPERM, the daemon injects no faults; ENOENT, no such adapter; EBUSY,
+  // it has a fault already; otherwise as set_link().
+  virtual Result<FaultState> add_fault(const FaultWish& wish) = 0;
+  // By id. Blocks and fails as set_link() does.
+  virtual Result<std::vector<FaultState>> list_faults() = 0;
+  // That one, or all. What was late is delivered. Blocks as set_link() does. Errors: ENOENT, no such fault;
+  // otherwise as set_link().
+  virtual Result<void> remove_fault(std::optional<std::uint64_t> id) = 0;
 };
 
 }  // namespace pvrdma::control

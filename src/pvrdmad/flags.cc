@@ -35,6 +35,8 @@ Parsed parse_flags(int argc, char** argv, std::string_view version) {
   app.add_option("--dedicated-core", sources.dedicated_core,
                  "the core that the thread of the adapters has to itself (none)")
       ->option_text("CORE");
+  app.add_flag("--fault-injection", sources.fault_injection,
+               "pvrdmactl may inject faults into the adapters' traffic, for tests");
   app.add_flag("--check", flags.check_only, "check the configuration and exit");
   app.footer("Exit codes: 0 stopped as asked; 2 it cannot start, for the reason on standard error.");
   try {

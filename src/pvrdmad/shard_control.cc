@@ -6,6 +6,8 @@
 #include <optional>
 #include <thread>
 
+#include "adapters/adapter_fault.h"
+#include "base/log.h"
 #include "capture/capture.h"
 #include "capture/filter.h"
 #include "capture/reader.h"
@@ -127,6 +129,79 @@ Result<std::unique_ptr<control::ByteStream>> ShardControl::start_capture(const c
   options.mac = begun->mac;
   options.version = begun->version;
   return std::make_unique<CaptureStream>(*this, std::move(place), capture, std::move(options));
+}
+
+Result<control::FaultState> ShardControl::add_fault(const control::FaultWish& wish) {
+  if (injection_ == Injection::kRefused) {
+    return fail(
+        EPERM,
+        "this daemon injects no faults: start it with --fault-injection, or set fault_injection = true in "
+        "[daemon]");
+  }
+  control::FaultWish seeded = wish;
+  if (!seeded.seed) seeded.seed = static_cast<std::uint32_t>(Instant::now().since_start.count());
+  auto fault = adapters::AdapterFault::create(faults_made_.fetch_add(1) + 1, seeded, fabric_.transports(),
+                                              fabric_, reaper_.open_queue());
+  struct Added {
+    bool found = false;
+    std::uint64_t other = 0;  // the fault that the adapter has already
+    control::FaultState state;
+  };
+  const auto added = shard::ask(
+      loop_, kPatience,
+      [&adapters = adapters_, adapter = wish.adapter, fault = std::move(fault)] {
+        adapters::ServedAdapter* found = find(adapters, adapter);
+        if (found == nullptr) return Added{};
+        Added done{true, 0, fault->state()};
+        if (!found->inject(fault)) done.other = found->fault()->id();
+        return done;
+      },
+      "adding a fault");
+  if (!added) return Failure(added.error());
+  if (!added->found) return no_adapter(wish.adapter);
+  if (added->other != 0) {
+    return fail(EBUSY,
+                fmt::format("adapter {} has fault {} already: remove it first", wish.adapter, added->other));
+  }
+  log::warn("adapter {}: fault {} is injected into what it sends, seed {}", wish.adapter, added->state.id,
+            *seeded.seed);
+  return added->state;
+}
+
+Result<std::vector<control::FaultState>> ShardControl::list_faults() {
+  auto listed = shard::ask(
+      loop_, kPatience,
+      [&adapters = adapters_] {
+        std::vector<control::FaultState> all;
+        for (const auto& each : adapters.adapters()) {
+          if (each->fault() != nullptr) all.push_back(each->fault()->state());
+        }
+        return all;
+      },
+      "listing the faults");
+  if (!listed) return Failure(std::move(listed).error());
+  std::ranges::sort(*listed, {}, &control::FaultState::id);
+  return listed;
+}
+
+Result<void> ShardControl::remove_fault(std::optional<std::uint64_t> id) {
+  const auto removed = shard::ask(
+      loop_, kPatience,
+      [&adapters = adapters_, id] {
+        std::size_t count = 0;
+        for (const auto& each : adapters.adapters()) {
+          if (each->fault() == nullptr || (id && each->fault()->id() != *id)) continue;
+          each->fault()->deliver_all(Instant::now());
+          each->stop_injecting();
+          ++count;
+        }
+        return count;
+      },
+      "removing faults");
+  if (!removed) return Failure(removed.error());
+  if (id && *removed == 0)
+    return fail(ENOENT, fmt::format("there is no fault {}: see the list of faults", *id));
+  return {};
 }
 
 Result<void> ShardControl::set_link(const std::string& adapter, control::Link link) {

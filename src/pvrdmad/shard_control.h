@@ -1,5 +1,7 @@
 // ShardControl: carries the control plane's changes to the shard and waits until they are done.
 //
+// Faults are made on the thread that asks for them, and known to their adapter only.
+//
 // A capture's ring is filled on the shard and read, and made a file of, on the thread that asked for it.
 //
 // Thread: any but the shard's.
@@ -7,35 +9,54 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "adapters/adapter_set.h"
 #include "base/reaper.h"
 #include "control/adapter_control.h"
+#include "fabric/fabric.h"
 #include "shard/loop.h"
 
 namespace pvrdma::daemon {
 
+// Whether faults may be injected.
+enum class Injection : bool { kRefused, kAllowed };
+
 class ShardControl final : public control::AdapterControl {
  public:
   // All borrowed but the version; they outlive this, every call and every capture. `adapters` is used on the
-  // shard only.
-  ShardControl(shard::Loop& loop, const adapters::AdapterSet& adapters, Reaper& reaper, std::string version)
-      : loop_(loop), adapters_(adapters), reaper_(reaper), version_(std::move(version)) {}
+  // shard only, and of `fabric` elsewhere the transports, which do not come or go meanwhile.
+  ShardControl(shard::Loop& loop, const adapters::AdapterSet& adapters, fabric::Fabric& fabric,
+               Reaper& reaper, std::string version, Injection injection)
+      : loop_(loop),
+        adapters_(adapters),
+        fabric_(fabric),
+        reaper_(reaper),
+        version_(std::move(version)),
+        injection_(injection) {}
 
   Result<void> set_link(const std::string& adapter, control::Link link) override;
   Result<std::unique_ptr<control::ByteStream>> start_capture(const control::CaptureWish& wish) override;
+  Result<control::FaultState> add_fault(const control::FaultWish& wish) override;
+  Result<std::vector<control::FaultState>> list_faults() override;
+  Result<void> remove_fault(std::optional<std::uint64_t> id) override;
 
  private:
   class CaptureStream;
 
   shard::Loop& loop_;
   const adapters::AdapterSet& adapters_;
+  fabric::Fabric& fabric_;
   Reaper& reaper_;
   const std::string version_;
+  const Injection injection_;
   std::atomic<std::size_t> captures_{0};
+  std::atomic<std::uint64_t> faults_made_{0};
 };
 
 }  // namespace pvrdma::daemon

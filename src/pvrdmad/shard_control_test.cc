@@ -108,9 +108,42 @@ class ShardControlTest : public testing::Test {
   fabric::Fabric fabric_{clock_};
   std::unique_ptr<adapters::AdapterSet> adapters_ =
       std::make_unique<adapters::AdapterSet>(fabric_, *loop_, clock_);
-  ShardControl control_{*loop_, *adapters_, *reaper_, "1.2.3"};
+  ShardControl control_{*loop_, *adapters_, fabric_, *reaper_, "1.2.3", Injection::kAllowed};
   std::thread shard_;
 };
+
+TEST_F(ShardControlTest, AddsListsAndRemovesFaults) {
+  start();
+  const auto first = control_.add_fault({.adapter = kName, .drop_ppm = 10, .seed = 7});
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->wish.seed, 7U);
+  EXPECT_EQ(control_.add_fault({.adapter = kName, .drop_ppm = 20}).error().code, EBUSY);
+  EXPECT_EQ(control_.add_fault({.adapter = "VM-02", .drop_ppm = 20}).error().code, ENOENT);
+  const auto listed = control_.list_faults().value();
+  ASSERT_EQ(listed.size(), 1U);
+  EXPECT_EQ(listed[0].id, first->id);
+  EXPECT_EQ(listed[0].wish.drop_ppm, 10U);
+  EXPECT_EQ(control_.remove_fault(first->id + 1).error().code, ENOENT);
+  EXPECT_TRUE(control_.remove_fault(first->id));
+  EXPECT_TRUE(control_.list_faults()->empty());
+  EXPECT_TRUE(control_.remove_fault(std::nullopt)) << "of none, all";
+  const auto second = control_.add_fault({.adapter = kName, .drop_ppm = 20});
+  ASSERT_TRUE(second);
+  EXPECT_GT(second->id, first->id);
+  EXPECT_TRUE(second->wish.seed) << "one is drawn, and told";
+  EXPECT_TRUE(control_.remove_fault(std::nullopt));
+  EXPECT_TRUE(control_.list_faults()->empty());
+}
+
+TEST_F(ShardControlTest, InjectsNothingUnlessItIsAllowed) {
+  start();
+  ShardControl control(*loop_, *adapters_, fabric_, *reaper_, "1.2.3", Injection::kRefused);
+  const auto refused = control.add_fault({.adapter = kName, .drop_ppm = 10});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, EPERM);
+  EXPECT_NE(refused.error().message.find("--fault-injection"), std::string::npos);
+  EXPECT_TRUE(control.list_faults()->empty());
+}
 
 TEST_F(ShardControlTest, ReleasesNoRingOnAShardThatAnswersLate) {
   control::CaptureWish unknown = wish_;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "control/adapter_control.h"
 #include "control/model/views.h"
 #include "control/plane/plane.h"
 #include "control/schema/rules.h"
@@ -106,6 +107,28 @@ inline constexpr auto kObject<PathView> =
            field("path", &PathView::path), field("reason", &PathView::path_reason));
 // `host`: this host's name, empty when it has none.
 std::vector<PathView> paths_of(const Snapshot& snapshot, const std::string& host);
+
+template <>
+inline constexpr auto kObject<FaultCounts> = record("FaultCounts", field("messages", &FaultCounts::messages),
+                                                    field("dropped", &FaultCounts::dropped),
+                                                    field("duplicated", &FaultCounts::duplicated),
+                                                    field("delayed", &FaultCounts::delayed),
+                                                    field("reordered", &FaultCounts::reordered),
+                                                    field("corrupted", &FaultCounts::corrupted));
+// A fault with what it did so far.
+struct FaultView : FaultWish {
+  std::uint64_t id = 0;
+  FaultCounts counts;
+};
+template <>
+inline constexpr auto kObject<FaultView> = record(
+    "Fault", field("id", &FaultView::id), field("adapter", &FaultView::adapter),
+    field("drop", &FaultView::drop_ppm, ProbabilityRule{}),
+    field("duplicate", &FaultView::duplicate_ppm, ProbabilityRule{}),
+    field("delay", &FaultView::delay_ppm, ProbabilityRule{}),
+    field("reorder", &FaultView::reorder_ppm, ProbabilityRule{}),
+    field("corrupt", &FaultView::corrupt_ppm, ProbabilityRule{}), field("late_ms", &FaultView::late_ms),
+    field("seed", &FaultView::seed), field("counts", &FaultView::counts));
 
 // Counter groups beside the adapter's name, so no description says it all.
 std::string stats_json(const Snapshot& snapshot, std::string_view adapter);

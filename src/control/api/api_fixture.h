@@ -92,6 +92,20 @@ struct FakeControl final : AdapterControl {
     if (wish.filter == "bad") return fail(EINVAL, "the filter, character 1");
     return std::make_unique<FakeCapture>(wish.frames_max, captures);
   }
+  Result<FaultState> add_fault(const FaultWish& wish) override {
+    if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
+    if (!faults.empty()) return fail(EBUSY, "adapter VM-01 has fault 1 already: remove it first");
+    faults.push_back({1, wish, {.messages = 1000, .dropped = 10}});
+    return faults.back();
+  }
+  Result<std::vector<FaultState>> list_faults() override { return faults; }
+  Result<void> remove_fault(std::optional<std::uint64_t> id) override {
+    const auto removed =
+        std::erase_if(faults, [id](const FaultState& each) { return !id || each.id == *id; });
+    if (id && removed == 0) return fail(ENOENT, "there is no fault " + std::to_string(*id));
+    return {};
+  }
+  std::vector<FaultState> faults;
   Link link = Link::kUp;
   std::shared_ptr<std::atomic<int>> captures = std::make_shared<std::atomic<int>>(0);  // that run
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "control/api/api_fixture.h"
+#include "control/schema/object.h"
 
 namespace pvrdma::control {
 namespace {
@@ -221,6 +222,44 @@ TEST_F(ApiServerTest, KnowsNoClusterWithoutAHost) {
         "{\"error\":\"this daemon is no member of a cluster: give its configuration a [host] table\"}\n");
   }
   EXPECT_THAT(get("/metrics")->body, testing::Not(testing::HasSubstr("pvrdma_store")));
+}
+
+TEST_F(ApiServerTest, AddsListsAndRemovesFaults) {
+  const auto post = [this](const std::string& body) {
+    return client().Post("/v1/faults", body, "application/json");
+  };
+  const std::string fault =
+      R"({"id":1,"adapter":"VM-01","drop":0.01,"duplicate":0.0,"delay":0.5,"reorder":0.0,"corrupt":0.000001,)"
+      R"("late_ms":20,"seed":7,"counts":{"messages":1000,"dropped":10,"duplicated":0,"delayed":0,"reordered":0,)"
+      R"("corrupted":0}})";
+  const auto added = post(
+      R"({"adapter": "VM-01", "drop": 0.01, "delay": 0.5, "corrupt": 0.000001, "late_ms": 20, "seed": 7})");
+  ASSERT_TRUE(added);
+  EXPECT_EQ(Json::parse(added->body), Json::parse(fault)) << added->body;
+  EXPECT_EQ(control_.faults.at(0).wish.corrupt_ppm, 1U);
+  EXPECT_EQ(Json::parse(get("/v1/faults?adapter=VM-01")->body), Json::parse("[" + fault + "]"));
+  EXPECT_EQ(get("/v1/faults?adapter=VM-02")->body, "[]\n");
+  EXPECT_EQ(post(R"({"adapter": "VM-01", "drop": 1})")->status, 409);
+  EXPECT_EQ(client().Delete("/v1/faults/2")->status, 404);
+  EXPECT_EQ(client().Delete("/v1/faults/one")->status, 404);
+  EXPECT_EQ(client().Delete("/v1/faults/1")->body, "{}\n");
+  EXPECT_EQ(get("/v1/faults")->body, "[]\n");
+  EXPECT_EQ(post(R"({"adapter": "VM-01", "drop": 1})")->status, 200);
+  EXPECT_EQ(client().Delete("/v1/faults/all")->body, "{}\n");
+  EXPECT_TRUE(control_.faults.empty());
+
+  EXPECT_EQ(post(R"({"adapter": "VM-09", "drop": 1})")->status, 404);
+  for (const char* body :
+       {R"({"adapter": "VM-01", "drop": 2})", R"({"adapter": "VM-01", "drop": -0.1})",
+        R"({"adapter": "VM-01", "drop": NaN})", R"({"adapter": "VM-01", "drop": 1e999})",
+        R"({"adapter": "VM-01", "drop": 1e-7})", R"({"adapter": "VM-01", "drop": "0.1"})",
+        R"({"adapter": "VM-01", "drop": null})", R"({"adapter": "VM-01", "drop": 0.1, "late_ms": 0})",
+        R"({"adapter": "VM-01", "drop": 0.1, "late_ms": 1001})", R"({"adapter": "VM-01", "lose": 0.1})",
+        R"({"adapter": "VM-01", "drop": 0.1, "seed": -1})", R"({"drop": 0.1})", R"({"adapter": "VM-01"})",
+        R"({"adapter": "VM-01", "drop": 0})"}) {
+    EXPECT_EQ(post(body)->status, 400) << body;
+  }
+  EXPECT_TRUE(control_.faults.empty());
 }
 
 TEST_F(ApiServerTest, SendsACaptureUntilItsEnd) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/hardware_version.h"
+#include "control/adapter_control.h"
 #include "control/api/router.h"
 #include "control/model/edits.h"
 #include "control/model/objects.h"
@@ -34,6 +35,7 @@ inline constexpr TextRule kModelsName{"a string", nullptr, kName.schema_name, kN
 inline constexpr NumberRule kVmHardwareVersion{kVmHardwareVersionMin, kVmHardwareVersionMax};
 inline constexpr NumberRule kMemoryMib{1, UINT32_MAX};
 inline constexpr NumberRule kSnaplen{1, 262144};
+inline constexpr NumberRule kLateMs{1, 1000};
 
 struct Nothing {};
 template <>
@@ -62,6 +64,20 @@ inline constexpr auto kObject<CaptureBody> =
                 .noted(R"("default": 0, "description": "Ends after so many frames; 0: never")"),
             field("duration", &CaptureBody::duration)
                 .noted(R"("default": 0, "description": "Ends after so many seconds; 0: never")"));
+
+struct FaultBody : FaultWish {};
+template <>
+inline constexpr auto kObject<FaultBody> = request(
+    "NewFault", field("adapter", &FaultBody::adapter, kModelsName).required(R"("VM-01")"),
+    field("drop", &FaultBody::drop_ppm, ProbabilityRule{}),
+    field("duplicate", &FaultBody::duplicate_ppm, ProbabilityRule{}),
+    field("delay", &FaultBody::delay_ppm, ProbabilityRule{}),
+    field("reorder", &FaultBody::reorder_ppm, ProbabilityRule{}),
+    field("corrupt", &FaultBody::corrupt_ppm, ProbabilityRule{}),
+    field("late_ms", &FaultBody::late_ms, kLateMs)
+        .noted(
+            R"("default": 1, "description": "How late at most what is delayed, reordered or doubled comes")"),
+    field("seed", &FaultBody::seed).noted(R"("description": "Default: one is drawn")"));
 
 struct NewVmk {
   std::string name;

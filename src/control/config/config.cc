@@ -30,6 +30,7 @@ Result<Config> load_config(const ConfigSources& sources) {
   override_with(daemon, "api_socket", sources.api_socket, "--api-socket");
   override_with(daemon, "log_level", sources.log_level, "--log-level");
   override_with(daemon, "dedicated_core", sources.dedicated_core, "--dedicated-core");
+  if (sources.fault_injection) daemon.set("fault_injection", true, {"--fault-injection", "fault_injection"});
   for (const std::string& flag : sources.adapter_flags) {
     auto section = read_adapter_flag(flag);
     if (!section) return Failure(std::move(section).error());

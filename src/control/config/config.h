@@ -50,6 +50,7 @@ struct DaemonConfig {
   log::Level log_level = log::Level::kInfo;
   Duration spin = std::chrono::microseconds(50);  // Duration::max() = for ever
   bool sandbox = true;                            // confine the process once it has started
+  bool fault_injection = false;                   // the API may add faults
   // The shard's thread runs there only, and never sleeps while there are doorbells to poll. One that a thread
   // can be bound to; none: it runs anywhere.
   std::optional<std::uint32_t> dedicated_core;
@@ -109,6 +110,7 @@ struct ConfigSources {
   std::optional<std::string> api_socket;
   std::optional<std::string> log_level;
   std::optional<std::int64_t> dedicated_core;
+  bool fault_injection = false;  // given; else the file's
 };
 
 Result<Config> load_config(const ConfigSources& sources);

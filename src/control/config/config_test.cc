@@ -119,6 +119,7 @@ TEST_F(ConfigTest, HasDefaults) {
   EXPECT_EQ(config->daemon.spin, std::chrono::microseconds(50));
   EXPECT_TRUE(config->daemon.sandbox);
   EXPECT_EQ(config->daemon.dedicated_core, std::nullopt);
+  EXPECT_FALSE(config->daemon.fault_injection);
   EXPECT_EQ(config->adapters[0].roce, RoceVersion::kV2);
 }
 
@@ -135,6 +136,15 @@ TEST_F(ConfigTest, AcceptsEveryHardwareVersionAndNoOther) {
         {.adapter_flags = {"name=a,socket=/a.sock,mac=52:54:00:12:34:51,hw=" + std::to_string(version)}});
     EXPECT_EQ(config.has_value(), exists) << version;
   }
+}
+
+TEST_F(ConfigTest, InjectsFaultsWhereTheFileOrTheFlagSaysSo) {
+  EXPECT_TRUE(load(std::string("[daemon]\nfault_injection = true\n") + kVm01)->daemon.fault_injection);
+  EXPECT_FALSE(load(std::string("[daemon]\nfault_injection = false\n") + kVm01)->daemon.fault_injection);
+  const auto config = load_config(
+      {.adapter_flags = {"name=a,socket=/a.sock,mac=52:54:00:12:34:51,hw=14"}, .fault_injection = true});
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_TRUE(config->daemon.fault_injection);
 }
 
 TEST_F(ConfigTest, SpinsForEver) {
@@ -313,7 +323,7 @@ TEST_F(ConfigTest, RefusesWhatDoesNotBelongAtTheTop) {
 TEST_F(ConfigTest, RefusesUnknownKeys) {
   EXPECT_EQ(mistake_in(std::string("[daemon]\nspin = 3\n") + kVm01),
             "FILE:2: [daemon] unknown key spin: allowed are api_socket, log_level, spin_us, sandbox, "
-            "dedicated_core");
+            "dedicated_core, fault_injection");
   EXPECT_EQ(
       mistake_with("color", "color = 1"),
       "FILE:6: [[adapter]] unknown key color: allowed are name, socket, mac, hardware_version, roce, "
@@ -325,7 +335,7 @@ TEST_F(ConfigTest, RefusesUnknownKeys) {
 TEST_F(ConfigTest, RefusesUnknownKeysOfAnyBytesAndLength) {
   const std::string allowed =
       ": allowed are api_socket, log_level, spin_us, sandbox, "
-      "dedicated_core";
+      "dedicated_core, fault_injection";
   EXPECT_EQ(mistake_in(std::string("[daemon]\n\"gr\u00f6\u00dfe\" = 3\n") + kVm01),
             "FILE:2: [daemon] unknown key gr????e" + allowed);
   EXPECT_EQ(mistake_in("[daemon]\n" + std::string(100, 'a') + " = 3\n" + kVm01),

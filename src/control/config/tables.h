@@ -99,7 +99,8 @@ inline constexpr auto kObject<DaemonConfig> =
     request("[daemon]", field("api_socket", &DaemonConfig::api_socket, kSocket),
             field("log_level", &DaemonConfig::log_level, WordRule<log::Level>{"log level"}),
             field("spin_us", &DaemonConfig::spin, SpinRule{}), field("sandbox", &DaemonConfig::sandbox),
-            field("dedicated_core", &DaemonConfig::dedicated_core, OptionalRule<CoreRule>{}));
+            field("dedicated_core", &DaemonConfig::dedicated_core, OptionalRule<CoreRule>{}),
+            field("fault_injection", &DaemonConfig::fault_injection));
 
 // An adapter's own, in its table, or of each adapter, in [budgets]. Below the least of a rate, a VMM could
 // wait longer for an answer than it does.

@@ -1,5 +1,6 @@
 #include "control/schema/rules.h"
 
+#include <cmath>
 #include <fmt/format.h>
 
 #include "base/name.h"
@@ -29,6 +30,13 @@ void FlagRule::read(Reader& reader, const ParsedJson& json, bool& out) const {
   if (!json.is_boolean())
     return reader.wrong(json, "true or false", "has the wrong type: it takes true or false");
   out = json.get<bool>();
+}
+
+void ProbabilityRule::read(Reader& reader, const ParsedJson& json, std::uint32_t& out) const {
+  const double value = json.is_number() ? json.get<double>() : -1;
+  const bool usable = value == 0 || (value >= 1e-6 && value <= 1);
+  if (!usable) return reader.wrong(json, "0, or a probability from 0.000001 to 1", "is no probability");
+  out = static_cast<std::uint32_t>(std::lround(value * 1e6));
 }
 
 std::optional<std::uint64_t> NumberRule::read_up_to(Reader& reader, const ParsedJson& json,

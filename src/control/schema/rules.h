@@ -53,6 +53,13 @@ struct NumberRule {
 inline constexpr NumberRule kNetworkMtu{kNetworkMtuMin, kNetworkMtuMax};
 inline constexpr NumberRule kVlan{0, kVlanMax};
 
+// A probability, kept in millionths: 0, or one of at least that.
+struct ProbabilityRule {
+  void read(Reader& reader, const ParsedJson& json, std::uint32_t& out) const;
+  Json write(std::uint32_t ppm) const { return ppm / 1e6; }
+  Json schema(Components&) const { return {{"type", "number"}, {"minimum", 0}, {"maximum", 1}}; }
+};
+
 // A text, and what is allowed of it.
 struct TextRule {
   std::string_view wants = "a string";                   // "a name"
