@@ -2,7 +2,7 @@
 
 _pvrdmactl_words() {
   case $1 in
-    '') echo 'rdma network system dvs vm host cluster adapter qp path stats version capture' ;;
+    '') echo 'rdma network system dvs vm host cluster adapter qp path stats version capture fault' ;;
     'rdma') echo 'device' ;;
     'rdma device') echo 'list protocol vmknic stats' ;;
     'rdma device protocol') echo 'list' ;;
@@ -29,6 +29,7 @@ _pvrdmactl_words() {
     'adapter') echo 'list get set' ;;
     'qp') echo 'list' ;;
     'path') echo 'list' ;;
+    'fault') echo 'add list remove' ;;
     'rdma device list') echo . ;;
     'rdma device protocol list') echo . ;;
     'rdma device vmknic list') echo . ;;
@@ -79,6 +80,9 @@ _pvrdmactl_words() {
     'stats') echo . ;;
     'version') echo . ;;
     'capture') echo . ;;
+    'fault add') echo . ;;
+    'fault list') echo . ;;
+    'fault remove') echo . ;;
   esac
 }
 
@@ -113,6 +117,9 @@ _pvrdmactl_options() {
     'qp list') echo '--adapter' ;;
     'stats') echo '--adapter' ;;
     'capture') echo '-w --write -f --filter -s --snaplen -c --count --duration' ;;
+    'fault add') echo '--adapter --drop --duplicate --delay --reorder --corrupt --late-ms --seed' ;;
+    'fault list') echo '--adapter' ;;
+    'fault remove') echo '--adapter --all' ;;
   esac
   echo '--api --server --token-file --ca --json --completion --version -h --help'
 }
@@ -207,6 +214,16 @@ _pvrdmactl_values() {
     'capture --snaplen' | 'capture -s') echo 'any' ;;
     'capture --count' | 'capture -c') echo 'any' ;;
     'capture --duration') echo 'any' ;;
+    'fault add --adapter') echo 'any' ;;
+    'fault add --drop') echo 'any' ;;
+    'fault add --duplicate') echo 'any' ;;
+    'fault add --delay') echo 'any' ;;
+    'fault add --reorder') echo 'any' ;;
+    'fault add --corrupt') echo 'any' ;;
+    'fault add --late-ms') echo 'any' ;;
+    'fault add --seed') echo 'any' ;;
+    'fault list --adapter') echo 'any' ;;
+    'fault remove --adapter') echo 'any' ;;
     *' --api') echo 'file' ;;
     *' --server') echo 'any' ;;
     *' --token-file') echo 'file' ;;

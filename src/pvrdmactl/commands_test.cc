@@ -579,6 +579,55 @@ TEST(AdapterCommands, ShowBothVersions) {
             "{\n  \"version\": \"1.2.3\",\n  \"pvrdmactl\": \"" PVRDMA_VERSION "\"\n}\n");
 }
 
+// --- fault ---
+
+TEST(FaultCommands, AskForFaults) {
+  EXPECT_EQ(asked("fault add --adapter VM-01 --drop 0.01 --seed 7"),
+            R"(POST /v1/faults {"adapter":"VM-01","drop":0.01,"seed":7})");
+  EXPECT_EQ(
+      asked("fault add --adapter VM-01 --duplicate 1 --delay .5 --reorder 0.25 --corrupt 0 --late-ms 20"),
+      "POST /v1/faults "
+      R"({"adapter":"VM-01","duplicate":1.0,"delay":0.5,"reorder":0.25,"corrupt":0.0,"late_ms":20})");
+  for (const std::string wrong :
+       {"2", "1.1", "-0.1", "nan", "NaN", "inf", "1e-3", "0,1", ".", "0.0.1", "0x1"}) {
+    EXPECT_EQ(asked("fault add --adapter VM-01 --drop=" + wrong),
+              "--drop: \"" + wrong +
+                  "\" is no probability: it takes 0 to 1, such as 0.01: see pvrdmactl fault add --help");
+  }
+  EXPECT_NE(asked("fault add --drop 0.1").find("needs --adapter"), std::string::npos);
+}
+
+TEST(FaultCommands, RemoveOneOrAll) {
+  EXPECT_EQ(asked("fault remove 3"), "DELETE /v1/faults/3");
+  EXPECT_EQ(asked("fault remove --all"), "DELETE /v1/faults/all");
+  EXPECT_NE(asked("fault remove").find("needs ID or --adapter or --all"), std::string::npos);
+  EXPECT_NE(asked("fault remove 3 --all").find("only one of"), std::string::npos);
+
+  auto invocation = parse("pvrdmactl", split("fault remove --adapter VM-01"));
+  ASSERT_TRUE(invocation);
+  const Get none = [](const std::string&) -> Result<std::string> { return "[]"; };
+  EXPECT_EQ(complete(*invocation->command, invocation->values, none).error().message,
+            "adapter VM-01 has no fault: see pvrdmactl fault list");
+  const Get one = [](const std::string& path) -> Result<std::string> {
+    EXPECT_EQ(path, "/v1/faults?adapter=VM-01");
+    return R"([{"id":17}])";
+  };
+  ASSERT_TRUE(complete(*invocation->command, invocation->values, one));
+  EXPECT_EQ(make_request(*invocation->command, invocation->values).path, "/v1/faults/17");
+}
+
+TEST(FaultCommands, ShowWhatFaultsDid) {
+  EXPECT_EQ(shown("fault list",
+                  R"([{"id":3,"adapter":"VM-01","drop":0.01,"duplicate":0.0,"delay":1.0,"reorder":0.0,
+                       "corrupt":0.000001,"late_ms":20,"seed":7,"counts":{"messages":1000,"dropped":12,
+                       "duplicated":0,"delayed":990,"reordered":0,"corrupted":0}}])"),
+            "ID  Adapter  Seed  Messages      Drop  Duplicate   Delay  Reorder   Corrupt  Late ms\n"
+            "--  -------  ----  --------  --------  ---------  ------  -------  --------  -------\n"
+            " 3  VM-01       7      1000  0.01: 12       0: 0  1: 990     0: 0  1e-06: 0       20\n");
+  EXPECT_EQ(shown("fault add --adapter VM-01 --drop 0.1", R"({"id":3,"adapter":"VM-01","seed":7})"),
+            "Fault 3\n   Adapter: VM-01\n   Seed: 7\n");
+}
+
 // --- capture ---
 
 TEST(CaptureCommand, AsksForWhatIsToBeCaptured) {

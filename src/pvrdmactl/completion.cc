@@ -91,6 +91,7 @@ std::string values(const Argument& argument) {
     case Kind::kTexts:
     case Kind::kName:
     case Kind::kNumber:
+    case Kind::kProbability:
       return "any";
     case Kind::kChoice:
       break;

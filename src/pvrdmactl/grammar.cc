@@ -41,8 +41,9 @@ std::vector<Argument> global_options() {
 Grammar make_grammar() {
   Grammar made;
   made.globals = global_options();
-  for (Section section : {rdma_commands(), network_commands(), system_commands(), dvs_commands(),
-                          vm_commands(), host_commands(), adapter_commands(), capture_commands()}) {
+  for (Section section :
+       {rdma_commands(), network_commands(), system_commands(), dvs_commands(), vm_commands(),
+        host_commands(), adapter_commands(), capture_commands(), fault_commands()}) {
     std::ranges::move(section.namespaces, std::back_inserter(made.namespaces));
     std::ranges::move(section.commands, std::back_inserter(made.commands));
   }
@@ -60,6 +61,8 @@ std::string placeholder(const Argument& argument) {
       return "long";
     case Kind::kMemory:
       return "MiB|all";
+    case Kind::kProbability:
+      return "0..1";
     case Kind::kBool:
       return "bool";
     case Kind::kUpDown:

@@ -25,17 +25,18 @@ using Json = nlohmann::ordered_json;
 using Values = std::map<std::string, std::string, std::less<>>;
 
 enum class Kind : std::uint8_t {
-  kText,    // visible ASCII and blanks; the daemon judges it
-  kName,    // may become part of a request's path: 1 to 64 of A-Z a-z 0-9 . _ -
-  kNumber,  // 0 ... 2^32-1
-  kMemory,  // a number, or "all"
-  kTexts,   // as kText, several with commas between, or "any": an empty list in the body
-  kBool,    // "true" or "false"; 1, 0, yes and no are understood too
-  kUpDown,  // up or down; true or false in the body
-  kOnOff,   // on or off; true or false in the body
-  kChoice,  // one of `choices`
-  kFile,    // a path on this machine
-  kFlag,    // takes no value; has `constant` when given
+  kText,         // visible ASCII and blanks; the daemon judges it
+  kName,         // may become part of a request's path: 1 to 64 of A-Z a-z 0-9 . _ -
+  kNumber,       // 0 ... 2^32-1
+  kMemory,       // a number, or "all"
+  kProbability,  // 0 ... 1, in decimals
+  kTexts,        // as kText, several with commas between, or "any": an empty list in the body
+  kBool,         // "true" or "false"; 1, 0, yes and no are understood too
+  kUpDown,       // up or down; true or false in the body
+  kOnOff,        // on or off; true or false in the body
+  kChoice,       // one of `choices`
+  kFile,         // a path on this machine
+  kFlag,         // takes no value; has `constant` when given
 };
 
 struct Argument {
@@ -98,6 +99,7 @@ Section vm_commands();
 Section host_commands();
 Section adapter_commands();
 Section capture_commands();
+Section fault_commands();
 
 struct Grammar {
   std::vector<Argument> globals;  // options that every command takes

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <fmt/core.h>
 #include <optional>
 #include <utility>
@@ -14,6 +15,13 @@
 
 namespace pvrdma::ctl {
 namespace {
+
+// Decimals without sign or exponent.
+bool is_probability(const std::string& text) {
+  const bool is_decimal = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos &&
+                          std::ranges::count(text, '.') <= 1 && text != ".";
+  return is_decimal && std::strtod(text.c_str(), nullptr) <= 1;
+}
 
 bool is_number(std::string_view text) {
   std::uint32_t number = 0;
@@ -223,6 +231,9 @@ Result<std::string> checked_value(const Argument& argument, const std::string& v
     case Kind::kMemory:
       if (value == "all" || is_number(value)) return value;
       return wrong(argument, value, "neither a number of MiB nor \"all\"");
+    case Kind::kProbability:
+      if (is_probability(value)) return value;
+      return wrong(argument, value, "no probability: it takes 0 to 1, such as 0.01");
     case Kind::kBool:
       if (value == "true" || value == "1" || value == "yes") return "true";
       if (value == "false" || value == "0" || value == "no") return "false";

@@ -60,6 +60,8 @@ Json typed(const Argument& argument, const std::string& value) {
     case Kind::kNumber:
     case Kind::kMemory:
       return static_cast<std::uint32_t>(std::stoul(value));
+    case Kind::kProbability:
+      return std::stod(value);
     case Kind::kTexts:
       return listed(value);
     case Kind::kBool:

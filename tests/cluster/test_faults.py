@@ -48,6 +48,22 @@ def test_packets_are_lost(shared_fleet: Fleet, checker: Checker, percent: int) -
         shared_fleet.network.lose("esx-02", 0)
 
 
+def test_the_daemons_lose_messages(shared_fleet: Fleet) -> None:
+    """By pvrdmactl fault, at both ends, and then no more."""
+    with shared_fleet.checker("VM-01", "VM-02", "--timeout", "14") as checker:
+        checker.advance()
+        for number in (1, 2):
+            shared_fleet[number].ctl("fault", "add", "--adapter", f"VM-0{number}", "--drop", "0.01", "--seed", "7")
+        checker.advance(50, guard_s=120)
+        for number in (1, 2):
+            until("messages are lost", lambda host=shared_fleet[number]: host.ctl("fault", "list")[0]["counts"]["dropped"] >= 5)
+            (fault,) = shared_fleet[number].ctl("fault", "list")
+            assert fault["counts"]["messages"] > 10 * fault["counts"]["dropped"], fault
+            shared_fleet[number].ctl("fault", "remove", "--adapter", f"VM-0{number}")
+            assert shared_fleet[number].ctl("fault", "list") == []
+        checker.advance()
+
+
 def test_the_network_is_slow(shared_fleet: Fleet, checker: Checker) -> None:
     shared_fleet.network.narrow("esx-02", "20mbit")
     try:

@@ -52,7 +52,7 @@ class Host:
             tcp += [f'ca = "{certificates.ca}"', f'certificate = "{certificates.certificate}"',
                     f'key = "{certificates.key}"']
         self._config.write_text("\n".join([
-            "[daemon]", f'api_socket = "{self.api}"', "[host]", f'name = "{name}"', 'vmnics = ["eth1", "eth2"]',
+            "[daemon]", f'api_socket = "{self.api}"', "fault_injection = true", "[host]", f'name = "{name}"', 'vmnics = ["eth1", "eth2"]',
             f'socket_folder = "{folder}"', "[store]", store, "[tcp]", *tcp, ""]), encoding="utf-8")
 
     def add_to_store(self, lines: str) -> None:

@@ -1,0 +1,150 @@
+"""pvrdmactl fault: real daemon, real traffic of the user-space driver, while faults come and go.
+
+Run by ctest (label cli), or: PVRDMAD=... PVRDMACTL=... RC_CHECKER=... /usr/bin/python3 -m pytest tests/cli/test_fault.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test_capture import RC_CHECKER, until
+from test_cli import GUARD_S, PVRDMAD, Daemon, adapter, run, running_daemon
+
+OFF = ("pvrdmactl: this daemon injects no faults: start it with --fault-injection, or set fault_injection = true in "
+       "[daemon]\n")
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """Two adapters, ready, and faults allowed."""
+    with running_daemon(tmp_path, "fault_injection = true\n" + adapter(tmp_path, 1) + adapter(tmp_path, 2)) as running:
+        yield running
+
+
+class Traffic:
+    """rc_checker between the adapters, which checks that everything is executed exactly once."""
+
+    def __init__(self, daemon: Daemon, log: Path) -> None:
+        self.log = log
+        with open(log, "wb") as out:
+            self.process = subprocess.Popen([RC_CHECKER, "--a", str(daemon.folder / "vm-01.sock"), "--b",
+                                             str(daemon.folder / "vm-02.sock"), "--timeout", "14"],
+                                            stdout=out, stderr=subprocess.STDOUT)
+        self.advance(5)
+
+    def rounds(self) -> int:
+        progress = [line for line in self.log.read_text().splitlines() if line.startswith("progress ")]
+        return int(progress[-1].split()[1]) if progress else 0
+
+    def advance(self, rounds: int) -> None:
+        goal = self.rounds() + rounds
+        until(f"round {goal}", lambda: self.rounds() >= goal or self.process.poll() is not None)
+        assert self.process.poll() is None, self.log.read_text()
+
+
+@contextmanager
+def traffic(daemon: Daemon) -> Iterator[Traffic]:
+    """Ends without an error of the checker's."""
+    running = Traffic(daemon, daemon.folder / "rc_checker.log")
+    try:
+        yield running
+        running.process.terminate()
+        assert running.process.wait(GUARD_S) == 0, running.log.read_text()
+    finally:
+        running.process.kill()
+        running.process.wait()
+
+
+def only_fault(daemon: Daemon) -> Any:
+    (fault,) = daemon.ctl_json("fault", "list")  # type: ignore[misc,attr-defined]
+    return fault
+
+
+def retransmits(daemon: Daemon) -> int:
+    return sum(qp["retransmits"] for qp in daemon.ctl_json("qp", "list"))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("option", "count"), [("drop", "dropped"), ("duplicate", "duplicated"), ("delay", "delayed"),
+                                               ("reorder", "reordered"), ("corrupt", "corrupted")])
+def test_faults_come_and_go_under_traffic(daemon: Daemon, option: str, count: str) -> None:
+    with traffic(daemon) as running:
+        done = daemon.ctl("fault", "add", "--adapter", "VM-01", f"--{option}", "0.02", "--seed", "7")
+        assert (done.returncode, done.stdout) == (0, "Fault 1\n   Adapter: VM-01\n   Seed: 7\n"), done.stderr
+        until(f"some are {count}", lambda: only_fault(daemon)["counts"][count] >= 3)
+        running.advance(2)
+        fault = only_fault(daemon)
+        assert fault["counts"]["messages"] > fault["counts"][count]
+        if option != "delay":  # what follows a late message is delayed, too
+            others = {key: value for key, value in fault["counts"].items() if key not in ("messages", count)}
+            assert set(others.values()) == {0}
+        assert daemon.ctl("fault", "remove", "1").returncode == 0
+        assert daemon.ctl_json("fault", "list") == []
+        running.advance(5)
+        before = retransmits(daemon)
+        running.advance(10)
+        assert retransmits(daemon) == before, "nothing is injected any more"
+
+
+def test_only_what_the_adapter_sends_meets_its_faults(daemon: Daemon) -> None:
+    """And when its VMM leaves and comes back, they are still there."""
+    assert daemon.ctl("fault", "add", "--adapter", "VM-02", "--drop", "0.000001", "--seed", "1").returncode == 0
+    for _ in range(2):
+        before = only_fault(daemon)["counts"]["messages"]
+        with traffic(daemon) as running:
+            running.advance(2)
+        assert only_fault(daemon)["counts"]["messages"] > before
+    adapters = {each["name"]: each for each in daemon.ctl_json("adapter", "list")}  # type: ignore[attr-defined]
+    assert only_fault(daemon)["counts"]["messages"] == adapters["VM-02"]["paths"]["local"]["messages"]
+
+
+def test_everything_lost_ends_a_connection_and_no_other(daemon: Daemon) -> None:
+    assert daemon.ctl("fault", "add", "--adapter", "VM-01", "--drop", "1").returncode == 0
+    done = run(RC_CHECKER, "--a", str(daemon.folder / "vm-01.sock"), "--b", str(daemon.folder / "vm-02.sock"),
+               "--timeout", "8", "--rounds", "1")
+    assert done.returncode != 0
+    assert daemon.ctl("fault", "remove", "--adapter", "VM-01").returncode == 0
+    done = run(RC_CHECKER, "--a", str(daemon.folder / "vm-01.sock"), "--b", str(daemon.folder / "vm-02.sock"), "--rounds", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_adapter_has_one_fault(daemon: Daemon) -> None:
+    assert daemon.ctl("fault", "add", "--adapter", "VM-01", "--drop", "0.5").returncode == 0
+    assert daemon.ctl("fault", "add", "--adapter", "VM-02", "--corrupt", "0.5", "--late-ms", "30").returncode == 0
+    done = daemon.ctl("fault", "add", "--adapter", "VM-01", "--drop", "0.1")
+    assert (done.returncode, done.stderr) == (1, "pvrdmactl: adapter VM-01 has fault 1 already: remove it first\n")
+    one, two = daemon.ctl_json("fault", "list")  # type: ignore[misc]
+    assert (one["id"], one["adapter"], one["drop"], one["late_ms"]) == (1, "VM-01", 0.5, 1)
+    assert (two["adapter"], two["drop"], two["corrupt"], two["late_ms"]) == ("VM-02", 0, 0.5, 30)
+    assert daemon.ctl_json("fault", "list", "--adapter", "VM-02") == [two]
+    assert daemon.ctl("fault", "remove", "--all").returncode == 0
+    assert daemon.ctl_json("fault", "list") == []
+    done = daemon.ctl("fault", "remove", "1")
+    assert (done.returncode, done.stderr) == (1, "pvrdmactl: there is no fault 1: see the list of faults\n")
+
+
+def test_mistakes_are_one_sentence(daemon: Daemon) -> None:
+    for value in ("2", "nan", "-1"):
+        done = daemon.ctl("fault", "add", "--adapter", "VM-01", f"--drop={value}")
+        assert done.returncode == 2
+        assert "is no probability: it takes 0 to 1" in done.stderr
+    done = daemon.ctl("fault", "add", "--adapter", "VM-09", "--drop", "0.1")
+    assert (done.returncode, done.stderr) == (1, "pvrdmactl: there is no adapter VM-09: see the list of adapters\n")
+    done = daemon.ctl("fault", "add", "--adapter", "VM-01")
+    assert done.returncode == 1
+    assert "a fault that does nothing: give a probability" in done.stderr
+    assert daemon.ctl_json("fault", "list") == []
+
+
+def test_faults_are_off_by_default(tmp_path: Path) -> None:
+    with running_daemon(tmp_path, adapter(tmp_path, 1)) as daemon:
+        done = daemon.ctl("fault", "add", "--adapter", "VM-01", "--drop", "0.1")
+        assert (done.returncode, done.stderr) == (1, OFF)
+        assert daemon.ctl_json("fault", "list") == []
+    done = run(PVRDMAD, "--fault-injection", "--config", str(tmp_path / "pvrdmad.toml"), "--check")
+    assert done.returncode == 0, done.stderr
