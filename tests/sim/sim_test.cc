@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "sim/cluster_world.h"
+#include "sim/native_world.h"
 #include "sim/one_host_world.h"
 
 namespace pvrdma::sim {
@@ -59,6 +60,14 @@ ClusterOptions several_hosts(std::uint64_t seed) {
           .hardware_version = kVersions[seed % 7 % std::size(kVersions)],
           .doorbells = doorbells_of(seed),
           .only_lanes = seed % 5 == 0};
+}
+
+NativeOptions native(std::uint64_t seed) {
+  return {.seed = seed,
+          .vms = seed % 2 == 0 ? 2u : 3u,
+          .connections = static_cast<std::uint32_t>(2 + seed % 5),
+          .doorbells = doorbells_of(seed),
+          .roce = seed % 7 == 0 ? RoceVersion::kV1 : RoceVersion::kV2};
 }
 
 // What went wrong; empty when nothing did.
@@ -143,6 +152,27 @@ TEST(Simulation, EveryClusterKeepsItsPromises) {
       number(total.lies), number(total.views_delivered), number(total.messages_lost));
 }
 
+TEST(Simulation, EveryNativeEndpointKeepsItsPromises) {
+  Wire::Tally frames;
+  std::uint64_t repeated = 0;
+  std::uint64_t duplicates = 0;
+  std::uint64_t behind_gaps = 0;
+  std::uint64_t bad_answers = 0;
+  live_all<NativeWorld>(native, 10, 2000, [&](const NativeWorld& world) {
+    frames += world.frames();
+    repeated += world.packets_of(&roce::Counters::repeated);
+    duplicates += world.packets_of(&roce::Counters::duplicate_request);
+    behind_gaps += world.packets_of(&roce::Counters::out_of_sequence);
+    bad_answers += world.packets_of(&roce::Counters::bad_response);
+  });
+  std::printf(
+      ", %llu frames, %llu dropped, %llu doubled, %llu damaged, %llu late, %llu times busy, %llu packets "
+      "repeated, %llu executed already, %llu behind a gap, %llu bad answers\n",
+      number(frames.carried), number(frames.dropped), number(frames.doubled), number(frames.damaged),
+      number(frames.late), number(frames.busy), number(repeated), number(duplicates), number(behind_gaps),
+      number(bad_answers));
+}
+
 template <typename AnyWorld, typename Options>
 std::uint64_t fingerprint(const Options& options) {
   AnyWorld world(options);
@@ -159,6 +189,12 @@ TEST(Simulation, ASeedMakesOneWorld) {
 TEST(Simulation, ASeedMakesOneCluster) {
   for (const std::uint64_t seed : {101u, 102u}) {
     EXPECT_EQ(fingerprint<ClusterWorld>(several_hosts(seed)), fingerprint<ClusterWorld>(several_hosts(seed)));
+  }
+}
+
+TEST(Simulation, ASeedMakesOneWorldOfNativeEndpoints) {
+  for (const std::uint64_t seed : {101u, 102u}) {
+    EXPECT_EQ(fingerprint<NativeWorld>(native(seed)), fingerprint<NativeWorld>(native(seed)));
   }
 }
 

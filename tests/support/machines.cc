@@ -35,8 +35,9 @@ void Machines::place(std::uint32_t index, fabric::Switch& fabric_switch) {
   PVRDMA_CHECK(!is_placed(index), "an adapter is on one switch at a time");
   Node& node = nodes_[index];
   const device::AdapterConfig config = adapter_config(index, options_);
-  node.port =
-      std::make_unique<fabric::Port>(config.name, fabric::PortIdentity{.mac = config.mac}, fabric_switch);
+  node.port = std::make_unique<fabric::Port>(
+      config.name, fabric::PortIdentity{.mac = config.mac, .may_reach_natives = options_.may_reach_natives},
+      fabric_switch);
   node.adapter = must(device::Adapter::create(config, *node.port, clock_));
   node.port->attach(node.adapter->engine());
 }

@@ -42,6 +42,7 @@ struct MachineOptions {
   Profile profile = Profile::kOpen;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
   NetworkMtu mtu = kNetworkMtuDefault;
+  bool may_reach_natives = false;  // where the segment's rule lets it
   std::optional<verbs::Limits> limits;
   Budgets budgets = Budgets::none();
   verbs::HostAccount* host = nullptr;  // borrowed
