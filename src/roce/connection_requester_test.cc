@@ -397,6 +397,14 @@ TEST_F(RoceRequester, RepetitionsAreEarlyAndLeaveTheGuestsTime) {
   EXPECT_TRUE(failed());
 }
 
+TEST_F(RoceRequester, ALongMessageIsRepeatedInTheGuestsTime) {
+  a.reset(qp);
+  a.connect(qp, verbs::kPeer, {.timeout = 10});  // less than RoundTrip::kFirst
+  EXPECT_EQ(window(), CongestionWindow::kFirst) << "the rest waits for room";
+  advance(verbs::ack_timeout(10));
+  EXPECT_THAT(packets(), SizeIs(CongestionWindow::kFirst / 2));
+}
+
 TEST_F(RoceRequester, ALostTailIsRepeatedAfterSomeRoundTrips) {
   a.send(qp, write(1, 8));
   advance(std::chrono::milliseconds(3));

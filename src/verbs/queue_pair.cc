@@ -65,6 +65,12 @@ Psn QueuePair::oldest_psn() {
   return send.next_psn;
 }
 
+bool QueuePair::is_answer_due() {
+  const SendWork& oldest = send.window.at(send.window.head());
+  if (oldest.is_answer_due()) return true;
+  return oldest.started && oldest.sent != oldest.confirmed && path.is_open() && path->carries_packets();
+}
+
 Psn QueuePair::expected_psn() const {
   return receive.psn + (receive.under_way.executed >> abi::mtu_shift(attributes.path_mtu));
 }

@@ -267,6 +267,9 @@ class QueuePair {
   Psn expected_psn() const;
   // Of the oldest packet sent and not confirmed; next_psn() when there is none.
   Psn oldest_psn();
+  // Whether the peer, if it got all that was sent of the oldest work request, has something to answer: to
+  // packets it always has. There is one.
+  bool is_answer_due();
 
   // Between two turns; times become time left from `now` on.
   SavedQp save(Instant now);

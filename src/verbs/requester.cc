@@ -310,7 +310,7 @@ void Requester::watch(QueuePair& qp, Instant now) {
   watch_path(qp, now);
   if (send.window.empty() || send.ack_deadline != Instant::never()) return;
   if (qp.attributes.timeout == 0 || !may_send(qp)) return;
-  if (!send.waits_for_path && !send.window.at(send.window.head()).is_answer_due()) return;
+  if (!send.waits_for_path && !qp.is_answer_due()) return;
   send.ack_deadline = now + ack_timeout(qp.attributes.timeout);
   services_.scheduler.arm(qp, send.ack_deadline);
 }

@@ -249,7 +249,7 @@ void Requester::time_out(QueuePair& qp) {
   SendSide& send = qp.send;
   ++services_.counters.timeouts;
   const std::uint32_t oldest = send.window.head();
-  const bool is_answer_due = send.window.at(oldest).is_answer_due();
+  const bool is_answer_due = qp.is_answer_due();
   if (!take_retry(qp, oldest, is_answer_due ? send.retries_left : send.path_retries_left)) {
     retire(qp);
   } else if (is_answer_due) {
