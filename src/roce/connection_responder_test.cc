@@ -231,6 +231,13 @@ TEST_F(RoceResponder, WhatCannotBeOwedHasNotCome) {
   EXPECT_FALSE(failed());
 }
 
+TEST_F(RoceResponder, AWriteBehindAsManyReadsAsThereMayBeIsExecuted) {
+  for (std::uint32_t i = 0; i < verbs::kRdAtomicMax; ++i) arrive(reading(kRqPsn + i, 8));
+  arrive_write(kRqPsn + verbs::kRdAtomicMax);
+  EXPECT_EQ(counters.resources_exceeded, 0u);
+  EXPECT_THAT(answers(), SizeIs(verbs::kRdAtomicMax + 1));
+}
+
 TEST_F(RoceResponder, MemoryThatVanishesEndsAReadHalfWay) {
   const auto gone = a.make_mr(4 * kMtu);
   Packet read = reading(kRqPsn, 3 * kMtu);

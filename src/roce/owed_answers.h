@@ -27,7 +27,8 @@ struct OwedAnswer {
 
 class OwedAnswers {
  public:
-  static constexpr std::uint32_t kMost = verbs::kRdAtomicMax;
+  // Reads and atomics, and a NAK of what comes behind them.
+  static constexpr std::uint32_t kMost = verbs::kRdAtomicMax + 1;
 
   bool empty() const { return count_ == 0; }
   bool full() const { return count_ == kMost; }
