@@ -164,6 +164,19 @@ TEST_F(RoceRequester, GhostsChangeNothing) {
   EXPECT_FALSE(failed());
 }
 
+TEST_F(RoceRequester, AnAnswerBeyondWhatWasSentIsNone) {
+  EXPECT_EQ(window(), 64u);  // of a longer message
+  arrive_ack(164);
+  arrive_ack(1000, kSyndromeNakSequence);
+  EXPECT_EQ(counters.bad_response, 2u);
+  EXPECT_EQ(counters.packet_seq_err, 0u);
+  EXPECT_EQ(a.engine.packets_sent(over().ends.connection)->oldest, verbs::Psn(100));
+  arrive_ack(100, kSyndromeNakSequence);
+  static_cast<void>(packets());
+  arrive_ack(163);
+  EXPECT_EQ(counters.bad_response, 2u) << "of what goes out again";
+}
+
 TEST_F(RoceRequester, AnswersAreUnderstoodWithoutWhatWasRemembered) {
   a.send(qp, write(1, 3 * kMtu));
   a.send(qp, read(2, 8));
