@@ -12,6 +12,7 @@ using verbs::distance;
 using verbs::Syndrome;
 
 constexpr Duration kNotificationInterval = std::chrono::microseconds(50);
+constexpr std::uint8_t kNotificationTrafficClass = 48 << 2;  // DSCP as switches expect it; not ECN-capable
 
 std::uint8_t wire_syndrome(const verbs::Response& response) {
   switch (response.syndrome) {
@@ -154,7 +155,9 @@ std::uint32_t Answerer::answer(const Ends& ends, FrameSink& sink, std::uint32_t 
     packet.becn = true;
     const guestmem::SpanList payload = to_source(kReserved);
     guestmem::SpanReader reader(payload);
-    if (!ends.send(packet, kReserved.size(), reader, sink)) return sent;
+    Ends told = ends;
+    told.envelope.traffic_class = kNotificationTrafficClass;
+    if (!told.send(packet, kReserved.size(), reader, sink)) return sent;
     notification_owed_ = false;
     ++ends.counters.np_cnp_sent;
     ++sent;

@@ -416,6 +416,9 @@ TEST_F(RoceResponder, MarkedPacketsAreToldNotTooOften) {
   Packet write = asking(Opcode::kWriteOnly, kRqPsn);
   write.dma_bytes = 8;
   arrive(write, filled(8), true);
+  over().answerer.answer(over().ends, sink, 1);
+  ASSERT_THAT(sink.frames, SizeIs(1));
+  EXPECT_EQ(parse(sink.frames[0])->envelope.traffic_class, 48u << 2);  // DSCP, no ECN
   auto out = answered();
   ASSERT_THAT(seen(out), ElementsAre(Seen{Opcode::kCongestionNotification, 0}, acknowledged(kRqPsn)));
   EXPECT_TRUE(out[0].becn);
