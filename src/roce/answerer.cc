@@ -114,6 +114,7 @@ void Answerer::on_repeated(const Ends& ends, const Packet& packet, const verbs::
   ++ends.counters.duplicate_request;
   if (packet.opcode == Opcode::kReadRequest) {
     owe(ends, {.kind = OwedAnswer::Kind::kRead,
+               .answer = verbs::ReadAnswer::kRepeated,
                .psn = packet.psn,
                .msn = state.msn,
                .rkey = packet.rkey,
@@ -207,7 +208,7 @@ bool Answerer::send_data(const Ends& ends, OwedAnswer& read, FrameSink& sink) {
   request.rkey = read.rkey;
   request.message_bytes = request.bytes = bytes;
   guestmem::SpanList source;
-  if (!ends.engine.open_read(request, source)) {
+  if (!ends.engine.open_read(request, read.answer, source)) {
     read = nak(read.psn, read.msn, kSyndromeNakRemoteAccess);
     return send_first(ends, sink);
   }

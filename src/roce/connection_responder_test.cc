@@ -245,7 +245,21 @@ TEST_F(RoceResponder, MemoryThatVanishesEndsAReadHalfWay) {
   arrive(read);
   EXPECT_THAT(answered(1), SizeIs(1));
   ASSERT_TRUE(a.engine.destroy_mr(gone.handle));
+  arrive_write(kRqPsn + 3);
   EXPECT_THAT(answers(), ElementsAre(refused(kRqPsn + 1, kSyndromeNakRemoteAccess)));
+  EXPECT_TRUE(failed());
+}
+
+TEST_F(RoceResponder, MemoryThatVanishesRefusesARepeatedRead) {
+  const auto gone = a.make_mr(4 * kMtu);
+  Packet read = reading(kRqPsn, 3 * kMtu);
+  read.rkey = gone.key;
+  arrive(read);
+  EXPECT_THAT(answered(), SizeIs(3));
+  ASSERT_TRUE(a.engine.destroy_mr(gone.handle));
+  arrive(read);
+  EXPECT_THAT(answers(), ElementsAre(refused(kRqPsn, kSyndromeNakRemoteAccess)));
+  EXPECT_FALSE(failed()) << "the first answer may have arrived";
 }
 
 // --- No receive. ---

@@ -8,6 +8,7 @@
 
 #include "verbs/ids.h"
 #include "verbs/limits.h"
+#include "verbs/packets.h"
 
 namespace pvrdma::roce {
 
@@ -16,6 +17,7 @@ struct OwedAnswer {
 
   Kind kind{};
   bool begun = false;         // a read's first packet is out
+  verbs::ReadAnswer answer = verbs::ReadAnswer::kFirst;
   std::uint8_t syndrome = 0;  // of a NAK
   verbs::Psn psn;             // of the next packet
   std::uint32_t msn = 0;

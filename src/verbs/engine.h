@@ -179,7 +179,7 @@ class Engine {
   std::optional<SentPacket> sent_packet(const Connection& connection, Psn psn) const;
   // What Responder has for them.
   bool accept_read(const Request& request, Instant now);
-  bool open_read(const Request& request, guestmem::SpanList& source);
+  bool open_read(const Request& request, ReadAnswer answer, guestmem::SpanList& source);
   void refuse_request(const Request& request, std::string_view why, Instant now);
   // What the word was before the atomic with this PSN; none: not remembered (any more).
   std::optional<std::uint64_t> atomic_result(const Connection& connection, Psn psn) const;

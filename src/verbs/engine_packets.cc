@@ -66,9 +66,9 @@ bool Engine::accept_read(const Request& request, Instant now) {
   return qp != nullptr && impl_->responder.accept_read(*qp, request, now);
 }
 
-bool Engine::open_read(const Request& request, guestmem::SpanList& source) {
-  const QueuePair* qp = impl_->by_ends(request.to, request.from);
-  return qp != nullptr && impl_->responder.open_read(*qp, request, source);
+bool Engine::open_read(const Request& request, ReadAnswer answer, guestmem::SpanList& source) {
+  QueuePair* qp = impl_->by_ends(request.to, request.from);
+  return qp != nullptr && impl_->responder.open_read(*qp, request, answer, source);
 }
 
 void Engine::refuse_request(const Request& request, std::string_view why, Instant now) {

@@ -26,6 +26,9 @@ struct UnderWay {
   }
 };
 
+// Whether the peer asked for a read's bytes before, and may have them.
+enum class ReadAnswer : std::uint8_t { kFirst, kRepeated };
+
 // The receive side.
 struct PacketsReceived {
   Psn next;              // expected

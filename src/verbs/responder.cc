@@ -152,8 +152,13 @@ bool Responder::accept_read(QueuePair& qp, const Request& request, Instant now) 
   return true;
 }
 
-bool Responder::open_read(const QueuePair& qp, const Request& request, guestmem::SpanList& source) {
-  return may_respond(qp.state()) && executor_.open_read(qp, request, source).syndrome == Syndrome::kAck;
+bool Responder::open_read(QueuePair& qp, const Request& request, ReadAnswer answer,
+                          guestmem::SpanList& source) {
+  if (!may_respond(qp.state())) return false;
+  const Verdict verdict = executor_.open_read(qp, request, source);
+  if (verdict.syndrome == Syndrome::kAck) return true;
+  if (answer == ReadAnswer::kFirst) completions_.fail_qp(qp, verdict.why, verdict.event);
+  return false;
 }
 
 void Responder::refuse(QueuePair& qp, const Request& request, std::string_view why, Instant now) {
