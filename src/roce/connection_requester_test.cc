@@ -340,6 +340,16 @@ TEST_F(RoceRequester, APauseIsKeptWhateverElseThePeerSays) {
   EXPECT_EQ(window(), CongestionWindow::kFirst) << "nothing was lost";
 }
 
+TEST_F(RoceRequester, APauseThatIsNotKeptExcusesNoLoss) {
+  a.send(qp, read(1, 8));
+  static_cast<void>(packets());
+  arrive_ack(100, kSyndromeRnrNak | 12);  // a read needs no receive
+  advance(RoundTrip::kFirst);
+  EXPECT_THAT(sent_packets(), ElementsAre(asked(Opcode::kReadRequest, 100)));
+  arrive_data(Opcode::kReadResponseOnly, 100, 8, 1);
+  EXPECT_LT(window(), CongestionWindow::kFirst);
+}
+
 TEST_F(RoceRequester, APeerThatIsNeverReadyEndsTheQp) {
   a.send(qp, send_wr(1, 8));
   for (int i = 0; i < 4; ++i) {

@@ -16,7 +16,7 @@ struct OwedAnswer {
   enum class Kind : std::uint8_t { kRead, kAtomic, kNak };
 
   Kind kind{};
-  bool begun = false;         // a read's first packet is out
+  bool begun = false;  // a read's first packet is out
   verbs::ReadAnswer answer = verbs::ReadAnswer::kFirst;
   std::uint8_t syndrome = 0;  // of a NAK
   verbs::Psn psn;             // of the next packet

@@ -186,6 +186,10 @@ void Sender::on_answer(const Ends& ends, const Packet& packet, Instant now) {
   }
   const auto state = ends.engine.packets_sent(ends.connection);
   if (!state) return;
+  const bool not_ready =
+      packet.opcode == Opcode::kAcknowledge && (packet.syndrome & kSyndromeKindMask) == kSyndromeRnrNak;
+  if (not_ready && distance(state->next, before->next) < 0)
+    cause_ = Cause::kNotReady;  // not when it was ignored
   if (const std::int32_t more = distance(state->oldest, oldest_); more > 0)
     window_.on_confirmed(static_cast<std::uint32_t>(more), state->oldest);
   oldest_ = state->oldest;
@@ -235,7 +239,6 @@ void Sender::on_acknowledge(const Ends& ends, const Packet& packet, const SentPa
       auto response = response_to(ends, sent, Syndrome::kRnrNak);
       response.rnr_timer = packet.syndrome & kSyndromeValueMask;
       ++ends.counters.rnr_nak_retry_err;
-      cause_ = Cause::kNotReady;
       return hand_over(ends, response, now);
     }
     case kSyndromeNakSequence& kSyndromeKindMask:

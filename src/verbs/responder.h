@@ -35,8 +35,8 @@ class Responder {
   // For paths of packets: a read that is due is executed at once, whole; the path fetches its bytes later,
   // with open_read(). False: refused, and the peer is told.
   bool accept_read(QueuePair& qp, const Request& request, Instant now);
-  // The bytes of a read that was accepted once. False: they may not be read any more, and the QP has failed if
-  // they are to be answered for the first time.
+  // The bytes of a read that was accepted once. False: they may not be read any more, and the QP has failed
+  // if they are to be answered for the first time.
   bool open_read(QueuePair& qp, const Request& request, ReadAnswer answer, guestmem::SpanList& source);
   // What came is no request that the peer may send: the QP ends, and the peer is told.
   void refuse(QueuePair& qp, const Request& request, std::string_view why, Instant now);
