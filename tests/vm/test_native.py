@@ -22,10 +22,10 @@ from harness.cluster import Cluster, Setup
 from harness.faults import Action, Fault, Faults, cable_out, nth, share
 from harness.pairing import Pairing
 from harness.pcap import Pcap
-from harness.programs import RDMA_CLIENT, perftest, pingpong, rping, rstream, ucmatose, udaddy
+from harness.programs import RDMA_CLIENT, exactly_once, perftest, pingpong, rping, rstream, ucmatose, udaddy
 from harness.vm import Job, Vm
 
-_IPV4, _IPV6 = 1, 2  # indices of these GIDs in each VM
+_LINK_LOCAL, _IPV4, _IPV6 = 0, 1, 2  # indices of these GIDs in each VM
 _GUARD_S = 60
 _NATIVE_SERVES, _NATIVE_CALLS = "native_serves", "native_calls"
 _SECOND = "-u 18"  # Soft-RoCE repeats what is not answered so long: a slow machine is not to make it
@@ -113,6 +113,8 @@ _TRAFFIC = [
     *(perftest(f"ib_{verb}_lat", f"{options} -n 50", (2,), _IPV4) for verb, options in _VERBS),
     *(perftest("ib_atomic_bw", f"{_READS} -A {operation} -n 100", (8,), _IPV4) for operation in ("CMP_AND_SWAP", "FETCH_AND_ADD")),
     perftest("ib_send_bw", "-c UD -n 100", (1024,), _IPV4),
+    pingpong("ud", "-n 100 -s 1000", _LINK_LOCAL),
+    perftest("ib_send_lat", "-c UD -n 100 -s 1024", (1024,), _LINK_LOCAL),
 ]
 _MORE_TRAFFIC = [
     *(pingpong("rc", f"-c -n 10 -s 1048576 -e -m {mtu}", _IPV4) for mtu in (256, 512, 1024)),
@@ -139,6 +141,7 @@ _CONNECTIONS = [
     rping(20, "{server6}"),
     ucmatose("-c 5 -C 5 -S 4000"),
     udaddy("-c 4 -C 4 -S 500"),
+    udaddy("-c 4 -C 4 -S 500", "{local6}%eth0"),
     perftest("ib_write_bw", "-R -n 20", (65536,)),
 ]
 _MORE_CONNECTIONS = [
@@ -174,12 +177,6 @@ def test_the_path_is_roce(shared_natives: Cluster) -> None:
     assert paths == {"roce"}
 
 
-def _checked(arguments: str, expect: str = "each exactly once") -> Case:
-    """exactly_once: its every work request is checked at both ends; its first PSNs are just before the wrap."""
-    command = f"exactly_once {{device}} {_IPV4} {arguments}"
-    return Case(f"exactly_once {arguments}", server=command, client=f"{command} {{server}}", expect=(expect,), guard_s=120)
-
-
 # As requesters Soft-RoCE's endpoints stop, take wrong data or repeat too much when they lose answers to reads (kinds b and r), and
 # with atomics among other requests: that is so between two of them. Writes and sends are safe, and atomics among themselves.
 _SAFE_KINDS = ("siwo", "fc")
@@ -193,7 +190,7 @@ def _kinds(ends: Ends) -> tuple[str, ...]:
 
 def test_exactly_once(ends: Ends) -> None:
     for kinds in _ALL_KINDS if ends.client is not ends.native else ("siwobrfc",):
-        _expect_no_gaps(_checked(f"-n 300 -t 18 -k {kinds}"), ends)
+        _expect_no_gaps(exactly_once(f"-n 300 -t 18 -k {kinds}"), ends)
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 8))])
@@ -202,7 +199,7 @@ def test_exactly_once_though_one_of_100_frames_is_harmed(ends: Ends, action: Act
     for kinds in _kinds(ends):
         faults = Faults(Fault(action, share(0.01, seed)))
         ends.cluster.hub.set_faults(faults)
-        cases.run(_checked(f"-n 300 -k {kinds} -s {seed}"), ends.server, ends.client)
+        cases.run(exactly_once(f"-n 300 -k {kinds} -s {seed}"), ends.server, ends.client)
         assert faults.hits
 
 
@@ -220,13 +217,13 @@ def test_each_kind_of_packet_harmed_once(ends: Ends, action: Action) -> None:
         faults = Faults(*(Fault(action, nth(2), lambda frame, code=code: frames.opcode(frame) == code)  # type: ignore[misc]
                           for code in _PACKETS[kinds]))
         ends.cluster.hub.set_faults(faults)
-        cases.run(_checked(f"-n 100 -k {kinds}"), ends.server, ends.client)
+        cases.run(exactly_once(f"-n 100 -k {kinds}"), ends.server, ends.client)
         assert all(fault.hits for fault in faults.faults), [fault.hits for fault in faults.faults]
 
 
 def test_a_receiver_that_is_slow_is_waited_for(ends: Ends) -> None:
     before = soft_roce.counters(ends.native)
-    cases.run(_checked("-n 100 -k siw -z 3000"), ends.server, ends.client)
+    cases.run(exactly_once("-n 100 -k siw -z 3000"), ends.server, ends.client)
     counted = soft_roce.counted(before, soft_roce.counters(ends.native))
     assert counted["rcvd_rnr_err" if ends.client is ends.native else "send_rnr_err"] > 0
 
@@ -285,7 +282,7 @@ def test_a_server_killed_in_the_middle(ends: Ends) -> None:
         if not ends.native_calls:  # Soft-RoCE tries for ever
             ended = client.wait(_GUARD_S)
             assert ended.exit_code == 1 and "transport retry counter exceeded" in ended.output, ended.output
-    cases.run(_checked("-n 20"), ends.server, ends.client)
+    cases.run(exactly_once("-n 20"), ends.server, ends.client)
 
 
 # Both ways to see it: what a QP may not do is an invalid request for Soft-RoCE, which has an error of its own for a long send.
@@ -295,5 +292,5 @@ _MISTAKES = {"key": "remote access error", "bounds": "remote access error", "acc
 
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_a_mistake_is_told_and_the_next_connection_works(ends: Ends, mistake: str) -> None:
-    cases.run(_checked(f"-w {mistake}", rf"^{mistake}: {_MISTAKES[mistake]}$"), ends.server, ends.client)
-    cases.run(_checked("-n 20"), ends.server, ends.client)
+    cases.run(exactly_once(f"-w {mistake}", rf"^{mistake}: {_MISTAKES[mistake]}$"), ends.server, ends.client)
+    cases.run(exactly_once("-n 20"), ends.server, ends.client)

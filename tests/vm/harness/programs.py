@@ -55,3 +55,10 @@ def rstream(size: int, arguments: str, address: str = "{server}") -> Case:
 
 RDMA_CLIENT = Case("rdma_client", server="rdma_server", client="rdma_client -s {server}",
                    expect=("^rdma_client: end 0$",), expect_server=("^rdma_server: end 0$",), port=None)
+
+
+def exactly_once(arguments: str, expect: str = "each exactly once", gid_index: int = 1) -> Case:
+    """exactly_once: its every work request is checked at both ends; its first PSNs are just before the wrap."""
+    command = f"exactly_once {{device}} {gid_index} {arguments}"
+    return Case(f"exactly_once {arguments} gid {gid_index}", server=command, client=f"{command} {{server}}", expect=(expect,),
+                guard_s=120)

@@ -1,0 +1,104 @@
+"""Frames as others judge them who know nothing of the daemon: tshark, scapy, zlib's CRC. What was on the Ethernet, not what a capture
+of the daemon's own makes of it.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness import cases, judges
+from harness import frame as frames
+from harness.cluster import Cluster
+from harness.daemon import Adapter, Daemon, binary
+from harness.hub import Hub
+from harness.pairing import Pairing
+from harness.pcap import Pcap, read
+from harness.programs import exactly_once, pingpong, rping, udaddy
+
+_GUARD_S = 120
+_UD_SEND = 0x64
+_REQ, _REP, _RTU, _DREQ, _DREP, _SIDR_REQ, _SIDR_REP = 0x10, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18
+_RC = {*range(frames.SEND_FIRST, frames.ACKNOWLEDGE + 1), frames.ATOMIC_ACKNOWLEDGE, frames.COMPARE_AND_SWAP, frames.FETCH_AND_ADD}
+# GID index of connections and what rdma_cm connects to, and the same for datagrams: rdma-core finds no MAC for other IPv6 addresses.
+_ADDRESSES = {4: ((1, "{server}"), (1, "{server}")), 6: ((2, "{server6}"), (0, "{local6}%eth0"))}
+_MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")  # rc_checker's
+
+_DAEMONS_SAY = {frames.WRITE_FIRST, frames.WRITE_MIDDLE, frames.WRITE_LAST, frames.READ_REQUEST, frames.READ_FIRST, frames.READ_MIDDLE,
+                frames.READ_LAST, frames.SEND_ONLY, frames.FETCH_AND_ADD, frames.ACKNOWLEDGE, frames.ATOMIC_ACKNOWLEDGE}
+_ETHERTYPES = {"v1": 0x8915, "v2": 0x0800}
+
+
+@pytest.fixture(scope="module")
+def natives(logs: Path) -> Iterator[Cluster]:
+    """A guest and a native endpoint."""
+    with Pairing().cluster(logs / "frames") as cluster:
+        yield cluster
+
+
+@contextmanager
+def _recorded(hub: Hub, path: Path) -> Iterator[Path]:
+    """What passes the hub in the meantime is in the file then."""
+    capture = Pcap(path)
+    hub.set_capture(capture)
+    try:
+        yield path
+    finally:
+        hub.set_capture(None)
+        capture.close()
+    assert capture.left_out == 0
+
+
+def _from(path: Path, mac: str) -> set[int | None]:
+    """The opcodes that were sent from that address."""
+    return {frames.opcode(frame) for frame in read(path) if frames.source(frame) == frames.mac_bytes(mac)} - {None}
+
+
+@pytest.mark.parametrize("version", _ADDRESSES, ids=lambda version: f"ipv{version}")
+def test_frames_of_a_guest_and_a_native_endpoint(natives: Cluster, version: int) -> None:
+    guest, native = natives.vms
+    (index, address), (ud_index, ud_address) = _ADDRESSES[version]
+    made = (exactly_once("-n 100 -t 18", gid_index=index), pingpong("ud", "-n 20 -s 999", ud_index), rping(3, address),
+            udaddy("-c 1 -C 2", ud_address))
+    with _recorded(natives.hub, natives.logs / f"frames-ipv{version}.pcap") as path:
+        for server, client in ((native, guest), (guest, native)):
+            for case in made:
+                cases.run(case, server, client)
+    opcodes = judges.expect_good_frames(path)
+    assert opcodes.keys() >= _RC | {_UD_SEND}
+    for mac in (guest.spec.mac, native.spec.mac):  # each was client and server
+        assert _from(path, mac) >= _RC | {_UD_SEND}
+    assert judges.cm_messages(path) >= {_REQ, _REP, _RTU, _DREQ, _DREP, _SIDR_REQ, _SIDR_REP}
+    path.unlink()
+
+
+@pytest.mark.parametrize("version", _ETHERTYPES)
+def test_frames_between_two_daemons(logs: Path, version: str) -> None:
+    """Neither knows that the other is one. Soft-RoCE does not speak v1."""
+    folder = logs / f"frames-{version}"
+    with ExitStack() as stack:
+        run = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pvrdma-")))
+        hub = Hub(run / "ethernet.sock", _MACS)
+        stack.callback(hub.close)
+        sockets = []
+        for name, mac in zip("ab", _MACS):
+            for made in (run / name, folder / name):
+                made.mkdir(parents=True, exist_ok=True)
+            sockets.append(run / name / "vm.sock")
+            daemon = Daemon([Adapter(f"VM-{name}", sockets[-1], mac, hardware_version=18, roce=version)], run / name, folder / name)
+            daemon.roce_link = hub.link
+            daemon.start()
+            stack.callback(daemon.stop)
+        with _recorded(hub, folder / "frames.pcap") as path:
+            command = [str(binary("rc_checker", "tests/cluster")), "--a", str(sockets[0]), "--b", str(sockets[1]),
+                       "--rounds", "5", "--connections", "2", "--block", "8000"]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_GUARD_S, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+    assert judges.expect_good_frames(path).keys() == _DAEMONS_SAY
+    assert {int.from_bytes(frame[12:14], "big") for frame in read(path)} == {_ETHERTYPES[version]}
+    path.unlink()
