@@ -15,7 +15,7 @@ from fleet.etcd import Etcd
 from fleet.host import Certificates, Host
 from fleet.network import Network, address_of
 from fleet.until import until
-from harness import process, rdma
+from harness import process, rdma, soft_roce
 from harness.block import Block
 from harness.daemon import REPOSITORY, binary
 from harness.hub import Hub
@@ -101,8 +101,7 @@ class Fleet(Block):
     def boot(self, *names: str, overlays: tuple[str, ...] = ()) -> list[Vm]:
         """Powers VMs on, all at once, each with 192.168.11.50+NN for VM-NN, and waits until their ports are active."""
         testbed: Testbed = ensure()
-        if self._hub is None:
-            self._hub = Hub(self.folder / "ethernet.sock")
+        hub = self._ethernet()
         booted = []
         for name in names:
             shown = self[1].ctl("vm", "get", name)
@@ -110,7 +109,7 @@ class Fleet(Block):
             spec = VmSpec(name=name, address=f"192.168.11.{octet}", address6=f"fd00:11::{octet}",
                           mac=shown["adapter"]["mac"], adapter=Path(shown["adapter"]["socket"]),
                           memory_mib=shown["memory_mib"], overlays=overlays)
-            booted.append(Vm(spec, testbed, self._hub.path, self.folder, self.logs))
+            booted.append(Vm(spec, testbed, hub.path, self.folder, self.logs))
             self.vms[name] = booted[-1]
         for vm in booted:
             vm.start()
@@ -118,6 +117,24 @@ class Fleet(Block):
             vm.wait_ready()
             rdma.wait_active(vm)
         return booted
+
+    def boot_native(self) -> Vm:
+        """Powers a native endpoint on, RXE-01 on the VMs' Ethernet, and waits until it can be used."""
+        native = Vm(soft_roce.spec(1), ensure(), self._ethernet().path, self.folder, self.logs)
+        self.vms[native.name] = native
+        native.start()
+        native.wait_ready()
+        soft_roce.add_device(native)
+        return native
+
+    def link_roce(self, number: int, *vms: str) -> None:
+        """Puts a host on the VMs' Ethernet: it gets the RoCE frames to these VMs. While none is on; the daemon is started again."""
+        assert self._hub is None
+        self._hub = Hub(self.folder / "ethernet.sock", tuple(self[1].ctl("vm", "get", name)["adapter"]["mac"] for name in vms))
+        host = self[number]
+        host.stop()
+        host.add_lines(f'[[roce]]\nlink = "stream:{self._hub.link}"\nswitch = "{SWITCH}"')
+        host.start()
 
     def checker(self, a: str, b: str, *options: str) -> Checker:
         """rc_checker between the adapters of two VMs that are off."""
@@ -136,6 +153,11 @@ class Fleet(Block):
             for path in host.ctl("path", "list"):
                 shown.setdefault(path["adapter"], set()).add(path["path"])
         return shown
+
+    def _ethernet(self) -> Hub:
+        if self._hub is None:
+            self._hub = Hub(self.folder / "ethernet.sock")
+        return self._hub
 
     def _start(self) -> None:
         self.network.open()

@@ -69,14 +69,13 @@ class Cluster(Ensemble):
             return str(error)
 
     def _specs(self) -> list[VmSpec]:
-        return [VmSpec(name=f"VM-{index:02d}", **_addresses(50 + index), overlays=self._overlays,
+        return [VmSpec(name=f"VM-{index:02d}", address=f"192.168.11.{50 + index}", address6=f"fd00:11::{50 + index}",
+                       mac=f"52:54:00:12:34:{50 + index}", overlays=self._overlays,
                        adapter=self._run / f"vm-{index:02d}.sock" if self._with_adapters else None)
                 for index in range(1, self._vm_count + 1)]
 
     def _native_specs(self) -> list[VmSpec]:
-        return [VmSpec(name=f"RXE-{index:02d}", **_addresses(60 + index), overlays=("rxe", *self._overlays), load_driver=False,
-                       rdma_device=soft_roce.DEVICE, nic="virtio-net-pci")  # a vmxnet3 drops what its ring has no room for
-                for index in range(1, self._native_count + 1)]
+        return [soft_roce.spec(index, self._overlays) for index in range(1, self._native_count + 1)]
 
     def _adapters(self) -> list[Adapter]:
         return [Adapter(spec.name, spec.adapter, spec.mac, self.setup.hardware_version, self.setup.roce, self.setup.doorbells,
@@ -92,7 +91,3 @@ class Cluster(Ensemble):
                 soft_roce.add_device(vm)
             elif vm.spec.adapter is not None:
                 rdma.wait_active(vm)
-
-
-def _addresses(octet: int) -> dict[str, str]:
-    return {"address": f"192.168.11.{octet}", "address6": f"fd00:11::{octet}", "mac": f"52:54:00:12:34:{octet}"}

@@ -5,12 +5,19 @@ from __future__ import annotations
 import json
 
 from harness import rdma
-from harness.vm import Vm
+from harness.vm import Vm, VmSpec
 
 DEVICE = "rxe0"
 _ADD = "modprobe rdma_rxe && rdma link add {device} type rxe netdev {netdev}"
 # What a wire that loses nothing gives no reason for. A late answer gives one for the first three: the peer repeats.
 REPETITIONS = ("duplicate_request", "completer_retry_err", "out_of_seq_request", "rcvd_seq_err")
+
+
+def spec(index: int, overlays: tuple[str, ...] = ()) -> VmSpec:
+    """RXE-01 with 192.168.11.61, fd00:11::61 and so on, which has no adapter. A vmxnet3 would drop what its ring has no room for."""
+    octet = 60 + index
+    return VmSpec(name=f"RXE-{index:02d}", address=f"192.168.11.{octet}", address6=f"fd00:11::{octet}", mac=f"52:54:00:12:34:{octet}",
+                  overlays=("rxe", *overlays), load_driver=False, rdma_device=DEVICE, nic="virtio-net-pci")
 
 
 def add_device(vm: Vm, netdev: str = "eth0") -> None:
