@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from harness.faults import Action, Fault, Faults, cable_out, nth, share
 from harness.pairing import Pairing
 from harness.pcap import Pcap
 from harness.programs import RDMA_CLIENT, exactly_once, perftest, pingpong, rping, rstream, ucmatose, udaddy
+from harness.under_way import exactly_once_under_way
 from harness.vm import Job, Vm
 
 _LINK_LOCAL, _IPV4, _IPV6 = 0, 1, 2  # indices of these GIDs in each VM
@@ -228,23 +229,9 @@ def test_a_receiver_that_is_slow_is_waited_for(ends: Ends) -> None:
     assert counted["rcvd_rnr_err" if ends.client is ends.native else "send_rnr_err"] > 0
 
 
-@contextmanager
-def _under_way(ends: Ends, arguments: str) -> Iterator[tuple[Job, Job]]:
+def _under_way(ends: Ends, arguments: str) -> AbstractContextManager[tuple[Job, Job]]:
     """(server's, client's) job of exactly_once when packets flow."""
-    command = f"exactly_once {{device}} {_IPV4} {arguments}"
-    server = ends.server.start_job(command.format(device=ends.server.rdma_device))
-    ends.server.check("await-listener tcp 18515 20", 30)
-    before = soft_roce.counters(ends.native)["rcvd_pkts"]
-    client = ends.client.start_job(f"{command.format(device=ends.client.rdma_device)} {ends.server.address}")
-    end = time.monotonic() + _GUARD_S
-    while soft_roce.counters(ends.native)["rcvd_pkts"] < before + 50:
-        assert not client.done and time.monotonic() < end, client.output_so_far()
-    try:
-        yield server, client
-    finally:
-        for job in (server, client):
-            if not job.done:
-                job.kill()
+    return exactly_once_under_way(ends.server, ends.client, ends.native, arguments)
 
 
 def _expect_success(jobs: tuple[Job, Job]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -95,6 +96,7 @@ class Vm:
         self._testbed = testbed
         self._hub = hub
         self._agent_path = run_folder / f"{spec.name}.agent"
+        self._monitor_path = run_folder / f"{spec.name}.monitor"
         self._image = run_folder / f"{spec.name}.cpio"
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
@@ -155,6 +157,14 @@ class Vm:
         self.start_job("reboot -f")
         self.wait_ready(boots + 1)
 
+    def reset(self) -> None:
+        """Pulls the machine's reset line: the guest is asked nothing. Waits until it is up again."""
+        boots = self._connected().boots
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as monitor:
+            monitor.connect(str(self._monitor_path))
+            monitor.sendall(b"system_reset\n")
+            self.wait_ready(boots + 1)
+
     def power_off(self) -> None:
         """Powers the guest off and waits for QEMU to end."""
         assert self._process is not None
@@ -187,6 +197,7 @@ class Vm:
             self._channel.close()
             self._channel = None
         self._agent_path.unlink(missing_ok=True)
+        self._monitor_path.unlink(missing_ok=True)
 
     def _initrd(self) -> Path:
         if not self.spec.overlays:
@@ -218,6 +229,7 @@ class Vm:
             "-kernel", str(self._testbed.kernel),
             "-initrd", str(self._initrd()),
             "-append", " ".join(arguments),
+            "-chardev", f"socket,id=monitor,path={self._monitor_path},server=on,wait=off", "-mon", "chardev=monitor,mode=readline",
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=agent,path={self._agent_path}",
             "-device", "virtserialport,chardev=agent,name=pvrdma.agent",

@@ -1,0 +1,44 @@
+"""Traffic with a native endpoint that flows while a test does something to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness import soft_roce
+from harness.programs import exactly_once
+from harness.vm import Job, Vm
+
+_GUARD_S = 60
+
+
+@contextmanager
+def exactly_once_under_way(server: Vm, client: Vm, native: Vm, arguments: str) -> Iterator[tuple[Job, Job]]:
+    """(server's, client's) job of exactly_once when packets flow; `native` is the native endpoint of both."""
+    case = exactly_once(arguments)
+    with jobs_killed(server.start_job(case.server.format(device=server.rdma_device))) as jobs:
+        server.check(f"await-listener tcp {case.port} 20", 30)
+        before = soft_roce.counters(native)["rcvd_pkts"]
+        jobs.append(client.start_job(case.client.format(device=client.rdma_device, server=server.address)))
+        wait_flowing(native, before, jobs[-1])
+        yield jobs[0], jobs[1]
+
+
+@contextmanager
+def jobs_killed(*jobs: Job) -> Iterator[list[Job]]:
+    """The jobs, to which more may be added; what still runs at the end is killed."""
+    begun = list(jobs)
+    try:
+        yield begun
+    finally:
+        for job in begun:
+            if not job.done:
+                job.kill()
+
+
+def wait_flowing(native: Vm, before: int, client: Job) -> None:
+    """Waits until the native endpoint has received 50 packets more than `before`."""
+    end = time.monotonic() + _GUARD_S
+    while soft_roce.counters(native)["rcvd_pkts"] < before + 50:
+        assert not client.done and time.monotonic() < end, client.output_so_far()
