@@ -175,6 +175,11 @@ TEST_F(RoceRequester, AnAnswerBeyondWhatWasSentIsNone) {
   static_cast<void>(packets());
   arrive_ack(163);
   EXPECT_EQ(counters.bad_response, 2u) << "of what goes out again";
+  static_cast<void>(packets());
+  forget();
+  arrive_ack(1000);
+  EXPECT_EQ(counters.bad_response, 3u) << "nor by who remembers nothing";
+  EXPECT_EQ(a.engine.packets_sent(over().ends.connection)->oldest, verbs::Psn(164));
 }
 
 TEST_F(RoceRequester, AnswersAreUnderstoodWithoutWhatWasRemembered) {

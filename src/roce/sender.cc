@@ -166,7 +166,9 @@ void Sender::send_request(const Ends& ends, const verbs::Request& request, const
 void Sender::on_answer(const Ends& ends, const Packet& packet, Instant now) {
   const auto before = ends.engine.packets_sent(ends.connection);
   if (!before || distance(packet.psn, before->oldest) < 0) return;  // said already
-  const bool beyond = begun_ && distance(packet.psn, furthest_) >= 0;
+  // What was sent before the engine went back may be answered, too.
+  const bool beyond =
+      distance(packet.psn, before->next) >= 0 && !(begun_ && distance(packet.psn, furthest_) < 0);
   const auto sent = beyond ? std::nullopt : ends.engine.sent_packet(ends.connection, packet.psn);
   if (!sent) {
     ++ends.counters.bad_response;
