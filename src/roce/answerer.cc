@@ -209,6 +209,7 @@ bool Answerer::send_data(const Ends& ends, OwedAnswer& read, FrameSink& sink) {
   request.message_bytes = request.bytes = bytes;
   guestmem::SpanList source;
   if (!ends.engine.open_read(request, read.answer, source)) {
+    if (read.answer == verbs::ReadAnswer::kFirst) owed_.drop_from(read.psn.next());  // its QP has ended
     read = nak(read.psn, read.msn, kSyndromeNakRemoteAccess);
     return send_first(ends, sink);
   }

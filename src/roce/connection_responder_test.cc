@@ -243,9 +243,10 @@ TEST_F(RoceResponder, MemoryThatVanishesEndsAReadHalfWay) {
   Packet read = reading(kRqPsn, 3 * kMtu);
   read.rkey = gone.key;
   arrive(read);
+  arrive(adding(kRqPsn + 3, 1));
   EXPECT_THAT(answered(1), SizeIs(1));
   ASSERT_TRUE(a.engine.destroy_mr(gone.handle));
-  arrive_write(kRqPsn + 3);
+  arrive_write(kRqPsn + 4);
   EXPECT_THAT(answers(), ElementsAre(refused(kRqPsn + 1, kSyndromeNakRemoteAccess)));
   EXPECT_TRUE(failed());
 }
