@@ -175,15 +175,16 @@ void Sender::on_answer(const Ends& ends, const Packet& packet, Instant now) {
     return;
   }
   round_trip_.on_confirmed(packet.psn, now);
+  bool is_one_missing = false;
   switch (packet.opcode) {
     case Opcode::kAcknowledge:
-      on_acknowledge(ends, packet, *sent, now);
+      is_one_missing = on_acknowledge(ends, packet, *sent, now);
       break;
     case Opcode::kAtomicAcknowledge:
-      on_atomic_result(ends, packet, *sent, now);
+      is_one_missing = on_atomic_result(ends, packet, *sent, now);
       break;
     default:
-      on_read_data(ends, packet, *sent, now);
+      is_one_missing = on_read_data(ends, packet, *sent, now);
       break;
   }
   const auto state = ends.engine.packets_sent(ends.connection);
@@ -199,6 +200,7 @@ void Sender::on_answer(const Ends& ends, const Packet& packet, Instant now) {
     waits_ = false;
     ends.engine.on_path_ready(ends.connection);
   }
+  if (is_one_missing) on_answer_missing(ends, state->oldest, now);
 }
 
 void Sender::on_congestion(const Ends& ends) {
@@ -226,7 +228,7 @@ void hand_over(const Ends& ends, const verbs::Response& response, Instant now) {
 
 }  // namespace
 
-void Sender::on_acknowledge(const Ends& ends, const Packet& packet, const SentPacket& sent, Instant now) {
+bool Sender::on_acknowledge(const Ends& ends, const Packet& packet, const SentPacket& sent, Instant now) {
   switch (packet.syndrome & kSyndromeKindMask) {
     case kSyndromeAck& kSyndromeKindMask: {
       // Everything up to the packet is executed. A read or atomic among that is not answered by it.
@@ -234,71 +236,77 @@ void Sender::on_acknowledge(const Ends& ends, const Packet& packet, const SentPa
       auto response = response_to(ends, sent, whole ? Syndrome::kAck : Syndrome::kProgress);
       response.offset = asks(sent.op) ? 0 : sent.end();
       hand_over(ends, response, now);
-      if (sent.behind_unanswered || (asks(sent.op) && sent.is_open)) on_answer_missing(ends, now);
-      return;
+      return sent.behind_unanswered || (asks(sent.op) && sent.is_open);
     }
     case kSyndromeRnrNak: {
       auto response = response_to(ends, sent, Syndrome::kRnrNak);
       response.rnr_timer = packet.syndrome & kSyndromeValueMask;
       ++ends.counters.rnr_nak_retry_err;
-      return hand_over(ends, response, now);
+      hand_over(ends, response, now);
+      return false;
     }
     case kSyndromeNakSequence& kSyndromeKindMask:
       break;
     default:
       ++ends.counters.bad_response;
-      return;
+      return false;
   }
   switch (packet.syndrome) {
     case kSyndromeNakSequence:
       ++ends.counters.packet_seq_err;
       if (cause_ == Cause::kSilence) cause_ = Cause::kMissing;
-      return hand_over(ends, response_to(ends, sent, Syndrome::kNakSequence), now);
+      hand_over(ends, response_to(ends, sent, Syndrome::kNakSequence), now);
+      break;
     case kSyndromeNakInvalidRequest:
-      return hand_over(ends, response_to(ends, sent, Syndrome::kNakInvalidRequest), now);
+      hand_over(ends, response_to(ends, sent, Syndrome::kNakInvalidRequest), now);
+      break;
     case kSyndromeNakRemoteAccess:
-      return hand_over(ends, response_to(ends, sent, Syndrome::kNakRemoteAccess), now);
+      hand_over(ends, response_to(ends, sent, Syndrome::kNakRemoteAccess), now);
+      break;
     case kSyndromeNakRemoteOperational:
-      return hand_over(ends, response_to(ends, sent, Syndrome::kNakRemoteOperational), now);
+      hand_over(ends, response_to(ends, sent, Syndrome::kNakRemoteOperational), now);
+      break;
     default:
       ++ends.counters.bad_response;
   }
+  return false;
 }
 
 // Judged by PSN and length: whether it says first, middle or last depends on how its responder was asked.
-void Sender::on_read_data(const Ends& ends, const Packet& packet, const SentPacket& sent, Instant now) {
+bool Sender::on_read_data(const Ends& ends, const Packet& packet, const SentPacket& sent, Instant now) {
   if (sent.op != RequestOp::kRead || packet.payload.size() != sent.end() - sent.offset) {
     ++ends.counters.bad_response;
-    return;
+    return false;
   }
-  if (!sent.is_open) return;  // it came twice
-  if (sent.behind_unanswered || sent.offset > sent.confirmed) return on_answer_missing(ends, now);
+  if (!sent.is_open) return false;  // it came twice
+  if (sent.behind_unanswered || sent.offset > sent.confirmed) return true;
   auto response = response_to(ends, sent, Syndrome::kAck);
   response.bytes = static_cast<std::uint32_t>(packet.payload.size());
   const guestmem::SpanList data = to_source(packet.payload);
   verbs::SpanPayload payload(data);
   ends.engine.on_response(response, payload, now);
+  return false;
 }
 
-void Sender::on_atomic_result(const Ends& ends, const Packet& packet, const SentPacket& sent, Instant now) {
+bool Sender::on_atomic_result(const Ends& ends, const Packet& packet, const SentPacket& sent, Instant now) {
   if (sent.op != RequestOp::kCompareSwap && sent.op != RequestOp::kFetchAdd) {
     ++ends.counters.bad_response;
-    return;
+    return false;
   }
-  if (sent.behind_unanswered) return on_answer_missing(ends, now);
+  if (sent.behind_unanswered) return true;
   auto response = response_to(ends, sent, Syndrome::kAck);
   response.atomic_original = packet.atomic_original;
   hand_over(ends, response, now);
+  return false;
 }
 
 // An answer before one that came is lost, which is as good as a NAK (IBTA vol. 1, 9.7.5.2.3). Those that
 // follow say the same until it is here.
-void Sender::on_answer_missing(const Ends& ends, Instant now) {
-  const auto state = ends.engine.packets_sent(ends.connection);
-  if (!state || (state->oldest == missed_ && now < missed_until_)) return;
+void Sender::on_answer_missing(const Ends& ends, Psn oldest, Instant now) {
+  if (oldest == missed_ && now < missed_until_) return;
   ++ends.counters.implied_nak_seq_err;
   if (cause_ == Cause::kSilence) cause_ = Cause::kMissing;
-  missed_ = state->oldest;
+  missed_ = oldest;
   missed_until_ = now + round_trip_.repeat_after();
   ends.engine.repeat(ends.connection);
 }

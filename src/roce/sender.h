@@ -46,10 +46,11 @@ class Sender {
 
   std::uint32_t free_packets(const verbs::PacketsSent& sent) const;
   void note_repetition(verbs::Psn next);
-  void on_acknowledge(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
-  void on_read_data(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
-  void on_atomic_result(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
-  void on_answer_missing(const Ends& ends, Instant now);
+  // What each kind of answer does. True: an earlier answer is missing.
+  bool on_acknowledge(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
+  bool on_read_data(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
+  bool on_atomic_result(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
+  void on_answer_missing(const Ends& ends, verbs::Psn oldest, Instant now);
   void forget_asked(verbs::Psn from, verbs::Psn oldest);
 
   CongestionWindow window_;
