@@ -97,8 +97,10 @@ void Flow::on_receive(const driver::WorkCompletion& done, bool calm) {
   incoming_.pop_front();
 
   if (message.fault == Fault::kTooLongForPeer) {
-    if (done.status != CompletionStatus::kLocalLength)
-      violated("a message too long was received", done.wr_id);
+    // Which of two faults is found first: packets land one by one.
+    const bool is_refused = done.status == CompletionStatus::kLocalLength ||
+                            (receive.bad && done.status == CompletionStatus::kLocalProtection);
+    if (!is_refused) violated("a message too long was received", done.wr_id);
     return;
   }
   if (receive.bad && message.opcode != abi::Opcode::kRdmaWriteWithImm && message.bytes != 0) {
