@@ -70,10 +70,21 @@ std::uint32_t Sender::free_packets(const verbs::PacketsSent& sent) const {
   return window_.packets() - std::min(window_.packets(), out);
 }
 
+// Who has forgotten, or knows nothing yet, believes that all of what was begun may have been sent.
+void Sender::begin(const Ends& ends, const verbs::PacketsSent& sent) {
+  if (begun_) return;
+  begun_ = true;
+  oldest_ = sent.oldest;
+  next_ = sent.next;
+  furthest_ = ends.engine.packets_begun(ends.connection).value_or(sent.next);
+}
+
 // Whether the engine has gone back: asked for room already, so that the smaller window is for what goes out
 // again, too.
-void Sender::note_repetition(Psn next) {
-  if (begun_ && distance(next, next_) < 0) {
+void Sender::note_repetition(const Ends& ends, const verbs::PacketsSent& sent) {
+  begin(ends, sent);
+  const Psn next = sent.next;
+  if (distance(next, next_) < 0) {
     if (cause_ == Cause::kSilence) window_.on_silence(next_);
     if (cause_ == Cause::kMissing) window_.on_loss(next_);
     if (cause_ != Cause::kNotReady) round_trip_.on_repeated();
@@ -86,7 +97,7 @@ void Sender::note_repetition(Psn next) {
 std::uint32_t Sender::room(const Ends& ends, std::uint32_t wanted, const FrameSink& sink) {
   const auto sent = ends.engine.packets_sent(ends.connection);
   if (!sent) return 0;
-  note_repetition(sent->next);
+  note_repetition(ends, *sent);
   const std::uint32_t packets = verbs::packet_count(wanted, sent->mtu);
   const std::uint32_t free = free_packets(*sent);
   if (free < packets && free < window_.packets() / 4) {
@@ -101,7 +112,7 @@ std::uint32_t Sender::room(const Ends& ends, std::uint32_t wanted, const FrameSi
 std::uint32_t Sender::room_to_ask(const Ends& ends, std::uint32_t wanted, const FrameSink& sink) {
   const auto sent = ends.engine.packets_sent(ends.connection);
   if (!sent || sink.room() == 0) return 0;
-  note_repetition(sent->next);
+  note_repetition(ends, *sent);
   forget_asked(sent->next, sent->oldest);
   const std::uint32_t part = kPacketsAsked * abi::mtu_bytes(sent->mtu);
   const std::uint32_t bytes = std::min(wanted, part - sent->next_offset % part);
@@ -126,12 +137,10 @@ void Sender::send_request(const Ends& ends, const verbs::Request& request, const
   if (!state) return;
   const std::uint32_t mtu = abi::mtu_bytes(state->mtu);
   const Psn first = request.psn + (request.offset >> abi::mtu_shift(state->mtu));
-  if (!begun_) oldest_ = first;
   const std::uint32_t count = verbs::packet_count(request.bytes, state->mtu);
-  const auto old = begun_ ? static_cast<std::uint32_t>(std::max(0, distance(furthest_, first))) : 0;
+  const auto old = static_cast<std::uint32_t>(std::max(0, distance(furthest_, first)));
   const bool is_new = old == 0;
   ends.counters.repeated += std::min(old, asks(request.op) ? 1 : count);
-  begun_ = true;
   next_ = first + count;
   if (is_new || distance(next_, furthest_) > 0) furthest_ = next_;
   if (asks(request.op)) {
@@ -166,9 +175,8 @@ void Sender::send_request(const Ends& ends, const verbs::Request& request, const
 void Sender::on_answer(const Ends& ends, const Packet& packet, Instant now) {
   const auto before = ends.engine.packets_sent(ends.connection);
   if (!before || distance(packet.psn, before->oldest) < 0) return;  // said already
-  // What was sent before the engine went back may be answered, too.
-  const bool beyond =
-      distance(packet.psn, before->next) >= 0 && !(begun_ && distance(packet.psn, furthest_) < 0);
+  begin(ends, *before);
+  const bool beyond = distance(packet.psn, furthest_) >= 0;
   const auto sent = beyond ? std::nullopt : ends.engine.sent_packet(ends.connection, packet.psn);
   if (!sent) {
     ++ends.counters.bad_response;

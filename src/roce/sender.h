@@ -45,7 +45,8 @@ class Sender {
   enum class Cause : std::uint8_t { kSilence, kMissing, kNotReady };
 
   std::uint32_t free_packets(const verbs::PacketsSent& sent) const;
-  void note_repetition(verbs::Psn next);
+  void begin(const Ends& ends, const verbs::PacketsSent& sent);
+  void note_repetition(const Ends& ends, const verbs::PacketsSent& sent);
   // What each kind of answer does. True: an earlier answer is missing.
   bool on_acknowledge(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
   bool on_read_data(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);

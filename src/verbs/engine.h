@@ -175,6 +175,9 @@ class Engine {
   std::optional<PacketsReceived> packets_received(const Connection& connection) const;
   // None: the same, or it sends none.
   std::optional<PacketsSent> packets_sent(const Connection& connection) const;
+  // Behind the last packet of the newest message that was begun and is not finished; the oldest packet not
+  // confirmed when there is none. None: as above. Looks through the send window.
+  std::optional<Psn> packets_begun(const Connection& connection) const;
   // None: no message that was begun has that packet.
   std::optional<SentPacket> sent_packet(const Connection& connection, Psn psn) const;
   // What Responder has for them.

@@ -34,6 +34,18 @@ std::optional<PacketsSent> Engine::packets_sent(const Connection& connection) co
                      .max_rd_atomic = qp->attributes.max_rd_atomic};
 }
 
+std::optional<Psn> Engine::packets_begun(const Connection& connection) const {
+  QueuePair* qp = impl_->by_ends(connection.local, connection.remote);
+  if (qp == nullptr || !may_request(qp->state())) return std::nullopt;
+  SendWindow& window = qp->send.window;
+  for (std::uint32_t at = window.tail(); at != window.head(); --at) {
+    const SendWork& work = window.at(at - 1);
+    if (!work.is_local() && work.started)
+      return work.psn + packet_count(work.length, qp->attributes.path_mtu);
+  }
+  return qp->oldest_psn();
+}
+
 std::optional<SentPacket> Engine::sent_packet(const Connection& connection, Psn psn) const {
   QueuePair* qp = impl_->by_ends(connection.local, connection.remote);
   if (qp == nullptr || !may_request(qp->state())) return std::nullopt;
