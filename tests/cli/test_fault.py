@@ -34,7 +34,7 @@ class Traffic:
         self.log = log
         with open(log, "wb") as out:
             self.process = subprocess.Popen([RC_CHECKER, "--a", str(daemon.folder / "vm-01.sock"), "--b",
-                                             str(daemon.folder / "vm-02.sock"), "--timeout", "14"],
+                                             str(daemon.folder / "vm-02.sock"), "--timeout", "16"],
                                             stdout=out, stderr=subprocess.STDOUT)
         self.advance(5)
 
@@ -70,6 +70,13 @@ def retransmits(daemon: Daemon) -> int:
     return sum(qp["retransmits"] for qp in daemon.ctl_json("qp", "list"))  # type: ignore[attr-defined]
 
 
+def nothing_comes_again(daemon: Daemon, running: Traffic) -> bool:
+    """In so many rounds that a fiftieth of lost messages would show. A guest's timer may end without a loss, where the machine is slow."""
+    before = retransmits(daemon)
+    running.advance(100)
+    return retransmits(daemon) == before
+
+
 @pytest.mark.parametrize(("option", "count"), [("drop", "dropped"), ("duplicate", "duplicated"), ("delay", "delayed"),
                                                ("reorder", "reordered"), ("corrupt", "corrupted")])
 def test_faults_come_and_go_under_traffic(daemon: Daemon, option: str, count: str) -> None:
@@ -85,10 +92,7 @@ def test_faults_come_and_go_under_traffic(daemon: Daemon, option: str, count: st
             assert set(others.values()) == {0}
         assert daemon.ctl("fault", "remove", "1").returncode == 0
         assert daemon.ctl_json("fault", "list") == []
-        running.advance(5)
-        before = retransmits(daemon)
-        running.advance(10)
-        assert retransmits(daemon) == before, "nothing is injected any more"
+        until("nothing is injected any more", lambda: nothing_comes_again(daemon, running))
 
 
 def test_only_what_the_adapter_sends_meets_its_faults(daemon: Daemon) -> None:
