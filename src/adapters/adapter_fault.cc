@@ -21,35 +21,43 @@ transport::FaultSettings settings_of(const control::FaultWish& wish) {
 }  // namespace
 
 std::shared_ptr<AdapterFault> AdapterFault::create(std::uint64_t id, const control::FaultWish& wish,
-                                                   const fabric::Transports& transports,
-                                                   transport::Inbound& inbound,
-                                                   std::shared_ptr<ReaperQueue> queue) {
-  return {new AdapterFault(id, wish, transports, inbound), [queue = std::move(queue)](AdapterFault* fault) {
+                                                   const Paths& paths, std::shared_ptr<ReaperQueue> queue) {
+  return {new AdapterFault(id, wish, paths), [queue = std::move(queue)](AdapterFault* fault) {
             queue->release(std::unique_ptr<Reapable>(fault));
           }};
 }
 
-AdapterFault::AdapterFault(std::uint64_t id, const control::FaultWish& wish,
-                           const fabric::Transports& transports, transport::Inbound& inbound)
-    : id_(id), wish_(wish) {
+AdapterFault::AdapterFault(std::uint64_t id, const control::FaultWish& wish, const Paths& paths)
+    : id_(id),
+      wish_(wish),
+      roce_(paths.roce),
+      frames_(settings_of(wish), wish.seed.value_or(0), kMessagesMax, paths.clock) {
   for (const transport::PathKind kind : {transport::PathKind::kLocal, transport::PathKind::kTcp}) {
-    transport::Transport* inner = transports.find(kind);
+    transport::Transport* inner = paths.transports.find(kind);
     if (inner == nullptr) continue;
     const transport::FaultOptions options{
         .seed = wish.seed.value_or(0), .paths_max = kPathsMax, .messages_max = kMessagesMax};
-    faults_.push_back(std::make_unique<transport::Fault>(*inner, inbound, options));
+    faults_.push_back(std::make_unique<transport::Fault>(*inner, paths.inbound, options));
     faults_.back()->configure(settings_of(wish));
     detours_.use(*faults_.back());
   }
 }
 
-void AdapterFault::install(fabric::Port& port, shard::Loop& loop) {
+void AdapterFault::install(fabric::Port& port, const verbs::Engine& engine, shard::Loop& loop) {
   for (const auto& each : faults_) loop.add(*each);
+  if (roce_ != nullptr) {
+    loop.add(frames_);
+    roce_->set_filter(engine, &frames_);
+  }
   port.set_detours(&detours_);
 }
 
-void AdapterFault::remove(fabric::Port& port, shard::Loop& loop) {
+void AdapterFault::remove(fabric::Port& port, const verbs::Engine& engine, shard::Loop& loop) {
   port.set_detours(nullptr);
+  if (roce_ != nullptr) {
+    roce_->set_filter(engine, nullptr);
+    loop.remove(frames_);
+  }
   for (const auto& each : faults_) {
     loop.remove(*each);
     each->close_paths();
@@ -58,6 +66,7 @@ void AdapterFault::remove(fabric::Port& port, shard::Loop& loop) {
 
 void AdapterFault::deliver_all(Instant now) {
   for (const auto& each : faults_) each->deliver_all(now);
+  frames_.deliver_all();
 }
 
 void AdapterFault::forget(const verbs::Engine& engine) {
@@ -66,15 +75,16 @@ void AdapterFault::forget(const verbs::Engine& engine) {
 
 control::FaultState AdapterFault::state() const {
   control::FaultState state{id_, wish_, {}};
-  for (const auto& each : faults_) {
-    const transport::FaultCounters& one = each->faults();
-    state.counts.messages += one.messages;
-    state.counts.dropped += one.dropped;
-    state.counts.duplicated += one.duplicated;
-    state.counts.delayed += one.delayed;
-    state.counts.reordered += one.reordered;
-    state.counts.corrupted += one.corrupted;
-  }
+  const auto add = [&counts = state.counts](const transport::FaultCounters& one) {
+    counts.messages += one.messages;
+    counts.dropped += one.dropped;
+    counts.duplicated += one.duplicated;
+    counts.delayed += one.delayed;
+    counts.reordered += one.reordered;
+    counts.corrupted += one.corrupted;
+  };
+  for (const auto& each : faults_) add(each->faults());
+  add(frames_.faults());
   return state;
 }
 

@@ -131,8 +131,8 @@ TEST_F(AdapterSetTest, AFaultGoesWithItsAdapter) {
   want({wanted("VM-01")});
   std::weak_ptr<AdapterFault> kept;
   {
-    auto fault = AdapterFault::create(1, {.adapter = "VM-01", .drop_ppm = 1}, fabric_.transports(), fabric_,
-                                      reaper->open_queue());
+    auto fault = AdapterFault::create(1, {.adapter = "VM-01", .drop_ppm = 1},
+                                      {fabric_.transports(), fabric_, nullptr, clock_}, reaper->open_queue());
     kept = fault;
     EXPECT_TRUE(on_shard([this, &fault] { return set_->adapters()[0]->inject(std::move(fault)); }));
   }

@@ -67,7 +67,7 @@ bool ServedAdapter::inject(std::shared_ptr<AdapterFault> fault) {
   if (fault_ != nullptr) return false;
   fault_ = std::move(fault);
   try {
-    fault_->install(port_, loop_);
+    fault_->install(port_, adapter_->engine(), loop_);
   } catch (const std::bad_alloc&) {
     stop_injecting();
     throw;
@@ -77,7 +77,7 @@ bool ServedAdapter::inject(std::shared_ptr<AdapterFault> fault) {
 
 void ServedAdapter::stop_injecting() {
   if (fault_ == nullptr) return;
-  fault_->remove(port_, loop_);
+  fault_->remove(port_, adapter_->engine(), loop_);
   fault_.reset();
 }
 

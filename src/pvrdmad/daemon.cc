@@ -59,8 +59,8 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   daemon->snapshots_ = std::make_unique<ShardSnapshots>(*daemon->loop_, *daemon->adapters_, *daemon->fabric_,
                                                         daemon->tcp_.get(), daemon->roce_.get());
   daemon->control_ = std::make_unique<ShardControl>(
-      *daemon->loop_, *daemon->adapters_, *daemon->fabric_, *daemon->reaper_, version,
-      config.daemon.fault_injection ? Injection::kAllowed : Injection::kRefused);
+      *daemon->loop_, daemon->clock_, *daemon->adapters_, *daemon->fabric_, daemon->roce_.get(),
+      *daemon->reaper_, version, config.daemon.fault_injection ? Injection::kAllowed : Injection::kRefused);
   control::Plane* plane = daemon->membership_ != nullptr ? daemon->membership_->plane() : nullptr;
   auto api = control::ApiServer::listen(config.daemon.api_socket, version, *daemon->snapshots_,
                                         *daemon->control_, plane, config.api);

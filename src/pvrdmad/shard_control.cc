@@ -140,8 +140,10 @@ Result<control::FaultState> ShardControl::add_fault(const control::FaultWish& wi
   }
   control::FaultWish seeded = wish;
   if (!seeded.seed) seeded.seed = static_cast<std::uint32_t>(Instant::now().since_start.count());
-  auto fault = adapters::AdapterFault::create(faults_made_.fetch_add(1) + 1, seeded, fabric_.transports(),
-                                              fabric_, reaper_.open_queue());
+  auto fault = adapters::AdapterFault::create(
+      faults_made_.fetch_add(1) + 1, seeded,
+      {.transports = fabric_.transports(), .inbound = fabric_, .roce = roce_, .clock = clock_},
+      reaper_.open_queue());
   struct Added {
     bool found = false;
     std::uint64_t other = 0;  // the fault that the adapter has already

@@ -21,6 +21,7 @@
 #include "control/adapter_control.h"
 #include "fabric/fabric.h"
 #include "shard/loop.h"
+#include "transport/roce/roce.h"
 
 namespace pvrdma::daemon {
 
@@ -30,12 +31,16 @@ enum class Injection : bool { kRefused, kAllowed };
 class ShardControl final : public control::AdapterControl {
  public:
   // All borrowed but the version; they outlive this, every call and every capture. `adapters` is used on the
-  // shard only, and of `fabric` elsewhere the transports, which do not come or go meanwhile.
-  ShardControl(shard::Loop& loop, const adapters::AdapterSet& adapters, fabric::Fabric& fabric,
-               Reaper& reaper, std::string version, Injection injection)
+  // shard only, and of `fabric` elsewhere the transports, which do not come or go meanwhile. `roce` null: no
+  // links to native endpoints.
+  ShardControl(shard::Loop& loop, const Clock& clock, const adapters::AdapterSet& adapters,
+               fabric::Fabric& fabric, transport::Roce* roce, Reaper& reaper, std::string version,
+               Injection injection)
       : loop_(loop),
+        clock_(clock),
         adapters_(adapters),
         fabric_(fabric),
+        roce_(roce),
         reaper_(reaper),
         version_(std::move(version)),
         injection_(injection) {}
@@ -50,8 +55,10 @@ class ShardControl final : public control::AdapterControl {
   class CaptureStream;
 
   shard::Loop& loop_;
+  const Clock& clock_;
   const adapters::AdapterSet& adapters_;
   fabric::Fabric& fabric_;
+  transport::Roce* const roce_;
   Reaper& reaper_;
   const std::string version_;
   const Injection injection_;

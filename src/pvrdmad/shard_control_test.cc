@@ -108,7 +108,7 @@ class ShardControlTest : public testing::Test {
   fabric::Fabric fabric_{clock_};
   std::unique_ptr<adapters::AdapterSet> adapters_ =
       std::make_unique<adapters::AdapterSet>(fabric_, *loop_, clock_);
-  ShardControl control_{*loop_, *adapters_, fabric_, *reaper_, "1.2.3", Injection::kAllowed};
+  ShardControl control_{*loop_, clock_, *adapters_, fabric_, nullptr, *reaper_, "1.2.3", Injection::kAllowed};
   std::thread shard_;
 };
 
@@ -137,7 +137,7 @@ TEST_F(ShardControlTest, AddsListsAndRemovesFaults) {
 
 TEST_F(ShardControlTest, InjectsNothingUnlessItIsAllowed) {
   start();
-  ShardControl control(*loop_, *adapters_, fabric_, *reaper_, "1.2.3", Injection::kRefused);
+  ShardControl control(*loop_, clock_, *adapters_, fabric_, nullptr, *reaper_, "1.2.3", Injection::kRefused);
   const auto refused = control.add_fault({.adapter = kName, .drop_ppm = 10});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EPERM);

@@ -1,4 +1,5 @@
-// FrameSink: takes frames on their way out, one after the other. Thread: shard-owned.
+// FrameSink: takes frames on their way out, one after the other; FrameFilter: what may stand before one.
+// Thread: shard-owned.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,14 @@ class FrameSink {
   virtual void send(std::size_t bytes) = 0;
   // How many frames there is room for, at least.
   virtual std::size_t room() const = 0;
+};
+
+class FrameFilter {
+ public:
+  virtual ~FrameFilter() = default;
+
+  // What to give frames for `sink` to, until the next call.
+  virtual FrameSink& before(FrameSink& sink) = 0;
 };
 
 }  // namespace pvrdma::roce

@@ -91,7 +91,7 @@ class Fault::FaultPath final : public verbs::Path {
 Fault::Fault(Transport& inner, Inbound& inbound, const FaultOptions& options)
     : inner_(inner),
       inbound_(inbound),
-      random_(options.seed),
+      dice_(options.seed),
       pool_(std::make_shared<Pool>(options.paths_max)),
       late_(options.messages_max) {
   refused_.reserve(kHostsExpected);
@@ -135,9 +135,9 @@ void Fault::send_datagram(const Place& place, const verbs::Datagram& datagram,
 
 std::uint32_t Fault::room(Wrapped& wrapped, std::uint32_t wanted, Instant now) {
   if (refuses_until_ == Instant::never()) {
-    if (!chance(settings_.refuse_ppm)) return wrapped.path->room(wanted, now);
+    if (!dice_.chance(settings_.refuse_ppm)) return wrapped.path->room(wanted, now);
     // Some time, however short: whoever is told of room and refused again must not turn in circles.
-    refuses_until_ = now + Duration(1) + up_to(settings_.refusal_max);
+    refuses_until_ = now + Duration(1) + dice_.up_to(settings_.refusal_max);
   }
   ++faults_.refused;
   if (std::find(refused_.begin(), refused_.end(), wrapped.place.host) == refused_.end())
@@ -149,7 +149,7 @@ template <typename Message, typename Send>
 void Fault::carry(const Place& place, const verbs::Connection& connection, Instant& ordered_after,
                   const Message& message, const guestmem::SpanList& payload, Instant now, Send send) {
   ++faults_.messages;
-  if (chance(settings_.drop_ppm)) {
+  if (dice_.chance(settings_.drop_ppm)) {
     ++faults_.dropped;
     return;
   }
@@ -159,12 +159,13 @@ void Fault::carry(const Place& place, const verbs::Connection& connection, Insta
       if (!kept) ++faults_.no_copy;
       return kept;
     };
-    if (chance(settings_.duplicate_ppm) && keep_until(some_time_after(now))) ++faults_.duplicated;
-    if (chance(settings_.reorder_ppm) && keep_until(some_time_after(now))) {
+    if (dice_.chance(settings_.duplicate_ppm) && keep_until(dice_.late(settings_, now))) ++faults_.duplicated;
+    if (dice_.chance(settings_.reorder_ppm) && keep_until(dice_.late(settings_, now))) {
       ++faults_.reordered;
       return;
     }
-    if (chance(settings_.delay_ppm)) ordered_after = std::max(ordered_after, some_time_after(now));
+    if (dice_.chance(settings_.delay_ppm))
+      ordered_after = std::max(ordered_after, dice_.late(settings_, now));
     // What is due may still wait for its turn.
     const bool is_held_up = ordered_after > now || late_.next_due() <= ordered_after;
     if (is_held_up && keep_until(ordered_after)) {
@@ -173,13 +174,13 @@ void Fault::carry(const Place& place, const verbs::Connection& connection, Insta
     }
     send(whole, bytes);
   };
-  if (!chance(settings_.corrupt_ppm)) {
+  if (!dice_.chance(settings_.corrupt_ppm)) {
     go_on(message, payload);
     return;
   }
   ++faults_.corrupted;
   if constexpr (!std::is_same_v<Message, verbs::Datagram>) {
-    const std::uint64_t sound = payload.empty() ? 0 : random_() % payload.bytes();
+    const std::uint64_t sound = payload.empty() ? 0 : dice_.below(payload.bytes());
     if (sound == 0) return;
     Message shorter = message;
     shorter.bytes = static_cast<std::uint32_t>(sound);
@@ -232,15 +233,6 @@ void Fault::on_time(Instant now) {
   telling_.swap(refused_);
   for (const HostId host : telling_) inbound_.on_ready(host, now);
   telling_.clear();
-}
-
-Duration Fault::up_to(Duration most) {
-  return Duration(static_cast<Duration::rep>(
-      random_() % (static_cast<std::uint64_t>(std::max(most, Duration{0}).count()) + 1)));
-}
-
-Instant Fault::some_time_after(Instant now) {
-  return now + settings_.late_min + up_to(settings_.late_max - settings_.late_min);
 }
 
 }  // namespace pvrdma::transport

@@ -24,43 +24,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <random>
 #include <vector>
 
 #include "base/time.h"
 #include "shard/loop.h"
 #include "transport/fault/late_messages.h"
+#include "transport/fault/settings.h"
 #include "transport/transport.h"
 
 namespace pvrdma::transport {
-
-// How many of a million messages meet which fault; each is decided on its own. All off at first.
-struct FaultSettings {
-  std::uint32_t drop_ppm = 0;
-  std::uint32_t duplicate_ppm = 0;  // once more, late
-  std::uint32_t delay_ppm = 0;      // late, with all that follows on the path
-  std::uint32_t reorder_ppm = 0;    // late alone: what follows overtakes it
-  std::uint32_t corrupt_ppm = 0;
-  Duration late_min{0};
-  Duration late_max = std::chrono::milliseconds(1);
-  std::uint32_t refuse_ppm = 0;  // of the questions for room; then nobody has any for up to refusal_max
-  Duration refusal_max = std::chrono::milliseconds(1);
-};
-
-// How often which fault came about.
-struct FaultCounters {
-  std::uint64_t messages = 0;  // that came by, whatever became of them
-  std::uint64_t dropped = 0;
-  std::uint64_t duplicated = 0;
-  std::uint64_t delayed = 0;  // those that had to wait behind one included
-  std::uint64_t reordered = 0;
-  std::uint64_t corrupted = 0;
-  std::uint64_t refused = 0;     // questions for room
-  std::uint64_t no_copy = 0;     // late or double in vain: no place for a copy
-  std::uint64_t late_lost = 0;   // the wrapped transport had no room when a late request's time came
-  std::uint64_t forgotten = 0;   // their engine went away
-  std::uint64_t bare_paths = 0;  // opened without faults: the pool was empty
-};
 
 struct FaultOptions {
   std::uint64_t seed = 1;
@@ -122,15 +94,12 @@ class Fault final : public Transport, public shard::Pollable {
   void carry(const Place& place, const verbs::Connection& connection, Instant& ordered_after,
              const Message& message, const guestmem::SpanList& payload, Instant now, Send send);
   void deliver(const fault::LateMessage& late, const guestmem::SpanList& payload, Instant now);
-  bool chance(std::uint32_t ppm) { return ppm != 0 && random_() % 1'000'000 < ppm; }
-  Duration up_to(Duration most);  // 0 when negative
-  Instant some_time_after(Instant now);
 
   Transport& inner_;
   Inbound& inbound_;
   FaultSettings settings_;
   FaultCounters faults_;
-  std::mt19937_64 random_;
+  fault::Dice dice_;
   Traffic unused_;  // of the wrapped paths: each message is counted here, before its fate is known
   std::shared_ptr<Pool> pool_;  // shared with the paths: they may be closed after this is gone
   fault::LateMessages late_;

@@ -95,7 +95,7 @@ class Roce::Segment final : public roce::FrameHandler {
     link_->flush(now);
   }
 
-  void send(const verbs::Datagram& datagram, const Mac& mac, const guestmem::SpanList& payload);
+  void send(const verbs::Datagram& datagram, const Place& from, const guestmem::SpanList& payload);
   // Some of what is owed. True: there is more, and room for it.
   bool answer();
 
@@ -154,7 +154,8 @@ bool Roce::Segment::answer() {
     ConnectionPool::Entry* entry = busy_.take();
     if (entry == nullptr) return false;
     pvrdma::roce::Connection& connection = *entry->connection;
-    const std::uint32_t sent = connection.answerer.answer(connection.ends, *link_, kFramesPerTurn);
+    const std::uint32_t sent = connection.answerer.answer(
+        connection.ends, roce_.way_out(&connection.ends.engine, *link_), kFramesPerTurn);
     if (connection.answerer.owes()) busy_.append(*entry);
     if (link_->room() == 0) return false;  // on_room() goes on
     frames += sent != 0 ? sent : 1;
@@ -162,17 +163,19 @@ bool Roce::Segment::answer() {
   return !busy_.empty();
 }
 
-void Roce::Segment::send(const verbs::Datagram& datagram, const Mac& mac, const guestmem::SpanList& payload) {
-  std::byte* const place = link_->place();
+void Roce::Segment::send(const verbs::Datagram& datagram, const Place& from,
+                         const guestmem::SpanList& payload) {
+  pvrdma::roce::FrameSink& sink = roce_.way_out(from.sender, *link_);
+  std::byte* const place = sink.place();
   if (place == nullptr) {
     ++roce_.errors_.datagrams_dropped;
     return;
   }
   datagram_psn_ = datagram_psn_.next();
-  const Frame frame = to_frame(datagram, mac, datagram_psn_);
+  const Frame frame = to_frame(datagram, from.sender_mac, datagram_psn_);
   const std::size_t head = pvrdma::roce::build_head(frame, datagram.bytes, place);
   guestmem::SpanReader(payload).read(place + head, datagram.bytes);
-  link_->send(pvrdma::roce::finish(frame, head, datagram.bytes, place));
+  sink.send(pvrdma::roce::finish(frame, head, datagram.bytes, place));
 }
 
 class Roce::RocePath final : public verbs::Path {
@@ -182,17 +185,17 @@ class Roce::RocePath final : public verbs::Path {
   ~RocePath() override { pool_->let_go(entry_); }
 
   std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override {
-    return connection().sender.room(connection().ends, wanted, link_);
+    return connection().sender.room(connection().ends, wanted, way_out());
   }
   std::uint32_t room_to_ask(std::uint32_t wanted, Instant /*now*/) override {
-    return connection().sender.room_to_ask(connection().ends, wanted, link_);
+    return connection().sender.room_to_ask(connection().ends, wanted, way_out());
   }
   Duration repeat_after() const override { return entry_.connection->sender.repeat_after(); }
   void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
     ++roce_.counters_.requests;
     roce_.counters_.payload_bytes += payload.bytes();
     traffic_.count(payload);
-    connection().sender.send_request(connection().ends, request, payload, link_, now);
+    connection().sender.send_request(connection().ends, request, payload, way_out(), now);
   }
   void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
                      Instant /*now*/) override {
@@ -203,6 +206,7 @@ class Roce::RocePath final : public verbs::Path {
 
  private:
   pvrdma::roce::Connection& connection() { return *entry_.connection; }
+  pvrdma::roce::FrameSink& way_out() { return roce_.way_out(&connection().ends.engine, link_); }
 
   const std::shared_ptr<ConnectionPool> pool_;
   Roce& roce_;  // borrowed, as the next
@@ -241,6 +245,18 @@ roce::LinkCounters Roce::link_counters() const {
   return sum;
 }
 
+void Roce::set_filter(const verbs::Engine& sender, pvrdma::roce::FrameFilter* filter) {
+  std::erase_if(filtered_, [&sender](const Filtered& each) { return each.sender == &sender; });
+  if (filter != nullptr) filtered_.push_back({&sender, filter});
+}
+
+pvrdma::roce::FrameSink& Roce::way_out(const verbs::Engine* sender, roce::Link& link) const {
+  if (filtered_.empty()) [[likely]]
+    return link;
+  const auto found = std::ranges::find(filtered_, sender, &Filtered::sender);
+  return found != filtered_.end() ? found->filter->before(link) : link;
+}
+
 Roce::Segment* Roce::find(SegmentId segment) const {
   const auto found = std::find_if(segments_.begin(), segments_.end(),
                                   [segment](const auto& each) { return each->is(segment); });
@@ -262,7 +278,7 @@ void Roce::send_datagram(const Place& place, const verbs::Datagram& datagram,
   ++counters_.datagrams;
   counters_.payload_bytes += payload.bytes();
   traffic.count(payload);
-  find(place.segment)->send(datagram, place.sender_mac, payload);
+  find(place.segment)->send(datagram, place, payload);
 }
 
 void Roce::flush(Instant now) {

@@ -24,6 +24,7 @@
 #include "base/time.h"
 #include "roce/counters.h"
 #include "roce/fault.h"
+#include "roce/frame_sink.h"
 #include "shard/loop.h"
 #include "transport/roce/link.h"
 #include "transport/transport.h"
@@ -63,6 +64,8 @@ class Roce final : public Transport, public shard::Pollable {
       const std::function<Result<std::unique_ptr<roce::Link>>(roce::FrameHandler&)>& open);
   // Which segment a link leads to from now on; none: its frames are dropped. One for each segment.
   void assign(std::size_t link, std::optional<SegmentId> segment);
+  // All that the engine's adapter sends passes the filter from now on; null: none. Borrowed.
+  void set_filter(const verbs::Engine& sender, pvrdma::roce::FrameFilter* filter);
   // Why the link that leads to the segment is down; empty: it is up, or none leads there.
   std::string link_trouble(SegmentId segment) const;
   // Of all links together.
@@ -94,6 +97,12 @@ class Roce final : public Transport, public shard::Pollable {
   class RocePath;
 
   Segment* find(SegmentId segment) const;  // null: no link leads there
+  pvrdma::roce::FrameSink& way_out(const verbs::Engine* sender, roce::Link& link) const;
+
+  struct Filtered {
+    const verbs::Engine* sender;  // borrowed, as the filter
+    pvrdma::roce::FrameFilter* filter;
+  };
 
   NativeInbound& inbound_;
   RoceErrors errors_;
@@ -102,6 +111,7 @@ class Roce final : public Transport, public shard::Pollable {
   // Shared with the paths: they may be closed after this is gone.
   const std::shared_ptr<roce::ConnectionPool> pool_;
   std::vector<std::unique_ptr<Segment>> segments_;  // by link
+  std::vector<Filtered> filtered_;                  // usually none
 };
 
 }  // namespace pvrdma::transport

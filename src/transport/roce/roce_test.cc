@@ -73,6 +73,38 @@ TEST_F(RoceTest, AFrameGoesToItsConnectionAndIsAnswered) {
   EXPECT_EQ(answer->envelope.destination, kPeer.gid);
 }
 
+// Answers, requests and datagrams of the adapter that has a filter, and of no other.
+TEST_F(RoceTest, WhatAnAdapterSendsPassesItsFilter) {
+  class Bin final : public pvrdma::roce::FrameFilter, public pvrdma::roce::FrameSink {
+   public:
+    FrameSink& before(FrameSink&) override { return *this; }
+    std::byte* place() override { return place_.data(); }
+    void send(std::size_t) override { ++frames; }
+    std::size_t room() const override { return 8; }
+    int frames = 0;
+
+   private:
+    std::array<std::byte, pvrdma::roce::kFrameBytesMax> place_{};
+  } bin;
+  roce_.set_filter(a.engine, &bin);
+  deliver(frame());
+  EXPECT_EQ(bin.frames, 1) << "an acknowledgement";
+  a.send(qp, write(1, 8));
+  EXPECT_EQ(bin.frames, 2);
+  const Place place{.segment = kSegment, .sender = &a.engine, .sender_mac = kMac};
+  roce_.send_datagram(place, {}, {}, traffic_, a.now);
+  EXPECT_EQ(bin.frames, 3);
+  EXPECT_THAT(link_.sent(), IsEmpty());
+
+  verbs::TestAdapter other{53};
+  roce_.send_datagram({.segment = kSegment, .sender = &other.engine}, {}, {}, traffic_, a.now);
+  EXPECT_THAT(link_.sent(), SizeIs(1)) << "another adapter's";
+  roce_.set_filter(a.engine, nullptr);
+  roce_.send_datagram(place, {}, {}, traffic_, a.now);
+  EXPECT_THAT(link_.sent(), SizeIs(1));
+  EXPECT_EQ(bin.frames, 3);
+}
+
 TEST_F(RoceTest, WhatIsDamagedIsDropped) {
   auto bytes = built(frame());
   bytes.back() ^= std::byte{1};
