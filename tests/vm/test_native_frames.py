@@ -4,10 +4,8 @@ of the daemon's own makes of it.
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,19 +13,17 @@ import pytest
 from harness import cases, judges
 from harness import frame as frames
 from harness.cluster import Cluster
-from harness.daemon import Adapter, Daemon, binary
 from harness.hub import Hub
+from harness.native_daemons import native_daemons
 from harness.pairing import Pairing
 from harness.pcap import Pcap, read
 from harness.programs import exactly_once, pingpong, rping, udaddy
 
-_GUARD_S = 120
 _UD_SEND = 0x64
 _REQ, _REP, _RTU, _DREQ, _DREP, _SIDR_REQ, _SIDR_REP = 0x10, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18
 _RC = {*range(frames.SEND_FIRST, frames.ACKNOWLEDGE + 1), frames.ATOMIC_ACKNOWLEDGE, frames.COMPARE_AND_SWAP, frames.FETCH_AND_ADD}
 # GID index of connections and what rdma_cm connects to, and the same for datagrams: rdma-core finds no MAC for other IPv6 addresses.
 _ADDRESSES = {4: ((1, "{server}"), (1, "{server}")), 6: ((2, "{server6}"), (0, "{local6}%eth0"))}
-_MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")  # rc_checker's
 
 _DAEMONS_SAY = {frames.WRITE_FIRST, frames.WRITE_MIDDLE, frames.WRITE_LAST, frames.READ_REQUEST, frames.READ_FIRST, frames.READ_MIDDLE,
                 frames.READ_LAST, frames.SEND_ONLY, frames.FETCH_AND_ADD, frames.ACKNOWLEDGE, frames.ATOMIC_ACKNOWLEDGE}
@@ -81,24 +77,8 @@ def test_frames_of_a_guest_and_a_native_endpoint(natives: Cluster, version: int)
 def test_frames_between_two_daemons(logs: Path, version: str) -> None:
     """Neither knows that the other is one. Soft-RoCE does not speak v1."""
     folder = logs / f"frames-{version}"
-    with ExitStack() as stack:
-        run = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pvrdma-")))
-        hub = Hub(run / "ethernet.sock", _MACS)
-        stack.callback(hub.close)
-        sockets = []
-        for name, mac in zip("ab", _MACS):
-            for made in (run / name, folder / name):
-                made.mkdir(parents=True, exist_ok=True)
-            sockets.append(run / name / "vm.sock")
-            daemon = Daemon([Adapter(f"VM-{name}", sockets[-1], mac, hardware_version=18, roce=version)], run / name, folder / name)
-            daemon.roce_link = hub.link
-            daemon.start()
-            stack.callback(daemon.stop)
-        with _recorded(hub, folder / "frames.pcap") as path:
-            command = [str(binary("rc_checker", "tests/cluster")), "--a", str(sockets[0]), "--b", str(sockets[1]),
-                       "--rounds", "5", "--connections", "2", "--block", "8000"]
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_GUARD_S, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
+    with native_daemons(folder, version) as pair, _recorded(pair.hub, folder / "frames.pcap") as path:
+        pair.check("--rounds", "5", "--connections", "2", "--block", "8000")
     assert judges.expect_good_frames(path).keys() == _DAEMONS_SAY
     assert {int.from_bytes(frame[12:14], "big") for frame in read(path)} == {_ETHERTYPES[version]}
     path.unlink()

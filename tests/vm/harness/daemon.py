@@ -36,7 +36,7 @@ class Adapter:
 class Daemon:
     """pvrdmad serving `adapters`. Binaries come from PVRDMA_BUILD (default: build/release of this repository); adapters that
     say nothing else have the doorbell mode PVRDMA_DOORBELLS (default: the daemon's). With a `roce_link`, a hub's socket, set before
-    it starts, its adapters may reach native endpoints there.
+    it starts, its adapters may reach native endpoints there; with `fault_injection` faults may be injected.
     """
 
     def __init__(self, adapters: list[Adapter], run_folder: Path, logs: Path) -> None:
@@ -45,6 +45,7 @@ class Daemon:
         self.log = logs / "pvrdmad.log"
         self.config = logs / "pvrdmad.toml"
         self.roce_link: Path | None = None
+        self.fault_injection = False
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -98,6 +99,8 @@ class Daemon:
 
     def _toml(self) -> str:
         lines = ["[daemon]", f'api_socket = "{self.api}"', 'log_level = "info"']
+        if self.fault_injection:
+            lines.append("fault_injection = true")
         for adapter in self.adapters:
             lines += ["", "[[adapter]]", f'name = "{adapter.name}"', f'socket = "{adapter.socket}"',
                       f'mac = "{adapter.mac}"', f"hardware_version = {adapter.hardware_version}"]
