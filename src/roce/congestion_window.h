@@ -45,6 +45,8 @@ class CongestionWindow {
     on_loss(next);
     packets_ = kLeast;
   }
+  // Nothing was lost: the peer's answers were late.
+  void on_late() { packets_ = std::max(packets_, threshold_); }
 
  private:
   std::uint32_t packets_ = kFirst;

@@ -50,6 +50,13 @@ TEST(CongestionWindow, BeginsAnewAfterSilenceAndSoonHasHalf) {
   EXPECT_EQ(window.packets(), 33u);
 }
 
+TEST(CongestionWindow, HasHalfAtOnceWhenAnswersOnlyWereLate) {
+  CongestionWindow window;
+  window.on_silence(Psn(64));
+  window.on_late();
+  EXPECT_EQ(window.packets(), 32u);
+}
+
 TEST(CongestionWindow, HasALeast) {
   CongestionWindow window;
   for (std::uint32_t i = 0; i < 20; ++i) {

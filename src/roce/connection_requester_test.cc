@@ -410,8 +410,39 @@ TEST_F(RoceRequester, FewPacketsGoOutAgainAsLongAsNobodyAnswers) {
   advance(RoundTrip::kFirst);
   EXPECT_EQ(packets().size(), CongestionWindow::kLeast);
   arrive_ack(163);  // nothing was lost
-  EXPECT_THAT(sent_packets(), AllOf(SizeIs(32), Contains(asked(Opcode::kWriteMiddle, 164))));
+  EXPECT_THAT(sent_packets(), AllOf(SizeIs(33), Contains(asked(Opcode::kWriteMiddle, 164))));
   EXPECT_EQ(counters.repeated, CongestionWindow::kLeast);
+}
+
+TEST_F(RoceRequester, WhatArrivedAndIsAnsweredLateIsNotSentAgain) {
+  EXPECT_EQ(window(), 64u);
+  advance(RoundTrip::kFirst);
+  EXPECT_EQ(packets().size(), CongestionWindow::kLeast);
+  arrive_ack(103);
+  EXPECT_THAT(sent_packets(), Contains(asked(Opcode::kWriteMiddle, 104))) << "that may answer the repetition";
+  static_cast<void>(packets());
+  advance(2 * RoundTrip::kFirst);
+  EXPECT_EQ(packets().size(), CongestionWindow::kLeast);
+  const std::uint64_t repeated = counters.repeated;
+  arrive_ack(115);  // of what was sent once: nothing is lost so far
+  EXPECT_THAT(packets(), IsEmpty());
+  arrive_ack(147);
+  EXPECT_THAT(sent_packets(), Contains(asked(Opcode::kWriteMiddle, 164)));
+  EXPECT_EQ(counters.repeated, repeated);
+}
+
+TEST_F(RoceRequester, WhatIsLostBehindALateAnswerIsSentAgain) {
+  EXPECT_EQ(window(), 64u);
+  advance(RoundTrip::kFirst);
+  static_cast<void>(packets());
+  arrive_ack(115);
+  EXPECT_THAT(packets(), IsEmpty());
+  arrive_ack(120, kSyndromeNakSequence);
+  EXPECT_THAT(sent_packets(), Contains(asked(Opcode::kWriteMiddle, 120)));
+  arrive_ack(130);
+  static_cast<void>(packets());
+  advance(4 * RoundTrip::kFirst);
+  EXPECT_THAT(sent_packets(), Contains(asked(Opcode::kWriteMiddle, 131))) << "nobody answered";
 }
 
 // --- Nobody answers. ---

@@ -1,6 +1,6 @@
 // RoundTrip: how long the peer takes to answer, smoothed, how much that varies, and from both how long to
-// wait before the oldest packet is sent again (RFC 6298). A packet that was sent twice measures nothing
-// (Karn). Pure. Thread: a value, shard-owned.
+// wait before the oldest packet is sent again (RFC 6298). A packet that was sent twice measures nothing, and
+// a doubled wait stays until one that was sent once has measured (Karn). Pure. Thread: a value, shard-owned.
 #pragma once
 
 #include <algorithm>
@@ -26,9 +26,9 @@ class RoundTrip {
   }
   // Packets up to `psn` are confirmed.
   void on_confirmed(verbs::Psn psn, Instant now) {
-    backoff_ = 0;
     if (!measures_ || verbs::distance(psn, psn_) < 0) return;
     measures_ = false;
+    backoff_ = 0;
     const Duration took = now - sent_at_;
     if (smoothed_ == Duration{0}) {
       smoothed_ = took;
@@ -38,11 +38,13 @@ class RoundTrip {
     varies_ += (std::max(took - smoothed_, smoothed_ - took) - varies_) / 4;
     smoothed_ += (took - smoothed_) / 8;
   }
-  // What was out is sent again.
-  void on_repeated() {
-    measures_ = false;
-    backoff_ = std::min(backoff_ + 1, kBackoffMost);
+  // Packets [first, behind) were sent before.
+  void on_sent_again(verbs::Psn first, verbs::Psn behind) {
+    if (verbs::distance(psn_, first) >= 0 && verbs::distance(psn_, behind) < 0) measures_ = false;
   }
+  // No answer came in time: the oldest packets are sent again. One behind them may be only late, and then
+  // measures still: else those that took long would never count, as they are the ones that are sent again.
+  void on_silence() { backoff_ = std::min(backoff_ + 1, kBackoffMost); }
 
   Duration repeat_after() const {
     const Duration once =

@@ -85,9 +85,13 @@ void Sender::note_repetition(const Ends& ends, const verbs::PacketsSent& sent) {
   begin(ends, sent);
   const Psn next = sent.next;
   if (distance(next, next_) < 0) {
-    if (cause_ == Cause::kSilence) window_.on_silence(next_);
+    repeats_after_silence_ = cause_ == Cause::kSilence;
+    if (repeats_after_silence_) {
+      window_.on_silence(next_);
+      round_trip_.on_silence();
+    }
     if (cause_ == Cause::kMissing) window_.on_loss(next_);
-    if (cause_ != Cause::kNotReady) round_trip_.on_repeated();
+    only_late_ = false;
     next_ = next;
   }
   cause_ = Cause::kSilence;
@@ -104,7 +108,9 @@ std::uint32_t Sender::room(const Ends& ends, std::uint32_t wanted, const FrameSi
     waits_ = true;
     return 0;
   }
-  const auto allowed = static_cast<std::uint32_t>(std::min<std::size_t>({packets, free, sink.room()}));
+  auto allowed = static_cast<std::uint32_t>(std::min<std::size_t>({packets, free, sink.room()}));
+  if (const std::int32_t late = distance(furthest_, sent->next); only_late_ && late > 0)
+    allowed = std::min(allowed, static_cast<std::uint32_t>(late));
   return std::min(wanted, allowed * abi::mtu_bytes(sent->mtu));
 }
 
@@ -140,8 +146,13 @@ void Sender::send_request(const Ends& ends, const verbs::Request& request, const
   const std::uint32_t count = verbs::packet_count(request.bytes, state->mtu);
   const auto old = static_cast<std::uint32_t>(std::max(0, distance(furthest_, first)));
   const bool is_new = old == 0;
+  if (only_late_ && old >= count && !asks(request.op)) {
+    next_ = first + count;
+    return;
+  }
   ends.counters.repeated += std::min(old, asks(request.op) ? 1 : count);
   next_ = first + count;
+  if (!is_new) round_trip_.on_sent_again(first, next_);
   if (is_new || distance(next_, furthest_) > 0) furthest_ = next_;
   if (asks(request.op)) {
     Packet packet = asking_packet(request);
@@ -183,6 +194,10 @@ void Sender::on_answer(const Ends& ends, const Packet& packet, Instant now) {
     return;
   }
   round_trip_.on_confirmed(packet.psn, now);
+  if (repeats_after_silence_ && !only_late_ && distance(packet.psn, next_) >= 0) {
+    only_late_ = true;
+    window_.on_late();
+  }
   bool is_one_missing = false;
   switch (packet.opcode) {
     case Opcode::kAcknowledge:

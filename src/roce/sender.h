@@ -59,9 +59,11 @@ class Sender {
   bool begun_ = false;  // next_ means something
   bool waits_ = false;  // the engine was told that there is no room in the window
   Cause cause_ = Cause::kSilence;
-  verbs::Psn next_;      // one past the packet sent last
-  verbs::Psn furthest_;  // one past the newest packet sent
-  verbs::Psn oldest_;    // not confirmed, when it was looked at last
+  bool repeats_after_silence_ = false;  // since the engine went back last
+  bool only_late_ = false;              // what is between next_ and furthest_ arrived: it is not sent again
+  verbs::Psn next_;                     // one past the packet sent last
+  verbs::Psn furthest_;                 // one past the newest packet sent
+  verbs::Psn oldest_;                   // not confirmed, when it was looked at last
   // PSNs behind the read and atomic requests that are out, oldest first: at most max_rd_atomic.
   std::array<verbs::Psn, verbs::kRdAtomicMax> asked_{};
   std::uint32_t asked_count_ = 0;
