@@ -239,17 +239,20 @@ std::uint32_t Adapter::execute_command() {
   if (executed.err != 0 && command_log_.allow(now)) {
     log::warn("adapter {}: command {} refused: {}{}", config_.name,
               executed.command ? name_of(*executed.command) : "of unknown number",
-              describe_refusal_of(executed.err), held_back(command_log_));
+              describe_refusal_of(executed), held_back(command_log_));
   }
   rings_.drain(now);
   return executed.err;
 }
 
-// With the budget that is used up, where it is one.
-std::string Adapter::describe_refusal_of(std::uint32_t err) const {
-  const bool limit = err == static_cast<std::uint32_t>(verbs::CommandError::kNoMemory);
-  std::string budget = limit ? account_.last_refusal() : std::string();
-  return budget.empty() ? std::string(describe_refusal(err)) : budget;
+// With the budget that is used up or the attribute that is out of its range, where it is one.
+std::string Adapter::describe_refusal_of(const CommandExecutor::Executed& executed) const {
+  std::string why;
+  if (executed.err == static_cast<std::uint32_t>(verbs::CommandError::kNoMemory))
+    why = account_.last_refusal();
+  else if (const auto& range = executed.out_of_range)
+    why = fmt::format("{} is {}, not {} to {}", range->attribute, range->value, range->least, range->most);
+  return why.empty() ? std::string(describe_refusal(executed.err)) : why;
 }
 
 void Adapter::log_slowed(Budget rate, std::uint64_t per_second) {

@@ -145,7 +145,7 @@ class Adapter final : public vfio_user::Handler,
   bool look_at_doorbells(Instant now);
   void take_doorbells(std::uint32_t count, Instant now);
   void write_register(std::uint64_t offset, std::span<const std::byte> data, bool posted);
-  std::string describe_refusal_of(std::uint32_t err) const;
+  std::string describe_refusal_of(const CommandExecutor::Executed& executed) const;
   void log_slowed(Budget rate, std::uint64_t per_second);
   std::vector<BudgetUse> budget_uses() const;
   std::uint32_t try_load_shared_region(std::uint64_t address);

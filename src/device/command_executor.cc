@@ -44,22 +44,23 @@ CommandExecutor::Executed CommandExecutor::execute(const SharedRegion& region, I
   Request request;
   if (!guestmem::read(memory_, region.command_slot, request.bytes)) {
     ++counters_.command_errors.not_ready;
-    return {std::nullopt, EFAULT, false};
+    return {std::nullopt, EFAULT};
   }
   const auto header = request.as<abi::RequestHeader>();
   const auto command = abi::parse_command(header.cmd);
   if (!command) {
     counters_.command_errors.count(verbs::CommandError::kNotSupported);
-    return {std::nullopt, EOPNOTSUPP, false};
+    return {std::nullopt, EOPNOTSUPP};
   }
   const bool responds = abi::expects_response(*command);
   // Before anything is created: an object whose handle the guest never learns would leak.
   if (responds &&
       memory_.translate(region.response_slot, abi::kResponseSlotBytes, guestmem::Access::kWrite) == nullptr) {
     ++counters_.command_errors.not_ready;
-    return {command, EFAULT, false};
+    return {command, EFAULT};
   }
 
+  out_of_range_.reset();
   Response response;
   const Status status = try_dispatch(*command, region, request, response, now);
   const std::uint32_t err = status ? kNoError : static_cast<std::uint32_t>(status.error());
@@ -74,7 +75,7 @@ CommandExecutor::Executed CommandExecutor::execute(const SharedRegion& region, I
     const bool written = guestmem::write(memory_, region.response_slot, response.bytes);
     PVRDMA_CHECK(written, "the response slot was mapped when the command began");
   }
-  return {command, err, responds && err == kNoError};
+  return {command, err, responds && err == kNoError, out_of_range_};
 }
 
 // Each command does all of it or nothing: what it allocates it has before it changes anything.

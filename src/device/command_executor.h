@@ -28,6 +28,7 @@
 #include "guestmem/address_space.h"
 #include "verbs/engine.h"
 #include "verbs/limits.h"
+#include "verbs/qp_attributes.h"
 #include "verbs/status.h"
 
 namespace pvrdma::device {
@@ -46,6 +47,8 @@ class CommandExecutor {
     std::optional<abi::Command> command;  // nothing: the slot could not be read, or holds no command there is
     std::uint32_t err = 0;                // for the ERR register
     bool response_due = false;            // raise vector 0
+    // Of a MODIFY_QP that was refused for it.
+    std::optional<verbs::OutOfRange> out_of_range;
   };
   // Executes what is in the command slot of `region`.
   Executed execute(const SharedRegion& region, Instant now);
@@ -113,6 +116,7 @@ class CommandExecutor {
   EventRings& rings_;
   Counters& counters_;
   ContextObserver& contexts_;
+  std::optional<verbs::OutOfRange> out_of_range_;  // of the command that is executed
   abi::PortAttr port_{};
 };
 

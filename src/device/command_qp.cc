@@ -81,8 +81,11 @@ CommandExecutor::Status CommandExecutor::create_qp(const Request& request, Respo
 
 CommandExecutor::Status CommandExecutor::modify_qp(const Request& request, Instant now) {
   const auto asked = request.as<abi::ModifyQpRequest>();
-  return engine_.modify_qp(verbs::QpHandle{asked.qp_handle}, verbs::ModifyQp{asked.attr_mask, asked.attrs},
-                           now);
+  const verbs::ModifyQp wanted{asked.attr_mask, asked.attrs};
+  const auto modified = engine_.modify_qp(verbs::QpHandle{asked.qp_handle}, wanted, now);
+  if (modified == verbs::refuse(verbs::CommandError::kInvalid))
+    out_of_range_ = verbs::first_out_of_range(wanted, limits_);
+  return modified;
 }
 
 // The whole of the attributes, whatever the mask asks for.

@@ -103,27 +103,6 @@ bool is_allowed(QpType type, QpState from, QpState to, std::uint32_t mask) {
   return false;
 }
 
-// Whether every value that `mask` names is in its range.
-bool in_range(std::uint32_t mask, const abi::QpAttr& attr, const Limits& limits) {
-  const auto named = [mask](abi::QpAttrBit bit) { return (mask & bit) != 0; };
-  if (named(abi::kQpAttrPkeyIndex) && attr.pkey_index != 0) return false;
-  if (named(abi::kQpAttrPort) && attr.port_num != 1) return false;
-  if (named(abi::kQpAttrPathMtu)) {
-    if (!abi::parse_mtu(attr.path_mtu)) return false;
-  }
-  if (named(abi::kQpAttrDestQpn) && attr.dest_qp_num > kQpnMax) return false;
-  if (named(abi::kQpAttrTimeout) && attr.timeout > 31) return false;
-  if (named(abi::kQpAttrRetryCnt) && attr.retry_cnt > 7) return false;
-  if (named(abi::kQpAttrRnrRetry) && attr.rnr_retry > 7) return false;
-  if (named(abi::kQpAttrMinRnrTimer) && attr.min_rnr_timer > 31) return false;
-  if (named(abi::kQpAttrMaxQpRdAtomic) && attr.max_rd_atomic > limits.max_rd_atomic) return false;
-  if (named(abi::kQpAttrMaxDestRdAtomic) && attr.max_dest_rd_atomic > limits.max_rd_atomic) return false;
-  // RoCE knows no other addresses. The address's port is not looked at: there is one, and some callers leave
-  // it 0.
-  if (named(abi::kQpAttrAv) && (attr.ah_attr.ah_flags & abi::kAhGrh) == 0) return false;
-  return true;
-}
-
 // Takes over what `mask` names; all of it is in range.
 void assign(std::uint32_t mask, const abi::QpAttr& attr, QpAttributes& out) {
   const auto named = [mask](abi::QpAttrBit bit) { return (mask & bit) != 0; };
@@ -157,6 +136,36 @@ constexpr std::uint32_t kRnrDelayOfZero = 65536;
 
 }  // namespace
 
+std::optional<OutOfRange> first_out_of_range(const ModifyQp& request, const Limits& limits) {
+  const abi::QpAttr& attr = request.attr;
+  const struct {
+    abi::QpAttrBit bit;
+    OutOfRange range;
+  } ranges[] = {
+      {abi::kQpAttrPkeyIndex, {"pkey_index", attr.pkey_index, 0, 0}},
+      {abi::kQpAttrPort, {"port_num", attr.port_num, 1, 1}},
+      {abi::kQpAttrPathMtu,
+       {"path_mtu", attr.path_mtu, static_cast<std::uint32_t>(abi::Mtu::k256),
+        static_cast<std::uint32_t>(abi::Mtu::k4096)}},
+      {abi::kQpAttrDestQpn, {"dest_qp_num", attr.dest_qp_num, 0, kQpnMax}},
+      {abi::kQpAttrTimeout, {"timeout", attr.timeout, 0, 31}},
+      {abi::kQpAttrRetryCnt, {"retry_cnt", attr.retry_cnt, 0, 7}},
+      {abi::kQpAttrRnrRetry, {"rnr_retry", attr.rnr_retry, 0, 7}},
+      {abi::kQpAttrMinRnrTimer, {"min_rnr_timer", attr.min_rnr_timer, 0, 31}},
+      {abi::kQpAttrMaxQpRdAtomic, {"max_rd_atomic", attr.max_rd_atomic, 0, limits.max_rd_atomic}},
+      {abi::kQpAttrMaxDestRdAtomic, {"max_dest_rd_atomic", attr.max_dest_rd_atomic, 0, limits.max_rd_atomic}},
+      // RoCE knows no addresses without a GRH. The address's port is not looked at: there is one, and some
+      // callers leave it 0.
+      {abi::kQpAttrAv,
+       {"ah_attr.ah_flags & GRH", static_cast<std::uint32_t>(attr.ah_attr.ah_flags & abi::kAhGrh),
+        abi::kAhGrh, abi::kAhGrh}},
+  };
+  for (const auto& [bit, range] : ranges) {
+    if ((request.mask & bit) != 0 && (range.value < range.least || range.value > range.most)) return range;
+  }
+  return std::nullopt;
+}
+
 Outcome<QpAttributes> apply_modify(abi::QpType type, const QpAttributes& current, const ModifyQp& request,
                                    const Limits& limits) {
   const bool moves = (request.mask & abi::kQpAttrState) != 0;
@@ -166,7 +175,7 @@ Outcome<QpAttributes> apply_modify(abi::QpType type, const QpAttributes& current
   if ((request.mask & abi::kQpAttrCurState) != 0 &&
       abi::parse_qp_state(request.attr.cur_qp_state) != current.state)
     return refuse(CommandError::kInvalid);
-  if (!in_range(request.mask, request.attr, limits)) return refuse(CommandError::kInvalid);
+  if (first_out_of_range(request, limits)) return refuse(CommandError::kInvalid);
 
   if (*target == QpState::kReset) return QpAttributes{};
   QpAttributes next = current;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "abi/commands.h"
 #include "base/time.h"
@@ -39,6 +41,17 @@ struct ModifyQp {
   std::uint32_t mask = 0;
   abi::QpAttr attr{};  // only what `mask` names means anything
 };
+
+// An attribute whose value MODIFY_QP does not take, and those that it takes.
+struct OutOfRange {
+  std::string_view attribute;  // as the Linux core calls it; static
+  std::uint32_t value = 0;
+  std::uint32_t least = 0;
+  std::uint32_t most = 0;
+  friend bool operator==(const OutOfRange&, const OutOfRange&) = default;
+};
+// The first of those that the request names.
+std::optional<OutOfRange> first_out_of_range(const ModifyQp& request, const Limits& limits);
 
 // What attributes become when `request` is applied to `current`.
 // kInvalid: no such transition for this type, a required attribute missing, an attribute that may not change

@@ -251,6 +251,14 @@ TEST(QpValues, RangesAreChecked) {
   }
 }
 
+TEST(QpValues, TheOneOutOfRangeIsNamed) {
+  ModifyQp request{abi::kQpAttrMaxDestRdAtomic | abi::kQpAttrTimeout, {}};
+  request.attr.max_dest_rd_atomic = 16;
+  EXPECT_EQ(first_out_of_range(request, Limits{}), std::nullopt);
+  request.attr.max_dest_rd_atomic = 128;
+  EXPECT_EQ(first_out_of_range(request, Limits{}), (OutOfRange{"max_dest_rd_atomic", 128, 0, 16}));
+}
+
 // The driver copies a caller's struct whole: what the mask does not name is rubbish.
 TEST(QpValues, UnnamedValuesAreNeitherCheckedNorTaken) {
   abi::QpAttr rubbish;

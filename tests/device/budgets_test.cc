@@ -3,8 +3,6 @@
 #include <atomic>
 #include <thread>
 
-#include "base/log.h"
-#include "base/log_writer.h"
 #include "device_test.h"
 #include "verbs/host_account.h"
 
@@ -13,27 +11,6 @@ namespace {
 
 constexpr std::uint64_t kMib = 1ULL << 20;
 constexpr int kEnomem = 12;
-
-// Log lines of warnings, collected while it lives.
-class LogCapture {
- public:
-  LogCapture() {
-    log::set_level(log::Level::kWarn);
-    testing::internal::CaptureStderr();
-  }
-  ~LogCapture() {
-    if (open_) static_cast<void>(text());
-    log::set_level(log::Level::kError);
-  }
-  std::string text() {
-    open_ = false;
-    log::flush(kPatience);
-    return testing::internal::GetCapturedStderr();
-  }
-
- private:
-  bool open_ = true;
-};
 
 TestbenchOptions with(const Budgets& budgets, std::uint64_t ram_bytes = 64 * kMib,
                       verbs::HostAccount* host = nullptr) {

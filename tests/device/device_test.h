@@ -10,6 +10,8 @@
 
 #include "gtest/gtest.h"
 
+#include "base/log.h"
+#include "base/log_writer.h"
 #include "driver/driver.h"
 #include "support/must.h"
 #include "support/rc_endpoint.h"
@@ -24,6 +26,27 @@ using Kind = abi::CompletionOpcode;
 namespace wr = driver::wr;
 
 inline constexpr Duration kPatience = std::chrono::seconds(20);
+
+// Log lines of warnings, collected while it lives.
+class LogCapture {
+ public:
+  LogCapture() {
+    log::set_level(log::Level::kWarn);
+    testing::internal::CaptureStderr();
+  }
+  ~LogCapture() {
+    if (open_) static_cast<void>(text());
+    log::set_level(log::Level::kError);
+  }
+  std::string text() {
+    open_ = false;
+    log::flush(kPatience);
+    return testing::internal::GetCapturedStderr();
+  }
+
+ private:
+  bool open_ = true;
+};
 
 inline std::span<const Sge> one(const Sge& sge) {
   return {&sge, 1};

@@ -136,6 +136,17 @@ TEST_F(QpStates, values_out_of_range_are_refused) {
   refuses(QpState::kRtr, QpState::kRts, [](abi::QpAttr& attr) { attr.max_rd_atomic = 255; });
 }
 
+TEST_F(QpStates, the_log_names_what_is_out_of_range) {
+  auto qp = make();
+  bring(*qp, QpState::kInit);
+  abi::QpAttr attr = full(QpState::kRtr);
+  attr.max_dest_rd_atomic = 128;
+  LogCapture log;
+  EXPECT_FALSE(qp->modify(mask_for(QpState::kInit, QpState::kRtr), attr));
+  EXPECT_NE(log.text().find("command MODIFY_QP refused: max_dest_rd_atomic is 128, not 0 to 16"),
+            std::string::npos);
+}
+
 TEST_F(QpStates, attributes_the_mask_does_not_name_are_ignored) {
   auto qp = make();
   abi::QpAttr rubbish;
