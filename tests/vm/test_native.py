@@ -134,6 +134,8 @@ _MORE_TRAFFIC = [
 @pytest.mark.parametrize("case", [*_TRAFFIC, *(pytest.param(case, marks=pytest.mark.full) for case in _MORE_TRAFFIC)],
                          ids=cases.name)
 def test_traffic(ends: Ends, case: Case) -> None:
+    if ends.cluster.setup.suite == "bookworm" and re.match("ib_write_bw.*-e", cases.name(case)):
+        pytest.skip("its perftest has no events for writes")
     _expect_no_gaps(case, ends)
 
 
@@ -153,7 +155,9 @@ _MORE_CONNECTIONS = [
     udaddy("-c 20 -C 20"),
     RDMA_CLIENT,
     *(rstream(size, arguments) for size, arguments in ((64, "-C 50 -T v"), (65536, "-C 10 -T v"))),
-    *(perftest(f"ib_{verb}_bw", "-R -n 20 -q 4", (65536,)) for verb in ("read", "send")),
+    # Bookworm's server offers with -R what its own device can do, whatever it was asked for: more than the guest's takes back.
+    perftest("ib_read_bw", f"{_READS} -R -n 20 -q 4", (65536,)),
+    perftest("ib_send_bw", "-R -n 20 -q 4", (65536,)),
 ]
 
 
