@@ -78,7 +78,8 @@ struct Result {
 
 std::vector<const Attack*> all_attacks() {
   std::vector<const Attack*> all;
-  for (const auto part : {traffic_attacks(), memory_attacks(), session_attacks(), object_attacks()}) {
+  for (const auto part :
+       {traffic_attacks(), ethernet_attacks(), memory_attacks(), session_attacks(), object_attacks()}) {
     for (const Attack& attack : part) all.push_back(&attack);
   }
   return all;
@@ -118,7 +119,9 @@ class Attacker {
                                    fmt::format("{}", options.seconds),
                                    "--touch",
                                    fmt::format("{}", options.touch_mib)};
-    for (const std::string& socket : daemon.attackers()) words.insert(words.end(), {"--socket", socket});
+    std::vector<std::string> sockets = daemon.attackers();
+    if (attack.ethernet) sockets.push_back(daemon.ethernet());
+    for (const std::string& socket : sockets) words.insert(words.end(), {"--socket", socket});
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -193,6 +196,7 @@ Result measure(const Attack& attack, const Options& options) {
   Result result{.attack = &attack};
   Daemon daemon({.attackers = attack.adapters,
                  .cluster = attack.cluster,
+                 .ethernet = attack.ethernet,
                  .log = options.logs / fmt::format("{}.log", attack.name)});
   Neighbour neighbour(daemon.socket("B"), daemon.socket("C"));
   result.own_before = daemon.own_bytes();

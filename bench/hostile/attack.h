@@ -27,7 +27,7 @@ class Field {
   void begin();
   bool over() const { return std::chrono::steady_clock::now() >= deadline_; }
 
-  const std::vector<std::string> sockets;  // of adapters A0 ...
+  const std::vector<std::string> sockets;  // of adapters A0 ..., and of the Ethernet where there is one
   const std::uint64_t touch_bytes;         // how much memory a VM that dies has touched
 
  private:
@@ -43,7 +43,8 @@ struct Attack {
   std::string_view what;
   std::string (*run)(Field& field) = nullptr;  // calls begin() first of all, or when it is prepared
   std::uint32_t adapters = 1;
-  bool cluster = false;  // needs a daemon that is a member of one
+  bool cluster = false;   // needs a daemon that is a member of one
+  bool ethernet = false;  // the attacker is what the daemon's RoCE link dials
 };
 
 // By what they abuse; each in its own file.
@@ -51,5 +52,6 @@ std::span<const Attack> memory_attacks();
 std::span<const Attack> session_attacks();
 std::span<const Attack> object_attacks();
 std::span<const Attack> traffic_attacks();
+std::span<const Attack> ethernet_attacks();
 
 }  // namespace pvrdma::bench

@@ -63,6 +63,7 @@ void Daemon::write_config() const {
   };
   adapter("B", 1, "trapped");
   adapter("C", 2, "trapped");
+  if (options_.ethernet) file << fmt::format("\n[[roce]]\nlink = \"stream:{}\"\n", ethernet());
   if (!options_.cluster) {
     for (std::uint32_t i = 0; i < options_.attackers; ++i) adapter(fmt::format("A{}", i), 3 + i, "mapped");
     return;

@@ -19,6 +19,7 @@ class Daemon {
   struct Options {
     std::uint32_t attackers = 1;  // adapters A0 ...
     bool cluster = false;
+    bool ethernet = false;  // has a RoCE link to ethernet()
     std::filesystem::path log;
   };
 
@@ -30,6 +31,7 @@ class Daemon {
 
   std::string socket(const std::string& adapter) const { return (folder_ / (adapter + ".sock")).string(); }
   std::vector<std::string> attackers() const;
+  std::string ethernet() const { return (folder_ / "ethernet.sock").string(); }
 
   bool alive();
   // How it ended: "exit code 2", "signal 9 (Killed)"; empty while it lives.

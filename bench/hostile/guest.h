@@ -17,6 +17,9 @@ namespace pvrdma::bench {
 
 using test::must;
 
+inline constexpr std::uint32_t kGsiQkey = 0x8001'0000;
+inline constexpr std::uint32_t kMadBytes = 256;
+
 // A sparse memfd of so many bytes. Throws std::runtime_error.
 Fd memory_file(std::uint64_t bytes);
 

@@ -12,8 +12,6 @@
 namespace pvrdma::bench {
 namespace {
 
-constexpr std::uint32_t kGsiQkey = 0x80010000;
-constexpr std::uint32_t kMadBytes = 256;
 constexpr std::uint32_t kNeighbour = 201;  // the index of C's GID
 
 std::string idle(Field& field) {

@@ -27,7 +27,7 @@ def measure(folder: Path, *names: str) -> dict[str, dict[str, object]]:
 
 def test_every_scenario_is_listed_once() -> None:
     names = [line.split()[0] for line in run("--list").stdout.splitlines()]
-    assert len(names) == len(set(names)) and {"idle", "vm-dies", "hundred-vmms", "overflowed-cq", "mapped-crowd"} <= set(names)
+    assert len(names) == len(set(names)) and {"idle", "vm-dies", "hundred-vmms", "overflowed-cq", "mapped-crowd", "mad-frames"} <= set(names)
 
 
 def test_an_idle_neighbour_is_served(tmp_path: Path) -> None:
@@ -40,11 +40,12 @@ def test_an_idle_neighbour_is_served(tmp_path: Path) -> None:
 
 
 def test_attacks_get_through_to_the_daemon(tmp_path: Path) -> None:
-    """On the session, in a cluster, and through memory: what each says, and the daemon's log, show that it was there."""
-    entries = measure(tmp_path, "connect-loop", "gids-in-a-loop", "mapped-doorbells")
+    """On the session, in a cluster, through memory and from an Ethernet: what each says, and the daemon's log, show that it was there."""
+    entries = measure(tmp_path, "connect-loop", "gids-in-a-loop", "mapped-doorbells", "mad-frames")
     assert "connections" in str(entries["Neighbour/connect-loop/read"]["remark"])
     assert "GIDs bound and unbound" in str(entries["Neighbour/gids-in-a-loop/read"]["remark"])
     assert "doorbells in 500 contexts" in str(entries["Neighbour/mapped-doorbells/read"]["remark"])
+    assert "frames of 322 bytes" in str(entries["Neighbour/mad-frames/read"]["remark"])
     assert "A0.sock" in (tmp_path / "logs" / "connect-loop.log").read_text()
 
 
