@@ -80,6 +80,7 @@ tl::expected<verbs::Request, std::string_view> to_request(const Packet& packet,
   request.from = connection.remote;
   request.to = connection.local;
   request.number = state.number;
+  request.by_packet = true;
   request.psn = state.message_psn;
   request.op = meaning->op;
   request.solicited = packet.solicited;

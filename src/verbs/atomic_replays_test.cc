@@ -7,24 +7,23 @@ namespace {
 
 TEST(AtomicReplays, KeepsTheResultsOfAsManyAsMayBeUnanswered) {
   AtomicReplays replays;
-  for (std::uint32_t i = 0; i <= kRdAtomicMax; ++i) replays.remember(MessageNumber(10 + i), Psn(10 + i), i);
-  EXPECT_EQ(replays.find(MessageNumber(10)), std::nullopt);
-  for (std::uint32_t i = 1; i <= kRdAtomicMax; ++i) EXPECT_EQ(replays.find(MessageNumber(10 + i)), i);
-  EXPECT_EQ(replays.find(MessageNumber(9)), std::nullopt);
+  for (std::uint32_t i = 0; i <= kRdAtomicMax; ++i) replays.remember(Psn(10 + i), i);
+  EXPECT_EQ(replays.find(Psn(10)), std::nullopt);
+  for (std::uint32_t i = 1; i <= kRdAtomicMax; ++i) EXPECT_EQ(replays.find(Psn(10 + i)), i);
+  EXPECT_EQ(replays.find(Psn(9)), std::nullopt);
 }
 
-// Few atomics among 2^24 messages: the number comes round while its last bearer is still remembered.
-TEST(AtomicReplays, ANumberThatComesRoundHasOneResult) {
+// Few atomics among 2^24 packets: the PSN comes round while its last bearer is still remembered.
+TEST(AtomicReplays, APsnThatComesRoundHasOneResult) {
   for (std::uint32_t before = 0; before < kRdAtomicMax; ++before) {
     AtomicReplays replays;
-    for (std::uint32_t i = 0; i < before; ++i) replays.remember(MessageNumber(1000 + i), Psn(1000 + i), 0);
-    replays.remember(MessageNumber(7), Psn(7), 111);
-    replays.remember(MessageNumber(8), Psn(8), 112);
-    replays.remember(MessageNumber(7), Psn(7), 222);
-    EXPECT_EQ(replays.find(MessageNumber(7)), 222u) << before;
+    for (std::uint32_t i = 0; i < before; ++i) replays.remember(Psn(1000 + i), 0);
+    replays.remember(Psn(7), 111);
+    replays.remember(Psn(8), 112);
+    replays.remember(Psn(7), 222);
     EXPECT_EQ(replays.find(Psn(7)), 222u) << before;
-    replays.remember(MessageNumber(9), Psn(9), 333);
-    EXPECT_EQ(replays.find(MessageNumber(7)), 222u) << before;
+    replays.remember(Psn(9), 333);
+    EXPECT_EQ(replays.find(Psn(7)), 222u) << before;
   }
 }
 

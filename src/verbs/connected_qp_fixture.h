@@ -63,12 +63,14 @@ class ConnectedQp : public ::testing::Test {
 
   // --- The peer asks. ---
 
+  // The message's PSN is its number, as if all before it were of one packet.
   Request request(RequestOp op, std::uint32_t number, std::uint32_t bytes = 0) const {
     Request out;
     out.from = kPeer;
     out.to = a.endpoint(qp);
     out.op = op;
     out.number = MessageNumber(number);
+    out.psn = Psn(number);
     out.message_bytes = out.bytes = bytes;
     out.remote_addr = mr.start;
     out.rkey = mr.key;

@@ -201,9 +201,8 @@ template <typename Archive>
 void AtomicReplays::describe(Archive& archive) {
   auto& [entries, next] = *this;
   for (Entry& entry : entries) {
-    auto& [original, number_, psn, valid] = entry;
+    auto& [original, psn, valid] = entry;
     archive.number("original", original);
-    number(archive, "number", number_, MessageNumber::kMask);
     number(archive, "psn", psn, Psn::kMask);
     archive.flag("valid", valid);
   }
@@ -226,11 +225,12 @@ void describe(Archive& archive, ReceiveWork& receive) {
 
 template <typename Archive>
 void describe(Archive& archive, ReceiveState& receive) {
-  auto& [expected, psn, under_way, gap, holds_receive, established_reported, last_wqe_reported, work,
-         replays] = receive;
+  auto& [expected, psn, under_way, counts_parts, gap, holds_receive, established_reported, last_wqe_reported,
+         work, replays] = receive;
   number(archive, "expected", expected, MessageNumber::kMask);
   number(archive, "psn", psn, Psn::kMask);
   describe(archive, under_way);
+  archive.flag("counts_parts", counts_parts);
   archive.choice("gap", gap, Gap::kNone, Gap::kReported);
   archive.flag("holds_receive", holds_receive);
   archive.flag("established_reported", established_reported);

@@ -145,7 +145,7 @@ Verdict Executor::execute_atomic(QueuePair& qp, const Request& request) {
   } else {
     word.compare_exchange_strong(original, request.swap, std::memory_order_acq_rel);
   }
-  qp.receive.replays.remember(request.number, request.psn, original);
+  qp.receive.replays.remember(request.psn, original);
   ++services_.counters.atomics_served;
   advance(qp, request);
   return {.atomic_original = original};

@@ -41,6 +41,7 @@ struct Request {
   std::uint32_t rkey = 0;
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
+  bool by_packet = false;  // a packet brought it: `number` is the responder's own count
 
   std::uint32_t end() const { return offset + bytes; }  // of this piece in the message
   bool is_last() const { return end() == message_bytes; }

@@ -195,6 +195,9 @@ struct ReceiveState {
   MessageNumber expected;
   Psn psn;             // of the first packet of message `expected`
   UnderWay under_way;  // of message `expected`
+  // Packets brought reads, which are counted as they are asked for: in parts, where the requester counts one
+  // message. Both agree on PSNs.
+  bool counts_parts = false;
   Gap gap = Gap::kNone;
   bool holds_receive = false;  // `receive` belongs to the message under way
   bool established_reported = false;

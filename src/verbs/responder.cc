@@ -44,6 +44,8 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
   if (!establish(qp, request)) return;
 
   ReceiveSide& receive = qp.receive;
+  if (receive.counts_parts && !request.by_packet && !take_count(receive, request, qp.attributes.path_mtu))
+    return;
   const std::int32_t ahead = distance(request.number, receive.expected);
   if (ahead < 0) {
     on_duplicate(qp, request, now);
@@ -60,6 +62,29 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
   }
 }
 
+bool Responder::take_count(ReceiveSide& receive, const Request& request, abi::Mtu mtu) {
+  const std::int32_t begin = distance(request.psn, receive.psn);
+  const std::int32_t end = begin + static_cast<std::int32_t>(packet_count(request.message_bytes, mtu));
+  if (begin > 0) return false;
+  if (end < 0) return true;  // more than one message ago, and its number is less than the count here
+  if (begin == 0) {
+    receive.expected = request.number;
+  } else if (end == 0) {
+    receive.expected = request.number.next();
+  } else {
+    if (request.op != RequestOp::kRead || receive.under_way.executed != 0) return false;
+    receive.expected = request.number;
+    receive.psn = request.psn;
+    receive.under_way = {.executed = static_cast<std::uint32_t>(-begin) << abi::mtu_shift(mtu),
+                         .op = request.op,
+                         .message_bytes = request.message_bytes,
+                         .rkey = request.rkey,
+                         .remote_addr = request.remote_addr};
+  }
+  receive.counts_parts = false;
+  return true;
+}
+
 void Responder::report_gap(QueuePair& qp, const Request& request, Instant now) {
   qp.receive.gap = Gap::kReported;
   ++services_.counters.sequence_naks_sent;
@@ -72,7 +97,7 @@ void Responder::on_early(QueuePair& qp, const Request& request) {
 }
 
 void Responder::on_path_restored(QueuePair& qp, Instant now) {
-  if (qp.receive.gap != Gap::kEarly || !may_respond(qp.state())) return;
+  if (qp.receive.gap != Gap::kEarly || qp.receive.counts_parts || !may_respond(qp.state())) return;
   const Request missing{
       .from = qp.remote(), .to = qp.local(), .number = qp.receive.expected, .psn = qp.receive.psn};
   report_gap(qp, missing, now);
@@ -80,14 +105,15 @@ void Responder::on_path_restored(QueuePair& qp, Instant now) {
 
 void Responder::on_duplicate(QueuePair& qp, const Request& request, Instant now) {
   ++services_.counters.duplicates;
-  const MessageNumber done(qp.receive.expected.value - 1);
+  const bool counts_parts = qp.receive.counts_parts;  // then the requester's count is not known yet
+  const MessageNumber done = counts_parts ? request.number : MessageNumber(qp.receive.expected.value - 1);
   if (request.op == RequestOp::kRead) {
     // Reading again does no harm. The memory may be gone since, rightly so if the first answer has arrived:
     // the requester knows, and this QP goes on.
     const Verdict verdict = serve_read(qp, request, now);
     if (verdict.syndrome != Syndrome::kAck) respond(qp, request, request.number, verdict.syndrome, now);
   } else if (request.is_atomic()) {
-    const std::optional<std::uint64_t> original = qp.receive.replays.find(request.number);
+    const std::optional<std::uint64_t> original = qp.receive.replays.find(request.psn);
     if (original) respond(qp, request, request.number, Syndrome::kAck, now, *original);
   } else if (request.is_last()) {
     respond(qp, request, done, Syndrome::kAck, now);
@@ -149,6 +175,7 @@ bool Responder::accept_read(QueuePair& qp, const Request& request, Instant now) 
   }
   whole.bytes = whole.message_bytes;
   executor_.advance(qp, whole);
+  qp.receive.counts_parts = true;
   return true;
 }
 

@@ -43,6 +43,9 @@ class Responder {
 
  private:
   bool establish(QueuePair& qp, const Request& request);
+  // Where packets counted parts of reads: takes over the requester's count by the PSN, if `request` is due or
+  // executed last. False: it is early.
+  bool take_count(ReceiveSide& receive, const Request& request, abi::Mtu mtu);
   void report_gap(QueuePair& qp, const Request& request, Instant now);
   void on_duplicate(QueuePair& qp, const Request& request, Instant now);
   void on_due(QueuePair& qp, const Request& request, Payload& payload, Instant now);

@@ -23,6 +23,7 @@ test::MachineOptions machine_options(const ClusterOptions& options) {
   out.adapter_count = options.vms;
   out.hardware_version = options.hardware_version;
   out.doorbells = options.doorbells;
+  out.may_reach_natives = options.strangers != 0;
   out.driver.ram.size_bytes = 96u << 20;
   return out;
 }
@@ -34,12 +35,14 @@ Mix guest_mix(const ClusterOptions& options) {
 }  // namespace
 
 ClusterParts::ClusterParts(const ClusterOptions& options)
-    : machines(machine_options(options)), cluster(options.seed, options.hosts, machines.clock()) {}
+    : machines(machine_options(options)),
+      cluster(options.seed, options.hosts, options.strangers, machines.clock()) {}
 
 ClusterWorld::ClusterWorld(const ClusterOptions& options)
     : ClusterParts(options),
       World(options.seed, options.connections, guest_mix(options), machines),
       only_lanes_(options.only_lanes),
+      strangers_(options.strangers),
       boots_(options.vms) {
   for (std::uint32_t i = 0; i < options.vms; ++i) {
     host_of_.push_back(i % options.hosts);
@@ -59,6 +62,7 @@ ClusterWorld::ClusterTally ClusterWorld::cluster_tally() const {
   ClusterTally all = cluster_tally_;
   all.views_delivered = cluster.views_delivered();
   all.messages_lost = cluster.messages_lost();
+  all.frames = cluster.frames().carried;
   return all;
 }
 
@@ -103,13 +107,13 @@ void ClusterWorld::pass(Duration time) {
     const Instant due = agenda_.empty() ? Instant::never() : agenda_.begin()->first;
     const Instant next = std::min({end, due, cluster.next_event(), machines_.next_deadline()});
     machines_.advance(std::max(Duration(0), next - machines_.now()));
-    cluster.turn();
+    const bool more = cluster.turn();
     while (!agenda_.empty() && agenda_.begin()->first <= machines_.now()) {
       const auto entry = agenda_.extract(agenda_.begin());
       entry.mapped()();
     }
     require(machines_.run(), "the adapters never come to rest");
-    if (machines_.now() >= end && cluster.next_event() > end) return;
+    if (!more && machines_.now() >= end && cluster.next_event() > end) return;
   }
 }
 
@@ -172,6 +176,15 @@ void ClusterWorld::interrupt() {
       take_link_down();
     }
   }
+}
+
+// The paths to its VMs change while connections live: roce, tcp; each side learns of it in its time.
+void ClusterWorld::join_stranger() {
+  if (strangers_ == 0 || machines_.now() < calm_until_) return;
+  calm_until_ = machines_.now() + kInterruptionMax + kQuiet;
+  cluster.join(cluster.count() - strangers_);
+  --strangers_;
+  ++cluster_tally_.strangers_joined;
 }
 
 // --- What may end connections ---
@@ -277,7 +290,8 @@ void ClusterWorld::swap_gids() {
 
 void ClusterWorld::make_trouble(std::size_t index) {
   const int side = random_.chance(500) ? 1 : 0;
-  switch (random_.below(7)) {
+  if (strangers_ != 0 && random_.chance(300)) return join_stranger();
+  switch (random_.below(strangers_ == 0 ? 7 : 2)) {
     case 0:
       connection(index).to_error(side);
       break;
@@ -355,6 +369,10 @@ bool ClusterWorld::bind(std::uint32_t index) {
 
 void ClusterWorld::calm_down() {
   cluster.lanes().weather = LaneWeather{};
+  while (strangers_ != 0) {
+    join_stranger();
+    pass(milliseconds(1));
+  }
   const auto all_on = [this] {
     for (std::uint32_t i = 0; i < machines_.count(); ++i) {
       if (!is_on(i)) return false;

@@ -19,6 +19,7 @@ struct ClusterOptions {
   std::uint32_t hosts = 2;
   std::uint32_t vms = 4;
   std::uint32_t connections = 4;
+  std::uint32_t strangers = 0;  // of the hosts, at first; until all have joined no VM is lost or moves
   HardwareVersion hardware_version = HardwareVersion::k18;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
   // Nothing goes wrong but lanes, and no QP has a timer: who is not told of a lane's return waits for ever.
@@ -49,6 +50,8 @@ class ClusterWorld final : private ClusterParts, public World {
     std::uint64_t lies = 0;
     std::uint64_t views_delivered = 0;
     std::uint64_t messages_lost = 0;
+    std::uint64_t strangers_joined = 0;
+    std::uint64_t frames = 0;
   };
   ClusterTally cluster_tally() const;
 
@@ -72,6 +75,8 @@ class ClusterWorld final : private ClusterParts, public World {
   void disable_ruleset();
   void take_link_down();
 
+  void join_stranger();
+
   void make_trouble(std::size_t index);
   void cut();
   void kill_host();
@@ -87,6 +92,7 @@ class ClusterWorld final : private ClusterParts, public World {
   void verify_paths();
 
   const bool only_lanes_;
+  std::uint32_t strangers_;             // the last hosts
   std::vector<std::uint32_t> host_of_;  // of each VM, on or not
   std::vector<abi::Gid> gid_of_;
   std::vector<std::uint32_t> boots_;  // how often each was to boot: an older try is none

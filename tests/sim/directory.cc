@@ -8,8 +8,8 @@
 
 namespace pvrdma::sim {
 
-Directory::Directory(std::uint64_t seed, std::uint32_t hosts, transport::SegmentId segment)
-    : random_(seed), segment_(segment), hosts_(hosts) {}
+Directory::Directory(std::uint64_t seed, std::uint32_t hosts, transport::SegmentId segment, bool natives)
+    : random_(seed), segment_(segment), natives_(natives), hosts_(hosts) {}
 
 void Directory::write(std::uint32_t host, Write what, const verbs::Gid& gid, Instant now) {
   Host& writer = hosts_[host];
@@ -114,6 +114,7 @@ fabric::View Directory::view_for(std::uint32_t host) const {
     if (holder != host)
       view.gids.push_back({.segment = segment_, .gid = gid, .host = LaneNetwork::id_of(holder)});
   }
+  if (natives_) view.natives.push_back({segment_, {}});
   return view;
 }
 

@@ -62,6 +62,13 @@ ClusterOptions several_hosts(std::uint64_t seed) {
           .only_lanes = seed % 5 == 0};
 }
 
+ClusterOptions with_strangers(std::uint64_t seed) {
+  ClusterOptions options = several_hosts(seed);
+  options.strangers = 1 + static_cast<std::uint32_t>(seed / 3 % (options.hosts - 1));
+  options.only_lanes = false;
+  return options;
+}
+
 NativeOptions native(std::uint64_t seed) {
   return {.seed = seed,
           .vms = seed % 2 == 0 ? 2u : 3u,
@@ -171,6 +178,17 @@ TEST(Simulation, EveryNativeEndpointKeepsItsPromises) {
       number(frames.carried), number(frames.dropped), number(frames.doubled), number(frames.damaged),
       number(frames.late), number(frames.busy), number(repeated), number(duplicates), number(behind_gaps),
       number(bad_answers));
+}
+
+TEST(Simulation, EveryStrangerThatJoinsKeepsItsPromises) {
+  std::uint64_t joined = 0;
+  std::uint64_t frames = 0;
+  live_all<ClusterWorld>(with_strangers, 6, 1500, [&](const ClusterWorld& world) {
+    joined += world.cluster_tally().strangers_joined;
+    frames += world.cluster_tally().frames;
+  });
+  std::printf(", %llu strangers joined, %llu frames\n", number(joined), number(frames));
+  EXPECT_GT(frames, 0u);
 }
 
 template <typename AnyWorld, typename Options>
