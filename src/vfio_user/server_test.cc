@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "base/log.h"
 #include "base/log_writer.h"
 #include "support/open_fds.h"
 #include "vfio_user/fake_handler.h"
@@ -356,6 +357,8 @@ TEST_F(ServerTest, NobodyIsAcceptedWithTheLastDescriptors) {
 }
 
 TEST_F(ServerTest, NoDescriptorIsLeftOpenWhateverHappens) {
+  log::info("the log's thread opens the time zone's file for its first line");
+  EXPECT_TRUE(log::flush(kLogPatience));
   const std::size_t before = test::count_open_fds();
   {
     const Fd eventfd(::eventfd(0, EFD_CLOEXEC));
