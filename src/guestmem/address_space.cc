@@ -47,7 +47,7 @@ Result<> AddressSpace::map(GuestPhys iova, std::uint64_t size, const Fd& fd, std
     return refuse(EEXIST, fmt::format("it overlaps the one at {:#x}", regions_[at].begin));
   if (regions_.size() == kMaxMaps) return refuse(ENOSPC, "there are 65535 maps already");
 
-  Region region{iova.value, iova.value + size, nullptr, 0, nullptr};
+  Region region{iova.value, iova.value + size, nullptr, 0, 0, nullptr, nullptr};
   if (fd) {
     if (!readable && !writable) return refuse(EINVAL, "neither readable nor writable");
     if (!is_page_aligned(fd_offset)) return refuse(EINVAL, "the file offset must be a multiple of 4096");
@@ -58,6 +58,7 @@ Result<> AddressSpace::map(GuestPhys iova, std::uint64_t size, const Fd& fd, std
     region.host = (*mapping)->data();
     region.rights = static_cast<std::uint8_t>((readable ? static_cast<int>(Access::kRead) : 0) |
                                               (writable ? static_cast<int>(Access::kWrite) : 0));
+    region.rights_unlogged = region.rights;
     region.mapping = *std::move(mapping);
   }
   if (auto inserted = insert(at, std::move(region)); !inserted)
@@ -79,6 +80,7 @@ Result<> AddressSpace::insert(std::size_t at, Region region) {
   }
   regions_.insert(regions_.begin() + static_cast<std::ptrdiff_t>(at), std::move(region));
   changed();
+  if (log_ != nullptr) log_new_region(at);
   return {};
 }
 
@@ -134,12 +136,16 @@ Resolved AddressSpace::translate_pieces(GuestPhys gpa, std::uint64_t length, Acc
 
 std::byte* AddressSpace::Cursor::enter(GuestPhys gpa, std::uint64_t length) {
   const Region* region = memory_.find(gpa.value);
-  if (region == nullptr || !region->allows(access_)) return nullptr;
-  begin_ = region->begin;
-  size_ = region->end - region->begin;
-  host_ = region->host;
-  const std::uint64_t at = gpa.value - begin_;
-  return length <= size_ - at ? host_ + at : nullptr;
+  if (region == nullptr) return nullptr;
+  if (region->allows_unlogged(access_)) {  // one that is logged is entered anew each time
+    begin_ = region->begin;
+    size_ = region->end - region->begin;
+    host_ = region->host;
+  }
+  const bool fits = length <= region->end - gpa.value;
+  return fits && memory_.may_access(*region, gpa.value, length, access_)
+             ? region->host + (gpa.value - region->begin)
+             : nullptr;
 }
 
 const AddressSpace::Region* AddressSpace::search(std::uint64_t address) const {

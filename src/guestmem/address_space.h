@@ -7,19 +7,24 @@
 // then on no address translates.
 //
 // A range that is unmapped is forgotten at once; the memory itself goes to the reaper, where there is one.
-// Thread: shard-owned, damaged() any thread.
+//
+// It can keep a log of the pages that were translated for writing (dirty_log.h): what a VM's move has to
+// bring along. Until it is started it costs nothing: a range that is logged looks like one that must not be
+// written, and only then is the log asked. Thread: shard-owned, damaged() any thread.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/fd.h"
 #include "base/reaper.h"
 #include "base/result.h"
 #include "base/strong.h"
+#include "guestmem/dirty_log.h"
 #include "guestmem/host_span.h"
 #include "guestmem/mapped_bytes.h"
 
@@ -41,6 +46,18 @@ enum class Resolved : std::uint8_t {
   kAll,       // the whole range is in the list
   kListFull,  // the list is full: it holds a prefix of the range, so go on behind it after using the list
   kFault,     // a byte is not RAM with the right asked for; the list is as it was
+};
+
+enum class LogState : std::uint8_t {
+  kOff,
+  kOn,
+  kBroken,  // there was no memory to log a new map: what was written is not known
+};
+
+// Pages side by side.
+struct PageRun {
+  GuestPhys begin;
+  std::uint64_t page_count;
 };
 
 class HostMapping;
@@ -71,8 +88,8 @@ class AddressSpace {
   std::uint64_t ram_bytes() const { return ram_bytes_; }  // of the ranges that are RAM
   MappedBytes& account() const { return *account_; }
 
-  // Changes with every map and unmap, and is 0 while damaged(). Host pointers obtained under another value
-  // are void.
+  // Changes with every map and unmap, when the log begins and when pages are taken out of it; is 0 while
+  // damaged(). Host pointers obtained under another value are void.
   std::uint64_t generation() const { return damaged() ? 0 : generation_; }
 
   // True once a page vanished under us: its bytes read as zeros, and nothing translates until unmap_all().
@@ -82,7 +99,9 @@ class AddressSpace {
   // nullptr. A length of 0 needs gpa itself to be covered. No allocation.
   std::byte* translate(GuestPhys gpa, std::uint64_t length, Access access) const {
     const Region* region = find(gpa.value);
-    if (region == nullptr || !region->allows(access) || length > region->end - gpa.value) return nullptr;
+    if (region == nullptr || length > region->end - gpa.value ||
+        !may_access(*region, gpa.value, length, access))
+      return nullptr;
     return region->host + (gpa.value - region->begin);
   }
 
@@ -118,8 +137,9 @@ class AddressSpace {
     std::uint64_t at = gpa.value;
     while (length != 0) {
       const Region* region = find(at);
-      if (region == nullptr || !region->allows(access)) return false;
+      if (region == nullptr) return false;
       const std::uint64_t size = length < region->end - at ? length : region->end - at;
+      if (!may_access(*region, at, size, access)) return false;
       if (!visit(region->host + (at - region->begin), static_cast<std::size_t>(size))) return false;
       at += size;
       length -= size;
@@ -131,16 +151,57 @@ class AddressSpace {
   [[nodiscard]] Resolved translate_pieces(GuestPhys gpa, std::uint64_t length, Access access,
                                           SpanList& out) const;
 
+  // --- The log of written pages. ---
+
+  // Begins it, empty, for all RAM there is and all that is mapped while it is on; unmap_all() does not end
+  // it. All memory for the RAM there is, 1/32768 of it, is taken (and touched) here; in all at most for as
+  // much as the account allows to be mapped. EBUSY: it has begun; ENOMEM: no memory, it is off.
+  Result<> start_log();
+  void stop_log();
+  LogState log_state() const { return log_state_; }
+  // Marked and not taken yet, with those that are no RAM now.
+  std::uint64_t logged_pages() const { return log_ != nullptr ? log_->marked_pages() : 0; }
+
+  // The least room for runs that collect_log() needs.
+  static constexpr std::size_t kRunsMin = 32;
+  struct Collected {
+    std::size_t run_count = 0;
+    bool is_end = false;  // nothing behind: next means nothing
+    GuestPhys next{};     // where to go on
+  };
+  // Takes marked pages from `from` on out of the log, in order, into `runs`, at least kRunsMin; two runs may
+  // be neighbours. Looks at a bounded part of the memory (32 GiB where all of it is marked), so that is_end
+  // may take several calls. Pages that are no RAM now are left out, and stay marked: the same RAM may be
+  // mapped again. EINVAL: the log is off; ENODATA: it is broken.
+  Result<Collected> collect_log(GuestPhys from, std::span<PageRun> runs);
+
+  // What one report covers at most: 32 GiB, a bitmap of 1 MiB.
+  static constexpr std::uint64_t kReportPagesMax = 1ull << 23;
+  // Bytes of a bitmap, of whole 64-bit words, for a range of `size` bytes.
+  static constexpr std::uint64_t bitmap_bytes(std::uint64_t size, std::uint64_t page_bytes) {
+    return (size / page_bytes + (size % page_bytes != 0) + 63) / 64 * 8;
+  }
+  // The same as a bitmap as vfio's DMA_LOGGING_REPORT has it, a bit for each `page_bytes` from `begin` on:
+  // the lowest of the first byte is the first. `bitmap` has bitmap_bytes(). EINVAL also: the page size is no
+  // power of two of at least 4096, the range is empty, wraps or is no multiple of 4096 or begins at none of
+  // the page size, or the bitmap has another length; E2BIG: more than kReportPagesMax pages of 4 KiB.
+  Result<> report_log(GuestPhys begin, std::uint64_t size, std::uint64_t page_bytes,
+                      std::span<std::byte> bitmap);
+
  private:
   struct Region {
     std::uint64_t begin;
     std::uint64_t end;  // exclusive
     std::byte* host;    // of begin; nullptr if not RAM
     std::uint8_t rights;
+    std::uint8_t rights_unlogged;  // those that need no mark: all, or while it is logged kRead at most
+    DirtyLog::Chunk* log;          // of begin; nullptr: not logged
     std::unique_ptr<HostMapping> mapping;
 
     bool contains(std::uint64_t address) const { return address >= begin && address < end; }
-    bool allows(Access access) const {
+    bool allows(Access access) const { return includes(rights, access); }
+    bool allows_unlogged(Access access) const { return includes(rights_unlogged, access); }
+    static bool includes(std::uint8_t rights, Access access) {
       const auto wanted = static_cast<std::uint8_t>(access);
       return (rights & wanted) == wanted;
     }
@@ -153,9 +214,21 @@ class AddressSpace {
       return last_hit_;
     return search(address);
   }
+  // Whether the region, which has all of [gpa, gpa + length), allows it; marks the pages where that is due.
+  bool may_access(const Region& region, std::uint64_t gpa, std::uint64_t length, Access access) const {
+    return region.allows_unlogged(access) || log_access(region, gpa, length, access);
+  }
+  bool log_access(const Region& region, std::uint64_t gpa, std::uint64_t length, Access access) const;
   void changed();
   Result<> insert(std::size_t at, Region region);
   void give_up(Region& region);
+  void log_regions();
+  void log_new_region(std::size_t at);
+  void unlog_regions();
+  bool cover(const Region& region);
+  Result<> check_log() const;
+  template <typename Visit>
+  std::uint64_t take_log(std::uint64_t page, std::uint64_t end, Visit&& visit);
   const Region* search(std::uint64_t address) const;
   std::size_t first_ending_after(std::uint64_t address) const;
 
@@ -164,6 +237,8 @@ class AddressSpace {
   std::size_t ram_map_count_ = 0;
   std::uint64_t ram_bytes_ = 0;
   std::uint64_t generation_ = 1;
+  LogState log_state_ = LogState::kOff;
+  std::unique_ptr<DirtyLog> log_;              // while kOn
   mutable const Region* last_hit_ = nullptr;   // of regions_, forgotten when they change
   const std::shared_ptr<ReaperQueue> reaper_;  // null: in place
   const std::shared_ptr<MappedBytes> account_;
