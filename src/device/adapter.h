@@ -84,6 +84,8 @@ class Adapter final : public vfio_user::Handler,
 
   // For transports, which deliver messages to it.
   verbs::Engine& engine() { return engine_; }
+  // For the log of the pages that were written.
+  guestmem::AddressSpace& memory() { return memory_; }
   const std::string& name() const { return config_.name; }
 
   // Gives work that waits a turn. True: there is more to do at once.

@@ -137,15 +137,14 @@ Resolved AddressSpace::translate_pieces(GuestPhys gpa, std::uint64_t length, Acc
 std::byte* AddressSpace::Cursor::enter(GuestPhys gpa, std::uint64_t length) {
   const Region* region = memory_.find(gpa.value);
   if (region == nullptr) return nullptr;
-  if (region->allows_unlogged(access_)) {  // one that is logged is entered anew each time
+  if (region->allows_unlogged(access_)) {
     begin_ = region->begin;
     size_ = region->end - region->begin;
     host_ = region->host;
+  } else if (region->allows(access_)) {
+    logged_ = region;
   }
-  const bool fits = length <= region->end - gpa.value;
-  return fits && memory_.may_access(*region, gpa.value, length, access_)
-             ? region->host + (gpa.value - region->begin)
-             : nullptr;
+  return memory_.translate(gpa, length, access_);
 }
 
 const AddressSpace::Region* AddressSpace::search(std::uint64_t address) const {

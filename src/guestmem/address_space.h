@@ -63,6 +63,8 @@ struct PageRun {
 class HostMapping;
 
 class AddressSpace {
+  struct Region;
+
  public:
   // Without a queue memory is unmapped in place, without an account it has one of the default size.
   explicit AddressSpace(std::shared_ptr<ReaperQueue> reaper = nullptr,
@@ -99,9 +101,9 @@ class AddressSpace {
   // nullptr. A length of 0 needs gpa itself to be covered. No allocation.
   std::byte* translate(GuestPhys gpa, std::uint64_t length, Access access) const {
     const Region* region = find(gpa.value);
-    if (region == nullptr || length > region->end - gpa.value ||
-        !may_access(*region, gpa.value, length, access))
-      return nullptr;
+    if (region == nullptr || length > region->end - gpa.value) return nullptr;
+    if (!region->allows_unlogged(access)) [[unlikely]]
+      return translate_logged(*region, gpa.value, length, access);
     return region->host + (gpa.value - region->begin);
   }
 
@@ -116,6 +118,9 @@ class AddressSpace {
       const std::uint64_t at = gpa.value - begin_;
       if (at < size_ && length <= size_ - at) [[likely]]
         return host_ + at;
+      if (logged_ != nullptr && logged_->contains(gpa.value) && length <= logged_->end - gpa.value &&
+          logged_->is_marked(gpa.value, length))
+        return logged_->host + (gpa.value - logged_->begin);
       return enter(gpa, length);
     }
 
@@ -124,9 +129,10 @@ class AddressSpace {
 
     const AddressSpace& memory_;
     const Access access_;
-    std::uint64_t begin_ = 0;  // of the range the last address was in
+    std::uint64_t begin_ = 0;  // of the range the last address was in, unless its pages are to be marked
     std::uint64_t size_ = 0;
     std::byte* host_ = nullptr;
+    const Region* logged_ = nullptr;  // the range the last one was in whose pages are
   };
 
   // Calls visit(std::byte* data, std::size_t size) for each host piece of [gpa, gpa + length) in order, which
@@ -139,7 +145,8 @@ class AddressSpace {
       const Region* region = find(at);
       if (region == nullptr) return false;
       const std::uint64_t size = length < region->end - at ? length : region->end - at;
-      if (!may_access(*region, at, size, access)) return false;
+      if (!region->allows_unlogged(access) && translate_logged(*region, at, size, access) == nullptr)
+        return false;
       if (!visit(region->host + (at - region->begin), static_cast<std::size_t>(size))) return false;
       at += size;
       length -= size;
@@ -201,6 +208,13 @@ class AddressSpace {
     bool contains(std::uint64_t address) const { return address >= begin && address < end; }
     bool allows(Access access) const { return includes(rights, access); }
     bool allows_unlogged(Access access) const { return includes(rights_unlogged, access); }
+    // Of bytes that it has, and a right that needs a mark; may be false of more than one page.
+    bool is_marked(std::uint64_t gpa, std::uint64_t length) const {
+      const std::uint64_t page = gpa / kPageBytes;
+      return log != nullptr && length - 1 < kPageBytes - gpa % kPageBytes &&
+             DirtyLog::is_marked(
+                 log, page / DirtyLog::kChunkPages - begin / kPageBytes / DirtyLog::kChunkPages, page);
+    }
     static bool includes(std::uint8_t rights, Access access) {
       const auto wanted = static_cast<std::uint8_t>(access);
       return (rights & wanted) == wanted;
@@ -214,11 +228,11 @@ class AddressSpace {
       return last_hit_;
     return search(address);
   }
-  // Whether the region, which has all of [gpa, gpa + length), allows it; marks the pages where that is due.
-  bool may_access(const Region& region, std::uint64_t gpa, std::uint64_t length, Access access) const {
-    return region.allows_unlogged(access) || log_access(region, gpa, length, access);
-  }
-  bool log_access(const Region& region, std::uint64_t gpa, std::uint64_t length, Access access) const;
+  // The host address of [gpa, gpa + length), which the region has, if its log, or it at all, allows the
+  // access; marks the pages. A call of its own, so that what calls translate() stays as small as without the
+  // log.
+  std::byte* translate_logged(const Region& region, std::uint64_t gpa, std::uint64_t length,
+                              Access access) const;
   void changed();
   Result<> insert(std::size_t at, Region region);
   void give_up(Region& region);

@@ -129,11 +129,12 @@ void AddressSpace::log_new_region(std::size_t at) {
   log_state_ = LogState::kBroken;
 }
 
-bool AddressSpace::log_access(const Region& region, std::uint64_t gpa, std::uint64_t length,
-                              Access access) const {
-  if (!region.allows(access)) return false;
-  if (length != 0) log_->mark(region.log, gpa / kPageBytes, (gpa + length - 1) / kPageBytes);
-  return true;
+std::byte* AddressSpace::translate_logged(const Region& region, std::uint64_t gpa, std::uint64_t length,
+                                          Access access) const {
+  if (!region.allows(access)) return nullptr;
+  if (!region.is_marked(gpa, length) && length != 0)
+    log_->mark(region.log, gpa / kPageBytes, (gpa + length - 1) / kPageBytes);
+  return region.host + (gpa - region.begin);
 }
 
 Result<> AddressSpace::check_log() const {

@@ -48,6 +48,11 @@ class DirtyLog {
   // between are covered too.
   void mark(Chunk* chunks, std::uint64_t page, std::uint64_t last);
 
+  // The same chunks; that of `page` is `index` behind the first.
+  static bool is_marked(const Chunk* chunks, std::uint64_t index, std::uint64_t page) {
+    return ((*chunks[index].words)[word_of(page)] >> (page % 64) & 1) != 0;
+  }
+
   std::uint64_t marked_pages() const { return marked_pages_; }
   std::size_t chunk_count() const { return chunks_.size(); }
 
