@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "abi/layout.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "base/strong.h"
@@ -81,6 +82,10 @@ class GuestRam {
   GuestPhys base() const { return base_; }
   std::uint64_t size_bytes() const { return size_bytes_; }
   std::size_t free_pages() const { return free_pages_; }
+  // Whether a buffer has the page at `page`, which lies inside the RAM.
+  bool is_taken(GuestPhys page) const {
+    return used_[static_cast<std::size_t>((page.value - base_.value) / abi::kPageBytes)];
+  }
 
   // The CPU's view of [gpa, gpa + bytes), which must lie inside the RAM.
   std::byte* at(GuestPhys gpa, std::size_t bytes) const;

@@ -35,7 +35,8 @@ inline constexpr std::uint8_t kTimeout = 11;
 
 class Conformance : public testing::TestWithParam<PathUnderTest> {
  protected:
-  explicit Conformance(std::uint32_t adapters = 2) : world_(GetParam(), adapters) {}
+  explicit Conformance(std::uint32_t adapters = 2, const driver::DeviceOptions& options = {})
+      : world_(GetParam(), adapters, options) {}
 
   static const Capabilities& can() { return GetParam().can; }
   static bool faulty() { return GetParam().faulty; }

@@ -3,38 +3,12 @@
 #include <vector>
 
 #include "conformance/conformance_test.h"
+#include "conformance/datagram_end.h"
 
 namespace pvrdma::conformance {
 namespace {
 
-constexpr std::uint32_t kQkey = 0x11223344;
 constexpr std::uint32_t kGrh = 40;
-
-// A UD QP in RTS with its memory.
-struct DatagramEnd {
-  explicit DatagramEnd(driver::Context& context)
-      : pd(must(driver::ProtectionDomain::create(context))),
-        send_cq(must(driver::CompletionQueue::create(pd->context(), 256))),
-        recv_cq(must(driver::CompletionQueue::create(pd->context(), 256))),
-        buffer(must(context.device().ram().allocate(256 * 1024))),
-        mr(must(driver::MemoryRegion::of_buffer(*pd, *buffer, abi::kAccessLocalWrite))),
-        qp(must(driver::QueuePair::create(*pd, {.type = abi::QpType::kUd,
-                                                .send_cq = send_cq.get(),
-                                                .recv_cq = recv_cq.get(),
-                                                .max_send_wr = 64,
-                                                .max_recv_wr = 64}))) {
-    must(qp->to_init({.qkey = kQkey}));
-    must(qp->to_rtr());
-    must(qp->to_rts(0));
-  }
-
-  std::unique_ptr<driver::ProtectionDomain> pd;
-  std::unique_ptr<driver::CompletionQueue> send_cq;
-  std::unique_ptr<driver::CompletionQueue> recv_cq;
-  std::unique_ptr<driver::Buffer> buffer;
-  std::unique_ptr<driver::MemoryRegion> mr;
-  std::unique_ptr<driver::QueuePair> qp;
-};
 
 TEST_P(Conformance, datagrams_arrive_whole_or_not_at_all) {
   constexpr std::uint32_t kAtATime = 32;  // each way
@@ -57,11 +31,7 @@ TEST_P(Conformance, datagrams_arrive_whole_or_not_at_all) {
   for (std::uint32_t round = 0; round < kRounds; ++round) {
     for (std::uint32_t who = 0; who < 2; ++who) {
       DatagramEnd& end = *ends[who];
-      const driver::Destination to{
-          .qpn = ends[1 - who]->qp->qpn(),
-          .qkey = kQkey,
-          .av = driver::address_vector(
-              *end.pd, {.dgid = test::gid_of(1 - who), .dmac = test::mac_of(test::gid_of(1 - who))})};
+      const driver::Destination to = end.to(*ends[1 - who], test::gid_of(1 - who));
       for (std::uint32_t i = 0; i < kAtATime; ++i) {
         const std::uint32_t number = round * kAtATime + i;
         const std::size_t at = kSent + static_cast<std::size_t>(i) * kSlot;

@@ -38,8 +38,11 @@ class World::RunningAdapter final : public shard::Pollable {
   device::Adapter& adapter_;
 };
 
-World::World(const PathUnderTest& path, std::uint32_t adapters)
-    : path_(path), loop_(must(shard::Loop::create({}, clock_))), ethernet_(23, path.weather) {
+World::World(const PathUnderTest& path, std::uint32_t adapters, const driver::DeviceOptions& options)
+    : path_(path),
+      options_(options),
+      loop_(must(shard::Loop::create({}, clock_))),
+      ethernet_(23, path.weather) {
   loop_->add(ethernet_);
   if (std::getenv("PVRDMA_TEST_LOG") == nullptr) log::set_level(log::Level::kError);
   const std::uint32_t hosts = path_.can.between_hosts ? adapters : 1;
@@ -106,7 +109,7 @@ driver::Device& World::device(std::uint32_t index) {
   if (!adapter.driver) {
     auto bus = std::make_unique<test::InProcessBus>(*adapter.device);
     adapter.bus = bus.get();
-    adapter.driver = must(driver::Device::open(std::move(bus)));
+    adapter.driver = must(driver::Device::open(std::move(bus), options_));
     bind(index, 0, test::gid_of(index));
   }
   return *adapter.driver;

@@ -27,7 +27,8 @@ namespace pvrdma::conformance {
 
 class World {
  public:
-  World(const PathUnderTest& path, std::uint32_t adapters);
+  // `options`: of all drivers.
+  World(const PathUnderTest& path, std::uint32_t adapters, const driver::DeviceOptions& options = {});
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -39,6 +40,10 @@ class World {
   const verbs::Counters& counters(std::uint32_t index) {
     return adapters_[index]->device->engine().counters();
   }
+
+  device::Adapter& adapter(std::uint32_t index) { return *adapters_[index]->device; }
+  // Between the driver and its adapter; when the driver is open.
+  test::InProcessBus& bus(std::uint32_t index) { return *adapters_[index]->bus; }
 
   // Writes to regions of the adapter that were calls, no stores to mapped pages.
   std::uint64_t calls(std::uint32_t index) const { return adapters_[index]->bus->writes(); }
@@ -112,6 +117,7 @@ class World {
   bool may_be_rung() const;
 
   const PathUnderTest path_;
+  const driver::DeviceOptions options_;
   test::ManualClock clock_;
   std::unique_ptr<shard::Loop> loop_;
   Ethernet ethernet_;

@@ -77,7 +77,10 @@ Result<> InProcessBus::region_write(driver::Region region, std::uint64_t offset,
   if (auto good = check(region, offset, data.size()); !good) return good;
   if (is_mapped(region) && doorbells_->write(offset, data)) return {};
   ++writes_;
-  return outcome(device_.region_write(number(region), offset, data, /*posted=*/false), "writing a region");
+  if (watcher_ != nullptr) watcher_->before_call();
+  const int error = device_.region_write(number(region), offset, data, /*posted=*/false);
+  if (watcher_ != nullptr) watcher_->after_call();
+  return outcome(error, "writing a region");
 }
 
 Result<std::uint64_t> InProcessBus::region_bytes(driver::Region region) {
@@ -108,7 +111,9 @@ Result<> InProcessBus::disable_vectors() {
 
 Result<> InProcessBus::reset() {
   if (!alive_) return fail(ENOTCONN, "the connection to the device was ended");
+  if (watcher_ != nullptr) watcher_->before_call();
   device_.reset();
+  if (watcher_ != nullptr) watcher_->after_call();
   return {};
 }
 

@@ -14,6 +14,14 @@
 
 namespace pvrdma::test {
 
+// Is told when a call is about to reach the device, and when it has returned. Thread: the device's.
+class CallWatcher {
+ public:
+  virtual ~CallWatcher() = default;
+  virtual void before_call() = 0;
+  virtual void after_call() = 0;
+};
+
 class InProcessBus final : public driver::Bus {
  public:
   // Connects and maps what the device lets be mapped of its doorbells; `device` is borrowed, has no other
@@ -26,6 +34,9 @@ class InProcessBus final : public driver::Bus {
   // The VM dies now: the device sees its client go, and every later call fails with ENOTCONN.
   void kill();
   bool alive() const { return alive_; }
+
+  // Of region writes and resets; borrowed, null: nobody.
+  void watch(CallWatcher* watcher) { watcher_ = watcher; }
 
   // Region writes so far that the device was told of: doorbells and registers.
   std::uint64_t writes() const { return writes_; }
@@ -51,6 +62,7 @@ class InProcessBus final : public driver::Bus {
   vfio_user::Handler& device_;
   std::array<std::uint64_t, 9> region_bytes_{};
   std::unique_ptr<driver::MappedAreas> doorbells_;  // of kUar; null: each access is a call
+  CallWatcher* watcher_ = nullptr;
   std::uint64_t writes_ = 0;
   bool alive_ = true;
 };
