@@ -57,6 +57,9 @@ class ClusterWorld final : private ClusterParts, public World {
 
  private:
   void pass(Duration time) override;
+  Instant guests_rest_until() const override {
+    return agenda_.empty() ? Instant::never() : agenda_.begin()->first;
+  }
   void disturb(std::size_t index) override;
   void calm_down() override;
   test::ConnectOptions connect_options() override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/replacement.h"
+#include "support/memory_audit.h"
 #include "support/must.h"
 
 namespace pvrdma::sim {
@@ -169,7 +170,30 @@ void World::replace(std::uint32_t index) {
                  machines_.now());
 }
 
+void World::audit_log() {
+  constexpr int kRounds = 4;
+  constexpr Duration kRound = microseconds(500);
+  if (guests_rest_until() <= machines_.now() + kRounds * kRound) return;
+  test::MemoryAudit audit(random_.below(1'000'000));
+  for (std::uint32_t i = 0; i < machines_.count(); ++i) {
+    if (is_on(i)) audit.add(vms_[i].vm.device->ram(), machines_.adapter(i).memory());
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    if (const auto& connection = connections_[random_.below(static_cast<std::uint32_t>(connections_.size()))])
+      work(*connection);
+    if (const std::uint32_t vm = any_vm(); round == 2 && is_on(vm)) replace(vm);
+    audit.look();
+    pass(random_.up_to(kRound));
+    audit.check();
+    poll_all();
+  }
+  audit.finish();
+  for (const std::string& missed : audit.missed()) throw Violation(missed);
+  tally_.pages_audited += audit.changes();
+}
+
 void World::step() {
+  if (random_.chance(kAuditsPerMille)) audit_log();
   if (random_.chance(kReplacementsPerMille)) {
     if (const std::uint32_t vm = any_vm(); is_on(vm)) replace(vm);
   }

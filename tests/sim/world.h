@@ -36,6 +36,7 @@ class World {
     std::uint64_t vms_lost = 0;
     std::uint64_t datagrams_received = 0;
     std::uint64_t engines_replaced = 0;
+    std::uint64_t pages_audited = 0;       // that changed while the log of written pages was on
     std::uint64_t breaks = 0;              // of paths or lanes
     std::uint64_t hidden_doorbells = 0;    // found by looking at rings
     std::uint64_t events_maybe_armed = 0;  // raised without an ARM that was seen
@@ -66,6 +67,8 @@ class World {
   virtual void calm_down() = 0;
   // Of a connection to be made.
   virtual test::ConnectOptions connect_options();
+  // Until then guests do nothing while time passes.
+  virtual Instant guests_rest_until() const { return Instant::never(); }
   // The engine of a VM that is on gets a successor; its GIDs are nobody's for a moment.
   virtual void replace(std::uint32_t index);
   // One was made.
@@ -106,9 +109,12 @@ class World {
   void work(Connection& connection);
   void send_datagram();
   void settle(Connection& connection);
+  // For some steps the log of written pages is on, and must have all that changes.
+  void audit_log();
   void note(std::uint64_t value) { fingerprint_ = (fingerprint_ ^ value) * 0x100'0000'01b3; }
 
   static constexpr std::uint32_t kReplacementsPerMille = 30;  // in a step
+  static constexpr std::uint32_t kAuditsPerMille = 5;
 
   const Mix mix_;
   std::vector<std::unique_ptr<Connection>> connections_;
