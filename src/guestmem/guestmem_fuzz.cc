@@ -1,6 +1,7 @@
 // Everything guestmem reads from a hostile guest: page directories, paged ranges and rings over memory that
 // the input fills and changes. Beyond "no crash" it checks that host pieces lie in the guest's memory, that
-// counts add up and that a ring never hands out more than it can hold.
+// counts add up, that a ring never hands out more than it can hold, and that the log of written pages has
+// each page that was handed out for writing or that a ring changed.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -39,6 +40,7 @@ struct World {
     PVRDMA_CHECK(
         memory.map(GuestPhys(kSecondBase), 3 * kPageBytes, ram.fd(), 3 * kPageBytes, true, true).has_value(),
         "second half");
+    PVRDMA_CHECK(memory.start_log().has_value(), "there is memory for the log");
   }
   bool owns(const HostSpan& piece) const {
     const std::byte* low = memory.translate(GuestPhys(0), 3 * kPageBytes, Access::kRead);
@@ -53,16 +55,60 @@ struct World {
            (adjacent && piece.data >= first && piece.data + piece.size <= first + kPages * kPageBytes);
   }
 
+  // Takes the log: whether page `i` of the RAM was in it.
+  std::array<bool, kPages> take_log() {
+    std::array<std::byte, 8> bitmap;
+    PVRDMA_CHECK(memory.report_log(GuestPhys(0), 64 * kPageBytes, kPageBytes, bitmap).has_value(),
+                 "a report");
+    std::array<bool, kPages> out{};
+    for (std::size_t i = 0; i < kPages; ++i) {
+      const std::size_t page = i < 3 ? i : kSecondBase / kPageBytes + i - 3;
+      out[i] = (bitmap[0] >> page & std::byte{1}) != std::byte{0};
+    }
+    return out;
+  }
+
   TestRam ram{kPages * kPageBytes};
   AddressSpace memory;
 };
 
-void check_range(const World& world, const Input& input, PageList pages) {
+// That each page which differs from what it was is in the log.
+class Watch {
+ public:
+  enum class Log { kEmpty, kKeep };
+  Watch(World& world, Log log) : world_(world) {
+    if (log == Log::kEmpty) world_.take_log();
+    remember();
+  }
+  void check() {
+    const std::array<bool, kPages> logged = world_.take_log();
+    for (std::size_t i = 0; i < kPages; ++i) {
+      const bool same =
+          std::memcmp(before_.data() + i * kPageBytes, world_.ram.at(i * kPageBytes), kPageBytes) == 0;
+      PVRDMA_CHECK(same || logged[i], "what was written is in the log");
+    }
+    remember();
+  }
+
+ private:
+  void remember() { std::memcpy(before_.data(), world_.ram.at(0), before_.size()); }
+
+  World& world_;
+  std::array<std::byte, kPages * kPageBytes> before_;
+};
+
+void check_range(World& world, const Input& input, PageList pages) {
   PagedRange range;
   if (!range.assign(input.start, input.length, pages)) return;
   SpanList pieces;
+  world.take_log();
   const Resolved outcome = range.resolve(world.memory, input.va, input.va_length, Access::kReadWrite, pieces);
   for (const HostSpan& piece : pieces) PVRDMA_CHECK(world.owns(piece), "a piece lies in guest memory");
+  Watch watch(world, Watch::Log::kKeep);
+  for (const HostSpan& piece : pieces) {
+    for (std::size_t i = 0; i < piece.size; ++i) piece.data[i] ^= std::byte{1};
+  }
+  watch.check();
   switch (outcome) {
     case Resolved::kAll:
       PVRDMA_CHECK(pieces.bytes() == input.va_length, "all of it");
@@ -86,10 +132,12 @@ void check_ring(World& world, const Input& input, const PageList& pages, RingRol
   if (!ring) return;
   PVRDMA_CHECK(std::has_single_bit(shape.element_count) && shape.data_pages() < pages.size(),
                "a possible shape");
+  Watch watch(world, Watch::Log::kEmpty);
   std::array<std::byte, kPageBytes> element{};
   // An element may lie over the ring's own state or directory, so indices change under the loop: it is
   // bounded here as the engine bounds its turns.
   for (int turn = 0; turn < 64; ++turn) {
+    if (turn % 8 == 7) watch.check();
     const GuestRing::Used used = ring->used();
     PVRDMA_CHECK(used.count <= ring->element_count(), "never more than it holds");
     const auto bytes = std::span(element).first(shape.stride_bytes);
@@ -98,6 +146,7 @@ void check_ring(World& world, const Input& input, const PageList& pages, RingRol
                  "role");
     if (status != RingStatus::kOk) break;
   }
+  watch.check();
 }
 
 }  // namespace
