@@ -2,6 +2,13 @@
 
 namespace pvrdma::state {
 
+Printer::Printer(std::span<const std::byte> stream) : Reader(stream) {
+  if (failed()) return;
+  text_ += "format " + std::to_string(kFormat) + "\n";
+  line("product_version", '"' + head().product_version + '"');
+  line("id", hex(head().id));
+}
+
 void Printer::line(std::string_view name, std::string_view value) {
   if (failed()) return;
   text_.append("  ").append(name);

@@ -16,7 +16,7 @@ class Printer : private Reader {
   using Reader::refuse;
   using Reader::result;
 
-  explicit Printer(std::span<const std::byte> stream) : Reader(stream) {}
+  explicit Printer(std::span<const std::byte> stream);
 
   std::optional<Record> next() {
     const std::optional<Record> record = Reader::next();
@@ -44,6 +44,10 @@ class Printer : private Reader {
   void choice(std::string_view name, Enum& value, Enum first, Enum last) {
     Reader::choice(name, value, first, last);
     line(name, std::to_string(static_cast<std::uint64_t>(value)));
+  }
+  void text(std::string_view name, std::string& value, std::uint32_t most) {
+    Reader::text(name, value, most);
+    line(name, '"' + value + '"');
   }
   template <std::size_t size>
   void bytes(std::string_view name, std::array<std::uint8_t, size>& value) {

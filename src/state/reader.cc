@@ -16,7 +16,7 @@ std::uint64_t load(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-Reader::Reader(std::span<const std::byte> stream) : left_(stream) {
+Reader::Reader(std::span<const std::byte> stream) : total_bytes_(stream.size()), left_(stream) {
   const std::optional<Record> head = open_record();
   if (!head) return;
   if (head->kind.kind != kHeadKind || take(8) != kMagic) {
@@ -26,6 +26,8 @@ Reader::Reader(std::span<const std::byte> stream) : left_(stream) {
   const std::uint64_t format = take(2);
   if (format != kFormat)
     refuse("its format is " + std::to_string(format) + ", this daemon reads " + std::to_string(kFormat));
+  text("product_version", head_.product_version, kProductVersionBytesMax);
+  bytes("id", head_.id);
   records_ = 0;
 }
 
@@ -57,9 +59,11 @@ std::optional<Reader::Record> Reader::open_record() {
 std::optional<Reader::Record> Reader::next() {
   if (!failed() && !body_.empty()) refuse("a record has more in it than this daemon knows");
   if (ended_) return std::nullopt;
+  const std::size_t bytes_before = total_bytes_ - left_.size();
   const std::optional<Record> record = open_record();
   if (!record || record->kind.kind != kEndKind) return record;
-  if (take(4) != records_ - 1 || !body_.empty() || !left_.empty()) refuse("records are missing, or too many");
+  const bool all_there = take(4) == records_ - 1 && take(8) == bytes_before;
+  if (!all_there || !body_.empty() || !left_.empty()) refuse("records are missing, or too many");
   ended_ = true;
   return std::nullopt;
 }
@@ -105,6 +109,13 @@ std::uint32_t Reader::take_count(std::string_view name, std::uint32_t most, std:
   if (count <= body_.size() / bytes_at_least) return static_cast<std::uint32_t>(count);
   refuse(std::string(name) + ": the record ends before its " + std::to_string(count) + " elements");
   return 0;
+}
+
+void Reader::text(std::string_view name, std::string& value, std::uint32_t most) {
+  value.clear();
+  const std::uint32_t count = take_count(name, most, 1);
+  for (std::uint32_t i = 0; i < count; ++i) value += static_cast<char>(checked(name, take(1), ' ', '~'));
+  if (failed()) value.clear();
 }
 
 void Reader::pages(std::string_view name, std::vector<std::uint64_t>& pages, std::uint32_t most) {

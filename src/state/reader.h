@@ -32,6 +32,9 @@ class Reader {
   // Checks the head; a stream without a proper one is a fault at once.
   explicit Reader(std::span<const std::byte> stream);
 
+  // Nothing after a fault of it.
+  const Head& head() const { return head_; }
+
   struct Record {
     RecordKind kind;
     bool must_be_understood;
@@ -61,6 +64,8 @@ class Reader {
     value = static_cast<Enum>(
         checked(name, take(1), static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(last)));
   }
+  // Printable ASCII, at most `most` characters.
+  void text(std::string_view name, std::string& value, std::uint32_t most);
   template <std::size_t size>
   void bytes(std::string_view /*name*/, std::array<std::uint8_t, size>& value) {
     for (std::uint8_t& byte : value) byte = static_cast<std::uint8_t>(take(1));
@@ -82,11 +87,13 @@ class Reader {
   std::uint64_t checked(std::string_view name, std::uint64_t value, std::uint64_t least, std::uint64_t most);
   std::optional<Record> open_record();
 
+  std::size_t total_bytes_;
   std::span<const std::byte> left_;  // of the stream
   std::span<const std::byte> body_;  // of the record, not read yet
   std::uint32_t records_ = 0;        // without head and end
   bool ended_ = false;
   std::optional<std::string> fault_;
+  Head head_;
 };
 
 }  // namespace pvrdma::state

@@ -21,12 +21,13 @@ struct Thing {
   std::array<std::uint8_t, 4> bytes{};
   std::vector<std::uint32_t> list;
   std::vector<std::uint64_t> pages;
+  std::string text;
   friend bool operator==(const Thing&, const Thing&) = default;
 };
 
 template <typename Archive>
 void describe(Archive& archive, Thing& thing) {
-  auto& [number, small, flag, colour, bytes, list, pages] = thing;
+  auto& [number, small, flag, colour, bytes, list, pages, text] = thing;
   archive.number("number", number);
   archive.number("small", small, std::uint8_t{9});
   archive.flag("flag", flag);
@@ -34,6 +35,7 @@ void describe(Archive& archive, Thing& thing) {
   archive.bytes("bytes", bytes);
   archive.list("list", list, 5, 4, [&](std::uint32_t& one) { archive.number("one", one); });
   archive.pages("pages", pages, 8);
+  archive.text("text", text, 6);
 }
 
 constexpr RecordKind kThing{7, 1};
@@ -45,7 +47,8 @@ Thing some_thing() {
           .colour = Colour::kGreen,
           .bytes = {1, 2, 3, 255},
           .list = {10, 20, 30},
-          .pages = {0x1000, 0x2000, 0x9000, 0x3000, 0x4000}};
+          .pages = {0x1000, 0x2000, 0x9000, 0x3000, 0x4000},
+          .text = "a \"b\""};
 }
 
 std::vector<std::byte> saved(Thing thing, RecordKind kind = kThing) {
@@ -78,6 +81,13 @@ Loaded load(std::span<const std::byte> stream) {
 TEST(Crc32c, IsTheStandardOne) {
   const std::string digits = "123456789";
   EXPECT_EQ(crc32c(std::as_bytes(std::span(digits))), 0xe306'9283u);
+}
+
+TEST(Stream, SaysWhoSavedIt) {
+  const Head head{.product_version = "1.2.3", .id = {1, 2, 3}};
+  const auto bytes = Writer(head).finish();
+  EXPECT_EQ(Reader(bytes).head(), head);
+  EXPECT_THAT(Printer(bytes).text(), HasSubstr("product_version \"1.2.3\"\n  id 010203000"));
 }
 
 TEST(Stream, ReadsWhatWasWritten) {
@@ -133,6 +143,7 @@ TEST(Stream, ValuesBeyondTheirBoundsAreRefusedByName) {
               HasSubstr("colour is 0, not 1 to 2"));
   EXPECT_THAT(fault_of([](Thing& t) { t.colour = static_cast<Colour>(3); }), HasSubstr("colour is 3"));
   EXPECT_THAT(fault_of([](Thing& t) { t.list.resize(6); }), HasSubstr("list is 6, not 0 to 5"));
+  EXPECT_THAT(fault_of([](Thing& t) { t.text = "a\nb"; }), HasSubstr("text is 10, not 32 to 126"));
   EXPECT_THAT(fault_of([](Thing& t) { t.pages.assign(9, 0x1000); }), HasSubstr("pages is 9, not 0 to 8"));
   EXPECT_THAT(fault_of([](Thing& t) { t.pages = {0x1001}; }), HasSubstr("not aligned"));
   EXPECT_THAT(fault_of([](Thing& t) { t.pages = {0xffff'ffff'ffff'f000}; }), HasSubstr("behind the last"));
@@ -179,9 +190,10 @@ TEST(Printer, NamesEachField) {
   while (printer.next()) describe(printer, thing);
   EXPECT_TRUE(printer.result());
   EXPECT_EQ(printer.text(),
+            "format 1\n  product_version \"\"\n  id 00000000000000000000000000000000\n"
             "record 7 version 1\n  number 81985529216486895\n  small 9\n  flag yes\n  colour 2\n"
             "  bytes 010203ff\n  list[0]\n  one 10\n  list[1]\n  one 20\n  list[2]\n  one 30\n"
-            "  pages 5 pages, the first at 4096\n");
+            "  pages 5 pages, the first at 4096\n  text \"a \"b\"\"\n");
 }
 
 }  // namespace

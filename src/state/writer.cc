@@ -11,10 +11,12 @@ constexpr std::uint64_t kPageBytes = 4096;
 
 }  // namespace
 
-Writer::Writer() {
+Writer::Writer(const Head& head) {
   begin({kHeadKind, 1});
   put(kMagic, 8);
   put(kFormat, 2);
+  text("product_version", head.product_version, kProductVersionBytesMax);
+  bytes("id", head.id);
   end();
   records_ = 0;
 }
@@ -42,10 +44,18 @@ void Writer::end() {
 
 std::vector<std::byte> Writer::finish() {
   const std::uint32_t records = records_;
+  const std::size_t bytes_before = out_.size();
   begin({kEndKind, 1});
   put(records, 4);
+  put(bytes_before, 8);
   end();
   return std::exchange(out_, {});
+}
+
+void Writer::text(std::string_view /*name*/, const std::string& value, std::uint32_t most) {
+  PVRDMA_CHECK(value.size() <= most, "a text is within its bound");
+  put(value.size(), 4);
+  for (const char c : value) put(static_cast<std::uint8_t>(c), 1);
 }
 
 void Writer::pages(std::string_view /*name*/, const std::vector<std::uint64_t>& pages,

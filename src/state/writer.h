@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -19,7 +20,7 @@ class Writer {
  public:
   static constexpr bool kLoads = false;
 
-  Writer();
+  explicit Writer(const Head& head = {});
 
   void begin(RecordKind kind);
   void end();
@@ -36,6 +37,8 @@ class Writer {
   void choice(std::string_view /*name*/, const Enum& value, Enum /*first*/, Enum /*last*/) {
     put(static_cast<std::uint64_t>(value), 1);
   }
+  // Printable ASCII.
+  void text(std::string_view name, const std::string& value, std::uint32_t most);
   template <std::size_t size>
   void bytes(std::string_view /*name*/, const std::array<std::uint8_t, size>& value) {
     for (const std::uint8_t byte : value) put(byte, 1);
