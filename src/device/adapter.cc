@@ -18,10 +18,6 @@ constexpr Duration kLogInterval = std::chrono::seconds(1);
 constexpr Duration kRateLogInterval = std::chrono::seconds(10);
 constexpr std::uint32_t kPort = 1;
 
-PageFrames page_frames_of(HardwareVersion version) {
-  return has_wide_page_frames(version) ? PageFrames::k64Bit : PageFrames::k32Bit;
-}
-
 std::shared_ptr<guestmem::MappedBytes> mapped_bytes_of(const AdapterConfig& config) {
   return std::make_shared<guestmem::MappedBytes>(
       fmt::format("adapter {}'s budget (budgets.{})", config.name, to_text(Budget::kMapped)),

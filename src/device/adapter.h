@@ -40,11 +40,15 @@
 #include "device/hardware_version.h"
 #include "device/interrupts.h"
 #include "device/pci_config.h"
+#include "device/pci_state.h"
 #include "device/rate_limit.h"
 #include "device/registers.h"
+#include "device/saved.h"
 #include "device/shared_region.h"
 #include "guestmem/address_space.h"
 #include "guestmem/mapped_bytes.h"
+#include "state/reader.h"
+#include "state/writer.h"
 #include "verbs/account.h"
 #include "verbs/engine.h"
 #include "verbs/events.h"
@@ -102,6 +106,24 @@ class Adapter final : public vfio_user::Handler,
   // Over its rate of commands or doorbells: read nothing more of its client until then. Instant{}: it is not.
   Instant held_until() const { return std::max(command_rate_.held_until(), doorbell_rate_.held_until()); }
 
+  // --- Saving and loading (ADR 16): between two calls. adapter_state.cc ---
+
+  // Everything but guest memory, DMA maps, eventfds and what only this host counts. The guest stands, or what
+  // it stores into mapped doorbell pages meanwhile is lost. `table`: what the VMM has there, where it is
+  // known. Takes time and memory by the number of objects.
+  void save(state::Writer& writer, const std::optional<MsixTable>& table, Instant now) const;
+  // An adapter without a driver becomes the saved one, whatever its client has mapped and assigned by now;
+  // the result is the PCI state that the saved one had, of which nothing is applied (pci_state.h). It is to
+  // be the stream's last. Refused: another identity, limit or rule; a value out of its range; a driver here;
+  // what Engine::load() refuses. The adapter is as before then. The link is as the guest saw it last; who
+  // loads says by set_link() what it is here, after resume().
+  Result<PciState> load(state::Reader& reader, Instant now);
+  // Once after a load, when the guest goes on and its eventfds are assigned: what was signalled last may have
+  // reached nobody, so the guest looks at its event rings once for nothing. (A response it takes where it
+  // wrote REQUEST.)
+  void resume();
+  PciState pci_state(const std::optional<MsixTable>& table) const;
+
   AdapterInfo info() const;
   std::uint32_t mtu_bytes() const { return abi::mtu_bytes(limits_.mtu); }  // the port's active MTU
 
@@ -143,6 +165,10 @@ class Adapter final : public vfio_user::Handler,
   void context_opened(verbs::UarIndex uar) override;
   void context_closed(verbs::UarIndex uar) override;
 
+  SavedIdentity identity() const;
+  std::optional<SharedRegion> restore_rings(const SavedDriver& driver, const SavedEventRings& rings,
+                                            state::Reader& reader, Instant now);
+  void check_whole(const SavedDriver& driver, const SavedDoorbells& doorbells, state::Reader& reader);
   bool failed();
   bool look_at_doorbells(Instant now);
   void take_doorbells(std::uint32_t count, Instant now);

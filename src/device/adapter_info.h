@@ -21,6 +21,11 @@ namespace pvrdma::device {
 // kFailed: the VMM took guest memory away; nothing works until it has disconnected.
 enum class AdapterState : std::uint8_t { kDetached, kAttached, kActive, kFailed };
 
+// The driver's shared region is known, and its event rings.
+constexpr bool has_region(AdapterState state) {
+  return state == AdapterState::kAttached || state == AdapterState::kActive;
+}
+
 constexpr const char* describe(AdapterState state) {
   switch (state) {
     case AdapterState::kDetached:

@@ -98,7 +98,7 @@ void DoorbellPoller::look_at_cold(std::size_t at_most, Looked& looked, Instant n
 }
 
 DoorbellPoller::News DoorbellPoller::look_at(verbs::UarIndex uar, Looked& looked, Instant now) {
-  std::atomic_ref<std::uint64_t> words(*reinterpret_cast<std::uint64_t*>(memory_.page(uar)));
+  const std::atomic_ref<std::uint64_t> words = words_of(uar);
   if (words.load(std::memory_order_relaxed) == 0) [[likely]]
     return News::kNone;
   const std::uint64_t found = words.exchange(0, std::memory_order_seq_cst);

@@ -12,6 +12,7 @@
 // No allocation but at construction. Thread: shard-owned.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -22,6 +23,8 @@
 #include "verbs/engine.h"
 
 namespace pvrdma::device {
+
+struct SavedDoorbells;
 
 class DoorbellPoller {
  public:
@@ -41,6 +44,10 @@ class DoorbellPoller {
   // Nothing that is written there means anything any more. Does nothing for a page that is not open.
   void close(verbs::UarIndex uar);
   void close_all();
+  // While the guest stands: what it stores later is not in it.
+  SavedDoorbells save() const;
+  // Opens the pages, none of which is open, with their words. Each is below `uar_pages`, and there once.
+  void restore(const SavedDoorbells& saved);
   bool any_open() const { return !hot_.empty() || !cold_.empty(); }
 
   struct Looked {
@@ -56,6 +63,9 @@ class DoorbellPoller {
   };
   enum class News { kNone, kPoll, kWork };
 
+  std::atomic_ref<std::uint64_t> words_of(verbs::UarIndex uar) const {
+    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(memory_.page(uar)));
+  }
   News look_at(verbs::UarIndex uar, Looked& looked, Instant now);
   // How many were looked at.
   std::size_t look_at_hot(std::size_t at_most, Looked& looked, Instant now);

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "base/check.h"
+#include "device/saved.h"
 
 namespace pvrdma::device {
 namespace {
 
-constexpr Duration kRetryAfterMin = std::chrono::milliseconds(1);
-constexpr Duration kRetryAfterMax = std::chrono::milliseconds(64);
 constexpr std::uint32_t kBitsPerWord = 64;
 
 constexpr std::uint64_t bit_of(std::uint32_t cq) {
@@ -17,14 +17,36 @@ constexpr std::uint64_t bit_of(std::uint32_t cq) {
 }
 
 template <typename Element>
-std::optional<guestmem::GuestRing> make_ring(const guestmem::AddressSpace& memory,
-                                             const guestmem::PageList& pages) {
+guestmem::RingShape shape_of(const guestmem::PageList& pages) {
   guestmem::RingShape shape;
   shape.role = guestmem::RingRole::kProducer;
   shape.words = guestmem::RingWords::kRx;
   shape.element_count = abi::effective_ring_entries_of<Element>(pages.size());
   shape.stride_bytes = sizeof(Element);
-  return guestmem::GuestRing::create(memory, pages, shape);
+  return shape;
+}
+
+template <typename Element>
+std::optional<guestmem::GuestRing> make_ring(const guestmem::AddressSpace& memory,
+                                             const guestmem::PageList& pages) {
+  return guestmem::GuestRing::create(memory, pages, shape_of<Element>(pages));
+}
+
+SavedIndex index_of(const std::optional<guestmem::GuestRing>& ring) {
+  if (!ring) return {};
+  const guestmem::SavedRing saved = ring->save();
+  return {.own_index = saved.own_index, .own_index_known = saved.own_index_known};
+}
+
+// The same ring, where it was.
+template <typename Element>
+std::optional<guestmem::GuestRing> ring_at(const SavedIndex& index, const guestmem::GuestRing& ring,
+                                           const guestmem::AddressSpace& memory,
+                                           const guestmem::PageList& pages) {
+  guestmem::SavedRing saved = ring.save();
+  saved.own_index = index.own_index;
+  saved.own_index_known = index.own_index_known;
+  return guestmem::GuestRing::restore(memory, saved, shape_of<Element>(pages));
 }
 
 }  // namespace
@@ -56,6 +78,51 @@ void EventRings::detach() {
   held_count_ = 0;
   retry_after_ = kRetryAfterMin;
   retry_at_ = Instant{};
+}
+
+SavedEventRings EventRings::save(Instant now) const {
+  const auto& [memory, interrupts, counters, async, notifications, pending, pending_count, drain_from,
+               held_events, held_first, held_count, retry_at, retry_after] = *this;
+  SavedEventRings saved{
+      .async = index_of(async),
+      .notifications = index_of(notifications),
+      .pending_cqs = {},
+      .drain_from_cq = drain_from,
+      .held = {},
+      .retry_in_ns = static_cast<std::uint64_t>(std::max(retry_at - now, Duration(0)).count()),
+      .retry_after_ns = static_cast<std::uint64_t>(retry_after.count())};
+  for (std::uint32_t index = 0; index < pending.size(); ++index) {
+    for (std::uint64_t word = pending[index]; word != 0; word &= word - 1)
+      saved.pending_cqs.push_back(index * kBitsPerWord + static_cast<std::uint32_t>(std::countr_zero(word)));
+  }
+  for (std::size_t i = 0; i < held_count; ++i)
+    saved.held.push_back(held_events[(held_first + i) % kHeldEventsMax]);
+  return saved;
+}
+
+bool EventRings::restore(const SavedEventRings& saved, const SharedRegion& region, Instant now) {
+  const auto& [async, notifications, pending, drain_from, held_events, retry_in_ns, retry_after_ns] = saved;
+  const std::uint64_t cqs = pending_cqs_.size() * kBitsPerWord;
+  const Duration retry_after{static_cast<Duration::rep>(retry_after_ns)};
+  const bool is_ascending = std::ranges::adjacent_find(pending, std::greater_equal{}) == pending.end();
+  if (!is_ascending || (!pending.empty() && pending.back() >= cqs) || drain_from > cqs) return false;
+  if (retry_after < kRetryAfterMin || retry_after > kRetryAfterMax) return false;
+  if (held_events.size() > kHeldEventsMax || !attach(region)) return false;
+  async_ = ring_at<abi::AsyncEvent>(async, *async_, memory_, region.async_pages);
+  notifications_ =
+      ring_at<abi::Notification>(notifications, *notifications_, memory_, region.notification_pages);
+  if (!async_ || !notifications_) {
+    detach();
+    return false;
+  }
+  for (const std::uint32_t cq : pending) pending_cqs_[cq / kBitsPerWord] |= bit_of(cq);
+  pending_cq_count_ = static_cast<std::uint32_t>(pending.size());
+  drain_from_cq_ = drain_from;
+  std::ranges::copy(held_events, held_.begin());
+  held_count_ = held_events.size();
+  retry_at_ = now + Duration(static_cast<Duration::rep>(retry_in_ns));
+  retry_after_ = retry_after;
+  return true;
 }
 
 void EventRings::notify(verbs::CqHandle cq) {

@@ -27,9 +27,13 @@
 
 namespace pvrdma::device {
 
+struct SavedEventRings;
+
 class EventRings {
  public:
-  static constexpr std::size_t kHeldEventsMax = 1024;
+  static constexpr std::uint32_t kHeldEventsMax = 1024;
+  static constexpr Duration kRetryAfterMin = std::chrono::milliseconds(1);
+  static constexpr Duration kRetryAfterMax = std::chrono::milliseconds(64);
 
   // All borrowed, outlive this. CQ handles are below `max_cq`.
   EventRings(const guestmem::AddressSpace& memory, Interrupts& interrupts, Counters& counters,
@@ -39,6 +43,11 @@ class EventRings {
   [[nodiscard]] bool attach(const SharedRegion& region);
   // Forgets the rings and all that waits; nothing is written any more.
   void detach();
+
+  SavedEventRings save(Instant now) const;
+  // As attach() to `region`, whose pages need not be RAM yet, and with all that waited. False: the values are
+  // impossible; nothing is attached.
+  [[nodiscard]] bool restore(const SavedEventRings& saved, const SharedRegion& region, Instant now);
 
   // An armed CQ fired.
   void notify(verbs::CqHandle cq);

@@ -15,6 +15,8 @@
 
 namespace pvrdma::device {
 
+struct SavedInterrupts;
+
 class Interrupts {
  public:
   // Replaces (and closes) the vector's earlier eventfd; an empty Fd unassigns it. 0, or EINVAL for a vector
@@ -34,6 +36,10 @@ class Interrupts {
 
   // Back to power-on: nothing masked, no cause. Eventfds stay (reference 8.7).
   void reset();
+
+  // Eventfds are the client's to give.
+  SavedInterrupts save() const;
+  void restore(const SavedInterrupts& saved);
 
   std::uint64_t raised(abi::Vector vector) const { return raised_[static_cast<std::size_t>(vector)]; }
   std::uint64_t raised_total() const;

@@ -23,6 +23,8 @@ class PciConfig {
   [[nodiscard]] bool read(std::uint64_t offset, std::span<std::byte> out) const;
   [[nodiscard]] bool write(std::uint64_t offset, std::span<const std::byte> data);
 
+  const std::array<std::byte, kPciConfigBytes>& bytes() const { return bytes_; }
+
   // Back to power-on.
   void reset() { bytes_ = power_on_; }
 

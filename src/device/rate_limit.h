@@ -14,10 +14,13 @@
 
 namespace pvrdma::device {
 
+struct SavedRate;
+
 class RateLimit {
  public:
   static constexpr Duration kBurst = std::chrono::seconds(2);
   static constexpr Duration kLongestWait = std::chrono::seconds(1);
+  static constexpr Duration kSecondForgotten = std::chrono::seconds(2);  // after its begin
 
   // kNoBudget: never over.
   explicit RateLimit(std::uint64_t per_second)
@@ -41,11 +44,15 @@ class RateLimit {
   // When it is paid for; Instant{} while the last take() was within the rate.
   Instant held_until() const { return over_ ? paid_at_ : Instant{}; }
 
+  // The rate itself is the host's.
+  SavedRate save(Instant now) const;
+  void restore(const SavedRate& saved, Instant now);
+
   std::uint64_t slowed() const { return slowed_; }
   // How many there were in the last whole second.
   std::uint64_t last_second(Instant now) const {
     const Duration age = now - second_began_;
-    if (age >= std::chrono::seconds(2)) return 0;
+    if (age >= kSecondForgotten) return 0;
     return age >= std::chrono::seconds(1) ? in_second_ : last_second_;
   }
 

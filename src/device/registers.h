@@ -31,6 +31,8 @@ class RegisterActions {
   virtual std::uint32_t execute_command() = 0;
 };
 
+struct SavedRegisters;
+
 class Registers {
  public:
   // `interrupts` and `actions` are borrowed and outlive this.
@@ -43,6 +45,9 @@ class Registers {
 
   // Back to power-on; IMR and ICR are the Interrupts' own.
   void reset();
+
+  SavedRegisters save() const;
+  void restore(const SavedRegisters& saved);
 
  private:
   std::uint32_t read_register(abi::Register which);

@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::uint64_t kRegionAlignment =
     8;  // a coherent allocation has more, but no driver promises a page
-constexpr std::uint32_t kOldestDriver = abi::kVersionRocev1;
 
 bool is_page(const guestmem::AddressSpace& memory, guestmem::GuestPhys address, guestmem::Access access) {
   return address.value % abi::kPageBytes == 0 &&

@@ -6,10 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tl/expected.hpp>
 
+#include "abi/registers.h"
 #include "abi/shared_region.h"
+#include "device/hardware_version.h"
 #include "guestmem/address_space.h"
 #include "guestmem/page_directory.h"
 
@@ -37,15 +40,24 @@ struct SharedRegion {
 };
 
 enum class PageFrames : bool { k32Bit, k64Bit };  // how wide uar_pfn is, by device version
+inline PageFrames page_frames_of(HardwareVersion version) {
+  return has_wide_page_frames(version) ? PageFrames::k64Bit : PageFrames::k32Bit;
+}
 
 // Pages an event ring may have, its state page included. Linux uses 4.
 inline constexpr std::uint32_t kEventRingPagesMin = 2;
 inline constexpr std::uint32_t kEventRingPagesMax = 16;
+inline constexpr std::uint32_t kOldestDriver = abi::kVersionRocev1;
 
 // Reads and checks the region at `address`, then writes `caps` into it. On a fault nothing was written.
 tl::expected<SharedRegion, RegionFault> load_region(const guestmem::AddressSpace& memory,
                                                     guestmem::GuestPhys address, PageFrames frames,
                                                     const abi::Caps& caps);
+
+struct SavedRegion;
+SavedRegion save(const SharedRegion& region);
+// Its pages need not be RAM yet. Nothing: values that load_region() would have refused.
+std::optional<SharedRegion> restore(const SavedRegion& saved, PageFrames frames);
 
 // "64-bit Linux, version 0", for logs and views.
 std::string describe_guest_os(std::uint32_t gos_info);

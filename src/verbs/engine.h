@@ -114,6 +114,8 @@ class Engine {
   // the engine is as before, and the reader has the reason. Nothing is sent before the next turn; what peers
   // have not answered goes out again by its time limits or, at once, by on_path_restored().
   Result<> load(state::Reader& reader, Instant now);
+  // Takes a load() back, for who finds later in the stream that it is good for nothing.
+  void unload(const Counters& counters_before);
 
   // --- Commands. Each either does all of it or nothing. ---
 
@@ -226,6 +228,8 @@ class Engine {
     std::uint32_t contexts, pds, mrs, cqs, qps, srqs;
   };
   ObjectCounts object_counts() const;
+  // Of user processes, ascending. Looks at all there can be.
+  std::vector<UarIndex> contexts() const;
 
  private:
   struct Impl;

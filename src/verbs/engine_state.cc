@@ -45,15 +45,12 @@ void Engine::save(state::Writer& writer, Instant now) const {
          ud_qp_count, removed_qps, removed_srqs, removed_cqs, mapped, scheduler, share, services, completions,
          requester, responder, datagrams] = *impl_pointer;
 
-  SavedTables tables{.contexts = {},
+  SavedTables tables{.contexts = this->contexts(),
                      .next_pd = pds.next_slot(),
                      .next_cq = cqs.next_slot(),
                      .next_srq = srqs.next_slot(),
                      .next_qp = qps.next_slot(),
                      .qpn_generations = qpn_generations};
-  for (std::uint32_t context = 0; context < contexts.size(); ++context) {
-    if (contexts[context]) tables.contexts.push_back(context);
-  }
   write(writer, kTablesRecord, std::move(tables));
   pds.for_each([&writer](std::uint32_t slot, const ProtectionDomain& pd) {
     write(writer, kPdRecord, SavedPd{.handle = PdHandle(slot), .context = pd.context});
@@ -70,6 +67,14 @@ void Engine::save(state::Writer& writer, Instant now) const {
   }
   write(writer, kCountersRecord, counters);
   write(writer, kEngineEndRecord, impl_pointer->saved_counts());
+}
+
+std::vector<UarIndex> Engine::contexts() const {
+  std::vector<UarIndex> out;
+  for (UarIndex context = 0; context < impl_->contexts.size(); ++context) {
+    if (impl_->contexts[context]) out.push_back(context);
+  }
+  return out;
 }
 
 SavedCounts Engine::Impl::saved_counts() const {
@@ -102,6 +107,11 @@ Result<> Engine::load(state::Reader& reader, Instant now) {
   if (fresh != nullptr) graveyard_.push_back(std::move(fresh));
   has_dead_ = true;
   return reader.result();
+}
+
+void Engine::unload(const Counters& counters_before) {
+  reset();
+  counters_ = counters_before;
 }
 
 // GIDs are bound at once: they are the engine's, not the tables'.

@@ -1,6 +1,5 @@
 #include "verbs/print_state.h"
 
-#include "state/printer.h"
 #include "verbs/describe.h"
 
 namespace pvrdma::verbs {
@@ -11,6 +10,8 @@ void print(state::Printer& printer) {
   Saved saved{};
   describe(printer, saved);
 }
+
+}  // namespace
 
 void print_record(state::Printer& printer, const state::Reader::Record& record) {
   const state::RecordKind kind = record.kind;
@@ -26,8 +27,6 @@ void print_record(state::Printer& printer, const state::Reader::Record& record) 
   if (kind == kEngineEndRecord) return print<SavedCounts>(printer);
   printer.skip(record);
 }
-
-}  // namespace
 
 std::string print_state(std::span<const std::byte> stream) {
   state::Printer printer(stream);

@@ -1,0 +1,183 @@
+// The adapter's saving and loading (ADR 16). What its parts are as values is in saved.h; how they are taken
+// apart in parts_state.cc.
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "device/adapter.h"
+#include "device/describe.h"
+#include "device/differing.h"
+
+namespace pvrdma::device {
+namespace {
+
+template <typename Saved>
+void write(state::Writer& writer, state::RecordKind kind, Saved saved) {
+  writer.begin(kind);
+  describe(writer, saved);
+  writer.end();
+}
+
+// The value of the next record, which has to be of that kind. What need not be understood is passed over.
+template <typename Saved>
+void read(state::Reader& reader, state::RecordKind kind, Saved& saved) {
+  while (const auto record = reader.next()) {
+    if (record->kind == kind) return describe(reader, saved);
+    if (record->must_be_understood && record->kind.kind != kind.kind)
+      reader.refuse("a record of the adapter is missing, or out of order");
+    else
+      reader.skip(*record);
+  }
+  reader.refuse("it ends before the adapter does");
+}
+
+// All but the engine.
+struct SavedAdapter {
+  SavedIdentity identity;
+  PciState pci;
+  SavedRegisters registers;
+  SavedInterrupts interrupts;
+  SavedDriver driver;
+  SavedEventRings rings;
+  SavedDoorbells doorbells;
+  SavedRates rates;
+  Counters counters;
+};
+
+void read_adapter(state::Reader& reader, const SavedIdentity& here, SavedAdapter& saved) {
+  auto& [identity, pci, registers, interrupts, driver, rings, doorbells, rates, counters] = saved;
+  read(reader, kIdentityRecord, identity);
+  if (!reader.failed()) {
+    if (const auto other = differing(here, identity)) reader.refuse(*other);
+  }
+  read(reader, kPciRecord, pci);
+  read(reader, kRegistersRecord, registers);
+  read(reader, kInterruptsRecord, interrupts);
+  read(reader, kDriverRecord, driver);
+  read(reader, kEventRingsRecord, rings);
+  read(reader, kDoorbellsRecord, doorbells);
+  read(reader, kRatesRecord, rates);
+  read(reader, kDeviceCountersRecord, counters);
+}
+
+bool holds_nothing(const SavedEventRings& rings) {
+  return rings.pending_cqs.empty() && rings.held.empty();
+}
+
+bool is_empty(const verbs::Engine& engine) {
+  const verbs::Engine::ObjectCounts counts = engine.object_counts();
+  return counts.contexts + counts.pds + counts.mrs + counts.cqs + counts.qps + counts.srqs == 0 &&
+         std::ranges::none_of(engine.gids().entries(), [](const auto& entry) { return entry.has_value(); });
+}
+
+}  // namespace
+
+SavedIdentity Adapter::identity() const {
+  return {.name = config_.name,
+          .mac = config_.mac,
+          .hardware_version = config_.hardware_version,
+          .roce = config_.roce,
+          .profile = config_.profile,
+          .doorbells = config_.doorbells,
+          .limits = limits_,
+          .rules = rules_};
+}
+
+PciState Adapter::pci_state(const std::optional<MsixTable>& table) const {
+  PciState state{
+      .config = {}, .has_msix_table = table.has_value(), .msix_table = table.value_or(MsixTable{})};
+  std::memcpy(state.config.data(), pci_config_.bytes().data(), state.config.size());
+  return state;
+}
+
+void Adapter::save(state::Writer& writer, const std::optional<MsixTable>& table, Instant now) const {
+  // The memory, its account and what it refused are this host's, as the client and what was logged are.
+  const auto& [config, limits, rules, caps, clock, doorbell_memory, memory, account, maps_refused, counters,
+               pci_config, interrupts, rings, engine, commands, registers, doorbells, poller, command_rate,
+               doorbell_rate, adapter_state, region, connected, driver_log, command_log, access_log, qp_log,
+               client_log, rate_log] = *this;
+  write(writer, kIdentityRecord, identity());
+  write(writer, kPciRecord, pci_state(table));
+  write(writer, kRegistersRecord, registers.save());
+  write(writer, kInterruptsRecord, interrupts.save());
+  write(writer, kDriverRecord,
+        SavedDriver{.state = adapter_state,
+                    .link_up = commands.link_is_up(),
+                    .region = region ? device::save(*region) : SavedRegion{}});
+  write(writer, kEventRingsRecord, rings.save(now));
+  write(writer, kDoorbellsRecord, poller.save());
+  write(writer, kRatesRecord,
+        SavedRates{.commands = command_rate.save(now), .doorbells = doorbell_rate.save(now)});
+  write(writer, kDeviceCountersRecord, counters);
+  engine.save(writer, now);
+}
+
+Result<PciState> Adapter::load(state::Reader& reader, Instant now) {
+  if (failed() || state_ != AdapterState::kDetached) {
+    reader.refuse("the adapter here is in use");
+    return Failure(reader.result().error());
+  }
+  const verbs::Counters counted = engine_.counters();
+  SavedAdapter saved;
+  std::optional<SharedRegion> region;
+  bool engine_loaded = false;
+  try {
+    read_adapter(reader, identity(), saved);
+    if (!reader.failed()) region = restore_rings(saved.driver, saved.rings, reader, now);
+    engine_loaded = !reader.failed() && engine_.load(reader, now).has_value();
+    if (engine_loaded) check_whole(saved.driver, saved.doorbells, reader);
+  } catch (const std::bad_alloc&) {
+    reader.refuse("there is no memory for it");
+  }
+  if (reader.failed()) {
+    if (engine_loaded) engine_.unload(counted);
+    rings_.detach();
+    return Failure(reader.result().error());
+  }
+  registers_.restore(saved.registers);
+  interrupts_.restore(saved.interrupts);
+  commands_.set_link(saved.driver.link_up);
+  poller_.restore(saved.doorbells);
+  command_rate_.restore(saved.rates.commands, now);
+  doorbell_rate_.restore(saved.rates.doorbells, now);
+  counters_ = saved.counters;
+  region_ = std::move(region);
+  state_ = saved.driver.state;
+  return saved.pci;
+}
+
+// The driver's region, with its rings attached where they were; nothing without a driver, or when refused.
+std::optional<SharedRegion> Adapter::restore_rings(const SavedDriver& driver, const SavedEventRings& rings,
+                                                   state::Reader& reader, Instant now) {
+  std::optional<SharedRegion> region;
+  if (!has_region(driver.state)) {
+    if (!holds_nothing(rings)) reader.refuse("events without a driver");
+    return region;
+  }
+  region = restore(driver.region, page_frames_of(config_.hardware_version));
+  if (!region) {
+    reader.refuse("an impossible shared region");
+  } else if (!rings_.restore(rings, *region, now)) {
+    reader.refuse("the event rings' values are impossible");
+  }
+  return region;
+}
+
+// What device and engine have in common, when both are there; and nothing follows.
+void Adapter::check_whole(const SavedDriver& driver, const SavedDoorbells& doorbells, state::Reader& reader) {
+  if (reader.next()) reader.refuse("there is more in it than an adapter");
+  if (driver.state != AdapterState::kActive && !is_empty(engine_))
+    reader.refuse("objects without an active driver");
+  std::vector<verbs::UarIndex> pages;
+  for (const SavedDoorbellPage& page : doorbells.pages) pages.push_back(page.uar);
+  const bool pages_ok = rules_.mapped_doorbells ? pages == engine_.contexts() : pages.empty();
+  if (!pages_ok) reader.refuse("doorbell pages that are not the contexts'");
+}
+
+void Adapter::resume() {
+  if (failed() || state_ != AdapterState::kActive) return;
+  interrupts_.raise(abi::Vector::kAsyncEvent);
+  interrupts_.raise(abi::Vector::kNotification);
+}
+
+}  // namespace pvrdma::device

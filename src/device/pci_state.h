@@ -1,0 +1,32 @@
+// PciState: what a VMM may have set of an adapter's PCI function: its configuration space, and the MSI-X
+// table, which the VMM keeps by itself and whoever saves has to ask it for.
+//
+// It is the VMM's to restore: the one of the saved adapter goes on with its own, another one writes it. So
+// loading an adapter applies nothing of it; who loads compares. Thread: values.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "abi/registers.h"
+#include "device/pci_config.h"
+
+namespace pvrdma::device {
+
+inline constexpr std::size_t kMsixEntryBytes = 16;  // address, upper address, data, vector control
+using MsixTable = std::array<std::uint8_t, abi::kVectorCount * kMsixEntryBytes>;
+
+struct PciState {
+  std::array<std::uint8_t, kPciConfigBytes> config{};
+  bool has_msix_table = false;
+  MsixTable msix_table{};  // 0 unless there is one
+  friend bool operator==(const PciState&, const PciState&) = default;
+};
+
+// The first difference, named as state::Printer does; nothing when there is none.
+std::optional<std::string> difference(const PciState& here, const PciState& saved);
+
+}  // namespace pvrdma::device
