@@ -118,6 +118,12 @@ void Network::lose_all(const verbs::Gid& a, const verbs::Gid& b) {
   });
 }
 
+void Network::redirect(const verbs::Engine* from, verbs::Engine& to) {
+  for (auto& [arrival, message] : under_way_) {
+    if (message.target == from) message.target = &to;
+  }
+}
+
 void Network::hand_over(Message& message, Instant now) {
   const bool whole = message.payload.empty() || std::holds_alternative<verbs::Datagram>(message.content);
   if (!whole && random_.chance(weather.pieces_per_mille)) return hand_over_in_pieces(message, now);

@@ -53,6 +53,9 @@ class Network final : public transport::Transport {
   // What is under way between the two VMs, in either direction, is lost.
   void lose_all(const verbs::Gid& a, const verbs::Gid& b);
 
+  // What is under way to an engine arrives at the one that took its place.
+  void redirect(const verbs::Engine* from, verbs::Engine& to);
+
   // When the next message arrives, or a busy network takes requests again; never when nothing is to come.
   Instant next_event() const {
     const Instant arrival = under_way_.empty() ? Instant::never() : under_way_.begin()->first.first;
@@ -71,7 +74,7 @@ class Network final : public transport::Transport {
  private:
   class SimulatedPath;
   struct Message {
-    verbs::Engine* target;  // borrowed: engines outlive the network's messages
+    verbs::Engine* target;  // borrowed: outlives the message, or it is redirected
     std::variant<verbs::Request, verbs::Response, verbs::Datagram> content;
     std::vector<std::byte> payload;
   };

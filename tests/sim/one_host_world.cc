@@ -58,6 +58,12 @@ void OneHostWorld::pass(Duration time) {
   }
 }
 
+void OneHostWorld::replace(std::uint32_t index) {
+  const verbs::Engine* before = &bench.adapter(index).engine();
+  World::replace(index);
+  network.redirect(before, bench.adapter(index).engine());
+}
+
 void OneHostWorld::tell_ready() {
   if (!network.take_ready(bench.now())) return;
   for (std::uint32_t i = 0; i < bench.count(); ++i) bench.adapter(i).engine().on_path_ready();

@@ -35,6 +35,7 @@ class OneHostWorld final : private OneHost, public World {
   void pass(Duration time) override;
   void disturb(std::size_t index) override;
   void calm_down() override;
+  void replace(std::uint32_t index) override;
 
   void start(std::uint32_t index);
   void lose(std::uint32_t index);

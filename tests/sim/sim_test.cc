@@ -108,7 +108,7 @@ void live_all(Options options_of, std::uint64_t worlds_usually, std::uint64_t st
     total.connections_finished += world.tally().connections_finished;
     total.vms_lost += world.tally().vms_lost;
     total.datagrams_received += world.tally().datagrams_received;
-    total.engines_replaced += world.tally().engines_replaced;
+    total.adapters_replaced += world.tally().adapters_replaced;
     total.pages_audited += world.tally().pages_audited;
     total.breaks += world.tally().breaks;
     total.hidden_doorbells += world.tally().hidden_doorbells;
@@ -117,13 +117,13 @@ void live_all(Options options_of, std::uint64_t worlds_usually, std::uint64_t st
   }
   std::printf(
       "%llu worlds: %llu completions, %llu datagrams, %llu connections ended, %llu VMs lost, "
-      "%llu engines replaced, %llu pages audited, %llu breaks, %llu hidden doorbells, %llu events maybe "
+      "%llu adapters replaced, %llu pages audited, %llu breaks, %llu hidden doorbells, %llu events maybe "
       "armed",
       number(worlds), number(total.completions), number(total.datagrams_received),
-      number(total.connections_finished), number(total.vms_lost), number(total.engines_replaced),
+      number(total.connections_finished), number(total.vms_lost), number(total.adapters_replaced),
       number(total.pages_audited), number(total.breaks), number(total.hidden_doorbells),
       number(total.events_maybe_armed));
-  EXPECT_GT(total.engines_replaced, 0u);
+  EXPECT_GT(total.adapters_replaced, 0u);
   EXPECT_GT(total.pages_audited, 0u);
   if (worlds < 3) return;  // none of them may be mapped
   EXPECT_GT(total.hidden_doorbells, 0u);

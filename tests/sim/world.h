@@ -35,7 +35,7 @@ class World {
     std::uint64_t connections_finished = 0;
     std::uint64_t vms_lost = 0;
     std::uint64_t datagrams_received = 0;
-    std::uint64_t engines_replaced = 0;
+    std::uint64_t adapters_replaced = 0;
     std::uint64_t pages_audited = 0;       // that changed while the log of written pages was on
     std::uint64_t breaks = 0;              // of paths or lanes
     std::uint64_t hidden_doorbells = 0;    // found by looking at rings
@@ -69,7 +69,7 @@ class World {
   virtual test::ConnectOptions connect_options();
   // Until then guests do nothing while time passes.
   virtual Instant guests_rest_until() const { return Instant::never(); }
-  // The engine of a VM that is on gets a successor; its GIDs are nobody's for a moment.
+  // The adapter of a VM that is on gets a successor; its GIDs are nobody's for a moment.
   virtual void replace(std::uint32_t index);
   // One was made.
   virtual void connected(Connection& /*connection*/) {}

@@ -2,12 +2,19 @@
 // simulation, benches and anything that must be repeatable. It keeps the promises of vfio_user::Server to its
 // Handler: checked regions and sizes, one call at a time, connected() first and disconnected() last.
 //
+// It may hand the guest over to another device, as a move does.
+//
 // Thread: the device's. No call allocates but region_bytes(), dma_map() and the error cases.
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "abi/registers.h"
+#include "base/fd.h"
 #include "driver/bus.h"
 #include "driver/mapped_areas.h"
 #include "vfio_user/handler.h"
@@ -37,6 +44,13 @@ class InProcessBus final : public driver::Bus {
 
   // Of region writes and resets; borrowed, null: nobody.
   void watch(CallWatcher* watcher) { watcher_ = watcher; }
+  // Called before each of the driver's calls; it may move the guest.
+  void before_each_call(std::function<void()> call) { before_call_ = std::move(call); }
+
+  // The guest moves: leave() takes the VMM from its device, which hears nothing of it; join() connects it to
+  // another one, with the configuration space, DMA maps and eventfds that it had.
+  void leave();
+  void join(vfio_user::Handler& device);
 
   // Region writes so far that the device was told of: doorbells and registers.
   std::uint64_t writes() const { return writes_; }
@@ -54,12 +68,26 @@ class InProcessBus final : public driver::Bus {
   Result<> reset() override;
 
  private:
-  Result<> check(driver::Region region, std::uint64_t offset, std::size_t bytes) const;
+  static constexpr std::size_t kConfigBytes = 256;
+
+  struct DmaMap {
+    vfio_user::DmaMapRequest request;
+    Fd fd;
+  };
+
+  Result<> begin_call();
+  Result<> check(driver::Region region, std::uint64_t offset, std::size_t bytes);
+  void connect();
   bool is_mapped(driver::Region region) const {
     return region == driver::Region::kUar && doorbells_ != nullptr;
   }
 
-  vfio_user::Handler& device_;
+  vfio_user::Handler* device_;  // borrowed; null between leave() and join()
+  const driver::AreaUse doorbell_use_;
+  std::function<void()> before_call_;
+  std::array<std::byte, kConfigBytes> config_{};  // while it moves
+  std::vector<DmaMap> maps_;
+  std::array<Fd, abi::kVectorCount> eventfds_;
   std::array<std::uint64_t, 9> region_bytes_{};
   std::unique_ptr<driver::MappedAreas> doorbells_;  // of kUar; null: each access is a call
   CallWatcher* watcher_ = nullptr;

@@ -6,9 +6,21 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "state/reader.h"
+#include "state/writer.h"
 #include "support/must.h"
 
 namespace pvrdma::test {
+
+namespace {
+
+std::vector<std::byte> save(const device::Adapter& adapter, Instant now) {
+  state::Writer writer;
+  adapter.save(writer, std::nullopt, now);
+  return writer.finish();
+}
+
+}  // namespace
 
 device::AdapterConfig adapter_config(std::uint32_t index, const MachineOptions& options) {
   return {.name = "test-" + std::to_string(index),
@@ -55,6 +67,7 @@ driver::Device& Machines::open(std::uint32_t index) {
   if (!node.device) {
     auto bus = std::make_unique<InProcessBus>(*node.adapter);
     node.bus = bus.get();
+    if (options_.before_each_call) bus->before_each_call([this, index] { options_.before_each_call(index); });
     node.device = must(driver::Device::open(std::move(bus), options_.driver));
   }
   return *node.device;
@@ -65,6 +78,22 @@ driver::Device& Machines::device(std::uint32_t index) {
   driver::Device& device = open(index);
   if (opened) must(device.bind_gid(0, gid_of(index)));
   return device;
+}
+
+void Machines::replace_adapter(std::uint32_t index) {
+  Node& node = nodes_[index];
+  const std::vector<std::byte> bytes = save(*node.adapter, now());
+  node.bus->leave();
+  node.port->detach();
+  node.adapter.reset();
+  node.adapter = must(device::Adapter::create(adapter_config(index, options_), *node.port, clock_));
+  node.port->attach(node.adapter->engine());
+  node.bus->join(*node.adapter);
+  state::Reader reader(bytes);
+  const device::PciState pci = must(node.adapter->load(reader, now()));
+  PVRDMA_CHECK(pci == node.adapter->pci_state(std::nullopt), "the VMM has restored the PCI function");
+  PVRDMA_CHECK(save(*node.adapter, now()) == bytes, "a loaded adapter is the one that was saved");
+  node.adapter->resume();
 }
 
 void Machines::forget_device(std::uint32_t index) {

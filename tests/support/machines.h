@@ -47,6 +47,8 @@ struct MachineOptions {
   Budgets budgets = Budgets::none();
   verbs::HostAccount* host = nullptr;  // borrowed
   driver::DeviceOptions driver;
+  // Called with its index before each of a driver's calls to its adapter, which it may replace.
+  std::function<void(std::uint32_t)> before_each_call;
   // For Testbench, of kind local: takes the place of the real one, for example a lossy one around it;
   // borrowed.
   transport::Transport* transport = nullptr;
@@ -77,6 +79,11 @@ class Machines {
   device::Adapter& adapter(std::uint32_t index) { return *nodes_[index].adapter; }
   fabric::Port& port(std::uint32_t index) { return *nodes_[index].port; }
   InProcessBus& bus(std::uint32_t index) { return *nodes_[index].bus; }
+
+  // What a move does to an adapter, without the way between two hosts: it is saved and destroyed, and another
+  // one, loaded from the bytes, goes on with its guest, which must not notice. Its port stays, and its GIDs
+  // are nobody's for a moment. Ends the test when it is refused, or is not saved as the same bytes again.
+  void replace_adapter(std::uint32_t index);
 
   // The VM dies: its adapter loses its client at once. Objects made from its driver may still be destroyed
   // (each destroy fails), then forget_device() makes room for the next one.
