@@ -12,6 +12,7 @@
 #include "state/reader.h"
 #include "state/writer.h"
 #include "support/guest_memory.h"
+#include "support/saved_stream.h"
 #include "verbs/engine.h"
 #include "verbs/print_state.h"
 
@@ -86,19 +87,6 @@ struct Host {
   Engine engine;
 };
 
-void make_checksums_right(Bytes& stream) {
-  std::size_t at = 0;
-  while (stream.size() - at >= state::kRecordHeadBytes + state::kRecordTailBytes) {
-    std::uint32_t length = 0;
-    std::memcpy(&length, stream.data() + at + 8, sizeof length);
-    if (length > stream.size() - at - state::kRecordHeadBytes - state::kRecordTailBytes) return;
-    const std::size_t sum_at = at + state::kRecordHeadBytes + length;
-    const std::uint32_t sum = state::crc32c(std::span(stream).subspan(at, sum_at - at));
-    std::memcpy(stream.data() + sum_at, &sum, sizeof sum);
-    at = sum_at + state::kRecordTailBytes;
-  }
-}
-
 void check_empty(const Engine& engine) {
   const Engine::ObjectCounts counts = engine.object_counts();
   PVRDMA_CHECK(counts.contexts + counts.pds + counts.mrs + counts.cqs + counts.qps + counts.srqs == 0,
@@ -163,7 +151,7 @@ void work(Engine& engine) {
 
 void test(Bytes stream) {
   static test::GuestMemory memory(1u << 20);
-  make_checksums_right(stream);
+  test::make_checksums_right(stream);
   Host first(memory.space());
   const bool loaded = first.load(stream);
   static_cast<void>(print_state(stream));

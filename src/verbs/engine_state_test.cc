@@ -2,6 +2,7 @@
 // is refused as a whole.
 #include "state/reader.h"
 #include "state/writer.h"
+#include "support/saved_stream.h"
 #include "verbs/connected_qp_fixture.h"
 #include "verbs/describe.h"
 #include "verbs/print_state.h"
@@ -15,68 +16,35 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-using Bytes = std::vector<std::byte>;
+using test::changed;
+using test::for_each_flip;
+using Bytes = test::SavedBytes;
+
+template <typename Saved>
+constexpr state::RecordKind kRecordOf{};
+template <>
+constexpr state::RecordKind kRecordOf<SavedTables> = kTablesRecord;
+template <>
+constexpr state::RecordKind kRecordOf<SavedPd> = kPdRecord;
+template <>
+constexpr state::RecordKind kRecordOf<SavedMrSlots> = kMrSlotsRecord;
+template <>
+constexpr state::RecordKind kRecordOf<SavedMr> = kMrRecord;
+template <>
+constexpr state::RecordKind kRecordOf<SavedCq> = kCqRecord;
+template <>
+constexpr state::RecordKind kRecordOf<SavedSrq> = kSrqRecord;
+template <>
+constexpr state::RecordKind kRecordOf<SavedQp> = kQpRecord;
+template <>
+constexpr state::RecordKind kRecordOf<SavedGid> = kGidRecord;
+template <>
+constexpr state::RecordKind kRecordOf<SavedCounts> = kEngineEndRecord;
 
 Bytes save(const Engine& engine, Instant now) {
   state::Writer writer;
   engine.save(writer, now);
   return writer.finish();
-}
-
-template <typename Saved, typename Wanted, typename Change>
-void copy_record(state::Reader& reader, state::Writer& writer, state::RecordKind kind, Change& change) {
-  Saved saved{};
-  describe(reader, saved);
-  if constexpr (std::is_same_v<Saved, Wanted>) change(saved);
-  writer.begin(kind);
-  describe(writer, saved);
-  writer.end();
-}
-
-// The stream with `change` made to each record of a Wanted, and right checksums.
-template <typename Wanted, typename Change>
-Bytes changed(const Bytes& stream, Change change) {
-  state::Reader reader(stream);
-  state::Writer writer;
-  while (const auto record = reader.next()) {
-    const state::RecordKind kind = record->kind;
-    if (kind == kTablesRecord) copy_record<SavedTables, Wanted>(reader, writer, kind, change);
-    if (kind == kPdRecord) copy_record<SavedPd, Wanted>(reader, writer, kind, change);
-    if (kind == kMrSlotsRecord) copy_record<SavedMrSlots, Wanted>(reader, writer, kind, change);
-    if (kind == kMrRecord) copy_record<SavedMr, Wanted>(reader, writer, kind, change);
-    if (kind == kCqRecord) copy_record<SavedCq, Wanted>(reader, writer, kind, change);
-    if (kind == kSrqRecord) copy_record<SavedSrq, Wanted>(reader, writer, kind, change);
-    if (kind == kQpRecord) copy_record<SavedQp, Wanted>(reader, writer, kind, change);
-    if (kind == kGidRecord) copy_record<SavedGid, Wanted>(reader, writer, kind, change);
-    if (kind == kCountersRecord) copy_record<Counters, Wanted>(reader, writer, kind, change);
-    if (kind == kEngineEndRecord) copy_record<SavedCounts, Wanted>(reader, writer, kind, change);
-  }
-  EXPECT_TRUE(reader.result());
-  return writer.finish();
-}
-
-// Calls `visit(bytes)` with each byte of each record's body flipped in turn, and its checksum made right.
-template <typename Visit>
-void for_each_flip(Bytes stream, Visit visit) {
-  for (std::size_t at = 0; at < stream.size();) {
-    std::size_t length = 0;
-    for (std::size_t i = 0; i < 4; ++i) length |= std::to_integer<std::size_t>(stream[at + 8 + i]) << (8 * i);
-    const std::size_t sum_at = at + state::kRecordHeadBytes + length;
-    const auto set_sum = [&] {
-      const std::uint32_t sum = state::crc32c(std::span(stream).subspan(at, sum_at - at));
-      for (std::size_t i = 0; i < 4; ++i) stream[sum_at + i] = static_cast<std::byte>(sum >> (8 * i));
-    };
-    for (std::size_t i = at + state::kRecordHeadBytes; i < sum_at; ++i) {
-      for (const std::byte flip : {std::byte{1}, std::byte{0x80}, std::byte{0xff}}) {
-        stream[i] ^= flip;
-        set_sum();
-        visit(std::as_const(stream));
-        stream[i] ^= flip;
-      }
-    }
-    set_sum();
-    at = sum_at + state::kRecordTailBytes;
-  }
 }
 
 // Another daemon's engine for the same guest.
@@ -364,14 +332,14 @@ TEST_F(EngineState, ImpossibleValuesAreRefused) {
   const Bytes good = saved();
   const auto fault = [&]<typename Saved>(void (*change)(Saved&)) {
     Successor b(a);
-    const std::string why = b.load(changed<Saved>(good, change), a.now);
+    const std::string why = b.load(changed<Saved>(good, kRecordOf<Saved>, change), a.now);
     EXPECT_TRUE(b.is_empty());
     return why;
   };
   // Of the QP that has work requests.
   const auto qp_fault = [&](void (*change)(SavedQp&)) {
     Successor b(a);
-    return b.load(changed<SavedQp>(good,
+    return b.load(changed<SavedQp>(good, kRecordOf<SavedQp>,
                                    [change](SavedQp& one) {
                                      if (one.works.size() == 3) change(one);
                                    }),
@@ -458,7 +426,7 @@ TEST(EngineStateOfUsers, MayNotRegisterOrPostWhatIsTheKernels) {
   a.send(qp, {.wr_id = 1, .sges = {mr.sge(0, 64)}});
   const Bytes good = save(a.engine, a.now);
   Successor b(a);
-  EXPECT_THAT(b.load(changed<SavedQp>(good,
+  EXPECT_THAT(b.load(changed<SavedQp>(good, kRecordOf<SavedQp>,
                                       [](SavedQp& q) {
                                         SendWorkState& work = q.works.at(0).state;
                                         work.opcode = abi::Opcode::kFastRegMr;
@@ -468,7 +436,7 @@ TEST(EngineStateOfUsers, MayNotRegisterOrPostWhatIsTheKernels) {
                                       }),
                      a.now),
               HasSubstr("may not post"));
-  EXPECT_THAT(b.load(changed<SavedMr>(good,
+  EXPECT_THAT(b.load(changed<SavedMr>(good, kRecordOf<SavedMr>,
                                       [](SavedMr& m) {
                                         m.kind = MrKind::kDma;
                                         m.access_flags = 0;
