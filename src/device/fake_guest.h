@@ -22,6 +22,8 @@
 #include "abi/shared_region.h"
 #include "base/check.h"
 #include "device/adapter.h"
+#include "state/reader.h"
+#include "state/writer.h"
 
 namespace pvrdma::test {
 
@@ -81,14 +83,12 @@ class FakeGuest {
   static constexpr std::uint64_t kUarPageFrame = 0xfe800;
 
   explicit FakeGuest(const device::AdapterConfig& config = some_adapter(), std::uint64_t ram_bytes = 4u << 20)
-      : ram_bytes_(ram_bytes), fd_(::memfd_create("fake-guest", MFD_CLOEXEC)) {
+      : config_(config), ram_bytes_(ram_bytes), fd_(::memfd_create("fake-guest", MFD_CLOEXEC)) {
     PVRDMA_CHECK(fd_ && ::ftruncate(fd_.get(), static_cast<off_t>(ram_bytes)) == 0, "a memfd for the guest");
     void* mapped = ::mmap(nullptr, ram_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
     PVRDMA_CHECK(mapped != MAP_FAILED, "the guest sees its memory");
     ram_ = static_cast<std::byte*>(mapped);
-    auto created = device::Adapter::create(config, port, clock);
-    PVRDMA_CHECK(created, "the adapter can be made");
-    adapter_ = std::move(*created);
+    adapter_ = successor();
   }
   ~FakeGuest() {
     adapter_.reset();
@@ -99,14 +99,50 @@ class FakeGuest {
 
   device::Adapter& adapter() { return *adapter_; }
 
+  // --- Another daemon ---
+
+  // An adapter as this guest's, of which nobody has heard.
+  std::unique_ptr<device::Adapter> successor() {
+    auto created = device::Adapter::create(config_, port, clock);
+    PVRDMA_CHECK(created, "the adapter can be made");
+    return std::move(*created);
+  }
+  std::vector<std::byte> save() const { return save(*adapter_); }
+  std::vector<std::byte> save(const device::Adapter& adapter) const {
+    state::Writer writer;
+    adapter.save(writer, std::nullopt, clock.now());
+    return writer.finish();
+  }
+  // Why not; empty: it did.
+  std::string load(device::Adapter& adapter, std::span<const std::byte> stream) const {
+    state::Reader reader(stream);
+    const Result<device::PciState> loaded = adapter.load(reader, clock.now());
+    return loaded ? "" : loaded.error().message;
+  }
+  // The adapter is destroyed, and a new one goes on where it was.
+  void replace() {
+    const std::vector<std::byte> stream = save();
+    adapter_ = nullptr;
+    adapter_ = successor();
+    if (is_connected_) connect_again();
+    PVRDMA_CHECK(load(*adapter_, stream).empty(), "an adapter's own state");
+    PVRDMA_CHECK(save() == stream, "a loaded adapter is the one that was saved");
+    adapter_->resume();
+  }
+
   // --- The VMM ---
 
   // Connects, maps the RAM and assigns an eventfd to each vector.
   void connect() {
+    for (Fd& eventfd : eventfds_) eventfd = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    connect_again();
+  }
+  // The same RAM and eventfds.
+  void connect_again() {
+    is_connected_ = true;
     adapter_->connected();
     map_ram();
     for (std::uint32_t vector = 0; vector < abi::kVectorCount; ++vector) {
-      eventfds_[vector] = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
       PVRDMA_CHECK(adapter_->set_irq_eventfd(2, vector, Fd(::dup(eventfds_[vector].get()))) == 0,
                    "an eventfd is assigned");
     }
@@ -296,11 +332,13 @@ class FakeGuest {
   Pages notifications;
 
  private:
+  const device::AdapterConfig config_;
   const std::uint64_t ram_bytes_;
   Fd fd_;
   std::byte* ram_ = nullptr;
   std::uint64_t next_ = kRamBase;
   std::array<Fd, abi::kVectorCount> eventfds_;
+  bool is_connected_ = false;
   std::unique_ptr<device::Adapter> adapter_;
 };
 

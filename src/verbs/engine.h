@@ -114,7 +114,7 @@ class Engine {
   // the engine is as before, and the reader has the reason. Nothing is sent before the next turn; what peers
   // have not answered goes out again by its time limits or, at once, by on_path_restored().
   Result<> load(state::Reader& reader, Instant now);
-  // Takes a load() back, for who finds later in the stream that it is good for nothing.
+  // Takes the load() just before back, for who finds then that it is good for nothing.
   void unload(const Counters& counters_before);
 
   // --- Commands. Each either does all of it or nothing. ---

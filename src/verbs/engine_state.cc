@@ -110,7 +110,9 @@ Result<> Engine::load(state::Reader& reader, Instant now) {
 }
 
 void Engine::unload(const Counters& counters_before) {
-  reset();
+  PVRDMA_CHECK(!graveyard_.empty(), "a load that came just before buried what was here");
+  gids_.clear();
+  std::swap(impl_, graveyard_.back());
   counters_ = counters_before;
 }
 
