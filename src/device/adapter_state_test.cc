@@ -406,9 +406,9 @@ TEST_F(AdapterStateTest, PciStateIsGivenBackAndNotApplied) {
 TEST_F(AdapterStateTest, IsPrintedFieldByField) {
   live_a_little();
   const std::string text = print_state(guest_.save());
-  for (const char* line :
-       {"name \"test\"", "mac 005056010203", "max_qp 32768", "config_00 ad15", "dsr_low ", "state 2",
-        "async_pages 4 pages, the first at ", "held[2]", "in_second ", "commands ", "contexts[0]", "qpn 2"}) {
+  for (const char* line : {"name \"test\"", "mac 005056010203", "max_qp 32768", "config_00 ad15", "dsr_low ",
+                           "state 2", "async_pages 4 pages, the first at ", "held[2]", "in_second ",
+                           "commands ", "pending_cqs 0", "contexts[0]", "qpn 2"}) {
     EXPECT_THAT(text, HasSubstr(std::string("  ") + line));
   }
   EXPECT_THAT(text, Not(HasSubstr("refused")));

@@ -8,22 +8,23 @@ namespace pvrdma::device {
 namespace {
 
 template <typename Saved>
-void print(state::Printer& printer) {
+void print(state::Printer& printer, std::string_view title) {
+  printer.title(title);
   Saved saved{};
   describe(printer, saved);
 }
 
 void print_record(state::Printer& printer, const state::Reader::Record& record) {
   const state::RecordKind kind = record.kind;
-  if (kind == kIdentityRecord) return print<SavedIdentity>(printer);
-  if (kind == kPciRecord) return print<PciState>(printer);
-  if (kind == kRegistersRecord) return print<SavedRegisters>(printer);
-  if (kind == kInterruptsRecord) return print<SavedInterrupts>(printer);
-  if (kind == kDriverRecord) return print<SavedDriver>(printer);
-  if (kind == kEventRingsRecord) return print<SavedEventRings>(printer);
-  if (kind == kDoorbellsRecord) return print<SavedDoorbells>(printer);
-  if (kind == kRatesRecord) return print<SavedRates>(printer);
-  if (kind == kDeviceCountersRecord) return print<Counters>(printer);
+  if (kind == kIdentityRecord) return print<SavedIdentity>(printer, "identity");
+  if (kind == kPciRecord) return print<PciState>(printer, "PCI");
+  if (kind == kRegistersRecord) return print<SavedRegisters>(printer, "registers");
+  if (kind == kInterruptsRecord) return print<SavedInterrupts>(printer, "interrupts");
+  if (kind == kDriverRecord) return print<SavedDriver>(printer, "driver");
+  if (kind == kEventRingsRecord) return print<SavedEventRings>(printer, "event rings");
+  if (kind == kDoorbellsRecord) return print<SavedDoorbells>(printer, "doorbell pages");
+  if (kind == kRatesRecord) return print<SavedRates>(printer, "rates of commands and doorbells");
+  if (kind == kDeviceCountersRecord) return print<Counters>(printer, "counters of the device");
   verbs::print_record(printer, record);
 }
 

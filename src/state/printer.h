@@ -25,6 +25,11 @@ class Printer : private Reader {
                std::to_string(record->kind.version) + "\n";
     return record;
   }
+  // What the record just opened is called.
+  void title(std::string_view name) {
+    text_.pop_back();
+    text_.append(": ").append(name) += '\n';
+  }
   void skip(const Record& record) {
     Reader::skip(record);
     line("not known here", "");
@@ -57,11 +62,14 @@ class Printer : private Reader {
   template <typename T, typename Each>
   void list(std::string_view name, std::vector<T>& values, std::uint32_t most, std::size_t bytes_at_least,
             Each each) {
+    values.clear();
+    values.resize(take_count(name, most, bytes_at_least));
+    line(name, std::to_string(values.size()));
     std::uint32_t index = 0;
-    Reader::list(name, values, most, bytes_at_least, [&](T& value) {
+    for (T& value : values) {
       line(std::string(name) + "[" + std::to_string(index++) + "]", "");
       each(value);
-    });
+    }
   }
   void pages(std::string_view name, std::vector<std::uint64_t>& pages, std::uint32_t most);
 

@@ -81,9 +81,12 @@ class Reader {
   // Addresses of pages, aligned; at most `most`.
   void pages(std::string_view name, std::vector<std::uint64_t>& pages, std::uint32_t most);
 
+ protected:
+  // Of a list that follows.
+  std::uint32_t take_count(std::string_view name, std::uint32_t most, std::size_t bytes_at_least);
+
  private:
   std::uint64_t take(std::size_t bytes);
-  std::uint32_t take_count(std::string_view name, std::uint32_t most, std::size_t bytes_at_least);
   std::uint64_t checked(std::string_view name, std::uint64_t value, std::uint64_t least, std::uint64_t most);
   std::optional<Record> open_record();
 

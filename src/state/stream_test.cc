@@ -187,12 +187,15 @@ TEST(Printer, NamesEachField) {
   const auto bytes = saved(some_thing());
   Printer printer(bytes);
   Thing thing;
-  while (printer.next()) describe(printer, thing);
+  while (printer.next()) {
+    printer.title("a thing");
+    describe(printer, thing);
+  }
   EXPECT_TRUE(printer.result());
   EXPECT_EQ(printer.text(),
             "format 1\n  product_version \"\"\n  id 00000000000000000000000000000000\n"
-            "record 7 version 1\n  number 81985529216486895\n  small 9\n  flag yes\n  colour 2\n"
-            "  bytes 010203ff\n  list[0]\n  one 10\n  list[1]\n  one 20\n  list[2]\n  one 30\n"
+            "record 7 version 1: a thing\n  number 81985529216486895\n  small 9\n  flag yes\n  colour 2\n"
+            "  bytes 010203ff\n  list 3\n  list[0]\n  one 10\n  list[1]\n  one 20\n  list[2]\n  one 30\n"
             "  pages 5 pages, the first at 4096\n  text \"a \"b\"\"\n");
 }
 

@@ -451,7 +451,7 @@ TEST(EngineStateOfUsers, MayNotRegisterOrPostWhatIsTheKernels) {
 TEST_F(EngineState, IsPrintedFieldByField) {
   live_a_little();
   const std::string text = print_state(saved());
-  EXPECT_THAT(text, HasSubstr("record 7 version 1\n  qpn "));
+  EXPECT_THAT(text, HasSubstr("record 7 version 1: QP\n  qpn "));
   EXPECT_THAT(text, HasSubstr("  works[2]\n  wr_id 3\n"));
   EXPECT_THAT(text, HasSubstr("  qps 4\n"));
   EXPECT_THAT(text, Not(HasSubstr("refused")));

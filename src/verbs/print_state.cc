@@ -6,7 +6,8 @@ namespace pvrdma::verbs {
 namespace {
 
 template <typename Saved>
-void print(state::Printer& printer) {
+void print(state::Printer& printer, std::string_view title) {
+  printer.title(title);
   Saved saved{};
   describe(printer, saved);
 }
@@ -15,16 +16,16 @@ void print(state::Printer& printer) {
 
 void print_record(state::Printer& printer, const state::Reader::Record& record) {
   const state::RecordKind kind = record.kind;
-  if (kind == kTablesRecord) return print<SavedTables>(printer);
-  if (kind == kPdRecord) return print<SavedPd>(printer);
-  if (kind == kMrSlotsRecord) return print<SavedMrSlots>(printer);
-  if (kind == kMrRecord) return print<SavedMr>(printer);
-  if (kind == kCqRecord) return print<SavedCq>(printer);
-  if (kind == kSrqRecord) return print<SavedSrq>(printer);
-  if (kind == kQpRecord) return print<SavedQp>(printer);
-  if (kind == kGidRecord) return print<SavedGid>(printer);
-  if (kind == kCountersRecord) return print<Counters>(printer);
-  if (kind == kEngineEndRecord) return print<SavedCounts>(printer);
+  if (kind == kTablesRecord) return print<SavedTables>(printer, "tables");
+  if (kind == kPdRecord) return print<SavedPd>(printer, "PD");
+  if (kind == kMrSlotsRecord) return print<SavedMrSlots>(printer, "slots of MRs");
+  if (kind == kMrRecord) return print<SavedMr>(printer, "MR");
+  if (kind == kCqRecord) return print<SavedCq>(printer, "CQ");
+  if (kind == kSrqRecord) return print<SavedSrq>(printer, "SRQ");
+  if (kind == kQpRecord) return print<SavedQp>(printer, "QP");
+  if (kind == kGidRecord) return print<SavedGid>(printer, "GID");
+  if (kind == kCountersRecord) return print<Counters>(printer, "counters of the engine");
+  if (kind == kEngineEndRecord) return print<SavedCounts>(printer, "end of the engine");
   printer.skip(record);
 }
 
