@@ -1,6 +1,10 @@
 #include "state/reader.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "state/crc32c.h"
 
 namespace pvrdma::state {
 namespace {
@@ -8,9 +12,11 @@ namespace {
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::size_t kRunBytes = 12;
 
+static_assert(std::endian::native == std::endian::little, "as the stream");
+
 std::uint64_t load(std::span<const std::byte> bytes) {
   std::uint64_t value = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) value |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
+  std::memcpy(&value, bytes.data(), bytes.size());
   return value;
 }
 

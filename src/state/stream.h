@@ -10,7 +10,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 
 namespace pvrdma::state {
@@ -42,22 +41,5 @@ struct RecordKind {
   std::uint16_t version;
   friend bool operator==(const RecordKind&, const RecordKind&) = default;
 };
-
-// CRC-32C (Castagnoli), as in RFC 3720, B.4.
-constexpr std::uint32_t crc32c(std::span<const std::byte> bytes) {
-  constexpr std::array<std::uint32_t, 256> kTable = [] {
-    std::array<std::uint32_t, 256> table{};
-    for (std::uint32_t i = 0; i < table.size(); ++i) {
-      std::uint32_t value = i;
-      for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? 0x82f6'3b78u : 0u);
-      table[i] = value;
-    }
-    return table;
-  }();
-  std::uint32_t crc = ~0u;
-  for (const std::byte byte : bytes)
-    crc = (crc >> 8) ^ kTable[(crc ^ static_cast<std::uint32_t>(byte)) & 0xff];
-  return ~crc;
-}
 
 }  // namespace pvrdma::state

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "state/crc32c.h"
 #include "state/printer.h"
 #include "state/reader.h"
 #include "state/writer.h"
@@ -81,6 +82,12 @@ Loaded load(std::span<const std::byte> stream) {
 TEST(Crc32c, IsTheStandardOne) {
   const std::string digits = "123456789";
   EXPECT_EQ(crc32c(std::as_bytes(std::span(digits))), 0xe306'9283u);
+  const std::vector<std::byte> zeros(32);
+  EXPECT_EQ(crc32c(zeros), 0x8a91'36aau);
+  std::vector<std::byte> counting(32);
+  for (std::size_t i = 0; i < counting.size(); ++i) counting[i] = static_cast<std::byte>(i);
+  EXPECT_EQ(crc32c(counting), 0x46dd'794eu);
+  EXPECT_EQ(crc32c({}), 0u);
 }
 
 TEST(Stream, SaysWhoSavedIt) {

@@ -1,13 +1,17 @@
 #include "state/writer.h"
 
+#include <bit>
 #include <utility>
 
 #include "base/check.h"
+#include "state/crc32c.h"
 
 namespace pvrdma::state {
 namespace {
 
 constexpr std::uint64_t kPageBytes = 4096;
+
+static_assert(std::endian::native == std::endian::little, "as the stream");
 
 }  // namespace
 
@@ -22,7 +26,8 @@ Writer::Writer(const Head& head) {
 }
 
 void Writer::put(std::uint64_t value, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; ++i) out_.push_back(static_cast<std::byte>(value >> (8 * i)));
+  const auto* const first = reinterpret_cast<const std::byte*>(&value);
+  out_.insert(out_.end(), first, first + bytes);
 }
 
 void Writer::begin(RecordKind kind) {

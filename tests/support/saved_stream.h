@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "state/crc32c.h"
 #include "state/reader.h"
 #include "state/stream.h"
 #include "state/writer.h"
