@@ -119,8 +119,8 @@ class Adapter final : public vfio_user::Handler,
   // loads says by set_link() what it is here, after resume().
   Result<PciState> load(state::Reader& reader, Instant now);
   // Once after a load, when the guest goes on and its eventfds are assigned: what was signalled last may have
-  // reached nobody, so the guest looks at its event rings once for nothing. (A response it takes where it
-  // wrote REQUEST.)
+  // reached nobody, so the guest looks at its event rings once for nothing. (Not at its response slot:
+  // a response without a command would be odd.)
   void resume();
   PciState pci_state(const std::optional<MsixTable>& table) const;
 
