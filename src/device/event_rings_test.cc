@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "device/saved.h"
 #include "support/guest_memory.h"
 
 namespace pvrdma::device {
@@ -210,6 +211,37 @@ TEST_F(EventRingsTest, AnInvalidIndexHoldsBackAndIsCounted) {
   async_->set_cons_head(0);
   rings_.drain(now_);
   EXPECT_EQ(async_->poll<abi::AsyncEvent>().info, 1u);
+}
+
+// Another daemon's rings, of the same guest (ADR 16).
+TEST_F(EventRingsTest, WhatWaitsGoesOnElsewhere) {
+  ASSERT_TRUE(rings_.attach(region_));
+  for (int i = 0; i < 1024; ++i) rings_.notify(verbs::CqHandle(0));
+  for (int i = 0; i < 512; ++i) post(0);
+  for (const std::uint32_t cq : {3u, 64u, 1900u}) rings_.notify(verbs::CqHandle(cq));
+  for (std::uint32_t i = 1; i <= 20; ++i) post(i);
+  for (int i = 0; i < 10; ++i) async_->poll<abi::AsyncEvent>();
+  rings_.drain(now_);  // ten of them: the oldest is not the first any more
+  for (std::uint32_t i = 21; i <= 30; ++i) post(i);
+  const SavedEventRings saved = rings_.save(now_);
+  const Instant retry_at = rings_.retry_at();
+  rings_.detach();
+  EventRings there(guest_.space(), interrupts_, counters_, kMaxCq);
+  ASSERT_TRUE(there.restore(saved, region_, now_));
+  EXPECT_TRUE(there.holds_back());
+  EXPECT_EQ(there.retry_at(), retry_at);
+
+  std::vector<std::uint32_t> cqs;
+  std::vector<std::uint32_t> events;
+  while (there.holds_back() || notifications_->waiting() + async_->waiting() != 0) {
+    while (notifications_->waiting() != 0) cqs.push_back(notifications_->poll<abi::Notification>().info);
+    while (async_->waiting() != 0) events.push_back(async_->poll<abi::AsyncEvent>().info);
+    there.drain(now_);
+  }
+  EXPECT_EQ(cqs.size(), 1027u);
+  EXPECT_EQ(std::vector(cqs.end() - 3, cqs.end()), (std::vector<std::uint32_t>{3, 64, 1900}));
+  ASSERT_GE(events.size(), 30u);
+  for (std::uint32_t i = 1; i <= 30; ++i) EXPECT_EQ(events[events.size() - 31 + i], i);
 }
 
 TEST_F(EventRingsTest, SurvivesTheLossOfItsMemory) {
