@@ -4,25 +4,16 @@ nowhere else, all other frames to the VM's NIC, and what pvrdmad sends in the VM
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fleet.bridge import Bridge, lone_hosts
 from fleet.ethernet import Frames, arp, ethernet, tap, udp4, udp6, wire
-from fleet.host import Host
-from fleet.network import Network, address_of
 from fleet.until import until
-from harness import process
 from harness.daemon import REPOSITORY
 
-_NAME = "esx-01"
 _LOGS = REPOSITORY / "build" / "cluster-logs" / "steering"
 _GUEST = "52:54:00:00:00:01"
 _PEER = "52:54:00:00:00:02"
@@ -31,70 +22,10 @@ _ROCE_PORT = 4791
 _BURST = 2000
 
 
-class Bridge:
-    """br0 of the host, with eth2 as its uplink; the peer is at the other end of eth2's cable."""
-
-    def __init__(self, host: Host, network: Network) -> None:
-        self.host = host
-        self.network = network
-        self.space = network.inside(_NAME)[3]
-        self.wire_space = network.inside()[3]
-
-    def run(self, *command: str, text: str | None = None) -> str:
-        """What a command in the host's namespace prints."""
-        done = subprocess.run([*self.network.inside(_NAME), *command], input=text, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{command} ended with {done.returncode}: {done.stdout}{done.stderr}"
-        return done.stdout
-
-    def rules(self, *options: str) -> None:
-        """Carries out what is printed, as an administrator would."""
-        printed = self.host.ctl_text("dvs", "roce-rules", "Switch", _NAME, "--bridge", "br0", "--taps", "VM-01=tap1",
-                                     "--user", "root", *options)
-        assert self.run("sh", "-e", text=printed) == ""
-
-    def plug(self, device: str) -> None:
-        """Makes a device a port."""
-        self.run("ip", "link", "set", "dev", device, "mtu", "9000", "master", "br0", "up")
-
-    def delivered(self, device: str) -> int:
-        """How many frames were handed to whoever holds a tap."""
-        links = json.loads(self.run("ip", "-j", "-s", "link", "show", "dev", device))
-        return int(links[0]["stats64"]["tx"]["packets"])
-
-    def ports_of(self, mac: str) -> list[str]:
-        """Where the bridge believes that a MAC is."""
-        entries = json.loads(self.run("bridge", "-j", "fdb", "show", "br", "br0"))
-        return [entry["ifname"] for entry in entries if entry["mac"] == mac]
-
-
 @pytest.fixture
 def bridge() -> Iterator[Bridge]:
-    folder = Path(tempfile.mkdtemp(prefix="pvrdma-"))
-    shutil.rmtree(_LOGS, ignore_errors=True)
-    _LOGS.mkdir(parents=True)
-    network = Network([_NAME])
-    host = Host(_NAME, address_of(1), network, f'type = "sqlite"\npath = "{folder}/store.db"', folder / "host", _LOGS)
-    with ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder)
-        stack.callback(network.close)
-        network.open()
-        stack.callback(lambda: print(process.tail(host.log)))  # pytest shows it when the test has failed
-        stack.callback(host.close)
-        host.start()
-        host.ctl("dvs", "create", "Switch")
-        host.ctl("dvs", "portgroup", "add", "Switch", "PG", "--mtu", "9000", "--native-endpoints", "on")
-        host.ctl("dvs", "add-host", "Switch", _NAME)
-        host.ctl("vm", "create", "VM-01", "--host", _NAME, "--hw", "18", "--memory", "512", "--reserve", "all", "--portgroup", "PG",
-                 "--mac", _GUEST)
-        made = Bridge(host, network)
-        for space in (network.inside(_NAME), network.inside()):  # nothing but the test says anything
-            subprocess.run([*space, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"],
-                           check=True)
-        subprocess.run([*network.inside(), "ip", "link", "set", "dev", "spare1", "nomaster", "mtu", "9000"], check=True)
-        made.run("ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
-        made.run("ip", "link", "set", "dev", "br0", "mtu", "9000", "up")
-        made.plug("eth2")
-        yield made
+    with lone_hosts([_GUEST], _LOGS, mtu=9000) as bridges:
+        yield bridges[0]
 
 
 def _roce_frames(count: int) -> list[bytes]:
@@ -135,7 +66,7 @@ def _reaches(source: Frames, frames: list[bytes], target: Frames) -> None:
 
 
 def test_roce_goes_to_the_port_and_all_else_to_the_guest(bridge: Bridge) -> None:
-    with wire(bridge.wire_space, "spare1") as peer, tap(bridge.space, "tap1") as guest:
+    with wire(bridge.wire_space, bridge.far_end) as peer, tap(bridge.space, "tap1") as guest:
         bridge.plug("tap1")
         _introduce(bridge, guest, peer)
         _reaches(peer, _roce_frames(6), guest)  # what the rules are for
@@ -174,7 +105,7 @@ def test_roce_goes_to_the_port_and_all_else_to_the_guest(bridge: Bridge) -> None
 
 
 def test_a_vm_that_was_started_again_gets_its_rule_again(bridge: Bridge) -> None:
-    with wire(bridge.wire_space, "spare1") as peer:
+    with wire(bridge.wire_space, bridge.far_end) as peer:
         with tap(bridge.space, "tap1") as guest:
             bridge.plug("tap1")
             _introduce(bridge, guest, peer)

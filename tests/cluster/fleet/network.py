@@ -12,6 +12,7 @@ import subprocess
 PORT = 28250  # of PVRDMA between hosts
 STORE_PORT = 2379
 WIRE_ADDRESS = "10.77.0.254"
+_BRIDGE_MAC = "02:00:0a:4d:00:fe"  # without one of its own a bridge changes its MAC with its ports
 
 
 def address_of(index: int) -> str:
@@ -27,17 +28,20 @@ class Network:
         self._wire = f"{prefix}-wire"
         self._spaces = {host: f"{prefix}-{host}" for host in hosts}
         self._ports = {host: f"port{index}" for index, host in enumerate(hosts, 1)}
+        self._spares = {host: f"spare{index}" for index, host in enumerate(hosts, 1)}
         self._made: list[str] = []
 
     def open(self) -> None:
         """Makes it."""
         self._make_space(self._wire)
-        _run("ip", "-n", self._wire, "link", "add", "br0", "type", "bridge")
+        _run("ip", "-n", self._wire, "link", "add", "br0", "address", _BRIDGE_MAC, "type", "bridge")
         _run("ip", "-n", self._wire, "address", "add", f"{WIRE_ADDRESS}/24", "dev", "br0")
         _run("ip", "-n", self._wire, "link", "set", "br0", "up")
         for index, (host, space) in enumerate(self._spaces.items(), 1):
             self._make_space(space)
-            for nic, port in (("eth1", self._ports[host]), ("eth2", f"spare{index}")):
+            # Only eth1 answers for its address: else neighbours keep eth2's MAC, and lose the host when eth2 goes elsewhere.
+            _run("ip", "netns", "exec", space, "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1")
+            for nic, port in (("eth1", self._ports[host]), ("eth2", self._spares[host])):
                 _run("ip", "-n", self._wire, "link", "add", port, "type", "veth", "peer", "name", nic, "netns", space)
                 _run("ip", "-n", self._wire, "link", "set", port, "master", "br0", "up")
                 _run("ip", "-n", space, "link", "set", nic, "up")
@@ -52,6 +56,11 @@ class Network:
     def inside(self, host: str | None = None) -> list[str]:
         """What goes in front of a command to run it in a host's namespace (None: the wire's)."""
         return ["ip", "netns", "exec", self._wire if host is None else self._spaces[host]]
+
+    def unplug_spare(self, host: str) -> str:
+        """Takes eth2's cable off the bridge; the end that is free now."""
+        _run("ip", "-n", self._wire, "link", "set", self._spares[host], "nomaster")
+        return self._spares[host]
 
     def cut(self, host: str) -> None:
         """Pulls a host's cable."""
