@@ -79,8 +79,11 @@ class Network:
         self._filter(host, "drop" if blocked else None)
 
     def hide_store(self, host: str, hidden: bool) -> None:
-        """Drops all packets between a host and etcd; PVRDMA's go on."""
-        self._filter(host, "drop" if hidden else None, STORE_PORT)
+        """Drops all packets between a host and etcd, in both directions; PVRDMA's go on."""
+        port = self._ports[host]
+        chains = {"to_store": f"hook ingress device {port} priority 0; tcp dport {STORE_PORT} drop;",
+                  "from_store": f"hook egress device {port} priority 0; tcp sport {STORE_PORT} drop;"}
+        _run(*self.inside(), "nft", "-f", "-", text=_table(f"netdev store_{port}", chains if hidden else {}))
 
     def narrow(self, host: str, rate: str | None) -> None:
         """Limits what reaches a host, for example to "20mbit"; None ends that."""
@@ -97,17 +100,22 @@ class Network:
         if old:
             _run("ip", "-n", space, "address", "delete", f"{old}/24", "dev", "eth1")
 
-    def _filter(self, host: str, verdict: str | None, port: int = PORT) -> None:
-        rules = "table inet pvrdma_test\ndelete table inet pvrdma_test\n"
-        if verdict is not None:
-            rules += ("table inet pvrdma_test {\n  chain input {\n    type filter hook input priority 0;\n"
-                      f"    tcp dport {port} {verdict}\n    tcp sport {port} {verdict}\n  }}\n}}\n")
-        _run(*self.inside(host), "nft", "-f", "-", text=rules)
+    def _filter(self, host: str, verdict: str | None) -> None:
+        chains = {"input": f"hook input priority 0; tcp dport {PORT} {verdict}; tcp sport {PORT} {verdict};"} if verdict is not None else {}
+        _run(*self.inside(host), "nft", "-f", "-", text=_table("inet pvrdma_test", chains))
 
     def _make_space(self, space: str) -> None:
         _run("ip", "netns", "add", space)
         self._made.append(space)
         _run("ip", "-n", space, "link", "set", "lo", "up")
+
+
+def _table(name: str, chains: dict[str, str]) -> str:
+    """An nftables table in place of the one that there may be; none, without chains."""
+    text = f"table {name}\ndelete table {name}\n"
+    if chains:
+        text += f"table {name} {{\n" + "".join(f"chain {chain} {{ type filter {rest} }}\n" for chain, rest in chains.items()) + "}\n"
+    return text
 
 
 def _run(*command: str, text: str | None = None) -> None:
