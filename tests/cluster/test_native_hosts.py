@@ -143,6 +143,36 @@ def test_a_native_endpoint_turns_out_to_be_a_port_of_the_cluster(own_fleet: Flee
         _expect_dropped(one, "unknown_gid", stale, cable)  # both adapters are off
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("link", ["tap:pvroce0", "xdp:pvroce1"])
+@pytest.mark.parametrize("percent", [0, 1, 5])
+def test_it_turns_out_while_frames_are_lost_and_no_lane_stands(own_fleet: Fleet, link: str, percent: int) -> None:
+    """What was on its way by RoCE has to wait until there is TCP: then all of it goes on, everything executed once."""
+    fleet = own_fleet
+    with _joined(_bridges_of(fleet), SWITCH, link) as sides, _untouched(*sides):
+        for host in fleet.hosts:
+            fleet.network.hide_store(host, True)
+        if percent > 0:
+            for side in sides:
+                side.bridge.lose(percent)
+        with fleet.checker("VM-11", "VM-12", "--timeout", "18", "--connections", "16", "--block", "50000") as checker:
+            checker.advance(100)
+            assert sides[0].ways() == sides[1].ways() == _NATIVE
+            fleet.network.block("esx-01", True)
+            until("the lanes are down", lambda: [host.ctl("cluster", "get")["tcp"]["peers"][0]["lanes_up"] for host in fleet.hosts.values()],
+                  accept=lambda lanes: lanes == [0, 0])
+            checker.advance(100)
+            for host in fleet.hosts:
+                fleet.network.hide_store(host, False)
+            for side in sides:
+                until("RoCE is not the way any more", side.ways, accept=lambda ways: not ways & _NATIVE)
+            assert checker.stands_still()
+            fleet.network.block("esx-01", False)
+            for side in sides:
+                until("the cluster's way is taken", side.ways, accept=lambda ways: {path for path, _ in ways} == {"tcp"})
+            checker.advance(500)
+
+
 def _expect_dropped(side: Side, reason: str, frames: list[bytes], cable: Frames) -> None:
     """They arrive, and each is dropped for it."""
     before = side.dropped(reason)

@@ -56,6 +56,12 @@ class Bridge:
         """Makes a device a port."""
         self.run("ip", "link", "set", "dev", device, "mtu", self._mtu, "master", "br0", "up")
 
+    def lose(self, percent: int) -> None:
+        """Drops so many of 100 frames that leave by the cable or come in by it, at random."""
+        chains = "".join(f"chain {hook} {{ type filter hook {hook} device eth2 priority 0; numgen random mod 100 < {percent} drop; }}\n"
+                         for hook in ("ingress", "egress"))
+        self.run("nft", "-f", "-", text=f"table netdev lossy {{\n{chains}}}\n")
+
     def delivered(self, device: str) -> int:
         """How many frames were handed to whoever holds a tap."""
         links = json.loads(self.run("ip", "-j", "-s", "link", "show", "dev", device))
