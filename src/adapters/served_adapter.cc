@@ -99,6 +99,10 @@ void ServedAdapter::on_time(Instant now) {
     watch_connection();
   }
   if (now >= adapter_->next_deadline()) adapter_->on_time(now);
+  if (now >= server_->next_deadline()) {
+    server_->on_time(now);
+    watch_connection();
+  }
   if (now >= server_->accept_again_at()) {
     server_->accept_again();
     watch_listener();
@@ -152,7 +156,8 @@ void ServedAdapter::hold_if_over_rate() {
 
 shard::Interest ServedAdapter::interest() const {
   if (held_until_ != Instant::never()) return shard::Interest::kNone;
-  return server_->wants_write() ? shard::Interest::kWrite : shard::Interest::kRead;
+  if (!server_->wants_write()) return shard::Interest::kRead;
+  return server_->wants_read() ? shard::Interest::kBoth : shard::Interest::kWrite;
 }
 
 // Clients come and go, and a reply that the socket did not take turns the loop's interest around.

@@ -94,7 +94,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   bool run(Instant now) override;
   void on_time(Instant now) override;
   Instant next_deadline() const override {
-    return std::min({adapter_->next_deadline(), server_->accept_again_at(), held_until_});
+    return std::min(
+        {adapter_->next_deadline(), server_->accept_again_at(), server_->next_deadline(), held_until_});
   }
   bool polls() const override { return adapter_->polls(); }
   std::string what() const override { return "adapter " + port_.name(); }

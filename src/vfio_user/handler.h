@@ -7,7 +7,7 @@
 // a call must not wait for anything outside this process: QEMU holds a vCPU meanwhile and gives up after 5 s
 // (docs/device.md 8.9).
 //
-// A handler must not call back into the Server that calls it.
+// A handler must not call back into the Server that calls it, except for dma_read() and dma_write...().
 //
 // Thread: all calls come from the thread that drives the Server (the shard).
 // Source: QEMU docs/interop/vfio-user.rst; docs/device.md section 8.

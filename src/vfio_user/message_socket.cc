@@ -27,8 +27,9 @@ ssize_t retry_interrupted(Call call) {
 MessageSocket::MessageSocket(ClientFd socket, std::shared_ptr<ReaperQueue> queue)
     : queue_(std::move(queue)),
       socket_(std::move(socket)),
-      input_(std::make_unique_for_overwrite<std::byte[]>(kInputBytes)),
-      output_(std::make_unique_for_overwrite<std::byte[]>(kMaxMessageBytes)) {}
+      input_(std::make_unique_for_overwrite<std::byte[]>(kInputBytes)) {
+  of(Exchange::kOfClient).bytes = std::make_unique_for_overwrite<std::byte[]>(kMaxMessageBytes);
+}
 
 Result<bool> MessageSocket::receive() {
   PVRDMA_CHECK(input_end_ + input_wanted_ <= kInputBytes, "receiving beyond the input buffer");
@@ -123,45 +124,66 @@ Result<std::optional<Message>> MessageSocket::next_message() {
   return message;
 }
 
+std::optional<wire::Header> MessageSocket::next_header() const {
+  if (input_end_ - input_begin_ < kHeaderBytes) return std::nullopt;
+  return read<wire::Header>(std::span(input_.get() + input_begin_, kHeaderBytes));
+}
+
 void MessageSocket::shut_down() {
   ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
-std::span<std::byte> MessageSocket::output() {
-  PVRDMA_CHECK(!output_pending(), "composing a message over one that is still to be sent");
-  return {output_.get(), kMaxMessageBytes};
+std::span<std::byte> MessageSocket::output(Exchange exchange) {
+  PVRDMA_CHECK(!output_pending(exchange), "composing a message over one that is still to be sent");
+  Outgoing& outgoing = of(exchange);
+  if (outgoing.bytes == nullptr)
+    outgoing.bytes = std::make_unique_for_overwrite<std::byte[]>(kMaxMessageBytes);
+  return {outgoing.bytes.get(), kMaxMessageBytes};
 }
 
-Result<void> MessageSocket::send(std::size_t bytes, int fd) {
-  PVRDMA_CHECK(!output_pending() && bytes <= kMaxMessageBytes, "sending out of turn or too much");
-  output_begin_ = 0;
-  output_end_ = bytes;
-  output_fd_ = fd;
+Result<void> MessageSocket::send(Exchange exchange, std::size_t bytes, int fd) {
+  PVRDMA_CHECK(!output_pending(exchange) && bytes <= kMaxMessageBytes, "sending out of turn or too much");
+  Outgoing& outgoing = of(exchange);
+  outgoing.begin = 0;
+  outgoing.end = bytes;
+  outgoing.fd = fd;
   return flush();
 }
 
 Result<void> MessageSocket::flush() {
-  iovec bytes{output_.get() + output_begin_, output_end_ - output_begin_};
+  const bool servers_is_cut = of(Exchange::kOfServer).begin != 0;
+  for (const bool clients_turn : {!servers_is_cut, servers_is_cut}) {
+    Outgoing& outgoing = of(clients_turn ? Exchange::kOfClient : Exchange::kOfServer);
+    if (outgoing.begin == outgoing.end) continue;
+    if (auto sent = send_some(outgoing); !sent) return sent;
+    if (outgoing.begin != outgoing.end) return {};
+    outgoing.begin = outgoing.end = 0;
+  }
+  return {};
+}
+
+Result<void> MessageSocket::send_some(Outgoing& outgoing) {
+  iovec bytes{outgoing.bytes.get() + outgoing.begin, outgoing.end - outgoing.begin};
   msghdr message{};
   message.msg_iov = &bytes;
   message.msg_iovlen = 1;
   alignas(cmsghdr) std::byte control[CMSG_SPACE(sizeof(int))] = {};
-  if (output_fd_ >= 0) {
+  if (outgoing.fd >= 0) {
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
     cmsghdr* head = CMSG_FIRSTHDR(&message);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
     head->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(head), &output_fd_, sizeof(int));
+    std::memcpy(CMSG_DATA(head), &outgoing.fd, sizeof(int));
   }
   const ssize_t sent = retry_interrupted([&] { return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL); });
   if (sent < 0) {
     if (would_block(errno)) return {};
     return fail_errno(errno, "sending failed");
   }
-  output_begin_ += static_cast<std::size_t>(sent);
-  output_fd_ = -1;  // it went with the first byte
+  outgoing.begin += static_cast<std::size_t>(sent);
+  outgoing.fd = -1;  // it went with the first byte
   return {};
 }
 

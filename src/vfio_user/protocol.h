@@ -187,11 +187,19 @@ struct RegionAccess {
 static_assert(sizeof(RegionAccess) == 16 && offsetof(RegionAccess, region) == 8 &&
               offsetof(RegionAccess, count) == 12);
 
+// DMA_READ and DMA_WRITE, requests and replies; data follows in write requests and read replies.
+struct DmaAccess {
+  std::uint64_t address = 0;
+  std::uint64_t count = 0;  // bytes
+};
+static_assert(sizeof(DmaAccess) == 16 && offsetof(DmaAccess, count) == 8);
+
 }  // namespace wire
 
 inline constexpr std::size_t kHeaderBytes = sizeof(wire::Header);
 inline constexpr std::size_t kMaxMessageBytes =
     kHeaderBytes + sizeof(wire::RegionAccess) + kMaxDataTransferBytes;
+static_assert(sizeof(wire::DmaAccess) == sizeof(wire::RegionAccess), "kMaxMessageBytes is for both");
 
 // Copies the struct at `offset` bytes out of `bytes`, which must hold it.
 template <typename Wire>

@@ -20,6 +20,7 @@ constexpr mode_t kOwnersMode = 0600;
 constexpr mode_t kGroupsMode = 0660;
 
 constexpr const char* kNoMemory = "out of memory";  // short enough to need none
+constexpr const char* kNoClient = "there is no client";
 constexpr Duration kAcceptPause = std::chrono::seconds(1);
 constexpr Duration kAcceptErrorLogInterval = std::chrono::seconds(10);
 constexpr std::uint32_t kClientLogBurst = 20;
@@ -94,7 +95,7 @@ void Server::accept_client() {
     return;
   }
   session_.emplace(std::move(client), handler_, path(),
-                   SessionSurroundings{options_.queue, options_.clock, &client_log_});
+                   SessionSurroundings{options_.queue, options_.clock, &client_log_, options_.request_room});
 }
 
 // The waiting client would keep listen_fd() readable for ever: it is left in the backlog for a while.
@@ -106,7 +107,8 @@ void Server::pause_accepting(std::string_view why) {
 }
 
 bool Server::on_session_ready(bool readable, bool writable) {
-  if (!session_ || !(session_->wants_write() ? writable : readable)) return false;
+  if (!session_ || !((writable && session_->wants_write()) || (readable && session_->wants_read())))
+    return false;
   if (held_ && !client_hung_up()) return false;
   return run_session();
 }
@@ -155,7 +157,24 @@ void Server::end_session(std::string_view reason) {
   if (session_->established()) handler_.disconnected(reason);
   if (options_.before_close) options_.before_close();
   session_->shut_down();
+  RequestTable requests = session_->take_requests();
   session_.reset();
+  requests.fail_all(ECONNRESET);
+}
+
+Result<void> Server::dma_read(std::uint64_t address, std::uint32_t size, RequestDone done) {
+  if (!session_) return fail(ENOTCONN, kNoClient);
+  return session_->dma_read(address, size, std::move(done));
+}
+
+Result<void> Server::dma_write(std::uint64_t address, std::span<const std::byte> data, RequestDone done) {
+  if (!session_) return fail(ENOTCONN, kNoClient);
+  return session_->dma_write(address, data, std::move(done));
+}
+
+Result<void> Server::dma_write_posted(std::uint64_t address, std::span<const std::byte> data) {
+  if (!session_) return fail(ENOTCONN, kNoClient);
+  return session_->dma_write_posted(address, data);
 }
 
 }  // namespace pvrdma::vfio_user

@@ -1,11 +1,11 @@
 // Server: one device's vfio-user socket, one client at a time.
 //
 // Sans loop: the owner's poll loop waits for listen_fd() to become readable, and for session_fd() to
-// become readable or, while wants_write(), writable instead (until the pending reply has left, nothing is
-// read, so waiting for readability then would spin). It reads session_fd() and wants_write() again after
-// every on_...() call. Both fds are level-triggered: one call does a bounded amount of work and leaves the
-// rest for the next turn. What a burst was too short for is no news of the socket any more: while has_more(),
-// continue_session() is called each turn.
+// become writable while wants_write(), readable while wants_read() (a pending reply keeps commands waiting,
+// so waiting for readability then would spin). It reads session_fd() and both again after every on_...() and
+// dma_...() call, and calls on_time() at next_deadline(). Both fds are level-triggered: one call does a
+// bounded amount of work and leaves the rest for the next turn. What a burst was too short for is no news of
+// the socket any more: while has_more(), continue_session() is called each turn.
 //
 // A client that breaks the protocol loses its session, with one log line; the server listens on. A second
 // client is accepted and closed, so that it does not hang in the backlog. While descriptors or memory run
@@ -16,9 +16,12 @@
 // Source: docs/device.md section 8.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,7 +41,8 @@ struct ServerOptions {
   const Clock* clock = nullptr;        // likewise
   // Called before a client's socket ends: the owner stops watching session_fd().
   std::function<void()> before_close;
-  SocketOwner owner;  // of the socket's file
+  std::function<void()> request_room;  // as SessionSurroundings'
+  SocketOwner owner;                   // of the socket's file
 };
 
 class Server {
@@ -60,6 +64,7 @@ class Server {
   int listen_fd() const { return listener_->fd(); }
   int session_fd() const { return session_ ? session_->fd() : -1; }  // -1 = no client
   bool wants_write() const { return session_ && session_->wants_write(); }
+  bool wants_read() const { return session_ && session_->wants_read(); }
   bool has_more() const { return session_ && !held_ && session_->has_more(); }
 
   // Not never(): listen_fd() is not to be watched until then.
@@ -84,6 +89,19 @@ class Server {
   // At most one burst of messages (Session::run). May be called speculatively, when nothing is ready. Hang-up
   // and error count as both. True if there was something to do: what a spinning loop wants to know.
   bool on_session_ready(bool readable, bool writable);
+
+  // The client's memory through the client: as Session's, and ENOTCONN without a client. `done` is called
+  // with ECONNRESET when the session ends first, ~Server() included.
+  bool can_request() const { return session_ && session_->can_request(); }
+  Result<void> dma_read(std::uint64_t address, std::uint32_t size, RequestDone done);
+  Result<void> dma_write(std::uint64_t address, std::span<const std::byte> data, RequestDone done);
+  Result<void> dma_write_posted(std::uint64_t address, std::span<const std::byte> data);
+
+  // When the next request is over its time limit.
+  Instant next_deadline() const { return session_ ? session_->next_deadline() : Instant::never(); }
+  void on_time(Instant now) {
+    if (session_) session_->expire_requests(now);
+  }
 
   // Goes on with what was received before, while has_more().
   void continue_session();

@@ -2,6 +2,7 @@
 #include "vfio_user/server.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -293,6 +294,38 @@ TEST_F(ServerTest, TheDeviceLearnsThatTheServerStops) {
   server.reset();
   EXPECT_TRUE(peer.at_end());
   EXPECT_THAT(device_.calls, ElementsAre("connected", "disconnected: the server stops"));
+}
+
+TEST_F(ServerTest, RequestsEndWithTheirSession) {
+  const auto note_end = [](int& end) {
+    return [&end](int error, std::span<const std::byte>) { end = error; };
+  };
+  int at_disconnect = -1, at_stop = -1, late = -1;
+  {
+    auto server = listen();
+    EXPECT_EQ(server->dma_read(0, 1, note_end(at_stop)).error().code, ENOTCONN);
+    RawPeer peer = connect_and_agree(*server);
+    // Whoever is told asks nobody.
+    int asked_too_late = 0;
+    ASSERT_TRUE(server->dma_read(0, 1, [&](int error, std::span<const std::byte>) {
+      at_disconnect = error;
+      asked_too_late = server->dma_write_posted(0, std::array<std::byte, 1>{}).error().code;
+    }));
+    peer.close();
+    run(*server);
+    EXPECT_EQ(server->session_fd(), -1);
+    EXPECT_EQ(at_disconnect, ECONNRESET);
+    EXPECT_EQ(asked_too_late, ENOTCONN);
+    EXPECT_EQ(server->next_deadline(), Instant::never());
+
+    peer = connect_and_agree(*server);
+    ASSERT_TRUE(server->dma_read(0, 1, note_end(late)));
+    server->on_time(server->next_deadline());
+    EXPECT_EQ(late, ETIMEDOUT);
+    ASSERT_TRUE(server->dma_read(0, 1, note_end(at_stop)));
+  }
+  EXPECT_EQ(at_stop, ECONNRESET);
+  EXPECT_EQ(late, ETIMEDOUT) << "once";
 }
 
 TEST_F(ServerTest, SpeculativeCallsDoNothing) {

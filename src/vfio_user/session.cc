@@ -1,7 +1,9 @@
 #include "vfio_user/session.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
+#include <limits>
 #include <optional>
 
 #include "base/log.h"
@@ -37,12 +39,23 @@ Session::Session(ClientFd socket, Handler& handler, std::string name, const Sess
       handler_(handler),
       name_(std::move(name)),
       clock_(surroundings.clock != nullptr ? *surroundings.clock : kSystemClock),
-      log_(surroundings.log) {}
+      log_(surroundings.log),
+      request_room_(surroundings.request_room) {}
 
 Result<bool> Session::run() {
+  auto worked = send_and_execute();
+  if (!worked || !request_pending_ || socket_.output_pending(Exchange::kOfServer)) return worked;
+  request_pending_ = false;
+  if (request_room_) request_room_();
+  return true;
+}
+
+Result<bool> Session::send_and_execute() {
   if (socket_.output_pending()) {
     if (auto flushed = socket_.flush(); !flushed) return Failure(std::move(flushed).error());
-    if (socket_.output_pending()) return false;
+  }
+  if (command_waits_) {
+    if (socket_.output_pending(Exchange::kOfClient)) return false;
   } else if (!cut_short_) {
     auto received = socket_.receive();
     if (!received || !*received) return received;
@@ -55,15 +68,21 @@ Result<bool> Session::run() {
 
 Session::Verdict Session::execute_complete_messages() {
   cut_short_ = false;
+  command_waits_ = false;
   std::optional<Instant> begin;  // known when the time may matter: a message alone costs no look at the clock
-  while (!socket_.output_pending()) {
+  while (true) {
+    if (socket_.output_pending(Exchange::kOfClient)) [[unlikely]] {
+      const auto next = socket_.next_header();
+      command_waits_ = requests_.empty() || (next && (next->flags & kFlagTypeMask) != kFlagTypeReply);
+      if (command_waits_) break;
+    }
     auto message = socket_.next_message();
     if (!message) return Failure(std::move(message).error());
     if (!*message) break;
     const bool more = socket_.holds_bytes();
     if (more && !begin) begin = clock_.now();
     if (auto verdict = execute(**message); !verdict) return verdict;
-    if (more && !socket_.output_pending() && clock_.now() - *begin >= kBurstTime) {
+    if (more && !socket_.output_pending(Exchange::kOfClient) && clock_.now() - *begin >= kBurstTime) {
       cut_short_ = true;
       break;
     }
@@ -73,6 +92,10 @@ Session::Verdict Session::execute_complete_messages() {
 
 Session::Verdict Session::execute(Message& message) {
   const wire::Header& header = message.header;
+  if ((header.flags & kFlagTypeMask) == kFlagTypeReply && established_ &&
+      (header.command == Command::kDmaRead || header.command == Command::kDmaWrite)) {
+    return take_reply(message);
+  }
   if ((header.flags & kFlagTypeMask) != kFlagTypeCommand) {
     return protocol_error(message, fmt::format("is no command (flags {:#x})", header.flags));
   }
@@ -85,6 +108,13 @@ Session::Verdict Session::execute(Message& message) {
   return execute_command(message);
 }
 
+Session::Verdict Session::take_reply(const Message& message) {
+  if (!message.fds.empty()) return protocol_error(message, "is a reply with file descriptors");
+  const auto wrong = requests_.take_reply(message);
+  if (!wrong.empty()) return protocol_error(message, wrong);
+  return {};
+}
+
 Session::Verdict Session::execute_version(const Message& message) {
   if (message.header.command != Command::kVersion) return protocol_error(message, "comes before VERSION");
   const auto version = decode_version(message.payload);
@@ -94,6 +124,7 @@ Session::Verdict Session::execute_version(const Message& message) {
                                                version->major, version->minor, kVersionMajor, kVersionMinor));
   }
   established_ = true;
+  max_request_bytes_ = std::min(version->capabilities.max_data_xfer_size, kMaxDataTransferBytes);
   handler_.connected();
   for (std::uint32_t i = 0; i < handler_.region_count(); ++i) {
     regions_.push_back(handler_.region_info(i));
@@ -290,6 +321,61 @@ Session::Verdict Session::reply(const Message& message, std::size_t payload_byte
   write(socket_.output(), 0,
         wire::Header{message.header.id, message.header.command, size, kFlagTypeReply, 0});
   return socket_.send(size, fd);
+}
+
+Result<void> Session::dma_read(std::uint64_t address, std::uint32_t size, RequestDone done) {
+  if (auto checked = check_request(address, size); !checked) return checked;
+  if (!requests_.has_room()) return fail(EAGAIN, "too many requests wait for their replies");
+  const wire::DmaAccess access{address, size};
+  socket_.output(Exchange::kOfServer);  // before anything is noted: there may be no memory
+  const std::uint16_t id =
+      requests_.add(Command::kDmaRead, access, clock_.now() + kRequestTimeLimit, std::move(done));
+  send_request({.id = id, .command = Command::kDmaRead}, access, {});
+  return {};
+}
+
+Result<void> Session::dma_write(std::uint64_t address, std::span<const std::byte> data, RequestDone done) {
+  if (auto checked = check_request(address, data.size()); !checked) return checked;
+  if (!requests_.has_room()) return fail(EAGAIN, "too many requests wait for their replies");
+  const wire::DmaAccess access{address, data.size()};
+  socket_.output(Exchange::kOfServer);  // as above
+  const std::uint16_t id =
+      requests_.add(Command::kDmaWrite, access, clock_.now() + kRequestTimeLimit, std::move(done));
+  send_request({.id = id, .command = Command::kDmaWrite}, access, data);
+  return {};
+}
+
+Result<void> Session::dma_write_posted(std::uint64_t address, std::span<const std::byte> data) {
+  if (auto checked = check_request(address, data.size()); !checked) return checked;
+  send_request({.id = requests_.unused_id(), .command = Command::kDmaWrite, .flags = kFlagNoReply},
+               {address, data.size()}, data);
+  return {};
+}
+
+Result<void> Session::check_request(std::uint64_t address, std::size_t size) const {
+  if (!established_) return fail(ENOTCONN, "a request before VERSION");
+  if (size == 0 || address > std::numeric_limits<std::uint64_t>::max() - size)
+    return fail(EINVAL, "a request for no range of memory");
+  if (size > max_request_bytes_) {
+    return fail(EMSGSIZE,
+                fmt::format("a request for {} bytes; the client takes {} at once", size, max_request_bytes_));
+  }
+  if (!can_request()) return fail(EAGAIN, "the request before is still to be sent");
+  return {};
+}
+
+// If the socket fails, the message stays pending and the next run() meets the same error.
+void Session::send_request(const wire::Header& header, const wire::DmaAccess& access,
+                           std::span<const std::byte> data) {
+  const std::span<std::byte> output = socket_.output(Exchange::kOfServer);
+  const std::size_t bytes = kHeaderBytes + sizeof(access) + data.size();
+  wire::Header sized = header;
+  sized.size_bytes = static_cast<std::uint32_t>(bytes);
+  write(output, 0, sized);
+  write(output, kHeaderBytes, access);
+  std::ranges::copy(data, output.begin() + kHeaderBytes + sizeof(access));
+  static_cast<void>(socket_.send(Exchange::kOfServer, bytes));
+  request_pending_ = socket_.output_pending(Exchange::kOfServer);
 }
 
 }  // namespace pvrdma::vfio_user
