@@ -5,6 +5,7 @@
 // mappable), region 6 read-only, config space (256 bytes). MSI-X (irq index 2) has three vectors.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
 #include <string>
@@ -25,6 +26,10 @@ class FakeHandler final : public Handler {
   std::uint32_t awaited_region = 1;   // 0 or 1: whose writes need replies
   std::size_t max_kept_calls = 1000;  // 0 for fuzzing: only check
   std::vector<std::byte> last_write;
+  std::uint64_t migrates = 0;             // migration_flags()
+  bool logs = false;                      // with pages of 4096 bytes; the first of each report was written
+  bool lost_on_failure = false;           // of a change of the migration's state
+  std::size_t migration_data = 1u << 30;  // bytes that are left to read
 
   FakeHandler() : bar2_(::memfd_create("bar2", MFD_CLOEXEC)) {}
 
@@ -93,6 +98,40 @@ class FakeHandler final : public Handler {
   }
   void dma_unmap_all() override { note("unmap all"); }
   void reset() override { note("reset"); }
+  std::uint64_t migration_flags() const override { return migrates; }
+  StateChange set_migration_state(MigrationState next) override {
+    return {note(fmt::format("state {}", static_cast<std::uint32_t>(next))), lost_on_failure};
+  }
+  tl::expected<std::size_t, int> migration_read(std::span<std::byte> out) override {
+    PVRDMA_CHECK(!out.empty() && out.size() <= 1u << 20, "migration data out of range");
+    const std::size_t size = std::min(out.size(), migration_data);
+    for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<std::byte>(i);
+    if (const int result = note(fmt::format("read state {}", out.size())); result != 0)
+      return tl::unexpected(result);
+    migration_data -= size;
+    return size;
+  }
+  int migration_write(std::span<const std::byte> data) override {
+    PVRDMA_CHECK(!data.empty() && data.size() <= 1u << 20, "migration data out of range");
+    return note(fmt::format("write state {}", data.size()));
+  }
+  bool can_log_writes() const override { return logs; }
+  int log_start(std::uint64_t& page_size, std::span<const LogRange> ranges) override {
+    std::string line = fmt::format("log {}", page_size);
+    for (const LogRange& range : ranges) {
+      check_range(range.iova, range.length);
+      line += fmt::format(" {:#x}+{:#x}", range.iova, range.length);
+    }
+    page_size = 4096;
+    return note(std::move(line));
+  }
+  int log_stop() override { return note("log off"); }
+  int log_report(const LogRange& range, std::uint64_t page_size, std::span<std::byte> bitmap) override {
+    check_range(range.iova, range.length);
+    PVRDMA_CHECK(!bitmap.empty() && bitmap.size() <= 1u << 20 && bitmap.size() % 8 == 0, "bitmap");
+    bitmap[0] = std::byte{1};
+    return note(fmt::format("report {:#x}+{:#x} {} {}", range.iova, range.length, page_size, bitmap.size()));
+  }
   void connected() override {
     PVRDMA_CHECK(!std::exchange(connected_, true), "connected twice");
     note("connected");

@@ -13,10 +13,12 @@
 // Source: QEMU docs/interop/vfio-user.rst; docs/device.md section 8.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "base/client_fd.h"
@@ -52,6 +54,34 @@ struct RegionInfo {
   std::vector<MmapArea> mmap_areas;  // at most kMaxMmapAreas (protocol.h)
   int fd = -1;                       // borrowed from the handler while a client is connected; -1 = none
   std::uint64_t fd_offset = 0;       // bytes
+};
+
+// Numbers of the protocol. RUNNING and ERROR are always supported, STOP, STOP_COPY and RESUMING with
+// kMigrationStopCopy, PRE_COPY with kMigrationPreCopy.
+enum class MigrationState : std::uint32_t {
+  kError = 0,
+  kStop = 1,
+  kRunning = 2,
+  kStopCopy = 3,
+  kResuming = 4,
+  kPreCopy = 6,
+};
+inline constexpr std::uint64_t kMigrationStopCopy = 1;
+inline constexpr std::uint64_t kMigrationPreCopy = 4;
+
+// How an arc between two states ended: with an error the device is where it was, or it is lost, and nothing
+// but a reset helps.
+struct StateChange {
+  int error = 0;  // errno
+  bool device_is_lost = false;
+};
+
+// Of DMA addresses; not empty, whole pages, without wrap.
+struct LogRange {
+  std::uint64_t iova = 0;
+  std::uint64_t length = 0;  // bytes
+
+  friend bool operator==(const LogRange&, const LogRange&) = default;
 };
 
 // Results of type int are errno values that go to the client in the reply; 0 = done. With a `posted` message
@@ -99,11 +129,43 @@ class Handler {
   // Back to power-on. DMA ranges stay (the client manages them separately); so do the eventfds.
   virtual void reset() = 0;
 
+  // Migration. kMigrationStopCopy, perhaps with kMigrationPreCopy; constant. 0: not supported, and the three
+  // calls below do not come.
+  virtual std::uint64_t migration_flags() const { return 0; }
+
+  // One arc: `next` is where the protocol has an arc to from the state of the last call that succeeded
+  // (kRunning at first, and after a reset). It is complete when this returns.
+  virtual StateChange set_migration_state(MigrationState) { return {EOPNOTSUPP}; }
+
+  // In kPreCopy and kStopCopy: the next bytes of the device's state, at most `out` (1 byte .. 1 MiB); fewer:
+  // there are no more now. Or an errno.
+  virtual tl::expected<std::size_t, int> migration_read(std::span<std::byte>) {
+    return tl::unexpected(EOPNOTSUPP);
+  }
+
+  // In kResuming: the next bytes (1 .. 1 MiB) of what was read at the source, valid during the call only.
+  virtual int migration_write(std::span<const std::byte>) { return EOPNOTSUPP; }
+
+  // The log of pages that the device writes. False: not supported, and the three calls below do not come.
+  virtual bool can_log_writes() const { return false; }
+
+  // Not while a log is on. `page_size`: what the client would like, a power of two and at least 4096; becomes
+  // what the log has. `ranges`: at most 256, what is to be logged; empty: all.
+  virtual int log_start(std::uint64_t& /*page_size*/, std::span<const LogRange>) { return EOPNOTSUPP; }
+  virtual int log_stop() { return EOPNOTSUPP; }
+
+  // While a log is on: sets the bit (0 at first, the lowest of each byte first) of each page of `page_size`
+  // bytes of `range` that was written, and forgets it. `bitmap` is zero, at most 1 MiB, whole words of 8
+  // bytes.
+  virtual int log_report(const LogRange&, std::uint64_t /*page_size*/, std::span<std::byte> /*bitmap*/) {
+    return EOPNOTSUPP;
+  }
+
   // A client has agreed on the version; its messages follow.
   virtual void connected() = 0;
 
-  // The client of the last connected() is gone: drop DMA ranges, eventfds and state. Not called for a client
-  // that never got as far as connected(). `reason` is a sentence for the log, valid during the call.
+  // The client of the last connected() is gone: drop DMA ranges, eventfds, the log and state. Not called for
+  // a client that never got as far as connected(). `reason` is a sentence for the log, valid during the call.
   virtual void disconnected(std::string_view reason) = 0;
 };
 

@@ -40,7 +40,8 @@ Session::Session(ClientFd socket, Handler& handler, std::string name, const Sess
       name_(std::move(name)),
       clock_(surroundings.clock != nullptr ? *surroundings.clock : kSystemClock),
       log_(surroundings.log),
-      request_room_(surroundings.request_room) {}
+      request_room_(surroundings.request_room),
+      migration_(handler) {}
 
 Result<bool> Session::run() {
   auto worked = send_and_execute();
@@ -162,15 +163,18 @@ Session::Verdict Session::execute_command(Message& message) {
       return set_irqs(message);
     case Command::kReset:
       return reset(message);
+    case Command::kDeviceFeature:
+      return reply_bytes(message, migration_.device_feature(message.payload, reply_payload()));
+    case Command::kMigDataRead:
+      return reply_bytes(message, migration_.data_read(message.payload, reply_payload()));
+    case Command::kMigDataWrite:
+      return reply_bytes(message, migration_.data_write(message.payload));
     case Command::kVersion:
       return protocol_error(message, "comes a second time");
     case Command::kGetRegionIoFds:
     case Command::kDmaRead:
     case Command::kDmaWrite:
     case Command::kRegionWriteMulti:  // not offered: one more way for posted writes
-    case Command::kDeviceFeature:     // migration: refused at a higher level
-    case Command::kMigDataRead:
-    case Command::kMigDataWrite:
       break;
   }
   return reply_result(message, EOPNOTSUPP);
@@ -296,7 +300,13 @@ int Session::assign_irqs(const SetIrqsRequest& request, std::span<ClientFd> fds)
 Session::Verdict Session::reset(const Message& message) {
   if (const auto request = decode_reset(message.payload); !request) return refuse(message, request.error());
   handler_.reset();
+  migration_.reset();
   return reply_result(message, 0);
+}
+
+Session::Verdict Session::reply_bytes(const Message& message, const Decoded<std::size_t>& payload_bytes) {
+  if (!payload_bytes) return refuse(message, payload_bytes.error());
+  return reply(message, *payload_bytes);
 }
 
 Session::Verdict Session::refuse(const Message& message, const Refusal& refusal) {

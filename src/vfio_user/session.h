@@ -28,6 +28,7 @@
 #include "base/time.h"
 #include "vfio_user/handler.h"
 #include "vfio_user/message_socket.h"
+#include "vfio_user/migration.h"
 #include "vfio_user/protocol.h"
 #include "vfio_user/request_table.h"
 
@@ -118,6 +119,7 @@ class Session {
   Verdict region_write(const Message& message);
   Verdict reset(const Message& message);
 
+  Verdict reply_bytes(const Message& message, const Decoded<std::size_t>& payload_bytes);
   Verdict refuse(const Message& message, const Refusal& refusal);
   Verdict reply(const Message& message, std::size_t payload_bytes, int fd = -1);
   Verdict reply_result(const Message& message, int result, std::size_t payload_bytes = 0);
@@ -133,6 +135,7 @@ class Session {
   log::LogLimiter* const log_;  // null: every line
   const std::function<void()> request_room_;
   RequestTable requests_;
+  Migration migration_;
   std::uint32_t max_request_bytes_ = 0;
   bool established_ = false;
   bool cut_short_ = false;
