@@ -29,6 +29,11 @@ bool comes(int socket, Duration timeout) {
   return ::poll(&waiting, 1, static_cast<int>(ms)) != 0;  // interrupted: receiving waits
 }
 
+bool is_request(const wire::Header& header) {
+  return (header.flags & kFlagTypeMask) == kFlagTypeCommand &&
+         (header.command == Command::kDmaRead || header.command == Command::kDmaWrite);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Client>> Client::connect(const std::string& path, Duration reply_timeout) {
@@ -207,9 +212,15 @@ Result<Message> Client::call(Command command, std::size_t payload_bytes, int fd)
 Result<void> Client::send(Command command, std::size_t payload_bytes, std::uint32_t flags, int fd) {
   const auto size = static_cast<std::uint32_t>(kHeaderBytes + payload_bytes);
   write(socket_->output(), 0, wire::Header{++last_id_, command, size, flags, 0});
-  auto sent = socket_->send(size, fd);
+  if (auto sent = socket_->send(size, fd); !sent)
+    return give_up(command, sent.error().code, sent.error().message);
+  return finish_sending(command);
+}
+
+Result<void> Client::finish_sending(Command command) {
+  Result<void> sent;
   // The socket blocks, so what is still pending was cut short by a signal or has waited once already.
-  if (sent && socket_->output_pending()) {
+  if (socket_->output_pending()) {
     const Instant deadline = Instant::now() + reply_timeout_;
     while (sent && socket_->output_pending()) {
       if (Instant::now() > deadline) return give_up(command, ETIMEDOUT, "the server does not take requests");
@@ -229,6 +240,10 @@ Result<Message> Client::wait(Command command) {
     if (!next) return give_up(command, next.error().code, next.error().message);
     if (*next) {
       const wire::Header& header = (*next)->header;
+      if (is_request(header)) {
+        if (auto answered = answer_request(**next); !answered) return Failure(std::move(answered).error());
+        continue;
+      }
       if (header.id != last_id_ || header.command != command ||
           (header.flags & kFlagTypeMask) != kFlagTypeReply) {
         return give_up(command, EPROTO,
@@ -255,6 +270,55 @@ Result<Message> Client::wait(Command command) {
                       std::chrono::duration_cast<std::chrono::milliseconds>(reply_timeout_).count()));
     }
   }
+}
+
+Result<std::size_t> Client::answer_requests(Duration patience) {
+  if (auto usable = ready(); !usable) return Failure(std::move(usable).error());
+  std::size_t answered = 0;
+  for (bool received = false;;) {
+    auto next = socket_->next_message();
+    if (!next) return give_up(Command::kDmaRead, next.error().code, next.error().message);
+    if (*next) {
+      if (!is_request((*next)->header))
+        return give_up((*next)->header.command, EPROTO, "the server sent what nobody asked for");
+      if (auto done = answer_request(**next); !done) return Failure(std::move(done).error());
+      ++answered;
+      continue;
+    }
+    if (received || answered != 0 || !comes(socket_->fd(), patience)) return answered;
+    if (auto got = socket_->receive(); !got)
+      return give_up(Command::kDmaRead, got.error().code == 0 ? ECONNRESET : got.error().code,
+                     got.error().message);
+    received = true;
+  }
+}
+
+Result<void> Client::answer_request(const Message& request) {
+  const Command command = request.header.command;
+  const bool is_write = command == Command::kDmaWrite;
+  constexpr std::size_t kHead = sizeof(wire::DmaAccess);
+  if (request.payload.size() < kHead) return give_up(command, EPROTO, "the server's request is malformed");
+  const auto access = read<wire::DmaAccess>(request.payload);
+  const auto data = request.payload.subspan(kHead);
+  if (access.count == 0 || access.count > kMaxDataTransferBytes ||
+      data.size() != (is_write ? access.count : 0))
+    return give_up(command, EPROTO, "the server's request is malformed");
+
+  const std::span<std::byte> output = socket_->output(Exchange::kOfServer);
+  int result = EOPNOTSUPP;
+  if (memory_ != nullptr) {
+    result = is_write ? memory_->write(access.address, data)
+                      : memory_->read(access.address, output.subspan(kHeaderBytes + kHead, access.count));
+  }
+  if ((request.header.flags & kFlagNoReply) != 0) return {};
+  const std::size_t bytes = kHeaderBytes + (result != 0 ? 0 : kHead + (is_write ? 0 : access.count));
+  write(output, 0,
+        wire::Header{request.header.id, command, static_cast<std::uint32_t>(bytes),
+                     kFlagTypeReply | (result != 0 ? kFlagError : 0), static_cast<std::uint32_t>(result)});
+  if (result == 0) write(output, kHeaderBytes, access);
+  if (auto sent = socket_->send(Exchange::kOfServer, bytes); !sent)
+    return give_up(command, sent.error().code, sent.error().message);
+  return finish_sending(command);
 }
 
 // The stream cannot be trusted any further: closes it.

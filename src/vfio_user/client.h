@@ -6,16 +6,21 @@
 // fails with ENOTCONN. region_read and region_write: one sendmsg(), one poll() and one
 // recvmsg(), no allocation.
 //
+// What the server asks for meanwhile (DMA_READ, DMA_WRITE) is answered from the memory it may reach, while a
+// call waits for its reply and in answer_requests().
+//
 // Thread: owned by one thread. Blocks.
 // Source: docs/device.md section 8.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -40,6 +45,15 @@ struct ClientRegion {
 enum class WriteMode {
   kAcknowledged,  // returns when the device has executed the write
   kPosted,        // returns when the write is on its way; nobody learns of a failure
+};
+
+// The DMA address space as the server reaches it by messages. Results are errno values for the reply, 0 =
+// done. Ranges are not checked, except that they have 1 byte to 1 MiB. Must not call the client back.
+class ClientMemory {
+ public:
+  virtual ~ClientMemory() = default;
+  virtual int read(std::uint64_t address, std::span<std::byte> out) = 0;
+  virtual int write(std::uint64_t address, std::span<const std::byte> data) = 0;
 };
 
 class Client {
@@ -78,6 +92,26 @@ class Client {
 
   Result<void> reset();
 
+  // Borrowed; null, as at first: the server's requests are refused with EOPNOTSUPP.
+  void set_memory(ClientMemory* memory) { memory_ = memory; }
+
+  // Waits at most `patience` until something comes, unless it is there already, and answers the requests that
+  // it completes; how many those are, the posted ones included.
+  Result<std::size_t> answer_requests(Duration patience);
+
+  // Migration, as a VMM leads it (client_migration.cc). Of states and arcs: migration_state.h.
+  Result<std::uint64_t> migration_flags();
+  Result<MigrationState> migration_state();
+  Result<void> set_migration_state(MigrationState state);
+  // How many bytes there were; fewer than out.size(): no more now. At most max_transfer_bytes() each.
+  Result<std::size_t> migration_read(std::span<std::byte> out);
+  Result<void> migration_write(std::span<const std::byte> data);
+  // The page size that the device chose.
+  Result<std::uint64_t> start_log(std::uint64_t page_size, std::span<const LogRange> ranges = {});
+  Result<void> stop_log();
+  // The bitmap: a bit for each page of `page_size` bytes that was written, the lowest of each byte first.
+  Result<std::vector<std::byte>> log_report(const LogRange& range, std::uint64_t page_size);
+
  private:
   Client(Fd socket, Duration reply_timeout, const std::string& path);
 
@@ -87,6 +121,10 @@ class Client {
   Result<void> send(Command command, std::size_t payload_bytes, std::uint32_t flags, int fd);
   Result<Message> call(Command command, std::size_t payload_bytes, int fd = -1);
   Result<Message> wait(Command command);
+  Result<void> finish_sending(Command command);
+  Result<void> answer_request(const Message& request);
+  Result<std::span<const std::byte>> feature(std::uint32_t flags, std::size_t reply_bytes,
+                                             std::span<const std::byte> data);
   Result<void> call_without_answer(Command command, std::size_t payload_bytes, int fd = -1);
   template <typename Wire>
   Result<Wire> call_for(Command command, const Wire& request);
@@ -95,6 +133,7 @@ class Client {
   std::string path_;
   Duration reply_timeout_;
   std::optional<MessageSocket> socket_;  // none once it cannot be trusted any more
+  ClientMemory* memory_ = nullptr;
   std::uint16_t last_id_ = 0;
   std::uint32_t max_transfer_bytes_ = kMaxDataTransferBytes;
 };

@@ -1,6 +1,7 @@
 // The client against the server, and against servers that do it wrong.
 #include "vfio_user/client.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
@@ -89,7 +90,9 @@ class ClientTest : public testing::Test {
       pollfd fds[3] = {
           {stopping_.get(), POLLIN, 0},
           {server_->listen_fd(), POLLIN, 0},
-          {server_->session_fd(), static_cast<short>(server_->wants_write() ? POLLOUT : POLLIN), 0}};
+          {server_->session_fd(),
+           static_cast<short>((server_->wants_write() ? POLLOUT : 0) | (server_->wants_read() ? POLLIN : 0)),
+           0}};
       ASSERT_GT(::poll(fds, 3, -1), 0);
       if (fds[0].revents != 0) return;
       if (fds[1].revents != 0) server_->on_listen_ready();
@@ -236,6 +239,159 @@ TEST_F(ClientTest, ReconnectsOneAfterTheOther) {
     ASSERT_TRUE(client) << client.error().message;
     EXPECT_TRUE((*client)->reset());
   }
+}
+
+// 64 KiB from 0x10000.
+class SmallMemory final : public ClientMemory {
+ public:
+  std::vector<std::byte> bytes = std::vector<std::byte>(0x10000);
+
+  int read(std::uint64_t address, std::span<std::byte> out) override {
+    if (!holds(address, out.size())) return EFAULT;
+    std::copy_n(at(address), out.size(), out.begin());
+    return 0;
+  }
+  int write(std::uint64_t address, std::span<const std::byte> data) override {
+    if (!holds(address, data.size())) return EFAULT;
+    std::ranges::copy(data, at(address));
+    return 0;
+  }
+
+ private:
+  bool holds(std::uint64_t address, std::size_t size) const {
+    return address >= 0x10000 && size <= bytes.size() && address - 0x10000 <= bytes.size() - size;
+  }
+  std::vector<std::byte>::iterator at(std::uint64_t address) {
+    return bytes.begin() + static_cast<std::ptrdiff_t>(address - 0x10000);
+  }
+};
+
+Bytes dma_request(std::uint16_t id, Command command, const wire::DmaAccess& access, std::size_t data_bytes,
+                  std::uint32_t flags = 0) {
+  Bytes payload = bytes_of(access);
+  payload.resize(payload.size() + data_bytes, std::byte{9});
+  return message(id, command, payload, flags);
+}
+
+// While it waits for the reply to a write, and when it is told to.
+TEST_F(ClientTest, AnswersWhatTheServerAsksFor) {
+  const Fd listener = listening();
+  std::jthread server([&] {
+    RawPeer peer(Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+    ASSERT_TRUE(peer.receive());
+    peer.send(message(1, Command::kVersion, version_payload("{}"), kFlagTypeReply));
+    const auto write = peer.receive();
+    ASSERT_TRUE(write);
+    // Before the reply: a posted write, a write, a read of both, one outside, and only then the answer.
+    peer.send(dma_request(7, Command::kDmaWrite, {0x10000, 4}, 4, kFlagNoReply));
+    peer.send(dma_request(8, Command::kDmaWrite, {0x10008, 2}, 2));
+    peer.send(dma_request(9, Command::kDmaRead, {0x10000, 12}, 0));
+    peer.send(dma_request(10, Command::kDmaRead, {0x1ffff, 2}, 0));
+    const auto written = peer.receive();
+    ASSERT_TRUE(written);
+    EXPECT_EQ(written->header.id, 8);
+    EXPECT_EQ(written->payload, bytes_of(wire::DmaAccess{0x10008, 2}));
+    const auto read_back = peer.receive();
+    EXPECT_EQ(read_back->header.id, 9);
+    EXPECT_EQ(read_back->payload,
+              bytes_of(wire::DmaAccess{0x10000, 12}, std::uint64_t{0x09090909}, std::uint32_t{0x0909}));
+    const auto outside = peer.receive();
+    EXPECT_EQ(outside->header.id, 10);
+    EXPECT_EQ(outside->header.flags, kFlagTypeReply | kFlagError);
+    EXPECT_EQ(outside->header.error, static_cast<std::uint32_t>(EFAULT));
+    peer.send(message(write->header.id, Command::kRegionWrite, bytes_of(wire::RegionAccess{0, 1, 4}),
+                      kFlagTypeReply));
+    // And with nobody waiting.
+    peer.send(dma_request(11, Command::kDmaRead, {0x10000, 1}, 0));
+    EXPECT_EQ(peer.receive()->payload.size(), 17u);
+    peer.send(message(12, Command::kDmaRead, Bytes(15)));
+    EXPECT_FALSE(peer.receive());
+  });
+  SmallMemory memory;
+  auto client = Client::connect(path_).value();
+  client->set_memory(&memory);
+  const std::uint32_t word = 1;
+  EXPECT_TRUE(client->region_write(1, 0, std::as_bytes(std::span(&word, 1))));
+  std::size_t answered = 0;
+  while (answered == 0) {
+    const auto some = client->answer_requests(Client::kDefaultReplyTimeout);
+    ASSERT_TRUE(some) << some.error().message;
+    answered += *some;
+  }
+  EXPECT_EQ(answered, 1u);
+  EXPECT_EQ(client->answer_requests(Client::kDefaultReplyTimeout).error().code, EPROTO);
+  EXPECT_EQ(client->answer_requests(Duration(0)).error().code, ENOTCONN);
+}
+
+// More than the socket holds, in both directions, before the server looks.
+TEST_F(ClientTest, ReadsAndWritesOfTheServersThatFillTheSocket) {
+  auto server = Server::listen(path_, device_).value();
+  std::jthread thread([&] {
+    SmallMemory memory;
+    auto client = Client::connect(path_).value();
+    client->set_memory(&memory);
+    while (client->answer_requests(Client::kDefaultReplyTimeout)) {
+    }
+  });
+  const auto poll_once = [&] {
+    pollfd fds[2] = {
+        {server->listen_fd(), POLLIN, 0},
+        {server->session_fd(), static_cast<short>((server->wants_write() ? POLLOUT : 0) | POLLIN), 0}};
+    ASSERT_GT(::poll(fds, 2, 5000), 0);
+    if (fds[0].revents != 0) server->on_listen_ready();
+    server->on_session_ready(true, true);
+  };
+  while (!server->can_request()) poll_once();
+  const Bytes data(0x10000, std::byte{3});
+  int made = 0, done = 0;
+  while (done < 100) {
+    if (made < 100 && server->can_request()) {
+      const auto note = [&](int error, std::span<const std::byte> read) {
+        EXPECT_EQ(error, 0);
+        EXPECT_TRUE(std::ranges::all_of(read, [](std::byte byte) { return byte == std::byte{3}; }));
+        ++done;
+      };
+      ASSERT_TRUE(made != 0 || server->dma_write_posted(0x10000, data));
+      if (!server->can_request()) continue;
+      if (server->dma_read(0x10000, 0x10000, note)) {
+        ++made;
+        continue;
+      }
+    }
+    poll_once();
+    if (testing::Test::HasFatalFailure()) break;
+  }
+  EXPECT_EQ(done, 100);
+  server.reset();
+}
+
+TEST_F(ClientTest, LeadsAMigration) {
+  device_.migrates = kMigrationStopCopy | kMigrationPreCopy;
+  device_.logs = true;
+  device_.migration_data = (1u << 20) + 5;
+  start();
+  auto client = Client::connect(path_).value();
+  EXPECT_EQ(client->migration_flags().value(), kMigrationStopCopy | kMigrationPreCopy);
+  EXPECT_EQ(client->migration_state().value(), MigrationState::kRunning);
+  const LogRange range{0x1000, 0x8000};
+  EXPECT_EQ(client->start_log(0x2000, std::span(&range, 1)).value(), 4096u);
+  EXPECT_EQ(client->log_report(range, 4096).value(), bytes_of(std::uint64_t{1}));
+  ASSERT_TRUE(client->set_migration_state(MigrationState::kPreCopy));
+  EXPECT_EQ(client->set_migration_state(MigrationState::kError).error().code, EINVAL);
+  ASSERT_TRUE(client->set_migration_state(MigrationState::kStopCopy));
+  EXPECT_EQ(client->migration_state().value(), MigrationState::kStopCopy);
+  Bytes state(1u << 20);
+  EXPECT_EQ(client->migration_read(state).value(), state.size());
+  EXPECT_EQ(client->migration_read(state).value(), 5u);
+  EXPECT_TRUE(client->stop_log());
+  ASSERT_TRUE(client->set_migration_state(MigrationState::kResuming));
+  EXPECT_TRUE(client->migration_write(state));
+  ASSERT_TRUE(client->set_migration_state(MigrationState::kRunning));
+  stop();
+  EXPECT_THAT(device_.calls,
+              ElementsAre("connected", "log 8192 0x1000+0x8000", "report 0x1000+0x8000 4096 8", "state 6",
+                          "state 3", "read state 1048576", "read state 1048576", "log off", "state 1",
+                          "state 4", "write state 1048576", "state 1", "state 2", testing::_));
 }
 
 TEST_F(ClientTest, NobodyThere) {
