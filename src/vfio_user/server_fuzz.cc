@@ -1,10 +1,13 @@
 // Fuzzes a Session (everything a Server does with a client's bytes) over a socket pair.
 //
 // Input: records of count@0:1 (descriptors, modulo 12), size@1:2, then that many bytes; each record is one
-// sendmsg(). So the fuzzer decides where messages are cut and what descriptors come with which piece. The
+// sendmsg(). After each the session may ask for the client's memory, with ids from 1 on, so that replies are
+// found. So the fuzzer decides where messages are cut and what descriptors come with which piece. The
 // fake handler checks that it gets only what handler.h promises, the replies must be a proper stream, and no
 // descriptor may be left open.
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <fcntl.h>
@@ -33,6 +36,9 @@ void check_replies(MessageSocket& replies) {
     PVRDMA_CHECK(message, "replies that are no messages");
     if (*message) {
       const wire::Header& header = (*message)->header;
+      if (header.command == Command::kDmaRead || header.command == Command::kDmaWrite) {
+        if ((header.flags & kFlagTypeMask) == kFlagTypeCommand) continue;  // what the session asks
+      }
       PVRDMA_CHECK((header.flags & kFlagTypeMask) == kFlagTypeReply, "a reply that is none");
       const bool error = (header.flags & kFlagError) != 0;
       PVRDMA_CHECK(error == (header.error != 0), "the error flag and number do not agree");
@@ -51,6 +57,13 @@ void feed(std::span<const std::byte> input, int some_fd) {
   RawPeer peer(std::move(pair.theirs));
   FakeHandler device;
   device.max_kept_calls = 0;
+  device.migrates = kMigrationStopCopy | kMigrationPreCopy;
+  device.logs = true;
+  std::size_t made = 0, ended = 0;
+  const RequestDone count_end = [&ended](int error, std::span<const std::byte> data) {
+    PVRDMA_CHECK(data.empty() || (error == 0 && data.size() == 4), "data that was not asked for");
+    ++ended;
+  };
   Session session(std::move(pair.ours), device, "fuzz");
 
   while (input.size() >= 3) {
@@ -61,9 +74,19 @@ void feed(std::span<const std::byte> input, int some_fd) {
     if (!bytes.empty()) peer.send(bytes, std::vector<int>(fd_count, some_fd));
     for (bool busy = true; busy;) {
       const auto worked = session.run();
-      if (!worked) return;
+      if (!worked) {
+        session.take_requests().fail_all(ECONNRESET);
+        PVRDMA_CHECK(ended == made, "a request without an end");
+        return;
+      }
       check_replies(replies);
-      busy = *worked || session.wants_write();
+      busy = *worked || session.wants_write() || session.has_more();
+    }
+    if (session.can_request()) {
+      if (fd_count % 2 == 0 && session.dma_read(0x1000, 4, count_end)) ++made;
+      if (session.can_request() && session.dma_write(0x1000, std::array<std::byte, 2>{}, count_end)) ++made;
+      if (fd_count == 5) session.expire_requests(session.next_deadline());
+      PVRDMA_CHECK(ended <= made, "a request ended twice");
     }
   }
 }
