@@ -2,6 +2,7 @@
 // most.
 #pragma once
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -31,9 +32,9 @@ Bytes bytes_of(const Wire&... parts) {
 }
 
 inline Bytes message(std::uint16_t id, Command command, const Bytes& payload = {}, std::uint32_t flags = 0) {
-  Bytes bytes = bytes_of(
-      wire::Header{id, command, static_cast<std::uint32_t>(kHeaderBytes + payload.size()), flags, 0});
-  bytes.insert(bytes.end(), payload.begin(), payload.end());
+  Bytes bytes(kHeaderBytes + payload.size());
+  write(bytes, 0, wire::Header{id, command, static_cast<std::uint32_t>(bytes.size()), flags, 0});
+  std::copy(payload.begin(), payload.end(), bytes.begin() + kHeaderBytes);
   return bytes;
 }
 
