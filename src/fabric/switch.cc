@@ -206,6 +206,10 @@ Switch::Found Switch::find(const verbs::Gid& gid, const Port* from) const {
 }
 
 bool Switch::bind(Port& port, const verbs::Gid& gid) {
+  if (is_bound(port, gid)) {
+    ++holders_.at(gid).engines;
+    return true;
+  }
   if (const std::string why = reservations_.why_not(port.name(), port.identity(), gid); !why.empty()) {
     ++foreign_refused_;
     refuse(port, gid, why);
@@ -216,7 +220,7 @@ bool Switch::bind(Port& port, const verbs::Gid& gid) {
     refuse(port, gid, fmt::format("which host {} holds: {}", *host, kWayOut));
     return false;
   }
-  const auto [it, inserted] = holders_.try_emplace(gid, Binding{&port, false});
+  const auto [it, inserted] = holders_.try_emplace(gid, Binding{&port, false, 1});
   if (inserted) {
     changed();
     try {
@@ -227,7 +231,6 @@ bool Switch::bind(Port& port, const verbs::Gid& gid) {
     }
     return true;
   }
-  if (it->second.port == &port) return true;
   ++duplicates_refused_;
   refuse(port, gid, fmt::format("which port {} holds: {}", it->second.port->name(), kWayOut));
   return false;
@@ -239,7 +242,7 @@ void Switch::refuse(const Port& port, const verbs::Gid& gid, const std::string& 
 }
 
 void Switch::unbind(Port& port, const verbs::Gid& gid) {
-  if (!is_bound(port, gid)) return;
+  if (!is_bound(port, gid) || --holders_.at(gid).engines != 0) return;
   holders_.erase(gid);
   changed();
   if (observer_ != nullptr) observer_->on_gid_unbound(segment_, gid);

@@ -119,6 +119,7 @@ class Switch {
   struct Binding {
     Port* port;  // borrowed: it unbinds before it dies
     bool is_lost;
+    std::uint32_t engines;  // that have it bound: one, or two while one of them takes over from the other
   };
   bool is_bound(const Port& port, const verbs::Gid& gid) const;
   // Bound, and not lost.
@@ -126,9 +127,9 @@ class Switch {
   void look_for_lost();
   static void report_lost(const verbs::Gid& gid, const Binding& binding, const std::string* host);
 
-  // True when `port` holds `gid` afterwards: newly, or already before.
+  // True when `port` holds `gid` afterwards: newly, or already before, for another engine.
   bool bind(Port& port, const verbs::Gid& gid);
-  // Nothing happens unless `port` holds it.
+  // Nothing happens unless `port` holds it. It is unbound as often as it was bound.
   void unbind(Port& port, const verbs::Gid& gid);
   void unbind_all(Port& port);
   void changed() { ++generation_; }
