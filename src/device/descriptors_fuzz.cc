@@ -216,7 +216,8 @@ class Harness {
     guest_.store(guest_.region_address, guest_.region);
     ram_.assign(guest_.ram().begin(), guest_.ram().end());
     path_ = "/tmp/pvrdma-fuzz-" + std::to_string(::getpid()) + ".sock";
-    server_ = vfio_user::Server::listen(path_, guest_.adapter(), {.queue = reaper_->open_queue()}).value();
+    server_ = vfio_user::Server::listen(path_, guest_.adapter(), {.seat = {.queue = reaper_->open_queue()}})
+                  .value();
     serve_another();  // what the process opens once is open then
   }
 
@@ -266,15 +267,15 @@ class Harness {
   void leave() {
     replies_.reset();
     client_.reset();
-    for (int i = 0; i < kTurnsMax && server_->session_fd() >= 0; ++i)
-      server_->on_session_ready(true, server_->wants_write());
-    PVRDMA_CHECK(server_->session_fd() < 0, "a session ends with its client");
+    for (int i = 0; i < kTurnsMax && server_->seat().fd() >= 0; ++i)
+      server_->seat().on_ready(true, server_->seat().wants_write());
+    PVRDMA_CHECK(server_->seat().fd() < 0, "a session ends with its client");
   }
   void turn() {
     for (int i = 0; i < kTurnsMax; ++i) {
-      bool worked = server_->on_session_ready(true, server_->wants_write());
-      while (server_->has_more()) {
-        server_->continue_session();
+      bool worked = server_->seat().on_ready(true, server_->seat().wants_write());
+      while (server_->seat().has_more()) {
+        server_->seat().continue_session();
         worked = true;
       }
       take_replies();

@@ -87,16 +87,16 @@ class ClientTest : public testing::Test {
  private:
   void serve() {
     while (true) {
-      pollfd fds[3] = {
-          {stopping_.get(), POLLIN, 0},
-          {server_->listen_fd(), POLLIN, 0},
-          {server_->session_fd(),
-           static_cast<short>((server_->wants_write() ? POLLOUT : 0) | (server_->wants_read() ? POLLIN : 0)),
-           0}};
+      pollfd fds[3] = {{stopping_.get(), POLLIN, 0},
+                       {server_->listen_fd(), POLLIN, 0},
+                       {server_->seat().fd(),
+                        static_cast<short>((server_->seat().wants_write() ? POLLOUT : 0) |
+                                           (server_->seat().wants_read() ? POLLIN : 0)),
+                        0}};
       ASSERT_GT(::poll(fds, 3, -1), 0);
       if (fds[0].revents != 0) return;
       if (fds[1].revents != 0) server_->on_listen_ready();
-      if (fds[2].revents != 0) server_->on_session_ready(true, true);
+      if (fds[2].revents != 0) server_->seat().on_ready(true, true);
     }
   }
 
@@ -336,24 +336,24 @@ TEST_F(ClientTest, ReadsAndWritesOfTheServersThatFillTheSocket) {
   const auto poll_once = [&] {
     pollfd fds[2] = {
         {server->listen_fd(), POLLIN, 0},
-        {server->session_fd(), static_cast<short>((server->wants_write() ? POLLOUT : 0) | POLLIN), 0}};
+        {server->seat().fd(), static_cast<short>((server->seat().wants_write() ? POLLOUT : 0) | POLLIN), 0}};
     ASSERT_GT(::poll(fds, 2, 5000), 0);
     if (fds[0].revents != 0) server->on_listen_ready();
-    server->on_session_ready(true, true);
+    server->seat().on_ready(true, true);
   };
-  while (!server->can_request()) poll_once();
+  while (!server->seat().can_request()) poll_once();
   const Bytes data(0x10000, std::byte{3});
   int made = 0, done = 0;
   while (done < 100) {
-    if (made < 100 && server->can_request()) {
+    if (made < 100 && server->seat().can_request()) {
       const auto note = [&](int error, std::span<const std::byte> read) {
         EXPECT_EQ(error, 0);
         EXPECT_TRUE(std::ranges::all_of(read, [](std::byte byte) { return byte == std::byte{3}; }));
         ++done;
       };
-      ASSERT_TRUE(made != 0 || server->dma_write_posted(0x10000, data));
-      if (!server->can_request()) continue;
-      if (server->dma_read(0x10000, 0x10000, note)) {
+      ASSERT_TRUE(made != 0 || server->seat().dma_write_posted(0x10000, data));
+      if (!server->seat().can_request()) continue;
+      if (server->seat().dma_read(0x10000, 0x10000, note)) {
         ++made;
         continue;
       }

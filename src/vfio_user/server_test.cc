@@ -70,7 +70,7 @@ class ServerTest : public testing::Test {
   }
 
   static void run(Server& server) {
-    while (server.on_session_ready(true, true)) {
+    while (server.seat().on_ready(true, true)) {
     }
   }
 
@@ -90,8 +90,8 @@ TEST_F(ServerTest, TheSocketIsForItsOwnerAndGoesWithTheServer) {
   ASSERT_EQ(::lstat(path_.c_str(), &file), 0);
   EXPECT_TRUE(S_ISSOCK(file.st_mode));
   EXPECT_EQ(file.st_mode & 0777, 0600u);
-  EXPECT_EQ(server->session_fd(), -1);
-  EXPECT_FALSE(server->wants_write());
+  EXPECT_EQ(server->seat().fd(), -1);
+  EXPECT_FALSE(server->seat().wants_write());
   server.reset();
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
@@ -116,7 +116,7 @@ TEST_F(ServerTest, ALivingServersSocketIsLeftAlone) {
   // The probe was a connection that went away at once.
   server->on_listen_ready();
   run(*server);
-  EXPECT_EQ(server->session_fd(), -1);
+  EXPECT_EQ(server->seat().fd(), -1);
   connect_and_agree(*server);
 }
 
@@ -176,13 +176,13 @@ TEST_F(ServerTest, ASecondClientIsRefusedAndTheFirstStays) {
 TEST_F(ServerTest, AHeldClientIsNotReadWhoeverKnocks) {
   auto server = listen();
   RawPeer peer = connect_and_agree(*server);
-  server->hold(true);
+  server->seat().hold(true);
   peer.send(message(1, Command::kReset));
-  EXPECT_FALSE(server->on_session_ready(true, true));
+  EXPECT_FALSE(server->seat().on_ready(true, true));
   const RawPeer second = connect();
   server->on_listen_ready();  // looks at the first one
   EXPECT_THAT(device_.calls, ElementsAre("connected"));
-  server->hold(false);
+  server->seat().hold(false);
   run(*server);
   EXPECT_TRUE(peer.receive());
 }
@@ -191,10 +191,10 @@ TEST_F(ServerTest, AHeldClientThatGoesIsSeenToGo) {
   auto server = listen();
   {
     const RawPeer peer = connect_and_agree(*server);
-    server->hold(true);
+    server->seat().hold(true);
   }
-  EXPECT_TRUE(server->on_session_ready(true, true));
-  EXPECT_EQ(server->session_fd(), -1);
+  EXPECT_TRUE(server->seat().on_ready(true, true));
+  EXPECT_EQ(server->seat().fd(), -1);
 }
 
 TEST_F(ServerTest, SendsClientsAwayWhileToldTo) {
@@ -203,7 +203,7 @@ TEST_F(ServerTest, SendsClientsAwayWhileToldTo) {
   RawPeer refused = connect();
   server->on_listen_ready();
   EXPECT_TRUE(refused.at_end());
-  EXPECT_EQ(server->session_fd(), -1);
+  EXPECT_EQ(server->seat().fd(), -1);
   server->refuse_clients("");
   RawPeer welcome = connect_and_agree(*server);
   server->refuse_clients("memory is not reserved");
@@ -219,7 +219,7 @@ TEST_F(ServerTest, ReconnectsAfterEveryKindOfEnd) {
     if (broken) peer.send(message(1, Command::kReset, Bytes(3)));
     if (!broken) peer.close();
     run(*server);
-    EXPECT_EQ(server->session_fd(), -1);
+    EXPECT_EQ(server->seat().fd(), -1);
     EXPECT_TRUE(!broken || peer.at_end());
     EXPECT_THAT(device_.take_calls(),
                 ElementsAre("connected", broken ? HasSubstr("disconnected: DEVICE_RESET message that")
@@ -239,11 +239,11 @@ TEST_F(ServerTest, AClientThatNeverAgreedIsNoNewsToTheDevice) {
   for (const Bytes& bytes : {Bytes{}, Bytes(7), message(1, Command::kReset), Bytes(40, std::byte{0xff})}) {
     RawPeer peer = connect();
     server->on_listen_ready();
-    ASSERT_NE(server->session_fd(), -1);
+    ASSERT_NE(server->seat().fd(), -1);
     if (!bytes.empty()) peer.send(bytes);
     peer.close();
     run(*server);
-    EXPECT_EQ(server->session_fd(), -1);
+    EXPECT_EQ(server->seat().fd(), -1);
   }
   EXPECT_THAT(device_.calls, IsEmpty());
 }
@@ -303,26 +303,26 @@ TEST_F(ServerTest, RequestsEndWithTheirSession) {
   int at_disconnect = -1, at_stop = -1, late = -1;
   {
     auto server = listen();
-    EXPECT_EQ(server->dma_read(0, 1, note_end(at_stop)).error().code, ENOTCONN);
+    EXPECT_EQ(server->seat().dma_read(0, 1, note_end(at_stop)).error().code, ENOTCONN);
     RawPeer peer = connect_and_agree(*server);
     // Whoever is told asks nobody.
     int asked_too_late = 0;
-    ASSERT_TRUE(server->dma_read(0, 1, [&](int error, std::span<const std::byte>) {
+    ASSERT_TRUE(server->seat().dma_read(0, 1, [&](int error, std::span<const std::byte>) {
       at_disconnect = error;
-      asked_too_late = server->dma_write_posted(0, std::array<std::byte, 1>{}).error().code;
+      asked_too_late = server->seat().dma_write_posted(0, std::array<std::byte, 1>{}).error().code;
     }));
     peer.close();
     run(*server);
-    EXPECT_EQ(server->session_fd(), -1);
+    EXPECT_EQ(server->seat().fd(), -1);
     EXPECT_EQ(at_disconnect, ECONNRESET);
     EXPECT_EQ(asked_too_late, ENOTCONN);
-    EXPECT_EQ(server->next_deadline(), Instant::never());
+    EXPECT_EQ(server->seat().next_deadline(), Instant::never());
 
     peer = connect_and_agree(*server);
-    ASSERT_TRUE(server->dma_read(0, 1, note_end(late)));
-    server->on_time(server->next_deadline());
+    ASSERT_TRUE(server->seat().dma_read(0, 1, note_end(late)));
+    server->seat().on_time(server->seat().next_deadline());
     EXPECT_EQ(late, ETIMEDOUT);
-    ASSERT_TRUE(server->dma_read(0, 1, note_end(at_stop)));
+    ASSERT_TRUE(server->seat().dma_read(0, 1, note_end(at_stop)));
   }
   EXPECT_EQ(at_stop, ECONNRESET);
   EXPECT_EQ(late, ETIMEDOUT) << "once";
@@ -331,10 +331,10 @@ TEST_F(ServerTest, RequestsEndWithTheirSession) {
 TEST_F(ServerTest, SpeculativeCallsDoNothing) {
   auto server = listen();
   server->on_listen_ready();
-  EXPECT_FALSE(server->on_session_ready(true, true));
+  EXPECT_FALSE(server->seat().on_ready(true, true));
   RawPeer peer = connect_and_agree(*server);
-  EXPECT_FALSE(server->on_session_ready(true, true));
-  EXPECT_NE(server->session_fd(), -1);
+  EXPECT_FALSE(server->seat().on_ready(true, true));
+  EXPECT_NE(server->seat().fd(), -1);
 }
 
 TEST_F(ServerTest, AClientThatComesAndGoesInALoopWritesFewLines) {
@@ -362,7 +362,7 @@ TEST_F(ServerTest, WithoutDescriptorsTheListenerRestsAndTheClientIsServedLater) 
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   server->on_listen_ready();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(server->session_fd(), -1);
+  EXPECT_EQ(server->seat().fd(), -1);
   EXPECT_NE(server->accept_again_at(), Instant::never()) << "or the loop would spin";
   EXPECT_FALSE(peer.at_end()) << "it waits in the backlog";
   server->accept_again();
@@ -384,7 +384,7 @@ TEST_F(ServerTest, NobodyIsAcceptedWithTheLastDescriptors) {
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   server->on_listen_ready();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(server->session_fd(), -1);
+  EXPECT_EQ(server->seat().fd(), -1);
   EXPECT_TRUE(peer.at_end());
   EXPECT_NE(server->accept_again_at(), Instant::never());
 }
@@ -419,7 +419,7 @@ TEST_F(ServerTest, NoDescriptorIsLeftOpenWhateverHappens) {
       run(*server);
       peer.close();
       run(*server);
-      EXPECT_EQ(server->session_fd(), -1);
+      EXPECT_EQ(server->seat().fd(), -1);
       device_.fds.clear();
       EXPECT_EQ(test::count_open_fds(), before + 2);  // eventfd, listening socket
     }

@@ -102,12 +102,12 @@ class ServingThread {
       pollfd fds[3] = {
           {stopping_.get(), POLLIN, 0},
           {server_->listen_fd(), POLLIN, 0},
-          {server_->session_fd(), static_cast<short>(server_->wants_write() ? POLLOUT : POLLIN), 0}};
+          {server_->seat().fd(), static_cast<short>(server_->seat().wants_write() ? POLLOUT : POLLIN), 0}};
       ::poll(fds, 3, -1);
       if (fds[0].revents != 0) return;
       if (fds[1].revents != 0) server_->on_listen_ready();
-      if (fds[2].revents != 0) server_->on_session_ready(true, true);
-      while (server_->has_more()) server_->continue_session();
+      if (fds[2].revents != 0) server_->seat().on_ready(true, true);
+      while (server_->seat().has_more()) server_->seat().continue_session();
     }
   }
 
