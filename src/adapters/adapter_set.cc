@@ -135,6 +135,12 @@ void AdapterSet::on_client(const ServedAdapter& adapter, bool connected) {
   if (!connected) due_ = clock_.now();  // what waited for its leaving
 }
 
+void AdapterSet::on_engine_gone(const verbs::Engine& engine) {
+  for (const auto& each : adapters_) {
+    if (each->fault() != nullptr) each->fault()->forget(engine);
+  }
+}
+
 // Inside the loop's round of Pollables none may come or go: so by message.
 void AdapterSet::on_time(Instant now) {
   due_ = now + kRetryInterval;
@@ -212,9 +218,8 @@ Result<ServedAdapter*> AdapterSet::make(const WantedAdapter& wanted) {
 
 void AdapterSet::remove(Kept& kept) {
   log::info("adapter {}: no longer waits at {}", kept.made.config.name, kept.adapter->socket());
-  for (const auto& each : adapters_) {
-    if (each->fault() != nullptr) each->fault()->forget(kept.adapter->engine());
-  }
+  kept.adapter->end_successor();
+  on_engine_gone(kept.adapter->engine());
   std::erase_if(adapters_, [&kept](const auto& each) { return each.get() == kept.adapter; });
   kept.adapter = nullptr;
 }

@@ -66,6 +66,7 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   };
 
   void on_client(const ServedAdapter& adapter, bool connected) override;
+  void on_engine_gone(const verbs::Engine& engine) override;
   bool run(Instant /*now*/) override { return false; }
   void on_time(Instant now) override;
   Instant next_deadline() const override { return due_; }

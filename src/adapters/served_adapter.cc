@@ -1,9 +1,14 @@
 #include "adapters/served_adapter.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
 #include <new>
+#include <optional>
 #include <utility>
 
-#include "base/log.h"
+#include "state/reader.h"
+#include "state/writer.h"
 
 namespace pvrdma::adapters {
 
@@ -11,29 +16,28 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
                                                              fabric::Switch& fabric_switch, shard::Loop& loop,
                                                              const Clock& clock, ClientObserver* observer,
                                                              Reaper* reaper) {
-  std::unique_ptr<ServedAdapter> served(new ServedAdapter(setup, fabric_switch, loop, clock, observer));
-  // Two queues: memory goes back although a descriptor cannot be closed.
-  const auto open_queue = [reaper] { return reaper != nullptr ? reaper->open_queue() : nullptr; };
-  auto adapter = device::Adapter::create(setup.device, served->port_, clock, open_queue());
-  if (!adapter) return Failure(std::move(adapter).error());
-  served->adapter_ = *std::move(adapter);
-  served->port_.attach(served->adapter_->engine());
+  std::unique_ptr<ServedAdapter> served(
+      new ServedAdapter(setup, fabric_switch, loop, clock, observer, reaper));
+  auto seated = served->make_seated();
+  if (!seated) return Failure(std::move(seated).error());
+  served->seated_ = *std::move(seated);
+  served->port_.attach(served->seated_->adapter().engine());
   auto server =
-      vfio_user::Server::listen(setup.socket, *served->adapter_,
-                                {.queue = open_queue(),
-                                 .clock = &clock,
-                                 .before_close = [&served = *served] { served.unwatch_connection(); },
-                                 .owner = setup.owner});
+      vfio_user::Server::listen(setup.socket, served->seated_->adapter(),
+                                {.seat = served->seat_options(*served->seated_), .owner = setup.owner});
   if (!server) return Failure(std::move(server).error());
   served->server_ = *std::move(server);
+  served->seated_->sit(served->server_->seat());
   return served;
 }
 
 ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch, shard::Loop& loop,
-                             const Clock& clock, ClientObserver* observer)
+                             const Clock& clock, ClientObserver* observer, Reaper* reaper)
     : loop_(loop),
       clock_(clock),
       observer_(observer),
+      reaper_(reaper),
+      config_(setup.device),
       port_(setup.device.name,
             {.mac = setup.device.mac,
              .addresses = setup.addresses,
@@ -42,11 +46,27 @@ ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_s
 
 ServedAdapter::~ServedAdapter() {
   if (started_) loop_.remove(*this);
-  unwatch_connection();
   if (listener_watched_) loop_.unwatch(server_->listen_fd());
   server_.reset();
   stop_injecting();
   port_.detach();
+}
+
+// Two queues for each: memory goes back although a descriptor cannot be closed.
+std::shared_ptr<ReaperQueue> ServedAdapter::open_queue() {
+  return reaper_ != nullptr ? reaper_->open_queue() : nullptr;
+}
+
+Result<std::unique_ptr<SeatedAdapter>> ServedAdapter::make_seated() {
+  auto adapter = device::Adapter::create(config_, port_, clock_, open_queue());
+  if (!adapter) return Failure(std::move(adapter).error());
+  auto seated = std::make_unique<SeatedAdapter>(*std::move(adapter), loop_, clock_);
+  seated->on_followed([this, &seated = *seated] { on_followed(seated); });
+  return seated;
+}
+
+vfio_user::SeatOptions ServedAdapter::seat_options(SeatedAdapter& seated) {
+  return {.queue = open_queue(), .clock = &clock_, .before_close = [&seated] { seated.unwatch(); }};
 }
 
 Result<void> ServedAdapter::start() {
@@ -60,14 +80,14 @@ Result<void> ServedAdapter::start() {
 
 void ServedAdapter::set_link(bool up) {
   port_.set_link(up);
-  adapter_->set_link(up);
+  seated_->adapter().set_link(up);
 }
 
 bool ServedAdapter::inject(std::shared_ptr<AdapterFault> fault) {
   if (fault_ != nullptr) return false;
   fault_ = std::move(fault);
   try {
-    fault_->install(port_, adapter_->engine(), loop_);
+    fault_->install(port_, seated_->adapter().engine(), loop_);
   } catch (const std::bad_alloc&) {
     stop_injecting();
     throw;
@@ -77,59 +97,104 @@ bool ServedAdapter::inject(std::shared_ptr<AdapterFault> fault) {
 
 void ServedAdapter::stop_injecting() {
   if (fault_ == nullptr) return;
-  fault_->remove(port_, adapter_->engine(), loop_);
+  fault_->remove(port_, seated_->adapter().engine(), loop_);
   fault_.reset();
 }
 
-// What was too much for a burst comes in the turns after it, once in each, and not before the others' news.
-bool ServedAdapter::run(Instant now) {
-  bool more = adapter_->run(now);
-  if (server_->has_more()) {
-    server_->continue_session();
-    follow_connection();
-    more = true;
+Result<void> ServedAdapter::expect_successor() {
+  if (!has_client())
+    return fail(EPERM, fmt::format("adapter {}: its VM is off: no VMM is connected", port_.name()));
+  if (!server_->refusal().empty())
+    return fail(EPERM, fmt::format("adapter {} lets no other VMM in: {}", port_.name(), server_->refusal()));
+  if (successor_ != nullptr) {
+    return fail(EBUSY, fmt::format("adapter {}: another VMM is expected already: wait until that is over",
+                                   port_.name()));
   }
-  return more;
+  auto made = make_seated();
+  if (!made) return Failure(std::move(made).error());
+  (*made)->adapter().stand_by();
+  (*made)->sit(server_->expect_successor((*made)->adapter(), seat_options(**made)));
+  successor_ = *std::move(made);
+  return {};
+}
+
+// The new one first: what it refuses has changed nothing. Both have the GIDs for a moment, so that nobody
+// else gets them, and other hosts hear of nothing.
+Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
+  if (successor_ == nullptr || !server_->successor()->established())
+    return fail(ENOTCONN, fmt::format("adapter {}: no other VMM is connected", port_.name()));
+  if (fault_ != nullptr) {
+    return fail(EBUSY, fmt::format("adapter {}: faults are injected: pvrdmactl fault remove --id {}",
+                                   port_.name(), fault_->id()));
+  }
+  device::Adapter& from = seated_->adapter();
+  device::Adapter& to = successor_->adapter();
+  state::Writer writer;
+  from.save(writer, std::nullopt, now);
+  const std::vector<std::byte> bytes = writer.finish();
+  state::Reader reader(bytes);
+  port_.detach();
+  if (const auto loaded = to.load(reader, now); !loaded) {
+    port_.attach(from.engine());
+    return Failure(loaded.error());
+  }
+  from.stand_by();
+  port_.attach(to.engine());
+  std::swap(seated_, successor_);
+  server_->swap_seats();
+  return SwitchedOver{bytes.size(), clock_.now() - now};
+}
+
+void ServedAdapter::end_successor() {
+  if (successor_ == nullptr) return;
+  server_->end_successor();
+  if (observer_ != nullptr) observer_->on_engine_gone(successor_->adapter().engine());
+  successor_.reset();
+  watch_listener();
+}
+
+bool ServedAdapter::run(Instant now) {
+  const bool more = seated_->run(now);
+  return successor_ != nullptr && successor_->run(now) ? true : more;
+}
+
+Instant ServedAdapter::next_deadline() const {
+  const Instant next = std::min(seated_->next_deadline(), server_->accept_again_at());
+  return successor_ != nullptr ? std::min(next, successor_->next_deadline()) : next;
 }
 
 void ServedAdapter::on_time(Instant now) {
-  if (now >= held_until_) {
-    held_until_ = Instant::never();
-    server_->hold(false);
-    watch_connection();
-  }
-  if (now >= adapter_->next_deadline()) adapter_->on_time(now);
-  if (now >= server_->next_deadline()) {
-    server_->on_time(now);
-    watch_connection();
-  }
+  seated_->on_time(now);
+  if (successor_ != nullptr) successor_->on_time(now);
   if (now >= server_->accept_again_at()) {
     server_->accept_again();
     watch_listener();
   }
 }
 
-void ServedAdapter::on_fd_ready(int fd, shard::Readiness ready) {
-  if (fd == server_->listen_fd()) {
-    server_->on_listen_ready();
-  } else if (!server_->has_more()) {
-    server_->on_session_ready(ready.readable, ready.writable);
-  }
-  follow_connection();
+void ServedAdapter::on_fd_ready(int /*fd*/, shard::Readiness /*ready*/) {
+  server_->on_listen_ready();
+  if (successor_ != nullptr) successor_->follow();
+  seated_->follow();
+  follow_client();
 }
 
-void ServedAdapter::follow_connection() {
-  hold_if_over_rate();
+// A successor that leaves makes room for another one: it must not end inside its own call.
+void ServedAdapter::on_followed(const SeatedAdapter& seated) {
+  if (&seated == seated_.get()) follow_client();
+}
+
+void ServedAdapter::follow_client() {
   watch_listener();
-  watch_connection();
   if (has_client() == had_client_) return;
   had_client_ = has_client();
+  if (!had_client_) end_successor();
   if (observer_ == nullptr) return;
   try {
     observer_->on_client(*this, had_client_);
   } catch (const std::bad_alloc&) {  // of one that comes; nobody was told
-    server_->drop_client("no memory");
-    watch_connection();
+    seated_->seat().drop_client("no memory");
+    seated_->follow();
     had_client_ = false;
   }
 }
@@ -140,45 +205,6 @@ void ServedAdapter::watch_listener() {
   if (!wanted) loop_.unwatch(server_->listen_fd());
   listener_watched_ = wanted && loop_.watch(server_->listen_fd(), shard::Interest::kRead, *this).has_value();
   if (wanted && !listener_watched_) server_->pause_accepting("the kernel refuses to watch its socket");
-}
-
-void ServedAdapter::unwatch_connection() {
-  if (watched_fd_ >= 0) loop_.unwatch(std::exchange(watched_fd_, -1));
-}
-
-void ServedAdapter::hold_if_over_rate() {
-  const Instant until = adapter_->held_until();
-  if (until == Instant{} || until <= clock_.now()) [[likely]]
-    return;
-  held_until_ = until;
-  server_->hold(true);
-}
-
-shard::Interest ServedAdapter::interest() const {
-  if (held_until_ != Instant::never()) return shard::Interest::kNone;
-  if (!server_->wants_write()) return shard::Interest::kRead;
-  return server_->wants_read() ? shard::Interest::kBoth : shard::Interest::kWrite;
-}
-
-// Clients come and go, and a reply that the socket did not take turns the loop's interest around.
-void ServedAdapter::watch_connection() {
-  const int fd = server_->session_fd();
-  if (fd != watched_fd_) {
-    unwatch_connection();
-    if (fd < 0) return;
-    watched_for_ = interest();
-    if (auto watched = loop_.watch(fd, watched_for_, *this); !watched) {
-      server_->drop_client(
-          watched.error().message);  // nobody would hear it, and it keeps the place of others
-      return;
-    }
-    watched_fd_ = fd;
-  }
-  if (fd < 0) return;
-  const shard::Interest wanted = interest();
-  if (wanted == watched_for_) return;
-  watched_for_ = wanted;
-  loop_.change(fd, wanted);
 }
 
 }  // namespace pvrdma::adapters

@@ -1,22 +1,25 @@
 // ServedAdapter: one adapter with its port on the switch and its vfio-user socket, driven by a shard's loop.
 //
-// A client whose adapter is over its rate of commands or doorbells is not read until that is paid for: its
-// vCPUs wait, nobody else does.
-//
 // Life: create() makes all of it and listens on the socket, start() begins to serve. Destruction ends the
 // session (the engine drops its objects and unbinds its GIDs), then detaches the port, then destroys the
 // adapter.
 //
+// A VM may go on in another VMM of this host, its successor: that connects to the same socket, gets an
+// adapter of its own at the same port, which only stands by, and switch_over() moves the guest's adapter from
+// one to the other as bytes (ADR 16). The one that has it not is there still, so that it can go back. When
+// the adapter's VMM leaves, the one beside it is sent away.
+//
 // Thread: shard-owned. Made and destroyed while the loop does not run, or from a task posted to it.
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "adapters/adapter_fault.h"
+#include "adapters/seated_adapter.h"
 #include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -40,12 +43,20 @@ struct AdapterSetup {
   SocketOwner owner;  // of its file
 };
 
-// Told when a VMM has connected or has left: the VM was powered on or off. Called on the shard from inside
-// the adapter, which must not be destroyed then.
+// Called on the shard from inside the adapter, which must not be destroyed then.
 class ClientObserver {
  public:
   virtual ~ClientObserver() = default;
+  // A VMM has connected or has left: the VM was powered on or off.
   virtual void on_client(const ServedAdapter& adapter, bool connected) = 0;
+  // An engine of it is about to go away, while the adapter stays.
+  virtual void on_engine_gone(const verbs::Engine& engine) = 0;
+};
+
+// What switch_over() moved.
+struct SwitchedOver {
+  std::uint64_t state_bytes = 0;
+  Duration took{};
 };
 
 class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
@@ -75,52 +86,61 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
 
   // As vfio_user::Server's.
   void refuse_clients(std::string why) { server_->refuse_clients(std::move(why)); }
-  bool has_client() const { return server_->session_fd() >= 0; }
+  bool has_client() const { return seated_->has_client(); }
+
+  // --- The VMM's successor; from tasks of the loop ---
+
+  // The next client is it. Errors: EPERM: the VM is off, or no client is let in; EBUSY: one is expected, or
+  // here; otherwise as device::Adapter::create().
+  Result<void> expect_successor();
+  // Whoever has the adapter not; null: nobody is expected.
+  SeatedAdapter* successor() { return successor_.get(); }
+  SeatedAdapter& seated() { return *seated_; }
+  // The guest's adapter becomes the successor's, with its connections and GIDs, and who had it stands by
+  // instead. The guest stands. Nothing is signalled: device::Adapter::resume() when it goes on. Errors, all
+  // is as before then: ENOTCONN: no successor is here; EBUSY: faults are injected; what load() refuses.
+  Result<SwitchedOver> switch_over(Instant now);
+  // Sends it away.
+  void end_successor();
 
   const std::string& socket() const { return server_->path(); }
-  const device::Adapter& adapter() const { return *adapter_; }
+  const device::Adapter& adapter() const { return seated_->adapter(); }
   const fabric::Port& port() const { return port_; }
   capture::Tap& tap() { return tap_; }
-  const verbs::Engine& engine() const { return adapter_->engine(); }
-  verbs::Engine::QpPage list_qps_from(std::uint32_t first) const {
-    return adapter_->engine().list_qps_from(first);
-  }
+  const verbs::Engine& engine() const { return seated_->adapter().engine(); }
+  verbs::Engine::QpPage list_qps_from(std::uint32_t first) const { return engine().list_qps_from(first); }
 
  private:
   ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch, shard::Loop& loop,
-                const Clock& clock, ClientObserver* observer);
+                const Clock& clock, ClientObserver* observer, Reaper* reaper);
 
   void on_fd_ready(int fd, shard::Readiness ready) override;
   bool run(Instant now) override;
   void on_time(Instant now) override;
-  Instant next_deadline() const override {
-    return std::min(
-        {adapter_->next_deadline(), server_->accept_again_at(), server_->next_deadline(), held_until_});
-  }
-  bool polls() const override { return adapter_->polls(); }
+  Instant next_deadline() const override;
+  bool polls() const override { return seated_->adapter().polls(); }
   std::string what() const override { return "adapter " + port_.name(); }
-  void follow_connection();
+  Result<std::unique_ptr<SeatedAdapter>> make_seated();
+  vfio_user::SeatOptions seat_options(SeatedAdapter& seated);
+  std::shared_ptr<ReaperQueue> open_queue();
+  void on_followed(const SeatedAdapter& seated);
+  void follow_client();
   void watch_listener();
-  void watch_connection();
-  void unwatch_connection();
-  shard::Interest interest() const;
-  void hold_if_over_rate();
 
   shard::Loop& loop_;
   const Clock& clock_;
   ClientObserver* const observer_;
+  Reaper* const reaper_;
+  const device::AdapterConfig config_;
   fabric::Port port_;
   capture::Tap tap_{port_};
   std::shared_ptr<AdapterFault> fault_;  // null: none
-  std::unique_ptr<device::Adapter> adapter_;
+  std::unique_ptr<SeatedAdapter> seated_;
+  std::unique_ptr<SeatedAdapter> successor_;  // null: none is expected
   std::unique_ptr<vfio_user::Server> server_;
   bool started_ = false;
   bool had_client_ = false;
   bool listener_watched_ = false;
-  int watched_fd_ = -1;  // the client's, as the loop knows it
-  shard::Interest watched_for_ = shard::Interest::kRead;
-  Instant held_until_ =
-      Instant::never();  // its client waits, as the adapter is over its rate; never: it does not
 };
 
 }  // namespace pvrdma::adapters

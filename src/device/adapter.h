@@ -115,9 +115,12 @@ class Adapter final : public vfio_user::Handler,
   // An adapter without a driver becomes the saved one, whatever its client has mapped and assigned by now;
   // the result is the PCI state that the saved one had, of which nothing is applied (pci_state.h). It is to
   // be the stream's last. Refused: another identity, limit or rule; a value out of its range; a driver here;
-  // what Engine::load() refuses. The adapter is as before then. The link is as the guest saw it last; who
-  // loads says by set_link() what it is here, after resume().
+  // what Engine::load() refuses. The adapter is as before then. It stands by no more. The link is as the
+  // guest saw it last; who loads says by set_link() what it is here, after resume().
   Result<PciState> load(state::Reader& reader, Instant now);
+  // There is no driver any more, as after a reset, but the PCI state stays: what it had lives on elsewhere,
+  // or comes by load(). What the guest does with registers and doorbells until then is ignored, and counted.
+  void stand_by();
   // Once after a load, when the guest goes on and its eventfds are assigned: what was signalled last may have
   // reached nobody, so the guest looks at its event rings once for nothing. (Not at its response slot:
   // a response without a command would be odd.)
@@ -173,6 +176,7 @@ class Adapter final : public vfio_user::Handler,
   bool look_at_doorbells(Instant now);
   void take_doorbells(std::uint32_t count, Instant now);
   void write_register(std::uint64_t offset, std::span<const std::byte> data, bool posted);
+  void ignore_access(std::uint64_t offset, std::span<const std::byte> data, std::string_view why);
   std::string describe_refusal_of(const CommandExecutor::Executed& executed) const;
   void log_slowed(Budget rate, std::uint64_t per_second);
   std::vector<BudgetUse> budget_uses() const;
@@ -207,6 +211,7 @@ class Adapter final : public vfio_user::Handler,
   AdapterState state_ = AdapterState::kDetached;
   std::optional<SharedRegion> region_;
   bool connected_ = false;
+  bool stands_by_ = false;
 
   // What a guest can bring about at will is logged at a bounded rate.
   log::LogLimiter driver_log_;

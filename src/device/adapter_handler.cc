@@ -82,6 +82,10 @@ int Adapter::region_read(std::uint32_t region, std::uint64_t offset, std::span<s
 int Adapter::region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
                           bool posted) {
   if (failed()) return EIO;
+  if (stands_by_ && (region == kBarRegisters || region == kBarUar)) {
+    ignore_access(offset, data, "while another VMM has the VM");
+    return 0;
+  }
   switch (region) {
     case kBarMsix:
       return 0;
@@ -105,11 +109,14 @@ int Adapter::region_write(std::uint32_t region, std::uint64_t offset, std::span<
 
 void Adapter::write_register(std::uint64_t offset, std::span<const std::byte> data, bool posted) {
   if (posted) ++counters_.posted_register_writes;  // the server has said it in the log
-  if (registers_.write(offset, data)) return;
+  if (!registers_.write(offset, data)) ignore_access(offset, data, "of the registers");
+}
+
+void Adapter::ignore_access(std::uint64_t offset, std::span<const std::byte> data, std::string_view why) {
   ++counters_.bad_accesses;
   if (access_log_.allow(clock_.now())) {
-    log::warn("adapter {}: write of {} bytes at {:#x} of the registers ignored{}", config_.name, data.size(),
-              offset, held_back(access_log_));
+    log::warn("adapter {}: write of {} bytes at {:#x} {} ignored{}", config_.name, data.size(), offset, why,
+              held_back(access_log_));
   }
 }
 
@@ -162,7 +169,8 @@ void Adapter::reset() {
 void Adapter::connected() {
   connected_ = true;
   ++counters_.connections;
-  if (client_log_.allow(clock_.now())) log::info("adapter {}: VM connected", config_.name);
+  if (client_log_.allow(clock_.now()))
+    log::info("adapter {}: {} connected", config_.name, stands_by_ ? "its VM's next VMM" : "VM");
 }
 
 void Adapter::disconnected(std::string_view reason) {
@@ -172,7 +180,8 @@ void Adapter::disconnected(std::string_view reason) {
   if (doorbell_memory_->damaged()) doorbell_memory_->repair();
   connected_ = false;
   if (client_log_.allow(clock_.now())) {
-    log::info("adapter {}: VM disconnected: {}{}", config_.name, reason, held_back(client_log_));
+    log::info("adapter {}: {} disconnected: {}{}", config_.name, stands_by_ ? "a VMM without its VM" : "VM",
+              reason, held_back(client_log_));
   }
 }
 

@@ -94,8 +94,8 @@ void Adapter::save(state::Writer& writer, const std::optional<MsixTable>& table,
   // The memory, its account and what it refused are this host's, as the client and what was logged are.
   const auto& [config, limits, rules, caps, clock, doorbell_memory, memory, account, maps_refused, counters,
                pci_config, interrupts, rings, engine, commands, registers, doorbells, poller, command_rate,
-               doorbell_rate, adapter_state, region, connected, driver_log, command_log, access_log, qp_log,
-               client_log, rate_log] = *this;
+               doorbell_rate, adapter_state, region, connected, stands_by, driver_log, command_log,
+               access_log, qp_log, client_log, rate_log] = *this;
   write(writer, kIdentityRecord, identity());
   write(writer, kPciRecord, pci_state(table));
   write(writer, kRegistersRecord, registers.save());
@@ -143,6 +143,7 @@ Result<PciState> Adapter::load(state::Reader& reader, Instant now) {
   counters_ = saved.counters;
   region_ = std::move(region);
   state_ = saved.driver.state;
+  stands_by_ = false;
   return saved.pci;
 }
 
@@ -172,6 +173,13 @@ void Adapter::check_whole(const SavedDriver& driver, const SavedDoorbells& doorb
   for (const SavedDoorbellPage& page : doorbells.pages) pages.push_back(page.uar);
   const bool pages_ok = rules_.mapped_doorbells ? pages == engine_.contexts() : pages.empty();
   if (!pages_ok) reader.refuse("doorbell pages that are not the contexts'");
+}
+
+void Adapter::stand_by() {
+  drop_driver();
+  registers_.reset();
+  interrupts_.reset();
+  stands_by_ = true;
 }
 
 void Adapter::resume() {

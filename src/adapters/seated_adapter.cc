@@ -1,0 +1,88 @@
+#include "adapters/seated_adapter.h"
+
+#include <utility>
+
+namespace pvrdma::adapters {
+
+SeatedAdapter::SeatedAdapter(std::unique_ptr<device::Adapter> adapter, shard::Loop& loop, const Clock& clock)
+    : adapter_(std::move(adapter)), loop_(loop), clock_(clock) {}
+
+SeatedAdapter::~SeatedAdapter() {
+  unwatch();
+}
+
+// What was too much for a burst comes in the turns after it, once in each, and not before the others' news.
+bool SeatedAdapter::run(Instant now) {
+  bool more = adapter_->run(now);
+  if (seat_->has_more()) {
+    seat_->continue_session();
+    follow();
+    followed_();
+    more = true;
+  }
+  return more;
+}
+
+void SeatedAdapter::on_time(Instant now) {
+  if (now >= held_until_) {
+    held_until_ = Instant::never();
+    seat_->hold(false);
+    watch();
+  }
+  if (now >= adapter_->next_deadline()) adapter_->on_time(now);
+  if (now >= seat_->next_deadline()) {
+    seat_->on_time(now);
+    watch();
+  }
+}
+
+void SeatedAdapter::on_fd_ready(int /*fd*/, shard::Readiness ready) {
+  if (!seat_->has_more()) seat_->on_ready(ready.readable, ready.writable);
+  follow();
+  followed_();
+}
+
+void SeatedAdapter::follow() {
+  hold_if_over_rate();
+  watch();
+}
+
+void SeatedAdapter::unwatch() {
+  if (watched_fd_ >= 0) loop_.unwatch(std::exchange(watched_fd_, -1));
+}
+
+void SeatedAdapter::hold_if_over_rate() {
+  const Instant until = adapter_->held_until();
+  if (until == Instant{} || until <= clock_.now()) [[likely]]
+    return;
+  held_until_ = until;
+  seat_->hold(true);
+}
+
+shard::Interest SeatedAdapter::interest() const {
+  if (held_until_ != Instant::never()) return shard::Interest::kNone;
+  if (!seat_->wants_write()) return shard::Interest::kRead;
+  return seat_->wants_read() ? shard::Interest::kBoth : shard::Interest::kWrite;
+}
+
+// Clients come and go, and a reply that the socket did not take turns the loop's interest around.
+void SeatedAdapter::watch() {
+  const int fd = seat_->fd();
+  if (fd != watched_fd_) {
+    unwatch();
+    if (fd < 0) return;
+    watched_for_ = interest();
+    if (auto watched = loop_.watch(fd, watched_for_, *this); !watched) {
+      seat_->drop_client(watched.error().message);  // nobody would hear it, and it keeps the place of others
+      return;
+    }
+    watched_fd_ = fd;
+  }
+  if (fd < 0) return;
+  const shard::Interest wanted = interest();
+  if (wanted == watched_for_) return;
+  watched_for_ = wanted;
+  loop_.change(fd, wanted);
+}
+
+}  // namespace pvrdma::adapters

@@ -1,0 +1,288 @@
+// A VM that goes on in another VMM of its host, at the same socket: the successor's client maps the same
+// memory, takes the guest's adapter over, and the guest's driver notices nothing.
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <vector>
+
+#include "device_test.h"
+
+namespace pvrdma::test {
+namespace {
+
+// The bus of a guest whose VMM can be replaced: it knows what a VMM knows of its guest. (BARs and the MSI-X
+// table are the VMM's own matter; this guest has none.)
+class MovableBus final : public driver::Bus {
+ public:
+  explicit MovableBus(ServedHost& host, std::uint32_t index) : host_(host), index_(index) {
+    bus_ = must(driver::VfioUserBus::connect(host_.socket_path(index_)));
+  }
+
+  // What a successor's VMM does before the VM runs in it.
+  void bring_successor() {
+    must(host_.on_shard(index_, [](adapters::ServedAdapter& served) { return served.expect_successor(); }));
+    successor_ = must(driver::VfioUserBus::connect(host_.socket_path(index_)));
+    std::vector<std::byte> config(64);
+    must(bus_->region_read(driver::Region::kConfig, 0, config));
+    must(successor_->region_write(driver::Region::kConfig, 0, config));
+    for (const Map& map : maps_) must(successor_->dma_map(map.iova, map.bytes, map.fd.get(), map.fd_offset));
+    for (std::uint32_t vector = 0; vector < vectors_.size(); ++vector) {
+      if (vectors_[vector]) must(successor_->set_vector_eventfd(vector, vectors_[vector].get()));
+    }
+  }
+  Result<adapters::SwitchedOver> switch_over() {
+    return host_.on_shard(index_, [](adapters::ServedAdapter& served) {
+      auto switched = served.switch_over(Instant::now());
+      if (switched) served.seated().adapter().resume();
+      return switched;
+    });
+  }
+  void end_successor() {
+    host_.on_shard(index_, [](adapters::ServedAdapter& served) { served.end_successor(); });
+    successor_.reset();
+  }
+  void swap() { std::swap(bus_, successor_); }
+  void move() {
+    bring_successor();
+    must(switch_over());
+    swap();
+    end_successor();
+  }
+  std::unique_ptr<driver::VfioUserBus>& client() { return bus_; }
+  std::unique_ptr<driver::VfioUserBus>& successor() { return successor_; }
+  // Before each of the guest's accesses.
+  void move_before_each_access() { moves_always_ = true; }
+  std::uint64_t accesses() const { return accesses_; }
+
+  Result<std::uint32_t> region_read32(driver::Region region, std::uint64_t offset) override {
+    return access().region_read32(region, offset);
+  }
+  Result<> region_write32(driver::Region region, std::uint64_t offset, std::uint32_t value) override {
+    return access().region_write32(region, offset, value);
+  }
+  Result<> region_read(driver::Region region, std::uint64_t offset, std::span<std::byte> out) override {
+    return access().region_read(region, offset, out);
+  }
+  Result<> region_write(driver::Region region, std::uint64_t offset,
+                        std::span<const std::byte> data) override {
+    return access().region_write(region, offset, data);
+  }
+  Result<std::uint64_t> region_bytes(driver::Region region) override { return bus_->region_bytes(region); }
+  Result<> dma_map(std::uint64_t iova, std::uint64_t bytes, int fd, std::uint64_t fd_offset) override {
+    maps_.push_back({iova, bytes, Fd(::dup(fd)), fd_offset});
+    return bus_->dma_map(iova, bytes, fd, fd_offset);
+  }
+  Result<> dma_unmap(std::uint64_t iova, std::uint64_t bytes) override {
+    std::erase_if(maps_, [iova](const Map& map) { return map.iova == iova; });
+    return bus_->dma_unmap(iova, bytes);
+  }
+  Result<> set_vector_eventfd(std::uint32_t vector, int eventfd) override {
+    vectors_[vector] = eventfd >= 0 ? Fd(::dup(eventfd)) : Fd();
+    return bus_->set_vector_eventfd(vector, eventfd);
+  }
+  Result<> disable_vectors() override {
+    for (Fd& vector : vectors_) vector.reset();
+    return bus_->disable_vectors();
+  }
+  Result<> reset() override { return bus_->reset(); }
+
+ private:
+  struct Map {
+    std::uint64_t iova;
+    std::uint64_t bytes;
+    Fd fd;
+    std::uint64_t fd_offset;
+  };
+
+  driver::VfioUserBus& access() {
+    ++accesses_;
+    if (moves_always_) move();
+    return *bus_;
+  }
+
+  ServedHost& host_;
+  const std::uint32_t index_;
+  std::unique_ptr<driver::VfioUserBus> bus_;
+  std::unique_ptr<driver::VfioUserBus> successor_;
+  std::vector<Map> maps_;
+  std::array<Fd, abi::kVectorCount> vectors_;
+  bool moves_always_ = false;
+  std::uint64_t accesses_ = 0;
+};
+
+TestbenchOptions options_of(DoorbellMode doorbells) {
+  TestbenchOptions options;
+  options.doorbells = doorbells;
+  options.driver.ram.size_bytes = 8u << 20;
+  return options;
+}
+
+class Succession : public DeviceTest, public ::testing::WithParamInterface<DoorbellMode> {
+ protected:
+  Succession() : DeviceTest(options_of(GetParam())) {}
+
+  void SetUp() override {
+    if (GetParam() == DoorbellMode::kMapped && !device::kHostIsX86)
+      GTEST_SKIP() << "mapped doorbells need an x86 host";
+    for (std::uint32_t index = 0; index < 2; ++index) {
+      auto bus = std::make_unique<MovableBus>(host_, index);
+      buses_[index] = bus.get();
+      devices_[index] = must(driver::Device::open(std::move(bus), options_.driver));
+      must(devices_[index]->bind_gid(0, gid_of(index)));
+    }
+  }
+  void connect_both() {
+    a_ = std::make_unique<RcEndpoint>(device(0), gid_of(0));
+    b_ = std::make_unique<RcEndpoint>(device(1), gid_of(1));
+    must(connect(*a_, *b_));
+  }
+  void TearDown() override {
+    a_.reset();
+    b_.reset();
+    DeviceTest::TearDown();
+  }
+
+  WorkCompletion execute(const driver::SendRequest& request) {
+    EXPECT_TRUE(a_->qp->post_send(request).ok());
+    return await_one(*a_->send_cq);
+  }
+  // Data there and back, and a message that wakes its receiver.
+  void exchange(std::uint8_t seed) {
+    a_->fill(0, 5000, seed);
+    const Sge out = a_->sge(0, 5000);
+    const Sge back = a_->sge(8192, 5000);
+    EXPECT_TRUE(execute(wr::write(1, one(out), b_->remote())).ok());
+    EXPECT_TRUE(execute(wr::read(2, one(back), b_->remote())).ok());
+    EXPECT_TRUE(a_->holds(8192, 5000, seed));
+    ASSERT_TRUE(b_->recv(3, 16'384, 5000).ok());
+    must(b_->recv_cq->arm());
+    EXPECT_TRUE(execute(wr::send(4, one(out))).ok());
+    EXPECT_TRUE(b_->recv_cq->wait(kPatience)) << "nobody woke the receiver";
+    EXPECT_EQ(await_one(*b_->recv_cq).byte_len, 5000u);
+    EXPECT_TRUE(b_->holds(16'384, 5000, seed));
+  }
+
+  bool successor_is_here(std::uint32_t index) {
+    return host_.on_shard(index,
+                          [](adapters::ServedAdapter& served) { return served.successor()->has_client(); });
+  }
+  bool is_connected(std::uint32_t index) { return host_.info(index).connected; }
+
+  std::array<MovableBus*, 2> buses_{};
+  std::unique_ptr<RcEndpoint> a_;
+  std::unique_ptr<RcEndpoint> b_;
+};
+
+TEST_P(Succession, connections_go_on_whoever_moves) {
+  connect_both();
+  exchange(1);
+  for (std::uint8_t round = 2; round < 6; ++round) {
+    buses_[round % 2]->move();
+    exchange(round);
+  }
+}
+
+TEST_P(Succession, before_each_of_a_drivers_accesses_changes_nothing) {
+  for (MovableBus* bus : buses_) bus->move_before_each_access();
+  connect_both();
+  exchange(1);
+  a_.reset();
+  b_.reset();
+  EXPECT_GT(buses_[0]->accesses(), 10u);
+}
+
+TEST_P(Succession, what_is_under_way_goes_along) {
+  connect_both();
+  a_->fill(0, 4000, 9);
+  const Sge out = a_->sge(0, 4000);
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(a_->qp->post_send(wr::send(i, one(out))).ok());
+  buses_[1]->move();  // its peer waits for receives
+  buses_[0]->move();
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(b_->recv(i, 8192 * (i % 4), 4000).ok());
+  for (const WorkCompletion& done : await(*a_->send_cq, 8)) EXPECT_TRUE(done.ok());
+  for (const WorkCompletion& done : await(*b_->recv_cq, 8)) EXPECT_TRUE(done.ok());
+  EXPECT_TRUE(b_->holds(0, 4000, 9));
+}
+
+TEST_P(Succession, the_adapter_goes_back) {
+  connect_both();
+  MovableBus& bus = *buses_[0];
+  bus.bring_successor();
+  must(bus.switch_over());
+  must(bus.switch_over());
+  bus.end_successor();
+  exchange(1);
+}
+
+TEST_P(Succession, who_has_not_the_adapter_can_do_nothing_with_it) {
+  connect_both();
+  LogCapture log;
+  MovableBus& bus = *buses_[0];
+  const auto abuse = [&bus](abi::Register which, std::uint32_t value) {
+    must(bus.successor()->region_write32(driver::Region::kRegisters, static_cast<std::uint32_t>(which),
+                                         value));
+  };
+  const auto ignored = [this] {
+    return host_.on_shard(0, [](adapters::ServedAdapter& served) {
+      return served.successor()->adapter().info().device_counters.bad_accesses;
+    });
+  };
+  const auto abuse_all = [&] {
+    const std::uint64_t before = ignored();
+    abuse(abi::Register::kDsrLow, 0x1000);
+    abuse(abi::Register::kDsrHigh, 0);
+    abuse(abi::Register::kCtl, static_cast<std::uint32_t>(abi::Ctl::kReset));
+    abuse(abi::Register::kRequest, 0);
+    EXPECT_EQ(ignored(), before + 4);
+    must(bus.successor()->region_write32(driver::Region::kUar, 0, 0x4000'0000));
+  };
+  bus.bring_successor();
+  abuse_all();
+  exchange(1);
+  must(bus.switch_over());
+  bus.swap();
+  abuse_all();
+  exchange(2);
+  bus.end_successor();
+  exchange(3);
+  EXPECT_NE(log.text().find("adapter test-0: write of 4 bytes at 0x10 while another VMM has the VM ignored"),
+            std::string::npos);
+}
+
+TEST_P(Succession, who_leaves_is_missed_or_not) {
+  connect_both();
+  MovableBus& bus = *buses_[0];
+  bus.bring_successor();
+  bus.successor()->disconnect();
+  EXPECT_TRUE(eventually([&] { return !successor_is_here(0); }));
+  EXPECT_EQ(bus.switch_over().error().code, ENOTCONN);
+  exchange(1);
+  bus.end_successor();
+  bus.bring_successor();
+  bus.client()->disconnect();  // the VM is off
+  EXPECT_TRUE(eventually([&] { return !is_connected(0); }));
+  EXPECT_FALSE(bus.successor()->region_read32(driver::Region::kRegisters, 0)) << "sent away";
+  bus.successor().reset();
+  expect_tidy_ = false;
+}
+
+TEST_P(Succession, is_refused_with_a_reason) {
+  connect_both();
+  const auto expect = [this](std::uint32_t index) {
+    return host_.on_shard(index, [](adapters::ServedAdapter& served) { return served.expect_successor(); });
+  };
+  EXPECT_EQ(buses_[0]->switch_over().error().message, "adapter test-0: no other VMM is connected");
+  must(expect(0));
+  EXPECT_EQ(buses_[0]->switch_over().error().code, ENOTCONN);
+  EXPECT_EQ(expect(0).error().message,
+            "adapter test-0: another VMM is expected already: wait until that is over");
+  host_.on_shard(1, [](adapters::ServedAdapter& served) { served.refuse_clients("it was changed"); });
+  EXPECT_EQ(expect(1).error().message, "adapter test-1 lets no other VMM in: it was changed");
+  exchange(1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Doorbells, Succession,
+                         ::testing::Values(DoorbellMode::kTrapped, DoorbellMode::kMapped),
+                         [](const auto& one) { return std::string(to_text(one.param)); });
+
+}  // namespace
+}  // namespace pvrdma::test
