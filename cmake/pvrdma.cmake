@@ -1,12 +1,17 @@
 # Functions every folder's CMakeLists.txt uses: one static library per folder, its tests, fuzzers and benches beside it.
 
+# What a target is compiled with. SANITIZE: instead of PVRDMA_SANITIZE.
 function(pvrdma_compile_options target)
+  cmake_parse_arguments(ARG "" "SANITIZE" "" ${ARGN})
+  if(NOT ARG_SANITIZE)
+    set(ARG_SANITIZE "${PVRDMA_SANITIZE}")
+  endif()
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers
                                            $<$<BOOL:${PVRDMA_WERROR}>:-Werror>)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   if(PVRDMA_SANITIZE)
-    target_compile_options(${target} PUBLIC -fsanitize=${PVRDMA_SANITIZE} -fno-omit-frame-pointer
-                                            -fno-sanitize-recover=all)
+    target_compile_options(${target} PRIVATE -fsanitize=${ARG_SANITIZE} -fno-omit-frame-pointer
+                                             -fno-sanitize-recover=all)
     target_link_options(${target} PUBLIC -fsanitize=${PVRDMA_SANITIZE})
   endif()
   if(PVRDMA_FUZZ)
@@ -29,6 +34,7 @@ endfunction()
 
 # pvrdma_test(NAME SOURCES a_test.cc ... [DEPS ...] [LABEL unit] [THREADS]): one test program, its cases known to ctest.
 # THREADS: it runs code in several threads; only such programs are built for ThreadSanitizer, which sees nothing in others.
+# Test code is not checked for undefined behaviour: that would double the time it takes to compile.
 function(pvrdma_test name)
   cmake_parse_arguments(ARG "THREADS" "LABEL" "SOURCES;DEPS" ${ARGN})
   if(NOT BUILD_TESTING OR PVRDMA_FUZZ OR (PVRDMA_SANITIZE STREQUAL "thread" AND NOT ARG_THREADS))
@@ -38,7 +44,8 @@ function(pvrdma_test name)
     set(ARG_LABEL unit)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  pvrdma_compile_options(${name})
+  string(REPLACE ",undefined" "" sanitize "${PVRDMA_SANITIZE}")
+  pvrdma_compile_options(${name} SANITIZE ${sanitize})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
@@ -82,10 +89,23 @@ function(pvrdma_list_fuzzers)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/fuzzers.tsv CONTENT "${fuzzers}")
 endfunction()
 
+# pvrdma_program(NAME SOURCES a.cc ... [DEPS ...]): what VM, cluster and soak tests and benches start beside the daemon. Made
+# by the target `programs`, and under a sanitizer by that alone: ctest needs none of them.
+function(pvrdma_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  pvrdma_compile_options(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  add_dependencies(programs ${name})
+  if(PVRDMA_SANITIZE)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+endfunction()
+
 # pvrdma_bench(NAME SOURCES x_bench.cc [DEPS ...]): a Google Benchmark program, never run by ctest.
 function(pvrdma_bench name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
-  if(NOT benchmark_FOUND OR PVRDMA_FUZZ)
+  if(NOT benchmark_FOUND OR PVRDMA_FUZZ OR PVRDMA_SANITIZE)
     return()
   endif()
   add_executable(${name} ${ARG_SOURCES})
