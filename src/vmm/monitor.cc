@@ -1,0 +1,158 @@
+#include "vmm/monitor.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/unix_listener.h"
+
+namespace pvrdma::vmm {
+namespace {
+
+constexpr Duration kRetryInterval = std::chrono::milliseconds(5);
+constexpr std::size_t kReadBytes = 16 * 1024;
+constexpr int kDepthMax = 64;
+
+// Not deeper than kDepthMax, and no exception.
+Json parse(std::string_view text) {
+  const auto bounded = [](int depth, Json::parse_event_t, Json&) { return depth <= kDepthMax; };
+  return Json::parse(text, bounded, false);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Monitor>> Monitor::connect(const std::string& path, Instant until) {
+  const auto address = unix_address("QEMU's monitor", path);
+  if (!address) return Failure(address.error());
+  while (true) {
+    Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket) return fail_errno(errno, "cannot make a socket");
+    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0) {
+      std::unique_ptr<Monitor> monitor(new Monitor(path, std::move(socket)));
+      if (auto agreed = monitor->agree(); !agreed) return Failure(std::move(agreed).error());
+      return monitor;
+    }
+    const int code = errno;
+    const bool may_come = code == ENOENT || code == ECONNREFUSED || code == EAGAIN;
+    if (!may_come || Instant::now() >= until) {
+      return fail_errno(code, fmt::format("QEMU's monitor cannot be reached at {}", path));
+    }
+    std::this_thread::sleep_for(kRetryInterval);
+  }
+}
+
+Result<void> Monitor::agree() {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) pid_ = peer.pid;
+  const auto greeting = read_line(Instant::now() + kPatience);
+  if (!greeting && greeting.error().code == ETIMEDOUT) {
+    return give_up(ETIMEDOUT,
+                   "no greeting: it serves one client at a time, so give this one a monitor of its own");
+  }
+  if (!greeting) return Failure(greeting.error());
+  const Json said = parse(*greeting);
+  if (!said.is_object() || !said.contains("QMP"))
+    return give_up(EPROTO, "what listens there is no QMP monitor");
+  const auto agreed = execute("qmp_capabilities");
+  if (!agreed) return Failure(agreed.error());
+  return {};
+}
+
+Result<Json> Monitor::execute(std::string_view command, Json arguments) {
+  if (!socket_) return fail(EPIPE, fmt::format("the monitor at {} is of no use any more", path_));
+  const Json request{{"execute", command}, {"arguments", std::move(arguments)}};
+  if (auto sent = send(request.dump() + "\n", Instant::now() + kPatience); !sent)
+    return Failure(sent.error());
+  return answer(command);
+}
+
+Result<std::string> Monitor::human(const std::string& line) {
+  auto printed = execute("human-monitor-command", {{"command-line", line}});
+  if (!printed) return Failure(std::move(printed).error());
+  if (!printed->is_string()) return give_up(EPROTO, "human-monitor-command returned no text");
+  return printed->get<std::string>();
+}
+
+Result<Json> Monitor::answer(std::string_view command) {
+  const Instant until = Instant::now() + kPatience;
+  while (true) {
+    const auto line = read_line(until);
+    if (!line) return Failure(line.error());
+    Json said = parse(*line);
+    if (!said.is_object()) return give_up(EPROTO, "a line that is no JSON object");
+    if (said.contains("event")) continue;
+    if (said.contains("return")) return std::move(said["return"]);
+    const auto error = said.find("error");
+    if (error == said.end()) return give_up(EPROTO, "an object that is no answer");
+    const auto why = text_of(*error, "desc");
+    return fail(EREMOTEIO, fmt::format("QEMU refuses {}: {}", command, why ? *why : "without a reason"));
+  }
+}
+
+Result<std::string> Monitor::read_line(Instant until) {
+  std::size_t searched = 0;
+  while (true) {
+    if (const auto end = received_.find('\n', searched); end != std::string::npos) {
+      std::string line = received_.substr(0, end);
+      received_.erase(0, end + 1);
+      return line;
+    }
+    searched = received_.size();
+    if (searched > kLineBytesMax) return give_up(EPROTO, "a line of more than 1 MiB");
+    if (auto ready = wait(POLLIN, until); !ready) return Failure(ready.error());
+    received_.resize(searched + kReadBytes);
+    const ssize_t got = ::recv(socket_.get(), received_.data() + searched, kReadBytes, 0);
+    const int code = errno;
+    received_.resize(searched + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return give_up(EPIPE, "QEMU has gone");
+    if (got < 0 && code != EAGAIN && code != EINTR)
+      return give_up(code, std::generic_category().message(code));
+  }
+}
+
+Result<void> Monitor::send(const std::string& line, Instant until) {
+  std::string_view rest = line;
+  while (!rest.empty()) {
+    if (auto ready = wait(POLLOUT, until); !ready) return ready;
+    const ssize_t sent = ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    if (sent >= 0) {
+      rest.remove_prefix(static_cast<std::size_t>(sent));
+    } else if (errno != EAGAIN && errno != EINTR) {
+      return give_up(errno, errno == EPIPE ? "QEMU has gone" : std::generic_category().message(errno));
+    }
+  }
+  return {};
+}
+
+Result<void> Monitor::wait(short events, Instant until) {
+  using std::chrono::milliseconds;
+  while (true) {
+    const auto left = std::chrono::duration_cast<milliseconds>(until - Instant::now());
+    pollfd socket{socket_.get(), events, 0};
+    const int ready = ::poll(&socket, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000)));
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return give_up(errno, std::generic_category().message(errno));
+    if (ready == 0 && left.count() <= 0) return give_up(ETIMEDOUT, "no answer in time");
+  }
+}
+
+Failure Monitor::give_up(int code, std::string_view why) {
+  socket_.reset();
+  return fail(code, fmt::format("QEMU's monitor at {}: {}", path_, why));
+}
+
+Result<std::string> text_of(const Json& object, const char* member) {
+  if (object.is_object()) {
+    if (const auto found = object.find(member); found != object.end() && found->is_string())
+      return found->get<std::string>();
+  }
+  return fail(EPROTO, fmt::format("QEMU's answer has no text \"{}\"", member));
+}
+
+}  // namespace pvrdma::vmm
