@@ -1,0 +1,262 @@
+#include "motion/vmm_upgrade.h"
+
+#include <cerrno>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <thread>
+#include <utility>
+
+#include "vmm/pci.h"
+
+namespace pvrdma::motion {
+namespace {
+
+using vmm::Json;
+using vmm::Monitor;
+
+constexpr Duration kPollInterval = std::chrono::milliseconds(1);
+
+// "major.minor.micro"
+Result<std::string> version_of(Monitor& monitor) {
+  const auto answer = monitor.execute("query-version");
+  if (!answer) return Failure(answer.error());
+  std::string version;
+  for (const char* part : {"major", "minor", "micro"}) {
+    const Json number = answer->is_object() ? answer->value("qemu", Json::object()) : Json::object();
+    if (!number.is_object() || !number.contains(part) || !number[part].is_number_unsigned())
+      return fail(EPROTO, fmt::format("the QEMU at {} does not tell its version", monitor.path()));
+    version += (version.empty() ? "" : ".") + std::to_string(number[part].get<std::uint64_t>());
+  }
+  return version;
+}
+
+// "running", "paused", "postmigrate", ...
+Result<std::string> run_state(Monitor& monitor) {
+  const auto answer = monitor.execute("query-status");
+  if (!answer) return Failure(answer.error());
+  return vmm::text_of(*answer, "status");
+}
+
+// "completed", "failed", ...; "none": there was no migration.
+Result<std::string> migration_state(Monitor& monitor, std::string* why = nullptr) {
+  const auto answer = monitor.execute("query-migrate");
+  if (!answer) return Failure(answer.error());
+  if (!answer->is_object() || !answer->contains("status")) return "none";
+  if (why != nullptr) {
+    const auto text = vmm::text_of(*answer, "error-desc");
+    *why = text ? *text : "without a reason";
+  }
+  return vmm::text_of(*answer, "status");
+}
+
+bool has_ended(const std::string& migration) {
+  return migration == "none" || migration == "completed" || migration == "failed" || migration == "cancelled";
+}
+
+Json socket_channel(const char* type, const std::string& path) {
+  return {{"channel-type", type}, {"addr", {{"transport", "socket"}, {"type", "unix"}, {"path", path}}}};
+}
+
+// The main one is not there before the machine is. Not by connecting: the new QEMU takes the first one who
+// comes for the old QEMU.
+Result<void> check_socket(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) return {};
+  return fail(ENOENT, fmt::format("no new QEMU waits at {}: start it with the arguments that pvrdmactl vm "
+                                  "qemu-args --incoming prints",
+                                  path));
+}
+
+}  // namespace
+
+Result<UpgradeReport> VmmUpgrade::run() {
+  for (const auto step :
+       {&VmmUpgrade::open, &VmmUpgrade::transfer, &VmmUpgrade::hand_over, &VmmUpgrade::go_on}) {
+    if (auto done = (this->*step)(); !done) return Failure(undo(std::move(done).error()));
+  }
+  if (auto left = leave(); !left) return Failure(std::move(left).error());
+  return report_;
+}
+
+Result<void> VmmUpgrade::open() {
+  auto monitor = Monitor::connect(wish_.monitor, Instant::now());
+  if (!monitor) return Failure(std::move(monitor).error());
+  old_ = *std::move(monitor);
+  report_.old_pid = old_->pid();
+  auto version = version_of(*old_);
+  if (!version) return Failure(std::move(version).error());
+  report_.old_version = *std::move(version);
+  const auto state = run_state(*old_);
+  if (!state) return Failure(state.error());
+  was_running_ = *state == "running";
+  if (!was_running_ && *state != "paused")
+    return fail(EBUSY, fmt::format("the VM is in state \"{}\": it has to run, or to be paused", *state));
+  const auto migration = migration_state(*old_);
+  if (!migration) return Failure(migration.error());
+  if (!has_ended(*migration))
+    return fail(EBUSY,
+                fmt::format("the old QEMU migrates already (\"{}\"): wait until that is over", *migration));
+  const auto place = vmm::find_device(*old_);
+  if (!place) return Failure(place.error());
+  place_ = *place;
+  if (auto there = check_socket(wish_.cpr_socket); !there) return there;
+  if (auto expected = side_.expect_successor(wish_.adapter); !expected) return expected;
+  expecting_ = true;
+  return {};
+}
+
+Result<void> VmmUpgrade::transfer() {
+  const auto mode = old_->execute("migrate-set-parameters", {{"mode", "cpr-transfer"}});
+  if (!mode) return Failure(mode.error());
+  began_ = true;
+  ran_last_ = Instant::now();
+  const auto begun =
+      old_->execute("migrate", {{"channels", Json::array({socket_channel("main", wish_.main_socket),
+                                                          socket_channel("cpr", wish_.cpr_socket)})}});
+  if (!begun) return Failure(begun.error());
+  return wait_for_new();
+}
+
+// Until the old QEMU has given everything away, and the new one has it.
+Result<void> VmmUpgrade::wait_for_new() {
+  const Instant until = Instant::now() + kPatience;
+  std::string in_old, in_new, why;
+  while (in_old != "completed" || in_new != "completed") {
+    if (Instant::now() >= until) {
+      return fail(
+          ETIMEDOUT,
+          fmt::format("the transfer is not over in {} s: \"{}\" in the old QEMU, \"{}\" in the new one",
+                      std::chrono::duration_cast<std::chrono::seconds>(kPatience).count(), in_old, in_new));
+    }
+    const auto state = run_state(*old_);
+    if (!state) return Failure(state.error());
+    if (*state == "running") ran_last_ = Instant::now();
+    const auto migration = migration_state(*old_, &why);
+    if (!migration) return Failure(migration.error());
+    in_old = *migration;
+    if (has_ended(in_old) && in_old != "completed") {
+      return fail(ECANCELED, fmt::format("the transfer to the new QEMU {}: {}", in_old, why));
+    }
+    if (new_ == nullptr) {
+      if (auto monitor = Monitor::connect(wish_.new_monitor, Instant{})) {
+        new_ = *std::move(monitor);
+      } else if (monitor.error().code != ENOENT && monitor.error().code != ECONNREFUSED) {
+        return Failure(std::move(monitor).error());
+      }
+    } else {
+      const auto arrived = migration_state(*new_, &why);
+      if (!arrived) return Failure(arrived.error());
+      in_new = *arrived;
+      if (in_new == "failed")
+        return fail(ECANCELED, fmt::format("the new QEMU cannot load the machine: {}", why));
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  report_.qemu = Instant::now() - ran_last_;
+  report_.new_pid = new_->pid();
+  auto version = version_of(*new_);
+  if (!version) return Failure(std::move(version).error());
+  report_.new_version = *std::move(version);
+  return {};
+}
+
+Result<void> VmmUpgrade::hand_over() {
+  const Instant began = Instant::now();
+  const auto here = side_.successor_is_here(wish_.adapter);
+  if (!here) return Failure(here.error());
+  if (!*here) {
+    return fail(ENODEV,
+                fmt::format("the new QEMU has not connected to the adapter {}: give it the same -device "
+                            "vfio-user-pci",
+                            wish_.adapter));
+  }
+  const auto place = vmm::find_device(*new_);
+  if (!place) return Failure(place.error());
+  if (*place != place_) return fail(EINVAL, "the new QEMU has the PVRDMA device at another PCI address");
+  const auto image = side_.pci_image(wish_.adapter);
+  if (!image) return Failure(image.error());
+  image_ = *image;
+  auto restored = restore_in(*new_);
+  if (restored) restored = side_.check_successor(wish_.adapter, image_);
+  if (!restored) return restored;
+  report_.restore = Instant::now() - began;
+  const auto switched = side_.switch_over(wish_.adapter);
+  if (!switched) return Failure(switched.error());
+  switched_ = true;
+  report_.handover = switched->took;
+  report_.state_bytes = switched->state_bytes;
+  silenced_ = true;
+  return vmm::disable_vectors(*old_, place_);
+}
+
+// In the one that has not the adapter.
+Result<void> VmmUpgrade::restore_in(Monitor& monitor) {
+  return vmm::restore(monitor, place_, image_,
+                      [this] { return side_.write_msix_table(wish_.adapter, image_); });
+}
+
+Result<void> VmmUpgrade::go_on() {
+  if (was_running_) {
+    const auto continued = new_->execute("cont");
+    if (!continued) return Failure(continued.error());
+  }
+  report_.pause = was_running_ ? Instant::now() - ran_last_ : Duration{};
+  return {};
+}
+
+// The VM has a new QEMU: nothing goes back from here.
+Result<void> VmmUpgrade::leave() {
+  const auto resumed = side_.resume(wish_.adapter);
+  const auto quit = old_->execute("quit");
+  const auto ended = side_.end_successor(wish_.adapter);
+  std::string why;
+  if (!resumed) why = resumed.error().message;
+  if (!ended && why.empty()) why = ended.error().message;
+  if (!quit && why.empty()) {
+    why = fmt::format("the old one (pid {}) has to be ended by hand: {}", report_.old_pid,
+                      quit.error().message);
+  }
+  if (why.empty()) return {};
+  return fail(EIO, fmt::format("the VM goes on in the new QEMU (pid {}), but {}", report_.new_pid, why));
+}
+
+Error VmmUpgrade::undo(Error why) {
+  if (old_ == nullptr || !expecting_) return why;
+  if (const auto undone = undo_all(); undone) {
+    why.message += fmt::format("; the VM {} in the old QEMU", was_running_ ? "goes on" : "is");
+  } else {
+    why.message += fmt::format("; and the VM does not go on in the old QEMU (pid {}): {}", report_.old_pid,
+                               undone.error().message);
+  }
+  return why;
+}
+
+// Each step is tried whatever became of the one before it.
+Result<void> VmmUpgrade::undo_all() {
+  Result<void> outcome;
+  const auto note = [&outcome](const auto& done) {
+    if (!done && outcome) outcome = Failure(done.error());
+  };
+  if (silenced_) note(restore_in(*old_));
+  if (switched_) note(side_.switch_over(wish_.adapter));
+  if (new_ != nullptr) static_cast<void>(new_->execute("quit"));
+  if (began_) {
+    static_cast<void>(old_->execute("migrate_cancel"));
+    const Instant until = Instant::now() + kPatience;
+    auto state = migration_state(*old_);
+    while (state && !has_ended(*state) && Instant::now() < until) {
+      std::this_thread::sleep_for(kPollInterval);
+      state = migration_state(*old_);
+    }
+    note(state);
+    note(old_->execute("migrate-set-parameters", {{"mode", "normal"}}));
+    const auto runs = run_state(*old_);
+    note(runs);
+    if (was_running_ && runs && *runs != "running") note(old_->execute("cont"));
+  }
+  if (switched_) note(side_.resume(wish_.adapter));
+  note(side_.end_successor(wish_.adapter));
+  return outcome;
+}
+
+}  // namespace pvrdma::motion
