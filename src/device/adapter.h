@@ -121,11 +121,14 @@ class Adapter final : public vfio_user::Handler,
   // There is no driver any more, as after a reset, but the PCI state stays: what it had lives on elsewhere,
   // or comes by load(). What the guest does with registers and doorbells until then is ignored, and counted.
   void stand_by();
+  enum class Vmm : bool { kSame, kAnother };
   // Once after a load, when the guest goes on and its eventfds are assigned: what was signalled last may have
-  // reached nobody, so the guest looks at its event rings once for nothing. (Not at its response slot:
-  // a response without a command would be odd.)
-  void resume();
+  // reached nobody, so the guest looks at its event rings once for nothing. In another VMM at its response
+  // slot, too: what the one before had not given to the guest it took along, and Linux's driver forgets what
+  // it has not waited for.
+  void resume(Vmm vmm = Vmm::kSame);
   PciState pci_state(const std::optional<MsixTable>& table) const;
+  std::uint32_t vectors_assigned() const { return interrupts_.assigned(); }
 
   AdapterInfo info() const;
   std::uint32_t mtu_bytes() const { return abi::mtu_bytes(limits_.mtu); }  // the port's active MTU

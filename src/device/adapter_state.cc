@@ -182,8 +182,9 @@ void Adapter::stand_by() {
   stands_by_ = true;
 }
 
-void Adapter::resume() {
+void Adapter::resume(Vmm vmm) {
   if (failed() || state_ != AdapterState::kActive) return;
+  if (vmm == Vmm::kAnother) interrupts_.raise(abi::Vector::kResponse);
   interrupts_.raise(abi::Vector::kAsyncEvent);
   interrupts_.raise(abi::Vector::kNotification);
 }

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "device/describe.h"
@@ -374,6 +376,26 @@ TEST_F(AdapterStateTest, NoByteMakesItCrash) {
   });
   EXPECT_GT(accepted, 100u);
   EXPECT_EQ(guest_.load(*fresh, good), "");
+}
+
+// What the VMM before had not given to the guest yet may be a response, too.
+TEST_F(AdapterStateTest, RaisesTheVectorsOfWhatMayBeLost) {
+  live_a_little();
+  std::array<Fd, abi::kVectorCount> vectors;
+  for (std::uint32_t vector = 0; vector < abi::kVectorCount; ++vector) {
+    vectors[vector] = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    ASSERT_EQ(guest_.adapter().set_irq_eventfd(2, vector, Fd(::dup(vectors[vector].get()))), 0);
+  }
+  const auto raised_by = [&](Adapter::Vmm vmm) {
+    guest_.adapter().resume(vmm);
+    std::array<std::uint64_t, abi::kVectorCount> raised{};
+    for (std::size_t vector = 0; vector < raised.size(); ++vector)
+      static_cast<void>(::eventfd_read(vectors[vector].get(), &raised[vector]));
+    return raised;
+  };
+  using Raised = std::array<std::uint64_t, abi::kVectorCount>;
+  EXPECT_EQ(raised_by(Adapter::Vmm::kSame), (Raised{0, 1, 1}));
+  EXPECT_EQ(raised_by(Adapter::Vmm::kAnother), (Raised{1, 1, 1}));
 }
 
 // --- PCI ---

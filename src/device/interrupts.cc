@@ -1,5 +1,6 @@
 #include "device/interrupts.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -27,6 +28,11 @@ int Interrupts::assign(std::uint32_t vector, ClientFd eventfd) {
 
 void Interrupts::unassign_all() {
   for (ClientFd& fd : eventfds_) fd.reset();
+}
+
+std::uint32_t Interrupts::assigned() const {
+  return static_cast<std::uint32_t>(
+      std::ranges::count_if(eventfds_, [](const ClientFd& fd) { return bool{fd}; }));
 }
 
 void Interrupts::raise(abi::Vector vector) {

@@ -23,6 +23,7 @@ class Interrupts {
   // that does not exist and for an fd that is no eventfd.
   int assign(std::uint32_t vector, ClientFd eventfd);
   void unassign_all();
+  std::uint32_t assigned() const;  // how many vectors have an eventfd
 
   // Never blocks, whatever the client does with its end: an eventfd that is full already tells all there is
   // to tell (eventfd_signal.h).
