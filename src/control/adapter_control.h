@@ -60,6 +60,30 @@ class ByteStream {
   virtual bool read(std::string& out) = 0;
 };
 
+// A VM is to go on in another QEMU of its host. An empty path: where api/vm_monitors.h has it.
+struct UpgradeVmmWish {
+  std::string adapter;  // the VM's
+  std::string monitor;  // path of the QMP socket of the QEMU that runs it
+  std::string new_monitor;
+};
+
+struct QemuProcess {
+  std::string version;
+  std::uint32_t pid = 0;
+};
+
+struct UpgradedVmm {
+  std::string vm;
+  QemuProcess from;
+  QemuProcess to;
+  // Microseconds.
+  std::uint64_t pause_us = 0;    // the VM stood
+  std::uint64_t qemu_us = 0;     // of it: until the new QEMU had the machine
+  std::uint64_t restore_us = 0;  // of it: PCI state
+  std::uint64_t adapter_us = 0;  // of it: the adapter's state
+  std::uint64_t state_bytes = 0;
+};
+
 class AdapterControl {
  public:
   virtual ~AdapterControl() = default;
@@ -78,6 +102,9 @@ class AdapterControl {
   // That one, or all. What was late is delivered. Blocks as set_link() does. Errors: ENOENT, no such fault;
   // otherwise as set_link().
   virtual Result<void> remove_fault(std::optional<std::uint64_t> id) = 0;
+  // Blocks until it is over, half a minute at most. Errors: ENXIO, no such adapter; otherwise one sentence
+  // that says what failed and which QEMU has the VM now.
+  virtual Result<UpgradedVmm> upgrade_vmm(const UpgradeVmmWish& wish) = 0;
 };
 
 }  // namespace pvrdma::control

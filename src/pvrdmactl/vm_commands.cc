@@ -107,6 +107,24 @@ std::string qemu_args_text(const Json& answer) {
   return line + "\n";
 }
 
+std::string ms_text(const Json& object, const char* key) {
+  return fmt::format("{:.1f}", static_cast<double>(object.at(key).get<std::uint64_t>()) / 1000);
+}
+
+std::string upgraded_text(const Json& answer) {
+  const auto qemu = [&answer](const char* which) {
+    const Json& process = answer.at(which);
+    return fmt::format("QEMU {} (pid {})", text_at(process, "version"), digits_at(process, "pid"));
+  };
+  return fmt::format(
+      "{}: {} -> {}\n"
+      "  pause  {} ms (QEMU {}, PCI state {}, adapter {})\n"
+      "  state  {} bytes\n",
+      text_at(answer, "vm"), qemu("from"), qemu("to"), ms_text(answer, "pause_us"),
+      ms_text(answer, "qemu_us"), ms_text(answer, "restore_us"), ms_text(answer, "adapter_us"),
+      digits_at(answer, "state_bytes"));
+}
+
 std::string libvirt_xml_text(const Json& answer) {
   std::string xml = text_at(answer, "xml");
   if (!xml.ends_with('\n')) xml += '\n';
@@ -266,45 +284,70 @@ Command add_adapter_command() {
   return command;
 }
 
+Command upgrade_vmm_command() {
+  return {.words = "vm upgrade-vmm",
+          .help = "let a running VM go on in a new QEMU of its host, which waits for it",
+          .arguments = {the_vm(),
+                        {.name = "monitor",
+                         .kind = Kind::kText,
+                         .help = "QMP socket of the QEMU that runs it; default: as vm qemu-args has it",
+                         .shows = "path",
+                         .member = "/monitor"},
+                        {.name = "new-monitor",
+                         .kind = Kind::kText,
+                         .help = "QMP socket of the new one; default: as vm qemu-args --incoming has it",
+                         .shows = "path",
+                         .member = "/new_monitor"}},
+          .method = Method::kPost,
+          .path = "/v1/adapters/{NAME}/upgrade-vmm",
+          .text = upgraded_text};
+}
+
 }  // namespace
 
 Section vm_commands() {
-  return {.namespaces = {{"vm", "virtual machines"}, {"vm adapter", "PVRDMA adapters of VMs"}},
-          .commands = {create_command(),
-                       {.words = "vm list", .help = "list the VMs", .path = "/v1/vms", .text = vm_list_text},
-                       {.words = "vm get",
-                        .help = "show one VM",
-                        .arguments = {the_vm()},
-                        .path = "/v1/vms/{NAME}",
-                        .text = vm_text},
-                       set_command(),
-                       {.words = "vm upgrade",
-                        .help = "raise a VM's hardware version; its adapter keeps its protocol",
-                        .arguments = {the_vm(), hardware_version()},
-                        .method = Method::kPost,
-                        .path = "/v1/vms/{NAME}/upgrade",
-                        .text = vm_text},
-                       {.words = "vm delete",
-                        .help = "forget a VM that is off",
-                        .arguments = {the_vm()},
-                        .method = Method::kDelete,
-                        .path = "/v1/vms/{NAME}"},
-                       add_adapter_command(),
-                       {.words = "vm adapter remove",
-                        .help = "take a VM's PVRDMA adapter away",
-                        .arguments = {the_vm()},
-                        .method = Method::kDelete,
-                        .path = "/v1/vms/{NAME}/adapter"},
-                       {.words = "vm qemu-args",
-                        .help = "print the arguments QEMU needs for the VM, quoted for a shell",
-                        .arguments = {the_vm()},
-                        .path = "/v1/vms/{NAME}/qemu-args",
-                        .text = qemu_args_text},
-                       {.words = "vm libvirt-xml",
-                        .help = "print what libvirt's description of the VM needs",
-                        .arguments = {the_vm()},
-                        .path = "/v1/vms/{NAME}/libvirt-xml",
-                        .text = libvirt_xml_text}}};
+  return {
+      .namespaces = {{"vm", "virtual machines"}, {"vm adapter", "PVRDMA adapters of VMs"}},
+      .commands = {create_command(),
+                   {.words = "vm list", .help = "list the VMs", .path = "/v1/vms", .text = vm_list_text},
+                   {.words = "vm get",
+                    .help = "show one VM",
+                    .arguments = {the_vm()},
+                    .path = "/v1/vms/{NAME}",
+                    .text = vm_text},
+                   set_command(),
+                   {.words = "vm upgrade",
+                    .help = "raise a VM's hardware version; its adapter keeps its protocol",
+                    .arguments = {the_vm(), hardware_version()},
+                    .method = Method::kPost,
+                    .path = "/v1/vms/{NAME}/upgrade",
+                    .text = vm_text},
+                   {.words = "vm delete",
+                    .help = "forget a VM that is off",
+                    .arguments = {the_vm()},
+                    .method = Method::kDelete,
+                    .path = "/v1/vms/{NAME}"},
+                   add_adapter_command(),
+                   {.words = "vm adapter remove",
+                    .help = "take a VM's PVRDMA adapter away",
+                    .arguments = {the_vm()},
+                    .method = Method::kDelete,
+                    .path = "/v1/vms/{NAME}/adapter"},
+                   {.words = "vm qemu-args",
+                    .help = "print the arguments QEMU needs for the VM, quoted for a shell",
+                    .arguments = {the_vm(),
+                                  {.name = "incoming",
+                                   .kind = Kind::kFlag,
+                                   .help = "of a new QEMU that waits until vm upgrade-vmm gives it the VM",
+                                   .constant = "true"}},
+                    .path = "/v1/vms/{NAME}/qemu-args?incoming={incoming}",
+                    .text = qemu_args_text},
+                   upgrade_vmm_command(),
+                   {.words = "vm libvirt-xml",
+                    .help = "print what libvirt's description of the VM needs",
+                    .arguments = {the_vm()},
+                    .path = "/v1/vms/{NAME}/libvirt-xml",
+                    .text = libvirt_xml_text}}};
 }
 
 }  // namespace pvrdma::ctl

@@ -11,6 +11,8 @@
 #include "capture/capture.h"
 #include "capture/filter.h"
 #include "capture/reader.h"
+#include "control/api/vm_monitors.h"
+#include "motion/vmm_upgrade.h"
 #include "shard/ask.h"
 
 namespace pvrdma::daemon {
@@ -219,6 +221,41 @@ Result<void> ShardControl::set_link(const std::string& adapter, control::Link li
   if (!found) return Failure(found.error());
   if (!*found) return no_adapter(adapter);
   return {};
+}
+
+Result<control::UpgradedVmm> ShardControl::upgrade_vmm(const control::UpgradeVmmWish& wish) {
+  const auto socket = handover_.socket(wish.adapter);
+  if (!socket) return fail(socket.error().code == ENOENT ? ENXIO : EIO, socket.error().message);
+  const control::VmMonitors places = control::monitors_beside(*socket);
+  control::MonitorsInUse monitors = control::monitors_in_use(places);
+  if (!wish.monitor.empty()) monitors.current = wish.monitor;
+  if (!wish.new_monitor.empty()) monitors.next = wish.new_monitor;
+  motion::VmmUpgrade upgrade({.adapter = wish.adapter,
+                              .monitor = monitors.current,
+                              .new_monitor = monitors.next,
+                              .main_socket = places.main,
+                              .cpr_socket = places.cpr},
+                             handover_);
+  const auto report = upgrade.run();
+  if (!report) {
+    log::warn("adapter {}: its VM does not go on in a new QEMU: {}", wish.adapter, report.error().message);
+    return Failure(report.error());
+  }
+  const auto us = [](Duration duration) {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+  };
+  log::info("adapter {}: its VM goes on in QEMU {} (pid {}), before in QEMU {} (pid {}); it stood for {} us",
+            wish.adapter, report->new_version, report->new_pid, report->old_version, report->old_pid,
+            us(report->pause));
+  return control::UpgradedVmm{.vm = wish.adapter,
+                              .from = {report->old_version, static_cast<std::uint32_t>(report->old_pid)},
+                              .to = {report->new_version, static_cast<std::uint32_t>(report->new_pid)},
+                              .pause_us = us(report->pause),
+                              .qemu_us = us(report->qemu),
+                              .restore_us = us(report->restore),
+                              .adapter_us = us(report->handover),
+                              .state_bytes = report->state_bytes};
 }
 
 }  // namespace pvrdma::daemon

@@ -20,6 +20,7 @@
 #include "base/reaper.h"
 #include "control/adapter_control.h"
 #include "fabric/fabric.h"
+#include "pvrdmad/shard_handover.h"
 #include "shard/loop.h"
 #include "transport/roce/roce.h"
 
@@ -43,13 +44,15 @@ class ShardControl final : public control::AdapterControl {
         roce_(roce),
         reaper_(reaper),
         version_(std::move(version)),
-        injection_(injection) {}
+        injection_(injection),
+        handover_(loop, clock, adapters) {}
 
   Result<void> set_link(const std::string& adapter, control::Link link) override;
   Result<std::unique_ptr<control::ByteStream>> start_capture(const control::CaptureWish& wish) override;
   Result<control::FaultState> add_fault(const control::FaultWish& wish) override;
   Result<std::vector<control::FaultState>> list_faults() override;
   Result<void> remove_fault(std::optional<std::uint64_t> id) override;
+  Result<control::UpgradedVmm> upgrade_vmm(const control::UpgradeVmmWish& wish) override;
 
  private:
   class CaptureStream;
@@ -62,6 +65,7 @@ class ShardControl final : public control::AdapterControl {
   Reaper& reaper_;
   const std::string version_;
   const Injection injection_;
+  ShardHandover handover_;
   std::atomic<std::size_t> captures_{0};
   std::atomic<std::uint64_t> faults_made_{0};
 };

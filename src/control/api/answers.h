@@ -34,6 +34,18 @@ inline constexpr auto kObject<ErrorAnswer> = record("Error", field("error", &Err
 
 // --- Adapters and QPs ---
 
+template <>
+inline constexpr auto kObject<QemuProcess> = record("QemuProcess", field("version", &QemuProcess::version),
+                                                    field("pid", &QemuProcess::pid));
+template <>
+inline constexpr auto kObject<UpgradedVmm> =
+    record("UpgradedVmm", field("vm", &UpgradedVmm::vm), field("from", &UpgradedVmm::from),
+           field("to", &UpgradedVmm::to),
+           field("pause_us", &UpgradedVmm::pause_us)
+               .noted(R"("description": "How long the VM stood; 0: it was paused, and is")"),
+           field("qemu_us", &UpgradedVmm::qemu_us), field("restore_us", &UpgradedVmm::restore_us),
+           field("adapter_us", &UpgradedVmm::adapter_us), field("state_bytes", &UpgradedVmm::state_bytes));
+
 // Lists of what has a name, as objects with those names.
 struct CountersRule {
   Json write(const std::vector<Counter>& counters) const;

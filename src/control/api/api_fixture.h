@@ -105,6 +105,11 @@ struct FakeControl final : AdapterControl {
     if (id && removed == 0) return fail(ENOENT, "there is no fault " + std::to_string(*id));
     return {};
   }
+  Result<UpgradedVmm> upgrade_vmm(const UpgradeVmmWish& wish) override {
+    if (wish.adapter != "VM-01") return fail(ENXIO, "there is no adapter " + wish.adapter);
+    if (wish.monitor == "gone") return fail(ENOENT, "QEMU's monitor cannot be reached at gone");
+    return UpgradedVmm{"VM-01", {"10.0.2", 17}, {"11.1.3", 18}, 30'000, 20'000, 8'000, 500, 1234};
+  }
   std::vector<FaultState> faults;
   Link link = Link::kUp;
   std::shared_ptr<std::atomic<int>> captures = std::make_shared<std::atomic<int>>(0);  // that run

@@ -61,6 +61,15 @@ Reply set_link(const ApiParts& parts, const Call& call) {
   return one_adapter(parts.source, call.names[0]);
 }
 
+Reply upgrade_vmm(AdapterControl& control, const Call& call) {
+  const auto body = body_of<UpgradeVmmBody>(call);
+  if (!body) return refuse(body.error());
+  const auto upgraded = control.upgrade_vmm(
+      {.adapter = call.names[0], .monitor = body->monitor, .new_monitor = body->new_monitor});
+  if (!upgraded) return refuse(upgraded.error().code == ENXIO ? 404 : 409, upgraded.error().message);
+  return ok(text_of(*upgraded));
+}
+
 Reply capture(const ApiParts& parts, const Call& call) {
   const auto body = body_of<CaptureBody>(call);
   if (!body) return refuse(body.error());
@@ -99,6 +108,10 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
               "A pcapng file of the adapter's messages as RoCE frames, for as long as its reader wants",
               schema_for<CaptureBody>, capture_schema,
               [parts](const Call& call) { return capture(parts, call); }});
+  router.add({"POST", "/v1/adapters/{adapter}/upgrade-vmm",
+              "Lets the adapter's VM go on in another QEMU of this host; answers when it does",
+              schema_for<UpgradeVmmBody>, schema_for<UpgradedVmm>,
+              [&control = parts.control](const Call& call) { return upgrade_vmm(control, call); }});
   router.add({"GET", "/v1/qps", "QPs of this host's adapters", nullptr, schema_for<std::vector<QpSnapshot>>,
               with_snapshot(parts.source, filtered([](const Snapshot& snapshot, std::string_view adapter) {
                               return text_of(qps_of(snapshot, adapter));

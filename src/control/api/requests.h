@@ -79,6 +79,18 @@ inline constexpr auto kObject<FaultBody> = request(
             R"("default": 1, "description": "How late at most what is delayed, reordered or doubled comes")"),
     field("seed", &FaultBody::seed).noted(R"("description": "Default: one is drawn")"));
 
+struct UpgradeVmmBody {
+  std::string monitor;
+  std::string new_monitor;
+};
+template <>
+inline constexpr auto kObject<UpgradeVmmBody> = request(
+    "UpgradeVmm",
+    field("monitor", &UpgradeVmmBody::monitor)
+        .noted(R"("description": "QMP socket of the QEMU that runs the VM; default: as qemu-args has it")"),
+    field("new_monitor", &UpgradeVmmBody::new_monitor)
+        .noted(R"("description": "Of the QEMU that is to run it; default: as incoming-qemu-args has it")"));
+
 struct NewVmk {
   std::string name;
   std::string address;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/unix_listener.h"
 #include "control/api/api_fixture.h"
 #include "control/api/requests.h"
 #include "control/api/routes.h"
@@ -154,6 +155,7 @@ const std::set<std::string> kRoutes{
     "GET /v1/adapters",
     "GET /v1/adapters/{adapter}",
     "PUT /v1/adapters/{adapter}/link",
+    "POST /v1/adapters/{adapter}/upgrade-vmm",
     "GET /v1/qps",
     "GET /v1/stats",
     "GET /v1/paths",
@@ -311,15 +313,66 @@ TEST(VmLaunch, WritesArgumentsForQemu) {
       "-object",
       "memory-backend-memfd,id=ram,size=512M,share=on",
       "-machine",
-      "q35,memory-backend=ram",
+      "q35,memory-backend=ram,aux-ram-share=on",
       "-m",
       "512M",
       "-device",
       "vmxnet3,netdev=net0,mac=52:54:00:00:00:01,bus=pcie.0,addr=10.0,multifunction=on",
       "-device",
       R"({"driver":"vfio-user-pci","bus":"pcie.0","addr":"10.1",)"
-      R"("socket":{"type":"unix","path":"/run/a \"b\"/VM-01.sock"}})"};
+      R"("socket":{"type":"unix","path":"/run/a \"b\"/VM-01.sock"}})",
+      "-qmp",
+      R"(unix:/run/a "b"/VM-01.qmp,server=on,wait=off)"};
   EXPECT_EQ(arguments.get<std::vector<std::string>>(), expected);
+}
+
+TEST(VmLaunch, WritesThoseOfAQemuThatWaits) {
+  const std::string folder = testing::TempDir() + "a,b_" + std::to_string(::getpid());
+  std::filesystem::create_directory(folder);
+  const VmLaunch launch{"VM-01", "52:54:00:00:00:01", folder + "/VM-01.sock", 512};
+  const auto last_arguments = [&launch] {
+    const Json all = Json::parse(incoming_qemu_args_json(launch))["arguments"];
+    return std::vector<std::string>(all.end() - 6, all.end());
+  };
+  const std::string quoted = testing::TempDir() + "a,,b_" + std::to_string(::getpid());
+  std::vector<std::string> expected{
+      "unix:" + quoted + "/VM-01.next.qmp,server=on,wait=off",
+      "-S",
+      "-incoming",
+      "unix:" + quoted + "/VM-01.main",
+      "-incoming",
+      R"({"channel-type":"cpr","addr":{"transport":"socket","type":"unix","path":")" + folder +
+          R"(/VM-01.cpr"}})"};
+  EXPECT_EQ(last_arguments(), expected);
+  {
+    const auto second =
+        UnixListener::listen(folder + "/VM-01.next.qmp", {.what = "QEMU", .mode = 0600, .backlog = 4})
+            .value();
+    expected[0] = "unix:" + quoted + "/VM-01.qmp,server=on,wait=off";
+    EXPECT_EQ(last_arguments(), expected) << "the VM's QEMU has the second monitor";
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Routes, AVmGoesOnInAnotherQemu) {
+  FakeSource source;
+  FakeControl control;
+  const Router router = make_router({.version = "1", .source = source, .control = control});
+  const auto post = [&router](const std::string& adapter, const std::string& body) {
+    Call asked = call("POST", "/v1/adapters/" + adapter + "/upgrade-vmm");
+    asked.body = body;
+    return router.answer(std::move(asked));
+  };
+  const Reply upgraded = post("VM-01", "{}");
+  EXPECT_EQ(upgraded.status, 200) << upgraded.text;
+  EXPECT_EQ(Json::parse(upgraded.text), Json::parse(R"({
+    "vm": "VM-01", "from": {"version": "10.0.2", "pid": 17}, "to": {"version": "11.1.3", "pid": 18}, "pause_us": 30000,
+    "qemu_us": 20000, "restore_us": 8000, "adapter_us": 500, "state_bytes": 1234})"));
+  EXPECT_EQ(post("VM-07", "{}").status, 404);
+  const Reply refused = post("VM-01", R"({"monitor": "gone"})");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_THAT(refused.text, HasSubstr("QEMU's monitor cannot be reached at gone"));
+  EXPECT_EQ(post("VM-01", R"({"monitr": "x"})").status, 400);
 }
 
 TEST(VmLaunch, WritesADomainForLibvirt) {

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fmt/core.h>
 
+#include "control/api/vm_monitors.h"
 #include "control/model/rules.h"
 
 namespace pvrdma::control {
@@ -16,6 +17,29 @@ std::string device_argument(const VmLaunch& launch) {
                       {"bus", "pcie.0"},
                       {"addr", fmt::format("{:x}.1", kSlot)},
                       {"socket", {{"type", "unix"}, {"path", launch.socket}}}});
+}
+
+// As an option's value: a comma in it is two.
+std::string option_value(const std::string& text) {
+  std::string value;
+  for (const char c : text) value += c == ',' ? ",," : std::string(1, c);
+  return value;
+}
+
+std::vector<std::string> qemu_args(const VmLaunch& launch, const std::string& monitor) {
+  return {
+      "-object",
+      fmt::format("memory-backend-memfd,id=ram,size={}M,share=on", launch.memory_mib),
+      "-machine",
+      "q35,memory-backend=ram,aux-ram-share=on",
+      "-m",
+      fmt::format("{}M", launch.memory_mib),
+      "-device",
+      fmt::format("vmxnet3,netdev=net0,mac={},bus=pcie.0,addr={:x}.0,multifunction=on", launch.mac, kSlot),
+      "-device",
+      device_argument(launch),
+      "-qmp",
+      fmt::format("unix:{},server=on,wait=off", option_value(monitor))};
 }
 
 std::string xml_escaped(const std::string& text) {
@@ -58,11 +82,19 @@ Result<VmLaunch> vm_launch(const Inventory& inventory, const std::string& vm) {
 }
 
 std::string qemu_args_json(const VmLaunch& launch) {
-  return text_of(QemuArgs{
-      {"-object", fmt::format("memory-backend-memfd,id=ram,size={}M,share=on", launch.memory_mib), "-machine",
-       "q35,memory-backend=ram", "-m", fmt::format("{}M", launch.memory_mib), "-device",
-       fmt::format("vmxnet3,netdev=net0,mac={},bus=pcie.0,addr={:x}.0,multifunction=on", launch.mac, kSlot),
-       "-device", device_argument(launch)}});
+  return text_of(QemuArgs{qemu_args(launch, monitors_beside(launch.socket).monitors.front())});
+}
+
+std::string incoming_qemu_args_json(const VmLaunch& launch) {
+  const VmMonitors places = monitors_beside(launch.socket);
+  QemuArgs args{qemu_args(launch, monitors_in_use(places).next)};
+  const Json cpr{{"channel-type", "cpr"},
+                 {"addr", {{"transport", "socket"}, {"type", "unix"}, {"path", places.cpr}}}};
+  for (const std::string& argument :
+       {std::string("-S"), std::string("-incoming"), "unix:" + option_value(places.main),
+        std::string("-incoming"), text_of(cpr)})
+    args.arguments.push_back(argument);
+  return text_of(args);
 }
 
 std::string libvirt_xml_json(const VmLaunch& launch) {

@@ -40,6 +40,8 @@ inline constexpr auto kObject<LibvirtXml> = record("LibvirtXml", field("xml", &L
 // For QEMU >= 10.1 and its q35 machine. What they do not say is the admin's: -netdev ...,id=net0, disks,
 // CPUs.
 std::string qemu_args_json(const VmLaunch& launch);
+// The same of a QEMU that waits to take the VM over from the one that runs it. To be made where the VM is.
+std::string incoming_qemu_args_json(const VmLaunch& launch);
 // A <domain> with only what the adapter needs.
 std::string libvirt_xml_json(const VmLaunch& launch);
 

@@ -102,16 +102,30 @@ Reply launch(const Plane& plane, const Call& call, std::string (*render)(const V
   return parameters ? ok(render(*parameters)) : refuse(parameters.error());
 }
 
+// Which monitor the VM's QEMU has is known where it runs.
+Reply launch_qemu(const Sides& sides, const Call& call) {
+  const std::string incoming = call.parameter("incoming");
+  if (incoming.empty() || incoming == "false") return launch(sides.plane, call, qemu_args_json);
+  if (incoming != "true") return refuse(400, fmt::format("incoming is true or false, not {}", incoming));
+  const auto inventory = sides.plane.inventory();
+  const auto it = inventory->vms.find(call.names[0]);
+  if (it == inventory->vms.end()) return no_vm(call.names[0]);
+  if (!is_here(sides, it->second)) {
+    return refuse(409, fmt::format("VM {} is on host {}: ask the daemon there", it->first, it->second.host));
+  }
+  return launch(sides.plane, call, incoming_qemu_args_json);
+}
+
 }  // namespace
 
 void add_vm_routes(Router& router, const ApiParts& parts) {
   const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
-                       SchemaOf body, SchemaOf answer, auto handler) {
+                       SchemaOf body, SchemaOf answer, auto handler, std::string_view query = {}) {
     router.add({method, path, summary, body, answer,
                 [plane = parts.plane, &source = parts.source, handler](const Call& call) {
                   return handler(Sides{*plane, source}, call);
                 },
-                "", false, /*of_cluster=*/true});
+                query, false, /*of_cluster=*/true});
   };
   add("GET", "/v1/vms", "All VMs", nullptr, schema_for<std::vector<VmView>>,
       [](const Sides& sides, const Call&) { return list_vms(sides); });
@@ -136,8 +150,9 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
       });
   add("POST", "/v1/vms/{vm}/upgrade", "Upgrades the hardware version; the RoCE protocol stays",
       schema_for<Upgrade>, schema_for<VmView>, upgrade);
-  add("GET", "/v1/vms/{vm}/qemu-args", "Arguments for QEMU 10.1 or newer", nullptr, schema_for<QemuArgs>,
-      [](const Sides& sides, const Call& call) { return launch(sides.plane, call, qemu_args_json); });
+  add("GET", "/v1/vms/{vm}/qemu-args",
+      "Arguments for QEMU 10.1 or newer; with incoming=true of one that takes the VM over from its QEMU",
+      nullptr, schema_for<QemuArgs>, launch_qemu, "incoming");
   add("GET", "/v1/vms/{vm}/libvirt-xml", "Fragment of a libvirt domain", nullptr, schema_for<LibvirtXml>,
       [](const Sides& sides, const Call& call) { return launch(sides.plane, call, libvirt_xml_json); });
 }

@@ -35,20 +35,24 @@ class _Pending:
 
 
 class Channel:
-    """Listens on `path` for QEMU's connection. Thread: any; results arrive through a reader thread."""
+    """Listens on `path` for the connection of the guest's QEMU, and of one that takes the guest over from it.
+
+    Thread: any; results arrive through reader threads, one for each connection.
+    """
 
     def __init__(self, path: Path) -> None:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(path))
         self._listener.listen(1)
-        self._connection: socket.socket | None = None
+        self._connections: list[socket.socket] = []  # that stand, in the order of arrival
+        self._readers: list[threading.Thread] = []
         self._changed = threading.Condition()
         self._pending: dict[int, _Pending] = {}
         self._next_id = 1
         self._boots = 0
         self._closed = False
-        self._reader = threading.Thread(target=self._read, name=f"channel-{path.name}", daemon=True)
-        self._reader.start()
+        self._acceptor = threading.Thread(target=self._accept, name=f"channel-{path.name}", daemon=True)
+        self._acceptor.start()
 
     @property
     def boots(self) -> int:
@@ -65,12 +69,12 @@ class Channel:
     def submit(self, script: str) -> int:
         """Starts `script` in the guest; the id is for `wait` and `done`."""
         with self._changed:
-            if self._connection is None or self._closed:
+            if not self._connections or self._closed:
                 raise GuestLost("the guest is not connected")
             request = self._next_id
             self._next_id += 1
             self._pending[request] = _Pending()
-            connection = self._connection
+            connection = self._connections[-1]
         try:
             connection.sendall(f"{request} {base64.b64encode(script.encode()).decode()}\n".encode())
         except OSError as error:
@@ -93,35 +97,47 @@ class Channel:
             return pending.result
 
     def close(self) -> None:
-        """Ends the reader; commands not yet answered count as lost."""
-        for end in (self._listener, self._connection):
-            if end is not None:
-                try:
-                    end.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass  # already ended by the other side
-        self._reader.join()
+        """Ends the readers; commands not yet answered count as lost."""
+        with self._changed:
+            ends = [self._listener, *self._connections]
+        for end in ends:
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # already ended by the other side
+        self._acceptor.join()
+        for reader in self._readers:
+            reader.join()
         self._listener.close()
+        self._finish()
 
     def _settled(self, request: int) -> bool:
         pending = self._pending[request]
         return pending.result is not None or pending.lost or self._closed
 
-    def _read(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            self._finish()
-            return
-        with self._changed:
-            self._connection = connection
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._changed:
+                self._connections.append(connection)
+            self._readers.append(threading.Thread(target=self._read, args=(connection,), daemon=True))
+            self._readers[-1].start()
+
+    def _read(self, connection: socket.socket) -> None:
         with connection, connection.makefile("r", encoding="ascii", errors="replace", newline="\n") as lines:
             try:
                 for line in lines:
                     self._handle(line.split())
             except OSError:
                 pass  # QEMU was killed
-        self._finish()
+            with self._changed:
+                self._connections.remove(connection)
+                is_last = not self._connections
+        if is_last:
+            self._finish()
 
     def _handle(self, words: list[str]) -> None:
         with self._changed:

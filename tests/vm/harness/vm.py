@@ -16,6 +16,7 @@ from testbed import Testbed
 
 BOOT_GUARD_S = 120.0
 _POWER_OFF_GUARD_S = 30.0
+_SUCCESSOR_GUARD_S = 30.0
 FIRST_SLOT = 0x10
 DEVICE = "vmw_pvrdma0"
 
@@ -96,9 +97,11 @@ class Vm:
         self._testbed = testbed
         self._hub = hub
         self._agent_path = run_folder / f"{spec.name}.agent"
-        self._monitor_path = run_folder / f"{spec.name}.monitor"
+        self._run_folder = run_folder
+        self._starts = 0
         self._image = run_folder / f"{spec.name}.cpio"
         self._process: subprocess.Popen[bytes] | None = None
+        self._successor: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
 
     @property
@@ -123,7 +126,44 @@ class Vm:
         assert not self.running, f"{self.name} already runs"
         self._release()
         self._channel = Channel(self._agent_path)
-        self._process = process.start(self._command(), self.qemu_log, self._testbed.qemu_environment())
+        self._process = self._start_qemu(self._command(self.spec.adapter),
+                                         ["-qmp", f"unix:{self._beside_adapter('qmp')},server=on,wait=off"])
+
+    def start_successor(self, without_adapter: bool = False) -> int:
+        """Starts a QEMU that waits to take the guest over (`pvrdmactl vm upgrade-vmm`), and returns its process id."""
+        assert self._successor is None, f"{self.name} has a QEMU that waits"
+        first, second = self._beside_adapter("qmp"), self._beside_adapter("next.qmp")
+        monitor = second if first.exists() else first
+        channel = {"channel-type": "cpr", "addr": {"transport": "socket", "type": "unix", "path": str(self._beside_adapter("cpr"))}}
+        self._beside_adapter("cpr").unlink(missing_ok=True)
+        command = self._command(None if without_adapter else self.spec.adapter)
+        self._successor = self._start_qemu(command, [
+            "-qmp", f"unix:{monitor},server=on,wait=off", "-S", "-incoming", f"unix:{self._beside_adapter('main')}",
+            "-incoming", json.dumps(channel)])
+        deadline = time.monotonic() + _SUCCESSOR_GUARD_S
+        while not self._beside_adapter("cpr").exists():
+            assert self._successor.poll() is None and time.monotonic() < deadline, process.tail(self.qemu_log)
+            time.sleep(0.02)
+        return self._successor.pid
+
+    def follow_successor(self) -> None:
+        """The guest is in it now; waits until the QEMU before has ended."""
+        assert self._process is not None and self._successor is not None
+        self._process.wait(_POWER_OFF_GUARD_S)
+        self._process, self._successor = self._successor, None
+
+    def end_successor(self) -> None:
+        """Ends the QEMU that waits, if it has not ended by itself."""
+        assert self._successor is not None
+        process.stop(self._successor, timeout_s=5.0)
+        self._successor = None
+
+    def kill_successor(self) -> None:
+        """kill -9 of the QEMU that waits."""
+        assert self._successor is not None
+        self._successor.kill()
+        self._successor.wait()
+        self._successor = None
 
     def wait_ready(self, boots: int = 1) -> None:
         """Waits until the guest accepts commands (for the `boots`-th time since QEMU started)."""
@@ -183,8 +223,9 @@ class Vm:
 
     def close(self) -> None:
         """Ends QEMU if it runs, and frees what the host side holds. The logs stay."""
-        if self._process is not None:
-            process.stop(self._process, timeout_s=5.0)
+        for qemu in (self._successor, self._process):
+            if qemu is not None:
+                process.stop(qemu, timeout_s=5.0)
         self._release()
         self._image.unlink(missing_ok=True)
 
@@ -198,6 +239,21 @@ class Vm:
             self._channel = None
         self._agent_path.unlink(missing_ok=True)
         self._monitor_path.unlink(missing_ok=True)
+        if self.spec.adapter is not None:
+            for suffix in ("qmp", "next.qmp", "main", "cpr"):
+                self._beside_adapter(suffix).unlink(missing_ok=True)
+
+    @property
+    def _monitor_path(self) -> Path:
+        return self._run_folder / f"{self.name}.monitor{self._starts}"
+
+    def _beside_adapter(self, suffix: str) -> Path:
+        """Where `pvrdmactl vm qemu-args` puts a VM's sockets."""
+        adapter = self.spec.adapter or self._run_folder / self.name
+        return adapter.with_suffix(f".{suffix}")
+
+    def _start_qemu(self, command: list[str], arguments: list[str]) -> subprocess.Popen[bytes]:
+        return process.start([*command, *arguments], self.qemu_log, self._testbed.qemu_environment())
 
     def _initrd(self) -> Path:
         if not self.spec.overlays:
@@ -207,8 +263,9 @@ class Vm:
                 image.write(self._testbed.archive(overlay).read_bytes())
         return self._image
 
-    def _command(self) -> list[str]:
+    def _command(self, adapter: Path | None) -> list[str]:
         spec = self.spec
+        self._starts += 1
         # On a busy host an emulated timer comes late: without these the kernel may panic over it while it boots ("IO-APIC +
         # timer doesn't work"), or, from 7.2 on, take the TSC for unstable and change to the slow HPET.
         clock = ("no_timer_check", "tsc=reliable")
@@ -220,7 +277,7 @@ class Vm:
             *self._testbed.qemu(),
             "-name", spec.name,
             "-accel", acceleration(),
-            "-machine", "q35,memory-backend=ram",
+            "-machine", "q35,memory-backend=ram,aux-ram-share=on",
             "-cpu", "max",
             "-m", str(spec.memory_mib),
             "-object", f"memory-backend-memfd,id=ram,size={spec.memory_mib}M,share=on",
@@ -233,7 +290,7 @@ class Vm:
             "-device", "virtio-serial-pci",
             "-chardev", f"socket,id=agent,path={self._agent_path}",
             "-device", "virtserialport,chardev=agent,name=pvrdma.agent",
-            *slot(FIRST_SLOT, f"server=off,addr.type=unix,addr.path={self._hub}", spec.mac, spec.adapter, spec.nic),
+            *slot(FIRST_SLOT, f"server=off,addr.type=unix,addr.path={self._hub}", spec.mac, adapter, spec.nic),
             *spec.devices,
         ]
 

@@ -1,0 +1,189 @@
+#include "pvrdmad/shard_handover.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <fmt/core.h>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "shard/ask.h"
+#include "vfio_user/session.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+constexpr Duration kPatience = std::chrono::seconds(2);
+
+// Of the configuration space.
+constexpr std::size_t kCommand = 0x04;
+constexpr std::size_t kBar0 = 0x10;
+constexpr std::uint8_t kMemoryAndMaster = 0x06;
+constexpr std::uint32_t kBarAddress = ~0xfu;
+
+static_assert(sizeof(device::MsixTable) == vmm::kMsixTableBytes);
+
+bool decodes_memory(const device::PciState& pci) {
+  return (pci.config[kCommand] & kMemoryAndMaster) == kMemoryAndMaster;
+}
+
+std::uint64_t table_address(const device::PciState& pci) {
+  std::uint32_t bar = 0;
+  std::memcpy(&bar, pci.config.data() + kBar0, sizeof(bar));
+  return (bar & kBarAddress) + abi::kMsixTableOffset;
+}
+
+// What the shard is told by a VMM, and who asked waits for.
+struct Reply {
+  std::mutex mutex;
+  std::condition_variable arrived;
+  bool is_there = false;  // guarded by mutex, as what follows
+  int error = 0;
+  device::MsixTable table{};
+};
+
+}  // namespace
+
+template <typename Work>
+auto ShardHandover::on_adapter(const std::string& adapter, Work work) {
+  using Answer = std::invoke_result_t<Work, adapters::ServedAdapter&>;
+  auto answer = shard::ask(
+      loop_, kPatience,
+      [&adapters = adapters_, adapter, work = std::move(work)]() mutable -> Answer {
+        const auto& all = adapters.adapters();
+        const auto it =
+            std::ranges::find_if(all, [&](const auto& each) { return each->port().name() == adapter; });
+        if (it == all.end())
+          return fail(ENOENT, "there is no adapter " + adapter + " on this host: see the list of adapters");
+        return work(**it);
+      },
+      "a hand-over");
+  return answer ? *std::move(answer) : Answer(Failure(std::move(answer).error()));
+}
+
+Result<std::string> ShardHandover::socket(const std::string& adapter) {
+  return on_adapter(adapter,
+                    [](adapters::ServedAdapter& served) -> Result<std::string> { return served.socket(); });
+}
+
+Result<void> ShardHandover::expect_successor(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) { return served.expect_successor(); });
+}
+
+Result<bool> ShardHandover::successor_is_here(const std::string& adapter) {
+  return on_adapter(adapter, [adapter](adapters::ServedAdapter& served) -> Result<bool> {
+    if (served.successor() == nullptr)
+      return fail(EPIPE, fmt::format("the VMM of adapter {} has left: the VM is off", adapter));
+    return served.successor()->seat().established();
+  });
+}
+
+Result<device::PciState> ShardHandover::pci_state(const std::string& adapter, Who who) {
+  auto pci = on_adapter(adapter, [adapter, who](adapters::ServedAdapter& served) -> Result<device::PciState> {
+    if (who == Who::kAdapter) return served.adapter().pci_state(std::nullopt);
+    if (served.successor() == nullptr)
+      return fail(EPIPE, fmt::format("adapter {}: the new VMM has left", adapter));
+    return served.successor()->adapter().pci_state(std::nullopt);
+  });
+  if (!pci || !decodes_memory(*pci)) return pci;
+  const auto table = exchange_table(adapter, who, nullptr);
+  if (!table) return Failure(table.error());
+  pci->has_msix_table = true;
+  pci->msix_table = *table;
+  return pci;
+}
+
+// The VMM answers accesses to the guest-physical address of a BAR as the guest's.
+Result<device::MsixTable> ShardHandover::exchange_table(const std::string& adapter, Who who,
+                                                        const device::MsixTable* written) {
+  auto reply = std::make_shared<Reply>();
+  const auto done = [reply](int error, std::span<const std::byte> data) {
+    {
+      const std::lock_guard lock(reply->mutex);
+      reply->is_there = true;
+      reply->error = error;
+      std::memcpy(reply->table.data(), data.data(), std::min(data.size(), reply->table.size()));
+    }
+    reply->arrived.notify_one();
+  };
+  const std::optional<device::MsixTable> table = written != nullptr ? std::optional(*written) : std::nullopt;
+  const auto asked =
+      on_adapter(adapter, [adapter, who, table, done](adapters::ServedAdapter& served) -> Result<void> {
+        adapters::SeatedAdapter* const seated = who == Who::kAdapter ? &served.seated() : served.successor();
+        if (seated == nullptr) return fail(EPIPE, fmt::format("adapter {}: the new VMM has left", adapter));
+        const std::uint64_t address = table_address(seated->adapter().pci_state(std::nullopt));
+        auto sent = table ? seated->seat().dma_write(address, std::as_bytes(std::span(*table)), done)
+                          : seated->seat().dma_read(address, vmm::kMsixTableBytes, done);
+        seated->follow();
+        return sent;
+      });
+  if (!asked) return Failure(asked.error());
+  std::unique_lock lock(reply->mutex);
+  const bool came = reply->arrived.wait_for(lock, vfio_user::Session::kRequestTimeLimit + kPatience,
+                                            [&reply] { return reply->is_there; });
+  lock.unlock();
+  if (!came) return fail(ETIMEDOUT, "the shard did not answer in time: it is overloaded or stuck");
+  if (reply->error != 0) {  // nobody writes it any more
+    return fail(reply->error, fmt::format("adapter {}: its VMM does not let the MSI-X table be {}: {}",
+                                          adapter, written != nullptr ? "written" : "read",
+                                          std::generic_category().message(reply->error)));
+  }
+  return reply->table;
+}
+
+Result<vmm::PciImage> ShardHandover::pci_image(const std::string& adapter) {
+  const auto pci = pci_state(adapter, Who::kAdapter);
+  if (!pci) return Failure(pci.error());
+  return vmm::PciImage{pci->config, pci->has_msix_table, pci->msix_table};
+}
+
+Result<void> ShardHandover::write_msix_table(const std::string& adapter, const vmm::PciImage& image) {
+  const auto written = exchange_table(adapter, Who::kSuccessor, &image.msix_table);
+  if (!written) return Failure(written.error());
+  return {};
+}
+
+Result<void> ShardHandover::check_successor(const std::string& adapter, const vmm::PciImage& image) {
+  const auto here = pci_state(adapter, Who::kSuccessor);
+  if (!here) return Failure(here.error());
+  const device::PciState saved{image.config, image.has_msix_table, image.msix_table};
+  if (const auto other = device::difference(*here, saved))
+    return fail(EIO, fmt::format("adapter {}: the new VMM has another PCI state: {}", adapter, *other));
+  return on_adapter(adapter, [adapter](adapters::ServedAdapter& served) -> Result<void> {
+    if (served.successor() == nullptr)
+      return fail(EPIPE, fmt::format("adapter {}: the new VMM has left", adapter));
+    const std::uint32_t has = served.successor()->adapter().vectors_assigned();
+    const std::uint32_t had = served.adapter().vectors_assigned();
+    if (has == had) return {};
+    return fail(EIO, fmt::format("adapter {}: the new VMM has given {} interrupt vectors, the old one {}",
+                                 adapter, has, had));
+  });
+}
+
+Result<motion::AdapterSide::SwitchedOver> ShardHandover::switch_over(const std::string& adapter) {
+  return on_adapter(adapter, [now = &clock_](adapters::ServedAdapter& served) -> Result<SwitchedOver> {
+    const auto switched = served.switch_over(now->now());
+    if (!switched) return Failure(switched.error());
+    return SwitchedOver{switched->state_bytes, switched->took};
+  });
+}
+
+Result<void> ShardHandover::resume(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<void> {
+    served.seated().adapter().resume(device::Adapter::Vmm::kAnother);
+    return {};
+  });
+}
+
+Result<void> ShardHandover::end_successor(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<void> {
+    served.end_successor();
+    return {};
+  });
+}
+
+}  // namespace pvrdma::daemon

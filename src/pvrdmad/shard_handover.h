@@ -1,0 +1,50 @@
+// ShardHandover: what a motion asks of the adapters, carried to the shard. Thread: any but the shard's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "adapters/adapter_set.h"
+#include "device/pci_state.h"
+#include "motion/adapter_side.h"
+#include "shard/loop.h"
+
+namespace pvrdma::daemon {
+
+class ShardHandover final : public motion::AdapterSide {
+ public:
+  // All borrowed; they outlive this and every call. `adapters` is used on the shard only.
+  ShardHandover(shard::Loop& loop, const Clock& clock, const adapters::AdapterSet& adapters)
+      : loop_(loop), clock_(clock), adapters_(adapters) {}
+
+  // The path of the adapter's vfio-user socket.
+  Result<std::string> socket(const std::string& adapter);
+
+  Result<void> expect_successor(const std::string& adapter) override;
+  Result<bool> successor_is_here(const std::string& adapter) override;
+  Result<vmm::PciImage> pci_image(const std::string& adapter) override;
+  Result<void> write_msix_table(const std::string& adapter, const vmm::PciImage& image) override;
+  Result<void> check_successor(const std::string& adapter, const vmm::PciImage& image) override;
+  Result<SwitchedOver> switch_over(const std::string& adapter) override;
+  Result<void> resume(const std::string& adapter) override;
+  Result<void> end_successor(const std::string& adapter) override;
+
+ private:
+  enum class Who : std::uint8_t { kAdapter, kSuccessor };
+
+  // What the shard made of the adapter; each returns a Result.
+  template <typename Work>
+  auto on_adapter(const std::string& adapter, Work work);
+  Result<device::PciState> pci_state(const std::string& adapter, Who who);
+  // A message to the VMM about its MSI-X table. What it answered; empty for a write.
+  Result<device::MsixTable> exchange_table(const std::string& adapter, Who who,
+                                           const device::MsixTable* written);
+
+  shard::Loop& loop_;
+  const Clock& clock_;
+  const adapters::AdapterSet& adapters_;
+};
+
+}  // namespace pvrdma::daemon
