@@ -16,7 +16,7 @@ using transport::PathKind;
 // Why a message went nowhere.
 enum class DropReason : std::uint8_t {
   kUnknownGid,     // no port of the switch holds the GID
-  kPortDetached,   // a port holds it, but no adapter is behind the port
+  kPortDetached,   // a port holds it, but no adapter is behind the port, or one that is stopped
   kLinkDown,       // the link of the sending or of the receiving port is down
   kForeignSource,  // the sending port does not hold the GID it sends from (any more)
   kNoPath,         // a port of another host holds it, and there is no way to that host

@@ -46,6 +46,13 @@ void Port::set_link(bool up) {
   switch_.changed();
 }
 
+void Port::set_stopped(bool stopped) {
+  if (stopped_ == stopped) return;
+  stopped_ = stopped;
+  switch_.changed();
+  if (!stopped && engine_ != nullptr) engine_->on_path_ready();
+}
+
 // Who waited for room on a path asks the other one.
 void Port::set_detours(const Transports* detours) {
   detours_ = detours;
@@ -90,8 +97,9 @@ verbs::Engine* Port::receiver() {
     ++counters_.dropped_for(DropReason::kLinkDown);
     return nullptr;
   }
-  if (!attached()) ++counters_.dropped_for(DropReason::kPortDetached);
-  return engine_;
+  if (takes_messages()) return engine_;
+  ++counters_.dropped_for(DropReason::kPortDetached);
+  return nullptr;
 }
 
 // A QP keeps the source GID it connected with. Once that is unbound another VM may bind it, and nobody may
@@ -99,6 +107,7 @@ verbs::Engine* Port::receiver() {
 // by here.
 Switch::Found Port::look_up(const verbs::Gid& from, const verbs::Gid& to) const {
   if (!link_up_) return {nullptr, {}, DropReason::kLinkDown};
+  if (stopped_) return {nullptr, {}, DropReason::kPortDetached};
   if (!switch_.holds(*this, from)) return {nullptr, {}, DropReason::kForeignSource};
   Switch::Found found = switch_.find(to, this);
   found.place.sender = engine_;

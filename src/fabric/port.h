@@ -64,15 +64,18 @@ class Port final : public verbs::SwitchPort {
   void flush(Instant now) override;
   bool bind_gid(const verbs::Gid& gid) override;
   void unbind_gid(const verbs::Gid& gid) override;
+  void set_stopped(bool stopped) override;
 
-  // The engine that a message from another host is for. Null: link down or detached; the message is counted
-  // as dropped.
+  // The engine that a message from another host is for. Null: link down, stopped or detached; the message is
+  // counted as dropped.
   verbs::Engine* receiver();
 
   const std::string& name() const { return name_; }
   const PortIdentity& identity() const { return identity_; }
   const Switch& fabric_switch() const { return switch_; }
   bool attached() const { return engine_ != nullptr; }
+  // An adapter is behind it, which takes messages.
+  bool takes_messages() const { return attached() && !stopped_; }
   const PortCounters& counters() const { return counters_; }
 
  private:
@@ -87,6 +90,7 @@ class Port final : public verbs::SwitchPort {
   Switch& switch_;
   verbs::Engine* engine_ = nullptr;  // borrowed; null while detached
   bool link_up_ = true;
+  bool stopped_ = false;
   const Transports* detours_ = nullptr;  // borrowed
   PortCounters counters_;
 };

@@ -179,6 +179,29 @@ TEST_F(PortTest, NothingPassesALinkThatIsDown) {
   EXPECT_EQ(transport_.deliveries.size(), 2U) << "the connection goes on when both links are up again";
 }
 
+TEST_F(PortTest, NothingPassesWhileItIsStopped) {
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  End end, back;
+  b_.port.set_stopped(true);
+  send_request(end, gid(2));
+  EXPECT_EQ(b_.port.receiver(), nullptr);
+  EXPECT_TRUE(back.send_request(b_.port, gid(2), kSource));
+  verbs::Datagram datagram;
+  datagram.from.gid = gid(2);
+  datagram.to.gid = kSource;
+  b_.port.send_datagram(datagram, payload_, now_);
+  EXPECT_TRUE(transport_.deliveries.empty());
+  EXPECT_EQ(dropped(DropReason::kPortDetached), 1U);
+  EXPECT_EQ(b_.port.counters().dropped_for(DropReason::kPortDetached), 3U);
+  EXPECT_EQ(switch_.path_to(gid(2)).reason, "the adapter behind the port that holds the GID is stopped");
+  EXPECT_FALSE(c_.port.bind_gid(gid(2))) << "it is bound still";
+  b_.port.set_stopped(false);
+  send_request(end, gid(2));
+  EXPECT_TRUE(back.send_request(b_.port, gid(2), kSource));
+  EXPECT_EQ(b_.port.receiver(), &b_.engine);
+  EXPECT_EQ(transport_.deliveries.size(), 2U);
+}
+
 TEST_F(PortTest, AnEngineThatIsResetIsNotFoundAnyMore) {
   ASSERT_TRUE(b_.engine.bind_gid(0, gid(2), RoceVersion::kV2));
   End end;

@@ -159,6 +159,8 @@ PathInfo Switch::path_to(const verbs::Gid& gid, const Port* port) const {
   const Port& holder = *local->second.port;
   if (!holder.link_up_) return {PathKind::kNone, "the link of the port that holds the GID is down", {}};
   if (!holder.attached()) return {PathKind::kNone, "no adapter is behind the port that holds the GID", {}};
+  if (!holder.takes_messages())
+    return {PathKind::kNone, "the adapter behind the port that holds the GID is stopped", {}};
   return {PathKind::kLocal, "both ports are on this host", {}};
 }
 
@@ -199,7 +201,7 @@ Switch::Found Switch::find(const verbs::Gid& gid, const Port* from) const {
   }
   const Port& holder = *it->second.port;
   if (!holder.link_up_) return nowhere(DropReason::kLinkDown);
-  if (!holder.attached()) return nowhere(DropReason::kPortDetached);
+  if (!holder.takes_messages()) return nowhere(DropReason::kPortDetached);
   transport::Transport* local = transports_.find(PathKind::kLocal);
   if (local == nullptr) return nowhere(DropReason::kNoPath);
   return {local, {.engine = holder.engine_}, {}};

@@ -61,6 +61,9 @@ class GidRegistry {
 class SwitchPort : public Wire, public GidRegistry {
  public:
   using Wire::Wire;
+  // While it is stopped, nothing comes to the engine and nothing of it leaves: its peers repeat. Its GIDs
+  // stay bound, and its guest is told nothing. On an empty stack.
+  virtual void set_stopped(bool stopped) = 0;
 };
 
 }  // namespace pvrdma::verbs
