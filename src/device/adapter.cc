@@ -65,7 +65,8 @@ Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const
       caps_(caps_of(limits, rules, config.mac)),
       clock_(clock),
       doorbell_memory_(std::move(doorbell_memory)),
-      memory_(std::move(memory_queue), mapped_bytes_of(config)),
+      port_(port),
+      memory_(memory_queue, mapped_bytes_of(config)),
       account_(within(limits, config.budgets), config.host),
       pci_config_(uar_bar_bytes(limits.max_context)),
       rings_(memory_, interrupts_, counters_, limits.max_cq),
@@ -76,6 +77,8 @@ Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const
       poller_(rules.mapped_doorbells ? limits.max_context : 0, *doorbell_memory_, doorbells_, engine_),
       command_rate_(config.budgets.commands_per_s),
       doorbell_rate_(config.budgets.doorbells_per_s),
+      stream_(std::move(memory_queue)),
+      migration_rate_(config.budgets.commands_per_s),
       driver_log_(kLogBurst, kLogInterval),
       command_log_(kLogBurst, kLogInterval),
       access_log_(kLogBurst, kLogInterval),
@@ -86,6 +89,8 @@ Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const
 Adapter::~Adapter() = default;
 
 bool Adapter::run(Instant now) {
+  if (is_stopped()) [[unlikely]]
+    return false;
   const bool stopped = failed();
   const bool rung = poller_.any_open() && look_at_doorbells(now);
   const bool more = engine_.run(now) || rung;  // stopped: nothing is left but memory to give back
@@ -108,16 +113,21 @@ void Adapter::take_doorbells(std::uint32_t count, Instant now) {
 }
 
 void Adapter::on_time(Instant now) {
-  if (failed()) return;
+  if (is_stopped() || failed()) return;
   if (now >= engine_.next_deadline()) engine_.on_time(now);
   rings_.drain(now);
 }
 
 Instant Adapter::next_deadline() const {
+  if (is_stopped()) return Instant::never();
   return std::min(engine_.next_deadline(), rings_.retry_at());
 }
 
 void Adapter::set_link(bool up) {
+  if (is_stopped()) {
+    link_meanwhile_ = up;
+    return;
+  }
   if (up == commands_.link_is_up()) return;
   commands_.set_link(up);
   log::info("adapter {}: link {}", config_.name, up ? "up" : "down");
@@ -311,6 +321,7 @@ void Adapter::power_on() {
   registers_.reset();
   interrupts_.reset();
   pci_config_.reset();
+  end_migration();
 }
 
 }  // namespace pvrdma::device

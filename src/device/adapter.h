@@ -39,6 +39,7 @@
 #include "device/event_rings.h"
 #include "device/hardware_version.h"
 #include "device/interrupts.h"
+#include "device/migration_stream.h"
 #include "device/pci_config.h"
 #include "device/pci_state.h"
 #include "device/rate_limit.h"
@@ -98,13 +99,16 @@ class Adapter final : public vfio_user::Handler,
   void on_time(Instant now);
   Instant next_deadline() const;
   // Whether run() looks for doorbells that nothing announces.
-  bool polls() const { return poller_.any_open(); }
+  bool polls() const { return !is_stopped() && poller_.any_open(); }
 
-  // The link as the guest sees it; a change raises PORT_ACTIVE or PORT_ERR.
+  // The link as the guest sees it; a change raises PORT_ACTIVE or PORT_ERR. While its VMM has it stopped, the
+  // guest sees nothing until it goes on.
   void set_link(bool up);
 
   // Over its rate of commands or doorbells: read nothing more of its client until then. Instant{}: it is not.
-  Instant held_until() const { return std::max(command_rate_.held_until(), doorbell_rate_.held_until()); }
+  Instant held_until() const {
+    return std::max({command_rate_.held_until(), doorbell_rate_.held_until(), migration_rate_.held_until()});
+  }
 
   // --- Saving and loading (ADR 16): between two calls. adapter_state.cc ---
 
@@ -147,6 +151,16 @@ class Adapter final : public vfio_user::Handler,
   int dma_unmap(std::uint64_t iova, std::uint64_t size) override;
   void dma_unmap_all() override;
   void reset() override;
+  // adapter_migration.cc.
+  std::uint64_t migration_flags() const override;
+  vfio_user::StateChange set_migration_state(vfio_user::MigrationState next) override;
+  tl::expected<std::size_t, int> migration_read(std::span<std::byte> out) override;
+  int migration_write(std::span<const std::byte> data) override;
+  bool can_log_writes() const override { return true; }
+  int log_start(std::uint64_t& page_size, std::span<const vfio_user::LogRange> ranges) override;
+  int log_stop() override;
+  int log_report(const vfio_user::LogRange& range, std::uint64_t page_size,
+                 std::span<std::byte> bitmap) override;
   void connected() override;
   void disconnected(std::string_view reason) override;
 
@@ -187,12 +201,22 @@ class Adapter final : public vfio_user::Handler,
   void drop_driver();
   void power_on();
 
+  bool is_stopped() const { return migration_ != vfio_user::MigrationState::kRunning; }
+  std::uint64_t state_bytes_max() const;
+  void stop();
+  int offer_state();
+  int load_written();
+  void go_on();
+  void end_migration();
+  void pay(std::uint64_t commands);
+
   const AdapterConfig config_;
   const verbs::Limits limits_;
   const verbs::Rules rules_;
   const abi::Caps caps_;
   const Clock& clock_;
   const std::unique_ptr<DoorbellMemory> doorbell_memory_;
+  verbs::SwitchPort& port_;
 
   guestmem::AddressSpace memory_;
   verbs::Account account_;
@@ -215,6 +239,12 @@ class Adapter final : public vfio_user::Handler,
   std::optional<SharedRegion> region_;
   bool connected_ = false;
   bool stands_by_ = false;
+
+  // As the client's migration has it.
+  vfio_user::MigrationState migration_ = vfio_user::MigrationState::kRunning;
+  MigrationStream stream_;
+  RateLimit migration_rate_;            // of what takes as long as so many commands
+  std::optional<bool> link_meanwhile_;  // while it is stopped: what the guest is to see when it goes on
 
   // What a guest can bring about at will is logged at a bounded rate.
   log::LogLimiter driver_log_;

@@ -82,8 +82,8 @@ int Adapter::region_read(std::uint32_t region, std::uint64_t offset, std::span<s
 int Adapter::region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
                           bool posted) {
   if (failed()) return EIO;
-  if (stands_by_ && (region == kBarRegisters || region == kBarUar)) {
-    ignore_access(offset, data, "while another VMM has the VM");
+  if ((stands_by_ || is_stopped()) && (region == kBarRegisters || region == kBarUar)) [[unlikely]] {
+    ignore_access(offset, data, stands_by_ ? "while another VMM has the VM" : "while its VMM has it stopped");
     return 0;
   }
   switch (region) {
@@ -176,6 +176,7 @@ void Adapter::connected() {
 void Adapter::disconnected(std::string_view reason) {
   power_on();
   interrupts_.unassign_all();
+  memory_.stop_log();
   dma_unmap_all();
   if (doorbell_memory_->damaged()) doorbell_memory_->repair();
   connected_ = false;

@@ -91,11 +91,13 @@ PciState Adapter::pci_state(const std::optional<MsixTable>& table) const {
 }
 
 void Adapter::save(state::Writer& writer, const std::optional<MsixTable>& table, Instant now) const {
-  // The memory, its account and what it refused are this host's, as the client and what was logged are.
-  const auto& [config, limits, rules, caps, clock, doorbell_memory, memory, account, maps_refused, counters,
-               pci_config, interrupts, rings, engine, commands, registers, doorbells, poller, command_rate,
-               doorbell_rate, adapter_state, region, connected, stands_by, driver_log, command_log,
-               access_log, qp_log, client_log, rate_log] = *this;
+  // The memory, its account and what it refused are this host's, as the client, the migration that it leads
+  // and what was logged are.
+  const auto& [config, limits, rules, caps, clock, doorbell_memory, port, memory, account, maps_refused,
+               counters, pci_config, interrupts, rings, engine, commands, registers, doorbells, poller,
+               command_rate, doorbell_rate, adapter_state, region, connected, stands_by, migration, stream,
+               migration_rate, link_meanwhile, driver_log, command_log, access_log, qp_log, client_log,
+               rate_log] = *this;
   write(writer, kIdentityRecord, identity());
   write(writer, kPciRecord, pci_state(table));
   write(writer, kRegistersRecord, registers.save());
@@ -179,6 +181,7 @@ void Adapter::stand_by() {
   drop_driver();
   registers_.reset();
   interrupts_.reset();
+  end_migration();
   stands_by_ = true;
 }
 

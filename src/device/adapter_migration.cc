@@ -1,0 +1,177 @@
+// The adapter's answers to the protocol's migration and dirty-log messages: stopped, saved, loaded and set
+// going by its VMM; the log of written pages. Reference 8.7, ADR 16.
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <utility>
+
+#include "device/adapter.h"
+#include "device/held_back.h"
+#include "verbs/saved_size.h"
+
+namespace pvrdma::device {
+namespace {
+
+using vfio_user::MigrationState;
+
+// What saving and loading take longest is a command's time for each so many bytes.
+constexpr std::uint64_t kBytesPerCommand = 10'000;
+
+// All of an adapter's records but those of its engine, which are few, and what each CQ and context adds.
+constexpr std::uint64_t kDeviceBytes = 64u << 10;
+constexpr std::uint64_t kCqBytes = 4;
+constexpr std::uint64_t kContextBytes = 12;
+
+std::uint64_t pages_within(std::uint64_t budget_mib, Budget budget, std::uint64_t ram_bytes) {
+  const std::uint64_t within_budget = verbs::to_units(budget, budget_mib);
+  if (ram_bytes == 0) return within_budget;
+  return std::min(within_budget, ram_bytes / guestmem::kPageBytes * verbs::Account::kPagesPerRamPage);
+}
+
+}  // namespace
+
+// The largest there can be with these limits, budgets, and memory of the guest.
+std::uint64_t Adapter::state_bytes_max() const {
+  const std::uint64_t mrs =
+      pages_within(config_.budgets.registered_mib, Budget::kRegistered, memory_.ram_bytes());
+  const std::uint64_t rings = pages_within(config_.budgets.rings_mib, Budget::kRings, memory_.ram_bytes());
+  const std::uint64_t pages = mrs > kNoBudget - rings ? kNoBudget : mrs + rings;
+  const std::uint64_t engine = verbs::saved_bytes_max(limits_, pages);
+  const std::uint64_t device = kDeviceBytes + limits_.max_cq * kCqBytes + limits_.max_context * kContextBytes;
+  return engine > kNoBudget - device ? kNoBudget : engine + device;
+}
+
+// No PRE_COPY: what a QP has under way changes with each message. (Lists of regions' pages do not, and are
+// the larger part where there is much to save.)
+std::uint64_t Adapter::migration_flags() const {
+  return vfio_user::kMigrationStopCopy;
+}
+
+vfio_user::StateChange Adapter::set_migration_state(MigrationState next) {
+  if (stands_by_) return {EBUSY};  // the port is the guest's, which runs in another VMM
+  int error = 0;
+  switch (next) {
+    case MigrationState::kRunning:
+      go_on();
+      break;
+    case MigrationState::kStop:
+      if (migration_ == MigrationState::kResuming)
+        error = load_written();
+      else
+        stop();
+      break;
+    case MigrationState::kStopCopy:
+      error = migration_ == MigrationState::kStop ? offer_state() : EINVAL;
+      break;
+    case MigrationState::kResuming:
+      if (migration_ != MigrationState::kStop)
+        error = EINVAL;
+      else if (failed() || state_ != AdapterState::kDetached)
+        error = EBUSY;
+      break;
+    case MigrationState::kPreCopy:
+    case MigrationState::kError:
+      error = EINVAL;
+  }
+  if (error == 0) migration_ = next;
+  return {error};
+}
+
+// From here on nothing of the guest's changes: no turn, no time limit, no message, no doorbell.
+void Adapter::stop() {
+  stream_.clear();
+  port_.set_stopped(true);
+}
+
+int Adapter::offer_state() {
+  const Instant now = clock_.now();
+  try {
+    state::Writer writer;
+    save(writer, std::nullopt, now);
+    std::vector<std::byte> bytes = writer.finish();
+    pay(1 + bytes.size() / kBytesPerCommand);
+    stream_.offer(std::move(bytes));
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  }
+  return 0;
+}
+
+// Refused: what was written is forgotten, so that it can be written again. What the PCI function was is the
+// VMM's to restore, when it likes: nothing is compared.
+int Adapter::load_written() {
+  const Instant now = clock_.now();
+  const std::size_t bytes = stream_.written().size();
+  const bool link_here = commands_.link_is_up();
+  state::Reader reader(stream_.written());
+  const Result<PciState> loaded = load(reader, now);
+  stream_.clear();
+  pay(1 + bytes / kBytesPerCommand);
+  if (!loaded) {
+    if (client_log_.allow(now)) {
+      log::warn("adapter {}: {} bytes of its state refused: {}{}", config_.name, bytes,
+                loaded.error().message, held_back(client_log_));
+    }
+    return EINVAL;
+  }
+  if (!link_meanwhile_) link_meanwhile_ = link_here;
+  return 0;
+}
+
+void Adapter::go_on() {
+  end_migration();
+  if (state_ != AdapterState::kActive) return;
+  engine_.on_path_restored([](const verbs::Gid&) { return true; }, clock_.now());
+  resume();
+}
+
+// It runs, whatever it was before.
+void Adapter::end_migration() {
+  stream_.clear();
+  if (migration_ == MigrationState::kRunning) return;
+  migration_ = MigrationState::kRunning;
+  port_.set_stopped(false);
+  if (const auto link = std::exchange(link_meanwhile_, std::nullopt)) set_link(*link);
+}
+
+tl::expected<std::size_t, int> Adapter::migration_read(std::span<std::byte> out) {
+  return stream_.read(out);
+}
+
+int Adapter::migration_write(std::span<const std::byte> data) {
+  return stream_.write(data, state_bytes_max());
+}
+
+// Of all RAM: what was written elsewhere than in `ranges`, nobody asks for. Larger pages than ours are made
+// up in the reports.
+int Adapter::log_start(std::uint64_t& page_size, std::span<const vfio_user::LogRange> /*ranges*/) {
+  pay(1);
+  if (const auto started = memory_.start_log(); !started) {
+    if (client_log_.allow(clock_.now()))
+      log::warn("adapter {}: {}{}", config_.name, started.error().message, held_back(client_log_));
+    return started.error().code;
+  }
+  page_size = guestmem::kPageBytes;
+  return 0;
+}
+
+int Adapter::log_stop() {
+  memory_.stop_log();
+  return 0;
+}
+
+int Adapter::log_report(const vfio_user::LogRange& range, std::uint64_t page_size,
+                        std::span<std::byte> bitmap) {
+  const auto reported = memory_.report_log(guestmem::GuestPhys(range.iova), range.length, page_size, bitmap);
+  return reported ? 0 : reported.error().code;
+}
+
+// What takes as long as so many commands counts like them, and not with them, as the guest has not asked for
+// it: a client that repeats it holds up itself.
+void Adapter::pay(std::uint64_t commands) {
+  const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(commands, UINT32_MAX));
+  if (migration_rate_.take(count, clock_.now()))
+    log_slowed(Budget::kCommands, config_.budgets.commands_per_s);
+}
+
+}  // namespace pvrdma::device

@@ -1,0 +1,81 @@
+#include "device/migration_stream.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace pvrdma::device {
+
+struct MigrationStream::Held final : Reapable {
+  ~Held() override { std::free(written); }
+  std::size_t bytes() const { return state.size() + room; }
+
+  std::vector<std::byte> state;
+  std::size_t read = 0;  // bytes of it
+
+  std::byte* written = nullptr;  // realloc()'s, which moves pages of large blocks instead of copying
+  std::size_t size = 0;
+  std::size_t room = 0;
+};
+
+MigrationStream::MigrationStream(std::shared_ptr<ReaperQueue> queue) : queue_(std::move(queue)) {}
+
+MigrationStream::~MigrationStream() {
+  clear();
+}
+
+MigrationStream::Held& MigrationStream::held() {
+  if (held_ == nullptr) held_ = std::make_unique<Held>();
+  return *held_;
+}
+
+void MigrationStream::offer(std::vector<std::byte> state) {
+  clear();
+  held().state = std::move(state);
+}
+
+std::size_t MigrationStream::read(std::span<std::byte> out) {
+  if (held_ == nullptr) return 0;
+  const std::size_t size = std::min(out.size(), held_->state.size() - held_->read);
+  std::copy_n(held_->state.begin() + static_cast<std::ptrdiff_t>(held_->read), size, out.begin());
+  held_->read += size;
+  return size;
+}
+
+int MigrationStream::write(std::span<const std::byte> data, std::uint64_t bytes_max) {
+  const std::size_t have = written().size();
+  if (have > bytes_max || data.size() > bytes_max - have) return ENOSPC;
+  try {
+    Held& into = held();
+    if (into.room - into.size < data.size()) {
+      const std::size_t room = (into.size + data.size() + kStepBytes - 1) / kStepBytes * kStepBytes;
+      void* const larger = std::realloc(into.written, room);
+      if (larger == nullptr) return ENOMEM;
+      into.written = static_cast<std::byte*>(larger);
+      into.room = room;
+    }
+    std::memcpy(into.written + into.size, data.data(), data.size());
+    into.size += data.size();
+  } catch (const std::bad_alloc&) {
+    return ENOMEM;
+  }
+  return 0;
+}
+
+std::span<const std::byte> MigrationStream::written() const {
+  if (held_ == nullptr) return {};
+  return {held_->written, held_->size};
+}
+
+void MigrationStream::clear() {
+  if (held_ == nullptr) return;
+  if (queue_ != nullptr && held_->bytes() > kStepBytes)
+    queue_->release(std::move(held_));
+  else
+    held_.reset();
+}
+
+}  // namespace pvrdma::device

@@ -1,0 +1,56 @@
+#include "verbs/saved_size.h"
+
+#include <limits>
+#include <utility>
+
+#include "state/writer.h"
+#include "verbs/describe.h"
+
+namespace pvrdma::verbs {
+namespace {
+
+constexpr std::uint64_t kRunBytes = 12;  // of a page list: an address and a count
+constexpr std::uint64_t kUnbounded = std::numeric_limits<std::uint64_t>::max();
+
+template <typename Saved>
+std::uint64_t record_bytes(Saved largest) {
+  const std::size_t without = state::Writer().finish().size();
+  state::Writer writer;
+  writer.begin({});
+  describe(writer, largest);
+  writer.end();
+  return writer.finish().size() - without;
+}
+
+// Without the pages that it is charged for, but with the state page, which each of its rings names.
+SavedQp largest_qp(const Limits& limits) {
+  SavedQp qp;
+  SavedWork work{.state = {}, .fast_reg = {}, .sges = std::vector<abi::Sge>(limits.max_sge)};
+  work.state.opcode = abi::Opcode::kFastRegMr;
+  qp.works.assign(kSavedWorksMax, work);
+  qp.receive.holds_receive = true;
+  qp.receive.receive.sge_count = limits.max_sge;
+  qp.send_ring.pages = {0};
+  qp.receive_ring.pages = {0};
+  return qp;
+}
+
+}  // namespace
+
+std::uint64_t saved_bytes_max(const Limits& limits, std::uint64_t pages) {
+  SavedTables tables;
+  tables.contexts.resize(limits.max_context);
+  tables.qpn_generations.resize(limits.max_qp);
+  SavedMrSlots slots;
+  slots.generations.resize(limits.max_mr);
+  slots.free.resize(limits.max_mr);
+  const std::uint64_t bytes =
+      record_bytes(std::move(tables)) + record_bytes(std::move(slots)) +
+      limits.max_pd * record_bytes(SavedPd{}) + limits.max_mr * record_bytes(SavedMr{}) +
+      limits.max_cq * record_bytes(SavedCq{}) + limits.max_srq * record_bytes(SavedSrq{}) +
+      limits.max_qp * record_bytes(largest_qp(limits)) + limits.gid_table_length * record_bytes(SavedGid{}) +
+      record_bytes(Counters{}) + record_bytes(SavedCounts{});
+  return pages > (kUnbounded - bytes) / kRunBytes ? kUnbounded : bytes + pages * kRunBytes;
+}
+
+}  // namespace pvrdma::verbs
