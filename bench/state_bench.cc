@@ -1,15 +1,19 @@
-// What it takes to save and load an adapter: while the guest of a move stands, and everybody else on the
-// shard waits (ADR 16).
+// What it takes to save and load an adapter, and to begin and end the log of written pages: while the guest
+// of a move stands, and everybody else on the shard waits (ADR 16).
 #include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <vector>
 
 #include "benchmark/benchmark.h"
 
 #include "base/check.h"
+#include "base/fd.h"
 #include "base/log.h"
+#include "guestmem/address_space.h"
 #include "state/reader.h"
 #include "state/writer.h"
 #include "support/must.h"
@@ -132,6 +136,43 @@ void some_memory(benchmark::internal::Benchmark* bench) {
 }
 BENCHMARK(Memory<save>)->Name("SaveMemory")->Apply(some_memory);
 BENCHMARK(Memory<load>)->Name("LoadMemory")->Apply(some_memory);
+
+// The log of written pages of a VM with so much memory, which costs as many bits.
+class LoggedMemory {
+ public:
+  explicit LoggedMemory(std::uint64_t gib) {
+    const Fd fd(::memfd_create("logged", MFD_CLOEXEC));
+    PVRDMA_CHECK(fd && ::ftruncate(fd.get(), static_cast<off_t>(gib * kGib)) == 0, "a memfd");
+    must(memory.map(guestmem::GuestPhys(0), gib * kGib, fd, 0, true, true));
+  }
+  guestmem::AddressSpace memory;
+};
+
+void StartLog(benchmark::State& state) {
+  LoggedMemory logged(static_cast<std::uint64_t>(state.range(0)));
+  for (auto _ : state) {
+    must(logged.memory.start_log());
+    state.PauseTiming();
+    logged.memory.stop_log();
+    state.ResumeTiming();
+  }
+}
+
+void StopLog(benchmark::State& state) {
+  LoggedMemory logged(static_cast<std::uint64_t>(state.range(0)));
+  for (auto _ : state) {
+    state.PauseTiming();
+    must(logged.memory.start_log());
+    state.ResumeTiming();
+    logged.memory.stop_log();
+  }
+}
+
+void some_ram(benchmark::internal::Benchmark* bench) {
+  bench->ArgName("gib")->Arg(64)->Arg(2048)->Unit(benchmark::kMillisecond)->Iterations(20);
+}
+BENCHMARK(StartLog)->Apply(some_ram);
+BENCHMARK(StopLog)->Apply(some_ram);
 
 }  // namespace
 }  // namespace pvrdma

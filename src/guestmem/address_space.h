@@ -161,8 +161,9 @@ class AddressSpace {
   // --- The log of written pages. ---
 
   // Begins it, empty, for all RAM there is and all that is mapped while it is on; unmap_all() does not end
-  // it. All memory for the RAM there is, 1/32768 of it, is taken (and touched) here; in all at most for as
-  // much as the account allows to be mapped. EBUSY: it has begun; ENOMEM: no memory, it is off.
+  // it. All memory for the RAM there is, 1/32768 of it, is taken here, and that of large maps touched when
+  // they are written; in all at most for as much as the account allows to be mapped. EBUSY: it has begun;
+  // ENOMEM: no memory, it is off.
   Result<> start_log();
   void stop_log();
   LogState log_state() const { return log_state_; }

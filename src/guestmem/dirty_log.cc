@@ -3,9 +3,34 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <sys/mman.h>
 #include <utility>
 
 namespace pvrdma::guestmem {
+
+namespace {
+
+// A process has 65530 mappings: those of fewer chunks are the heap's.
+constexpr std::size_t kMappedChunksMin = 32;
+
+}  // namespace
+
+void DirtyLog::Release::operator()(Words* words) const {
+  if (mapped_bytes != 0)
+    ::munmap(words, mapped_bytes);
+  else
+    delete[] words;
+}
+
+// Without huge pages: the first mark would wait until one is zero.
+DirtyLog::Block DirtyLog::take_block(std::size_t chunks) {
+  if (chunks < kMappedChunksMin) return {new Words[chunks]{}, Release{0}};
+  const std::size_t bytes = chunks * sizeof(Words);
+  void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  ::madvise(at, bytes, MADV_NOHUGEPAGE);
+  return {static_cast<Words*>(at), Release{bytes}};
+}
 
 bool DirtyLog::cover(std::uint64_t first, std::uint64_t last) {
   const std::uint64_t end = last / kChunkPages + 1;
@@ -18,15 +43,17 @@ bool DirtyLog::cover(std::uint64_t first, std::uint64_t last) {
   try {
     std::vector<Chunk> fresh;
     fresh.reserve(static_cast<std::size_t>(missing));
+    Block block = take_block(static_cast<std::size_t>(missing));
     for (std::uint64_t number = first / kChunkPages; number != end; ++number) {
       if (have != chunks_.end() && have->number == number) {
         ++have;
       } else {
-        fresh.push_back({number, 0, std::make_unique<std::array<std::uint64_t, kChunkPages / 64>>()});
+        fresh.push_back({number, 0, block.get() + fresh.size()});
       }
     }
     if (chunks_.capacity() - chunks_.size() < fresh.size())
       chunks_.reserve(std::max(2 * chunks_.size(), chunks_.size() + fresh.size()));
+    blocks_.push_back(std::move(block));
     const auto old_count = static_cast<std::ptrdiff_t>(chunks_.size());
     std::ranges::move(fresh, std::back_inserter(chunks_));
     std::ranges::inplace_merge(chunks_, chunks_.begin() + old_count, {}, &Chunk::number);

@@ -14,7 +14,9 @@
 // * pages of mapped doorbells are the adapter's own memory, no guest's.
 //
 // The bits lie in chunks, sorted by guest address. All chunks that a map needs are there before the first
-// write to it. Thread: shard-owned.
+// write to it; those of a large map are memory that nobody has touched until a page of theirs is marked, so
+// that the log costs what is written, not what is mapped: to a hostile VMM a sparse file of terabytes costs
+// nothing. Thread: shard-owned.
 #pragma once
 
 #include <array>
@@ -30,10 +32,11 @@ class DirtyLog {
  public:
   static constexpr std::uint64_t kChunkPages = 32768;  // 128 MiB of guest memory for 4 KiB of bits
 
+  using Words = std::array<std::uint64_t, kChunkPages / 64>;
   struct Chunk {
     std::uint64_t number;      // of its first page, divided by kChunkPages
     std::uint32_t page_count;  // marked
-    std::unique_ptr<std::array<std::uint64_t, kChunkPages / 64>> words;
+    Words* words;              // in one of blocks_
   };
 
   explicit DirtyLog(std::size_t chunks_max) : chunks_max_(chunks_max) {}
@@ -80,10 +83,18 @@ class DirtyLog {
   }
 
  private:
+  struct Release {
+    std::size_t mapped_bytes;  // 0: of the heap
+    void operator()(Words* words) const;
+  };
+  using Block = std::unique_ptr<Words, Release>;  // some side by side, zero
+
+  static Block take_block(std::size_t chunks);
   static std::size_t word_of(std::uint64_t page) { return static_cast<std::size_t>(page % kChunkPages / 64); }
   std::uint64_t take_word(Chunk& chunk, std::uint64_t first, std::uint64_t wanted);
 
   const std::size_t chunks_max_;
+  std::vector<Block> blocks_;
   std::vector<Chunk> chunks_;  // sorted
   std::uint64_t marked_pages_ = 0;
 };

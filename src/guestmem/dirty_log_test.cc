@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <map>
 #include <random>
@@ -256,6 +257,23 @@ TEST(DirtyLogChunks, CoversAllOrNothing) {
   EXPECT_TRUE(log.cover(DirtyLog::kChunkPages * 3, DirtyLog::kChunkPages * 5)) << "two of them are there";
   EXPECT_EQ(log.chunk_count(), 3u);
   EXPECT_EQ(log.chunk_of(DirtyLog::kChunkPages * 5 + 7)->number, 5u);
+}
+
+// 512 GiB of guest memory.
+TEST(DirtyLogChunks, CostWhatIsWritten) {
+  constexpr std::uint64_t kChunks = 4096;
+  const auto resident_pages = [] {
+    std::uint64_t all = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> all >> resident;
+    return resident;
+  };
+  DirtyLog log(kChunks);
+  const std::uint64_t before = resident_pages();
+  ASSERT_NE(before, 0u);
+  ASSERT_TRUE(log.cover(0, kChunks * DirtyLog::kChunkPages - 1));
+  log.mark(log.chunk_of(0), 77 * DirtyLog::kChunkPages, 77 * DirtyLog::kChunkPages);
+  EXPECT_LT(resident_pages(), before + kChunks / 2);
+  EXPECT_EQ(log.marked_pages(), 1u);
 }
 
 // Random maps, writes and takings of a few chunks of sparse memory, seeded.
