@@ -1,33 +1,23 @@
 // A VM that goes on in another VMM of its host, at the same socket: the successor's client maps the same
 // memory, takes the guest's adapter over, and the guest's driver notices nothing.
-#include <sys/eventfd.h>
-#include <unistd.h>
 #include <vector>
 
 #include "device_test.h"
+#include "support/vmm_bus.h"
 
 namespace pvrdma::test {
 namespace {
 
-// The bus of a guest whose VMM can be replaced: it knows what a VMM knows of its guest. (BARs and the MSI-X
-// table are the VMM's own matter; this guest has none.)
-class MovableBus final : public driver::Bus {
+class MovableBus final : public VmmBus {
  public:
-  explicit MovableBus(ServedHost& host, std::uint32_t index) : host_(host), index_(index) {
-    bus_ = must(driver::VfioUserBus::connect(host_.socket_path(index_)));
-  }
+  explicit MovableBus(ServedHost& host, std::uint32_t index)
+      : VmmBus(must(driver::VfioUserBus::connect(host.socket_path(index)))), host_(host), index_(index) {}
 
   // What a successor's VMM does before the VM runs in it.
   void bring_successor() {
     must(host_.on_shard(index_, [](adapters::ServedAdapter& served) { return served.expect_successor(); }));
     successor_ = must(driver::VfioUserBus::connect(host_.socket_path(index_)));
-    std::vector<std::byte> config(64);
-    must(bus_->region_read(driver::Region::kConfig, 0, config));
-    must(successor_->region_write(driver::Region::kConfig, 0, config));
-    for (const Map& map : maps_) must(successor_->dma_map(map.iova, map.bytes, map.fd.get(), map.fd_offset));
-    for (std::uint32_t vector = 0; vector < vectors_.size(); ++vector) {
-      if (vectors_[vector]) must(successor_->set_vector_eventfd(vector, vectors_[vector].get()));
-    }
+    prepare(*successor_);
   }
   Result<adapters::SwitchedOver> switch_over() {
     return host_.on_shard(index_, [](adapters::ServedAdapter& served) {
@@ -53,47 +43,8 @@ class MovableBus final : public driver::Bus {
   void move_before_each_access() { moves_always_ = true; }
   std::uint64_t accesses() const { return accesses_; }
 
-  Result<std::uint32_t> region_read32(driver::Region region, std::uint64_t offset) override {
-    return access().region_read32(region, offset);
-  }
-  Result<> region_write32(driver::Region region, std::uint64_t offset, std::uint32_t value) override {
-    return access().region_write32(region, offset, value);
-  }
-  Result<> region_read(driver::Region region, std::uint64_t offset, std::span<std::byte> out) override {
-    return access().region_read(region, offset, out);
-  }
-  Result<> region_write(driver::Region region, std::uint64_t offset,
-                        std::span<const std::byte> data) override {
-    return access().region_write(region, offset, data);
-  }
-  Result<std::uint64_t> region_bytes(driver::Region region) override { return bus_->region_bytes(region); }
-  Result<> dma_map(std::uint64_t iova, std::uint64_t bytes, int fd, std::uint64_t fd_offset) override {
-    maps_.push_back({iova, bytes, Fd(::dup(fd)), fd_offset});
-    return bus_->dma_map(iova, bytes, fd, fd_offset);
-  }
-  Result<> dma_unmap(std::uint64_t iova, std::uint64_t bytes) override {
-    std::erase_if(maps_, [iova](const Map& map) { return map.iova == iova; });
-    return bus_->dma_unmap(iova, bytes);
-  }
-  Result<> set_vector_eventfd(std::uint32_t vector, int eventfd) override {
-    vectors_[vector] = eventfd >= 0 ? Fd(::dup(eventfd)) : Fd();
-    return bus_->set_vector_eventfd(vector, eventfd);
-  }
-  Result<> disable_vectors() override {
-    for (Fd& vector : vectors_) vector.reset();
-    return bus_->disable_vectors();
-  }
-  Result<> reset() override { return bus_->reset(); }
-
  private:
-  struct Map {
-    std::uint64_t iova;
-    std::uint64_t bytes;
-    Fd fd;
-    std::uint64_t fd_offset;
-  };
-
-  driver::VfioUserBus& access() {
+  driver::VfioUserBus& access() override {
     ++accesses_;
     if (moves_always_) move();
     return *bus_;
@@ -101,10 +52,7 @@ class MovableBus final : public driver::Bus {
 
   ServedHost& host_;
   const std::uint32_t index_;
-  std::unique_ptr<driver::VfioUserBus> bus_;
   std::unique_ptr<driver::VfioUserBus> successor_;
-  std::vector<Map> maps_;
-  std::array<Fd, abi::kVectorCount> vectors_;
   bool moves_always_ = false;
   std::uint64_t accesses_ = 0;
 };

@@ -24,7 +24,8 @@ void install_sigbus_handler_once() {
 }  // namespace
 
 ServedHost::ServedHost(const TestbenchOptions& options)
-    : reaper_(must(Reaper::create())),
+    : options_(options),
+      reaper_(must(Reaper::create())),
       directory_(make_directory()),
       loop_(must(shard::Loop::create({}, clock_))),
       switch_(transport::SegmentId{}, transports_, clock_) {
@@ -32,13 +33,25 @@ ServedHost::ServedHost(const TestbenchOptions& options)
   install_sigbus_handler_once();
   if (std::getenv("PVRDMA_TEST_LOG") == nullptr) log::set_level(log::Level::kError);
   for (std::uint32_t index = 0; index < options.adapter_count; ++index) {
-    const device::AdapterConfig config = adapter_config(index, options);
-    paths_.push_back(directory_ + "/" + config.name + ".sock");
-    adapters_.push_back(must(adapters::ServedAdapter::create(
-        {.device = config, .socket = paths_.back()}, switch_, *loop_, clock_, nullptr, reaper_.get())));
-    must(adapters_.back()->start());
+    paths_.push_back(directory_ + "/" + adapter_config(index, options).name + ".sock");
+    adapters_.push_back(serve(index, paths_.back()));
   }
   thread_ = std::thread([this] { loop_->run(); });
+}
+
+std::unique_ptr<adapters::ServedAdapter> ServedHost::serve(std::uint32_t index, const std::string& path) {
+  auto served =
+      must(adapters::ServedAdapter::create({.device = adapter_config(index, options_), .socket = path},
+                                           switch_, *loop_, clock_, nullptr, reaper_.get()));
+  must(served->start());
+  return served;
+}
+
+std::uint32_t ServedHost::add_twin(std::uint32_t index) {
+  paths_.push_back(paths_[index] + ".twin");
+  adapters_.push_back(
+      on_shard(index, [this, index](adapters::ServedAdapter&) { return serve(index, paths_.back()); }));
+  return static_cast<std::uint32_t>(adapters_.size() - 1);
 }
 
 ServedHost::~ServedHost() {

@@ -31,6 +31,10 @@ class ServedHost {
 
   Reaper& reaper() { return *reaper_; }
 
+  // Another adapter, on the same switch, that is adapter `index` again, with a socket of its own: where its
+  // VM may move to. Returns its index.
+  std::uint32_t add_twin(std::uint32_t index);
+
   const std::string& socket_path(std::uint32_t index) const { return paths_[index]; }
 
   // Runs `work(adapters::ServedAdapter&)` for one adapter on the shard's thread; returns what it returns.
@@ -57,6 +61,9 @@ class ServedHost {
   }
 
  private:
+  std::unique_ptr<adapters::ServedAdapter> serve(std::uint32_t index, const std::string& path);
+
+  const TestbenchOptions options_;
   SteadyClock clock_;
   std::unique_ptr<Reaper> reaper_;
   std::string directory_;
