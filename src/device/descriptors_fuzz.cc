@@ -1,10 +1,13 @@
 // Fuzzes what a VMM hands over: descriptors of all kinds with every message, and their open files changed
-// while the adapter uses them: flags, sizes, seals, counters.
+// while the adapter uses them: flags, sizes, seals, counters; and how it leads a migration: states in any
+// order, saved state of this adapter that is cut, changed and put together anew, and the log of written
+// pages.
 //
 // A Server and a real adapter behind it, with mapped doorbells, whose memory is one of the kinds; each input
 // is one client's session, then another client must be served. Input: steps, see Step. What must hold:
 // nothing crashes and no call blocks, whatever the other end of a descriptor does (one that does runs into
-// the time limit of the fuzzer or of the replay); the descriptors are closed in the end.
+// the time limit of the fuzzer or of the replay); the descriptors are closed in the end, and the adapter runs
+// and logs nothing.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -32,7 +35,9 @@
 #include "guestmem/sigbus.h"
 #include "support/fuzz_input.h"
 #include "support/open_fds.h"
+#include "support/saved_stream.h"
 #include "vfio_user/message_socket.h"
+#include "vfio_user/migration.h"
 #include "vfio_user/raw_peer.h"
 #include "vfio_user/server.h"
 
@@ -60,6 +65,10 @@ enum class Step : std::uint8_t {
   kLeave,    // and a new client comes
   kProcess,  // CREATE_UC for doorbell page 1 in the slot and its REQUEST
   kStore,    // offset@0:1 in words, value@1:4: into that page
+  kState,    // state@0:1 of a migration
+  kRead,     // size@0:2 of migration data, which are kept from STOP_COPY on
+  kWrite,    // from@0:2, size@2:2 of what was kept, change@4:1 to its first byte, under a right checksum
+  kLog,      // what@0:1: start, stop, report; page@1:1 and pages@2:1 of its range, page size@3:1
   kCount
 };
 
@@ -270,6 +279,8 @@ class Harness {
     for (int i = 0; i < kTurnsMax && server_->seat().fd() >= 0; ++i)
       server_->seat().on_ready(true, server_->seat().wants_write());
     PVRDMA_CHECK(server_->seat().fd() < 0, "a session ends with its client");
+    PVRDMA_CHECK(!guest_.port.stopped, "a migration ends with its client");
+    PVRDMA_CHECK(guest_.adapter().memory().log_state() == guestmem::LogState::kOff, "so does the log");
   }
   void turn() {
     for (int i = 0; i < kTurnsMax; ++i) {
@@ -290,6 +301,10 @@ class Harness {
       if (!reply) return;
       if (*reply) {
         last_error_ = (*reply)->header.error;
+        if ((*reply)->header.command == Command::kMigDataRead && last_error_ == 0) {
+          const auto data = (*reply)->payload.subspan(sizeof(wire::MigData));
+          saved_.insert(saved_.end(), data.begin(), data.end());
+        }
         continue;
       }
       const auto received = replies_->receive();
@@ -345,12 +360,56 @@ class Harness {
         std::memcpy(at, &value, sizeof value);
         return turn();
       }
+      case Step::kState:
+        return change_state(input.byte() % 8u);
+      case Step::kRead: {
+        const std::uint32_t size = input.u16();
+        return say(Command::kMigDataRead, bytes_of(wire::MigData{8 + size, size}));
+      }
+      case Step::kWrite: {
+        const std::size_t from = std::min<std::size_t>(input.u16(), saved_.size());
+        const std::size_t size = std::min<std::size_t>(input.u16(), saved_.size() - from);
+        if (const std::uint8_t change = input.byte(); size != 0 && change != 0) {
+          saved_[from] ^= std::byte{change};
+          test::make_checksums_right(saved_);
+        }
+        const auto bytes = static_cast<std::uint32_t>(size);
+        vfio_user::Bytes payload = bytes_of(wire::MigData{8 + bytes, bytes});
+        const auto data = std::span(saved_).subspan(from, size);
+        payload.insert(payload.end(), data.begin(), data.end());
+        return say(Command::kMigDataWrite, payload);
+      }
+      case Step::kLog:
+        return log(input);
       case Step::kLeave:
         leave();
         return come();
       case Step::kCount:
         return;
     }
+  }
+
+  void change_state(std::uint32_t state) {
+    if (state == static_cast<std::uint32_t>(vfio_user::MigrationState::kStopCopy)) saved_.clear();
+    say(Command::kDeviceFeature,
+        bytes_of(wire::DeviceFeature{16, wire::kFeatureSet | wire::kFeatureMigDeviceState},
+                 wire::MigDeviceState{.device_state = state}));
+  }
+  void log(FuzzInput& input) {
+    const std::uint8_t what = input.byte() % 3;
+    const std::uint64_t at = FakeGuest::kRamBase + input.byte() * std::uint64_t{4096};
+    const std::uint64_t size = input.byte() * std::uint64_t{4096};
+    const std::uint64_t page_size = std::uint64_t{4096} << input.byte() % 20;
+    if (what == 0)
+      return say(Command::kDeviceFeature,
+                 bytes_of(wire::DeviceFeature{40, wire::kFeatureSet | wire::kFeatureDmaLoggingStart},
+                          wire::DmaLoggingControl{page_size, 1}, wire::DmaLoggingRange{at, size}));
+    if (what == 1)
+      return say(Command::kDeviceFeature,
+                 bytes_of(wire::DeviceFeature{8, wire::kFeatureSet | wire::kFeatureDmaLoggingStop}));
+    say(Command::kDeviceFeature,
+        bytes_of(wire::DeviceFeature{4096, wire::kFeatureGet | wire::kFeatureDmaLoggingReport},
+                 wire::DmaLoggingReport{at, size, page_size}));
   }
 
   std::vector<int> some_fds(FuzzInput& input) const {
@@ -445,6 +504,7 @@ class Harness {
   Descriptors* descriptors_ = nullptr;
   std::uint16_t id_ = 0;
   std::uint32_t last_error_ = 0;
+  test::SavedBytes saved_;  // of the migration
 };
 
 }  // namespace

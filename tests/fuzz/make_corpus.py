@@ -275,6 +275,35 @@ def device_descriptors() -> Seeds:
     yield "doorbells_as_memory", attach(doorbells) + process + store(0, 1 << 30) + command
     yield "unmapped", attach() + message(2, [], bytes([0, 0, 64])) + command
 
+    # Migration: there is one adapter, which becomes what it was itself before a reset.
+    stop, running, stop_copy, resuming = 1, 2, 3, 4
+
+    def to(*states: int) -> bytes:
+        return b"".join(bytes([9, state]) for state in states)
+
+    def write(first: int = 0, size: int = 0xffff, flip: int = 0) -> bytes:
+        return bytes([11]) + u16(first) + u16(size) + bytes([flip])
+
+    def log(what: int, page: int = 0, pages: int = 64, size: int = 0) -> bytes:
+        return bytes([12, what, page, pages, size])
+
+    read, reset = bytes([10]) + u16(0xffff), message(9, [], b"\0")
+    saved = attach() + process + to(stop_copy) + read + reset
+    for name, state in {"error": 0, "stop": stop, "running": running, "stop_copy": stop_copy, "resuming": resuming, "none": 5, "pre_copy": 6}.items():
+        yield f"state_{name}", attach() + to(state) + command + to(running) + command + to(state)
+        yield f"state_{name}_of_a_fresh_one", version + to(state, stop, state, running, state) + read + write() + reset + attach() + command
+    yield "moves", saved + to(resuming) + write() + to(stop, running) + command + store(0, 1 << 30) + command
+    yield "moves_in_pieces", saved + to(resuming) + b"".join(write(at, 300) for at in range(0, 3000, 300)) + to(running) + command
+    yield "moves_twice", (saved + to(resuming) + write() + to(running) + command) * 2
+    for at in (1, 12, 100, 500, 900):
+        yield f"moves_cut_at_{at}", saved + to(resuming) + write(0, at) + to(stop) + write() + to(running) + command
+        yield f"moves_changed_at_{at}", saved + to(resuming) + write(0, at) + write(at, 0xffff, 64) + to(running) + reset + attach() + command
+        yield f"moves_doubled_at_{at}", saved + to(resuming) + write() + write(at) + to(stop) + reset + attach() + command
+    yield "leaves_resuming", saved + to(resuming) + write() + leave + attach() + command
+    yield "logged", attach() + log(0) + command + log(2) + command * 2 + log(2, 3, 9) + log(2, 0, 64, 6) + log(1) + command
+    yield "logged_over_a_move", attach() + log(0) + process + to(stop_copy) + read + log(2) + reset + to(resuming) + write() + to(running) + command + log(2)
+    yield "logged_as_memory_goes", attach() + log(0) + change(0, "shrink") + command + log(2) + log(1) + log(0)
+
 
 def device_command() -> Seeds:
     """The seeds that are there already, with mapped doorbells: what they ring on a user's page they store into it."""
