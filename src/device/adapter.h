@@ -105,6 +105,9 @@ class Adapter final : public vfio_user::Handler,
   // guest sees nothing until it goes on.
   void set_link(bool up);
 
+  // Its VMM leads a migration by the protocol's own messages.
+  bool is_stopped() const { return migration_ != vfio_user::MigrationState::kRunning; }
+
   // Over its rate of commands or doorbells: read nothing more of its client until then. Instant{}: it is not.
   Instant held_until() const {
     return std::max({command_rate_.held_until(), doorbell_rate_.held_until(), migration_rate_.held_until()});
@@ -201,7 +204,6 @@ class Adapter final : public vfio_user::Handler,
   void drop_driver();
   void power_on();
 
-  bool is_stopped() const { return migration_ != vfio_user::MigrationState::kRunning; }
   std::uint64_t state_bytes_max() const;
   void stop();
   int offer_state();
