@@ -59,7 +59,6 @@ test-full: setup-full  ## as test, then all of it without sanitizers, other gues
 	@echo "== cluster tests of traffic, mapped doorbells"
 	@PVRDMA_DOORBELLS=mapped $(PYTEST) tests/cluster/test_traffic.py -m "not full"
 	@echo "== VM and cluster tests, daemon with AddressSanitizer"
-	@cmake --build --preset asan --target programs
 	@PVRDMA_BUILD=build/asan $(PYTEST) tests/vm -m "not full"
 	@PVRDMA_BUILD=build/asan $(PYTEST) tests/cluster -m "not full"
 	@$(MAKE) fuzz

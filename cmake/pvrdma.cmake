@@ -89,17 +89,14 @@ function(pvrdma_list_fuzzers)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/fuzzers.tsv CONTENT "${fuzzers}")
 endfunction()
 
-# pvrdma_program(NAME SOURCES a.cc ... [DEPS ...]): what VM, cluster and soak tests and benches start beside the daemon. Made
-# by the target `programs`, and under a sanitizer by that alone: ctest needs none of them.
+# pvrdma_program(NAME SOURCES a.cc ... [DEPS ...]): what VM, cluster and soak tests and benches start beside the daemon, made by
+# the target `programs`.
 function(pvrdma_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   pvrdma_compile_options(${name})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
   add_dependencies(programs ${name})
-  if(PVRDMA_SANITIZE)
-    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
-  endif()
 endfunction()
 
 # pvrdma_bench(NAME SOURCES x_bench.cc [DEPS ...]): a Google Benchmark program, never run by ctest.

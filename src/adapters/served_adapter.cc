@@ -129,7 +129,8 @@ Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
   }
   device::Adapter& from = seated_->adapter();
   if (from.is_stopped())
-    return fail(EBUSY, fmt::format("adapter {}: its VMM moves it by itself: wait until that is over", port_.name()));
+    return fail(EBUSY,
+                fmt::format("adapter {}: its VMM moves it by itself: wait until that is over", port_.name()));
   device::Adapter& to = successor_->adapter();
   state::Writer writer;
   from.save(writer, std::nullopt, now);
