@@ -18,7 +18,7 @@
 namespace pvrdma::ctl {
 namespace {
 
-constexpr time_t kAnswerSeconds = 15;  // a change waits for the store
+constexpr time_t kReachSeconds = 15;
 constexpr std::size_t kRefusalBytesMax = 64 * 1024;
 constexpr std::size_t kTokenCharsMin = 16;
 constexpr std::size_t kTokenCharsMax = 256;
@@ -34,7 +34,7 @@ Result<void> reach(const std::string& socket) {
   std::memcpy(address.sun_path, socket.data(), socket.size());
   const Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!probe) return fail_errno(errno, "cannot make a socket");
-  const timeval patience{kAnswerSeconds, 0};  // a stopped daemon's backlog fills up
+  const timeval patience{kReachSeconds, 0};  // a stopped daemon's backlog fills up
   ::setsockopt(probe.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return {};
   const int code = errno;
@@ -85,9 +85,9 @@ std::string trouble(const Endpoint& endpoint, httplib::Error error) {
 
 Result<void> ask(httplib::ClientImpl& client, const Endpoint& endpoint, const Request& request,
                  const Take& take) {
-  client.set_connection_timeout(kAnswerSeconds);
-  client.set_read_timeout(kAnswerSeconds);
-  client.set_write_timeout(kAnswerSeconds);
+  client.set_connection_timeout(kReachSeconds);
+  client.set_read_timeout(static_cast<time_t>(request.answer_seconds));
+  client.set_write_timeout(kReachSeconds);
   httplib::Request message;
   message.method = to_string(request.method);
   message.path = request.path;

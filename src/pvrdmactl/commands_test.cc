@@ -638,5 +638,21 @@ TEST(CaptureCommand, AsksForWhatIsToBeCaptured) {
   EXPECT_NE(asked("capture VM-01").find("--write"), std::string::npos);
 }
 
+TEST(VmCommands, ChangeAVmsQemu) {
+  EXPECT_EQ(asked("vm qemu-args VM-01"), "GET /v1/vms/VM-01/qemu-args");
+  EXPECT_EQ(asked("vm qemu-args VM-01 --incoming"), "GET /v1/vms/VM-01/qemu-args?incoming=true");
+  EXPECT_EQ(asked("vm upgrade-vmm VM-01"), "POST /v1/adapters/VM-01/upgrade-vmm {}");
+  EXPECT_EQ(asked("vm upgrade-vmm VM-01 --monitor /a --new-monitor=/b"),
+            R"(POST /v1/adapters/VM-01/upgrade-vmm {"monitor":"/a","new_monitor":"/b"})");
+  const auto invocation = parse("pvrdmactl", split("vm upgrade-vmm VM-01"));
+  EXPECT_EQ(make_request(*invocation->command, invocation->values).answer_seconds, 120U);
+  EXPECT_EQ(shown("vm upgrade-vmm VM-01",
+                  R"({"vm":"VM-01","from":{"version":"10.0.2","pid":17},"to":{"version":"11.1.3","pid":18},
+                      "pause_us":63449,"qemu_us":40300,"restore_us":18050,"adapter_us":200,"state_bytes":4801})"),
+            "VM-01: QEMU 10.0.2 (pid 17) -> QEMU 11.1.3 (pid 18)\n"
+            "  pause  63.4 ms (QEMU 40.3, PCI state 18.1, adapter 0.2)\n"
+            "  state  4801 bytes\n");
+}
+
 }  // namespace
 }  // namespace pvrdma::ctl

@@ -67,6 +67,7 @@ struct Command {
   // "/v1/hosts/{host}?adapter={adapter}": {x} is the value of the argument x; a member of the query whose
   // argument has no value is left out.
   std::string path;
+  std::uint32_t answer_seconds = 15;  // how long the answer may take; a change waits for the store
   // Works out values that need the daemon, before the request.
   Result<void> (*complete)(Values& values, const Ask& ask) = nullptr;
   // The part of the answer that is shown, as text or JSON; null: all of it. May throw Json::exception.

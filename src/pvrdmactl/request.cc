@@ -86,7 +86,8 @@ Request make_request(const Command& command, const Values& values) {
   const auto question = command.path.find('?');
   bool complete = false;
   Request request{command.method,
-                  filled(std::string_view(command.path).substr(0, question), values, complete), ""};
+                  filled(std::string_view(command.path).substr(0, question), values, complete), "",
+                  command.answer_seconds};
   PVRDMA_CHECK(complete, "every argument in a command's path is required or has a fallback");
   if (question != std::string::npos) {
     request.path += query(std::string_view(command.path).substr(question + 1), values);

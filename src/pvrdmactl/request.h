@@ -1,6 +1,7 @@
 // make_request(): the HTTP request of a command with its values. Thread: any.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,7 @@ struct Request {
   Method method = Method::kGet;
   std::string path;  // with the query, percent-encoded
   std::string body;  // JSON; empty for GET and DELETE
+  std::uint32_t answer_seconds = 15;
 };
 
 // `values` are checked and complete, as parse() and Command::complete leave them.

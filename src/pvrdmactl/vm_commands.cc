@@ -300,6 +300,7 @@ Command upgrade_vmm_command() {
                          .member = "/new_monitor"}},
           .method = Method::kPost,
           .path = "/v1/adapters/{NAME}/upgrade-vmm",
+          .answer_seconds = 120,
           .text = upgraded_text};
 }
 
