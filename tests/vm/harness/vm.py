@@ -102,6 +102,7 @@ class Vm:
         self._image = run_folder / f"{spec.name}.cpio"
         self._process: subprocess.Popen[bytes] | None = None
         self._successor: subprocess.Popen[bytes] | None = None
+        self.successor_monitor: Path | None = None  # the QMP socket of the one that was started last
         self._channel: Channel | None = None
 
     @property
@@ -133,12 +134,12 @@ class Vm:
         """Starts a QEMU that waits to take the guest over (`pvrdmactl vm upgrade-vmm`), and returns its process id."""
         assert self._successor is None, f"{self.name} has a QEMU that waits"
         first, second = self._beside_adapter("qmp"), self._beside_adapter("next.qmp")
-        monitor = second if first.exists() else first
+        self.successor_monitor = second if first.exists() else first
         channel = {"channel-type": "cpr", "addr": {"transport": "socket", "type": "unix", "path": str(self._beside_adapter("cpr"))}}
         self._beside_adapter("cpr").unlink(missing_ok=True)
         command = self._command(None if without_adapter else self.spec.adapter)
         self._successor = self._start_qemu(command, [
-            "-qmp", f"unix:{monitor},server=on,wait=off", "-S", "-incoming", f"unix:{self._beside_adapter('main')}",
+            "-qmp", f"unix:{self.successor_monitor},server=on,wait=off", "-S", "-incoming", f"unix:{self._beside_adapter('main')}",
             "-incoming", json.dumps(channel)])
         deadline = time.monotonic() + _SUCCESSOR_GUARD_S
         while not self._beside_adapter("cpr").exists():
