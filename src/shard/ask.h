@@ -17,9 +17,10 @@
 
 namespace pvrdma::shard {
 
-// `question` runs on the loop's thread and returns a value; it must own what it needs, since it may run after
-// this call has given up. `what` is the task's. Errors: EAGAIN, the shard takes no tasks (it stops, or its
-// mailbox is full); ETIMEDOUT; ENOMEM.
+// `question` runs on the loop's thread and returns a value. Who gives up has withdrawn it: it will not run;
+// one that runs already is waited for, however long it takes, so that nobody takes for undone what was done.
+// It is destroyed later, so it must own what it needs. `what` is the task's. Errors: EAGAIN, the shard takes
+// no tasks (it stops, or its mailbox is full); ETIMEDOUT; ENOMEM.
 template <typename Question>
 auto ask(Loop& loop, Duration patience, Question question, const char* what = "a question")
     -> Result<std::invoke_result_t<Question>> {
@@ -27,11 +28,18 @@ auto ask(Loop& loop, Duration patience, Question question, const char* what = "a
   struct Reply {
     std::mutex mutex;
     std::condition_variable arrived;
-    bool done = false;             // guarded by mutex, as what follows
+    bool begun = false;  // guarded by mutex, as what follows
+    bool withdrawn = false;
+    bool done = false;
     std::optional<Answer> answer;  // none: there was no memory for it
   };
   auto reply = std::make_shared<Reply>();
   auto answer_it = [reply, question = std::move(question)]() mutable {
+    {
+      const std::lock_guard lock(reply->mutex);
+      if (reply->withdrawn) return;
+      reply->begun = true;
+    }
     std::optional<Answer> answer;
     try {
       answer.emplace(question());
@@ -47,7 +55,13 @@ auto ask(Loop& loop, Duration patience, Question question, const char* what = "a
   const bool posted = loop.post(Task(std::move(answer_it), what));
   if (!posted) return fail(EAGAIN, "the shard takes no questions now: it is stopping or overloaded");
   std::unique_lock lock(reply->mutex);
-  const bool arrived = reply->arrived.wait_for(lock, patience, [&reply] { return reply->done; });
+  const auto is_done = [&reply] { return reply->done; };
+  bool arrived = reply->arrived.wait_for(lock, patience, is_done);
+  if (!arrived && reply->begun) {
+    reply->arrived.wait(lock, is_done);
+    arrived = true;
+  }
+  reply->withdrawn = !arrived;
   lock.unlock();  // the shard, late, does not wait while memory is found for the refusal
   if (!arrived) {
     return fail(ETIMEDOUT, "the shard did not answer in time: it is overloaded or stuck");

@@ -40,6 +40,35 @@ TEST_F(AskTest, GivesUpOnAShardThatDoesNotAnswer) {
   EXPECT_EQ(answer.error().code, ETIMEDOUT);
 }
 
+TEST_F(AskTest, WhatWasGivenUpDoesNotRunLater) {
+  auto ran = std::make_shared<std::atomic<bool>>(false);
+  EXPECT_FALSE(ask(*loop_, 1ms, [ran] { return ran->exchange(true); }));
+  run();
+  EXPECT_EQ(ask(*loop_, 10s, [] { return 7; }).value(), 7);
+  EXPECT_FALSE(*ran);
+}
+
+TEST_F(AskTest, WhatRunsAlreadyIsWaitedFor) {
+  run();
+  std::atomic<bool> began{false};
+  std::atomic<bool> may_end{false};
+  std::thread later([&] {
+    while (!began) std::this_thread::yield();
+    std::this_thread::sleep_for(20ms);  // longer than the asker's patience
+    may_end = true;
+  });
+  Result<int> answer = fail("not asked");
+  while (!began) {
+    answer = ask(*loop_, 1ms, [&] {
+      began = true;
+      while (!may_end) std::this_thread::yield();
+      return 7;
+    });
+  }
+  EXPECT_EQ(answer.value(), 7);
+  later.join();
+}
+
 TEST_F(AskTest, IsRefusedWhereThereIsNoMemoryForTheAnswer) {
   run();
   const auto answer = ask(*loop_, 10s, []() -> int { throw std::bad_alloc(); });
