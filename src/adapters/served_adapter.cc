@@ -136,11 +136,8 @@ Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
   from.save(writer, std::nullopt, now);
   const std::vector<std::byte> bytes = writer.finish();
   state::Reader reader(bytes);
+  if (const auto loaded = to.load(reader, now); !loaded) return Failure(loaded.error());
   port_.detach();
-  if (const auto loaded = to.load(reader, now); !loaded) {
-    port_.attach(from.engine());
-    return Failure(loaded.error());
-  }
   from.stand_by();
   port_.attach(to.engine());
   std::swap(seated_, successor_);
