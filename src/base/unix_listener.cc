@@ -22,19 +22,11 @@ int try_bind(const Fd& socket, const sockaddr_un& address) {
   return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
 }
 
-// Is somebody listening at `address`? 0: yes; otherwise connect's errno, ECONNREFUSED for a file left behind.
-int probe(const sockaddr_un& address) {
-  const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return errno;
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return 0;
-  return errno == EAGAIN ? 0 : errno;  // EAGAIN: its backlog is full
-}
-
 // The same of a socket that was given to another user, which this one may not connect to but may take back.
 int probe_given(const sockaddr_un& address, const struct stat& file) {
-  const int code = probe(address);
+  const int code = probe_listener(address);
   if (code != EACCES || ::lchown(address.sun_path, ::geteuid(), ~gid_t{}) != 0) return code;
-  const int answer = probe(address);
+  const int answer = probe_listener(address);
   if (answer == 0) static_cast<void>(::lchown(address.sun_path, file.st_uid, ~gid_t{}));
   return answer;
 }
@@ -103,6 +95,13 @@ Failure bind_failure(int code, const std::string& name, const std::string& path)
 }
 
 }  // namespace
+
+int probe_listener(const sockaddr_un& address) {
+  const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return errno;
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return 0;
+  return errno == EAGAIN ? 0 : errno;  // EAGAIN: its backlog is full
+}
 
 Result<sockaddr_un> unix_address(std::string_view what, const std::string& path) {
   if (path.empty() || path.find('\0') != std::string::npos)

@@ -25,6 +25,10 @@ inline constexpr std::size_t kUnixPathBytesMax = sizeof(sockaddr_un::sun_path) -
 // else).
 Result<sockaddr_un> unix_address(std::string_view what, const std::string& path);
 
+// Is somebody listening at `address`? 0: yes; otherwise connect's errno, ECONNREFUSED for a file left behind.
+// Who listens sees a client that leaves at once.
+int probe_listener(const sockaddr_un& address);
+
 class UnixListener {
  public:
   struct Options {

@@ -1,9 +1,7 @@
 #include "control/api/vm_monitors.h"
 
 #include <string_view>
-#include <sys/socket.h>
 
-#include "base/fd.h"
 #include "base/unix_listener.h"
 
 namespace pvrdma::control {
@@ -11,12 +9,9 @@ namespace {
 
 constexpr std::string_view kSocketSuffix = ".sock";
 
-// Who is asked sees a client that leaves at once.
 bool has_listener(const std::string& path) {
   const auto address = unix_address("QEMU's monitor", path);
-  const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  return address && socket &&
-         ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) == 0;
+  return address && probe_listener(*address) == 0;
 }
 
 }  // namespace
