@@ -225,7 +225,7 @@ Error VmmUpgrade::undo(Error why) {
   if (const auto undone = undo_all(); undone) {
     why.message += fmt::format("; the VM {} in the old QEMU", was_running_ ? "goes on" : "is");
   } else {
-    why.message += fmt::format("; and the VM does not go on in the old QEMU (pid {}): {}", report_.old_pid,
+    why.message += fmt::format("; on the way back to the old QEMU (pid {}): {}", report_.old_pid,
                                undone.error().message);
   }
   return why;

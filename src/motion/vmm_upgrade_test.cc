@@ -89,7 +89,7 @@ class World final : public AdapterSide {
   std::optional<Json> answer_of_new(const std::string& command, const Json& arguments) {
     const std::lock_guard lock(mutex_);
     if (fails_ == "new dies") return std::nullopt;
-    if (fails_ == "new " + command) return FakeQemu::refusing("no " + command);
+    if (fails_.starts_with("new " + command)) return FakeQemu::refusing("no " + command);
     if (command == "query-version") return version(11, 1, 3);
     if (command == "query-status") return FakeQemu::returning({{"status", standing_.in_new}});
     if (command == "query-migrate")
@@ -146,6 +146,7 @@ class World final : public AdapterSide {
     EXPECT_NE(standing_.in_old, "running");
     EXPECT_NE(standing_.in_new, "running");
     if (auto done = outcome("switch_over"); !done) return Failure(done.error());
+    if (standing_.is_switched && fails_ == "new cont, and back") return fail(EIO, "no switch back");
     standing_.is_switched = !standing_.is_switched;
     return SwitchedOver{1000, std::chrono::milliseconds(1)};
   }
@@ -247,6 +248,19 @@ TEST(VmmUpgradeTest, WhatIsLeftToDoIsSaidWhenTheOldQemuDoesNotEnd) {
   EXPECT_NE(report.error().message.find("the VM goes on in the new QEMU (pid "), std::string::npos);
   EXPECT_NE(report.error().message.find("has to be ended by hand: QEMU refuses quit"), std::string::npos);
   EXPECT_EQ(world.standing().in_new, "running");
+}
+
+TEST(VmmUpgradeTest, WhatFailedOnTheWayBackIsSaidToo) {
+  World world("new cont, and back");
+  const auto report = world.upgrade();
+  ASSERT_FALSE(report);
+  EXPECT_NE(report.error().message.find("QEMU refuses cont: no cont; on the way back to the old QEMU (pid "),
+            std::string::npos)
+      << report.error().message;
+  EXPECT_NE(report.error().message.find("): no switch back"), std::string::npos);
+  EXPECT_EQ(world.standing().in_old, "running") << "without its adapter, but it runs";
+  EXPECT_TRUE(world.standing().new_quit);
+  EXPECT_FALSE(world.standing().expects);
 }
 
 TEST(VmmUpgradeTest, IsNothingForAVmThatStands) {
