@@ -77,7 +77,7 @@ Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const
       poller_(rules.mapped_doorbells ? limits.max_context : 0, *doorbell_memory_, doorbells_, engine_),
       command_rate_(config.budgets.commands_per_s),
       doorbell_rate_(config.budgets.doorbells_per_s),
-      stream_(std::move(memory_queue)),
+      stream_(std::move(memory_queue), config.host),
       migration_rate_(config.budgets.commands_per_s),
       driver_log_(kLogBurst, kLogInterval),
       command_log_(kLogBurst, kLogInterval),

@@ -86,12 +86,14 @@ void Adapter::stop() {
 int Adapter::offer_state() {
   const Instant now = clock_.now();
   try {
+    if (!stream_.begin()) return EBUSY;
     state::Writer writer;
     save(writer, std::nullopt, now);
     std::vector<std::byte> bytes = writer.finish();
     pay(1 + bytes.size() / kBytesPerCommand);
     stream_.offer(std::move(bytes));
   } catch (const std::bad_alloc&) {
+    stream_.clear();
     return ENOMEM;
   }
   return 0;

@@ -251,6 +251,32 @@ TEST_F(AdapterMigrationBoundTest, NoMoreIsTakenThanTheLargestStateHas) {
   EXPECT_EQ(change({kStop}), EINVAL);
 }
 
+struct SomeHost {
+  verbs::HostAccount account{TotalBudgets{}};
+};
+
+class AdapterMigrationHostTest : private SomeHost, public AdapterMigrationTest {
+ protected:
+  AdapterMigrationHostTest() : AdapterMigrationTest(on(account)) {}
+  static AdapterConfig on(verbs::HostAccount& host) {
+    AdapterConfig config = test::some_adapter();
+    config.host = &host;
+    return config;
+  }
+  verbs::HostAccount& host() { return account; }
+};
+
+TEST_F(AdapterMigrationHostTest, FewOfAHostMoveAtOnce) {
+  guest_.bring_up();
+  for (std::uint32_t i = 0; i < verbs::HostAccount::kStreamsMax; ++i) ASSERT_TRUE(host().take_stream());
+  EXPECT_EQ(change({kStop, kStopCopy}), EBUSY);
+  host().give_stream();
+  EXPECT_EQ(change({kStopCopy}), 0);
+  EXPECT_FALSE(host().take_stream());
+  EXPECT_EQ(change({kStop}), 0);
+  EXPECT_TRUE(host().take_stream()) << "its place is free again";
+}
+
 class AdapterMigrationRateTest : public AdapterMigrationTest {
  protected:
   AdapterMigrationRateTest() : AdapterMigrationTest(slow()) {}

@@ -21,20 +21,23 @@ struct MigrationStream::Held final : Reapable {
   std::size_t room = 0;
 };
 
-MigrationStream::MigrationStream(std::shared_ptr<ReaperQueue> queue) : queue_(std::move(queue)) {}
+MigrationStream::MigrationStream(std::shared_ptr<ReaperQueue> queue, verbs::HostAccount* host)
+    : queue_(std::move(queue)), host_(host) {}
 
 MigrationStream::~MigrationStream() {
   clear();
 }
 
-MigrationStream::Held& MigrationStream::held() {
-  if (held_ == nullptr) held_ = std::make_unique<Held>();
-  return *held_;
+bool MigrationStream::begin() {
+  clear();
+  auto held = std::make_unique<Held>();
+  if (host_ != nullptr && !host_->take_stream()) return false;
+  held_ = std::move(held);
+  return true;
 }
 
 void MigrationStream::offer(std::vector<std::byte> state) {
-  clear();
-  held().state = std::move(state);
+  held_->state = std::move(state);
 }
 
 std::size_t MigrationStream::read(std::span<std::byte> out) {
@@ -49,7 +52,8 @@ int MigrationStream::write(std::span<const std::byte> data, std::uint64_t bytes_
   const std::size_t have = written().size();
   if (have > bytes_max || data.size() > bytes_max - have) return ENOSPC;
   try {
-    Held& into = held();
+    if (held_ == nullptr && !begin()) return EBUSY;
+    Held& into = *held_;
     if (into.room - into.size < data.size()) {
       const std::size_t room = (into.size + data.size() + kStepBytes - 1) / kStepBytes * kStepBytes;
       void* const larger = std::realloc(into.written, room);
@@ -72,6 +76,7 @@ std::span<const std::byte> MigrationStream::written() const {
 
 void MigrationStream::clear() {
   if (held_ == nullptr) return;
+  if (host_ != nullptr) host_->give_stream();
   if (queue_ != nullptr && held_->bytes() > kStepBytes)
     queue_->release(std::move(held_));
   else

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/reaper.h"
+#include "verbs/host_account.h"
 
 namespace pvrdma::device {
 
@@ -21,19 +22,22 @@ class MigrationStream {
  public:
   static constexpr std::size_t kStepBytes = 1u << 20;
 
-  // No queue: memory is given back in place.
-  explicit MigrationStream(std::shared_ptr<ReaperQueue> queue);
+  // No queue: memory is given back in place. `host`, which bounds how many there are with something in them,
+  // is borrowed; null: nothing does.
+  MigrationStream(std::shared_ptr<ReaperQueue> queue, verbs::HostAccount* host);
   ~MigrationStream();
   MigrationStream(const MigrationStream&) = delete;
   MigrationStream& operator=(const MigrationStream&) = delete;
 
-  // `state` is to be read, from its begin. Throws bad_alloc, nothing is to be read then.
+  // Empty, and sure of its place. False: the host has too many. Throws bad_alloc, as false then.
+  [[nodiscard]] bool begin();
+  // After begin(): `state` is to be read, from its begin.
   void offer(std::vector<std::byte> state);
   // The next bytes; how many: fewer than `out` has at the end.
   std::size_t read(std::span<std::byte> out);
 
-  // Adds `data` to what was written, of which there may be `bytes_max` in all. 0, or ENOSPC or ENOMEM:
-  // nothing of it was added.
+  // Adds `data` to what was written, of which there may be `bytes_max` in all. 0, or ENOSPC, EBUSY
+  // (as begin()) or ENOMEM: nothing of it was added.
   int write(std::span<const std::byte> data, std::uint64_t bytes_max);
   // Until the next call.
   std::span<const std::byte> written() const;
@@ -43,10 +47,10 @@ class MigrationStream {
 
  private:
   struct Held;
-  Held& held();
 
   const std::shared_ptr<ReaperQueue> queue_;
-  std::unique_ptr<Held> held_;  // null: nothing
+  verbs::HostAccount* const host_;  // null: none
+  std::unique_ptr<Held> held_;      // null: nothing
 };
 
 }  // namespace pvrdma::device

@@ -28,6 +28,12 @@ class HostAccount {
   void give(Budget budget, std::uint64_t amount);
   void count_refusal(Budget budget) { ++at(budget).refused; }
 
+  // Adapters' states that are on their way through a VMM's messages: each may be large, so there are few at
+  // once. False: there are kStreamsMax.
+  static constexpr std::uint32_t kStreamsMax = 4;
+  bool take_stream() { return streams_ < kStreamsMax && ++streams_ != 0; }
+  void give_stream() { --streams_; }
+
   // What the adapters' accounts of mapped RAM are part of.
   const std::shared_ptr<guestmem::MappedBytes>& mapped() const { return mapped_; }
 
@@ -47,6 +53,7 @@ class HostAccount {
   const Total& at(Budget budget) const { return totals_[static_cast<std::size_t>(budget)]; }
 
   std::array<Total, kBudgetCount> totals_;
+  std::uint32_t streams_ = 0;
   const std::shared_ptr<guestmem::MappedBytes> mapped_;
 };
 
