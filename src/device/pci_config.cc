@@ -11,13 +11,11 @@ namespace {
 
 constexpr std::size_t kVendor = 0x00;
 constexpr std::size_t kDevice = 0x02;
-constexpr std::size_t kCommand = 0x04;
 constexpr std::size_t kStatus = 0x06;
 constexpr std::size_t kRevision = 0x08;
 constexpr std::size_t kClass = 0x0a;  // subclass and class; the programming interface before it is 0
 constexpr std::size_t kCacheLine = 0x0c;
 constexpr std::size_t kLatency = 0x0d;
-constexpr std::size_t kBar0 = 0x10;
 constexpr std::size_t kBar1 = 0x14;
 constexpr std::size_t kBar2 = 0x18;  // and 0x1c: its upper half
 constexpr std::size_t kSubsystemVendor = 0x2c;
@@ -44,13 +42,13 @@ PciConfig::PciConfig(std::uint64_t uar_bar_bytes) {
                "no size a BAR can have");
   set(kVendor, abi::kPciVendorId, 2);
   set(kDevice, abi::kPciDeviceId, 2);
-  allow(kCommand, kCommandWritable, 2);
+  allow(kPciCommand, kCommandWritable, 2);
   set(kStatus, kStatusCapabilityList, 2);
   set(kRevision, 1, 1);
   set(kClass, abi::kPciClassNetworkOther, 2);
   allow(kCacheLine, 0xff, 1);
   allow(kLatency, 0xff, 1);
-  allow(kBar0, bar_mask(abi::kMsixBarBytes), 4);
+  allow(kPciBar0, bar_mask(abi::kMsixBarBytes), 4);
   allow(kBar1, bar_mask(abi::kRegisterBarBytes), 4);
   set(kBar2, kBarMemory64, 8);
   allow(kBar2, bar_mask(uar_bar_bytes), 8);

@@ -13,6 +13,8 @@
 namespace pvrdma::device {
 
 inline constexpr std::size_t kPciConfigBytes = 256;
+inline constexpr std::size_t kPciCommand = 0x04;  // offsets
+inline constexpr std::size_t kPciBar0 = 0x10;
 
 class PciConfig {
  public:

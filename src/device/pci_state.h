@@ -26,6 +26,10 @@ struct PciState {
   friend bool operator==(const PciState&, const PciState&) = default;
 };
 
+// Where the VMM has the MSI-X table: a guest-physical address. Nothing while the guest has memory decoding or
+// bus mastering off: the VMM then lets nobody reach it.
+std::optional<std::uint64_t> msix_table_address(const PciState& state);
+
 // The first difference, named as state::Printer does; nothing when there is none.
 std::optional<std::string> difference(const PciState& here, const PciState& saved);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
-#include <cstring>
 #include <fmt/core.h>
 #include <memory>
 #include <mutex>
@@ -19,23 +18,7 @@ namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(2);
 
-// Of the configuration space.
-constexpr std::size_t kCommand = 0x04;
-constexpr std::size_t kBar0 = 0x10;
-constexpr std::uint8_t kMemoryAndMaster = 0x06;
-constexpr std::uint32_t kBarAddress = ~0xfu;
-
 static_assert(sizeof(device::MsixTable) == vmm::kMsixTableBytes);
-
-bool decodes_memory(const device::PciState& pci) {
-  return (pci.config[kCommand] & kMemoryAndMaster) == kMemoryAndMaster;
-}
-
-std::uint64_t table_address(const device::PciState& pci) {
-  std::uint32_t bar = 0;
-  std::memcpy(&bar, pci.config.data() + kBar0, sizeof(bar));
-  return (bar & kBarAddress) + abi::kMsixTableOffset;
-}
 
 // What the shard is told by a VMM, and who asked waits for.
 struct Reply {
@@ -89,7 +72,7 @@ Result<device::PciState> ShardHandover::pci_state(const std::string& adapter, Wh
       return fail(EPIPE, fmt::format("adapter {}: the new VMM has left", adapter));
     return served.successor()->adapter().pci_state(std::nullopt);
   });
-  if (!pci || !decodes_memory(*pci)) return pci;
+  if (!pci || !device::msix_table_address(*pci)) return pci;
   const auto table = exchange_table(adapter, who, nullptr);
   if (!table) return Failure(table.error());
   pci->has_msix_table = true;
@@ -106,7 +89,8 @@ Result<device::MsixTable> ShardHandover::exchange_table(const std::string& adapt
       const std::lock_guard lock(reply->mutex);
       reply->is_there = true;
       reply->error = error;
-      std::memcpy(reply->table.data(), data.data(), std::min(data.size(), reply->table.size()));
+      std::copy_n(data.begin(), std::min(data.size(), reply->table.size()),
+                  std::as_writable_bytes(std::span(reply->table)).begin());
     }
     reply->arrived.notify_one();
   };
@@ -115,9 +99,11 @@ Result<device::MsixTable> ShardHandover::exchange_table(const std::string& adapt
       on_adapter(adapter, [adapter, who, table, done](adapters::ServedAdapter& served) -> Result<void> {
         adapters::SeatedAdapter* const seated = who == Who::kAdapter ? &served.seated() : served.successor();
         if (seated == nullptr) return fail(EPIPE, fmt::format("adapter {}: the new VMM has left", adapter));
-        const std::uint64_t address = table_address(seated->adapter().pci_state(std::nullopt));
-        auto sent = table ? seated->seat().dma_write(address, std::as_bytes(std::span(*table)), done)
-                          : seated->seat().dma_read(address, vmm::kMsixTableBytes, done);
+        const auto address = device::msix_table_address(seated->adapter().pci_state(std::nullopt));
+        if (!address)
+          return fail(EIO, fmt::format("adapter {}: its VMM has the MSI-X table nowhere", adapter));
+        auto sent = table ? seated->seat().dma_write(*address, std::as_bytes(std::span(*table)), done)
+                          : seated->seat().dma_read(*address, vmm::kMsixTableBytes, done);
         seated->follow();
         return sent;
       });

@@ -1,0 +1,157 @@
+// On a real loop, with clients that answer for their MSI-X tables as a VMM does.
+#include "pvrdmad/shard_handover.h"
+
+#include <array>
+#include <atomic>
+#include <gtest/gtest.h>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+
+#include "transport/local/local.h"
+#include "vfio_user/client.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kConfig = 7;
+constexpr std::uint32_t kBar = 0xfe00'0000;
+
+class Vmm final : private vfio_user::ClientMemory {
+ public:
+  explicit Vmm(const std::string& socket) : client_(vfio_user::Client::connect(socket).value()) {
+    client_->set_memory(this);
+  }
+  ~Vmm() { stop(); }
+  // Everything before answering() is called, nothing after it.
+  void set_pci(std::uint16_t command) {
+    EXPECT_TRUE(client_->region_write(kConfig, 0x10, std::as_bytes(std::span(&kBar, 1))));
+    EXPECT_TRUE(client_->region_write(kConfig, 0x04, std::as_bytes(std::span(&command, 1))));
+  }
+  void answering() {
+    thread_ = std::thread([this] {
+      while (!stop_ && client_->answer_requests(5ms)) {
+      }
+    });
+  }
+  void stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    client_.reset();
+  }
+  void refuse(int error) { error_ = error; }
+  std::uint8_t first_byte() {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::uint8_t>(table_[0]);
+  }
+
+ private:
+  int read(std::uint64_t address, std::span<std::byte> out) override {
+    const std::lock_guard lock(mutex_);
+    if (error_ != 0 || address != kBar || out.size() != table_.size())
+      return error_ != 0 ? error_.load() : EFAULT;
+    std::copy(table_.begin(), table_.end(), out.begin());
+    return 0;
+  }
+  int write(std::uint64_t address, std::span<const std::byte> data) override {
+    const std::lock_guard lock(mutex_);
+    if (error_ != 0 || address != kBar || data.size() != table_.size())
+      return error_ != 0 ? error_.load() : EFAULT;
+    std::copy(data.begin(), data.end(), table_.begin());
+    return 0;
+  }
+
+  std::unique_ptr<vfio_user::Client> client_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<int> error_ = 0;
+  std::mutex mutex_;
+  std::array<std::byte, vmm::kMsixTableBytes> table_{std::byte{0x5a}};  // guarded
+  std::thread thread_;
+};
+
+class ShardHandoverTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fabric_.use(local_);
+    control::AdapterConfig config{
+        "VM-01", socket_, {2, 0, 0, 0, 0, 9}, HardwareVersion::k14, RoceVersion::kV2};
+    ASSERT_TRUE(set_->add_static(config));
+    ASSERT_TRUE(set_->start());
+    thread_ = std::thread([this] { loop_->run(); });
+  }
+  void TearDown() override {
+    loop_->stop();
+    thread_.join();
+    set_.reset();
+  }
+  std::unique_ptr<Vmm> connect(std::uint16_t command) {
+    auto vmm = std::make_unique<Vmm>(socket_);
+    vmm->set_pci(command);
+    vmm->answering();
+    return vmm;
+  }
+
+  const std::string socket_ = testing::TempDir() + "shard_handover_" + std::to_string(::getpid()) + ".sock";
+  SteadyClock clock_;
+  transport::Local local_;
+  std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
+  fabric::Fabric fabric_{clock_};
+  std::unique_ptr<adapters::AdapterSet> set_ =
+      std::make_unique<adapters::AdapterSet>(fabric_, *loop_, clock_);
+  ShardHandover handover_{*loop_, clock_, *set_};
+  std::thread thread_;
+};
+
+TEST_F(ShardHandoverTest, TheSuccessorGetsThePciStateAndTheAdapter) {
+  const auto old = connect(0x0406);
+  ASSERT_TRUE(handover_.expect_successor("VM-01"));
+  EXPECT_FALSE(handover_.successor_is_here("VM-01").value());
+  const auto next = connect(0x0402);
+  EXPECT_TRUE(handover_.successor_is_here("VM-01").value());
+  const auto image = handover_.pci_image("VM-01");
+  ASSERT_TRUE(image) << image.error().message;
+  EXPECT_TRUE(image->has_msix_table);
+  EXPECT_EQ(image->msix_table[0], 0x5a);
+  EXPECT_NE(handover_.check_successor("VM-01", *image).error().message.find("has another PCI state"),
+            std::string::npos);
+  vmm::PciImage other = *image;
+  other.msix_table[0] = 0x77;
+  EXPECT_EQ(handover_.write_msix_table("VM-01", other).error().message,
+            "adapter VM-01: its VMM has the MSI-X table nowhere");
+  EXPECT_TRUE(handover_.switch_over("VM-01"));
+  EXPECT_TRUE(handover_.write_msix_table("VM-01", other)) << "the old one is the successor now";
+  EXPECT_EQ(old->first_byte(), 0x77);
+  EXPECT_TRUE(handover_.switch_over("VM-01"));
+  EXPECT_TRUE(handover_.resume("VM-01"));
+  EXPECT_TRUE(handover_.end_successor("VM-01"));
+  EXPECT_EQ(handover_.successor_is_here("VM-01").error().code, EPIPE);
+}
+
+TEST_F(ShardHandoverTest, ATableThatTheVmmDoesNotGiveIsAnError) {
+  const auto vmm = connect(0x0406);
+  vmm->refuse(EFAULT);
+  EXPECT_EQ(handover_.pci_image("VM-01").error().message,
+            "adapter VM-01: its VMM does not let the MSI-X table be read: Bad address");
+}
+
+TEST_F(ShardHandoverTest, WhoHasLeftIsSaid) {
+  EXPECT_EQ(handover_.expect_successor("VM-07").error().code, ENOENT);
+  EXPECT_EQ(handover_.expect_successor("VM-01").error().message,
+            "adapter VM-01: its VM is off: no VMM is connected");
+  const auto old = connect(0x0402);
+  const auto image = handover_.pci_image("VM-01");
+  ASSERT_TRUE(image);
+  EXPECT_FALSE(image->has_msix_table);
+  EXPECT_EQ(handover_.check_successor("VM-01", *image).error().code, EPIPE);
+  EXPECT_EQ(handover_.write_msix_table("VM-01", *image).error().code, EPIPE);
+  ASSERT_TRUE(handover_.expect_successor("VM-01"));
+  EXPECT_EQ(handover_.switch_over("VM-01").error().code, ENOTCONN);
+  old->stop();
+  while (handover_.successor_is_here("VM-01")) std::this_thread::sleep_for(1ms);
+}
+
+}  // namespace
+}  // namespace pvrdma::daemon
