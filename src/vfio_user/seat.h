@@ -58,6 +58,11 @@ class Seat {
   // Only while nobody sits here.
   void take(ClientFd client);
 
+  // Ends the client's session, if there is one, for no fault of its own.
+  void end(std::string_view why) {
+    if (session_) end_session(why);
+  }
+
   // Ends the client's session, if there is one: it broke the rules, or cannot be served.
   void drop_client(const std::string& why);
 

@@ -71,7 +71,10 @@ class Server {
   // The successor's seat becomes seat(), and the other way round.
   void swap_seats() { std::swap(seat_, successor_); }
   // Ends its session, if there is one.
-  void end_successor() { successor_.reset(); }
+  void end_successor() {
+    if (successor_ != nullptr) successor_->end("its VM is in another VMM");
+    successor_.reset();
+  }
 
   // Accepts one client, or refuses it if there is no seat for it.
   void on_listen_ready();
