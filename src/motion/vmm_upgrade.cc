@@ -6,52 +6,17 @@
 #include <thread>
 #include <utility>
 
+#include "vmm/migration.h"
 #include "vmm/pci.h"
 
 namespace pvrdma::motion {
 namespace {
 
+using vmm::has_ended;
 using vmm::Json;
 using vmm::Monitor;
 
 constexpr Duration kPollInterval = std::chrono::milliseconds(1);
-
-// "major.minor.micro"
-Result<std::string> version_of(Monitor& monitor) {
-  const auto answer = monitor.execute("query-version");
-  if (!answer) return Failure(answer.error());
-  std::string version;
-  for (const char* part : {"major", "minor", "micro"}) {
-    const Json number = answer->is_object() ? answer->value("qemu", Json::object()) : Json::object();
-    if (!number.is_object() || !number.contains(part) || !number[part].is_number_unsigned())
-      return fail(EPROTO, fmt::format("the QEMU at {} does not tell its version", monitor.path()));
-    version += (version.empty() ? "" : ".") + std::to_string(number[part].get<std::uint64_t>());
-  }
-  return version;
-}
-
-// "running", "paused", "postmigrate", ...
-Result<std::string> run_state(Monitor& monitor) {
-  const auto answer = monitor.execute("query-status");
-  if (!answer) return Failure(answer.error());
-  return vmm::text_of(*answer, "status");
-}
-
-// "completed", "failed", ...; "none": there was no migration.
-Result<std::string> migration_state(Monitor& monitor, std::string* why = nullptr) {
-  const auto answer = monitor.execute("query-migrate");
-  if (!answer) return Failure(answer.error());
-  if (!answer->is_object() || !answer->contains("status")) return "none";
-  if (why != nullptr) {
-    const auto text = vmm::text_of(*answer, "error-desc");
-    *why = text ? *text : "without a reason";
-  }
-  return vmm::text_of(*answer, "status");
-}
-
-bool has_ended(const std::string& migration) {
-  return migration == "none" || migration == "completed" || migration == "failed" || migration == "cancelled";
-}
 
 Json socket_channel(const char* type, const std::string& path) {
   return {{"channel-type", type}, {"addr", {{"transport", "socket"}, {"type", "unix"}, {"path", path}}}};
@@ -83,19 +48,19 @@ Result<void> VmmUpgrade::open() {
   if (!monitor) return Failure(std::move(monitor).error());
   old_ = *std::move(monitor);
   report_.old_pid = old_->pid();
-  auto version = version_of(*old_);
+  auto version = vmm::version_of(*old_);
   if (!version) return Failure(std::move(version).error());
   report_.old_version = *std::move(version);
-  const auto state = run_state(*old_);
+  const auto state = vmm::run_state(*old_);
   if (!state) return Failure(state.error());
   was_running_ = *state == "running";
   if (!was_running_ && *state != "paused")
     return fail(EBUSY, fmt::format("the VM is in state \"{}\": it has to run, or to be paused", *state));
-  const auto migration = migration_state(*old_);
+  const auto migration = vmm::migration_status(*old_);
   if (!migration) return Failure(migration.error());
-  if (!has_ended(*migration))
-    return fail(EBUSY,
-                fmt::format("the old QEMU migrates already (\"{}\"): wait until that is over", *migration));
+  if (!has_ended(migration->status))
+    return fail(EBUSY, fmt::format("the old QEMU migrates already (\"{}\"): wait until that is over",
+                                   migration->status));
   const auto place = vmm::find_device(*old_);
   if (!place) return Failure(place.error());
   place_ = *place;
@@ -120,7 +85,7 @@ Result<void> VmmUpgrade::transfer() {
 // Until the old QEMU has given everything away, and the new one has it.
 Result<void> VmmUpgrade::wait_for_new() {
   const Instant until = Instant::now() + kPatience;
-  std::string in_old, in_new, why;
+  std::string in_old, in_new;
   while (in_old != "completed" || in_new != "completed") {
     if (Instant::now() >= until) {
       return fail(
@@ -128,14 +93,14 @@ Result<void> VmmUpgrade::wait_for_new() {
           fmt::format("the transfer is not over in {} s: \"{}\" in the old QEMU, \"{}\" in the new one",
                       std::chrono::duration_cast<std::chrono::seconds>(kPatience).count(), in_old, in_new));
     }
-    const auto state = run_state(*old_);
+    const auto state = vmm::run_state(*old_);
     if (!state) return Failure(state.error());
     if (*state == "running") ran_last_ = Instant::now();
-    const auto migration = migration_state(*old_, &why);
+    const auto migration = vmm::migration_status(*old_);
     if (!migration) return Failure(migration.error());
-    in_old = *migration;
+    in_old = migration->status;
     if (has_ended(in_old) && in_old != "completed") {
-      return fail(ECANCELED, fmt::format("the transfer to the new QEMU {}: {}", in_old, why));
+      return fail(ECANCELED, fmt::format("the transfer to the new QEMU {}: {}", in_old, migration->why));
     }
     if (new_ == nullptr) {
       if (auto monitor = Monitor::connect(wish_.new_monitor, Instant{})) {
@@ -144,17 +109,17 @@ Result<void> VmmUpgrade::wait_for_new() {
         return Failure(std::move(monitor).error());
       }
     } else {
-      const auto arrived = migration_state(*new_, &why);
+      const auto arrived = vmm::migration_status(*new_);
       if (!arrived) return Failure(arrived.error());
-      in_new = *arrived;
+      in_new = arrived->status;
       if (in_new == "failed")
-        return fail(ECANCELED, fmt::format("the new QEMU cannot load the machine: {}", why));
+        return fail(ECANCELED, fmt::format("the new QEMU cannot load the machine: {}", arrived->why));
     }
     std::this_thread::sleep_for(kPollInterval);
   }
   report_.qemu = Instant::now() - ran_last_;
   report_.new_pid = new_->pid();
-  auto version = version_of(*new_);
+  auto version = vmm::version_of(*new_);
   if (!version) return Failure(std::move(version).error());
   report_.new_version = *std::move(version);
   return {};
@@ -241,16 +206,9 @@ Result<void> VmmUpgrade::undo_all() {
   if (switched_) note(side_.switch_over(wish_.adapter));
   if (new_ != nullptr) static_cast<void>(new_->execute("quit"));
   if (began_) {
-    static_cast<void>(old_->execute("migrate_cancel"));
-    const Instant until = Instant::now() + kPatience;
-    auto state = migration_state(*old_);
-    while (state && !has_ended(*state) && Instant::now() < until) {
-      std::this_thread::sleep_for(kPollInterval);
-      state = migration_state(*old_);
-    }
-    note(state);
+    note(vmm::cancel_migration(*old_, Instant::now() + kPatience));
     note(old_->execute("migrate-set-parameters", {{"mode", "normal"}}));
-    const auto runs = run_state(*old_);
+    const auto runs = vmm::run_state(*old_);
     note(runs);
     if (was_running_ && runs && *runs != "running") note(old_->execute("cont"));
   }
