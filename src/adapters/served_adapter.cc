@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "state/reader.h"
 #include "state/writer.h"
 
@@ -101,9 +102,12 @@ void ServedAdapter::stop_injecting() {
   fault_.reset();
 }
 
+Failure ServedAdapter::is_off() const {
+  return fail(EPERM, fmt::format("adapter {}: its VM is off: no VMM is connected", port_.name()));
+}
+
 Result<void> ServedAdapter::expect_successor() {
-  if (!has_client())
-    return fail(EPERM, fmt::format("adapter {}: its VM is off: no VMM is connected", port_.name()));
+  if (!has_client()) return is_off();
   if (!server_->refusal().empty())
     return fail(EPERM, fmt::format("adapter {} lets no other VMM in: {}", port_.name(), server_->refusal()));
   if (successor_ != nullptr) {
@@ -151,6 +155,29 @@ void ServedAdapter::end_successor() {
   if (observer_ != nullptr) observer_->on_engine_gone(successor_->adapter().engine());
   successor_.reset();
   watch_listener();
+}
+
+Result<void> ServedAdapter::stop() {
+  if (!has_client()) return is_off();
+  if (successor_ != nullptr) {
+    return fail(EBUSY,
+                fmt::format("adapter {}: another VMM is expected: wait until that is over", port_.name()));
+  }
+  device::Adapter& adapter = seated_->adapter();
+  if (adapter.is_stopped()) {
+    return fail(EBUSY,
+                fmt::format("adapter {} is stopped already: its VM is being moved, or written to a file",
+                            port_.name()));
+  }
+  const int refused = adapter.set_migration_state(vfio_user::MigrationState::kStop).error;
+  PVRDMA_CHECK(refused == 0, "an adapter that runs can be stopped");
+  return {};
+}
+
+void ServedAdapter::go_on() {
+  device::Adapter& adapter = seated_->adapter();
+  if (adapter.is_stopped())
+    static_cast<void>(adapter.set_migration_state(vfio_user::MigrationState::kRunning));
 }
 
 bool ServedAdapter::run(Instant now) {

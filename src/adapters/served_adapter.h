@@ -104,6 +104,14 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // Sends it away.
   void end_successor();
 
+  // --- The guest stands, to be written away or after it was read; from tasks of the loop ---
+
+  // Nothing of the guest's changes from now on, and its peers repeat; it sees no difference in its link.
+  // Errors: EPERM: the VM is off; EBUSY: it is stopped already, or another VMM is expected.
+  Result<void> stop();
+  // Works again.
+  void go_on();
+
   const std::string& socket() const { return server_->path(); }
   const device::Adapter& adapter() const { return seated_->adapter(); }
   const fabric::Port& port() const { return port_; }
@@ -121,6 +129,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   Instant next_deadline() const override;
   bool polls() const override { return seated_->adapter().polls(); }
   std::string what() const override { return "adapter " + port_.name(); }
+  Failure is_off() const;
   Result<std::unique_ptr<SeatedAdapter>> make_seated();
   vfio_user::SeatOptions seat_options(SeatedAdapter& seated);
   std::shared_ptr<ReaperQueue> open_queue();

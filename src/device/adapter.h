@@ -125,6 +125,8 @@ class Adapter final : public vfio_user::Handler,
   // what Engine::load() refuses. The adapter is as before then. It stands by no more. The link is as the
   // guest saw it last; who loads says by set_link() what it is here, after resume().
   Result<PciState> load(state::Reader& reader, Instant now);
+  // load() of an adapter that is stopped: going on, it has the link that it has here.
+  Result<PciState> load_stopped(std::span<const std::byte> bytes);
   // There is no driver any more, as after a reset, but the PCI state stays: what it had lives on elsewhere,
   // or comes by load(). What the guest does with registers and doorbells until then is ignored, and counted.
   void stand_by();

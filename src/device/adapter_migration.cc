@@ -104,9 +104,7 @@ int Adapter::offer_state() {
 int Adapter::load_written() {
   const Instant now = clock_.now();
   const std::size_t bytes = stream_.written().size();
-  const bool link_here = commands_.link_is_up();
-  state::Reader reader(stream_.written());
-  const Result<PciState> loaded = load(reader, now);
+  const Result<PciState> loaded = load_stopped(stream_.written());
   stream_.clear();
   pay(1 + bytes / kBytesPerCommand);
   if (!loaded) {
@@ -116,8 +114,16 @@ int Adapter::load_written() {
     }
     return EINVAL;
   }
-  if (!link_meanwhile_) link_meanwhile_ = link_here;
   return 0;
+}
+
+Result<PciState> Adapter::load_stopped(std::span<const std::byte> bytes) {
+  PVRDMA_CHECK(is_stopped(), "who loads has stopped it");
+  const bool link_here = commands_.link_is_up();
+  state::Reader reader(bytes);
+  Result<PciState> loaded = load(reader, clock_.now());
+  if (loaded && !link_meanwhile_) link_meanwhile_ = link_here;
+  return loaded;
 }
 
 void Adapter::go_on() {

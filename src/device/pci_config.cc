@@ -22,7 +22,6 @@ constexpr std::size_t kSubsystemVendor = 0x2c;
 constexpr std::size_t kSubsystem = 0x2e;
 constexpr std::size_t kCapabilities = 0x34;
 constexpr std::size_t kInterruptLine = 0x3c;
-constexpr std::size_t kMsix = 0x40;
 
 constexpr std::uint64_t kCommandWritable =
     0x0546;  // memory, bus master, parity, SERR, INTx disable; no I/O space
@@ -54,13 +53,13 @@ PciConfig::PciConfig(std::uint64_t uar_bar_bytes) {
   allow(kBar2, bar_mask(uar_bar_bytes), 8);
   set(kSubsystemVendor, abi::kPciVendorId, 2);
   set(kSubsystem, abi::kPciDeviceId, 2);
-  set(kCapabilities, kMsix, 1);
+  set(kCapabilities, kPciMsix, 1);
   allow(kInterruptLine, 0xff, 1);
-  set(kMsix, kMsixId, 1);
-  set(kMsix + 2, abi::kVectorCount - 1, 2);
-  allow(kMsix + 2, kMsixControlWritable, 2);
-  set(kMsix + 4, abi::kMsixTableOffset | static_cast<std::uint32_t>(abi::Bar::kMsix), 4);
-  set(kMsix + 8, abi::kMsixPbaOffset | static_cast<std::uint32_t>(abi::Bar::kMsix), 4);
+  set(kPciMsix, kMsixId, 1);
+  set(kPciMsix + 2, abi::kVectorCount - 1, 2);
+  allow(kPciMsix + 2, kMsixControlWritable, 2);
+  set(kPciMsix + 4, abi::kMsixTableOffset | static_cast<std::uint32_t>(abi::Bar::kMsix), 4);
+  set(kPciMsix + 8, abi::kMsixPbaOffset | static_cast<std::uint32_t>(abi::Bar::kMsix), 4);
   power_on_ = bytes_;
 }
 

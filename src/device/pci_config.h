@@ -15,6 +15,7 @@ namespace pvrdma::device {
 inline constexpr std::size_t kPciConfigBytes = 256;
 inline constexpr std::size_t kPciCommand = 0x04;  // offsets
 inline constexpr std::size_t kPciBar0 = 0x10;
+inline constexpr std::size_t kPciMsix = 0x40;  // the capability
 
 class PciConfig {
  public:

@@ -30,6 +30,10 @@ struct PciState {
 // bus mastering off: the VMM then lets nobody reach it.
 std::optional<std::uint64_t> msix_table_address(const PciState& state);
 
+// How many vectors the guest has enabled and not masked: its VMM has assigned an eventfd to each. 0 without
+// the table.
+std::uint32_t vectors_open(const PciState& state);
+
 // The first difference, named as state::Printer does; nothing when there is none.
 std::optional<std::string> difference(const PciState& here, const PciState& saved);
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "shard/ask.h"
+#include "state/writer.h"
 #include "vfio_user/session.h"
 
 namespace pvrdma::daemon {
@@ -28,6 +29,14 @@ struct Reply {
   int error = 0;
   device::MsixTable table{};
 };
+
+vmm::PciImage image_of(const device::PciState& pci) {
+  return {pci.config, pci.has_msix_table, pci.msix_table};
+}
+
+device::PciState state_of(const vmm::PciImage& image) {
+  return {image.config, image.has_msix_table, image.msix_table};
+}
 
 }  // namespace
 
@@ -124,7 +133,7 @@ Result<device::MsixTable> ShardHandover::exchange_table(const std::string& adapt
 Result<vmm::PciImage> ShardHandover::pci_image(const std::string& adapter) {
   const auto pci = pci_state(adapter, Who::kAdapter);
   if (!pci) return Failure(pci.error());
-  return vmm::PciImage{pci->config, pci->has_msix_table, pci->msix_table};
+  return image_of(*pci);
 }
 
 Result<void> ShardHandover::write_msix_table(const std::string& adapter, const vmm::PciImage& image) {
@@ -133,12 +142,16 @@ Result<void> ShardHandover::write_msix_table(const std::string& adapter, const v
   return {};
 }
 
-Result<void> ShardHandover::check_successor(const std::string& adapter, const vmm::PciImage& image) {
-  const auto here = pci_state(adapter, Who::kSuccessor);
+Result<void> ShardHandover::check(const std::string& adapter, Who who, const vmm::PciImage& image) {
+  const auto here = pci_state(adapter, who);
   if (!here) return Failure(here.error());
-  const device::PciState saved{image.config, image.has_msix_table, image.msix_table};
-  if (const auto other = device::difference(*here, saved))
+  if (const auto other = device::difference(*here, state_of(image)))
     return fail(EIO, fmt::format("adapter {}: the new VMM has another PCI state: {}", adapter, *other));
+  return {};
+}
+
+Result<void> ShardHandover::check_successor(const std::string& adapter, const vmm::PciImage& image) {
+  if (auto same = check(adapter, Who::kSuccessor, image); !same) return same;
   return on_adapter(adapter, [adapter](adapters::ServedAdapter& served) -> Result<void> {
     if (served.successor() == nullptr)
       return fail(EPIPE, fmt::format("adapter {}: the new VMM has left", adapter));
@@ -170,6 +183,68 @@ Result<void> ShardHandover::end_successor(const std::string& adapter) {
     served.end_successor();
     return {};
   });
+}
+
+Result<void> ShardHandover::stop(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) { return served.stop(); });
+}
+
+Result<void> ShardHandover::go_on(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<void> {
+    served.go_on();
+    return {};
+  });
+}
+
+Result<std::vector<std::byte>> ShardHandover::save(const std::string& adapter, const vmm::PciImage& image) {
+  using Bytes = std::vector<std::byte>;
+  const auto table = image.has_msix_table ? std::optional(image.msix_table) : std::nullopt;
+  auto saved = on_adapter(adapter, [now = &clock_, table](adapters::ServedAdapter& served) -> Result<Bytes> {
+    if (!served.adapter().is_stopped())
+      return fail(EPIPE, fmt::format("adapter {} works again: its VMM has left, or resumed it",
+                                     served.port().name()));
+    state::Writer writer;
+    served.adapter().save(writer, table, now->now());
+    return writer.finish();
+  });
+  if (saved && saved->size() > kStateBytesMax) {
+    return fail(E2BIG, fmt::format("the state of adapter {} has {} bytes, more than {}", adapter,
+                                   saved->size(), kStateBytesMax));
+  }
+  return saved;
+}
+
+Result<vmm::PciImage> ShardHandover::load(const std::string& adapter, std::vector<std::byte> state) {
+  return on_adapter(adapter,
+                    [state = std::move(state)](adapters::ServedAdapter& served) -> Result<vmm::PciImage> {
+                      if (auto stopped = served.stop(); !stopped) return Failure(std::move(stopped).error());
+                      const auto pci = served.seated().adapter().load_stopped(state);
+                      if (!pci) {
+                        served.go_on();
+                        return fail(EINVAL, fmt::format("adapter {} cannot go on from this state: {}",
+                                                        served.port().name(), pci.error().message));
+                      }
+                      return image_of(*pci);
+                    });
+}
+
+Result<void> ShardHandover::write_own_msix_table(const std::string& adapter, const vmm::PciImage& image) {
+  const auto written = exchange_table(adapter, Who::kAdapter, &image.msix_table);
+  if (!written) return Failure(written.error());
+  return {};
+}
+
+Result<void> ShardHandover::check_own(const std::string& adapter, const vmm::PciImage& image) {
+  if (auto same = check(adapter, Who::kAdapter, image); !same) return same;
+  return on_adapter(
+      adapter,
+      [open = device::vectors_open(state_of(image))](adapters::ServedAdapter& served) -> Result<void> {
+        const std::uint32_t assigned = served.adapter().vectors_assigned();
+        if (assigned >= open) return {};
+        return fail(EIO,
+                    fmt::format("adapter {}: the new VMM has given {} interrupt vectors, the guest uses {}",
+                                served.port().name(), assigned, open));
+      });
 }
 
 }  // namespace pvrdma::daemon

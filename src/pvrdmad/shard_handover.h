@@ -1,19 +1,22 @@
 // ShardHandover: what a motion asks of the adapters, carried to the shard. Thread: any but the shard's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "adapters/adapter_set.h"
 #include "device/pci_state.h"
 #include "motion/adapter_side.h"
+#include "motion/standing_side.h"
 #include "shard/loop.h"
 
 namespace pvrdma::daemon {
 
-class ShardHandover final : public motion::AdapterSide {
+class ShardHandover final : public motion::AdapterSide, public motion::StandingSide {
  public:
   // All borrowed; they outlive this and every call. `adapters` is used on the shard only.
   ShardHandover(shard::Loop& loop, const Clock& clock, const adapters::AdapterSet& adapters)
@@ -31,6 +34,13 @@ class ShardHandover final : public motion::AdapterSide {
   Result<void> resume(const std::string& adapter) override;
   Result<void> end_successor(const std::string& adapter) override;
 
+  Result<void> stop(const std::string& adapter) override;
+  Result<void> go_on(const std::string& adapter) override;
+  Result<std::vector<std::byte>> save(const std::string& adapter, const vmm::PciImage& image) override;
+  Result<vmm::PciImage> load(const std::string& adapter, std::vector<std::byte> state) override;
+  Result<void> write_own_msix_table(const std::string& adapter, const vmm::PciImage& image) override;
+  Result<void> check_own(const std::string& adapter, const vmm::PciImage& image) override;
+
  private:
   enum class Who : std::uint8_t { kAdapter, kSuccessor };
 
@@ -38,6 +48,7 @@ class ShardHandover final : public motion::AdapterSide {
   template <typename Work>
   auto on_adapter(const std::string& adapter, Work work);
   Result<device::PciState> pci_state(const std::string& adapter, Who who);
+  Result<void> check(const std::string& adapter, Who who, const vmm::PciImage& image);
   // A message to the VMM about its MSI-X table. What it answered; empty for a write.
   Result<device::MsixTable> exchange_table(const std::string& adapter, Who who,
                                            const device::MsixTable* written);

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 #include "transport/local/local.h"
 #include "vfio_user/client.h"
@@ -135,6 +136,55 @@ TEST_F(ShardHandoverTest, ATableThatTheVmmDoesNotGiveIsAnError) {
   vmm->refuse(EFAULT);
   EXPECT_EQ(handover_.pci_image("VM-01").error().message,
             "adapter VM-01: its VMM does not let the MSI-X table be read: Bad address");
+}
+
+TEST_F(ShardHandoverTest, AnotherVmmGoesOnWithWhatWasSaved) {
+  std::vector<std::byte> state;
+  {
+    const auto old = connect(0x0406);
+    EXPECT_EQ(handover_.save("VM-01", {}).error().code, EPIPE) << "it is not stopped";
+    ASSERT_TRUE(handover_.stop("VM-01"));
+    EXPECT_EQ(handover_.stop("VM-01").error().code, EBUSY);
+    const auto image = handover_.pci_image("VM-01");
+    ASSERT_TRUE(image) << image.error().message;
+    state = handover_.save("VM-01", *image).value();
+  }
+  while (handover_.stop("VM-01").error().code != EPERM) std::this_thread::sleep_for(1ms);
+  const auto next = connect(0x0406);
+  std::vector<std::byte> cut(state.begin(), state.end() - 1);
+  const auto refused = handover_.load("VM-01", cut);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("adapter VM-01 cannot go on from this state: "), std::string::npos)
+      << refused.error().message;
+  const auto image = handover_.load("VM-01", state);
+  ASSERT_TRUE(image) << image.error().message;
+  EXPECT_EQ(image->msix_table[0], 0x5a);
+  vmm::PciImage other = *image;
+  other.msix_table[0] = 0x77;
+  ASSERT_TRUE(handover_.write_own_msix_table("VM-01", other));
+  EXPECT_EQ(next->first_byte(), 0x77);
+  EXPECT_NE(handover_.check_own("VM-01", *image).error().message.find("has another PCI state"),
+            std::string::npos);
+  EXPECT_TRUE(handover_.check_own("VM-01", other));
+  EXPECT_TRUE(handover_.go_on("VM-01"));
+  EXPECT_TRUE(handover_.resume("VM-01"));
+  EXPECT_TRUE(handover_.stop("VM-01")) << "it works";
+}
+
+TEST_F(ShardHandoverTest, WhatIsNotTheVmsAloneIsNotStopped) {
+  EXPECT_EQ(handover_.stop("VM-01").error().code, EPERM);
+  EXPECT_EQ(handover_.load("VM-01", {}).error().code, EPERM);
+  const auto vmm = connect(0x0406);
+  ASSERT_TRUE(handover_.expect_successor("VM-01"));
+  EXPECT_EQ(handover_.stop("VM-01").error().code, EBUSY);
+  EXPECT_EQ(handover_.load("VM-01", {}).error().code, EBUSY);
+}
+
+TEST_F(ShardHandoverTest, AVectorThatTheGuestUsesIsAssigned) {
+  const auto vmm = connect(0x0406);
+  vmm::PciImage image = handover_.pci_image("VM-01").value();
+  image.config[0x43] |= 0x80;  // MSI-X enabled, which this client never did
+  EXPECT_NE(handover_.check_own("VM-01", image).error().message.find("PCI state"), std::string::npos);
 }
 
 TEST_F(ShardHandoverTest, WhoHasLeftIsSaid) {

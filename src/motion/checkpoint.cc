@@ -1,0 +1,148 @@
+#include "motion/checkpoint.h"
+
+#include <cerrno>
+#include <fmt/core.h>
+#include <thread>
+
+#include "base/log.h"
+#include "motion/file_channel.h"
+#include "vmm/pci.h"
+
+namespace pvrdma::motion {
+namespace {
+
+constexpr Duration kPollInterval = std::chrono::milliseconds(10);
+constexpr Duration kCancelPatience = std::chrono::seconds(10);
+
+Result<std::uint64_t> max_bandwidth(vmm::Monitor& monitor) {
+  const auto answer = monitor.execute("query-migrate-parameters");
+  if (!answer) return Failure(answer.error());
+  const auto found = answer->is_object() ? answer->find("max-bandwidth") : answer->end();
+  if (!answer->is_object() || found == answer->end() || !found->is_number_unsigned())
+    return fail(EPROTO, fmt::format("the QEMU at {} does not tell its max-bandwidth", monitor.path()));
+  return found->get<std::uint64_t>();
+}
+
+Result<void> set_max_bandwidth(vmm::Monitor& monitor, std::uint64_t bytes_per_s) {
+  const auto set = monitor.execute("migrate-set-parameters", {{"max-bandwidth", bytes_per_s}});
+  if (!set) return Failure(set.error());
+  return {};
+}
+
+}  // namespace
+
+Checkpoint::~Checkpoint() {
+  if (const auto abandoned = abandon(); !abandoned) {
+    log::error("adapter {}: a checkpoint was abandoned, and its VM does not go on: {}", wish_.adapter,
+               abandoned.error().message);
+  }
+}
+
+Result<CheckpointReport> Checkpoint::take(const Progress& progress) {
+  Result<void> done = open();
+  if (done) done = stop();
+  if (done) done = write(progress);
+  if (done) return report_;
+  Error why = std::move(done).error();
+  if (!changed_) return Failure(std::move(why));
+  if (const auto abandoned = abandon(); !abandoned) {
+    why.message += fmt::format("; and on the way back (pid {}): {}", report_.pid, abandoned.error().message);
+  } else {
+    why.message += was_running_ ? "; the VM goes on" : "; the VM is paused, as before";
+  }
+  return Failure(std::move(why));
+}
+
+Result<void> Checkpoint::open() {
+  if (auto name = check_file_name(wish_.file); !name) return name;
+  auto monitor = vmm::Monitor::connect(wish_.monitor, Instant::now());
+  if (!monitor) return Failure(std::move(monitor).error());
+  monitor_ = *std::move(monitor);
+  report_.pid = monitor_->pid();
+  auto version = vmm::version_of(*monitor_);
+  if (!version) return Failure(std::move(version).error());
+  report_.version = *std::move(version);
+  const auto state = vmm::run_state(*monitor_);
+  if (!state) return Failure(state.error());
+  was_running_ = *state == "running";
+  if (!was_running_ && *state != "paused")
+    return fail(EBUSY, fmt::format("the VM is in state \"{}\": it has to run, or to be paused", *state));
+  const auto migration = vmm::migration_status(*monitor_);
+  if (!migration) return Failure(migration.error());
+  if (!vmm::has_ended(migration->status)) {
+    return fail(
+        EBUSY, fmt::format("its QEMU migrates already (\"{}\"): wait until that is over", migration->status));
+  }
+  if (const auto place = vmm::find_device(*monitor_); !place) return Failure(place.error());
+  const auto bandwidth = max_bandwidth(*monitor_);
+  if (!bandwidth) return Failure(bandwidth.error());
+  bandwidth_ = *bandwidth;
+  return {};
+}
+
+Result<void> Checkpoint::stop() {
+  changed_ = true;
+  stood_ = Instant::now();
+  if (was_running_) {
+    if (const auto stood = monitor_->execute("stop"); !stood) return Failure(stood.error());
+  }
+  if (auto stopped = side_.stop(wish_.adapter); !stopped) return stopped;
+  stopped_ = true;
+  const auto image = side_.pci_image(wish_.adapter);
+  if (!image) return Failure(image.error());
+  auto state = side_.save(wish_.adapter, *image);
+  if (!state) return Failure(std::move(state).error());
+  state_ = *std::move(state);
+  return {};
+}
+
+Result<void> Checkpoint::write(const Progress& progress) {
+  if (auto set = vmm::set_migration_capability(*monitor_, kMappedRam, true); !set) return set;
+  if (auto set = set_max_bandwidth(*monitor_, 0); !set) return set;
+  const auto begun = monitor_->execute("migrate", {{"uri", file_uri(wish_.file)}});
+  if (!begun) return Failure(begun.error());
+  while (true) {
+    const auto found = vmm::migration_status(*monitor_);
+    if (!found) return Failure(found.error());
+    if (found->status == "completed") {
+      report_.ram_bytes = found->ram_bytes;
+      report_.took = Instant::now() - stood_;
+      return {};
+    }
+    if (vmm::has_ended(found->status)) {
+      return fail(EIO,
+                  fmt::format("QEMU does not write {}: it {}: {}", wish_.file, found->status, found->why));
+    }
+    if (!progress(*found)) return fail(ECANCELED, "the checkpoint was given up");
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+Result<void> Checkpoint::finish() {
+  changed_ = stopped_ = false;
+  const auto quit = monitor_->execute("quit");
+  if (quit) return {};
+  return fail(EIO, fmt::format("the VM stands, and its QEMU (pid {}) has to be ended by hand: {}",
+                               report_.pid, quit.error().message));
+}
+
+// Each step is tried whatever became of the one before it.
+Result<void> Checkpoint::abandon() {
+  if (!std::exchange(changed_, false)) return {};
+  Result<void> outcome;
+  const auto note = [&outcome](const auto& done) {
+    if (!done && outcome) outcome = Failure(done.error());
+  };
+  note(vmm::cancel_migration(*monitor_, Instant::now() + kCancelPatience));
+  static_cast<void>(vmm::set_migration_capability(*monitor_, kMappedRam, false));  // it may never have had it
+  note(set_max_bandwidth(*monitor_, bandwidth_));
+  if (std::exchange(stopped_, false)) note(side_.go_on(wish_.adapter));
+  if (was_running_) {
+    const auto state = vmm::run_state(*monitor_);
+    note(state);
+    if (state && *state != "running") note(monitor_->execute("cont"));
+  }
+  return outcome;
+}
+
+}  // namespace pvrdma::motion

@@ -1,0 +1,64 @@
+// Restore: a VM goes on from a checkpoint (checkpoint.h), in a QEMU that was started to wait for it, on the
+// same host or on another one that has the same VM.
+//
+// Its adapter is loaded and its PCI state restored before QEMU reads the file: what is refused has changed
+// nothing there, and the QEMU goes on waiting. From then on a failure ends the QEMU, and the file is as it
+// was.
+//
+// Thread: one, which may block.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "motion/standing_side.h"
+#include "vmm/monitor.h"
+#include "vmm/pci.h"
+
+namespace pvrdma::motion {
+
+struct RestoreWish {
+  std::string adapter;
+  std::string monitor;  // of the QEMU that waits
+  std::string file;     // absolute; QEMU reads it
+  std::vector<std::byte> state;
+};
+
+struct RestoreReport {
+  std::string version;  // of QEMU
+  pid_t pid = 0;
+  Duration took{};
+};
+
+class Restore {
+ public:
+  static constexpr Duration kPatience = std::chrono::minutes(10);  // with QEMU's reading
+
+  // `side` is borrowed.
+  Restore(RestoreWish wish, StandingSide& side) : wish_(std::move(wish)), side_(side) {}
+
+  // Once. The error is a sentence.
+  Result<RestoreReport> run();
+
+ private:
+  Result<void> open();
+  Result<void> load();
+  Result<void> read();
+  Result<void> go_on();
+
+  RestoreWish wish_;
+  StandingSide& side_;
+  std::unique_ptr<vmm::Monitor> monitor_;
+  vmm::PciPlace place_;
+  vmm::PciImage image_;
+  RestoreReport report_;
+  bool loaded_ = false;  // the adapter, and the VM does not run yet
+};
+
+}  // namespace pvrdma::motion
