@@ -22,7 +22,7 @@ _pvrdmactl_words() {
     'dvs') echo 'create list get delete add-host remove-host portgroup uplink roce-rules' ;;
     'dvs portgroup') echo 'add set list remove' ;;
     'dvs uplink') echo 'set' ;;
-    'vm') echo 'create list get set upgrade delete adapter qemu-args upgrade-vmm libvirt-xml' ;;
+    'vm') echo 'create list get set upgrade delete adapter qemu-args upgrade-vmm checkpoint restore libvirt-xml' ;;
     'vm adapter') echo 'add remove' ;;
     'host') echo 'list get delete' ;;
     'cluster') echo 'get' ;;
@@ -68,6 +68,8 @@ _pvrdmactl_words() {
     'vm adapter remove') echo . ;;
     'vm qemu-args') echo . ;;
     'vm upgrade-vmm') echo . ;;
+    'vm checkpoint') echo . ;;
+    'vm restore') echo . ;;
     'vm libvirt-xml') echo . ;;
     'host list') echo . ;;
     'host get') echo . ;;
@@ -114,8 +116,10 @@ _pvrdmactl_options() {
     'vm set') echo '-H --host --memory --reserve --portgroup --dvs --protocol --doorbells --addresses --owner --group' ;;
     'vm upgrade') echo '--hw' ;;
     'vm adapter add') echo '--portgroup --dvs --mac --protocol --profile --doorbells --addresses --owner --group' ;;
-    'vm qemu-args') echo '--incoming' ;;
+    'vm qemu-args') echo '--incoming --restore' ;;
     'vm upgrade-vmm') echo '--monitor --new-monitor' ;;
+    'vm checkpoint') echo '--monitor' ;;
+    'vm restore') echo '--monitor' ;;
     'adapter set') echo '--link' ;;
     'qp list') echo '--adapter' ;;
     'stats') echo '--adapter' ;;
@@ -211,6 +215,8 @@ _pvrdmactl_values() {
     'vm adapter add --group') echo 'any' ;;
     'vm upgrade-vmm --monitor') echo 'any' ;;
     'vm upgrade-vmm --new-monitor') echo 'any' ;;
+    'vm checkpoint --monitor') echo 'any' ;;
+    'vm restore --monitor') echo 'any' ;;
     'adapter set --link') echo 'up down' ;;
     'qp list --adapter') echo 'any' ;;
     'stats --adapter') echo 'any' ;;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -84,6 +85,20 @@ struct UpgradedVmm {
   std::uint64_t state_bytes = 0;
 };
 
+// A VM is to be written to a file of its host, or to go on from there. An empty monitor: where
+// api/vm_monitors.h has it.
+struct CheckpointWish {
+  std::string adapter;  // the VM's
+  std::string file;     // absolute
+  std::string monitor;  // path of the QMP socket of its QEMU
+};
+
+struct RestoredVm {
+  std::string vm;
+  QemuProcess qemu;
+  std::uint64_t took_us = 0;
+};
+
 class AdapterControl {
  public:
   virtual ~AdapterControl() = default;
@@ -105,6 +120,17 @@ class AdapterControl {
   // Blocks until it is over, half a minute at most. Errors: ENXIO, no such adapter; otherwise one sentence
   // that says what failed and which QEMU has the VM now.
   virtual Result<UpgradedVmm> upgrade_vmm(const UpgradeVmmWish& wish) = 0;
+  // Begins a checkpoint. What comes: lines of JSON (api/answers.h, CheckpointLine), and behind the one that
+  // says how many, the bytes of the adapter's state; then nothing until finish_checkpoint(), for
+  // kCheckpointPatience at most. When the stream is destroyed before that, or ends with an error, the VM goes
+  // on. Errors: ENOENT, no such adapter; EBUSY, one is under way, or too many are; otherwise as set_link().
+  virtual Result<std::unique_ptr<ByteStream>> start_checkpoint(const CheckpointWish& wish) = 0;
+  // Who asked for it has all of it: its QEMU ends. Blocks for a bounded time. Errors: ENOENT, there is none,
+  // or not all of it has come; otherwise the QEMU does not end.
+  virtual Result<void> finish_checkpoint(const std::string& adapter) = 0;
+  // Lets a VM go on in a QEMU that waits, with what a checkpoint gave as `state`. Blocks until it does, ten
+  // minutes at most. Errors: ENXIO, no such adapter; otherwise one sentence.
+  virtual Result<RestoredVm> restore(const CheckpointWish& wish, std::string_view state) = 0;
 };
 
 }  // namespace pvrdma::control

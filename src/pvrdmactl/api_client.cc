@@ -92,7 +92,7 @@ Result<void> ask(httplib::ClientImpl& client, const Endpoint& endpoint, const Re
   message.method = to_string(request.method);
   message.path = request.path;
   message.body = request.body;
-  if (!request.body.empty()) message.set_header("Content-Type", "application/json");
+  if (!request.body.empty()) message.set_header("Content-Type", std::string(request.type));
   int status = 0;
   std::string refusal;
   Result<void> taken;

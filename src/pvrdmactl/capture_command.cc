@@ -38,6 +38,7 @@ Section capture_commands() {
                                        .member = "/duration"}},
                         .method = Method::kPost,
                         .path = "/v1/adapters/{NAME}/capture",
+                        .transfer = Transfer::kCapture,
                         .file = "write"}}};
 }
 

@@ -654,5 +654,23 @@ TEST(VmCommands, ChangeAVmsQemu) {
             "  state  4801 bytes\n");
 }
 
+TEST(VmCommands, WriteAVmToAFile) {
+  EXPECT_EQ(asked("vm qemu-args VM-01 --restore"), "GET /v1/vms/VM-01/qemu-args?incoming=file");
+  EXPECT_NE(asked("vm qemu-args VM-01 --restore --incoming").find("--incoming or --restore"),
+            std::string::npos);
+  EXPECT_EQ(asked("vm checkpoint VM-01 /a"), R"(POST /v1/adapters/VM-01/checkpoint {"file":"/a"})");
+  EXPECT_EQ(asked("vm restore VM-01 /a --monitor /b"),
+            R"(POST /v1/adapters/VM-01/restore {"file":"/a","monitor":"/b"})");
+  EXPECT_EQ(shown("vm checkpoint VM-01 /a",
+                  R"({"vm":"VM-01","ram_bytes":537395200,"remaining_bytes":0,"state_bytes":4801,
+                      "took_us":812345,"qemu":{"version":"11.1.3","pid":17},"error":""})"),
+            "VM-01: written in 0.81 s by QEMU 11.1.3 (pid 17), and off\n"
+            "  memory  512 MiB\n"
+            "  state   4801 bytes\n");
+  EXPECT_EQ(
+      shown("vm restore VM-01 /a", R"({"vm":"VM-01","took_us":400000,"qemu":{"version":"11.1.3","pid":18}})"),
+      "VM-01: goes on in QEMU 11.1.3 (pid 18), after 0.40 s\n");
+}
+
 }  // namespace
 }  // namespace pvrdma::ctl

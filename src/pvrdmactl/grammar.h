@@ -59,6 +59,13 @@ enum class Method : std::uint8_t { kGet, kPost, kPut, kPatch, kDelete };
 // Asks the daemon for one more object on the way (GET of a path).
 using Ask = std::function<Result<Json>(const std::string& path)>;
 
+enum class Transfer : std::uint8_t {
+  kNone,
+  kCapture,     // the answer goes to the file as it comes
+  kCheckpoint,  // the end of the answer goes to the end of the file, which a QEMU wrote
+  kRestore,     // the end of the file goes behind the body
+};
+
 struct Command {
   std::string words;  // "rdma device list"
   std::string help;
@@ -77,7 +84,8 @@ struct Command {
   // Makes the answer of what the daemon is asked, in place of one request; null: there is a `path`. May throw
   // Json::exception.
   Result<Json> (*compose)(const Values& values, const Ask& ask) = nullptr;
-  // The argument that names the file which the answer, a capture, goes to as it comes; empty: it is JSON.
+  // Where more than JSON goes between a file, which the argument `file` names, and the daemon.
+  Transfer transfer = Transfer::kNone;
   std::string file;
 };
 
@@ -101,6 +109,8 @@ Section host_commands();
 Section adapter_commands();
 Section capture_commands();
 Section fault_commands();
+Command checkpoint_command();
+Command restore_command();
 
 struct Grammar {
   std::vector<Argument> globals;  // options that every command takes

@@ -6,13 +6,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
+#include <unistd.h>
 #include <vector>
 
 #include "base/result.h"
 #include "pvrdmactl/api_client.h"
 #include "pvrdmactl/capture_file.h"
+#include "pvrdmactl/checkpoint_file.h"
+#include "pvrdmactl/checkpoint_stream.h"
 #include "pvrdmactl/endpoint.h"
 #include "pvrdmactl/output.h"
 #include "pvrdmactl/parser.h"
@@ -59,15 +63,76 @@ int capture(const Endpoint& endpoint, const Command& command, const Values& valu
   return kExitDone;
 }
 
+void show_progress(const Json& line) {
+  if (::isatty(STDERR_FILENO) == 0) return;
+  const auto total = line.value("ram_bytes", std::uint64_t{0});
+  fmt::print(stderr, "\r{} of {} MiB", (total - line.value("remaining_bytes", total)) >> 20, total >> 20);
+}
+
+// The VM is off when the file has all of it, on the disk; whatever goes wrong before lets it go on.
+Result<std::string> checkpoint(const Endpoint& endpoint, const Command& command, const Values& values) {
+  const std::string& file = values.at(command.file);
+  std::string answer;
+  Result<void> finished;
+  CheckpointStream stream(
+      {.progress = show_progress, .keep = [&](const Json& line, std::string_view state) -> Result<void> {
+         if (auto kept = append_state(file, state); !kept) return kept;
+         Request finish = make_request(command, values);
+         finish.path += "/finish";
+         finish.body = "{}";
+         const auto done = send(endpoint, finish);
+         if (!done) finished = Failure(done.error());  // it may be finished all the same: to be heard out
+         answer = line.dump();
+         return {};
+       }});
+  auto done = send(endpoint, make_request(command, values),
+                   [&stream](std::string_view piece) { return stream.take(piece); });
+  if (!done) {
+    return fail(stream.kept() ? done.error().message
+                              : fmt::format("{}: no checkpoint; the VM goes on", done.error().message));
+  }
+  if (!stream.kept()) return fail("the daemon ended the checkpoint: see its log; the VM goes on");
+  if (!finished) return Failure(finished.error());
+  return answer;
+}
+
+Result<std::string> restore(const Endpoint& endpoint, const Command& command, const Values& values) {
+  const auto state = read_state(values.at(command.file));
+  if (!state) return Failure(state.error());
+  Request request = make_request(command, values);
+  request.body += "\n" + *state;
+  request.type = "application/octet-stream";
+  return send(endpoint, request);
+}
+
+Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, Values& values,
+                              const Get& get) {
+  if (!command.file.empty()) {  // the daemon and QEMU are elsewhere
+    std::string& file = values.at(command.file);
+    std::error_code error;
+    file = std::filesystem::absolute(file, error);
+  }
+  switch (command.transfer) {
+    case Transfer::kCheckpoint:
+      return checkpoint(endpoint, command, values);
+    case Transfer::kRestore:
+      return restore(endpoint, command, values);
+    case Transfer::kNone:
+    case Transfer::kCapture:
+      break;
+  }
+  return command.compose != nullptr ? compose(command, values, get)
+                                    : send(endpoint, make_request(command, values));
+}
+
 int execute(const Endpoint& endpoint, Invocation& invocation) {
   const Command& command = *invocation.command;
   const Get get = [&endpoint](const std::string& path) { return send(endpoint, {Method::kGet, path, ""}); };
   if (auto completed = complete(command, invocation.values, get); !completed) {
     return fail_with(completed.error(), kExitFailed);
   }
-  if (!command.file.empty()) return capture(endpoint, command, invocation.values);
-  const auto answer = command.compose != nullptr ? compose(command, invocation.values, get)
-                                                 : send(endpoint, make_request(command, invocation.values));
+  if (command.transfer == Transfer::kCapture) return capture(endpoint, command, invocation.values);
+  const auto answer = answer_of(endpoint, command, invocation.values, get);
   if (!answer) return fail_with(answer.error(), kExitFailed);
   const Format format = invocation.globals.contains("json") ? Format::kJson : Format::kText;
   const auto text = show(command, invocation.values, *answer, format);

@@ -12,8 +12,9 @@ namespace pvrdma::ctl {
 struct Request {
   Method method = Method::kGet;
   std::string path;  // with the query, percent-encoded
-  std::string body;  // JSON; empty for GET and DELETE
+  std::string body;  // empty for GET and DELETE
   std::uint32_t answer_seconds = 15;
+  std::string_view type = "application/json";  // of the body
 };
 
 // `values` are checked and complete, as parse() and Command::complete leave them.

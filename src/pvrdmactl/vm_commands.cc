@@ -125,6 +125,14 @@ std::string upgraded_text(const Json& answer) {
       digits_at(answer, "state_bytes"));
 }
 
+// What a QEMU waits for is one word of the daemon's.
+Result<void> choose_incoming(Values& values, const Ask& /*ask*/) {
+  if (!values.contains("restore")) return {};
+  if (values.contains("incoming")) return fail("--incoming or --restore: a QEMU waits for one of them");
+  values["incoming"] = "file";
+  return {};
+}
+
 std::string libvirt_xml_text(const Json& answer) {
   std::string xml = text_at(answer, "xml");
   if (!xml.ends_with('\n')) xml += '\n';
@@ -340,10 +348,18 @@ Section vm_commands() {
                                   {.name = "incoming",
                                    .kind = Kind::kFlag,
                                    .help = "of a new QEMU that waits until vm upgrade-vmm gives it the VM",
-                                   .constant = "true"}},
+                                   .constant = "true"},
+                                  {.name = "restore",
+                                   .kind = Kind::kFlag,
+                                   .help = "of a QEMU that waits until vm restore lets the VM go on there",
+                                   .constant = "true",
+                                   .member = "/restore"}},
                     .path = "/v1/vms/{NAME}/qemu-args?incoming={incoming}",
+                    .complete = choose_incoming,
                     .text = qemu_args_text},
                    upgrade_vmm_command(),
+                   checkpoint_command(),
+                   restore_command(),
                    {.words = "vm libvirt-xml",
                     .help = "print what libvirt's description of the VM needs",
                     .arguments = {the_vm()},

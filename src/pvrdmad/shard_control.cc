@@ -12,6 +12,7 @@
 #include "capture/filter.h"
 #include "capture/reader.h"
 #include "control/api/vm_monitors.h"
+#include "motion/restore.h"
 #include "motion/vmm_upgrade.h"
 #include "shard/ask.h"
 
@@ -34,6 +35,10 @@ adapters::ServedAdapter* find(const adapters::AdapterSet& adapters, const std::s
 
 Failure no_adapter(const std::string& name) {
   return fail(ENOENT, "there is no adapter " + name + ": see the list of adapters");
+}
+
+std::uint64_t us(Duration duration) {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
 }
 
 // A place among the captures that there may be.
@@ -241,10 +246,6 @@ Result<control::UpgradedVmm> ShardControl::upgrade_vmm(const control::UpgradeVmm
     log::warn("adapter {}: its VM does not go on in a new QEMU: {}", wish.adapter, report.error().message);
     return Failure(report.error());
   }
-  const auto us = [](Duration duration) {
-    return static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
-  };
   log::info("adapter {}: its VM goes on in QEMU {} (pid {}), before in QEMU {} (pid {}); it stood for {} us",
             wish.adapter, report->new_version, report->new_pid, report->old_version, report->old_pid,
             us(report->pause));
@@ -256,6 +257,43 @@ Result<control::UpgradedVmm> ShardControl::upgrade_vmm(const control::UpgradeVmm
                               .restore_us = us(report->restore),
                               .adapter_us = us(report->handover),
                               .state_bytes = report->state_bytes};
+}
+
+Result<std::string> ShardControl::monitor_of(const control::CheckpointWish& wish) {
+  const auto socket = handover_.socket(wish.adapter);
+  if (!socket) return Failure(socket.error());
+  if (!wish.monitor.empty()) return wish.monitor;
+  return control::monitors_in_use(control::monitors_beside(*socket)).current;
+}
+
+Result<std::unique_ptr<control::ByteStream>> ShardControl::start_checkpoint(
+    const control::CheckpointWish& wish) {
+  auto monitor = monitor_of(wish);
+  if (!monitor) return Failure(std::move(monitor).error());
+  return checkpoints_.start({.adapter = wish.adapter, .monitor = *std::move(monitor), .file = wish.file});
+}
+
+Result<control::RestoredVm> ShardControl::restore(const control::CheckpointWish& wish,
+                                                  std::string_view state) {
+  auto monitor = monitor_of(wish);
+  if (!monitor) return fail(monitor.error().code == ENOENT ? ENXIO : EIO, monitor.error().message);
+  const auto bytes = std::as_bytes(std::span(state));
+  const auto report = motion::Restore({.adapter = wish.adapter,
+                                       .monitor = *std::move(monitor),
+                                       .file = wish.file,
+                                       .state = {bytes.begin(), bytes.end()}},
+                                      handover_)
+                          .run();
+  if (!report) {
+    log::warn("adapter {}: its VM does not go on from {}: {}", wish.adapter, wish.file,
+              report.error().message);
+    return Failure(report.error());
+  }
+  log::info("adapter {}: its VM goes on from {} in QEMU {} (pid {}), after {} us", wish.adapter, wish.file,
+            report->version, report->pid, us(report->took));
+  return control::RestoredVm{.vm = wish.adapter,
+                             .qemu = {report->version, static_cast<std::uint32_t>(report->pid)},
+                             .took_us = us(report->took)};
 }
 
 }  // namespace pvrdma::daemon

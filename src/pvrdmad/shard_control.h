@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "base/reaper.h"
 #include "control/adapter_control.h"
 #include "fabric/fabric.h"
+#include "pvrdmad/checkpoints.h"
 #include "pvrdmad/shard_handover.h"
 #include "shard/loop.h"
 #include "transport/roce/roce.h"
@@ -53,9 +55,15 @@ class ShardControl final : public control::AdapterControl {
   Result<std::vector<control::FaultState>> list_faults() override;
   Result<void> remove_fault(std::optional<std::uint64_t> id) override;
   Result<control::UpgradedVmm> upgrade_vmm(const control::UpgradeVmmWish& wish) override;
+  Result<std::unique_ptr<control::ByteStream>> start_checkpoint(const control::CheckpointWish& wish) override;
+  Result<void> finish_checkpoint(const std::string& adapter) override { return checkpoints_.finish(adapter); }
+  Result<control::RestoredVm> restore(const control::CheckpointWish& wish, std::string_view state) override;
 
  private:
   class CaptureStream;
+
+  // Where the VM's QEMU, or the one that waits for it, has its monitor.
+  Result<std::string> monitor_of(const control::CheckpointWish& wish);
 
   shard::Loop& loop_;
   const Clock& clock_;
@@ -66,6 +74,7 @@ class ShardControl final : public control::AdapterControl {
   const std::string version_;
   const Injection injection_;
   ShardHandover handover_;
+  Checkpoints checkpoints_{handover_};
   std::atomic<std::size_t> captures_{0};
   std::atomic<std::uint64_t> faults_made_{0};
 };

@@ -103,4 +103,8 @@ Json capture_schema(Components&) {
   return {{"type", "string"}, {"format", "binary"}};
 }
 
+Json bytes_schema(Components& components) {
+  return capture_schema(components);
+}
+
 }  // namespace pvrdma::control

@@ -46,6 +46,27 @@ inline constexpr auto kObject<UpgradedVmm> =
            field("qemu_us", &UpgradedVmm::qemu_us), field("restore_us", &UpgradedVmm::restore_us),
            field("adapter_us", &UpgradedVmm::adapter_us), field("state_bytes", &UpgradedVmm::state_bytes));
 
+// A line of a checkpoint: how far QEMU is, at last how many bytes of state follow, or why there are none.
+struct CheckpointLine {
+  std::string vm;
+  std::uint64_t ram_bytes = 0;
+  std::uint64_t remaining_bytes = 0;
+  std::uint64_t state_bytes = 0;  // not 0: behind this line
+  std::uint64_t took_us = 0;
+  QemuProcess qemu;
+  std::string error;
+};
+template <>
+inline constexpr auto kObject<CheckpointLine> =
+    record("CheckpointLine", field("vm", &CheckpointLine::vm), field("ram_bytes", &CheckpointLine::ram_bytes),
+           field("remaining_bytes", &CheckpointLine::remaining_bytes),
+           field("state_bytes", &CheckpointLine::state_bytes), field("took_us", &CheckpointLine::took_us),
+           field("qemu", &CheckpointLine::qemu), field("error", &CheckpointLine::error));
+template <>
+inline constexpr auto kObject<RestoredVm> = record("RestoredVm", field("vm", &RestoredVm::vm),
+                                                   field("qemu", &RestoredVm::qemu),
+                                                   field("took_us", &RestoredVm::took_us));
+
 // Lists of what has a name, as objects with those names.
 struct CountersRule {
   Json write(const std::vector<Counter>& counters) const;
@@ -147,6 +168,8 @@ std::string stats_json(const Snapshot& snapshot, std::string_view adapter);
 Json stats_schema(Components& components);
 // Of a file.
 Json capture_schema(Components& components);
+// Of bytes that are no file of a known type.
+Json bytes_schema(Components& components);
 
 // --- The cluster as this host sees it ---
 

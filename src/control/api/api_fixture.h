@@ -110,6 +110,21 @@ struct FakeControl final : AdapterControl {
     if (wish.monitor == "gone") return fail(ENOENT, "QEMU's monitor cannot be reached at gone");
     return UpgradedVmm{"VM-01", {"10.0.2", 17}, {"11.1.3", 18}, 30'000, 20'000, 8'000, 500, 1234};
   }
+  Result<std::unique_ptr<ByteStream>> start_checkpoint(const CheckpointWish& wish) override {
+    if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
+    return std::make_unique<FakeCapture>(1, captures);
+  }
+  Result<void> finish_checkpoint(const std::string& adapter) override {
+    if (adapter != "VM-01") return fail(ENOENT, "there is no checkpoint of adapter " + adapter);
+    return {};
+  }
+  Result<RestoredVm> restore(const CheckpointWish& wish, std::string_view state) override {
+    if (wish.adapter != "VM-01") return fail(ENXIO, "there is no adapter " + wish.adapter);
+    if (state.empty()) return fail(EINVAL, "it ends before the adapter does");
+    restored = std::string(state);
+    return RestoredVm{"VM-01", {"11.1.3", 18}, 400'000};
+  }
+  std::string restored;  // the state
   std::vector<FaultState> faults;
   Link link = Link::kUp;
   std::shared_ptr<std::atomic<int>> captures = std::make_shared<std::atomic<int>>(0);  // that run

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "control/api/api_fixture.h"
+#include "control/api/router.h"
 #include "control/schema/object.h"
 
 namespace pvrdma::control {
@@ -282,6 +283,49 @@ TEST_F(ApiServerTest, SendsACaptureUntilItsEnd) {
   }
   EXPECT_EQ(get("/v1/adapters/VM-01/capture")->status, 404);
   EXPECT_EQ(*control_.captures, 0);
+}
+
+TEST_F(ApiServerTest, TakesStateOfAnySizeThereIs) {
+  const std::string path = "/v1/adapters/VM-01/restore";
+  const std::string wish = R"({"file": "/VM-01.checkpoint"})";
+  const std::string state(8u << 20, '\x7f');
+  constexpr const char* kBytes = "application/octet-stream";
+  const auto restored = client().Post(path, wish + "\n" + state, kBytes);
+  ASSERT_TRUE(restored);
+  EXPECT_EQ(restored->status, 200) << restored->body;
+  EXPECT_TRUE(control_.restored == state);
+  EXPECT_EQ(Json::parse(restored->body)["qemu"]["pid"], 18);
+
+  const std::string refused(100'000, 'x');
+  EXPECT_EQ(client().Post(path, wish + "\n" + refused, "application/json")->status, 415);
+  EXPECT_EQ(client().Post(path, wish, kBytes)->status, 400) << "no state";
+  EXPECT_EQ(client().Post(path, wish + "\n", kBytes)->status, 400) << "an empty one";
+  EXPECT_EQ(client().Post(path, "{}\nx", kBytes)->status, 400) << "no file";
+  EXPECT_EQ(client().Post("/v1/adapters/VM-02/restore", wish + "\nx", kBytes)->status, 404);
+  EXPECT_EQ(client().Put("/v1/adapters/VM-01/link", refused, kBytes)->status, 413)
+      << "no other request takes it";
+}
+
+TEST_F(ApiServerTest, RefusesStateThatIsLongerThanThereIs) {
+  const Fd socket = connected_to(path_);
+  const std::string head =
+      "POST /v1/adapters/VM-01/restore HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+      "application/octet-stream\r\nContent-Length: " +
+      std::to_string(kBinaryBodyBytesMax + 1) + "\r\n\r\n";
+  ASSERT_EQ(::send(socket.get(), head.data(), head.size(), 0), static_cast<ssize_t>(head.size()));
+  char answer[64] = {};
+  ASSERT_GT(::recv(socket.get(), answer, sizeof answer - 1, 0), 0);
+  EXPECT_TRUE(std::string_view(answer).starts_with("HTTP/1.1 413")) << answer;
+}
+
+TEST_F(ApiServerTest, SendsACheckpointAndHearsThatItWasKept) {
+  EXPECT_EQ(client().Post("/v1/adapters/VM-01/checkpoint", R"({"file": "/a"})", "application/json")->status,
+            200);
+  EXPECT_EQ(client().Post("/v1/adapters/VM-01/checkpoint", "{}", "application/json")->status, 400);
+  EXPECT_EQ(client().Post("/v1/adapters/VM-02/checkpoint", R"({"file": "/a"})", "application/json")->status,
+            404);
+  EXPECT_EQ(client().Post("/v1/adapters/VM-01/checkpoint/finish", "{}", "application/json")->status, 200);
+  EXPECT_EQ(client().Post("/v1/adapters/VM-02/checkpoint/finish", "{}", "application/json")->status, 404);
 }
 
 TEST_F(ApiServerTest, EndsACaptureWhoseClientDoesNotRead) {

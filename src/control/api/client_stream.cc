@@ -23,7 +23,10 @@ bool may_try_again(int code) {
 }  // namespace
 
 ClientStream::ClientStream(const StreamLimits& limits, const std::atomic<bool>& closing)
-    : limits_(limits), closing_(closing), read_deadline_(Clock::now() + limits.read) {}
+    : limits_(limits),
+      closing_(closing),
+      read_deadline_(Clock::now() + limits.read),
+      read_bytes_max_(limits.read_bytes_max) {}
 
 void ClientStream::finish() {
   shut_down();
@@ -46,7 +49,7 @@ bool ClientStream::is_writable() const {
 }
 
 ssize_t ClientStream::read(char* data, std::size_t size) {
-  size = std::min(size, limits_.read_bytes_max - read_bytes_);
+  size = std::min(size, read_bytes_max_ - read_bytes_);
   if (size == 0) return -1;
   for (;;) {
     const tls::Transfer got = read_some(std::as_writable_bytes(std::span(data, size)));

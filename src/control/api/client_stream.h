@@ -34,6 +34,8 @@ class ClientStream : public httplib::Stream {
   void get_remote_ip_and_port(std::string& ip, int& port) const override;
   void get_local_ip_and_port(std::string& ip, int& port) const override;
 
+  // So many bytes more may be read.
+  void allow(std::size_t bytes) { read_bytes_max_ += bytes; }
   // What is written from now on has a time limit of its own.
   void begin_piece() { write_deadline_ = {}; }
   // Says that no more comes and lets what was sent arrive.
@@ -61,6 +63,7 @@ class ClientStream : public httplib::Stream {
   const std::atomic<bool>& closing_;
   const Time read_deadline_;
   Time write_deadline_{};  // from the first write of a piece on
+  std::size_t read_bytes_max_;
   std::size_t read_bytes_ = 0;
 };
 

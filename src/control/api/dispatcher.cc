@@ -12,16 +12,21 @@
 namespace pvrdma::control {
 namespace {
 
-// Where the request being answered on this thread puts the stream that it has for an answer; null: nobody
-// takes it. The library writes its head and would write the rest while a listening socket of its own is open,
-// of which we have none. No object: its destructor would be registered at the thread's first use, and glibc
-// ends the process when it has no memory for that.
-constinit thread_local std::shared_ptr<ByteStream>* answer_stream = nullptr;
+// The connection of the request being answered on this thread, and where that puts the stream that it has for
+// an answer. The library writes its head and would write the rest while a listening socket of its own is
+// open, of which we have none.
+struct Answering {
+  ClientStream& client;
+  std::shared_ptr<ByteStream> stream = nullptr;
+};
+// Null: nobody takes a stream. No object: its destructor would be registered at the thread's first use, and
+// glibc ends the process when it has no memory for that.
+constinit thread_local Answering* answering = nullptr;
 
 void send(const Reply& reply, httplib::Response& response) {
   response.status = reply.status;
   if (reply.stream != nullptr) {
-    if (answer_stream != nullptr) *answer_stream = reply.stream;
+    if (answering != nullptr) answering->stream = reply.stream;
     response.set_chunked_content_provider(reply.type, [](std::size_t, httplib::DataSink&) { return false; });
     return;
   }
@@ -44,8 +49,18 @@ void copy_all(ByteStream& from, ClientStream& to) {
   }
 }
 
-Reply too_long() {
-  return refuse(413, fmt::format("the body has more than {} bytes", kBodyBytesMax));
+Reply too_long(std::size_t bytes_max) {
+  return refuse(413, fmt::format("the body has more than {} bytes", bytes_max));
+}
+
+constexpr std::string_view kBytesType = "application/octet-stream";
+
+std::optional<Reply> refuse_type(const httplib::Request& request, bool binary) {
+  if (says(request, binary ? kBytesType : "application/json")) return std::nullopt;
+  return refuse(
+      415, binary
+               ? fmt::format("the body must be bytes and say so: add the header Content-Type: {}", kBytesType)
+               : "a body must be JSON and say so: add the header Content-Type: application/json");
 }
 
 // What the library refused by itself.
@@ -64,6 +79,27 @@ std::string_view sentence_of(int status) {
   }
 }
 
+// A place among the large bodies that may come at once: their memory is the daemon's.
+class LargeBody {
+ public:
+  LargeBody(std::atomic<int>& count, bool is_large) : count_(count), counted_(is_large) {
+    if (counted_) admitted_ = count_.fetch_add(1) < kLargeBodiesMax;
+  }
+  ~LargeBody() {
+    if (counted_) count_.fetch_sub(1);
+  }
+  LargeBody(const LargeBody&) = delete;
+  LargeBody& operator=(const LargeBody&) = delete;
+  bool admitted() const { return admitted_; }
+
+ private:
+  static constexpr int kLargeBodiesMax = 2;
+
+  std::atomic<int>& count_;
+  const bool counted_;
+  bool admitted_ = true;
+};
+
 // None: no body was announced. The library would wait for the end of the connection.
 std::optional<std::uint64_t> announced_bytes(const httplib::Request& request) {
   if (request.has_header("Transfer-Encoding")) return 1;
@@ -79,7 +115,7 @@ std::optional<std::uint64_t> announced_bytes(const httplib::Request& request) {
 
 Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
     : router_(router), knows_(std::move(knows)), gate_(std::move(gate)) {
-  set_payload_max_length(kBodyBytesMax);
+  set_payload_max_length(kBinaryBodyBytesMax);
   // What the library would make of a request by itself: an answer with thousands of ranges, a match of a long
   // path with a regex that recurses, and a refusal of a form or of a packed body that it has not read.
   set_pre_routing_handler([](const httplib::Request& given, httplib::Response&) {
@@ -120,11 +156,11 @@ Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
 
 void Dispatcher::answer_one(ClientStream& client) {
   bool closed = false;
-  std::shared_ptr<ByteStream> body;
-  answer_stream = &body;
+  Answering answer{client};
+  answering = &answer;
   process_request(client, /*close_connection=*/true, closed, nullptr);
-  answer_stream = nullptr;
-  if (body != nullptr) copy_all(*body, client);
+  answering = nullptr;
+  if (answer.stream != nullptr) copy_all(*answer.stream, client);
 }
 
 void Dispatcher::answer(const httplib::Request& request, httplib::Response& response,
@@ -151,19 +187,24 @@ void Dispatcher::answer_with_body(const httplib::Request& request, httplib::Resp
   std::optional<Reply> refusal = refuse_unread(request, response);
   std::string body;
   if (const auto bytes = announced_bytes(request)) {
-    if (!refusal && *bytes > kBodyBytesMax) refusal = too_long();
-    if (!refusal && !says_json(request))
-      refusal = refuse(415, "a body must be JSON and say so: add the header Content-Type: application/json");
+    const std::size_t binary_max = router_.binary_bytes_max(request.method, request.path);
+    const std::size_t bytes_max = binary_max != 0 ? binary_max : kBodyBytesMax;
+    if (!refusal && *bytes > bytes_max) refusal = too_long(bytes_max);
+    if (!refusal) refusal = refuse_type(request, binary_max != 0);
+    const LargeBody large(large_bodies_, !refusal && binary_max != 0);
+    if (!large.admitted()) refusal = refuse(503, "too many large bodies come at once: try again");
+    if (!refusal && answering != nullptr) answering->client.allow(binary_max);
     std::uint64_t skipped = 0;
-    const bool complete = *bytes <= kSkippedBytesMax && read([&](const char* data, std::size_t size) {
-      if (!refusal && size > kBodyBytesMax - body.size()) refusal = too_long();
-      if (refusal) {
-        skipped += size;
-      } else {
-        body.append(data, size);
-      }
-      return skipped <= kSkippedBytesMax;
-    });
+    const bool readable = *bytes <= (refusal ? kSkippedBytesMax : std::max(bytes_max, kSkippedBytesMax));
+    const bool complete = readable && read([&](const char* data, std::size_t size) {
+                            if (!refusal && size > bytes_max - body.size()) refusal = too_long(bytes_max);
+                            if (refusal) {
+                              skipped += size;
+                            } else {
+                              body.append(data, size);
+                            }
+                            return skipped <= kSkippedBytesMax;
+                          });
     if (!refusal && !complete) refusal = refuse(400, "the body is incomplete");
   }
   if (refusal) return send(*refusal, response);

@@ -5,6 +5,7 @@
 // Thread: configured by one thread; requests on whatever threads hand them in.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <httplib.h>
 #include <optional>
@@ -39,6 +40,7 @@ class Dispatcher : public httplib::Server {
   const Router& router_;
   const KnowsName knows_;
   const Gate gate_;
+  mutable std::atomic<int> large_bodies_{0};  // on their way
 };
 
 }  // namespace pvrdma::control

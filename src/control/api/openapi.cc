@@ -11,6 +11,7 @@ namespace {
 
 Json content_of(SchemaOf answer, Components& components) {
   if (answer == capture_schema) return {{"application/x-pcapng", {{"schema", capture_schema(components)}}}};
+  if (answer == bytes_schema) return {{"application/octet-stream", {{"schema", bytes_schema(components)}}}};
   if (answer == nullptr) return {{"text/plain", {{"schema", {{"type", "string"}}}}}};
   return {{"application/json", {{"schema", answer(components)}}}};
 }

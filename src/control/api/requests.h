@@ -91,6 +91,16 @@ inline constexpr auto kObject<UpgradeVmmBody> = request(
     field("new_monitor", &UpgradeVmmBody::new_monitor)
         .noted(R"("description": "Of the QEMU that is to run it; default: as incoming-qemu-args has it")"));
 
+struct CheckpointBody {
+  std::string file;
+  std::string monitor;
+};
+template <>
+inline constexpr auto kObject<CheckpointBody> = request(
+    "NewCheckpoint", field("file", &CheckpointBody::file).required(R"("/var/lib/vms/VM-01.checkpoint")"),
+    field("monitor", &CheckpointBody::monitor)
+        .noted(R"("description": "QMP socket of the VM's QEMU; default: as qemu-args has it")"));
+
 struct NewVmk {
   std::string name;
   std::string address;

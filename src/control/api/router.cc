@@ -61,12 +61,22 @@ void Router::add(Route route) {
   routes_.push_back(std::move(route));
 }
 
+const Route* Router::find(std::string_view method, const std::vector<std::string_view>& path) const {
+  const auto route = std::find_if(routes_.begin(), routes_.end(), [&](const Route& each) {
+    return each.method == method && matches(each, path);
+  });
+  return route == routes_.end() ? nullptr : &*route;
+}
+
+std::size_t Router::binary_bytes_max(std::string_view method, std::string_view path) const {
+  const Route* const route = find(method, segments(path));
+  return route == nullptr ? 0 : route->binary_bytes_max;
+}
+
 Reply Router::answer(Call call) const {
   const auto path = segments(call.path);
-  const auto route = std::find_if(routes_.begin(), routes_.end(), [&](const Route& each) {
-    return each.method == call.method && matches(each, path);
-  });
-  if (route == routes_.end()) {
+  const Route* const route = find(call.method, path);
+  if (route == nullptr) {
     return refuse(404,
                   fmt::format("{} {} is nothing this API knows: see pvrdmad(8)", call.method, call.path));
   }

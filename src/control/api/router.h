@@ -19,6 +19,7 @@ namespace pvrdma::control {
 
 inline constexpr std::size_t kPathBytesMax = 1024;
 inline constexpr std::size_t kBodyBytesMax = 64 * 1024;
+inline constexpr std::size_t kBinaryBodyBytesMax = 65u << 20;  // of any route's
 
 struct Reply {
   int status = 200;
@@ -56,7 +57,8 @@ struct Route {
   std::function<Reply(const Call&)> handler;
   std::string_view query = {};  // the one parameter that the query may have
   bool query_required = false;
-  bool of_cluster = false;  // answers only on a member of a cluster
+  bool of_cluster = false;           // answers only on a member of a cluster
+  std::size_t binary_bytes_max = 0;  // of a body that is bytes; 0: it is JSON, of kBodyBytesMax at most
 };
 
 class Router {
@@ -66,9 +68,13 @@ class Router {
 
   void add(Route route);
   Reply answer(Call call) const;
+  // As the route of such a request has it; 0 also where there is none.
+  std::size_t binary_bytes_max(std::string_view method, std::string_view path) const;
   const std::vector<Route>& routes() const { return routes_; }
 
  private:
+  const Route* find(std::string_view method, const std::vector<std::string_view>& path) const;
+
   const Membership membership_;
   std::vector<Route> routes_;
 };

@@ -18,6 +18,7 @@ Router make_router(const ApiParts& parts) {
   Router router(parts.plane == nullptr ? Router::Membership::kAlone : Router::Membership::kCluster);
   add_daemon_routes(router, parts);
   add_fault_routes(router, parts);
+  add_checkpoint_routes(router, parts);
   add_cluster_routes(router, parts);
   add_host_routes(router, parts);
   add_switch_routes(router, parts);

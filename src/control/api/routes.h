@@ -28,6 +28,7 @@ struct ApiParts {
 
 void add_daemon_routes(Router& router, const ApiParts& parts);
 void add_fault_routes(Router& router, const ApiParts& parts);
+void add_checkpoint_routes(Router& router, const ApiParts& parts);
 // These only when there is a plane, or to be described: their handlers are never called without one.
 void add_cluster_routes(Router& router, const ApiParts& parts);
 void add_host_routes(Router& router, const ApiParts& parts);

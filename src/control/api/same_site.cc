@@ -53,12 +53,12 @@ void hide_content_type(httplib::Request& request) {
   request.headers.erase("Content-Type");
 }
 
-bool says_json(const httplib::Request& request) {
+bool says(const httplib::Request& request, std::string_view wanted) {
   if (request.get_header_value_count(kHidden) != 1) return false;
   std::string type = lower(request.get_header_value(kHidden));
   type.resize(std::min(type.size(), type.find(';')));
   while (type.ends_with(' ') || type.ends_with('\t')) type.pop_back();
-  return type == "application/json";
+  return type == wanted;
 }
 
 }  // namespace pvrdma::control

@@ -26,7 +26,7 @@ std::optional<Reply> refuse_foreign(const httplib::Request& request, const Knows
 
 // Keeps what the library acts upon by itself out of its sight: see the dispatcher.
 void hide_content_type(httplib::Request& request);
-// Whether the body, which there is, is said to be JSON.
-bool says_json(const httplib::Request& request);
+// Whether the body, which there is, is said to be of that type, in lower case.
+bool says(const httplib::Request& request, std::string_view type);
 
 }  // namespace pvrdma::control

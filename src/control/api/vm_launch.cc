@@ -97,6 +97,12 @@ std::string incoming_qemu_args_json(const VmLaunch& launch) {
   return text_of(args);
 }
 
+std::string restoring_qemu_args_json(const VmLaunch& launch) {
+  QemuArgs args{qemu_args(launch, monitors_beside(launch.socket).monitors.front())};
+  for (const char* argument : {"-S", "-incoming", "defer"}) args.arguments.emplace_back(argument);
+  return text_of(args);
+}
+
 std::string libvirt_xml_json(const VmLaunch& launch) {
   const std::string xml = fmt::format(
       R"(<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>

@@ -42,6 +42,8 @@ inline constexpr auto kObject<LibvirtXml> = record("LibvirtXml", field("xml", &L
 std::string qemu_args_json(const VmLaunch& launch);
 // The same of a QEMU that waits to take the VM over from the one that runs it. To be made where the VM is.
 std::string incoming_qemu_args_json(const VmLaunch& launch);
+// Of a QEMU that waits for a checkpoint of the VM.
+std::string restoring_qemu_args_json(const VmLaunch& launch);
 // A <domain> with only what the adapter needs.
 std::string libvirt_xml_json(const VmLaunch& launch);
 

@@ -106,7 +106,9 @@ Reply launch(const Plane& plane, const Call& call, std::string (*render)(const V
 Reply launch_qemu(const Sides& sides, const Call& call) {
   const std::string incoming = call.parameter("incoming");
   if (incoming.empty() || incoming == "false") return launch(sides.plane, call, qemu_args_json);
-  if (incoming != "true") return refuse(400, fmt::format("incoming is true or false, not {}", incoming));
+  if (incoming == "file") return launch(sides.plane, call, restoring_qemu_args_json);
+  if (incoming != "true")
+    return refuse(400, fmt::format("incoming is true, false or file, not {}", incoming));
   const auto inventory = sides.plane.inventory();
   const auto it = inventory->vms.find(call.names[0]);
   if (it == inventory->vms.end()) return no_vm(call.names[0]);
@@ -151,7 +153,9 @@ void add_vm_routes(Router& router, const ApiParts& parts) {
   add("POST", "/v1/vms/{vm}/upgrade", "Upgrades the hardware version; the RoCE protocol stays",
       schema_for<Upgrade>, schema_for<VmView>, upgrade);
   add("GET", "/v1/vms/{vm}/qemu-args",
-      "Arguments for QEMU 10.1 or newer; with incoming=true of one that takes the VM over from its QEMU",
+      "Arguments for QEMU 10.1 or newer; with incoming=true of one that takes the VM over from its QEMU, "
+      "with "
+      "incoming=file of one that goes on from a checkpoint",
       nullptr, schema_for<QemuArgs>, launch_qemu, "incoming");
   add("GET", "/v1/vms/{vm}/libvirt-xml", "Fragment of a libvirt domain", nullptr, schema_for<LibvirtXml>,
       [](const Sides& sides, const Call& call) { return launch(sides.plane, call, libvirt_xml_json); });

@@ -1,0 +1,93 @@
+#include "pvrdmactl/checkpoint_file.h"
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+namespace pvrdma::ctl {
+namespace {
+
+// The last bytes of the file: how many the state has, little endian, and these.
+constexpr std::string_view kMagic = "PVRDMA checkpoint 1\n";
+constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kTrailerBytes = kLengthBytes + kMagic.size();
+constexpr std::uint64_t kStateBytesMax = 1u << 30;  // a file with more was not written by us
+
+std::string trailer(std::uint64_t state_bytes) {
+  std::string bytes;
+  for (std::size_t i = 0; i < kLengthBytes; ++i) bytes += static_cast<char>(state_bytes >> (8 * i) & 0xff);
+  return bytes + std::string(kMagic);
+}
+
+Failure cannot(const char* what, const std::string& file) {
+  return fail_errno(errno, fmt::format("cannot {} {}", what, file));
+}
+
+Result<void> write_all(int fd, std::string_view bytes, const std::string& file) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return cannot("write", file);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+Result<std::string> read_at(int fd, std::uint64_t offset, std::size_t size, const std::string& file) {
+  std::string bytes(size, '\0');
+  for (std::size_t at = 0; at < size;) {
+    const ssize_t got = ::pread(fd, bytes.data() + at, size - at, static_cast<off_t>(offset + at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return cannot("read", file);
+    if (got == 0) return fail(EIO, fmt::format("cannot read {}: it became shorter", file));
+    at += static_cast<std::size_t>(got);
+  }
+  return bytes;
+}
+
+Failure no_checkpoint(const std::string& file) {
+  return fail(EINVAL, fmt::format("{} is no checkpoint, or one that was not finished", file));
+}
+
+}  // namespace
+
+Result<void> append_state(const std::string& file, std::string_view state) {
+  const Fd fd(::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (!fd) return cannot("open", file);
+  const std::string end = trailer(state.size());
+  for (const std::string_view part : {state, std::string_view(end)}) {
+    if (auto written = write_all(fd.get(), part, file); !written) return written;
+  }
+  if (::fsync(fd.get()) != 0) return cannot("write", file);
+  const std::string folder = std::filesystem::path(file).parent_path();
+  const Fd place(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!place) return cannot("open", folder);
+  return ::fsync(place.get()) == 0 ? Result<void>{} : cannot("write", folder);
+}
+
+Result<std::string> read_state(const std::string& file) {
+  const Fd fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) return cannot("open", file);
+  struct stat found {};
+  if (::fstat(fd.get(), &found) != 0) return cannot("read", file);
+  const auto size = static_cast<std::uint64_t>(found.st_size);
+  if (!S_ISREG(found.st_mode) || size < kTrailerBytes) return no_checkpoint(file);
+  const auto end = read_at(fd.get(), size - kTrailerBytes, kTrailerBytes, file);
+  if (!end) return Failure(end.error());
+  std::uint64_t state_bytes = 0;
+  for (std::size_t i = kLengthBytes; i-- > 0;)
+    state_bytes = state_bytes << 8 | static_cast<unsigned char>((*end)[i]);
+  if (end->substr(kLengthBytes) != kMagic || state_bytes > kStateBytesMax || state_bytes == 0 ||
+      state_bytes > size - kTrailerBytes)
+    return no_checkpoint(file);
+  return read_at(fd.get(), size - kTrailerBytes - state_bytes, static_cast<std::size_t>(state_bytes), file);
+}
+
+}  // namespace pvrdma::ctl

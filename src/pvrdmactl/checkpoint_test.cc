@@ -1,0 +1,118 @@
+// A checkpoint's file and its stream: whatever the pieces; what they refuse.
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <unistd.h>
+#include <vector>
+
+#include "pvrdmactl/checkpoint_file.h"
+#include "pvrdmactl/checkpoint_stream.h"
+
+namespace pvrdma::ctl {
+namespace {
+
+class CheckpointFileTest : public testing::Test {
+ protected:
+  ~CheckpointFileTest() override { std::filesystem::remove(path_); }
+  void write(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
+  std::string written() const {
+    std::ifstream file(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  const std::string path_ = testing::TempDir() + "checkpoint_" + std::to_string(::getpid());
+};
+
+TEST_F(CheckpointFileTest, HasTheStateBehindWhatQemuWrote) {
+  write("memory");
+  const std::string state(300, 's');
+  ASSERT_TRUE(append_state(path_, state));
+  EXPECT_TRUE(written().starts_with("memory" + state));
+  EXPECT_EQ(read_state(path_).value(), state);
+}
+
+TEST_F(CheckpointFileTest, IsNotMade) {
+  EXPECT_EQ(append_state(path_, "state").error().code, ENOENT);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(CheckpointFileTest, IsRefusedWhenCutOrAnother) {
+  write("memory");
+  ASSERT_TRUE(append_state(path_, "state"));
+  const std::string whole = written();
+  ASSERT_TRUE(read_state(path_));
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    write(whole.substr(0, size));
+    EXPECT_EQ(read_state(path_).error().code, EINVAL) << size;
+  }
+  for (std::size_t at = whole.size() - 28; at < whole.size(); ++at) {
+    std::string other = whole;
+    other[at] = static_cast<char>(other[at] ^ 0x40);
+    write(other);
+    const auto state = read_state(path_);
+    EXPECT_TRUE(!state) << at << ": " << *state;
+  }
+  EXPECT_EQ(read_state("/dev/null").error().code, EINVAL);
+  EXPECT_EQ(read_state(path_ + ".none").error().code, ENOENT);
+}
+
+std::string line(std::uint64_t state_bytes, const std::string& error = "") {
+  return Json{{"vm", "VM-01"}, {"state_bytes", state_bytes}, {"error", error}}.dump() + "\n";
+}
+
+class Taken {
+ public:
+  Result<void> take(const std::string& bytes, std::size_t piece) {
+    for (std::size_t at = 0; at < bytes.size(); at += piece) {
+      if (auto done = stream_.take(std::string_view(bytes).substr(at, piece)); !done) return done;
+    }
+    return {};
+  }
+  int lines = 0;
+  std::vector<std::string> kept;
+  bool full = false;  // the disk
+
+ private:
+  CheckpointStream stream_{{.progress = [this](const Json&) { ++lines; },
+                            .keep = [this](const Json& last, std::string_view state) -> Result<void> {
+                              if (full) return fail(ENOSPC, "the disk is full");
+                              EXPECT_EQ(last.at("state_bytes"), state.size());
+                              kept.emplace_back(state);
+                              return {};
+                            }}};
+};
+
+TEST(CheckpointStreamTest, TakesPiecesCutAnywhere) {
+  const std::string all = line(0) + line(0) + line(5) + "{\n\"x}";
+  for (std::size_t piece = 1; piece <= all.size(); ++piece) {
+    Taken taken;
+    ASSERT_TRUE(taken.take(all, piece)) << piece;
+    EXPECT_EQ(taken.lines, 2);
+    EXPECT_EQ(taken.kept, std::vector<std::string>{"{\n\"x}"});
+  }
+}
+
+TEST(CheckpointStreamTest, SaysWhatTheDaemonSays) {
+  Taken taken;
+  EXPECT_EQ(taken.take(line(0) + line(0, "no space left; the VM goes on"), 7).error().message,
+            "no space left; the VM goes on");
+  EXPECT_TRUE(taken.kept.empty());
+}
+
+TEST(CheckpointStreamTest, IsOverWhenTheStateCannotBeKept) {
+  Taken taken;
+  taken.full = true;
+  EXPECT_EQ(taken.take(line(3) + "abc", 100).error().message, "the disk is full");
+}
+
+TEST(CheckpointStreamTest, RefusesWhatItDoesNotExpect) {
+  for (const std::string& bad :
+       {std::string("no json\n"), std::string("[]\n"), std::string("{\"error\": \"\"}\n"),
+        std::string("{\"error\": 1, \"state_bytes\": 1}\n"), line(1ull << 40), std::string(70'000, 'x'),
+        line(1) + "a" + line(1)}) {
+    EXPECT_FALSE(Taken().take(bad, 1000)) << bad.substr(0, 80);
+  }
+}
+
+}  // namespace
+}  // namespace pvrdma::ctl

@@ -1,0 +1,204 @@
+#include "pvrdmad/checkpoints.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <fmt/core.h>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/control_thread.h"
+#include "base/log.h"
+#include "control/api/answers.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+using control::CheckpointLine;
+
+constexpr std::chrono::milliseconds kReadPatience{100};
+constexpr Duration kSayEvery = std::chrono::milliseconds(250);
+constexpr std::size_t kPieceBytes = 1u << 20;
+
+std::uint64_t us(Duration duration) {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+}
+
+}  // namespace
+
+class Checkpoints::Run {
+ public:
+  Run(motion::CheckpointWish wish, motion::StandingSide& side, Duration patience)
+      : wish_(std::move(wish)), side_(side), patience_(patience) {}
+
+  void start() {
+    thread_ = std::thread([this] { lead(); });
+  }
+  // Nobody listens any more: unless it was finished, the VM goes on.
+  void give_up() {
+    {
+      const std::lock_guard lock(mutex_);
+      given_up_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  bool read(std::string& out) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kReadPatience, [this] { return has_output() || ended_; });
+    out += std::exchange(lines_, {});
+    const std::size_t bytes = std::min(kPieceBytes, state_.size() - state_read_);
+    out.append(reinterpret_cast<const char*>(state_.data()) + state_read_, bytes);
+    state_read_ += bytes;
+    return has_output() || !ended_;
+  }
+
+  Result<void> finish() {
+    std::unique_lock lock(mutex_);
+    if (state_.empty() || has_output() || ended_) {
+      return fail(ENOENT, fmt::format("adapter {}: its checkpoint is not there yet, or over", wish_.adapter));
+    }
+    finishing_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return ended_; });
+    return outcome_;
+  }
+
+ private:
+  bool has_output() const { return !lines_.empty() || state_read_ < state_.size(); }
+
+  void say(const CheckpointLine& line) {
+    {
+      const std::lock_guard lock(mutex_);
+      lines_ += control::text_of(line) + "\n";
+    }
+    changed_.notify_all();
+  }
+
+  // False: nobody listens.
+  bool say_progress(const vmm::MigrationStatus& status) {
+    const Instant now = Instant::now();
+    if (now >= say_again_) {
+      say_again_ = now + kSayEvery;
+      say({.vm = wish_.adapter, .ram_bytes = status.ram_bytes, .remaining_bytes = status.remaining_bytes});
+    }
+    const std::lock_guard lock(mutex_);
+    return !given_up_;
+  }
+
+  void lead() {
+    begin_control_thread("checkpoint");
+    {
+      motion::Checkpoint checkpoint(wish_, side_);
+      const auto report = checkpoint.take([this](const auto& status) { return say_progress(status); });
+      if (report) {
+        offer(*report, checkpoint.take_state());
+        keep_or_abandon(checkpoint, *report);
+      } else {
+        log::warn("adapter {}: no checkpoint of its VM: {}", wish_.adapter, report.error().message);
+        say({.vm = wish_.adapter, .error = report.error().message});
+      }
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  void offer(const motion::CheckpointReport& report, std::vector<std::byte> state) {
+    say({.vm = wish_.adapter,
+         .ram_bytes = report.ram_bytes,
+         .state_bytes = state.size(),
+         .took_us = us(report.took),
+         .qemu = {report.version, static_cast<std::uint32_t>(report.pid)}});
+    const std::lock_guard lock(mutex_);
+    state_ = std::move(state);
+    changed_.notify_all();
+  }
+
+  void keep_or_abandon(motion::Checkpoint& checkpoint, const motion::CheckpointReport& report) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, patience_, [this] { return finishing_ || given_up_; });
+    const bool kept = finishing_;
+    lock.unlock();
+    if (!kept) {
+      log::warn("adapter {}: nobody kept the checkpoint of its VM: it goes on", wish_.adapter);
+      if (const auto abandoned = checkpoint.abandon(); !abandoned)
+        log::error("adapter {}: its VM does not go on: {}", wish_.adapter, abandoned.error().message);
+      return;
+    }
+    log::info("adapter {}: its VM was written to {} and ends; QEMU {} (pid {}), it stood for {} us",
+              wish_.adapter, wish_.file, report.version, report.pid, us(report.took));
+    auto finished = checkpoint.finish();
+    lock.lock();
+    outcome_ = std::move(finished);
+  }
+
+  const motion::CheckpointWish wish_;
+  motion::StandingSide& side_;
+  const Duration patience_;
+  Instant say_again_{};  // the thread's own
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string lines_;             // guarded, as what follows; to be read
+  std::vector<std::byte> state_;  // to be read behind them
+  std::size_t state_read_ = 0;
+  bool given_up_ = false;
+  bool finishing_ = false;
+  bool ended_ = false;
+  Result<void> outcome_;
+  std::thread thread_;
+};
+
+class Checkpoints::Stream final : public control::ByteStream {
+ public:
+  Stream(Checkpoints& all, std::string adapter, std::shared_ptr<Run> run)
+      : all_(all), adapter_(std::move(adapter)), run_(std::move(run)) {}
+  ~Stream() override {
+    run_->give_up();
+    const std::lock_guard lock(all_.mutex_);
+    all_.runs_.erase(adapter_);
+  }
+  bool read(std::string& out) override { return run_->read(out); }
+
+ private:
+  Checkpoints& all_;
+  const std::string adapter_;
+  const std::shared_ptr<Run> run_;
+};
+
+Result<std::unique_ptr<control::ByteStream>> Checkpoints::start(motion::CheckpointWish wish) {
+  const std::string adapter = wish.adapter;
+  auto run = std::make_shared<Run>(std::move(wish), side_, patience_);
+  const std::lock_guard lock(mutex_);
+  if (runs_.contains(adapter))
+    return fail(EBUSY, fmt::format("adapter {}: a checkpoint of its VM is under way", adapter));
+  if (runs_.size() >= kMax)
+    return fail(EBUSY, fmt::format("{} checkpoints are under way: wait until one is over", runs_.size()));
+  try {
+    run->start();
+  } catch (const std::system_error& refused) {
+    return fail(EAGAIN, fmt::format("adapter {}: no thread for its checkpoint: {}", adapter, refused.what()));
+  }
+  runs_.emplace(adapter, run);
+  return std::make_unique<Stream>(*this, adapter, std::move(run));
+}
+
+Result<void> Checkpoints::finish(const std::string& adapter) {
+  std::shared_ptr<Run> run;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = runs_.find(adapter);
+    if (found == runs_.end())
+      return fail(ENOENT, fmt::format("there is no checkpoint of adapter {}", adapter));
+    run = found->second;
+  }
+  return run->finish();
+}
+
+}  // namespace pvrdma::daemon

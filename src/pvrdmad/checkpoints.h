@@ -1,0 +1,45 @@
+// Checkpoints: those that are under way, each led on a thread of its own, with a stream to who asked for it.
+// When that is gone before the checkpoint was finished, the VM goes on.
+//
+// Thread: any but the shard's. The streams end before this does.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "control/adapter_control.h"
+#include "motion/checkpoint.h"
+#include "motion/standing_side.h"
+
+namespace pvrdma::daemon {
+
+class Checkpoints {
+ public:
+  static constexpr std::size_t kMax = 4;
+  // For who asked to keep what it got.
+  static constexpr Duration kPatience = std::chrono::minutes(10);
+
+  // `side` is borrowed. `patience`: as kPatience.
+  explicit Checkpoints(motion::StandingSide& side, Duration patience = kPatience)
+      : side_(side), patience_(patience) {}
+
+  // As control::AdapterControl's. Errors: EBUSY, and where the system has no thread for it.
+  Result<std::unique_ptr<control::ByteStream>> start(motion::CheckpointWish wish);
+  Result<void> finish(const std::string& adapter);
+
+ private:
+  class Run;
+  class Stream;
+
+  motion::StandingSide& side_;
+  const Duration patience_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Run>> runs_;  // guarded; by adapter
+};
+
+}  // namespace pvrdma::daemon

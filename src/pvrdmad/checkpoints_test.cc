@@ -1,0 +1,137 @@
+#include "pvrdmad/checkpoints.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "motion/fake_standing_side.h"
+#include "vmm/fake_qemu.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+using motion::FakeStandingSide;
+using vmm::FakeQemu;
+using vmm::Json;
+
+// A QEMU that writes its VM at once.
+class CheckpointsTest : public testing::Test {
+ protected:
+  CheckpointsTest() {
+    qemu_.emplace(path_, [this](const std::string& command, const Json&) {
+      if (command == "query-version")
+        return FakeQemu::returning({{"qemu", {{"major", 11}, {"minor", 1}, {"micro", 3}}}});
+      if (command == "query-migrate-parameters") return FakeQemu::returning({{"max-bandwidth", 1000}});
+      if (command == "query-pci") {
+        return FakeQemu::returning(
+            Json::array({{{"devices", Json::array({{{"bus", 0},
+                                                    {"slot", 16},
+                                                    {"function", 1},
+                                                    {"id", {{"vendor", 0x15ad}, {"device", 0x0820}}}}})}}}));
+      }
+      if (command == "migrate") migrated_ = true;
+      if (command == "stop") running_ = false;
+      if (command == "cont") running_ = true;
+      if (command == "quit") quit_ = true;
+      if (command == "query-status")
+        return FakeQemu::returning({{"status", running_ ? "running" : "postmigrate"}});
+      if (command == "query-migrate") {
+        return migrated_ ? FakeQemu::returning({{"status", "completed"}, {"ram", {{"total", 4096}}}})
+                         : FakeQemu::returning();
+      }
+      return FakeQemu::returning();
+    });
+  }
+
+  motion::CheckpointWish wish(const std::string& adapter = "VM-01") const {
+    return {adapter, path_, "/var/lib/vms/VM-01.checkpoint"};
+  }
+  // Until the state has come, or the stream ends.
+  static std::string read(control::ByteStream& stream) {
+    std::string all;
+    const std::string state(3, '\0');
+    while (stream.read(all)) {
+      if (all.ends_with("\n\x01\x02\x03")) break;
+    }
+    return all;
+  }
+
+  const std::string path_ = testing::TempDir() + "checkpoints_" + std::to_string(::getpid());
+  std::atomic<bool> migrated_ = false;
+  std::atomic<bool> running_ = true;
+  std::atomic<bool> quit_ = false;
+  FakeStandingSide side_{""};
+  std::optional<FakeQemu> qemu_;
+};
+
+TEST_F(CheckpointsTest, EndsTheVmWhenItIsFinished) {
+  Checkpoints checkpoints(side_);
+  auto stream = checkpoints.start(wish()).value();
+  const std::string all = read(*stream);
+  const auto lines_end = all.rfind('\n');
+  const auto last_line = all.rfind('\n', lines_end - 1);
+  const Json line = Json::parse(all.substr(last_line + 1, lines_end - last_line));
+  EXPECT_EQ(line.at("state_bytes"), 3);
+  EXPECT_EQ(line.at("ram_bytes"), 4096);
+  EXPECT_EQ(line.at("error"), "");
+  EXPECT_TRUE(checkpoints.finish("VM-01"));
+  EXPECT_TRUE(quit_);
+  std::string rest;
+  while (stream->read(rest)) {
+  }
+  EXPECT_EQ(rest, "");
+  EXPECT_EQ(checkpoints.finish("VM-01").error().code, ENOENT) << "twice";
+  stream.reset();
+  EXPECT_FALSE(running_);
+}
+
+TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodyListensAnyMore) {
+  Checkpoints checkpoints(side_);
+  auto stream = checkpoints.start(wish()).value();
+  read(*stream);
+  EXPECT_FALSE(running_);
+  stream.reset();
+  EXPECT_TRUE(running_);
+  EXPECT_FALSE(quit_);
+  EXPECT_FALSE(side_.is_stopped());
+  EXPECT_EQ(checkpoints.finish("VM-01").error().code, ENOENT);
+}
+
+TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodySaysThatItWasKept) {
+  Checkpoints checkpoints(side_, 1ms);
+  auto stream = checkpoints.start(wish()).value();
+  std::string all;
+  while (stream->read(all)) {
+  }
+  EXPECT_TRUE(running_);
+  EXPECT_FALSE(quit_);
+}
+
+TEST_F(CheckpointsTest, ThereIsOneOfAnAdapterAndFewInAll) {
+  Checkpoints checkpoints(side_);
+  std::vector<std::unique_ptr<control::ByteStream>> streams;
+  streams.push_back(checkpoints.start(wish()).value());
+  EXPECT_EQ(checkpoints.start(wish()).error().code, EBUSY);
+  for (std::size_t i = 1; i < Checkpoints::kMax; ++i)
+    streams.push_back(checkpoints.start(wish("VM-1" + std::to_string(i))).value());
+  EXPECT_EQ(checkpoints.start(wish("VM-02")).error().code, EBUSY);
+  streams.erase(streams.begin() + 1);
+  EXPECT_TRUE(checkpoints.start(wish("VM-02")));
+}
+
+TEST_F(CheckpointsTest, WhatFailsIsTheLastLine) {
+  qemu_.reset();
+  Checkpoints checkpoints(side_);
+  auto stream = checkpoints.start(wish()).value();
+  std::string all;
+  while (stream->read(all)) {
+  }
+  EXPECT_NE(Json::parse(all).at("error").get<std::string>().find(path_), std::string::npos) << all;
+}
+
+}  // namespace
+}  // namespace pvrdma::daemon
