@@ -35,7 +35,7 @@ class _Pending:
 
 
 class Channel:
-    """Listens on `path` for the connection of the guest's QEMU, and of one that takes the guest over from it.
+    """Listens on `path` for the connection of the guest's QEMU, and of those that the guest goes on in.
 
     Thread: any; results arrive through reader threads, one for each connection.
     """
@@ -51,6 +51,7 @@ class Channel:
         self._next_id = 1
         self._boots = 0
         self._closed = False
+        self._goes_on = False
         self._acceptor = threading.Thread(target=self._accept, name=f"channel-{path.name}", daemon=True)
         self._acceptor.start()
 
@@ -96,6 +97,11 @@ class Channel:
                 raise GuestLost("the guest ended or rebooted before the command did")
             return pending.result
 
+    def outlive_qemu(self) -> None:
+        """The guest goes on in another QEMU, whenever that comes: what is not answered when this one ends is not lost."""
+        with self._changed:
+            self._goes_on = True
+
     def close(self) -> None:
         """Ends the readers; commands not yet answered count as lost."""
         with self._changed:
@@ -123,6 +129,7 @@ class Channel:
                 return
             with self._changed:
                 self._connections.append(connection)
+                self._goes_on = False
             self._readers.append(threading.Thread(target=self._read, args=(connection,), daemon=True))
             self._readers[-1].start()
 
@@ -135,8 +142,8 @@ class Channel:
                 pass  # QEMU was killed
             with self._changed:
                 self._connections.remove(connection)
-                is_last = not self._connections
-        if is_last:
+                is_lost = not self._connections and not self._goes_on
+        if is_lost:
             self._finish()
 
     def _handle(self, words: list[str]) -> None:

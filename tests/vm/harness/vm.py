@@ -130,6 +130,25 @@ class Vm:
         self._process = self._start_qemu(self._command(self.spec.adapter),
                                          ["-qmp", f"unix:{self._beside_adapter('qmp')},server=on,wait=off"])
 
+    def start_waiting(self) -> int:
+        """Starts a QEMU that waits for a checkpoint (`pvrdmactl vm restore`), in place of the one that has ended; its process id."""
+        assert not self.running, f"{self.name} runs"
+        monitor = self._beside_adapter("qmp")
+        monitor.unlink(missing_ok=True)
+        self._process = self._start_qemu(self._command(self.spec.adapter),
+                                         ["-qmp", f"unix:{monitor},server=on,wait=off", "-S", "-incoming", "defer"])
+        self._wait_for(monitor, self._process)
+        return self._process.pid
+
+    def outlive_qemu(self) -> None:
+        """The guest will go on in another QEMU: what runs in it is not lost when this one ends."""
+        self._connected().outlive_qemu()
+
+    def wait_ended(self) -> None:
+        """Waits until its QEMU has ended by itself."""
+        assert self._process is not None
+        self._process.wait(_POWER_OFF_GUARD_S)
+
     def start_successor(self, without_adapter: bool = False) -> int:
         """Starts a QEMU that waits to take the guest over (`pvrdmactl vm upgrade-vmm`), and returns its process id."""
         assert self._successor is None, f"{self.name} has a QEMU that waits"
@@ -141,10 +160,7 @@ class Vm:
         self._successor = self._start_qemu(command, [
             "-qmp", f"unix:{self.successor_monitor},server=on,wait=off", "-S", "-incoming", f"unix:{self._beside_adapter('main')}",
             "-incoming", json.dumps(channel)])
-        deadline = time.monotonic() + _SUCCESSOR_GUARD_S
-        while not self._beside_adapter("cpr").exists():
-            assert self._successor.poll() is None and time.monotonic() < deadline, process.tail(self.qemu_log)
-            time.sleep(0.02)
+        self._wait_for(self._beside_adapter("cpr"), self._successor)
         return self._successor.pid
 
     def follow_successor(self) -> None:
@@ -255,6 +271,12 @@ class Vm:
 
     def _start_qemu(self, command: list[str], arguments: list[str]) -> subprocess.Popen[bytes]:
         return process.start([*command, *arguments], self.qemu_log, self._testbed.qemu_environment())
+
+    def _wait_for(self, path: Path, qemu: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _SUCCESSOR_GUARD_S
+        while not path.exists():
+            assert qemu.poll() is None and time.monotonic() < deadline, process.tail(self.qemu_log)
+            time.sleep(0.02)
 
     def _initrd(self) -> Path:
         if not self.spec.overlays:

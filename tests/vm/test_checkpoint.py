@@ -1,0 +1,135 @@
+"""VMs that are written to files and go on from there while their connections are busy (`pvrdmactl vm checkpoint`, `vm restore`)."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from conftest import ClusterFactory
+from harness import cases
+from harness.cluster import Cluster
+from harness.programs import exactly_once, rping
+from harness.rdma import DEVICE, wait_active
+from harness.vm import Vm
+
+_ROUNDS = 3
+_LOAD_GUARD_S = 90.0
+_FLOWING_BYTES = 100_000
+
+_PINGPONG = cases.Case("pingpong", server=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0",
+                       client=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0 {{server}}", expect=(r"^\d+ bytes in",))
+
+
+def _checkpoint(cluster: Cluster, vm: Vm, folder: Path) -> Path:
+    """Writes `vm` to a file; what the daemon reported is plausible, and its QEMU has ended."""
+    file = folder / f"{vm.name}.checkpoint"
+    vm.outlive_qemu()
+    report = cluster.daemon.ctl("vm", "checkpoint", vm.name, str(file))
+    assert report["vm"] == vm.name and report["state_bytes"] > 0 and report["ram_bytes"] >= vm.spec.memory_mib << 20, report
+    vm.wait_ended()
+    return file
+
+
+def _restore(cluster: Cluster, vm: Vm, file: Path) -> None:
+    pid = vm.start_waiting()
+    report = cluster.daemon.ctl("vm", "restore", vm.name, str(file))
+    assert report["qemu"]["pid"] == pid, report
+
+
+def _moved(cluster: Cluster, vm: Vm) -> int:
+    adapter = cluster.daemon.ctl("adapter", "get", vm.name)
+    return int(adapter["tx_bytes"]) + int(adapter["rx_bytes"])
+
+
+def _flows(cluster: Cluster, vm: Vm, load: Future[object]) -> bool:
+    """Waits until data flows; False: the load has ended."""
+    before = _moved(cluster, vm)
+    deadline = time.monotonic() + _LOAD_GUARD_S
+    while _moved(cluster, vm) < before + _FLOWING_BYTES:
+        if load.done():
+            return False
+        assert time.monotonic() < deadline, "no load"
+        time.sleep(0.05)
+    return True
+
+
+@pytest.mark.parametrize("case", [rping(3000, arguments="-V -S 4000"), exactly_once("-n 60000 -t 20")], ids=cases.name)
+def test_load_goes_on(own_cluster: ClusterFactory, case: cases.Case, tmp_path: Path) -> None:
+    cluster = own_cluster()
+    server, client = cluster.vms
+    with ThreadPoolExecutor(1) as pool:
+        load = pool.submit(cases.run, case, server, client)
+        rounds = 0
+        while rounds < _ROUNDS and _flows(cluster, client, load):
+            vm = cluster.vms[rounds % 2]
+            _restore(cluster, vm, _checkpoint(cluster, vm, tmp_path))
+            rounds += 1
+        load.result()
+        assert rounds == _ROUNDS, "the load was too short for this machine"
+
+
+def test_both_ends_and_the_daemon_end_and_go_on(own_cluster: ClusterFactory, tmp_path: Path) -> None:
+    cluster = own_cluster()
+    server, client = cluster.vms
+    with ThreadPoolExecutor(3) as pool:
+        load = pool.submit(cases.run, exactly_once("-n 60000 -t 20"), server, client)
+        assert _flows(cluster, client, load)
+        files = [pool.submit(_checkpoint, cluster, vm, tmp_path) for vm in cluster.vms]
+        written = [file.result() for file in files]
+        assert cluster.daemon.stop() == 0
+        cluster.daemon.start()
+        for vm, file in zip(cluster.vms, written):
+            _restore(cluster, vm, file)
+        load.result()
+
+
+def test_everything_else_goes_on(own_cluster: ClusterFactory, tmp_path: Path) -> None:
+    cluster = own_cluster()
+    first, second = cluster.vms
+    file = _checkpoint(cluster, first, tmp_path)
+    _restore(cluster, first, file)
+    cases.run(_PINGPONG, first, second)
+    first.check("rmmod vmw_pvrdma")
+    file = _checkpoint(cluster, first, tmp_path)
+    _restore(cluster, first, file)
+    first.check("modprobe vmw_pvrdma")
+    wait_active(first)
+    cases.run(_PINGPONG, second, first)
+    first.reboot()
+    wait_active(first)
+    cases.run(_PINGPONG, first, second)
+
+
+def _refused(cluster: Cluster, *arguments: str) -> str:
+    with pytest.raises(RuntimeError) as refused:
+        cluster.daemon.ctl(*arguments)
+    return str(refused.value)
+
+
+def test_what_is_refused_changes_nothing(own_cluster: ClusterFactory, tmp_path: Path) -> None:
+    cluster = own_cluster()
+    first, second = cluster.vms
+    missing = tmp_path / "missing" / "VM-01"
+    answer = _refused(cluster, "vm", "checkpoint", "VM-01", str(missing))
+    assert "QEMU does not write" in answer or "QEMU refuses migrate" in answer, answer
+    assert "the VM goes on" in answer, answer
+    cases.run(_PINGPONG, first, second)
+    file = _checkpoint(cluster, first, tmp_path)
+    assert "cannot be reached" in _refused(cluster, "vm", "restore", "VM-01", str(file))
+    assert "does not wait for a checkpoint" in _refused(cluster, "vm", "restore", "VM-02", str(file))
+    first.start_waiting()
+    cut = tmp_path / "cut"
+    cut.write_bytes(file.read_bytes()[:-1])
+    assert "is no checkpoint" in _refused(cluster, "vm", "restore", "VM-01", str(cut))
+    other = _checkpoint(cluster, second, tmp_path)
+    assert "name" in _refused(cluster, "vm", "restore", "VM-01", str(other))
+    flipped = bytearray(file.read_bytes())
+    flipped[-100] ^= 1
+    cut.write_bytes(flipped)
+    assert "cannot go on from this state" in _refused(cluster, "vm", "restore", "VM-01", str(cut))
+    cluster.daemon.ctl("vm", "restore", "VM-01", str(file))
+    _restore(cluster, second, other)
+    cases.run(_PINGPONG, first, second)
