@@ -55,11 +55,11 @@ Delivery Fabric::receive(transport::HostId from, transport::SegmentId segment, c
   const Switch::Admission admission = found->second->admit(from, message.from.gid, message.to.gid);
   if (admission.port == nullptr) return admission.verdict;
   verbs::Engine* const engine = admission.port->receiver();
-  if (engine == nullptr) return admission.verdict;
-  if (admission.verdict == Delivery::kDelivered) {
+  if (engine != nullptr && admission.verdict == Delivery::kDelivered) {
     deliver(*engine);
   } else if constexpr (std::is_same_v<Message, verbs::Request>) {
-    engine->on_early_request(message);
+    verbs::Engine* const later = engine != nullptr ? engine : admission.port->stopped_engine();
+    if (later != nullptr) later->on_early_request(message);
   }
   return admission.verdict;
 }

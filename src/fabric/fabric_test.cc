@@ -259,6 +259,16 @@ class FabricConnection : public FabricTest {
     guest_.settle();
     return std::exchange(guest_.wire.requests, {}).size();
   }
+  // The peer's first request, as from that host.
+  transport::Delivery ask_as(HostId host) {
+    const verbs::Request request{.from = {kPeer, verbs::Qpn(77)},
+                                 .to = guest_.endpoint(qp_),
+                                 .number = verbs::MessageNumber(verbs::ConnectOptions{}.rq_psn),
+                                 .op = verbs::RequestOp::kWrite};
+    verbs::SpanPayload payload;
+    return fabric_.on_request(host, kBlue, request, payload, now_);
+  }
+  auto answers() { return std::exchange(guest_.wire.responses, {}); }
 
   static inline const verbs::Gid kPeer = verbs::test_gid(52);
   verbs::TestAdapter guest_{51};
@@ -287,6 +297,21 @@ TEST_F(FabricConnection, SendsAgainWhatWasLostWithAConnectionToItsPeersHost) {
   EXPECT_EQ(sent(), 1U);
 }
 
+TEST_F(FabricConnection, SendsAgainWhatAStoppedPeerHereHasNotSeenAndNotInALoop) {
+  fabric_.set_view(view_of({}));
+  Node peer("VM-02", fabric_.segment(kBlue));
+  ASSERT_TRUE(peer.port.bind_gid(kPeer));
+  post(1);
+  EXPECT_EQ(sent(), 1U);
+  peer.port.set_stopped(true);
+  EXPECT_EQ(sent(), 0U);
+  peer.port.set_stopped(false);
+  EXPECT_EQ(sent(), 1U);
+  peer.port.set_stopped(true);
+  peer.port.set_stopped(false);
+  EXPECT_EQ(sent(), 0U) << "within a second: its own time limit serves";
+}
+
 TEST_F(FabricConnection, GoesOnWhenItsPeerMovesOrItsPathComesBack) {
   post(1);
   EXPECT_EQ(sent(), 1U);
@@ -308,15 +333,6 @@ TEST_F(FabricConnection, GoesOnWhenItsPeerMovesOrItsPathComesBack) {
 // The peer's host has heard of this guest before this host heard of the peer.
 TEST_F(FabricConnection, AsksForWhatCameBeforeItsSenderWasKnown) {
   ASSERT_TRUE(port_.bind_gid(verbs::test_gid(51)));
-  const auto ask_as = [&](HostId host) {
-    const verbs::Request request{.from = {kPeer, verbs::Qpn(77)},
-                                 .to = guest_.endpoint(qp_),
-                                 .number = verbs::MessageNumber(verbs::ConnectOptions{}.rq_psn),
-                                 .op = verbs::RequestOp::kWrite};
-    verbs::SpanPayload payload;
-    return fabric_.on_request(host, kBlue, request, payload, now_);
-  };
-  const auto answers = [&] { return std::exchange(guest_.wire.responses, {}); };
   EXPECT_EQ(ask_as(kEsx3), transport::Delivery::kForeignSource);
   fabric_.set_view(View{});
   fabric_.set_view(view_of({{kBlue, kPeer, kEsx2}}));
@@ -335,6 +351,22 @@ TEST_F(FabricConnection, AsksForWhatCameBeforeItsSenderWasKnown) {
   fabric_.set_view(View{});
   fabric_.set_view(view_of({{kBlue, kPeer, kEsx2}}));
   EXPECT_EQ(answers().size(), 1U) << "the acknowledgement, and nothing is missing";
+}
+
+TEST_F(FabricConnection, AsksForWhatCameWhileItWasStopped) {
+  ASSERT_TRUE(port_.bind_gid(verbs::test_gid(51)));
+  port_.set_stopped(true);
+  EXPECT_EQ(ask_as(kEsx2), transport::Delivery::kDelivered);
+  EXPECT_EQ(answers().size(), 0U);
+  port_.set_stopped(false);
+  guest_.engine.on_path_restored([](const verbs::Gid&) { return true; }, now_);
+  const auto asked = answers();
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].message.syndrome, verbs::Syndrome::kNakSequence);
+  port_.set_stopped(true);
+  port_.set_link(false);
+  ask_as(kEsx2);
+  EXPECT_EQ(port_.stopped_engine(), nullptr);
 }
 
 TEST_F(FabricConnection, StopsWaitingForATransportThatIsGone) {

@@ -50,7 +50,9 @@ void Port::set_stopped(bool stopped) {
   if (stopped_ == stopped) return;
   stopped_ = stopped;
   switch_.changed();
-  if (!stopped && engine_ != nullptr) engine_->on_path_ready();
+  if (stopped) return;
+  if (engine_ != nullptr) engine_->on_path_ready();
+  switch_.works_again(*this);
 }
 
 // Who waited for room on a path asks the other one.

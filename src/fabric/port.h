@@ -69,6 +69,8 @@ class Port final : public verbs::SwitchPort {
   // The engine that a message from another host is for. Null: link down, stopped or detached; the message is
   // counted as dropped.
   verbs::Engine* receiver();
+  // Null: it is not stopped, or the link is down.
+  verbs::Engine* stopped_engine() const { return stopped_ && link_up_ ? engine_ : nullptr; }
 
   const std::string& name() const { return name_; }
   const PortIdentity& identity() const { return identity_; }
@@ -91,6 +93,7 @@ class Port final : public verbs::SwitchPort {
   verbs::Engine* engine_ = nullptr;  // borrowed; null while detached
   bool link_up_ = true;
   bool stopped_ = false;
+  Instant peers_told_{};                 // that it works again, last
   const Transports* detours_ = nullptr;  // borrowed
   PortCounters counters_;
 };

@@ -97,6 +97,14 @@ void Switch::paths_restored(transport::HostId host, Instant now) {
   each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected, now); });
 }
 
+void Switch::works_again(Port& port) {
+  const Instant now = clock_.now();
+  if (port.peers_told_ != Instant{} && now - port.peers_told_ < kTellEvery) return;
+  port.peers_told_ = now;
+  const auto affected = [this, &port](const verbs::Gid& peer) { return holds(port, peer); };
+  each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected, now); });
+}
+
 // Engines only make QPs ready: no port comes or goes meanwhile.
 void Switch::each_engine(const std::function<void(verbs::Engine&)>& visit) {
   for (Port* port : ports_) {

@@ -167,7 +167,8 @@ class Engine {
   void on_request(const Request& request, Payload& payload, Instant now);
   void on_response(const Response& response, Payload& payload, Instant now);
   void on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now);
-  // It was dropped: nobody here knows yet where its source is. on_path_restored() tells when somebody does.
+  // It was dropped: nobody here knows yet where its source is, or the port is stopped. on_path_restored()
+  // tells when that is over.
   void on_early_request(const Request& request);
 
   // --- Packets: what a path of them asks about a connection of a QP here (packets.h). `connection` is as the

@@ -186,7 +186,7 @@ struct SendSide : SendState {
 // What is known of a request that is missing while later ones came.
 enum class Gap : std::uint8_t {
   kNone,
-  kEarly,     // what came was dropped before it was known to be the peer's: its sender has not been told
+  kEarly,  // what came was dropped, as not yet known to be the peer's, or by a stopped port: it is not told
   kReported,  // a kNakSequence is out for `expected`
 };
 

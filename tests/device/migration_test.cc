@@ -212,6 +212,21 @@ TEST_P(Migration, work_under_way_is_done_once) {
   exchange(2);
 }
 
+// A peer that never repeats by itself is told.
+TEST_P(Migration, peers_repeat_when_it_goes_on) {
+  RcEndpoint patient(device(1), gid_of(1));
+  RcEndpoint moving(device(0), gid_of(0));
+  must(connect(moving, patient, {.timeout = 0}));
+  must(here().set_migration_state(kStop));
+  patient.fill(0, 1000, 5);
+  const Sge out = patient.sge(0, 1000);
+  ASSERT_TRUE(patient.qp->post_send(wr::write(1, one(out), moving.remote())).ok());
+  EXPECT_TRUE(is_empty(*patient.send_cq));
+  must(here().set_migration_state(kRunning));
+  EXPECT_TRUE(await_one(*patient.send_cq).ok());
+  EXPECT_TRUE(moving.holds(0, 1000, 5));
+}
+
 TEST_P(Migration, the_log_has_every_page_that_changed) {
   ASSERT_EQ(must(here().start_log(1u << 21)), 4096u);
   exchange(1);  // the rings' pages are known

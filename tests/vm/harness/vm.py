@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import json
 import socket
@@ -130,9 +131,14 @@ class Vm:
         self._process = self._start_qemu(self._command(self.spec.adapter),
                                          ["-qmp", f"unix:{self._beside_adapter('qmp')},server=on,wait=off"])
 
-    def start_waiting(self) -> int:
-        """Starts a QEMU that waits for a checkpoint (`pvrdmactl vm restore`), in place of the one that has ended; its process id."""
+    def start_waiting(self, adapter: Path | None = None) -> int:
+        """Starts a QEMU that waits for a checkpoint (`pvrdmactl vm restore`), in place of the one that has ended; its process id.
+
+        With the socket of another adapter it is the VM's from now on.
+        """
         assert not self.running, f"{self.name} runs"
+        if adapter is not None:
+            self.spec = dataclasses.replace(self.spec, adapter=adapter)
         monitor = self._beside_adapter("qmp")
         monitor.unlink(missing_ok=True)
         self._process = self._start_qemu(self._command(self.spec.adapter),
