@@ -16,6 +16,8 @@ using vfio_user::MigrationState;
 
 // What saving and loading take longest is a command's time for each so many bytes.
 constexpr std::uint64_t kBytesPerCommand = 10'000;
+// So does looking for QPs that wait for this one.
+constexpr std::uint64_t kQpsPerCommand = 2'000;
 
 // All of an adapter's records but those of its engine, which are few, and what each CQ and context adds.
 constexpr std::uint64_t kDeviceBytes = 64u << 10;
@@ -138,7 +140,7 @@ void Adapter::end_migration() {
   stream_.clear();
   if (migration_ == MigrationState::kRunning) return;
   migration_ = MigrationState::kRunning;
-  port_.set_stopped(false);
+  pay(port_.set_stopped(false) / kQpsPerCommand);
   if (const auto link = std::exchange(link_meanwhile_, std::nullopt)) set_link(*link);
 }
 

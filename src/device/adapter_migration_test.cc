@@ -306,6 +306,17 @@ TEST_F(AdapterMigrationRateTest, WhoSavesAgainAndAgainHoldsUpItself) {
   EXPECT_LE(rounds, 21);
 }
 
+TEST_F(AdapterMigrationRateTest, WhoHasPeersLookedForAgainAndAgainHoldsUpItself) {
+  guest_.connect();
+  guest_.port.peers_qps = 30'000;
+  int rounds = 0;
+  while (rounds < 100 && guest_.adapter().held_until() == Instant{}) {
+    ASSERT_EQ(change({kStop, kRunning}), 0);
+    ++rounds;
+  }
+  EXPECT_LE(rounds, 2);
+}
+
 TEST_F(AdapterMigrationTest, TheLogHasWhatTheDeviceWrote) {
   guest_.bring_up();
   std::uint64_t page_size = 1u << 20;

@@ -34,7 +34,11 @@ class FakePort final : public verbs::SwitchPort {
   void flush(Instant) override {}
   bool bind_gid(const verbs::Gid&) override { return accepts_gids; }
   void unbind_gid(const verbs::Gid&) override { ++unbound_gids; }
-  void set_stopped(bool now) override { stopped = now; }
+  std::uint64_t set_stopped(bool now) override {
+    stopped = now;
+    return peers_qps;
+  }
+  std::uint64_t peers_qps = 0;
 
   std::uint64_t generation = 1;
   bool accepts_gids = true;

@@ -46,13 +46,13 @@ void Port::set_link(bool up) {
   switch_.changed();
 }
 
-void Port::set_stopped(bool stopped) {
-  if (stopped_ == stopped) return;
+std::uint64_t Port::set_stopped(bool stopped) {
+  if (stopped_ == stopped) return 0;
   stopped_ = stopped;
   switch_.changed();
-  if (stopped) return;
+  if (stopped) return 0;
   if (engine_ != nullptr) engine_->on_path_ready();
-  switch_.works_again(*this);
+  return switch_.works_again(*this);
 }
 
 // Who waited for room on a path asks the other one.

@@ -64,7 +64,7 @@ class Port final : public verbs::SwitchPort {
   void flush(Instant now) override;
   bool bind_gid(const verbs::Gid& gid) override;
   void unbind_gid(const verbs::Gid& gid) override;
-  void set_stopped(bool stopped) override;
+  std::uint64_t set_stopped(bool stopped) override;
 
   // The engine that a message from another host is for. Null: link down, stopped or detached; the message is
   // counted as dropped.
@@ -93,7 +93,6 @@ class Port final : public verbs::SwitchPort {
   verbs::Engine* engine_ = nullptr;  // borrowed; null while detached
   bool link_up_ = true;
   bool stopped_ = false;
-  Instant peers_told_{};                 // that it works again, last
   const Transports* detours_ = nullptr;  // borrowed
   PortCounters counters_;
 };

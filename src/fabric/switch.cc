@@ -97,12 +97,15 @@ void Switch::paths_restored(transport::HostId host, Instant now) {
   each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected, now); });
 }
 
-void Switch::works_again(Port& port) {
+std::uint64_t Switch::works_again(const Port& port) {
   const Instant now = clock_.now();
-  if (port.peers_told_ != Instant{} && now - port.peers_told_ < kTellEvery) return;
-  port.peers_told_ = now;
+  std::uint64_t looked_through = 0;
   const auto affected = [this, &port](const verbs::Gid& peer) { return holds(port, peer); };
-  each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected, now); });
+  each_engine([&](verbs::Engine& engine) {
+    looked_through += engine.object_counts().qps;
+    engine.on_path_restored(affected, now);
+  });
+  return looked_through;
 }
 
 // Engines only make QPs ready: no port comes or goes meanwhile.

@@ -133,11 +133,9 @@ class Switch {
   void unbind(Port& port, const verbs::Gid& gid);
   void unbind_all(Port& port);
   void changed() { ++generation_; }
-  // The port was stopped: what its peers here sent to it meanwhile is lost, and goes out again. Who stops and
-  // goes on in a loop makes everybody look through their QPs at most once in kTellEvery: otherwise the peers'
-  // own time limits serve. On an empty stack.
-  static constexpr Duration kTellEvery = std::chrono::seconds(1);
-  void works_again(Port& port);
+  // The port was stopped: what its peers here sent to it meanwhile is lost, and goes out again. How many QPs
+  // were looked through. On an empty stack.
+  std::uint64_t works_again(const Port& port);
   void refuse(const Port& port, const verbs::Gid& gid, const std::string& why);
   // The engines behind all attached ports.
   void each_engine(const std::function<void(verbs::Engine&)>& visit);

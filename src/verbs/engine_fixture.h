@@ -44,7 +44,7 @@ class ScriptedWire final : public SwitchPort {
   void flush(Instant) override { ++flushes; }
   bool bind_gid(const Gid&) override { return true; }
   void unbind_gid(const Gid&) override {}
-  void set_stopped(bool) override {}
+  std::uint64_t set_stopped(bool) override { return 0; }
 
   std::uint64_t generation = 1;
   Engine* peer = nullptr;             // borrowed

@@ -46,7 +46,7 @@ class SilentPort final : public SwitchPort {
   void flush(Instant) override {}
   bool bind_gid(const Gid& gid) override { return gid.bytes[0] != 0xee; }  // another's
   void unbind_gid(const Gid&) override {}
-  void set_stopped(bool) override {}
+  std::uint64_t set_stopped(bool) override { return 0; }
 
  private:
   void open_path(const Connection&, PathSlot& slot) override { slot.open<SilentPath>(); }

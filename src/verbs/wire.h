@@ -62,8 +62,9 @@ class SwitchPort : public Wire, public GidRegistry {
  public:
   using Wire::Wire;
   // While it is stopped, nothing comes to the engine and nothing of it leaves: its peers repeat. Its GIDs
-  // stay bound, and its guest is told nothing. On an empty stack.
-  virtual void set_stopped(bool stopped) = 0;
+  // stay bound, and its guest is told nothing. When it works again, those of its host do so at once: how many
+  // QPs were looked through for that. On an empty stack.
+  virtual std::uint64_t set_stopped(bool stopped) = 0;
 };
 
 }  // namespace pvrdma::verbs

@@ -161,10 +161,28 @@ void ClusterWorld::take_link_down() {
   });
 }
 
+// As while its VM is written to a file: its guest does nothing, nothing reaches the adapter and nothing
+// leaves it. Its peers need no timer to go on.
+void ClusterWorld::stop_adapter() {
+  using enum vfio_user::MigrationState;
+  const std::uint32_t index = any_vm();
+  if (!is_on(index)) return;
+  ++cluster_tally_.adapters_stopped;
+  const auto change = [this, index](vfio_user::MigrationState state) {
+    require(machines_.adapter(index).set_migration_state(state).error == 0, "an adapter cannot be stopped");
+  };
+  change(kStop);
+  pass(random_.up_to(milliseconds(4)));
+  change(kRunning);
+}
+
 void ClusterWorld::interrupt() {
   if (machines_.now() < calm_until_) return;
-  const std::uint32_t choice = only_lanes_ ? 0 : random_.below(10);
-  if (choice < 6) {
+  const std::uint32_t choice = only_lanes_ ? random_.below(6) : random_.below(10);
+  if (choice < 2) {
+    stop_adapter();
+    calm_until_ = machines_.now() + kInterruptionMax;
+  } else if (choice < 6) {
     break_lanes();
     // What was lost goes out again as soon as the lane is back. Without timers nothing else is needed.
     if (!only_lanes_) calm_until_ = machines_.now() + kInterruptionMax;

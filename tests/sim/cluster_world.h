@@ -46,6 +46,7 @@ class ClusterWorld final : private ClusterParts, public World {
     std::uint64_t binds_refused = 0;
     std::uint64_t rulesets_off = 0;
     std::uint64_t links_down = 0;
+    std::uint64_t adapters_stopped = 0;
     std::uint64_t cuts = 0;
     std::uint64_t lies = 0;
     std::uint64_t views_delivered = 0;
@@ -77,6 +78,7 @@ class ClusterWorld final : private ClusterParts, public World {
   void break_lanes();
   void disable_ruleset();
   void take_link_down();
+  void stop_adapter();
 
   void join_stranger();
 

@@ -150,6 +150,7 @@ TEST(Simulation, EveryClusterKeepsItsPromises) {
     total.binds_refused += one.binds_refused;
     total.rulesets_off += one.rulesets_off;
     total.links_down += one.links_down;
+    total.adapters_stopped += one.adapters_stopped;
     total.cuts += one.cuts;
     total.lies += one.lies;
     total.views_delivered += one.views_delivered;
@@ -157,10 +158,12 @@ TEST(Simulation, EveryClusterKeepsItsPromises) {
   });
   std::printf(
       ", %llu hosts died, %llu VMs moved, %llu GIDs moved, %llu binds refused, %llu rulesets disabled, "
-      "%llu links down, %llu pairs cut, %llu lies, %llu views delivered, %llu messages lost\n",
+      "%llu links down, %llu adapters stopped, %llu pairs cut, %llu lies, %llu views delivered, %llu "
+      "messages lost\n",
       number(total.hosts_died), number(total.vms_moved), number(total.gids_moved),
-      number(total.binds_refused), number(total.rulesets_off), number(total.links_down), number(total.cuts),
-      number(total.lies), number(total.views_delivered), number(total.messages_lost));
+      number(total.binds_refused), number(total.rulesets_off), number(total.links_down),
+      number(total.adapters_stopped), number(total.cuts), number(total.lies), number(total.views_delivered),
+      number(total.messages_lost));
 }
 
 TEST(Simulation, EveryNativeEndpointKeepsItsPromises) {

@@ -25,7 +25,7 @@ class NoPort final : public verbs::SwitchPort {
   void flush(Instant) override {}
   bool bind_gid(const verbs::Gid&) override { return true; }
   void unbind_gid(const verbs::Gid&) override {}
-  void set_stopped(bool) override {}
+  std::uint64_t set_stopped(bool) override { return 0; }
 
  private:
   void open_path(const verbs::Connection&, verbs::PathSlot&) override {}
