@@ -102,6 +102,13 @@ void ServedAdapter::stop_injecting() {
   fault_.reset();
 }
 
+Failure ServedAdapter::is_being_moved() const {
+  return fail(EBUSY,
+              fmt::format("adapter {} is stopped: its VM is being moved, or written to a file: wait until "
+                          "that is over",
+                          port_.name()));
+}
+
 Failure ServedAdapter::is_off() const {
   return fail(EPERM, fmt::format("adapter {}: its VM is off: no VMM is connected", port_.name()));
 }
@@ -132,9 +139,7 @@ Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
                                    port_.name(), fault_->id()));
   }
   device::Adapter& from = seated_->adapter();
-  if (from.is_stopped())
-    return fail(EBUSY,
-                fmt::format("adapter {}: its VMM moves it by itself: wait until that is over", port_.name()));
+  if (from.is_stopped()) return is_being_moved();
   device::Adapter& to = successor_->adapter();
   state::Writer writer;
   from.save(writer, std::nullopt, now);
@@ -164,11 +169,7 @@ Result<void> ServedAdapter::stop() {
                 fmt::format("adapter {}: another VMM is expected: wait until that is over", port_.name()));
   }
   device::Adapter& adapter = seated_->adapter();
-  if (adapter.is_stopped()) {
-    return fail(EBUSY,
-                fmt::format("adapter {} is stopped already: its VM is being moved, or written to a file",
-                            port_.name()));
-  }
+  if (adapter.is_stopped()) return is_being_moved();
   const int refused = adapter.set_migration_state(vfio_user::MigrationState::kStop).error;
   PVRDMA_CHECK(refused == 0, "an adapter that runs can be stopped");
   return {};

@@ -98,8 +98,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   SeatedAdapter& seated() { return *seated_; }
   // The guest's adapter becomes the successor's, with its connections and GIDs, and who had it stands by
   // instead. The guest stands. Nothing is signalled: device::Adapter::resume() when it goes on. Errors, all
-  // is as before then: ENOTCONN: no successor is here; EBUSY: faults are injected, or the VMM moves the
-  // adapter by itself; what load() refuses.
+  // is as before then: ENOTCONN: no successor is here; EBUSY: faults are injected, or the adapter
+  // is stopped; what load() refuses.
   Result<SwitchedOver> switch_over(Instant now);
   // Sends it away.
   void end_successor();
@@ -130,6 +130,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   bool polls() const override { return seated_->adapter().polls(); }
   std::string what() const override { return "adapter " + port_.name(); }
   Failure is_off() const;
+  Failure is_being_moved() const;
   Result<std::unique_ptr<SeatedAdapter>> make_seated();
   vfio_user::SeatOptions seat_options(SeatedAdapter& seated);
   std::shared_ptr<ReaperQueue> open_queue();

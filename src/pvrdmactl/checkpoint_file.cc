@@ -56,6 +56,28 @@ Failure no_checkpoint(const std::string& file) {
   return fail(EINVAL, fmt::format("{} is no checkpoint, or one that was not finished", file));
 }
 
+struct Place {
+  std::uint64_t begin;
+  std::size_t bytes;
+};
+
+// Where the state is.
+Result<Place> find_state(int fd, const std::string& file) {
+  struct stat found {};
+  if (::fstat(fd, &found) != 0) return cannot("read", file);
+  const auto size = static_cast<std::uint64_t>(found.st_size);
+  if (!S_ISREG(found.st_mode) || size < kTrailerBytes) return no_checkpoint(file);
+  const auto end = read_at(fd, size - kTrailerBytes, kTrailerBytes, file);
+  if (!end) return Failure(end.error());
+  std::uint64_t state_bytes = 0;
+  for (std::size_t i = kLengthBytes; i-- > 0;)
+    state_bytes = state_bytes << 8 | static_cast<unsigned char>((*end)[i]);
+  if (end->substr(kLengthBytes) != kMagic || state_bytes > kStateBytesMax || state_bytes == 0 ||
+      state_bytes > size - kTrailerBytes)
+    return no_checkpoint(file);
+  return Place{size - kTrailerBytes - state_bytes, static_cast<std::size_t>(state_bytes)};
+}
+
 }  // namespace
 
 Result<void> append_state(const std::string& file, std::string_view state) {
@@ -72,22 +94,21 @@ Result<void> append_state(const std::string& file, std::string_view state) {
   return ::fsync(place.get()) == 0 ? Result<void>{} : cannot("write", folder);
 }
 
+Result<void> drop_state(const std::string& file) {
+  const Fd fd(::open(file.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) return cannot("open", file);
+  const auto place = find_state(fd.get(), file);
+  if (!place) return Failure(place.error());
+  return ::ftruncate(fd.get(), static_cast<off_t>(place->begin)) == 0 ? Result<void>{}
+                                                                      : cannot("write", file);
+}
+
 Result<std::string> read_state(const std::string& file) {
   const Fd fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd) return cannot("open", file);
-  struct stat found {};
-  if (::fstat(fd.get(), &found) != 0) return cannot("read", file);
-  const auto size = static_cast<std::uint64_t>(found.st_size);
-  if (!S_ISREG(found.st_mode) || size < kTrailerBytes) return no_checkpoint(file);
-  const auto end = read_at(fd.get(), size - kTrailerBytes, kTrailerBytes, file);
-  if (!end) return Failure(end.error());
-  std::uint64_t state_bytes = 0;
-  for (std::size_t i = kLengthBytes; i-- > 0;)
-    state_bytes = state_bytes << 8 | static_cast<unsigned char>((*end)[i]);
-  if (end->substr(kLengthBytes) != kMagic || state_bytes > kStateBytesMax || state_bytes == 0 ||
-      state_bytes > size - kTrailerBytes)
-    return no_checkpoint(file);
-  return read_at(fd.get(), size - kTrailerBytes - state_bytes, static_cast<std::size_t>(state_bytes), file);
+  const auto place = find_state(fd.get(), file);
+  if (!place) return Failure(place.error());
+  return read_at(fd.get(), place->begin, place->bytes, file);
 }
 
 }  // namespace pvrdma::ctl

@@ -15,6 +15,10 @@ namespace pvrdma::ctl {
 // included. Errors: the file is not there, or cannot be written.
 Result<void> append_state(const std::string& file, std::string_view state);
 
+// Takes it away again: the VM goes on, so the file is no checkpoint. Errors: as read_state()'s; the file
+// cannot be written.
+Result<void> drop_state(const std::string& file);
+
 // Errors: the file cannot be read, or has no state at its end.
 Result<std::string> read_state(const std::string& file);
 

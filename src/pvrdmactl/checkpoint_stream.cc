@@ -1,5 +1,6 @@
 #include "pvrdmactl/checkpoint_stream.h"
 
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 namespace pvrdma::ctl {
@@ -39,7 +40,7 @@ Result<void> CheckpointStream::take_line(std::string_view text) {
   if (!line.is_object() || !line.contains("error") || !line["error"].is_string() ||
       !line.contains("state_bytes") || !line["state_bytes"].is_number_unsigned())
     return not_expected();
-  if (const auto error = line["error"].get<std::string>(); !error.empty()) return fail(error);
+  if (const auto error = line["error"].get<std::string>(); !error.empty()) return fail(ECANCELED, error);
   const auto bytes = line["state_bytes"].get<std::uint64_t>();
   if (bytes > kStateBytesMax || (bytes != 0 && kept_)) return not_expected();
   if (bytes == 0) {

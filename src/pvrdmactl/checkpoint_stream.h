@@ -26,7 +26,8 @@ class CheckpointStream {
 
   explicit CheckpointStream(Handlers handlers) : handlers_(std::move(handlers)) {}
 
-  // Errors: the daemon's, in its words; this is not what this version expects; what keep() says.
+  // Errors: ECANCELED: the daemon's, in its words, and the VM goes on; this is not what this version expects;
+  // what keep() says.
   Result<void> take(std::string_view bytes);
 
   bool kept() const { return kept_; }

@@ -31,6 +31,14 @@ TEST_F(CheckpointFileTest, HasTheStateBehindWhatQemuWrote) {
   EXPECT_EQ(read_state(path_).value(), state);
 }
 
+TEST_F(CheckpointFileTest, IsNoneWithoutTheState) {
+  write("memory");
+  ASSERT_TRUE(append_state(path_, "state"));
+  ASSERT_TRUE(drop_state(path_));
+  EXPECT_EQ(written(), "memory");
+  EXPECT_EQ(drop_state(path_).error().code, EINVAL);
+}
+
 TEST_F(CheckpointFileTest, IsNotMade) {
   EXPECT_EQ(append_state(path_, "state").error().code, ENOENT);
   EXPECT_FALSE(std::filesystem::exists(path_));
@@ -94,8 +102,10 @@ TEST(CheckpointStreamTest, TakesPiecesCutAnywhere) {
 
 TEST(CheckpointStreamTest, SaysWhatTheDaemonSays) {
   Taken taken;
-  EXPECT_EQ(taken.take(line(0) + line(0, "no space left; the VM goes on"), 7).error().message,
-            "no space left; the VM goes on");
+  const auto done = taken.take(line(0) + line(0, "no space left; the VM goes on"), 7);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ECANCELED);
+  EXPECT_EQ(done.error().message, "no space left; the VM goes on");
   EXPECT_TRUE(taken.kept.empty());
 }
 

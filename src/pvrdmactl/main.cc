@@ -87,13 +87,14 @@ Result<std::string> checkpoint(const Endpoint& endpoint, const Command& command,
        }});
   auto done = send(endpoint, make_request(command, values),
                    [&stream](std::string_view piece) { return stream.take(piece); });
-  if (!done) {
-    return fail(stream.kept() ? done.error().message
-                              : fmt::format("{}: no checkpoint; the VM goes on", done.error().message));
+  if (done && stream.kept() && finished) return answer;
+  const Error why = !done ? done.error() : !finished ? finished.error() : Error{};
+  if (!stream.kept()) {
+    return fail(done ? "the daemon ended the checkpoint: see its log; the VM goes on"
+                     : fmt::format("{}: no checkpoint; the VM goes on", why.message));
   }
-  if (!stream.kept()) return fail("the daemon ended the checkpoint: see its log; the VM goes on");
-  if (!finished) return Failure(finished.error());
-  return answer;
+  if (why.code == ECANCELED) static_cast<void>(drop_state(file));
+  return Failure(why);
 }
 
 Result<std::string> restore(const Endpoint& endpoint, const Command& command, const Values& values) {

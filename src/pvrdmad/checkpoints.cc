@@ -127,9 +127,7 @@ class Checkpoints::Run {
     const bool kept = finishing_;
     lock.unlock();
     if (!kept) {
-      log::warn("adapter {}: nobody kept the checkpoint of its VM: it goes on", wish_.adapter);
-      if (const auto abandoned = checkpoint.abandon(); !abandoned)
-        log::error("adapter {}: its VM does not go on: {}", wish_.adapter, abandoned.error().message);
+      abandon(checkpoint);
       return;
     }
     log::info("adapter {}: its VM was written to {} and ends; QEMU {} (pid {}), it stood for {} us",
@@ -137,6 +135,15 @@ class Checkpoints::Run {
     auto finished = checkpoint.finish();
     lock.lock();
     outcome_ = std::move(finished);
+  }
+
+  void abandon(motion::Checkpoint& checkpoint) {
+    std::string why = "nobody said that it was kept: the VM goes on";
+    if (const auto abandoned = checkpoint.abandon(); !abandoned)
+      why = fmt::format("nobody said that it was kept, and the VM does not go on: {}",
+                        abandoned.error().message);
+    log::warn("adapter {}: no checkpoint of its VM: {}", wish_.adapter, why);
+    say({.vm = wish_.adapter, .error = why});
   }
 
   const motion::CheckpointWish wish_;
@@ -151,7 +158,7 @@ class Checkpoints::Run {
   bool given_up_ = false;
   bool finishing_ = false;
   bool ended_ = false;
-  Result<void> outcome_;
+  Result<void> outcome_ = fail(ECANCELED, "the checkpoint was given up: the VM goes on");
   std::thread thread_;
 };
 

@@ -30,9 +30,8 @@ Reply restore(AdapterControl& control, const Call& call) {
   const auto line_end = call.body.find('\n');
   if (line_end == std::string::npos)
     return refuse(400, "the body must be a line of JSON and, behind it, the adapter's state");
-  Call line = call;
-  line.body.resize(line_end);
-  const auto wish = body_of<CheckpointBody>(line);
+  const auto wish = body_of<CheckpointBody>(
+      Call{.method = {}, .path = {}, .query = {}, .body = call.body.substr(0, line_end), .names = {}});
   if (!wish) return refuse(wish.error());
   const auto restored =
       control.restore({.adapter = call.names[0], .file = wish->file, .monitor = wish->monitor},
