@@ -260,11 +260,11 @@ class FabricConnection : public FabricTest {
     return std::exchange(guest_.wire.requests, {}).size();
   }
   // The peer's first request, as from that host.
-  transport::Delivery ask_as(HostId host) {
+  transport::Delivery ask_as(HostId host, verbs::RequestOp op = verbs::RequestOp::kWrite) {
     const verbs::Request request{.from = {kPeer, verbs::Qpn(77)},
                                  .to = guest_.endpoint(qp_),
                                  .number = verbs::MessageNumber(verbs::ConnectOptions{}.rq_psn),
-                                 .op = verbs::RequestOp::kWrite};
+                                 .op = op};
     verbs::SpanPayload payload;
     return fabric_.on_request(host, kBlue, request, payload, now_);
   }
@@ -354,7 +354,8 @@ TEST_F(FabricConnection, AsksForWhatCameWhileItWasStopped) {
   ASSERT_TRUE(port_.bind_gid(verbs::test_gid(51)));
   port_.set_stopped(true);
   EXPECT_EQ(ask_as(kEsx2), transport::Delivery::kDelivered);
-  EXPECT_EQ(answers().size(), 0U);
+  fabric_.on_restored(kEsx2, now_);
+  EXPECT_EQ(answers().size(), 0U) << "that would be lost";
   port_.set_stopped(false);
   guest_.engine.on_path_restored([](const verbs::Gid&) { return true; }, now_);
   const auto asked = answers();
@@ -364,6 +365,20 @@ TEST_F(FabricConnection, AsksForWhatCameWhileItWasStopped) {
   port_.set_link(false);
   ask_as(kEsx2);
   EXPECT_EQ(port_.stopped_engine(), nullptr);
+}
+
+// It has said that it has no receive: what comes again then is not looked for otherwise.
+TEST_F(FabricConnection, AsksForWhatCameAgainWhileItWasStopped) {
+  ASSERT_TRUE(port_.bind_gid(verbs::test_gid(51)));
+  ask_as(kEsx2, verbs::RequestOp::kSend);
+  ASSERT_EQ(answers().at(0).message.syndrome, verbs::Syndrome::kRnrNak);
+  port_.set_stopped(true);
+  ask_as(kEsx2, verbs::RequestOp::kSend);
+  port_.set_stopped(false);
+  guest_.engine.on_path_restored([](const verbs::Gid&) { return true; }, now_);
+  const auto asked = answers();
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].message.syndrome, verbs::Syndrome::kNakSequence);
 }
 
 TEST_F(FabricConnection, StopsWaitingForATransportThatIsGone) {

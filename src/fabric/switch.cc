@@ -111,7 +111,7 @@ std::uint64_t Switch::works_again(const Port& port) {
 // Engines only make QPs ready: no port comes or goes meanwhile.
 void Switch::each_engine(const std::function<void(verbs::Engine&)>& visit) {
   for (Port* port : ports_) {
-    if (port->engine_ != nullptr) visit(*port->engine_);
+    if (port->takes_messages()) visit(*port->engine_);
   }
 }
 

@@ -137,7 +137,8 @@ class Switch {
   // were looked through. On an empty stack.
   std::uint64_t works_again(const Port& port);
   void refuse(const Port& port, const verbs::Gid& gid, const std::string& why);
-  // The engines behind all attached ports.
+  // The engines behind all attached ports but those that are stopped: what they would send now is lost, and
+  // they look at everything when they go on.
   void each_engine(const std::function<void(verbs::Engine&)>& visit);
 
   const transport::SegmentId segment_;

@@ -92,8 +92,7 @@ void Responder::report_gap(QueuePair& qp, const Request& request, Instant now) {
 }
 
 void Responder::on_early(QueuePair& qp, const Request& request) {
-  if (may_respond(qp.state()) && qp.is_between(request.from, request.to) && qp.receive.gap == Gap::kNone)
-    qp.receive.gap = Gap::kEarly;
+  if (may_respond(qp.state()) && qp.is_between(request.from, request.to)) qp.receive.gap = Gap::kEarly;
 }
 
 void Responder::on_path_restored(QueuePair& qp, Instant now) {
