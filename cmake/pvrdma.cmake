@@ -23,20 +23,32 @@ function(pvrdma_compile_options target)
   endif()
 endfunction()
 
-# pvrdma_library(NAME SOURCES a.cc ... [DEPS ...] [PRIVATE_DEPS ...]): static library pvrdma_NAME.
+# With PVRDMA_UNITY, the sources of a target are compiled eight at a time, as one: most of what they cost is the headers they share.
+# Those named after ALONE have helpers whose names another source of the target has, too, and are compiled apart. A local name that is
+# also that of another source's helper shadows nothing: what -Wshadow is for is found where each is compiled by itself.
+function(pvrdma_unity target)
+  if(PVRDMA_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    target_compile_options(${target} PRIVATE -Wno-shadow)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
+# pvrdma_library(NAME SOURCES a.cc ... [ALONE a.cc ...] [DEPS ...] [PRIVATE_DEPS ...]): static library pvrdma_NAME.
 # DEPS are the libraries of the folders it includes. Who may include whom: docs/architecture.md, enforced by tools/check.
 function(pvrdma_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(pvrdma_${name} STATIC ${ARG_SOURCES})
   pvrdma_compile_options(pvrdma_${name})
+  pvrdma_unity(pvrdma_${name} ${ARG_ALONE})
   target_link_libraries(pvrdma_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
 endfunction()
 
-# pvrdma_test(NAME SOURCES a_test.cc ... [DEPS ...] [LABEL unit] [THREADS]): one test program, its cases known to ctest.
+# pvrdma_test(NAME SOURCES a_test.cc ... [ALONE a_test.cc ...] [DEPS ...] [LABEL unit] [THREADS]): one test program, its cases known to ctest.
 # THREADS: it runs code in several threads; only such programs are built for ThreadSanitizer, which sees nothing in others.
 # Test code is not checked for undefined behaviour: that would double the time it takes to compile.
 function(pvrdma_test name)
-  cmake_parse_arguments(ARG "THREADS" "LABEL" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "THREADS" "LABEL" "SOURCES;ALONE;DEPS" ${ARGN})
   if(NOT BUILD_TESTING OR PVRDMA_FUZZ OR (PVRDMA_SANITIZE STREQUAL "thread" AND NOT ARG_THREADS))
     return()
   endif()
@@ -46,6 +58,7 @@ function(pvrdma_test name)
   add_executable(${name} ${ARG_SOURCES})
   string(REPLACE ",undefined" "" sanitize "${PVRDMA_SANITIZE}")
   pvrdma_compile_options(${name} SANITIZE ${sanitize})
+  pvrdma_unity(${name} ${ARG_ALONE})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
