@@ -76,7 +76,8 @@ Result<std::string> checkpoint(const Endpoint& endpoint, const Command& command,
   Result<void> finished;
   CheckpointStream stream(
       {.progress = show_progress, .keep = [&](const Json& line, std::string_view state) -> Result<void> {
-         if (auto kept = append_state(file, state); !kept) return kept;
+         if (const auto kept = append_state(file, state); !kept)
+           return fail(fmt::format("{}: no checkpoint; the VM goes on", kept.error().message));
          Request finish = make_request(command, values);
          finish.path += "/finish";
          finish.body = "{}";
@@ -87,14 +88,14 @@ Result<std::string> checkpoint(const Endpoint& endpoint, const Command& command,
        }});
   auto done = send(endpoint, make_request(command, values),
                    [&stream](std::string_view piece) { return stream.take(piece); });
-  if (done && stream.kept() && finished) return answer;
-  const Error why = !done ? done.error() : !finished ? finished.error() : Error{};
-  if (!stream.kept()) {
-    return fail(done ? "the daemon ended the checkpoint: see its log; the VM goes on"
-                     : fmt::format("{}: no checkpoint; the VM goes on", why.message));
+  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");  // what show_progress() left
+  if (!done) {
+    if (stream.kept() && done.error().code == ECANCELED) static_cast<void>(drop_state(file));
+    return Failure(done.error());
   }
-  if (why.code == ECANCELED) static_cast<void>(drop_state(file));
-  return Failure(why);
+  if (!stream.kept()) return fail("the daemon ended the checkpoint: see its log; the VM goes on");
+  if (!finished) return Failure(finished.error());
+  return answer;
 }
 
 Result<std::string> restore(const Endpoint& endpoint, const Command& command, const Values& values) {
