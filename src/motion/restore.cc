@@ -83,6 +83,8 @@ Result<void> Restore::read() {
 }
 
 Result<void> Restore::go_on() {
+  // Another migration of this QEMU would need a file, too.
+  if (auto set = vmm::set_migration_capability(*monitor_, kMappedRam, false); !set) return set;
   if (auto works = side_.go_on(wish_.adapter); !works) return works;
   if (const auto continued = monitor_->execute("cont"); !continued) return Failure(continued.error());
   loaded_ = false;  // it runs: nothing ends it any more

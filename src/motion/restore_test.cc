@@ -78,6 +78,7 @@ class World {
     }
     if (command == "cont") {
       EXPECT_FALSE(side_.is_stopped());
+      EXPECT_FALSE(mapped_ram_) << "no other migration of this QEMU would work";
       run_state_ = "running";
     }
     if (command == "quit") quit_ = true;
