@@ -14,21 +14,6 @@ namespace {
 constexpr Duration kPollInterval = std::chrono::milliseconds(10);
 constexpr Duration kCancelPatience = std::chrono::seconds(10);
 
-Result<std::uint64_t> max_bandwidth(vmm::Monitor& monitor) {
-  const auto answer = monitor.execute("query-migrate-parameters");
-  if (!answer) return Failure(answer.error());
-  const auto found = answer->is_object() ? answer->find("max-bandwidth") : answer->end();
-  if (!answer->is_object() || found == answer->end() || !found->is_number_unsigned())
-    return fail(EPROTO, fmt::format("the QEMU at {} does not tell its max-bandwidth", monitor.path()));
-  return found->get<std::uint64_t>();
-}
-
-Result<void> set_max_bandwidth(vmm::Monitor& monitor, std::uint64_t bytes_per_s) {
-  const auto set = monitor.execute("migrate-set-parameters", {{"max-bandwidth", bytes_per_s}});
-  if (!set) return Failure(set.error());
-  return {};
-}
-
 }  // namespace
 
 Checkpoint::~Checkpoint() {
@@ -74,9 +59,9 @@ Result<void> Checkpoint::open() {
         EBUSY, fmt::format("its QEMU migrates already (\"{}\"): wait until that is over", migration->status));
   }
   if (const auto place = vmm::find_device(*monitor_); !place) return Failure(place.error());
-  const auto bandwidth = max_bandwidth(*monitor_);
-  if (!bandwidth) return Failure(bandwidth.error());
-  bandwidth_ = *bandwidth;
+  const auto kept = vmm::migration_settings(*monitor_);
+  if (!kept) return Failure(kept.error());
+  kept_ = *kept;
   return {};
 }
 
@@ -98,7 +83,7 @@ Result<void> Checkpoint::stop() {
 
 Result<void> Checkpoint::write(const Progress& progress) {
   if (auto set = vmm::set_migration_capability(*monitor_, kMappedRam, true); !set) return set;
-  if (auto set = set_max_bandwidth(*monitor_, 0); !set) return set;
+  if (auto set = vmm::set_migration_settings(*monitor_, {0, kept_.downtime_ms}); !set) return set;
   const auto begun = monitor_->execute("migrate", {{"uri", file_uri(wish_.file)}});
   if (!begun) return Failure(begun.error());
   while (true) {
@@ -135,7 +120,7 @@ Result<void> Checkpoint::abandon() {
   };
   note(vmm::cancel_migration(*monitor_, Instant::now() + kCancelPatience));
   static_cast<void>(vmm::set_migration_capability(*monitor_, kMappedRam, false));  // it may never have had it
-  note(set_max_bandwidth(*monitor_, bandwidth_));
+  note(vmm::set_migration_settings(*monitor_, kept_));
   if (std::exchange(stopped_, false)) note(side_.go_on(wish_.adapter));
   if (was_running_) {
     const auto state = vmm::run_state(*monitor_);

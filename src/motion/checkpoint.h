@@ -72,7 +72,7 @@ class Checkpoint {
   std::vector<std::byte> state_;
   CheckpointReport report_;
   Instant stood_{};              // since then
-  std::uint64_t bandwidth_ = 0;  // QEMU's, bytes/s; ours: none
+  vmm::MigrationSettings kept_;  // QEMU's, from before
   bool was_running_ = false;     // else it was paused, and stays so
   bool changed_ = false;         // QEMU's VM or settings
   bool stopped_ = false;         // the adapter

@@ -58,7 +58,7 @@ class World {
     if (command == "query-status") return FakeQemu::returning({{"status", standing_.run_state}});
     if (command == "query-pci") return one_device();
     if (command == "query-migrate-parameters")
-      return FakeQemu::returning({{"max-bandwidth", standing_.bandwidth}});
+      return FakeQemu::returning({{"max-bandwidth", standing_.bandwidth}, {"downtime-limit", 300}});
     if (command == "migrate-set-parameters") standing_.bandwidth = arguments.at("max-bandwidth");
     if (command == "migrate-set-capabilities")
       standing_.mapped_ram = arguments.at("capabilities").at(0).at("state");

@@ -1,8 +1,10 @@
 #include "vmm/migration.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
 #include <thread>
+#include <utility>
 
 namespace pvrdma::vmm {
 namespace {
@@ -48,6 +50,8 @@ Result<MigrationStatus> migration_status(Monitor& monitor) {
   if (const auto ram = answer->find("ram"); ram != answer->end() && ram->is_object()) {
     found.ram_bytes = number_of(*ram, "total");
     found.remaining_bytes = number_of(*ram, "remaining");
+    if (const auto mbps = ram->find("mbps"); mbps != ram->end() && mbps->is_number())
+      found.bytes_per_s = static_cast<std::uint64_t>(std::clamp(mbps->get<double>(), 0.0, 1e7) * 125'000);
   }
   return found;
 }
@@ -59,6 +63,27 @@ bool has_ended(std::string_view status) {
 Result<void> set_migration_capability(Monitor& monitor, const char* name, bool on) {
   const auto set = monitor.execute("migrate-set-capabilities",
                                    {{"capabilities", Json::array({{{"capability", name}, {"state", on}}})}});
+  if (!set) return Failure(set.error());
+  return {};
+}
+
+Result<MigrationSettings> migration_settings(Monitor& monitor) {
+  const auto answer = monitor.execute("query-migrate-parameters");
+  if (!answer) return Failure(answer.error());
+  MigrationSettings found;
+  for (const auto& [member, value] : {std::pair("max-bandwidth", &found.bytes_per_s_max),
+                                      std::pair("downtime-limit", &found.downtime_ms)}) {
+    const auto it = answer->is_object() ? answer->find(member) : answer->end();
+    if (!answer->is_object() || it == answer->end() || !it->is_number_unsigned())
+      return fail(EPROTO, fmt::format("the QEMU at {} does not tell its {}", monitor.path(), member));
+    *value = it->get<std::uint64_t>();
+  }
+  return found;
+}
+
+Result<void> set_migration_settings(Monitor& monitor, const MigrationSettings& settings) {
+  const auto set = monitor.execute("migrate-set-parameters", {{"max-bandwidth", settings.bytes_per_s_max},
+                                                              {"downtime-limit", settings.downtime_ms}});
   if (!set) return Failure(set.error());
   return {};
 }

@@ -25,6 +25,7 @@ struct MigrationStatus {
   std::string why;  // it failed, in QEMU's words
   std::uint64_t ram_bytes = 0;  // of the guest, as far as QEMU tells
   std::uint64_t remaining_bytes = 0;
+  std::uint64_t bytes_per_s = 0;  // as measured last; 0: not yet
 };
 Result<MigrationStatus> migration_status(Monitor& monitor);
 
@@ -33,6 +34,14 @@ bool has_ended(std::string_view status);
 
 // Errors: EREMOTEIO: this QEMU does not have it, or it migrates.
 Result<void> set_migration_capability(Monitor& monitor, const char* name, bool on);
+
+// How QEMU migrates.
+struct MigrationSettings {
+  std::uint64_t bytes_per_s_max = 0;  // 0: no bound
+  std::uint64_t downtime_ms = 0;      // the VM may stand for so long
+};
+Result<MigrationSettings> migration_settings(Monitor& monitor);
+Result<void> set_migration_settings(Monitor& monitor, const MigrationSettings& settings);
 
 // Ends what is under way, and waits for that. ETIMEDOUT: `until` came first.
 Result<void> cancel_migration(Monitor& monitor, Instant until);

@@ -1,7 +1,9 @@
 #include "vmm/monitor.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -18,13 +20,12 @@ constexpr Duration kRetryInterval = std::chrono::milliseconds(5);
 constexpr std::size_t kReadBytes = 16 * 1024;
 constexpr int kDepthMax = 64;
 
-// Not deeper than kDepthMax, and no exception.
-Json parse(std::string_view text) {
+}  // namespace
+
+Json parse_json(std::string_view text) {
   const auto bounded = [](int depth, Json::parse_event_t, Json&) { return depth <= kDepthMax; };
   return Json::parse(text, bounded, false);
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Monitor>> Monitor::connect(const std::string& path, Instant until) {
   const auto address = unix_address("QEMU's monitor", path);
@@ -56,7 +57,7 @@ Result<void> Monitor::agree() {
                    "no greeting: it serves one client at a time, so give this one a monitor of its own");
   }
   if (!greeting) return Failure(greeting.error());
-  const Json said = parse(*greeting);
+  const Json said = parse_json(*greeting);
   if (!said.is_object() || !said.contains("QMP"))
     return give_up(EPROTO, "what listens there is no QMP monitor");
   const auto agreed = execute("qmp_capabilities");
@@ -65,9 +66,20 @@ Result<void> Monitor::agree() {
 }
 
 Result<Json> Monitor::execute(std::string_view command, Json arguments) {
+  return execute_with(command, std::move(arguments), -1);
+}
+
+Result<void> Monitor::give_fd(const std::string& name, int fd) {
+  const auto given = execute_with("getfd", {{"fdname", name}}, fd);
+  if (!given) return Failure(given.error());
+  return {};
+}
+
+// `fd` -1: none goes along.
+Result<Json> Monitor::execute_with(std::string_view command, Json arguments, int fd) {
   if (!socket_) return fail(EPIPE, fmt::format("the monitor at {} is of no use any more", path_));
   const Json request{{"execute", command}, {"arguments", std::move(arguments)}};
-  if (auto sent = send(request.dump() + "\n", Instant::now() + kPatience); !sent)
+  if (auto sent = send(request.dump() + "\n", fd, Instant::now() + kPatience); !sent)
     return Failure(sent.error());
   return answer(command);
 }
@@ -84,7 +96,7 @@ Result<Json> Monitor::answer(std::string_view command) {
   while (true) {
     const auto line = read_line(until);
     if (!line) return Failure(line.error());
-    Json said = parse(*line);
+    Json said = parse_json(*line);
     if (!said.is_object()) return give_up(EPROTO, "a line that is no JSON object");
     if (said.contains("event")) continue;
     if (said.contains("return")) return std::move(said["return"]);
@@ -116,11 +128,27 @@ Result<std::string> Monitor::read_line(Instant until) {
   }
 }
 
-Result<void> Monitor::send(const std::string& line, Instant until) {
+// A descriptor travels with the first byte.
+Result<void> Monitor::send(const std::string& line, int fd, Instant until) {
   std::string_view rest = line;
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> ancillary{};
   while (!rest.empty()) {
     if (auto ready = wait(POLLOUT, until); !ready) return ready;
-    const ssize_t sent = ::send(socket_.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    iovec bytes{const_cast<char*>(rest.data()), rest.size()};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    if (fd >= 0) {
+      message.msg_control = ancillary.data();
+      message.msg_controllen = ancillary.size();
+      cmsghdr* const header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(sizeof(int));
+      std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+    }
+    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    if (sent > 0) fd = -1;
     if (sent >= 0) {
       rest.remove_prefix(static_cast<std::size_t>(sent));
     } else if (errno != EAGAIN && errno != EINTR) {

@@ -37,6 +37,8 @@ class Monitor {
   // What the command returned. Errors: EREMOTEIO: QEMU refused it, in its own words; otherwise the monitor is
   // of no use any more: EPIPE (QEMU has gone), EPROTO, ETIMEDOUT, or the socket's errno.
   Result<Json> execute(std::string_view command, Json arguments = Json::object());
+  // Gives QEMU a descriptor, which it knows by `name` from then on. `fd` is borrowed. Errors: as execute().
+  Result<void> give_fd(const std::string& name, int fd);
   // A line for people (HMP), and what was printed.
   Result<std::string> human(const std::string& line);
 
@@ -49,7 +51,8 @@ class Monitor {
   Result<void> agree();
   Result<Json> answer(std::string_view command);
   Result<std::string> read_line(Instant until);
-  Result<void> send(const std::string& line, Instant until);
+  Result<Json> execute_with(std::string_view command, Json arguments, int fd);
+  Result<void> send(const std::string& line, int fd, Instant until);
   Result<void> wait(short events, Instant until);
   Failure give_up(int code, std::string_view why);
 
@@ -58,6 +61,9 @@ class Monitor {
   std::string received_;
   pid_t pid_ = 0;
 };
+
+// No deeper than it needs to be, and no exception: what cannot be read is discarded(), which is no object.
+Json parse_json(std::string_view text);
 
 // The member of that type, or an EPROTO sentence that names it: what a VMM answered need not be what was
 // asked for.
