@@ -44,7 +44,12 @@ Result<Vm*> find_vm(Inventory& inventory, const std::string& vm) {
 
 Result<Vm*> find_vm_off(Inventory& inventory, const std::string& vm) {
   auto found = find_vm(inventory, vm);
-  if (!found || !inventory.is_on(vm)) return found;
+  if (!found) return found;
+  if ((*found)->motion) {
+    return fail(EBUSY, fmt::format("VM {} is on its way to host {}: wait until that is over", vm,
+                                   (*found)->motion->to));
+  }
+  if (!inventory.is_on(vm)) return found;
   return fail(EBUSY,
               fmt::format("VM {} is powered on on {}: power it off first", vm, inventory.powered_on.at(vm)));
 }
@@ -66,6 +71,15 @@ const Vm* running_user_of(const Inventory& inventory, const std::string& dvs, co
     }
   }
   return nullptr;
+}
+
+const Vm* arriving_at(const Inventory& inventory, const std::string& host, const std::string& dvs) {
+  const auto arrives = [&](const auto& entry) {
+    const Vm& vm = entry.second;
+    return vm.motion && vm.motion->to == host && vm.adapter && (dvs.empty() || vm.adapter->dvs == dvs);
+  };
+  const auto it = std::find_if(inventory.vms.begin(), inventory.vms.end(), arrives);
+  return it == inventory.vms.end() ? nullptr : &it->second;
 }
 
 std::string list_of(const std::vector<std::string>& names) {

@@ -19,13 +19,16 @@ Result<void> check_name(std::string_view kind, const std::string& name);
 Result<Host*> find_host(Inventory& inventory, const std::string& host);
 Result<Dvs*> find_dvs(Inventory& inventory, const std::string& dvs);
 Result<Vm*> find_vm(Inventory& inventory, const std::string& vm);
-// Likewise, and EBUSY when it is on.
+// Likewise, and EBUSY when it is on, or on its way to another host.
 Result<Vm*> find_vm_off(Inventory& inventory, const std::string& vm);
 
 // A VM whose adapter is on `dvs`, and in `portgroup` unless that is empty. Null: none.
 const Vm* user_of(const Inventory& inventory, const std::string& dvs, const std::string& portgroup);
 // A VM that is on, runs on `host`, and whose adapter is on `dvs`. Null: none.
 const Vm* running_user_of(const Inventory& inventory, const std::string& dvs, const std::string& host);
+
+// A VM that is on its way to `host`, its adapter on `dvs`; empty: on any. Null: none.
+const Vm* arriving_at(const Inventory& inventory, const std::string& host, const std::string& dvs);
 
 // "a, b" or "none"; a long list is cut.
 std::string list_of(const std::vector<std::string>& names);

@@ -118,6 +118,18 @@ struct VmChange {
 };
 Result<void> change_vm(Inventory& inventory, const std::string& vm, const VmChange& change);
 
+// --- vMotion: a VM that is on goes on on another host ---
+// While it is on its way nothing else of it changes, and neither host leaves its switch.
+
+// EPERM: a rule forbids it there, or no path leads there; EBUSY: it is on its way already.
+Result<void> begin_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion);
+// Without changing anything: whether begin_motion() would.
+Result<void> check_motion(const Inventory& inventory, const std::string& vm, const std::string& to);
+// From now on it is there. Nothing happens when it is already. ECANCELED: this motion was ended before.
+Result<void> commit_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion);
+// It stays. Nothing happens when it was ended before. EALREADY: it was committed.
+Result<void> end_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion);
+
 // Only upwards. The adapter keeps its protocol: 13 -> 14 stays RoCE v1 (as VMware documents).
 Result<void> upgrade_vm(Inventory& inventory, const std::string& vm, std::uint32_t hardware_version);
 

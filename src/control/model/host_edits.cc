@@ -61,6 +61,10 @@ Result<void> remove_host(Inventory& inventory, const std::string& host) {
                                      name, host));
     }
   }
+  if (const Vm* vm = arriving_at(inventory, host, {})) {
+    return fail(EBUSY,
+                fmt::format("VM {} is on its way to host {}: wait until that is over", vm->name, host));
+  }
   inventory.hosts.erase(host);
   return {};
 }

@@ -123,6 +123,13 @@ struct VmAdapter {
   friend bool operator==(const VmAdapter&, const VmAdapter&) = default;
 };
 
+// A VM is on its way from its host to another one (vMotion).
+struct VmMotion {
+  std::string id;  // of this motion, never used again
+  std::string to;
+  friend bool operator==(const VmMotion&, const VmMotion&) = default;
+};
+
 struct Vm {
   std::string name;
   std::string host;
@@ -130,6 +137,7 @@ struct Vm {
   std::uint32_t memory_mib = 0;
   std::uint32_t memory_reserved_mib = 0;
   std::optional<VmAdapter> adapter;
+  std::optional<VmMotion> motion;
   friend bool operator==(const Vm&, const Vm&) = default;
 };
 

@@ -95,9 +95,14 @@ inline constexpr auto kObject<VmAdapter> = record("VmAdapterRecord", field("mac"
                                                   field("owner", &VmAdapter::owner, kAccount),
                                                   field("group", &VmAdapter::group, kAccount));
 
+template <>
+inline constexpr auto kObject<VmMotion> = record("VmMotion", field("id", &VmMotion::id, kName).required(),
+                                                 field("to", &VmMotion::to, kName).required());
+
 inline constexpr auto kVmCommon =
     record("", field("host", &Vm::host, kName).required(), field("hardware_version", &Vm::hardware_version),
-           field("memory_mib", &Vm::memory_mib), field("memory_reserved_mib", &Vm::memory_reserved_mib));
+           field("memory_mib", &Vm::memory_mib), field("memory_reserved_mib", &Vm::memory_reserved_mib),
+           field("motion", &Vm::motion));
 template <>
 inline constexpr auto kObject<Vm> = record("VmRecord", kVmCommon, field("adapter", &Vm::adapter));
 

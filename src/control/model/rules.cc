@@ -82,6 +82,17 @@ Result<void> check_power_on(const Inventory& inventory, const std::string& vm) {
   return {};
 }
 
+Inventory with_arrivals(const Inventory& inventory, const std::string& host) {
+  Inventory arrived = inventory;
+  for (auto& [name, vm] : arrived.vms) {
+    if (!vm.motion || vm.motion->to != host) continue;
+    vm.host = host;
+    vm.motion.reset();
+    arrived.powered_on.erase(name);
+  }
+  return arrived;
+}
+
 HostPathChoice choose_path(const Inventory& inventory, const std::string& from, const std::string& to) {
   if (from == to) return {HostPath::kLocal, fmt::format("both are on host {}", from)};
   for (const std::string& host : {from, to}) {

@@ -19,6 +19,9 @@ namespace pvrdma::control {
 // protocol; it runs on another host.
 Result<void> check_power_on(const Inventory& inventory, const std::string& vm);
 
+// With the VMs that are on their way to `host` there, and off: what it would be for them to begin there.
+Inventory with_arrivals(const Inventory& inventory, const std::string& host);
+
 enum class HostPath : std::uint8_t { kNone, kLocal, kTcp };
 
 struct HostPathChoice {

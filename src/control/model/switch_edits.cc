@@ -200,6 +200,12 @@ Result<void> remove_dvs_host(Inventory& inventory, const std::string& dvs, const
                             "first",
                             vm->name, host, dvs));
   }
+  if (const Vm* vm = arriving_at(inventory, host, dvs)) {
+    return fail(EBUSY,
+                fmt::format("VM {} is on its way to host {} and uses the distributed switch {}: wait until "
+                            "that is over",
+                            vm->name, host, dvs));
+  }
   member->dvs->members.erase(host);
   return {};
 }

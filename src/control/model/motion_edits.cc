@@ -1,0 +1,79 @@
+#include <cerrno>
+#include <fmt/core.h>
+
+#include "control/model/adapter_rules.h"
+#include "control/model/edit_support.h"
+#include "control/model/edits.h"
+#include "control/model/rules.h"
+
+namespace pvrdma::control::edits {
+namespace {
+
+Result<void> check_not_moving(const Vm& vm) {
+  if (!vm.motion) return {};
+  return fail(EBUSY, fmt::format("VM {} is on its way to host {}: wait until that is over, or cancel it with "
+                                 "pvrdmactl vm migrate {} --cancel",
+                                 vm.name, vm.motion->to, vm.name));
+}
+
+}  // namespace
+
+Result<void> check_motion(const Inventory& inventory, const std::string& vm, const std::string& to) {
+  Inventory moved = inventory;
+  const auto found = find_vm(moved, vm);
+  if (!found) return Failure(found.error());
+  Vm& there = **found;
+  if (auto free = check_not_moving(there); !free) return free;
+  if (!there.adapter) {
+    return fail(ENOENT, fmt::format("VM {} has no PVRDMA adapter: move it with its QEMU alone", vm));
+  }
+  if (const auto host = find_host(moved, to); !host) return Failure(host.error());
+  if (there.host == to)
+    return fail(EINVAL, fmt::format("VM {} is on host {} already: choose another one", vm, to));
+  if (!inventory.is_on(vm)) {
+    return fail(EPERM, fmt::format("VM {} is off: place it with pvrdmactl vm set {} --host {}", vm, vm, to));
+  }
+  const HostPathChoice path = choose_path(inventory, there.host, to);
+  if (path.kind != HostPath::kTcp) {
+    return fail(EPERM, fmt::format("VM {} cannot go from host {} to host {}, as no path leads there: {}", vm,
+                                   there.host, to, path.reason));
+  }
+  there.host = to;
+  moved.powered_on.erase(vm);
+  return check_power_on(moved, vm);
+}
+
+Result<void> begin_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion) {
+  if (auto allowed = check_motion(inventory, vm, motion.to); !allowed) return allowed;
+  inventory.vms.at(vm).motion = motion;
+  return {};
+}
+
+Result<void> commit_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion) {
+  const auto found = find_vm(inventory, vm);
+  if (!found) return Failure(found.error());
+  Vm& moving = **found;
+  if (!moving.motion && moving.host == motion.to) return {};
+  if (moving.motion != motion) {
+    return fail(ECANCELED,
+                fmt::format("the motion {} of VM {} to host {} was ended", motion.id, vm, motion.to));
+  }
+  moving.host = motion.to;
+  moving.motion.reset();
+  return {};
+}
+
+Result<void> end_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion) {
+  const auto found = find_vm(inventory, vm);
+  if (!found) return {};
+  Vm& moving = **found;
+  if (moving.motion == motion) {
+    moving.motion.reset();
+    return {};
+  }
+  if (!moving.motion && moving.host == motion.to)
+    return fail(EALREADY, fmt::format("VM {} is on host {} already", vm, motion.to));
+  return {};
+}
+
+}  // namespace pvrdma::control::edits

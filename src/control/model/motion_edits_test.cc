@@ -1,0 +1,90 @@
+#include <cerrno>
+
+#include "control/model/model_fixture.h"
+#include "control/model/records.h"
+
+namespace pvrdma::control {
+namespace {
+
+using test::after;
+using test::EditFunction;
+using test::expect_refused;
+using test::expect_sentence;
+using test::some_cluster;
+
+const VmMotion kThere{"m1", "esx-02"};
+
+// vm-a is on.
+Inventory running() {
+  Inventory inventory = some_cluster();
+  inventory.powered_on["vm-a"] = "esx-01";
+  return inventory;
+}
+
+EditFunction begin(const std::string& vm, const VmMotion& motion) {
+  return [=](Inventory& i) { return edits::begin_motion(i, vm, motion); };
+}
+EditFunction commit(const VmMotion& motion) {
+  return [=](Inventory& i) { return edits::commit_motion(i, "vm-a", motion); };
+}
+EditFunction end(const VmMotion& motion) {
+  return [=](Inventory& i) { return edits::end_motion(i, "vm-a", motion); };
+}
+
+TEST(MotionEdits, AVmGoesToAnotherHostInTwoSteps) {
+  const Inventory moving = after(running(), begin("vm-a", kThere));
+  EXPECT_EQ(moving.vms.at("vm-a").host, "esx-01");
+  EXPECT_EQ(moving.vms.at("vm-a").motion, kThere);
+  const Inventory there = after(moving, commit(kThere));
+  EXPECT_EQ(there.vms.at("vm-a").host, "esx-02");
+  EXPECT_FALSE(there.vms.at("vm-a").motion);
+  EXPECT_EQ(after(there, commit(kThere)), there) << "an answer that was lost";
+  expect_refused(there, end(kThere), EALREADY, {"vm-a", "esx-02"});
+}
+
+TEST(MotionEdits, AMotionThatWasEndedIsNotCommitted) {
+  const Inventory moving = after(running(), begin("vm-a", kThere));
+  const Inventory ended = after(moving, end(kThere));
+  EXPECT_EQ(ended, running());
+  expect_refused(ended, commit(kThere), ECANCELED, {"m1", "vm-a", "esx-02"});
+  EXPECT_EQ(after(ended, end(kThere)), ended);
+  const Inventory again = after(ended, begin("vm-a", {"m2", "esx-02"}));
+  expect_refused(again, commit(kThere), ECANCELED, {"m1"});
+  EXPECT_EQ(after(again, end(kThere)), again) << "another one's";
+}
+
+TEST(MotionEdits, WhatForbidsAMotion) {
+  expect_refused(running(), begin("vm-x", kThere), ENOENT, {"vm-x"});
+  expect_refused(running(), begin("vm-a", {"m1", "esx-09"}), ENOENT, {"esx-09"});
+  expect_refused(running(), begin("vm-a", {"m1", "esx-01"}), EINVAL, {"vm-a", "esx-01", "already"});
+  expect_refused(running(), begin("vm-b", kThere), ENOENT, {"vm-b", "no PVRDMA adapter"});
+  expect_refused(some_cluster(), begin("vm-a", kThere), EPERM, {"vm-a is off", "vm set vm-a --host esx-02"});
+  expect_refused(running(), begin("vm-a", {"m1", "esx-03"}), EPERM, {"esx-03", "not alive"});
+  Inventory closed = running();
+  test::must(edits::set_ruleset(closed, "esx-02", edits::kRuleset, false, std::nullopt));
+  expect_refused(closed, begin("vm-a", kThere), EPERM, {"ruleset", "esx-02"});
+  Inventory no_member = running();
+  test::must(edits::remove_dvs_host(no_member, "dvs", "esx-02"));
+  expect_refused(no_member, begin("vm-a", kThere), EPERM, {"vm-a", "esx-02", "dvs"});
+}
+
+TEST(MotionEdits, WhileAVmIsOnItsWayItIsLeftAlone) {
+  Inventory moving = after(running(), begin("vm-a", kThere));
+  expect_refused(moving, begin("vm-a", {"m2", "esx-02"}), EBUSY, {"vm-a", "esx-02", "--cancel"});
+  const auto remove = [](Inventory& i) { return edits::remove_dvs_host(i, "dvs", "esx-02"); };
+  expect_refused(moving, remove, EBUSY, {"vm-a", "esx-02", "dvs"});
+  moving.powered_on.clear();  // its QEMU has died
+  expect_refused(moving, [](Inventory& i) { return edits::delete_vm(i, "vm-a"); }, EBUSY, {"vm-a", "esx-02"});
+  expect_refused(moving, [](Inventory& i) { return edits::change_vm(i, "vm-a", {.host = "esx-02"}); }, EBUSY,
+                 {"vm-a"});
+}
+
+TEST(MotionEdits, ARecordKeepsTheMotion) {
+  const Inventory moving = after(running(), begin("vm-a", kThere));
+  Inventory read;
+  for (const auto& [key, value] : config_records(moving)) EXPECT_TRUE(apply(read, {key, value}));
+  EXPECT_EQ(read.vms, moving.vms);
+}
+
+}  // namespace
+}  // namespace pvrdma::control
