@@ -50,6 +50,13 @@ bool same_adapter(const WantedAdapter& a, const WantedAdapter& b) {
   return a.config == b.config && a.memory_mib == b.memory_mib && a.segment == b.segment;
 }
 
+// Whether an adapter that was made for `made` can be what is wanted now.
+bool still_fits(const ServedAdapter& adapter, const WantedAdapter& made, const WantedAdapter& wanted) {
+  if (!same_adapter(made, wanted)) return false;
+  if (wanted.is_arriving) return adapter.port().waits();
+  return !adapter.port().waits() || adapter.has_client();  // it arrives
+}
+
 }  // namespace
 
 AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power,
@@ -131,6 +138,11 @@ void AdapterSet::report_natives(const ServedAdapter& adapter) {
 void AdapterSet::on_client(const ServedAdapter& adapter, bool connected) {
   if (connected) report_natives(adapter);
   if (is_static(adapter.port().name())) return;
+  // Of a VM that is another host's nobody hears; its leaving is an end of what may have been begun here.
+  if (adapter.port().waits()) {
+    if (!connected) due_ = clock_.now();
+    return;
+  }
   if (power_ != nullptr) power_->on_power(adapter.port().name(), connected);
   if (!connected) due_ = clock_.now();  // what waited for its leaving
 }
@@ -170,7 +182,7 @@ void AdapterSet::drop_unwanted() {
     Kept& kept = it->second;
     const auto wanted = wanted_.find(it->first);
     const bool gone = wanted == wanted_.end();
-    if (kept.adapter != nullptr && (gone || !same_adapter(kept.made, wanted->second))) {
+    if (kept.adapter != nullptr && (gone || !still_fits(*kept.adapter, kept.made, wanted->second))) {
       if (kept.adapter->has_client()) {
         // Whoever comes right behind it must not get the old adapter.
         kept.adapter->refuse_clients("VM " + it->first + " was changed while it was on: connect again");
@@ -199,16 +211,16 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
     fresh.adapter = *made;
     kept = std::move(fresh);
   }
-  if (same_adapter(kept.made, wanted)) kept.adapter->refuse_clients(wanted.refusal);
+  if (still_fits(*kept.adapter, kept.made, wanted)) kept.adapter->refuse_clients(wanted.refusal);
 }
 
 Result<ServedAdapter*> AdapterSet::make(const WantedAdapter& wanted) {
   if (is_static(wanted.config.name)) {
     return fail("the configuration file of this host has an adapter of that name: rename one of them");
   }
-  auto adapter =
-      ServedAdapter::create(to_setup(wanted.config, budgets_of(wanted, vm_budgets_), host_account_),
-                            fabric_.segment(wanted.segment), loop_, clock_, this, reaper_);
+  AdapterSetup setup = to_setup(wanted.config, budgets_of(wanted, vm_budgets_), host_account_);
+  setup.is_arriving = wanted.is_arriving;
+  auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), loop_, clock_, this, reaper_);
   if (!adapter) return Failure(std::move(adapter).error());
   if (auto started = (*adapter)->start(); !started) return Failure(std::move(started).error());
   announce(**adapter);

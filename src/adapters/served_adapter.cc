@@ -22,6 +22,7 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
   auto seated = served->make_seated();
   if (!seated) return Failure(std::move(seated).error());
   served->seated_ = *std::move(seated);
+  if (setup.is_arriving) served->port_.wait();
   served->port_.attach(served->seated_->adapter().engine());
   auto server =
       vfio_user::Server::listen(setup.socket, served->seated_->adapter(),
@@ -179,6 +180,18 @@ void ServedAdapter::go_on() {
   device::Adapter& adapter = seated_->adapter();
   if (adapter.is_stopped())
     static_cast<void>(adapter.set_migration_state(vfio_user::MigrationState::kRunning));
+}
+
+void ServedAdapter::arrive() {
+  if (!port_.waits()) return;
+  port_.arrive();
+  go_on();
+  if (observer_ != nullptr && has_client()) observer_->on_client(*this, true);
+}
+
+void ServedAdapter::depart() {
+  if (observer_ != nullptr && has_client()) observer_->on_client(*this, false);
+  port_.depart();
 }
 
 bool ServedAdapter::run(Instant now) {

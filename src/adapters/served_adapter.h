@@ -39,6 +39,7 @@ struct AdapterSetup {
   device::AdapterConfig device;
   std::vector<verbs::Gid> addresses;  // the only ones it may bind besides those of its MAC; empty: any
   bool may_reach_natives = false;     // where its segment has a NativeRule
+  bool is_arriving = false;           // its VM is another host's until arrive()
   std::string socket;
   SocketOwner owner;  // of its file
 };
@@ -111,6 +112,12 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   Result<void> stop();
   // Works again.
   void go_on();
+
+  // Its VM was another host's, and is this one's from now on: its GIDs are bound here, and it works. From a
+  // task of the loop.
+  void arrive();
+  // The other way round: what is left of it here is its VMM, until that leaves.
+  void depart();
 
   const std::string& socket() const { return server_->path(); }
   const device::Adapter& adapter() const { return seated_->adapter(); }

@@ -26,8 +26,19 @@ transport::SegmentId to_segment(const control::SegmentKey& key) {
   return {key.dvs_id, key.vlan};
 }
 
+bool arrives_at(const control::Vm& vm, const std::string& host) {
+  return vm.motion && vm.motion->to == host;
+}
+
 std::vector<adapters::WantedAdapter> adapters_of(const control::Inventory& inventory, const std::string& host,
                                                  const std::string& socket_folder, const FindOwner& find) {
+  const bool some_arrive = std::any_of(inventory.vms.begin(), inventory.vms.end(),
+                                       [&host](const auto& entry) { return arrives_at(entry.second, host); });
+  if (some_arrive) {
+    auto adapters = adapters_of(control::with_arrivals(inventory, host), host, socket_folder, find);
+    for (auto& each : adapters) each.is_arriving = inventory.vms.at(each.config.name).host != host;
+    return adapters;
+  }
   std::vector<adapters::WantedAdapter> adapters;
   for (const auto& [name, vm] : inventory.vms) {
     if (vm.host != host || !vm.adapter) continue;

@@ -17,8 +17,29 @@ std::string random_instance() {
   return fmt::format("{:08x}{:08x}", random(), random());
 }
 
-std::string gid_key(const GidBinding& binding) {
-  return control::gid_key({{binding.segment.dvs, binding.segment.vlan}, to_hex(binding.gid)});
+control::GidKey gid_of(const GidBinding& binding) {
+  return {{binding.segment.dvs, binding.segment.vlan}, to_hex(binding.gid)};
+}
+
+bool is_here(const control::Inventory& inventory, const std::string& vm, const std::string& host) {
+  const auto found = inventory.vms.find(vm);
+  return found != inventory.vms.end() && found->second.host == host;
+}
+
+// What another host has in the store of a VM that is here. Empty: nothing.
+std::string left_behind(const control::Inventory& inventory, const control::GidKey& key,
+                        const std::string& vm, const std::string& host) {
+  const auto holder = inventory.gids.find(key);
+  if (holder == inventory.gids.end() || holder->second.port != vm || holder->second.host == host ||
+      !is_here(inventory, vm, host))
+    return {};
+  return control::gid_value(holder->second);
+}
+
+std::string left_behind(const control::Inventory& inventory, const std::string& vm, const std::string& host) {
+  const auto on = inventory.powered_on.find(vm);
+  if (on == inventory.powered_on.end() || on->second == host || !is_here(inventory, vm, host)) return {};
+  return on->second;
 }
 
 }  // namespace
@@ -53,19 +74,26 @@ void Presence::publish_host(control::Plane& plane) {
 }
 
 void Presence::publish(const GidNews::Changes& gids, control::Plane& plane) const {
+  if (gids.empty()) return;
+  const auto inventory = plane.inventory();
   for (const auto& [binding, port] : gids) {
+    const control::GidKey key = gid_of(binding);
     if (port) {
-      plane.set_live(gid_key(binding), control::gid_value({*port, config_.host_name}), *port);
+      plane.set_live(control::gid_key(key), control::gid_value({*port, config_.host_name}), *port,
+                     left_behind(*inventory, key, *port, config_.host_name));
     } else {
-      plane.clear_live(gid_key(binding));
+      plane.clear_live(control::gid_key(key));
     }
   }
 }
 
 void Presence::publish(const PowerNews::Changes& vms, control::Plane& plane) const {
+  if (vms.empty()) return;
+  const auto inventory = plane.inventory();
   for (const auto& [vm, on] : vms) {
     if (on) {
-      plane.set_live(control::power_key(vm), config_.host_name, vm);
+      plane.set_live(control::power_key(vm), config_.host_name, vm,
+                     left_behind(*inventory, vm, config_.host_name));
     } else {
       plane.clear_live(control::power_key(vm));
     }

@@ -27,6 +27,7 @@ class Presence {
   void join_inventory(control::Plane& plane);
   // Looks for NICs and RDMA devices and publishes the host when they are others than at the last look.
   void publish_host(control::Plane& plane);
+  // The records that a VM's last host has of it give way when it has come here on its own feet (vMotion).
   void publish(const GidNews::Changes& gids, control::Plane& plane) const;
   void publish(const PowerNews::Changes& vms, control::Plane& plane) const;
 

@@ -1,5 +1,6 @@
 #include "fabric/port.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -38,6 +39,23 @@ void Port::detach() {
   if (!attached()) return;
   engine_ = nullptr;
   switch_.changed();
+}
+
+void Port::wait() {
+  PVRDMA_CHECK(!attached(), "a port waits from its begin");
+  waits_ = true;
+}
+
+void Port::arrive() {
+  waits_ = false;
+  for (const verbs::Gid& gid : std::exchange(waiting_, {})) {
+    static_cast<void>(switch_.bind(*this, gid, Switch::Claim::kArrives));
+  }
+}
+
+void Port::depart() {
+  switch_.unbind_all(*this);
+  waits_ = true;
 }
 
 void Port::set_link(bool up) {
@@ -87,11 +105,17 @@ void Port::flush(Instant now) {
 }
 
 bool Port::bind_gid(const verbs::Gid& gid) {
-  return switch_.bind(*this, gid);
+  if (!waits_) return switch_.bind(*this, gid);
+  waiting_.push_back(gid);
+  return true;
 }
 
 void Port::unbind_gid(const verbs::Gid& gid) {
-  switch_.unbind(*this, gid);
+  if (!waits_) {
+    switch_.unbind(*this, gid);
+  } else if (const auto it = std::find(waiting_.begin(), waiting_.end(), gid); it != waiting_.end()) {
+    waiting_.erase(it);
+  }
 }
 
 verbs::Engine* Port::receiver() {

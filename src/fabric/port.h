@@ -4,6 +4,9 @@
 // goes away. While detached, nothing reaches the adapter; its GIDs stay bound until the engine unbinds them
 // or the port goes.
 //
+// A port may wait for a VM that is still another host's (vMotion): what its engine binds is kept here, and
+// nothing reaches it or leaves it until arrive().
+//
 // Re-entrancy: while a path's send is under way, another engine may open paths and send datagrams through any
 // port on the same stack (local path). So no iterator or reference into the switch is held across a
 // transport's call. Nothing binds, unbinds, attaches or detaches from inside one: those come from guest
@@ -16,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fabric/path_info.h"
 #include "fabric/reservations.h"
@@ -50,6 +54,15 @@ class Port final : public verbs::SwitchPort {
   void attach(verbs::Engine& engine);
   // Messages to this port's GIDs are dropped from now on. Does nothing when detached already.
   void detach();
+
+  // Waits from now on. Before attach().
+  void wait();
+  bool waits() const { return waits_; }
+  // The VM is this host's: its GIDs are bound, whatever other host is known to hold them. One that another
+  // port here holds is not.
+  void arrive();
+  // The other way round: the VM is another host's from now on.
+  void depart();
 
   // While the link is down, messages from and to this port are dropped. Up at first.
   void set_link(bool up);
@@ -93,6 +106,8 @@ class Port final : public verbs::SwitchPort {
   verbs::Engine* engine_ = nullptr;  // borrowed; null while detached
   bool link_up_ = true;
   bool stopped_ = false;
+  bool waits_ = false;
+  std::vector<verbs::Gid> waiting_;      // GIDs, while it waits
   const Transports* detours_ = nullptr;  // borrowed
   PortCounters counters_;
 };

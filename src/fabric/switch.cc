@@ -218,7 +218,7 @@ Switch::Found Switch::find(const verbs::Gid& gid, const Port* from) const {
   return {local, {.engine = holder.engine_}, {}};
 }
 
-bool Switch::bind(Port& port, const verbs::Gid& gid) {
+bool Switch::bind(Port& port, const verbs::Gid& gid, Claim claim) {
   if (is_bound(port, gid)) {
     ++holders_.at(gid).engines;
     return true;
@@ -228,7 +228,7 @@ bool Switch::bind(Port& port, const verbs::Gid& gid) {
     refuse(port, gid, why);
     return false;
   }
-  if (const std::string* host = remote_.holder_name(gid); host != nullptr) {
+  if (const std::string* host = remote_.holder_name(gid); host != nullptr && claim == Claim::kNew) {
     ++duplicates_refused_;
     refuse(port, gid, fmt::format("which host {} holds: {}", *host, kWayOut));
     return false;

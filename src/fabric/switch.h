@@ -127,8 +127,9 @@ class Switch {
   void look_for_lost();
   static void report_lost(const verbs::Gid& gid, const Binding& binding, const std::string* host);
 
+  enum class Claim : bool { kNew, kArrives };  // kArrives: other hosts held it for the same VM
   // True when `port` holds `gid` afterwards: newly, or already before, for another engine.
-  bool bind(Port& port, const verbs::Gid& gid);
+  bool bind(Port& port, const verbs::Gid& gid, Claim claim = Claim::kNew);
   // Nothing happens unless `port` holds it. It is unbound as often as it was bound.
   void unbind(Port& port, const verbs::Gid& gid);
   void unbind_all(Port& port);

@@ -34,9 +34,10 @@ void LiveRecords::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void LiveRecords::set(std::string key, std::string value, std::string account) {
+void LiveRecords::set(std::string key, std::string value, std::string account, std::string replaces) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[key];
+  if (!replaces.empty()) entry.may_exist.push_back(std::move(replaces));
   entry.wanted = std::move(value);
   entry.account = std::move(account);
   again(key, entry);

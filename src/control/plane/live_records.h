@@ -1,10 +1,10 @@
 // LiveRecords: keeps what this process wants under its lease in the store: puts it, puts it again when the
 // lease or the record was lost, deletes it when it is no longer wanted.
 //
-// A record is put only where there is none, or one of this host's own values; a key that another host holds
-// is reported once, counted, and tried again each second. What was asked for first is done first, as far as
-// write_rates.h lets it: a record that changes all the time is written now and then, and its last value
-// always.
+// A record is put only where there is none, one of this host's own values, or one that it replaces; a key
+// that another host holds is reported once, counted, and tried again each second. What was asked for first is
+// done first, as far as write_rates.h lets it: a record that changes all the time is written now and then,
+// and its last value always.
 //
 // Thread: any; the work is done on a thread of its own between start() and stop().
 #pragma once
@@ -42,7 +42,8 @@ class LiveRecords {
   void stop();  // returns when no transaction is under way
 
   // `account`: whose writes are counted together; empty: nobody's, there is no bound.
-  void set(std::string key, std::string value, std::string account = {});
+  // `replaces`: another host's value that may be there and is to give way; empty: none.
+  void set(std::string key, std::string value, std::string account = {}, std::string replaces = {});
   void clear(const std::string& key);
 
   // What the store tells.
@@ -59,7 +60,7 @@ class LiveRecords {
 
   struct Entry {
     std::optional<std::string> wanted;   // none: to be deleted
-    std::vector<std::string> may_exist;  // own values that may be in the store
+    std::vector<std::string> may_exist;  // values that may be in the store and are this host's to change
     std::string account;
     bool foreign = false;
     Time retry_at{};

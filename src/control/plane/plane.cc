@@ -365,8 +365,8 @@ Result<void> Plane::edit(const Edit& edit) {
   return impl_->edit(edit);
 }
 
-void Plane::set_live(std::string key, std::string value, std::string account) {
-  impl_->live_.set(std::move(key), std::move(value), std::move(account));
+void Plane::set_live(std::string key, std::string value, std::string account, std::string replaces) {
+  impl_->live_.set(std::move(key), std::move(value), std::move(account), std::move(replaces));
 }
 
 void Plane::look_after_store(Instant now) {

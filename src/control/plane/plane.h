@@ -74,8 +74,8 @@ class Plane {
   // A live record of this host that is to be in the store while this process lives. A second call replaces
   // the value. Returns at once. When another host holds the key (a GID, a powered-on VM), that is logged and
   // tried again until it is free.
-  // `account`: LiveRecords'.
-  void set_live(std::string key, std::string value, std::string account = {});
+  // `account`, `replaces`: LiveRecords'.
+  void set_live(std::string key, std::string value, std::string account = {}, std::string replaces = {});
   void clear_live(std::string key);
 
   // Looks how the store fares and, when this host is the one to do it, makes it forget old revisions
