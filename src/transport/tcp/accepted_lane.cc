@@ -21,4 +21,9 @@ void AcceptedLane::admit(HostId peer, const Hello& hello, Instant now) {
   socket_.establish(peer, now);
 }
 
+std::unique_ptr<Stream> AcceptedLane::release(const Hello& hello, Instant now) {
+  socket_.greet(Welcome{.host = HostName(context_.options.host_name), .id = hello.id}, now);
+  return socket_.release();
+}
+
 }  // namespace pvrdma::transport::tcp

@@ -34,6 +34,8 @@ class AcceptedLane final : private FrameSocket::User {
 
   // Lets the peer in as `peer`.
   void admit(HostId peer, const Hello& hello, Instant now);
+  // Likewise, where the peer wants no lane but a call: FrameSocket::release().
+  std::unique_ptr<Stream> release(const Hello& hello, Instant now);
 
  private:
   void on_secured(Instant /*now*/) override {}

@@ -186,6 +186,17 @@ void FrameSocket::close(GoodbyeReason reason, std::string_view sentence, Instant
   });
 }
 
+std::unique_ptr<Stream> FrameSocket::release() {
+  if (broken()) return nullptr;
+  if (output_.unsent() != 0 || stream_->wants_write() || !staged().empty()) {
+    break_off("it did not wait for its welcome");
+    return nullptr;
+  }
+  in_order_ = true;
+  break_off({});
+  return std::move(stream_);
+}
+
 void FrameSocket::drop(std::string trouble) {
   break_off(std::move(trouble));
 }
@@ -328,6 +339,7 @@ void FrameSocket::flush(Instant now) {
 }
 
 void FrameSocket::flush_now(Instant now) {
+  if (stream_ == nullptr) return;
   while (output_.unsent() != 0) {
     const iovec piece{output_.pending().data(), output_.unsent()};
     const Transfer transfer = stream_->write_some({&piece, 1});

@@ -82,6 +82,10 @@ class FrameSocket final : private shard::FdHandler {
   // The greeting is complete: messages may flow. What comes in is from `peer`.
   void establish(HostId peer, Instant now);
 
+  // After Welcome was sent: the connection goes on elsewhere, and this is broken, in order. Null: it was not
+  // sent in full, or the peer did not wait for it.
+  std::unique_ptr<Stream> release();
+
   // Answers Hello with no, and closes.
   void reject(RejectReason reason, std::string_view sentence, Instant now);
   // Says goodbye if that is possible, and closes.
@@ -156,7 +160,7 @@ class FrameSocket final : private shard::FdHandler {
   Context& context_;
   User& user_;
   const Role role_;
-  const std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Stream> stream_;  // null: released
   State state_;
   HostId peer_{};
   shard::Interest interest_ = shard::Interest::kRead;

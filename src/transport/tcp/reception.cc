@@ -104,6 +104,14 @@ void Reception::on_hello(AcceptedLane& lane, const Hello& hello, Instant now) {
     lane.socket().reject(reason, why, now);
     return;
   }
+  if (hello.lane == kCallLane) {
+    if (!context_.options.take_call) {
+      lane.socket().reject(RejectReason::kNotAllowed, "this host takes no calls", now);
+    } else if (auto stream = lane.release(hello, now)) {
+      context_.options.take_call(std::move(stream), std::string(hello.host.view()));
+    }
+    return;
+  }
   const auto place = std::find_if(strangers_.begin(), strangers_.end(),
                                   [&](const auto& stranger) { return stranger.get() == &lane; });
   peer->make_room(hello.lanes);  // from here on nothing may fail: the lane is on the stack

@@ -15,6 +15,7 @@
 // Thread: shard-owned; create() before the loop runs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,7 +30,15 @@
 
 namespace pvrdma::transport {
 
+namespace tcp {
+class Stream;
+}
+
 inline constexpr std::uint16_t kTcpPort = 28250;
+
+// Takes a connection that a peer made for other purposes than messages (tcp/call.h): on the shard, so it does
+// not block; where there is no memory (bad_alloc) the connection ends.
+using TakeCall = std::function<void(std::unique_ptr<tcp::Stream> stream, std::string peer)>;
 
 struct TcpOptions {
   std::string host_name;  // this host's, 1 to 64 characters
@@ -38,6 +47,7 @@ struct TcpOptions {
   // None: plain. A peer's certificate must be signed by `ca`, be valid now, and name its host (subjectAltName
   // DNS, or the common name where there is none).
   std::optional<pvrdma::tls::Files> tls;
+  TakeCall take_call;  // none: calls are refused
 };
 
 struct TcpPeer {

@@ -28,6 +28,9 @@ inline constexpr std::size_t kHeadBytesMax = 240;
 inline constexpr std::size_t kHostNameBytesMax = 64;
 inline constexpr std::size_t kSentenceBytesMax = 200;
 inline constexpr std::uint16_t kLanesMax = 16;
+// In a Hello instead of a lane: the connection is no lane but a call (call.h). After the Welcome there are no
+// more frames; what comes is the callers' own.
+inline constexpr std::uint16_t kCallLane = 0xffff;
 inline constexpr std::uint32_t kDatagramBytesMax = 4096;  // the longest MTU
 inline constexpr std::uint32_t kPayloadBytesMax = verbs::kPieceBytesMax;
 
@@ -58,7 +61,7 @@ using HelloId = std::array<std::uint8_t, 16>;
 struct Hello {
   HostName host;  // the dialler's: 1 to 64 of A-Z a-z 0-9 . _ -
   std::uint16_t lane = 0;
-  std::uint16_t lanes = 1;  // 1 ... kLanesMax, more than `lane`
+  std::uint16_t lanes = 1;  // 1 ... kLanesMax, more than `lane`; with kCallLane 1
   HelloId id{};
   friend bool operator==(const Hello&, const Hello&) = default;
 };

@@ -109,6 +109,7 @@ Fault fault_of(const verbs::Datagram& datagram) {
 
 Fault fault_of(const Hello& hello) {
   if (!is_name(hello.host.view())) return Fault::kHostName;
+  if (hello.lane == kCallLane) return hello.lanes == 1 ? Fault::kNone : Fault::kLane;
   return hello.lanes <= kLanesMax && hello.lane < hello.lanes ? Fault::kNone : Fault::kLane;
 }
 

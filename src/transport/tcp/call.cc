@@ -1,0 +1,155 @@
+#include "transport/tcp/call.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <system_error>
+#include <utility>
+#include <variant>
+
+#include "transport/tcp/frame_socket.h"
+#include "transport/tcp/plain_stream.h"
+#include "transport/tcp/sockets.h"
+#include "transport/tcp/tls_stream.h"
+#include "transport/tcp/wire_format.h"
+
+namespace pvrdma::transport::tcp {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Until the descriptor is ready for one of `events`.
+Result<void> wait_for(int fd, short events, Instant until) {
+  while (true) {
+    const auto left = std::chrono::duration_cast<milliseconds>(until - Instant::now()).count();
+    pollfd state{fd, events, 0};
+    const int ready = ::poll(&state, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000)));
+    if (ready > 0) return {};
+    if (ready < 0 && errno != EINTR) return fail(errno, std::generic_category().message(errno));
+    if (ready == 0 && left <= 0) return fail(ETIMEDOUT, "no answer in time");
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Call>> Call::dial(const std::string& host_name, const IpAddress& from,
+                                         const TcpPeer& peer, const tls::Context* tls) {
+  const Instant until = Instant::now() + kHandshakeTime;
+  const auto refuse = [&peer](const Error& why) {
+    return fail(why.code, fmt::format("host {} at {} cannot be called: {}", peer.name,
+                                      peer.address.to_string(), why.message));
+  };
+  auto socket = begin_connect(from, peer.address, peer.port, "cubic");
+  if (!socket) return refuse(socket.error());
+  if (const auto connected = wait_for(socket->get(), POLLOUT, until); !connected)
+    return refuse(connected.error());
+  int code = 0;
+  socklen_t length = sizeof(code);
+  if (::getsockopt(socket->get(), SOL_SOCKET, SO_ERROR, &code, &length) != 0) code = errno;
+  if (code != 0) return refuse({code, std::generic_category().message(code)});
+  std::unique_ptr<Stream> stream;
+  if (tls != nullptr) {
+    auto secure = tls->client(*std::move(socket));
+    if (!secure) return refuse(secure.error());
+    stream = make_tls_stream(*std::move(secure));
+  } else {
+    stream = make_plain_stream(*std::move(socket));
+  }
+  auto call = std::make_unique<Call>(std::move(stream), peer.name);
+  if (const auto done = call->shake_hands(until); !done) return refuse(done.error());
+  if (const auto done = call->greet(host_name, until); !done) return refuse(done.error());
+  return call;
+}
+
+Result<void> Call::shake_hands(Instant until) {
+  while (true) {
+    switch (stream_->handshake()) {
+      case Stream::Handshake::kDone:
+        if (stream_->peer_is(peer_)) return {};
+        return fail(EACCES,
+                    fmt::format("the certificate there is for {}", fmt::join(stream_->peer_names(), ", ")));
+      case Stream::Handshake::kFailed:
+        return fail(EPROTO, fmt::format("TLS: {}", stream_->trouble()));
+      case Stream::Handshake::kWantRead:
+      case Stream::Handshake::kWantWrite:
+        if (auto ready = wait(until); !ready) return ready;
+    }
+  }
+}
+
+Result<void> Call::greet(const std::string& host_name, Instant until) {
+  Head head;
+  const Hello hello{.host = HostName(host_name), .lane = kCallLane, .lanes = 1, .id = HelloId{random_id()}};
+  if (auto sent = send(encode(hello, head), until); !sent) return sent;
+  // Byte by byte, so that nothing of what follows is taken.
+  std::array<std::byte, kHeadBytesMax> bytes;
+  Frame frame;
+  for (std::size_t count = 0; count < bytes.size();) {
+    const auto got = receive(std::span(bytes).subspan(count, 1), until);
+    if (!got) return Failure(got.error());
+    if (*got == 0) return fail(EPIPE, "it ended the connection: its pvrdmad may be an older one");
+    ++count;
+    const Decoded decoded = decode(std::span(bytes).first(count), frame);
+    if (decoded.state == Decoded::State::kNeedMore) continue;
+    if (decoded.state == Decoded::State::kBad) break;
+    if (const auto* reject = std::get_if<Reject>(&frame.body))
+      return fail(EACCES, fmt::format("the host there refused: {}", reject->sentence.view()));
+    const auto* welcome = std::get_if<Welcome>(&frame.body);
+    if (welcome == nullptr || welcome->id != hello.id) break;
+    if (welcome->host.view() == peer_) return {};
+    return fail(EACCES, fmt::format("the host there is {}", welcome->host.view()));
+  }
+  return fail(EPROTO, "what answers there is no pvrdmad");
+}
+
+Result<void> Call::wait(Instant until) {
+  const auto events = static_cast<short>(POLLIN | (stream_->wants_write() ? POLLOUT : 0));
+  return wait_for(stream_->fd(), events, until);
+}
+
+Failure Call::ended(Io io) const {
+  if (io == Io::kClosed) return fail(EPIPE, fmt::format("host {} ended the connection", peer_));
+  return fail(EPIPE, fmt::format("the connection to host {} broke: {}", peer_, stream_->trouble()));
+}
+
+Result<void> Call::send(std::span<const std::byte> bytes, Instant until) {
+  while (!bytes.empty()) {
+    const iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
+    const Transfer transfer = stream_->write_some({&piece, 1});
+    if (transfer.io == Io::kDone) {
+      bytes = bytes.subspan(transfer.bytes);
+    } else if (transfer.io != Io::kWouldBlock) {
+      return ended(transfer.io);
+    } else if (auto ready = wait_for(stream_->fd(), POLLOUT, until); !ready) {
+      return ready;
+    }
+  }
+  while (true) {
+    const Io io = stream_->flush();
+    if (io == Io::kDone) break;
+    if (io != Io::kWouldBlock) return ended(io);
+    if (auto ready = wait_for(stream_->fd(), POLLOUT, until); !ready) return ready;
+  }
+  stream_->push();
+  return {};
+}
+
+Result<std::size_t> Call::receive(std::span<std::byte> into, Instant until) {
+  while (true) {
+    const Transfer transfer = stream_->read_some(into);
+    if (transfer.io == Io::kDone) return transfer.bytes;
+    if (transfer.io == Io::kClosed) return 0;
+    if (transfer.io == Io::kBroken) return ended(transfer.io);
+    if (auto ready = wait(until); !ready) return Failure(ready.error());
+  }
+}
+
+void Call::interrupt() {
+  ::shutdown(stream_->fd(), SHUT_RDWR);
+}
+
+}  // namespace pvrdma::transport::tcp
