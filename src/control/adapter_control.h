@@ -99,6 +99,41 @@ struct RestoredVm {
   std::uint64_t took_us = 0;
 };
 
+// A running VM of this host is to go to another one (vMotion). An empty monitor: where api/vm_monitors.h has
+// it.
+struct MotionWish {
+  std::string vm;
+  std::string to;
+  std::string monitor;
+  std::uint32_t max_pause_ms = 0;
+  std::uint32_t patience_s = 0;  // for a QEMU there, and for the guest's memory
+};
+
+// One that is under way, or ended on this host since the daemon began.
+struct MotionState {
+  std::string id;
+  std::string vm;
+  std::string from;
+  std::string to;
+  std::string state;  // "runs", "done", "failed"
+  std::string phase;  // of one that runs
+  std::string error;  // of one that failed: one sentence
+  std::string since;  // when it began, UTC
+  std::uint64_t ram_bytes = 0;
+  std::uint64_t remaining_bytes = 0;
+  // Of one that is done, on the host that the VM left. Bytes and microseconds.
+  std::uint64_t page_bytes = 0;  // that the adapter had written
+  std::uint64_t state_bytes = 0;
+  std::uint64_t took_us = 0;
+  std::uint64_t pause_us = 0;   // the VM stood
+  std::uint64_t freeze_us = 0;  // of it: the adapter was stopped
+  std::uint64_t pages_us = 0;   // shown to QEMU
+  std::uint64_t state_us = 0;   // saved and sent
+  std::uint64_t memory_us = 0;  // QEMU's rest, and the state loaded there
+  std::uint64_t commit_us = 0;
+  std::uint64_t go_on_us = 0;
+};
+
 class AdapterControl {
  public:
   virtual ~AdapterControl() = default;
@@ -131,6 +166,15 @@ class AdapterControl {
   // Lets a VM go on in a QEMU that waits, with what a checkpoint gave as `state`. Blocks until it does, ten
   // minutes at most. Errors: ENXIO, no such adapter; otherwise one sentence.
   virtual Result<RestoredVm> restore(const CheckpointWish& wish, std::string_view state) = 0;
+  // Begins it and returns. Errors: one sentence; ENOENT: no such VM; EBUSY: it is on its way, or too many
+  // are; otherwise what forbids it.
+  virtual Result<MotionState> start_motion(const MotionWish& wish) = 0;
+  // What can be found out without moving anything, from both hosts. Blocks for some seconds at most.
+  virtual Result<void> check_motion(const MotionWish& wish) = 0;
+  // Those of this host, by VM: the newest of each.
+  virtual std::vector<MotionState> list_motions() = 0;
+  // Gives it up, unless it is too late. Errors: ENOENT: none runs; EBUSY: the VM may be there already.
+  virtual Result<void> cancel_motion(const std::string& vm) = 0;
 };
 
 }  // namespace pvrdma::control

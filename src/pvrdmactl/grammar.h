@@ -64,6 +64,7 @@ enum class Transfer : std::uint8_t {
   kCapture,     // the answer goes to the file as it comes
   kCheckpoint,  // the end of the answer goes to the end of the file, which a QEMU wrote
   kRestore,     // the end of the file goes behind the body
+  kMotion,      // no file: what was begun is followed to its end
 };
 
 struct Command {
@@ -111,6 +112,8 @@ Section capture_commands();
 Section fault_commands();
 Command checkpoint_command();
 Command restore_command();
+Section motion_commands();
+Command migrate_command();
 
 struct Grammar {
   std::vector<Argument> globals;  // options that every command takes

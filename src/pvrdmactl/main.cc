@@ -1,6 +1,7 @@
 // pvrdmactl: from the command line to a request, from the answer to the terminal. It knows the daemon only
 // through its HTTP API (control/api/api_server.h).
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -29,6 +31,8 @@ namespace {
 constexpr int kExitDone = 0;
 constexpr int kExitFailed = 1;  // the daemon refuses or cannot be reached
 constexpr int kExitUsage = 2;
+
+constexpr std::chrono::milliseconds kFollowPause(100);
 
 int fail_with(const Error& error, int code) {
   fmt::print(stderr, "pvrdmactl: {}\n", error.message);
@@ -107,6 +111,26 @@ Result<std::string> restore(const Endpoint& endpoint, const Command& command, co
   return send(endpoint, request);
 }
 
+// Follows what was begun to its end. The VM's way is the daemon's business: who stops looking changes
+// nothing.
+Result<std::string> follow_motion(const Endpoint& endpoint, const Command& command, const Values& values) {
+  Request request = make_request(command, values);
+  if (values.contains("check")) return send(endpoint, request);
+  const Request look{Method::kGet, request.path.substr(0, request.path.find('?')), ""};
+  if (values.contains("cancel")) return send(endpoint, {Method::kDelete, look.path, ""});
+  auto answer = send(endpoint, request);
+  while (answer) {
+    const Json motion = Json::parse(*answer, nullptr, /*allow_exceptions=*/false);
+    const std::string state = motion.is_object() ? motion.value("state", "") : "";
+    if (state == "failed") return fail(motion.value("error", "without a reason"));
+    if (state != "runs") break;
+    show_progress(motion);
+    std::this_thread::sleep_for(kFollowPause);
+    answer = send(endpoint, look);
+  }
+  return answer;
+}
+
 Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, Values& values,
                               const Get& get) {
   if (!command.file.empty()) {  // the daemon and QEMU are elsewhere
@@ -119,6 +143,8 @@ Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, 
       return checkpoint(endpoint, command, values);
     case Transfer::kRestore:
       return restore(endpoint, command, values);
+    case Transfer::kMotion:
+      return follow_motion(endpoint, command, values);
     case Transfer::kNone:
     case Transfer::kCapture:
       break;

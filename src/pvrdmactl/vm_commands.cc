@@ -358,6 +358,7 @@ Section vm_commands() {
                     .complete = choose_incoming,
                     .text = qemu_args_text},
                    upgrade_vmm_command(),
+                   migrate_command(),
                    checkpoint_command(),
                    restore_command(),
                    {.words = "vm libvirt-xml",

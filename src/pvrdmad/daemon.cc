@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "control/api/routes.h"
 #include "control/store/store.h"
+#include "transport/tcp/stream.h"
 
 namespace pvrdma::daemon {
 
@@ -16,6 +17,17 @@ std::unique_ptr<control::Store> make_store(const control::ClusterConfig& config)
     return control::make_etcd_store(*etcd);
   }
   return control::make_sqlite_store(std::get<control::SqliteConfig>(config.store));
+}
+
+std::optional<tls::Files> tls_files(const control::ClusterConfig& config) {
+  if (!config.tcp_tls) return std::nullopt;
+  return tls::Files{config.tcp_tls->ca, config.tcp_tls->certificate, config.tcp_tls->key};
+}
+
+// For calls from other threads than the shard. Null: they are plain.
+Result<std::unique_ptr<tls::Context>> make_tls(const control::ClusterConfig& config) {
+  const auto files = tls_files(config);
+  return files ? tls::Context::mutual(*files) : std::unique_ptr<tls::Context>();
 }
 
 }  // namespace
@@ -58,10 +70,17 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   }
   daemon->snapshots_ = std::make_unique<ShardSnapshots>(*daemon->loop_, *daemon->adapters_, *daemon->fabric_,
                                                         daemon->tcp_.get(), daemon->roce_.get());
+  control::Plane* plane = daemon->membership_ != nullptr ? daemon->membership_->plane() : nullptr;
+  std::optional<ShardControl::Member> member;
+  if (plane != nullptr) {
+    auto tls = make_tls(*config.cluster);
+    if (!tls) return Failure(std::move(tls).error());
+    member.emplace(ShardControl::Member{*plane, *std::move(tls)});
+  }
   daemon->control_ = std::make_unique<ShardControl>(
       *daemon->loop_, daemon->clock_, *daemon->adapters_, *daemon->fabric_, daemon->roce_.get(),
-      *daemon->reaper_, version, config.daemon.fault_injection ? Injection::kAllowed : Injection::kRefused);
-  control::Plane* plane = daemon->membership_ != nullptr ? daemon->membership_->plane() : nullptr;
+      *daemon->reaper_, version, config.daemon.fault_injection ? Injection::kAllowed : Injection::kRefused,
+      std::move(member));
   auto api = control::ApiServer::listen(config.daemon.api_socket, version, *daemon->snapshots_,
                                         *daemon->control_, plane, config.api);
   if (!api) return Failure(std::move(api).error());
@@ -78,9 +97,10 @@ Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
   options.host_name = config.host_name;
   options.lanes = config.tcp_lanes;
   options.congestion_control = config.tcp_congestion_control;
-  if (config.tcp_tls) {
-    options.tls = tls::Files{config.tcp_tls->ca, config.tcp_tls->certificate, config.tcp_tls->key};
-  }
+  options.tls = tls_files(config);
+  options.take_call = [this](std::unique_ptr<transport::tcp::Stream> stream, std::string peer) {
+    control_->take_call(std::move(stream), std::move(peer));
+  };
   auto tcp = transport::Tcp::create(options, *loop_, clock_, *fabric_);
   if (!tcp) return Failure(std::move(tcp).error());
   tcp_ = *std::move(tcp);
@@ -108,6 +128,7 @@ Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
 
 Daemon::~Daemon() {
   api_.reset();
+  if (control_ != nullptr) control_->stop_motions();
   if (membership_ != nullptr) membership_->stop();
   shard_.reset();
   adapters_.reset();

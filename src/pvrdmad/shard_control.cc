@@ -259,23 +259,23 @@ Result<control::UpgradedVmm> ShardControl::upgrade_vmm(const control::UpgradeVmm
                               .state_bytes = report->state_bytes};
 }
 
-Result<std::string> ShardControl::monitor_of(const control::CheckpointWish& wish) {
-  const auto socket = handover_.socket(wish.adapter);
+Result<std::string> ShardControl::monitor_of(const std::string& vm, const std::string& said) {
+  const auto socket = handover_.socket(vm);
   if (!socket) return Failure(socket.error());
-  if (!wish.monitor.empty()) return wish.monitor;
+  if (!said.empty()) return said;
   return control::monitors_in_use(control::monitors_beside(*socket)).current;
 }
 
 Result<std::unique_ptr<control::ByteStream>> ShardControl::start_checkpoint(
     const control::CheckpointWish& wish) {
-  auto monitor = monitor_of(wish);
+  auto monitor = monitor_of(wish.adapter, wish.monitor);
   if (!monitor) return Failure(std::move(monitor).error());
   return checkpoints_.start({.adapter = wish.adapter, .monitor = *std::move(monitor), .file = wish.file});
 }
 
 Result<control::RestoredVm> ShardControl::restore(const control::CheckpointWish& wish,
                                                   std::string_view state) {
-  auto monitor = monitor_of(wish);
+  auto monitor = monitor_of(wish.adapter, wish.monitor);
   if (!monitor) return fail(monitor.error().code == ENOENT ? ENXIO : EIO, monitor.error().message);
   const auto bytes = std::as_bytes(std::span(state));
   const auto report = motion::Restore({.adapter = wish.adapter,
@@ -294,6 +294,30 @@ Result<control::RestoredVm> ShardControl::restore(const control::CheckpointWish&
   return control::RestoredVm{.vm = wish.adapter,
                              .qemu = {report->version, static_cast<std::uint32_t>(report->pid)},
                              .took_us = us(report->took)};
+}
+
+namespace {
+
+Failure no_cluster() {
+  return fail(ENOENT, "this pvrdmad is no member of a cluster: there is no other host to go to");
+}
+
+}  // namespace
+
+Result<control::MotionState> ShardControl::start_motion(const control::MotionWish& wish) {
+  return motions_ != nullptr ? motions_->start(wish) : no_cluster();
+}
+
+Result<void> ShardControl::check_motion(const control::MotionWish& wish) {
+  return motions_ != nullptr ? motions_->check(wish) : no_cluster();
+}
+
+std::vector<control::MotionState> ShardControl::list_motions() {
+  return motions_ != nullptr ? motions_->list() : std::vector<control::MotionState>{};
+}
+
+Result<void> ShardControl::cancel_motion(const std::string& vm) {
+  return motions_ != nullptr ? motions_->cancel(vm) : no_cluster();
 }
 
 }  // namespace pvrdma::daemon

@@ -22,6 +22,7 @@
 #include "control/adapter_control.h"
 #include "fabric/fabric.h"
 #include "pvrdmad/checkpoints.h"
+#include "pvrdmad/motions.h"
 #include "pvrdmad/shard_handover.h"
 #include "shard/loop.h"
 #include "transport/roce/roce.h"
@@ -33,12 +34,18 @@ enum class Injection : bool { kRefused, kAllowed };
 
 class ShardControl final : public control::AdapterControl {
  public:
+  // What a member of a cluster has besides: `plane` is borrowed; `tls` null: calls between hosts are plain.
+  struct Member {
+    control::Plane& plane;
+    std::unique_ptr<tls::Context> tls;
+  };
+
   // All borrowed but the version; they outlive this, every call and every capture. `adapters` is used on the
   // shard only, and of `fabric` elsewhere the transports, which do not come or go meanwhile. `roce` null: no
   // links to native endpoints.
   ShardControl(shard::Loop& loop, const Clock& clock, const adapters::AdapterSet& adapters,
                fabric::Fabric& fabric, transport::Roce* roce, Reaper& reaper, std::string version,
-               Injection injection)
+               Injection injection, std::optional<Member> member = std::nullopt)
       : loop_(loop),
         clock_(clock),
         adapters_(adapters),
@@ -47,7 +54,20 @@ class ShardControl final : public control::AdapterControl {
         reaper_(reaper),
         version_(std::move(version)),
         injection_(injection),
-        handover_(loop, clock, adapters) {}
+        handover_(loop, clock, adapters) {
+    if (!member) return;
+    motions_ = std::make_unique<Motions>(member->plane, handover_, std::move(member->tls),
+                                         [this](const std::string& vm) { return monitor_of(vm, {}); });
+  }
+
+  // On the shard.
+  void take_call(std::unique_ptr<transport::tcp::Stream> stream, std::string peer) {
+    if (motions_ != nullptr) motions_->take_call(std::move(stream), std::move(peer));
+  }
+  // Before the plane ends.
+  void stop_motions() {
+    if (motions_ != nullptr) motions_->stop();
+  }
 
   Result<void> set_link(const std::string& adapter, control::Link link) override;
   Result<std::unique_ptr<control::ByteStream>> start_capture(const control::CaptureWish& wish) override;
@@ -58,12 +78,17 @@ class ShardControl final : public control::AdapterControl {
   Result<std::unique_ptr<control::ByteStream>> start_checkpoint(const control::CheckpointWish& wish) override;
   Result<void> finish_checkpoint(const std::string& adapter) override { return checkpoints_.finish(adapter); }
   Result<control::RestoredVm> restore(const control::CheckpointWish& wish, std::string_view state) override;
+  Result<control::MotionState> start_motion(const control::MotionWish& wish) override;
+  Result<void> check_motion(const control::MotionWish& wish) override;
+  std::vector<control::MotionState> list_motions() override;
+  Result<void> cancel_motion(const std::string& vm) override;
 
  private:
   class CaptureStream;
 
   // Where the VM's QEMU, or the one that waits for it, has its monitor.
-  Result<std::string> monitor_of(const control::CheckpointWish& wish);
+  // `said`: the path that was said; empty: where it usually is.
+  Result<std::string> monitor_of(const std::string& vm, const std::string& said);
 
   shard::Loop& loop_;
   const Clock& clock_;
@@ -75,6 +100,7 @@ class ShardControl final : public control::AdapterControl {
   const Injection injection_;
   ShardHandover handover_;
   Checkpoints checkpoints_{handover_};
+  std::unique_ptr<Motions> motions_;  // null: no member of a cluster
   std::atomic<std::size_t> captures_{0};
   std::atomic<std::uint64_t> faults_made_{0};
 };

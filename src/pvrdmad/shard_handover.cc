@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "pvrdmad/page_marks.h"
 #include "shard/ask.h"
 #include "state/writer.h"
 #include "vfio_user/session.h"
@@ -245,6 +246,70 @@ Result<void> ShardHandover::check_own(const std::string& adapter, const vmm::Pci
                     fmt::format("adapter {}: the new VMM has given {} interrupt vectors, the guest uses {}",
                                 served.port().name(), assigned, open));
       });
+}
+
+Result<void> ShardHandover::begin_log(const std::string& adapter) {
+  return on_adapter(adapter, [adapter](adapters::ServedAdapter& served) -> Result<void> {
+    auto begun = served.seated().adapter().memory().start_log();
+    if (begun || begun.error().code != EBUSY) return begun;
+    return fail(EBUSY,
+                fmt::format("adapter {}: its VMM follows what it writes: wait until that is over", adapter));
+  });
+}
+
+Result<void> ShardHandover::end_log(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<void> {
+    served.seated().adapter().memory().stop_log();
+    return {};
+  });
+}
+
+Result<std::uint64_t> ShardHandover::logged_bytes(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<std::uint64_t> {
+    return served.seated().adapter().memory().logged_pages() * guestmem::kPageBytes;
+  });
+}
+
+Result<void> ShardHandover::mark_pages(const std::string& adapter) {
+  const auto marks = std::make_shared<PageMarks>();
+  while (true) {
+    const auto state = on_adapter(
+        adapter, [marks](adapters::ServedAdapter& served) { return marks->step(served.seated()); });
+    if (!state) return Failure(state.error());
+    const bool sent = *state == PageMarks::State::kSent;
+    const Instant until = Instant::now() + vfio_user::Session::kRequestTimeLimit + kPatience;
+    if (auto done = marks->wait(sent, until); !done) return done;
+    if (sent) return {};
+  }
+}
+
+Result<void> ShardHandover::depart(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<void> {
+    served.depart();
+    return {};
+  });
+}
+
+Result<bool> ShardHandover::is_expected(const std::string& adapter) {
+  auto expected = on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<bool> {
+    return served.port().waits() && served.seated().seat().established();
+  });
+  if (!expected && expected.error().code == ENOENT) return false;
+  return expected;
+}
+
+Result<void> ShardHandover::arrive(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<void> {
+    served.arrive();
+    return {};
+  });
+}
+
+Result<void> ShardHandover::nudge(const std::string& adapter) {
+  return on_adapter(adapter, [now = &clock_](adapters::ServedAdapter& served) -> Result<void> {
+    served.seated().adapter().engine().on_path_restored([](const verbs::Gid&) { return true; }, now->now());
+    return {};
+  });
 }
 
 }  // namespace pvrdma::daemon

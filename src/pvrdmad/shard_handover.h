@@ -11,12 +11,12 @@
 #include "adapters/adapter_set.h"
 #include "device/pci_state.h"
 #include "motion/adapter_side.h"
-#include "motion/standing_side.h"
+#include "motion/moving_side.h"
 #include "shard/loop.h"
 
 namespace pvrdma::daemon {
 
-class ShardHandover final : public motion::AdapterSide, public motion::StandingSide {
+class ShardHandover final : public motion::AdapterSide, public motion::MovingSide {
  public:
   // All borrowed; they outlive this and every call. `adapters` is used on the shard only.
   ShardHandover(shard::Loop& loop, const Clock& clock, const adapters::AdapterSet& adapters)
@@ -40,6 +40,15 @@ class ShardHandover final : public motion::AdapterSide, public motion::StandingS
   Result<vmm::PciImage> load(const std::string& adapter, std::vector<std::byte> state) override;
   Result<void> write_own_msix_table(const std::string& adapter, const vmm::PciImage& image) override;
   Result<void> check_own(const std::string& adapter, const vmm::PciImage& image) override;
+
+  Result<void> begin_log(const std::string& adapter) override;
+  Result<void> end_log(const std::string& adapter) override;
+  Result<std::uint64_t> logged_bytes(const std::string& adapter) override;
+  Result<void> mark_pages(const std::string& adapter) override;
+  Result<void> depart(const std::string& adapter) override;
+  Result<bool> is_expected(const std::string& adapter) override;
+  Result<void> arrive(const std::string& adapter) override;
+  Result<void> nudge(const std::string& adapter) override;
 
  private:
   enum class Who : std::uint8_t { kAdapter, kSuccessor };

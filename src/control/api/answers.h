@@ -67,6 +67,21 @@ inline constexpr auto kObject<RestoredVm> = record("RestoredVm", field("vm", &Re
                                                    field("qemu", &RestoredVm::qemu),
                                                    field("took_us", &RestoredVm::took_us));
 
+template <>
+inline constexpr auto kObject<MotionState> = record(
+    "Motion", field("id", &MotionState::id), field("vm", &MotionState::vm), field("from", &MotionState::from),
+    field("to", &MotionState::to),
+    field("state", &MotionState::state).noted(R"("enum": ["runs", "done", "failed"])"),
+    field("phase", &MotionState::phase), field("error", &MotionState::error),
+    field("since", &MotionState::since), field("ram_bytes", &MotionState::ram_bytes),
+    field("remaining_bytes", &MotionState::remaining_bytes), field("page_bytes", &MotionState::page_bytes),
+    field("state_bytes", &MotionState::state_bytes), field("took_us", &MotionState::took_us),
+    field("pause_us", &MotionState::pause_us)
+        .noted(R"("description": "How long the VM stood; what follows are its parts")"),
+    field("freeze_us", &MotionState::freeze_us), field("pages_us", &MotionState::pages_us),
+    field("state_us", &MotionState::state_us), field("memory_us", &MotionState::memory_us),
+    field("commit_us", &MotionState::commit_us), field("go_on_us", &MotionState::go_on_us));
+
 // Lists of what has a name, as objects with those names.
 struct CountersRule {
   Json write(const std::vector<Counter>& counters) const;

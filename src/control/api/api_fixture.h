@@ -124,6 +124,27 @@ struct FakeControl final : AdapterControl {
     restored = std::string(state);
     return RestoredVm{"VM-01", {"11.1.3", 18}, 400'000};
   }
+  Result<MotionState> start_motion(const MotionWish& wish) override {
+    if (wish.vm != "VM-01") return fail(ENOENT, "there is no VM " + wish.vm);
+    motion_ = {
+        .id = "m1", .vm = wish.vm, .from = "esx-01", .to = wish.to, .state = "runs", .phase = "memory"};
+    motion_wish = wish;
+    return *motion_;
+  }
+  Result<void> check_motion(const MotionWish& wish) override {
+    if (wish.to == "esx-02") return {};
+    return fail(EPERM, "no path leads to host " + wish.to);
+  }
+  std::vector<MotionState> list_motions() override {
+    return motion_ ? std::vector{*motion_} : std::vector<MotionState>{};
+  }
+  Result<void> cancel_motion(const std::string& vm) override {
+    if (!motion_ || motion_->vm != vm) return fail(ENOENT, "VM " + vm + " is not on its way");
+    motion_->state = "failed";
+    return {};
+  }
+  MotionWish motion_wish;
+  std::optional<MotionState> motion_;
   std::string restored;  // the state
   std::vector<FaultState> faults;
   Link link = Link::kUp;

@@ -101,6 +101,22 @@ inline constexpr auto kObject<CheckpointBody> = request(
     field("monitor", &CheckpointBody::monitor)
         .noted(R"("description": "QMP socket of the VM's QEMU; default: as qemu-args has it")"));
 
+struct MotionBody {
+  std::string to;
+  std::string monitor;
+  std::uint32_t max_pause_ms = 0;
+  std::uint32_t patience_s = 0;
+};
+template <>
+inline constexpr auto kObject<MotionBody> = request(
+    "NewMotion", field("to", &MotionBody::to).required(R"("esx-02")"),
+    field("max_pause_ms", &MotionBody::max_pause_ms)
+        .noted(R"("description": "The VM stands no longer than that, or stays; default: 500")"),
+    field("patience_s", &MotionBody::patience_s)
+        .noted(R"("description": "For a QEMU on the other host, and for the guest's memory; default: 600")"),
+    field("monitor", &MotionBody::monitor)
+        .noted(R"("description": "QMP socket of the VM's QEMU; default: as qemu-args has it")"));
+
 struct NewVmk {
   std::string name;
   std::string address;

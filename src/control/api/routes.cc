@@ -23,6 +23,7 @@ Router make_router(const ApiParts& parts) {
   add_host_routes(router, parts);
   add_switch_routes(router, parts);
   add_vm_routes(router, parts);
+  add_motion_routes(router, parts);
   auto text = std::make_shared<std::string>();
   router.add({"GET", "/openapi.json", "This description", nullptr, openapi_schema, [text](const Call&) {
                 return Reply{200, *text};

@@ -34,6 +34,7 @@ void add_cluster_routes(Router& router, const ApiParts& parts);
 void add_host_routes(Router& router, const ApiParts& parts);
 void add_switch_routes(Router& router, const ApiParts& parts);
 void add_vm_routes(Router& router, const ApiParts& parts);
+void add_motion_routes(Router& router, const ApiParts& parts);
 
 // All of them, and /openapi.json, which describes them.
 Router make_router(const ApiParts& parts);

@@ -9,6 +9,7 @@
 #include "control/api/routes.h"
 #include "control/api/vm_launch.h"
 #include "control/model/edits.h"
+#include "control/model/rules.h"
 #include "control/model/views.h"
 
 namespace pvrdma::control {
@@ -97,8 +98,14 @@ Reply upgrade(const Sides& sides, const Call& call) {
   });
 }
 
+// Of a VM that is on its way to this host: as it will be here.
 Reply launch(const Plane& plane, const Call& call, std::string (*render)(const VmLaunch&)) {
-  const auto parameters = vm_launch(*plane.inventory(), call.names[0]);
+  const auto inventory = plane.inventory();
+  const auto vm = inventory->vms.find(call.names[0]);
+  const bool arrives =
+      vm != inventory->vms.end() && vm->second.motion && vm->second.motion->to == plane.host();
+  const auto parameters =
+      vm_launch(arrives ? with_arrivals(*inventory, plane.host()) : *inventory, call.names[0]);
   return parameters ? ok(render(*parameters)) : refuse(parameters.error());
 }
 

@@ -103,6 +103,7 @@ class Vm:
         self._image = run_folder / f"{spec.name}.cpio"
         self._process: subprocess.Popen[bytes] | None = None
         self._successor: subprocess.Popen[bytes] | None = None
+        self._arrival: VmSpec | None = None  # what it is when it has gone to the successor
         self.successor_monitor: Path | None = None  # the QMP socket of the one that was started last
         self._channel: Channel | None = None
 
@@ -169,9 +170,22 @@ class Vm:
         self._wait_for(self._beside_adapter("cpr"), self._successor)
         return self._successor.pid
 
+    def start_arriving(self, adapter: Path) -> int:
+        """Starts a QEMU that waits for the guest at another daemon's adapter (`pvrdmactl vm migrate`); its process id."""
+        assert self._successor is None, f"{self.name} has a QEMU that waits"
+        self._arrival = dataclasses.replace(self.spec, adapter=adapter)
+        monitor = adapter.with_suffix(".qmp")
+        monitor.unlink(missing_ok=True)
+        self._successor = self._start_qemu(self._command(adapter),
+                                           ["-qmp", f"unix:{monitor},server=on,wait=off", "-S", "-incoming", "defer"])
+        self._wait_for(monitor, self._successor)
+        return self._successor.pid
+
     def follow_successor(self) -> None:
         """The guest is in it now; waits until the QEMU before has ended."""
         assert self._process is not None and self._successor is not None
+        if self._arrival is not None:
+            self.spec, self._arrival = self._arrival, None
         self._process.wait(_POWER_OFF_GUARD_S)
         self._process, self._successor = self._successor, None
 

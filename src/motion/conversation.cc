@@ -1,0 +1,132 @@
+#include "motion/conversation.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <fmt/format.h>
+
+namespace pvrdma::motion {
+namespace {
+
+constexpr std::size_t kHeadBytes = 8;
+constexpr std::size_t kReadBytes = 256u << 10;
+
+void put(std::vector<std::byte>& out, std::size_t number) {
+  for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>(number >> shift & 0xff));
+}
+
+std::size_t number_at(std::span<const std::byte> bytes, std::size_t at) {
+  std::size_t number = 0;
+  for (int i = 3; i >= 0; --i)
+    number = number << 8 | std::to_integer<std::size_t>(bytes[at + static_cast<std::size_t>(i)]);
+  return number;
+}
+
+template <std::size_t kSize>
+std::string hex(const std::array<std::uint8_t, kSize>& bytes) {
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
+}
+
+template <std::size_t kSize>
+bool from_hex(const vmm::Json& json, const char* member, std::array<std::uint8_t, kSize>& out) {
+  const auto text = vmm::text_of(json, member);
+  if (!text || text->size() != 2 * kSize) return false;
+  for (std::size_t i = 0; i < kSize; ++i) {
+    const char* const digits = text->data() + 2 * i;
+    const auto [end, error] = std::from_chars(digits, digits + 2, out[i], 16);
+    if (error != std::errc{} || end != digits + 2) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<void> Conversation::say(const vmm::Json& text, std::span<const std::byte> bytes) {
+  const std::string line = text.dump(-1, ' ', false, vmm::Json::error_handler_t::replace);
+  if (line.size() > kTextBytesMax || bytes.size() > kBytesMax)
+    return fail(E2BIG, fmt::format("a message of {} and {} bytes", line.size(), bytes.size()));
+  std::vector<std::byte> out;
+  out.reserve(kHeadBytes + line.size() + bytes.size());
+  put(out, line.size());
+  put(out, bytes.size());
+  const auto letters = std::as_bytes(std::span(line));
+  out.insert(out.end(), letters.begin(), letters.end());
+  out.insert(out.end(), bytes.begin(), bytes.end());
+  return channel_->send(out, Instant::now() + kSendPatience);
+}
+
+Result<std::optional<Said>> Conversation::listen(Instant until) {
+  while (true) {
+    auto said = take();
+    if (!said || *said) return said;
+    const std::size_t before = received_.size();
+    received_.resize(before + kReadBytes);
+    const auto got = channel_->receive(std::span(received_).subspan(before), until);
+    received_.resize(before + (got ? *got : 0));
+    if (!got && got.error().code == ETIMEDOUT) return std::nullopt;
+    if (!got) return Failure(got.error());
+    if (*got == 0) return fail(EPIPE, "the other host ended the motion's connection");
+  }
+}
+
+// Nothing: it is not all there yet.
+Result<std::optional<Said>> Conversation::take() {
+  if (received_.size() < kHeadBytes) return std::nullopt;
+  const std::size_t text_bytes = number_at(received_, 0);
+  const std::size_t more_bytes = number_at(received_, 4);
+  if (text_bytes > kTextBytesMax || more_bytes > kBytesMax)
+    return fail(EPROTO, fmt::format("the other host sends {} and {} bytes at once", text_bytes, more_bytes));
+  const std::size_t all = kHeadBytes + text_bytes + more_bytes;
+  if (received_.size() < all) return std::nullopt;
+  Said said;
+  said.text = vmm::parse_json({reinterpret_cast<const char*>(received_.data()) + kHeadBytes, text_bytes});
+  if (!vmm::text_of(said.text, "say")) return fail(EPROTO, "the other host sends what is no message");
+  const auto begin = received_.begin() + static_cast<std::ptrdiff_t>(kHeadBytes + text_bytes);
+  said.bytes.assign(begin, received_.begin() + static_cast<std::ptrdiff_t>(all));
+  received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(all));
+  return said;
+}
+
+Result<Said> Conversation::expect(const char* what, Instant until) {
+  auto said = listen(until);
+  if (!said) return Failure(std::move(said).error());
+  if (!*said) return fail(ETIMEDOUT, fmt::format("the other host does not say \"{}\" in time", what));
+  if ((*said)->is("refused")) return fail(ECANCELED, why_of(**said));
+  if (!(*said)->is(what)) {
+    return fail(EPROTO, fmt::format("the other host says \"{}\" where \"{}\" is due",
+                                    (*said)->text.at("say").get<std::string>(), what));
+  }
+  return **std::move(said);
+}
+
+std::unique_ptr<ByteChannel> Conversation::give_channel() {
+  return received_.empty() ? std::move(channel_) : nullptr;
+}
+
+vmm::Json refusal(const std::string& why) {
+  return {{"say", "refused"}, {"why", why}};
+}
+
+std::string why_of(const Said& said) {
+  const auto why = vmm::text_of(said.text, "why");
+  return why ? *why : "without a reason";
+}
+
+vmm::Json to_json(const vmm::PciImage& image) {
+  vmm::Json json{{"config", hex(image.config)}};
+  if (image.has_msix_table) json["msix_table"] = hex(image.msix_table);
+  return json;
+}
+
+Result<vmm::PciImage> pci_image_of(const vmm::Json& json) {
+  vmm::PciImage image;
+  bool fine = from_hex(json, "config", image.config);
+  image.has_msix_table = json.is_object() && json.contains("msix_table");
+  if (image.has_msix_table) fine = from_hex(json, "msix_table", image.msix_table) && fine;
+  if (fine) return image;
+  return fail(EPROTO, "the other host sends a PCI state that is none");
+}
+
+}  // namespace pvrdma::motion

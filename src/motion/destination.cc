@@ -1,0 +1,230 @@
+#include "motion/destination.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <thread>
+
+#include "base/log.h"
+#include "motion/source.h"
+#include "vmm/migration.h"
+
+namespace pvrdma::motion {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr const char* kChannelName = "pvrdma-motion";
+constexpr const char* kPauseBeforeSwitchover = "pause-before-switchover";
+constexpr Duration kPollInterval = milliseconds(1);
+constexpr Duration kQemuPollInterval = milliseconds(50);
+constexpr Duration kAnswerPatience = seconds(20);
+constexpr Duration kStorePause = milliseconds(200);
+constexpr Duration kPatienceMax = std::chrono::hours(24);
+// What the VM sends may come to a peer before the news of where the VM is.
+constexpr milliseconds kNudges[] = {milliseconds(5), milliseconds(20), milliseconds(50), milliseconds(100),
+                                    milliseconds(250)};
+
+}  // namespace
+
+Result<Offer> read_offer(const Said& said) {
+  const vmm::Json& text = said.text;
+  const auto format = text.find("format");
+  if (!said.is("offer") || format == text.end() || !format->is_number_integer())
+    return fail(EPROTO, "the other host sends no offer");
+  if (*format != kMotionFormat) {
+    return fail(EPERM,
+                fmt::format("this host's pvrdmad moves VMs in format {}, the other one's in format {}: "
+                            "upgrade the older one",
+                            kMotionFormat, format->dump()));
+  }
+  Offer offer;
+  offer.is_question = text.contains("question");
+  for (const auto& [member, value] :
+       {std::pair("motion", &offer.motion.id), std::pair("vm", &offer.motion.vm),
+        std::pair("from", &offer.motion.from), std::pair("to", &offer.motion.to)}) {
+    auto found = vmm::text_of(text, member);
+    if (!found) return fail(EPROTO, fmt::format("the other host's offer has no {}", member));
+    *value = *std::move(found);
+  }
+  const auto patience = text.find("patience_s");
+  if (patience == text.end() || !patience->is_number_unsigned())
+    return fail(EPROTO, "the other host's offer has no patience_s");
+  offer.patience = std::min<Duration>(
+      seconds(std::min<std::uint64_t>(patience->get<std::uint64_t>(), 86'400)), kPatienceMax);
+  return offer;
+}
+
+Result<ArrivalReport> Destination::run() {
+  for (const auto step : {&Destination::wait_for_qemu, &Destination::receive_memory, &Destination::load,
+                          &Destination::wait_for_memory, &Destination::decide, &Destination::go_on}) {
+    auto done = (this->*step)();
+    if (done) continue;
+    Error why = std::move(done).error();
+    if (runs_) return Failure(std::move(why));
+    static_cast<void>(there_.say(refusal(why.message)));
+    pump_.reset();
+    if (took_qemu_) {
+      static_cast<void>(monitor_->execute("quit"));
+      why.message += fmt::format("; the QEMU that waited here (pid {}) was ended", report_.pid);
+    }
+    return Failure(std::move(why));
+  }
+  return report_;
+}
+
+// The other host has the store told that the VM comes here, and only then there is an adapter for QEMU.
+Result<void> Destination::wait_for_qemu() {
+  if (auto begun = there_.expect("begun", Instant::now() + kAnswerPatience); !begun)
+    return Failure(std::move(begun).error());
+  const Instant until = Instant::now() + offer_.patience + kAnswerPatience;
+  while (true) {
+    auto found = look_for_qemu();
+    if (found) return there_.say({{"say", "qemu"}});
+    if (found.error().code != ENOENT && found.error().code != ECONNREFUSED) return found;
+    if (Instant::now() >= until || stopping_()) return found;
+    auto said = there_.listen(Instant::now() + kQemuPollInterval);
+    if (!said) return Failure(std::move(said).error());
+    if (*said) return fail(ECANCELED, "the other host gave up");
+  }
+}
+
+// ENOENT, ECONNREFUSED: not yet.
+Result<void> Destination::look_for_qemu() {
+  const auto expected = side_.is_expected(offer_.motion.vm);
+  if (!expected) return Failure(expected.error());
+  if (!*expected) return fail(ENOENT, "no QEMU has connected to the adapter");
+  const auto path = find_monitor_();
+  if (!path) return Failure(path.error());
+  auto monitor = vmm::Monitor::connect(*path, Instant{});
+  if (!monitor) return Failure(std::move(monitor).error());
+  monitor_ = *std::move(monitor);
+  report_.pid = monitor_->pid();
+  const auto state = vmm::run_state(*monitor_);
+  if (!state) return Failure(state.error());
+  const auto migration = vmm::migration_status(*monitor_);
+  if (!migration) return Failure(migration.error());
+  if (*state != "inmigrate" || migration->status != "none") {
+    return fail(
+        EBUSY,
+        fmt::format("the QEMU at {} does not wait for a VM, its own is in state \"{}\": start one with "
+                    "the arguments that pvrdmactl vm qemu-args {} --restore prints",
+                    *path, *state, offer_.motion.vm));
+  }
+  const auto place = vmm::find_device(*monitor_);
+  if (!place) return Failure(place.error());
+  place_ = *place;
+  return {};
+}
+
+Result<void> Destination::restore() {
+  return vmm::restore(*monitor_, place_, image_,
+                      [this] { return side_.write_own_msix_table(offer_.motion.vm, image_); });
+}
+
+Result<void> Destination::receive_memory() {
+  const auto said = there_.expect("pci", Instant::now() + kAnswerPatience);
+  if (!said) return Failure(said.error());
+  const auto image = said->text.contains("pci")
+                         ? pci_image_of(said->text.at("pci"))
+                         : Result<vmm::PciImage>(fail(EPROTO, "it sends no PCI state"));
+  if (!image) return Failure(image.error());
+  image_ = *image;
+  took_qemu_ = true;
+  if (auto restored = restore(); !restored) return restored;
+  if (auto set = vmm::set_migration_capability(*monitor_, kPauseBeforeSwitchover, true); !set) return set;
+  if (auto told = there_.say({{"say", "restored"}}); !told) return told;
+  auto channel = take_memory_(Instant::now() + kAnswerPatience);
+  if (!channel) return Failure(std::move(channel).error());
+  auto pair = make_socket_pair();
+  if (!pair) return Failure(std::move(pair).error());
+  auto pump = Pump::start(std::move(pair->ours), *std::move(channel), Pump::Direction::kToQemu);
+  if (!pump) return Failure(std::move(pump).error());
+  pump_ = *std::move(pump);
+  if (auto given = monitor_->give_fd(kChannelName, pair->qemus.get()); !given) return given;
+  const auto begun = monitor_->execute("migrate-incoming", {{"uri", std::string("fd:") + kChannelName}});
+  if (!begun) return Failure(begun.error());
+  return {};
+}
+
+// The state comes when the VM stands there, while QEMU still sends the rest of its memory.
+Result<void> Destination::load() {
+  std::optional<Said> said;
+  while (!said) {
+    auto heard = there_.listen(Instant::now() + seconds(1));
+    if (!heard) return Failure(std::move(heard).error());
+    said = *std::move(heard);
+    if (said) break;
+    if (stopping_()) return fail(ECANCELED, "this daemon stops");
+    const auto found = vmm::migration_status(*monitor_);
+    if (!found) return Failure(found.error());
+    if (found->status == "failed") return fail(EIO, fmt::format("QEMU does not take the VM: {}", found->why));
+  }
+  if (!said->is("state")) return fail(ECANCELED, "the other host gave up");
+  const Instant began = Instant::now();
+  const auto image = side_.load(offer_.motion.vm, std::move(said->bytes));
+  if (!image) return Failure(image.error());
+  if (image->config != image_.config || image->has_msix_table != image_.has_msix_table ||
+      image->msix_table != image_.msix_table) {
+    image_ = *image;
+    if (auto restored = restore(); !restored) return restored;
+  }
+  report_.load = Instant::now() - began;
+  return {};
+}
+
+Result<void> Destination::wait_for_memory() {
+  const Instant until = Instant::now() + kAnswerPatience;
+  while (true) {
+    const auto found = vmm::migration_status(*monitor_);
+    if (!found) return Failure(found.error());
+    if (found->status == "completed") break;
+    if (found->status != "none" && vmm::has_ended(found->status))
+      return fail(EIO, fmt::format("QEMU does not take the VM: {}", found->why));
+    if (Instant::now() >= until)
+      return fail(ETIMEDOUT, fmt::format("QEMU has not taken the VM yet: \"{}\"", found->status));
+    std::this_thread::sleep_for(kPollInterval);
+  }
+  if (auto same = side_.check_own(offer_.motion.vm, image_); !same) return same;
+  return there_.say({{"say", "loaded"}});
+}
+
+// From here on the VM may be here whatever the other host says, and only the arbiter knows.
+Result<void> Destination::decide() {
+  const Instant began = Instant::now();
+  Instant pause_until = began + seconds(2);  // then it is looked at less often
+  while (true) {
+    const auto verdict = arbiter_.look(offer_.motion);
+    if (verdict && *verdict == Arbiter::Verdict::kThere) return {};
+    if (verdict && *verdict == Arbiter::Verdict::kStays) return fail(ECANCELED, "the VM stays where it was");
+    const auto gone = arbiter_.source_is_gone(offer_.motion);
+    if (verdict && gone && *gone) {
+      const auto committed = arbiter_.commit(offer_.motion);
+      if (committed)
+        log::warn("VM {}: its host {} has died: it goes on here", offer_.motion.vm, offer_.motion.from);
+      if (committed) continue;
+    }
+    if (stopping_()) return fail(ECANCELED, "this daemon stops");
+    std::this_thread::sleep_for(Instant::now() < pause_until ? kPollInterval : kStorePause);
+  }
+}
+
+Result<void> Destination::go_on() {
+  const Instant began = Instant::now();
+  const std::string& vm = offer_.motion.vm;
+  if (auto works = side_.arrive(vm); !works) return works;
+  if (const auto continued = monitor_->execute("cont"); !continued) return Failure(continued.error());
+  runs_ = true;
+  report_.go_on = Instant::now() - began;
+  auto resumed = side_.resume(vm);
+  static_cast<void>(there_.say({{"say", "runs"}}));
+  for (const milliseconds after : kNudges) {
+    std::this_thread::sleep_for(began + after - Instant::now());
+    static_cast<void>(side_.nudge(vm));
+  }
+  static_cast<void>(vmm::set_migration_capability(*monitor_, kPauseBeforeSwitchover, false));
+  return resumed;
+}
+
+}  // namespace pvrdma::motion

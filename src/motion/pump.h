@@ -1,0 +1,46 @@
+// Pump: carries a QEMU's migration stream between its descriptor and a channel to the other host, on a thread
+// of its own, until one of them ends; the other is ended then.
+//
+// Thread: made and destroyed by one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "base/byte_channel.h"
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace pvrdma::motion {
+
+class Pump {
+ public:
+  enum class Direction : std::uint8_t { kToChannel, kToQemu };
+  // `socket` is ours of a pair whose other end QEMU has. Errors: EAGAIN: the system has no thread.
+  static Result<std::unique_ptr<Pump>> start(Fd socket, std::unique_ptr<ByteChannel> channel,
+                                             Direction direction);
+  ~Pump();  // ends both
+  Pump(const Pump&) = delete;
+  Pump& operator=(const Pump&) = delete;
+
+ private:
+  Pump(Fd socket, std::unique_ptr<ByteChannel> channel)
+      : socket_(std::move(socket)), channel_(std::move(channel)) {}
+  void send();
+  void receive();
+  void end();
+
+  const Fd socket_;
+  const std::unique_ptr<ByteChannel> channel_;
+  std::thread thread_;
+};
+
+// A pair of sockets: ours, and QEMU's.
+struct SocketPair {
+  Fd ours;
+  Fd qemus;
+};
+Result<SocketPair> make_socket_pair();
+
+}  // namespace pvrdma::motion

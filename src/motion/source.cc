@@ -1,0 +1,335 @@
+#include "motion/source.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <thread>
+
+#include "base/log.h"
+#include "vmm/pci.h"
+
+namespace pvrdma::motion {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr const char* kChannelName = "pvrdma-motion";
+constexpr const char* kPauseBeforeSwitchover = "pause-before-switchover";
+constexpr Duration kAnswerPatience = seconds(20);
+constexpr Duration kPollInterval = milliseconds(2);
+constexpr Duration kStorePause = milliseconds(200);
+constexpr Duration kCancelPatience = seconds(10);
+// QEMU stops the VM when what is left would take so long; where it does not come to that, it may take longer
+// by and by.
+constexpr Duration kFirstDowntime = milliseconds(30);
+constexpr Duration kRelaxInterval = seconds(3);
+
+std::int64_t ms(Duration duration) {
+  return duration_cast<milliseconds>(duration).count();
+}
+
+}  // namespace
+
+Result<MotionReport> Source::run(const Progress& progress) {
+  began_ = Instant::now();
+  const auto steps = [&]() -> Result<void> {
+    if (auto done = open(); !done) return done;
+    if (auto done = offer(Asked::kToGo); !done) return done;
+    if (auto done = begin(); !done) return done;
+    if (auto done = prepare(progress); !done) return done;
+    if (auto done = copy_memory(progress); !done) return done;
+    if (auto done = stop(progress); !done) return done;
+    if (auto done = hand_over(); !done) return done;
+    return commit(progress);
+  };
+  if (auto done = steps(); !done) {
+    Error why = undo(std::move(done).error());
+    if (!over_) return Failure(std::move(why));
+  }
+  if (auto left = leave(); !left) return Failure(std::move(left).error());
+  report_.took = Instant::now() - began_;
+  return report_;
+}
+
+Result<void> Source::check() {
+  if (auto done = open(); !done) return done;
+  return offer(Asked::kWhether);
+}
+
+Result<void> Source::open() {
+  auto monitor = vmm::Monitor::connect(wish_.monitor, Instant::now());
+  if (!monitor) return Failure(std::move(monitor).error());
+  monitor_ = *std::move(monitor);
+  pid_ = monitor_->pid();
+  const auto state = vmm::run_state(*monitor_);
+  if (!state) return Failure(state.error());
+  if (*state != "running")
+    return fail(EBUSY, fmt::format("VM {} is in state \"{}\": it has to run", wish_.motion.vm, *state));
+  const auto migration = vmm::migration_status(*monitor_);
+  if (!migration) return Failure(migration.error());
+  if (!vmm::has_ended(migration->status)) {
+    return fail(EBUSY, fmt::format("the QEMU of VM {} migrates already (\"{}\"): wait until that is over",
+                                   wish_.motion.vm, migration->status));
+  }
+  if (const auto place = vmm::find_device(*monitor_); !place) return Failure(place.error());
+  auto kept = vmm::migration_settings(*monitor_);
+  if (!kept) return Failure(std::move(kept).error());
+  kept_ = *kept;
+  return {};
+}
+
+Result<void> Source::offer(Asked asked) {
+  const Motion& motion = wish_.motion;
+  vmm::Json text{{"say", "offer"},
+                 {"format", kMotionFormat},
+                 {"motion", motion.id},
+                 {"vm", motion.vm},
+                 {"from", motion.from},
+                 {"to", motion.to},
+                 {"patience_s", static_cast<std::uint64_t>(duration_cast<seconds>(wish_.patience).count())}};
+  if (asked == Asked::kWhether) text["question"] = true;
+  if (auto said = there_.say(text); !said) return said;
+  const auto accepted = there_.expect("accepted", Instant::now() + kAnswerPatience);
+  if (!accepted) return Failure(accepted.error());
+  return {};
+}
+
+Result<void> Source::begin() {
+  // An answer that is lost is asked for again by end().
+  begun_ = true;
+  if (auto begun = arbiter_.begin(wish_.motion); !begun) {
+    begun_ = begun.error().code == EAGAIN;
+    return begun;
+  }
+  return there_.say({{"say", "begun"}});
+}
+
+Result<void> Source::wait_for(const char* what, Duration patience, const Progress& progress,
+                              const MotionProgress& state) {
+  const Instant until = Instant::now() + patience;
+  while (true) {
+    auto said = there_.expect(what, Instant::now() + milliseconds(100));
+    if (said) return {};
+    if (said.error().code != ETIMEDOUT) return Failure(std::move(said).error());
+    if (!progress(state)) return fail(ECANCELED, "the motion was cancelled");
+    if (Instant::now() >= until) return Failure(std::move(said).error());
+  }
+}
+
+// Its PCI state is restored there while the VM still runs here: what has changed at the end is restored
+// again.
+Result<void> Source::prepare(const Progress& progress) {
+  const Motion& motion = wish_.motion;
+  if (auto ready = wait_for("qemu", wish_.patience, progress, {.phase = "waits for QEMU"}); !ready) {
+    if (ready.error().code != ETIMEDOUT) return ready;
+    return fail(ETIMEDOUT,
+                fmt::format("on host {} no QEMU waits for VM {}: start one there with the arguments that "
+                            "pvrdmactl vm qemu-args {} --restore prints",
+                            motion.to, motion.vm, motion.vm));
+  }
+  const auto image = side_.pci_image(motion.vm);
+  if (!image) return Failure(image.error());
+  if (auto said = there_.say({{"say", "pci"}, {"pci", to_json(*image)}}); !said) return said;
+  return wait_for("restored", kAnswerPatience, progress, {.phase = "waits for QEMU"});
+}
+
+Result<void> Source::set_up_qemu() {
+  set_up_ = true;
+  if (auto set = vmm::set_migration_capability(*monitor_, kPauseBeforeSwitchover, true); !set) return set;
+  return allow_downtime(std::min(wish_.max_pause, kFirstDowntime));
+}
+
+Result<void> Source::allow_downtime(Duration downtime) {
+  downtime_ = downtime;
+  return vmm::set_migration_settings(
+      *monitor_, {.bytes_per_s_max = 0, .downtime_ms = static_cast<std::uint64_t>(ms(downtime))});
+}
+
+Result<void> Source::copy_memory(const Progress& progress) {
+  auto pair = make_socket_pair();
+  if (!pair) return Failure(std::move(pair).error());
+  auto channel = open_memory_();
+  if (!channel) return Failure(std::move(channel).error());
+  auto pump = Pump::start(std::move(pair->ours), *std::move(channel), Pump::Direction::kToChannel);
+  if (!pump) return Failure(std::move(pump).error());
+  pump_ = *std::move(pump);
+  if (auto given = monitor_->give_fd(kChannelName, pair->qemus.get()); !given) return given;
+  pair->qemus.reset();
+  if (auto set = set_up_qemu(); !set) return set;
+  if (auto logs = side_.begin_log(wish_.motion.vm); !logs) return logs;
+  logs_ = true;
+  const auto begun = monitor_->execute("migrate", {{"uri", std::string("fd:") + kChannelName}});
+  if (!begun) return Failure(begun.error());
+  const Instant until = Instant::now() + wish_.patience;
+  Instant relax_at = Instant::now() + kRelaxInterval;
+  MotionProgress state{.phase = "memory"};
+  while (true) {
+    stood_ = Instant::now();
+    const auto found = vmm::migration_status(*monitor_);
+    if (!found) return Failure(found.error());
+    report_.ram_bytes = state.ram_bytes = found->ram_bytes;
+    state.remaining_bytes = found->remaining_bytes;
+    bytes_per_s_ = found->bytes_per_s;
+    if (found->status == "pre-switchover") return {};
+    if (found->status != "none" && vmm::has_ended(found->status))
+      return fail(EIO,
+                  fmt::format("QEMU does not send the VM's memory: it {}: {}", found->status, found->why));
+    if (!progress(state)) return fail(ECANCELED, "the motion was cancelled");
+    if (Instant::now() >= relax_at && downtime_ < wish_.max_pause) {
+      relax_at = Instant::now() + kRelaxInterval;
+      if (auto set = allow_downtime(std::min<Duration>(2 * downtime_, wish_.max_pause)); !set) return set;
+    }
+    if (Instant::now() >= until) {
+      return fail(ETIMEDOUT,
+                  fmt::format("the guest writes its memory faster than it can be sent: {} MiB are left after "
+                              "{} s, and a pause of {} ms has no room for them: allow a longer one with "
+                              "--max-pause",
+                              found->remaining_bytes >> 20, duration_cast<seconds>(wish_.patience).count(),
+                              ms(wish_.max_pause)));
+    }
+    auto said = there_.listen(Instant::now() + kPollInterval);
+    if (!said) return Failure(std::move(said).error());
+    if (*said) return fail(ECANCELED, fmt::format("host {} gives up: {}", wish_.motion.to, why_of(**said)));
+  }
+}
+
+// QEMU has stopped the VM and waits.
+Result<void> Source::stop(const Progress& progress) {
+  const std::string& vm = wish_.motion.vm;
+  if (!progress({.phase = "pause", .ram_bytes = report_.ram_bytes}))
+    return fail(ECANCELED, "the motion was cancelled");
+  Instant began = Instant::now();
+  const auto lap = [&began] {
+    const Instant now = Instant::now();
+    return now - std::exchange(began, now);
+  };
+  if (auto stopped = side_.stop(vm); !stopped) return stopped;
+  stopped_ = true;
+  report_.freeze = lap();
+  const auto logged = side_.logged_bytes(vm);
+  if (!logged) return Failure(logged.error());
+  report_.page_bytes = *logged;
+  if (bytes_per_s_ != 0 &&
+      *logged / (bytes_per_s_ / 1000 + 1) > static_cast<std::uint64_t>(ms(wish_.max_pause))) {
+    return fail(
+        E2BIG,
+        fmt::format("peers of VM {} have written {} MiB of its memory meanwhile: at {} MB/s a pause of "
+                    "{} ms has no room for them: allow a longer one with --max-pause",
+                    vm, *logged >> 20, bytes_per_s_ / 1'000'000, ms(wish_.max_pause)));
+  }
+  if (auto marked = side_.mark_pages(vm); !marked) return marked;
+  report_.pages = lap();
+  const auto image = side_.pci_image(vm);
+  if (!image) return Failure(image.error());
+  const auto state = side_.save(vm, *image);
+  if (!state) return Failure(state.error());
+  report_.state_bytes = state->size();
+  state_sent_ = true;
+  auto sent = there_.say({{"say", "state"}}, *state);
+  report_.state = lap();
+  return sent;
+}
+
+Result<void> Source::hand_over() {
+  const Instant began = Instant::now();
+  const Instant until = began + std::max<Duration>(2 * wish_.max_pause, seconds(1));
+  const auto goes_on = monitor_->execute("migrate-continue", {{"state", "pre-switchover"}});
+  if (!goes_on) return Failure(goes_on.error());
+  if (const auto loaded = there_.expect("loaded", until); !loaded) return Failure(loaded.error());
+  report_.memory = Instant::now() - began;
+  return {};
+}
+
+// The store may have done it although its answer was lost: it is asked until it says.
+Result<void> Source::commit(const Progress& progress) {
+  const Instant began = Instant::now();
+  static_cast<void>(progress({.phase = "commit", .ram_bytes = report_.ram_bytes}));
+  while (true) {
+    auto committed = arbiter_.commit(wish_.motion);
+    if (committed) break;
+    if (committed.error().code == ECANCELED) return committed;
+    log::warn("VM {}: it stands until the store says where it is: {}", wish_.motion.vm,
+              committed.error().message);
+    if (stopping_()) return committed;
+    std::this_thread::sleep_for(kStorePause);
+  }
+  over_ = true;
+  report_.commit = Instant::now() - began;
+  return {};
+}
+
+// The VM is there. What fails here changes nothing about that.
+Result<void> Source::leave() {
+  const Instant began = Instant::now();
+  static_cast<void>(there_.say({{"say", "committed"}}));
+  static_cast<void>(side_.depart(wish_.motion.vm));
+  const auto runs = there_.expect("runs", Instant::now() + kAnswerPatience);
+  const Instant now = Instant::now();
+  report_.go_on = now - began;
+  report_.pause = now - stood_;
+  const auto quit = monitor_->execute("quit");
+  pump_.reset();
+  std::string why;
+  if (!quit)
+    why = fmt::format("its QEMU here (pid {}) has to be ended by hand: {}", pid_, quit.error().message);
+  if (!runs && why.empty()) why = fmt::format("that it runs was not heard: {}", runs.error().message);
+  if (why.empty()) return {};
+  return fail(EIO, fmt::format("VM {} is on host {} now, but {}", wish_.motion.vm, wish_.motion.to, why));
+}
+
+Error Source::undo(Error why) {
+  if (monitor_ == nullptr || !begun_) return why;
+  if (const auto undone = undo_all(); undone) {
+    why.message += fmt::format("; VM {} goes on on host {}", wish_.motion.vm, wish_.motion.from);
+  } else if (!over_) {
+    why.message += fmt::format("; on the way back to QEMU (pid {}): {}", pid_, undone.error().message);
+  }
+  return why;
+}
+
+// The other host may be ready, and this one's life may look over to it: so it is in writing that the VM
+// stays, before it does.
+Result<void> Source::end_in_writing() {
+  while (true) {
+    auto ended = arbiter_.end(wish_.motion);
+    if (ended) return ended;
+    if (ended.error().code == EALREADY) {
+      over_ = true;
+      return ended;
+    }
+    log::warn("VM {}: it stands until the store says where it is: {}", wish_.motion.vm,
+              ended.error().message);
+    if (stopping_()) return ended;
+    std::this_thread::sleep_for(kStorePause);
+  }
+}
+
+// Each step is tried whatever became of the one before it.
+Result<void> Source::undo_all() {
+  if (state_sent_) {
+    if (auto ended = end_in_writing(); !ended) return ended;
+    begun_ = false;
+  }
+  Result<void> outcome;
+  const auto note = [&outcome](const auto& done) {
+    if (!done && outcome) outcome = Failure(done.error());
+  };
+  static_cast<void>(there_.say({{"say", "over"}}));
+  if (std::exchange(stopped_, false)) note(side_.go_on(wish_.motion.vm));
+  if (std::exchange(set_up_, false)) {
+    note(vmm::cancel_migration(*monitor_, Instant::now() + kCancelPatience));
+    static_cast<void>(vmm::set_migration_capability(*monitor_, kPauseBeforeSwitchover, false));
+    note(vmm::set_migration_settings(*monitor_, kept_));
+    const auto state = vmm::run_state(*monitor_);
+    note(state);
+    if (state && *state != "running") note(monitor_->execute("cont"));
+  }
+  pump_.reset();
+  if (std::exchange(logs_, false)) note(side_.end_log(wish_.motion.vm));
+  if (std::exchange(begun_, false)) note(arbiter_.end(wish_.motion));
+  return outcome;
+}
+
+}  // namespace pvrdma::motion

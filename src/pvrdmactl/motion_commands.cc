@@ -1,0 +1,110 @@
+// "vm migrate" and "motion": VMs on their way to another host.
+#include <fmt/core.h>
+
+#include "pvrdmactl/grammar.h"
+#include "pvrdmactl/json_fields.h"
+#include "pvrdmactl/table.h"
+
+namespace pvrdma::ctl {
+namespace {
+
+double ms_at(const Json& object, const char* key) {
+  return static_cast<double>(object.at(key).get<std::uint64_t>()) / 1000;
+}
+
+std::uint64_t mib_at(const Json& object, const char* key) {
+  return object.at(key).get<std::uint64_t>() >> 20;
+}
+
+std::string motion_text(const Json& motion) {
+  if (!motion.contains("state")) return {};  // only asked whether it may
+  const std::string state = text_at(motion, "state");
+  std::string text =
+      fmt::format("{}: {} -> {}\n", text_at(motion, "vm"), text_at(motion, "from"), text_at(motion, "to"));
+  if (state == "failed") return text + fmt::format("  failed  {}\n", text_at(motion, "error"));
+  if (state == "runs") {
+    return text + fmt::format("  {}  {} of {} MiB are left\n", text_at(motion, "phase"),
+                              mib_at(motion, "remaining_bytes"), mib_at(motion, "ram_bytes"));
+  }
+  return text + fmt::format(
+                    "  memory  {} MiB, of which the adapter wrote {}; {} bytes of state\n"
+                    "  pause   {:.1f} ms (freeze {:.1f}, pages {:.1f}, state {:.1f}, rest of memory {:.1f}, "
+                    "commit {:.1f}, go on {:.1f})\n"
+                    "  done    in {:.2f} s\n",
+                    mib_at(motion, "ram_bytes"), mib_at(motion, "page_bytes"),
+                    digits_at(motion, "state_bytes"), ms_at(motion, "pause_us"), ms_at(motion, "freeze_us"),
+                    ms_at(motion, "pages_us"), ms_at(motion, "state_us"), ms_at(motion, "memory_us"),
+                    ms_at(motion, "commit_us"), ms_at(motion, "go_on_us"), ms_at(motion, "took_us") / 1000);
+}
+
+std::string list_text(const Json& motions) {
+  Table table({{"VM"}, {"From"}, {"To"}, {"State"}, {"Since"}, {"Pause", Align::kRight}});
+  for (const Json& motion : motions) {
+    const bool done = text_at(motion, "state") == "done";
+    table.add({text_at(motion, "vm"), text_at(motion, "from"), text_at(motion, "to"),
+               text_at(motion, "state"), text_at(motion, "since"),
+               done ? fmt::format("{:.1f} ms", ms_at(motion, "pause_us")) : ""});
+  }
+  return table.text();
+}
+
+Argument flag(std::string name, std::string help) {
+  return {.name = std::move(name), .kind = Kind::kFlag, .help = std::move(help), .constant = "true"};
+}
+
+Result<void> check_migrate(Values& values, const Ask& /*ask*/) {
+  const bool cancels = values.contains("cancel");
+  if (cancels && (values.contains("to") || values.contains("check")))
+    return fail("--cancel gives a motion up: it goes with no other option");
+  if (!cancels && !values.contains("to")) return fail("--to is missing: the host that the VM is to go to");
+  return {};
+}
+
+}  // namespace
+
+Command migrate_command() {
+  return {
+      .words = "vm migrate",
+      .help =
+          "let a VM of the host whose daemon is asked go on on another one, with its connections (vMotion)",
+      .arguments = {named("NAME", "the VM"),
+                    {.name = "to", .help = "the host it goes to", .shows = "host", .member = "/to"},
+                    {.name = "max-pause",
+                     .kind = Kind::kNumber,
+                     .help = "the VM stands no longer than that, or stays; default: 500",
+                     .shows = "ms",
+                     .member = "/max_pause_ms"},
+                    {.name = "patience",
+                     .kind = Kind::kNumber,
+                     .help = "for a QEMU on the other host, and for the guest's memory; default: 600",
+                     .shows = "s",
+                     .member = "/patience_s"},
+                    {.name = "monitor",
+                     .kind = Kind::kText,
+                     .help = "QMP socket of its QEMU; default: as vm qemu-args has it",
+                     .shows = "path",
+                     .member = "/monitor"},
+                    flag("check", "find out whether it may, and move nothing"),
+                    flag("cancel", "give up what is under way, unless it is too late")},
+      .method = Method::kPost,
+      .path = "/v1/vms/{NAME}/motion?check={check}",
+      .answer_seconds = 30,
+      .complete = check_migrate,
+      .text = motion_text,
+      .transfer = Transfer::kMotion};
+}
+
+Section motion_commands() {
+  return {.namespaces = {{"motion", "VMs on their way from this host to another one"}},
+          .commands = {{.words = "motion list",
+                        .help = "the newest motion of each VM that began on this host",
+                        .path = "/v1/motions",
+                        .text = list_text},
+                       {.words = "motion get",
+                        .help = "the newest motion of a VM that began on this host",
+                        .arguments = {named("NAME", "the VM")},
+                        .path = "/v1/vms/{NAME}/motion",
+                        .text = motion_text}}};
+}
+
+}  // namespace pvrdma::ctl
