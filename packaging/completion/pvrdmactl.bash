@@ -2,7 +2,7 @@
 
 _pvrdmactl_words() {
   case $1 in
-    '') echo 'rdma network system dvs vm host cluster adapter qp path stats version capture fault' ;;
+    '') echo 'rdma network system dvs vm host cluster adapter qp path stats version capture fault motion' ;;
     'rdma') echo 'device' ;;
     'rdma device') echo 'list protocol vmknic stats' ;;
     'rdma device protocol') echo 'list' ;;
@@ -22,7 +22,7 @@ _pvrdmactl_words() {
     'dvs') echo 'create list get delete add-host remove-host portgroup uplink roce-rules' ;;
     'dvs portgroup') echo 'add set list remove' ;;
     'dvs uplink') echo 'set' ;;
-    'vm') echo 'create list get set upgrade delete adapter qemu-args upgrade-vmm checkpoint restore libvirt-xml' ;;
+    'vm') echo 'create list get set upgrade delete adapter qemu-args upgrade-vmm migrate checkpoint restore libvirt-xml' ;;
     'vm adapter') echo 'add remove' ;;
     'host') echo 'list get delete' ;;
     'cluster') echo 'get' ;;
@@ -30,6 +30,7 @@ _pvrdmactl_words() {
     'qp') echo 'list' ;;
     'path') echo 'list' ;;
     'fault') echo 'add list remove' ;;
+    'motion') echo 'list get' ;;
     'rdma device list') echo . ;;
     'rdma device protocol list') echo . ;;
     'rdma device vmknic list') echo . ;;
@@ -68,6 +69,7 @@ _pvrdmactl_words() {
     'vm adapter remove') echo . ;;
     'vm qemu-args') echo . ;;
     'vm upgrade-vmm') echo . ;;
+    'vm migrate') echo . ;;
     'vm checkpoint') echo . ;;
     'vm restore') echo . ;;
     'vm libvirt-xml') echo . ;;
@@ -86,6 +88,8 @@ _pvrdmactl_words() {
     'fault add') echo . ;;
     'fault list') echo . ;;
     'fault remove') echo . ;;
+    'motion list') echo . ;;
+    'motion get') echo . ;;
   esac
 }
 
@@ -118,6 +122,7 @@ _pvrdmactl_options() {
     'vm adapter add') echo '--portgroup --dvs --mac --protocol --profile --doorbells --addresses --owner --group' ;;
     'vm qemu-args') echo '--incoming --restore' ;;
     'vm upgrade-vmm') echo '--monitor --new-monitor' ;;
+    'vm migrate') echo '--to --max-pause --patience --monitor --check --cancel' ;;
     'vm checkpoint') echo '--monitor' ;;
     'vm restore') echo '--monitor' ;;
     'adapter set') echo '--link' ;;
@@ -215,6 +220,10 @@ _pvrdmactl_values() {
     'vm adapter add --group') echo 'any' ;;
     'vm upgrade-vmm --monitor') echo 'any' ;;
     'vm upgrade-vmm --new-monitor') echo 'any' ;;
+    'vm migrate --to') echo 'any' ;;
+    'vm migrate --max-pause') echo 'any' ;;
+    'vm migrate --patience') echo 'any' ;;
+    'vm migrate --monitor') echo 'any' ;;
     'vm checkpoint --monitor') echo 'any' ;;
     'vm restore --monitor') echo 'any' ;;
     'adapter set --link') echo 'up down' ;;

@@ -101,15 +101,18 @@ std::vector<fabric::NativeRule> natives_of(const control::Inventory& inventory) 
   return natives;
 }
 
-// Whatever another host's record says, it counts only for a VM that is placed there; a GID made of a MAC is
-// the VM's that has it, and a VM with a list of addresses has no others.
-bool counts(const control::Inventory& inventory, const control::GidHolder& holder, const verbs::Gid& gid) {
+// Whose VM holds the GID, if the record can be true: a GID made of a MAC is the VM's that has it, and a VM
+// with a list of addresses has no others. Where it is held the configuration says, and not the record: a VM
+// that has come from another host may still have that one's. Null: it does not count.
+const control::Vm* holder_of(const control::Inventory& inventory, const control::GidHolder& holder,
+                             const verbs::Gid& gid) {
   const auto vm = inventory.vms.find(holder.port);
-  if (vm == inventory.vms.end() || vm->second.host != holder.host || !vm->second.adapter) return false;
+  if (vm == inventory.vms.end() || !vm->second.adapter) return nullptr;
   const control::VmAdapter& adapter = *vm->second.adapter;
-  if (const auto mac = verbs::mac_in(gid)) return *mac == adapter.mac;
+  if (const auto mac = verbs::mac_in(gid)) return *mac == adapter.mac ? &vm->second : nullptr;
   const auto listed = fabric::to_gids(adapter.addresses);
-  return listed.empty() || std::find(listed.begin(), listed.end(), gid) != listed.end();
+  const bool may = listed.empty() || std::find(listed.begin(), listed.end(), gid) != listed.end();
+  return may ? &vm->second : nullptr;
 }
 
 }  // namespace
@@ -149,11 +152,11 @@ HostView compute_view(const control::Inventory& inventory, const std::string& ho
   view.fabric.natives = natives_of(inventory);
   for (const auto& [name, dvs] : inventory.switches) view.switches.emplace(name, dvs.id);
   for (const auto& [key, holder] : inventory.gids) {
-    if (holder.host == host || !inventory.hosts.contains(holder.host)) continue;
     const auto gid = from_hex(key.gid);
-    if (gid && counts(inventory, holder, *gid)) {
-      view.fabric.gids.push_back({to_segment(key.segment), *gid, ids.of(holder.host)});
-    }
+    const control::Vm* const vm = gid ? holder_of(inventory, holder, *gid) : nullptr;
+    if (vm == nullptr || vm->host == host || !inventory.hosts.contains(vm->host)) continue;
+    const bool is_moving = vm->motion || vm->host != holder.host;
+    view.fabric.gids.push_back({to_segment(key.segment), *gid, ids.of(vm->host), is_moving});
   }
   return view;
 }

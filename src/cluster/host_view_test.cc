@@ -86,9 +86,37 @@ TEST_F(HostViewTest, AnotherHostsRecordGivesNobodyAGidThatIsNotItsVms) {
   must(edits::change_vm(inventory_, "VM-02", {.addresses = {{IpAddress::parse("10.0.0.6").value()}}}));
   EXPECT_EQ(view().fabric.gids.size(), 1U) << "not among VM-02's addresses";
   inventory_.gids[gid_key(inventory_, "ffff0a000006")] = {"VM-02", "esx-03"};
-  EXPECT_EQ(view().fabric.gids.size(), 1U) << "VM-02 is not placed there";
+  ASSERT_EQ(view().fabric.gids.size(), 2U);
+  EXPECT_TRUE(std::ranges::all_of(view().fabric.gids, [this](const fabric::RemoteGid& each) {
+    return each.host == ids_.of("esx-02") || !each.is_moving;
+  })) << "VM-02 is on esx-02, whatever a record says";
   inventory_.gids[gid_key(inventory_, "ffff0a000006")] = {"VM-02", "esx-02"};
   EXPECT_EQ(view().fabric.gids.size(), 2U);
+}
+
+TEST_F(HostViewTest, AVmOnItsWayIsExpectedAndItsGidsAreSpared) {
+  inventory_.powered_on["VM-02"] = "esx-02";
+  inventory_.gids[gid_key(inventory_, "ffff0a000005")] = {"VM-02", "esx-02"};
+  EXPECT_FALSE(view().fabric.gids.at(0).is_moving);
+  inventory_.vms.at("VM-02").motion = control::VmMotion{"m1", "esx-01"};
+  const HostView expected = view();
+  EXPECT_EQ(expected.fabric.gids.at(0).host, ids_.of("esx-02"));
+  EXPECT_TRUE(expected.fabric.gids.at(0).is_moving);
+  const auto arriving = [](const HostView& each) {
+    std::vector<std::string> names;
+    for (const auto& adapter : each.adapters)
+      if (adapter.is_arriving) names.push_back(adapter.config.name + adapter.refusal);
+    return names;
+  };
+  EXPECT_EQ(arriving(expected), std::vector<std::string>{"VM-02"});
+  inventory_.vms.at("VM-02").host = "esx-01";
+  inventory_.vms.at("VM-02").motion.reset();
+  EXPECT_TRUE(arriving(view()).empty());
+  EXPECT_TRUE(view().fabric.gids.empty()) << "the record of its last host";
+  const HostView third = compute_view(inventory_, "esx-02", "/run/pvrdma", ids_);
+  ASSERT_EQ(third.fabric.gids.size(), 1U);
+  EXPECT_EQ(third.fabric.gids.at(0).host, ids_.of("esx-01"));
+  EXPECT_TRUE(third.fabric.gids.at(0).is_moving) << "until its new host has the record";
 }
 
 TEST_F(HostViewTest, AddressesOfVmsAreReservedAndGoToTheAdapter) {

@@ -12,6 +12,10 @@
 namespace pvrdma::cluster {
 namespace {
 
+// For the host that a VM has gone to, to replace what this one has in the store: so peers see no gap.
+constexpr std::chrono::milliseconds kGiveWay{3000};
+constexpr std::chrono::milliseconds kAtOnce{0};
+
 std::string random_instance() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
@@ -24,6 +28,12 @@ control::GidKey gid_of(const GidBinding& binding) {
 bool is_here(const control::Inventory& inventory, const std::string& vm, const std::string& host) {
   const auto found = inventory.vms.find(vm);
   return found != inventory.vms.end() && found->second.host == host;
+}
+
+// It has left by vMotion: a VM that is on is placed nowhere else otherwise.
+bool is_elsewhere(const control::Inventory& inventory, const std::string& vm, const std::string& host) {
+  const auto found = inventory.vms.find(vm);
+  return found != inventory.vms.end() && found->second.host != host;
 }
 
 // What another host has in the store of a VM that is here. Empty: nothing.
@@ -82,7 +92,10 @@ void Presence::publish(const GidNews::Changes& gids, control::Plane& plane) cons
       plane.set_live(control::gid_key(key), control::gid_value({*port, config_.host_name}), *port,
                      left_behind(*inventory, key, *port, config_.host_name));
     } else {
-      plane.clear_live(control::gid_key(key));
+      const auto holder = inventory->gids.find(key);
+      const bool goes_on =
+          holder != inventory->gids.end() && is_elsewhere(*inventory, holder->second.port, config_.host_name);
+      plane.clear_live(control::gid_key(key), goes_on ? kGiveWay : kAtOnce);
     }
   }
 }
@@ -95,7 +108,8 @@ void Presence::publish(const PowerNews::Changes& vms, control::Plane& plane) con
       plane.set_live(control::power_key(vm), config_.host_name, vm,
                      left_behind(*inventory, vm, config_.host_name));
     } else {
-      plane.clear_live(control::power_key(vm));
+      const bool goes_on = is_elsewhere(*inventory, vm, config_.host_name);
+      plane.clear_live(control::power_key(vm), goes_on ? kGiveWay : kAtOnce);
     }
   }
 }

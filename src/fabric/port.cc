@@ -8,6 +8,13 @@
 #include "transport/nowhere.h"
 
 namespace pvrdma::fabric {
+namespace {
+
+// Until every peer knows where it is.
+constexpr Duration kArrivalTime = std::chrono::seconds(1);
+
+}  // namespace
+
 Port::Port(std::string name, PortIdentity identity, Switch& fabric_switch)
     : SwitchPort(fabric_switch.generation_),
       name_(std::move(name)),
@@ -48,12 +55,14 @@ void Port::wait() {
 
 void Port::arrive() {
   waits_ = false;
+  arrived_at_ = switch_.clock_.now();
   for (const verbs::Gid& gid : std::exchange(waiting_, {})) {
     static_cast<void>(switch_.bind(*this, gid, Switch::Claim::kArrives));
   }
 }
 
 void Port::depart() {
+  switch_.note_departure(*this);
   switch_.unbind_all(*this);
   waits_ = true;
 }
@@ -68,7 +77,10 @@ std::uint64_t Port::set_stopped(bool stopped) {
   if (stopped_ == stopped) return 0;
   stopped_ = stopped;
   switch_.changed();
-  if (stopped) return 0;
+  if (stopped) {
+    stopped_at_ = switch_.clock_.now();
+    return 0;
+  }
   if (engine_ != nullptr) engine_->on_path_ready();
   return switch_.works_again(*this);
 }
@@ -98,6 +110,10 @@ void Port::send_datagram(const verbs::Datagram& datagram, const guestmem::SpanLi
     found.transport->send_datagram(found.place, datagram, payload, counters_.sent_by(found.transport->kind()),
                                    now);
   }
+}
+
+bool Port::spares_retries(const verbs::Gid& peer, Instant now) const {
+  return now < arrived_at_ + kArrivalTime || switch_.is_on_its_way(peer, now);
 }
 
 void Port::flush(Instant now) {

@@ -74,6 +74,7 @@ class Port final : public verbs::SwitchPort {
   // verbs::SwitchPort, for the engine behind this port.
   void send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Instant now) override;
+  bool spares_retries(const verbs::Gid& peer, Instant now) const override;
   void flush(Instant now) override;
   bool bind_gid(const verbs::Gid& gid) override;
   void unbind_gid(const verbs::Gid& gid) override;
@@ -82,6 +83,8 @@ class Port final : public verbs::SwitchPort {
   // The engine that a message from another host is for. Null: link down, stopped or detached; the message is
   // counted as dropped.
   verbs::Engine* receiver();
+  bool is_stopped() const { return stopped_; }
+  Instant stopped_at() const { return stopped_at_; }
   // Null: it is not stopped, or the link is down.
   verbs::Engine* stopped_engine() const { return stopped_ && link_up_ ? engine_ : nullptr; }
 
@@ -106,6 +109,8 @@ class Port final : public verbs::SwitchPort {
   verbs::Engine* engine_ = nullptr;  // borrowed; null while detached
   bool link_up_ = true;
   bool stopped_ = false;
+  Instant stopped_at_{};
+  Instant arrived_at_{};
   bool waits_ = false;
   std::vector<verbs::Gid> waiting_;      // GIDs, while it waits
   const Transports* detours_ = nullptr;  // borrowed

@@ -18,7 +18,7 @@ RemoteDirectory::Change RemoteDirectory::replace(const View& view, Instant now) 
     if (each.segment != segment_) continue;
     if (!kept.contains(each.host)) continue;
     const auto host = hosts_.find(each.host);
-    const Held held{&host->second, each.host, host->second.path};
+    const Held held{&host->second, each.host, host->second.path, each.is_moving};
     if (!gids.try_emplace(each.gid, held).second) continue;
     const auto before = gids_.find(each.gid);
     if (before != gids_.end() && before->second.id == held.id && before->second.kind == held.kind) continue;
@@ -40,6 +40,11 @@ std::optional<RemoteDirectory::Found> RemoteDirectory::find(const verbs::Gid& gi
   const auto it = gids_.find(gid);
   if (it == gids_.end()) return std::nullopt;
   return Found{it->second.id, it->second.kind};
+}
+
+bool RemoteDirectory::is_moving(const verbs::Gid& gid) const {
+  const auto it = gids_.find(gid);
+  return it != gids_.end() && it->second.is_moving;
 }
 
 bool RemoteDirectory::is_held_by(transport::HostId host, const verbs::Gid& gid) const {

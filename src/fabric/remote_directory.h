@@ -47,6 +47,8 @@ class RemoteDirectory {
   };
   // None: no other host holds it.
   std::optional<Found> find(const verbs::Gid& gid) const;
+  // Its VM is on its way.
+  bool is_moving(const verbs::Gid& gid) const;
   bool is_held_by(transport::HostId host, const verbs::Gid& gid) const;
   // The name of the host that holds it; null: none does.
   const std::string* holder_name(const verbs::Gid& gid) const;
@@ -58,6 +60,7 @@ class RemoteDirectory {
     const RemoteHost* host = nullptr;  // in hosts_
     transport::HostId id;
     PathKind kind = PathKind::kNone;  // when the entry was made
+    bool is_moving = false;
   };
 
   const transport::SegmentId segment_;

@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::uint32_t kDuplicateLogBurst = 10;
 constexpr Duration kDuplicateLogInterval = std::chrono::seconds(10);
+// What stands for longer is not on its way any more.
+constexpr Duration kStandsAtMost = std::chrono::seconds(30);
+constexpr Duration kNewsTime = std::chrono::seconds(2);
 constexpr std::string_view kWayOut = "give the VMs different MACs and addresses";
 
 }  // namespace
@@ -61,7 +64,8 @@ void Switch::set_native(std::optional<NativeRule> rule) {
 
 void Switch::look_for_lost() {
   for (auto& [gid, binding] : holders_) {
-    const std::string* host = remote_.holder_name(gid);
+    // A port that is stopped may be about to go there.
+    const std::string* host = binding.port->is_stopped() ? nullptr : remote_.holder_name(gid);
     if (binding.is_lost == (host != nullptr)) continue;
     binding.is_lost = host != nullptr;
     if (binding.is_lost) ++gids_lost_;
@@ -86,6 +90,22 @@ void Switch::report_lost(const verbs::Gid& gid, const Binding& binding, const st
 
 const std::string* Switch::lost_to(const Port& port, const verbs::Gid& gid) const {
   return is_bound(port, gid) && !holds(port, gid) ? remote_.holder_name(gid) : nullptr;
+}
+
+bool Switch::is_on_its_way(const verbs::Gid& gid, Instant now) const {
+  if (const auto it = holders_.find(gid); it != holders_.end() && !it->second.is_lost)
+    return it->second.port->is_stopped() && now < it->second.port->stopped_at() + kStandsAtMost;
+  if (remote_.find(gid)) return remote_.is_moving(gid);
+  const auto departed = departed_.find(gid);
+  return departed != departed_.end() && now < departed->second;
+}
+
+void Switch::note_departure(const Port& port) {
+  const Instant now = clock_.now();
+  std::erase_if(departed_, [now](const auto& entry) { return entry.second <= now; });
+  for (const auto& [gid, binding] : holders_) {
+    if (binding.port == &port) departed_[gid] = now + kNewsTime;
+  }
 }
 
 void Switch::paths_ready() {

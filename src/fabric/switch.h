@@ -133,6 +133,10 @@ class Switch {
   // Nothing happens unless `port` holds it. It is unbound as often as it was bound.
   void unbind(Port& port, const verbs::Gid& gid);
   void unbind_all(Port& port);
+  // The VM behind the GID is on its way, here or elsewhere, or stands meanwhile, though not for ever.
+  bool is_on_its_way(const verbs::Gid& gid, Instant now) const;
+  // The port's GIDs are another host's from now on, whose news may come later.
+  void note_departure(const Port& port);
   void changed() { ++generation_; }
   // The port was stopped: what its peers here sent to it meanwhile is lost, and goes out again. How many QPs
   // were looked through. On an empty stack.
@@ -151,6 +155,7 @@ class Switch {
   RemoteDirectory remote_;
   Reservations reservations_;
   std::optional<NativeRule> native_;
+  std::unordered_map<verbs::Gid, Instant, verbs::GidHash> departed_;  // until when they count as such
   std::uint64_t duplicates_refused_ = 0;
   std::uint64_t foreign_refused_ = 0;
   std::uint64_t gids_lost_ = 0;

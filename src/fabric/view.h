@@ -24,6 +24,7 @@ struct RemoteGid {
   transport::SegmentId segment;
   verbs::Gid gid;
   transport::HostId host;
+  bool is_moving = false;  // its VM is on its way from there, or has just come
   friend bool operator==(const RemoteGid&, const RemoteGid&) = default;
 };
 

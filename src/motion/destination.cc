@@ -184,7 +184,10 @@ Result<void> Destination::wait_for_memory() {
       return fail(EIO, fmt::format("QEMU does not take the VM: {}", found->why));
     if (Instant::now() >= until)
       return fail(ETIMEDOUT, fmt::format("QEMU has not taken the VM yet: \"{}\"", found->status));
-    std::this_thread::sleep_for(kPollInterval);
+    // A source that has died may have sent everything.
+    const auto said = there_.listen(Instant::now() + kPollInterval);
+    if (said && *said) return fail(ECANCELED, "the other host gave up");
+    if (!said) std::this_thread::sleep_for(kPollInterval);
   }
   if (auto same = side_.check_own(offer_.motion.vm, image_); !same) return same;
   return there_.say({{"say", "loaded"}});

@@ -25,7 +25,8 @@ class CheckpointsTest : public testing::Test {
     qemu_.emplace(path_, [this](const std::string& command, const Json&) {
       if (command == "query-version")
         return FakeQemu::returning({{"qemu", {{"major", 11}, {"minor", 1}, {"micro", 3}}}});
-      if (command == "query-migrate-parameters") return FakeQemu::returning({{"max-bandwidth", 1000}});
+      if (command == "query-migrate-parameters")
+        return FakeQemu::returning({{"max-bandwidth", 1000}, {"downtime-limit", 300}});
       if (command == "query-pci") {
         return FakeQemu::returning(
             Json::array({{{"devices", Json::array({{{"bus", 0},

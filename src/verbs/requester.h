@@ -73,7 +73,7 @@ class Requester {
   void made_progress(QueuePair& qp);
   void reopen_window(QueuePair& qp);
   bool take_retry(QueuePair& qp, std::uint32_t position, std::uint8_t& left);
-  void time_out(QueuePair& qp);
+  void time_out(QueuePair& qp, Instant now);
   void rewind(QueuePair& qp, std::uint32_t position);
 
   Services& services_;

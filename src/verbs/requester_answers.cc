@@ -245,12 +245,13 @@ void Requester::repeat(QueuePair& qp) {
 }
 
 // An answer has not come, or the path has taken nothing for as long.
-void Requester::time_out(QueuePair& qp) {
+void Requester::time_out(QueuePair& qp, Instant now) {
   SendSide& send = qp.send;
   ++services_.counters.timeouts;
   const std::uint32_t oldest = send.window.head();
   const bool is_answer_due = qp.is_answer_due();
-  if (!take_retry(qp, oldest, is_answer_due ? send.retries_left : send.path_retries_left)) {
+  const bool is_spared = services_.wire.spares_retries(qp.connection().remote.gid, now);
+  if (!is_spared && !take_retry(qp, oldest, is_answer_due ? send.retries_left : send.path_retries_left)) {
     retire(qp);
   } else if (is_answer_due) {
     rewind(qp, oldest);
@@ -271,7 +272,7 @@ void Requester::on_time(QueuePair& qp, Instant now) {
   }
   if (send.ack_deadline <= now) {
     send.ack_deadline = Instant::never();
-    if (!send.window.empty()) time_out(qp);
+    if (!send.window.empty()) time_out(qp, now);
   }
   const Instant next = std::min({send.rnr_until, send.ack_deadline, send.repeat_at});
   if (next != Instant::never()) services_.scheduler.arm(qp, next);

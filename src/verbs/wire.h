@@ -33,6 +33,10 @@ class Wire {
   // Like a path's sends; there is no connection to own one.
   virtual void send_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) = 0;
 
+  // Whether answers of `peer` may be late for a reason that is nobody's fault, as its VM or this one is on
+  // its way to another host, or stands meanwhile: then a time limit costs no retry.
+  virtual bool spares_retries(const Gid& /*peer*/, Instant /*now*/) const { return false; }
+
   // The engine's turn is over: what it sent goes out now.
   virtual void flush(Instant now) = 0;
 

@@ -200,6 +200,10 @@ const std::set<std::string> kRoutes{
     "PUT /v1/vms/{vm}/adapter",
     "DELETE /v1/vms/{vm}/adapter",
     "POST /v1/vms/{vm}/upgrade",
+    "GET /v1/motions",
+    "GET /v1/vms/{vm}/motion",
+    "POST /v1/vms/{vm}/motion",
+    "DELETE /v1/vms/{vm}/motion",
     "GET /v1/vms/{vm}/qemu-args",
     "GET /v1/vms/{vm}/libvirt-xml",
 };

@@ -43,7 +43,7 @@ void LiveRecords::set(std::string key, std::string value, std::string account, s
   again(key, entry);
 }
 
-void LiveRecords::clear(const std::string& key) {
+void LiveRecords::clear(const std::string& key, std::chrono::milliseconds after) {
   const std::lock_guard lock(mutex_);
   const auto it = entries_.find(key);
   if (it == entries_.end()) return;
@@ -54,6 +54,7 @@ void LiveRecords::clear(const std::string& key) {
   }
   it->second.wanted.reset();
   again(key, it->second);
+  it->second.retry_at = std::chrono::steady_clock::now() + after;
 }
 
 void LiveRecords::on_connection(bool connected) {
@@ -80,6 +81,8 @@ void LiveRecords::on_changes(const std::vector<Change>& changes) {
     if (it == entries_.end() || !it->second.wanted || change.value == it->second.wanted) continue;
     if (it->second.foreign && change.value) continue;  // it went from another's hands to another's
     again(it->first, it->second);
+    // Another host's value: perhaps of a VM that has gone there, and this one is about to know.
+    if (change.value) it->second.retry_at = std::chrono::steady_clock::now() + kTakenPause;
   }
 }
 
@@ -191,10 +194,13 @@ Result<bool> LiveRecords::put_new(const std::vector<Task>& tasks) {
 }
 
 Result<LiveRecords::Outcome> LiveRecords::put(const Task& task) {
-  std::vector<std::optional<std::string>> own{std::nullopt, task.wanted};
+  // What another host is about to delete comes first: it may be gone then, and that is looked at after it.
+  std::vector<std::optional<std::string>> own;
   for (const std::string& value : task.may_exist) {
     if (value != *task.wanted) own.emplace_back(value);
   }
+  own.emplace_back(std::nullopt);
+  own.emplace_back(task.wanted);
   for (const auto& value : own) {
     auto committed = store_.commit({{{task.key, value}}, {{task.key, task.wanted, /*leased=*/true}}});
     if (!committed) return Failure(std::move(committed).error());

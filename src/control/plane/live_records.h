@@ -31,6 +31,7 @@ class LiveRecords {
   static constexpr std::size_t kBatchRecords = 32;  // in one transaction
   static constexpr std::chrono::milliseconds kForeignPause{1000};
   static constexpr std::chrono::milliseconds kTroublePause{500};
+  static constexpr std::chrono::milliseconds kTakenPause{200};
 
   // `store` is borrowed. `host` is for the log.
   LiveRecords(Store& store, std::string host);
@@ -44,7 +45,8 @@ class LiveRecords {
   // `account`: whose writes are counted together; empty: nobody's, there is no bound.
   // `replaces`: another host's value that may be there and is to give way; empty: none.
   void set(std::string key, std::string value, std::string account = {}, std::string replaces = {});
-  void clear(const std::string& key);
+  // `after` that time, unless another value is there by then.
+  void clear(const std::string& key, std::chrono::milliseconds after = {});
 
   // What the store tells.
   void on_connection(bool connected);

@@ -373,8 +373,8 @@ void Plane::look_after_store(Instant now) {
   impl_->look_after_store(now);
 }
 
-void Plane::clear_live(std::string key) {
-  impl_->live_.clear(key);
+void Plane::clear_live(std::string key, std::chrono::milliseconds after) {
+  impl_->live_.clear(key, after);
 }
 
 }  // namespace pvrdma::control

@@ -76,7 +76,7 @@ class Plane {
   // tried again until it is free.
   // `account`, `replaces`: LiveRecords'.
   void set_live(std::string key, std::string value, std::string account = {}, std::string replaces = {});
-  void clear_live(std::string key);
+  void clear_live(std::string key, std::chrono::milliseconds after = {});
 
   // Looks how the store fares and, when this host is the one to do it, makes it forget old revisions
   // (caretaker.h). To be called now and then; blocks for some seconds at most.

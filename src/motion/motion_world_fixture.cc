@@ -1,0 +1,379 @@
+#include "motion/motion_world_fixture.h"
+
+#include <algorithm>
+#include <fmt/core.h>
+
+namespace pvrdma::motion {
+namespace {
+
+using vmm::FakeQemu;
+using vmm::Json;
+
+const Motion kMotion{"m1", "VM-01", "esx-01", "esx-02"};
+
+Host other(Host host) {
+  return host == Host::kSource ? Host::kDestination : Host::kSource;
+}
+
+vmm::PciImage image() {
+  return {.has_msix_table = true};
+}
+
+Json one_device() {
+  return Json::array({{{"bus", 0},
+                       {"devices", Json::array({{{"bus", 0},
+                                                 {"slot", 16},
+                                                 {"function", 1},
+                                                 {"id", {{"vendor", 0x15ad}, {"device", 0x0820}}}}})}}});
+}
+
+}  // namespace
+
+// An adapter's side.
+class MotionWorld::Side final : public MovingSide {
+ public:
+  Side(MotionWorld& world, Host host) : world_(world), host_(host) {}
+
+  Result<void> stop(const std::string&) override {
+    return act([](Party& party) { party.serves = false; });
+  }
+  Result<void> go_on(const std::string&) override {
+    return act([](Party& party) { party.serves = true; });
+  }
+  Result<void> resume(const std::string&) override { return act(); }
+  Result<vmm::PciImage> pci_image(const std::string&) override {
+    if (auto done = act(); !done) return Failure(done.error());
+    return image();
+  }
+  Result<std::vector<std::byte>> save(const std::string&, const vmm::PciImage&) override {
+    bool stands = false;
+    if (auto done = act([&](Party& party) { stands = !party.serves; }); !done) return Failure(done.error());
+    EXPECT_TRUE(stands);
+    return std::vector<std::byte>(3, std::byte{7});
+  }
+  Result<vmm::PciImage> load(const std::string&, std::vector<std::byte> state) override {
+    EXPECT_EQ(state.size(), 3U);
+    if (auto done = act([](Party& party) { party.loaded = true; }); !done) return Failure(done.error());
+    return image();
+  }
+  Result<void> write_own_msix_table(const std::string&, const vmm::PciImage&) override { return act(); }
+  Result<void> check_own(const std::string&, const vmm::PciImage&) override { return act(); }
+  Result<void> begin_log(const std::string&) override { return act(); }
+  Result<void> end_log(const std::string&) override { return act(); }
+  Result<std::uint64_t> logged_bytes(const std::string&) override {
+    if (auto done = act(); !done) return Failure(done.error());
+    return 4096;
+  }
+  Result<void> mark_pages(const std::string&) override { return act(); }
+  Result<void> depart(const std::string&) override { return act(); }
+  Result<bool> is_expected(const std::string&) override {
+    bool is_moving = false;
+    if (auto done = act([&](Party&) { is_moving = world_.store_ == Store::kMoving; }); !done)
+      return Failure(done.error());
+    return is_moving;
+  }
+  Result<void> arrive(const std::string&) override {
+    return act([](Party& party) {
+      EXPECT_TRUE(party.loaded);
+      party.serves = true;
+    });
+  }
+  Result<void> nudge(const std::string&) override { return act(); }
+
+ private:
+  template <typename Act>
+  Result<void> act(Act act) {
+    const std::lock_guard lock(world_.mutex_);
+    if (auto done = world_.call(host_); !done) return done;
+    act(world_.of(host_));
+    world_.check();
+    return {};
+  }
+  Result<void> act() {
+    return act([](Party&) {});
+  }
+
+  MotionWorld& world_;
+  const Host host_;
+};
+
+class MotionWorld::StoreSide final : public Arbiter {
+ public:
+  StoreSide(MotionWorld& world, Host host) : world_(world), host_(host) {}
+
+  Result<void> begin(const Motion&) override {
+    return edit([this]() -> Result<void> {
+      world_.store_ = Store::kMoving;
+      return {};
+    });
+  }
+  Result<void> commit(const Motion&) override {
+    return edit([this]() -> Result<void> {
+      if (world_.store_ == Store::kStays) return fail(ECANCELED, "it was ended");
+      world_.store_ = Store::kThere;
+      return {};
+    });
+  }
+  Result<void> end(const Motion&) override {
+    return edit([this]() -> Result<void> {
+      if (world_.store_ == Store::kThere) return fail(EALREADY, "it is there");
+      world_.store_ = Store::kStays;
+      return {};
+    });
+  }
+  Result<Verdict> look(const Motion&) override {
+    const std::lock_guard lock(world_.mutex_);
+    if (auto done = world_.call(host_, true); !done) return Failure(done.error());
+    world_.was_ready_ = true;
+    if (world_.store_ == Store::kThere) return Verdict::kThere;
+    return world_.store_ == Store::kMoving ? Verdict::kOpen : Verdict::kStays;
+  }
+  Result<bool> source_is_gone(const Motion&) override {
+    const std::lock_guard lock(world_.mutex_);
+    if (auto done = world_.call(host_, true); !done) return Failure(done.error());
+    return world_.of(Host::kSource).daemon_dead;
+  }
+
+ private:
+  template <typename Edit>
+  Result<void> edit(Edit edit) {
+    const std::lock_guard lock(world_.mutex_);
+    const bool loses = world_.mishap_.fault == Fault::kAnswerLost && !world_.happened_;
+    auto done = world_.call(host_, true);
+    const bool lost = loses && world_.happened_;
+    if (!done && !lost) return fail(EAGAIN, "the store is away");
+    auto outcome = edit();
+    world_.check();
+    return lost ? Result<void>(fail(EAGAIN, "the answer is lost")) : outcome;
+  }
+
+  MotionWorld& world_;
+  const Host host_;
+};
+
+// One host's end of the connection.
+class MotionWorld::End final : public ByteChannel {
+ public:
+  End(MotionWorld& world, Host host) : world_(world), host_(host) {}
+  ~End() override { interrupt(); }
+
+  Result<void> send(std::span<const std::byte> bytes, Instant) override {
+    const std::lock_guard lock(world_.mutex_);
+    if (!world_.call(host_)) world_.cut_ = true;
+    world_.changed_.notify_all();
+    if (world_.cut_) return fail(EPIPE, "the connection broke");
+    auto& queue = world_.on_the_wire_[static_cast<std::size_t>(other(host_))];
+    queue.insert(queue.end(), bytes.begin(), bytes.end());
+    return {};
+  }
+  Result<std::size_t> receive(std::span<std::byte> into, Instant until) override {
+    std::unique_lock lock(world_.mutex_);
+    auto& queue = world_.on_the_wire_[static_cast<std::size_t>(host_)];
+    const auto left = std::max<Duration>(until - Instant::now(), Duration{});
+    world_.changed_.wait_for(lock, left, [&] { return world_.cut_ || !queue.empty(); });
+    if (!queue.empty()) {
+      const std::size_t bytes = std::min(into.size(), queue.size());
+      std::copy_n(queue.begin(), bytes, into.begin());
+      queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(bytes));
+      return bytes;
+    }
+    if (world_.cut_) return 0;
+    return fail(ETIMEDOUT, "nothing came");
+  }
+  void interrupt() override {
+    const std::lock_guard lock(world_.mutex_);
+    world_.cut_ = true;
+    world_.changed_.notify_all();
+  }
+
+ private:
+  MotionWorld& world_;
+  const Host host_;
+};
+
+// QEMU's stream, of which there is none.
+class MotionWorld::Nothing final : public ByteChannel {
+ public:
+  Result<void> send(std::span<const std::byte>, Instant) override { return {}; }
+  Result<std::size_t> receive(std::span<std::byte>, Instant) override { return 0; }
+  void interrupt() override {}
+};
+
+MotionWorld::MotionWorld(Mishap mishap) : mishap_(mishap) {
+  Party& source = of(Host::kSource);
+  source.serves = source.qemu_runs = true;
+  source.run_state = "running";
+  of(Host::kDestination).run_state = "inmigrate";
+  for (const Host host : {Host::kSource, Host::kDestination}) {
+    const auto index = static_cast<std::size_t>(host);
+    paths_[index] = testing::TempDir() + fmt::format("motion_{}_{}", ::getpid(), index);
+    qemus_[index].emplace(paths_[index], [this, host](const std::string& command, const Json& arguments) {
+      return answer(host, command, arguments);
+    });
+  }
+}
+
+std::string MotionWorld::describe() const {
+  return fmt::format("fault {} at {} of host {}: \"{}\"", static_cast<int>(mishap_.fault), mishap_.at,
+                     static_cast<int>(mishap_.host), sentence_);
+}
+
+Result<void> MotionWorld::call(Host host, bool of_store) {
+  Party& party = of(host);
+  if (party.daemon_dead) throw DaemonDied{};
+  if (of_store && store_away_for_ > 0) {
+    --store_away_for_;
+    return fail(EAGAIN, "the store is away");
+  }
+  const bool counts = of_store || mishap_.fault != Fault::kAnswerLost;
+  const bool is_here = host == mishap_.host && counts && party.calls++ == mishap_.at;
+  if (!is_here || mishap_.fault == Fault::kQemuDies || mishap_.fault == Fault::kQemuRefuses) return {};
+  switch (mishap_.fault) {
+    case Fault::kDaemonDies:
+      happened_ = true;
+      die(host);
+      throw DaemonDied{};
+    case Fault::kFails:
+      happened_ = true;
+      return fail(of_store ? EAGAIN : EIO, "it fails");
+    case Fault::kAnswerLost:
+      happened_ = true;
+      return fail(EAGAIN, "the answer is lost");
+    case Fault::kStoreAway:
+      happened_ = true;
+      store_away_for_ = 3;
+      return of_store ? Result<void>(fail(EAGAIN, "the store is away")) : Result<void>{};
+    case Fault::kNone:
+    case Fault::kQemuDies:
+    case Fault::kQemuRefuses:
+      break;
+  }
+  return {};
+}
+
+// Its adapters are gone, and its connections.
+void MotionWorld::die(Host host) {
+  of(host).daemon_dead = true;
+  of(host).serves = false;
+  cut_ = true;
+  changed_.notify_all();
+}
+
+void MotionWorld::check() {
+  EXPECT_FALSE(of(Host::kSource).serves && of(Host::kDestination).serves) << describe();
+  EXPECT_FALSE(runs(Host::kSource) && runs(Host::kDestination)) << describe();
+  if (of(Host::kDestination).serves || runs(Host::kDestination)) {
+    EXPECT_EQ(store_, Store::kThere) << describe();
+  }
+  if (of(Host::kSource).serves && store_ == Store::kThere) ADD_FAILURE() << "both may: " << describe();
+}
+
+std::optional<Json> MotionWorld::answer(Host host, const std::string& command, const Json& arguments) {
+  const std::lock_guard lock(mutex_);
+  Party& party = of(host);
+  if (party.qemu_dead) return std::nullopt;
+  if (host == mishap_.host && party.commands++ == mishap_.at) {
+    if (mishap_.fault == Fault::kQemuDies) {
+      happened_ = party.qemu_dead = true;
+      return std::nullopt;
+    }
+    if (mishap_.fault == Fault::kQemuRefuses) {
+      happened_ = true;
+      return FakeQemu::refusing("no " + command);
+    }
+  }
+  if (command == "query-version")
+    return FakeQemu::returning({{"qemu", {{"major", 11}, {"minor", 1}, {"micro", 3}}}});
+  if (command == "query-status") return FakeQemu::returning({{"status", party.run_state}});
+  if (command == "query-pci") return FakeQemu::returning(one_device());
+  if (command == "query-migrate-parameters")
+    return FakeQemu::returning({{"max-bandwidth", 1}, {"downtime-limit", 300}});
+  if (command == "human-monitor-command") {
+    const bool reads = arguments.at("command-line").get<std::string>().starts_with("i ");
+    return FakeQemu::returning(reads ? "portl[0x0cf8] = 0x0" : "");
+  }
+  if (command == "migrate" || command == "migrate-incoming") party.migration = "active";
+  if (command == "migrate-continue") {
+    party.migration = "completed";
+    party.run_state = "postmigrate";
+    Party& there = of(Host::kDestination);
+    if (there.migration == "active") {
+      there.migration = "completed";
+      there.run_state = "paused";
+    }
+  }
+  if (command == "migrate_cancel" && party.migration != "completed" && !party.migration.empty()) {
+    party.migration = "cancelled";
+    party.run_state = "running";
+    party.qemu_runs = true;
+  }
+  if (command == "query-migrate") return migration_of(host);
+  if (command == "cont") {
+    party.run_state = "running";
+    party.qemu_runs = true;
+  }
+  if (command == "quit") party.qemu_dead = true;
+  check();
+  return FakeQemu::returning();
+}
+
+// Memory is there at once: the VM is stopped when it is asked how far it is.
+std::optional<Json> MotionWorld::migration_of(Host host) {
+  Party& party = of(host);
+  if (party.migration.empty()) return FakeQemu::returning();
+  const bool gone = of(Host::kSource).qemu_dead && party.migration == "active";
+  if (host == Host::kDestination && gone) party.migration = "failed";
+  if (host == Host::kSource && party.migration == "active") {
+    party.migration = "pre-switchover";
+    party.run_state = "finish-migrate";
+    party.qemu_runs = false;
+  }
+  return FakeQemu::returning({{"status", party.migration}, {"ram", {{"total", 4096}, {"remaining", 0}}}});
+}
+
+void MotionWorld::lead_source() {
+  Side side(*this, Host::kSource);
+  StoreSide store(*this, Host::kSource);
+  Conversation there(std::make_unique<End>(*this, Host::kSource));
+  Source source(
+      {.motion = kMotion,
+       .monitor = paths_[0],
+       .max_pause = std::chrono::milliseconds(500),
+       .patience = std::chrono::seconds(5)},
+      side, store, there,
+      []() -> Result<std::unique_ptr<ByteChannel>> { return std::make_unique<Nothing>(); },
+      [] { return false; });
+  try {
+    const auto report = source.run([](const MotionProgress&) { return true; });
+    if (!report) sentence_ = report.error().message;
+  } catch (const DaemonDied&) {
+    sentence_ = "the source's daemon died";
+  }
+}
+
+void MotionWorld::lead_destination() {
+  Side side(*this, Host::kDestination);
+  StoreSide store(*this, Host::kDestination);
+  Conversation there(std::make_unique<End>(*this, Host::kDestination));
+  try {
+    const auto said = there.listen(Instant::now() + std::chrono::seconds(5));
+    const auto offer = said && *said ? read_offer(**said) : Result<Offer>(fail(EPIPE, "no offer"));
+    if (!offer || !there.say({{"say", "accepted"}})) return;
+    Destination destination(
+        *offer, [this]() -> Result<std::string> { return paths_[1]; }, side, store, there,
+        [](Instant) -> Result<std::unique_ptr<ByteChannel>> { return std::make_unique<Nothing>(); },
+        [] { return false; });
+    static_cast<void>(destination.run());
+  } catch (const DaemonDied&) {
+  }
+}
+
+void MotionWorld::run() {
+  std::thread destination([this] { lead_destination(); });
+  lead_source();
+  destination.join();
+  const std::lock_guard lock(mutex_);
+  check();
+}
+
+}  // namespace pvrdma::motion

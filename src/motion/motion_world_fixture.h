@@ -1,0 +1,108 @@
+// MotionWorld: a VM's way between two hosts, with everything around it made up: two QEMUs, two adapters, the
+// store, the connection. One thing goes wrong at one place. It is checked at each step that the VM runs, and
+// is served, on one host at most, and on the other one only when the store says so.
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <gtest/gtest.h>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "motion/destination.h"
+#include "motion/source.h"
+#include "vmm/fake_qemu.h"
+
+namespace pvrdma::motion {
+
+enum class Host : std::uint8_t { kSource, kDestination };
+
+enum class Fault : std::uint8_t {
+  kNone,
+  kFails,        // the call; of the connection: it is cut
+  kDaemonDies,   // in the call
+  kAnswerLost,   // the store has done it
+  kStoreAway,    // for a while, for both
+  kQemuDies,     // at a command
+  kQemuRefuses,  // a command
+};
+
+// At which call of the host's daemon to anybody (an answer that is lost: to the store), or command to its
+// QEMU.
+struct Mishap {
+  Fault fault = Fault::kNone;
+  Host host = Host::kSource;
+  int at = 0;
+};
+
+class MotionWorld {
+ public:
+  explicit MotionWorld(Mishap mishap);
+
+  // The whole motion, until nobody does anything any more.
+  void run();
+
+  bool happened() const { return happened_; }  // the mishap
+  bool committed() const { return store_ == Store::kThere; }
+  bool runs(Host host) const { return of(host).qemu_runs && !of(host).qemu_dead; }
+  bool serves(Host host) const { return of(host).serves && !of(host).daemon_dead; }
+  bool was_ready() const { return was_ready_; }              // the destination had everything
+  const std::string& sentence() const { return sentence_; }  // of the source; empty: it went well
+  std::string describe() const;
+
+ private:
+  struct DaemonDied {};
+  enum class Store : std::uint8_t { kNothing, kMoving, kThere, kStays };
+  struct Party {
+    int calls = 0;
+    int commands = 0;
+    bool daemon_dead = false;
+    bool serves = false;
+    bool loaded = false;
+    bool qemu_runs = false;
+    bool qemu_dead = false;
+    std::string run_state;
+    std::string migration;
+  };
+  class Side;
+  class StoreSide;
+  class End;
+  class Nothing;
+
+  Party& of(Host host) { return parties_[static_cast<std::size_t>(host)]; }
+  const Party& of(Host host) const { return parties_[static_cast<std::size_t>(host)]; }
+  // Counts a call; an error: it fails. Throws DaemonDied. Under the lock.
+  Result<void> call(Host host, bool of_store = false);
+  void check();
+  void die(Host host);
+  std::optional<vmm::Json> answer(Host host, const std::string& command, const vmm::Json& arguments);
+  std::optional<vmm::Json> migration_of(Host host);
+  void lead_source();
+  void lead_destination();
+
+  const Mishap mishap_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool happened_ = false;
+  bool was_ready_ = false;
+  bool cut_ = false;
+  int store_away_for_ = 0;  // calls
+  Store store_ = Store::kNothing;
+  std::array<Party, 2> parties_;
+  std::array<std::deque<std::byte>, 2> on_the_wire_;  // to each
+  std::string sentence_;
+  std::array<std::string, 2> paths_;
+  std::array<std::optional<vmm::FakeQemu>, 2> qemus_;
+};
+
+}  // namespace pvrdma::motion
