@@ -51,6 +51,46 @@ TEST_F(PortTest, DeliversEachKindOfMessageToTheHolder) {
   EXPECT_EQ(sent().payload_bytes, 300U);
 }
 
+TEST_F(PortTest, AVmThatIsOnItsWayBindsWhenItArrives) {
+  Port waiting("VM-04", {}, switch_);
+  waiting.wait();
+  End end;
+  EXPECT_TRUE(waiting.bind_gid(gid(4)));
+  EXPECT_TRUE(waiting.bind_gid(gid(5)));
+  waiting.unbind_gid(gid(5));
+  EXPECT_EQ(switch_.kind_to(gid(4)), PathKind::kNone) << "it is another host's";
+  EXPECT_TRUE(b_.port.bind_gid(gid(5)));
+  waiting.arrive();
+  EXPECT_EQ(switch_.directory().size(), 3U);
+  EXPECT_FALSE(waiting.waits());
+  waiting.depart();
+  EXPECT_TRUE(waiting.waits());
+  EXPECT_EQ(switch_.directory().size(), 2U);
+  waiting.unbind_gid(gid(4));  // its VMM leaves at last
+}
+
+TEST_F(PortTest, SparesRetriesOfWhoWaitsForAVmOnItsWay) {
+  ASSERT_TRUE(b_.port.bind_gid(gid(2)));
+  EXPECT_FALSE(a_.port.spares_retries(gid(2), now_));
+  EXPECT_EQ(b_.port.set_stopped(true), 0U);
+  EXPECT_TRUE(a_.port.spares_retries(gid(2), now_));
+  EXPECT_FALSE(a_.port.spares_retries(gid(2), now_ + std::chrono::seconds(31))) << "not for ever";
+  b_.port.depart();
+  EXPECT_TRUE(a_.port.spares_retries(gid(2), now_)) << "the news of where it is may be late";
+  EXPECT_FALSE(a_.port.spares_retries(gid(2), now_ + std::chrono::seconds(3)));
+  EXPECT_FALSE(a_.port.spares_retries(gid(9), now_)) << "nobody's";
+}
+
+TEST_F(PortTest, SparesRetriesOfAnotherHostsVmOnItsWay) {
+  const RemoteHost other{.id = transport::HostId(7), .name = "esx-07", .path = PathKind::kTcp, .reason = {}};
+  View view{.hosts = {other}, .gids = {{{}, gid(3), other.id, true}}};
+  switch_.set_view(view);
+  EXPECT_TRUE(a_.port.spares_retries(gid(3), now_));
+  view.gids[0].is_moving = false;
+  switch_.set_view(view);
+  EXPECT_FALSE(a_.port.spares_retries(gid(3), now_));
+}
+
 TEST_F(PortTest, SendsByADetourWhileThereIsOne) {
   ASSERT_TRUE(b_.port.bind_gid(gid(2)));
   RecordingTransport other(PathKind::kLocal);

@@ -181,6 +181,17 @@ class Vm:
         self._wait_for(monitor, self._successor)
         return self._successor.pid
 
+    def wait_successor_ended(self) -> None:
+        """Waits until the QEMU that waits has ended by itself."""
+        assert self._successor is not None
+        self._successor.wait(_POWER_OFF_GUARD_S)
+
+    def forget_arrival(self) -> None:
+        """The guest stays where it is; the QEMU that waited for it, if one did, ends by itself."""
+        if self._successor is not None:
+            self.wait_successor_ended()
+        self._successor = self._arrival = None
+
     def follow_successor(self) -> None:
         """The guest is in it now; waits until the QEMU before has ended."""
         assert self._process is not None and self._successor is not None

@@ -1,0 +1,161 @@
+#include "motion/conversation.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "motion/destination.h"
+
+namespace pvrdma::motion {
+namespace {
+
+// What was sent comes back, in pieces of a size.
+class Echo final : public ByteChannel {
+ public:
+  explicit Echo(std::size_t piece) : piece_(piece) {}
+  Result<void> send(std::span<const std::byte> bytes, Instant) override {
+    waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
+    return {};
+  }
+  Result<std::size_t> receive(std::span<std::byte> into, Instant) override {
+    if (waiting_.empty()) return fail(ETIMEDOUT, "nothing came");
+    const std::size_t bytes = std::min({piece_, into.size(), waiting_.size()});
+    std::copy_n(waiting_.begin(), bytes, into.begin());
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(bytes));
+    return bytes;
+  }
+  void interrupt() override {}
+
+ private:
+  const std::size_t piece_;
+  std::deque<std::byte> waiting_;
+};
+
+// A conversation whose other end has sent these bytes.
+class Heard {
+ public:
+  explicit Heard(const std::string& bytes, std::size_t piece = 1000) {
+    auto echo = std::make_unique<Echo>(piece);
+    EXPECT_TRUE(echo->send(std::as_bytes(std::span(bytes)), {}));
+    conversation = std::make_unique<Conversation>(std::move(echo));
+  }
+  std::unique_ptr<Conversation> conversation;
+};
+
+std::string framed(const std::string& text, std::size_t bytes = 0) {
+  std::string frame;
+  for (const std::size_t length : {text.size(), bytes}) {
+    for (int shift = 0; shift < 32; shift += 8) frame += static_cast<char>(length >> shift & 0xff);
+  }
+  return frame + text + std::string(bytes, 'b');
+}
+
+TEST(ConversationTest, HearsWhatWasSaidHoweverItComes) {
+  for (const std::size_t piece : {1U, 7U, 100'000U}) {
+    Conversation conversation(std::make_unique<Echo>(piece));
+    const std::vector<std::byte> state(70'000, std::byte{3});
+    ASSERT_TRUE(conversation.say({{"say", "state"}, {"more", 1}}, state));
+    ASSERT_TRUE(conversation.say({{"say", "over"}}));
+    const auto first = conversation.expect("state", Instant::now());
+    ASSERT_TRUE(first) << first.error().message;
+    EXPECT_EQ(first->bytes, state);
+    const auto second = conversation.listen(Instant::now());
+    ASSERT_TRUE(second && *second);
+    EXPECT_TRUE((*second)->is("over"));
+    const auto nothing = conversation.listen(Instant::now());
+    ASSERT_TRUE(nothing);
+    EXPECT_FALSE(*nothing);
+  }
+}
+
+TEST(ConversationTest, RefusesWhatIsNoMessage) {
+  for (const std::string& bytes :
+       {framed("[]"), framed("{"), framed(R"({"say": 7})"), framed(R"({"said": "offer"})"),
+        framed(std::string(5000, '[')), std::string("\xff\xff\xff\x7f\0\0\0\0", 8),
+        std::string("\x02\0\0\0\xff\xff\xff\xff", 8)}) {
+    const auto said = Heard(bytes).conversation->listen(Instant::now());
+    ASSERT_FALSE(said) << bytes.substr(0, 40);
+    EXPECT_EQ(said.error().code, EPROTO);
+  }
+  const auto part = Heard(framed(R"({"say": "over"})").substr(0, 12)).conversation->listen(Instant::now());
+  ASSERT_TRUE(part);
+  EXPECT_FALSE(*part) << "the rest may come";
+}
+
+TEST(ConversationTest, TellsARefusalFromASurprise) {
+  const auto refused =
+      Heard(framed(R"({"say": "refused", "why": "no room"})")).conversation->expect("qemu", {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ECANCELED);
+  EXPECT_EQ(refused.error().message, "no room");
+  const auto other = Heard(framed(R"({"say": "loaded"})")).conversation->expect("qemu", {});
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, EPROTO);
+  EXPECT_EQ(Heard("").conversation->expect("qemu", {}).error().code, ETIMEDOUT);
+}
+
+TEST(ConversationTest, GivesItsChannelOnlyWhenNothingCame) {
+  Heard quiet(framed(R"({"say": "memory"})"));
+  ASSERT_TRUE(quiet.conversation->listen(Instant::now()));
+  EXPECT_NE(quiet.conversation->give_channel(), nullptr);
+  Heard hasty(framed(R"({"say": "memory"})") + "more");
+  ASSERT_TRUE(hasty.conversation->listen(Instant::now()));
+  EXPECT_EQ(hasty.conversation->give_channel(), nullptr);
+}
+
+TEST(ConversationTest, PciStatesTravelAsTheyAre) {
+  vmm::PciImage image;
+  for (std::size_t i = 0; i < image.config.size(); ++i) image.config[i] = static_cast<std::uint8_t>(i);
+  auto back = pci_image_of(to_json(image));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->config, image.config);
+  EXPECT_FALSE(back->has_msix_table);
+  image.has_msix_table = true;
+  image.msix_table[47] = 9;
+  back = pci_image_of(to_json(image));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->msix_table, image.msix_table);
+  for (const vmm::Json& bad : {vmm::Json::array(), vmm::Json{{"config", "00"}}, vmm::Json{{"config", 5}},
+                               vmm::Json{{"config", std::string(512, 'g')}},
+                               vmm::Json{{"config", std::string(512, '0')}, {"msix_table", ""}}})
+    EXPECT_FALSE(pci_image_of(bad)) << bad.dump().substr(0, 60);
+}
+
+vmm::Json offer_text() {
+  return {{"say", "offer"},   {"format", 1},    {"motion", "m1"},    {"vm", "VM-01"},
+          {"from", "esx-01"}, {"to", "esx-02"}, {"patience_s", 600u}};
+}
+
+TEST(OfferTest, IsReadAsItWasWritten) {
+  const auto offer = read_offer({offer_text(), {}});
+  ASSERT_TRUE(offer) << offer.error().message;
+  EXPECT_EQ(offer->motion.vm, "VM-01");
+  EXPECT_EQ(offer->patience, std::chrono::seconds(600));
+  EXPECT_FALSE(offer->is_question);
+  vmm::Json endless = offer_text();
+  endless["patience_s"] = ~std::uint64_t{0};
+  EXPECT_LE(read_offer({endless, {}})->patience, std::chrono::hours(24));
+}
+
+TEST(OfferTest, WhatIsNoneIsRefused) {
+  for (const char* member : {"format", "motion", "vm", "from", "to", "patience_s"}) {
+    vmm::Json text = offer_text();
+    text.erase(member);
+    EXPECT_FALSE(read_offer({text, {}})) << member;
+    text[member] = vmm::Json::array();
+    EXPECT_FALSE(read_offer({text, {}})) << member;
+  }
+  vmm::Json newer = offer_text();
+  newer["format"] = 2;
+  const auto refused = read_offer({newer, {}});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("format 1, the other one's in format 2"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace pvrdma::motion

@@ -1,0 +1,140 @@
+"""vMotion when something dies, breaks, or is not as it should be: the VM runs on one host, and says why it stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from fleet.fleet import SWITCH, Fleet
+from fleet.until import until
+from harness import cases, programs
+from harness.vm import Vm
+
+_STAYS = "VM VM-01 goes on on host esx-01"
+_PINGPONG = programs.pingpong("rc", "-c -e -n 300")
+_SLOW = "40mbit"  # 512 MiB are not through before something has gone wrong
+
+
+@pytest.fixture
+def fleet(own_fleet: Fleet) -> Fleet:
+    """VM-01 and VM-03 are on, both on esx-01; messages flow between them before and after the test."""
+    own_fleet.follow_the_guide()
+    own_fleet.define_vm("VM-03", 1)
+    own_fleet.boot("VM-01", "VM-03")
+    cases.run(_PINGPONG, *(own_fleet.vms[name] for name in ("VM-01", "VM-03")))
+    return own_fleet
+
+
+def _phase(fleet: Fleet) -> str:
+    motion = fleet[1].ctl("motion", "get", "VM-01")
+    return str(motion["phase"]) if motion["state"] == "runs" else str(motion["state"])
+
+
+@contextmanager
+def _moving(fleet: Fleet, *options: str, phase: str = "memory", qemu: bool = True) -> Iterator[Future[str]]:
+    """A motion of VM-01 that has come to `phase`; the sentence with which it ends."""
+    vm = fleet.vms["VM-01"]
+    socket = fleet[2].folder / "VM-01.sock"
+    fleet.network.narrow("esx-02", _SLOW)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(fleet[1].refusal, "vm", "migrate", "VM-01", "--to", "esx-02", *options)
+            until("its adapter is served there", socket.exists)
+            if qemu:
+                vm.start_arriving(socket)
+            until("the motion is under way", lambda: _phase(fleet), accept=lambda seen: seen == phase)
+            yield ended
+    finally:
+        fleet.network.narrow("esx-02", None)
+
+
+def _expect_here(fleet: Fleet) -> None:
+    """The VM is where it was, can be moved again, and nothing is left of it on the other host."""
+    shown = until("the motion is over", lambda: fleet[1].ctl("vm", "get", "VM-01"), accept=lambda vm: vm["motion"] is None)
+    assert (shown["host"], shown["power"]) == ("esx-01", "on")
+    vm = fleet.vms["VM-01"]
+    vm.forget_arrival()
+    until("nothing waits there", lambda: not (fleet[2].folder / "VM-01.sock").exists())
+    cases.run(_PINGPONG, vm, fleet.vms["VM-03"])
+
+
+def _expect_stays(fleet: Fleet, ended: Future[str], *parts: str) -> None:
+    sentence = ended.result()
+    for part in (*parts, _STAYS):
+        assert part in sentence, sentence
+    _expect_here(fleet)
+
+
+def test_a_motion_that_is_given_up_leaves_the_vm_where_it_is(fleet: Fleet) -> None:
+    with _moving(fleet, "--patience", "2", phase="waits for QEMU", qemu=False) as ended:
+        assert "on its way to host esx-02" in fleet[1].refusal("vm", "migrate", "VM-01", "--to", "esx-02")
+        assert "on its way" in fleet[2].refusal("dvs", "remove-host", SWITCH, "esx-02")
+    _expect_stays(fleet, ended, "no QEMU waits for VM VM-01", "qemu-args VM-01 --restore")
+    for phase, qemu in (("waits for QEMU", False), ("memory", True)):
+        with _moving(fleet, phase=phase, qemu=qemu) as ended:
+            fleet[1].ctl("vm", "migrate", "VM-01", "--cancel")
+        _expect_stays(fleet, ended, "cancelled")
+    assert "not on its way" in fleet[1].refusal("vm", "migrate", "VM-01", "--cancel")
+
+
+def test_what_dies_on_the_other_host_leaves_the_vm_where_it_is(fleet: Fleet) -> None:
+    with _moving(fleet) as ended:
+        fleet.vms["VM-01"].kill_successor()
+    _expect_stays(fleet, ended)
+    with _moving(fleet) as ended:
+        fleet.network.block("esx-02", True)
+        ended.result()
+        fleet.network.block("esx-02", False)
+    _expect_stays(fleet, ended)
+    with _moving(fleet) as ended:
+        fleet[2].kill()
+    assert _STAYS in ended.result()
+    fleet[2].start()
+    _expect_here(fleet)
+
+
+def test_a_store_that_is_away_lets_the_vm_stand_and_then_go(fleet: Fleet) -> None:
+    one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
+    socket = fleet[2].folder / "VM-01.sock"
+    with ThreadPoolExecutor(1) as pool:
+        moving = pool.submit(fleet[1].ctl, "vm", "migrate", "VM-01", "--to", "esx-02", "--max-pause", "5000")
+        until("its adapter is served there", socket.exists)
+        one.start_arriving(socket)
+        until("memory goes over", lambda: _phase(fleet), accept=lambda seen: seen in ("memory", "pause", "commit"))
+        fleet.network.hide_store("esx-01", True)
+        until("the commit waits", lambda: _phase(fleet), accept=lambda seen: seen == "commit")
+        fleet.network.hide_store("esx-01", False)
+        assert moving.result()["state"] == "done"
+    one.follow_successor()
+    cases.run(_PINGPONG, one, three)
+
+
+def test_a_host_that_dies_while_memory_goes_over_takes_the_vm_along(fleet: Fleet) -> None:
+    with _moving(fleet) as ended:
+        fleet[1].kill()
+        fleet.vms["VM-01"].wait_successor_ended()
+    ended.cancel()
+    shown = until("the motion is over", lambda: fleet[2].ctl("vm", "get", "VM-01"), accept=lambda vm: vm["motion"] is None)
+    assert shown["host"] == "esx-01"
+
+
+def test_what_a_motion_needs_is_said_before_anything_moves(fleet: Fleet) -> None:
+    check = ("vm", "migrate", "VM-01", "--check", "--to")
+    assert fleet[1].ctl_text(*check, "esx-02") == ""
+    assert "there is no host" in fleet[1].refusal(*check, "esx-09").lower() or "esx-09" in fleet[1].refusal(*check, "esx-09")
+    assert "already" in fleet[1].refusal(*check, "esx-01")
+    assert "VM VM-01 is on host esx-01: ask the pvrdmad there" in fleet[2].refusal(*check, "esx-02")
+    assert "VM VM-02 is off" in fleet[2].refusal("vm", "migrate", "VM-02", "--to", "esx-01")
+    fleet[2].ctl("network", "firewall", "ruleset", "set", "--ruleset-id", "pvrdma", "--enabled", "false")
+    assert "ruleset pvrdma is disabled on esx-02" in fleet[1].refusal(*check, "esx-02")
+    fleet[2].ctl("network", "firewall", "ruleset", "set", "--ruleset-id", "pvrdma", "--enabled", "true")
+    vm: Vm = fleet.vms["VM-01"]
+    monitor = fleet[1].folder / "VM-01.qmp"
+    monitor.rename(monitor.with_suffix(".away"))
+    assert "monitor" in fleet[1].refusal(*check, "esx-02")
+    monitor.with_suffix(".away").rename(monitor)
+    until("the path stands again", lambda: fleet[1].ctl_text(*check, "esx-02"), accept=lambda text: text == "")
+    cases.run(_PINGPONG, vm, fleet.vms["VM-03"])
