@@ -134,6 +134,17 @@ struct MotionState {
   std::uint64_t go_on_us = 0;
 };
 
+// Of motions that ended on this host since the daemon began.
+struct MotionCounters {
+  std::uint64_t left = 0;    // VMs that went
+  std::uint64_t stayed = 0;  // that were to go, and did not
+  std::uint64_t came = 0;
+  std::uint64_t not_come = 0;  // that were to come, and did not
+  std::uint64_t pause_us = 0;  // of those that went, together
+  std::uint64_t state_bytes = 0;
+  std::uint64_t page_bytes = 0;
+};
+
 class AdapterControl {
  public:
   virtual ~AdapterControl() = default;
@@ -173,6 +184,7 @@ class AdapterControl {
   virtual Result<void> check_motion(const MotionWish& wish) = 0;
   // Those of this host, by VM: the newest of each.
   virtual std::vector<MotionState> list_motions() = 0;
+  virtual MotionCounters motion_counters() = 0;
   // Gives it up, unless it is too late. Errors: ENOENT: none runs; EBUSY: the VM may be there already.
   virtual Result<void> cancel_motion(const std::string& vm) = 0;
 };

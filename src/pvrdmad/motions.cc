@@ -239,6 +239,7 @@ void Motions::lead(Departure& departure) {
     set_state(motion.vm, [&](MotionState& state) {
       state.state = "failed";
       state.error = why.message;
+      ++counters_.stayed;
     });
   };
   auto channel = call(motion.to);
@@ -267,6 +268,10 @@ void Motions::lead(Departure& departure) {
   set_state(motion.vm, [&](MotionState& state) {
     state.state = "done";
     state.phase.clear();
+    ++counters_.left;
+    counters_.pause_us += us(report->pause);
+    counters_.state_bytes += report->state_bytes;
+    counters_.page_bytes += report->page_bytes;
     state.ram_bytes = report->ram_bytes;
     state.remaining_bytes = 0;
     state.page_bytes = report->page_bytes;
@@ -287,6 +292,11 @@ std::vector<MotionState> Motions::list() {
   std::vector<MotionState> all;
   for (const auto& [vm, state] : states_) all.push_back(state);
   return all;
+}
+
+control::MotionCounters Motions::counters() {
+  const std::lock_guard lock(mutex_);
+  return counters_;
 }
 
 Result<void> Motions::cancel(const std::string& vm) {
@@ -459,6 +469,7 @@ void Motions::receive_vm(const std::string& peer, const motion::Said& said, moti
               report.error().message);
   }
   const std::lock_guard lock(mutex_);
+  if (!offer->is_question) ++(report ? counters_.came : counters_.not_come);
   arriving_.erase(motion.vm);
   memories_.erase(motion.id);
 }

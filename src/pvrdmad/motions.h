@@ -53,6 +53,7 @@ class Motions {
   Result<void> check(const control::MotionWish& wish);
   std::vector<control::MotionState> list();
   Result<void> cancel(const std::string& vm);
+  control::MotionCounters counters();
 
   // Another host's. Dropped when there are too many.
   void take_call(std::unique_ptr<transport::tcp::Stream> stream, std::string peer);
@@ -88,7 +89,8 @@ class Motions {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool stopping_ = false;                                         // guarded, as what follows
+  bool stopping_ = false;  // guarded, as what follows
+  control::MotionCounters counters_;
   std::map<std::string, control::MotionState> states_;            // by VM, the newest
   std::map<std::string, std::unique_ptr<Departure>> leaving_;     // by VM
   std::map<std::string, std::string> arriving_;                   // VM: motion

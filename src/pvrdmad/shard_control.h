@@ -81,6 +81,9 @@ class ShardControl final : public control::AdapterControl {
   Result<control::MotionState> start_motion(const control::MotionWish& wish) override;
   Result<void> check_motion(const control::MotionWish& wish) override;
   std::vector<control::MotionState> list_motions() override;
+  control::MotionCounters motion_counters() override {
+    return motions_ != nullptr ? motions_->counters() : control::MotionCounters{};
+  }
   Result<void> cancel_motion(const std::string& vm) override;
 
  private:

@@ -143,6 +143,7 @@ struct FakeControl final : AdapterControl {
     motion_->state = "failed";
     return {};
   }
+  MotionCounters motion_counters() override { return {.left = 1, .pause_us = 17'192}; }
   MotionWish motion_wish;
   std::optional<MotionState> motion_;
   std::string restored;  // the state

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fmt/core.h>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "control/api/answers.h"
@@ -83,9 +84,9 @@ Reply capture(const ApiParts& parts, const Call& call) {
 }
 
 Reply metrics(const ApiParts& parts, const Snapshot& snapshot) {
-  std::string text = parts.plane == nullptr
-                         ? metrics_text(snapshot, parts.version)
-                         : metrics_text(snapshot, parts.version, parts.plane->store_state());
+  std::optional<MemberMetrics> member;
+  if (parts.plane != nullptr) member = {parts.plane->store_state(), parts.control.motion_counters()};
+  std::string text = metrics_text(snapshot, parts.version, member);
   return {200, std::move(text), "text/plain; version=0.0.4"};
 }
 

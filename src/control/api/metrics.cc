@@ -52,6 +52,16 @@ void add_store(Exposition& exposition, const StoreState& store) {
   exposition.total("store_resyncs", "", store.resyncs);
 }
 
+void add_motions(Exposition& exposition, const MotionCounters& motions) {
+  exposition.total("motion_left", "", motions.left);
+  exposition.total("motion_stayed", "", motions.stayed);
+  exposition.total("motion_came", "", motions.came);
+  exposition.total("motion_not_come", "", motions.not_come);
+  exposition.total("motion_pause_us", "", motions.pause_us);
+  exposition.total("motion_state_bytes", "", motions.state_bytes);
+  exposition.total("motion_page_bytes", "", motions.page_bytes);
+}
+
 // Names of hosts need no escaping either.
 void add_tcp(Exposition& exposition, const TcpSnapshot& tcp) {
   exposition.gauge("tcp_listening", "", tcp.listening ? 1 : 0);
@@ -66,7 +76,7 @@ void add_tcp(Exposition& exposition, const TcpSnapshot& tcp) {
 }  // namespace
 
 std::string metrics_text(const Snapshot& snapshot, std::string_view version,
-                         const std::optional<StoreState>& store) {
+                         const std::optional<MemberMetrics>& member) {
   Exposition exposition;
   exposition.gauge("build_info", fmt::format("{{version=\"{}\"}}", version), 1);
   for (const AdapterSnapshot& adapter : snapshot.adapters) {
@@ -101,8 +111,9 @@ std::string metrics_text(const Snapshot& snapshot, std::string_view version,
   for (const CounterGroup& group : snapshot.host) {
     for (const Counter& counter : group.counters) exposition.counter(group.name, counter, "");
   }
-  if (store) {
-    add_store(exposition, *store);
+  if (member) {
+    add_store(exposition, member->store);
+    add_motions(exposition, member->motions);
     add_tcp(exposition, snapshot.tcp);
   }
   return exposition.text();

@@ -4,21 +4,28 @@
 // pvrdma_adapter_budget_use and pvrdma_adapter_budget_limit{adapter="…",budget="qps"}, and of all adapters
 // together pvrdma_budget_use and pvrdma_budget_limit{budget="total_qps"}. By path:
 // pvrdma_path_messages_total and pvrdma_path_payload_bytes_total{adapter="…",path="tcp"}. Of a member of a
-// cluster also pvrdma_store_connected, pvrdma_store_*_total, pvrdma_tcp_listening and, by peer,
-// pvrdma_tcp_lanes_up, pvrdma_tcp_sessions_up and pvrdma_tcp_reconnects_total.
+// cluster also pvrdma_store_connected, pvrdma_store_*_total, pvrdma_motion_*_total, pvrdma_tcp_listening and,
+// by peer, pvrdma_tcp_lanes_up, pvrdma_tcp_sessions_up and pvrdma_tcp_reconnects_total.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "control/adapter_control.h"
 #include "control/plane/plane.h"
 #include "control/snapshot.h"
 
 namespace pvrdma::control {
 
-// `store`: none on a daemon that is no member of a cluster.
+// What a member of a cluster has besides.
+struct MemberMetrics {
+  StoreState store;
+  MotionCounters motions;
+};
+
+// `member`: none on a daemon that is no member of a cluster.
 std::string metrics_text(const Snapshot& snapshot, std::string_view version,
-                         const std::optional<StoreState>& store = std::nullopt);
+                         const std::optional<MemberMetrics>& member = std::nullopt);
 
 }  // namespace pvrdma::control

@@ -50,7 +50,10 @@ TEST(Metrics, TellsAboutTheClusterOfAMember) {
   StoreState store;
   store.connected = true;
   store.edits = 5;
-  const std::string text = metrics_text(snapshot, "1.2.3", store);
+  const std::string text = metrics_text(snapshot, "1.2.3", MemberMetrics{store, {.left = 2, .pause_us = 40}});
+  EXPECT_NE(text.find("# TYPE pvrdma_motion_left_total counter\npvrdma_motion_left_total 2\n"),
+            std::string::npos);
+  EXPECT_NE(text.find("pvrdma_motion_pause_us_total 40\n"), std::string::npos);
   EXPECT_NE(text.find("# TYPE pvrdma_store_connected gauge\npvrdma_store_connected 1\n"), std::string::npos);
   EXPECT_NE(text.find("# TYPE pvrdma_store_edits_total counter\npvrdma_store_edits_total 5\n"),
             std::string::npos);

@@ -26,6 +26,10 @@ std::string option_value(const std::string& text) {
   return value;
 }
 
+std::string monitor_argument(const std::string& path) {
+  return fmt::format("unix:{},server=on,wait=off", option_value(path));
+}
+
 std::vector<std::string> qemu_args(const VmLaunch& launch, const std::string& monitor) {
   return {
       "-object",
@@ -39,7 +43,7 @@ std::vector<std::string> qemu_args(const VmLaunch& launch, const std::string& mo
       "-device",
       device_argument(launch),
       "-qmp",
-      fmt::format("unix:{},server=on,wait=off", option_value(monitor))};
+      monitor_argument(monitor)};
 }
 
 std::string xml_escaped(const std::string& text) {
@@ -115,6 +119,10 @@ std::string libvirt_xml_json(const VmLaunch& launch) {
   <os>
     <type arch='x86_64' machine='q35'>hvm</type>
   </os>
+  <features>
+    <acpi/>
+    <apic/>
+  </features>
   <devices>
     <interface type='network'>
       <source network='default'/>
@@ -124,12 +132,17 @@ std::string libvirt_xml_json(const VmLaunch& launch) {
     </interface>
   </devices>
   <qemu:commandline>
+    <qemu:arg value='-machine'/>
+    <qemu:arg value='aux-ram-share=on'/>
     <qemu:arg value='-device'/>
     <qemu:arg value='{4}'/>
+    <qemu:arg value='-qmp'/>
+    <qemu:arg value='{5}'/>
   </qemu:commandline>
 </domain>
 )",
-      xml_escaped(launch.name), launch.memory_mib, launch.mac, kSlot, xml_escaped(device_argument(launch)));
+      xml_escaped(launch.name), launch.memory_mib, launch.mac, kSlot, xml_escaped(device_argument(launch)),
+      xml_escaped(monitor_argument(monitors_beside(launch.socket).monitors.front())));
   return text_of(LibvirtXml{xml});
 }
 

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <system_error>
@@ -63,6 +65,18 @@ Result<std::unique_ptr<Call>> Call::dial(const std::string& host_name, const IpA
   if (const auto done = call->shake_hands(until); !done) return refuse(done.error());
   if (const auto done = call->greet(host_name, until); !done) return refuse(done.error());
   return call;
+}
+
+Call::Call(std::unique_ptr<Stream> stream, std::string peer)
+    : stream_(std::move(stream)), peer_(std::move(peer)) {
+  const auto set = [this](int level, int option, int value) {
+    static_cast<void>(::setsockopt(stream_->fd(), level, option, &value, sizeof(value)));
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 2);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::chrono::milliseconds(kSilence).count()));
 }
 
 Result<void> Call::shake_hands(Instant until) {

@@ -24,9 +24,9 @@ class Call final : public ByteChannel {
   // sentence that names the peer and says why not.
   static Result<std::unique_ptr<Call>> dial(const std::string& host_name, const IpAddress& from,
                                             const TcpPeer& peer, const tls::Context* tls);
-  // Of a stream that TakeCall was given.
-  Call(std::unique_ptr<Stream> stream, std::string peer)
-      : stream_(std::move(stream)), peer_(std::move(peer)) {}
+  // Of a stream that TakeCall was given. From now on a host that answers nothing for kSilence ends it.
+  Call(std::unique_ptr<Stream> stream, std::string peer);
+  static constexpr std::chrono::seconds kSilence{5};
 
   // The other host, which has proven to be it.
   const std::string& peer() const { return peer_; }

@@ -192,6 +192,23 @@ class Vm:
             self.wait_successor_ended()
         self._successor = self._arrival = None
 
+    def start_without_adapter(self, arguments: list[str]) -> int:
+        """Starts another QEMU of this guest's kind with these arguments besides, and no adapter; its process id."""
+        assert self._successor is None, f"{self.name} has a QEMU that waits"
+        self._successor = self._start_qemu(self._command(None), arguments)
+        return self._successor.pid
+
+    @property
+    def pid(self) -> int:
+        """Of its QEMU."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def monitor(self) -> Path:
+        """Its QMP socket, where the daemon looks for it."""
+        return self._beside_adapter("qmp")
+
     def follow_successor(self) -> None:
         """The guest is in it now; waits until the QEMU before has ended."""
         assert self._process is not None and self._successor is not None

@@ -1,0 +1,74 @@
+"""Every page that a VM has on the other host after a motion is the one it had, those its adapter wrote included."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from fleet.fleet import Fleet
+from fleet.until import until
+from harness import cases, programs
+from harness.memory import differing_pages, memory_of
+from harness.qmp import Qmp
+
+_PAUSE_BEFORE_SWITCHOVER = {"capability": "pause-before-switchover", "state": True}
+
+
+def test_no_page_is_stale(vm_fleet: Fleet) -> None:
+    """The commit waits for the store, so both QEMUs have the VM and neither runs it: their memory is compared.
+
+    The peers' time limits (2.1 s with perftest's defaults) come to nothing meanwhile.
+    """
+    one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
+    socket = vm_fleet[2].folder / "VM-01.sock"
+    with ThreadPoolExecutor(3) as pool:
+        loads = [pool.submit(cases.run, programs.perftest("ib_atomic_bw", "-D 20", (8,), port=18515), one, three),
+                 pool.submit(cases.run, programs.perftest("ib_send_bw", "-D 20", (65536,), port=18516), one, two)]
+        moving = pool.submit(vm_fleet[1].ctl, "vm", "migrate", "VM-01", "--to", "esx-02", "--max-pause", "5000")
+        until("its adapter is served there", socket.exists)
+        vm_fleet.network.hide_store("esx-01", True)
+        try:
+            pid = one.start_arriving(socket)
+            until("the commit waits", lambda: vm_fleet[1].ctl("motion", "get", "VM-01"), accept=lambda seen: seen["phase"] == "commit")
+            stale = differing_pages(memory_of(one.pid, one.spec.memory_mib), memory_of(pid, one.spec.memory_mib))
+        finally:
+            vm_fleet.network.hide_store("esx-01", False)
+        motion = moving.result()
+        one.follow_successor()
+        assert motion["page_bytes"] > 0, "the adapter wrote nothing, and nothing was tried"
+        assert not stale, f"{len(stale)} of {motion['ram_bytes'] >> 12} pages: {stale[:20]}"
+        for load in loads:
+            load.result()
+    with ThreadPoolExecutor(1) as pool:
+        moving = pool.submit(vm_fleet[2].ctl, "vm", "migrate", "VM-01", "--to", "esx-01")
+        socket = vm_fleet[1].folder / "VM-01.sock"
+        until("its adapter is served there", socket.exists)
+        one.start_arriving(socket)
+        moving.result()
+    one.follow_successor()
+
+
+def test_without_the_daemon_pages_are_stale(vm_fleet: Fleet) -> None:
+    """The control: QEMU alone does not see what the adapter writes, and the comparison does."""
+    one, three = vm_fleet.vms["VM-01"], vm_fleet.vms["VM-03"]
+    server = one.start_job(f"ib_atomic_bw -x 0 -F -d {one.rdma_device} -D 60")
+    one.check("await-listener tcp 18515 20", 30)
+    client = three.start_job(f"ib_atomic_bw -x 0 -F -d {three.rdma_device} -D 60 {one.address}")
+    channel = vm_fleet.folder / "without.sock"
+    pid = one.start_without_adapter(["-S", "-incoming", f"unix:{channel}"])
+    until("it listens", channel.exists)
+    qemu = Qmp(one.monitor)
+    try:
+        qemu.execute("migrate-set-capabilities", capabilities=[_PAUSE_BEFORE_SWITCHOVER])
+        qemu.execute("migrate", uri=f"unix:{channel}")
+        until("the VM stands", lambda: qemu.execute("query-migrate").get("status"), accept=lambda status: status == "pre-switchover")
+        client.kill()
+        qemu.execute("migrate-continue", state="pre-switchover")
+        until("memory is there", lambda: qemu.execute("query-migrate").get("status"), accept=lambda status: status == "completed")
+        stale = differing_pages(memory_of(one.pid, one.spec.memory_mib), memory_of(pid, one.spec.memory_mib))
+        one.kill_successor()
+        qemu.execute("migrate-set-capabilities", capabilities=[{**_PAUSE_BEFORE_SWITCHOVER, "state": False}])
+        qemu.execute("cont")
+    finally:
+        qemu.close()
+    server.kill()
+    assert stale, "the comparison finds nothing, or the adapter wrote nothing"
