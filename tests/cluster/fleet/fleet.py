@@ -128,9 +128,11 @@ class Fleet(Block):
         return native
 
     def link_roce(self, number: int, *vms: str) -> None:
-        """Puts a host on the VMs' Ethernet: it gets the RoCE frames to these VMs. While none is on; the daemon is started again."""
-        assert self._hub is None
-        self._hub = Hub(self.folder / "ethernet.sock", tuple(self[1].ctl("vm", "get", name)["adapter"]["mac"] for name in vms))
+        """Puts a host on the VMs' Ethernet: it gets the RoCE frames to these VMs. While none is on; the daemon is started again.
+
+        Several hosts get the same ones, as where a switch does not know yet which of them a VM is on.
+        """
+        self._hub = self._hub or Hub(self.folder / "ethernet.sock", tuple(self[1].ctl("vm", "get", name)["adapter"]["mac"] for name in vms))
         host = self[number]
         host.stop()
         host.add_lines(f'[[roce]]\nlink = "stream:{self._hub.link}"\nswitch = "{SWITCH}"')
