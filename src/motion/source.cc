@@ -17,6 +17,8 @@ using std::chrono::seconds;
 
 constexpr const char* kChannelName = "pvrdma-motion";
 constexpr const char* kPauseBeforeSwitchover = "pause-before-switchover";
+// A guest that writes its memory faster than it can be sent is slowed down.
+constexpr const char* kAutoConverge = "auto-converge";
 constexpr Duration kAnswerPatience = seconds(20);
 constexpr Duration kPollInterval = milliseconds(2);
 constexpr Duration kStorePause = milliseconds(200);
@@ -137,7 +139,9 @@ Result<void> Source::prepare(const Progress& progress) {
 
 Result<void> Source::set_up_qemu() {
   set_up_ = true;
-  if (auto set = vmm::set_migration_capability(*monitor_, kPauseBeforeSwitchover, true); !set) return set;
+  for (const char* capability : {kPauseBeforeSwitchover, kAutoConverge}) {
+    if (auto set = vmm::set_migration_capability(*monitor_, capability, true); !set) return set;
+  }
   return allow_downtime(std::min(wish_.max_pause, kFirstDowntime));
 }
 
@@ -320,7 +324,8 @@ Result<void> Source::undo_all() {
   if (std::exchange(stopped_, false)) note(side_.go_on(wish_.motion.vm));
   if (std::exchange(set_up_, false)) {
     note(vmm::cancel_migration(*monitor_, Instant::now() + kCancelPatience));
-    static_cast<void>(vmm::set_migration_capability(*monitor_, kPauseBeforeSwitchover, false));
+    for (const char* capability : {kPauseBeforeSwitchover, kAutoConverge})
+      static_cast<void>(vmm::set_migration_capability(*monitor_, capability, false));
     note(vmm::set_migration_settings(*monitor_, kept_));
     const auto state = vmm::run_state(*monitor_);
     note(state);

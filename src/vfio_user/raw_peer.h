@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -62,6 +63,7 @@ struct RawReply {
 
 class RawPeer {
  public:
+  static constexpr std::size_t kFdsMax = 64;
   explicit RawPeer(Fd socket) : socket_(std::move(socket)) {
     const timeval limit{5, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
@@ -76,10 +78,11 @@ class RawPeer {
     msghdr head{};
     head.msg_iov = &part;
     head.msg_iovlen = 1;
-    std::vector<std::byte> control(CMSG_SPACE(fds.size() * sizeof(int)));
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kFdsMax * sizeof(int))> control{};
+    PVRDMA_CHECK(fds.size() <= kFdsMax, "a test sends no more descriptors at once");
     if (!fds.empty()) {
       head.msg_control = control.data();
-      head.msg_controllen = control.size();
+      head.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
       cmsghdr* rights = CMSG_FIRSTHDR(&head);
       rights->cmsg_level = SOL_SOCKET;
       rights->cmsg_type = SCM_RIGHTS;

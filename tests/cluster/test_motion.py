@@ -24,6 +24,7 @@ def migrate(fleet: Fleet, name: str, origin: int, destination: int, *options: st
     """Moves the VM, and returns what `pvrdmactl vm migrate` tells of it."""
     vm = fleet.vms[name]
     socket = fleet[destination].folder / f"{name}.sock"
+    until("the adapter of its last stay is gone", lambda: not socket.exists())
     with ThreadPoolExecutor(1) as pool:
         moving = pool.submit(fleet[origin].ctl, "vm", "migrate", name, "--to", fleet[destination].name, "--max-pause", "5000", *options)
         until("its adapter is served there", lambda: socket.exists() or moving.done(), accept=bool)

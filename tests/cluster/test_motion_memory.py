@@ -9,6 +9,7 @@ from fleet.until import until
 from harness import cases, programs
 from harness.memory import differing_pages, memory_of
 from harness.qmp import Qmp
+from test_motion import migrate
 
 _PAUSE_BEFORE_SWITCHOVER = {"capability": "pause-before-switchover", "state": True}
 
@@ -38,13 +39,7 @@ def test_no_page_is_stale(vm_fleet: Fleet) -> None:
         assert not stale, f"{len(stale)} of {motion['ram_bytes'] >> 12} pages: {stale[:20]}"
         for load in loads:
             load.result()
-    with ThreadPoolExecutor(1) as pool:
-        moving = pool.submit(vm_fleet[2].ctl, "vm", "migrate", "VM-01", "--to", "esx-01")
-        socket = vm_fleet[1].folder / "VM-01.sock"
-        until("its adapter is served there", socket.exists)
-        one.start_arriving(socket)
-        moving.result()
-    one.follow_successor()
+    migrate(vm_fleet, "VM-01", 2, 1)
 
 
 def test_without_the_daemon_pages_are_stale(vm_fleet: Fleet) -> None:
@@ -53,6 +48,8 @@ def test_without_the_daemon_pages_are_stale(vm_fleet: Fleet) -> None:
     server = one.start_job(f"ib_atomic_bw -x 0 -F -d {one.rdma_device} -D 60")
     one.check("await-listener tcp 18515 20", 30)
     client = three.start_job(f"ib_atomic_bw -x 0 -F -d {three.rdma_device} -D 60 {one.address}")
+    until("the adapter writes", lambda: vm_fleet[1].ctl("adapter", "get", "VM-01")["paths"]["local"]["messages"],
+          accept=lambda messages, before=vm_fleet[1].ctl("adapter", "get", "VM-01")["paths"]["local"]["messages"]: messages > before + 1000)
     channel = vm_fleet.folder / "without.sock"
     pid = one.start_without_adapter(["-S", "-incoming", f"unix:{channel}"])
     until("it listens", channel.exists)
