@@ -296,11 +296,12 @@ std::optional<Json> MotionWorld::answer(Host host, const std::string& command, c
   if (command == "migrate-continue") {
     party.migration = "completed";
     party.run_state = "postmigrate";
-    Party& there = of(Host::kDestination);
-    if (there.migration == "active") {
-      there.migration = "completed";
-      there.run_state = "paused";
-    }
+  }
+  // What was sent waits for who is to read it.
+  Party& there = of(Host::kDestination);
+  if (there.migration == "active" && of(Host::kSource).migration == "completed") {
+    there.migration = "completed";
+    there.run_state = "paused";
   }
   if (command == "migrate_cancel" && party.migration != "completed" && !party.migration.empty()) {
     party.migration = "cancelled";

@@ -90,9 +90,13 @@ void Motions::stop() {
     for (const auto& answer : answers_) {
       if (answer->there != nullptr) answer->there->interrupt();
     }
-    calls_.clear();
   }
   changed_.notify_all();
+  {
+    const std::lock_guard lock(calls_mutex_);
+    takes_calls_ = false;
+  }
+  call_came_.notify_all();
   if (clerk_.joinable()) clerk_.join();
   for (const auto& [vm, departure] : leaving_) departure->thread.join();
   leaving_.clear();
@@ -314,53 +318,67 @@ Result<void> Motions::cancel(const std::string& vm) {
 // --- What other hosts want ---
 
 void Motions::take_call(std::unique_ptr<transport::tcp::Stream> stream, std::string peer) {
+  auto call = std::make_unique<transport::tcp::Call>(std::move(stream), std::move(peer));
   {
-    const std::lock_guard lock(mutex_);
-    const auto of_peer = static_cast<std::size_t>(
-        std::count_if(answers_.begin(), answers_.end(),
-                      [&](const auto& answer) { return answer->peer == peer; }) +
-        std::count_if(calls_.begin(), calls_.end(), [&](const auto& call) { return call->peer() == peer; }));
-    if (stopping_ || calls_.size() + answers_.size() >= kCallsMax || of_peer >= kCallsOfHostMax) return;
-    calls_.push_back(std::make_unique<transport::tcp::Call>(std::move(stream), std::move(peer)));
+    const std::lock_guard lock(calls_mutex_);
+    const auto free = std::find(calls_.begin(), calls_.end(), nullptr);
+    if (!takes_calls_ || free == calls_.end()) return;
+    *free = std::move(call);
   }
-  changed_.notify_all();
+  call_came_.notify_one();
+}
+
+// Null: none came for a while, or none is taken any more.
+std::unique_ptr<transport::tcp::Call> Motions::next_call() {
+  const auto is_call = [](const auto& call) { return call != nullptr; };
+  std::unique_lock lock(calls_mutex_);
+  call_came_.wait_for(lock, kRecordsPause,
+                      [&] { return !takes_calls_ || std::ranges::any_of(calls_, is_call); });
+  if (!takes_calls_) return nullptr;
+  const auto first = std::ranges::find_if(calls_, is_call);
+  return first != calls_.end() ? std::move(*first) : nullptr;
+}
+
+void Motions::begin_answer(std::unique_ptr<transport::tcp::Call> call) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(answers_, [](const auto& answer) {
+    if (!answer->is_over) return false;
+    answer->thread.join();
+    return true;
+  });
+  const auto of_peer =
+      std::ranges::count_if(answers_, [&call](const auto& answer) { return answer->peer == call->peer(); });
+  if (stopping_ || answers_.size() >= kCallsMax || std::cmp_greater_equal(of_peer, kCallsOfHostMax)) return;
+  auto made = std::make_unique<Answer>();
+  made->peer = call->peer();
+  made->call = std::move(call);
+  Answer& one = *made;
+  answers_.push_back(std::move(made));
+  try {
+    one.thread = std::thread([this, &one] {
+      begin_control_thread("motion");
+      answer(one);
+      one.is_over = true;
+    });
+  } catch (const std::system_error&) {  // the other host calls again, or not
+    answers_.pop_back();
+  }
 }
 
 // The clerk.
 void Motions::attend() {
   begin_control_thread("motions");
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    changed_.wait_for(lock, kRecordsPause, [this] { return stopping_ || !calls_.empty(); });
-    for (auto it = answers_.begin(); it != answers_.end();) {
-      if (!(*it)->is_over) {
-        ++it;
-        continue;
-      }
-      (*it)->thread.join();
-      it = answers_.erase(it);
+  while (true) {
+    auto call = next_call();
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return;
     }
-    while (!stopping_ && !calls_.empty()) {
-      auto made = std::make_unique<Answer>();
-      made->call = std::move(calls_.front());
-      calls_.pop_front();
-      made->peer = made->call->peer();
-      Answer& one = *made;
-      answers_.push_back(std::move(made));
-      try {
-        one.thread = std::thread([this, &one] {
-          begin_control_thread("motion");
-          answer(one);
-          one.is_over = true;
-        });
-      } catch (const std::system_error&) {  // the other host calls again, or not
-        answers_.pop_back();
-      }
+    if (call != nullptr) {
+      begin_answer(std::move(call));
+    } else {
+      look_after_records();
     }
-    if (stopping_) break;
-    lock.unlock();
-    look_after_records();
-    lock.lock();
   }
 }
 

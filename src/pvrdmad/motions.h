@@ -7,9 +7,9 @@
 // Thread: any but the shard's; take_call() the shard's.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -35,6 +35,7 @@ namespace pvrdma::daemon {
 class Motions {
  public:
   static constexpr std::size_t kDeparturesMax = 4;
+  static constexpr std::size_t kCallsWaitingMax = 8;
   static constexpr std::size_t kCallsMax = 16;  // that are answered at once
   static constexpr std::size_t kCallsOfHostMax = 8;
 
@@ -75,6 +76,8 @@ class Motions {
   void keep(control::MotionState state);
 
   void attend();
+  std::unique_ptr<transport::tcp::Call> next_call();
+  void begin_answer(std::unique_ptr<transport::tcp::Call> call);
   void look_after_records();
   void answer(Answer& answer);
   void receive_vm(const std::string& peer, const motion::Said& said, motion::Conversation& there);
@@ -95,8 +98,14 @@ class Motions {
   std::map<std::string, std::unique_ptr<Departure>> leaving_;     // by VM
   std::map<std::string, std::string> arriving_;                   // VM: motion
   std::map<std::string, std::unique_ptr<ByteChannel>> memories_;  // by motion; null: expected
-  std::deque<std::unique_ptr<transport::tcp::Call>> calls_;       // not answered yet
   std::list<std::unique_ptr<Answer>> answers_;
+
+  // What the shard gives. Its own lock, under which nothing is allocated or waited for.
+  std::mutex calls_mutex_;
+  std::condition_variable call_came_;
+  std::array<std::unique_ptr<transport::tcp::Call>, kCallsWaitingMax> calls_;  // guarded, as the next
+  bool takes_calls_ = true;
+
   std::thread clerk_;  // answers calls, and looks after records
 };
 

@@ -63,7 +63,7 @@ struct RawReply {
 
 class RawPeer {
  public:
-  static constexpr std::size_t kFdsMax = 64;
+  static constexpr std::size_t kFdsMax = 256;
   explicit RawPeer(Fd socket) : socket_(std::move(socket)) {
     const timeval limit{5, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
