@@ -1,0 +1,217 @@
+#include "pvrdmad/motions.h"
+
+#include <cerrno>
+#include <chrono>
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <sys/socket.h>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "control/model/edits.h"
+#include "control/model/records.h"
+#include "motion/conversation.h"
+#include "support/fake_store.h"
+#include "transport/tcp/plain_stream.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+using motion::Conversation;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// No adapter is there.
+class NoSide final : public motion::MovingSide {
+ public:
+  Result<void> stop(const std::string&) override { return none(); }
+  Result<void> go_on(const std::string&) override { return none(); }
+  Result<void> resume(const std::string&) override { return none(); }
+  Result<vmm::PciImage> pci_image(const std::string&) override { return Failure(none().error()); }
+  Result<std::vector<std::byte>> save(const std::string&, const vmm::PciImage&) override {
+    return Failure(none().error());
+  }
+  Result<vmm::PciImage> load(const std::string&, std::vector<std::byte>) override {
+    return Failure(none().error());
+  }
+  Result<void> write_own_msix_table(const std::string&, const vmm::PciImage&) override { return none(); }
+  Result<void> check_own(const std::string&, const vmm::PciImage&) override { return none(); }
+  Result<void> begin_log(const std::string&) override { return none(); }
+  Result<void> end_log(const std::string&) override { return none(); }
+  Result<std::uint64_t> logged_bytes(const std::string&) override { return Failure(none().error()); }
+  Result<void> mark_pages(const std::string&) override { return none(); }
+  Result<void> depart(const std::string&) override { return none(); }
+  Result<bool> is_expected(const std::string&) override { return false; }
+  Result<void> arrive(const std::string&) override { return none(); }
+  Result<void> nudge(const std::string&) override { return none(); }
+
+ private:
+  static Result<void> none() { return fail(ENOENT, "no adapter"); }
+};
+
+// esx-01 has VM-01, which is on; esx-02 is this daemon's unless it is said.
+class MotionsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    one_ = member("esx-01");
+    two_ = member("esx-02");
+    const auto made = one_->edit([](control::Inventory& inventory) -> Result<void> {
+      namespace edits = control::edits;
+      must(edits::create_dvs(inventory, {.name = "dvs1"}));
+      must(edits::add_portgroup(inventory, "dvs1", "pg1", {.vlan = 7}));
+      for (const int number : {1, 2}) {
+        const std::string host = "esx-0" + std::to_string(number);
+        must(edits::add_host(inventory, host));
+        must(edits::add_vmk(inventory, host, "vmk2", "127.0.0." + std::to_string(number)));
+        must(edits::set_advanced(inventory, host, edits::kPvrdmaVmknic, "vmk2"));
+        must(edits::set_ruleset(inventory, host, edits::kRuleset, true, std::nullopt));
+        must(edits::add_dvs_host(inventory, "dvs1", host));
+      }
+      must(edits::create_vm(inventory, {"VM-01", "esx-01", 14, 512, 512}));
+      return edits::add_adapter(inventory, "VM-01", {.dvs = "dvs1", .portgroup = "pg1"});
+    });
+    ASSERT_TRUE(made) << made.error().message;
+    for (const auto& plane : {one_.get(), two_.get()}) {
+      control::LiveHost live;
+      live.name = plane->host();
+      live.instance = "once";
+      plane->set_live(control::live_host_key(plane->host()), control::live_host_value(live));
+    }
+    one_->set_live(control::power_key("VM-01"), "esx-01");
+    for (const auto& plane : {one_.get(), two_.get()}) {
+      ASSERT_TRUE(until(
+          [&] { return plane->inventory()->live_hosts.size() == 2 && plane->inventory()->is_on("VM-01"); }));
+    }
+  }
+
+  static void must(const Result<void>& done) { ASSERT_TRUE(done) << done.error().message; }
+  std::unique_ptr<control::Plane> member(const std::string& name) {
+    return control::Plane::start(name, "i-" + name, std::make_unique<control::FakeStore>(cluster_), nullptr)
+        .value();
+  }
+  static bool until(const std::function<bool()>& done) {
+    const Instant end = Instant::now() + seconds(20);
+    while (!done()) {
+      if (Instant::now() >= end) return false;
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+    return true;
+  }
+  std::unique_ptr<Motions> motions(control::Plane& plane) {
+    return std::make_unique<Motions>(plane, side_, nullptr, [](const std::string&) -> Result<std::string> {
+      return fail(ENOENT, "no monitor");
+    });
+  }
+  // What `peer` says to the motions.
+  static std::unique_ptr<Conversation> call(Motions& motions, const std::string& peer) {
+    int fds[2] = {-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    motions.take_call(transport::tcp::make_plain_stream(Fd(fds[0])), peer);
+    return std::make_unique<Conversation>(
+        std::make_unique<transport::tcp::Call>(transport::tcp::make_plain_stream(Fd(fds[1])), "esx-02"));
+  }
+  static vmm::Json offer(const std::string& vm = "VM-01", const std::string& from = "esx-01") {
+    return {{"say", "offer"}, {"format", 1},    {"motion", "m1"},   {"vm", vm},
+            {"from", from},   {"to", "esx-02"}, {"patience_s", 60u}};
+  }
+  // Why the motions refuse it; empty: they accept.
+  static std::string refusal(Motions& motions, const std::string& peer, const vmm::Json& text) {
+    const auto there = call(motions, peer);
+    EXPECT_TRUE(there->say(text));
+    const auto answer = there->expect("accepted", Instant::now() + seconds(20));
+    return answer ? std::string() : answer.error().message;
+  }
+
+  const std::shared_ptr<control::FakeCluster> cluster_ = std::make_shared<control::FakeCluster>();
+  std::unique_ptr<control::Plane> one_;
+  std::unique_ptr<control::Plane> two_;
+  NoSide side_;
+};
+
+TEST_F(MotionsTest, TakesOffersOfVmsThatTheirHostHas) {
+  const auto here = motions(*two_);
+  EXPECT_EQ(refusal(*here, "esx-01", offer()), "");
+  EXPECT_NE(refusal(*here, "esx-03", offer()).find("host esx-03 offers a motion from esx-01"),
+            std::string::npos);
+  EXPECT_NE(refusal(*here, "esx-03", offer("VM-01", "esx-03"))
+                .find("does not know that VM VM-01 is on host esx-03"),
+            std::string::npos);
+  EXPECT_NE(refusal(*here, "esx-01", offer("VM-09")).find("VM-09"), std::string::npos);
+  vmm::Json newer = offer();
+  newer["format"] = 2;
+  EXPECT_NE(refusal(*here, "esx-01", newer).find("format 2"), std::string::npos);
+}
+
+TEST_F(MotionsTest, AVmComesByOneMotionAtATime) {
+  const auto here = motions(*two_);
+  auto first = call(*here, "esx-01");
+  ASSERT_TRUE(first->say(offer()));
+  ASSERT_TRUE(first->expect("accepted", Instant::now() + seconds(20)));
+  EXPECT_NE(refusal(*here, "esx-01", offer()).find("by another motion"), std::string::npos);
+  first.reset();
+  EXPECT_TRUE(until([&] { return refusal(*here, "esx-01", offer()).empty(); })) << "the first has gone";
+  EXPECT_GE(here->counters().not_come, 1U);
+}
+
+TEST_F(MotionsTest, WhatIsNoOfferEndsTheCall) {
+  const auto here = motions(*two_);
+  for (const vmm::Json& text :
+       {vmm::Json{{"say", "loaded"}}, vmm::Json{{"say", "memory"}, {"motion", "m9"}}}) {
+    const auto there = call(*here, "esx-01");
+    ASSERT_TRUE(there->say(text));
+    auto heard = there->listen(Instant::now() + seconds(20));
+    if (heard && *heard) heard = there->listen(Instant::now() + seconds(20));  // "send", to nobody's memory
+    ASSERT_FALSE(heard) << text.dump();
+  }
+}
+
+TEST_F(MotionsTest, OneHostTakesOnlyItsShareOfCalls) {
+  const auto here = motions(*two_);
+  std::vector<std::unique_ptr<Conversation>> silent;
+  for (std::size_t i = 0; i < Motions::kCallsOfHostMax; ++i) {
+    silent.push_back(call(*here, "esx-01"));
+    std::this_thread::sleep_for(milliseconds(5));  // so that the places for those that wait are enough
+  }
+  const auto over = call(*here, "esx-01");
+  const auto heard = over->listen(Instant::now() + seconds(4));
+  EXPECT_FALSE(heard) << "the first ones still have time for their first word";
+  EXPECT_NE(refusal(*here, "esx-03", offer()), "") << "another host is heard";
+}
+
+TEST_F(MotionsTest, SaysWhyAVmCannotLeave) {
+  const auto here = motions(*one_);
+  const auto why = [&](const control::MotionWish& wish) {
+    const auto started = here->start(wish);
+    return started ? std::string() : started.error().message;
+  };
+  EXPECT_NE(why({.vm = "VM-09", .to = "esx-02"}).find("VM-09"), std::string::npos);
+  EXPECT_NE(why({.vm = "VM-01", .to = "esx-02", .monitor = "/m", .max_pause_ms = 6000}).find("at most 5000"),
+            std::string::npos);
+  EXPECT_NE(motions(*two_)
+                ->start({.vm = "VM-01", .to = "esx-02", .monitor = "/m"})
+                .error()
+                .message.find("ask the pvrdmad there"),
+            std::string::npos);
+  EXPECT_EQ(here->cancel("VM-01").error().code, ENOENT);
+  EXPECT_TRUE(here->list().empty());
+  ASSERT_EQ(why({.vm = "VM-01", .to = "esx-02", .monitor = "/m"}), "");
+  ASSERT_TRUE(until([&] { return here->list().at(0).state == "failed"; }));
+  EXPECT_NE(here->list().at(0).error.find("host esx-02 at 127.0.0.2 cannot be called"), std::string::npos)
+      << here->list().at(0).error;
+  EXPECT_EQ(here->counters().stayed, 1U);
+}
+
+TEST_F(MotionsTest, AMotionThatNobodyLeadsIsEnded) {
+  ASSERT_TRUE(one_->edit([](control::Inventory& inventory) {
+    return control::edits::begin_motion(inventory, "VM-01", {"earlier", "esx-02"});
+  }));
+  const auto there = motions(*two_);
+  const auto here = motions(*one_);
+  EXPECT_TRUE(until([&] { return !one_->inventory()->vms.at("VM-01").motion; }));
+  EXPECT_EQ(one_->inventory()->vms.at("VM-01").host, "esx-01");
+}
+
+}  // namespace
+}  // namespace pvrdma::daemon
