@@ -30,7 +30,7 @@ _pvrdmactl_words() {
     'qp') echo 'list' ;;
     'path') echo 'list' ;;
     'fault') echo 'add list remove' ;;
-    'motion') echo 'list get' ;;
+    'motion') echo 'list get dump' ;;
     'rdma device list') echo . ;;
     'rdma device protocol list') echo . ;;
     'rdma device vmknic list') echo . ;;
@@ -90,6 +90,7 @@ _pvrdmactl_words() {
     'fault remove') echo . ;;
     'motion list') echo . ;;
     'motion get') echo . ;;
+    'motion dump') echo . ;;
   esac
 }
 

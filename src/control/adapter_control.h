@@ -177,6 +177,8 @@ class AdapterControl {
   // Lets a VM go on in a QEMU that waits, with what a checkpoint gave as `state`. Blocks until it does, ten
   // minutes at most. Errors: ENXIO, no such adapter; otherwise one sentence.
   virtual Result<RestoredVm> restore(const CheckpointWish& wish, std::string_view state) = 0;
+  // A saved state as text, a field a line; what is none, up to where it is none.
+  virtual std::string print_state(std::string_view state) = 0;
   // Begins it and returns. Errors: one sentence; ENOENT: no such VM; EBUSY: it is on its way, or too many
   // are; otherwise what forbids it.
   virtual Result<MotionState> start_motion(const MotionWish& wish) = 0;

@@ -64,6 +64,7 @@ enum class Transfer : std::uint8_t {
   kCapture,     // the answer goes to the file as it comes
   kCheckpoint,  // the end of the answer goes to the end of the file, which a QEMU wrote
   kRestore,     // the end of the file goes behind the body
+  kState,       // the end of the file is the body
   kMotion,      // no file: what was begun is followed to its end
 };
 

@@ -111,6 +111,15 @@ Result<std::string> restore(const Endpoint& endpoint, const Command& command, co
   return send(endpoint, request);
 }
 
+Result<std::string> send_state(const Endpoint& endpoint, const Command& command, const Values& values) {
+  auto state = read_state(values.at(command.file));
+  if (!state) return Failure(std::move(state).error());
+  Request request = make_request(command, values);
+  request.body = *std::move(state);
+  request.type = "application/octet-stream";
+  return send(endpoint, request);
+}
+
 // Follows what was begun to its end. The VM's way is the daemon's business: who stops looking changes
 // nothing.
 Result<std::string> follow_motion(const Endpoint& endpoint, const Command& command, const Values& values) {
@@ -143,6 +152,8 @@ Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, 
       return checkpoint(endpoint, command, values);
     case Transfer::kRestore:
       return restore(endpoint, command, values);
+    case Transfer::kState:
+      return send_state(endpoint, command, values);
     case Transfer::kMotion:
       return follow_motion(endpoint, command, values);
     case Transfer::kNone:

@@ -48,6 +48,16 @@ std::string list_text(const Json& motions) {
   return table.text();
 }
 
+std::string dumped_text(const Json& answer) {
+  return text_at(answer, "text");
+}
+
+Argument dumped_file() {
+  Argument file = named("FILE", "the file of vm checkpoint");
+  file.kind = Kind::kFile;
+  return file;
+}
+
 Argument flag(std::string name, std::string help) {
   return {.name = std::move(name), .kind = Kind::kFlag, .help = std::move(help), .constant = "true"};
 }
@@ -104,7 +114,15 @@ Section motion_commands() {
                         .help = "the newest motion of a VM that began on this host",
                         .arguments = {named("NAME", "the VM")},
                         .path = "/v1/vms/{NAME}/motion",
-                        .text = motion_text}}};
+                        .text = motion_text},
+                       {.words = "motion dump",
+                        .help = "the saved state of an adapter in a file of vm checkpoint, as text",
+                        .arguments = {dumped_file()},
+                        .method = Method::kPost,
+                        .path = "/v1/state/print",
+                        .text = dumped_text,
+                        .transfer = Transfer::kState,
+                        .file = "FILE"}}};
 }
 
 }  // namespace pvrdma::ctl

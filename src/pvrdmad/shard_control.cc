@@ -12,6 +12,7 @@
 #include "capture/filter.h"
 #include "capture/reader.h"
 #include "control/api/vm_monitors.h"
+#include "device/print_state.h"
 #include "motion/restore.h"
 #include "motion/vmm_upgrade.h"
 #include "shard/ask.h"
@@ -303,6 +304,10 @@ Failure no_cluster() {
 }
 
 }  // namespace
+
+std::string ShardControl::print_state(std::string_view state) {
+  return device::print_state(std::as_bytes(std::span(state)));
+}
 
 Result<control::MotionState> ShardControl::start_motion(const control::MotionWish& wish) {
   return motions_ != nullptr ? motions_->start(wish) : no_cluster();

@@ -81,6 +81,7 @@ class ShardControl final : public control::AdapterControl {
   Result<control::MotionState> start_motion(const control::MotionWish& wish) override;
   Result<void> check_motion(const control::MotionWish& wish) override;
   std::vector<control::MotionState> list_motions() override;
+  std::string print_state(std::string_view state) override;
   control::MotionCounters motion_counters() override {
     return motions_ != nullptr ? motions_->counters() : control::MotionCounters{};
   }

@@ -47,6 +47,8 @@ def _move(fleet: Fleet, name: str, origin: int, destination: int, folder: Path) 
     file = folder / f"{name}.checkpoint"
     vm.outlive_qemu()
     fleet[origin].ctl("vm", "checkpoint", name, str(file))
+    printed = fleet[origin].ctl_text("motion", "dump", str(file))
+    assert f'name "{name}"' in printed or name in printed, printed[:500]
     vm.wait_ended()
     until("it is known to be off", lambda: fleet[1].ctl("vm", "get", name)["power"], accept=lambda power: power == "off")
     fleet[1].ctl("vm", "set", name, "--host", fleet[destination].name)

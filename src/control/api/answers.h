@@ -82,6 +82,12 @@ inline constexpr auto kObject<MotionState> = record(
     field("state_us", &MotionState::state_us), field("memory_us", &MotionState::memory_us),
     field("commit_us", &MotionState::commit_us), field("go_on_us", &MotionState::go_on_us));
 
+struct StateText {
+  std::string text;
+};
+template <>
+inline constexpr auto kObject<StateText> = record("StateText", field("text", &StateText::text));
+
 // Lists of what has a name, as objects with those names.
 struct CountersRule {
   Json write(const std::vector<Counter>& counters) const;

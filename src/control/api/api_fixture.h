@@ -143,6 +143,7 @@ struct FakeControl final : AdapterControl {
     motion_->state = "failed";
     return {};
   }
+  std::string print_state(std::string_view state) override { return "state of " + std::string(state) + "\n"; }
   MotionCounters motion_counters() override { return {.left = 1, .pause_us = 17'192}; }
   MotionWish motion_wish;
   std::optional<MotionState> motion_;

@@ -9,6 +9,7 @@
 namespace pvrdma::control {
 namespace {
 
+constexpr std::size_t kPrintedBytesMax = 4u << 20;  // the text is some ten times as much
 constexpr std::string_view kStreamType = "application/octet-stream";
 
 Reply start(AdapterControl& control, const Call& call) {
@@ -63,6 +64,15 @@ void add_checkpoint_routes(Router& router, const ApiParts& parts) {
               .answer = schema_for<RestoredVm>,
               .handler = [&control = parts.control](const Call& call) { return restore(control, call); },
               .binary_bytes_max = kBinaryBodyBytesMax});
+  router.add(
+      {.method = "POST",
+       .path = "/v1/state/print",
+       .summary = "An adapter's saved state, the bytes of a checkpoint, as text",
+       .body = bytes_schema,
+       .answer = schema_for<StateText>,
+       .handler = [&control = parts.control](
+                      const Call& call) { return ok(text_of(StateText{control.print_state(call.body)})); },
+       .binary_bytes_max = kPrintedBytesMax});
 }
 
 }  // namespace pvrdma::control

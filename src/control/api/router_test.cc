@@ -200,6 +200,7 @@ const std::set<std::string> kRoutes{
     "PUT /v1/vms/{vm}/adapter",
     "DELETE /v1/vms/{vm}/adapter",
     "POST /v1/vms/{vm}/upgrade",
+    "POST /v1/state/print",
     "GET /v1/motions",
     "GET /v1/vms/{vm}/motion",
     "POST /v1/vms/{vm}/motion",
