@@ -76,7 +76,7 @@ Result<std::optional<Said>> Conversation::take() {
   if (received_.size() < kHeadBytes) return std::nullopt;
   const std::size_t text_bytes = number_at(received_, 0);
   const std::size_t more_bytes = number_at(received_, 4);
-  if (text_bytes > kTextBytesMax || more_bytes > kBytesMax)
+  if (text_bytes > kTextBytesMax || more_bytes > bytes_max_)
     return fail(EPROTO, fmt::format("the other host sends {} and {} bytes at once", text_bytes, more_bytes));
   const std::size_t all = kHeadBytes + text_bytes + more_bytes;
   if (received_.size() < all) return std::nullopt;

@@ -47,6 +47,8 @@ class Conversation {
   // What is to come next. Errors, besides: ETIMEDOUT; ECANCELED: the other one refuses, in its own words.
   Result<Said> expect(const char* what, Instant until);
   void interrupt() { channel_->interrupt(); }
+  // From now on messages may have bytes, kBytesMax at most. Before, one that has some is none.
+  void allow_bytes() { bytes_max_ = kBytesMax; }
   // What comes from now on is no message. Once, and nothing else after it. Null: something came already.
   std::unique_ptr<ByteChannel> give_channel();
 
@@ -54,6 +56,7 @@ class Conversation {
   Result<std::optional<Said>> take();
 
   std::unique_ptr<ByteChannel> channel_;
+  std::size_t bytes_max_ = 0;  // of what is heard
   std::vector<std::byte> received_;
 };
 

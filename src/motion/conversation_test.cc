@@ -58,6 +58,7 @@ std::string framed(const std::string& text, std::size_t bytes = 0) {
 TEST(ConversationTest, HearsWhatWasSaidHoweverItComes) {
   for (const std::size_t piece : {1U, 7U, 100'000U}) {
     Conversation conversation(std::make_unique<Echo>(piece));
+    conversation.allow_bytes();
     const std::vector<std::byte> state(70'000, std::byte{3});
     ASSERT_TRUE(conversation.say({{"say", "state"}, {"more", 1}}, state));
     ASSERT_TRUE(conversation.say({{"say", "over"}}));
@@ -77,7 +78,7 @@ TEST(ConversationTest, RefusesWhatIsNoMessage) {
   for (const std::string& bytes :
        {framed("[]"), framed("{"), framed(R"({"say": 7})"), framed(R"({"said": "offer"})"),
         framed(std::string(5000, '[')), std::string("\xff\xff\xff\x7f\0\0\0\0", 8),
-        std::string("\x02\0\0\0\xff\xff\xff\xff", 8)}) {
+        std::string("\x02\0\0\0\xff\xff\xff\xff", 8), framed(R"({"say": "state"})", 3)}) {
     const auto said = Heard(bytes).conversation->listen(Instant::now());
     ASSERT_FALSE(said) << bytes.substr(0, 40);
     EXPECT_EQ(said.error().code, EPROTO);

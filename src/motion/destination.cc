@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/name.h"
 #include "motion/source.h"
 #include "vmm/migration.h"
 
@@ -21,6 +22,7 @@ constexpr Duration kPollInterval = milliseconds(1);
 constexpr Duration kQemuPollInterval = milliseconds(50);
 constexpr Duration kAnswerPatience = seconds(20);
 constexpr Duration kStorePause = milliseconds(200);
+constexpr Duration kGoOnPatience = seconds(5);
 constexpr Duration kPatienceMax = std::chrono::hours(24);
 // What the VM sends may come to a peer before the news of where the VM is.
 constexpr milliseconds kNudges[] = {milliseconds(5), milliseconds(20), milliseconds(50), milliseconds(100),
@@ -39,13 +41,15 @@ Result<Offer> read_offer(const Said& said) {
                             "upgrade the older one",
                             kMotionFormat, format->dump()));
   }
-  Offer offer;
+  Offer offer;  // what follows are names
   offer.is_question = text.contains("question");
   for (const auto& [member, value] :
        {std::pair("motion", &offer.motion.id), std::pair("vm", &offer.motion.vm),
         std::pair("from", &offer.motion.from), std::pair("to", &offer.motion.to)}) {
     auto found = vmm::text_of(text, member);
     if (!found) return fail(EPROTO, fmt::format("the other host's offer has no {}", member));
+    if (!is_name(*found))
+      return fail(EPROTO, fmt::format("the {} in the other host's offer is no name", member));
     *value = *std::move(found);
   }
   const auto patience = text.find("patience_s");
@@ -62,7 +66,12 @@ Result<ArrivalReport> Destination::run() {
     auto done = (this->*step)();
     if (done) continue;
     Error why = std::move(done).error();
-    if (runs_) return Failure(std::move(why));
+    if (is_here_) {
+      why.message +=
+          fmt::format("; VM {} is on this host, and its QEMU (pid {}) is left as it is: continue it by hand",
+                      offer_.motion.vm, report_.pid);
+      return Failure(std::move(why));
+    }
     static_cast<void>(there_.say(refusal(why.message)));
     pump_.reset();
     if (took_qemu_) {
@@ -143,6 +152,8 @@ Result<void> Destination::receive_memory() {
   if (!pump) return Failure(std::move(pump).error());
   pump_ = *std::move(pump);
   if (auto given = monitor_->give_fd(kChannelName, pair->qemus.get()); !given) return given;
+  // One that was started without -S would run the VM as soon as it has it.
+  if (const auto stands = monitor_->execute("stop"); !stands) return Failure(stands.error());
   const auto begun = monitor_->execute("migrate-incoming", {{"uri", std::string("fd:") + kChannelName}});
   if (!begun) return Failure(begun.error());
   return {};
@@ -150,6 +161,7 @@ Result<void> Destination::receive_memory() {
 
 // The state comes when the VM stands there, while QEMU still sends the rest of its memory.
 Result<void> Destination::load() {
+  there_.allow_bytes();
   std::optional<Said> said;
   while (!said) {
     auto heard = there_.listen(Instant::now() + seconds(1));
@@ -190,7 +202,8 @@ Result<void> Destination::wait_for_memory() {
     if (!said) std::this_thread::sleep_for(kPollInterval);
   }
   if (auto same = side_.check_own(offer_.motion.vm, image_); !same) return same;
-  return there_.say({{"say", "loaded"}});
+  static_cast<void>(there_.say({{"say", "loaded"}}));  // a source that has died hears nothing
+  return {};
 }
 
 // From here on the VM may be here whatever the other host says, and only the arbiter knows.
@@ -199,7 +212,10 @@ Result<void> Destination::decide() {
   Instant pause_until = began + seconds(2);  // then it is looked at less often
   while (true) {
     const auto verdict = arbiter_.look(offer_.motion);
-    if (verdict && *verdict == Arbiter::Verdict::kThere) return {};
+    if (verdict && *verdict == Arbiter::Verdict::kThere) {
+      is_here_ = true;
+      return {};
+    }
     if (verdict && *verdict == Arbiter::Verdict::kStays) return fail(ECANCELED, "the VM stays where it was");
     const auto gone = arbiter_.source_is_gone(offer_.motion);
     if (verdict && gone && *gone) {
@@ -208,7 +224,14 @@ Result<void> Destination::decide() {
         log::warn("VM {}: its host {} has died: it goes on here", offer_.motion.vm, offer_.motion.from);
       if (committed) continue;
     }
-    if (stopping_()) return fail(ECANCELED, "this daemon stops");
+    if (stopping_()) {
+      const auto ended = arbiter_.end(offer_.motion);
+      if (ended) return fail(ECANCELED, "this daemon stops");
+      if (ended.error().code == EALREADY) continue;  // and look() sees it
+      took_qemu_ = false;                            // whose it is nobody knows now
+      return fail(EAGAIN, fmt::format("this daemon stops, and the store does not say where VM {} is: {}",
+                                      offer_.motion.vm, ended.error().message));
+    }
     std::this_thread::sleep_for(Instant::now() < pause_until ? kPollInterval : kStorePause);
   }
 }
@@ -216,9 +239,18 @@ Result<void> Destination::decide() {
 Result<void> Destination::go_on() {
   const Instant began = Instant::now();
   const std::string& vm = offer_.motion.vm;
-  if (auto works = side_.arrive(vm); !works) return works;
-  if (const auto continued = monitor_->execute("cont"); !continued) return Failure(continued.error());
-  runs_ = true;
+  // It is nowhere else: what fails for a moment is tried again.
+  const auto repeated = [&](const auto& step) {
+    auto done = step();
+    while (!done && Instant::now() < began + kGoOnPatience) {
+      std::this_thread::sleep_for(kQemuPollInterval);
+      done = step();
+    }
+    return done;
+  };
+  if (auto works = repeated([&] { return side_.arrive(vm); }); !works) return works;
+  const auto continued = repeated([&] { return monitor_->execute("cont"); });
+  if (!continued) return Failure(continued.error());
   report_.go_on = Instant::now() - began;
   auto resumed = side_.resume(vm);
   static_cast<void>(there_.say({{"say", "runs"}}));

@@ -83,7 +83,7 @@ class Destination {
   vmm::PciImage image_;
   ArrivalReport report_;
   bool took_qemu_ = false;  // it reads, and can do nothing else any more
-  bool runs_ = false;
+  bool is_here_ = false;    // the VM, as the arbiter says
 };
 
 }  // namespace pvrdma::motion

@@ -23,6 +23,7 @@ constexpr Duration kAnswerPatience = seconds(20);
 constexpr Duration kPollInterval = milliseconds(2);
 constexpr Duration kStorePause = milliseconds(200);
 constexpr Duration kCancelPatience = seconds(10);
+constexpr Duration kContinuePatience = seconds(5);
 // QEMU stops the VM when what is left would take so long; where it does not come to that, it may take longer
 // by and by.
 constexpr Duration kFirstDowntime = milliseconds(30);
@@ -243,7 +244,25 @@ Result<void> Source::hand_over() {
   if (!goes_on) return Failure(goes_on.error());
   if (const auto loaded = there_.expect("loaded", until); !loaded) return Failure(loaded.error());
   report_.memory = Instant::now() - began;
-  return {};
+  return check_given_away(until);
+}
+
+// That the other host has everything does not say that QEMU here has let go of it.
+Result<void> Source::check_given_away(Instant until) {
+  while (true) {
+    const auto found = vmm::migration_status(*monitor_);
+    if (!found) return Failure(found.error());
+    if (found->status == "completed") break;
+    if (vmm::has_ended(found->status) || Instant::now() >= until)
+      return fail(EIO, fmt::format("QEMU has not given VM {} away: it is \"{}\": {}", wish_.motion.vm,
+                                   found->status, found->why));
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  const auto state = vmm::run_state(*monitor_);
+  if (!state) return Failure(state.error());
+  if (*state == "postmigrate") return {};
+  return fail(EBUSY, fmt::format("somebody else has changed VM {}: its QEMU (pid {}) is in state \"{}\"",
+                                 wish_.motion.vm, pid_, *state));
 }
 
 // The store may have done it although its answer was lost: it is asked until it says.
@@ -273,12 +292,16 @@ Result<void> Source::leave() {
   const Instant now = Instant::now();
   report_.go_on = now - began;
   report_.pause = now - stood_;
-  const auto quit = monitor_->execute("quit");
   pump_.reset();
   std::string why;
+  const auto quit = runs ? monitor_->execute("quit") : Result<vmm::Json>(vmm::Json());
   if (!quit)
     why = fmt::format("its QEMU here (pid {}) has to be ended by hand: {}", pid_, quit.error().message);
-  if (!runs && why.empty()) why = fmt::format("that it runs was not heard: {}", runs.error().message);
+  if (!runs) {
+    why = fmt::format(
+        "that it runs was not heard ({}): look there, and end its QEMU here (pid {}), which stands",
+        runs.error().message, pid_);
+  }
   if (why.empty()) return {};
   return fail(EIO, fmt::format("VM {} is on host {} now, but {}", wish_.motion.vm, wish_.motion.to, why));
 }
@@ -310,6 +333,17 @@ Result<void> Source::end_in_writing() {
   }
 }
 
+// The other host's QEMU may hold its disks for a moment.
+Result<void> Source::continue_here() {
+  const Instant until = Instant::now() + kContinuePatience;
+  while (true) {
+    const auto continued = monitor_->execute("cont");
+    if (continued) return {};
+    if (continued.error().code != EREMOTEIO || Instant::now() >= until) return Failure(continued.error());
+    std::this_thread::sleep_for(kStorePause);
+  }
+}
+
 // Each step is tried whatever became of the one before it.
 Result<void> Source::undo_all() {
   if (state_sent_) {
@@ -329,7 +363,7 @@ Result<void> Source::undo_all() {
     note(vmm::set_migration_settings(*monitor_, kept_));
     const auto state = vmm::run_state(*monitor_);
     note(state);
-    if (state && *state != "running") note(monitor_->execute("cont"));
+    if (state && *state != "running") note(continue_here());
   }
   pump_.reset();
   if (std::exchange(logs_, false)) note(side_.end_log(wish_.motion.vm));

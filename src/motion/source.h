@@ -101,6 +101,8 @@ class Source {
   Error undo(Error why);
   Result<void> undo_all();
   Result<void> end_in_writing();
+  Result<void> check_given_away(Instant until);
+  Result<void> continue_here();
 
   const MotionWish wish_;
   MovingSide& side_;

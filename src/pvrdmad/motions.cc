@@ -421,8 +421,9 @@ void Motions::answer(Answer& answer) {
     if (!is_memory) return;
     const auto id = vmm::text_of((*said)->text, "motion");
     const auto expected = id ? memories_.find(*id) : memories_.end();
-    if (expected == memories_.end() || expected->second != nullptr) return;
-    expected->second = there.give_channel();
+    if (expected == memories_.end() || expected->second.from != peer || expected->second.channel != nullptr)
+      return;
+    expected->second.channel = there.give_channel();
   }
   changed_.notify_all();
 }
@@ -450,7 +451,7 @@ bool Motions::claim(const motion::Offer& offer, const std::string& peer, std::st
   }
   if (!why.empty()) return false;
   arriving_.emplace(motion.vm, motion.id);
-  memories_.emplace(motion.id, nullptr);
+  memories_.emplace(motion.id, Memory{peer, nullptr});
   return true;
 }
 
@@ -495,9 +496,10 @@ void Motions::receive_vm(const std::string& peer, const motion::Said& said, moti
 Result<std::unique_ptr<ByteChannel>> Motions::take_memory(const std::string& id, Instant until) {
   std::unique_lock lock(mutex_);
   const auto left = std::max<Duration>(until - Instant::now(), Duration{});
-  changed_.wait_for(lock, left, [&] { return stopping_ || memories_[id] != nullptr; });
-  if (memories_[id] == nullptr) return fail(ETIMEDOUT, "the other host does not send the VM's memory");
-  return std::move(memories_[id]);
+  auto& channel = memories_[id].channel;
+  changed_.wait_for(lock, left, [&] { return stopping_ || channel != nullptr; });
+  if (channel == nullptr) return fail(ETIMEDOUT, "the other host does not send the VM's memory");
+  return std::move(channel);
 }
 
 }  // namespace pvrdma::daemon

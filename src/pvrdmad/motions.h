@@ -94,10 +94,14 @@ class Motions {
   std::condition_variable changed_;
   bool stopping_ = false;  // guarded, as what follows
   control::MotionCounters counters_;
-  std::map<std::string, control::MotionState> states_;            // by VM, the newest
-  std::map<std::string, std::unique_ptr<Departure>> leaving_;     // by VM
-  std::map<std::string, std::string> arriving_;                   // VM: motion
-  std::map<std::string, std::unique_ptr<ByteChannel>> memories_;  // by motion; null: expected
+  std::map<std::string, control::MotionState> states_;         // by VM, the newest
+  std::map<std::string, std::unique_ptr<Departure>> leaving_;  // by VM
+  std::map<std::string, std::string> arriving_;                // VM: motion
+  struct Memory {
+    std::string from;
+    std::unique_ptr<ByteChannel> channel;  // null: expected
+  };
+  std::map<std::string, Memory> memories_;  // by motion
   std::list<std::unique_ptr<Answer>> answers_;
 
   // What the shard gives. Its own lock, under which nothing is allocated or waited for.

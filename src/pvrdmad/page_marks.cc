@@ -46,6 +46,7 @@ Result<PageMarks::State> PageMarks::step(adapters::SeatedAdapter& seated) {
       {
         const std::lock_guard lock(self->mutex_);
         --self->under_way_;
+        ++self->answers_;
         if (self->error_ == 0) self->error_ = error;
       }
       self->answered_.notify_one();
@@ -70,14 +71,21 @@ Result<void> PageMarks::wait(bool all, Instant until) {
   std::unique_lock lock(mutex_);
   const auto left = until - Instant::now();
   const bool came = answered_.wait_for(lock, std::max<Duration>(left, Duration{}), [&] {
-    return error_ != 0 || under_way_ == 0 || (!all && under_way_ < kUnderWayMax);
+    return error_ != 0 || under_way_ == 0 || (!all && answers_ != waited_for_);
   });
+  waited_for_ = answers_;
   if (error_ != 0) {
     return fail(error_, fmt::format("the VMM does not take the pages that the adapter wrote: {}",
                                     std::generic_category().message(error_)));
   }
   if (!came) return fail(ETIMEDOUT, "the VMM does not take the pages that the adapter wrote in time");
   return {};
+}
+
+bool PageMarks::drain(Instant until) {
+  std::unique_lock lock(mutex_);
+  return answered_.wait_for(lock, std::max<Duration>(until - Instant::now(), Duration{}),
+                            [this] { return under_way_ == 0; });
 }
 
 }  // namespace pvrdma::daemon

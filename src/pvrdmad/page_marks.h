@@ -28,9 +28,10 @@ class PageMarks : public std::enable_shared_from_this<PageMarks> {
   // Sends as much as there is room for: a few messages, of 256 KiB at most. kSent: the last one is on its
   // way. Errors: the log's; a request's.
   Result<State> step(adapters::SeatedAdapter& seated);
-  // Until there is room, or with `all` until everything is answered. Errors: what the VMM answered;
-  // ETIMEDOUT.
+  // Until something was answered, or with `all` everything. Errors: what the VMM answered; ETIMEDOUT.
   Result<void> wait(bool all, Instant until);
+  // Until everything is answered, whatever it is. False: `until` came first.
+  bool drain(Instant until);
 
  private:
   static constexpr std::size_t kMessageBytes = 256u << 10;
@@ -48,7 +49,9 @@ class PageMarks : public std::enable_shared_from_this<PageMarks> {
 
   std::mutex mutex_;
   std::condition_variable answered_;
-  std::size_t under_way_ = 0;  // guarded, as what follows
+  std::size_t under_way_ = 0;     // guarded, as what follows
+  std::uint64_t waited_for_ = 0;  // answers, as wait() saw them last
+  std::uint64_t answers_ = 0;
   int error_ = 0;
 };
 

@@ -270,8 +270,21 @@ Result<std::uint64_t> ShardHandover::logged_bytes(const std::string& adapter) {
   });
 }
 
+// A write that is still under way when the guest goes on would put old bytes over its new ones.
 Result<void> ShardHandover::mark_pages(const std::string& adapter) {
   const auto marks = std::make_shared<PageMarks>();
+  auto marked = send_marks(adapter, marks);
+  const Instant until = Instant::now() + vfio_user::Session::kRequestTimeLimit + kPatience;
+  if (marked || marks->drain(until)) return marked;
+  static_cast<void>(on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<void> {
+    served.seated().seat().drop_client("it does not answer, and would write old pages over new ones");
+    served.seated().follow();
+    return {};
+  }));
+  return marked;
+}
+
+Result<void> ShardHandover::send_marks(const std::string& adapter, const std::shared_ptr<PageMarks>& marks) {
   while (true) {
     const auto state = on_adapter(
         adapter, [marks](adapters::ServedAdapter& served) { return marks->step(served.seated()); });

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "device/pci_state.h"
 #include "motion/adapter_side.h"
 #include "motion/moving_side.h"
+#include "pvrdmad/page_marks.h"
 #include "shard/loop.h"
 
 namespace pvrdma::daemon {
@@ -51,6 +53,7 @@ class ShardHandover final : public motion::AdapterSide, public motion::MovingSid
   Result<void> nudge(const std::string& adapter) override;
 
  private:
+  Result<void> send_marks(const std::string& adapter, const std::shared_ptr<PageMarks>& marks);
   enum class Who : std::uint8_t { kAdapter, kSuccessor };
 
   // What the shard made of the adapter; each returns a Result.

@@ -9,7 +9,7 @@
 namespace pvrdma::control {
 namespace {
 
-constexpr std::size_t kPrintedBytesMax = 4u << 20;  // the text is some ten times as much
+constexpr std::size_t kPrintedBytesMax = 512u << 10;  // the text may be fifty times as much
 constexpr std::string_view kStreamType = "application/octet-stream";
 
 Reply start(AdapterControl& control, const Call& call) {
