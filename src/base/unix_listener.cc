@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/core.h>
+#include <string_view>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <system_error>
@@ -75,6 +76,19 @@ Result<> remove_stale(const std::string& name, const std::string& path, const so
   return {};
 }
 
+// Nobody else can have bound the path while that one is open somewhere.
+bool listens_at(const Fd& socket, const sockaddr_un& address) {
+  sockaddr_un bound{};
+  socklen_t size = sizeof(bound);
+  int listens = 0;
+  socklen_t listens_size = sizeof(listens);
+  struct stat file {};
+  return ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &size) == 0 &&
+         ::getsockopt(socket.get(), SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_size) == 0 &&
+         listens != 0 && std::string_view(bound.sun_path) == std::string_view(address.sun_path) &&
+         ::lstat(address.sun_path, &file) == 0 && S_ISSOCK(file.st_mode);
+}
+
 Failure bind_failure(int code, const std::string& name, const std::string& path) {
   const auto slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
@@ -118,9 +132,13 @@ Result<sockaddr_un> unix_address(std::string_view what, const std::string& path)
   return address;
 }
 
-Result<std::unique_ptr<UnixListener>> UnixListener::listen(std::string path, const Options& options) {
+Result<std::unique_ptr<UnixListener>> UnixListener::listen(std::string path, const Options& options,
+                                                           Fd earlier) {
   const auto address = unix_address(options.what, path);
   if (!address) return Failure(address.error());
+  if (earlier && listens_at(earlier, *address))
+    return std::unique_ptr<UnixListener>(new UnixListener(std::move(path), std::move(earlier)));
+  earlier.reset();
   const std::string name = fmt::format("{} {}", options.what, path);
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return fail_errno(errno, name);

@@ -40,8 +40,10 @@ class UnixListener {
 
   // Binds and listens. Errors, each one sentence with the path and the way out: those of unix_address(),
   // EADDRINUSE (a living server, or a file that is no socket), ENOENT (directory), EPERM (the owner), or
-  // bind's errno.
-  static Result<std::unique_ptr<UnixListener>> listen(std::string path, const Options& options);
+  // bind's errno. `earlier`: a socket that listened there already, in another process, and goes on to; one
+  // that is none, or whose file is gone or another's, does not count.
+  static Result<std::unique_ptr<UnixListener>> listen(std::string path, const Options& options,
+                                                      Fd earlier = {});
 
   ~UnixListener();
   UnixListener(const UnixListener&) = delete;
@@ -49,6 +51,9 @@ class UnixListener {
 
   const std::string& path() const { return path_; }
   int fd() const { return fd_.get(); }  // non-blocking
+
+  // The file is another process's from now on: it stays.
+  void leave() { file_.reset(); }
 
  private:
   // What lstat() says about the socket's file: whose it is.
@@ -64,7 +69,7 @@ class UnixListener {
 
   const std::string path_;
   const Fd fd_;
-  const std::optional<FileId> file_;
+  std::optional<FileId> file_;  // none: not to be removed
 };
 
 }  // namespace pvrdma

@@ -57,6 +57,37 @@ TEST_F(UnixListenerTest, ListensWhereNothingIs) {
   EXPECT_EQ(connect(client()), 0);
 }
 
+// In one process: as a descriptor that another one had.
+TEST_F(UnixListenerTest, GoesOnWithASocketThatListensThere) {
+  auto first = listen(path_).value();
+  Fd kept(::dup(first->fd()));
+  first->leave();
+  first.reset();
+  const Fd waits = client();
+  EXPECT_EQ(connect(waits), 0) << "while nobody serves";
+  const auto second =
+      UnixListener::listen(path_, {.what = "test socket", .mode = 0600, .backlog = 1}, std::move(kept));
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_TRUE(Fd(::accept((*second)->fd(), nullptr, nullptr)));
+}
+
+TEST_F(UnixListenerTest, ASocketThatListensElsewhereOrLostItsFileDoesNotCount) {
+  auto first = listen(path_).value();
+  const std::string other = path_ + ".2";
+  std::filesystem::remove(other);
+  const auto second = UnixListener::listen(other, {.what = "test socket", .mode = 0600, .backlog = 1},
+                                           Fd(::dup(first->fd())));
+  ASSERT_TRUE(second);
+  EXPECT_EQ((*second)->path(), other);
+  EXPECT_TRUE(std::filesystem::is_socket(other));
+  Fd kept(::dup(first->fd()));
+  std::filesystem::remove(path_);
+  const auto third =
+      UnixListener::listen(path_, {.what = "test socket", .mode = 0600, .backlog = 1}, std::move(kept));
+  ASSERT_TRUE(third);
+  EXPECT_EQ(connect(client()), 0);
+}
+
 TEST_F(UnixListenerTest, ReplacesWhatADeadProcessLeft) {
   bind_socket().reset();
   ASSERT_TRUE(std::filesystem::exists(path_));

@@ -1,7 +1,10 @@
 #include "vfio_user/message_socket.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <fmt/core.h>
+#include <utility>
 
 namespace pvrdma::vfio_user {
 namespace {
@@ -127,6 +130,38 @@ Result<std::optional<Message>> MessageSocket::next_message() {
 std::optional<wire::Header> MessageSocket::next_header() const {
   if (input_end_ - input_begin_ < kHeaderBytes) return std::nullopt;
   return read<wire::Header>(std::span(input_.get() + input_begin_, kHeaderBytes));
+}
+
+void MessageSocket::save(SavedSession& saved) const {
+  const auto bytes_of = [](const std::unique_ptr<std::byte[]>& from, std::size_t begin, std::size_t end) {
+    std::vector<std::uint8_t> bytes(end - begin);
+    if (begin != end) std::memcpy(bytes.data(), from.get() + begin, bytes.size());
+    return bytes;
+  };
+  const Outgoing& reply = of(Exchange::kOfClient);
+  const Outgoing& request = of(Exchange::kOfServer);
+  saved.input = bytes_of(input_, input_begin_, input_end_);
+  saved.reply = bytes_of(reply.bytes, reply.begin, reply.end);
+  saved.reply_has_fd = !saved.reply.empty() && reply.fd >= 0;
+  saved.request = bytes_of(request.bytes, request.begin, request.end);
+}
+
+bool MessageSocket::restore(const SavedSession& saved, std::span<ClientFd> held, int fd) {
+  if (saved.input.size() > kInputBytes || held.size() > fds_.size() ||
+      std::max(saved.reply.size(), saved.request.size()) > kMaxMessageBytes)
+    return false;
+  if (!saved.input.empty()) std::memcpy(input_.get(), saved.input.data(), saved.input.size());
+  input_end_ = saved.input.size();
+  for (ClientFd& each : held) fds_[fd_count_++] = std::move(each);
+  const auto put = [this](Exchange exchange, const std::vector<std::uint8_t>& bytes) {
+    if (bytes.empty()) return;
+    std::memcpy(output(exchange).data(), bytes.data(), bytes.size());
+    of(exchange).end = bytes.size();
+  };
+  put(Exchange::kOfClient, saved.reply);
+  put(Exchange::kOfServer, saved.request);
+  if (saved.reply_has_fd) of(Exchange::kOfClient).fd = fd;
+  return true;
 }
 
 void MessageSocket::shut_down() {

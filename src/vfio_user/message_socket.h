@@ -31,6 +31,7 @@
 #include "base/client_fd.h"
 #include "base/result.h"
 #include "vfio_user/protocol.h"
+#include "vfio_user/saved_session.h"
 
 namespace pvrdma::vfio_user {
 
@@ -68,6 +69,14 @@ class MessageSocket {
   bool holds_bytes() const { return input_begin_ != input_end_; }
   // Descriptors that were received, those of the last message included.
   bool holds_fds() const { return fd_count_ != 0; }
+  // Those of messages that next_message() has not given.
+  std::span<const ClientFd> held_fds() const { return std::span(fds_).first(fds_lent_ ? 0 : fd_count_); }
+
+  // Between two messages: what it holds of either direction, into `saved`; and the other way round, before
+  // anything was received or sent, with what held_fds() was, and `fd` (borrowed as send()'s) for a reply that
+  // has one. False: more than it has room for.
+  void save(SavedSession& saved) const;
+  [[nodiscard]] bool restore(const SavedSession& saved, std::span<ClientFd> held, int fd);
 
   // Nothing more passes in either direction: the peer sees the end although the socket is closed later.
   void shut_down();

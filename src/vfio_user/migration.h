@@ -92,6 +92,9 @@ class Migration {
   Decoded<std::size_t> data_read(std::span<const std::byte> payload, std::span<std::byte> out);
   Decoded<std::size_t> data_write(std::span<const std::byte> payload);
 
+  // Neither a migration nor a log is under way.
+  bool is_idle() const { return states_.current() == MigrationState::kRunning && !logging_; }
+
   // The device was reset. A log goes on: it is no part of the device's state.
   void reset() { states_.reset(); }
 

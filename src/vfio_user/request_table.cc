@@ -99,6 +99,24 @@ void RequestTable::fail_all(int error) {
   }
 }
 
+std::vector<SavedRequest> RequestTable::save() const {
+  std::vector<SavedRequest> saved;
+  for (const auto& [taken, id, command, access, deadline, done] : requests_) {
+    if (taken) saved.push_back({id, command, access.address, access.count});
+  }
+  return saved;
+}
+
+bool RequestTable::restore(std::span<const SavedRequest> saved) {
+  if (saved.size() > requests_.size()) return false;
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    const auto& [id, command, address, count] = saved[i];
+    if (find(id) != nullptr) return false;
+    requests_[i] = Request{true, id, command, {address, count}, Instant::never(), nullptr};
+  }
+  return true;
+}
+
 RequestTable::Request* RequestTable::find(std::uint16_t id) {
   const auto found = std::ranges::find_if(
       requests_, [id](const Request& request) { return request.taken && request.id == id; });

@@ -14,10 +14,12 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/time.h"
 #include "vfio_user/message_socket.h"
 #include "vfio_user/protocol.h"
+#include "vfio_user/saved_session.h"
 
 namespace pvrdma::vfio_user {
 
@@ -50,6 +52,10 @@ class RequestTable {
 
   // Ends all of them with `error`.
   void fail_all(int error);
+
+  std::vector<SavedRequest> save() const;
+  // Into an empty table: what nobody waits for, but whose replies may come. False: too many, or of one id.
+  [[nodiscard]] bool restore(std::span<const SavedRequest> saved);
 
  private:
   struct Request {

@@ -25,6 +25,24 @@ void Seat::take(ClientFd client) {
                    SessionSurroundings{options_.queue, options_.clock, &log_, options_.request_room});
 }
 
+Result<void> Seat::take_back(ClientFd client, const SavedSession& saved, std::span<ClientFd> held) {
+  take(std::move(client));
+  auto restored = session_->restore(saved, held);
+  if (!restored) end_session("its session cannot be gone on with");
+  return restored;
+}
+
+Result<SavedSession> Seat::save() const {
+  if (!session_) return fail(ENOTCONN, kNoClient);
+  return session_->save();
+}
+
+void Seat::leave() {
+  if (!session_) return;
+  if (options_.before_close) options_.before_close();
+  session_.reset();
+}
+
 bool Seat::on_ready(bool readable, bool writable) {
   if (!session_ || !((writable && session_->wants_write()) || (readable && session_->wants_read())))
     return false;

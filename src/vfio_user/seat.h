@@ -58,6 +58,18 @@ class Seat {
   // Only while nobody sits here.
   void take(ClientFd client);
 
+  // Likewise, with the session that another process had with it. Errors: Session::restore()'s; nobody sits
+  // here then.
+  Result<void> take_back(ClientFd client, const SavedSession& saved, std::span<ClientFd> held);
+  std::uint32_t max_request_bytes() const { return session_ ? session_->max_request_bytes() : 0; }
+  // As Session's; ENOTCONN also without a client.
+  Result<SavedSession> save() const;
+  std::span<const ClientFd> held_fds() const {
+    return session_ ? session_->held_fds() : std::span<const ClientFd>();
+  }
+  // Its session is another process's from now on: neither the client nor the handler is told.
+  void leave();
+
   // Ends the client's session, if there is one, for no fault of its own.
   void end(std::string_view why) {
     if (session_) end_session(why);

@@ -33,11 +33,12 @@ std::string text_of(int code) {
 }  // namespace
 
 Result<std::unique_ptr<Server>> Server::listen(std::string path, Handler& handler, ServerOptions options) {
-  auto listener =
-      UnixListener::listen(std::move(path), {.what = "vfio-user socket",
-                                             .mode = options.owner.group ? kGroupsMode : kOwnersMode,
-                                             .backlog = kBacklog,
-                                             .owner = options.owner});
+  auto listener = UnixListener::listen(std::move(path),
+                                       {.what = "vfio-user socket",
+                                        .mode = options.owner.group ? kGroupsMode : kOwnersMode,
+                                        .backlog = kBacklog,
+                                        .owner = options.owner},
+                                       std::move(options.listener));
   if (!listener) return Failure(std::move(listener).error());
   if (options.seat.clock == nullptr) options.seat.clock = &kSystemClock;
   return std::unique_ptr<Server>(new Server(*std::move(listener), handler, std::move(options)));
@@ -52,6 +53,11 @@ Server::Server(std::unique_ptr<UnixListener> listener, Handler& handler, ServerO
       seat_(std::make_unique<Seat>(listener_->path(), handler, std::move(options.seat), client_log_)) {}
 
 Server::~Server() = default;
+
+void Server::leave() {
+  seat_->leave();
+  listener_->leave();
+}
 
 Seat& Server::expect_successor(Handler& handler, SeatOptions options) {
   if (options.clock == nullptr) options.clock = &clock_;

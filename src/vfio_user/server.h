@@ -32,6 +32,8 @@ namespace pvrdma::vfio_user {
 struct ServerOptions {
   SeatOptions seat;   // of the first
   SocketOwner owner;  // of the socket's file
+  // What listened there in another process, to go on with; empty, or another path's: none.
+  Fd listener;
 };
 
 class Server {
@@ -53,6 +55,9 @@ class Server {
   int listen_fd() const { return listener_->fd(); }
   Seat& seat() { return *seat_; }
   const Seat& seat() const { return *seat_; }
+
+  // The sockets are another process's from now on: no client is told, and the file stays.
+  void leave();
 
   // Not never(): listen_fd() is not to be watched until then.
   Instant accept_again_at() const { return accept_again_at_; }

@@ -124,8 +124,19 @@ Session::Verdict Session::execute_version(const Message& message) {
     return protocol_error(message, fmt::format("asks for version {}.{}; this server speaks {}.{}",
                                                version->major, version->minor, kVersionMajor, kVersionMinor));
   }
+  establish(std::min(version->capabilities.max_data_xfer_size, kMaxDataTransferBytes));
+  if (log_ == nullptr || log_->allow(clock_.now())) {
+    log::info("vfio-user {}: client connected, it speaks version {}.{}", name_, version->major,
+              version->minor);
+  }
+
+  // QEMU reserves as much room for the answer as its request has.
+  return reply(message, write_version(reply_payload().first(message.payload.size()), kOwnCapabilities));
+}
+
+void Session::establish(std::uint32_t max_request_bytes) {
   established_ = true;
-  max_request_bytes_ = std::min(version->capabilities.max_data_xfer_size, kMaxDataTransferBytes);
+  max_request_bytes_ = max_request_bytes;
   handler_.connected();
   for (std::uint32_t i = 0; i < handler_.region_count(); ++i) {
     regions_.push_back(handler_.region_info(i));
@@ -134,13 +145,27 @@ Session::Verdict Session::execute_version(const Message& message) {
   for (std::uint32_t i = 0; i < handler_.irq_index_count(); ++i) irq_counts_.push_back(handler_.irq_count(i));
   PVRDMA_CHECK(regions_.size() <= kMaxRegions && irq_counts_.size() <= kMaxIrqIndices,
                "more than QEMU accepts");
-  if (log_ == nullptr || log_->allow(clock_.now())) {
-    log::info("vfio-user {}: client connected, it speaks version {}.{}", name_, version->major,
-              version->minor);
-  }
+}
 
-  // QEMU reserves as much room for the answer as its request has.
-  return reply(message, write_version(reply_payload().first(message.payload.size()), kOwnCapabilities));
+Result<SavedSession> Session::save() const {
+  if (!established_) return fail(ENOTCONN, "its VMM has only just connected");
+  if (!migration_.is_idle()) return fail(EBUSY, "its VMM leads a migration, or has the writes logged");
+  SavedSession saved{.max_request_bytes = max_request_bytes_, .unanswered = requests_.save()};
+  socket_.save(saved);
+  return saved;
+}
+
+Result<void> Session::restore(const SavedSession& saved, std::span<ClientFd> held) {
+  if (saved.max_request_bytes > kMaxDataTransferBytes || !requests_.restore(saved.unanswered))
+    return fail(EINVAL, "impossible requests to the client");
+  establish(saved.max_request_bytes);
+  const auto shared = std::ranges::find_if(regions_, [](const RegionInfo& region) { return region.fd >= 0; });
+  if (!socket_.restore(saved, held, shared != regions_.end() ? shared->fd : -1))
+    return fail(EINVAL, "more bytes under way than there can be");
+  request_pending_ = socket_.output_pending(Exchange::kOfServer);
+  command_waits_ = socket_.output_pending(Exchange::kOfClient);
+  cut_short_ = !command_waits_;
+  return {};
 }
 
 Session::Verdict Session::execute_command(Message& message) {

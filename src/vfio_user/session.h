@@ -31,6 +31,7 @@
 #include "vfio_user/migration.h"
 #include "vfio_user/protocol.h"
 #include "vfio_user/request_table.h"
+#include "vfio_user/saved_session.h"
 
 namespace pvrdma::vfio_user {
 
@@ -95,6 +96,14 @@ class Session {
   // Those whose ends the owner has to tell when the session is over.
   RequestTable take_requests() { return std::exchange(requests_, RequestTable{}); }
 
+  // Between two runs: what the session is besides its socket and held_fds(). Errors, each a sentence:
+  // ENOTCONN (before VERSION), EBUSY (the client leads a migration, or has the writes logged).
+  Result<SavedSession> save() const;
+  std::span<const ClientFd> held_fds() const { return socket_.held_fds(); }
+  // A session that has received and sent nothing goes on as the saved one, with what held_fds() was; the
+  // handler is told of a client. Error, the session is good for nothing then: EINVAL.
+  Result<void> restore(const SavedSession& saved, std::span<ClientFd> held);
+
   // The client sees the end now; the socket may be closed later.
   void shut_down() { socket_.shut_down(); }
 
@@ -107,6 +116,7 @@ class Session {
   Verdict execute(Message& message);
   Verdict take_reply(const Message& message);
   Verdict execute_version(const Message& message);
+  void establish(std::uint32_t max_request_bytes);
   Verdict execute_command(Message& message);
   Verdict dma_map(Message& message);
   Verdict dma_unmap(const Message& message);
