@@ -15,10 +15,10 @@ constexpr std::chrono::seconds kStorePatience(5);
 }  // namespace
 
 Membership::Membership(const control::ClusterConfig& config, std::string version, shard::Loop& loop,
-                       const Clock& clock, ViewSlot::Apply apply)
+                       const Clock& clock, ViewSlot::Apply apply, std::string instance)
     : host_name_(config.host_name),
       clock_(clock),
-      presence_(config, std::move(version)),
+      presence_(config, std::move(version), std::move(instance)),
       feed_(config.host_name, config.socket_folder, loop, std::move(apply)) {}
 
 Membership::~Membership() {
@@ -40,9 +40,10 @@ void Membership::join() {
   thread_ = std::thread([this] { run(); });
 }
 
-void Membership::stop() {
+void Membership::stop(control::LeasedRecords records) {
   news_.close();
   if (thread_.joinable()) thread_.join();
+  if (plane_ != nullptr && records == control::LeasedRecords::kLeave) plane_->leave_records();
   plane_.reset();
 }
 

@@ -31,8 +31,10 @@ class Membership final : public fabric::Observer,
                          private control::PlaneObserver {
  public:
   // `loop` and `clock` are borrowed and outlive this. `apply` runs on the loop's thread, as a task.
+  // `instance`: that of this host's last life, which is over, and whose live records this one takes over;
+  // empty: none.
   Membership(const control::ClusterConfig& config, std::string version, shard::Loop& loop, const Clock& clock,
-             ViewSlot::Apply apply);
+             ViewSlot::Apply apply, std::string instance = {});
   ~Membership() override;
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
@@ -44,8 +46,10 @@ class Membership final : public fabric::Observer,
   // Puts this host into the store, now or, when the store is away, later. Blocks for some seconds at most.
   // Once, after connect().
   void join();
-  // Leaves: gives the live records back. What is told later is ignored.
-  void stop();
+  // Leaves. What is told later is ignored.
+  void stop(control::LeasedRecords records = control::LeasedRecords::kGiveBack);
+
+  const std::string& instance() const { return presence_.instance(); }
 
   // Null before connect() and after stop().
   control::Plane* plane() const { return plane_.get(); }

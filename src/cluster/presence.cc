@@ -52,10 +52,19 @@ std::string left_behind(const control::Inventory& inventory, const std::string& 
   return on->second;
 }
 
+// What this host's life before, of the same instance, has in the store. Empty: nothing.
+std::string last_life(const control::Inventory& inventory, const control::LiveHost& live) {
+  const auto found = inventory.live_hosts.find(live.name);
+  if (found == inventory.live_hosts.end() || found->second.instance != live.instance) return {};
+  return control::live_host_value(found->second);
+}
+
 }  // namespace
 
-Presence::Presence(const control::ClusterConfig& config, std::string version)
-    : config_(config), version_(std::move(version)), instance_(random_instance()) {}
+Presence::Presence(const control::ClusterConfig& config, std::string version, std::string instance)
+    : config_(config),
+      version_(std::move(version)),
+      instance_(instance.empty() ? random_instance() : std::move(instance)) {}
 
 void Presence::join_inventory(control::Plane& plane) {
   if (joined_) return;
@@ -80,7 +89,8 @@ void Presence::publish_host(control::Plane& plane) {
   live.socket_folder = config_.socket_folder;
   live.vmnics = discovered_->vmnics;
   live.rdma_devices = discovered_->rdma_devices;
-  plane.set_live(control::live_host_key(config_.host_name), control::live_host_value(live));
+  plane.set_live(control::live_host_key(config_.host_name), control::live_host_value(live), {},
+                 last_life(*plane.inventory(), live));
 }
 
 void Presence::publish(const GidNews::Changes& gids, control::Plane& plane) const {

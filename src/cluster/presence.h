@@ -16,10 +16,10 @@ namespace pvrdma::cluster {
 
 class Presence {
  public:
-  // `version` is the daemon's.
-  Presence(const control::ClusterConfig& config, std::string version);
+  // `version` is the daemon's. `instance`: that of the life before, which goes on in this one; empty: none.
+  Presence(const control::ClusterConfig& config, std::string version, std::string instance = {});
 
-  // Random: tells two lives of this host apart.
+  // Random: tells two lives of this host apart that have nothing in common.
   const std::string& instance() const { return instance_; }
 
   // Adds this host to the inventory, once in the daemon's life: a host that an admin removes stays removed.

@@ -41,6 +41,27 @@ TEST(PresenceInstance, TellsTwoLivesApart) {
   EXPECT_NE(Presence(config, "1").instance(), Presence(config, "1").instance());
 }
 
+// What its last life left in the store, it has without waiting.
+TEST_F(PresenceTest, ALifeGoesOnInTheNextProcess) {
+  presence_.publish_host(*plane_);
+  const std::string key = control::live_host_key("esx-01");
+  ASSERT_TRUE(eventually([&] { return cluster_->find(key).has_value(); }));
+  const std::string before = *cluster_->find(key);
+  plane_->leave_records();
+  plane_.reset();
+  ASSERT_EQ(cluster_->find(key), before);
+
+  Presence next(esx_01(), "1.2.4", presence_.instance());
+  EXPECT_EQ(next.instance(), presence_.instance());
+  plane_ = control::Plane::start("esx-01", next.instance(), std::make_unique<control::FakeStore>(cluster_),
+                                 nullptr, std::chrono::seconds(5), [] { return true; })
+               .value();  // it does not wait
+  next.publish_host(*plane_);
+  EXPECT_TRUE(eventually([&] { return cluster_->find(key).value_or(before) != before; }))
+      << "another version";
+  EXPECT_EQ(plane_->store_state().live_conflicts, 0u);
+}
+
 TEST_F(PresenceTest, JoinsOnce) {
   presence_.join_inventory(*plane_);
   EXPECT_TRUE(plane_->inventory()->hosts.contains("esx-01"));

@@ -70,7 +70,7 @@ class FakeCluster {
 class FakeStore final : public Store {
  public:
   explicit FakeStore(std::shared_ptr<FakeCluster> cluster) : cluster_(std::move(cluster)) {}
-  ~FakeStore() override { stop(); }
+  ~FakeStore() override { stop(LeasedRecords::kGiveBack); }
 
   // --- What happens to it ---
 
@@ -131,11 +131,12 @@ class FakeStore final : public Store {
     return {};
   }
 
-  void stop() override {
+  void stop(LeasedRecords records) override {
     const std::lock_guard lock(cluster_->mutex_);
+    if (std::exchange(stopped_, true)) return;
     observer_ = nullptr;
     std::erase(cluster_->stores_, this);
-    cluster_->apply(erase_leased(), this);
+    if (records == LeasedRecords::kGiveBack) cluster_->apply(erase_leased(), this);
   }
 
   Result<Commit> commit(const Transaction& transaction) override {
@@ -178,6 +179,7 @@ class FakeStore final : public Store {
 
   const std::shared_ptr<FakeCluster> cluster_;
   Observer* observer_ = nullptr;  // borrowed
+  bool stopped_ = false;
   std::optional<std::string> away_;
   std::optional<std::vector<std::vector<Change>>> held_;
   std::function<void()> before_commit_;

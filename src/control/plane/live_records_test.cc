@@ -28,7 +28,7 @@ class LiveRecordsTest : public testing::Test {
   }
   void TearDown() override {
     live_.stop();
-    store_.stop();
+    store_.stop(LeasedRecords::kGiveBack);
   }
   bool becomes(const std::string& key, const std::optional<std::string>& value) {
     return eventually([&] { return cluster_->find(key) == value; });

@@ -56,7 +56,7 @@ struct Plane::Impl final : Observer {
     }
     changed_.notify_all();
     live_.stop();
-    store_->stop();
+    store_->stop(records_);
   }
 
   // --- Observer ---
@@ -315,6 +315,7 @@ struct Plane::Impl final : Observer {
 
   const std::string host_;
   const std::string instance_;
+  LeasedRecords records_ = LeasedRecords::kGiveBack;  // at the end
   const std::unique_ptr<Store> store_;
   PlaneObserver* const observer_;
   LiveRecords live_;
@@ -367,6 +368,10 @@ Result<void> Plane::edit(const Edit& edit) {
 
 void Plane::set_live(std::string key, std::string value, std::string account, std::string replaces) {
   impl_->live_.set(std::move(key), std::move(value), std::move(account), std::move(replaces));
+}
+
+void Plane::leave_records() {
+  impl_->records_ = LeasedRecords::kLeave;
 }
 
 void Plane::look_after_store(Instant now) {

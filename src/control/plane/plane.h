@@ -78,6 +78,10 @@ class Plane {
   void set_live(std::string key, std::string value, std::string account = {}, std::string replaces = {});
   void clear_live(std::string key, std::chrono::milliseconds after = {});
 
+  // When it is destroyed, this host's live records stay until their lease ends, for its next life to put them
+  // again. By the thread that destroys it.
+  void leave_records();
+
   // Looks how the store fares and, when this host is the one to do it, makes it forget old revisions
   // (caretaker.h). To be called now and then; blocks for some seconds at most.
   void look_after_store(Instant now);

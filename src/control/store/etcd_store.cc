@@ -21,12 +21,12 @@ class EtcdStore final : public Store {
  public:
   explicit EtcdStore(EtcdConfig config)
       : config_(std::move(config)), description_(fmt::format("etcd:{}", fmt::join(config_.endpoints, ","))) {}
-  ~EtcdStore() override { stop(); }
+  ~EtcdStore() override { stop(LeasedRecords::kGiveBack); }
 
   std::string description() const override { return description_; }
   std::chrono::seconds lease() const override { return std::chrono::seconds(config_.lease_seconds); }
   Result<void> start(Observer& observer) override;
-  void stop() override;
+  void stop(LeasedRecords records) override;
   Result<Commit> commit(const Transaction& transaction) override;
   Result<std::vector<KeyValue>> read_all() override;
   Result<std::optional<StoreHealth>> health() override;
@@ -63,14 +63,14 @@ Result<void> EtcdStore::start(Observer& observer) {
   return {};
 }
 
-void EtcdStore::stop() {
+void EtcdStore::stop(LeasedRecords records) {
   if (!running_.exchange(false)) return;
   queue_.close();
   client_->interrupt();
   const std::int64_t lease = lease_->stop();
   watch_->stop();
   // If etcd is away, the lease ends by itself.
-  if (lease != 0) (void)client_->revoke(lease, kRevokeTimeout);
+  if (lease != 0 && records == LeasedRecords::kGiveBack) (void)client_->revoke(lease, kRevokeTimeout);
 }
 
 Result<Commit> EtcdStore::commit(const Transaction& transaction) {

@@ -436,7 +436,7 @@ TEST(EtcdStore, SurvivesAServerThatAnswersNonsense) {
     ASSERT_TRUE(member.wait_trouble(one.trouble));
     EXPECT_NE(member.store->commit(kPutA).value_or(Commit::kConflict), Commit::kCommitted);
     EXPECT_TRUE(member.recorder.told().changes.empty());
-    member.store->stop();
+    member.store->stop(LeasedRecords::kGiveBack);
   }
 }
 

@@ -35,12 +35,12 @@ constexpr std::chrono::milliseconds kRetry{500};
 class SqliteStore final : public Store {
  public:
   explicit SqliteStore(std::string path) : path_(std::move(path)) {}
-  ~SqliteStore() override { stop(); }
+  ~SqliteStore() override { stop(LeasedRecords::kGiveBack); }
 
   std::string description() const override { return "sqlite:" + path_; }
   std::chrono::seconds lease() const override { return std::chrono::seconds(0); }
   Result<void> start(Observer& observer) override;
-  void stop() override;
+  void stop(LeasedRecords records) override;
   Result<Commit> commit(const Transaction& transaction) override;
   Result<std::vector<KeyValue>> read_all() override;
 
@@ -201,7 +201,8 @@ Result<void> SqliteStore::start(Observer& observer) {
   return {};
 }
 
-void SqliteStore::stop() {
+// Nobody but the next start could see records that are left, and it removes them.
+void SqliteStore::stop(LeasedRecords /*records*/) {
   queue_.close();
   {
     const std::scoped_lock lock(mutex_);

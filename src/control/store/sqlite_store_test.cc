@@ -133,7 +133,7 @@ TEST_F(SqliteStoreTest, IsOpenedByOneAtATime) {
                                          ": another running daemon uses it: stop that daemon or "
                                          "choose another path");
   EXPECT_TRUE(recorder.told().alls.empty());
-  first->stop();
+  first->stop(LeasedRecords::kGiveBack);
   EXPECT_EQ(code_of(second->start(recorder)), 0);
 }
 
@@ -237,7 +237,7 @@ TEST_F(SqliteStoreTest, GoesOnWhenThereIsSpaceAgain) {
   ASSERT_TRUE(recorder.wait_connected());  // nobody has called commit() since
   EXPECT_EQ(must(store->commit({{{"a", "1"}}, {put("a", "3")}})), Commit::kCommitted);
   EXPECT_EQ(recorder.told().changes.size(), 2U);
-  store->stop();
+  store->stop(LeasedRecords::kGiveBack);
   EXPECT_EQ(reopen(), (std::map<std::string, std::string>{{"a", "3"}}));
 }
 
@@ -309,7 +309,7 @@ TEST_F(SqliteStoreTest, ComesBackByItselfWhenAnotherProgramLetsGoOfTheFile) {
   EXPECT_EQ(recorder.told().connections.size(), 3U);
   EXPECT_EQ(must(store->commit({{{"a", "1"}}, {put("a", "3")}})), Commit::kCommitted);
   EXPECT_EQ(recorder.told().mirror, (std::map<std::string, std::string>{{"a", "3"}}));
-  store->stop();
+  store->stop(LeasedRecords::kGiveBack);
   EXPECT_EQ(reopen(), (std::map<std::string, std::string>{{"a", "3"}}));
 }
 
@@ -343,7 +343,7 @@ TEST_F(SqliteStoreTest, StopsWhileTheFileIsLocked) {
   must(store->start(recorder));
   Locker other(path_);
   EXPECT_FALSE(store->commit({{}, {put("a", "1")}}));
-  store->stop();
+  store->stop(LeasedRecords::kGiveBack);
   EXPECT_EQ(code_of(store->commit({{}, {put("a", "1")}})), ENOTCONN);
   EXPECT_EQ(recorder.told().connections.size(), 2U);
 }

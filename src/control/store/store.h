@@ -19,6 +19,10 @@
 
 namespace pvrdma::control {
 
+// What becomes of this process's leased records when it stops: they end, or stay until their lease ends, for
+// its next life to put them again.
+enum class LeasedRecords : std::uint8_t { kGiveBack, kLeave };
+
 struct KeyValue {
   std::string key;
   std::string value;
@@ -84,8 +88,8 @@ class Store {
   // cannot be opened, an unreadable certificate). A store that is away is no error: on_connection() tells.
   virtual Result<void> start(Observer& observer) = 0;
 
-  // Gives leased records back as far as the store is reachable, and ends.
-  virtual void stop() = 0;
+  // Ends; with the records as far as the store is reachable.
+  virtual void stop(LeasedRecords records) = 0;
 
   // Error: the store is not reachable, not writable or did not answer in time; the change may or may not have
   // been made then, and the sentence says so. Code EAGAIN: it may help to try again later.

@@ -101,7 +101,7 @@ TEST_P(StoreTest, KeepsRecordsOverAReopenAndGivesLeasedOnesBack) {
     EXPECT_EQ(must(store->commit({{}, {put("kept", "1"), put_leased("live", "2"), put_leased("both", "3")}})),
               Commit::kCommitted);
     EXPECT_EQ(must(store->commit({{}, {put("both", "4")}})), Commit::kCommitted);  // not leased any more
-    store->stop();
+    store->stop(LeasedRecords::kGiveBack);
     const std::size_t calls = recorder.told().changes.size();
     EXPECT_EQ(code_of(store->commit({{}, {put("late", "5")}})), ENOTCONN);
     EXPECT_EQ(code_of(store->read_all()), ENOTCONN);
@@ -172,7 +172,7 @@ TEST_P(StoreTest, LetsTheObserverReadAndCommit) {
   must(store->commit({{}, {put("ask", "1")}}));
   ASSERT_TRUE(recorder.wait([](const auto& told) { return told.has("answer"); }));
   EXPECT_EQ(recorder.told().changes.size(), 2U);
-  store->stop();
+  store->stop(LeasedRecords::kGiveBack);
 }
 
 }  // namespace
