@@ -30,7 +30,8 @@ std::shared_ptr<guestmem::MappedBytes> mapped_bytes_of(const AdapterConfig& conf
 
 Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, verbs::SwitchPort& port,
                                                  const Clock& clock,
-                                                 std::shared_ptr<ReaperQueue> memory_queue) {
+                                                 std::shared_ptr<ReaperQueue> memory_queue,
+                                                 Fd earlier_doorbells) {
   const std::string who = fmt::format("adapter {}", config.name);
   if (!offers_roce(config.hardware_version, config.roce)) {
     return fail(fmt::format(
@@ -48,7 +49,8 @@ Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, ve
     return fail(fmt::format("{}: hardware version {} offers no shared receive queues; set max_srq to 0", who,
                             number_of(config.hardware_version)));
   }
-  auto doorbell_memory = DoorbellMemory::create(limits.max_context, config.doorbells);
+  auto doorbell_memory =
+      DoorbellMemory::create(limits.max_context, config.doorbells, std::move(earlier_doorbells));
   if (!doorbell_memory) return Failure(std::move(doorbell_memory.error()).in(who));
   verbs::Rules rules = rules_of(config.hardware_version, config.roce, config.profile);
   rules.mapped_doorbells = config.doorbells == DoorbellMode::kMapped;

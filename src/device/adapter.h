@@ -79,10 +79,12 @@ class Adapter final : public vfio_user::Handler,
  public:
   // `port` and `clock` are borrowed and outlive the adapter; its guest's memory ends in `memory_queue` (none:
   // in place). Errors: a RoCE version or limits that the hardware version does not offer, doorbells that
-  // the host does not, or no memory for BAR 2's mappable part.
+  // the host does not, or no memory for BAR 2's mappable part. `doorbell_memory`: what it was in another
+  // process whose client goes on with it here; empty: there is none.
   static Result<std::unique_ptr<Adapter>> create(const AdapterConfig& config, verbs::SwitchPort& port,
                                                  const Clock& clock,
-                                                 std::shared_ptr<ReaperQueue> memory_queue = nullptr);
+                                                 std::shared_ptr<ReaperQueue> memory_queue = nullptr,
+                                                 Fd doorbell_memory = {});
   ~Adapter() override;
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
@@ -119,6 +121,12 @@ class Adapter final : public vfio_user::Handler,
   // it stores into mapped doorbell pages meanwhile is lost. `table`: what the VMM has there, where it is
   // known. Takes time and memory by the number of objects.
   void save(state::Writer& writer, const std::optional<MsixTable>& table, Instant now) const;
+  // Likewise, as if its driver had made nothing yet: what outlives this process although nobody saves it at
+  // its end. Little, and independent of the number of objects.
+  void save_without_objects(state::Writer& writer, Instant now) const;
+  // Whether that may be another after a write there: not after commands and doorbells, of which there are
+  // many.
+  static bool may_change_device(std::uint32_t region, std::uint64_t offset);
   // An adapter without a driver becomes the saved one, whatever its client has mapped and assigned by now;
   // the result is the PCI state that the saved one had, of which nothing is applied (pci_state.h). It is to
   // be the stream's last. Refused: another identity, limit or rule; a value out of its range; a driver here;
@@ -136,6 +144,13 @@ class Adapter final : public vfio_user::Handler,
   // slot, too: what the one before had not given to the guest it took along, and Linux's driver forgets what
   // it has not waited for.
   void resume(Vmm vmm = Vmm::kSame);
+  // What another process saved becomes this one, for the client that has it: as load(), and with the PCI
+  // state, and what the guest has stored into mapped doorbell pages meanwhile; then it goes on. `lost`: it
+  // had objects that are not in it, so the guest is told that its device has failed (DEVICE_FATAL).
+  enum class Objects : bool { kSaved, kLost };
+  Result<void> take_back(state::Reader& reader, Objects objects, Instant now);
+  bool link_is_up() const { return commands_.link_is_up(); }
+  int doorbell_fd() const { return doorbell_memory_->fd(); }  // borrowed
   PciState pci_state(const std::optional<MsixTable>& table) const;
   std::uint32_t vectors_assigned() const { return interrupts_.assigned(); }
 
@@ -191,6 +206,9 @@ class Adapter final : public vfio_user::Handler,
   void context_closed(verbs::UarIndex uar) override;
 
   SavedIdentity identity() const;
+  void save_device(state::Writer& writer, const std::optional<MsixTable>& table, const SavedEventRings& rings,
+                   const SavedDoorbells& doorbells, Instant now) const;
+  Result<PciState> load(state::Reader& reader, DoorbellPoller::Words words, Instant now);
   std::optional<SharedRegion> restore_rings(const SavedDriver& driver, const SavedEventRings& rings,
                                             state::Reader& reader, Instant now);
   void check_whole(const SavedDriver& driver, const SavedDoorbells& doorbells, state::Reader& reader);

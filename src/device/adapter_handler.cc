@@ -79,6 +79,11 @@ int Adapter::region_read(std::uint32_t region, std::uint64_t offset, std::span<s
   }
 }
 
+bool Adapter::may_change_device(std::uint32_t region, std::uint64_t offset) {
+  if (region == kBarUar) return false;
+  return region != kBarRegisters || offset != static_cast<std::uint64_t>(abi::Register::kRequest);
+}
+
 int Adapter::region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
                           bool posted) {
   if (failed()) return EIO;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <span>
 
 #include "device/adapter.h"
 #include "device/describe.h"
@@ -30,6 +31,8 @@ void read(state::Reader& reader, state::RecordKind kind, Saved& saved) {
   }
   reader.refuse("it ends before the adapter does");
 }
+
+constexpr std::uint32_t kPort = 1;
 
 // All but the engine.
 struct SavedAdapter {
@@ -91,6 +94,25 @@ PciState Adapter::pci_state(const std::optional<MsixTable>& table) const {
 }
 
 void Adapter::save(state::Writer& writer, const std::optional<MsixTable>& table, Instant now) const {
+  save_device(writer, table, rings_.save(now), poller_.save(), now);
+  engine_.save(writer, now);
+}
+
+// Where the rings are written next, only the guest's memory will know.
+void Adapter::save_without_objects(state::Writer& writer, Instant now) const {
+  SavedEventRings rings = rings_.save(now);
+  rings.async = {};
+  rings.notifications = {};
+  rings.pending_cqs.clear();
+  rings.drain_from_cq = 0;
+  save_device(writer, std::nullopt, rings, {}, now);
+  engine_.save_without_objects(writer);
+}
+
+// All but the engine.
+void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>& table,
+                          const SavedEventRings& saved_rings, const SavedDoorbells& saved_doorbells,
+                          Instant now) const {
   // The memory, its account and what it refused are this host's, as the client, the migration that it leads
   // and what was logged are.
   const auto& [config, limits, rules, caps, clock, doorbell_memory, port, memory, account, maps_refused,
@@ -106,15 +128,30 @@ void Adapter::save(state::Writer& writer, const std::optional<MsixTable>& table,
         SavedDriver{.state = adapter_state,
                     .link_up = commands.link_is_up(),
                     .region = region ? device::save(*region) : SavedRegion{}});
-  write(writer, kEventRingsRecord, rings.save(now));
-  write(writer, kDoorbellsRecord, poller.save());
+  write(writer, kEventRingsRecord, saved_rings);
+  write(writer, kDoorbellsRecord, saved_doorbells);
   write(writer, kRatesRecord,
         SavedRates{.commands = command_rate.save(now), .doorbells = doorbell_rate.save(now)});
   write(writer, kDeviceCountersRecord, counters);
-  engine.save(writer, now);
 }
 
 Result<PciState> Adapter::load(state::Reader& reader, Instant now) {
+  return load(reader, DoorbellPoller::Words::kSaved, now);
+}
+
+Result<void> Adapter::take_back(state::Reader& reader, Objects objects, Instant now) {
+  const auto pci = load(reader, DoorbellPoller::Words::kInMemory, now);
+  if (!pci) return Failure(pci.error());
+  const bool fits = pci_config_.write(0, std::as_bytes(std::span(pci->config)));
+  PVRDMA_CHECK(fits, "the whole of the configuration space");
+  if (state_ != AdapterState::kActive) return {};
+  engine_.on_path_restored([](const verbs::Gid&) { return true; }, now);
+  if (objects == Objects::kLost) rings_.post(abi::EventType::kDeviceFatal, kPort);
+  resume();
+  return {};
+}
+
+Result<PciState> Adapter::load(state::Reader& reader, DoorbellPoller::Words words, Instant now) {
   if (failed() || state_ != AdapterState::kDetached) {
     reader.refuse("the adapter here is in use");
     return Failure(reader.result().error());
@@ -139,7 +176,7 @@ Result<PciState> Adapter::load(state::Reader& reader, Instant now) {
   registers_.restore(saved.registers);
   interrupts_.restore(saved.interrupts);
   commands_.set_link(saved.driver.link_up);
-  poller_.restore(saved.doorbells);
+  poller_.restore(saved.doorbells, words);
   command_rate_.restore(saved.rates.commands, now);
   doorbell_rate_.restore(saved.rates.doorbells, now);
   counters_ = saved.counters;

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "abi/registers.h"
@@ -12,22 +13,38 @@ namespace pvrdma::device {
 namespace {
 
 constexpr char kWhat[] = "the memory behind BAR 2";
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-}  // namespace
-
-Result<std::unique_ptr<DoorbellMemory>> DoorbellMemory::create(std::uint32_t uar_pages, DoorbellMode mode) {
-  const std::uint64_t behind = std::uint64_t{uar_pages} * abi::kUarPageBytes;
-  const std::uint64_t end = behind + abi::kUarPageBytes;
-  const std::uint64_t offset = mode == DoorbellMode::kMapped ? abi::kUarPageBytes : behind;
+Result<Fd> make_memory(std::uint64_t bytes) {
   Fd memory(::memfd_create("pvrdma-uar", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) return fail_errno(errno, std::string("creating ") + kWhat);
   // Sparse: a page takes memory from its first use on.
-  if (::ftruncate(memory.get(), static_cast<off_t>(end)) != 0)
+  if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0)
     return fail_errno(errno, std::string("sizing ") + kWhat);
-  if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+  if (::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0)
     return fail_errno(errno, std::string("sealing ") + kWhat);
+  return memory;
+}
 
-  std::unique_ptr<DoorbellMemory> made(new DoorbellMemory(std::move(memory), offset, end));
+bool is_such_memory(const Fd& memory, std::uint64_t bytes) {
+  struct stat file {};
+  return ::fcntl(memory.get(), F_GET_SEALS) == kSeals && ::fstat(memory.get(), &file) == 0 &&
+         static_cast<std::uint64_t>(file.st_size) == bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<DoorbellMemory>> DoorbellMemory::create(std::uint32_t uar_pages, DoorbellMode mode,
+                                                               Fd earlier) {
+  const std::uint64_t behind = std::uint64_t{uar_pages} * abi::kUarPageBytes;
+  const std::uint64_t end = behind + abi::kUarPageBytes;
+  const std::uint64_t offset = mode == DoorbellMode::kMapped ? abi::kUarPageBytes : behind;
+  if (earlier && !is_such_memory(earlier, end))
+    return fail(EINVAL, std::string(kWhat) + " that was kept is another adapter's");
+  auto memory = earlier ? Result<Fd>(std::move(earlier)) : make_memory(end);
+  if (!memory) return Failure(std::move(memory).error());
+
+  std::unique_ptr<DoorbellMemory> made(new DoorbellMemory(*std::move(memory), offset, end));
   if (mode == DoorbellMode::kMapped) {
     if (auto mapped = made->map(); !mapped) return Failure(std::move(mapped).error());
   }

@@ -26,7 +26,9 @@ namespace pvrdma::device {
 class DoorbellMemory {
  public:
   // Errors: what the system calls said.
-  static Result<std::unique_ptr<DoorbellMemory>> create(std::uint32_t uar_pages, DoorbellMode mode);
+  // `earlier`: that of another process, made for the same, to go on with; empty: none.
+  static Result<std::unique_ptr<DoorbellMemory>> create(std::uint32_t uar_pages, DoorbellMode mode,
+                                                        Fd earlier = {});
 
   int fd() const { return memory_.get(); }          // borrowed; an offset in BAR 2 is the same offset in it
   std::uint64_t offset() const { return offset_; }  // of what may be mapped, bytes into BAR 2

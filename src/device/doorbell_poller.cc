@@ -37,6 +37,10 @@ DoorbellPoller::DoorbellPoller(std::uint32_t uar_pages, const DoorbellMemory& me
 
 void DoorbellPoller::open(verbs::UarIndex uar) {
   std::memset(memory_.page(uar), 0, abi::kUarPageBytes);
+  look_after(uar);
+}
+
+void DoorbellPoller::look_after(verbs::UarIndex uar) {
   PVRDMA_CHECK(hot_.size() + cold_.size() < hot_.capacity(), "more contexts than doorbell pages");
   cold_.push_back({uar, Instant{}});
 }

@@ -46,8 +46,10 @@ class DoorbellPoller {
   void close_all();
   // While the guest stands: what it stores later is not in it.
   SavedDoorbells save() const;
-  // Opens the pages, none of which is open, with their words. Each is below `uar_pages`, and there once.
-  void restore(const SavedDoorbells& saved);
+  // Opens the pages, none of which is open, with their words, or with what the guest has in the memory, which
+  // was never another's. Each is below `uar_pages`, and there once.
+  enum class Words : bool { kSaved, kInMemory };
+  void restore(const SavedDoorbells& saved, Words words);
   bool any_open() const { return !hot_.empty() || !cold_.empty(); }
 
   struct Looked {
@@ -66,6 +68,7 @@ class DoorbellPoller {
   std::atomic_ref<std::uint64_t> words_of(verbs::UarIndex uar) const {
     return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(memory_.page(uar)));
   }
+  void look_after(verbs::UarIndex uar);
   News look_at(verbs::UarIndex uar, Looked& looked, Instant now);
   // How many were looked at.
   std::size_t look_at_hot(std::size_t at_most, Looked& looked, Instant now);

@@ -103,8 +103,12 @@ SavedDoorbells DoorbellPoller::save() const {
   return saved;
 }
 
-void DoorbellPoller::restore(const SavedDoorbells& saved) {
+void DoorbellPoller::restore(const SavedDoorbells& saved, Words from) {
   for (const auto& [uar, words] : saved.pages) {
+    if (from == Words::kInMemory) {
+      look_after(uar);
+      continue;
+    }
     open(uar);
     words_of(uar).store(words, std::memory_order_seq_cst);
   }

@@ -109,6 +109,8 @@ class Engine {
 
   // Everything but guest memory, what is dead, and paths. Takes time and memory by the number of objects.
   void save(state::Writer& writer, Instant now) const;
+  // As if it had no objects and no GIDs.
+  void save_without_objects(state::Writer& writer) const;
   // A new engine, or one after reset(), becomes the saved one; its GIDs are bound. `reader` stands behind the
   // engine's last record then. Refused: a value out of its range, a budget used up, a GID that is another's;
   // the engine is as before, and the reader has the reason. Nothing is sent before the next turn; what peers

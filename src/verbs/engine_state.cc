@@ -69,6 +69,19 @@ void Engine::save(state::Writer& writer, Instant now) const {
   write(writer, kEngineEndRecord, impl_pointer->saved_counts());
 }
 
+void Engine::save_without_objects(state::Writer& writer) const {
+  write(writer, kTablesRecord,
+        SavedTables{.contexts = {},
+                    .next_pd = impl_->pds.next_slot(),
+                    .next_cq = impl_->cqs.next_slot(),
+                    .next_srq = impl_->srqs.next_slot(),
+                    .next_qp = impl_->qps.next_slot(),
+                    .qpn_generations = {}});
+  write(writer, kMrSlotsRecord, SavedMrSlots{.generations = {0}, .free = {}});  // key 0 is nobody's
+  write(writer, kCountersRecord, counters_);
+  write(writer, kEngineEndRecord, SavedCounts{});
+}
+
 std::vector<UarIndex> Engine::contexts() const {
   std::vector<UarIndex> out;
   for (UarIndex context = 0; context < impl_->contexts.size(); ++context) {
