@@ -1,4 +1,4 @@
-#include "pvrdmad/notify.h"
+#include "keep/notify.h"
 
 #include <array>
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 #include "base/fd.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::keep {
 namespace {
 
 class NotifyTest : public testing::Test {
@@ -62,4 +62,4 @@ TEST_F(NotifyTest, IsSilentWithoutAServiceManager) {
 }
 
 }  // namespace
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::keep
