@@ -60,13 +60,15 @@ bool still_fits(const ServedAdapter& adapter, const WantedAdapter& made, const W
 }  // namespace
 
 AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power,
-                       const HostBudgets& budgets, Reaper* reaper, const NativeLinks* natives)
+                       const HostBudgets& budgets, Reaper* reaper, const NativeLinks* natives,
+                       Keeping* keeping)
     : fabric_(fabric),
       loop_(loop),
       clock_(clock),
       power_(power),
       reaper_(reaper),
       natives_(natives),
+      keeping_(keeping),
       vm_budgets_(budgets.each),
       host_account_(budgets.total),
       native_log_(kNativeLogBurst, kNativeLogInterval) {}
@@ -77,7 +79,8 @@ AdapterSet::~AdapterSet() {
 
 Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
   auto adapter = ServedAdapter::create(to_setup(config, config.budgets, host_account_),
-                                       fabric_.segment(transport::SegmentId{}), loop_, clock_, this, reaper_);
+                                       fabric_.segment(transport::SegmentId{}), loop_, clock_, this, reaper_,
+                                       keeping_, given_to(config.name));
   if (!adapter) return Failure(std::move(adapter).error());
   adapters_.push_back(*std::move(adapter));
   static_names_.push_back(config.name);
@@ -89,6 +92,7 @@ Result<void> AdapterSet::start() {
     if (auto started = adapter->start(); !started) return started;
   }
   for (const auto& adapter : adapters_) announce(*adapter);
+  for (const auto& adapter : adapters_) take_back(*adapter);
   loop_.add(*this);
   started_ = true;
   return {};
@@ -99,12 +103,38 @@ void AdapterSet::set_wanted(std::vector<WantedAdapter> wanted) {
   for (WantedAdapter& each : wanted) by_vm.emplace(each.config.name, std::move(each));
   wanted_ = std::move(by_vm);
   reconcile();
+  std::erase_if(given_, [this](const auto& given) {
+    if (wanted_.contains(given.first)) return false;
+    log::warn("adapter {}: was kept, and is wanted here no more: its client loses it", given.first);
+    return true;
+  });
+}
+
+std::vector<std::string> AdapterSet::not_taken_back() const {
+  std::vector<std::string> names;
+  for (const auto& [name, given] : given_) names.push_back(name);
+  return names;
+}
+
+GivenBack* AdapterSet::given_to(const std::string& name) {
+  const auto found = given_.find(name);
+  return found != given_.end() ? &found->second : nullptr;
+}
+
+void AdapterSet::take_back(ServedAdapter& adapter) {
+  const auto found = given_.find(adapter.port().name());
+  if (found == given_.end()) return;
+  if (auto taken = adapter.take_back(found->second); !taken) {
+    log::error("adapter {}: cannot be taken back, and its VM has none until it is started again: {}",
+               adapter.port().name(), taken.error().message);
+  }
+  given_.erase(found);
 }
 
 std::vector<control::AdapterTrouble> AdapterSet::troubles() const {
   std::vector<control::AdapterTrouble> all;
-  for (const auto& [vm, kept] : kept_) {
-    if (!kept.trouble.empty()) all.push_back({vm, kept.trouble});
+  for (const auto& [vm, provided] : provided_) {
+    if (!provided.trouble.empty()) all.push_back({vm, provided.trouble});
   }
   return all;
 }
@@ -171,47 +201,48 @@ void AdapterSet::reconcile() {
     log::warn("adapters are brought in line later: there is no memory");
     return;
   }
-  const bool all_well =
-      std::all_of(kept_.begin(), kept_.end(), [](const auto& entry) { return entry.second.trouble.empty(); });
+  const bool all_well = std::all_of(provided_.begin(), provided_.end(),
+                                    [](const auto& entry) { return entry.second.trouble.empty(); });
   due_ = all_well ? Instant::never() : clock_.now() + kRetryInterval;
 }
 
 // Also those that are wanted otherwise than they are.
 void AdapterSet::drop_unwanted() {
-  for (auto it = kept_.begin(); it != kept_.end();) {
-    Kept& kept = it->second;
+  for (auto it = provided_.begin(); it != provided_.end();) {
+    Provided& provided = it->second;
     const auto wanted = wanted_.find(it->first);
     const bool gone = wanted == wanted_.end();
-    if (kept.adapter != nullptr && (gone || !still_fits(*kept.adapter, kept.made, wanted->second))) {
-      if (kept.adapter->has_client()) {
+    if (provided.adapter != nullptr &&
+        (gone || !still_fits(*provided.adapter, provided.made, wanted->second))) {
+      if (provided.adapter->has_client()) {
         // Whoever comes right behind it must not get the old adapter.
-        kept.adapter->refuse_clients("VM " + it->first + " was changed while it was on: connect again");
+        provided.adapter->refuse_clients("VM " + it->first + " was changed while it was on: connect again");
         ++it;
         continue;
       }
-      remove(kept);
+      remove(provided);
     }
-    it = gone ? kept_.erase(it) : std::next(it);
+    it = gone ? provided_.erase(it) : std::next(it);
   }
 }
 
 void AdapterSet::provide(const WantedAdapter& wanted) {
-  Kept& kept = kept_[wanted.config.name];
-  if (kept.adapter == nullptr) {
-    Kept fresh{wanted, nullptr, {}};  // takes memory, as what follows make() must not
+  Provided& provided = provided_[wanted.config.name];
+  if (provided.adapter == nullptr) {
+    Provided fresh{wanted, nullptr, {}};  // takes memory, as what follows make() must not
     auto made = make(wanted);
     if (!made) {
-      if (kept.trouble != made.error().message) {
+      if (provided.trouble != made.error().message) {
         log::warn("adapter {} is not served until this is put right: {}", wanted.config.name,
                   made.error().message);
       }
-      kept.trouble = std::move(made).error().message;
+      provided.trouble = std::move(made).error().message;
       return;
     }
     fresh.adapter = *made;
-    kept = std::move(fresh);
+    provided = std::move(fresh);
   }
-  if (still_fits(*kept.adapter, kept.made, wanted)) kept.adapter->refuse_clients(wanted.refusal);
+  if (still_fits(*provided.adapter, provided.made, wanted)) provided.adapter->refuse_clients(wanted.refusal);
 }
 
 Result<ServedAdapter*> AdapterSet::make(const WantedAdapter& wanted) {
@@ -220,20 +251,22 @@ Result<ServedAdapter*> AdapterSet::make(const WantedAdapter& wanted) {
   }
   AdapterSetup setup = to_setup(wanted.config, budgets_of(wanted, vm_budgets_), host_account_);
   setup.is_arriving = wanted.is_arriving;
-  auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), loop_, clock_, this, reaper_);
+  auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), loop_, clock_, this, reaper_,
+                                       keeping_, given_to(wanted.config.name));
   if (!adapter) return Failure(std::move(adapter).error());
   if (auto started = (*adapter)->start(); !started) return Failure(std::move(started).error());
   announce(**adapter);
   adapters_.push_back(*std::move(adapter));
+  take_back(*adapters_.back());
   return adapters_.back().get();
 }
 
-void AdapterSet::remove(Kept& kept) {
-  log::info("adapter {}: no longer waits at {}", kept.made.config.name, kept.adapter->socket());
-  kept.adapter->end_successor();
-  on_engine_gone(kept.adapter->engine());
-  std::erase_if(adapters_, [&kept](const auto& each) { return each.get() == kept.adapter; });
-  kept.adapter = nullptr;
+void AdapterSet::remove(Provided& provided) {
+  log::info("adapter {}: no longer waits at {}", provided.made.config.name, provided.adapter->socket());
+  provided.adapter->end_successor();
+  on_engine_gone(provided.adapter->engine());
+  std::erase_if(adapters_, [&provided](const auto& each) { return each.get() == provided.adapter; });
+  provided.adapter = nullptr;
 }
 
 }  // namespace pvrdma::adapters

@@ -34,12 +34,19 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
  public:
   static constexpr Duration kRetryInterval = std::chrono::seconds(1);
 
-  // All borrowed but the budgets; they outlive this. `power`, `reaper` and `natives` may be null.
+  // All borrowed but the budgets; they outlive this. `power`, `reaper`, `natives` and `keeping` may be null.
   AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power = nullptr,
-             const HostBudgets& budgets = {}, Reaper* reaper = nullptr, const NativeLinks* natives = nullptr);
+             const HostBudgets& budgets = {}, Reaper* reaper = nullptr, const NativeLinks* natives = nullptr,
+             Keeping* keeping = nullptr);
   ~AdapterSet() override;
   AdapterSet(const AdapterSet&) = delete;
   AdapterSet& operator=(const AdapterSet&) = delete;
+
+  // What was kept of adapters, by name: each is taken back when it is made. Before the others. What the
+  // cluster does not want when it first says what it wants is given up.
+  void give_back(std::map<std::string, GivenBack> given) { given_ = std::move(given); }
+  // Those of which something waits to be taken back.
+  std::vector<std::string> not_taken_back() const;
 
   // An adapter that no cluster knows, in the segment that never leaves this host. Listens at once. Errors: as
   // ServedAdapter::create().
@@ -59,7 +66,7 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
 
  private:
   // What there is of one of the cluster's VMs.
-  struct Kept {
+  struct Provided {
     WantedAdapter made;                // as the adapter was made
     ServedAdapter* adapter = nullptr;  // null: it could not be made
     std::string trouble;
@@ -74,12 +81,14 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   std::string what() const override { return "the adapter set"; }
 
   bool is_static(const std::string& name) const;
+  GivenBack* given_to(const std::string& name);
+  void take_back(ServedAdapter& adapter);
   void report_natives(const ServedAdapter& adapter);
   void reconcile();
   void drop_unwanted();
   void provide(const WantedAdapter& wanted);
   Result<ServedAdapter*> make(const WantedAdapter& wanted);
-  void remove(Kept& kept);
+  void remove(Provided& provided);
 
   fabric::Fabric& fabric_;
   shard::Loop& loop_;
@@ -87,12 +96,14 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   PowerObserver* const power_;
   Reaper* const reaper_;
   const NativeLinks* const natives_;
-  const Budgets vm_budgets_;         // of each of the cluster's VMs
-  verbs::HostAccount host_account_;  // outlives the adapters
+  Keeping* const keeping_;
+  std::map<std::string, GivenBack> given_;  // by adapter; not taken back yet
+  const Budgets vm_budgets_;                // of each of the cluster's VMs
+  verbs::HostAccount host_account_;         // outlives the adapters
   std::vector<std::unique_ptr<ServedAdapter>> adapters_;
   std::vector<std::string> static_names_;
   std::map<std::string, WantedAdapter> wanted_;  // by VM
-  std::map<std::string, Kept> kept_;             // by VM
+  std::map<std::string, Provided> provided_;     // by VM
   bool started_ = false;
   log::LogLimiter native_log_;      // VMMs decide how often they connect
   Instant due_ = Instant::never();  // of the next reconcile()

@@ -4,8 +4,9 @@
 
 namespace pvrdma::adapters {
 
-SeatedAdapter::SeatedAdapter(std::unique_ptr<device::Adapter> adapter, shard::Loop& loop, const Clock& clock)
-    : adapter_(std::move(adapter)), loop_(loop), clock_(clock) {}
+SeatedAdapter::SeatedAdapter(std::unique_ptr<device::Adapter> adapter, std::unique_ptr<ClientRecord> record,
+                             shard::Loop& loop, const Clock& clock)
+    : adapter_(std::move(adapter)), record_(std::move(record)), loop_(loop), clock_(clock) {}
 
 SeatedAdapter::~SeatedAdapter() {
   unwatch();

@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "adapters/client_record.h"
 #include "base/time.h"
 #include "device/adapter.h"
 #include "shard/loop.h"
@@ -24,8 +25,9 @@ namespace pvrdma::adapters {
 
 class SeatedAdapter final : private shard::FdHandler {
  public:
-  // `loop` and `clock` are borrowed.
-  SeatedAdapter(std::unique_ptr<device::Adapter> adapter, shard::Loop& loop, const Clock& clock);
+  // `loop` and `clock` are borrowed. `record`: the adapter's; null: nothing is noted of its client.
+  SeatedAdapter(std::unique_ptr<device::Adapter> adapter, std::unique_ptr<ClientRecord> record,
+                shard::Loop& loop, const Clock& clock);
   ~SeatedAdapter() override;
   SeatedAdapter(const SeatedAdapter&) = delete;
   SeatedAdapter& operator=(const SeatedAdapter&) = delete;
@@ -36,6 +38,11 @@ class SeatedAdapter final : private shard::FdHandler {
 
   device::Adapter& adapter() { return *adapter_; }
   const device::Adapter& adapter() const { return *adapter_; }
+  ClientRecord* record() { return record_.get(); }
+  // Whose the client's messages are.
+  vfio_user::Handler& handler() {
+    return record_ != nullptr ? static_cast<vfio_user::Handler&>(*record_) : *adapter_;
+  }
   vfio_user::Seat& seat() { return *seat_; }
   bool has_client() const { return seat_->fd() >= 0; }
 
@@ -60,6 +67,7 @@ class SeatedAdapter final : private shard::FdHandler {
   shard::Interest interest() const;
 
   const std::unique_ptr<device::Adapter> adapter_;
+  const std::unique_ptr<ClientRecord> record_;
   shard::Loop& loop_;
   const Clock& clock_;
   std::function<void()> followed_;

@@ -16,17 +16,23 @@ namespace pvrdma::adapters {
 Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup& setup,
                                                              fabric::Switch& fabric_switch, shard::Loop& loop,
                                                              const Clock& clock, ClientObserver* observer,
-                                                             Reaper* reaper) {
+                                                             Reaper* reaper, Keeping* keeping,
+                                                             const GivenBack* given) {
   std::unique_ptr<ServedAdapter> served(
-      new ServedAdapter(setup, fabric_switch, loop, clock, observer, reaper));
-  auto seated = served->make_seated();
+      new ServedAdapter(setup, fabric_switch, loop, clock, observer, reaper, keeping));
+  if (keeping != nullptr) {
+    if (auto begun = served->begin_keeping(given); !begun) return Failure(std::move(begun).error());
+  }
+  auto seated = served->make_seated(given);
   if (!seated) return Failure(std::move(seated).error());
   served->seated_ = *std::move(seated);
   if (setup.is_arriving) served->port_.wait();
   served->port_.attach(served->seated_->adapter().engine());
   auto server =
-      vfio_user::Server::listen(setup.socket, served->seated_->adapter(),
-                                {.seat = served->seat_options(*served->seated_), .owner = setup.owner});
+      vfio_user::Server::listen(setup.socket, served->seated_->handler(),
+                                {.seat = served->seat_options(*served->seated_),
+                                 .owner = setup.owner,
+                                 .listener = given != nullptr ? given->copy(given->record.listener) : Fd()});
   if (!server) return Failure(std::move(server).error());
   served->server_ = *std::move(server);
   served->seated_->sit(served->server_->seat());
@@ -34,11 +40,12 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
 }
 
 ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch, shard::Loop& loop,
-                             const Clock& clock, ClientObserver* observer, Reaper* reaper)
+                             const Clock& clock, ClientObserver* observer, Reaper* reaper, Keeping* keeping)
     : loop_(loop),
       clock_(clock),
       observer_(observer),
       reaper_(reaper),
+      keeping_(keeping),
       config_(setup.device),
       port_(setup.device.name,
             {.mac = setup.device.mac,
@@ -59,10 +66,21 @@ std::shared_ptr<ReaperQueue> ServedAdapter::open_queue() {
   return reaper_ != nullptr ? reaper_->open_queue() : nullptr;
 }
 
-Result<std::unique_ptr<SeatedAdapter>> ServedAdapter::make_seated() {
-  auto adapter = device::Adapter::create(config_, port_, clock_, open_queue());
+Result<std::unique_ptr<SeatedAdapter>> ServedAdapter::make_seated(const GivenBack* given) {
+  KeptId doorbells = given != nullptr ? given->record.doorbells : 0;
+  auto adapter = device::Adapter::create(config_, port_, clock_, open_queue(),
+                                         doorbells != 0 ? given->copy(doorbells) : Fd());
+  if (!adapter && doorbells != 0) {  // of an adapter that was configured otherwise
+    doorbells = 0;
+    adapter = device::Adapter::create(config_, port_, clock_, open_queue());
+  }
   if (!adapter) return Failure(std::move(adapter).error());
-  auto seated = std::make_unique<SeatedAdapter>(*std::move(adapter), loop_, clock_);
+  std::unique_ptr<ClientRecord> record;
+  if (keeping_ != nullptr) {
+    record = std::make_unique<ClientRecord>(**adapter, *keeping_, open_queue(), doorbells,
+                                            [this] { note_change(); });
+  }
+  auto seated = std::make_unique<SeatedAdapter>(*std::move(adapter), std::move(record), loop_, clock_);
   seated->on_followed([this, &seated = *seated] { on_followed(seated); });
   return seated;
 }
@@ -77,12 +95,14 @@ Result<void> ServedAdapter::start() {
   listener_watched_ = true;
   loop_.add(*this);
   started_ = true;
+  call_keeper();
   return {};
 }
 
 void ServedAdapter::set_link(bool up) {
   port_.set_link(up);
   seated_->adapter().set_link(up);
+  note_change();
 }
 
 bool ServedAdapter::inject(std::shared_ptr<AdapterFault> fault) {
@@ -125,7 +145,7 @@ Result<void> ServedAdapter::expect_successor() {
   auto made = make_seated();
   if (!made) return Failure(std::move(made).error());
   (*made)->adapter().stand_by();
-  (*made)->sit(server_->expect_successor((*made)->adapter(), seat_options(**made)));
+  (*made)->sit(server_->expect_successor((*made)->handler(), seat_options(**made)));
   successor_ = *std::move(made);
   return {};
 }
@@ -152,6 +172,7 @@ Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
   port_.attach(to.engine());
   std::swap(seated_, successor_);
   server_->swap_seats();
+  note_change();
   return SwitchedOver{bytes.size(), clock_.now() - now};
 }
 
@@ -180,6 +201,7 @@ void ServedAdapter::go_on() {
   device::Adapter& adapter = seated_->adapter();
   if (adapter.is_stopped())
     static_cast<void>(adapter.set_migration_state(vfio_user::MigrationState::kRunning));
+  note_change();  // it may be another one since
 }
 
 void ServedAdapter::arrive() {

@@ -13,12 +13,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "adapters/adapter_fault.h"
+#include "adapters/kept_record.h"
 #include "adapters/seated_adapter.h"
 #include "base/reaper.h"
 #include "base/result.h"
@@ -27,6 +29,7 @@
 #include "device/adapter.h"
 #include "fabric/port.h"
 #include "fabric/switch.h"
+#include "keep/change_counter.h"
 #include "shard/loop.h"
 #include "vfio_user/server.h"
 
@@ -62,12 +65,14 @@ struct SwitchedOver {
 
 class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
  public:
-  // All are borrowed and outlive this; `observer` and `reaper` may be null. Errors: as
+  // All are borrowed and outlive this; `observer`, `reaper` and `keeping` (it is not kept) may be null.
+  // `given`: what of it is to be taken back after start(); null: nothing. Errors: as
   // device::Adapter::create() and vfio_user::Server::listen(); the socket file is gone again then.
   static Result<std::unique_ptr<ServedAdapter>> create(const AdapterSetup& setup,
                                                        fabric::Switch& fabric_switch, shard::Loop& loop,
                                                        const Clock& clock, ClientObserver* observer = nullptr,
-                                                       Reaper* reaper = nullptr);
+                                                       Reaper* reaper = nullptr, Keeping* keeping = nullptr,
+                                                       const GivenBack* given = nullptr);
   ~ServedAdapter() override;
   ServedAdapter(const ServedAdapter&) = delete;
   ServedAdapter& operator=(const ServedAdapter&) = delete;
@@ -119,6 +124,19 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // The other way round: what is left of it here is its VMM, until that leaves.
   void depart();
 
+  // --- Its client is to have it in the daemon's next process, too; from tasks of the loop, or when that does
+  // not run ---
+
+  // Something has changed since the last keep().
+  bool is_to_be_kept() const { return is_to_be_kept_; }
+  // Of descriptors for which `is_kept` answers true it gives no copy. kSaved: nothing happens to it after
+  // this. Takes time by the number of its maps, with objects of those.
+  KeptAdapter keep(device::Adapter::Objects objects, const std::function<bool(KeptId)>& is_kept, Instant now);
+  // Its sockets are the next process's: its client hears nothing of this one's end.
+  void leave();
+  // Goes on with the client that it had in the process before. Errors: that client has lost its adapter.
+  Result<void> take_back(const GivenBack& given);
+
   const std::string& socket() const { return server_->path(); }
   const device::Adapter& adapter() const { return seated_->adapter(); }
   const fabric::Port& port() const { return port_; }
@@ -128,7 +146,14 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
 
  private:
   ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch, shard::Loop& loop,
-                const Clock& clock, ClientObserver* observer, Reaper* reaper);
+                const Clock& clock, ClientObserver* observer, Reaper* reaper, Keeping* keeping);
+  Result<void> begin_keeping(const GivenBack* given);
+
+  using AddKept = std::function<void(KeptId id, int fd)>;
+  void call_keeper();
+  void note_change();
+  std::string keep_client(KeptRecord& record, const AddKept& add, device::Adapter::Objects objects);
+  Result<void> take_back_client(const GivenBack& given);
 
   void on_fd_ready(int fd, shard::Readiness ready) override;
   bool run(Instant now) override;
@@ -138,7 +163,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   std::string what() const override { return "adapter " + port_.name(); }
   Failure is_off() const;
   Failure is_being_moved() const;
-  Result<std::unique_ptr<SeatedAdapter>> make_seated();
+  Result<std::unique_ptr<SeatedAdapter>> make_seated(const GivenBack* given = nullptr);
   vfio_user::SeatOptions seat_options(SeatedAdapter& seated);
   std::shared_ptr<ReaperQueue> open_queue();
   void on_followed(const SeatedAdapter& seated);
@@ -149,6 +174,11 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   const Clock& clock_;
   ClientObserver* const observer_;
   Reaper* const reaper_;
+  Keeping* const keeping_;  // null: it is not kept, and what follows means nothing
+  std::unique_ptr<keep::ChangeCounter> counter_;
+  KeptId counter_id_ = 0;
+  KeptId listener_id_ = 0;
+  bool is_to_be_kept_ = false;
   const device::AdapterConfig config_;
   fabric::Port port_;
   capture::Tap tap_{port_};

@@ -1,5 +1,6 @@
 #include "pvrdmad/daemon.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -35,7 +36,8 @@ Result<std::unique_ptr<tls::Context>> make_tls(const control::ClusterConfig& con
 static_assert(control::kPvrdmaPort == transport::kTcpPort, "the ruleset opens the port that is used");
 
 Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, const std::string& version,
-                                               const control::Plane::StopAsked& stop_asked) {
+                                               const control::Plane::StopAsked& stop_asked,
+                                               keep::DescriptorStore* store) {
   std::unique_ptr<Daemon> daemon(new Daemon);
   auto reaper = Reaper::create();
   if (!reaper) return Failure(std::move(reaper).error());
@@ -45,10 +47,12 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
       daemon->clock_);
   if (!loop) return Failure(std::move(loop).error());
   daemon->loop_ = *std::move(loop);
+  if (store != nullptr) daemon->keeper_ = std::make_unique<Keeper>(*store, *daemon->loop_, daemon->clock_);
   if (config.cluster) {
     daemon->membership_ = std::make_unique<cluster::Membership>(
         *config.cluster, version, *daemon->loop_, daemon->clock_,
-        [&daemon = *daemon](const cluster::HostView& view) { daemon.apply(view); });
+        [&daemon = *daemon](const cluster::HostView& view) { daemon.apply(view); },
+        daemon->keeper_ != nullptr ? daemon->keeper_->instance() : std::string());
   }
   daemon->fabric_ = std::make_unique<fabric::Fabric>(daemon->clock_, daemon->membership_.get());
   daemon->fabric_->use(daemon->local_);
@@ -57,9 +61,16 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   }
   if (auto made = daemon->make_roce(config.roce); !made) return Failure(std::move(made).error());
   daemon->natives_ = std::make_unique<adapters::NativeLinks>(config.roce);
-  daemon->adapters_ = std::make_unique<adapters::AdapterSet>(*daemon->fabric_, *daemon->loop_, daemon->clock_,
-                                                             daemon->membership_.get(), config.budgets,
-                                                             daemon->reaper_.get(), daemon->natives_.get());
+  daemon->adapters_ = std::make_unique<adapters::AdapterSet>(
+      *daemon->fabric_, *daemon->loop_, daemon->clock_, daemon->membership_.get(), config.budgets,
+      daemon->reaper_.get(), daemon->natives_.get(), daemon->keeper_ ? &daemon->keeper_->keeping() : nullptr);
+  if (daemon->keeper_ != nullptr) {
+    // Which VMs a cluster has, it will tell.
+    daemon->adapters_->give_back(daemon->keeper_->given([&config](const std::string& name) {
+      return config.cluster ||
+             std::ranges::find(config.adapters, name, &control::AdapterConfig::name) != config.adapters.end();
+    }));
+  }
   for (const control::AdapterConfig& each : config.adapters) {
     auto added = daemon->adapters_->add_static(each);
     if (!added) return Failure(std::move(added).error().in("adapter " + each.name));
@@ -89,6 +100,10 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   if (!shard) return Failure(std::move(shard).error());
   daemon->shard_ = *std::move(shard);
   if (daemon->membership_ != nullptr) daemon->membership_->join();  // every socket is bound
+  if (daemon->keeper_ != nullptr && daemon->membership_ != nullptr) {
+    if (auto kept = daemon->keeper_->keep_instance(daemon->membership_->instance()); !kept)
+      log::warn("the host's next life waits for the lease of this one: {}", kept.error().message);
+  }
   return daemon;
 }
 
@@ -129,8 +144,12 @@ Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
 Daemon::~Daemon() {
   api_.reset();
   if (control_ != nullptr) control_->stop_motions();
-  if (membership_ != nullptr) membership_->stop();
+  if (membership_ != nullptr) {
+    const bool comes_back = keeper_ != nullptr && keeper_->keeps_clients();
+    membership_->stop(comes_back ? control::LeasedRecords::kLeave : control::LeasedRecords::kGiveBack);
+  }
   shard_.reset();
+  if (keeper_ != nullptr) keeper_->keep_all();
   adapters_.reset();
   if (fabric_ != nullptr) {
     fabric_->drop(transport::PathKind::kTcp);
@@ -141,6 +160,7 @@ Daemon::~Daemon() {
 
 Result<void> Daemon::start() {
   if (auto started = adapters_->start(); !started) return started;
+  if (keeper_ != nullptr) keeper_->start(*adapters_);
   shard_->start();
   api_->start();
   return {};

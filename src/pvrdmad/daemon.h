@@ -4,7 +4,8 @@
 // removes what had been made. A member of a cluster reads the store before and joins after that, and then
 // serves; adapters of the cluster's VMs come later, as the cluster's view arrives. Stopping: the API ends
 // first (nobody asks any more), the cluster gets this host's live records back, the shard finishes its turn
-// and what was posted, then adapters, transports and fabric are destroyed, each socket file removed.
+// and what was posted, then adapters, transports and fabric are destroyed, each socket file removed. With a
+// descriptor store the next process has the adapters instead (keeper.h), and the live records stay for it.
 //
 // Thread: created, started, stopped and destroyed by main(); the shard and the API have threads of their own.
 #pragma once
@@ -21,6 +22,8 @@
 #include "control/api/api_server.h"
 #include "control/config/config.h"
 #include "fabric/fabric.h"
+#include "keep/descriptor_store.h"
+#include "pvrdmad/keeper.h"
 #include "pvrdmad/shard_control.h"
 #include "pvrdmad/shard_snapshots.h"
 #include "pvrdmad/shard_thread.h"
@@ -36,8 +39,10 @@ class Daemon {
   // Binds every socket and joins the cluster, which may take some seconds, and as long as a lease when this
   // host was killed shortly before. Errors: one sentence for the operator; ECANCELED: `stop_asked` (none:
   // never) ended that wait; nothing is left behind.
+  // `store` is borrowed, outlives the daemon and may be null.
   static Result<std::unique_ptr<Daemon>> create(const control::Config& config, const std::string& version,
-                                                const control::Plane::StopAsked& stop_asked = nullptr);
+                                                const control::Plane::StopAsked& stop_asked = nullptr,
+                                                keep::DescriptorStore* store = nullptr);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -56,6 +61,7 @@ class Daemon {
   std::unique_ptr<Reaper> reaper_;
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_;
+  std::unique_ptr<Keeper> keeper_;                   // null: nothing is kept
   std::unique_ptr<cluster::Membership> membership_;  // null: no member of one
   std::unique_ptr<fabric::Fabric> fabric_;
   std::unique_ptr<transport::Tcp> tcp_;     // null as membership_

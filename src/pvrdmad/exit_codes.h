@@ -6,5 +6,6 @@ namespace pvrdma::daemon {
 inline constexpr int kExitStopped = 0;  // stopped as asked, or --check found no mistake
 inline constexpr int kExitMistake =
     2;  // the command line, the configuration or a socket: nothing was started
+inline constexpr int kExitMistakeWithVms = 3;  // likewise, while VMs' adapters are kept for this service
 
 }  // namespace pvrdma::daemon

@@ -14,10 +14,11 @@
 #include "control/config/config.h"
 #include "device/eventfd_signal.h"
 #include "guestmem/sigbus.h"
+#include "keep/descriptor_store.h"
+#include "keep/notify.h"
 #include "pvrdmad/daemon.h"
 #include "pvrdmad/exit_codes.h"
 #include "pvrdmad/flags.h"
-#include "pvrdmad/notify.h"
 #include "pvrdmad/sandbox.h"
 
 namespace pvrdma::daemon {
@@ -101,40 +102,52 @@ Result<void> confine(const control::Config& config) {
   return {};
 }
 
+int serve(const control::Config& config, keep::DescriptorStore* store, const sigset_t& stop_signals) {
+  raise_descriptor_limit();
+  if (auto installed = guestmem::install_sigbus_handler(); !installed) return refuse(installed.error());
+  if (auto opened = device::open_eventfd_signals(); !opened) return refuse(opened.error());
+  auto daemon = Daemon::create(config, PVRDMA_VERSION, stop_asked, store);
+  if (!daemon && daemon.error().code == ECANCELED) {
+    log::info("pvrdmad: stopped before it served: {}", daemon.error().message);
+    return kExitStopped;
+  }
+  if (!daemon) return refuse(daemon.error());
+  if (auto confined = confine(config); !confined) return refuse(confined.error());
+  if (auto started = (*daemon)->start(); !started) return refuse(started.error());
+  log::info("pvrdmad {}: serves {} adapter(s){}, API at {}", PVRDMA_VERSION, config.adapters.size(),
+            membership(config), config.daemon.api_socket);
+  keep::notify("READY=1");
+
+  const char* signal = wait_for_stop(stop_signals);
+  log::info("pvrdmad: stops, as {} asks", signal);
+  keep::notify("STOPPING=1");
+  daemon->reset();
+  log::info("pvrdmad: stopped");
+  return kExitStopped;
+}
+
 int run(int argc, char** argv) {
   const Parsed parsed = parse_flags(argc, argv, PVRDMA_VERSION);
   if (!parsed.flags) return parsed.exit_code;
+  const auto store = keep::DescriptorStore::from_environment();
+  if (!store) return refuse(store.error());
+  // What systemd does then is another matter: it must not give up what the VMs depend on.
+  const bool holds_vms = *store != nullptr && !(*store)->names().empty();
+  const int mistake = holds_vms ? kExitMistakeWithVms : kExitMistake;
   const auto config = control::load_config(parsed.flags->sources);
-  if (!config) return refuse(config.error());
+  if (!config) {
+    refuse(config.error());
+    return mistake;
+  }
   if (parsed.flags->check_only) {
     fmt::print("pvrdmad: the configuration is valid: {} adapter(s){}\n", config->adapters.size(),
                membership(*config));
     return kExitStopped;
   }
   log::set_level(config->daemon.log_level);
-
   const sigset_t stop_signals = block_stop_signals();
-  raise_descriptor_limit();
-  if (auto installed = guestmem::install_sigbus_handler(); !installed) return refuse(installed.error());
-  if (auto opened = device::open_eventfd_signals(); !opened) return refuse(opened.error());
-  auto daemon = Daemon::create(*config, PVRDMA_VERSION, stop_asked);
-  if (!daemon && daemon.error().code == ECANCELED) {
-    log::info("pvrdmad: stopped before it served: {}", daemon.error().message);
-    return kExitStopped;
-  }
-  if (!daemon) return refuse(daemon.error());
-  if (auto confined = confine(*config); !confined) return refuse(confined.error());
-  if (auto started = (*daemon)->start(); !started) return refuse(started.error());
-  log::info("pvrdmad {}: serves {} adapter(s){}, API at {}", PVRDMA_VERSION, config->adapters.size(),
-            membership(*config), config->daemon.api_socket);
-  notify("READY=1");
-
-  const char* signal = wait_for_stop(stop_signals);
-  log::info("pvrdmad: stops, as {} asks", signal);
-  notify("STOPPING=1");
-  daemon->reset();
-  log::info("pvrdmad: stopped");
-  return kExitStopped;
+  const int code = serve(*config, store->get(), stop_signals);
+  return code == kExitMistake ? mistake : code;
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ struct MachineOptions {
   std::optional<RoceVersion> roce;  // none: the hardware version's default
   Profile profile = Profile::kOpen;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
+  bool kept = false;  // ServedHost: for another process
   NetworkMtu mtu = kNetworkMtuDefault;
   bool may_reach_natives = false;  // where the segment's rule lets it
   std::optional<verbs::Limits> limits;

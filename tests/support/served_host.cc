@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "guestmem/sigbus.h"
@@ -39,12 +41,48 @@ ServedHost::ServedHost(const TestbenchOptions& options)
   thread_ = std::thread([this] { loop_->run(); });
 }
 
-std::unique_ptr<adapters::ServedAdapter> ServedHost::serve(std::uint32_t index, const std::string& path) {
-  auto served =
-      must(adapters::ServedAdapter::create({.device = adapter_config(index, options_), .socket = path},
-                                           switch_, *loop_, clock_, nullptr, reaper_.get()));
+std::unique_ptr<adapters::ServedAdapter> ServedHost::serve(std::uint32_t index, const std::string& path,
+                                                           const adapters::GivenBack* given) {
+  auto served = must(adapters::ServedAdapter::create(
+      {.device = adapter_config(index, options_), .socket = path}, switch_, *loop_, clock_, nullptr,
+      reaper_.get(), options_.kept ? &keeping_ : nullptr, given));
   must(served->start());
   return served;
+}
+
+adapters::KeptAdapter ServedHost::keep_here(std::uint32_t index, device::Adapter::Objects objects) {
+  return adapters_[index]->keep(
+      objects, [](adapters::KeptId) { return false; }, clock_.now());
+}
+
+Result<void> ServedHost::take_back_here(std::uint32_t index, const adapters::KeptAdapter& kept) {
+  std::map<adapters::KeptId, Fd> fds;
+  for (const auto& [id, fd] : kept.fds) fds.emplace(id, Fd(::dup(fd.get())));
+  const auto given = adapters::read_kept(std::move(fds), kept.stream);
+  if (!given) return Failure(given.error());
+  if (adapters_[index] != nullptr) adapters_[index]->leave();
+  adapters_[index].reset();
+  adapters_[index] = serve(index, paths_[index], &*given);
+  return adapters_[index]->take_back(*given);
+}
+
+adapters::KeptAdapter ServedHost::keep(std::uint32_t index, device::Adapter::Objects objects) {
+  return on_shard(index, [=, this](adapters::ServedAdapter&) { return keep_here(index, objects); });
+}
+
+Result<void> ServedHost::take_back(std::uint32_t index, const adapters::KeptAdapter& kept) {
+  return on_shard(index, [&](adapters::ServedAdapter&) { return take_back_here(index, kept); });
+}
+
+void ServedHost::restart() {
+  on_shard(0, [this](adapters::ServedAdapter&) {
+    std::vector<adapters::KeptAdapter> kept;
+    for (std::uint32_t index = 0; index < adapters_.size(); ++index)
+      kept.push_back(keep_here(index, device::Adapter::Objects::kSaved));
+    for (const auto& adapter : adapters_) adapter->leave();
+    for (auto& adapter : adapters_) adapter.reset();
+    for (std::uint32_t index = 0; index < adapters_.size(); ++index) must(take_back_here(index, kept[index]));
+  });
 }
 
 std::uint32_t ServedHost::add_twin(std::uint32_t index) {

@@ -35,6 +35,14 @@ class ServedHost {
   // VM may move to. Returns its index.
   std::uint32_t add_twin(std::uint32_t index);
 
+  // What the daemon's next process would find of an adapter.
+  adapters::KeptAdapter keep(std::uint32_t index, device::Adapter::Objects objects);
+  // The adapter ends without a word to its client, and one that finds `kept` takes its place; not when that
+  // cannot be read.
+  Result<void> take_back(std::uint32_t index, const adapters::KeptAdapter& kept);
+  // All end, and all are taken back.
+  void restart();
+
   const std::string& socket_path(std::uint32_t index) const { return paths_[index]; }
 
   // Runs `work(adapters::ServedAdapter&)` for one adapter on the shard's thread; returns what it returns.
@@ -61,7 +69,10 @@ class ServedHost {
   }
 
  private:
-  std::unique_ptr<adapters::ServedAdapter> serve(std::uint32_t index, const std::string& path);
+  adapters::KeptAdapter keep_here(std::uint32_t index, device::Adapter::Objects objects);
+  Result<void> take_back_here(std::uint32_t index, const adapters::KeptAdapter& kept);
+  std::unique_ptr<adapters::ServedAdapter> serve(std::uint32_t index, const std::string& path,
+                                                 const adapters::GivenBack* given = nullptr);
 
   const TestbenchOptions options_;
   SteadyClock clock_;
@@ -70,6 +81,7 @@ class ServedHost {
   std::vector<std::string> paths_;
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_;
+  adapters::Keeping keeping_{[] {}};
   fabric::Transports transports_;
   fabric::Switch switch_;
   std::vector<std::unique_ptr<adapters::ServedAdapter>> adapters_;

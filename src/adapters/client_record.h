@@ -1,0 +1,126 @@
+// ClientRecord: between an adapter and its client: notes what the client has handed over, so that the
+// daemon's next process can go on with it (kept_record.h). The adapter sees the same calls as without it.
+//
+// Of each file it keeps one descriptor of its own, and only of what the adapter has accepted: memory and
+// eventfds, which end without anybody's leave. (One: systemd keeps no two descriptors of one open file.) What
+// it cannot note, for want of numbers or room, it says in trouble().
+//
+// Thread: the adapter's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <sys/types.h>
+#include <tuple>
+#include <vector>
+
+#include "adapters/kept_record.h"
+#include "base/client_fd.h"
+#include "base/reaper.h"
+#include "device/adapter.h"
+#include "vfio_user/handler.h"
+
+namespace pvrdma::adapters {
+
+class ClientRecord final : public vfio_user::Handler {
+ public:
+  static constexpr std::uint32_t kIrqMsix = 2;  // the only index whose eventfds are noted
+
+  // `adapter` and `keeping` are borrowed; what it holds ends in `queue` (none: in place). `doorbells`: the
+  // number that the adapter's doorbell memory has already; 0: none. `changed` is called after each change of
+  // what it has noted, or of what the adapter saves without objects.
+  ClientRecord(device::Adapter& adapter, Keeping& keeping, std::shared_ptr<ReaperQueue> queue,
+               KeptId doorbells, std::function<void()> changed);
+
+  // Numbers of the adapter's doorbell memory, and of the client's socket: another client's is another one.
+  KeptId doorbells() const { return doorbells_; }
+  KeptId socket() const { return socket_; }
+  std::vector<KeptMap> maps() const;
+  std::vector<KeptVector> vectors() const;
+  // Calls visit(KeptId, const Fd&) for each of theirs.
+  template <typename Visit>
+  void for_each_fd(Visit visit) const {
+    for (const auto& [iova, map] : maps_) {
+      if (map.file != nullptr) visit(map.file->id, map.file->fd.fd());
+    }
+    for (const auto& [vector, eventfd] : vectors_) visit(eventfd.id, eventfd.fd.fd());
+  }
+  // Why the client cannot be kept; empty: it can.
+  std::string trouble() const;
+
+  // What a client handed over that is taken back, with the numbers it had. Results: the handler's.
+  int take_back(const KeptMap& map, ClientFd fd);
+  int take_back(const KeptVector& vector, ClientFd eventfd);
+  void take_back_socket(KeptId socket) { socket_ = socket; }
+
+  // vfio_user::Handler.
+  std::uint32_t region_count() const override { return adapter_.region_count(); }
+  std::uint32_t irq_index_count() const override { return adapter_.irq_index_count(); }
+  vfio_user::RegionInfo region_info(std::uint32_t region) const override {
+    return adapter_.region_info(region);
+  }
+  std::uint32_t irq_count(std::uint32_t index) const override { return adapter_.irq_count(index); }
+  int region_read(std::uint32_t region, std::uint64_t offset, std::span<std::byte> out) override {
+    return adapter_.region_read(region, offset, out);
+  }
+  int region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
+                   bool posted) override;
+  int set_irq_eventfd(std::uint32_t index, std::uint32_t vector, ClientFd eventfd) override;
+  int disable_irqs(std::uint32_t index) override;
+  int dma_map(const vfio_user::DmaMapRequest& request, ClientFd fd) override;
+  int dma_unmap(std::uint64_t iova, std::uint64_t size) override;
+  void dma_unmap_all() override;
+  void reset() override;
+  std::uint64_t migration_flags() const override { return adapter_.migration_flags(); }
+  vfio_user::StateChange set_migration_state(vfio_user::MigrationState next) override;
+  tl::expected<std::size_t, int> migration_read(std::span<std::byte> out) override {
+    return adapter_.migration_read(out);
+  }
+  int migration_write(std::span<const std::byte> data) override { return adapter_.migration_write(data); }
+  bool can_log_writes() const override { return adapter_.can_log_writes(); }
+  int log_start(std::uint64_t& page_size, std::span<const vfio_user::LogRange> ranges) override {
+    return adapter_.log_start(page_size, ranges);
+  }
+  int log_stop() override { return adapter_.log_stop(); }
+  int log_report(const vfio_user::LogRange& range, std::uint64_t page_size,
+                 std::span<std::byte> bitmap) override {
+    return adapter_.log_report(range, page_size, bitmap);
+  }
+  void connected() override;
+  void disconnected(std::string_view reason) override;
+
+ private:
+  struct Own {
+    KeptId id = 0;
+    ClientFd fd;
+  };
+  struct Map {
+    vfio_user::DmaMapRequest request;
+    std::shared_ptr<const Own> file;  // null: no RAM
+  };
+  // Of a file in memory, opened for the same.
+  using Identity = std::tuple<dev_t, ino_t, int>;
+
+  // `id` 0: a new one.
+  Own copy_of(const ClientFd& fd, KeptId id);
+  std::shared_ptr<const Own> file_of(Own own);
+  int map(const vfio_user::DmaMapRequest& request, ClientFd fd, KeptId id);
+  int assign(std::uint32_t vector, ClientFd eventfd, KeptId id);
+  void forget();
+
+  device::Adapter& adapter_;
+  Keeping& keeping_;
+  const std::shared_ptr<ReaperQueue> queue_;
+  const std::function<void()> changed_;
+  const KeptId doorbells_;
+  KeptId socket_ = 0;
+  std::map<std::uint64_t, Map> maps_;  // by iova
+  std::map<Identity, std::weak_ptr<const Own>> files_;
+  std::map<std::uint32_t, Own> vectors_;
+  bool lacks_descriptors_ = false;  // until the client leaves
+};
+
+}  // namespace pvrdma::adapters

@@ -1,0 +1,27 @@
+#include "adapters/kept_record.h"
+
+#include <fcntl.h>
+#include <utility>
+
+#include "state/reader.h"
+
+namespace pvrdma::adapters {
+
+Fd GivenBack::copy(KeptId id) const {
+  const auto found = fds.find(id);
+  return found != fds.end() ? Fd(::fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0)) : Fd();
+}
+
+Result<GivenBack> read_kept(std::map<KeptId, Fd> fds, std::vector<std::byte> stream) {
+  GivenBack given{.fds = std::move(fds), .stream = std::move(stream), .record = {}};
+  state::Reader reader(given.stream);
+  const auto record = reader.next();
+  if (record && record->kind == kKeptRecord)
+    describe(reader, given.record);
+  else
+    reader.refuse("it does not begin with what was kept of an adapter");
+  if (reader.failed()) return Failure(reader.result().error());
+  return given;
+}
+
+}  // namespace pvrdma::adapters

@@ -1,0 +1,165 @@
+// What is kept of an adapter, so that the daemon's next process goes on with its client: descriptors under
+// numbers, and a stream of src/state that says what each is: a KeptRecord, then the adapter itself
+// (device/adapter_state.cc). ADR 20.
+//
+// Thread: values.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "state/stream.h"
+#include "vfio_user/handler.h"
+#include "vfio_user/protocol.h"
+#include "vfio_user/request_table.h"
+#include "vfio_user/saved_session.h"
+
+namespace pvrdma::adapters {
+
+// The number of a descriptor that is kept: each once in all processes' lives. 0: none.
+using KeptId = std::uint64_t;
+
+// What the adapters of a process need to be kept.
+class Keeping {
+ public:
+  // `noticed`: called on the shard after a change of anything that is kept; must not block.
+  explicit Keeping(std::function<void()> noticed) : noticed_(std::move(noticed)) {}
+  KeptId next_id() { return ++last_id_; }
+  // Before the first next_id().
+  void skip_ids_to(KeptId last) { last_id_ = std::max(last_id_, last); }
+  void notice() { noticed_(); }
+
+ private:
+  const std::function<void()> noticed_;
+  KeptId last_id_ = 0;
+};
+
+struct KeptMap {
+  vfio_user::DmaMapRequest request;
+  KeptId fd = 0;  // none: no RAM
+};
+
+struct KeptVector {
+  std::uint32_t vector = 0;
+  KeptId eventfd = 0;
+};
+
+// An adapter with more maps than these is not kept: what is written down about it stays short.
+inline constexpr std::uint32_t kKeptMapsMax = 1024;
+inline constexpr std::uint32_t kKeptVectorsMax = 64;
+
+struct KeptClient {
+  KeptId socket = 0;
+  vfio_user::SavedSession session;
+  std::vector<KeptId> held_fds;
+  std::vector<KeptMap> maps;
+  std::vector<KeptVector> vectors;
+};
+
+struct KeptRecord {
+  KeptId listener = 0;
+  KeptId counter = 0;         // a keep::ChangeCounter
+  std::uint64_t changes = 0;  // the record is true while it says so
+  bool has_client = false;    // else nothing follows
+  bool has_objects = false;   // the adapter was saved with them, at the end of its process
+  KeptId doorbells = 0;
+  KeptClient client;
+};
+
+inline constexpr state::RecordKind kKeptRecord{0x200, 1};
+
+template <typename Archive>
+void describe(Archive& archive, std::vector<std::uint8_t>& bytes, const char* name, std::uint32_t most) {
+  archive.list(name, bytes, most, 1, [&archive](std::uint8_t& byte) { archive.number("byte", byte); });
+}
+
+template <typename Archive>
+void describe(Archive& archive, vfio_user::SavedSession& session) {
+  auto& [max_request_bytes, input, reply, reply_has_fd, request, unanswered] = session;
+  archive.number("max_request_bytes", max_request_bytes);
+  describe(archive, input, "input", vfio_user::kSavedInputBytesMax);
+  describe(archive, reply, "reply", vfio_user::kSavedOutputBytesMax);
+  archive.flag("reply_has_fd", reply_has_fd);
+  describe(archive, request, "request", vfio_user::kSavedOutputBytesMax);
+  archive.list("unanswered", unanswered, vfio_user::RequestTable::kMaxUnderWay, 19,
+               [&archive](vfio_user::SavedRequest& each) {
+                 auto& [id, command, address, count] = each;
+                 archive.number("id", id);
+                 archive.choice("command", command, vfio_user::Command::kDmaRead,
+                                vfio_user::Command::kDmaWrite);
+                 archive.number("address", address);
+                 archive.number("count", count);
+               });
+}
+
+template <typename Archive>
+void describe(Archive& archive, KeptMap& map) {
+  auto& [request, fd] = map;
+  auto& [iova, size, fd_offset, readable, writable] = request;
+  archive.number("iova", iova);
+  archive.number("size", size);
+  archive.number("fd_offset", fd_offset);
+  archive.flag("readable", readable);
+  archive.flag("writable", writable);
+  archive.number("fd", fd);
+}
+
+template <typename Archive>
+void describe(Archive& archive, KeptClient& client) {
+  auto& [socket, session, held_fds, maps, vectors] = client;
+  archive.number("socket", socket);
+  describe(archive, session);
+  archive.list("held_fds", held_fds, vfio_user::kMaxMessageFds, 8,
+               [&archive](KeptId& fd) { archive.number("fd", fd); });
+  archive.list("maps", maps, kKeptMapsMax, 34, [&archive](KeptMap& map) { describe(archive, map); });
+  archive.list("vectors", vectors, kKeptVectorsMax, 12, [&archive](KeptVector& each) {
+    auto& [vector, eventfd] = each;
+    archive.number("vector", vector);
+    archive.number("eventfd", eventfd);
+  });
+}
+
+template <typename Archive>
+void describe(Archive& archive, KeptRecord& record) {
+  auto& [listener, counter, changes, has_client, has_objects, doorbells, client] = record;
+  archive.number("listener", listener);
+  archive.number("counter", counter);
+  archive.number("changes", changes);
+  archive.flag("has_client", has_client);
+  if (!has_client) return;
+  archive.flag("has_objects", has_objects);
+  archive.number("doorbells", doorbells);
+  describe(archive, client);
+}
+
+// What is to be kept of an adapter from now on, instead of what was.
+struct KeptAdapter {
+  std::string name;
+  std::map<KeptId, Fd> fds;       // those that were not kept yet
+  std::vector<KeptId> ids;        // all that the record names
+  std::vector<std::byte> stream;  // KeptRecord and the adapter
+  bool has_client = false;
+  std::string trouble;  // why its client is not kept; empty: it is, or there is none
+};
+
+// What was kept of it by the process before.
+struct GivenBack {
+  std::map<KeptId, Fd> fds;
+  std::vector<std::byte> stream;
+  KeptRecord record;  // the stream's first
+
+  // A copy; empty: it is not there.
+  Fd copy(KeptId id) const;
+};
+
+// Errors: what is wrong with the stream.
+Result<GivenBack> read_kept(std::map<KeptId, Fd> fds, std::vector<std::byte> stream);
+
+}  // namespace pvrdma::adapters

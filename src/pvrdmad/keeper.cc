@@ -1,0 +1,239 @@
+#include "pvrdmad/keeper.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fmt/core.h>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/control_thread.h"
+#include "base/log.h"
+#include "keep/memory_file.h"
+#include "shard/ask.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+using device::Adapter;
+
+constexpr std::string_view kInstance = "@host/instance/";  // no adapter's: names have no '@'
+constexpr std::string_view kRecord = "record/";
+// A VMM that starts changes much at once.
+constexpr Duration kPause = std::chrono::milliseconds(50);
+constexpr Duration kPatience = std::chrono::seconds(5);
+constexpr Duration kRetry = std::chrono::seconds(1);
+
+std::optional<std::uint64_t> to_number(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && rest == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+// What came back of one adapter.
+struct Came {
+  std::map<adapters::KeptId, Fd> fds;
+  std::map<std::uint64_t, Fd> records;
+};
+
+Result<adapters::GivenBack> read(Came came) {
+  if (came.records.empty()) return fail(ENOENT, "what it was is not there");
+  auto stream = keep::from_memory_file(came.records.rbegin()->second, Keeper::kStreamBytesMax);
+  if (!stream) return Failure(std::move(stream).error());
+  return adapters::read_kept(std::move(came.fds), *std::move(stream));
+}
+
+}  // namespace
+
+Keeper::Keeper(keep::DescriptorStore& store, shard::Loop& loop, const Clock& clock)
+    : store_(store), loop_(loop), clock_(clock), keeping_([this] { notice(); }) {
+  take(store.take());
+}
+
+Keeper::~Keeper() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Keeper::take(std::map<std::string, Fd> came) {
+  std::map<std::string, Came> by_adapter;
+  for (auto& [name, fd] : came) {
+    if (name.starts_with(kInstance)) {
+      instance_ = name.substr(kInstance.size());
+      continue;
+    }
+    useless_.insert(name);
+    const auto slash = name.find('/');
+    if (slash == std::string::npos) continue;
+    Came& of_adapter = by_adapter[name.substr(0, slash)];
+    const std::string_view rest = std::string_view(name).substr(slash + 1);
+    if (rest.starts_with(kRecord)) {
+      if (const auto number = to_number(rest.substr(kRecord.size()))) {
+        last_record_ = std::max(last_record_, *number);
+        of_adapter.records.emplace(*number, std::move(fd));
+      }
+    } else if (const auto id = to_number(rest)) {
+      keeping_.skip_ids_to(*id);
+      of_adapter.fds.emplace(*id, std::move(fd));
+    }
+  }
+  for (auto& [adapter, all] : by_adapter) {
+    auto given = read(std::move(all));
+    if (given)
+      given_.emplace(adapter, *std::move(given));
+    else
+      log::error("adapter {}: what was kept of it is useless: {}", adapter, given.error().message);
+  }
+}
+
+std::map<std::string, adapters::GivenBack> Keeper::given(
+    const std::function<bool(const std::string&)>& may_be) {
+  std::erase_if(given_, [&may_be](const auto& each) {
+    if (may_be(each.first)) return false;
+    log::warn("adapter {}: was kept, and there is none of that name any more: its client loses it",
+              each.first);
+    return true;
+  });
+  const auto belongs = [this](const std::string& name) {
+    return given_.contains(name.substr(0, name.find('/')));
+  };
+  std::erase_if(useless_, belongs);
+  for (const std::string& name : useless_) remove(name);
+  if (const auto settled = useless_.empty() ? Result<void>() : store_.settle(); !settled)
+    log::warn("what was kept for nothing may be in the way: {}", settled.error().message);
+  return std::move(given_);
+}
+
+void Keeper::remove(const std::string& name) {
+  if (auto removed = store_.remove(name); !removed)
+    log::warn("{} stays in the descriptor store: {}", name, removed.error().message);
+}
+
+Result<void> Keeper::keep_instance(const std::string& instance) {
+  const std::string name = std::string(kInstance) + instance;
+  forget("@host/", {name});
+  if (store_.names().contains(name)) return {};
+  const auto nothing = keep::to_memory_file({});
+  if (!nothing) return Failure(nothing.error());
+  return store_.put(name, *nothing);
+}
+
+void Keeper::start(const adapters::AdapterSet& adapters) {
+  adapters_ = &adapters;
+  thread_ = std::thread([this] { run(); });
+}
+
+bool Keeper::keeps_clients() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(has_client_, [](const auto& each) { return each.second; });
+}
+
+void Keeper::notice() {
+  {
+    const std::lock_guard lock(mutex_);
+    noticed_ = true;
+  }
+  wake_.notify_all();
+}
+
+void Keeper::run() {
+  begin_control_thread("keeper");
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return noticed_ || stopping_; });
+    if (stopping_) return;
+    noticed_ = false;
+    wake_.wait_for(lock, kPause, [this] { return stopping_; });
+    lock.unlock();
+    const auto collected = shard::ask(
+        loop_, kPatience, [this] { return collect(Adapter::Objects::kLost); },
+        "writing down what is kept of the adapters");
+    if (collected) store(*collected);
+    lock.lock();
+    if (collected) continue;
+    wake_.wait_for(lock, kRetry, [this] { return stopping_; });
+    noticed_ = true;
+  }
+}
+
+// On the shard, or when that has ended.
+Keeper::Collected Keeper::collect(Adapter::Objects objects) const {
+  Collected collected;
+  for (const std::string& name : adapters_->not_taken_back()) collected.all.insert(name);
+  for (const auto& adapter : adapters_->adapters()) {
+    const std::string& name = adapter->port().name();
+    collected.all.insert(name);
+    if (objects == Adapter::Objects::kLost && !adapter->is_to_be_kept()) continue;
+    const auto is_kept = [&](adapters::KeptId id) {
+      return store_.names().contains(fmt::format("{}/{}", name, id));
+    };
+    collected.changed.push_back(adapter->keep(objects, is_kept, clock_.now()));
+  }
+  return collected;
+}
+
+void Keeper::store(const Collected& collected) {
+  for (const adapters::KeptAdapter& kept : collected.changed) {
+    auto stored = store(kept);
+    if (!stored) forget(kept.name + "/", {});
+    const std::string trouble = stored ? kept.trouble : stored.error().message;
+    if (!trouble.empty())
+      log::warn("adapter {}: a restart of the daemon would take it from its VM: {}", kept.name, trouble);
+    const std::lock_guard lock(mutex_);
+    has_client_[kept.name] = stored && kept.has_client;
+  }
+  std::set<std::string> gone;
+  for (const std::string& name : store_.names()) {
+    const std::string adapter = name.substr(0, name.find('/'));
+    if (!adapter.starts_with('@') && !collected.all.contains(adapter)) gone.insert(adapter);
+  }
+  for (const std::string& adapter : gone) {
+    forget(adapter + "/", {});
+    const std::lock_guard lock(mutex_);
+    has_client_.erase(adapter);
+  }
+}
+
+// What was written down before is true no more. It goes first: of one open file systemd keeps one descriptor,
+// the first.
+Result<void> Keeper::store(const adapters::KeptAdapter& kept) {
+  std::set<std::string> wanted;
+  for (const adapters::KeptId id : kept.ids) wanted.insert(fmt::format("{}/{}", kept.name, id));
+  forget(kept.name + "/", wanted);
+  for (const auto& [id, fd] : kept.fds) {
+    if (auto put = store_.put(fmt::format("{}/{}", kept.name, id), fd); !put) return put;
+  }
+  const auto stream = keep::to_memory_file(kept.stream);
+  if (!stream) return Failure(stream.error());
+  return store_.put(fmt::format("{}/{}{}", kept.name, kRecord, ++last_record_), *stream);
+}
+
+void Keeper::forget(const std::string& prefix, const std::set<std::string>& but) {
+  std::vector<std::string> old;
+  for (auto it = store_.names().lower_bound(prefix); it != store_.names().end() && it->starts_with(prefix);
+       ++it) {
+    if (!but.contains(*it)) old.push_back(*it);
+  }
+  for (const std::string& name : old) remove(name);
+}
+
+void Keeper::keep_all() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  if (adapters_ == nullptr) return;
+  store(collect(Adapter::Objects::kSaved));
+  for (const auto& adapter : adapters_->adapters()) adapter->leave();
+  if (const auto settled = store_.settle(); !settled)
+    log::error("the adapters may be lost to their VMs: {}", settled.error().message);
+}
+
+}  // namespace pvrdma::daemon

@@ -1,0 +1,194 @@
+// A daemon that ends and another one that goes on with its adapters, by what a service manager kept.
+#include "pvrdmad/keeper.h"
+
+#include <array>
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+#include "base/log_writer.h"
+#include "keep/fake_manager.h"
+#include "keep/memory_file.h"
+#include "pvrdmad/daemon.h"
+#include "vfio_user/client.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Contains;
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr std::uint32_t kConfigRegion = 7;
+constexpr std::uint64_t kBar0 = 0x10;
+
+class KeeperTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directory(folder_);
+    config_.daemon.api_socket = folder_ + "/api.sock";
+    for (std::uint8_t i = 1; i <= 2; ++i) {
+      const std::string name = "VM-0" + std::to_string(i);
+      config_.adapters.push_back(
+          {name, folder_ + "/" + name, {0x52, 0x54, 0, 0, 0, i}, HardwareVersion::k14, RoceVersion::kV2});
+    }
+  }
+  void TearDown() override {
+    daemon_.reset();
+    store_.reset();
+    fs::remove_all(folder_);
+  }
+
+  void start() {
+    store_ = keep::DescriptorStore::from_environment().value();
+    ASSERT_NE(store_, nullptr);
+    daemon_ = Daemon::create(config_, "1.2.3", nullptr, store_.get()).value();
+    ASSERT_TRUE(daemon_->start());
+  }
+  void stop() {
+    daemon_.reset();
+    store_.reset();
+  }
+  void restart(keep::FakeManager& manager) {
+    stop();
+    manager.give_back();
+    start();
+  }
+  std::unique_ptr<vfio_user::Client> connect(std::size_t adapter) {
+    return vfio_user::Client::connect(config_.adapters[adapter].socket).value();
+  }
+  static bool write_bar(vfio_user::Client& client, std::uint32_t value) {
+    return client.region_write(kConfigRegion, kBar0, std::as_bytes(std::span(&value, 1))).has_value();
+  }
+  static std::uint32_t read_bar(vfio_user::Client& client) {
+    std::uint32_t value = 0;
+    const auto read = client.region_read(kConfigRegion, kBar0, std::as_writable_bytes(std::span(&value, 1)));
+    return read ? value : 0;
+  }
+  // Until the keeper's thread has written down what there is.
+  static bool wait_for(const std::function<bool()>& holds) {
+    const Instant deadline = Instant::now() + std::chrono::seconds(20);
+    while (!holds()) {
+      if (Instant::now() > deadline) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+  static std::string log_of(const std::function<void()>& work) {
+    testing::internal::CaptureStderr();
+    work();
+    log::flush(std::chrono::seconds(5));
+    return testing::internal::GetCapturedStderr();
+  }
+
+  const std::string folder_ = testing::TempDir() + "keeper_" + std::to_string(::getpid());
+  const std::string manager_path_ = testing::TempDir() + "keeper_manager_" + std::to_string(::getpid());
+  control::Config config_;
+  std::unique_ptr<keep::DescriptorStore> store_;
+  std::unique_ptr<Daemon> daemon_;
+};
+
+TEST_F(KeeperTest, TheNextDaemonGoesOnWithTheClient) {
+  keep::FakeManager manager(manager_path_);
+  start();
+  const auto client = connect(0);
+  for (std::uint32_t round = 1; round < 4; ++round) {
+    ASSERT_TRUE(write_bar(*client, round << 20));
+    restart(manager);
+    EXPECT_EQ(read_bar(*client), round << 20);
+  }
+}
+
+TEST_F(KeeperTest, WhoConnectsWhileNobodyServesWaits) {
+  keep::FakeManager manager(manager_path_);
+  start();
+  stop();
+  ASSERT_TRUE(fs::is_socket(config_.adapters[1].socket));
+  std::thread connects([this] {
+    const auto client = connect(1);
+    EXPECT_TRUE(write_bar(*client, 1u << 20));
+  });
+  manager.give_back();
+  start();
+  connects.join();
+}
+
+TEST_F(KeeperTest, AClientThatLeavesIsKeptNoLonger) {
+  keep::FakeManager manager(manager_path_);
+  start();
+  const auto of_first = [&manager] {
+    const auto names = manager.names();
+    return std::ranges::count_if(names, [](const auto& name) { return name.starts_with("VM-01/"); });
+  };
+  ASSERT_TRUE(wait_for([&] { return of_first() == 3; })) << "listener, counter, record";
+  auto client = connect(0);
+  ASSERT_TRUE(wait_for([&] { return of_first() == 5; })) << "and its socket and doorbell memory";
+  client.reset();
+  ASSERT_TRUE(wait_for([&] { return of_first() == 3; }));
+}
+
+TEST_F(KeeperTest, AnAdapterThatIsNotConfiguredAnyMoreIsForgotten) {
+  keep::FakeManager manager(manager_path_);
+  start();
+  const auto client = connect(1);
+  stop();
+  config_.adapters.pop_back();
+  manager.give_back();
+  start();
+  EXPECT_TRUE(wait_for([&] {
+    const auto names = manager.names();
+    return !names.empty() &&
+           std::ranges::none_of(names, [](const auto& name) { return name.starts_with("VM-02/"); });
+  }));
+  std::array<std::byte, 4> word{};
+  EXPECT_FALSE(client->region_read(kConfigRegion, 0, word));
+}
+
+TEST_F(KeeperTest, WhatCannotBeReadCostsItsAdapterAlone) {
+  keep::FakeManager manager(manager_path_);
+  start();
+  const auto first = connect(0);
+  const auto second = connect(1);
+  ASSERT_TRUE(write_bar(*second, 1u << 20));
+  stop();
+  for (const std::string& name : manager.names()) {
+    if (name.starts_with("VM-01/record/"))
+      manager.store(name, *keep::to_memory_file(std::vector<std::byte>(100)));
+  }
+  manager.store("nonsense", *keep::to_memory_file({}));
+  manager.store("VM-01/nonsense", *keep::to_memory_file({}));
+  manager.give_back();
+  const std::string log = log_of([this] { start(); });
+  EXPECT_THAT(log, HasSubstr("adapter VM-01: what was kept of it is useless"));
+  EXPECT_EQ(read_bar(*second), 1u << 20);
+  EXPECT_TRUE(wait_for([&] {
+    const auto names = manager.names();
+    return std::ranges::none_of(names, [](const auto& name) { return name.ends_with("nonsense"); });
+  })) << "nobody else would remove it";
+  const auto again = connect(0);
+  EXPECT_TRUE(write_bar(*again, 1u << 20)) << "it serves the next one";
+}
+
+TEST_F(KeeperTest, ItSaysWhatARestartWouldCost) {
+  keep::FakeManager manager(manager_path_, 7);
+  std::unique_ptr<vfio_user::Client> client;
+  const std::string log = log_of([&] {
+    start();
+    ASSERT_TRUE(wait_for([&] { return manager.names().size() == 6; }));
+    client = connect(0);
+    ASSERT_TRUE(wait_for([&] { return manager.names().size() == 3; })) << "VM-02's";
+    stop();
+  });
+  EXPECT_THAT(log, HasSubstr("adapter VM-01: a restart of the daemon would take it from its VM"));
+  EXPECT_THAT(log, HasSubstr("raise FileDescriptorStoreMax="));
+}
+
+}  // namespace
+}  // namespace pvrdma::daemon

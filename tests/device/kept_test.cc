@@ -1,0 +1,209 @@
+// The daemon's process ends and the next one goes on with its clients, by what was kept of the adapters: the
+// guests' drivers notice nothing. After a crash they are told that their device has failed.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device_test.h"
+#include "support/saved_stream.h"
+#include "support/vmm_bus.h"
+
+namespace pvrdma::test {
+namespace {
+
+using Objects = device::Adapter::Objects;
+
+class RestartedBus final : public VmmBus {
+ public:
+  RestartedBus(ServedHost& host, std::uint32_t index)
+      : VmmBus(must(driver::VfioUserBus::connect(host.socket_path(index)))), host_(host) {}
+
+  void restart_before_each_access() { restarts_ = true; }
+  std::uint64_t restarts() const { return count_; }
+
+ private:
+  driver::VfioUserBus& access() override {
+    if (restarts_) {
+      ++count_;
+      host_.restart();
+    }
+    return *bus_;
+  }
+
+  ServedHost& host_;
+  bool restarts_ = false;
+  std::uint64_t count_ = 0;
+};
+
+TestbenchOptions options_of(DoorbellMode doorbells) {
+  TestbenchOptions options;
+  options.doorbells = doorbells;
+  options.kept = true;
+  options.driver.ram.size_bytes = 8u << 20;
+  return options;
+}
+
+class Kept : public DeviceTest, public ::testing::WithParamInterface<DoorbellMode> {
+ protected:
+  Kept() : DeviceTest(options_of(GetParam())) {}
+
+  void SetUp() override {
+    if (GetParam() == DoorbellMode::kMapped && !device::kHostIsX86)
+      GTEST_SKIP() << "mapped doorbells need an x86 host";
+    for (std::uint32_t index = 0; index < 2; ++index) {
+      auto bus = std::make_unique<RestartedBus>(host_, index);
+      buses_[index] = bus.get();
+      devices_[index] = must(driver::Device::open(std::move(bus), options_.driver));
+      must(devices_[index]->bind_gid(0, gid_of(index)));
+    }
+    connect_both();
+  }
+  void connect_both() {
+    a_ = std::make_unique<RcEndpoint>(device(0), gid_of(0));
+    b_ = std::make_unique<RcEndpoint>(device(1), gid_of(1));
+    must(connect(*a_, *b_));
+  }
+  void TearDown() override {
+    a_.reset();
+    b_.reset();
+    DeviceTest::TearDown();
+  }
+
+  WorkCompletion execute(const driver::SendRequest& request) {
+    EXPECT_TRUE(a_->qp->post_send(request).ok());
+    return await_one(*a_->send_cq);
+  }
+  // Data there and back, and a message that wakes its receiver.
+  void exchange(std::uint8_t seed) {
+    a_->fill(0, 5000, seed);
+    const Sge out = a_->sge(0, 5000);
+    const Sge back = a_->sge(8192, 5000);
+    EXPECT_TRUE(execute(wr::write(1, one(out), b_->remote())).ok());
+    EXPECT_TRUE(execute(wr::read(2, one(back), b_->remote())).ok());
+    EXPECT_TRUE(a_->holds(8192, 5000, seed));
+    ASSERT_TRUE(b_->recv(3, 16'384, 5000).ok());
+    must(b_->recv_cq->arm());
+    EXPECT_TRUE(execute(wr::send(4, one(out))).ok());
+    EXPECT_TRUE(b_->recv_cq->wait(kPatience)) << "nobody woke the receiver";
+    EXPECT_EQ(await_one(*b_->recv_cq).byte_len, 5000u);
+    EXPECT_TRUE(b_->holds(16'384, 5000, seed));
+  }
+
+  std::array<RestartedBus*, 2> buses_{};
+  std::unique_ptr<RcEndpoint> a_;
+  std::unique_ptr<RcEndpoint> b_;
+};
+
+TEST_P(Kept, connections_go_on) {
+  exchange(1);
+  for (std::uint8_t round = 2; round < 6; ++round) {
+    host_.restart();
+    exchange(round);
+  }
+}
+
+TEST_P(Kept, before_each_of_a_drivers_accesses_changes_nothing) {
+  a_.reset();
+  b_.reset();
+  for (RestartedBus* bus : buses_) bus->restart_before_each_access();
+  connect_both();
+  exchange(1);
+  a_.reset();
+  b_.reset();
+  EXPECT_GT(buses_[0]->restarts(), 10u);
+}
+
+TEST_P(Kept, what_is_under_way_goes_along) {
+  a_->fill(0, 4000, 9);
+  const Sge out = a_->sge(0, 4000);
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(a_->qp->post_send(wr::send(i, one(out))).ok());
+  host_.restart();
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(b_->recv(i, 8192 * (i % 4), 4000).ok());
+  for (const WorkCompletion& done : await(*a_->send_cq, 8)) EXPECT_TRUE(done.ok());
+  for (const WorkCompletion& done : await(*b_->recv_cq, 8)) EXPECT_TRUE(done.ok());
+  EXPECT_TRUE(b_->holds(0, 4000, 9));
+}
+
+TEST_P(Kept, a_link_that_is_down_stays_down) {
+  host_.on_shard(0, [](adapters::ServedAdapter& served) { served.set_link(false); });
+  EXPECT_EQ(devices_[0]->wait_async_event(kPatience)->type, abi::EventType::kPortErr);
+  host_.restart();
+  EXPECT_FALSE(host_.info(0).link_up);
+  EXPECT_FALSE(devices_[0]->poll_async_event()) << "nothing has changed";
+  host_.on_shard(0, [](adapters::ServedAdapter& served) { served.set_link(true); });
+  EXPECT_EQ(devices_[0]->wait_async_event(kPatience)->type, abi::EventType::kPortActive);
+  exchange(1);
+}
+
+// What a crash leaves; the guest's driver starts anew.
+TEST_P(Kept, after_a_crash_the_guest_is_told_and_can_begin_anew) {
+  const std::array kept{host_.keep(0, Objects::kLost), host_.keep(1, Objects::kLost)};
+  exchange(1);
+  for (const std::uint32_t each : {0u, 1u}) {
+    must(host_.take_back(each, kept[each]));
+    EXPECT_EQ(devices_[each]->wait_async_event(kPatience)->type, abi::EventType::kDeviceFatal);
+    const auto left = host_.info(each).objects;
+    EXPECT_EQ(left.qps + left.cqs + left.mrs + left.pds, 0u);
+  }
+  must(buses_[0]->region_write32(driver::Region::kRegisters, static_cast<std::uint32_t>(abi::Register::kCtl),
+                                 static_cast<std::uint32_t>(abi::Ctl::kReset)));
+  EXPECT_EQ(host_.info(0).state, device::AdapterState::kDetached);
+  expect_tidy_ = false;  // what the endpoints would destroy is gone
+}
+
+// Nothing is believed after it was used, or after a change.
+TEST_P(Kept, is_true_once) {
+  const auto kept = host_.keep(0, Objects::kSaved);
+  must(host_.take_back(0, kept));
+  EXPECT_EQ(host_.take_back(0, kept).error().message, "it has changed after it was written down");
+  const auto before = host_.keep(1, Objects::kLost);
+  must(buses_[1]->region_write32(driver::Region::kConfig, 4, 6));
+  EXPECT_EQ(host_.take_back(1, before).error().message, "it has changed after it was written down");
+  expect_tidy_ = false;
+}
+
+// What the next process cannot do costs its client the adapter, and nobody anything else.
+TEST_P(Kept, is_refused_when_something_of_it_is_missing) {
+  adapters::KeptAdapter kept = host_.keep(0, Objects::kSaved);
+  const auto stream = kept.stream;
+  const std::vector all(kept.ids.begin() + 1,
+                        kept.ids.end());  // without the listener, which the test has open
+  for (const adapters::KeptId missing : all) {
+    Fd fd = std::exchange(kept.fds.at(missing), Fd());
+    kept.fds.erase(missing);
+    static_cast<void>(host_.take_back(0, kept));
+    kept.fds.emplace(missing, std::move(fd));
+  }
+  kept.stream.resize(stream.size() / 2);
+  EXPECT_FALSE(host_.take_back(0, kept));
+  kept.stream.clear();
+  EXPECT_FALSE(host_.take_back(0, kept));
+  EXPECT_TRUE(eventually([&] { return !host_.info(0).connected; }));
+  expect_tidy_ = false;
+}
+
+// Under right checksums; but for the listener's number, as somebody has that open.
+TEST_P(Kept, may_say_anything) {
+  adapters::KeptAdapter kept = host_.keep(0, Objects::kSaved);
+  const std::size_t head = record_bytes(kept.stream, 0).value();
+  const std::size_t record = record_bytes(kept.stream, head).value();
+  std::size_t refused = 0;
+  for (std::size_t i = state::kRecordHeadBytes + sizeof(adapters::KeptId);
+       i < record - state::kRecordTailBytes; ++i) {
+    for (const std::byte flip : {std::byte{1}, std::byte{0x80}, std::byte{0xff}}) {
+      kept.stream[head + i] ^= flip;
+      make_checksum_right(std::span(kept.stream).subspan(head, record));
+      if (!host_.take_back(0, kept)) ++refused;
+      kept.stream[head + i] ^= flip;
+    }
+  }
+  EXPECT_GT(refused, record);
+  EXPECT_FALSE(host_.info(0).connected);
+  expect_tidy_ = false;
+}
+
+INSTANTIATE_TEST_SUITE_P(Doorbells, Kept, ::testing::Values(DoorbellMode::kTrapped, DoorbellMode::kMapped),
+                         [](const auto& one) { return std::string(to_text(one.param)); });
+
+}  // namespace
+}  // namespace pvrdma::test
