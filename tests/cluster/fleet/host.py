@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.network import Network
+from fleet.service import Service
 from harness import process
 from harness.daemon import binary
 
@@ -43,31 +44,34 @@ class Host:
         self.folder = folder
         self.api = folder / "api.sock"
         self.log = logs / f"{name}.log"
-        self._config = logs / f"{name}.toml"
+        self.config = logs / f"{name}.toml"
         self._network = network
         self._process: subprocess.Popen[bytes] | None = None
+        self._service: Service | None = None
         folder.mkdir()
         tcp = [f"lanes = {lanes}"]
         if certificates is not None:
             tcp += [f'ca = "{certificates.ca}"', f'certificate = "{certificates.certificate}"',
                     f'key = "{certificates.key}"']
-        self._config.write_text("\n".join([
+        self.config.write_text("\n".join([
             "[daemon]", f'api_socket = "{self.api}"', "fault_injection = true", "[host]", f'name = "{name}"', 'vmnics = ["eth1", "eth2"]',
             f'socket_folder = "{folder}"', "[store]", store, "[tcp]", *tcp, ""]), encoding="utf-8")
 
     def add_to_store(self, lines: str) -> None:
         """More lines for [store], before start()."""
-        text = self._config.read_text(encoding="utf-8")
-        self._config.write_text(text.replace("[store]\n", f"[store]\n{lines}\n", 1), encoding="utf-8")
+        text = self.config.read_text(encoding="utf-8")
+        self.config.write_text(text.replace("[store]\n", f"[store]\n{lines}\n", 1), encoding="utf-8")
 
     def add_lines(self, lines: str) -> None:
         """More lines for the end of the configuration, before start()."""
-        with open(self._config, "a", encoding="utf-8") as config:
+        with open(self.config, "a", encoding="utf-8") as config:
             config.write(lines + "\n")
 
     @property
     def running(self) -> bool:
         """Whether the daemon lives."""
+        if self._service is not None:
+            return self._service.running
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -78,10 +82,21 @@ class Host:
 
     def start(self, wait: bool = True) -> None:
         """Starts the daemon; with `wait` until its API answers."""
-        command = [*self._network.inside(self.name), str(binary("pvrdmad")), "--config", str(self._config)]
-        self._process = process.start(command, self.log)
+        self._process = process.start(self._command(), self.log)
         if wait:
             self.wait_ready()
+
+    def become_service(self) -> Service:
+        """Stops the daemon, and starts it as a service of a systemd of its own, which has it from then on."""
+        self.stop()
+        self._process = None
+        self._service = Service("pvrdmad", self._command(), self.folder / "service", self.log)
+        self._service.open()
+        self._service.call("start")
+        return self._service
+
+    def _command(self) -> list[str]:
+        return [*self._network.inside(self.name), str(binary("pvrdmad")), "--config", str(self.config)]
 
     def wait_ready(self) -> None:
         """Waits until the API answers."""
@@ -120,7 +135,10 @@ class Host:
 
     def close(self) -> None:
         """Ends the daemon if it runs."""
-        if self.running:
+        if self._service is not None:
+            self._service.call("stop")
+            self._service.close()
+        elif self.running:
             self.resume()
             self.stop()
 

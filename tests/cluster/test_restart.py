@@ -1,0 +1,125 @@
+"""The daemon is restarted, or dies, while VMs use their adapters: systemd keeps what the next process needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from conftest import make_fleet
+from fleet.fleet import Fleet
+from fleet.service import Service
+from fleet.until import until
+from harness import cases, programs
+from harness.rdma import wait_active
+
+_BETWEEN_HOSTS = programs.exactly_once("-n 40000")
+_ON_ONE_HOST = programs.rping(4000, arguments="-V -S 4000")
+_PINGPONG = programs.pingpong("rc", "-c -e -n 300")
+_FLOWING_MESSAGES = 200
+_NAMES = ("VM-01", "VM-02", "VM-03", "VM-04")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Fleet, list[Service]]]:
+    """Two hosts whose daemons are services, and four VMs that are on: VM-02 on esx-02, the others on esx-01."""
+    with make_fleet("restart", tmp_path_factory.mktemp("restart")) as fleet:
+        fleet.follow_the_guide()
+        for name in ("VM-03", "VM-04"):
+            fleet.define_vm(name, 1)
+        services = [host.become_service() for host in fleet.hosts.values()]
+        fleet.boot(*_NAMES)
+        yield fleet, services
+
+
+def _wait_for_messages(fleet: Fleet, loads: dict[str, Future[Any]]) -> None:
+    """Until each load's client has moved something more, or has ended."""
+    def counts() -> dict[str, int]:
+        adapters = {each["name"]: each for each in fleet[1].ctl("adapter", "list")}
+        return {name: int(adapters[name]["tx_bytes"]) + int(adapters[name]["rx_bytes"]) for name in loads}
+    before = counts()
+    until("messages", lambda: (counts(), [load.done() for load in loads.values()]),
+          accept=lambda seen: all(ended or seen[0][name] > before[name] + _FLOWING_MESSAGES
+                                  for name, ended in zip(loads, seen[1])))
+
+
+def _connections_work(fleet: Fleet) -> None:
+    one, two, three, four = (fleet.vms[name] for name in _NAMES)
+    cases.run(_PINGPONG, two, one)
+    cases.run(_PINGPONG, three, one)
+    cases.run(_PINGPONG, three, four)
+
+
+def test_restart_goes_unnoticed(served: tuple[Fleet, list[Service]]) -> None:
+    fleet, services = served
+    one, two, three, four = (fleet.vms[name] for name in _NAMES)
+    with ThreadPoolExecutor(2) as pool:
+        loads = {"VM-01": pool.submit(cases.run, _BETWEEN_HOSTS, two, one),
+                 "VM-03": pool.submit(cases.run, _ON_ONE_HOST, four, three)}
+        restarts = 0
+        for service in (services[0], services[1], services[0], services[0]):
+            _wait_for_messages(fleet, loads)
+            if all(load.done() for load in loads.values()):
+                break
+            service.call("restart")
+            restarts += 1
+        for load in loads.values():
+            load.result()
+    assert restarts >= 2, "the loads were too short for this machine"
+    _connections_work(fleet)
+
+
+def test_a_link_that_is_down_stays_down(served: tuple[Fleet, list[Service]]) -> None:
+    fleet, services = served
+    fleet[1].ctl_text("adapter", "set", "VM-03", "--link", "down")
+    services[0].call("restart")
+    until("the adapter is back", lambda: fleet[1].ctl("adapter", "get", "VM-03"), accept=lambda seen: seen["state"] == "active")
+    assert not fleet[1].ctl("adapter", "get", "VM-03")["link_up"]
+    fleet[1].ctl_text("adapter", "set", "VM-03", "--link", "up")
+    wait_active(fleet.vms["VM-03"])
+    _connections_work(fleet)
+
+
+def test_a_mistake_costs_no_adapter(served: tuple[Fleet, list[Service]]) -> None:
+    fleet, services = served
+    config = fleet[1].config.read_text(encoding="utf-8")
+    fleet[1].config.write_text(config + "\nnonsense = true\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="nonsense"):
+        services[0].call("restart")
+    fleet[1].config.write_text(config, encoding="utf-8")
+    until("it is tried again", lambda: services[0].show("ActiveState"), accept=lambda state: state == "active")
+    _connections_work(fleet)
+
+
+def test_killed(served: tuple[Fleet, list[Service]]) -> None:
+    fleet, services = served
+    on_host = [fleet.vms[name] for name in ("VM-01", "VM-03", "VM-04")]
+    watches = [vm.start_job(f"timeout 60 ibv_asyncwatch {vm.rdma_device}") for vm in on_host]
+    for watch in watches:
+        until("it watches", watch.output_so_far, accept=lambda text: "async event FD" in text)
+    before = services[0].show("NRestarts")
+    services[0].kill()
+    until("it was started again", lambda: (services[0].show("NRestarts"), services[0].show("ActiveState")),
+          accept=lambda seen: seen[0] != before and seen[1] == "active")
+    for vm, watch in zip(on_host, watches):
+        until("the guest hears of it", watch.output_so_far, accept=lambda text: "FATAL" in text.upper())
+        watch.kill()
+        vm.check("rmmod vmw_pvrdma && modprobe vmw_pvrdma")
+        wait_active(vm)
+    _connections_work(fleet)
+    services[0].call("restart")
+    _connections_work(fleet)
+
+
+def test_stopped_for_good(served: tuple[Fleet, list[Service]]) -> None:
+    fleet, services = served
+    services[0].call("stop")
+    services[0].call("start")
+    until("the adapters wait for VMs", lambda: [each["state"] for each in fleet[1].ctl("adapter", "list")],
+          accept=lambda states: states == ["off"] * 3)
+    for name in ("VM-01", "VM-03", "VM-04"):
+        fleet.vms[name].close()
+    fleet.boot("VM-01")
+    cases.run(_PINGPONG, fleet.vms["VM-02"], fleet.vms["VM-01"])
