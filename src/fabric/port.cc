@@ -10,7 +10,7 @@
 namespace pvrdma::fabric {
 namespace {
 
-// Until every peer knows where it is.
+// Until everybody knows where it is.
 constexpr Duration kArrivalTime = std::chrono::seconds(1);
 
 }  // namespace
@@ -54,11 +54,12 @@ void Port::wait() {
 }
 
 void Port::arrive() {
-  waits_ = false;
   arrived_at_ = switch_.clock_.now();
-  for (const verbs::Gid& gid : std::exchange(waiting_, {})) {
-    static_cast<void>(switch_.bind(*this, gid, Switch::Claim::kArrives));
+  while (!waiting_.empty()) {
+    static_cast<void>(switch_.bind(*this, waiting_.back(), Switch::Claim::kArrives));
+    waiting_.pop_back();
   }
+  waits_ = false;
 }
 
 void Port::depart() {
@@ -77,10 +78,7 @@ std::uint64_t Port::set_stopped(bool stopped) {
   if (stopped_ == stopped) return 0;
   stopped_ = stopped;
   switch_.changed();
-  if (stopped) {
-    stopped_at_ = switch_.clock_.now();
-    return 0;
-  }
+  if (stopped) return 0;
   if (engine_ != nullptr) engine_->on_path_ready();
   return switch_.works_again(*this);
 }
@@ -113,7 +111,11 @@ void Port::send_datagram(const verbs::Datagram& datagram, const guestmem::SpanLi
 }
 
 bool Port::spares_retries(const verbs::Gid& peer, Instant now) const {
-  return now < arrived_at_ + kArrivalTime || switch_.is_on_its_way(peer, now);
+  return has_just_come(now) || switch_.is_on_its_way(peer, now);
+}
+
+bool Port::has_just_come(Instant now) const {
+  return arrived_at_ && now < *arrived_at_ + kArrivalTime;
 }
 
 void Port::flush(Instant now) {

@@ -18,6 +18,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,8 +60,10 @@ class Port final : public verbs::SwitchPort {
   void wait();
   bool waits() const { return waits_; }
   // The VM is this host's: its GIDs are bound, whatever other host is known to hold them. One that another
-  // port here holds is not.
+  // port here holds is not. Without memory (bad_alloc) it waits still: once more binds the others.
   void arrive();
+  // What this host knows of other hosts may be older than that.
+  bool has_just_come(Instant now) const;
   // The other way round: the VM is another host's from now on.
   void depart();
 
@@ -84,7 +87,6 @@ class Port final : public verbs::SwitchPort {
   // counted as dropped.
   verbs::Engine* receiver();
   bool is_stopped() const { return stopped_; }
-  Instant stopped_at() const { return stopped_at_; }
   // Null: it is not stopped, or the link is down.
   verbs::Engine* stopped_engine() const { return stopped_ && link_up_ ? engine_ : nullptr; }
 
@@ -109,8 +111,7 @@ class Port final : public verbs::SwitchPort {
   verbs::Engine* engine_ = nullptr;  // borrowed; null while detached
   bool link_up_ = true;
   bool stopped_ = false;
-  Instant stopped_at_{};
-  Instant arrived_at_{};
+  std::optional<Instant> arrived_at_;
   bool waits_ = false;
   std::vector<verbs::Gid> waiting_;      // GIDs, while it waits
   const Transports* detours_ = nullptr;  // borrowed

@@ -13,8 +13,6 @@ namespace {
 
 constexpr std::uint32_t kDuplicateLogBurst = 10;
 constexpr Duration kDuplicateLogInterval = std::chrono::seconds(10);
-// What stands for longer is not on its way any more.
-constexpr Duration kStandsAtMost = std::chrono::seconds(30);
 constexpr Duration kNewsTime = std::chrono::seconds(2);
 constexpr std::string_view kWayOut = "give the VMs different MACs and addresses";
 
@@ -43,7 +41,7 @@ void Switch::set_view(const View& view) {
   }
   const Instant now = clock_.now();
   const RemoteDirectory::Change change = remote_.replace(view, now);
-  if (!change.any) return;
+  if (!change.any && !looks_again_) return;
   // From here on nothing may fail: what has changed is known this once.
   changed();
   look_for_lost();
@@ -63,13 +61,20 @@ void Switch::set_native(std::optional<NativeRule> rule) {
 }
 
 void Switch::look_for_lost() {
+  const Instant now = clock_.now();
+  looks_again_ = false;
   for (auto& [gid, binding] : holders_) {
-    // A port that is stopped may be about to go there.
-    const std::string* host = binding.port->is_stopped() ? nullptr : remote_.holder_name(gid);
+    const std::string* host = remote_.holder_name(gid);
+    // A port that is stopped may be about to go there, one that has come is perhaps not known there yet.
+    if (host != nullptr && !binding.is_lost &&
+        (binding.port->is_stopped() || binding.port->has_just_come(now))) {
+      looks_again_ = true;
+      continue;
+    }
     if (binding.is_lost == (host != nullptr)) continue;
     binding.is_lost = host != nullptr;
     if (binding.is_lost) ++gids_lost_;
-    if (duplicate_log_.allow(clock_.now())) report_lost(gid, binding, host);
+    if (duplicate_log_.allow(now)) report_lost(gid, binding, host);
   }
 }
 
@@ -94,7 +99,7 @@ const std::string* Switch::lost_to(const Port& port, const verbs::Gid& gid) cons
 
 bool Switch::is_on_its_way(const verbs::Gid& gid, Instant now) const {
   if (const auto it = holders_.find(gid); it != holders_.end() && !it->second.is_lost)
-    return it->second.port->is_stopped() && now < it->second.port->stopped_at() + kStandsAtMost;
+    return it->second.port->is_stopped();
   if (remote_.find(gid)) return remote_.is_moving(gid);
   const auto departed = departed_.find(gid);
   return departed != departed_.end() && now < departed->second;

@@ -133,7 +133,7 @@ class Switch {
   // Nothing happens unless `port` holds it. It is unbound as often as it was bound.
   void unbind(Port& port, const verbs::Gid& gid);
   void unbind_all(Port& port);
-  // The VM behind the GID is on its way, here or elsewhere, or stands meanwhile, though not for ever.
+  // The VM behind the GID is on its way, here or elsewhere, or stands meanwhile.
   bool is_on_its_way(const verbs::Gid& gid, Instant now) const;
   // The port's GIDs are another host's from now on, whose news may come later.
   void note_departure(const Port& port);
@@ -159,6 +159,7 @@ class Switch {
   std::uint64_t duplicates_refused_ = 0;
   std::uint64_t foreign_refused_ = 0;
   std::uint64_t gids_lost_ = 0;
+  bool looks_again_ = false;  // for lost ones, at the next view, changed or not
   const Clock& clock_;
   log::LogLimiter duplicate_log_;  // guests decide what they bind, and how often they try
 };

@@ -167,6 +167,23 @@ TEST_F(SwitchTest, AGidThatAnotherHostHoldsAccordingToTheStoreIsLostUntilItLetsG
   EXPECT_EQ(here.lost_to(a.port, gid(1)), nullptr);
 }
 
+TEST_F(SwitchTest, AVmThatHasComeHasLostNothingToTheHostThatItLeft) {
+  Switch here({1, 2}, transports_, clock_);
+  Port come("VM-C", {}, here);
+  come.wait();
+  ASSERT_TRUE(come.bind_gid(gid(1)));
+  const RemoteHost left{.id = transport::HostId(5), .name = "esx-02", .path = PathKind::kTcp, .reason = {}};
+  const View old{.hosts = {left}, .gids = {{{1, 2}, gid(1), left.id}}};
+  come.arrive();
+  here.set_view(old);
+  EXPECT_EQ(here.lost_to(come, gid(1)), nullptr);
+  here.set_view(old);
+  EXPECT_EQ(here.gids_lost(), 0U);
+  clock_.time = clock_.time + std::chrono::seconds(2);
+  here.set_view(old);
+  EXPECT_NE(here.lost_to(come, gid(1)), nullptr) << "it is no old view by now";
+}
+
 TEST_F(SwitchTest, TellsThePathAndWhy) {
   EXPECT_EQ(switch_.path_to(gid(2)).kind, PathKind::kNone);
   EXPECT_EQ(switch_.path_to(gid(2)).reason, "no port holds the GID");

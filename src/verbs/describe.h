@@ -164,12 +164,13 @@ void describe(Archive& archive, SavedWork& work) {
   sge_count = static_cast<std::uint8_t>(sges.size());
 }
 
-// Sums over the window are made anew.
+// Sums over the window are made anew. Silence begins anew (`spared_until`): that of the move itself is
+// nobody's.
 template <typename Archive>
 void describe(Archive& archive, SendState& send) {
   auto& [sending, next_number, next_psn, reads_outstanding, stopped, retries_left, rnr_retries_left,
-         path_retries_left, ack_deadline, rnr_until, drained_reported, waits_for_path, window_closed,
-         repeat_at, repeats, repeats_to, bytes_in_flight, read_bytes_in_flight] = send;
+         path_retries_left, spared_until, ack_deadline, rnr_until, drained_reported, waits_for_path,
+         window_closed, repeat_at, repeats, repeats_to, bytes_in_flight, read_bytes_in_flight] = send;
   archive.number("sending", sending);
   number(archive, "next_number", next_number, MessageNumber::kMask);
   number(archive, "next_psn", next_psn, Psn::kMask);

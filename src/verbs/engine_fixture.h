@@ -44,6 +44,7 @@ class ScriptedWire final : public SwitchPort {
   void flush(Instant) override { ++flushes; }
   bool bind_gid(const Gid&) override { return true; }
   void unbind_gid(const Gid&) override {}
+  bool spares_retries(const Gid&, Instant) const override { return spares; }
   std::uint64_t set_stopped(bool) override { return 0; }
 
   std::uint64_t generation = 1;
@@ -51,6 +52,7 @@ class ScriptedWire final : public SwitchPort {
   bool cut = false;                   // with a peer: keep the messages as well
   int room = -1;                      // requests it takes until it is busy; below 0: any number
   std::uint32_t bytes_at_once = ~0U;  // of a piece
+  bool spares = false;                // retries
   std::uint64_t refused = 0;          // asked for room in vain
   std::uint64_t flushes = 0;
   std::vector<Connection> opened;                                // paths

@@ -130,6 +130,7 @@ struct SendState {
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_retries_left = 0;
   std::uint8_t path_retries_left = 0;
+  Instant spared_until = Instant::never();  // silence that costs no retry ends then; never: there is none
   Instant ack_deadline = Instant::never();  // when the oldest unanswered request counts as lost
   Instant rnr_until = Instant::never();     // sending rests until then; never = it does not rest
   bool drained_reported = false;            // SQ_DRAINED was raised in this SQD

@@ -43,6 +43,8 @@ class Requester {
   // answer.
   static constexpr std::uint32_t kBytesInFlightLow = kBytesInFlightMax / 2;
   static constexpr std::uint32_t kWqesPerTurn = 64;
+  // A peer whose host says that it is on its way, and that answers nothing for as long, counts as lost.
+  static constexpr Duration kSparedAtMost = std::chrono::seconds(30);
 
  private:
   enum class Step { kSent, kBlocked, kNoRoom };
@@ -73,6 +75,7 @@ class Requester {
   void made_progress(QueuePair& qp);
   void reopen_window(QueuePair& qp);
   bool take_retry(QueuePair& qp, std::uint32_t position, std::uint8_t& left);
+  bool is_spared(QueuePair& qp, Instant now);
   void time_out(QueuePair& qp, Instant now);
   void rewind(QueuePair& qp, std::uint32_t position);
 

@@ -194,6 +194,7 @@ void Requester::reopen_window(QueuePair& qp) {
 void Requester::made_progress(QueuePair& qp) {
   qp.send.retries_left = qp.attributes.retry_cnt;
   qp.send.rnr_retries_left = qp.attributes.rnr_retry;
+  qp.send.spared_until = Instant::never();
   qp.send.ack_deadline = Instant::never();
   qp.send.repeat_at = Instant::never();
   qp.send.repeats = false;
@@ -244,14 +245,20 @@ void Requester::repeat(QueuePair& qp) {
   send.ack_deadline = deadline;
 }
 
+bool Requester::is_spared(QueuePair& qp, Instant now) {
+  if (!services_.wire.spares_retries(qp.connection().remote.gid, now)) return false;
+  if (qp.send.spared_until == Instant::never()) qp.send.spared_until = now + kSparedAtMost;
+  return now < qp.send.spared_until;
+}
+
 // An answer has not come, or the path has taken nothing for as long.
 void Requester::time_out(QueuePair& qp, Instant now) {
   SendSide& send = qp.send;
   ++services_.counters.timeouts;
   const std::uint32_t oldest = send.window.head();
   const bool is_answer_due = qp.is_answer_due();
-  const bool is_spared = services_.wire.spares_retries(qp.connection().remote.gid, now);
-  if (!is_spared && !take_retry(qp, oldest, is_answer_due ? send.retries_left : send.path_retries_left)) {
+  if (!is_spared(qp, now) &&
+      !take_retry(qp, oldest, is_answer_due ? send.retries_left : send.path_retries_left)) {
     retire(qp);
   } else if (is_answer_due) {
     rewind(qp, oldest);

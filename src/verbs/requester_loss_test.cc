@@ -1,5 +1,6 @@
 // The send side of an RC QP when messages are lost, late, doubled or refused for want of a receive.
 #include "verbs/connected_qp_fixture.h"
+#include "verbs/requester.h"
 
 namespace pvrdma::verbs {
 namespace {
@@ -86,6 +87,26 @@ TEST_F(RequesterLossTest, ProgressGivesAllRetriesBack) {
     ack(kSqPsn + static_cast<std::uint32_t>(i));
   }
   EXPECT_THAT(sends_done(), SizeIs(4));
+}
+
+TEST_F(RequesterLossTest, SilenceOfAPeerOnItsWayCostsNoRetry) {
+  a.wire.spares = true;
+  for (std::uint64_t i = 0; i < 2; ++i) {
+    post_writes(i, i);
+    for (Duration silent{}; silent < Requester::kSparedAtMost; silent += kAckTimeout) advance(kAckTimeout);
+    ack(kSqPsn + static_cast<std::uint32_t>(i));
+  }
+  EXPECT_THAT(sends_done(), SizeIs(2));
+}
+
+TEST_F(RequesterLossTest, SilenceWithoutEndIsNoneOfAPeerOnItsWay) {
+  a.wire.spares = true;
+  post_writes(1, 1);
+  advance(kAckTimeout);
+  for (Duration silent{}; silent < Requester::kSparedAtMost; silent += kAckTimeout) advance(kAckTimeout);
+  EXPECT_THAT(sends_done(), IsEmpty());
+  for (int lost = 0; lost < 3; ++lost) advance(kAckTimeout);
+  EXPECT_THAT(sends_done(), ElementsAre(Completion{1, CompletionStatus::kRetryExceeded}));
 }
 
 TEST_F(RequesterLossTest, AnswersWithoutNewsGiveNoRetriesBack) {
