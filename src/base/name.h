@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace pvrdma {
@@ -18,5 +19,8 @@ constexpr bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= kNameCharsMax && text != "." && text != ".." &&
          text.find_first_not_of(kChars) == std::string_view::npos;
 }
+
+// One that nobody else has: of 16 hex digits.
+std::string random_name();
 
 }  // namespace pvrdma

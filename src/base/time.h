@@ -3,10 +3,15 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 namespace pvrdma {
 
 using Duration = std::chrono::nanoseconds;
+
+constexpr std::uint64_t microseconds_of(Duration duration) {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+}
 
 // A point on the monotonic clock (or a simulation's own clock).
 struct Instant {

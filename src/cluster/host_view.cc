@@ -1,24 +1,19 @@
 #include "cluster/host_view.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <optional>
 
+#include "base/hex.h"
 #include "control/model/rules.h"
 #include "fabric/reservations.h"
 
 namespace pvrdma::cluster {
 namespace {
 
-std::optional<verbs::Gid> from_hex(const std::string& text) {
+std::optional<verbs::Gid> gid_of(const std::string& text) {
   verbs::Gid gid;
-  if (text.size() != 2 * gid.bytes.size()) return std::nullopt;
-  for (std::size_t i = 0; i < gid.bytes.size(); ++i) {
-    const char* digits = text.data() + 2 * i;
-    const auto [end, error] = std::from_chars(digits, digits + 2, gid.bytes[i], 16);
-    if (error != std::errc{} || end != digits + 2) return std::nullopt;
-  }
+  if (!from_hex(text, gid.bytes)) return std::nullopt;
   return gid;
 }
 
@@ -152,17 +147,13 @@ HostView compute_view(const control::Inventory& inventory, const std::string& ho
   view.fabric.natives = natives_of(inventory);
   for (const auto& [name, dvs] : inventory.switches) view.switches.emplace(name, dvs.id);
   for (const auto& [key, holder] : inventory.gids) {
-    const auto gid = from_hex(key.gid);
+    const auto gid = gid_of(key.gid);
     const control::Vm* const vm = gid ? holder_of(inventory, holder, *gid) : nullptr;
     if (vm == nullptr || vm->host == host || !inventory.hosts.contains(vm->host)) continue;
     const bool is_moving = vm->motion || vm->host != holder.host;
     view.fabric.gids.push_back({to_segment(key.segment), *gid, ids.of(vm->host), is_moving});
   }
   return view;
-}
-
-std::string to_hex(const verbs::Gid& gid) {
-  return fmt::format("{:02x}", fmt::join(gid.bytes, ""));
 }
 
 }  // namespace pvrdma::cluster

@@ -45,6 +45,5 @@ HostView compute_view(const control::Inventory& inventory, const std::string& ho
                       const std::string& socket_folder, HostIds& ids, const FindOwner& find = find_owner);
 
 // GIDs as the store has them: 32 lower-case hexadecimal digits.
-std::string to_hex(const verbs::Gid& gid);
 
 }  // namespace pvrdma::cluster

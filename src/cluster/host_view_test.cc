@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/hex.h"
 #include "cluster/cluster_fixture.h"
 #include "fabric/reservations.h"
 
@@ -205,7 +206,7 @@ TEST_F(HostViewTest, KnowsTheGidsOfOtherHosts) {
   EXPECT_EQ(gids[0].gid.bytes[15], 0xa2);
   EXPECT_EQ(gids[0].segment.vlan, 7);
   EXPECT_EQ(gids[0].host, ids_.of("esx-02"));
-  EXPECT_EQ(to_hex(gids[0].gid), gid_key(inventory_, "a2").gid);
+  EXPECT_EQ(to_hex(gids[0].gid.bytes), gid_key(inventory_, "a2").gid);
 }
 
 TEST_F(HostViewTest, ItsOwnLapsedLeaseChangesNothing) {

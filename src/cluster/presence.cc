@@ -1,10 +1,11 @@
 #include "cluster/presence.h"
 
 #include <fmt/core.h>
-#include <random>
 #include <utility>
 
+#include "base/hex.h"
 #include "base/log.h"
+#include "base/name.h"
 #include "cluster/host_view.h"
 #include "control/model/edits.h"
 #include "control/model/records.h"
@@ -16,13 +17,8 @@ namespace {
 constexpr std::chrono::milliseconds kGiveWay{3000};
 constexpr std::chrono::milliseconds kAtOnce{0};
 
-std::string random_instance() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
-}
-
 control::GidKey gid_of(const GidBinding& binding) {
-  return {{binding.segment.dvs, binding.segment.vlan}, to_hex(binding.gid)};
+  return {{binding.segment.dvs, binding.segment.vlan}, to_hex(binding.gid.bytes)};
 }
 
 bool is_here(const control::Inventory& inventory, const std::string& vm, const std::string& host) {
@@ -64,7 +60,7 @@ std::string last_life(const control::Inventory& inventory, const control::LiveHo
 Presence::Presence(const control::ClusterConfig& config, std::string version, std::string instance)
     : config_(config),
       version_(std::move(version)),
-      instance_(instance.empty() ? random_instance() : std::move(instance)) {}
+      instance_(instance.empty() ? random_name() : std::move(instance)) {}
 
 void Presence::join_inventory(control::Plane& plane) {
   if (joined_) return;

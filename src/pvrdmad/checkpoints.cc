@@ -23,10 +23,6 @@ constexpr std::chrono::milliseconds kReadPatience{100};
 constexpr Duration kSayEvery = std::chrono::milliseconds(250);
 constexpr std::size_t kPieceBytes = 1u << 20;
 
-std::uint64_t us(Duration duration) {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
-}
-
 }  // namespace
 
 class Checkpoints::Run {
@@ -114,7 +110,7 @@ class Checkpoints::Run {
     say({.vm = wish_.adapter,
          .ram_bytes = report.ram_bytes,
          .state_bytes = state.size(),
-         .took_us = us(report.took),
+         .took_us = microseconds_of(report.took),
          .qemu = {report.version, static_cast<std::uint32_t>(report.pid)}});
     const std::lock_guard lock(mutex_);
     state_ = std::move(state);
@@ -131,7 +127,7 @@ class Checkpoints::Run {
       return;
     }
     log::info("adapter {}: its VM was written to {} and ends; QEMU {} (pid {}), it stood for {} us",
-              wish_.adapter, wish_.file, report.version, report.pid, us(report.took));
+              wish_.adapter, wish_.file, report.version, report.pid, microseconds_of(report.took));
     auto finished = checkpoint.finish();
     lock.lock();
     outcome_ = std::move(finished);

@@ -38,10 +38,6 @@ Failure no_adapter(const std::string& name) {
   return fail(ENOENT, "there is no adapter " + name + ": see the list of adapters");
 }
 
-std::uint64_t us(Duration duration) {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
-}
-
 // A place among the captures that there may be.
 class Place {
  public:
@@ -249,14 +245,14 @@ Result<control::UpgradedVmm> ShardControl::upgrade_vmm(const control::UpgradeVmm
   }
   log::info("adapter {}: its VM goes on in QEMU {} (pid {}), before in QEMU {} (pid {}); it stood for {} us",
             wish.adapter, report->new_version, report->new_pid, report->old_version, report->old_pid,
-            us(report->pause));
+            microseconds_of(report->pause));
   return control::UpgradedVmm{.vm = wish.adapter,
                               .from = {report->old_version, static_cast<std::uint32_t>(report->old_pid)},
                               .to = {report->new_version, static_cast<std::uint32_t>(report->new_pid)},
-                              .pause_us = us(report->pause),
-                              .qemu_us = us(report->qemu),
-                              .restore_us = us(report->restore),
-                              .adapter_us = us(report->handover),
+                              .pause_us = microseconds_of(report->pause),
+                              .qemu_us = microseconds_of(report->qemu),
+                              .restore_us = microseconds_of(report->restore),
+                              .adapter_us = microseconds_of(report->handover),
                               .state_bytes = report->state_bytes};
 }
 
@@ -291,10 +287,10 @@ Result<control::RestoredVm> ShardControl::restore(const control::CheckpointWish&
     return Failure(report.error());
   }
   log::info("adapter {}: its VM goes on from {} in QEMU {} (pid {}), after {} us", wish.adapter, wish.file,
-            report->version, report->pid, us(report->took));
+            report->version, report->pid, microseconds_of(report->took));
   return control::RestoredVm{.vm = wish.adapter,
                              .qemu = {report->version, static_cast<std::uint32_t>(report->pid)},
-                             .took_us = us(report->took)};
+                             .took_us = microseconds_of(report->took)};
 }
 
 namespace {
