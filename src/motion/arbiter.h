@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/time.h"
 
 namespace pvrdma::motion {
 
@@ -34,6 +35,9 @@ class Arbiter {
   virtual Result<Verdict> look(const Motion& motion) = 0;
   // The daemon of `from` lives no more, as far as is known here.
   virtual Result<bool> source_is_gone(const Motion& motion) = 0;
+
+  // Between two questions that it could not answer.
+  static constexpr Duration kPause = std::chrono::milliseconds(200);
 };
 
 }  // namespace pvrdma::motion

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "motion/file_channel.h"
-#include "vmm/pci.h"
+#include "motion/qemu.h"
 
 namespace pvrdma::motion {
 namespace {
@@ -40,25 +40,13 @@ Result<CheckpointReport> Checkpoint::take(const Progress& progress) {
 
 Result<void> Checkpoint::open() {
   if (auto name = check_file_name(wish_.file); !name) return name;
-  auto monitor = vmm::Monitor::connect(wish_.monitor, Instant::now());
-  if (!monitor) return Failure(std::move(monitor).error());
-  monitor_ = *std::move(monitor);
+  auto qemu = open_qemu(wish_.monitor);
+  if (!qemu) return Failure(std::move(qemu).error());
+  if (auto settled = check_settled(*qemu, wish_.adapter, Paused::kWillDo); !settled) return settled;
+  was_running_ = qemu->state == "running";
+  monitor_ = std::move(qemu->monitor);
   report_.pid = monitor_->pid();
-  auto version = vmm::version_of(*monitor_);
-  if (!version) return Failure(std::move(version).error());
-  report_.version = *std::move(version);
-  const auto state = vmm::run_state(*monitor_);
-  if (!state) return Failure(state.error());
-  was_running_ = *state == "running";
-  if (!was_running_ && *state != "paused")
-    return fail(EBUSY, fmt::format("the VM is in state \"{}\": it has to run, or to be paused", *state));
-  const auto migration = vmm::migration_status(*monitor_);
-  if (!migration) return Failure(migration.error());
-  if (!vmm::has_ended(migration->status)) {
-    return fail(
-        EBUSY, fmt::format("its QEMU migrates already (\"{}\"): wait until that is over", migration->status));
-  }
-  if (const auto place = vmm::find_device(*monitor_); !place) return Failure(place.error());
+  report_.version = std::move(qemu->version);
   const auto kept = vmm::migration_settings(*monitor_);
   if (!kept) return Failure(kept.error());
   kept_ = *kept;
@@ -122,11 +110,7 @@ Result<void> Checkpoint::abandon() {
   static_cast<void>(vmm::set_migration_capability(*monitor_, kMappedRam, false));  // it may never have had it
   note(vmm::set_migration_settings(*monitor_, kept_));
   if (std::exchange(stopped_, false)) note(side_.go_on(wish_.adapter));
-  if (was_running_) {
-    const auto state = vmm::run_state(*monitor_);
-    note(state);
-    if (state && *state != "running") note(monitor_->execute("cont"));
-  }
+  if (was_running_) note(continue_vm(*monitor_));
   return outcome;
 }
 

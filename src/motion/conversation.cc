@@ -1,11 +1,11 @@
 #include "motion/conversation.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdint>
-#include <fmt/format.h>
+#include <fmt/core.h>
+
+#include "base/hex.h"
 
 namespace pvrdma::motion {
 namespace {
@@ -24,21 +24,13 @@ std::size_t number_at(std::span<const std::byte> bytes, std::size_t at) {
   return number;
 }
 
-template <std::size_t kSize>
-std::string hex(const std::array<std::uint8_t, kSize>& bytes) {
-  return fmt::format("{:02x}", fmt::join(bytes, ""));
-}
-
-template <std::size_t kSize>
-bool from_hex(const vmm::Json& json, const char* member, std::array<std::uint8_t, kSize>& out) {
-  const auto text = vmm::text_of(json, member);
-  if (!text || text->size() != 2 * kSize) return false;
-  for (std::size_t i = 0; i < kSize; ++i) {
-    const char* const digits = text->data() + 2 * i;
-    const auto [end, error] = std::from_chars(digits, digits + 2, out[i], 16);
-    if (error != std::errc{} || end != digits + 2) return false;
+// A stranger's text, for a line of a log.
+std::string printable(std::string text) {
+  text.resize(std::min<std::size_t>(text.size(), 500));
+  for (char& letter : text) {
+    if (letter < ' ' || letter > '~') letter = '?';
   }
-  return true;
+  return text;
 }
 
 }  // namespace
@@ -67,7 +59,7 @@ Result<std::optional<Said>> Conversation::listen(Instant until) {
     received_.resize(before + (got ? *got : 0));
     if (!got && got.error().code == ETIMEDOUT) return std::nullopt;
     if (!got) return Failure(got.error());
-    if (*got == 0) return fail(EPIPE, "the other host ended the motion's connection");
+    if (*got == 0) return fail(EPIPE, fmt::format("host {} ended the motion's connection", host_));
   }
 }
 
@@ -77,12 +69,13 @@ Result<std::optional<Said>> Conversation::take() {
   const std::size_t text_bytes = number_at(received_, 0);
   const std::size_t more_bytes = number_at(received_, 4);
   if (text_bytes > kTextBytesMax || more_bytes > bytes_max_)
-    return fail(EPROTO, fmt::format("the other host sends {} and {} bytes at once", text_bytes, more_bytes));
+    return fail(EPROTO, fmt::format("host {} sends {} and {} bytes at once", host_, text_bytes, more_bytes));
   const std::size_t all = kHeadBytes + text_bytes + more_bytes;
   if (received_.size() < all) return std::nullopt;
   Said said;
   said.text = vmm::parse_json({reinterpret_cast<const char*>(received_.data()) + kHeadBytes, text_bytes});
-  if (!vmm::text_of(said.text, "say")) return fail(EPROTO, "the other host sends what is no message");
+  if (!vmm::text_of(said.text, "say"))
+    return fail(EPROTO, fmt::format("host {} sends what is no message", host_));
   const auto begin = received_.begin() + static_cast<std::ptrdiff_t>(kHeadBytes + text_bytes);
   said.bytes.assign(begin, received_.begin() + static_cast<std::ptrdiff_t>(all));
   received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(all));
@@ -92,13 +85,16 @@ Result<std::optional<Said>> Conversation::take() {
 Result<Said> Conversation::expect(const char* what, Instant until) {
   auto said = listen(until);
   if (!said) return Failure(std::move(said).error());
-  if (!*said) return fail(ETIMEDOUT, fmt::format("the other host does not say \"{}\" in time", what));
-  if ((*said)->is("refused")) return fail(ECANCELED, why_of(**said));
-  if (!(*said)->is(what)) {
-    return fail(EPROTO, fmt::format("the other host says \"{}\" where \"{}\" is due",
-                                    (*said)->text.at("say").get<std::string>(), what));
-  }
-  return **std::move(said);
+  if (!*said) return fail(ETIMEDOUT, fmt::format("host {} does not say \"{}\" in time", host_, what));
+  if ((*said)->is(what)) return **std::move(said);
+  return given_up(**said);
+}
+
+Failure Conversation::given_up(const Said& said) const {
+  if (said.is("refused")) return fail(ECANCELED, why_of(said));
+  if (said.is("over")) return fail(ECANCELED, fmt::format("host {} gives up: {}", host_, why_of(said)));
+  return fail(EPROTO, fmt::format("host {} says \"{}\", which is not due", host_,
+                                  printable(said.text.at("say").get<std::string>())));
 }
 
 std::unique_ptr<ByteChannel> Conversation::give_channel() {
@@ -109,22 +105,30 @@ vmm::Json refusal(const std::string& why) {
   return {{"say", "refused"}, {"why", why}};
 }
 
+vmm::Json over(const std::string& why) {
+  return {{"say", "over"}, {"why", why}};
+}
+
 std::string why_of(const Said& said) {
-  const auto why = vmm::text_of(said.text, "why");
-  return why ? *why : "without a reason";
+  auto why = vmm::text_of(said.text, "why");
+  return why ? printable(*std::move(why)) : "without a reason";
 }
 
 vmm::Json to_json(const vmm::PciImage& image) {
-  vmm::Json json{{"config", hex(image.config)}};
-  if (image.has_msix_table) json["msix_table"] = hex(image.msix_table);
+  vmm::Json json{{"config", to_hex(image.config)}};
+  if (image.has_msix_table) json["msix_table"] = to_hex(image.msix_table);
   return json;
 }
 
 Result<vmm::PciImage> pci_image_of(const vmm::Json& json) {
+  const auto read = [&json](const char* member, std::span<std::uint8_t> into) {
+    const auto text = vmm::text_of(json, member);
+    return text && from_hex(*text, into);
+  };
   vmm::PciImage image;
-  bool fine = from_hex(json, "config", image.config);
+  bool fine = read("config", image.config);
   image.has_msix_table = json.is_object() && json.contains("msix_table");
-  if (image.has_msix_table) fine = from_hex(json, "msix_table", image.msix_table) && fine;
+  if (image.has_msix_table) fine = read("msix_table", image.msix_table) && fine;
   if (fine) return image;
   return fail(EPROTO, "the other host sends a PCI state that is none");
 }

@@ -26,6 +26,9 @@
 
 namespace pvrdma::motion {
 
+// Until the first word of who calls, and the answer to it.
+inline constexpr Duration kFirstWordPatience = std::chrono::seconds(5);
+
 struct Said {
   vmm::Json text;  // an object with a text "say"
   std::vector<std::byte> bytes;
@@ -38,7 +41,12 @@ class Conversation {
   static constexpr std::size_t kBytesMax = StandingSide::kStateBytesMax;
   static constexpr Duration kSendPatience = std::chrono::seconds(10);
 
-  explicit Conversation(std::unique_ptr<ByteChannel> channel) : channel_(std::move(channel)) {}
+  // Until an answer that needs nothing but the other daemon and its QEMU's monitor.
+  static constexpr Duration kAnswerPatience = std::chrono::seconds(20);
+
+  // `host`: who is there, for sentences.
+  Conversation(std::unique_ptr<ByteChannel> channel, std::string host)
+      : channel_(std::move(channel)), host_(std::move(host)) {}
 
   // Errors: the channel's; E2BIG.
   Result<void> say(const vmm::Json& text, std::span<const std::byte> bytes = {});
@@ -49,6 +57,8 @@ class Conversation {
   void interrupt() { channel_->interrupt(); }
   // From now on messages may have bytes, kBytesMax at most. Before, one that has some is none.
   void allow_bytes() { bytes_max_ = kBytesMax; }
+  // The other one has said something where it was to wait: what that means.
+  Failure given_up(const Said& said) const;
   // What comes from now on is no message. Once, and nothing else after it. Null: something came already.
   std::unique_ptr<ByteChannel> give_channel();
 
@@ -56,13 +66,16 @@ class Conversation {
   Result<std::optional<Said>> take();
 
   std::unique_ptr<ByteChannel> channel_;
+  const std::string host_;
   std::size_t bytes_max_ = 0;  // of what is heard
   std::vector<std::byte> received_;
 };
 
 // "say": "refused", with a sentence.
 vmm::Json refusal(const std::string& why);
-// The member "why" of what was said.
+// "say": "over", with a sentence.
+vmm::Json over(const std::string& why);
+// The member "why" of what was said, as far as it is fit for a line of a log.
 std::string why_of(const Said& said);
 
 vmm::Json to_json(const vmm::PciImage& image);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "motion/destination.h"
+#include "motion/source.h"
 
 namespace pvrdma::motion {
 namespace {
@@ -42,7 +43,7 @@ class Heard {
   explicit Heard(const std::string& bytes, std::size_t piece = 1000) {
     auto echo = std::make_unique<Echo>(piece);
     EXPECT_TRUE(echo->send(std::as_bytes(std::span(bytes)), {}));
-    conversation = std::make_unique<Conversation>(std::move(echo));
+    conversation = std::make_unique<Conversation>(std::move(echo), "esx-02");
   }
   std::unique_ptr<Conversation> conversation;
 };
@@ -57,7 +58,7 @@ std::string framed(const std::string& text, std::size_t bytes = 0) {
 
 TEST(ConversationTest, HearsWhatWasSaidHoweverItComes) {
   for (const std::size_t piece : {1U, 7U, 100'000U}) {
-    Conversation conversation(std::make_unique<Echo>(piece));
+    Conversation conversation(std::make_unique<Echo>(piece), "esx-02");
     conversation.allow_bytes();
     const std::vector<std::byte> state(70'000, std::byte{3});
     ASSERT_TRUE(conversation.say({{"say", "state"}, {"more", 1}}, state));
@@ -100,6 +101,17 @@ TEST(ConversationTest, TellsARefusalFromASurprise) {
   EXPECT_EQ(Heard("").conversation->expect("qemu", {}).error().code, ETIMEDOUT);
 }
 
+TEST(ConversationTest, AReasonIsFitForALog) {
+  const std::string reason = "no\nroom \u001b[31m" + std::string(5000, 'x');
+  const vmm::Json text{{"say", "over"}, {"why", reason}};
+  const auto over = Heard(framed(text.dump())).conversation->expect("qemu", {});
+  ASSERT_FALSE(over);
+  EXPECT_EQ(over.error().code, ECANCELED);
+  EXPECT_TRUE(over.error().message.starts_with("host esx-02 gives up: no?room ?[31mxxx"))
+      << over.error().message;
+  EXPECT_LT(over.error().message.size(), 600U);
+}
+
 TEST(ConversationTest, GivesItsChannelOnlyWhenNothingCame) {
   Heard quiet(framed(R"({"say": "memory"})"));
   ASSERT_TRUE(quiet.conversation->listen(Instant::now()));
@@ -128,8 +140,8 @@ TEST(ConversationTest, PciStatesTravelAsTheyAre) {
 }
 
 vmm::Json offer_text() {
-  return {{"say", "offer"},   {"format", 1},    {"motion", "m1"},    {"vm", "VM-01"},
-          {"from", "esx-01"}, {"to", "esx-02"}, {"patience_s", 600u}};
+  return {{"say", "offer"},   {"format", kMotionFormat}, {"motion", "m1"},    {"vm", "VM-01"},
+          {"from", "esx-01"}, {"to", "esx-02"},          {"patience_s", 600u}};
 }
 
 TEST(OfferTest, IsReadAsItWasWritten) {
@@ -152,10 +164,10 @@ TEST(OfferTest, WhatIsNoneIsRefused) {
     EXPECT_FALSE(read_offer({text, {}})) << member;
   }
   vmm::Json newer = offer_text();
-  newer["format"] = 2;
+  newer["format"] = 3;
   const auto refused = read_offer({newer, {}});
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("format 1, the other one's in format 2"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("format 2, the other one's in format 3"), std::string::npos);
 }
 
 }  // namespace

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
+#include <optional>
 #include <thread>
 
 #include "base/log.h"
 #include "base/name.h"
+#include "motion/qemu.h"
 #include "motion/source.h"
-#include "vmm/migration.h"
 
 namespace pvrdma::motion {
 namespace {
@@ -16,14 +17,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr const char* kChannelName = "pvrdma-motion";
-constexpr const char* kPauseBeforeSwitchover = "pause-before-switchover";
 constexpr Duration kPollInterval = milliseconds(1);
 constexpr Duration kQemuPollInterval = milliseconds(50);
-constexpr Duration kAnswerPatience = seconds(20);
-constexpr Duration kStorePause = milliseconds(200);
 constexpr Duration kGoOnPatience = seconds(5);
-constexpr Duration kPatienceMax = std::chrono::hours(24);
+constexpr std::uint64_t kPatienceSMax = 86'400;
+// A source that gives up says so to the store at once. One that is silent for so long has died, even if its
+// next process has its lease.
+constexpr Duration kSilence = seconds(5);
 // What the VM sends may come to a peer before the news of where the VM is.
 constexpr milliseconds kNudges[] = {milliseconds(5), milliseconds(20), milliseconds(50), milliseconds(100),
                                     milliseconds(250)};
@@ -34,7 +34,7 @@ Result<Offer> read_offer(const Said& said) {
   const vmm::Json& text = said.text;
   const auto format = text.find("format");
   if (!said.is("offer") || format == text.end() || !format->is_number_integer())
-    return fail(EPROTO, "the other host sends no offer");
+    return fail(EPROTO, "that is no offer");
   if (*format != kMotionFormat) {
     return fail(EPERM,
                 fmt::format("this host's pvrdmad moves VMs in format {}, the other one's in format {}: "
@@ -47,16 +47,14 @@ Result<Offer> read_offer(const Said& said) {
        {std::pair("motion", &offer.motion.id), std::pair("vm", &offer.motion.vm),
         std::pair("from", &offer.motion.from), std::pair("to", &offer.motion.to)}) {
     auto found = vmm::text_of(text, member);
-    if (!found) return fail(EPROTO, fmt::format("the other host's offer has no {}", member));
-    if (!is_name(*found))
-      return fail(EPROTO, fmt::format("the {} in the other host's offer is no name", member));
+    if (!found) return fail(EPROTO, fmt::format("the offer has no {}", member));
+    if (!is_name(*found)) return fail(EPROTO, fmt::format("the {} in the offer is no name", member));
     *value = *std::move(found);
   }
   const auto patience = text.find("patience_s");
   if (patience == text.end() || !patience->is_number_unsigned())
-    return fail(EPROTO, "the other host's offer has no patience_s");
-  offer.patience = std::min<Duration>(
-      seconds(std::min<std::uint64_t>(patience->get<std::uint64_t>(), 86'400)), kPatienceMax);
+    return fail(EPROTO, "the offer has no patience_s");
+  offer.patience = seconds(std::min(patience->get<std::uint64_t>(), kPatienceSMax));
   return offer;
 }
 
@@ -85,9 +83,9 @@ Result<ArrivalReport> Destination::run() {
 
 // The other host has the store told that the VM comes here, and only then there is an adapter for QEMU.
 Result<void> Destination::wait_for_qemu() {
-  if (auto begun = there_.expect("begun", Instant::now() + kAnswerPatience); !begun)
+  if (auto begun = there_.expect("begun", Instant::now() + Conversation::kAnswerPatience); !begun)
     return Failure(std::move(begun).error());
-  const Instant until = Instant::now() + offer_.patience + kAnswerPatience;
+  const Instant until = Instant::now() + offer_.patience + Conversation::kAnswerPatience;
   while (true) {
     auto found = look_for_qemu();
     if (found) return there_.say({{"say", "qemu"}});
@@ -95,7 +93,7 @@ Result<void> Destination::wait_for_qemu() {
     if (Instant::now() >= until || stopping_()) return found;
     auto said = there_.listen(Instant::now() + kQemuPollInterval);
     if (!said) return Failure(std::move(said).error());
-    if (*said) return fail(ECANCELED, "the other host gave up");
+    if (*said) return there_.given_up(**said);
   }
 }
 
@@ -106,24 +104,12 @@ Result<void> Destination::look_for_qemu() {
   if (!*expected) return fail(ENOENT, "no QEMU has connected to the adapter");
   const auto path = find_monitor_();
   if (!path) return Failure(path.error());
-  auto monitor = vmm::Monitor::connect(*path, Instant{});
-  if (!monitor) return Failure(std::move(monitor).error());
-  monitor_ = *std::move(monitor);
-  report_.pid = monitor_->pid();
-  const auto state = vmm::run_state(*monitor_);
-  if (!state) return Failure(state.error());
-  const auto migration = vmm::migration_status(*monitor_);
-  if (!migration) return Failure(migration.error());
-  if (*state != "inmigrate" || migration->status != "none") {
-    return fail(
-        EBUSY,
-        fmt::format("the QEMU at {} does not wait for a VM, its own is in state \"{}\": start one with "
-                    "the arguments that pvrdmactl vm qemu-args {} --restore prints",
-                    *path, *state, offer_.motion.vm));
-  }
-  const auto place = vmm::find_device(*monitor_);
-  if (!place) return Failure(place.error());
-  place_ = *place;
+  auto qemu = open_qemu(*path);
+  if (!qemu) return Failure(std::move(qemu).error());
+  report_.pid = qemu->monitor->pid();
+  if (auto waits = check_waits(*qemu, offer_.motion.vm); !waits) return waits;
+  monitor_ = std::move(qemu->monitor);
+  place_ = qemu->place;
   return {};
 }
 
@@ -133,7 +119,7 @@ Result<void> Destination::restore() {
 }
 
 Result<void> Destination::receive_memory() {
-  const auto said = there_.expect("pci", Instant::now() + kAnswerPatience);
+  const auto said = there_.expect("pci", Instant::now() + Conversation::kAnswerPatience);
   if (!said) return Failure(said.error());
   const auto image = said->text.contains("pci")
                          ? pci_image_of(said->text.at("pci"))
@@ -142,19 +128,17 @@ Result<void> Destination::receive_memory() {
   image_ = *image;
   took_qemu_ = true;
   if (auto restored = restore(); !restored) return restored;
-  if (auto set = vmm::set_migration_capability(*monitor_, kPauseBeforeSwitchover, true); !set) return set;
+  if (auto set = vmm::set_migration_capability(*monitor_, vmm::kPauseBeforeSwitchover, true); !set)
+    return set;
   if (auto told = there_.say({{"say", "restored"}}); !told) return told;
-  auto channel = take_memory_(Instant::now() + kAnswerPatience);
+  auto channel = take_memory_(Instant::now() + Conversation::kAnswerPatience);
   if (!channel) return Failure(std::move(channel).error());
-  auto pair = make_socket_pair();
-  if (!pair) return Failure(std::move(pair).error());
-  auto pump = Pump::start(std::move(pair->ours), *std::move(channel), Pump::Direction::kToQemu);
+  auto pump = Pump::start(*monitor_, *std::move(channel), Pump::Direction::kToQemu);
   if (!pump) return Failure(std::move(pump).error());
   pump_ = *std::move(pump);
-  if (auto given = monitor_->give_fd(kChannelName, pair->qemus.get()); !given) return given;
   // One that was started without -S would run the VM as soon as it has it.
   if (const auto stands = monitor_->execute("stop"); !stands) return Failure(stands.error());
-  const auto begun = monitor_->execute("migrate-incoming", {{"uri", std::string("fd:") + kChannelName}});
+  const auto begun = monitor_->execute("migrate-incoming", {{"uri", Pump::kUri}});
   if (!begun) return Failure(begun.error());
   return {};
 }
@@ -173,12 +157,11 @@ Result<void> Destination::load() {
     if (!found) return Failure(found.error());
     if (found->status == "failed") return fail(EIO, fmt::format("QEMU does not take the VM: {}", found->why));
   }
-  if (!said->is("state")) return fail(ECANCELED, "the other host gave up");
+  if (!said->is("state")) return there_.given_up(*said);
   const Instant began = Instant::now();
   const auto image = side_.load(offer_.motion.vm, std::move(said->bytes));
   if (!image) return Failure(image.error());
-  if (image->config != image_.config || image->has_msix_table != image_.has_msix_table ||
-      image->msix_table != image_.msix_table) {
+  if (*image != image_) {
     image_ = *image;
     if (auto restored = restore(); !restored) return restored;
   }
@@ -187,7 +170,7 @@ Result<void> Destination::load() {
 }
 
 Result<void> Destination::wait_for_memory() {
-  const Instant until = Instant::now() + kAnswerPatience;
+  const Instant until = Instant::now() + Conversation::kAnswerPatience;
   while (true) {
     const auto found = vmm::migration_status(*monitor_);
     if (!found) return Failure(found.error());
@@ -198,7 +181,8 @@ Result<void> Destination::wait_for_memory() {
       return fail(ETIMEDOUT, fmt::format("QEMU has not taken the VM yet: \"{}\"", found->status));
     // A source that has died may have sent everything.
     const auto said = there_.listen(Instant::now() + kPollInterval);
-    if (said && *said) return fail(ECANCELED, "the other host gave up");
+    if (said && *said) return there_.given_up(**said);
+    if (stopping_()) return fail(ECANCELED, "this daemon stops");
     if (!said) std::this_thread::sleep_for(kPollInterval);
   }
   if (auto same = side_.check_own(offer_.motion.vm, image_); !same) return same;
@@ -208,8 +192,9 @@ Result<void> Destination::wait_for_memory() {
 
 // From here on the VM may be here whatever the other host says, and only the arbiter knows.
 Result<void> Destination::decide() {
-  const Instant began = Instant::now();
-  Instant pause_until = began + seconds(2);  // then it is looked at less often
+  const Instant seldom_at = Instant::now() + seconds(2);
+  std::optional<Instant> silent_since;
+  log::LogLimiter waiting_log(1, seconds(10));
   while (true) {
     const auto verdict = arbiter_.look(offer_.motion);
     if (verdict && *verdict == Arbiter::Verdict::kThere) {
@@ -217,23 +202,39 @@ Result<void> Destination::decide() {
       return {};
     }
     if (verdict && *verdict == Arbiter::Verdict::kStays) return fail(ECANCELED, "the VM stays where it was");
+    const Instant now = Instant::now();
     const auto gone = arbiter_.source_is_gone(offer_.motion);
-    if (verdict && gone && *gone) {
+    const bool is_alone = (gone && *gone) || (silent_since && now >= *silent_since + kSilence);
+    if (verdict && is_alone) {
       const auto committed = arbiter_.commit(offer_.motion);
-      if (committed)
+      if (committed) {
         log::warn("VM {}: its host {} has died: it goes on here", offer_.motion.vm, offer_.motion.from);
-      if (committed) continue;
+        continue;
+      }
+      if (waiting_log.allow(now))
+        log::warn("VM {}: it stands until the store says where it is: {}", offer_.motion.vm,
+                  committed.error().message);
     }
-    if (stopping_()) {
-      const auto ended = arbiter_.end(offer_.motion);
-      if (ended) return fail(ECANCELED, "this daemon stops");
-      if (ended.error().code == EALREADY) continue;  // and look() sees it
-      took_qemu_ = false;                            // whose it is nobody knows now
-      return fail(EAGAIN, fmt::format("this daemon stops, and the store does not say where VM {} is: {}",
-                                      offer_.motion.vm, ended.error().message));
-    }
-    std::this_thread::sleep_for(Instant::now() < pause_until ? kPollInterval : kStorePause);
+    if (stopping_()) return stop_deciding();
+    const Duration pause = now < seldom_at ? kPollInterval : Arbiter::kPause;
+    const auto said = there_.listen(now + pause);
+    if (said) continue;
+    if (!silent_since) silent_since = now;
+    std::this_thread::sleep_for(pause);
   }
+}
+
+// This daemon ends, and the VM may be here.
+Result<void> Destination::stop_deciding() {
+  const auto ended = arbiter_.end(offer_.motion);
+  if (ended) return fail(ECANCELED, "this daemon stops");
+  if (ended.error().code == EALREADY) {
+    is_here_ = true;
+    return {};
+  }
+  took_qemu_ = false;  // whose it is nobody knows now
+  return fail(EAGAIN, fmt::format("this daemon stops, and the store does not say where VM {} is: {}",
+                                  offer_.motion.vm, ended.error().message));
 }
 
 Result<void> Destination::go_on() {
@@ -258,7 +259,7 @@ Result<void> Destination::go_on() {
     std::this_thread::sleep_for(began + after - Instant::now());
     static_cast<void>(side_.nudge(vm));
   }
-  static_cast<void>(vmm::set_migration_capability(*monitor_, kPauseBeforeSwitchover, false));
+  static_cast<void>(vmm::set_migration_capability(*monitor_, vmm::kPauseBeforeSwitchover, false));
   return resumed;
 }
 

@@ -67,6 +67,7 @@ class Destination {
   Result<void> load();
   Result<void> wait_for_memory();
   Result<void> decide();
+  Result<void> stop_deciding();
   Result<void> go_on();
   Result<void> restore();
 

@@ -24,7 +24,8 @@ void expect_outcome(const MotionWorld& world, const Mishap& mishap) {
     EXPECT_FALSE(world.runs(Host::kDestination) || world.serves(Host::kDestination)) << what;
   }
   const Host host = world.committed() ? Host::kDestination : Host::kSource;
-  const bool died = mishap.fault == Fault::kDaemonDies || mishap.fault == Fault::kQemuDies;
+  const bool daemon_died = mishap.fault == Fault::kDaemonDies || mishap.fault == Fault::kDaemonComesBack;
+  const bool died = daemon_died || mishap.fault == Fault::kQemuDies;
   if (died && mishap.host == host) return;  // there is nothing to be done
   if (mishap.host == Host::kDestination && world.committed()) {
     // What fails there after the commit may leave it in a QEMU that stands, with a sentence in the log.
@@ -33,7 +34,7 @@ void expect_outcome(const MotionWorld& world, const Mishap& mishap) {
   }
   EXPECT_TRUE(world.runs(host)) << what;
   EXPECT_TRUE(world.serves(host)) << what;
-  if (world.was_ready() && mishap.fault == Fault::kDaemonDies && mishap.host == Host::kSource) {
+  if (world.was_ready() && daemon_died && mishap.host == Host::kSource) {
     EXPECT_TRUE(world.committed()) << what;
   }
 }
@@ -56,16 +57,17 @@ TEST_P(MishapTest, LeavesTheVmOnOneHost) {
 }
 
 std::string name_of(const testing::TestParamInfo<std::tuple<Fault, Host>>& info) {
-  constexpr const char* kFaults[] = {"None",      "Fails",    "DaemonDies", "AnswerLost",
-                                     "StoreAway", "QemuDies", "QemuRefuses"};
+  constexpr const char* kFaults[] = {"None",       "Fails",     "DaemonDies", "DaemonComesBack",
+                                     "AnswerLost", "StoreAway", "QemuDies",   "QemuRefuses"};
   return std::string(kFaults[static_cast<int>(std::get<0>(info.param))]) +
          (std::get<1>(info.param) == Host::kSource ? "AtTheSource" : "AtTheDestination");
 }
 
 INSTANTIATE_TEST_SUITE_P(Everywhere, MishapTest,
                          testing::Combine(testing::Values(Fault::kFails, Fault::kDaemonDies,
-                                                          Fault::kAnswerLost, Fault::kStoreAway,
-                                                          Fault::kQemuDies, Fault::kQemuRefuses),
+                                                          Fault::kDaemonComesBack, Fault::kAnswerLost,
+                                                          Fault::kStoreAway, Fault::kQemuDies,
+                                                          Fault::kQemuRefuses),
                                           testing::Values(Host::kSource, Host::kDestination)),
                          name_of);
 

@@ -131,7 +131,7 @@ class MotionWorld::StoreSide final : public Arbiter {
   Result<bool> source_is_gone(const Motion&) override {
     const std::lock_guard lock(world_.mutex_);
     if (auto done = world_.call(host_, true); !done) return Failure(done.error());
-    return world_.of(Host::kSource).daemon_dead;
+    return world_.of(Host::kSource).daemon_dead && world_.mishap_.fault != Fault::kDaemonComesBack;
   }
 
  private:
@@ -230,6 +230,7 @@ Result<void> MotionWorld::call(Host host, bool of_store) {
   if (!is_here || mishap_.fault == Fault::kQemuDies || mishap_.fault == Fault::kQemuRefuses) return {};
   switch (mishap_.fault) {
     case Fault::kDaemonDies:
+    case Fault::kDaemonComesBack:
       happened_ = true;
       die(host);
       throw DaemonDied{};
@@ -335,7 +336,7 @@ std::optional<Json> MotionWorld::migration_of(Host host) {
 void MotionWorld::lead_source() {
   Side side(*this, Host::kSource);
   StoreSide store(*this, Host::kSource);
-  Conversation there(std::make_unique<End>(*this, Host::kSource));
+  Conversation there(std::make_unique<End>(*this, Host::kSource), "esx-02");
   Source source(
       {.motion = kMotion,
        .monitor = paths_[0],
@@ -355,7 +356,7 @@ void MotionWorld::lead_source() {
 void MotionWorld::lead_destination() {
   Side side(*this, Host::kDestination);
   StoreSide store(*this, Host::kDestination);
-  Conversation there(std::make_unique<End>(*this, Host::kDestination));
+  Conversation there(std::make_unique<End>(*this, Host::kDestination), "esx-01");
   try {
     const auto said = there.listen(Instant::now() + std::chrono::seconds(5));
     const auto offer = said && *said ? read_offer(**said) : Result<Offer>(fail(EPIPE, "no offer"));

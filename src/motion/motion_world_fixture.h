@@ -29,12 +29,13 @@ enum class Host : std::uint8_t { kSource, kDestination };
 
 enum class Fault : std::uint8_t {
   kNone,
-  kFails,        // the call; of the connection: it is cut
-  kDaemonDies,   // in the call
-  kAnswerLost,   // the store has done it
-  kStoreAway,    // for a while, for both
-  kQemuDies,     // at a command
-  kQemuRefuses,  // a command
+  kFails,            // the call; of the connection: it is cut
+  kDaemonDies,       // in the call
+  kDaemonComesBack,  // likewise, and its next process has its lease, and leads nothing
+  kAnswerLost,       // the store has done it
+  kStoreAway,        // for a while, for both
+  kQemuDies,         // at a command
+  kQemuRefuses,      // a command
 };
 
 // At which call of the host's daemon to anybody (an answer that is lost: to the store), or command to its

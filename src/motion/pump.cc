@@ -3,6 +3,8 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <sys/socket.h>
 #include <system_error>
 #include <utility>
@@ -20,16 +22,13 @@ constexpr Duration kSilence = std::chrono::hours(24);  // QEMU may have nothing 
 
 }  // namespace
 
-Result<SocketPair> make_socket_pair() {
+Result<std::unique_ptr<Pump>> Pump::start(vmm::Monitor& monitor, std::unique_ptr<ByteChannel> channel,
+                                          Direction direction) {
   std::array<int, 2> fds{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data()) != 0)
     return fail_errno(errno, "cannot make a pair of sockets");
-  return SocketPair{Fd(fds[0]), Fd(fds[1])};
-}
-
-Result<std::unique_ptr<Pump>> Pump::start(Fd socket, std::unique_ptr<ByteChannel> channel,
-                                          Direction direction) {
-  std::unique_ptr<Pump> pump(new Pump(std::move(socket), std::move(channel)));
+  const Fd qemus(fds[1]);
+  std::unique_ptr<Pump> pump(new Pump(Fd(fds[0]), std::move(channel)));
   try {
     pump->thread_ = std::thread([self = pump.get(), direction] {
       begin_control_thread("motion memory");
@@ -39,6 +38,9 @@ Result<std::unique_ptr<Pump>> Pump::start(Fd socket, std::unique_ptr<ByteChannel
   } catch (const std::system_error& refused) {
     return fail(EAGAIN, std::string("no thread for the VM's memory: ") + refused.what());
   }
+  constexpr std::string_view kName = std::string_view(kUri).substr(std::string_view("fd:").size());
+  if (auto given = monitor.give_fd(std::string(kName), qemus.get()); !given)
+    return Failure(std::move(given).error());
   return pump;
 }
 

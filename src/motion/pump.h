@@ -11,15 +11,18 @@
 #include "base/byte_channel.h"
 #include "base/fd.h"
 #include "base/result.h"
+#include "vmm/monitor.h"
 
 namespace pvrdma::motion {
 
 class Pump {
  public:
   enum class Direction : std::uint8_t { kToChannel, kToQemu };
-  // `socket` is ours of a pair whose other end QEMU has. Errors: EAGAIN: the system has no thread.
-  static Result<std::unique_ptr<Pump>> start(Fd socket, std::unique_ptr<ByteChannel> channel,
+  // Gives QEMU its end, which is at kUri for it from then on. Errors: the monitor's; EAGAIN: the system has
+  // no thread.
+  static Result<std::unique_ptr<Pump>> start(vmm::Monitor& monitor, std::unique_ptr<ByteChannel> channel,
                                              Direction direction);
+  static constexpr const char* kUri = "fd:pvrdma-motion";
   ~Pump();  // ends both
   Pump(const Pump&) = delete;
   Pump& operator=(const Pump&) = delete;
@@ -35,12 +38,5 @@ class Pump {
   const std::unique_ptr<ByteChannel> channel_;
   std::thread thread_;
 };
-
-// A pair of sockets: ours, and QEMU's.
-struct SocketPair {
-  Fd ours;
-  Fd qemus;
-};
-Result<SocketPair> make_socket_pair();
 
 }  // namespace pvrdma::motion

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "motion/file_channel.h"
-#include "vmm/migration.h"
+#include "motion/qemu.h"
 
 namespace pvrdma::motion {
 namespace {
@@ -33,26 +33,13 @@ Result<RestoreReport> Restore::run() {
 
 Result<void> Restore::open() {
   if (auto name = check_file_name(wish_.file); !name) return name;
-  auto monitor = vmm::Monitor::connect(wish_.monitor, Instant::now());
-  if (!monitor) return Failure(std::move(monitor).error());
-  monitor_ = *std::move(monitor);
+  auto qemu = open_qemu(wish_.monitor);
+  if (!qemu) return Failure(std::move(qemu).error());
+  if (auto waits = check_waits(*qemu, wish_.adapter); !waits) return waits;
+  monitor_ = std::move(qemu->monitor);
   report_.pid = monitor_->pid();
-  auto version = vmm::version_of(*monitor_);
-  if (!version) return Failure(std::move(version).error());
-  report_.version = *std::move(version);
-  const auto state = vmm::run_state(*monitor_);
-  if (!state) return Failure(state.error());
-  const auto migration = vmm::migration_status(*monitor_);
-  if (!migration) return Failure(migration.error());
-  if (*state != "inmigrate" || migration->status != "none") {
-    return fail(EBUSY,
-                fmt::format("the QEMU at {} does not wait for a checkpoint, its VM is in state \"{}\": "
-                            "start one with the arguments that pvrdmactl vm qemu-args --restore prints",
-                            wish_.monitor, *state));
-  }
-  const auto place = vmm::find_device(*monitor_);
-  if (!place) return Failure(place.error());
-  place_ = *place;
+  report_.version = std::move(qemu->version);
+  place_ = qemu->place;
   return {};
 }
 

@@ -170,7 +170,7 @@ TEST(RestoreTest, AVmThatRunsIsNotEnded) {
 TEST(RestoreTest, OnlyIntoAQemuThatWaits) {
   {
     World running("", "running");
-    EXPECT_NE(running.restore().error().message.find("its VM is in state \"running\": start one with"),
+    EXPECT_NE(running.restore().error().message.find("its own is in state \"running\": start one with"),
               std::string::npos);
   }
   World world;

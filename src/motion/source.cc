@@ -5,8 +5,7 @@
 #include <fmt/core.h>
 #include <thread>
 
-#include "base/log.h"
-#include "vmm/pci.h"
+#include "motion/qemu.h"
 
 namespace pvrdma::motion {
 namespace {
@@ -15,15 +14,10 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr const char* kChannelName = "pvrdma-motion";
-constexpr const char* kPauseBeforeSwitchover = "pause-before-switchover";
 // A guest that writes its memory faster than it can be sent is slowed down.
-constexpr const char* kAutoConverge = "auto-converge";
-constexpr Duration kAnswerPatience = seconds(20);
+constexpr const char* kCapabilities[] = {vmm::kPauseBeforeSwitchover, vmm::kAutoConverge};
 constexpr Duration kPollInterval = milliseconds(2);
-constexpr Duration kStorePause = milliseconds(200);
 constexpr Duration kCancelPatience = seconds(10);
-constexpr Duration kContinuePatience = seconds(5);
 // QEMU stops the VM when what is left would take so long; where it does not come to that, it may take longer
 // by and by.
 constexpr Duration kFirstDowntime = milliseconds(30);
@@ -44,14 +38,14 @@ Result<MotionReport> Source::run(const Progress& progress) {
     if (auto done = prepare(progress); !done) return done;
     if (auto done = copy_memory(progress); !done) return done;
     if (auto done = stop(progress); !done) return done;
-    if (auto done = hand_over(); !done) return done;
+    if (auto done = hand_over(progress); !done) return done;
     return commit(progress);
   };
   if (auto done = steps(); !done) {
     Error why = undo(std::move(done).error());
     if (!over_) return Failure(std::move(why));
   }
-  if (auto left = leave(); !left) return Failure(std::move(left).error());
+  report_.left_to_do = leave();
   report_.took = Instant::now() - began_;
   return report_;
 }
@@ -62,24 +56,17 @@ Result<void> Source::check() {
 }
 
 Result<void> Source::open() {
-  auto monitor = vmm::Monitor::connect(wish_.monitor, Instant::now());
-  if (!monitor) return Failure(std::move(monitor).error());
-  monitor_ = *std::move(monitor);
+  auto qemu = open_qemu(wish_.monitor);
+  if (!qemu) return Failure(std::move(qemu).error());
+  if (auto settled = check_settled(*qemu, wish_.motion.vm, Paused::kIsRefused); !settled) return settled;
+  monitor_ = std::move(qemu->monitor);
   pid_ = monitor_->pid();
-  const auto state = vmm::run_state(*monitor_);
-  if (!state) return Failure(state.error());
-  if (*state != "running")
-    return fail(EBUSY, fmt::format("VM {} is in state \"{}\": it has to run", wish_.motion.vm, *state));
-  const auto migration = vmm::migration_status(*monitor_);
-  if (!migration) return Failure(migration.error());
-  if (!vmm::has_ended(migration->status)) {
-    return fail(EBUSY, fmt::format("the QEMU of VM {} migrates already (\"{}\"): wait until that is over",
-                                   wish_.motion.vm, migration->status));
-  }
-  if (const auto place = vmm::find_device(*monitor_); !place) return Failure(place.error());
-  auto kept = vmm::migration_settings(*monitor_);
-  if (!kept) return Failure(std::move(kept).error());
-  kept_ = *kept;
+  auto settings = vmm::migration_settings(*monitor_);
+  if (!settings) return Failure(std::move(settings).error());
+  kept_ = *settings;
+  auto capabilities = vmm::migration_capabilities(*monitor_);
+  if (!capabilities) return Failure(std::move(capabilities).error());
+  kept_capabilities_ = *std::move(capabilities);
   return {};
 }
 
@@ -94,7 +81,7 @@ Result<void> Source::offer(Asked asked) {
                  {"patience_s", static_cast<std::uint64_t>(duration_cast<seconds>(wish_.patience).count())}};
   if (asked == Asked::kWhether) text["question"] = true;
   if (auto said = there_.say(text); !said) return said;
-  const auto accepted = there_.expect("accepted", Instant::now() + kAnswerPatience);
+  const auto accepted = there_.expect("accepted", Instant::now() + Conversation::kAnswerPatience);
   if (!accepted) return Failure(accepted.error());
   return {};
 }
@@ -135,12 +122,12 @@ Result<void> Source::prepare(const Progress& progress) {
   const auto image = side_.pci_image(motion.vm);
   if (!image) return Failure(image.error());
   if (auto said = there_.say({{"say", "pci"}, {"pci", to_json(*image)}}); !said) return said;
-  return wait_for("restored", kAnswerPatience, progress, {.phase = "waits for QEMU"});
+  return wait_for("restored", Conversation::kAnswerPatience, progress, {.phase = "waits for QEMU"});
 }
 
 Result<void> Source::set_up_qemu() {
   set_up_ = true;
-  for (const char* capability : {kPauseBeforeSwitchover, kAutoConverge}) {
+  for (const char* capability : kCapabilities) {
     if (auto set = vmm::set_migration_capability(*monitor_, capability, true); !set) return set;
   }
   return allow_downtime(std::min(wish_.max_pause, kFirstDowntime));
@@ -153,19 +140,15 @@ Result<void> Source::allow_downtime(Duration downtime) {
 }
 
 Result<void> Source::copy_memory(const Progress& progress) {
-  auto pair = make_socket_pair();
-  if (!pair) return Failure(std::move(pair).error());
   auto channel = open_memory_();
   if (!channel) return Failure(std::move(channel).error());
-  auto pump = Pump::start(std::move(pair->ours), *std::move(channel), Pump::Direction::kToChannel);
+  auto pump = Pump::start(*monitor_, *std::move(channel), Pump::Direction::kToChannel);
   if (!pump) return Failure(std::move(pump).error());
   pump_ = *std::move(pump);
-  if (auto given = monitor_->give_fd(kChannelName, pair->qemus.get()); !given) return given;
-  pair->qemus.reset();
   if (auto set = set_up_qemu(); !set) return set;
   if (auto logs = side_.begin_log(wish_.motion.vm); !logs) return logs;
   logs_ = true;
-  const auto begun = monitor_->execute("migrate", {{"uri", std::string("fd:") + kChannelName}});
+  const auto begun = monitor_->execute("migrate", {{"uri", Pump::kUri}});
   if (!begun) return Failure(begun.error());
   const Instant until = Instant::now() + wish_.patience;
   Instant relax_at = Instant::now() + kRelaxInterval;
@@ -196,15 +179,14 @@ Result<void> Source::copy_memory(const Progress& progress) {
     }
     auto said = there_.listen(Instant::now() + kPollInterval);
     if (!said) return Failure(std::move(said).error());
-    if (*said) return fail(ECANCELED, fmt::format("host {} gives up: {}", wish_.motion.to, why_of(**said)));
+    if (*said) return there_.given_up(**said);
   }
 }
 
 // QEMU has stopped the VM and waits.
 Result<void> Source::stop(const Progress& progress) {
   const std::string& vm = wish_.motion.vm;
-  if (!progress({.phase = "pause", .ram_bytes = report_.ram_bytes}))
-    return fail(ECANCELED, "the motion was cancelled");
+  if (!progress(in_pause())) return fail(ECANCELED, "the motion was cancelled");
   Instant began = Instant::now();
   const auto lap = [&began] {
     const Instant now = Instant::now();
@@ -237,14 +219,18 @@ Result<void> Source::stop(const Progress& progress) {
   return sent;
 }
 
-Result<void> Source::hand_over() {
+Result<void> Source::hand_over(const Progress& progress) {
   const Instant began = Instant::now();
-  const Instant until = began + std::max<Duration>(2 * wish_.max_pause, seconds(1));
+  const Duration patience = std::max<Duration>(2 * wish_.max_pause, seconds(1));
   const auto goes_on = monitor_->execute("migrate-continue", {{"state", "pre-switchover"}});
   if (!goes_on) return Failure(goes_on.error());
-  if (const auto loaded = there_.expect("loaded", until); !loaded) return Failure(loaded.error());
+  if (auto loaded = wait_for("loaded", patience, progress, in_pause()); !loaded) return loaded;
   report_.memory = Instant::now() - began;
-  return check_given_away(until);
+  return check_given_away(began + patience);
+}
+
+MotionProgress Source::in_pause() const {
+  return {.phase = "pause", .ram_bytes = report_.ram_bytes};
 }
 
 // That the other host has everything does not say that QEMU here has let go of it.
@@ -256,7 +242,7 @@ Result<void> Source::check_given_away(Instant until) {
     if (vmm::has_ended(found->status) || Instant::now() >= until)
       return fail(EIO, fmt::format("QEMU has not given VM {} away: it is \"{}\": {}", wish_.motion.vm,
                                    found->status, found->why));
-    std::this_thread::sleep_for(milliseconds(1));
+    std::this_thread::sleep_for(kPollInterval);
   }
   const auto state = vmm::run_state(*monitor_);
   if (!state) return Failure(state.error());
@@ -265,50 +251,58 @@ Result<void> Source::check_given_away(Instant until) {
                                  wish_.motion.vm, pid_, *state));
 }
 
-// The store may have done it although its answer was lost: it is asked until it says.
+// The store may have done it although its answer was lost: it is asked until it says. What it will never do
+// is left to end_in_writing().
 Result<void> Source::commit(const Progress& progress) {
   const Instant began = Instant::now();
-  static_cast<void>(progress({.phase = "commit", .ram_bytes = report_.ram_bytes}));
+  if (!progress({.phase = "commit", .ram_bytes = report_.ram_bytes}))
+    return fail(ECANCELED, "the motion was cancelled");
   while (true) {
     auto committed = arbiter_.commit(wish_.motion);
     if (committed) break;
-    if (committed.error().code == ECANCELED) return committed;
-    log::warn("VM {}: it stands until the store says where it is: {}", wish_.motion.vm,
-              committed.error().message);
-    if (stopping_()) return committed;
-    std::this_thread::sleep_for(kStorePause);
+    if (committed.error().code != EAGAIN) return committed;
+    if (!may_ask_again(committed.error())) return committed;
   }
   over_ = true;
   report_.commit = Instant::now() - began;
   return {};
 }
 
-// The VM is there. What fails here changes nothing about that.
-Result<void> Source::leave() {
+// After a pause. False: the daemon ends.
+bool Source::may_ask_again(const Error& why) {
+  if (waiting_log_.allow(Instant::now()))
+    log::warn("VM {}: it stands until the store says where it is: {}", wish_.motion.vm, why.message);
+  if (stopping_()) return false;
+  std::this_thread::sleep_for(Arbiter::kPause);
+  return true;
+}
+
+// The VM is there. What fails here changes nothing about that: it is what has to be done by hand.
+std::string Source::leave() {
   const Instant began = Instant::now();
-  static_cast<void>(there_.say({{"say", "committed"}}));
   static_cast<void>(side_.depart(wish_.motion.vm));
-  const auto runs = there_.expect("runs", Instant::now() + kAnswerPatience);
+  const auto runs = there_.expect("runs", Instant::now() + Conversation::kAnswerPatience);
   const Instant now = Instant::now();
   report_.go_on = now - began;
   report_.pause = now - stood_;
   pump_.reset();
-  std::string why;
+  renew_monitor();
   const auto quit = runs ? monitor_->execute("quit") : Result<vmm::Json>(vmm::Json());
-  if (!quit)
-    why = fmt::format("its QEMU here (pid {}) has to be ended by hand: {}", pid_, quit.error().message);
+  const std::string where = fmt::format("VM {} is on host {} now, but ", wish_.motion.vm, wish_.motion.to);
   if (!runs) {
-    why = fmt::format(
-        "that it runs was not heard ({}): look there, and end its QEMU here (pid {}), which stands",
-        runs.error().message, pid_);
+    return where + fmt::format(
+                       "that it runs was not heard ({}): look there, and end its QEMU here (pid {}), "
+                       "which stands",
+                       runs.error().message, pid_);
   }
-  if (why.empty()) return {};
-  return fail(EIO, fmt::format("VM {} is on host {} now, but {}", wish_.motion.vm, wish_.motion.to, why));
+  if (quit) return {};
+  return where +
+         fmt::format("its QEMU here (pid {}) has to be ended by hand: {}", pid_, quit.error().message);
 }
 
 Error Source::undo(Error why) {
   if (monitor_ == nullptr || !begun_) return why;
-  if (const auto undone = undo_all(); undone) {
+  if (const auto undone = undo_all(why.message); undone) {
     why.message += fmt::format("; VM {} goes on on host {}", wish_.motion.vm, wish_.motion.from);
   } else if (!over_) {
     why.message += fmt::format("; on the way back to QEMU (pid {}): {}", pid_, undone.error().message);
@@ -326,26 +320,19 @@ Result<void> Source::end_in_writing() {
       over_ = true;
       return ended;
     }
-    log::warn("VM {}: it stands until the store says where it is: {}", wish_.motion.vm,
-              ended.error().message);
-    if (stopping_()) return ended;
-    std::this_thread::sleep_for(kStorePause);
+    if (!may_ask_again(ended.error())) return ended;
   }
 }
 
-// The other host's QEMU may hold its disks for a moment.
-Result<void> Source::continue_here() {
-  const Instant until = Instant::now() + kContinuePatience;
-  while (true) {
-    const auto continued = monitor_->execute("cont");
-    if (continued) return {};
-    if (continued.error().code != EREMOTEIO || Instant::now() >= until) return Failure(continued.error());
-    std::this_thread::sleep_for(kStorePause);
-  }
+// One that gave no answer in time gives none any more: a new connection may.
+void Source::renew_monitor() {
+  if (monitor_->works()) return;
+  auto renewed = vmm::Monitor::connect(wish_.monitor, Instant{});
+  if (renewed) monitor_ = *std::move(renewed);
 }
 
 // Each step is tried whatever became of the one before it.
-Result<void> Source::undo_all() {
+Result<void> Source::undo_all(const std::string& why) {
   if (state_sent_) {
     if (auto ended = end_in_writing(); !ended) return ended;
     begun_ = false;
@@ -354,21 +341,27 @@ Result<void> Source::undo_all() {
   const auto note = [&outcome](const auto& done) {
     if (!done && outcome) outcome = Failure(done.error());
   };
-  static_cast<void>(there_.say({{"say", "over"}}));
+  static_cast<void>(there_.say(over(why)));
   if (std::exchange(stopped_, false)) note(side_.go_on(wish_.motion.vm));
-  if (std::exchange(set_up_, false)) {
-    note(vmm::cancel_migration(*monitor_, Instant::now() + kCancelPatience));
-    for (const char* capability : {kPauseBeforeSwitchover, kAutoConverge})
-      static_cast<void>(vmm::set_migration_capability(*monitor_, capability, false));
-    note(vmm::set_migration_settings(*monitor_, kept_));
-    const auto state = vmm::run_state(*monitor_);
-    note(state);
-    if (state && *state != "running") note(continue_here());
-  }
+  if (std::exchange(set_up_, false)) note(take_qemu_back());
   pump_.reset();
   if (std::exchange(logs_, false)) note(side_.end_log(wish_.motion.vm));
   if (std::exchange(begun_, false)) note(arbiter_.end(wish_.motion));
   return outcome;
+}
+
+Result<void> Source::take_qemu_back() {
+  renew_monitor();
+  auto cancelled = vmm::cancel_migration(*monitor_, Instant::now() + kCancelPatience);
+  for (const char* capability : kCapabilities) {
+    static_cast<void>(
+        vmm::set_migration_capability(*monitor_, capability, kept_capabilities_.contains(capability)));
+  }
+  auto set = vmm::set_migration_settings(*monitor_, kept_);
+  renew_monitor();
+  auto runs = continue_vm(*monitor_);
+  if (!cancelled) return cancelled;
+  return runs ? set : runs;
 }
 
 }  // namespace pvrdma::motion

@@ -11,12 +11,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
 #include <utility>
 
 #include "base/byte_channel.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "motion/arbiter.h"
@@ -28,7 +30,7 @@
 
 namespace pvrdma::motion {
 
-inline constexpr int kMotionFormat = 1;  // of what daemons say to each other
+inline constexpr int kMotionFormat = 2;  // of what daemons say to each other
 
 struct MotionWish {
   Motion motion;
@@ -56,7 +58,8 @@ struct MotionReport {
   Duration state{};   // saved and sent
   Duration memory{};  // QEMU's rest, with the state's way and its loading there meanwhile
   Duration commit{};
-  Duration go_on{};  // there
+  Duration go_on{};        // there
+  std::string left_to_do;  // by hand, with a sentence; empty: nothing
 };
 
 class Source {
@@ -78,7 +81,7 @@ class Source {
         open_memory_(std::move(open_memory)),
         stopping_(std::move(stopping)) {}
 
-  // Once. The error is a sentence that says what failed and where the VM is; ECANCELED: `progress` gave up.
+  // Once. The error is a sentence that says what failed, and the VM is here; ECANCELED: `progress` gave up.
   Result<MotionReport> run(const Progress& progress);
   // Instead of run(): what can be found out without changing anything.
   Result<void> check();
@@ -91,18 +94,21 @@ class Source {
   Result<void> prepare(const Progress& progress);
   Result<void> copy_memory(const Progress& progress);
   Result<void> stop(const Progress& progress);
-  Result<void> hand_over();
+  Result<void> hand_over(const Progress& progress);
   Result<void> commit(const Progress& progress);
-  Result<void> leave();
+  std::string leave();
   Result<void> wait_for(const char* what, Duration patience, const Progress& progress,
                         const MotionProgress& state);
   Result<void> set_up_qemu();
   Result<void> allow_downtime(Duration downtime);
   Error undo(Error why);
-  Result<void> undo_all();
+  Result<void> undo_all(const std::string& why);
   Result<void> end_in_writing();
   Result<void> check_given_away(Instant until);
-  Result<void> continue_here();
+  Result<void> take_qemu_back();
+  void renew_monitor();
+  bool may_ask_again(const Error& why);
+  MotionProgress in_pause() const;
 
   const MotionWish wish_;
   MovingSide& side_;
@@ -114,7 +120,9 @@ class Source {
   std::unique_ptr<Pump> pump_;
   MotionReport report_;
   pid_t pid_ = 0;
-  vmm::MigrationSettings kept_;    // QEMU's, from before
+  vmm::MigrationSettings kept_;  // QEMU's, from before
+  std::set<std::string> kept_capabilities_;
+  log::LogLimiter waiting_log_{1, std::chrono::seconds(10)};
   Duration downtime_{};            // that QEMU may take
   std::uint64_t bytes_per_s_ = 0;  // of its stream
   Instant began_{};

@@ -6,13 +6,11 @@
 #include <thread>
 #include <utility>
 
-#include "vmm/migration.h"
-#include "vmm/pci.h"
+#include "motion/qemu.h"
 
 namespace pvrdma::motion {
 namespace {
 
-using vmm::has_ended;
 using vmm::Json;
 using vmm::Monitor;
 
@@ -44,26 +42,14 @@ Result<UpgradeReport> VmmUpgrade::run() {
 }
 
 Result<void> VmmUpgrade::open() {
-  auto monitor = Monitor::connect(wish_.monitor, Instant::now());
-  if (!monitor) return Failure(std::move(monitor).error());
-  old_ = *std::move(monitor);
+  auto qemu = open_qemu(wish_.monitor);
+  if (!qemu) return Failure(std::move(qemu).error());
+  if (auto settled = check_settled(*qemu, wish_.adapter, Paused::kWillDo); !settled) return settled;
+  was_running_ = qemu->state == "running";
+  old_ = std::move(qemu->monitor);
   report_.old_pid = old_->pid();
-  auto version = vmm::version_of(*old_);
-  if (!version) return Failure(std::move(version).error());
-  report_.old_version = *std::move(version);
-  const auto state = vmm::run_state(*old_);
-  if (!state) return Failure(state.error());
-  was_running_ = *state == "running";
-  if (!was_running_ && *state != "paused")
-    return fail(EBUSY, fmt::format("the VM is in state \"{}\": it has to run, or to be paused", *state));
-  const auto migration = vmm::migration_status(*old_);
-  if (!migration) return Failure(migration.error());
-  if (!has_ended(migration->status))
-    return fail(EBUSY, fmt::format("the old QEMU migrates already (\"{}\"): wait until that is over",
-                                   migration->status));
-  const auto place = vmm::find_device(*old_);
-  if (!place) return Failure(place.error());
-  place_ = *place;
+  report_.old_version = std::move(qemu->version);
+  place_ = qemu->place;
   if (auto there = check_socket(wish_.cpr_socket); !there) return there;
   if (auto expected = side_.expect_successor(wish_.adapter); !expected) return expected;
   expecting_ = true;
@@ -99,7 +85,7 @@ Result<void> VmmUpgrade::wait_for_new() {
     const auto migration = vmm::migration_status(*old_);
     if (!migration) return Failure(migration.error());
     in_old = migration->status;
-    if (has_ended(in_old) && in_old != "completed") {
+    if (vmm::has_ended(in_old) && in_old != "completed") {
       return fail(ECANCELED, fmt::format("the transfer to the new QEMU {}: {}", in_old, migration->why));
     }
     if (new_ == nullptr) {
@@ -208,9 +194,7 @@ Result<void> VmmUpgrade::undo_all() {
   if (began_) {
     note(vmm::cancel_migration(*old_, Instant::now() + kPatience));
     note(old_->execute("migrate-set-parameters", {{"mode", "normal"}}));
-    const auto runs = vmm::run_state(*old_);
-    note(runs);
-    if (was_running_ && runs && *runs != "running") note(old_->execute("cont"));
+    if (was_running_) note(continue_vm(*old_));
   }
   if (switched_) note(side_.resume(wish_.adapter));
   note(side_.end_successor(wish_.adapter));

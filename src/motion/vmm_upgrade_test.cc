@@ -266,7 +266,7 @@ TEST(VmmUpgradeTest, WhatFailedOnTheWayBackIsSaidToo) {
 TEST(VmmUpgradeTest, IsNothingForAVmThatStands) {
   World world("", "shutdown");
   EXPECT_EQ(world.upgrade().error().message,
-            "the VM is in state \"shutdown\": it has to run, or to be paused");
+            "VM VM-01 is in state \"shutdown\": it has to run, or to be paused");
 }
 
 }  // namespace

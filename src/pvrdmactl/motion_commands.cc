@@ -26,6 +26,8 @@ std::string motion_text(const Json& motion) {
     return text + fmt::format("  {}  {} of {} MiB are left\n", text_at(motion, "phase"),
                               mib_at(motion, "remaining_bytes"), mib_at(motion, "ram_bytes"));
   }
+  const std::string left_to_do = text_at(motion, "error");
+  if (!left_to_do.empty()) text += fmt::format("  to do   {}\n", left_to_do);
   return text + fmt::format(
                     "  memory  {} MiB, of which the adapter wrote {}; {} bytes of state\n"
                     "  pause   {:.1f} ms (freeze {:.1f}, pages {:.1f}, state {:.1f}, rest of memory {:.1f}, "

@@ -86,7 +86,8 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   if (plane != nullptr) {
     auto tls = make_tls(*config.cluster);
     if (!tls) return Failure(std::move(tls).error());
-    member.emplace(ShardControl::Member{*plane, *std::move(tls)});
+    member.emplace(ShardControl::Member{
+        *plane, HostCalls(*plane, *std::move(tls), config.cluster->tcp_congestion_control)});
   }
   daemon->control_ = std::make_unique<ShardControl>(
       *daemon->loop_, daemon->clock_, *daemon->adapters_, *daemon->fabric_, daemon->roce_.get(),

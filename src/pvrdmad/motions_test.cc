@@ -100,9 +100,9 @@ class MotionsTest : public testing::Test {
     return true;
   }
   std::unique_ptr<Motions> motions(control::Plane& plane) {
-    return std::make_unique<Motions>(plane, side_, nullptr, [](const std::string&) -> Result<std::string> {
-      return fail(ENOENT, "no monitor");
-    });
+    return std::make_unique<Motions>(
+        plane, side_, HostCalls(plane, nullptr, "cubic"),
+        [](const std::string&) -> Result<std::string> { return fail(ENOENT, "no monitor"); }, Duration{});
   }
   // What `peer` says to the motions.
   static std::unique_ptr<Conversation> call(Motions& motions, const std::string& peer) {
@@ -110,11 +110,14 @@ class MotionsTest : public testing::Test {
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
     motions.take_call(transport::tcp::make_plain_stream(Fd(fds[0])), peer);
     return std::make_unique<Conversation>(
-        std::make_unique<transport::tcp::Call>(transport::tcp::make_plain_stream(Fd(fds[1])), "esx-02"));
+        std::make_unique<transport::tcp::Call>(transport::tcp::make_plain_stream(Fd(fds[1])), "esx-02"),
+        "esx-02");
   }
   static vmm::Json offer(const std::string& vm = "VM-01", const std::string& from = "esx-01") {
-    return {{"say", "offer"}, {"format", 1},    {"motion", "m1"},   {"vm", vm},
-            {"from", from},   {"to", "esx-02"}, {"patience_s", 60u}};
+    return {{"say", "offer"},   {"format", motion::kMotionFormat},
+            {"motion", "m1"},   {"vm", vm},
+            {"from", from},     {"to", "esx-02"},
+            {"patience_s", 60u}};
   }
   // Why the motions refuse it; empty: they accept.
   static std::string refusal(Motions& motions, const std::string& peer, const vmm::Json& text) {
@@ -140,8 +143,8 @@ TEST_F(MotionsTest, TakesOffersOfVmsThatTheirHostHas) {
             std::string::npos);
   EXPECT_NE(refusal(*here, "esx-01", offer("VM-09")).find("VM-09"), std::string::npos);
   vmm::Json newer = offer();
-  newer["format"] = 2;
-  EXPECT_NE(refusal(*here, "esx-01", newer).find("format 2"), std::string::npos);
+  newer["format"] = 3;
+  EXPECT_NE(refusal(*here, "esx-01", newer).find("format 3"), std::string::npos);
 }
 
 TEST_F(MotionsTest, AVmComesByOneMotionAtATime) {
@@ -170,7 +173,7 @@ TEST_F(MotionsTest, WhatIsNoOfferEndsTheCall) {
 TEST_F(MotionsTest, OneHostTakesOnlyItsShareOfCalls) {
   const auto here = motions(*two_);
   std::vector<std::unique_ptr<Conversation>> silent;
-  for (std::size_t i = 0; i < Motions::kCallsOfHostMax; ++i) {
+  for (std::size_t i = 0; i < Arrivals::kCallsOfHostMax; ++i) {
     silent.push_back(call(*here, "esx-01"));
     std::this_thread::sleep_for(milliseconds(5));  // so that the places for those that wait are enough
   }
@@ -201,6 +204,24 @@ TEST_F(MotionsTest, SaysWhyAVmCannotLeave) {
   EXPECT_NE(here->list().at(0).error.find("host esx-02 at 127.0.0.2 cannot be called"), std::string::npos)
       << here->list().at(0).error;
   EXPECT_EQ(here->counters().stayed, 1U);
+}
+
+TEST_F(MotionsTest, AMotionWhoseHostsHaveBothGoneMayBeCancelledAnywhere) {
+  const auto three = member("esx-03");
+  const auto begin = [this] {
+    return one_->edit([](control::Inventory& inventory) {
+      return control::edits::begin_motion(inventory, "VM-01", {"earlier", "esx-02"});
+    });
+  };
+  ASSERT_TRUE(begin());
+  const auto here = motions(*three);
+  ASSERT_TRUE(until([&] { return three->inventory()->vms.at("VM-01").motion.has_value(); }));
+  EXPECT_NE(here->cancel("VM-01").error().message.find("cancel it on host esx-01"), std::string::npos);
+  for (const auto& plane : {one_.get(), two_.get()}) plane->clear_live(control::live_host_key(plane->host()));
+  ASSERT_TRUE(until([&] { return three->inventory()->live_hosts.empty(); }));
+  const auto cancelled = here->cancel("VM-01");
+  EXPECT_TRUE(cancelled) << cancelled.error().message;
+  EXPECT_FALSE(three->inventory()->vms.at("VM-01").motion);
 }
 
 TEST_F(MotionsTest, AMotionThatNobodyLeadsIsEnded) {

@@ -37,7 +37,7 @@ class ShardControl final : public control::AdapterControl {
   // What a member of a cluster has besides: `plane` is borrowed; `tls` null: calls between hosts are plain.
   struct Member {
     control::Plane& plane;
-    std::unique_ptr<tls::Context> tls;
+    HostCalls calls;
   };
 
   // All borrowed but the version; they outlive this, every call and every capture. `adapters` is used on the
@@ -56,7 +56,7 @@ class ShardControl final : public control::AdapterControl {
         injection_(injection),
         handover_(loop, clock, adapters) {
     if (!member) return;
-    motions_ = std::make_unique<Motions>(member->plane, handover_, std::move(member->tls),
+    motions_ = std::make_unique<Motions>(member->plane, handover_, std::move(member->calls),
                                          [this](const std::string& vm) { return monitor_of(vm, {}); });
   }
 

@@ -27,7 +27,8 @@ Result<StoreArbiter::Verdict> StoreArbiter::look(const motion::Motion& motion) {
   const auto vm = inventory->vms.find(motion.vm);
   if (vm == inventory->vms.end()) return Verdict::kStays;
   if (vm->second.motion == control::VmMotion{motion.id, motion.to}) return Verdict::kOpen;
-  return !vm->second.motion && vm->second.host == motion.to ? Verdict::kThere : Verdict::kStays;
+  const bool came = !vm->second.motion && vm->second.host == motion.to && vm->second.arrived_by == motion.id;
+  return came ? Verdict::kThere : Verdict::kStays;
 }
 
 Result<bool> StoreArbiter::source_is_gone(const motion::Motion& motion) {

@@ -60,6 +60,18 @@ bool has_ended(std::string_view status) {
   return status == "none" || status == "completed" || status == "failed" || status == "cancelled";
 }
 
+Result<std::set<std::string>> migration_capabilities(Monitor& monitor) {
+  const auto answer = monitor.execute("query-migrate-capabilities");
+  if (!answer) return Failure(answer.error());
+  std::set<std::string> on;
+  for (const Json& each : answer->is_array() ? *answer : Json::array()) {
+    const auto name = text_of(each, "capability");
+    if (!name) return Failure(name.error());
+    if (each.contains("state") && each.at("state") == true) on.insert(*name);
+  }
+  return on;
+}
+
 Result<void> set_migration_capability(Monitor& monitor, const char* name, bool on) {
   const auto set = monitor.execute("migrate-set-capabilities",
                                    {{"capabilities", Json::array({{{"capability", name}, {"state", on}}})}});

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,12 @@ Result<MigrationStatus> migration_status(Monitor& monitor);
 // It is over, or there was none.
 bool has_ended(std::string_view status);
 
+// Capabilities of it, as QEMU names them.
+inline constexpr const char* kPauseBeforeSwitchover = "pause-before-switchover";
+inline constexpr const char* kAutoConverge = "auto-converge";
+
+// Those that are on.
+Result<std::set<std::string>> migration_capabilities(Monitor& monitor);
 // Errors: EREMOTEIO: this QEMU does not have it, or it migrates.
 Result<void> set_migration_capability(Monitor& monitor, const char* name, bool on);
 

@@ -162,11 +162,11 @@ Result<void> Monitor::wait(short events, Instant until) {
   using std::chrono::milliseconds;
   while (true) {
     const auto left = std::chrono::duration_cast<milliseconds>(until - Instant::now());
+    if (left.count() <= 0) return give_up(ETIMEDOUT, "no answer in time");  // whatever else comes
     pollfd socket{socket_.get(), events, 0};
-    const int ready = ::poll(&socket, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000)));
+    const int ready = ::poll(&socket, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return give_up(errno, std::generic_category().message(errno));
-    if (ready == 0 && left.count() <= 0) return give_up(ETIMEDOUT, "no answer in time");
   }
 }
 

@@ -44,6 +44,7 @@ class Monitor {
 
   const std::string& path() const { return path_; }
   pid_t pid() const { return pid_; }  // of the QEMU
+  bool works() const { return static_cast<bool>(socket_); }
 
  private:
   Monitor(std::string path, Fd socket) : path_(std::move(path)), socket_(std::move(socket)) {}

@@ -20,6 +20,7 @@ struct PciImage {
   std::array<std::uint8_t, 256> config{};
   bool has_msix_table = false;
   std::array<std::uint8_t, kMsixTableBytes> msix_table{};  // 0 unless there is one
+  friend bool operator==(const PciImage&, const PciImage&) = default;
 };
 
 struct PciPlace {

@@ -123,7 +123,7 @@ def test_what_is_refused_changes_nothing(own_cluster: ClusterFactory, tmp_path: 
     cases.run(_PINGPONG, first, second)
     file = _checkpoint(cluster, first, tmp_path)
     assert "cannot be reached" in _refused(cluster, "vm", "restore", "VM-01", str(file))
-    assert "does not wait for a checkpoint" in _refused(cluster, "vm", "restore", "VM-02", str(file))
+    assert "does not wait for a VM" in _refused(cluster, "vm", "restore", "VM-02", str(file))
     first.start_waiting()
     cut = tmp_path / "cut"
     cut.write_bytes(file.read_bytes()[:-1])

@@ -42,13 +42,17 @@ Result<Vm*> find_vm(Inventory& inventory, const std::string& vm) {
   return find(inventory.vms, vm, "VM", "vm");
 }
 
+Result<void> check_not_moving(const Vm& vm) {
+  if (!vm.motion) return {};
+  return fail(EBUSY, fmt::format("VM {} is on its way to host {}: wait until that is over, or cancel it with "
+                                 "pvrdmactl vm migrate {} --cancel",
+                                 vm.name, vm.motion->to, vm.name));
+}
+
 Result<Vm*> find_vm_off(Inventory& inventory, const std::string& vm) {
   auto found = find_vm(inventory, vm);
   if (!found) return found;
-  if ((*found)->motion) {
-    return fail(EBUSY, fmt::format("VM {} is on its way to host {}: wait until that is over", vm,
-                                   (*found)->motion->to));
-  }
+  if (auto stays = check_not_moving(**found); !stays) return Failure(std::move(stays).error());
   if (!inventory.is_on(vm)) return found;
   return fail(EBUSY,
               fmt::format("VM {} is powered on on {}: power it off first", vm, inventory.powered_on.at(vm)));

@@ -21,6 +21,8 @@ Result<Dvs*> find_dvs(Inventory& inventory, const std::string& dvs);
 Result<Vm*> find_vm(Inventory& inventory, const std::string& vm);
 // Likewise, and EBUSY when it is on, or on its way to another host.
 Result<Vm*> find_vm_off(Inventory& inventory, const std::string& vm);
+// EBUSY: it is on its way to another host.
+Result<void> check_not_moving(const Vm& vm);
 
 // A VM whose adapter is on `dvs`, and in `portgroup` unless that is empty. Null: none.
 const Vm* user_of(const Inventory& inventory, const std::string& dvs, const std::string& portgroup);

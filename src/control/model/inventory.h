@@ -138,6 +138,7 @@ struct Vm {
   std::uint32_t memory_reserved_mib = 0;
   std::optional<VmAdapter> adapter;
   std::optional<VmMotion> motion;
+  std::string arrived_by;  // the motion that brought it to `host`; empty: none did
   friend bool operator==(const Vm&, const Vm&) = default;
 };
 

@@ -9,11 +9,8 @@
 namespace pvrdma::control::edits {
 namespace {
 
-Result<void> check_not_moving(const Vm& vm) {
-  if (!vm.motion) return {};
-  return fail(EBUSY, fmt::format("VM {} is on its way to host {}: wait until that is over, or cancel it with "
-                                 "pvrdmactl vm migrate {} --cancel",
-                                 vm.name, vm.motion->to, vm.name));
+bool came_by(const Vm& vm, const VmMotion& motion) {
+  return !vm.motion && vm.host == motion.to && vm.arrived_by == motion.id;
 }
 
 }  // namespace
@@ -53,13 +50,14 @@ Result<void> commit_motion(Inventory& inventory, const std::string& vm, const Vm
   const auto found = find_vm(inventory, vm);
   if (!found) return Failure(found.error());
   Vm& moving = **found;
-  if (!moving.motion && moving.host == motion.to) return {};
+  if (came_by(moving, motion)) return {};
   if (moving.motion != motion) {
     return fail(ECANCELED,
                 fmt::format("the motion {} of VM {} to host {} was ended", motion.id, vm, motion.to));
   }
   moving.host = motion.to;
   moving.motion.reset();
+  moving.arrived_by = motion.id;
   return {};
 }
 
@@ -71,7 +69,7 @@ Result<void> end_motion(Inventory& inventory, const std::string& vm, const VmMot
     moving.motion.reset();
     return {};
   }
-  if (!moving.motion && moving.host == motion.to)
+  if (came_by(moving, motion))
     return fail(EALREADY, fmt::format("VM {} is on host {} already", vm, motion.to));
   return {};
 }

@@ -42,6 +42,21 @@ TEST(MotionEdits, AVmGoesToAnotherHostInTwoSteps) {
   expect_refused(there, end(kThere), EALREADY, {"vm-a", "esx-02"});
 }
 
+TEST(MotionEdits, AVmThatCameThereByItselfDidNotComeByTheMotion) {
+  Inventory ended = after(after(running(), begin("vm-a", kThere)), end(kThere));
+  ended.powered_on.clear();
+  const auto place = [](const char* host) {
+    return [host](Inventory& i) { return edits::change_vm(i, "vm-a", {.host = host}); };
+  };
+  const Inventory placed = after(ended, place("esx-02"));
+  expect_refused(placed, commit(kThere), ECANCELED, {"m1", "vm-a"});
+  EXPECT_EQ(after(placed, end(kThere)), placed);
+  Inventory there = after(after(running(), begin("vm-a", kThere)), commit(kThere));
+  there.powered_on.clear();
+  const Inventory back = after(after(there, place("esx-01")), place("esx-02"));
+  expect_refused(back, commit(kThere), ECANCELED, {"m1", "vm-a"});
+}
+
 TEST(MotionEdits, AMotionThatWasEndedIsNotCommitted) {
   const Inventory moving = after(running(), begin("vm-a", kThere));
   const Inventory ended = after(moving, end(kThere));

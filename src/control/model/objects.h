@@ -104,7 +104,8 @@ inline constexpr auto kVmCommon =
            field("memory_mib", &Vm::memory_mib), field("memory_reserved_mib", &Vm::memory_reserved_mib),
            field("motion", &Vm::motion));
 template <>
-inline constexpr auto kObject<Vm> = record("VmRecord", kVmCommon, field("adapter", &Vm::adapter));
+inline constexpr auto kObject<Vm> = record("VmRecord", kVmCommon, field("arrived_by", &Vm::arrived_by),
+                                           field("adapter", &Vm::adapter));
 
 template <>
 inline constexpr auto kObject<GidHolder> = record("GidHolder",

@@ -33,6 +33,7 @@ Inventory full_cluster() {
   adapter.profile = Profile::kEsxi;
   adapter.doorbells = DoorbellMode::kMapped;
   adapter.addresses = {IpAddress::parse("10.0.0.5").value()};
+  inventory.vms.at("vm-a").arrived_by = "m1";
   adapter.owner = "vm-a";
   adapter.group = "kvm";
   test::must(
@@ -94,7 +95,7 @@ TEST(Records, HaveTheTextsThatOtherVersionsWrote) {
        R"("members":{"esx-01":{"uplink1":"vmnic0"},"esx-02":{}}})"},
       {"config/vm/vm-a",
        R"({"host":"esx-01","hardware_version":14,"memory_mib":1024,"memory_reserved_mib":1024,)"
-       R"("motion":null,"adapter":{"mac":"52:54:00:00:00:0a","dvs":"dvs","portgroup":"pg","protocol":"v2",)"
+       R"("motion":null,"arrived_by":"m1","adapter":{"mac":"52:54:00:00:00:0a","dvs":"dvs","portgroup":"pg","protocol":"v2",)"
        R"("profile":"esxi","doorbells":"mapped","addresses":["10.0.0.5"],"owner":"vm-a","group":"kvm"}})"},
       {"live/host/esx-02", R"({"instance":"i","version":"0.1.0","socket_folder":"/run/pvrdma","vmnics":[)"
                            R"({"name":"vmnic9","netdev":"eth9","pci_address":"0000:02:00.0","driver":"ice",)"

@@ -169,6 +169,7 @@ Result<void> change_vm(Inventory& inventory, const std::string& vm, const VmChan
   const auto found = find_vm_off(inventory, vm);
   if (!found) return Failure(found.error());
   Vm next = **found;
+  if (change.host && *change.host != next.host) next.arrived_by.clear();
   next.host = change.host.value_or(next.host);
   next.memory_mib = change.memory_mib.value_or(next.memory_mib);
   next.memory_reserved_mib = change.memory_reserved_mib.value_or(next.memory_reserved_mib);

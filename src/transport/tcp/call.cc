@@ -39,13 +39,14 @@ Result<void> wait_for(int fd, short events, Instant until) {
 }  // namespace
 
 Result<std::unique_ptr<Call>> Call::dial(const std::string& host_name, const IpAddress& from,
-                                         const TcpPeer& peer, const tls::Context* tls) {
+                                         const TcpPeer& peer, const std::string& congestion_control,
+                                         const tls::Context* tls) {
   const Instant until = Instant::now() + kHandshakeTime;
   const auto refuse = [&peer](const Error& why) {
     return fail(why.code, fmt::format("host {} at {} cannot be called: {}", peer.name,
                                       peer.address.to_string(), why.message));
   };
-  auto socket = begin_connect(from, peer.address, peer.port, "cubic");
+  auto socket = begin_connect(from, peer.address, peer.port, congestion_control);
   if (!socket) return refuse(socket.error());
   if (const auto connected = wait_for(socket->get(), POLLOUT, until); !connected)
     return refuse(connected.error());
@@ -76,7 +77,6 @@ Call::Call(std::unique_ptr<Stream> stream, std::string peer)
   set(IPPROTO_TCP, TCP_KEEPIDLE, 2);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
-  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::chrono::milliseconds(kSilence).count()));
 }
 
 Result<void> Call::shake_hands(Instant until) {

@@ -20,13 +20,14 @@ namespace pvrdma::transport::tcp {
 
 class Call final : public ByteChannel {
  public:
-  // As `host_name`, from its address. Blocks for kHandshakeTime at most. `tls` null: plain. Errors: one
-  // sentence that names the peer and says why not.
+  // As `host_name`, from its address; `congestion_control` as the kernel names it. Blocks for kHandshakeTime
+  // at most. `tls` null: plain. Errors: one sentence that names the peer and says why not.
   static Result<std::unique_ptr<Call>> dial(const std::string& host_name, const IpAddress& from,
-                                            const TcpPeer& peer, const tls::Context* tls);
-  // Of a stream that TakeCall was given. From now on a host that answers nothing for kSilence ends it.
+                                            const TcpPeer& peer, const std::string& congestion_control,
+                                            const tls::Context* tls);
+  // Of a stream that TakeCall was given. From now on a host that has died ends it after 5 seconds in which
+  // nothing was to be sent; what is to be sent has its own patience, as a host that lives may take nothing.
   Call(std::unique_ptr<Stream> stream, std::string peer);
-  static constexpr std::chrono::seconds kSilence{5};
 
   // The other host, which has proven to be it.
   const std::string& peer() const { return peer_; }

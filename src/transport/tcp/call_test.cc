@@ -60,7 +60,8 @@ class CallTest : public testing::Test {
   Result<std::unique_ptr<Call>> dial(const std::string& as = "esx9", const std::string& to = "esx1",
                                      const tls::Context* tls = nullptr) {
     return Call::dial(as, address_of(9),
-                      {.id = HostId(1), .name = to, .address = address_of(1), .port = kTestPort}, tls);
+                      {.id = HostId(1), .name = to, .address = address_of(1), .port = kTestPort}, "cubic",
+                      tls);
   }
   std::unique_ptr<Call> taken() {
     std::unique_lock lock(mutex_);

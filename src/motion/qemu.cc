@@ -1,0 +1,66 @@
+#include "motion/qemu.h"
+
+#include <cerrno>
+#include <fmt/core.h>
+#include <thread>
+#include <utility>
+
+namespace pvrdma::motion {
+namespace {
+
+constexpr Duration kContinuePatience = std::chrono::seconds(5);
+constexpr Duration kContinuePause = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Result<Qemu> open_qemu(const std::string& monitor) {
+  Qemu qemu;
+  auto opened = vmm::Monitor::connect(monitor, Instant{});
+  if (!opened) return Failure(std::move(opened).error());
+  qemu.monitor = *std::move(opened);
+  auto version = vmm::version_of(*qemu.monitor);
+  if (!version) return Failure(std::move(version).error());
+  qemu.version = *std::move(version);
+  auto state = vmm::run_state(*qemu.monitor);
+  if (!state) return Failure(std::move(state).error());
+  qemu.state = *std::move(state);
+  auto migration = vmm::migration_status(*qemu.monitor);
+  if (!migration) return Failure(std::move(migration).error());
+  qemu.migration = *std::move(migration);
+  const auto place = vmm::find_device(*qemu.monitor);
+  if (!place) return Failure(place.error());
+  qemu.place = *place;
+  return qemu;
+}
+
+Result<void> check_settled(const Qemu& qemu, const std::string& vm, Paused paused) {
+  if (qemu.state != "running" && (qemu.state != "paused" || paused == Paused::kIsRefused)) {
+    return fail(EBUSY, fmt::format("VM {} is in state \"{}\": it has to run{}", vm, qemu.state,
+                                   paused == Paused::kWillDo ? ", or to be paused" : ""));
+  }
+  if (vmm::has_ended(qemu.migration.status)) return {};
+  return fail(EBUSY, fmt::format("the QEMU of VM {} migrates already (\"{}\"): wait until that is over", vm,
+                                 qemu.migration.status));
+}
+
+Result<void> check_waits(const Qemu& qemu, const std::string& vm) {
+  if (qemu.state == "inmigrate" && qemu.migration.status == "none") return {};
+  return fail(EBUSY, fmt::format("the QEMU at {} does not wait for a VM, its own is in state \"{}\": start "
+                                 "one with the arguments that pvrdmactl vm qemu-args {} --restore prints",
+                                 qemu.monitor->path(), qemu.state, vm));
+}
+
+Result<void> continue_vm(vmm::Monitor& monitor) {
+  const auto state = vmm::run_state(monitor);
+  if (!state) return Failure(state.error());
+  if (*state == "running") return {};
+  const Instant until = Instant::now() + kContinuePatience;
+  while (true) {
+    const auto continued = monitor.execute("cont");
+    if (continued) return {};
+    if (continued.error().code != EREMOTEIO || Instant::now() >= until) return Failure(continued.error());
+    std::this_thread::sleep_for(kContinuePause);
+  }
+}
+
+}  // namespace pvrdma::motion

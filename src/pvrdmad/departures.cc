@@ -1,0 +1,290 @@
+#include "pvrdmad/departures.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <fmt/chrono.h>
+#include <fmt/core.h>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/control_thread.h"
+#include "base/log.h"
+#include "base/name.h"
+#include "control/model/edits.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+using control::MotionState;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::uint32_t kMaxPauseMs = 500;  // unless it is said
+constexpr std::uint32_t kMaxPauseMsMost = 5000;
+constexpr std::uint32_t kPatienceS = 600;
+constexpr std::uint32_t kPatienceSMost = 86'400;
+constexpr std::size_t kStatesMax = 1024;
+
+std::string now_utc() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+}
+
+std::uint32_t or_default(std::uint32_t value, std::uint32_t unless_said) {
+  return value != 0 ? value : unless_said;
+}
+
+}  // namespace
+
+struct Departures::Departure {
+  motion::MotionWish wish;
+  std::atomic<bool> is_cancelled = false;
+  std::atomic<bool> is_late = false;  // to cancel it
+  std::atomic<bool> is_over = false;
+  motion::Conversation* there = nullptr;  // guarded by mutex_; borrowed, while there is one
+  std::thread thread;
+};
+
+Departures::Departures(control::Plane& plane, motion::MovingSide& side, motion::Arbiter& arbiter,
+                       const HostCalls& calls, const FindMonitor& find_monitor)
+    : plane_(plane), side_(side), arbiter_(arbiter), calls_(calls), find_monitor_(find_monitor) {}
+
+Departures::~Departures() {
+  stop();
+}
+
+void Departures::interrupt() {
+  const std::lock_guard lock(mutex_);
+  stopping_ = true;
+  for (const auto& [vm, departure] : leaving_) {
+    departure->is_cancelled = true;
+    if (departure->there != nullptr) departure->there->interrupt();
+  }
+}
+
+void Departures::stop() {
+  interrupt();
+  for (const auto& [vm, departure] : leaving_) departure->thread.join();
+  leaving_.clear();
+}
+
+bool Departures::is_stopping() {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
+}
+
+Result<std::unique_ptr<ByteChannel>> Departures::open_memory(const motion::Motion& motion) {
+  auto channel = calls_.call(motion.to);
+  if (!channel) return channel;
+  // What QEMU sends comes behind it.
+  motion::Conversation first(std::move(*channel), motion.to);
+  if (auto said = first.say({{"say", "memory"}, {"motion", motion.id}}); !said)
+    return Failure(std::move(said).error());
+  if (const auto awaited = first.expect("send", Instant::now() + motion::kFirstWordPatience); !awaited)
+    return Failure(awaited.error());
+  auto bare = first.give_channel();
+  if (bare == nullptr) return fail(EPROTO, fmt::format("host {} talks where it is to listen", motion.to));
+  return bare;
+}
+
+Result<motion::MotionWish> Departures::complete(const control::MotionWish& wish, const std::string& id) {
+  const auto inventory = plane_.inventory();
+  if (auto allowed = control::edits::check_motion(*inventory, wish.vm, wish.to); !allowed)
+    return Failure(std::move(allowed).error());
+  const std::string& from = inventory->vms.at(wish.vm).host;
+  if (from != plane_.host()) {
+    return fail(EINVAL, fmt::format("VM {} is on host {}: ask the pvrdmad there, not the one of {}", wish.vm,
+                                    from, plane_.host()));
+  }
+  if (wish.max_pause_ms > kMaxPauseMsMost)
+    return fail(EINVAL,
+                fmt::format("a pause of {} ms is too long: at most {}", wish.max_pause_ms, kMaxPauseMsMost));
+  if (wish.patience_s > kPatienceSMost)
+    return fail(EINVAL,
+                fmt::format("a patience of {} s is too long: at most {}", wish.patience_s, kPatienceSMost));
+  auto monitor = wish.monitor.empty() ? find_monitor_(wish.vm) : Result<std::string>(wish.monitor);
+  if (!monitor) return Failure(std::move(monitor).error());
+  return motion::MotionWish{.motion = {id, wish.vm, from, wish.to},
+                            .monitor = *std::move(monitor),
+                            .max_pause = milliseconds(or_default(wish.max_pause_ms, kMaxPauseMs)),
+                            .patience = seconds(or_default(wish.patience_s, kPatienceS))};
+}
+
+Result<void> Departures::check(const control::MotionWish& wish) {
+  auto complete_wish = complete(wish, random_name());
+  if (!complete_wish) return Failure(std::move(complete_wish).error());
+  auto channel = calls_.call(wish.to);
+  if (!channel) return Failure(std::move(channel).error());
+  motion::Conversation there(*std::move(channel), wish.to);
+  motion::Source source(*std::move(complete_wish), side_, arbiter_, there, nullptr, nullptr);
+  return source.check();
+}
+
+// Under mutex_.
+void Departures::forget_ended() {
+  std::erase_if(leaving_, [](const auto& entry) {
+    if (!entry.second->is_over) return false;
+    entry.second->thread.join();
+    return true;
+  });
+}
+
+Result<MotionState> Departures::start(const control::MotionWish& wish) {
+  auto complete_wish = complete(wish, random_name());
+  if (!complete_wish) return Failure(std::move(complete_wish).error());
+  const std::lock_guard lock(mutex_);
+  if (stopping_) return fail(EAGAIN, "this pvrdmad stops");
+  forget_ended();
+  if (leaving_.contains(wish.vm)) {
+    return fail(EBUSY,
+                fmt::format("VM {} is on its way to host {}: wait until that is over, or cancel it with "
+                            "pvrdmactl vm migrate {} --cancel",
+                            wish.vm, leaving_.at(wish.vm)->wish.motion.to, wish.vm));
+  }
+  if (leaving_.size() >= kAtOnceMax)
+    return fail(EBUSY, fmt::format("{} VMs are leaving this host: wait until one has gone", leaving_.size()));
+  auto departure = std::make_unique<Departure>();
+  departure->wish = *std::move(complete_wish);
+  const motion::Motion& motion = departure->wish.motion;
+  MotionState state{.id = motion.id,
+                    .vm = motion.vm,
+                    .from = motion.from,
+                    .to = motion.to,
+                    .state = "runs",
+                    .phase = "begins",
+                    .since = now_utc()};
+  keep(state);
+  Departure& led = *departure;
+  try {
+    led.thread = std::thread([this, &led] {
+      begin_control_thread("motion");
+      lead(led);
+      led.is_over = true;
+    });
+  } catch (const std::system_error& refused) {
+    states_.erase(motion.vm);
+    return fail(EAGAIN, fmt::format("VM {}: no thread for its motion: {}", wish.vm, refused.what()));
+  }
+  leaving_.emplace(wish.vm, std::move(departure));
+  return state;
+}
+
+// Under mutex_. One that is over gives way.
+void Departures::keep(MotionState state) {
+  if (states_.size() >= kStatesMax && !states_.contains(state.vm)) {
+    const auto over = std::find_if(states_.begin(), states_.end(),
+                                   [](const auto& entry) { return entry.second.state != "runs"; });
+    if (over != states_.end()) states_.erase(over);
+  }
+  states_.insert_or_assign(state.vm, std::move(state));
+}
+
+void Departures::set_state(const std::string& vm, const std::function<void(MotionState&)>& change) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = states_.find(vm); found != states_.end()) change(found->second);
+}
+
+void Departures::set_conversation(Departure& departure, motion::Conversation* there) {
+  const std::lock_guard lock(mutex_);
+  departure.there = there;
+  if (there != nullptr && stopping_) there->interrupt();
+}
+
+void Departures::lead(Departure& departure) {
+  const motion::Motion& motion = departure.wish.motion;
+  const auto failed = [&](const Error& why) {
+    log::warn("VM {}: it does not go to host {} (motion {}): {}", motion.vm, motion.to, motion.id,
+              why.message);
+    set_state(motion.vm, [&](MotionState& state) {
+      state.state = "failed";
+      state.error = why.message;
+      ++counters_.stayed;
+    });
+  };
+  auto channel = calls_.call(motion.to);
+  if (!channel) return failed(channel.error());
+  motion::Conversation there(*std::move(channel), motion.to);
+  set_conversation(departure, &there);
+  motion::Source source(
+      departure.wish, side_, arbiter_, there, [this, &motion] { return open_memory(motion); },
+      [this] { return is_stopping(); });
+  const auto report = source.run([&](const motion::MotionProgress& progress) {
+    if (progress.phase == "commit") departure.is_late = true;
+    set_state(motion.vm, [&](MotionState& state) {
+      state.phase = progress.phase;
+      if (progress.ram_bytes != 0) state.ram_bytes = progress.ram_bytes;
+      state.remaining_bytes = progress.remaining_bytes;
+    });
+    return !departure.is_cancelled;
+  });
+  set_conversation(departure, nullptr);
+  if (!report) return failed(report.error());
+  arrived(motion, *report);
+}
+
+void Departures::arrived(const motion::Motion& motion, const motion::MotionReport& report) {
+  log::info("VM {}: it is on host {} now (motion {}): it stood for {} us, {} bytes of state, {} of pages",
+            motion.vm, motion.to, motion.id, microseconds_of(report.pause), report.state_bytes,
+            report.page_bytes);
+  if (!report.left_to_do.empty()) log::warn("{}", report.left_to_do);
+  set_state(motion.vm, [&](MotionState& state) {
+    state.state = "done";
+    state.phase.clear();
+    state.error = report.left_to_do;
+    ++counters_.left;
+    counters_.pause_us += microseconds_of(report.pause);
+    counters_.state_bytes += report.state_bytes;
+    counters_.page_bytes += report.page_bytes;
+    state.ram_bytes = report.ram_bytes;
+    state.remaining_bytes = 0;
+    state.page_bytes = report.page_bytes;
+    state.state_bytes = report.state_bytes;
+    state.took_us = microseconds_of(report.took);
+    state.pause_us = microseconds_of(report.pause);
+    state.freeze_us = microseconds_of(report.freeze);
+    state.pages_us = microseconds_of(report.pages);
+    state.state_us = microseconds_of(report.state);
+    state.memory_us = microseconds_of(report.memory);
+    state.commit_us = microseconds_of(report.commit);
+    state.go_on_us = microseconds_of(report.go_on);
+  });
+}
+
+std::vector<MotionState> Departures::list() {
+  const std::lock_guard lock(mutex_);
+  std::vector<MotionState> all;
+  for (const auto& [vm, state] : states_) all.push_back(state);
+  return all;
+}
+
+void Departures::add_to(control::MotionCounters& counters) {
+  const std::lock_guard lock(mutex_);
+  counters.left += counters_.left;
+  counters.stayed += counters_.stayed;
+  counters.pause_us += counters_.pause_us;
+  counters.state_bytes += counters_.state_bytes;
+  counters.page_bytes += counters_.page_bytes;
+}
+
+bool Departures::leads(const std::string& vm, const std::string& motion) {
+  const std::lock_guard lock(mutex_);
+  const auto found = leaving_.find(vm);
+  return found != leaving_.end() && found->second->wish.motion.id == motion && !found->second->is_over;
+}
+
+Result<void> Departures::cancel(const std::string& vm) {
+  const std::lock_guard lock(mutex_);
+  const auto found = leaving_.find(vm);
+  if (found == leaving_.end() || found->second->is_over)
+    return fail(ENOENT, fmt::format("VM {} is not on its way from this host", vm));
+  if (found->second->is_late)
+    return fail(EBUSY, fmt::format("VM {} may be on host {} already: too late to cancel it", vm,
+                                   found->second->wish.motion.to));
+  found->second->is_cancelled = true;
+  return {};
+}
+
+}  // namespace pvrdma::daemon

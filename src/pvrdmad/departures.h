@@ -1,0 +1,80 @@
+// Departures: the VMs that leave this host (motion/source.h), each led by a thread of its own.
+//
+// Thread: any but the shard's.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/byte_channel.h"
+#include "base/result.h"
+#include "control/adapter_control.h"
+#include "control/plane/plane.h"
+#include "motion/arbiter.h"
+#include "motion/conversation.h"
+#include "motion/moving_side.h"
+#include "motion/source.h"
+#include "pvrdmad/host_calls.h"
+
+namespace pvrdma::daemon {
+
+// Where a VM's QEMU has its monitor.
+using FindMonitor = std::function<Result<std::string>(const std::string& vm)>;
+
+class Departures {
+ public:
+  static constexpr std::size_t kAtOnceMax = 4;
+
+  // All borrowed.
+  Departures(control::Plane& plane, motion::MovingSide& side, motion::Arbiter& arbiter,
+             const HostCalls& calls, const FindMonitor& find_monitor);
+  ~Departures();
+  Departures(const Departures&) = delete;
+  Departures& operator=(const Departures&) = delete;
+
+  // As control::AdapterControl's.
+  Result<control::MotionState> start(const control::MotionWish& wish);
+  Result<void> check(const control::MotionWish& wish);
+  std::vector<control::MotionState> list();
+  Result<void> cancel(const std::string& vm);
+
+  // One of these motions, and it is under way.
+  bool leads(const std::string& vm, const std::string& motion);
+  void add_to(control::MotionCounters& counters);
+
+  // Motions::stop().
+  void interrupt();
+  void stop();
+
+ private:
+  struct Departure;
+
+  Result<motion::MotionWish> complete(const control::MotionWish& wish, const std::string& id);
+  Result<std::unique_ptr<ByteChannel>> open_memory(const motion::Motion& motion);
+  void set_conversation(Departure& departure, motion::Conversation* there);
+  void lead(Departure& departure);
+  void arrived(const motion::Motion& motion, const motion::MotionReport& report);
+  void set_state(const std::string& vm, const std::function<void(control::MotionState&)>& change);
+  void keep(control::MotionState state);
+  void forget_ended();
+  bool is_stopping();
+
+  control::Plane& plane_;
+  motion::MovingSide& side_;
+  motion::Arbiter& arbiter_;
+  const HostCalls& calls_;
+  const FindMonitor& find_monitor_;
+
+  std::mutex mutex_;
+  bool stopping_ = false;  // guarded, as what follows
+  control::MotionCounters counters_;
+  std::map<std::string, control::MotionState> states_;         // by VM, the newest
+  std::map<std::string, std::unique_ptr<Departure>> leaving_;  // by VM
+};
+
+}  // namespace pvrdma::daemon
