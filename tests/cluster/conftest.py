@@ -43,7 +43,7 @@ def quiet_sandboxes() -> Iterator[None]:
 def make_fleet(name: str, folder: Path, tls: bool = False, **arguments: Any) -> Fleet:
     """A fleet whose logs are in `name`; with `tls` its hosts have the example's certificates, made in `folder`."""
     if tls:
-        hosts = ("esx-01", "esx-02")
+        hosts = [f"esx-{number:02d}" for number in range(1, arguments.get("host_count", 2) + 1)]
         subprocess.run([REPOSITORY / "examples" / "certificates.sh", folder, *hosts], check=True)
         arguments["certificates"] = {
             host: Certificates(folder / "ca.crt", folder / f"{host}.crt", folder / f"{host}.key") for host in hosts}

@@ -4,42 +4,31 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from fleet.fleet import Fleet
+from fleet.loads import expect_none_ended, messages_of, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs
 
 _BETWEEN_HOSTS = programs.exactly_once("-n 40000 -t 20")
 _ON_ONE_HOST = programs.rping(3000, arguments="-V -S 4000")
-_FLOWING_MESSAGES = 200
 
 
 def test_connections_go_on_on_another_host(vm_fleet: Fleet, tmp_path: Path) -> None:
     one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
     with ThreadPoolExecutor(2) as pool:
-        loads = [pool.submit(cases.run, _BETWEEN_HOSTS, one, two), pool.submit(cases.run, _ON_ONE_HOST, one, three)]
+        loads = {"tcp": pool.submit(cases.run, _BETWEEN_HOSTS, one, two), "local": pool.submit(cases.run, _ON_ONE_HOST, one, three)}
         seen = []
         for origin, destination in ((1, 2), (2, 1)):
-            _wait_for_messages(vm_fleet, origin, loads)
+            wait_until_they_flow(loads, messages_of(vm_fleet, origin, "VM-01"))
+            expect_none_ended(loads)
             seen.append(vm_fleet.paths()["VM-01"])
             _move(vm_fleet, "VM-01", origin, destination, tmp_path)
-        for load in loads:
+        for load in loads.values():
             load.result()
     assert seen == [{"local", "tcp"}] * 2, seen
     cases.run(programs.pingpong("rc", "-c -e -n 300"), two, one)
     cases.run(programs.pingpong("rc", "-c -e -n 300"), one, three)
-
-
-def _wait_for_messages(fleet: Fleet, number: int, loads: list[Any]) -> None:
-    """Until both of VM-01's connections have moved something more."""
-    def counts() -> dict[str, int]:
-        paths = fleet[number].ctl("adapter", "get", "VM-01")["paths"]
-        return {kind: int(paths[kind]["messages"]) for kind in ("tcp", "local")}
-    before = counts()
-    until("both connections carry messages", lambda: (counts(), [load.done() for load in loads]),
-          accept=lambda now: any(now[1]) or all(now[0][kind] > before[kind] + _FLOWING_MESSAGES for kind in before))
-    assert not any(load.done() for load in loads), "the load was too short for this machine"
 
 
 def _move(fleet: Fleet, name: str, origin: int, destination: int, folder: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from conftest import make_fleet
 from fleet.fleet import Fleet
+from fleet.loads import wait_until_they_flow
 from fleet.service import Service
 from fleet.until import until
 from harness import cases, programs
@@ -18,7 +18,6 @@ from harness.rdma import wait_active
 _BETWEEN_HOSTS = programs.exactly_once("-n 40000")
 _ON_ONE_HOST = programs.rping(4000, arguments="-V -S 4000")
 _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
-_FLOWING_MESSAGES = 200
 _NAMES = ("VM-01", "VM-02", "VM-03", "VM-04")
 
 
@@ -34,15 +33,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Fleet, li
         yield fleet, services
 
 
-def _wait_for_messages(fleet: Fleet, loads: dict[str, Future[Any]]) -> None:
-    """Until each load's client has moved something more, or has ended."""
-    def counts() -> dict[str, int]:
-        adapters = {each["name"]: each for each in fleet[1].ctl("adapter", "list")}
-        return {name: int(adapters[name]["tx_bytes"]) + int(adapters[name]["rx_bytes"]) for name in loads}
-    before = counts()
-    until("messages", lambda: (counts(), [load.done() for load in loads.values()]),
-          accept=lambda seen: all(ended or seen[0][name] > before[name] + _FLOWING_MESSAGES
-                                  for name, ended in zip(loads, seen[1])))
+def _bytes_moved(fleet: Fleet) -> dict[str, int]:
+    return {each["name"]: int(each["tx_bytes"]) + int(each["rx_bytes"]) for each in fleet[1].ctl("adapter", "list")}
 
 
 def _connections_work(fleet: Fleet) -> None:
@@ -60,8 +52,7 @@ def test_restart_goes_unnoticed(served: tuple[Fleet, list[Service]]) -> None:
                  "VM-03": pool.submit(cases.run, _ON_ONE_HOST, four, three)}
         restarts = 0
         for service in (services[0], services[1], services[0], services[0]):
-            _wait_for_messages(fleet, loads)
-            if all(load.done() for load in loads.values()):
+            if not wait_until_they_flow(loads, lambda: _bytes_moved(fleet)):
                 break
             service.call("restart")
             restarts += 1

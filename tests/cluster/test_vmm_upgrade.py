@@ -5,37 +5,25 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from fleet.fleet import Fleet
+from fleet.loads import messages_of, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs
 
 _BETWEEN_HOSTS = programs.exactly_once("-n 30000")
 _ON_ONE_HOST = programs.rping(3000, arguments="-V -S 4000")
 _MOVES = (("VM-01", 1), ("VM-02", 2), ("VM-01", 1), ("VM-03", 1))
-_FLOWING_MESSAGES = 200
 
 
 def test_connections_go_on(vm_fleet: Fleet) -> None:
     one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
     with ThreadPoolExecutor(2) as pool:
-        loads = [pool.submit(cases.run, _BETWEEN_HOSTS, one, two), pool.submit(cases.run, _ON_ONE_HOST, one, three)]
-        done = [_go_on_in_another(vm_fleet, name, number) for name, number in _MOVES if _flows(vm_fleet, loads)]
-        for load in loads:
+        loads = {"tcp": pool.submit(cases.run, _BETWEEN_HOSTS, one, two), "local": pool.submit(cases.run, _ON_ONE_HOST, one, three)}
+        done = [_go_on_in_another(vm_fleet, name, number) for name, number in _MOVES if wait_until_they_flow(loads, messages_of(vm_fleet, 1, "VM-01"))]
+        for load in loads.values():
             load.result()
     assert len(done) >= 2, "the load was too short for this machine"
     cases.run(programs.pingpong("rc", "-c -e -n 300"), two, one)
     cases.run(programs.pingpong("rc", "-c -e -n 300"), three, one)
-
-
-def _flows(fleet: Fleet, loads: list) -> bool:
-    """Waits until both of VM-01's connections have moved something more; False: both have ended."""
-    def counts() -> dict[str, int]:
-        paths = fleet[1].ctl("adapter", "get", "VM-01")["paths"]
-        return {kind: int(paths[kind]["messages"]) for kind in ("tcp", "local")}
-    before = counts()
-    until("both connections carry messages", lambda: (counts(), [load.done() for load in loads]),
-          accept=lambda seen: all(ended or seen[0][kind] > before[kind] + _FLOWING_MESSAGES
-                                  for kind, ended in zip(("tcp", "local"), seen[1])))
-    return not all(load.done() for load in loads)
 
 
 def _go_on_in_another(fleet: Fleet, name: str, number: int) -> str:

@@ -93,12 +93,21 @@ class Fleet(Block):
                 one.ctl("vm", "set", name, *options)
         return done.stdout
 
+    def join(self, number: int) -> None:
+        """Makes one more host than the guide has a member of its switch."""
+        name, one = self[number].name, self[1]
+        one.ctl_text("dvs", "add-host", SWITCH, name)
+        one.ctl_text("dvs", "uplink", "set", SWITCH, name, "uplink1", "vmnic0")
+        one.ctl_text("network", "ip", "interface", "add", "-H", name, "-i", "vmk2", "--address", self[number].address)
+        one.ctl_text("system", "settings", "advanced", "set", "-H", name, "-o", "/Net/PVRDMAVmknic", "-s", "vmk2")
+        one.ctl_text("network", "firewall", "ruleset", "set", "-H", name, "-e", "true", "-r", "pvrdma")
+
     def define_vm(self, name: str, number: int, *options: str) -> dict[str, Any]:
         """A VM on a host with an adapter in the guide's port group; what `vm get` shows of it."""
         return self[number].ctl("vm", "create", name, "--host", self[number].name, "--hw", "14", "--memory", "512",
                                 "--reserve", "all", "--portgroup", PORTGROUP, *_doorbell_options(), *options)
 
-    def boot(self, *names: str, overlays: tuple[str, ...] = ()) -> list[Vm]:
+    def boot(self, *names: str, overlays: tuple[str, ...] = (), kind: type[Vm] = Vm) -> list[Vm]:
         """Powers VMs on, all at once, each with 192.168.11.50+NN for VM-NN, and waits until their ports are active."""
         testbed: Testbed = ensure()
         hub = self._ethernet()
@@ -109,7 +118,7 @@ class Fleet(Block):
             spec = VmSpec(name=name, address=f"192.168.11.{octet}", address6=f"fd00:11::{octet}",
                           mac=shown["adapter"]["mac"], adapter=Path(shown["adapter"]["socket"]),
                           memory_mib=shown["memory_mib"], overlays=overlays)
-            booted.append(Vm(spec, testbed, hub.path, self.folder, self.logs))
+            booted.append(kind(spec, testbed, hub.path, self.folder, self.logs))
             self.vms[name] = booted[-1]
         for vm in booted:
             vm.start()

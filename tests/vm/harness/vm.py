@@ -17,6 +17,7 @@ from testbed import Testbed
 
 BOOT_GUARD_S = 120.0
 _POWER_OFF_GUARD_S = 30.0
+_MONITOR_GUARD_S = 10.0
 _SUCCESSOR_GUARD_S = 30.0
 FIRST_SLOT = 0x10
 DEVICE = "vmw_pvrdma0"
@@ -100,6 +101,7 @@ class Vm:
         self._agent_path = run_folder / f"{spec.name}.agent"
         self._run_folder = run_folder
         self._starts = 0
+        self._consoles: dict[int, Path] = {}  # of QEMUs, by process id
         self._image = run_folder / f"{spec.name}.cpio"
         self._process: subprocess.Popen[bytes] | None = None
         self._successor: subprocess.Popen[bytes] | None = None
@@ -181,6 +183,17 @@ class Vm:
         self._wait_for(monitor, self._successor)
         return self._successor.pid
 
+    def run_states(self) -> list[str]:
+        """What `info status` says in each of its QEMUs that lives: that of the guest, and the one that waits for it."""
+        states = []
+        for qemu in (self._process, self._successor):
+            try:
+                if qemu is not None and qemu.poll() is None:
+                    states.append(_status(self._consoles[qemu.pid]))
+            except OSError:  # it has just ended
+                pass
+        return states
+
     def wait_successor_ended(self) -> None:
         """Waits until the QEMU that waits has ended by itself."""
         assert self._successor is not None
@@ -190,6 +203,15 @@ class Vm:
         """The guest stays where it is; the QEMU that waited for it, if one did, ends by itself."""
         if self._successor is not None:
             self.wait_successor_ended()
+        self._successor = self._arrival = None
+
+    def settle(self, arrived: bool) -> None:
+        """The guest is in the QEMU that waited for it, or it is not, for good: the other one is ended if it stands still."""
+        left = self._process if arrived else self._successor
+        if arrived and self._arrival is not None:
+            self.spec, self._process = self._arrival, self._successor
+        if left is not None:
+            process.stop(left, timeout_s=5.0)
         self._successor = self._arrival = None
 
     def start_without_adapter(self, arguments: list[str]) -> int:
@@ -318,7 +340,9 @@ class Vm:
         return adapter.with_suffix(f".{suffix}")
 
     def _start_qemu(self, command: list[str], arguments: list[str]) -> subprocess.Popen[bytes]:
-        return process.start([*command, *arguments], self.qemu_log, self._testbed.qemu_environment())
+        qemu = process.start([*command, *arguments], self.qemu_log, self._testbed.qemu_environment())
+        self._consoles[qemu.pid] = self._monitor_path
+        return qemu
 
     def _wait_for(self, path: Path, qemu: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + _SUCCESSOR_GUARD_S
@@ -364,6 +388,20 @@ class Vm:
             *slot(FIRST_SLOT, f"server=off,addr.type=unix,addr.path={self._hub}", spec.mac, adapter, spec.nic),
             *spec.devices,
         ]
+
+
+def _status(console: Path) -> str:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as monitor:
+        monitor.settimeout(_MONITOR_GUARD_S)
+        monitor.connect(str(console))
+        monitor.sendall(b"info status\n")
+        said = ""
+        while "VM status: " not in said or not said.endswith("(qemu) "):
+            more = monitor.recv(4096)
+            if not more:
+                raise OSError("QEMU has ended")
+            said += more.decode(errors="replace")
+    return said.rpartition("VM status: ")[2].splitlines()[0].strip()
 
 
 def slot(number: int, stream: str, mac: str, adapter: Path | None, nic: str = "vmxnet3") -> list[str]:
