@@ -13,7 +13,7 @@ import pytest
 
 from conftest import make_fleet
 from fleet.fleet import Fleet
-from fleet.host import Refused
+from fleet.host import Host, Refused
 from fleet.until import until
 from harness import cases, programs
 from harness.vm import Vm
@@ -105,9 +105,9 @@ def _restore_order(fleet: Fleet, number: int) -> None:
     fleet.boot(*ended)
 
 
-def _expect_alive(fleet: Fleet, vm: Vm, host: str, peer: Vm) -> None:
+def _expect_alive(witness: Host, vm: Vm, host: str, peer: Vm) -> None:
     until("it runs", vm.run_states, accept=lambda states: states == ["running"])
-    until("its power is known", lambda: fleet[2].ctl("vm", "get", "VM-01"), accept=lambda shown: (shown["host"], shown["power"]) == (host, "on"))
+    until("its power is known", lambda: witness.ctl("vm", "get", "VM-01"), accept=lambda shown: (shown["host"], shown["power"]) == (host, "on"))
     cases.run(_PINGPONG, vm, peer)
 
 
@@ -126,12 +126,12 @@ def test_what_dies_at_any_moment(fleet: Fleet, victim: str, seed: int) -> None:
         time.sleep(moment)
         _strike(fleet, vm, victim)
         said = moving.result()
-        alive = fleet[1 if victim != "source daemon" else 2]
+        alive = fleet[2 if victim == "source daemon" else 1]
         shown = until("the motion is over", lambda: alive.ctl("vm", "get", "VM-01"), _OVER_S, accept=lambda seen: seen["motion"] is None)
         vm.settle(shown["host"] == "esx-02")
         print(f"{victim} at {moment:.2f} s: on {shown['host']}: {said}")
         host = "esx-01" if victim.startswith("source") else "esx-02"
         if not victim.startswith(("source", "destination")) or shown["host"] != host:
-            _expect_alive(fleet, vm, shown["host"], fleet.vms["VM-02" if victim.startswith("source") else "VM-03"])
+            _expect_alive(alive, vm, shown["host"], fleet.vms["VM-02" if victim.startswith("source") else "VM-03"])
     assert not wrong, wrong
     _restore_order(fleet, 1 if victim.startswith("source") else 2)
