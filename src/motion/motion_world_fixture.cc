@@ -131,16 +131,15 @@ class MotionWorld::StoreSide final : public Arbiter {
   Result<bool> source_is_gone(const Motion&) override {
     const std::lock_guard lock(world_.mutex_);
     if (auto done = world_.call(host_, true); !done) return Failure(done.error());
-    return world_.of(Host::kSource).daemon_dead && world_.mishap_.fault != Fault::kDaemonComesBack;
+    return world_.of(Host::kSource).daemon_dead && !world_.has(Fault::kDaemonComesBack);
   }
 
  private:
   template <typename Edit>
   Result<void> edit(Edit edit) {
     const std::lock_guard lock(world_.mutex_);
-    const bool loses = world_.mishap_.fault == Fault::kAnswerLost && !world_.happened_;
     auto done = world_.call(host_, true);
-    const bool lost = loses && world_.happened_;
+    const bool lost = std::exchange(world_.answer_lost_, false);
     if (!done && !lost) return fail(EAGAIN, "the store is away");
     auto outcome = edit();
     world_.check();
@@ -199,7 +198,7 @@ class MotionWorld::Nothing final : public ByteChannel {
   void interrupt() override {}
 };
 
-MotionWorld::MotionWorld(Mishap mishap) : mishap_(mishap) {
+MotionWorld::MotionWorld(std::vector<Mishap> mishaps) : mishaps_(std::move(mishaps)) {
   Party& source = of(Host::kSource);
   source.serves = source.qemu_runs = true;
   source.run_state = "running";
@@ -214,8 +213,12 @@ MotionWorld::MotionWorld(Mishap mishap) : mishap_(mishap) {
 }
 
 std::string MotionWorld::describe() const {
-  return fmt::format("fault {} at {} of host {}: \"{}\"", static_cast<int>(mishap_.fault), mishap_.at,
-                     static_cast<int>(mishap_.host), sentence_);
+  std::string text;
+  for (const Mishap& each : mishaps_) {
+    text += fmt::format("fault {} at {} of host {}, ", static_cast<int>(each.fault), each.at,
+                        static_cast<int>(each.host));
+  }
+  return text + fmt::format("\"{}\"", sentence_);
 }
 
 Result<void> MotionWorld::call(Host host, bool of_store) {
@@ -225,31 +228,41 @@ Result<void> MotionWorld::call(Host host, bool of_store) {
     --store_away_for_;
     return fail(EAGAIN, "the store is away");
   }
-  const bool counts = of_store || mishap_.fault != Fault::kAnswerLost;
-  const bool is_here = host == mishap_.host && counts && party.calls++ == mishap_.at;
-  if (!is_here || mishap_.fault == Fault::kQemuDies || mishap_.fault == Fault::kQemuRefuses) return {};
-  switch (mishap_.fault) {
+  const int at = party.calls++;
+  const int store_at = of_store ? party.store_calls++ : -1;
+  for (const Mishap& each : mishaps_) {
+    const int here = each.fault == Fault::kAnswerLost ? store_at : at;
+    const bool is_qemus = each.fault == Fault::kQemuDies || each.fault == Fault::kQemuRefuses;
+    if (each.host == host && each.at == here && !is_qemus) return suffer(each.fault, host, of_store);
+  }
+  return {};
+}
+
+Result<void> MotionWorld::suffer(Fault fault, Host host, bool of_store) {
+  happened_ = true;
+  switch (fault) {
     case Fault::kDaemonDies:
     case Fault::kDaemonComesBack:
-      happened_ = true;
       die(host);
       throw DaemonDied{};
     case Fault::kFails:
-      happened_ = true;
       return fail(of_store ? EAGAIN : EIO, "it fails");
     case Fault::kAnswerLost:
-      happened_ = true;
+      answer_lost_ = true;
       return fail(EAGAIN, "the answer is lost");
     case Fault::kStoreAway:
-      happened_ = true;
       store_away_for_ = 3;
       return of_store ? Result<void>(fail(EAGAIN, "the store is away")) : Result<void>{};
-    case Fault::kNone:
     case Fault::kQemuDies:
     case Fault::kQemuRefuses:
       break;
   }
   return {};
+}
+
+bool MotionWorld::has(Fault fault) const {
+  return std::any_of(mishaps_.begin(), mishaps_.end(),
+                     [fault](const Mishap& each) { return each.fault == fault; });
 }
 
 // Its adapters are gone, and its connections.
@@ -273,12 +286,14 @@ std::optional<Json> MotionWorld::answer(Host host, const std::string& command, c
   const std::lock_guard lock(mutex_);
   Party& party = of(host);
   if (party.qemu_dead) return std::nullopt;
-  if (host == mishap_.host && party.commands++ == mishap_.at) {
-    if (mishap_.fault == Fault::kQemuDies) {
+  const int at = party.commands++;
+  for (const Mishap& each : mishaps_) {
+    if (each.host != host || each.at != at) continue;
+    if (each.fault == Fault::kQemuDies) {
       happened_ = party.qemu_dead = true;
       return std::nullopt;
     }
-    if (mishap_.fault == Fault::kQemuRefuses) {
+    if (each.fault == Fault::kQemuRefuses) {
       happened_ = true;
       return FakeQemu::refusing("no " + command);
     }

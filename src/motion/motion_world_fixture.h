@@ -1,5 +1,5 @@
 // MotionWorld: a VM's way between two hosts, with everything around it made up: two QEMUs, two adapters, the
-// store, the connection. One thing goes wrong at one place. It is checked at each step that the VM runs, and
+// store, the connection. Things go wrong at chosen places. It is checked at each step that the VM runs, and
 // is served, on one host at most, and on the other one only when the store says so.
 #pragma once
 
@@ -28,7 +28,6 @@ namespace pvrdma::motion {
 enum class Host : std::uint8_t { kSource, kDestination };
 
 enum class Fault : std::uint8_t {
-  kNone,
   kFails,            // the call; of the connection: it is cut
   kDaemonDies,       // in the call
   kDaemonComesBack,  // likewise, and its next process has its lease, and leads nothing
@@ -41,19 +40,19 @@ enum class Fault : std::uint8_t {
 // At which call of the host's daemon to anybody (an answer that is lost: to the store), or command to its
 // QEMU.
 struct Mishap {
-  Fault fault = Fault::kNone;
+  Fault fault;
   Host host = Host::kSource;
   int at = 0;
 };
 
 class MotionWorld {
  public:
-  explicit MotionWorld(Mishap mishap);
+  explicit MotionWorld(std::vector<Mishap> mishaps);
 
   // The whole motion, until nobody does anything any more.
   void run();
 
-  bool happened() const { return happened_; }  // the mishap
+  bool happened() const { return happened_; }  // one of the mishaps
   bool committed() const { return store_ == Store::kThere; }
   bool runs(Host host) const { return of(host).qemu_runs && !of(host).qemu_dead; }
   bool serves(Host host) const { return of(host).serves && !of(host).daemon_dead; }
@@ -66,6 +65,7 @@ class MotionWorld {
   enum class Store : std::uint8_t { kNothing, kMoving, kThere, kStays };
   struct Party {
     int calls = 0;
+    int store_calls = 0;  // of them
     int commands = 0;
     bool daemon_dead = false;
     bool serves = false;
@@ -84,6 +84,8 @@ class MotionWorld {
   const Party& of(Host host) const { return parties_[static_cast<std::size_t>(host)]; }
   // Counts a call; an error: it fails. Throws DaemonDied. Under the lock.
   Result<void> call(Host host, bool of_store = false);
+  Result<void> suffer(Fault fault, Host host, bool of_store);
+  bool has(Fault fault) const;
   void check();
   void die(Host host);
   std::optional<vmm::Json> answer(Host host, const std::string& command, const vmm::Json& arguments);
@@ -91,10 +93,11 @@ class MotionWorld {
   void lead_source();
   void lead_destination();
 
-  const Mishap mishap_;
+  const std::vector<Mishap> mishaps_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool happened_ = false;
+  bool answer_lost_ = false;  // of the call to the store that is under way
   bool was_ready_ = false;
   bool cut_ = false;
   int store_away_for_ = 0;  // calls

@@ -47,7 +47,7 @@ def _quiet_rping(count: int, port: int) -> cases.Case:
     lambda port: _quiet_rping(12000, port),
     lambda port: programs.perftest("ib_write_bw", f"-D {_LOAD_S}", (65536,), port=port),
     lambda port: programs.perftest("ib_read_bw", f"-D {_LOAD_S}", (65536,), port=port),
-    lambda port: programs.perftest("ib_send_lat", "-e -n 60000", (2,), port=port),
+    lambda port: programs.perftest("ib_send_lat", "-e -n 30000", (2,), port=port),
     lambda port: programs.perftest("ib_atomic_bw", f"-D {_LOAD_S}", (8,), port=port),
 ], ids=["rping", "write_bw", "read_bw", "send_lat", "atomic_bw"])
 def test_loads_go_along(fleet: Fleet, load: Callable[[int], cases.Case], role: str) -> None:
