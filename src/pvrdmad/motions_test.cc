@@ -1,5 +1,6 @@
 #include "pvrdmad/motions.h"
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <string>
 #include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "motion/conversation.h"
 #include "support/fake_store.h"
 #include "transport/tcp/plain_stream.h"
+#include "vmm/fake_qemu.h"
 
 namespace pvrdma::daemon {
 namespace {
@@ -99,10 +102,14 @@ class MotionsTest : public testing::Test {
     }
     return true;
   }
-  std::unique_ptr<Motions> motions(control::Plane& plane) {
+  std::unique_ptr<Motions> motions(control::Plane& plane, const std::string& monitor = {}) {
     return std::make_unique<Motions>(
         plane, side_, HostCalls(plane, nullptr, "cubic"),
-        [](const std::string&) -> Result<std::string> { return fail(ENOENT, "no monitor"); }, Duration{});
+        [monitor](const std::string&) -> Result<std::string> {
+          if (monitor.empty()) return fail(ENOENT, "no monitor");
+          return monitor;
+        },
+        Duration{});
   }
   // What `peer` says to the motions.
   static std::unique_ptr<Conversation> call(Motions& motions, const std::string& peer) {
@@ -232,6 +239,28 @@ TEST_F(MotionsTest, AMotionThatNobodyLeadsIsEnded) {
   const auto here = motions(*one_);
   EXPECT_TRUE(until([&] { return !one_->inventory()->vms.at("VM-01").motion; }));
   EXPECT_EQ(one_->inventory()->vms.at("VM-01").host, "esx-01");
+}
+
+TEST_F(MotionsTest, AVmThatStandsForNobodyGoesOn) {
+  using vmm::FakeQemu;
+  ASSERT_TRUE(one_->edit([](control::Inventory& inventory) {
+    return control::edits::begin_motion(inventory, "VM-01", {"earlier", "esx-02"});
+  }));
+  const std::string path = testing::TempDir() + "motions_test_" + std::to_string(::getpid());
+  std::atomic<bool> cancelled = false;
+  std::atomic<bool> runs = false;
+  const FakeQemu qemu(path, [&](const std::string& command, const vmm::Json&) -> std::optional<vmm::Json> {
+    if (command == "query-status")
+      return FakeQemu::returning({{"status", runs ? "running" : "finish-migrate"}});
+    if (command == "migrate_cancel") cancelled = true;
+    if (command == "query-migrate")
+      return FakeQemu::returning({{"status", cancelled ? "cancelled" : "pre-switchover"}});
+    if (command == "cont") runs = cancelled.load();
+    return FakeQemu::returning();
+  });
+  const auto here = motions(*one_, path);
+  EXPECT_TRUE(until([&] { return runs.load(); }));
+  EXPECT_FALSE(one_->inventory()->vms.at("VM-01").motion);
 }
 
 }  // namespace

@@ -29,6 +29,13 @@ def migrate(fleet: Fleet, name: str, origin: int, destination: int, *options: st
     return motion
 
 
+def quiet_rping(count: int, port: int) -> cases.Case:
+    """rping that compares what comes, and prints nothing of it."""
+    arguments = f"-C {count} -V -S 4000 -p {port}"
+    return cases.Case("rping", server=f"rping -s -a {{server}} {arguments}", client=f"rping -c -a {{server}} {arguments}",
+                      port=None, guard_s=400)
+
+
 def test_connections_go_along(vm_fleet: Fleet) -> None:
     one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
     with ThreadPoolExecutor(2) as pool:

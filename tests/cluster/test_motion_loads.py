@@ -13,7 +13,7 @@ import pytest
 from conftest import make_fleet
 from fleet.fleet import PORTGROUP, SWITCH, Fleet
 from harness import cases, programs
-from test_motion import migrate
+from test_motion import migrate, quiet_rping
 
 _LOAD_S = 75
 _ROUNDS = 10  # there and back
@@ -34,17 +34,10 @@ def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield made
 
 
-def _quiet_rping(count: int, port: int) -> cases.Case:
-    """rping that compares what comes, and prints nothing of it."""
-    arguments = f"-C {count} -V -S 4000 -p {port}"
-    return cases.Case("rping", server=f"rping -s -a {{server}} {arguments}", client=f"rping -c -a {{server}} {arguments}",
-                      port=None, guard_s=400)
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("role", ["server", "client"])
 @pytest.mark.parametrize("load", [
-    lambda port: _quiet_rping(12000, port),
+    lambda port: quiet_rping(12000, port),
     lambda port: programs.perftest("ib_write_bw", f"-D {_LOAD_S}", (65536,), port=port),
     lambda port: programs.perftest("ib_read_bw", f"-D {_LOAD_S}", (65536,), port=port),
     lambda port: programs.perftest("ib_send_lat", "-e -n 30000", (2,), port=port),

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from fleet.fleet import Fleet
 from fleet.until import until
 from harness import cases, programs
 from harness.memory import differing_pages, memory_of
 from harness.qmp import Qmp
-from test_motion import migrate
+from test_motion import migrate, quiet_rping
 
 _PAUSE_BEFORE_SWITCHOVER = {"capability": "pause-before-switchover", "state": True}
 
 
-def test_no_page_is_stale(vm_fleet: Fleet) -> None:
+def _perftest(name: str, options: str, size: int) -> Callable[[int], cases.Case]:
+    return lambda port: programs.perftest(name, options, (size,), port=port)
+
+
+@pytest.mark.parametrize("local, remote", [
+    (_perftest("ib_atomic_bw", "-D 20", 8), _perftest("ib_send_bw", "-D 20", 65536)),
+    pytest.param(_perftest("ib_write_bw", "-D 20", 65536), lambda port: quiet_rping(6000, port), marks=pytest.mark.full),
+    pytest.param(_perftest("ib_send_lat", "-e -n 12000", 2), _perftest("ib_read_bw", "-D 20", 65536), marks=pytest.mark.full),
+], ids=["atomic_bw-send_bw", "write_bw-rping", "send_lat-read_bw"])
+def test_no_page_is_stale(vm_fleet: Fleet, local: Callable[[int], cases.Case], remote: Callable[[int], cases.Case]) -> None:
     """The commit waits for the store, so both QEMUs have the VM and neither runs it: their memory is compared.
 
     The peers' time limits (2.1 s with perftest's defaults) come to nothing meanwhile.
@@ -22,8 +34,7 @@ def test_no_page_is_stale(vm_fleet: Fleet) -> None:
     one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
     socket = vm_fleet[2].folder / "VM-01.sock"
     with ThreadPoolExecutor(3) as pool:
-        loads = [pool.submit(cases.run, programs.perftest("ib_atomic_bw", "-D 20", (8,), port=18515), one, three),
-                 pool.submit(cases.run, programs.perftest("ib_send_bw", "-D 20", (65536,), port=18516), one, two)]
+        loads = [pool.submit(cases.run, local(18515), one, three), pool.submit(cases.run, remote(18516), one, two)]
         moving = pool.submit(vm_fleet[1].ctl, "vm", "migrate", "VM-01", "--to", "esx-02", "--max-pause", "5000")
         until("its adapter is served there", socket.exists)
         vm_fleet.network.hide_store("esx-01", True)
