@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "device_test.h"
+#include "moving_vm_fixture.h"
 #include "support/saved_stream.h"
 #include "support/vmm_bus.h"
 
@@ -35,63 +35,22 @@ class RestartedBus final : public VmmBus {
   std::uint64_t count_ = 0;
 };
 
-TestbenchOptions options_of(DoorbellMode doorbells) {
-  TestbenchOptions options;
-  options.doorbells = doorbells;
+TestbenchOptions kept_options(TestbenchOptions options) {
   options.kept = true;
-  options.driver.ram.size_bytes = 8u << 20;
   return options;
 }
 
-class Kept : public DeviceTest, public ::testing::WithParamInterface<DoorbellMode> {
+class Kept : public MovingVmTest {
  protected:
-  Kept() : DeviceTest(options_of(GetParam())) {}
+  Kept() : MovingVmTest(kept_options(options_of(GetParam()))) {}
 
   void SetUp() override {
-    if (GetParam() == DoorbellMode::kMapped && !device::kHostIsX86)
-      GTEST_SKIP() << "mapped doorbells need an x86 host";
-    for (std::uint32_t index = 0; index < 2; ++index) {
-      auto bus = std::make_unique<RestartedBus>(host_, index);
-      buses_[index] = bus.get();
-      devices_[index] = must(driver::Device::open(std::move(bus), options_.driver));
-      must(devices_[index]->bind_gid(0, gid_of(index)));
-    }
+    if (needs_another_host()) GTEST_SKIP() << "mapped doorbells need an x86 host";
+    open_all(buses_);
     connect_both();
-  }
-  void connect_both() {
-    a_ = std::make_unique<RcEndpoint>(device(0), gid_of(0));
-    b_ = std::make_unique<RcEndpoint>(device(1), gid_of(1));
-    must(connect(*a_, *b_));
-  }
-  void TearDown() override {
-    a_.reset();
-    b_.reset();
-    DeviceTest::TearDown();
-  }
-
-  WorkCompletion execute(const driver::SendRequest& request) {
-    EXPECT_TRUE(a_->qp->post_send(request).ok());
-    return await_one(*a_->send_cq);
-  }
-  // Data there and back, and a message that wakes its receiver.
-  void exchange(std::uint8_t seed) {
-    a_->fill(0, 5000, seed);
-    const Sge out = a_->sge(0, 5000);
-    const Sge back = a_->sge(8192, 5000);
-    EXPECT_TRUE(execute(wr::write(1, one(out), b_->remote())).ok());
-    EXPECT_TRUE(execute(wr::read(2, one(back), b_->remote())).ok());
-    EXPECT_TRUE(a_->holds(8192, 5000, seed));
-    ASSERT_TRUE(b_->recv(3, 16'384, 5000).ok());
-    must(b_->recv_cq->arm());
-    EXPECT_TRUE(execute(wr::send(4, one(out))).ok());
-    EXPECT_TRUE(b_->recv_cq->wait(kPatience)) << "nobody woke the receiver";
-    EXPECT_EQ(await_one(*b_->recv_cq).byte_len, 5000u);
-    EXPECT_TRUE(b_->holds(16'384, 5000, seed));
   }
 
   std::array<RestartedBus*, 2> buses_{};
-  std::unique_ptr<RcEndpoint> a_;
-  std::unique_ptr<RcEndpoint> b_;
 };
 
 TEST_P(Kept, connections_go_on) {

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <vector>
 
-#include "device_test.h"
+#include "moving_vm_fixture.h"
 #include "support/vmm_bus.h"
 #include "vfio_user/client.h"
 
@@ -58,13 +58,6 @@ class MigratingBus final : public VmmBus {
   Client* client_;
 };
 
-TestbenchOptions options_of(DoorbellMode doorbells) {
-  TestbenchOptions options;
-  options.doorbells = doorbells;
-  options.driver.ram.size_bytes = 8u << 20;
-  return options;
-}
-
 Bytes read_all(Client& client, std::size_t piece = 1000) {
   Bytes all;
   Bytes some(piece);
@@ -80,55 +73,20 @@ void write_all(Client& client, std::span<const std::byte> state) {
     must(client.migration_write(state.first(std::min<std::size_t>(state.size(), 777))));
 }
 
-class Migration : public DeviceTest, public ::testing::WithParamInterface<DoorbellMode> {
+class Migration : public MovingVmTest {
  protected:
-  explicit Migration(const TestbenchOptions& options = options_of(GetParam())) : DeviceTest(options) {}
+  explicit Migration(const TestbenchOptions& options = options_of(GetParam())) : MovingVmTest(options) {}
 
   void SetUp() override {
-    if (GetParam() == DoorbellMode::kMapped && !device::kHostIsX86)
-      GTEST_SKIP() << "mapped doorbells need an x86 host";
-    auto bus = std::make_unique<MigratingBus>(End(host_.socket_path(0)));
-    bus_ = bus.get();
-    devices_[0] = must(driver::Device::open(std::move(bus), options_.driver));
-    must(devices_[0]->bind_gid(0, gid_of(0)));
-    a_ = std::make_unique<RcEndpoint>(device(0), gid_of(0));
-    b_ = std::make_unique<RcEndpoint>(device(1), gid_of(1));
-    must(connect(*a_, *b_));
+    if (needs_another_host()) GTEST_SKIP() << "mapped doorbells need an x86 host";
+    bus_ = open_on(0, std::make_unique<MigratingBus>(End(host_.socket_path(0))));
+    connect_both();
     twin_ = host_.add_twin(0);
   }
   void TearDown() override {
-    a_.reset();
-    b_.reset();
-    DeviceTest::TearDown();
+    RcTest::TearDown();
     for (const std::uint32_t index : {from_, twin_})
       EXPECT_TRUE(eventually([&] { return !host_.info(index).connected; })) << index;
-  }
-
-  WorkCompletion execute(const driver::SendRequest& request) {
-    EXPECT_TRUE(a_->qp->post_send(request).ok());
-    return await_one(*a_->send_cq);
-  }
-  // Data there and back, and a message each way that wakes its receiver.
-  void exchange(std::uint8_t seed) {
-    a_->fill(0, 5000, seed);
-    const Sge out = a_->sge(0, 5000);
-    const Sge back = a_->sge(8192, 5000);
-    EXPECT_TRUE(execute(wr::write(1, one(out), b_->remote())).ok());
-    EXPECT_TRUE(execute(wr::read(2, one(back), b_->remote())).ok());
-    EXPECT_TRUE(a_->holds(8192, 5000, seed));
-    send(*a_, *b_, seed);
-    send(*b_, *a_, seed);
-  }
-  static void send(RcEndpoint& from, RcEndpoint& to, std::uint8_t seed) {
-    from.fill(32'768, 3000, seed);
-    const Sge out = from.sge(32'768, 3000);
-    ASSERT_TRUE(to.recv(3, 16'384, 3000).ok());
-    must(to.recv_cq->arm());
-    ASSERT_TRUE(from.qp->post_send(wr::send(4, one(out))).ok());
-    EXPECT_TRUE(to.recv_cq->wait(kPatience)) << "nobody woke the receiver";
-    EXPECT_EQ(await_one(*to.recv_cq).byte_len, 3000u);
-    EXPECT_TRUE(await_one(*from.send_cq).ok());
-    EXPECT_TRUE(to.holds(16'384, 3000, seed));
   }
 
   Client& here() { return bus_->client(); }
@@ -169,8 +127,6 @@ class Migration : public DeviceTest, public ::testing::WithParamInterface<Doorbe
   MigratingBus* bus_ = nullptr;
   std::uint32_t from_ = 0;
   std::uint32_t twin_ = 0;
-  std::unique_ptr<RcEndpoint> a_;
-  std::unique_ptr<RcEndpoint> b_;
 };
 
 TEST_P(Migration, connections_go_on) {
