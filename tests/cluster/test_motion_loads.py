@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -34,17 +35,30 @@ def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield made
 
 
+_LOADS: dict[str, Callable[[int], cases.Case]] = {
+    "rping": lambda port: quiet_rping(12000, port),
+    "write_bw": lambda port: programs.perftest("ib_write_bw", f"-D {_LOAD_S}", (65536,), port=port),
+    "read_bw": lambda port: programs.perftest("ib_read_bw", f"-D {_LOAD_S}", (65536,), port=port),
+    "send_lat": lambda port: programs.perftest("ib_send_lat", "-e -n 30000", (2,), port=port),
+    "atomic_bw": lambda port: programs.perftest("ib_atomic_bw", f"-D {_LOAD_S}", (8,), port=port),
+}
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("role", ["server", "client"])
-@pytest.mark.parametrize("load", [
-    lambda port: quiet_rping(12000, port),
-    lambda port: programs.perftest("ib_write_bw", f"-D {_LOAD_S}", (65536,), port=port),
-    lambda port: programs.perftest("ib_read_bw", f"-D {_LOAD_S}", (65536,), port=port),
-    lambda port: programs.perftest("ib_send_lat", "-e -n 30000", (2,), port=port),
-    lambda port: programs.perftest("ib_atomic_bw", f"-D {_LOAD_S}", (8,), port=port),
-], ids=["rping", "write_bw", "read_bw", "send_lat", "atomic_bw"])
-def test_loads_go_along(fleet: Fleet, load: Callable[[int], cases.Case], role: str) -> None:
+@pytest.mark.parametrize("load", _LOADS)
+def test_loads_go_along(fleet: Fleet, load: str, role: str) -> None:
     """VM-01 goes there and back ten times."""
+    _move_under(fleet, _LOADS[load], role)
+
+
+@pytest.mark.full
+def test_each_request_is_executed_once(fleet: Fleet) -> None:
+    """Likewise, with every kind of request, atomics among them, checked at both ends. A VM has one server of it."""
+    _move_under(fleet, lambda port: dataclasses.replace(programs.exactly_once("-n 80000 -t 20"), guard_s=400), "client")
+
+
+def _move_under(fleet: Fleet, load: Callable[[int], cases.Case], role: str) -> None:
     one = fleet.vms["VM-01"]
     pauses: list[float] = []
     with ThreadPoolExecutor(len(_PEERS)) as pool:

@@ -7,9 +7,35 @@
 
 #include "exhaustion/exhaustion_fixture.h"
 #include "exhaustion/guest.h"
+#include "keep/fake_manager.h"
 
 namespace pvrdma::test {
 namespace {
+
+struct Manager {
+  keep::FakeManager manager{::testing::TempDir() + fmt::format("exhaustion_{}", ::getpid()), 1000};
+};
+
+// The same of a daemon whose adapters are kept for its next process.
+class KeptExhaustion : private Manager, public Exhaustion {};
+
+// What is kept is written down 50 ms after a change, by the shard: perhaps in the middle of the script.
+TEST_F(KeptExhaustion, AGuestIsRefusedOrDroppedAndNobodyElseNotices) {
+  Guest warm_up(daemon_);
+  ASSERT_TRUE(warm_up.live()) << warm_up.sentence();
+  const auto live = [&] {
+    Guest guest(daemon_);
+    const bool done = guest.live();
+    EXPECT_FALSE(guest.hung()) << guest.sentence();
+    if (daemon_.control().failed == 0) {
+      EXPECT_TRUE(done) << guest.sentence();
+    }
+  };
+  fail_at_every_site(live, {.step = 5, .certain = 60});
+  Guest after(daemon_);
+  EXPECT_TRUE(after.live()) << after.sentence();
+  EXPECT_EQ(daemon_.stop(), 0) << daemon_.logged();
+}
 
 TEST_F(Exhaustion, AGuestIsRefusedOrDroppedAndNobodyElseNotices) {
   Guest warm_up(daemon_);
