@@ -117,6 +117,13 @@ def _expect_alive(witness: Host, vm: Vm, host: str, peer: Vm) -> None:
 def test_what_dies_at_any_moment(fleet: Fleet, victim: str, seed: int) -> None:
     vm = fleet.vms["VM-01"]
     moment = random.Random(f"{victim} {seed}").uniform(0, _LATEST_S)
+    try:
+        _strike_while_it_moves(fleet, vm, victim, moment)
+    finally:
+        _restore_order(fleet, 1 if victim.startswith("source") else 2)
+
+
+def _strike_while_it_moves(fleet: Fleet, vm: Vm, victim: str, moment: float) -> None:
     socket = fleet[2].folder / "VM-01.sock"
     until("the adapter of its last stay is gone", lambda: not socket.exists())
     with _watched(vm) as wrong, ThreadPoolExecutor(1) as pool:
@@ -134,4 +141,3 @@ def test_what_dies_at_any_moment(fleet: Fleet, victim: str, seed: int) -> None:
         if not victim.startswith(("source", "destination")) or shown["host"] != host:
             _expect_alive(alive, vm, shown["host"], fleet.vms["VM-02" if victim.startswith("source") else "VM-03"])
     assert not wrong, wrong
-    _restore_order(fleet, 1 if victim.startswith("source") else 2)

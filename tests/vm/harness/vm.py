@@ -184,9 +184,12 @@ class Vm:
         return self._successor.pid
 
     def run_states(self) -> list[str]:
-        """What `info status` says in each of its QEMUs that lives: that of the guest, and the one that waits for it."""
+        """What `info status` says in each of its QEMUs that lives: the one that waits for the guest, and then the guest's.
+
+        So a guest that goes from this one to that one meanwhile is not seen to run in both.
+        """
         states = []
-        for qemu in (self._process, self._successor):
+        for qemu in dict.fromkeys((self._successor, self._process)):  # for a moment they are the same
             try:
                 if qemu is not None and qemu.poll() is None:
                     states.append(_status(self._consoles[qemu.pid]))
@@ -210,9 +213,9 @@ class Vm:
         left = self._process if arrived else self._successor
         if arrived and self._arrival is not None:
             self.spec, self._process = self._arrival, self._successor
+        self._successor = self._arrival = None
         if left is not None:
             process.stop(left, timeout_s=5.0)
-        self._successor = self._arrival = None
 
     def start_without_adapter(self, arguments: list[str]) -> int:
         """Starts another QEMU of this guest's kind with these arguments besides, and no adapter; its process id."""
