@@ -111,11 +111,11 @@ TEST_F(KeeperTest, WhoConnectsWhileNobodyServesWaits) {
   start();
   stop();
   ASSERT_TRUE(fs::is_socket(config_.adapters[1].socket));
+  manager.give_back();  // first: a socket that is made meanwhile could get a number that it gives
   std::thread connects([this] {
     const auto client = connect(1);
     EXPECT_TRUE(write_bar(*client, 1u << 20));
   });
-  manager.give_back();
   start();
   connects.join();
 }
