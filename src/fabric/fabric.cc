@@ -92,8 +92,13 @@ void Fabric::on_restored(transport::HostId host, Instant now) {
   for (const auto& [id, each] : segments_) each->paths_restored(host, now);
 }
 
-// Whoever waits for the host is woken by on_ready().
+// The way to the host may be another one now. Whoever waits for it is woken by on_ready(), or has another
+// one.
 void Fabric::on_up_changed(transport::HostId host, Instant /*now*/) {
+  for (const auto& [id, each] : segments_) {
+    each->transports_changed();
+    each->paths_ready();
+  }
   if (observer_ != nullptr) observer_->on_host_up(host, transports_.is_up(host));
 }
 

@@ -6,6 +6,11 @@
 
 namespace pvrdma::fabric {
 
+PathKind RemoteDirectory::kind_of_way(const RemoteHost& host) const {
+  const bool by_hca = std::binary_search(host.hca_switches.begin(), host.hca_switches.end(), segment_.dvs);
+  return host.path == PathKind::kHca && !by_hca ? PathKind::kTcp : host.path;
+}
+
 RemoteDirectory::Change RemoteDirectory::replace(const View& view, Instant now) {
   std::set<transport::HostId> kept;
   for (const RemoteHost& known : view.hosts) {
@@ -18,7 +23,7 @@ RemoteDirectory::Change RemoteDirectory::replace(const View& view, Instant now) 
     if (each.segment != segment_) continue;
     if (!kept.contains(each.host)) continue;
     const auto host = hosts_.find(each.host);
-    const Held held{&host->second, each.host, host->second.path, each.is_moving};
+    const Held held{&host->second, each.host, kind_of_way(host->second), each.is_moving};
     if (!gids.try_emplace(each.gid, held).second) continue;
     const auto before = gids_.find(each.gid);
     if (before != gids_.end() && before->second.id == held.id && before->second.kind == held.kind) continue;
@@ -61,9 +66,16 @@ std::optional<PathInfo> RemoteDirectory::path_to(const verbs::Gid& gid, const Tr
   const auto it = gids_.find(gid);
   if (it == gids_.end()) return std::nullopt;
   const RemoteHost& host = *it->second.host;
-  PathInfo path{host.path, host.reason, host.name};
+  PathInfo path{it->second.kind, host.reason, host.name};
   if (path.kind == PathKind::kNone) return path;
-  const transport::Transport* transport = transports.find(path.kind);
+  if (host.path == PathKind::kHca && path.kind == PathKind::kTcp)
+    path.reason = "the switch's uplinks are not paired with the hosts' HCAs";
+  const transport::Transport* transport = transports.way_to(host.id, path.kind);
+  if (transport != nullptr && transport->kind() != path.kind) {
+    path.kind = transport->kind();
+    const transport::Transport* const better = transports.find(it->second.kind);
+    path.reason = better != nullptr ? better->trouble(host.id) : "this host's HCA is not used";
+  }
   if (transport == nullptr || !transport->is_up(host.id)) path.reason += ", not connected now";
   return path;
 }

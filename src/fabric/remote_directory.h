@@ -56,6 +56,9 @@ class RemoteDirectory {
   std::optional<PathInfo> path_to(const verbs::Gid& gid, const Transports& transports) const;
 
  private:
+  // For this segment.
+  PathKind kind_of_way(const RemoteHost& host) const;
+
   struct Held {
     const RemoteHost* host = nullptr;  // in hosts_
     transport::HostId id;

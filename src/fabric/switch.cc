@@ -231,7 +231,7 @@ Switch::Found Switch::find(const verbs::Gid& gid, const Port* from) const {
   if (it == holders_.end() || it->second.is_lost) {
     const auto remote = remote_.find(gid);
     if (!remote) return find_native(gid, from);
-    transport::Transport* transport = transports_.find(remote->kind);
+    transport::Transport* transport = transports_.way_to(remote->host, remote->kind);
     if (transport == nullptr) return nowhere(DropReason::kNoPath);
     return {transport, {.host = remote->host, .segment = segment_}, {}};
   }

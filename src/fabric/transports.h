@@ -21,6 +21,15 @@ class Transports {
     return by_kind_[static_cast<std::size_t>(kind)];
   }
 
+  // By which messages go to the host where `kind` is the way: kHca until it is not up, then kTcp. Null: this
+  // host has none.
+  transport::Transport* way_to(transport::HostId host, transport::PathKind kind) const {
+    transport::Transport* const wanted = find(kind);
+    if (kind != transport::PathKind::kHca || (wanted != nullptr && wanted->is_up(host))) return wanted;
+    transport::Transport* const tcp = find(transport::PathKind::kTcp);
+    return tcp != nullptr ? tcp : wanted;
+  }
+
   // Whether any of them reaches the host.
   bool is_up(transport::HostId host) const {
     return std::any_of(by_kind_.begin(), by_kind_.end(), [host](const transport::Transport* transport) {

@@ -2,6 +2,7 @@
 // them, and which GIDs they hold. Thread: values.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,9 @@ namespace pvrdma::fabric {
 struct RemoteHost {
   transport::HostId id;
   std::string name;
-  PathKind path = PathKind::kNone;  // kTcp or kNone
-  std::string reason;               // one clause for people
+  PathKind path = PathKind::kNone;          // kTcp, kNone, or kHca: that, and tcp while it is not up
+  std::string reason;                       // one clause for people
+  std::vector<std::uint32_t> hca_switches;  // with kHca: the switches whose ports go by it, sorted
   friend bool operator==(const RemoteHost&, const RemoteHost&) = default;
 };
 

@@ -15,6 +15,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "base/mac.h"
 #include "base/strong.h"
@@ -32,9 +33,10 @@ enum class PathKind : std::uint8_t {
   kNone,   // nobody to send to
   kLocal,  // memory copy: the peer is an adapter of this host
   kTcp,    // the peer is an adapter of another host
+  kHca,    // the same, through both hosts' RDMA NICs
   kRoce,   // the peer is a native endpoint: no adapter of the cluster
 };
-inline constexpr std::size_t kPathKinds = 4;
+inline constexpr std::size_t kPathKinds = 5;
 
 }  // namespace pvrdma::transport
 
@@ -43,7 +45,8 @@ namespace pvrdma {
 template <>
 inline constexpr std::array kWords<transport::PathKind>{
     Word{"local", transport::PathKind::kLocal}, Word{"tcp", transport::PathKind::kTcp},
-    Word{"roce", transport::PathKind::kRoce}, Word{"none", transport::PathKind::kNone}};
+    Word{"hca", transport::PathKind::kHca}, Word{"roce", transport::PathKind::kRoce},
+    Word{"none", transport::PathKind::kNone}};
 static_assert(kWords<transport::PathKind>.size() == transport::kPathKinds);
 
 }  // namespace pvrdma
@@ -65,7 +68,7 @@ struct SegmentId {
 // begins, for a path that has to say so, or on which something comes back.
 struct Place {
   verbs::Engine* engine = nullptr;  // borrowed; null: not on this host
-  HostId host;                      // of kTcp only
+  HostId host;                      // of kTcp and kHca
   SegmentId segment;
   verbs::Engine* sender = nullptr;  // borrowed
   Mac sender_mac{};
@@ -167,6 +170,8 @@ class Transport {
 
   // Whether messages get to the host, another one, now.
   virtual bool is_up(HostId host) const = 0;
+  // Why they do not, one clause. Empty: they do, or it cannot say.
+  virtual std::string trouble(HostId /*host*/) const { return {}; }
 
   // Whether it leads out of the cluster, to the native endpoints of the segment.
   virtual bool leaves(SegmentId /*segment*/) const { return false; }

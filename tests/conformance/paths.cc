@@ -1,6 +1,9 @@
 #include "conformance/paths.h"
 
+#include "gtest/gtest.h"
+
 #include "support/must.h"
+#include "transport/hca/hca.h"
 #include "transport/local/local.h"
 #include "transport/roce/roce.h"
 #include "transport/tcp/tcp.h"
@@ -9,6 +12,8 @@
 namespace pvrdma::conformance {
 namespace {
 
+using transport::hca::kConnectX5;
+using transport::hca::kE810;
 using transport::tcp::address_of;
 using transport::tcp::kTestPort;
 
@@ -88,6 +93,71 @@ class RocePath final : public HostPath {
   transport::Roce roce_;
 };
 
+class HcaPath final : public HostPath {
+ public:
+  HcaPath(const Surroundings& around, const transport::hca::NicLimits& limits)
+      : loop_(around.loop),
+        nics_(around.nics),
+        book_(around.book),
+        host_(around.host),
+        introducer_(book_, name(host_)) {
+    verbs::Gid gid{{0xfe, 0x80}};
+    gid.bytes[15] = static_cast<std::uint8_t>(host_ + 1);
+    nics_.add(device(host_), limits, {gid});
+    loop_.add(worker_);
+    hca_ = std::make_unique<transport::Hca>(
+        transport::HcaOptions{
+            .open = [&nics = nics_](const std::string& name,
+                                    transport::hca::NicUser& user) { return nics.open(name, user); },
+            .introducer = introducer_,
+            .worker = worker_,
+            .may_ask = [](transport::HostId) { return true; }},
+        loop_, around.clock, around.fabric);
+    book_.hosts[name(host_)] = hca_.get();
+  }
+  ~HcaPath() override {
+    book_.hosts.erase(name(host_));
+    hca_.reset();
+    while (worker_.run({})) {
+    }
+    loop_.remove(worker_);
+    EXPECT_EQ(nics_.crimes(), 0U);
+  }
+  template <const transport::hca::NicLimits& kLimits>
+  static std::unique_ptr<HostPath> make(const Surroundings& around) {
+    return std::make_unique<HcaPath>(around, kLimits);
+  }
+
+  transport::Transport& transport() override { return *hca_; }
+  void meet(std::uint32_t hosts) override {
+    hosts_ = hosts;
+    unblock();
+  }
+  void block() override { hca_->configure({.device = device(host_)}); }
+  void unblock() override {
+    transport::HcaSettings settings{.device = device(host_)};
+    for (std::uint32_t host = 0; host < hosts_; ++host) {
+      if (host != host_) settings.peers.push_back({host_id(host), name(host)});
+    }
+    hca_->configure(settings);
+  }
+  int cut() override { return nics_.break_qps(device(host_)); }
+  Instant next_deadline() const override { return hca_->next_deadline(); }
+
+ private:
+  static std::string name(std::uint32_t host) { return "esx" + std::to_string(host + 1); }
+  static std::string device(std::uint32_t host) { return "rdma" + std::to_string(host); }
+
+  shard::Loop& loop_;
+  transport::hca::FakeNetwork& nics_;
+  transport::hca::HostBook& book_;
+  const std::uint32_t host_;
+  std::uint32_t hosts_ = 0;
+  transport::hca::LaterWorker worker_;
+  transport::hca::DirectIntroducer introducer_;
+  std::unique_ptr<transport::Hca> hca_;
+};
+
 }  // namespace
 
 const std::vector<PathUnderTest>& all_paths() {
@@ -96,6 +166,7 @@ const std::vector<PathUnderTest>& all_paths() {
       .between_hosts = true, .waits_in_kernel = true, .can_be_cut = true, .can_be_blocked = true};
   static constexpr Capabilities kRoce{
       .between_hosts = true, .between_strangers = true, .can_be_blocked = true};
+  static constexpr Capabilities kHca{.between_hosts = true, .can_be_cut = true, .can_be_blocked = true};
   static constexpr Weather kBadWeather{.drop = 10, .duplicate = 10, .late = 20, .damage = 10};
   static constexpr bool kInsideFault = true;
   static const std::vector<PathUnderTest> all{
@@ -107,6 +178,11 @@ const std::vector<PathUnderTest>& all_paths() {
       {.name = "mapped_tcp", .make = TcpPath::make, .can = kTcp, .doorbells = DoorbellMode::kMapped},
       {"fault_local", LocalPath::make, kLocal, kInsideFault},
       {"fault_tcp", TcpPath::make, kTcp, kInsideFault},
+      {"hca_connectx5", HcaPath::make<kConnectX5>, kHca},
+      {"hca_e810", HcaPath::make<kE810>, kHca},
+      {"fault_hca_connectx5", HcaPath::make<kConnectX5>, kHca, kInsideFault},
+      {"fault_hca_e810", HcaPath::make<kE810>, kHca, kInsideFault},
+      {.name = "mapped_hca", .make = HcaPath::make<kE810>, .can = kHca, .doorbells = DoorbellMode::kMapped},
   };
   return all;
 }

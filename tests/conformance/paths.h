@@ -16,6 +16,8 @@
 #include "fabric/fabric.h"
 #include "shard/loop.h"
 #include "transport/fault/fault.h"
+#include "transport/hca/fake_nic.h"
+#include "transport/hca/fake_surroundings.h"
 #include "transport/transport.h"
 
 namespace pvrdma::conformance {
@@ -26,6 +28,8 @@ struct Surroundings {
   const Clock& clock;
   fabric::Fabric& fabric;
   Ethernet& ethernet;
+  transport::hca::FakeNetwork& nics;
+  transport::hca::HostBook& book;
   std::uint32_t host;  // its index, from 0
 };
 
@@ -48,6 +52,8 @@ class HostPath {
   // Ends the connections that other hosts have dialled to this one, as a broken network would; how many. With
   // `can_be_cut` only.
   virtual int cut() { return 0; }
+  // When the transport has something to do by itself.
+  virtual Instant next_deadline() const { return Instant::never(); }
 };
 
 struct Capabilities {

@@ -42,8 +42,10 @@ World::World(const PathUnderTest& path, std::uint32_t adapters, const driver::De
     : path_(path),
       options_(options),
       loop_(must(shard::Loop::create({}, clock_))),
-      ethernet_(23, path.weather) {
+      ethernet_(23, path.weather),
+      nics_(29, clock_) {
   loop_->add(ethernet_);
+  loop_->add(nics_);
   if (std::getenv("PVRDMA_TEST_LOG") == nullptr) log::set_level(log::Level::kError);
   const std::uint32_t hosts = path_.can.between_hosts ? adapters : 1;
   for (std::uint32_t i = 0; i < hosts; ++i) add_host(i);
@@ -72,13 +74,14 @@ World::~World() {
     adapter->port.reset();
   }
   for (const auto& host : hosts_) end_transport(*host);
+  loop_->remove(nics_);
   loop_->remove(ethernet_);
 }
 
 void World::add_host(std::uint32_t index) {
   auto host = std::make_unique<Host>();
   host->fabric = std::make_unique<fabric::Fabric>(clock_);
-  host->path = path_.make({*loop_, clock_, *host->fabric, ethernet_, index});
+  host->path = path_.make({*loop_, clock_, *host->fabric, ethernet_, nics_, book_, index});
   host->transport = &host->path->transport();
   if (path_.faulty) {
     host->fault = std::make_unique<transport::Fault>(*host->transport, *host->fabric,
@@ -163,8 +166,11 @@ void World::publish() {
     fabric::View view;
     for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
       if (hosts_[i] == host || hosts_[i]->transport == nullptr) continue;
-      view.hosts.push_back(
-          {.id = host_id(i), .name = "host", .path = hosts_[i]->transport->kind(), .reason = "test"});
+      view.hosts.push_back({.id = host_id(i),
+                            .name = "host",
+                            .path = hosts_[i]->transport->kind(),
+                            .reason = "test",
+                            .hca_switches = {kSegment.dvs}});
       for (const auto& held : hosts_[i]->fabric->segment(kSegment).directory())
         view.gids.push_back({.segment = kSegment, .gid = held.gid, .host = host_id(i)});
     }
@@ -249,12 +255,13 @@ void World::pass(Duration time) {
 }
 
 Instant World::next_deadline() const {
-  Instant next = ethernet_.next_deadline();
+  Instant next = std::min(ethernet_.next_deadline(), nics_.next_deadline());
   for (const auto& adapter : adapters_) {
     if (adapter->running) next = std::min(next, adapter->running->next_deadline());
   }
   for (const auto& host : hosts_) {
     if (host->fault) next = std::min(next, host->fault->next_deadline());
+    if (host->path) next = std::min(next, host->path->next_deadline());
   }
   return next;
 }

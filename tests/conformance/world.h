@@ -121,6 +121,8 @@ class World {
   test::ManualClock clock_;
   std::unique_ptr<shard::Loop> loop_;
   Ethernet ethernet_;
+  transport::hca::FakeNetwork nics_;
+  transport::hca::HostBook book_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Adapter>> adapters_;
   std::size_t quiet_turns_ = 0;  // since the last one with work

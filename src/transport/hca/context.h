@@ -1,0 +1,47 @@
+// Context: what the parts of one Hca share. As in tcp/context.h: nothing is destroyed and no Inbound is told
+// anything in the middle of a send; whoever breaks or comes up says so here, and Hca's next turn deals with
+// it.
+//
+// Thread: shard-owned.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "base/time.h"
+#include "transport/hca/hca.h"
+#include "transport/transport.h"
+
+namespace pvrdma::transport::hca {
+
+class Pipe;
+
+struct Context {
+  Context(Inbound& the_inbound, const Clock& the_clock, const HcaTimes& the_times = {})
+      : inbound(the_inbound), clock(the_clock), times(the_times) {}
+
+  // on_time() of everything is due no later than `at`. Deadlines that move back are found out there.
+  void check_at(Instant at) { next_check = std::min(next_check, at); }
+  // Lists of pipes below have room for so many.
+  void make_room(std::size_t pipes) {
+    active.reserve(pipes);
+    polled.reserve(pipes);
+    unflushed.reserve(pipes);
+  }
+
+  Inbound& inbound;
+  const Clock& clock;
+  const HcaTimes times;
+  Counters counters;
+  HcaErrors errors;
+
+  bool attention = false;  // something broke, has room again or came up
+  bool in_batch = false;   // a pipe hands over what it received: what is sent meanwhile is gathered
+  Instant next_check = Instant::never();
+  // Borrowed: each pipe is in each at most once.
+  std::vector<Pipe*> active;     // have completions, or messages that wait
+  std::vector<Pipe*> polled;     // of a turn
+  std::vector<Pipe*> unflushed;  // have a slot that is not posted
+};
+
+}  // namespace pvrdma::transport::hca

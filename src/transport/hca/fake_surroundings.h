@@ -1,0 +1,67 @@
+// What tests give an Hca instead of threads and other daemons: a worker that works in the loop's turns, and
+// an introducer that asks the other hosts' Hcas of the same test. Thread: one.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "shard/loop.h"
+#include "transport/hca/hca.h"
+#include "transport/hca/worker.h"
+
+namespace pvrdma::transport::hca {
+
+class LaterWorker final : public Worker, public shard::Pollable {
+ public:
+  void post(shard::Task job) override { jobs_.push_back(std::move(job)); }
+  void bury(std::unique_ptr<PipeEnd> end) override {
+    end->next = std::move(dead_);
+    dead_ = std::move(end);
+  }
+
+  bool run(Instant) override {
+    const bool works = dead_ != nullptr || !jobs_.empty();
+    while (dead_ != nullptr) dead_ = std::move(dead_->next);
+    if (!jobs_.empty()) {
+      shard::Task job = std::move(jobs_.front());
+      jobs_.pop_front();
+      job();
+    }
+    return works;
+  }
+  void on_time(Instant) override {}
+  Instant next_deadline() const override {
+    return dead_ != nullptr || !jobs_.empty() ? Instant{} : Instant::never();
+  }
+  bool polls() const override { return false; }
+  std::string what() const override { return "the worker"; }
+
+ private:
+  std::deque<shard::Task> jobs_;
+  std::unique_ptr<PipeEnd> dead_;
+};
+
+// All hosts of a test by name. Borrowed: they leave before they go.
+class HostBook {
+ public:
+  std::map<std::string, Hca*> hosts;
+};
+
+class DirectIntroducer final : public Introducer {
+ public:
+  DirectIntroducer(HostBook& book, std::string self) : book_(book), self_(std::move(self)) {}
+  Result<Answer> introduce(const std::string& host, const Offer& offer) override {
+    const auto found = book_.hosts.find(host);
+    if (found == book_.hosts.end()) return fail("nobody is there");
+    return found->second->answer(self_, offer);
+  }
+
+ private:
+  HostBook& book_;
+  const std::string self_;
+};
+
+}  // namespace pvrdma::transport::hca

@@ -1,0 +1,446 @@
+#include "transport/hca/hca.h"
+
+#include <algorithm>
+#include <fmt/core.h>
+#include <new>
+#include <utility>
+
+#include "base/log.h"
+#include "transport/hca/context.h"
+#include "transport/hca/host_pipes.h"
+#include "transport/hca/pipe.h"
+#include "transport/hca/worker.h"
+
+namespace pvrdma::transport {
+
+using hca::HostPipes;
+using hca::Nic;
+using hca::PipeEnd;
+using tcp::GoodbyeReason;
+
+namespace {
+
+constexpr Duration kReopenPause = std::chrono::seconds(5);
+
+class HcaPath final : public verbs::Path {
+ public:
+  HcaPath(HostPipes& pipes, SegmentId segment, Traffic& traffic)
+      : pipes_(pipes), traffic_(traffic), segment_(segment) {}
+
+  std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override { return pipes_.room(wanted); }
+  std::uint32_t room_to_ask(std::uint32_t wanted, Instant /*now*/) override {
+    return pipes_.room(1) == 0 ? 0 : std::min(wanted, hca::kReadBytesMax);
+  }
+  void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
+    traffic_.count(payload);
+    pipes_.send(segment_, request, payload, now);
+  }
+  void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
+                     Instant now) override {
+    traffic_.count(payload);
+    pipes_.send(segment_, response, payload, now);
+  }
+
+ private:
+  HostPipes& pipes_;  // borrowed, as the next
+  Traffic& traffic_;
+  const SegmentId segment_;
+};
+
+}  // namespace
+
+struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, HostPipes::Owner {
+  // What other threads need to know of the shard's state.
+  struct Station {
+    std::shared_ptr<Nic> nic;
+    std::uint32_t mtu = 0;
+    std::vector<verbs::Gid> gids;
+    std::vector<HcaPeer> peers;
+  };
+
+  Impl(HcaOptions the_options, shard::Loop& the_loop, const Clock& clock, Inbound& inbound)
+      : context(inbound, clock, the_options.times), options(std::move(the_options)), loop(the_loop) {}
+
+  // Results of the worker's jobs come back to whoever is still there.
+  template <typename Then>
+  static void come_back(const std::weak_ptr<Impl>& to, shard::Loop& loop, Then then) {
+    static_cast<void>(loop.post(shard::Task(
+        [to, then = std::move(then)]() mutable {
+          if (const auto impl = to.lock(); impl != nullptr && !impl->is_over) then(*impl);
+        },
+        "news of the RDMA NIC")));
+  }
+
+  HostPipes& pipes(HostId id) {
+    auto& entry = hosts[id];
+    if (!entry) {
+      entry = std::make_unique<HostPipes>(context, *this, id);
+      context.make_room(4 * hosts.size() + 8);
+    }
+    return *entry;
+  }
+
+  // Shard's turn.
+  bool run(Instant now) override;
+  void on_time(Instant now) override;
+  Instant next_deadline() const override {
+    if (context.attention || !context.active.empty() || !context.unflushed.empty()) return Instant{};
+    return std::min(context.next_check, open_at);
+  }
+  bool polls() const override { return false; }
+  void on_fd_ready(int, shard::Readiness) override { nic->take_events(); }
+  std::string what() const override { return "the pipes to other hosts"; }
+  void flush_all(Instant now);
+
+  // Device.
+  void on_news(News news) override;
+  void open_device(Instant now);
+  void took_device(std::uint64_t attempt, Result<std::shared_ptr<Nic>> opened, Result<hca::NicPort> found);
+  void drop_device(const std::string& why, Instant now);
+  void ask_port();
+  void took_port(const Nic* asked, Result<hca::NicPort> found);
+  void use_port(hca::NicPort found);
+  void announce(Instant now);
+
+  // Owner.
+  void dial(HostPipes& pipes, std::uint64_t attempt) override;
+  void bury(std::unique_ptr<PipeEnd> end) override { options.worker.bury(std::move(end)); }
+
+  hca::Context context;
+  const HcaOptions options;
+  shard::Loop& loop;
+  std::weak_ptr<Impl> self;
+  bool is_over = false;
+  HcaSettings settings;
+  std::map<HostId, std::unique_ptr<HostPipes>> hosts;
+
+  std::shared_ptr<Nic> nic;  // null: none is open
+  hca::NicPort port;
+  std::string trouble = "this host has no active HCA";  // of the device; empty: it works
+  std::uint64_t device_attempt = 0;
+  Instant open_at = Instant::never();
+
+  std::mutex station_mutex;
+  std::shared_ptr<const Station> station;  // guarded
+};
+
+bool Hca::Impl::run(Instant now) {
+  bool more = false;
+  if (!context.active.empty()) {
+    context.polled.swap(context.active);
+    for (hca::Pipe* pipe : context.polled) more = pipe->run(now) || more;
+    context.polled.clear();
+  }
+  flush_all(now);
+  if (context.attention) {
+    more = true;
+    context.attention = false;
+    try {
+      for (const auto& [id, entry] : hosts) entry->turn(now, options.may_ask(id));
+    } catch (const std::bad_alloc&) {  // what is left to do is done in the next turn
+      context.attention = true;
+    }
+    flush_all(now);
+  }
+  return more;
+}
+
+void Hca::Impl::flush_all(Instant now) {
+  for (hca::Pipe* pipe : context.unflushed) pipe->flush(now);
+  context.unflushed.clear();
+}
+
+// Deadlines only move back between two calls, except where check_at() was told.
+void Hca::Impl::on_time(Instant now) {
+  context.next_check = Instant::never();
+  if (now >= open_at) {
+    try {
+      open_device(now);
+    } catch (const std::bad_alloc&) {
+      open_at = now + kReopenPause;
+    }
+  }
+  Instant next = Instant::never();
+  for (const auto& [id, entry] : hosts) {
+    entry->on_time(now);
+    next = std::min(next, entry->next_deadline());
+  }
+  context.check_at(next);
+}
+
+void Hca::Impl::on_news(News news) {
+  const Instant now = context.clock.now();
+  switch (news) {
+    case News::kChanged:
+      return ask_port();
+    case News::kPortDown:
+      port.active = false;
+      announce(now);
+      return ask_port();
+    case News::kGone:
+      drop_device(fmt::format("RDMA device {} has failed", settings.device), now);
+      open_at = now + kReopenPause;
+      return;
+  }
+}
+
+void Hca::Impl::open_device(Instant /*now*/) {
+  open_at = Instant::never();
+  if (settings.device.empty()) return;
+  const std::uint64_t attempt = ++device_attempt;
+  options.worker.post(shard::Task(
+      [to = self.lock(), attempt, device = settings.device, open = options.open, &back = loop] {
+        auto opened = open(device, *to);
+        Result<hca::NicPort> found = fail("the device is not open");
+        if (opened) found = (*opened)->port();
+        come_back(to, back,
+                  [attempt, opened = std::move(opened), found = std::move(found)](Impl& impl) mutable {
+                    impl.took_device(attempt, std::move(opened), std::move(found));
+                  });
+      },
+      "opens an RDMA device"));
+}
+
+void Hca::Impl::took_device(std::uint64_t attempt, Result<std::shared_ptr<Nic>> opened,
+                            Result<hca::NicPort> found) {
+  if (attempt != device_attempt) return;
+  const Instant now = context.clock.now();
+  const auto failed = [&](const std::string& why) {
+    trouble = why;
+    log::warn("hca: {}; trying again", why);
+    open_at = now + kReopenPause;
+    announce(now);
+  };
+  if (!opened) return failed(opened.error().message);
+  if (!found) return failed(found.error().message);
+  nic = *std::move(opened);
+  for (const int fd : nic->event_fds()) {
+    if (auto watched = loop.watch(fd, shard::Interest::kRead, *this); !watched) {
+      for (const int each : nic->event_fds()) loop.unwatch(each);
+      nic.reset();
+      return failed(watched.error().message);
+    }
+  }
+  use_port(*std::move(found));
+  nic->take_events();  // what came before anybody watched
+}
+
+void Hca::Impl::drop_device(const std::string& why, Instant now) {
+  ++device_attempt;
+  trouble = why;
+  port = {};
+  std::shared_ptr<Nic> gone = std::move(nic);
+  nic.reset();
+  announce(now);
+  if (gone == nullptr) return;
+  for (const int fd : gone->event_fds()) loop.unwatch(fd);
+  // Behind all ends that were made by it.
+  options.worker.post(
+      shard::Task([gone = std::move(gone)]() mutable { gone.reset(); }, "closes an RDMA device"));
+}
+
+void Hca::Impl::ask_port() {
+  if (nic == nullptr) return;
+  options.worker.post(shard::Task(
+      [to = self, asked = nic, &back = loop] {
+        come_back(to, back, [asked = asked.get(), found = asked->port()](Impl& impl) mutable {
+          impl.took_port(asked, std::move(found));
+        });
+      },
+      "asks for an RDMA device's port"));
+}
+
+void Hca::Impl::took_port(const Nic* asked, Result<hca::NicPort> found) {
+  if (asked != nic.get() || nic == nullptr) return;
+  if (!found) {
+    drop_device(found.error().message, context.clock.now());
+    open_at = context.clock.now() + kReopenPause;
+    return;
+  }
+  use_port(*std::move(found));
+}
+
+void Hca::Impl::use_port(hca::NicPort found) {
+  port = std::move(found);
+  announce(context.clock.now());
+}
+
+// Tells everybody how it is now: those who answer, and the pipes.
+void Hca::Impl::announce(Instant now) {
+  auto made = std::make_shared<Station>();
+  made->nic = nic;
+  made->mtu = port.mtu;
+  made->gids = hca::usable_gids(port.gids, settings.tagged);
+  made->peers = settings.peers;
+  if (nic != nullptr) {
+    trouble.clear();
+    if (!port.active) trouble = fmt::format("port 1 of RDMA device {} is down", nic->name());
+    if (port.active && made->gids.empty())
+      trouble = fmt::format(
+          "RDMA device {} has no GID of RoCE v2 that is link-local or the tagged VMkernel "
+          "adapter's",
+          nic->name());
+  }
+  const bool works = trouble.empty();
+  std::shared_ptr<const Station> old = works ? std::move(made) : nullptr;
+  {
+    const std::lock_guard lock(station_mutex);
+    station.swap(old);
+  }
+  for (const auto& [id, entry] : hosts) {
+    const auto peer = std::ranges::find(settings.peers, id, &HcaPeer::id);
+    const bool is_peer = peer != settings.peers.end();
+    const std::string denied = !is_peer ? "the hosts have no active HCA in common" : trouble;
+    if (!works) entry->break_off(denied, now);
+    entry->configure(is_peer ? peer->name : entry->name(), denied, now);
+  }
+  context.attention = true;
+}
+
+void Hca::Impl::dial(HostPipes& to_host, std::uint64_t attempt) {
+  std::shared_ptr<const Station> here;
+  {
+    const std::lock_guard lock(station_mutex);
+    here = station;
+  }
+  options.worker.post(shard::Task(
+      [to = self, here, attempt, id = to_host.id(), name = to_host.name(), &introducer = options.introducer,
+       &back = loop] {
+        const auto make = [&]() -> Result<std::unique_ptr<PipeEnd>> {
+          if (here == nullptr) return fail("the device is not active");
+          auto end = PipeEnd::make(here->nic, here->mtu);
+          if (!end) return end;
+          const hca::Offer offer{.end = (*end)->here(), .gids = here->gids};
+          const auto answer = introducer.introduce(name, offer);
+          if (!answer) return Failure(answer.error());
+          if (const auto fault = hca::fault_of(*answer, offer); !fault.empty())
+            return fail(fmt::format("its answer is no good: {}", fault));
+          if (auto done = (*end)->connect(answer->dialler, answer->acceptor, answer->end); !done)
+            return Failure(std::move(done).error());
+          return end;
+        };
+        come_back(to, back, [id, attempt, made = make()](Impl& impl) mutable {
+          impl.pipes(id).on_dialled(attempt, std::move(made), impl.context.clock.now());
+        });
+      },
+      "dials a pipe"));
+}
+
+Hca::Hca(HcaOptions options, shard::Loop& loop, const Clock& clock, Inbound& inbound)
+    : impl_(std::make_shared<Impl>(std::move(options), loop, clock, inbound)) {
+  impl_->self = impl_;
+  if (!impl_->options.refused.empty()) impl_->trouble = impl_->options.refused;
+  loop.add(*impl_);
+}
+
+Hca::~Hca() {
+  const Instant now = impl_->context.clock.now();
+  for (const auto& [id, entry] : impl_->hosts)
+    entry->close(GoodbyeReason::kStopping, "the daemon stops", now);
+  {
+    const std::lock_guard lock(impl_->station_mutex);
+    impl_->station.reset();
+  }
+  impl_->hosts.clear();
+  impl_->is_over = true;
+  impl_->drop_device("the daemon stops", now);
+  impl_->loop.remove(*impl_);
+}
+
+void Hca::configure(const HcaSettings& settings) {
+  if (settings == impl_->settings) return;
+  const Instant now = impl_->context.clock.now();
+  const bool other_device = settings.device != impl_->settings.device;
+  impl_->settings = settings;
+  for (const HcaPeer& peer : settings.peers) impl_->pipes(peer.id);
+  if (!impl_->options.refused.empty()) return;
+  if (!other_device) return impl_->announce(now);
+  impl_->drop_device(settings.device.empty() ? "this host has no active HCA" : "the device is not open yet",
+                     now);
+  impl_->open_device(now);
+}
+
+Result<hca::Answer> Hca::answer(const std::string& host, const hca::Offer& offer) {
+  if (const auto fault = hca::fault_of(offer); !fault.empty())
+    return fail(EPROTO, fmt::format("its offer is no good: {}", fault));
+  std::shared_ptr<const Impl::Station> here;
+  {
+    const std::lock_guard lock(impl_->station_mutex);
+    here = impl_->station;
+  }
+  if (here == nullptr) return fail(EHOSTUNREACH, "its HCA is not active");
+  const auto peer = std::ranges::find(here->peers, host, &HcaPeer::name);
+  if (peer == here->peers.end())
+    return fail(EACCES, fmt::format("host {} is none that it reaches by its HCA", host));
+  const auto gids = hca::choose_gids(offer.gids, here->gids);
+  if (!gids) return fail(EADDRNOTAVAIL, "the hosts' HCAs have no GID of the same family");
+  auto end = PipeEnd::make(here->nic, here->mtu);
+  if (!end) return Failure(std::move(end).error());
+  if (auto done = (*end)->connect(gids->acceptor, gids->dialler, offer.end); !done)
+    return Failure(std::move(done).error());
+  const hca::Answer answer{.end = (*end)->here(), .dialler = gids->dialler, .acceptor = gids->acceptor};
+  Impl::come_back(impl_->self, impl_->loop, [id = peer->id, made = *std::move(end)](Impl& impl) mutable {
+    impl.pipes(id).adopt(std::move(made), impl.context.clock.now());
+  });
+  return answer;
+}
+
+const Counters& Hca::counters() const {
+  return impl_->context.counters;
+}
+
+void Hca::open(const Place& place, const verbs::Connection& /*connection*/, Traffic& traffic,
+               verbs::PathSlot& slot) {
+  slot.open<HcaPath>(impl_->pipes(place.host), place.segment, traffic);
+}
+
+void Hca::send_datagram(const Place& place, const verbs::Datagram& datagram,
+                        const guestmem::SpanList& payload, Traffic& traffic, Instant now) {
+  traffic.count(payload);
+  impl_->pipes(place.host).send(place.segment, datagram, payload, now);
+}
+
+bool Hca::is_up(HostId host) const {
+  const auto entry = impl_->hosts.find(host);
+  return entry != impl_->hosts.end() && entry->second->is_up();
+}
+
+std::string Hca::trouble(HostId host) const {
+  const auto entry = impl_->hosts.find(host);
+  if (entry == impl_->hosts.end()) return impl_->trouble;
+  if (entry->second->is_up()) return {};
+  if (!impl_->trouble.empty()) return impl_->trouble;
+  const std::string& why = entry->second->trouble();
+  return why.empty() ? "a pipe is being made" : why;
+}
+
+void Hca::flush(Instant now) {
+  if (!impl_->context.in_batch) impl_->flush_all(now);
+}
+
+Instant Hca::next_deadline() const {
+  return impl_->next_deadline();
+}
+
+const std::string& Hca::device() const {
+  return impl_->settings.device;
+}
+
+const std::string& Hca::device_trouble() const {
+  return impl_->trouble;
+}
+
+const HcaErrors& Hca::errors() const {
+  return impl_->context.errors;
+}
+
+std::vector<HcaPeerState> Hca::peers() const {
+  std::vector<HcaPeerState> states;
+  for (const HcaPeer& peer : impl_->settings.peers) {
+    const HostPipes& pipes = *impl_->hosts.at(peer.id);
+    states.push_back({peer.id, peer.name, pipes.is_up(), trouble(peer.id), pipes.falls()});
+  }
+  return states;
+}
+
+}  // namespace pvrdma::transport

@@ -1,0 +1,123 @@
+// Hca: the path between hosts through their RDMA NICs: one transport for all hosts, driven by a shard's loop.
+//
+// Each host dials a pipe (pipe.h), an RC QP, to each peer and sends its own requests and datagrams there;
+// answers come back on the same pipe. Messages go through slots of registered memory, so no guest memory is
+// ever shown to a device, and no peer gets a right to read or write anything here.
+//
+// Where a QP is to be connected the hosts tell each other over a connection that has proven who they are
+// (introduction.h). What may sleep is done by a Worker.
+//
+// is_up() is what the fabric goes by: it uses another path while it is false. A pipe that failed counts as up
+// again a second after it stands, then two, at most a minute.
+//
+// Thread: shard-owned; answer() any other.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "shard/loop.h"
+#include "transport/hca/introduction.h"
+#include "transport/hca/verbs.h"
+#include "transport/transport.h"
+
+namespace pvrdma::transport {
+
+namespace hca {
+class Worker;
+}
+
+struct HcaPeer {
+  HostId id;
+  std::string name;
+  friend bool operator==(const HcaPeer&, const HcaPeer&) = default;
+};
+
+// Anything that changes takes effect at once.
+struct HcaSettings {
+  std::string device;                // as libibverbs calls it; empty: none
+  std::optional<verbs::Gid> tagged;  // of the tagged VMkernel adapter
+  std::vector<HcaPeer> peers;        // only these are dialled, and only these are answered
+  friend bool operator==(const HcaSettings&, const HcaSettings&) = default;
+};
+
+struct HcaPeerState {
+  HostId id;
+  std::string name;
+  bool is_up = false;
+  std::string trouble;  // why not
+  std::uint64_t falls = 0;
+};
+
+// What went wrong, by reason. Each number is in pvrdmad's metrics (group "hca").
+struct HcaErrors {
+  std::uint64_t falls = 0;  // pipes that stood and broke
+  std::uint64_t failed_setups = 0;
+  std::uint64_t bad_frames = 0;  // garbage, more credits than there are
+  std::uint64_t bad_sequence = 0;
+  std::uint64_t silent_peers = 0;
+  std::uint64_t foreign_sources = 0;    // Delivery::kForeignSource
+  std::uint64_t unknown_gids = 0;       // Delivery::kUnknownGid
+  std::uint64_t datagrams_dropped = 0;  // there was no room
+  std::uint64_t responses_dropped = 0;
+};
+
+struct HcaTimes {
+  // How long a pipe stands before it is used, after one has failed: the first time, and at most.
+  Duration proof_first = std::chrono::seconds(1);
+  Duration proof_max = std::chrono::seconds(60);
+};
+
+// All borrowed; they outlive the Hca.
+struct HcaOptions {
+  hca::OpenNic open;
+  hca::Introducer& introducer;
+  hca::Worker& worker;
+  // Whether an introduction has a chance: the hosts' lanes stand.
+  std::function<bool(HostId)> may_ask;
+  HcaTimes times = {};
+  std::string refused = {};  // why no device is used, whatever there is; empty: one is
+};
+
+class Hca final : public Transport {
+ public:
+  Hca(HcaOptions options, shard::Loop& loop, const Clock& clock, Inbound& inbound);
+  ~Hca() override;
+
+  void configure(const HcaSettings& settings);
+
+  // What another host offers, to be answered. Blocks for a bounded time; not on the shard. Errors: one clause
+  // for the other host.
+  Result<hca::Answer> answer(const std::string& host, const hca::Offer& offer);
+
+  PathKind kind() const override { return PathKind::kHca; }
+  const Counters& counters() const override;
+  void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
+            verbs::PathSlot& slot) override;
+  void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                     Traffic& traffic, Instant now) override;
+  bool is_up(HostId host) const override;
+  std::string trouble(HostId host) const override;
+  void flush(Instant now) override;
+
+  // When it has something to do, for who drives its loop himself.
+  Instant next_deadline() const;
+  const std::string& device() const;          // that is to be used; empty: none
+  const std::string& device_trouble() const;  // why it is not; empty when it is
+  const HcaErrors& errors() const;
+  std::vector<HcaPeerState> peers() const;
+
+ private:
+  struct Impl;
+  const std::shared_ptr<Impl> impl_;  // jobs under way hold it weakly
+};
+
+}  // namespace pvrdma::transport

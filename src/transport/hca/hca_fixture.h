@@ -1,0 +1,189 @@
+// What the tests of the path hca share: hosts with simulated NICs in one loop, each with an Inbound that
+// writes down what it is told. Thread: one.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+#include "shard/loop.h"
+#include "transport/hca/fake_nic.h"
+#include "transport/hca/fake_surroundings.h"
+#include "transport/hca/hca.h"
+
+namespace pvrdma::transport::hca {
+
+class SetClock final : public Clock {
+ public:
+  Instant now() const override { return time; }
+  Instant time{std::chrono::seconds(100)};
+};
+
+struct Told final : Inbound {
+  Delivery on_request(HostId from, SegmentId segment, const verbs::Request& request, verbs::Payload& payload,
+                      Instant) override {
+    EXPECT_EQ(segment, wanted_segment);
+    requests.push_back(request);
+    hosts.push_back(from);
+    std::vector<std::byte> bytes(payload.bytes());
+    guestmem::SpanList into;
+    EXPECT_TRUE(into.append(bytes.data(), bytes.size()));
+    EXPECT_TRUE(payload.copy_to(into));
+    received.insert(received.end(), bytes.begin(), bytes.end());
+    if (on_any_request) on_any_request(request);
+    return verdict;
+  }
+  Delivery on_response(HostId, SegmentId, const verbs::Response& response, verbs::Payload& payload,
+                       Instant) override {
+    responses.push_back(response);
+    EXPECT_EQ(payload.bytes(), response.bytes);
+    return verdict;
+  }
+  Delivery on_datagram(HostId, SegmentId, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                       Instant) override {
+    EXPECT_EQ(payload.bytes(), datagram.bytes);
+    ++datagrams;
+    return verdict;
+  }
+  void on_ready(HostId, Instant) override { ++ready; }
+  void on_restored(HostId, Instant) override { ++restored; }
+  void on_up_changed(HostId, Instant) override { ++changes; }
+
+  SegmentId wanted_segment{.dvs = 7, .vlan = 11};
+  Delivery verdict = Delivery::kDelivered;
+  std::function<void(const verbs::Request&)> on_any_request;
+  std::vector<verbs::Request> requests;
+  std::vector<HostId> hosts;
+  std::vector<std::byte> received;
+  std::vector<verbs::Response> responses;
+  int datagrams = 0;
+  int ready = 0;
+  int restored = 0;
+  int changes = 0;
+};
+
+inline verbs::Gid link_local(std::uint8_t last) {
+  verbs::Gid gid{{0xfe, 0x80}};
+  gid.bytes[15] = last;
+  return gid;
+}
+
+class HcaFixture : public testing::Test {
+ protected:
+  static constexpr SegmentId kSegment{.dvs = 7, .vlan = 11};
+
+  struct Host {
+    Host(HcaFixture& of, std::uint32_t number)
+        : name("esx" + std::to_string(number)),
+          device("rdma" + std::to_string(number)),
+          id(number),
+          introducer(of.book_, name) {}
+    const std::string name;
+    const std::string device;
+    const HostId id;
+    Told told;
+    LaterWorker worker;
+    DirectIntroducer introducer;
+    std::unique_ptr<Hca> hca;
+    bool may_ask = true;
+  };
+
+  HcaFixture() {
+    log::set_level(log::Level::kError);
+    loop_->add(nics_);
+  }
+  ~HcaFixture() override {
+    for (auto& host : hosts_) leave(*host);
+    loop_->remove(nics_);
+    EXPECT_EQ(nics_.crimes(), 0U);
+    EXPECT_EQ(nics_.objects(), 0U) << "QPs and regions that nobody destroyed";
+  }
+
+  Host& add_host(std::vector<verbs::Gid> gids = {}, const NicLimits& limits = kConnectX5) {
+    const auto number = static_cast<std::uint32_t>(hosts_.size() + 1);
+    Host& host = *hosts_.emplace_back(std::make_unique<Host>(*this, number));
+    if (gids.empty()) gids = {link_local(static_cast<std::uint8_t>(number))};
+    nics_.add(host.device, limits, std::move(gids));
+    loop_->add(host.worker);
+    host.hca = std::make_unique<Hca>(
+        HcaOptions{.open = [this](const std::string& name, NicUser& user) { return nics_.open(name, user); },
+                   .introducer = host.introducer,
+                   .worker = host.worker,
+                   .may_ask = [&host](HostId) { return host.may_ask; }},
+        *loop_, clock_, host.told);
+    book_.hosts[host.name] = host.hca.get();
+    return host;
+  }
+  void leave(Host& host) {
+    if (host.hca == nullptr) return;
+    book_.hosts.erase(host.name);
+    host.hca.reset();
+    while (host.worker.run({})) {
+    }
+    loop_->remove(host.worker);
+  }
+  // All know all.
+  void meet() {
+    for (auto& host : hosts_) host->hca->configure(settings_of(*host));
+  }
+  HcaSettings settings_of(const Host& host) const {
+    HcaSettings settings{.device = host.device};
+    for (const auto& other : hosts_) {
+      if (other.get() != &host) settings.peers.push_back({other->id, other->name});
+    }
+    return settings;
+  }
+
+  // Time runs from deadline to deadline until `done` holds. False: not within `most` of it.
+  template <typename Done>
+  [[nodiscard]] bool wait(Done done, Duration most = std::chrono::seconds(300)) {
+    const Instant end = clock_.time + most;
+    while (!done()) {
+      if (loop_->turn(Duration{0})) {
+        clock_.time = clock_.time + std::chrono::microseconds(1);
+        continue;
+      }
+      Instant next = nics_.next_deadline();
+      for (const auto& host : hosts_) {
+        if (host->hca) next = std::min({next, host->hca->next_deadline(), host->worker.next_deadline()});
+      }
+      if (clock_.time >= end || next == Instant::never()) return done();
+      clock_.time = std::min(end, std::max(clock_.time + std::chrono::microseconds(1), next));
+    }
+    return true;
+  }
+  void pass(Duration time) {
+    const Instant end = clock_.time + time;
+    static_cast<void>(wait([&] { return clock_.time >= end; }, time));
+  }
+  static bool reach(const Host& a, const Host& b) { return a.hca->is_up(b.id) && b.hca->is_up(a.id); }
+  void join(Host& a, Host& b) {
+    meet();
+    ASSERT_TRUE(wait([&] { return reach(a, b); }));
+  }
+
+  verbs::Path& path(Host& from, const Host& to) {
+    from.hca->open({.host = to.id, .segment = kSegment}, {}, traffic_, slot_);
+    return *slot_;
+  }
+  // A write without data that names a place in its message, or with `payload`.
+  static verbs::Request request(std::uint32_t number, std::uint32_t bytes = 0) {
+    verbs::Request made{.number = verbs::MessageNumber(number), .psn = verbs::Psn(number)};
+    made.op = verbs::RequestOp::kWrite;
+    made.from.qpn = made.to.qpn = verbs::Qpn(2);
+    made.message_bytes = made.bytes = bytes;
+    return made;
+  }
+
+  SetClock clock_;
+  std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
+  FakeNetwork nics_{7, clock_};
+  HostBook book_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  Traffic traffic_;
+  verbs::PathSlot slot_;
+};
+
+}  // namespace pvrdma::transport::hca

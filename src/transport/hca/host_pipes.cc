@@ -1,0 +1,182 @@
+#include "transport/hca/host_pipes.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pvrdma::transport::hca {
+
+HostPipes::~HostPipes() {
+  bury(dialled_);
+  bury(accepted_);
+  for (auto& pipe : leaving_) bury(pipe);
+}
+
+void HostPipes::configure(const std::string& name, const std::string& denied, Instant now) {
+  const bool stays = name == name_ && denied == denied_;
+  name_ = name;
+  denied_ = denied;
+  if (stays) return;
+  if (!denied.empty()) close(tcp::GoodbyeReason::kReconfigured, denied, now);
+  dial_at_ = now;
+  context_.attention = true;
+}
+
+void HostPipes::close(tcp::GoodbyeReason reason, std::string_view sentence, Instant now) {
+  ++attempt_;  // one under way comes to nothing
+  dialling_until_ = {};
+  if (dialled_ != nullptr) dialled_->close(reason, sentence, now);
+  if (accepted_ != nullptr) accepted_->close(reason, sentence, now);
+  trouble_ = sentence;
+}
+
+void HostPipes::break_off(const std::string& trouble, Instant now) {
+  ++attempt_;
+  dialling_until_ = {};
+  trouble_ = trouble;
+  if (dialled_ != nullptr) dialled_->break_off(trouble);
+  if (accepted_ != nullptr) accepted_->break_off(trouble);
+  turn(now, false);
+}
+
+void HostPipes::on_dialled(std::uint64_t attempt, Result<std::unique_ptr<PipeEnd>> end, Instant now) {
+  if (attempt != attempt_) {
+    if (end) owner_.bury(*std::move(end));
+    return;
+  }
+  dialling_until_ = {};
+  if (!end) {
+    ++context_.errors.failed_setups;
+    trouble_ = end.error().message;
+    note("no pipe", now);
+    dial_later(now);
+    return;
+  }
+  dialled_ = std::make_unique<Pipe>(context_, Pipe::Role::kDialler, id_, *std::move(end), now);
+  usable_at_ = Instant::never();
+  context_.attention = true;
+}
+
+void HostPipes::adopt(std::unique_ptr<PipeEnd> end, Instant now) {
+  if (!denied_.empty()) return owner_.bury(std::move(end));
+  leaving_.reserve(leaving_.size() + 1);
+  auto made = std::make_unique<Pipe>(context_, Pipe::Role::kAcceptor, id_, std::move(end), now);
+  if (accepted_ != nullptr) {
+    accepted_->close(tcp::GoodbyeReason::kReplaced, "a newer pipe has taken its place", now);
+    leaving_.push_back(std::move(accepted_));
+  }
+  accepted_ = std::move(made);
+  context_.attention = true;
+}
+
+void HostPipes::send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
+                     Instant now) {
+  if (is_up_) dialled_->send(segment, request, payload, now);
+}
+
+void HostPipes::send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
+                     Instant now) {
+  if (accepted_ == nullptr || !accepted_->send(segment, response, payload, now))
+    ++context_.errors.responses_dropped;
+}
+
+void HostPipes::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                     Instant now) {
+  if (!is_up_ || !dialled_->send(segment, datagram, payload, now)) ++context_.errors.datagrams_dropped;
+}
+
+void HostPipes::turn(Instant now, bool may_ask) {
+  for (auto& pipe : leaving_) bury(pipe);
+  leaving_.clear();
+  if (dialled_ != nullptr && dialled_->broken()) end_dialled(now);
+  if (accepted_ != nullptr && accepted_->broken()) end_accepted();
+  if (dialled_ != nullptr && dialled_->is_up()) {
+    if (usable_at_ == Instant::never()) {
+      usable_at_ = now + proof_;
+      context_.check_at(usable_at_);
+    }
+    if (!is_up_ && now >= usable_at_) {
+      is_up_ = true;
+      used_since_ = now;
+      pause_ = kRedialFirst;
+      trouble_.clear();
+      noted_.clear();
+      log::info("hca: a pipe to host {} stands", name_);
+      context_.inbound.on_up_changed(id_, now);
+      context_.inbound.on_restored(id_, now);
+      context_.inbound.on_ready(id_, now);
+    }
+    if (dialled_->take_drained()) context_.inbound.on_ready(id_, now);
+  }
+  if (!denied_.empty() || dialled_ != nullptr || now < dial_at_ || now < dialling_until_) return;
+  if (!may_ask) {
+    dial_later(now);
+    return;
+  }
+  owner_.dial(*this, ++attempt_);
+  dialling_until_ = now + kDialMax;
+  context_.check_at(dialling_until_);
+}
+
+void HostPipes::end_dialled(Instant now) {
+  trouble_ = dialled_->trouble();
+  const bool in_order = dialled_->ended_in_order();
+  bury(dialled_);
+  usable_at_ = Instant::never();
+  dial_later(now);
+  if (!is_up_) return;
+  is_up_ = false;
+  if (!in_order) {
+    ++falls_;
+    ++context_.errors.falls;
+    const HcaTimes& times = context_.times;
+    if (now - used_since_ >= times.proof_max) proof_ = Duration{0};
+    proof_ = std::min(std::max(proof_ * 2, times.proof_first), times.proof_max);
+    note("the pipe broke", now);
+  }
+  // Whatever path comes next, what was sent by this one and not answered may be lost.
+  context_.inbound.on_up_changed(id_, now);
+  context_.inbound.on_restored(id_, now);
+}
+
+void HostPipes::end_accepted() {
+  bury(accepted_);
+}
+
+void HostPipes::bury(std::unique_ptr<Pipe>& pipe) {
+  if (pipe == nullptr) return;
+  owner_.bury(pipe->release());
+  pipe.reset();
+}
+
+// Not for the same trouble again.
+void HostPipes::note(const char* what, Instant now) {
+  if (trouble_ == noted_ || !limiter_.allow(now)) return;
+  noted_ = trouble_;
+  log::warn("hca: {} to host {}: {}; trying again", what, name_, trouble_);
+}
+
+void HostPipes::dial_later(Instant now) {
+  dial_at_ = now + pause_;
+  pause_ = std::min(pause_ * 2, kRedialMax);
+  context_.check_at(dial_at_);
+}
+
+void HostPipes::on_time(Instant now) {
+  if (dialled_ != nullptr) dialled_->on_time(now);
+  if (accepted_ != nullptr) accepted_->on_time(now);
+  context_.attention = true;
+}
+
+Instant HostPipes::next_deadline() const {
+  Instant next = Instant::never();
+  if (dialled_ != nullptr) {
+    next = std::min(next, dialled_->next_deadline());
+    if (!is_up_) next = std::min(next, usable_at_);
+  } else if (denied_.empty()) {
+    next = std::min(next, std::max(dial_at_, dialling_until_));
+  }
+  if (accepted_ != nullptr) next = std::min(next, accepted_->next_deadline());
+  return next;
+}
+
+}  // namespace pvrdma::transport::hca

@@ -1,0 +1,68 @@
+#include "transport/hca/introduction.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "transport/hca/pipe_end.h"
+
+namespace pvrdma::transport::hca {
+namespace {
+
+constexpr std::uint32_t kMask24 = 0xff'ffff;
+
+bool is_link_local(const verbs::Gid& gid) {
+  return gid.bytes[0] == 0xfe && (gid.bytes[1] & 0xc0) == 0x80;
+}
+
+enum class Family : std::uint8_t { kIpv4, kIpv6, kLinkLocal };
+Family family_of(const verbs::Gid& gid) {
+  if (is_link_local(gid)) return Family::kLinkLocal;
+  return gid.is_ipv4_mapped() ? Family::kIpv4 : Family::kIpv6;
+}
+
+bool contains(const std::vector<verbs::Gid>& gids, const verbs::Gid& gid) {
+  return std::find(gids.begin(), gids.end(), gid) != gids.end();
+}
+
+}  // namespace
+
+std::string_view fault_of(const PipeEndpoint& end) {
+  if (end.qpn < 2 || end.qpn > kMask24) return "its QP number is none";
+  if (end.psn > kMask24) return "its PSN has more than 24 bits";
+  if (!std::has_single_bit(end.mtu) || end.mtu < 256 || end.mtu > 4096) return "its MTU is none";
+  if (end.slots < kSlotsMin || end.slots > kSlotsMax) return "it has too few or too many receive slots";
+  return {};
+}
+
+std::string_view fault_of(const Offer& offer) {
+  if (offer.gids.empty() || offer.gids.size() > kGidsMax) return "it names no GIDs, or too many";
+  return fault_of(offer.end);
+}
+
+std::string_view fault_of(const Answer& answer, const Offer& offer) {
+  if (!contains(offer.gids, answer.dialler)) return "it speaks to a GID that is not this host's";
+  if (family_of(answer.acceptor) != family_of(answer.dialler)) return "its GIDs are of two families";
+  return fault_of(answer.end);
+}
+
+std::vector<verbs::Gid> usable_gids(const std::vector<verbs::Gid>& port,
+                                    const std::optional<verbs::Gid>& tagged) {
+  std::vector<verbs::Gid> usable;
+  if (tagged && contains(port, *tagged)) usable.push_back(*tagged);
+  for (const verbs::Gid& gid : port) {
+    if (usable.size() < kGidsMax && is_link_local(gid) && !contains(usable, gid)) usable.push_back(gid);
+  }
+  return usable;
+}
+
+std::optional<GidPair> choose_gids(const std::vector<verbs::Gid>& dialler,
+                                   const std::vector<verbs::Gid>& acceptor) {
+  for (const verbs::Gid& near : dialler) {
+    for (const verbs::Gid& far : acceptor) {
+      if (family_of(near) == family_of(far)) return GidPair{near, far};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace pvrdma::transport::hca

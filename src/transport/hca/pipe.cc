@@ -1,0 +1,206 @@
+#include "transport/hca/pipe.h"
+
+#include <algorithm>
+#include <fmt/core.h>
+#include <utility>
+
+#include "base/check.h"
+#include "base/network_order.h"
+
+namespace pvrdma::transport::hca {
+namespace {
+
+constexpr std::uint32_t pieces_of(std::uint32_t bytes) {
+  return bytes == 0 ? 1 : (bytes - 1) / kSlotPayload + 1;
+}
+
+template <typename Message>
+Message piece_of(Message message, std::uint32_t done, std::uint32_t bytes) {
+  message.offset += done;
+  message.bytes = bytes;
+  return message;
+}
+// Never more than a slot's payload.
+verbs::Datagram piece_of(const verbs::Datagram& whole, std::uint32_t, std::uint32_t) {
+  return whole;
+}
+
+}  // namespace
+
+Pipe::Pipe(Context& context, Role role, HostId peer, std::unique_ptr<PipeEnd> end, Instant now)
+    : context_(context),
+      role_(role),
+      peer_(peer),
+      end_(std::move(end)),
+      last_heard_(now),
+      last_sent_(now),
+      credits_(end_->peer_slots()) {
+  end_->set_user(this);
+  activate();  // what came before went unheard
+  if (role_ == Role::kDialler && open_slot()) post_open(now);
+  context_.check_at(next_deadline());
+}
+
+Pipe::~Pipe() {
+  PVRDMA_CHECK(end_ == nullptr, "what may sleep at its destruction is released before");
+  if (active_) std::erase(context_.active, this);
+  if (unflushed_) std::erase(context_.unflushed, this);
+}
+
+std::unique_ptr<PipeEnd> Pipe::release() {
+  if (!broken_) break_off("closed");
+  end_->set_user(nullptr);
+  return std::move(end_);
+}
+
+std::uint32_t Pipe::free_slots() const {
+  const std::uint64_t in_ring = end_->slots() - (posted_ - retired_) - (is_open_ ? 1 : 0);
+  const std::uint64_t credits = credits_ - posted_ - (is_open_ ? 1 : 0);
+  return static_cast<std::uint32_t>(
+      std::min(in_ring, credits > kReservedCredits ? credits - kReservedCredits : 0));
+}
+
+std::uint32_t Pipe::room(std::uint32_t wanted) {
+  const std::uint32_t slots = free_slots();
+  if (slots == 0) {
+    wanted_ = true;
+    return 0;
+  }
+  return std::min(wanted, slots * kSlotPayload);
+}
+
+bool Pipe::take_drained() {
+  return std::exchange(drained_, false);
+}
+
+// Begins the next slot. False: none is free, or there is no credit, those for credits alone included.
+bool Pipe::open_slot() {
+  if (posted_ - retired_ == end_->slots() || posted_ == credits_) return false;
+  is_open_ = true;
+  open_bytes_ = kPipeHeadBytes;
+  return true;
+}
+
+void Pipe::post_open(Instant now) {
+  const auto slot = static_cast<std::uint32_t>(posted_ % end_->slots());
+  NetworkWriter head(end_->send_slot(slot).first(kPipeHeadBytes));
+  head.put(static_cast<std::uint32_t>(reposted_));
+  head.put(std::uint32_t{0});
+  told_ = reposted_;
+  is_open_ = false;
+  last_sent_ = now;
+  const std::uint64_t number = posted_++;
+  if (!end_->post_send(slot, open_bytes_, number, number % kSignalEvery == kSignalEvery - 1))
+    break_off("the device takes no more");
+}
+
+// The caller has seen to it that there is room: free_slots(), or an open slot with so much left.
+void Pipe::put(std::span<const std::byte> head, guestmem::SpanReader& payload, std::uint32_t bytes,
+               Instant now) {
+  const std::size_t all = head.size() + bytes;
+  if (is_open_ && kSlotBytes - open_bytes_ < all) post_open(now);
+  if (broken_ || (!is_open_ && !open_slot())) return;
+  const std::span<std::byte> slot =
+      end_->send_slot(static_cast<std::uint32_t>(posted_ % end_->slots())).subspan(open_bytes_);
+  std::copy(head.begin(), head.end(), slot.begin());
+  if (bytes != 0) payload.read(slot.data() + head.size(), bytes);
+  open_bytes_ += static_cast<std::uint32_t>(all);
+  flush_later();
+}
+
+template <typename Message>
+bool Pipe::send_pieces(SegmentId segment, const Message& message, const guestmem::SpanList& payload,
+                       Instant now) {
+  const std::uint32_t total = tcp::payload_bytes(message);
+  guestmem::SpanReader reader(payload);
+  std::uint32_t done = 0;
+  do {
+    const std::uint32_t bytes = std::min(total - done, kSlotPayload);
+    tcp::Head room;
+    const auto head = total == bytes ? tcp::encode(next_send_, segment, message, room)
+                                     : tcp::encode(next_send_, segment, piece_of(message, done, bytes), room);
+    if (head.empty()) return true;  // as if it were lost
+    ++next_send_;
+    put(head, reader, bytes, now);
+    done += bytes;
+  } while (done < total && !broken_);
+  context_.counters.payload_bytes += total;
+  return true;
+}
+
+void Pipe::send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
+                Instant now) {
+  ++context_.counters.requests;
+  send_pieces(segment, request, payload, now);
+}
+
+bool Pipe::send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
+                Instant now) {
+  if (broken_ || free_slots() < pieces_of(response.bytes)) return false;
+  ++context_.counters.responses;
+  return send_pieces(segment, response, payload, now);
+}
+
+bool Pipe::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
+                Instant now) {
+  if (broken_ || free_slots() == 0) return false;
+  ++context_.counters.datagrams;
+  return send_pieces(segment, datagram, payload, now);
+}
+
+void Pipe::flush_later() {
+  if (unflushed_) return;
+  unflushed_ = true;
+  context_.unflushed.push_back(this);
+}
+
+void Pipe::flush(Instant now) {
+  unflushed_ = false;
+  if (is_open_ && !broken_) post_open(now);
+}
+
+void Pipe::tell_credits(Instant now) {
+  if (broken_ || is_open_ || reposted_ - told_ < end_->slots() / 4) return;
+  if (open_slot()) post_open(now);
+}
+
+void Pipe::on_time(Instant now) {
+  if (broken_) return;
+  if (now >= last_heard_ + kSilenceMax) {
+    ++context_.errors.silent_peers;
+    break_off(fmt::format("nothing came for {} s", kSilenceMax / std::chrono::seconds(1)));
+    return;
+  }
+  // Without a credit or a slot there is enough under way to show that the peer lives, or not.
+  if (now >= last_sent_ + kPingPause && !is_open_ && open_slot()) post_open(now);
+}
+
+Instant Pipe::next_deadline() const {
+  return broken_ ? Instant::never() : std::min(last_heard_ + kSilenceMax, last_sent_ + kPingPause);
+}
+
+void Pipe::close(tcp::GoodbyeReason reason, std::string_view sentence, Instant now) {
+  if (broken_) return;
+  flush(now);
+  if (!broken_ && free_slots() != 0) {
+    tcp::Head room;
+    const guestmem::SpanList nothing;
+    guestmem::SpanReader reader(nothing);
+    put(tcp::encode(next_send_++, tcp::Goodbye{reason, tcp::Sentence(sentence)}, room), reader, 0, now);
+    if (is_open_ && !broken_) post_open(now);
+  }
+  in_order_ = true;
+  broken_ = true;  // its QP lives until release(): the goodbye may still go
+  trouble_ = sentence;
+  context_.attention = true;
+}
+
+void Pipe::break_off(std::string trouble) {
+  if (!broken_) trouble_ = std::move(trouble);
+  broken_ = true;
+  is_open_ = false;
+  if (end_ != nullptr) end_->fail();
+  context_.attention = true;
+}
+
+}  // namespace pvrdma::transport::hca

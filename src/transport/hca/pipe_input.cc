@@ -1,0 +1,172 @@
+// The receiving half of Pipe.
+#include <algorithm>
+#include <array>
+#include <fmt/core.h>
+#include <utility>
+#include <variant>
+
+#include "base/network_order.h"
+#include "transport/hca/pipe.h"
+
+namespace pvrdma::transport::hca {
+namespace {
+
+constexpr std::size_t kCompletionsPerTurn = 64;
+// What one frame's answer may take, and some more for what others say meanwhile.
+constexpr std::uint32_t kAnswerSlots = kReadBytesMax / kSlotPayload + 2;
+
+}  // namespace
+
+void Pipe::on_completions() {
+  activate();
+}
+
+void Pipe::activate() {
+  if (active_) return;
+  active_ = true;
+  context_.active.push_back(this);
+}
+
+// It is no more in context_.active.
+bool Pipe::run(Instant now) {
+  active_ = false;
+  if (broken_) return false;
+  std::array<WorkCompletion, 32> found;
+  std::size_t taken = 0;
+  bool armed = false;
+  while (taken < kCompletionsPerTurn && !broken_) {
+    const auto count = end_->cq().poll(found);
+    if (!count) {
+      break_off("the device is gone");
+      break;
+    }
+    for (std::size_t i = 0; i < *count && !broken_; ++i) take(found[i], now);
+    taken += *count;
+    if (*count != 0) continue;
+    if (armed) break;
+    end_->cq().arm();  // and look once more at what came before
+    armed = true;
+  }
+  read_batch(now);
+  if (broken_) return false;
+  tell_credits(now);
+  if (wanted_ && free_slots() != 0) {
+    wanted_ = false;
+    drained_ = true;
+    context_.attention = true;
+  }
+  const bool waits = received_count_ != 0;
+  if (!armed) activate();
+  return !armed || (taken != 0 && waits);
+}
+
+void Pipe::take(const WorkCompletion& completion, Instant now) {
+  if (!completion.trouble.empty()) return break_off(std::string(completion.trouble));
+  if ((completion.id & PipeEnd::kSendBit) != 0) {
+    retired_ = (completion.id & ~PipeEnd::kSendBit) + 1;
+    return;
+  }
+  last_heard_ = now;
+  if (!heard_) {
+    heard_ = true;
+    context_.attention = true;
+    // The dialler waits for a sign.
+    if (role_ == Role::kAcceptor && open_slot()) post_open(now);
+  }
+  take_slot(static_cast<std::uint32_t>(completion.id), completion.bytes, now);
+}
+
+void Pipe::take_slot(std::uint32_t slot, std::uint32_t bytes, Instant /*now*/) {
+  const auto refuse = [this](const char* why) {
+    ++context_.errors.bad_frames;
+    break_off(why);
+  };
+  if (bytes < kPipeHeadBytes || bytes > kSlotBytes) return refuse("a slot has no head");
+  NetworkReader head(end_->receive_slot(slot).first(kPipeHeadBytes));
+  const auto told = head.take<std::uint32_t>();
+  if (head.take<std::uint32_t>() != 0) return refuse("reserved bits of a slot's head are set");
+  // What the peer has posted anew it has received before.
+  const std::uint64_t granted = credits_ - end_->peer_slots();
+  const std::uint32_t more = told - static_cast<std::uint32_t>(granted);
+  if (more > posted_ - granted) return refuse("the peer grants more credits than it can have");
+  credits_ += more;
+  if (bytes == kPipeHeadBytes) return repost(slot);
+  received_[(first_received_ + received_count_) % kSlotsMax] = {slot, kPipeHeadBytes, bytes};
+  ++received_count_;
+}
+
+void Pipe::read_batch(Instant now) {
+  context_.in_batch = true;
+  while (received_count_ != 0 && !broken_) {
+    Received& front = received_[first_received_];
+    if (front.begin != front.end) {
+      if (!take_frame(front, now)) break;
+      continue;
+    }
+    const std::uint32_t slot = front.slot;
+    first_received_ = (first_received_ + 1) % kSlotsMax;
+    --received_count_;
+    repost(slot);
+  }
+  context_.in_batch = false;
+}
+
+bool Pipe::take_frame(Received& from, Instant now) {
+  if (role_ == Role::kAcceptor && free_slots() < kAnswerSlots) return false;
+  const auto refuse = [this](std::string why) {
+    ++context_.errors.bad_frames;
+    break_off(std::move(why));
+    return false;
+  };
+  const std::span<std::byte> rest = end_->receive_slot(from.slot).subspan(from.begin, from.end - from.begin);
+  tcp::Frame frame;
+  const tcp::Decoded decoded = tcp::decode(rest, frame);
+  if (decoded.state == tcp::Decoded::State::kBad)
+    return refuse(fmt::format("a frame was refused: {}", tcp::describe(decoded.fault)));
+  if (decoded.state != tcp::Decoded::State::kComplete ||
+      rest.size() - decoded.head_bytes < decoded.payload_bytes)
+    return refuse("a frame goes beyond its slot");
+  if (frame.sequence != next_receive_) {
+    ++context_.errors.bad_sequence;
+    break_off(fmt::format("frame {} came where frame {} was due", frame.sequence, next_receive_));
+    return false;
+  }
+  ++next_receive_;
+  from.begin += static_cast<std::uint32_t>(decoded.head_bytes + decoded.payload_bytes);
+  if (const auto* goodbye = std::get_if<tcp::Goodbye>(&frame.body)) {
+    in_order_ = tcp::is_in_order(goodbye->reason);
+    break_off(fmt::format("the peer closed it: {}", goodbye->sentence.view()));
+    return false;
+  }
+  const bool is_request = std::holds_alternative<verbs::Request>(frame.body) ||
+                          std::holds_alternative<verbs::Datagram>(frame.body);
+  const bool is_due =
+      role_ == Role::kAcceptor ? is_request : std::holds_alternative<verbs::Response>(frame.body);
+  if (!is_due) return refuse("a frame was refused: its kind is not due here");
+  deliver(frame, rest.subspan(decoded.head_bytes, decoded.payload_bytes), now);
+  return true;
+}
+
+void Pipe::deliver(const tcp::Frame& frame, std::span<std::byte> bytes, Instant now) {
+  guestmem::SpanList spans;
+  // One piece always fits.
+  static_cast<void>(spans.append(bytes.data(), bytes.size()));
+  verbs::SpanPayload payload(spans);
+  Delivery delivery{};
+  if (const auto* request = std::get_if<verbs::Request>(&frame.body)) {
+    delivery = context_.inbound.on_request(peer_, frame.segment, *request, payload, now);
+  } else if (const auto* response = std::get_if<verbs::Response>(&frame.body)) {
+    delivery = context_.inbound.on_response(peer_, frame.segment, *response, payload, now);
+  } else if (const auto* datagram = std::get_if<verbs::Datagram>(&frame.body)) {
+    delivery = context_.inbound.on_datagram(peer_, frame.segment, *datagram, spans, now);
+  }
+  if (delivery == Delivery::kUnknownGid) ++context_.errors.unknown_gids;
+  if (delivery == Delivery::kForeignSource) ++context_.errors.foreign_sources;
+}
+
+void Pipe::repost(std::uint32_t slot) {
+  if (!end_->post_receive(slot)) return break_off("the device takes no receive");
+  ++reposted_;
+}
+
+}  // namespace pvrdma::transport::hca
