@@ -15,6 +15,25 @@ Cluster::Host::Host(Cluster& of, std::uint32_t at, bool is_stranger)
       fabric(of.clock_, this) {
   fabric.use(local);
   fabric.use(tcp);
+  if (of.has_hcas()) {
+    verbs::Gid gid{{0xfe, 0x80}};
+    gid.bytes[15] = static_cast<std::uint8_t>(index + 1);
+    of.nics_.add(device(), index % 2 == 0 ? transport::hca::kConnectX5 : transport::hca::kE810, {gid});
+    introducer.emplace(of.book_, name());
+    of.hcas_loop_->add(worker);
+    hca = std::make_unique<transport::Hca>(
+        transport::HcaOptions{
+            .open = [&of](const std::string& device,
+                          transport::hca::NicUser& user) { return of.nics_.open(device, user); },
+            .introducer = *introducer,
+            .worker = worker,
+            .may_ask = [this](transport::HostId host) { return tcp.is_up(host); },
+            .times = {.proof_first = std::chrono::milliseconds(1),
+                      .proof_max = std::chrono::milliseconds(8)}},
+        *of.hcas_loop_, of.clock_, fabric);
+    of.book_.hosts[name()] = hca.get();
+    fabric.use(*hca);
+  }
   if (!of.has_strangers_) return;
   roce.emplace(fabric, transport::RoceOptions{.connections_max = 64});
   test::must(
@@ -22,6 +41,21 @@ Cluster::Host::Host(Cluster& of, std::uint32_t at, bool is_stranger)
   roce->assign(0, kSegment);
   fabric.use(*roce);
   if (stranger) fabric.segment(kSegment).set_native(fabric::NativeRule{kSegment, {}});
+}
+
+Cluster::Host::~Host() {
+  if (cluster.has_hcas()) lose_hca();
+}
+
+void Cluster::Host::lose_hca() {
+  if (hca == nullptr) return;
+  cluster.by_hca_ += hca->counters().messages();
+  cluster.book_.hosts.erase(name());
+  fabric.drop(fabric::PathKind::kHca);
+  hca.reset();
+  while (worker.run({})) {
+  }
+  cluster.hcas_loop_->remove(worker);
 }
 
 void Cluster::Host::on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid,
@@ -44,24 +78,71 @@ void Cluster::Host::on_gid_unbound(transport::SegmentId segment, const verbs::Gi
 }
 
 void Cluster::Host::on_host_up(transport::HostId host, bool up) {
-  require(up == tcp.is_up(host) && told_up[host] != up, "a host was told to be what it is not, or was");
+  const bool is_up = tcp.is_up(host) || (hca != nullptr && hca->is_up(host));
+  require(up == is_up && (hca != nullptr || told_up[host] != up),
+          "a host was told to be what it is not, or was");
   told_up[host] = up;
 }
 
-Cluster::Cluster(std::uint64_t seed, std::uint32_t hosts, std::uint32_t strangers, const Clock& clock)
+Cluster::Cluster(std::uint64_t seed, std::uint32_t hosts, std::uint32_t strangers, bool hcas,
+                 const Clock& clock)
     : clock_(clock),
       has_strangers_(strangers != 0),
       lanes_(seed, hosts),
       wire_(seed, clock),
-      directory_(~seed, hosts, kSegment, has_strangers_),
+      directory_(~seed, hosts, kSegment, has_strangers_, hcas),
+      nics_(seed + 1, clock),
       hosts_(hosts) {
+  if (hcas) {
+    hcas_loop_ = test::must(shard::Loop::create({}, clock));
+    hcas_loop_->add(nics_);
+    nics_.set_patience(std::chrono::milliseconds(2));
+  }
   for (std::uint32_t i = 0; i < hosts; ++i) start(i, i >= hosts - strangers);
 }
 
-Cluster::~Cluster() = default;
+Cluster::~Cluster() {
+  hosts_.clear();
+  if (has_hcas()) hcas_loop_->remove(nics_);
+}
+
+void Cluster::take_port_down(std::uint32_t host) {
+  nics_.set_port(hosts_[host]->device(), false);
+}
+
+void Cluster::bring_port_up(std::uint32_t host) {
+  if (hosts_[host]->alive) nics_.set_port(hosts_[host]->device(), true);
+}
+
+void Cluster::break_pipes(std::uint32_t host) {
+  nics_.break_qps(hosts_[host]->device());
+}
+
+std::uint64_t Cluster::messages_by_hca() const {
+  std::uint64_t sum = by_hca_;
+  for (const auto& host : hosts_) {
+    if (host->hca != nullptr) sum += host->hca->counters().messages();
+  }
+  return sum;
+}
+
+Instant Cluster::next_event() const {
+  Instant next = std::min({lanes_.next_event(), directory_.next_event(), wire_.next_event()});
+  if (!has_hcas()) return next;
+  next = std::min(next, nics_.next_deadline());
+  for (const auto& host : hosts_) {
+    next = std::min(next, host->worker.next_deadline());
+    if (host->hca != nullptr) next = std::min(next, host->hca->next_deadline());
+  }
+  return next;
+}
 
 void Cluster::kill(std::uint32_t host) {
   hosts_[host]->alive = false;
+  if (has_hcas()) {
+    nics_.destroy(hosts_[host]->device());
+    hosts_[host]->lose_hca();
+  }
   if (has_strangers_) wire_.set_up(host, false);
   lanes_.detach(LaneNetwork::id_of(host), clock_.now());
   directory_.died(host, clock_.now());
@@ -92,16 +173,21 @@ bool Cluster::turn() {
     Host& host = *hosts_[index];
     if (!host.alive) continue;
     std::set<transport::HostId> peers;
+    transport::HcaSettings settings{.device = host.device()};
     for (const fabric::RemoteHost& other : view.hosts) {
-      if (other.path == fabric::PathKind::kTcp) peers.insert(other.id);
+      if (other.path == fabric::PathKind::kNone) continue;
+      peers.insert(other.id);
+      if (other.path == fabric::PathKind::kHca)
+        settings.peers.push_back({other.id, hosts_[other.id.value - 1]->name()});
     }
     lanes_.configure(LaneNetwork::id_of(index), std::move(peers), now);
+    if (host.hca != nullptr) host.hca->configure(settings);
     host.fabric.set_view(std::move(view));
     ++views_delivered_;
   }
   lanes_.deliver(now);
   wire_.deliver();
-  bool more = false;
+  bool more = has_hcas() && hcas_loop_->turn(Duration{0});
   for (const auto& host : hosts_) more = (host->roce && host->roce->run(now)) || more;
   return more;
 }
@@ -111,7 +197,7 @@ bool Cluster::at_rest() const {
   for (const auto& host : hosts_) {
     if (!host->alive || host->fabric.view() != directory_.view_for(host->index)) return false;
     for (const fabric::RemoteHost& other : host->fabric.view().hosts) {
-      if (!host->tcp.is_up(other.id)) return false;
+      if (!host->tcp.is_up(other.id) || (host->hca != nullptr && !host->hca->is_up(other.id))) return false;
     }
   }
   return true;

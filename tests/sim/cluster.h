@@ -17,6 +17,9 @@
 #include "sim/directory.h"
 #include "sim/lane_network.h"
 #include "sim/wire.h"
+#include "transport/hca/fake_nic.h"
+#include "transport/hca/fake_surroundings.h"
+#include "transport/hca/hca.h"
 #include "transport/local/local.h"
 #include "transport/roce/roce.h"
 
@@ -24,8 +27,8 @@ namespace pvrdma::sim {
 
 class Cluster {
  public:
-  // `clock` is borrowed. All hosts are up; the last ones are strangers.
-  Cluster(std::uint64_t seed, std::uint32_t hosts, std::uint32_t strangers, const Clock& clock);
+  // `clock` is borrowed. All hosts are up; the last ones are strangers. With `hcas` each has an RDMA NIC.
+  Cluster(std::uint64_t seed, std::uint32_t hosts, std::uint32_t strangers, bool hcas, const Clock& clock);
   ~Cluster();  // no port is left
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
@@ -48,9 +51,16 @@ class Cluster {
   LaneNetwork& lanes() { return lanes_; }
   Directory& directory() { return directory_; }
 
-  Instant next_event() const {
-    return std::min({lanes_.next_event(), directory_.next_event(), wire_.next_event()});
-  }
+  // The port of its NIC goes down, until then.
+  void take_port_down(std::uint32_t host);
+  void bring_port_up(std::uint32_t host);
+  // All its QPs fail, as if a peer had been silent.
+  void break_pipes(std::uint32_t host);
+  bool has_hcas() const { return hcas_loop_ != nullptr; }
+  std::uint64_t messages_by_hca() const;
+  std::uint64_t crimes() const { return nics_.crimes(); }
+
+  Instant next_event() const;
   // What is due happens: messages, views and frames arrive. On an empty stack. True: there is more to do now.
   bool turn();
   // Every host knows what the directory says, and has its lanes.
@@ -67,6 +77,10 @@ class Cluster {
 
   struct Host final : fabric::Observer {
     Host(Cluster& cluster, std::uint32_t index, bool stranger);
+    ~Host() override;
+    void lose_hca();
+    std::string device() const { return "rdma" + std::to_string(index); }
+    std::string name() const { return "esx" + std::to_string(index); }
     void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) override;
     void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) override;
     void on_host_up(transport::HostId host, bool up) override;
@@ -81,6 +95,10 @@ class Cluster {
     HostTransport tcp;
     fabric::Fabric fabric;
     std::optional<transport::Roce> roce;  // where there are strangers
+    // With HCAs.
+    transport::hca::LaterWorker worker;
+    std::optional<transport::hca::DirectIntroducer> introducer;
+    std::unique_ptr<transport::Hca> hca;
   };
 
   const Clock& clock_;
@@ -88,6 +106,10 @@ class Cluster {
   LaneNetwork lanes_;
   Wire wire_;
   Directory directory_;
+  transport::hca::FakeNetwork nics_;
+  transport::hca::HostBook book_;
+  std::unique_ptr<shard::Loop> hcas_loop_;  // null: hosts have none
+  std::uint64_t by_hca_ = 0;                // messages, of hosts that are gone
   std::vector<std::unique_ptr<Host>> hosts_;
   std::uint64_t views_delivered_ = 0;
 };

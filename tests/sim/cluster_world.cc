@@ -36,7 +36,7 @@ Mix guest_mix(const ClusterOptions& options) {
 
 ClusterParts::ClusterParts(const ClusterOptions& options)
     : machines(machine_options(options)),
-      cluster(options.seed, options.hosts, options.strangers, machines.clock()) {}
+      cluster(options.seed, options.hosts, options.strangers, options.hcas, machines.clock()) {}
 
 ClusterWorld::ClusterWorld(const ClusterOptions& options)
     : ClusterParts(options),
@@ -63,6 +63,7 @@ ClusterWorld::ClusterTally ClusterWorld::cluster_tally() const {
   all.views_delivered = cluster.views_delivered();
   all.messages_lost = cluster.messages_lost();
   all.frames = cluster.frames().carried;
+  all.messages_by_hca = cluster.messages_by_hca();
   return all;
 }
 
@@ -176,8 +177,24 @@ void ClusterWorld::stop_adapter() {
   change(kRunning);
 }
 
+// Paths between hosts: hca, tcp, hca; each side learns of it in its time.
+void ClusterWorld::disturb_hcas() {
+  const std::uint32_t host = any_host();
+  if (!cluster.is_up(host)) return;
+  if (random_.chance(500)) {
+    cluster.break_pipes(host);
+    ++cluster_tally_.pipes_broken;
+  } else {
+    cluster.take_port_down(host);
+    later(random_.up_to(milliseconds(4)), [this, host] { cluster.bring_port_up(host); });
+    ++cluster_tally_.ports_down;
+  }
+  if (!only_lanes_) calm_until_ = machines_.now() + kInterruptionMax;
+}
+
 void ClusterWorld::interrupt() {
   if (machines_.now() < calm_until_) return;
+  if (cluster.has_hcas() && random_.chance(500)) return disturb_hcas();
   const std::uint32_t choice = only_lanes_ ? random_.below(6) : random_.below(10);
   if (choice < 2) {
     stop_adapter();
@@ -402,6 +419,7 @@ void ClusterWorld::calm_down() {
     pass(milliseconds(1));
   }
   verify_paths();
+  require(cluster.crimes() == 0, "a NIC saw what no program may do");
 }
 
 // Everybody knows where everybody is.
@@ -409,8 +427,9 @@ void ClusterWorld::verify_paths() {
   for (std::uint32_t from = 0; from < host_of_.size(); ++from) {
     for (std::uint32_t to = 0; to < host_of_.size(); ++to) {
       const auto path = cluster.segment(host_of_[from]).path_to(verbs::Gid{gid_of_[to].raw});
-      const auto kind =
-          host_of_[from] == host_of_[to] ? transport::PathKind::kLocal : transport::PathKind::kTcp;
+      const auto kind = host_of_[from] == host_of_[to] ? transport::PathKind::kLocal
+                        : cluster.has_hcas()           ? transport::PathKind::kHca
+                                                       : transport::PathKind::kTcp;
       require(path.kind == kind, "a path is " + std::string(to_text(path.kind)) + ": " + path.reason);
     }
   }

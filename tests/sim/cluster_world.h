@@ -24,6 +24,7 @@ struct ClusterOptions {
   DoorbellMode doorbells = DoorbellMode::kTrapped;
   // Nothing goes wrong but lanes, and no QP has a timer: who is not told of a lane's return waits for ever.
   bool only_lanes = false;
+  bool hcas = false;  // each host has an RDMA NIC
 };
 
 // What World borrows.
@@ -53,6 +54,9 @@ class ClusterWorld final : private ClusterParts, public World {
     std::uint64_t messages_lost = 0;
     std::uint64_t strangers_joined = 0;
     std::uint64_t frames = 0;
+    std::uint64_t ports_down = 0;
+    std::uint64_t pipes_broken = 0;
+    std::uint64_t messages_by_hca = 0;
   };
   ClusterTally cluster_tally() const;
 
@@ -78,6 +82,7 @@ class ClusterWorld final : private ClusterParts, public World {
   void break_lanes();
   void disable_ruleset();
   void take_link_down();
+  void disturb_hcas();
   void stop_adapter();
 
   void join_stranger();

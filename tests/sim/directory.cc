@@ -8,8 +8,9 @@
 
 namespace pvrdma::sim {
 
-Directory::Directory(std::uint64_t seed, std::uint32_t hosts, transport::SegmentId segment, bool natives)
-    : random_(seed), segment_(segment), natives_(natives), hosts_(hosts) {}
+Directory::Directory(std::uint64_t seed, std::uint32_t hosts, transport::SegmentId segment, bool natives,
+                     bool hcas)
+    : random_(seed), segment_(segment), natives_(natives), hcas_(hcas), hosts_(hosts) {}
 
 void Directory::write(std::uint32_t host, Write what, const verbs::Gid& gid, Instant now) {
   Host& writer = hosts_[host];
@@ -107,8 +108,11 @@ fabric::View Directory::view_for(std::uint32_t host) const {
     const bool open = hosts_[host].ruleset && hosts_[other].ruleset;
     view.hosts.push_back({.id = LaneNetwork::id_of(other),
                           .name = "host-" + std::to_string(other),
-                          .path = open ? fabric::PathKind::kTcp : fabric::PathKind::kNone,
-                          .reason = open ? "both hosts may" : "ruleset pvrdma is disabled"});
+                          .path = !open   ? fabric::PathKind::kNone
+                                  : hcas_ ? fabric::PathKind::kHca
+                                          : fabric::PathKind::kTcp,
+                          .reason = open ? "both hosts may" : "ruleset pvrdma is disabled",
+                          .hca_switches = {segment_.dvs}});
   }
   for (const auto& [gid, holder] : gids_) {
     if (holder != host)

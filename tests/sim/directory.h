@@ -24,7 +24,8 @@ class Directory {
   static constexpr Duration kLeaseMax = std::chrono::milliseconds(60);
 
   // `natives`: ports may reach endpoints that are not of the cluster.
-  Directory(std::uint64_t seed, std::uint32_t hosts, transport::SegmentId segment, bool natives = false);
+  Directory(std::uint64_t seed, std::uint32_t hosts, transport::SegmentId segment, bool natives = false,
+            bool hcas = false);
 
   // --- What hosts write; it becomes the truth a little later, in order. ---
 
@@ -75,6 +76,7 @@ class Directory {
   Random random_;
   const transport::SegmentId segment_;
   const bool natives_;
+  const bool hcas_;
   std::vector<Host> hosts_;
   std::map<verbs::Gid, std::uint32_t> gids_;
   std::uint64_t version_ = 0;

@@ -69,6 +69,12 @@ ClusterOptions with_strangers(std::uint64_t seed) {
   return options;
 }
 
+ClusterOptions with_hcas(std::uint64_t seed) {
+  ClusterOptions options = several_hosts(seed);
+  options.hcas = true;
+  return options;
+}
+
 NativeOptions native(std::uint64_t seed) {
   return {.seed = seed,
           .vms = seed % 2 == 0 ? 2u : 3u,
@@ -164,6 +170,24 @@ TEST(Simulation, EveryClusterKeepsItsPromises) {
       number(total.binds_refused), number(total.rulesets_off), number(total.links_down),
       number(total.adapters_stopped), number(total.cuts), number(total.lies), number(total.views_delivered),
       number(total.messages_lost));
+}
+
+TEST(Simulation, EveryClusterWithHcasKeepsItsPromises) {
+  ClusterWorld::ClusterTally total;
+  live_all<ClusterWorld>(with_hcas, 10, 2500, [&](const ClusterWorld& world) {
+    const ClusterWorld::ClusterTally one = world.cluster_tally();
+    total.hosts_died += one.hosts_died;
+    total.ports_down += one.ports_down;
+    total.pipes_broken += one.pipes_broken;
+    total.messages_by_hca += one.messages_by_hca;
+    total.messages_lost += one.messages_lost;
+  });
+  std::printf(
+      ", %llu hosts died, %llu ports down, %llu times pipes broken, %llu messages by hca, %llu lost on "
+      "lanes\n",
+      number(total.hosts_died), number(total.ports_down), number(total.pipes_broken),
+      number(total.messages_by_hca), number(total.messages_lost));
+  EXPECT_GT(total.messages_by_hca, 0U);
 }
 
 TEST(Simulation, EveryNativeEndpointKeepsItsPromises) {
