@@ -38,7 +38,7 @@ def pack(root: Path, recipe: RootRecipe, out: Path) -> None:
             _programs(root, overlay, tree, packed)
             for name in overlay.modules:
                 modules.copy(name, tree, packed)
-            _cpio(tree, out / f"{overlay.name}.cpio")
+            pack_tree(tree, out / f"{overlay.name}.cpio")
 
 
 def kernel_release(root: Path) -> str:
@@ -181,7 +181,8 @@ def _compile(root: Path, program: Compiled, target: Path) -> list[str]:
         return rootexec.libraries_of(root, f"{inside}/{program.name}")
 
 
-def _cpio(tree: Path, target: Path) -> None:
+def pack_tree(tree: Path, target: Path) -> None:
+    """Writes the folder `tree` as an archive that a guest's kernel takes, all files root's."""
     names = "\0".join(sorted(str(path.relative_to(tree)) for path in tree.rglob("*")))
     with open(target, "wb") as archive:
         subprocess.run(["cpio", "--quiet", "--null", "--create", "--format=newc", "--owner=0:0", "--reproducible"],

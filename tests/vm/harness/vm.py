@@ -27,7 +27,7 @@ DEVICE = "vmw_pvrdma0"
 class VmSpec:
     """What distinguishes one VM from another. `adapter` is the daemon's vfio-user socket, None for no adapter.
 
-    `rdma_device` is the name of what the guest's programs use; `nic` is QEMU's name of its NIC, and `devices` are QEMU's arguments
+    `archives` are further cpio archives of guest files. `rdma_device` is the name of what the guest's programs use; `nic` is QEMU's name of its NIC, and `devices` are QEMU's arguments
     for what it has besides.
     """
 
@@ -37,6 +37,7 @@ class VmSpec:
     mac: str
     adapter: Path | None = None
     overlays: tuple[str, ...] = ()
+    archives: tuple[Path, ...] = ()
     memory_mib: int = 512
     load_driver: bool = True
     rdma_device: str = DEVICE
@@ -359,6 +360,8 @@ class Vm:
         with open(self._image, "wb") as image:
             for overlay in ("base", *self.spec.overlays):
                 image.write(self._testbed.archive(overlay).read_bytes())
+            for archive in self.spec.archives:
+                image.write(archive.read_bytes())
         return self._image
 
     def _command(self, adapter: Path | None) -> list[str]:

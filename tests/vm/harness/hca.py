@@ -1,0 +1,198 @@
+"""VMs that are hosts: our daemon, etcd and Soft-RoCE as the HCA inside a guest, several hosts in one VM if need be.
+
+The binaries are this machine's. The guest has a glibc that is not older, and its own libibverbs with the providers; the other
+libraries come with the binaries.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import soft_roce
+from harness.daemon import REPOSITORY, Adapter
+from harness.ensemble import Ensemble
+from harness.vm import Job, Vm, VmSpec
+from testbed import ensure
+from testbed.initramfs import pack_tree
+
+_FOLDER = "opt/pvrdma"
+ENVIRONMENT = f"PATH=/{_FOLDER}/bin:$PATH LD_LIBRARY_PATH=/{_FOLDER}/lib"
+# The guest's own.
+_GUESTS = re.compile(r"^(?:ld-linux|(?:libc|libm|libpthread|libdl|librt)\.so|libgcc_s|libibverbs|libnl-)")
+_UP_GUARD_S = 60.0
+_MEMORY_MIB = 1024
+_ETCD = "http://127.0.0.1:2379"
+
+
+def _programs() -> list[Path]:
+    build = Path(os.environ.get("PVRDMA_BUILD") or REPOSITORY / "build" / "release")
+    ours = [build / "src/pvrdmad/pvrdmad", build / "src/pvrdmactl/pvrdmactl", build / "tests/cluster/rc_checker"]
+    return [*ours, *(Path(shutil.which(name) or f"/usr/bin/{name}") for name in ("etcd", "etcdctl", "setpriv"))]
+
+
+def pack(target: Path) -> None:
+    """Writes a cpio archive with the programs, stripped, and the libraries that the guest lacks."""
+    with tempfile.TemporaryDirectory(prefix="pvrdma-hca-") as scratch:
+        binaries, libraries = (Path(scratch) / _FOLDER / name for name in ("bin", "lib"))
+        for folder in (binaries, libraries):
+            folder.mkdir(parents=True)
+        for program in _programs():
+            subprocess.run(["strip", "-o", str(binaries / program.name), str(program)], check=True)
+            linked = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
+            for name, path in re.findall(r"^\s*(\S+) => (/\S+)", linked, re.MULTILINE):
+                if not _GUESTS.match(name):
+                    shutil.copy(path, libraries / name)
+        pack_tree(Path(scratch), target)
+
+
+@dataclass(frozen=True)
+class HostInGuest:
+    """One host: its daemon's configuration and API are in a folder of its own in the guest."""
+
+    vm: Vm
+    name: str
+    address: str
+    vm_name: str  # of the VM that the host has
+
+    @property
+    def folder(self) -> str:
+        """In the guest."""
+        return f"/run/{self.name}"
+
+    @property
+    def socket(self) -> str:
+        """Of the adapter of its VM."""
+        return f"{self.folder}/{self.vm_name}.sock"
+
+    def configure(self, lines: str = "") -> None:
+        """Writes its configuration; `lines` are added to it."""
+        text = "\n".join(["[daemon]", f'api_socket = "{self.folder}/api.sock"', "[host]", f'name = "{self.name}"',
+                          'vmnics = ["eth0"]', f'socket_folder = "{self.folder}"', "[store]", 'type = "etcd"',
+                          f'endpoints = ["{_ETCD}"]', lines, ""])
+        self.vm.check(f"mkdir -p {self.folder} && cat > {self.folder}/pvrdmad.toml <<'END'\n{text}END")
+
+    def start(self, limit_kib: int | None = None) -> Job:
+        """Starts the daemon, and waits until its API answers. With a limit of locked memory it is no root's."""
+        prepare, user = ":", ""
+        if limit_kib is not None:
+            prepare = f"chown -R 1000:1000 {self.folder} && chmod 666 /dev/infiniband/uverbs* && ulimit -l {limit_kib}"
+            user = "setpriv --reuid 1000 --regid 1000 --clear-groups"
+        job = self.vm.start_job(f"export {ENVIRONMENT}; echo $$ > {self.folder}/pid; {prepare} && "
+                                f"exec {user} pvrdmad --config {self.folder}/pvrdmad.toml")
+        until(f"{self.name} answers", lambda: job.done or self.vm.run(self._ctl("cluster get")).exit_code == 0)
+        assert not job.done, job.output_so_far()
+        return job
+
+    def end(self, signal: str = "TERM") -> None:
+        """Ends the daemon, and waits until it has ended."""
+        pid = self.vm.check(f"cat {self.folder}/pid").strip()
+        self.vm.check(f"kill -{signal} {pid}")
+        until(f"{self.name} has ended", lambda: self.vm.run(f"test -d /proc/{pid}").exit_code != 0)
+
+    def ctl(self, command: str) -> str:
+        """What pvrdmactl prints."""
+        return self.vm.check(self._ctl(command))
+
+    def ctl_json(self, command: str) -> Any:
+        """What it prints, as JSON."""
+        return json.loads(self.ctl(f"--json {command}"))
+
+    def try_ctl(self, command: str) -> str:
+        """The same, also of one that fails."""
+        return self.vm.run(self._ctl(command)).output
+
+    def _ctl(self, command: str) -> str:
+        return f"{ENVIRONMENT} pvrdmactl --api {self.folder}/api.sock {command}"
+
+
+def until(what: str, holds: object, guard_s: float = _UP_GUARD_S) -> None:
+    """Waits until `holds()`; AssertionError after the guard's time."""
+    deadline = time.monotonic() + guard_s
+    while not holds():  # type: ignore[operator]
+        assert time.monotonic() < deadline, f"not within {guard_s:g} s: {what}"
+        time.sleep(0.2)
+
+
+class HcaMachine(Ensemble):
+    """One VM with Soft-RoCE and etcd, which two hosts share, as two processes share a device: esx-01 and esx-02.
+
+    Each has an address of its own on the NIC, and both have the NIC as vmnic0.
+    """
+
+    def __init__(self, logs: Path) -> None:
+        super().__init__(logs)
+        self.hosts: list[HostInGuest] = []
+
+    @property
+    def vm(self) -> Vm:
+        """The guest."""
+        return self.vms[0]
+
+    def _adapters(self) -> list[Adapter]:
+        return []
+
+    def _start(self) -> None:
+        archive = self._run / "hca.cpio"
+        pack(archive)
+        base = soft_roce.spec(1)
+        spec = VmSpec(name="HCA-01", address=base.address, address6=base.address6, mac=base.mac, overlays=("rxe",), archives=(archive,),
+                      memory_mib=_MEMORY_MIB, load_driver=False, rdma_device=soft_roce.DEVICE, nic="virtio-net-pci")
+        self._start_vms(ensure("trixie"), [spec])
+        second = base.address.replace(".61", ".62")
+        self.vm.check(f"ip address add {second}/24 dev eth0")
+        soft_roce.add_device(self.vm)
+        self.hosts = [HostInGuest(self.vm, "esx-01", base.address, "VM-01"), HostInGuest(self.vm, "esx-02", second, "VM-02")]
+        self.vm.start_job(f"{ENVIRONMENT} etcd --data-dir /tmp/etcd --listen-client-urls {_ETCD} --advertise-client-urls {_ETCD}"
+                          " --listen-peer-urls http://127.0.0.1:2380 --unsafe-no-fsync --log-level warn")
+        until("etcd answers", lambda: self.vm.run(f"{ENVIRONMENT} ETCDCTL_API=3 etcdctl endpoint health").exit_code == 0)
+        for host in self.hosts:
+            host.configure()
+            host.start()
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """As examples/two_hosts.sh, with one uplink: that of the HCA."""
+        ctl = self.hosts[0].ctl
+        ctl("dvs create DSwitch --uplinks 1")
+        ctl("dvs portgroup add DSwitch DPortGroup-PVRDMA --vlan 0")
+        for host in self.hosts:
+            ctl(f"dvs add-host DSwitch {host.name}")
+            ctl(f"dvs uplink set DSwitch {host.name} uplink1 vmnic0")
+            ctl(f"network ip interface add -H {host.name} -i vmk2 --address {host.address}")
+            ctl(f"system settings advanced set -H {host.name} -o /Net/PVRDMAVmknic -s vmk2")
+            ctl(f"network firewall ruleset set -H {host.name} -e true -r pvrdma")
+            ctl(f"vm create {host.vm_name} --host {host.name} --hw 14 --memory 512 --reserve all --portgroup DPortGroup-PVRDMA"
+                " --protocol v2")
+        for host in self.hosts:
+            until(f"{host.socket} is there", lambda socket=host.socket: self.vm.run(f"test -S {socket}").exit_code == 0)
+
+    def start_checker(self, rounds: int) -> Job:
+        """rc_checker between the two hosts' VMs; it runs when this returns, and so many rounds of each of four connections."""
+        a, b = (host.socket for host in self.hosts)
+        job = self.vm.start_job(f"export {ENVIRONMENT}; echo $$ > /run/checker.pid; exec rc_checker --a {a} --b {b} --rounds {rounds}")
+        until("rc_checker runs", lambda: job.done or "running" in job.output_so_far())
+        return job
+
+    def restart(self, host: HostInGuest, lines: str = "", limit_kib: int | None = None) -> None:
+        """Ends a host's daemon and starts it with another configuration; its VM's adapter is there again afterwards."""
+        host.end()
+        host.configure(lines)
+        host.start(limit_kib)
+        until(f"{host.socket} is there", lambda: host.vm.run(f"test -S {host.socket}").exit_code == 0)
+
+    def end_checker(self) -> None:
+        """It says what it has found, and ends."""
+        self.vm.check("kill -TERM $(cat /run/checker.pid)")
+
+    def paths(self) -> set[tuple[str, str]]:
+        """(kind, reason) of the ways that connections of the first host's VM take."""
+        return {(path["path"], path["reason"]) for path in self.hosts[0].ctl_json("path list")}

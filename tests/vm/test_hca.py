@@ -1,0 +1,116 @@
+"""The path hca through real libibverbs: two daemons in one VM, which share Soft-RoCE's device as two processes share a NIC."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import soft_roce
+from harness.channel import Result
+from harness.hca import HcaMachine, HostInGuest, until
+from harness.vm import Job
+
+_ROUNDS = 200  # of each of four connections: some seconds of emulation
+_GUARD_S = 120.0
+_BOTH = "vmrdma0 of host esx-01 and vmrdma0 of host esx-02"
+
+
+@pytest.fixture(scope="module")
+def shared_machine(logs: Path) -> Iterator[HcaMachine]:
+    """The VM behind `machine`."""
+    with HcaMachine(logs / "hca") as machine:
+        yield machine
+
+
+@pytest.fixture
+def machine(shared_machine: HcaMachine) -> HcaMachine:
+    """Both hosts reach each other by their HCA."""
+    _reaches_by(shared_machine, "hca")
+    return shared_machine
+
+
+def _counters(host: HostInGuest) -> dict[str, int]:
+    """Those that are not 0 and belong to no adapter: "hca requests" and so on."""
+    lines = (line.split() for line in host.ctl("stats").splitlines())
+    return {f"{words[1]} {words[2]}": int(words[3]) for words in lines if len(words) == 4 and words[3].isdecimal()}
+
+
+def _peer_state(host: HostInGuest) -> dict[str, object]:
+    """What `pvrdmactl cluster get` says of the other host as a peer of the path hca."""
+    peers = host.ctl_json("cluster get")["hca"]["peers"]
+    return peers[0] if peers else {"up": False, "trouble": "it is no peer"}
+
+
+def _reaches_by(machine: HcaMachine, kind: str) -> None:
+    for host in machine.hosts:
+        until(f"{host.name} reaches its peer by {kind}", lambda host=host: bool(_peer_state(host)["up"]) == (kind == "hca"))
+
+
+def _expect_no_error(job: Job) -> None:
+    result: Result = job.wait(_GUARD_S)
+    last = result.output.strip().splitlines()[-1]
+    assert result.exit_code == 0 and json.loads(last)["errors"] == [], result.output[-2000:]
+
+
+def test_the_device_is_listed_as_on_esxi(machine: HcaMachine) -> None:
+    device = machine.hosts[0].ctl_json("rdma device list")[0]
+    assert (device["name"], device["active"], device["paired_uplink"]) == ("vmrdma0", True, "vmnic0"), device
+
+
+def test_vms_of_two_hosts_talk_through_their_hcas(machine: HcaMachine) -> None:
+    before = [_counters(host) for host in machine.hosts]
+    job = machine.start_checker(_ROUNDS)
+    until("paths are listed", lambda: machine.paths() or job.done)
+    assert machine.paths() == {("hca", _BOTH)}
+    _expect_no_error(job)
+    after = [_counters(host) for host in machine.hosts]
+    assert after[0]["hca requests"] - before[0].get("hca requests", 0) >= 4 * 4 * _ROUNDS
+    assert after[1]["hca responses"] - before[1].get("hca responses", 0) >= 4 * 3 * _ROUNDS
+    assert [counts.get("tcp requests", 0) for counts in after] == [counts.get("tcp requests", 0) for counts in before]
+
+
+def test_a_device_that_goes_is_replaced_by_tcp_until_it_is_back(machine: HcaMachine) -> None:
+    """Its removal waits until both daemons have closed it."""
+    job = machine.start_checker(100 * _ROUNDS)
+    until("hca", lambda: machine.paths() == {("hca", _BOTH)})
+    machine.vm.check(f"rdma link delete {soft_roce.DEVICE}")
+    until("tcp", lambda: {kind for kind, _ in machine.paths()} == {"tcp"})
+    soft_roce.add_device(machine.vm)
+    until("hca again", lambda: machine.paths() == {("hca", _BOTH)})
+    assert not job.done, job.output_so_far()
+    machine.end_checker()
+    _expect_no_error(job)
+
+
+def test_a_host_that_is_killed_is_reached_again(machine: HcaMachine) -> None:
+    """The QPs of a process that dies go with it; the other host hears it from its own."""
+    first, second = machine.hosts
+    second.end("KILL")
+    until("it is missed", lambda: not _peer_state(first)["up"])
+    second.start()
+    _reaches_by(machine, "hca")
+    until("its VM's socket is there", lambda: machine.vm.run(f"test -S {second.socket}").exit_code == 0)
+    _expect_no_error(machine.start_checker(_ROUNDS))
+
+
+def test_an_admin_may_refuse_the_device(machine: HcaMachine) -> None:
+    second = machine.hosts[1]
+    for setting, why in (("enabled = false", "[hca] enabled is false on this host"),
+                         ("require_encryption = true", "[hca] require_encryption is true on this host")):
+        machine.restart(second, f"[hca]\n{setting}")
+        until("it says so", lambda why=why: str(_peer_state(second)["trouble"]).startswith(why))
+        until("its peer hears it", lambda: _peer_state(machine.hosts[0])["trouble"] == "its HCA is not active")
+        _expect_no_error(machine.start_checker(20))
+    machine.restart(second)
+
+
+def test_a_user_without_locked_memory_falls_back(machine: HcaMachine) -> None:
+    second = machine.hosts[1]
+    machine.restart(second, limit_kib=64)
+    until("it says why", lambda: "LimitMEMLOCK" in str(_peer_state(second)["trouble"]))
+    _expect_no_error(machine.start_checker(20))
+    machine.restart(second)
+    _reaches_by(machine, "hca")
