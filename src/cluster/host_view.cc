@@ -131,6 +131,7 @@ HostView compute_view(const control::Inventory& inventory, const std::string& ho
     const control::Ruleset& ruleset = self->second.pvrdma_ruleset;
     const IpAddress* address = self->second.tagged_address();
     if (ruleset.enabled && address != nullptr) view.tcp.address = *address;
+    if (address != nullptr) view.hca.tagged = fabric::to_gid(*address);
     view.tcp.allow_all = ruleset.allow_all;
     view.tcp.allowed = ruleset.allowed;
   }
@@ -139,9 +140,18 @@ HostView compute_view(const control::Inventory& inventory, const std::string& ho
     const transport::HostId id = ids.of(name);
     const control::HostPathChoice choice = control::choose_path(inventory, host, name);
     const bool tcp = choice.kind == control::HostPath::kTcp;
-    view.fabric.hosts.push_back(
-        {id, name, tcp ? fabric::PathKind::kTcp : fabric::PathKind::kNone, choice.reason});
+    view.fabric.hosts.push_back({.id = id,
+                                 .name = name,
+                                 .path = choice.hca ? fabric::PathKind::kHca
+                                         : tcp      ? fabric::PathKind::kTcp
+                                                    : fabric::PathKind::kNone,
+                                 .reason = choice.reason,
+                                 .hca_switches = {}});
     if (tcp) view.tcp.peers.push_back({id, name, *other.tagged_address(), transport::kTcpPort});
+    if (!choice.hca) continue;
+    view.fabric.hosts.back().hca_switches = choice.hca->switches;
+    view.hca.device = choice.hca->device;  // the same for all
+    view.hca.peers.push_back({id, name});
   }
   view.fabric.reserved = reserved_by(inventory);
   view.fabric.natives = natives_of(inventory);

@@ -1,5 +1,5 @@
 // HostView: what the cluster's inventory means for one host: which adapters it serves, what its fabric
-// knows of the others, and what its tcp transport may do.
+// knows of the others, and what its transports between hosts may do.
 //
 // Pure, but for the host's user database. Thread: values; HostIds as its owner.
 #pragma once
@@ -15,6 +15,7 @@
 #include "base/socket_owner.h"
 #include "control/model/inventory.h"
 #include "fabric/view.h"
+#include "transport/hca/hca.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
 
@@ -33,6 +34,7 @@ struct HostView {
   std::vector<adapters::WantedAdapter> adapters;
   fabric::View fabric;
   transport::TcpSettings tcp;
+  transport::HcaSettings hca;
   std::map<std::string, std::uint32_t> switches;  // the id of each, as SegmentId has it, by name
   friend bool operator==(const HostView&, const HostView&) = default;
 };

@@ -179,6 +179,27 @@ TEST_F(HostViewTest, ReachesHostsThatTakePart) {
   EXPECT_EQ(seen.tcp.peers[0].address, IpAddress::parse("10.0.0.2").value());
 }
 
+TEST_F(HostViewTest, GoesThroughTheHcasOfBothHosts) {
+  EXPECT_EQ(view().hca.device, "");
+  for (const char* name : {"esx-01", "esx-02"}) {
+    control::RdmaDevice device;
+    device.name = "vmrdma0";
+    device.device = std::string("mlx5_of_") + name;
+    device.active = device.roce_v2 = true;
+    device.paired_uplink = "vmnic0";
+    inventory_.live_hosts.at(name).rdma_devices = {device};
+    inventory_.switches.at("dvs1").members.at(name) = {{"uplink1", "vmnic0"}};
+  }
+  const HostView seen = view();
+  EXPECT_EQ(host(seen, "esx-02").path, fabric::PathKind::kHca);
+  EXPECT_EQ(host(seen, "esx-02").hca_switches, std::vector{inventory_.switches.at("dvs1").id});
+  EXPECT_EQ(host(seen, "esx-03").path, fabric::PathKind::kTcp);
+  EXPECT_EQ(seen.tcp.peers.size(), 2U) << "introductions go by tcp, and all else while hca is not up";
+  EXPECT_EQ(seen.hca.device, "mlx5_of_esx-01");
+  EXPECT_EQ(seen.hca.tagged, fabric::to_gid(IpAddress::parse("10.0.0.1").value()));
+  EXPECT_EQ(seen.hca.peers, (std::vector<transport::HcaPeer>{{ids_.of("esx-02"), "esx-02"}}));
+}
+
 TEST_F(HostViewTest, ListensOnlyWithATaggedVmknicAndTheRuleset) {
   const control::Inventory before = inventory_;
   must(edits::set_ruleset(inventory_, "esx-01", edits::kRuleset, false, std::nullopt));

@@ -101,6 +101,20 @@ struct TcpSnapshot {
   std::vector<PeerSnapshot> peers;
 };
 
+// The path hca, as this host sees it. A peer is a host that has an HCA, too.
+struct HcaPeerSnapshot {
+  std::string host;
+  bool up = false;
+  std::uint64_t falls = 0;  // how often it ceased to be
+  std::string trouble;      // why it is not
+};
+
+struct HcaSnapshot {
+  std::string device;   // as libibverbs calls it; empty: none that may be used
+  std::string trouble;  // why not
+  std::vector<HcaPeerSnapshot> peers;
+};
+
 // A VM placed on this host whose adapter cannot be served.
 struct AdapterTrouble {
   std::string vm;
@@ -112,6 +126,7 @@ struct Snapshot {
   std::vector<AdapterTrouble> not_served;
   std::vector<QpSnapshot> qps;
   TcpSnapshot tcp;
+  HcaSnapshot hca;
   std::vector<BudgetUse> totals;   // of all adapters together
   std::vector<CounterGroup> host;  // what belongs to no adapter
 };

@@ -461,7 +461,9 @@ TEST(HostCommands, ShowTheCluster) {
                   R"({"host":"esx-01","store":{"description":"etcd at http://10.0.0.9:2379","connected":true,
                   "trouble":"","edits":3,"conflicts":1,"live_conflicts":0,"bad_records":0,"resyncs":2},
                   "tcp":{"listening":true,"trouble":"","peers":[{"host":"esx-02","lanes_up":4,"sessions_up":7,
-                  "reconnects":1,"trouble":""}]}})"),
+                  "reconnects":1,"trouble":""}]},
+                  "hca":{"device":"mlx5_0","trouble":"","peers":[{"host":"esx-02","up":false,"falls":3,
+                  "trouble":"port 1 of RDMA device mlx5_0 is down"}]}})"),
             "esx-01\n"
             "   Store Description: etcd at http://10.0.0.9:2379\n"
             "   Store Connected: true\n"
@@ -473,10 +475,16 @@ TEST(HostCommands, ShowTheCluster) {
             "   Store Resyncs: 2\n"
             "   TCP Listening: true\n"
             "   TCP Trouble: -\n"
+            "   HCA Device: mlx5_0\n"
+            "   HCA Trouble: -\n"
             "\n"
             "Peer    Lanes Up  Sessions Up  Reconnects  Trouble\n"
             "------  --------  -----------  ----------  -------\n"
-            "esx-02         4            7           1  -\n");
+            "esx-02         4            7           1  -\n"
+            "\n"
+            "HCA Peer  Up     Falls  Trouble\n"
+            "--------  -----  -----  ------------------------------------\n"
+            "esx-02    false      3  port 1 of RDMA device mlx5_0 is down\n");
 }
 
 // --- adapter, qp, path, stats, version ---

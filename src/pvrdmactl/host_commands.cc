@@ -95,7 +95,16 @@ std::string cluster_text(const Json& cluster) {
     peers.add({text_at(peer, "host"), digits_at(peer, "lanes_up"), digits_at(peer, "sessions_up"),
                digits_at(peer, "reconnects"), or_dash(text_at(peer, "trouble"))});
   }
-  return properties.text() + "\n" + peers.text();
+  const Json& hca = cluster.at("hca");
+  properties.add("HCA Device", plain(hca.at("device")));
+  properties.add("HCA Trouble", plain(hca.at("trouble")));
+  Table hca_peers({{"HCA Peer"}, {"Up"}, {"Falls", Align::kRight}, {"Trouble"}});
+  for (const Json& peer : hca.at("peers")) {
+    hca_peers.add({text_at(peer, "host"), plain(peer.at("up")), digits_at(peer, "falls"),
+                   or_dash(text_at(peer, "trouble"))});
+  }
+  const std::string by_hca = hca.at("peers").empty() ? "" : "\n" + hca_peers.text();
+  return properties.text() + "\n" + peers.text() + by_hca;
 }
 
 }  // namespace

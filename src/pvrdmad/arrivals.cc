@@ -21,8 +21,12 @@ struct Arrivals::Answer {
 };
 
 Arrivals::Arrivals(control::Plane& plane, motion::MovingSide& side, motion::Arbiter& arbiter,
-                   const FindMonitor& find_monitor)
-    : plane_(plane), side_(side), arbiter_(arbiter), find_monitor_(find_monitor) {}
+                   const FindMonitor& find_monitor, const AnswerOther& answer_other)
+    : plane_(plane),
+      side_(side),
+      arbiter_(arbiter),
+      find_monitor_(find_monitor),
+      answer_other_(answer_other) {}
 
 Arrivals::~Arrivals() {
   stop();
@@ -95,7 +99,11 @@ void Arrivals::talk(Answer& answer) {
   }
   const auto said = there.listen(Instant::now() + motion::kFirstWordPatience);
   const bool is_memory = said && *said && (*said)->is("memory") && there.say({{"say", "send"}});
-  if (said && *said && (*said)->is("offer")) receive_vm(peer, **said, there);
+  if (said && *said && (*said)->is("offer")) {
+    receive_vm(peer, **said, there);
+  } else if (said && *said && !is_memory && answer_other_) {
+    answer_other_(peer, **said, there);
+  }
   {
     const std::lock_guard lock(mutex_);
     answer.there = nullptr;

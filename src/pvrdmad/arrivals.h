@@ -1,8 +1,8 @@
 // Arrivals: the VMs that come to this host (motion/destination.h), and the calls of other hosts that bring
 // them, each answered by a thread of its own.
 //
-// A call says in its first message what it is for: an offer, whose motion it then leads, or the memory of a
-// motion that was accepted.
+// A call says in its first message what it is for: an offer, whose motion it then leads, the memory of a
+// motion that was accepted, or something that is no motion's.
 //
 // Thread: any but the shard's.
 #pragma once
@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -30,14 +31,18 @@
 
 namespace pvrdma::daemon {
 
+// A call of `peer` whose first words are `said`.
+using AnswerOther =
+    std::function<void(const std::string& peer, const motion::Said& said, motion::Conversation& there)>;
+
 class Arrivals {
  public:
   static constexpr std::size_t kCallsMax = 16;  // that are answered at once
   static constexpr std::size_t kCallsOfHostMax = 8;
 
-  // All borrowed.
+  // All borrowed. `answer_other` (may be null) answers calls that are for no motion.
   Arrivals(control::Plane& plane, motion::MovingSide& side, motion::Arbiter& arbiter,
-           const FindMonitor& find_monitor);
+           const FindMonitor& find_monitor, const AnswerOther& answer_other);
   ~Arrivals();
   Arrivals(const Arrivals&) = delete;
   Arrivals& operator=(const Arrivals&) = delete;
@@ -71,6 +76,7 @@ class Arrivals {
   motion::MovingSide& side_;
   motion::Arbiter& arbiter_;
   const FindMonitor& find_monitor_;
+  const AnswerOther& answer_other_;
   log::LogLimiter dropped_log_{5, std::chrono::seconds(10)};
 
   std::mutex mutex_;

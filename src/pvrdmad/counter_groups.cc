@@ -115,6 +115,21 @@ static_assert(sizeof(kTcpErrors) / sizeof(kTcpErrors[0]) * sizeof(std::uint64_t)
                   sizeof(transport::TcpErrors),
               "a counter has no name");
 
+constexpr Named<transport::HcaErrors> kHcaErrors[] = {
+    {"falls", &transport::HcaErrors::falls},
+    {"failed_setups", &transport::HcaErrors::failed_setups},
+    {"bad_frames", &transport::HcaErrors::bad_frames},
+    {"bad_sequence", &transport::HcaErrors::bad_sequence},
+    {"silent_peers", &transport::HcaErrors::silent_peers},
+    {"foreign_sources", &transport::HcaErrors::foreign_sources},
+    {"unknown_gids", &transport::HcaErrors::unknown_gids},
+    {"datagrams_dropped", &transport::HcaErrors::datagrams_dropped},
+    {"responses_dropped", &transport::HcaErrors::responses_dropped},
+};
+static_assert(sizeof(kHcaErrors) / sizeof(kHcaErrors[0]) * sizeof(std::uint64_t) ==
+                  sizeof(transport::HcaErrors),
+              "a counter has no name");
+
 constexpr Named<roce::Counters> kRocePackets[] = {
     {"duplicate_request", &roce::Counters::duplicate_request},
     {"out_of_sequence", &roce::Counters::out_of_sequence},
@@ -181,12 +196,15 @@ control::CounterGroup budget_group(std::string_view name, const std::vector<Budg
 control::CounterGroup port_group(const fabric::PortCounters& counters) {
   const transport::Traffic& local = counters.sent_by(fabric::PathKind::kLocal);
   const transport::Traffic& tcp = counters.sent_by(fabric::PathKind::kTcp);
+  const transport::Traffic& hca = counters.sent_by(fabric::PathKind::kHca);
   const transport::Traffic& roce = counters.sent_by(fabric::PathKind::kRoce);
   return {"port",
           {{"local_messages", local.messages},
            {"local_payload_bytes", local.payload_bytes},
            {"tcp_messages", tcp.messages},
            {"tcp_payload_bytes", tcp.payload_bytes},
+           {"hca_messages", hca.messages},
+           {"hca_payload_bytes", hca.payload_bytes},
            {"roce_messages", roce.messages},
            {"roce_payload_bytes", roce.payload_bytes},
            {"dropped_unknown_gid", counters.dropped_for(fabric::DropReason::kUnknownGid)},
@@ -230,6 +248,13 @@ control::CounterGroup tcp_group(const transport::Counters& counters, const trans
   for (const control::Counter& error : group_of("tcp", kTcpErrors, errors).counters) {
     group.counters.push_back(error);
   }
+  return group;
+}
+
+control::CounterGroup hca_group(const HcaCounts& counts) {
+  control::CounterGroup group = group_of("hca", kTransport, counts.messages);
+  for (const control::Counter& error : group_of("hca", kHcaErrors, counts.errors).counters)
+    group.counters.push_back(error);
   return group;
 }
 

@@ -9,6 +9,7 @@
 #include "device/counters.h"
 #include "fabric/port.h"
 #include "shard/loop.h"
+#include "transport/hca/hca.h"
 #include "transport/roce/roce.h"
 #include "transport/tcp/tcp.h"
 #include "transport/transport.h"
@@ -35,6 +36,11 @@ control::CounterGroup port_group(const fabric::PortCounters& counters);
 control::CounterGroup transport_group(std::string_view name, const transport::Counters& counters);
 // Everything the transport between hosts counts.
 control::CounterGroup tcp_group(const transport::Counters& counters, const transport::TcpErrors& errors);
+struct HcaCounts {
+  transport::Counters messages;
+  transport::HcaErrors errors;
+};
+control::CounterGroup hca_group(const HcaCounts& counts);
 control::CounterGroup shard_group(const shard::LoopCounters& counters);
 // `refused`: see refused_calls().
 control::CounterGroup sandbox_group(std::uint64_t refused);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "control/api/routes.h"
 #include "control/store/store.h"
+#include "transport/hca/rdma.h"
 #include "transport/tcp/stream.h"
 
 namespace pvrdma::daemon {
@@ -78,16 +79,22 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   if (daemon->membership_ != nullptr) {
     auto connected = daemon->membership_->connect(make_store(*config.cluster), stop_asked);
     if (!connected) return Failure(std::move(connected).error());
+    if (auto made = daemon->make_hca(*config.cluster); !made) return Failure(std::move(made).error());
   }
-  daemon->snapshots_ = std::make_unique<ShardSnapshots>(*daemon->loop_, *daemon->adapters_, *daemon->fabric_,
-                                                        daemon->tcp_.get(), daemon->roce_.get());
+  daemon->snapshots_ =
+      std::make_unique<ShardSnapshots>(*daemon->loop_, *daemon->adapters_, *daemon->fabric_,
+                                       daemon->tcp_.get(), daemon->hca_.get(), daemon->roce_.get());
   control::Plane* plane = daemon->membership_ != nullptr ? daemon->membership_->plane() : nullptr;
   std::optional<ShardControl::Member> member;
   if (plane != nullptr) {
     auto tls = make_tls(*config.cluster);
     if (!tls) return Failure(std::move(tls).error());
     member.emplace(ShardControl::Member{
-        *plane, HostCalls(*plane, *std::move(tls), config.cluster->tcp_congestion_control)});
+        *plane, HostCalls(*plane, *std::move(tls), config.cluster->tcp_congestion_control),
+        [&hca = *daemon->hca_](const std::string& peer, const motion::Said& said,
+                               motion::Conversation& there) {
+          if (said.is(kPipeOffer)) answer_pipe_offer(hca, peer, said, there);
+        }});
   }
   daemon->control_ = std::make_unique<ShardControl>(
       *daemon->loop_, daemon->clock_, *daemon->adapters_, *daemon->fabric_, daemon->roce_.get(),
@@ -124,6 +131,27 @@ Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
   return {};
 }
 
+Result<void> Daemon::make_hca(const control::ClusterConfig& config) {
+  auto tls = make_tls(config);
+  if (!tls) return Failure(std::move(tls).error());
+  introductions_ = std::make_unique<Introductions>(
+      HostCalls(*membership_->plane(), *std::move(tls), config.tcp_congestion_control));
+  hca_worker_ = std::make_unique<transport::hca::WorkerThread>();
+  std::string refused;
+  if (!config.hca_enabled) refused = "[hca] enabled is false on this host";
+  if (config.hca_require_encryption)
+    refused = "[hca] require_encryption is true on this host, and nothing shows whether RDMA NICs encrypt";
+  hca_ = std::make_unique<transport::Hca>(
+      transport::HcaOptions{.open = transport::hca::open_rdma,
+                            .introducer = *introductions_,
+                            .worker = *hca_worker_,
+                            .may_ask = [this](transport::HostId host) { return tcp_->is_up(host); },
+                            .refused = std::move(refused)},
+      *loop_, clock_, *fabric_);
+  fabric_->use(*hca_);
+  return {};
+}
+
 Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
   if (links.empty()) return {};
   roce_ = std::make_unique<transport::Roce>(*fabric_, transport::RoceOptions{});
@@ -145,6 +173,8 @@ Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
 Daemon::~Daemon() {
   api_.reset();
   if (control_ != nullptr) control_->stop_motions();
+  if (introductions_ != nullptr) introductions_->stop();
+  if (hca_worker_ != nullptr) hca_worker_->stop_jobs();
   if (membership_ != nullptr) {
     const bool comes_back = keeper_ != nullptr && keeper_->keeps_clients();
     membership_->stop(comes_back ? control::LeasedRecords::kLeave : control::LeasedRecords::kGiveBack);
@@ -153,6 +183,7 @@ Daemon::~Daemon() {
   if (keeper_ != nullptr) keeper_->keep_all();
   adapters_.reset();
   if (fabric_ != nullptr) {
+    fabric_->drop(transport::PathKind::kHca);
     fabric_->drop(transport::PathKind::kTcp);
     fabric_->drop(transport::PathKind::kRoce);
   }
@@ -170,6 +201,7 @@ Result<void> Daemon::start() {
 // On the shard. The transports first: the fabric's connections go on over them at once.
 void Daemon::apply(const cluster::HostView& view) {
   tcp_->configure(view.tcp);
+  hca_->configure(view.hca);
   for (std::size_t i = 0; i < links_.size(); ++i) {
     if (links_[i].dvs.empty()) continue;
     const auto dvs = view.switches.find(links_[i].dvs);

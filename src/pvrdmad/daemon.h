@@ -23,11 +23,14 @@
 #include "control/config/config.h"
 #include "fabric/fabric.h"
 #include "keep/descriptor_store.h"
+#include "pvrdmad/introductions.h"
 #include "pvrdmad/keeper.h"
 #include "pvrdmad/shard_control.h"
 #include "pvrdmad/shard_snapshots.h"
 #include "pvrdmad/shard_thread.h"
 #include "shard/loop.h"
+#include "transport/hca/hca.h"
+#include "transport/hca/worker.h"
 #include "transport/local/local.h"
 #include "transport/roce/roce.h"
 #include "transport/tcp/tcp.h"
@@ -53,6 +56,7 @@ class Daemon {
  private:
   Daemon() = default;
   Result<void> make_tcp(const control::ClusterConfig& config);
+  Result<void> make_hca(const control::ClusterConfig& config);
   Result<void> make_roce(const std::vector<control::RoceConfig>& links);
   void apply(const cluster::HostView& view);
 
@@ -64,7 +68,11 @@ class Daemon {
   std::unique_ptr<Keeper> keeper_;                   // null: nothing is kept
   std::unique_ptr<cluster::Membership> membership_;  // null: no member of one
   std::unique_ptr<fabric::Fabric> fabric_;
-  std::unique_ptr<transport::Tcp> tcp_;     // null as membership_
+  std::unique_ptr<transport::Tcp> tcp_;  // null as membership_
+  // The next three: null as membership_.
+  std::unique_ptr<Introductions> introductions_;
+  std::unique_ptr<transport::hca::WorkerThread> hca_worker_;
+  std::unique_ptr<transport::Hca> hca_;
   std::unique_ptr<transport::Roce> roce_;   // null: there is no link
   std::vector<control::RoceConfig> links_;  // of roce_, by number
   std::unique_ptr<adapters::NativeLinks> natives_;

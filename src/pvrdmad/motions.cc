@@ -18,13 +18,14 @@ constexpr Duration kCancelPatience = std::chrono::seconds(10);
 }  // namespace
 
 Motions::Motions(control::Plane& plane, motion::MovingSide& side, HostCalls calls, FindMonitor find_monitor,
-                 Duration first_look)
+                 Duration first_look, AnswerOther answer_other)
     : plane_(plane),
       calls_to_(std::move(calls)),
       find_monitor_(std::move(find_monitor)),
+      answer_other_(std::move(answer_other)),
       arbiter_(plane),
       departures_(plane, side, arbiter_, calls_to_, find_monitor_),
-      arrivals_(plane, side, arbiter_, find_monitor_),
+      arrivals_(plane, side, arbiter_, find_monitor_, answer_other_),
       look_at_(Instant::now() + first_look),
       clerk_([this] { attend(); }) {}
 

@@ -33,7 +33,7 @@ class Motions {
 
   // `plane` and `side` are borrowed.
   Motions(control::Plane& plane, motion::MovingSide& side, HostCalls calls, FindMonitor find_monitor,
-          Duration first_look = kFirstLook);
+          Duration first_look = kFirstLook, AnswerOther answer_other = nullptr);
   ~Motions();
   Motions(const Motions&) = delete;
   Motions& operator=(const Motions&) = delete;
@@ -62,6 +62,7 @@ class Motions {
   control::Plane& plane_;
   const HostCalls calls_to_;
   const FindMonitor find_monitor_;
+  const AnswerOther answer_other_;
   StoreArbiter arbiter_;
   Departures departures_;
   Arrivals arrivals_;

@@ -34,10 +34,11 @@ enum class Injection : bool { kRefused, kAllowed };
 
 class ShardControl final : public control::AdapterControl {
  public:
-  // What a member of a cluster has besides: `plane` is borrowed; `tls` null: calls between hosts are plain.
+  // What a member of a cluster has besides: `plane` is borrowed.
   struct Member {
     control::Plane& plane;
     HostCalls calls;
+    AnswerOther answer_other = nullptr;
   };
 
   // All borrowed but the version; they outlive this, every call and every capture. `adapters` is used on the
@@ -56,8 +57,10 @@ class ShardControl final : public control::AdapterControl {
         injection_(injection),
         handover_(loop, clock, adapters) {
     if (!member) return;
-    motions_ = std::make_unique<Motions>(member->plane, handover_, std::move(member->calls),
-                                         [this](const std::string& vm) { return monitor_of(vm, {}); });
+    motions_ = std::make_unique<Motions>(
+        member->plane, handover_, std::move(member->calls),
+        [this](const std::string& vm) { return monitor_of(vm, {}); }, Motions::kFirstLook,
+        std::move(member->answer_other));
   }
 
   // On the shard.

@@ -42,11 +42,19 @@ struct TcpCopy {
   transport::TcpErrors errors;
 };
 
+struct HcaCopy {
+  std::string device;
+  std::string trouble;
+  std::vector<transport::HcaPeerState> peers;
+  HcaCounts counts;
+};
+
 struct HostCopy {
   std::vector<AdapterCopy> adapters;
   std::vector<control::AdapterTrouble> not_served;
   std::vector<BudgetUse> totals;
   std::optional<TcpCopy> tcp;
+  std::optional<HcaCopy> hca;
   std::optional<RoceCounts> roce;
   std::uint64_t duplicates_refused = 0;
   std::uint64_t foreign_refused = 0;
@@ -102,6 +110,10 @@ AdapterCopy copy_adapter(const adapters::AdapterSet& all, const transport::Roce*
 
 TcpCopy copy_tcp(const transport::Tcp& tcp) {
   return {tcp.listening(), tcp.listen_trouble(), tcp.peers(), tcp.counters(), tcp.errors()};
+}
+
+HcaCopy copy_hca(const transport::Hca& hca) {
+  return {hca.device(), hca.device_trouble(), hca.peers(), {hca.counters(), hca.errors()}};
 }
 
 // Everything below runs on the asking thread.
@@ -180,7 +192,7 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   adapter.objects = objects_of(info.objects);
   adapter.budgets = info.budgets;
   for (const fabric::PathKind kind :
-       {fabric::PathKind::kLocal, fabric::PathKind::kTcp, fabric::PathKind::kRoce}) {
+       {fabric::PathKind::kLocal, fabric::PathKind::kTcp, fabric::PathKind::kHca, fabric::PathKind::kRoce}) {
     const transport::Traffic& sent = copy.port.sent_by(kind);
     adapter.paths.push_back({to_text(kind), sent.messages, sent.payload_bytes});
   }
@@ -221,6 +233,13 @@ control::TcpSnapshot to_snapshot(const TcpCopy& copy) {
   return tcp;
 }
 
+control::HcaSnapshot to_snapshot(const HcaCopy& copy) {
+  control::HcaSnapshot hca{copy.device, copy.trouble, {}};
+  for (const transport::HcaPeerState& peer : copy.peers)
+    hca.peers.push_back({peer.name, peer.is_up, peer.falls, peer.trouble});
+  return hca;
+}
+
 }  // namespace
 
 Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail detail) {
@@ -233,6 +252,7 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
         host.not_served = adapters_.troubles();
         host.totals = adapters_.host_account().uses();
         if (tcp_ != nullptr) host.tcp = copy_tcp(*tcp_);
+        if (hca_ != nullptr) host.hca = copy_hca(*hca_);
         if (roce_ != nullptr)
           host.roce =
               RoceCounts{roce_->counters(), roce_->packets(), roce_->errors(), roce_->link_counters()};
@@ -265,6 +285,10 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
   if (copied->tcp) {
     snapshot.tcp = to_snapshot(*copied->tcp);
     snapshot.host.push_back(tcp_group(copied->tcp->counters, copied->tcp->errors));
+  }
+  if (copied->hca) {
+    snapshot.hca = to_snapshot(*copied->hca);
+    snapshot.host.push_back(hca_group(copied->hca->counts));
   }
   if (copied->roce) {
     for (control::CounterGroup& group : roce_groups(*copied->roce)) snapshot.host.push_back(std::move(group));

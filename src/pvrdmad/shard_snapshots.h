@@ -10,6 +10,7 @@
 #include "control/snapshot.h"
 #include "fabric/fabric.h"
 #include "shard/loop.h"
+#include "transport/hca/hca.h"
 #include "transport/roce/roce.h"
 #include "transport/tcp/tcp.h"
 
@@ -18,10 +19,11 @@ namespace pvrdma::daemon {
 class ShardSnapshots final : public control::SnapshotSource {
  public:
   // All borrowed; they outlive this and every call, and are read on the shard only. `tcp` null: no member of
-  // a cluster; `roce` null: no links to native endpoints.
+  // a cluster, as `hca`; `roce` null: no links to native endpoints.
   ShardSnapshots(shard::Loop& loop, const adapters::AdapterSet& adapters, const fabric::Fabric& fabric,
-                 const transport::Tcp* tcp = nullptr, const transport::Roce* roce = nullptr)
-      : loop_(loop), adapters_(adapters), fabric_(fabric), tcp_(tcp), roce_(roce) {}
+                 const transport::Tcp* tcp = nullptr, const transport::Hca* hca = nullptr,
+                 const transport::Roce* roce = nullptr)
+      : loop_(loop), adapters_(adapters), fabric_(fabric), tcp_(tcp), hca_(hca), roce_(roce) {}
 
   Result<control::Snapshot> take_snapshot(control::SnapshotDetail detail) override;
 
@@ -33,6 +35,7 @@ class ShardSnapshots final : public control::SnapshotSource {
   const adapters::AdapterSet& adapters_;
   const fabric::Fabric& fabric_;
   const transport::Tcp* const tcp_;
+  const transport::Hca* const hca_;
   const transport::Roce* const roce_;
 };
 

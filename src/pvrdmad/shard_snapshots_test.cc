@@ -96,7 +96,7 @@ TEST_F(ShardSnapshotsTest, TellsThePathsAndWhatIsNotServed) {
   const control::Snapshot snapshot = take(control::SnapshotDetail::kAdapters);
   std::vector<std::string_view> paths;
   for (const auto& use : snapshot.adapters[0].paths) paths.push_back(use.path);
-  EXPECT_EQ(paths, (std::vector<std::string_view>{"local", "tcp", "roce"}));
+  EXPECT_EQ(paths, (std::vector<std::string_view>{"local", "tcp", "hca", "roce"}));
   ASSERT_EQ(snapshot.not_served.size(), 1U);
   EXPECT_EQ(snapshot.not_served[0].vm, "VM-02");
   EXPECT_FALSE(snapshot.tcp.listening);

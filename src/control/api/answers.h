@@ -215,15 +215,27 @@ template <>
 inline constexpr auto kObject<TcpSnapshot> = record("Tcp", field("listening", &TcpSnapshot::listening),
                                                     field("trouble", &TcpSnapshot::trouble),
                                                     field("peers", &TcpSnapshot::peers));
+template <>
+inline constexpr auto kObject<HcaPeerSnapshot> = record("HcaPeer",
+                                                        field("host", &HcaPeerSnapshot::host, kName),
+                                                        field("up", &HcaPeerSnapshot::up),
+                                                        field("falls", &HcaPeerSnapshot::falls),
+                                                        field("trouble", &HcaPeerSnapshot::trouble));
+template <>
+inline constexpr auto kObject<HcaSnapshot> = record("Hca", field("device", &HcaSnapshot::device),
+                                                    field("trouble", &HcaSnapshot::trouble),
+                                                    field("peers", &HcaSnapshot::peers));
 struct ClusterAnswer {
   std::string host;
   StoreState store;
   TcpSnapshot tcp;
+  HcaSnapshot hca;
 };
 template <>
 inline constexpr auto kObject<ClusterAnswer> = record("Cluster", field("host", &ClusterAnswer::host, kName),
                                                       field("store", &ClusterAnswer::store),
-                                                      field("tcp", &ClusterAnswer::tcp));
+                                                      field("tcp", &ClusterAnswer::tcp),
+                                                      field("hca", &ClusterAnswer::hca));
 
 // --- Parts of hosts ---
 

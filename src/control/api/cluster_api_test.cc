@@ -77,6 +77,8 @@ TEST_F(ClusterApi, TellsTheStateOfTheCluster) {
   }
   EXPECT_EQ(cluster["tcp"], Json::parse(R"({"listening": true, "trouble": "", "peers": [
       {"host": "esx-02", "lanes_up": 4, "sessions_up": 3, "reconnects": 2, "trouble": "a lane is down"}]})"));
+  EXPECT_EQ(cluster["hca"], Json::parse(R"({"device": "mlx5_0", "trouble": "", "peers": [
+      {"host": "esx-02", "up": true, "falls": 1, "trouble": ""}]})"));
   EXPECT_EQ(done("GET", "/v1/paths")[0]["peer_host"], "esx-01") << "a local path is on this host";
   source_.stopping = true;
   refused(503, "the shard takes no questions now", "GET", "/v1/cluster");
@@ -319,7 +321,8 @@ TEST_F(ClusterApi, AddsTheClusterToTheMetrics) {
   for (const char* line :
        {"pvrdma_store_connected 1\n", "pvrdma_store_edits_total 2\n", "pvrdma_tcp_listening 1\n",
         "pvrdma_tcp_lanes_up{peer=\"esx-02\"} 4\n", "pvrdma_tcp_sessions_up{peer=\"esx-02\"} 3\n",
-        "pvrdma_tcp_reconnects_total{peer=\"esx-02\"} 2\n",
+        "pvrdma_tcp_reconnects_total{peer=\"esx-02\"} 2\n", "pvrdma_hca_up{peer=\"esx-02\"} 1\n",
+        "pvrdma_hca_peer_falls_total{peer=\"esx-02\"} 1\n",
         "pvrdma_path_messages_total{adapter=\"VM-01\",path=\"tcp\"} 3\n"}) {
     EXPECT_THAT(answer->body, HasSubstr(line));
   }

@@ -14,8 +14,8 @@ void add_cluster_routes(Router& router, const ApiParts& parts) {
                   [parts](const Call&) {
                     const auto snapshot = parts.source.take_snapshot(SnapshotDetail::kAdapters);
                     if (!snapshot) return refuse(503, snapshot.error().message);
-                    return ok(text_of(
-                        ClusterAnswer{parts.plane->host(), parts.plane->store_state(), snapshot->tcp}));
+                    return ok(text_of(ClusterAnswer{parts.plane->host(), parts.plane->store_state(),
+                                                    snapshot->tcp, snapshot->hca}));
                   },
               .of_cluster = true});
 }

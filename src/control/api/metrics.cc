@@ -73,6 +73,14 @@ void add_tcp(Exposition& exposition, const TcpSnapshot& tcp) {
   }
 }
 
+void add_hca(Exposition& exposition, const HcaSnapshot& hca) {
+  for (const HcaPeerSnapshot& peer : hca.peers) {
+    const std::string label = fmt::format("{{peer=\"{}\"}}", peer.host);
+    exposition.gauge("hca_up", label, peer.up ? 1 : 0);
+    exposition.total("hca_peer_falls", label, peer.falls);
+  }
+}
+
 }  // namespace
 
 std::string metrics_text(const Snapshot& snapshot, std::string_view version,
@@ -115,6 +123,7 @@ std::string metrics_text(const Snapshot& snapshot, std::string_view version,
     add_store(exposition, member->store);
     add_motions(exposition, member->motions);
     add_tcp(exposition, snapshot.tcp);
+    add_hca(exposition, snapshot.hca);
   }
   return exposition.text();
 }

@@ -198,7 +198,7 @@ TEST_F(ClusterConfigTest, NamesEachMistake) {
 TEST_F(ClusterConfigTest, StoreAndTcpNeedAHost) {
   const std::string adapter =
       "[[adapter]]\nname = \"a\"\nsocket = \"/a\"\nmac = \"52:54:00:12:34:51\"\nhardware_version = 14\n";
-  for (const std::string table : {"store", "tcp"}) {
+  for (const std::string table : {"store", "tcp", "hca"}) {
     EXPECT_EQ(mistake("[" + table + "]\n" + adapter),
               "pvrdmad.toml:1: [" + table +
                   "] without [host]: add a [host] table with the host's name, which makes this daemon a "

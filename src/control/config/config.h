@@ -72,6 +72,8 @@ struct ClusterConfig {
   std::uint32_t tcp_lanes = 4;                   // 1 … 16
   std::string tcp_congestion_control = "cubic";  // as the kernel names it
   std::optional<TlsFilesConfig> tcp_tls;         // none: plain TCP between hosts
+  bool hca_enabled = true;                       // use this host's RDMA NIC
+  bool hca_require_encryption = false;           // do not, as nothing shows whether it encrypts
 };
 
 // A second place where the API answers, with TLS and a bearer token.

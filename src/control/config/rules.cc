@@ -71,8 +71,9 @@ Result<std::optional<ClusterConfig>> read_cluster(const Document& document) {
   const Section* host = document.table("host");
   const Section* store_table = document.table("store");
   const Section* tcp_table = document.table("tcp");
+  const Section* hca_table = document.table("hca");
   if (host == nullptr) {
-    for (const Section* table : {store_table, tcp_table}) {
+    for (const Section* table : {store_table, tcp_table, hca_table}) {
       if (table != nullptr) {
         return wrong(*table,
                      "without [host]: add a [host] table with the host's name, which makes this daemon a "
@@ -90,6 +91,12 @@ Result<std::optional<ClusterConfig>> read_cluster(const Document& document) {
   }
   if (tcp_table != nullptr) {
     if (auto read = read_tcp(*tcp_table, *cluster); !read) return Failure(std::move(read).error());
+  }
+  if (hca_table != nullptr) {
+    auto hca = read_section<HcaTable>(*hca_table);
+    if (!hca) return Failure(std::move(hca).error());
+    cluster->hca_enabled = hca->enabled;
+    cluster->hca_require_encryption = hca->require_encryption;
   }
   return *std::move(cluster);
 }

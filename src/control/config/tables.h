@@ -186,6 +186,14 @@ inline constexpr auto kObject<TcpTable> =
             field("congestion_control", &TcpTable::congestion_control), field("ca", &TcpTable::ca, kFile),
             field("certificate", &TcpTable::certificate, kFile), field("key", &TcpTable::key, kFile));
 
+struct HcaTable {
+  bool enabled = true;
+  bool require_encryption = false;
+};
+template <>
+inline constexpr auto kObject<HcaTable> = request("[hca]", field("enabled", &HcaTable::enabled),
+                                                  field("require_encryption", &HcaTable::require_encryption));
+
 struct ApiTable : ApiTcpConfig {
   Listen listen;
 };

@@ -16,7 +16,7 @@
 namespace pvrdma::control {
 namespace {
 
-constexpr std::array<std::string_view, 6> kTables{"daemon", "budgets", "host", "store", "tcp", "api"};
+constexpr std::array<std::string_view, 7> kTables{"daemon", "budgets", "host", "store", "tcp", "hca", "api"};
 
 std::string place(const std::string& path, const toml::source_region& source) {
   return fmt::format("{}:{}", path, source.begin.line);

@@ -36,6 +36,7 @@ inline RdmaDevice rdma_device(const std::string& name, const std::string& uplink
   device.device = "mlx5_0";
   device.active = active;
   device.paired_uplink = uplink;
+  device.roce_v2 = true;
   return device;
 }
 

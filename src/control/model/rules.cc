@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
+#include <tuple>
+#include <utility>
 
 #include "control/model/adapter_rules.h"
 
@@ -40,18 +42,58 @@ std::string mixed_families(const Host& from, const Host& to) {
                      near.to_string(), to.name, far.to_string());
 }
 
-bool has_active_hca(const Inventory& inventory, const std::string& host) {
-  const auto& devices = inventory.live_hosts.at(host).rdma_devices;
-  return std::any_of(devices.begin(), devices.end(),
-                     [](const RdmaDevice& device) { return device.active && !device.paired_uplink.empty(); });
+// What the device is paired with is an uplink of the host there, and has no other beside it.
+bool is_only_uplink(const Dvs& dvs, const std::string& host, const std::string& vmnic) {
+  const auto member = dvs.members.find(host);
+  return member != dvs.members.end() && member->second.size() == 1 && member->second.begin()->second == vmnic;
 }
 
-std::string why_not_hca(const Inventory& inventory, const std::string& from, const std::string& to) {
-  const bool near = has_active_hca(inventory, from);
-  const bool far = has_active_hca(inventory, to);
-  if (near && far) return "both hosts have an active HCA, but this version carries PVRDMA over tcp only";
-  if (!near && !far) return fmt::format("hosts {} and {} have no active HCA", from, to);
-  return fmt::format("host {} has no active HCA", near ? to : from);
+// The one of `host` that PVRDMA uses: the first that is active, RoCE v2, and an uplink of a switch. Null:
+// none, and `why` there is no other; empty: none is active.
+const RdmaDevice* hca_of(const Inventory& inventory, const std::string& host, std::string& why) {
+  why.clear();
+  for (const RdmaDevice& device : inventory.live_hosts.at(host).rdma_devices) {
+    if (!device.active || device.paired_uplink.empty()) continue;
+    if (device.iwarp || !device.roce_v2) {
+      why = fmt::format("{} of host {} is {}", device.name, host, device.iwarp ? "iWARP" : "without RoCE v2");
+      continue;
+    }
+    const bool is_uplink = std::ranges::any_of(inventory.switches, [&](const auto& entry) {
+      return is_only_uplink(entry.second, host, device.paired_uplink);
+    });
+    if (is_uplink) return &device;
+    why = fmt::format("{} of host {} is paired with {}, which is no switch's only uplink", device.name, host,
+                      device.paired_uplink);
+  }
+  return nullptr;
+}
+
+std::optional<HcaChoice> choose_hca(const Inventory& inventory, const std::string& from,
+                                    const std::string& to, std::string& reason) {
+  std::string why_near;
+  std::string why_far;
+  const RdmaDevice* const near = hca_of(inventory, from, why_near);
+  const RdmaDevice* const far = hca_of(inventory, to, why_far);
+  if (near == nullptr && far == nullptr && why_near.empty() && why_far.empty()) {
+    reason = fmt::format("hosts {} and {} have no active HCA", from, to);
+    return std::nullopt;
+  }
+  for (const auto& [device, host, why] :
+       {std::tuple(near, &from, &why_near), std::tuple(far, &to, &why_far)}) {
+    if (device != nullptr) continue;
+    if (!reason.empty()) reason += ", ";
+    reason += why->empty() ? fmt::format("host {} has no active HCA", *host) : *why;
+  }
+  if (near == nullptr || far == nullptr) return std::nullopt;
+  HcaChoice choice{near->device, {}};
+  for (const auto& [name, dvs] : inventory.switches) {
+    if (is_only_uplink(dvs, from, near->paired_uplink) && is_only_uplink(dvs, to, far->paired_uplink))
+      choice.switches.push_back(dvs.id);
+  }
+  std::ranges::sort(choice.switches);
+  const std::string both = fmt::format("{} of host {} and {} of host {}", near->name, from, far->name, to);
+  reason = choice.switches.empty() ? both + " are uplinks of no common switch" : both;
+  return choice.switches.empty() ? std::nullopt : std::optional(std::move(choice));
 }
 
 }  // namespace
@@ -94,17 +136,19 @@ Inventory with_arrivals(const Inventory& inventory, const std::string& host) {
 }
 
 HostPathChoice choose_path(const Inventory& inventory, const std::string& from, const std::string& to) {
-  if (from == to) return {HostPath::kLocal, fmt::format("both are on host {}", from)};
+  if (from == to) return {HostPath::kLocal, fmt::format("both are on host {}", from), std::nullopt};
   for (const std::string& host : {from, to}) {
     if (auto reason = not_reachable(inventory, host); !reason.empty())
-      return {HostPath::kNone, std::move(reason)};
+      return {HostPath::kNone, std::move(reason), std::nullopt};
   }
   const Host& near = inventory.hosts.at(from);
   const Host& far = inventory.hosts.at(to);
   for (auto& reason : {mixed_families(near, far), not_admitted(near, far), not_admitted(far, near)}) {
-    if (!reason.empty()) return {HostPath::kNone, reason};
+    if (!reason.empty()) return {HostPath::kNone, reason, std::nullopt};
   }
-  return {HostPath::kTcp, why_not_hca(inventory, from, to)};
+  HostPathChoice choice{HostPath::kTcp, {}, std::nullopt};
+  choice.hca = choose_hca(inventory, from, to, choice.reason);
+  return choice;
 }
 
 std::optional<Attachment> attachment_of(const Inventory& inventory, const Vm& vm) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "control/model/inventory.h"
@@ -24,13 +25,21 @@ Inventory with_arrivals(const Inventory& inventory, const std::string& host);
 
 enum class HostPath : std::uint8_t { kNone, kLocal, kTcp };
 
+// Both hosts have an HCA that PVRDMA may use, on a switch that both are members of.
+struct HcaChoice {
+  std::string device;                   // of the first host, as libibverbs calls it
+  std::vector<std::uint32_t> switches;  // those whose ports go by it: the HCAs are its only uplinks; sorted
+};
+
 struct HostPathChoice {
   HostPath kind = HostPath::kNone;
-  std::string reason;  // one clause, names what is missing and on which host
+  std::string reason;            // one clause, names what is missing and on which host
+  std::optional<HcaChoice> hca;  // with kTcp: which carries what goes by it, and tcp the rest
 };
 
 // From `from` to `to`: the same host -> local; both alive, with a tagged vmknic and the ruleset enabled and
-// admitting the other's address -> tcp (the reason tells why not hca); otherwise none.
+// admitting the other's address -> tcp, with hca (the reason names the devices) or without (it tells why
+// not); otherwise none.
 HostPathChoice choose_path(const Inventory& inventory, const std::string& from, const std::string& to);
 
 // What a VM's adapter is attached to. Nothing: no adapter, or the switch or port group is gone.

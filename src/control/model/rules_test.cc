@@ -85,6 +85,12 @@ struct PathCase {
   std::string reason;
 };
 
+// On both hosts: no teaming.
+void one_uplink(Inventory& inventory) {
+  for (auto& [host, assigned] : inventory.switches.at("dvs").members) assigned = {{"uplink1", "vmnic0"}};
+  inventory.live_hosts.at("esx-01").rdma_devices = {test::rdma_device("vmrdma0", "vmnic0")};
+}
+
 TEST(HostPathChoice, FollowsTheInventory) {
   const auto host = [](Inventory& i, const char* name) -> Host& { return i.hosts.at(name); };
   const auto only = [](Inventory& i, const char* name, const char* network) {
@@ -94,21 +100,44 @@ TEST(HostPathChoice, FollowsTheInventory) {
   const auto hca = [](Inventory& i, const RdmaDevice& device) {
     i.live_hosts.at("esx-02").rdma_devices = {device};
   };
-  const std::string two_hcas = "both hosts have an active HCA, but this version carries PVRDMA over tcp only";
+  const std::string no_hca = "host esx-02 has no active HCA";
   const std::vector<PathCase> cases{
-      {[](Inventory&) {}, HostPath::kTcp, "host esx-02 has no active HCA"},
+      {[](Inventory& i) { one_uplink(i); }, HostPath::kTcp, no_hca},
       {[](Inventory& i) { i.live_hosts.at("esx-01").rdma_devices.clear(); }, HostPath::kTcp,
        "hosts esx-01 and esx-02 have no active HCA"},
-      {[&](Inventory& i) { hca(i, test::rdma_device("vmrdma0", "vmnic1")); }, HostPath::kTcp, two_hcas},
-      {[&](Inventory& i) { hca(i, test::rdma_device("vmrdma0", "")); }, HostPath::kTcp,
-       "host esx-02 has no active HCA"},
-      {[&](Inventory& i) { hca(i, test::rdma_device("vmrdma0", "vmnic1", false)); }, HostPath::kTcp,
-       "host esx-02 has no active HCA"},
       {[&](Inventory& i) {
-         hca(i, test::rdma_device("vmrdma0", "vmnic1"));
+         one_uplink(i);
+         hca(i, test::rdma_device("vmrdma0", ""));
+       },
+       HostPath::kTcp, no_hca},
+      {[&](Inventory& i) {
+         one_uplink(i);
+         hca(i, test::rdma_device("vmrdma0", "vmnic0", false));
+       },
+       HostPath::kTcp, no_hca},
+      {[&](Inventory& i) {
+         one_uplink(i);
+         hca(i, test::rdma_device("vmrdma0", "vmnic0"));
          i.live_hosts.at("esx-01").rdma_devices[0].active = false;
        },
        HostPath::kTcp, "host esx-01 has no active HCA"},
+      {[&](Inventory& i) {
+         one_uplink(i);
+         hca(i, test::rdma_device("vmrdma0", "vmnic0"));
+         i.live_hosts.at("esx-02").rdma_devices[0].iwarp = true;
+       },
+       HostPath::kTcp, "vmrdma0 of host esx-02 is iWARP"},
+      {[&](Inventory& i) {
+         one_uplink(i);
+         hca(i, test::rdma_device("vmrdma0", "vmnic0"));
+         i.live_hosts.at("esx-02").rdma_devices[0].roce_v2 = false;
+       },
+       HostPath::kTcp, "vmrdma0 of host esx-02 is without RoCE v2"},
+      {[&](Inventory& i) {
+         one_uplink(i);
+         hca(i, test::rdma_device("vmrdma0", "vmnic1"));
+       },
+       HostPath::kTcp, "vmrdma0 of host esx-02 is paired with vmnic1, which is no switch's only uplink"},
       {[](Inventory& i) { i.hosts.erase("esx-02"); }, HostPath::kNone, "esx-02 is no host of this cluster"},
       {[](Inventory& i) { i.live_hosts.erase("esx-02"); }, HostPath::kNone, "esx-02 is not alive"},
       {[](Inventory& i) { i.live_hosts.erase("esx-01"); }, HostPath::kNone, "esx-01 is not alive"},
@@ -126,8 +155,11 @@ TEST(HostPathChoice, FollowsTheInventory) {
        "the ruleset on esx-01 does not admit 10.0.0.2 (host esx-02)"},
       {[&](Inventory& i) { only(i, "esx-02", "10.0.0.2"); }, HostPath::kNone,
        "the ruleset on esx-02 does not admit 10.0.0.1 (host esx-01)"},
-      {[&](Inventory& i) { only(i, "esx-01", "10.0.0.0/24"); }, HostPath::kTcp,
-       "host esx-02 has no active HCA"},
+      {[&](Inventory& i) {
+         one_uplink(i);
+         only(i, "esx-01", "10.0.0.0/24");
+       },
+       HostPath::kTcp, no_hca},
       {[&](Inventory& i) { host(i, "esx-02").vmks.at("vmk2") = *IpAddress::parse("fd00::2"); },
        HostPath::kNone,
        "the tagged vmknics are of different families: esx-01 has 10.0.0.1 and esx-02 has fd00::2"},
@@ -138,11 +170,38 @@ TEST(HostPathChoice, FollowsTheInventory) {
     const HostPathChoice choice = choose_path(inventory, "esx-01", "esx-02");
     EXPECT_EQ(choice.kind, each.kind) << each.reason;
     EXPECT_EQ(choice.reason, each.reason);
+    EXPECT_FALSE(choice.hca.has_value()) << each.reason;
     EXPECT_EQ(choose_path(inventory, "esx-02", "esx-01").kind, each.kind) << "both sides decide alike";
   }
   const HostPathChoice local = choose_path({}, "esx-01", "esx-01");
   EXPECT_EQ(local.kind, HostPath::kLocal) << "needs neither vmknic nor ruleset nor a store";
   EXPECT_THAT(local.reason, HasSubstr("esx-01"));
+}
+
+TEST(HostPathChoice, TakesTheHcasThatAreTheOnlyUplinksOfOneSwitch) {
+  Inventory inventory = some_cluster();
+  one_uplink(inventory);
+  inventory.live_hosts.at("esx-02").rdma_devices = {test::rdma_device("vmrdma0", "vmnic1", false),
+                                                    test::rdma_device("vmrdma1", "vmnic0")};
+  inventory.live_hosts.at("esx-01").rdma_devices[0].device = "mlx5_7";
+  const HostPathChoice choice = choose_path(inventory, "esx-01", "esx-02");
+  EXPECT_EQ(choice.kind, HostPath::kTcp) << "which carries what hca cannot";
+  EXPECT_EQ(choice.reason, "vmrdma0 of host esx-01 and vmrdma1 of host esx-02");
+  ASSERT_TRUE(choice.hca.has_value());
+  EXPECT_EQ(choice.hca->device, "mlx5_7");
+  EXPECT_EQ(choice.hca->switches, (std::vector{inventory.switches.at("dvs").id}));
+
+  // Each is the only uplink of a switch of its own.
+  Dvs other = inventory.switches.at("dvs");
+  other.name = "other";
+  other.id += 1;
+  other.members = {{"esx-02", {{"uplink1", "vmnic0"}}}};
+  inventory.switches.at("dvs").members.at("esx-02") = {{"uplink1", "vmnic1"}};
+  inventory.switches.emplace("other", other);
+  const HostPathChoice apart = choose_path(inventory, "esx-01", "esx-02");
+  EXPECT_FALSE(apart.hca.has_value());
+  EXPECT_EQ(apart.reason,
+            "vmrdma0 of host esx-01 and vmrdma1 of host esx-02 are uplinks of no common switch");
 }
 
 TEST(Segments, AreASwitchAndAVlan) {

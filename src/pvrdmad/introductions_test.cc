@@ -1,0 +1,72 @@
+#include "pvrdmad/introductions.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace pvrdma::daemon {
+namespace {
+
+using transport::hca::Answer;
+using transport::hca::Offer;
+using transport::hca::PipeEndpoint;
+using vmm::Json;
+
+constexpr PipeEndpoint kEnd{.qpn = 17, .psn = 0xffffff, .mtu = 4096, .slots = 256};
+const verbs::Gid kGid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}};
+const verbs::Gid kOther{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 9}};
+
+TEST(IntroductionsTest, WhatIsSaidIsUnderstood) {
+  const Offer offer{kEnd, {kGid, kOther}};
+  const auto heard = pipe_offer_of(to_json(offer));
+  ASSERT_TRUE(heard) << heard.error().message;
+  EXPECT_EQ(*heard, offer);
+  EXPECT_EQ(to_json(offer).at("say"), kPipeOffer);
+  const Answer answer{kEnd, kGid, kOther};
+  const auto answered = pipe_answer_of(to_json(answer));
+  ASSERT_TRUE(answered) << answered.error().message;
+  EXPECT_EQ(*answered, answer);
+}
+
+TEST(IntroductionsTest, WhatIsNoOfferIsRefused) {
+  const Json good = to_json(Offer{kEnd, {kGid}});
+  const std::vector<std::pair<const char*, Json>> bad{
+      {"qpn", Json()},
+      {"qpn", -1},
+      {"qpn", 4294967296},
+      {"qpn", "17"},
+      {"psn", 1.5},
+      {"mtu", true},
+      {"slots", Json::array()},
+      {"gids", Json()},
+      {"gids", "fe80"},
+      {"gids", {1}},
+      {"gids", {"fe80"}},
+      {"gids", {std::string(32, 'g')}},
+      {"gids", std::vector<std::string>(17, std::string(32, '0'))}};
+  for (const auto& [member, value] : bad) {
+    Json spoilt = good;
+    spoilt[member] = value;
+    EXPECT_EQ(pipe_offer_of(spoilt).error().code, EPROTO) << spoilt.dump();
+    Json lacking = good;
+    lacking.erase(member);
+    EXPECT_EQ(pipe_offer_of(lacking).error().code, EPROTO) << lacking.dump();
+  }
+}
+
+TEST(IntroductionsTest, WhatIsNoAnswerIsRefused) {
+  const Json good = to_json(Answer{kEnd, kGid, kOther});
+  for (const char* member : {"qpn", "psn", "mtu", "slots", "dialler", "acceptor"}) {
+    for (const Json& value : {Json(), Json(-1), Json("x"), Json::object()}) {
+      Json spoilt = good;
+      spoilt[member] = value;
+      EXPECT_FALSE(pipe_answer_of(spoilt)) << spoilt.dump();
+    }
+    Json lacking = good;
+    lacking.erase(member);
+    EXPECT_FALSE(pipe_answer_of(lacking)) << lacking.dump();
+  }
+}
+
+}  // namespace
+}  // namespace pvrdma::daemon
