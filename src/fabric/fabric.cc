@@ -56,7 +56,7 @@ Delivery Fabric::receive(transport::HostId from, transport::SegmentId segment, c
   if (admission.port == nullptr) return admission.verdict;
   verbs::Engine* const engine = admission.port->receiver();
   if (engine != nullptr && admission.verdict == Delivery::kDelivered) {
-    deliver(*engine);
+    deliver(*engine, admission);
   } else if constexpr (std::is_same_v<Message, verbs::Request>) {
     verbs::Engine* const later = engine != nullptr ? engine : admission.port->stopped_engine();
     if (later != nullptr) later->on_early_request(message);
@@ -64,23 +64,32 @@ Delivery Fabric::receive(transport::HostId from, transport::SegmentId segment, c
   return admission.verdict;
 }
 
-Delivery Fabric::on_request(transport::HostId from, transport::SegmentId segment,
+Delivery Fabric::on_request(transport::HostId from, PathKind by, transport::SegmentId segment,
                             const verbs::Request& request, verbs::Payload& payload, Instant now) {
-  return receive(from, segment, request,
-                 [&](verbs::Engine& engine) { engine.on_request(request, payload, now); });
+  return receive(from, segment, request, [&](verbs::Engine& engine, const Switch::Admission& admission) {
+    transport::Transport* const brought = transports_.find(by);
+    if (brought == nullptr || admission.way == nullptr || brought == admission.way)
+      return engine.on_request(request, payload, now);
+    // The hosts do not go by the same way now: the sender's may be the only one that works.
+    admission.port->answer_by(*brought, {.host = from, .segment = segment}, {request.to, request.from});
+    engine.on_request(request, payload, now);
+    admission.port->answer_as_usual();
+  });
 }
 
 Delivery Fabric::on_response(transport::HostId from, transport::SegmentId segment,
                              const verbs::Response& response, verbs::Payload& payload, Instant now) {
-  return receive(from, segment, response,
-                 [&](verbs::Engine& engine) { engine.on_response(response, payload, now); });
+  return receive(from, segment, response, [&](verbs::Engine& engine, const Switch::Admission&) {
+    engine.on_response(response, payload, now);
+  });
 }
 
 Delivery Fabric::on_datagram(transport::HostId from, transport::SegmentId segment,
                              const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                              Instant now) {
-  return receive(from, segment, datagram,
-                 [&](verbs::Engine& engine) { engine.on_datagram(datagram, payload, now); });
+  return receive(from, segment, datagram, [&](verbs::Engine& engine, const Switch::Admission&) {
+    engine.on_datagram(datagram, payload, now);
+  });
 }
 
 // Which connections waited for which host nobody has written down: those that did not find nothing to do.

@@ -44,7 +44,7 @@ class Fabric final : public transport::Inbound, public transport::NativeInbound 
   std::uint64_t gids_lost() const { return sum(&Switch::gids_lost); }
 
   // Inbound: for transports, on an empty stack. This daemon's own segment is no host's business.
-  transport::Delivery on_request(transport::HostId from, transport::SegmentId segment,
+  transport::Delivery on_request(transport::HostId from, PathKind by, transport::SegmentId segment,
                                  const verbs::Request& request, verbs::Payload& payload,
                                  Instant now) override;
   transport::Delivery on_response(transport::HostId from, transport::SegmentId segment,

@@ -56,7 +56,7 @@ class FabricTest : public testing::Test {
     request.from.gid = gid(from);
     request.to.gid = gid(to);
     verbs::SpanPayload payload;
-    return fabric_.on_request(host, segment, request, payload, now_);
+    return fabric_.on_request(host, PathKind::kTcp, segment, request, payload, now_);
   }
   // Requests that have reached an engine: it has no QP, so it counts each.
   static std::uint64_t arrived(const Node& node) { return node.engine.counters().dropped_unknown_qp; }
@@ -102,6 +102,69 @@ TEST_F(FabricTest, ReachesGidsOfOtherHosts) {
   EXPECT_EQ(a.port.counters().dropped_for(DropReason::kUnknownGid), 1U) << "another segment's GID";
   a.port.flush(now_);
   EXPECT_EQ(hosts_.flushes, 1);
+}
+
+TEST_F(FabricTest, GoesByTheHcaWhereTheSwitchHasItAndByTcpWhileItIsNotUp) {
+  RecordingTransport hca(PathKind::kHca);
+  fabric_.use(hca);
+  constexpr SegmentId kOther{2, 0};
+  Node a("VM-01", fabric_.segment(kBlue));
+  Node b("VM-02", fabric_.segment(kOther));
+  ASSERT_TRUE(a.port.bind_gid(gid(1)));
+  ASSERT_TRUE(b.port.bind_gid(gid(1)));
+  View view = view_of({{kBlue, gid(2), kEsx2}, {kOther, gid(2), kEsx2}});
+  view.hosts[0].path = PathKind::kHca;
+  view.hosts[0].reason = "vmrdma0 and vmrdma0";
+  view.hosts[0].hca_switches = {kBlue.dvs};
+  fabric_.set_view(view);
+  const auto kind = [&] { return fabric_.segment(kBlue).path_to(gid(2)); };
+
+  EXPECT_EQ(kind().kind, PathKind::kTcp);
+  EXPECT_TRUE(send_request(a.port, 1, 2));
+  hca.up = {kEsx2};
+  EXPECT_TRUE(send_request(a.port, 1, 2));
+  EXPECT_EQ(hca.deliveries.size(), 0U) << "the path there is stays until the fabric is told";
+  fabric_.on_up_changed(kEsx2, now_);
+  EXPECT_TRUE(send_request(a.port, 1, 2));
+  EXPECT_EQ(hca.deliveries.size(), 1U);
+  EXPECT_EQ(kind().kind, PathKind::kHca);
+  EXPECT_EQ(kind().reason, "vmrdma0 and vmrdma0");
+  hca.up = {};
+  fabric_.on_up_changed(kEsx2, now_);
+  EXPECT_TRUE(send_request(a.port, 1, 2));
+  EXPECT_EQ(hosts_.deliveries.size(), 3U);
+  EXPECT_TRUE(observer_.hosts_up.at(kEsx2)) << "by tcp";
+
+  hca.up = {kEsx2};
+  End other;
+  EXPECT_TRUE(other.send_request(b.port, gid(1), gid(2)));
+  EXPECT_EQ(hosts_.deliveries.size(), 4U) << "its uplink is no HCA";
+  EXPECT_EQ(fabric_.segment(kOther).path_to(gid(2)).reason,
+            "the switch's uplinks are not paired with the hosts' HCAs");
+  fabric_.drop(PathKind::kHca);
+}
+
+// The hosts do not see alike which way works: the answer goes by the one that has brought the request.
+TEST_F(FabricTest, AnAnswerGoesBackByTheWayOfItsRequest) {
+  RecordingTransport hca(PathKind::kHca);
+  fabric_.use(hca);
+  hca.up = {kEsx2};
+  Node a("VM-01", fabric_.segment(kBlue));
+  ASSERT_TRUE(a.port.bind_gid(gid(1)));
+  View view = view_of({{kBlue, gid(2), kEsx2}});
+  view.hosts[0].path = PathKind::kHca;
+  view.hosts[0].hca_switches = {kBlue.dvs};
+  fabric_.set_view(view);
+  verbs::PathSlot own;
+  verbs::Path& usual = a.port.path(own, [] { return verbs::Connection{{gid(1), {}}, {gid(2), {}}}; });
+  EXPECT_EQ(&a.port.answer_path(usual), &usual);
+  a.port.answer_by(hosts_, {.host = kEsx2, .segment = kBlue}, {{gid(1), {}}, {gid(2), {}}});
+  a.port.answer_path(usual).send_response({}, payload_, now_);
+  a.port.answer_as_usual();
+  EXPECT_EQ(hosts_.deliveries, (std::vector<Delivery>{{nullptr, 'r', kEsx2, kBlue}}));
+  a.port.answer_path(usual).send_response({}, payload_, now_);
+  EXPECT_EQ(hca.deliveries, (std::vector<Delivery>{{nullptr, 'r', kEsx2, kBlue}}));
+  fabric_.drop(PathKind::kHca);
 }
 
 TEST_F(FabricTest, NothingIsSentWithoutRoom) {
@@ -266,7 +329,7 @@ class FabricConnection : public FabricTest {
                                  .number = verbs::MessageNumber(verbs::ConnectOptions{}.rq_psn),
                                  .op = op};
     verbs::SpanPayload payload;
-    return fabric_.on_request(host, kBlue, request, payload, now_);
+    return fabric_.on_request(host, PathKind::kTcp, kBlue, request, payload, now_);
   }
   auto answers() { return std::exchange(guest_.wire.responses, {}); }
 

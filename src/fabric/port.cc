@@ -100,6 +100,17 @@ void Port::open_path(const verbs::Connection& connection, verbs::PathSlot& slot)
   }
 }
 
+void Port::answer_by(transport::Transport& transport, const transport::Place& place,
+                     const verbs::Connection& connection) {
+  transport.open(place, connection, counters_.sent_by(transport.kind()), answer_slot_);
+  set_answer_path(&*answer_slot_);
+}
+
+void Port::answer_as_usual() {
+  set_answer_path(nullptr);
+  answer_slot_.close();
+}
+
 void Port::send_datagram(const verbs::Datagram& datagram, const guestmem::SpanList& payload, Instant now) {
   const Switch::Found found = look_up(datagram.from.gid, datagram.to.gid);
   if (found.transport == nullptr) {

@@ -86,6 +86,10 @@ class Port final : public verbs::SwitchPort {
   // The engine that a message from another host is for. Null: link down, stopped or detached; the message is
   // counted as dropped.
   verbs::Engine* receiver();
+  // While its engine takes a request that came by another way than its own messages go: answers go by that.
+  void answer_by(transport::Transport& transport, const transport::Place& place,
+                 const verbs::Connection& connection);
+  void answer_as_usual();
   bool is_stopped() const { return stopped_; }
   // Null: it is not stopped, or the link is down.
   verbs::Engine* stopped_engine() const { return stopped_ && link_up_ ? engine_ : nullptr; }
@@ -102,6 +106,8 @@ class Port final : public verbs::SwitchPort {
   friend class Switch;
 
   void open_path(const verbs::Connection& connection, verbs::PathSlot& slot) override;
+
+  verbs::PathSlot answer_slot_;
   // Where messages from this port go; counts nothing.
   Switch::Found look_up(const verbs::Gid& from, const verbs::Gid& to) const;
 

@@ -143,12 +143,13 @@ void Switch::each_engine(const std::function<void(verbs::Engine&)>& visit) {
 Switch::Admission Switch::admit(transport::HostId host, const verbs::Gid& source,
                                 const verbs::Gid& destination) const {
   const auto it = holders_.find(destination);
-  if (it == holders_.end() || it->second.is_lost) return {transport::Delivery::kUnknownGid, nullptr};
-  if (!remote_.is_held_by(host, source)) {
-    const bool has_holder = holders_.contains(source) || remote_.find(source).has_value();
-    return {transport::Delivery::kForeignSource, has_holder ? nullptr : it->second.port};
+  if (it == holders_.end() || it->second.is_lost) return {transport::Delivery::kUnknownGid, nullptr, nullptr};
+  const auto held = remote_.find(source);
+  if (!held || held->host != host) {
+    const bool has_holder = holders_.contains(source) || held.has_value();
+    return {transport::Delivery::kForeignSource, has_holder ? nullptr : it->second.port, nullptr};
   }
-  return {transport::Delivery::kDelivered, it->second.port};
+  return {transport::Delivery::kDelivered, it->second.port, transports_.way_to(host, held->kind)};
 }
 
 Switch::NativeAdmission Switch::admit_native(const verbs::Gid& source, const verbs::Gid& destination,

@@ -68,6 +68,7 @@ class Switch {
   struct Admission {
     transport::Delivery verdict;
     Port* port;  // also with kForeignSource if nobody holds the source: news of it may be on its way
+    const transport::Transport* way;  // by which messages go back to the source now; null: none
   };
   Admission admit(transport::HostId host, const verbs::Gid& source, const verbs::Gid& destination) const;
 

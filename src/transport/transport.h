@@ -109,7 +109,8 @@ class Inbound {
  public:
   virtual ~Inbound() = default;
 
-  virtual Delivery on_request(HostId from, SegmentId segment, const verbs::Request& request,
+  // `by`: the kind of transport that has brought it. What answers it goes back by that.
+  virtual Delivery on_request(HostId from, PathKind by, SegmentId segment, const verbs::Request& request,
                               verbs::Payload& payload, Instant now) = 0;
   virtual Delivery on_response(HostId from, SegmentId segment, const verbs::Response& response,
                                verbs::Payload& payload, Instant now) = 0;

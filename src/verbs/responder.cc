@@ -215,7 +215,7 @@ void Responder::send(QueuePair& qp, const Request& request, const Response& resp
     observer->on_response(Direction::kOutbound, response, answered_by_us(qp, request, response), &payload,
                           qp.attributes.path_mtu, now);
   }
-  path_of(services_, qp).send_response(response, payload, now);
+  services_.wire.answer_path(path_of(services_, qp)).send_response(response, payload, now);
 }
 
 }  // namespace pvrdma::verbs

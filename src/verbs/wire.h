@@ -30,6 +30,9 @@ class Wire {
     return *slot;
   }
 
+  // By which an answer goes: by the QP's own path, `usual`, or by the way that has brought what is answered.
+  Path& answer_path(Path& usual) const { return answer_path_ == nullptr ? usual : *answer_path_; }
+
   // Like a path's sends; there is no connection to own one.
   virtual void send_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) = 0;
 
@@ -44,12 +47,17 @@ class Wire {
   MessageObserver* observer() const { return observer_; }
   void observe(MessageObserver* observer) { observer_ = observer; }
 
+ protected:
+  // Borrowed until the next call; null: answers go as usual.
+  void set_answer_path(Path* path) { answer_path_ = path; }
+
  private:
   // Opens the path that the connection's messages take now, if only one that drops and counts them.
   virtual void open_path(const Connection& connection, PathSlot& slot) = 0;
 
   const std::uint64_t& generation_;
   MessageObserver* observer_ = nullptr;
+  Path* answer_path_ = nullptr;
 };
 
 // Who sees to it that a GID belongs to one adapter.

@@ -32,7 +32,8 @@ void LaneStream::hand_over(Message& message, transport::HostId from, transport::
   };
   transport::Delivery delivery{};
   if (const auto* request = std::get_if<verbs::Request>(&message.content)) {
-    delivery = to.on_request(from, message.segment, piece_of(*request), payload, now);
+    delivery =
+        to.on_request(from, transport::PathKind::kTcp, message.segment, piece_of(*request), payload, now);
   } else if (const auto* response = std::get_if<verbs::Response>(&message.content)) {
     delivery = to.on_response(from, message.segment, piece_of(*response), payload, now);
   } else {

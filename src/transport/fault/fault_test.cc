@@ -76,7 +76,7 @@ class Recorder final : public Transport {
 };
 
 struct Told final : Inbound {
-  Delivery on_request(HostId, SegmentId, const verbs::Request&, verbs::Payload&, Instant) override {
+  Delivery on_request(HostId, PathKind, SegmentId, const verbs::Request&, verbs::Payload&, Instant) override {
     return Delivery::kUnknownGid;
   }
   Delivery on_response(HostId, SegmentId, const verbs::Response&, verbs::Payload&, Instant) override {

@@ -22,8 +22,8 @@ class SetClock final : public Clock {
 };
 
 struct Told final : Inbound {
-  Delivery on_request(HostId from, SegmentId segment, const verbs::Request& request, verbs::Payload& payload,
-                      Instant) override {
+  Delivery on_request(HostId from, PathKind, SegmentId segment, const verbs::Request& request,
+                      verbs::Payload& payload, Instant) override {
     EXPECT_EQ(segment, wanted_segment);
     requests.push_back(request);
     hosts.push_back(from);

@@ -19,8 +19,8 @@ class StandingClock final : public Clock {
 };
 
 struct Taker final : Inbound {
-  Delivery on_request(HostId, SegmentId segment, const verbs::Request& request, verbs::Payload& payload,
-                      Instant) override {
+  Delivery on_request(HostId, PathKind, SegmentId segment, const verbs::Request& request,
+                      verbs::Payload& payload, Instant) override {
     PVRDMA_CHECK(segment != SegmentId{}, "a message is of a segment");
     PVRDMA_CHECK(payload.bytes() == tcp::payload_bytes(request), "the bytes are those of the message");
     return Delivery::kDelivered;

@@ -154,7 +154,7 @@ void Pipe::deliver(const tcp::Frame& frame, std::span<std::byte> bytes, Instant 
   verbs::SpanPayload payload(spans);
   Delivery delivery{};
   if (const auto* request = std::get_if<verbs::Request>(&frame.body)) {
-    delivery = context_.inbound.on_request(peer_, frame.segment, *request, payload, now);
+    delivery = context_.inbound.on_request(peer_, PathKind::kHca, frame.segment, *request, payload, now);
   } else if (const auto* response = std::get_if<verbs::Response>(&frame.body)) {
     delivery = context_.inbound.on_response(peer_, frame.segment, *response, payload, now);
   } else if (const auto* datagram = std::get_if<verbs::Datagram>(&frame.body)) {

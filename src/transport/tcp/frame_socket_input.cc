@@ -239,7 +239,8 @@ void FrameSocket::deliver(std::uint32_t bytes, verbs::Payload& payload, Instant 
   };
   Delivery delivery{};
   if (const auto* request = std::get_if<verbs::Request>(&incoming_.body)) {
-    delivery = context_.inbound.on_request(peer_, incoming_.segment, piece_of(*request), payload, now);
+    delivery = context_.inbound.on_request(peer_, PathKind::kTcp, incoming_.segment, piece_of(*request),
+                                           payload, now);
   } else if (const auto* response = std::get_if<verbs::Response>(&incoming_.body)) {
     delivery = context_.inbound.on_response(peer_, incoming_.segment, piece_of(*response), payload, now);
   } else if (const auto* datagram = std::get_if<verbs::Datagram>(&incoming_.body)) {

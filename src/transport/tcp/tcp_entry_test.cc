@@ -345,7 +345,7 @@ TEST_F(TcpRawTest, ListensAsSoonAsTheAddressIsThere) {
 
 // Answers nobody: there is nothing to receive yet.
 class NoInbound final : public Inbound {
-  Delivery on_request(HostId, SegmentId, const verbs::Request&, verbs::Payload&, Instant) override {
+  Delivery on_request(HostId, PathKind, SegmentId, const verbs::Request&, verbs::Payload&, Instant) override {
     return Delivery::kUnknownGid;
   }
   Delivery on_response(HostId, SegmentId, const verbs::Response&, verbs::Payload&, Instant) override {

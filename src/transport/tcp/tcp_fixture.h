@@ -233,8 +233,8 @@ class Host final : public Inbound {
   std::function<void(const verbs::Request&, bool last)> on_asked;  // after each piece
 
  private:
-  Delivery on_request(HostId from, SegmentId segment, const verbs::Request& request, verbs::Payload& payload,
-                      Instant) override {
+  Delivery on_request(HostId from, PathKind, SegmentId segment, const verbs::Request& request,
+                      verbs::Payload& payload, Instant) override {
     ++pieces;
     if (verdict != Delivery::kDelivered) return verdict;
     EXPECT_EQ(payload.bytes(), payload_bytes(request));
