@@ -66,18 +66,26 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, HostPi
   static void come_back(const std::weak_ptr<Impl>& to, shard::Loop& loop, Then then) {
     static_cast<void>(loop.post(shard::Task(
         [to, then = std::move(then)]() mutable {
-          if (const auto impl = to.lock(); impl != nullptr && !impl->is_over) then(*impl);
+          if (const auto impl = to.lock(); impl != nullptr && !impl->is_over)
+            impl->or_later([&] { then(*impl); });
         },
         "news of the RDMA NIC")));
   }
 
-  HostPipes& pipes(HostId id) {
-    auto& entry = hosts[id];
-    if (!entry) {
-      entry = std::make_unique<HostPipes>(context, *this, id);
-      context.make_room(4 * hosts.size() + 8);
+  // Does it. Without memory the device is opened anew, some seconds later.
+  template <typename Action>
+  void or_later(Action action) {
+    try {
+      action();
+    } catch (const std::bad_alloc&) {
+      open_at = context.clock.now() + kReopenPause;
     }
-    return *entry;
+  }
+
+  HostPipes& pipes(HostId id) {
+    if (const auto found = hosts.find(id); found != hosts.end()) return *found->second;
+    context.make_room(4 * hosts.size() + 8);
+    return *hosts.emplace(id, std::make_unique<HostPipes>(context, *this, id)).first->second;
   }
 
   // Shard's turn.
@@ -112,6 +120,7 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, HostPi
   std::weak_ptr<Impl> self;
   bool is_over = false;
   HcaSettings settings;
+  bool is_configured = true;  // false: there was no memory for all of the newest settings
   std::map<HostId, std::unique_ptr<HostPipes>> hosts;
 
   std::shared_ptr<Nic> nic;  // null: none is open
@@ -170,23 +179,25 @@ void Hca::Impl::on_time(Instant now) {
 
 void Hca::Impl::on_news(News news) {
   const Instant now = context.clock.now();
-  switch (news) {
-    case News::kChanged:
-      return ask_port();
-    case News::kPortDown:
-      port.active = false;
-      announce(now);
-      return ask_port();
-    case News::kGone:
-      drop_device(fmt::format("RDMA device {} has failed", settings.device), now);
-      open_at = now + kReopenPause;
-      return;
-  }
+  or_later([&] {
+    switch (news) {
+      case News::kChanged:
+        return ask_port();
+      case News::kPortDown:
+        port.active = false;
+        announce(now);
+        return ask_port();
+      case News::kGone:
+        open_at = now + kReopenPause;
+        return drop_device(fmt::format("RDMA device {} has failed", settings.device), now);
+    }
+  });
 }
 
-void Hca::Impl::open_device(Instant /*now*/) {
+void Hca::Impl::open_device(Instant now) {
+  if (nic != nullptr) drop_device("the device is opened anew", now);
   open_at = Instant::never();
-  if (settings.device.empty()) return;
+  if (settings.device.empty() || !options.refused.empty()) return;
   const std::uint64_t attempt = ++device_attempt;
   options.worker.post(shard::Task(
       [to = self.lock(), attempt, device = settings.device, open = options.open, &back = loop] {
@@ -229,14 +240,13 @@ void Hca::Impl::drop_device(const std::string& why, Instant now) {
   ++device_attempt;
   trouble = why;
   port = {};
-  std::shared_ptr<Nic> gone = std::move(nic);
-  nic.reset();
+  const std::shared_ptr<Nic> gone = std::exchange(nic, nullptr);
+  if (gone != nullptr) {
+    for (const int fd : gone->event_fds()) loop.unwatch(fd);
+  }
   announce(now);
-  if (gone == nullptr) return;
-  for (const int fd : gone->event_fds()) loop.unwatch(fd);
   // Behind all ends that were made by it.
-  options.worker.post(
-      shard::Task([gone = std::move(gone)]() mutable { gone.reset(); }, "closes an RDMA device"));
+  if (gone != nullptr) options.worker.post(shard::Task([gone] {}, "closes an RDMA device"));
 }
 
 void Hca::Impl::ask_port() {
@@ -348,16 +358,19 @@ Hca::~Hca() {
 }
 
 void Hca::configure(const HcaSettings& settings) {
-  if (settings == impl_->settings) return;
+  if (impl_->is_configured && settings == impl_->settings) return;
   const Instant now = impl_->context.clock.now();
-  const bool other_device = settings.device != impl_->settings.device;
+  const bool again = !std::exchange(impl_->is_configured, false);
+  const bool other_device = again || settings.device != impl_->settings.device;
   impl_->settings = settings;
   for (const HcaPeer& peer : settings.peers) impl_->pipes(peer.id);
-  if (!impl_->options.refused.empty()) return;
-  if (!other_device) return impl_->announce(now);
-  impl_->drop_device(settings.device.empty() ? "this host has no active HCA" : "the device is not open yet",
-                     now);
-  impl_->open_device(now);
+  if (!other_device) {
+    impl_->announce(now);
+  } else if (impl_->options.refused.empty()) {
+    impl_->drop_device(settings.device.empty() ? "this host has no active HCA" : "the device is not open yet", now);
+    impl_->open_device(now);
+  }
+  impl_->is_configured = true;
 }
 
 Result<hca::Answer> Hca::answer(const std::string& host, const hca::Offer& offer) {

@@ -92,6 +92,7 @@ class Hca final : public Transport {
   Hca(HcaOptions options, shard::Loop& loop, const Clock& clock, Inbound& inbound);
   ~Hca() override;
 
+  // May throw bad_alloc, and is to be called again then.
   void configure(const HcaSettings& settings);
 
   // What another host offers, to be answered. Blocks for a bounded time; not on the shard. Errors: one clause

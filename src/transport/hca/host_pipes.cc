@@ -1,6 +1,7 @@
 #include "transport/hca/host_pipes.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace pvrdma::transport::hca {
@@ -8,7 +9,6 @@ namespace pvrdma::transport::hca {
 HostPipes::~HostPipes() {
   bury(dialled_);
   bury(accepted_);
-  for (auto& pipe : leaving_) bury(pipe);
 }
 
 void HostPipes::configure(const std::string& name, const std::string& denied, Instant now) {
@@ -51,21 +51,29 @@ void HostPipes::on_dialled(std::uint64_t attempt, Result<std::unique_ptr<PipeEnd
     dial_later(now);
     return;
   }
-  dialled_ = std::make_unique<Pipe>(context_, Pipe::Role::kDialler, id_, *std::move(end), now);
+  dialled_ = make(Pipe::Role::kDialler, *end, now);
   usable_at_ = Instant::never();
+  if (dialled_ == nullptr) dial_later(now);
   context_.attention = true;
 }
 
 void HostPipes::adopt(std::unique_ptr<PipeEnd> end, Instant now) {
   if (!denied_.empty()) return owner_.bury(std::move(end));
-  leaving_.reserve(leaving_.size() + 1);
-  auto made = std::make_unique<Pipe>(context_, Pipe::Role::kAcceptor, id_, std::move(end), now);
-  if (accepted_ != nullptr) {
+  if (accepted_ != nullptr)
     accepted_->close(tcp::GoodbyeReason::kReplaced, "a newer pipe has taken its place", now);
-    leaving_.push_back(std::move(accepted_));
-  }
-  accepted_ = std::move(made);
+  bury(accepted_);
+  accepted_ = make(Pipe::Role::kAcceptor, end, now);
   context_.attention = true;
+}
+
+// Null: there is no memory, and the end is buried.
+std::unique_ptr<Pipe> HostPipes::make(Pipe::Role role, std::unique_ptr<PipeEnd>& end, Instant now) {
+  try {
+    return std::make_unique<Pipe>(context_, role, id_, std::move(end), now);
+  } catch (const std::bad_alloc&) {
+    owner_.bury(std::move(end));
+    return nullptr;
+  }
 }
 
 void HostPipes::send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
@@ -85,8 +93,6 @@ void HostPipes::send(SegmentId segment, const verbs::Datagram& datagram, const g
 }
 
 void HostPipes::turn(Instant now, bool may_ask) {
-  for (auto& pipe : leaving_) bury(pipe);
-  leaving_.clear();
   if (dialled_ != nullptr && dialled_->broken()) end_dialled(now);
   if (accepted_ != nullptr && accepted_->broken()) end_accepted();
   if (dialled_ != nullptr && dialled_->is_up()) {
@@ -100,13 +106,12 @@ void HostPipes::turn(Instant now, bool may_ask) {
       pause_ = kRedialFirst;
       trouble_.clear();
       noted_.clear();
+      news_.changed = news_.restored = news_.ready = true;
       log::info("hca: a pipe to host {} stands", name_);
-      context_.inbound.on_up_changed(id_, now);
-      context_.inbound.on_restored(id_, now);
-      context_.inbound.on_ready(id_, now);
     }
-    if (dialled_->take_drained()) context_.inbound.on_ready(id_, now);
+    if (dialled_->take_drained()) news_.ready = true;
   }
+  tell(now);
   if (!denied_.empty() || dialled_ != nullptr || now < dial_at_ || now < dialling_until_) return;
   if (!may_ask) {
     dial_later(now);
@@ -118,7 +123,7 @@ void HostPipes::turn(Instant now, bool may_ask) {
 }
 
 void HostPipes::end_dialled(Instant now) {
-  trouble_ = dialled_->trouble();
+  trouble_ = std::string(dialled_->trouble());
   const bool in_order = dialled_->ended_in_order();
   bury(dialled_);
   usable_at_ = Instant::never();
@@ -131,11 +136,17 @@ void HostPipes::end_dialled(Instant now) {
     const HcaTimes& times = context_.times;
     if (now - used_since_ >= times.proof_max) proof_ = Duration{0};
     proof_ = std::min(std::max(proof_ * 2, times.proof_first), times.proof_max);
-    note("the pipe broke", now);
   }
   // Whatever path comes next, what was sent by this one and not answered may be lost.
-  context_.inbound.on_up_changed(id_, now);
-  context_.inbound.on_restored(id_, now);
+  news_.changed = news_.restored = true;
+  if (!in_order) note("the pipe broke", now);
+}
+
+// Each once, also where there was no memory in between.
+void HostPipes::tell(Instant now) {
+  if (std::exchange(news_.changed, false)) context_.inbound.on_up_changed(id_, now);
+  if (std::exchange(news_.restored, false)) context_.inbound.on_restored(id_, now);
+  if (std::exchange(news_.ready, false)) context_.inbound.on_ready(id_, now);
 }
 
 void HostPipes::end_accepted() {

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/log.h"
 #include "base/result.h"
@@ -48,6 +47,7 @@ class HostPipes {
   // The device is gone, or its port: nothing gets through.
   void break_off(const std::string& trouble, Instant now);
 
+  // The next two never on the stack of one of its pipes.
   void on_dialled(std::uint64_t attempt, Result<std::unique_ptr<PipeEnd>> end, Instant now);
   void adopt(std::unique_ptr<PipeEnd> end, Instant now);
 
@@ -70,6 +70,8 @@ class HostPipes {
  private:
   void end_dialled(Instant now);
   void end_accepted();
+  std::unique_ptr<Pipe> make(Pipe::Role role, std::unique_ptr<PipeEnd>& end, Instant now);
+  void tell(Instant now);
   void bury(std::unique_ptr<Pipe>& pipe);
   void dial_later(Instant now);
   void note(const char* what, Instant now);
@@ -81,7 +83,6 @@ class HostPipes {
   std::string denied_ = "nothing is known of the host";
   std::unique_ptr<Pipe> dialled_;
   std::unique_ptr<Pipe> accepted_;
-  std::vector<std::unique_ptr<Pipe>> leaving_;  // replaced, buried in the next turn
   std::uint64_t attempt_ = 0;
   Instant dialling_until_{};  // an attempt is under way
   Instant dial_at_{};
@@ -90,6 +91,11 @@ class HostPipes {
   Instant used_since_ = Instant::never();
   Duration proof_{0};
   bool is_up_ = false;
+  struct {
+    bool changed = false;
+    bool restored = false;
+    bool ready = false;
+  } news_;  // that Inbound is not told yet
   std::string trouble_;
   std::string noted_;  // the last trouble in the log
   std::uint64_t falls_ = 0;

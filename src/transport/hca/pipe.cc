@@ -1,7 +1,6 @@
 #include "transport/hca/pipe.h"
 
 #include <algorithm>
-#include <fmt/core.h>
 #include <utility>
 
 #include "base/check.h"
@@ -168,7 +167,7 @@ void Pipe::on_time(Instant now) {
   if (broken_) return;
   if (now >= last_heard_ + kSilenceMax) {
     ++context_.errors.silent_peers;
-    break_off(fmt::format("nothing came for {} s", kSilenceMax / std::chrono::seconds(1)));
+    break_off("nothing came for 3 s");
     return;
   }
   // Without a credit or a slot there is enough under way to show that the peer lives, or not.
@@ -191,12 +190,12 @@ void Pipe::close(tcp::GoodbyeReason reason, std::string_view sentence, Instant n
   }
   in_order_ = true;
   broken_ = true;  // its QP lives until release(): the goodbye may still go
-  trouble_ = sentence;
+  trouble_ = tcp::Sentence(sentence);
   context_.attention = true;
 }
 
-void Pipe::break_off(std::string trouble) {
-  if (!broken_) trouble_ = std::move(trouble);
+void Pipe::break_off(std::string_view trouble, std::string_view detail) {
+  if (!broken_) trouble_ = tcp::Sentence(trouble, detail);
   broken_ = true;
   is_open_ = false;
   if (end_ != nullptr) end_->fail();

@@ -12,6 +12,8 @@
 //
 // A pipe that breaks says so in broken() and is destroyed by its owner in the next turn.
 //
+// Nothing here allocates once it is made.
+//
 // Thread: shard-owned.
 #pragma once
 
@@ -20,7 +22,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "base/time.h"
@@ -53,7 +54,7 @@ class Pipe final {
   bool is_up() const { return heard_ && !broken(); }
   bool broken() const { return broken_; }
   // Why it broke: one clause. Empty before.
-  const std::string& trouble() const { return trouble_; }
+  std::string_view trouble() const { return trouble_.view(); }
   // Whether one of the two hosts wanted it to end.
   bool ended_in_order() const { return in_order_; }
 
@@ -80,7 +81,7 @@ class Pipe final {
   // Says goodbye if that is possible, and ends.
   void close(tcp::GoodbyeReason reason, std::string_view sentence, Instant now);
   // Ends without a word. The device touches nothing of it any more when its completions have been polled.
-  void break_off(std::string trouble);
+  void break_off(std::string_view trouble, std::string_view detail = {});
   // For its destruction, elsewhere. Afterwards this does nothing any more.
   std::unique_ptr<PipeEnd> release();
 
@@ -118,7 +119,7 @@ class Pipe final {
   bool heard_ = false;
   bool broken_ = false;
   bool in_order_ = false;
-  std::string trouble_;
+  tcp::Sentence trouble_;
   Instant last_heard_;
   Instant last_sent_;
 

@@ -1,7 +1,6 @@
 // The receiving half of Pipe.
 #include <algorithm>
 #include <array>
-#include <fmt/core.h>
 #include <utility>
 #include <variant>
 
@@ -61,7 +60,7 @@ bool Pipe::run(Instant now) {
 }
 
 void Pipe::take(const WorkCompletion& completion, Instant now) {
-  if (!completion.trouble.empty()) return break_off(std::string(completion.trouble));
+  if (!completion.trouble.empty()) return break_off(completion.trouble);
   if ((completion.id & PipeEnd::kSendBit) != 0) {
     retired_ = (completion.id & ~PipeEnd::kSendBit) + 1;
     return;
@@ -113,29 +112,29 @@ void Pipe::read_batch(Instant now) {
 
 bool Pipe::take_frame(Received& from, Instant now) {
   if (role_ == Role::kAcceptor && free_slots() < kAnswerSlots) return false;
-  const auto refuse = [this](std::string why) {
+  const auto refuse = [this](std::string_view why, std::string_view detail = {}) {
     ++context_.errors.bad_frames;
-    break_off(std::move(why));
+    break_off(why, detail);
     return false;
   };
   const std::span<std::byte> rest = end_->receive_slot(from.slot).subspan(from.begin, from.end - from.begin);
   tcp::Frame frame;
   const tcp::Decoded decoded = tcp::decode(rest, frame);
   if (decoded.state == tcp::Decoded::State::kBad)
-    return refuse(fmt::format("a frame was refused: {}", tcp::describe(decoded.fault)));
+    return refuse("a frame was refused: ", tcp::describe(decoded.fault));
   if (decoded.state != tcp::Decoded::State::kComplete ||
       rest.size() - decoded.head_bytes < decoded.payload_bytes)
     return refuse("a frame goes beyond its slot");
   if (frame.sequence != next_receive_) {
     ++context_.errors.bad_sequence;
-    break_off(fmt::format("frame {} came where frame {} was due", frame.sequence, next_receive_));
+    break_off("a frame came that was not the next");
     return false;
   }
   ++next_receive_;
   from.begin += static_cast<std::uint32_t>(decoded.head_bytes + decoded.payload_bytes);
   if (const auto* goodbye = std::get_if<tcp::Goodbye>(&frame.body)) {
     in_order_ = tcp::is_in_order(goodbye->reason);
-    break_off(fmt::format("the peer closed it: {}", goodbye->sentence.view()));
+    break_off("the peer closed it: ", goodbye->sentence.view());
     return false;
   }
   const bool is_request = std::holds_alternative<verbs::Request>(frame.body) ||

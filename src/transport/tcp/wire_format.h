@@ -41,12 +41,17 @@ class Text {
  public:
   Text() = default;
   explicit Text(std::string_view text) {
-    for (const char c : text.substr(0, N)) chars_[size_++] = c >= ' ' && c <= '~' ? c : '?';
+    append(text);
   }
+  Text(std::string_view text, std::string_view more) : Text(text) { append(more); }
   std::string_view view() const { return {chars_.data(), size_}; }
   friend bool operator==(const Text& a, const Text& b) { return a.view() == b.view(); }
 
  private:
+  void append(std::string_view text) {
+    for (const char c : text.substr(0, N - size_)) chars_[size_++] = c >= ' ' && c <= '~' ? c : '?';
+  }
+
   std::array<char, N> chars_{};  // the first size_ count
   std::size_t size_ = 0;
 };
