@@ -114,3 +114,19 @@ def test_a_user_without_locked_memory_falls_back(machine: HcaMachine) -> None:
     _expect_no_error(machine.start_checker(20))
     machine.restart(second)
     _reaches_by(machine, "hca")
+
+
+def test_a_port_that_goes_down_is_replaced_by_tcp_until_it_is_up(logs: Path) -> None:
+    with HcaMachine(logs / "hca-apart", apart=True) as machine:
+        _reaches_by(machine, "hca")
+        job = machine.start_checker(100 * _ROUNDS)
+        until("hca", lambda: machine.paths() == {("hca", _BOTH)})
+        for _ in range(2):
+            machine.vm.check("ip link set eth0 down")
+            until("tcp", lambda: {kind for kind, _ in machine.paths()} == {"tcp"})
+            machine.vm.check("ip link set eth0 up")
+            until("hca again", lambda: machine.paths() == {("hca", _BOTH)})
+        assert not job.done, job.output_so_far()
+        machine.end_checker()
+        _expect_no_error(job)
+        assert _counters(machine.hosts[0])["hca falls"] == 2

@@ -227,7 +227,7 @@ TEST_F(HcaTest, NobodyIsAskedWhomNoLaneReaches) {
   pass(seconds(10));
   EXPECT_FALSE(a.hca->is_up(b.id));
   a.may_ask = b.may_ask = true;
-  EXPECT_TRUE(wait([&] { return reach(a, b); }));
+  EXPECT_TRUE(wait([&] { return reach(a, b); }, milliseconds(200))) << "however long the lanes were away";
 }
 
 TEST_F(HcaTest, GidsWithoutACommonFamilyAreASentence) {

@@ -113,8 +113,9 @@ void HostPipes::turn(Instant now, bool may_ask) {
   }
   tell(now);
   if (!denied_.empty() || dialled_ != nullptr || now < dial_at_ || now < dialling_until_) return;
-  if (!may_ask) {
-    dial_later(now);
+  if (!may_ask) {  // looked at again soon: nothing has failed
+    dial_at_ = now + kRedialFirst;
+    context_.check_at(dial_at_);
     return;
   }
   owner_.dial(*this, ++attempt_);

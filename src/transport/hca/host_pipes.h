@@ -18,7 +18,7 @@ namespace pvrdma::transport::hca {
 
 // Between attempts.
 inline constexpr Duration kRedialFirst = std::chrono::milliseconds(50);
-inline constexpr Duration kRedialMax = std::chrono::seconds(2);
+inline constexpr Duration kRedialMax = std::chrono::seconds(1);
 // A dial that has no result by then never has one.
 inline constexpr Duration kDialMax = std::chrono::seconds(30);
 

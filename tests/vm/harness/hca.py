@@ -125,11 +125,13 @@ def until(what: str, holds: object, guard_s: float = _UP_GUARD_S) -> None:
 class HcaMachine(Ensemble):
     """One VM with Soft-RoCE and etcd, which two hosts share, as two processes share a device: esx-01 and esx-02.
 
-    Each has an address of its own on the NIC, and both have the NIC as vmnic0.
+    Each has an address of its own, and both have the NIC as vmnic0. With `apart` the addresses are not the NIC's: what goes by tcp
+    does not need it, and the HCA is spoken to by its link-local GID.
     """
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, apart: bool = False) -> None:
         super().__init__(logs)
+        self._apart = apart
         self.hosts: list[HostInGuest] = []
 
     @property
@@ -147,10 +149,11 @@ class HcaMachine(Ensemble):
         spec = VmSpec(name="HCA-01", address=base.address, address6=base.address6, mac=base.mac, overlays=("rxe",), archives=(archive,),
                       memory_mib=_MEMORY_MIB, load_driver=False, rdma_device=soft_roce.DEVICE, nic="virtio-net-pci")
         self._start_vms(ensure("trixie"), [spec])
-        second = base.address.replace(".61", ".62")
-        self.vm.check(f"ip address add {second}/24 dev eth0")
+        addresses = ("10.9.0.1", "10.9.0.2") if self._apart else (base.address, base.address.replace(".61", ".62"))
+        for address in addresses:
+            self.vm.check(f"ip address add {address}/24 dev {'lo' if self._apart else 'eth0'} || test {address} = {base.address}")
         soft_roce.add_device(self.vm)
-        self.hosts = [HostInGuest(self.vm, "esx-01", base.address, "VM-01"), HostInGuest(self.vm, "esx-02", second, "VM-02")]
+        self.hosts = [HostInGuest(self.vm, f"esx-0{i}", address, f"VM-0{i}") for i, address in enumerate(addresses, 1)]
         self.vm.start_job(f"{ENVIRONMENT} etcd --data-dir /tmp/etcd --listen-client-urls {_ETCD} --advertise-client-urls {_ETCD}"
                           " --listen-peer-urls http://127.0.0.1:2380 --unsafe-no-fsync --log-level warn")
         until("etcd answers", lambda: self.vm.run(f"{ENVIRONMENT} ETCDCTL_API=3 etcdctl endpoint health").exit_code == 0)
