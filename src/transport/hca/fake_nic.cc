@@ -13,9 +13,11 @@ constexpr std::string_view kFlushed = "Work Request Flushed Error";
 constexpr std::string_view kRetryExceeded = "transport retry counter exceeded";
 constexpr std::string_view kRnr = "RNR retry counter exceeded";
 
+}  // namespace
+
 // First in, first out, of a fixed capacity.
 template <typename T>
-class Ring {
+class FakeNetwork::Ring {
  public:
   explicit Ring(std::size_t capacity) : items_(capacity) {}
   bool full() const { return count_ == items_.size(); }
@@ -37,8 +39,6 @@ class Ring {
   std::size_t first_ = 0;
   std::size_t count_ = 0;
 };
-
-}  // namespace
 
 class FakeNetwork::FakeRegion final : public MemoryRegion {
  public:

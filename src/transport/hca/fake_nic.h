@@ -78,6 +78,8 @@ class FakeNetwork final : public shard::Pollable {
   std::string what() const override { return "the RDMA network"; }
 
  private:
+  template <typename T>
+  class Ring;
   class FakeNic;
   class FakeRegion;
   class FakeCq;

@@ -367,7 +367,8 @@ void Hca::configure(const HcaSettings& settings) {
   if (!other_device) {
     impl_->announce(now);
   } else if (impl_->options.refused.empty()) {
-    impl_->drop_device(settings.device.empty() ? "this host has no active HCA" : "the device is not open yet", now);
+    impl_->drop_device(settings.device.empty() ? "this host has no active HCA" : "the device is not open yet",
+                       now);
     impl_->open_device(now);
   }
   impl_->is_configured = true;

@@ -40,9 +40,7 @@ template <std::size_t N>
 class Text {
  public:
   Text() = default;
-  explicit Text(std::string_view text) {
-    append(text);
-  }
+  explicit Text(std::string_view text) { append(text); }
   Text(std::string_view text, std::string_view more) : Text(text) { append(more); }
   std::string_view view() const { return {chars_.data(), size_}; }
   friend bool operator==(const Text& a, const Text& b) { return a.view() == b.view(); }
