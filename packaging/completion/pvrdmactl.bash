@@ -2,7 +2,7 @@
 
 _pvrdmactl_words() {
   case $1 in
-    '') echo 'rdma network system dvs vm host cluster adapter qp path stats version capture fault motion' ;;
+    '') echo 'rdma network system dvs vm host cluster adapter qp path stats version capture fault motion hca' ;;
     'rdma') echo 'device' ;;
     'rdma device') echo 'list protocol vmknic stats' ;;
     'rdma device protocol') echo 'list' ;;
@@ -31,6 +31,7 @@ _pvrdmactl_words() {
     'path') echo 'list' ;;
     'fault') echo 'add list remove' ;;
     'motion') echo 'list get dump' ;;
+    'hca') echo 'check' ;;
     'rdma device list') echo . ;;
     'rdma device protocol list') echo . ;;
     'rdma device vmknic list') echo . ;;
@@ -91,6 +92,7 @@ _pvrdmactl_words() {
     'motion list') echo . ;;
     'motion get') echo . ;;
     'motion dump') echo . ;;
+    'hca check') echo . ;;
   esac
 }
 
@@ -133,6 +135,7 @@ _pvrdmactl_options() {
     'fault add') echo '--adapter --drop --duplicate --delay --reorder --corrupt --late-ms --seed' ;;
     'fault list') echo '--adapter' ;;
     'fault remove') echo '--adapter --all' ;;
+    'hca check') echo '-d --device --memory' ;;
   esac
   echo '--api --server --token-file --ca --json --completion --version -h --help'
 }
@@ -245,6 +248,8 @@ _pvrdmactl_values() {
     'fault add --seed') echo 'any' ;;
     'fault list --adapter') echo 'any' ;;
     'fault remove --adapter') echo 'any' ;;
+    'hca check --device' | 'hca check -d') echo 'any' ;;
+    'hca check --memory') echo 'any' ;;
     *' --api') echo 'file' ;;
     *' --server') echo 'any' ;;
     *' --token-file') echo 'file' ;;

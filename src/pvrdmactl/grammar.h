@@ -114,6 +114,7 @@ Section fault_commands();
 Command checkpoint_command();
 Command restore_command();
 Section motion_commands();
+Section hca_commands();
 Command migrate_command();
 
 struct Grammar {

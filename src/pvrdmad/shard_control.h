@@ -22,6 +22,7 @@
 #include "control/adapter_control.h"
 #include "fabric/fabric.h"
 #include "pvrdmad/checkpoints.h"
+#include "pvrdmad/hca_checks.h"
 #include "pvrdmad/motions.h"
 #include "pvrdmad/shard_handover.h"
 #include "shard/loop.h"
@@ -89,6 +90,9 @@ class ShardControl final : public control::AdapterControl {
     return motions_ != nullptr ? motions_->counters() : control::MotionCounters{};
   }
   Result<void> cancel_motion(const std::string& vm) override;
+  Result<control::HcaCheck> check_hca(const control::HcaCheckWish& wish) override {
+    return hca_checks_.check(wish);
+  }
 
  private:
   class CaptureStream;
@@ -107,6 +111,7 @@ class ShardControl final : public control::AdapterControl {
   const Injection injection_;
   ShardHandover handover_;
   Checkpoints checkpoints_{handover_};
+  HcaChecks hca_checks_;
   std::unique_ptr<Motions> motions_;  // null: no member of a cluster
   std::atomic<std::size_t> captures_{0};
   std::atomic<std::uint64_t> faults_made_{0};

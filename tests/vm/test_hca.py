@@ -60,6 +60,15 @@ def test_the_device_is_listed_as_on_esxi(machine: HcaMachine) -> None:
     assert (device["name"], device["active"], device["paired_uplink"]) == ("vmrdma0", True, "vmnic0"), device
 
 
+def test_the_device_is_measured(machine: HcaMachine) -> None:
+    checked = machine.hosts[0].ctl_json("hca check --memory 16")
+    assert checked["device"] == soft_roce.DEVICE and checked["mtu"] == 1024 and checked["max_reads"] == 128, checked
+    for measured in ("register_untouched_us", "register_us", "sends", "send_bytes", "read_bytes", "long_read_bytes", "read_ns"):
+        assert checked[measured] > 0, (measured, checked)
+    assert "SEND 64 B" in machine.hosts[0].ctl("hca check --memory 16 -d rxe0")
+    assert "this host has no RDMA device mlx5_0: there are rxe0" in machine.hosts[0].try_ctl("hca check -d mlx5_0")
+
+
 def test_vms_of_two_hosts_talk_through_their_hcas(machine: HcaMachine) -> None:
     before = [_counters(host) for host in machine.hosts]
     job = machine.start_checker(_ROUNDS)

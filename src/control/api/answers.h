@@ -82,6 +82,22 @@ inline constexpr auto kObject<MotionState> = record(
     field("state_us", &MotionState::state_us), field("memory_us", &MotionState::memory_us),
     field("commit_us", &MotionState::commit_us), field("go_on_us", &MotionState::go_on_us));
 
+template <>
+inline constexpr auto kObject<HcaCheck> =
+    record("HcaCheck", field("device", &HcaCheck::device), field("mtu", &HcaCheck::mtu),
+           field("gids", &HcaCheck::gids), field("gid", &HcaCheck::gid), field("max_qps", &HcaCheck::max_qps),
+           field("max_work_requests", &HcaCheck::max_work_requests), field("max_sges", &HcaCheck::max_sges),
+           field("max_cqes", &HcaCheck::max_cqes), field("max_regions", &HcaCheck::max_regions),
+           field("max_region_bytes", &HcaCheck::max_region_bytes), field("max_reads", &HcaCheck::max_reads),
+           field("memory_mib", &HcaCheck::memory_mib),
+           field("register_untouched_us", &HcaCheck::register_untouched_us)
+               .noted(R"("description": "For a GiB of memory, as the next two")"),
+           field("register_us", &HcaCheck::register_us), field("deregister_us", &HcaCheck::deregister_us),
+           field("sends", &HcaCheck::sends)
+               .noted(R"("description": "Of 64 bytes, a second; what follows in bytes a second")"),
+           field("send_bytes", &HcaCheck::send_bytes), field("read_bytes", &HcaCheck::read_bytes),
+           field("long_read_bytes", &HcaCheck::long_read_bytes), field("read_ns", &HcaCheck::read_ns));
+
 struct StateText {
   std::string text;
 };

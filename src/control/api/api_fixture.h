@@ -145,6 +145,10 @@ struct FakeControl final : AdapterControl {
     return {};
   }
   std::string print_state(std::string_view state) override { return "state of " + std::string(state) + "\n"; }
+  Result<HcaCheck> check_hca(const HcaCheckWish& wish) override {
+    if (wish.device == "none") return fail(ENOENT, "this host has no RDMA device none");
+    return HcaCheck{.device = "mlx5_0", .mtu = 4096, .gids = {"fe80::1"}, .memory_mib = wish.memory_mib};
+  }
   MotionCounters motion_counters() override { return {.left = 1, .pause_us = 17'192}; }
   MotionWish motion_wish;
   std::optional<MotionState> motion_;

@@ -84,6 +84,15 @@ TEST_F(ClusterApi, TellsTheStateOfTheCluster) {
   refused(503, "the shard takes no questions now", "GET", "/v1/cluster");
 }
 
+TEST_F(ClusterApi, MeasuresAnRdmaNic) {
+  const Json checked = done("POST", "/v1/hca/check", R"({"memory_mib": 64})");
+  EXPECT_EQ(checked["device"], "mlx5_0");
+  EXPECT_EQ(checked["memory_mib"], 64);
+  EXPECT_EQ(done("POST", "/v1/hca/check")["memory_mib"], 256);
+  refused(404, "no RDMA device none", "POST", "/v1/hca/check", R"({"device": "none"})");
+  refused(400, "memory_mib", "POST", "/v1/hca/check", R"({"memory_mib": 0})");
+}
+
 TEST_F(ClusterApi, ListsAndRemovesHosts) {
   const Json hosts = done("GET", "/v1/hosts");
   ASSERT_EQ(hosts.size(), 2U);

@@ -47,6 +47,17 @@ struct LinkBody {
 template <>
 inline constexpr auto kObject<LinkBody> = request("Link", field("up", &LinkBody::up).required());
 
+struct HcaCheckBody {
+  std::string device;
+  std::uint32_t memory_mib = 256;
+};
+template <>
+inline constexpr auto kObject<HcaCheckBody> =
+    request("HcaCheckRequest",
+            field("device", &HcaCheckBody::device)
+                .noted(R"("description": "As libibverbs calls it; default: the only one")"),
+            field("memory_mib", &HcaCheckBody::memory_mib, NumberRule{1, 65536}));
+
 struct CaptureBody {
   std::string filter;
   std::uint32_t snaplen = 262144;

@@ -161,6 +161,7 @@ const std::set<std::string> kRoutes{
     "POST /v1/adapters/{adapter}/restore",
     "GET /v1/qps",
     "GET /v1/stats",
+    "POST /v1/hca/check",
     "GET /v1/paths",
     "GET /metrics",
     "GET /openapi.json",

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view kFlushed = "Work Request Flushed Error";
 constexpr std::string_view kRetryExceeded = "transport retry counter exceeded";
+constexpr std::string_view kAccess = "remote access error";
 constexpr std::string_view kRnr = "RNR retry counter exceeded";
 
 }  // namespace
@@ -42,12 +43,26 @@ class FakeNetwork::Ring {
 
 class FakeNetwork::FakeRegion final : public MemoryRegion {
  public:
-  FakeRegion(FakeNetwork& network, std::span<std::byte> memory)
-      : network_(network), memory_(memory), lkey_(static_cast<std::uint32_t>(network.random_())) {
+  FakeRegion(FakeNetwork& network, const Device& device, std::span<std::byte> memory, RemoteAccess access)
+      : network_(network),
+        device_(device),
+        memory_(memory),
+        access_(access),
+        lkey_(static_cast<std::uint32_t>(network.random_())) {
     network_.regions_.push_back(this);
   }
   ~FakeRegion() override { network_.regions_.remove(this); }
   std::uint32_t lkey() const override { return lkey_; }
+  std::uint32_t rkey() const override { return ~lkey_; }
+  // Null: peers of that device may not read it there.
+  std::byte* readable(const Device& device, std::uint64_t address, std::uint32_t bytes,
+                      std::uint32_t rkey) const {
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
+    const bool is_in =
+        address >= begin && bytes <= memory_.size() && address - begin <= memory_.size() - bytes;
+    const bool may = &device == &device_ && rkey == ~lkey_ && access_ == RemoteAccess::kRead && is_in;
+    return may ? memory_.data() + (address - begin) : nullptr;
+  }
   bool holds(const Place& place) const {
     return place.lkey == lkey_ && place.data >= memory_.data() &&
            place.data + place.bytes <= memory_.data() + memory_.size();
@@ -55,7 +70,9 @@ class FakeNetwork::FakeRegion final : public MemoryRegion {
 
  private:
   FakeNetwork& network_;
+  const Device& device_;
   const std::span<std::byte> memory_;
+  const RemoteAccess access_;
   const std::uint32_t lkey_;
 };
 
@@ -100,6 +117,7 @@ class FakeNetwork::FakeQp final : public QueuePair {
         device_(device),
         cq_(cq),
         qpn_(network.next_qpn_),
+        reads_(size.reads),
         sends_(size.sends),
         receives_(size.receives) {
     network_.next_qpn_ += 3;
@@ -139,9 +157,20 @@ class FakeNetwork::FakeQp final : public QueuePair {
       cq_.push({.id = id, .trouble = kFlushed});
       return true;
     }
-    const Instant now = network_.clock_.now();
-    const Instant earliest = sends_.empty() ? now : sends_.back().leaves;
-    sends_.push({id, from, signaled, std::max(earliest, now + network_.delay())});
+    sends_.push({id, from, signaled, leaves()});
+    return true;
+  }
+  bool post_read(std::uint64_t id, const Place& into, std::uint64_t remote_address,
+                 std::uint32_t rkey) override {
+    if (sends_.full() || reads_ == 0) {
+      network_.crime("a read on a QP that has no room for it");
+      return false;
+    }
+    if (failed_) {
+      cq_.push({.id = id, .trouble = kFlushed});
+      return true;
+    }
+    sends_.push({id, into, true, leaves(), true, remote_address, rkey});
     return true;
   }
   void fail() override { fail_with(kFlushed); }
@@ -171,6 +200,7 @@ class FakeNetwork::FakeQp final : public QueuePair {
     stuck_since_.reset();
     const Send send = sends_.pop();
     if (!network_.is_registered(send.from)) network_.crime("a send reads memory that is not registered");
+    if (send.is_read) return read(send, *peer);
     if (!peer->take(send.from)) {
       network_.crime("a receive queue was empty");
       cq_.push({.id = send.id, .trouble = kRnr});
@@ -189,7 +219,32 @@ class FakeNetwork::FakeQp final : public QueuePair {
     Place from;
     bool signaled;
     Instant leaves;
+    bool is_read = false;  // into `from`
+    std::uint64_t remote_address = 0;
+    std::uint32_t rkey = 0;
   };
+
+  Instant leaves() {
+    const Instant now = network_.clock_.now();
+    const Instant earliest = sends_.empty() ? now : sends_.back().leaves;
+    return std::max(earliest, now + network_.delay());
+  }
+  // A key that is none ends both QPs.
+  void read(const Send& send, FakeQp& peer) {
+    std::byte* source = nullptr;
+    for (const FakeRegion* region : network_.regions_) {
+      std::byte* const found =
+          region->readable(peer.device_, send.remote_address, send.from.bytes, send.rkey);
+      if (found != nullptr) source = found;
+    }
+    if (source == nullptr || peer.reads_ == 0) {
+      cq_.push({.id = send.id, .trouble = kAccess});
+      fail_with(kFlushed);
+      return peer.fail_with(kFlushed);
+    }
+    std::memcpy(send.from.data, source, send.from.bytes);
+    cq_.push({.id = send.id});
+  }
 
   FakeQp* reachable_peer() const {
     if (!peer_ || network_.cut_ || !device_.port.active) return nullptr;
@@ -214,6 +269,7 @@ class FakeNetwork::FakeQp final : public QueuePair {
   Device& device_;
   FakeCq& cq_;
   const std::uint32_t qpn_;
+  const std::uint32_t reads_;
   std::optional<QpConnection> peer_;
   bool failed_ = false;
   std::optional<Instant> stuck_since_;
@@ -237,9 +293,10 @@ class FakeNetwork::FakeNic final : public Nic {
     if (device_.gone) return fail("the device is gone");
     return device_.port;
   }
-  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory) override {
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
+                                                        RemoteAccess access) override {
     if (device_.gone || memory.size() > device_.limits.region_bytes) return fail("no such region");
-    return std::make_unique<FakeRegion>(network_, memory);
+    return std::make_unique<FakeRegion>(network_, device_, memory, access);
   }
   Result<std::unique_ptr<CompletionQueue>> make_cq(std::uint32_t cqes, CqUser& user) override {
     if (device_.gone || cqes > device_.limits.cqes) return fail("no such CQ");
@@ -247,7 +304,8 @@ class FakeNetwork::FakeNic final : public Nic {
   }
   Result<std::unique_ptr<QueuePair>> make_qp(CompletionQueue& cq, const QpSize& size) override {
     const std::uint32_t most = device_.limits.work_requests;
-    if (device_.gone || device_.qps == device_.limits.qps || size.sends > most || size.receives > most)
+    if (device_.gone || device_.qps == device_.limits.qps || size.sends > most || size.receives > most ||
+        size.reads > device_.limits.reads)
       return fail("no such QP");
     return std::make_unique<FakeQp>(network_, device_, static_cast<FakeCq&>(cq), size);
   }

@@ -35,7 +35,8 @@ Result<std::unique_ptr<PipeEnd>> PipeEnd::make(std::shared_ptr<Nic> nic, std::ui
                                 "pipe needs {} and {}",
                                 nic->name(), limits.work_requests, limits.cqes, kSlotsMin, 2 * kSlotsMin));
   std::unique_ptr<PipeEnd> end(new PipeEnd(std::move(nic), slots));
-  auto region = end->nic_->register_memory({end->memory_.get(), std::size_t{2} * slots * kSlotBytes});
+  auto region = end->nic_->register_memory({end->memory_.get(), std::size_t{2} * slots * kSlotBytes},
+                                           RemoteAccess::kNone);
   if (!region) return Failure(std::move(region).error());
   end->region_ = *std::move(region);
   auto cq = end->nic_->make_cq(2 * slots, *end);

@@ -55,6 +55,7 @@ class RdmaRegion final : public MemoryRegion {
  public:
   explicit RdmaRegion(ibv_mr* mr) : mr_(mr) {}
   std::uint32_t lkey() const override { return mr_->lkey; }
+  std::uint32_t rkey() const override { return mr_->rkey; }
 
  private:
   const std::unique_ptr<ibv_mr, Call<ibv_dereg_mr>> mr_;
@@ -89,7 +90,8 @@ class RdmaCq final : public CompletionQueue {
 
 class RdmaQp final : public QueuePair {
  public:
-  RdmaQp(ibv_qp* qp, std::string device) : qp_(qp), device_(std::move(device)) {}
+  RdmaQp(ibv_qp* qp, std::uint32_t reads, std::string device)
+      : qp_(qp), reads_(reads), device_(std::move(device)) {}
 
   std::uint32_t qpn() const override { return qp_->qp_num; }
 
@@ -97,6 +99,7 @@ class RdmaQp final : public QueuePair {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_INIT;
     attributes.port_num = kPort;
+    attributes.qp_access_flags = reads_ != 0 ? IBV_ACCESS_REMOTE_READ : 0;
     return modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
                   "bring a QP to INIT");
   }
@@ -108,7 +111,7 @@ class RdmaQp final : public QueuePair {
     ready.path_mtu = mtu_code(to.mtu);
     ready.dest_qp_num = to.peer_qpn;
     ready.rq_psn = to.receive_psn;
-    ready.max_dest_rd_atomic = 1;
+    ready.max_dest_rd_atomic = depth();
     ready.min_rnr_timer = 1;
     ready.ah_attr.is_global = 1;
     ready.ah_attr.port_num = kPort;
@@ -126,7 +129,7 @@ class RdmaQp final : public QueuePair {
     sending.retry_cnt = kRetries;
     sending.rnr_retry = 0;  // credits make it impossible
     sending.sq_psn = to.send_psn;
-    sending.max_rd_atomic = 1;
+    sending.max_rd_atomic = depth();
     return modify(sending,
                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                       IBV_QP_MAX_QP_RD_ATOMIC,
@@ -153,6 +156,20 @@ class RdmaQp final : public QueuePair {
     ibv_send_wr* bad = nullptr;
     return ibv_post_send(qp_.get(), &wr, &bad) == 0;
   }
+  bool post_read(std::uint64_t id, const Place& into, std::uint64_t remote_address,
+                 std::uint32_t rkey) override {
+    ibv_sge sge = sge_of(into);
+    ibv_send_wr wr{};
+    wr.wr_id = id;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_RDMA_READ;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.wr.rdma.remote_addr = remote_address;
+    wr.wr.rdma.rkey = rkey;
+    ibv_send_wr* bad = nullptr;
+    return ibv_post_send(qp_.get(), &wr, &bad) == 0;
+  }
   void fail() override {
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
@@ -160,6 +177,8 @@ class RdmaQp final : public QueuePair {
   }
 
  private:
+  // Some devices take no 0.
+  std::uint8_t depth() const { return static_cast<std::uint8_t>(std::clamp(reads_, 1U, 255U)); }
   static ibv_sge sge_of(const Place& place) {
     return {reinterpret_cast<std::uintptr_t>(place.data), place.bytes, place.lkey};
   }
@@ -183,6 +202,7 @@ class RdmaQp final : public QueuePair {
   }
 
   const std::unique_ptr<ibv_qp, Call<ibv_destroy_qp>> qp_;
+  const std::uint32_t reads_;
   const std::string device_;
 };
 
@@ -226,8 +246,10 @@ class Rdma final : public Nic {
     return port;
   }
 
-  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory) override {
-    ibv_mr* mr = ibv_reg_mr(pd_.get(), memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE);
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
+                                                        RemoteAccess access) override {
+    const int flags = IBV_ACCESS_LOCAL_WRITE | (access == RemoteAccess::kRead ? IBV_ACCESS_REMOTE_READ : 0);
+    ibv_mr* mr = ibv_reg_mr(pd_.get(), memory.data(), memory.size(), flags);
     if (mr == nullptr) return refused(name_, "register memory", errno);
     return std::make_unique<RdmaRegion>(mr);
   }
@@ -245,7 +267,7 @@ class Rdma final : public Nic {
     attributes.cap.max_send_sge = attributes.cap.max_recv_sge = 1;
     ibv_qp* made = ibv_create_qp(pd_.get(), &attributes);
     if (made == nullptr) return refused(name_, "make a QP", errno);
-    auto qp = std::make_unique<RdmaQp>(made, name_);
+    auto qp = std::make_unique<RdmaQp>(made, size.reads, name_);
     if (auto ready = qp->init(); !ready) return Failure(std::move(ready).error());
     return qp;
   }
@@ -324,6 +346,14 @@ Result<std::shared_ptr<Nic>> open_rdma(const std::string& device, NicUser& user)
   if (!set_nonblocking(channel->fd) || !set_nonblocking(context->async_fd))
     return refused(device, "read its events", errno);
   return std::make_shared<Rdma>(std::move(context), std::move(pd), std::move(channel), attributes, user);
+}
+
+std::vector<std::string> rdma_devices() {
+  int count = 0;
+  const std::unique_ptr<ibv_device*, Call<ibv_free_device_list>> list(ibv_get_device_list(&count));
+  std::vector<std::string> names;
+  for (int i = 0; list && i < count; ++i) names.emplace_back(ibv_get_device_name(list.get()[i]));
+  return names;
 }
 
 }  // namespace pvrdma::transport::hca

@@ -38,11 +38,15 @@ struct NicPort {
   std::vector<verbs::Gid> gids;  // of RoCE v2
 };
 
+// Who besides its own QPs may read a region: nobody, or peers that know its key. None may ever write it.
+enum class RemoteAccess : std::uint8_t { kNone, kRead };
+
 // Memory that the device may read and write while this lives.
 class MemoryRegion {
  public:
   virtual ~MemoryRegion() = default;  // may sleep
   virtual std::uint32_t lkey() const = 0;
+  virtual std::uint32_t rkey() const = 0;
 };
 
 struct WorkCompletion {
@@ -87,9 +91,10 @@ struct QpConnection {
 struct QpSize {
   std::uint32_t sends = 0;
   std::uint32_t receives = 0;
+  std::uint32_t reads = 0;  // RDMA READs at a time, either way; 0: none, and none are answered
 };
 
-// A QP of type RC that grants its peer nothing but SENDs.
+// A QP of type RC that grants its peer SENDs, and READs if it has any; no remote writes.
 class QueuePair {
  public:
   virtual ~QueuePair() = default;  // may sleep
@@ -101,6 +106,9 @@ class QueuePair {
   // With `signaled` it has a completion of its own; without, only when it fails. `bytes` lie unchanged until
   // its completion, or that of a later one.
   [[nodiscard]] virtual bool post_send(std::uint64_t id, const Place& from, bool signaled) = 0;
+  // Fills `into` from the peer's memory. It has a completion of its own.
+  [[nodiscard]] virtual bool post_read(std::uint64_t id, const Place& into, std::uint64_t remote_address,
+                                       std::uint32_t rkey) = 0;
   // To ERR: what is posted is flushed. When the flush completions have been polled, the device touches none
   // of its memory any more.
   virtual void fail() = 0;
@@ -128,7 +136,8 @@ class Nic {
 
   // The three: may sleep; any thread. What is made lives shorter than the Nic. Errors: one sentence with a
   // way out.
-  virtual Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory) = 0;
+  virtual Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
+                                                                RemoteAccess access) = 0;
   virtual Result<std::unique_ptr<CompletionQueue>> make_cq(std::uint32_t cqes, CqUser& user) = 0;
   virtual Result<std::unique_ptr<QueuePair>> make_qp(CompletionQueue& cq, const QpSize& size) = 0;
 

@@ -1,0 +1,97 @@
+#include "transport/hca/check.h"
+
+#include "transport/hca/hca_fixture.h"
+
+namespace pvrdma::transport::hca {
+namespace {
+
+class CheckTest : public testing::Test {
+ protected:
+  CheckTest() { network_.set_delay(std::chrono::microseconds(5)); }
+  ~CheckTest() override {
+    EXPECT_EQ(network_.crimes(), 0U);
+    EXPECT_EQ(network_.objects(), 0U);
+  }
+  Result<CheckReport> check(const NicLimits& limits) {
+    network_.add("mlx5_0", limits, {link_local(1)});
+    return check();
+  }
+  Result<CheckReport> check() {
+    return check_nic(network_.open("mlx5_0", nobody_).value(),
+                     {.memory_bytes = 1 << 20, .time = std::chrono::milliseconds(10)}, clock_, [this] {
+                       clock_.time = clock_.time + std::chrono::microseconds(1);
+                       network_.run(clock_.time);
+                     });
+  }
+
+  struct Nobody final : NicUser {
+    void on_news(News) override {}
+  } nobody_;
+  SetClock clock_;
+  FakeNetwork network_{3, clock_};
+};
+
+TEST_F(CheckTest, SaysWhatTheDeviceCan) {
+  const auto report = check(kE810);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->device, "mlx5_0");
+  EXPECT_EQ(report->limits.qps, kE810.qps);
+  EXPECT_EQ(report->port.mtu, 1024U);
+  EXPECT_EQ(report->gid, link_local(1));
+  EXPECT_GT(report->sends_per_second, 1e5);
+  EXPECT_GT(report->send_bytes_per_second, 1e5 * 4096);
+  EXPECT_GT(report->read_bytes_per_second, 1e5 * 4096);
+  EXPECT_GT(report->long_read_bytes_per_second, report->read_bytes_per_second);
+  EXPECT_GT(report->read_takes, Duration{0});
+  EXPECT_LT(report->read_takes, std::chrono::microseconds(10));
+}
+
+TEST_F(CheckTest, SaysWhyItCannot) {
+  network_.add("mlx5_0", kE810, {});
+  EXPECT_EQ(check().error().message, "RDMA device mlx5_0 has no GID of RoCE v2");
+  network_.add("mlx5_0", kE810, {link_local(1)});
+  network_.set_port("mlx5_0", false);
+  EXPECT_EQ(check().error().message, "port 1 of RDMA device mlx5_0 is down");
+  NicLimits small = kE810;
+  small.work_requests = 8;
+  EXPECT_FALSE(check(small));
+  network_.cut(true);
+  const auto cut = check(kE810);
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().message,
+            "RDMA device mlx5_0: a work request failed: transport retry counter exceeded");
+}
+
+// The simulated NIC's READs themselves.
+TEST_F(CheckTest, AReadNeedsAKeyThatPeersMayUse) {
+  network_.add("mlx5_0", kE810, {link_local(1)});
+  const auto nic = network_.open("mlx5_0", nobody_).value();
+  struct User final : CqUser {
+    void on_completions() override {}
+  } user;
+  std::array<std::byte, 64> source;
+  source.fill(std::byte{7});
+  std::array<std::byte, 64> target{};
+  const auto local = nic->register_memory(target, RemoteAccess::kNone).value();
+  for (const auto access : {RemoteAccess::kRead, RemoteAccess::kNone}) {
+    const auto remote = nic->register_memory(source, access).value();
+    const auto cq = nic->make_cq(8, user).value();
+    const auto a = nic->make_qp(*cq, {.sends = 2, .receives = 2, .reads = 2}).value();
+    const auto b = nic->make_qp(*cq, {.sends = 2, .receives = 2, .reads = 2}).value();
+    ASSERT_TRUE(a->connect({.own = link_local(1), .peer = link_local(1), .peer_qpn = b->qpn(), .mtu = 1024}));
+    ASSERT_TRUE(b->connect({.own = link_local(1), .peer = link_local(1), .peer_qpn = a->qpn(), .mtu = 1024}));
+    target.fill(std::byte{0});
+    ASSERT_TRUE(a->post_read(5, {target.data(), 64, local->lkey()},
+                             reinterpret_cast<std::uintptr_t>(source.data()), remote->rkey()));
+    clock_.time = clock_.time + std::chrono::milliseconds(1);
+    network_.run(clock_.time);
+    std::array<WorkCompletion, 4> found;
+    ASSERT_EQ(cq->poll(found), 1U);
+    EXPECT_EQ(found[0].id, 5U);
+    EXPECT_EQ(found[0].trouble.empty(), access == RemoteAccess::kRead);
+    EXPECT_EQ(target == source, access == RemoteAccess::kRead);
+  }
+}
+
+}  // namespace
+}  // namespace pvrdma::transport::hca
