@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 
 from harness import soft_roce
 from harness.channel import Result
-from harness.hca import HcaMachine, HostInGuest, until
+from harness.faults import Action, Fault, Faults, share
+from harness.hca import HcaHosts, HcaMachine, HostInGuest, TwoHcaHosts, until
 from harness.vm import Job
 
 _ROUNDS = 200  # of each of four connections: some seconds of emulation
@@ -44,7 +46,7 @@ def _peer_state(host: HostInGuest) -> dict[str, object]:
     return peers[0] if peers else {"up": False, "trouble": "it is no peer"}
 
 
-def _reaches_by(machine: HcaMachine, kind: str) -> None:
+def _reaches_by(machine: HcaHosts, kind: str) -> None:
     for host in machine.hosts:
         until(f"{host.name} reaches its peer by {kind}", lambda host=host: bool(_peer_state(host)["up"]) == (kind == "hca"))
 
@@ -139,3 +141,21 @@ def test_a_port_that_goes_down_is_replaced_by_tcp_until_it_is_up(logs: Path) -> 
         machine.end_checker()
         _expect_no_error(job)
         assert _counters(machine.hosts[0])["hca falls"] == 2
+
+
+def test_two_hosts_speak_to_each_other_over_a_wire(logs: Path) -> None:
+    """Their daemons' pipes: pings, a link that goes down and up on one side, frames that are lost, a device that goes."""
+    with TwoHcaHosts(logs / "hca-two") as hosts:
+        first, second = hosts.hosts
+        _reaches_by(hosts, "hca")
+        for lost in ("ip link set eth0 down && sleep 6 && ip link set eth0 up",
+                     f"rdma link delete {soft_roce.DEVICE} && sleep 3 && rdma link add {soft_roce.DEVICE} type rxe netdev eth0"):
+            job = second.vm.start_job(lost)
+            until("it is missed", lambda: not _peer_state(first)["up"])
+            assert job.wait(_GUARD_S).exit_code == 0, job.output_so_far()
+            _reaches_by(hosts, "hca")
+        falls = [_peer_state(host)["falls"] for host in hosts.hosts]
+        hosts.hub.set_faults(Faults(Fault(Action.DROP, share(0.05, seed=5))))
+        time.sleep(8)  # of pings, which the NICs repeat
+        hosts.hub.set_faults(None)
+        assert [_peer_state(host)["falls"] for host in hosts.hosts] == falls

@@ -6,6 +6,7 @@ libraries come with the binaries.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -20,7 +21,7 @@ from typing import Any
 from harness import soft_roce
 from harness.daemon import REPOSITORY, Adapter
 from harness.ensemble import Ensemble
-from harness.vm import Job, Vm, VmSpec
+from harness.vm import Job, Vm
 from testbed import ensure
 from testbed.initramfs import pack_tree
 
@@ -30,7 +31,7 @@ ENVIRONMENT = f"PATH=/{_FOLDER}/bin:$PATH LD_LIBRARY_PATH=/{_FOLDER}/lib"
 _GUESTS = re.compile(r"^(?:ld-linux|(?:libc|libm|libpthread|libdl|librt)\.so|libgcc_s|libibverbs|libnl-)")
 _UP_GUARD_S = 60.0
 _MEMORY_MIB = 1024
-_ETCD = "http://127.0.0.1:2379"
+_LOOPBACK = "127.0.0.1"
 
 
 def _programs() -> list[Path]:
@@ -62,6 +63,7 @@ class HostInGuest:
     name: str
     address: str
     vm_name: str  # of the VM that the host has
+    etcd: str  # where that is
 
     @property
     def folder(self) -> str:
@@ -77,7 +79,7 @@ class HostInGuest:
         """Writes its configuration; `lines` are added to it."""
         text = "\n".join(["[daemon]", f'api_socket = "{self.folder}/api.sock"', "[host]", f'name = "{self.name}"',
                           'vmnics = ["eth0"]', f'socket_folder = "{self.folder}"', "[store]", 'type = "etcd"',
-                          f'endpoints = ["{_ETCD}"]', lines, ""])
+                          f'endpoints = ["http://{self.etcd}:2379"]', lines, ""])
         self.vm.check(f"mkdir -p {self.folder} && cat > {self.folder}/pvrdmad.toml <<'END'\n{text}END")
 
     def start(self, limit_kib: int | None = None) -> Job:
@@ -122,49 +124,39 @@ def until(what: str, holds: object, guard_s: float = _UP_GUARD_S) -> None:
         time.sleep(0.2)
 
 
-class HcaMachine(Ensemble):
-    """One VM with Soft-RoCE and etcd, which two hosts share, as two processes share a device: esx-01 and esx-02.
+class HcaHosts(Ensemble):
+    """Two hosts, esx-01 with VM-01 and esx-02 with VM-02, each with Soft-RoCE's device as its HCA; etcd is on the first.
 
-    Each has an address of its own, and both have the NIC as vmnic0. With `apart` the addresses are not the NIC's: what goes by tcp
-    does not need it, and the HCA is spoken to by its link-local GID.
+    Who derives from it says which guests there are, and which host is in which.
     """
 
-    def __init__(self, logs: Path, apart: bool = False) -> None:
+    def __init__(self, logs: Path) -> None:
         super().__init__(logs)
-        self._apart = apart
         self.hosts: list[HostInGuest] = []
-
-    @property
-    def vm(self) -> Vm:
-        """The guest."""
-        return self.vms[0]
 
     def _adapters(self) -> list[Adapter]:
         return []
 
-    def _start(self) -> None:
+    def _start_guests(self, count: int) -> None:
         archive = self._run / "hca.cpio"
         pack(archive)
-        base = soft_roce.spec(1)
-        spec = VmSpec(name="HCA-01", address=base.address, address6=base.address6, mac=base.mac, overlays=("rxe",), archives=(archive,),
-                      memory_mib=_MEMORY_MIB, load_driver=False, rdma_device=soft_roce.DEVICE, nic="virtio-net-pci")
-        self._start_vms(ensure("trixie"), [spec])
-        addresses = ("10.9.0.1", "10.9.0.2") if self._apart else (base.address, base.address.replace(".61", ".62"))
-        for address in addresses:
-            self.vm.check(f"ip address add {address}/24 dev {'lo' if self._apart else 'eth0'} || test {address} = {base.address}")
-        soft_roce.add_device(self.vm)
-        self.hosts = [HostInGuest(self.vm, f"esx-0{i}", address, f"VM-0{i}") for i, address in enumerate(addresses, 1)]
-        self.vm.start_job(f"{ENVIRONMENT} etcd --data-dir /tmp/etcd --listen-client-urls {_ETCD} --advertise-client-urls {_ETCD}"
-                          " --listen-peer-urls http://127.0.0.1:2380 --unsafe-no-fsync --log-level warn")
-        until("etcd answers", lambda: self.vm.run(f"{ENVIRONMENT} ETCDCTL_API=3 etcdctl endpoint health").exit_code == 0)
+        self._start_vms(ensure("trixie"), [
+            dataclasses.replace(soft_roce.spec(index), name=f"HCA-{index:02d}", archives=(archive,), memory_mib=_MEMORY_MIB)
+            for index in range(1, count + 1)])
+
+    def _start_hosts(self, etcd_address: str) -> None:
+        """Devices, etcd, daemons; then as examples/two_hosts.sh, with one uplink: that of the HCA."""
+        for vm in self.vms:
+            soft_roce.add_device(vm)
+        endpoint, first = f"http://{etcd_address}:2379", self.hosts[0]
+        first.vm.start_job(f"{ENVIRONMENT} etcd --data-dir /tmp/etcd --listen-client-urls {endpoint} --advertise-client-urls {endpoint}"
+                           " --listen-peer-urls http://127.0.0.1:2380 --unsafe-no-fsync --log-level warn")
+        health = f"{ENVIRONMENT} ETCDCTL_API=3 etcdctl --endpoints={endpoint} endpoint health"
+        until("etcd answers", lambda: first.vm.run(health).exit_code == 0)
         for host in self.hosts:
             host.configure()
             host.start()
-        self._set_up()
-
-    def _set_up(self) -> None:
-        """As examples/two_hosts.sh, with one uplink: that of the HCA."""
-        ctl = self.hosts[0].ctl
+        ctl = first.ctl
         ctl("dvs create DSwitch --uplinks 1")
         ctl("dvs portgroup add DSwitch DPortGroup-PVRDMA --vlan 0")
         for host in self.hosts:
@@ -176,14 +168,7 @@ class HcaMachine(Ensemble):
             ctl(f"vm create {host.vm_name} --host {host.name} --hw 14 --memory 512 --reserve all --portgroup DPortGroup-PVRDMA"
                 " --protocol v2")
         for host in self.hosts:
-            until(f"{host.socket} is there", lambda socket=host.socket: self.vm.run(f"test -S {socket}").exit_code == 0)
-
-    def start_checker(self, rounds: int) -> Job:
-        """rc_checker between the two hosts' VMs; it runs when this returns, and so many rounds of each of four connections."""
-        a, b = (host.socket for host in self.hosts)
-        job = self.vm.start_job(f"export {ENVIRONMENT}; echo $$ > /run/checker.pid; exec rc_checker --a {a} --b {b} --rounds {rounds}")
-        until("rc_checker runs", lambda: job.done or "running" in job.output_so_far())
-        return job
+            until(f"{host.socket} is there", lambda host=host: host.vm.run(f"test -S {host.socket}").exit_code == 0)
 
     def restart(self, host: HostInGuest, lines: str = "", limit_kib: int | None = None) -> None:
         """Ends a host's daemon and starts it with another configuration; its VM's adapter is there again afterwards."""
@@ -192,6 +177,39 @@ class HcaMachine(Ensemble):
         host.start(limit_kib)
         until(f"{host.socket} is there", lambda: host.vm.run(f"test -S {host.socket}").exit_code == 0)
 
+
+class HcaMachine(HcaHosts):
+    """One VM, in which both hosts share the device, as two processes do.
+
+    Each has an address of its own, and both have the NIC as vmnic0. With `apart` the addresses are not the NIC's: what goes by tcp
+    does not need it, and the HCA is spoken to by its link-local GID.
+    """
+
+    def __init__(self, logs: Path, apart: bool = False) -> None:
+        super().__init__(logs)
+        self._apart = apart
+
+    @property
+    def vm(self) -> Vm:
+        """The guest."""
+        return self.vms[0]
+
+    def _start(self) -> None:
+        self._start_guests(1)
+        first = self.vm.address
+        addresses = ("10.9.0.1", "10.9.0.2") if self._apart else (first, first.replace(".61", ".62"))
+        for address in addresses:
+            self.vm.check(f"ip address add {address}/24 dev {'lo' if self._apart else 'eth0'} || test {address} = {first}")
+        self.hosts = [HostInGuest(self.vm, f"esx-0{i}", address, f"VM-0{i}", _LOOPBACK) for i, address in enumerate(addresses, 1)]
+        self._start_hosts(_LOOPBACK)
+
+    def start_checker(self, rounds: int) -> Job:
+        """rc_checker between the two hosts' VMs; it runs when this returns, and so many rounds of each of four connections."""
+        a, b = (host.socket for host in self.hosts)
+        job = self.vm.start_job(f"export {ENVIRONMENT}; echo $$ > /run/checker.pid; exec rc_checker --a {a} --b {b} --rounds {rounds}")
+        until("rc_checker runs", lambda: job.done or "running" in job.output_so_far())
+        return job
+
     def end_checker(self) -> None:
         """It says what it has found, and ends."""
         self.vm.check("kill -TERM $(cat /run/checker.pid)")
@@ -199,3 +217,12 @@ class HcaMachine(Ensemble):
     def paths(self) -> set[tuple[str, str]]:
         """(kind, reason) of the ways that connections of the first host's VM take."""
         return {(path["path"], path["reason"]) for path in self.hosts[0].ctl_json("path list")}
+
+
+class TwoHcaHosts(HcaHosts):
+    """Two VMs, a host in each, on one Ethernet."""
+
+    def _start(self) -> None:
+        self._start_guests(2)
+        self.hosts = [HostInGuest(vm, f"esx-0{i}", vm.address, f"VM-0{i}", self.vms[0].address) for i, vm in enumerate(self.vms, 1)]
+        self._start_hosts(self.vms[0].address)
