@@ -6,7 +6,7 @@
 //   condition  := "qp" NUMBER      of either end
 //               | "peer" ADDRESS   the other end's GID: IPv6, or IPv4
 //               | "op" OPERATION   send, write, read, atomic or datagram; its answers, too
-//               | "path" KIND      local, tcp or none
+//               | "path" KIND      local, tcp, hca, roce or none
 //               | "in" | "out"     as the adapter sees it
 //               | "request" | "answer" | "error"   (an error is a NAK or a receiver that is not ready)
 //

@@ -81,7 +81,7 @@ TEST(Filter, NamesThePlaceOfAMistake) {
             "the filter, character 13: \"10.0.0\", expected the peer's GID, an IPv6 or IPv4 address");
   EXPECT_EQ(mistake("op flush"),
             "the filter, character 4: \"flush\", expected send, write, read, atomic or datagram");
-  EXPECT_EQ(mistake("path hca"), "the filter, character 6: \"hca\", expected local, tcp, roce or none");
+  EXPECT_EQ(mistake("path udp"), "the filter, character 6: \"udp\", expected local, tcp, hca, roce or none");
   EXPECT_EQ(mistake("in out"), "the filter, character 4: \"out\", expected \"and\", \"or\" or the end");
   EXPECT_EQ(mistake("(in"), "the filter, character 4: it ends here, expected \")\"");
   EXPECT_EQ(mistake("in)"), "the filter, character 3: \")\", expected \"and\", \"or\" or the end");

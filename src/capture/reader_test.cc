@@ -87,9 +87,10 @@ class ReaderTest : public testing::Test {
 TEST_F(ReaderTest, BeginsWithWhatItIsAndAnInterfaceForEachPath) {
   const auto made = reader();
   const std::string file = read(*made);
-  EXPECT_THAT(types_of(file), ElementsAre(kSection, kInterface, kInterface, kInterface, kInterface));
+  EXPECT_THAT(types_of(file),
+              ElementsAre(kSection, kInterface, kInterface, kInterface, kInterface, kInterface));
   EXPECT_THAT(file, HasSubstr("synthesised by pvrdmad"));
-  for (const char* name : {"VM-01 none", "VM-01 local", "VM-01 tcp", "VM-01 roce"})
+  for (const char* name : {"VM-01 none", "VM-01 local", "VM-01 tcp", "VM-01 hca", "VM-01 roce"})
     EXPECT_THAT(file, HasSubstr(name));
   EXPECT_TRUE(read(*made).empty());
 }
@@ -126,7 +127,7 @@ TEST_F(ReaderTest, EndsAfterAsManyFramesAsAreWanted) {
   put(request(RequestOp::kWrite, 5000), 5000);
   bool more = true;
   EXPECT_THAT(types_of(read(*made, more)),
-              ElementsAre(kFrame, kFrame, kStatistics, kStatistics, kStatistics, kStatistics));
+              ElementsAre(kFrame, kFrame, kStatistics, kStatistics, kStatistics, kStatistics, kStatistics));
   EXPECT_FALSE(more);
   EXPECT_TRUE(read(*made, more).empty());
 }
@@ -140,7 +141,7 @@ TEST_F(ReaderTest, EndsWhenItsTimeIsOver) {
   now = now + std::chrono::seconds(3);
   put(request(RequestOp::kWrite, 8), 8);  // too late
   EXPECT_THAT(types_of(read(*made, more)),
-              ElementsAre(kFrame, kStatistics, kStatistics, kStatistics, kStatistics));
+              ElementsAre(kFrame, kStatistics, kStatistics, kStatistics, kStatistics, kStatistics));
   EXPECT_FALSE(more);
 }
 
@@ -160,7 +161,7 @@ TEST_F(ReaderTest, TellsEverySecondWhatWasLost) {
   EXPECT_TRUE(read(*made).empty());
   now = now + std::chrono::seconds(1);
   const auto blocks = blocks_of(read(*made));
-  ASSERT_EQ(blocks.size(), 4);
+  ASSERT_EQ(blocks.size(), 5);
   EXPECT_EQ(blocks[0].type, kStatistics);
   EXPECT_EQ(blocks[0].at<std::uint64_t>(12 + 4 + 8 + 4), 7);
   EXPECT_EQ(blocks[1].at<std::uint64_t>(12 + 4 + 8 + 4), 0);

@@ -312,7 +312,7 @@ TEST_F(ConfigTest, RefusesWhatDoesNotBelongAtTheTop) {
   EXPECT_EQ(mistake_in("name = \"VM-01\"\n"),
             "FILE:1: unknown key name at the top of the file: allowed are [daemon], [budgets], [host], "
             "[store], [tcp], "
-            "[api], [[adapter]] and [[roce]]");
+            "[hca], [api], [[adapter]] and [[roce]]");
   EXPECT_EQ(mistake_in("\ndaemon = 1\n"), "FILE:2: daemon is an integer: write [daemon]");
   EXPECT_EQ(mistake_in("[adapter]\nname = \"a\"\n"),
             "FILE:1: adapter is a table: write [[adapter]], once for each adapter");
