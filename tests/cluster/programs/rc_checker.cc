@@ -6,24 +6,36 @@
 //   adds 1 to a counter at B and checks that the counter was the round's number,
 //   reads the block back and checks each word,
 //   sends the round's number, and B checks that it is the next one and that the block holds its stamp.
-// A write executed twice or late would show in a later round's stamps, an atomic executed twice in the
-// counter, a message lost or doubled in the sends' numbers.
+// Then B sends the number back, and the next round begins. A write executed twice or late would show in a
+// later round's stamps, an atomic executed twice in the counter, a message lost or doubled in the numbers.
+//
+// Two processes, on two machines if need be, each with one adapter: B with --listen ADDRESS:PORT in place of
+// --a, A with --peer ADDRESS:PORT in place of --b. They tell each other where their QPs are over TCP; when A
+// ends, B does.
 //
 // Prints "running" when the connections stand, "progress ROUNDS" ten times a second, and at the end one JSON
 // line: {"rounds", "bytes", "longest_pause_ms", "errors": [...]}. Exit code 0: no error; 1: errors; 2: usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <arpa/inet.h>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <fmt/core.h>
 #include <memory>
+#include <netinet/in.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <sys/socket.h>
+#include <utility>
 #include <vector>
 
+#include "base/fd.h"
 #include "driver/driver.h"
 #include "driver/vfio_user_bus.h"
 #include "support/must.h"
@@ -38,125 +50,172 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string a;
   std::string b;
+  std::string listen;                // B's, for A's process
+  std::string peer;                  // A's: where B's process listens
   std::uint32_t first_address = 51;  // of 192.168.11.0/24: A's GID; B's is the next
   std::uint32_t connections = 4;
   std::uint32_t block_bytes = 64 * 1024;
   std::uint64_t rounds = 0;  // of each connection; 0: until SIGTERM
   std::uint32_t timeout = 18;
+
+  ConnectOptions how() const {
+    return {.timeout = static_cast<std::uint8_t>(timeout), .first_psn = 0xff'fff0};
+  }
 };
 
 volatile std::sig_atomic_t stop_wanted = 0;
 
-// One RC connection from A to B and the round it is in.
-class Connection {
+// What A needs to know of B's end of a connection.
+struct Target {
+  std::uint32_t qpn = 0;
+  driver::Remote memory;  // block | counter
+
+  driver::Remote at(std::size_t offset) const { return {memory.addr + offset, memory.rkey}; }
+};
+
+// One end of an RC connection and the round it is in.
+class End {
  public:
-  Connection(driver::Device& a, driver::Device& b, const abi::Gid& gid_a, const abi::Gid& gid_b,
-             const Options& options, std::vector<std::string>& errors)
+  End(driver::Device& device, const abi::Gid& gid, const Options& options, const char* name,
+      std::vector<std::string>& errors)
       : block_bytes_(options.block_bytes),
         rounds_(options.rounds),
-        errors_(errors),
-        a_(a, gid_a, endpoint_options()),
-        b_(b, gid_b, endpoint_options()) {
-    const ConnectOptions how{.timeout = static_cast<std::uint8_t>(options.timeout), .first_psn = 0xff'fff0};
-    must(connect(a_, b_, how));
-    post_receive();
-    post_round();
-  }
+        end_(device, gid, {.buffer_bytes = 2 * std::size_t{options.block_bytes} + 64}),
+        name_(name),
+        errors_(errors) {}
 
-  // Looks for completions on both sides; true when a round has ended.
-  bool poll() {
-    poll_receiver();
-    return !has_ended() && poll_sender();
-  }
-
+  RcEndpoint& end() { return end_; }
   std::uint64_t rounds() const { return round_; }
-  bool failed() const { return failed_; }
   // All rounds have ended, and nothing is under way.
   bool has_ended() const { return rounds_ != 0 && round_ == rounds_; }
 
- private:
-  // A: block to write | block read back | atomic result | number to send. B: block | counter | number.
-  EndpointOptions endpoint_options() const {
-    return {.buffer_bytes = 2 * static_cast<std::size_t>(block_bytes_) + 64};
-  }
-  std::size_t read_back_at() const { return block_bytes_; }
-  std::size_t atomic_at() const { return 2 * static_cast<std::size_t>(block_bytes_); }
-  std::size_t number_at() const { return atomic_at() + 8; }
-  std::size_t counter_at() const { return block_bytes_; }
-  std::size_t received_at() const { return counter_at() + 8; }
-
+ protected:
   void complain(std::string what) {
     errors_.push_back(
-        fmt::format("connection to QP {}, round {}: {}", b_.qp->qpn(), round_, std::move(what)));
+        fmt::format("{}'s QP {}, round {}: {}", name_, end_.qp->qpn(), round_, std::move(what)));
     failed_ = true;
   }
-
   void check_block(const std::byte* block, const char* whose) {
     if (auto wrong = wrong_stamp(block, block_bytes_, round_, whose)) complain(std::move(*wrong));
   }
-
-  void post_receive() {
-    if (!b_.recv(0, received_at(), 8).ok()) complain("the receive could not be posted");
-  }
-
-  void post_round() {
-    stamp_block(a_.bytes(), block_bytes_, round_);
-    store_word(a_.bytes(number_at()), round_);
-    const driver::Sge block = a_.sge(0, block_bytes_);
-    const driver::Sge atomic = a_.sge(atomic_at(), 8);
-    const driver::Sge read_back = a_.sge(read_back_at(), block_bytes_);
-    const driver::Sge number = a_.sge(number_at(), 8);
-    // The send is fenced: it arrives when the read is done.
-    const bool posted =
-        a_.qp->post_send(driver::wr::write(kWrite, {&block, 1}, b_.remote())).ok() &&
-        a_.qp->post_send(driver::wr::fetch_add(kAtomic, {&atomic, 1}, b_.remote(counter_at()), 1)).ok() &&
-        a_.qp->post_send(driver::wr::read(kRead, {&read_back, 1}, b_.remote())).ok() &&
-        a_.qp->post_send(driver::wr::send(kSend, {&number, 1}, driver::wr::kSignaled | abi::kSendFence)).ok();
-    if (!posted) complain("a work request could not be posted");
-    next_ = kWrite;
-    received_ = false;
-  }
-
-  void poll_receiver() {
+  // The next completion of that queue; nothing: none, or it has failed.
+  std::optional<driver::WorkCompletion> next(driver::CompletionQueue& cq) {
     driver::WorkCompletion done;
-    while (!failed_ && b_.recv_cq->poll({&done, 1}, driver::CompletionQueue::WhenEmpty::kReturn) == 1) {
-      if (!done.ok())
-        return complain(fmt::format("B's receive ended with status {}", static_cast<int>(done.status)));
-      if (received_) return complain("B received twice in one round");
-      if (const std::uint64_t number = load_word(b_.bytes(received_at())); number != round_) {
-        return complain(fmt::format("B received number {}", number));
-      }
-      check_block(b_.bytes(), "B's block");
-      if (const std::uint64_t counter = load_word(b_.bytes(counter_at())); counter != round_ + 1) {
-        complain(fmt::format("B's counter is {}, not {}", counter, round_ + 1));
-      }
-      received_ = true;
-      post_receive();
+    if (failed_ || cq.poll({&done, 1}, driver::CompletionQueue::WhenEmpty::kReturn) != 1) return std::nullopt;
+    if (done.ok()) return done;
+    complain(fmt::format("work request {} ended with status {}", done.wr_id, static_cast<int>(done.status)));
+    return std::nullopt;
+  }
+  void post_receive(std::size_t at) {
+    if (!end_.recv(0, at, 8).ok()) complain("the receive could not be posted");
+  }
+
+  const std::uint32_t block_bytes_;
+  const std::uint64_t rounds_;  // 0: no end
+  RcEndpoint end_;
+  std::uint64_t round_ = 0;
+  bool failed_ = false;
+
+ private:
+  const char* const name_;
+  std::vector<std::string>& errors_;
+};
+
+class Responder final : public End {
+ public:
+  Responder(driver::Device& device, const abi::Gid& gid, const Options& options,
+            std::vector<std::string>& errors)
+      : End(device, gid, options, "B", errors) {}
+
+  Target target() const { return {end_.qp->qpn(), end_.remote()}; }
+  void start() { post_receive(received_at()); }
+
+  // Looks for completions; true when a round has ended.
+  bool poll() {
+    while (next(*end_.send_cq)) {
     }
+    if (!next(*end_.recv_cq)) return false;
+    if (const std::uint64_t number = load_word(end_.bytes(received_at())); number != round_)
+      complain(fmt::format("B received number {}", number));
+    check_block(end_.bytes(), "B's block");
+    if (const std::uint64_t counter = load_word(end_.bytes(counter_at())); counter != round_ + 1)
+      complain(fmt::format("B's counter is {}, not {}", counter, round_ + 1));
+    post_receive(received_at());
+    store_word(end_.bytes(answer_at()), round_);
+    const driver::Sge answer = end_.sge(answer_at(), 8);
+    if (!end_.qp->post_send(driver::wr::send(0, {&answer, 1}, driver::wr::kSignaled)).ok())
+      complain("the answer could not be posted");
+    ++round_;
+    return true;
   }
 
-  bool poll_sender() {
-    driver::WorkCompletion done;
-    while (!failed_ && a_.send_cq->poll({&done, 1}, driver::CompletionQueue::WhenEmpty::kReturn) == 1) {
-      if (!done.ok()) {
-        complain(
-            fmt::format("work request {} ended with status {}", done.wr_id, static_cast<int>(done.status)));
-      } else if (done.wr_id != next_) {
-        complain(fmt::format("work request {} completed when {} was next", done.wr_id, next_));
-      } else if (done.wr_id == kAtomic && load_word(a_.bytes(atomic_at())) != round_) {
-        complain(fmt::format("the counter was {}", load_word(a_.bytes(atomic_at()))));
-      } else if (done.wr_id == kRead) {
-        check_block(a_.bytes(read_back_at()), "the block read back");
+ private:
+  // Block | counter | number | answer.
+  std::size_t counter_at() const { return block_bytes_; }
+  std::size_t received_at() const { return counter_at() + 8; }
+  std::size_t answer_at() const { return received_at() + 8; }
+};
+
+class Requester final : public End {
+ public:
+  Requester(driver::Device& device, const abi::Gid& gid, const Options& options,
+            std::vector<std::string>& errors)
+      : End(device, gid, options, "A", errors) {}
+
+  void start(const Target& target) {
+    target_ = target;
+    post_receive(answer_at());
+    post_round();
+  }
+
+  // Looks for completions; true when a round has ended.
+  bool poll() {
+    while (const auto done = next(*end_.send_cq)) {
+      if (done->wr_id != next_) {
+        complain(fmt::format("work request {} completed when {} was next", done->wr_id, next_));
+      } else if (done->wr_id == kAtomic && load_word(end_.bytes(atomic_at())) != round_) {
+        complain(fmt::format("the counter was {}", load_word(end_.bytes(atomic_at()))));
+      } else if (done->wr_id == kRead) {
+        check_block(end_.bytes(read_back_at()), "the block read back");
       }
       ++next_;
     }
-    if (failed_ || next_ != kSend + 1) return false;
-    poll_receiver();  // what is confirmed has been delivered
-    if (!received_) complain("the send is confirmed, but B has not received it");
-    if (failed_) return false;
+    if (next(*end_.recv_cq)) {
+      if (const std::uint64_t number = load_word(end_.bytes(answer_at())); number != round_)
+        complain(fmt::format("B answered {}", number));
+      is_answered_ = true;
+      post_receive(answer_at());
+    }
+    if (failed_ || next_ != kSend + 1 || !is_answered_) return false;
     ++round_;
     if (!has_ended()) post_round();
     return true;
+  }
+
+ private:
+  // Block to write | block read back | atomic result | number to send | answer. B: block | counter.
+  std::size_t read_back_at() const { return block_bytes_; }
+  std::size_t atomic_at() const { return 2 * std::size_t{block_bytes_}; }
+  std::size_t number_at() const { return atomic_at() + 8; }
+  std::size_t answer_at() const { return number_at() + 8; }
+
+  void post_round() {
+    stamp_block(end_.bytes(), block_bytes_, round_);
+    store_word(end_.bytes(number_at()), round_);
+    const driver::Sge block = end_.sge(0, block_bytes_);
+    const driver::Sge atomic = end_.sge(atomic_at(), 8);
+    const driver::Sge read_back = end_.sge(read_back_at(), block_bytes_);
+    const driver::Sge number = end_.sge(number_at(), 8);
+    // The send is fenced: it arrives when the read is done.
+    const bool posted =
+        end_.qp->post_send(driver::wr::write(kWrite, {&block, 1}, target_.at(0))).ok() &&
+        end_.qp->post_send(driver::wr::fetch_add(kAtomic, {&atomic, 1}, target_.at(block_bytes_), 1)).ok() &&
+        end_.qp->post_send(driver::wr::read(kRead, {&read_back, 1}, target_.at(0))).ok() &&
+        end_.qp->post_send(driver::wr::send(kSend, {&number, 1}, driver::wr::kSignaled | abi::kSendFence))
+            .ok();
+    if (!posted) complain("a work request could not be posted");
+    next_ = kWrite;
+    is_answered_ = false;
   }
 
   static constexpr std::uint64_t kWrite = 1;
@@ -164,15 +223,64 @@ class Connection {
   static constexpr std::uint64_t kRead = 3;
   static constexpr std::uint64_t kSend = 4;
 
-  const std::uint32_t block_bytes_;
-  const std::uint64_t rounds_;  // 0: no end
-  std::vector<std::string>& errors_;
-  RcEndpoint a_;
-  RcEndpoint b_;
-  std::uint64_t round_ = 0;
+  Target target_;
   std::uint64_t next_ = kWrite;  // the work request that completes next
-  bool received_ = false;        // B has this round's number
-  bool failed_ = false;
+  bool is_answered_ = false;     // B has this round's number, and said so
+};
+
+// The other process, as text lines of JSON over TCP. Whatever goes wrong ends the program.
+class Partner {
+ public:
+  // Waits for it at "ADDRESS:PORT".
+  static Partner listen(const std::string& at) {
+    const auto [address, size] = address_of(at);
+    const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    expect(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0, "binding");
+    expect(::listen(listener.get(), 1) == 0, "listening");
+    return Partner(Fd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+  }
+  static Partner call(const std::string& at) {
+    const auto [address, size] = address_of(at);
+    Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    expect(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0, "connecting");
+    return Partner(std::move(socket));
+  }
+
+  void say(const nlohmann::json& what) {
+    const std::string line = what.dump() + "\n";
+    expect(::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size()),
+           "sending");
+  }
+  nlohmann::json hear() {
+    std::string line;
+    for (char c = 0; c != '\n'; line += c) expect(::recv(socket_.get(), &c, 1, 0) == 1, "receiving");
+    return nlohmann::json::parse(line);
+  }
+  bool has_left() {
+    char c = 0;
+    return ::recv(socket_.get(), &c, 1, MSG_DONTWAIT) == 0;
+  }
+
+ private:
+  explicit Partner(Fd socket) : socket_(std::move(socket)) { expect(socket_.get() >= 0, "accepting"); }
+
+  static void expect(bool holds, const char* doing) {
+    if (!holds) throw std::runtime_error(fmt::format("{}: {}", doing, std::strerror(errno)));
+  }
+  static std::pair<sockaddr_in, socklen_t> address_of(const std::string& at) {
+    const std::size_t colon = at.rfind(':');
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    const bool is_one = colon != std::string::npos &&
+                        ::inet_pton(AF_INET, at.substr(0, colon).c_str(), &address.sin_addr) == 1;
+    if (!is_one) throw std::runtime_error(fmt::format("{} is not ADDRESS:PORT", at));
+    address.sin_port = htons(static_cast<std::uint16_t>(std::stoul(at.substr(colon + 1))));
+    return {address, sizeof address};
+  }
+
+  Fd socket_;
 };
 
 std::unique_ptr<driver::Device> open_adapter(const std::string& socket, const abi::Gid& gid) {
@@ -181,58 +289,116 @@ std::unique_ptr<driver::Device> open_adapter(const std::string& socket, const ab
   return device;
 }
 
-int check(const Options& options) {
-  const abi::Gid gid_a = gid_of(options.first_address - 51);
-  const abi::Gid gid_b = gid_of(options.first_address - 50);
-  const auto a = open_adapter(options.a, gid_a);
-  const auto b = open_adapter(options.b, gid_b);
+// The connections of this process: both ends of each, or one.
+struct Ends {
+  std::vector<std::unique_ptr<Requester>> a;
+  std::vector<std::unique_ptr<Responder>> b;
   std::vector<std::string> errors;
-  std::vector<std::unique_ptr<Connection>> connections;
-  for (std::uint32_t i = 0; i < options.connections; ++i) {
-    connections.push_back(std::make_unique<Connection>(*a, *b, gid_a, gid_b, options, errors));
+
+  // True: a round has ended.
+  bool poll() {
+    bool progress = false;
+    for (const auto& each : b) progress = each->poll() || progress;
+    for (const auto& each : a) progress = (!each->has_ended() && each->poll()) || progress;
+    return progress;
   }
+  std::uint64_t rounds() const {
+    std::uint64_t sum = 0;
+    for (const auto& each : a) sum += each->rounds();
+    if (a.empty())
+      for (const auto& each : b) sum += each->rounds();
+    return sum;
+  }
+  bool all_ended() const {
+    return !a.empty() && std::ranges::all_of(a, [](const auto& each) { return each->has_ended(); });
+  }
+};
+
+// Runs until the end; its JSON line is printed.
+int run_rounds(Ends& ends, driver::Device& device, const Options& options, Partner* partner) {
   fmt::print("running\n");
   std::fflush(stdout);
-
-  const auto total = [&] {
-    std::uint64_t rounds = 0;
-    for (const auto& connection : connections) rounds += connection->rounds();
-    return rounds;
-  };
   Clock::time_point last_progress = Clock::now();
   Clock::time_point last_report = last_progress;
   Clock::duration longest_pause{};
-  const auto all_ended = [&] {
-    return std::all_of(connections.begin(), connections.end(),
-                       [](const auto& each) { return each->has_ended(); });
-  };
-  while (stop_wanted == 0 && errors.empty() && !all_ended()) {
-    bool progress = false;
-    for (const auto& connection : connections) progress = connection->poll() || progress;
+  while (stop_wanted == 0 && ends.errors.empty() && !ends.all_ended()) {
+    const bool progress = ends.poll();
     const Clock::time_point now = Clock::now();
     longest_pause = std::max(longest_pause, now - last_progress);
     if (progress) last_progress = now;
     if (now - last_report >= std::chrono::milliseconds(100)) {
       last_report = now;
-      fmt::print("progress {}\n", total());
+      fmt::print("progress {}\n", ends.rounds());
       std::fflush(stdout);
+      if (partner != nullptr && partner->has_left()) break;
     }
-    if (!progress) static_cast<void>(a->wait_notifications(std::chrono::milliseconds(1)));
+    if (!progress) static_cast<void>(device.wait_notifications(std::chrono::milliseconds(1)));
   }
   const nlohmann::json result{
-      {"rounds", total()},
-      {"bytes", total() * (2 * std::uint64_t{options.block_bytes} + 16)},
+      {"rounds", ends.rounds()},
+      {"bytes", ends.rounds() * (2 * std::uint64_t{options.block_bytes} + 24)},
       {"longest_pause_ms", std::chrono::duration_cast<std::chrono::milliseconds>(longest_pause).count()},
-      {"errors", errors}};
+      {"errors", ends.errors}};
   fmt::print("{}\n", result.dump());
-  return errors.empty() ? 0 : 1;
+  return ends.errors.empty() ? 0 : 1;
+}
+
+int check_both(const Options& options, const abi::Gid& gid_a, const abi::Gid& gid_b) {
+  const auto a = open_adapter(options.a, gid_a);
+  const auto b = open_adapter(options.b, gid_b);
+  Ends ends;
+  for (std::uint32_t i = 0; i < options.connections; ++i) {
+    ends.a.push_back(std::make_unique<Requester>(*a, gid_a, options, ends.errors));
+    ends.b.push_back(std::make_unique<Responder>(*b, gid_b, options, ends.errors));
+    must(connect(ends.a.back()->end(), ends.b.back()->end(), options.how()));
+    ends.b.back()->start();
+    ends.a.back()->start(ends.b.back()->target());
+  }
+  return run_rounds(ends, *a, options, nullptr);
+}
+
+int check_a(const Options& options, const abi::Gid& gid_a, const abi::Gid& gid_b) {
+  const auto a = open_adapter(options.a, gid_a);
+  Ends ends;
+  Partner partner = Partner::call(options.peer);
+  nlohmann::json qpns = nlohmann::json::array();
+  for (std::uint32_t i = 0; i < options.connections; ++i) {
+    ends.a.push_back(std::make_unique<Requester>(*a, gid_a, options, ends.errors));
+    qpns.push_back(ends.a.back()->end().qp->qpn());
+  }
+  partner.say(qpns);
+  const nlohmann::json targets = partner.hear();
+  for (std::uint32_t i = 0; i < options.connections; ++i) {
+    const Target target{targets.at(i).at(0), {targets.at(i).at(1), targets.at(i).at(2)}};
+    must(ends.a[i]->end().connect_to(gid_b, target.qpn, options.how()));
+    ends.a[i]->start(target);
+  }
+  return run_rounds(ends, *a, options, &partner);
+}
+
+int check_b(const Options& options, const abi::Gid& gid_a, const abi::Gid& gid_b) {
+  const auto b = open_adapter(options.b, gid_b);
+  Ends ends;
+  Partner partner = Partner::listen(options.listen);
+  nlohmann::json targets = nlohmann::json::array();
+  for (const nlohmann::json& qpn : partner.hear()) {
+    ends.b.push_back(std::make_unique<Responder>(*b, gid_b, options, ends.errors));
+    Responder& one = *ends.b.back();
+    must(one.end().connect_to(gid_a, qpn, options.how()));
+    one.start();
+    targets.push_back({one.target().qpn, one.target().memory.addr, one.target().memory.rkey});
+  }
+  partner.say(targets);
+  return run_rounds(ends, *b, options, &partner);
 }
 
 int run(int argc, char** argv) {
   Options options;
   CLI::App app("rc_checker: RC traffic between two adapters, with proof of exactly-once execution");
-  app.add_option("--a", options.a, "vfio-user socket of the requesting adapter")->required();
-  app.add_option("--b", options.b, "vfio-user socket of the responding adapter")->required();
+  app.add_option("--a", options.a, "vfio-user socket of the requesting adapter");
+  app.add_option("--b", options.b, "vfio-user socket of the responding adapter");
+  app.add_option("--listen", options.listen, "be B alone, and wait here for A's process: ADDRESS:PORT");
+  app.add_option("--peer", options.peer, "be A alone, and find B's process there: ADDRESS:PORT");
   app.add_option("--first-address", options.first_address, "A's GID is ::ffff:192.168.11.N, B's is the next")
       ->check(CLI::Range(51, 253));
   app.add_option("--connections", options.connections, "how many at once")->check(CLI::Range(1, 64));
@@ -243,8 +409,18 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   std::signal(SIGTERM, [](int) { stop_wanted = 1; });
   std::signal(SIGPIPE, SIG_IGN);
+  const bool a_alone = !options.a.empty() && !options.peer.empty() && options.b.empty();
+  const bool b_alone = !options.b.empty() && !options.listen.empty() && options.a.empty();
+  if (!a_alone && !b_alone && (options.a.empty() || options.b.empty())) {
+    fmt::print(stderr, "rc_checker: give --a and --b, or --a and --peer, or --b and --listen\n");
+    return 2;
+  }
+  const abi::Gid gid_a = gid_of(options.first_address - 51);
+  const abi::Gid gid_b = gid_of(options.first_address - 50);
   try {
-    return check(options);
+    if (a_alone) return check_a(options, gid_a, gid_b);
+    if (b_alone) return check_b(options, gid_a, gid_b);
+    return check_both(options, gid_a, gid_b);
   } catch (const std::runtime_error& error) {
     fmt::print(stderr, "rc_checker: {}\n", error.what());
     return 1;

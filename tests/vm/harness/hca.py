@@ -32,6 +32,7 @@ _GUESTS = re.compile(r"^(?:ld-linux|(?:libc|libm|libpthread|libdl|librt)\.so|lib
 _UP_GUARD_S = 60.0
 _MEMORY_MIB = 1024
 _LOOPBACK = "127.0.0.1"
+_CHECKER_PORT = 18515
 
 
 def _programs() -> list[Path]:
@@ -99,6 +100,16 @@ class HostInGuest:
         pid = self.vm.check(f"cat {self.folder}/pid").strip()
         self.vm.check(f"kill -{signal} {pid}")
         until(f"{self.name} has ended", lambda: self.vm.run(f"test -d /proc/{pid}").exit_code != 0)
+
+    def start_checker(self, options: str, waits: bool = True) -> Job:
+        """rc_checker in this guest; with `waits` it runs when this returns."""
+        job = self.vm.start_job(f"export {ENVIRONMENT}; echo $$ > /run/checker.pid; exec rc_checker {options}")
+        until("rc_checker runs", lambda: not waits or job.done or "running" in job.output_so_far())
+        return job
+
+    def end_checker(self) -> None:
+        """It says what it has found, and ends."""
+        self.vm.check("kill -TERM $(cat /run/checker.pid)")
 
     def ctl(self, command: str) -> str:
         """What pvrdmactl prints."""
@@ -170,6 +181,10 @@ class HcaHosts(Ensemble):
         for host in self.hosts:
             until(f"{host.socket} is there", lambda host=host: host.vm.run(f"test -S {host.socket}").exit_code == 0)
 
+    def paths(self) -> set[tuple[str, str]]:
+        """(kind, reason) of the ways that connections of the first host's VM take."""
+        return {(path["path"], path["reason"]) for path in self.hosts[0].ctl_json("path list")}
+
     def restart(self, host: HostInGuest, lines: str = "", limit_kib: int | None = None) -> None:
         """Ends a host's daemon and starts it with another configuration; its VM's adapter is there again afterwards."""
         host.end()
@@ -206,17 +221,7 @@ class HcaMachine(HcaHosts):
     def start_checker(self, rounds: int) -> Job:
         """rc_checker between the two hosts' VMs; it runs when this returns, and so many rounds of each of four connections."""
         a, b = (host.socket for host in self.hosts)
-        job = self.vm.start_job(f"export {ENVIRONMENT}; echo $$ > /run/checker.pid; exec rc_checker --a {a} --b {b} --rounds {rounds}")
-        until("rc_checker runs", lambda: job.done or "running" in job.output_so_far())
-        return job
-
-    def end_checker(self) -> None:
-        """It says what it has found, and ends."""
-        self.vm.check("kill -TERM $(cat /run/checker.pid)")
-
-    def paths(self) -> set[tuple[str, str]]:
-        """(kind, reason) of the ways that connections of the first host's VM take."""
-        return {(path["path"], path["reason"]) for path in self.hosts[0].ctl_json("path list")}
+        return self.hosts[0].start_checker(f"--a {a} --b {b} --rounds {rounds}")
 
 
 class TwoHcaHosts(HcaHosts):
@@ -226,3 +231,10 @@ class TwoHcaHosts(HcaHosts):
         self._start_guests(2)
         self.hosts = [HostInGuest(vm, f"esx-0{i}", vm.address, f"VM-0{i}", self.vms[0].address) for i, vm in enumerate(self.vms, 1)]
         self._start_hosts(self.vms[0].address)
+
+    def start_checkers(self) -> list[Job]:
+        """rc_checker in both, between their VMs, until HostInGuest.end_checker() on the first; A's job is the first."""
+        first, second = self.hosts
+        responder = second.start_checker(f"--b {second.socket} --listen 0.0.0.0:{_CHECKER_PORT}", waits=False)
+        until("B listens", lambda: second.vm.run(f"netstat -ltn | grep -q :{_CHECKER_PORT}").exit_code == 0)
+        return [first.start_checker(f"--a {first.socket} --peer {second.address}:{_CHECKER_PORT}"), responder]
