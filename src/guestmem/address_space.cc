@@ -92,6 +92,8 @@ void AddressSpace::changed() {
 // Nothing of the engine reaches it any more: what is left to do may take its time.
 void AddressSpace::give_up(Region& region) {
   if (region.mapping == nullptr) return;
+  if (watcher_ != nullptr && region.host != nullptr)
+    watcher_->on_unmapping({region.host, region.end - region.begin});
   region.mapping->disown();
   if (reaper_ != nullptr) reaper_->release(std::move(region.mapping));
   region.mapping.reset();
@@ -118,6 +120,16 @@ void AddressSpace::unmap_all() {
   ram_bytes_ = 0;
   changed();
   damaged_.store(false, std::memory_order_relaxed);
+}
+
+void AddressSpace::for_each_ram(const std::function<void(const RamRange&)>& visit) const {
+  if (damaged()) return;
+  for (const Region& region : regions_) {
+    if (region.mapping == nullptr) continue;
+    visit({.memory = {region.host, region.end - region.begin},
+           .is_writable = region.allows(Access::kWrite),
+           .hold = region.mapping->hold()});
+  }
 }
 
 Resolved AddressSpace::translate_pieces(GuestPhys gpa, std::uint64_t length, Access access,

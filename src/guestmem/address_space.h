@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -61,6 +62,21 @@ struct PageRun {
 };
 
 class HostMapping;
+struct MappingHold;
+
+// Told of memory that is about to go. When it returns, nobody but the guest touches it.
+class MemoryWatcher {
+ public:
+  virtual ~MemoryWatcher() = default;
+  virtual void on_unmapping(std::span<const std::byte> memory) = 0;
+};
+
+// One range that is RAM.
+struct RamRange {
+  std::span<std::byte> memory;
+  bool is_writable;
+  const std::shared_ptr<MappingHold>& hold;
+};
 
 class AddressSpace {
   struct Region;
@@ -85,6 +101,12 @@ class AddressSpace {
   // in it translates any more.
   [[nodiscard]] int unmap(GuestPhys iova, std::uint64_t size);
   void unmap_all();
+
+  // Borrowed; null: nobody.
+  void tell(MemoryWatcher* watcher) { watcher_ = watcher; }
+
+  // Calls `visit(RamRange)` for each, by address.
+  void for_each_ram(const std::function<void(const RamRange&)>& visit) const;
 
   std::size_t map_count() const { return regions_.size(); }
   std::uint64_t ram_bytes() const { return ram_bytes_; }  // of the ranges that are RAM
@@ -253,8 +275,9 @@ class AddressSpace {
   std::uint64_t ram_bytes_ = 0;
   std::uint64_t generation_ = 1;
   LogState log_state_ = LogState::kOff;
-  std::unique_ptr<DirtyLog> log_;              // while kOn
-  mutable const Region* last_hit_ = nullptr;   // of regions_, forgotten when they change
+  std::unique_ptr<DirtyLog> log_;             // while kOn
+  mutable const Region* last_hit_ = nullptr;  // of regions_, forgotten when they change
+  MemoryWatcher* watcher_ = nullptr;
   const std::shared_ptr<ReaperQueue> reaper_;  // null: in place
   const std::shared_ptr<MappedBytes> account_;
 };

@@ -3,13 +3,17 @@
 #include <array>
 #include <cerrno>
 #include <future>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <linux/memfd.h>
+#include <mutex>
 #include <optional>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <thread>
+#include <vector>
 
+#include "guestmem/host_mapping.h"
 #include "guestmem/test_ram.h"
 
 namespace pvrdma::guestmem {
@@ -321,6 +325,54 @@ TEST(AddressSpaceReaper, ForgetsAtOnceWhatTheReaperUnmapsLater) {
   while (queue->waiting() != 0) std::this_thread::yield();
   EXPECT_EQ(account->used(), 0U);
   EXPECT_EQ(ram.load<std::uint64_t>(0), 7U);
+}
+
+// Whoever reads and writes guests' memory by himself hears of its end before it is gone.
+TEST_F(AddressSpaceTest, AWatcherIsToldOfEachRangeBeforeItGoes) {
+  struct Watcher final : MemoryWatcher {
+    void on_unmapping(std::span<const std::byte> memory) override {
+      EXPECT_EQ(static_cast<int>(memory.front()), 7) << "it is still mapped";
+      told.push_back(memory.size());
+    }
+    std::vector<std::size_t> told;
+  } watcher;
+  *ram_.at(0) = *ram_.at(4 * kPageBytes) = std::byte{7};
+  memory_.tell(&watcher);
+  ASSERT_EQ(map(kBase, 4 * kPageBytes), 0);
+  ASSERT_EQ(map(2 * kBase, 2 * kPageBytes, 4 * kPageBytes), 0);
+  ASSERT_EQ(map_hole(3 * kBase, kPageBytes), 0);
+  EXPECT_NE(memory_.unmap(GuestPhys(kBase), kPageBytes), 0);
+  EXPECT_TRUE(watcher.told.empty()) << "that range does not exist";
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase), 4 * kPageBytes), 0);
+  EXPECT_THAT(watcher.told, testing::ElementsAre(4 * kPageBytes));
+  memory_.unmap_all();
+  EXPECT_THAT(watcher.told, testing::ElementsAre(4 * kPageBytes, 2 * kPageBytes)) << "holes are no memory";
+  memory_.tell(nullptr);
+  ASSERT_EQ(map(kBase, kPageBytes), 0);
+  EXPECT_EQ(memory_.unmap(GuestPhys(kBase), kPageBytes), 0);
+  EXPECT_EQ(watcher.told.size(), 2U);
+}
+
+// A mapping stays while somebody holds it, and says that it is gone.
+TEST_F(AddressSpaceTest, ARangeThatIsHeldIsUnmappedAfterwards) {
+  ASSERT_EQ(map(kBase, kSize), 0);
+  std::shared_ptr<MappingHold> hold;
+  std::span<std::byte> memory;
+  memory_.for_each_ram([&](const RamRange& range) {
+    hold = range.hold;
+    memory = range.memory;
+    EXPECT_TRUE(range.is_writable);
+  });
+  ASSERT_NE(hold, nullptr);
+  EXPECT_EQ(memory.size(), kSize);
+  std::unique_lock lock(hold->mutex);
+  EXPECT_FALSE(hold->is_gone);
+  auto unmapped = std::async(std::launch::async, [&] { return memory_.unmap(GuestPhys(kBase), kSize); });
+  memory.front() = std::byte{1};  // whatever comes first
+  lock.unlock();
+  EXPECT_EQ(unmapped.get(), 0);
+  lock.lock();
+  EXPECT_TRUE(hold->is_gone);
 }
 
 }  // namespace

@@ -81,6 +81,8 @@ void HostMapping::disown() {
 
 // In slices: while one is unmapped, whoever else in the process maps or unmaps something waits.
 HostMapping::~HostMapping() {
+  const std::lock_guard lock(hold_->mutex);
+  hold_->is_gone = true;
   if (sigbus_slot_ >= 0) remove_sigbus_range(sigbus_slot_);
   const std::size_t slice_bytes = std::max(kUnmapSliceBytes, page_bytes_);
   std::byte* at = base_;

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "base/fd.h"
 #include "base/reaper.h"
@@ -21,6 +22,13 @@
 #include "guestmem/mapped_bytes.h"
 
 namespace pvrdma::guestmem {
+
+// For a thread that uses a mapping while its owner may give it up: while the mutex is held, the mapping stays
+// as it is.
+struct MappingHold {
+  std::mutex mutex;
+  bool is_gone = false;  // guarded
+};
 
 class HostMapping final : public Reapable {
  public:
@@ -38,6 +46,8 @@ class HostMapping final : public Reapable {
   // Host address of file byte `offset`.
   std::byte* data() const { return base_ + lead_bytes_; }
 
+  const std::shared_ptr<MappingHold>& hold() const { return hold_; }
+
   // Nobody uses it any more; it is about to be destroyed somewhere else.
   void disown();
 
@@ -47,13 +57,15 @@ class HostMapping final : public Reapable {
       : mapped_bytes_(mapped_bytes),
         lead_bytes_(lead_bytes),
         page_bytes_(page_bytes),
-        account_(std::move(account)) {}
+        account_(std::move(account)),
+        hold_(std::make_shared<MappingHold>()) {}
 
   std::byte* base_ = nullptr;
   const std::size_t mapped_bytes_;
   const std::size_t lead_bytes_;  // mapped before data()
   const std::size_t page_bytes_;
   const std::shared_ptr<MappedBytes> account_;  // has paid
+  const std::shared_ptr<MappingHold> hold_;
   int sigbus_slot_ = -1;
 };
 
