@@ -86,7 +86,9 @@ Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const
       access_log_(kLogBurst, kLogInterval),
       qp_log_(kLogBurst, kLogInterval),
       client_log_(kLogBurst, kLogInterval),
-      rate_log_(1, kRateLogInterval) {}
+      rate_log_(1, kRateLogInterval) {
+  memory_.tell(&port_);
+}
 
 Adapter::~Adapter() = default;
 

@@ -101,6 +101,19 @@ void Fabric::on_restored(transport::HostId host, Instant now) {
   for (const auto& [id, each] : segments_) each->paths_restored(host, now);
 }
 
+verbs::Engine* Fabric::find_pair(transport::HostId host, const transport::VmPair& pair) {
+  const auto found = segments_.find(pair.segment);
+  if (found == segments_.end()) return nullptr;
+  const Switch::Admission admission = found->second->admit(host, pair.peer, pair.own);
+  return admission.verdict == Delivery::kDelivered ? admission.port->receiver() : nullptr;
+}
+
+void Fabric::on_pair_restored(transport::HostId host, const transport::VmPair& pair, Instant now) {
+  verbs::Engine* const engine = find_pair(host, pair);
+  if (engine == nullptr) return;
+  engine->on_path_restored([&pair](const verbs::Gid& peer) { return peer == pair.peer; }, now);
+}
+
 // The way to the host may be another one now. Whoever waits for it is woken by on_ready(), or has another
 // one.
 void Fabric::on_up_changed(transport::HostId host, Instant /*now*/) {

@@ -57,6 +57,8 @@ class Fabric final : public transport::Inbound, public transport::NativeInbound 
   void on_restored(transport::HostId host, Instant now) override;
   void on_up_changed(transport::HostId host, Instant now) override;
 
+  verbs::Engine* find_pair(transport::HostId host, const transport::VmPair& pair) override;
+  void on_pair_restored(transport::HostId host, const transport::VmPair& pair, Instant now) override;
   // NativeInbound: the same.
   transport::NativeInbound::Admission admit(transport::SegmentId segment, const verbs::Gid& source,
                                             const verbs::Gid& destination,

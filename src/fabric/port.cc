@@ -44,6 +44,7 @@ void Port::attach(verbs::Engine& engine) {
 
 void Port::detach() {
   if (!attached()) return;
+  on_unmapping({});
   engine_ = nullptr;
   switch_.changed();
 }
@@ -78,9 +79,30 @@ std::uint64_t Port::set_stopped(bool stopped) {
   if (stopped_ == stopped) return 0;
   stopped_ = stopped;
   switch_.changed();
-  if (stopped) return 0;
+  if (stopped) {
+    if (engine_ != nullptr) engine_->stop_loans();
+    return 0;
+  }
   if (engine_ != nullptr) engine_->on_path_ready();
   return switch_.works_again(*this);
+}
+
+// The QP's path may be another one by now than the one that has something under way.
+void Port::stop(const verbs::Connection& connection) {
+  if (engine_ == nullptr) return;
+  switch_.transports_.each([&](transport::Transport& transport) {
+    transport.stop(*engine_, {switch_.segment(), connection.local.gid, connection.remote.gid});
+  });
+}
+
+void Port::stop_all() {
+  if (engine_ == nullptr) return;
+  switch_.transports_.each([&](transport::Transport& transport) { transport.stop_all(*engine_); });
+}
+
+void Port::on_unmapping(std::span<const std::byte> memory) {
+  if (engine_ == nullptr) return;
+  switch_.transports_.each([&](transport::Transport& transport) { transport.take_back(*engine_, memory); });
 }
 
 // Who waited for room on a path asks the other one.

@@ -82,6 +82,9 @@ class Port final : public verbs::SwitchPort {
   bool bind_gid(const verbs::Gid& gid) override;
   void unbind_gid(const verbs::Gid& gid) override;
   std::uint64_t set_stopped(bool stopped) override;
+  void stop(const verbs::Connection& connection) override;
+  void stop_all() override;
+  void on_unmapping(std::span<const std::byte> memory) override;
 
   // The engine that a message from another host is for. Null: link down, stopped or detached; the message is
   // counted as dropped.

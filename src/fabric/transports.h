@@ -37,10 +37,15 @@ class Transports {
     });
   }
 
-  void flush(Instant now) const {
+  template <typename Visit>
+  void each(Visit visit) const {
     for (transport::Transport* transport : by_kind_) {
-      if (transport != nullptr) transport->flush(now);
+      if (transport != nullptr) visit(*transport);
     }
+  }
+
+  void flush(Instant now) const {
+    each([now](transport::Transport& transport) { transport.flush(now); });
   }
 
  private:

@@ -36,11 +36,18 @@ Result<PipeEndpoint> end_of(const Json& said) {
       return fail(EPROTO, fmt::format("it has no {}", member));
     *value = found->get<std::uint32_t>();
   }
+  // Who knows nothing of bulk QPs does not say it.
+  if (const auto reads = said.find("reads"); reads != said.end()) {
+    if (!reads->is_number_unsigned() || reads->get<std::uint64_t>() > transport::hca::kReadsMax)
+      return fail(EPROTO, "its reads are no number, or too many");
+    end.reads = reads->get<std::uint32_t>();
+  }
   return end;
 }
 
 Json to_json(const PipeEndpoint& end, const char* say) {
-  return {{"say", say}, {"qpn", end.qpn}, {"psn", end.psn}, {"mtu", end.mtu}, {"slots", end.slots}};
+  return {{"say", say},     {"qpn", end.qpn},     {"psn", end.psn},
+          {"mtu", end.mtu}, {"slots", end.slots}, {"reads", end.reads}};
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/mac.h"
@@ -74,6 +75,14 @@ struct Place {
   Mac sender_mac{};
 };
 
+// Two VMs of which one is here, by the GIDs by which they speak.
+struct VmPair {
+  SegmentId segment;
+  verbs::Gid own;
+  verbs::Gid peer;
+  friend auto operator<=>(const VmPair&, const VmPair&) = default;
+};
+
 // What one adapter has sent over the paths of one kind.
 struct Traffic {
   std::uint64_t messages = 0;  // requests, responses and datagrams
@@ -123,6 +132,12 @@ class Inbound {
   virtual void on_restored(HostId host, Instant now) = 0;
   // is_up(host) has changed.
   virtual void on_up_changed(HostId host, Instant now) = 0;
+
+  // For paths that read and write guests' memory by themselves. The engine here that holds `own` and may
+  // speak with `peer` at that host; null: none now.
+  virtual verbs::Engine* find_pair(HostId /*host*/, const VmPair& /*pair*/) { return nullptr; }
+  // As on_restored(), of what the two have sent each other.
+  virtual void on_pair_restored(HostId /*host*/, const VmPair& /*pair*/, Instant /*now*/) {}
 };
 
 // Whether a packet from outside the cluster, or that seems so, comes in.
@@ -168,6 +183,13 @@ class Transport {
   // `payload` holds datagram.bytes bytes, borrowed during the call. May be lost, as by a path.
   virtual void send_datagram(const Place& place, const verbs::Datagram& datagram,
                              const guestmem::SpanList& payload, Traffic& traffic, Instant now) = 0;
+
+  // When it returns, nothing of the pair's memory is read or written by a path of this transport, or of any
+  // of the engine's; what was under way for their connections is lost. Bounded by what this host has.
+  virtual void stop(const verbs::Engine& /*engine*/, const VmPair& /*pair*/) {}
+  virtual void stop_all(const verbs::Engine& /*engine*/) {}
+  // The same; and that memory is the engine's no more. Empty: all there was.
+  virtual void take_back(const verbs::Engine& /*engine*/, std::span<const std::byte> /*memory*/) {}
 
   // Whether messages get to the host, another one, now.
   virtual bool is_up(HostId host) const = 0;

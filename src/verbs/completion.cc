@@ -84,6 +84,7 @@ bool Completions::complete_receive(QueuePair& qp, const Received& received) {
 
 void Completions::fail_qp(QueuePair& qp, std::string_view why, std::optional<abi::EventType> event) {
   if (qp.state() == abi::QpState::kErr || qp.state() == abi::QpState::kReset) return;
+  services_.loans.stop(qp);
   qp.attributes.state = abi::QpState::kErr;
   qp.send.ack_deadline = Instant::never();
   qp.send.rnr_until = Instant::never();

@@ -141,7 +141,7 @@ template <typename Archive>
 void describe(Archive& archive, SavedWork& work) {
   auto& [state, fast_reg, sges] = work;
   auto& [wr_id, remote_addr, compare_add, swap, rkey, extra_value, length, sent, confirmed, number_, psn,
-         opcode, status, send_flags, sge_count, progress, started] = state;
+         opcode, status, send_flags, sge_count, progress, started, lent] = state;
   archive.number("wr_id", wr_id);
   archive.number("remote_addr", remote_addr);
   archive.number("compare_add", compare_add);
@@ -158,6 +158,7 @@ void describe(Archive& archive, SavedWork& work) {
   archive.number("send_flags", send_flags);
   archive.choice("state", progress, SendWorkState::State::kQueued, SendWorkState::State::kFailed);
   archive.flag("started", started);
+  lent = false;  // who saves has stopped all paths
   if (opcode == abi::Opcode::kFastRegMr) plain(archive, "fast_reg", fast_reg);
   archive.list("sges", sges, kSgeMax, sizeof(abi::Sge),
                [&archive](abi::Sge& sge) { describe(archive, sge); });

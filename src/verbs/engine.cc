@@ -37,7 +37,8 @@ Engine::Impl::Impl(const Limits& l, const Rules& r, const guestmem::AddressSpace
       srqs(kFirstSlot, l.max_srq),
       qps(kFirstQpSlot, l.max_qp),
       mapped(c),
-      services{limits, rules, memory, events, wire, counters, gids, mrs, qps, scheduler, share},
+      loans(wire, mrs),
+      services{limits, rules, memory, events, wire, counters, gids, mrs, qps, scheduler, share, loans},
       completions(services),
       requester(services, completions),
       responder(services, completions),
@@ -54,6 +55,7 @@ Engine::~Engine() = default;
 
 void Engine::reset() {
   const Services& s = impl_->services;
+  impl_->loans.stop_all();
   gids_.clear();
   std::unique_ptr<Impl> fresh;
   try {
@@ -219,6 +221,10 @@ void Engine::on_path_restored(const std::function<bool(const Gid& peer)>& affect
   });
 }
 
+void Engine::stop_loans() {
+  impl_->loans.stop_all();
+}
+
 // --- Progress ---
 
 bool Engine::Impl::run_qp(QueuePair& qp, Instant now) {
@@ -284,6 +290,10 @@ Instant Engine::next_deadline() const {
 }
 
 // --- Views ---
+
+const guestmem::AddressSpace& Engine::memory() const {
+  return impl_->services.memory;
+}
 
 Engine::QpPage Engine::list_qps_from(std::uint32_t first) const {
   QpPage page;

@@ -204,6 +204,10 @@ class Engine {
   // answered goes out again at once, without spending a retry; whose request came early is asked for it.
   void on_path_restored(const std::function<bool(const Gid& peer)>& affected, Instant now);
 
+  // No path reads or writes the guest's memory when it returns, until another message; and what was being
+  // written is in the log.
+  void stop_loans();
+
   // --- Progress. ---
 
   // Gives some QPs with work a turn, and back some memory of what was destroyed. True: there is more to do.
@@ -218,6 +222,7 @@ class Engine {
 
   const Counters& counters() const { return counters_; }
   const GidTable& gids() const { return gids_; }
+  const guestmem::AddressSpace& memory() const;
   std::vector<QpInfo> list_qps() const;
   // The same in parts, for who must not take long: one of them looks at kSlotsPerPage places at most.
   // `first`: 0, and then what the page before names as next, until it names none.

@@ -37,6 +37,7 @@ void Engine::Impl::remove_all_of(ContextHandle context) {
   removed_qps.reserve(removed_qps.size() + qps.count());
   removed_srqs.reserve(removed_srqs.size() + srqs.count());
   removed_cqs.reserve(removed_cqs.size() + cqs.count());
+  loans.stop_those([context](const QueuePair& qp) { return qp.identity.context == context; });
   mrs.destroy_all_of(gone);
   for (const PdHandle pd : gone) pds.remove(pd.value);
   qps.move_if(
@@ -84,6 +85,7 @@ Outcome<MrKeys> Engine::create_mr(const CreateMr& request) {
 }
 
 Outcome<> Engine::destroy_mr(MrHandle mr) {
+  impl_->loans.stop_region(mr);
   return impl_->mrs.destroy(mr);
 }
 

@@ -124,6 +124,7 @@ struct Engine::Impl {
   MappedDoorbells mapped;
   Scheduler scheduler;
   TurnShare share;
+  Loans loans;
   Services services;
   Completions completions;
   Requester requester;

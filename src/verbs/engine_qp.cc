@@ -160,6 +160,7 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
   if (!wanted) return refuse(wanted.error());
 
   if (wanted->state == abi::QpState::kReset) {
+    impl_->loans.stop(*qp);
     impl_->scheduler.forget(*qp);
     qp->reset();
     return {};
@@ -167,6 +168,7 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
   if ((request.mask & abi::kQpAttrAv) != 0 && qp->identity.type == abi::QpType::kRc) {
     const GidTable::Entry* local = gids_.at(wanted->sgid_index);
     if (local == nullptr) return refuse(CommandError::kInvalid);
+    impl_->loans.stop(*qp);  // with the ends that it had
     qp->local_gid = local->gid;
     qp->local_roce = local->roce;
     qp->path.close();
@@ -183,6 +185,7 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
     qp->send.next_number = MessageNumber(wanted->sq_psn.value);
   }
   if (wanted->state == abi::QpState::kErr && before != abi::QpState::kErr) {
+    impl_->loans.stop(*qp);
     qp->send.ack_deadline = Instant::never();
     qp->send.rnr_until = Instant::never();
     qp->send.repeat_at = Instant::never();
@@ -214,6 +217,7 @@ Outcome<abi::QpAttr> Engine::query_qp(QpHandle handle) const {
 
 void Engine::Impl::remove_qp(QpHandle handle) {
   const std::unique_ptr<QueuePair> qp = qps.remove(handle.value);
+  loans.stop(*qp);
   scheduler.forget(*qp);
   mapped.forget(*qp);
   --qp->send_cq.references;

@@ -42,8 +42,8 @@ void Engine::save(state::Writer& writer, Instant now) const {
   // What is dead is nobody's any more; what a turn takes its share of begins anew with each.
   const auto& [counters, gids, impl_pointer, graveyard, has_dead] = *this;
   auto& [limits, rules, memory, events, counted, account, contexts, pds, mrs, cqs, srqs, qps, qpn_generations,
-         ud_qp_count, removed_qps, removed_srqs, removed_cqs, mapped, scheduler, share, services, completions,
-         requester, responder, datagrams] = *impl_pointer;
+         ud_qp_count, removed_qps, removed_srqs, removed_cqs, mapped, scheduler, share, loans, services,
+         completions, requester, responder, datagrams] = *impl_pointer;
 
   SavedTables tables{.contexts = this->contexts(),
                      .next_pd = pds.next_slot(),

@@ -69,15 +69,28 @@ Verdict Executor::execute_send(QueuePair& qp, const Request& request, Payload& p
     return give_up(abi::CompletionStatus::kLocalProtection, Syndrome::kNakRemoteOperational,
                    "a receive named memory it may not use");
   }
-  if (!payload.copy_to(target)) return {.lost = true};
+  if (!place(qp, request, payload, target)) return {.lost = true};
   if (request.is_last() && request.extra == Extra::kInvalidate &&
-      !services_.mrs.invalidate(request.extra_value, qp.identity.pd)) {
+      !invalidate(request.extra_value, qp.identity.pd)) {
     ++services_.counters.access_errors;
     return give_up(abi::CompletionStatus::kLocalQpOperation, Syndrome::kNakRemoteAccess,
                    "the peer asked to invalidate a key that is not valid here");
   }
   advance(qp, request);
   return request.is_last() ? deliver(qp, request) : Verdict{};
+}
+
+// False: the message has not arrived, as yet.
+bool Executor::place(QueuePair& qp, const Request& request, Payload& payload,
+                     const guestmem::SpanList& target) {
+  const Placed placed = payload.place(target);
+  if (placed == Placed::kLater) services_.loans.begin_placing(qp, request);
+  return placed == Placed::kDone;
+}
+
+bool Executor::invalidate(std::uint32_t key, PdHandle pd) {
+  services_.loans.stop_key(key);
+  return services_.mrs.invalidate(key, pd);
 }
 
 Verdict Executor::execute_write(QueuePair& qp, const Request& request, Payload& payload) {
@@ -88,7 +101,7 @@ Verdict Executor::execute_write(QueuePair& qp, const Request& request, Payload& 
   if (completes_receive) {
     if (const Verdict verdict = take_receive(qp); verdict.syndrome != Syndrome::kAck) return verdict;
   }
-  if (!payload.copy_to(target)) return {.lost = true};
+  if (!place(qp, request, payload, target)) return {.lost = true};
   advance(qp, request);
   return completes_receive ? deliver(qp, request) : Verdict{};
 }

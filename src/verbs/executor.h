@@ -44,6 +44,8 @@ class Executor {
   Verdict execute_write(QueuePair& qp, const Request& request, Payload& payload);
   Verdict execute_atomic(QueuePair& qp, const Request& request);
   Verdict take_receive(QueuePair& qp);
+  bool place(QueuePair& qp, const Request& request, Payload& payload, const guestmem::SpanList& target);
+  bool invalidate(std::uint32_t key, PdHandle pd);
   Verdict deliver(QueuePair& qp, const Request& request);
   bool may_access(const QueuePair& qp, const Request& request, std::uint32_t flag,
                   guestmem::SpanList& spans) const;

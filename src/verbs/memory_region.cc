@@ -258,6 +258,23 @@ bool MemoryRegionTable::fast_register(const FastRegister& request) {
   return true;
 }
 
+void MemoryRegionTable::add_use(std::uint32_t key) {
+  if (Region* const region = find(key); region != nullptr) ++region->uses;
+}
+
+void MemoryRegionTable::drop_use(std::uint32_t key) {
+  if (Region* const region = find(key); region != nullptr && region->uses != 0) --region->uses;
+}
+
+std::uint32_t MemoryRegionTable::uses(std::uint32_t key) const {
+  const Region* const region = find(key);
+  return region == nullptr ? 0 : region->uses;
+}
+
+std::uint32_t MemoryRegionTable::uses(MrHandle handle) const {
+  return uses(handle.value << kVariantBits);
+}
+
 bool MemoryRegionTable::invalidate(std::uint32_t key, PdHandle pd) {
   Region* region = find_fast_register(key, pd);
   if (region == nullptr || !region->valid || region->key != key) return false;

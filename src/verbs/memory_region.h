@@ -124,6 +124,12 @@ class MemoryRegionTable {
   // Local or remote invalidation of a fast-register MR. False: no such valid key in this PD.
   bool invalidate(std::uint32_t key, PdHandle pd);
 
+  // How many loans (loans.h) name the region of that key; no region: nothing is counted.
+  void add_use(std::uint32_t key);
+  void drop_use(std::uint32_t key);
+  std::uint32_t uses(std::uint32_t key) const;
+  std::uint32_t uses(MrHandle handle) const;
+
   std::uint32_t count() const { return count_; }
 
   // --- Saving and loading (ADR 16). A table that is loaded is new; first its slots, then the regions. ---

@@ -37,6 +37,7 @@ struct MemoryRegionTable::Region {
   PdHandle pd;
   Account::Holding held;  // it and its pages
   std::uint32_t fast_register_pages = 0;
+  std::uint32_t uses = 0;      // by loans
   guestmem::PagedRange range;  // kDma: none, addresses are guest-physical
   guestmem::PageList spare;    // kFastRegister: changes places with the range's list at each registration
 

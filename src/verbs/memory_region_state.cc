@@ -35,7 +35,8 @@ SavedMrSlots MemoryRegionTable::save_slots() const {
 }
 
 SavedMr MemoryRegionTable::save(const Region& region) {
-  const auto& [kind, valid, key, access_flags, pd, held, fast_register_pages, range, spare] = region;
+  // Loans end before.
+  const auto& [kind, valid, key, access_flags, pd, held, fast_register_pages, uses, range, spare] = region;
   SavedMr saved{.key = key,
                 .kind = kind,
                 .valid = valid,

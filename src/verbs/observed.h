@@ -47,6 +47,14 @@ class Arrival final : public MessageObserver, public Payload {
     tell(&target);
     return true;
   }
+  // What comes later is told then.
+  Placed place(const guestmem::SpanList& target) override {
+    const Placed placed = payload_.place(target);
+    if (placed == Placed::kDone) tell(&target);
+    if (placed == Placed::kLater) told_ = true;
+    return placed;
+  }
+  bool is_back() const override { return payload_.is_back(); }
 
   void on_request(Direction direction, const Request& request, const guestmem::SpanList* payload,
                   abi::Mtu mtu, Instant now) override {

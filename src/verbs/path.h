@@ -7,7 +7,8 @@
 // nothing that its peer would miss lives in a path.
 //
 // Who owns what until when:
-//  * Message structs and payload are borrowed during the call. The payload is guest memory of the sender: its
+//  * Message structs and payload are borrowed during the call, if the payload is not lent (loans.h). The
+//  payload is guest memory of the sender: its
 //    bytes may change while they are read. A path that delivers later copies them, or drops the message.
 //  * The receiving engine gets the same promise: what it is handed is valid during its on_*() call.
 //
@@ -45,6 +46,8 @@ class Path {
 
   // Whether a piece must begin where a packet of the connection's MTU does, and grants of room end there.
   bool carries_packets() const { return carries_packets_; }
+  // How many bytes a piece must have at least to be worth a lend_request(); max: it never lends.
+  std::uint32_t lends_from() const { return lends_from_; }
 
   // How many of the `wanted` bytes (1 for a request without payload) the next request may carry: all, some,
   // or 0: the path takes no request now, and Engine::on_path_ready() tells when to ask again. What it grants
@@ -63,14 +66,23 @@ class Path {
   // `payload` holds request.bytes bytes, nothing for reads and atomics. After room() or room_to_ask() only.
   virtual void send_request(const Request& request, const guestmem::SpanList& payload, Instant now) = 0;
 
+  // The same, but the payload's memory stays the path's to read until the request is answered, or until
+  // Wire::stop() or stop_all() has returned. False: it lends nothing now, and nothing was sent.
+  virtual bool lend_request(const Request& /*request*/, const guestmem::SpanList& /*payload*/,
+                            Instant /*now*/) {
+    return false;
+  }
+
   // `payload` holds response.bytes bytes, only for reads. Lost when there is no room for it.
   virtual void send_response(const Response& response, const guestmem::SpanList& payload, Instant now) = 0;
 
  protected:
-  explicit Path(bool carries_packets = false) : carries_packets_(carries_packets) {}
+  explicit Path(bool carries_packets = false, std::uint32_t lends_from = ~0U)
+      : carries_packets_(carries_packets), lends_from_(lends_from) {}
 
  private:
   const bool carries_packets_;
+  const std::uint32_t lends_from_;
 };
 
 // A QP's place for its path: made there without an allocation, so that a path can be opened anew between a

@@ -11,6 +11,13 @@
 
 namespace pvrdma::verbs {
 
+// What became of bytes that were to be placed.
+enum class Placed : std::uint8_t {
+  kDone,
+  kLost,   // as if the message had never arrived
+  kLater,  // they are on their way: the same message is handed over again, once, when that has ended
+};
+
 class Payload {
  public:
   virtual ~Payload() = default;
@@ -21,6 +28,14 @@ class Payload {
   // did not come, or `target`'s memory is gone; part of `target` may have been written. Whoever gets false
   // acts as if the message had never arrived.
   [[nodiscard]] virtual bool copy_to(const guestmem::SpanList& target) = 0;
+
+  // The same for a request's, where they may come later. Until then `target` is the path's to write, as a
+  // lent source is to read (path.h).
+  [[nodiscard]] virtual Placed place(const guestmem::SpanList& target) {
+    return copy_to(target) ? Placed::kDone : Placed::kLost;
+  }
+  // Whether the message is handed over again, after kLater. Then place() says how it has ended.
+  virtual bool is_back() const { return false; }
 };
 
 // Bytes that are in memory.

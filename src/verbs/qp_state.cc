@@ -99,9 +99,11 @@ const char* check_attributes(const SavedQp& saved, const QueuePair& qp, const Li
 }  // namespace
 
 SavedQp QueuePair::save(Instant now) {
-  // Paths are opened anew, the scheduler and MappedDoorbells begin anew, the pages are charged again.
+  // Paths are opened anew and have no loans by then, the scheduler and MappedDoorbells begin anew, the pages
+  // are charged again.
   auto& [id, cq_of_sends, cq_of_receives, attr, gid, roce, path_, sends, receives, tx_count, tx_sum, rx_count,
-         rx_sum, repeats, held_, context_link_, ready_link_, waiting_link_, armed_for_, timer_place_] = *this;
+         rx_sum, repeats, held_, loans_, context_link_, ready_link_, waiting_link_, armed_for_,
+         timer_place_] = *this;
   SavedQp saved{.identity = id,
                 .send_cq = cq_of_sends.handle(),
                 .recv_cq = cq_of_receives.handle(),

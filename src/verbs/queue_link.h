@@ -18,6 +18,7 @@ class QueueLink {
   Owner* owner() const { return owner_; }
   bool linked() const { return next_ != this; }
   const QueueLink& next() const { return *next_; }
+  QueueLink& next() { return *next_; }
 
   void link_before(QueueLink& place) {
     next_ = &place;

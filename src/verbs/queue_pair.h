@@ -17,6 +17,7 @@
 #include "verbs/completion_queue.h"
 #include "verbs/ids.h"
 #include "verbs/limits.h"
+#include "verbs/loans.h"
 #include "verbs/message.h"
 #include "verbs/packets.h"
 #include "verbs/path.h"
@@ -57,6 +58,7 @@ struct SendWorkState {
   std::uint8_t sge_count = 0;
   State state = State::kQueued;
   bool started = false;  // counted in SendSide::reads_outstanding
+  bool lent = false;     // Loans' own
 
   bool is_read_or_atomic() const {
     return opcode == abi::Opcode::kRdmaRead || opcode == abi::Opcode::kAtomicCmpAndSwp ||
@@ -302,6 +304,7 @@ class QueuePair {
 
   Account::Holding held;  // it and its pages
 
+  QpLoans loans{this};                      // Loans' own
   QueueLink<QueuePair> context_link{this};  // MappedDoorbells' own
 
   // Scheduler's own.

@@ -193,6 +193,7 @@ bool Requester::may_begin(const QueuePair& qp, const SendWork& work) const {
 // Sends the next piece of `work`, the work request at `sending`.
 Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::int64_t& bytes_left, Instant now) {
   SendSide& send = qp.send;
+  const std::uint32_t position = send.sending;
   Path& path = path_of(services_, qp);
   if (path.carries_packets()) {
     // A packet goes whole, wherever a path before this one has cut the message.
@@ -244,7 +245,11 @@ Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::int64_
   if (MessageObserver* observer = services_.wire.observer(); observer != nullptr) [[unlikely]] {
     observer->on_request(Direction::kOutbound, request, &payload, qp.attributes.path_mtu, now);
   }
-  path.send_request(request, payload, now);  // may answer, and retire `work`, before it returns
+  if (bytes >= path.lends_from() && has_payload && path.lend_request(request, payload, now)) {
+    services_.loans.lend(qp, work, send.window.sges(position));
+  } else {
+    path.send_request(request, payload, now);  // may answer, and retire `work`, before it returns
+  }
   return Step::kSent;
 }
 
@@ -261,6 +266,7 @@ void Requester::execute_local(QueuePair& qp, SendWork& work) {
                                         .length = fields.length,
                                         .access_flags = fields.access_flags});
   } else {
+    services_.loans.stop_key(work.extra_value);
     done = services_.mrs.invalidate(work.extra_value, qp.identity.pd);
   }
   if (!done) {
@@ -294,6 +300,7 @@ void Requester::retire(QueuePair& qp) {
       continue;
     }
     if (work.state == State::kFailed) {
+      services_.loans.stop(qp);  // before the guest hears that its memory is its own again
       completions_.complete_send(qp, work, work.status);
       qp.send.pop();
       completions_.fail_qp(qp, describe(work.status));

@@ -63,7 +63,7 @@ class Requester {
   void report_drained(QueuePair& qp);
 
   // requester_answers.cc
-  void acknowledge(QueuePair& qp, SendWork& work);
+  void acknowledge(QueuePair& qp, std::uint32_t position);
   void on_ack(QueuePair& qp, std::uint32_t position, const Response& response, Payload& payload);
   void on_read_data(QueuePair& qp, std::uint32_t position, const Response& response, Payload& payload);
   void on_atomic_result(QueuePair& qp, std::uint32_t position, const Response& response);

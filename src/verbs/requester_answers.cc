@@ -31,7 +31,7 @@ void Requester::on_response(QueuePair& qp, const Response& response, Payload& pa
   // result is here: one whose answer was lost stays open, and the timer asks again.
   if (position != window.head()) {
     for (std::uint32_t at = window.head(); at != position; ++at) {
-      if (!window.at(at).is_read_or_atomic()) acknowledge(qp, window.at(at));
+      if (!window.at(at).is_read_or_atomic()) acknowledge(qp, at);
     }
     retire(qp);
     if (qp.state() == abi::QpState::kErr) return;
@@ -66,9 +66,12 @@ void Requester::on_response(QueuePair& qp, const Response& response, Payload& pa
   report_drained(qp);
 }
 
-// The peer has executed all of `work`, which counts also when it is about to be sent again.
-void Requester::acknowledge(QueuePair& qp, SendWork& work) {
+// The peer has executed all of the work request at `position`, which counts also when it is about to be sent
+// again.
+void Requester::acknowledge(QueuePair& qp, std::uint32_t position) {
+  SendWork& work = qp.send.window.at(position);
   if (!is_open(work) || !work.started) return;
+  services_.loans.give_back(qp, work, qp.send.window.sges(position));
   qp.send.finish(work);
   made_progress(qp);
   reopen_window(qp);
@@ -83,7 +86,7 @@ void Requester::on_ack(QueuePair& qp, std::uint32_t position, const Response& re
   } else if (work.is_read_or_atomic()) {
     on_atomic_result(qp, position, response);
   } else {
-    acknowledge(qp, work);
+    acknowledge(qp, position);
   }
 }
 

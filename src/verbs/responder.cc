@@ -42,6 +42,12 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
     return;
   }
   if (!establish(qp, request)) return;
+  // One path executes at a time: what another one is placing for this QP must not land behind this message.
+  if (payload.is_back()) {
+    services_.loans.end_placing(qp);
+  } else if (qp.loans.placing != QpLoans::Placing::kNothing) [[unlikely]] {
+    services_.loans.stop(qp);
+  }
 
   ReceiveSide& receive = qp.receive;
   if (receive.counts_parts && !request.by_packet && !take_count(receive, request, qp.attributes.path_mtu))

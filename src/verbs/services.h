@@ -7,6 +7,7 @@
 #include "verbs/events.h"
 #include "verbs/gid_table.h"
 #include "verbs/limits.h"
+#include "verbs/loans.h"
 #include "verbs/memory_region.h"
 #include "verbs/object_table.h"
 #include "verbs/queue_pair.h"
@@ -28,6 +29,7 @@ struct Services {
   ObjectTable<QueuePair>& qps;
   Scheduler& scheduler;
   TurnShare& share;
+  Loans& loans;
 };
 
 // The path of a connected QP, the right one by now.

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/time.h"
+#include "guestmem/address_space.h"
 #include "guestmem/host_span.h"
 #include "verbs/message.h"
 #include "verbs/observer.h"
@@ -40,6 +42,11 @@ class Wire {
   // its way to another host, or stands meanwhile: then a time limit costs no retry.
   virtual bool spares_retries(const Gid& /*peer*/, Instant /*now*/) const { return false; }
 
+  // When they return, no path reads or writes memory of this VM on the connection's behalf any more, or on
+  // any one's. Others between the same two VMs may have to repeat something. Bounded by what this host has.
+  virtual void stop(const Connection& /*connection*/) {}
+  virtual void stop_all() {}
+
   // The engine's turn is over: what it sent goes out now.
   virtual void flush(Instant now) = 0;
 
@@ -70,13 +77,16 @@ class GidRegistry {
 };
 
 // An adapter's place on its switch, as its engine sees it.
-class SwitchPort : public Wire, public GidRegistry {
+class SwitchPort : public Wire, public GidRegistry, public guestmem::MemoryWatcher {
  public:
   using Wire::Wire;
   // While it is stopped, nothing comes to the engine and nothing of it leaves: its peers repeat. Its GIDs
   // stay bound, and its guest is told nothing. When it works again, those of its host do so at once: how many
   // QPs were looked through for that. On an empty stack.
   virtual std::uint64_t set_stopped(bool stopped) = 0;
+
+  // Of the engine's memory: whoever has shown it to a device has taken it back when this returns.
+  void on_unmapping(std::span<const std::byte> /*memory*/) override {}
 };
 
 }  // namespace pvrdma::verbs

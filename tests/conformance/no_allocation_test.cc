@@ -14,6 +14,10 @@ class SteadyState : public Conformance {
   void SetUp() override {
     world_.set_faults({});
     connect();
+    // What a path makes for payload that it fetches is made once.
+    const Sge sge = a_->sge(0, 40'000);
+    while (GetParam().can.lends && world_.fetched(1) == 0 && failures_ == 0)
+      perform(wr::write(1, one(sge), b_->remote()));
   }
 
   template <typename Operation>

@@ -111,7 +111,8 @@ class HcaPath final : public HostPath {
                                     transport::hca::NicUser& user) { return nics.open(name, user); },
             .introducer = introducer_,
             .worker = worker_,
-            .may_ask = [](transport::HostId) { return true; }},
+            .may_ask = [](transport::HostId) { return true; },
+            .lends_from = limits.reads == kE810.reads ? 1U : 8U * 1024 + 1},
         loop_, around.clock, around.fabric);
     book_.hosts[name(host_)] = hca_.get();
   }
@@ -142,6 +143,7 @@ class HcaPath final : public HostPath {
     hca_->configure(settings);
   }
   int cut() override { return nics_.break_qps(device(host_)); }
+  std::uint64_t fetched() const override { return hca_->bulk().fetched; }
   Instant next_deadline() const override { return hca_->next_deadline(); }
 
  private:
@@ -166,7 +168,10 @@ const std::vector<PathUnderTest>& all_paths() {
       .between_hosts = true, .waits_in_kernel = true, .can_be_cut = true, .can_be_blocked = true};
   static constexpr Capabilities kRoce{
       .between_hosts = true, .between_strangers = true, .can_be_blocked = true};
-  static constexpr Capabilities kHca{.between_hosts = true, .can_be_cut = true, .can_be_blocked = true};
+  static constexpr Capabilities kHca{
+      .between_hosts = true, .can_be_cut = true, .can_be_blocked = true, .lends = true};
+  static constexpr Capabilities kHcaInFault{
+      .between_hosts = true, .can_be_cut = true, .can_be_blocked = true};
   static constexpr Weather kBadWeather{.drop = 10, .duplicate = 10, .late = 20, .damage = 10};
   static constexpr bool kInsideFault = true;
   static const std::vector<PathUnderTest> all{
@@ -180,8 +185,8 @@ const std::vector<PathUnderTest>& all_paths() {
       {"fault_tcp", TcpPath::make, kTcp, kInsideFault},
       {"hca_connectx5", HcaPath::make<kConnectX5>, kHca},
       {"hca_e810", HcaPath::make<kE810>, kHca},
-      {"fault_hca_connectx5", HcaPath::make<kConnectX5>, kHca, kInsideFault},
-      {"fault_hca_e810", HcaPath::make<kE810>, kHca, kInsideFault},
+      {"fault_hca_connectx5", HcaPath::make<kConnectX5>, kHcaInFault, kInsideFault},
+      {"fault_hca_e810", HcaPath::make<kE810>, kHcaInFault, kInsideFault},
       {.name = "mapped_hca", .make = HcaPath::make<kE810>, .can = kHca, .doorbells = DoorbellMode::kMapped},
   };
   return all;

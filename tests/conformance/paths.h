@@ -52,6 +52,8 @@ class HostPath {
   // Ends the connections that other hosts have dialled to this one, as a broken network would; how many. With
   // `can_be_cut` only.
   virtual int cut() { return 0; }
+  // How many requests' payload it has fetched from other hosts' guests. With `lends` only.
+  virtual std::uint64_t fetched() const { return 0; }
   // When the transport has something to do by itself.
   virtual Instant next_deadline() const { return Instant::never(); }
 };
@@ -63,6 +65,7 @@ struct Capabilities {
   bool can_be_cut = false;
   bool can_be_blocked = false;
   bool may_lose_datagrams = true;
+  bool lends = false;  // long payload is fetched, once two VMs have spoken for a while
 };
 
 struct PathUnderTest {

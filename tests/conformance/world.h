@@ -66,6 +66,13 @@ class World {
   // Cuts all connections between hosts, once; how many they were.
   int cut();
 
+  // With paths that lend: how many requests' payload the adapter's host has fetched.
+  std::uint64_t fetched(std::uint32_t index) const { return adapters_[index]->host->path->fetched(); }
+  // From now on whatever RDMA NICs carry takes up to so long.
+  void slow_nics(Duration most) { nics_.set_delay(most); }
+  // As when its VM is about to move.
+  void stop(std::uint32_t index) { adapters_[index]->port->set_stopped(true); }
+
   // Lets everything go on, and time, until `done()` holds. False: nobody has anything to do any more, now or
   // later, or the test hangs.
   template <typename Done>

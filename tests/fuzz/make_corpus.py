@@ -105,6 +105,43 @@ def changing_memory() -> Seeds:
             yield f"mapped_{name}_ring{ring}", seed((change(5, 2 * ring, u32(index)) + word_meanwhile(1, 0, 1 << 30 | 2)) * 4, every_kind + run + later, mapped)
 
 
+def hca_bulk() -> Seeds:
+    def offer(ident: int, pair: int, kind: int = 0) -> bytes:
+        return bytes([0, ident, pair, kind])
+
+    def lent(pair: int, connection: int, size: int, runs: int = 3, lie: int = 0) -> bytes:
+        return bytes([1, pair, connection]) + u16(size - 1) + bytes([runs - 1, lie])
+
+    def small(pair: int, connection: int) -> bytes:
+        return bytes([2, pair, connection, 99])
+
+    def stopped(ident: int) -> bytes:
+        return bytes([3, ident])
+
+    def stop(pair: int) -> bytes:
+        return bytes([4, pair])
+
+    def wait(microseconds: int) -> bytes:
+        return bytes([7]) + u16(microseconds)
+
+    memory_goes = bytes([5])
+    # The first offer comes before the VM's memory is registered.
+    ready = offer(1, 0) + wait(100) + offer(2, 0) + offer(3, 1) + wait(100)
+    yield "fetched", ready + lent(0, 0, 9000) + lent(1, 1, 16000) + wait(500) + small(0, 0)
+    yield "small_behind_a_loan", ready + lent(0, 0, 9000) + small(0, 0) + small(0, 0) + small(0, 1) + wait(500)
+    for lie in (1, 2, 3):
+        yield f"wrong_key_{lie}", ready + lent(0, 0, 9000, 4, lie) + lent(1, 0, 9000) + wait(500) + lent(1, 1, 9000)
+    yield "no_such_qp", ready + offer(4, 2, 2) + lent(2, 0, 9000) + wait(999) * 3
+    yield "nobodys", offer(1, 0, 1) + wait(100) + offer(2, 0, 1) + lent(0, 0, 9000) + wait(500)
+    yield "stop_while_fetched", ready + lent(0, 0, 16000, 8) + wait(60) + stop(0) + wait(500) + stopped(2) + lent(0, 0, 9000)
+    yield "memory_goes", ready + lent(0, 0, 16000) + wait(60) + memory_goes + wait(500) + stopped(2) + offer(5, 0) + wait(100)
+    yield "refused", bytes([6, 1]) + ready + lent(0, 0, 9000) + bytes([6, 2]) + lent(0, 0, 9000) + wait(500)
+    yield "offered_again", ready + lent(0, 0, 16000) + wait(60) + offer(9, 0) + offer(9, 1) + lent(0, 0, 9000) + wait(500)
+    yield "no_room", ready + b"".join(lent(0, i, 9000) for i in range(60)) + wait(500) * 8
+    yield "no_offer", lent(0, 0, 9000) + small(0, 0) + stopped(7) + lent(0, 1, 16000)
+    yield "many_offers", ready + b"".join(offer(10 + i, i) for i in range(80)) + lent(3, 0, 9000) + wait(500)
+
+
 def lying_peer() -> Seeds:
     def victim(kind: int, size: int) -> bytes:
         return bytes([0, kind]) + u16(size)
@@ -450,6 +487,7 @@ CORPORA: dict[str, Callable[[], Seeds]] = {
     "device_command_fuzz": device_command,
     "device_descriptors_fuzz": device_descriptors,
     "etcd_codec_fuzz": etcd_codec,
+    "hca_bulk_fuzz": hca_bulk,
     "lying_peer_fuzz": lying_peer,
     "roce_connection_fuzz": roce_connection,
     "roce_frame_fuzz": roce_frame,

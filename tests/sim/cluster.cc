@@ -6,6 +6,15 @@
 #include "support/must.h"
 
 namespace pvrdma::sim {
+namespace {
+
+void add(transport::HcaBulk& sum, const transport::HcaBulk& more) {
+  sum.lent += more.lent;
+  sum.fetched += more.fetched;
+  sum.stops += more.stops;
+}
+
+}  // namespace
 
 Cluster::Host::Host(Cluster& of, std::uint32_t at, bool is_stranger)
     : cluster(of),
@@ -29,7 +38,10 @@ Cluster::Host::Host(Cluster& of, std::uint32_t at, bool is_stranger)
             .worker = worker,
             .may_ask = [this](transport::HostId host) { return tcp.is_up(host); },
             .times = {.proof_first = std::chrono::milliseconds(1),
-                      .proof_max = std::chrono::milliseconds(8)}},
+                      .proof_max = std::chrono::milliseconds(8),
+                      .bulk_pause_first = std::chrono::microseconds(100),
+                      .bulk_pause_max = std::chrono::milliseconds(1)},
+            .lends_from = index % 3 == 2 ? 8U * 1024 : 1U},
         *of.hcas_loop_, of.clock_, fabric);
     of.book_.hosts[name()] = hca.get();
     fabric.use(*hca);
@@ -50,6 +62,7 @@ Cluster::Host::~Host() {
 void Cluster::Host::lose_hca() {
   if (hca == nullptr) return;
   cluster.by_hca_ += hca->counters().messages();
+  add(cluster.bulk_, hca->bulk());
   cluster.book_.hosts.erase(name());
   fabric.drop(fabric::PathKind::kHca);
   hca.reset();
@@ -96,6 +109,8 @@ Cluster::Cluster(std::uint64_t seed, std::uint32_t hosts, std::uint32_t stranger
   if (hcas) {
     hcas_loop_ = test::must(shard::Loop::create({}, clock));
     hcas_loop_->add(nics_);
+    // Slow ones leave time for what must not happen meanwhile.
+    nics_.set_delay(std::chrono::microseconds(seed % 2 == 0 ? 20 : 400));
     nics_.set_patience(std::chrono::milliseconds(2));
   }
   for (std::uint32_t i = 0; i < hosts; ++i) start(i, i >= hosts - strangers);
@@ -116,6 +131,14 @@ void Cluster::bring_port_up(std::uint32_t host) {
 
 void Cluster::break_pipes(std::uint32_t host) {
   nics_.break_qps(hosts_[host]->device());
+}
+
+transport::HcaBulk Cluster::bulk() const {
+  transport::HcaBulk sum = bulk_;
+  for (const auto& host : hosts_) {
+    if (host->hca != nullptr) add(sum, host->hca->bulk());
+  }
+  return sum;
 }
 
 std::uint64_t Cluster::messages_by_hca() const {

@@ -58,6 +58,7 @@ class Cluster {
   void break_pipes(std::uint32_t host);
   bool has_hcas() const { return hcas_loop_ != nullptr; }
   std::uint64_t messages_by_hca() const;
+  transport::HcaBulk bulk() const;
   std::uint64_t crimes() const { return nics_.crimes(); }
 
   Instant next_event() const;
@@ -110,6 +111,7 @@ class Cluster {
   transport::hca::HostBook book_;
   std::unique_ptr<shard::Loop> hcas_loop_;  // null: hosts have none
   std::uint64_t by_hca_ = 0;                // messages, of hosts that are gone
+  transport::HcaBulk bulk_;                 // the same
   std::vector<std::unique_ptr<Host>> hosts_;
   std::uint64_t views_delivered_ = 0;
 };

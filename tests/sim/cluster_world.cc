@@ -64,6 +64,7 @@ ClusterWorld::ClusterTally ClusterWorld::cluster_tally() const {
   all.messages_lost = cluster.messages_lost();
   all.frames = cluster.frames().carried;
   all.messages_by_hca = cluster.messages_by_hca();
+  all.bulk = cluster.bulk();
   return all;
 }
 
@@ -328,10 +329,10 @@ void ClusterWorld::make_trouble(std::size_t index) {
   if (strangers_ != 0 && random_.chance(300)) return join_stranger();
   switch (random_.below(strangers_ == 0 ? 7 : 2)) {
     case 0:
-      connection(index).to_error(side);
+      connection(index).to_error(side, machines_.now());
       break;
     case 1:
-      connection(index).destroy_qp(side);
+      connection(index).destroy_qp(side, machines_.now());
       break;
     case 2:
       cut();

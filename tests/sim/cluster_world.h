@@ -57,6 +57,7 @@ class ClusterWorld final : private ClusterParts, public World {
     std::uint64_t ports_down = 0;
     std::uint64_t pipes_broken = 0;
     std::uint64_t messages_by_hca = 0;
+    transport::HcaBulk bulk;
   };
   ClusterTally cluster_tally() const;
 

@@ -134,16 +134,31 @@ void Connection::check_event(Side& side, std::size_t completions) {
   side.armed = false;
 }
 
-void Connection::to_error(int side) {
+void Connection::to_error(int side, Instant now) {
   trouble();
-  if (!at(side).gone) must(at(side).end->qp->to_error());
+  if (at(side).gone) return;
+  must(at(side).end->qp->to_error());
+  reuse_memory(side, now);
 }
 
-void Connection::destroy_qp(int side) {
+// What it has sent, or was to receive, is its own again once that has completed.
+void Connection::reuse_memory(int side, Instant now) {
+  if (!at(side).last.empty()) return;
+  if (!at(side).gone) {
+    poll(now);
+    if (at(side).asleep || !flow(side).all_sends_completed()) return;
+  }
+  const std::span<std::byte> buffer(at(side).end->bytes(), kBufferBytes);
+  std::ranges::fill(buffer.subspan(kBigSlotOffset, kReceivesOffset - kBigSlotOffset), std::byte{0xee});
+  at(side).last.assign(buffer.begin(), buffer.begin() + kExposedBytes);
+}
+
+void Connection::destroy_qp(int side, Instant now) {
   trouble();
   if (at(side).gone) return;
   must(at(side).end->qp->destroy());
   at(side).gone = true;
+  reuse_memory(side, now);
   flow(1 - side).forget_receiver();
 }
 
@@ -184,6 +199,11 @@ bool Connection::busy() const {
 
 void Connection::verify() const {
   for (const auto& flow : flows_) flow->verify();
+  for (const Side& side : sides_) {
+    if (side.last.empty()) continue;
+    require(std::equal(side.last.begin(), side.last.end(), side.end->bytes()),
+            name_ + ": memory changed after the QP had ended");
+  }
 }
 
 void Connection::verify_at_rest() const {
@@ -200,7 +220,7 @@ void Connection::finish(Instant now) {
   trouble();
   for (Side& side : sides_) side.asleep = false;
   poll(now);
-  for (int side = 0; side < 2; ++side) to_error(side);
+  for (int side = 0; side < 2; ++side) to_error(side, now);
   for (Side& side : sides_) side.asleep = false;
   poll(now);
   for (int side = 0; side < 2; ++side) {
@@ -212,7 +232,7 @@ void Connection::finish(Instant now) {
     if (!at(side).lost)
       static_cast<void>(at(side).end->device.dispatch_notifications());  // while the CQs exist
   }
-  for (int side = 0; side < 2; ++side) destroy_qp(side);
+  for (int side = 0; side < 2; ++side) destroy_qp(side, now);
   verify();
 }
 

@@ -39,8 +39,9 @@ class Connection {
   // --- Trouble ---
 
   void trouble() { calm_ = false; }
-  void to_error(int side);
-  void destroy_qp(int side);
+  // Afterwards the VM uses its memory for something else at once, and nobody may change it.
+  void to_error(int side, Instant now);
+  void destroy_qp(int side, Instant now);
   void toggle_drain(int side);  // RTS -> SQD, SQD -> RTS
   void go_on();                 // both sides in RTS, if they still can
   // The VM of this side is gone: its objects are only good for being looked at.
@@ -72,8 +73,9 @@ class Connection {
     bool lost = false;      // VM lost
     bool draining = false;  // in SQD
     bool armed = false;
-    bool hides = false;   // its doorbells are mapped, and hide one another
-    bool asleep = false;  // armed and hides: looks at its send CQ when an event comes, not before
+    std::vector<std::byte> last;  // of what the peer may change, when its QP ended; empty: it has not
+    bool hides = false;           // its doorbells are mapped, and hide one another
+    bool asleep = false;          // armed and hides: looks at its send CQ when an event comes, not before
     Instant has_unread_since = Instant::never();  // while asleep
   };
   Side& at(int side) { return sides_[static_cast<std::size_t>(side)]; }
@@ -82,6 +84,7 @@ class Connection {
   void make_side(Side& side, const Vm& vm);
   std::vector<driver::WorkCompletion> take(driver::CompletionQueue& cq) const;
   void check_event(Side& side, std::size_t completions);
+  void reuse_memory(int side, Instant now);
   bool is_awake(Side& side, Instant now) const;
 
   const std::string name_;

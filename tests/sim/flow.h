@@ -44,6 +44,7 @@ class Flow {
   void on_send(const driver::WorkCompletion& completion, bool calm);
 
   // The requester's QP is in ERR and everything was polled: only silent successes may be left.
+  bool all_sends_completed() const { return pending_.empty(); }
   void require_all_sends_completed();
   void require_all_receives_completed() const;
 

@@ -129,9 +129,9 @@ void NativeWorld::make_trouble(std::size_t index) {
   const int side = random_.chance(500) ? 1 : 0;
   switch (random_.below(4)) {
     case 0:
-      return connection(index).to_error(side);
+      return connection(index).to_error(side, machines_.now());
     case 1:
-      return connection(index).destroy_qp(side);
+      return connection(index).destroy_qp(side, machines_.now());
     case 2:
       return cut();
     default:

@@ -122,10 +122,10 @@ void OneHostWorld::make_trouble(std::size_t index) {
   const int side = random_.chance(500) ? 1 : 0;
   switch (random_.below(4)) {
     case 0:
-      connection(index).to_error(side);
+      connection(index).to_error(side, machines_.now());
       break;
     case 1:
-      connection(index).destroy_qp(side);
+      connection(index).destroy_qp(side, machines_.now());
       break;
     case 2:
       network.cut(verbs::Gid{test::gid_of(0).raw}, verbs::Gid{test::gid_of(1).raw});

@@ -180,14 +180,19 @@ TEST(Simulation, EveryClusterWithHcasKeepsItsPromises) {
     total.ports_down += one.ports_down;
     total.pipes_broken += one.pipes_broken;
     total.messages_by_hca += one.messages_by_hca;
+    total.bulk.lent += one.bulk.lent;
+    total.bulk.fetched += one.bulk.fetched;
+    total.bulk.stops += one.bulk.stops;
     total.messages_lost += one.messages_lost;
   });
   std::printf(
-      ", %llu hosts died, %llu ports down, %llu times pipes broken, %llu messages by hca, %llu lost on "
-      "lanes\n",
+      ", %llu hosts died, %llu ports down, %llu times pipes broken, %llu messages by hca, %llu "
+      "lent, %llu fetched, %llu stops, %llu lost on lanes\n",
       number(total.hosts_died), number(total.ports_down), number(total.pipes_broken),
-      number(total.messages_by_hca), number(total.messages_lost));
+      number(total.messages_by_hca), number(total.bulk.lent), number(total.bulk.fetched),
+      number(total.bulk.stops), number(total.messages_lost));
   EXPECT_GT(total.messages_by_hca, 0U);
+  EXPECT_GT(total.bulk.fetched, 0U);
 }
 
 TEST(Simulation, EveryNativeEndpointKeepsItsPromises) {

@@ -184,6 +184,9 @@ void World::audit_log() {
       work(*connection);
     audit.look();
     pass(random_.up_to(kRound));
+    for (std::uint32_t i = 0; i < machines_.count(); ++i) {
+      if (is_on(i)) machines_.adapter(i).engine().stop_loans();  // as before the last look of a VM's move
+    }
     audit.check();
     poll_all();
   }

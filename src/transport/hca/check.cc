@@ -65,7 +65,8 @@ class Loopback {
       if (!far_->post_receive(kReceive | i, place(kUnderWay + i, kSlotBytesOfCheck))) return refused();
     }
     for (const auto& [qp, peer] : {std::pair(near_.get(), far_.get()), std::pair(far_.get(), near_.get())}) {
-      auto done = qp->connect({.own = gid, .peer = gid, .peer_qpn = peer->qpn(), .mtu = port.mtu});
+      auto done = qp->connect(
+          {.own = gid, .peer = gid, .peer_qpn = peer->qpn(), .mtu = port.mtu, .reads = size.reads});
       if (!done) return done;
     }
     return {};

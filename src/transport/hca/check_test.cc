@@ -78,8 +78,10 @@ TEST_F(CheckTest, AReadNeedsAKeyThatPeersMayUse) {
     const auto cq = nic->make_cq(8, user).value();
     const auto a = nic->make_qp(*cq, {.sends = 2, .receives = 2, .reads = 2}).value();
     const auto b = nic->make_qp(*cq, {.sends = 2, .receives = 2, .reads = 2}).value();
-    ASSERT_TRUE(a->connect({.own = link_local(1), .peer = link_local(1), .peer_qpn = b->qpn(), .mtu = 1024}));
-    ASSERT_TRUE(b->connect({.own = link_local(1), .peer = link_local(1), .peer_qpn = a->qpn(), .mtu = 1024}));
+    ASSERT_TRUE(a->connect(
+        {.own = link_local(1), .peer = link_local(1), .peer_qpn = b->qpn(), .mtu = 1024, .reads = 2}));
+    ASSERT_TRUE(b->connect(
+        {.own = link_local(1), .peer = link_local(1), .peer_qpn = a->qpn(), .mtu = 1024, .reads = 2}));
     target.fill(std::byte{0});
     ASSERT_TRUE(a->post_read(5, {target.data(), 64, local->lkey()},
                              reinterpret_cast<std::uintptr_t>(source.data()), remote->rkey()));

@@ -6,19 +6,31 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "base/time.h"
+#include "transport/hca/guest_memory.h"
 #include "transport/hca/hca.h"
+#include "transport/hca/workshop.h"
 #include "transport/transport.h"
 
 namespace pvrdma::transport::hca {
 
 class Pipe;
 
+// What the Hca does for its pipes.
+class Parts : public Workshop {
+ public:
+  // The engine's memory, which the device knows or will; null: no device is open. May throw bad_alloc.
+  virtual std::shared_ptr<GuestMemory> memory_of(const verbs::Engine& engine) = 0;
+  // The device does not do what it must: it is opened anew.
+  virtual void give_up_device() = 0;
+};
+
 struct Context {
-  Context(Inbound& the_inbound, const Clock& the_clock, const HcaTimes& the_times = {})
-      : inbound(the_inbound), clock(the_clock), times(the_times) {}
+  Context(Parts& the_parts, Inbound& the_inbound, const Clock& the_clock, const HcaTimes& the_times = {})
+      : parts(the_parts), inbound(the_inbound), clock(the_clock), times(the_times) {}
 
   // on_time() of everything is due no later than `at`. Deadlines that move back are found out there.
   void check_at(Instant at) { next_check = std::min(next_check, at); }
@@ -29,11 +41,13 @@ struct Context {
     unflushed.reserve(pipes);
   }
 
+  Parts& parts;
   Inbound& inbound;
   const Clock& clock;
   const HcaTimes times;
   Counters counters;
   HcaErrors errors;
+  HcaBulk bulk;
 
   bool attention = false;  // something broke, has room again or came up
   bool in_batch = false;   // a pipe hands over what it received: what is sent meanwhile is gathered

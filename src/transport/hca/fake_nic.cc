@@ -41,11 +41,15 @@ class FakeNetwork::Ring {
   std::size_t count_ = 0;
 };
 
+class FakeNetwork::FakeDomain final : public ProtectionDomain {};
+
 class FakeNetwork::FakeRegion final : public MemoryRegion {
  public:
-  FakeRegion(FakeNetwork& network, const Device& device, std::span<std::byte> memory, RemoteAccess access)
+  FakeRegion(FakeNetwork& network, const Device& device, std::span<std::byte> memory, RemoteAccess access,
+             const ProtectionDomain* domain)
       : network_(network),
         device_(device),
+        domain_(domain),
         memory_(memory),
         access_(access),
         lkey_(static_cast<std::uint32_t>(network.random_())) {
@@ -54,23 +58,25 @@ class FakeNetwork::FakeRegion final : public MemoryRegion {
   ~FakeRegion() override { network_.regions_.remove(this); }
   std::uint32_t lkey() const override { return lkey_; }
   std::uint32_t rkey() const override { return ~lkey_; }
-  // Null: peers of that device may not read it there.
-  std::byte* readable(const Device& device, std::uint64_t address, std::uint32_t bytes,
-                      std::uint32_t rkey) const {
+  // Null: peers of a QP of that device and domain may not read it there.
+  std::byte* readable(const Device& device, const ProtectionDomain* domain, std::uint64_t address,
+                      std::uint32_t bytes, std::uint32_t rkey) const {
     const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
     const bool is_in =
         address >= begin && bytes <= memory_.size() && address - begin <= memory_.size() - bytes;
-    const bool may = &device == &device_ && rkey == ~lkey_ && access_ == RemoteAccess::kRead && is_in;
+    const bool may =
+        &device == &device_ && domain == domain_ && rkey == ~lkey_ && access_ == RemoteAccess::kRead && is_in;
     return may ? memory_.data() + (address - begin) : nullptr;
   }
-  bool holds(const Place& place) const {
-    return place.lkey == lkey_ && place.data >= memory_.data() &&
+  bool holds(const Place& place, const ProtectionDomain* domain) const {
+    return domain == domain_ && place.lkey == lkey_ && place.data >= memory_.data() &&
            place.data + place.bytes <= memory_.data() + memory_.size();
   }
 
  private:
   FakeNetwork& network_;
   const Device& device_;
+  const ProtectionDomain* const domain_;  // null: the device's own
   const std::span<std::byte> memory_;
   const RemoteAccess access_;
   const std::uint32_t lkey_;
@@ -112,9 +118,10 @@ class FakeNetwork::FakeCq final : public CompletionQueue {
 
 class FakeNetwork::FakeQp final : public QueuePair {
  public:
-  FakeQp(FakeNetwork& network, Device& device, FakeCq& cq, const QpSize& size)
+  FakeQp(FakeNetwork& network, Device& device, FakeCq& cq, const QpSize& size, const ProtectionDomain* domain)
       : network_(network),
         device_(device),
+        domain_(domain),
         cq_(cq),
         qpn_(network.next_qpn_),
         reads_(size.reads),
@@ -199,7 +206,8 @@ class FakeNetwork::FakeQp final : public QueuePair {
     }
     stuck_since_.reset();
     const Send send = sends_.pop();
-    if (!network_.is_registered(send.from)) network_.crime("a send reads memory that is not registered");
+    if (!network_.is_registered(send.from, domain_))
+      network_.crime("a send reads memory that is not registered");
     if (send.is_read) return read(send, *peer);
     if (!peer->take(send.from)) {
       network_.crime("a receive queue was empty");
@@ -234,10 +242,10 @@ class FakeNetwork::FakeQp final : public QueuePair {
     std::byte* source = nullptr;
     for (const FakeRegion* region : network_.regions_) {
       std::byte* const found =
-          region->readable(peer.device_, send.remote_address, send.from.bytes, send.rkey);
+          region->readable(peer.device_, peer.domain_, send.remote_address, send.from.bytes, send.rkey);
       if (found != nullptr) source = found;
     }
-    if (source == nullptr || peer.reads_ == 0) {
+    if (source == nullptr || peer.reads_ == 0 || peer_->reads == 0) {
       cq_.push({.id = send.id, .trouble = kAccess});
       fail_with(kFlushed);
       return peer.fail_with(kFlushed);
@@ -257,7 +265,7 @@ class FakeNetwork::FakeQp final : public QueuePair {
   bool take(const Place& from) {
     if (receives_.empty()) return false;
     const Receive receive = receives_.pop();
-    if (!network_.is_registered(receive.into))
+    if (!network_.is_registered(receive.into, domain_))
       network_.crime("a receive writes memory that is not registered");
     if (receive.into.bytes < from.bytes) network_.crime("a message is longer than its receive");
     std::memcpy(receive.into.data, from.data, std::min(from.bytes, receive.into.bytes));
@@ -267,6 +275,7 @@ class FakeNetwork::FakeQp final : public QueuePair {
 
   FakeNetwork& network_;
   Device& device_;
+  const ProtectionDomain* const domain_;
   FakeCq& cq_;
   const std::uint32_t qpn_;
   const std::uint32_t reads_;
@@ -293,21 +302,23 @@ class FakeNetwork::FakeNic final : public Nic {
     if (device_.gone) return fail("the device is gone");
     return device_.port;
   }
-  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
-                                                        RemoteAccess access) override {
+  Result<std::unique_ptr<ProtectionDomain>> make_domain() override { return std::make_unique<FakeDomain>(); }
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory, RemoteAccess access,
+                                                        ProtectionDomain* domain) override {
     if (device_.gone || memory.size() > device_.limits.region_bytes) return fail("no such region");
-    return std::make_unique<FakeRegion>(network_, device_, memory, access);
+    return std::make_unique<FakeRegion>(network_, device_, memory, access, domain);
   }
   Result<std::unique_ptr<CompletionQueue>> make_cq(std::uint32_t cqes, CqUser& user) override {
     if (device_.gone || cqes > device_.limits.cqes) return fail("no such CQ");
     return std::make_unique<FakeCq>(network_, cqes, user);
   }
-  Result<std::unique_ptr<QueuePair>> make_qp(CompletionQueue& cq, const QpSize& size) override {
+  Result<std::unique_ptr<QueuePair>> make_qp(CompletionQueue& cq, const QpSize& size,
+                                             ProtectionDomain* domain) override {
     const std::uint32_t most = device_.limits.work_requests;
     if (device_.gone || device_.qps == device_.limits.qps || size.sends > most || size.receives > most ||
         size.reads > device_.limits.reads)
       return fail("no such QP");
-    return std::make_unique<FakeQp>(network_, device_, static_cast<FakeCq&>(cq), size);
+    return std::make_unique<FakeQp>(network_, device_, static_cast<FakeCq&>(cq), size, domain);
   }
   std::span<const int> event_fds() const override { return {}; }
   void take_events() override {}
@@ -368,8 +379,9 @@ void FakeNetwork::crime(const char* what) {
   static_cast<void>(std::fprintf(stderr, "fake NIC: %s\n", what));
 }
 
-bool FakeNetwork::is_registered(const Place& place) const {
-  return std::ranges::any_of(regions_, [&place](const FakeRegion* region) { return region->holds(place); });
+bool FakeNetwork::is_registered(const Place& place, const ProtectionDomain* domain) const {
+  return std::ranges::any_of(regions_,
+                             [&](const FakeRegion* region) { return region->holds(place, domain); });
 }
 
 FakeNetwork::FakeQp* FakeNetwork::find(std::uint32_t qpn) const {

@@ -81,6 +81,7 @@ class FakeNetwork final : public shard::Pollable {
   template <typename T>
   class Ring;
   class FakeNic;
+  class FakeDomain;
   class FakeRegion;
   class FakeCq;
   class FakeQp;
@@ -93,7 +94,7 @@ class FakeNetwork final : public shard::Pollable {
   };
 
   void crime(const char* what);
-  bool is_registered(const Place& place) const;
+  bool is_registered(const Place& place, const ProtectionDomain* domain) const;
   FakeQp* find(std::uint32_t qpn) const;
   Duration delay() { return Duration(random_() % static_cast<std::uint64_t>(delay_max_.count() + 1)); }
 

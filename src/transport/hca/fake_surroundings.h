@@ -17,9 +17,9 @@ namespace pvrdma::transport::hca {
 class LaterWorker final : public Worker, public shard::Pollable {
  public:
   void post(shard::Task job) override { jobs_.push_back(std::move(job)); }
-  void bury(std::unique_ptr<PipeEnd> end) override {
-    end->next = std::move(dead_);
-    dead_ = std::move(end);
+  void bury(std::unique_ptr<Buried> dead) override {
+    dead->next = std::move(dead_);
+    dead_ = std::move(dead);
   }
 
   bool run(Instant) override {
@@ -41,7 +41,7 @@ class LaterWorker final : public Worker, public shard::Pollable {
 
  private:
   std::deque<shard::Task> jobs_;
-  std::unique_ptr<PipeEnd> dead_;
+  std::unique_ptr<Buried> dead_;
 };
 
 // All hosts of a test by name. Borrowed: they leave before they go.

@@ -24,8 +24,9 @@ constexpr Duration kReopenPause = std::chrono::seconds(5);
 
 class HcaPath final : public verbs::Path {
  public:
-  HcaPath(HostPipes& pipes, SegmentId segment, Traffic& traffic)
-      : pipes_(pipes), traffic_(traffic), segment_(segment) {}
+  HcaPath(HostPipes& pipes, std::uint32_t lends_from, const verbs::Engine* sender, SegmentId segment,
+          Traffic& traffic)
+      : Path(false, lends_from), pipes_(pipes), sender_(sender), traffic_(traffic), segment_(segment) {}
 
   std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override { return pipes_.room(wanted); }
   std::uint32_t room_to_ask(std::uint32_t wanted, Instant /*now*/) override {
@@ -35,6 +36,11 @@ class HcaPath final : public verbs::Path {
     traffic_.count(payload);
     pipes_.send(segment_, request, payload, now);
   }
+  bool lend_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
+    if (sender_ == nullptr || !pipes_.lend(*sender_, segment_, request, payload, now)) return false;
+    traffic_.count(payload);
+    return true;
+  }
   void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
                      Instant now) override {
     traffic_.count(payload);
@@ -42,14 +48,15 @@ class HcaPath final : public verbs::Path {
   }
 
  private:
-  HostPipes& pipes_;  // borrowed, as the next
+  HostPipes& pipes_;  // borrowed, as the next two
+  const verbs::Engine* const sender_;
   Traffic& traffic_;
   const SegmentId segment_;
 };
 
 }  // namespace
 
-struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, HostPipes::Owner {
+struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, HostPipes::Owner, hca::Parts {
   // What other threads need to know of the shard's state.
   struct Station {
     std::shared_ptr<Nic> nic;
@@ -59,7 +66,7 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, HostPi
   };
 
   Impl(HcaOptions the_options, shard::Loop& the_loop, const Clock& clock, Inbound& inbound)
-      : context(inbound, clock, the_options.times), options(std::move(the_options)), loop(the_loop) {}
+      : context(*this, inbound, clock, the_options.times), options(std::move(the_options)), loop(the_loop) {}
 
   // Results of the worker's jobs come back to whoever is still there.
   template <typename Then>
@@ -112,7 +119,12 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, HostPi
 
   // Owner.
   void dial(HostPipes& pipes, std::uint64_t attempt) override;
-  void bury(std::unique_ptr<PipeEnd> end) override { options.worker.bury(std::move(end)); }
+
+  // Parts; bury() is the owner's, too.
+  void bury(std::unique_ptr<hca::Buried> dead) override { options.worker.bury(std::move(dead)); }
+  void work(std::function<void()> job, std::function<void()> then) override;
+  std::shared_ptr<hca::GuestMemory> memory_of(const verbs::Engine& engine) override;
+  void give_up_device() override;
 
   hca::Context context;
   const HcaOptions options;
@@ -122,6 +134,7 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, HostPi
   HcaSettings settings;
   bool is_configured = true;  // false: there was no memory for all of the newest settings
   std::map<HostId, std::unique_ptr<HostPipes>> hosts;
+  std::map<const verbs::Engine*, std::shared_ptr<hca::GuestMemory>> memories;
 
   std::shared_ptr<Nic> nic;  // null: none is open
   hca::NicPort port;
@@ -245,8 +258,31 @@ void Hca::Impl::drop_device(const std::string& why, Instant now) {
     for (const int fd : gone->event_fds()) loop.unwatch(fd);
   }
   announce(now);
+  memories.clear();  // nobody reads or writes them any more
   // Behind all ends that were made by it.
   if (gone != nullptr) options.worker.post(shard::Task([gone] {}, "closes an RDMA device"));
+}
+
+void Hca::Impl::work(std::function<void()> job, std::function<void()> then) {
+  options.worker.post(shard::Task(
+      [to = self, job = std::move(job), then = std::move(then), &back = loop] {
+        job();
+        come_back(to, back, [then](Impl&) { then(); });
+      },
+      "a job for the RDMA NIC"));
+}
+
+std::shared_ptr<hca::GuestMemory> Hca::Impl::memory_of(const verbs::Engine& engine) {
+  if (const auto found = memories.find(&engine); found != memories.end()) return found->second;
+  if (nic == nullptr) return nullptr;
+  auto made = std::make_shared<hca::GuestMemory>(nic, engine.memory(), *this);
+  memories.emplace(&engine, made);
+  return made;
+}
+
+void Hca::Impl::give_up_device() {
+  open_at = Instant{};
+  context.check_at(open_at);
 }
 
 void Hca::Impl::ask_port() {
@@ -352,6 +388,7 @@ Hca::~Hca() {
     impl_->station.reset();
   }
   impl_->hosts.clear();
+  impl_->memories.clear();
   impl_->is_over = true;
   impl_->drop_device("the daemon stops", now);
   impl_->loop.remove(*impl_);
@@ -405,7 +442,8 @@ const Counters& Hca::counters() const {
 
 void Hca::open(const Place& place, const verbs::Connection& /*connection*/, Traffic& traffic,
                verbs::PathSlot& slot) {
-  slot.open<HcaPath>(impl_->pipes(place.host), place.segment, traffic);
+  slot.open<HcaPath>(impl_->pipes(place.host), impl_->options.lends_from, place.sender, place.segment,
+                     traffic);
 }
 
 void Hca::send_datagram(const Place& place, const verbs::Datagram& datagram,
@@ -426,6 +464,35 @@ std::string Hca::trouble(HostId host) const {
   if (!impl_->trouble.empty()) return impl_->trouble;
   const std::string& why = entry->second->trouble();
   return why.empty() ? "a pipe is being made" : why;
+}
+
+void Hca::stop(const verbs::Engine& /*engine*/, const VmPair& pair) {
+  for (const auto& [id, entry] : impl_->hosts) entry->stop(pair);
+}
+
+void Hca::stop_all(const verbs::Engine& engine) {
+  for (const auto& [id, entry] : impl_->hosts) entry->stop_all(engine);
+}
+
+void Hca::take_back(const verbs::Engine& engine, std::span<const std::byte> memory) {
+  const auto found = impl_->memories.find(&engine);
+  if (found == impl_->memories.end() || (!memory.empty() && !found->second->overlaps(memory))) return;
+  stop_all(engine);
+  if (memory.empty()) {
+    impl_->memories.erase(found);
+  } else {
+    found->second->drop(memory);
+  }
+}
+
+const HcaBulk& Hca::bulk() const {
+  return impl_->context.bulk;
+}
+
+HcaMemory Hca::memory(const verbs::Engine& engine) const {
+  const auto found = impl_->memories.find(&engine);
+  if (found == impl_->memories.end()) return {};
+  return {found->second->pinned_bytes(), found->second->trouble()};
 }
 
 void Hca::flush(Instant now) {

@@ -1,8 +1,9 @@
 // Hca: the path between hosts through their RDMA NICs: one transport for all hosts, driven by a shard's loop.
 //
 // Each host dials a pipe (pipe.h), an RC QP, to each peer and sends its own requests and datagrams there;
-// answers come back on the same pipe. Messages go through slots of registered memory, so no guest memory is
-// ever shown to a device, and no peer gets a right to read or write anything here.
+// answers come back on the same pipe. Messages go through slots of registered memory; long payload of writes
+// and sends is fetched from one guest's memory to the other's, over a QP of those two VMs (lender.h,
+// puller.h). No peer gets a right to write anything here.
 //
 // Where a QP is to be connected the hosts tell each other over a connection that has proven who they are
 // (introduction.h). What may sleep is done by a Worker.
@@ -70,10 +71,28 @@ struct HcaErrors {
   std::uint64_t responses_dropped = 0;
 };
 
+// What has gone past the pipes. Each number is in pvrdmad's metrics (group "hca").
+struct HcaBulk {
+  std::uint64_t lent = 0;  // requests whose payload the peer fetches
+  std::uint64_t lent_bytes = 0;
+  std::uint64_t fetched = 0;  // requests whose payload was fetched from the peer
+  std::uint64_t fetched_bytes = 0;
+  std::uint64_t stops = 0;  // of bulk QPs, for whatever reason
+};
+
+// A VM's memory, as the device knows it.
+struct HcaMemory {
+  std::uint64_t pinned_bytes = 0;  // registered now
+  std::string trouble;             // why not all of it is; empty: it is, or nobody has asked for it
+};
+
 struct HcaTimes {
   // How long a pipe stands before it is used, after one has failed: the first time, and at most.
   Duration proof_first = std::chrono::seconds(1);
   Duration proof_max = std::chrono::seconds(60);
+  // Between attempts to make a bulk QP: the first, doubled after each, and the most.
+  Duration bulk_pause_first = std::chrono::milliseconds(10);
+  Duration bulk_pause_max = std::chrono::seconds(1);
 };
 
 // All borrowed; they outlive the Hca.
@@ -84,6 +103,8 @@ struct HcaOptions {
   // Whether an introduction has a chance: the hosts' lanes stand.
   std::function<bool(HostId)> may_ask;
   HcaTimes times = {};
+  // What is shorter goes through the pipe: that is cheaper than to fetch it. At least 1.
+  std::uint32_t lends_from = 8 * 1024 + 1;
   std::string refused = {};  // why no device is used, whatever there is; empty: one is
 };
 
@@ -108,12 +129,17 @@ class Hca final : public Transport {
   bool is_up(HostId host) const override;
   std::string trouble(HostId host) const override;
   void flush(Instant now) override;
+  void stop(const verbs::Engine& engine, const VmPair& pair) override;
+  void stop_all(const verbs::Engine& engine) override;
+  void take_back(const verbs::Engine& engine, std::span<const std::byte> memory) override;
 
   // When it has something to do, for who drives its loop himself.
   Instant next_deadline() const;
   const std::string& device() const;          // that is to be used; empty: none
   const std::string& device_trouble() const;  // why it is not; empty when it is
   const HcaErrors& errors() const;
+  const HcaBulk& bulk() const;
+  HcaMemory memory(const verbs::Engine& engine) const;
   std::vector<HcaPeerState> peers() const;
 
  private:

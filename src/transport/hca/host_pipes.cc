@@ -92,6 +92,16 @@ void HostPipes::send(SegmentId segment, const verbs::Datagram& datagram, const g
   if (!is_up_ || !dialled_->send(segment, datagram, payload, now)) ++context_.errors.datagrams_dropped;
 }
 
+void HostPipes::stop(const VmPair& pair) {
+  if (dialled_ != nullptr) dialled_->stop(pair);
+  if (accepted_ != nullptr) accepted_->stop(pair);
+}
+
+void HostPipes::stop_all(const verbs::Engine& engine) {
+  if (dialled_ != nullptr) dialled_->stop_all(engine);
+  if (accepted_ != nullptr) accepted_->stop_all(engine);
+}
+
 void HostPipes::turn(Instant now, bool may_ask) {
   if (dialled_ != nullptr && dialled_->broken()) end_dialled(now);
   if (accepted_ != nullptr && accepted_->broken()) end_accepted();
@@ -112,6 +122,8 @@ void HostPipes::turn(Instant now, bool may_ask) {
     if (dialled_->take_drained()) news_.ready = true;
   }
   tell(now);
+  if (dialled_ != nullptr) dialled_->turn(now);
+  if (accepted_ != nullptr) accepted_->turn(now);
   if (!denied_.empty() || dialled_ != nullptr || now < dial_at_ || now < dialling_until_) return;
   if (!may_ask) {  // looked at again soon: nothing has failed
     dial_at_ = now + kRedialFirst;

@@ -30,7 +30,7 @@ class HostPipes {
     virtual ~Owner() = default;
     // Begins to make a pipe; on_dialled() has the result. May throw bad_alloc.
     virtual void dial(HostPipes& pipes, std::uint64_t attempt) = 0;
-    virtual void bury(std::unique_ptr<PipeEnd> end) = 0;
+    virtual void bury(std::unique_ptr<Buried> dead) = 0;
   };
 
   // Both borrowed; they outlive this.
@@ -58,6 +58,12 @@ class HostPipes {
   // 0: no room now, Inbound::on_ready() follows.
   std::uint32_t room(std::uint32_t wanted) { return is_up_ ? dialled_->room(wanted) : 0; }
   void send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload, Instant now);
+  bool lend(const verbs::Engine& engine, SegmentId segment, const verbs::Request& request,
+            const guestmem::SpanList& payload, Instant now) {
+    return is_up_ && dialled_->lend(engine, segment, request, payload, now);
+  }
+  void stop(const VmPair& pair);
+  void stop_all(const verbs::Engine& engine);
   void send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
             Instant now);
   void send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,

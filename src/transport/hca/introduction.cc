@@ -31,6 +31,7 @@ std::string_view fault_of(const PipeEndpoint& end) {
   if (end.psn > kMask24) return "its PSN has more than 24 bits";
   if (!std::has_single_bit(end.mtu) || end.mtu < 256 || end.mtu > 4096) return "its MTU is none";
   if (end.slots < kSlotsMin || end.slots > kSlotsMax) return "it has too few or too many receive slots";
+  if (end.reads > kReadsMax) return "it reads too much at a time";
   return {};
 }
 

@@ -34,6 +34,11 @@ Pipe::Pipe(Context& context, Role role, HostId peer, std::unique_ptr<PipeEnd> en
       last_heard_(now),
       last_sent_(now),
       credits_(end_->peer_slots()) {
+  if (role_ == Role::kDialler) {
+    lender_.emplace(static_cast<BulkSurroundings&>(*this));
+  } else {
+    puller_.emplace(static_cast<BulkSurroundings&>(*this));
+  }
   end_->set_user(this);
   activate();  // what came before went unheard
   if (role_ == Role::kDialler && open_slot()) post_open(now);
@@ -47,6 +52,8 @@ Pipe::~Pipe() {
 }
 
 std::unique_ptr<PipeEnd> Pipe::release() {
+  lender_.reset();
+  puller_.reset();
   if (!broken_) break_off("closed");
   end_->set_user(nullptr);
   return std::move(end_);
@@ -61,7 +68,7 @@ std::uint32_t Pipe::free_slots() const {
 
 std::uint32_t Pipe::room(std::uint32_t wanted) {
   const std::uint32_t slots = free_slots();
-  if (slots == 0) {
+  if (slots == 0 || frame_waits_) {
     wanted_ = true;
     return 0;
   }
@@ -147,6 +154,60 @@ bool Pipe::send(SegmentId segment, const verbs::Datagram& datagram, const guestm
   return send_pieces(segment, datagram, payload, now);
 }
 
+bool Pipe::lend(const verbs::Engine& engine, SegmentId segment, const verbs::Request& request,
+                const guestmem::SpanList& payload, Instant now) {
+  if (broken_ || !lender_ || free_slots() == 0) return false;
+  const VmPair pair{.segment = segment, .own = request.from.gid, .peer = request.to.gid};
+  Runs runs;
+  if (!lender_->lend(engine, pair, payload, runs, now)) return false;
+  BulkRoom room;
+  const auto frame = encode_lent(next_send_, segment, request, runs, room);
+  if (frame.empty() || !send_frame(frame)) return false;
+  ++context_.counters.requests;
+  context_.counters.payload_bytes += request.bytes;
+  ++context_.bulk.lent;
+  context_.bulk.lent_bytes += request.bytes;
+  return true;
+}
+
+bool Pipe::send_frame(std::span<const std::byte> frame) {
+  if (broken_ || free_slots() == 0) {
+    wanted_ = frame_waits_ = true;
+    return false;
+  }
+  const guestmem::SpanList nothing;
+  guestmem::SpanReader reader(nothing);
+  ++next_send_;
+  put(frame, reader, 0, context_.clock.now());
+  return true;
+}
+
+void Pipe::stop(const VmPair& pair) {
+  if (lender_) lender_->stop(pair);
+  if (puller_) puller_->stop(pair);
+}
+
+void Pipe::stop_all(const verbs::Engine& engine) {
+  if (lender_) lender_->stop_all(engine);
+  if (puller_) puller_->stop_all(engine);
+}
+
+void Pipe::turn(Instant now) {
+  if (broken_ || !heard_) return;
+  frame_waits_ = false;
+  if (lender_) lender_->turn(now);
+  if (puller_) puller_->turn(now);
+  if (!frame_waits_) notice_room();
+}
+
+// Who asked in vain is to ask again.
+void Pipe::notice_room() {
+  if (!wanted_ || free_slots() == 0) return;
+  wanted_ = false;
+  drained_ = true;
+  context_.attention = true;
+}
+
 void Pipe::flush_later() {
   if (unflushed_) return;
   unflushed_ = true;
@@ -175,7 +236,9 @@ void Pipe::on_time(Instant now) {
 }
 
 Instant Pipe::next_deadline() const {
-  return broken_ ? Instant::never() : std::min(last_heard_ + kSilenceMax, last_sent_ + kPingPause);
+  if (broken_) return Instant::never();
+  const Instant next = std::min(last_heard_ + kSilenceMax, last_sent_ + kPingPause);
+  return lender_ ? std::min(next, lender_->next_deadline()) : next;
 }
 
 void Pipe::close(tcp::GoodbyeReason reason, std::string_view sentence, Instant now) {

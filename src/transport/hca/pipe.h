@@ -21,13 +21,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "base/time.h"
 #include "guestmem/host_span.h"
+#include "transport/hca/bulk_surroundings.h"
 #include "transport/hca/context.h"
+#include "transport/hca/lender.h"
 #include "transport/hca/pipe_end.h"
+#include "transport/hca/puller.h"
 #include "transport/tcp/wire_format.h"
 #include "verbs/payload.h"
 
@@ -40,13 +44,13 @@ inline constexpr std::uint32_t kSignalEvery = 16;
 // Bytes that one read asks for at most: what an acceptor keeps room for.
 inline constexpr std::uint32_t kReadBytesMax = 64 * 1024;
 
-class Pipe final {
+class Pipe final : private BulkSurroundings {
  public:
   enum class Role : std::uint8_t { kDialler, kAcceptor };
 
   // `context` is borrowed and outlives this. `end` is connected.
   Pipe(Context& context, Role role, HostId peer, std::unique_ptr<PipeEnd> end, Instant now);
-  ~Pipe();
+  ~Pipe() override;
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
 
@@ -65,12 +69,21 @@ class Pipe final {
   bool take_drained();
   // is_up() only. After room().
   void send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload, Instant now);
+  // The same, with its payload lent to the peer. False: it cannot be, and nothing was sent.
+  bool lend(const verbs::Engine& engine, SegmentId segment, const verbs::Request& request,
+            const guestmem::SpanList& payload, Instant now);
   // False: there was no room, and it was dropped.
   bool send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
             Instant now);
   bool send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
             Instant now);
   void flush(Instant now);
+
+  // Of its bulk QPs: see Lender and Puller.
+  void stop(const VmPair& pair);
+  void stop_all(const verbs::Engine& engine);
+  // On an empty stack. May throw bad_alloc, and is called again then.
+  void turn(Instant now);
 
   // Its CQ has fired. Then, in the shard's turn, run(): a bounded amount of work; true: there is more.
   void on_completions();
@@ -101,6 +114,7 @@ class Pipe final {
   bool send_pieces(SegmentId segment, const Message& message, const guestmem::SpanList& payload, Instant now);
   void tell_credits(Instant now);
   void flush_later();
+  void notice_room();
 
   // Input (pipe_input.cc).
   void take(const WorkCompletion& completion, Instant now);
@@ -109,8 +123,20 @@ class Pipe final {
   // False: it waits for room for its answer, or the pipe is broken.
   bool take_frame(Received& from, Instant now);
   void deliver(const tcp::Frame& frame, std::span<std::byte> payload, Instant now);
+  bool take_bulk_frame(Received& from, std::span<const std::byte> rest, Instant now);
+  bool is_next(std::uint64_t sequence);
   void repost(std::uint32_t slot);
   void activate();
+
+  // BulkSurroundings.
+  HostId peer() const override { return peer_; }
+  const QpConnection& connection() const override { return end_->connection(); }
+  std::uint32_t reads() const override { return std::min(end_->here().reads, end_->peer_reads()); }
+  std::uint64_t next_sequence() override { return next_send_; }
+  bool send_frame(std::span<const std::byte> frame) override;
+  bool may_answer() const override;
+  void run_puller() override { activate(); }
+  Context& context() override { return context_; }
 
   Context& context_;
   const Role role_;
@@ -133,6 +159,7 @@ class Pipe final {
   bool unflushed_ = false;       // in context_.unflushed
   bool wanted_ = false;          // room, in vain
   bool drained_ = false;
+  bool frame_waits_ = false;  // what send_frame() had no room for comes before all that is longer
 
   std::array<Received, kSlotsMax> received_;  // a ring: filled, not read to their end
   std::uint32_t first_received_ = 0;
@@ -141,6 +168,10 @@ class Pipe final {
   std::uint64_t told_ = 0;  // of these to the peer
   std::uint64_t next_receive_ = 0;
   bool active_ = false;  // in context_.active
+
+  // By role; behind all that they use.
+  std::optional<Lender> lender_;
+  std::optional<Puller> puller_;
 };
 
 }  // namespace pvrdma::transport::hca

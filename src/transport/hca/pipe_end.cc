@@ -48,6 +48,7 @@ Result<std::unique_ptr<PipeEnd>> PipeEnd::make(std::shared_ptr<Nic> nic, std::ui
   end->here_.qpn = end->qp_->qpn();
   end->here_.psn = std::random_device()() & kMask24;  // who guesses it can break the pipe
   end->here_.mtu = port_mtu;
+  end->here_.reads = std::min(limits.reads, kReadsMax);
   for (std::uint32_t slot = 0; slot < slots; ++slot) {
     if (!end->post_receive(slot))
       return pvrdma::fail(
@@ -59,12 +60,14 @@ Result<std::unique_ptr<PipeEnd>> PipeEnd::make(std::shared_ptr<Nic> nic, std::ui
 
 Result<void> PipeEnd::connect(const verbs::Gid& own, const verbs::Gid& peer, const PipeEndpoint& there) {
   peer_slots_ = there.slots;
-  return qp_->connect({.own = own,
-                       .peer = peer,
-                       .peer_qpn = there.qpn,
-                       .send_psn = here_.psn,
-                       .receive_psn = there.psn,
-                       .mtu = std::min(here_.mtu, there.mtu)});
+  peer_reads_ = there.reads;
+  connection_ = {.own = own,
+                 .peer = peer,
+                 .peer_qpn = there.qpn,
+                 .send_psn = here_.psn,
+                 .receive_psn = there.psn,
+                 .mtu = std::min(here_.mtu, there.mtu)};
+  return qp_->connect(connection_);
 }
 
 bool PipeEnd::post_receive(std::uint32_t slot) {

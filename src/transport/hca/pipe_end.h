@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "transport/hca/buried.h"
 #include "transport/hca/introduction.h"
 #include "transport/hca/verbs.h"
 #include "transport/tcp/wire_format.h"
@@ -27,7 +28,7 @@ inline constexpr std::uint32_t kSlotsMin = 64;
 
 class Pipe;
 
-class PipeEnd final : private CqUser {
+class PipeEnd final : public Buried, private CqUser {
  public:
   // A QP in INIT with all its receives posted. May sleep. Errors: one sentence.
   static Result<std::unique_ptr<PipeEnd>> make(std::shared_ptr<Nic> nic, std::uint32_t port_mtu);
@@ -45,6 +46,10 @@ class PipeEnd final : private CqUser {
   void set_user(Pipe* pipe) { pipe_ = pipe; }
   std::uint32_t slots() const { return here_.slots; }
   std::uint32_t peer_slots() const { return peer_slots_; }
+  // How it is connected: what a bulk QP to the same host needs to know.
+  const QpConnection& connection() const { return connection_; }
+  const std::shared_ptr<Nic>& nic() const { return nic_; }
+  std::uint32_t peer_reads() const { return peer_reads_; }
   // Where received bytes are, and where what is sent is put.
   std::span<std::byte> receive_slot(std::uint32_t slot) { return memory(slot); }
   std::span<std::byte> send_slot(std::uint32_t slot) { return memory(here_.slots + slot); }
@@ -56,9 +61,6 @@ class PipeEnd final : private CqUser {
   CompletionQueue& cq() { return *cq_; }
   // Nothing is received or sent any more.
   void fail() { qp_->fail(); }
-
-  // Of a list of ends that wait for their destruction.
-  std::unique_ptr<PipeEnd> next;
 
  private:
   PipeEnd(std::shared_ptr<Nic> nic, std::uint32_t slots);
@@ -77,6 +79,8 @@ class PipeEnd final : private CqUser {
   std::unique_ptr<QueuePair> qp_;
   PipeEndpoint here_;
   std::uint32_t peer_slots_ = 0;
+  std::uint32_t peer_reads_ = 0;
+  QpConnection connection_;
   Pipe* pipe_ = nullptr;
 };
 

@@ -44,6 +44,17 @@ struct Nobody final : NicUser {
   void on_news(News) override {}
 };
 
+// No VM has memory that the device knows.
+struct NoParts final : Parts {
+  void work(std::function<void()> job, std::function<void()> then) override {
+    job();
+    then();
+  }
+  void bury(std::unique_ptr<Buried> dead) override { dead.reset(); }
+  std::shared_ptr<GuestMemory> memory_of(const verbs::Engine&) override { return nullptr; }
+  void give_up_device() override {}
+};
+
 void run(Pipe::Role role, std::span<const std::uint8_t> input) {
   StandingClock clock;
   FakeNetwork network(1, clock);
@@ -53,7 +64,8 @@ void run(Pipe::Role role, std::span<const std::uint8_t> input) {
   network.add("here", kE810, {gid});
   network.add("there", kE810, {gid});
   Taker taker;
-  Context context(taker, clock);
+  NoParts parts;
+  Context context(parts, taker, clock);
   context.make_room(4);
   auto here = PipeEnd::make(network.open("here", nobody).value(), 1024).value();
   auto there = PipeEnd::make(network.open("there", nobody).value(), 1024).value();

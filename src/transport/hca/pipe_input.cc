@@ -46,14 +46,13 @@ bool Pipe::run(Instant now) {
     end_->cq().arm();  // and look once more at what came before
     armed = true;
   }
+  context_.in_batch = true;
   read_batch(now);
+  if (puller_ && !broken_) puller_->run(now);
+  context_.in_batch = false;
   if (broken_) return false;
   tell_credits(now);
-  if (wanted_ && free_slots() != 0) {
-    wanted_ = false;
-    drained_ = true;
-    context_.attention = true;
-  }
+  notice_room();
   const bool waits = received_count_ != 0;
   if (!armed) activate();
   return !armed || (taken != 0 && waits);
@@ -95,7 +94,6 @@ void Pipe::take_slot(std::uint32_t slot, std::uint32_t bytes, Instant /*now*/) {
 }
 
 void Pipe::read_batch(Instant now) {
-  context_.in_batch = true;
   while (received_count_ != 0 && !broken_) {
     Received& front = received_[first_received_];
     if (front.begin != front.end) {
@@ -107,17 +105,59 @@ void Pipe::read_batch(Instant now) {
     --received_count_;
     repost(slot);
   }
-  context_.in_batch = false;
+}
+
+bool Pipe::may_answer() const {
+  return free_slots() >= kAnswerSlots;
+}
+
+bool Pipe::is_next(std::uint64_t sequence) {
+  if (sequence == next_receive_) {
+    ++next_receive_;
+    return true;
+  }
+  ++context_.errors.bad_sequence;
+  break_off("a frame came that was not the next");
+  return false;
+}
+
+bool Pipe::take_bulk_frame(Received& from, std::span<const std::byte> rest, Instant now) {
+  const auto refuse = [this](std::string_view why, std::string_view detail = {}) {
+    ++context_.errors.bad_frames;
+    break_off(why, detail);
+    return false;
+  };
+  BulkFrame frame;
+  const BulkDecoded decoded = decode_bulk(rest, frame);
+  if (decoded.bytes == 0) return refuse("a frame was refused: ", decoded.fault);
+  const bool is_answer = std::holds_alternative<BulkAnswer>(frame.body);
+  const bool is_either = std::holds_alternative<BulkStopped>(frame.body);
+  if (!is_either && is_answer != lender_.has_value())
+    return refuse("a frame was refused: its kind is not due here");
+  if (const auto* lent = std::get_if<Lent>(&frame.body); lent != nullptr && frame.sequence == next_receive_) {
+    if (puller_->take(*lent, now) == Puller::Taken::kNoRoom) return false;
+  }
+  if (broken_ || !is_next(frame.sequence)) return false;
+  from.begin += static_cast<std::uint32_t>(decoded.bytes);
+  if (const auto* offer = std::get_if<BulkOffer>(&frame.body)) puller_->on_offer(*offer, now);
+  if (const auto* answer = std::get_if<BulkAnswer>(&frame.body)) lender_->on_answer(*answer, now);
+  if (const auto* stopped = std::get_if<BulkStopped>(&frame.body)) {
+    if (lender_) lender_->on_stopped(*stopped);
+    if (puller_) puller_->on_stopped(*stopped);
+  }
+  return !broken_;
 }
 
 bool Pipe::take_frame(Received& from, Instant now) {
-  if (role_ == Role::kAcceptor && free_slots() < kAnswerSlots) return false;
+  if (role_ == Role::kAcceptor && !may_answer()) return false;
   const auto refuse = [this](std::string_view why, std::string_view detail = {}) {
     ++context_.errors.bad_frames;
     break_off(why, detail);
     return false;
   };
   const std::span<std::byte> rest = end_->receive_slot(from.slot).subspan(from.begin, from.end - from.begin);
+  if (is_bulk_frame(rest)) return take_bulk_frame(from, rest, now);
+  Puller::Taken taken = Puller::Taken::kNo;
   tcp::Frame frame;
   const tcp::Decoded decoded = tcp::decode(rest, frame);
   if (decoded.state == tcp::Decoded::State::kBad)
@@ -125,12 +165,14 @@ bool Pipe::take_frame(Received& from, Instant now) {
   if (decoded.state != tcp::Decoded::State::kComplete ||
       rest.size() - decoded.head_bytes < decoded.payload_bytes)
     return refuse("a frame goes beyond its slot");
-  if (frame.sequence != next_receive_) {
-    ++context_.errors.bad_sequence;
-    break_off("a frame came that was not the next");
-    return false;
+  const auto payload = rest.subspan(decoded.head_bytes, decoded.payload_bytes);
+  if (puller_ && frame.sequence == next_receive_) {
+    if (const auto* request = std::get_if<verbs::Request>(&frame.body)) {
+      taken = puller_->take(frame.segment, *request, payload);
+      if (taken == Puller::Taken::kNoRoom) return false;
+    }
   }
-  ++next_receive_;
+  if (!is_next(frame.sequence)) return false;
   from.begin += static_cast<std::uint32_t>(decoded.head_bytes + decoded.payload_bytes);
   if (const auto* goodbye = std::get_if<tcp::Goodbye>(&frame.body)) {
     in_order_ = tcp::is_in_order(goodbye->reason);
@@ -142,7 +184,7 @@ bool Pipe::take_frame(Received& from, Instant now) {
   const bool is_due =
       role_ == Role::kAcceptor ? is_request : std::holds_alternative<verbs::Response>(frame.body);
   if (!is_due) return refuse("a frame was refused: its kind is not due here");
-  deliver(frame, rest.subspan(decoded.head_bytes, decoded.payload_bytes), now);
+  if (taken == Puller::Taken::kNo) deliver(frame, payload, now);
   return true;
 }
 

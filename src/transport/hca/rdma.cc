@@ -88,6 +88,15 @@ class RdmaCq final : public CompletionQueue {
   const std::unique_ptr<ibv_cq, Call<ibv_destroy_cq>> cq_;
 };
 
+class RdmaDomain final : public ProtectionDomain {
+ public:
+  explicit RdmaDomain(Pd pd) : pd_(std::move(pd)) {}
+  ibv_pd* get() const { return pd_.get(); }
+
+ private:
+  const Pd pd_;
+};
+
 class RdmaQp final : public QueuePair {
  public:
   RdmaQp(ibv_qp* qp, std::uint32_t reads, std::string device)
@@ -111,7 +120,7 @@ class RdmaQp final : public QueuePair {
     ready.path_mtu = mtu_code(to.mtu);
     ready.dest_qp_num = to.peer_qpn;
     ready.rq_psn = to.receive_psn;
-    ready.max_dest_rd_atomic = depth();
+    ready.max_dest_rd_atomic = depth(to);
     ready.min_rnr_timer = 1;
     ready.ah_attr.is_global = 1;
     ready.ah_attr.port_num = kPort;
@@ -129,7 +138,7 @@ class RdmaQp final : public QueuePair {
     sending.retry_cnt = kRetries;
     sending.rnr_retry = 0;  // credits make it impossible
     sending.sq_psn = to.send_psn;
-    sending.max_rd_atomic = depth();
+    sending.max_rd_atomic = depth(to);
     return modify(sending,
                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                       IBV_QP_MAX_QP_RD_ATOMIC,
@@ -178,7 +187,9 @@ class RdmaQp final : public QueuePair {
 
  private:
   // Some devices take no 0.
-  std::uint8_t depth() const { return static_cast<std::uint8_t>(std::clamp(reads_, 1U, 255U)); }
+  std::uint8_t depth(const QpConnection& to) const {
+    return static_cast<std::uint8_t>(std::clamp(std::min(to.reads, reads_), 1U, 255U));
+  }
   static ibv_sge sge_of(const Place& place) {
     return {reinterpret_cast<std::uintptr_t>(place.data), place.bytes, place.lkey};
   }
@@ -246,10 +257,15 @@ class Rdma final : public Nic {
     return port;
   }
 
-  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
-                                                        RemoteAccess access) override {
+  Result<std::unique_ptr<ProtectionDomain>> make_domain() override {
+    Pd pd(ibv_alloc_pd(context_.get()));
+    if (!pd) return refused(name_, "make a protection domain", errno);
+    return std::make_unique<RdmaDomain>(std::move(pd));
+  }
+  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory, RemoteAccess access,
+                                                        ProtectionDomain* domain) override {
     const int flags = IBV_ACCESS_LOCAL_WRITE | (access == RemoteAccess::kRead ? IBV_ACCESS_REMOTE_READ : 0);
-    ibv_mr* mr = ibv_reg_mr(pd_.get(), memory.data(), memory.size(), flags);
+    ibv_mr* mr = ibv_reg_mr(pd_of(domain), memory.data(), memory.size(), flags);
     if (mr == nullptr) return refused(name_, "register memory", errno);
     return std::make_unique<RdmaRegion>(mr);
   }
@@ -258,14 +274,15 @@ class Rdma final : public Nic {
     if (cq == nullptr) return refused(name_, "make a CQ", errno);
     return std::make_unique<RdmaCq>(cq);
   }
-  Result<std::unique_ptr<QueuePair>> make_qp(CompletionQueue& cq, const QpSize& size) override {
+  Result<std::unique_ptr<QueuePair>> make_qp(CompletionQueue& cq, const QpSize& size,
+                                             ProtectionDomain* domain) override {
     ibv_qp_init_attr attributes{};
     attributes.send_cq = attributes.recv_cq = static_cast<RdmaCq&>(cq).get();
     attributes.qp_type = IBV_QPT_RC;
     attributes.cap.max_send_wr = size.sends;
     attributes.cap.max_recv_wr = size.receives;
     attributes.cap.max_send_sge = attributes.cap.max_recv_sge = 1;
-    ibv_qp* made = ibv_create_qp(pd_.get(), &attributes);
+    ibv_qp* made = ibv_create_qp(pd_of(domain), &attributes);
     if (made == nullptr) return refused(name_, "make a QP", errno);
     auto qp = std::make_unique<RdmaQp>(made, size.reads, name_);
     if (auto ready = qp->init(); !ready) return Failure(std::move(ready).error());
@@ -291,6 +308,9 @@ class Rdma final : public Nic {
   }
 
  private:
+  ibv_pd* pd_of(ProtectionDomain* domain) const {
+    return domain == nullptr ? pd_.get() : static_cast<RdmaDomain*>(domain)->get();
+  }
   // What concerns one QP or CQ its completions tell, too.
   void tell(ibv_event_type type) {
     switch (type) {

@@ -49,6 +49,12 @@ class MemoryRegion {
   virtual std::uint32_t rkey() const = 0;
 };
 
+// Regions and QPs of one domain know each other's keys, and no others'.
+class ProtectionDomain {
+ public:
+  virtual ~ProtectionDomain() = default;  // may sleep; nothing made in it is left
+};
+
 struct WorkCompletion {
   std::uint64_t id = 0;  // of the work request
   bool is_receive = false;
@@ -86,12 +92,13 @@ struct QpConnection {
   std::uint32_t send_psn = 0;     // 24 bits
   std::uint32_t receive_psn = 0;  // 24 bits
   std::uint32_t mtu = 0;          // bytes
+  std::uint32_t reads = 0;        // RDMA READs at a time, either way, that both can do
 };
 
 struct QpSize {
   std::uint32_t sends = 0;
   std::uint32_t receives = 0;
-  std::uint32_t reads = 0;  // RDMA READs at a time, either way; 0: none, and none are answered
+  std::uint32_t reads = 0;  // RDMA READs at a time, either way, at most; 0: none, and none are answered
 };
 
 // A QP of type RC that grants its peer SENDs, and READs if it has any; no remote writes.
@@ -134,12 +141,15 @@ class Nic {
   virtual NicLimits limits() const = 0;
   virtual Result<NicPort> port() = 0;  // may sleep
 
-  // The three: may sleep; any thread. What is made lives shorter than the Nic. Errors: one sentence with a
-  // way out.
+  // The four: may sleep; any thread. What is made lives shorter than the Nic, and than `domain`; null: the
+  // Nic's own. Errors: one sentence with a way out.
+  virtual Result<std::unique_ptr<ProtectionDomain>> make_domain() = 0;
   virtual Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
-                                                                RemoteAccess access) = 0;
+                                                                RemoteAccess access,
+                                                                ProtectionDomain* domain = nullptr) = 0;
   virtual Result<std::unique_ptr<CompletionQueue>> make_cq(std::uint32_t cqes, CqUser& user) = 0;
-  virtual Result<std::unique_ptr<QueuePair>> make_qp(CompletionQueue& cq, const QpSize& size) = 0;
+  virtual Result<std::unique_ptr<QueuePair>> make_qp(CompletionQueue& cq, const QpSize& size,
+                                                     ProtectionDomain* domain = nullptr) = 0;
 
   // Become readable when take_events() has something to do. Empty: it needs no call.
   virtual std::span<const int> event_fds() const = 0;

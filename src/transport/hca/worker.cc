@@ -26,11 +26,11 @@ void WorkerThread::post(shard::Task job) {
   changed_.notify_one();
 }
 
-void WorkerThread::bury(std::unique_ptr<PipeEnd> end) {
+void WorkerThread::bury(std::unique_ptr<Buried> dead) {
   {
     const std::lock_guard lock(mutex_);
-    end->next = std::move(dead_);
-    dead_ = std::move(end);
+    dead->next = std::move(dead_);
+    dead_ = std::move(dead);
   }
   changed_.notify_one();
 }
@@ -46,7 +46,7 @@ void WorkerThread::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return stop_ || dead_ != nullptr || !jobs_.empty(); });
-    std::unique_ptr<PipeEnd> dead = std::move(dead_);
+    std::unique_ptr<Buried> dead = std::move(dead_);
     shard::Task job;
     if (!jobs_.empty()) {
       job = std::move(jobs_.front());

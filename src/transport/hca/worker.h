@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "shard/task.h"
-#include "transport/hca/pipe_end.h"
+#include "transport/hca/buried.h"
 
 namespace pvrdma::transport::hca {
 
@@ -20,7 +20,7 @@ class Worker {
   // In the order of posting. May throw bad_alloc.
   virtual void post(shard::Task job) = 0;
   // Destroys it, some time. Allocates nothing.
-  virtual void bury(std::unique_ptr<PipeEnd> end) = 0;
+  virtual void bury(std::unique_ptr<Buried> dead) = 0;
 };
 
 class WorkerThread final : public Worker {
@@ -29,7 +29,7 @@ class WorkerThread final : public Worker {
   ~WorkerThread() override;  // after the job under way; what waits is dropped
 
   void post(shard::Task job) override;
-  void bury(std::unique_ptr<PipeEnd> end) override;
+  void bury(std::unique_ptr<Buried> dead) override;
   // Waits for the job under way; those that wait are not run any more. Any thread but its own.
   void stop_jobs();
 
@@ -38,8 +38,8 @@ class WorkerThread final : public Worker {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<shard::Task> jobs_;   // guarded, as what follows
-  std::unique_ptr<PipeEnd> dead_;  // a list
+  std::deque<shard::Task> jobs_;  // guarded, as what follows
+  std::unique_ptr<Buried> dead_;  // a list
   bool takes_jobs_ = true;
   bool at_work_ = false;
   bool stop_ = false;

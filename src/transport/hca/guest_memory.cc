@@ -1,0 +1,155 @@
+#include "transport/hca/guest_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "guestmem/host_mapping.h"
+
+namespace pvrdma::transport::hca {
+namespace {
+
+bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.data() < b.data() + b.size() && b.data() < a.data() + a.size();
+}
+
+}  // namespace
+
+// What the workshop gets and gives back.
+struct GuestMemory::Job {
+  std::shared_ptr<Nic> nic;
+  std::shared_ptr<GuestDomain> domain;  // null: to be made
+  std::span<std::byte> memory;
+  std::shared_ptr<guestmem::MappingHold> hold;
+  std::uint64_t number;
+  std::unique_ptr<Registered> made;
+  std::string trouble;
+
+  void run() {
+    if (domain == nullptr) {
+      auto fresh = nic->make_domain();
+      if (!fresh) {
+        trouble = fresh.error().message;
+        return;
+      }
+      domain = std::make_shared<GuestDomain>(nic, *std::move(fresh));
+    }
+    const std::lock_guard lock(hold->mutex);
+    if (hold->is_gone) return;
+    auto region = nic->register_memory(memory, RemoteAccess::kRead, domain->domain.get());
+    if (!region) {
+      trouble = region.error().message;
+      return;
+    }
+    made = std::make_unique<Registered>();
+    made->domain = domain;
+    made->region = *std::move(region);
+  }
+};
+
+GuestMemory::~GuestMemory() {
+  for (Chunk& chunk : chunks_) {
+    if (chunk.registered != nullptr) workshop_.bury(std::move(chunk.registered));
+  }
+}
+
+void GuestMemory::refresh() {
+  if (memory_.generation() == seen_generation_) return;
+  memory_.for_each_ram([this](const guestmem::RamRange& range) {
+    if (range.is_writable) add(range);
+  });
+  seen_generation_ = memory_.generation();
+  register_next();
+}
+
+void GuestMemory::add(const guestmem::RamRange& range) {
+  const auto at = std::ranges::lower_bound(chunks_, range.memory.data(), {},
+                                           [](const Chunk& chunk) { return chunk.memory.data(); });
+  if (at != chunks_.end() && at->memory.data() == range.memory.data()) return;
+  const std::uint64_t most = nic_->limits().region_bytes;
+  const std::uint64_t chunk_bytes =
+      most == 0 ? kChunkBytesMax
+                : std::min(kChunkBytesMax, std::max(most & ~(kChunkAlignment - 1), kChunkAlignment));
+  std::vector<Chunk> fresh;
+  for (std::span<std::byte> rest = range.memory; !rest.empty();) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(rest.data());
+    const std::uint64_t until_border = chunk_bytes - begin % kChunkAlignment;
+    const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(rest.size(), until_border));
+    fresh.push_back(
+        {.memory = rest.first(bytes), .hold = range.hold, .number = next_number_++, .registered = nullptr});
+    rest = rest.subspan(bytes);
+  }
+  if (chunks_.size() + fresh.size() > kChunksMax) {
+    trouble_ = "the VM's memory is in too many pieces";
+    return;
+  }
+  chunks_.insert(at, std::make_move_iterator(fresh.begin()), std::make_move_iterator(fresh.end()));
+}
+
+// The largest that was not tried.
+void GuestMemory::register_next() {
+  if (at_work_) return;
+  Chunk* next = nullptr;
+  for (Chunk& chunk : chunks_) {
+    if (!chunk.tried && (next == nullptr || chunk.memory.size() > next->memory.size())) next = &chunk;
+  }
+  if (next == nullptr) return;
+  auto job = std::make_shared<Job>();
+  job->nic = nic_;
+  job->domain = domain_;
+  job->memory = next->memory;
+  job->hold = next->hold;
+  job->number = next->number;
+  workshop_.work([job] { job->run(); },
+                 [job, to = weak_from_this(), &workshop = workshop_] {
+                   if (const auto memory = to.lock(); memory != nullptr) return memory->on_registered(*job);
+                   if (job->made != nullptr) workshop.bury(std::move(job->made));
+                 });
+  next->tried = true;
+  at_work_ = true;
+}
+
+void GuestMemory::on_registered(Job& job) {
+  at_work_ = false;
+  if (domain_ == nullptr) domain_ = job.domain;
+  const auto chunk = std::ranges::find(chunks_, job.number, &Chunk::number);
+  if (chunk != chunks_.end() && job.made != nullptr) {
+    pinned_bytes_ += chunk->memory.size();
+    chunk->registered = std::move(job.made);
+  } else if (job.made != nullptr) {
+    workshop_.bury(std::move(job.made));
+  }
+  if (!job.trouble.empty()) {
+    if (trouble_.empty()) log::warn("hca: memory of a VM goes by copies: {}", job.trouble);
+    trouble_ = std::move(job.trouble);
+  }
+  register_next();
+}
+
+GuestMemory::Key GuestMemory::find(const std::byte* data) const {
+  const auto behind =
+      std::ranges::upper_bound(chunks_, data, {}, [](const Chunk& chunk) { return chunk.memory.data(); });
+  if (behind == chunks_.begin()) return {};
+  const Chunk& chunk = *std::prev(behind);
+  const auto offset = static_cast<std::size_t>(data - chunk.memory.data());
+  if (chunk.registered == nullptr || offset >= chunk.memory.size()) return {};
+  const MemoryRegion& region = *chunk.registered->region;
+  return {.lkey = region.lkey(), .rkey = region.rkey(), .bytes = chunk.memory.size() - offset};
+}
+
+bool GuestMemory::overlaps(std::span<const std::byte> memory) const {
+  return std::ranges::any_of(chunks_, [&](const Chunk& chunk) { return overlap(chunk.memory, memory); });
+}
+
+void GuestMemory::drop(std::span<const std::byte> memory) {
+  std::erase_if(chunks_, [&](Chunk& chunk) {
+    if (!overlap(chunk.memory, memory)) return false;
+    if (chunk.registered != nullptr) {
+      pinned_bytes_ -= chunk.memory.size();
+      workshop_.bury(std::move(chunk.registered));
+    }
+    return true;
+  });
+}
+
+}  // namespace pvrdma::transport::hca

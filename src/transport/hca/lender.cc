@@ -1,0 +1,279 @@
+#include "transport/hca/lender.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pvrdma::transport::hca {
+
+// What the workshop gets and gives back.
+struct Lender::Job {
+  std::uint32_t id;
+  std::unique_ptr<BulkEnd> end;
+  bool done = false;
+};
+
+Lender::~Lender() {
+  stop_everything();
+}
+
+bool Lender::lend(const verbs::Engine& engine, const VmPair& pair, const guestmem::SpanList& payload,
+                  Runs& runs, Instant now) {
+  const auto found = bulks_.find(pair);
+  if (found == bulks_.end()) {
+    if (around_.reads() == 0 || wanted_count_ == wanted_.size()) return false;
+    wanted_[wanted_count_++] = pair;
+    around_.context().attention = true;
+    return false;
+  }
+  Bulk& bulk = found->second;
+  if (bulk.state == State::kDown && now >= bulk.until && !bulk.tells_stop) {
+    bulk.state = State::kWanted;
+    has_news_ = around_.context().attention = true;
+  }
+  if (bulk.state != State::kReady || bulk.engine != &engine) return false;
+  bulk.used = now;
+  const auto memory = around_.context().parts.memory_of(engine);
+  if (memory == nullptr) return false;
+  runs.clear();
+  for (const guestmem::HostSpan& span : payload) {
+    std::byte* data = span.data;
+    for (std::size_t left = span.size; left != 0;) {
+      const GuestMemory::Key key = memory->find(data);
+      const std::size_t bytes = std::min(left, key.bytes);
+      if (bytes == 0) {  // mapped since, perhaps
+        bulk.lacks_memory = has_news_ = around_.context().attention = true;
+        return false;
+      }
+      if (!runs.append({.address = reinterpret_cast<std::uintptr_t>(data),
+                        .bytes = static_cast<std::uint32_t>(bytes),
+                        .rkey = key.rkey}))
+        return false;
+      data += bytes;
+      left -= bytes;
+    }
+  }
+  return true;
+}
+
+Lender::Bulks::iterator Lender::find(std::uint32_t id) {
+  return std::ranges::find_if(bulks_, [id](const auto& entry) { return entry.second.id == id; });
+}
+
+// Makes it where it can.
+bool Lender::has_room(Instant now) {
+  if (bulks_.size() < kBulksMax) return true;
+  const auto oldest =
+      std::ranges::min_element(bulks_, {}, [](const auto& entry) { return entry.second.used; });
+  Bulk& bulk = oldest->second;
+  if (now - bulk.used < kBulkIdle) return false;
+  if (bulk.state != State::kDown) fail(bulk, now);
+  if (bulk.tells_stop) return false;  // soon
+  bulks_.erase(oldest);
+  return true;
+}
+
+void Lender::turn(Instant now) {
+  while (wanted_count_ != 0) {
+    const VmPair& pair = wanted_[wanted_count_ - 1];
+    if (!bulks_.contains(pair) && has_room(now)) {
+      Bulk& bulk = bulks_[pair];
+      bulk.used = now;
+      bulk.pause = around_.context().times.bulk_pause_first;
+    }
+    --wanted_count_;
+    has_news_ = true;
+  }
+  if (!has_news_ && now < next_look_) return;
+  has_news_ = false;
+  next_look_ = Instant::never();
+  for (auto& [pair, bulk] : bulks_) step(pair, bulk, now);
+  around_.context().check_at(next_look_);
+}
+
+void Lender::step(const VmPair& pair, Bulk& bulk, Instant now) {
+  if (bulk.tells_stop && !tell_stop(pair, bulk, now)) {
+    has_news_ = true;  // there is no room; the turn after that which finds some tries again
+    look_at(now + around_.context().times.bulk_pause_first);
+    return;
+  }
+  switch (bulk.state) {
+    case State::kWanted: {
+      // Whether that GID is still this engine's, and that host's the other.
+      bulk.engine = around_.context().inbound.find_pair(around_.peer(), pair);
+      const auto memory = bulk.engine == nullptr ? nullptr : around_.context().parts.memory_of(*bulk.engine);
+      if (memory == nullptr) return fail(bulk, now);
+      memory->refresh();
+      if (memory->is_ready()) return memory->pinned_bytes() != 0 ? make(bulk, memory, now) : fail(bulk, now);
+      look_at(now + around_.context().times.bulk_pause_first);
+      return;
+    }
+    case State::kMade:
+      if (now >= bulk.until) return fail(bulk, now);
+      return offer(pair, bulk, now);
+    case State::kMaking:
+    case State::kOffered:
+    case State::kConnecting:
+      if (now >= bulk.until) return fail(bulk, now);
+      look_at(bulk.until);
+      return;
+    case State::kReady:
+      if (std::exchange(bulk.lacks_memory, false)) {
+        if (const auto memory = around_.context().parts.memory_of(*bulk.engine)) memory->refresh();
+      }
+      return;
+    case State::kDown:  // until somebody wants it
+      return;
+  }
+}
+
+void Lender::make(Bulk& bulk, const std::shared_ptr<GuestMemory>& memory, Instant now) {
+  auto job = std::make_shared<Job>();
+  job->id = bulk.id = next_id_++;
+  around_.context().parts.work(
+      [job, domain = memory->domain(), reads = around_.reads()] {
+        if (auto end = BulkEnd::make(domain, reads)) job->end = *std::move(end);
+      },
+      [job, to = std::weak_ptr(self_), &parts = around_.context().parts] {
+        if (const auto self = to.lock()) return (*self)->on_made(*job);
+        if (job->end != nullptr) parts.bury(std::move(job->end));
+      });
+  bulk.state = State::kMaking;
+  bulk.until = now + kBulkSetUpMax;
+  look_at(bulk.until);
+}
+
+void Lender::on_made(Job& job) {
+  const Instant now = around_.context().clock.now();
+  const auto found = find(job.id);
+  if (found == bulks_.end() || found->second.state != State::kMaking) {
+    if (job.end != nullptr) around_.context().parts.bury(std::move(job.end));
+    return;
+  }
+  Bulk& bulk = found->second;
+  if (job.end == nullptr) return fail(bulk, now);
+  bulk.end = std::move(job.end);
+  bulk.state = State::kMade;
+  offer(found->first, bulk, now);
+}
+
+// As soon as there is room.
+void Lender::offer(const VmPair& pair, Bulk& bulk, Instant now) {
+  BulkRoom room;
+  const BulkOffer said{.id = bulk.id, .pair = pair, .end = bulk.end->here()};
+  if (around_.send_frame(encode_bulk(around_.next_sequence(), said, room))) {
+    bulk.state = State::kOffered;
+    look_at(bulk.until);
+    return;
+  }
+  has_news_ = true;
+  look_at(now + around_.context().times.bulk_pause_first);
+}
+
+void Lender::on_answer(const BulkAnswer& answer, Instant now) {
+  const auto found = find(answer.id);
+  if (found == bulks_.end() || found->second.state != State::kOffered) return;
+  if (answer.end.qpn == 0) return fail(found->second, now);
+  try {
+    connect(found->second, answer.end);
+  } catch (const std::bad_alloc&) {
+    fail(found->second, now);
+  }
+}
+
+void Lender::connect(Bulk& bulk, const BulkEndpoint& there) {
+  auto job = std::make_shared<Job>();
+  job->id = bulk.id;
+  job->end = std::move(bulk.end);
+  bulk.state = State::kConnecting;
+  around_.context().parts.work(
+      [job, pipe = around_.connection(), there] { job->done = job->end->connect(pipe, there).has_value(); },
+      [job, to = std::weak_ptr(self_), &parts = around_.context().parts] {
+        if (const auto self = to.lock()) return (*self)->on_connected(*job);
+        parts.bury(std::move(job->end));
+      });
+}
+
+void Lender::on_connected(Job& job) {
+  const auto found = find(job.id);
+  if (found == bulks_.end() || found->second.state != State::kConnecting)
+    return around_.context().parts.bury(std::move(job.end));
+  Bulk& bulk = found->second;
+  bulk.end = std::move(job.end);
+  if (!job.done) return fail(bulk, around_.context().clock.now());
+  bulk.state = State::kReady;
+  bulk.ready_since = around_.context().clock.now();
+  bulk.until = Instant::never();
+}
+
+// What it had is over.
+void Lender::end(Bulk& bulk) {
+  if (bulk.end == nullptr) return;
+  ++around_.context().bulk.stops;
+  if (!bulk.end->stop()) around_.context().parts.give_up_device();
+  around_.context().parts.bury(std::move(bulk.end));
+}
+
+void Lender::fail(Bulk& bulk, Instant now) {
+  const bool had_loans = bulk.state == State::kReady;
+  const bool was_offered = had_loans || bulk.state == State::kOffered || bulk.state == State::kConnecting;
+  end(bulk);
+  bulk.sends_again = bulk.sends_again || had_loans;
+  if (was_offered) {
+    bulk.tells_stop = true;
+    bulk.stopped_id = bulk.id;
+    has_news_ = around_.context().attention = true;
+  }
+  bulk.state = State::kDown;
+  const HcaTimes& times = around_.context().times;
+  if (had_loans && now - bulk.ready_since >= times.bulk_pause_max) bulk.pause = times.bulk_pause_first;
+  bulk.until = now + bulk.pause;
+  bulk.pause = std::min(bulk.pause * 2, times.bulk_pause_max);
+}
+
+void Lender::on_stopped(const BulkStopped& stopped) {
+  const auto found = find(stopped.id);
+  if (found == bulks_.end()) return;
+  Bulk& bulk = found->second;
+  if (bulk.state != State::kDown) fail(bulk, around_.context().clock.now());
+  // Also when it has been said already: the peer takes nothing of the pair's until it hears of this.
+  bulk.tells_stop = bulk.sends_again = true;
+  bulk.stopped_id = stopped.id;
+  has_news_ = around_.context().attention = true;
+}
+
+void Lender::stop(const VmPair& pair) {
+  const auto found = bulks_.find(pair);
+  if (found == bulks_.end() || found->second.state == State::kDown || found->second.state == State::kWanted)
+    return;
+  fail(found->second, around_.context().clock.now());
+}
+
+void Lender::stop_all(const verbs::Engine& engine) {
+  for (auto& [pair, bulk] : bulks_) {
+    if (bulk.engine == &engine && bulk.state != State::kDown) fail(bulk, around_.context().clock.now());
+  }
+}
+
+void Lender::stop_everything() {
+  for (auto& [pair, bulk] : bulks_) end(bulk);
+  bulks_.clear();
+  wanted_count_ = 0;
+}
+
+// On the pipe it comes behind all that was lent, and before all that is sent again.
+bool Lender::tell_stop(const VmPair& pair, Bulk& bulk, Instant now) {
+  BulkRoom room;
+  if (!around_.send_frame(encode_bulk(around_.next_sequence(), BulkStopped{bulk.stopped_id}, room)))
+    return false;
+  bulk.tells_stop = false;
+  if (std::exchange(bulk.sends_again, false))
+    around_.context().inbound.on_pair_restored(around_.peer(), pair, now);
+  return true;
+}
+
+std::uint64_t Lender::standing() const {
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(bulks_, [](const auto& entry) { return entry.second.state == State::kReady; }));
+}
+
+}  // namespace pvrdma::transport::hca

@@ -1,0 +1,90 @@
+// Lender: the dialler's side of a pipe's bulk QPs: lends what long requests carry, so that the peer's host
+// reads it from the guest's memory itself. There is one QP for each two VMs; it is made when they first have
+// something long to say, and until it stands, as after each failure, their payload goes in pieces.
+//
+// A loan has no state here: the engine knows which work requests are lent (verbs/loans.h), and stop() ends
+// all of two VMs' by ending their QP. Afterwards whatever they had not got an answer to is sent again.
+//
+// Thread: shard-owned.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "transport/hca/bulk_end.h"
+#include "transport/hca/bulk_surroundings.h"
+
+namespace pvrdma::transport::hca {
+
+class Lender {
+ public:
+  // Borrowed; outlives this.
+  explicit Lender(BulkSurroundings& around) : around_(around) {}
+  ~Lender();
+  Lender(const Lender&) = delete;
+  Lender& operator=(const Lender&) = delete;
+
+  // Whether the payload of such a request may be lent now: its runs are in `runs` then.
+  bool lend(const verbs::Engine& engine, const VmPair& pair, const guestmem::SpanList& payload, Runs& runs,
+            Instant now);
+
+  void on_answer(const BulkAnswer& answer, Instant now);
+  void on_stopped(const BulkStopped& stopped);
+
+  // Nothing of the pair's memory is read any more when it returns; of the engine's; of anybody's.
+  void stop(const VmPair& pair);
+  void stop_all(const verbs::Engine& engine);
+  void stop_everything();
+
+  // On an empty stack. May throw bad_alloc, and is called again then.
+  void turn(Instant now);
+  Instant next_deadline() const { return next_look_; }
+
+  std::uint64_t standing() const;  // QPs that can be used
+
+ private:
+  enum class State : std::uint8_t { kWanted, kMaking, kMade, kOffered, kConnecting, kReady, kDown };
+  struct Bulk {
+    std::uint32_t id = 0;  // of this attempt
+    const verbs::Engine* engine = nullptr;
+    State state = State::kWanted;
+    std::unique_ptr<BulkEnd> end;
+    Instant until = Instant::never();  // of what is under way; kDown: of the pause
+    Duration pause{};
+    Instant ready_since{};
+    Instant used{};
+    bool lacks_memory = false;  // that is registered
+    bool tells_stop = false;    // the peer is to hear of it
+    bool sends_again = false;   // and then the engine is to send again
+    std::uint32_t stopped_id = 0;
+  };
+  using Bulks = std::map<VmPair, Bulk>;
+  struct Job;
+
+  Bulks::iterator find(std::uint32_t id);
+  bool has_room(Instant now);
+  void step(const VmPair& pair, Bulk& bulk, Instant now);
+  void make(Bulk& bulk, const std::shared_ptr<GuestMemory>& memory, Instant now);
+  void on_made(Job& job);
+  void offer(const VmPair& pair, Bulk& bulk, Instant now);
+  void connect(Bulk& bulk, const BulkEndpoint& there);
+  void on_connected(Job& job);
+  void end(Bulk& bulk);
+  void fail(Bulk& bulk, Instant now);
+  bool tell_stop(const VmPair& pair, Bulk& bulk, Instant now);
+  void look_at(Instant when) { next_look_ = std::min(next_look_, when); }
+
+  BulkSurroundings& around_;
+  Bulks bulks_;
+  std::array<VmPair, 8> wanted_;  // to be made in the next turn
+  std::size_t wanted_count_ = 0;
+  std::uint32_t next_id_ = 1;
+  bool has_news_ = false;
+  Instant next_look_ = Instant::never();
+  // Jobs under way ask whether it is still there.
+  std::shared_ptr<Lender*> self_ = std::make_shared<Lender*>(this);
+};
+
+}  // namespace pvrdma::transport::hca

@@ -1,0 +1,404 @@
+#include "transport/hca/puller.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/hca/introduction.h"
+
+namespace pvrdma::transport::hca {
+namespace {
+
+constexpr std::size_t kCompletionsPerTurn = 64;
+
+bool is_same_connection(const verbs::Request& a, const verbs::Request& b) {
+  return a.to == b.to && a.from == b.from;
+}
+
+// Seen from here.
+VmPair pair_of(const SegmentId& segment, const verbs::Request& request) {
+  return {.segment = segment, .own = request.to.gid, .peer = request.from.gid};
+}
+
+}  // namespace
+
+// What an engine gets of a lent request.
+class Puller::Fetched final : public verbs::Payload {
+ public:
+  Fetched(Puller& puller, Held& held) : puller_(puller), held_(held) {}
+  std::uint64_t bytes() const override { return held_.request.bytes; }
+  bool copy_to(const guestmem::SpanList& /*target*/) override { return false; }
+  verbs::Placed place(const guestmem::SpanList& target) override {
+    if (is_back()) return held_.is_lost ? verbs::Placed::kLost : verbs::Placed::kDone;
+    return puller_.fetch(held_, target);
+  }
+  bool is_back() const override { return held_.progress == Progress::kBack; }
+
+ private:
+  Puller& puller_;
+  Held& held_;
+};
+
+// What the workshop gets and gives back.
+struct Puller::Job {
+  std::uint32_t id;
+  std::unique_ptr<BulkEnd> end;
+};
+
+Puller::~Puller() {
+  stop_everything();
+}
+
+// --- Requests ---
+
+Puller::Held* Puller::place() {
+  const auto free = std::ranges::find(held_, Progress::kFree, &Held::progress);
+  if (free == held_.end()) {
+    lacked_room_ = true;
+    return nullptr;
+  }
+  ++held_count_;
+  free->progress = Progress::kWaits;
+  free->order = next_order_++;
+  free->is_lost = false;
+  return &*free;
+}
+
+// Whether the peer is to say again what it says of these two VMs now.
+bool Puller::is_deaf_to(const SegmentId& segment, const verbs::Request& request) const {
+  if (deaf_count_ == 0) return false;
+  const VmPair pair = pair_of(segment, request);
+  return std::ranges::any_of(
+      bulks_, [&](const auto& entry) { return entry.second.is_down && entry.second.pair == pair; });
+}
+
+// The oldest that waits, or is being fetched.
+Puller::Held* Puller::next_of(const SegmentId& segment, const verbs::Request& request) {
+  Held* oldest = nullptr;
+  if (held_count_ == 0) return nullptr;
+  for (Held& held : held_) {
+    if (held.progress == Progress::kFree || held.segment != segment ||
+        !is_same_connection(held.request, request))
+      continue;
+    if (oldest == nullptr || held.order < oldest->order) oldest = &held;
+  }
+  return oldest;
+}
+
+Puller::Taken Puller::take(const Lent& lent, Instant now) {
+  if (held_.empty() || is_deaf_to(lent.segment, lent.request)) return Taken::kYes;  // by no QP that there was
+  const bool is_first = next_of(lent.segment, lent.request) == nullptr;
+  Held* const held = place();
+  if (held == nullptr) return Taken::kNoRoom;
+  held->is_lent = true;
+  held->segment = lent.segment;
+  held->request = lent.request;
+  held->runs = lent.runs;
+  if (is_first) go_on(lent.segment, lent.request, now);
+  return Taken::kYes;
+}
+
+Puller::Taken Puller::take(SegmentId segment, const verbs::Request& request,
+                           std::span<const std::byte> payload) {
+  if (is_deaf_to(segment, request)) return Taken::kYes;
+  if (next_of(segment, request) == nullptr) return Taken::kNo;
+  Held* const held = place();
+  if (held == nullptr) return Taken::kNoRoom;
+  held->is_lent = false;
+  held->segment = segment;
+  held->request = request;
+  std::ranges::copy(payload, held->bytes.begin());
+  return Taken::kYes;
+}
+
+// Hands over what waits of the connection, until one is to be fetched.
+void Puller::go_on(SegmentId segment, const verbs::Request& like, Instant now) {
+  const verbs::Request connection = like;  // what it is of may be gone meanwhile
+  while (Held* const held = next_of(segment, connection)) {
+    if (held->progress == Progress::kFetched) return;
+    if (!around_.may_answer()) {
+      is_starved_ = true;
+      return;
+    }
+    hand_over(*held, now);
+    if (held->progress == Progress::kFetched || held->progress == Progress::kWaits) return;
+  }
+}
+
+// Afterwards it is free, unless it is being fetched, or waits for room to be.
+void Puller::hand_over(Held& held, Instant now) {
+  const std::uint64_t order = held.order;
+  const auto is_still_it = [&] { return held.progress != Progress::kFree && held.order == order; };
+  Context& context = around_.context();
+  bool waits = false;
+  if (held.is_lent) {
+    Fetched payload(*this, held);
+    const bool was_back = payload.is_back();
+    lacks_reads_ = false;
+    count(
+        context.inbound.on_request(around_.peer(), PathKind::kHca, held.segment, held.request, payload, now));
+    waits = !was_back && lacks_reads_;
+  } else {
+    guestmem::SpanList spans;
+    static_cast<void>(
+        spans.append(held.bytes.data(), held.request.is_read_or_atomic() ? 0 : held.request.bytes));
+    verbs::SpanPayload payload(spans);
+    count(
+        context.inbound.on_request(around_.peer(), PathKind::kHca, held.segment, held.request, payload, now));
+  }
+  if (!is_still_it() || held.progress == Progress::kFetched || waits) return;
+  held.progress = Progress::kFree;
+  --held_count_;
+  if (std::exchange(lacked_room_, false)) around_.run_puller();
+}
+
+void Puller::count(Delivery delivery) {
+  HcaErrors& errors = around_.context().errors;
+  if (delivery == Delivery::kUnknownGid) ++errors.unknown_gids;
+  if (delivery == Delivery::kForeignSource) ++errors.foreign_sources;
+}
+
+// One READ for each stretch that lies in one run and in one registration here.
+verbs::Placed Puller::fetch(Held& held, const guestmem::SpanList& target) {
+  Bulk* const bulk = find(pair_of(held.segment, held.request));
+  if (bulk == nullptr || bulk->end == nullptr) return verbs::Placed::kLost;
+  const auto each_read = [&](auto&& read) {
+    auto run = held.runs.view().begin();
+    std::uint32_t run_done = 0;
+    for (const guestmem::HostSpan& span : target) {
+      for (std::size_t done = 0; done != span.size;) {
+        const GuestMemory::Key key = bulk->memory->find(span.data + done);
+        const std::size_t bytes = std::min({span.size - done, key.bytes, std::size_t{run->bytes - run_done}});
+        if (bytes == 0) return false;
+        if (!read(Place{span.data + done, static_cast<std::uint32_t>(bytes), key.lkey},
+                  run->address + run_done, run->rkey))
+          return false;
+        done += bytes;
+        run_done += static_cast<std::uint32_t>(bytes);
+        if (run_done == run->bytes) {
+          ++run;
+          run_done = 0;
+        }
+      }
+    }
+    return true;
+  };
+  std::uint32_t reads = 0;
+  const auto tally = [&](const Place&, std::uint64_t, std::uint32_t) {
+    ++reads;
+    return true;
+  };
+  if (!each_read(tally) || reads > kPostedReadsMax / 2) {
+    fail(*bulk);  // some memory here is not registered: in pieces, until it is
+    return verbs::Placed::kLost;
+  }
+  if (reads > bulk->end->free_reads()) {
+    lacks_reads_ = true;
+    return verbs::Placed::kLost;
+  }
+  const auto id = static_cast<std::uint64_t>(&held - held_.data());
+  const auto post = [&](const Place& into, std::uint64_t address, std::uint32_t rkey) {
+    return bulk->end->post_read(id, into, address, rkey);
+  };
+  held.progress = Progress::kFetched;
+  held.reads_left = reads;
+  if (!each_read(post)) {
+    fail(*bulk);
+    return verbs::Placed::kLost;
+  }
+  ++around_.context().bulk.fetched;
+  around_.context().bulk.fetched_bytes += held.request.bytes;
+  return verbs::Placed::kLater;
+}
+
+// --- READs ---
+
+void Puller::on_bulk_completions(BulkEnd& end) {
+  for (auto& [id, bulk] : bulks_) {
+    if (bulk.end.get() == &end) bulk.has_completions = true;
+  }
+  has_completions_ = true;
+  around_.run_puller();
+}
+
+void Puller::run(Instant now) {
+  if (is_starved_ && around_.may_answer()) {
+    is_starved_ = false;
+    for (Held& held : held_) {
+      if (held.progress == Progress::kBack || held.progress == Progress::kWaits)
+        go_on(held.segment, held.request, now);
+    }
+  }
+  if (!std::exchange(has_completions_, false)) return;
+  for (auto& [id, bulk] : bulks_) {
+    if (std::exchange(bulk.has_completions, false)) poll(bulk, now);
+  }
+}
+
+void Puller::poll(Bulk& bulk, Instant now) {
+  std::array<WorkCompletion, 32> found;
+  bool armed = false;
+  for (std::size_t taken = 0; bulk.end != nullptr && taken < kCompletionsPerTurn;) {
+    const auto count = bulk.end->poll(found);
+    if (!count) return fail(bulk);
+    if (*count == 0) {
+      if (armed) return;
+      bulk.end->arm();  // and look once more at what came before
+      armed = true;
+      continue;
+    }
+    taken += *count;
+    // All of them first: what is handed over may stop the QP.
+    std::array<std::uint64_t, 32> ended;
+    std::size_t ended_count = 0;
+    for (std::size_t i = 0; i < *count; ++i) {
+      if (!found[i].trouble.empty()) return fail(bulk);
+      Held& held = held_[found[i].id];
+      if (--held.reads_left == 0) ended[ended_count++] = found[i].id;
+    }
+    for (std::size_t i = 0; i < ended_count; ++i) {
+      Held& held = held_[ended[i]];
+      if (held.progress != Progress::kFetched || held.reads_left != 0) continue;  // stopped meanwhile
+      held.progress = Progress::kBack;
+      go_on(held.segment, held.request, now);
+    }
+    // Those that found no room for their READs.
+    for (Held& held : held_) {
+      if (held.progress == Progress::kWaits && held.is_lent && bulk.end != nullptr &&
+          pair_of(held.segment, held.request) == bulk.pair)
+        go_on(held.segment, held.request, now);
+    }
+  }
+  if (bulk.end != nullptr) {
+    bulk.has_completions = has_completions_ = true;
+    around_.run_puller();
+  }
+}
+
+// --- QPs ---
+
+Puller::Bulk* Puller::find(const VmPair& pair) {
+  const auto found = std::ranges::find_if(
+      bulks_, [&](const auto& entry) { return entry.second.pair == pair && !entry.second.is_down; });
+  return found == bulks_.end() ? nullptr : &found->second;
+}
+
+void Puller::on_offer(const BulkOffer& offer, Instant /*now*/) {
+  try {
+    const VmPair pair{.segment = offer.pair.segment, .own = offer.pair.peer, .peer = offer.pair.own};
+    // A new one of the same two takes the place of the old one.
+    for (auto at = bulks_.begin(); at != bulks_.end();)
+      at = at->second.pair == pair || at->first == offer.id ? forget(at) : std::next(at);
+    verbs::Engine* const engine = around_.context().inbound.find_pair(around_.peer(), pair);
+    if (engine == nullptr || around_.reads() == 0 || bulks_.size() >= kBulksMax) return refuse(offer.id);
+    const auto memory = around_.context().parts.memory_of(*engine);
+    if (memory == nullptr) return refuse(offer.id);
+    memory->refresh();
+    if (!memory->is_ready() || memory->pinned_bytes() == 0) return refuse(offer.id);
+    if (held_.empty()) held_.resize(kHeldMax);
+    auto job = std::make_shared<Job>();
+    job->id = offer.id;
+    bulks_[offer.id] = {.pair = pair, .engine = engine, .memory = memory, .end = nullptr};
+    around_.context().parts.work(
+        [job, domain = memory->domain(), reads = around_.reads(), pipe = around_.connection(),
+         there = offer.end] {
+          auto end = BulkEnd::make(domain, reads);
+          if (end && (*end)->connect(pipe, there)) job->end = *std::move(end);
+        },
+        [job, to = std::weak_ptr(self_), &parts = around_.context().parts] {
+          if (const auto self = to.lock()) return (*self)->on_connected(*job);
+          if (job->end != nullptr) parts.bury(std::move(job->end));
+        });
+  } catch (const std::bad_alloc&) {
+    bulks_.erase(offer.id);
+    refuse(offer.id);
+  }
+}
+
+void Puller::refuse(std::uint32_t id) {
+  BulkRoom room;  // unheard: the peer's patience ends some time
+  static_cast<void>(around_.send_frame(encode_bulk(around_.next_sequence(), BulkAnswer{.id = id}, room)));
+}
+
+void Puller::on_connected(Job& job) {
+  const auto found = bulks_.find(job.id);
+  const bool is_wanted = found != bulks_.end() && !found->second.is_down && job.end != nullptr;
+  BulkRoom room;
+  if (!is_wanted ||
+      !around_.send_frame(encode_bulk(around_.next_sequence(), BulkAnswer{job.id, job.end->here()}, room))) {
+    if (job.end != nullptr) around_.context().parts.bury(std::move(job.end));
+    if (found != bulks_.end() && !found->second.is_down) {
+      bulks_.erase(found);
+      refuse(job.id);
+    }
+    return;
+  }
+  found->second.end = std::move(job.end);
+  found->second.end->set_user(this);
+  on_bulk_completions(*found->second.end);  // what came before went unheard
+}
+
+// Ends the QP and forgets all that waits of its two VMs.
+void Puller::drop(Bulk& bulk) {
+  if (bulk.end != nullptr) {
+    ++around_.context().bulk.stops;
+    bulk.end->set_user(nullptr);
+    if (!bulk.end->stop()) around_.context().parts.give_up_device();
+    around_.context().parts.bury(std::move(bulk.end));
+  }
+  for (Held& held : held_) {
+    if (held.progress == Progress::kFree || pair_of(held.segment, held.request) != bulk.pair) continue;
+    held.progress = Progress::kFree;
+    --held_count_;
+  }
+  if (std::exchange(lacked_room_, false)) around_.run_puller();
+}
+
+Puller::Bulks::iterator Puller::forget(Bulks::iterator bulk) {
+  drop(bulk->second);
+  if (bulk->second.is_down) --deaf_count_;
+  return bulks_.erase(bulk);
+}
+
+// The peer is told, and says everything again.
+void Puller::fail(Bulk& bulk) {
+  drop(bulk);
+  if (bulk.is_down) return;
+  bulk.is_down = true;
+  ++deaf_count_;
+  bulk.tells_stop = true;
+  has_news_ = around_.context().attention = true;
+}
+
+void Puller::on_stopped(const BulkStopped& stopped) {
+  const auto found = bulks_.find(stopped.id);
+  if (found == bulks_.end()) return;
+  forget(found);
+}
+
+void Puller::stop(const VmPair& pair) {
+  if (Bulk* const bulk = find(pair); bulk != nullptr) fail(*bulk);
+}
+
+void Puller::stop_all(const verbs::Engine& engine) {
+  for (auto& [id, bulk] : bulks_) {
+    if (bulk.engine == &engine) fail(bulk);
+  }
+}
+
+void Puller::stop_everything() {
+  for (auto& [id, bulk] : bulks_) drop(bulk);
+  bulks_.clear();
+  deaf_count_ = 0;
+}
+
+void Puller::turn(Instant /*now*/) {
+  if (!std::exchange(has_news_, false)) return;
+  for (auto& [id, bulk] : bulks_) {
+    if (!bulk.tells_stop) continue;
+    BulkRoom room;
+    bulk.tells_stop = !around_.send_frame(encode_bulk(around_.next_sequence(), BulkStopped{id}, room));
+    has_news_ = has_news_ || bulk.tells_stop;
+  }
+}
+
+}  // namespace pvrdma::transport::hca

@@ -1,0 +1,116 @@
+// Puller: the acceptor's side of a pipe's bulk QPs: fetches what long requests lend, by RDMA READ, from the
+// peer's guest straight to where the engine here wants it.
+//
+// A request that is lent is handed to its engine as it comes; the engine says where its payload goes, and
+// gets the request once more when it is there (verbs/payload.h). Meanwhile whatever else comes for the same
+// connection waits here, in order, in a fixed number of places; when none is left the pipe reads no further.
+//
+// A QP that fails, or is stopped, takes along what waits for it and all that waits of its two VMs; of these
+// nothing is taken any more until the peer has heard of it and says everything again.
+//
+// Thread: shard-owned.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "transport/hca/bulk_end.h"
+#include "transport/hca/bulk_surroundings.h"
+#include "transport/hca/pipe_end.h"
+#include "verbs/payload.h"
+
+namespace pvrdma::transport::hca {
+
+// Requests that wait, or are being fetched, of one pipe.
+inline constexpr std::size_t kHeldMax = 48;
+
+class Puller final : private BulkEnd::User {
+ public:
+  // Borrowed; outlives this.
+  explicit Puller(BulkSurroundings& around) : around_(around) {}
+  ~Puller() override;
+  Puller(const Puller&) = delete;
+  Puller& operator=(const Puller&) = delete;
+
+  enum class Taken : std::uint8_t { kYes, kNo, kNoRoom };
+  // A lent request. kNoRoom: once more later.
+  Taken take(const Lent& lent, Instant now);
+  // One with its payload. kNo: it is not this one's business, nothing is before it.
+  Taken take(SegmentId segment, const verbs::Request& request, std::span<const std::byte> payload);
+
+  void on_offer(const BulkOffer& offer, Instant now);
+  void on_stopped(const BulkStopped& stopped);
+
+  // Nothing is written into the pair's memory any more when it returns; into the engine's; into anybody's.
+  void stop(const VmPair& pair);
+  void stop_all(const verbs::Engine& engine);
+  void stop_everything();
+
+  // Looks at READs that have ended. On an empty stack.
+  void run(Instant now);
+  // Says what is to be said.
+  void turn(Instant now);
+
+ private:
+  enum class Progress : std::uint8_t { kFree, kWaits, kFetched, kBack };
+  // A request that is not executed yet.
+  struct Held {
+    Progress progress = Progress::kFree;
+    bool is_lent = false;
+    bool is_lost = false;  // kBack: what was to be fetched has not come
+    std::uint64_t order = 0;
+    SegmentId segment;
+    verbs::Request request;
+    std::uint32_t reads_left = 0;
+    Runs runs;                                  // is_lent
+    std::array<std::byte, kSlotPayload> bytes;  // otherwise, request.bytes of them
+  };
+  struct Bulk {
+    VmPair pair;
+    const verbs::Engine* engine = nullptr;
+    std::shared_ptr<GuestMemory> memory;
+    std::unique_ptr<BulkEnd> end;  // null: not connected yet, or no more
+    bool is_down = false;
+    bool tells_stop = false;
+    bool has_completions = false;
+  };
+  using Bulks = std::map<std::uint32_t, Bulk>;  // by id
+  class Fetched;                                // Payload of a Held
+  struct Job;
+
+  Held* place();
+  Held* newest_of(const SegmentId& segment, const verbs::Request& request);
+  Held* next_of(const SegmentId& segment, const verbs::Request& request);
+  bool is_deaf_to(const SegmentId& segment, const verbs::Request& request) const;
+  void hand_over(Held& held, Instant now);
+  void go_on(SegmentId segment, const verbs::Request& like, Instant now);
+  verbs::Placed fetch(Held& held, const guestmem::SpanList& target);
+  void count(Delivery delivery);
+  Bulk* find(const VmPair& pair);
+  void refuse(std::uint32_t id);
+  void on_connected(Job& job);
+  void drop(Bulk& bulk);
+  Bulks::iterator forget(Bulks::iterator bulk);
+  void fail(Bulk& bulk);
+  void poll(Bulk& bulk, Instant now);
+  void on_bulk_completions(BulkEnd& end) override;
+
+  BulkSurroundings& around_;
+  Bulks bulks_;
+  std::vector<Held> held_;  // kHeldMax from the first bulk QP on
+  std::size_t held_count_ = 0;
+  std::size_t deaf_count_ = 0;  // bulks that are down and not forgotten
+  std::uint64_t next_order_ = 1;
+  bool has_completions_ = false;
+  bool has_news_ = false;
+  bool lacked_room_ = false;  // for another Held
+  bool lacks_reads_ = false;  // said by fetch(): it is to be tried again
+  bool is_starved_ = false;   // what waits, waits for room for its answers
+  // Jobs under way ask whether it is still there.
+  std::shared_ptr<Puller*> self_ = std::make_shared<Puller*>(this);
+};
+
+}  // namespace pvrdma::transport::hca

@@ -1,0 +1,89 @@
+// Loans: memory of the guest that a path uses after the call in which it was given: the source of a request
+// that was lent, until the work request is answered, and the target of a payload that is placed later.
+//
+// The guest may use such memory for something else as soon as it is told that a work request has ended, that
+// a key is gone or that its QP is reset. So whoever is about to tell it ends the loans first: by an answer,
+// or by stop(), after which no path touches it. A loan that counts although its path has forgotten it does no
+// harm.
+//
+// The log of written pages (guestmem/address_space.h) gets the pages of a target when it is looked up: when
+// the payload is there the message's engine looks it up once more, and stop() does the same, so that pages
+// that were written in between are in the log.
+//
+// Nothing here allocates. Thread: shard-owned.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "abi/wqe.h"
+#include "verbs/ids.h"
+#include "verbs/queue_link.h"
+
+namespace pvrdma::verbs {
+
+class MemoryRegionTable;
+class QueuePair;
+class Wire;
+struct Request;
+struct SendWorkState;
+
+// A QP's own.
+struct QpLoans {
+  enum class Placing : std::uint8_t { kNothing, kWrite, kReceive };
+
+  explicit QpLoans(QueuePair* qp) : link(qp) {}
+  bool any() const { return lent != 0 || placing != Placing::kNothing; }
+
+  std::uint32_t lent = 0;  // work requests
+  Placing placing = Placing::kNothing;
+  std::uint32_t rkey = 0;     // kWrite: that it is placed by
+  std::uint64_t address = 0;  // kWrite: of the message; kReceive: 0
+  std::uint32_t offset = 0;   // in the message
+  std::uint32_t bytes = 0;
+  QueueLink<QueuePair> link;
+};
+
+class Loans {
+ public:
+  // Both borrowed.
+  Loans(Wire& wire, MemoryRegionTable& mrs) : wire_(wire), mrs_(mrs) {}
+
+  // A piece of `work` was lent. More than once does nothing.
+  void lend(QueuePair& qp, SendWorkState& work, std::span<const abi::Sge> sges);
+  // All of it was answered. Does nothing when none of it was lent.
+  void give_back(QueuePair& qp, SendWorkState& work, std::span<const abi::Sge> sges);
+
+  // The payload of `request` is being placed.
+  void begin_placing(QueuePair& qp, const Request& request);
+  void end_placing(QueuePair& qp);
+
+  // When it returns, no path reads or writes memory for the QP.
+  void stop(QueuePair& qp);
+  // The same for each QP for which `is_one(qp)` holds.
+  template <typename IsOne>
+  void stop_those(IsOne is_one) {
+    for (QueueLink<QueuePair>* at = &all_.next(); at != &all_;) {
+      QueuePair& qp = *at->owner();
+      at = &at->next();
+      if (is_one(qp)) stop(qp);
+    }
+  }
+  // For all QPs; these two only when a loan names the region.
+  void stop_all();
+  void stop_key(std::uint32_t key);
+  void stop_region(MrHandle handle);
+
+ private:
+  void add_uses(std::span<const abi::Sge> sges);
+  void drop_uses(std::span<const abi::Sge> sges);
+  void mark_again(const QueuePair& qp) const;
+  void forget(QueuePair& qp);
+  void update(QueuePair& qp);
+
+  Wire& wire_;
+  MemoryRegionTable& mrs_;
+  QueueLink<QueuePair> all_{nullptr};  // QPs with any
+};
+
+}  // namespace pvrdma::verbs

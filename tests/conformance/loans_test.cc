@@ -1,0 +1,213 @@
+// What a path does with guests' memory by itself, on paths that do: long payload is fetched, and however its
+// QP, its region or its memory ends meanwhile, no byte is written into the one guest or read from the other
+// afterwards.
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "conformance/conformance_test.h"
+
+namespace pvrdma::conformance {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr std::uint32_t kBytes = 200 * 1024;
+constexpr std::byte kOld{0x11};     // in the target
+constexpr std::byte kSent{0x22};    // in the source
+constexpr std::byte kReused{0x33};  // in the source, after its end
+
+struct Ending {
+  const char* name;
+  bool of_target;
+  std::function<void(World& world, RcEndpoint& end, std::uint32_t adapter)> happen;
+};
+
+std::vector<Ending> endings() {
+  const auto to_error = [](World&, RcEndpoint& end, std::uint32_t) { must(end.qp->to_error()); };
+  const auto reset = [](World&, RcEndpoint& end, std::uint32_t) { must(end.qp->to_reset()); };
+  const auto destroy = [](World&, RcEndpoint& end, std::uint32_t) { must(end.qp->destroy()); };
+  const auto deregister = [](World&, RcEndpoint& end, std::uint32_t) { must(end.mr->destroy()); };
+  const auto unmap = [](World& world, RcEndpoint&, std::uint32_t adapter) {
+    const driver::GuestRam& ram = world.device(adapter).ram();
+    ASSERT_EQ(world.adapter(adapter).dma_unmap(ram.base().value, ram.size_bytes()), 0);
+  };
+  const auto reset_vm = [](World& world, RcEndpoint&, std::uint32_t adapter) {
+    world.adapter(adapter).reset();
+  };
+  const auto stop = [](World& world, RcEndpoint&, std::uint32_t adapter) { world.stop(adapter); };
+  const std::vector<Ending> each{{"ERR", true, to_error},       {"RESET", true, reset},
+                                 {"DESTROY_QP", true, destroy}, {"DESTROY_MR", true, deregister},
+                                 {"DMA_UNMAP", true, unmap},    {"VM reset", true, reset_vm},
+                                 {"port stopped", true, stop}};
+  std::vector<Ending> all = each;
+  for (Ending ending : each) {
+    ending.of_target = false;
+    all.push_back(ending);
+  }
+  return all;
+}
+
+class Loans : public Conformance {
+ protected:
+  Loans() : Conformance(2, {.ram = {.size_bytes = 4u << 20}}) {}
+
+  void fill(RcEndpoint& end, std::byte value) { std::memset(end.bytes(), static_cast<int>(value), kBytes); }
+  static std::size_t count(const RcEndpoint& end, std::byte value) {
+    return static_cast<std::size_t>(std::count(end.bytes(), end.bytes(kBytes), value));
+  }
+  driver::SendRequest long_write(std::uint64_t id) {
+    sge_ = a_->sge(0, kBytes);
+    return wr::write(id, one(sge_), b_->remote());
+  }
+  // Until bulk QPs stand.
+  void warm_up() {
+    ASSERT_TRUE(world_.wait([&] { return execute(long_write(1)).ok() && world_.fetched(1) != 0; }));
+  }
+  // A long write is being fetched when it returns.
+  void begin_slow_write(std::uint64_t id) {
+    fill(*a_, kSent);
+    fill(*b_, kOld);
+    world_.slow_nics(milliseconds(2));
+    const std::uint64_t before = world_.fetched(1);
+    post(*a_, long_write(id));
+    ASSERT_TRUE(world_.wait([&] { return world_.fetched(1) != before; }));
+  }
+
+  Sge sge_{};
+};
+
+TEST_P(Loans, long_payload_is_fetched) {
+  connect({.buffer_bytes = kBytes});
+  warm_up();
+  begin_slow_write(2);
+  EXPECT_TRUE(await_one(*a_->send_cq).ok());
+  EXPECT_EQ(count(*b_, kSent), kBytes);
+  EXPECT_EQ(world_.counters(0).retransmits, 0U);
+}
+
+TEST_P(Loans, a_receive_that_is_filled_later_completes_then) {
+  connect({.buffer_bytes = kBytes});
+  warm_up();
+  fill(*a_, kSent);
+  fill(*b_, kOld);
+  world_.slow_nics(milliseconds(2));
+  const Sge into = b_->sge(0, kBytes);
+  ASSERT_TRUE(b_->qp->post_recv({7, one(into)}).ok());
+  const std::uint64_t before = world_.fetched(1);
+  sge_ = a_->sge(0, kBytes);
+  post(*a_, wr::send(2, one(sge_)));
+  const Sge small = a_->sge(0, 8);
+  post(*a_, wr::write(3, one(small), b_->remote()));
+  ASSERT_TRUE(world_.wait([&] { return world_.fetched(1) != before; }));
+  EXPECT_TRUE(is_empty(*b_->recv_cq));
+  EXPECT_TRUE(is_empty(*a_->send_cq)) << "what comes behind it waits";
+  const WorkCompletion received = await_one(*b_->recv_cq);
+  EXPECT_TRUE(received.ok());
+  EXPECT_EQ(received.byte_len, kBytes);
+  EXPECT_EQ(count(*b_, kSent), kBytes);
+  const auto sent = await(*a_->send_cq, 2);
+  EXPECT_EQ(sent[0].wr_id, 2U);
+  EXPECT_EQ(sent[1].wr_id, 3U);
+}
+
+TEST_P(Loans, nothing_moves_after_an_end) {
+  for (const Ending& ending : endings()) {
+    SCOPED_TRACE(std::string(ending.name) + (ending.of_target ? " of the target" : " of the source"));
+    World world(GetParam(), 2, {.ram = {.size_bytes = 4u << 20}});
+    auto a = std::make_unique<RcEndpoint>(world.device(0), test::gid_of(0),
+                                          test::EndpointOptions{.buffer_bytes = kBytes});
+    auto b = std::make_unique<RcEndpoint>(world.device(1), test::gid_of(1),
+                                          test::EndpointOptions{.buffer_bytes = kBytes});
+    must(test::connect(*a, *b, {.timeout = 17}));
+    const auto write = [&] {
+      const Sge sge = a->sge(0, kBytes);
+      ASSERT_TRUE(a->qp->post_send(wr::write(1, one(sge), b->remote())).ok());
+    };
+    WorkCompletion done;
+    const auto is_done = [&] { return a->send_cq->poll(std::span(&done, 1)) == 1; };
+    for (int i = 0; i < 100 && world.fetched(1) == 0; ++i) {
+      write();
+      ASSERT_TRUE(world.wait(is_done));
+      ASSERT_TRUE(done.ok());
+      world.pass(milliseconds(1));
+    }
+    fill(*a, kSent);
+    fill(*b, kOld);
+    world.slow_nics(milliseconds(2));
+    const std::uint64_t before = world.fetched(1);
+    write();
+    ASSERT_TRUE(world.wait([&] { return world.fetched(1) != before; }));
+    ending.happen(world, ending.of_target ? *b : *a, ending.of_target ? 1 : 0);
+    const std::size_t landed = count(*b, kSent);
+    EXPECT_LT(landed, kBytes) << "the test is too late";
+    fill(*a, kReused);
+    world.pass(milliseconds(50));
+    EXPECT_EQ(count(*b, kReused), 0U) << "the source was read after it had been given back";
+    if (ending.of_target) {
+      EXPECT_EQ(count(*b, kSent), landed) << "the target was written afterwards";
+    }
+  }
+}
+
+TEST_P(Loans, another_connection_of_the_two_goes_on_at_no_retrys_cost) {
+  connect({.buffer_bytes = kBytes}, {.timeout = 17, .retry_cnt = 0});
+  warm_up();
+  auto other_a = endpoint(0, {.buffer_bytes = kBytes});
+  auto other_b = endpoint(1, {.buffer_bytes = kBytes});
+  must(test::connect(*other_a, *other_b, {.timeout = 17, .retry_cnt = 0}));
+  begin_slow_write(2);
+  const Sge from = other_a->sge(0, kBytes);
+  fill(*other_a, kSent);
+  for (std::uint64_t i = 0; i < 4; ++i) post(*other_a, wr::write(i, one(from), other_b->remote()));
+  world_.pass(microseconds(100));
+  must(b_->qp->to_error());
+  for (const WorkCompletion& one : await(*other_a->send_cq, 4)) EXPECT_TRUE(one.ok());
+  EXPECT_EQ(count(*other_b, kSent), kBytes);
+  EXPECT_EQ(world_.counters(1).sequence_naks_sent, 0U);
+}
+
+// What is said of QPs does not wait until nobody else has anything to say.
+TEST_P(Loans, bulk_qps_come_about_while_pieces_fill_the_path) {
+  constexpr std::size_t kConnections = 6;
+  constexpr int kDepth = 4;
+  std::vector<std::unique_ptr<RcEndpoint>> from;
+  std::vector<std::unique_ptr<RcEndpoint>> to;
+  for (std::size_t i = 0; i < kConnections; ++i) {
+    from.push_back(endpoint(0, {.buffer_bytes = kBytes}));
+    to.push_back(endpoint(1, {.buffer_bytes = kBytes}));
+    must(test::connect(*from.back(), *to.back(), {.timeout = 17}));
+    const Sge sge = from.back()->sge(0, kBytes);
+    for (std::uint64_t n = 0; n < kDepth; ++n)
+      post(*from.back(), wr::write(n, one(sge), to.back()->remote()));
+  }
+  int done = 0;
+  ASSERT_TRUE(world_.wait([&] {
+    for (std::size_t i = 0; i < kConnections; ++i) {
+      WorkCompletion completion;
+      while (from[i]->send_cq->poll(std::span(&completion, 1)) == 1) {
+        EXPECT_TRUE(completion.ok());
+        ++done;
+        const Sge sge = from[i]->sge(0, kBytes);
+        post(*from[i], wr::write(completion.wr_id, one(sge), to[i]->remote()));
+      }
+    }
+    return world_.fetched(1) != 0 || done > 2000;
+  }));
+  EXPECT_LE(done, 2000) << "all of them in pieces";
+}
+
+std::vector<PathUnderTest> paths_that_lend() {
+  std::vector<PathUnderTest> some;
+  std::ranges::copy_if(all_paths(), std::back_inserter(some),
+                       [](const PathUnderTest& path) { return path.can.lends; });
+  return some;
+}
+
+INSTANTIATE_TEST_SUITE_P(Path, Loans, testing::ValuesIn(paths_that_lend()), name_of);
+
+}  // namespace
+}  // namespace pvrdma::conformance
