@@ -57,6 +57,8 @@ struct AdapterSnapshot {
   std::uint32_t driver_version = 0;  // 0: no driver
   std::string guest_os;              // empty: no driver
   std::uint64_t memory_bytes = 0;    // of the guest, as mapped
+  std::uint64_t pinned_bytes = 0;    // of it, registered with the host's RDMA NIC
+  std::string pinned_trouble;        // why not all of it is, although it should
   std::uint64_t tx_messages = 0;
   std::uint64_t tx_bytes = 0;
   std::uint64_t rx_messages = 0;
@@ -112,7 +114,8 @@ struct HcaPeerSnapshot {
 struct HcaSnapshot {
   std::string device;   // as libibverbs calls it; empty: none that may be used
   std::string trouble;  // why not
-  std::vector<HcaPeerSnapshot> peers;
+  std::vector<HcaPeerSnapshot> peers = {};
+  std::uint64_t pinned_bytes = 0;  // of VMs' memory, registered with it
 };
 
 // A VM placed on this host whose adapter cannot be served.

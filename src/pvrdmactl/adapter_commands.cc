@@ -9,10 +9,6 @@
 namespace pvrdma::ctl {
 namespace {
 
-std::string mebibytes(std::uint64_t bytes) {
-  return fmt::format("{} MiB", bytes >> 20);
-}
-
 std::string adapter_list_text(const Json& list) {
   Table table({{"Name"},
                {"State"},
@@ -52,7 +48,10 @@ std::string adapter_text(const Json& adapter) {
   const std::uint64_t driver = number_at(adapter, "driver_version");
   properties.add("Driver Version", driver == 0 ? "no driver" : std::to_string(driver));
   properties.add("Guest OS", text_at(adapter, "guest_os"));
-  properties.add("Guest Memory", mebibytes(number_at(adapter, "memory_bytes")));
+  properties.add("Guest Memory", mebibytes_at(adapter, "memory_bytes"));
+  const std::string trouble = text_at(adapter, "pinned_trouble");
+  properties.add("Pinned Memory", mebibytes_at(adapter, "pinned_bytes") +
+                                      (trouble.empty() ? "" : fmt::format(" ({})", trouble)));
   for (const Json& gid : adapter.at("gids")) {
     properties.add(fmt::format("GID {}", number_at(gid, "index")),
                    fmt::format("{} (RoCE {}){}", text_at(gid, "gid"), text_at(gid, "roce"), lost_text(gid)));

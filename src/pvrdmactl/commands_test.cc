@@ -462,7 +462,7 @@ TEST(HostCommands, ShowTheCluster) {
                   "trouble":"","edits":3,"conflicts":1,"live_conflicts":0,"bad_records":0,"resyncs":2},
                   "tcp":{"listening":true,"trouble":"","peers":[{"host":"esx-02","lanes_up":4,"sessions_up":7,
                   "reconnects":1,"trouble":""}]},
-                  "hca":{"device":"mlx5_0","trouble":"","peers":[{"host":"esx-02","up":false,"falls":3,
+                  "hca":{"device":"mlx5_0","trouble":"","pinned_bytes":1073741824,"peers":[{"host":"esx-02","up":false,"falls":3,
                   "trouble":"port 1 of RDMA device mlx5_0 is down"}]}})"),
             "esx-01\n"
             "   Store Description: etcd at http://10.0.0.9:2379\n"
@@ -477,6 +477,7 @@ TEST(HostCommands, ShowTheCluster) {
             "   TCP Trouble: -\n"
             "   HCA Device: mlx5_0\n"
             "   HCA Trouble: -\n"
+            "   HCA Pinned Memory: 1024 MiB\n"
             "\n"
             "Peer    Lanes Up  Sessions Up  Reconnects  Trouble\n"
             "------  --------  -----------  ----------  -------\n"
@@ -492,7 +493,7 @@ TEST(HostCommands, ShowTheCluster) {
 constexpr const char* kAdapter =
     R"({"name":"VM-01","state":"active","mac":"52:54:00:12:34:51","hardware_version":14,
   "roce":"v2","doorbells":"mapped","mtu":4096,"native_endpoints":"off: no link","socket":"/run/a.sock","link_up":true,"device_version":18,"driver_version":20,"guest_os":"Linux",
-  "memory_bytes":536870912,"tx_messages":2,"tx_bytes":65536,"rx_messages":1,"rx_bytes":8,
+  "memory_bytes":536870912,"pinned_bytes":4194304,"pinned_trouble":"no memory","tx_messages":2,"tx_bytes":65536,"rx_messages":1,"rx_bytes":8,
   "gids":[{"index":0,"gid":"fe80::1","roce":"v2","lost_to":"esx-02"}],"objects":{"pds":1,"qps":3},
   "budgets":{"qps":{"use":3,"limit":4096,"refused":0},"mapped_mib":{"use":512,"limit":513,"refused":2}},
   "paths":{"local":{"messages":5,"payload_bytes":640}}})";
@@ -533,6 +534,7 @@ TEST(AdapterCommands, ShowOneAdapter) {
             "   Driver Version: 20\n"
             "   Guest OS: Linux\n"
             "   Guest Memory: 512 MiB\n"
+            "   Pinned Memory: 4 MiB (no memory)\n"
             "   GID 0: fe80::1 (RoCE v2), not in use: host esx-02 holds it\n"
             "   Objects: 1 pds, 3 qps\n"
             "   Budget qps: 3 of 4096\n"

@@ -98,6 +98,7 @@ std::string cluster_text(const Json& cluster) {
   const Json& hca = cluster.at("hca");
   properties.add("HCA Device", plain(hca.at("device")));
   properties.add("HCA Trouble", plain(hca.at("trouble")));
+  properties.add("HCA Pinned Memory", mebibytes_at(hca, "pinned_bytes"));
   Table hca_peers({{"HCA Peer"}, {"Up"}, {"Falls", Align::kRight}, {"Trouble"}});
   for (const Json& peer : hca.at("peers")) {
     hca_peers.add({text_at(peer, "host"), plain(peer.at("up")), digits_at(peer, "falls"),

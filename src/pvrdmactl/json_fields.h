@@ -23,6 +23,11 @@ inline std::string digits_at(const Json& object, const char* key) {
   return std::to_string(number_at(object, key));
 }
 
+// Of bytes.
+inline std::string mebibytes_at(const Json& object, const char* key) {
+  return fmt::format("{} MiB", number_at(object, key) >> 20);
+}
+
 inline bool bool_at(const Json& object, const char* key) {
   return object.at(key).get<bool>();
 }

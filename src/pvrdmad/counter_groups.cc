@@ -130,6 +130,14 @@ static_assert(sizeof(kHcaErrors) / sizeof(kHcaErrors[0]) * sizeof(std::uint64_t)
                   sizeof(transport::HcaErrors),
               "a counter has no name");
 
+constexpr Named<transport::HcaBulk> kHcaBulk[] = {
+    {"lent", &transport::HcaBulk::lent},        {"lent_bytes", &transport::HcaBulk::lent_bytes},
+    {"fetched", &transport::HcaBulk::fetched},  {"fetched_bytes", &transport::HcaBulk::fetched_bytes},
+    {"bulk_stops", &transport::HcaBulk::stops},
+};
+static_assert(sizeof(kHcaBulk) / sizeof(kHcaBulk[0]) * sizeof(std::uint64_t) == sizeof(transport::HcaBulk),
+              "a counter has no name");
+
 constexpr Named<roce::Counters> kRocePackets[] = {
     {"duplicate_request", &roce::Counters::duplicate_request},
     {"out_of_sequence", &roce::Counters::out_of_sequence},
@@ -253,6 +261,8 @@ control::CounterGroup tcp_group(const transport::Counters& counters, const trans
 
 control::CounterGroup hca_group(const HcaCounts& counts) {
   control::CounterGroup group = group_of("hca", kTransport, counts.messages);
+  for (const control::Counter& one : group_of("hca", kHcaBulk, counts.bulk).counters)
+    group.counters.push_back(one);
   for (const control::Counter& error : group_of("hca", kHcaErrors, counts.errors).counters)
     group.counters.push_back(error);
   return group;

@@ -38,6 +38,7 @@ control::CounterGroup transport_group(std::string_view name, const transport::Co
 control::CounterGroup tcp_group(const transport::Counters& counters, const transport::TcpErrors& errors);
 struct HcaCounts {
   transport::Counters messages;
+  transport::HcaBulk bulk;
   transport::HcaErrors errors;
 };
 control::CounterGroup hca_group(const HcaCounts& counts);

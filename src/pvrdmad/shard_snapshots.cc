@@ -32,6 +32,7 @@ struct AdapterCopy {
   fabric::PortCounters port;
   adapters::NativeAccess natives;
   std::string link_trouble;  // of its segment's link to them
+  transport::HcaMemory hca_memory;
 };
 
 struct TcpCopy {
@@ -97,7 +98,7 @@ std::vector<std::string> lost_gids(const fabric::Port& port, const std::vector<d
 }
 
 AdapterCopy copy_adapter(const adapters::AdapterSet& all, const transport::Roce* roce,
-                         const adapters::ServedAdapter& adapter) {
+                         const transport::Hca* hca, const adapters::ServedAdapter& adapter) {
   device::AdapterInfo info = adapter.adapter().info();
   std::vector<std::string> lost = lost_gids(adapter.port(), info.gids);
   return {std::move(info),
@@ -105,7 +106,8 @@ AdapterCopy copy_adapter(const adapters::AdapterSet& all, const transport::Roce*
           adapter.socket(),
           adapter.port().counters(),
           all.native_access(adapter),
-          roce != nullptr ? roce->link_trouble(adapter.port().fabric_switch().segment()) : std::string()};
+          roce != nullptr ? roce->link_trouble(adapter.port().fabric_switch().segment()) : std::string(),
+          hca != nullptr ? hca->memory(adapter.engine()) : transport::HcaMemory{}};
 }
 
 TcpCopy copy_tcp(const transport::Tcp& tcp) {
@@ -113,7 +115,7 @@ TcpCopy copy_tcp(const transport::Tcp& tcp) {
 }
 
 HcaCopy copy_hca(const transport::Hca& hca) {
-  return {hca.device(), hca.device_trouble(), hca.peers(), {hca.counters(), hca.errors()}};
+  return {hca.device(), hca.device_trouble(), hca.peers(), {hca.counters(), hca.bulk(), hca.errors()}};
 }
 
 // Everything below runs on the asking thread.
@@ -181,6 +183,8 @@ control::AdapterSnapshot to_snapshot(const AdapterCopy& copy) {
   adapter.driver_version = info.driver_version;
   adapter.guest_os = info.guest_os;
   adapter.memory_bytes = info.dma_ram_bytes;
+  adapter.pinned_bytes = copy.hca_memory.pinned_bytes;
+  adapter.pinned_trouble = copy.hca_memory.trouble;
   adapter.tx_messages = info.verbs_counters.tx_messages;
   adapter.tx_bytes = info.verbs_counters.tx_bytes;
   adapter.rx_messages = info.verbs_counters.rx_messages;
@@ -234,7 +238,7 @@ control::TcpSnapshot to_snapshot(const TcpCopy& copy) {
 }
 
 control::HcaSnapshot to_snapshot(const HcaCopy& copy) {
-  control::HcaSnapshot hca{copy.device, copy.trouble, {}};
+  control::HcaSnapshot hca{.device = copy.device, .trouble = copy.trouble};
   for (const transport::HcaPeerState& peer : copy.peers)
     hca.peers.push_back({peer.name, peer.is_up, peer.falls, peer.trouble});
   return hca;
@@ -248,7 +252,7 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
       [this] {
         HostCopy host;
         for (const auto& adapter : adapters_.adapters())
-          host.adapters.push_back(copy_adapter(adapters_, roce_, *adapter));
+          host.adapters.push_back(copy_adapter(adapters_, roce_, hca_, *adapter));
         host.not_served = adapters_.troubles();
         host.totals = adapters_.host_account().uses();
         if (tcp_ != nullptr) host.tcp = copy_tcp(*tcp_);
@@ -288,6 +292,8 @@ Result<control::Snapshot> ShardSnapshots::take_snapshot(control::SnapshotDetail 
   }
   if (copied->hca) {
     snapshot.hca = to_snapshot(*copied->hca);
+    for (const control::AdapterSnapshot& adapter : snapshot.adapters)
+      snapshot.hca.pinned_bytes += adapter.pinned_bytes;
     snapshot.host.push_back(hca_group(copied->hca->counts));
   }
   if (copied->roce) {

@@ -148,6 +148,9 @@ inline constexpr auto kObject<AdapterSnapshot> = record(
     field("device_version", &AdapterSnapshot::device_version),
     field("driver_version", &AdapterSnapshot::driver_version), field("guest_os", &AdapterSnapshot::guest_os),
     field("memory_bytes", &AdapterSnapshot::memory_bytes),
+    field("pinned_bytes", &AdapterSnapshot::pinned_bytes)
+        .noted(R"("description": "Of memory_bytes: registered with the host's RDMA NIC")"),
+    field("pinned_trouble", &AdapterSnapshot::pinned_trouble),
     field("tx_messages", &AdapterSnapshot::tx_messages), field("tx_bytes", &AdapterSnapshot::tx_bytes),
     field("rx_messages", &AdapterSnapshot::rx_messages), field("rx_bytes", &AdapterSnapshot::rx_bytes),
     field("gids", &AdapterSnapshot::gids), field("objects", &AdapterSnapshot::objects, CountersRule{}),
@@ -240,6 +243,7 @@ inline constexpr auto kObject<HcaPeerSnapshot> = record("HcaPeer",
 template <>
 inline constexpr auto kObject<HcaSnapshot> = record("Hca", field("device", &HcaSnapshot::device),
                                                     field("trouble", &HcaSnapshot::trouble),
+                                                    field("pinned_bytes", &HcaSnapshot::pinned_bytes),
                                                     field("peers", &HcaSnapshot::peers));
 struct ClusterAnswer {
   std::string host;

@@ -41,7 +41,7 @@ struct FakeSource final : SnapshotSource {
     snapshot.not_served = not_served;
     snapshot.tcp.listening = true;
     snapshot.tcp.peers.push_back({"esx-02", 4, 3, 2, "a lane is down"});
-    snapshot.hca = {"mlx5_0", "", {{"esx-02", true, 1, ""}}};
+    snapshot.hca = {"mlx5_0", "", {{"esx-02", true, 1, ""}}, 4096};
     if (detail == SnapshotDetail::kAdaptersAndQps) {
       QpSnapshot qp;
       qp.adapter = "VM-01";

@@ -77,7 +77,8 @@ TEST_F(ClusterApi, TellsTheStateOfTheCluster) {
   }
   EXPECT_EQ(cluster["tcp"], Json::parse(R"({"listening": true, "trouble": "", "peers": [
       {"host": "esx-02", "lanes_up": 4, "sessions_up": 3, "reconnects": 2, "trouble": "a lane is down"}]})"));
-  EXPECT_EQ(cluster["hca"], Json::parse(R"({"device": "mlx5_0", "trouble": "", "peers": [
+  EXPECT_EQ(cluster["hca"],
+            Json::parse(R"({"device": "mlx5_0", "trouble": "", "pinned_bytes": 4096, "peers": [
       {"host": "esx-02", "up": true, "falls": 1, "trouble": ""}]})"));
   EXPECT_EQ(done("GET", "/v1/paths")[0]["peer_host"], "esx-01") << "a local path is on this host";
   source_.stopping = true;

@@ -74,6 +74,7 @@ void add_tcp(Exposition& exposition, const TcpSnapshot& tcp) {
 }
 
 void add_hca(Exposition& exposition, const HcaSnapshot& hca) {
+  exposition.gauge("hca_pinned_bytes", "", hca.pinned_bytes);
   for (const HcaPeerSnapshot& peer : hca.peers) {
     const std::string label = fmt::format("{{peer=\"{}\"}}", peer.host);
     exposition.gauge("hca_up", label, peer.up ? 1 : 0);
@@ -91,6 +92,7 @@ std::string metrics_text(const Snapshot& snapshot, std::string_view version,
     const std::string label = fmt::format("{{adapter=\"{}\"}}", adapter.name);
     exposition.gauge("adapter_state",
                      fmt::format("{{adapter=\"{}\",state=\"{}\"}}", adapter.name, adapter.state), 1);
+    exposition.gauge("adapter_pinned_bytes", label, adapter.pinned_bytes);
     for (const Gauge& object : adapter.objects) {
       exposition.gauge("adapter_objects",
                        fmt::format("{{adapter=\"{}\",kind=\"{}\"}}", adapter.name, object.name),

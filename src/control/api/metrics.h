@@ -6,7 +6,7 @@
 // pvrdma_path_messages_total and pvrdma_path_payload_bytes_total{adapter="…",path="tcp"}. Of a member of a
 // cluster also pvrdma_store_connected, pvrdma_store_*_total, pvrdma_motion_*_total, pvrdma_tcp_listening and,
 // by peer, pvrdma_tcp_lanes_up, pvrdma_tcp_sessions_up, pvrdma_tcp_reconnects_total, pvrdma_hca_up
-// and pvrdma_hca_peer_falls_total.
+// and pvrdma_hca_peer_falls_total, and pvrdma_hca_pinned_bytes.
 #pragma once
 
 #include <optional>

@@ -11,6 +11,7 @@ TEST(Metrics, GroupsTheSamplesOfAMetricUnderItsType) {
     AdapterSnapshot adapter;
     adapter.name = name;
     adapter.state = "active";
+    adapter.pinned_bytes = 8192;
     adapter.objects = {{"qps", 2}};
     adapter.budgets = {{Budget::kQps, 2, 64, 0}};
     adapter.groups = {{"verbs", {{"tx_bytes", 5}}}};
@@ -28,6 +29,9 @@ TEST(Metrics, GroupsTheSamplesOfAMetricUnderItsType) {
             "# TYPE pvrdma_adapter_objects gauge\n"
             "pvrdma_adapter_objects{adapter=\"VM-01\",kind=\"qps\"} 2\n"
             "pvrdma_adapter_objects{adapter=\"VM-02\",kind=\"qps\"} 2\n"
+            "# TYPE pvrdma_adapter_pinned_bytes gauge\n"
+            "pvrdma_adapter_pinned_bytes{adapter=\"VM-01\"} 8192\n"
+            "pvrdma_adapter_pinned_bytes{adapter=\"VM-02\"} 8192\n"
             "# TYPE pvrdma_adapter_state gauge\n"
             "pvrdma_adapter_state{adapter=\"VM-01\",state=\"active\"} 1\n"
             "pvrdma_adapter_state{adapter=\"VM-02\",state=\"active\"} 1\n"
