@@ -78,9 +78,27 @@ def test_vms_of_two_hosts_talk_through_their_hcas(machine: HcaMachine) -> None:
     assert machine.paths() == {("hca", _BOTH)}
     _expect_no_error(job)
     after = [_counters(host) for host in machine.hosts]
+    assert after[0]["hca lent"] > before[0].get("hca lent", 0), "blocks of 64 KiB are fetched"
+    assert after[1]["hca fetched"] - before[1].get("hca fetched", 0) == after[0]["hca lent"] - before[0].get("hca lent", 0), after
+    assert [host.ctl_json(f"adapter get {host.vm_name}")["pinned_trouble"] for host in machine.hosts] == ["", ""]
     assert after[0]["hca requests"] - before[0].get("hca requests", 0) >= 4 * 4 * _ROUNDS
     assert after[1]["hca responses"] - before[1].get("hca responses", 0) >= 4 * 3 * _ROUNDS
     assert [counts.get("tcp requests", 0) for counts in after] == [counts.get("tcp requests", 0) for counts in before]
+
+
+def test_vms_that_die_in_the_middle_take_nothing_along(machine: HcaMachine) -> None:
+    """Their memory goes while the NIC reads and writes it: first it is stopped, and the next ones find everything as it was."""
+    before = _counters(machine.hosts[1]).get("hca bulk_stops", 0)
+    for _ in range(3):
+        job = machine.start_checker(100 * _ROUNDS)
+        fetched = _counters(machine.hosts[1]).get("hca fetched", 0)
+        until("payload is fetched", lambda fetched=fetched: _counters(machine.hosts[1]).get("hca fetched", 0) > fetched)
+        machine.vm.check("kill -KILL $(cat /run/checker.pid)")
+        assert job.wait(_GUARD_S).exit_code != 0
+    _expect_no_error(machine.start_checker(20))
+    assert _counters(machine.hosts[1])["hca bulk_stops"] > before
+    pinned = [host.ctl_json(f"adapter get {host.vm_name}")["pinned_bytes"] for host in machine.hosts]
+    assert pinned == [0, 0], "nothing is left registered of who is gone"
 
 
 def test_a_device_that_goes_is_replaced_by_tcp_until_it_is_back(machine: HcaMachine) -> None:
@@ -124,6 +142,14 @@ def test_a_user_without_locked_memory_falls_back(machine: HcaMachine) -> None:
     machine.restart(second, limit_kib=64)
     until("it says why", lambda: "LimitMEMLOCK" in str(_peer_state(second)["trouble"]))
     _expect_no_error(machine.start_checker(20))
+    machine.restart(second, limit_kib=6 * 1024)  # enough for pipes, and not for a VM
+    _reaches_by(machine, "hca")
+    job = machine.start_checker(100 * _ROUNDS)
+    until("it says why its VM's memory is not pinned", lambda: "LimitMEMLOCK" in second.ctl(f"adapter get {second.vm_name}"))
+    until("it is hca all the same", lambda: machine.paths() == {("hca", _BOTH)})
+    machine.hosts[0].end_checker()
+    _expect_no_error(job)
+    assert _counters(second).get("hca fetched", 0) == 0, "in pieces"
     machine.restart(second)
     _reaches_by(machine, "hca")
 

@@ -4,6 +4,8 @@
 //                     prints bytes per second.
 //   --mode latency    one write at a time until its completion is seen; prints the median in microseconds.
 //
+// --warm-up: seconds of the same before it is counted, for bandwidth: an RDMA NIC takes its time to register
+// memory.
 // --user: in a user context, as an application's QPs are, whose doorbells are mapped where the adapter's are.
 // --spin: looks for completions without a pause, instead of sleeping until there is an event.
 //
@@ -38,6 +40,7 @@ struct Options {
   std::uint32_t depth = 16;
   abi::Mtu path_mtu = abi::Mtu::k1024;
   double seconds = 2;
+  double warm_up_seconds = 0;
   bool user = false;
   bool spin = false;
 };
@@ -83,17 +86,19 @@ void warm_up(std::vector<std::unique_ptr<Pair>>& pairs, const Options& options) 
 double bandwidth(std::vector<std::unique_ptr<Pair>>& pairs, const Options& options) {
   for (const auto& pair : pairs) post(*pair, options, options.depth);
   std::uint64_t writes = 0;
-  const Clock::time_point begin = Clock::now();
-  const Clock::time_point end =
-      begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
-  while (Clock::now() < end) {
+  const auto after = [](Clock::time_point start, double seconds) {
+    return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  };
+  const Clock::time_point begin = after(Clock::now(), options.warm_up_seconds);
+  const Clock::time_point end = after(begin, options.seconds);
+  for (Clock::time_point now{}; now < end; now = Clock::now()) {
     std::size_t progress = 0;
     for (const auto& pair : pairs) {
       const std::size_t count = completed(*pair);
       post(*pair, options, count);
       progress += count;
     }
-    writes += progress;
+    if (now >= begin) writes += progress;
     // The daemons need the processor more than a loop that finds nothing does.
     if (progress == 0 && !options.spin)
       pairs.front()->from.device.wait_notifications(std::chrono::microseconds(100));
@@ -157,6 +162,7 @@ int run(int argc, char** argv) {
       ->transform(CLI::Transformer(
           std::map<std::string, abi::Mtu>{{"1024", abi::Mtu::k1024}, {"4096", abi::Mtu::k4096}}));
   app.add_option("--seconds", options.seconds)->check(CLI::Range(0.1, 600.0));
+  app.add_option("--warm-up", options.warm_up_seconds)->check(CLI::Range(0.0, 600.0));
   app.add_flag("--user", options.user, "in user contexts");
   app.add_flag("--spin", options.spin, "look for completions without a pause");
   CLI11_PARSE(app, argc, argv);

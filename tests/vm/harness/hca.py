@@ -37,7 +37,8 @@ _CHECKER_PORT = 18515
 
 def _programs() -> list[Path]:
     build = Path(os.environ.get("PVRDMA_BUILD") or REPOSITORY / "build" / "release")
-    ours = [build / "src/pvrdmad/pvrdmad", build / "src/pvrdmactl/pvrdmactl", build / "tests/cluster/rc_checker"]
+    ours = [build / "src/pvrdmad/pvrdmad", build / "src/pvrdmactl/pvrdmactl", build / "tests/cluster/rc_checker",
+            build / "tests/cluster/rc_perf"]
     return [*ours, *(Path(shutil.which(name) or f"/usr/bin/{name}") for name in ("etcd", "etcdctl", "setpriv"))]
 
 
