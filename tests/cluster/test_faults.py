@@ -16,7 +16,14 @@ _LONG_TIMEOUT = ("--timeout", "18")  # up to 4.3 s, seven retries: what a pause 
 
 @pytest.fixture
 def checker(shared_fleet: Fleet) -> Iterator[Checker]:
+    """One whose GIDs the store has: rounds alone can be owed to what the hosts still believe of the last one's."""
+
+    def bound() -> list[tuple[str, str]]:
+        return shared_fleet.etcd.records("/pvrdma/v1/live/gid/")
+
+    until("the last checker's GIDs are gone", lambda: not bound())
     with shared_fleet.checker("VM-01", "VM-02", *_LONG_TIMEOUT) as running:
+        until("the store has both VMs' GIDs", lambda: all(any(vm in holder for _, holder in bound()) for vm in ("VM-01", "VM-02")))
         running.advance()
         yield running
         running.advance()

@@ -1,6 +1,6 @@
-// WriteRates: how often records may be written to the store: each key once at once and then once in
-// kKeyPause; all keys of one account (a VM's GIDs and its power) kBurst at once and then kPerSecond on
-// average. So what one guest does in a loop costs the cluster little, and delays only its own records.
+// WriteRates: how often records may be written to the store: each key kKeyBurst times at once and then once
+// in kKeyPause on average; all keys of one account (a VM's GIDs and its power) kBurst at once and then
+// kPerSecond. So what one guest does in a loop costs the cluster little, and delays only its own records.
 //
 // Pure: time is an argument. Thread: as its owner.
 #pragma once
@@ -18,38 +18,47 @@ class WriteRates {
   using Time = std::chrono::steady_clock::time_point;
 
   static constexpr std::chrono::milliseconds kKeyPause{1000};
+  // It goes and comes: peers of a driver that is loaded anew miss its GIDs no longer than it does.
+  static constexpr std::uint32_t kKeyBurst = 2;
   static constexpr std::uint32_t kBurst = 160;  // all GIDs of an adapter come and go, and more
   static constexpr std::uint32_t kPerSecond = 4;
   static constexpr std::chrono::milliseconds kTokenPause{1000 / kPerSecond};
 
   // When `key` may be written, now or later. An empty account has no bound.
   Time due(const std::string& key, const std::string& account, Time now) const {
-    Time due = now;
-    if (const auto written = written_.find(key); written != written_.end())
-      due = std::max(due, written->second + kKeyPause);
-    if (const auto spent = spent_.find(account); spent != spent_.end())
-      due = std::max(due, spent->second - (kBurst - 1) * kTokenPause);
-    return due;
+    return std::max(
+        {now, earned(keys_, key, kKeyBurst, kKeyPause), earned(accounts_, account, kBurst, kTokenPause)});
   }
 
   // It is written.
   void note(const std::string& key, const std::string& account, Time now) {
-    written_.insert_or_assign(key, now);
-    if (!account.empty()) {
-      Time& spent = spent_.try_emplace(account, now).first->second;
-      spent = std::max(spent, now) + kTokenPause;
-    }
-    if (written_.size() < forget_at_) return;
-    std::erase_if(written_, [now](const auto& entry) { return entry.second + kKeyPause <= now; });
-    std::erase_if(spent_, [now](const auto& entry) { return entry.second <= now; });
-    forget_at_ = std::max(kForgetMin, 2 * written_.size());
+    spend(keys_, key, kKeyPause, now);
+    if (!account.empty()) spend(accounts_, account, kTokenPause, now);
+    if (keys_.size() < forget_at_) return;
+    for (SpentUntil* each : {&keys_, &accounts_})
+      std::erase_if(*each, [now](const auto& entry) { return entry.second <= now; });
+    forget_at_ = std::max(kForgetMin, 2 * keys_.size());
   }
 
  private:
+  // Until when somebody has used up what he gets; who is not there has used up nothing.
+  using SpentUntil = std::map<std::string, Time>;
+
   static constexpr std::size_t kForgetMin = 256;
 
-  std::map<std::string, Time> written_;
-  std::map<std::string, Time> spent_;  // until when an account has used up what it gets
+  static Time earned(const SpentUntil& spent, const std::string& who, std::uint32_t burst,
+                     std::chrono::milliseconds pause) {
+    const auto found = spent.find(who);
+    return found == spent.end() ? Time{} : found->second - (burst - 1) * pause;
+  }
+
+  static void spend(SpentUntil& spent, const std::string& who, std::chrono::milliseconds pause, Time now) {
+    Time& until = spent.try_emplace(who, now).first->second;
+    until = std::max(until, now) + pause;
+  }
+
+  SpentUntil keys_;
+  SpentUntil accounts_;
   std::size_t forget_at_ = kForgetMin;
 };
 
