@@ -90,9 +90,8 @@ std::uint64_t Port::set_stopped(bool stopped) {
 // The QP's path may be another one by now than the one that has something under way.
 void Port::stop(const verbs::Connection& connection) {
   if (engine_ == nullptr) return;
-  switch_.transports_.each([&](transport::Transport& transport) {
-    transport.stop(*engine_, {switch_.segment(), connection.local.gid, connection.remote.gid});
-  });
+  switch_.transports_.each(
+      [&](transport::Transport& transport) { transport.stop(switch_.segment(), connection); });
 }
 
 void Port::stop_all() {

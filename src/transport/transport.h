@@ -184,9 +184,10 @@ class Transport {
   virtual void send_datagram(const Place& place, const verbs::Datagram& datagram,
                              const guestmem::SpanList& payload, Traffic& traffic, Instant now) = 0;
 
-  // When it returns, nothing of the pair's memory is read or written by a path of this transport, or of any
-  // of the engine's; what was under way for their connections is lost. Bounded by what this host has.
-  virtual void stop(const verbs::Engine& /*engine*/, const VmPair& /*pair*/) {}
+  // When it returns, no path of this transport reads or writes memory for the connection, or for any of the
+  // engine's; what was under way for it, and perhaps for others of the same two VMs, is lost. Bounded by what
+  // this host has.
+  virtual void stop(SegmentId /*segment*/, const verbs::Connection& /*connection*/) {}
   virtual void stop_all(const verbs::Engine& /*engine*/) {}
   // The same; and that memory is the engine's no more. Empty: all there was.
   virtual void take_back(const verbs::Engine& /*engine*/, std::span<const std::byte> /*memory*/) {}

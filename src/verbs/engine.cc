@@ -174,6 +174,7 @@ void Engine::on_request(const Request& request, Payload& payload, Instant now) {
     ++counters_.dropped_unknown_qp;
     return;
   }
+  if (payload.is_ahead()) return impl_->responder.on_ahead(*qp, request, payload);
   if (impl_->services.wire.observer() != nullptr) [[unlikely]]
     return impl_->take_observed(*qp, request, payload, now);
   impl_->responder.on_request(*qp, request, payload, now);

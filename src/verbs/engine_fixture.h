@@ -46,6 +46,8 @@ class ScriptedWire final : public SwitchPort {
   void unbind_gid(const Gid&) override {}
   bool spares_retries(const Gid&, Instant) const override { return spares; }
   std::uint64_t set_stopped(bool) override { return 0; }
+  void stop(const Connection& connection) override { stopped.push_back(connection); }
+  void stop_all() override { ++stopped_all; }
 
   std::uint64_t generation = 1;
   Engine* peer = nullptr;             // borrowed
@@ -55,7 +57,9 @@ class ScriptedWire final : public SwitchPort {
   bool spares = false;                // retries
   std::uint64_t refused = 0;          // asked for room in vain
   std::uint64_t flushes = 0;
-  std::vector<Connection> opened;                                // paths
+  std::vector<Connection> opened;  // paths
+  std::vector<Connection> stopped;
+  int stopped_all = 0;
   std::function<void(const Connection&, PathSlot&)> open_other;  // a path of the test's, not the wire's own
   std::vector<SentMessage<Request>> requests;
   std::vector<SentMessage<Response>> responses;

@@ -106,6 +106,12 @@ Verdict Executor::execute_write(QueuePair& qp, const Request& request, Payload& 
   return completes_receive ? deliver(qp, request) : Verdict{};
 }
 
+void Executor::place_ahead(QueuePair& qp, const Request& request, Payload& payload) {
+  guestmem::SpanList target;
+  if (may_access(qp, request, abi::kAccessRemoteWrite, target))
+    static_cast<void>(place(qp, request, payload, target));
+}
+
 Verdict Executor::open_read(const QueuePair& qp, const Request& request, guestmem::SpanList& source) {
   if (qp.attributes.max_dest_rd_atomic == 0) {
     return {.syndrome = Syndrome::kNakInvalidRequest,

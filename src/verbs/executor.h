@@ -32,6 +32,9 @@ class Executor {
   // advanced past it.
   Verdict execute(QueuePair& qp, const Request& request, Payload& payload);
 
+  // Has the payload of a piece of a write placed, if it may be, and no more.
+  void place_ahead(QueuePair& qp, const Request& request, Payload& payload);
+
   // A piece of a read: checks it and finds its bytes, which are valid as long as payload is. Does not
   // advance.
   Verdict open_read(const QueuePair& qp, const Request& request, guestmem::SpanList& source);

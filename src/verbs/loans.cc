@@ -33,33 +33,47 @@ void Loans::give_back(QueuePair& qp, SendWorkState& work, std::span<const abi::S
 }
 
 void Loans::begin_placing(QueuePair& qp, const Request& request) {
-  qp.loans.offset = request.offset;
-  qp.loans.bytes = request.bytes;
-  if (request.op == RequestOp::kSend) {
-    qp.loans.placing = QpLoans::Placing::kReceive;
-    add_uses(receive_sges(qp));
-  } else {
-    qp.loans.placing = QpLoans::Placing::kWrite;
-    qp.loans.rkey = request.rkey;
-    qp.loans.address = request.remote_addr;
+  QpLoans& loans = qp.loans;
+  PVRDMA_CHECK(loans.placing_count < QpLoans::kPlacingsMax, "what follows was asked for room");
+  const bool is_write = request.op == RequestOp::kWrite;
+  loans.placing(loans.placing_count++) = {.number = request.number,
+                                          .is_write = is_write,
+                                          .is_last = request.is_last(),
+                                          .completes = !is_write || request.extra == Extra::kImmediate,
+                                          .rkey = request.rkey,
+                                          .address = request.remote_addr,
+                                          .offset = request.offset,
+                                          .bytes = request.bytes};
+  if (is_write) {
     mrs_.add_use(request.rkey);
+  } else {
+    add_uses(receive_sges(qp));
   }
   update(qp);
 }
 
 void Loans::end_placing(QueuePair& qp) {
-  switch (qp.loans.placing) {
-    case QpLoans::Placing::kNothing:
-      return;
-    case QpLoans::Placing::kWrite:
-      mrs_.drop_use(qp.loans.rkey);
-      break;
-    case QpLoans::Placing::kReceive:
-      drop_uses(receive_sges(qp));
-      break;
+  QpLoans& loans = qp.loans;
+  if (loans.placing_count == 0) return;
+  if (const Placing& oldest = loans.placing(0); oldest.is_write) {
+    mrs_.drop_use(oldest.rkey);
+  } else {
+    drop_uses(receive_sges(qp));
   }
-  qp.loans.placing = QpLoans::Placing::kNothing;
+  loans.first = (loans.first + 1) % QpLoans::kPlacingsMax;
+  --loans.placing_count;
   update(qp);
+}
+
+bool Loans::may_follow(const QueuePair& qp, const Request& request) {
+  const QpLoans& loans = qp.loans;
+  if (request.op != RequestOp::kWrite || loans.placing_count == 0 ||
+      loans.placing_count == QpLoans::kPlacingsMax)
+    return false;
+  const Placing& before = loans.placing(loans.placing_count - 1);
+  if (before.completes) return false;
+  return before.is_last ? request.number == before.number.next() && request.offset == 0
+                        : request.number == before.number && request.offset == before.end();
 }
 
 void Loans::stop(QueuePair& qp) {
@@ -96,20 +110,18 @@ void Loans::drop_uses(std::span<const abi::Sge> sges) {
 }
 
 void Loans::mark_again(const QueuePair& qp) const {
-  const QpLoans& loans = qp.loans;
-  guestmem::SpanList ignored;
-  switch (loans.placing) {
-    case QpLoans::Placing::kNothing:
-      return;
-    case QpLoans::Placing::kWrite:
-      static_cast<void>(mrs_.resolve(loans.rkey, qp.identity.pd, loans.address + loans.offset, loans.bytes,
-                                     {.flag = abi::kAccessRemoteWrite, .remote = true}, ignored));
-      return;
-    case QpLoans::Placing::kReceive:
+  for (std::uint32_t i = 0; i < qp.loans.placing_count; ++i) {
+    const Placing& placing = qp.loans.placing(i);
+    guestmem::SpanList ignored;
+    if (placing.is_write) {
+      static_cast<void>(mrs_.resolve(placing.rkey, qp.identity.pd, placing.address + placing.offset,
+                                     placing.bytes, {.flag = abi::kAccessRemoteWrite, .remote = true},
+                                     ignored));
+    } else {
       static_cast<void>(resolve_sges(mrs_, qp.receive.srq != nullptr ? qp.receive.srq->pd() : qp.identity.pd,
-                                     receive_sges(qp), loans.offset, loans.bytes,
+                                     receive_sges(qp), placing.offset, placing.bytes,
                                      {.flag = abi::kAccessLocalWrite}, ignored));
-      return;
+    }
   }
 }
 
@@ -118,7 +130,7 @@ void Loans::forget(QueuePair& qp) {
   for (std::uint32_t at = window.head(); at != window.tail(); ++at)
     give_back(qp, window.at(at), window.sges(at));
   mark_again(qp);
-  end_placing(qp);
+  while (qp.loans.placing_count != 0) end_placing(qp);
   PVRDMA_CHECK(!qp.loans.any(), "what was lent is in the window until it is given back");
 }
 

@@ -13,6 +13,7 @@
 // Nothing here allocates. Thread: shard-owned.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -28,19 +29,34 @@ class Wire;
 struct Request;
 struct SendWorkState;
 
-// A QP's own.
-struct QpLoans {
-  enum class Placing : std::uint8_t { kNothing, kWrite, kReceive };
-
-  explicit QpLoans(QueuePair* qp) : link(qp) {}
-  bool any() const { return lent != 0 || placing != Placing::kNothing; }
-
-  std::uint32_t lent = 0;  // work requests
-  Placing placing = Placing::kNothing;
-  std::uint32_t rkey = 0;     // kWrite: that it is placed by
-  std::uint64_t address = 0;  // kWrite: of the message; kReceive: 0
+// Payload that is being placed: a piece of a message.
+struct Placing {
+  MessageNumber number;
+  bool is_write = false;   // by its key; otherwise into the receive under way
+  bool is_last = false;    // of its message
+  bool completes = false;  // a receive, when it is executed
+  std::uint32_t rkey = 0;
+  std::uint64_t address = 0;  // of the message
   std::uint32_t offset = 0;   // in the message
   std::uint32_t bytes = 0;
+
+  std::uint32_t end() const { return offset + bytes; }
+};
+
+// A QP's own.
+struct QpLoans {
+  static constexpr std::uint32_t kPlacingsMax = 4;
+
+  explicit QpLoans(QueuePair* qp) : link(qp) {}
+  bool any() const { return lent != 0 || placing_count != 0; }
+  // The n-th oldest.
+  Placing& placing(std::uint32_t n) { return placings[(first + n) % kPlacingsMax]; }
+  const Placing& placing(std::uint32_t n) const { return placings[(first + n) % kPlacingsMax]; }
+
+  std::uint32_t lent = 0;  // work requests
+  std::uint32_t first = 0;
+  std::uint32_t placing_count = 0;
+  std::array<Placing, kPlacingsMax> placings;  // a ring, in the order of the messages
   QueueLink<QueuePair> link;
 };
 
@@ -54,9 +70,13 @@ class Loans {
   // All of it was answered. Does nothing when none of it was lent.
   void give_back(QueuePair& qp, SendWorkState& work, std::span<const abi::Sge> sges);
 
-  // The payload of `request` is being placed.
+  // The payload of `request` is being placed, too.
   void begin_placing(QueuePair& qp, const Request& request);
+  // That of the oldest is no more.
   void end_placing(QueuePair& qp);
+  // Whether a write may be placed behind what is: it is next, there is room for it, and nothing before it
+  // can make it wait for a receive.
+  static bool may_follow(const QueuePair& qp, const Request& request);
 
   // When it returns, no path reads or writes memory for the QP.
   void stop(QueuePair& qp);

@@ -36,6 +36,10 @@ class Payload {
   }
   // Whether the message is handed over again, after kLater. Then place() says how it has ended.
   virtual bool is_back() const { return false; }
+  // Whether what the path has handed over of this connection before is still being placed. Such a message is
+  // not due: all that may come of it is that place() is called, with kLater; without that it is handed over
+  // once more, as if for the first time.
+  virtual bool is_ahead() const { return false; }
 };
 
 // Bytes that are in memory.

@@ -45,7 +45,7 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
   // One path executes at a time: what another one is placing for this QP must not land behind this message.
   if (payload.is_back()) {
     services_.loans.end_placing(qp);
-  } else if (qp.loans.placing != QpLoans::Placing::kNothing) [[unlikely]] {
+  } else if (qp.loans.placing_count != 0) [[unlikely]] {
     services_.loans.stop(qp);
   }
 
@@ -66,6 +66,13 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
   } else {
     on_due(qp, request, payload, now);
   }
+}
+
+void Responder::on_ahead(QueuePair& qp, const Request& request, Payload& payload) {
+  if (is_malformed(request, payload.bytes()) || !may_respond(qp.state()) ||
+      !qp.is_between(request.from, request.to) || !Loans::may_follow(qp, request))
+    return;
+  executor_.place_ahead(qp, request, payload);
 }
 
 bool Responder::take_count(ReceiveSide& receive, const Request& request, abi::Mtu mtu) {

@@ -27,6 +27,9 @@ class Responder {
   // that does not come makes the request one that never came.
   void on_request(QueuePair& qp, const Request& request, Payload& payload, Instant now);
 
+  // A request that is not due yet, and whose payload may be placed already (payload.h).
+  void on_ahead(QueuePair& qp, const Request& request, Payload& payload);
+
   // A request of the peer's was dropped, because nobody here knew yet where the peer is.
   static void on_early(QueuePair& qp, const Request& request);
   // Who may have been dropped so is asked to go on, before its timer does.

@@ -63,17 +63,20 @@ class Loans : public Conformance {
     sge_ = a_->sge(0, kBytes);
     return wr::write(id, one(sge_), b_->remote());
   }
-  // Until bulk QPs stand.
+  // Until the connection has a bulk QP.
   void warm_up() {
-    ASSERT_TRUE(world_.wait([&] { return execute(long_write(1)).ok() && world_.fetched(1) != 0; }));
+    const std::uint64_t before = world_.fetched(1);
+    ASSERT_TRUE(world_.wait([&] { return execute(long_write(1)).ok() && world_.fetched(1) != before; }));
   }
   // A long write is being fetched when it returns.
-  void begin_slow_write(std::uint64_t id) {
+  void begin_slow_write(std::uint64_t id) { begin_slow_write(id, a_->sge(0, kBytes), b_->remote()); }
+  void begin_slow_write(std::uint64_t id, const Sge& from, const driver::Remote& to) {
     fill(*a_, kSent);
     fill(*b_, kOld);
     world_.slow_nics(milliseconds(2));
     const std::uint64_t before = world_.fetched(1);
-    post(*a_, long_write(id));
+    sge_ = from;
+    post(*a_, wr::write(id, one(sge_), to));
     ASSERT_TRUE(world_.wait([&] { return world_.fetched(1) != before; }));
   }
 
@@ -87,6 +90,32 @@ TEST_P(Loans, long_payload_is_fetched) {
   EXPECT_TRUE(await_one(*a_->send_cq).ok());
   EXPECT_EQ(count(*b_, kSent), kBytes);
   EXPECT_EQ(world_.counters(0).retransmits, 0U);
+}
+
+TEST_P(Loans, writes_behind_a_long_one_are_fetched_with_it) {
+  constexpr std::uint32_t kEach = kBytes / 4;
+  connect({.buffer_bytes = kBytes});
+  warm_up();
+  fill(*a_, kSent);
+  fill(*b_, kOld);
+  world_.slow_nics(milliseconds(2));
+  const std::uint64_t before = world_.fetched(1);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const Sge sge = a_->sge(i * kEach, kEach);
+    post(*a_, wr::write(i, one(sge), b_->remote(i * kEach)));
+  }
+  bool together = false;  // all of them, while none is done
+  ASSERT_TRUE(world_.wait([&] {
+    together = together || (world_.fetched(1) == before + 4 && count(*b_, kSent) < kEach);
+    return world_.fetched(1) == before + 4;
+  }));
+  EXPECT_TRUE(together);
+  const auto done = await(*a_->send_cq, 4);
+  for (std::uint64_t i = 0; i < done.size(); ++i) {
+    EXPECT_EQ(done[i].wr_id, i);
+    EXPECT_TRUE(done[i].ok());
+  }
+  EXPECT_EQ(count(*b_, kSent), kBytes);
 }
 
 TEST_P(Loans, a_receive_that_is_filled_later_completes_then) {
@@ -153,6 +182,27 @@ TEST_P(Loans, nothing_moves_after_an_end) {
   }
 }
 
+// A guest that is told of a request's end takes its memory back, although the peer may be fetching it still.
+TEST_P(Loans, what_has_run_out_of_retries_is_not_read_any_more) {
+  int in_time = 0;  // to be fetched before the retries were used up
+  for (int i = 0; i < 16; ++i) {
+    connect({.buffer_bytes = kBytes}, {.timeout = 12, .retry_cnt = 0});
+    world_.slow_nics(microseconds(1));
+    warm_up();
+    fill(*a_, kSent);
+    fill(*b_, kOld);
+    world_.slow_nics(milliseconds(100));
+    const std::uint64_t before = world_.fetched(1);
+    post(*a_, long_write(2));
+    const bool failed = !await_one(*a_->send_cq).ok();
+    if (failed && world_.fetched(1) != before) ++in_time;
+    if (failed) fill(*a_, kReused);
+    world_.pass(milliseconds(500));
+    EXPECT_EQ(count(*b_, kReused), 0U);
+  }
+  EXPECT_NE(in_time, 0);
+}
+
 TEST_P(Loans, another_connection_of_the_two_goes_on_at_no_retrys_cost) {
   connect({.buffer_bytes = kBytes}, {.timeout = 17, .retry_cnt = 0});
   warm_up();
@@ -200,6 +250,80 @@ TEST_P(Loans, bulk_qps_come_about_while_pieces_fill_the_path) {
   EXPECT_LE(done, 2000) << "all of them in pieces";
 }
 
+// Keys of kernel QPs, which end without a command.
+class LoansByKey : public Loans {
+ protected:
+  void SetUp() override {
+    a_ = endpoint(0, of_kernel(0));
+    b_ = endpoint(1, of_kernel(1));
+    must(test::connect(*a_, *b_, {.timeout = 17}));
+    warm_up();
+  }
+  test::EndpointOptions of_kernel(std::uint32_t adapter) {
+    return {.context = &world_.device(adapter).kernel(), .buffer_bytes = kBytes};
+  }
+  // Of all of the end's buffer.
+  std::unique_ptr<driver::MemoryRegion> fast_key(RcEndpoint& end) {
+    auto region = must(driver::MemoryRegion::for_fast_register(end.pd, 64));
+    must(region->set_page_list(end.buffer->pages()));
+    region->next_key();
+    post(end, wr::fast_register(1, *region, kIova, kBytes, test::kFullAccess));
+    EXPECT_TRUE(await_one(*end.send_cq).ok());
+    return region;
+  }
+  // After the end of the key by which a slow write is being fetched.
+  void expect_nothing_moves() {
+    const std::size_t landed = count(*b_, kSent);
+    EXPECT_LT(landed, kBytes) << "the test is too late";
+    fill(*a_, kReused);
+    world_.pass(milliseconds(50));
+    EXPECT_EQ(count(*b_, kReused), 0U);
+    EXPECT_EQ(count(*b_, kSent), landed);
+  }
+
+  static constexpr std::uint64_t kIova = 0x7000'0000;
+};
+
+TEST_P(LoansByKey, nothing_is_written_by_one_that_its_owner_invalidates) {
+  const auto key = fast_key(*b_);
+  begin_slow_write(2, a_->sge(0, kBytes), {kIova, key->rkey()});
+  post(*b_, wr::local_invalidate(3, key->rkey()));
+  EXPECT_TRUE(await_one(*b_->send_cq).ok());
+  expect_nothing_moves();
+  EXPECT_EQ(await_one(*a_->send_cq).status, Status::kRemoteAccess);
+}
+
+TEST_P(LoansByKey, nothing_is_written_by_one_that_a_peer_invalidates) {
+  auto other_a = endpoint(0, of_kernel(0));
+  test::EndpointOptions of_b = of_kernel(1);
+  of_b.pd = &b_->pd;
+  auto other_b = endpoint(1, of_b);
+  must(test::connect(*other_a, *other_b, {.timeout = 17}));
+  ASSERT_TRUE(other_b->recv(9, 0, 0).ok());
+  const auto key = fast_key(*b_);
+  begin_slow_write(2, a_->sge(0, kBytes), {kIova, key->rkey()});
+  post(*other_a, wr::send_inv(3, {}, key->rkey()));
+  EXPECT_TRUE(await_one(*other_b->recv_cq).ok());
+  expect_nothing_moves();
+  EXPECT_EQ(await_one(*a_->send_cq).status, Status::kRemoteAccess);
+}
+
+TEST_P(LoansByKey, nothing_is_read_by_one_that_its_owner_invalidates) {
+  const auto key = fast_key(*a_);
+  begin_slow_write(2, {kIova, kBytes, key->lkey()}, b_->remote());
+  test::EndpointOptions of_a = of_kernel(0);
+  of_a.pd = &a_->pd;
+  auto other_a = endpoint(0, of_a);
+  auto other_b = endpoint(1, of_kernel(1));
+  must(test::connect(*other_a, *other_b, {.timeout = 17}));
+  post(*other_a, wr::local_invalidate(3, key->lkey()));
+  EXPECT_TRUE(await_one(*other_a->send_cq).ok());
+  fill(*a_, kReused);
+  EXPECT_EQ(await_one(*a_->send_cq).status, Status::kLocalProtection);
+  world_.pass(milliseconds(50));
+  EXPECT_EQ(count(*b_, kReused), 0U);
+}
+
 std::vector<PathUnderTest> paths_that_lend() {
   std::vector<PathUnderTest> some;
   std::ranges::copy_if(all_paths(), std::back_inserter(some),
@@ -208,6 +332,7 @@ std::vector<PathUnderTest> paths_that_lend() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Path, Loans, testing::ValuesIn(paths_that_lend()), name_of);
+INSTANTIATE_TEST_SUITE_P(Path, LoansByKey, testing::ValuesIn(paths_that_lend()), name_of);
 
 }  // namespace
 }  // namespace pvrdma::conformance

@@ -106,8 +106,8 @@ def changing_memory() -> Seeds:
 
 
 def hca_bulk() -> Seeds:
-    def offer(ident: int, pair: int, kind: int = 0) -> bytes:
-        return bytes([0, ident, pair, kind])
+    def offer(ident: int, pair: int, kind: int = 0, connection: int = 0) -> bytes:
+        return bytes([0, ident, pair + 4 * connection, kind])
 
     def lent(pair: int, connection: int, size: int, runs: int = 3, lie: int = 0) -> bytes:
         return bytes([1, pair, connection]) + u16(size - 1) + bytes([runs - 1, lie])
@@ -126,7 +126,7 @@ def hca_bulk() -> Seeds:
 
     memory_goes = bytes([5])
     # The first offer comes before the VM's memory is registered.
-    ready = offer(1, 0) + wait(100) + offer(2, 0) + offer(3, 1) + wait(100)
+    ready = offer(1, 0) + wait(100) + offer(2, 0) + offer(3, 1) + offer(20, 0, connection=1) + offer(21, 1, connection=1) + wait(100)
     yield "fetched", ready + lent(0, 0, 9000) + lent(1, 1, 16000) + wait(500) + small(0, 0)
     yield "small_behind_a_loan", ready + lent(0, 0, 9000) + small(0, 0) + small(0, 0) + small(0, 1) + wait(500)
     for lie in (1, 2, 3):
@@ -135,8 +135,12 @@ def hca_bulk() -> Seeds:
     yield "nobodys", offer(1, 0, 1) + wait(100) + offer(2, 0, 1) + lent(0, 0, 9000) + wait(500)
     yield "stop_while_fetched", ready + lent(0, 0, 16000, 8) + wait(60) + stop(0) + wait(500) + stopped(2) + lent(0, 0, 9000)
     yield "memory_goes", ready + lent(0, 0, 16000) + wait(60) + memory_goes + wait(500) + stopped(2) + offer(5, 0) + wait(100)
+    ahead = ready + lent(0, 0, 9000) * 3 + lent(0, 1, 9000) * 2
+    yield "ahead", ahead + wait(500) + small(0, 0)
+    yield "stop_ahead", ahead + wait(60) + stop(0) + wait(500)
+    yield "wrong_key_ahead", ready + lent(0, 0, 9000) + lent(0, 0, 9000, 4, 1) + lent(0, 0, 9000) + wait(500) + lent(0, 1, 9000)
     yield "refused", bytes([6, 1]) + ready + lent(0, 0, 9000) + bytes([6, 2]) + lent(0, 0, 9000) + wait(500)
-    yield "offered_again", ready + lent(0, 0, 16000) + wait(60) + offer(9, 0) + offer(9, 1) + lent(0, 0, 9000) + wait(500)
+    yield "offered_again", ready + lent(0, 0, 16000) + wait(60) + offer(9, 0) + offer(9, 1) + offer(8, 0, connection=3) + lent(0, 0, 9000) + wait(500)
     yield "no_room", ready + b"".join(lent(0, i, 9000) for i in range(60)) + wait(500) * 8
     yield "no_offer", lent(0, 0, 9000) + small(0, 0) + stopped(7) + lent(0, 1, 16000)
     yield "many_offers", ready + b"".join(offer(10 + i, i) for i in range(80)) + lent(3, 0, 9000) + wait(500)

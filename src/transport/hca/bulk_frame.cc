@@ -123,11 +123,12 @@ std::span<const std::byte> encode_lent(std::uint64_t sequence, SegmentId segment
 
 std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkOffer& offer, BulkRoom& out) {
   NetworkWriter writer = begin_said(out, kOfferBytes, Kind::kOffer, sequence, offer.id);
-  writer.put(offer.pair.segment.dvs);
-  writer.put(offer.pair.segment.vlan);
-  writer.zeros(2);
-  writer.put_bytes(offer.pair.own.bytes.data(), offer.pair.own.bytes.size());
-  writer.put_bytes(offer.pair.peer.bytes.data(), offer.pair.peer.bytes.size());
+  const VmPair& pair = offer.stripe.pair;
+  writer.put(pair.segment.dvs);
+  writer.put(pair.segment.vlan);
+  writer.put(offer.stripe.number);
+  writer.put_bytes(pair.own.bytes.data(), pair.own.bytes.size());
+  writer.put_bytes(pair.peer.bytes.data(), pair.peer.bytes.size());
   put(writer, offer.end);
   return std::span(out).first(kOfferBytes);
 }
@@ -174,12 +175,14 @@ BulkDecoded decode_bulk(std::span<const std::byte> bytes, BulkFrame& frame) {
     if (answer.end != BulkEndpoint{} && !is_endpoint(answer.end)) return refused("it names no QP");
     frame.body = answer;
   } else {
-    BulkOffer offer{.id = id, .pair = {}, .end = {}};
-    offer.pair.segment.dvs = said.take<std::uint32_t>();
-    offer.pair.segment.vlan = said.take<std::uint16_t>();
-    if (said.take<std::uint16_t>() != 0) return refused("a reserved bit is set");
-    said.take_bytes(offer.pair.own.bytes.data(), offer.pair.own.bytes.size());
-    said.take_bytes(offer.pair.peer.bytes.data(), offer.pair.peer.bytes.size());
+    BulkOffer offer{.id = id, .stripe = {}, .end = {}};
+    VmPair& pair = offer.stripe.pair;
+    pair.segment.dvs = said.take<std::uint32_t>();
+    pair.segment.vlan = said.take<std::uint16_t>();
+    offer.stripe.number = said.take<std::uint16_t>();
+    if (offer.stripe.number >= kStripes) return refused("there is no such stripe");
+    said.take_bytes(pair.own.bytes.data(), pair.own.bytes.size());
+    said.take_bytes(pair.peer.bytes.data(), pair.peer.bytes.size());
     offer.end = take_endpoint(said);
     if (!is_endpoint(offer.end)) return refused("it names no QP");
     frame.body = offer;

@@ -54,10 +54,28 @@ struct BulkEndpoint {
   friend bool operator==(const BulkEndpoint&, const BulkEndpoint&) = default;
 };
 
-// The dialler's: it has a QP for the two VMs, of which `pair.own` is its own.
+// Connections of two VMs are spread over so many bulk QPs, each over one for good: a QP's READs land in
+// order.
+inline constexpr std::uint32_t kStripes = 4;
+
+// Those of two VMs' connections that have a bulk QP together.
+struct Stripe {
+  VmPair pair;
+  std::uint16_t number = 0;  // less than kStripes
+  friend auto operator<=>(const Stripe&, const Stripe&) = default;
+};
+
+// Which one carries what `lender`, one of the two ends, lends.
+inline Stripe stripe_of(SegmentId segment, const verbs::Endpoint& own, const verbs::Endpoint& peer,
+                        const verbs::Endpoint& lender) {
+  return {{.segment = segment, .own = own.gid, .peer = peer.gid},
+          static_cast<std::uint16_t>(lender.qpn.value % kStripes)};
+}
+
+// The dialler's: it has a QP for the stripe; of the two VMs `pair.own` is its own.
 struct BulkOffer {
   std::uint32_t id = 0;  // of the bulk QP, in all that follows; the dialler's choice
-  VmPair pair;
+  Stripe stripe;
   BulkEndpoint end;
   friend bool operator==(const BulkOffer&, const BulkOffer&) = default;
 };

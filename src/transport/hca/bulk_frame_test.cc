@@ -68,9 +68,11 @@ Bytes bent(Bytes bytes, std::size_t at, Value value) {
 constexpr BulkEndpoint kBulkQp{.qpn = 0x123456, .psn = 0x654321, .reads = 16};
 
 BulkOffer any_offer(Random& random) {
-  return {.id = random.any<std::uint32_t>(),
-          .pair = {.segment = random.segment(), .own = random.endpoint().gid, .peer = random.endpoint().gid},
-          .end = kBulkQp};
+  return {
+      .id = random.any<std::uint32_t>(),
+      .stripe = {{.segment = random.segment(), .own = random.endpoint().gid, .peer = random.endpoint().gid},
+                 static_cast<std::uint16_t>(random.below(kStripes))},
+      .end = kBulkQp};
 }
 
 TEST(BulkFrameTest, ARequestThatIsLentComesBackWithItsRuns) {
@@ -142,7 +144,7 @@ TEST(BulkFrameTest, HeadsThatBreakARuleAreRefused) {
   EXPECT_EQ(fault_of(bent(stopped, 6, std::uint16_t{1})), "its length is not that of its kind");
   EXPECT_EQ(fault_of(bent(stopped, 4, std::uint8_t{0x83})), "its length is not that of its kind");
   const Bytes offer = encoded(1, any_offer(random));
-  EXPECT_EQ(fault_of(bent(offer, 26, std::uint16_t{1})), "a reserved bit is set");
+  EXPECT_EQ(fault_of(bent(offer, 26, std::uint16_t{kStripes})), "there is no such stripe");
 }
 
 TEST(BulkFrameTest, EndsThatCanBeNoQpAreRefused) {
@@ -150,7 +152,7 @@ TEST(BulkFrameTest, EndsThatCanBeNoQpAreRefused) {
        {BulkEndpoint{1, 0, 1}, BulkEndpoint{1U << 24, 0, 1}, BulkEndpoint{17, 1U << 24, 1},
         BulkEndpoint{17, 0, 0}, BulkEndpoint{17, 0, 1000}}) {
     EXPECT_EQ(fault_of(encoded(1, BulkAnswer{1, end})), "it names no QP");
-    EXPECT_EQ(fault_of(encoded(1, BulkOffer{.id = 1, .pair = {}, .end = end})), "it names no QP");
+    EXPECT_EQ(fault_of(encoded(1, BulkOffer{.id = 1, .stripe = {}, .end = end})), "it names no QP");
   }
   EXPECT_EQ(fault_of(encoded(1, BulkOffer{})), "it names no QP") << "only an answer may name none";
 }

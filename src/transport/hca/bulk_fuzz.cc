@@ -46,6 +46,7 @@ constexpr std::size_t kTargets = kPairs * kConnections;
 constexpr std::size_t kTargetBytes = 16 * 1024;
 constexpr std::size_t kRamBytes = (kTargets + 1) * kTargetBytes;  // the last is nobody's
 constexpr std::uint8_t kFirstPeer = 100;
+constexpr std::uint32_t kFirstQpn = 2;
 constexpr int kStepsMax = 100;
 
 verbs::Gid gid(std::uint8_t last) {
@@ -91,14 +92,17 @@ class OneVm final : public Parts, public Inbound {
     ram_.map_into(memory_, 0);
   }
   void stop(Pipe& pipe, std::size_t pair) {
-    pipe.stop(
-        {.segment = kSegment, .own = gid(1), .peer = gid(static_cast<std::uint8_t>(kFirstPeer + pair))});
-    for (std::size_t i = 0; i < kConnections; ++i) settle(pair * kConnections + i);
+    for (std::uint32_t i = 0; i < kConnections; ++i) {
+      const verbs::Qpn qpn{kFirstQpn + i};
+      pipe.stop(kSegment,
+                {.local = {gid(1), qpn}, .remote = {gid(static_cast<std::uint8_t>(kFirstPeer + pair)), qpn}});
+      settle(pair * kConnections + i);
+    }
   }
   void check() {
     for (std::size_t i = 0; i <= kTargets; ++i) {
       const std::size_t at = i * kTargetBytes;
-      const bool may_change = i < kTargets && is_given_[i];
+      const bool may_change = i < kTargets && given_[i] != 0;
       PVRDMA_CHECK(may_change || std::memcmp(ram_.at(at), seen_.data() + at, kTargetBytes) == 0,
                    "only what the engine gave is written");
     }
@@ -120,20 +124,27 @@ class OneVm final : public Parts, public Inbound {
     const std::size_t pair = std::size_t{request.from.gid.bytes[15]} - kFirstPeer;
     const std::size_t target = pair * kConnections + request.to.qpn.value % kConnections;
     PVRDMA_CHECK(pair < kPairs, "it is of somebody");
-    PVRDMA_CHECK(!payload.is_back() || is_given_[target], "what comes back was fetched");
-    if (verdict % 3 == 1 || request.bytes > kTargetBytes) {
-      settle(target);
-      return Delivery::kDelivered;
+    PVRDMA_CHECK(!payload.is_back() || given_[target] != 0, "what comes back was fetched");
+    if (!payload.is_ahead()) {  // nothing else is on its way for the connection, or this is the oldest of it
+      if (payload.is_back() && given_[target] != 1) {
+        --given_[target];
+      } else {
+        settle(target);
+      }
     }
+    if (verdict % 3 == 1 || request.bytes > kTargetBytes) return Delivery::kDelivered;
     guestmem::SpanList spans;  // the later one first
     std::byte* const begin = base() + target * kTargetBytes;
     const std::size_t half = request.bytes / 2;
     PVRDMA_CHECK(spans.append(begin + half, request.bytes - half) && spans.append(begin, half), "it fits");
-    is_given_[target] = true;
     const bool was_back = payload.is_back();
     const verbs::Placed placed = payload.place(spans);
     PVRDMA_CHECK(!was_back || placed != verbs::Placed::kLater, "it is fetched once");
-    if (placed != verbs::Placed::kLater) settle(target);
+    if (placed == verbs::Placed::kLater) {
+      ++given_[target];
+    } else if (given_[target] == 0) {
+      remember(target);
+    }
     return verdict % 3 == 2 ? Delivery::kForeignSource : Delivery::kDelivered;
   }
   Delivery on_response(HostId, SegmentId, const verbs::Response&, verbs::Payload&, Instant) override {
@@ -156,7 +167,9 @@ class OneVm final : public Parts, public Inbound {
   }
   // Whatever is there now stays.
   void settle(std::size_t target) {
-    if (!std::exchange(is_given_[target], false)) return;
+    if (std::exchange(given_[target], 0) != 0) remember(target);
+  }
+  void remember(std::size_t target) {
     std::memcpy(seen_.data() + target * kTargetBytes, ram_.at(target * kTargetBytes), kTargetBytes);
   }
 
@@ -165,7 +178,7 @@ class OneVm final : public Parts, public Inbound {
   std::shared_ptr<GuestMemory> registry_;
   std::deque<std::pair<std::function<void()>, std::function<void()>>> jobs_;
   std::vector<std::byte> seen_ = std::vector<std::byte>(kRamBytes);
-  std::array<bool, kTargets> is_given_{};
+  std::array<int, kTargets> given_{};  // how often the path may write there
   alignas(std::max_align_t) std::byte engine_{};
 };
 
@@ -182,9 +195,10 @@ class Peer final : private CqUser {
 
   void offer(test::FuzzInput& input) {
     const std::uint8_t id = input.byte();
-    BulkOffer offer{.id = id, .pair = {kSegment, peer_gid(input.byte()), gid(1)}, .end = {}};
+    const std::uint8_t pair = input.byte();
+    BulkOffer offer{.id = id, .stripe = {{kSegment, peer_gid(pair), gid(1)}, stripe(pair)}, .end = {}};
     const std::uint8_t kind = input.byte();
-    if (kind % 4 == 1) offer.pair.peer = gid(2);  // nobody's
+    if (kind % 4 == 1) offer.stripe.pair.peer = gid(2);  // nobody's
     offer.end = {.qpn = 5, .psn = 9, .reads = 8};
     if (kind % 4 != 2) {  // 2: there is no such QP
       auto qp = nic_->make_qp(*cq_, {.sends = 1, .receives = 1, .reads = 8}, domain_.get());
@@ -246,6 +260,10 @@ class Peer final : private CqUser {
  private:
   static constexpr std::size_t kQpsMax = 200;
 
+  // That of the first connections, and then of others.
+  static std::uint16_t stripe(std::uint8_t pair) {
+    return static_cast<std::uint16_t>((kFirstQpn + pair / kPairs) % kStripes);
+  }
   static verbs::Gid peer_gid(std::uint8_t pair) {
     return gid(static_cast<std::uint8_t>(kFirstPeer + pair % kPairs));
   }
@@ -254,7 +272,7 @@ class Peer final : private CqUser {
     request.op = verbs::RequestOp::kWrite;
     request.from.gid = peer_gid(input.byte());
     request.to.gid = gid(1);
-    request.from.qpn = request.to.qpn = verbs::Qpn(2 + input.byte() % kConnections);
+    request.from.qpn = request.to.qpn = verbs::Qpn(kFirstQpn + input.byte() % kConnections);
     constexpr std::uint32_t kMost = kTargetBytes + 100;
     request.bytes = request.message_bytes = 1 + (is_long ? input.u16() % kMost : input.byte());
     return request;

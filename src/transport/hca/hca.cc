@@ -466,8 +466,8 @@ std::string Hca::trouble(HostId host) const {
   return why.empty() ? "a pipe is being made" : why;
 }
 
-void Hca::stop(const verbs::Engine& /*engine*/, const VmPair& pair) {
-  for (const auto& [id, entry] : impl_->hosts) entry->stop(pair);
+void Hca::stop(SegmentId segment, const verbs::Connection& connection) {
+  for (const auto& [id, entry] : impl_->hosts) entry->stop(segment, connection);
 }
 
 void Hca::stop_all(const verbs::Engine& engine) {

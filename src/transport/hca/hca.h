@@ -129,7 +129,7 @@ class Hca final : public Transport {
   bool is_up(HostId host) const override;
   std::string trouble(HostId host) const override;
   void flush(Instant now) override;
-  void stop(const verbs::Engine& engine, const VmPair& pair) override;
+  void stop(SegmentId segment, const verbs::Connection& connection) override;
   void stop_all(const verbs::Engine& engine) override;
   void take_back(const verbs::Engine& engine, std::span<const std::byte> memory) override;
 

@@ -92,9 +92,9 @@ void HostPipes::send(SegmentId segment, const verbs::Datagram& datagram, const g
   if (!is_up_ || !dialled_->send(segment, datagram, payload, now)) ++context_.errors.datagrams_dropped;
 }
 
-void HostPipes::stop(const VmPair& pair) {
-  if (dialled_ != nullptr) dialled_->stop(pair);
-  if (accepted_ != nullptr) accepted_->stop(pair);
+void HostPipes::stop(SegmentId segment, const verbs::Connection& connection) {
+  if (dialled_ != nullptr) dialled_->stop(segment, connection);
+  if (accepted_ != nullptr) accepted_->stop(segment, connection);
 }
 
 void HostPipes::stop_all(const verbs::Engine& engine) {

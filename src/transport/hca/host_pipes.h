@@ -62,7 +62,7 @@ class HostPipes {
             const guestmem::SpanList& payload, Instant now) {
     return is_up_ && dialled_->lend(engine, segment, request, payload, now);
   }
-  void stop(const VmPair& pair);
+  void stop(SegmentId segment, const verbs::Connection& connection);
   void stop_all(const verbs::Engine& engine);
   void send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
             Instant now);

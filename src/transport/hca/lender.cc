@@ -16,12 +16,12 @@ Lender::~Lender() {
   stop_everything();
 }
 
-bool Lender::lend(const verbs::Engine& engine, const VmPair& pair, const guestmem::SpanList& payload,
+bool Lender::lend(const verbs::Engine& engine, const Stripe& stripe, const guestmem::SpanList& payload,
                   Runs& runs, Instant now) {
-  const auto found = bulks_.find(pair);
+  const auto found = bulks_.find(stripe);
   if (found == bulks_.end()) {
     if (around_.reads() == 0 || wanted_count_ == wanted_.size()) return false;
-    wanted_[wanted_count_++] = pair;
+    wanted_[wanted_count_++] = stripe;
     around_.context().attention = true;
     return false;
   }
@@ -74,9 +74,9 @@ bool Lender::has_room(Instant now) {
 
 void Lender::turn(Instant now) {
   while (wanted_count_ != 0) {
-    const VmPair& pair = wanted_[wanted_count_ - 1];
-    if (!bulks_.contains(pair) && has_room(now)) {
-      Bulk& bulk = bulks_[pair];
+    const Stripe& stripe = wanted_[wanted_count_ - 1];
+    if (!bulks_.contains(stripe) && has_room(now)) {
+      Bulk& bulk = bulks_[stripe];
       bulk.used = now;
       bulk.pause = around_.context().times.bulk_pause_first;
     }
@@ -86,12 +86,12 @@ void Lender::turn(Instant now) {
   if (!has_news_ && now < next_look_) return;
   has_news_ = false;
   next_look_ = Instant::never();
-  for (auto& [pair, bulk] : bulks_) step(pair, bulk, now);
+  for (auto& [stripe, bulk] : bulks_) step(stripe, bulk, now);
   around_.context().check_at(next_look_);
 }
 
-void Lender::step(const VmPair& pair, Bulk& bulk, Instant now) {
-  if (bulk.tells_stop && !tell_stop(pair, bulk, now)) {
+void Lender::step(const Stripe& stripe, Bulk& bulk, Instant now) {
+  if (bulk.tells_stop && !tell_stop(stripe, bulk, now)) {
     has_news_ = true;  // there is no room; the turn after that which finds some tries again
     look_at(now + around_.context().times.bulk_pause_first);
     return;
@@ -99,7 +99,7 @@ void Lender::step(const VmPair& pair, Bulk& bulk, Instant now) {
   switch (bulk.state) {
     case State::kWanted: {
       // Whether that GID is still this engine's, and that host's the other.
-      bulk.engine = around_.context().inbound.find_pair(around_.peer(), pair);
+      bulk.engine = around_.context().inbound.find_pair(around_.peer(), stripe.pair);
       const auto memory = bulk.engine == nullptr ? nullptr : around_.context().parts.memory_of(*bulk.engine);
       if (memory == nullptr) return fail(bulk, now);
       memory->refresh();
@@ -109,7 +109,7 @@ void Lender::step(const VmPair& pair, Bulk& bulk, Instant now) {
     }
     case State::kMade:
       if (now >= bulk.until) return fail(bulk, now);
-      return offer(pair, bulk, now);
+      return offer(stripe, bulk, now);
     case State::kMaking:
     case State::kOffered:
     case State::kConnecting:
@@ -157,9 +157,9 @@ void Lender::on_made(Job& job) {
 }
 
 // As soon as there is room.
-void Lender::offer(const VmPair& pair, Bulk& bulk, Instant now) {
+void Lender::offer(const Stripe& stripe, Bulk& bulk, Instant now) {
   BulkRoom room;
-  const BulkOffer said{.id = bulk.id, .pair = pair, .end = bulk.end->here()};
+  const BulkOffer said{.id = bulk.id, .stripe = stripe, .end = bulk.end->here()};
   if (around_.send_frame(encode_bulk(around_.next_sequence(), said, room))) {
     bulk.state = State::kOffered;
     look_at(bulk.until);
@@ -241,33 +241,33 @@ void Lender::on_stopped(const BulkStopped& stopped) {
   has_news_ = around_.context().attention = true;
 }
 
-void Lender::stop(const VmPair& pair) {
-  const auto found = bulks_.find(pair);
+void Lender::stop(SegmentId segment, const verbs::Connection& connection) {
+  const auto found = bulks_.find(stripe_of(segment, connection.local, connection.remote, connection.local));
   if (found == bulks_.end() || found->second.state == State::kDown || found->second.state == State::kWanted)
     return;
   fail(found->second, around_.context().clock.now());
 }
 
 void Lender::stop_all(const verbs::Engine& engine) {
-  for (auto& [pair, bulk] : bulks_) {
+  for (auto& [stripe, bulk] : bulks_) {
     if (bulk.engine == &engine && bulk.state != State::kDown) fail(bulk, around_.context().clock.now());
   }
 }
 
 void Lender::stop_everything() {
-  for (auto& [pair, bulk] : bulks_) end(bulk);
+  for (auto& [stripe, bulk] : bulks_) end(bulk);
   bulks_.clear();
   wanted_count_ = 0;
 }
 
 // On the pipe it comes behind all that was lent, and before all that is sent again.
-bool Lender::tell_stop(const VmPair& pair, Bulk& bulk, Instant now) {
+bool Lender::tell_stop(const Stripe& stripe, Bulk& bulk, Instant now) {
   BulkRoom room;
   if (!around_.send_frame(encode_bulk(around_.next_sequence(), BulkStopped{bulk.stopped_id}, room)))
     return false;
   bulk.tells_stop = false;
   if (std::exchange(bulk.sends_again, false))
-    around_.context().inbound.on_pair_restored(around_.peer(), pair, now);
+    around_.context().inbound.on_pair_restored(around_.peer(), stripe.pair, now);
   return true;
 }
 

@@ -1,6 +1,7 @@
 // Lender: the dialler's side of a pipe's bulk QPs: lends what long requests carry, so that the peer's host
-// reads it from the guest's memory itself. There is one QP for each two VMs; it is made when they first have
-// something long to say, and until it stands, as after each failure, their payload goes in pieces.
+// reads it from the guest's memory itself. There is one QP for each stripe of two VMs' connections; it is
+// made when they first have something long to say, and until it stands, as after each failure, their payload
+// goes in pieces.
 //
 // A loan has no state here: the engine knows which work requests are lent (verbs/loans.h), and stop() ends
 // all of two VMs' by ending their QP. Afterwards whatever they had not got an answer to is sent again.
@@ -27,14 +28,15 @@ class Lender {
   Lender& operator=(const Lender&) = delete;
 
   // Whether the payload of such a request may be lent now: its runs are in `runs` then.
-  bool lend(const verbs::Engine& engine, const VmPair& pair, const guestmem::SpanList& payload, Runs& runs,
+  bool lend(const verbs::Engine& engine, const Stripe& stripe, const guestmem::SpanList& payload, Runs& runs,
             Instant now);
 
   void on_answer(const BulkAnswer& answer, Instant now);
   void on_stopped(const BulkStopped& stopped);
 
-  // Nothing of the pair's memory is read any more when it returns; of the engine's; of anybody's.
-  void stop(const VmPair& pair);
+  // Nothing that the connection has lent is read any more when it returns; nothing of the engine's; of
+  // anybody's.
+  void stop(SegmentId segment, const verbs::Connection& connection);
   void stop_all(const verbs::Engine& engine);
   void stop_everything();
 
@@ -60,25 +62,25 @@ class Lender {
     bool sends_again = false;   // and then the engine is to send again
     std::uint32_t stopped_id = 0;
   };
-  using Bulks = std::map<VmPair, Bulk>;
+  using Bulks = std::map<Stripe, Bulk>;
   struct Job;
 
   Bulks::iterator find(std::uint32_t id);
   bool has_room(Instant now);
-  void step(const VmPair& pair, Bulk& bulk, Instant now);
+  void step(const Stripe& stripe, Bulk& bulk, Instant now);
   void make(Bulk& bulk, const std::shared_ptr<GuestMemory>& memory, Instant now);
   void on_made(Job& job);
-  void offer(const VmPair& pair, Bulk& bulk, Instant now);
+  void offer(const Stripe& stripe, Bulk& bulk, Instant now);
   void connect(Bulk& bulk, const BulkEndpoint& there);
   void on_connected(Job& job);
   void end(Bulk& bulk);
   void fail(Bulk& bulk, Instant now);
-  bool tell_stop(const VmPair& pair, Bulk& bulk, Instant now);
+  bool tell_stop(const Stripe& stripe, Bulk& bulk, Instant now);
   void look_at(Instant when) { next_look_ = std::min(next_look_, when); }
 
   BulkSurroundings& around_;
   Bulks bulks_;
-  std::array<VmPair, 8> wanted_;  // to be made in the next turn
+  std::array<Stripe, 8> wanted_;  // to be made in the next turn
   std::size_t wanted_count_ = 0;
   std::uint32_t next_id_ = 1;
   bool has_news_ = false;

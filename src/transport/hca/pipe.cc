@@ -157,9 +157,9 @@ bool Pipe::send(SegmentId segment, const verbs::Datagram& datagram, const guestm
 bool Pipe::lend(const verbs::Engine& engine, SegmentId segment, const verbs::Request& request,
                 const guestmem::SpanList& payload, Instant now) {
   if (broken_ || !lender_ || free_slots() == 0) return false;
-  const VmPair pair{.segment = segment, .own = request.from.gid, .peer = request.to.gid};
+  const Stripe stripe = stripe_of(segment, request.from, request.to, request.from);
   Runs runs;
-  if (!lender_->lend(engine, pair, payload, runs, now)) return false;
+  if (!lender_->lend(engine, stripe, payload, runs, now)) return false;
   BulkRoom room;
   const auto frame = encode_lent(next_send_, segment, request, runs, room);
   if (frame.empty() || !send_frame(frame)) return false;
@@ -182,9 +182,9 @@ bool Pipe::send_frame(std::span<const std::byte> frame) {
   return true;
 }
 
-void Pipe::stop(const VmPair& pair) {
-  if (lender_) lender_->stop(pair);
-  if (puller_) puller_->stop(pair);
+void Pipe::stop(SegmentId segment, const verbs::Connection& connection) {
+  if (lender_) lender_->stop(segment, connection);
+  if (puller_) puller_->stop(segment, connection);
 }
 
 void Pipe::stop_all(const verbs::Engine& engine) {

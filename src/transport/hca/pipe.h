@@ -80,7 +80,7 @@ class Pipe final : private BulkSurroundings {
   void flush(Instant now);
 
   // Of its bulk QPs: see Lender and Puller.
-  void stop(const VmPair& pair);
+  void stop(SegmentId segment, const verbs::Connection& connection);
   void stop_all(const verbs::Engine& engine);
   // On an empty stack. May throw bad_alloc, and is called again then.
   void turn(Instant now);

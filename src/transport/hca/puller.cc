@@ -15,8 +15,8 @@ bool is_same_connection(const verbs::Request& a, const verbs::Request& b) {
 }
 
 // Seen from here.
-VmPair pair_of(const SegmentId& segment, const verbs::Request& request) {
-  return {.segment = segment, .own = request.to.gid, .peer = request.from.gid};
+Stripe stripe_of(const SegmentId& segment, const verbs::Request& request) {
+  return hca::stripe_of(segment, request.to, request.from, request.from);
 }
 
 }  // namespace
@@ -24,7 +24,8 @@ VmPair pair_of(const SegmentId& segment, const verbs::Request& request) {
 // What an engine gets of a lent request.
 class Puller::Fetched final : public verbs::Payload {
  public:
-  Fetched(Puller& puller, Held& held) : puller_(puller), held_(held) {}
+  Fetched(Puller& puller, Held& held, bool is_ahead = false)
+      : puller_(puller), held_(held), is_ahead_(is_ahead) {}
   std::uint64_t bytes() const override { return held_.request.bytes; }
   bool copy_to(const guestmem::SpanList& /*target*/) override { return false; }
   verbs::Placed place(const guestmem::SpanList& target) override {
@@ -32,10 +33,12 @@ class Puller::Fetched final : public verbs::Payload {
     return puller_.fetch(held_, target);
   }
   bool is_back() const override { return held_.progress == Progress::kBack; }
+  bool is_ahead() const override { return is_ahead_; }
 
  private:
   Puller& puller_;
   Held& held_;
+  const bool is_ahead_;
 };
 
 // What the workshop gets and gives back.
@@ -63,20 +66,20 @@ Puller::Held* Puller::place() {
   return &*free;
 }
 
-// Whether the peer is to say again what it says of these two VMs now.
+// Whether the peer is to say again what it says of this stripe now.
 bool Puller::is_deaf_to(const SegmentId& segment, const verbs::Request& request) const {
   if (deaf_count_ == 0) return false;
-  const VmPair pair = pair_of(segment, request);
+  const Stripe stripe = stripe_of(segment, request);
   return std::ranges::any_of(
-      bulks_, [&](const auto& entry) { return entry.second.is_down && entry.second.pair == pair; });
+      bulks_, [&](const auto& entry) { return entry.second.is_down && entry.second.stripe == stripe; });
 }
 
-// The oldest that waits, or is being fetched.
-Puller::Held* Puller::next_of(const SegmentId& segment, const verbs::Request& request) {
+// The oldest that waits, or is being fetched, behind the one of that order.
+Puller::Held* Puller::next_of(const SegmentId& segment, const verbs::Request& request, std::uint64_t order) {
   Held* oldest = nullptr;
   if (held_count_ == 0) return nullptr;
   for (Held& held : held_) {
-    if (held.progress == Progress::kFree || held.segment != segment ||
+    if (held.progress == Progress::kFree || held.order <= order || held.segment != segment ||
         !is_same_connection(held.request, request))
       continue;
     if (oldest == nullptr || held.order < oldest->order) oldest = &held;
@@ -93,7 +96,11 @@ Puller::Taken Puller::take(const Lent& lent, Instant now) {
   held->segment = lent.segment;
   held->request = lent.request;
   held->runs = lent.runs;
-  if (is_first) go_on(lent.segment, lent.request, now);
+  if (is_first) {
+    go_on(lent.segment, lent.request, now);
+  } else {
+    look_ahead(lent.segment, lent.request, now);
+  }
   return Taken::kYes;
 }
 
@@ -114,13 +121,29 @@ Puller::Taken Puller::take(SegmentId segment, const verbs::Request& request,
 void Puller::go_on(SegmentId segment, const verbs::Request& like, Instant now) {
   const verbs::Request connection = like;  // what it is of may be gone meanwhile
   while (Held* const held = next_of(segment, connection)) {
-    if (held->progress == Progress::kFetched) return;
+    if (held->progress == Progress::kFetched) return look_ahead(segment, connection, now);
     if (!around_.may_answer()) {
       is_starved_ = true;
       return;
     }
+    const std::uint64_t order = held->order;
     hand_over(*held, now);
-    if (held->progress == Progress::kFetched || held->progress == Progress::kWaits) return;
+    if (held->progress == Progress::kWaits && held->order == order) return;
+  }
+}
+
+// Has what waits behind one that is being fetched fetched as well, as far as the engine knows where it goes.
+void Puller::look_ahead(SegmentId segment, const verbs::Request& like, Instant now) {
+  const verbs::Request connection = like;
+  std::uint64_t order = 0;
+  while (Held* const held = next_of(segment, connection, order)) {
+    order = held->order;
+    if (held->progress != Progress::kWaits) continue;
+    if (!held->is_lent) return;
+    Fetched payload(*this, *held, true);
+    count(around_.context().inbound.on_request(around_.peer(), PathKind::kHca, held->segment, held->request,
+                                               payload, now));
+    if (held->progress != Progress::kFetched || held->order != order) return;
   }
 }
 
@@ -159,7 +182,7 @@ void Puller::count(Delivery delivery) {
 
 // One READ for each stretch that lies in one run and in one registration here.
 verbs::Placed Puller::fetch(Held& held, const guestmem::SpanList& target) {
-  Bulk* const bulk = find(pair_of(held.segment, held.request));
+  Bulk* const bulk = find(stripe_of(held.segment, held.request));
   if (bulk == nullptr || bulk->end == nullptr) return verbs::Placed::kLost;
   const auto each_read = [&](auto&& read) {
     auto run = held.runs.view().begin();
@@ -192,7 +215,7 @@ verbs::Placed Puller::fetch(Held& held, const guestmem::SpanList& target) {
     return verbs::Placed::kLost;
   }
   if (reads > bulk->end->free_reads()) {
-    lacks_reads_ = true;
+    lacks_reads_ = bulk->lacks_reads = true;
     return verbs::Placed::kLost;
   }
   const auto id = static_cast<std::uint64_t>(&held - held_.data());
@@ -261,10 +284,10 @@ void Puller::poll(Bulk& bulk, Instant now) {
       held.progress = Progress::kBack;
       go_on(held.segment, held.request, now);
     }
-    // Those that found no room for their READs.
+    if (bulk.end == nullptr || !std::exchange(bulk.lacks_reads, false)) continue;
     for (Held& held : held_) {
       if (held.progress == Progress::kWaits && held.is_lent && bulk.end != nullptr &&
-          pair_of(held.segment, held.request) == bulk.pair)
+          stripe_of(held.segment, held.request) == bulk.stripe)
         go_on(held.segment, held.request, now);
     }
   }
@@ -276,19 +299,20 @@ void Puller::poll(Bulk& bulk, Instant now) {
 
 // --- QPs ---
 
-Puller::Bulk* Puller::find(const VmPair& pair) {
+Puller::Bulk* Puller::find(const Stripe& stripe) {
   const auto found = std::ranges::find_if(
-      bulks_, [&](const auto& entry) { return entry.second.pair == pair && !entry.second.is_down; });
+      bulks_, [&](const auto& entry) { return entry.second.stripe == stripe && !entry.second.is_down; });
   return found == bulks_.end() ? nullptr : &found->second;
 }
 
 void Puller::on_offer(const BulkOffer& offer, Instant /*now*/) {
   try {
-    const VmPair pair{.segment = offer.pair.segment, .own = offer.pair.peer, .peer = offer.pair.own};
-    // A new one of the same two takes the place of the old one.
+    const VmPair& said = offer.stripe.pair;
+    const Stripe stripe{{.segment = said.segment, .own = said.peer, .peer = said.own}, offer.stripe.number};
+    // A new one of the same takes the place of the old one.
     for (auto at = bulks_.begin(); at != bulks_.end();)
-      at = at->second.pair == pair || at->first == offer.id ? forget(at) : std::next(at);
-    verbs::Engine* const engine = around_.context().inbound.find_pair(around_.peer(), pair);
+      at = at->second.stripe == stripe || at->first == offer.id ? forget(at) : std::next(at);
+    verbs::Engine* const engine = around_.context().inbound.find_pair(around_.peer(), stripe.pair);
     if (engine == nullptr || around_.reads() == 0 || bulks_.size() >= kBulksMax) return refuse(offer.id);
     const auto memory = around_.context().parts.memory_of(*engine);
     if (memory == nullptr) return refuse(offer.id);
@@ -297,7 +321,7 @@ void Puller::on_offer(const BulkOffer& offer, Instant /*now*/) {
     if (held_.empty()) held_.resize(kHeldMax);
     auto job = std::make_shared<Job>();
     job->id = offer.id;
-    bulks_[offer.id] = {.pair = pair, .engine = engine, .memory = memory, .end = nullptr};
+    bulks_[offer.id] = {.stripe = stripe, .engine = engine, .memory = memory, .end = nullptr};
     around_.context().parts.work(
         [job, domain = memory->domain(), reads = around_.reads(), pipe = around_.connection(),
          there = offer.end] {
@@ -337,7 +361,7 @@ void Puller::on_connected(Job& job) {
   on_bulk_completions(*found->second.end);  // what came before went unheard
 }
 
-// Ends the QP and forgets all that waits of its two VMs.
+// Ends the QP and forgets all that waits of its stripe.
 void Puller::drop(Bulk& bulk) {
   if (bulk.end != nullptr) {
     ++around_.context().bulk.stops;
@@ -346,7 +370,7 @@ void Puller::drop(Bulk& bulk) {
     around_.context().parts.bury(std::move(bulk.end));
   }
   for (Held& held : held_) {
-    if (held.progress == Progress::kFree || pair_of(held.segment, held.request) != bulk.pair) continue;
+    if (held.progress == Progress::kFree || stripe_of(held.segment, held.request) != bulk.stripe) continue;
     held.progress = Progress::kFree;
     --held_count_;
   }
@@ -375,8 +399,9 @@ void Puller::on_stopped(const BulkStopped& stopped) {
   forget(found);
 }
 
-void Puller::stop(const VmPair& pair) {
-  if (Bulk* const bulk = find(pair); bulk != nullptr) fail(*bulk);
+void Puller::stop(SegmentId segment, const verbs::Connection& connection) {
+  Bulk* const bulk = find(hca::stripe_of(segment, connection.local, connection.remote, connection.remote));
+  if (bulk != nullptr) fail(*bulk);
 }
 
 void Puller::stop_all(const verbs::Engine& engine) {

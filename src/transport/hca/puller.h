@@ -4,8 +4,10 @@
 // A request that is lent is handed to its engine as it comes; the engine says where its payload goes, and
 // gets the request once more when it is there (verbs/payload.h). Meanwhile whatever else comes for the same
 // connection waits here, in order, in a fixed number of places; when none is left the pipe reads no further.
+// Writes that wait behind one that is being fetched are fetched with it, over the same QP: so they land in
+// order.
 //
-// A QP that fails, or is stopped, takes along what waits for it and all that waits of its two VMs; of these
+// A QP that fails, or is stopped, takes along what waits for it and all that waits of its stripe; of that
 // nothing is taken any more until the peer has heard of it and says everything again.
 //
 // Thread: shard-owned.
@@ -44,8 +46,8 @@ class Puller final : private BulkEnd::User {
   void on_offer(const BulkOffer& offer, Instant now);
   void on_stopped(const BulkStopped& stopped);
 
-  // Nothing is written into the pair's memory any more when it returns; into the engine's; into anybody's.
-  void stop(const VmPair& pair);
+  // Nothing is written for the connection any more when it returns; for the engine; for anybody.
+  void stop(SegmentId segment, const verbs::Connection& connection);
   void stop_all(const verbs::Engine& engine);
   void stop_everything();
 
@@ -69,13 +71,14 @@ class Puller final : private BulkEnd::User {
     std::array<std::byte, kSlotPayload> bytes;  // otherwise, request.bytes of them
   };
   struct Bulk {
-    VmPair pair;
+    Stripe stripe;  // seen from here
     const verbs::Engine* engine = nullptr;
     std::shared_ptr<GuestMemory> memory;
     std::unique_ptr<BulkEnd> end;  // null: not connected yet, or no more
     bool is_down = false;
     bool tells_stop = false;
     bool has_completions = false;
+    bool lacks_reads = false;  // some wait for room for theirs
   };
   using Bulks = std::map<std::uint32_t, Bulk>;  // by id
   class Fetched;                                // Payload of a Held
@@ -83,13 +86,14 @@ class Puller final : private BulkEnd::User {
 
   Held* place();
   Held* newest_of(const SegmentId& segment, const verbs::Request& request);
-  Held* next_of(const SegmentId& segment, const verbs::Request& request);
+  Held* next_of(const SegmentId& segment, const verbs::Request& request, std::uint64_t order = 0);
   bool is_deaf_to(const SegmentId& segment, const verbs::Request& request) const;
   void hand_over(Held& held, Instant now);
   void go_on(SegmentId segment, const verbs::Request& like, Instant now);
+  void look_ahead(SegmentId segment, const verbs::Request& like, Instant now);
   verbs::Placed fetch(Held& held, const guestmem::SpanList& target);
   void count(Delivery delivery);
-  Bulk* find(const VmPair& pair);
+  Bulk* find(const Stripe& stripe);
   void refuse(std::uint32_t id);
   void on_connected(Job& job);
   void drop(Bulk& bulk);
