@@ -48,12 +48,12 @@ def _reads(machine: HcaMachine, connections: int) -> float:
     return table(output)["BW average[Gb/sec]"]
 
 
-def run(rounds: int) -> None:
+def run(rounds: int, processors: int) -> None:
     """Measures each number of connections."""
     logs = REPOSITORY / "build" / "vm-logs" / "hca-bench"
     logs.mkdir(parents=True, exist_ok=True)
     benchmarks = []
-    with HcaMachine(logs) as machine:
+    with HcaMachine(logs, processors=processors) as machine:
         print(f"{'64 KiB, Gb/s':<16} {'writes, hca':>12} {'ib_read_bw':>12} {'ratio':>8}", flush=True)
         for connections in _CONNECTIONS:
             measured = [(_ours(machine, connections), _reads(machine, connections)) for _ in range(rounds)]
@@ -70,7 +70,9 @@ def main() -> int:
     """Exit code 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    run(parser.parse_args().rounds)
+    parser.add_argument("--processors", type=int, default=2, help="of the VM")
+    arguments = parser.parse_args()
+    run(arguments.rounds, arguments.processors)
     return 0
 
 

@@ -142,8 +142,9 @@ class HcaHosts(Ensemble):
     Who derives from it says which guests there are, and which host is in which.
     """
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, processors: int = 1) -> None:
         super().__init__(logs)
+        self._processors = processors
         self.hosts: list[HostInGuest] = []
 
     def _adapters(self) -> list[Adapter]:
@@ -153,7 +154,8 @@ class HcaHosts(Ensemble):
         archive = self._run / "hca.cpio"
         pack(archive)
         self._start_vms(ensure("trixie"), [
-            dataclasses.replace(soft_roce.spec(index), name=f"HCA-{index:02d}", archives=(archive,), memory_mib=_MEMORY_MIB)
+            dataclasses.replace(soft_roce.spec(index), name=f"HCA-{index:02d}", archives=(archive,), memory_mib=_MEMORY_MIB,
+                                processors=self._processors)
             for index in range(1, count + 1)])
 
     def _start_hosts(self, etcd_address: str) -> None:
@@ -201,8 +203,8 @@ class HcaMachine(HcaHosts):
     does not need it, and the HCA is spoken to by its link-local GID.
     """
 
-    def __init__(self, logs: Path, apart: bool = False) -> None:
-        super().__init__(logs)
+    def __init__(self, logs: Path, apart: bool = False, processors: int = 1) -> None:
+        super().__init__(logs, processors)
         self._apart = apart
 
     @property

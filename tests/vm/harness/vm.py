@@ -39,6 +39,7 @@ class VmSpec:
     overlays: tuple[str, ...] = ()
     archives: tuple[Path, ...] = ()
     memory_mib: int = 512
+    processors: int = 1
     load_driver: bool = True
     rdma_device: str = DEVICE
     nic: str = "vmxnet3"
@@ -381,6 +382,7 @@ class Vm:
             "-machine", "q35,memory-backend=ram,aux-ram-share=on",
             "-cpu", "max",
             "-m", str(spec.memory_mib),
+            "-smp", str(spec.processors),
             "-object", f"memory-backend-memfd,id=ram,size={spec.memory_mib}M,share=on",
             "-nodefaults", "-display", "none",
             "-chardev", f"file,id=console,path={self.console_log},append=on", "-serial", "chardev:console",
