@@ -5,9 +5,11 @@
 #include <functional>
 #include <iterator>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "conformance/conformance_test.h"
+#include "guestmem/sigbus.h"
 
 namespace pvrdma::conformance {
 namespace {
@@ -53,7 +55,8 @@ std::vector<Ending> endings() {
 
 class Loans : public Conformance {
  protected:
-  Loans() : Conformance(2, {.ram = {.size_bytes = 4u << 20}}) {}
+  explicit Loans(const driver::GuestRam::Options& ram = {.size_bytes = 4u << 20})
+      : Conformance(2, {.ram = ram}) {}
 
   void fill(RcEndpoint& end, std::byte value) { std::memset(end.bytes(), static_cast<int>(value), kBytes); }
   static std::size_t count(const RcEndpoint& end, std::byte value) {
@@ -324,6 +327,45 @@ TEST_P(LoansByKey, nothing_is_read_by_one_that_its_owner_invalidates) {
   EXPECT_EQ(count(*b_, kReused), 0U);
 }
 
+class LoansOfUnsealedMemory : public Loans {
+ protected:
+  LoansOfUnsealedMemory() : Loans({.size_bytes = 64u << 20, .seal = driver::GuestRam::Seal::kNone}) {}
+
+  // The highest memory there is; nobody gets what is above it.
+  std::unique_ptr<driver::Buffer> take_top(driver::GuestRam& ram) {
+    constexpr auto kSideBySide = driver::Placement::kContiguous;
+    std::vector<std::unique_ptr<driver::Buffer>> all;
+    while (auto more = ram.allocate(kBytes, kSideBySide)) all.push_back(*std::move(more));
+    std::unique_ptr<driver::Buffer> top = std::move(all.back());
+    const driver::GuestPhys end{ram.base().value + ram.size_bytes()};
+    for (driver::GuestPhys at{top->gpa().value + kBytes}; at < end; at.value += abi::kPageBytes)
+      EXPECT_FALSE(ram.is_taken(at));
+    while (auto page = ram.allocate(1, kSideBySide)) above_.push_back(*std::move(page));
+    std::erase_if(above_, [&](const auto& page) { return page->gpa() < top->gpa(); });
+    return top;
+  }
+
+ private:
+  std::vector<std::unique_ptr<driver::Buffer>> above_;
+};
+
+// A device writes into pages that a VMM has taken away, and reports success: a copy would have hit SIGBUS.
+TEST_P(LoansOfUnsealedMemory, what_is_written_behind_the_end_of_the_file_ends_the_adapter) {
+  static const bool installed = (must(guestmem::install_sigbus_handler()), true);
+  ASSERT_TRUE(installed);
+  driver::GuestRam& ram = world_.device(1).ram();
+  const auto target = take_top(ram);
+  connect({.buffer_bytes = kBytes}, {.timeout = kTimeout});
+  warm_up();
+  const auto key = must(driver::MemoryRegion::of_buffer(b_->pd, *target, test::kFullAccess));
+  begin_slow_write(2, a_->sge(0, kBytes), {key->start(), key->rkey()});
+  const auto whole = static_cast<off_t>(ram.size_bytes());
+  ASSERT_EQ(::ftruncate(ram.fd(), static_cast<off_t>(target->pages().back().value - ram.base().value)), 0);
+  world_.lose_what_nics_read();
+  EXPECT_TRUE(world_.wait([&] { return world_.adapter(1).info().state == device::AdapterState::kFailed; }));
+  ASSERT_EQ(::ftruncate(ram.fd(), whole), 0);  // so that this test's own side can be taken down
+}
+
 std::vector<PathUnderTest> paths_that_lend() {
   std::vector<PathUnderTest> some;
   std::ranges::copy_if(all_paths(), std::back_inserter(some),
@@ -332,6 +374,7 @@ std::vector<PathUnderTest> paths_that_lend() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Path, Loans, testing::ValuesIn(paths_that_lend()), name_of);
+INSTANTIATE_TEST_SUITE_P(Path, LoansOfUnsealedMemory, testing::ValuesIn(paths_that_lend()), name_of);
 INSTANTIATE_TEST_SUITE_P(Path, LoansByKey, testing::ValuesIn(paths_that_lend()), name_of);
 
 }  // namespace

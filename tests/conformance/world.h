@@ -70,6 +70,8 @@ class World {
   std::uint64_t fetched(std::uint32_t index) const { return adapters_[index]->host->path->fetched(); }
   // From now on whatever RDMA NICs carry takes up to so long.
   void slow_nics(Duration most) { nics_.set_delay(most); }
+  // As they do when the file of the memory has been shrunk.
+  void lose_what_nics_read() { nics_.lose_reads(); }
   // As when its VM is about to move.
   void stop(std::uint32_t index) { adapters_[index]->port->set_stopped(true); }
 

@@ -250,7 +250,7 @@ class FakeNetwork::FakeQp final : public QueuePair {
       fail_with(kFlushed);
       return peer.fail_with(kFlushed);
     }
-    std::memcpy(send.from.data, source, send.from.bytes);
+    if (!network_.loses_reads_) std::memcpy(send.from.data, source, send.from.bytes);
     cq_.push({.id = send.id});
   }
 

@@ -67,6 +67,8 @@ class FakeNetwork final : public shard::Pollable {
   void set_patience(Duration time) { patience_ = time; }
   // Packets take up to so long.
   void set_delay(Duration most) { delay_max_ = most; }
+  // What READs bring is lost, as in pages of which a file was shrunk: nobody is told.
+  void lose_reads() { loses_reads_ = true; }
 
   std::uint64_t crimes() const { return crimes_; }
   std::size_t objects() const { return qps_.size() + regions_.size(); }  // that were not destroyed
@@ -107,6 +109,7 @@ class FakeNetwork final : public shard::Pollable {
   std::vector<std::pair<std::string, NicUser::News>> news_;
   std::uint32_t next_qpn_ = 17;
   bool cut_ = false;
+  bool loses_reads_ = false;
   Duration patience_ = std::chrono::milliseconds(240);
   Duration delay_max_ = std::chrono::microseconds(20);
   std::uint64_t crimes_ = 0;

@@ -10,6 +10,14 @@ namespace {
 
 constexpr std::size_t kCompletionsPerTurn = 64;
 
+// Whether pages are still those of their file is something only the processor notices (guestmem/sigbus.h): a
+// device goes on writing into those it was given. A file ends before the last byte of a span if it ends in
+// it.
+void touch(const guestmem::SpanList& target) {
+  for (const guestmem::HostSpan& span : target)
+    static_cast<void>(*static_cast<const volatile std::byte*>(span.data + span.size - 1));
+}
+
 bool is_same_connection(const verbs::Request& a, const verbs::Request& b) {
   return a.to == b.to && a.from == b.from;
 }
@@ -29,8 +37,9 @@ class Puller::Fetched final : public verbs::Payload {
   std::uint64_t bytes() const override { return held_.request.bytes; }
   bool copy_to(const guestmem::SpanList& /*target*/) override { return false; }
   verbs::Placed place(const guestmem::SpanList& target) override {
-    if (is_back()) return held_.is_lost ? verbs::Placed::kLost : verbs::Placed::kDone;
-    return puller_.fetch(held_, target);
+    if (!is_back()) return puller_.fetch(held_, target);
+    touch(target);
+    return verbs::Placed::kDone;
   }
   bool is_back() const override { return held_.progress == Progress::kBack; }
   bool is_ahead() const override { return is_ahead_; }
@@ -62,7 +71,6 @@ Puller::Held* Puller::place() {
   ++held_count_;
   free->progress = Progress::kWaits;
   free->order = next_order_++;
-  free->is_lost = false;
   return &*free;
 }
 

@@ -62,7 +62,6 @@ class Puller final : private BulkEnd::User {
   struct Held {
     Progress progress = Progress::kFree;
     bool is_lent = false;
-    bool is_lost = false;  // kBack: what was to be fetched has not come
     std::uint64_t order = 0;
     SegmentId segment;
     verbs::Request request;
