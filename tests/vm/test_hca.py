@@ -114,6 +114,21 @@ def test_a_device_that_goes_is_replaced_by_tcp_until_it_is_back(machine: HcaMach
     _expect_no_error(job)
 
 
+def test_soft_iwarp_says_why_it_is_not_used(machine: HcaMachine) -> None:
+    job = machine.start_checker(100 * _ROUNDS)
+    machine.vm.check(f"rdma link delete {soft_roce.DEVICE}")
+    machine.vm.check("modprobe siw && rdma link add siw0 type siw netdev eth0")
+    until("it says why", lambda: machine.paths() == {("tcp", "vmrdma0 of host esx-01 is iWARP, vmrdma0 of host esx-02 is iWARP")})
+    (device,) = machine.hosts[1].ctl_json("rdma device list")
+    assert (device["device"], device["iwarp"], device["roce_v2"]) == ("siw0", True, False), device
+    machine.vm.check("rdma link delete siw0")
+    soft_roce.add_device(machine.vm)
+    until("hca again", lambda: machine.paths() == {("hca", _BOTH)})
+    assert not job.done, job.output_so_far()
+    machine.hosts[0].end_checker()
+    _expect_no_error(job)
+
+
 @pytest.mark.full
 def test_a_host_that_is_killed_is_reached_again(machine: HcaMachine) -> None:
     """The QPs of a process that dies go with it; the other host hears it from its own."""

@@ -16,7 +16,7 @@ from testbed.progress import step
 from testbed.recipes import RootRecipe
 
 _HERE = Path(__file__).resolve().parent
-_BUILD_DRIVER = _HERE / "guest" / "build-driver"
+_BUILD_DRIVERS = _HERE / "guest" / "build-drivers"
 _UNPACK_ALONE = _HERE / "guest" / "unpack-alone"
 _NOT_NEEDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 # Debian 12 packages still ship /bin and /lib as folders; a root with them apart confuses tools of both suites.
@@ -26,7 +26,7 @@ _MERGE_USR = ('for d in bin sbin lib lib64; do mkdir -p "$1/usr/$d"; ln -sfn "us
 def ensure(recipe: RootRecipe) -> Path:
     """The root of `recipe`, from the cache when it is there."""
     contents = (recipe.suite, recipe.packages, recipe.backports, recipe.alone)
-    key = cache.key_of(repr(contents), Path(__file__), _BUILD_DRIVER, _UNPACK_ALONE)
+    key = cache.key_of(repr(contents), Path(__file__), _BUILD_DRIVERS, _UNPACK_ALONE)
     return cache.ensure(f"root-{recipe.suite}", key, lambda folder: _build(recipe, folder))
 
 
@@ -39,7 +39,7 @@ def _build(recipe: RootRecipe, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="pvrdma-root-") as scratch, open(log_path, "w", encoding="utf-8") as log:
         os.chmod(scratch, 0o755)  # mmdebstrap's own user must read the files below when it runs unprivileged
         command = _mmdebstrap(recipe, sources, Path(scratch))
-        with step(f"Debian {recipe.suite} root: download, unpack, compile vmw_pvrdma"):
+        with step(f"Debian {recipe.suite} root: download, unpack, compile drivers"):
             producer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
             unpack = subprocess.run(["tar", "-x", "--no-same-owner", "--exclude=./dev", "-C", str(folder)],
                                     stdin=producer.stdout, stderr=log, check=False)
@@ -66,7 +66,7 @@ def _mmdebstrap(recipe: RootRecipe, sources: list[str], scratch: Path) -> list[s
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in _NOT_NEEDED),
         f"--setup-hook={_MERGE_USR}",
         f"--setup-hook=copy-in {pins} /etc/apt/preferences.d",
-        f"--extract-hook={_BUILD_DRIVER}",
+        f"--extract-hook={_BUILD_DRIVERS}",
         *([f'--extract-hook={_UNPACK_ALONE} "$1" {" ".join(recipe.alone)}'] if recipe.alone else []),
         *(f"--include={package}" for package in recipe.packages),
         recipe.suite,

@@ -53,8 +53,8 @@ _GUEST_PACKAGES = (
 )
 # Disks and file systems over RDMA that need programs: iSER's initiator, NFS's server.
 _ARRAY_PACKAGES = ("nfs-kernel-server", "open-iscsi")
-# The kernel, and what compiling one out-of-tree module needs. Debian leaves CONFIG_INFINIBAND_VMWARE_PVRDMA off, so the
-# driver is compiled, unmodified, from Debian's own kernel source.
+# The kernel, and what compiling out-of-tree modules needs. Debian leaves CONFIG_INFINIBAND_VMWARE_PVRDMA and CONFIG_RDMA_SIW off, so
+# these drivers are compiled, unmodified, from Debian's own kernel source.
 _KERNEL_PACKAGES = ("?essential", "gcc", "linux-headers-amd64", "linux-image-amd64", "linux-source", "make", "mawk", "tar",
                     "xz-utils")
 
@@ -120,13 +120,14 @@ BASE = Overlay(
         "rdma_ucm",
         "ib_umad",
         "vmw_pvrdma",
+        "crypto-crc32c",  # of ext4 and of SoftiWARP
     ),
 )
 NVME = Overlay(
     name="nvme",
     programs=("/usr/sbin/nvme", "/usr/sbin/mke2fs"),
     files=("/etc/mke2fs.conf",),
-    modules=("nvme-rdma", "nvmet-rdma", "brd", "ext4", "crypto-crc32c"),
+    modules=("nvme-rdma", "nvmet-rdma", "brd", "ext4"),
 )
 _LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 MPI = Overlay(
@@ -143,6 +144,7 @@ MPI = Overlay(
     ),
 )
 SOFT_ROCE = Overlay(name="rxe", modules=("rdma_rxe", "crypto-crc32", "virtio_net"))
+SOFT_IWARP = Overlay(name="siw", modules=("siw",))
 
 # Beside "nvme": an array's other ways to export, and what uses them.
 ARRAY = Overlay(
@@ -166,7 +168,7 @@ ROOTS = (
         packages=(*_QEMU, *_GUEST_PACKAGES, *_ARRAY_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
         backports=("qemu-*", "seabios", "ipxe-qemu"),
         alone=_MPI_PACKAGES,
-        overlays=(BASE, NVME, SOFT_ROCE, MPI, ARRAY),
+        overlays=(BASE, NVME, SOFT_ROCE, SOFT_IWARP, MPI, ARRAY),
     ),
     RootRecipe(
         suite="bookworm",

@@ -154,7 +154,7 @@ class HcaHosts(Ensemble):
         archive = self._run / "hca.cpio"
         pack(archive)
         self._start_vms(ensure("trixie"), [
-            dataclasses.replace(soft_roce.spec(index), name=f"HCA-{index:02d}", archives=(archive,), memory_mib=_MEMORY_MIB,
+            dataclasses.replace(soft_roce.spec(index, ("siw",)), name=f"HCA-{index:02d}", archives=(archive,), memory_mib=_MEMORY_MIB,
                                 processors=self._processors)
             for index in range(1, count + 1)])
 
