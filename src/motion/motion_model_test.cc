@@ -58,7 +58,9 @@ TEST_P(MishapTest, LeavesTheVmOnOneHost) {
     expect_outcome(world, mishap);
     if (HasFailure()) break;
   }
-  EXPECT_GE(tried, 2);
+  // A destination that looks late finds out at its first look.
+  const bool may_ask_once = fault == Fault::kAnswerLost && host == Host::kDestination;
+  EXPECT_GE(tried, may_ask_once ? 1 : 2);
 }
 
 std::string name_of(const testing::TestParamInfo<std::tuple<Fault, Host>>& info) {
