@@ -23,6 +23,7 @@
 #include "transport/hca/context.h"
 #include "transport/hca/fake_nic.h"
 #include "transport/hca/pipe.h"
+#include "verbs/engine.h"
 
 namespace pvrdma::transport::hca {
 namespace {
@@ -179,7 +180,7 @@ class OneVm final : public Parts, public Inbound {
   std::deque<std::pair<std::function<void()>, std::function<void()>>> jobs_;
   std::vector<std::byte> seen_ = std::vector<std::byte>(kRamBytes);
   std::array<int, kTargets> given_{};  // how often the path may write there
-  alignas(std::max_align_t) std::byte engine_{};
+  alignas(verbs::Engine) std::array<std::byte, sizeof(verbs::Engine)> engine_{};
 };
 
 // The other end: a pipe's, a region that may be read, and QPs that it connects when their offer is answered.

@@ -32,7 +32,7 @@ struct GuestMemory::Job {
         trouble = fresh.error().message;
         return;
       }
-      domain = std::make_shared<GuestDomain>(nic, *std::move(fresh));
+      domain = std::make_shared<GuestDomain>(GuestDomain{nic, *std::move(fresh)});
     }
     const std::lock_guard lock(hold->mutex);
     if (hold->is_gone) return;

@@ -81,7 +81,7 @@ void run(Pipe::Role role, std::span<const std::uint8_t> input) {
   };
   std::uint32_t slot = 0;
   while (input.size() > 2 && !pipe.broken() && slot < there->slots()) {
-    const std::size_t wanted = input[0] | input[1] << 8;
+    const auto wanted = static_cast<std::size_t>(input[0] | input[1] << 8);
     input = input.subspan(2);
     const std::size_t bytes = std::min({wanted, input.size(), std::size_t{kSlotBytes}});
     std::memcpy(there->send_slot(slot).data(), input.data(), bytes);
