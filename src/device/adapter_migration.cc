@@ -131,7 +131,7 @@ Result<PciState> Adapter::load_stopped(std::span<const std::byte> bytes) {
 void Adapter::go_on() {
   end_migration();
   if (state_ != AdapterState::kActive) return;
-  engine_.on_path_restored([](const verbs::Gid&) { return true; }, clock_.now());
+  engine_.on_all_paths_restored(clock_.now());
   resume();
 }
 

@@ -145,7 +145,7 @@ Result<void> Adapter::take_back(state::Reader& reader, Objects objects, Instant 
   const bool fits = pci_config_.write(0, std::as_bytes(std::span(pci->config)));
   PVRDMA_CHECK(fits, "the whole of the configuration space");
   if (state_ != AdapterState::kActive) return {};
-  engine_.on_path_restored([](const verbs::Gid&) { return true; }, now);
+  engine_.on_all_paths_restored(now);
   if (objects == Objects::kLost) rings_.post(abi::EventType::kDeviceFatal, kPort);
   resume();
   return {};

@@ -43,7 +43,7 @@ void take_turns(FakeGuest& guest) {
 void work(FakeGuest& guest) {
   Adapter& adapter = guest.adapter();
   adapter.resume();
-  adapter.engine().on_path_restored([](const verbs::Gid&) { return true; }, guest.clock.time);
+  adapter.engine().on_all_paths_restored(guest.clock.time);
   take_turns(guest);
   adapter.set_link(!adapter.info().link_up);
   for (std::uint32_t uar = 0; uar < kUars; ++uar) {

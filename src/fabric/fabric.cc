@@ -108,10 +108,19 @@ verbs::Engine* Fabric::find_pair(transport::HostId host, const transport::VmPair
   return admission.verdict == Delivery::kDelivered ? admission.port->receiver() : nullptr;
 }
 
-void Fabric::on_pair_restored(transport::HostId host, const transport::VmPair& pair, Instant now) {
+void Fabric::on_pair_restored(transport::HostId host, const transport::VmPair& pair,
+                              const std::function<bool(verbs::Qpn own)>& affected, Instant now) {
   verbs::Engine* const engine = find_pair(host, pair);
   if (engine == nullptr) return;
-  engine->on_path_restored([&pair](const verbs::Gid& peer) { return peer == pair.peer; }, now);
+  engine->on_path_restored(
+      [&](const verbs::Endpoint& own, const verbs::Endpoint& peer) {
+        return peer.gid == pair.peer && own.gid == pair.own && affected(own.qpn);
+      },
+      now);
+}
+
+void Fabric::on_returned(verbs::Engine& engine, verbs::Qpn qpn, std::uint32_t rkey) {
+  engine.on_returned(qpn, rkey);
 }
 
 // The way to the host may be another one now. Whoever waits for it is woken by on_ready(), or has another

@@ -58,7 +58,9 @@ class Fabric final : public transport::Inbound, public transport::NativeInbound 
   void on_up_changed(transport::HostId host, Instant now) override;
 
   verbs::Engine* find_pair(transport::HostId host, const transport::VmPair& pair) override;
-  void on_pair_restored(transport::HostId host, const transport::VmPair& pair, Instant now) override;
+  void on_pair_restored(transport::HostId host, const transport::VmPair& pair,
+                        const std::function<bool(verbs::Qpn own)>& affected, Instant now) override;
+  void on_returned(verbs::Engine& engine, verbs::Qpn qpn, std::uint32_t rkey) override;
   // NativeInbound: the same.
   transport::NativeInbound::Admission admit(transport::SegmentId segment, const verbs::Gid& source,
                                             const verbs::Gid& destination,

@@ -420,7 +420,7 @@ TEST_F(FabricConnection, AsksForWhatCameWhileItWasStopped) {
   fabric_.on_restored(kEsx2, now_);
   EXPECT_EQ(answers().size(), 0U) << "that would be lost";
   port_.set_stopped(false);
-  guest_.engine.on_path_restored([](const verbs::Gid&) { return true; }, now_);
+  guest_.engine.on_all_paths_restored(now_);
   const auto asked = answers();
   ASSERT_EQ(asked.size(), 1U);
   EXPECT_EQ(asked[0].message.syndrome, verbs::Syndrome::kNakSequence);
@@ -438,7 +438,7 @@ TEST_F(FabricConnection, AsksForWhatCameAgainWhileItWasStopped) {
   port_.set_stopped(true);
   ask_as(kEsx2, verbs::RequestOp::kSend);
   port_.set_stopped(false);
-  guest_.engine.on_path_restored([](const verbs::Gid&) { return true; }, now_);
+  guest_.engine.on_all_paths_restored(now_);
   const auto asked = answers();
   ASSERT_EQ(asked.size(), 1U);
   EXPECT_EQ(asked[0].message.syndrome, verbs::Syndrome::kNakSequence);

@@ -45,8 +45,8 @@ void Switch::set_view(const View& view) {
   // From here on nothing may fail: what has changed is known this once.
   changed();
   look_for_lost();
-  const auto affected = [&change](const verbs::Gid& peer) {
-    return std::binary_search(change.reachable.begin(), change.reachable.end(), peer);
+  const auto affected = [&change](const verbs::Endpoint& /*own*/, const verbs::Endpoint& peer) {
+    return std::binary_search(change.reachable.begin(), change.reachable.end(), peer.gid);
   };
   each_engine([&](verbs::Engine& engine) {
     if (!change.reachable.empty()) engine.on_path_restored(affected, now);
@@ -118,14 +118,18 @@ void Switch::paths_ready() {
 }
 
 void Switch::paths_restored(transport::HostId host, Instant now) {
-  const auto affected = [this, host](const verbs::Gid& peer) { return remote_.is_held_by(host, peer); };
+  const auto affected = [this, host](const verbs::Endpoint& /*own*/, const verbs::Endpoint& peer) {
+    return remote_.is_held_by(host, peer.gid);
+  };
   each_engine([&](verbs::Engine& engine) { engine.on_path_restored(affected, now); });
 }
 
 std::uint64_t Switch::works_again(const Port& port) {
   const Instant now = clock_.now();
   std::uint64_t looked_through = 0;
-  const auto affected = [this, &port](const verbs::Gid& peer) { return holds(port, peer); };
+  const auto affected = [this, &port](const verbs::Endpoint& /*own*/, const verbs::Endpoint& peer) {
+    return holds(port, peer.gid);
+  };
   each_engine([&](verbs::Engine& engine) {
     looked_through += engine.object_counts().qps;
     engine.on_path_restored(affected, now);

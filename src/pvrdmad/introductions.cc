@@ -42,12 +42,21 @@ Result<PipeEndpoint> end_of(const Json& said) {
       return fail(EPROTO, "its reads are no number, or too many");
     end.reads = reads->get<std::uint32_t>();
   }
+  if (const auto lends = said.find("lends_answers"); lends != said.end()) {
+    if (!lends->is_boolean()) return fail(EPROTO, "whether it lends answers is neither true nor false");
+    end.lends_answers = lends->get<bool>();
+  }
   return end;
 }
 
 Json to_json(const PipeEndpoint& end, const char* say) {
-  return {{"say", say},     {"qpn", end.qpn},     {"psn", end.psn},
-          {"mtu", end.mtu}, {"slots", end.slots}, {"reads", end.reads}};
+  return {{"say", say},
+          {"qpn", end.qpn},
+          {"psn", end.psn},
+          {"mtu", end.mtu},
+          {"slots", end.slots},
+          {"reads", end.reads},
+          {"lends_answers", end.lends_answers}};
 }
 
 }  // namespace

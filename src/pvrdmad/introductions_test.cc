@@ -12,7 +12,8 @@ using transport::hca::Offer;
 using transport::hca::PipeEndpoint;
 using vmm::Json;
 
-constexpr PipeEndpoint kEnd{.qpn = 17, .psn = 0xffffff, .mtu = 4096, .slots = 256};
+constexpr PipeEndpoint kEnd{
+    .qpn = 17, .psn = 0xffffff, .mtu = 4096, .slots = 256, .reads = 16, .lends_answers = true};
 const verbs::Gid kGid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}};
 const verbs::Gid kOther{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 9}};
 
@@ -26,6 +27,20 @@ TEST(IntroductionsTest, WhatIsSaidIsUnderstood) {
   const auto answered = pipe_answer_of(to_json(answer));
   ASSERT_TRUE(answered) << answered.error().message;
   EXPECT_EQ(*answered, answer);
+}
+
+TEST(IntroductionsTest, WhoKnowsNothingOfLoansDoesNotMentionThem) {
+  Json offer = to_json(Offer{kEnd, {kGid}});
+  for (const char* member : {"lends_answers", "reads"}) {
+    Json spoilt = offer;
+    spoilt[member] = "yes";
+    EXPECT_EQ(pipe_offer_of(spoilt).error().code, EPROTO) << spoilt.dump();
+    offer.erase(member);
+  }
+  const auto heard = pipe_offer_of(offer);
+  ASSERT_TRUE(heard) << heard.error().message;
+  EXPECT_EQ(heard->end.reads, 0U);
+  EXPECT_FALSE(heard->end.lends_answers);
 }
 
 TEST(IntroductionsTest, WhatIsNoOfferIsRefused) {

@@ -320,7 +320,7 @@ Result<void> ShardHandover::arrive(const std::string& adapter) {
 
 Result<void> ShardHandover::nudge(const std::string& adapter) {
   return on_adapter(adapter, [now = &clock_](adapters::ServedAdapter& served) -> Result<void> {
-    served.seated().adapter().engine().on_path_restored([](const verbs::Gid&) { return true; }, now->now());
+    served.seated().adapter().engine().on_all_paths_restored(now->now());
     return {};
   });
 }

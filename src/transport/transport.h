@@ -15,6 +15,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -136,8 +137,12 @@ class Inbound {
   // For paths that read and write guests' memory by themselves. The engine here that holds `own` and may
   // speak with `peer` at that host; null: none now.
   virtual verbs::Engine* find_pair(HostId /*host*/, const VmPair& /*pair*/) { return nullptr; }
-  // As on_restored(), of what the two have sent each other.
-  virtual void on_pair_restored(HostId /*host*/, const VmPair& /*pair*/, Instant /*now*/) {}
+  // As on_restored(), of what those of the two's connections have sent each other that `affected` picks by
+  // the QP here.
+  virtual void on_pair_restored(HostId /*host*/, const VmPair& /*pair*/,
+                                const std::function<bool(verbs::Qpn own)>& /*affected*/, Instant /*now*/) {}
+  // An answer of that QP, of an engine here, is read no more (verbs/path.h).
+  virtual void on_returned(verbs::Engine& /*engine*/, verbs::Qpn /*qpn*/, std::uint32_t /*rkey*/) {}
 };
 
 // Whether a packet from outside the cluster, or that seems so, comes in.

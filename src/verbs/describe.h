@@ -140,8 +140,8 @@ void describe(Archive& archive, abi::Sge& sge) {
 template <typename Archive>
 void describe(Archive& archive, SavedWork& work) {
   auto& [state, fast_reg, sges] = work;
-  auto& [wr_id, remote_addr, compare_add, swap, rkey, extra_value, length, sent, confirmed, number_, psn,
-         opcode, status, send_flags, sge_count, progress, started, lent] = state;
+  auto& [wr_id, remote_addr, compare_add, swap, rkey, extra_value, length, sent, confirmed, fetched, number_,
+         psn, opcode, status, send_flags, sge_count, progress, started, lent, fetches] = state;
   archive.number("wr_id", wr_id);
   archive.number("remote_addr", remote_addr);
   archive.number("compare_add", compare_add);
@@ -159,6 +159,8 @@ void describe(Archive& archive, SavedWork& work) {
   archive.choice("state", progress, SendWorkState::State::kQueued, SendWorkState::State::kFailed);
   archive.flag("started", started);
   lent = false;  // who saves has stopped all paths
+  fetches = 0;
+  fetched = confirmed;
   if (opcode == abi::Opcode::kFastRegMr) plain(archive, "fast_reg", fast_reg);
   archive.list("sges", sges, kSgeMax, sizeof(abi::Sge),
                [&archive](abi::Sge& sge) { describe(archive, sge); });

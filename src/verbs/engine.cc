@@ -214,12 +214,22 @@ void Engine::on_path_ready() {
   impl_->scheduler.wake_waiting();
 }
 
-void Engine::on_path_restored(const std::function<bool(const Gid& peer)>& affected, Instant now) {
+void Engine::on_path_restored(const std::function<bool(const Endpoint& own, const Endpoint& peer)>& affected,
+                              Instant now) {
   impl_->qps.for_each([&](std::uint32_t, QueuePair& qp) {
-    if (qp.is_datagram() || !affected(qp.remote().gid)) return;
+    if (qp.is_datagram() || !affected(qp.local(), qp.remote())) return;
     impl_->responder.on_path_restored(qp, now);
     impl_->requester.on_path_restored(qp);
   });
+}
+
+void Engine::on_all_paths_restored(Instant now) {
+  on_path_restored([](const Endpoint&, const Endpoint&) { return true; }, now);
+}
+
+void Engine::on_returned(Qpn qpn, std::uint32_t rkey) {
+  QueuePair* qp = impl_->by_qpn(qpn);
+  if (qp != nullptr) impl_->loans.give_answer_back(*qp, rkey);
 }
 
 void Engine::stop_loans() {

@@ -200,9 +200,13 @@ class Engine {
 
   // A path that had no room takes requests again: QPs that wait are made ready.
   void on_path_ready();
-  // Messages to and from the peers that `affected` picks by GID may have been lost: what they have not
+  // Messages of the connections that `affected` picks, or of all, may have been lost: what they have not
   // answered goes out again at once, without spending a retry; whose request came early is asked for it.
-  void on_path_restored(const std::function<bool(const Gid& peer)>& affected, Instant now);
+  void on_path_restored(const std::function<bool(const Endpoint& own, const Endpoint& peer)>& affected,
+                        Instant now);
+  void on_all_paths_restored(Instant now);
+  // An answer of that QP's that was lent (Path::lend_response()) is read no more.
+  void on_returned(Qpn qpn, std::uint32_t rkey);
 
   // No path reads or writes the guest's memory when it returns, until another message; and what was being
   // written is in the log.

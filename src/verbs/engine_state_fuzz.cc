@@ -134,7 +134,7 @@ void talk_to(Engine& engine, const QpInfo& qp) {
 void work(Engine& engine) {
   Instant now = kNow;
   const std::vector<QpInfo> qps = engine.list_qps();
-  engine.on_path_restored([](const Gid&) { return true; }, now);
+  engine.on_all_paths_restored(now);
   for (int turn = 0; turn < kTurnsMax; ++turn) {
     engine.run(now);
     if (turn == 2) std::for_each(qps.begin(), qps.end(), [&](const QpInfo& qp) { talk_to(engine, qp); });

@@ -178,7 +178,7 @@ TEST_F(EngineState, WhatIsNotAnsweredGoesOutAgain) {
   ASSERT_EQ(b.load(saved(), a.now), "");
   EXPECT_THAT(b.wire.opened, SizeIs(1));
   EXPECT_THAT(b.wire.requests, IsEmpty());
-  b.engine.on_path_restored([](const Gid&) { return true; }, a.now);
+  b.engine.on_all_paths_restored(a.now);
   b.engine.run(a.now);
   ASSERT_THAT(b.wire.requests, SizeIs(1));
   EXPECT_EQ(b.wire.requests[0].message.number.value, kSqPsn);

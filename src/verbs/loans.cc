@@ -1,5 +1,8 @@
 #include "verbs/loans.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/check.h"
 #include "verbs/memory_region.h"
 #include "verbs/queue_pair.h"
@@ -29,6 +32,41 @@ void Loans::give_back(QueuePair& qp, SendWorkState& work, std::span<const abi::S
   work.lent = false;
   --qp.loans.lent;
   drop_uses(sges);
+  update(qp);
+}
+
+void Loans::begin_fetching(QueuePair& qp, SendWorkState& work, std::span<const abi::Sge> sges) {
+  ++work.fetches;
+  ++qp.loans.fetching;
+  lend(qp, work, sges);
+}
+
+bool Loans::end_fetching(QueuePair& qp, SendWorkState& work, std::span<const abi::Sge> sges) {
+  if (work.fetches == 0) return false;
+  --qp.loans.fetching;
+  if (--work.fetches == 0) give_back(qp, work, sges);
+  return true;
+}
+
+bool Loans::may_lend_answer(const QueuePair& qp) {
+  return qp.loans.answer_count < QpLoans::kAnswersMax;
+}
+
+void Loans::lend_answer(QueuePair& qp, std::uint32_t rkey) {
+  PVRDMA_CHECK(may_lend_answer(qp), "who lends has asked");
+  qp.loans.answers[qp.loans.answer_count++] = rkey;
+  mrs_.add_use(rkey);
+  update(qp);
+}
+
+void Loans::give_answer_back(QueuePair& qp, std::uint32_t rkey) {
+  QpLoans& loans = qp.loans;
+  const auto lent = std::span(loans.answers).first(loans.answer_count);
+  const auto found = std::ranges::find(lent, rkey);
+  if (found == lent.end()) return;
+  *found = lent.back();
+  --loans.answer_count;
+  mrs_.drop_use(rkey);
   update(qp);
 }
 
@@ -125,11 +163,26 @@ void Loans::mark_again(const QueuePair& qp) const {
   }
 }
 
+void Loans::mark_again(const QueuePair& qp, const SendWorkState& work, std::span<const abi::Sge> sges) const {
+  for (std::uint32_t done = work.confirmed; done < work.fetched;) {
+    guestmem::SpanList ignored;
+    const std::uint32_t bytes = std::min(work.fetched - done, kPieceBytesMax);
+    static_cast<void>(
+        resolve_sges(mrs_, qp.identity.pd, sges, done, bytes, {.flag = abi::kAccessLocalWrite}, ignored));
+    done += bytes;
+  }
+}
+
 void Loans::forget(QueuePair& qp) {
   SendWindow& window = qp.send.window;
-  for (std::uint32_t at = window.head(); at != window.tail(); ++at)
-    give_back(qp, window.at(at), window.sges(at));
+  for (std::uint32_t at = window.head(); at != window.tail(); ++at) {
+    SendWork& work = window.at(at);
+    if (work.fetches != 0) mark_again(qp, work, window.sges(at));
+    qp.loans.fetching -= std::exchange(work.fetches, std::uint8_t{0});
+    give_back(qp, work, window.sges(at));
+  }
   mark_again(qp);
+  while (qp.loans.answer_count != 0) give_answer_back(qp, qp.loans.answers[0]);
   while (qp.loans.placing_count != 0) end_placing(qp);
   PVRDMA_CHECK(!qp.loans.any(), "what was lent is in the window until it is given back");
 }

@@ -1,5 +1,6 @@
 // Loans: memory of the guest that a path uses after the call in which it was given: the source of a request
-// that was lent, until the work request is answered, and the target of a payload that is placed later.
+// that was lent, until the work request is answered; that of an answer to a read, until the peer has said
+// that it has it; and the target of a payload, of a request or of such an answer, that is placed later.
 //
 // The guest may use such memory for something else as soon as it is told that a work request has ended, that
 // a key is gone or that its QP is reset. So whoever is about to tell it ends the loans first: by an answer,
@@ -46,17 +47,21 @@ struct Placing {
 // A QP's own.
 struct QpLoans {
   static constexpr std::uint32_t kPlacingsMax = 4;
+  static constexpr std::uint32_t kAnswersMax = 16;
 
   explicit QpLoans(QueuePair* qp) : link(qp) {}
-  bool any() const { return lent != 0 || placing_count != 0; }
+  bool any() const { return lent != 0 || placing_count != 0 || answer_count != 0; }
   // The n-th oldest.
   Placing& placing(std::uint32_t n) { return placings[(first + n) % kPlacingsMax]; }
   const Placing& placing(std::uint32_t n) const { return placings[(first + n) % kPlacingsMax]; }
 
-  std::uint32_t lent = 0;  // work requests
+  std::uint32_t lent = 0;      // work requests
+  std::uint32_t fetching = 0;  // pieces of answers, all of their reads
   std::uint32_t first = 0;
   std::uint32_t placing_count = 0;
   std::array<Placing, kPlacingsMax> placings;  // a ring, in the order of the messages
+  std::uint32_t answer_count = 0;
+  std::array<std::uint32_t, kAnswersMax> answers;  // that are lent: the key of each
   QueueLink<QueuePair> link;
 };
 
@@ -69,6 +74,16 @@ class Loans {
   void lend(QueuePair& qp, SendWorkState& work, std::span<const abi::Sge> sges);
   // All of it was answered. Does nothing when none of it was lent.
   void give_back(QueuePair& qp, SendWorkState& work, std::span<const abi::Sge> sges);
+
+  // A piece of the answer to the read `work` is being placed, up to work.fetched.
+  void begin_fetching(QueuePair& qp, SendWorkState& work, std::span<const abi::Sge> sges);
+  // The oldest such piece is not any more. False: there was none.
+  bool end_fetching(QueuePair& qp, SendWorkState& work, std::span<const abi::Sge> sges);
+
+  // Whether another answer may be lent; one was, of the region of that key; one is not any more.
+  static bool may_lend_answer(const QueuePair& qp);
+  void lend_answer(QueuePair& qp, std::uint32_t rkey);
+  void give_answer_back(QueuePair& qp, std::uint32_t rkey);
 
   // The payload of `request` is being placed, too.
   void begin_placing(QueuePair& qp, const Request& request);
@@ -98,6 +113,7 @@ class Loans {
   void add_uses(std::span<const abi::Sge> sges);
   void drop_uses(std::span<const abi::Sge> sges);
   void mark_again(const QueuePair& qp) const;
+  void mark_again(const QueuePair& qp, const SendWorkState& work, std::span<const abi::Sge> sges) const;
   void forget(QueuePair& qp);
   void update(QueuePair& qp);
 

@@ -46,7 +46,8 @@ class Path {
 
   // Whether a piece must begin where a packet of the connection's MTU does, and grants of room end there.
   bool carries_packets() const { return carries_packets_; }
-  // How many bytes a piece must have at least to be worth a lend_request(); max: it never lends.
+  // How many bytes a piece must have at least to be worth a lend_request() or lend_response(); max: it never
+  // lends.
   std::uint32_t lends_from() const { return lends_from_; }
 
   // How many of the `wanted` bytes (1 for a request without payload) the next request may carry: all, some,
@@ -75,6 +76,13 @@ class Path {
 
   // `payload` holds response.bytes bytes, only for reads. Lost when there is no room for it.
   virtual void send_response(const Response& response, const guestmem::SpanList& payload, Instant now) = 0;
+
+  // The same for an answer to a read, whose memory stays the path's to read until it says so by
+  // Engine::on_returned(), with that key, or until it is stopped. False: nothing was sent.
+  virtual bool lend_response(const Response& /*response*/, std::uint32_t /*rkey*/,
+                             const guestmem::SpanList& /*payload*/, Instant /*now*/) {
+    return false;
+  }
 
  protected:
   explicit Path(bool carries_packets = false, std::uint32_t lends_from = ~0U)

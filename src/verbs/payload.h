@@ -29,8 +29,8 @@ class Payload {
   // acts as if the message had never arrived.
   [[nodiscard]] virtual bool copy_to(const guestmem::SpanList& target) = 0;
 
-  // The same for a request's, where they may come later. Until then `target` is the path's to write, as a
-  // lent source is to read (path.h).
+  // The same for a request's, or an answer's to a read, where they may come later. Until then `target` is the
+  // path's to write, as a lent source is to read (path.h).
   [[nodiscard]] virtual Placed place(const guestmem::SpanList& target) {
     return copy_to(target) ? Placed::kDone : Placed::kLost;
   }

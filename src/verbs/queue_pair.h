@@ -50,6 +50,7 @@ struct SendWorkState {
   std::uint32_t sent = 0;         // bytes sent; of a read: asked for
   std::uint32_t confirmed =
       0;  // of a read: bytes placed; else: bytes known to be executed. Sending again starts there
+  std::uint32_t fetched = 0;  // of a read of which `fetches` are under way: bytes placed, or by one of them
   MessageNumber number;
   Psn psn;  // of its first packet
   abi::Opcode opcode{};
@@ -58,12 +59,15 @@ struct SendWorkState {
   std::uint8_t sge_count = 0;
   State state = State::kQueued;
   bool started = false;  // counted in SendSide::reads_outstanding
-  bool lent = false;     // Loans' own
+  bool lent = false;     // Loans' own, and the next
+  std::uint8_t fetches = 0;
 
   bool is_read_or_atomic() const {
     return opcode == abi::Opcode::kRdmaRead || opcode == abi::Opcode::kAtomicCmpAndSwp ||
            opcode == abi::Opcode::kAtomicFetchAndAdd;
   }
+  // Of a read: where the next of its answer belongs.
+  std::uint32_t reached() const { return fetches != 0 ? fetched : confirmed; }
   // Whether the peer, if it got all that was sent, has something to answer.
   bool is_answer_due() const {
     if (!started || state != State::kQueued) return started;

@@ -78,6 +78,7 @@ class Requester {
   bool is_spared(QueuePair& qp, Instant now);
   void time_out(QueuePair& qp, Instant now);
   void rewind(QueuePair& qp, std::uint32_t position);
+  void send_again(QueuePair& qp);
 
   Services& services_;
   Completions& completions_;

@@ -79,7 +79,9 @@ void Requester::acknowledge(QueuePair& qp, std::uint32_t position) {
 
 void Requester::on_ack(QueuePair& qp, std::uint32_t position, const Response& response, Payload& payload) {
   SendWork& work = qp.send.window.at(position);
-  if (!is_open(work)) {
+  const bool was_fetched =
+      payload.is_back() && services_.loans.end_fetching(qp, work, qp.send.window.sges(position));
+  if (!is_open(work) || was_fetched != payload.is_back()) {
     ++services_.counters.duplicates;
   } else if (work.opcode == abi::Opcode::kRdmaRead) {
     on_read_data(qp, position, response, payload);
@@ -93,11 +95,15 @@ void Requester::on_ack(QueuePair& qp, std::uint32_t position, const Response& re
 void Requester::on_read_data(QueuePair& qp, std::uint32_t position, const Response& response,
                              Payload& payload) {
   SendWork& work = qp.send.window.at(position);
+  const bool is_back = payload.is_back();
+  // What is being fetched was asked for again, and this has come of it: no byte lands behind it.
+  if (!is_back && work.fetches != 0 && response.offset < work.fetched) services_.loans.stop(qp);
   // What begins among the bytes that are here already and brings more (asked for twice, it came in other
   // pieces) is placed from its own beginning.
+  const std::uint32_t reached = is_back ? work.confirmed : work.reached();
   const std::uint64_t end = std::uint64_t{response.offset} + response.bytes;
-  const bool goes_on = response.op == RequestOp::kRead && response.offset <= work.confirmed &&
-                       (end > work.confirmed || work.length == 0) && end <= work.length &&
+  const bool goes_on = response.op == RequestOp::kRead && response.offset <= reached &&
+                       (end > reached || work.length == 0) && end <= work.length &&
                        response.bytes <= kPieceBytesMax && payload.bytes() == response.bytes;
   if (!goes_on) {
     ++services_.counters.duplicates;
@@ -108,8 +114,15 @@ void Requester::on_read_data(QueuePair& qp, std::uint32_t position, const Respon
       resolve_sges(services_.mrs, qp.identity.pd, qp.send.window.sges(position), response.offset,
                    response.bytes, AccessNeed{.flag = abi::kAccessLocalWrite}, target);
   if (fault != KeyFault::kNone) return fail_locally(qp, work, abi::CompletionStatus::kLocalProtection);
-  if (!payload.copy_to(target)) return;
-  const auto confirmed = static_cast<std::uint32_t>(end);
+  const Placed placed = payload.place(target);
+  if (placed == Placed::kLost) return;
+  if (!is_back) work.fetched = static_cast<std::uint32_t>(end);
+  if (placed == Placed::kLater) {
+    services_.loans.begin_fetching(qp, work, qp.send.window.sges(position));
+    return made_progress(qp);
+  }
+  if (!is_back && work.fetches != 0) return made_progress(qp);  // it counts when what is before it is here
+  const std::uint32_t confirmed = work.fetches != 0 ? static_cast<std::uint32_t>(end) : work.fetched;
   qp.send.move(work, std::max(work.sent, confirmed), confirmed);
   if (work.confirmed == work.length) {
     answered(qp, work);
@@ -234,6 +247,11 @@ void Requester::rewind(QueuePair& qp, std::uint32_t position) {
 }
 
 void Requester::on_path_restored(QueuePair& qp) {
+  if (qp.loans.fetching != 0) services_.loans.stop(qp);  // what is fetched may be lost as well
+  send_again(qp);
+}
+
+void Requester::send_again(QueuePair& qp) {
   if (may_request(qp.state()) && !qp.send.window.empty()) rewind(qp, qp.send.window.head());
 }
 
@@ -243,7 +261,7 @@ void Requester::repeat(QueuePair& qp) {
   const Instant deadline = send.ack_deadline;
   const Psn reached = qp.next_psn();
   if (!send.repeats || distance(reached, send.repeats_to) > 0) send.repeats_to = reached;
-  on_path_restored(qp);
+  send_again(qp);
   send.repeats = true;
   send.ack_deadline = deadline;
 }

@@ -26,7 +26,8 @@ class RequesterPathTest : public ConnectedQp {
     a.settle();
   }
   void path_breaks() {
-    a.engine.on_path_restored([](const Gid& peer) { return peer == kPeer.gid; }, a.now);
+    a.engine.on_path_restored([](const Endpoint&, const Endpoint& peer) { return peer.gid == kPeer.gid; },
+                              a.now);
     a.settle();
   }
   SendWr long_write(std::uint64_t wr_id, std::uint32_t pieces_of_2_mib) const {
@@ -413,7 +414,8 @@ TEST_F(RequesterPathTest, TheTimeBeginsAnewAfterABreak) {
 TEST_F(RequesterPathTest, OtherPeersBreaksAreNotOurs) {
   a.send(qp, write(1));
   sent();
-  a.engine.on_path_restored([](const Gid& peer) { return peer != kPeer.gid; }, a.now);
+  a.engine.on_path_restored([](const Endpoint&, const Endpoint& peer) { return peer.gid != kPeer.gid; },
+                            a.now);
   a.settle();
   EXPECT_THAT(sent(), IsEmpty());
 }

@@ -228,7 +228,13 @@ void Responder::send(QueuePair& qp, const Request& request, const Response& resp
     observer->on_response(Direction::kOutbound, response, answered_by_us(qp, request, response), &payload,
                           qp.attributes.path_mtu, now);
   }
-  services_.wire.answer_path(path_of(services_, qp)).send_response(response, payload, now);
+  Path& path = services_.wire.answer_path(path_of(services_, qp));
+  if (response.bytes >= path.lends_from() && Loans::may_lend_answer(qp) &&
+      path.lend_response(response, request.rkey, payload, now)) {
+    services_.loans.lend_answer(qp, request.rkey);
+  } else {
+    path.send_response(response, payload, now);
+  }
 }
 
 }  // namespace pvrdma::verbs

@@ -192,7 +192,8 @@ TEST_F(ResponderTest, AGapIsReportedOnce) {
 
 TEST_F(ResponderTest, WhatCameEarlyIsAskedForOnce) {
   const auto peer_is_found = [this] {
-    a.engine.on_path_restored([](const Gid& peer) { return peer == kPeer.gid; }, a.now);
+    a.engine.on_path_restored([](const Endpoint&, const Endpoint& peer) { return peer.gid == kPeer.gid; },
+                              a.now);
     a.settle();
   };
   peer_is_found();

@@ -1,6 +1,6 @@
-// What a path does with guests' memory by itself, on paths that do: long payload is fetched, and however its
-// QP, its region or its memory ends meanwhile, no byte is written into the one guest or read from the other
-// afterwards.
+// What a path does with guests' memory by itself, on paths that do: long payload is fetched, of requests and
+// of answers to reads, and however its QP, its region or its memory ends meanwhile, no byte is written into
+// the one guest or read from the other afterwards.
 #include <algorithm>
 #include <functional>
 #include <iterator>
@@ -17,10 +17,18 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr std::uint32_t kBytes = 200 * 1024;
+constexpr std::uint32_t kBytes = 192 * 1024;
 constexpr std::byte kOld{0x11};     // in the target
 constexpr std::byte kSent{0x22};    // in the source
 constexpr std::byte kReused{0x33};  // in the source, after its end
+
+void fill(RcEndpoint& end, std::byte value) {
+  std::memset(end.bytes(), static_cast<int>(value), kBytes);
+}
+
+std::size_t count(const RcEndpoint& end, std::byte value) {
+  return static_cast<std::size_t>(std::count(end.bytes(), end.bytes(kBytes), value));
+}
 
 struct Ending {
   const char* name;
@@ -58,10 +66,6 @@ class Loans : public Conformance {
   explicit Loans(const driver::GuestRam::Options& ram = {.size_bytes = 4u << 20})
       : Conformance(2, {.ram = ram}) {}
 
-  void fill(RcEndpoint& end, std::byte value) { std::memset(end.bytes(), static_cast<int>(value), kBytes); }
-  static std::size_t count(const RcEndpoint& end, std::byte value) {
-    return static_cast<std::size_t>(std::count(end.bytes(), end.bytes(kBytes), value));
-  }
   driver::SendRequest long_write(std::uint64_t id) {
     sge_ = a_->sge(0, kBytes);
     return wr::write(id, one(sge_), b_->remote());
@@ -70,6 +74,14 @@ class Loans : public Conformance {
   void warm_up() {
     const std::uint64_t before = world_.fetched(1);
     ASSERT_TRUE(world_.wait([&] { return execute(long_write(1)).ok() && world_.fetched(1) != before; }));
+  }
+  driver::SendRequest long_read(std::uint64_t id) {
+    sge_ = a_->sge(0, kBytes);
+    return wr::read(id, one(sge_), b_->remote());
+  }
+  void warm_up_reads() {
+    const std::uint64_t before = world_.fetched(0);
+    ASSERT_TRUE(world_.wait([&] { return execute(long_read(1)).ok() && world_.fetched(0) != before; }));
   }
   // A long write is being fetched when it returns.
   void begin_slow_write(std::uint64_t id) { begin_slow_write(id, a_->sge(0, kBytes), b_->remote()); }
@@ -121,6 +133,50 @@ TEST_P(Loans, writes_behind_a_long_one_are_fetched_with_it) {
   EXPECT_EQ(count(*b_, kSent), kBytes);
 }
 
+TEST_P(Loans, what_a_long_read_asks_for_is_fetched) {
+  connect({.buffer_bytes = kBytes});
+  warm_up_reads();
+  fill(*a_, kOld);
+  fill(*b_, kSent);
+  world_.slow_nics(milliseconds(2));
+  const std::uint64_t before = world_.fetched(0);
+  post(*a_, long_read(2));
+  bool together = false;  // all its pieces, while none is here
+  ASSERT_TRUE(world_.wait([&] {
+    const std::uint64_t pieces = world_.fetched(0) - before;
+    together = together || (pieces > 1 && count(*a_, kSent) < kBytes / 4);
+    return pieces == 3;
+  }));
+  EXPECT_TRUE(together);
+  EXPECT_TRUE(is_empty(*a_->send_cq));
+  EXPECT_TRUE(await_one(*a_->send_cq).ok());
+  EXPECT_EQ(count(*a_, kSent), kBytes);
+  EXPECT_EQ(world_.counters(0).retransmits, 0U);
+  world_.pass(milliseconds(10));
+  must(b_->mr->destroy());  // what was lent is back: nothing has to be stopped
+  const auto other = must(driver::MemoryRegion::of_buffer(b_->pd, *b_->buffer, test::kFullAccess));
+  sge_ = a_->sge(0, kBytes);
+  const std::uint64_t fetched = world_.fetched(0);
+  EXPECT_TRUE(execute(wr::read(3, one(sge_), {other->start(), other->rkey()})).ok());
+  EXPECT_GT(world_.fetched(0), fetched) << "the bulk QP stands";
+}
+
+TEST_P(Loans, what_follows_a_long_read_completes_behind_it) {
+  connect({.buffer_bytes = kBytes});
+  warm_up_reads();
+  world_.slow_nics(milliseconds(2));
+  const std::uint64_t before = world_.fetched(0);
+  post(*a_, long_read(2));
+  const Sge small = a_->sge(0, 8);
+  ASSERT_TRUE(b_->recv(9, 0, 8).ok());
+  post(*a_, wr::send(3, one(small)));
+  EXPECT_TRUE(await_one(*b_->recv_cq).ok());
+  const auto done = await(*a_->send_cq, 2);
+  EXPECT_EQ(done[0].wr_id, 2U);
+  EXPECT_EQ(done[1].wr_id, 3U);
+  EXPECT_GT(world_.fetched(0), before);
+}
+
 TEST_P(Loans, a_receive_that_is_filled_later_completes_then) {
   connect({.buffer_bytes = kBytes});
   warm_up();
@@ -146,43 +202,54 @@ TEST_P(Loans, a_receive_that_is_filled_later_completes_then) {
   EXPECT_EQ(sent[1].wr_id, 3U);
 }
 
-TEST_P(Loans, nothing_moves_after_an_end) {
-  for (const Ending& ending : endings()) {
-    SCOPED_TRACE(std::string(ending.name) + (ending.of_target ? " of the target" : " of the source"));
-    World world(GetParam(), 2, {.ram = {.size_bytes = 4u << 20}});
-    auto a = std::make_unique<RcEndpoint>(world.device(0), test::gid_of(0),
-                                          test::EndpointOptions{.buffer_bytes = kBytes});
-    auto b = std::make_unique<RcEndpoint>(world.device(1), test::gid_of(1),
-                                          test::EndpointOptions{.buffer_bytes = kBytes});
-    must(test::connect(*a, *b, {.timeout = 17}));
-    const auto write = [&] {
-      const Sge sge = a->sge(0, kBytes);
-      ASSERT_TRUE(a->qp->post_send(wr::write(1, one(sge), b->remote())).ok());
-    };
-    WorkCompletion done;
-    const auto is_done = [&] { return a->send_cq->poll(std::span(&done, 1)) == 1; };
-    for (int i = 0; i < 100 && world.fetched(1) == 0; ++i) {
-      write();
-      ASSERT_TRUE(world.wait(is_done));
-      ASSERT_TRUE(done.ok());
-      world.pass(milliseconds(1));
-    }
-    fill(*a, kSent);
-    fill(*b, kOld);
-    world.slow_nics(milliseconds(2));
-    const std::uint64_t before = world.fetched(1);
-    write();
-    ASSERT_TRUE(world.wait([&] { return world.fetched(1) != before; }));
-    ending.happen(world, ending.of_target ? *b : *a, ending.of_target ? 1 : 0);
-    const std::size_t landed = count(*b, kSent);
-    EXPECT_LT(landed, kBytes) << "the test is too late";
-    fill(*a, kReused);
-    world.pass(milliseconds(50));
-    EXPECT_EQ(count(*b, kReused), 0U) << "the source was read after it had been given back";
-    if (ending.of_target) {
-      EXPECT_EQ(count(*b, kSent), landed) << "the target was written afterwards";
-    }
+// By a write of a's, or by a read of b's memory.
+void expect_no_move_after(const Ending& ending, const PathUnderTest& path, bool by_read) {
+  SCOPED_TRACE(std::string(ending.name) + (ending.of_target ? " of the target" : " of the source"));
+  World world(path, 2, {.ram = {.size_bytes = 4u << 20}});
+  auto a = std::make_unique<RcEndpoint>(world.device(0), test::gid_of(0),
+                                        test::EndpointOptions{.buffer_bytes = kBytes});
+  auto b = std::make_unique<RcEndpoint>(world.device(1), test::gid_of(1),
+                                        test::EndpointOptions{.buffer_bytes = kBytes});
+  must(test::connect(*a, *b, {.timeout = 17}));
+  const std::uint32_t fetcher = by_read ? 0 : 1;
+  RcEndpoint& target = by_read ? *a : *b;
+  RcEndpoint& source = by_read ? *b : *a;
+  const auto request = [&] {
+    const Sge sge = a->sge(0, kBytes);
+    const auto asked = by_read ? wr::read(1, one(sge), b->remote()) : wr::write(1, one(sge), b->remote());
+    ASSERT_TRUE(a->qp->post_send(asked).ok());
+  };
+  WorkCompletion done;
+  const auto is_done = [&] { return a->send_cq->poll(std::span(&done, 1)) == 1; };
+  for (int i = 0; i < 100 && world.fetched(fetcher) == 0; ++i) {
+    request();
+    ASSERT_TRUE(world.wait(is_done));
+    ASSERT_TRUE(done.ok());
+    world.pass(milliseconds(1));
   }
+  fill(source, kSent);
+  fill(target, kOld);
+  world.slow_nics(milliseconds(2));
+  const std::uint64_t before = world.fetched(fetcher);
+  request();
+  ASSERT_TRUE(world.wait([&] { return world.fetched(fetcher) != before; }));
+  ending.happen(world, ending.of_target ? target : source, ending.of_target ? fetcher : 1 - fetcher);
+  const std::size_t landed = count(target, kSent);
+  EXPECT_LT(landed, kBytes) << "the test is too late";
+  fill(source, kReused);
+  world.pass(milliseconds(50));
+  EXPECT_EQ(count(target, kReused), 0U) << "the source was read after it had been given back";
+  if (ending.of_target) {
+    EXPECT_EQ(count(target, kSent), landed) << "the target was written afterwards";
+  }
+}
+
+TEST_P(Loans, nothing_moves_for_a_write_after_an_end) {
+  for (const Ending& ending : endings()) expect_no_move_after(ending, GetParam(), false);
+}
+
+TEST_P(Loans, nothing_moves_for_a_read_after_an_end) {
+  for (const Ending& ending : endings()) expect_no_move_after(ending, GetParam(), true);
 }
 
 // A guest that is told of a request's end takes its memory back, although the peer may be fetching it still.
@@ -284,6 +351,24 @@ class LoansByKey : public Loans {
     EXPECT_EQ(count(*b_, kSent), landed);
   }
 
+  void begin_slow_read(const Sge& into, const driver::Remote& from) {
+    fill(*a_, kOld);
+    fill(*b_, kSent);
+    world_.slow_nics(milliseconds(2));
+    const std::uint64_t before = world_.fetched(0);
+    sge_ = into;
+    post(*a_, wr::read(2, one(sge_), from));
+    ASSERT_TRUE(world_.wait([&] { return world_.fetched(0) != before; }));
+  }
+  void expect_no_answer_moves() {
+    const std::size_t landed = count(*a_, kSent);
+    EXPECT_LT(landed, kBytes) << "the test is too late";
+    fill(*b_, kReused);
+    world_.pass(milliseconds(50));
+    EXPECT_EQ(count(*a_, kReused), 0U);
+    EXPECT_EQ(count(*a_, kSent), landed);
+  }
+
   static constexpr std::uint64_t kIova = 0x7000'0000;
 };
 
@@ -325,6 +410,31 @@ TEST_P(LoansByKey, nothing_is_read_by_one_that_its_owner_invalidates) {
   EXPECT_EQ(await_one(*a_->send_cq).status, Status::kLocalProtection);
   world_.pass(milliseconds(50));
   EXPECT_EQ(count(*b_, kReused), 0U);
+}
+
+TEST_P(LoansByKey, no_answer_is_read_by_one_that_its_owner_invalidates) {
+  warm_up_reads();
+  const auto key = fast_key(*b_);
+  begin_slow_read(a_->sge(0, kBytes), {kIova, key->rkey()});
+  post(*b_, wr::local_invalidate(3, key->rkey()));
+  EXPECT_TRUE(await_one(*b_->send_cq).ok());
+  expect_no_answer_moves();
+  EXPECT_EQ(await_one(*a_->send_cq).status, Status::kRemoteAccess);
+}
+
+TEST_P(LoansByKey, no_answer_is_written_by_one_that_its_owner_invalidates) {
+  warm_up_reads();
+  const auto key = fast_key(*a_);
+  begin_slow_read({kIova, kBytes, key->lkey()}, b_->remote());
+  test::EndpointOptions of_a = of_kernel(0);
+  of_a.pd = &a_->pd;
+  auto other_a = endpoint(0, of_a);
+  auto other_b = endpoint(1, of_kernel(1));
+  must(test::connect(*other_a, *other_b, {.timeout = 17}));
+  post(*other_a, wr::local_invalidate(3, key->lkey()));
+  EXPECT_TRUE(await_one(*other_a->send_cq).ok());
+  expect_no_answer_moves();
+  EXPECT_EQ(await_one(*a_->send_cq).status, Status::kLocalProtection);
 }
 
 class LoansOfUnsealedMemory : public Loans {

@@ -41,9 +41,9 @@ class World::RunningAdapter final : public shard::Pollable {
 World::World(const PathUnderTest& path, std::uint32_t adapters, const driver::DeviceOptions& options)
     : path_(path),
       options_(options),
+      nics_(29, clock_),
       loop_(must(shard::Loop::create({}, clock_))),
-      ethernet_(23, path.weather),
-      nics_(29, clock_) {
+      ethernet_(23, path.weather) {
   loop_->add(ethernet_);
   loop_->add(nics_);
   if (std::getenv("PVRDMA_TEST_LOG") == nullptr) log::set_level(log::Level::kError);

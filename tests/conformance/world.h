@@ -128,9 +128,9 @@ class World {
   const PathUnderTest path_;
   const driver::DeviceOptions options_;
   test::ManualClock clock_;
+  transport::hca::FakeNetwork nics_;  // outlives what is left in the loop
   std::unique_ptr<shard::Loop> loop_;
   Ethernet ethernet_;
-  transport::hca::FakeNetwork nics_;
   transport::hca::HostBook book_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Adapter>> adapters_;

@@ -82,8 +82,7 @@ void ClusterWorld::replace(std::uint32_t index) {
   World::replace(index);
   later(kInterruptionMax, [this, index, boot = boots_[index]] {
     if (!machines_.is_placed(index) || boots_[index] != boot) return;
-    machines_.adapter(index).engine().on_path_restored([](const verbs::Gid&) { return true; },
-                                                       machines_.now());
+    machines_.adapter(index).engine().on_all_paths_restored(machines_.now());
   });
 }
 

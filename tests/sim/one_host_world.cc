@@ -77,10 +77,10 @@ void OneHostWorld::break_path() {
   const verbs::Gid gid_a{test::gid_of(a).raw};
   const verbs::Gid gid_b{test::gid_of(b).raw};
   network.lose_all(gid_a, gid_b);
-  bench.adapter(a).engine().on_path_restored([&](const verbs::Gid& peer) { return peer == gid_b; },
-                                             bench.now());
-  bench.adapter(b).engine().on_path_restored([&](const verbs::Gid& peer) { return peer == gid_a; },
-                                             bench.now());
+  bench.adapter(a).engine().on_path_restored(
+      [&](const verbs::Endpoint&, const verbs::Endpoint& peer) { return peer.gid == gid_b; }, bench.now());
+  bench.adapter(b).engine().on_path_restored(
+      [&](const verbs::Endpoint&, const verbs::Endpoint& peer) { return peer.gid == gid_a; }, bench.now());
 }
 
 void OneHostWorld::change_weather() {

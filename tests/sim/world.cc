@@ -168,7 +168,7 @@ void World::replace(std::uint32_t index) {
   machines_.replace_adapter(index);
   const bool under_way_is_lost = random_.chance(500);  // as when the wire is another one, too
   if (!under_way_is_lost) return;
-  machines_.adapter(index).engine().on_path_restored([](const verbs::Gid&) { return true; }, machines_.now());
+  machines_.adapter(index).engine().on_all_paths_restored(machines_.now());
 }
 
 void World::audit_log() {

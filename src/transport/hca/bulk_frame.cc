@@ -9,7 +9,14 @@
 namespace pvrdma::transport::hca {
 namespace {
 
-enum class Kind : std::uint8_t { kLent = 0x81, kOffer = 0x82, kAnswer = 0x83, kStopped = 0x84 };
+enum class Kind : std::uint8_t {
+  kLent = 0x81,
+  kOffer = 0x82,
+  kAnswer = 0x83,
+  kStopped = 0x84,
+  kLentAnswer = 0x85,
+  kReturned = 0x86,
+};
 
 constexpr std::size_t kPrefixBytes = 8;  // length, kind, reserved, number of runs
 constexpr std::size_t kKindAt = 4;
@@ -18,6 +25,7 @@ constexpr std::size_t kPairBytes = 8 + 2 * 16;
 constexpr std::size_t kSaidBytes = kPrefixBytes + 8 + 4;  // sequence, id
 constexpr std::size_t kOfferBytes = kSaidBytes + kPairBytes + kEndpointBytes;
 constexpr std::size_t kAnswerBytes = kSaidBytes + kEndpointBytes;
+constexpr std::size_t kReturnedBytes = kSaidBytes + 4;
 constexpr std::uint32_t kMask24 = 0xff'ffff;
 
 NetworkWriter begin(BulkRoom& out, std::size_t bytes, Kind kind, std::size_t runs) {
@@ -59,21 +67,28 @@ BulkDecoded refused(std::string_view fault) {
   return {.bytes = 0, .fault = fault};
 }
 
-// `head` and `runs` are all that the frame has behind its prefix.
+bool may_be_lent(const verbs::Request& request) {
+  return !request.is_read_or_atomic();
+}
+bool may_be_lent(const verbs::Response& response) {
+  return response.op == verbs::RequestOp::kRead && response.syndrome == verbs::Syndrome::kAck;
+}
+
+// A `Message`'s head and runs are all that the frame has behind its prefix.
+template <typename Message>
 BulkDecoded decode_lent(std::span<const std::byte> rest, std::size_t run_count, std::size_t all,
-                        BulkFrame& frame) {
+                        std::uint64_t& sequence, SegmentId& segment, Message& message, Runs& runs) {
   if (run_count == 0 || run_count > Runs::kMax || rest.size() < run_count * kRunBytes)
     return refused("its number of runs is none");
   const auto head = rest.first(rest.size() - run_count * kRunBytes);
   tcp::Frame inner;
   const tcp::Decoded decoded = tcp::decode(head, inner);
-  const auto* const request = std::get_if<verbs::Request>(&inner.body);
+  const auto* const found = std::get_if<Message>(&inner.body);
   if (decoded.state != tcp::Decoded::State::kComplete || decoded.head_bytes != head.size() ||
-      request == nullptr || request->is_read_or_atomic())
-    return refused("what is lent is no request with a payload");
-  Lent& lent = frame.body.emplace<Lent>();
-  lent.segment = inner.segment;
-  lent.request = *request;
+      found == nullptr || !may_be_lent(*found))
+    return refused("what is lent is no message with a payload");
+  segment = inner.segment;
+  message = *found;
   NetworkReader reader(rest.subspan(head.size()));
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < run_count; ++i) {
@@ -83,11 +98,28 @@ BulkDecoded decode_lent(std::span<const std::byte> rest, std::size_t run_count, 
     run.rkey = reader.take<std::uint32_t>();
     if (run.bytes == 0 || run.address + run.bytes < run.address) return refused("one of its runs is none");
     bytes += run.bytes;
-    static_cast<void>(lent.runs.append(run));
+    static_cast<void>(runs.append(run));
   }
-  if (bytes != request->bytes) return refused("its runs are not as long as its payload");
-  frame.sequence = inner.sequence;
+  if (bytes != message.bytes) return refused("its runs are not as long as its payload");
+  sequence = inner.sequence;
   return {.bytes = all, .fault = {}};
+}
+
+template <typename Message>
+std::span<const std::byte> encode(Kind kind, std::uint64_t sequence, SegmentId segment,
+                                  const Message& message, const Runs& runs, BulkRoom& out) {
+  tcp::Head room;
+  const auto head = tcp::encode(sequence, segment, message, room);
+  if (head.empty()) return {};
+  const std::size_t bytes = kPrefixBytes + head.size() + runs.size() * kRunBytes;
+  NetworkWriter writer = begin(out, bytes, kind, runs.size());
+  writer.put_bytes(head.data(), head.size());
+  for (const Run& run : runs.view()) {
+    writer.put(run.address);
+    writer.put(run.bytes);
+    writer.put(run.rkey);
+  }
+  return std::span(out).first(bytes);
 }
 
 }  // namespace
@@ -107,18 +139,12 @@ bool Runs::append(const Run& run) {
 
 std::span<const std::byte> encode_lent(std::uint64_t sequence, SegmentId segment,
                                        const verbs::Request& request, const Runs& runs, BulkRoom& out) {
-  tcp::Head room;
-  const auto head = tcp::encode(sequence, segment, request, room);
-  if (head.empty()) return {};
-  const std::size_t bytes = kPrefixBytes + head.size() + runs.size() * kRunBytes;
-  NetworkWriter writer = begin(out, bytes, Kind::kLent, runs.size());
-  writer.put_bytes(head.data(), head.size());
-  for (const Run& run : runs.view()) {
-    writer.put(run.address);
-    writer.put(run.bytes);
-    writer.put(run.rkey);
-  }
-  return std::span(out).first(bytes);
+  return encode(Kind::kLent, sequence, segment, request, runs, out);
+}
+
+std::span<const std::byte> encode_lent(std::uint64_t sequence, SegmentId segment,
+                                       const verbs::Response& response, const Runs& runs, BulkRoom& out) {
+  return encode(Kind::kLentAnswer, sequence, segment, response, runs, out);
 }
 
 std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkOffer& offer, BulkRoom& out) {
@@ -144,6 +170,12 @@ std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkStopped
   return std::span(out).first(kSaidBytes);
 }
 
+std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkReturned& returned, BulkRoom& out) {
+  NetworkWriter writer = begin_said(out, kReturnedBytes, Kind::kReturned, sequence, returned.id);
+  writer.put(returned.count);
+  return std::span(out).first(kReturnedBytes);
+}
+
 bool is_bulk_frame(std::span<const std::byte> bytes) {
   return bytes.size() >= kPrefixBytes &&
          (bytes[kKindAt] & std::byte{0x80}) != std::byte{0};  // kinds of lanes are few
@@ -158,11 +190,19 @@ BulkDecoded decode_bulk(std::span<const std::byte> bytes, BulkFrame& frame) {
   if (all < kPrefixBytes || all > bytes.size()) return refused("it goes beyond its slot");
   if (reserved != 0) return refused("a reserved bit is set");
   const auto rest = bytes.subspan(kPrefixBytes, all - kPrefixBytes);
-  if (kind == Kind::kLent) return decode_lent(rest, runs, all, frame);
-  const std::size_t due = kind == Kind::kOffer     ? kOfferBytes
-                          : kind == Kind::kAnswer  ? kAnswerBytes
-                          : kind == Kind::kStopped ? kSaidBytes
-                                                   : 0;
+  if (kind == Kind::kLent) {
+    Lent& lent = frame.body.emplace<Lent>();
+    return decode_lent(rest, runs, all, frame.sequence, lent.segment, lent.request, lent.runs);
+  }
+  if (kind == Kind::kLentAnswer) {
+    LentAnswer& lent = frame.body.emplace<LentAnswer>();
+    return decode_lent(rest, runs, all, frame.sequence, lent.segment, lent.response, lent.runs);
+  }
+  const std::size_t due = kind == Kind::kOffer      ? kOfferBytes
+                          : kind == Kind::kAnswer   ? kAnswerBytes
+                          : kind == Kind::kStopped  ? kSaidBytes
+                          : kind == Kind::kReturned ? kReturnedBytes
+                                                    : 0;
   if (due == 0) return refused("its kind is unknown");
   if (all != due || runs != 0) return refused("its length is not that of its kind");
   NetworkReader said(rest);
@@ -170,6 +210,8 @@ BulkDecoded decode_bulk(std::span<const std::byte> bytes, BulkFrame& frame) {
   const auto id = said.take<std::uint32_t>();
   if (kind == Kind::kStopped) {
     frame.body = BulkStopped{id};
+  } else if (kind == Kind::kReturned) {
+    frame.body = BulkReturned{id, said.take<std::uint32_t>()};
   } else if (kind == Kind::kAnswer) {
     const BulkAnswer answer{.id = id, .end = take_endpoint(said)};
     if (answer.end != BulkEndpoint{} && !is_endpoint(answer.end)) return refused("it names no QP");

@@ -1,4 +1,4 @@
-// The frames of a pipe that no lane has: requests whose payload is lent, and what is said of bulk QPs
+// The frames of a pipe that no lane has: messages whose payload is lent, and what is said of bulk QPs
 // (docs/wire_format.md has the offsets). Each begins with its length and its kind, as a lane's frames do, so
 // that take_bulk_frame() can tell them from those.
 //
@@ -94,14 +94,30 @@ struct BulkStopped {
   friend bool operator==(const BulkStopped&, const BulkStopped&) = default;
 };
 
-// A request without its payload, which is in these runs of the sender's memory.
+// Answers to reads that one bulk QP may have lent and not got back.
+inline constexpr std::uint32_t kLentAnswersMax = 16;
+
+// The dialler's: its end of the QP stands, so that answers to its reads may be lent; and it reads so many of
+// them, since there is that QP, no more. It says so before it says anything that its guest may say then.
+struct BulkReturned {
+  std::uint32_t id = 0;
+  std::uint32_t count = 0;  // modulo 2^32
+  friend bool operator==(const BulkReturned&, const BulkReturned&) = default;
+};
+
+// A message without its payload, which is in these runs of the sender's memory.
 struct Lent {
   SegmentId segment;
   verbs::Request request;
   Runs runs;
 };
+struct LentAnswer {
+  SegmentId segment;
+  verbs::Response response;  // to a read
+  Runs runs;
+};
 
-using BulkBody = std::variant<Lent, BulkOffer, BulkAnswer, BulkStopped>;
+using BulkBody = std::variant<Lent, LentAnswer, BulkOffer, BulkAnswer, BulkStopped, BulkReturned>;
 
 struct BulkFrame {
   std::uint64_t sequence = 0;
@@ -112,12 +128,15 @@ inline constexpr std::size_t kRunBytes = 16;
 inline constexpr std::size_t kBulkFrameBytesMax = 240 + Runs::kMax * kRunBytes;
 using BulkRoom = std::array<std::byte, kBulkFrameBytesMax>;
 
-// The bytes of a frame, in `out`. Empty: the request cannot be (wire_format.h).
+// The bytes of a frame, in `out`. Empty: the message cannot be (wire_format.h).
 std::span<const std::byte> encode_lent(std::uint64_t sequence, SegmentId segment,
                                        const verbs::Request& request, const Runs& runs, BulkRoom& out);
+std::span<const std::byte> encode_lent(std::uint64_t sequence, SegmentId segment,
+                                       const verbs::Response& response, const Runs& runs, BulkRoom& out);
 std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkOffer& offer, BulkRoom& out);
 std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkAnswer& answer, BulkRoom& out);
 std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkStopped& stopped, BulkRoom& out);
+std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkReturned& returned, BulkRoom& out);
 
 // Whether what begins there is one of these and no lane's.
 bool is_bulk_frame(std::span<const std::byte> bytes);

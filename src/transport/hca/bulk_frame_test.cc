@@ -17,6 +17,19 @@ namespace {
 using tcp::Bytes;
 using tcp::Random;
 
+// So many, and their bytes.
+std::uint32_t any_runs(Random& random, std::size_t count, Runs& runs) {
+  std::uint32_t bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Run run{.address = (i + 1) << 32,
+                  .bytes = static_cast<std::uint32_t>(1 + random.below(1600)),
+                  .rkey = random.any<std::uint32_t>()};
+    bytes += run.bytes;
+    EXPECT_TRUE(runs.append(run));
+  }
+  return bytes;
+}
+
 // Of one request that is lent, in so many runs.
 Lent any_lent(Random& random, std::size_t runs) {
   Lent lent;
@@ -24,22 +37,31 @@ Lent any_lent(Random& random, std::size_t runs) {
     lent.request = tcp::any_request(random);
   } while (lent.request.is_read_or_atomic());
   lent.segment = random.segment();
-  std::uint32_t bytes = 0;
-  for (std::size_t i = 0; i < runs; ++i) {
-    const Run run{.address = (i + 1) << 32,
-                  .bytes = static_cast<std::uint32_t>(1 + random.below(1600)),
-                  .rkey = random.any<std::uint32_t>()};
-    bytes += run.bytes;
-    EXPECT_TRUE(lent.runs.append(run));
-  }
   lent.request.offset = 0;
-  lent.request.bytes = lent.request.message_bytes = bytes;
+  lent.request.bytes = lent.request.message_bytes = any_runs(random, runs, lent.runs);
+  return lent;
+}
+
+LentAnswer any_lent_answer(Random& random, std::size_t runs) {
+  LentAnswer lent{.segment = random.segment(), .response = {}, .runs = {}};
+  lent.response = {.from = random.endpoint(),
+                   .to = random.endpoint(),
+                   .number = verbs::MessageNumber(random.any<std::uint32_t>()),
+                   .op = verbs::RequestOp::kRead,
+                   .offset = random.any<std::uint32_t>() / 2};
+  lent.response.bytes = any_runs(random, runs, lent.runs);
   return lent;
 }
 
 Bytes encoded(std::uint64_t sequence, const Lent& lent) {
   BulkRoom room;
   const auto bytes = encode_lent(sequence, lent.segment, lent.request, lent.runs, room);
+  return {bytes.begin(), bytes.end()};
+}
+
+Bytes encoded(std::uint64_t sequence, const LentAnswer& lent) {
+  BulkRoom room;
+  const auto bytes = encode_lent(sequence, lent.segment, lent.response, lent.runs, room);
   return {bytes.begin(), bytes.end()};
 }
 
@@ -96,6 +118,41 @@ TEST(BulkFrameTest, ARequestThatIsLentComesBackWithItsRuns) {
   }
 }
 
+TEST(BulkFrameTest, AnAnswerThatIsLentComesBackWithItsRuns) {
+  Random random(20261124);
+  for (int round = 0; round < 500; ++round) {
+    const LentAnswer sent = any_lent_answer(random, 1 + random.below(Runs::kMax));
+    const Bytes bytes = encoded(11, sent);
+    ASSERT_FALSE(bytes.empty());
+    BulkFrame frame;
+    const BulkDecoded decoded = decode_bulk(bytes, frame);
+    ASSERT_EQ(decoded.bytes, bytes.size()) << decoded.fault;
+    EXPECT_EQ(frame.sequence, 11U);
+    const LentAnswer& received = std::get<LentAnswer>(frame.body);
+    EXPECT_EQ(received.segment, sent.segment);
+    EXPECT_EQ(received.response.from, sent.response.from);
+    EXPECT_EQ(received.response.to, sent.response.to);
+    EXPECT_EQ(received.response.number, sent.response.number);
+    EXPECT_EQ(received.response.offset, sent.response.offset);
+    EXPECT_EQ(received.response.bytes, sent.response.bytes);
+    EXPECT_EQ(received.runs, sent.runs);
+  }
+}
+
+TEST(BulkFrameTest, OnlyDataOfAReadIsLentInAnAnswer) {
+  Random random(3);
+  LentAnswer lent = any_lent_answer(random, 1);
+  lent.response.syndrome = verbs::Syndrome::kNakRemoteAccess;
+  const Bytes refusal = encoded(1, lent);
+  EXPECT_TRUE(refusal.empty() || !fault_of(refusal).empty());
+  lent = any_lent_answer(random, 1);
+  lent.response.op = verbs::RequestOp::kWrite;
+  const Bytes other = encoded(1, lent);
+  EXPECT_TRUE(other.empty() || !fault_of(other).empty());
+  const Bytes request = encoded(1, any_lent(random, 1));
+  EXPECT_EQ(fault_of(bent(request, 4, std::uint8_t{0x85})), "what is lent is no message with a payload");
+}
+
 TEST(BulkFrameTest, WhatIsSaidOfQpsComesBack) {
   Random random(7);
   for (int round = 0; round < 100; ++round) {
@@ -116,6 +173,11 @@ TEST(BulkFrameTest, WhatIsSaidOfQpsComesBack) {
     ASSERT_EQ(decode_bulk(said, frame).bytes, said.size());
     EXPECT_EQ(frame.sequence, 7U);
     EXPECT_EQ(std::get<BulkStopped>(frame.body), stopped);
+
+    const BulkReturned returned{.id = offer.id, .count = ~offer.id};
+    const Bytes over = encoded(8, returned);
+    ASSERT_EQ(decode_bulk(over, frame).bytes, over.size());
+    EXPECT_EQ(std::get<BulkReturned>(frame.body), returned);
   }
 }
 
@@ -127,8 +189,9 @@ TEST(BulkFrameTest, FramesOfALaneAreNoneOfThese) {
 
 TEST(BulkFrameTest, AFrameThatIsCutIsRefused) {
   Random random(3);
-  for (const Bytes& bytes : {encoded(1, any_lent(random, 3)), encoded(1, any_offer(random)),
-                             encoded(1, BulkAnswer{1, kBulkQp}), encoded(1, BulkStopped{1})}) {
+  for (const Bytes& bytes :
+       {encoded(1, any_lent(random, 3)), encoded(1, any_offer(random)), encoded(1, BulkAnswer{1, kBulkQp}),
+        encoded(1, BulkStopped{1}), encoded(1, any_lent_answer(random, 3)), encoded(1, BulkReturned{1, 2})}) {
     for (std::size_t size = 8; size < bytes.size(); ++size)
       EXPECT_EQ(fault_of({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}),
                 "it goes beyond its slot");
@@ -139,7 +202,7 @@ TEST(BulkFrameTest, HeadsThatBreakARuleAreRefused) {
   Random random(3);
   const Bytes stopped = encoded(1, BulkStopped{1});
   EXPECT_EQ(fault_of(bent(stopped, 0, std::uint32_t{7})), "it goes beyond its slot");
-  EXPECT_EQ(fault_of(bent(stopped, 4, std::uint8_t{0x85})), "its kind is unknown");
+  EXPECT_EQ(fault_of(bent(stopped, 4, std::uint8_t{0x87})), "its kind is unknown");
   EXPECT_EQ(fault_of(bent(stopped, 5, std::uint8_t{1})), "a reserved bit is set");
   EXPECT_EQ(fault_of(bent(stopped, 6, std::uint16_t{1})), "its length is not that of its kind");
   EXPECT_EQ(fault_of(bent(stopped, 4, std::uint8_t{0x83})), "its length is not that of its kind");
@@ -165,7 +228,7 @@ TEST(BulkFrameTest, RunsThatCannotBeAreRefused) {
   EXPECT_EQ(fault_of(bent(bytes, 6, std::uint16_t{0})), "its number of runs is none");
   EXPECT_EQ(fault_of(bent(bytes, 6, std::uint16_t{161})), "its number of runs is none");
   EXPECT_EQ(fault_of(bent(bytes, 6, std::uint16_t{100})), "its number of runs is none");
-  EXPECT_EQ(fault_of(bent(bytes, 6, std::uint16_t{1})), "what is lent is no request with a payload");
+  EXPECT_EQ(fault_of(bent(bytes, 6, std::uint16_t{1})), "what is lent is no message with a payload");
   EXPECT_EQ(fault_of(bent(bytes, runs_at + 8, std::uint32_t{0})), "one of its runs is none");
   EXPECT_EQ(fault_of(bent(bytes, runs_at, ~std::uint64_t{0})), "one of its runs is none");
   EXPECT_EQ(fault_of(bent(bytes, runs_at + 8, std::uint32_t{lent.runs.view()[0].bytes + 1})),
@@ -179,7 +242,7 @@ TEST(BulkFrameTest, OnlyWhatHasAPayloadIsLent) {
   lent.request.extra = verbs::Extra::kNone;
   const Bytes bytes = encoded(1, lent);
   ASSERT_FALSE(bytes.empty());
-  EXPECT_EQ(fault_of(bytes), "what is lent is no request with a payload");
+  EXPECT_EQ(fault_of(bytes), "what is lent is no message with a payload");
   const Bytes response = tcp::encoded(tcp::any_frame(4, random));
   Bytes wrapped(8 + response.size() + kRunBytes);
   NetworkWriter writer(std::span<std::byte>{wrapped});
@@ -188,7 +251,7 @@ TEST(BulkFrameTest, OnlyWhatHasAPayloadIsLent) {
   writer.zeros(1);
   writer.put(std::uint16_t{1});
   writer.put_bytes(response.data(), response.size());
-  EXPECT_EQ(fault_of(wrapped), "what is lent is no request with a payload");
+  EXPECT_EQ(fault_of(wrapped), "what is lent is no message with a payload");
 }
 
 TEST(RunsTest, NeighboursAreOneRunAndThereIsAnEnd) {

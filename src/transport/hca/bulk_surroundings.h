@@ -17,6 +17,9 @@ inline constexpr Duration kBulkIdle = std::chrono::seconds(1);
 // How long making one may take.
 inline constexpr Duration kBulkSetUpMax = std::chrono::seconds(10);
 
+// Of one QP's, in a turn.
+inline constexpr std::size_t kCompletionsPerTurn = 64;
+
 class BulkSurroundings {
  public:
   virtual ~BulkSurroundings() = default;
@@ -24,14 +27,15 @@ class BulkSurroundings {
   virtual HostId peer() const = 0;
   virtual const QpConnection& connection() const = 0;
   virtual std::uint32_t reads() const = 0;  // that both hosts can do at a time; 0: no bulk QPs
+  virtual bool lends_answers() const = 0;   // whether the peer does
   // The sequence of its next frame.
   virtual std::uint64_t next_sequence() = 0;
   // Sends a frame of that sequence. False: there is no room now, and the sequence is still the next.
   virtual bool send_frame(std::span<const std::byte> frame) = 0;
   // Whether there is room for the answer to any request.
   virtual bool may_answer() const = 0;
-  // Puller::run() is to be called.
-  virtual void run_puller() = 0;
+  // run() is to be called.
+  virtual void run_soon() = 0;
   virtual Context& context() = 0;
 };
 

@@ -34,6 +34,8 @@ class HcaPath final : public verbs::Path {
   }
   void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
     traffic_.count(payload);
+    if (request.op == verbs::RequestOp::kRead && request.bytes >= lends_from() && sender_ != nullptr)
+      pipes_.expect_loan(*sender_, segment_, request, now);
     pipes_.send(segment_, request, payload, now);
   }
   bool lend_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
@@ -45,6 +47,12 @@ class HcaPath final : public verbs::Path {
                      Instant now) override {
     traffic_.count(payload);
     pipes_.send(segment_, response, payload, now);
+  }
+  bool lend_response(const verbs::Response& response, std::uint32_t rkey, const guestmem::SpanList& payload,
+                     Instant /*now*/) override {
+    if (!pipes_.lend(segment_, response, rkey, payload)) return false;
+    traffic_.count(payload);
+    return true;
   }
 
  private:

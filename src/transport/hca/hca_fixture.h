@@ -178,8 +178,8 @@ class HcaFixture : public testing::Test {
   }
 
   SetClock clock_;
+  FakeNetwork nics_{7, clock_};  // outlives what is left in the loop
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
-  FakeNetwork nics_{7, clock_};
   HostBook book_;
   std::vector<std::unique_ptr<Host>> hosts_;
   Traffic traffic_;

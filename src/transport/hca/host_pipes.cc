@@ -87,6 +87,16 @@ void HostPipes::send(SegmentId segment, const verbs::Response& response, const g
     ++context_.errors.responses_dropped;
 }
 
+bool HostPipes::lend(SegmentId segment, const verbs::Response& response, std::uint32_t rkey,
+                     const guestmem::SpanList& payload) {
+  return accepted_ != nullptr && accepted_->lend(segment, response, rkey, payload);
+}
+
+void HostPipes::expect_loan(const verbs::Engine& engine, SegmentId segment, const verbs::Request& request,
+                            Instant now) {
+  if (is_up_) dialled_->expect_loan(engine, segment, request, now);
+}
+
 void HostPipes::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                      Instant now) {
   if (!is_up_ || !dialled_->send(segment, datagram, payload, now)) ++context_.errors.datagrams_dropped;

@@ -62,6 +62,10 @@ class HostPipes {
             const guestmem::SpanList& payload, Instant now) {
     return is_up_ && dialled_->lend(engine, segment, request, payload, now);
   }
+  bool lend(SegmentId segment, const verbs::Response& response, std::uint32_t rkey,
+            const guestmem::SpanList& payload);
+  void expect_loan(const verbs::Engine& engine, SegmentId segment, const verbs::Request& request,
+                   Instant now);
   void stop(SegmentId segment, const verbs::Connection& connection);
   void stop_all(const verbs::Engine& engine);
   void send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,

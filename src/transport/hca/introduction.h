@@ -23,11 +23,12 @@ inline constexpr std::uint32_t kReadsMax = 16;
 
 // One end of a pipe to be.
 struct PipeEndpoint {
-  std::uint32_t qpn = 0;    // 24 bits, more than 1
-  std::uint32_t psn = 0;    // 24 bits: of the first packet that it sends
-  std::uint32_t mtu = 0;    // of its port: 256 ... 4096
-  std::uint32_t slots = 0;  // posted receives: kSlotsMin ... kSlotsMax
-  std::uint32_t reads = 0;  // RDMA READs at a time of its bulk QPs, kReadsMax at most; 0: it has none
+  std::uint32_t qpn = 0;       // 24 bits, more than 1
+  std::uint32_t psn = 0;       // 24 bits: of the first packet that it sends
+  std::uint32_t mtu = 0;       // of its port: 256 ... 4096
+  std::uint32_t slots = 0;     // posted receives: kSlotsMin ... kSlotsMax
+  std::uint32_t reads = 0;     // RDMA READs at a time of its bulk QPs, kReadsMax at most; 0: it has none
+  bool lends_answers = false;  // to reads, and fetches those that it is lent
   friend bool operator==(const PipeEndpoint&, const PipeEndpoint&) = default;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/hca/pull.h"
+
 namespace pvrdma::transport::hca {
 
 // What the workshop gets and gives back.
@@ -16,44 +18,160 @@ Lender::~Lender() {
   stop_everything();
 }
 
-bool Lender::lend(const verbs::Engine& engine, const Stripe& stripe, const guestmem::SpanList& payload,
-                  Runs& runs, Instant now) {
+Lender::Bulk* Lender::ready(const verbs::Engine& engine, const Stripe& stripe, Instant now) {
   const auto found = bulks_.find(stripe);
   if (found == bulks_.end()) {
-    if (around_.reads() == 0 || wanted_count_ == wanted_.size()) return false;
+    if (around_.reads() == 0 || wanted_count_ == wanted_.size()) return nullptr;
     wanted_[wanted_count_++] = stripe;
     around_.context().attention = true;
-    return false;
+    return nullptr;
   }
   Bulk& bulk = found->second;
   if (bulk.state == State::kDown && now >= bulk.until && !bulk.tells_stop) {
     bulk.state = State::kWanted;
     has_news_ = around_.context().attention = true;
   }
-  if (bulk.state != State::kReady || bulk.engine != &engine) return false;
+  if (bulk.state != State::kReady || bulk.engine != &engine) return nullptr;
   bulk.used = now;
-  const auto memory = around_.context().parts.memory_of(engine);
-  if (memory == nullptr) return false;
-  runs.clear();
-  for (const guestmem::HostSpan& span : payload) {
-    std::byte* data = span.data;
-    for (std::size_t left = span.size; left != 0;) {
-      const GuestMemory::Key key = memory->find(data);
-      const std::size_t bytes = std::min(left, key.bytes);
-      if (bytes == 0) {  // mapped since, perhaps
-        bulk.lacks_memory = has_news_ = around_.context().attention = true;
-        return false;
-      }
-      if (!runs.append({.address = reinterpret_cast<std::uintptr_t>(data),
-                        .bytes = static_cast<std::uint32_t>(bytes),
-                        .rkey = key.rkey}))
-        return false;
-      data += bytes;
-      left -= bytes;
+  return &bulk;
+}
+
+bool Lender::lend(const verbs::Engine& engine, const Stripe& stripe, const guestmem::SpanList& payload,
+                  Runs& runs, Instant now) {
+  Bulk* const bulk = ready(engine, stripe, now);
+  if (bulk == nullptr) return false;
+  const Exposed exposed = expose(*bulk->memory, payload, runs);
+  if (exposed == Exposed::kUnregistered) bulk->lacks_memory = has_news_ = around_.context().attention = true;
+  return exposed == Exposed::kYes;
+}
+
+// --- Answers that are lent ---
+
+// What the engine gets of one.
+class Lender::Fetched final : public verbs::Payload {
+ public:
+  // `runs`: null when it is back.
+  Fetched(Lender& lender, Bulk& bulk, std::uint32_t number, const verbs::Response& response, const Runs* runs)
+      : lender_(lender), bulk_(bulk), runs_(runs), number_(number), bytes_(response.bytes) {}
+  std::uint64_t bytes() const override { return bytes_; }
+  bool copy_to(const guestmem::SpanList& /*target*/) override { return false; }
+  verbs::Placed place(const guestmem::SpanList& target) override {
+    if (!is_back()) return lender_.fetch(bulk_, number_, *runs_, target);
+    touch(target);
+    return verbs::Placed::kDone;
+  }
+  bool is_back() const override { return runs_ == nullptr; }
+
+ private:
+  Lender& lender_;
+  Bulk& bulk_;
+  const Runs* const runs_;
+  const std::uint32_t number_;
+  const std::uint32_t bytes_;
+};
+
+void Lender::take(const LentAnswer& lent, Instant now) {
+  const verbs::Response& response = lent.response;
+  const Stripe stripe = stripe_of(lent.segment, response.to, response.from, response.to);
+  const auto found = bulks_.find(stripe);
+  if (found == bulks_.end() || found->second.state != State::kReady) return;  // by no QP that there is
+  Bulk& bulk = found->second;
+  if (bulk.taken - bulk.returned == kLentAnswersMax) return fail(bulk, now);
+  const std::uint32_t id = bulk.id;
+  const std::uint32_t number = bulk.taken++;
+  Fetch& fetch = bulk.fetches[number % kLentAnswersMax];
+  fetch = {.response = response};
+  Fetched payload(*this, bulk, number, response, &lent.runs);
+  hand_over(lent.segment, response, payload, now);
+  if (bulk.state == State::kReady && bulk.id == id && fetch.reads_left == 0) return_those(bulk);
+}
+
+void Lender::hand_over(SegmentId segment, const verbs::Response& response, verbs::Payload& payload,
+                       Instant now) {
+  Context& context = around_.context();
+  const Delivery delivery = context.inbound.on_response(around_.peer(), segment, response, payload, now);
+  if (delivery == Delivery::kUnknownGid) ++context.errors.unknown_gids;
+  if (delivery == Delivery::kForeignSource) ++context.errors.foreign_sources;
+}
+
+verbs::Placed Lender::fetch(Bulk& bulk, std::uint32_t number, const Runs& runs,
+                            const guestmem::SpanList& target) {
+  if (bulk.state != State::kReady) return verbs::Placed::kLost;
+  Fetch& fetch = bulk.fetches[number % kLentAnswersMax];
+  if (pull(*bulk.end, *bulk.memory, runs, target, number, fetch.reads_left) != Pulled::kPosted) {
+    fail(bulk, around_.context().clock.now());  // in pieces, until it stands again
+    return verbs::Placed::kLost;
+  }
+  ++around_.context().bulk.fetched;
+  around_.context().bulk.fetched_bytes += fetch.response.bytes;
+  return verbs::Placed::kLater;
+}
+
+void Lender::on_bulk_completions(BulkEnd& end) {
+  for (auto& [stripe, bulk] : bulks_) {
+    if (bulk.end.get() == &end) bulk.has_completions = true;
+  }
+  has_completions_ = true;
+  around_.run_soon();
+}
+
+void Lender::run(Instant now) {
+  if (!std::exchange(has_completions_, false)) return;
+  for (auto& [stripe, bulk] : bulks_) {
+    if (std::exchange(bulk.has_completions, false)) poll(stripe, bulk, now);
+  }
+}
+
+void Lender::poll(const Stripe& stripe, Bulk& bulk, Instant now) {
+  std::array<WorkCompletion, 32> found;
+  const std::uint32_t id = bulk.id;
+  const auto is_still_it = [&] { return bulk.state == State::kReady && bulk.id == id; };
+  bool armed = false;
+  for (std::size_t polled = 0; is_still_it() && polled < kCompletionsPerTurn;) {
+    const auto count = bulk.end->poll(found);
+    if (!count) return fail(bulk, now);
+    if (*count == 0) {
+      if (armed) return;
+      bulk.end->arm();  // and look once more at what came before
+      armed = true;
+      continue;
+    }
+    polled += *count;
+    // Those of a QP end in order. All of them first: what is handed over may stop the QP.
+    std::array<verbs::Response, kLentAnswersMax> ended;
+    std::size_t ended_count = 0;
+    for (std::size_t i = 0; i < *count; ++i) {
+      if (!found[i].trouble.empty()) return fail(bulk, now);
+      Fetch& fetch = bulk.fetches[found[i].id % kLentAnswersMax];
+      if (--fetch.reads_left == 0) ended[ended_count++] = fetch.response;
+    }
+    if (ended_count != 0) return_those(bulk);
+    for (std::size_t i = 0; i < ended_count && is_still_it(); ++i) {
+      Fetched payload(*this, bulk, 0, ended[i], nullptr);
+      hand_over(stripe.pair.segment, ended[i], payload, now);
     }
   }
-  return true;
+  if (!is_still_it()) return;
+  bulk.has_completions = has_completions_ = true;
+  around_.run_soon();
 }
+
+// The peer hears of those that are read no more, before anything that their guest says then.
+void Lender::return_those(Bulk& bulk) {
+  const std::uint32_t before = bulk.returned;
+  while (bulk.returned != bulk.taken && bulk.fetches[bulk.returned % kLentAnswersMax].reads_left == 0)
+    ++bulk.returned;
+  if (bulk.returned != before) tell_returned(bulk);
+}
+
+void Lender::tell_returned(Bulk& bulk) {
+  BulkRoom room;
+  const BulkReturned said{.id = bulk.id, .count = bulk.returned};
+  bulk.tells_returned = !around_.send_frame(encode_bulk(around_.next_sequence(), said, room));
+  has_news_ = has_news_ || bulk.tells_returned;  // the turn after that which finds room tries again
+}
+
+// --- QPs ---
 
 Lender::Bulks::iterator Lender::find(std::uint32_t id) {
   return std::ranges::find_if(bulks_, [id](const auto& entry) { return entry.second.id == id; });
@@ -117,9 +235,8 @@ void Lender::step(const Stripe& stripe, Bulk& bulk, Instant now) {
       look_at(bulk.until);
       return;
     case State::kReady:
-      if (std::exchange(bulk.lacks_memory, false)) {
-        if (const auto memory = around_.context().parts.memory_of(*bulk.engine)) memory->refresh();
-      }
+      if (std::exchange(bulk.lacks_memory, false)) bulk.memory->refresh();
+      if (bulk.tells_returned) tell_returned(bulk);
       return;
     case State::kDown:  // until somebody wants it
       return;
@@ -129,6 +246,7 @@ void Lender::step(const Stripe& stripe, Bulk& bulk, Instant now) {
 void Lender::make(Bulk& bulk, const std::shared_ptr<GuestMemory>& memory, Instant now) {
   auto job = std::make_shared<Job>();
   job->id = bulk.id = next_id_++;
+  bulk.memory = memory;
   around_.context().parts.work(
       [job, domain = memory->domain(), reads = around_.reads()] {
         if (auto end = BulkEnd::make(domain, reads)) job->end = *std::move(end);
@@ -203,12 +321,18 @@ void Lender::on_connected(Job& job) {
   bulk.state = State::kReady;
   bulk.ready_since = around_.context().clock.now();
   bulk.until = Instant::never();
+  bulk.end->set_user(this);
+  if (around_.lends_answers()) tell_returned(bulk);
 }
 
 // What it had is over.
 void Lender::end(Bulk& bulk) {
+  bulk.taken = bulk.returned = 0;
+  bulk.tells_returned = false;
+  bulk.memory.reset();
   if (bulk.end == nullptr) return;
   ++around_.context().bulk.stops;
+  bulk.end->set_user(nullptr);
   if (!bulk.end->stop()) around_.context().parts.give_up_device();
   around_.context().parts.bury(std::move(bulk.end));
 }
@@ -266,8 +390,10 @@ bool Lender::tell_stop(const Stripe& stripe, Bulk& bulk, Instant now) {
   if (!around_.send_frame(encode_bulk(around_.next_sequence(), BulkStopped{bulk.stopped_id}, room)))
     return false;
   bulk.tells_stop = false;
-  if (std::exchange(bulk.sends_again, false))
-    around_.context().inbound.on_pair_restored(around_.peer(), stripe.pair, now);
+  if (std::exchange(bulk.sends_again, false)) {
+    const auto is_of_it = [&](verbs::Qpn own) { return own.value % kStripes == stripe.number; };
+    around_.context().inbound.on_pair_restored(around_.peer(), stripe.pair, is_of_it, now);
+  }
   return true;
 }
 

@@ -53,7 +53,11 @@ Pipe::~Pipe() {
 
 std::unique_ptr<PipeEnd> Pipe::release() {
   lender_.reset();
-  puller_.reset();
+  if (puller_) {
+    puller_->stop_everything();
+    puller_->give_back();
+    puller_.reset();
+  }
   if (!broken_) break_off("closed");
   end_->set_user(nullptr);
   return std::move(end_);
@@ -164,10 +168,34 @@ bool Pipe::lend(const verbs::Engine& engine, SegmentId segment, const verbs::Req
   const auto frame = encode_lent(next_send_, segment, request, runs, room);
   if (frame.empty() || !send_frame(frame)) return false;
   ++context_.counters.requests;
-  context_.counters.payload_bytes += request.bytes;
-  ++context_.bulk.lent;
-  context_.bulk.lent_bytes += request.bytes;
+  count_lent(request.bytes);
   return true;
+}
+
+bool Pipe::lend(SegmentId segment, const verbs::Response& response, std::uint32_t rkey,
+                const guestmem::SpanList& payload) {
+  if (broken_ || !puller_ || free_slots() == 0) return false;
+  Runs runs;
+  if (!puller_->may_lend(segment, response, payload, runs)) return false;
+  BulkRoom room;
+  const auto frame = encode_lent(next_send_, segment, response, runs, room);
+  if (frame.empty() || !send_frame(frame)) return false;
+  puller_->on_lent(segment, response, rkey);
+  ++context_.counters.responses;
+  count_lent(response.bytes);
+  return true;
+}
+
+void Pipe::count_lent(std::uint32_t bytes) {
+  context_.counters.payload_bytes += bytes;
+  ++context_.bulk.lent;
+  context_.bulk.lent_bytes += bytes;
+}
+
+void Pipe::expect_loan(const verbs::Engine& engine, SegmentId segment, const verbs::Request& request,
+                       Instant now) {
+  if (lender_ && !broken_ && lends_answers())
+    lender_->expect(engine, stripe_of(segment, request.from, request.to, request.from), now);
 }
 
 bool Pipe::send_frame(std::span<const std::byte> frame) {

@@ -72,9 +72,16 @@ class Pipe final : private BulkSurroundings {
   // The same, with its payload lent to the peer. False: it cannot be, and nothing was sent.
   bool lend(const verbs::Engine& engine, SegmentId segment, const verbs::Request& request,
             const guestmem::SpanList& payload, Instant now);
+  // A read is about to be sent whose answer is worth to be lent.
+  void expect_loan(const verbs::Engine& engine, SegmentId segment, const verbs::Request& request,
+                   Instant now);
   // False: there was no room, and it was dropped.
   bool send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
             Instant now);
+  // The same, with its payload lent to the peer; Inbound::on_returned() gets `rkey` back. False: it cannot
+  // be, and nothing was sent.
+  bool lend(SegmentId segment, const verbs::Response& response, std::uint32_t rkey,
+            const guestmem::SpanList& payload);
   bool send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
             Instant now);
   void flush(Instant now);
@@ -110,6 +117,7 @@ class Pipe final : private BulkSurroundings {
   bool open_slot();
   void post_open(Instant now);
   void put(std::span<const std::byte> head, guestmem::SpanReader& payload, std::uint32_t bytes, Instant now);
+  void count_lent(std::uint32_t bytes);
   template <typename Message>
   bool send_pieces(SegmentId segment, const Message& message, const guestmem::SpanList& payload, Instant now);
   void tell_credits(Instant now);
@@ -132,10 +140,11 @@ class Pipe final : private BulkSurroundings {
   HostId peer() const override { return peer_; }
   const QpConnection& connection() const override { return end_->connection(); }
   std::uint32_t reads() const override { return std::min(end_->here().reads, end_->peer_reads()); }
+  bool lends_answers() const override { return end_->peer_lends_answers(); }
   std::uint64_t next_sequence() override { return next_send_; }
   bool send_frame(std::span<const std::byte> frame) override;
   bool may_answer() const override;
-  void run_puller() override { activate(); }
+  void run_soon() override { activate(); }
   Context& context() override { return context_; }
 
   Context& context_;

@@ -49,6 +49,7 @@ Result<std::unique_ptr<PipeEnd>> PipeEnd::make(std::shared_ptr<Nic> nic, std::ui
   end->here_.psn = std::random_device()() & kMask24;  // who guesses it can break the pipe
   end->here_.mtu = port_mtu;
   end->here_.reads = std::min(limits.reads, kReadsMax);
+  end->here_.lends_answers = true;
   for (std::uint32_t slot = 0; slot < slots; ++slot) {
     if (!end->post_receive(slot))
       return pvrdma::fail(
@@ -61,6 +62,7 @@ Result<std::unique_ptr<PipeEnd>> PipeEnd::make(std::shared_ptr<Nic> nic, std::ui
 Result<void> PipeEnd::connect(const verbs::Gid& own, const verbs::Gid& peer, const PipeEndpoint& there) {
   peer_slots_ = there.slots;
   peer_reads_ = there.reads;
+  peer_lends_answers_ = there.lends_answers;
   connection_ = {.own = own,
                  .peer = peer,
                  .peer_qpn = there.qpn,

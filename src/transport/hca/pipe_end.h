@@ -50,6 +50,7 @@ class PipeEnd final : public Buried, private CqUser {
   const QpConnection& connection() const { return connection_; }
   const std::shared_ptr<Nic>& nic() const { return nic_; }
   std::uint32_t peer_reads() const { return peer_reads_; }
+  bool peer_lends_answers() const { return peer_lends_answers_; }
   // Where received bytes are, and where what is sent is put.
   std::span<std::byte> receive_slot(std::uint32_t slot) { return memory(slot); }
   std::span<std::byte> send_slot(std::uint32_t slot) { return memory(here_.slots + slot); }
@@ -80,6 +81,7 @@ class PipeEnd final : public Buried, private CqUser {
   PipeEndpoint here_;
   std::uint32_t peer_slots_ = 0;
   std::uint32_t peer_reads_ = 0;
+  bool peer_lends_answers_ = false;
   QpConnection connection_;
   Pipe* pipe_ = nullptr;
 };

@@ -10,7 +10,6 @@
 namespace pvrdma::transport::hca {
 namespace {
 
-constexpr std::size_t kCompletionsPerTurn = 64;
 // What one frame's answer may take, and some more for what others say meanwhile.
 constexpr std::uint32_t kAnswerSlots = kReadBytesMax / kSlotPayload + 2;
 
@@ -49,6 +48,7 @@ bool Pipe::run(Instant now) {
   context_.in_batch = true;
   read_batch(now);
   if (puller_ && !broken_) puller_->run(now);
+  if (lender_ && !broken_) lender_->run(now);
   context_.in_batch = false;
   if (broken_) return false;
   tell_credits(now);
@@ -130,7 +130,8 @@ bool Pipe::take_bulk_frame(Received& from, std::span<const std::byte> rest, Inst
   BulkFrame frame;
   const BulkDecoded decoded = decode_bulk(rest, frame);
   if (decoded.bytes == 0) return refuse("a frame was refused: ", decoded.fault);
-  const bool is_answer = std::holds_alternative<BulkAnswer>(frame.body);
+  const bool is_answer =
+      std::holds_alternative<BulkAnswer>(frame.body) || std::holds_alternative<LentAnswer>(frame.body);
   const bool is_either = std::holds_alternative<BulkStopped>(frame.body);
   if (!is_either && is_answer != lender_.has_value())
     return refuse("a frame was refused: its kind is not due here");
@@ -141,6 +142,8 @@ bool Pipe::take_bulk_frame(Received& from, std::span<const std::byte> rest, Inst
   from.begin += static_cast<std::uint32_t>(decoded.bytes);
   if (const auto* offer = std::get_if<BulkOffer>(&frame.body)) puller_->on_offer(*offer, now);
   if (const auto* answer = std::get_if<BulkAnswer>(&frame.body)) lender_->on_answer(*answer, now);
+  if (const auto* lent = std::get_if<LentAnswer>(&frame.body)) lender_->take(*lent, now);
+  if (const auto* returned = std::get_if<BulkReturned>(&frame.body)) puller_->on_returned(*returned);
   if (const auto* stopped = std::get_if<BulkStopped>(&frame.body)) {
     if (lender_) lender_->on_stopped(*stopped);
     if (puller_) puller_->on_stopped(*stopped);

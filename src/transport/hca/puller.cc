@@ -3,20 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "transport/hca/introduction.h"
+#include "transport/hca/pull.h"
 
 namespace pvrdma::transport::hca {
 namespace {
-
-constexpr std::size_t kCompletionsPerTurn = 64;
-
-// Whether pages are still those of their file is something only the processor notices (guestmem/sigbus.h): a
-// device goes on writing into those it was given. A file ends before the last byte of a span if it ends in
-// it.
-void touch(const guestmem::SpanList& target) {
-  for (const guestmem::HostSpan& span : target)
-    static_cast<void>(*static_cast<const volatile std::byte*>(span.data + span.size - 1));
-}
 
 bool is_same_connection(const verbs::Request& a, const verbs::Request& b) {
   return a.to == b.to && a.from == b.from;
@@ -179,7 +171,7 @@ void Puller::hand_over(Held& held, Instant now) {
   if (!is_still_it() || held.progress == Progress::kFetched || waits) return;
   held.progress = Progress::kFree;
   --held_count_;
-  if (std::exchange(lacked_room_, false)) around_.run_puller();
+  if (std::exchange(lacked_room_, false)) around_.run_soon();
 }
 
 void Puller::count(Delivery delivery) {
@@ -188,57 +180,74 @@ void Puller::count(Delivery delivery) {
   if (delivery == Delivery::kForeignSource) ++errors.foreign_sources;
 }
 
-// One READ for each stretch that lies in one run and in one registration here.
 verbs::Placed Puller::fetch(Held& held, const guestmem::SpanList& target) {
   Bulk* const bulk = find(stripe_of(held.segment, held.request));
   if (bulk == nullptr || bulk->end == nullptr) return verbs::Placed::kLost;
-  const auto each_read = [&](auto&& read) {
-    auto run = held.runs.view().begin();
-    std::uint32_t run_done = 0;
-    for (const guestmem::HostSpan& span : target) {
-      for (std::size_t done = 0; done != span.size;) {
-        const GuestMemory::Key key = bulk->memory->find(span.data + done);
-        const std::size_t bytes = std::min({span.size - done, key.bytes, std::size_t{run->bytes - run_done}});
-        if (bytes == 0) return false;
-        if (!read(Place{span.data + done, static_cast<std::uint32_t>(bytes), key.lkey},
-                  run->address + run_done, run->rkey))
-          return false;
-        done += bytes;
-        run_done += static_cast<std::uint32_t>(bytes);
-        if (run_done == run->bytes) {
-          ++run;
-          run_done = 0;
-        }
-      }
-    }
-    return true;
-  };
-  std::uint32_t reads = 0;
-  const auto tally = [&](const Place&, std::uint64_t, std::uint32_t) {
-    ++reads;
-    return true;
-  };
-  if (!each_read(tally) || reads > kPostedReadsMax / 2) {
-    fail(*bulk);  // some memory here is not registered: in pieces, until it is
-    return verbs::Placed::kLost;
-  }
-  if (reads > bulk->end->free_reads()) {
-    lacks_reads_ = bulk->lacks_reads = true;
-    return verbs::Placed::kLost;
-  }
   const auto id = static_cast<std::uint64_t>(&held - held_.data());
-  const auto post = [&](const Place& into, std::uint64_t address, std::uint32_t rkey) {
-    return bulk->end->post_read(id, into, address, rkey);
-  };
-  held.progress = Progress::kFetched;
-  held.reads_left = reads;
-  if (!each_read(post)) {
-    fail(*bulk);
-    return verbs::Placed::kLost;
+  switch (pull(*bulk->end, *bulk->memory, held.runs, target, id, held.reads_left)) {
+    case Pulled::kPosted:
+      break;
+    case Pulled::kNoRoom:
+      lacks_reads_ = bulk->lacks_reads = true;
+      return verbs::Placed::kLost;
+    case Pulled::kRefused:  // in pieces, until all is registered
+    case Pulled::kFailed:
+      fail(*bulk);
+      return verbs::Placed::kLost;
   }
+  held.progress = Progress::kFetched;
   ++around_.context().bulk.fetched;
   around_.context().bulk.fetched_bytes += held.request.bytes;
   return verbs::Placed::kLater;
+}
+
+// --- Answers that are lent ---
+
+bool Puller::may_lend(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
+                      Runs& runs) {
+  Bulk* const bulk = find(hca::stripe_of(segment, response.from, response.to, response.to));
+  if (bulk == nullptr || !bulk->stands_there || bulk->lent - bulk->returned == kLentAnswersMax ||
+      answer_count_ + over_.size() == kAnswersMax)
+    return false;
+  const Exposed exposed = expose(*bulk->memory, payload, runs);
+  if (exposed == Exposed::kUnregistered) bulk->lacks_memory = has_news_ = around_.context().attention = true;
+  return exposed == Exposed::kYes;
+}
+
+void Puller::on_lent(SegmentId segment, const verbs::Response& response, std::uint32_t rkey) {
+  Bulk* const bulk = find(hca::stripe_of(segment, response.from, response.to, response.to));
+  PVRDMA_CHECK(bulk != nullptr, "it has just been there");
+  bulk->answers[bulk->lent++ % kLentAnswersMax] = {.qpn = response.from.qpn, .rkey = rkey};
+  ++answer_count_;
+}
+
+void Puller::on_returned(const BulkReturned& returned) {
+  const auto found = bulks_.find(returned.id);
+  if (found == bulks_.end() || found->second.end == nullptr) return;  // it has been stopped
+  Bulk& bulk = found->second;
+  if (returned.count - bulk.returned > bulk.lent - bulk.returned) return fail(bulk);
+  bulk.stands_there = true;
+  while (bulk.returned != returned.count) {
+    const Answer& answer = bulk.answers[bulk.returned++ % kLentAnswersMax];
+    --answer_count_;
+    around_.context().inbound.on_returned(*bulk.engine, answer.qpn, answer.rkey);
+  }
+}
+
+// The engine has to be told, but may be in the middle of something.
+void Puller::end_answers(Bulk& bulk) {
+  for (; bulk.returned != bulk.lent; ++bulk.returned) {
+    const Answer& answer = bulk.answers[bulk.returned % kLentAnswersMax];
+    const VmPair& pair = bulk.stripe.pair;
+    over_.push_back({bulk.engine, pair.segment, {pair.own, answer.qpn}, answer.rkey});
+    --answer_count_;
+    has_news_ = around_.context().attention = true;
+  }
+}
+
+void Puller::give_back() {
+  for (const Over& over : over_) around_.context().inbound.on_returned(*over.engine, over.own.qpn, over.rkey);
+  over_.clear();
 }
 
 // --- READs ---
@@ -248,7 +257,7 @@ void Puller::on_bulk_completions(BulkEnd& end) {
     if (bulk.end.get() == &end) bulk.has_completions = true;
   }
   has_completions_ = true;
-  around_.run_puller();
+  around_.run_soon();
 }
 
 void Puller::run(Instant now) {
@@ -301,7 +310,7 @@ void Puller::poll(Bulk& bulk, Instant now) {
   }
   if (bulk.end != nullptr) {
     bulk.has_completions = has_completions_ = true;
-    around_.run_puller();
+    around_.run_soon();
   }
 }
 
@@ -327,6 +336,7 @@ void Puller::on_offer(const BulkOffer& offer, Instant /*now*/) {
     memory->refresh();
     if (!memory->is_ready() || memory->pinned_bytes() == 0) return refuse(offer.id);
     if (held_.empty()) held_.resize(kHeldMax);
+    over_.reserve(kAnswersMax);
     auto job = std::make_shared<Job>();
     job->id = offer.id;
     bulks_[offer.id] = {.stripe = stripe, .engine = engine, .memory = memory, .end = nullptr};
@@ -371,6 +381,7 @@ void Puller::on_connected(Job& job) {
 
 // Ends the QP and forgets all that waits of its stripe.
 void Puller::drop(Bulk& bulk) {
+  end_answers(bulk);
   if (bulk.end != nullptr) {
     ++around_.context().bulk.stops;
     bulk.end->set_user(nullptr);
@@ -382,7 +393,7 @@ void Puller::drop(Bulk& bulk) {
     held.progress = Progress::kFree;
     --held_count_;
   }
-  if (std::exchange(lacked_room_, false)) around_.run_puller();
+  if (std::exchange(lacked_room_, false)) around_.run_soon();
 }
 
 Puller::Bulks::iterator Puller::forget(Bulks::iterator bulk) {
@@ -410,12 +421,16 @@ void Puller::on_stopped(const BulkStopped& stopped) {
 void Puller::stop(SegmentId segment, const verbs::Connection& connection) {
   Bulk* const bulk = find(hca::stripe_of(segment, connection.local, connection.remote, connection.remote));
   if (bulk != nullptr) fail(*bulk);
+  // Whoever stops it knows already.
+  std::erase_if(over_,
+                [&](const Over& over) { return over.segment == segment && over.own == connection.local; });
 }
 
 void Puller::stop_all(const verbs::Engine& engine) {
   for (auto& [id, bulk] : bulks_) {
     if (bulk.engine == &engine) fail(bulk);
   }
+  std::erase_if(over_, [&engine](const Over& over) { return over.engine == &engine; });
 }
 
 void Puller::stop_everything() {
@@ -426,7 +441,9 @@ void Puller::stop_everything() {
 
 void Puller::turn(Instant /*now*/) {
   if (!std::exchange(has_news_, false)) return;
+  give_back();
   for (auto& [id, bulk] : bulks_) {
+    if (std::exchange(bulk.lacks_memory, false)) bulk.memory->refresh();
     if (!bulk.tells_stop) continue;
     BulkRoom room;
     bulk.tells_stop = !around_.send_frame(encode_bulk(around_.next_sequence(), BulkStopped{id}, room));

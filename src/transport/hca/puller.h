@@ -1,5 +1,5 @@
 // Puller: the acceptor's side of a pipe's bulk QPs: fetches what long requests lend, by RDMA READ, from the
-// peer's guest straight to where the engine here wants it.
+// peer's guest straight to where the engine here wants it; and lends what long reads ask for.
 //
 // A request that is lent is handed to its engine as it comes; the engine says where its payload goes, and
 // gets the request once more when it is there (verbs/payload.h). Meanwhile whatever else comes for the same
@@ -28,6 +28,8 @@ namespace pvrdma::transport::hca {
 
 // Requests that wait, or are being fetched, of one pipe.
 inline constexpr std::size_t kHeldMax = 48;
+// Answers that are lent, or were and no engine has been told, of one pipe.
+inline constexpr std::size_t kAnswersMax = 1024;
 
 class Puller final : private BulkEnd::User {
  public:
@@ -43,10 +45,17 @@ class Puller final : private BulkEnd::User {
   // One with its payload. kNo: it is not this one's business, nothing is before it.
   Taken take(SegmentId segment, const verbs::Request& request, std::span<const std::byte> payload);
 
+  // Whether such an answer may be lent now: its runs are in `runs` then. on_lent(): it was, and on_returned()
+  // of Inbound gets `rkey` back.
+  bool may_lend(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
+                Runs& runs);
+  void on_lent(SegmentId segment, const verbs::Response& response, std::uint32_t rkey);
+  void on_returned(const BulkReturned& returned);
+
   void on_offer(const BulkOffer& offer, Instant now);
   void on_stopped(const BulkStopped& stopped);
 
-  // Nothing is written for the connection any more when it returns; for the engine; for anybody.
+  // Nothing is written or read for the connection any more when it returns; for the engine; for anybody.
   void stop(SegmentId segment, const verbs::Connection& connection);
   void stop_all(const verbs::Engine& engine);
   void stop_everything();
@@ -55,6 +64,8 @@ class Puller final : private BulkEnd::User {
   void run(Instant now);
   // Says what is to be said.
   void turn(Instant now);
+  // The same, of answers that are lent no more, before its end. On an empty stack.
+  void give_back();
 
  private:
   enum class Progress : std::uint8_t { kFree, kWaits, kFetched, kBack };
@@ -69,15 +80,33 @@ class Puller final : private BulkEnd::User {
     Runs runs;                                  // is_lent
     std::array<std::byte, kSlotPayload> bytes;  // otherwise, request.bytes of them
   };
+  // An answer that is lent.
+  struct Answer {
+    verbs::Qpn qpn;
+    std::uint32_t rkey = 0;
+  };
   struct Bulk {
     Stripe stripe;  // seen from here
-    const verbs::Engine* engine = nullptr;
+    verbs::Engine* engine = nullptr;
     std::shared_ptr<GuestMemory> memory;
     std::unique_ptr<BulkEnd> end;  // null: not connected yet, or no more
     bool is_down = false;
     bool tells_stop = false;
     bool has_completions = false;
     bool lacks_reads = false;  // some wait for room for theirs
+    bool lacks_memory = false;
+
+    // Answers lent, numbers that count up; one's place is its number modulo the places.
+    bool stands_there = false;  // so that answers may be lent
+    std::array<Answer, kLentAnswersMax> answers;
+    std::uint32_t lent = 0;
+    std::uint32_t returned = 0;
+  };
+  struct Over {
+    verbs::Engine* engine;
+    SegmentId segment;
+    verbs::Endpoint own;
+    std::uint32_t rkey;
   };
   using Bulks = std::map<std::uint32_t, Bulk>;  // by id
   class Fetched;                                // Payload of a Held
@@ -94,6 +123,7 @@ class Puller final : private BulkEnd::User {
   void count(Delivery delivery);
   Bulk* find(const Stripe& stripe);
   void refuse(std::uint32_t id);
+  void end_answers(Bulk& bulk);
   void on_connected(Job& job);
   void drop(Bulk& bulk);
   Bulks::iterator forget(Bulks::iterator bulk);
@@ -105,6 +135,8 @@ class Puller final : private BulkEnd::User {
   Bulks bulks_;
   std::vector<Held> held_;  // kHeldMax from the first bulk QP on
   std::size_t held_count_ = 0;
+  std::vector<Over> over_;  // of which no engine has been told; has room for all that are lent, too
+  std::size_t answer_count_ = 0;
   std::size_t deaf_count_ = 0;  // bulks that are down and not forgotten
   std::uint64_t next_order_ = 1;
   bool has_completions_ = false;
