@@ -144,6 +144,66 @@ def hca_bulk() -> Seeds:
     yield "no_room", ready + b"".join(lent(0, i, 9000) for i in range(60)) + wait(500) * 8
     yield "no_offer", lent(0, 0, 9000) + small(0, 0) + stopped(7) + lent(0, 1, 16000)
     yield "many_offers", ready + b"".join(offer(10 + i, i) for i in range(80)) + lent(3, 0, 9000) + wait(500)
+    def returned(ident: int, count: int) -> bytes:
+        return bytes([8, ident, count])
+
+    def lend_answer(pair: int, connection: int, size: int) -> bytes:
+        return bytes([9, pair, connection]) + u16(size - 1)
+
+    stand = ready + returned(2, 0) + returned(3, 0) + wait(200)
+    yield "answers_lent", stand + lend_answer(0, 0, 9000) * 3 + lend_answer(1, 0, 9000) + returned(2, 2) + returned(3, 1) + returned(2, 3) + wait(200)
+    yield "answers_lent_too_many", stand + lend_answer(0, 0, 9000) * 20 + returned(2, 16) + wait(200) + lend_answer(0, 0, 9000)
+    yield "returned_too_many", stand + lend_answer(0, 0, 9000) * 2 + returned(2, 3) + wait(100) + stopped(2)
+    yield "answers_lent_and_stopped", stand + lend_answer(0, 0, 9000) + stop(0) + lend_answer(0, 0, 9000) + wait(100) + stopped(2)
+    yield "answers_lent_at_the_end", stand + lend_answer(0, 0, 9000) * 4 + stopped(2) + wait(200) + lend_answer(1, 0, 16000)
+    yield "answers_lent_and_memory_goes", stand + lend_answer(0, 0, 9000) + memory_goes + returned(2, 1) + wait(200)
+    yield "answers_to_nobody", ready + lend_answer(0, 0, 9000) + returned(77, 1)
+
+
+def hca_lender() -> Seeds:
+    def answered(pair: int, connection: int, size: int, runs: int = 3, lie: int = 0) -> bytes:
+        return bytes([0, pair, connection]) + u16(size - 1) + bytes([runs - 1, lie])
+
+    def stopped(ident: int) -> bytes:
+        return bytes([1, ident])
+
+    def answer(ident: int) -> bytes:
+        return bytes([2, ident])
+
+    def offers(what: int) -> bytes:
+        return bytes([3, what])
+
+    def ask(pair: int, connection: int, size: int = 9000) -> bytes:
+        return bytes([4, pair, connection]) + u16(size - 1)
+
+    def lend(pair: int, connection: int, size: int = 9000) -> bytes:
+        return bytes([5, pair, connection]) + u16(size - 1)
+
+    def stop(pair: int) -> bytes:
+        return bytes([6, pair])
+
+    def verdict(what: int) -> bytes:
+        return bytes([8, what])
+
+    def wait(microseconds: int) -> bytes:
+        return bytes([9]) + u16(microseconds)
+
+    memory_goes = bytes([7])
+    ready = ask(0, 0) + wait(500) + ask(1, 0) + ask(0, 1) + wait(500) + ask(0, 0) + wait(500)
+    yield "fetched", ready + answered(0, 0, 9000) + answered(1, 0, 16000) + answered(0, 1, 100) + wait(900)
+    yield "too_large", ready + answered(0, 0, 16384 + 90) + wait(900) + answered(0, 0, 9000) + wait(500)
+    yield "many", ready + answered(0, 0, 9000, 8) * 16 + wait(999) * 3
+    yield "too_many", ready + answered(0, 0, 9000, 8) * 18 + wait(999) * 3 + ask(0, 0)
+    for lie in (1, 2, 3):
+        yield f"wrong_key_{lie}", ready + answered(0, 0, 9000, 4, lie) + answered(0, 1, 9000) + wait(900) + answered(0, 0, 9000)
+    yield "stop_while_fetched", ready + answered(0, 0, 16000, 8) * 3 + wait(60) + stop(0) + wait(900) + ask(0, 0) + wait(900)
+    yield "stopped_while_fetched", ready + answered(0, 0, 16000, 8) * 2 + wait(60) + stopped(1) + wait(900)
+    yield "memory_goes", ready + answered(0, 0, 16000) + wait(60) + memory_goes + wait(900) + ask(0, 0) + wait(900)
+    yield "refused", ready + verdict(1) + answered(0, 0, 9000) * 3 + verdict(2) + answered(0, 0, 9000) + wait(900)
+    yield "nobody_asked", answered(0, 0, 9000) + stopped(3) + answer(1) + ask(0, 0) + answer(1) + wait(500)
+    for what in (1, 2, 3):
+        yield f"offers_{what}", offers(what) + ask(0, 0) + wait(900) + answer(1) + answered(0, 0, 9000) + wait(900)
+    yield "lent", ready + lend(0, 0) * 4 + stopped(1) + wait(900) + lend(0, 0)
 
 
 def lying_peer() -> Seeds:
@@ -492,6 +552,7 @@ CORPORA: dict[str, Callable[[], Seeds]] = {
     "device_descriptors_fuzz": device_descriptors,
     "etcd_codec_fuzz": etcd_codec,
     "hca_bulk_fuzz": hca_bulk,
+    "hca_lender_fuzz": hca_lender,
     "lying_peer_fuzz": lying_peer,
     "roce_connection_fuzz": roce_connection,
     "roce_frame_fuzz": roce_frame,
