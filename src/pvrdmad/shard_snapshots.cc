@@ -75,14 +75,17 @@ struct QpPageCopy {
   std::optional<std::uint32_t> next;
 };
 
-QpPageCopy copy_qps(const adapters::ServedAdapter& adapter, std::uint32_t first) {
+QpPageCopy copy_qps(const adapters::ServedAdapter& adapter, const transport::Hca* hca, std::uint32_t first) {
   const fabric::Switch& fabric_switch = adapter.port().fabric_switch();
   const verbs::Engine::QpPage page = adapter.list_qps_from(first);
   QpPageCopy copy{{}, page.next};
   copy.qps.reserve(page.qps.size());
+  const std::string note =
+      hca == nullptr ? std::string() : describe(hca->memory(adapter.engine()), adapter.port().name());
   for (const verbs::QpInfo& info : page.qps) {
     fabric::PathInfo path = is_connected(info) ? fabric_switch.path_to(info.attributes.dgid, &adapter.port())
                                                : fabric::PathInfo{};
+    if (path.kind == fabric::PathKind::kHca && !note.empty()) path.reason += ", " + note;
     copy.qps.push_back(QpCopy{info, std::move(path)});
   }
   return copy;
@@ -313,7 +316,7 @@ Result<void> ShardSnapshots::add_qps(const std::string& adapter, control::Snapsh
           const auto& all = adapters_.adapters();
           const auto it = std::find_if(all.begin(), all.end(),
                                        [&](const auto& each) { return each->port().name() == adapter; });
-          return it == all.end() ? QpPageCopy{} : copy_qps(**it, first);  // it may have gone meanwhile
+          return it == all.end() ? QpPageCopy{} : copy_qps(**it, hca_, first);  // it may have gone meanwhile
         },
         "listing QPs");
     if (!page) return Failure(page.error());

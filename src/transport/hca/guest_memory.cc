@@ -126,6 +126,12 @@ void GuestMemory::on_registered(Job& job) {
   register_next();
 }
 
+std::uint64_t GuestMemory::bytes() const {
+  std::uint64_t sum = 0;
+  for (const Chunk& chunk : chunks_) sum += chunk.memory.size();
+  return sum;
+}
+
 GuestMemory::Key GuestMemory::find(const std::byte* data) const {
   const auto behind =
       std::ranges::upper_bound(chunks_, data, {}, [](const Chunk& chunk) { return chunk.memory.data(); });

@@ -55,6 +55,7 @@ class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
   const std::shared_ptr<GuestDomain>& domain() const { return domain_; }
   // Why not all of it is registered; empty: it is, as far as one knows.
   const std::string& trouble() const { return trouble_; }
+  std::uint64_t bytes() const;  // that are to be registered
   std::uint64_t pinned_bytes() const { return pinned_bytes_; }
 
   struct Key {

@@ -95,6 +95,7 @@ TEST_F(GuestMemoryTest, WhatIsRamIsRegisteredInTheBackground) {
   workshop_.finish();
   EXPECT_TRUE(registry_->is_ready());
   EXPECT_EQ(registry_->trouble(), "");
+  EXPECT_EQ(registry_->bytes(), 8 * kMiB);
   EXPECT_EQ(registry_->pinned_bytes(), 8 * kMiB);
   EXPECT_EQ(known(5 * kMiB), 3 * kMiB);
   const GuestMemory::Key key = registry_->find(at(0, 1).data());

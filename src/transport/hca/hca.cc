@@ -500,7 +500,16 @@ const HcaBulk& Hca::bulk() const {
 HcaMemory Hca::memory(const verbs::Engine& engine) const {
   const auto found = impl_->memories.find(&engine);
   if (found == impl_->memories.end()) return {};
-  return {found->second->pinned_bytes(), found->second->trouble()};
+  const hca::GuestMemory& memory = *found->second;
+  return {memory.bytes(), memory.pinned_bytes(), memory.trouble()};
+}
+
+std::string describe(const HcaMemory& memory, const std::string& vm) {
+  constexpr int kMebibyte = 20;
+  if (!memory.trouble.empty()) return fmt::format("long payload of {} goes in pieces: {}", vm, memory.trouble);
+  if (memory.pinned_bytes >= memory.bytes) return {};
+  return fmt::format("memory of {} is being registered ({} of {} MiB)", vm, memory.pinned_bytes >> kMebibyte,
+                     memory.bytes >> kMebibyte);
 }
 
 void Hca::flush(Instant now) {

@@ -82,9 +82,12 @@ struct HcaBulk {
 
 // A VM's memory, as the device knows it.
 struct HcaMemory {
+  std::uint64_t bytes = 0;         // that are to be registered; 0: nobody has asked for it
   std::uint64_t pinned_bytes = 0;  // registered now
-  std::string trouble;             // why not all of it is; empty: it is, or nobody has asked for it
+  std::string trouble;             // why not all of it is; empty: it is, or will be
 };
+// What is to be said of paths of that VM. Empty: nothing.
+std::string describe(const HcaMemory& memory, const std::string& vm);
 
 struct HcaTimes {
   // How long a pipe stands before it is used, after one has failed: the first time, and at most.

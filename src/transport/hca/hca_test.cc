@@ -416,5 +416,15 @@ TEST_F(HostilePeer, HasOnePipeHoweverOftenItDials) {
   EXPECT_LE(nics_.objects(), 4U) << "it said nothing";
 }
 
+TEST(HcaMemoryTest, PathsSayWhatIsMissing) {
+  const auto note = [](const HcaMemory& memory) { return describe(memory, "VM-01"); };
+  constexpr std::uint64_t kGiB = 1ULL << 30;
+  EXPECT_EQ(note({}), "");
+  EXPECT_EQ(note({.bytes = kGiB, .pinned_bytes = kGiB}), "");
+  EXPECT_EQ(note({.bytes = 64 * kGiB, .pinned_bytes = 12 * kGiB}),
+            "memory of VM-01 is being registered (12288 of 65536 MiB)");
+  EXPECT_EQ(note({.bytes = kGiB, .trouble = "no room"}), "long payload of VM-01 goes in pieces: no room");
+}
+
 }  // namespace
 }  // namespace pvrdma::transport
