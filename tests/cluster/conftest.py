@@ -64,6 +64,24 @@ def vm_fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield fleet
 
 
+PEERS = {"VM-02": 2, "VM-03": 1, "VM-04": 3}  # of three_hosts, and their hosts
+
+
+@pytest.fixture(scope="session", params=["plain", "tls"])
+def three_hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Three hosts; VM-01 is on esx-01, and a peer of its on each. All are on, their port group with jumbo frames. Leave it as you found
+    it."""
+    tls = request.param == "tls"
+    with make_fleet(f"three-hosts-{request.param}", tmp_path_factory.mktemp("ca"), tls, host_count=3) as fleet:
+        fleet.follow_the_guide()
+        fleet.join(3)
+        fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "9000")
+        for name in ("VM-03", "VM-04"):
+            fleet.define_vm(name, PEERS[name])
+        fleet.boot("VM-01", *PEERS, overlays=("nvme",))
+        yield fleet
+
+
 @pytest.fixture(scope="session")
 def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Set up by the guide, nothing is on. For faults that heal: leave it as you found it."""

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.fleet import Fleet
 from fleet.until import until
-from harness import cases, programs
+from harness import cases, nvme, programs
 from harness.memory import differing_pages, memory_of
 from harness.qmp import Qmp
 from test_motion import migrate, quiet_rping
@@ -27,30 +27,49 @@ def _perftest(name: str, options: str, size: int) -> Callable[[int], cases.Case]
     pytest.param(_perftest("ib_send_lat", "-e -n 12000", 2), _perftest("ib_read_bw", "-D 20", 65536), marks=pytest.mark.full),
 ], ids=["atomic_bw-send_bw", "write_bw-rping", "send_lat-read_bw"])
 def test_no_page_is_stale(vm_fleet: Fleet, local: Callable[[int], cases.Case], remote: Callable[[int], cases.Case]) -> None:
+    one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
+    with ThreadPoolExecutor(2) as pool:
+        loads = [pool.submit(cases.run, local(18515), one, three), pool.submit(cases.run, remote(18516), one, two)]
+        _move_and_compare(vm_fleet)
+        for load in loads:
+            load.result()
+    migrate(vm_fleet, "VM-01", 2, 1)
+
+
+@pytest.mark.full
+def test_no_page_is_stale_under_a_filesystem(vm_fleet: Fleet) -> None:
+    one, two = vm_fleet.vms["VM-01"], vm_fleet.vms["VM-02"]
+    nvme.export_disk(two)
+    nvme.load_host(one)
+    nvme.connect(one, two)
+    job = nvme.start_files(one)
+    _move_and_compare(vm_fleet)
+    migrate(vm_fleet, "VM-01", 2, 1)
+    nvme.end_files(one, job)
+    nvme.disconnect(one)
+
+
+def _move_and_compare(fleet: Fleet) -> None:
     """The commit waits for the store, so both QEMUs have the VM and neither runs it: their memory is compared.
 
     The peers' time limits (2.1 s with perftest's defaults) come to nothing meanwhile.
     """
-    one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
-    socket = vm_fleet[2].folder / "VM-01.sock"
-    with ThreadPoolExecutor(3) as pool:
-        loads = [pool.submit(cases.run, local(18515), one, three), pool.submit(cases.run, remote(18516), one, two)]
-        moving = pool.submit(vm_fleet[1].ctl, "vm", "migrate", "VM-01", "--to", "esx-02", "--max-pause", "5000")
+    one = fleet.vms["VM-01"]
+    socket = fleet[2].folder / "VM-01.sock"
+    with ThreadPoolExecutor(1) as pool:
+        moving = pool.submit(fleet[1].ctl, "vm", "migrate", "VM-01", "--to", "esx-02", "--max-pause", "5000")
         until("its adapter is served there", socket.exists)
-        vm_fleet.network.hide_store("esx-01", True)
+        fleet.network.hide_store("esx-01", True)
         try:
             pid = one.start_arriving(socket)
-            until("the commit waits", lambda: vm_fleet[1].ctl("motion", "get", "VM-01"), accept=lambda seen: seen["phase"] == "commit")
+            until("the commit waits", lambda: fleet[1].ctl("motion", "get", "VM-01"), accept=lambda seen: seen["phase"] == "commit")
             stale = differing_pages(memory_of(one.pid, one.spec.memory_mib), memory_of(pid, one.spec.memory_mib))
         finally:
-            vm_fleet.network.hide_store("esx-01", False)
+            fleet.network.hide_store("esx-01", False)
         motion = moving.result()
-        one.follow_successor()
-        assert motion["page_bytes"] > 0, "the adapter wrote nothing, and nothing was tried"
-        assert not stale, f"{len(stale)} of {motion['ram_bytes'] >> 12} pages: {stale[:20]}"
-        for load in loads:
-            load.result()
-    migrate(vm_fleet, "VM-01", 2, 1)
+    one.follow_successor()
+    assert motion["page_bytes"] > 0, "the adapter wrote nothing, and nothing was tried"
+    assert not stale, f"{len(stale)} of {motion['ram_bytes'] >> 12} pages: {stale[:20]}"
 
 
 def test_without_the_daemon_pages_are_stale(vm_fleet: Fleet) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness import files
-from harness.vm import Vm
+from harness.vm import Job, Vm
 
 SUBSYSTEM = "pvrdma"
 DISK = "/dev/nvme0n1"
@@ -26,6 +26,21 @@ echo {address} > ports/1/addr_traddr
 echo 4420 > ports/1/addr_trsvcid
 {export}
 """
+
+_FILES = f"""
+rm -f /tmp/enough /tmp/runs; modprobe -a ext4; mke2fs -q -t ext4 {DISK} && mkdir -p /mnt/moved && mount {DISK} /mnt/moved || exit 8
+i=0
+until [ -e /tmp/enough ]; do
+  i=$((i + 1))
+  dd if=/dev/urandom of=/tmp/wanted bs=1M count=4 2>/dev/null
+  cp /tmp/wanted /mnt/moved/file$((i % 4)) && sync || exit 7
+  echo 3 > /proc/sys/vm/drop_caches
+  cmp /tmp/wanted /mnt/moved/file$((i % 4)) || exit 6
+  touch /tmp/runs
+done
+umount /mnt/moved && echo all $i files are what was written
+"""
+_FILES_GUARD_S = 240.0
 
 
 def export_disk(target: Vm) -> None:
@@ -60,3 +75,18 @@ def write_files(host: Vm) -> None:
 def verify_files(host: Vm) -> None:
     """The six files are what was written."""
     files.verify(host, files.ext4(DISK))
+
+
+def start_files(host: Vm) -> Job:
+    """Files are written to the disk and read back, until end_files()."""
+    job = host.start_job(_FILES)
+    host.check("until [ -e /tmp/runs ]; do sleep 0.1; done", 60)
+    return job
+
+
+def end_files(host: Vm, job: Job) -> None:
+    """Each file was what was written."""
+    host.check("touch /tmp/enough")
+    result = job.wait(_FILES_GUARD_S)
+    print(result.output)
+    assert result.exit_code == 0 and "files are what was written" in result.output, result.output
