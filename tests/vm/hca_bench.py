@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes between two adapters over the path hca against perftest over the same RDMA device, in the same minutes.
+"""Writes and reads between two adapters over the path hca against perftest over the same RDMA device, in the same minutes.
 
 One VM with two daemons that share its Soft-RoCE device (tests/vm/test_hca.py), all of it emulated: only the ratio says anything.
 Each round measures one after the other; the ratio of the medians counts, above 1 where the adapters are faster. Prints a table and
@@ -10,6 +10,7 @@ writes build/bench/hca.json, of Google Benchmark's shape for bench/compare. Need
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
@@ -28,15 +29,16 @@ _SIZE = 65536
 _SECONDS = 5
 _WARM_UP_S = 20  # an emulated processor registers 64 MiB for each VM meanwhile
 _CONNECTIONS = (1, 4)
+_OPERATIONS = ["write", "read"]
 
 
-def _ours(machine: HcaMachine, connections: int) -> float:
-    """Gb/s of 64 KiB writes from VM-01 to VM-02."""
+def _ours(machine: HcaMachine, operation: str, connections: int) -> float:
+    """Gb/s of 64 KiB writes, or reads, of VM-01 and VM-02's memory."""
     a, b = (host.socket for host in machine.hosts)
     command = (f"{ENVIRONMENT} rc_perf --a {a} --b {b} --connections {connections} --depth 16 --size {_SIZE} --seconds {_SECONDS}"
-               f" --warm-up {_WARM_UP_S}")
+               f" --warm-up {_WARM_UP_S}{' --read' if operation == 'read' else ''}")
     gbits = float(machine.vm.check(command, _WARM_UP_S + _SECONDS + 30)) * 8 / 1e9
-    if "fetched" not in machine.hosts[1].ctl("stats"):
+    if "fetched" not in machine.hosts[0 if operation == "read" else 1].ctl("stats"):
         raise RuntimeError(f"nothing was fetched: the VMs' memory was not registered within {_WARM_UP_S} s")
     return gbits
 
@@ -48,18 +50,18 @@ def _reads(machine: HcaMachine, connections: int) -> float:
     return table(output)["BW average[Gb/sec]"]
 
 
-def run(rounds: int, processors: int) -> None:
-    """Measures each number of connections."""
+def run(rounds: int, processors: int, operations: list[str]) -> None:
+    """Measures each operation over each number of connections."""
     logs = REPOSITORY / "build" / "vm-logs" / "hca-bench"
     logs.mkdir(parents=True, exist_ok=True)
     benchmarks = []
     with HcaMachine(logs, processors=processors) as machine:
-        print(f"{'64 KiB, Gb/s':<16} {'writes, hca':>12} {'ib_read_bw':>12} {'ratio':>8}", flush=True)
-        for connections in _CONNECTIONS:
-            measured = [(_ours(machine, connections), _reads(machine, connections)) for _ in range(rounds)]
+        print(f"{'64 KiB, Gb/s':<22} {'hca':>12} {'ib_read_bw':>12} {'ratio':>8}", flush=True)
+        for operation, connections in itertools.product(operations, _CONNECTIONS):
+            measured = [(_ours(machine, operation, connections), _reads(machine, connections)) for _ in range(rounds)]
             ours, theirs = (statistics.median(column) for column in zip(*measured))
-            print(f"{connections:>2} connections   {ours:12.3f} {theirs:12.3f} {ours / theirs:8.2f}", flush=True)
-            benchmarks.append({"name": f"Hca/write_bw/{connections}", "run_type": "iteration", "unit": "Gb/s", "ours": ours,
+            print(f"{operation + 's':<6} {connections:>2} connections {ours:12.3f} {theirs:12.3f} {ours / theirs:8.2f}", flush=True)
+            benchmarks.append({"name": f"Hca/{operation}_bw/{connections}", "run_type": "iteration", "unit": "Gb/s", "ours": ours,
                                "read_bw": theirs, "gain": ours / theirs, "rounds": measured})
     target = REPOSITORY / "build" / "bench" / "hca.json"
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -70,9 +72,10 @@ def main() -> int:
     """Exit code 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--operations", nargs="+", choices=_OPERATIONS, default=_OPERATIONS)
     parser.add_argument("--processors", type=int, default=2, help="of the VM")
     arguments = parser.parse_args()
-    run(arguments.rounds, arguments.processors)
+    run(arguments.rounds, arguments.processors, arguments.operations)
     return 0
 
 

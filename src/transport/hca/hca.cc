@@ -506,7 +506,8 @@ HcaMemory Hca::memory(const verbs::Engine& engine) const {
 
 std::string describe(const HcaMemory& memory, const std::string& vm) {
   constexpr int kMebibyte = 20;
-  if (!memory.trouble.empty()) return fmt::format("long payload of {} goes in pieces: {}", vm, memory.trouble);
+  if (!memory.trouble.empty())
+    return fmt::format("long payload of {} goes in pieces: {}", vm, memory.trouble);
   if (memory.pinned_bytes >= memory.bytes) return {};
   return fmt::format("memory of {} is being registered ({} of {} MiB)", vm, memory.pinned_bytes >> kMebibyte,
                      memory.bytes >> kMebibyte);

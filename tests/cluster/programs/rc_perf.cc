@@ -1,9 +1,11 @@
-// rc_perf: what RDMA writes between two adapters achieve, driven by the user-space driver.
+// rc_perf: what RDMA writes, or reads, between two adapters achieve, driven by the user-space driver.
 //
-//   --mode bandwidth  keeps --depth writes of --size bytes under way on each of --connections for --seconds;
+//   --mode bandwidth  keeps --depth requests of --size bytes under way on each of --connections for
+//   --seconds;
 //                     prints bytes per second.
-//   --mode latency    one write at a time until its completion is seen; prints the median in microseconds.
+//   --mode latency    one request at a time until its completion is seen; prints the median in microseconds.
 //
+// --read: reads, by the same adapter, instead of writes.
 // --warm-up: seconds of the same before it is counted, for bandwidth: an RDMA NIC takes its time to register
 // memory.
 // --user: in a user context, as an application's QPs are, whose doorbells are mapped where the adapter's are.
@@ -41,6 +43,7 @@ struct Options {
   abi::Mtu path_mtu = abi::Mtu::k1024;
   double seconds = 2;
   double warm_up_seconds = 0;
+  bool read = false;
   bool user = false;
   bool spin = false;
 };
@@ -55,12 +58,14 @@ struct Pair {
   RcEndpoint to;
 };
 
-// `count` writes as one list: one doorbell.
+// `count` requests as one list: one doorbell.
 void post(Pair& pair, const Options& options, std::size_t count) {
   const driver::Sge sge = pair.from.sge(0, options.size);
-  const std::vector<driver::SendRequest> list(count, driver::wr::write(1, {&sge, 1}, pair.to.remote()));
+  const std::vector<driver::SendRequest> list(count, options.read
+                                                         ? driver::wr::read(1, {&sge, 1}, pair.to.remote())
+                                                         : driver::wr::write(1, {&sge, 1}, pair.to.remote()));
   if (count != 0 && !pair.from.qp->post_send(list).ok()) {
-    throw std::runtime_error("a write could not be posted");
+    throw std::runtime_error("a request could not be posted");
   }
 }
 
@@ -69,13 +74,14 @@ std::size_t completed(Pair& pair) {
   const std::size_t count = pair.from.send_cq->poll(done, driver::CompletionQueue::WhenEmpty::kReturn);
   for (std::size_t i = 0; i < count; ++i) {
     if (!done[i].ok()) {
-      throw std::runtime_error(fmt::format("a write ended with status {}", static_cast<int>(done[i].status)));
+      throw std::runtime_error(
+          fmt::format("a request ended with status {}", static_cast<int>(done[i].status)));
     }
   }
   return count;
 }
 
-// One write on each. The other host may hear of the GIDs a moment later, and drops what comes before.
+// One request on each. The other host may hear of the GIDs a moment later, and drops what comes before.
 void warm_up(std::vector<std::unique_ptr<Pair>>& pairs, const Options& options) {
   for (const auto& pair : pairs) {
     post(*pair, options, 1);
@@ -85,7 +91,7 @@ void warm_up(std::vector<std::unique_ptr<Pair>>& pairs, const Options& options) 
 
 double bandwidth(std::vector<std::unique_ptr<Pair>>& pairs, const Options& options) {
   for (const auto& pair : pairs) post(*pair, options, options.depth);
-  std::uint64_t writes = 0;
+  std::uint64_t requests = 0;
   const auto after = [](Clock::time_point start, double seconds) {
     return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   };
@@ -98,13 +104,13 @@ double bandwidth(std::vector<std::unique_ptr<Pair>>& pairs, const Options& optio
       post(*pair, options, count);
       progress += count;
     }
-    if (now >= begin) writes += progress;
+    if (now >= begin) requests += progress;
     // The daemons need the processor more than a loop that finds nothing does.
     if (progress == 0 && !options.spin)
       pairs.front()->from.device.wait_notifications(std::chrono::microseconds(100));
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  return static_cast<double>(writes) * options.size / seconds;
+  return static_cast<double>(requests) * options.size / seconds;
 }
 
 double latency(Pair& pair, const Options& options) {
@@ -151,18 +157,19 @@ double measure(const Options& options) {
 
 int run(int argc, char** argv) {
   Options options;
-  CLI::App app("rc_perf: RDMA writes between two adapters");
-  app.add_option("--a", options.a, "vfio-user socket of the writing adapter")->required();
+  CLI::App app("rc_perf: RDMA writes, or reads, between two adapters");
+  app.add_option("--a", options.a, "vfio-user socket of the adapter that asks")->required();
   app.add_option("--b", options.b, "vfio-user socket of the other")->required();
   app.add_option("--mode", options.mode)->check(CLI::IsMember({"bandwidth", "latency"}));
   app.add_option("--connections", options.connections)->check(CLI::Range(1, 64));
-  app.add_option("--size", options.size, "bytes of a write")->check(CLI::Range(1, 4 << 20));
-  app.add_option("--depth", options.depth, "writes under way on a connection")->check(CLI::Range(1, 128));
+  app.add_option("--size", options.size, "bytes of a request")->check(CLI::Range(1, 4 << 20));
+  app.add_option("--depth", options.depth, "requests under way on a connection")->check(CLI::Range(1, 128));
   app.add_option("--path-mtu", options.path_mtu, "1024 or 4096 bytes")
       ->transform(CLI::Transformer(
           std::map<std::string, abi::Mtu>{{"1024", abi::Mtu::k1024}, {"4096", abi::Mtu::k4096}}));
   app.add_option("--seconds", options.seconds)->check(CLI::Range(0.1, 600.0));
   app.add_option("--warm-up", options.warm_up_seconds)->check(CLI::Range(0.0, 600.0));
+  app.add_flag("--read", options.read, "reads instead of writes");
   app.add_flag("--user", options.user, "in user contexts");
   app.add_flag("--spin", options.spin, "look for completions without a pause");
   CLI11_PARSE(app, argc, argv);
