@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from harness.vm import Job
 _ROUNDS = 100  # of each of four connections: some seconds of emulation
 _GUARD_S = 120.0
 _BOTH = "vmrdma0 of host esx-01 and vmrdma0 of host esx-02"
+_ADD_DEVICE = f"rdma link add {soft_roce.DEVICE} type rxe netdev eth0"
 
 
 @pytest.fixture(scope="module")
@@ -188,23 +190,63 @@ def test_a_port_that_goes_down_is_replaced_by_tcp_until_it_is_up(logs: Path) -> 
         assert _counters(machine.hosts[0])["hca falls"] == 2
 
 
-def test_two_hosts_speak_to_each_other_over_a_wire(logs: Path) -> None:
-    """A link that goes down and up on one side, a device that goes, frames that are lost; each under traffic, and nothing is lost."""
+@pytest.fixture(scope="module")
+def two_hosts(logs: Path) -> Iterator[TwoHcaHosts]:
+    """Leave them as you found them."""
     with TwoHcaHosts(logs / "hca-two") as hosts:
-        first, second = hosts.hosts
         _reaches_by(hosts, "hca")
-        checkers = hosts.start_checkers()
-        until("hca", lambda: hosts.paths() == {("hca", _BOTH)})
-        for lost in ("ip link set eth0 down && sleep 5 && ip link set eth0 up",
-                     f"rdma link delete {soft_roce.DEVICE} && sleep 3 && rdma link add {soft_roce.DEVICE} type rxe netdev eth0"):
-            job = second.vm.start_job(lost)
-            until("it is missed", lambda: not _peer_state(first)["up"])
-            assert job.wait(_GUARD_S).exit_code == 0, job.output_so_far()
-            until("hca again", lambda: hosts.paths() == {("hca", _BOTH)})
-        hosts.hub.set_faults(Faults(Fault(Action.DROP, share(0.01, seed=5))))
+        yield hosts
+
+
+@contextmanager
+def _checked(hosts: TwoHcaHosts) -> Iterator[None]:
+    """Traffic between the VMs meanwhile, without an error."""
+    checkers = hosts.start_checkers()
+    yield
+    assert not any(job.done for job in checkers), [job.output_so_far()[-1000:] for job in checkers]
+    hosts.hosts[0].end_checker()
+    for job in checkers:
+        _expect_no_error(job)
+
+
+def _expect_return(hosts: TwoHcaHosts, lost: str) -> None:
+    """What is done in the second host takes its device away and brings it back; connections go on by tcp meanwhile."""
+    first, second = hosts.hosts
+    job = second.vm.start_job(lost)
+    until("it is missed", lambda: not _peer_state(first)["up"])
+    assert job.wait(_GUARD_S).exit_code == 0, job.output_so_far()
+    until("hca again", lambda: hosts.paths() == {("hca", _BOTH)})
+
+
+def test_two_hosts_speak_to_each_other_over_a_wire(two_hosts: TwoHcaHosts) -> None:
+    """A link that goes down and up on one side, a device that goes, frames that are lost; each under traffic, and nothing is lost."""
+    with _checked(two_hosts):
+        until("hca", lambda: two_hosts.paths() == {("hca", _BOTH)})
+        _expect_return(two_hosts, "ip link set eth0 down && sleep 5 && ip link set eth0 up")
+        _expect_return(two_hosts, f"rdma link delete {soft_roce.DEVICE} && sleep 3 && {_ADD_DEVICE}")
+        two_hosts.hub.set_faults(Faults(Fault(Action.DROP, share(0.01, seed=5))))
         time.sleep(5)
-        hosts.hub.set_faults(None)
-        assert not any(job.done for job in checkers), [job.output_so_far()[-1000:] for job in checkers]
-        first.end_checker()
-        for job in checkers:
-            _expect_no_error(job)
+        two_hosts.hub.set_faults(None)
+
+
+@pytest.mark.full
+def test_a_driver_that_is_unloaded_under_load_is_replaced_by_tcp(two_hosts: TwoHcaHosts) -> None:
+    with _checked(two_hosts):
+        until("hca", lambda: two_hosts.paths() == {("hca", _BOTH)})
+        _expect_return(two_hosts, f"rdma link delete {soft_roce.DEVICE}; n=0; until rmmod rdma_rxe; do n=$((n + 1)); [ $n -lt 100 ] || exit 1; sleep 0.1; done; "
+                                  f"! test -d /sys/module/rdma_rxe && sleep 3 && modprobe rdma_rxe && {_ADD_DEVICE}")
+
+
+@pytest.mark.full
+def test_the_other_hosts_daemon_may_be_killed_or_lack_locked_memory(two_hosts: TwoHcaHosts) -> None:
+    first, second = two_hosts.hosts
+    second.end("KILL")
+    until("it is missed", lambda: not _peer_state(first)["up"])
+    second.start()
+    until("its VM's socket is there", lambda: second.vm.run(f"test -S {second.socket}").exit_code == 0)
+    for limit_kib, kind in ((None, "hca"), (64, "tcp"), (6 * 1024, "hca"), (None, "hca")):
+        two_hosts.restart(second, limit_kib=limit_kib)
+        _reaches_by(two_hosts, kind)
+        with _checked(two_hosts):
+            until(kind, lambda kind=kind: {path for path, _ in two_hosts.paths()} == {kind})
+            time.sleep(2)
