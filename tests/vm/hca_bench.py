@@ -45,7 +45,7 @@ def _ours(machine: HcaMachine, operation: str, connections: int) -> float:
 
 def _reads(machine: HcaMachine, connections: int) -> float:
     """Gb/s of ib_read_bw between two processes in the VM, over its device."""
-    command = f"ib_read_bw -d {soft_roce.DEVICE} -F -u 18 -s {_SIZE} -q {connections} -n {400 // connections} --report_gbits"
+    command = f"ib_read_bw -d {soft_roce.DEVICE} -F -u 18 -s {_SIZE} -q {connections} -n {1600 // connections} --report_gbits"
     output = cases.run(Case("read_bw", server=command, client=f"{command} localhost", guard_s=120), machine.vm, machine.vm)[1].output
     return table(output)["BW average[Gb/sec]"]
 
