@@ -73,19 +73,21 @@ bool is_connected(const verbs::QpInfo& qp) {
 struct QpPageCopy {
   std::vector<QpCopy> qps;
   std::optional<std::uint32_t> next;
+  transport::HcaMemory hca_memory;
 };
+
+transport::HcaMemory memory_of(const transport::Hca* hca, const adapters::ServedAdapter& adapter) {
+  return hca != nullptr ? hca->memory(adapter.engine()) : transport::HcaMemory{};
+}
 
 QpPageCopy copy_qps(const adapters::ServedAdapter& adapter, const transport::Hca* hca, std::uint32_t first) {
   const fabric::Switch& fabric_switch = adapter.port().fabric_switch();
   const verbs::Engine::QpPage page = adapter.list_qps_from(first);
-  QpPageCopy copy{{}, page.next};
+  QpPageCopy copy{{}, page.next, memory_of(hca, adapter)};
   copy.qps.reserve(page.qps.size());
-  const std::string note =
-      hca == nullptr ? std::string() : describe(hca->memory(adapter.engine()), adapter.port().name());
   for (const verbs::QpInfo& info : page.qps) {
     fabric::PathInfo path = is_connected(info) ? fabric_switch.path_to(info.attributes.dgid, &adapter.port())
                                                : fabric::PathInfo{};
-    if (path.kind == fabric::PathKind::kHca && !note.empty()) path.reason += ", " + note;
     copy.qps.push_back(QpCopy{info, std::move(path)});
   }
   return copy;
@@ -110,7 +112,7 @@ AdapterCopy copy_adapter(const adapters::AdapterSet& all, const transport::Roce*
           adapter.port().counters(),
           all.native_access(adapter),
           roce != nullptr ? roce->link_trouble(adapter.port().fabric_switch().segment()) : std::string(),
-          hca != nullptr ? hca->memory(adapter.engine()) : transport::HcaMemory{}};
+          memory_of(hca, adapter)};
 }
 
 TcpCopy copy_tcp(const transport::Tcp& tcp) {
@@ -320,7 +322,11 @@ Result<void> ShardSnapshots::add_qps(const std::string& adapter, control::Snapsh
         },
         "listing QPs");
     if (!page) return Failure(page.error());
-    for (const QpCopy& qp : page->qps) snapshot.qps.push_back(to_snapshot(adapter, qp));
+    const std::string note = describe(page->hca_memory, adapter);
+    for (const QpCopy& qp : page->qps) {
+      control::QpSnapshot& shown = snapshot.qps.emplace_back(to_snapshot(adapter, qp));
+      if (qp.path.kind == fabric::PathKind::kHca && !note.empty()) shown.path_reason += ", " + note;
+    }
     next = page->next;
   }
   return {};

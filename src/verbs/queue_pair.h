@@ -58,9 +58,9 @@ struct SendWorkState {
   std::uint8_t send_flags = 0;
   std::uint8_t sge_count = 0;
   State state = State::kQueued;
-  bool started = false;  // counted in SendSide::reads_outstanding
-  bool lent = false;     // Loans' own, and the next
-  std::uint8_t fetches = 0;
+  bool started = false;      // counted in SendSide::reads_outstanding
+  bool lent = false;         // Loans' own, as `fetches`
+  std::uint8_t fetches = 0;  // pieces of its answer that are under way
 
   bool is_read_or_atomic() const {
     return opcode == abi::Opcode::kRdmaRead || opcode == abi::Opcode::kAtomicCmpAndSwp ||

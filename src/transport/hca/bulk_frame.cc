@@ -75,9 +75,9 @@ bool may_be_lent(const verbs::Response& response) {
 }
 
 // A `Message`'s head and runs are all that the frame has behind its prefix.
-template <typename Message>
+template <typename Body, typename Message>
 BulkDecoded decode_lent(std::span<const std::byte> rest, std::size_t run_count, std::size_t all,
-                        std::uint64_t& sequence, SegmentId& segment, Message& message, Runs& runs) {
+                        BulkFrame& frame, Message Body::*message) {
   if (run_count == 0 || run_count > Runs::kMax || rest.size() < run_count * kRunBytes)
     return refused("its number of runs is none");
   const auto head = rest.first(rest.size() - run_count * kRunBytes);
@@ -87,8 +87,9 @@ BulkDecoded decode_lent(std::span<const std::byte> rest, std::size_t run_count, 
   if (decoded.state != tcp::Decoded::State::kComplete || decoded.head_bytes != head.size() ||
       found == nullptr || !may_be_lent(*found))
     return refused("what is lent is no message with a payload");
-  segment = inner.segment;
-  message = *found;
+  Body& lent = frame.body.emplace<Body>();
+  lent.segment = inner.segment;
+  lent.*message = *found;
   NetworkReader reader(rest.subspan(head.size()));
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < run_count; ++i) {
@@ -98,10 +99,10 @@ BulkDecoded decode_lent(std::span<const std::byte> rest, std::size_t run_count, 
     run.rkey = reader.take<std::uint32_t>();
     if (run.bytes == 0 || run.address + run.bytes < run.address) return refused("one of its runs is none");
     bytes += run.bytes;
-    static_cast<void>(runs.append(run));
+    static_cast<void>(lent.runs.append(run));
   }
-  if (bytes != message.bytes) return refused("its runs are not as long as its payload");
-  sequence = inner.sequence;
+  if (bytes != found->bytes) return refused("its runs are not as long as its payload");
+  frame.sequence = inner.sequence;
   return {.bytes = all, .fault = {}};
 }
 
@@ -190,14 +191,8 @@ BulkDecoded decode_bulk(std::span<const std::byte> bytes, BulkFrame& frame) {
   if (all < kPrefixBytes || all > bytes.size()) return refused("it goes beyond its slot");
   if (reserved != 0) return refused("a reserved bit is set");
   const auto rest = bytes.subspan(kPrefixBytes, all - kPrefixBytes);
-  if (kind == Kind::kLent) {
-    Lent& lent = frame.body.emplace<Lent>();
-    return decode_lent(rest, runs, all, frame.sequence, lent.segment, lent.request, lent.runs);
-  }
-  if (kind == Kind::kLentAnswer) {
-    LentAnswer& lent = frame.body.emplace<LentAnswer>();
-    return decode_lent(rest, runs, all, frame.sequence, lent.segment, lent.response, lent.runs);
-  }
+  if (kind == Kind::kLent) return decode_lent(rest, runs, all, frame, &Lent::request);
+  if (kind == Kind::kLentAnswer) return decode_lent(rest, runs, all, frame, &LentAnswer::response);
   const std::size_t due = kind == Kind::kOffer      ? kOfferBytes
                           : kind == Kind::kAnswer   ? kAnswerBytes
                           : kind == Kind::kStopped  ? kSaidBytes

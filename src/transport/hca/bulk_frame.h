@@ -117,7 +117,8 @@ struct LentAnswer {
   Runs runs;
 };
 
-using BulkBody = std::variant<Lent, LentAnswer, BulkOffer, BulkAnswer, BulkStopped, BulkReturned>;
+// The first is what a frame is made with: a small one.
+using BulkBody = std::variant<BulkStopped, BulkReturned, BulkOffer, BulkAnswer, Lent, LentAnswer>;
 
 struct BulkFrame {
   std::uint64_t sequence = 0;

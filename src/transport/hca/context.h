@@ -34,6 +34,10 @@ struct Context {
 
   // on_time() of everything is due no later than `at`. Deadlines that move back are found out there.
   void check_at(Instant at) { next_check = std::min(next_check, at); }
+  void count(Delivery delivery) {
+    if (delivery == Delivery::kUnknownGid) ++errors.unknown_gids;
+    if (delivery == Delivery::kForeignSource) ++errors.foreign_sources;
+  }
   // Lists of pipes below have room for so many.
   void make_room(std::size_t pipes) {
     active.reserve(pipes);

@@ -1,8 +1,8 @@
 // Hca: the path between hosts through their RDMA NICs: one transport for all hosts, driven by a shard's loop.
 //
 // Each host dials a pipe (pipe.h), an RC QP, to each peer and sends its own requests and datagrams there;
-// answers come back on the same pipe. Messages go through slots of registered memory; long payload of writes
-// and sends is fetched from one guest's memory to the other's, over a QP of those two VMs (lender.h,
+// answers come back on the same pipe. Messages go through slots of registered memory; long payload of writes,
+// sends and reads is fetched from one guest's memory to the other's, over a QP of those two VMs (lender.h,
 // puller.h). No peer gets a right to write anything here.
 //
 // Where a QP is to be connected the hosts tell each other over a connection that has proven who they are

@@ -89,9 +89,7 @@ void Lender::take(const LentAnswer& lent, Instant now) {
 void Lender::hand_over(SegmentId segment, const verbs::Response& response, verbs::Payload& payload,
                        Instant now) {
   Context& context = around_.context();
-  const Delivery delivery = context.inbound.on_response(around_.peer(), segment, response, payload, now);
-  if (delivery == Delivery::kUnknownGid) ++context.errors.unknown_gids;
-  if (delivery == Delivery::kForeignSource) ++context.errors.foreign_sources;
+  context.count(context.inbound.on_response(around_.peer(), segment, response, payload, now));
 }
 
 verbs::Placed Lender::fetch(Bulk& bulk, std::uint32_t number, const Runs& runs,

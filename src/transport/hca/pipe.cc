@@ -174,13 +174,8 @@ bool Pipe::lend(const verbs::Engine& engine, SegmentId segment, const verbs::Req
 
 bool Pipe::lend(SegmentId segment, const verbs::Response& response, std::uint32_t rkey,
                 const guestmem::SpanList& payload) {
-  if (broken_ || !puller_ || free_slots() == 0) return false;
-  Runs runs;
-  if (!puller_->may_lend(segment, response, payload, runs)) return false;
-  BulkRoom room;
-  const auto frame = encode_lent(next_send_, segment, response, runs, room);
-  if (frame.empty() || !send_frame(frame)) return false;
-  puller_->on_lent(segment, response, rkey);
+  if (broken_ || !puller_ || free_slots() == 0 || !puller_->lend(segment, response, rkey, payload))
+    return false;
   ++context_.counters.responses;
   count_lent(response.bytes);
   return true;

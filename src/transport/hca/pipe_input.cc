@@ -204,8 +204,7 @@ void Pipe::deliver(const tcp::Frame& frame, std::span<std::byte> bytes, Instant 
   } else if (const auto* datagram = std::get_if<verbs::Datagram>(&frame.body)) {
     delivery = context_.inbound.on_datagram(peer_, frame.segment, *datagram, spans, now);
   }
-  if (delivery == Delivery::kUnknownGid) ++context_.errors.unknown_gids;
-  if (delivery == Delivery::kForeignSource) ++context_.errors.foreign_sources;
+  context_.count(delivery);
 }
 
 void Pipe::repost(std::uint32_t slot) {

@@ -56,7 +56,7 @@ Pulled pull(BulkEnd& end, const GuestMemory& memory, const Runs& runs, const gue
     ++reads;
     return true;
   };
-  if (!each_read(memory, runs, target, tally) || reads > kPostedReadsMax / 2) return Pulled::kRefused;
+  if (!each_read(memory, runs, target, tally) || reads > kPostedReadsMax / 2) return Pulled::kFailed;
   if (reads > end.free_reads()) return Pulled::kNoRoom;
   const auto post = [&](const Place& into, std::uint64_t address, std::uint32_t rkey) {
     return end.post_read(id, into, address, rkey);

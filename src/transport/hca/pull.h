@@ -21,9 +21,9 @@ Exposed expose(const GuestMemory& memory, const guestmem::SpanList& payload, Run
 
 enum class Pulled : std::uint8_t {
   kPosted,
-  kNoRoom,   // for its READs, now: nothing was posted
-  kRefused,  // some of `target` is not registered, or it takes too many READs: nothing was posted
-  kFailed,   // the device takes no more; some may have been posted
+  kNoRoom,  // for its READs, now: nothing was posted
+  kFailed,  // some of `target` is not registered, or it takes too many READs, or the device takes no more;
+            // some may have been posted
 };
 // Posts the READs for what is in `runs`, in order, into `target`, which is as long: one for each stretch that
 // lies in one run and in one registration here. `reads`: how many, all with that id.

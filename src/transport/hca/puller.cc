@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "transport/hca/introduction.h"
 #include "transport/hca/pull.h"
 
@@ -141,8 +140,9 @@ void Puller::look_ahead(SegmentId segment, const verbs::Request& like, Instant n
     if (held->progress != Progress::kWaits) continue;
     if (!held->is_lent) return;
     Fetched payload(*this, *held, true);
-    count(around_.context().inbound.on_request(around_.peer(), PathKind::kHca, held->segment, held->request,
-                                               payload, now));
+    Context& context = around_.context();
+    context.count(context.inbound.on_request(around_.peer(), PathKind::kHca, held->segment, held->request,
+                                             payload, now));
     if (held->progress != Progress::kFetched || held->order != order) return;
   }
 }
@@ -157,7 +157,7 @@ void Puller::hand_over(Held& held, Instant now) {
     Fetched payload(*this, held);
     const bool was_back = payload.is_back();
     lacks_reads_ = false;
-    count(
+    context.count(
         context.inbound.on_request(around_.peer(), PathKind::kHca, held.segment, held.request, payload, now));
     waits = !was_back && lacks_reads_;
   } else {
@@ -165,19 +165,13 @@ void Puller::hand_over(Held& held, Instant now) {
     static_cast<void>(
         spans.append(held.bytes.data(), held.request.is_read_or_atomic() ? 0 : held.request.bytes));
     verbs::SpanPayload payload(spans);
-    count(
+    context.count(
         context.inbound.on_request(around_.peer(), PathKind::kHca, held.segment, held.request, payload, now));
   }
   if (!is_still_it() || held.progress == Progress::kFetched || waits) return;
   held.progress = Progress::kFree;
   --held_count_;
   if (std::exchange(lacked_room_, false)) around_.run_soon();
-}
-
-void Puller::count(Delivery delivery) {
-  HcaErrors& errors = around_.context().errors;
-  if (delivery == Delivery::kUnknownGid) ++errors.unknown_gids;
-  if (delivery == Delivery::kForeignSource) ++errors.foreign_sources;
 }
 
 verbs::Placed Puller::fetch(Held& held, const guestmem::SpanList& target) {
@@ -190,8 +184,7 @@ verbs::Placed Puller::fetch(Held& held, const guestmem::SpanList& target) {
     case Pulled::kNoRoom:
       lacks_reads_ = bulk->lacks_reads = true;
       return verbs::Placed::kLost;
-    case Pulled::kRefused:  // in pieces, until all is registered
-    case Pulled::kFailed:
+    case Pulled::kFailed:  // in pieces, until it stands again
       fail(*bulk);
       return verbs::Placed::kLost;
   }
@@ -203,22 +196,22 @@ verbs::Placed Puller::fetch(Held& held, const guestmem::SpanList& target) {
 
 // --- Answers that are lent ---
 
-bool Puller::may_lend(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
-                      Runs& runs) {
+bool Puller::lend(SegmentId segment, const verbs::Response& response, std::uint32_t rkey,
+                  const guestmem::SpanList& payload) {
   Bulk* const bulk = find(hca::stripe_of(segment, response.from, response.to, response.to));
   if (bulk == nullptr || !bulk->stands_there || bulk->lent - bulk->returned == kLentAnswersMax ||
       answer_count_ + over_.size() == kAnswersMax)
     return false;
+  Runs runs;
   const Exposed exposed = expose(*bulk->memory, payload, runs);
   if (exposed == Exposed::kUnregistered) bulk->lacks_memory = has_news_ = around_.context().attention = true;
-  return exposed == Exposed::kYes;
-}
-
-void Puller::on_lent(SegmentId segment, const verbs::Response& response, std::uint32_t rkey) {
-  Bulk* const bulk = find(hca::stripe_of(segment, response.from, response.to, response.to));
-  PVRDMA_CHECK(bulk != nullptr, "it has just been there");
+  if (exposed != Exposed::kYes) return false;
+  BulkRoom room;
+  const auto frame = encode_lent(around_.next_sequence(), segment, response, runs, room);
+  if (frame.empty() || !around_.send_frame(frame)) return false;
   bulk->answers[bulk->lent++ % kLentAnswersMax] = {.qpn = response.from.qpn, .rkey = rkey};
   ++answer_count_;
+  return true;
 }
 
 void Puller::on_returned(const BulkReturned& returned) {

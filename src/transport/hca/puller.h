@@ -29,7 +29,7 @@ namespace pvrdma::transport::hca {
 // Requests that wait, or are being fetched, of one pipe.
 inline constexpr std::size_t kHeldMax = 48;
 // Answers that are lent, or were and no engine has been told, of one pipe.
-inline constexpr std::size_t kAnswersMax = 1024;
+inline constexpr std::size_t kAnswersMax = kBulksMax * kLentAnswersMax;
 
 class Puller final : private BulkEnd::User {
  public:
@@ -45,11 +45,9 @@ class Puller final : private BulkEnd::User {
   // One with its payload. kNo: it is not this one's business, nothing is before it.
   Taken take(SegmentId segment, const verbs::Request& request, std::span<const std::byte> payload);
 
-  // Whether such an answer may be lent now: its runs are in `runs` then. on_lent(): it was, and on_returned()
-  // of Inbound gets `rkey` back.
-  bool may_lend(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
-                Runs& runs);
-  void on_lent(SegmentId segment, const verbs::Response& response, std::uint32_t rkey);
+  // Lends such an answer; Inbound::on_returned() gets `rkey` back. False: it cannot be, and nothing was sent.
+  bool lend(SegmentId segment, const verbs::Response& response, std::uint32_t rkey,
+            const guestmem::SpanList& payload);
   void on_returned(const BulkReturned& returned);
 
   void on_offer(const BulkOffer& offer, Instant now);
@@ -120,7 +118,6 @@ class Puller final : private BulkEnd::User {
   void go_on(SegmentId segment, const verbs::Request& like, Instant now);
   void look_ahead(SegmentId segment, const verbs::Request& like, Instant now);
   verbs::Placed fetch(Held& held, const guestmem::SpanList& target);
-  void count(Delivery delivery);
   Bulk* find(const Stripe& stripe);
   void refuse(std::uint32_t id);
   void end_answers(Bulk& bulk);
