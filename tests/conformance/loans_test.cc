@@ -61,38 +61,41 @@ std::vector<Ending> endings() {
   return all;
 }
 
+// What is asked for by a, and so who fetches.
+enum class By : std::uint8_t { kWrite, kRead };
+
+std::uint32_t fetcher(By by) {
+  return by == By::kRead ? 0 : 1;
+}
+
 class Loans : public Conformance {
  protected:
   explicit Loans(const driver::GuestRam::Options& ram = {.size_bytes = 4u << 20})
       : Conformance(2, {.ram = ram}) {}
 
-  driver::SendRequest long_write(std::uint64_t id) {
-    sge_ = a_->sge(0, kBytes);
-    return wr::write(id, one(sge_), b_->remote());
+  RcEndpoint& source(By by) { return by == By::kRead ? *b_ : *a_; }
+  RcEndpoint& target(By by) { return by == By::kRead ? *a_ : *b_; }
+  driver::SendRequest request(By by, std::uint64_t id, const Sge& own, const driver::Remote& peers) {
+    sge_ = own;
+    return by == By::kRead ? wr::read(id, one(sge_), peers) : wr::write(id, one(sge_), peers);
+  }
+  driver::SendRequest long_one(By by, std::uint64_t id) {
+    return request(by, id, a_->sge(0, kBytes), b_->remote());
   }
   // Until the connection has a bulk QP.
-  void warm_up() {
-    const std::uint64_t before = world_.fetched(1);
-    ASSERT_TRUE(world_.wait([&] { return execute(long_write(1)).ok() && world_.fetched(1) != before; }));
+  void warm_up(By by = By::kWrite) {
+    const std::uint64_t before = world_.fetched(fetcher(by));
+    ASSERT_TRUE(
+        world_.wait([&] { return execute(long_one(by, 1)).ok() && world_.fetched(fetcher(by)) != before; }));
   }
-  driver::SendRequest long_read(std::uint64_t id) {
-    sge_ = a_->sge(0, kBytes);
-    return wr::read(id, one(sge_), b_->remote());
-  }
-  void warm_up_reads() {
-    const std::uint64_t before = world_.fetched(0);
-    ASSERT_TRUE(world_.wait([&] { return execute(long_read(1)).ok() && world_.fetched(0) != before; }));
-  }
-  // A long write is being fetched when it returns.
-  void begin_slow_write(std::uint64_t id) { begin_slow_write(id, a_->sge(0, kBytes), b_->remote()); }
-  void begin_slow_write(std::uint64_t id, const Sge& from, const driver::Remote& to) {
-    fill(*a_, kSent);
-    fill(*b_, kOld);
+  // It is being fetched when it returns.
+  void begin_slow(const driver::SendRequest& request, By by = By::kWrite) {
+    fill(source(by), kSent);
+    fill(target(by), kOld);
     world_.slow_nics(milliseconds(2));
-    const std::uint64_t before = world_.fetched(1);
-    sge_ = from;
-    post(*a_, wr::write(id, one(sge_), to));
-    ASSERT_TRUE(world_.wait([&] { return world_.fetched(1) != before; }));
+    const std::uint64_t before = world_.fetched(fetcher(by));
+    post(*a_, request);
+    ASSERT_TRUE(world_.wait([&] { return world_.fetched(fetcher(by)) != before; }));
   }
 
   Sge sge_{};
@@ -101,7 +104,7 @@ class Loans : public Conformance {
 TEST_P(Loans, long_payload_is_fetched) {
   connect({.buffer_bytes = kBytes});
   warm_up();
-  begin_slow_write(2);
+  begin_slow(long_one(By::kWrite, 2));
   EXPECT_TRUE(await_one(*a_->send_cq).ok());
   EXPECT_EQ(count(*b_, kSent), kBytes);
   EXPECT_EQ(world_.counters(0).retransmits, 0U);
@@ -135,12 +138,12 @@ TEST_P(Loans, writes_behind_a_long_one_are_fetched_with_it) {
 
 TEST_P(Loans, what_a_long_read_asks_for_is_fetched) {
   connect({.buffer_bytes = kBytes});
-  warm_up_reads();
+  warm_up(By::kRead);
   fill(*a_, kOld);
   fill(*b_, kSent);
   world_.slow_nics(milliseconds(2));
   const std::uint64_t before = world_.fetched(0);
-  post(*a_, long_read(2));
+  post(*a_, long_one(By::kRead, 2));
   bool together = false;  // all its pieces, while none is here
   ASSERT_TRUE(world_.wait([&] {
     const std::uint64_t pieces = world_.fetched(0) - before;
@@ -163,10 +166,10 @@ TEST_P(Loans, what_a_long_read_asks_for_is_fetched) {
 
 TEST_P(Loans, what_follows_a_long_read_completes_behind_it) {
   connect({.buffer_bytes = kBytes});
-  warm_up_reads();
+  warm_up(By::kRead);
   world_.slow_nics(milliseconds(2));
   const std::uint64_t before = world_.fetched(0);
-  post(*a_, long_read(2));
+  post(*a_, long_one(By::kRead, 2));
   const Sge small = a_->sge(0, 8);
   ASSERT_TRUE(b_->recv(9, 0, 8).ok());
   post(*a_, wr::send(3, one(small)));
@@ -202,8 +205,7 @@ TEST_P(Loans, a_receive_that_is_filled_later_completes_then) {
   EXPECT_EQ(sent[1].wr_id, 3U);
 }
 
-// By a write of a's, or by a read of b's memory.
-void expect_no_move_after(const Ending& ending, const PathUnderTest& path, bool by_read) {
+void expect_no_move_after(const Ending& ending, const PathUnderTest& path, By by) {
   SCOPED_TRACE(std::string(ending.name) + (ending.of_target ? " of the target" : " of the source"));
   World world(path, 2, {.ram = {.size_bytes = 4u << 20}});
   auto a = std::make_unique<RcEndpoint>(world.device(0), test::gid_of(0),
@@ -211,17 +213,17 @@ void expect_no_move_after(const Ending& ending, const PathUnderTest& path, bool 
   auto b = std::make_unique<RcEndpoint>(world.device(1), test::gid_of(1),
                                         test::EndpointOptions{.buffer_bytes = kBytes});
   must(test::connect(*a, *b, {.timeout = 17}));
-  const std::uint32_t fetcher = by_read ? 0 : 1;
-  RcEndpoint& target = by_read ? *a : *b;
-  RcEndpoint& source = by_read ? *b : *a;
+  RcEndpoint& target = by == By::kRead ? *a : *b;
+  RcEndpoint& source = by == By::kRead ? *b : *a;
   const auto request = [&] {
     const Sge sge = a->sge(0, kBytes);
-    const auto asked = by_read ? wr::read(1, one(sge), b->remote()) : wr::write(1, one(sge), b->remote());
+    const auto asked =
+        by == By::kRead ? wr::read(1, one(sge), b->remote()) : wr::write(1, one(sge), b->remote());
     ASSERT_TRUE(a->qp->post_send(asked).ok());
   };
   WorkCompletion done;
   const auto is_done = [&] { return a->send_cq->poll(std::span(&done, 1)) == 1; };
-  for (int i = 0; i < 100 && world.fetched(fetcher) == 0; ++i) {
+  for (int i = 0; i < 100 && world.fetched(fetcher(by)) == 0; ++i) {
     request();
     ASSERT_TRUE(world.wait(is_done));
     ASSERT_TRUE(done.ok());
@@ -230,10 +232,10 @@ void expect_no_move_after(const Ending& ending, const PathUnderTest& path, bool 
   fill(source, kSent);
   fill(target, kOld);
   world.slow_nics(milliseconds(2));
-  const std::uint64_t before = world.fetched(fetcher);
+  const std::uint64_t before = world.fetched(fetcher(by));
   request();
-  ASSERT_TRUE(world.wait([&] { return world.fetched(fetcher) != before; }));
-  ending.happen(world, ending.of_target ? target : source, ending.of_target ? fetcher : 1 - fetcher);
+  ASSERT_TRUE(world.wait([&] { return world.fetched(fetcher(by)) != before; }));
+  ending.happen(world, ending.of_target ? target : source, ending.of_target ? fetcher(by) : 1 - fetcher(by));
   const std::size_t landed = count(target, kSent);
   EXPECT_LT(landed, kBytes) << "the test is too late";
   fill(source, kReused);
@@ -245,11 +247,11 @@ void expect_no_move_after(const Ending& ending, const PathUnderTest& path, bool 
 }
 
 TEST_P(Loans, nothing_moves_for_a_write_after_an_end) {
-  for (const Ending& ending : endings()) expect_no_move_after(ending, GetParam(), false);
+  for (const Ending& ending : endings()) expect_no_move_after(ending, GetParam(), By::kWrite);
 }
 
 TEST_P(Loans, nothing_moves_for_a_read_after_an_end) {
-  for (const Ending& ending : endings()) expect_no_move_after(ending, GetParam(), true);
+  for (const Ending& ending : endings()) expect_no_move_after(ending, GetParam(), By::kRead);
 }
 
 // A guest that is told of a request's end takes its memory back, although the peer may be fetching it still.
@@ -263,7 +265,7 @@ TEST_P(Loans, what_has_run_out_of_retries_is_not_read_any_more) {
     fill(*b_, kOld);
     world_.slow_nics(milliseconds(100));
     const std::uint64_t before = world_.fetched(1);
-    post(*a_, long_write(2));
+    post(*a_, long_one(By::kWrite, 2));
     const bool failed = !await_one(*a_->send_cq).ok();
     if (failed && world_.fetched(1) != before) ++in_time;
     if (failed) fill(*a_, kReused);
@@ -279,7 +281,7 @@ TEST_P(Loans, another_connection_of_the_two_goes_on_at_no_retrys_cost) {
   auto other_a = endpoint(0, {.buffer_bytes = kBytes});
   auto other_b = endpoint(1, {.buffer_bytes = kBytes});
   must(test::connect(*other_a, *other_b, {.timeout = 17, .retry_cnt = 0}));
-  begin_slow_write(2);
+  begin_slow(long_one(By::kWrite, 2));
   const Sge from = other_a->sge(0, kBytes);
   fill(*other_a, kSent);
   for (std::uint64_t i = 0; i < 4; ++i) post(*other_a, wr::write(i, one(from), other_b->remote()));
@@ -341,32 +343,14 @@ class LoansByKey : public Loans {
     EXPECT_TRUE(await_one(*end.send_cq).ok());
     return region;
   }
-  // After the end of the key by which a slow write is being fetched.
-  void expect_nothing_moves() {
-    const std::size_t landed = count(*b_, kSent);
+  // After the end of the key by which a slow one is being fetched.
+  void expect_nothing_moves(By by = By::kWrite) {
+    const std::size_t landed = count(target(by), kSent);
     EXPECT_LT(landed, kBytes) << "the test is too late";
-    fill(*a_, kReused);
+    fill(source(by), kReused);
     world_.pass(milliseconds(50));
-    EXPECT_EQ(count(*b_, kReused), 0U);
-    EXPECT_EQ(count(*b_, kSent), landed);
-  }
-
-  void begin_slow_read(const Sge& into, const driver::Remote& from) {
-    fill(*a_, kOld);
-    fill(*b_, kSent);
-    world_.slow_nics(milliseconds(2));
-    const std::uint64_t before = world_.fetched(0);
-    sge_ = into;
-    post(*a_, wr::read(2, one(sge_), from));
-    ASSERT_TRUE(world_.wait([&] { return world_.fetched(0) != before; }));
-  }
-  void expect_no_answer_moves() {
-    const std::size_t landed = count(*a_, kSent);
-    EXPECT_LT(landed, kBytes) << "the test is too late";
-    fill(*b_, kReused);
-    world_.pass(milliseconds(50));
-    EXPECT_EQ(count(*a_, kReused), 0U);
-    EXPECT_EQ(count(*a_, kSent), landed);
+    EXPECT_EQ(count(target(by), kReused), 0U);
+    EXPECT_EQ(count(target(by), kSent), landed);
   }
 
   static constexpr std::uint64_t kIova = 0x7000'0000;
@@ -374,7 +358,7 @@ class LoansByKey : public Loans {
 
 TEST_P(LoansByKey, nothing_is_written_by_one_that_its_owner_invalidates) {
   const auto key = fast_key(*b_);
-  begin_slow_write(2, a_->sge(0, kBytes), {kIova, key->rkey()});
+  begin_slow(request(By::kWrite, 2, a_->sge(0, kBytes), {kIova, key->rkey()}));
   post(*b_, wr::local_invalidate(3, key->rkey()));
   EXPECT_TRUE(await_one(*b_->send_cq).ok());
   expect_nothing_moves();
@@ -389,7 +373,7 @@ TEST_P(LoansByKey, nothing_is_written_by_one_that_a_peer_invalidates) {
   must(test::connect(*other_a, *other_b, {.timeout = 17}));
   ASSERT_TRUE(other_b->recv(9, 0, 0).ok());
   const auto key = fast_key(*b_);
-  begin_slow_write(2, a_->sge(0, kBytes), {kIova, key->rkey()});
+  begin_slow(request(By::kWrite, 2, a_->sge(0, kBytes), {kIova, key->rkey()}));
   post(*other_a, wr::send_inv(3, {}, key->rkey()));
   EXPECT_TRUE(await_one(*other_b->recv_cq).ok());
   expect_nothing_moves();
@@ -398,7 +382,7 @@ TEST_P(LoansByKey, nothing_is_written_by_one_that_a_peer_invalidates) {
 
 TEST_P(LoansByKey, nothing_is_read_by_one_that_its_owner_invalidates) {
   const auto key = fast_key(*a_);
-  begin_slow_write(2, {kIova, kBytes, key->lkey()}, b_->remote());
+  begin_slow(request(By::kWrite, 2, {kIova, kBytes, key->lkey()}, b_->remote()));
   test::EndpointOptions of_a = of_kernel(0);
   of_a.pd = &a_->pd;
   auto other_a = endpoint(0, of_a);
@@ -413,19 +397,19 @@ TEST_P(LoansByKey, nothing_is_read_by_one_that_its_owner_invalidates) {
 }
 
 TEST_P(LoansByKey, no_answer_is_read_by_one_that_its_owner_invalidates) {
-  warm_up_reads();
+  warm_up(By::kRead);
   const auto key = fast_key(*b_);
-  begin_slow_read(a_->sge(0, kBytes), {kIova, key->rkey()});
+  begin_slow(request(By::kRead, 2, a_->sge(0, kBytes), {kIova, key->rkey()}), By::kRead);
   post(*b_, wr::local_invalidate(3, key->rkey()));
   EXPECT_TRUE(await_one(*b_->send_cq).ok());
-  expect_no_answer_moves();
+  expect_nothing_moves(By::kRead);
   EXPECT_EQ(await_one(*a_->send_cq).status, Status::kRemoteAccess);
 }
 
 TEST_P(LoansByKey, no_answer_is_written_by_one_that_its_owner_invalidates) {
-  warm_up_reads();
+  warm_up(By::kRead);
   const auto key = fast_key(*a_);
-  begin_slow_read({kIova, kBytes, key->lkey()}, b_->remote());
+  begin_slow(request(By::kRead, 2, {kIova, kBytes, key->lkey()}, b_->remote()), By::kRead);
   test::EndpointOptions of_a = of_kernel(0);
   of_a.pd = &a_->pd;
   auto other_a = endpoint(0, of_a);
@@ -433,7 +417,7 @@ TEST_P(LoansByKey, no_answer_is_written_by_one_that_its_owner_invalidates) {
   must(test::connect(*other_a, *other_b, {.timeout = 17}));
   post(*other_a, wr::local_invalidate(3, key->lkey()));
   EXPECT_TRUE(await_one(*other_a->send_cq).ok());
-  expect_no_answer_moves();
+  expect_nothing_moves(By::kRead);
   EXPECT_EQ(await_one(*a_->send_cq).status, Status::kLocalProtection);
 }
 
@@ -468,7 +452,7 @@ TEST_P(LoansOfUnsealedMemory, what_is_written_behind_the_end_of_the_file_ends_th
   connect({.buffer_bytes = kBytes}, {.timeout = kTimeout});
   warm_up();
   const auto key = must(driver::MemoryRegion::of_buffer(b_->pd, *target, test::kFullAccess));
-  begin_slow_write(2, a_->sge(0, kBytes), {key->start(), key->rkey()});
+  begin_slow(request(By::kWrite, 2, a_->sge(0, kBytes), {key->start(), key->rkey()}));
   const auto whole = static_cast<off_t>(ram.size_bytes());
   ASSERT_EQ(::ftruncate(ram.fd(), static_cast<off_t>(target->pages().back().value - ram.base().value)), 0);
   world_.lose_what_nics_read();
