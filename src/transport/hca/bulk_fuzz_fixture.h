@@ -310,6 +310,17 @@ class LyingPeer : private CqUser {
     PVRDMA_CHECK(qp->second->connect(connection).has_value(), "connected");
   }
 
+  void answer(std::uint32_t id, std::uint32_t qpn) {
+    const BulkEndpoint end = qpn == 0 ? BulkEndpoint{} : BulkEndpoint{.qpn = qpn, .psn = kPsn, .reads = 8};
+    BulkRoom room;
+    say(encode_bulk(next_, BulkAnswer{.id = id, .end = end}, room), {});
+  }
+  void accept(const BulkOffer& offer) {
+    const std::uint32_t qpn = make_qp(static_cast<std::uint8_t>(offer.id));
+    answer(offer.id, qpn);
+    if (qpn != 0) connect(offer.id, offer.end);
+  }
+
   static constexpr std::uint32_t kPsn = 9;
 
   std::array<std::byte, 2 * kTargetBytes> memory_{};
@@ -352,7 +363,8 @@ class LyingPeer : private CqUser {
 template <typename Peer>
 class BulkFuzz {
  public:
-  explicit BulkFuzz(Pipe::Role role) {
+  // An older peer knows nothing of answers that are lent.
+  explicit BulkFuzz(Pipe::Role role, bool is_peer_old = false) {
     network_.set_delay(std::chrono::microseconds(50));
     network_.add("here", kE810, {gid(1)});
     network_.add("there", kE810, {gid(2)});
@@ -365,7 +377,9 @@ class BulkFuzz {
     context_->make_room(4);
     auto here = PipeEnd::make(nic, 1024).value();
     auto there = PipeEnd::make(peer_nic, 1024).value();
-    PVRDMA_CHECK(here->connect(gid(1), gid(2), there->here()) && there->connect(gid(2), gid(1), here->here()),
+    PipeEndpoint peer = there->here();
+    peer.lends_answers = !is_peer_old;
+    PVRDMA_CHECK(here->connect(gid(1), gid(2), peer) && there->connect(gid(2), gid(1), here->here()),
                  "connected");
     pipe_ = std::make_unique<Pipe>(*context_, role, HostId(2), std::move(here), clock_.time);
     peer_ = std::make_unique<Peer>(peer_nic, std::move(there));

@@ -47,20 +47,14 @@ class Peer final : public LyingPeer {
     BulkRoom room;
     say(encode_lent(next_, kSegment, response, runs, room), {});
   }
-  void answer(std::uint32_t id, std::uint32_t qpn) {
-    const BulkEndpoint end = qpn == 0 ? BulkEndpoint{} : BulkEndpoint{.qpn = qpn, .psn = kPsn, .reads = 8};
-    BulkRoom room;
-    say(encode_bulk(next_, BulkAnswer{.id = id, .end = end}, room), {});
-  }
+  using LyingPeer::answer;
 
  private:
   void on_bulk_frame(const BulkFrame& frame) override {
     const auto* offer = std::get_if<BulkOffer>(&frame.body);
     if (offer == nullptr || offers % 4 == 3 || !may_say()) return;
     if (offers % 4 != 0) return answer(offer->id, offers % 4 == 1 ? 0 : 5);
-    const std::uint32_t qpn = make_qp(static_cast<std::uint8_t>(offer->id));
-    answer(offer->id, qpn);
-    if (qpn != 0) connect(offer->id, offer->end);
+    accept(*offer);
   }
 };
 
