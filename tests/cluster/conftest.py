@@ -69,8 +69,8 @@ PEERS = {"VM-02": 2, "VM-03": 1, "VM-04": 3}  # of three_hosts, and their hosts
 
 @pytest.fixture(scope="session", params=["plain", "tls"])
 def three_hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Three hosts; VM-01 is on esx-01, and a peer of its on each. All are on, their port group with jumbo frames. Leave it as you found
-    it."""
+    """Three hosts; VM-01 is on esx-01, and each host has a peer for it. All are on, their port group with jumbo frames. Leave it as
+    you found it."""
     tls = request.param == "tls"
     with make_fleet(f"three-hosts-{request.param}", tmp_path_factory.mktemp("ca"), tls, host_count=3) as fleet:
         fleet.follow_the_guide()

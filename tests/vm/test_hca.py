@@ -53,6 +53,16 @@ def _reaches_by(machine: HcaHosts, kind: str) -> None:
         until(f"{host.name} reaches its peer by {kind}", lambda host=host: bool(_peer_state(host)["up"]) == (kind == "hca"))
 
 
+def _kill_second(machine: HcaHosts) -> None:
+    """The second host's daemon dies, is missed, and is started again."""
+    first, second = machine.hosts
+    second.end("KILL")
+    until("it is missed", lambda: not _peer_state(first)["up"])
+    second.start()
+    _reaches_by(machine, "hca")
+    until("its VM's socket is there", lambda: second.vm.run(f"test -S {second.socket}").exit_code == 0)
+
+
 def _expect_no_error(job: Job) -> None:
     result: Result = job.wait(_GUARD_S)
     last = result.output.strip().splitlines()[-1]
@@ -136,12 +146,7 @@ def test_soft_iwarp_says_why_it_is_not_used(machine: HcaMachine) -> None:
 @pytest.mark.full
 def test_a_host_that_is_killed_is_reached_again(machine: HcaMachine) -> None:
     """The QPs of a process that dies go with it; the other host hears it from its own."""
-    first, second = machine.hosts
-    second.end("KILL")
-    until("it is missed", lambda: not _peer_state(first)["up"])
-    second.start()
-    _reaches_by(machine, "hca")
-    until("its VM's socket is there", lambda: machine.vm.run(f"test -S {second.socket}").exit_code == 0)
+    _kill_second(machine)
     _expect_no_error(machine.start_checker(_ROUNDS))
 
 
@@ -239,11 +244,8 @@ def test_a_driver_that_is_unloaded_under_load_is_replaced_by_tcp(two_hosts: TwoH
 
 @pytest.mark.full
 def test_the_other_hosts_daemon_may_be_killed_or_lack_locked_memory(two_hosts: TwoHcaHosts) -> None:
-    first, second = two_hosts.hosts
-    second.end("KILL")
-    until("it is missed", lambda: not _peer_state(first)["up"])
-    second.start()
-    until("its VM's socket is there", lambda: second.vm.run(f"test -S {second.socket}").exit_code == 0)
+    _kill_second(two_hosts)
+    second = two_hosts.hosts[1]
     for limit_kib, kind in ((None, "hca"), (64, "tcp"), (6 * 1024, "hca"), (None, "hca")):
         two_hosts.restart(second, limit_kib=limit_kib)
         _reaches_by(two_hosts, kind)
