@@ -172,6 +172,19 @@ TEST_F(EngineState, WhatWasUnderWayIsAnsweredToTheSuccessor) {
   EXPECT_EQ(a.bytes(mr, 0, 64), TestAdapter::pattern_bytes(64, 9));
 }
 
+// A path by which packets come knows whom it has opened a path for: the one from before the VM arrived led
+// nowhere, and nothing that this QP sends would open another one.
+TEST_F(EngineState, WhoOnlyAnswersHasAPathWhenItIsRestored) {
+  Successor b(a);
+  ASSERT_EQ(b.load(saved(), a.now), "");
+  EXPECT_THAT(b.wire.opened, SizeIs(1));
+  ++b.wire.generation;
+  b.engine.on_all_paths_restored(a.now);
+  EXPECT_THAT(b.wire.opened, SizeIs(2));
+  b.engine.on_all_paths_restored(a.now);
+  EXPECT_THAT(b.wire.opened, SizeIs(2)) << "it is the same one";
+}
+
 TEST_F(EngineState, WhatIsNotAnsweredGoesOutAgain) {
   a.send(qp, write(1, 64));
   Successor b(a);
