@@ -15,7 +15,7 @@ SeatedAdapter::~SeatedAdapter() {
 // What was too much for a burst comes in the turns after it, once in each, and not before the others' news.
 bool SeatedAdapter::run(Instant now) {
   bool more = adapter_->run(now);
-  if (seat_->has_more()) {
+  if (seat_->has_more() && !survives()) {
     seat_->continue_session();
     follow();
     followed_();
@@ -38,9 +38,30 @@ void SeatedAdapter::on_time(Instant now) {
 }
 
 void SeatedAdapter::on_fd_ready(int /*fd*/, shard::Readiness ready) {
+  if (survives()) return;
   if (!seat_->has_more()) seat_->on_ready(ready.readable, ready.writable);
   follow();
   followed_();
+}
+
+// Nothing of it is read any more: what a VMM says at its end would take the guest's memory away.
+bool SeatedAdapter::survives() {
+  if (!outlives_client_ || !seat_->client_hung_up()) return false;
+  if (!adapter_->is_stopped())
+    static_cast<void>(adapter_->set_migration_state(vfio_user::MigrationState::kStop));
+  client_is_gone_ = true;
+  unwatch();
+  seat_->give_up_requests();
+  return true;
+}
+
+void SeatedAdapter::outlive_client(bool outlives) {
+  outlives_client_ = outlives;
+  seat_->keep_session(outlives);
+  adapter_->go_on_when_written(outlives);
+  if (outlives) return;
+  client_is_gone_ = false;
+  watch();
 }
 
 void SeatedAdapter::follow() {
@@ -68,6 +89,7 @@ shard::Interest SeatedAdapter::interest() const {
 
 // Clients come and go, and a reply that the socket did not take turns the loop's interest around.
 void SeatedAdapter::watch() {
+  if (client_is_gone_) return;
   const int fd = seat_->fd();
   if (fd != watched_fd_) {
     unwatch();

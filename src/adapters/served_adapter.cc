@@ -191,7 +191,7 @@ Result<void> ServedAdapter::stop() {
                 fmt::format("adapter {}: another VMM is expected: wait until that is over", port_.name()));
   }
   device::Adapter& adapter = seated_->adapter();
-  if (adapter.is_stopped()) return is_being_moved();
+  if (adapter.is_stopped() && !seated_->outlives_client()) return is_being_moved();
   const int refused = adapter.set_migration_state(vfio_user::MigrationState::kStop).error;
   PVRDMA_CHECK(refused == 0, "an adapter that runs can be stopped");
   return {};

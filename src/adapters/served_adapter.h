@@ -117,6 +117,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   Result<void> stop();
   // Works again.
   void go_on();
+  // As SeatedAdapter's. stop() may find it stopped then.
+  void outlive_client(bool outlives) { seated_->outlive_client(outlives); }
 
   // Its VM was another host's, and is this one's from now on: its GIDs are bound here, and it works. From a
   // task of the loop.

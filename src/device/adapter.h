@@ -109,6 +109,10 @@ class Adapter final : public vfio_user::Handler,
 
   // Its VMM leads a migration by the protocol's own messages.
   bool is_stopped() const { return migration_ != vfio_user::MigrationState::kRunning; }
+  // What a guest does with a stopped adapter is ignored, as it must stand. One that may be let go on by
+  // somebody who does not say so here lets its adapter go on instead, by its first write to registers or
+  // doorbells.
+  void go_on_when_written(bool goes_on) { goes_on_when_written_ = goes_on; }
 
   // Over its rate of commands or doorbells: read nothing more of its client until then. Instant{}: it is not.
   Instant held_until() const {
@@ -135,6 +139,8 @@ class Adapter final : public vfio_user::Handler,
   Result<PciState> load(state::Reader& reader, Instant now);
   // load() of an adapter that is stopped: going on, it has the link that it has here.
   Result<PciState> load_stopped(std::span<const std::byte> bytes);
+  // A stopped one forgets what it has loaded, and could load again: only whether it can was to be known.
+  void unload();
   // There is no driver any more, as after a reset, but the PCI state stays: what it had lives on elsewhere,
   // or comes by load(). What the guest does with registers and doorbells until then is ignored, and counted.
   void stand_by();
@@ -264,6 +270,7 @@ class Adapter final : public vfio_user::Handler,
 
   // As the client's migration has it.
   vfio_user::MigrationState migration_ = vfio_user::MigrationState::kRunning;
+  bool goes_on_when_written_ = false;
   MigrationStream stream_;
   RateLimit migration_rate_;            // of what takes as long as so many commands
   std::optional<bool> link_meanwhile_;  // while it is stopped: what the guest is to see when it goes on

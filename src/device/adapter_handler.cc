@@ -88,6 +88,10 @@ int Adapter::region_write(std::uint32_t region, std::uint64_t offset, std::span<
                           bool posted) {
   if (failed()) return EIO;
   if ((stands_by_ || is_stopped()) && (region == kBarRegisters || region == kBarUar)) [[unlikely]] {
+    if (!stands_by_ && goes_on_when_written_) {
+      go_on();
+      return region_write(region, offset, data, posted);
+    }
     ignore_access(offset, data, stands_by_ ? "while another VMM has the VM" : "while its VMM has it stopped");
     return 0;
   }

@@ -128,6 +128,12 @@ Result<PciState> Adapter::load_stopped(std::span<const std::byte> bytes) {
   return loaded;
 }
 
+void Adapter::unload() {
+  PVRDMA_CHECK(is_stopped(), "who loads has stopped it");
+  drop_driver();
+  registers_.reset();
+}
+
 void Adapter::go_on() {
   end_migration();
   if (state_ != AdapterState::kActive) return;

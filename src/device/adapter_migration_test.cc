@@ -118,6 +118,40 @@ TEST_F(AdapterMigrationTest, WhileItIsStoppedNothingChanges) {
   EXPECT_EQ(guest_.adapter().info().device_counters.commands, 1u);
 }
 
+TEST_F(AdapterMigrationTest, WhereTheGuestMayGoOnUntoldItsFirstWriteLetsItsAdapter) {
+  guest_.bring_up();
+  guest_.adapter().go_on_when_written(true);
+  ASSERT_EQ(change({kStop}), 0);
+  EXPECT_EQ(guest_.write32(7, 0x10, 0x1000), 0);
+  EXPECT_TRUE(guest_.adapter().is_stopped()) << "that is its VMM's";
+  const std::uint64_t before = ignored();
+  guest_.create_pd();
+  EXPECT_FALSE(guest_.adapter().is_stopped());
+  EXPECT_FALSE(guest_.port.stopped);
+  EXPECT_EQ(guest_.adapter().info().objects.pds, 1u);
+  EXPECT_EQ(ignored(), before);
+  guest_.adapter().go_on_when_written(false);
+  ASSERT_EQ(change({kStop}), 0);
+  EXPECT_EQ(guest_.write32(2, 0, kSend | 100), 0);
+  EXPECT_TRUE(guest_.adapter().is_stopped());
+}
+
+TEST_F(AdapterMigrationTest, WhatWasLoadedOnTrialIsForgotten) {
+  guest_.bring_up();
+  guest_.create_pd();
+  const Bytes state = guest_.save();
+  FakeGuest there(test::some_adapter());
+  const Bytes empty = there.save();
+  ASSERT_EQ(change(there.adapter(), {kStop}), 0);
+  for (int time = 0; time < 2; ++time) {
+    ASSERT_TRUE(there.adapter().load_stopped(state)) << "whatever was loaded before";
+    EXPECT_EQ(there.adapter().info().objects.pds, 1u);
+    there.adapter().unload();
+    EXPECT_EQ(there.adapter().info().objects.pds, 0u);
+    EXPECT_EQ(there.adapter().info().state, AdapterState::kDetached);
+  }
+}
+
 TEST_F(AdapterMigrationTest, ItGoesOnWhereItWas) {
   guest_.bring_up();
   ASSERT_EQ(change({kStop, kStopCopy}), 0);

@@ -117,9 +117,9 @@ void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>&
   // and what was logged are.
   const auto& [config, limits, rules, caps, clock, doorbell_memory, port, memory, account, maps_refused,
                counters, pci_config, interrupts, rings, engine, commands, registers, doorbells, poller,
-               command_rate, doorbell_rate, adapter_state, region, connected, stands_by, migration, stream,
-               migration_rate, link_meanwhile, driver_log, command_log, access_log, qp_log, client_log,
-               rate_log] = *this;
+               command_rate, doorbell_rate, adapter_state, region, connected, stands_by, migration,
+               goes_on_when_written, stream, migration_rate, link_meanwhile, driver_log, command_log,
+               access_log, qp_log, client_log, rate_log] = *this;
   write(writer, kIdentityRecord, identity());
   write(writer, kPciRecord, pci_state(table));
   write(writer, kRegistersRecord, registers.save());

@@ -47,6 +47,7 @@ bool Seat::on_ready(bool readable, bool writable) {
   if (!session_ || !((writable && session_->wants_write()) || (readable && session_->wants_read())))
     return false;
   if (held_ && !client_hung_up()) return false;
+  if (kept_ && client_hung_up()) return false;
   return run_session();
 }
 
@@ -69,6 +70,7 @@ bool Seat::run_session() {
 }
 
 bool Seat::client_hung_up() const {
+  if (!session_) return false;
   pollfd socket{session_->fd(), 0, 0};
   return ::poll(&socket, 1, 0) == 1 && (socket.revents & (POLLHUP | POLLERR)) != 0;
 }
@@ -99,18 +101,24 @@ void Seat::end_session(std::string_view reason) {
   requests.fail_all(ECONNRESET);
 }
 
+void Seat::give_up_requests() {
+  if (!session_) return;
+  RequestTable requests = session_->take_requests();
+  requests.fail_all(ECONNRESET);
+}
+
 Result<void> Seat::dma_read(std::uint64_t address, std::uint32_t size, RequestDone done) {
-  if (!session_) return fail(ENOTCONN, kNoClient);
+  if (!session_ || (kept_ && client_hung_up())) return fail(ENOTCONN, kNoClient);
   return session_->dma_read(address, size, std::move(done));
 }
 
 Result<void> Seat::dma_write(std::uint64_t address, std::span<const std::byte> data, RequestDone done) {
-  if (!session_) return fail(ENOTCONN, kNoClient);
+  if (!session_ || (kept_ && client_hung_up())) return fail(ENOTCONN, kNoClient);
   return session_->dma_write(address, data, std::move(done));
 }
 
 Result<void> Seat::dma_write_posted(std::uint64_t address, std::span<const std::byte> data) {
-  if (!session_) return fail(ENOTCONN, kNoClient);
+  if (!session_ || (kept_ && client_hung_up())) return fail(ENOTCONN, kNoClient);
   return session_->dma_write_posted(address, data);
 }
 

@@ -82,12 +82,20 @@ class Seat {
   // ever. The owner watches fd() for neither direction meanwhile.
   void hold(bool held) { held_ = held; }
 
+  // While a session is kept, the client's end is not dealt with: it waits to be seen.
+  void keep_session(bool kept) { kept_ = kept; }
+  // What it was asked for, and answers no more. `done` is called with ECONNRESET.
+  void give_up_requests();
+
   // At most one burst of messages (Session::run). May be called speculatively, when nothing is ready. Hang-up
   // and error count as both. True if there was something to do: what a spinning loop wants to know.
   bool on_ready(bool readable, bool writable);
 
   // Goes on with what was received before, while has_more().
   void continue_session();
+
+  // It has closed its end, whatever is left to be read of it.
+  bool client_hung_up() const;
 
   // The client's memory through the client: as Session's, and ENOTCONN without a client. `done` is called
   // with ECONNRESET when the session ends first, ~Seat() included.
@@ -104,7 +112,6 @@ class Seat {
 
  private:
   bool run_session();
-  bool client_hung_up() const;
   Result<bool> try_session();
   void end_session(std::string_view reason);
 
@@ -114,6 +121,7 @@ class Seat {
   log::LogLimiter& log_;
   std::optional<Session> session_;
   bool held_ = false;
+  bool kept_ = false;
 };
 
 }  // namespace pvrdma::vfio_user
