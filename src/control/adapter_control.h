@@ -99,6 +99,9 @@ struct RestoredVm {
   std::uint64_t took_us = 0;
 };
 
+// Who has the VM's QEMUs migrate.
+enum class MotionLeader : std::uint8_t { kDaemons, kLibvirt };
+
 // A running VM of this host is to go to another one (vMotion). An empty monitor: where api/vm_monitors.h has
 // it.
 struct MotionWish {
@@ -107,6 +110,7 @@ struct MotionWish {
   std::string monitor;
   std::uint32_t max_pause_ms = 0;
   std::uint32_t patience_s = 0;  // for a QEMU there, and for the guest's memory
+  MotionLeader leader = MotionLeader::kDaemons;
 };
 
 // One that is under way, or ended on this host since the daemon began.

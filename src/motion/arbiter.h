@@ -12,6 +12,9 @@
 
 namespace pvrdma::motion {
 
+// Who has the QEMUs of both hosts migrate, and so decides which of them has the VM.
+enum class Leader : std::uint8_t { kDaemons, kLibvirt };
+
 struct Motion {
   std::string id;
   std::string vm;

@@ -42,7 +42,7 @@ Result<void> Checkpoint::open() {
   if (auto name = check_file_name(wish_.file); !name) return name;
   auto qemu = open_qemu(wish_.monitor);
   if (!qemu) return Failure(std::move(qemu).error());
-  if (auto settled = check_settled(*qemu, wish_.adapter, Paused::kWillDo); !settled) return settled;
+  if (auto settled = check_settled(*qemu, wish_.adapter); !settled) return settled;
   was_running_ = qemu->state == "running";
   monitor_ = std::move(qemu->monitor);
   report_.pid = monitor_->pid();

@@ -149,10 +149,23 @@ TEST(OfferTest, IsReadAsItWasWritten) {
   ASSERT_TRUE(offer) << offer.error().message;
   EXPECT_EQ(offer->motion.vm, "VM-01");
   EXPECT_EQ(offer->patience, std::chrono::seconds(600));
-  EXPECT_FALSE(offer->is_question);
+  EXPECT_FALSE(offer->is_question || offer->is_paused);
+  EXPECT_EQ(offer->leader, Leader::kDaemons);
   vmm::Json endless = offer_text();
   endless["patience_s"] = ~std::uint64_t{0};
   EXPECT_LE(read_offer({endless, {}})->patience, std::chrono::hours(24));
+}
+
+TEST(OfferTest, OfALedOrPausedVmIsNotForOlderDaemons) {
+  vmm::Json text = offer_text();
+  text["leader"] = "libvirt";
+  text["paused"] = true;
+  EXPECT_EQ(read_offer({text, {}})->leader, Leader::kLibvirt);
+  EXPECT_TRUE(read_offer({text, {}})->is_paused);
+  text["leader"] = 7;
+  EXPECT_EQ(read_offer({text, {}}).error().code, EPERM);
+  text["format"] = kPlainMotionFormat;
+  EXPECT_EQ(read_offer({text, {}})->leader, Leader::kDaemons) << "they know no such member";
 }
 
 TEST(OfferTest, WhatIsNoneIsRefused) {
@@ -164,10 +177,10 @@ TEST(OfferTest, WhatIsNoneIsRefused) {
     EXPECT_FALSE(read_offer({text, {}})) << member;
   }
   vmm::Json newer = offer_text();
-  newer["format"] = 3;
+  newer["format"] = 4;
   const auto refused = read_offer({newer, {}});
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("format 2, the other one's in format 3"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("formats 2 and 3, the other one's in format 4"), std::string::npos);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/log.h"
 #include "base/name.h"
@@ -19,6 +20,7 @@ using std::chrono::seconds;
 
 constexpr Duration kPollInterval = milliseconds(1);
 constexpr Duration kQemuPollInterval = milliseconds(50);
+constexpr Duration kMonitorPatience = seconds(10);  // of a QEMU that has come to the adapter
 constexpr Duration kGoOnPatience = seconds(5);
 constexpr std::uint64_t kPatienceSMax = 86'400;
 // A source that gives up says so to the store at once. One that is silent for so long has died, even if its
@@ -35,13 +37,24 @@ Result<Offer> read_offer(const Said& said) {
   const auto format = text.find("format");
   if (!said.is("offer") || format == text.end() || !format->is_number_integer())
     return fail(EPROTO, "that is no offer");
-  if (*format != kMotionFormat) {
-    return fail(EPERM,
-                fmt::format("this host's pvrdmad moves VMs in format {}, the other one's in format {}: "
-                            "upgrade the older one",
-                            kMotionFormat, format->dump()));
+  if (*format != kMotionFormat && *format != kPlainMotionFormat) {
+    return fail(
+        EPERM,
+        fmt::format("this host's pvrdmad moves VMs in formats {} and {}, the other one's in format {}: "
+                    "upgrade the older one",
+                    kPlainMotionFormat, kMotionFormat, format->dump()));
   }
   Offer offer;  // what follows are names
+  if (*format == kMotionFormat) {
+    if (text.contains("leader")) {
+      if (text.at("leader") != "libvirt")
+        return fail(
+            EPERM,
+            "the other host's pvrdmad has somebody lead whom this one does not know: upgrade this one");
+      offer.leader = Leader::kLibvirt;
+    }
+    offer.is_paused = text.contains("paused");
+  }
   offer.is_question = text.contains("question");
   for (const auto& [member, value] :
        {std::pair("motion", &offer.motion.id), std::pair("vm", &offer.motion.vm),
@@ -59,8 +72,15 @@ Result<Offer> read_offer(const Said& said) {
 }
 
 Result<ArrivalReport> Destination::run() {
-  for (const auto step : {&Destination::wait_for_qemu, &Destination::receive_memory, &Destination::load,
-                          &Destination::wait_for_memory, &Destination::decide, &Destination::go_on}) {
+  using Steps = std::vector<Result<void> (Destination::*)()>;
+  const Steps steps =
+      is_led() ? Steps{&Destination::wait_for_qemu, &Destination::prepare_led,
+                       &Destination::load,          &Destination::wait_for_memory,
+                       &Destination::take_pages,    &Destination::decide,
+                       &Destination::go_on}
+               : Steps{&Destination::wait_for_qemu,   &Destination::receive_memory, &Destination::load,
+                       &Destination::wait_for_memory, &Destination::decide,         &Destination::go_on};
+  for (const auto step : steps) {
     auto done = (this->*step)();
     if (done) continue;
     Error why = std::move(done).error();
@@ -71,6 +91,7 @@ Result<ArrivalReport> Destination::run() {
       return Failure(std::move(why));
     }
     static_cast<void>(there_.say(refusal(why.message)));
+    if (is_led()) return give_up_led(std::move(why));
     pump_.reset();
     if (took_qemu_) {
       static_cast<void>(monitor_->execute("quit"));
@@ -85,11 +106,12 @@ Result<ArrivalReport> Destination::run() {
 Result<void> Destination::wait_for_qemu() {
   if (auto begun = there_.expect("begun", Instant::now() + Conversation::kAnswerPatience); !begun)
     return Failure(std::move(begun).error());
-  const Instant until = Instant::now() + offer_.patience + Conversation::kAnswerPatience;
+  Instant until = Instant::now() + offer_.patience + Conversation::kAnswerPatience;
   while (true) {
     auto found = look_for_qemu();
     if (found) return there_.say({{"say", "qemu"}});
     if (found.error().code != ENOENT && found.error().code != ECONNREFUSED) return found;
+    if (has_come_) until = std::min(until, *has_come_ + kMonitorPatience);
     if (Instant::now() >= until || stopping_()) return found;
     auto said = there_.listen(Instant::now() + kQemuPollInterval);
     if (!said) return Failure(std::move(said).error());
@@ -102,12 +124,18 @@ Result<void> Destination::look_for_qemu() {
   const auto expected = side_.is_expected(offer_.motion.vm);
   if (!expected) return Failure(expected.error());
   if (!*expected) return fail(ENOENT, "no QEMU has connected to the adapter");
+  if (!has_come_) has_come_ = Instant::now();
   const auto path = find_monitor_();
   if (!path) return Failure(path.error());
   auto qemu = open_qemu(*path);
   if (!qemu) return Failure(std::move(qemu).error());
   report_.pid = qemu->monitor->pid();
-  if (auto waits = check_waits(*qemu, offer_.motion.vm); !waits) return waits;
+  if (is_led() && qemu->state != "inmigrate")
+    return fail(EBUSY, fmt::format("the QEMU at {} does not wait for VM {}: it is in state \"{}\"",
+                                   qemu->monitor->path(), offer_.motion.vm, qemu->state));
+  if (!is_led()) {
+    if (auto waits = check_waits(*qemu, offer_.motion.vm); !waits) return waits;
+  }
   monitor_ = std::move(qemu->monitor);
   place_ = qemu->place;
   return {};
@@ -118,14 +146,20 @@ Result<void> Destination::restore() {
                       [this] { return side_.write_own_msix_table(offer_.motion.vm, image_); });
 }
 
-Result<void> Destination::receive_memory() {
-  const auto said = there_.expect("pci", Instant::now() + Conversation::kAnswerPatience);
-  if (!said) return Failure(said.error());
-  const auto image = said->text.contains("pci")
-                         ? pci_image_of(said->text.at("pci"))
-                         : Result<vmm::PciImage>(fail(EPROTO, "it sends no PCI state"));
+Result<void> Destination::expect_image(Said& said) {
+  auto heard = there_.expect("pci", Instant::now() + Conversation::kAnswerPatience);
+  if (!heard) return Failure(std::move(heard).error());
+  said = *std::move(heard);
+  const auto image = said.text.contains("pci") ? pci_image_of(said.text.at("pci"))
+                                               : Result<vmm::PciImage>(fail(EPROTO, "it sends no PCI state"));
   if (!image) return Failure(image.error());
   image_ = *image;
+  return {};
+}
+
+Result<void> Destination::receive_memory() {
+  Said said;
+  if (auto came = expect_image(said); !came) return came;
   took_qemu_ = true;
   if (auto restored = restore(); !restored) return restored;
   if (auto set = vmm::set_migration_capability(*monitor_, vmm::kPauseBeforeSwitchover, true); !set)
@@ -161,6 +195,7 @@ Result<void> Destination::load() {
   const Instant began = Instant::now();
   const auto image = side_.load(offer_.motion.vm, std::move(said->bytes));
   if (!image) return Failure(image.error());
+  is_loaded_ = true;
   if (*image != image_) {
     image_ = *image;
     if (auto restored = restore(); !restored) return restored;
@@ -185,6 +220,7 @@ Result<void> Destination::wait_for_memory() {
     if (stopping_()) return fail(ECANCELED, "this daemon stops");
     if (!said) std::this_thread::sleep_for(kPollInterval);
   }
+  if (is_led()) return {};
   if (auto same = side_.check_own(offer_.motion.vm, image_); !same) return same;
   static_cast<void>(there_.say({{"say", "loaded"}}));  // a source that has died hears nothing
   return {};
@@ -194,6 +230,7 @@ Result<void> Destination::wait_for_memory() {
 Result<void> Destination::decide() {
   const Instant seldom_at = Instant::now() + seconds(2);
   std::optional<Instant> silent_since;
+  Instant look_at = Instant::now() + kQemuPollInterval;
   log::LogLimiter waiting_log(1, seconds(10));
   while (true) {
     const auto verdict = arbiter_.look(offer_.motion);
@@ -205,10 +242,18 @@ Result<void> Destination::decide() {
     const Instant now = Instant::now();
     const auto gone = arbiter_.source_is_gone(offer_.motion);
     const bool is_alone = (gone && *gone) || (silent_since && now >= *silent_since + kSilence);
-    if (verdict && is_alone) {
+    // libvirt says it by letting it run.
+    Look vm = Look::kStands;
+    if (is_led() && now >= look_at) {
+      vm = look();
+      look_at = now + kQemuPollInterval;
+    }
+    if (vm == Look::kGone) return fail(ECONNABORTED, "its QEMU has gone");
+    if (verdict && (is_led() ? vm == Look::kRuns : is_alone)) {
       const auto committed = arbiter_.commit(offer_.motion);
       if (committed) {
-        log::warn("VM {}: its host {} has died: it goes on here", offer_.motion.vm, offer_.motion.from);
+        log::warn("VM {}: its host {} {}: it goes on here", offer_.motion.vm, offer_.motion.from,
+                  is_led() ? "has not said so, and libvirt lets it run" : "has died");
         continue;
       }
       if (waiting_log.allow(now))
@@ -250,8 +295,10 @@ Result<void> Destination::go_on() {
     return done;
   };
   if (auto works = repeated([&] { return side_.arrive(vm); }); !works) return works;
-  const auto continued = repeated([&] { return monitor_->execute("cont"); });
-  if (!continued) return Failure(continued.error());
+  if (!offer_.is_paused) {
+    const auto continued = repeated([&] { return monitor_->execute("cont"); });
+    if (!continued) return Failure(continued.error());
+  }
   report_.go_on = Instant::now() - began;
   auto resumed = side_.resume(vm);
   static_cast<void>(there_.say({{"say", "runs"}}));
@@ -259,7 +306,8 @@ Result<void> Destination::go_on() {
     std::this_thread::sleep_for(began + after - Instant::now());
     static_cast<void>(side_.nudge(vm));
   }
-  static_cast<void>(vmm::set_migration_capability(*monitor_, vmm::kPauseBeforeSwitchover, false));
+  if (!is_led())
+    static_cast<void>(vmm::set_migration_capability(*monitor_, vmm::kPauseBeforeSwitchover, false));
   return resumed;
 }
 

@@ -2,11 +2,17 @@
 //
 // It goes on here when the arbiter says that it is here, and not before, whatever the other host says.
 //
+// Where libvirt leads the QEMUs (destination_led.cc, ADR 21), it has the VM come, and stand here. What it has
+// brought it does not take back: should the adapter's state not come with it, the arbiter is told all the
+// same that the VM is here, when it runs.
+//
 // Thread: one, which may block.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <utility>
@@ -28,6 +34,8 @@ struct Offer {
   Motion motion;
   Duration patience{};
   bool is_question = false;  // whether it would be accepted; nothing follows
+  Leader leader = Leader::kDaemons;
+  bool is_paused = false;  // the VM, and is to stay so
 };
 Result<Offer> read_offer(const Said& said);
 
@@ -70,6 +78,18 @@ class Destination {
   Result<void> stop_deciding();
   Result<void> go_on();
   Result<void> restore();
+  Result<void> expect_image(Said& said);
+
+  // Where libvirt leads.
+  bool is_led() const { return offer_.leader == Leader::kLibvirt; }
+  Result<void> prepare_led();
+  Result<void> take_pages();
+  enum class Look : std::uint8_t { kWaits, kStands, kRuns, kGone, kUnknown };
+  Look look();
+  Result<void> check_stands(bool has_pages);
+  void stop_incoming();
+  Result<ArrivalReport> give_up_led(Error why);
+  Result<void> begin_anew();
 
   const Offer offer_;
   const FindMonitor find_monitor_;
@@ -83,8 +103,10 @@ class Destination {
   vmm::PciPlace place_;
   vmm::PciImage image_;
   ArrivalReport report_;
+  std::optional<Instant> has_come_;
   bool took_qemu_ = false;  // it reads, and can do nothing else any more
   bool is_here_ = false;    // the VM, as the arbiter says
+  bool is_loaded_ = false;  // the adapter
 };
 
 }  // namespace pvrdma::motion

@@ -22,6 +22,9 @@ TEST(MotionModel, AVmGoesToTheOtherHost) {
   EXPECT_FALSE(world.runs(Host::kSource));
 }
 
+// Where libvirt leads it is asked again and again how far it is: later calls are the same ones.
+constexpr int kLedCallsMax = 60;
+
 // Where the VM must be after it.
 void expect_outcome(const MotionWorld& world, const Mishap& mishap) {
   const std::string what = world.describe();
@@ -63,9 +66,50 @@ TEST_P(MishapTest, LeavesTheVmOnOneHost) {
   EXPECT_GE(tried, may_ask_once ? 1 : 2);
 }
 
+// Where libvirt has it, it must be served.
+void expect_led_outcome(const MotionWorld& world, const Mishap& mishap) {
+  const std::string what = world.describe();
+  const bool is_there = world.runs(Host::kDestination);
+  if (!is_there && !world.runs(Host::kSource)) {
+    EXPECT_EQ(mishap.fault, Fault::kQemuDies) << what;
+    return;
+  }
+  const Host host = is_there ? Host::kDestination : Host::kSource;
+  const bool daemon_died = mishap.fault == Fault::kDaemonDies || mishap.fault == Fault::kDaemonComesBack;
+  if (daemon_died && mishap.host == host) return;
+  EXPECT_TRUE(world.serves(host)) << what;
+  EXPECT_EQ(world.committed(), is_there) << what;
+}
+
+TEST(MotionModel, LibvirtTakesAVmToTheOtherHost) {
+  MotionWorld world({}, Leader::kLibvirt);
+  world.run();
+  EXPECT_EQ(world.sentence(), "");
+  EXPECT_TRUE(world.committed());
+  EXPECT_TRUE(world.runs(Host::kDestination) && world.serves(Host::kDestination));
+  EXPECT_FALSE(world.runs(Host::kSource) || world.is_lost());
+}
+
+class LedMishapTest : public testing::TestWithParam<std::tuple<Fault, Host>> {};
+
+TEST_P(LedMishapTest, LeavesTheVmServedWhereItRuns) {
+  const auto [fault, host] = GetParam();
+  int tried = 0;
+  for (int at = 0; at < kLedCallsMax; at += at < kLedCallsMax / 3 ? 1 : 3) {
+    const Mishap mishap{fault, host, at};
+    MotionWorld world({mishap}, Leader::kLibvirt);
+    world.run();
+    if (!world.happened()) break;
+    ++tried;
+    expect_led_outcome(world, mishap);
+    if (HasFailure()) break;
+  }
+  EXPECT_GE(tried, 1);
+}
+
 std::string name_of(const testing::TestParamInfo<std::tuple<Fault, Host>>& info) {
   constexpr const char* kFaults[] = {"Fails",     "DaemonDies", "DaemonComesBack", "AnswerLost",
-                                     "StoreAway", "QemuDies",   "QemuRefuses"};
+                                     "StoreAway", "QemuDies",   "QemuRefuses",     "LibvirtGivesUp"};
   return std::string(kFaults[static_cast<int>(std::get<0>(info.param))]) +
          (std::get<1>(info.param) == Host::kSource ? "AtTheSource" : "AtTheDestination");
 }
@@ -78,11 +122,22 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, MishapTest,
                                           testing::Values(Host::kSource, Host::kDestination)),
                          name_of);
 
+INSTANTIATE_TEST_SUITE_P(Everywhere, LedMishapTest,
+                         testing::Combine(testing::Values(Fault::kFails, Fault::kDaemonDies,
+                                                          Fault::kDaemonComesBack, Fault::kAnswerLost,
+                                                          Fault::kStoreAway, Fault::kQemuDies,
+                                                          Fault::kQemuRefuses, Fault::kLibvirtGivesUp),
+                                          testing::Values(Host::kSource, Host::kDestination)),
+                         name_of);
+
 // Of several at once only that is expected which is checked at each step, and an end.
-TEST(MotionModel, SeveralMishapsLeaveTheVmOnOneHostAtMost) {
+class SeveralMishapsTest : public testing::TestWithParam<Leader> {};
+
+TEST_P(SeveralMishapsTest, LeaveTheVmOnOneHostAtMost) {
   constexpr Fault kAll[] = {Fault::kFails,      Fault::kDaemonDies, Fault::kDaemonComesBack,
                             Fault::kAnswerLost, Fault::kStoreAway,  Fault::kQemuDies,
                             Fault::kQemuRefuses};
+  const std::size_t calls = GetParam() == Leader::kLibvirt ? 48 : 24;
   int happened = 0;
   for (std::uint32_t seed = 0; seed < 60 && !HasFailure(); ++seed) {
     std::mt19937 random(seed);
@@ -90,14 +145,19 @@ TEST(MotionModel, SeveralMishapsLeaveTheVmOnOneHostAtMost) {
     std::vector<Mishap> mishaps;
     for (std::size_t i = 2 + below(2); i > 0; --i)
       mishaps.push_back({kAll[below(std::size(kAll))], below(2) == 0 ? Host::kSource : Host::kDestination,
-                         static_cast<int>(below(24))});
-    MotionWorld world(std::move(mishaps));
+                         static_cast<int>(below(calls))});
+    MotionWorld world(std::move(mishaps), GetParam());
     world.run();
     happened += world.happened() ? 1 : 0;
     if (HasFailure()) ADD_FAILURE() << "seed " << seed << ": " << world.describe();
   }
   EXPECT_GE(happened, 40);
 }
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, SeveralMishapsTest, testing::Values(Leader::kDaemons, Leader::kLibvirt),
+                         [](const auto& test) {
+                           return test.param == Leader::kLibvirt ? "LibvirtLeads" : "DaemonsLead";
+                         });
 
 }  // namespace
 }  // namespace pvrdma::motion

@@ -65,16 +65,47 @@ class MotionWorld::Side final : public MovingSide {
     return 4096;
   }
   Result<void> mark_pages(const std::string&) override { return act(); }
+  Result<void> give_pages(const std::string&, const TakePages& take) override {
+    if (auto done = act(); !done) return done;
+    return take({.address = 4096, .bytes = std::vector<std::byte>(4096)});
+  }
+  Result<void> outlive_vmm(const std::string&) override { return act(); }
+  Result<void> end_with_vmm(const std::string&) override { return act(); }
+  Result<bool> has_vmm(const std::string&) override {
+    bool has = false;
+    if (auto done = act([&](Party& party) { has = !party.qemu_dead; }); !done) return Failure(done.error());
+    return has;
+  }
+  Result<std::vector<std::byte>> draft(const std::string&, const vmm::PciImage&) override {
+    if (auto done = act(); !done) return Failure(done.error());
+    return std::vector<std::byte>(3, std::byte{6});
+  }
+  Result<void> unload(const std::string&) override {
+    return act([](Party& party) { party.loaded = false; });
+  }
+  Result<void> put_pages(const std::string&, std::uint64_t, std::vector<std::byte>) override {
+    return act([this](Party& party) {
+      EXPECT_TRUE(party.loaded);
+      EXPECT_EQ(party.migration, "completed") << "QEMU's stream may bring older ones: " << world_.describe();
+      party.has_pages = true;
+    });
+  }
   Result<void> depart(const std::string&) override { return act(); }
   Result<bool> is_expected(const std::string&) override {
     bool is_moving = false;
-    if (auto done = act([&](Party&) { is_moving = world_.store_ == Store::kMoving; }); !done)
-      return Failure(done.error());
+    const auto look = [&](Party& party) {
+      is_moving = world_.store_ == Store::kMoving && !party.qemu_dead;
+      world_.is_expected_ = world_.is_expected_ || is_moving;
+    };
+    if (auto done = act(look); !done) return Failure(done.error());
     return is_moving;
   }
   Result<void> arrive(const std::string&) override {
-    return act([](Party& party) {
-      EXPECT_TRUE(party.loaded);
+    return act([this](Party& party) {
+      const bool is_led = world_.leader_ == Leader::kLibvirt;
+      if (is_led && !party.loaded) world_.lost_ = true;
+      EXPECT_TRUE(party.loaded || is_led);
+      EXPECT_TRUE(!party.loaded || !is_led || party.has_pages) << world_.describe();
       party.serves = true;
     });
   }
@@ -198,7 +229,8 @@ class MotionWorld::Nothing final : public ByteChannel {
   void interrupt() override {}
 };
 
-MotionWorld::MotionWorld(std::vector<Mishap> mishaps) : mishaps_(std::move(mishaps)) {
+MotionWorld::MotionWorld(std::vector<Mishap> mishaps, Leader leader)
+    : mishaps_(std::move(mishaps)), leader_(leader) {
   Party& source = of(Host::kSource);
   source.serves = source.qemu_runs = true;
   source.run_state = "running";
@@ -231,6 +263,7 @@ Result<void> MotionWorld::call(Host host, bool of_store) {
   const int at = party.calls++;
   const int store_at = of_store ? party.store_calls++ : -1;
   for (const Mishap& each : mishaps_) {
+    if (each.fault == Fault::kLibvirtGivesUp) continue;
     const int here = each.fault == Fault::kAnswerLost ? store_at : at;
     const bool is_qemus = each.fault == Fault::kQemuDies || each.fault == Fault::kQemuRefuses;
     if (each.host == host && each.at == here && !is_qemus) return suffer(each.fault, host, of_store);
@@ -255,6 +288,7 @@ Result<void> MotionWorld::suffer(Fault fault, Host host, bool of_store) {
       return of_store ? Result<void>(fail(EAGAIN, "the store is away")) : Result<void>{};
     case Fault::kQemuDies:
     case Fault::kQemuRefuses:
+    case Fault::kLibvirtGivesUp:
       break;
   }
   return {};
@@ -276,7 +310,8 @@ void MotionWorld::die(Host host) {
 void MotionWorld::check() {
   EXPECT_FALSE(of(Host::kSource).serves && of(Host::kDestination).serves) << describe();
   EXPECT_FALSE(runs(Host::kSource) && runs(Host::kDestination)) << describe();
-  if (of(Host::kDestination).serves || runs(Host::kDestination)) {
+  const bool may_run_before = leader_ == Leader::kLibvirt;
+  if (of(Host::kDestination).serves || (runs(Host::kDestination) && !may_run_before)) {
     EXPECT_EQ(store_, Store::kThere) << describe();
   }
   if (of(Host::kSource).serves && store_ == Store::kThere) ADD_FAILURE() << "both may: " << describe();
@@ -302,12 +337,16 @@ std::optional<Json> MotionWorld::answer(Host host, const std::string& command, c
     return FakeQemu::returning({{"qemu", {{"major", 11}, {"minor", 1}, {"micro", 3}}}});
   if (command == "query-status") return FakeQemu::returning({{"status", party.run_state}});
   if (command == "query-pci") return FakeQemu::returning(one_device());
+  if (command == "query-chardev")
+    return FakeQemu::returning(Json::array(
+        {{{"label", "m"}, {"filename", "unix:" + paths_[static_cast<std::size_t>(host)] + ",server=on"}}}));
   if (command == "query-migrate-parameters")
     return FakeQemu::returning({{"max-bandwidth", 1}, {"downtime-limit", 300}});
   if (command == "human-monitor-command") {
     const bool reads = arguments.at("command-line").get<std::string>().starts_with("i ");
     return FakeQemu::returning(reads ? "portl[0x0cf8] = 0x0" : "");
   }
+  if (command == "yank" && party.migration == "active") party.migration = "failed";
   if (command == "migrate" || command == "migrate-incoming") party.migration = "active";
   if (command == "migrate-continue") {
     party.migration = "completed";
@@ -315,7 +354,8 @@ std::optional<Json> MotionWorld::answer(Host host, const std::string& command, c
   }
   // What was sent waits for who is to read it.
   Party& there = of(Host::kDestination);
-  if (there.migration == "active" && of(Host::kSource).migration == "completed") {
+  if (leader_ == Leader::kDaemons && there.migration == "active" &&
+      of(Host::kSource).migration == "completed") {
     there.migration = "completed";
     there.run_state = "paused";
   }
@@ -340,12 +380,93 @@ std::optional<Json> MotionWorld::migration_of(Host host) {
   if (party.migration.empty()) return FakeQemu::returning();
   const bool gone = of(Host::kSource).qemu_dead && party.migration == "active";
   if (host == Host::kDestination && gone) party.migration = "failed";
-  if (host == Host::kSource && party.migration == "active") {
+  if (leader_ == Leader::kDaemons && host == Host::kSource && party.migration == "active") {
     party.migration = "pre-switchover";
     party.run_state = "finish-migrate";
     party.qemu_runs = false;
   }
   return FakeQemu::returning({{"status", party.migration}, {"ram", {{"total", 4096}, {"remaining", 0}}}});
+}
+
+// It begins when the adapter there waits, and steps on whatever becomes of the daemons.
+void MotionWorld::be_libvirt() {
+  int step = 0;
+  while (true) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    const std::lock_guard lock(mutex_);
+    if (step == 0 && !is_expected_) {
+      if (libvirt_is_done_) return;
+      continue;
+    }
+    const bool goes_on = step_libvirt(step++);
+    check();
+    if (!goes_on) {
+      libvirt_is_done_ = true;
+      return;
+    }
+  }
+}
+
+// The domain there is ended, and the VM goes on here.
+void MotionWorld::keep_here() {
+  Party& here = of(Host::kSource);
+  of(Host::kDestination).qemu_dead = true;
+  if (here.qemu_dead) return;
+  if (here.migration == "active") here.migration = "cancelled";
+  here.run_state = "running";
+  here.qemu_runs = true;
+}
+
+// False: it has decided.
+bool MotionWorld::step_libvirt(int step) {
+  Party& here = of(Host::kSource);
+  Party& there = of(Host::kDestination);
+  for (const Mishap& each : mishaps_) {
+    if (each.at != step || each.fault != Fault::kLibvirtGivesUp || step > 5) continue;
+    happened_ = true;
+    keep_here();
+    return false;
+  }
+  const bool failed = there.qemu_dead || there.migration == "failed" || here.migration == "cancelled";
+  if (failed && step < 6) {
+    keep_here();
+    return false;
+  }
+  if (here.qemu_dead && step < 5) {
+    there.qemu_dead = true;
+    return false;
+  }
+  switch (step) {
+    case 0:
+      here.migration = there.migration = "active";
+      return true;
+    case 1:
+    case 2:
+      return true;
+    case 3:
+      here.run_state = "finish-migrate";
+      here.qemu_runs = false;
+      return true;
+    case 4:
+      here.migration = there.migration = "completed";
+      here.run_state = "postmigrate";
+      there.run_state = "paused";
+      return true;
+    case 5:
+      return true;
+    case 6:
+      here.qemu_dead = true;
+      return true;
+    default:
+      break;
+  }
+  // An administrator lets a VM go on that stands when nobody else does any more.
+  const bool somebody_will = !there.daemon_dead && !here.daemon_dead && !cut_;
+  if (there.qemu_dead || there.run_state == "running") return false;
+  if (step < (somebody_will ? 1000 : 40)) return true;
+  there.run_state = "running";
+  there.qemu_runs = true;
+  return false;
 }
 
 void MotionWorld::lead_source() {
@@ -356,10 +477,11 @@ void MotionWorld::lead_source() {
       {.motion = kMotion,
        .monitor = paths_[0],
        .max_pause = std::chrono::milliseconds(500),
-       .patience = std::chrono::seconds(5)},
+       .patience = std::chrono::seconds(5),
+       .leader = leader_},
       side, store, there,
       []() -> Result<std::unique_ptr<ByteChannel>> { return std::make_unique<Nothing>(); },
-      [] { return false; });
+      [this] { return is_idle(Host::kSource); });
   try {
     const auto report = source.run([](const MotionProgress&) { return true; });
     if (!report) sentence_ = report.error().message;
@@ -379,16 +501,30 @@ void MotionWorld::lead_destination() {
     Destination destination(
         *offer, [this]() -> Result<std::string> { return paths_[1]; }, side, store, there,
         [](Instant) -> Result<std::unique_ptr<ByteChannel>> { return std::make_unique<Nothing>(); },
-        [] { return false; });
+        [this] { return is_idle(Host::kDestination); });
     static_cast<void>(destination.run());
   } catch (const DaemonDied&) {
   }
 }
 
+// Where libvirt leads, a daemon whose VM is not here, and never will be told about, is stopped.
+bool MotionWorld::is_idle(Host host) {
+  const std::lock_guard lock(mutex_);
+  return leader_ == Leader::kLibvirt && libvirt_is_done_ && of(other(host)).daemon_dead && !runs(host);
+}
+
 void MotionWorld::run() {
   std::thread destination([this] { lead_destination(); });
+  std::thread libvirt([this] {
+    if (leader_ == Leader::kLibvirt) be_libvirt();
+  });
   lead_source();
   destination.join();
+  {
+    const std::lock_guard lock(mutex_);
+    libvirt_is_done_ = true;
+  }
+  libvirt.join();
   const std::lock_guard lock(mutex_);
   check();
 }

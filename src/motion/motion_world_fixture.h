@@ -1,6 +1,7 @@
 // MotionWorld: a VM's way between two hosts, with everything around it made up: two QEMUs, two adapters, the
-// store, the connection. Things go wrong at chosen places. It is checked at each step that the VM runs, and
-// is served, on one host at most, and on the other one only when the store says so.
+// store, the connection, and libvirt where that leads. Things go wrong at chosen places. It is checked at
+// each step that the VM runs, and is served, on one host at most, and on the other one only when the store
+// says so; where libvirt leads, that is what it decides, and the VM is served where it runs.
 #pragma once
 
 #include <array>
@@ -35,6 +36,7 @@ enum class Fault : std::uint8_t {
   kStoreAway,        // for a while, for both
   kQemuDies,         // at a command
   kQemuRefuses,      // a command
+  kLibvirtGivesUp,   // at a step of its own: the VM is to stay
 };
 
 // At which call of the host's daemon to anybody (an answer that is lost: to the store), or command to its
@@ -47,7 +49,7 @@ struct Mishap {
 
 class MotionWorld {
  public:
-  explicit MotionWorld(std::vector<Mishap> mishaps);
+  explicit MotionWorld(std::vector<Mishap> mishaps, Leader leader = Leader::kDaemons);
 
   // The whole motion, until nobody does anything any more.
   void run();
@@ -56,6 +58,7 @@ class MotionWorld {
   bool committed() const { return store_ == Store::kThere; }
   bool runs(Host host) const { return of(host).qemu_runs && !of(host).qemu_dead; }
   bool serves(Host host) const { return of(host).serves && !of(host).daemon_dead; }
+  bool is_lost() const { return lost_; }                     // the adapter came without its state
   bool was_ready() const { return was_ready_; }              // the destination had everything
   const std::string& sentence() const { return sentence_; }  // of the source; empty: it went well
   std::string describe() const;
@@ -70,6 +73,7 @@ class MotionWorld {
     bool daemon_dead = false;
     bool serves = false;
     bool loaded = false;
+    bool has_pages = false;
     bool qemu_runs = false;
     bool qemu_dead = false;
     std::string run_state;
@@ -90,16 +94,24 @@ class MotionWorld {
   void die(Host host);
   std::optional<vmm::Json> answer(Host host, const std::string& command, const vmm::Json& arguments);
   std::optional<vmm::Json> migration_of(Host host);
+  void be_libvirt();
+  bool step_libvirt(int step);
+  void keep_here();
+  bool is_idle(Host host);
   void lead_source();
   void lead_destination();
 
   const std::vector<Mishap> mishaps_;
+  const Leader leader_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool happened_ = false;
   bool answer_lost_ = false;  // of the call to the store that is under way
   bool was_ready_ = false;
   bool cut_ = false;
+  bool lost_ = false;
+  bool is_expected_ = false;  // a QEMU has come to the destination's adapter
+  bool libvirt_is_done_ = false;
   int store_away_for_ = 0;  // calls
   Store store_ = Store::kNothing;
   std::array<Party, 2> parties_;

@@ -33,10 +33,10 @@ Result<Qemu> open_qemu(const std::string& monitor) {
   return qemu;
 }
 
-Result<void> check_settled(const Qemu& qemu, const std::string& vm, Paused paused) {
-  if (qemu.state != "running" && (qemu.state != "paused" || paused == Paused::kIsRefused)) {
-    return fail(EBUSY, fmt::format("VM {} is in state \"{}\": it has to run{}", vm, qemu.state,
-                                   paused == Paused::kWillDo ? ", or to be paused" : ""));
+Result<void> check_settled(const Qemu& qemu, const std::string& vm) {
+  if (qemu.state != "running" && qemu.state != "paused") {
+    return fail(EBUSY,
+                fmt::format("VM {} is in state \"{}\": it has to run, or to be paused", vm, qemu.state));
   }
   if (vmm::has_ended(qemu.migration.status)) return {};
   return fail(EBUSY, fmt::format("the QEMU of VM {} migrates already (\"{}\"): wait until that is over", vm,

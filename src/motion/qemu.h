@@ -24,9 +24,8 @@ struct Qemu {
 // Asks once. Errors, besides: find_device()'s.
 Result<Qemu> open_qemu(const std::string& monitor);
 
-// EBUSY unless its VM runs, or is paused where that will do, and it does not migrate.
-enum class Paused : bool { kIsRefused, kWillDo };
-Result<void> check_settled(const Qemu& qemu, const std::string& vm, Paused paused);
+// EBUSY unless its VM runs, or is paused, and it does not migrate.
+Result<void> check_settled(const Qemu& qemu, const std::string& vm);
 // EBUSY unless it waits for a VM to come.
 Result<void> check_waits(const Qemu& qemu, const std::string& vm);
 

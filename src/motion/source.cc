@@ -36,13 +36,13 @@ Result<MotionReport> Source::run(const Progress& progress) {
     if (auto done = offer(Asked::kToGo); !done) return done;
     if (auto done = begin(); !done) return done;
     if (auto done = prepare(progress); !done) return done;
-    if (auto done = copy_memory(progress); !done) return done;
+    if (auto done = is_led() ? follow_memory(progress) : copy_memory(progress); !done) return done;
     if (auto done = stop(progress); !done) return done;
-    if (auto done = hand_over(progress); !done) return done;
+    if (auto done = is_led() ? hand_over_led(progress) : hand_over(progress); !done) return done;
     return commit(progress);
   };
   if (auto done = steps(); !done) {
-    Error why = undo(std::move(done).error());
+    Error why = undo(std::move(done).error(), progress);
     if (!over_) return Failure(std::move(why));
   }
   report_.left_to_do = leave();
@@ -58,7 +58,8 @@ Result<void> Source::check() {
 Result<void> Source::open() {
   auto qemu = open_qemu(wish_.monitor);
   if (!qemu) return Failure(std::move(qemu).error());
-  if (auto settled = check_settled(*qemu, wish_.motion.vm, Paused::kIsRefused); !settled) return settled;
+  if (auto settled = check_settled(*qemu, wish_.motion.vm); !settled) return settled;
+  is_paused_ = qemu->state == "paused";
   monitor_ = std::move(qemu->monitor);
   pid_ = monitor_->pid();
   auto settings = vmm::migration_settings(*monitor_);
@@ -67,19 +68,22 @@ Result<void> Source::open() {
   auto capabilities = vmm::migration_capabilities(*monitor_);
   if (!capabilities) return Failure(std::move(capabilities).error());
   kept_capabilities_ = *std::move(capabilities);
+  if (is_led()) return check_monitor_name();
   return {};
 }
 
 Result<void> Source::offer(Asked asked) {
   const Motion& motion = wish_.motion;
   vmm::Json text{{"say", "offer"},
-                 {"format", kMotionFormat},
+                 {"format", is_led() || is_paused_ ? kMotionFormat : kPlainMotionFormat},
                  {"motion", motion.id},
                  {"vm", motion.vm},
                  {"from", motion.from},
                  {"to", motion.to},
                  {"patience_s", static_cast<std::uint64_t>(duration_cast<seconds>(wish_.patience).count())}};
   if (asked == Asked::kWhether) text["question"] = true;
+  if (is_led()) text["leader"] = "libvirt";
+  if (is_paused_) text["paused"] = true;
   if (auto said = there_.say(text); !said) return said;
   const auto accepted = there_.expect("accepted", Instant::now() + Conversation::kAnswerPatience);
   if (!accepted) return Failure(accepted.error());
@@ -87,6 +91,9 @@ Result<void> Source::offer(Asked asked) {
 }
 
 Result<void> Source::begin() {
+  if (is_led()) {
+    if (auto led = begin_led(); !led) return led;
+  }
   // An answer that is lost is asked for again by end().
   begun_ = true;
   if (auto begun = arbiter_.begin(wish_.motion); !begun) {
@@ -103,6 +110,8 @@ Result<void> Source::wait_for(const char* what, Duration patience, const Progres
     auto said = there_.expect(what, Instant::now() + milliseconds(100));
     if (said) return {};
     if (said.error().code != ETIMEDOUT) return Failure(std::move(said).error());
+    const auto has_vmm = is_led() ? side_.has_vmm(wish_.motion.vm) : Result<bool>(true);
+    if (has_vmm && !*has_vmm) return fail(EPIPE, fmt::format("the QEMU of VM {} has ended", wish_.motion.vm));
     if (!progress(state)) return fail(ECANCELED, "the motion was cancelled");
     if (Instant::now() >= until) return Failure(std::move(said).error());
   }
@@ -114,6 +123,11 @@ Result<void> Source::prepare(const Progress& progress) {
   const Motion& motion = wish_.motion;
   if (auto ready = wait_for("qemu", wish_.patience, progress, {.phase = "waits for QEMU"}); !ready) {
     if (ready.error().code != ETIMEDOUT) return ready;
+    if (is_led()) {
+      return fail(ETIMEDOUT, fmt::format("on host {} libvirt has started no QEMU for VM {}: has virsh "
+                                         "migrate begun?",
+                                         motion.to, motion.vm));
+    }
     return fail(ETIMEDOUT,
                 fmt::format("on host {} no QEMU waits for VM {}: start one there with the arguments that "
                             "pvrdmactl vm qemu-args {} --restore prints",
@@ -121,7 +135,14 @@ Result<void> Source::prepare(const Progress& progress) {
   }
   const auto image = side_.pci_image(motion.vm);
   if (!image) return Failure(image.error());
-  if (auto said = there_.say({{"say", "pci"}, {"pci", to_json(*image)}}); !said) return said;
+  image_ = *image;
+  std::vector<std::byte> draft;  // to be refused now, if it is to be
+  if (is_led()) {
+    auto made = side_.draft(motion.vm, image_);
+    if (!made) return Failure(std::move(made).error());
+    draft = *std::move(made);
+  }
+  if (auto said = there_.say({{"say", "pci"}, {"pci", to_json(image_)}}, draft); !said) return said;
   return wait_for("restored", Conversation::kAnswerPatience, progress, {.phase = "waits for QEMU"});
 }
 
@@ -198,25 +219,32 @@ Result<void> Source::stop(const Progress& progress) {
   const auto logged = side_.logged_bytes(vm);
   if (!logged) return Failure(logged.error());
   report_.page_bytes = *logged;
-  if (bytes_per_s_ != 0 &&
-      *logged / (bytes_per_s_ / 1000 + 1) > static_cast<std::uint64_t>(ms(wish_.max_pause))) {
-    return fail(
-        E2BIG,
-        fmt::format("peers of VM {} have written {} MiB of its memory meanwhile: at {} MB/s a pause of "
-                    "{} ms has no room for them: allow a longer one with --max-pause",
-                    vm, *logged >> 20, bytes_per_s_ / 1'000'000, ms(wish_.max_pause)));
+  if (is_led()) {
+    refresh_image();
+  } else {
+    if (auto fit = check_pages_fit(*logged, bytes_per_s_); !fit) return fit;
+    if (auto marked = side_.mark_pages(vm); !marked) return marked;
+    report_.pages = lap();
+    const auto image = side_.pci_image(vm);
+    if (!image) return Failure(image.error());
+    image_ = *image;
   }
-  if (auto marked = side_.mark_pages(vm); !marked) return marked;
-  report_.pages = lap();
-  const auto image = side_.pci_image(vm);
-  if (!image) return Failure(image.error());
-  const auto state = side_.save(vm, *image);
+  const auto state = side_.save(vm, image_);
   if (!state) return Failure(state.error());
   report_.state_bytes = state->size();
   state_sent_ = true;
   auto sent = there_.say({{"say", "state"}}, *state);
   report_.state = lap();
   return sent;
+}
+
+Result<void> Source::check_pages_fit(std::uint64_t bytes, std::uint64_t bytes_per_s) const {
+  if (bytes_per_s == 0) return {};
+  if (bytes / (bytes_per_s / 1000 + 1) <= static_cast<std::uint64_t>(ms(wish_.max_pause))) return {};
+  return fail(E2BIG,
+              fmt::format("peers of VM {} have written {} MiB of its memory meanwhile: at {} MB/s a pause of "
+                          "{} ms has no room for them: allow a longer one with --max-pause",
+                          wish_.motion.vm, bytes >> 20, bytes_per_s / 1'000'000, ms(wish_.max_pause)));
 }
 
 Result<void> Source::hand_over(const Progress& progress) {
@@ -281,11 +309,23 @@ bool Source::may_ask_again(const Error& why) {
 std::string Source::leave() {
   const Instant began = Instant::now();
   static_cast<void>(side_.depart(wish_.motion.vm));
-  const auto runs = there_.expect("runs", Instant::now() + Conversation::kAnswerPatience);
+  const auto runs = lost_.empty() ? there_.expect("runs", Instant::now() + Conversation::kAnswerPatience)
+                                  : Result<Said>(fail(ECONNABORTED, lost_));
   const Instant now = Instant::now();
   report_.go_on = now - began;
   report_.pause = now - stood_;
   pump_.reset();
+  if (is_led()) {
+    static_cast<void>(side_.end_with_vmm(wish_.motion.vm));
+    report_.is_lost = !lost_.empty();
+    if (report_.is_lost) {
+      return fmt::format("VM {} is on host {} now, without its connections ({}): reload its driver there",
+                         wish_.motion.vm, wish_.motion.to, lost_);
+    }
+    if (runs) return {};
+    return fmt::format("VM {} is on host {} now, but that it runs was not heard ({}): look there",
+                       wish_.motion.vm, wish_.motion.to, runs.error().message);
+  }
   renew_monitor();
   const auto quit = runs ? monitor_->execute("quit") : Result<vmm::Json>(vmm::Json());
   const std::string where = fmt::format("VM {} is on host {} now, but ", wish_.motion.vm, wish_.motion.to);
@@ -300,9 +340,9 @@ std::string Source::leave() {
          fmt::format("its QEMU here (pid {}) has to be ended by hand: {}", pid_, quit.error().message);
 }
 
-Error Source::undo(Error why) {
-  if (monitor_ == nullptr || !begun_) return why;
-  if (const auto undone = undo_all(why.message); undone) {
+Error Source::undo(Error why, const Progress& progress) {
+  if (monitor_ == nullptr || (!begun_ && !logs_)) return why;
+  if (const auto undone = is_led() ? undo_all_led(why.message, progress) : undo_all(why.message); undone) {
     why.message += fmt::format("; VM {} goes on on host {}", wish_.motion.vm, wish_.motion.from);
   } else if (!over_) {
     why.message += fmt::format("; on the way back to QEMU (pid {}): {}", pid_, undone.error().message);
@@ -359,7 +399,7 @@ Result<void> Source::take_qemu_back() {
   }
   auto set = vmm::set_migration_settings(*monitor_, kept_);
   renew_monitor();
-  auto runs = continue_vm(*monitor_);
+  auto runs = is_paused_ ? Result<void>() : continue_vm(*monitor_);
   if (!cancelled) return cancelled;
   return runs ? set : runs;
 }

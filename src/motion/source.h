@@ -5,6 +5,10 @@
 // arbiter is told that the VM is, and that alone makes it so. Until the state is on its way a failure lets
 // the VM go on here at once; after that only when the arbiter has it in writing that it stays.
 //
+// Where libvirt leads the QEMUs, it is followed (source_led.cc, ADR 21): it does not wait for anybody, so the
+// adapter is stopped when the VM is found standing, and the pages it has written go to the other daemon. The
+// VM is the other host's when libvirt has ended its QEMU here, and goes on here when libvirt lets it.
+//
 // Thread: one, which may block.
 #pragma once
 
@@ -30,18 +34,23 @@
 
 namespace pvrdma::motion {
 
-inline constexpr int kMotionFormat = 2;  // of what daemons say to each other
+// Of what daemons say to each other. The plain one, which older daemons know, of a VM that runs and that they
+// lead themselves.
+inline constexpr int kMotionFormat = 3;
+inline constexpr int kPlainMotionFormat = 2;
 
 struct MotionWish {
   Motion motion;
   std::string monitor;  // of the VM's QEMU
   Duration max_pause{};
   Duration patience{};  // for a QEMU on the other host, and for the memory to be nearly there
+  Leader leader = Leader::kDaemons;
 };
 
 // How far it is.
 struct MotionProgress {
-  std::string_view phase;  // "waits for QEMU", "memory", "pause", "commit"
+  std::string_view phase;  // "waits for QEMU", "memory", "pause", "commit"; "waits for libvirt", "stands",
+                           // "lost": it decides
   std::uint64_t ram_bytes = 0;
   std::uint64_t remaining_bytes = 0;
 };
@@ -60,6 +69,7 @@ struct MotionReport {
   Duration commit{};
   Duration go_on{};        // there
   std::string left_to_do;  // by hand, with a sentence; empty: nothing
+  bool is_lost = false;    // it is there without its connections, as that says
 };
 
 class Source {
@@ -101,8 +111,25 @@ class Source {
                         const MotionProgress& state);
   Result<void> set_up_qemu();
   Result<void> allow_downtime(Duration downtime);
-  Error undo(Error why);
+  Error undo(Error why, const Progress& progress);
   Result<void> undo_all(const std::string& why);
+  Result<void> check_pages_fit(std::uint64_t bytes, std::uint64_t bytes_per_s) const;
+
+  // Where libvirt leads: source_led.cc.
+  bool is_led() const { return wish_.leader == Leader::kLibvirt; }
+  struct Look;
+  Result<Look> look();
+  Result<void> check_monitor_name();
+  Result<void> begin_led();
+  void refresh_image();
+  Result<void> follow_memory(const Progress& progress);
+  Result<void> check_stands();
+  Result<void> wait_led(const char* what, const Progress& progress);
+  Result<void> hand_over_led(const Progress& progress);
+  Result<void> wait_until_qemu_has_gone(const Progress& progress);
+  Result<void> undo_all_led(const std::string& why, const Progress& progress);
+  Result<void> learn_where_it_is(const Progress& progress);
+
   Result<void> end_in_writing();
   Result<void> check_given_away(Instant until);
   Result<void> take_qemu_back();
@@ -120,6 +147,7 @@ class Source {
   std::unique_ptr<Pump> pump_;
   MotionReport report_;
   pid_t pid_ = 0;
+  vmm::PciImage image_;          // the newest
   vmm::MigrationSettings kept_;  // QEMU's, from before
   std::set<std::string> kept_capabilities_;
   log::LogLimiter waiting_log_{1, std::chrono::seconds(10)};
@@ -127,12 +155,17 @@ class Source {
   std::uint64_t bytes_per_s_ = 0;  // of its stream
   Instant began_{};
   Instant stood_{};
-  bool begun_ = false;       // the motion is in the store
-  bool logs_ = false;        // pages
-  bool set_up_ = false;      // QEMU's settings, and perhaps its migration
-  bool stopped_ = false;     // the adapter
-  bool state_sent_ = false;  // the other host may be ready from now on
-  bool over_ = false;        // the VM is there
+  bool is_paused_ = false;      // its VM, and so it stays
+  bool begun_ = false;          // the motion is in the store
+  bool logs_ = false;           // pages
+  bool set_up_ = false;         // QEMU's settings, and perhaps its migration
+  bool stopped_ = false;        // the adapter
+  bool state_sent_ = false;     // the other host may be ready from now on
+  bool over_ = false;           // the VM is there
+  bool qemu_gave_all_ = false;  // when it was seen last
+  bool qemu_is_gone_ = false;
+  bool is_loaded_ = false;  // there, with all that the adapter has written
+  std::string lost_;        // it is there without its connections: why
 };
 
 }  // namespace pvrdma::motion

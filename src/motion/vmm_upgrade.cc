@@ -44,7 +44,7 @@ Result<UpgradeReport> VmmUpgrade::run() {
 Result<void> VmmUpgrade::open() {
   auto qemu = open_qemu(wish_.monitor);
   if (!qemu) return Failure(std::move(qemu).error());
-  if (auto settled = check_settled(*qemu, wish_.adapter, Paused::kWillDo); !settled) return settled;
+  if (auto settled = check_settled(*qemu, wish_.adapter); !settled) return settled;
   was_running_ = qemu->state == "running";
   old_ = std::move(qemu->monitor);
   report_.old_pid = old_->pid();

@@ -1,7 +1,6 @@
 // pvrdmactl: from the command line to a request, from the answer to the terminal. It knows the daemon only
 // through its HTTP API (control/api/api_server.h).
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -10,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -20,6 +18,7 @@
 #include "pvrdmactl/checkpoint_file.h"
 #include "pvrdmactl/checkpoint_stream.h"
 #include "pvrdmactl/endpoint.h"
+#include "pvrdmactl/follow_motion.h"
 #include "pvrdmactl/output.h"
 #include "pvrdmactl/parser.h"
 #include "pvrdmactl/request.h"
@@ -31,8 +30,6 @@ namespace {
 constexpr int kExitDone = 0;
 constexpr int kExitFailed = 1;  // the daemon refuses or cannot be reached
 constexpr int kExitUsage = 2;
-
-constexpr std::chrono::milliseconds kFollowPause(100);
 
 int fail_with(const Error& error, int code) {
   fmt::print(stderr, "pvrdmactl: {}\n", error.message);
@@ -120,26 +117,6 @@ Result<std::string> send_state(const Endpoint& endpoint, const Command& command,
   return send(endpoint, request);
 }
 
-// Follows what was begun to its end. The VM's way is the daemon's business: who stops looking changes
-// nothing.
-Result<std::string> follow_motion(const Endpoint& endpoint, const Command& command, const Values& values) {
-  Request request = make_request(command, values);
-  if (values.contains("check")) return send(endpoint, request);
-  const Request look{Method::kGet, request.path.substr(0, request.path.find('?')), ""};
-  if (values.contains("cancel")) return send(endpoint, {Method::kDelete, look.path, ""});
-  auto answer = send(endpoint, request);
-  while (answer) {
-    const Json motion = Json::parse(*answer, nullptr, /*allow_exceptions=*/false);
-    const std::string state = motion.is_object() ? motion.value("state", "") : "";
-    if (state == "failed") return fail(motion.value("error", "without a reason"));
-    if (state != "runs") break;
-    show_progress(motion);
-    std::this_thread::sleep_for(kFollowPause);
-    answer = send(endpoint, look);
-  }
-  return answer;
-}
-
 Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, Values& values,
                               const Get& get) {
   if (!command.file.empty()) {  // the daemon and QEMU are elsewhere
@@ -155,7 +132,8 @@ Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, 
     case Transfer::kState:
       return send_state(endpoint, command, values);
     case Transfer::kMotion:
-      return follow_motion(endpoint, command, values);
+      return follow_motion([&endpoint](const Request& request) { return send(endpoint, request); }, command,
+                           values, show_progress);
     case Transfer::kNone:
     case Transfer::kCapture:
       break;

@@ -110,7 +110,10 @@ Result<motion::MotionWish> Departures::complete(const control::MotionWish& wish,
   return motion::MotionWish{.motion = {id, wish.vm, from, wish.to},
                             .monitor = *std::move(monitor),
                             .max_pause = milliseconds(or_default(wish.max_pause_ms, kMaxPauseMs)),
-                            .patience = seconds(or_default(wish.patience_s, kPatienceS))};
+                            .patience = seconds(or_default(wish.patience_s, kPatienceS)),
+                            .leader = wish.leader == control::MotionLeader::kLibvirt
+                                          ? motion::Leader::kLibvirt
+                                          : motion::Leader::kDaemons};
 }
 
 Result<void> Departures::check(const control::MotionWish& wish) {
@@ -133,7 +136,8 @@ void Departures::forget_ended() {
 }
 
 Result<MotionState> Departures::start(const control::MotionWish& wish) {
-  auto complete_wish = complete(wish, random_name());
+  const bool is_led = wish.leader == control::MotionLeader::kLibvirt;
+  auto complete_wish = complete(wish, (is_led ? kLedPrefix : "") + random_name());
   if (!complete_wish) return Failure(std::move(complete_wish).error());
   const std::lock_guard lock(mutex_);
   if (stopping_) return fail(EAGAIN, "this pvrdmad stops");
@@ -231,7 +235,7 @@ void Departures::arrived(const motion::Motion& motion, const motion::MotionRepor
             report.page_bytes);
   if (!report.left_to_do.empty()) log::warn("{}", report.left_to_do);
   set_state(motion.vm, [&](MotionState& state) {
-    state.state = "done";
+    state.state = report.is_lost ? "failed" : "done";
     state.phase.clear();
     state.error = report.left_to_do;
     ++counters_.left;

@@ -26,6 +26,9 @@ namespace pvrdma::daemon {
 // Where a VM's QEMU has its monitor.
 using FindMonitor = std::function<Result<std::string>(const std::string& vm)>;
 
+// The id of a motion that libvirt leads begins with this: the next daemon knows it by the store's record.
+inline constexpr const char* kLedPrefix = "libvirt-";
+
 class Departures {
  public:
   static constexpr std::size_t kAtOnceMax = 4;

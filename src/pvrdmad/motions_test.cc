@@ -45,6 +45,17 @@ class NoSide final : public motion::MovingSide {
   Result<void> end_log(const std::string&) override { return none(); }
   Result<std::uint64_t> logged_bytes(const std::string&) override { return Failure(none().error()); }
   Result<void> mark_pages(const std::string&) override { return none(); }
+  Result<void> give_pages(const std::string&, const TakePages&) override { return none(); }
+  Result<void> outlive_vmm(const std::string&) override { return none(); }
+  Result<void> end_with_vmm(const std::string&) override { return none(); }
+  Result<bool> has_vmm(const std::string&) override { return Failure(none().error()); }
+  Result<std::vector<std::byte>> draft(const std::string&, const vmm::PciImage&) override {
+    return Failure(none().error());
+  }
+  Result<void> unload(const std::string&) override { return none(); }
+  Result<void> put_pages(const std::string&, std::uint64_t, std::vector<std::byte>) override {
+    return none();
+  }
   Result<void> depart(const std::string&) override { return none(); }
   Result<bool> is_expected(const std::string&) override { return false; }
   Result<void> arrive(const std::string&) override { return none(); }
@@ -121,7 +132,7 @@ class MotionsTest : public testing::Test {
         "esx-02");
   }
   static vmm::Json offer(const std::string& vm = "VM-01", const std::string& from = "esx-01") {
-    return {{"say", "offer"},   {"format", motion::kMotionFormat},
+    return {{"say", "offer"},   {"format", motion::kPlainMotionFormat},
             {"motion", "m1"},   {"vm", vm},
             {"from", from},     {"to", "esx-02"},
             {"patience_s", 60u}};
@@ -150,8 +161,14 @@ TEST_F(MotionsTest, TakesOffersOfVmsThatTheirHostHas) {
             std::string::npos);
   EXPECT_NE(refusal(*here, "esx-01", offer("VM-09")).find("VM-09"), std::string::npos);
   vmm::Json newer = offer();
-  newer["format"] = 3;
-  EXPECT_NE(refusal(*here, "esx-01", newer).find("format 3"), std::string::npos);
+  newer["format"] = motion::kMotionFormat;
+  EXPECT_EQ(refusal(*here, "esx-01", newer), "");
+  newer["leader"] = "libvirt";
+  EXPECT_EQ(refusal(*here, "esx-01", newer), "");
+  newer["leader"] = "somebody";
+  EXPECT_NE(refusal(*here, "esx-01", newer).find("upgrade this one"), std::string::npos);
+  newer["format"] = 4;
+  EXPECT_NE(refusal(*here, "esx-01", newer).find("format 4"), std::string::npos);
 }
 
 TEST_F(MotionsTest, AVmComesByOneMotionAtATime) {

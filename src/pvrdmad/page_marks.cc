@@ -10,38 +10,22 @@
 
 namespace pvrdma::daemon {
 
-// False: there is none any more.
-Result<bool> PageMarks::next_run(guestmem::AddressSpace& memory) {
-  while (run_ == run_count_ || runs_[run_].page_count == 0) {
-    if (run_ < run_count_) {
-      ++run_;
-      continue;
-    }
-    if (collected_) return false;
-    const auto found = memory.collect_log(from_, runs_);
-    if (!found) return Failure(found.error());
-    run_ = 0;
-    run_count_ = found->run_count;
-    from_ = found->next;
-    collected_ = found->is_end;
-  }
-  return true;
-}
-
 Result<PageMarks::State> PageMarks::step(adapters::SeatedAdapter& seated) {
   guestmem::AddressSpace& memory = seated.adapter().memory();
   for (std::size_t sent = 0; sent < kUnderWayMax && seated.seat().can_request(); ++sent) {
-    const auto more = next_run(memory);
-    if (!more) return Failure(more.error());
-    if (!*more) return State::kSent;
     {
       const std::lock_guard lock(mutex_);
       if (under_way_ >= kUnderWayMax) return State::kMore;
+    }
+    const auto run = logged_.next(memory, kMessageBytes);
+    if (!run) return Failure(run.error());
+    if (!*run) return State::kSent;
+    {
+      const std::lock_guard lock(mutex_);
       ++under_way_;
     }
-    guestmem::PageRun& run = runs_[run_];
-    const std::uint64_t pages = std::min<std::uint64_t>(run.page_count, kMessageBytes / guestmem::kPageBytes);
-    bytes_.resize(pages * guestmem::kPageBytes);
+    const guestmem::GuestPhys begin = (*run)->begin;
+    bytes_.resize((*run)->page_count * guestmem::kPageBytes);
     const auto answered = [self = shared_from_this()](int error, std::span<const std::byte>) {
       {
         const std::lock_guard lock(self->mutex_);
@@ -52,17 +36,15 @@ Result<PageMarks::State> PageMarks::step(adapters::SeatedAdapter& seated) {
       self->answered_.notify_one();
     };
     // What is no RAM any more is nobody's to have.
-    Result<void> asked = guestmem::read(memory, run.begin, bytes_)
-                             ? seated.seat().dma_write(run.begin.value, bytes_, answered)
-                             : fail(EFAULT, fmt::format("a page at {:#x} vanished", run.begin.value));
+    Result<void> asked = guestmem::read(memory, begin, bytes_)
+                             ? seated.seat().dma_write(begin.value, bytes_, answered)
+                             : fail(EFAULT, fmt::format("a page at {:#x} vanished", begin.value));
     seated.follow();
     if (!asked) {
       const std::lock_guard lock(mutex_);
       --under_way_;
       return Failure(std::move(asked).error());
     }
-    run.begin.value += pages * guestmem::kPageBytes;
-    run.page_count -= pages;
   }
   return State::kMore;
 }

@@ -6,7 +6,6 @@
 // Thread: step() on the shard; the rest by one other thread.
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +16,7 @@
 #include "adapters/seated_adapter.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "guestmem/address_space.h"
+#include "pvrdmad/logged_pages.h"
 
 namespace pvrdma::daemon {
 
@@ -37,14 +36,7 @@ class PageMarks : public std::enable_shared_from_this<PageMarks> {
   static constexpr std::size_t kMessageBytes = 256u << 10;
   static constexpr std::size_t kUnderWayMax = 8;
 
-  Result<bool> next_run(guestmem::AddressSpace& memory);
-
-  // The shard's.
-  std::array<guestmem::PageRun, 256> runs_{};
-  std::size_t run_ = 0;
-  std::size_t run_count_ = 0;
-  guestmem::GuestPhys from_{};
-  bool collected_ = false;
+  LoggedPages logged_;  // the shard's, as the next
   std::vector<std::byte> bytes_;
 
   std::mutex mutex_;

@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "guestmem/copy.h"
+#include "pvrdmad/logged_pages.h"
 #include "pvrdmad/page_marks.h"
 #include "shard/ask.h"
 #include "state/writer.h"
@@ -37,6 +39,25 @@ vmm::PciImage image_of(const device::PciState& pci) {
 
 device::PciState state_of(const vmm::PciImage& image) {
   return {image.config, image.has_msix_table, image.msix_table};
+}
+
+// What is left in the log at the end is what the VMM has taken away since.
+Result<motion::MovingSide::Pages> next_pages(adapters::ServedAdapter& served, LoggedPages& logged) {
+  if (!served.adapter().is_stopped())
+    return fail(EPIPE, fmt::format("adapter {} works again: its guest goes on", served.port().name()));
+  guestmem::AddressSpace& memory = served.seated().adapter().memory();
+  const auto vanished = [&] {
+    return fail(EFAULT,
+                fmt::format("adapter {}: memory that it has written has vanished", served.port().name()));
+  };
+  const auto run = logged.next(memory, motion::MovingSide::kPagesBytesMax);
+  if (!run) return Failure(run.error());
+  motion::MovingSide::Pages pages;
+  if (!*run) return memory.logged_pages() == 0 ? Result<motion::MovingSide::Pages>(pages) : vanished();
+  pages.address = (*run)->begin.value;
+  pages.bytes.resize((*run)->page_count * guestmem::kPageBytes);
+  if (!guestmem::read(memory, (*run)->begin, pages.bytes)) return vanished();
+  return pages;
 }
 
 }  // namespace
@@ -198,16 +219,26 @@ Result<void> ShardHandover::go_on(const std::string& adapter) {
 }
 
 Result<std::vector<std::byte>> ShardHandover::save(const std::string& adapter, const vmm::PciImage& image) {
+  return saved(adapter, image, Works::kStands);
+}
+
+Result<std::vector<std::byte>> ShardHandover::draft(const std::string& adapter, const vmm::PciImage& image) {
+  return saved(adapter, image, Works::kMay);
+}
+
+Result<std::vector<std::byte>> ShardHandover::saved(const std::string& adapter, const vmm::PciImage& image,
+                                                    Works works) {
   using Bytes = std::vector<std::byte>;
   const auto table = image.has_msix_table ? std::optional(image.msix_table) : std::nullopt;
-  auto saved = on_adapter(adapter, [now = &clock_, table](adapters::ServedAdapter& served) -> Result<Bytes> {
-    if (!served.adapter().is_stopped())
-      return fail(EPIPE, fmt::format("adapter {} works again: its VMM has left, or resumed it",
-                                     served.port().name()));
-    state::Writer writer;
-    served.adapter().save(writer, table, now->now());
-    return writer.finish();
-  });
+  auto saved =
+      on_adapter(adapter, [now = &clock_, table, works](adapters::ServedAdapter& served) -> Result<Bytes> {
+        if (works == Works::kStands && !served.adapter().is_stopped())
+          return fail(EPIPE, fmt::format("adapter {} works again: its VMM has left, or resumed it",
+                                         served.port().name()));
+        state::Writer writer;
+        served.adapter().save(writer, table, now->now());
+        return writer.finish();
+      });
   if (saved && saved->size() > kStateBytesMax) {
     return fail(E2BIG, fmt::format("the state of adapter {} has {} bytes, more than {}", adapter,
                                    saved->size(), kStateBytesMax));
@@ -294,6 +325,56 @@ Result<void> ShardHandover::send_marks(const std::string& adapter, const std::sh
     if (auto done = marks->wait(sent, until); !done) return done;
     if (sent) return {};
   }
+}
+
+Result<void> ShardHandover::give_pages(const std::string& adapter, const TakePages& take) {
+  const auto logged = std::make_shared<LoggedPages>();
+  while (true) {
+    const auto pages = on_adapter(
+        adapter, [logged](adapters::ServedAdapter& served) { return next_pages(served, *logged); });
+    if (!pages) return Failure(pages.error());
+    if (pages->bytes.empty()) return {};
+    if (auto taken = take(*pages); !taken) return taken;
+  }
+}
+
+Result<void> ShardHandover::outlive_vmm(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<void> {
+    served.outlive_client(true);
+    return {};
+  });
+}
+
+Result<void> ShardHandover::end_with_vmm(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<void> {
+    served.outlive_client(false);
+    return {};
+  });
+}
+
+Result<bool> ShardHandover::has_vmm(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<bool> {
+    return served.has_client() && !served.seated().seat().client_hung_up();
+  });
+}
+
+Result<void> ShardHandover::unload(const std::string& adapter) {
+  return on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<void> {
+    if (served.adapter().is_stopped()) served.seated().adapter().unload();
+    served.go_on();
+    return {};
+  });
+}
+
+Result<void> ShardHandover::put_pages(const std::string& adapter, std::uint64_t address,
+                                      std::vector<std::byte> bytes) {
+  return on_adapter(
+      adapter, [address, bytes = std::move(bytes)](adapters::ServedAdapter& served) -> Result<void> {
+        const guestmem::AddressSpace& memory = served.seated().adapter().memory();
+        if (guestmem::write(memory, guestmem::GuestPhys{address}, bytes)) return {};
+        return fail(EFAULT, fmt::format("adapter {}: its VM has no memory here for {} bytes at {:#x}",
+                                        served.port().name(), bytes.size(), address));
+      });
 }
 
 Result<void> ShardHandover::depart(const std::string& adapter) {

@@ -47,12 +47,22 @@ class ShardHandover final : public motion::AdapterSide, public motion::MovingSid
   Result<void> end_log(const std::string& adapter) override;
   Result<std::uint64_t> logged_bytes(const std::string& adapter) override;
   Result<void> mark_pages(const std::string& adapter) override;
+  Result<void> give_pages(const std::string& adapter, const TakePages& take) override;
+  Result<void> outlive_vmm(const std::string& adapter) override;
+  Result<void> end_with_vmm(const std::string& adapter) override;
+  Result<bool> has_vmm(const std::string& adapter) override;
+  Result<std::vector<std::byte>> draft(const std::string& adapter, const vmm::PciImage& image) override;
   Result<void> depart(const std::string& adapter) override;
   Result<bool> is_expected(const std::string& adapter) override;
+  Result<void> unload(const std::string& adapter) override;
+  Result<void> put_pages(const std::string& adapter, std::uint64_t address,
+                         std::vector<std::byte> bytes) override;
   Result<void> arrive(const std::string& adapter) override;
   Result<void> nudge(const std::string& adapter) override;
 
  private:
+  enum class Works : bool { kStands, kMay };
+  Result<std::vector<std::byte>> saved(const std::string& adapter, const vmm::PciImage& image, Works works);
   Result<void> send_marks(const std::string& adapter, const std::shared_ptr<PageMarks>& marks);
   enum class Who : std::uint8_t { kAdapter, kSuccessor };
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <mutex>
+#include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -16,6 +17,7 @@
 namespace pvrdma::daemon {
 namespace {
 
+using motion::MovingSide;
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t kConfig = 7;
@@ -31,6 +33,12 @@ class Vmm final : private vfio_user::ClientMemory {
   void set_pci(std::uint16_t command) {
     EXPECT_TRUE(client_->region_write(kConfig, 0x10, std::as_bytes(std::span(&kBar, 1))));
     EXPECT_TRUE(client_->region_write(kConfig, 0x04, std::as_bytes(std::span(&command, 1))));
+  }
+  void map(std::uint64_t address, std::uint64_t size) {
+    const Fd file(::memfd_create("ram", MFD_CLOEXEC));
+    ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(size)), 0);
+    EXPECT_TRUE(
+        client_->dma_map({.iova = address, .size = size, .readable = true, .writable = true}, file.get()));
   }
   void answering() {
     thread_ = std::thread([this] {
@@ -168,6 +176,70 @@ TEST_F(ShardHandoverTest, AnotherVmmGoesOnWithWhatWasSaved) {
   EXPECT_TRUE(handover_.check_own("VM-01", other));
   EXPECT_TRUE(handover_.go_on("VM-01"));
   EXPECT_TRUE(handover_.resume("VM-01"));
+  EXPECT_TRUE(handover_.stop("VM-01")) << "it works";
+}
+
+TEST_F(ShardHandoverTest, AnAdapterOutlivesItsVmmAndGivesWhatItHasWritten) {
+  constexpr std::uint64_t kRam = 0x10'0000;
+  constexpr std::uint64_t kRamBytes = 4u << 20;
+  auto vmm = std::make_unique<Vmm>(socket_);
+  vmm->map(kRam, kRamBytes);
+  vmm->set_pci(0x0406);
+  vmm->answering();
+  ASSERT_TRUE(handover_.begin_log("VM-01"));
+  ASSERT_TRUE(handover_.outlive_vmm("VM-01"));
+  const std::vector<std::byte> large(MovingSide::kPagesBytesMax + 4096, std::byte{7});
+  ASSERT_TRUE(handover_.put_pages("VM-01", kRam, std::vector<std::byte>(4096, std::byte{5})));
+  ASSERT_TRUE(handover_.put_pages("VM-01", kRam + (2u << 20), large));
+  EXPECT_EQ(handover_.put_pages("VM-01", kRam + kRamBytes, large).error().code, EFAULT);
+  const auto image = handover_.pci_image("VM-01");
+  ASSERT_TRUE(image);
+  EXPECT_TRUE(handover_.draft("VM-01", *image)) << "it works, and goes on working";
+  EXPECT_TRUE(handover_.has_vmm("VM-01").value());
+  vmm->stop();
+  while (handover_.has_vmm("VM-01").value()) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(handover_.stop("VM-01")) << "it may be stopped already";
+  EXPECT_TRUE(handover_.save("VM-01", *image));
+  std::vector<std::pair<std::uint64_t, std::size_t>> given;
+  const auto take = [&](const MovingSide::Pages& pages) -> Result<void> {
+    given.emplace_back(pages.address, pages.bytes.size());
+    EXPECT_EQ(pages.bytes.front(), pages.address == kRam ? std::byte{5} : std::byte{7});
+    return {};
+  };
+  ASSERT_TRUE(handover_.give_pages("VM-01", take));
+  EXPECT_EQ(given, (std::vector<std::pair<std::uint64_t, std::size_t>>{
+                       {kRam, 4096},
+                       {kRam + (2u << 20), MovingSide::kPagesBytesMax},
+                       {kRam + (2u << 20) + MovingSide::kPagesBytesMax, 4096}}));
+  given.clear();
+  ASSERT_TRUE(handover_.give_pages("VM-01", take));
+  EXPECT_TRUE(given.empty());
+  ASSERT_TRUE(handover_.end_with_vmm("VM-01"));
+  while (handover_.stop("VM-01").error().code != EPERM) std::this_thread::sleep_for(1ms);
+  const auto next = connect(0x0406);
+  EXPECT_TRUE(handover_.stop("VM-01")) << "another one may have it";
+}
+
+TEST_F(ShardHandoverTest, WhoComesWhileAnOutlivedVmmIsThereDoesNotEndIt) {
+  auto vmm = connect(0x0406);
+  ASSERT_TRUE(handover_.outlive_vmm("VM-01"));
+  vmm->stop();
+  while (handover_.has_vmm("VM-01").value()) std::this_thread::sleep_for(1ms);
+  EXPECT_FALSE(vfio_user::Client::connect(socket_)) << "its place is taken";
+  EXPECT_TRUE(handover_.save("VM-01", {}));
+  ASSERT_TRUE(handover_.end_with_vmm("VM-01"));
+}
+
+TEST_F(ShardHandoverTest, AStateIsTriedAndForgotten) {
+  const auto vmm = connect(0x0406);
+  const auto image = handover_.pci_image("VM-01");
+  ASSERT_TRUE(image);
+  const auto state = handover_.draft("VM-01", *image);
+  ASSERT_TRUE(state);
+  for (int time = 0; time < 2; ++time) {
+    ASSERT_TRUE(handover_.load("VM-01", *state));
+    ASSERT_TRUE(handover_.unload("VM-01"));
+  }
   EXPECT_TRUE(handover_.stop("VM-01")) << "it works";
 }
 

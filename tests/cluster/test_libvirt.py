@@ -2,52 +2,88 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from conftest import make_fleet
 from fleet.fleet import Fleet
-from fleet.libvirt import Libvirt, LibvirtVm
+from fleet.libvirt import LibvirtVm, make_libvirt_fleet
+from fleet.loads import expect_none_ended, messages_of, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs
-from test_motion import migrate
-from testbed import ensure
+from harness.memory import differing_pages, memory_of
 
 _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
+_LOAD = programs.exactly_once("-n 150000 -t 20")
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """VM-01 and VM-03 are domains of esx-01's libvirt, and on."""
-    testbed = ensure()
-    with make_fleet("libvirt", tmp_path_factory.mktemp("libvirt")) as made:
-        made.follow_the_guide()
-        made.define_vm("VM-03", 1)
-        libvirts = [Libvirt(made.folder / f"l{number}", made.logs / f"libvirt{number}.log", testbed.qemu(), testbed.qemu_environment())
-                    for number in (1, 2)]
-        with libvirts[0], libvirts[1]:
-            LibvirtVm.libvirts = {made[number].folder: libvirt for number, libvirt in enumerate(libvirts, 1)}
-            made.boot("VM-01", "VM-03", kind=LibvirtVm)
-            yield made
-            for vm in made.vms.values():
-                vm.close()
+    with make_libvirt_fleet("libvirt", tmp_path_factory.mktemp("libvirt")) as made:
+        yield made
 
 
 def _domains(fleet: Fleet, number: int) -> set[str]:
-    return set(LibvirtVm.libvirts[fleet[number].folder].virsh("list", "--name").split())
+    return LibvirtVm.libvirts[fleet[number].folder].domains()
 
 
-def test_a_domain_goes_to_another_host_and_back(fleet: Fleet) -> None:
+def _let_libvirt_move(fleet: Fleet, name: str, origin: int, destination: int, *options: str) -> dict[str, Any]:
+    vm = fleet.vms[name]
+    assert isinstance(vm, LibvirtVm)
+    socket = fleet[destination].folder / f"{name}.sock"
+    until("the adapter of its last stay is gone", lambda: not socket.exists())
+    vm.expect_arrival(socket)
+    uri = LibvirtVm.libvirts[fleet[destination].folder].uri
+    vm.outlive_qemu()
+    motion: dict[str, Any] = fleet[origin].ctl("vm", "migrate", name, "--to", fleet[destination].name, "--max-pause", "5000", "--libvirt", uri,
+                                               "--migrateuri", "tcp:127.0.0.1", *options)
+    vm.follow_domain()
+    return motion
+
+
+def test_libvirt_moves_a_domain_with_its_connections(fleet: Fleet) -> None:
     one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
+    with ThreadPoolExecutor(1) as pool:
+        load = pool.submit(cases.run, _LOAD, one, three)
+        for origin, destination, path in ((1, 2, "local"), (2, 1, "tcp")):
+            wait_until_they_flow({path: load}, messages_of(fleet, origin, "VM-01"))
+            expect_none_ended({path: load})
+            motion = _let_libvirt_move(fleet, "VM-01", origin, destination)
+            print(motion)
+            assert motion["state"] == "done" and not motion["error"], motion
+            assert ("VM-01" in _domains(fleet, destination), "VM-01" in _domains(fleet, origin)) == (True, False)
+        load.result()
     cases.run(_PINGPONG, one, three)
-    for origin, destination in ((1, 2), (2, 1)):
-        motion = migrate(fleet, "VM-01", origin, destination)
-        assert motion["state"] == "done", motion
-        until("the domain is on one host", lambda here=origin: "VM-01" not in _domains(fleet, here))
-        assert "VM-01" in _domains(fleet, destination)
-        cases.run(_PINGPONG, one, three)
+
+
+def test_no_page_is_stale(fleet: Fleet) -> None:
+    """virsh is stopped when both QEMUs have the VM and neither runs it: their memory is compared."""
+    one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
+    origin, there = (LibvirtVm.libvirts[fleet[number].folder] for number in (1, 2))
+    origin.note_virsh()
+    origin.virsh("migrate-setspeed", "VM-01", "100")
+    with ThreadPoolExecutor(2) as pool:
+        load = pool.submit(cases.run, programs.perftest("ib_atomic_bw", "-D 20", (8,)), one, three)
+        wait_until_they_flow({"local": load}, messages_of(fleet, 1, "VM-01"))
+        moving = pool.submit(_let_libvirt_move, fleet, "VM-01", 1, 2)
+        until("virsh migrates", origin.migrates)
+        origin.stop_virsh_when_all_is_there(fleet[1])
+        try:
+            memories = (memory_of(libvirt.pid_of("VM-01"), one.spec.memory_mib) for libvirt in (origin, there))
+            stale = differing_pages(*memories)
+        finally:
+            os.kill(origin.virsh_pid(), signal.SIGCONT)
+        motion = moving.result()
+        load.result()
+    assert motion["page_bytes"] > 0, "the adapter wrote nothing, and nothing was tried"
+    assert not stale, f"{len(stale)} of {motion['ram_bytes'] >> 12} pages: {stale[:20]}"
+    _let_libvirt_move(fleet, "VM-01", 2, 1)
 
 
 def test_a_domain_goes_into_a_file_and_on_from_it(fleet: Fleet, tmp_path: Path) -> None:

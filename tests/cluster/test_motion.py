@@ -9,6 +9,7 @@ from fleet.fleet import Fleet
 from fleet.loads import expect_none_ended, messages_of, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs
+from harness.qmp import tell
 
 _BETWEEN_HOSTS = programs.exactly_once("-n 40000 -t 20")
 _ON_ONE_HOST = programs.rping(3000, arguments="-V -S 4000")
@@ -53,3 +54,14 @@ def test_connections_go_along(vm_fleet: Fleet) -> None:
     assert seen == [{"local", "tcp"}] * 2, seen
     cases.run(programs.pingpong("rc", "-c -e -n 300"), two, one)
     cases.run(programs.pingpong("rc", "-c -e -n 300"), one, three)
+
+
+def test_a_paused_vm_stays_paused(vm_fleet: Fleet) -> None:
+    one, three = vm_fleet.vms["VM-01"], vm_fleet.vms["VM-03"]
+    for origin, destination in ((1, 2), (2, 1)):
+        tell(one.monitor, "stop")
+        motion = migrate(vm_fleet, "VM-01", origin, destination)
+        assert motion["state"] == "done", motion
+        assert one.run_states() == ["paused"]
+        tell(one.monitor, "cont")
+        cases.run(programs.pingpong("rc", "-c -e -n 300"), one, three)

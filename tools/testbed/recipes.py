@@ -39,6 +39,8 @@ class RootRecipe:
 
 
 _QEMU = ("qemu-system-x86",)
+# The tests' libvirt: Debian 12's cannot have this QEMU migrate (it says "detach", which QEMU does not know any more).
+_LIBVIRT = ("libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu")
 _GUEST_PACKAGES = (
     "busybox-static",
     "e2fsprogs",
@@ -165,7 +167,7 @@ ARRAY = Overlay(
 ROOTS = (
     RootRecipe(
         suite="trixie",
-        packages=(*_QEMU, *_GUEST_PACKAGES, *_ARRAY_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
+        packages=(*_QEMU, *_LIBVIRT, *_GUEST_PACKAGES, *_ARRAY_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
         backports=("qemu-*", "seabios", "ipxe-qemu"),
         alone=_MPI_PACKAGES,
         overlays=(BASE, NVME, SOFT_ROCE, SOFT_IWARP, MPI, ARRAY),

@@ -21,11 +21,15 @@ Reply one_motion(AdapterControl& control, const std::string& vm) {
 Reply start(AdapterControl& control, const Call& call) {
   const auto body = body_of<MotionBody>(call);
   if (!body) return refuse(body.error());
-  const MotionWish wish{.vm = call.names[0],
-                        .to = body->to,
-                        .monitor = body->monitor,
-                        .max_pause_ms = body->max_pause_ms,
-                        .patience_s = body->patience_s};
+  const MotionWish wish{
+      .vm = call.names[0],
+      .to = body->to,
+      .monitor = body->monitor,
+      .max_pause_ms = body->max_pause_ms,
+      .patience_s = body->patience_s,
+      .leader = body->leader == "libvirt" ? MotionLeader::kLibvirt : MotionLeader::kDaemons};
+  if (!body->leader.empty() && body->leader != "libvirt" && body->leader != "pvrdmad")
+    return refuse(400, fmt::format("leader is pvrdmad or libvirt, not {}", body->leader));
   const std::string check = call.parameter("check");
   if (check == "true") {
     const auto checked = control.check_motion(wish);

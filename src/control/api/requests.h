@@ -117,10 +117,14 @@ struct MotionBody {
   std::string monitor;
   std::uint32_t max_pause_ms = 0;
   std::uint32_t patience_s = 0;
+  std::string leader;
 };
 template <>
 inline constexpr auto kObject<MotionBody> = request(
     "NewMotion", field("to", &MotionBody::to).required(R"("esx-02")"),
+    field("leader", &MotionBody::leader)
+        .noted(R"("enum": ["pvrdmad", "libvirt"], "description": "Who has QEMU migrate; default: pvrdmad. )"
+               R"(libvirt is to begin in the phase \"waits for QEMU\", and to leave the VM paused there")"),
     field("max_pause_ms", &MotionBody::max_pause_ms)
         .noted(R"("description": "The VM stands no longer than that, or stays; default: 500")"),
     field("patience_s", &MotionBody::patience_s)

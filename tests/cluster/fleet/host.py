@@ -46,6 +46,7 @@ class Host:
         self.log = logs / f"{name}.log"
         self.config = logs / f"{name}.toml"
         self._network = network
+        self.ctl_environment: dict[str, str] | None = None  # of pvrdmactl; None: the caller's
         self._process: subprocess.Popen[bytes] | None = None
         self._service: Service | None = None
         folder.mkdir()
@@ -146,7 +147,7 @@ class Host:
         """What `pvrdmactl ARGUMENTS` prints; Refused with its sentence when it ends with 1."""
         command = [str(binary("pvrdmactl")), "--api", str(self.api), *arguments]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CTL_GUARD_S,
-                              check=False)
+                              check=False, env=self.ctl_environment)
         if done.returncode == 1:
             raise Refused(done.stderr.strip())
         if done.returncode != 0:

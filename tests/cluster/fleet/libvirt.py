@@ -1,23 +1,32 @@
-"""A libvirtd of a user's session, and VMs whose QEMU it starts."""
+"""A libvirtd of a user's session, and VMs whose QEMU it starts. It is that of the testbed's root."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
-import re
 import signal
 import subprocess
 import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from conftest import make_fleet
+from fleet.fleet import Fleet
+from fleet.host import Host
+from fleet.until import until
 from harness import process
 from harness.block import Block
 from harness.vm import Vm
+from testbed import Testbed, ensure
 
 _READY_GUARD_S = 20.0
 _CALL_GUARD_S = 60.0
 # For libvirt a root is the system's: as anybody else it serves a session. Outside it is root all the same.
-_AS_A_USER = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+_AS_A_USER = "unshare --user --map-user=1000 --map-group=1000"
 # What the domain says itself, with the number of values that follow.
 _LIBVIRTS = {"-name": 1, "-accel": 1, "-machine": 1, "-cpu": 1, "-m": 1, "-object": 1, "-nodefaults": 0, "-display": 1,
              "-S": 0, "-kernel": 1, "-initrd": 1, "-append": 1}
@@ -38,26 +47,76 @@ _DOMAIN = """<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/q
 
 
 class Libvirt(Block):
-    """`folder`'s path is short, and nothing is there yet. `qemu` is the start of QEMU's command line."""
+    """A host's libvirt. `folder`'s path is short, and nothing is there yet.
 
-    def __init__(self, folder: Path, log: Path, qemu: list[str], environment: dict[str, str]) -> None:
+    `host` is the folder of the host's sockets, which for libvirt and its domains is at `here`, as it is for another host's:
+    so a description fits both.
+    """
+
+    def __init__(self, number: int, folder: Path, host: Path, here: Path, log: Path, testbed: Testbed) -> None:
         self.folder = folder
+        self.host = host
+        self.here = here
         self._log = log
         self._daemon: subprocess.Popen[bytes] | None = None
         folder.mkdir()
-        self._environment = {**environment, "HOME": str(folder)}
-        for name in ("runtime", "config", "cache", "data"):
+        here.mkdir(exist_ok=True)
+        self._environment = {**testbed.qemu_environment(), "HOME": str(folder)}
+        for name in ("runtime", "config", "cache", "data", "bin"):
             (folder / name).mkdir(mode=0o700)
             self._environment["XDG_RUNTIME_DIR" if name == "runtime" else f"XDG_{name.upper()}_HOME"] = str(folder / name)
-        (folder / "config" / "libvirt").mkdir()
-        (folder / "config" / "libvirt" / "qemu.conf").write_text('stdio_handler = "file"\n', encoding="ascii")
-        self.emulator = folder / "qemu"
-        exports = "".join(f"export {name}={value}\n" for name, value in environment.items())
-        self.emulator.write_text(f'#!/bin/sh\n{exports}exec {" ".join(qemu)} "$@"\n', encoding="utf-8")
-        self.emulator.chmod(0o755)
+        settings = folder / "config" / "libvirt"
+        settings.mkdir()
+        (settings / "qemu.conf").write_text('stdio_handler = "file"\n', encoding="ascii")
+        # It refuses to migrate to itself, and so to a host of the same name or UUID.
+        (settings / "libvirtd.conf").write_text(f'host_uuid = "{uuid.uuid4()}"\n', encoding="ascii")
+        self.emulator = here / "qemu"
+        self._virsh = folder / "virsh.pid"
+        exports = "".join(f"export {name}={value}\n" for name, value in testbed.qemu_environment().items())
+        _write_script(host / "qemu", f'{exports}exec {" ".join(testbed.qemu())} "$@"')
+        inside = f"hostname esx-{number:02d}; mount --bind {testbed.qemu_root}/usr /usr; mount --bind {host} {here}"
+        _write_script(folder / "bin" / "inside", f"""exec unshare --mount --uts sh -c '{inside}; exec {_AS_A_USER} "$@"' inside "$@" """)
+        self.let_virsh()
+
+    def let_virsh(self, first: str = "") -> None:
+        """What a program that runs virsh runs does `first`, in a shell; "$@" are virsh's arguments."""
+        _write_script(self.folder / "bin" / "virsh", f'{first}\nexec {self.folder}/bin/inside /usr/bin/virsh "$@"')
+
+    @property
+    def uri(self) -> str:
+        """For who connects from elsewhere."""
+        return f"qemu+unix:///session?socket={self.folder}/runtime/libvirt/libvirt-sock"
+
+    @property
+    def client_environment(self) -> dict[str, str]:
+        """So that a program's `virsh` speaks to this libvirt."""
+        return {**os.environ, **self._environment, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "LIBVIRT_DEFAULT_URI": self.uri}
+
+    def note_virsh(self) -> None:
+        """From now on virsh_pid() knows it, once it migrates."""
+        self._virsh.unlink(missing_ok=True)
+        self.let_virsh(f'[ "$1" = migrate ] && echo $$ >{self._virsh}.new && mv {self._virsh}.new {self._virsh}')
+
+    def migrates(self) -> bool:
+        """virsh has begun to."""
+        return self._virsh.exists()
+
+    def virsh_pid(self) -> int:
+        """Of the virsh that migrates."""
+        return int(self._virsh.read_text(encoding="ascii"))
+
+    def stop_virsh_when_all_is_there(self, source: Host) -> None:
+        """Stops virsh in a slow migration, and lets that come to its end: the VM stands in two QEMUs, and libvirt waits for virsh.
+
+        It does so for half a minute.
+        """
+        until("memory goes over", lambda: source.ctl("motion", "get", "VM-01")["ram_bytes"])
+        os.kill(self.virsh_pid(), signal.SIGSTOP)
+        self.virsh("migrate-setspeed", "VM-01", "1000")
+        until("all is there", lambda: source.ctl("motion", "get", "VM-01")["phase"], accept=lambda phase: phase == "waits for libvirt")
 
     def _start(self) -> None:
-        self._daemon = process.start([*_AS_A_USER, "libvirtd"], self._log, self._environment)
+        self._daemon = process.start([str(self.folder / "bin" / "inside"), "/usr/sbin/libvirtd"], self._log, self._environment)
         deadline = time.monotonic() + _READY_GUARD_S
         while not (self.folder / "runtime" / "libvirt" / "libvirt-sock").is_socket():
             assert self._daemon.poll() is None and time.monotonic() < deadline, process.tail(self._log)
@@ -70,14 +129,27 @@ class Libvirt(Block):
 
     def virsh(self, *arguments: str) -> str:
         """What `virsh ARGUMENTS` prints."""
-        done = subprocess.run([*_AS_A_USER, "virsh", "-q", "-c", "qemu:///session", *arguments], stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=_CALL_GUARD_S, check=False, env={**os.environ, **self._environment})
+        done = subprocess.run(["virsh", "-q", *arguments], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=_CALL_GUARD_S, check=False, env=self.client_environment)
         assert done.returncode == 0, f"virsh {' '.join(arguments)}: {done.stdout}{done.stderr}\n{process.tail(self._log)}"
         return done.stdout
+
+    def know_qemu(self) -> None:
+        """Has it find out what QEMU can do, which takes it some seconds, once."""
+        self.virsh("domcapabilities", "--emulatorbin", str(self.emulator))
+
+    def domains(self) -> set[str]:
+        """The names of those that are on."""
+        return set(self.virsh("list", "--name").split())
 
     def pid_of(self, domain: str) -> int:
         """Of its QEMU."""
         return int((self.folder / "runtime" / "libvirt" / "qemu" / "run" / f"{domain}.pid").read_text(encoding="ascii"))
+
+
+def _write_script(path: Path, lines: str) -> None:
+    path.write_text(f"#!/bin/sh\n{lines}\n", encoding="utf-8")
+    path.chmod(0o755)
 
 
 class LibvirtVm(Vm):
@@ -89,9 +161,7 @@ class LibvirtVm(Vm):
         assert self.spec.adapter is not None
         values = [*command[len(self._testbed.qemu()):], *arguments]
         incoming = "-incoming" in values
-        adapter = (self._arrival if incoming and self._arrival is not None else self.spec).adapter
-        assert adapter is not None
-        libvirt = self.libvirts[adapter.parent]
+        libvirt = self.libvirts[self.spec.adapter.parent]
         rest: list[str] = []
         said: dict[str, str] = {}
         position = 0
@@ -104,18 +174,29 @@ class LibvirtVm(Vm):
                 said[option] = " ".join(values[position + 1:position + 1 + more])
                 position += more
             position += 1
-        if incoming:  # the daemon is to wait until libvirt has started the domain
-            rest = [re.sub(r"\.qmp,server", ".starting,server", value) for value in rest]
+        rest = [value.replace(str(self._monitor_path), str(libvirt.here / f"{self.name}.console")).replace(str(libvirt.host), str(libvirt.here))
+                for value in rest]
         xml = _DOMAIN.format(name=self.name, memory=self.spec.memory_mib, kernel=said["-kernel"], initrd=said["-initrd"], append=said["-append"],
                              emulator=libvirt.emulator, arguments="\n".join(f"    <qemu:arg value={quoteattr(value)}/>" for value in rest))
         file = libvirt.folder / f"{self.name}.xml"
         file.write_text(xml, encoding="utf-8")
         libvirt.virsh("create", str(file), *(["--paused"] if incoming else []))
+        return self._domain(libvirt)
+
+    def _domain(self, libvirt: Libvirt) -> Domain:
         domain = Domain(libvirt.pid_of(self.name))
-        self._consoles[domain.pid] = self._monitor_path
-        if incoming:
-            adapter.with_suffix(".starting").rename(adapter.with_suffix(".qmp"))
+        self._consoles[domain.pid] = libvirt.host / f"{self.name}.console"
         return domain
+
+    def expect_arrival(self, adapter: Path) -> None:
+        """libvirt will move the guest to the host of this adapter."""
+        self._arrival = dataclasses.replace(self.spec, adapter=adapter)
+
+    def follow_domain(self) -> None:
+        """It has; waits until the QEMU before has ended."""
+        assert self._arrival is not None and self._arrival.adapter is not None
+        self._successor = self._domain(self.libvirts[self._arrival.adapter.parent])  # type: ignore[assignment]
+        self.follow_successor()
 
 
 class Domain:
@@ -149,3 +230,25 @@ class Domain:
     def kill(self) -> None:
         """kill -9."""
         self.send_signal(signal.SIGKILL)
+
+
+@contextmanager
+def make_libvirt_fleet(name: str, folder: Path) -> Iterator[Fleet]:
+    """Two hosts, each with a libvirt, which pvrdmactl's virsh speaks to. VM-01 and VM-03 are domains of esx-01's, and on."""
+    testbed = ensure()
+    with make_fleet(name, folder) as made:
+        made.follow_the_guide()
+        made.define_vm("VM-03", 1)
+        libvirts = [Libvirt(number, made.folder / f"l{number}", made[number].folder, made.folder / "here", made.logs / f"libvirt{number}.log",
+                            testbed) for number in (1, 2)]
+        with libvirts[0], libvirts[1]:
+            LibvirtVm.libvirts = {made[number].folder: libvirt for number, libvirt in enumerate(libvirts, 1)}
+            for number, libvirt in enumerate(libvirts, 1):
+                made[number].ctl_environment = libvirt.client_environment
+            with ThreadPoolExecutor(1) as pool:
+                asked = pool.submit(libvirts[1].know_qemu)
+                made.boot("VM-01", "VM-03", kind=LibvirtVm)
+                asked.result()
+            yield made
+            for vm in made.vms.values():
+                vm.close()

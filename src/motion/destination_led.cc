@@ -1,0 +1,151 @@
+// A VM that comes to this host led by libvirt (ADR 21).
+#include <cerrno>
+#include <cstdint>
+#include <fmt/core.h>
+#include <thread>
+
+#include "base/log.h"
+#include "motion/destination.h"
+#include "vmm/migration.h"
+
+namespace pvrdma::motion {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Duration kPollInterval = milliseconds(20);
+
+}  // namespace
+
+// What the saved adapter is to be refused for is known before the VM stands anywhere.
+Result<void> Destination::prepare_led() {
+  there_.allow_bytes();
+  Said said;
+  if (auto came = expect_image(said); !came) return came;
+  if (const auto image = side_.load(offer_.motion.vm, std::move(said.bytes)); !image)
+    return Failure(image.error());
+  is_loaded_ = true;
+  if (auto unloaded = side_.unload(offer_.motion.vm); !unloaded) return unloaded;
+  is_loaded_ = false;
+  if (auto restored = restore(); !restored) return restored;
+  return there_.say({{"say", "restored"}});
+}
+
+// A VM that cannot be asked may run.
+Result<void> Destination::check_stands(bool has_pages) {
+  const Look vm = look();
+  if (vm == Look::kStands) return {};
+  if (vm != Look::kRuns)
+    return fail(EAGAIN, fmt::format("whether VM {} stands here is not known: its QEMU does not answer",
+                                    offer_.motion.vm));
+  return fail(EBUSY, fmt::format("VM {} runs here before its adapter is here: have libvirt leave it paused "
+                                 "(virsh migrate --suspend){}",
+                                 offer_.motion.vm,
+                                 has_pages ? "; old bytes may be over its newer ones: reset it" : ""));
+}
+
+// What the adapter had written there, over what QEMU has brought.
+Result<void> Destination::take_pages() {
+  const std::string& vm = offer_.motion.vm;
+  bool has_pages = false;
+  if (auto stands = check_stands(has_pages); !stands) return stands;
+  if (auto told = there_.say({{"say", "memory"}}); !told) return told;
+  while (true) {
+    auto said = there_.listen(Instant::now() + Conversation::kAnswerPatience);
+    if (!said) return Failure(std::move(said).error());
+    if (!*said) return fail(ETIMEDOUT, "the other host does not send what the adapter has written");
+    if ((*said)->is("whole")) break;
+    if (!(*said)->is("pages")) return there_.given_up(**said);
+    const auto at = (*said)->text.find("at");
+    if (at == (*said)->text.end() || !at->is_number_unsigned() ||
+        (*said)->bytes.size() > MovingSide::kPagesBytesMax)
+      return fail(EPROTO, "the other host sends pages that are none");
+    if (auto stands = check_stands(has_pages); !stands) return stands;
+    has_pages = true;
+    auto put = side_.put_pages(vm, at->get<std::uint64_t>(), std::move((*said)->bytes));
+    if (!put) return put;
+  }
+  if (auto stands = check_stands(has_pages); !stands) return stands;
+  if (auto same = side_.check_own(vm, image_); !same) return same;
+  static_cast<void>(there_.say({{"say", "loaded"}}));  // a source that has died hears nothing
+  return {};
+}
+
+Destination::Look Destination::look() {
+  const auto has_vmm = side_.has_vmm(offer_.motion.vm);
+  const Look without_answer = has_vmm && !*has_vmm ? Look::kGone : Look::kUnknown;
+  if (monitor_ == nullptr) return without_answer;
+  if (!monitor_->works()) {
+    auto again = vmm::Monitor::connect(monitor_->path(), Instant{});
+    if (again) monitor_ = *std::move(again);
+  }
+  const auto state = vmm::run_state(*monitor_);
+  if (state) {
+    if (*state == "running") return Look::kRuns;
+    return *state == "inmigrate" ? Look::kWaits : Look::kStands;
+  }
+  return without_answer;
+}
+
+// What has not come yet comes no more; what has come cannot be told from here whether it has.
+void Destination::stop_incoming() {
+  if (monitor_ == nullptr) {
+    const auto path = find_monitor_();
+    auto monitor = path ? vmm::Monitor::connect(*path, Instant{}) : Failure(path.error());
+    if (!monitor) return;  // libvirt has started none
+    monitor_ = *std::move(monitor);
+  }
+  if (look() != Look::kWaits) return;
+  const auto found = vmm::migration_status(*monitor_);
+  if (found && (found->status == "none" || found->status == "setup")) {
+    static_cast<void>(monitor_->execute("quit"));
+  } else {
+    const auto migration = vmm::Json::array({{{"type", "migration"}}});
+    static_cast<void>(monitor_->execute("yank", {{"instances", migration}}));
+  }
+}
+
+// The VM is where libvirt has it: here when it runs here, whatever has become of its adapter, and nowhere
+// here when its QEMU ends.
+Result<ArrivalReport> Destination::give_up_led(Error why) {
+  const std::string& vm = offer_.motion.vm;
+  log::LogLimiter waiting_log(1, seconds(10));
+  stop_incoming();
+  while (true) {
+    const auto verdict = arbiter_.look(offer_.motion);
+    if (verdict && *verdict == Arbiter::Verdict::kStays) return Failure(std::move(why));
+    if (verdict && *verdict == Arbiter::Verdict::kThere) break;
+    const Look found = look();
+    if (monitor_ == nullptr) stop_incoming();
+    bool is_told = true;
+    if (found == Look::kGone) {
+      is_told = arbiter_.end(offer_.motion).has_value();
+    } else if (found == Look::kRuns) {
+      is_told = arbiter_.commit(offer_.motion).has_value();
+    } else if (found == Look::kStands && waiting_log.allow(Instant::now())) {
+      log::warn("VM {}: it stands here without its adapter's connections until libvirt lets it go on: {}", vm,
+                why.message);
+    }
+    if (stopping_()) return Failure(std::move(why));
+    std::this_thread::sleep_for(is_told ? kPollInterval : Arbiter::kPause);
+  }
+  if (auto begun = begin_anew(); !begun) why.message += fmt::format("; then {}", begun.error().message);
+  why.message +=
+      fmt::format("; VM {} is on this host, and its adapter has lost everything: reload the driver", vm);
+  return Failure(std::move(why));
+}
+
+// It is nowhere else.
+Result<void> Destination::begin_anew() {
+  if (is_loaded_) {
+    if (auto unloaded = side_.unload(offer_.motion.vm); !unloaded) return unloaded;
+  }
+  if (auto works = side_.arrive(offer_.motion.vm); !works) return works;
+  if (offer_.is_paused) return {};
+  if (monitor_ == nullptr) return fail(ENOENT, "its QEMU's monitor was never reached: continue it by hand");
+  const auto continued = monitor_->execute("cont");
+  return continued ? Result<void>() : Failure(continued.error());
+}
+
+}  // namespace pvrdma::motion

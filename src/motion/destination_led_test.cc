@@ -1,0 +1,261 @@
+// A destination where libvirt leads, and a source that says what it should not.
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <gtest/gtest.h>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "motion/destination.h"
+#include "motion/source.h"
+#include "vmm/fake_qemu.h"
+
+namespace pvrdma::motion {
+namespace {
+
+using std::chrono::seconds;
+using vmm::FakeQemu;
+using vmm::Json;
+
+// One of two ends.
+class End final : public ByteChannel {
+ public:
+  struct Wire {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::byte> to[2];  // guarded, as the next
+    bool cut = false;
+  };
+  End(std::shared_ptr<Wire> wire, int number) : wire_(std::move(wire)), number_(number) {}
+  ~End() override { interrupt(); }
+  Result<void> send(std::span<const std::byte> bytes, Instant) override {
+    const std::lock_guard lock(wire_->mutex);
+    if (wire_->cut) return fail(EPIPE, "cut");
+    wire_->to[1 - number_].insert(wire_->to[1 - number_].end(), bytes.begin(), bytes.end());
+    wire_->changed.notify_all();
+    return {};
+  }
+  Result<std::size_t> receive(std::span<std::byte> into, Instant until) override {
+    std::unique_lock lock(wire_->mutex);
+    auto& queue = wire_->to[number_];
+    wire_->changed.wait_for(lock, std::max<Duration>(until - Instant::now(), Duration{}),
+                            [&] { return wire_->cut || !queue.empty(); });
+    if (queue.empty()) return wire_->cut ? Result<std::size_t>(0) : fail(ETIMEDOUT, "nothing came");
+    const std::size_t bytes = std::min(into.size(), queue.size());
+    std::copy_n(queue.begin(), bytes, into.begin());
+    queue.erase(queue.begin(), queue.begin() + static_cast<std::ptrdiff_t>(bytes));
+    return bytes;
+  }
+  void interrupt() override {
+    const std::lock_guard lock(wire_->mutex);
+    wire_->cut = true;
+    wire_->changed.notify_all();
+  }
+
+ private:
+  const std::shared_ptr<Wire> wire_;
+  const int number_;
+};
+
+// Takes everything but what it is told to refuse.
+class Side final : public MovingSide {
+ public:
+  Result<void> stop(const std::string&) override { return {}; }
+  Result<void> go_on(const std::string&) override { return {}; }
+  Result<void> resume(const std::string&) override { return {}; }
+  Result<vmm::PciImage> pci_image(const std::string&) override { return vmm::PciImage{}; }
+  Result<std::vector<std::byte>> save(const std::string&, const vmm::PciImage&) override {
+    return std::vector<std::byte>();
+  }
+  Result<vmm::PciImage> load(const std::string&, std::vector<std::byte> state) override {
+    if (state.size() == refused_bytes) return fail(EINVAL, "adapter VM-01 cannot go on from this state");
+    return vmm::PciImage{};
+  }
+  Result<void> write_own_msix_table(const std::string&, const vmm::PciImage&) override { return {}; }
+  Result<void> check_own(const std::string&, const vmm::PciImage&) override { return {}; }
+  Result<void> begin_log(const std::string&) override { return {}; }
+  Result<void> end_log(const std::string&) override { return {}; }
+  Result<std::uint64_t> logged_bytes(const std::string&) override { return 0; }
+  Result<void> mark_pages(const std::string&) override { return {}; }
+  Result<void> give_pages(const std::string&, const TakePages&) override { return {}; }
+  Result<void> outlive_vmm(const std::string&) override { return {}; }
+  Result<void> end_with_vmm(const std::string&) override { return {}; }
+  Result<bool> has_vmm(const std::string&) override { return true; }
+  Result<std::vector<std::byte>> draft(const std::string&, const vmm::PciImage&) override {
+    return std::vector<std::byte>();
+  }
+  Result<void> depart(const std::string&) override { return {}; }
+  Result<bool> is_expected(const std::string&) override { return true; }
+  Result<void> unload(const std::string&) override { return {}; }
+  Result<void> put_pages(const std::string&, std::uint64_t address, std::vector<std::byte> bytes) override {
+    if (address >= kRamEnd) return fail(EFAULT, "its VM has no memory here");
+    put_bytes += bytes.size();
+    return {};
+  }
+  Result<void> arrive(const std::string&) override { return {}; }
+  Result<void> nudge(const std::string&) override { return {}; }
+
+  static constexpr std::uint64_t kRamEnd = 1u << 20;
+  std::size_t refused_bytes = 7;  // a state of so many
+  std::size_t put_bytes = 0;
+};
+
+// The VM stays, once anybody asks.
+class Stays final : public Arbiter {
+ public:
+  Result<void> begin(const Motion&) override { return {}; }
+  Result<void> commit(const Motion&) override { return fail(ECANCELED, "it was ended"); }
+  Result<void> end(const Motion&) override { return {}; }
+  Result<Verdict> look(const Motion&) override { return Verdict::kStays; }
+  Result<bool> source_is_gone(const Motion&) override { return false; }
+};
+
+class DestinationLedTest : public testing::Test {
+ protected:
+  // The source's word is `talk`; what it heard last, and whether the destination told its QEMU to end.
+  std::string refusal(const std::function<void(Conversation& there)>& talk) {
+    const auto wire = std::make_shared<End::Wire>();
+    Conversation here(std::make_unique<End>(wire, 0), "esx-01");
+    Conversation there(std::make_unique<End>(wire, 1), "esx-02");
+    Destination destination(
+        Offer{.motion = {"m1", "VM-01", "esx-01", "esx-02"},
+              .patience = seconds(5),
+              .leader = Leader::kLibvirt},
+        [this]() -> Result<std::string> { return path_; }, side_, arbiter_, here,
+        [](Instant) -> Result<std::unique_ptr<ByteChannel>> { return fail("no second call"); },
+        [] { return false; });
+    std::string outcome;
+    std::thread thread([&] {
+      const auto report = destination.run();
+      outcome = report ? "" : report.error().message;
+    });
+    EXPECT_TRUE(there.say({{"say", "begun"}}));
+    EXPECT_TRUE(there.expect("qemu", until()));
+    talk(there);
+    const auto said = there.expect("refused", until());
+    EXPECT_TRUE(said) << said.error().message;
+    thread.join();
+    EXPECT_EQ(said ? why_of(*said) : "", outcome);
+    return outcome;
+  }
+  static Instant until() { return Instant::now() + seconds(20); }
+  // Up to "memory".
+  void come(Conversation& there) {
+    EXPECT_TRUE(there.say({{"say", "pci"}, {"pci", to_json(vmm::PciImage{})}}, std::vector<std::byte>(3)));
+    EXPECT_TRUE(there.expect("restored", until()));
+    set(runs_there_ ? "running" : "paused", "completed");
+    EXPECT_TRUE(there.say({{"say", "state"}}, std::vector<std::byte>(3)));
+    if (runs_there_) return;
+    EXPECT_TRUE(there.expect("memory", until()));
+  }
+  void set(const std::string& run_state, const std::string& migration) {
+    const std::lock_guard lock(mutex_);
+    run_state_ = run_state;
+    migration_ = migration;
+  }
+  std::vector<std::string> ended() {
+    const std::lock_guard lock(mutex_);
+    return ended_;
+  }
+
+  std::optional<Json> answer(const std::string& command, const Json& arguments) {
+    const std::lock_guard lock(mutex_);
+    if (command == "query-version")
+      return FakeQemu::returning({{"qemu", {{"major", 11}, {"minor", 1}, {"micro", 3}}}});
+    if (command == "query-status") return FakeQemu::returning({{"status", run_state_}});
+    if (command == "query-migrate")
+      return FakeQemu::returning(migration_.empty() ? Json::object() : Json{{"status", migration_}});
+    if (command == "query-pci") {
+      const Json device{
+          {"bus", 0}, {"slot", 16}, {"function", 1}, {"id", {{"vendor", 0x15ad}, {"device", 0x0820}}}};
+      return FakeQemu::returning(Json::array({{{"bus", 0}, {"devices", Json::array({device})}}}));
+    }
+    if (command == "human-monitor-command") {
+      const bool reads = arguments.at("command-line").get<std::string>().starts_with("i ");
+      return FakeQemu::returning(reads ? "portl[0x0cf8] = 0x0" : "");
+    }
+    if (command == "quit" || command == "yank") ended_.push_back(command);
+    return FakeQemu::returning();
+  }
+
+  Side side_;
+  Stays arbiter_;
+  bool runs_there_ = false;
+  std::mutex mutex_;
+  std::string run_state_ = "inmigrate";  // guarded, as the next
+  std::string migration_;
+  std::vector<std::string> ended_;
+  const std::string path_ = testing::TempDir() + "destination_led_" + std::to_string(::getpid());
+  FakeQemu qemu_{path_, [this](const std::string& command, const Json& arguments) {
+                   return answer(command, arguments);
+                 }};
+};
+
+TEST_F(DestinationLedTest, PagesThatAreNoneAreRefused) {
+  const std::vector<std::byte> page(4096);
+  const std::vector<std::byte> too_many(MovingSide::kPagesBytesMax + 1);
+  const std::pair<Json, const std::vector<std::byte>&> cases[] = {
+      {{{"say", "pages"}}, page},
+      {{{"say", "pages"}, {"at", -4096}}, page},
+      {{{"say", "pages"}, {"at", "0"}}, page},
+      {{{"say", "pages"}, {"at", 0u}}, too_many},
+  };
+  for (const auto& [text, bytes] : cases) {
+    set("inmigrate", "active");
+    const std::string why = refusal([&](Conversation& there) {
+      come(there);
+      EXPECT_TRUE(there.say(text, bytes));
+    });
+    EXPECT_EQ(why, "the other host sends pages that are none") << text.dump();
+  }
+  EXPECT_EQ(side_.put_bytes, 0U);
+  EXPECT_TRUE(ended().empty()) << "libvirt has the VM here, and decides";
+}
+
+TEST_F(DestinationLedTest, PagesOfNoMemoryAreRefused) {
+  const std::string why = refusal([&](Conversation& there) {
+    come(there);
+    EXPECT_TRUE(there.say({{"say", "pages"}, {"at", 0u}}, std::vector<std::byte>(4096)));
+    EXPECT_TRUE(there.say({{"say", "pages"}, {"at", Side::kRamEnd}}, std::vector<std::byte>(4096)));
+  });
+  EXPECT_EQ(why, "its VM has no memory here");
+  EXPECT_EQ(side_.put_bytes, 4096U);
+}
+
+TEST_F(DestinationLedTest, WhatIsNotDueIsRefused) {
+  const std::string why = refusal([&](Conversation& there) {
+    come(there);
+    EXPECT_TRUE(there.say({{"say", "state"}}));
+  });
+  EXPECT_NE(why.find("says \"state\", which is not due"), std::string::npos) << why;
+}
+
+TEST_F(DestinationLedTest, AVmThatRunsBeforeItsAdapterIsHereIsLoud) {
+  runs_there_ = true;
+  const std::string why = refusal([&](Conversation& there) { come(there); });
+  EXPECT_NE(why.find("virsh migrate --suspend"), std::string::npos) << why;
+}
+
+TEST_F(DestinationLedTest, ADraftThatIsRefusedEndsLibvirtsMigration) {
+  for (const auto& [migration, command] :
+       {std::pair("", "quit"), std::pair("setup", "quit"), std::pair("active", "yank")}) {
+    set("inmigrate", migration);
+    const std::string why = refusal([&](Conversation& there) {
+      EXPECT_TRUE(there.say({{"say", "pci"}, {"pci", to_json(vmm::PciImage{})}},
+                            std::vector<std::byte>(side_.refused_bytes)));
+    });
+    EXPECT_EQ(why, "adapter VM-01 cannot go on from this state");
+    EXPECT_EQ(ended().back(), command);
+  }
+}
+
+}  // namespace
+}  // namespace pvrdma::motion
