@@ -10,10 +10,11 @@ from harness import nvme
 from harness.rdma import DEVICE
 from harness.vm import Job
 from test_motion import migrate
+from test_motion_memory import move_and_compare
 
 _GUARD_S = 240.0
 _ROUNDS = 10  # there and back
-_RING_ROUNDS = 20000  # longer than that takes
+_RING_ROUNDS = 22000  # longer than that takes
 
 
 def _move_while_it_runs(fleet: Fleet, job: Job) -> None:
@@ -37,8 +38,8 @@ def test_a_filesystem_over_nvme_goes_along(three_hosts: Fleet, target: str) -> N
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("way", [pytest.param("plain", marks=pytest.mark.fleet(host_count=3)),
-                                 pytest.param("tls", marks=pytest.mark.fleet(tls=True, host_count=3))])
+@pytest.mark.parametrize("way", [pytest.param("plain", marks=pytest.mark.fleet(host_count=3, lease_s=30)),
+                                 pytest.param("tls", marks=pytest.mark.fleet(tls=True, host_count=3, lease_s=30))])
 def test_an_mpi_ring_goes_along(own_fleet: Fleet, way: str) -> None:
     own_fleet.follow_the_guide()
     own_fleet.join(3)
@@ -56,5 +57,8 @@ def test_an_mpi_ring_goes_along(own_fleet: Fleet, way: str) -> None:
         f"--host {','.join(vm.name for vm in vms)} --map-by node -np {len(vms)} --mca pml ucx "
         + "".join(f"-x {name}={value} " for name, value in settings.items()) + f"mpi_ring {_RING_ROUNDS}")
     _move_while_it_runs(own_fleet, ring)
+    move_and_compare(own_fleet)
+    migrate(own_fleet, "VM-01", 2, 1)
+    assert not ring.done, ring.output_so_far()
     printed = ring.wait(_GUARD_S).output
     assert f"ring: {len(vms)} ranks, {_RING_ROUNDS} rounds" in printed and printed.rstrip().endswith("done"), printed

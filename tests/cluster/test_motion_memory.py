@@ -30,7 +30,7 @@ def test_no_page_is_stale(vm_fleet: Fleet, local: Callable[[int], cases.Case], r
     one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
     with ThreadPoolExecutor(2) as pool:
         loads = [pool.submit(cases.run, local(18515), one, three), pool.submit(cases.run, remote(18516), one, two)]
-        _move_and_compare(vm_fleet)
+        move_and_compare(vm_fleet)
         for load in loads:
             load.result()
     migrate(vm_fleet, "VM-01", 2, 1)
@@ -43,13 +43,13 @@ def test_no_page_is_stale_under_a_filesystem(vm_fleet: Fleet) -> None:
     nvme.load_host(one)
     nvme.connect(one, two)
     job = nvme.start_files(one)
-    _move_and_compare(vm_fleet)
+    move_and_compare(vm_fleet)
     migrate(vm_fleet, "VM-01", 2, 1)
     nvme.end_files(one, job)
     nvme.disconnect(one)
 
 
-def _move_and_compare(fleet: Fleet) -> None:
+def move_and_compare(fleet: Fleet) -> None:
     """The commit waits for the store, so both QEMUs have the VM and neither runs it: their memory is compared.
 
     The peers' time limits (2.1 s with perftest's defaults) come to nothing meanwhile.
@@ -59,11 +59,13 @@ def _move_and_compare(fleet: Fleet) -> None:
     with ThreadPoolExecutor(1) as pool:
         moving = pool.submit(fleet[1].ctl, "vm", "migrate", "VM-01", "--to", "esx-02", "--max-pause", "5000")
         until("its adapter is served there", socket.exists)
+        until("the store has answered", lambda: fleet[1].ctl("motion", "get", "VM-01")["phase"], accept=lambda phase: phase == "waits for QEMU")
         fleet.network.hide_store("esx-01", True)
         try:
             pid = one.start_arriving(socket)
             until("the commit waits", lambda: fleet[1].ctl("motion", "get", "VM-01"), accept=lambda seen: seen["phase"] == "commit")
             stale = differing_pages(memory_of(one.pid, one.spec.memory_mib), memory_of(pid, one.spec.memory_mib))
+            assert "running" not in one.run_states(), "the lease has ended, and the other host has committed"
         finally:
             fleet.network.hide_store("esx-01", False)
         motion = moving.result()
