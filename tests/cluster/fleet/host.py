@@ -46,6 +46,7 @@ class Host:
         self.log = logs / f"{name}.log"
         self.config = logs / f"{name}.toml"
         self._network = network
+        self.program = binary("pvrdmad")
         self.ctl_environment: dict[str, str] | None = None  # of pvrdmactl; None: the caller's
         self._process: subprocess.Popen[bytes] | None = None
         self._service: Service | None = None
@@ -97,7 +98,7 @@ class Host:
         return self._service
 
     def _command(self) -> list[str]:
-        return [*self._network.inside(self.name), str(binary("pvrdmad")), "--config", str(self.config)]
+        return [*self._network.inside(self.name), str(self.program), "--config", str(self.config)]
 
     def wait_ready(self) -> None:
         """Waits until the API answers."""
