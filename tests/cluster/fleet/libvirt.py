@@ -123,9 +123,11 @@ class Libvirt(Block):
             time.sleep(0.05)
 
     def close(self) -> None:
-        """Ends the daemon; its domains go on, and are ended by who made them."""
+        """Ends the daemon, and the domains that nobody else has ended: it has a description of each that is on."""
         if self._daemon is not None:
             process.stop(self._daemon, timeout_s=10.0)
+        for description in (self.folder / "runtime" / "libvirt" / "qemu" / "run").glob("*.xml"):
+            Domain(self.pid_of(description.stem)).kill()
 
     def virsh(self, *arguments: str) -> str:
         """What `virsh ARGUMENTS` prints."""
