@@ -116,13 +116,11 @@ void Motions::look_after_records() {
     const bool leaves = vm.host == plane_.host();
     const bool comes = vm.motion->to == plane_.host() && !inventory->live_hosts.contains(vm.host);
     if (!leaves && !comes) continue;
+    if (leaves ? departures_.leads(name, vm.motion->id) : arrivals_.leads(name, vm.motion->id)) continue;
     // Where libvirt leads, the other host's daemon sees what has become of the VM, and nobody else lets it go
     // on.
     const bool is_led = vm.motion->id.starts_with(kLedPrefix);
-    if (is_led && leaves && inventory->live_hosts.contains(vm.motion->to) &&
-        !departures_.leads(name, vm.motion->id))
-      continue;
-    if (leaves ? departures_.leads(name, vm.motion->id) : arrivals_.leads(name, vm.motion->id)) continue;
+    if (is_led && leaves && inventory->live_hosts.contains(vm.motion->to)) continue;
     if (!arbiter_.end({vm.motion->id, name, vm.host, vm.motion->to})) continue;
     log::warn("VM {}: its motion to host {} is led by nobody: it was ended", name, vm.motion->to);
     if (leaves && !is_led) continue_vm(name);

@@ -280,5 +280,26 @@ TEST_F(MotionsTest, AVmThatStandsForNobodyGoesOn) {
   EXPECT_FALSE(one_->inventory()->vms.at("VM-01").motion);
 }
 
+TEST_F(MotionsTest, AMotionThatLibvirtLedIsTheOtherHostsToEndAndItsVmLibvirtsToLetGoOn) {
+  using vmm::FakeQemu;
+  const std::string id = std::string(kLedPrefix) + "earlier";
+  ASSERT_TRUE(one_->edit([&id](control::Inventory& inventory) {
+    return control::edits::begin_motion(inventory, "VM-01", {id, "esx-02"});
+  }));
+  const std::string path = testing::TempDir() + "motions_test_led_" + std::to_string(::getpid());
+  std::atomic<bool> was_asked = false;
+  const FakeQemu qemu(path, [&](const std::string&, const vmm::Json&) -> std::optional<vmm::Json> {
+    was_asked = true;
+    return FakeQemu::returning({{"status", "postmigrate"}});
+  });
+  const auto here = motions(*one_, path);
+  std::this_thread::sleep_for(milliseconds(1500));  // its records are looked at each second
+  EXPECT_TRUE(one_->inventory()->vms.at("VM-01").motion) << "the other host lives";
+  two_->clear_live(control::live_host_key("esx-02"));
+  EXPECT_TRUE(until([&] { return !one_->inventory()->vms.at("VM-01").motion; }));
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_FALSE(was_asked);
+}
+
 }  // namespace
 }  // namespace pvrdma::daemon
