@@ -1,5 +1,5 @@
 // bash_completion(): the script that completes pvrdmactl's words, options and choices in bash.
-// packaging/completion/pvrdmactl.bash is its output. Thread: any.
+// The build writes its output beside the program, to be installed. Thread: any.
 #pragma once
 
 #include <string>
