@@ -196,7 +196,9 @@ void PathRestored(benchmark::State& state) {
   Adapter adapter;
   adapter.create_context();
   adapter.create_qps(kQps);
-  for (auto _ : state) adapter.engine.on_path_restored([](const verbs::Gid&) { return false; }, Instant{});
+  for (auto _ : state)
+    adapter.engine.on_path_restored([](const verbs::Endpoint&, const verbs::Endpoint&) { return false; },
+                                    Instant{});
 }
 BENCHMARK(PathRestored)->Unit(benchmark::kMicrosecond);
 
