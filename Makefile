@@ -116,10 +116,10 @@ programs:
 	@cmake --build --preset release --target programs
 
 ctest-measured:
-	@echo "== preset release: tests that measure memory or run out of it"
+	@echo "== preset release: tests that measure memory or run out of it; benches, which sanitized builds leave out, are compiled"
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target no_allocation_test conformance_no_allocation_test verbs_qp_memory_test \
-	  memory_return_test exhaustion_test sandbox_test vfio_user_test pvrdmad pvrdmactl
+	  memory_return_test exhaustion_test sandbox_test vfio_user_test pvrdmad pvrdmactl benches
 	@ctest --preset release -R '$(MEASURED)' --output-log build/ctest-measured.log
 
 $(PRESETS:%=ctest-%): ctest-%:

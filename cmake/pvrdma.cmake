@@ -112,7 +112,7 @@ function(pvrdma_program name)
   add_dependencies(programs ${name})
 endfunction()
 
-# pvrdma_bench(NAME SOURCES x_bench.cc [DEPS ...]): a Google Benchmark program, never run by ctest.
+# pvrdma_bench(NAME SOURCES x_bench.cc [DEPS ...]): a Google Benchmark program, never run by ctest, made by the target `benches`.
 function(pvrdma_bench name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   if(NOT benchmark_FOUND OR PVRDMA_FUZZ OR PVRDMA_SANITIZE)
@@ -121,4 +121,5 @@ function(pvrdma_bench name)
   add_executable(${name} ${ARG_SOURCES})
   pvrdma_compile_options(${name})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} benchmark::benchmark)
+  add_dependencies(benches ${name})
 endfunction()
