@@ -111,7 +111,7 @@ void Port::set_detours(const Transports* detours) {
   if (engine_ != nullptr) engine_->on_path_ready();
 }
 
-// A path to nowhere is no different to its QP: the switch's generation tells when there is a better one.
+// The switch's generation tells when there is a better path than one to nowhere.
 void Port::open_path(const verbs::Connection& connection, verbs::PathSlot& slot) {
   const Switch::Found found = look_up(connection.local.gid, connection.remote.gid);
   if (found.transport == nullptr) {

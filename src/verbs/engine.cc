@@ -218,7 +218,9 @@ void Engine::on_path_restored(const std::function<bool(const Endpoint& own, cons
                               Instant now) {
   impl_->qps.for_each([&](std::uint32_t, QueuePair& qp) {
     if (qp.is_datagram() || !affected(qp.local(), qp.remote())) return;
-    if (may_respond(qp.state())) static_cast<void>(path_of(impl_->services, qp));
+    // Where packets come by it, who only answers has none without it. The others open theirs when they send.
+    if (may_respond(qp.state()) && !(qp.path.is_open() && qp.path->leads_somewhere()))
+      static_cast<void>(path_of(impl_->services, qp));
     impl_->responder.on_path_restored(qp, now);
     impl_->requester.on_path_restored(qp);
   });

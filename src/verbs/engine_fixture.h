@@ -55,6 +55,7 @@ class ScriptedWire final : public SwitchPort {
   int room = -1;                      // requests it takes until it is busy; below 0: any number
   std::uint32_t bytes_at_once = ~0U;  // of a piece
   bool spares = false;                // retries
+  bool leads_somewhere = true;        // by paths that it opens from now on
   std::uint64_t refused = 0;          // asked for room in vain
   std::uint64_t flushes = 0;
   std::vector<Connection> opened;  // paths
@@ -68,7 +69,8 @@ class ScriptedWire final : public SwitchPort {
  private:
   class ScriptedPath final : public Path {
    public:
-    explicit ScriptedPath(ScriptedWire& wire) : wire_(wire) {}
+    explicit ScriptedPath(ScriptedWire& wire) : wire_(wire), leads_somewhere_(wire.leads_somewhere) {}
+    bool leads_somewhere() const override { return leads_somewhere_; }
     std::uint32_t room(std::uint32_t wanted, Instant) override {
       if (wire_.room == 0) ++wire_.refused;
       return wire_.room == 0 ? 0 : std::min(wanted, wire_.bytes_at_once);
@@ -91,6 +93,7 @@ class ScriptedWire final : public SwitchPort {
 
    private:
     ScriptedWire& wire_;
+    const bool leads_somewhere_;
   };
 
   void open_path(const Connection& connection, PathSlot& slot) override {

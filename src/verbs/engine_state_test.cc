@@ -176,13 +176,18 @@ TEST_F(EngineState, WhatWasUnderWayIsAnsweredToTheSuccessor) {
 // nowhere, and nothing that this QP sends would open another one.
 TEST_F(EngineState, WhoOnlyAnswersHasAPathWhenItIsRestored) {
   Successor b(a);
+  b.wire.leads_somewhere = false;
   ASSERT_EQ(b.load(saved(), a.now), "");
   EXPECT_THAT(b.wire.opened, SizeIs(1));
+  b.engine.on_all_paths_restored(a.now);
+  EXPECT_THAT(b.wire.opened, SizeIs(1)) << "it is the same one";
+  b.wire.leads_somewhere = true;
   ++b.wire.generation;
   b.engine.on_all_paths_restored(a.now);
   EXPECT_THAT(b.wire.opened, SizeIs(2));
+  ++b.wire.generation;
   b.engine.on_all_paths_restored(a.now);
-  EXPECT_THAT(b.wire.opened, SizeIs(2)) << "it is the same one";
+  EXPECT_THAT(b.wire.opened, SizeIs(2)) << "what it sends opens another one";
 }
 
 TEST_F(EngineState, WhatIsNotAnsweredGoesOutAgain) {

@@ -44,6 +44,8 @@ class Path {
  public:
   virtual ~Path() = default;
 
+  // False: there is nobody at its other end, or no means to get there.
+  virtual bool leads_somewhere() const { return true; }
   // Whether a piece must begin where a packet of the connection's MTU does, and grants of room end there.
   bool carries_packets() const { return carries_packets_; }
   // How many bytes a piece must have at least to be worth a lend_request() or lend_response(); max: it never
