@@ -191,7 +191,8 @@ Result<void> ServedAdapter::stop() {
                 fmt::format("adapter {}: another VMM is expected: wait until that is over", port_.name()));
   }
   device::Adapter& adapter = seated_->adapter();
-  if (adapter.is_stopped() && !seated_->outlives_client()) return is_being_moved();
+  // One that outlives its VMM may stand by now, in whichever state that wants it.
+  if (adapter.is_stopped()) return seated_->outlives_client() ? Result<void>() : is_being_moved();
   const int refused = adapter.set_migration_state(vfio_user::MigrationState::kStop).error;
   PVRDMA_CHECK(refused == 0, "an adapter that runs can be stopped");
   return {};

@@ -40,6 +40,9 @@ class Vmm final : private vfio_user::ClientMemory {
     EXPECT_TRUE(
         client_->dma_map({.iova = address, .size = size, .readable = true, .writable = true}, file.get()));
   }
+  void set_migration_state(vfio_user::MigrationState state) {
+    EXPECT_TRUE(client_->set_migration_state(state));
+  }
   void answering() {
     thread_ = std::thread([this] {
       while (!stop_ && client_->answer_requests(5ms)) {
@@ -218,6 +221,22 @@ TEST_F(ShardHandoverTest, AnAdapterOutlivesItsVmmAndGivesWhatItHasWritten) {
   while (handover_.stop("VM-01").error().code != EPERM) std::this_thread::sleep_for(1ms);
   const auto next = connect(0x0406);
   EXPECT_TRUE(handover_.stop("VM-01")) << "another one may have it";
+}
+
+// Whatever it has made of its adapter before: what stands, stands.
+TEST_F(ShardHandoverTest, AVmmThatIsOutlivedCannotKeepItsAdapterFromBeingStopped) {
+  using enum vfio_user::MigrationState;
+  for (const auto& states : {std::vector{kStop}, {kStop, kStopCopy}, {kStop, kResuming}}) {
+    auto vmm = std::make_unique<Vmm>(socket_);
+    for (const auto state : states) vmm->set_migration_state(state);
+    vmm->answering();
+    ASSERT_TRUE(handover_.outlive_vmm("VM-01"));
+    EXPECT_TRUE(handover_.stop("VM-01"));
+    EXPECT_TRUE(handover_.save("VM-01", {}));
+    ASSERT_TRUE(handover_.end_with_vmm("VM-01"));
+    vmm->stop();
+    while (handover_.stop("VM-01").error().code != EPERM) std::this_thread::sleep_for(1ms);
+  }
 }
 
 TEST_F(ShardHandoverTest, WhoComesWhileAnOutlivedVmmIsThereDoesNotEndIt) {
