@@ -23,6 +23,7 @@ from fleet.until import until  # noqa: E402
 from harness.daemon import REPOSITORY, expect_quiet_sandboxes  # noqa: E402
 
 _LOGS = REPOSITORY / "build" / "cluster-logs"
+_LONG_LEASE_S = 30  # where the store is hidden while memory is compared, which a busy machine takes seconds for
 
 
 def pytest_configure() -> None:
@@ -54,7 +55,7 @@ def make_fleet(name: str, folder: Path, tls: bool = False, **arguments: Any) -> 
 def vm_fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Set up by the guide, with VM-01 and VM-03 on esx-01 and VM-02 on esx-02, all on, their port group with jumbo
     frames. Leave it as you found it."""
-    with make_fleet(f"vms-{request.param}", tmp_path_factory.mktemp("ca"), tls=request.param == "tls") as fleet:
+    with make_fleet(f"vms-{request.param}", tmp_path_factory.mktemp("ca"), tls=request.param == "tls", lease_s=_LONG_LEASE_S) as fleet:
         fleet.follow_the_guide()
         fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "9000")
         fleet.define_vm("VM-03", 1)
@@ -72,7 +73,7 @@ def three_hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     """Three hosts; VM-01 is on esx-01, and each host has a peer for it. All are on, their port group with jumbo frames. Leave it as
     you found it."""
     tls = request.param == "tls"
-    with make_fleet(f"three-hosts-{request.param}", tmp_path_factory.mktemp("ca"), tls, host_count=3) as fleet:
+    with make_fleet(f"three-hosts-{request.param}", tmp_path_factory.mktemp("ca"), tls, host_count=3, lease_s=_LONG_LEASE_S) as fleet:
         fleet.follow_the_guide()
         fleet.join(3)
         fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "9000")
