@@ -6,6 +6,8 @@
 
 #include "base/log.h"
 #include "device/adapter.h"
+#include "device/describe.h"
+#include "device/differing.h"
 #include "guestmem/mapped_bytes.h"
 
 namespace pvrdma::adapters {
@@ -30,6 +32,20 @@ AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budg
   setup.device.budgets = budgets;
   setup.device.host = &host;
   return setup;
+}
+
+// Its client goes on with what it was told, whatever is configured since. True: that is something else.
+bool keep_to_client(AdapterSetup& setup, const GivenBack* given) {
+  if (given == nullptr || !given->record.has_client) return false;
+  const auto told = identity_of_kept(*given);
+  const auto now = device::Adapter::identity_of(setup.device);
+  if (!told) return false;  // taking it back will say why
+  const auto other = now ? device::differing(*now, *told) : now.error().message;
+  if (!other) return false;
+  device::keep_to(*told, setup.device);
+  setup.may_reach_natives = offers_natives(told->hardware_version, told->profile);
+  log::info("adapter {}: its guest goes on with what it was told: {}", setup.device.name, *other);
+  return true;
 }
 
 void announce(const ServedAdapter& adapter) {
@@ -78,9 +94,11 @@ AdapterSet::~AdapterSet() {
 }
 
 Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
-  auto adapter = ServedAdapter::create(to_setup(config, config.budgets, host_account_),
-                                       fabric_.segment(transport::SegmentId{}), loop_, clock_, this, reaper_,
-                                       keeping_, given_to(config.name));
+  const GivenBack* given = given_to(config.name);
+  AdapterSetup setup = to_setup(config, config.budgets, host_account_);
+  keep_to_client(setup, given);
+  auto adapter = ServedAdapter::create(setup, fabric_.segment(transport::SegmentId{}), loop_, clock_, this,
+                                       reaper_, keeping_, given);
   if (!adapter) return Failure(std::move(adapter).error());
   adapters_.push_back(*std::move(adapter));
   static_names_.push_back(config.name);
@@ -212,8 +230,10 @@ void AdapterSet::drop_unwanted() {
     Provided& provided = it->second;
     const auto wanted = wanted_.find(it->first);
     const bool gone = wanted == wanted_.end();
+    const bool outdated =
+        provided.adapter != nullptr && provided.is_as_before && !provided.adapter->has_client();
     if (provided.adapter != nullptr &&
-        (gone || !still_fits(*provided.adapter, provided.made, wanted->second))) {
+        (gone || outdated || !still_fits(*provided.adapter, provided.made, wanted->second))) {
       if (provided.adapter->has_client()) {
         // Whoever comes right behind it must not get the old adapter.
         provided.adapter->refuse_clients("VM " + it->first + " was changed while it was on: connect again");
@@ -230,7 +250,7 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
   Provided& provided = provided_[wanted.config.name];
   if (provided.adapter == nullptr) {
     Provided fresh{wanted, nullptr, {}};  // takes memory, as what follows make() must not
-    auto made = make(wanted);
+    auto made = make(fresh);
     if (!made) {
       if (provided.trouble != made.error().message) {
         log::warn("adapter {} is not served until this is put right: {}", wanted.config.name,
@@ -239,26 +259,30 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
       provided.trouble = std::move(made).error().message;
       return;
     }
-    fresh.adapter = *made;
     provided = std::move(fresh);
   }
   if (still_fits(*provided.adapter, provided.made, wanted)) provided.adapter->refuse_clients(wanted.refusal);
 }
 
-Result<ServedAdapter*> AdapterSet::make(const WantedAdapter& wanted) {
+// As `made` says.
+Result<void> AdapterSet::make(Provided& provided) {
+  const WantedAdapter& wanted = provided.made;
   if (is_static(wanted.config.name)) {
     return fail("the configuration file of this host has an adapter of that name: rename one of them");
   }
   AdapterSetup setup = to_setup(wanted.config, budgets_of(wanted, vm_budgets_), host_account_);
   setup.is_arriving = wanted.is_arriving;
+  const GivenBack* given = given_to(wanted.config.name);
+  provided.is_as_before = keep_to_client(setup, given);
   auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), loop_, clock_, this, reaper_,
-                                       keeping_, given_to(wanted.config.name));
+                                       keeping_, given);
   if (!adapter) return Failure(std::move(adapter).error());
   if (auto started = (*adapter)->start(); !started) return Failure(std::move(started).error());
   announce(**adapter);
   adapters_.push_back(*std::move(adapter));
   take_back(*adapters_.back());
-  return adapters_.back().get();
+  provided.adapter = adapters_.back().get();
+  return {};
 }
 
 void AdapterSet::remove(Provided& provided) {

@@ -70,6 +70,7 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
     WantedAdapter made;                // as the adapter was made
     ServedAdapter* adapter = nullptr;  // null: it could not be made
     std::string trouble;
+    bool is_as_before = false;  // and not as wanted, for the client that was taken back
   };
 
   void on_client(const ServedAdapter& adapter, bool connected) override;
@@ -87,7 +88,7 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   void reconcile();
   void drop_unwanted();
   void provide(const WantedAdapter& wanted);
-  Result<ServedAdapter*> make(const WantedAdapter& wanted);
+  Result<void> make(Provided& provided);
   void remove(Provided& provided);
 
   fabric::Fabric& fabric_;

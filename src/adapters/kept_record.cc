@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <utility>
 
+#include "device/adapter.h"
 #include "state/reader.h"
 
 namespace pvrdma::adapters {
@@ -10,6 +11,14 @@ namespace pvrdma::adapters {
 Fd GivenBack::copy(KeptId id) const {
   const auto found = fds.find(id);
   return found != fds.end() ? Fd(::fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0)) : Fd();
+}
+
+Result<device::SavedIdentity> identity_of_kept(const GivenBack& given) {
+  state::Reader reader(given.stream);
+  KeptRecord first;
+  static_cast<void>(reader.next());
+  describe(reader, first);
+  return device::read_identity(reader);
 }
 
 Result<GivenBack> read_kept(std::map<KeptId, Fd> fds, std::vector<std::byte> stream) {

@@ -15,6 +15,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "device/saved.h"
 #include "state/stream.h"
 #include "vfio_user/handler.h"
 #include "vfio_user/protocol.h"
@@ -159,7 +160,8 @@ struct GivenBack {
   Fd copy(KeptId id) const;
 };
 
-// Errors: what is wrong with the stream.
+// Of the adapter in it. Errors, as the next one's: what is wrong with the stream.
+Result<device::SavedIdentity> identity_of_kept(const GivenBack& given);
 Result<GivenBack> read_kept(std::map<KeptId, Fd> fds, std::vector<std::byte> stream);
 
 }  // namespace pvrdma::adapters

@@ -28,10 +28,7 @@ std::shared_ptr<guestmem::MappedBytes> mapped_bytes_of(const AdapterConfig& conf
 
 }  // namespace
 
-Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, verbs::SwitchPort& port,
-                                                 const Clock& clock,
-                                                 std::shared_ptr<ReaperQueue> memory_queue,
-                                                 Fd earlier_doorbells) {
+Result<SavedIdentity> Adapter::identity_of(const AdapterConfig& config) {
   const std::string who = fmt::format("adapter {}", config.name);
   if (!offers_roce(config.hardware_version, config.roce)) {
     return fail(fmt::format(
@@ -44,18 +41,37 @@ Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, ve
   verbs::Limits limits =
       within(config.budgets, config.limits.value_or(limits_of(config.hardware_version, config.profile)));
   limits.mtu = port_mtu(config.mtu);
+  if (config.told) limits = *config.told;
   if (auto checked = check_limits(limits); !checked) return Failure(std::move(checked.error()).in(who));
   if (limits.max_srq != 0 && !offers_srq(config.hardware_version)) {
     return fail(fmt::format("{}: hardware version {} offers no shared receive queues; set max_srq to 0", who,
                             number_of(config.hardware_version)));
   }
-  auto doorbell_memory =
-      DoorbellMemory::create(limits.max_context, config.doorbells, std::move(earlier_doorbells));
-  if (!doorbell_memory) return Failure(std::move(doorbell_memory.error()).in(who));
   verbs::Rules rules = rules_of(config.hardware_version, config.roce, config.profile);
   rules.mapped_doorbells = config.doorbells == DoorbellMode::kMapped;
-  return std::unique_ptr<Adapter>(
-      new Adapter(config, limits, rules, std::move(*doorbell_memory), port, clock, std::move(memory_queue)));
+  return SavedIdentity{.name = config.name,
+                       .mac = config.mac,
+                       .hardware_version = config.hardware_version,
+                       .roce = config.roce,
+                       .profile = config.profile,
+                       .doorbells = config.doorbells,
+                       .limits = limits,
+                       .rules = rules};
+}
+
+Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, verbs::SwitchPort& port,
+                                                 const Clock& clock,
+                                                 std::shared_ptr<ReaperQueue> memory_queue,
+                                                 Fd earlier_doorbells) {
+  const auto identity = identity_of(config);
+  if (!identity) return Failure(identity.error());
+  auto doorbell_memory =
+      DoorbellMemory::create(identity->limits.max_context, config.doorbells, std::move(earlier_doorbells));
+  if (!doorbell_memory)
+    return Failure(std::move(doorbell_memory.error()).in(fmt::format("adapter {}", config.name)));
+  return std::unique_ptr<Adapter>(new Adapter(config, identity->limits, identity->rules,
+                                              std::move(*doorbell_memory), port, clock,
+                                              std::move(memory_queue)));
 }
 
 Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const verbs::Rules& rules,

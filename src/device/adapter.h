@@ -69,18 +69,27 @@ struct AdapterConfig {
   NetworkMtu mtu = kNetworkMtuDefault;
   std::optional<verbs::Limits> limits;  // instead of the hardware version's and profile's; but for the MTU
   Budgets budgets = Budgets::none();    // the guest is told the lesser of limit and budget
+  std::optional<verbs::Limits> told;    // what a guest that goes on with it was told, instead of all that
   verbs::HostAccount* host = nullptr;   // borrowed, outlives the adapter; null: no totals
 };
+
+// Makes it what its guest was told, whatever is configured since.
+void keep_to(const SavedIdentity& identity, AdapterConfig& config);
+// Of the adapter that was saved, whose records come next. Errors: what is wrong with the stream.
+Result<SavedIdentity> read_identity(state::Reader& reader);
 
 class Adapter final : public vfio_user::Handler,
                       private verbs::EventSink,
                       private RegisterActions,
                       private ContextObserver {
  public:
+  // What the guest of such an adapter is told. Errors: a RoCE version or limits that the hardware version
+  // does not offer, doorbells that the host does not.
+  static Result<SavedIdentity> identity_of(const AdapterConfig& config);
+
   // `port` and `clock` are borrowed and outlive the adapter; its guest's memory ends in `memory_queue` (none:
-  // in place). Errors: a RoCE version or limits that the hardware version does not offer, doorbells that
-  // the host does not, or no memory for BAR 2's mappable part. `doorbell_memory`: what it was in another
-  // process whose client goes on with it here; empty: there is none.
+  // in place). Errors: identity_of()'s, or no memory for BAR 2's mappable part. `doorbell_memory`: what it
+  // was in another process whose client goes on with it here; empty: there is none.
   static Result<std::unique_ptr<Adapter>> create(const AdapterConfig& config, verbs::SwitchPort& port,
                                                  const Clock& clock,
                                                  std::shared_ptr<ReaperQueue> memory_queue = nullptr,

@@ -75,6 +75,26 @@ bool is_empty(const verbs::Engine& engine) {
 
 }  // namespace
 
+void keep_to(const SavedIdentity& identity, AdapterConfig& config) {
+  config.mac = identity.mac;
+  config.hardware_version = identity.hardware_version;
+  config.roce = identity.roce;
+  config.profile = identity.profile;
+  config.doorbells = identity.doorbells;
+  config.told = identity.limits;
+  config.budgets.qps = std::max<std::uint64_t>(config.budgets.qps, identity.limits.max_qp);
+  config.budgets.cqs = std::max<std::uint64_t>(config.budgets.cqs, identity.limits.max_cq);
+  config.budgets.srqs = std::max<std::uint64_t>(config.budgets.srqs, identity.limits.max_srq);
+  config.budgets.mrs = std::max<std::uint64_t>(config.budgets.mrs, identity.limits.max_mr);
+}
+
+Result<SavedIdentity> read_identity(state::Reader& reader) {
+  SavedIdentity identity;
+  read(reader, kIdentityRecord, identity);
+  if (reader.failed()) return Failure(reader.result().error());
+  return identity;
+}
+
 SavedIdentity Adapter::identity() const {
   return {.name = config_.name,
           .mac = config_.mac,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "abi/registers.h"
 #include "abi/ring.h"
 #include "base/doorbell_mode.h"
 #include "base/mac.h"
@@ -19,7 +20,8 @@
 
 namespace pvrdma::device {
 
-// What makes it this adapter, and what its guest was told of it. Compared, never applied.
+// What makes it this adapter, and what its guest was told of it. Compared; applied only to an adapter that
+// its client goes on with in another process (keep_to()).
 struct SavedIdentity {
   std::string name;
   Mac mac;

@@ -106,6 +106,25 @@ TEST_F(KeeperTest, TheNextDaemonGoesOnWithTheClient) {
   }
 }
 
+// What is configured since counts from the VM's next power-on.
+TEST_F(KeeperTest, AClientGoesOnWithWhatItWasTold) {
+  keep::FakeManager manager(manager_path_);
+  start();
+  const auto client = connect(0);
+  ASSERT_TRUE(write_bar(*client, 1u << 20));
+  const std::vector<std::function<void(control::AdapterConfig&)>> changes{
+      [](auto& adapter) { adapter.mtu = NetworkMtu{9000}; }, [](auto& adapter) { adapter.budgets.qps = 10; },
+      [](auto& adapter) { adapter.hardware_version = HardwareVersion::k17; },
+      [](auto& adapter) { adapter.roce = RoceVersion::kV1; },
+      [](auto& adapter) { adapter.profile = Profile::kEsxi; }};
+  for (const auto& change : changes) {
+    change(config_.adapters[0]);
+    EXPECT_THAT(log_of([&] { restart(manager); }),
+                HasSubstr("VM-01: its guest goes on with what it was told"));
+    EXPECT_EQ(read_bar(*client), 1u << 20);
+  }
+}
+
 TEST_F(KeeperTest, WhoConnectsWhileNobodyServesWaits) {
   keep::FakeManager manager(manager_path_);
   start();
