@@ -53,6 +53,15 @@ Error is_left_standing(const Json& motion) {
 
 }  // namespace
 
+std::string progress_of(const Json& state) {
+  const std::string phase = state.value("phase", "");
+  const auto total = state.value("ram_bytes", std::uint64_t{0});
+  if (phase == "waits for QEMU") return fmt::format("{} on host {}", phase, state.value("to", ""));
+  if (total == 0) return phase;
+  return fmt::format("{}{}{} of {} MiB", phase, phase.empty() ? "" : ": ",
+                     (total - state.value("remaining_bytes", total)) >> 20, total >> 20);
+}
+
 Result<std::string> follow_motion(const SendRequest& send, const Command& command, const Values& values,
                                   const std::function<void(const Json& motion)>& show) {
   Request request = make_request(command, values);
@@ -84,8 +93,10 @@ Result<std::string> follow_motion(const SendRequest& send, const Command& comman
       return Failure(why_failed(motion, ended));
     }
     if (state != "runs") break;
-    if (phase == "lost") return Failure(is_lost(motion));
-    if (phase == "stands") return Failure(is_left_standing(motion));
+    if (phase == "lost" || phase == "stands") {
+      if (virsh) virsh->leave();  // it may wait for a libvirt that does not answer
+      return Failure(phase == "lost" ? is_lost(motion) : is_left_standing(motion));
+    }
     if (!virsh && !for_virsh.empty() && phase == "waits for QEMU") {
       auto started = Virsh::start(for_virsh);
       if (!started) {

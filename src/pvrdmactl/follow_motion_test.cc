@@ -162,5 +162,14 @@ TEST_F(FollowMotionTest, CheckAndCancelAskTheDaemonAlone) {
   EXPECT_EQ(asked(), "");
 }
 
+TEST(Progress, IsALine) {
+  EXPECT_EQ(progress_of({{"phase", "waits for QEMU"}, {"to", "esx-02"}}), "waits for QEMU on host esx-02");
+  EXPECT_EQ(progress_of({{"phase", "memory"}, {"ram_bytes", 512u << 20}, {"remaining_bytes", 12u << 20}}),
+            "memory: 500 of 512 MiB");
+  EXPECT_EQ(progress_of({{"phase", "begins"}}), "begins");
+  EXPECT_EQ(progress_of({{"ram_bytes", 2u << 20}, {"remaining_bytes", 1u << 20}}), "1 of 2 MiB")
+      << "a checkpoint";
+}
+
 }  // namespace
 }  // namespace pvrdma::ctl

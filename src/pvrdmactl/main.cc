@@ -65,9 +65,11 @@ int capture(const Endpoint& endpoint, const Command& command, const Values& valu
 }
 
 void show_progress(const Json& line) {
-  if (::isatty(STDERR_FILENO) == 0) return;
-  const auto total = line.value("ram_bytes", std::uint64_t{0});
-  fmt::print(stderr, "\r{} of {} MiB", (total - line.value("remaining_bytes", total)) >> 20, total >> 20);
+  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K{}", progress_of(line));
+}
+
+void clear_progress() {
+  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");
 }
 
 // The VM is off when the file has all of it, on the disk; whatever goes wrong before lets it go on.
@@ -89,7 +91,7 @@ Result<std::string> checkpoint(const Endpoint& endpoint, const Command& command,
        }});
   auto done = send(endpoint, make_request(command, values),
                    [&stream](std::string_view piece) { return stream.take(piece); });
-  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");  // what show_progress() left
+  clear_progress();
   if (!done) {
     if (stream.kept() && done.error().code == ECANCELED) static_cast<void>(drop_state(file));
     return Failure(done.error());
@@ -131,9 +133,12 @@ Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, 
       return restore(endpoint, command, values);
     case Transfer::kState:
       return send_state(endpoint, command, values);
-    case Transfer::kMotion:
-      return follow_motion([&endpoint](const Request& request) { return send(endpoint, request); }, command,
-                           values, show_progress);
+    case Transfer::kMotion: {
+      auto answer = follow_motion([&endpoint](const Request& request) { return send(endpoint, request); },
+                                  command, values, show_progress);
+      clear_progress();
+      return answer;
+    }
     case Transfer::kNone:
     case Transfer::kCapture:
       break;

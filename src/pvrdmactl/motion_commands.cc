@@ -83,7 +83,7 @@ Command migrate_command() {
                     {.name = "to", .help = "the host it goes to", .shows = "host", .member = "/to"},
                     {.name = "max-pause",
                      .kind = Kind::kNumber,
-                     .help = "the VM stands no longer than that, or stays; default: 500",
+                     .help = "how long QEMU may plan to let the VM stand; default: 500",
                      .shows = "ms",
                      .member = "/max_pause_ms"},
                     {.name = "patience",

@@ -21,12 +21,14 @@ class Virsh {
 
   // Lets it run. What it prints goes to the standard error output. Errors: there is no virsh.
   static Result<Virsh> start(std::vector<std::string> arguments);
-  ~Virsh();  // waits for its end
+  ~Virsh();  // waits for its end, if it is not left
   Virsh(Virsh&& other) noexcept : pid_(std::exchange(other.pid_, 0)), status_(other.status_) {}
   Virsh& operator=(Virsh&&) = delete;
 
   // As Ctrl-C: it has libvirt give up what it does.
   void interrupt();
+  // It goes on without us.
+  void leave() { pid_ = 0; }
   // Its exit status, 128 and the signal's number when one has killed it; nothing: it runs.
   std::optional<int> ended() { return reap(Wait::kNo); }
 
