@@ -19,7 +19,7 @@ from harness import cases, programs
 from harness.memory import differing_pages, memory_of
 
 _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
-_LOAD = programs.exactly_once("-n 150000 -t 20")
+_LOAD = programs.exactly_once("-n 100000 -t 20 -z 200")  # its pauses alone take 20 s, on however fast a machine
 
 
 @pytest.fixture(scope="module")
