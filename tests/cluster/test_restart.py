@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from conftest import make_fleet
-from fleet.fleet import Fleet
+from fleet.fleet import PORTGROUP, SWITCH, Fleet
 from fleet.loads import wait_until_they_flow
 from fleet.service import Service
 from fleet.until import until
@@ -70,6 +70,24 @@ def test_a_link_that_is_down_stays_down(served: tuple[Fleet, list[Service]]) -> 
     assert not fleet[1].ctl("adapter", "get", "VM-03")["link_up"]
     fleet[1].ctl_text("adapter", "set", "VM-03", "--link", "up")
     wait_active(fleet.vms["VM-03"])
+    _connections_work(fleet)
+
+
+def test_guests_go_on_with_what_they_were_told(served: tuple[Fleet, list[Service]]) -> None:
+    """What is configured since counts from their VMs' next power-on."""
+    fleet, services = served
+    config = fleet[1].config.read_text(encoding="utf-8")
+    fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "9000")
+    fleet[1].config.write_text(config + "\n[budgets]\nqps = 300\n", encoding="utf-8")
+    try:
+        services[0].call("restart")
+        until("the adapters are back", lambda: [(each["state"], each["mtu"]) for each in fleet[1].ctl("adapter", "list")],
+              accept=lambda seen: seen == [("active", 1024)] * 3)
+        _connections_work(fleet)
+    finally:
+        fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "1500")
+        fleet[1].config.write_text(config, encoding="utf-8")
+    services[0].call("restart")
     _connections_work(fleet)
 
 
