@@ -101,6 +101,10 @@ std::unique_ptr<ByteChannel> Conversation::give_channel() {
   return received_.empty() ? std::move(channel_) : nullptr;
 }
 
+vmm::Json acceptance() {
+  return {{"say", "accepted"}, {"draft", true}};
+}
+
 vmm::Json refusal(const std::string& why) {
   return {{"say", "refused"}, {"why", why}};
 }

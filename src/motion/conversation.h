@@ -71,6 +71,8 @@ class Conversation {
   std::vector<std::byte> received_;
 };
 
+// "say": "accepted"; that the saved adapter may be sent beforehand, to be tried, is said with it.
+vmm::Json acceptance();
 // "say": "refused", with a sentence.
 vmm::Json refusal(const std::string& why);
 // "say": "over", with a sentence.

@@ -146,20 +146,27 @@ Result<void> Destination::restore() {
                       [this] { return side_.write_own_msix_table(offer_.motion.vm, image_); });
 }
 
-Result<void> Destination::expect_image(Said& said) {
-  auto heard = there_.expect("pci", Instant::now() + Conversation::kAnswerPatience);
-  if (!heard) return Failure(std::move(heard).error());
-  said = *std::move(heard);
-  const auto image = said.text.contains("pci") ? pci_image_of(said.text.at("pci"))
-                                               : Result<vmm::PciImage>(fail(EPROTO, "it sends no PCI state"));
+// What the saved adapter is to be refused for is known before the VM stands anywhere.
+Result<void> Destination::prepare() {
+  there_.allow_bytes();
+  auto said = there_.expect("pci", Instant::now() + Conversation::kAnswerPatience);
+  if (!said) return Failure(std::move(said).error());
+  const auto image = said->text.contains("pci")
+                         ? pci_image_of(said->text.at("pci"))
+                         : Result<vmm::PciImage>(fail(EPROTO, "it sends no PCI state"));
   if (!image) return Failure(image.error());
   image_ = *image;
+  if (said->bytes.empty() && !is_led()) return {};  // of an older daemon
+  if (const auto tried = side_.load(offer_.motion.vm, std::move(said->bytes)); !tried)
+    return Failure(tried.error());
+  is_loaded_ = true;
+  if (auto unloaded = side_.unload(offer_.motion.vm); !unloaded) return unloaded;
+  is_loaded_ = false;
   return {};
 }
 
 Result<void> Destination::receive_memory() {
-  Said said;
-  if (auto came = expect_image(said); !came) return came;
+  if (auto came = prepare(); !came) return came;
   took_qemu_ = true;
   if (auto restored = restore(); !restored) return restored;
   if (auto set = vmm::set_migration_capability(*monitor_, vmm::kPauseBeforeSwitchover, true); !set)
@@ -179,7 +186,6 @@ Result<void> Destination::receive_memory() {
 
 // The state comes when the VM stands there, while QEMU still sends the rest of its memory.
 Result<void> Destination::load() {
-  there_.allow_bytes();
   std::optional<Said> said;
   while (!said) {
     auto heard = there_.listen(Instant::now() + seconds(1));
@@ -193,6 +199,8 @@ Result<void> Destination::load() {
   }
   if (!said->is("state")) return there_.given_up(*said);
   const Instant began = Instant::now();
+  const auto paused = said->text.find("paused");
+  if (paused != said->text.end() && paused->is_boolean()) is_paused_ = paused->get<bool>();
   const auto image = side_.load(offer_.motion.vm, std::move(said->bytes));
   if (!image) return Failure(image.error());
   is_loaded_ = true;
@@ -243,13 +251,15 @@ Result<void> Destination::decide() {
     const auto gone = arbiter_.source_is_gone(offer_.motion);
     const bool is_alone = (gone && *gone) || (silent_since && now >= *silent_since + kSilence);
     // libvirt says it by letting it run.
-    Look vm = Look::kStands;
+    LedVm vm = LedVm::kStands;
     if (is_led() && now >= look_at) {
       vm = look();
       look_at = now + kQemuPollInterval;
     }
-    if (vm == Look::kGone) return fail(ECONNABORTED, "its QEMU has gone");
-    if (verdict && (is_led() ? vm == Look::kRuns : is_alone)) {
+    if (vm == LedVm::kGone)
+      return fail(ECONNABORTED,
+                  fmt::format("the QEMU of VM {} here (pid {}) has ended", offer_.motion.vm, report_.pid));
+    if (verdict && (is_led() ? vm == LedVm::kRuns : is_alone)) {
       const auto committed = arbiter_.commit(offer_.motion);
       if (committed) {
         log::warn("VM {}: its host {} {}: it goes on here", offer_.motion.vm, offer_.motion.from,
@@ -260,6 +270,9 @@ Result<void> Destination::decide() {
         log::warn("VM {}: it stands until the store says where it is: {}", offer_.motion.vm,
                   committed.error().message);
     }
+    if (is_led() && is_alone && vm == LedVm::kStands && waiting_log.allow(now))
+      log::warn("VM {}: all of it is here, and it stands until libvirt lets it go on: virsh resume {}",
+                offer_.motion.vm, offer_.motion.vm);
     if (stopping_()) return stop_deciding();
     const Duration pause = now < seldom_at ? kPollInterval : Arbiter::kPause;
     const auto said = there_.listen(now + pause);
@@ -271,6 +284,9 @@ Result<void> Destination::decide() {
 
 // This daemon ends, and the VM may be here.
 Result<void> Destination::stop_deciding() {
+  if (is_led())
+    return fail(EAGAIN,
+                fmt::format("this daemon stops, and where VM {} is libvirt decides", offer_.motion.vm));
   const auto ended = arbiter_.end(offer_.motion);
   if (ended) return fail(ECANCELED, "this daemon stops");
   if (ended.error().code == EALREADY) {
@@ -295,7 +311,7 @@ Result<void> Destination::go_on() {
     return done;
   };
   if (auto works = repeated([&] { return side_.arrive(vm); }); !works) return works;
-  if (!offer_.is_paused) {
+  if (!is_paused_) {
     const auto continued = repeated([&] { return monitor_->execute("cont"); });
     if (!continued) return Failure(continued.error());
   }

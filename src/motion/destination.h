@@ -39,6 +39,11 @@ struct Offer {
 };
 Result<Offer> read_offer(const Said& said);
 
+// A VM that libvirt has come here, as its QEMU here says.
+enum class LedVm : std::uint8_t { kWaits, kStands, kRuns, kGone, kUnknown };
+// `monitor` null: it is not reached.
+LedVm look_at(vmm::Monitor* monitor, MovingSide& side, const std::string& vm);
+
 struct ArrivalReport {
   pid_t pid = 0;  // of the QEMU here
   Duration load{};
@@ -63,7 +68,8 @@ class Destination {
         arbiter_(arbiter),
         there_(there),
         take_memory_(std::move(take_memory)),
-        stopping_(std::move(stopping)) {}
+        stopping_(std::move(stopping)),
+        is_paused_(offer_.is_paused) {}
 
   // Once, after the offer was accepted. The error is a sentence; ECANCELED: the VM stays where it is.
   Result<ArrivalReport> run();
@@ -78,14 +84,13 @@ class Destination {
   Result<void> stop_deciding();
   Result<void> go_on();
   Result<void> restore();
-  Result<void> expect_image(Said& said);
+  Result<void> prepare();
 
   // Where libvirt leads.
   bool is_led() const { return offer_.leader == Leader::kLibvirt; }
   Result<void> prepare_led();
   Result<void> take_pages();
-  enum class Look : std::uint8_t { kWaits, kStands, kRuns, kGone, kUnknown };
-  Look look();
+  LedVm look();
   Result<void> check_stands(bool has_pages);
   void stop_incoming();
   Result<ArrivalReport> give_up_led(Error why);
@@ -104,6 +109,7 @@ class Destination {
   vmm::PciImage image_;
   ArrivalReport report_;
   std::optional<Instant> has_come_;
+  bool is_paused_;          // the VM, and is to stay so
   bool took_qemu_ = false;  // it reads, and can do nothing else any more
   bool is_here_ = false;    // the VM, as the arbiter says
   bool is_loaded_ = false;  // the adapter

@@ -18,25 +18,26 @@ constexpr Duration kPollInterval = milliseconds(20);
 
 }  // namespace
 
-// What the saved adapter is to be refused for is known before the VM stands anywhere.
+LedVm look_at(vmm::Monitor* monitor, MovingSide& side, const std::string& vm) {
+  const auto state = monitor != nullptr ? vmm::run_state(*monitor) : Result<std::string>(Failure(Error{}));
+  if (state && *state == "running") return LedVm::kRuns;
+  if (state) return *state == "inmigrate" ? LedVm::kWaits : LedVm::kStands;
+  const auto has_vmm = side.has_vmm(vm);
+  const bool is_gone = has_vmm ? !*has_vmm : has_vmm.error().code == ENOENT;  // there is no adapter for one
+  return is_gone ? LedVm::kGone : LedVm::kUnknown;
+}
+
 Result<void> Destination::prepare_led() {
-  there_.allow_bytes();
-  Said said;
-  if (auto came = expect_image(said); !came) return came;
-  if (const auto image = side_.load(offer_.motion.vm, std::move(said.bytes)); !image)
-    return Failure(image.error());
-  is_loaded_ = true;
-  if (auto unloaded = side_.unload(offer_.motion.vm); !unloaded) return unloaded;
-  is_loaded_ = false;
+  if (auto came = prepare(); !came) return came;
   if (auto restored = restore(); !restored) return restored;
   return there_.say({{"say", "restored"}});
 }
 
 // A VM that cannot be asked may run.
 Result<void> Destination::check_stands(bool has_pages) {
-  const Look vm = look();
-  if (vm == Look::kStands) return {};
-  if (vm != Look::kRuns)
+  const LedVm vm = look();
+  if (vm == LedVm::kStands) return {};
+  if (vm != LedVm::kRuns)
     return fail(EAGAIN, fmt::format("whether VM {} stands here is not known: its QEMU does not answer",
                                     offer_.motion.vm));
   return fail(EBUSY, fmt::format("VM {} runs here before its adapter is here: have libvirt leave it paused "
@@ -54,13 +55,17 @@ Result<void> Destination::take_pages() {
   while (true) {
     auto said = there_.listen(Instant::now() + Conversation::kAnswerPatience);
     if (!said) return Failure(std::move(said).error());
-    if (!*said) return fail(ETIMEDOUT, "the other host does not send what the adapter has written");
+    if (!*said)
+      return fail(ETIMEDOUT, fmt::format("host {} does not send what the adapter of VM {} has written",
+                                         offer_.motion.from, vm));
     if ((*said)->is("whole")) break;
     if (!(*said)->is("pages")) return there_.given_up(**said);
     const auto at = (*said)->text.find("at");
     if (at == (*said)->text.end() || !at->is_number_unsigned() ||
         (*said)->bytes.size() > MovingSide::kPagesBytesMax)
-      return fail(EPROTO, "the other host sends pages that are none");
+      return fail(EPROTO,
+                  fmt::format("host {} sends pages of VM {} without an address, or more than {} bytes",
+                              offer_.motion.from, vm, MovingSide::kPagesBytesMax));
     if (auto stands = check_stands(has_pages); !stands) return stands;
     has_pages = true;
     auto put = side_.put_pages(vm, at->get<std::uint64_t>(), std::move((*said)->bytes));
@@ -72,20 +77,12 @@ Result<void> Destination::take_pages() {
   return {};
 }
 
-Destination::Look Destination::look() {
-  const auto has_vmm = side_.has_vmm(offer_.motion.vm);
-  const Look without_answer = has_vmm && !*has_vmm ? Look::kGone : Look::kUnknown;
-  if (monitor_ == nullptr) return without_answer;
-  if (!monitor_->works()) {
+LedVm Destination::look() {
+  if (monitor_ != nullptr && !monitor_->works()) {
     auto again = vmm::Monitor::connect(monitor_->path(), Instant{});
     if (again) monitor_ = *std::move(again);
   }
-  const auto state = vmm::run_state(*monitor_);
-  if (state) {
-    if (*state == "running") return Look::kRuns;
-    return *state == "inmigrate" ? Look::kWaits : Look::kStands;
-  }
-  return without_answer;
+  return look_at(monitor_.get(), side_, offer_.motion.vm);
 }
 
 // What has not come yet comes no more; what has come cannot be told from here whether it has.
@@ -96,7 +93,7 @@ void Destination::stop_incoming() {
     if (!monitor) return;  // libvirt has started none
     monitor_ = *std::move(monitor);
   }
-  if (look() != Look::kWaits) return;
+  if (look() != LedVm::kWaits) return;
   const auto found = vmm::migration_status(*monitor_);
   if (found && (found->status == "none" || found->status == "setup")) {
     static_cast<void>(monitor_->execute("quit"));
@@ -116,14 +113,14 @@ Result<ArrivalReport> Destination::give_up_led(Error why) {
     const auto verdict = arbiter_.look(offer_.motion);
     if (verdict && *verdict == Arbiter::Verdict::kStays) return Failure(std::move(why));
     if (verdict && *verdict == Arbiter::Verdict::kThere) break;
-    const Look found = look();
+    const LedVm found = look();
     if (monitor_ == nullptr) stop_incoming();
     bool is_told = true;
-    if (found == Look::kGone) {
+    if (found == LedVm::kGone) {
       is_told = arbiter_.end(offer_.motion).has_value();
-    } else if (found == Look::kRuns) {
+    } else if (found == LedVm::kRuns) {
       is_told = arbiter_.commit(offer_.motion).has_value();
-    } else if (found == Look::kStands && waiting_log.allow(Instant::now())) {
+    } else if (found == LedVm::kStands && waiting_log.allow(Instant::now())) {
       log::warn("VM {}: it stands here without its adapter's connections until libvirt lets it go on: {}", vm,
                 why.message);
     }
@@ -142,7 +139,7 @@ Result<void> Destination::begin_anew() {
     if (auto unloaded = side_.unload(offer_.motion.vm); !unloaded) return unloaded;
   }
   if (auto works = side_.arrive(offer_.motion.vm); !works) return works;
-  if (offer_.is_paused) return {};
+  if (is_paused_) return {};
   if (monitor_ == nullptr) return fail(ENOENT, "its QEMU's monitor was never reached: continue it by hand");
   const auto continued = monitor_->execute("cont");
   return continued ? Result<void>() : Failure(continued.error());

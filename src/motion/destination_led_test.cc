@@ -214,7 +214,8 @@ TEST_F(DestinationLedTest, PagesThatAreNoneAreRefused) {
       come(there);
       EXPECT_TRUE(there.say(text, bytes));
     });
-    EXPECT_EQ(why, "the other host sends pages that are none") << text.dump();
+    EXPECT_EQ(why, "host esx-01 sends pages of VM VM-01 without an address, or more than 1048576 bytes")
+        << text.dump();
   }
   EXPECT_EQ(side_.put_bytes, 0U);
   EXPECT_TRUE(ended().empty()) << "libvirt has the VM here, and decides";

@@ -263,7 +263,9 @@ Result<void> MotionWorld::call(Host host, bool of_store) {
   const int at = party.calls++;
   const int store_at = of_store ? party.store_calls++ : -1;
   for (const Mishap& each : mishaps_) {
-    if (each.fault == Fault::kLibvirtGivesUp) continue;
+    if (each.fault == Fault::kLibvirtGivesUp || each.fault == Fault::kCancelled ||
+        each.fault == Fault::kSomebodyResumes)
+      continue;
     const int here = each.fault == Fault::kAnswerLost ? store_at : at;
     const bool is_qemus = each.fault == Fault::kQemuDies || each.fault == Fault::kQemuRefuses;
     if (each.host == host && each.at == here && !is_qemus) return suffer(each.fault, host, of_store);
@@ -289,6 +291,8 @@ Result<void> MotionWorld::suffer(Fault fault, Host host, bool of_store) {
     case Fault::kQemuDies:
     case Fault::kQemuRefuses:
     case Fault::kLibvirtGivesUp:
+    case Fault::kCancelled:
+    case Fault::kSomebodyResumes:
       break;
   }
   return {};
@@ -323,9 +327,15 @@ std::optional<Json> MotionWorld::answer(Host host, const std::string& command, c
   if (party.qemu_dead) return std::nullopt;
   const int at = party.commands++;
   for (const Mishap& each : mishaps_) {
+    if (each.fault == Fault::kSomebodyResumes && each.host == host && at >= each.at &&
+        party.run_state == "postmigrate" && store_ == Store::kMoving) {
+      happened_ = party.qemu_runs = true;
+      party.run_state = "running";
+    }
     if (each.host != host || each.at != at) continue;
     if (each.fault == Fault::kQemuDies) {
-      happened_ = party.qemu_dead = true;
+      happened_ = true;
+      party.lose_qemu();
       return std::nullopt;
     }
     if (each.fault == Fault::kQemuRefuses) {
@@ -369,7 +379,7 @@ std::optional<Json> MotionWorld::answer(Host host, const std::string& command, c
     party.run_state = "running";
     party.qemu_runs = true;
   }
-  if (command == "quit") party.qemu_dead = true;
+  if (command == "quit") party.lose_qemu();
   check();
   return FakeQemu::returning();
 }
@@ -410,7 +420,7 @@ void MotionWorld::be_libvirt() {
 // The domain there is ended, and the VM goes on here.
 void MotionWorld::keep_here() {
   Party& here = of(Host::kSource);
-  of(Host::kDestination).qemu_dead = true;
+  of(Host::kDestination).lose_qemu();
   if (here.qemu_dead) return;
   if (here.migration == "active") here.migration = "cancelled";
   here.run_state = "running";
@@ -433,7 +443,7 @@ bool MotionWorld::step_libvirt(int step) {
     return false;
   }
   if (here.qemu_dead && step < 5) {
-    there.qemu_dead = true;
+    there.lose_qemu();
     return false;
   }
   switch (step) {
@@ -455,7 +465,7 @@ bool MotionWorld::step_libvirt(int step) {
     case 5:
       return true;
     case 6:
-      here.qemu_dead = true;
+      here.lose_qemu();
       return true;
     default:
       break;
@@ -467,6 +477,17 @@ bool MotionWorld::step_libvirt(int step) {
   there.run_state = "running";
   there.qemu_runs = true;
   return false;
+}
+
+bool MotionWorld::look_at_progress() {
+  const std::lock_guard lock(mutex_);
+  const int at = looks_++;
+  for (const Mishap& each : mishaps_) {
+    if (each.fault != Fault::kCancelled || at < each.at) continue;
+    happened_ = true;
+    return false;
+  }
+  return true;
 }
 
 void MotionWorld::lead_source() {
@@ -483,7 +504,7 @@ void MotionWorld::lead_source() {
       []() -> Result<std::unique_ptr<ByteChannel>> { return std::make_unique<Nothing>(); },
       [this] { return is_idle(Host::kSource); });
   try {
-    const auto report = source.run([](const MotionProgress&) { return true; });
+    const auto report = source.run([this](const MotionProgress&) { return look_at_progress(); });
     if (!report) sentence_ = report.error().message;
   } catch (const DaemonDied&) {
     sentence_ = "the source's daemon died";
@@ -497,7 +518,7 @@ void MotionWorld::lead_destination() {
   try {
     const auto said = there.listen(Instant::now() + std::chrono::seconds(5));
     const auto offer = said && *said ? read_offer(**said) : Result<Offer>(fail(EPIPE, "no offer"));
-    if (!offer || !there.say({{"say", "accepted"}})) return;
+    if (!offer || !there.say(acceptance())) return;
     Destination destination(
         *offer, [this]() -> Result<std::string> { return paths_[1]; }, side, store, there,
         [](Instant) -> Result<std::unique_ptr<ByteChannel>> { return std::make_unique<Nothing>(); },

@@ -37,6 +37,8 @@ enum class Fault : std::uint8_t {
   kQemuDies,         // at a command
   kQemuRefuses,      // a command
   kLibvirtGivesUp,   // at a step of its own: the VM is to stay
+  kCancelled,        // at a look how far it is
+  kSomebodyResumes,  // the VM, in the source's QEMU, at the first command when it could
 };
 
 // At which call of the host's daemon to anybody (an answer that is lost: to the store), or command to its
@@ -78,6 +80,11 @@ class MotionWorld {
     bool qemu_dead = false;
     std::string run_state;
     std::string migration;
+    // Its adapter ends, or outlives it and is stopped.
+    void lose_qemu() {
+      qemu_dead = true;
+      serves = false;
+    }
   };
   class Side;
   class StoreSide;
@@ -98,6 +105,7 @@ class MotionWorld {
   bool step_libvirt(int step);
   void keep_here();
   bool is_idle(Host host);
+  bool look_at_progress();
   void lead_source();
   void lead_destination();
 
@@ -113,6 +121,7 @@ class MotionWorld {
   bool is_expected_ = false;  // a QEMU has come to the destination's adapter
   bool libvirt_is_done_ = false;
   int store_away_for_ = 0;  // calls
+  int looks_ = 0;           // how far it is
   Store store_ = Store::kNothing;
   std::array<Party, 2> parties_;
   std::array<std::deque<std::byte>, 2> on_the_wire_;  // to each

@@ -59,7 +59,7 @@ Result<void> Source::open() {
   auto qemu = open_qemu(wish_.monitor);
   if (!qemu) return Failure(std::move(qemu).error());
   if (auto settled = check_settled(*qemu, wish_.motion.vm); !settled) return settled;
-  is_paused_ = qemu->state == "paused";
+  note_run_state(qemu->state);
   monitor_ = std::move(qemu->monitor);
   pid_ = monitor_->pid();
   auto settings = vmm::migration_settings(*monitor_);
@@ -70,6 +70,11 @@ Result<void> Source::open() {
   kept_capabilities_ = *std::move(capabilities);
   if (is_led()) return check_monitor_name();
   return {};
+}
+
+// Until it is moved its operator may let it run, or pause it.
+void Source::note_run_state(const std::string& state) {
+  if (state == "running" || state == "paused") is_paused_ = state == "paused";
 }
 
 Result<void> Source::offer(Asked asked) {
@@ -87,6 +92,7 @@ Result<void> Source::offer(Asked asked) {
   if (auto said = there_.say(text); !said) return said;
   const auto accepted = there_.expect("accepted", Instant::now() + Conversation::kAnswerPatience);
   if (!accepted) return Failure(accepted.error());
+  takes_draft_ = accepted->text.contains("draft");
   return {};
 }
 
@@ -137,7 +143,7 @@ Result<void> Source::prepare(const Progress& progress) {
   if (!image) return Failure(image.error());
   image_ = *image;
   std::vector<std::byte> draft;  // to be refused now, if it is to be
-  if (is_led()) {
+  if (takes_draft_) {
     auto made = side_.draft(motion.vm, image_);
     if (!made) return Failure(std::move(made).error());
     draft = *std::move(made);
@@ -176,8 +182,10 @@ Result<void> Source::copy_memory(const Progress& progress) {
   MotionProgress state{.phase = "memory"};
   while (true) {
     stood_ = Instant::now();
+    const auto run_state = vmm::run_state(*monitor_);
     const auto found = vmm::migration_status(*monitor_);
     if (!found) return Failure(found.error());
+    if (run_state) note_run_state(*run_state);
     report_.ram_bytes = state.ram_bytes = found->ram_bytes;
     state.remaining_bytes = found->remaining_bytes;
     bytes_per_s_ = found->bytes_per_s;
@@ -233,7 +241,7 @@ Result<void> Source::stop(const Progress& progress) {
   if (!state) return Failure(state.error());
   report_.state_bytes = state->size();
   state_sent_ = true;
-  auto sent = there_.say({{"say", "state"}}, *state);
+  auto sent = there_.say({{"say", "state"}, {"paused", is_paused_}}, *state);
   report_.state = lap();
   return sent;
 }

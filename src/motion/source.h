@@ -98,6 +98,7 @@ class Source {
 
  private:
   Result<void> open();
+  void note_run_state(const std::string& state);
   enum class Asked : bool { kToGo, kWhether };
   Result<void> offer(Asked asked);
   Result<void> begin();
@@ -127,6 +128,7 @@ class Source {
   Result<void> wait_led(const char* what, const Progress& progress);
   Result<void> hand_over_led(const Progress& progress);
   Result<void> wait_until_qemu_has_gone(const Progress& progress);
+  void say_what_is_waited_for(const Result<Look>& found, const std::string& why);
   Result<void> undo_all_led(const std::string& why, const Progress& progress);
   Result<void> learn_where_it_is(const Progress& progress);
 
@@ -155,7 +157,8 @@ class Source {
   std::uint64_t bytes_per_s_ = 0;  // of its stream
   Instant began_{};
   Instant stood_{};
-  bool is_paused_ = false;      // its VM, and so it stays
+  bool is_paused_ = false;      // its VM, when it was seen last, and so it stays
+  bool takes_draft_ = false;    // the other host: older daemons do not
   bool begun_ = false;          // the motion is in the store
   bool logs_ = false;           // pages
   bool set_up_ = false;         // QEMU's settings, and perhaps its migration

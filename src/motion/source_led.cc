@@ -19,6 +19,8 @@ constexpr std::uint64_t kPagesBytesPerS = 200'000'000;
 constexpr Duration kRefreshInterval = milliseconds(100);
 // Of a VM that has left, before a wish to cancel ends its motion: the other host may be about to see it run.
 constexpr Duration kLostPatience = std::chrono::seconds(30);
+// Of a VM that goes on, for its migration to be cancelled.
+constexpr Duration kCancelPatience = std::chrono::seconds(30);
 // libvirt has not let the VM go on for so long: who has moved it is to know.
 constexpr Duration kStandsAfter = std::chrono::seconds(5);
 
@@ -36,6 +38,7 @@ Result<Source::Look> Source::look() {
   const auto state = vmm::run_state(*monitor_);
   const auto migration = state ? vmm::migration_status(*monitor_) : Result<vmm::MigrationStatus>({});
   if (state && migration) {
+    note_run_state(*state);
     const bool stands = *state == "finish-migrate" || *state == "postmigrate";
     qemu_gave_all_ = stands && migration->status == "completed";
     return Look{stands ? Look::Vm::kStands : Look::Vm::kRuns, *migration};
@@ -143,7 +146,11 @@ Result<void> Source::hand_over_led(const Progress& progress) {
   const Instant began = Instant::now();
   if (auto memory = wait_led("memory", progress); !memory) return memory;
   const Instant gives = Instant::now();
-  const auto given = side_.give_pages(wish_.motion.vm, [this](const MovingSide::Pages& pages) {
+  const auto given = side_.give_pages(wish_.motion.vm, [&](const MovingSide::Pages& pages) -> Result<void> {
+    const auto said = there_.listen(Instant{});
+    if (!said) return Failure(said.error());
+    if (*said) return there_.given_up(**said);
+    if (!progress(in_pause())) return fail(ECANCELED, "the motion was cancelled");
     return there_.say({{"say", "pages"}, {"at", pages.address}}, pages.bytes);
   });
   if (!given) return given;
@@ -171,36 +178,55 @@ Result<void> Source::wait_until_qemu_has_gone(const Progress& progress) {
   return {};
 }
 
+void Source::say_what_is_waited_for(const Result<Look>& found, const std::string& why) {
+  if (!waiting_log_.allow(Instant::now())) return;
+  const std::string& vm = wish_.motion.vm;
+  if (!found) {
+    log::warn("VM {}: its motion was given up ({}), but its QEMU (pid {}) does not say whether it runs: {}",
+              vm, why, pid_, found.error().message);
+  } else if (found->vm == Look::Vm::kStands) {
+    log::warn("VM {}: it stands until libvirt lets it go on, here or there (virsh resume {}): {}", vm, vm,
+              why);
+  } else {
+    log::warn("VM {}: it goes on, but its QEMU (pid {}) does not end its migration (\"{}\"): {}", vm, pid_,
+              found->migration.status, why);
+  }
+}
+
 // A migration that is not over is cancelled. Where the VM is after that, libvirt decides.
 Result<void> Source::undo_all_led(const std::string& why, const Progress& progress) {
   static_cast<void>(there_.say(over(why)));
-  bool cancelled = false;
-  const Instant stands_at = Instant::now() + kStandsAfter;
-  while (true) {
-    const auto found = look();
-    const bool ended = found && vmm::has_ended(found->migration.status);
-    if (found && found->vm == Look::Vm::kRuns && ended) break;
-    if (qemu_is_gone_) {
-      if (!is_loaded_) lost_ = why;
-      return learn_where_it_is(progress);
-    }
-    if (!cancelled) cancelled = monitor_->execute("migrate_cancel").has_value();
-    const bool stands = found && found->vm == Look::Vm::kStands;
-    if (stands && Instant::now() >= stands_at) static_cast<void>(progress({.phase = "stands"}));
-    if (stands && waiting_log_.allow(Instant::now()))
-      log::warn("VM {}: it stands until libvirt lets it go on, here or there: {}", wish_.motion.vm, why);
-    if (stopping_() && (stands || Instant::now() >= stands_at)) return fail(ECANCELED, "this daemon stops");
-    std::this_thread::sleep_for(kSettlePause);
-  }
   Result<void> outcome;
   const auto note = [&outcome](const auto& done) {
     if (!done && outcome) outcome = Failure(done.error());
   };
+  bool cancelled = false;
+  const Instant began = Instant::now();
+  while (true) {
+    const auto found = look();
+    if (qemu_is_gone_) {
+      if (!is_loaded_) lost_ = why;
+      return learn_where_it_is(progress);
+    }
+    const Instant now = Instant::now();
+    if (found && found->vm == Look::Vm::kRuns) {
+      is_loaded_ = false;  // what was handed over is old
+      if (std::exchange(stopped_, false)) note(side_.go_on(wish_.motion.vm));
+      if (vmm::has_ended(found->migration.status) || now >= began + kCancelPatience) break;
+    }
+    if (!cancelled) cancelled = monitor_->execute("migrate_cancel").has_value();
+    const bool stands = found && found->vm == Look::Vm::kStands;
+    if (stands && now >= began + kStandsAfter) static_cast<void>(progress({.phase = "stands"}));
+    say_what_is_waited_for(found, why);
+    if (stopping_() && (stands || now >= began + kStandsAfter))
+      return fail(ECANCELED, fmt::format("this daemon stops: whether VM {} goes on is libvirt's to say",
+                                         wish_.motion.vm));
+    std::this_thread::sleep_for(kSettlePause);
+  }
   if (state_sent_) {
     if (auto ended = end_in_writing(); !ended) return ended;
     begun_ = false;
   }
-  if (std::exchange(stopped_, false)) note(side_.go_on(wish_.motion.vm));
   note(side_.end_with_vmm(wish_.motion.vm));
   if (std::exchange(logs_, false)) note(side_.end_log(wish_.motion.vm));
   if (std::exchange(begun_, false)) note(arbiter_.end(wish_.motion));
@@ -211,6 +237,7 @@ Result<void> Source::undo_all_led(const std::string& why, const Progress& progre
 // there, for nothing else makes libvirt end it. Otherwise the other host's daemon sees whether the VM runs
 // there, and tells the store. Who gives up waiting for that ends the motion.
 Result<void> Source::learn_where_it_is(const Progress& progress) {
+  if (!is_loaded_) static_cast<void>(side_.end_with_vmm(wish_.motion.vm));
   const Instant until = Instant::now() + kLostPatience;
   while (true) {
     const auto verdict = arbiter_.look(wish_.motion);
@@ -223,11 +250,14 @@ Result<void> Source::learn_where_it_is(const Progress& progress) {
     if (stays || !is_wanted) {
       static_cast<void>(arbiter_.end(wish_.motion));
       static_cast<void>(side_.end_with_vmm(wish_.motion.vm));
-      return fail(ECONNABORTED, "libvirt has ended it");
+      return fail(ECONNABORTED, fmt::format("it has ended, and VM {} does not run on host {}",
+                                            wish_.motion.vm, wish_.motion.to));
     }
     if (waiting_log_.allow(Instant::now()))
-      log::warn("VM {}: it has left this host, and does not run on host {}", wish_.motion.vm,
-                wish_.motion.to);
+      log::warn(
+          "VM {}: its QEMU here (pid {}) has ended, and nobody has seen it run on host {}: resume it "
+          "there (virsh resume {}), or end its motion (pvrdmactl vm migrate {} --cancel)",
+          wish_.motion.vm, pid_, wish_.motion.to, wish_.motion.vm, wish_.motion.vm);
     std::this_thread::sleep_for(Arbiter::kPause);
   }
 }

@@ -154,8 +154,9 @@ void Arrivals::receive_vm(const std::string& peer, const motion::Said& said, mot
   }
   const motion::Motion& motion = offer->motion;
   Result<motion::ArrivalReport> outcome = fail(EPIPE, fmt::format("host {} has gone", peer));
-  const bool is_taken = there.say({{"say", "accepted"}}).has_value();
+  const bool is_taken = there.say(motion::acceptance()).has_value();
   if (is_taken && !offer->is_question) {
+    log::info("VM {}: it is to come from host {} (motion {})", motion.vm, motion.from, motion.id);
     motion::Destination destination(
         *offer, [this, &motion] { return find_monitor_(motion.vm); }, side_, arbiter_, there,
         [this, &motion](Instant until) { return take_memory(motion, until); },

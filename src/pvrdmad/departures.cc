@@ -212,6 +212,7 @@ void Departures::lead(Departure& departure) {
   if (!channel) return failed(channel.error());
   motion::Conversation there(*std::move(channel), motion.to);
   set_conversation(departure, &there);
+  log::info("VM {}: it is to go to host {} (motion {})", motion.vm, motion.to, motion.id);
   motion::Source source(
       departure.wish, side_, arbiter_, there, [this, &motion] { return open_memory(motion); },
       [this] { return is_stopping(); });

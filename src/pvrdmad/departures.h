@@ -28,6 +28,9 @@ using FindMonitor = std::function<Result<std::string>(const std::string& vm)>;
 
 // The id of a motion that libvirt leads begins with this: the next daemon knows it by the store's record.
 inline constexpr const char* kLedPrefix = "libvirt-";
+inline bool is_led_by_libvirt(const std::string& motion) {
+  return motion.starts_with(kLedPrefix);
+}
 
 class Departures {
  public:

@@ -20,6 +20,7 @@ constexpr Duration kCancelPatience = std::chrono::seconds(10);
 Motions::Motions(control::Plane& plane, motion::MovingSide& side, HostCalls calls, FindMonitor find_monitor,
                  Duration first_look, AnswerOther answer_other)
     : plane_(plane),
+      side_(side),
       calls_to_(std::move(calls)),
       find_monitor_(std::move(find_monitor)),
       answer_other_(std::move(answer_other)),
@@ -62,6 +63,13 @@ Result<void> Motions::cancel(const std::string& vm) {
   if (found == inventory->vms.end() || !found->second.motion) return cancelled;
   const std::string& from = found->second.host;
   const std::string& to = found->second.motion->to;
+  if (from == plane_.host() && is_led_by_libvirt(found->second.motion->id) &&
+      inventory->live_hosts.contains(to)) {
+    return fail(ENOENT,
+                fmt::format("the motion of VM {} was begun before this pvrdmad was: the one of host {} "
+                            "ends it when libvirt has let the VM run, or has ended its QEMU",
+                            vm, to));
+  }
   if (inventory->live_hosts.contains(from) || inventory->live_hosts.contains(to)) {
     return fail(ENOENT, fmt::format("VM {} is on its way from host {} to host {}: cancel it on host {}, or, "
                                     "when that one has died, wait until the other one has decided",
@@ -109,21 +117,49 @@ void Motions::attend() {
 }
 
 // A motion in the store that nobody leads any more is ended: a VM that goes nowhere can be edited again.
+// Where libvirt leads, the daemon of the host that it goes to sees what has become of it.
 void Motions::look_after_records() {
   const auto inventory = plane_.inventory();
   for (const auto& [name, vm] : inventory->vms) {
     if (!vm.motion) continue;
     const bool leaves = vm.host == plane_.host();
-    const bool comes = vm.motion->to == plane_.host() && !inventory->live_hosts.contains(vm.host);
-    if (!leaves && !comes) continue;
+    if (!leaves && vm.motion->to != plane_.host()) continue;
     if (leaves ? departures_.leads(name, vm.motion->id) : arrivals_.leads(name, vm.motion->id)) continue;
-    // Where libvirt leads, the other host's daemon sees what has become of the VM, and nobody else lets it go
-    // on.
-    const bool is_led = vm.motion->id.starts_with(kLedPrefix);
-    if (is_led && leaves && inventory->live_hosts.contains(vm.motion->to)) continue;
-    if (!arbiter_.end({vm.motion->id, name, vm.host, vm.motion->to})) continue;
+    const motion::Motion motion{vm.motion->id, name, vm.host, vm.motion->to};
+    const bool is_led = is_led_by_libvirt(motion.id);
+    if (is_led && !leaves) {
+      follow_libvirt(motion);
+      continue;
+    }
+    if ((is_led || !leaves) && inventory->live_hosts.contains(leaves ? motion.to : motion.from)) continue;
+    if (!arbiter_.end(motion)) continue;
     log::warn("VM {}: its motion to host {} is led by nobody: it was ended", name, vm.motion->to);
     if (leaves && !is_led) continue_vm(name);
+  }
+}
+
+// For the last process of this daemon, which did. What that had of the adapter is gone.
+void Motions::follow_libvirt(const motion::Motion& motion) {
+  const std::string& vm = motion.vm;
+  const auto path = find_monitor_(vm);
+  const auto monitor = path ? vmm::Monitor::connect(*path, Instant{}) : Failure(path.error());
+  switch (motion::look_at(monitor ? monitor->get() : nullptr, side_, vm)) {
+    case motion::LedVm::kGone:
+      if (arbiter_.end(motion))
+        log::warn("VM {}: libvirt has no QEMU for it here: it stays on host {}", vm, motion.from);
+      break;
+    case motion::LedVm::kRuns:
+      if (!arbiter_.commit(motion)) break;
+      log::warn("VM {}: libvirt lets it run here, and its adapter has lost everything: reload the driver",
+                vm);
+      if (const auto works = side_.arrive(vm); !works) log::error("{}", works.error().message);
+      break;
+    case motion::LedVm::kWaits:
+    case motion::LedVm::kStands:
+    case motion::LedVm::kUnknown:
+      if (waiting_log_.allow(Instant::now()))
+        log::warn("VM {}: it does not run here until libvirt lets it (virsh resume {}), or ends its QEMU", vm,
+                  vm);
   }
 }
 
@@ -136,6 +172,8 @@ void Motions::continue_vm(const std::string& vm) {
   const auto state = vmm::run_state(**monitor);
   if (!state || (*state != "finish-migrate" && *state != "postmigrate")) return;
   auto done = vmm::cancel_migration(**monitor, Instant::now() + kCancelPatience);
+  const auto then = done ? vmm::run_state(**monitor) : Failure(done.error());
+  if (then && *then == "paused") return;  // as it was before
   if (done) done = motion::continue_vm(**monitor);
   if (done) {
     log::warn("VM {}: it stood in its QEMU (pid {}), and goes on", vm, (*monitor)->pid());

@@ -57,9 +57,11 @@ class Motions {
   std::unique_ptr<transport::tcp::Call> next_call();
   bool takes_calls();
   void look_after_records();
+  void follow_libvirt(const motion::Motion& motion);
   void continue_vm(const std::string& vm);
 
   control::Plane& plane_;
+  motion::MovingSide& side_;
   const HostCalls calls_to_;
   const FindMonitor find_monitor_;
   const AnswerOther answer_other_;
@@ -67,6 +69,7 @@ class Motions {
   Departures departures_;
   Arrivals arrivals_;
   Instant look_at_;  // after the records
+  log::LogLimiter waiting_log_{1, std::chrono::seconds(10)};
 
   // What the shard gives. Its own lock, under which nothing is allocated or waited for.
   std::mutex calls_mutex_;

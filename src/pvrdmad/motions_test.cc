@@ -162,9 +162,10 @@ TEST_F(MotionsTest, TakesOffersOfVmsThatTheirHostHas) {
   EXPECT_NE(refusal(*here, "esx-01", offer("VM-09")).find("VM-09"), std::string::npos);
   vmm::Json newer = offer();
   newer["format"] = motion::kMotionFormat;
-  EXPECT_EQ(refusal(*here, "esx-01", newer), "");
+  const auto is_accepted = [&] { return refusal(*here, "esx-01", newer).empty(); };
+  EXPECT_TRUE(until(is_accepted)) << "when the one before has gone";
   newer["leader"] = "libvirt";
-  EXPECT_EQ(refusal(*here, "esx-01", newer), "");
+  EXPECT_TRUE(until(is_accepted));
   newer["leader"] = "somebody";
   EXPECT_NE(refusal(*here, "esx-01", newer).find("upgrade this one"), std::string::npos);
   newer["format"] = 4;
@@ -280,6 +281,32 @@ TEST_F(MotionsTest, AVmThatStandsForNobodyGoesOn) {
   EXPECT_FALSE(one_->inventory()->vms.at("VM-01").motion);
 }
 
+TEST_F(MotionsTest, AVmThatWasPausedStaysSo) {
+  using vmm::FakeQemu;
+  ASSERT_TRUE(one_->edit([](control::Inventory& inventory) {
+    return control::edits::begin_motion(inventory, "VM-01", {"earlier", "esx-02"});
+  }));
+  const std::string path = testing::TempDir() + "motions_test_paused_" + std::to_string(::getpid());
+  std::atomic<bool> cancelled = false;
+  std::atomic<int> looks = 0;
+  std::atomic<bool> continued = false;
+  const FakeQemu qemu(path, [&](const std::string& command, const vmm::Json&) -> std::optional<vmm::Json> {
+    if (command == "query-status") {
+      if (cancelled) ++looks;
+      return FakeQemu::returning({{"status", cancelled ? "paused" : "finish-migrate"}});
+    }
+    if (command == "migrate_cancel") cancelled = true;
+    if (command == "query-migrate")
+      return FakeQemu::returning({{"status", cancelled ? "cancelled" : "pre-switchover"}});
+    if (command == "cont") continued = true;
+    return FakeQemu::returning();
+  });
+  const auto here = motions(*one_, path);
+  ASSERT_TRUE(until([&] { return looks > 0; }));
+  here->stop();
+  EXPECT_FALSE(continued);
+}
+
 TEST_F(MotionsTest, AMotionThatLibvirtLedIsTheOtherHostsToEndAndItsVmLibvirtsToLetGoOn) {
   using vmm::FakeQemu;
   const std::string id = std::string(kLedPrefix) + "earlier";
@@ -295,10 +322,46 @@ TEST_F(MotionsTest, AMotionThatLibvirtLedIsTheOtherHostsToEndAndItsVmLibvirtsToL
   const auto here = motions(*one_, path);
   std::this_thread::sleep_for(milliseconds(1500));  // its records are looked at each second
   EXPECT_TRUE(one_->inventory()->vms.at("VM-01").motion) << "the other host lives";
+  EXPECT_NE(here->cancel("VM-01").error().message.find("the one of host esx-02 ends it"), std::string::npos);
   two_->clear_live(control::live_host_key("esx-02"));
   EXPECT_TRUE(until([&] { return !one_->inventory()->vms.at("VM-01").motion; }));
   std::this_thread::sleep_for(milliseconds(100));
   EXPECT_FALSE(was_asked);
+}
+
+// Its daemon was restarted, and its last process had followed libvirt.
+TEST_F(MotionsTest, AVmThatLibvirtLedHereIsWhereLibvirtHasIt) {
+  using vmm::FakeQemu;
+  const std::string id = std::string(kLedPrefix) + "earlier";
+  const auto begin = [&] {
+    return one_->edit([&id](control::Inventory& inventory) {
+      return control::edits::begin_motion(inventory, "VM-01", {id, "esx-02"});
+    });
+  };
+  const auto record = [this] { return two_->inventory()->vms.at("VM-01"); };
+  const auto is_known = [&] { return until([&] { return record().motion.has_value(); }); };
+  {
+    ASSERT_TRUE(begin());
+    ASSERT_TRUE(is_known());
+    const auto here = motions(*two_);
+    EXPECT_TRUE(until([&] { return !record().motion; })) << "no QEMU is here";
+    EXPECT_EQ(record().host, "esx-01");
+  }
+  const std::string path = testing::TempDir() + "motions_test_came_" + std::to_string(::getpid());
+  std::atomic<bool> runs = false;
+  std::atomic<int> looks = 0;
+  const FakeQemu qemu(path, [&](const std::string&, const vmm::Json&) -> std::optional<vmm::Json> {
+    ++looks;
+    return FakeQemu::returning({{"status", runs ? "running" : "paused"}});
+  });
+  ASSERT_TRUE(begin());
+  ASSERT_TRUE(is_known());
+  const auto here = motions(*two_, path);
+  ASSERT_TRUE(until([&] { return looks > 1; }));
+  EXPECT_TRUE(record().motion) << "it stands: libvirt may let it run here or there";
+  runs = true;
+  EXPECT_TRUE(until([&] { return !record().motion; }));
+  EXPECT_EQ(record().host, "esx-02");
 }
 
 }  // namespace
