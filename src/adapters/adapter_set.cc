@@ -261,7 +261,14 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
     }
     provided = std::move(fresh);
   }
-  if (still_fits(*provided.adapter, provided.made, wanted)) provided.adapter->refuse_clients(wanted.refusal);
+  if (!still_fits(*provided.adapter, provided.made, wanted)) return;
+  provided.adapter->refuse_clients(wanted.refusal);
+  if (provided.is_taken_back && !wanted.is_arriving && provided.adapter->port().waits()) {
+    // Who was about to bring it here went with the process before.
+    provided.adapter->arrive();
+    log::warn("adapter {}: its VM is on this host now, without what its guest had made: reload the driver",
+              wanted.config.name);
+  }
 }
 
 // As `made` says.
@@ -273,6 +280,7 @@ Result<void> AdapterSet::make(Provided& provided) {
   AdapterSetup setup = to_setup(wanted.config, budgets_of(wanted, vm_budgets_), host_account_);
   setup.is_arriving = wanted.is_arriving;
   const GivenBack* given = given_to(wanted.config.name);
+  provided.is_taken_back = given != nullptr && given->record.has_client;
   provided.is_as_before = keep_to_client(setup, given);
   auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), loop_, clock_, this, reaper_,
                                        keeping_, given);

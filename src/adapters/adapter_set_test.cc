@@ -125,6 +125,47 @@ class AdapterSetTest : public testing::Test {
   std::thread thread_;
 };
 
+// Its daemon was restarted while it waited for its VM, which the store has here in the end.
+TEST_F(AdapterSetTest, AnAdapterThatWaitedIsItsVmsAfterARestart) {
+  Keeping keeping([] {});
+  WantedAdapter coming = wanted("VM-01");
+  coming.is_arriving = true;
+  const auto make_set = [&] {
+    set_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_, &power_, HostBudgets{}, nullptr, nullptr,
+                                        &keeping);
+  };
+  make_set();
+  run();
+  want({coming});
+  const auto client = connect("VM-01");
+  auto kept = on_shard([this] {
+    ServedAdapter& adapter = *set_->adapters().at(0);
+    auto all = adapter.keep(
+        device::Adapter::Objects::kSaved, [](KeptId) { return false; }, clock_.now());
+    adapter.leave();
+    return all;
+  });
+  ASSERT_EQ(kept.trouble, "");
+  loop_->stop();
+  thread_.join();
+  set_.reset();
+  loop_ = shard::Loop::create({}, clock_).value();
+  make_set();
+  std::map<std::string, GivenBack> given;
+  given.emplace("VM-01", read_kept(std::move(kept.fds), std::move(kept.stream)).value());
+  set_->give_back(std::move(given));
+  run();
+  want({coming});
+  const auto waits = [this] { return on_shard([this] { return set_->adapters().at(0)->port().waits(); }); };
+  EXPECT_TRUE(waits());
+  EXPECT_TRUE(client->device_info());
+  EXPECT_TRUE(power_.log().empty());
+  want({wanted("VM-01")});
+  EXPECT_FALSE(waits());
+  EXPECT_TRUE(client->device_info());
+  EXPECT_EQ(power_.log(), (std::vector<std::pair<std::string, bool>>{{"VM-01", true}}));
+}
+
 TEST_F(AdapterSetTest, AFaultGoesWithItsAdapter) {
   const auto reaper = Reaper::create().value();
   run();

@@ -141,6 +141,9 @@ void Motions::look_after_records() {
 // For the last process of this daemon, which did. What that had of the adapter is gone.
 void Motions::follow_libvirt(const motion::Motion& motion) {
   const std::string& vm = motion.vm;
+  // One that has just ended is led no more, and may be in the inventory that was looked through.
+  const auto verdict = arbiter_.look(motion);
+  if (!verdict || *verdict != motion::Arbiter::Verdict::kOpen) return;
   const auto path = find_monitor_(vm);
   const auto monitor = path ? vmm::Monitor::connect(*path, Instant{}) : Failure(path.error());
   switch (motion::look_at(monitor ? monitor->get() : nullptr, side_, vm)) {
