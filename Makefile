@@ -54,8 +54,8 @@ test-full: setup-full  ## as test, then all of it without sanitizers, other gues
 	@$(PYTEST) tests/vm -m full
 	@echo "== VM tests, mapped doorbells, all of them"
 	@PVRDMA_DOORBELLS=mapped $(PYTEST) tests/vm -m "not full"
-	@echo "== cluster tests, long ones"
-	@$(PYTEST) tests/cluster -m full
+	@echo "== cluster tests, long ones; with the daemon of the commit before, too"
+	@other=$$(tools/other-daemon) && PVRDMA_OTHER_DAEMON=$$other $(PYTEST) tests/cluster -m full
 	@echo "== cluster tests of traffic, mapped doorbells"
 	@PVRDMA_DOORBELLS=mapped $(PYTEST) tests/cluster/test_traffic.py -m "not full"
 	@echo "== VM and cluster tests, daemon with AddressSanitizer"
