@@ -166,8 +166,8 @@ Result<void> Destination::prepare() {
 }
 
 Result<void> Destination::receive_memory() {
-  if (auto came = prepare(); !came) return came;
   took_qemu_ = true;
+  if (auto came = prepare(); !came) return came;
   if (auto restored = restore(); !restored) return restored;
   if (auto set = vmm::set_migration_capability(*monitor_, vmm::kPauseBeforeSwitchover, true); !set)
     return set;

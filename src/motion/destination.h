@@ -110,7 +110,7 @@ class Destination {
   ArrivalReport report_;
   std::optional<Instant> has_come_;
   bool is_paused_;          // the VM, and is to stay so
-  bool took_qemu_ = false;  // it reads, and can do nothing else any more
+  bool took_qemu_ = false;  // it is of no other use any more
   bool is_here_ = false;    // the VM, as the arbiter says
   bool is_loaded_ = false;  // the adapter
 };

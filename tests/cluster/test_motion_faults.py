@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from conftest import make_fleet
-from fleet.fleet import SWITCH, Fleet
+from fleet.fleet import PORTGROUP, SWITCH, Fleet
 from fleet.host import Refused
 from fleet.until import until
 from harness import cases, programs
@@ -88,6 +88,23 @@ def test_a_motion_that_is_given_up_leaves_the_vm_where_it_is(fleet: Fleet) -> No
             fleet[1].ctl("vm", "migrate", "VM-01", "--cancel")
         _expect_stays(fleet, ended, "cancelled")
     assert "not on its way" in fleet[1].refusal("vm", "migrate", "VM-01", "--cancel")
+
+
+def test_a_guest_that_was_told_something_else_does_not_even_stand(fleet: Fleet) -> None:
+    """It goes on with the MTU from when it was powered on; the adapter there would have another one."""
+    vm = fleet.vms["VM-01"]
+    socket = fleet[2].folder / "VM-01.sock"
+    fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "9000")
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(fleet[1].refusal, "vm", "migrate", "VM-01", "--to", "esx-02")
+            until("its adapter is served there", socket.exists)
+            vm.start_arriving(socket)
+            ended.result()
+        assert fleet[1].ctl("motion", "get", "VM-01")["ram_bytes"] == 0, "nothing of it was copied"
+    finally:
+        fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "1500")
+    _expect_stays(fleet, ended, "cannot go on from this state", "mtu is")
 
 
 def test_what_dies_on_the_other_host_leaves_the_vm_where_it_is(fleet: Fleet) -> None:
