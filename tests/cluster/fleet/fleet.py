@@ -116,7 +116,7 @@ class Fleet(Block):
             shown = self[1].ctl("vm", "get", name)
             octet = 50 + int(name.rpartition("-")[2])
             spec = VmSpec(name=name, address=f"192.168.11.{octet}", address6=f"fd00:11::{octet}",
-                          mac=shown["adapter"]["mac"], adapter=Path(shown["adapter"]["socket"]),
+                          mac=shown["adapter"]["mac"], adapter=self.socket_of(name),
                           memory_mib=shown["memory_mib"], overlays=overlays)
             booted.append(kind(spec, testbed, hub.path, self.folder, self.logs))
             self.vms[name] = booted[-1]
