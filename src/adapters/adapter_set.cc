@@ -37,9 +37,11 @@ AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budg
 // Its client goes on with what it was told, whatever is configured since. True: that is something else.
 bool keep_to_client(AdapterSetup& setup, const GivenBack* given) {
   if (given == nullptr || !given->record.has_client) return false;
-  const auto told = identity_of_kept(*given);
-  const auto now = device::Adapter::identity_of(setup.device);
+  state::Reader reader(given->stream);
+  skip_kept_record(reader);
+  const auto told = device::read_identity(reader);
   if (!told) return false;  // taking it back will say why
+  const auto now = device::Adapter::identity_of(setup.device);
   const auto other = now ? device::differing(*now, *told) : now.error().message;
   if (!other) return false;
   device::keep_to(*told, setup.device);
@@ -219,8 +221,9 @@ void AdapterSet::reconcile() {
     log::warn("adapters are brought in line later: there is no memory");
     return;
   }
-  const bool all_well = std::all_of(provided_.begin(), provided_.end(),
-                                    [](const auto& entry) { return entry.second.trouble.empty(); });
+  const bool all_well = std::all_of(provided_.begin(), provided_.end(), [](const auto& entry) {
+    return entry.second.trouble.empty() && !entry.second.is_outdated();
+  });
   due_ = all_well ? Instant::never() : clock_.now() + kRetryInterval;
 }
 
@@ -230,10 +233,8 @@ void AdapterSet::drop_unwanted() {
     Provided& provided = it->second;
     const auto wanted = wanted_.find(it->first);
     const bool gone = wanted == wanted_.end();
-    const bool outdated =
-        provided.adapter != nullptr && provided.is_as_before && !provided.adapter->has_client();
     if (provided.adapter != nullptr &&
-        (gone || outdated || !still_fits(*provided.adapter, provided.made, wanted->second))) {
+        (gone || provided.is_outdated() || !still_fits(*provided.adapter, provided.made, wanted->second))) {
       if (provided.adapter->has_client()) {
         // Whoever comes right behind it must not get the old adapter.
         provided.adapter->refuse_clients("VM " + it->first + " was changed while it was on: connect again");
@@ -263,7 +264,7 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
   }
   if (!still_fits(*provided.adapter, provided.made, wanted)) return;
   provided.adapter->refuse_clients(wanted.refusal);
-  if (provided.is_taken_back && !wanted.is_arriving && provided.adapter->port().waits()) {
+  if (!wanted.is_arriving && provided.adapter->is_left_waiting()) {
     // Who was about to bring it here went with the process before.
     provided.adapter->arrive();
     log::warn("adapter {}: its VM is on this host now, without what its guest had made: reload the driver",
@@ -280,7 +281,6 @@ Result<void> AdapterSet::make(Provided& provided) {
   AdapterSetup setup = to_setup(wanted.config, budgets_of(wanted, vm_budgets_), host_account_);
   setup.is_arriving = wanted.is_arriving;
   const GivenBack* given = given_to(wanted.config.name);
-  provided.is_taken_back = given != nullptr && given->record.has_client;
   provided.is_as_before = keep_to_client(setup, given);
   auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), loop_, clock_, this, reaper_,
                                        keeping_, given);

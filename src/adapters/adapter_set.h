@@ -70,8 +70,8 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
     WantedAdapter made;                // as the adapter was made
     ServedAdapter* adapter = nullptr;  // null: it could not be made
     std::string trouble;
-    bool is_taken_back = false;  // with its client
-    bool is_as_before = false;   // for that, and not as wanted
+    bool is_as_before = false;  // and not as wanted, for the client that is to be taken back
+    bool is_outdated() const { return is_as_before && adapter != nullptr && !adapter->has_client(); }
   };
 
   void on_client(const ServedAdapter& adapter, bool connected) override;

@@ -125,45 +125,89 @@ class AdapterSetTest : public testing::Test {
   std::thread thread_;
 };
 
-// Its daemon was restarted while it waited for its VM, which the store has here in the end.
-TEST_F(AdapterSetTest, AnAdapterThatWaitedIsItsVmsAfterARestart) {
-  Keeping keeping([] {});
-  WantedAdapter coming = wanted("VM-01");
-  coming.is_arriving = true;
-  const auto make_set = [&] {
+// Its daemon is restarted while it waits for its VM.
+class WaitingAdapterTest : public AdapterSetTest {
+ protected:
+  WaitingAdapterTest() { coming_.is_arriving = true; }
+
+  // The client's connection goes on; what the guest had is not there yet.
+  std::unique_ptr<vfio_user::Client> restart_with_client() {
+    make_set();
+    run();
+    want({coming_});
+    auto client = connect("VM-01");
+    auto kept = on_shard([this] {
+      ServedAdapter& adapter = *set_->adapters().at(0);
+      auto all = adapter.keep(
+          device::Adapter::Objects::kSaved, [](KeptId) { return false; }, clock_.now());
+      adapter.leave();
+      return all;
+    });
+    EXPECT_EQ(kept.trouble, "");
+    loop_->stop();
+    thread_.join();
+    set_.reset();
+    loop_ = shard::Loop::create({}, clock_).value();
+    make_set();
+    std::map<std::string, GivenBack> given;
+    given.emplace("VM-01", read_kept(std::move(kept.fds), std::move(kept.stream)).value());
+    set_->give_back(std::move(given));
+    run();
+    want({coming_});
+    EXPECT_TRUE(waits());
+    EXPECT_TRUE(client->device_info());
+    EXPECT_TRUE(power_.log().empty());
+    return client;
+  }
+  bool waits() {
+    return on_shard([this] { return set_->adapters().at(0)->port().waits(); });
+  }
+  bool is_left_waiting() {
+    return on_shard([this] { return set_->adapters().at(0)->is_left_waiting(); });
+  }
+
+  WantedAdapter coming_ = wanted("VM-01");
+
+ private:
+  void make_set() {
     set_ = std::make_unique<AdapterSet>(fabric_, *loop_, clock_, &power_, HostBudgets{}, nullptr, nullptr,
-                                        &keeping);
-  };
-  make_set();
-  run();
-  want({coming});
-  const auto client = connect("VM-01");
-  auto kept = on_shard([this] {
-    ServedAdapter& adapter = *set_->adapters().at(0);
-    auto all = adapter.keep(
-        device::Adapter::Objects::kSaved, [](KeptId) { return false; }, clock_.now());
-    adapter.leave();
-    return all;
-  });
-  ASSERT_EQ(kept.trouble, "");
-  loop_->stop();
-  thread_.join();
-  set_.reset();
-  loop_ = shard::Loop::create({}, clock_).value();
-  make_set();
-  std::map<std::string, GivenBack> given;
-  given.emplace("VM-01", read_kept(std::move(kept.fds), std::move(kept.stream)).value());
-  set_->give_back(std::move(given));
-  run();
-  want({coming});
-  const auto waits = [this] { return on_shard([this] { return set_->adapters().at(0)->port().waits(); }); };
-  EXPECT_TRUE(waits());
-  EXPECT_TRUE(client->device_info());
-  EXPECT_TRUE(power_.log().empty());
+                                        &keeping_);
+  }
+
+  Keeping keeping_{[] {}};
+};
+
+TEST_F(WaitingAdapterTest, IsItsVmsWhenTheStoreHasThatHereInTheEnd) {
+  const auto client = restart_with_client();
+  EXPECT_TRUE(is_left_waiting());
   want({wanted("VM-01")});
   EXPECT_FALSE(waits());
+  EXPECT_FALSE(is_left_waiting());
   EXPECT_TRUE(client->device_info());
   EXPECT_EQ(power_.log(), (std::vector<std::pair<std::string, bool>>{{"VM-01", true}}));
+}
+
+TEST_F(WaitingAdapterTest, IsLeftToWhoeverHasBegunToBringItsVm) {
+  const auto client = restart_with_client();
+  EXPECT_TRUE(on_shard([this] { return set_->adapters().at(0)->stop(); }));
+  want({wanted("VM-01")});
+  EXPECT_TRUE(waits()) << "that one lets it arrive";
+  EXPECT_TRUE(power_.log().empty());
+  on_shard([this] {
+    set_->adapters().at(0)->arrive();
+    return true;
+  });
+  EXPECT_FALSE(waits());
+}
+
+TEST_F(WaitingAdapterTest, IsMadeAgainForAnotherClient) {
+  auto client = restart_with_client();
+  client.reset();
+  wait_until([this] { return !is_left_waiting(); });
+  want({wanted("VM-01")});
+  EXPECT_FALSE(waits());
+  EXPECT_TRUE(power_.log().empty()) << "its VM is off";
+  EXPECT_TRUE(connect("VM-01"));
 }
 
 TEST_F(AdapterSetTest, AFaultGoesWithItsAdapter) {

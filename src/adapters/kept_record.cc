@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <utility>
 
-#include "device/adapter.h"
 #include "state/reader.h"
 
 namespace pvrdma::adapters {
@@ -13,12 +12,10 @@ Fd GivenBack::copy(KeptId id) const {
   return found != fds.end() ? Fd(::fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0)) : Fd();
 }
 
-Result<device::SavedIdentity> identity_of_kept(const GivenBack& given) {
-  state::Reader reader(given.stream);
-  KeptRecord first;
+void skip_kept_record(state::Reader& reader) {
+  KeptRecord known;
   static_cast<void>(reader.next());
-  describe(reader, first);
-  return device::read_identity(reader);
+  describe(reader, known);
 }
 
 Result<GivenBack> read_kept(std::map<KeptId, Fd> fds, std::vector<std::byte> stream) {

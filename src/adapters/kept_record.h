@@ -15,7 +15,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "device/saved.h"
+#include "state/reader.h"
 #include "state/stream.h"
 #include "vfio_user/handler.h"
 #include "vfio_user/protocol.h"
@@ -160,8 +160,9 @@ struct GivenBack {
   Fd copy(KeptId id) const;
 };
 
-// Of the adapter in it. Errors, as the next one's: what is wrong with the stream.
-Result<device::SavedIdentity> identity_of_kept(const GivenBack& given);
+// Errors: what is wrong with the stream.
 Result<GivenBack> read_kept(std::map<KeptId, Fd> fds, std::vector<std::byte> stream);
+// Of a stream that it has read: what comes next is the adapter.
+void skip_kept_record(state::Reader& reader);
 
 }  // namespace pvrdma::adapters

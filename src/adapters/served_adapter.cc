@@ -193,6 +193,7 @@ Result<void> ServedAdapter::stop() {
   device::Adapter& adapter = seated_->adapter();
   // One that outlives its VMM may stand by now, in whichever state that wants it.
   if (adapter.is_stopped()) return seated_->outlives_client() ? Result<void>() : is_being_moved();
+  is_left_waiting_ = false;
   const int refused = adapter.set_migration_state(vfio_user::MigrationState::kStop).error;
   PVRDMA_CHECK(refused == 0, "an adapter that runs can be stopped");
   return {};
@@ -206,6 +207,7 @@ void ServedAdapter::go_on() {
 }
 
 void ServedAdapter::arrive() {
+  is_left_waiting_ = false;
   if (!port_.waits()) return;
   port_.arrive();
   go_on();
@@ -252,7 +254,10 @@ void ServedAdapter::follow_client() {
   watch_listener();
   if (has_client() == had_client_) return;
   had_client_ = has_client();
-  if (!had_client_) end_successor();
+  if (!had_client_) {
+    is_left_waiting_ = false;
+    end_successor();
+  }
   if (observer_ == nullptr) return;
   try {
     observer_->on_client(*this, had_client_);

@@ -123,6 +123,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // Its VM was another host's, and is this one's from now on: its GIDs are bound here, and it works. From a
   // task of the loop.
   void arrive();
+  // It waits for its VM with a client that was taken back, and nobody of this process has begun to bring it.
+  bool is_left_waiting() const { return is_left_waiting_; }
   // The other way round: what is left of it here is its VMM, until that leaves.
   void depart();
 
@@ -190,6 +192,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   std::unique_ptr<vfio_user::Server> server_;
   bool started_ = false;
   bool had_client_ = false;
+  bool is_left_waiting_ = false;
   bool listener_watched_ = false;
 };
 

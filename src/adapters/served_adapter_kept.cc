@@ -153,6 +153,7 @@ Result<void> ServedAdapter::take_back(const GivenBack& given) {
   }
   seated_->follow();
   follow_client();
+  is_left_waiting_ = taken && port_.waits();
   return taken;
 }
 
@@ -179,9 +180,7 @@ Result<void> ServedAdapter::take_back_client(const GivenBack& given) {
       return fail(EBADF, "an interrupt's eventfd was not kept");
   }
   state::Reader reader(given.stream);
-  KeptRecord first;
-  static_cast<void>(reader.next());
-  describe(reader, first);
+  skip_kept_record(reader);
   const auto objects =
       given.record.has_objects ? device::Adapter::Objects::kSaved : device::Adapter::Objects::kLost;
   return seated_->adapter().take_back(reader, objects, clock_.now());

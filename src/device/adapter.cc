@@ -49,14 +49,7 @@ Result<SavedIdentity> Adapter::identity_of(const AdapterConfig& config) {
   }
   verbs::Rules rules = rules_of(config.hardware_version, config.roce, config.profile);
   rules.mapped_doorbells = config.doorbells == DoorbellMode::kMapped;
-  return SavedIdentity{.name = config.name,
-                       .mac = config.mac,
-                       .hardware_version = config.hardware_version,
-                       .roce = config.roce,
-                       .profile = config.profile,
-                       .doorbells = config.doorbells,
-                       .limits = limits,
-                       .rules = rules};
+  return identity_of(config, limits, rules);
 }
 
 Result<std::unique_ptr<Adapter>> Adapter::create(const AdapterConfig& config, verbs::SwitchPort& port,

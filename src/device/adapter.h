@@ -220,7 +220,8 @@ class Adapter final : public vfio_user::Handler,
   void context_opened(verbs::UarIndex uar) override;
   void context_closed(verbs::UarIndex uar) override;
 
-  SavedIdentity identity() const;
+  static SavedIdentity identity_of(const AdapterConfig& config, const verbs::Limits& limits,
+                                   const verbs::Rules& rules);
   void save_device(state::Writer& writer, const std::optional<MsixTable>& table, const SavedEventRings& rings,
                    const SavedDoorbells& doorbells, Instant now) const;
   Result<PciState> load(state::Reader& reader, DoorbellPoller::Words words, Instant now);

@@ -82,10 +82,10 @@ void keep_to(const SavedIdentity& identity, AdapterConfig& config) {
   config.profile = identity.profile;
   config.doorbells = identity.doorbells;
   config.told = identity.limits;
-  config.budgets.qps = std::max<std::uint64_t>(config.budgets.qps, identity.limits.max_qp);
-  config.budgets.cqs = std::max<std::uint64_t>(config.budgets.cqs, identity.limits.max_cq);
-  config.budgets.srqs = std::max<std::uint64_t>(config.budgets.srqs, identity.limits.max_srq);
-  config.budgets.mrs = std::max<std::uint64_t>(config.budgets.mrs, identity.limits.max_mr);
+  config.budgets.qps = identity.limits.max_qp;
+  config.budgets.cqs = identity.limits.max_cq;
+  config.budgets.srqs = identity.limits.max_srq;
+  config.budgets.mrs = identity.limits.max_mr;
 }
 
 Result<SavedIdentity> read_identity(state::Reader& reader) {
@@ -95,15 +95,16 @@ Result<SavedIdentity> read_identity(state::Reader& reader) {
   return identity;
 }
 
-SavedIdentity Adapter::identity() const {
-  return {.name = config_.name,
-          .mac = config_.mac,
-          .hardware_version = config_.hardware_version,
-          .roce = config_.roce,
-          .profile = config_.profile,
-          .doorbells = config_.doorbells,
-          .limits = limits_,
-          .rules = rules_};
+SavedIdentity Adapter::identity_of(const AdapterConfig& config, const verbs::Limits& limits,
+                                   const verbs::Rules& rules) {
+  return {.name = config.name,
+          .mac = config.mac,
+          .hardware_version = config.hardware_version,
+          .roce = config.roce,
+          .profile = config.profile,
+          .doorbells = config.doorbells,
+          .limits = limits,
+          .rules = rules};
 }
 
 PciState Adapter::pci_state(const std::optional<MsixTable>& table) const {
@@ -140,7 +141,7 @@ void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>&
                command_rate, doorbell_rate, adapter_state, region, connected, stands_by, migration,
                goes_on_when_written, stream, migration_rate, link_meanwhile, driver_log, command_log,
                access_log, qp_log, client_log, rate_log] = *this;
-  write(writer, kIdentityRecord, identity());
+  write(writer, kIdentityRecord, identity_of(config, limits, rules));
   write(writer, kPciRecord, pci_state(table));
   write(writer, kRegistersRecord, registers.save());
   write(writer, kInterruptsRecord, interrupts.save());
@@ -181,7 +182,7 @@ Result<PciState> Adapter::load(state::Reader& reader, DoorbellPoller::Words word
   std::optional<SharedRegion> region;
   bool engine_loaded = false;
   try {
-    read_adapter(reader, identity(), saved);
+    read_adapter(reader, identity_of(config_, limits_, rules_), saved);
     if (!reader.failed()) region = restore_rings(saved.driver, saved.rings, reader, now);
     engine_loaded = !reader.failed() && engine_.load(reader, now).has_value();
     if (engine_loaded) check_whole(saved.driver, saved.doorbells, reader);
