@@ -251,7 +251,7 @@ Result<void> Destination::decide() {
     const auto gone = arbiter_.source_is_gone(offer_.motion);
     const bool is_alone = (gone && *gone) || (silent_since && now >= *silent_since + kSilence);
     // libvirt says it by letting it run.
-    LedVm vm = LedVm::kStands;
+    LedVm vm = LedVm::kUnknown;
     if (is_led() && now >= look_at) {
       vm = look();
       look_at = now + kQemuPollInterval;

@@ -19,9 +19,11 @@ constexpr Duration kPollInterval = milliseconds(20);
 }  // namespace
 
 LedVm look_at(vmm::Monitor* monitor, MovingSide& side, const std::string& vm) {
-  const auto state = monitor != nullptr ? vmm::run_state(*monitor) : Result<std::string>(Failure(Error{}));
-  if (state && *state == "running") return LedVm::kRuns;
-  if (state) return *state == "inmigrate" ? LedVm::kWaits : LedVm::kStands;
+  if (monitor != nullptr) {
+    const auto state = vmm::run_state(*monitor);
+    if (state && *state == "running") return LedVm::kRuns;
+    if (state) return *state == "inmigrate" ? LedVm::kWaits : LedVm::kStands;
+  }
   const auto has_vmm = side.has_vmm(vm);
   const bool is_gone = has_vmm ? !*has_vmm : has_vmm.error().code == ENOENT;  // there is no adapter for one
   return is_gone ? LedVm::kGone : LedVm::kUnknown;

@@ -182,10 +182,8 @@ Result<void> Source::copy_memory(const Progress& progress) {
   MotionProgress state{.phase = "memory"};
   while (true) {
     stood_ = Instant::now();
-    const auto run_state = vmm::run_state(*monitor_);
     const auto found = vmm::migration_status(*monitor_);
     if (!found) return Failure(found.error());
-    if (run_state) note_run_state(*run_state);
     report_.ram_bytes = state.ram_bytes = found->ram_bytes;
     state.remaining_bytes = found->remaining_bytes;
     bytes_per_s_ = found->bytes_per_s;
@@ -193,6 +191,7 @@ Result<void> Source::copy_memory(const Progress& progress) {
     if (found->status != "none" && vmm::has_ended(found->status))
       return fail(EIO,
                   fmt::format("QEMU does not send the VM's memory: it {}: {}", found->status, found->why));
+    if (const auto run_state = vmm::run_state(*monitor_); run_state) note_run_state(*run_state);
     if (!progress(state)) return fail(ECANCELED, "the motion was cancelled");
     if (Instant::now() >= relax_at && downtime_ < wish_.max_pause) {
       relax_at = Instant::now() + kRelaxInterval;

@@ -216,9 +216,10 @@ Result<void> Source::undo_all_led(const std::string& why, const Progress& progre
     }
     if (!cancelled) cancelled = monitor_->execute("migrate_cancel").has_value();
     const bool stands = found && found->vm == Look::Vm::kStands;
-    if (stands && now >= began + kStandsAfter) static_cast<void>(progress({.phase = "stands"}));
-    say_what_is_waited_for(found, why);
-    if (stopping_() && (stands || now >= began + kStandsAfter))
+    const bool takes_long = now >= began + kStandsAfter;
+    if (stands && takes_long) static_cast<void>(progress({.phase = "stands"}));
+    if (stands || takes_long) say_what_is_waited_for(found, why);
+    if (stopping_() && (stands || takes_long))
       return fail(ECANCELED, fmt::format("this daemon stops: whether VM {} goes on is libvirt's to say",
                                          wish_.motion.vm));
     std::this_thread::sleep_for(kSettlePause);
