@@ -27,8 +27,8 @@ Motions::Motions(control::Plane& plane, motion::MovingSide& side, HostCalls call
       arbiter_(plane),
       departures_(plane, side, arbiter_, calls_to_, find_monitor_),
       arrivals_(plane, side, arbiter_, find_monitor_, answer_other_),
-      look_at_(Instant::now() + first_look),
-      clerk_([this] { attend(); }) {}
+      clerk_([this] { attend(); }),
+      watcher_([this, first_look] { watch_records(first_look); }) {}
 
 Motions::~Motions() {
   stop();
@@ -42,7 +42,9 @@ void Motions::stop() {
     takes_calls_ = false;
   }
   call_came_.notify_all();
+  stops_.notify_all();
   if (clerk_.joinable()) clerk_.join();
+  if (watcher_.joinable()) watcher_.join();
   departures_.stop();
   arrivals_.stop();
 }
@@ -89,31 +91,33 @@ void Motions::take_call(std::unique_ptr<transport::tcp::Stream> stream, std::str
   call_came_.notify_one();
 }
 
-// Null: none came for a while, or none is taken any more.
+// Null: none is taken any more.
 std::unique_ptr<transport::tcp::Call> Motions::next_call() {
   const auto is_call = [](const auto& call) { return call != nullptr; };
   std::unique_lock lock(calls_mutex_);
-  call_came_.wait_for(lock, kRecordsPause,
-                      [&] { return !takes_calls_ || std::ranges::any_of(calls_, is_call); });
-  if (!takes_calls_) return nullptr;
-  const auto first = std::ranges::find_if(calls_, is_call);
-  return first != calls_.end() ? std::move(*first) : nullptr;
-}
-
-bool Motions::takes_calls() {
-  const std::lock_guard lock(calls_mutex_);
-  return takes_calls_;
+  call_came_.wait(lock, [&] { return !takes_calls_ || std::ranges::any_of(calls_, is_call); });
+  return takes_calls_ ? std::move(*std::ranges::find_if(calls_, is_call)) : nullptr;
 }
 
 // The clerk.
 void Motions::attend() {
   begin_control_thread("motions");
-  while (takes_calls()) {
-    if (auto call = next_call(); call != nullptr) arrivals_.answer(std::move(call));
-    if (Instant::now() < look_at_) continue;
+  while (auto call = next_call()) arrivals_.answer(std::move(call));
+}
+
+// The watcher. A QEMU that does not answer holds it up, and nobody else.
+void Motions::watch_records(Duration first_look) {
+  begin_control_thread("motion-records");
+  Duration pause = first_look;
+  while (!stops_within(pause)) {
     look_after_records();
-    look_at_ = Instant::now() + kRecordsPause;
+    pause = kRecordsPause;
   }
+}
+
+bool Motions::stops_within(Duration pause) {
+  std::unique_lock lock(calls_mutex_);
+  return stops_.wait_for(lock, pause, [this] { return !takes_calls_; });
 }
 
 // A motion in the store that nobody leads any more is ended: a VM that goes nowhere can be edited again.

@@ -54,8 +54,9 @@ class Motions {
 
  private:
   void attend();
+  void watch_records(Duration first_look);
+  bool stops_within(Duration pause);
   std::unique_ptr<transport::tcp::Call> next_call();
-  bool takes_calls();
   void look_after_records();
   void follow_libvirt(const motion::Motion& motion);
   void continue_vm(const std::string& vm);
@@ -68,7 +69,6 @@ class Motions {
   StoreArbiter arbiter_;
   Departures departures_;
   Arrivals arrivals_;
-  Instant look_at_;  // after the records
   log::LogLimiter waiting_log_{1, std::chrono::seconds(10)};
 
   // What the shard gives. Its own lock, under which nothing is allocated or waited for.
@@ -76,8 +76,10 @@ class Motions {
   std::condition_variable call_came_;
   std::array<std::unique_ptr<transport::tcp::Call>, kCallsWaitingMax> calls_;  // guarded, as the next
   bool takes_calls_ = true;
+  std::condition_variable stops_;  // takes none any more
 
-  std::thread clerk_;  // hands calls on, and looks after records
+  std::thread clerk_;    // hands calls on
+  std::thread watcher_;  // looks after records
 };
 
 }  // namespace pvrdma::daemon

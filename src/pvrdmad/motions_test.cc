@@ -329,6 +329,31 @@ TEST_F(MotionsTest, AMotionThatLibvirtLedIsTheOtherHostsToEndAndItsVmLibvirtsToL
   EXPECT_FALSE(was_asked);
 }
 
+TEST_F(MotionsTest, AQemuThatDoesNotAnswerHoldsUpNoCallOfAnotherHost) {
+  using vmm::FakeQemu;
+  ASSERT_TRUE(one_->edit([](control::Inventory& inventory) {
+    return control::edits::begin_motion(inventory, "VM-01", {std::string(kLedPrefix) + "earlier", "esx-02"});
+  }));
+  ASSERT_TRUE(until([&] { return two_->inventory()->vms.at("VM-01").motion.has_value(); }));
+  const std::string path = testing::TempDir() + "motions_test_silent_" + std::to_string(::getpid());
+  std::atomic<bool> was_asked = false;
+  std::atomic<bool> may_answer = false;
+  const FakeQemu qemu(path, [&](const std::string&, const vmm::Json&) -> std::optional<vmm::Json> {
+    was_asked = true;
+    EXPECT_TRUE(until([&] { return may_answer.load(); }));
+    return std::nullopt;
+  });
+  const auto here = motions(*two_, path);
+  ASSERT_TRUE(until([&] { return was_asked.load(); }));
+  const auto there = call(*here, "esx-03");
+  ASSERT_TRUE(there->say(offer()));
+  const auto answer = there->expect("accepted", Instant::now() + vmm::Monitor::kPatience / 2);
+  may_answer = true;
+  ASSERT_FALSE(answer);
+  EXPECT_NE(answer.error().message.find("offers a motion from esx-01"), std::string::npos)
+      << answer.error().message;
+}
+
 // Its daemon was restarted, and its last process had followed libvirt.
 TEST_F(MotionsTest, AVmThatLibvirtLedHereIsWhereLibvirtHasIt) {
   using vmm::FakeQemu;
