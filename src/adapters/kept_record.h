@@ -162,7 +162,7 @@ struct GivenBack {
 
 // Errors: what is wrong with the stream.
 Result<GivenBack> read_kept(std::map<KeptId, Fd> fds, std::vector<std::byte> stream);
-// Of a stream that it has read: what comes next is the adapter.
+// In a stream that read_kept() has taken: what comes next is the adapter.
 void skip_kept_record(state::Reader& reader);
 
 }  // namespace pvrdma::adapters

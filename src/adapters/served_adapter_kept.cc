@@ -153,7 +153,7 @@ Result<void> ServedAdapter::take_back(const GivenBack& given) {
   }
   seated_->follow();
   follow_client();
-  is_left_waiting_ = taken && port_.waits();
+  is_left_waiting_ = port_.waits() && has_client();  // which may have left at once
   return taken;
 }
 

@@ -126,6 +126,7 @@ void Motions::look_after_records() {
   const auto inventory = plane_.inventory();
   for (const auto& [name, vm] : inventory->vms) {
     if (!vm.motion) continue;
+    if (stops_within({})) return;  // each may take a QEMU's patience
     const bool leaves = vm.host == plane_.host();
     if (!leaves && vm.motion->to != plane_.host()) continue;
     if (leaves ? departures_.leads(name, vm.motion->id) : arrivals_.leads(name, vm.motion->id)) continue;
