@@ -6,6 +6,7 @@ Host number i (from 1) has eth1 with 10.77.0.i/24, which carries PVRDMA, and eth
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 
@@ -13,6 +14,7 @@ PORT = 28250  # of PVRDMA between hosts
 STORE_PORT = 2379
 WIRE_ADDRESS = "10.77.0.254"
 _BRIDGE_MAC = "02:00:0a:4d:00:fe"  # without one of its own a bridge changes its MAC with its ports
+_NUMBERS = itertools.count(1)  # of this process's networks: several stand at a time
 
 
 def address_of(index: int) -> str:
@@ -24,7 +26,7 @@ class Network:
     """Namespaces for `hosts`, numbered from 1 in their order."""
 
     def __init__(self, hosts: list[str]) -> None:
-        prefix = f"pvrdma-{os.getpid()}-{id(self) & 0xffff:x}"
+        prefix = f"pvrdma-{os.getpid()}-{next(_NUMBERS)}"
         self._wire = f"{prefix}-wire"
         self._spaces = {host: f"{prefix}-{host}" for host in hosts}
         self._ports = {host: f"port{index}" for index, host in enumerate(hosts, 1)}
