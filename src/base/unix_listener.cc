@@ -46,6 +46,21 @@ Result<> give_to(const SocketOwner& owner, mode_t mode, const std::string& name,
                                 owner.group ? fmt::format("group {}", group) : std::string(), text_of(code)));
 }
 
+// Of a file that may have been given to somebody else before.
+Result<> give_anew(const UnixListener::Options& options, const std::string& name, const std::string& path) {
+  struct stat file {};
+  if (::lstat(path.c_str(), &file) != 0) return {};  // gone meanwhile
+  const mode_t mode = file.st_mode & 07777;
+  const SocketOwner wanted{.user = options.owner.user.value_or(::geteuid()), .group = options.owner.group};
+  const bool is_theirs = file.st_uid == wanted.user && (!wanted.group || file.st_gid == *wanted.group);
+  const bool is_open_as_wanted =
+      options.owner.is_given() ? mode == options.mode : (mode & ~options.mode) == 0;
+  if (is_theirs && is_open_as_wanted) return {};
+  // The mode is its owner's to change. give_to() says what does not work.
+  if (file.st_uid != ::geteuid()) static_cast<void>(::lchown(path.c_str(), ::geteuid(), ~gid_t{}));
+  return give_to(wanted, options.mode, name, path);
+}
+
 // Makes room at a path that bind() found taken. `name`: what it is, and the path.
 Result<> remove_stale(const std::string& name, const std::string& path, const sockaddr_un& address) {
   struct stat file {};
@@ -136,10 +151,12 @@ Result<std::unique_ptr<UnixListener>> UnixListener::listen(std::string path, con
                                                            Fd earlier) {
   const auto address = unix_address(options.what, path);
   if (!address) return Failure(address.error());
-  if (earlier && listens_at(earlier, *address))
-    return std::unique_ptr<UnixListener>(new UnixListener(std::move(path), std::move(earlier)));
-  earlier.reset();
   const std::string name = fmt::format("{} {}", options.what, path);
+  if (earlier && listens_at(earlier, *address)) {
+    if (auto given = give_anew(options, name, path); !given) return Failure(std::move(given).error());
+    return std::unique_ptr<UnixListener>(new UnixListener(std::move(path), std::move(earlier)));
+  }
+  earlier.reset();
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return fail_errno(errno, name);
   // bind() takes the file's mode from the socket's.

@@ -145,6 +145,32 @@ TEST_F(UnixListenerTest, ASocketOfAGroupIsThatGroupsWhateverTheUmask) {
   EXPECT_EQ(connect_as(kOneVm, kOneVm, path_), EACCES);
 }
 
+TEST_F(UnixListenerTest, ASocketThatGoesOnIsTheirsWhoAreToHaveItNow) {
+  if (::geteuid() != 0) GTEST_SKIP() << "gives files away: needs root";
+  UnixListener::Options options{.what = "test socket", .mode = 0600, .backlog = 4};
+  options.owner.user = kOneVm;
+  auto listener = UnixListener::listen(path_, options).value();
+  const auto go_on = [&] {
+    Fd kept(::dup(listener->fd()));
+    listener->leave();
+    listener = UnixListener::listen(path_, options, std::move(kept)).value();
+  };
+  options.owner.user = kAnotherVm;
+  go_on();
+  EXPECT_EQ(connect_as(kOneVm, kOneVm, path_), EACCES);
+  EXPECT_EQ(connect_as(kAnotherVm, kAnotherVm, path_), 0);
+  options.mode = 0660;
+  options.owner = {.user = {}, .group = kGroup};
+  go_on();
+  EXPECT_EQ(connect_as(kAnotherVm, kAnotherVm, path_), EACCES);
+  EXPECT_EQ(connect_as(kOneVm, kGroup, path_), 0);
+  options.mode = 0600;
+  options.owner = {};
+  go_on();
+  EXPECT_EQ(connect_as(kOneVm, kGroup, path_), EACCES);
+  EXPECT_EQ(connect_as(kAnotherVm, kAnotherVm, path_), EACCES);
+}
+
 TEST_F(UnixListenerTest, SaysWhatItTakesToGiveASocketAway) {
   if (::geteuid() != 0) GTEST_SKIP() << "becomes another user: needs root";
   const std::string folder = path_ + ".folder";
