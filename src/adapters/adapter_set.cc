@@ -123,11 +123,12 @@ void AdapterSet::set_wanted(std::vector<WantedAdapter> wanted) {
   for (WantedAdapter& each : wanted) by_vm.emplace(each.config.name, std::move(each));
   wanted_ = std::move(by_vm);
   reconcile();
-  std::erase_if(given_, [this](const auto& given) {
+  const auto unwanted = std::erase_if(given_, [this](const auto& given) {
     if (wanted_.contains(given.first)) return false;
     log::warn("adapter {}: was kept, and is wanted here no more: its client loses it", given.first);
     return true;
   });
+  if (unwanted != 0) keeping_->notice();
 }
 
 std::vector<std::string> AdapterSet::not_taken_back() const {

@@ -39,7 +39,7 @@ std::string ClientRecord::trouble() const {
 }
 
 ClientRecord::Own ClientRecord::copy_of(const ClientFd& fd, KeptId id) {
-  Own own{id != 0 ? id : keeping_.next_id(), ClientFd(Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)), queue_)};
+  Own own{id != 0 ? id : keeping_.next_id(), ClientFd(Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)), queue_), {}};
   if (!own.fd || is_of_descriptor_reserve(own.fd.get())) {
     own.fd.reset();
     lacks_descriptors_ = true;
@@ -54,8 +54,8 @@ std::shared_ptr<const ClientRecord::Own> ClientRecord::file_of(Own own) {
     lacks_descriptors_ = true;
     return std::make_shared<const Own>(std::move(own));
   }
-  std::weak_ptr<const Own>& known =
-      files_[{status.st_dev, status.st_ino, ::fcntl(own.fd.get(), F_GETFL) & O_ACCMODE}];
+  own.identity = {status.st_dev, status.st_ino, ::fcntl(own.fd.get(), F_GETFL) & O_ACCMODE};
+  std::weak_ptr<const Own>& known = files_[own.identity];
   if (auto file = known.lock()) return file;
   auto file = std::make_shared<const Own>(std::move(own));
   known = file;
@@ -120,7 +120,11 @@ int ClientRecord::take_back(const KeptMap& kept, ClientFd fd) {
 int ClientRecord::dma_unmap(std::uint64_t iova, std::uint64_t size) {
   const int result = adapter_.dma_unmap(iova, size);
   if (result != 0) return result;
-  maps_.erase(iova);
+  if (const auto found = maps_.find(iova); found != maps_.end()) {
+    const auto file = std::move(found->second.file);
+    maps_.erase(found);
+    if (file != nullptr && file.use_count() == 1) files_.erase(file->identity);
+  }
   changed_();
   return result;
 }
@@ -128,6 +132,7 @@ int ClientRecord::dma_unmap(std::uint64_t iova, std::uint64_t size) {
 void ClientRecord::dma_unmap_all() {
   adapter_.dma_unmap_all();
   maps_.clear();
+  files_.clear();
   changed_();
 }
 

@@ -93,16 +93,17 @@ class ClientRecord final : public vfio_user::Handler {
   void disconnected(std::string_view reason) override;
 
  private:
+  // Of a file in memory, opened for the same.
+  using Identity = std::tuple<dev_t, ino_t, int>;
   struct Own {
     KeptId id = 0;
     ClientFd fd;
+    Identity identity;  // of memory
   };
   struct Map {
     vfio_user::DmaMapRequest request;
     std::shared_ptr<const Own> file;  // null: no RAM
   };
-  // Of a file in memory, opened for the same.
-  using Identity = std::tuple<dev_t, ino_t, int>;
 
   // `id` 0: a new one.
   Own copy_of(const ClientFd& fd, KeptId id);
@@ -117,8 +118,8 @@ class ClientRecord final : public vfio_user::Handler {
   const std::function<void()> changed_;
   const KeptId doorbells_;
   KeptId socket_ = 0;
-  std::map<std::uint64_t, Map> maps_;  // by iova
-  std::map<Identity, std::weak_ptr<const Own>> files_;
+  std::map<std::uint64_t, Map> maps_;                   // by iova
+  std::map<Identity, std::weak_ptr<const Own>> files_;  // of maps_
   std::map<std::uint32_t, Own> vectors_;
   bool lacks_descriptors_ = false;  // until the client leaves
 };

@@ -268,6 +268,12 @@ void ServedAdapter::follow_client() {
   }
 }
 
+void ServedAdapter::drop_client(const std::string& reason) {
+  seated_->seat().drop_client(reason);
+  seated_->follow();
+  follow_client();
+}
+
 void ServedAdapter::watch_listener() {
   const bool wanted = server_->accept_again_at() == Instant::never();
   if (wanted == listener_watched_) return;

@@ -117,6 +117,9 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   Result<void> stop();
   // Works again.
   void go_on();
+  // As Seat's.
+  void drop_client(const std::string& reason);
+
   // As SeatedAdapter's. stop() may find it stopped then.
   void outlive_client(bool outlives) { seated_->outlive_client(outlives); }
 
@@ -131,8 +134,9 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // --- Its client is to have it in the daemon's next process, too; from tasks of the loop, or when that does
   // not run ---
 
-  // Something has changed since the last keep().
+  // Something has changed since the last note_kept().
   bool is_to_be_kept() const { return is_to_be_kept_; }
+  void note_kept() { is_to_be_kept_ = false; }
   // Of descriptors for which `is_kept` answers true it gives no copy. kSaved: nothing happens to it after
   // this. Takes time by the number of its maps, with objects of those.
   KeptAdapter keep(device::Adapter::Objects objects, const std::function<bool(KeptId)>& is_kept, Instant now);

@@ -6,6 +6,8 @@
 
 #include "adapters/served_adapter.h"
 #include "base/log.h"
+#include "device/eventfd_signal.h"
+#include "guestmem/host_mapping.h"
 #include "state/reader.h"
 #include "state/writer.h"
 
@@ -73,7 +75,6 @@ void ServedAdapter::call_keeper() {
 
 KeptAdapter ServedAdapter::keep(device::Adapter::Objects objects, const std::function<bool(KeptId)>& is_kept,
                                 Instant now) {
-  is_to_be_kept_ = false;
   KeptAdapter kept{
       .name = port_.name(), .fds = {}, .ids = {}, .stream = {}, .has_client = false, .trouble = {}};
   KeptRecord record{.listener = listener_id_,
@@ -115,6 +116,9 @@ std::string ServedAdapter::keep_client(KeptRecord& record, const AddKept& add,
     if (seated_->adapter().is_stopped()) return "it is stopped: its VM is being moved, or written to a file";
     record.client.session = *std::move(session);
     for (const ClientFd& each : seated_->seat().held_fds()) {
+      // Nobody has looked at it yet, and a copy is closed in place.
+      if (!guestmem::is_memory_file(each.get()) && !device::is_eventfd(each.get()))
+        return "half a message has come with a descriptor that is neither memory nor an eventfd";
       record.client.held_fds.push_back(keeping_->next_id());
       add(record.client.held_fds.back(), each.get());
     }

@@ -32,12 +32,16 @@ Failure no_memory_file() {
 
 }  // namespace
 
+// Seals are the descriptor's own business: no file system is asked, and only memory has an answer.
+bool is_memory_file(int fd) {
+  return ::fcntl(fd, F_GET_SEALS) >= 0;
+}
+
 Result<std::unique_ptr<HostMapping>> HostMapping::create(const Fd& fd, std::uint64_t offset,
                                                          std::uint64_t size, int protection,
                                                          std::atomic<bool>& damaged,
                                                          std::shared_ptr<MappedBytes> account) {
-  // Seals are the descriptor's own business: no file system is asked, and only memory has an answer.
-  if (::fcntl(fd.get(), F_GET_SEALS) < 0) return no_memory_file();
+  if (!is_memory_file(fd.get())) return no_memory_file();
   struct stat file {};
   struct statfs file_system {};
   if (::fstat(fd.get(), &file) != 0) return fail_errno(errno, "reading the size of the memory file");

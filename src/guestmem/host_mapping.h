@@ -23,6 +23,9 @@
 
 namespace pvrdma::guestmem {
 
+// Whether it is in memory, whatever a stranger has handed over: nobody is waited for, here and at its end.
+bool is_memory_file(int fd);
+
 // For a thread that uses a mapping while its owner may give it up: while the mutex is held, the mapping stays
 // as it is.
 struct MappingHold {

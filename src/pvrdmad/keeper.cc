@@ -174,6 +174,8 @@ Keeper::Collected Keeper::collect(Adapter::Objects objects) const {
     };
     collected.changed.push_back(adapter->keep(objects, is_kept, clock_.now()));
   }
+  // Not before: where there is no memory for one of them, all are collected again.
+  for (const auto& adapter : adapters_->adapters()) adapter->note_kept();
   return collected;
 }
 

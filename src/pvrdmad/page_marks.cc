@@ -20,12 +20,12 @@ Result<PageMarks::State> PageMarks::step(adapters::SeatedAdapter& seated) {
     const auto run = logged_.next(memory, kMessageBytes);
     if (!run) return Failure(run.error());
     if (!*run) return State::kSent;
+    const guestmem::GuestPhys begin = (*run)->begin;
+    bytes_.resize((*run)->page_count * guestmem::kPageBytes);
     {
       const std::lock_guard lock(mutex_);
       ++under_way_;
     }
-    const guestmem::GuestPhys begin = (*run)->begin;
-    bytes_.resize((*run)->page_count * guestmem::kPageBytes);
     const auto answered = [self = shared_from_this()](int error, std::span<const std::byte>) {
       {
         const std::lock_guard lock(self->mutex_);
@@ -36,9 +36,13 @@ Result<PageMarks::State> PageMarks::step(adapters::SeatedAdapter& seated) {
       self->answered_.notify_one();
     };
     // What is no RAM any more is nobody's to have.
-    Result<void> asked = guestmem::read(memory, begin, bytes_)
-                             ? seated.seat().dma_write(begin.value, bytes_, answered)
-                             : fail(EFAULT, fmt::format("a page at {:#x} vanished", begin.value));
+    Result<void> asked = fail(EFAULT, fmt::format("a page at {:#x} vanished", begin.value));
+    try {
+      if (guestmem::read(memory, begin, bytes_))
+        asked = seated.seat().dma_write(begin.value, bytes_, answered);
+    } catch (const std::bad_alloc&) {
+      asked = fail(ENOMEM, "there is no memory for the pages that the adapter wrote");
+    }
     seated.follow();
     if (!asked) {
       const std::lock_guard lock(mutex_);

@@ -308,8 +308,7 @@ Result<void> ShardHandover::mark_pages(const std::string& adapter) {
   const Instant until = Instant::now() + vfio_user::Session::kRequestTimeLimit + kPatience;
   if (marked || marks->drain(until)) return marked;
   static_cast<void>(on_adapter(adapter, [](adapters::ServedAdapter& served) -> Result<void> {
-    served.seated().seat().drop_client("it does not answer, and would write old pages over new ones");
-    served.seated().follow();
+    served.drop_client("it does not answer, and would write old pages over new ones");
     return {};
   }));
   return marked;
