@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "motion/file_channel.h"
+#include "motion/insist.h"
 #include "motion/qemu.h"
 
 namespace pvrdma::motion {
@@ -93,6 +94,7 @@ Result<void> Checkpoint::write(const Progress& progress) {
 
 Result<void> Checkpoint::finish() {
   changed_ = stopped_ = false;
+  static_cast<void>(renew(monitor_));
   const auto quit = monitor_->execute("quit");
   if (quit) return {};
   return fail(EIO, fmt::format("the VM stands, and its QEMU (pid {}) has to be ended by hand: {}",
@@ -106,10 +108,12 @@ Result<void> Checkpoint::abandon() {
   const auto note = [&outcome](const auto& done) {
     if (!done && outcome) outcome = Failure(done.error());
   };
+  static_cast<void>(renew(monitor_));
   note(vmm::cancel_migration(*monitor_, Instant::now() + kCancelPatience));
   static_cast<void>(vmm::set_migration_capability(*monitor_, kMappedRam, false));  // it may never have had it
   note(vmm::set_migration_settings(*monitor_, kept_));
-  if (std::exchange(stopped_, false)) note(side_.go_on(wish_.adapter));
+  if (std::exchange(stopped_, false)) note(insist([this] { return side_.go_on(wish_.adapter); }));
+  static_cast<void>(renew(monitor_));
   if (was_running_) note(continue_vm(*monitor_));
   return outcome;
 }

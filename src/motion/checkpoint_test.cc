@@ -33,6 +33,11 @@ class World {
   CheckpointWish wish() const { return {"VM-01", path_, kFile}; }
   FakeStandingSide& side() { return side_; }
   static bool go_on(const vmm::MigrationStatus&) { return true; }
+  // Its monitor's client gets no answer, once.
+  void hang_up() {
+    const std::lock_guard lock(mutex_);
+    hangs_up_ = true;
+  }
 
   struct Standing {
     std::string run_state = "running";
@@ -52,6 +57,7 @@ class World {
  private:
   std::optional<Json> answer(const std::string& command, const Json& arguments) {
     const std::lock_guard lock(mutex_);
+    if (std::exchange(hangs_up_, false)) return std::nullopt;
     if (fails_ == command) return FakeQemu::refusing("no " + command);
     if (command == "query-version")
       return FakeQemu::returning({{"qemu", {{"major", 11}, {"minor", 1}, {"micro", 3}}}});
@@ -102,6 +108,7 @@ class World {
   std::mutex mutex_;
   Standing standing_;  // guarded, as what follows
   std::string migration_;
+  bool hangs_up_ = false;
   std::optional<FakeQemu> qemu_;
 };
 
@@ -121,6 +128,28 @@ TEST(CheckpointTest, TheVmIsWrittenAndEnds) {
 
 TEST(CheckpointTest, WhatIsNotFinishedIsAbandoned) {
   World world;
+  {
+    Checkpoint checkpoint(world.wish(), world.side());
+    ASSERT_TRUE(checkpoint.take(World::go_on));
+  }
+  EXPECT_EQ(world.standing(), World::Standing{});
+  EXPECT_FALSE(world.side().is_stopped());
+}
+
+TEST(CheckpointTest, AMonitorThatWasLostIsAskedAnew) {
+  World world("slow");
+  const auto report = Checkpoint(world.wish(), world.side()).take([&world](const vmm::MigrationStatus&) {
+    world.hang_up();
+    return true;
+  });
+  ASSERT_FALSE(report);
+  EXPECT_NE(report.error().message.find("; the VM goes on"), std::string::npos) << report.error().message;
+  EXPECT_EQ(world.standing(), World::Standing{});
+  EXPECT_FALSE(world.side().is_stopped());
+}
+
+TEST(CheckpointTest, AnAdapterThatDoesNotGoOnAtOnceIsAskedAgain) {
+  World world("once side.go_on");
   {
     Checkpoint checkpoint(world.wish(), world.side());
     ASSERT_TRUE(checkpoint.take(World::go_on));

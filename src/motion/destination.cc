@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/name.h"
+#include "motion/insist.h"
 #include "motion/qemu.h"
 #include "motion/source.h"
 
@@ -21,7 +22,7 @@ using std::chrono::seconds;
 constexpr Duration kPollInterval = milliseconds(1);
 constexpr Duration kQemuPollInterval = milliseconds(50);
 constexpr Duration kMonitorPatience = seconds(10);  // of a QEMU that has come to the adapter
-constexpr Duration kGoOnPatience = seconds(5);
+constexpr Duration kContinuePatience = seconds(5);
 constexpr std::uint64_t kPatienceSMax = 86'400;
 // A source that gives up says so to the store at once. One that is silent for so long has died, even if its
 // next process has its lease.
@@ -94,8 +95,7 @@ Result<ArrivalReport> Destination::run() {
     if (is_led()) return give_up_led(std::move(why));
     pump_.reset();
     if (took_qemu_) {
-      static_cast<void>(monitor_->execute("quit"));
-      why.message += fmt::format("; the QEMU that waited here (pid {}) was ended", report_.pid);
+      why.message += "; " + end_qemu(monitor_);
     }
     return Failure(std::move(why));
   }
@@ -301,18 +301,15 @@ Result<void> Destination::stop_deciding() {
 Result<void> Destination::go_on() {
   const Instant began = Instant::now();
   const std::string& vm = offer_.motion.vm;
-  // It is nowhere else: what fails for a moment is tried again.
-  const auto repeated = [&](const auto& step) {
-    auto done = step();
-    while (!done && Instant::now() < began + kGoOnPatience) {
-      std::this_thread::sleep_for(kQemuPollInterval);
-      done = step();
-    }
-    return done;
-  };
-  if (auto works = repeated([&] { return side_.arrive(vm); }); !works) return works;
+  // It is nowhere else.
+  if (auto works = insist([&] { return side_.arrive(vm); }); !works) return works;
   if (!is_paused_) {
-    const auto continued = repeated([&] { return monitor_->execute("cont"); });
+    const auto continued = insist(
+        [&] {
+          static_cast<void>(renew(monitor_));
+          return monitor_->execute("cont");
+        },
+        kContinuePatience);
     if (!continued) return Failure(continued.error());
   }
   report_.go_on = Instant::now() - began;

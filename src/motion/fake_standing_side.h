@@ -13,7 +13,7 @@ namespace pvrdma::motion {
 
 class FakeStandingSide final : public StandingSide {
  public:
-  // `fails`: "side.save"; another word: nothing fails here.
+  // `fails`: "side.save", "once side.save"; another word: nothing fails here.
   explicit FakeStandingSide(std::string fails) : fails_(std::move(fails)) {}
 
   static std::vector<std::byte> saved() { return {std::byte{1}, std::byte{2}, std::byte{3}}; }
@@ -55,8 +55,10 @@ class FakeStandingSide final : public StandingSide {
 
  private:
   static vmm::PciImage image() { return {.has_msix_table = true}; }
-  Result<void> outcome(const char* call) const {
+  Result<void> outcome(const char* call) {
     if (fails_ == call) return fail(EIO, std::string("no ") + call);
+    if (fails_ == std::string("once ") + call && !std::exchange(failed_, true))
+      return fail(ETIMEDOUT, "the shard does not answer");
     return {};
   }
   Result<void> set_stopped(const char* call, bool stopped) {
@@ -70,6 +72,7 @@ class FakeStandingSide final : public StandingSide {
   std::mutex mutex_;
   bool stopped_ = false;  // guarded, as what follows
   int resumed_ = 0;
+  bool failed_ = false;  // once
 };
 
 }  // namespace pvrdma::motion

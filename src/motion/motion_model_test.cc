@@ -108,20 +108,20 @@ TEST_P(LedMishapTest, LeavesTheVmServedWhereItRuns) {
 }
 
 std::string name_of(const testing::TestParamInfo<std::tuple<Fault, Host>>& info) {
-  constexpr const char* kFaults[] = {"Fails",     "DaemonDies",     "DaemonComesBack", "AnswerLost",
-                                     "StoreAway", "QemuDies",       "QemuRefuses",     "LibvirtGivesUp",
-                                     "Cancelled", "SomebodyResumes"};
+  constexpr const char* kFaults[] = {"Fails",       "DaemonDies",     "DaemonComesBack",  "AnswerLost",
+                                     "StoreAway",   "CutOff",         "ResumedMeanwhile", "QemuDies",
+                                     "QemuRefuses", "LibvirtGivesUp", "Cancelled",        "SomebodyResumes"};
   return std::string(kFaults[static_cast<int>(std::get<0>(info.param))]) +
          (std::get<1>(info.param) == Host::kSource ? "AtTheSource" : "AtTheDestination");
 }
 
-INSTANTIATE_TEST_SUITE_P(Everywhere, MishapTest,
-                         testing::Combine(testing::Values(Fault::kFails, Fault::kDaemonDies,
-                                                          Fault::kDaemonComesBack, Fault::kAnswerLost,
-                                                          Fault::kStoreAway, Fault::kQemuDies,
-                                                          Fault::kQemuRefuses),
-                                          testing::Values(Host::kSource, Host::kDestination)),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Everywhere, MishapTest,
+    testing::Combine(testing::Values(Fault::kFails, Fault::kDaemonDies, Fault::kDaemonComesBack,
+                                     Fault::kAnswerLost, Fault::kStoreAway, Fault::kCutOff,
+                                     Fault::kResumedMeanwhile, Fault::kQemuDies, Fault::kQemuRefuses),
+                     testing::Values(Host::kSource, Host::kDestination)),
+    name_of);
 
 INSTANTIATE_TEST_SUITE_P(AtTheSource, MishapTest,
                          testing::Combine(testing::Values(Fault::kCancelled, Fault::kSomebodyResumes),
@@ -145,8 +145,8 @@ class SeveralMishapsTest : public testing::TestWithParam<Leader> {};
 
 TEST_P(SeveralMishapsTest, LeaveTheVmOnOneHostAtMost) {
   constexpr Fault kAll[] = {Fault::kFails,      Fault::kDaemonDies, Fault::kDaemonComesBack,
-                            Fault::kAnswerLost, Fault::kStoreAway,  Fault::kQemuDies,
-                            Fault::kQemuRefuses};
+                            Fault::kAnswerLost, Fault::kStoreAway,  Fault::kCutOff,
+                            Fault::kQemuDies,   Fault::kQemuRefuses};
   const std::size_t calls = GetParam() == Leader::kLibvirt ? 48 : 24;
   int happened = 0;
   for (std::uint32_t seed = 0; seed < 60 && !HasFailure(); ++seed) {

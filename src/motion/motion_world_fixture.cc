@@ -162,7 +162,9 @@ class MotionWorld::StoreSide final : public Arbiter {
   Result<bool> source_is_gone(const Motion&) override {
     const std::lock_guard lock(world_.mutex_);
     if (auto done = world_.call(host_, true); !done) return Failure(done.error());
-    return world_.of(Host::kSource).daemon_dead && !world_.has(Fault::kDaemonComesBack);
+    const Party& source = world_.of(Host::kSource);
+    const bool is_cut_off = source.store_away_for > 0 && world_.has(Fault::kCutOff);
+    return is_cut_off || (source.daemon_dead && !world_.has(Fault::kDaemonComesBack));
   }
 
  private:
@@ -256,10 +258,7 @@ std::string MotionWorld::describe() const {
 Result<void> MotionWorld::call(Host host, bool of_store) {
   Party& party = of(host);
   if (party.daemon_dead) throw DaemonDied{};
-  if (of_store && store_away_for_ > 0) {
-    --store_away_for_;
-    return fail(EAGAIN, "the store is away");
-  }
+  if (of_store && party.store_away_for > 0) return miss_store(host);
   const int at = party.calls++;
   const int store_at = of_store ? party.store_calls++ : -1;
   for (const Mishap& each : mishaps_) {
@@ -286,8 +285,12 @@ Result<void> MotionWorld::suffer(Fault fault, Host host, bool of_store) {
       answer_lost_ = true;
       return fail(EAGAIN, "the answer is lost");
     case Fault::kStoreAway:
-      store_away_for_ = 3;
-      return of_store ? Result<void>(fail(EAGAIN, "the store is away")) : Result<void>{};
+    case Fault::kResumedMeanwhile:
+      for (Party& each : parties_) each.store_away_for = 2;
+      return of_store ? miss_store(host) : Result<void>{};
+    case Fault::kCutOff:
+      of(host).store_away_for = 4;
+      return of_store ? miss_store(host) : Result<void>{};
     case Fault::kQemuDies:
     case Fault::kQemuRefuses:
     case Fault::kLibvirtGivesUp:
@@ -296,6 +299,17 @@ Result<void> MotionWorld::suffer(Fault fault, Host host, bool of_store) {
       break;
   }
   return {};
+}
+
+Result<void> MotionWorld::miss_store(Host host) {
+  --of(host).store_away_for;
+  Party& source = of(Host::kSource);
+  const bool is_given_away = source.run_state == "postmigrate" && !source.qemu_dead;
+  if (host == Host::kSource && is_given_away && has(Fault::kResumedMeanwhile)) {
+    source.qemu_runs = true;
+    source.run_state = "running";
+  }
+  return fail(EAGAIN, "the store is away");
 }
 
 bool MotionWorld::has(Fault fault) const {
@@ -379,6 +393,7 @@ std::optional<Json> MotionWorld::answer(Host host, const std::string& command, c
     party.run_state = "running";
     party.qemu_runs = true;
   }
+  if (command == "stop") party.qemu_runs = false;
   if (command == "quit") party.lose_qemu();
   check();
   return FakeQemu::returning();

@@ -29,16 +29,18 @@ namespace pvrdma::motion {
 enum class Host : std::uint8_t { kSource, kDestination };
 
 enum class Fault : std::uint8_t {
-  kFails,            // the call; of the connection: it is cut
-  kDaemonDies,       // in the call
-  kDaemonComesBack,  // likewise, and its next process has its lease, and leads nothing
-  kAnswerLost,       // the store has done it
-  kStoreAway,        // for a while, for both
-  kQemuDies,         // at a command
-  kQemuRefuses,      // a command
-  kLibvirtGivesUp,   // at a step of its own: the VM is to stay
-  kCancelled,        // at a look how far it is
-  kSomebodyResumes,  // the VM, in the source's QEMU, at the first command when it could
+  kFails,             // the call; of the connection: it is cut
+  kDaemonDies,        // in the call
+  kDaemonComesBack,   // likewise, and its next process has its lease, and leads nothing
+  kAnswerLost,        // the store has done it
+  kStoreAway,         // for a while, for both
+  kCutOff,            // from the store, for a while, this host alone; its lease ends
+  kResumedMeanwhile,  // as kStoreAway, and somebody resumes the VM in the source's QEMU
+  kQemuDies,          // at a command
+  kQemuRefuses,       // a command
+  kLibvirtGivesUp,    // at a step of its own: the VM is to stay
+  kCancelled,         // at a look how far it is
+  kSomebodyResumes,   // the VM, in the source's QEMU, at the first command when it could
 };
 
 // At which call of the host's daemon to anybody (an answer that is lost: to the store), or command to its
@@ -72,6 +74,7 @@ class MotionWorld {
     int calls = 0;
     int store_calls = 0;  // of them
     int commands = 0;
+    int store_away_for = 0;  // calls
     bool daemon_dead = false;
     bool serves = false;
     bool loaded = false;
@@ -96,6 +99,7 @@ class MotionWorld {
   // Counts a call; an error: it fails. Throws DaemonDied. Under the lock.
   Result<void> call(Host host, bool of_store = false);
   Result<void> suffer(Fault fault, Host host, bool of_store);
+  Result<void> miss_store(Host host);
   bool has(Fault fault) const;
   void check();
   void die(Host host);
@@ -120,8 +124,7 @@ class MotionWorld {
   bool lost_ = false;
   bool is_expected_ = false;  // a QEMU has come to the destination's adapter
   bool libvirt_is_done_ = false;
-  int store_away_for_ = 0;  // calls
-  int looks_ = 0;           // how far it is
+  int looks_ = 0;  // how far it is
   Store store_ = Store::kNothing;
   std::array<Party, 2> parties_;
   std::array<std::deque<std::byte>, 2> on_the_wire_;  // to each

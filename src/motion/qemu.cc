@@ -50,6 +50,27 @@ Result<void> check_waits(const Qemu& qemu, const std::string& vm) {
                                  qemu.monitor->path(), qemu.state, vm));
 }
 
+Result<void> renew(std::unique_ptr<vmm::Monitor>& monitor) {
+  if (monitor->works()) return {};
+  auto renewed = vmm::Monitor::connect(monitor->path(), Instant{});
+  if (!renewed) return Failure(std::move(renewed).error());
+  monitor = *std::move(renewed);
+  return {};
+}
+
+std::string end_qemu(std::unique_ptr<vmm::Monitor>& monitor) {
+  const pid_t pid = monitor->pid();
+  auto ended = renew(monitor);
+  bool is_gone = !ended && (ended.error().code == ENOENT || ended.error().code == ECONNREFUSED);
+  if (ended) {
+    if (const auto quit = monitor->execute("quit"); !quit) ended = Failure(quit.error());
+    is_gone = !ended && ended.error().code == EPIPE;
+  }
+  const std::string qemu = fmt::format("the QEMU that waited for the VM (pid {})", pid);
+  if (ended || is_gone) return qemu + " was ended";
+  return fmt::format("{} has to be ended by hand: {}", qemu, ended.error().message);
+}
+
 Result<void> continue_vm(vmm::Monitor& monitor) {
   const auto state = vmm::run_state(monitor);
   if (!state) return Failure(state.error());

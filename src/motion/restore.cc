@@ -21,9 +21,7 @@ Result<RestoreReport> Restore::run() {
     if (done) continue;
     Error why = std::move(done).error();
     if (loaded_) {  // the VM is neither here nor there
-      static_cast<void>(monitor_->execute("quit"));
-      why.message +=
-          fmt::format("; the new QEMU (pid {}) was ended, {} is as it was", report_.pid, wish_.file);
+      why.message += fmt::format("; {}, {} is as it was", end_qemu(monitor_), wish_.file);
     }
     return Failure(std::move(why));
   }
@@ -65,6 +63,7 @@ Result<void> Restore::read() {
       return fail(EIO, fmt::format("QEMU does not read {}: {}", wish_.file, found->why));
     if (Instant::now() >= until)
       return fail(ETIMEDOUT, fmt::format("QEMU has not read {} yet: \"{}\"", wish_.file, found->status));
+    if (stopping_()) return fail(ECANCELED, "this pvrdmad stops");
     std::this_thread::sleep_for(kPollInterval);
   }
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <sys/types.h>
@@ -40,8 +41,12 @@ class Restore {
  public:
   static constexpr Duration kPatience = std::chrono::minutes(10);  // with QEMU's reading
 
+  // The daemon ends: nothing is waited for any more.
+  using Stopping = std::function<bool()>;
+
   // `side` is borrowed.
-  Restore(RestoreWish wish, StandingSide& side) : wish_(std::move(wish)), side_(side) {}
+  Restore(RestoreWish wish, StandingSide& side, Stopping stopping)
+      : wish_(std::move(wish)), side_(side), stopping_(std::move(stopping)) {}
 
   // Once. The error is a sentence.
   Result<RestoreReport> run();
@@ -54,6 +59,7 @@ class Restore {
 
   RestoreWish wish_;
   StandingSide& side_;
+  const Stopping stopping_;
   std::unique_ptr<vmm::Monitor> monitor_;
   vmm::PciPlace place_;
   vmm::PciImage image_;

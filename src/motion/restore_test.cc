@@ -30,8 +30,10 @@ class World {
   }
 
   Result<RestoreReport> restore(std::vector<std::byte> state = FakeStandingSide::saved(),
-                                std::string file = kFile) {
-    return Restore({"VM-01", path_, std::move(file), std::move(state)}, side_).run();
+                                std::string file = kFile, bool stopping = false) {
+    return Restore({"VM-01", path_, std::move(file), std::move(state)}, side_,
+                   [stopping] { return stopping; })
+        .run();
   }
   FakeStandingSide& side() { return side_; }
   std::string run_state() {
@@ -72,6 +74,7 @@ class World {
     if (command == "query-migrate") {
       if (migration_.empty()) return FakeQemu::returning();
       if (fails_ == "QEMU dies") return std::nullopt;
+      if (fails_ == "slow") return FakeQemu::returning({{"status", migration_}});
       migration_ = fails_ == "file" ? "failed" : "completed";
       run_state_ = "paused";
       return FakeQemu::returning({{"status", migration_}, {"error-desc", "no such file"}});
@@ -158,6 +161,16 @@ TEST(RestoreTest, AQemuThatDiesIsSaid) {
   const auto report = world.restore();
   ASSERT_FALSE(report);
   EXPECT_NE(report.error().message.find("QEMU has gone"), std::string::npos) << report.error().message;
+}
+
+TEST(RestoreTest, ADaemonThatStopsWaitsForNoFile) {
+  World world("slow");
+  const auto report = world.restore(FakeStandingSide::saved(), kFile, true);
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ECANCELED);
+  EXPECT_NE(report.error().message.find("this pvrdmad stops; the QEMU that waited"), std::string::npos)
+      << report.error().message;
+  EXPECT_TRUE(world.quit());
 }
 
 TEST(RestoreTest, AVmThatRunsIsNotEnded) {

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <thread>
 
+#include "motion/insist.h"
 #include "motion/qemu.h"
 
 namespace pvrdma::motion {
@@ -281,13 +282,17 @@ Result<void> Source::check_given_away(Instant until) {
   }
   const auto state = vmm::run_state(*monitor_);
   if (!state) return Failure(state.error());
-  if (*state == "postmigrate") return {};
+  return check_untouched(*state);
+}
+
+Result<void> Source::check_untouched(const std::string& run_state) const {
+  if (run_state == "postmigrate") return {};
   return fail(EBUSY, fmt::format("somebody else has changed VM {}: its QEMU (pid {}) is in state \"{}\"",
-                                 wish_.motion.vm, pid_, *state));
+                                 wish_.motion.vm, pid_, run_state));
 }
 
 // The store may have done it although its answer was lost: it is asked until it says. What it will never do
-// is left to end_in_writing().
+// is left to end_in_writing(), as is a VM that somebody lets run here meanwhile.
 Result<void> Source::commit(const Progress& progress) {
   const Instant began = Instant::now();
   if (!progress({.phase = "commit", .ram_bytes = report_.ram_bytes}))
@@ -297,6 +302,10 @@ Result<void> Source::commit(const Progress& progress) {
     if (committed) break;
     if (committed.error().code != EAGAIN) return committed;
     if (!may_ask_again(committed.error())) return committed;
+    if (is_led()) continue;
+    const auto state = vmm::run_state(*monitor_);
+    if (!state) continue;  // a QEMU that has gone lets nothing run
+    if (auto untouched = check_untouched(*state); !untouched) return untouched;
   }
   over_ = true;
   report_.commit = Instant::now() - began;
@@ -316,6 +325,7 @@ bool Source::may_ask_again(const Error& why) {
 std::string Source::leave() {
   const Instant began = Instant::now();
   static_cast<void>(side_.depart(wish_.motion.vm));
+  if (!is_led()) stop_what_runs_here();
   const auto runs = lost_.empty() ? there_.expect("runs", Instant::now() + Conversation::kAnswerPatience)
                                   : Result<Said>(fail(ECONNABORTED, lost_));
   const Instant now = Instant::now();
@@ -333,7 +343,7 @@ std::string Source::leave() {
     return fmt::format("VM {} is on host {} now, but that it runs was not heard ({}): look there",
                        wish_.motion.vm, wish_.motion.to, runs.error().message);
   }
-  renew_monitor();
+  static_cast<void>(renew(monitor_));
   const auto quit = runs ? monitor_->execute("quit") : Result<vmm::Json>(vmm::Json());
   const std::string where = fmt::format("VM {} is on host {} now, but ", wish_.motion.vm, wish_.motion.to);
   if (!runs) {
@@ -345,6 +355,17 @@ std::string Source::leave() {
   if (quit) return {};
   return where +
          fmt::format("its QEMU here (pid {}) has to be ended by hand: {}", pid_, quit.error().message);
+}
+
+// Somebody may have let it run while the store was asked.
+void Source::stop_what_runs_here() {
+  const auto state = vmm::run_state(*monitor_);
+  if (!state || *state == "postmigrate") return;
+  static_cast<void>(monitor_->execute("stop"));
+  log::error(
+      "VM {}: somebody let it run here, in QEMU (pid {}), when it was on host {} already: it was stopped "
+      "here, and what it did here since is lost",
+      wish_.motion.vm, pid_, wish_.motion.to);
 }
 
 Error Source::undo(Error why, const Progress& progress) {
@@ -371,13 +392,6 @@ Result<void> Source::end_in_writing() {
   }
 }
 
-// One that gave no answer in time gives none any more: a new connection may.
-void Source::renew_monitor() {
-  if (monitor_->works()) return;
-  auto renewed = vmm::Monitor::connect(wish_.monitor, Instant{});
-  if (renewed) monitor_ = *std::move(renewed);
-}
-
 // Each step is tried whatever became of the one before it.
 Result<void> Source::undo_all(const std::string& why) {
   if (state_sent_) {
@@ -389,7 +403,7 @@ Result<void> Source::undo_all(const std::string& why) {
     if (!done && outcome) outcome = Failure(done.error());
   };
   static_cast<void>(there_.say(over(why)));
-  if (std::exchange(stopped_, false)) note(side_.go_on(wish_.motion.vm));
+  if (std::exchange(stopped_, false)) note(insist([this] { return side_.go_on(wish_.motion.vm); }));
   if (std::exchange(set_up_, false)) note(take_qemu_back());
   pump_.reset();
   if (std::exchange(logs_, false)) note(side_.end_log(wish_.motion.vm));
@@ -398,14 +412,14 @@ Result<void> Source::undo_all(const std::string& why) {
 }
 
 Result<void> Source::take_qemu_back() {
-  renew_monitor();
+  static_cast<void>(renew(monitor_));
   auto cancelled = vmm::cancel_migration(*monitor_, Instant::now() + kCancelPatience);
   for (const char* capability : kCapabilities) {
     static_cast<void>(
         vmm::set_migration_capability(*monitor_, capability, kept_capabilities_.contains(capability)));
   }
   auto set = vmm::set_migration_settings(*monitor_, kept_);
-  renew_monitor();
+  static_cast<void>(renew(monitor_));
   auto runs = is_paused_ ? Result<void>() : continue_vm(*monitor_);
   if (!cancelled) return cancelled;
   return runs ? set : runs;

@@ -108,6 +108,7 @@ class Source {
   Result<void> hand_over(const Progress& progress);
   Result<void> commit(const Progress& progress);
   std::string leave();
+  void stop_what_runs_here();
   Result<void> wait_for(const char* what, Duration patience, const Progress& progress,
                         const MotionProgress& state);
   Result<void> set_up_qemu();
@@ -134,8 +135,8 @@ class Source {
 
   Result<void> end_in_writing();
   Result<void> check_given_away(Instant until);
+  Result<void> check_untouched(const std::string& run_state) const;
   Result<void> take_qemu_back();
-  void renew_monitor();
   bool may_ask_again(const Error& why);
   MotionProgress in_pause() const;
 

@@ -34,7 +34,7 @@ struct Source::Look {
 
 // EAGAIN: it does not answer now.
 Result<Source::Look> Source::look() {
-  renew_monitor();
+  static_cast<void>(renew(monitor_));
   const auto state = vmm::run_state(*monitor_);
   const auto migration = state ? vmm::migration_status(*monitor_) : Result<vmm::MigrationStatus>({});
   if (state && migration) {

@@ -158,6 +158,7 @@ Result<void> VmmUpgrade::go_on() {
 // The VM has a new QEMU: nothing goes back from here.
 Result<void> VmmUpgrade::leave() {
   const auto resumed = side_.resume(wish_.adapter);
+  static_cast<void>(renew(old_));
   const auto quit = old_->execute("quit");
   const auto ended = side_.end_successor(wish_.adapter);
   std::string why;
@@ -188,12 +189,14 @@ Result<void> VmmUpgrade::undo_all() {
   const auto note = [&outcome](const auto& done) {
     if (!done && outcome) outcome = Failure(done.error());
   };
+  static_cast<void>(renew(old_));
   if (silenced_) note(restore_in(*old_));
   if (switched_) note(side_.switch_over(wish_.adapter));
   if (new_ != nullptr) static_cast<void>(new_->execute("quit"));
   if (began_) {
     note(vmm::cancel_migration(*old_, Instant::now() + kPatience));
     note(old_->execute("migrate-set-parameters", {{"mode", "normal"}}));
+    static_cast<void>(renew(old_));
     if (was_running_) note(continue_vm(*old_));
   }
   if (switched_) note(side_.resume(wish_.adapter));

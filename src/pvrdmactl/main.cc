@@ -96,7 +96,11 @@ Result<std::string> checkpoint(const Endpoint& endpoint, const Command& command,
     if (stream.kept() && done.error().code == ECANCELED) static_cast<void>(drop_state(file));
     return Failure(done.error());
   }
-  if (!stream.kept()) return fail("the daemon ended the checkpoint: see its log; the VM goes on");
+  if (!stream.kept()) {
+    return fail(
+        "the daemon ended the checkpoint: see its log; the VM goes on, and where the daemon has died "
+        "it does when its QEMU's monitor is told cont");
+  }
   if (!finished) return Failure(finished.error());
   return answer;
 }

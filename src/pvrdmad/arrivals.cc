@@ -137,6 +137,9 @@ bool Arrivals::claim(const motion::Offer& offer, const std::string& peer, std::s
   } else if (arriving_.contains(motion.vm)) {
     why = fmt::format("VM {} is coming to host {} by another motion: wait until that is over", motion.vm,
                       plane_.host());
+  } else if (memories_.contains(motion.id)) {
+    why = fmt::format("the motion {} that brings VM {} to host {} is another VM's", motion.id, motion.vm,
+                      plane_.host());
   }
   if (!why.empty()) return false;
   arriving_.emplace(motion.vm, motion.id);

@@ -171,6 +171,7 @@ Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
 }
 
 Daemon::~Daemon() {
+  if (control_ != nullptr) control_->interrupt();
   api_.reset();
   if (control_ != nullptr) control_->stop_motions();
   if (introductions_ != nullptr) introductions_->stop();

@@ -91,6 +91,12 @@ Result<std::unique_ptr<ByteChannel>> Departures::open_memory(const motion::Motio
 }
 
 Result<motion::MotionWish> Departures::complete(const control::MotionWish& wish, const std::string& id) {
+  if (const auto store = plane_.store_state(); !store.connected) {
+    return fail(EAGAIN,
+                fmt::format("store {} is away ({}): no motion begins without it: try again when it is "
+                            "back",
+                            store.description, store.trouble));
+  }
   const auto inventory = plane_.inventory();
   if (auto allowed = control::edits::check_motion(*inventory, wish.vm, wish.to); !allowed)
     return Failure(std::move(allowed).error());

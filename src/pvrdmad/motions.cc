@@ -72,6 +72,11 @@ Result<void> Motions::cancel(const std::string& vm) {
                             "ends it when libvirt has let the VM run, or has ended its QEMU",
                             vm, to));
   }
+  if (from == plane_.host()) {
+    return fail(ENOENT, fmt::format("the motion of VM {} was begun before this pvrdmad was: host {} decides, "
+                                    "and where that does not, it is ended here in a moment",
+                                    vm, to));
+  }
   if (inventory->live_hosts.contains(from) || inventory->live_hosts.contains(to)) {
     return fail(ENOENT, fmt::format("VM {} is on its way from host {} to host {}: cancel it on host {}, or, "
                                     "when that one has died, wait until the other one has decided",
@@ -133,22 +138,25 @@ void Motions::look_after_records() {
     const motion::Motion motion{vm.motion->id, name, vm.host, vm.motion->to};
     const bool is_led = is_led_by_libvirt(motion.id);
     if (is_led && !leaves) {
-      follow_libvirt(motion);
+      if (is_open(motion)) follow_libvirt(motion);
       continue;
     }
     if ((is_led || !leaves) && inventory->live_hosts.contains(leaves ? motion.to : motion.from)) continue;
-    if (!arbiter_.end(motion)) continue;
+    if (!is_open(motion) || !arbiter_.end(motion)) continue;
     log::warn("VM {}: its motion to host {} is led by nobody: it was ended", name, vm.motion->to);
     if (leaves && !is_led) continue_vm(name);
   }
 }
 
+// One that has just ended is led no more, and may be in the inventory that was looked through.
+bool Motions::is_open(const motion::Motion& motion) {
+  const auto verdict = arbiter_.look(motion);
+  return verdict && *verdict == motion::Arbiter::Verdict::kOpen;
+}
+
 // For the last process of this daemon, which did. What that had of the adapter is gone.
 void Motions::follow_libvirt(const motion::Motion& motion) {
   const std::string& vm = motion.vm;
-  // One that has just ended is led no more, and may be in the inventory that was looked through.
-  const auto verdict = arbiter_.look(motion);
-  if (!verdict || *verdict != motion::Arbiter::Verdict::kOpen) return;
   const auto path = find_monitor_(vm);
   const auto monitor = path ? vmm::Monitor::connect(*path, Instant{}) : Failure(path.error());
   switch (motion::look_at(monitor ? monitor->get() : nullptr, side_, vm)) {

@@ -58,6 +58,7 @@ class Motions {
   bool stops_within(Duration pause);
   std::unique_ptr<transport::tcp::Call> next_call();
   void look_after_records();
+  bool is_open(const motion::Motion& motion);
   void follow_libvirt(const motion::Motion& motion);
   void continue_vm(const std::string& vm);
 

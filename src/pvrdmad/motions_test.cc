@@ -102,8 +102,9 @@ class MotionsTest : public testing::Test {
 
   static void must(const Result<void>& done) { ASSERT_TRUE(done) << done.error().message; }
   std::unique_ptr<control::Plane> member(const std::string& name) {
-    return control::Plane::start(name, "i-" + name, std::make_unique<control::FakeStore>(cluster_), nullptr)
-        .value();
+    auto store = std::make_unique<control::FakeStore>(cluster_);
+    newest_store_ = store.get();
+    return control::Plane::start(name, "i-" + name, std::move(store), nullptr).value();
   }
   static bool until(const std::function<bool()>& done) {
     const Instant end = Instant::now() + seconds(20);
@@ -146,6 +147,7 @@ class MotionsTest : public testing::Test {
   }
 
   const std::shared_ptr<control::FakeCluster> cluster_ = std::make_shared<control::FakeCluster>();
+  control::FakeStore* newest_store_ = nullptr;  // of the plane that was made last
   std::unique_ptr<control::Plane> one_;
   std::unique_ptr<control::Plane> two_;
   NoSide side_;
@@ -181,6 +183,26 @@ TEST_F(MotionsTest, AVmComesByOneMotionAtATime) {
   first.reset();
   EXPECT_TRUE(until([&] { return refusal(*here, "esx-01", offer()).empty(); })) << "the first has gone";
   EXPECT_GE(here->counters().not_come, 1U);
+}
+
+// The memory of the first one would be lost, while it is waited for.
+TEST_F(MotionsTest, AMotionIsOneVms) {
+  ASSERT_TRUE(one_->edit([](control::Inventory& inventory) {
+    return control::edits::create_vm(inventory, {"VM-02", "esx-01", 14, 512, 512});
+  }));
+  ASSERT_TRUE(until([&] { return two_->inventory()->vms.contains("VM-02"); }));
+  const auto here = motions(*two_);
+  const auto first = call(*here, "esx-01");
+  ASSERT_TRUE(first->say(offer()));
+  ASSERT_TRUE(first->expect("accepted", Instant::now() + seconds(20)));
+  vmm::Json other = offer("VM-02");
+  EXPECT_NE(
+      refusal(*here, "esx-01", other).find("the motion m1 that brings VM VM-02 to host esx-02 is another"),
+      std::string::npos);
+  other["question"] = true;
+  EXPECT_NE(refusal(*here, "esx-01", other), "");
+  other["motion"] = "m2";
+  EXPECT_EQ(refusal(*here, "esx-01", other), "");
 }
 
 TEST_F(MotionsTest, WhatIsNoOfferEndsTheCall) {
@@ -229,6 +251,19 @@ TEST_F(MotionsTest, SaysWhyAVmCannotLeave) {
   EXPECT_NE(here->list().at(0).error.find("host esx-02 at 127.0.0.2 cannot be called"), std::string::npos)
       << here->list().at(0).error;
   EXPECT_EQ(here->counters().stayed, 1U);
+}
+
+TEST_F(MotionsTest, NoneBeginsWithoutTheStore) {
+  const auto here = motions(*two_);
+  newest_store_->go_away("no route");
+  const control::MotionWish wish{.vm = "VM-01", .to = "esx-02", .monitor = "/m"};
+  const auto checked = here->check(wish);
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, EAGAIN);
+  EXPECT_NE(checked.error().message.find("store fake is away (no route)"), std::string::npos)
+      << checked.error().message;
+  EXPECT_FALSE(here->start(wish));
+  EXPECT_TRUE(here->list().empty());
 }
 
 TEST_F(MotionsTest, AMotionWhoseHostsHaveBothGoneMayBeCancelledAnywhere) {
@@ -352,6 +387,49 @@ TEST_F(MotionsTest, AQemuThatDoesNotAnswerHoldsUpNoCallOfAnotherHost) {
   ASSERT_FALSE(answer);
   EXPECT_NE(answer.error().message.find("offers a motion from esx-01"), std::string::npos)
       << answer.error().message;
+}
+
+TEST_F(MotionsTest, OneThatStopsAsksNoFurtherQemus) {
+  using vmm::FakeQemu;
+  ASSERT_TRUE(one_->edit([](control::Inventory& inventory) -> Result<void> {
+    must(control::edits::create_vm(inventory, {"VM-02", "esx-01", 14, 512, 512}));
+    return control::edits::add_adapter(inventory, "VM-02", {.dvs = "dvs1", .portgroup = "pg1"});
+  }));
+  one_->set_live(control::power_key("VM-02"), "esx-01");
+  ASSERT_TRUE(until([&] { return one_->inventory()->is_on("VM-02"); }));
+  ASSERT_TRUE(one_->edit([](control::Inventory& inventory) -> Result<void> {
+    must(control::edits::begin_motion(inventory, "VM-01", {std::string(kLedPrefix) + "one", "esx-02"}));
+    return control::edits::begin_motion(inventory, "VM-02", {std::string(kLedPrefix) + "two", "esx-02"});
+  }));
+  ASSERT_TRUE(until([&] {
+    const auto inventory = two_->inventory();
+    return inventory->vms.contains("VM-02") && inventory->vms.at("VM-02").motion.has_value();
+  }));
+  const std::string path = testing::TempDir() + "motions_test_stops_" + std::to_string(::getpid());
+  std::atomic<bool> was_asked = false;
+  std::atomic<bool> may_answer = false;
+  const FakeQemu qemu(path, [&](const std::string&, const vmm::Json&) -> std::optional<vmm::Json> {
+    was_asked = true;
+    EXPECT_TRUE(until([&] { return may_answer.load(); }));
+    return FakeQemu::returning({{"status", "paused"}});
+  });
+  std::atomic<int> looked_for = 0;
+  Motions here(
+      *two_, side_, HostCalls(*two_, nullptr, "cubic"),
+      [&](const std::string&) -> Result<std::string> {
+        ++looked_for;
+        return path;
+      },
+      Duration{});
+  ASSERT_TRUE(until([&] { return was_asked.load(); }));
+  std::thread stopping([&] { here.stop(); });
+  const auto takes_calls = [&] {
+    return call(here, "esx-03")->listen(Instant::now() + milliseconds(50)).has_value();
+  };
+  EXPECT_TRUE(until([&] { return !takes_calls(); }));
+  may_answer = true;
+  stopping.join();
+  EXPECT_EQ(looked_for, 1);
 }
 
 // Its daemon was restarted, and its last process had followed libvirt.

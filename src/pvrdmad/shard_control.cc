@@ -279,7 +279,7 @@ Result<control::RestoredVm> ShardControl::restore(const control::CheckpointWish&
                                        .monitor = *std::move(monitor),
                                        .file = wish.file,
                                        .state = {bytes.begin(), bytes.end()}},
-                                      handover_)
+                                      handover_, [this] { return stopping_.load(); })
                           .run();
   if (!report) {
     log::warn("adapter {}: its VM does not go on from {}: {}", wish.adapter, wish.file,

@@ -68,6 +68,8 @@ class ShardControl final : public control::AdapterControl {
   void take_call(std::unique_ptr<transport::tcp::Stream> stream, std::string peer) {
     if (motions_ != nullptr) motions_->take_call(std::move(stream), std::move(peer));
   }
+  // This daemon ends: what waits in a call waits no more.
+  void interrupt() { stopping_ = true; }
   // Before the plane ends.
   void stop_motions() {
     if (motions_ != nullptr) motions_->stop();
@@ -113,6 +115,7 @@ class ShardControl final : public control::AdapterControl {
   Checkpoints checkpoints_{handover_};
   HcaChecks hca_checks_;
   std::unique_ptr<Motions> motions_;  // null: no member of a cluster
+  std::atomic<bool> stopping_ = false;
   std::atomic<std::size_t> captures_{0};
   std::atomic<std::uint64_t> faults_made_{0};
 };
