@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
+
+import pytest
 
 from fleet.fleet import Fleet
 from fleet.loads import expect_none_ended, messages_of, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs
-from harness.qmp import tell
 
 _BETWEEN_HOSTS = programs.exactly_once("-n 40000 -t 20")
+SLOW = "40mbit"  # on it 512 MiB take long enough to do something meanwhile
 _ON_ONE_HOST = programs.rping(3000, arguments="-V -S 4000")
 
 
 def migrate(fleet: Fleet, name: str, origin: int, destination: int, *options: str) -> dict[str, Any]:
     """Moves the VM, and returns what `pvrdmactl vm migrate` tells of it."""
-    vm = fleet.vms[name]
+    with ThreadPoolExecutor(1) as pool:
+        motion: dict[str, Any] = begin(pool, fleet, name, origin, destination, "--max-pause", "5000", *options).result()
+    fleet.vms[name].follow_successor()
+    return motion
+
+
+def begin(pool: ThreadPoolExecutor, fleet: Fleet, name: str, origin: int, destination: int, *options: str,
+          call: Callable[..., Any] | None = None) -> Future[Any]:
+    """A motion that is under way, with a QEMU that waits there; its end is what `call` (default: the host's ctl) returns."""
     socket = fleet[destination].folder / f"{name}.sock"
     until("the adapter of its last stay is gone", lambda: not socket.exists())
-    with ThreadPoolExecutor(1) as pool:
-        moving = pool.submit(fleet[origin].ctl, "vm", "migrate", name, "--to", fleet[destination].name, "--max-pause", "5000", *options)
-        until("its adapter is served there", lambda: socket.exists() or moving.done(), accept=bool)
-        if not moving.done():
-            vm.start_arriving(socket)
-        motion: dict[str, Any] = moving.result()
-    vm.follow_successor()
-    return motion
+    moving = pool.submit(call or fleet[origin].ctl, "vm", "migrate", name, "--to", fleet[destination].name, *options)
+    until("its adapter is served there", lambda: socket.exists() or moving.done())
+    if not moving.done():
+        fleet.vms[name].start_arriving(socket)
+    return moving
+
+
+def phase_of(fleet: Fleet, origin: int) -> str:
+    """Of the motion of VM-01 from that host; its state when it is over."""
+    for motion in fleet[origin].ctl("motion", "list"):
+        if motion["vm"] == "VM-01":
+            return str(motion["phase"] if motion["state"] == "runs" else motion["state"])
+    return "not begun"
 
 
 def quiet_rping(count: int, port: int) -> cases.Case:
@@ -59,9 +75,49 @@ def test_connections_go_along(vm_fleet: Fleet) -> None:
 def test_a_paused_vm_stays_paused(vm_fleet: Fleet) -> None:
     one, three = vm_fleet.vms["VM-01"], vm_fleet.vms["VM-03"]
     for origin, destination in ((1, 2), (2, 1)):
-        tell(one.monitor, "stop")
+        assert one.tell_qemu("stop") == "paused"
         motion = migrate(vm_fleet, "VM-01", origin, destination)
         assert motion["state"] == "done", motion
         assert one.run_states() == ["paused"]
-        tell(one.monitor, "cont")
+        one.tell_qemu("cont")
         cases.run(programs.pingpong("rc", "-c -e -n 300"), one, three)
+
+
+@pytest.mark.parametrize("command, state", [("stop", "paused"), ("cont", "running")])
+def test_what_its_operator_does_while_memory_goes_over_counts(vm_fleet: Fleet, command: str, state: str) -> None:
+    one, three = vm_fleet.vms["VM-01"], vm_fleet.vms["VM-03"]
+    if state == "running":
+        one.tell_qemu("stop")
+    with ThreadPoolExecutor(1) as pool:
+        with vm_fleet.network.narrowed("esx-02", SLOW):
+            moving = begin(pool, vm_fleet, "VM-01", 1, 2, "--max-pause", "5000")
+            until("memory goes over", lambda: phase_of(vm_fleet, 1), accept=lambda seen: seen == "memory")
+            assert one.tell_qemu(command) == state
+            assert phase_of(vm_fleet, 1) == "memory", "it was through already"
+        assert moving.result()["state"] == "done"
+    one.follow_successor()
+    assert one.run_states() == [state]
+    one.tell_qemu("cont")
+    cases.run(programs.pingpong("rc", "-c -e -n 300"), one, three)
+    assert migrate(vm_fleet, "VM-01", 2, 1)["state"] == "done"
+
+
+def test_a_vm_that_somebody_lets_run_before_it_is_there_stays(vm_fleet: Fleet) -> None:
+    one, three = vm_fleet.vms["VM-01"], vm_fleet.vms["VM-03"]
+    with ThreadPoolExecutor(1) as pool:
+        with vm_fleet.network.narrowed("esx-02", SLOW):
+            ended = begin(pool, vm_fleet, "VM-01", 1, 2, "--max-pause", "5000", call=vm_fleet[1].refusal)
+            until("memory goes over", lambda: phase_of(vm_fleet, 1), accept=lambda seen: seen == "memory")
+            vm_fleet.network.hide_store("esx-01", True)
+            # Then each try to commit fails at once, and is followed by a look.
+            until("the store is away", lambda: not vm_fleet[1].ctl("cluster", "get")["store"]["connected"])
+        try:
+            until("the commit waits", lambda: phase_of(vm_fleet, 1), accept=lambda seen: seen == "commit")
+            assert one.tell_qemu("cont") == "running"
+        finally:
+            vm_fleet.network.hide_store("esx-01", False)
+        sentence = ended.result()
+    assert "somebody else has changed VM VM-01" in sentence and "VM VM-01 goes on on host esx-01" in sentence, sentence
+    one.forget_arrival()
+    assert one.run_states() == ["running"]
+    cases.run(programs.pingpong("rc", "-c -e -n 300"), one, three)

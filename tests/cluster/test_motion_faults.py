@@ -14,11 +14,10 @@ from fleet.host import Refused
 from fleet.until import until
 from harness import cases, programs
 from harness.vm import Vm
-from test_motion import migrate
+from test_motion import SLOW, begin, migrate, phase_of
 
 _STAYS = "VM VM-01 goes on on host esx-01"
 _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
-_SLOW = "40mbit"  # 512 MiB are not through before something has gone wrong
 
 
 @pytest.fixture(scope="module")
@@ -31,27 +30,18 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         yield made
 
 
-def _phase(fleet: Fleet) -> str:
-    motion = fleet[1].ctl("motion", "get", "VM-01")
-    return str(motion["phase"]) if motion["state"] == "runs" else str(motion["state"])
-
-
 @contextmanager
 def _moving(fleet: Fleet, *options: str, phase: str = "memory", qemu: bool = True) -> Iterator[Future[str]]:
     """A motion of VM-01 that has come to `phase`; the sentence with which it ends."""
     vm = fleet.vms["VM-01"]
     socket = fleet[2].folder / "VM-01.sock"
-    fleet.network.narrow("esx-02", _SLOW)
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            ended = pool.submit(fleet[1].refusal, "vm", "migrate", "VM-01", "--to", "esx-02", *options)
-            until("its adapter is served there", socket.exists)
-            if qemu:
-                vm.start_arriving(socket)
-            until("the motion is under way", lambda: _phase(fleet), accept=lambda seen: seen == phase)
-            yield ended
-    finally:
-        fleet.network.narrow("esx-02", None)
+    with fleet.network.narrowed("esx-02", SLOW), ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(fleet[1].refusal, "vm", "migrate", "VM-01", "--to", "esx-02", *options)
+        until("its adapter is served there", socket.exists)
+        if qemu:
+            vm.start_arriving(socket)
+        until("the motion is under way", lambda: phase_of(fleet, 1), accept=lambda seen: seen == phase)
+        yield ended
 
 
 def _answer(fleet: Fleet, *arguments: str) -> str:
@@ -79,7 +69,7 @@ def _expect_stays(fleet: Fleet, ended: Future[str], *parts: str) -> None:
 
 
 def test_a_motion_that_is_given_up_leaves_the_vm_where_it_is(fleet: Fleet) -> None:
-    with _moving(fleet, "--patience", "2", phase="waits for QEMU", qemu=False) as ended:
+    with _moving(fleet, "--patience", "10", phase="waits for QEMU", qemu=False) as ended:
         assert "on its way to host esx-02" in fleet[1].refusal("vm", "migrate", "VM-01", "--to", "esx-02")
         assert "on its way" in fleet[2].refusal("dvs", "remove-host", SWITCH, "esx-02")
     _expect_stays(fleet, ended, "no QEMU waits for VM VM-01", "qemu-args VM-01 --restore")
@@ -90,16 +80,25 @@ def test_a_motion_that_is_given_up_leaves_the_vm_where_it_is(fleet: Fleet) -> No
     assert "not on its way" in fleet[1].refusal("vm", "migrate", "VM-01", "--cancel")
 
 
+def test_a_pause_that_is_not_allowed_is_not_made(fleet: Fleet) -> None:
+    with _moving(fleet, "--patience", "5", "--max-pause", "50") as ended:
+        pass
+    _expect_stays(fleet, ended, "a pause of 50 ms has no room for them", "--max-pause")
+    one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
+    with ThreadPoolExecutor(2) as pool:  # the peer's writes go past QEMU, which sees a guest that does nothing
+        load = pool.submit(cases.run, programs.perftest("ib_write_bw", "-D 30 -s 16777216 -t 4", (16777216,), port=18600), one, three)
+        until("much is written", lambda: fleet[1].ctl("adapter", "get", "VM-01")["rx_bytes"], accept=lambda seen: seen > 2**28)
+        ended = begin(pool, fleet, "VM-01", 1, 2, "--max-pause", "1", call=fleet[1].refusal)
+        _expect_stays(fleet, ended, "peers of VM VM-01 have written", "a pause of 1 ms has no room for them", "--max-pause")
+        load.result()
+
+
 def test_a_guest_that_was_told_something_else_does_not_even_stand(fleet: Fleet) -> None:
     """It goes on with the MTU from when it was powered on; the adapter there would have another one."""
-    vm = fleet.vms["VM-01"]
-    socket = fleet[2].folder / "VM-01.sock"
     fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "9000")
     try:
         with ThreadPoolExecutor(1) as pool:
-            ended = pool.submit(fleet[1].refusal, "vm", "migrate", "VM-01", "--to", "esx-02")
-            until("its adapter is served there", socket.exists)
-            vm.start_arriving(socket)
+            ended = begin(pool, fleet, "VM-01", 1, 2, call=fleet[1].refusal)
             ended.result()
         assert fleet[1].ctl("motion", "get", "VM-01")["ram_bytes"] == 0, "nothing of it was copied"
     finally:
@@ -113,8 +112,10 @@ def test_what_dies_on_the_other_host_leaves_the_vm_where_it_is(fleet: Fleet) -> 
     _expect_stays(fleet, ended)
     with _moving(fleet) as ended:
         fleet.network.block("esx-02", True)
-        ended.result()
-        fleet.network.block("esx-02", False)
+        try:
+            ended.result()
+        finally:
+            fleet.network.block("esx-02", False)
     _expect_stays(fleet, ended)
     with _moving(fleet) as ended:
         fleet[2].kill()
@@ -126,15 +127,15 @@ def test_what_dies_on_the_other_host_leaves_the_vm_where_it_is(fleet: Fleet) -> 
 
 def test_a_store_that_is_away_lets_the_vm_stand_and_then_go(fleet: Fleet) -> None:
     one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
-    socket = fleet[2].folder / "VM-01.sock"
     with ThreadPoolExecutor(1) as pool:
-        moving = pool.submit(fleet[1].ctl, "vm", "migrate", "VM-01", "--to", "esx-02", "--max-pause", "5000")
-        until("its adapter is served there", socket.exists)
-        one.start_arriving(socket)
-        until("memory goes over", lambda: _phase(fleet), accept=lambda seen: seen in ("memory", "pause", "commit"))
-        fleet.network.hide_store("esx-01", True)
-        until("the commit waits", lambda: _phase(fleet), accept=lambda seen: seen == "commit")
-        fleet.network.hide_store("esx-01", False)
+        with fleet.network.narrowed("esx-02", SLOW):
+            moving = begin(pool, fleet, "VM-01", 1, 2, "--max-pause", "5000")
+            until("memory goes over", lambda: phase_of(fleet, 1), accept=lambda seen: seen == "memory")
+            fleet.network.hide_store("esx-01", True)
+        try:
+            until("the commit waits", lambda: phase_of(fleet, 1), accept=lambda seen: seen == "commit")
+        finally:
+            fleet.network.hide_store("esx-01", False)
         assert moving.result()["state"] == "done"
     one.follow_successor()
     cases.run(_PINGPONG, one, three)
@@ -149,7 +150,7 @@ def test_what_a_motion_needs_is_said_before_anything_moves(fleet: Fleet) -> None
     assert "VM VM-01 is on host esx-01: ask the pvrdmad there" in fleet[2].refusal(*check, "esx-02")
     assert "VM VM-02 is off" in fleet[2].refusal("vm", "migrate", "VM-02", "--to", "esx-01")
     fleet[2].ctl("network", "firewall", "ruleset", "set", "--ruleset-id", "pvrdma", "--enabled", "false")
-    assert "ruleset pvrdma is disabled on esx-02" in fleet[1].refusal(*check, "esx-02")
+    until("that is known", lambda: _answer(fleet, *check, "esx-02"), accept=lambda text: "ruleset pvrdma is disabled on esx-02" in text)
     fleet[2].ctl("network", "firewall", "ruleset", "set", "--ruleset-id", "pvrdma", "--enabled", "true")
     until("the path stands again", lambda: _answer(fleet, *check, "esx-02"), accept=lambda text: text == "")
     vm: Vm = fleet.vms["VM-01"]

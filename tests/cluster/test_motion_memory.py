@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fleet.fleet import Fleet
+from fleet.loads import messages_of, wait_until_they_flow
 from fleet.until import until
 from harness import cases, nvme, programs
 from harness.memory import differing_pages, memory_of
@@ -29,9 +30,10 @@ def _perftest(name: str, options: str, size: int) -> Callable[[int], cases.Case]
 def test_no_page_is_stale(vm_fleet: Fleet, local: Callable[[int], cases.Case], remote: Callable[[int], cases.Case]) -> None:
     one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
     with ThreadPoolExecutor(2) as pool:
-        loads = [pool.submit(cases.run, local(18515), one, three), pool.submit(cases.run, remote(18516), one, two)]
+        loads = {"local": pool.submit(cases.run, local(18515), one, three), "tcp": pool.submit(cases.run, remote(18516), one, two)}
+        wait_until_they_flow(loads, messages_of(vm_fleet, 1, "VM-01"))
         move_and_compare(vm_fleet)
-        for load in loads:
+        for load in loads.values():
             load.result()
     migrate(vm_fleet, "VM-01", 2, 1)
 
@@ -56,6 +58,7 @@ def move_and_compare(fleet: Fleet) -> None:
     """
     one = fleet.vms["VM-01"]
     socket = fleet[2].folder / "VM-01.sock"
+    until("the adapter of its last stay is gone", lambda: not socket.exists())
     with ThreadPoolExecutor(1) as pool:
         moving = pool.submit(fleet[1].ctl, "vm", "migrate", "VM-01", "--to", "esx-02", "--max-pause", "5000")
         until("its adapter is served there", socket.exists)

@@ -20,8 +20,8 @@ def test_the_guide(own_fleet: Fleet) -> None:
     until("both hosts are connected", lambda: _connected(own_fleet))
     with own_fleet.checker("VM-01", "VM-02") as checker:
         checker.advance(50)
-        on = own_fleet[2].ctl("vm", "list")
-        assert {vm["name"]: vm["power"] for vm in on} == {"VM-01": "on", "VM-02": "on"}
+        until("both VMs are on", lambda: {vm["name"]: vm["power"] for vm in own_fleet[2].ctl("vm", "list")},
+              accept=lambda power: power == {"VM-01": "on", "VM-02": "on"})
     until("both VMs are off", lambda: all(vm["power"] == "off" for vm in own_fleet[1].ctl("vm", "list")))
 
 
@@ -96,6 +96,7 @@ def test_memory_must_be_reserved_before_power_on(shared_fleet: Fleet) -> None:
         one.ctl("vm", "set", "VM-31", "--reserve", "all")
         with shared_fleet.checker("VM-31", "VM-02") as checker:
             checker.advance(10)
+            until("VM-31 is on", lambda: one.ctl("vm", "get", "VM-31")["power"] == "on")
             assert re.search(r"VM-31.*on", one.refusal("vm", "set", "VM-31", "--reserve", "511"))
             assert re.search(r"VM-31.*on", one.refusal("vm", "delete", "VM-31"))
             assert "esx-01" in one.refusal("dvs", "remove-host", SWITCH, "esx-01")

@@ -21,10 +21,10 @@ _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
 _NAMES = ("VM-01", "VM-02", "VM-03", "VM-04")
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Fleet, list[Service]]]:
+@pytest.fixture(scope="module", params=["plain", pytest.param("tls", marks=pytest.mark.full)])
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Fleet, list[Service]]]:
     """Two hosts whose daemons are services, and four VMs that are on: VM-02 on esx-02, the others on esx-01."""
-    with make_fleet("restart", tmp_path_factory.mktemp("restart")) as fleet:
+    with make_fleet(f"restart-{request.param}", tmp_path_factory.mktemp("restart"), tls=request.param == "tls") as fleet:
         fleet.follow_the_guide()
         for name in ("VM-03", "VM-04"):
             fleet.define_vm(name, 1)
@@ -35,6 +35,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Fleet, li
 
 def _bytes_moved(fleet: Fleet) -> dict[str, int]:
     return {each["name"]: int(each["tx_bytes"]) + int(each["rx_bytes"]) for each in fleet[1].ctl("adapter", "list")}
+
+
+def _restart(fleet: Fleet, service: Service) -> None:
+    """Returns when the adapters of esx-01 are back: the cluster's come a moment after systemd has its answer."""
+    service.call("restart")
+    until("the adapters are back", lambda: {each["name"]: each["state"] for each in fleet[1].ctl("adapter", "list")},
+          accept=lambda seen: seen == dict.fromkeys(("VM-01", "VM-03", "VM-04"), "active"))
 
 
 def _connections_work(fleet: Fleet) -> None:
@@ -54,7 +61,7 @@ def test_restart_goes_unnoticed(served: tuple[Fleet, list[Service]]) -> None:
         for service in (services[0], services[1], services[0], services[0]):
             if not wait_until_they_flow(loads, lambda: _bytes_moved(fleet)):
                 break
-            service.call("restart")
+            _restart(fleet, service)
             restarts += 1
         for load in loads.values():
             load.result()
@@ -62,11 +69,29 @@ def test_restart_goes_unnoticed(served: tuple[Fleet, list[Service]]) -> None:
     _connections_work(fleet)
 
 
+@pytest.mark.full
+def test_a_native_endpoint_does_not_notice(own_fleet: Fleet) -> None:
+    own_fleet.follow_the_guide()
+    own_fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--native-endpoints", "on")
+    own_fleet.link_roce(1, "VM-01")
+    service = own_fleet[1].become_service()
+    guest, native = *own_fleet.boot("VM-01"), own_fleet.boot_native()
+    with ThreadPoolExecutor(1) as pool:
+        load = pool.submit(cases.run, programs.perftest("ib_write_bw", "-u 18 -D 40", (65536,), gid_index=1), guest, native)
+        for _ in range(5):
+            before = _bytes_moved(own_fleet)["VM-01"]
+            until("it flows", lambda: _bytes_moved(own_fleet)["VM-01"], accept=lambda now, last=before: now > last + 2**20)
+            assert {path["path"] for path in own_fleet[1].ctl("path", "list")} == {"roce"}
+            service.call("restart")
+        assert not load.done(), "the load was too short for this machine"
+        load.result()
+    cases.run(programs.pingpong("rc", "-c -n 300 -s 32768 -m 1024", gid_index=1), guest, native)
+
+
 def test_a_link_that_is_down_stays_down(served: tuple[Fleet, list[Service]]) -> None:
     fleet, services = served
     fleet[1].ctl_text("adapter", "set", "VM-03", "--link", "down")
-    services[0].call("restart")
-    until("the adapter is back", lambda: fleet[1].ctl("adapter", "get", "VM-03"), accept=lambda seen: seen["state"] == "active")
+    _restart(fleet, services[0])
     assert not fleet[1].ctl("adapter", "get", "VM-03")["link_up"]
     fleet[1].ctl_text("adapter", "set", "VM-03", "--link", "up")
     wait_active(fleet.vms["VM-03"])
@@ -80,14 +105,13 @@ def test_guests_go_on_with_what_they_were_told(served: tuple[Fleet, list[Service
     fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "9000")
     fleet[1].config.write_text(config + "\n[budgets]\nqps = 300\n", encoding="utf-8")
     try:
-        services[0].call("restart")
-        until("the adapters are back", lambda: [(each["state"], each["mtu"]) for each in fleet[1].ctl("adapter", "list")],
-              accept=lambda seen: seen == [("active", 1024)] * 3)
+        _restart(fleet, services[0])
+        assert [each["mtu"] for each in fleet[1].ctl("adapter", "list")] == [1024] * 3
         _connections_work(fleet)
     finally:
         fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "1500")
         fleet[1].config.write_text(config, encoding="utf-8")
-    services[0].call("restart")
+    _restart(fleet, services[0])
     _connections_work(fleet)
 
 
@@ -118,7 +142,7 @@ def test_killed(served: tuple[Fleet, list[Service]]) -> None:
         vm.check("rmmod vmw_pvrdma && modprobe vmw_pvrdma")
         wait_active(vm)
     _connections_work(fleet)
-    services[0].call("restart")
+    _restart(fleet, services[0])
     _connections_work(fleet)
 
 

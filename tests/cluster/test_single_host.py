@@ -152,6 +152,7 @@ def test_the_disk_is_full_at_the_start(host: Host, disk: Disk) -> None:
     disk.fill()
     host.kill()
     host.start()
+    _wait_served(host, "VM-01")
     _is_refused(host, disk, "the disk is full", "free some space")
     assert not host.ctl("host", "get", _NAME)["alive"]
     disk.clear()

@@ -86,6 +86,7 @@ def test_nvme_over_fabrics(vm_fleet: Fleet) -> None:
     nvme.connect(host, target)
     nvme.verify_files(host)
     nvme.disconnect(host)
+    target.check(nvme.WITHDRAW)
 
 
 def test_doorbells_are_what_was_configured(vm_fleet: Fleet) -> None:

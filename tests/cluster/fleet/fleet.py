@@ -104,7 +104,7 @@ class Fleet(Block):
 
     def define_vm(self, name: str, number: int, *options: str) -> dict[str, Any]:
         """A VM on a host with an adapter in the guide's port group; what `vm get` shows of it."""
-        return self[number].ctl("vm", "create", name, "--host", self[number].name, "--hw", "14", "--memory", "512",
+        return self[1].ctl("vm", "create", name, "--host", self[number].name, "--hw", "14", "--memory", "512",
                                 "--reserve", "all", "--portgroup", PORTGROUP, *_doorbell_options(), *options)
 
     def boot(self, *names: str, overlays: tuple[str, ...] = (), kind: type[Vm] = Vm) -> list[Vm]:
@@ -177,6 +177,9 @@ class Fleet(Block):
             self.hosts[name].add_to_store(lines)
         for host in self.hosts.values():
             host.start()
+        for host in self.hosts.values():
+            until(f"{host.name} knows all hosts", lambda host=host: {each["name"] for each in host.ctl("host", "list") if each["alive"]},
+                  accept=lambda seen: seen == set(self.hosts))
 
 
 def _doorbell_options() -> list[str]:

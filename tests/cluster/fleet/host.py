@@ -18,7 +18,7 @@ from harness.daemon import binary
 
 _READY_GUARD_S = 20.0
 _STOP_GUARD_S = 15.0
-_CTL_GUARD_S = 30.0
+_CTL_GUARD_S = 120.0  # a motion is over by then
 
 
 @dataclass(frozen=True)

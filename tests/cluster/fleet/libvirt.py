@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -127,7 +127,8 @@ class Libvirt(Block):
         if self._daemon is not None:
             process.stop(self._daemon, timeout_s=10.0)
         for description in (self.folder / "runtime" / "libvirt" / "qemu" / "run").glob("*.xml"):
-            Domain(self.pid_of(description.stem)).kill()
+            with suppress(FileNotFoundError, ValueError):  # it has just ended
+                Domain(self.pid_of(description.stem)).kill()
 
     def virsh(self, *arguments: str) -> str:
         """What `virsh ARGUMENTS` prints."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 PORT = 28250  # of PVRDMA between hosts
 STORE_PORT = 2379
@@ -87,13 +89,15 @@ class Network:
                   "from_store": f"hook egress device {port} priority 0; tcp sport {STORE_PORT} drop;"}
         _run(*self.inside(), "nft", "-f", "-", text=_table(f"netdev store_{port}", chains if hidden else {}))
 
-    def narrow(self, host: str, rate: str | None) -> None:
-        """Limits what reaches a host, for example to "20mbit"; None ends that."""
+    @contextmanager
+    def narrowed(self, host: str, rate: str) -> Iterator[None]:
+        """Limits what reaches a host, for example to "20mbit"."""
         device = ("dev", self._ports[host], "root")
-        if rate is None:
+        _run("tc", "-n", self._wire, "qdisc", "add", *device, "tbf", "rate", rate, "burst", "64kb", "latency", "100ms")
+        try:
+            yield
+        finally:
             _run("tc", "-n", self._wire, "qdisc", "delete", *device)
-        else:
-            _run("tc", "-n", self._wire, "qdisc", "add", *device, "tbf", "rate", rate, "burst", "64kb", "latency", "100ms")
 
     def readdress(self, host: str, old: str, new: str) -> None:
         """Gives a host's eth1 another address."""

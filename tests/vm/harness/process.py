@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+_PARENT = ThreadPoolExecutor(1)  # whose end the kernel takes for the harness's: one thread, until that ends
 
 
 def start(command: list[str], log: Path, environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
     """Starts `command` with its output appended to `log`.
 
     It gets a session of its own, so that Ctrl-C reaches only the harness, which then stops it in order; and the kernel
-    kills it when the harness dies without doing so. Call from a thread that lives as long as the process should.
+    kills it when the harness dies without doing so.
     """
     with open(log, "ab") as output:
-        return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *command], stdin=subprocess.DEVNULL,
-                                stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-                                env={**os.environ, **(environment or {})})
+        return _PARENT.submit(subprocess.Popen, ["setpriv", "--pdeathsig", "KILL", "--", *command],
+                              stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+                              env={**os.environ, **(environment or {})}).result()
 
 
 def stop(process: subprocess.Popen[bytes], timeout_s: float) -> int:

@@ -31,12 +31,3 @@ class Qmp:
         """Lets another client in."""
         self._lines.close()
         self._socket.close()
-
-
-def tell(path: Path, command: str) -> None:
-    """One command to the monitor at a path."""
-    monitor = Qmp(path)
-    try:
-        monitor.execute(command)
-    finally:
-        monitor.close()

@@ -199,6 +199,10 @@ class Vm:
                 pass
         return states
 
+    def tell_qemu(self, command: str) -> str:
+        """A command to its QEMU's console, for example "stop"; what `info status` says after it."""
+        return _status(self._consoles[self.pid], command)
+
     def wait_successor_ended(self) -> None:
         """Waits until the QEMU that waits has ended by itself."""
         assert self._successor is not None
@@ -398,11 +402,11 @@ class Vm:
         ]
 
 
-def _status(console: Path) -> str:
+def _status(console: Path, command: str = "") -> str:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as monitor:
         monitor.settimeout(_MONITOR_GUARD_S)
         monitor.connect(str(console))
-        monitor.sendall(b"info status\n")
+        monitor.sendall(f"{command}\ninfo status\n".encode())
         said = ""
         while "VM status: " not in said or not said.endswith("(qemu) "):
             more = monitor.recv(4096)
