@@ -13,9 +13,9 @@ from fleet.loads import expect_none_ended, messages_of, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs
 
-_BETWEEN_HOSTS = programs.exactly_once("-n 40000 -t 20")
+_BETWEEN_HOSTS = programs.exactly_once("-n 70000 -t 20")
 SLOW = "40mbit"  # on it 512 MiB take long enough to do something meanwhile
-_ON_ONE_HOST = programs.rping(3000, arguments="-V -S 4000")
+_ON_ONE_HOST = programs.rping(5000, arguments="-V -S 4000")
 
 
 def migrate(fleet: Fleet, name: str, origin: int, destination: int, *options: str) -> dict[str, Any]:
