@@ -360,7 +360,7 @@ std::string Source::leave() {
 // Somebody may have let it run while the store was asked.
 void Source::stop_what_runs_here() {
   const auto state = vmm::run_state(*monitor_);
-  if (!state || *state == "postmigrate") return;
+  if (!state || *state != "running") return;
   static_cast<void>(monitor_->execute("stop"));
   log::error(
       "VM {}: somebody let it run here, in QEMU (pid {}), when it was on host {} already: it was stopped "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 
 from fleet.fleet import Fleet
+from fleet.host import Host
 from fleet.loads import expect_none_ended, messages_of, wait_until_they_flow
 from fleet.until import until
 from harness import cases, programs
 
 _BETWEEN_HOSTS = programs.exactly_once("-n 70000 -t 20")
+_CALL_S = 5.5  # longer than any of the daemon's calls to the store
 SLOW = "40mbit"  # on it 512 MiB take long enough to do something meanwhile
 _ON_ONE_HOST = programs.rping(5000, arguments="-V -S 4000")
 
@@ -121,3 +124,16 @@ def test_a_vm_that_somebody_lets_run_before_it_is_there_stays(vm_fleet: Fleet) -
     one.forget_arrival()
     assert one.run_states() == ["running"]
     cases.run(programs.pingpong("rc", "-c -e -n 300"), one, three)
+    _wait_settled(vm_fleet[1])
+
+
+def _wait_settled(host: Host) -> None:
+    """A call to the store from before it was there again may still be given up, and then it is away for a moment once more."""
+    since = time.monotonic()
+
+    def is_settled() -> bool:
+        nonlocal since
+        if not host.ctl("cluster", "get")["store"]["connected"]:
+            since = time.monotonic()
+        return time.monotonic() - since > _CALL_S
+    until("the store has settled", is_settled)
