@@ -361,11 +361,13 @@ std::string Source::leave() {
 void Source::stop_what_runs_here() {
   const auto state = vmm::run_state(*monitor_);
   if (!state || *state != "running") return;
-  static_cast<void>(monitor_->execute("stop"));
+  const auto stopped = monitor_->execute("stop");
   log::error(
-      "VM {}: somebody let it run here, in QEMU (pid {}), when it was on host {} already: it was stopped "
-      "here, and what it did here since is lost",
-      wish_.motion.vm, pid_, wish_.motion.to);
+      "VM {}: somebody let it run here, in QEMU (pid {}), when it was on host {} already: {}, and what it "
+      "did "
+      "here since is lost",
+      wish_.motion.vm, pid_, wish_.motion.to,
+      stopped ? "it was stopped here" : "end that QEMU, which does not stop it");
 }
 
 Error Source::undo(Error why, const Progress& progress) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
+#include <new>
 #include <span>
 #include <system_error>
 
@@ -35,18 +36,23 @@ Result<PageMarks::State> PageMarks::step(adapters::SeatedAdapter& seated) {
       }
       self->answered_.notify_one();
     };
-    // What is no RAM any more is nobody's to have.
-    Result<void> asked = fail(EFAULT, fmt::format("a page at {:#x} vanished", begin.value));
+    const auto not_sent = [this] {
+      const std::lock_guard lock(mutex_);
+      --under_way_;
+    };
+    Result<void> asked;
     try {
-      if (guestmem::read(memory, begin, bytes_))
-        asked = seated.seat().dma_write(begin.value, bytes_, answered);
+      // What is no RAM any more is nobody's to have.
+      asked = guestmem::read(memory, begin, bytes_)
+                  ? seated.seat().dma_write(begin.value, bytes_, answered)
+                  : fail(EFAULT, fmt::format("a page at {:#x} vanished", begin.value));
     } catch (const std::bad_alloc&) {
-      asked = fail(ENOMEM, "there is no memory for the pages that the adapter wrote");
+      not_sent();
+      throw;
     }
     seated.follow();
     if (!asked) {
-      const std::lock_guard lock(mutex_);
-      --under_way_;
+      not_sent();
       return Failure(std::move(asked).error());
     }
   }

@@ -16,9 +16,9 @@ from fleet.until import until
 from harness import cases, programs
 
 _BETWEEN_HOSTS = programs.exactly_once("-n 70000 -t 20")
+_ON_ONE_HOST = programs.rping(5000, arguments="-V -S 4000")
 _CALL_S = 5.5  # longer than any of the daemon's calls to the store
 SLOW = "40mbit"  # on it 512 MiB take long enough to do something meanwhile
-_ON_ONE_HOST = programs.rping(5000, arguments="-V -S 4000")
 
 
 def migrate(fleet: Fleet, name: str, origin: int, destination: int, *options: str) -> dict[str, Any]:

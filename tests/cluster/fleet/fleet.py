@@ -105,7 +105,7 @@ class Fleet(Block):
     def define_vm(self, name: str, number: int, *options: str) -> dict[str, Any]:
         """A VM on a host with an adapter in the guide's port group; what `vm get` shows of it."""
         return self[1].ctl("vm", "create", name, "--host", self[number].name, "--hw", "14", "--memory", "512",
-                                "--reserve", "all", "--portgroup", PORTGROUP, *_doorbell_options(), *options)
+                           "--reserve", "all", "--portgroup", PORTGROUP, *_doorbell_options(), *options)
 
     def boot(self, *names: str, overlays: tuple[str, ...] = (), kind: type[Vm] = Vm) -> list[Vm]:
         """Powers VMs on, all at once, each with 192.168.11.50+NN for VM-NN, and waits until their ports are active."""
