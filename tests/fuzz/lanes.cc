@@ -59,14 +59,15 @@ FuzzLane::End::End(LaneHost& its_host, LaneHost& its_peer, FrameSocket::Role its
 
 void FuzzLane::End::on_secured(Instant now) {
   if (role != FrameSocket::Role::kDialler) return;
-  socket->greet(transport::tcp::Hello{.host = transport::tcp::HostName(host.context.options.host_name)}, now);
+  socket->greet(transport::wire::Hello{.host = transport::wire::HostName(host.context.options.host_name)},
+                now);
 }
 
-void FuzzLane::End::on_greeting(const transport::tcp::Frame& frame, Instant now) {
+void FuzzLane::End::on_greeting(const transport::wire::Frame& frame, Instant now) {
   if (role == FrameSocket::Role::kDialler) {
-    if (!std::holds_alternative<transport::tcp::Welcome>(frame.body)) return;
+    if (!std::holds_alternative<transport::wire::Welcome>(frame.body)) return;
   } else {
-    socket->greet(transport::tcp::Welcome{.host = transport::tcp::HostName(host.context.options.host_name)},
+    socket->greet(transport::wire::Welcome{.host = transport::wire::HostName(host.context.options.host_name)},
                   now);
   }
   socket->establish(peer.id, now);

@@ -90,7 +90,7 @@ class FuzzLane {
   struct End final : FrameSocket::User {
     End(LaneHost& its_host, LaneHost& its_peer, FrameSocket::Role its_role);
     void on_secured(Instant now) override;
-    void on_greeting(const transport::tcp::Frame& frame, Instant now) override;
+    void on_greeting(const transport::wire::Frame& frame, Instant now) override;
     void on_drained() override { drained = true; }
     bool go_on(Instant now);
     LaneHost& host;

@@ -15,7 +15,7 @@
 
 #include "fuzz/lanes.h"
 #include "support/fuzz_input.h"
-#include "transport/tcp/wire_format.h"
+#include "transport/wire/format.h"
 
 namespace pvrdma::fuzz {
 
@@ -52,7 +52,7 @@ class Liar final : public Between {
 
  private:
   struct Spoken {
-    transport::tcp::Frame frame;
+    transport::wire::Frame frame;
     Bytes payload;
   };
   void lie(Spoken spoken, Bytes& out);

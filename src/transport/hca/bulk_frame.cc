@@ -4,7 +4,7 @@
 
 #include "base/network_order.h"
 #include "transport/hca/introduction.h"
-#include "transport/tcp/wire_format.h"
+#include "transport/wire/format.h"
 
 namespace pvrdma::transport::hca {
 namespace {
@@ -63,8 +63,8 @@ bool is_endpoint(const BulkEndpoint& end) {
   return end.qpn > 1 && end.qpn <= kMask24 && end.psn <= kMask24 && end.reads != 0 && end.reads <= kReadsMax;
 }
 
-BulkDecoded refused(std::string_view fault) {
-  return {.bytes = 0, .fault = fault};
+BulkDecoded refused(std::string_view defect) {
+  return {.bytes = 0, .defect = defect};
 }
 
 bool may_be_lent(const verbs::Request& request) {
@@ -81,10 +81,10 @@ BulkDecoded decode_lent(std::span<const std::byte> rest, std::size_t run_count, 
   if (run_count == 0 || run_count > Runs::kMax || rest.size() < run_count * kRunBytes)
     return refused("its number of runs is none");
   const auto head = rest.first(rest.size() - run_count * kRunBytes);
-  tcp::Frame inner;
-  const tcp::Decoded decoded = tcp::decode(head, inner);
+  wire::Frame inner;
+  const wire::Decoded decoded = wire::decode(head, inner);
   const auto* const found = std::get_if<Message>(&inner.body);
-  if (decoded.state != tcp::Decoded::State::kComplete || decoded.head_bytes != head.size() ||
+  if (decoded.state != wire::Decoded::State::kComplete || decoded.head_bytes != head.size() ||
       found == nullptr || !may_be_lent(*found))
     return refused("what is lent is no message with a payload");
   Body& lent = frame.body.emplace<Body>();
@@ -103,14 +103,14 @@ BulkDecoded decode_lent(std::span<const std::byte> rest, std::size_t run_count, 
   }
   if (bytes != found->bytes) return refused("its runs are not as long as its payload");
   frame.sequence = inner.sequence;
-  return {.bytes = all, .fault = {}};
+  return {.bytes = all, .defect = {}};
 }
 
 template <typename Message>
 std::span<const std::byte> encode(Kind kind, std::uint64_t sequence, SegmentId segment,
                                   const Message& message, const Runs& runs, BulkRoom& out) {
-  tcp::Head room;
-  const auto head = tcp::encode(sequence, segment, message, room);
+  wire::Head room;
+  const auto head = wire::encode(sequence, segment, message, room);
   if (head.empty()) return {};
   const std::size_t bytes = kPrefixBytes + head.size() + runs.size() * kRunBytes;
   NetworkWriter writer = begin(out, bytes, kind, runs.size());
@@ -224,7 +224,7 @@ BulkDecoded decode_bulk(std::span<const std::byte> bytes, BulkFrame& frame) {
     if (!is_endpoint(offer.end)) return refused("it names no QP");
     frame.body = offer;
   }
-  return {.bytes = all, .fault = {}};
+  return {.bytes = all, .defect = {}};
 }
 
 }  // namespace pvrdma::transport::hca

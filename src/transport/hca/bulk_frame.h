@@ -129,7 +129,7 @@ inline constexpr std::size_t kRunBytes = 16;
 inline constexpr std::size_t kBulkFrameBytesMax = 240 + Runs::kMax * kRunBytes;
 using BulkRoom = std::array<std::byte, kBulkFrameBytesMax>;
 
-// The bytes of a frame, in `out`. Empty: the message cannot be (wire_format.h).
+// The bytes of a frame, in `out`. Empty: the message cannot be (wire/format.h).
 std::span<const std::byte> encode_lent(std::uint64_t sequence, SegmentId segment,
                                        const verbs::Request& request, const Runs& runs, BulkRoom& out);
 std::span<const std::byte> encode_lent(std::uint64_t sequence, SegmentId segment,
@@ -142,8 +142,8 @@ std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkReturne
 // Whether what begins there is one of these and no lane's.
 bool is_bulk_frame(std::span<const std::byte> bytes);
 struct BulkDecoded {
-  std::size_t bytes = 0;   // of the frame; 0: it is refused
-  std::string_view fault;  // one clause
+  std::size_t bytes = 0;    // of the frame; 0: it is refused
+  std::string_view defect;  // one clause
 };
 // Of is_bulk_frame() only. `frame` is whole only if it is not refused.
 BulkDecoded decode_bulk(std::span<const std::byte> bytes, BulkFrame& frame);

@@ -9,13 +9,13 @@
 #include "gtest/gtest.h"
 
 #include "base/network_order.h"
-#include "transport/tcp/wire_format_fixture.h"
+#include "transport/wire/format_fixture.h"
 
 namespace pvrdma::transport::hca {
 namespace {
 
-using tcp::Bytes;
-using tcp::Random;
+using wire::Bytes;
+using wire::Random;
 
 // So many, and their bytes.
 std::uint32_t any_runs(Random& random, std::size_t count, Runs& runs) {
@@ -34,7 +34,7 @@ std::uint32_t any_runs(Random& random, std::size_t count, Runs& runs) {
 Lent any_lent(Random& random, std::size_t runs) {
   Lent lent;
   do {
-    lent.request = tcp::any_request(random);
+    lent.request = wire::any_request(random);
   } while (lent.request.is_read_or_atomic());
   lent.segment = random.segment();
   lent.request.offset = 0;
@@ -72,11 +72,11 @@ Bytes encoded(std::uint64_t sequence, const Body& body) {
   return {bytes.begin(), bytes.end()};
 }
 
-std::string fault_of(const Bytes& bytes) {
+std::string defect_of(const Bytes& bytes) {
   BulkFrame frame;
   const BulkDecoded decoded = decode_bulk(bytes, frame);
-  EXPECT_EQ(decoded.bytes == 0, !decoded.fault.empty());
-  return std::string(decoded.fault);
+  EXPECT_EQ(decoded.bytes == 0, !decoded.defect.empty());
+  return std::string(decoded.defect);
 }
 
 // With other bytes from `at` on.
@@ -109,11 +109,11 @@ TEST(BulkFrameTest, ARequestThatIsLentComesBackWithItsRuns) {
     ASSERT_TRUE(is_bulk_frame(bytes));
     BulkFrame frame;
     const BulkDecoded decoded = decode_bulk(bytes, frame);
-    ASSERT_EQ(decoded.bytes, frame_bytes) << decoded.fault;
+    ASSERT_EQ(decoded.bytes, frame_bytes) << decoded.defect;
     EXPECT_EQ(frame.sequence, sequence);
     const Lent& received = std::get<Lent>(frame.body);
     EXPECT_EQ(received.segment, sent.segment);
-    tcp::expect_same(received.request, sent.request);
+    wire::expect_same(received.request, sent.request);
     EXPECT_EQ(received.runs, sent.runs);
   }
 }
@@ -126,7 +126,7 @@ TEST(BulkFrameTest, AnAnswerThatIsLentComesBackWithItsRuns) {
     ASSERT_FALSE(bytes.empty());
     BulkFrame frame;
     const BulkDecoded decoded = decode_bulk(bytes, frame);
-    ASSERT_EQ(decoded.bytes, bytes.size()) << decoded.fault;
+    ASSERT_EQ(decoded.bytes, bytes.size()) << decoded.defect;
     EXPECT_EQ(frame.sequence, 11U);
     const LentAnswer& received = std::get<LentAnswer>(frame.body);
     EXPECT_EQ(received.segment, sent.segment);
@@ -144,13 +144,13 @@ TEST(BulkFrameTest, OnlyDataOfAReadIsLentInAnAnswer) {
   LentAnswer lent = any_lent_answer(random, 1);
   lent.response.syndrome = verbs::Syndrome::kNakRemoteAccess;
   const Bytes refusal = encoded(1, lent);
-  EXPECT_TRUE(refusal.empty() || !fault_of(refusal).empty());
+  EXPECT_TRUE(refusal.empty() || !defect_of(refusal).empty());
   lent = any_lent_answer(random, 1);
   lent.response.op = verbs::RequestOp::kWrite;
   const Bytes other = encoded(1, lent);
-  EXPECT_TRUE(other.empty() || !fault_of(other).empty());
+  EXPECT_TRUE(other.empty() || !defect_of(other).empty());
   const Bytes request = encoded(1, any_lent(random, 1));
-  EXPECT_EQ(fault_of(bent(request, 4, std::uint8_t{0x85})), "what is lent is no message with a payload");
+  EXPECT_EQ(defect_of(bent(request, 4, std::uint8_t{0x85})), "what is lent is no message with a payload");
 }
 
 TEST(BulkFrameTest, WhatIsSaidOfQpsComesBack) {
@@ -183,8 +183,8 @@ TEST(BulkFrameTest, WhatIsSaidOfQpsComesBack) {
 
 TEST(BulkFrameTest, FramesOfALaneAreNoneOfThese) {
   Random random(11);
-  for (std::size_t kind = 0; kind < tcp::kKinds; ++kind)
-    EXPECT_FALSE(is_bulk_frame(tcp::encoded(tcp::any_frame(kind, random)))) << kind;
+  for (std::size_t kind = 0; kind < wire::kKinds; ++kind)
+    EXPECT_FALSE(is_bulk_frame(wire::encoded(wire::any_frame(kind, random)))) << kind;
 }
 
 TEST(BulkFrameTest, AFrameThatIsCutIsRefused) {
@@ -193,7 +193,7 @@ TEST(BulkFrameTest, AFrameThatIsCutIsRefused) {
        {encoded(1, any_lent(random, 3)), encoded(1, any_offer(random)), encoded(1, BulkAnswer{1, kBulkQp}),
         encoded(1, BulkStopped{1}), encoded(1, any_lent_answer(random, 3)), encoded(1, BulkReturned{1, 2})}) {
     for (std::size_t size = 8; size < bytes.size(); ++size)
-      EXPECT_EQ(fault_of({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}),
+      EXPECT_EQ(defect_of({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}),
                 "it goes beyond its slot");
   }
 }
@@ -201,23 +201,23 @@ TEST(BulkFrameTest, AFrameThatIsCutIsRefused) {
 TEST(BulkFrameTest, HeadsThatBreakARuleAreRefused) {
   Random random(3);
   const Bytes stopped = encoded(1, BulkStopped{1});
-  EXPECT_EQ(fault_of(bent(stopped, 0, std::uint32_t{7})), "it goes beyond its slot");
-  EXPECT_EQ(fault_of(bent(stopped, 4, std::uint8_t{0x87})), "its kind is unknown");
-  EXPECT_EQ(fault_of(bent(stopped, 5, std::uint8_t{1})), "a reserved bit is set");
-  EXPECT_EQ(fault_of(bent(stopped, 6, std::uint16_t{1})), "its length is not that of its kind");
-  EXPECT_EQ(fault_of(bent(stopped, 4, std::uint8_t{0x83})), "its length is not that of its kind");
+  EXPECT_EQ(defect_of(bent(stopped, 0, std::uint32_t{7})), "it goes beyond its slot");
+  EXPECT_EQ(defect_of(bent(stopped, 4, std::uint8_t{0x87})), "its kind is unknown");
+  EXPECT_EQ(defect_of(bent(stopped, 5, std::uint8_t{1})), "a reserved bit is set");
+  EXPECT_EQ(defect_of(bent(stopped, 6, std::uint16_t{1})), "its length is not that of its kind");
+  EXPECT_EQ(defect_of(bent(stopped, 4, std::uint8_t{0x83})), "its length is not that of its kind");
   const Bytes offer = encoded(1, any_offer(random));
-  EXPECT_EQ(fault_of(bent(offer, 26, std::uint16_t{kStripes})), "there is no such stripe");
+  EXPECT_EQ(defect_of(bent(offer, 26, std::uint16_t{kStripes})), "there is no such stripe");
 }
 
 TEST(BulkFrameTest, EndsThatCanBeNoQpAreRefused) {
   for (const BulkEndpoint end :
        {BulkEndpoint{1, 0, 1}, BulkEndpoint{1U << 24, 0, 1}, BulkEndpoint{17, 1U << 24, 1},
         BulkEndpoint{17, 0, 0}, BulkEndpoint{17, 0, 1000}}) {
-    EXPECT_EQ(fault_of(encoded(1, BulkAnswer{1, end})), "it names no QP");
-    EXPECT_EQ(fault_of(encoded(1, BulkOffer{.id = 1, .stripe = {}, .end = end})), "it names no QP");
+    EXPECT_EQ(defect_of(encoded(1, BulkAnswer{1, end})), "it names no QP");
+    EXPECT_EQ(defect_of(encoded(1, BulkOffer{.id = 1, .stripe = {}, .end = end})), "it names no QP");
   }
-  EXPECT_EQ(fault_of(encoded(1, BulkOffer{})), "it names no QP") << "only an answer may name none";
+  EXPECT_EQ(defect_of(encoded(1, BulkOffer{})), "it names no QP") << "only an answer may name none";
 }
 
 TEST(BulkFrameTest, RunsThatCannotBeAreRefused) {
@@ -225,13 +225,13 @@ TEST(BulkFrameTest, RunsThatCannotBeAreRefused) {
   const Lent lent = any_lent(random, 2);
   const Bytes bytes = encoded(1, lent);
   const std::size_t runs_at = bytes.size() - 2 * kRunBytes;
-  EXPECT_EQ(fault_of(bent(bytes, 6, std::uint16_t{0})), "its number of runs is none");
-  EXPECT_EQ(fault_of(bent(bytes, 6, std::uint16_t{161})), "its number of runs is none");
-  EXPECT_EQ(fault_of(bent(bytes, 6, std::uint16_t{100})), "its number of runs is none");
-  EXPECT_EQ(fault_of(bent(bytes, 6, std::uint16_t{1})), "what is lent is no message with a payload");
-  EXPECT_EQ(fault_of(bent(bytes, runs_at + 8, std::uint32_t{0})), "one of its runs is none");
-  EXPECT_EQ(fault_of(bent(bytes, runs_at, ~std::uint64_t{0})), "one of its runs is none");
-  EXPECT_EQ(fault_of(bent(bytes, runs_at + 8, std::uint32_t{lent.runs.view()[0].bytes + 1})),
+  EXPECT_EQ(defect_of(bent(bytes, 6, std::uint16_t{0})), "its number of runs is none");
+  EXPECT_EQ(defect_of(bent(bytes, 6, std::uint16_t{161})), "its number of runs is none");
+  EXPECT_EQ(defect_of(bent(bytes, 6, std::uint16_t{100})), "its number of runs is none");
+  EXPECT_EQ(defect_of(bent(bytes, 6, std::uint16_t{1})), "what is lent is no message with a payload");
+  EXPECT_EQ(defect_of(bent(bytes, runs_at + 8, std::uint32_t{0})), "one of its runs is none");
+  EXPECT_EQ(defect_of(bent(bytes, runs_at, ~std::uint64_t{0})), "one of its runs is none");
+  EXPECT_EQ(defect_of(bent(bytes, runs_at + 8, std::uint32_t{lent.runs.view()[0].bytes + 1})),
             "its runs are not as long as its payload");
 }
 
@@ -242,8 +242,8 @@ TEST(BulkFrameTest, OnlyWhatHasAPayloadIsLent) {
   lent.request.extra = verbs::Extra::kNone;
   const Bytes bytes = encoded(1, lent);
   ASSERT_FALSE(bytes.empty());
-  EXPECT_EQ(fault_of(bytes), "what is lent is no message with a payload");
-  const Bytes response = tcp::encoded(tcp::any_frame(4, random));
+  EXPECT_EQ(defect_of(bytes), "what is lent is no message with a payload");
+  const Bytes response = wire::encoded(wire::any_frame(4, random));
   Bytes wrapped(8 + response.size() + kRunBytes);
   NetworkWriter writer(std::span<std::byte>{wrapped});
   writer.put(static_cast<std::uint32_t>(wrapped.size()));
@@ -251,7 +251,7 @@ TEST(BulkFrameTest, OnlyWhatHasAPayloadIsLent) {
   writer.zeros(1);
   writer.put(std::uint16_t{1});
   writer.put_bytes(response.data(), response.size());
-  EXPECT_EQ(fault_of(wrapped), "what is lent is no message with a payload");
+  EXPECT_EQ(defect_of(wrapped), "what is lent is no message with a payload");
 }
 
 TEST(RunsTest, NeighboursAreOneRunAndThereIsAnEnd) {

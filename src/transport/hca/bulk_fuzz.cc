@@ -57,8 +57,8 @@ class Peer final : public LyingPeer {
   }
   void send(test::FuzzInput& input) {
     const verbs::Request request = any_request(input, false);
-    tcp::Head head;
-    say(tcp::encode(next_, kSegment, request, head), std::span(memory_).first(request.bytes));
+    wire::Head head;
+    say(wire::encode(next_, kSegment, request, head), std::span(memory_).first(request.bytes));
   }
   void say_returned(test::FuzzInput& input) {
     const std::uint8_t id = input.byte();

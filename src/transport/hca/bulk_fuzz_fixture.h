@@ -333,9 +333,9 @@ class LyingPeer : private CqUser {
   void read(std::span<const std::byte> frames) {
     while (!frames.empty()) {
       if (!is_bulk_frame(frames)) {
-        tcp::Frame frame;
-        const tcp::Decoded decoded = tcp::decode(frames, frame);
-        PVRDMA_CHECK(decoded.state == tcp::Decoded::State::kComplete, "a pipe says what can be read");
+        wire::Frame frame;
+        const wire::Decoded decoded = wire::decode(frames, frame);
+        PVRDMA_CHECK(decoded.state == wire::Decoded::State::kComplete, "a pipe says what can be read");
         frames = frames.subspan(decoded.head_bytes + decoded.payload_bytes);
         continue;
       }

@@ -16,7 +16,7 @@ namespace pvrdma::transport {
 using hca::HostPipes;
 using hca::Nic;
 using hca::PipeEnd;
-using tcp::GoodbyeReason;
+using wire::GoodbyeReason;
 
 namespace {
 
@@ -367,8 +367,8 @@ void Hca::Impl::dial(HostPipes& to_host, std::uint64_t attempt) {
           const hca::Offer offer{.end = (*end)->here(), .gids = here->gids};
           const auto answer = introducer.introduce(name, offer);
           if (!answer) return Failure(answer.error());
-          if (const auto fault = hca::fault_of(*answer, offer); !fault.empty())
-            return fail(fmt::format("its answer is no good: {}", fault));
+          if (const auto defect = hca::defect_of(*answer, offer); !defect.empty())
+            return fail(fmt::format("its answer is no good: {}", defect));
           if (auto done = (*end)->connect(answer->dialler, answer->acceptor, answer->end); !done)
             return Failure(std::move(done).error());
           return end;
@@ -420,8 +420,8 @@ void Hca::configure(const HcaSettings& settings) {
 }
 
 Result<hca::Answer> Hca::answer(const std::string& host, const hca::Offer& offer) {
-  if (const auto fault = hca::fault_of(offer); !fault.empty())
-    return fail(EPROTO, fmt::format("its offer is no good: {}", fault));
+  if (const auto defect = hca::defect_of(offer); !defect.empty())
+    return fail(EPROTO, fmt::format("its offer is no good: {}", defect));
   std::shared_ptr<const Impl::Station> here;
   {
     const std::lock_guard lock(impl_->station_mutex);

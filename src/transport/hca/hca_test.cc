@@ -326,16 +326,16 @@ class HostilePeer : public HcaTest {
   bool is_thrown_out() {
     static_cast<void>(wait([&] { return nics_.objects() <= 4; }, seconds(1)));
     const std::uint64_t before = a_.told.requests.size();
-    tcp::Head head;
-    send(tcp::encode(next_++, kSegment, request(1), head));
+    wire::Head head;
+    send(wire::encode(next_++, kSegment, request(1), head));
     pass(milliseconds(500));
     return a_.told.requests.size() == before;
   }
   void dial_and_greet() {
     dial();
     next_ = 0;
-    tcp::Head head;
-    send(tcp::encode(next_++, kSegment, request(1), head));
+    wire::Head head;
+    send(wire::encode(next_++, kSegment, request(1), head));
     ASSERT_TRUE(wait([&] { return !a_.told.requests.empty(); }, seconds(1)));
   }
 
@@ -356,8 +356,8 @@ TEST_F(HostilePeer, IsHeardWhileItKeepsTheRules) {
 }
 
 TEST_F(HostilePeer, IsThrownOutForGarbage) {
-  tcp::Head head;
-  const auto good = [&] { return tcp::encode(next_, kSegment, request(2), head); };
+  wire::Head head;
+  const auto good = [&] { return wire::encode(next_, kSegment, request(2), head); };
   std::vector<std::byte> zeros(100);
   for (int kind = 0; kind < 5; ++kind) {
     SCOPED_TRACE(kind);
@@ -371,11 +371,11 @@ TEST_F(HostilePeer, IsThrownOutForGarbage) {
         send(good().first(good().size() - 1));
         break;
       case 2:  // what only an acceptor says
-        send(tcp::encode(next_, kSegment,
-                         verbs::Response{.from = {{}, verbs::Qpn(2)}, .to = {{}, verbs::Qpn(2)}}, head));
+        send(wire::encode(next_, kSegment,
+                          verbs::Response{.from = {{}, verbs::Qpn(2)}, .to = {{}, verbs::Qpn(2)}}, head));
         break;
       case 3:  // a write whose bytes are not there
-        send(tcp::encode(next_, kSegment, request(2, 4096), head));
+        send(wire::encode(next_, kSegment, request(2, 4096), head));
         break;
       case 4:  // credits that nobody can have
         send(good(), 100);
@@ -390,8 +390,8 @@ TEST_F(HostilePeer, IsThrownOutForGarbage) {
 
 TEST_F(HostilePeer, IsThrownOutForAFrameThatIsNotTheNext) {
   dial_and_greet();
-  tcp::Head head;
-  send(tcp::encode(next_ - 1, kSegment, request(2), head));
+  wire::Head head;
+  send(wire::encode(next_ - 1, kSegment, request(2), head));
   EXPECT_TRUE(is_thrown_out());
   EXPECT_EQ(a_.hca->errors().bad_sequence, 1U);
 }
@@ -399,8 +399,8 @@ TEST_F(HostilePeer, IsThrownOutForAFrameThatIsNotTheNext) {
 TEST_F(HostilePeer, LiesAboutItsGidAreCounted) {
   dial_and_greet();
   a_.told.verdict = Delivery::kForeignSource;
-  tcp::Head head;
-  send(tcp::encode(next_++, kSegment, request(2), head));
+  wire::Head head;
+  send(wire::encode(next_++, kSegment, request(2), head));
   pass(milliseconds(10));
   EXPECT_EQ(a_.hca->errors().foreign_sources, 1U);
 }

@@ -16,12 +16,12 @@ void HostPipes::configure(const std::string& name, const std::string& denied, In
   name_ = name;
   denied_ = denied;
   if (stays) return;
-  if (!denied.empty()) close(tcp::GoodbyeReason::kReconfigured, denied, now);
+  if (!denied.empty()) close(wire::GoodbyeReason::kReconfigured, denied, now);
   dial_at_ = now;
   context_.attention = true;
 }
 
-void HostPipes::close(tcp::GoodbyeReason reason, std::string_view sentence, Instant now) {
+void HostPipes::close(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
   ++attempt_;  // one under way comes to nothing
   dialling_until_ = {};
   if (dialled_ != nullptr) dialled_->close(reason, sentence, now);
@@ -60,7 +60,7 @@ void HostPipes::on_dialled(std::uint64_t attempt, Result<std::unique_ptr<PipeEnd
 void HostPipes::adopt(std::unique_ptr<PipeEnd> end, Instant now) {
   if (!denied_.empty()) return owner_.bury(std::move(end));
   if (accepted_ != nullptr)
-    accepted_->close(tcp::GoodbyeReason::kReplaced, "a newer pipe has taken its place", now);
+    accepted_->close(wire::GoodbyeReason::kReplaced, "a newer pipe has taken its place", now);
   bury(accepted_);
   accepted_ = make(Pipe::Role::kAcceptor, end, now);
   context_.attention = true;

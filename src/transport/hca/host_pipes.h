@@ -43,7 +43,7 @@ class HostPipes {
   const std::string& name() const { return name_; }
   // `denied`: nothing is dialled or accepted, and why; empty: it is.
   void configure(const std::string& name, const std::string& denied, Instant now);
-  void close(tcp::GoodbyeReason reason, std::string_view sentence, Instant now);
+  void close(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
   // The device is gone, or its port: nothing gets through.
   void break_off(const std::string& trouble, Instant now);
 

@@ -26,7 +26,7 @@ bool contains(const std::vector<verbs::Gid>& gids, const verbs::Gid& gid) {
 
 }  // namespace
 
-std::string_view fault_of(const PipeEndpoint& end) {
+std::string_view defect_of(const PipeEndpoint& end) {
   if (end.qpn < 2 || end.qpn > kMask24) return "its QP number is none";
   if (end.psn > kMask24) return "its PSN has more than 24 bits";
   if (!std::has_single_bit(end.mtu) || end.mtu < 256 || end.mtu > 4096) return "its MTU is none";
@@ -35,15 +35,15 @@ std::string_view fault_of(const PipeEndpoint& end) {
   return {};
 }
 
-std::string_view fault_of(const Offer& offer) {
+std::string_view defect_of(const Offer& offer) {
   if (offer.gids.empty() || offer.gids.size() > kGidsMax) return "it names no GIDs, or too many";
-  return fault_of(offer.end);
+  return defect_of(offer.end);
 }
 
-std::string_view fault_of(const Answer& answer, const Offer& offer) {
+std::string_view defect_of(const Answer& answer, const Offer& offer) {
   if (!contains(offer.gids, answer.dialler)) return "it speaks to a GID that is not this host's";
   if (family_of(answer.acceptor) != family_of(answer.dialler)) return "its GIDs are of two families";
-  return fault_of(answer.end);
+  return defect_of(answer.end);
 }
 
 std::vector<verbs::Gid> usable_gids(const std::vector<verbs::Gid>& port,

@@ -47,10 +47,10 @@ struct Answer {
 };
 
 // Empty: it can be. Otherwise what is wrong, one clause.
-std::string_view fault_of(const PipeEndpoint& end);
-std::string_view fault_of(const Offer& offer);
+std::string_view defect_of(const PipeEndpoint& end);
+std::string_view defect_of(const Offer& offer);
 // As an answer to `offer`.
-std::string_view fault_of(const Answer& answer, const Offer& offer);
+std::string_view defect_of(const Answer& answer, const Offer& offer);
 
 // The GIDs of a port, those to be preferred first, as an Offer has them: that of `tagged`, the address of the
 // tagged VMkernel adapter, then link-local ones. Others are of networks that the peer need not have.

@@ -22,7 +22,7 @@ verbs::Gid ipv6_gid(std::uint8_t last) {
 constexpr PipeEndpoint kEnd{.qpn = 17, .psn = 5, .mtu = 1024, .slots = 256};
 
 TEST(Introduction, RefusesWhatNoEndCanBe) {
-  EXPECT_EQ(fault_of(kEnd), "");
+  EXPECT_EQ(defect_of(kEnd), "");
   for (const auto& spoil : std::vector<void (*)(PipeEndpoint&)>{
            [](PipeEndpoint& end) { end.qpn = 0; }, [](PipeEndpoint& end) { end.qpn = 1; },
            [](PipeEndpoint& end) { end.qpn = 1U << 24; }, [](PipeEndpoint& end) { end.psn = 1U << 24; },
@@ -31,22 +31,22 @@ TEST(Introduction, RefusesWhatNoEndCanBe) {
            [](PipeEndpoint& end) { end.slots = 63; }, [](PipeEndpoint& end) { end.slots = 257; }}) {
     PipeEndpoint bad = kEnd;
     spoil(bad);
-    EXPECT_NE(fault_of(bad), "");
-    EXPECT_NE(fault_of(Offer{bad, {link_local_gid(1)}}), "");
+    EXPECT_NE(defect_of(bad), "");
+    EXPECT_NE(defect_of(Offer{bad, {link_local_gid(1)}}), "");
   }
-  EXPECT_EQ(fault_of(Offer{kEnd, {link_local_gid(1)}}), "");
-  EXPECT_NE(fault_of(Offer{kEnd, {}}), "");
-  EXPECT_NE(fault_of(Offer{kEnd, std::vector<verbs::Gid>(kGidsMax + 1)}), "");
+  EXPECT_EQ(defect_of(Offer{kEnd, {link_local_gid(1)}}), "");
+  EXPECT_NE(defect_of(Offer{kEnd, {}}), "");
+  EXPECT_NE(defect_of(Offer{kEnd, std::vector<verbs::Gid>(kGidsMax + 1)}), "");
 }
 
 TEST(Introduction, AnAnswerSpeaksToAGidThatWasOffered) {
   const Offer offer{kEnd, {ipv4_gid(1), link_local_gid(1)}};
-  EXPECT_EQ(fault_of({kEnd, ipv4_gid(1), ipv4_gid(2)}, offer), "");
-  EXPECT_NE(fault_of({kEnd, ipv4_gid(3), ipv4_gid(2)}, offer), "");
-  EXPECT_NE(fault_of({kEnd, ipv4_gid(1), link_local_gid(2)}, offer), "");
+  EXPECT_EQ(defect_of({kEnd, ipv4_gid(1), ipv4_gid(2)}, offer), "");
+  EXPECT_NE(defect_of({kEnd, ipv4_gid(3), ipv4_gid(2)}, offer), "");
+  EXPECT_NE(defect_of({kEnd, ipv4_gid(1), link_local_gid(2)}, offer), "");
   PipeEndpoint bad = kEnd;
   bad.slots = 0;
-  EXPECT_NE(fault_of({bad, ipv4_gid(1), ipv4_gid(2)}, offer), "");
+  EXPECT_NE(defect_of({bad, ipv4_gid(1), ipv4_gid(2)}, offer), "");
 }
 
 TEST(Introduction, UsesTheTaggedAdaptersGidAndLinkLocalOnes) {

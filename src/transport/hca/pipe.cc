@@ -121,14 +121,15 @@ void Pipe::put(std::span<const std::byte> head, guestmem::SpanReader& payload, s
 template <typename Message>
 bool Pipe::send_pieces(SegmentId segment, const Message& message, const guestmem::SpanList& payload,
                        Instant now) {
-  const std::uint32_t total = tcp::payload_bytes(message);
+  const std::uint32_t total = wire::payload_bytes(message);
   guestmem::SpanReader reader(payload);
   std::uint32_t done = 0;
   do {
     const std::uint32_t bytes = std::min(total - done, kSlotPayload);
-    tcp::Head room;
-    const auto head = total == bytes ? tcp::encode(next_send_, segment, message, room)
-                                     : tcp::encode(next_send_, segment, piece_of(message, done, bytes), room);
+    wire::Head room;
+    const auto head = total == bytes
+                          ? wire::encode(next_send_, segment, message, room)
+                          : wire::encode(next_send_, segment, piece_of(message, done, bytes), room);
     if (head.empty()) return true;  // as if it were lost
     ++next_send_;
     put(head, reader, bytes, now);
@@ -264,24 +265,24 @@ Instant Pipe::next_deadline() const {
   return lender_ ? std::min(next, lender_->next_deadline()) : next;
 }
 
-void Pipe::close(tcp::GoodbyeReason reason, std::string_view sentence, Instant now) {
+void Pipe::close(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
   if (broken_) return;
   flush(now);
   if (!broken_ && free_slots() != 0) {
-    tcp::Head room;
+    wire::Head room;
     const guestmem::SpanList nothing;
     guestmem::SpanReader reader(nothing);
-    put(tcp::encode(next_send_++, tcp::Goodbye{reason, tcp::Sentence(sentence)}, room), reader, 0, now);
+    put(wire::encode(next_send_++, wire::Goodbye{reason, wire::Sentence(sentence)}, room), reader, 0, now);
     if (is_open_ && !broken_) post_open(now);
   }
   in_order_ = true;
   broken_ = true;  // its QP lives until release(): the goodbye may still go
-  trouble_ = tcp::Sentence(sentence);
+  trouble_ = wire::Sentence(sentence);
   context_.attention = true;
 }
 
 void Pipe::break_off(std::string_view trouble, std::string_view detail) {
-  if (!broken_) trouble_ = tcp::Sentence(trouble, detail);
+  if (!broken_) trouble_ = wire::Sentence(trouble, detail);
   broken_ = true;
   is_open_ = false;
   if (end_ != nullptr) end_->fail();

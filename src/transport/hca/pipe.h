@@ -32,7 +32,7 @@
 #include "transport/hca/lender.h"
 #include "transport/hca/pipe_end.h"
 #include "transport/hca/puller.h"
-#include "transport/tcp/wire_format.h"
+#include "transport/wire/format.h"
 #include "verbs/payload.h"
 
 namespace pvrdma::transport::hca {
@@ -99,7 +99,7 @@ class Pipe final : private BulkSurroundings {
   Instant next_deadline() const;
 
   // Says goodbye if that is possible, and ends.
-  void close(tcp::GoodbyeReason reason, std::string_view sentence, Instant now);
+  void close(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
   // Ends without a word. The device touches nothing of it any more when its completions have been polled.
   void break_off(std::string_view trouble, std::string_view detail = {});
   // For its destruction, elsewhere. Afterwards this does nothing any more.
@@ -130,7 +130,7 @@ class Pipe final : private BulkSurroundings {
   void read_batch(Instant now);
   // False: it waits for room for its answer, or the pipe is broken.
   bool take_frame(Received& from, Instant now);
-  void deliver(const tcp::Frame& frame, std::span<std::byte> payload, Instant now);
+  void deliver(const wire::Frame& frame, std::span<std::byte> payload, Instant now);
   bool take_bulk_frame(Received& from, std::span<const std::byte> rest, Instant now);
   bool is_next(std::uint64_t sequence);
   void repost(std::uint32_t slot);
@@ -154,7 +154,7 @@ class Pipe final : private BulkSurroundings {
   bool heard_ = false;
   bool broken_ = false;
   bool in_order_ = false;
-  tcp::Sentence trouble_;
+  wire::Sentence trouble_;
   Instant last_heard_;
   Instant last_sent_;
 

@@ -14,7 +14,7 @@
 #include "transport/hca/buried.h"
 #include "transport/hca/introduction.h"
 #include "transport/hca/verbs.h"
-#include "transport/tcp/wire_format.h"
+#include "transport/wire/format.h"
 
 namespace pvrdma::transport::hca {
 
@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kSlotPayload =
     4096;  // of one message: a piece, or a datagram of the longest MTU
 inline constexpr std::size_t kPipeHeadBytes = 8;
 inline constexpr std::uint32_t kSlotBytes = kSlotPayload + 256;
-static_assert(kSlotBytes >= kPipeHeadBytes + tcp::kHeadBytesMax + kSlotPayload);
+static_assert(kSlotBytes >= kPipeHeadBytes + wire::kHeadBytesMax + kSlotPayload);
 inline constexpr std::uint32_t kSlotsMax = 256;  // each way
 inline constexpr std::uint32_t kSlotsMin = 64;
 

@@ -22,7 +22,7 @@ struct Taker final : Inbound {
   Delivery on_request(HostId, PathKind, SegmentId segment, const verbs::Request& request,
                       verbs::Payload& payload, Instant) override {
     PVRDMA_CHECK(segment != SegmentId{}, "a message is of a segment");
-    PVRDMA_CHECK(payload.bytes() == tcp::payload_bytes(request), "the bytes are those of the message");
+    PVRDMA_CHECK(payload.bytes() == wire::payload_bytes(request), "the bytes are those of the message");
     return Delivery::kDelivered;
   }
   Delivery on_response(HostId, SegmentId, const verbs::Response& response, verbs::Payload& payload,

@@ -129,7 +129,7 @@ bool Pipe::take_bulk_frame(Received& from, std::span<const std::byte> rest, Inst
   };
   BulkFrame frame;
   const BulkDecoded decoded = decode_bulk(rest, frame);
-  if (decoded.bytes == 0) return refuse("a frame was refused: ", decoded.fault);
+  if (decoded.bytes == 0) return refuse("a frame was refused: ", decoded.defect);
   const bool is_answer =
       std::holds_alternative<BulkAnswer>(frame.body) || std::holds_alternative<LentAnswer>(frame.body);
   const bool is_either = std::holds_alternative<BulkStopped>(frame.body);
@@ -161,11 +161,11 @@ bool Pipe::take_frame(Received& from, Instant now) {
   const std::span<std::byte> rest = end_->receive_slot(from.slot).subspan(from.begin, from.end - from.begin);
   if (is_bulk_frame(rest)) return take_bulk_frame(from, rest, now);
   Puller::Taken taken = Puller::Taken::kNo;
-  tcp::Frame frame;
-  const tcp::Decoded decoded = tcp::decode(rest, frame);
-  if (decoded.state == tcp::Decoded::State::kBad)
-    return refuse("a frame was refused: ", tcp::describe(decoded.fault));
-  if (decoded.state != tcp::Decoded::State::kComplete ||
+  wire::Frame frame;
+  const wire::Decoded decoded = wire::decode(rest, frame);
+  if (decoded.state == wire::Decoded::State::kBad)
+    return refuse("a frame was refused: ", wire::describe(decoded.defect));
+  if (decoded.state != wire::Decoded::State::kComplete ||
       rest.size() - decoded.head_bytes < decoded.payload_bytes)
     return refuse("a frame goes beyond its slot");
   const auto payload = rest.subspan(decoded.head_bytes, decoded.payload_bytes);
@@ -177,8 +177,8 @@ bool Pipe::take_frame(Received& from, Instant now) {
   }
   if (!is_next(frame.sequence)) return false;
   from.begin += static_cast<std::uint32_t>(decoded.head_bytes + decoded.payload_bytes);
-  if (const auto* goodbye = std::get_if<tcp::Goodbye>(&frame.body)) {
-    in_order_ = tcp::is_in_order(goodbye->reason);
+  if (const auto* goodbye = std::get_if<wire::Goodbye>(&frame.body)) {
+    in_order_ = wire::is_in_order(goodbye->reason);
     break_off("the peer closed it: ", goodbye->sentence.view());
     return false;
   }
@@ -191,7 +191,7 @@ bool Pipe::take_frame(Received& from, Instant now) {
   return true;
 }
 
-void Pipe::deliver(const tcp::Frame& frame, std::span<std::byte> bytes, Instant now) {
+void Pipe::deliver(const wire::Frame& frame, std::span<std::byte> bytes, Instant now) {
   guestmem::SpanList spans;
   // One piece always fits.
   static_cast<void>(spans.append(bytes.data(), bytes.size()));

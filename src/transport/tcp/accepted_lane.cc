@@ -11,18 +11,18 @@ AcceptedLane::AcceptedLane(Context& context, Porter& porter, std::unique_ptr<Str
       from_(from),
       socket_(context, *this, FrameSocket::Role::kAcceptor, std::move(stream)) {}
 
-void AcceptedLane::on_greeting(const Frame& frame, Instant now) {
-  if (const auto* hello = std::get_if<Hello>(&frame.body)) porter_.on_hello(*this, *hello, now);
+void AcceptedLane::on_greeting(const wire::Frame& frame, Instant now) {
+  if (const auto* hello = std::get_if<wire::Hello>(&frame.body)) porter_.on_hello(*this, *hello, now);
 }
 
-void AcceptedLane::admit(HostId peer, const Hello& hello, Instant now) {
+void AcceptedLane::admit(HostId peer, const wire::Hello& hello, Instant now) {
   index_ = hello.lane;
-  socket_.greet(Welcome{.host = HostName(context_.options.host_name), .id = hello.id}, now);
+  socket_.greet(wire::Welcome{.host = wire::HostName(context_.options.host_name), .id = hello.id}, now);
   socket_.establish(peer, now);
 }
 
-std::unique_ptr<Stream> AcceptedLane::release(const Hello& hello, Instant now) {
-  socket_.greet(Welcome{.host = HostName(context_.options.host_name), .id = hello.id}, now);
+std::unique_ptr<Stream> AcceptedLane::release(const wire::Hello& hello, Instant now) {
+  socket_.greet(wire::Welcome{.host = wire::HostName(context_.options.host_name), .id = hello.id}, now);
   return socket_.release();
 }
 

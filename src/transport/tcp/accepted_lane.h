@@ -21,7 +21,7 @@ class AcceptedLane final : private FrameSocket::User {
    public:
     virtual ~Porter() = default;
     // Admits, refuses or keeps the lane; does not destroy it.
-    virtual void on_hello(AcceptedLane& lane, const Hello& hello, Instant now) = 0;
+    virtual void on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant now) = 0;
   };
 
   // `context` and `porter` are borrowed and outlive this.
@@ -33,13 +33,13 @@ class AcceptedLane final : private FrameSocket::User {
   std::uint16_t index() const { return index_; }
 
   // Lets the peer in as `peer`.
-  void admit(HostId peer, const Hello& hello, Instant now);
+  void admit(HostId peer, const wire::Hello& hello, Instant now);
   // Likewise, where the peer wants no lane but a call: FrameSocket::release().
-  std::unique_ptr<Stream> release(const Hello& hello, Instant now);
+  std::unique_ptr<Stream> release(const wire::Hello& hello, Instant now);
 
  private:
   void on_secured(Instant /*now*/) override {}
-  void on_greeting(const Frame& frame, Instant now) override;
+  void on_greeting(const wire::Frame& frame, Instant now) override;
   void on_drained() override {}
 
   Context& context_;

@@ -17,7 +17,7 @@
 #include "transport/tcp/plain_stream.h"
 #include "transport/tcp/sockets.h"
 #include "transport/tcp/tls_stream.h"
-#include "transport/tcp/wire_format.h"
+#include "transport/wire/format.h"
 
 namespace pvrdma::transport::tcp {
 namespace {
@@ -96,23 +96,26 @@ Result<void> Call::shake_hands(Instant until) {
 }
 
 Result<void> Call::greet(const std::string& host_name, Instant until) {
-  Head head;
-  const Hello hello{.host = HostName(host_name), .lane = kCallLane, .lanes = 1, .id = HelloId{random_id()}};
-  if (auto sent = send(encode(hello, head), until); !sent) return sent;
+  wire::Head head;
+  const wire::Hello hello{.host = wire::HostName(host_name),
+                          .lane = wire::kCallLane,
+                          .lanes = 1,
+                          .id = wire::HelloId{random_id()}};
+  if (auto sent = send(wire::encode(hello, head), until); !sent) return sent;
   // Byte by byte, so that nothing of what follows is taken.
-  std::array<std::byte, kHeadBytesMax> bytes;
-  Frame frame;
+  std::array<std::byte, wire::kHeadBytesMax> bytes;
+  wire::Frame frame;
   for (std::size_t count = 0; count < bytes.size();) {
     const auto got = receive(std::span(bytes).subspan(count, 1), until);
     if (!got) return Failure(got.error());
     if (*got == 0) return fail(EPIPE, "it ended the connection: its pvrdmad may be an older one");
     ++count;
-    const Decoded decoded = decode(std::span(bytes).first(count), frame);
-    if (decoded.state == Decoded::State::kNeedMore) continue;
-    if (decoded.state == Decoded::State::kBad) break;
-    if (const auto* reject = std::get_if<Reject>(&frame.body))
+    const wire::Decoded decoded = wire::decode(std::span(bytes).first(count), frame);
+    if (decoded.state == wire::Decoded::State::kNeedMore) continue;
+    if (decoded.state == wire::Decoded::State::kBad) break;
+    if (const auto* reject = std::get_if<wire::Reject>(&frame.body))
       return fail(EACCES, fmt::format("the host there refused: {}", reject->sentence.view()));
-    const auto* welcome = std::get_if<Welcome>(&frame.body);
+    const auto* welcome = std::get_if<wire::Welcome>(&frame.body);
     if (welcome == nullptr || welcome->id != hello.id) break;
     if (welcome->host.view() == peer_) return {};
     return fail(EACCES, fmt::format("the host there is {}", welcome->host.view()));

@@ -15,14 +15,14 @@ namespace pvrdma::transport::tcp {
 DialledLane::DialledLane(Context& context, std::uint16_t index) : context_(context), index_(index) {}
 
 void DialledLane::dial(const TcpPeer& peer, Instant now) {
-  rest(GoodbyeReason::kReconfigured, "the peer's address has changed", now);
+  rest(wire::GoodbyeReason::kReconfigured, "the peer's address has changed", now);
   peer_ = peer;
   pause_ = kRedialFirst;
   redial_at_ = now;
   context_.attention = true;
 }
 
-void DialledLane::rest(GoodbyeReason reason, std::string_view sentence, Instant now) {
+void DialledLane::rest(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
   peer_.reset();
   redial_at_ = Instant::never();
   trouble_.clear();
@@ -110,19 +110,19 @@ void DialledLane::on_secured(Instant now) {
     return;
   }
   id_ = random_id();
-  socket_->greet(Hello{.host = HostName(context_.options.host_name),
-                       .lane = index_,
-                       .lanes = static_cast<std::uint16_t>(context_.options.lanes),
-                       .id = id_},
+  socket_->greet(wire::Hello{.host = wire::HostName(context_.options.host_name),
+                             .lane = index_,
+                             .lanes = static_cast<std::uint16_t>(context_.options.lanes),
+                             .id = id_},
                  now);
 }
 
-void DialledLane::on_greeting(const Frame& frame, Instant now) {
-  if (const auto* welcome = std::get_if<Welcome>(&frame.body)) on_welcome(*welcome, now);
-  if (const auto* reject = std::get_if<Reject>(&frame.body)) on_reject(*reject);
+void DialledLane::on_greeting(const wire::Frame& frame, Instant now) {
+  if (const auto* welcome = std::get_if<wire::Welcome>(&frame.body)) on_welcome(*welcome, now);
+  if (const auto* reject = std::get_if<wire::Reject>(&frame.body)) on_reject(*reject);
 }
 
-void DialledLane::on_welcome(const Welcome& welcome, Instant now) {
+void DialledLane::on_welcome(const wire::Welcome& welcome, Instant now) {
   if (welcome.host.view() != peer_->name) {
     ++context_.errors.unknown_hosts;
     socket_->drop(fmt::format("the host there is {} and not {}", welcome.host.view(), peer_->name));
@@ -145,8 +145,8 @@ void DialledLane::on_welcome(const Welcome& welcome, Instant now) {
   context_.attention = true;
 }
 
-void DialledLane::on_reject(const Reject& reject) {
-  if (reject.reason == RejectReason::kWrongVersion) ++context_.errors.wrong_version;
+void DialledLane::on_reject(const wire::Reject& reject) {
+  if (reject.reason == wire::RejectReason::kWrongVersion) ++context_.errors.wrong_version;
   socket_->drop(fmt::format("the host there refused: {}", reject.sentence.view()));
 }
 

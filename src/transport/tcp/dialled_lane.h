@@ -31,7 +31,7 @@ class DialledLane final : private FrameSocket::User {
   // Dials the peer, and again whenever the connection ends. Ends the connection there may be.
   void dial(const TcpPeer& peer, Instant now);
   // Neither keeps nor makes a connection.
-  void rest(GoodbyeReason reason, std::string_view sentence, Instant now);
+  void rest(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
 
   bool is_up() const { return socket_ != nullptr && socket_->is_up(); }
   // Why it is down: one clause. Empty when it is up or still trying for the first time.
@@ -55,16 +55,16 @@ class DialledLane final : private FrameSocket::User {
   void failed(std::string_view trouble, Instant now);
   void try_dial(Instant now);
   void on_secured(Instant now) override;
-  void on_greeting(const Frame& frame, Instant now) override;
+  void on_greeting(const wire::Frame& frame, Instant now) override;
   void on_drained() override;
-  void on_welcome(const Welcome& welcome, Instant now);
-  void on_reject(const Reject& reject);
+  void on_welcome(const wire::Welcome& welcome, Instant now);
+  void on_reject(const wire::Reject& reject);
 
   Context& context_;
   const std::uint16_t index_;
   std::optional<TcpPeer> peer_;  // none: rests
   std::unique_ptr<FrameSocket> socket_;
-  HelloId id_{};
+  wire::HelloId id_{};
   Instant redial_at_ = Instant::never();
   Duration pause_ = kRedialFirst;
   Instant up_since_ = Instant::never();

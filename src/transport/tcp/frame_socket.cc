@@ -145,15 +145,15 @@ void FrameSocket::update_interest() {
   context_.loop.change(stream_->fd(), wanted);
 }
 
-void FrameSocket::greet(const Hello& hello, Instant now) {
-  Head head;
-  or_break([&] { queue(encode(hello, head), {}, now); });
+void FrameSocket::greet(const wire::Hello& hello, Instant now) {
+  wire::Head head;
+  or_break([&] { queue(wire::encode(hello, head), {}, now); });
   flush(now);
 }
 
-void FrameSocket::greet(const Welcome& welcome, Instant now) {
-  Head head;
-  or_break([&] { queue(encode(welcome, head), {}, now); });
+void FrameSocket::greet(const wire::Welcome& welcome, Instant now) {
+  wire::Head head;
+  or_break([&] { queue(wire::encode(welcome, head), {}, now); });
   flush(now);
 }
 
@@ -165,22 +165,24 @@ void FrameSocket::establish(HostId peer, Instant now) {
   context_.check_at(next_deadline());
 }
 
-void FrameSocket::reject(RejectReason reason, std::string_view sentence, Instant now) {
+void FrameSocket::reject(wire::RejectReason reason, std::string_view sentence, Instant now) {
   if (broken()) return;
-  Head head;
+  wire::Head head;
   or_break([&] {
-    farewell(encode(Reject{.reason = reason, .sentence = Sentence(sentence)}, head), now);
+    farewell(wire::encode(wire::Reject{.reason = reason, .sentence = wire::Sentence(sentence)}, head), now);
     break_off(std::string(sentence));
   });
 }
 
-void FrameSocket::close(GoodbyeReason reason, std::string_view sentence, Instant now) {
+void FrameSocket::close(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
   if (broken()) return;
   in_order_ = is_in_order(reason);
   or_break([&] {
     if (state_ == State::kUp) {
-      Head head;
-      farewell(encode(next_send_, Goodbye{.reason = reason, .sentence = Sentence(sentence)}, head), now);
+      wire::Head head;
+      farewell(wire::encode(next_send_, wire::Goodbye{.reason = reason, .sentence = wire::Sentence(sentence)},
+                            head),
+               now);
     }
     break_off(std::string(sentence));
   });
@@ -233,9 +235,9 @@ bool FrameSocket::has_room(std::uint32_t payload_bytes) {
 
 void FrameSocket::send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
                        Instant now) {
-  PVRDMA_CHECK(payload.bytes() == payload_bytes(request), "a request comes with its payload");
-  Head buffer;
-  const auto head = encode(next_send_, segment, request, buffer);
+  PVRDMA_CHECK(payload.bytes() == wire::payload_bytes(request), "a request comes with its payload");
+  wire::Head buffer;
+  const auto head = wire::encode(next_send_, segment, request, buffer);
   if (head.empty()) return;  // as good as lost
   or_break([&] {
     if (payload.bytes() <= kGatherBytes) {
@@ -250,10 +252,10 @@ void FrameSocket::send(SegmentId segment, const verbs::Request& request, const g
 
 bool FrameSocket::send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
                        Instant now) {
-  PVRDMA_CHECK(payload.bytes() == payload_bytes(response), "a response comes with its payload");
+  PVRDMA_CHECK(payload.bytes() == wire::payload_bytes(response), "a response comes with its payload");
   if (output_.unsent() > kOutputMax) return false;
-  Head buffer;
-  const auto head = encode(next_send_, segment, response, buffer);
+  wire::Head buffer;
+  const auto head = wire::encode(next_send_, segment, response, buffer);
   if (head.empty()) return false;
   or_break([&] {
     if (payload.bytes() <= kGatherBytes || blocked_) {
@@ -269,11 +271,11 @@ bool FrameSocket::send(SegmentId segment, const verbs::Response& response, const
 
 bool FrameSocket::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                        Instant now) {
-  PVRDMA_CHECK(payload.bytes() == payload_bytes(datagram), "a datagram comes with its payload");
+  PVRDMA_CHECK(payload.bytes() == wire::payload_bytes(datagram), "a datagram comes with its payload");
   const std::size_t bound = datagram.to.qpn == verbs::kGsiQpn ? kGsiBytesMax : kBusyBytes;
   if (output_.unsent() > bound) return false;
-  Head buffer;
-  const auto head = encode(next_send_, segment, datagram, buffer);
+  wire::Head buffer;
+  const auto head = wire::encode(next_send_, segment, datagram, buffer);
   if (head.empty()) return false;
   or_break([&] { queue(head, payload, now); });
   ++context_.counters.datagrams;
@@ -407,7 +409,7 @@ void FrameSocket::do_time(Instant now) {
   }
   if (now >= last_heard_ + kSilenceMax) {
     ++context_.errors.silent_peers;
-    close(GoodbyeReason::kSilent, "nothing came for 3 seconds", now);
+    close(wire::GoodbyeReason::kSilent, "nothing came for 3 seconds", now);
     return;
   }
   if (now < last_sent_ + kPingPause) return;
@@ -415,8 +417,8 @@ void FrameSocket::do_time(Instant now) {
     last_sent_ = now;  // a ping would only queue up behind what waits
   } else {
     output_.give_back(kKeptBytes);
-    Head head;
-    queue(encode(next_send_, Ping{.frames_received = next_receive_}, head), {}, now);
+    wire::Head head;
+    queue(wire::encode(next_send_, wire::Ping{.frames_received = next_receive_}, head), {}, now);
     flush(now);
   }
 }

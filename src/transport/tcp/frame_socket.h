@@ -28,7 +28,7 @@
 #include "transport/tcp/context.h"
 #include "transport/tcp/output.h"
 #include "transport/tcp/stream.h"
-#include "transport/tcp/wire_format.h"
+#include "transport/wire/format.h"
 
 namespace pvrdma::transport::tcp {
 
@@ -52,7 +52,7 @@ class FrameSocket final : private shard::FdHandler {
     // TCP and TLS stand. A dialler says hello.
     virtual void on_secured(Instant now) = 0;
     // An acceptor gets Hello, a dialler Welcome or Reject, once. It answers or closes.
-    virtual void on_greeting(const Frame& frame, Instant now) = 0;
+    virtual void on_greeting(const wire::Frame& frame, Instant now) = 0;
     // Room again after there was none.
     virtual void on_drained() = 0;
   };
@@ -77,8 +77,8 @@ class FrameSocket final : private shard::FdHandler {
   const Stream& stream() const { return *stream_; }
 
   // Sends Hello or Welcome.
-  void greet(const Hello& hello, Instant now);
-  void greet(const Welcome& welcome, Instant now);
+  void greet(const wire::Hello& hello, Instant now);
+  void greet(const wire::Welcome& welcome, Instant now);
   // The greeting is complete: messages may flow. What comes in is from `peer`.
   void establish(HostId peer, Instant now);
 
@@ -87,9 +87,9 @@ class FrameSocket final : private shard::FdHandler {
   std::unique_ptr<Stream> release();
 
   // Answers Hello with no, and closes.
-  void reject(RejectReason reason, std::string_view sentence, Instant now);
+  void reject(wire::RejectReason reason, std::string_view sentence, Instant now);
   // Says goodbye if that is possible, and closes.
-  void close(GoodbyeReason reason, std::string_view sentence, Instant now);
+  void close(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
   // Closes without a word.
   void drop(std::string trouble);
 
@@ -153,7 +153,7 @@ class FrameSocket final : private shard::FdHandler {
   Step take_from_stream(Instant now);
   void deliver(std::uint32_t bytes, verbs::Payload& payload, Instant now);
   void finish_payload(std::uint32_t bytes);
-  void refuse(const Decoded& decoded, Instant now);
+  void refuse(const wire::Decoded& decoded, Instant now);
   void refuse(std::string_view why, Instant now);
   void stream_ended(Io io);
 
@@ -182,8 +182,8 @@ class FrameSocket final : private shard::FdHandler {
   std::array<std::byte, 8192> staging_;
   std::size_t staged_begin_ = 0;
   std::size_t staged_end_ = 0;
-  std::size_t head_wanted_ = kHeaderBytes;
-  Frame incoming_;
+  std::size_t head_wanted_ = wire::kHeaderBytes;
+  wire::Frame incoming_;
   std::uint64_t next_receive_ = 0;
   bool in_payload_ = false;  // of incoming_
   bool skipping_ = false;    // nobody here wants incoming_

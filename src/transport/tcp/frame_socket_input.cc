@@ -117,23 +117,23 @@ bool FrameSocket::fill(Instant now) {
 
 FrameSocket::Step FrameSocket::take_head(Instant now) {
   if (staged_end_ - staged_begin_ < head_wanted_) return Step::kFill;
-  const Decoded decoded = decode(staged(), incoming_);
+  const wire::Decoded decoded = wire::decode(staged(), incoming_);
   switch (decoded.state) {
-    case Decoded::State::kNeedMore:
+    case wire::Decoded::State::kNeedMore:
       head_wanted_ = decoded.head_bytes;
       return Step::kFill;
-    case Decoded::State::kBad:
+    case wire::Decoded::State::kBad:
       refuse(decoded, now);
       return Step::kBlocked;
-    case Decoded::State::kComplete:
+    case wire::Decoded::State::kComplete:
       break;
   }
-  head_wanted_ = kHeaderBytes;
+  head_wanted_ = wire::kHeaderBytes;
   staged_begin_ += decoded.head_bytes;
   batch_bytes_ += kFrameCost;
   if (incoming_.sequence != next_receive_) {
     ++context_.errors.bad_sequence;
-    close(GoodbyeReason::kBadSequence,
+    close(wire::GoodbyeReason::kBadSequence,
           fmt::format("frame {} came where frame {} was due", incoming_.sequence, next_receive_), now);
     return Step::kBlocked;
   }
@@ -145,12 +145,12 @@ FrameSocket::Step FrameSocket::take_head(Instant now) {
 }
 
 FrameSocket::Step FrameSocket::take_frame(Instant now) {
-  const Body& body = incoming_.body;
+  const wire::Body& body = incoming_.body;
   const bool dialler = role_ == Role::kDialler;
   if (state_ == State::kGreeting) {
-    const bool expected = dialler
-                              ? std::holds_alternative<Welcome>(body) || std::holds_alternative<Reject>(body)
-                              : std::holds_alternative<Hello>(body);
+    const bool expected =
+        dialler ? std::holds_alternative<wire::Welcome>(body) || std::holds_alternative<wire::Reject>(body)
+                : std::holds_alternative<wire::Hello>(body);
     if (!expected) {
       refuse(kNotDue, now);
       return Step::kBlocked;
@@ -167,8 +167,8 @@ FrameSocket::Step FrameSocket::take_frame(Instant now) {
     in_payload_ = true;
     return Step::kMore;
   }
-  if (std::holds_alternative<Ping>(body)) return Step::kMore;
-  if (const auto* goodbye = std::get_if<Goodbye>(&body)) {
+  if (std::holds_alternative<wire::Ping>(body)) return Step::kMore;
+  if (const auto* goodbye = std::get_if<wire::Goodbye>(&body)) {
     in_order_ = is_in_order(goodbye->reason);
     drop(fmt::format("the peer closed it: {}", goodbye->sentence.view()));
     return Step::kBlocked;
@@ -267,28 +267,28 @@ void FrameSocket::finish_payload(std::uint32_t bytes) {
   if (role_ == Role::kAcceptor && output_.unsent() > kPauseBytes) paused_ = true;
 }
 
-void FrameSocket::refuse(const Decoded& decoded, Instant now) {
-  if (decoded.fault != Fault::kVersion) {
-    refuse(fmt::format("a frame was refused: {}", describe(decoded.fault)), now);
+void FrameSocket::refuse(const wire::Decoded& decoded, Instant now) {
+  if (decoded.defect != wire::Defect::kVersion) {
+    refuse(fmt::format("a frame was refused: {}", describe(decoded.defect)), now);
     return;
   }
   ++context_.errors.wrong_version;
   const std::string why =
       fmt::format("host {} speaks protocol version {}, its peer {}: upgrade the older one",
-                  context_.options.host_name, kProtocolVersion, decoded.version);
+                  context_.options.host_name, wire::kProtocolVersion, decoded.version);
   if (role_ == Role::kAcceptor) {
-    reject(RejectReason::kWrongVersion, why, now);
+    reject(wire::RejectReason::kWrongVersion, why, now);
   } else {
-    close(GoodbyeReason::kBadFrame, why, now);
+    close(wire::GoodbyeReason::kBadFrame, why, now);
   }
 }
 
 void FrameSocket::refuse(std::string_view why, Instant now) {
   ++context_.errors.bad_frames;
   if (state_ == State::kGreeting && role_ == Role::kAcceptor) {
-    reject(RejectReason::kBadHello, why, now);
+    reject(wire::RejectReason::kBadHello, why, now);
   } else {
-    close(GoodbyeReason::kBadFrame, why, now);
+    close(wire::GoodbyeReason::kBadFrame, why, now);
   }
 }
 

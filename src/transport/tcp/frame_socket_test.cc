@@ -14,7 +14,7 @@ namespace {
 
 struct QuietUser final : FrameSocket::User {
   void on_secured(Instant) override {}
-  void on_greeting(const Frame&, Instant) override {}
+  void on_greeting(const wire::Frame&, Instant) override {}
   void on_drained() override {}
 };
 

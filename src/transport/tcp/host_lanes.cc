@@ -18,7 +18,7 @@ void HostLanes::configure(const std::optional<TcpPeer>& peer, std::string_view d
   denied_ = denied;
   if (wanted && same && dialling_) return;
   if (!same || !wanted) {
-    close(GoodbyeReason::kReconfigured,
+    close(wire::GoodbyeReason::kReconfigured,
           wanted ? "addresses have changed"
           : peer ? denied
                  : "the host is no peer any more",
@@ -29,7 +29,7 @@ void HostLanes::configure(const std::optional<TcpPeer>& peer, std::string_view d
   for (const auto& lane : dialled_) lane->dial(*peer_, now);
 }
 
-void HostLanes::close(GoodbyeReason reason, std::string_view sentence, Instant now) {
+void HostLanes::close(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
   dialling_ = false;
   for (const auto& lane : dialled_) lane->rest(reason, sentence, now);
   for (const auto& lane : accepted_)
@@ -48,13 +48,13 @@ void HostLanes::adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, I
     // The peer has another number of lanes than before: none of the old ones is where it was.
     for (auto& old : accepted_) {
       if (!old) continue;
-      old->socket().close(GoodbyeReason::kReplaced, "a newer connection has taken this lane", now);
+      old->socket().close(wire::GoodbyeReason::kReplaced, "a newer connection has taken this lane", now);
       leaving_.push_back(std::move(old));
     }
     accepted_.resize(lanes);
   }
   if (auto& old = accepted_[index]; old) {
-    old->socket().close(GoodbyeReason::kReplaced, "a newer connection has taken this lane", now);
+    old->socket().close(wire::GoodbyeReason::kReplaced, "a newer connection has taken this lane", now);
     leaving_.push_back(std::move(old));
   }
   accepted_[index] = std::move(lane);

@@ -32,7 +32,7 @@ class HostLanes {
   // Connections that stand are kept if the peer is as it was and `anew` is not asked for. `denied`: nothing
   // may connect, and why; empty when it may.
   void configure(const std::optional<TcpPeer>& peer, std::string_view denied, bool anew, Instant now);
-  void close(GoodbyeReason reason, std::string_view sentence, Instant now);
+  void close(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
 
   // Takes over a lane that has been admitted; an older one of the same lane goes.
   // What adopt() needs; it allocates nothing else.

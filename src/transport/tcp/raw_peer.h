@@ -35,25 +35,26 @@ class RawPeer {
     return ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(bytes.size());
   }
-  bool send(const Frame& frame, const Bytes& payload = {}) {
-    Head buffer;
-    const auto head = encode(frame, buffer);
+  bool send(const wire::Frame& frame, const Bytes& payload = {}) {
+    wire::Head buffer;
+    const auto head = wire::encode(frame, buffer);
     EXPECT_FALSE(head.empty());
     return send(head) && (payload.empty() || send(payload));
   }
   bool hello(const std::string& name, std::uint16_t lane = 0, std::uint16_t lanes = 1) {
-    return send(Frame{.body = Hello{.host = HostName(name), .lane = lane, .lanes = lanes, .id = {1, 2}}});
+    return send(wire::Frame{
+        .body = wire::Hello{.host = wire::HostName(name), .lane = lane, .lanes = lanes, .id = {1, 2}}});
   }
 
   // The next frame, nothing at the end of the stream or after half a minute.
-  std::optional<Frame> next(Bytes* payload = nullptr) {
-    Frame frame;
+  std::optional<wire::Frame> next(Bytes* payload = nullptr) {
+    wire::Frame frame;
     for (;;) {
-      const Decoded decoded = decode(held_, frame);
-      EXPECT_NE(decoded.state, Decoded::State::kBad) << describe(decoded.fault);
-      if (decoded.state == Decoded::State::kBad) return std::nullopt;
+      const wire::Decoded decoded = wire::decode(held_, frame);
+      EXPECT_NE(decoded.state, wire::Decoded::State::kBad) << describe(decoded.defect);
+      if (decoded.state == wire::Decoded::State::kBad) return std::nullopt;
       const std::size_t wanted = decoded.head_bytes + decoded.payload_bytes;
-      if (decoded.state == Decoded::State::kComplete && held_.size() >= wanted) {
+      if (decoded.state == wire::Decoded::State::kComplete && held_.size() >= wanted) {
         const auto end = held_.begin() + static_cast<std::ptrdiff_t>(wanted);
         if (payload != nullptr)
           payload->assign(held_.begin() + static_cast<std::ptrdiff_t>(decoded.head_bytes), end);
@@ -70,7 +71,8 @@ class RawPeer {
   template <typename Kind>
   std::optional<Kind> next_as() {
     auto frame = next();
-    while (!std::is_same_v<Kind, Ping> && frame && std::holds_alternative<Ping>(frame->body)) frame = next();
+    while (!std::is_same_v<Kind, wire::Ping> && frame && std::holds_alternative<wire::Ping>(frame->body))
+      frame = next();
     if (!frame || !std::holds_alternative<Kind>(frame->body)) return std::nullopt;
     return std::get<Kind>(frame->body);
   }
@@ -109,11 +111,11 @@ class RawListener {
   // Accepts, and welcomes whoever says hello; tells which lane that was.
   RawPeer accept_as(const std::string& name, std::uint16_t* lane = nullptr) {
     RawPeer peer = accept();
-    const auto hello = peer.next_as<Hello>();
+    const auto hello = peer.next_as<wire::Hello>();
     EXPECT_TRUE(hello.has_value());
     if (!hello) return peer;
     if (lane != nullptr) *lane = hello->lane;
-    EXPECT_TRUE(peer.send(Frame{.body = Welcome{.host = HostName(name), .id = hello->id}}));
+    EXPECT_TRUE(peer.send(wire::Frame{.body = wire::Welcome{.host = wire::HostName(name), .id = hello->id}}));
     return peer;
   }
 
@@ -125,7 +127,7 @@ class RawListener {
 class TcpRawTest : public testing::Test {
  protected:
   // `bytes` of a request that is whole, sent as it comes.
-  Frame request_frame(std::uint64_t sequence, std::uint32_t number, std::size_t bytes) {
+  wire::Frame request_frame(std::uint64_t sequence, std::uint32_t number, std::size_t bytes) {
     return {.sequence = sequence, .segment = kSegment, .body = a_write(a_.id(), 9, number, bytes).request};
   }
   void know_raw_peer() {
@@ -135,8 +137,8 @@ class TcpRawTest : public testing::Test {
   RawPeer enter() {
     RawPeer peer = RawPeer::dial(address_of(9), a_.address());
     EXPECT_TRUE(peer.hello("esx9"));
-    const auto welcome = peer.next_as<Welcome>();
-    EXPECT_TRUE(welcome && welcome->host == HostName("esx1") && welcome->id == (HelloId{1, 2}));
+    const auto welcome = peer.next_as<wire::Welcome>();
+    EXPECT_TRUE(welcome && welcome->host == wire::HostName("esx1") && welcome->id == (wire::HelloId{1, 2}));
     return peer;
   }
   const TcpErrors errors() {

@@ -24,7 +24,7 @@ Reception::~Reception() = default;
 
 void Reception::on_accepted(Fd socket, const IpAddress& from) {
   const Instant now = context_.clock.now();
-  RejectReason reason{};
+  wire::RejectReason reason{};
   if (const std::string why = objection(from, reason, now); !why.empty()) {
     turn_away(socket, reason, from, why, now);
     return;
@@ -58,23 +58,23 @@ void Reception::take_in(Fd socket, const IpAddress& from, Instant now) {
   lane.socket().start_or_break(now);
 }
 
-std::string Reception::objection(const IpAddress& from, RejectReason& reason, Instant now) {
+std::string Reception::objection(const IpAddress& from, wire::RejectReason& reason, Instant now) {
   if (!context_.is_allowed(from)) {
     ++context_.errors.not_allowed;
-    reason = RejectReason::kNotAllowed;
+    reason = wire::RejectReason::kNotAllowed;
     return fmt::format("address {} is not among the allowed addresses of ruleset pvrdma on host {}",
                        from.to_string(), context_.options.host_name);
   }
   if (!context_.is_peer(from)) {
     ++context_.errors.unknown_hosts;
-    reason = RejectReason::kUnknownHost;
+    reason = wire::RejectReason::kUnknownHost;
     return fmt::format(
         "host {} knows no host with address {}: add the host to the cluster and tag its vmknic",
         context_.options.host_name, from.to_string());
   }
   if (!shares_.enter(from, now)) {
     ++context_.errors.no_room;
-    reason = RejectReason::kNoRoom;
+    reason = wire::RejectReason::kNoRoom;
     return fmt::format(
         "{} connections from {} wait for their handshake or began one within a second: try "
         "again later",
@@ -84,11 +84,12 @@ std::string Reception::objection(const IpAddress& from, RejectReason& reason, In
 }
 
 // There is no stream yet: with TLS the connection just ends.
-void Reception::turn_away(const Fd& socket, RejectReason reason, const IpAddress& from,
+void Reception::turn_away(const Fd& socket, wire::RejectReason reason, const IpAddress& from,
                           std::string_view sentence, Instant now) {
   if (!context_.tls) {
-    Head buffer;
-    const auto head = encode(Reject{.reason = reason, .sentence = Sentence(sentence)}, buffer);
+    wire::Head buffer;
+    const auto head =
+        wire::encode(wire::Reject{.reason = reason, .sentence = wire::Sentence(sentence)}, buffer);
     static_cast<void>(::send(socket.get(), head.data(), head.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
     ::shutdown(socket.get(), SHUT_WR);
     std::array<std::byte, 512> unread;  // a hello that is here already must not turn the end into a reset
@@ -97,16 +98,16 @@ void Reception::turn_away(const Fd& socket, RejectReason reason, const IpAddress
   if (limiter_.allow(now)) log::warn("tcp: refused a connection from {}: {}", from.to_string(), sentence);
 }
 
-void Reception::on_hello(AcceptedLane& lane, const Hello& hello, Instant now) {
+void Reception::on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant now) {
   HostLanes* peer = find_peer_(hello.host.view());
-  RejectReason reason{};
+  wire::RejectReason reason{};
   if (const std::string why = objection(lane, hello, peer, reason); !why.empty()) {
     lane.socket().reject(reason, why, now);
     return;
   }
-  if (hello.lane == kCallLane) {
+  if (hello.lane == wire::kCallLane) {
     if (!context_.options.take_call) {
-      lane.socket().reject(RejectReason::kNotAllowed, "this host takes no calls", now);
+      lane.socket().reject(wire::RejectReason::kNotAllowed, "this host takes no calls", now);
     } else if (auto stream = lane.release(hello, now)) {
       context_.options.take_call(std::move(stream), std::string(hello.host.view()));
     }
@@ -122,10 +123,10 @@ void Reception::on_hello(AcceptedLane& lane, const Hello& hello, Instant now) {
   peer->adopt(std::move(admitted), hello.lanes, now);
 }
 
-std::string Reception::objection(const AcceptedLane& lane, const Hello& hello, const HostLanes* peer,
-                                 RejectReason& reason) {
+std::string Reception::objection(const AcceptedLane& lane, const wire::Hello& hello, const HostLanes* peer,
+                                 wire::RejectReason& reason) {
   const std::string_view name = hello.host.view();
-  reason = RejectReason::kUnknownHost;
+  reason = wire::RejectReason::kUnknownHost;
   if (name == context_.options.host_name) {
     ++context_.errors.unknown_hosts;
     return fmt::format("two hosts have one name: {} is this host's too: rename one of them", name);
@@ -143,14 +144,14 @@ std::string Reception::objection(const AcceptedLane& lane, const Hello& hello, c
   const Stream& stream = lane.socket().stream();
   if (!stream.peer_is(name)) {
     ++context_.errors.tls_failures;
-    reason = RejectReason::kWrongName;
+    reason = wire::RejectReason::kWrongName;
     return fmt::format("the certificate is for {}, not for host {}", fmt::join(stream.peer_names(), ", "),
                        name);
   }
   return {};
 }
 
-void Reception::send_all_away(GoodbyeReason reason, std::string_view sentence, Instant now) {
+void Reception::send_all_away(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
   for (const auto& stranger : strangers_) stranger->socket().close(reason, sentence, now);
   shares_.forget_unless([this](const IpAddress& address) { return context_.is_peer(address); });
 }

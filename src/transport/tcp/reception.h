@@ -41,7 +41,7 @@ class Reception final : private AcceptedLane::Porter {
   const Listener& listener() const { return listener_; }
 
   // Those who have not entered have to knock again.
-  void send_all_away(GoodbyeReason reason, std::string_view sentence, Instant now);
+  void send_all_away(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
 
   void turn(Instant now);
   void on_time(Instant now);
@@ -51,16 +51,16 @@ class Reception final : private AcceptedLane::Porter {
  private:
   void on_accepted(Fd socket, const IpAddress& from);
   // Empty: it may try. Otherwise the sentence, with `reason` set and the error counted.
-  std::string objection(const IpAddress& from, RejectReason& reason, Instant now);
+  std::string objection(const IpAddress& from, wire::RejectReason& reason, Instant now);
   // The connection has its place in shares_. Without memory (bad_alloc) it is no stranger.
   void take_in(Fd socket, const IpAddress& from, Instant now);
   static void report(const AcceptedLane& stranger);
-  void turn_away(const Fd& socket, RejectReason reason, const IpAddress& from, std::string_view sentence,
-                 Instant now);
-  void on_hello(AcceptedLane& lane, const Hello& hello, Instant now) override;
+  void turn_away(const Fd& socket, wire::RejectReason reason, const IpAddress& from,
+                 std::string_view sentence, Instant now);
+  void on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant now) override;
   // The same, of entering.
-  std::string objection(const AcceptedLane& lane, const Hello& hello, const HostLanes* peer,
-                        RejectReason& reason);
+  std::string objection(const AcceptedLane& lane, const wire::Hello& hello, const HostLanes* peer,
+                        wire::RejectReason& reason);
 
   Context& context_;
   const FindPeer find_peer_;

@@ -15,7 +15,7 @@
 
 namespace pvrdma::transport {
 
-using tcp::GoodbyeReason;
+using wire::GoodbyeReason;
 
 namespace {
 
@@ -136,9 +136,9 @@ Result<std::unique_ptr<Tcp>> Tcp::create(const TcpOptions& options, shard::Loop&
   if (!is_name(options.host_name)) {
     return fail(fmt::format("host name \"{}\" is no name: it takes {}", options.host_name, kNameRule));
   }
-  if (options.lanes == 0 || options.lanes > tcp::kLanesMax)
+  if (options.lanes == 0 || options.lanes > wire::kLanesMax)
     return fail(
-        fmt::format("{} connections to each peer: 1 to {} are possible", options.lanes, tcp::kLanesMax));
+        fmt::format("{} connections to each peer: 1 to {} are possible", options.lanes, wire::kLanesMax));
   if (auto known = tcp::check_congestion_control(options.congestion_control); !known)
     return Failure(std::move(known).error());
   auto impl = std::make_unique<Impl>(options, loop, clock, inbound);
@@ -156,7 +156,7 @@ Tcp::Tcp(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tcp::~Tcp() {
   const Instant now = impl_->context.clock.now();
   for (const auto& [id, lanes] : impl_->hosts)
-    lanes->close(GoodbyeReason::kStopping, "the daemon stops", now);
+    lanes->close(wire::GoodbyeReason::kStopping, "the daemon stops", now);
   impl_->context.loop.remove(*impl_);
 }
 
@@ -170,7 +170,7 @@ void Tcp::configure(const TcpSettings& settings) {
   context.settings = settings;
 
   if (listens_elsewhere) impl_->reception.listener().close();
-  impl_->reception.send_all_away(GoodbyeReason::kReconfigured, "the settings have changed", now);
+  impl_->reception.send_all_away(wire::GoodbyeReason::kReconfigured, "the settings have changed", now);
   for (const auto& [host, lanes] : impl_->hosts) {
     const bool stays = std::any_of(settings.peers.begin(), settings.peers.end(),
                                    [id = lanes->id()](const TcpPeer& peer) { return peer.id == id; });

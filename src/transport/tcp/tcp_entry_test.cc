@@ -13,15 +13,15 @@ TEST_F(TcpRawTest, RefusesWhoMayNotEnterAndSaysWhy) {
   const auto refusal = [&](const IpAddress& from, const std::string& name) {
     RawPeer peer = RawPeer::dial(from, a_.address());
     peer.hello(name);
-    const auto reject = peer.next_as<Reject>();
+    const auto reject = peer.next_as<wire::Reject>();
     EXPECT_TRUE(peer.ended());
-    return reject.value_or(Reject{});
+    return reject.value_or(wire::Reject{});
   };
-  Reject reject = refusal(address_of(9), "esx8");
-  EXPECT_EQ(reject.reason, RejectReason::kUnknownHost);
+  wire::Reject reject = refusal(address_of(9), "esx8");
+  EXPECT_EQ(reject.reason, wire::RejectReason::kUnknownHost);
   EXPECT_NE(reject.sentence.view().find("esx8"), std::string_view::npos);
   reject = refusal(address_of(8), "esx9");  // a foreign address
-  EXPECT_EQ(reject.reason, RejectReason::kUnknownHost);
+  EXPECT_EQ(reject.reason, wire::RejectReason::kUnknownHost);
   EXPECT_NE(reject.sentence.view().find(address_of(8).to_string()), std::string_view::npos);
   reject = refusal(address_of(9), "esx1");
   EXPECT_NE(reject.sentence.view().find("two hosts have one name"), std::string_view::npos);
@@ -31,7 +31,7 @@ TEST_F(TcpRawTest, RefusesWhoMayNotEnterAndSaysWhy) {
   a_.settings().allowed = {IpNetwork::parse(address_of(9).to_string()).value()};
   a_.apply();
   reject = refusal(address_of(8), "esx9");
-  EXPECT_EQ(reject.reason, RejectReason::kNotAllowed);
+  EXPECT_EQ(reject.reason, wire::RejectReason::kNotAllowed);
   EXPECT_EQ(errors().not_allowed, 1U);
   enter();
 }
@@ -42,9 +42,9 @@ TEST_F(TcpRawTest, APeerDoesNotEnterUnderAnothersName) {
   a_.apply();
   RawPeer liar = RawPeer::dial(address_of(8), a_.address());
   liar.hello("esx9");
-  const auto reject = liar.next_as<Reject>();
+  const auto reject = liar.next_as<wire::Reject>();
   ASSERT_TRUE(reject.has_value());
-  EXPECT_EQ(reject->reason, RejectReason::kUnknownHost);
+  EXPECT_EQ(reject->reason, wire::RejectReason::kUnknownHost);
   EXPECT_EQ(reject->sentence.view(), fmt::format("host esx9 has address {}, not {}",
                                                  address_of(9).to_string(), address_of(8).to_string()));
   EXPECT_TRUE(liar.ended());
@@ -54,18 +54,18 @@ TEST_F(TcpRawTest, APeerDoesNotEnterUnderAnothersName) {
 
 TEST_F(TcpRawTest, RefusesAnotherProtocolVersionNamingBoth) {
   know_raw_peer();
-  Head buffer;
-  const auto head = encode(Hello{.host = HostName("esx9")}, buffer);
+  wire::Head buffer;
+  const auto head = wire::encode(wire::Hello{.host = wire::HostName("esx9")}, buffer);
   Bytes hello(head.begin(), head.end());
-  hello[kHeaderBytes + 9] = std::byte{99};  // the low byte of the version, behind the magic
+  hello[wire::kHeaderBytes + 9] = std::byte{99};  // the low byte of the version, behind the magic
   RawPeer peer = RawPeer::dial(address_of(9), a_.address());
   peer.send(hello);
-  const auto reject = peer.next_as<Reject>();
+  const auto reject = peer.next_as<wire::Reject>();
   ASSERT_TRUE(reject.has_value());
-  EXPECT_EQ(reject->reason, RejectReason::kWrongVersion);
-  EXPECT_EQ(reject->version, kProtocolVersion);
+  EXPECT_EQ(reject->reason, wire::RejectReason::kWrongVersion);
+  EXPECT_EQ(reject->version, wire::kProtocolVersion);
   EXPECT_NE(reject->sentence.view().find("99"), std::string_view::npos);
-  EXPECT_NE(reject->sentence.view().find(std::to_string(kProtocolVersion)), std::string_view::npos);
+  EXPECT_NE(reject->sentence.view().find(std::to_string(wire::kProtocolVersion)), std::string_view::npos);
   EXPECT_TRUE(peer.ended());
   EXPECT_EQ(errors().wrong_version, 1U);
 }
@@ -74,28 +74,28 @@ TEST_F(TcpRawTest, GarbageEndsOnlyTheConnectionItCameOn) {
   know_raw_peer();
   RawPeer stranger = RawPeer::dial(address_of(9), a_.address());
   stranger.send(Bytes(300, std::byte{'G'}));
-  EXPECT_TRUE(stranger.next_as<Reject>().has_value());
+  EXPECT_TRUE(stranger.next_as<wire::Reject>().has_value());
   EXPECT_TRUE(stranger.ended());
   EXPECT_EQ(errors().bad_frames, 1U);
 
   RawPeer good = RawPeer::dial(address_of(9), a_.address());
   EXPECT_TRUE(good.hello("esx9", 1, 2));
-  EXPECT_TRUE(good.next_as<Welcome>().has_value());
+  EXPECT_TRUE(good.next_as<wire::Welcome>().has_value());
   const std::vector<std::pair<std::string, std::function<void(RawPeer&)>>> attacks = {
       {"garbage", [&](RawPeer& peer) { peer.send(Bytes(300, std::byte{0xff})); }},
       {"oversized",
        [&](RawPeer& peer) {
-         Head buffer;
-         const auto head = encode(request_frame(1, 1, 1000), buffer);
+         wire::Head buffer;
+         const auto head = wire::encode(request_frame(1, 1, 1000), buffer);
          Bytes frame(head.begin(), head.end());
          frame[0] = std::byte{0x7f};
          peer.send(frame);
        }},
       {"response from a dialler",
        [&](RawPeer& peer) {
-         peer.send(Frame{.sequence = 1,
-                         .segment = kSegment,
-                         .body = verbs::Response{.from = endpoint(9, 5), .to = endpoint(1, 5)}});
+         peer.send(wire::Frame{.sequence = 1,
+                               .segment = kSegment,
+                               .body = verbs::Response{.from = endpoint(9, 5), .to = endpoint(1, 5)}});
        }},
   };
   std::uint64_t count = 1;
@@ -103,11 +103,11 @@ TEST_F(TcpRawTest, GarbageEndsOnlyTheConnectionItCameOn) {
     SCOPED_TRACE(name);
     RawPeer peer = RawPeer::dial(address_of(9), a_.address());
     EXPECT_TRUE(peer.hello("esx9", 0, 2));
-    EXPECT_TRUE(peer.next_as<Welcome>().has_value());
+    EXPECT_TRUE(peer.next_as<wire::Welcome>().has_value());
     attack(peer);
-    const auto goodbye = peer.next_as<Goodbye>();
+    const auto goodbye = peer.next_as<wire::Goodbye>();
     ASSERT_TRUE(goodbye.has_value());
-    EXPECT_EQ(goodbye->reason, GoodbyeReason::kBadFrame);
+    EXPECT_EQ(goodbye->reason, wire::GoodbyeReason::kBadFrame);
     EXPECT_FALSE(goodbye->sentence.view().empty());
     EXPECT_TRUE(peer.ended());
     EXPECT_EQ(errors().bad_frames, ++count);
@@ -120,14 +120,14 @@ TEST_F(TcpRawTest, GarbageEndsOnlyTheConnectionItCameOn) {
 
 TEST_F(TcpRawTest, ReplayedAndReorderedFramesEndTheConnection) {
   know_raw_peer();
-  const Frame hello_again{.body = Hello{.host = HostName("esx9")}};
-  for (const Frame& frame : {request_frame(1, 8, 100), request_frame(3, 8, 100), hello_again}) {
+  const wire::Frame hello_again{.body = wire::Hello{.host = wire::HostName("esx9")}};
+  for (const wire::Frame& frame : {request_frame(1, 8, 100), request_frame(3, 8, 100), hello_again}) {
     RawPeer peer = enter();
     EXPECT_TRUE(peer.send(request_frame(1, 7, 100), pattern(100, 7)));
     EXPECT_TRUE(peer.send(frame));
-    const auto goodbye = peer.next_as<Goodbye>();
+    const auto goodbye = peer.next_as<wire::Goodbye>();
     ASSERT_TRUE(goodbye.has_value());
-    EXPECT_EQ(goodbye->reason, GoodbyeReason::kBadSequence);
+    EXPECT_EQ(goodbye->reason, wire::GoodbyeReason::kBadSequence);
     EXPECT_TRUE(peer.ended());
   }
   EXPECT_EQ(errors().bad_sequence, 3U);
@@ -138,9 +138,9 @@ TEST_F(TcpRawTest, ASecondSessionOfALaneReplacesTheFirst) {
   know_raw_peer();
   RawPeer first = enter();
   RawPeer second = enter();
-  const auto goodbye = first.next_as<Goodbye>();
+  const auto goodbye = first.next_as<wire::Goodbye>();
   ASSERT_TRUE(goodbye.has_value());
-  EXPECT_EQ(goodbye->reason, GoodbyeReason::kReplaced);
+  EXPECT_EQ(goodbye->reason, wire::GoodbyeReason::kReplaced);
   EXPECT_TRUE(first.ended());
   EXPECT_TRUE(second.send(request_frame(1, 7, 10), pattern(10, 7)));
   ASSERT_TRUE(world_.wait([&] { return a_.messages.size() == 1; }));
@@ -160,15 +160,15 @@ TEST_F(TcpRawTest, AnotherNumberOfLanesReplacesAllThatWere) {
   for (const std::uint16_t lane : std::initializer_list<std::uint16_t>{0, 1}) {
     before.push_back(RawPeer::dial(address_of(9), a_.address()));
     before.back().hello("esx9", lane, 2);
-    EXPECT_TRUE(before.back().next_as<Welcome>().has_value());
+    EXPECT_TRUE(before.back().next_as<wire::Welcome>().has_value());
   }
   RawPeer after = RawPeer::dial(address_of(9), a_.address());
   after.hello("esx9", 2, 3);
-  EXPECT_TRUE(after.next_as<Welcome>().has_value());
+  EXPECT_TRUE(after.next_as<wire::Welcome>().has_value());
   for (RawPeer& peer : before) {
-    const auto goodbye = peer.next_as<Goodbye>();
+    const auto goodbye = peer.next_as<wire::Goodbye>();
     ASSERT_TRUE(goodbye.has_value());
-    EXPECT_EQ(goodbye->reason, GoodbyeReason::kReplaced);
+    EXPECT_EQ(goodbye->reason, wire::GoodbyeReason::kReplaced);
     EXPECT_TRUE(peer.ended());
   }
   EXPECT_TRUE(after.send(request_frame(1, 7, 10), pattern(10, 7)));
@@ -181,9 +181,9 @@ TEST_F(TcpRawTest, StrangersWithoutHelloAreFewAndGoAfterAWhile) {
   for (std::uint32_t i = 0; i < kStrangersMin; ++i)
     strangers.push_back(RawPeer::dial(address_of(9), a_.address()));
   RawPeer late = RawPeer::dial(address_of(9), a_.address());
-  const auto reject = late.next_as<Reject>();
+  const auto reject = late.next_as<wire::Reject>();
   ASSERT_TRUE(reject.has_value());
-  EXPECT_EQ(reject->reason, RejectReason::kNoRoom);
+  EXPECT_EQ(reject->reason, wire::RejectReason::kNoRoom);
   EXPECT_EQ(errors().no_room, 1U);
   world_.pass(3100);
   for (RawPeer& stranger : strangers) EXPECT_TRUE(stranger.ended());
@@ -195,9 +195,9 @@ TEST_F(TcpRawTest, WhoIsNoPeerGetsNoPlaceEvenWhereEverybodyIsAllowed) {
   ASSERT_TRUE(a_.settings().allow_all);
   for (int i = 0; i < 100; ++i) {
     RawPeer stranger = RawPeer::dial(address_of(8), a_.address());
-    const auto reject = stranger.next_as<Reject>();
+    const auto reject = stranger.next_as<wire::Reject>();
     ASSERT_TRUE(reject.has_value()) << "before it says anything";
-    EXPECT_EQ(reject->reason, RejectReason::kUnknownHost);
+    EXPECT_EQ(reject->reason, wire::RejectReason::kUnknownHost);
     EXPECT_NE(reject->sentence.view().find(address_of(8).to_string()), std::string_view::npos);
   }
   EXPECT_EQ(errors().unknown_hosts, 100U);
@@ -230,11 +230,12 @@ TEST_F(TcpRawTest, ADiallerChecksWhoWelcomesIt) {
   b.add_peer({.id = HostId(9), .name = "esx9", .address = address_of(9), .port = kTestPort});
   RawListener listener(address_of(9));
   b.apply();
-  const auto answer = [&](const std::function<Frame(const Hello&)>& reply, const std::string& trouble) {
+  const auto answer = [&](const std::function<wire::Frame(const wire::Hello&)>& reply,
+                          const std::string& trouble) {
     RawPeer peer = listener.accept();
-    const auto hello = peer.next_as<Hello>();
+    const auto hello = peer.next_as<wire::Hello>();
     ASSERT_TRUE(hello.has_value());
-    EXPECT_EQ(hello->host, HostName("esx2"));
+    EXPECT_EQ(hello->host, wire::HostName("esx2"));
     EXPECT_EQ(hello->lanes, 1);
     peer.send(reply(*hello));
     EXPECT_TRUE(peer.ended());
@@ -244,18 +245,23 @@ TEST_F(TcpRawTest, ADiallerChecksWhoWelcomesIt) {
     EXPECT_FALSE(world_.on_shard([&] { return b.tcp().is_up(HostId(9)); }));
     world_.pass(1001);
   };
-  answer([](const Hello& hello) { return Frame{.body = Welcome{HostName("esx5"), hello.id}}; }, "esx5");
   answer(
-      [](const Hello&) {
-        return Frame{.body = Welcome{HostName("esx9"), {9}}};
+      [](const wire::Hello& hello) {
+        return wire::Frame{.body = wire::Welcome{wire::HostName("esx5"), hello.id}};
+      },
+      "esx5");
+  answer(
+      [](const wire::Hello&) {
+        return wire::Frame{.body = wire::Welcome{wire::HostName("esx9"), {9}}};
       },  // recorded long ago
       "another connection");
   answer(
-      [](const Hello&) {
-        return Frame{.body = Reject{RejectReason::kWrongVersion, 5, Sentence("speak 5")}};
+      [](const wire::Hello&) {
+        return wire::Frame{.body =
+                               wire::Reject{wire::RejectReason::kWrongVersion, 5, wire::Sentence("speak 5")}};
       },
       "speak 5");
-  answer([](const Hello&) { return Frame{.sequence = 0, .body = Ping{}}; }, "not due");
+  answer([](const wire::Hello&) { return wire::Frame{.sequence = 0, .body = wire::Ping{}}; }, "not due");
   world_.on_shard([&] {
     EXPECT_EQ(b.tcp().errors().unknown_hosts, 1U);
     EXPECT_EQ(b.tcp().errors().bad_sequence, 1U);
@@ -270,12 +276,12 @@ TEST_F(TcpRawTest, ADiallerNamesTheVersionOfItsPeer) {
   RawListener listener(address_of(9));
   know_raw_peer();
   RawPeer peer = listener.accept();
-  const auto hello = peer.next_as<Hello>();
+  const auto hello = peer.next_as<wire::Hello>();
   ASSERT_TRUE(hello.has_value());
-  Head buffer;
-  const auto head = encode(Welcome{.host = HostName("esx9"), .id = hello->id}, buffer);
+  wire::Head buffer;
+  const auto head = wire::encode(wire::Welcome{.host = wire::HostName("esx9"), .id = hello->id}, buffer);
   Bytes welcome(head.begin(), head.end());
-  welcome[kHeaderBytes + 9] = std::byte{99};  // the low byte of the version, behind the magic
+  welcome[wire::kHeaderBytes + 9] = std::byte{99};  // the low byte of the version, behind the magic
   peer.send(welcome);
   EXPECT_TRUE(peer.ended());
   EXPECT_EQ(errors().wrong_version, 1U);
@@ -299,7 +305,7 @@ TEST_F(TcpRawTest, ADialWithoutAnAnswerIsGivenUp) {
   world_.pass(200);
   EXPECT_NE(world_.on_shard([&] { return a_.state(HostId(9))->trouble; }).find("handshake"),
             std::string::npos);
-  ASSERT_TRUE(first.next_as<Hello>().has_value());
+  ASSERT_TRUE(first.next_as<wire::Hello>().has_value());
   EXPECT_TRUE(first.ended());
 }
 

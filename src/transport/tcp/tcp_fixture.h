@@ -28,7 +28,7 @@
 #include "shard/loop.h"
 #include "transport/tcp/lane_hash.h"
 #include "transport/tcp/tcp.h"
-#include "transport/tcp/wire_format.h"
+#include "transport/wire/format.h"
 
 namespace pvrdma::transport::tcp {
 
@@ -133,7 +133,7 @@ class World {
 struct Message {
   HostId from;
   SegmentId segment;
-  Body body;
+  wire::Body body;
   Bytes bytes;
 };
 
@@ -176,7 +176,7 @@ class Host final : public Inbound {
   bool send(HostId to, const verbs::Request& request, const guestmem::SpanList& payload) {
     const Instant now = world_.clock().now();
     verbs::Path& way = path(to, request.from, request.to);
-    if (way.room(std::max(1U, payload_bytes(request)), now) == 0) return false;
+    if (way.room(std::max(1U, wire::payload_bytes(request)), now) == 0) return false;
     way.send_request(request, payload, now);
     return true;
   }
@@ -237,7 +237,7 @@ class Host final : public Inbound {
                       verbs::Payload& payload, Instant) override {
     ++pieces;
     if (verdict != Delivery::kDelivered) return verdict;
-    EXPECT_EQ(payload.bytes(), payload_bytes(request));
+    EXPECT_EQ(payload.bytes(), wire::payload_bytes(request));
     const bool first = !partial_ || partial_->from != from || request.is_read_or_atomic() ||
                        std::get<verbs::Request>(partial_->body).number != request.number;
     take(first, Message{from, segment, request, {}}, payload, request);

@@ -7,8 +7,8 @@ namespace {
 TEST_F(TcpRawTest, FramesMayComeByteByByte) {
   know_raw_peer();
   RawPeer peer = enter();
-  Head buffer;
-  const auto head = encode(request_frame(1, 7, 9000), buffer);
+  wire::Head buffer;
+  const auto head = wire::encode(request_frame(1, 7, 9000), buffer);
   Bytes all(head.begin(), head.end());
   const Bytes payload = pattern(9000, 7);
   all.insert(all.end(), payload.begin(), payload.end());
@@ -40,16 +40,16 @@ TEST_F(TcpRawTest, ASilentPeerIsCutAndPingedBefore) {
   know_raw_peer();
   RawPeer peer = enter();
   world_.pass(1500);
-  const auto ping = peer.next_as<Ping>();
+  const auto ping = peer.next_as<wire::Ping>();
   ASSERT_TRUE(ping.has_value());
   EXPECT_EQ(ping->frames_received, 1U);
   EXPECT_EQ(errors().silent_peers, 0U);
   world_.pass(1600);
   EXPECT_EQ(errors().silent_peers, 1U);
-  std::optional<Frame> last;
+  std::optional<wire::Frame> last;
   while (auto frame = peer.next()) last = frame;
-  ASSERT_TRUE(last && std::holds_alternative<Goodbye>(last->body));
-  EXPECT_EQ(std::get<Goodbye>(last->body).reason, GoodbyeReason::kSilent);
+  ASSERT_TRUE(last && std::holds_alternative<wire::Goodbye>(last->body));
+  EXPECT_EQ(std::get<wire::Goodbye>(last->body).reason, wire::GoodbyeReason::kSilent);
 }
 
 TEST_F(TcpRawTest, AnyByteIsASignOfLife) {
@@ -204,10 +204,10 @@ TEST_F(TcpRawTest, AnAcceptorStopsReadingWhoeverDoesNotTakeItsAnswers) {
   };
   RawPeer peer = RawPeer::dial(address_of(9), a_.address(), 64 * 1024);
   EXPECT_TRUE(peer.hello("esx9"));
-  EXPECT_TRUE(peer.next_as<Welcome>().has_value());
+  EXPECT_TRUE(peer.next_as<wire::Welcome>().has_value());
   constexpr std::uint32_t kReads = 150;
   for (std::uint32_t i = 0; i < kReads; ++i) {
-    Frame frame = request_frame(i + 1, i, kBytes);
+    wire::Frame frame = request_frame(i + 1, i, kBytes);
     std::get<verbs::Request>(frame.body).op = verbs::RequestOp::kRead;
     ASSERT_TRUE(peer.send(frame));
   }
@@ -250,7 +250,7 @@ TEST_F(TcpRawTest, APeerThatTakesNoAnswersForLongIsSilent) {
   RawPeer peer = RawPeer::dial(address_of(9), a_.address(), 64 * 1024);
   EXPECT_TRUE(peer.hello("esx9"));
   for (std::uint32_t i = 0; i < 150; ++i) {
-    Frame frame = request_frame(i + 1, i, 256 * 1024);
+    wire::Frame frame = request_frame(i + 1, i, 256 * 1024);
     std::get<verbs::Request>(frame.body).op = verbs::RequestOp::kRead;
     ASSERT_TRUE(peer.send(frame));
   }

@@ -4,10 +4,10 @@
 
 #include "gtest/gtest.h"
 
-#include "transport/tcp/wire_format.h"
-#include "transport/tcp/wire_format_fixture.h"
+#include "transport/wire/format.h"
+#include "transport/wire/format_fixture.h"
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::transport::wire {
 namespace {
 
 using verbs::Extra;
@@ -115,4 +115,4 @@ TEST(WireFormatBytesTest, TheBytesAreTheseAndNoOthers) {
 }
 
 }  // namespace
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::transport::wire

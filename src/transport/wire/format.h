@@ -1,11 +1,11 @@
-// The bytes of the TCP transport: frames, their kinds, and the one place that turns them into meanings and
-// back. docs/wire_format.md has the offsets.
+// Frames: what hosts say to each other on lanes (transport/tcp) and pipes (transport/hca). The one place that
+// turns their bytes into meanings and back. docs/wire_format.md has the offsets.
 //
 // A frame is a head (24 bytes common to all, then a body that its kind gives) and, with requests, responses
 // and datagrams, a payload. Integers are in network order. decode() lets nothing through that encode() could
 // not have written: unknown enumerators, reserved bits, fields that the kind does not use, lengths that do
 // not agree. So what comes out can be used as if a local engine had said it, except that it may lie about
-// who it is (Inbound finds out) and that its sequence number is the frame socket's to compare.
+// who it is (Inbound finds out) and that its sequence number is for the lane or the pipe to compare.
 //
 // Thread: pure functions of their arguments; nothing allocates.
 #pragma once
@@ -20,7 +20,7 @@
 #include "transport/transport.h"
 #include "verbs/message.h"
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::transport::wire {
 
 inline constexpr std::uint16_t kProtocolVersion = 2;
 inline constexpr std::size_t kHeaderBytes = 24;  // until the body
@@ -28,8 +28,8 @@ inline constexpr std::size_t kHeadBytesMax = 240;
 inline constexpr std::size_t kHostNameBytesMax = 64;
 inline constexpr std::size_t kSentenceBytesMax = 200;
 inline constexpr std::uint16_t kLanesMax = 16;
-// In a Hello instead of a lane: the connection is no lane but a call (call.h). After the Welcome there are no
-// more frames; what comes is the callers' own.
+// In a Hello instead of a lane: the connection is no lane but a call (tcp/call.h). After the Welcome there
+// are no more frames; what comes is the callers' own.
 inline constexpr std::uint16_t kCallLane = 0xffff;
 inline constexpr std::uint32_t kDatagramBytesMax = 4096;  // the longest MTU
 inline constexpr std::uint32_t kPayloadBytesMax = verbs::kPieceBytesMax;
@@ -143,7 +143,7 @@ inline std::uint32_t payload_bytes(const verbs::Datagram& datagram) {
 }
 
 // What is wrong with a frame.
-enum class Fault : std::uint8_t {
+enum class Defect : std::uint8_t {
   kNone,
   kFrameBytes,  // the length is not what kind and body lead to
   kKind,
@@ -169,10 +169,10 @@ enum class Fault : std::uint8_t {
   kFlowLabel,
   kRoce,
 };
-inline constexpr std::size_t kFaults = static_cast<std::size_t>(Fault::kRoce) + 1;
+inline constexpr std::size_t kDefects = static_cast<std::size_t>(Defect::kRoce) + 1;
 
 // A clause for a log line, static storage: "its kind is unknown".
-std::string_view describe(Fault fault);
+std::string_view describe(Defect defect);
 
 // Where a head is written; the result of encode() lies in it.
 using Head = std::array<std::byte, kHeadBytesMax>;
@@ -198,8 +198,8 @@ std::span<const std::byte> encode(const Frame& frame, Head& out);
 struct Decoded {
   enum class State : std::uint8_t { kComplete, kNeedMore, kBad };
   State state{};
-  Fault fault{};                    // kBad
-  std::uint16_t version = 0;        // kBad with Fault::kVersion: the peer's
+  Defect defect{};                  // kBad
+  std::uint16_t version = 0;        // kBad with Defect::kVersion: the peer's
   std::size_t head_bytes = 0;       // kComplete: of the head; kNeedMore: how many it takes at least to go on
   std::uint32_t payload_bytes = 0;  // kComplete: what follows the head
 };
@@ -209,4 +209,4 @@ struct Decoded {
 // it.
 Decoded decode(std::span<const std::byte> bytes, Frame& frame);
 
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::transport::wire

@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "base/check.h"
-#include "transport/tcp/wire_format.h"
+#include "transport/wire/format.h"
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::transport::wire {
 namespace {
 
 using State = Decoded::State;
@@ -39,7 +39,7 @@ void feed(std::span<const std::byte> bytes) {
                      "asks for nothing new");
         return;
       case State::kBad:
-        PVRDMA_CHECK(decoded.fault != Fault::kNone && !describe(decoded.fault).empty(),
+        PVRDMA_CHECK(decoded.defect != Defect::kNone && !describe(decoded.defect).empty(),
                      "bad without a reason");
         return;
       case State::kComplete:
@@ -51,9 +51,9 @@ void feed(std::span<const std::byte> bytes) {
 }
 
 }  // namespace
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::transport::wire
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  pvrdma::transport::tcp::feed(std::as_bytes(std::span(data, size)));
+  pvrdma::transport::wire::feed(std::as_bytes(std::span(data, size)));
   return 0;
 }

@@ -1,10 +1,10 @@
 #include <array>
 
 #include "base/network_order.h"
-#include "transport/tcp/wire_format.h"
-#include "transport/tcp/wire_rules.h"
+#include "transport/wire/format.h"
+#include "transport/wire/rules.h"
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::transport::wire {
 namespace {
 
 using verbs::Extra;
@@ -27,74 +27,75 @@ void get_ends(NetworkReader& reader, verbs::Endpoint& from, verbs::Endpoint& to)
 
 // Serials are 24 bits in memory whatever is put in; so this one is looked at before.
 template <typename Serial>
-Fault get_serial(NetworkReader& reader, Serial& serial, Fault fault) {
+Defect get_serial(NetworkReader& reader, Serial& serial, Defect defect) {
   const auto value = reader.take<std::uint32_t>();
   serial = Serial(value);
-  return value > Serial::kMask ? fault : Fault::kNone;
+  return value > Serial::kMask ? defect : Defect::kNone;
 }
 
-Fault get_bits(NetworkReader& reader, bool& solicited) {
+Defect get_bits(NetworkReader& reader, bool& solicited) {
   const auto bits = reader.take<std::uint8_t>();
   solicited = (bits & kSolicitedBit) != 0;
-  return (bits & ~kSolicitedBit) != 0 ? Fault::kReservedBits : Fault::kNone;
+  return (bits & ~kSolicitedBit) != 0 ? Defect::kReservedBits : Defect::kNone;
 }
 
-Fault reserved(std::uint64_t value) {
-  return value != 0 ? Fault::kReservedBits : Fault::kNone;
+Defect reserved(std::uint64_t value) {
+  return value != 0 ? Defect::kReservedBits : Defect::kNone;
 }
-Fault unused(bool is_zero) {
-  return is_zero ? Fault::kNone : Fault::kUnusedField;
+Defect unused(bool is_zero) {
+  return is_zero ? Defect::kNone : Defect::kUnusedField;
 }
 
-Fault get(NetworkReader reader, verbs::Request& out) {
+Defect get(NetworkReader reader, verbs::Request& out) {
   get_ends(reader, out.from, out.to);
-  const Fault number = get_serial(reader, out.number, Fault::kNumber);
+  const Defect number = get_serial(reader, out.number, Defect::kNumber);
   out.op = static_cast<RequestOp>(reader.take<std::uint8_t>());
   out.extra = static_cast<Extra>(reader.take<std::uint8_t>());
-  const Fault bits = get_bits(reader, out.solicited);
-  const Fault gap = reserved(reader.take<std::uint8_t>());
+  const Defect bits = get_bits(reader, out.solicited);
+  const Defect gap = reserved(reader.take<std::uint8_t>());
   out.extra_value = reader.take<std::uint32_t>();
   out.message_bytes = reader.take<std::uint32_t>();
   out.offset = reader.take<std::uint32_t>();
   out.bytes = reader.take<std::uint32_t>();
   out.remote_addr = reader.take<std::uint64_t>();
   out.rkey = reader.take<std::uint32_t>();
-  const Fault psn = get_serial(reader, out.psn, Fault::kPsn);
+  const Defect psn = get_serial(reader, out.psn, Defect::kPsn);
   out.compare_add = reader.take<std::uint64_t>();
   out.swap = reader.take<std::uint64_t>();
-  return first_of({number, psn, bits, gap, fault_of(out),
+  return first_of({number, psn, bits, gap, defect_of(out),
                    unused(out.extra != Extra::kNone || out.extra_value == 0),
                    unused(out.op != RequestOp::kSend || (out.remote_addr == 0 && out.rkey == 0)),
                    unused(out.is_atomic() || out.compare_add == 0),
                    unused(out.op == RequestOp::kCompareSwap || out.swap == 0)});
 }
 
-Fault get(NetworkReader reader, verbs::Response& out) {
+Defect get(NetworkReader reader, verbs::Response& out) {
   get_ends(reader, out.from, out.to);
-  const Fault number = get_serial(reader, out.number, Fault::kNumber);
+  const Defect number = get_serial(reader, out.number, Defect::kNumber);
   out.op = static_cast<RequestOp>(reader.take<std::uint8_t>());
   out.syndrome = static_cast<Syndrome>(reader.take<std::uint8_t>());
   out.rnr_timer = reader.take<std::uint8_t>();
-  const Fault gap = reserved(reader.take<std::uint8_t>());
+  const Defect gap = reserved(reader.take<std::uint8_t>());
   out.offset = reader.take<std::uint32_t>();
   out.bytes = reader.take<std::uint32_t>();
   out.atomic_original = reader.take<std::uint64_t>();
-  return first_of({number, gap, fault_of(out), unused(carries_original(out) || out.atomic_original == 0)});
+  return first_of({number, gap, defect_of(out), unused(carries_original(out) || out.atomic_original == 0)});
 }
 
-Fault get(NetworkReader reader, verbs::Datagram& out) {
+Defect get(NetworkReader reader, verbs::Datagram& out) {
   get_ends(reader, out.from, out.to);
   out.qkey = reader.take<std::uint32_t>();
   out.extra = static_cast<Extra>(reader.take<std::uint8_t>());
-  const Fault bits = get_bits(reader, out.solicited);
+  const Defect bits = get_bits(reader, out.solicited);
   out.roce = static_cast<RoceVersion>(reader.take<std::uint8_t>());
   out.traffic_class = reader.take<std::uint8_t>();
   out.extra_value = reader.take<std::uint32_t>();
   out.bytes = reader.take<std::uint32_t>();
   out.flow_label = reader.take<std::uint32_t>();
   out.hop_limit = reader.take<std::uint8_t>();
-  const Fault gap = first_of({reserved(reader.take<std::uint8_t>()), reserved(reader.take<std::uint16_t>())});
-  return first_of({bits, gap, fault_of(out), unused(out.extra != Extra::kNone || out.extra_value == 0)});
+  const Defect gap =
+      first_of({reserved(reader.take<std::uint8_t>()), reserved(reader.take<std::uint16_t>())});
+  return first_of({bits, gap, defect_of(out), unused(out.extra != Extra::kNone || out.extra_value == 0)});
 }
 
 // Of a text that ends a body: where that length is in it.
@@ -105,42 +106,42 @@ std::size_t text_bytes(std::span<const std::byte> body, std::size_t at) {
   return NetworkReader(body.subspan(at)).take<std::uint16_t>();
 }
 
-Fault get(NetworkReader reader, Hello& out, std::size_t name_bytes) {
+Defect get(NetworkReader reader, Hello& out, std::size_t name_bytes) {
   reader.skip(kVersionEndBytes);
   out.lane = reader.take<std::uint16_t>();
   out.lanes = reader.take<std::uint16_t>();
   reader.skip(2);
   reader.take_bytes(out.id.data(), out.id.size());
   out.host = HostName(take_text(reader, name_bytes));
-  return fault_of(out);
+  return defect_of(out);
 }
 
-Fault get(NetworkReader reader, Welcome& out, std::size_t name_bytes) {
+Defect get(NetworkReader reader, Welcome& out, std::size_t name_bytes) {
   reader.skip(kVersionEndBytes);
-  const Fault gap = reserved(reader.take<std::uint32_t>());
+  const Defect gap = reserved(reader.take<std::uint32_t>());
   reader.skip(2);
   reader.take_bytes(out.id.data(), out.id.size());
   out.host = HostName(take_text(reader, name_bytes));
-  return first_of({gap, fault_of(out)});
+  return first_of({gap, defect_of(out)});
 }
 
-Fault get(NetworkReader reader, Reject& out, std::size_t sentence_bytes) {
+Defect get(NetworkReader reader, Reject& out, std::size_t sentence_bytes) {
   reader.skip(8);
   out.version = reader.take<std::uint16_t>();
   out.reason = static_cast<RejectReason>(reader.take<std::uint16_t>());
-  const Fault gap = reserved(reader.take<std::uint16_t>());
+  const Defect gap = reserved(reader.take<std::uint16_t>());
   reader.skip(2);
   const std::string_view text = take_text(reader, sentence_bytes);
   out.sentence = Sentence(text);
-  return first_of({gap, fault_of(out), is_sentence(text) ? Fault::kNone : Fault::kSentence});
+  return first_of({gap, defect_of(out), is_sentence(text) ? Defect::kNone : Defect::kSentence});
 }
 
-Fault get(NetworkReader reader, Goodbye& out, std::size_t sentence_bytes) {
+Defect get(NetworkReader reader, Goodbye& out, std::size_t sentence_bytes) {
   out.reason = static_cast<GoodbyeReason>(reader.take<std::uint16_t>());
   reader.skip(2);
   const std::string_view text = take_text(reader, sentence_bytes);
   out.sentence = Sentence(text);
-  return first_of({fault_of(out), is_sentence(text) ? Fault::kNone : Fault::kSentence});
+  return first_of({defect_of(out), is_sentence(text) ? Defect::kNone : Defect::kSentence});
 }
 
 struct Header {
@@ -163,7 +164,7 @@ constexpr std::array<Lengths, std::variant_size_v<Body>> kLengths{{
     {kRejectBytes, kSentenceBytesMax, 0},
     {kRequestBytes, 0, verbs::kPieceBytesMax},
     {kResponseBytes, 0, verbs::kPieceBytesMax},
-    {kDatagramBytes, 0, tcp::kDatagramBytesMax},
+    {kDatagramBytes, 0, wire::kDatagramBytesMax},
     {kPingBytes, 0, 0},
     {kGoodbyeBytes, kSentenceBytesMax, 0},
 }};
@@ -181,31 +182,31 @@ const Lengths& lengths_of(Kind kind) {
   return kLengths[static_cast<std::size_t>(kind) - 1];
 }
 
-Fault get(NetworkReader reader, Header& out) {
+Defect get(NetworkReader reader, Header& out) {
   out.frame_bytes = reader.take<std::uint32_t>();
   out.kind = static_cast<Kind>(reader.take<std::uint8_t>());
-  if (!is_known(out.kind)) return Fault::kKind;
-  const Fault flags = reserved(reader.take<std::uint8_t>());
+  if (!is_known(out.kind)) return Defect::kKind;
+  const Defect flags = reserved(reader.take<std::uint8_t>());
   out.segment.vlan = reader.take<std::uint16_t>();
   out.segment.dvs = reader.take<std::uint32_t>();
-  const Fault gap = reserved(reader.take<std::uint32_t>());
+  const Defect gap = reserved(reader.take<std::uint32_t>());
   out.sequence = reader.take<std::uint64_t>();
-  const Fault segment = is_message(out.kind) ? fault_of(out.segment) : unused(out.segment == SegmentId{});
-  const Fault sequence = is_handshake(out.kind) && out.sequence != 0 ? Fault::kSequence : Fault::kNone;
+  const Defect segment = is_message(out.kind) ? defect_of(out.segment) : unused(out.segment == SegmentId{});
+  const Defect sequence = is_handshake(out.kind) && out.sequence != 0 ? Defect::kSequence : Defect::kNone;
   return first_of({flags, gap, segment, sequence});
 }
 
 // Another version's hello may have another length: so lengths are looked at after the version.
-Fault fault_of_length(const Header& header) {
+Defect defect_of_length(const Header& header) {
   const Lengths& lengths = lengths_of(header.kind);
   const std::size_t shortest = kHeaderBytes + lengths.body;
   const bool fits =
       header.frame_bytes >= shortest && header.frame_bytes <= shortest + lengths.text + lengths.payload;
-  return fits ? Fault::kNone : Fault::kFrameBytes;
+  return fits ? Defect::kNone : Defect::kFrameBytes;
 }
 
-Decoded bad(Fault fault, std::uint16_t version = 0) {
-  return {.state = Decoded::State::kBad, .fault = fault, .version = version};
+Decoded bad(Defect defect, std::uint16_t version = 0) {
+  return {.state = Decoded::State::kBad, .defect = defect, .version = version};
 }
 
 Decoded need(std::size_t head_bytes) {
@@ -225,10 +226,10 @@ template <typename Message, std::size_t kBodyBytes>
 Decoded decode_message(const Header& header, std::span<const std::byte> body, Frame& frame) {
   constexpr std::size_t kHeadBytes = kHeaderBytes + kBodyBytes;
   Message message;
-  if (const Fault fault = get(NetworkReader(body.first<kBodyBytes>()), message); fault != Fault::kNone)
-    return bad(fault);
+  if (const Defect defect = get(NetworkReader(body.first<kBodyBytes>()), message); defect != Defect::kNone)
+    return bad(defect);
   const std::uint32_t payload = payload_bytes(message);
-  if (header.frame_bytes != kHeadBytes + payload) return bad(Fault::kFrameBytes);
+  if (header.frame_bytes != kHeadBytes + payload) return bad(Defect::kFrameBytes);
   return complete(header, kHeadBytes, payload, Body(message), frame);
 }
 
@@ -238,12 +239,12 @@ Decoded decode_text(const Header& header, std::span<const std::byte> bytes, std:
                     Frame& frame) {
   const Lengths& lengths = lengths_of(header.kind);
   const std::size_t head_bytes = kHeaderBytes + lengths.body + text_size;
-  if (text_size > lengths.text || header.frame_bytes != head_bytes) return bad(Fault::kFrameBytes);
+  if (text_size > lengths.text || header.frame_bytes != head_bytes) return bad(Defect::kFrameBytes);
   if (bytes.size() < head_bytes) return need(head_bytes);
   Said said;
-  if (const Fault fault = get(NetworkReader(bytes.subspan(kHeaderBytes)), said, text_size);
-      fault != Fault::kNone)
-    return bad(fault);
+  if (const Defect defect = get(NetworkReader(bytes.subspan(kHeaderBytes)), said, text_size);
+      defect != Defect::kNone)
+    return bad(defect);
   return complete(header, head_bytes, 0, Body(said), frame);
 }
 
@@ -252,19 +253,19 @@ Decoded decode_text(const Header& header, std::span<const std::byte> bytes, std:
 Decoded decode(std::span<const std::byte> bytes, Frame& frame) {
   if (bytes.size() < kHeaderBytes) return need(kHeaderBytes);
   Header header{};
-  if (const Fault fault = get(NetworkReader(bytes.first<kHeaderBytes>()), header); fault != Fault::kNone)
-    return bad(fault);
+  if (const Defect defect = get(NetworkReader(bytes.first<kHeaderBytes>()), header); defect != Defect::kNone)
+    return bad(defect);
 
   const auto body = bytes.subspan(kHeaderBytes);
   if (is_handshake(header.kind)) {
     constexpr std::size_t kEnd = kHeaderBytes + kVersionEndBytes;
     if (bytes.size() < kEnd) return need(kEnd);
     NetworkReader reader(body);
-    if (reader.take<std::uint64_t>() != kMagic) return bad(Fault::kMagic);
+    if (reader.take<std::uint64_t>() != kMagic) return bad(Defect::kMagic);
     const auto version = reader.take<std::uint16_t>();
-    if (version != kProtocolVersion && header.kind != Kind::kReject) return bad(Fault::kVersion, version);
+    if (version != kProtocolVersion && header.kind != Kind::kReject) return bad(Defect::kVersion, version);
   }
-  if (const Fault fault = fault_of_length(header); fault != Fault::kNone) return bad(fault);
+  if (const Defect defect = defect_of_length(header); defect != Defect::kNone) return bad(defect);
   const std::size_t head_bytes = kHeaderBytes + lengths_of(header.kind).body;
   if (bytes.size() < head_bytes) return need(head_bytes);
 
@@ -286,7 +287,7 @@ Decoded decode(std::span<const std::byte> bytes, Frame& frame) {
     case Kind::kGoodbye:
       return decode_text<Goodbye>(header, bytes, text_bytes(body, kGoodbyeTextBytesAt), frame);
   }
-  return bad(Fault::kKind);
+  return bad(Defect::kKind);
 }
 
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::transport::wire

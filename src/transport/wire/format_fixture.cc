@@ -1,9 +1,9 @@
-#include "transport/tcp/wire_format_fixture.h"
+#include "transport/wire/format_fixture.h"
 
 #include <gtest/gtest.h>
 #include <type_traits>
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::transport::wire {
 namespace {
 
 using verbs::Extra;
@@ -194,4 +194,4 @@ void expect_same(const Frame& a, const Frame& b) {
       a.body);
 }
 
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::transport::wire

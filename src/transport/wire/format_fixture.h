@@ -11,9 +11,9 @@
 #include <variant>
 #include <vector>
 
-#include "transport/tcp/wire_format.h"
+#include "transport/wire/format.h"
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::transport::wire {
 
 using Bytes = std::vector<std::byte>;
 
@@ -71,4 +71,4 @@ Bytes encoded(const Frame& frame);
 void expect_same(const verbs::Request& a, const verbs::Request& b);
 void expect_same(const Frame& a, const Frame& b);
 
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::transport::wire

@@ -1,10 +1,10 @@
 #include <type_traits>
 
 #include "base/network_order.h"
-#include "transport/tcp/wire_format.h"
-#include "transport/tcp/wire_rules.h"
+#include "transport/wire/format.h"
+#include "transport/wire/rules.h"
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::transport::wire {
 namespace {
 
 using verbs::Extra;
@@ -34,7 +34,7 @@ void put_ends(NetworkWriter& writer, const verbs::Endpoint& from, const verbs::E
 
 std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, const verbs::Request& request,
                                   Head& out) {
-  if (first_of({fault_of(segment), fault_of(request)}) != Fault::kNone) return {};
+  if (first_of({defect_of(segment), defect_of(request)}) != Defect::kNone) return {};
   constexpr std::size_t kBytes = kHeaderBytes + kRequestBytes;
   NetworkWriter writer = begin(out, kBytes, payload_bytes(request), Kind::kRequest, segment, sequence);
   put_ends(writer, request.from, request.to);
@@ -58,7 +58,7 @@ std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, con
 
 std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, const verbs::Response& response,
                                   Head& out) {
-  if (first_of({fault_of(segment), fault_of(response)}) != Fault::kNone) return {};
+  if (first_of({defect_of(segment), defect_of(response)}) != Defect::kNone) return {};
   constexpr std::size_t kBytes = kHeaderBytes + kResponseBytes;
   NetworkWriter writer = begin(out, kBytes, payload_bytes(response), Kind::kResponse, segment, sequence);
   put_ends(writer, response.from, response.to);
@@ -75,7 +75,7 @@ std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, con
 
 std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, const verbs::Datagram& datagram,
                                   Head& out) {
-  if (first_of({fault_of(segment), fault_of(datagram)}) != Fault::kNone) return {};
+  if (first_of({defect_of(segment), defect_of(datagram)}) != Defect::kNone) return {};
   constexpr std::size_t kBytes = kHeaderBytes + kDatagramBytes;
   NetworkWriter writer = begin(out, kBytes, payload_bytes(datagram), Kind::kDatagram, segment, sequence);
   put_ends(writer, datagram.from, datagram.to);
@@ -93,7 +93,7 @@ std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, con
 }
 
 std::span<const std::byte> encode(const Hello& hello, Head& out) {
-  if (fault_of(hello) != Fault::kNone) return {};
+  if (defect_of(hello) != Defect::kNone) return {};
   const std::string_view name = hello.host.view();
   const std::size_t bytes = kHeaderBytes + kHelloBytes + name.size();
   NetworkWriter writer = begin(out, bytes, 0, Kind::kHello, SegmentId{}, 0);
@@ -108,7 +108,7 @@ std::span<const std::byte> encode(const Hello& hello, Head& out) {
 }
 
 std::span<const std::byte> encode(const Welcome& welcome, Head& out) {
-  if (fault_of(welcome) != Fault::kNone) return {};
+  if (defect_of(welcome) != Defect::kNone) return {};
   const std::string_view name = welcome.host.view();
   const std::size_t bytes = kHeaderBytes + kHelloBytes + name.size();
   NetworkWriter writer = begin(out, bytes, 0, Kind::kWelcome, SegmentId{}, 0);
@@ -122,7 +122,7 @@ std::span<const std::byte> encode(const Welcome& welcome, Head& out) {
 }
 
 std::span<const std::byte> encode(const Reject& reject, Head& out) {
-  if (fault_of(reject) != Fault::kNone) return {};
+  if (defect_of(reject) != Defect::kNone) return {};
   const std::string_view text = reject.sentence.view();
   const std::size_t bytes = kHeaderBytes + kRejectBytes + text.size();
   NetworkWriter writer = begin(out, bytes, 0, Kind::kReject, SegmentId{}, 0);
@@ -143,7 +143,7 @@ std::span<const std::byte> encode(std::uint64_t sequence, const Ping& ping, Head
 }
 
 std::span<const std::byte> encode(std::uint64_t sequence, const Goodbye& goodbye, Head& out) {
-  if (fault_of(goodbye) != Fault::kNone) return {};
+  if (defect_of(goodbye) != Defect::kNone) return {};
   const std::string_view text = goodbye.sentence.view();
   const std::size_t bytes = kHeaderBytes + kGoodbyeBytes + text.size();
   NetworkWriter writer = begin(out, bytes, 0, Kind::kGoodbye, SegmentId{}, sequence);
@@ -168,4 +168,4 @@ std::span<const std::byte> encode(const Frame& frame, Head& out) {
       frame.body);
 }
 
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::transport::wire

@@ -1,6 +1,6 @@
 // The wire format: what is encoded is decoded as it was, in whatever parts it comes; what cannot be is not
 // encoded.
-#include "transport/tcp/wire_format.h"
+#include "transport/wire/format.h"
 
 #include <cstdint>
 #include <string>
@@ -8,9 +8,9 @@
 
 #include "gtest/gtest.h"
 
-#include "transport/tcp/wire_format_fixture.h"
+#include "transport/wire/format_fixture.h"
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::transport::wire {
 namespace {
 
 using State = Decoded::State;
@@ -37,7 +37,7 @@ TEST(WireFormatTest, EveryKindComesBackAsItWas) {
       bytes.resize(head_bytes + random.below(300));  // the payload, or the next frame
       Frame received;
       const Decoded decoded = decode(bytes, received);
-      ASSERT_EQ(decoded.state, State::kComplete) << describe(decoded.fault);
+      ASSERT_EQ(decoded.state, State::kComplete) << describe(decoded.defect);
       EXPECT_EQ(decoded.head_bytes, head_bytes);
       EXPECT_EQ(decoded.payload_bytes, payload_of(sent));
       expect_same(sent, received);
@@ -127,4 +127,4 @@ TEST(WireFormatTest, ARejectIsReadInAnyVersion) {
 }
 
 }  // namespace
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::transport::wire

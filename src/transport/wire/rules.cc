@@ -1,10 +1,10 @@
-#include "transport/tcp/wire_rules.h"
+#include "transport/wire/rules.h"
 
 #include <algorithm>
 
 #include "base/name.h"
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::transport::wire {
 namespace {
 
 using verbs::Extra;
@@ -17,8 +17,8 @@ constexpr std::uint16_t kVlanMax = 4095;
 constexpr std::uint8_t kRnrTimerMax = 31;
 static_assert(kHostNameBytesMax == kNameCharsMax);
 
-Fault fault_of(const verbs::Endpoint& from, const verbs::Endpoint& to) {
-  return from.qpn.value > kQpnMax || to.qpn.value > kQpnMax ? Fault::kQpn : Fault::kNone;
+Defect defect_of(const verbs::Endpoint& from, const verbs::Endpoint& to) {
+  return from.qpn.value > kQpnMax || to.qpn.value > kQpnMax ? Defect::kQpn : Defect::kNone;
 }
 
 bool is_known(RequestOp op) {
@@ -69,18 +69,18 @@ bool is_sentence(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-Fault fault_of(SegmentId segment) {
-  return segment == SegmentId{} || segment.vlan > kVlanMax ? Fault::kSegment : Fault::kNone;
+Defect defect_of(SegmentId segment) {
+  return segment == SegmentId{} || segment.vlan > kVlanMax ? Defect::kSegment : Defect::kNone;
 }
 
-Fault fault_of(const verbs::Request& request) {
-  if (const Fault fault = fault_of(request.from, request.to); fault != Fault::kNone) return fault;
-  if (!is_known(request.op)) return Fault::kOp;
-  if (!may_have(request.op, request.extra)) return Fault::kExtra;
+Defect defect_of(const verbs::Request& request) {
+  if (const Defect defect = defect_of(request.from, request.to); defect != Defect::kNone) return defect;
+  if (!is_known(request.op)) return Defect::kOp;
+  if (!may_have(request.op, request.extra)) return Defect::kExtra;
   const bool inside = request.offset <= request.message_bytes &&
                       request.bytes <= request.message_bytes - request.offset &&
                       request.bytes <= verbs::kPieceBytesMax;
-  return inside ? Fault::kNone : Fault::kRange;
+  return inside ? Defect::kNone : Defect::kRange;
 }
 
 bool carries_original(const verbs::Response& response) {
@@ -88,36 +88,36 @@ bool carries_original(const verbs::Response& response) {
          response.syndrome == Syndrome::kAck;
 }
 
-Fault fault_of(const verbs::Response& response) {
-  if (const Fault fault = fault_of(response.from, response.to); fault != Fault::kNone) return fault;
-  if (!is_known(response.op)) return Fault::kOp;
-  if (!is_known(response.syndrome)) return Fault::kSyndrome;
-  if (response.rnr_timer > kRnrTimerMax) return Fault::kRnrTimer;
+Defect defect_of(const verbs::Response& response) {
+  if (const Defect defect = defect_of(response.from, response.to); defect != Defect::kNone) return defect;
+  if (!is_known(response.op)) return Defect::kOp;
+  if (!is_known(response.syndrome)) return Defect::kSyndrome;
+  if (response.rnr_timer > kRnrTimerMax) return Defect::kRnrTimer;
   const std::uint32_t limit = carries_data(response) ? verbs::kPieceBytesMax : 0;
-  return response.bytes <= limit && response.bytes <= UINT32_MAX - response.offset ? Fault::kNone
-                                                                                   : Fault::kRange;
+  return response.bytes <= limit && response.bytes <= UINT32_MAX - response.offset ? Defect::kNone
+                                                                                   : Defect::kRange;
 }
 
-Fault fault_of(const verbs::Datagram& datagram) {
-  if (const Fault fault = fault_of(datagram.from, datagram.to); fault != Fault::kNone) return fault;
-  if (datagram.extra != Extra::kNone && datagram.extra != Extra::kImmediate) return Fault::kExtra;
-  if (datagram.bytes > tcp::kDatagramBytesMax) return Fault::kDatagramBytes;
-  if (datagram.flow_label > kFlowLabelMax) return Fault::kFlowLabel;
-  if (datagram.roce != RoceVersion::kV1 && datagram.roce != RoceVersion::kV2) return Fault::kRoce;
-  return Fault::kNone;
+Defect defect_of(const verbs::Datagram& datagram) {
+  if (const Defect defect = defect_of(datagram.from, datagram.to); defect != Defect::kNone) return defect;
+  if (datagram.extra != Extra::kNone && datagram.extra != Extra::kImmediate) return Defect::kExtra;
+  if (datagram.bytes > wire::kDatagramBytesMax) return Defect::kDatagramBytes;
+  if (datagram.flow_label > kFlowLabelMax) return Defect::kFlowLabel;
+  if (datagram.roce != RoceVersion::kV1 && datagram.roce != RoceVersion::kV2) return Defect::kRoce;
+  return Defect::kNone;
 }
 
-Fault fault_of(const Hello& hello) {
-  if (!is_name(hello.host.view())) return Fault::kHostName;
-  if (hello.lane == kCallLane) return hello.lanes == 1 ? Fault::kNone : Fault::kLane;
-  return hello.lanes <= kLanesMax && hello.lane < hello.lanes ? Fault::kNone : Fault::kLane;
+Defect defect_of(const Hello& hello) {
+  if (!is_name(hello.host.view())) return Defect::kHostName;
+  if (hello.lane == kCallLane) return hello.lanes == 1 ? Defect::kNone : Defect::kLane;
+  return hello.lanes <= kLanesMax && hello.lane < hello.lanes ? Defect::kNone : Defect::kLane;
 }
 
-Fault fault_of(const Welcome& welcome) {
-  return is_name(welcome.host.view()) ? Fault::kNone : Fault::kHostName;
+Defect defect_of(const Welcome& welcome) {
+  return is_name(welcome.host.view()) ? Defect::kNone : Defect::kHostName;
 }
 
-Fault fault_of(const Reject& reject) {
+Defect defect_of(const Reject& reject) {
   switch (reject.reason) {
     case RejectReason::kWrongVersion:
     case RejectReason::kUnknownHost:
@@ -125,12 +125,12 @@ Fault fault_of(const Reject& reject) {
     case RejectReason::kWrongName:
     case RejectReason::kBadHello:
     case RejectReason::kNoRoom:
-      return Fault::kNone;
+      return Defect::kNone;
   }
-  return Fault::kReason;
+  return Defect::kReason;
 }
 
-Fault fault_of(const Goodbye& goodbye) {
+Defect defect_of(const Goodbye& goodbye) {
   switch (goodbye.reason) {
     case GoodbyeReason::kStopping:
     case GoodbyeReason::kReconfigured:
@@ -138,63 +138,63 @@ Fault fault_of(const Goodbye& goodbye) {
     case GoodbyeReason::kBadFrame:
     case GoodbyeReason::kBadSequence:
     case GoodbyeReason::kSilent:
-      return Fault::kNone;
+      return Defect::kNone;
   }
-  return Fault::kReason;
+  return Defect::kReason;
 }
 
-std::string_view describe(Fault fault) {
-  switch (fault) {
-    case Fault::kNone:
+std::string_view describe(Defect defect) {
+  switch (defect) {
+    case Defect::kNone:
       return "nothing is wrong with it";
-    case Fault::kFrameBytes:
+    case Defect::kFrameBytes:
       return "its length is not what its kind and body lead to";
-    case Fault::kKind:
+    case Defect::kKind:
       return "its kind is unknown";
-    case Fault::kReservedBits:
+    case Defect::kReservedBits:
       return "reserved bits are set";
-    case Fault::kUnusedField:
+    case Defect::kUnusedField:
       return "a field that it does not use is not 0";
-    case Fault::kSequence:
+    case Defect::kSequence:
       return "it belongs to the handshake but is not the first of its connection";
-    case Fault::kSegment:
+    case Defect::kSegment:
       return "its switch or VLAN cannot be";
-    case Fault::kMagic:
+    case Defect::kMagic:
       return "it does not begin as this protocol does";
-    case Fault::kVersion:
+    case Defect::kVersion:
       return "it is of another version of the protocol";
-    case Fault::kHostName:
+    case Defect::kHostName:
       return "its host name is no name";
-    case Fault::kLane:
+    case Defect::kLane:
       return "its lane is not one of those it counts, or it counts too many";
-    case Fault::kReason:
+    case Defect::kReason:
       return "its reason is unknown";
-    case Fault::kSentence:
+    case Defect::kSentence:
       return "its sentence is not visible ASCII";
-    case Fault::kQpn:
+    case Defect::kQpn:
       return "a QP number has more than 24 bits";
-    case Fault::kNumber:
+    case Defect::kNumber:
       return "its message number has more than 24 bits";
-    case Fault::kPsn:
+    case Defect::kPsn:
       return "its PSN has more than 24 bits";
-    case Fault::kOp:
+    case Defect::kOp:
       return "its operation is unknown";
-    case Fault::kExtra:
+    case Defect::kExtra:
       return "its operation cannot have that extra";
-    case Fault::kRange:
+    case Defect::kRange:
       return "it has bytes beyond its message's end, or more than a piece may have";
-    case Fault::kSyndrome:
+    case Defect::kSyndrome:
       return "its syndrome is unknown";
-    case Fault::kRnrTimer:
+    case Defect::kRnrTimer:
       return "its RNR timer is above 31";
-    case Fault::kDatagramBytes:
+    case Defect::kDatagramBytes:
       return "its datagram is longer than 4096 bytes";
-    case Fault::kFlowLabel:
+    case Defect::kFlowLabel:
       return "its flow label has more than 20 bits";
-    case Fault::kRoce:
+    case Defect::kRoce:
       return "its RoCE version is unknown";
   }
   return "it is wrong in an unknown way";
 }
 
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::transport::wire

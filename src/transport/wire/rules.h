@@ -9,9 +9,9 @@
 #include <string_view>
 #include <variant>
 
-#include "transport/tcp/wire_format.h"
+#include "transport/wire/format.h"
 
-namespace pvrdma::transport::tcp {
+namespace pvrdma::transport::wire {
 
 enum class Kind : std::uint8_t {
   kHello = 1,
@@ -45,21 +45,21 @@ bool is_sentence(std::string_view text);
 bool carries_original(const verbs::Response& response);
 
 // What is wrong with a meaning. Fields that it does not use are not looked at.
-Fault fault_of(SegmentId segment);
-Fault fault_of(const verbs::Request& request);
-Fault fault_of(const verbs::Response& response);
-Fault fault_of(const verbs::Datagram& datagram);
-Fault fault_of(const Hello& hello);
-Fault fault_of(const Welcome& welcome);
-Fault fault_of(const Reject& reject);
-Fault fault_of(const Goodbye& goodbye);
+Defect defect_of(SegmentId segment);
+Defect defect_of(const verbs::Request& request);
+Defect defect_of(const verbs::Response& response);
+Defect defect_of(const verbs::Datagram& datagram);
+Defect defect_of(const Hello& hello);
+Defect defect_of(const Welcome& welcome);
+Defect defect_of(const Reject& reject);
+Defect defect_of(const Goodbye& goodbye);
 
 // The first that is one.
-inline Fault first_of(std::initializer_list<Fault> faults) {
-  for (const Fault fault : faults) {
-    if (fault != Fault::kNone) return fault;
+inline Defect first_of(std::initializer_list<Defect> defects) {
+  for (const Defect defect : defects) {
+    if (defect != Defect::kNone) return defect;
   }
-  return Fault::kNone;
+  return Defect::kNone;
 }
 
-}  // namespace pvrdma::transport::tcp
+}  // namespace pvrdma::transport::wire
