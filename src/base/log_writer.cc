@@ -4,11 +4,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fmt/chrono.h>
 #include <new>
 #include <poll.h>
 #include <pthread.h>
-#include <spdlog/details/log_msg.h>
-#include <spdlog/pattern_formatter.h>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
@@ -16,18 +15,18 @@
 namespace pvrdma::log {
 namespace {
 
-spdlog::level::level_enum to_spdlog(Level level) {
+std::string_view name_of(Level level) {
   switch (level) {
     case Level::kDebug:
-      return spdlog::level::debug;
+      return "debug";
     case Level::kInfo:
-      return spdlog::level::info;
+      return "info";
     case Level::kWarn:
-      return spdlog::level::warn;
+      return "warning";
     case Level::kError:
-      return spdlog::level::err;
+      return "error";
   }
-  return spdlog::level::info;
+  return "info";
 }
 
 std::int64_t now_ns() {
@@ -136,14 +135,11 @@ void LogWriter::get(void* bytes, std::size_t count) {
 }
 
 void LogWriter::write_line(const Record& record, std::string_view text) const {
-  // The thread's own, which outlives the end of main().
-  thread_local spdlog::pattern_formatter formatter("%Y-%m-%dT%H:%M:%S.%f %l %v");
-  const spdlog::log_clock::time_point at{
-      std::chrono::duration_cast<spdlog::log_clock::duration>(std::chrono::nanoseconds(record.at_ns))};
-  spdlog::memory_buf_t line;
-  formatter.format(spdlog::details::log_msg(at, spdlog::source_loc{}, "", to_spdlog(record.level),
-                                            spdlog::string_view_t(text.data(), text.size())),
-                   line);
+  constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+  const std::tm local = fmt::localtime(static_cast<std::time_t>(record.at_ns / kNsPerSecond));
+  fmt::memory_buffer line;
+  fmt::format_to(std::back_inserter(line), "{:%Y-%m-%dT%H:%M:%S}.{:06} {} {}\n", local,
+                 record.at_ns % kNsPerSecond / 1000, name_of(record.level), text);
   write_all(fd_, {line.data(), line.size()});
 }
 
