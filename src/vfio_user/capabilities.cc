@@ -1,7 +1,7 @@
-// VERSION's JSON. The only file that knows nlohmann-json; it runs once per session.
+// Reads and writes VERSION's JSON, once per session. Only this file uses nlohmann-json.
 //
-// Read as a stream: a parsed document allocates even when it is destroyed, where a host without memory could
-// not go on.
+// It uses the stream parser: a parsed document allocates even in its destructor, so a host without memory
+// could not go on.
 #include <fmt/core.h>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@
 namespace pvrdma::vfio_user {
 namespace {
 
-// {"capabilities": {...}} with what else there may be; of a key that comes twice the last counts.
+// Reads {"capabilities": {...}} and ignores other keys. If a key occurs twice, the last one counts.
 class Reader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool is_object() const { return is_object_; }
@@ -70,7 +70,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
  private:
   bool inside() const { return in_capabilities_ && depth_ == 2; }
 
-  // Of a kind that no capability we know has.
+  // A value of a type that no known capability has.
   bool other_value() {
     const bool known = inside() && (key_ == "max_msg_fds" || key_ == "max_data_xfer_size" ||
                                     key_ == "max_dma_maps" || key_ == "pgsizes");
@@ -85,7 +85,7 @@ class Reader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   Capabilities result_;
-  std::string key_;  // the last at depth 1 or 2
+  std::string key_;  // the last one at depth 1 or 2
   std::size_t depth_ = 0;
   bool is_object_ = false;
   bool in_capabilities_ = false;

@@ -13,7 +13,7 @@
 namespace pvrdma::vfio_user {
 namespace {
 
-// Makes connect, send and receive of this blocking socket give up.
+// Sets the time limit for connect, send and receive of this blocking socket.
 bool set_timeout(const Fd& socket, Duration timeout) {
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(timeout).count();
   const timeval value{us / 1'000'000, us % 1'000'000};
@@ -21,12 +21,12 @@ bool set_timeout(const Fd& socket, Duration timeout) {
          ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &value, sizeof(value)) == 0;
 }
 
-// Whether there is something to receive before `timeout` is over. A thread that slept in recvmsg() would be
-// woken by the server's taking the request, too, at the server's expense.
+// Whether input arrives before `timeout` is over. A thread that sleeps in recvmsg() instead would also be
+// woken when the server takes the request, and the server's thread would pay for it.
 bool comes(int socket, Duration timeout) {
   pollfd waiting{.fd = socket, .events = POLLIN, .revents = 0};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
-  return ::poll(&waiting, 1, static_cast<int>(ms)) != 0;  // interrupted: receiving waits
+  return ::poll(&waiting, 1, static_cast<int>(ms)) != 0;  // when interrupted, the receive waits
 }
 
 bool is_request(const wire::Header& header) {
@@ -180,7 +180,7 @@ Result<void> Client::reset() {
   return call_without_answer(Command::kReset, 0);
 }
 
-// Before request_payload() is used.
+// Checks that the connection is usable. Call it before request_payload().
 Result<void> Client::ready() const {
   if (socket_) return {};
   return fail(ENOTCONN, "vfio-user socket " + path_ + ": the connection was lost earlier: connect again");
@@ -192,7 +192,7 @@ Result<void> Client::call_without_answer(Command command, std::size_t payload_by
   return {};
 }
 
-// A request and a reply of the same structure.
+// Makes a call whose request and reply have the same structure.
 template <typename Wire>
 Result<Wire> Client::call_for(Command command, const Wire& request) {
   if (auto usable = ready(); !usable) return Failure(std::move(usable).error());
@@ -219,7 +219,8 @@ Result<void> Client::send(Command command, std::size_t payload_bytes, std::uint3
 
 Result<void> Client::finish_sending(Command command) {
   Result<void> sent;
-  // The socket blocks, so what is still pending was cut short by a signal or has waited once already.
+  // The socket blocks, so pending bytes mean that a signal interrupted the send or that it has waited once
+  // already.
   if (socket_->output_pending()) {
     const Instant deadline = Instant::now() + reply_timeout_;
     while (sent && socket_->output_pending()) {
@@ -232,8 +233,8 @@ Result<void> Client::finish_sending(Command command) {
 }
 
 Result<Message> Client::wait(Command command) {
-  // Each receive has its own time limit; a deadline is needed only for a reply that comes in pieces, so that
-  // the usual case reads no clock.
+  // Each receive has its own time limit. Only a reply that comes in pieces needs a deadline, so the usual
+  // case does not read the clock.
   std::optional<Instant> deadline;
   for (bool first = true;; first = false) {
     auto next = socket_->next_message();
@@ -321,7 +322,7 @@ Result<void> Client::answer_request(const Message& request) {
   return finish_sending(command);
 }
 
-// The stream cannot be trusted any further: closes it.
+// Closes the stream, which cannot be trusted any more.
 Failure Client::give_up(Command command, int code, std::string_view why) {
   socket_.reset();
   return fail(code,

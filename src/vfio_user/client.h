@@ -1,16 +1,15 @@
 // Client: the other end of a vfio-user socket, for the user-space driver and for tests.
 //
-// Every call sends one request and waits for its reply, at most `reply_timeout`. Errors are sentences that
-// name the request; the code is the server's errno, ETIMEDOUT, EPROTO, or the socket's errno. After a timeout
-// or a broken message nothing that arrives could be trusted, so the socket is closed and every later call
-// fails with ENOTCONN. region_read and region_write: one sendmsg(), one poll() and one
-// recvmsg(), no allocation.
+// Every call sends one request and waits up to `reply_timeout` for its reply. An error's message names the
+// request; its code is the server's errno, ETIMEDOUT, EPROTO, or the socket's errno. After a timeout or a
+// broken message the stream cannot be trusted. The client then closes the socket, and every later call fails
+// with ENOTCONN. region_read() and region_write() take one sendmsg(), one poll() and one recvmsg(), and
+// allocate nothing.
 //
-// What the server asks for meanwhile (DMA_READ, DMA_WRITE) is answered from the memory it may reach, while a
-// call waits for its reply and in answer_requests().
+// The server may send requests of its own (DMA_READ, DMA_WRITE). The client answers them from its
+// ClientMemory while a call waits for its reply, and in answer_requests().
 //
-// Thread: owned by one thread. Blocks.
-// Source: docs/device.md section 8.
+// Thread: owned by one thread. Blocks. Source: docs/device.md section 8.
 #pragma once
 
 #include <chrono>
@@ -38,17 +37,18 @@ struct DeviceInfo {
 };
 
 struct ClientRegion {
-  RegionInfo info;  // its fd stays -1
-  Fd fd;            // where info.mmap_areas are to be mapped from; empty if the server sent none
+  RegionInfo info;  // always without an fd
+  Fd fd;            // map info.mmap_areas from here; empty if the server sent no fd
 };
 
 enum class WriteMode {
   kAcknowledged,  // returns when the device has executed the write
-  kPosted,        // returns when the write is on its way; nobody learns of a failure
+  kPosted,        // returns when the write is on its way; a failure is not reported
 };
 
-// The DMA address space as the server reaches it by messages. Results are errno values for the reply, 0 =
-// done. Ranges are not checked, except that they have 1 byte to 1 MiB. Must not call the client back.
+// The client's memory, for a server that accesses it by messages. Results are errno values for the reply; 0
+// means success. The client checks only that a range has 1 byte to 1 MiB. An implementation must not call the
+// client.
 class ClientMemory {
  public:
   virtual ~ClientMemory() = default;
@@ -69,19 +69,19 @@ class Client {
 
   Result<DeviceInfo> device_info();
 
-  // Asks again, with more room, where the region has a list of mappable areas.
+  // Repeats the request with a larger reply if the region has a list of mappable areas.
   Result<ClientRegion> region_info(std::uint32_t region);
 
-  // Number of vectors of an irq index.
+  // The number of vectors of an irq index.
   Result<std::uint32_t> irq_count(std::uint32_t index);
 
-  // At most max_transfer_bytes() each (EMSGSIZE).
+  // At most max_transfer_bytes() a call, otherwise EMSGSIZE.
   Result<void> region_read(std::uint32_t region, std::uint64_t offset, std::span<std::byte> out);
   Result<void> region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
                             WriteMode mode = WriteMode::kAcknowledged);
   std::uint32_t max_transfer_bytes() const { return max_transfer_bytes_; }
 
-  // Lets the device reach `fd` (borrowed for the call; -1 = announce a range that is no RAM).
+  // Lets the device access `fd`, borrowed for the call. -1 announces a range that is not RAM.
   Result<void> dma_map(const DmaMapRequest& request, int fd);
   Result<void> dma_unmap(std::uint64_t iova, std::uint64_t size);
   Result<void> dma_unmap_all();
@@ -92,24 +92,26 @@ class Client {
 
   Result<void> reset();
 
-  // Borrowed; null, as at first: the server's requests are refused with EOPNOTSUPP.
+  // Borrowed. Without a memory (null, the default) the client refuses the server's requests with EOPNOTSUPP.
   void set_memory(ClientMemory* memory) { memory_ = memory; }
 
-  // Waits at most `patience` until something comes, unless it is there already, and answers the requests that
-  // it completes; how many those are, the posted ones included.
+  // Answers the server's requests that are complete, after waiting up to `patience` for one if there are none
+  // yet. Returns how many it answered, including those that the server posted.
   Result<std::size_t> answer_requests(Duration patience);
 
-  // Migration, as a VMM leads it (client_migration.cc). Of states and arcs: migration_state.h.
+  // Migration, as a VMM drives it (client_migration.cc). migration_state.h explains states and arcs.
   Result<std::uint64_t> migration_flags();
   Result<MigrationState> migration_state();
   Result<void> set_migration_state(MigrationState state);
-  // How many bytes there were; fewer than out.size(): no more now. At most max_transfer_bytes() each.
+  // Returns the number of bytes read; fewer than out.size() means that there are no more now. At most
+  // max_transfer_bytes() a call.
   Result<std::size_t> migration_read(std::span<std::byte> out);
   Result<void> migration_write(std::span<const std::byte> data);
-  // The page size that the device chose.
+  // Returns the page size that the device chose.
   Result<std::uint64_t> start_log(std::uint64_t page_size, std::span<const LogRange> ranges = {});
   Result<void> stop_log();
-  // The bitmap: a bit for each page of `page_size` bytes that was written, the lowest of each byte first.
+  // Returns a bitmap with one bit for each page of `page_size` bytes, set if the page was written. Within a
+  // byte, the lowest bit is the first page.
   Result<std::vector<std::byte>> log_report(const LogRange& range, std::uint64_t page_size);
 
  private:
@@ -132,7 +134,7 @@ class Client {
 
   std::string path_;
   Duration reply_timeout_;
-  std::optional<MessageSocket> socket_;  // none once it cannot be trusted any more
+  std::optional<MessageSocket> socket_;  // empty once the stream cannot be trusted
   ClientMemory* memory_ = nullptr;
   std::uint16_t last_id_ = 0;
   std::uint32_t max_transfer_bytes_ = kMaxDataTransferBytes;

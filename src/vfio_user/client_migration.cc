@@ -1,4 +1,4 @@
-// The client's part of the migration messages.
+// The client's side of the migration messages.
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
@@ -13,7 +13,7 @@ constexpr std::size_t kHeadBytes = sizeof(wire::DeviceFeature);
 
 }  // namespace
 
-// The reply's data, which has `reply_bytes`; valid until the next call.
+// The reply's data of `reply_bytes` bytes, valid until the next call.
 Result<std::span<const std::byte>> Client::feature(std::uint32_t flags, std::size_t reply_bytes,
                                                    std::span<const std::byte> data) {
   if (auto usable = ready(); !usable) return Failure(std::move(usable).error());

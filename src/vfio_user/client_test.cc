@@ -1,4 +1,4 @@
-// The client against the server, and against servers that do it wrong.
+// The client against the server, and against servers that break the protocol.
 #include "vfio_user/client.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class ClientTest : public testing::Test {
  protected:
   std::filesystem::path directory_;
   std::string path_;
-  FakeHandler device_;  // looked at by the test only while the server's thread does not run
+  FakeHandler device_;  // the test reads it only while the server's thread does not run
 
   void SetUp() override {
     std::string name = (std::filesystem::temp_directory_path() / "vfio_user_test_XXXXXX").string();
@@ -68,7 +68,7 @@ class ClientTest : public testing::Test {
     return listener;
   }
 
-  // Listens, answers a first request with `reply` (VERSION included), and holds the session until `stop`.
+  // Listens, answers the first request with `reply` (VERSION included), and holds the session until `stop`.
   void start_wrong_server(const Bytes& after_version, std::optional<Bytes> version = std::nullopt) {
     Fd listener = listening();
     stopping_ = Fd(::eventfd(0, EFD_CLOEXEC));
@@ -105,7 +105,7 @@ class ClientTest : public testing::Test {
   std::thread thread_;
 };
 
-// Of a thread: whether it sleeps, and how many times it has gone to sleep.
+// Whether a thread sleeps, and how often it has gone to sleep.
 struct Sleep {
   bool asleep = false;
   std::uint64_t times = 0;
@@ -122,7 +122,7 @@ Sleep sleep_of(pid_t thread) {
   return sleep;
 }
 
-// Waking it takes the server's time.
+// Waking the client would take the server's time.
 TEST_F(ClientTest, SleepsOnWhileItsRequestIsTaken) {
   const Fd listener = listening();
   std::atomic<pid_t> caller = 0;
@@ -213,7 +213,7 @@ TEST_F(ClientTest, LargestTransfers) {
   data.resize((1u << 20) + 1);
   EXPECT_EQ(client->region_read(0, 0, data).error().code, EMSGSIZE);
   EXPECT_EQ(client->region_write(0, 0, data).error().code, EMSGSIZE);
-  // A megabyte reaches the server, which refuses it for the region's sake; the session goes on.
+  // One megabyte reaches the server. The server refuses it because of the region, and the session goes on.
   EXPECT_EQ(client->region_write(0, 0, std::span(data).first(1u << 20)).error().code, EINVAL);
   EXPECT_EQ(client->region_read(0, 0, std::span(data).first(1u << 20)).error().code, EINVAL);
   EXPECT_TRUE(client->reset());
@@ -241,7 +241,7 @@ TEST_F(ClientTest, ReconnectsOneAfterTheOther) {
   }
 }
 
-// 64 KiB from 0x10000.
+// 64 KiB from address 0x10000.
 class SmallMemory final : public ClientMemory {
  public:
   std::vector<std::byte> bytes = std::vector<std::byte>(0x10000);
@@ -273,7 +273,7 @@ Bytes dma_request(std::uint16_t id, Command command, const wire::DmaAccess& acce
   return message(id, command, payload, flags);
 }
 
-// While it waits for the reply to a write, and when it is told to.
+// The client answers while it waits for the reply to a write, and in answer_requests().
 TEST_F(ClientTest, AnswersWhatTheServerAsksFor) {
   const Fd listener = listening();
   std::jthread server([&] {
@@ -282,7 +282,8 @@ TEST_F(ClientTest, AnswersWhatTheServerAsksFor) {
     peer.send(message(1, Command::kVersion, version_payload("{}"), kFlagTypeReply));
     const auto write = peer.receive();
     ASSERT_TRUE(write);
-    // Before the reply: a posted write, a write, a read of both, one outside, and only then the answer.
+    // Before its reply, the server sends a posted write, a write, a read of both, and an access outside the
+    // memory.
     peer.send(dma_request(7, Command::kDmaWrite, {0x10000, 4}, 4, kFlagNoReply));
     peer.send(dma_request(8, Command::kDmaWrite, {0x10008, 2}, 2));
     peer.send(dma_request(9, Command::kDmaRead, {0x10000, 12}, 0));
@@ -301,7 +302,7 @@ TEST_F(ClientTest, AnswersWhatTheServerAsksFor) {
     EXPECT_EQ(outside->header.error, static_cast<std::uint32_t>(EFAULT));
     peer.send(message(write->header.id, Command::kRegionWrite, bytes_of(wire::RegionAccess{0, 1, 4}),
                       kFlagTypeReply));
-    // And with nobody waiting.
+    // The client also answers while no call waits.
     peer.send(dma_request(11, Command::kDmaRead, {0x10000, 1}, 0));
     EXPECT_EQ(peer.receive()->payload.size(), 17u);
     peer.send(message(12, Command::kDmaRead, Bytes(15)));
@@ -323,7 +324,7 @@ TEST_F(ClientTest, AnswersWhatTheServerAsksFor) {
   EXPECT_EQ(client->answer_requests(Duration(0)).error().code, ENOTCONN);
 }
 
-// More than the socket holds, in both directions, before the server looks.
+// In both directions, more requests than the socket holds, before the server reads.
 TEST_F(ClientTest, ReadsAndWritesOfTheServersThatFillTheSocket) {
   auto server = Server::listen(path_, device_).value();
   std::jthread thread([&] {
@@ -429,7 +430,7 @@ TEST_F(ClientTest, WrongRepliesEndTheSession) {
   const Bytes table[] = {
       reply(3, Command::kRegionRead, bytes_of(wire::RegionAccess{0, 1, 4}, 1), kFlagTypeReply),  // another id
       reply(2, Command::kRegionWrite, bytes_of(wire::RegionAccess{0, 1, 4}, 1), kFlagTypeReply),
-      reply(2, Command::kRegionRead, bytes_of(wire::RegionAccess{0, 1, 4}, 1), 0),  // a request
+      reply(2, Command::kRegionRead, bytes_of(wire::RegionAccess{0, 1, 4}, 1), 0),  // a request, not a reply
       reply(2, Command::kRegionRead, access, kFlagTypeReply),                       // no data
       reply(2, Command::kRegionRead, {}, kFlagTypeReply),
       bytes_of(wire::Header{2, Command::kRegionRead, 5, kFlagTypeReply, 0}),
@@ -504,7 +505,7 @@ TEST_F(ClientTest, NoDescriptorIsLeftOpen) {
   }
   stop();
   device_.fds.clear();
-  EXPECT_EQ(test::count_open_fds(), before - 1);  // the listening socket went with the server
+  EXPECT_EQ(test::count_open_fds(), before - 1);  // the server closed the listening socket, too
 }
 
 }  // namespace

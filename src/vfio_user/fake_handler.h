@@ -1,7 +1,7 @@
-// FakeHandler: a device for this folder's tests. It writes down every call as one line of text and checks
-// what handler.h promises about arguments, so that a fuzzer stops where the server lets something through.
+// FakeHandler: a device for this folder's tests. It records every call as one line of text. It checks what
+// handler.h promises about arguments, so a fuzzer stops when the server lets a bad value through.
 //
-// BAR 0 (16 KiB), BAR 1 (4 KiB, reads give the low byte of each offset), BAR 2 (8 KiB, its last page
+// BAR 0 (16 KiB), BAR 1 (4 KiB, reads give the low byte of each offset), BAR 2 (8 KiB, whose last page is
 // mappable), region 6 read-only, config space (256 bytes). MSI-X (irq index 2) has three vectors.
 #pragma once
 
@@ -21,15 +21,16 @@ namespace pvrdma::vfio_user {
 class FakeHandler final : public Handler {
  public:
   std::vector<std::string> calls;
-  std::vector<ClientFd> fds;          // every fd that was handed over, in order
-  int next_result = 0;                // of region accesses, irq and DMA calls
-  std::uint32_t awaited_region = 1;   // 0 or 1: whose writes need replies
-  std::size_t max_kept_calls = 1000;  // 0 for fuzzing: only check
+  std::vector<ClientFd> fds;          // every fd that the server handed over, in order
+  int next_result = 0;                // result of region accesses, irq and DMA calls
+  std::uint32_t awaited_region = 1;   // the BAR (0 or 1) whose writes need replies
+  std::size_t max_kept_calls = 1000;  // 0 for fuzzing, which needs only the checks
   std::vector<std::byte> last_write;
-  std::uint64_t migrates = 0;             // migration_flags()
-  bool logs = false;                      // with pages of 4096 bytes; the first of each report was written
-  bool lost_on_failure = false;           // of a change of the migration's state
-  std::size_t migration_data = 1u << 30;  // bytes that are left to read
+  std::uint64_t migrates = 0;  // migration_flags()
+  bool logs =
+      false;  // supports a log with pages of 4096 bytes; reports the first page of each range as written
+  bool lost_on_failure = false;           // when a state change fails, the device is lost
+  std::size_t migration_data = 1u << 30;  // bytes left to read
 
   FakeHandler() : bar2_(::memfd_create("bar2", MFD_CLOEXEC)) {}
 
@@ -141,7 +142,7 @@ class FakeHandler final : public Handler {
     note(fmt::format("disconnected: {}", reason));
   }
 
-  // The calls since the last time.
+  // The calls since the last take_calls().
   std::vector<std::string> take_calls() { return std::exchange(calls, {}); }
 
  private:

@@ -15,7 +15,7 @@ bool would_block(int code) {
   return code == EAGAIN || code == EWOULDBLOCK;
 }
 
-// A signal interrupts even restartable calls on sockets with a timeout, which the client's have.
+// The client's socket has a timeout, and on such sockets a signal interrupts even restartable calls.
 template <typename Call>
 ssize_t retry_interrupted(Call call) {
   ssize_t result;
@@ -49,7 +49,7 @@ Result<bool> MessageSocket::receive() {
 
   const ssize_t got = retry_interrupted([&] { return ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC); });
   if (got < 0 && would_block(errno)) return false;
-  // A peer that goes while there is something it has not read shows as a reset.
+  // ECONNRESET means that the peer left unread input behind when it closed the socket.
   const bool closed = got == 0 || (got < 0 && errno == ECONNRESET);
   if (got < 0 && !closed) return fail_errno(errno, "receiving failed");
   if (closed) {
@@ -218,7 +218,7 @@ Result<void> MessageSocket::send_some(Outgoing& outgoing) {
     return fail_errno(errno, "sending failed");
   }
   outgoing.begin += static_cast<std::size_t>(sent);
-  outgoing.fd = -1;  // it went with the first byte
+  outgoing.fd = -1;  // it was sent with the first byte
   return {};
 }
 

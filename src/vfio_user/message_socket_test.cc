@@ -1,4 +1,4 @@
-// The framed stream: pieces, bursts, descriptors, back-pressure.
+// MessageSocket: pieces, bursts, descriptors, back-pressure.
 #include "vfio_user/message_socket.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class MessageSocketTest : public testing::Test {
   RawPeer peer_{std::move(pair_.theirs)};
   std::optional<MessageSocket> socket_{std::in_place, std::move(pair_.ours)};
 
-  // Receives until a message is complete; nothing if the socket runs dry before.
+  // Receives until a message is complete; returns nothing if the socket has no more input.
   std::optional<Message> next() {
     while (true) {
       auto message = socket_->next_message();
@@ -33,7 +33,7 @@ class MessageSocketTest : public testing::Test {
     }
   }
 
-  // What the stream ends with.
+  // The error that ends the stream.
   Error failure() {
     while (true) {
       const auto message = socket_->next_message();
@@ -50,7 +50,7 @@ Fd make_eventfd() {
   return Fd(::eventfd(0, EFD_CLOEXEC));
 }
 
-// Whether two descriptors are the same open file, by what shows through: an eventfd's counter.
+// Whether two descriptors refer to the same eventfd, which their common counter shows.
 bool same_counter(int a, int b) {
   const std::uint64_t value = 7;
   std::uint64_t seen = 0;
@@ -136,7 +136,7 @@ TEST_F(MessageSocketTest, EndOfStreamBetweenAndInsideMessages) {
 
 TEST_F(MessageSocketTest, DescriptorsBelongToTheMessageTheyWereSentWith) {
   const Fd first = make_eventfd(), second = make_eventfd();
-  // All of it waits in the socket before anything is received, as QEMU's DMA_MAPs do.
+  // All messages wait in the socket before the first receive, like QEMU's DMA_MAPs.
   peer_.send(message(1, Command::kReset));
   peer_.send(message(2, Command::kDmaMap, Bytes(32)), {first.get()});
   peer_.send(message(3, Command::kReset));
@@ -161,7 +161,7 @@ TEST_F(MessageSocketTest, DescriptorsOfAMessageInPieces) {
   for (const std::size_t cut : {1u, 15u, 16u, 17u, 35u}) {
     peer_.send(std::span(bytes).first(cut), {eventfd.get()});
     peer_.send(std::span(bytes).subspan(cut), {eventfd.get()});
-    // The message behind it must not get its descriptors.
+    // The following message must not get these descriptors.
     peer_.send(message(2, Command::kReset));
     auto got = next();
     ASSERT_TRUE(got);
@@ -203,7 +203,7 @@ TEST_F(MessageSocketTest, TooManyDescriptorsEndTheStreamAndDoNotLeak) {
     EXPECT_EQ(failure().code, EPROTO) << count;
     socket_.reset();
     peer.close();
-    EXPECT_EQ(test::count_open_fds() + 1, before) << count;  // + the fixture's own socket
+    EXPECT_EQ(test::count_open_fds() + 1, before) << count;  // plus the fixture's own socket
   }
 }
 
@@ -214,7 +214,7 @@ TEST_F(MessageSocketTest, DescriptorsInManyPiecesAreCountedTogether) {
   EXPECT_EQ(failure().code, EPROTO);
 }
 
-// Its destructor returns when told to.
+// Its destructor blocks until the gate opens.
 class Stubborn final : public Reapable {
  public:
   explicit Stubborn(std::shared_future<void> gate) : gate_(std::move(gate)) {}

@@ -50,7 +50,7 @@ std::uint64_t log_bitmap_bytes(std::uint64_t length, std::uint64_t page_size) {
   return (pages / 64 + (pages % 64 != 0 ? 1 : 0)) * 8;
 }
 
-// Which of GET and SET the device has of it; 0: it has not the feature.
+// Whether the device has GET and SET of the feature; 0 if it does not have the feature.
 std::uint32_t Migration::methods_of(std::uint32_t feature) const {
   const bool migrates = handler_.migration_flags() != 0;
   const bool logs = handler_.can_log_writes();
@@ -86,7 +86,7 @@ Decoded<std::size_t> Migration::device_feature(std::span<const std::byte> payloa
   const auto data = payload.subspan(kHeadBytes);
   if (!probe && asked == wire::kFeatureGet) return get(feature, head, data, out);
 
-  // The reply is the request.
+  // The reply repeats the request.
   if (payload.size() > head.argsz || payload.size() > out.size()) return answer(EINVAL);
   std::ranges::copy(payload, out.begin());
   if (probe) return payload.size();
@@ -149,7 +149,7 @@ int Migration::start_log(std::span<const std::byte> data, std::span<std::byte> o
   }
   if (const int result = handler_.log_start(control.page_size, ranges); result != 0) return result;
   logging_ = true;
-  write(out, kHeadBytes, control);  // with the page size that the device chose
+  write(out, kHeadBytes, control);  // contains the page size that the device chose
   return 0;
 }
 

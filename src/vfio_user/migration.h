@@ -1,12 +1,12 @@
-// Migration: the protocol's migration messages at the server: DEVICE_FEATURE, MIG_DATA_READ, MIG_DATA_WRITE.
+// Migration: the server's side of the protocol's migration messages: DEVICE_FEATURE, MIG_DATA_READ,
+// MIG_DATA_WRITE.
 //
-// Checks what a client asks, keeps the state and whether writes are logged, and asks the Handler. A device
-// that supports neither is as if the commands were unknown (EOPNOTSUPP); of one that does, a feature that it
-// has not is ENOTTY, as Linux answers it. Replies are as large as the request's argsz allows, at most 1 MiB
-// of data.
+// It checks the client's requests, keeps the migration's state and whether writes are logged, and calls the
+// Handler. A device that can neither migrate nor log refuses these commands as unknown (EOPNOTSUPP). A device
+// that can do one of them refuses other features with ENOTTY, as Linux does. Replies are as large as the
+// request's argsz allows, with at most 1 MiB of data.
 //
-// Thread: its session's.
-// Source: QEMU docs/interop/vfio-user.rst; <linux/vfio.h>.
+// Thread: its session's. Source: QEMU docs/interop/vfio-user.rst; <linux/vfio.h>.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ inline constexpr std::uint32_t kFeatureDmaLoggingStart = 6;
 inline constexpr std::uint32_t kFeatureDmaLoggingStop = 7;  // no data
 inline constexpr std::uint32_t kFeatureDmaLoggingReport = 8;
 
-// Followed by the feature's data.
+// The feature's data follows.
 struct DeviceFeature {
   std::uint32_t argsz = 8;
   std::uint32_t flags = 0;
@@ -45,7 +45,7 @@ struct MigDeviceState {
 };
 static_assert(sizeof(MigDeviceState) == 8 && offsetof(MigDeviceState, data_fd) == 4);
 
-// Followed by range_count ranges.
+// `range_count` ranges follow.
 struct DmaLoggingControl {
   std::uint64_t page_size = 0;
   std::uint32_t range_count = 0;
@@ -59,7 +59,7 @@ struct DmaLoggingRange {
 };
 static_assert(sizeof(DmaLoggingRange) == 16 && offsetof(DmaLoggingRange, length) == 8);
 
-// In the reply followed by the bitmap.
+// In the reply, the bitmap follows.
 struct DmaLoggingReport {
   std::uint64_t iova = 0;
   std::uint64_t length = 0;
@@ -67,7 +67,7 @@ struct DmaLoggingReport {
 };
 static_assert(sizeof(DmaLoggingReport) == 24 && offsetof(DmaLoggingReport, page_size) == 16);
 
-// MIG_DATA_READ and MIG_DATA_WRITE; data follows in read replies and write requests.
+// MIG_DATA_READ and MIG_DATA_WRITE. Data follows in read replies and write requests.
 struct MigData {
   std::uint32_t argsz = 0;
   std::uint32_t size = 0;
@@ -76,26 +76,26 @@ static_assert(sizeof(MigData) == 8 && offsetof(MigData, size) == 4);
 
 }  // namespace wire
 
-// What fits into a page of Linux's, which its kernel takes at least.
+// As many as fit into one page, which is the limit of the Linux kernel.
 inline constexpr std::uint32_t kMaxLogRanges = 256;
 
-// Bytes of a report's bitmap, whole words of 8 bytes; `page_size` is not 0.
+// The size of a report's bitmap in bytes, a multiple of 8. `page_size` is not 0.
 std::uint64_t log_bitmap_bytes(std::uint64_t length, std::uint64_t page_size);
 
 class Migration {
  public:
   explicit Migration(Handler& handler) : handler_(handler) {}
 
-  // Execute one message's payload and write the reply's to `out`, which has the room of the largest message;
-  // the reply's bytes.
+  // Each executes one message's payload and writes the reply's payload to `out`, which has room for the
+  // largest message. Returns the reply's size in bytes.
   Decoded<std::size_t> device_feature(std::span<const std::byte> payload, std::span<std::byte> out);
   Decoded<std::size_t> data_read(std::span<const std::byte> payload, std::span<std::byte> out);
   Decoded<std::size_t> data_write(std::span<const std::byte> payload);
 
-  // Neither a migration nor a log is under way.
+  // Neither a migration nor a log is running.
   bool is_idle() const { return states_.current() == MigrationState::kRunning && !logging_; }
 
-  // The device was reset. A log goes on: it is no part of the device's state.
+  // The device was reset. A log goes on, because it is not part of the device's state.
   void reset() { states_.reset(); }
 
  private:

@@ -1,12 +1,11 @@
-// MigrationStates: in which state of a migration a device is, and how it gets to another.
+// MigrationStates: the state of a device's migration, and the way from one state to another.
 //
-// Sans I/O. A change goes by the arcs that the protocol has, over the shortest way whose states between are
-// none in which state is saved (STOP_COPY, PRE_COPY); the device is asked for each arc. A change that fails
-// on its way stays where it got to, or is in ERROR, which only a reset leaves.
+// Sans I/O. A change of state follows the protocol's arcs. It takes the shortest way that does not pass
+// through a state in which state is saved (STOP_COPY, PRE_COPY). The device is asked for each arc. After an
+// arc fails, the device stays in the state that it had reached, or is in ERROR, which only a reset leaves.
 //
-// Thread: value, owned by its session.
-// Source: QEMU docs/interop/vfio-user.rst, VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE; <linux/vfio.h>, enum
-// vfio_device_mig_state.
+// Thread: value, owned by its session. Source: QEMU docs/interop/vfio-user.rst,
+// VFIO_DEVICE_FEATURE_MIG_DEVICE_STATE; <linux/vfio.h>, enum vfio_device_mig_state.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@
 
 namespace pvrdma::vfio_user {
 
-// The next state on the way `from` one `to` another, which is `to` itself if there is an arc. None: no way,
-// as from and to ERROR, from STOP_COPY to PRE_COPY, and to where the device already is.
+// The next state on the way from `from` to `to`; it is `to` itself if there is an arc. Empty if there is no
+// way: from and to ERROR, from STOP_COPY to PRE_COPY, and if both states are the same.
 std::optional<MigrationState> next_on_way(MigrationState from, MigrationState to);
 
 class MigrationStates {
@@ -28,8 +27,8 @@ class MigrationStates {
 
   MigrationState current() const { return current_; }
 
-  // To where it is already: 0, nothing is asked. Otherwise 0, the device's errno, or EINVAL: there is no way,
-  // or `pre_copy` is needed and false.
+  // Takes the device to `wanted`, or does nothing if it is there. Returns 0, the device's errno, or EINVAL if
+  // there is no way or if the way needs `pre_copy` and it is false.
   int change(MigrationState wanted, bool pre_copy, const TakeArc& take_arc);
 
   // The device was reset.

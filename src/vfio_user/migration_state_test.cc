@@ -1,4 +1,4 @@
-// Every pair of states: the way, and what a failure on it leaves.
+// For every pair of states: the way between them, and the result of a failure on it.
 #include "vfio_user/migration_state.h"
 
 #include <cerrno>
@@ -15,7 +15,7 @@ using Way = std::vector<MigrationState>;
 struct Row {
   MigrationState from;
   MigrationState to;
-  Way way;  // empty: there is none
+  Way way;  // empty: there is no way
 };
 
 const Row kRows[] = {

@@ -1,4 +1,4 @@
-// The migration messages: what each asks of the device, and everything that is refused.
+// The migration messages: what each asks of the device, and what the server refuses.
 #include "vfio_user/migration.h"
 
 #include <cerrno>
@@ -192,7 +192,7 @@ TEST_F(MigrationTest, LogsStartStopAndReport) {
     EXPECT_EQ(code(feature(kSet | 6, 40, one, range)), EINVAL);
   EXPECT_THAT(device_.calls, IsEmpty());
 
-  // The device has pages of 4096 bytes only.
+  // The device supports only pages of 4096 bytes.
   const Bytes reply = taken(
       feature(kSet | 6, 40, wire::DmaLoggingControl{2 * kPage, 1}, wire::DmaLoggingRange{kPage, 8 * kPage}));
   EXPECT_EQ(reply, bytes_of(wire::DeviceFeature{40, kSet | 6}, wire::DmaLoggingControl{kPage, 1},
@@ -200,7 +200,7 @@ TEST_F(MigrationTest, LogsStartStopAndReport) {
   EXPECT_THAT(device_.take_calls(), ElementsAre("log 8192 0x1000+0x8000"));
   EXPECT_EQ(start_log({.page_size = kPage}), EBUSY);
 
-  migration_.reset();  // leaves the log
+  migration_.reset();  // does not stop the log
   const Bytes bitmap = taken(feature(kGet | 8, 48, wire::DmaLoggingReport{kPage, 65 * kPage, kPage}));
   EXPECT_EQ(bitmap,
             bytes_of(wire::DeviceFeature{48, kGet | 8}, wire::DmaLoggingReport{kPage, 65 * kPage, kPage},

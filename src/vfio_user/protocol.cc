@@ -15,7 +15,8 @@ tl::unexpected<Refusal> malformed(std::string_view why) {
   return tl::unexpected(Refusal{0, why});
 }
 
-// A request that starts with argsz: longer than known is allowed (that is what argsz is for), shorter is not.
+// Reads a request that starts with argsz. It may be longer than the known structure (this is what argsz is
+// for), but not shorter.
 template <typename Wire>
 Decoded<Wire> read_argsz_struct(std::span<const std::byte> payload) {
   if (payload.size() < sizeof(Wire)) return malformed("is shorter than its command's structure");
@@ -34,7 +35,7 @@ bool page_aligned(std::uint64_t value) {
   return value % kPageBytes == 0;
 }
 
-// Not empty, whole pages, no wrap: what every range of the DMA address space has to be.
+// Every range of the DMA address space must be not empty, consist of whole pages, and not wrap.
 bool is_dma_range(std::uint64_t iova, std::uint64_t size) {
   return size != 0 && page_aligned(iova) && page_aligned(size) && iova <= kMaxU64 - size;
 }
@@ -102,7 +103,7 @@ Decoded<DmaMapRequest> decode_dma_map(std::span<const std::byte> payload, std::s
   if (!map) return tl::unexpected(map.error());
   if ((map->flags & ~(wire::kDmaMapReadable | wire::kDmaMapWritable)) != 0) return answer(EINVAL);
   if (!is_dma_range(map->iova, map->size)) return answer(EINVAL);
-  // Without an fd the offset means nothing, so nothing is asked of it.
+  // The offset has no meaning without an fd, so it is not checked then.
   const std::uint64_t fd_offset = fd_count == 0 ? 0 : map->fd_offset;
   if (!page_aligned(fd_offset) || fd_offset > kMaxU64 - map->size) return answer(EINVAL);
   return DmaMapRequest{map->iova, map->size, fd_offset, (map->flags & wire::kDmaMapReadable) != 0,
@@ -229,10 +230,10 @@ std::size_t write_region_info(std::span<std::byte> payload, const RegionInfo& in
 
 namespace {
 
-// The list of areas of the first sparse-mmap capability; empty without one.
+// The list of areas of the first sparse-mmap capability; empty if there is no such capability.
 Decoded<std::vector<MmapArea>> decode_mmap_areas(std::span<const std::byte> payload,
                                                  std::uint32_t cap_offset) {
-  // Each capability has to lie behind the one before, so that a chain in a circle ends here.
+  // Each capability must lie behind the previous one, so a circular chain ends here.
   std::size_t at = cap_offset;
   std::size_t floor = sizeof(wire::RegionInfo);
   while (at != 0) {
@@ -275,7 +276,7 @@ Decoded<RegionInfoReply> decode_region_info_reply(std::span<const std::byte> pay
     if (!areas) return tl::unexpected(areas.error());
     reply.info.mmap_areas = std::move(*areas);
   } else if ((head->flags & wire::kRegionMmap) != 0 && head->argsz == sizeof(wire::RegionInfo)) {
-    reply.info.mmap_areas.push_back({0, head->size});  // no list: all of it
+    reply.info.mmap_areas.push_back({0, head->size});  // without a list, all of it is mappable
   }
   return reply;
 }

@@ -1,13 +1,12 @@
-// The vfio-user wire format: structs as they travel, and what they mean.
+// The vfio-user wire format: the structs on the wire, and their meaning.
 //
-// Two layers. `wire::` is the view of bytes: packed structs with asserted sizes, in host byte order (the
-// protocol never leaves the machine). decode_*() turns a message's bytes into their meaning, once, and checks
-// everything that can be checked without knowing the device; write_*() and the write() template go the other
-// way. Nothing here keeps state.
+// There are two layers. `wire::` is the view of bytes: packed structs with asserted sizes, in host byte order
+// (the protocol never leaves the machine). decode_*() turns a message's bytes into their meaning and checks
+// everything that does not depend on the device. write_*() and the write() template do the reverse. Nothing
+// here keeps state.
 //
-// Thread: free functions and values, any thread.
-// Source: QEMU docs/interop/vfio-user.rst and <linux/vfio.h>; docs/device.md 8.1-8.6 for what QEMU really
-// sends.
+// Thread: free functions and values, any thread. Source: QEMU docs/interop/vfio-user.rst and <linux/vfio.h>;
+// docs/device.md 8.1-8.6 for what QEMU really sends.
 #pragma once
 
 #include <bit>
@@ -49,7 +48,7 @@ enum class Command : std::uint16_t {
   kMigDataWrite = 18,
 };
 
-// For logs and errors, e.g. "REGION_WRITE"; "UNKNOWN" for numbers that are none of the above.
+// For logs and errors, e.g. "REGION_WRITE"; "UNKNOWN" for other numbers.
 std::string_view name_of(Command command);
 
 inline constexpr std::uint32_t kFlagTypeMask = 0xf;
@@ -65,7 +64,7 @@ inline constexpr std::uint32_t kMaxDataTransferBytes = 1u << 20;
 inline constexpr std::uint32_t kMaxMessageFds = 8;
 inline constexpr std::uint32_t kMaxVersionPayloadBytes = 4096;  // QEMU sends 198
 inline constexpr std::uint32_t kMaxRegions = 100;               // QEMU accepts no more
-inline constexpr std::uint32_t kMaxIrqIndices = 50;             // likewise
+inline constexpr std::uint32_t kMaxIrqIndices = 50;             // QEMU accepts no more
 inline constexpr std::uint32_t kMaxMmapAreas = 16;
 inline constexpr std::uint64_t kPageBytes = 4096;
 
@@ -74,14 +73,14 @@ namespace wire {
 struct Header {
   std::uint16_t id = 0;
   Command command{};
-  std::uint32_t size_bytes = 0;  // whole message
+  std::uint32_t size_bytes = 0;  // of the whole message
   std::uint32_t flags = 0;
   std::uint32_t error = 0;  // errno, in replies with kFlagError
 };
 static_assert(sizeof(Header) == 16 && offsetof(Header, command) == 2 && offsetof(Header, size_bytes) == 4 &&
               offsetof(Header, flags) == 8 && offsetof(Header, error) == 12);
 
-// Followed by JSON and a NUL.
+// JSON and a NUL follow.
 struct Version {
   std::uint16_t major = kVersionMajor;
   std::uint16_t minor = kVersionMinor;
@@ -168,7 +167,7 @@ inline constexpr std::uint32_t kIrqDataMask = 7;
 inline constexpr std::uint32_t kIrqActionMask = 8;
 inline constexpr std::uint32_t kIrqActionUnmask = 16;
 inline constexpr std::uint32_t kIrqActionTrigger = 32;
-// Followed by `count` bytes with kIrqDataBool; eventfds travel as ancillary data.
+// With kIrqDataBool `count` bytes follow. Eventfds travel as ancillary data.
 struct SetIrqs {
   std::uint32_t argsz = 20;
   std::uint32_t flags = 0;
@@ -178,7 +177,7 @@ struct SetIrqs {
 };
 static_assert(sizeof(SetIrqs) == 20 && offsetof(SetIrqs, start) == 12 && offsetof(SetIrqs, count) == 16);
 
-// REGION_READ and REGION_WRITE, requests and replies; data follows in write requests and read replies.
+// REGION_READ and REGION_WRITE, requests and replies. Data follows in write requests and read replies.
 struct RegionAccess {
   std::uint64_t offset = 0;
   std::uint32_t region = 0;
@@ -187,7 +186,7 @@ struct RegionAccess {
 static_assert(sizeof(RegionAccess) == 16 && offsetof(RegionAccess, region) == 8 &&
               offsetof(RegionAccess, count) == 12);
 
-// DMA_READ and DMA_WRITE, requests and replies; data follows in write requests and read replies.
+// DMA_READ and DMA_WRITE, requests and replies. Data follows in write requests and read replies.
 struct DmaAccess {
   std::uint64_t address = 0;
   std::uint64_t count = 0;  // bytes
@@ -201,7 +200,7 @@ inline constexpr std::size_t kMaxMessageBytes =
     kHeaderBytes + sizeof(wire::RegionAccess) + kMaxDataTransferBytes;
 static_assert(sizeof(wire::DmaAccess) == sizeof(wire::RegionAccess), "kMaxMessageBytes is for both");
 
-// Copies the struct at `offset` bytes out of `bytes`, which must hold it.
+// Copies a struct out of `bytes`, at `offset`. `bytes` must hold all of it.
 template <typename Wire>
 Wire read(std::span<const std::byte> bytes, std::size_t offset = 0) {
   static_assert(std::is_trivially_copyable_v<Wire>);
@@ -211,7 +210,7 @@ Wire read(std::span<const std::byte> bytes, std::size_t offset = 0) {
   return value;
 }
 
-// Puts the struct at `offset` bytes into `bytes`, which must have room for it.
+// Copies a struct into `bytes`, at `offset`. `bytes` must have room for it.
 template <typename Wire>
 void write(std::span<std::byte> bytes, std::size_t offset, const Wire& value) {
   static_assert(std::is_trivially_copyable_v<Wire>);
@@ -219,17 +218,17 @@ void write(std::span<std::byte> bytes, std::size_t offset, const Wire& value) {
   std::memcpy(bytes.data() + offset, &value, sizeof(Wire));
 }
 
-// Why a request is not executed: either an errno for the reply, or the message cannot be what its header says
-// and the stream is not to be trusted any further.
+// Why a request is not executed. Either the reply carries an errno, or the message contradicts its header and
+// the stream cannot be trusted any more.
 struct Refusal {
   int answer = 0;              // errno; 0 = malformed
-  std::string_view malformed;  // what is wrong, static storage; completes "COMMAND message that ..."
+  std::string_view malformed;  // what is wrong, in static storage; completes "COMMAND message that ..."
 };
 
 template <typename T>
 using Decoded = tl::expected<T, Refusal>;
 
-// What one side tells the other with VERSION. Defaults are the protocol's for absent keys.
+// What each side declares in VERSION. The defaults are the protocol's for absent keys.
 struct Capabilities {
   std::uint32_t max_msg_fds = 1;
   std::uint32_t max_data_xfer_size = 1u << 20;  // bytes
@@ -237,11 +236,11 @@ struct Capabilities {
   std::uint64_t pgsizes = kPageBytes;  // bit mask
 };
 
-// What this code can take, as server and as client.
+// What this code supports, as server and as client.
 inline constexpr Capabilities kOwnCapabilities{kMaxMessageFds, kMaxDataTransferBytes, 65535, kPageBytes};
 
-// The JSON text of VERSION, without NUL. Unknown keys are ignored; a known key of the wrong type or range is
-// malformed. (capabilities.cc)
+// The JSON text of VERSION, without NUL. The decoder ignores unknown keys; a known key of the wrong type or
+// range is malformed (capabilities.cc).
 std::string encode_capabilities(const Capabilities& capabilities);
 Decoded<Capabilities> decode_capabilities(std::string_view json);
 
@@ -263,9 +262,9 @@ struct RegionInfoRequest {
 };
 
 enum class IrqOperation {
-  kAssign,       // eventfds, one per vector; none at all = unassign these vectors
+  kAssign,       // eventfds, one per vector; without eventfds, unassign these vectors
   kDisable,      // the whole index
-  kUnsupported,  // well-formed, but nothing a client of an MSI-X device needs: mask, unmask, trigger by hand
+  kUnsupported,  // valid, but no client of an MSI-X device needs it: mask, unmask, trigger by hand
 };
 
 struct SetIrqsRequest {
@@ -283,37 +282,37 @@ struct RegionAccess {
 
 struct RegionWriteRequest {
   RegionAccess access;
-  std::span<const std::byte> data;  // access.count bytes, into the message
+  std::span<const std::byte> data;  // access.count bytes, borrowed from the message
 };
 
-// Requests, as the server reads them. `payload` is the message after its header; `fd_count` file descriptors
-// came along.
+// Requests, as the server reads them. `payload` is the message after its header. `fd_count` is the number of
+// file descriptors that came with it.
 Decoded<VersionMessage> decode_version(std::span<const std::byte> payload);  // replies have the same form
 Decoded<DmaMapRequest> decode_dma_map(std::span<const std::byte> payload, std::size_t fd_count);
 Decoded<DmaUnmapRequest> decode_dma_unmap(std::span<const std::byte> payload);
 Decoded<void> decode_get_info(std::span<const std::byte> payload);
 Decoded<RegionInfoRequest> decode_get_region_info(std::span<const std::byte> payload);
-Decoded<std::uint32_t> decode_get_irq_info(std::span<const std::byte> payload);  // the index
+Decoded<std::uint32_t> decode_get_irq_info(std::span<const std::byte> payload);  // returns the index
 Decoded<SetIrqsRequest> decode_set_irqs(std::span<const std::byte> payload, std::size_t fd_count);
 Decoded<RegionAccess> decode_region_read(std::span<const std::byte> payload);
 Decoded<RegionWriteRequest> decode_region_write(std::span<const std::byte> payload);
 Decoded<void> decode_reset(std::span<const std::byte> payload);
 
-// VERSION's payload, either direction; returns its bytes. With less room than the JSON needs: the two numbers
-// only, which stand for the protocol's defaults.
+// Writes VERSION's payload, in either direction, and returns its size in bytes. If the JSON does not fit, it
+// writes only the two numbers, which stand for the protocol's defaults.
 std::size_t write_version(std::span<std::byte> payload, const Capabilities& capabilities);
 
-// A GET_REGION_INFO reply. The whole of it has region_info_bytes(info) bytes and its argsz always says so;
-// capabilities go in only if `argsz` has room for all of it, which makes the client ask again with more room
-// otherwise.
+// A GET_REGION_INFO reply. A complete reply has region_info_bytes(info) bytes, and its argsz always says so.
+// It includes the capabilities only if they fit into the request's `argsz`; otherwise the client repeats the
+// request with a larger one.
 std::size_t region_info_bytes(const RegionInfo& info);
 std::size_t write_region_info(std::span<std::byte> payload, const RegionInfo& info,
                               const RegionInfoRequest& request);
 
-// The client's side of it. `argsz` is what the server wants; `info` is complete unless argsz >
-// payload.size().
+// A GET_REGION_INFO reply as the client reads it. `argsz` is the size that the server asks for. `info` is
+// complete unless argsz > payload.size().
 struct RegionInfoReply {
-  RegionInfo info;  // fd stays -1
+  RegionInfo info;  // always without an fd
   std::uint32_t argsz = 0;
 };
 Decoded<RegionInfoReply> decode_region_info_reply(std::span<const std::byte> payload);

@@ -1,4 +1,4 @@
-// Table tests of the codec: what each payload means, and which kind of refusal each wrong one gets.
+// Table tests of the codec: the meaning of each payload, and the kind of refusal of each wrong one.
 #include "vfio_user/protocol.h"
 
 #include <cerrno>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kMax = std::numeric_limits<std::uint64_t>::max();
 constexpr int kMalformed = 0;
 
-// 0 for malformed, the errno for an answer, -1 for accepted.
+// 0 for malformed, an errno for an errno reply, -1 for accepted.
 template <typename T>
 int refusal_of(const Decoded<T>& decoded) {
   return decoded ? -1 : decoded.error().answer;

@@ -1,5 +1,5 @@
-// RawPeer: the client's end of a socket, for tests that send what no proper client sends. Blocking, 5 s at
-// most.
+// RawPeer: the client's end of a socket, for tests that send what a correct client would not. Calls block for
+// 5 s at most.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace pvrdma::vfio_user {
 
 using Bytes = std::vector<std::byte>;
 
-// The structs one after the other.
+// The bytes of several structs, one after the other.
 template <typename... Wire>
 Bytes bytes_of(const Wire&... parts) {
   Bytes bytes((sizeof(Wire) + ... + 0));
@@ -46,7 +46,7 @@ inline Bytes version_payload(std::string_view json, wire::Version version = {}) 
   return bytes;
 }
 
-// What QEMU 11.1 says (docs/device.md 8.2).
+// The VERSION message that QEMU 11.1 sends (docs/device.md 8.2).
 inline Bytes qemu_version() {
   return message(
       0, Command::kVersion,
@@ -72,7 +72,7 @@ class RawPeer {
   int fd() const { return socket_.get(); }
   void close() { socket_.reset(); }
 
-  // False if the other side has gone.
+  // False if the other side has closed the socket.
   bool send(std::span<const std::byte> bytes, const std::vector<int>& fds = {}) {
     iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
     msghdr head{};
@@ -141,7 +141,7 @@ class RawPeer {
   Fd socket_;
 };
 
-// Two ends of a stream: `ours` does not block.
+// The two ends of a stream. `ours` does not block.
 struct SocketPair {
   Fd ours;
   Fd theirs;

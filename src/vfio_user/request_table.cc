@@ -9,11 +9,11 @@
 namespace pvrdma::vfio_user {
 namespace {
 
-// The text of the protocol gives the reply to DMA_WRITE a count of 4 bytes, QEMU and libvfio-user send 8.
+// The protocol's text gives the DMA_WRITE reply a count of 4 bytes; QEMU and libvfio-user send 8.
 constexpr std::size_t kShortWriteReplyBytes = 12;
 constexpr std::uint32_t kMaxErrno = 4095;
 
-// What is wrong with a reply that is no error; empty: nothing.
+// What is wrong with a reply that reports success; empty if it is correct.
 std::string_view check_reply(Command command, const wire::DmaAccess& asked,
                              std::span<const std::byte> payload) {
   const bool is_write = command == Command::kDmaWrite;

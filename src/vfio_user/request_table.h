@@ -1,11 +1,11 @@
-// RequestTable: the requests of a server that its client has to answer, DMA_READ and DMA_WRITE.
+// RequestTable: requests of a server that its client has to answer, DMA_READ and DMA_WRITE.
 //
-// Sans I/O. Each request has an id and a time limit. What the client has not answered by then fails with
-// ETIMEDOUT, but its place and its id stay taken until the late reply is there, so that none is ever matched
-// to another request: a client that never answers costs kMaxUnderWay places and gets no further requests.
+// Sans I/O. Each request has an id and a time limit. When the limit is over, the request fails with
+// ETIMEDOUT. Its place and id stay taken until the late reply arrives, so a reply is never matched to another
+// request. A client that never answers therefore fills kMaxUnderWay places and gets no further requests.
 //
-// Thread: its session's. Answers are called on it, each exactly once.
-// Source: QEMU docs/interop/vfio-user.rst; docs/device.md 8.10.
+// Thread: its session's. Each RequestDone is called on that thread, exactly once. Source: QEMU
+// docs/interop/vfio-user.rst; docs/device.md 8.10.
 #pragma once
 
 #include <array>
@@ -23,9 +23,9 @@
 
 namespace pvrdma::vfio_user {
 
-// How a request ended: 0, the client's errno, ETIMEDOUT, or ECONNRESET (the session has ended). `data`: what
-// a DMA_READ that succeeded has read, valid during the call; empty otherwise. It may make further requests
-// and must not call anything else of the session or its server.
+// Called when a request ends. `error` is 0, the client's errno, ETIMEDOUT, or ECONNRESET (the session has
+// ended). `data` holds what a successful DMA_READ has read, valid during the call; otherwise it is empty. The
+// callback may make further requests. It must not call anything else of the session or its server.
 using RequestDone = std::function<void(int error, std::span<const std::byte> data)>;
 
 class RequestTable {
@@ -33,28 +33,29 @@ class RequestTable {
   static constexpr std::size_t kMaxUnderWay = 16;
 
   bool has_room() const;
-  bool empty() const;  // no reply can be due
+  bool empty() const;  // no request waits for a reply
 
-  // For a message of the server's: no reply that may still come has it.
+  // An id for a message of the server that no outstanding reply has.
   std::uint16_t unused_id();
 
-  // Takes a place, which there must be; the id for the message.
+  // Adds a request and returns the id for its message. There must be a free place.
   std::uint16_t add(Command command, const wire::DmaAccess& access, Instant deadline, RequestDone done);
 
-  // Ends the request that `message`, a reply, answers. Not empty: what is wrong about it, static storage;
-  // completes "COMMAND message that ...". The stream is not to be trusted any further then.
+  // Ends the request that the reply `message` answers. A result that is not empty says what is wrong with the
+  // reply (static storage; completes "COMMAND message that ..."). Then the stream cannot be trusted any more.
   std::string_view take_reply(const Message& message);
 
   Instant next_deadline() const;
 
-  // Ends what is over its time limit.
+  // Ends the requests whose time limit is over.
   void expire(Instant now);
 
-  // Ends all of them with `error`.
+  // Ends all requests with `error`.
   void fail_all(int error);
 
   std::vector<SavedRequest> save() const;
-  // Into an empty table: what nobody waits for, but whose replies may come. False: too many, or of one id.
+  // Fills an empty table with requests that nobody waits for, but whose replies may still come. False: too
+  // many requests, or two with the same id.
   [[nodiscard]] bool restore(std::span<const SavedRequest> saved);
 
  private:
@@ -63,8 +64,8 @@ class RequestTable {
     std::uint16_t id = 0;
     Command command{};
     wire::DmaAccess access;
-    Instant deadline;  // never: it has failed, only its reply is waited for
-    RequestDone done;  // likewise empty
+    Instant deadline;  // never(): it has failed, only its reply is outstanding
+    RequestDone done;  // empty once it has failed
   };
 
   Request* find(std::uint16_t id);

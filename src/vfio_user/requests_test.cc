@@ -1,5 +1,5 @@
-// What the server asks of its client, DMA_READ and DMA_WRITE: one session against a client that answers well,
-// late, wrongly, twice or never.
+// The server's requests to its client, DMA_READ and DMA_WRITE, in one session with a client that answers
+// well, late, wrongly, twice or never.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -37,7 +37,7 @@ class RequestsTest : public testing::Test {
   FakeHandler device_;
   int rooms_ = 0;
   std::optional<Session> session_;
-  std::vector<std::string> ends_;  // of requests, in their order
+  std::vector<std::string> ends_;  // results of requests, in their order
 
   void SetUp() override { start(); }
 
@@ -108,7 +108,7 @@ TEST_F(RequestsTest, ReadsAndWritesTheClientsMemory) {
   EXPECT_EQ(peer_.receive()->header.flags, kFlagNoReply);
   EXPECT_THAT(ends_, IsEmpty());
 
-  // In any order.
+  // The client may answer in any order.
   peer_.send(message(written->header.id, Command::kDmaWrite, bytes_of(wire::DmaAccess{kAddress, 5}),
                      kFlagTypeReply));
   peer_.send(answer(read.header.id, 8));
@@ -117,7 +117,7 @@ TEST_F(RequestsTest, ReadsAndWritesTheClientsMemory) {
   EXPECT_EQ(session_->next_deadline(), Instant::never());
 }
 
-// The protocol's text has it so, QEMU does not.
+// The protocol's text defines a short count, but QEMU does not send it.
 TEST_F(RequestsTest, AWritesReplyMayHaveAShortCount) {
   ASSERT_TRUE(session_->dma_write(kAddress, Bytes(5), note("write")));
   const auto request = peer_.receive();
@@ -208,7 +208,7 @@ TEST_F(RequestsTest, AnAnswerThatIsLateIsNeverTakenForAnothers) {
   EXPECT_EQ(session_->next_deadline(), Instant::never());
   ends_.clear();
 
-  // All the ids there are, but the late one's.
+  // All ids except the one whose reply is late.
   for (int i = 0; i < 70'000; ++i) {
     ASSERT_TRUE(session_->dma_write_posted(kAddress, Bytes(1)));
     ASSERT_NE(peer_.receive()->header.id, late.header.id);
@@ -260,7 +260,8 @@ TEST_F(RequestsTest, AnAnswerMayMakeTheNextRequest) {
   EXPECT_THAT(ends_, ElementsAre("second 0 2 1..2"));
 }
 
-// 16 MiB, of which the socket takes a part at a time: as fast as the client reads, and one message kept.
+// 16 MiB, of which the socket takes only a part at a time. The session sends as fast as the client reads, and
+// keeps one message.
 TEST_F(RequestsTest, ABurstOfPostedWritesGoesAtTheClientsPace) {
   constexpr std::size_t kMessages = 64;
   const Bytes data(256 * 1024, std::byte{5});
@@ -275,7 +276,7 @@ TEST_F(RequestsTest, ABurstOfPostedWritesGoesAtTheClientsPace) {
       EXPECT_TRUE(session_->wants_read());
       EXPECT_EQ(session_->dma_write_posted(0, data).error().code, EAGAIN);
     }
-    // Its requests are answered meanwhile, between two messages.
+    // Between two messages, the session answers the client's requests.
     if (received == 3) peer_.send(message(9, Command::kReset));
     Bytes piece(64 * 1024);
     const auto next = [&] {
@@ -302,7 +303,8 @@ TEST_F(RequestsTest, ABurstOfPostedWritesGoesAtTheClientsPace) {
   EXPECT_THAT(device_.take_calls(), ElementsAre("reset"));
 }
 
-// Both sides write before they read: only as the session reads replies over its own pending one, it goes on.
+// Both sides write before they read. They make progress only because the session reads replies while its own
+// reply is pending.
 TEST_F(RequestsTest, AnswersAreReadWhileAReplyIsPending) {
   device_.max_kept_calls = 0;
   constexpr std::uint32_t kSize = 1u << 20;

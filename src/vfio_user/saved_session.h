@@ -1,5 +1,5 @@
-// SavedSession: what a session is besides its socket and the descriptors that wait in it, so that another
-// process can go on with it. Thread: values.
+// SavedSession: a session's state, besides its socket and the descriptors that it holds. With it another
+// process can continue the session. Thread: values.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace pvrdma::vfio_user {
 
-// A request of ours whose reply may still come. Nobody waits for it any more.
+// A request of the server whose reply may still come. Nobody waits for the result any more.
 struct SavedRequest {
   std::uint16_t id = 0;
   Command command{};  // kDmaRead or kDmaWrite
@@ -21,13 +21,13 @@ struct SavedRequest {
 struct SavedSession {
   std::uint32_t max_request_bytes = 0;
   std::vector<std::uint8_t> input;    // received, not executed yet
-  std::vector<std::uint8_t> reply;    // what the socket has not taken of it
-  bool reply_has_fd = false;          // that of the region which has one goes with the first byte
-  std::vector<std::uint8_t> request;  // likewise what it has not taken
+  std::vector<std::uint8_t> reply;    // the part that the socket has not taken
+  bool reply_has_fd = false;          // the region's fd travels with the reply's first byte
+  std::vector<std::uint8_t> request;  // the part that the socket has not taken
   std::vector<SavedRequest> unanswered;
 };
 
-// More is no session's.
+// The most input that a session can hold.
 inline constexpr std::uint32_t kSavedInputBytesMax = static_cast<std::uint32_t>(2048 + kMaxMessageBytes);
 inline constexpr std::uint32_t kSavedOutputBytesMax = static_cast<std::uint32_t>(kMaxMessageBytes);
 

@@ -1,4 +1,4 @@
-// A session that another one goes on with, wherever the first stopped: the client sees no difference.
+// Another session continues one that stopped at any point. The client sees no difference.
 #include "vfio_user/saved_session.h"
 
 #include <cerrno>
@@ -41,7 +41,7 @@ class SavedSessionTest : public testing::Test {
       if (!*worked) return "";
     }
   }
-  // As another process would: on the same socket, with copies of what waits in it.
+  // Continues as another process would: on the same socket, with copies of the descriptors that wait in it.
   void go_on() {
     const auto saved = session_->save();
     ASSERT_TRUE(saved) << saved.error().message;
@@ -119,7 +119,7 @@ TEST_F(SavedSessionTest, WhatTheClientHasNotReadGoesOut) {
   EXPECT_FALSE(session_->wants_write());
 }
 
-// Nobody waits for its answer any more, but to answer it is no fault of the client's.
+// Nobody waits for the reply any more, but it is not an error when the client sends it.
 TEST_F(SavedSessionTest, ARequestThatIsUnansweredKeepsItsPlace) {
   ASSERT_TRUE(session_->dma_read(0x1000, 8, [](int, std::span<const std::byte>) {}));
   const auto asked = peer_.receive();

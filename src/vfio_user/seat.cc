@@ -8,7 +8,7 @@
 namespace pvrdma::vfio_user {
 namespace {
 
-constexpr const char* kNoMemory = "out of memory";  // short enough to need none
+constexpr const char* kNoMemory = "out of memory";  // short enough for std::string to allocate nothing
 constexpr const char* kNoClient = "there is no client";
 
 }  // namespace
@@ -75,8 +75,8 @@ bool Seat::client_hung_up() const {
   return ::poll(&socket, 1, 0) == 1 && (socket.revents & (POLLHUP | POLLERR)) != 0;
 }
 
-// What a message needs and there is no memory for costs its client the session: which step of it was the last
-// one, nobody could tell.
+// If there is no memory for a message, its client loses the session, because the message may have been
+// executed in part.
 Result<bool> Seat::try_session() {
   try {
     return session_->run();

@@ -14,11 +14,11 @@
 namespace pvrdma::vfio_user {
 namespace {
 
-constexpr int kBacklog = 4;  // one client; the others are only waiting to be refused
+constexpr int kBacklog = 4;  // room for one client; further clients wait only to be refused
 constexpr mode_t kOwnersMode = 0600;
 constexpr mode_t kGroupsMode = 0660;
 
-constexpr const char* kNoMemory = "out of memory";  // short enough to need none
+constexpr const char* kNoMemory = "out of memory";  // short enough for std::string to allocate nothing
 constexpr Duration kAcceptPause = std::chrono::seconds(1);
 constexpr Duration kAcceptErrorLogInterval = std::chrono::seconds(10);
 constexpr std::uint32_t kClientLogBurst = 20;
@@ -104,15 +104,15 @@ void Server::accept_client() {
   seat->take(std::move(client));
 }
 
-// The end of the last client may still wait in its socket: a VM that is killed and started again connects
-// that fast.
+// The end of the last client may still wait in its socket. A VM that is killed and started again connects
+// that quickly.
 Seat* Server::free_seat() const {
   seat_->on_ready(true, true);
   if (seat_->fd() < 0) return seat_.get();
   return successor_ != nullptr && successor_->fd() < 0 ? successor_.get() : nullptr;
 }
 
-// The waiting client would keep listen_fd() readable for ever: it is left in the backlog for a while.
+// The waiting client would keep listen_fd() readable for ever, so it stays in the backlog for a while.
 void Server::pause_accepting(std::string_view why) {
   const Instant now = clock_.now();
   accept_again_at_ = now + kAcceptPause;

@@ -1,10 +1,10 @@
-// Fuzzes a Session (everything a Server does with a client's bytes) over a socket pair.
+// Fuzzes a Session (everything that a Server does with a client's bytes) over a socket pair.
 //
-// Input: records of count@0:1 (descriptors, modulo 12), size@1:2, then that many bytes; each record is one
-// sendmsg(). After each the session may ask for the client's memory, with ids from 1 on, so that replies are
-// found. So the fuzzer decides where messages are cut and what descriptors come with which piece. The
-// fake handler checks that it gets only what handler.h promises, the replies must be a proper stream, and no
-// descriptor may be left open.
+// The input is a series of records: count@0:1 (descriptors, modulo 12), size@1:2, then `size` bytes. Each
+// record is one sendmsg(). After each record the session may make a request to the client, with ids from 1
+// on, so that replies match. So the fuzzer decides where messages are cut, and which descriptors come with
+// which piece. The fake handler checks that it gets only what handler.h promises. The replies must be a valid
+// stream, and no descriptor may be left open.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMaxFdsInARecord = 11;  // more than a message may have
 
-// The lowest free number: changes if a descriptor is left open.
+// The lowest free descriptor number. It changes if a descriptor is left open.
 int next_fd() {
   const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::close(fd);
@@ -37,7 +37,7 @@ void check_replies(MessageSocket& replies) {
     if (*message) {
       const wire::Header& header = (*message)->header;
       if (header.command == Command::kDmaRead || header.command == Command::kDmaWrite) {
-        if ((header.flags & kFlagTypeMask) == kFlagTypeCommand) continue;  // what the session asks
+        if ((header.flags & kFlagTypeMask) == kFlagTypeCommand) continue;  // a request of the session
       }
       PVRDMA_CHECK((header.flags & kFlagTypeMask) == kFlagTypeReply, "a reply that is none");
       const bool error = (header.flags & kFlagError) != 0;
@@ -104,7 +104,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   PVRDMA_CHECK(quiet, "log level");
   const int before = next_fd();
   feed(std::as_bytes(std::span(data, size)), some_fd);
-  // The first line's time makes the log's thread open the file of the time zone.
+  // The first line's timestamp makes the log's thread open the time zone file.
   PVRDMA_CHECK(pvrdma::log::flush(std::chrono::seconds(10)), "the log is written");
   PVRDMA_CHECK(next_fd() == before, "a descriptor was left open");
   return 0;

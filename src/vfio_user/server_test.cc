@@ -1,4 +1,4 @@
-// The socket file and the life of sessions on it. What single messages do is session_test.cc.
+// The socket file and the life of sessions on it. session_test.cc tests single messages.
 #include "vfio_user/server.h"
 
 #include <algorithm>
@@ -113,7 +113,7 @@ TEST_F(ServerTest, ALivingServersSocketIsLeftAlone) {
   const Error error = listen_failure(path_);
   EXPECT_EQ(error.code, EADDRINUSE);
   EXPECT_THAT(error.message, AllOf(HasSubstr(path_), HasSubstr("another running server")));
-  // The probe was a connection that went away at once.
+  // The probe was a connection that closed at once.
   server->on_listen_ready();
   run(*server);
   EXPECT_EQ(server->seat().fd(), -1);
@@ -180,7 +180,7 @@ TEST_F(ServerTest, AHeldClientIsNotReadWhoeverKnocks) {
   peer.send(message(1, Command::kReset));
   EXPECT_FALSE(server->seat().on_ready(true, true));
   const RawPeer second = connect();
-  server->on_listen_ready();  // looks at the first one
+  server->on_listen_ready();  // handles the first client's end
   EXPECT_THAT(device_.calls, ElementsAre("connected"));
   server->seat().hold(false);
   run(*server);
@@ -305,7 +305,7 @@ TEST_F(ServerTest, RequestsEndWithTheirSession) {
     auto server = listen();
     EXPECT_EQ(server->seat().dma_read(0, 1, note_end(at_stop)).error().code, ENOTCONN);
     RawPeer peer = connect_and_agree(*server);
-    // Whoever is told asks nobody.
+    // A callback that is told of the session's end cannot make further requests.
     int asked_too_late = 0;
     ASSERT_TRUE(server->seat().dma_read(0, 1, [&](int error, std::span<const std::byte>) {
       at_disconnect = error;
@@ -373,7 +373,7 @@ TEST_F(ServerTest, WithoutDescriptorsTheListenerRestsAndTheClientIsServedLater) 
   EXPECT_TRUE(peer.receive());
 }
 
-// The last numbers are for what clients send in messages.
+// The last descriptor numbers are reserved for descriptors that clients send in messages.
 TEST_F(ServerTest, NobodyIsAcceptedWithTheLastDescriptors) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer needs descriptors itself; preset release runs it";
   auto server = listen();

@@ -70,7 +70,8 @@ Result<bool> Session::send_and_execute() {
 Session::Verdict Session::execute_complete_messages() {
   cut_short_ = false;
   command_waits_ = false;
-  std::optional<Instant> begin;  // known when the time may matter: a message alone costs no look at the clock
+  std::optional<Instant>
+      begin;  // set when the time may matter, so that a single message does not read the clock
   while (true) {
     if (socket_.output_pending(Exchange::kOfClient)) [[unlikely]] {
       const auto next = socket_.next_header();
@@ -130,7 +131,7 @@ Session::Verdict Session::execute_version(const Message& message) {
               version->minor);
   }
 
-  // QEMU reserves as much room for the answer as its request has.
+  // QEMU reserves only as many bytes for the reply as its request has.
   return reply(message, write_version(reply_payload().first(message.payload.size()), kOwnCapabilities));
 }
 
@@ -199,7 +200,7 @@ Session::Verdict Session::execute_command(Message& message) {
     case Command::kGetRegionIoFds:
     case Command::kDmaRead:
     case Command::kDmaWrite:
-    case Command::kRegionWriteMulti:  // not offered: one more way for posted writes
+    case Command::kRegionWriteMulti:  // not offered: another form of posted writes
       break;
   }
   return reply_result(message, EOPNOTSUPP);
@@ -278,7 +279,7 @@ Session::Verdict Session::get_region_info(const Message& message) {
   if (request->region >= regions_.size()) return reply_result(message, EINVAL);
   const RegionInfo& info = regions_[request->region];
   const std::size_t bytes = write_region_info(reply_payload(), info, *request);
-  // The fd goes with the complete answer only: a client that has to ask again would get it twice.
+  // The fd travels only with the complete reply; a client that asks again would otherwise get it twice.
   const bool with_fd = !info.mmap_areas.empty() && bytes == region_info_bytes(info);
   return reply(message, bytes, with_fd ? info.fd : -1);
 }
@@ -339,8 +340,7 @@ Session::Verdict Session::refuse(const Message& message, const Refusal& refusal)
   return reply_result(message, refusal.answer);
 }
 
-// `result` 0: the payload that stands in reply_payload() is sent; otherwise an error reply, which is a header
-// only.
+// `result` 0: sends the payload in reply_payload(). Otherwise sends an error reply, which is only a header.
 Session::Verdict Session::reply_result(const Message& message, int result, std::size_t payload_bytes) {
   if (result == 0) return reply(message, payload_bytes);
   if (no_reply_wanted(message)) return {};
@@ -362,7 +362,7 @@ Result<void> Session::dma_read(std::uint64_t address, std::uint32_t size, Reques
   if (auto checked = check_request(address, size); !checked) return checked;
   if (!requests_.has_room()) return fail(EAGAIN, "too many requests wait for their replies");
   const wire::DmaAccess access{address, size};
-  socket_.output(Exchange::kOfServer);  // before anything is noted: there may be no memory
+  socket_.output(Exchange::kOfServer);  // allocates, and may throw, before anything is recorded
   const std::uint16_t id =
       requests_.add(Command::kDmaRead, access, clock_.now() + kRequestTimeLimit, std::move(done));
   send_request({.id = id, .command = Command::kDmaRead}, access, {});
@@ -373,7 +373,7 @@ Result<void> Session::dma_write(std::uint64_t address, std::span<const std::byte
   if (auto checked = check_request(address, data.size()); !checked) return checked;
   if (!requests_.has_room()) return fail(EAGAIN, "too many requests wait for their replies");
   const wire::DmaAccess access{address, data.size()};
-  socket_.output(Exchange::kOfServer);  // as above
+  socket_.output(Exchange::kOfServer);  // allocates, and may throw, before anything is recorded
   const std::uint16_t id =
       requests_.add(Command::kDmaWrite, access, clock_.now() + kRequestTimeLimit, std::move(done));
   send_request({.id = id, .command = Command::kDmaWrite}, access, data);
@@ -399,7 +399,7 @@ Result<void> Session::check_request(std::uint64_t address, std::size_t size) con
   return {};
 }
 
-// If the socket fails, the message stays pending and the next run() meets the same error.
+// If the socket fails, the message stays pending, and the next run() meets the same error.
 void Session::send_request(const wire::Header& header, const wire::DmaAccess& access,
                            std::span<const std::byte> data) {
   const std::span<std::byte> output = socket_.output(Exchange::kOfServer);

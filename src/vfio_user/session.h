@@ -1,16 +1,16 @@
 // Session: one client of a device, from its socket's first byte to its last.
 //
-// Reads messages, calls the Handler in their order and answers each one. What a message says wrongly about
-// the device gets an errno reply; what cannot be a message ends the session. A burst of messages that are
-// expensive is cut after kBurstTime: the rest waits for the owner's next turn.
+// It reads messages, calls the Handler in their order and answers each one. A message with a wrong value gets
+// an errno reply; bytes that cannot be a message end the session. A burst of expensive messages is cut after
+// kBurstTime, and the rest waits for the owner's next turn.
 //
-// Sends requests of its own to the client: at most one message of them is under way to the socket, and at
-// most RequestTable::kMaxUnderWay wait for their replies. While a reply of ours is not taken by the socket,
-// commands wait, but replies to our requests are read nevertheless: a client that writes such a reply before
-// it reads what we send would otherwise wait for us for ever, as we for it.
+// It also sends requests to the client. At most one of them is pending at the socket, and at most
+// RequestTable::kMaxUnderWay wait for their replies. While the socket has not taken a reply of ours, commands
+// wait, but the session still reads replies to its requests. Otherwise it would deadlock with a client that
+// writes such a reply before it reads.
 //
-// Thread: owned by the thread that drives it (the shard). Never blocks.
-// Source: docs/device.md section 8 (reply rules 8.1, region info 8.4, interrupts 8.6).
+// Thread: owned by the thread that drives it (the shard). Never blocks. Source: docs/device.md section 8
+// (reply rules 8.1, region info 8.4, interrupts 8.6).
 #pragma once
 
 #include <cstddef>
@@ -35,23 +35,23 @@
 
 namespace pvrdma::vfio_user {
 
-// What a session may share with those before and after it at the same device. All optional.
+// What a session may share with earlier and later sessions of the same device. All members are optional.
 struct SessionSurroundings {
-  std::shared_ptr<ReaperQueue> queue;  // where the client's descriptors end; none: they are closed in place
-  const Clock* clock = nullptr;        // borrowed; none: the system's
-  log::LogLimiter* log = nullptr;      // borrowed; none: every line is written
-  // Called from run() when a request that was pending has left for the socket: the next one may be made.
+  std::shared_ptr<ReaperQueue> queue;  // closes the client's descriptors; null: they are closed in place
+  const Clock* clock = nullptr;        // borrowed; null: the system's clock
+  log::LogLimiter* log = nullptr;      // borrowed; null: every line is written
+  // Called from run() when the socket has taken a pending request, so that the next one may be made.
   std::function<void()> request_room;
 };
 
 class Session {
  public:
-  // Of one run(), unless a single message takes longer. Far more than a burst of doorbells needs.
+  // The time limit of one run(), unless a single message takes longer. A burst of doorbells needs far less.
   static constexpr Duration kBurstTime = std::chrono::microseconds(200);
-  // Of a request to the client: as long as QEMU waits for us (docs/device.md 8.9).
+  // The time limit of a request to the client: QEMU waits as long for us (docs/device.md 8.9).
   static constexpr Duration kRequestTimeLimit = std::chrono::seconds(5);
 
-  // `socket`: connected, O_NONBLOCK. `handler` is borrowed. `name` stands in log lines.
+  // `socket` is connected and O_NONBLOCK. `handler` is borrowed. Log lines contain `name`.
   Session(ClientFd socket, Handler& handler, std::string name, const SessionSurroundings& surroundings = {});
 
   int fd() const { return socket_.fd(); }
@@ -59,56 +59,56 @@ class Session {
   // A reply or a request is waiting for the socket to take it.
   bool wants_write() const { return socket_.output_pending(); }
 
-  // Not while a command has to wait until the reply to an earlier one has left.
+  // False while a command waits until the reply to an earlier one has left.
   bool wants_read() const { return !command_waits_ || !socket_.output_pending(Exchange::kOfClient); }
 
-  // Messages that were received wait for the next run(), whatever the socket says.
+  // Whether received messages wait for the next run(), even if the socket is not readable.
   bool has_more() const {
     return cut_short_ || (command_waits_ && !socket_.output_pending(Exchange::kOfClient));
   }
 
-  // VERSION was agreed upon: Handler::connected() was called.
+  // VERSION was agreed on: Handler::connected() was called.
   bool established() const { return established_; }
 
-  // Sends what is pending. Receives once (at most MessageSocket::kBurstBytes, or the rest of one message),
-  // unless there is something received to go on with, and
-  // executes what has become complete, for kBurstTime at most. True if there was something to do. An error
-  // ends the session (code 0: the client closed it in good order); the owner tells the handler.
+  // Sends pending bytes. If no received input is left, receives once (at most MessageSocket::kBurstBytes, or
+  // the rest of one message). Then executes complete messages for at most kBurstTime. Returns true if there
+  // was work. An error ends the session (code 0: the client closed it in good order), and the owner tells the
+  // handler.
   Result<bool> run();
 
-  // From VERSION on, and while no other request is pending (request_room). Besides, those with a reply need a
-  // place in the table.
+  // True from VERSION on, while no other request is pending (request_room). A request with a reply also needs
+  // a place in the table.
   bool can_request() const { return established_ && !socket_.output_pending(Exchange::kOfServer); }
 
-  // DMA_READ and DMA_WRITE: `done` is called from run() or expire_requests(), at the latest after
-  // kRequestTimeLimit, unless take_requests() comes before. Errors, `done` is not called then: ENOTCONN
-  // (before VERSION), EAGAIN (not now), EINVAL (no bytes, or a range that wraps), EMSGSIZE (the client takes
-  // max_request_bytes() at once). A socket that fails ends the session at the next run(). Throw
-  // std::bad_alloc; nothing was sent then.
+  // DMA_READ and DMA_WRITE. `done` is called from run() or expire_requests(), after kRequestTimeLimit at the
+  // latest, unless take_requests() comes first. On an error `done` is not called: ENOTCONN (before VERSION),
+  // EAGAIN (not now), EINVAL (no bytes, or a range that wraps), EMSGSIZE (more than max_request_bytes()). If
+  // the socket fails, the next run() ends the session. Throws std::bad_alloc before anything is sent.
   Result<void> dma_read(std::uint64_t address, std::uint32_t size, RequestDone done);
   Result<void> dma_write(std::uint64_t address, std::span<const std::byte> data, RequestDone done);
-  // Nobody learns what became of it, except that the client executes what it gets in order.
+  // The result is not reported. The client executes messages in order, also these.
   Result<void> dma_write_posted(std::uint64_t address, std::span<const std::byte> data);
   std::uint32_t max_request_bytes() const { return max_request_bytes_; }
 
   Instant next_deadline() const { return requests_.next_deadline(); }
   void expire_requests(Instant now) { requests_.expire(now); }
-  // Those whose ends the owner has to tell when the session is over.
+  // Takes the outstanding requests out of an ended session. The owner must end them.
   RequestTable take_requests() { return std::exchange(requests_, RequestTable{}); }
 
-  // Between two runs: what the session is besides its socket and held_fds(). Errors, each a sentence:
-  // ENOTCONN (before VERSION), EBUSY (the client leads a migration, or has the writes logged).
+  // The session's state, besides its socket and held_fds(). Call it between two runs. Each error is a
+  // sentence: ENOTCONN (before VERSION), EBUSY (the client leads a migration, or has writes logged).
   Result<SavedSession> save() const;
   std::span<const ClientFd> held_fds() const { return socket_.held_fds(); }
-  // A session that has received and sent nothing goes on as the saved one, with what held_fds() was; the
-  // handler is told of a client. Error, the session is good for nothing then: EINVAL.
+  // Continues the saved session with the descriptors of its held_fds(), and tells the handler that a client
+  // is connected. Only for a session that has received and sent nothing. Error, after which the session is
+  // unusable: EINVAL.
   Result<void> restore(const SavedSession& saved, std::span<ClientFd> held);
 
-  // The client sees the end now; the socket may be closed later.
+  // The client sees the end of the stream now; the socket may be closed later.
   void shut_down() { socket_.shut_down(); }
 
  private:
-  // Why a message ended the session; empty: it did not.
+  // An error is the reason why a message ended the session.
   using Verdict = Result<void>;
 
   Result<bool> send_and_execute();
@@ -149,11 +149,11 @@ class Session {
   std::uint32_t max_request_bytes_ = 0;
   bool established_ = false;
   bool cut_short_ = false;
-  bool command_waits_ = false;    // for the reply before it to leave
-  bool request_pending_ = false;  // when run() looked last
+  bool command_waits_ = false;    // until the reply before it has left
+  bool request_pending_ = false;  // as run() last found it
   bool warned_of_posted_write_ = false;
   std::vector<RegionInfo> regions_;        // asked once, at VERSION
-  std::vector<std::uint32_t> irq_counts_;  // likewise
+  std::vector<std::uint32_t> irq_counts_;  // asked once, at VERSION
 };
 
 }  // namespace pvrdma::vfio_user

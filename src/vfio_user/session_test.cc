@@ -1,4 +1,4 @@
-// One client against one session: QEMU's start-up, every reply rule, every refusal.
+// One client and one session: QEMU's start-up, every reply rule, every refusal.
 #include "vfio_user/session.h"
 
 #include <cerrno>
@@ -34,7 +34,7 @@ class SessionTest : public testing::Test {
     ASSERT_THAT(device_.take_calls(), ElementsAre("connected"));
   }
 
-  // Lets the session do what there is to do; the sentence it ended with, or nothing.
+  // Runs the session while there is work. Returns the sentence with which it ended, or nothing.
   std::string run() {
     while (true) {
       const auto worked = session_->run();
@@ -67,7 +67,7 @@ class SessionTest : public testing::Test {
     EXPECT_THAT(reply.payload, IsEmpty());
   }
 
-  // A session in its initial state.
+  // Makes a new session in its initial state.
   void start_anew() {
     SocketPair pair;
     peer_ = RawPeer(std::move(pair.theirs));
@@ -289,7 +289,7 @@ TEST_F(SessionTest, PostedMessagesAreNeverAnswered) {
   EXPECT_TRUE(peer_.nothing_to_receive());
   EXPECT_THAT(device_.take_calls(), ElementsAre("write 1 0x20 4 posted", "read 0 0x0 4", "reset"));
 
-  // The stream still holds together.
+  // The stream is still valid.
   expect_done(call(message(8, Command::kReset)), 0);
 }
 
@@ -395,7 +395,7 @@ TEST_F(SessionTest, OneTurnDoesABoundedAmountOfWork) {
   EXPECT_EQ(run(), "");
 }
 
-// Each look at it is 150 us later.
+// Each reading is 150 us later than the last.
 class SlowClock final : public Clock {
  public:
   Instant now() const override { return now_ = now_ + std::chrono::microseconds(150); }
@@ -443,7 +443,7 @@ TEST_F(SessionTest, AClientThatDoesNotReadItsRepliesStopsItselfOnly) {
     ++sent;
     ASSERT_EQ(run(), "");
   }
-  // Now nothing more is read, and nothing is lost either.
+  // Now the session reads no more, but nothing is lost.
   for (int i = 0; i < 5; ++i, ++sent) ASSERT_TRUE(peer_.send(request));
   ASSERT_EQ(run(), "");
   EXPECT_TRUE(session_->wants_write());
