@@ -1,7 +1,7 @@
-// ChangeCounter: a number in memory that outlives the process, for who must know whether what was written
-// down about something is still true: it is when the number is the one that was written down with it.
+// ChangeCounter: a number in memory that outlives the process and counts changes. A record that stores the
+// number is still valid if the number is unchanged.
 //
-// Layout: a memfd of one page, the number in its first 8 bytes. Thread: bump() one, value() any.
+// Layout: a memfd of one page with the number in its first 8 bytes. Thread: bump() one, value() any.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@ namespace pvrdma::keep {
 
 class ChangeCounter {
  public:
-  // `earlier`: that of another process, to go on with; empty: a new one, which begins at 0. Errors: what the
-  // system calls said; EINVAL: `earlier` is none.
+  // `earlier` is the memfd of another process, to continue with it; without it a new counter begins at 0.
+  // Errors: those of the system calls; EINVAL if `earlier` is not a counter.
   static Result<std::unique_ptr<ChangeCounter>> create(Fd earlier = {});
   ~ChangeCounter();
   ChangeCounter(const ChangeCounter&) = delete;

@@ -58,7 +58,7 @@ Result<std::unique_ptr<DescriptorStore>> DescriptorStore::from_environment() {
   return store;
 }
 
-// Those of a name that is not ours to know end here; a name that comes twice counts once.
+// Closes descriptors without a name. If a name occurs twice, the first descriptor counts.
 void DescriptorStore::collect() {
   const auto process = number_in<pid_t>("LISTEN_PID");
   const auto count = number_in<int>("LISTEN_FDS");
@@ -68,7 +68,7 @@ void DescriptorStore::collect() {
     for (int i = 0; i < *count; ++i) {
       Fd fd(kFirstPassed + i);
       if (::fcntl(fd.get(), F_SETFD, FD_CLOEXEC) != 0) {
-        static_cast<void>(fd.release());  // it is not open
+        static_cast<void>(fd.release());  // was not open
         continue;
       }
       if (static_cast<std::size_t>(i) >= named.size()) continue;
@@ -86,7 +86,7 @@ Result<void> DescriptorStore::put(const std::string& name, const Fd& fd) {
                                     "the unit",
                                     names_.size()));
   }
-  // FDPOLL=0: whether a client has left is for the next process to see.
+  // FDPOLL=0: systemd must not drop the descriptor when a client has left; the next process sees that.
   auto sent = send(fmt::format("FDSTORE=1\nFDPOLL=0\nFDNAME={}", name), fd.get());
   if (sent) names_.insert(name);
   return sent;

@@ -1,11 +1,11 @@
-// DescriptorStore: file descriptors that outlive this process: systemd keeps them for the service's next one
-// (sd_notify(3): FDSTORE, FDSTOREREMOVE, BARRIER; sd_listen_fds(3)). They come back under the names they were
-// stored with.
+// DescriptorStore: file descriptors that outlive this process. systemd keeps them for the service's next
+// process (sd_notify(3): FDSTORE, FDSTOREREMOVE, BARRIER; sd_listen_fds(3)) and returns them with the names
+// under which they were stored.
 //
-// Who starts the process says that it keeps, and how many: FDSTORE=COUNT in the environment, which systemd
-// sets from 254 on and a unit's Environment= before.
+// FDSTORE=COUNT in the environment says that descriptors are kept, and how many. systemd sets it from version
+// 254 on; before, a unit's Environment= does.
 //
-// Thread: one at a time; blocks while systemd is busy, for kPatience at most.
+// Thread: one at a time; blocks while systemd is busy, for at most kPatience.
 #pragma once
 
 #include <cstddef>
@@ -26,22 +26,22 @@ class DescriptorStore {
  public:
   static constexpr Duration kPatience = std::chrono::seconds(5);
 
-  // Takes what an earlier process has stored out of the environment; to be called once, before there are
-  // threads. Null: nobody keeps anything for this process. Errors, a sentence: the variables are there and
-  // make no sense, or the socket is not to be had.
+  // Takes the descriptors of an earlier process, which the environment names. Call it once, before there are
+  // threads. Null: no service manager keeps descriptors for this process. Errors, each a sentence: the
+  // variables are invalid, or the socket cannot be opened.
   static Result<std::unique_ptr<DescriptorStore>> from_environment();
 
-  // What has come back, by name; the first call has it. It stays stored.
+  // The returned descriptors by name. Only the first call gets them. They stay stored.
   std::map<std::string, Fd> take() { return std::exchange(came_, {}); }
 
-  // `name`: at most 255 printable characters without ':', one for each. `fd` is borrowed. Errors: ENOSPC, as
-  // many are stored as may be; what sendmsg said.
+  // Stores `fd` under `name`: at most 255 printable characters without ':', unique. `fd` is borrowed. Errors:
+  // ENOSPC if the maximum is stored, or sendmsg()'s errno.
   Result<void> put(const std::string& name, const Fd& fd);
   Result<void> remove(const std::string& name);
-  // As put() and remove() left it, as far as this process knows.
+  // The stored names after put() and remove(), as far as this process knows.
   const std::set<std::string>& names() const { return names_; }
 
-  // Returns when systemd has done what it was told before. Errors: ETIMEDOUT, what the system calls said.
+  // Returns when systemd has processed all earlier messages. Errors: ETIMEDOUT, those of the system calls.
   Result<void> settle();
 
  private:

@@ -23,7 +23,7 @@ namespace pvrdma::keep {
 
 class FakeManager {
  public:
-  // NOTIFY_SOCKET is `path`, as long as this lives.
+  // Sets NOTIFY_SOCKET to `path` as long as this lives.
   explicit FakeManager(std::string path, std::size_t most = 100) : path_(std::move(path)) {
     std::filesystem::remove(path_);
     sockaddr_un address{};
@@ -62,8 +62,8 @@ class FakeManager {
     stored_.erase(name);
   }
 
-  // As for the service's next process, this one: copies of the descriptors from number 3 on, whatever was
-  // there.
+  // Returns the descriptors as if to the service's next process: copies of them replace descriptors from
+  // number 3 on.
   void give_back() {
     const std::lock_guard lock(mutex_);
     std::string names;
@@ -79,7 +79,7 @@ class FakeManager {
   }
 
  private:
-  // Out of the way of those that are given back.
+  // Moves a descriptor out of the way of the returned ones.
   static Fd above(const Fd& fd) { return Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 500)); }
 
   void receive() {

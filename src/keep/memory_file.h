@@ -1,5 +1,5 @@
-// Bytes as a file in memory that never changes again, and back: what a process leaves to the next one.
-// Thread: any.
+// Turns bytes into a file in memory that never changes again, and back. A process leaves such files to its
+// successor. Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace pvrdma::keep {
 
-// Sealed against every change. Errors: what the system calls said.
+// The file is sealed against every change. Errors: those of the system calls.
 Result<Fd> to_memory_file(std::span<const std::byte> bytes);
-// Errors: EINVAL, no such file; E2BIG, larger than `most`; what the system calls said.
+// Errors: EINVAL (not such a file), E2BIG (larger than `most`), those of the system calls.
 Result<std::vector<std::byte>> from_memory_file(const Fd& file, std::size_t most);
 
 }  // namespace pvrdma::keep

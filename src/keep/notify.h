@@ -1,5 +1,5 @@
-// What the daemon tells the service manager that started it (sd_notify(3)): nothing, where none did. Thread:
-// control only.
+// Tells the service manager the daemon's state (sd_notify(3)). Does nothing if no service manager started the
+// daemon. Thread: control only.
 #pragma once
 
 #include <string_view>
@@ -9,11 +9,11 @@
 
 namespace pvrdma::keep {
 
-// Connected to NOTIFY_SOCKET; empty: there is none. Errors, one sentence: its address makes no sense, or the
-// socket is not to be had.
+// A socket connected to NOTIFY_SOCKET; empty if the variable is not set. Errors, each one sentence: its
+// address is invalid, or the socket cannot be opened.
 Result<Fd> connect_to_manager();
 
-// "READY=1", "STOPPING=1". It does not matter whether anybody hears it.
+// Sends "READY=1", "STOPPING=1" or the like. Failures are ignored.
 void notify(std::string_view state);
 
 }  // namespace pvrdma::keep

@@ -17,7 +17,7 @@ namespace {
 
 class NotifyTest : public testing::Test {
  protected:
-  // A service manager's socket; a leading '@' stands for the abstract namespace.
+  // A service manager's socket. A leading '@' means the abstract namespace.
   Fd listen_at(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
