@@ -16,9 +16,9 @@ namespace pvrdma::tls {
 namespace {
 
 constexpr int kChainDepthMax = 8;
-constexpr std::size_t kReadAheadBytes = 64 * 1024;  // of ciphertext: four records for one system call
+constexpr std::size_t kReadAheadBytes = 64 * 1024;  // of ciphertext: one system call reads four records
 
-// `name`: what it is, and the path.
+// `name` is the file's role and its path.
 Result<struct stat> look_at(const std::string& name, const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat state {};
@@ -27,7 +27,7 @@ Result<struct stat> look_at(const std::string& name, const std::string& path) {
   return state;
 }
 
-// A key with a passphrase must not make the daemon ask at a terminal.
+// OpenSSL would otherwise ask for the passphrase at a terminal.
 int no_passphrase(char*, int, int, void* was_asked) {
   if (was_asked != nullptr) *static_cast<bool*>(was_asked) = true;
   return -1;
@@ -67,7 +67,7 @@ Result<> load_key(SSL_CTX* context, const std::string& path, const std::string& 
   SSL_CTX_set_default_passwd_cb_userdata(context, &has_passphrase);
   const bool loaded = SSL_CTX_use_PrivateKey_file(context, path.c_str(), SSL_FILETYPE_PEM) == 1;
   SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);
-  // Loading compares with a certificate of the key's own type only.
+  // When OpenSSL loads a key, it compares it only with a certificate of the same key type.
   if (loaded && SSL_CTX_check_private_key(context) == 1) return {};
   const unsigned long error = ERR_peek_error();
   if (loaded || (ERR_GET_LIB(error) == ERR_LIB_X509 && ERR_GET_REASON(error) == X509_R_KEY_VALUES_MISMATCH)) {
@@ -81,16 +81,17 @@ Result<> load_key(SSL_CTX* context, const std::string& path, const std::string& 
   return fail(name + " is no PEM file with a private key: " + openssl_reason());
 }
 
-// 128 bits first: the fastest where the processor has AES instructions.
+// 128 bits come first: they are the fastest on processors with AES instructions.
 constexpr const char* kSuites13 =
     "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
-constexpr const char* kSuites12 = "ECDHE+AESGCM:ECDHE+CHACHA20";  // not all that version 1.2 has are good
+constexpr const char* kSuites12 = "ECDHE+AESGCM:ECDHE+CHACHA20";  // TLS 1.2 also has weak suites
 
 Result<> set_rules(SSL_CTX* context, int oldest_version) {
   if (context == nullptr) return fail(ENOMEM, "OpenSSL has no memory for a TLS context");
   SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
                                    SSL_OP_CIPHER_SERVER_PREFERENCE);
-  // No partial writes: a peer may ask for records as small as 512 bytes, and Stream counts on all or nothing.
+  // Partial writes stay off: a peer may ask for records as small as 512 bytes, but Stream needs a write to be
+  // complete or pending.
   SSL_CTX_set_mode(context, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_read_ahead(context, 1);

@@ -1,10 +1,10 @@
-// Context: what this end of TLS connections shows and whom it trusts; makes the streams.
+// Context: what this end of TLS connections presents and which peers it trusts; it makes the streams.
 //
-// There are two kinds. Both speak no compression, no tickets, no renegotiation and no early data, and read a
-// key only if it has no passphrase. A stream of a mutual context does not care whom it talks to as long as
-// the authority signed for it: comparing names is its user's (Stream::peer_is).
+// There are two kinds. Neither uses compression, tickets, renegotiation or early data, and both refuse a key
+// with a passphrase. A stream of a mutual context accepts any peer whose certificate the authority signed;
+// the stream's user compares names (Stream::peer_is).
 //
-// Thread: any; immutable after it was made. Outlives its streams or not, as it likes.
+// Thread: any; immutable after it was made. May be destroyed before its streams.
 #pragma once
 
 #include <memory>
@@ -18,29 +18,29 @@ struct ssl_ctx_st;  // OpenSSL's SSL_CTX
 
 namespace pvrdma::tls {
 
-// PEM files.
+// Paths of PEM files.
 struct Files {
-  std::string ca;           // authorities that may sign for a peer
+  std::string ca;           // authorities that may sign a peer's certificate
   std::string certificate;  // with its chain
   std::string key;
 };
 
 class Context {
  public:
-  // Both read the files. Errors name the file: unreadable, not PEM, a key with a passphrase, a key that does
-  // not fit the certificate. A key file that everyone may read, and a certificate that is not valid now, are
-  // warnings in the log.
+  // Both read the files. An error names the file: unreadable, not PEM, a key with a passphrase, or a key that
+  // does not fit the certificate. A world-readable key file or a certificate that is not valid now only
+  // causes a warning in the log.
 
-  // For peers that prove to each other who they are: TLS 1.3 only, both sides show a certificate.
+  // For peers that authenticate each other: TLS 1.3 only, both sides present a certificate.
   static Result<std::unique_ptr<Context>> mutual(const Files& files);
-  // For clients of any make: TLS 1.2 or newer; they show no certificate and prove otherwise who they are.
-  // Makes no client().
+  // For any client: TLS 1.2 or newer. Clients present no certificate and authenticate in another way.
+  // client() cannot be used.
   static Result<std::unique_ptr<Context>> server_only(const std::string& certificate, const std::string& key);
 
-  // Whether the certificate that is shown is for the host `name`; with wildcards.
+  // Whether this context's certificate is for the host `name`, which a wildcard may match.
   bool is_certified_as(const std::string& name) const;
 
-  // Of connected stream sockets. Error: out of memory, in effect.
+  // Make a stream of a connected stream socket. The only error in practice is out of memory.
   Result<std::unique_ptr<Stream>> client(Fd socket) const;
   Result<std::unique_ptr<Stream>> server(Fd socket) const;
 

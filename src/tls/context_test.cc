@@ -1,4 +1,4 @@
-// What contexts say of files that they cannot use.
+// The errors of contexts for files that they cannot use.
 #include "tls/context.h"
 
 #include <chrono>

@@ -56,7 +56,7 @@ std::string describe_refused_certificate(X509_STORE_CTX* context) {
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    case X509_V_ERR_CERT_SIGNATURE_FAILURE:  // by one of the same name
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:  // by another authority with the same name
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
       return which + " was not signed by the authority that this host trusts";
@@ -93,7 +93,7 @@ std::string describe_error(const SSL& ssl) {
     default:
       break;
   }
-  // An alert of the peer's: its number is added to a base.
+  // An alert from the peer: OpenSSL adds its number to a base.
   if (reason > SSL_AD_REASON_OFFSET && reason < SSL_AD_REASON_OFFSET + 256) {
     ERR_clear_error();
     const int alert = reason - SSL_AD_REASON_OFFSET;

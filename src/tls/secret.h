@@ -5,7 +5,7 @@
 
 namespace pvrdma::tls {
 
-// Takes as long however much of them is equal; their sizes are no secret.
+// Compares in a time that does not depend on the contents. The sizes are not secret.
 bool is_same_secret(std::string_view a, std::string_view b);
 
 }  // namespace pvrdma::tls

@@ -19,7 +19,7 @@ namespace pvrdma::tls {
 
 static_assert(kRecordBytes == SSL3_RT_MAX_PLAIN_LENGTH);
 
-// The socket below, as OpenSSL's BIO: its own socket BIO would raise SIGPIPE.
+// The socket as an OpenSSL BIO. OpenSSL's own socket BIO would raise SIGPIPE.
 struct Socket {
   Fd fd;
   int error = 0;  // of the last call that failed for good
@@ -114,7 +114,7 @@ Result<std::unique_ptr<Stream>> Stream::create(Fd socket, ssl_ctx_st& context, R
   if (bio == nullptr) return fail("no TLS connection can be made: " + openssl_reason());
   BIO_set_data(bio, owned.get());
   BIO_set_init(bio, 1);
-  SSL_set_bio(ssl.get(), bio, bio);  // owns it
+  SSL_set_bio(ssl.get(), bio, bio);  // takes ownership
   if (role == Role::kClient) {
     SSL_set_connect_state(ssl.get());
   } else {
@@ -176,7 +176,7 @@ bool Stream::holds_input() const {
 Transfer Stream::write(std::span<const std::byte> from) {
   if (is_broken_) return {Io::kBroken, 0};
   ERR_clear_error();
-  // TLS 1.2 has no way to do it.
+  // TLS 1.2 has no key update.
   if (!is_retry_ && ++records_ % kRecordsPerKey == 0 && SSL_version(ssl_.get()) == TLS1_3_VERSION &&
       SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
     note_trouble();
@@ -210,7 +210,7 @@ std::vector<std::string> Stream::peer_names() const {
   return certificate == nullptr ? std::vector<std::string>{} : names_of(certificate);
 }
 
-// Of a call that returned `result`, which was not success.
+// The result of a call that returned `result`, which was not success.
 Io Stream::verdict(int result) {
   switch (SSL_get_error(ssl_.get(), result)) {
     case SSL_ERROR_WANT_READ:
@@ -226,7 +226,7 @@ Io Stream::verdict(int result) {
 void Stream::note_trouble() {
   is_broken_ = true;
   if (!trouble_.empty()) {
-    ERR_clear_error();  // on_verified has said it better
+    ERR_clear_error();  // on_verified() has already recorded a better text
   } else if (ERR_peek_error() != 0) {
     trouble_ = describe_error(*ssl_);
   } else if (socket_->error != 0) {
@@ -236,9 +236,9 @@ void Stream::note_trouble() {
   }
 }
 
-// Counts what comes besides data: handshake messages (a KeyUpdate is one), and each warning that a refused
-// renegotiation makes us send. A stream that the peer seems to have ended takes no further record: that is
-// the one way out of the loop inside SSL_read.
+// Counts messages that are not data: handshake messages (a KeyUpdate is one), and each warning that we send
+// to refuse a renegotiation. To leave the loop inside SSL_read(), it marks the stream as ended by the peer,
+// because OpenSSL then reads no further record.
 void Stream::on_message(int is_written, int /*version*/, int type, const void* /*bytes*/,
                         std::size_t /*size*/, ssl_st* ssl, void* self) {
   auto& stream = *static_cast<Stream*>(self);

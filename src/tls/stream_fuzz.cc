@@ -1,10 +1,10 @@
-// Fuzzes a Stream, server or client, with a peer that may be anything: a TLS of its own that renegotiates,
-// floods with new keys, stops anywhere; and bytes on the way that are changed, cut off or made up.
+// Fuzzes a Stream, as server or client, against an arbitrary peer. The peer's own TLS renegotiates, floods
+// with new keys, or stops at any point. Bytes on the way are changed, cut off or made up.
 //
-// Input: how@0:1 (bit 0: ours is the client; bits 1 and 2: the kind of context; bit 3: bytes only, there is
-// no TLS at the other end), then steps, see Step. What must hold: nothing crashes or blocks; a stream that
-// broke says why and stays broken; what is read are the very bytes that the peer wrote, in order; and
-// messages of TLS itself beyond what stream.h allows end the stream.
+// Input: how@0:1 (bit 0: ours is the client; bits 1 and 2: the kind of context; bit 3: bytes only, without
+// TLS at the other end), then steps, see Step. The fuzzer checks: nothing crashes or blocks. A broken stream
+// says why and stays broken. The bytes read are exactly those that the peer wrote, in order. More messages of
+// TLS itself than stream.h allows end the stream.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -32,14 +32,14 @@ constexpr int kStepsMax = 64;
 constexpr int kHandshakeRounds = 8;
 
 enum class Step : std::uint8_t {
-  kMove,         // what both have written arrives, and ours reads
+  kMove,         // deliver what both have written; then ours reads
   kPeerWrites,   // bytes@0:2
-  kNewKeys,      // count@0:1; odd: asks ours for new ones, too
+  kNewKeys,      // count@0:1; odd: also requests new keys from ours
   kRenegotiate,  // TLS 1.2
   kPeerStops,    // in order
-  kBytes,        // count@0:1, and so many, straight to ours
-  kChange,       // at@0:2, what@2:1: of what the peer sends next
-  kCut,          // at@0:2: the same, and nothing more ever comes
+  kBytes,        // count@0:1, then that many bytes, sent straight to ours
+  kChange,       // at@0:2, what@2:1: changes the next bytes from the peer
+  kCut,          // at@0:2: cuts the next bytes there, and no more bytes come
   kWrite,        // bytes@0:2, by ours
   kStop,         // by ours
   kHandshake,
@@ -50,7 +50,7 @@ std::byte pattern(std::uint64_t at) {
   return static_cast<std::byte>(at * 131 + (at >> 8));
 }
 
-// The contexts, made once.
+// All contexts, made once.
 struct Contexts {
   Contexts() {
     log::set_level(log::Level::kError);
@@ -63,7 +63,7 @@ struct Contexts {
       SSL_CTX_set_num_tickets(context, 0);
       SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     }
-    // It is asked for a certificate, so it has to ask, too.
+    // The server asks the peer for a certificate, so the peer must verify, too.
     SSL_CTX_set_verify(raw_server.get(), SSL_VERIFY_PEER, [](int, X509_STORE_CTX*) { return 1; });
   }
   struct Free {
@@ -92,7 +92,7 @@ class Pair {
     if ((how & 4) != 0) SSL_set_max_proto_version(peer_.get(), TLS1_2_VERSION);
     client ? SSL_set_accept_state(peer_.get()) : SSL_set_connect_state(peer_.get());
     SSL_set_options(peer_.get(), SSL_OP_ALLOW_CLIENT_RENEGOTIATION);
-    SSL_set_bio(peer_.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));  // owns them
+    SSL_set_bio(peer_.get(), BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));  // takes ownership
   }
 
   void run(FuzzInput input) {
@@ -230,7 +230,7 @@ class Pair {
   }
   void write(std::size_t bytes) {
     if (!ready_) return;
-    // What was not taken is offered again: the same bytes.
+    // Bytes that were not taken are offered again unchanged.
     if (unwritten_ == 0) unwritten_ = bytes;
     const std::vector<std::byte> data(unwritten_, std::byte{0x3c});
     const Transfer transfer = ours_->write(data);

@@ -1,5 +1,5 @@
-// TLS streams over pairs of sockets. What mutual contexts refuse, and what becomes of records that somebody
-// changes, is in transport/tcp/tls_stream_test.cc.
+// TLS streams over socket pairs. transport/tcp/tls_stream_test.cc tests what mutual contexts refuse, and what
+// happens to records that somebody changes.
 #include "tls/stream.h"
 
 #include <array>
@@ -28,7 +28,7 @@ using ::testing::IsEmpty;
 struct Streams {
   std::unique_ptr<Stream> client, server;
 
-  // Until both are done or broken; what one has written is there for the other at once.
+  // Runs both handshakes until they are done or broken. Bytes that one side writes reach the other at once.
   void shake_hands() const {
     const auto over = [](Io io) { return io == Io::kDone || io == Io::kBroken; };
     for (int round = 0; round < 20; ++round) {
@@ -53,7 +53,7 @@ class TlsStreamTest : public ::testing::Test {
             Context::mutual(files_).value()->server(std::move(far)).value()};
   }
 
-  // A client without a certificate that speaks this version only, and a server that does not ask for one.
+  // A client without a certificate that speaks only this version, and a server that does not ask for one.
   Streams server_only(int version, std::uint8_t fragments = TLSEXT_max_fragment_length_DISABLED) {
     auto [near, far] = sockets();
     SSL_CTX* const anonymous = SSL_CTX_new(TLS_client_method());
@@ -68,7 +68,7 @@ class TlsStreamTest : public ::testing::Test {
     return streams;
   }
 
-  // Until the socket takes no more; returns how many bytes it took.
+  // Writes until the socket is full. Returns the number of bytes.
   static std::size_t fill(int fd) {
     const std::array<std::byte, 4096> junk{};
     std::size_t bytes = 0;
@@ -127,7 +127,7 @@ TEST_F(TlsStreamTest, GoesOnWhereAVersionHasNoNewKeys) {
   }
 }
 
-// A client driven by hand, so that it can do what ours never does.
+// A client that the test drives directly, so that it can do what a Stream never does.
 class RawClient {
  public:
   RawClient(Fd socket, const Files& files) : socket_(std::move(socket)) {
@@ -197,7 +197,7 @@ TEST_F(TlsStreamTest, NewKeysAmongMuchDataAreFine) {
   }
 }
 
-// RFC 6066: a client may ask for smaller records than are written here.
+// RFC 6066: a client may ask for smaller records than our streams write.
 TEST_F(TlsStreamTest, APeerThatWantsSmallRecordsGetsEverythingToo) {
   for (const int version : {TLS1_3_VERSION, TLS1_2_VERSION}) {
     const Streams streams = server_only(version, TLSEXT_max_fragment_length_512);

@@ -1,4 +1,4 @@
-// TestCertificates: a certificate authority in a folder of its own, made by a test and gone with it.
+// TestCertificates: a certificate authority of a test, in its own folder. The destructor removes it.
 //
 // Thread: a test's.
 #pragma once
@@ -24,7 +24,7 @@ class TestCertificates {
  public:
   struct Subject {
     std::string common_name;
-    std::vector<std::string> dns_names;  // none: no subjectAltName
+    std::vector<std::string> dns_names;  // empty: no subjectAltName
     long valid_from_s = -3600;           // seconds from now
     long valid_until_s = 86400;
   };
@@ -46,7 +46,7 @@ class TestCertificates {
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  // A certificate, its key and this authority's own certificate.
+  // The files of a new certificate, its key, and this authority's own certificate.
   Files issue_as(const Subject& subject) {
     const std::string name = "host" + std::to_string(++issued_);
     const Key key = make_key();
@@ -58,10 +58,10 @@ class TestCertificates {
     });
     return {.ca = (folder_ / "ca.pem").string(), .certificate = pem, .key = key_pem};
   }
-  // With the host's name as it should be.
+  // A certificate for the host's name.
   Files issue(const std::string& host) { return issue_as({.common_name = host, .dns_names = {host}}); }
 
-  // The file of a key with a passphrase, which belongs to no certificate.
+  // The file of a key with a passphrase. No certificate uses it.
   std::string locked_key() {
     const Key key = make_key();
     std::string passphrase = "secret";
@@ -69,7 +69,7 @@ class TestCertificates {
       return PEM_write_PrivateKey(f, key.get(), EVP_aes_128_cbc(), nullptr, 0, nullptr, passphrase.data());
     });
   }
-  // The file of a key of another kind, which belongs to no certificate.
+  // The file of a key of another type. No certificate uses it.
   std::string rsa_key() {
     const Key key(EVP_RSA_gen(2048));
     PVRDMA_CHECK(key != nullptr, "makes a key");
