@@ -1,4 +1,4 @@
-// FakeQemu: a monitor's other end, on a thread of its own, that answers by a script.
+// FakeQemu: the other end of a monitor, on its own thread, that answers by a script.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace pvrdma::vmm {
 
 class FakeQemu {
  public:
-  // The reply to a command; nothing: it hangs up. Called on its thread.
+  // Returns the reply to a command, or nothing to hang up. Called on FakeQemu's thread.
   using Script = std::function<std::optional<Json>(const std::string& command, const Json& arguments)>;
 
   FakeQemu(std::string path, Script script, std::string greeting = R"({"QMP": {"version": {}}})")
@@ -46,7 +46,7 @@ class FakeQemu {
   }
 
  private:
-  // False: nobody is there any more.
+  // False: the client has gone.
   bool wait(int fd) const {
     while (!stop_) {
       pollfd ready{fd, POLLIN, 0};

@@ -101,7 +101,7 @@ Result<void> set_migration_settings(Monitor& monitor, const MigrationSettings& s
 }
 
 Result<void> cancel_migration(Monitor& monitor, Instant until) {
-  static_cast<void>(monitor.execute("migrate_cancel"));  // refused where there is none
+  static_cast<void>(monitor.execute("migrate_cancel"));  // QEMU refuses it if no migration is running
   while (true) {
     const auto found = migration_status(monitor);
     if (!found) return Failure(found.error());

@@ -1,6 +1,6 @@
-// A QEMU's migration, as its monitor shows and leads it.
+// A QEMU's migration, observed and controlled through its monitor.
 //
-// Thread and errors: as Monitor's.
+// Thread and errors: as for Monitor.
 #pragma once
 
 #include <cstdint>
@@ -22,35 +22,35 @@ Result<std::string> run_state(Monitor& monitor);
 
 struct MigrationStatus {
   std::string status =
-      "none";       // "active", "pre-switchover", "completed", "failed", ...; none: there was none
-  std::string why;  // it failed, in QEMU's words
-  std::uint64_t ram_bytes = 0;  // of the guest, as far as QEMU tells
+      "none";       // "active", "pre-switchover", "completed", "failed", ...; none: there was no migration
+  std::string why;  // why it failed, in QEMU's words
+  std::uint64_t ram_bytes = 0;  // of the guest, as far as QEMU reports it
   std::uint64_t remaining_bytes = 0;
-  std::uint64_t bytes_per_s = 0;  // as measured last; 0: not yet
+  std::uint64_t bytes_per_s = 0;  // the last measurement; 0: not measured yet
 };
 Result<MigrationStatus> migration_status(Monitor& monitor);
 
-// It is over, or there was none.
+// Whether the migration is over, or there was none.
 bool has_ended(std::string_view status);
 
-// Capabilities of it, as QEMU names them.
+// Capabilities of a migration, by QEMU's names.
 inline constexpr const char* kPauseBeforeSwitchover = "pause-before-switchover";
 inline constexpr const char* kAutoConverge = "auto-converge";
 
-// Those that are on.
+// The capabilities that are on.
 Result<std::set<std::string>> migration_capabilities(Monitor& monitor);
-// Errors: EREMOTEIO: this QEMU does not have it, or it migrates.
+// Error: EREMOTEIO (QEMU lacks the capability, or is migrating).
 Result<void> set_migration_capability(Monitor& monitor, const char* name, bool on);
 
-// How QEMU migrates.
+// Parameters of a migration.
 struct MigrationSettings {
   std::uint64_t bytes_per_s_max = 0;  // 0: no bound
-  std::uint64_t downtime_ms = 0;      // the VM may stand for so long
+  std::uint64_t downtime_ms = 0;      // how long the VM may be stopped
 };
 Result<MigrationSettings> migration_settings(Monitor& monitor);
 Result<void> set_migration_settings(Monitor& monitor, const MigrationSettings& settings);
 
-// Ends what is under way, and waits for that. ETIMEDOUT: `until` came first.
+// Cancels a running migration and waits until it has ended. ETIMEDOUT: not before `until`.
 Result<void> cancel_migration(Monitor& monitor, Instant until);
 
 }  // namespace pvrdma::vmm

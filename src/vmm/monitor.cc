@@ -75,7 +75,7 @@ Result<void> Monitor::give_fd(const std::string& name, int fd) {
   return {};
 }
 
-// `fd` -1: none goes along.
+// `fd` is passed along unless it is -1.
 Result<Json> Monitor::execute_with(std::string_view command, Json arguments, int fd) {
   if (!socket_) return fail(EPIPE, fmt::format("the monitor at {} is of no use any more", path_));
   const Json request{{"execute", command}, {"arguments", std::move(arguments)}};
@@ -128,7 +128,7 @@ Result<std::string> Monitor::read_line(Instant until) {
   }
 }
 
-// A descriptor travels with the first byte.
+// The descriptor travels with the first byte.
 Result<void> Monitor::send(const std::string& line, int fd, Instant until) {
   std::string_view rest = line;
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> ancillary{};
@@ -162,7 +162,8 @@ Result<void> Monitor::wait(short events, Instant until) {
   using std::chrono::milliseconds;
   while (true) {
     const auto left = std::chrono::duration_cast<milliseconds>(until - Instant::now());
-    if (left.count() <= 0) return give_up(ETIMEDOUT, "no answer in time");  // whatever else comes
+    if (left.count() <= 0)
+      return give_up(ETIMEDOUT, "no answer in time");  // even if other lines, such as events, keep coming
     pollfd socket{socket_.get(), events, 0};
     const int ready = ::poll(&socket, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
     if (ready > 0) return {};

@@ -1,11 +1,10 @@
-// Monitor: a QEMU's QMP monitor, as its client over a UNIX socket.
+// Monitor: a client of a QEMU's QMP monitor, over a UNIX socket.
 //
-// The VMM is not trusted: a line has a bound, JSON is no deeper than it needs to be, and whatever it says
-// wrongly is an Error. Events are passed over: who wants to know asks. After an error other than QEMU's own
-// refusal nothing can be told of what comes next, so every later call fails.
+// The VMM is not trusted: the length of a line and the depth of its JSON are bounded, and every wrong answer
+// is an Error. The client ignores events; callers poll instead. After any error except a refusal by QEMU the
+// stream is in an unknown state, so every later call fails.
 //
-// Thread: one at a time, which may block: never the shard.
-// Source: QEMU docs/interop/qmp-spec.rst.
+// Thread: one at a time, which may block: never the shard. Source: QEMU docs/interop/qmp-spec.rst.
 #pragma once
 
 #include <cstddef>
@@ -26,24 +25,26 @@ using Json = nlohmann::json;
 class Monitor {
  public:
   static constexpr std::size_t kLineBytesMax = 1u << 20;
-  // Of one answer. A VMM that is stopped by its administrator, or whose host is starved, takes long.
+  // The time limit of one answer. A VMM needs long if its administrator has stopped it, or if its host is
+  // overloaded.
   static constexpr Duration kPatience = std::chrono::seconds(10);
 
-  // Connects and agrees on capabilities; tries again until `until` while nobody listens there. Errors: one
-  // sentence with the path; ENOENT or ECONNREFUSED: nobody listens; EACCES; EPROTO: it is no QMP monitor;
-  // ETIMEDOUT: another client has it.
+  // Connects and negotiates capabilities. Until `until` it tries again while nobody listens. Errors, each one
+  // sentence with the path: ENOENT or ECONNREFUSED (nobody listens), EACCES, EPROTO (not a QMP monitor),
+  // ETIMEDOUT (another client uses the monitor).
   static Result<std::unique_ptr<Monitor>> connect(const std::string& path, Instant until);
 
-  // What the command returned. Errors: EREMOTEIO: QEMU refused it, in its own words; otherwise the monitor is
-  // of no use any more: EPIPE (QEMU has gone), EPROTO, ETIMEDOUT, or the socket's errno.
+  // Returns the command's result. Error EREMOTEIO: QEMU refused the command, in its own words. After another
+  // error the monitor is unusable: EPIPE (QEMU has gone), EPROTO, ETIMEDOUT, or the socket's errno.
   Result<Json> execute(std::string_view command, Json arguments = Json::object());
-  // Gives QEMU a descriptor, which it knows by `name` from then on. `fd` is borrowed. Errors: as execute().
+  // Passes a descriptor to QEMU, which knows it by `name` afterwards. `fd` is borrowed. Errors: as for
+  // execute().
   Result<void> give_fd(const std::string& name, int fd);
-  // A line for people (HMP), and what was printed.
+  // Executes a line of the human monitor (HMP) and returns its output.
   Result<std::string> human(const std::string& line);
 
   const std::string& path() const { return path_; }
-  pid_t pid() const { return pid_; }  // of the QEMU
+  pid_t pid() const { return pid_; }  // of QEMU
   bool works() const { return static_cast<bool>(socket_); }
 
  private:
@@ -58,16 +59,16 @@ class Monitor {
   Failure give_up(int code, std::string_view why);
 
   const std::string path_;
-  Fd socket_;  // empty: of no use any more
+  Fd socket_;  // empty: the monitor is unusable
   std::string received_;
   pid_t pid_ = 0;
 };
 
-// No deeper than it needs to be, and no exception: what cannot be read is discarded(), which is no object.
+// Parses JSON of bounded depth and throws nothing. Invalid text gives a discarded() value, which is not an
+// object.
 Json parse_json(std::string_view text);
 
-// The member of that type, or an EPROTO sentence that names it: what a VMM answered need not be what was
-// asked for.
+// A member of the expected type, or an EPROTO sentence that names it: the VMM's answer may be anything.
 Result<std::string> text_of(const Json& object, const char* member);
 
 }  // namespace pvrdma::vmm

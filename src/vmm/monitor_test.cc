@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 class MonitorTest : public testing::Test {
  protected:
   Result<std::unique_ptr<Monitor>> connect() { return Monitor::connect(path_, Instant::now()); }
-  // The error of the one command that this QEMU is asked.
+  // The error of the one command that the test sends to this QEMU.
   Error error_of(FakeQemu::Script script) {
     const FakeQemu qemu(path_, std::move(script));
     const auto monitor = connect().value();

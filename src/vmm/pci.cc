@@ -12,9 +12,9 @@ namespace {
 
 constexpr int kVendor = 0x15ad;
 constexpr int kDevice = 0x0820;
-constexpr int kBridgesMax = 256;  // buses of a VM
+constexpr int kBridgesMax = 256;  // bounds the buses of a VM
 
-// Of the configuration space.
+// Offsets in the configuration space.
 constexpr std::uint8_t kCommand = 0x04;
 constexpr std::uint8_t kCacheLineAndLatency = 0x0c;
 constexpr std::uint8_t kBar0 = 0x10;
@@ -27,7 +27,7 @@ constexpr unsigned kAddressPort = 0xcf8;
 constexpr unsigned kDataPort = 0xcfc;
 constexpr std::uint32_t kEnable = 0x8000'0000;
 
-// A number of an answer; negative: it is none, or out of range.
+// A number in an answer; negative if it is missing, of another type or out of range.
 int number_of(const Json& object, const char* member, int most) {
   if (!object.is_object()) return -1;
   const auto found = object.find(member);
@@ -42,7 +42,7 @@ bool is_ours(const Json& device) {
          number_of(*id, "device", 0xffff) == kDevice;
 }
 
-// Looks behind bridges too, of a bounded number.
+// Also searches behind bridges, up to a bounded number.
 std::vector<PciPlace> places_in(const Json& buses) {
   std::vector<PciPlace> places;
   std::vector<const Json*> lists;
@@ -70,8 +70,8 @@ std::vector<PciPlace> places_in(const Json& buses) {
   return places;
 }
 
-// Port accesses to one function's configuration space. The address port is the machine's: whoever uses it
-// puts back what was there.
+// Port accesses to one function's configuration space. The machine has only one address port, so ConfigPorts
+// restores its value afterwards.
 class ConfigPorts {
  public:
   ConfigPorts(Monitor& monitor, PciPlace place)
@@ -125,8 +125,8 @@ std::uint32_t read(const PciImage& image, std::uint8_t offset, int bytes) {
   return value;
 }
 
-// BARs come before decoding, the table before vectors are enabled: the VMM then assigns those that are not
-// masked at once.
+// BARs must be written before decoding is enabled, and the table before vectors are enabled: the VMM then
+// assigns at once the vectors that are not masked.
 Result<void> write_all(ConfigPorts& ports, const PciImage& image,
                        const std::function<Result<void>()>& write_table) {
   for (std::uint8_t offset = kBar0; offset < kBarsEnd; offset = static_cast<std::uint8_t>(offset + 4)) {
@@ -146,7 +146,7 @@ Result<void> write_all(ConfigPorts& ports, const PciImage& image,
   return ports.write16(kCommand, command);
 }
 
-// On a VM that stands: the address port is the guest's, too.
+// Only for a stopped VM, because the guest uses the address port, too.
 Result<void> with_ports(Monitor& monitor, PciPlace place,
                         const std::function<Result<void>(ConfigPorts&)>& write) {
   const auto status = monitor.execute("query-status");

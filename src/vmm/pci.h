@@ -1,5 +1,5 @@
-// What QEMU does not bring along of a vfio-user device when a VM goes from one QEMU to another: its PCI
-// configuration space. It is written from outside, by port accesses through the monitor of a VM that stands.
+// The PCI configuration space of a vfio-user device. QEMU does not transfer it when a VM moves to another
+// QEMU, so it is restored from outside, by port accesses through the monitor of a stopped VM.
 //
 // Thread: as Monitor. Source: QEMU hmp-commands.hx (i, o), PCI Local Bus configuration mechanism 1.
 #pragma once
@@ -19,7 +19,7 @@ inline constexpr std::size_t kMsixTableBytes = 48;  // three vectors
 struct PciImage {
   std::array<std::uint8_t, 256> config{};
   bool has_msix_table = false;
-  std::array<std::uint8_t, kMsixTableBytes> msix_table{};  // 0 unless there is one
+  std::array<std::uint8_t, kMsixTableBytes> msix_table{};  // 0 unless the image has one
   friend bool operator==(const PciImage&, const PciImage&) = default;
 };
 
@@ -30,17 +30,18 @@ struct PciPlace {
   friend bool operator==(const PciPlace&, const PciPlace&) = default;
 };
 
-// Where the VM has its PVRDMA device. Errors: ENODEV: none; ENOTUNIQ: several, and which is meant cannot be
-// told; as Monitor::execute().
+// Where the VM has its PVRDMA device. Errors: ENODEV (no such device), ENOTUNIQ (several), or those of
+// Monitor::execute().
 Result<PciPlace> find_device(Monitor& monitor);
 
-// Takes its interrupt vectors from the VMM, which forgets them: cpr-transfer gives the new QEMU the same
-// eventfds, and what a signal wakes first takes it. restore() gives them back. Errors: as restore()'s.
+// Makes the VMM release the device's interrupt vectors. This is needed because cpr-transfer gives the same
+// eventfds to the new QEMU, and whichever QEMU wakes first takes the signal. restore() returns them. Errors:
+// as for restore().
 Result<void> disable_vectors(Monitor& monitor, PciPlace place);
 
-// Writes what is the guest's of the image. `write_table` is called when the VMM has BAR 0 mapped and before
-// it is to use the table, unless there is none. Errors: EBUSY: the VM runs; EREMOTEIO: it refuses, in its own
-// words; as Monitor::execute(), and write_table's.
+// Writes the guest's part of the image. `write_table` (optional) is called after the VMM has mapped BAR 0 and
+// before it uses the MSI-X table. Errors: EBUSY (the VM runs), EREMOTEIO (QEMU refuses, in its own words),
+// those of Monitor::execute() and of write_table.
 Result<void> restore(Monitor& monitor, PciPlace place, const PciImage& image,
                      const std::function<Result<void>()>& write_table);
 
