@@ -1,8 +1,8 @@
 // CommandChannel: one command at a time through the command slot. docs/device.md 3.1, 3.5.
 //
-// A refusal is an Error whose code is the device's ERR value (or, for MODIFY_QP, the response's `err`), so
-// callers can tell causes apart. Thread: one thread at a time; blocks until the response's interrupt, at most
-// `timeout`.
+// If the device refuses a command, the Error's code is the device's ERR value (for MODIFY_QP, the response's
+// `err`), so callers can tell causes apart. Thread: one thread at a time; blocks until the response's
+// interrupt, for at most `timeout`.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace pvrdma::driver {
 
 class CommandChannel {
  public:
-  // All borrowed. `response_eventfd` is vector 0's, non-blocking.
+  // All are borrowed. `response_eventfd` is vector 0's, non-blocking.
   CommandChannel(Bus& bus, const Buffer& command_slot, const Buffer& response_slot, int response_eventfd,
                  Duration timeout)
       : bus_(bus),
@@ -39,20 +39,20 @@ class CommandChannel {
     return response;
   }
 
-  // Fills in the header and executes a command that has none.
+  // Fills in the header and executes a command that has no response.
   template <typename Request>
   Result<> run(abi::Command command, Request request) {
     return execute(command, request.hdr, std::as_bytes(std::span(&request, 1)), {});
   }
 
-  // The raw exchange: puts `request` (at most one page) into the slot, writes REQUEST, reads ERR and returns
-  // it. Errors: the bus.
+  // The raw exchange: writes `request` (at most one page) into the slot, writes REQUEST, and returns ERR.
+  // Errors: those of the bus.
   Result<std::uint32_t> submit(std::span<const std::byte> request);
 
-  // Waits for vector 0 and copies the response slot's first bytes. ETIMEDOUT.
+  // Waits for vector 0 and copies the first bytes of the response slot. Error: ETIMEDOUT.
   Result<> await_response(std::span<std::byte> response);
 
-  // Interrupts that no command waited for: a correct device leaves this at 0.
+  // Interrupts that no command waited for. A correct device leaves this at 0.
   std::uint64_t unexpected_responses() const { return unexpected_responses_; }
 
  private:

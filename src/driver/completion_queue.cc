@@ -135,8 +135,8 @@ std::uint64_t CompletionQueue::take_events() {
   return std::exchange(events_, 0);
 }
 
-// Moves the entries of other QPs towards the tail, then lets the head skip what is left, as Linux and the
-// provider do.
+// Moves the entries of other QPs towards the tail, then advances the head past the dropped ones, as Linux and
+// the provider do.
 void CompletionQueue::purge(std::uint32_t qp_handle) {
   const std::uint32_t n = ring_.count();
   const std::uint32_t tail = ring_.state().tail(std::memory_order_acquire);

@@ -1,8 +1,8 @@
-// CompletionQueue: where work requests come back. docs/device.md 4.3-4.6, 5, 6.5, 7.6. Thread: the
+// CompletionQueue: reports completed work requests. docs/device.md 4.3-4.6, 5, 6.5, 7.6. Thread: the
 // Device's.
 //
-// poll() reads the ring in guest memory: no allocation, and no system call but the POLL doorbell of an empty
-// ring.
+// poll() reads the ring in guest memory: it allocates nothing, and its only system call is the POLL doorbell
+// when the ring is empty.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ namespace pvrdma::driver {
 struct WorkCompletion {
   std::uint64_t wr_id = 0;
   abi::CompletionStatus status{};
-  abi::CompletionOpcode opcode{};  // only reliable with kSuccess
+  abi::CompletionOpcode opcode{};  // valid only with kSuccess
   std::uint32_t qpn = 0;           // of the local QP
   std::uint32_t byte_len = 0;
   std::uint32_t immediate = 0;    // host order, with abi::kWcWithImm
   std::uint32_t invalidated = 0;  // rkey, with abi::kWcWithInvalidate
-  std::uint32_t src_qpn = 0;      // datagrams: the sender's
+  std::uint32_t src_qpn = 0;      // datagrams: the sender's QP number
   std::uint32_t flags = 0;        // abi::WcFlag bits
   std::uint32_t vendor_error = 0;
   abi::NetworkHdrType network{};  // with abi::kWcWithNetworkHdrType
@@ -39,8 +39,8 @@ struct WorkCompletion {
 
 class CompletionQueue {
  public:
-  // Room for at least `entries` completions (rounded up to a power of two). `context` is borrowed and
-  // outlives it.
+  // Has room for at least `entries` completions, rounded up to a power of two. `context` is borrowed and
+  // outlives the queue.
   static Result<std::unique_ptr<CompletionQueue>> create(Context& context, std::uint32_t entries,
                                                          Placement placement = Placement::kScattered);
 
@@ -48,31 +48,32 @@ class CompletionQueue {
   CompletionQueue(const CompletionQueue&) = delete;
   CompletionQueue& operator=(const CompletionQueue&) = delete;
 
-  // DESTROY_CQ; the destructor does it too and drops the result. Idempotent. EBUSY while QPs use it.
+  // Sends DESTROY_CQ. The destructor does so too and ignores the result. Idempotent. EBUSY while QPs use the
+  // queue.
   Result<> destroy();
 
-  enum class WhenEmpty { kAskDevice, kReturn };  // kAskDevice: write POLL and look once more, as Linux does
+  enum class WhenEmpty { kAskDevice, kReturn };  // kAskDevice: write POLL and look again, as Linux does
 
-  // Takes the oldest completions, at most out.size(); returns how many. 0 for good when fault() is not kNone.
+  // Takes the oldest completions, at most out.size(), and returns their number. It is always 0 once fault()
+  // is not kNone.
   std::size_t poll(std::span<WorkCompletion> out, WhenEmpty when_empty = WhenEmpty::kAskDevice);
 
-  // Why a consumer is stuck on this queue: both are the device's bugs.
+  // Why the queue's consumer is stuck. Both are bugs of the device.
   enum class Fault { kNone, kInvalidIndex, kUnknownQp };
   Fault fault() const { return fault_; }
 
   enum class Solicited { kAny, kOnly };
-  // Asks for one event when the next (solicited or failed) completion arrives. Poll once more afterwards:
-  // what came before raises none.
+  // Asks for one event when the next completion arrives (or the next solicited or failed one). Poll once more
+  // afterwards: completions that arrived before raise no event.
   Result<> arm(Solicited which = Solicited::kAny);
 
-  // Waits for an event of this queue, at most `timeout`, and takes it. Events of other queues are kept for
-  // them.
+  // Waits up to `timeout` for an event of this queue and takes it. Events of other queues are kept for them.
   bool wait(Duration timeout);
 
-  // Events that arrived and were not taken by wait() or this.
+  // Takes the events that arrived since the last wait() or take_events(), and returns their number.
   std::uint64_t take_events();
 
-  // Drops the completions of a QP that is gone or was reset, as the driver must.
+  // Drops the completions of a QP that was destroyed or reset, as a driver must.
   void purge(std::uint32_t qp_handle);
 
   Context& context() const { return context_; }
@@ -80,7 +81,7 @@ class CompletionQueue {
   std::uint32_t entries() const { return ring_.count(); }
   const ConsumerRing& ring() const { return ring_; }  // for drivers that misbehave on purpose
 
-  void notified() { ++events_; }  // Device only
+  void notified() { ++events_; }  // called only by Device
 
  private:
   CompletionQueue(Context& context, std::uint32_t handle, std::uint32_t entries,
@@ -89,7 +90,7 @@ class CompletionQueue {
 
   Context& context_;
   std::uint32_t handle_;
-  std::unique_ptr<Buffer> pages_;  // state page, then the ring
+  std::unique_ptr<Buffer> pages_;  // the state page, then the ring
   std::unique_ptr<PageDirectory> directory_;
   ConsumerRing ring_;
   std::uint64_t events_ = 0;

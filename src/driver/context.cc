@@ -6,7 +6,7 @@ namespace pvrdma::driver {
 
 std::unique_ptr<Context> Context::kernel(Device& device) {
   std::unique_ptr<Context> made(new Context(device, 0, 0));
-  made->alive_ = false;  // nothing to destroy
+  made->alive_ = false;  // destroy() has nothing to do
   return made;
 }
 

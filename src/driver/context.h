@@ -1,4 +1,4 @@
-// Context: who owns objects: the kernel, or one user process with a doorbell page of its own.
+// Context: owns objects on behalf of the kernel, or of one user process with its own doorbell page.
 // docs/device.md 3.6, 9.2. Thread: the Device's.
 #pragma once
 
@@ -14,15 +14,16 @@ class Device;
 
 class Context {
  public:
-  // A user context (CREATE_UC). `device` is borrowed and outlives it.
+  // A user context (CREATE_UC). `device` is borrowed and outlives the context.
   static Result<std::unique_ptr<Context>> create_user(Device& device);
-  static std::unique_ptr<Context> kernel(Device& device);  // handle 0, doorbell page 0; use Device::kernel()
+  // Handle 0, doorbell page 0. Call Device::kernel() instead.
+  static std::unique_ptr<Context> kernel(Device& device);
 
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // DESTROY_UC; the destructor does it too and drops the result. Idempotent.
+  // Sends DESTROY_UC. The destructor does so too and ignores the result. Idempotent.
   Result<> destroy();
 
   Device& device() const { return device_; }
@@ -30,8 +31,8 @@ class Context {
   std::uint32_t uar() const { return uar_; }
   bool is_kernel() const { return handle_ == 0; }
 
-  // Writes a doorbell on this context's page: the one system call of the data path, or a store where the
-  // page is mapped.
+  // Writes a doorbell on this context's page. It is the only system call of the data path, or a plain store
+  // if the page is mapped.
   Result<> ring(abi::UarWord word, std::uint32_t value);
 
  private:

@@ -1,10 +1,10 @@
-// Device: one opened adapter: probe, port, GIDs, events; and its kernel context.
-// docs/device.md 1.5, 7.1, 7.8, 7.9.
+// Device: one opened adapter: probe, port, GIDs, events, and its kernel context. docs/device.md 1.5, 7.1,
+// 7.8, 7.9.
 //
-// Objects are made from a Context (context.h). Everything made from a Device is destroyed before it.
+// A Context (context.h) makes the objects. Everything made from a Device must be destroyed before it.
 //
-// Thread: a Device and all that belongs to it are used by one thread at a time. Calls block for the device's
-// answer.
+// Thread: a Device and all that belongs to it are used by one thread at a time. Calls block until the device
+// answers.
 #pragma once
 
 #include <cstdint>
@@ -29,32 +29,33 @@ class QueuePair;
 struct DeviceOptions {
   GuestRam::Options ram;
   Duration command_timeout = std::chrono::seconds(10);
-  std::uint64_t uar_bar_address = 0x8'0000'0000;  // where BAR 2 is said to be; page-aligned, below 16 TiB
+  // The address that BAR 2 reports; page-aligned, below 16 TiB.
+  std::uint64_t uar_bar_address = 0x8'0000'0000;
 };
 
 struct AsyncEvent {
   abi::EventType type;
-  std::uint32_t info;  // a CQ, QP or SRQ handle or a port number, by type
+  std::uint32_t info;  // a CQ, QP or SRQ handle or a port number, depending on the type
 };
 
 class Device {
  public:
-  // Takes the adapter over: maps guest RAM, announces the shared region, checks capabilities as Linux does,
-  // enables MSI-X, activates and unquiesces. Errors: the bus; EFAULT where Linux's probe gives up; out of
-  // memory.
+  // Starts the adapter: maps guest RAM, announces the shared region, checks capabilities as Linux does,
+  // enables MSI-X, activates and unquiesces. Errors: those of the bus; EFAULT where Linux's probe gives up;
+  // out of memory.
   static Result<std::unique_ptr<Device>> open(std::unique_ptr<Bus> bus, const DeviceOptions& options = {});
 
-  // close(), whatever comes of it.
+  // Calls close() and ignores its result.
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // Masks interrupts, resets the device and takes guest RAM away from it. Idempotent; nothing works
-  // afterwards.
+  // Masks interrupts, resets the device and removes guest RAM from it. Idempotent. Afterwards the Device is
+  // unusable.
   Result<> close();
 
   std::uint32_t version() const { return version_; }  // the VERSION register, 17 ... 20
-  const abi::Caps& caps() const { return caps_; }     // as the device wrote them at start
+  const abi::Caps& caps() const { return caps_; }     // as the device wrote them at the start
   GuestRam& ram() { return *ram_; }
   Bus& bus() { return *bus_; }
   CommandChannel& commands() { return *commands_; }
@@ -63,7 +64,7 @@ class Device {
   Result<abi::PortAttr> query_port(std::uint8_t port_num = 1);
   Result<std::uint16_t> query_pkey(std::uint8_t index, std::uint8_t port_num = 1);
 
-  // Enters `gid` into the port's table at `index`, as the one RoCE type the device has.
+  // Writes `gid` at `index` of the port's table, with the only RoCE type of the device.
   Result<> bind_gid(std::uint32_t index, const abi::Gid& gid);
   Result<> unbind_gid(std::uint32_t index, const abi::Gid& gid);
 
@@ -71,26 +72,27 @@ class Device {
   std::optional<AsyncEvent> poll_async_event();
   std::optional<AsyncEvent> wait_async_event(Duration timeout);
 
-  // Gives each notification to its CQ; how many there were. CompletionQueue::wait() does it too.
+  // Gives each notification to its CQ and returns the number of notifications. CompletionQueue::wait() does
+  // so too.
   std::uint32_t dispatch_notifications();
-  // The same, after waiting for vector 2 for at most `timeout`.
+  // As dispatch_notifications(), after waiting up to `timeout` for vector 2.
   std::uint32_t wait_notifications(Duration timeout);
 
-  // For a poll loop of the caller's own.
+  // For the caller's own poll loop.
   int event_fd(abi::Vector vector) const { return interrupts_.fd(vector); }
 
-  // Things that no correct device does. Tests want them all zero.
+  // Counters of things that a correct device never does. Tests expect zeros.
   struct Oddities {
-    std::uint64_t unexpected_responses = 0;   // vector 0 without a command
+    std::uint64_t unexpected_responses = 0;   // interrupts of vector 0 without a command
     std::uint64_t unknown_notifications = 0;  // for a CQ that does not exist
-    std::uint64_t broken_rings = 0;           // event ring indices out of range
+    std::uint64_t broken_rings = 0;           // an index of an event ring was out of range
     friend bool operator==(const Oddities&, const Oddities&) = default;
   };
   Oddities oddities() const;
 
   // --- For the objects of this library. ---
 
-  void register_qp(std::uint32_t handle, QueuePair* qp) { qps_[handle] = qp; }  // null: gone
+  void register_qp(std::uint32_t handle, QueuePair* qp) { qps_[handle] = qp; }  // null: the QP is destroyed
   void register_cq(std::uint32_t handle, CompletionQueue* cq) { cqs_[handle] = cq; }
   QueuePair* qp_at(std::uint64_t handle) const { return handle < qps_.size() ? qps_[handle] : nullptr; }
   bool is_valid_qp_handle(std::uint32_t handle) const { return handle < qps_.size(); }

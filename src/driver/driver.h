@@ -1,8 +1,8 @@
 // A PVRDMA driver for ordinary processes: the whole guest side of an adapter as a library.
 //
-// A process opens an adapter that pvrdmad serves on a vfio-user socket, and uses it in the terms of verbs:
-// protection domains, memory regions, completion queues, queue pairs. Data moves without the kernel: posting
-// writes a ring in shared memory and a doorbell, polling reads one.
+// A process opens an adapter that pvrdmad serves on a vfio-user socket, and uses it with the objects of
+// verbs: protection domains, memory regions, completion queues, queue pairs. Data moves without the kernel:
+// posting writes to a ring in shared memory and to a doorbell, and polling reads a ring.
 //
 //   using namespace pvrdma::driver;
 //
@@ -26,12 +26,12 @@
 //   while ((*cq)->poll(std::span(&done, 1)) == 0) {}
 //
 // Every create and modify call returns a Result; objects are destroyed in the reverse order of creation, the
-// Device last. tests/device/driver_example_test.cc is this example, built and run.
+// Device last. tests/device/driver_example_test.cc builds and runs this example.
 //
-// What it is faithful to: Linux 6.12's vmw_pvrdma and rdma-core's provider, including ring arithmetic, page
-// directories from scattered pages, attribute masks and the order of operations (docs: docs/device.md).
-// Objects of Device::kernel() behave as the kernel's, those of Context::create_user() as a user process's:
-// with a doorbell page of their own, and without fast registration and DMA keys.
+// The library behaves like Linux 6.12's vmw_pvrdma and rdma-core's provider, including ring arithmetic, page
+// directories of scattered pages, attribute masks and the order of operations (docs/device.md). Objects of
+// Device::kernel() behave like the kernel's. Objects of Context::create_user() behave like a user process's:
+// they have their own doorbell page, but no fast registration and no DMA keys.
 //
 // Thread: a Device and everything made from it belong to one thread at a time; different Devices are
 // independent.

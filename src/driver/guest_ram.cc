@@ -13,7 +13,8 @@ namespace pvrdma::driver {
 namespace {
 
 constexpr std::size_t kPage = abi::kPageBytes;
-constexpr std::size_t kScatterStep = 0x9e37'79b1;  // odd, far apart, never in order
+// Odd and large: consecutive pages lie far apart and in no order.
+constexpr std::size_t kScatterStep = 0x9e37'79b1;
 
 std::size_t pages_for(std::size_t bytes) {
   return (bytes + kPage - 1) / kPage;
@@ -101,8 +102,8 @@ Result<> GuestRam::take_contiguous(Buffer& buffer, std::size_t page_count) {
   return fail(ENOMEM, "guest RAM has no " + std::to_string(page_count) + " contiguous pages left");
 }
 
-// Scattered pages come from the upper half while it has any, so that contiguous runs stay possible in the
-// lower one.
+// Scattered pages come from the upper half as long as it has free pages, so that contiguous runs stay
+// possible in the lower half.
 Result<> GuestRam::take_scattered(Buffer& buffer, std::size_t page_count) {
   const std::size_t bytes = page_count * kPage;
   void* range = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -116,7 +117,7 @@ Result<> GuestRam::take_scattered(Buffer& buffer, std::size_t page_count) {
     scatter_cursor_ = (scatter_cursor_ + kScatterStep) % upper_count;
     std::size_t page = lower + scatter_cursor_;
     while (used_[page])
-      page = page == 0 ? used_.size() - 1 : page - 1;  // ends: free_pages_ covers page_count
+      page = page == 0 ? used_.size() - 1 : page - 1;  // terminates: free_pages_ covers page_count
     take_page(buffer, page);
     void* at = ::mmap(buffer.data_ + i * kPage, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                       memfd_.get(), static_cast<off_t>(page * kPage));

@@ -1,9 +1,9 @@
-// GuestRam: the memory a driver shares with its adapter, and the allocator of its pages.
+// GuestRam: the memory that a driver shares with its adapter, and the allocator of its pages.
 //
-// One memfd, sealed against shrinking, mapped as a whole, announced to the device as one DMA window. Buffers
-// are taken from it in whole pages, zeroed, in one of two placements:
-//   kContiguous  adjacent pages, as a kernel's coherent allocation;
-//   kScattered   pages from all over, in no order, mapped side by side for the CPU: what a user process has.
+// The memory is one memfd, sealed against shrinking, mapped as a whole, and announced to the device as one
+// DMA window. Buffers consist of whole zeroed pages, in one of two placements:
+//   kContiguous  adjacent pages, like a kernel's coherent allocation;
+//   kScattered   pages from all over, in no order, mapped side by side for the CPU, like a user process's.
 //
 // Thread: one thread at a time. Not for the data path: allocations map and unmap pages.
 #pragma once
@@ -21,14 +21,14 @@
 
 namespace pvrdma::driver {
 
-// Guest-physical address: where the device sees a byte.
+// Guest-physical address: the address of a byte as the device sees it.
 using GuestPhys = Strong<struct GuestPhysTag, std::uint64_t>;
 
 enum class Placement { kContiguous, kScattered };
 
 class GuestRam;
 
-// Pages of guest RAM, contiguous for the CPU. Gives them back when destroyed. Thread: one thread at a time.
+// Pages of guest RAM, contiguous for the CPU. The destructor returns them. Thread: one thread at a time.
 class Buffer {
  public:
   ~Buffer();
@@ -36,15 +36,15 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
 
   std::byte* data() const { return data_; }
-  std::size_t size_bytes() const { return size_bytes_; }  // as asked for; the pages reach further
+  std::size_t size_bytes() const { return size_bytes_; }  // the requested size; the pages may be larger
   std::span<std::byte> bytes() const { return {data_, size_bytes_}; }
 
-  // The CPU's address as a number: what work requests on a registered buffer name.
+  // The CPU's address as a number, for work requests on a registered buffer.
   std::uint64_t address() const { return reinterpret_cast<std::uintptr_t>(data_); }
 
   std::span<const GuestPhys> pages() const { return pages_; }
 
-  // Where the device sees the byte at `offset`; offset < size_bytes().
+  // The guest-physical address of the byte at `offset`, which is below size_bytes().
   GuestPhys gpa(std::size_t offset = 0) const;
 
  private:
@@ -55,7 +55,7 @@ class Buffer {
   std::size_t size_bytes_;
   std::byte* data_ = nullptr;
   std::size_t own_mapping_bytes_ =
-      0;  // of a kScattered buffer's own address range; 0 = inside the RAM's mapping
+      0;  // a kScattered buffer's own address range; 0 = inside the RAM's mapping
   std::vector<GuestPhys> pages_;
 };
 
@@ -64,17 +64,17 @@ class GuestRam {
   enum class Seal { kShrink, kNone };  // kNone: for drivers that truncate their memory on purpose
   struct Options {
     std::uint64_t size_bytes = 64ULL << 20;  // a multiple of 4096
-    GuestPhys base{1ULL << 32};              // page-aligned; above 4 GiB so that truncated addresses show
+    GuestPhys base{1ULL << 32};  // page-aligned; above 4 GiB, so that tests detect truncated addresses
     Seal seal = Seal::kShrink;
   };
 
-  // Errors: no memory, bad size.
+  // Errors: out of memory, bad size.
   static Result<std::unique_ptr<GuestRam>> create(const Options& options);
   ~GuestRam();
   GuestRam(const GuestRam&) = delete;
   GuestRam& operator=(const GuestRam&) = delete;
 
-  // Zeroed pages for `size_bytes` > 0 bytes. Errors: ENOMEM when no (contiguous) pages are left.
+  // Takes zeroed pages for `size_bytes` > 0 bytes. Error: ENOMEM if no (contiguous) pages are left.
   Result<std::unique_ptr<Buffer>> allocate(std::size_t size_bytes,
                                            Placement placement = Placement::kScattered);
 
@@ -82,7 +82,7 @@ class GuestRam {
   GuestPhys base() const { return base_; }
   std::uint64_t size_bytes() const { return size_bytes_; }
   std::size_t free_pages() const { return free_pages_; }
-  // Whether a buffer has the page at `page`, which lies inside the RAM.
+  // Whether the page at `page`, which lies inside the RAM, belongs to a buffer.
   bool is_taken(GuestPhys page) const {
     return used_[static_cast<std::size_t>((page.value - base_.value) / abi::kPageBytes)];
   }

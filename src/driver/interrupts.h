@@ -13,18 +13,18 @@
 
 namespace pvrdma::driver {
 
-// How often the eventfd was raised since the last look; does not block.
+// Returns how often the eventfd was raised since the last call; does not block.
 std::uint64_t take_interrupts(int eventfd);
 
-// Waits until it is raised, at most `timeout` (rounded up to milliseconds); 0 when it was not.
+// Waits up to `timeout` (rounded up to milliseconds) until the eventfd is raised; 0 if it was not.
 std::uint64_t wait_interrupt(int eventfd, Duration timeout);
 
 class Interrupts {
  public:
-  // Makes the eventfds and hands them to the device.
+  // Makes the eventfds and assigns them to the device's vectors.
   static Result<Interrupts> enable(Bus& bus);
 
-  // Non-blocking eventfd of a vector, for the caller's own poll loop.
+  // The non-blocking eventfd of a vector, for the caller's own poll loop.
   int fd(abi::Vector vector) const { return fds_[static_cast<std::size_t>(vector)].get(); }
 
  private:

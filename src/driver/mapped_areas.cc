@@ -42,7 +42,8 @@ Result<> check(const vfio_user::RegionInfo& info, const MmapArea& area) {
   return {};
 }
 
-// The device's memory has to reach to the end of each area: an access beyond it would end this process.
+// Checks that the device's memory extends to the end of each area. An access beyond it would kill this
+// process.
 Result<> check_memory(const vfio_user::RegionInfo& info, int fd) {
   struct stat status {};
   if (fd < 0) return fail(EPROTO, "the device lets areas be mapped, but sent no descriptor of their memory");
@@ -120,7 +121,7 @@ bool MappedAreas::read(std::uint64_t offset, std::span<std::byte> out) const {
   return true;
 }
 
-// Where the bytes are mapped; null when they do not all lie in one area.
+// Where the bytes are mapped; null if they do not all lie in one area.
 std::byte* MappedAreas::find(std::uint64_t offset, std::size_t bytes) const {
   for (const Mapping& mapping : mappings_) {
     const MmapArea& area = mapping.area;

@@ -1,8 +1,9 @@
-// MappedAreas: the parts of one region that the device lets its client map. An access inside one is loads and
-// stores, no message: the device sees it when it looks, and acknowledges nothing.
+// MappedAreas: the parts of one region that the device lets its client map. An access inside such an area is
+// loads and stores without a message. The device finds a store later, when it polls, and acknowledges
+// nothing.
 //
-// Stores are releases, plain moves on x86: whoever sees a doorbell sees the ring's index that was written
-// before it. Nothing orders a later load after a store, as nothing does for a guest. Thread: one at a time;
+// Stores are releases, plain moves on x86: when the device sees a doorbell, it also sees the ring index that
+// was written before. A later load is not ordered after a store, just as in a guest. Thread: one at a time;
 // the other end is the device.
 #pragma once
 
@@ -17,21 +18,21 @@
 
 namespace pvrdma::driver {
 
-// What a bus does with the areas that its device offers. kTrapped: ignores them, each access is a message.
+// How a bus uses the areas that its device offers. kTrapped: it ignores them, and each access is a message.
 enum class AreaUse { kMapped, kTrapped };
 
 class MappedAreas {
  public:
-  // Maps all areas of `info`, none of which may be there, from `fd` (borrowed for the call; -1 = none came).
-  // Errors: EPROTO when the device's answer contradicts itself, else what mmap said.
+  // Maps all areas of `info` from `fd`. There may be no areas. `fd` is borrowed for the call; -1 means that
+  // no fd came. Errors: EPROTO if the device's answer contradicts itself, otherwise mmap()'s errno.
   static Result<std::unique_ptr<MappedAreas>> create(const vfio_user::RegionInfo& info, int fd);
 
   ~MappedAreas();
   MappedAreas(const MappedAreas&) = delete;
   MappedAreas& operator=(const MappedAreas&) = delete;
 
-  // False, and nothing is done, when the bytes do not all lie in one area. `offset` in bytes from the
-  // region's start. Aligned words are accessed whole, in order of address.
+  // Each returns false and does nothing if the bytes do not all lie in one area. `offset` is in bytes from
+  // the region's start. Aligned words are accessed whole, in order of address.
   bool write(std::uint64_t offset, std::span<const std::byte> data) const;
   bool read(std::uint64_t offset, std::span<std::byte> out) const;
 

@@ -50,7 +50,7 @@ class MappedAreasTest : public testing::Test {
     EXPECT_EQ(made.error().code, EPROTO);
     EXPECT_THAT(made.error().message, HasSubstr(why));
   }
-  // What the device finds at `offset` of the region.
+  // The bytes that the device finds at `offset` of the region.
   std::string device_sees(std::uint64_t offset, std::size_t count) {
     std::string text(count, '\0');
     EXPECT_EQ(::pread(file_.get(), text.data(), count, static_cast<off_t>(kFdOffset + offset)),

@@ -16,21 +16,21 @@ class PageDirectory {
  public:
   static constexpr std::size_t kPagesMax = 512 * 512;
 
-  // Room for `page_capacity` pages (1 ... kPagesMax), all entries 0. `ram` is borrowed and outlives it.
+  // An empty directory for `page_capacity` pages (1 ... kPagesMax). `ram` is borrowed and outlives it.
   static Result<std::unique_ptr<PageDirectory>> create(GuestRam& ram, std::size_t page_capacity);
 
   // A directory that lists `pages`.
   static Result<std::unique_ptr<PageDirectory>> of(GuestRam& ram, std::span<const GuestPhys> pages);
 
-  // Overwrites entry `index` < capacity(). Any value goes, so that tests can lie.
+  // Overwrites entry `index` < capacity(). Any value is allowed, so that tests can lie.
   void set(std::size_t index, GuestPhys page);
   void assign(std::span<const GuestPhys> pages);  // entries 0 ... pages.size() - 1
 
-  // What commands and work requests carry.
+  // The directory's address, for commands and work requests.
   GuestPhys gpa() const { return directory_->gpa(); }
   std::size_t capacity() const { return capacity_; }
 
-  // The raw directory page, to damage it.
+  // The directory page itself, for tests that damage it.
   std::span<std::uint64_t> raw_directory();
 
  private:

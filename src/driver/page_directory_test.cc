@@ -14,7 +14,7 @@ std::uint64_t word(const GuestRam& ram, GuestPhys gpa) {
   return value;
 }
 
-// Walks the directory the way docs/device.md 4.1 describes.
+// Looks a page up in the directory as docs/device.md 4.1 describes.
 GuestPhys lookup(const GuestRam& ram, GuestPhys directory, std::size_t page) {
   const std::uint64_t table = word(ram, GuestPhys(directory.value + 8 * ((page >> 9) & 511)));
   return GuestPhys(word(ram, GuestPhys(table + 8 * (page & 511))));

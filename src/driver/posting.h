@@ -1,4 +1,4 @@
-// Posting: what the post calls answer, and the copy of a request into its ring. No allocation. Thread: the
+// Posting: the results of post calls, and the copy of a request into its ring. No allocation. Thread: the
 // Device's.
 #pragma once
 
@@ -14,21 +14,21 @@ namespace pvrdma::driver {
 enum class PostStatus {
   kOk,
   kFull,         // no room; poll completions first
-  kTooManySges,  // more than the queue was made for
-  kWrongState,   // the QP does not take such requests now
+  kTooManySges,  // more than the queue's maximum
+  kWrongState,   // the QP does not accept such requests in its state
   kBrokenRing,   // the device wrote an index out of range
   kBusError,     // queued, but the doorbell did not reach the device
 };
 
 struct Posted {
   PostStatus status = PostStatus::kOk;
-  std::size_t count = 0;  // requests that are in the ring
+  std::size_t count = 0;  // requests written to the ring
 
   bool ok() const { return status == PostStatus::kOk; }
 };
 
-// kSkip leaves the requests in the ring without telling the device: Linux does it when a list has a bad
-// request.
+// kSkip leaves the requests in the ring without ringing the doorbell. Linux does so when a list contains a
+// bad request.
 enum class Doorbell { kRing, kSkip };
 
 inline PostStatus put(const WorkRing& ring, std::uint32_t max_sge, const SendRequest& request) {
@@ -60,7 +60,7 @@ inline PostStatus put(const WorkRing& ring, std::uint32_t max_sge, const Receive
   return PostStatus::kOk;
 }
 
-// Queues requests until one does not fit.
+// Queues requests until one fails.
 template <typename Request>
 Posted put_all(const WorkRing& ring, std::uint32_t max_sge, std::span<const Request> requests) {
   Posted posted;

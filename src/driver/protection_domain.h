@@ -1,4 +1,5 @@
-// ProtectionDomain: what QPs and memory regions must share to work together. Thread: the Device's.
+// ProtectionDomain: QPs and memory regions work together only within one protection domain. Thread: the
+// Device's.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,15 @@ namespace pvrdma::driver {
 
 class ProtectionDomain {
  public:
-  // `context` is borrowed and outlives it.
+  // `context` is borrowed and outlives the protection domain.
   static Result<std::unique_ptr<ProtectionDomain>> create(Context& context);
 
   ~ProtectionDomain();
   ProtectionDomain(const ProtectionDomain&) = delete;
   ProtectionDomain& operator=(const ProtectionDomain&) = delete;
 
-  // DESTROY_PD; the destructor does it too and drops the result. Idempotent. EBUSY while objects use it.
+  // Sends DESTROY_PD. The destructor does so too and ignores the result. Idempotent. EBUSY while objects use
+  // it.
   Result<> destroy();
 
   Context& context() const { return context_; }

@@ -11,13 +11,14 @@
 
 namespace pvrdma::driver {
 
-// What Linux (kernel QPs) and the provider (user QPs) make of the numbers asked for (4.5).
+// The queue sizes that Linux (kernel QPs) and the provider (user QPs) compute from the requested numbers
+// (4.5).
 struct QueuePair::Geometry {
   std::uint32_t send_wr = 0;
   std::uint32_t recv_wr = 0;  // 0 with an SRQ
   std::uint32_t send_sge = 0;
   std::uint32_t recv_sge = 0;
-  std::uint32_t send_stride_bytes = 0;  // 0: does not exist
+  std::uint32_t send_stride_bytes = 0;  // 0: no such queue
   std::uint32_t recv_stride_bytes = 0;
 
   std::size_t send_bytes() const { return abi::kPageBytes + std::size_t{send_wr} * send_stride_bytes; }

@@ -1,7 +1,7 @@
-// QueuePair: a send queue and a receive queue: RC, UD or GSI. docs/device.md 3.3, 3.4, 4, 6, 7.2-7.4.
+// QueuePair: a send queue and a receive queue, of type RC, UD or GSI. docs/device.md 3.3, 3.4, 4, 6, 7.2-7.4.
 //
-// post_send() and post_recv() write into rings in guest memory and ring one doorbell per call: no allocation,
-// and no system call but the doorbell's. Thread: the Device's.
+// post_send() and post_recv() write to rings in guest memory and ring one doorbell per call. They allocate
+// nothing, and the doorbell is their only system call. Thread: the Device's.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct QpOptions {
   abi::QpType type = abi::QpType::kRc;
   CompletionQueue* send_cq = nullptr;  // borrowed, outlives the QP
   CompletionQueue* recv_cq = nullptr;  // borrowed, outlives the QP; may be the same
-  SharedReceiveQueue* srq = nullptr;   // borrowed; receive requests come from it, max_recv_* are ignored
+  SharedReceiveQueue* srq = nullptr;   // borrowed; supplies receive requests, so max_recv_* are ignored
   std::uint32_t max_send_wr = 64;      // rounded up to powers of two
   std::uint32_t max_recv_wr = 64;
   std::uint32_t max_send_sge = 1;  // rounded up for kernel QPs
@@ -35,13 +35,13 @@ struct QpOptions {
   Placement placement = Placement::kScattered;
 };
 
-// INIT.
+// Attributes for RESET -> INIT.
 struct InitAttributes {
   std::uint32_t access = 0;  // RC: what the peer may do, abi::AccessFlag bits
   std::uint32_t qkey = 0;    // UD and GSI
 };
 
-// INIT -> RTR of an RC QP.
+// Attributes for INIT -> RTR of an RC QP.
 struct RtrAttributes {
   std::uint32_t dest_qpn = 0;
   Route route;               // to the peer's GID
@@ -51,7 +51,7 @@ struct RtrAttributes {
   std::uint8_t min_rnr_timer = 12;  // IB encoding: 12 = 0.64 ms
 };
 
-// RTR -> RTS of an RC QP.
+// Attributes for RTR -> RTS of an RC QP.
 struct RtsAttributes {
   std::uint32_t sq_psn = 0;   // 24 bits
   std::uint8_t timeout = 14;  // at least 4.096 us * 2^timeout; 0 = for ever
@@ -62,33 +62,34 @@ struct RtsAttributes {
 
 class QueuePair {
  public:
-  // `pd` is borrowed and outlives the QP. In RESET.
+  // Makes a QP in RESET. `pd` is borrowed and outlives the QP.
   static Result<std::unique_ptr<QueuePair>> create(ProtectionDomain& pd, const QpOptions& options);
 
   ~QueuePair();
   QueuePair(const QueuePair&) = delete;
   QueuePair& operator=(const QueuePair&) = delete;
 
-  // DESTROY_QP and purge of its completions; the destructor does it too and drops the result. Idempotent.
+  // Sends DESTROY_QP and drops the QP's completions. The destructor does so too and ignores the result.
+  // Idempotent.
   Result<> destroy();
 
-  // State changes. The attributes each needs for the QP's type, in the masks Linux uses.
+  // State changes. Each sends the attributes that the QP's type needs, with the masks that Linux uses.
   Result<> to_init(const InitAttributes& attributes);
   Result<> to_rtr(const RtrAttributes& attributes);  // RC
   Result<> to_rtr();                                 // UD, GSI
   Result<> to_rts(const RtsAttributes& attributes);  // RC
   Result<> to_rts(std::uint32_t sq_psn);             // UD, GSI
-  Result<> to_sqd();                                 // SQ_DRAINED follows when running requests are done
+  Result<> to_sqd();                                 // SQ_DRAINED follows when the running requests are done
   Result<> sqd_to_rts();
   Result<> to_error();
-  Result<> to_reset();  // also purges its completions and empties its rings
+  Result<> to_reset();  // also drops the QP's completions and empties its rings
 
-  // Any MODIFY_QP: `mask` of abi::QpAttrBit says which fields of `attributes` count.
+  // Sends any MODIFY_QP. `mask` of abi::QpAttrBit says which fields of `attributes` are valid.
   Result<> modify(std::uint32_t mask, const abi::QpAttr& attributes);
 
   Result<abi::QpAttr> query();
 
-  // Queue all requests or the first ones that fit, then one doorbell if there was any.
+  // Each queues requests until one fails, then rings one doorbell if it queued any.
   Posted post_send(std::span<const SendRequest> requests, Doorbell doorbell = Doorbell::kRing);
   Posted post_send(const SendRequest& request) { return post_send(std::span(&request, 1)); }
   Posted post_recv(std::span<const ReceiveRequest> requests, Doorbell doorbell = Doorbell::kRing);
@@ -97,7 +98,7 @@ class QueuePair {
   std::uint32_t qpn() const { return qpn_; }
   std::uint32_t handle() const { return handle_; }
   abi::QpType type() const { return type_; }
-  // As last asked for; the device may have gone to ERR since.
+  // The last state that was set. The device may have gone to ERR since.
   abi::QpState state() const { return state_; }
 
   // For drivers that misbehave on purpose.
@@ -119,8 +120,8 @@ class QueuePair {
   CompletionQueue& recv_cq_;
   bool has_srq_;
   abi::QpType type_;
-  std::unique_ptr<Buffer> send_pages_;  // state page, then the send ring
-  std::unique_ptr<Buffer> recv_pages_;  // none with an SRQ
+  std::unique_ptr<Buffer> send_pages_;  // the state page, then the send ring
+  std::unique_ptr<Buffer> recv_pages_;  // null with an SRQ
   std::unique_ptr<PageDirectory> directory_;
   WorkRing send_ring_;
   WorkRing recv_ring_;

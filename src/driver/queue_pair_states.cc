@@ -1,4 +1,4 @@
-// The state changes of a QueuePair in the attribute masks Linux sends (docs/device.md 3.4).
+// The state changes of a QueuePair, with the attribute masks that Linux sends (docs/device.md 3.4).
 #include "driver/queue_pair.h"
 
 namespace pvrdma::driver {

@@ -1,13 +1,13 @@
 // The driver's ends of the rings it shares with the device: index arithmetic, work rings (driver produces)
 // and completion and event rings (driver consumes). docs/device.md 4.2-4.6.
 //
-// Indices run through 2n values so that a full ring differs from an empty one. The formulas are the Linux
-// driver's, also where n is no power of two: its event rings count 1536 and 3072 elements and in effect use
-// 512 and 1024 (4.3).
+// Indices have 2n values, so that a full ring differs from an empty one. The formulas are the Linux driver's,
+// even if n is not a power of two: its event rings count 1536 and 3072 elements and in effect use 512 and
+// 1024 (4.3).
 //
-// The device is trusted no further than Linux trusts it: an index outside its range makes a ring broken,
-// nothing else. Order: elements before the index that publishes them, by release and acquire. Thread: one
-// thread at a time per ring; the other end is the device.
+// The driver trusts the device as little as Linux does: an index outside its range only breaks the ring.
+// Release and acquire order elements before the index that publishes them. Thread: one thread at a time per
+// ring; the other end is the device.
 #pragma once
 
 #include <atomic>
@@ -27,16 +27,16 @@ struct RingIndex {
   static constexpr std::uint32_t previous(std::uint32_t index, std::uint32_t n) {
     return (index - 1) & (2 * n - 1);
   }
-  // Elements between head and tail; powers of two only.
+  // The number of elements between head and tail, if `n` is a power of two.
   static constexpr std::uint32_t used(std::uint32_t head, std::uint32_t tail, std::uint32_t n) {
     return (tail - head) & (2 * n - 1);
   }
 };
 
-// Two indices of a ring state page.
+// The two indices of a ring state page.
 class RingState {
  public:
-  // `words` points to prod_tail, followed by cons_head; 8 bytes of guest RAM that outlive this.
+  // `words` points to prod_tail, which cons_head follows: 8 bytes of guest RAM that outlive this object.
   explicit RingState(std::byte* words) : words_(reinterpret_cast<std::uint32_t*>(words)) {}
 
   std::uint32_t tail(std::memory_order order) const { return std::atomic_ref(words_[0]).load(order); }
@@ -62,13 +62,14 @@ enum class RingStatus {
   kBroken
 };  // kBlocked: full or empty; kBroken: an index out of range
 
-// A ring the driver fills: SQ, RQ, SRQ. Elements lie back to back and none crosses a page.
+// A ring that the driver fills: SQ, RQ, SRQ. Elements lie back to back, and no element crosses a page
+// boundary.
 class WorkRing {
  public:
   WorkRing(RingState state, std::byte* elements, std::uint32_t count, std::uint32_t stride_bytes)
       : state_(state), elements_(elements), count_(count), stride_bytes_(stride_bytes) {}
 
-  // Whether an element can be written now. With kReady, `element` is where.
+  // Whether an element can be written now. With kReady, `element` points to it.
   RingStatus begin(std::byte*& element) const {
     const std::uint32_t tail = state_.tail(std::memory_order_relaxed);
     const std::uint32_t head = state_.head(std::memory_order_acquire);
@@ -86,7 +87,7 @@ class WorkRing {
   std::uint32_t count() const { return count_; }
   std::uint32_t stride_bytes() const { return stride_bytes_; }
 
-  // For purging and for drivers that misbehave on purpose.
+  // For dropping completions and for drivers that misbehave on purpose.
   const RingState& state() const { return state_; }
   std::byte* element(std::uint32_t slot) const { return elements_ + std::size_t{slot} * stride_bytes_; }
 
@@ -97,13 +98,13 @@ class WorkRing {
   std::uint32_t stride_bytes_;
 };
 
-// A ring the driver empties: CQs (powers of two) and the two event rings.
+// A ring that the driver empties: CQs (powers of two) and the two event rings.
 class ConsumerRing {
  public:
   ConsumerRing(RingState state, const std::byte* elements, std::uint32_t count, std::uint32_t stride_bytes)
       : state_(state), elements_(elements), count_(count), stride_bytes_(stride_bytes) {}
 
-  // With kReady, `element` is the oldest one, valid until consume().
+  // With kReady, `element` points to the oldest element, valid until consume().
   RingStatus front(const std::byte*& element) const {
     const std::uint32_t tail = state_.tail(std::memory_order_acquire);
     const std::uint32_t head = state_.head(std::memory_order_relaxed);

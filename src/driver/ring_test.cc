@@ -25,7 +25,7 @@ TEST(RingIndex, powers_of_two_run_through_twice_their_size) {
   }
 }
 
-// What Linux's formulas make of its event rings (docs/device.md 4.3).
+// The result of Linux's formulas for its event rings (docs/device.md 4.3).
 TEST(RingIndex, event_rings_in_effect_use_512_and_1024_slots) {
   struct Case {
     std::uint32_t nominal;
@@ -73,7 +73,7 @@ TEST_F(Rings, work_ring_is_broken_by_indices_out_of_range) {
   std::byte* element = nullptr;
   words_ = {0, 8};
   EXPECT_EQ(ring.begin(element), RingStatus::kBroken);
-  words_ = {0, 1};  // 7 elements in a ring of 4
+  words_ = {0, 1};  // 7 elements in a ring of 4 entries
   EXPECT_EQ(ring.begin(element), RingStatus::kBroken);
 }
 

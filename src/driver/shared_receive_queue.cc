@@ -20,7 +20,8 @@ Result<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(Protectio
                             options.max_sge, device.caps().max_srq_wr, device.caps().max_srq_sge));
   }
   const std::uint32_t count = std::bit_ceil(options.max_wr);
-  // The provider takes twice the pages it needs (4.4); so do we, to look the same to the device.
+  // The provider allocates twice the pages that it needs (4.4). This library does so too, to look the same to
+  // the device.
   auto pages = device.ram().allocate(abi::kPageBytes + std::size_t{2} * count * *stride);
   if (!pages) return Failure(std::move(pages.error()));
   auto directory = PageDirectory::of(device.ram(), (*pages)->pages());

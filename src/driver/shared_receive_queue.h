@@ -1,5 +1,5 @@
-// SharedReceiveQueue: receive requests that several QPs take from. User contexts only.
-// docs/device.md 4.4, 7.7. Thread: the Device's.
+// SharedReceiveQueue: receive requests that several QPs share. User contexts only. docs/device.md 4.4, 7.7.
+// Thread: the Device's.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace pvrdma::driver {
 struct SrqOptions {
   std::uint32_t max_wr = 64;  // rounded up to a power of two
   std::uint32_t max_sge = 1;
-  std::uint32_t limit = 0;  // LIMIT_REACHED fires once when fewer are left; 0: never
+  std::uint32_t limit = 0;  // LIMIT_REACHED fires once when fewer requests are left; 0: never
 };
 
 class SharedReceiveQueue {
  public:
-  // `pd` is borrowed and outlives it. Errors: EOPNOTSUPP where the device has no SRQs.
+  // `pd` is borrowed and outlives the SRQ. Errors: EOPNOTSUPP if the device has no SRQs.
   static Result<std::unique_ptr<SharedReceiveQueue>> create(ProtectionDomain& pd,
                                                             const SrqOptions& options = {});
 
@@ -32,10 +32,10 @@ class SharedReceiveQueue {
   SharedReceiveQueue(const SharedReceiveQueue&) = delete;
   SharedReceiveQueue& operator=(const SharedReceiveQueue&) = delete;
 
-  // DESTROY_SRQ; the destructor does it too and drops the result. Idempotent. EBUSY while QPs use it.
+  // Sends DESTROY_SRQ. The destructor does so too and ignores the result. Idempotent. EBUSY while QPs use it.
   Result<> destroy();
 
-  // Queues all requests or the first ones that fit; one doorbell if there was any.
+  // Queues requests until one fails, then rings one doorbell if it queued any.
   Posted post_recv(std::span<const ReceiveRequest> requests, Doorbell doorbell = Doorbell::kRing);
   Posted post_recv(const ReceiveRequest& request) { return post_recv(std::span(&request, 1)); }
 

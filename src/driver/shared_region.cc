@@ -9,7 +9,7 @@ namespace pvrdma::driver {
 namespace {
 
 constexpr std::uint32_t kDriverVersion = 20;  // Linux 6.12's
-constexpr std::uint32_t kGosLinux64 = 0x46;   // what Linux on x86-64 gives
+constexpr std::uint32_t kGosLinux64 = 0x46;   // what Linux on x86-64 reports
 
 }  // namespace
 

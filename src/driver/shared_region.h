@@ -1,5 +1,5 @@
-// SharedRegion: what a driver tells the device about itself at start: the DSR, the two command slots and the
-// two event rings. docs/device.md 2, 4.3. Thread: one thread at a time.
+// SharedRegion: what a driver tells the device about itself at the start: the DSR, the two command slots and
+// the two event rings. docs/device.md 2, 4.3. Thread: one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace pvrdma::driver {
 class SharedRegion {
  public:
   // Allocates everything and fills the DSR as Linux does for a device of `device_version` whose UAR page 0
-  // has page frame `uar_pfn`. `ram` is borrowed and outlives it.
+  // has the page frame number `uar_pfn`. `ram` is borrowed and outlives it.
   static Result<std::unique_ptr<SharedRegion>> create(GuestRam& ram, std::uint32_t device_version,
                                                       std::uint64_t uar_pfn);
 
-  // What goes to DSRLOW/DSRHIGH.
+  // The address for DSRLOW and DSRHIGH.
   GuestPhys gpa() const { return dsr_->gpa(); }
 
-  // The DSR in guest RAM, for changes before it is announced.
+  // The DSR in guest RAM, for changes before the driver announces it.
   abi::DeviceSharedRegion& raw() { return *reinterpret_cast<abi::DeviceSharedRegion*>(dsr_->data()); }
 
-  // A copy of what the device wrote.
+  // A copy of the capabilities that the device wrote.
   abi::Caps caps() const;
 
   const Buffer& command_slot() const { return *command_slot_; }
@@ -33,7 +33,7 @@ class SharedRegion {
   const ConsumerRing& async_events() const { return async_.ring; }
   const ConsumerRing& notifications() const { return notifications_.ring; }
 
-  static constexpr std::uint32_t kRingPages = 4;  // one of state, three of elements, as Linux
+  static constexpr std::uint32_t kRingPages = 4;  // one page of state, three of elements, as in Linux
 
  private:
   struct EventRing {

@@ -5,7 +5,7 @@
 namespace pvrdma::driver {
 namespace {
 
-constexpr std::uint32_t kMsixIrqIndex = 2;  // as VFIO counts: 0 INTx, 1 MSI, 2 MSI-X
+constexpr std::uint32_t kMsixIrqIndex = 2;  // as VFIO counts them: 0 INTx, 1 MSI, 2 MSI-X
 
 Failure disconnected() {
   return fail(ENOTCONN, "the vfio-user connection was ended by its owner");

@@ -13,17 +13,17 @@ namespace pvrdma::driver {
 
 class VfioUserBus final : public Bus {
  public:
-  // Connects to the socket at `path` and maps what the device lets be mapped of its doorbells. Errors: see
+  // Connects to the socket at `path` and maps the doorbells as far as the device allows it. Errors: see
   // vfio_user::Client::connect() and MappedAreas::create().
   static Result<std::unique_ptr<VfioUserBus>> connect(
       const std::string& path, Duration reply_timeout = vfio_user::Client::kDefaultReplyTimeout,
       AreaUse doorbells = AreaUse::kMapped);
 
-  // Of a client that is connected.
+  // Makes a bus of a connected client.
   static Result<std::unique_ptr<VfioUserBus>> create(std::unique_ptr<vfio_user::Client> client,
                                                      AreaUse doorbells = AreaUse::kMapped);
 
-  // Ends the connection, as the death of this process would: every later call fails with ENOTCONN.
+  // Ends the connection, as the death of this process would. Every later call fails with ENOTCONN.
   void disconnect() {
     client_.reset();
     doorbells_.reset();
@@ -46,7 +46,7 @@ class VfioUserBus final : public Bus {
   bool is_mapped(Region region) const { return region == Region::kUar && doorbells_ != nullptr; }
 
   std::unique_ptr<vfio_user::Client> client_;
-  std::unique_ptr<MappedAreas> doorbells_;  // of kUar; null: each access is a message
+  std::unique_ptr<MappedAreas> doorbells_;  // areas of kUar; null: each access is a message
 };
 
 }  // namespace pvrdma::driver

@@ -1,8 +1,7 @@
-// Work requests: what QueuePair::post_send() and post_recv() take, and builders for each kind.
-// docs/device.md 6.
+// Work requests for QueuePair::post_send() and post_recv(), and builders for each kind. docs/device.md 6.
 //
-// A SendRequest holds the 80 bytes that go into the ring; posting copies them and the scatter list behind
-// them. Scatter lists are borrowed until the post call returns; the memory they name belongs to the device
+// A SendRequest holds the 80 bytes that go into the ring. Posting copies them, followed by the scatter list.
+// Scatter lists are borrowed until the post call returns. The memory that they name belongs to the device
 // until the completion.
 //
 // Thread: values. No allocation.
@@ -19,7 +18,7 @@ namespace pvrdma::driver {
 using Sge = abi::Sge;
 
 struct SendRequest {
-  abi::SendWqeHeader wqe{};  // num_sge is filled in when it is posted
+  abi::SendWqeHeader wqe{};  // posting fills in num_sge
   std::span<const Sge> sges;
 };
 
@@ -34,14 +33,14 @@ struct Remote {
   std::uint32_t rkey = 0;
 };
 
-// Where a datagram goes.
+// Where a datagram is sent.
 struct Destination {
   std::uint32_t qpn = 0;
   std::uint32_t qkey = 0;
   abi::AddressVector av{};
 };
 
-// How a datagram travels.
+// The route of a connection or datagram.
 struct Route {
   abi::Gid dgid;
   std::uint8_t sgid_index = 0;
@@ -63,8 +62,8 @@ inline abi::AddressVector address_vector(const ProtectionDomain& pd, const Route
           .reserved = {}};
 }
 
-// `flags` are abi::SendFlag bits; without kSendSignaled a request that succeeds makes no completion (unless
-// the QP signals all).
+// `flags` are abi::SendFlag bits. Without kSendSignaled, a successful request makes no completion, unless the
+// QP signals all.
 namespace wr {
 
 inline constexpr std::uint32_t kSignaled = abi::kSendSignaled;
@@ -83,7 +82,7 @@ inline SendRequest send(std::uint64_t wr_id, std::span<const Sge> sges, std::uin
   return plain(abi::Opcode::kSend, wr_id, sges, flags);
 }
 
-// `immediate` in host order; it arrives as a number equal to it.
+// `immediate` is in host order and arrives as the same number.
 inline SendRequest send_imm(std::uint64_t wr_id, std::span<const Sge> sges, std::uint32_t immediate,
                             std::uint32_t flags = kSignaled) {
   SendRequest request = plain(abi::Opcode::kSendWithImm, wr_id, sges, flags);
@@ -91,7 +90,7 @@ inline SendRequest send_imm(std::uint64_t wr_id, std::span<const Sge> sges, std:
   return request;
 }
 
-// Kernel QPs: also invalidates `rkey` at the receiver.
+// Kernel QPs only: also invalidates `rkey` at the receiver.
 inline SendRequest send_inv(std::uint64_t wr_id, std::span<const Sge> sges, std::uint32_t rkey,
                             std::uint32_t flags = kSignaled) {
   SendRequest request = plain(abi::Opcode::kSendWithInv, wr_id, sges, flags);
@@ -123,7 +122,7 @@ inline SendRequest read(std::uint64_t wr_id, std::span<const Sge> sges, Remote r
   return rdma(abi::Opcode::kRdmaRead, wr_id, sges, remote, flags);
 }
 
-// The old value, 8 bytes, goes to `sges`.
+// `sges` receives the old value, 8 bytes.
 inline SendRequest compare_swap(std::uint64_t wr_id, std::span<const Sge> sges, Remote remote,
                                 std::uint64_t compare, std::uint64_t swap, std::uint32_t flags = kSignaled) {
   SendRequest request = plain(abi::Opcode::kAtomicCmpAndSwp, wr_id, sges, flags);
@@ -140,7 +139,7 @@ inline SendRequest fetch_add(std::uint64_t wr_id, std::span<const Sge> sges, Rem
   return request;
 }
 
-// UD and GSI.
+// UD and GSI only.
 inline SendRequest send_to(std::uint64_t wr_id, std::span<const Sge> sges, const Destination& to,
                            std::uint32_t flags = kSignaled) {
   SendRequest request = plain(abi::Opcode::kSend, wr_id, sges, flags);
@@ -156,7 +155,7 @@ inline SendRequest send_imm_to(std::uint64_t wr_id, std::span<const Sge> sges, c
   return request;
 }
 
-// Kernel QPs: makes the pages of `region`'s list reachable under its current key, as addresses from
+// Kernel QPs only: makes the pages of `region`'s list accessible with its current key, at addresses from
 // `iova_start` on.
 inline SendRequest fast_register(std::uint64_t wr_id, const MemoryRegion& region, std::uint64_t iova_start,
                                  std::uint32_t length, std::uint32_t access,
@@ -172,7 +171,7 @@ inline SendRequest fast_register(std::uint64_t wr_id, const MemoryRegion& region
   return request;
 }
 
-// Kernel QPs.
+// Kernel QPs only.
 inline SendRequest local_invalidate(std::uint64_t wr_id, std::uint32_t key, std::uint32_t flags = kSignaled) {
   SendRequest request = plain(abi::Opcode::kLocalInv, wr_id, {}, flags);
   request.wqe.ex.raw = key;
