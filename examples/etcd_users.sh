@@ -1,6 +1,6 @@
 #!/bin/bash
 # Gives each host of a cluster a user of its own in etcd, and turns etcd's authentication on if it is off. May be run again
-# for more hosts. What each user may do is explained in docs/cluster.md.
+# for more hosts. What each user may do is explained in docs/cluster/store.md.
 #
 # Each host's [store] has user = "HOST" and password_file = "FILE" then (pvrdmad.toml(5)).
 set -euo pipefail
