@@ -97,7 +97,7 @@ TEST(MotionEdits, WhileAVmIsOnItsWayItIsLeftAlone) {
 TEST(MotionEdits, ARecordKeepsTheMotion) {
   const Inventory moving = after(running(), begin("vm-a", kThere));
   Inventory read;
-  for (const auto& [key, value] : config_records(moving)) EXPECT_TRUE(apply(read, {key, value}));
+  for (const Change& record : difference({}, moving)) EXPECT_TRUE(apply(read, record));
   EXPECT_EQ(read.vms, moving.vms);
 }
 

@@ -116,6 +116,7 @@ inline constexpr auto kObject<GidHolder> = record("GidHolder",
 struct Guard {
   std::uint64_t revision = 0;
   std::uint32_t next_dvs_id = 1;
+  friend bool operator==(const Guard&, const Guard&) = default;
 };
 template <>
 inline constexpr auto kObject<Guard> = record("Guard", field("revision", &Guard::revision),

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <fmt/core.h>
 #include <limits>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "base/name.h"
@@ -116,6 +118,24 @@ Result<void> apply_gid(Inventory& inventory, const Change& change) {
   return {};
 }
 
+template <typename T>
+void add_deleted(std::vector<Change>& changes, std::string_view prefix,
+                 const std::map<std::string, T>& before, const std::map<std::string, T>& after) {
+  for (const auto& [name, object] : before) {
+    if (!after.contains(name)) changes.push_back({key_of(prefix, name), std::nullopt});
+  }
+}
+
+template <typename T>
+void add_written(std::vector<Change>& changes, std::string_view prefix,
+                 const std::map<std::string, T>& before, const std::map<std::string, T>& after) {
+  for (const auto& [name, object] : after) {
+    const auto it = before.find(name);
+    if (it == before.end() || it->second != object)
+      changes.push_back({key_of(prefix, name), text_of(object)});
+  }
+}
+
 }  // namespace
 
 Result<void> apply(Inventory& inventory, const Change& change) {
@@ -130,25 +150,17 @@ Result<void> apply(Inventory& inventory, const Change& change) {
   return not_understood(key, "its key is of no known kind");
 }
 
-std::map<std::string, std::string> config_records(const Inventory& inventory) {
-  std::map<std::string, std::string> records;
-  records.emplace(kGuardKey, text_of(Guard{inventory.revision, inventory.next_dvs_id}));
-  for (const auto& [name, host] : inventory.hosts) records.emplace(key_of(kHostPrefix, name), text_of(host));
-  for (const auto& [name, dvs] : inventory.switches) records.emplace(key_of(kDvsPrefix, name), text_of(dvs));
-  for (const auto& [name, vm] : inventory.vms) records.emplace(key_of(kVmPrefix, name), text_of(vm));
-  return records;
-}
-
-std::vector<Change> difference(const std::map<std::string, std::string>& before,
-                               const std::map<std::string, std::string>& after) {
+std::vector<Change> difference(const Inventory& before, const Inventory& after) {
   std::vector<Change> changes;
-  for (const auto& [key, value] : before) {
-    if (!after.contains(key)) changes.push_back({key, std::nullopt});
-  }
-  for (const auto& [key, value] : after) {
-    const auto it = before.find(key);
-    if (it == before.end() || it->second != value) changes.push_back({key, value});
-  }
+  add_deleted(changes, kDvsPrefix, before.switches, after.switches);
+  add_deleted(changes, kHostPrefix, before.hosts, after.hosts);
+  add_deleted(changes, kVmPrefix, before.vms, after.vms);
+  const Guard guard{after.revision, after.next_dvs_id};
+  if (guard != Guard{before.revision, before.next_dvs_id})
+    changes.push_back({std::string(kGuardKey), text_of(guard)});
+  add_written(changes, kDvsPrefix, before.switches, after.switches);
+  add_written(changes, kHostPrefix, before.hosts, after.hosts);
+  add_written(changes, kVmPrefix, before.vms, after.vms);
   return changes;
 }
 

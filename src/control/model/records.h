@@ -13,8 +13,6 @@
 // Thread: values.
 #pragma once
 
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,12 +29,9 @@ inline constexpr std::string_view kGuardKey = "config";
 // inventory is as it was.
 Result<void> apply(Inventory& inventory, const Change& change);
 
-// Every configuration record of `inventory`, the guard included; live records are not in it.
-std::map<std::string, std::string> config_records(const Inventory& inventory);
-
-// What has to be written to get from one configuration to another.
-std::vector<Change> difference(const std::map<std::string, std::string>& before,
-                               const std::map<std::string, std::string>& after);
+// What has to be written to get from one configuration to another: first what is deleted, then the guard and
+// the objects that are new or different. Only these are made into text. Live records are not looked at.
+std::vector<Change> difference(const Inventory& before, const Inventory& after);
 
 // Live records.
 std::string live_host_key(const std::string& host);

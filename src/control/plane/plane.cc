@@ -204,7 +204,7 @@ struct Plane::Impl final : Observer {
     if (next == *base.inventory) return Tried::kNothingToDo;
     next.revision = base.inventory->revision + 1;
     Transaction transaction;
-    transaction.changes = difference(config_records(*base.inventory), config_records(next));
+    transaction.changes = difference(*base.inventory, next);
     transaction.expects.push_back({std::string(kGuardKey), base.guard});
     for (const Change& change : transaction.changes) {
       if (base.unreadable.contains(change.key)) {
