@@ -48,7 +48,8 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
       daemon->clock_);
   if (!loop) return Failure(std::move(loop).error());
   daemon->loop_ = *std::move(loop);
-  if (store != nullptr) daemon->keeper_ = std::make_unique<Keeper>(*store, *daemon->loop_, daemon->clock_);
+  if (store != nullptr)
+    daemon->keeper_ = std::make_unique<adapters::Keeper>(*store, *daemon->loop_, daemon->clock_);
   if (config.cluster) {
     daemon->membership_ = std::make_unique<cluster::Membership>(
         *config.cluster, version, *daemon->loop_, daemon->clock_,

@@ -5,7 +5,8 @@
 // serves; adapters of the cluster's VMs come later, as the cluster's view arrives. Stopping: the API ends
 // first (nobody asks any more), the cluster gets this host's live records back, the shard finishes its turn
 // and what was posted, then adapters, transports and fabric are destroyed, each socket file removed. With a
-// descriptor store the next process has the adapters instead (keeper.h), and the live records stay for it.
+// descriptor store the next process has the adapters instead (adapters/keeper.h), and the live records stay
+// for it.
 //
 // Thread: created, started, stopped and destroyed by main(); the shard and the API have threads of their own.
 #pragma once
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "adapters/adapter_set.h"
+#include "adapters/keeper.h"
 #include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -24,7 +26,6 @@
 #include "fabric/fabric.h"
 #include "keep/descriptor_store.h"
 #include "pvrdmad/introductions.h"
-#include "pvrdmad/keeper.h"
 #include "pvrdmad/shard_control.h"
 #include "pvrdmad/shard_snapshots.h"
 #include "pvrdmad/shard_thread.h"
@@ -65,7 +66,7 @@ class Daemon {
   std::unique_ptr<Reaper> reaper_;
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_;
-  std::unique_ptr<Keeper> keeper_;                   // null: nothing is kept
+  std::unique_ptr<adapters::Keeper> keeper_;         // null: nothing is kept
   std::unique_ptr<cluster::Membership> membership_;  // null: no member of one
   std::unique_ptr<fabric::Fabric> fabric_;
   std::unique_ptr<transport::Tcp> tcp_;  // null as membership_

@@ -1,6 +1,4 @@
 // A daemon that ends and another one that goes on with its adapters, by what a service manager kept.
-#include "pvrdmad/keeper.h"
-
 #include <array>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -29,7 +27,7 @@ using testing::StartsWith;
 constexpr std::uint32_t kConfigRegion = 7;
 constexpr std::uint64_t kBar0 = 0x10;
 
-class KeeperTest : public testing::Test {
+class RestartTest : public testing::Test {
  protected:
   void SetUp() override {
     fs::create_directory(folder_);
@@ -88,14 +86,14 @@ class KeeperTest : public testing::Test {
     return testing::internal::GetCapturedStderr();
   }
 
-  const std::string folder_ = testing::TempDir() + "keeper_" + std::to_string(::getpid());
-  const std::string manager_path_ = testing::TempDir() + "keeper_manager_" + std::to_string(::getpid());
+  const std::string folder_ = testing::TempDir() + "restart_" + std::to_string(::getpid());
+  const std::string manager_path_ = testing::TempDir() + "restart_manager_" + std::to_string(::getpid());
   control::Config config_;
   std::unique_ptr<keep::DescriptorStore> store_;
   std::unique_ptr<Daemon> daemon_;
 };
 
-TEST_F(KeeperTest, TheNextDaemonGoesOnWithTheClient) {
+TEST_F(RestartTest, TheNextDaemonGoesOnWithTheClient) {
   keep::FakeManager manager(manager_path_);
   start();
   const auto client = connect(0);
@@ -107,7 +105,7 @@ TEST_F(KeeperTest, TheNextDaemonGoesOnWithTheClient) {
 }
 
 // What is configured since counts from the VM's next power-on.
-TEST_F(KeeperTest, AClientGoesOnWithWhatItWasTold) {
+TEST_F(RestartTest, AClientGoesOnWithWhatItWasTold) {
   keep::FakeManager manager(manager_path_);
   start();
   const auto client = connect(0);
@@ -125,7 +123,7 @@ TEST_F(KeeperTest, AClientGoesOnWithWhatItWasTold) {
   }
 }
 
-TEST_F(KeeperTest, WhoConnectsWhileNobodyServesWaits) {
+TEST_F(RestartTest, WhoConnectsWhileNobodyServesWaits) {
   keep::FakeManager manager(manager_path_);
   start();
   stop();
@@ -139,7 +137,7 @@ TEST_F(KeeperTest, WhoConnectsWhileNobodyServesWaits) {
   connects.join();
 }
 
-TEST_F(KeeperTest, AClientThatLeavesIsKeptNoLonger) {
+TEST_F(RestartTest, AClientThatLeavesIsKeptNoLonger) {
   keep::FakeManager manager(manager_path_);
   start();
   const auto of_first = [&manager] {
@@ -153,7 +151,7 @@ TEST_F(KeeperTest, AClientThatLeavesIsKeptNoLonger) {
   ASSERT_TRUE(wait_for([&] { return of_first() == 3; }));
 }
 
-TEST_F(KeeperTest, AnAdapterThatIsNotConfiguredAnyMoreIsForgotten) {
+TEST_F(RestartTest, AnAdapterThatIsNotConfiguredAnyMoreIsForgotten) {
   keep::FakeManager manager(manager_path_);
   start();
   const auto client = connect(1);
@@ -170,7 +168,7 @@ TEST_F(KeeperTest, AnAdapterThatIsNotConfiguredAnyMoreIsForgotten) {
   EXPECT_FALSE(client->region_read(kConfigRegion, 0, word));
 }
 
-TEST_F(KeeperTest, WhatCannotBeReadCostsItsAdapterAlone) {
+TEST_F(RestartTest, WhatCannotBeReadCostsItsAdapterAlone) {
   keep::FakeManager manager(manager_path_);
   start();
   const auto first = connect(0);
@@ -195,7 +193,7 @@ TEST_F(KeeperTest, WhatCannotBeReadCostsItsAdapterAlone) {
   EXPECT_TRUE(write_bar(*again, 1u << 20)) << "it serves the next one";
 }
 
-TEST_F(KeeperTest, ItSaysWhatARestartWouldCost) {
+TEST_F(RestartTest, ItSaysWhatARestartWouldCost) {
   keep::FakeManager manager(manager_path_, 7);
   std::unique_ptr<vfio_user::Client> client;
   const std::string log = log_of([&] {

@@ -1,4 +1,4 @@
-#include "pvrdmad/keeper.h"
+#include "adapters/keeper.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,7 +13,7 @@
 #include "keep/memory_file.h"
 #include "shard/ask.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::adapters {
 namespace {
 
 using device::Adapter;
@@ -33,15 +33,15 @@ std::optional<std::uint64_t> to_number(std::string_view text) {
 
 // What came back of one adapter.
 struct Came {
-  std::map<adapters::KeptId, Fd> fds;
+  std::map<KeptId, Fd> fds;
   std::map<std::uint64_t, Fd> records;
 };
 
-Result<adapters::GivenBack> read(Came came) {
+Result<GivenBack> read(Came came) {
   if (came.records.empty()) return fail(ENOENT, "what it was is not there");
   auto stream = keep::from_memory_file(came.records.rbegin()->second, Keeper::kStreamBytesMax);
   if (!stream) return Failure(std::move(stream).error());
-  return adapters::read_kept(std::move(came.fds), *std::move(stream));
+  return read_kept(std::move(came.fds), *std::move(stream));
 }
 
 }  // namespace
@@ -91,8 +91,7 @@ void Keeper::take(std::map<std::string, Fd> came) {
   }
 }
 
-std::map<std::string, adapters::GivenBack> Keeper::given(
-    const std::function<bool(const std::string&)>& may_be) {
+std::map<std::string, GivenBack> Keeper::given(const std::function<bool(const std::string&)>& may_be) {
   std::erase_if(given_, [&may_be](const auto& each) {
     if (may_be(each.first)) return false;
     log::warn("adapter {}: was kept, and there is none of that name any more: its client loses it",
@@ -123,7 +122,7 @@ Result<void> Keeper::keep_instance(const std::string& instance) {
   return store_.put(name, *nothing);
 }
 
-void Keeper::start(const adapters::AdapterSet& adapters) {
+void Keeper::start(const AdapterSet& adapters) {
   adapters_ = &adapters;
   thread_ = std::thread([this] { run(); });
 }
@@ -169,9 +168,7 @@ Keeper::Collected Keeper::collect(Adapter::Objects objects) const {
     const std::string& name = adapter->port().name();
     collected.all.insert(name);
     if (objects == Adapter::Objects::kLost && !adapter->is_to_be_kept()) continue;
-    const auto is_kept = [&](adapters::KeptId id) {
-      return store_.names().contains(fmt::format("{}/{}", name, id));
-    };
+    const auto is_kept = [&](KeptId id) { return store_.names().contains(fmt::format("{}/{}", name, id)); };
     collected.changed.push_back(adapter->keep(objects, is_kept, clock_.now()));
   }
   // Not before: where there is no memory for one of them, all are collected again.
@@ -180,7 +177,7 @@ Keeper::Collected Keeper::collect(Adapter::Objects objects) const {
 }
 
 void Keeper::store(const Collected& collected) {
-  for (const adapters::KeptAdapter& kept : collected.changed) {
+  for (const KeptAdapter& kept : collected.changed) {
     auto stored = store(kept);
     if (!stored) forget(kept.name + "/", {});
     const std::string trouble = stored ? kept.trouble : stored.error().message;
@@ -203,9 +200,9 @@ void Keeper::store(const Collected& collected) {
 
 // What was written down before is true no more. It goes first: of one open file systemd keeps one descriptor,
 // the first.
-Result<void> Keeper::store(const adapters::KeptAdapter& kept) {
+Result<void> Keeper::store(const KeptAdapter& kept) {
   std::set<std::string> wanted;
-  for (const adapters::KeptId id : kept.ids) wanted.insert(fmt::format("{}/{}", kept.name, id));
+  for (const KeptId id : kept.ids) wanted.insert(fmt::format("{}/{}", kept.name, id));
   forget(kept.name + "/", wanted);
   for (const auto& [id, fd] : kept.fds) {
     if (auto put = store_.put(fmt::format("{}/{}", kept.name, id), fd); !put) return put;
@@ -238,4 +235,4 @@ void Keeper::keep_all() {
     log::error("the adapters may be lost to their VMs: {}", settled.error().message);
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::adapters

@@ -26,7 +26,7 @@
 #include "keep/descriptor_store.h"
 #include "shard/loop.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::adapters {
 
 class Keeper {
  public:
@@ -39,17 +39,17 @@ class Keeper {
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
 
-  adapters::Keeping& keeping() { return keeping_; }
+  Keeping& keeping() { return keeping_; }
   // By adapter; the first call has it. What is of no use, as it cannot be read or is no adapter's that
   // `may_be`, is kept no longer: its client has lost it, and its socket's path is free.
-  std::map<std::string, adapters::GivenBack> given(const std::function<bool(const std::string&)>& may_be);
+  std::map<std::string, GivenBack> given(const std::function<bool(const std::string&)>& may_be);
   // What this host's last life was called in the cluster; empty: it was none.
   const std::string& instance() const { return instance_; }
   // Before start().
   Result<void> keep_instance(const std::string& instance);
 
   // Borrowed. From now on theirs are kept.
-  void start(const adapters::AdapterSet& adapters);
+  void start(const AdapterSet& adapters);
   // Adapters with a client that the next process would have.
   bool keeps_clients() const;
   // When the loop has ended, for good: with all objects; afterwards the sockets are the next process's.
@@ -58,7 +58,7 @@ class Keeper {
 
  private:
   struct Collected {
-    std::vector<adapters::KeptAdapter> changed;
+    std::vector<KeptAdapter> changed;
     std::set<std::string> all;  // their names, and of those that are not taken back yet
   };
 
@@ -67,19 +67,19 @@ class Keeper {
   void run();
   Collected collect(device::Adapter::Objects objects) const;
   void store(const Collected& collected);
-  Result<void> store(const adapters::KeptAdapter& kept);
+  Result<void> store(const KeptAdapter& kept);
   void remove(const std::string& name);
   void forget(const std::string& prefix, const std::set<std::string>& but);
 
   keep::DescriptorStore& store_;
   shard::Loop& loop_;
   const Clock& clock_;
-  adapters::Keeping keeping_;
-  std::map<std::string, adapters::GivenBack> given_;
+  Keeping keeping_;
+  std::map<std::string, GivenBack> given_;
   std::set<std::string> useless_;  // names in the store, of what came
   std::string instance_;
   std::uint64_t last_record_ = 0;
-  const adapters::AdapterSet* adapters_ = nullptr;  // null: not started
+  const AdapterSet* adapters_ = nullptr;  // null: not started
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -89,4 +89,4 @@ class Keeper {
   std::thread thread_;
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::adapters
