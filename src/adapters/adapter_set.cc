@@ -84,9 +84,14 @@ AdapterSet::AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& c
       loop_(loop),
       clock_(clock),
       power_(power),
-      reaper_(reaper),
       natives_(natives),
-      keeping_(keeping),
+      parts_{.loop = loop,
+             .clock = clock,
+             .reaper = reaper,
+             .keeping = keeping,
+             .on_client = [this](const ServedAdapter& adapter,
+                                 bool connected) { on_client(adapter, connected); },
+             .on_engine_gone = [this](const verbs::Engine& engine) { on_engine_gone(engine); }},
       vm_budgets_(budgets.each),
       host_account_(budgets.total),
       native_log_(kNativeLogBurst, kNativeLogInterval) {}
@@ -99,8 +104,7 @@ Result<void> AdapterSet::add_static(const control::AdapterConfig& config) {
   const GivenBack* given = given_to(config.name);
   AdapterSetup setup = to_setup(config, config.budgets, host_account_);
   keep_to_client(setup, given);
-  auto adapter = ServedAdapter::create(setup, fabric_.segment(transport::SegmentId{}), loop_, clock_, this,
-                                       reaper_, keeping_, given);
+  auto adapter = ServedAdapter::create(setup, fabric_.segment(transport::SegmentId{}), parts_, given);
   if (!adapter) return Failure(std::move(adapter).error());
   adapters_.push_back(*std::move(adapter));
   static_names_.push_back(config.name);
@@ -128,7 +132,7 @@ void AdapterSet::set_wanted(std::vector<WantedAdapter> wanted) {
     log::warn("adapter {}: was kept, and is wanted here no more: its client loses it", given.first);
     return true;
   });
-  if (unwanted != 0) keeping_->notice();
+  if (unwanted != 0) parts_.keeping->notice();
 }
 
 std::vector<std::string> AdapterSet::not_taken_back() const {
@@ -283,8 +287,7 @@ Result<void> AdapterSet::make(Provided& provided) {
   setup.is_arriving = wanted.is_arriving;
   const GivenBack* given = given_to(wanted.config.name);
   provided.is_as_before = keep_to_client(setup, given);
-  auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), loop_, clock_, this, reaper_,
-                                       keeping_, given);
+  auto adapter = ServedAdapter::create(setup, fabric_.segment(wanted.segment), parts_, given);
   if (!adapter) return Failure(std::move(adapter).error());
   if (auto started = (*adapter)->start(); !started) return Failure(std::move(started).error());
   announce(**adapter);

@@ -30,7 +30,7 @@
 
 namespace pvrdma::adapters {
 
-class AdapterSet final : private ClientObserver, private shard::Pollable {
+class AdapterSet final : private shard::Pollable {
  public:
   static constexpr Duration kRetryInterval = std::chrono::seconds(1);
 
@@ -74,8 +74,8 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
     bool is_outdated() const { return is_as_before && adapter != nullptr && !adapter->has_client(); }
   };
 
-  void on_client(const ServedAdapter& adapter, bool connected) override;
-  void on_engine_gone(const verbs::Engine& engine) override;
+  void on_client(const ServedAdapter& adapter, bool connected);
+  void on_engine_gone(const verbs::Engine& engine);
   bool run(Instant /*now*/) override { return false; }
   void on_time(Instant now) override;
   Instant next_deadline() const override { return due_; }
@@ -96,9 +96,8 @@ class AdapterSet final : private ClientObserver, private shard::Pollable {
   shard::Loop& loop_;
   const Clock& clock_;
   PowerObserver* const power_;
-  Reaper* const reaper_;
   const NativeLinks* const natives_;
-  Keeping* const keeping_;
+  const ServingParts parts_;
   std::map<std::string, GivenBack> given_;  // by adapter; not taken back yet
   const Budgets vm_budgets_;                // of each of the cluster's VMs
   verbs::HostAccount host_account_;         // outlives the adapters

@@ -14,13 +14,11 @@
 namespace pvrdma::adapters {
 
 Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup& setup,
-                                                             fabric::Switch& fabric_switch, shard::Loop& loop,
-                                                             const Clock& clock, ClientObserver* observer,
-                                                             Reaper* reaper, Keeping* keeping,
+                                                             fabric::Switch& fabric_switch,
+                                                             const ServingParts& parts,
                                                              const GivenBack* given) {
-  std::unique_ptr<ServedAdapter> served(
-      new ServedAdapter(setup, fabric_switch, loop, clock, observer, reaper, keeping));
-  if (keeping != nullptr) {
+  std::unique_ptr<ServedAdapter> served(new ServedAdapter(setup, fabric_switch, parts));
+  if (parts.keeping != nullptr) {
     if (auto begun = served->begin_keeping(given); !begun) return Failure(std::move(begun).error());
   }
   auto seated = served->make_seated(given);
@@ -39,13 +37,9 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
   return served;
 }
 
-ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch, shard::Loop& loop,
-                             const Clock& clock, ClientObserver* observer, Reaper* reaper, Keeping* keeping)
-    : loop_(loop),
-      clock_(clock),
-      observer_(observer),
-      reaper_(reaper),
-      keeping_(keeping),
+ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch,
+                             const ServingParts& parts)
+    : parts_(parts),
       config_(setup.device),
       port_(setup.device.name,
             {.mac = setup.device.mac,
@@ -54,8 +48,8 @@ ServedAdapter::ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_s
             fabric_switch) {}
 
 ServedAdapter::~ServedAdapter() {
-  if (started_) loop_.remove(*this);
-  if (listener_watched_) loop_.unwatch(server_->listen_fd());
+  if (started_) parts_.loop.remove(*this);
+  if (listener_watched_) parts_.loop.unwatch(server_->listen_fd());
   server_.reset();
   stop_injecting();
   port_.detach();
@@ -63,37 +57,38 @@ ServedAdapter::~ServedAdapter() {
 
 // Two queues for each: memory goes back although a descriptor cannot be closed.
 std::shared_ptr<ReaperQueue> ServedAdapter::open_queue() {
-  return reaper_ != nullptr ? reaper_->open_queue() : nullptr;
+  return parts_.reaper != nullptr ? parts_.reaper->open_queue() : nullptr;
 }
 
 Result<std::unique_ptr<SeatedAdapter>> ServedAdapter::make_seated(const GivenBack* given) {
   KeptId doorbells = given != nullptr ? given->record.doorbells : 0;
-  auto adapter = device::Adapter::create(config_, port_, clock_, open_queue(),
+  auto adapter = device::Adapter::create(config_, port_, parts_.clock, open_queue(),
                                          doorbells != 0 ? given->copy(doorbells) : Fd());
   if (!adapter && doorbells != 0) {  // of an adapter that was configured otherwise
     doorbells = 0;
-    adapter = device::Adapter::create(config_, port_, clock_, open_queue());
+    adapter = device::Adapter::create(config_, port_, parts_.clock, open_queue());
   }
   if (!adapter) return Failure(std::move(adapter).error());
   std::unique_ptr<ClientRecord> record;
-  if (keeping_ != nullptr) {
-    record = std::make_unique<ClientRecord>(**adapter, *keeping_, open_queue(), doorbells,
+  if (parts_.keeping != nullptr) {
+    record = std::make_unique<ClientRecord>(**adapter, *parts_.keeping, open_queue(), doorbells,
                                             [this] { note_change(); });
   }
-  auto seated = std::make_unique<SeatedAdapter>(*std::move(adapter), std::move(record), loop_, clock_);
+  auto seated =
+      std::make_unique<SeatedAdapter>(*std::move(adapter), std::move(record), parts_.loop, parts_.clock);
   seated->on_followed([this, &seated = *seated] { on_followed(seated); });
   return seated;
 }
 
 vfio_user::SeatOptions ServedAdapter::seat_options(SeatedAdapter& seated) {
-  return {.queue = open_queue(), .clock = &clock_, .before_close = [&seated] { seated.unwatch(); }};
+  return {.queue = open_queue(), .clock = &parts_.clock, .before_close = [&seated] { seated.unwatch(); }};
 }
 
 Result<void> ServedAdapter::start() {
-  auto watched = loop_.watch(server_->listen_fd(), shard::Interest::kRead, *this);
+  auto watched = parts_.loop.watch(server_->listen_fd(), shard::Interest::kRead, *this);
   if (!watched) return watched;
   listener_watched_ = true;
-  loop_.add(*this);
+  parts_.loop.add(*this);
   started_ = true;
   call_keeper();
   return {};
@@ -109,7 +104,7 @@ bool ServedAdapter::inject(std::shared_ptr<AdapterFault> fault) {
   if (fault_ != nullptr) return false;
   fault_ = std::move(fault);
   try {
-    fault_->install(port_, seated_->adapter().engine(), loop_);
+    fault_->install(port_, seated_->adapter().engine(), parts_.loop);
   } catch (const std::bad_alloc&) {
     stop_injecting();
     throw;
@@ -119,7 +114,7 @@ bool ServedAdapter::inject(std::shared_ptr<AdapterFault> fault) {
 
 void ServedAdapter::stop_injecting() {
   if (fault_ == nullptr) return;
-  fault_->remove(port_, seated_->adapter().engine(), loop_);
+  fault_->remove(port_, seated_->adapter().engine(), parts_.loop);
   fault_.reset();
 }
 
@@ -173,13 +168,13 @@ Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
   std::swap(seated_, successor_);
   server_->swap_seats();
   note_change();
-  return SwitchedOver{bytes.size(), clock_.now() - now};
+  return SwitchedOver{bytes.size(), parts_.clock.now() - now};
 }
 
 void ServedAdapter::end_successor() {
   if (successor_ == nullptr) return;
   server_->end_successor();
-  if (observer_ != nullptr) observer_->on_engine_gone(successor_->adapter().engine());
+  parts_.on_engine_gone(successor_->adapter().engine());
   successor_.reset();
   watch_listener();
 }
@@ -211,11 +206,11 @@ void ServedAdapter::arrive() {
   if (!port_.waits()) return;
   port_.arrive();
   go_on();
-  if (observer_ != nullptr && has_client()) observer_->on_client(*this, true);
+  if (has_client()) parts_.on_client(*this, true);
 }
 
 void ServedAdapter::depart() {
-  if (observer_ != nullptr && has_client()) observer_->on_client(*this, false);
+  if (has_client()) parts_.on_client(*this, false);
   port_.depart();
 }
 
@@ -258,9 +253,8 @@ void ServedAdapter::follow_client() {
     is_left_waiting_ = false;
     end_successor();
   }
-  if (observer_ == nullptr) return;
   try {
-    observer_->on_client(*this, had_client_);
+    parts_.on_client(*this, had_client_);
   } catch (const std::bad_alloc&) {  // of one that comes; nobody was told
     seated_->seat().drop_client("no memory");
     seated_->follow();
@@ -277,8 +271,9 @@ void ServedAdapter::drop_client(const std::string& reason) {
 void ServedAdapter::watch_listener() {
   const bool wanted = server_->accept_again_at() == Instant::never();
   if (wanted == listener_watched_) return;
-  if (!wanted) loop_.unwatch(server_->listen_fd());
-  listener_watched_ = wanted && loop_.watch(server_->listen_fd(), shard::Interest::kRead, *this).has_value();
+  if (!wanted) parts_.loop.unwatch(server_->listen_fd());
+  listener_watched_ =
+      wanted && parts_.loop.watch(server_->listen_fd(), shard::Interest::kRead, *this).has_value();
   if (wanted && !listener_watched_) server_->pause_accepting("the kernel refuses to watch its socket");
 }
 

@@ -47,14 +47,18 @@ struct AdapterSetup {
   SocketOwner owner;  // of its file
 };
 
-// Called on the shard from inside the adapter, which must not be destroyed then.
-class ClientObserver {
- public:
-  virtual ~ClientObserver() = default;
+// What an adapter is served with. All borrowed; they outlive it.
+struct ServingParts {
+  shard::Loop& loop;
+  const Clock& clock;
+  Reaper* reaper = nullptr;    // null: what it leaves behind ends in place
+  Keeping* keeping = nullptr;  // null: it is not kept
+
+  // Both are called on the shard from inside the adapter, which must not be destroyed then.
   // A VMM has connected or has left: the VM was powered on or off.
-  virtual void on_client(const ServedAdapter& adapter, bool connected) = 0;
+  std::function<void(const ServedAdapter& adapter, bool connected)> on_client;
   // An engine of it is about to go away, while the adapter stays.
-  virtual void on_engine_gone(const verbs::Engine& engine) = 0;
+  std::function<void(const verbs::Engine& engine)> on_engine_gone;
 };
 
 // What switch_over() moved.
@@ -65,14 +69,12 @@ struct SwitchedOver {
 
 class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
  public:
-  // All are borrowed and outlive this; `observer`, `reaper` and `keeping` (it is not kept) may be null.
-  // `given`: what of it is to be taken back after start(); null: nothing. Errors: as
-  // device::Adapter::create() and vfio_user::Server::listen(); the socket file is gone again then.
+  // `fabric_switch` and `parts` are borrowed and outlive this. `given`: what of it is to be taken back after
+  // start(); null: nothing. Errors: as device::Adapter::create() and vfio_user::Server::listen(); the socket
+  // file is gone again then.
   static Result<std::unique_ptr<ServedAdapter>> create(const AdapterSetup& setup,
-                                                       fabric::Switch& fabric_switch, shard::Loop& loop,
-                                                       const Clock& clock, ClientObserver* observer = nullptr,
-                                                       Reaper* reaper = nullptr, Keeping* keeping = nullptr,
-                                                       const GivenBack* given = nullptr);
+                                                       fabric::Switch& fabric_switch,
+                                                       const ServingParts& parts, const GivenBack* given);
   ~ServedAdapter() override;
   ServedAdapter(const ServedAdapter&) = delete;
   ServedAdapter& operator=(const ServedAdapter&) = delete;
@@ -153,8 +155,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   verbs::Engine::QpPage list_qps_from(std::uint32_t first) const { return engine().list_qps_from(first); }
 
  private:
-  ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch, shard::Loop& loop,
-                const Clock& clock, ClientObserver* observer, Reaper* reaper, Keeping* keeping);
+  ServedAdapter(const AdapterSetup& setup, fabric::Switch& fabric_switch, const ServingParts& parts);
   Result<void> begin_keeping(const GivenBack* given);
 
   using AddKept = std::function<void(KeptId id, int fd)>;
@@ -178,11 +179,8 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   void follow_client();
   void watch_listener();
 
-  shard::Loop& loop_;
-  const Clock& clock_;
-  ClientObserver* const observer_;
-  Reaper* const reaper_;
-  Keeping* const keeping_;  // null: it is not kept, and what follows means nothing
+  const ServingParts& parts_;
+  // Without Keeping these mean nothing.
   std::unique_ptr<keep::ChangeCounter> counter_;
   KeptId counter_id_ = 0;
   KeptId listener_id_ = 0;

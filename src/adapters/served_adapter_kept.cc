@@ -51,11 +51,11 @@ std::vector<std::byte> to_stream(KeptRecord& record, const std::function<void(st
 // With the numbers that its own descriptors have already. What of it is not there, or makes no sense, costs a
 // client its adapter, and the adapter nothing.
 Result<void> ServedAdapter::begin_keeping(const GivenBack* given) {
-  counter_id_ = given != nullptr ? given->record.counter : keeping_->next_id();
-  listener_id_ = given != nullptr ? given->record.listener : keeping_->next_id();
+  counter_id_ = given != nullptr ? given->record.counter : parts_.keeping->next_id();
+  listener_id_ = given != nullptr ? given->record.listener : parts_.keeping->next_id();
   auto counter = keep::ChangeCounter::create(given != nullptr ? given->copy(counter_id_) : Fd());
   if (!counter) {
-    counter_id_ = keeping_->next_id();
+    counter_id_ = parts_.keeping->next_id();
     counter = keep::ChangeCounter::create();
   }
   if (!counter) return Failure(std::move(counter).error());
@@ -64,13 +64,13 @@ Result<void> ServedAdapter::begin_keeping(const GivenBack* given) {
 }
 
 void ServedAdapter::note_change() {
-  if (keeping_ == nullptr) return;
+  if (parts_.keeping == nullptr) return;
   counter_->bump();
   call_keeper();
 }
 
 void ServedAdapter::call_keeper() {
-  if (keeping_ != nullptr && !std::exchange(is_to_be_kept_, true)) keeping_->notice();
+  if (parts_.keeping != nullptr && !std::exchange(is_to_be_kept_, true)) parts_.keeping->notice();
 }
 
 KeptAdapter ServedAdapter::keep(device::Adapter::Objects objects, const std::function<bool(KeptId)>& is_kept,
@@ -119,7 +119,7 @@ std::string ServedAdapter::keep_client(KeptRecord& record, const AddKept& add,
       // Nobody has looked at it yet, and a copy is closed in place.
       if (!guestmem::is_memory_file(each.get()) && !device::is_eventfd(each.get()))
         return "half a message has come with a descriptor that is neither memory nor an eventfd";
-      record.client.held_fds.push_back(keeping_->next_id());
+      record.client.held_fds.push_back(parts_.keeping->next_id());
       add(record.client.held_fds.back(), each.get());
     }
   }
@@ -187,7 +187,7 @@ Result<void> ServedAdapter::take_back_client(const GivenBack& given) {
   skip_kept_record(reader);
   const auto objects =
       given.record.has_objects ? device::Adapter::Objects::kSaved : device::Adapter::Objects::kLost;
-  return seated_->adapter().take_back(reader, objects, clock_.now());
+  return seated_->adapter().take_back(reader, objects, parts_.clock.now());
 }
 
 }  // namespace pvrdma::adapters

@@ -82,10 +82,10 @@ Adapter::Adapter(const AdapterConfig& config, const verbs::Limits& limits, const
       pci_config_(uar_bar_bytes(limits.max_context)),
       rings_(memory_, interrupts_, counters_, limits.max_cq),
       engine_(limits_, rules_, memory_, *this, port, account_),
-      commands_(config.hardware_version, limits_, rules_, memory_, engine_, rings_, counters_, *this),
-      registers_(device_version(config.hardware_version), config.mac, interrupts_, *this),
       doorbells_(limits.max_context, engine_),
       poller_(rules.mapped_doorbells ? limits.max_context : 0, *doorbell_memory_, doorbells_, engine_),
+      commands_(config.hardware_version, limits_, rules_, memory_, engine_, rings_, counters_, poller_),
+      registers_(device_version(config.hardware_version), config.mac, interrupts_, *this),
       command_rate_(config.budgets.commands_per_s),
       doorbell_rate_(config.budgets.doorbells_per_s),
       stream_(std::move(memory_queue), config.host),
@@ -294,14 +294,6 @@ std::vector<BudgetUse> Adapter::budget_uses() const {
   uses.push_back({Budget::kDoorbells, doorbell_rate_.last_second(now), config_.budgets.doorbells_per_s,
                   doorbell_rate_.slowed()});
   return uses;
-}
-
-void Adapter::context_opened(verbs::UarIndex uar) {
-  if (rules_.mapped_doorbells) poller_.open(uar);
-}
-
-void Adapter::context_closed(verbs::UarIndex uar) {
-  poller_.close(uar);
 }
 
 // True while the client's memory is damaged; the first call that sees it stops everything.

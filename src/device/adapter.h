@@ -31,7 +31,6 @@
 #include "device/adapter_info.h"
 #include "device/capabilities.h"
 #include "device/command_executor.h"
-#include "device/context_observer.h"
 #include "device/counters.h"
 #include "device/doorbell_memory.h"
 #include "device/doorbell_poller.h"
@@ -78,10 +77,7 @@ void keep_to(const SavedIdentity& identity, AdapterConfig& config);
 // Of the adapter that was saved, whose records come next. Errors: what is wrong with the stream.
 Result<SavedIdentity> read_identity(state::Reader& reader);
 
-class Adapter final : public vfio_user::Handler,
-                      private verbs::EventSink,
-                      private RegisterActions,
-                      private ContextObserver {
+class Adapter final : public vfio_user::Handler, private verbs::EventSink, private RegisterActions {
  public:
   // What the guest of such an adapter is told. Errors: a RoCE version or limits that the hardware version
   // does not offer, doorbells that the host does not.
@@ -216,10 +212,6 @@ class Adapter final : public vfio_user::Handler,
   std::uint32_t reset_by_driver() override;
   std::uint32_t execute_command() override;
 
-  // ContextObserver.
-  void context_opened(verbs::UarIndex uar) override;
-  void context_closed(verbs::UarIndex uar) override;
-
   static SavedIdentity identity_of(const AdapterConfig& config, const verbs::Limits& limits,
                                    const verbs::Rules& rules);
   void save_device(state::Writer& writer, const std::optional<MsixTable>& table, const SavedEventRings& rings,
@@ -265,8 +257,6 @@ class Adapter final : public vfio_user::Handler,
   Interrupts interrupts_;
   EventRings rings_;
   verbs::Engine engine_;
-  CommandExecutor commands_;
-  Registers registers_;
   Doorbells doorbells_;
   DoorbellPoller poller_;
 
@@ -280,6 +270,8 @@ class Adapter final : public vfio_user::Handler,
 
   // As the client's migration has it.
   vfio_user::MigrationState migration_ = vfio_user::MigrationState::kRunning;
+  CommandExecutor commands_;
+  Registers registers_;
   bool goes_on_when_written_ = false;
   MigrationStream stream_;
   RateLimit migration_rate_;            // of what takes as long as so many commands

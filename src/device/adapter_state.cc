@@ -137,7 +137,7 @@ void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>&
   // The memory, its account and what it refused are this host's, as the client, the migration that it leads
   // and what was logged are.
   const auto& [config, limits, rules, caps, clock, doorbell_memory, port, memory, account, maps_refused,
-               counters, pci_config, interrupts, rings, engine, commands, registers, doorbells, poller,
+               counters, pci_config, interrupts, rings, engine, doorbells, poller, commands, registers,
                command_rate, doorbell_rate, adapter_state, region, connected, stands_by, migration,
                goes_on_when_written, stream, migration_rate, link_meanwhile, driver_log, command_log,
                access_log, qp_log, client_log, rate_log] = *this;

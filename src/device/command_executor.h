@@ -20,8 +20,8 @@
 
 #include "abi/commands.h"
 #include "base/time.h"
-#include "device/context_observer.h"
 #include "device/counters.h"
+#include "device/doorbell_poller.h"
 #include "device/event_rings.h"
 #include "device/hardware_version.h"
 #include "device/shared_region.h"
@@ -38,10 +38,11 @@ std::string_view describe_refusal(std::uint32_t err);
 
 class CommandExecutor {
  public:
-  // `memory`, `engine`, `rings`, `counters` and `contexts` are borrowed and outlive this.
+  // `memory`, `engine`, `rings`, `counters` and `doorbells`, which is told of contexts, are borrowed and
+  // outlive this.
   CommandExecutor(HardwareVersion version, const verbs::Limits& limits, const verbs::Rules& rules,
                   const guestmem::AddressSpace& memory, verbs::Engine& engine, EventRings& rings,
-                  Counters& counters, ContextObserver& contexts);
+                  Counters& counters, DoorbellPoller& doorbells);
 
   struct Executed {
     std::optional<abi::Command> command;  // nothing: the slot could not be read, or holds no command there is
@@ -115,7 +116,7 @@ class CommandExecutor {
   verbs::Engine& engine_;
   EventRings& rings_;
   Counters& counters_;
-  ContextObserver& contexts_;
+  DoorbellPoller& doorbells_;
   std::optional<verbs::OutOfRange> out_of_range_;  // of the command that is executed
   abi::PortAttr port_{};
 };

@@ -23,7 +23,7 @@ tl::unexpected<verbs::CommandError> invalid() {
 CommandExecutor::CommandExecutor(HardwareVersion version, const verbs::Limits& limits,
                                  const verbs::Rules& rules, const guestmem::AddressSpace& memory,
                                  verbs::Engine& engine, EventRings& rings, Counters& counters,
-                                 ContextObserver& contexts)
+                                 DoorbellPoller& doorbells)
     : version_(version),
       limits_(limits),
       rules_(rules),
@@ -31,7 +31,7 @@ CommandExecutor::CommandExecutor(HardwareVersion version, const verbs::Limits& l
       engine_(engine),
       rings_(rings),
       counters_(counters),
-      contexts_(contexts) {
+      doorbells_(doorbells) {
   port_.max_mtu = static_cast<std::uint32_t>(abi::Mtu::k4096);
   port_.active_mtu = static_cast<std::uint32_t>(limits.mtu);
   port_.gid_tbl_len = limits.gid_table_length;
@@ -76,7 +76,7 @@ CommandExecutor::Status CommandExecutor::create_uc(const SharedRegion& region, c
   if (index == 0 || index >= limits_.max_context) return invalid();
   const auto context = engine_.create_context(static_cast<verbs::UarIndex>(index));
   if (!context) return verbs::refuse(context.error());
-  contexts_.context_opened(static_cast<verbs::UarIndex>(index));
+  if (rules_.mapped_doorbells) doorbells_.open(static_cast<verbs::UarIndex>(index));
   abi::CreateUcResponse answer{};
   answer.ctx_handle = context->value;
   response.put(answer);
@@ -88,7 +88,7 @@ CommandExecutor::Status CommandExecutor::create_uc(const SharedRegion& region, c
 CommandExecutor::Status CommandExecutor::destroy_uc(const Request& request) {
   const verbs::ContextHandle context{request.as<abi::DestroyUcRequest>().ctx_handle};
   const auto destroyed = engine_.destroy_context(context);
-  if (destroyed) contexts_.context_closed(context.value);
+  if (destroyed) doorbells_.close(context.value);
   return destroyed;
 }
 
