@@ -71,8 +71,9 @@ bool same_adapter(const WantedAdapter& a, const WantedAdapter& b) {
 // Whether an adapter that was made for `made` can be what is wanted now.
 bool still_fits(const ServedAdapter& adapter, const WantedAdapter& made, const WantedAdapter& wanted) {
   if (!same_adapter(made, wanted)) return false;
-  if (wanted.is_arriving) return adapter.port().waits();
-  return !adapter.port().waits() || adapter.has_client();  // it arrives
+  const bool is_away = adapter.home() != device::Home::kThisHost;
+  if (wanted.is_arriving) return is_away;
+  return !is_away || adapter.has_client();  // it arrives
 }
 
 }  // namespace
@@ -194,7 +195,7 @@ void AdapterSet::on_client(const ServedAdapter& adapter, bool connected) {
   if (connected) report_natives(adapter);
   if (is_static(adapter.port().name())) return;
   // Of a VM that is another host's nobody hears; its leaving is an end of what may have been begun here.
-  if (adapter.port().waits()) {
+  if (adapter.home() != device::Home::kThisHost) {
     if (!connected) due_ = clock_.now();
     return;
   }
@@ -269,7 +270,7 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
   }
   if (!still_fits(*provided.adapter, provided.made, wanted)) return;
   provided.adapter->refuse_clients(wanted.refusal);
-  if (!wanted.is_arriving && provided.adapter->is_left_waiting()) {
+  if (!wanted.is_arriving && provided.adapter->home() == device::Home::kUnclaimed) {
     // Who was about to bring it here went with the process before.
     provided.adapter->arrive();
     log::warn("adapter {}: its VM is on this host now, without what its guest had made: reload the driver",

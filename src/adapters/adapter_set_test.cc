@@ -162,8 +162,8 @@ class WaitingAdapterTest : public AdapterSetTest {
   bool waits() {
     return on_shard([this] { return set_->adapters().at(0)->port().waits(); });
   }
-  bool is_left_waiting() {
-    return on_shard([this] { return set_->adapters().at(0)->is_left_waiting(); });
+  bool is_unclaimed() {
+    return on_shard([this] { return set_->adapters().at(0)->home() == device::Home::kUnclaimed; });
   }
 
   WantedAdapter coming_ = wanted("VM-01");
@@ -179,10 +179,10 @@ class WaitingAdapterTest : public AdapterSetTest {
 
 TEST_F(WaitingAdapterTest, IsItsVmsWhenTheStoreHasThatHereInTheEnd) {
   const auto client = restart_with_client();
-  EXPECT_TRUE(is_left_waiting());
+  EXPECT_TRUE(is_unclaimed());
   want({wanted("VM-01")});
   EXPECT_FALSE(waits());
-  EXPECT_FALSE(is_left_waiting());
+  EXPECT_FALSE(is_unclaimed());
   EXPECT_TRUE(client->device_info());
   EXPECT_EQ(power_.log(), (std::vector<std::pair<std::string, bool>>{{"VM-01", true}}));
 }
@@ -203,7 +203,7 @@ TEST_F(WaitingAdapterTest, IsLeftToWhoeverHasBegunToBringItsVm) {
 TEST_F(WaitingAdapterTest, IsMadeAgainForAnotherClient) {
   auto client = restart_with_client();
   client.reset();
-  wait_until([this] { return !is_left_waiting(); });
+  wait_until([this] { return !is_unclaimed(); });
   want({wanted("VM-01")});
   EXPECT_FALSE(waits());
   EXPECT_TRUE(power_.log().empty()) << "its VM is off";

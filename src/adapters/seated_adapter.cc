@@ -46,22 +46,17 @@ void SeatedAdapter::on_fd_ready(int /*fd*/, shard::Readiness ready) {
 
 // Nothing of it is read any more: what a VMM says at its end would take the guest's memory away.
 bool SeatedAdapter::survives() {
-  if (!outlives_client_ || !seat_->client_hung_up()) return false;
-  if (!adapter_->is_stopped())
-    static_cast<void>(adapter_->set_migration_state(vfio_user::MigrationState::kStop));
-  client_is_gone_ = true;
+  if (!adapter_->outlives_client() || !seat_->client_hung_up()) return false;
+  adapter_->client_hung_up();
   unwatch();
   seat_->give_up_requests();
   return true;
 }
 
 void SeatedAdapter::outlive_client(bool outlives) {
-  outlives_client_ = outlives;
+  adapter_->outlive_client(outlives);
   seat_->keep_session(outlives);
-  adapter_->go_on_when_written(outlives);
-  if (outlives) return;
-  client_is_gone_ = false;
-  watch();
+  if (!outlives) watch();
 }
 
 void SeatedAdapter::follow() {
@@ -89,7 +84,7 @@ shard::Interest SeatedAdapter::interest() const {
 
 // Clients come and go, and a reply that the socket did not take turns the loop's interest around.
 void SeatedAdapter::watch() {
-  if (client_is_gone_) return;
+  if (adapter_->client_is_gone()) return;
   const int fd = seat_->fd();
   if (fd != watched_fd_) {
     unwatch();

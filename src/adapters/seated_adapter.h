@@ -59,11 +59,8 @@ class SeatedAdapter final : private shard::FdHandler {
   // The socket is about to be closed.
   void unwatch();
 
-  // From now on the adapter outlives its client: when that one goes, the adapter is stopped, and everything
-  // that it had stays, until this is taken back: then its end is dealt with. Meanwhile a stopped one goes on
-  // when the guest does.
+  // As device::Adapter's. When it outlives its client no longer, the end of one that has gone is dealt with.
   void outlive_client(bool outlives);
-  bool outlives_client() const { return outlives_client_; }
 
  private:
   void on_fd_ready(int fd, shard::Readiness ready) override;
@@ -79,9 +76,7 @@ class SeatedAdapter final : private shard::FdHandler {
   const Clock& clock_;
   std::function<void()> followed_;
   vfio_user::Seat* seat_ = nullptr;  // borrowed
-  bool outlives_client_ = false;
-  bool client_is_gone_ = false;  // and outlived
-  int watched_fd_ = -1;          // the client's, as the loop knows it
+  int watched_fd_ = -1;              // the client's, as the loop knows it
   shard::Interest watched_for_ = shard::Interest::kRead;
   Instant held_until_ =
       Instant::never();  // its client waits, as the adapter is over its rate; never: it does not

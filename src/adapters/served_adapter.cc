@@ -24,7 +24,10 @@ Result<std::unique_ptr<ServedAdapter>> ServedAdapter::create(const AdapterSetup&
   auto seated = served->make_seated(given);
   if (!seated) return Failure(std::move(seated).error());
   served->seated_ = *std::move(seated);
-  if (setup.is_arriving) served->port_.wait();
+  if (setup.is_arriving) {
+    served->port_.wait();
+    served->move_home(device::LifeEvent::kAwait);
+  }
   served->port_.attach(served->seated_->adapter().engine());
   auto server =
       vfio_user::Server::listen(setup.socket, served->seated_->handler(),
@@ -186,25 +189,23 @@ Result<void> ServedAdapter::stop() {
                 fmt::format("adapter {}: another VMM is expected: wait until that is over", port_.name()));
   }
   device::Adapter& adapter = seated_->adapter();
-  // One that outlives its VMM may stand by now, in whichever state that wants it.
-  if (adapter.is_stopped()) return seated_->outlives_client() ? Result<void>() : is_being_moved();
-  is_left_waiting_ = false;
-  const int refused = adapter.set_migration_state(vfio_user::MigrationState::kStop).error;
-  PVRDMA_CHECK(refused == 0, "an adapter that runs can be stopped");
+  // One that outlives its VMM may be stopped by now, in whichever state that wants it.
+  if (adapter.is_stopped()) return adapter.outlives_client() ? Result<void>() : is_being_moved();
+  move_home(device::LifeEvent::kClaim);
+  adapter.stop();
   return {};
 }
 
 void ServedAdapter::go_on() {
   device::Adapter& adapter = seated_->adapter();
-  if (adapter.is_stopped())
-    static_cast<void>(adapter.set_migration_state(vfio_user::MigrationState::kRunning));
+  if (adapter.is_stopped()) adapter.go_on();
   note_change();  // it may be another one since
 }
 
 void ServedAdapter::arrive() {
-  is_left_waiting_ = false;
-  if (!port_.waits()) return;
+  if (home_ == device::Home::kThisHost) return;
   port_.arrive();
+  move_home(device::LifeEvent::kArrive);
   go_on();
   if (has_client()) parts_.on_client(*this, true);
 }
@@ -212,6 +213,12 @@ void ServedAdapter::arrive() {
 void ServedAdapter::depart() {
   if (has_client()) parts_.on_client(*this, false);
   port_.depart();
+  move_home(device::LifeEvent::kDepart);
+}
+
+void ServedAdapter::move_home(device::LifeEvent event) {
+  home_.on(event);
+  PVRDMA_CHECK(port_.waits() == (home_ != device::Home::kThisHost), "a port waits for a VM that is away");
 }
 
 bool ServedAdapter::run(Instant now) {
@@ -250,7 +257,7 @@ void ServedAdapter::follow_client() {
   if (has_client() == had_client_) return;
   had_client_ = has_client();
   if (!had_client_) {
-    is_left_waiting_ = false;
+    move_home(device::LifeEvent::kDisconnected);
     end_successor();
   }
   try {

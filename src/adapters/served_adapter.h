@@ -27,6 +27,7 @@
 #include "base/time.h"
 #include "capture/capture.h"
 #include "device/adapter.h"
+#include "device/life.h"
 #include "fabric/port.h"
 #include "fabric/switch.h"
 #include "keep/change_counter.h"
@@ -128,8 +129,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   // Its VM was another host's, and is this one's from now on: its GIDs are bound here, and it works. From a
   // task of the loop.
   void arrive();
-  // It waits for its VM with a client that was taken back, and nobody of this process has begun to bring it.
-  bool is_left_waiting() const { return is_left_waiting_; }
+  device::Home home() const { return home_; }
   // The other way round: what is left of it here is its VMM, until that leaves.
   void depart();
 
@@ -170,6 +170,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   Instant next_deadline() const override;
   bool polls() const override { return seated_->adapter().polls(); }
   std::string what() const override { return "adapter " + port_.name(); }
+  void move_home(device::LifeEvent event);
   Failure is_off() const;
   Failure is_being_moved() const;
   Result<std::unique_ptr<SeatedAdapter>> make_seated(const GivenBack* given = nullptr);
@@ -194,7 +195,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   std::unique_ptr<vfio_user::Server> server_;
   bool started_ = false;
   bool had_client_ = false;
-  bool is_left_waiting_ = false;
+  device::LifeColumn<device::Home> home_{device::Home::kThisHost};
   bool listener_watched_ = false;
 };
 

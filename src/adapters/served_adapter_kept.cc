@@ -157,7 +157,7 @@ Result<void> ServedAdapter::take_back(const GivenBack& given) {
   }
   seated_->follow();
   follow_client();
-  is_left_waiting_ = port_.waits() && has_client();  // which may have left at once
+  if (has_client()) move_home(device::LifeEvent::kTakenBack);  // it may have left at once
   return taken;
 }
 

@@ -158,7 +158,7 @@ AdapterInfo Adapter::info() const {
   info.doorbells = config_.doorbells;
   info.mtu_bytes = abi::mtu_bytes(limits_.mtu);
   info.state = state_;
-  info.connected = connected_;
+  info.connected = is_here(client_);
   info.link_up = commands_.link_is_up();
   if (region_) {
     info.driver_version = region_->driver_version;
@@ -321,12 +321,12 @@ void Adapter::drop_driver() {
   state_ = AdapterState::kDetached;
 }
 
-void Adapter::power_on() {
+void Adapter::power_on(LifeEvent event) {
   drop_driver();
   registers_.reset();
   interrupts_.reset();
   pci_config_.reset();
-  end_migration();
+  end_migration(event);
 }
 
 }  // namespace pvrdma::device

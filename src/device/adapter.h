@@ -38,6 +38,7 @@
 #include "device/event_rings.h"
 #include "device/hardware_version.h"
 #include "device/interrupts.h"
+#include "device/life.h"
 #include "device/migration_stream.h"
 #include "device/pci_config.h"
 #include "device/pci_state.h"
@@ -112,12 +113,23 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   // guest sees nothing until it goes on.
   void set_link(bool up);
 
-  // Its VMM leads a migration by the protocol's own messages.
-  bool is_stopped() const { return migration_ != vfio_user::MigrationState::kRunning; }
-  // What a guest does with a stopped adapter is ignored, as it must stand. One that may be let go on by
-  // somebody who does not say so here lets its adapter go on instead, by its first write to registers or
-  // doorbells.
-  void go_on_when_written(bool goes_on) { goes_on_when_written_ = goes_on; }
+  // --- Its life: life.h ---
+
+  bool is_stopped() const { return device::is_stopped(work_); }
+  // As a client's migration messages STOP and RUNNING, but for what a client has written: that is dropped.
+  // Not of an adapter that stands by.
+  void stop() { stop_at(LifeEvent::kStop); }
+  void go_on();
+  // Whether it outlives its client. Meanwhile a stopped adapter runs again with the guest's first write to
+  // registers or doorbells: whoever resumes the guest need not say so here. Otherwise such writes are
+  // ignored.
+  void outlive_client(bool outlives) {
+    client_.on(outlives ? LifeEvent::kOutlive : LifeEvent::kEndWithClient);
+  }
+  bool outlives_client() const { return is_outlived(client_); }
+  // The client that it outlives has left. May be repeated.
+  void client_hung_up();
+  bool client_is_gone() const { return client_ == Client::kOutlivedGone; }
 
   // Over its rate of commands or doorbells: read nothing more of its client until then. Instant{}: it is not.
   Instant held_until() const {
@@ -230,14 +242,13 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   std::vector<BudgetUse> budget_uses() const;
   std::uint32_t try_load_shared_region(std::uint64_t address);
   void drop_driver();
-  void power_on();
+  void power_on(LifeEvent event);
 
   std::uint64_t state_bytes_max() const;
-  void stop();
+  void stop_at(LifeEvent event);
   int offer_state();
   int load_written();
-  void go_on();
-  void end_migration();
+  void end_migration(LifeEvent event);
   void pay(std::uint64_t commands);
 
   const AdapterConfig config_;
@@ -259,21 +270,18 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   verbs::Engine engine_;
   Doorbells doorbells_;
   DoorbellPoller poller_;
+  CommandExecutor commands_;
+  Registers registers_;
 
   RateLimit command_rate_;
   RateLimit doorbell_rate_;
 
   AdapterState state_ = AdapterState::kDetached;
   std::optional<SharedRegion> region_;
-  bool connected_ = false;
-  bool stands_by_ = false;
 
-  // As the client's migration has it.
-  vfio_user::MigrationState migration_ = vfio_user::MigrationState::kRunning;
-  CommandExecutor commands_;
-  Registers registers_;
-  bool goes_on_when_written_ = false;
-  MigrationStream stream_;
+  LifeColumn<Work> work_{Work::kWorks};
+  LifeColumn<Client> client_{Client::kNone};
+  MigrationStream stream_;              // the state, as the client reads or writes it
   RateLimit migration_rate_;            // of what takes as long as so many commands
   std::optional<bool> link_meanwhile_;  // while it is stopped: what the guest is to see when it goes on
 

@@ -87,12 +87,13 @@ bool Adapter::may_change_device(std::uint32_t region, std::uint64_t offset) {
 int Adapter::region_write(std::uint32_t region, std::uint64_t offset, std::span<const std::byte> data,
                           bool posted) {
   if (failed()) return EIO;
-  if ((stands_by_ || is_stopped()) && (region == kBarRegisters || region == kBarUar)) [[unlikely]] {
-    if (!stands_by_ && goes_on_when_written_) {
+  if (work_ != Work::kWorks && (region == kBarRegisters || region == kBarUar)) [[unlikely]] {
+    const bool stands_by = work_ == Work::kStandsBy;
+    if (!stands_by && outlives_client()) {
       go_on();
       return region_write(region, offset, data, posted);
     }
-    ignore_access(offset, data, stands_by_ ? "while another VMM has the VM" : "while its VMM has it stopped");
+    ignore_access(offset, data, stands_by ? "while another VMM has the VM" : "while its VMM has it stopped");
     return 0;
   }
   switch (region) {
@@ -169,29 +170,30 @@ void Adapter::dma_unmap_all() {
 void Adapter::reset() {
   const bool had_driver = region_.has_value();
   const bool was_failed = state_ == AdapterState::kFailed;
-  power_on();
+  power_on(LifeEvent::kReset);
   if (was_failed) state_ = AdapterState::kFailed;
   ++counters_.resets;
   if (had_driver && client_log_.allow(clock_.now())) log::info("adapter {}: reset by the VM", config_.name);
 }
 
 void Adapter::connected() {
-  connected_ = true;
+  client_.on(LifeEvent::kConnected);
   ++counters_.connections;
   if (client_log_.allow(clock_.now()))
-    log::info("adapter {}: {} connected", config_.name, stands_by_ ? "its VM's next VMM" : "VM");
+    log::info("adapter {}: {} connected", config_.name,
+              work_ == Work::kStandsBy ? "its VM's next VMM" : "VM");
 }
 
 void Adapter::disconnected(std::string_view reason) {
-  power_on();
+  power_on(LifeEvent::kDisconnected);
   interrupts_.unassign_all();
   memory_.stop_log();
   dma_unmap_all();
   if (doorbell_memory_->damaged()) doorbell_memory_->repair();
-  connected_ = false;
+  client_.on(LifeEvent::kDisconnected);
   if (client_log_.allow(clock_.now())) {
-    log::info("adapter {}: {} disconnected: {}{}", config_.name, stands_by_ ? "a VMM without its VM" : "VM",
-              reason, held_back(client_log_));
+    log::info("adapter {}: {} disconnected: {}{}", config_.name,
+              work_ == Work::kStandsBy ? "a VMM without its VM" : "VM", reason, held_back(client_log_));
   }
 }
 

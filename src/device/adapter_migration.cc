@@ -30,6 +30,23 @@ std::uint64_t pages_within(std::uint64_t budget_mib, Budget budget, std::uint64_
   return std::min(within_budget, ram_bytes / guestmem::kPageBytes * verbs::Account::kPagesPerRamPage);
 }
 
+std::optional<LifeEvent> event_of(MigrationState next) {
+  switch (next) {
+    case MigrationState::kRunning:
+      return LifeEvent::kRun;
+    case MigrationState::kStop:
+      return LifeEvent::kStop;
+    case MigrationState::kStopCopy:
+      return LifeEvent::kOfferState;
+    case MigrationState::kResuming:
+      return LifeEvent::kTakeState;
+    case MigrationState::kPreCopy:
+    case MigrationState::kError:
+      break;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 // The largest there can be with these limits, budgets, and memory of the guest.
@@ -50,39 +67,42 @@ std::uint64_t Adapter::migration_flags() const {
 }
 
 vfio_user::StateChange Adapter::set_migration_state(MigrationState next) {
-  if (stands_by_) return {EBUSY};  // the port is the guest's, which runs in another VMM
-  int error = 0;
-  switch (next) {
-    case MigrationState::kRunning:
+  if (work_ == Work::kStandsBy) return {EBUSY};  // the port is the guest's, which runs in another VMM
+  const std::optional<LifeEvent> event = event_of(next);
+  if (!event || !work_.allows(*event)) return {EINVAL};
+  switch (*event) {
+    case LifeEvent::kRun:
       go_on();
+      return {0};
+    case LifeEvent::kStop:
+      if (work_ == Work::kTakesState) {
+        if (const int error = load_written(); error != 0) return {error};
+      }
+      stop();
+      return {0};
+    case LifeEvent::kOfferState:
+      if (const int error = offer_state(); error != 0) return {error};
       break;
-    case MigrationState::kStop:
-      if (migration_ == MigrationState::kResuming)
-        error = load_written();
-      else
-        stop();
-      break;
-    case MigrationState::kStopCopy:
-      error = migration_ == MigrationState::kStop ? offer_state() : EINVAL;
-      break;
-    case MigrationState::kResuming:
-      if (migration_ != MigrationState::kStop)
-        error = EINVAL;
-      else if (failed() || state_ != AdapterState::kDetached)
-        error = EBUSY;
-      break;
-    case MigrationState::kPreCopy:
-    case MigrationState::kError:
-      error = EINVAL;
+    default:  // kTakeState
+      if (failed() || state_ != AdapterState::kDetached) return {EBUSY};
   }
-  if (error == 0) migration_ = next;
-  return {error};
+  work_.on(*event);
+  return {0};
 }
 
 // From here on nothing of the guest's changes: no turn, no time limit, no message, no doorbell.
-void Adapter::stop() {
+void Adapter::stop_at(LifeEvent event) {
   stream_.clear();
   port_.set_stopped(true);
+  work_.on(event);
+}
+
+void Adapter::client_hung_up() {
+  if (work_ == Work::kWorks)
+    stop_at(LifeEvent::kHungUp);
+  else
+    work_.on(LifeEvent::kHungUp);
+  client_.on(LifeEvent::kHungUp);
 }
 
 int Adapter::offer_state() {
@@ -135,17 +155,18 @@ void Adapter::unload() {
 }
 
 void Adapter::go_on() {
-  end_migration();
+  end_migration(LifeEvent::kRun);
   if (state_ != AdapterState::kActive) return;
   engine_.on_all_paths_restored(clock_.now());
   resume();
 }
 
-// It runs, whatever it was before.
-void Adapter::end_migration() {
+// After `event` it is not stopped.
+void Adapter::end_migration(LifeEvent event) {
   stream_.clear();
-  if (migration_ == MigrationState::kRunning) return;
-  migration_ = MigrationState::kRunning;
+  const bool was_stopped = is_stopped();
+  work_.on(event);
+  if (!was_stopped) return;
   pay(port_.set_stopped(false) / kQpsPerCommand);
   if (const auto link = std::exchange(link_meanwhile_, std::nullopt)) set_link(*link);
 }

@@ -120,7 +120,7 @@ TEST_F(AdapterMigrationTest, WhileItIsStoppedNothingChanges) {
 
 TEST_F(AdapterMigrationTest, WhereTheGuestMayGoOnUntoldItsFirstWriteLetsItsAdapter) {
   guest_.bring_up();
-  guest_.adapter().go_on_when_written(true);
+  guest_.adapter().outlive_client(true);
   ASSERT_EQ(change({kStop}), 0);
   EXPECT_EQ(guest_.write32(7, 0x10, 0x1000), 0);
   EXPECT_TRUE(guest_.adapter().is_stopped()) << "that is its VMM's";
@@ -130,7 +130,7 @@ TEST_F(AdapterMigrationTest, WhereTheGuestMayGoOnUntoldItsFirstWriteLetsItsAdapt
   EXPECT_FALSE(guest_.port.stopped);
   EXPECT_EQ(guest_.adapter().info().objects.pds, 1u);
   EXPECT_EQ(ignored(), before);
-  guest_.adapter().go_on_when_written(false);
+  guest_.adapter().outlive_client(false);
   ASSERT_EQ(change({kStop}), 0);
   EXPECT_EQ(guest_.write32(2, 0, kSend | 100), 0);
   EXPECT_TRUE(guest_.adapter().is_stopped());

@@ -138,9 +138,8 @@ void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>&
   // and what was logged are.
   const auto& [config, limits, rules, caps, clock, doorbell_memory, port, memory, account, maps_refused,
                counters, pci_config, interrupts, rings, engine, doorbells, poller, commands, registers,
-               command_rate, doorbell_rate, adapter_state, region, connected, stands_by, migration,
-               goes_on_when_written, stream, migration_rate, link_meanwhile, driver_log, command_log,
-               access_log, qp_log, client_log, rate_log] = *this;
+               command_rate, doorbell_rate, adapter_state, region, work, client, stream, migration_rate,
+               link_meanwhile, driver_log, command_log, access_log, qp_log, client_log, rate_log] = *this;
   write(writer, kIdentityRecord, identity_of(config, limits, rules));
   write(writer, kPciRecord, pci_state(table));
   write(writer, kRegistersRecord, registers.save());
@@ -203,7 +202,7 @@ Result<PciState> Adapter::load(state::Reader& reader, DoorbellPoller::Words word
   counters_ = saved.counters;
   region_ = std::move(region);
   state_ = saved.driver.state;
-  stands_by_ = false;
+  work_.on(LifeEvent::kLoaded);
   return saved.pci;
 }
 
@@ -239,8 +238,7 @@ void Adapter::stand_by() {
   drop_driver();
   registers_.reset();
   interrupts_.reset();
-  end_migration();
-  stands_by_ = true;
+  end_migration(LifeEvent::kStandBy);
 }
 
 void Adapter::resume(Vmm vmm) {
