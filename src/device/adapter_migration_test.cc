@@ -102,7 +102,7 @@ TEST_F(AdapterMigrationTest, WhileItIsStoppedNothingChanges) {
   const Bytes state = guest_.save();
   EXPECT_TRUE(guest_.port.stopped);
   EXPECT_EQ(guest_.adapter().next_deadline(), Instant::never());
-  guest_.clock.time = guest_.clock.time + std::chrono::seconds(1);
+  guest_.clock.advance(std::chrono::seconds(1));
   guest_.adapter().set_link(true);
   EXPECT_FALSE(guest_.adapter().run(guest_.clock.now()));
   guest_.adapter().on_time(guest_.clock.now());
@@ -331,7 +331,7 @@ TEST_F(AdapterMigrationRateTest, WhoSavesAgainAndAgainHoldsUpItself) {
   }
   EXPECT_LE(rounds, 21);
   guest_.adapter().reset();
-  guest_.clock.time = guest_.clock.time + std::chrono::seconds(10);
+  guest_.clock.advance(std::chrono::seconds(10));
   for (rounds = 0; rounds < 100 && guest_.adapter().held_until() == Instant{}; ++rounds) {
     std::uint64_t page_size = 4096;
     ASSERT_EQ(guest_.adapter().log_start(page_size, {}), 0);

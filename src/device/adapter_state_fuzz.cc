@@ -32,18 +32,18 @@ AdapterConfig config_with(DoorbellMode doorbells) {
 
 void take_turns(FakeGuest& guest) {
   for (int turn = 0; turn < kTurnsMax; ++turn) {
-    guest.adapter().run(guest.clock.time);
+    guest.adapter().run(guest.clock.now());
     const Instant due = guest.adapter().next_deadline();
     if (due == Instant::never()) return;
-    guest.clock.time = std::max(guest.clock.time, due);
-    guest.adapter().on_time(guest.clock.time);
+    guest.clock.set(std::max(guest.clock.now(), due));
+    guest.adapter().on_time(guest.clock.now());
   }
 }
 
 void work(FakeGuest& guest) {
   Adapter& adapter = guest.adapter();
   adapter.resume();
-  adapter.engine().on_all_paths_restored(guest.clock.time);
+  adapter.engine().on_all_paths_restored(guest.clock.now());
   take_turns(guest);
   adapter.set_link(!adapter.info().link_up);
   for (std::uint32_t uar = 0; uar < kUars; ++uar) {

@@ -160,13 +160,13 @@ TEST_F(AdapterStateTest, EventsThatWaitComeInOrder) {
   guest_.bring_up();
   post_link_events(515);
   ASSERT_EQ(async_tail(), 512u);
-  guest_.adapter().run(guest_.clock.time);
+  guest_.adapter().run(guest_.clock.now());
   const Instant due = guest_.adapter().next_deadline();
   guest_.replace();
-  guest_.adapter().engine().run(guest_.clock.time);
+  guest_.adapter().engine().run(guest_.clock.now());
   EXPECT_EQ(guest_.adapter().next_deadline(), due);
   take_events(512);
-  guest_.clock.time = due;
+  guest_.clock.set(due);
   guest_.adapter().on_time(due);
   EXPECT_EQ(async_tail(), 515u);
   for (std::uint64_t i = 0; i < 3; ++i) {
@@ -456,13 +456,13 @@ TEST_F(AdapterStateRateTest, WhoIsOverItsRateIsOverItThere) {
   while (guest_.adapter().held_until() == Instant{}) guest_.create_pd();
   const Instant until = guest_.adapter().held_until();
   const auto uses = guest_.adapter().info().budgets;
-  guest_.clock.time = guest_.clock.time + milliseconds(1);
+  guest_.clock.advance(milliseconds(1));
   guest_.replace();
   EXPECT_EQ(guest_.adapter().held_until(), until);
   const auto uses_there = guest_.adapter().info().budgets;
   EXPECT_EQ(uses_there.at(7).use, uses.at(7).use);
   EXPECT_EQ(uses_there.at(7).refused, uses.at(7).refused);
-  guest_.clock.time = guest_.clock.time + seconds(10);
+  guest_.clock.advance(seconds(10));
   guest_.replace();
   guest_.create_pd();
   EXPECT_EQ(guest_.adapter().held_until(), Instant{});

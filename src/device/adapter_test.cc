@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "device/fake_guest.h"
 #include "guestmem/sigbus.h"
+#include "support/manual_clock.h"
 
 namespace pvrdma::device {
 namespace {
@@ -266,8 +267,8 @@ TEST_F(AdapterTest, HeldBackEventsGiveADeadline) {
   auto state = guest_.load<abi::RingState>(guest_.async.at[0]);
   state.rx.cons_head = 512;
   guest_.store(guest_.async.at[0], state);
-  guest_.clock.time = std::max(guest_.clock.time, guest_.adapter().next_deadline());
-  guest_.adapter().on_time(guest_.clock.time);
+  guest_.clock.set(std::max(guest_.clock.now(), guest_.adapter().next_deadline()));
+  guest_.adapter().on_time(guest_.clock.now());
   EXPECT_EQ(async_tail(), 513u);
   EXPECT_EQ(guest_.adapter().next_deadline(), Instant::never());
 }

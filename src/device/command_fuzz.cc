@@ -151,7 +151,7 @@ class Harness {
   // Whatever else lies in the pages, is done and waits.
   void expect_doorbells_taken() {
     if (!pages_ || context_may_be_gone_ || guest_.adapter().info().state != AdapterState::kActive) return;
-    guest_.clock.time = guest_.clock.time + std::chrono::seconds(1);  // no rate holds it back
+    guest_.clock.advance(std::chrono::seconds(1));  // no rate holds it back
     for (const abi::UarWord which : {abi::UarWord::kQp, abi::UarWord::kCq}) {
       pages_->word(kUserPage, which) = abi::kDoorbellHandleMask;
       guest_.adapter().run(guest_.clock.now());
@@ -252,7 +252,7 @@ class Harness {
   }
 
   void run(std::uint8_t milliseconds) {
-    guest_.clock.time = guest_.clock.time + std::chrono::milliseconds(milliseconds);
+    guest_.clock.advance(std::chrono::milliseconds(milliseconds));
     const Instant now = guest_.clock.now();
     for (int turn = 0; turn < 8 && guest_.adapter().run(now); ++turn) {
     }

@@ -30,7 +30,7 @@ class DoorbellPollerTest : public testing::Test {
   std::uint64_t rung() { return guest_.adapter().engine().counters().bad_doorbells; }
   std::uint64_t doorbells() { return guest_.adapter().info().device_counters.doorbells; }
   bool run() { return guest_.adapter().run(guest_.clock.now()); }
-  void pass(Duration time) { guest_.clock.time = guest_.clock.time + time; }
+  void pass(Duration time) { guest_.clock.advance(time); }
   volatile std::uint32_t& qp_word(std::uint32_t uar) { return view_.word(uar, abi::UarWord::kQp); }
   volatile std::uint32_t& cq_word(std::uint32_t uar) { return view_.word(uar, abi::UarWord::kCq); }
 

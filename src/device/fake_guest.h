@@ -24,6 +24,7 @@
 #include "device/adapter.h"
 #include "state/reader.h"
 #include "state/writer.h"
+#include "support/manual_clock.h"
 
 namespace pvrdma::test {
 
@@ -66,12 +67,6 @@ class FakePort final : public verbs::SwitchPort {
     FakePort& port_;
   };
   void open_path(const verbs::Connection&, verbs::PathSlot& slot) override { slot.open<CountingPath>(*this); }
-};
-
-class ManualClock final : public Clock {
- public:
-  Instant now() const override { return time; }
-  Instant time{std::chrono::seconds(1)};
 };
 
 inline device::AdapterConfig some_adapter(HardwareVersion version = HardwareVersion::k14) {

@@ -14,12 +14,6 @@
 
 namespace pvrdma::fabric {
 
-class FixedClock final : public Clock {
- public:
-  Instant now() const override { return time; }
-  Instant time{std::chrono::seconds(100)};
-};
-
 // What a transport was given: to whom, and which kind of message: 'q' request, 'r' response, 'd' datagram.
 struct Delivery {
   verbs::Engine* to;

@@ -9,6 +9,7 @@
 
 #include "fabric/fabric_fixture.h"
 #include "fabric/port.h"
+#include "support/manual_clock.h"
 #include "verbs/engine_fixture.h"
 
 namespace pvrdma::fabric {
@@ -63,7 +64,7 @@ class FabricTest : public testing::Test {
 
   const Instant now_{std::chrono::seconds(100)};
   guestmem::SpanList payload_;
-  FixedClock clock_;
+  test::ManualClock clock_;
   RecordingTransport local_{PathKind::kLocal};
   RecordingTransport hosts_{PathKind::kTcp};
   RecordingObserver observer_;

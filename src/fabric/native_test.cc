@@ -4,6 +4,7 @@
 
 #include "fabric/fabric.h"
 #include "fabric/fabric_fixture.h"
+#include "support/manual_clock.h"
 
 namespace pvrdma::fabric {
 namespace {
@@ -14,11 +15,6 @@ using transport::SegmentId;
 
 constexpr SegmentId kBlue{.dvs = 1, .vlan = 105};
 constexpr HostId kEsx2{2};
-
-struct MovingClock final : Clock {
-  Instant now() const override { return at; }
-  Instant at{std::chrono::seconds(100)};
-};
 
 verbs::Gid ipv4(std::uint8_t last) {
   return to_gid(*IpAddress::parse("10.0.0." + std::to_string(last)));
@@ -71,7 +67,7 @@ class NativeTest : public testing::Test {
   static constexpr Mac kMacA{{2, 0, 0, 0, 0, 1}};
   static constexpr Mac kMacB{{2, 0, 0, 0, 0, 2}};
 
-  MovingClock clock_;
+  test::ManualClock clock_;
   RecordingTransport local_{PathKind::kLocal};
   RecordingTransport tcp_{PathKind::kTcp};
   RecordingTransport roce_{PathKind::kRoce};
@@ -109,7 +105,7 @@ TEST_F(NativeTest, AGidThatWasJustLetGoIsNobodys) {
   EXPECT_EQ(way(a_, 1, 9), PathKind::kNone);
   EXPECT_EQ(path(a_, 9).reason, "the port that held the GID let it go a moment ago");
   EXPECT_EQ(admit(9, 1, kMacA), Entry::kForeignSource);
-  clock_.at = clock_.at + RemoteDirectory::kLeftFor;
+  clock_.advance(RemoteDirectory::kLeftFor);
   EXPECT_EQ(path(a_, 9).kind, PathKind::kRoce);
   EXPECT_EQ(admit(9, 1, kMacA), Entry::kAdmitted);
 }

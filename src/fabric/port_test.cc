@@ -5,6 +5,7 @@
 
 #include "fabric/fabric_fixture.h"
 #include "fabric/switch.h"
+#include "support/manual_clock.h"
 
 namespace pvrdma::fabric {
 namespace {
@@ -25,7 +26,7 @@ class PortTest : public testing::Test {
   const verbs::Gid kSource = gid(101);
   const Instant now_{std::chrono::seconds(100)};
   guestmem::SpanList payload_;
-  FixedClock clock_;
+  test::ManualClock clock_;
   RecordingTransport transport_{PathKind::kLocal};
   Transports transports_;
   Switch switch_{{}, transports_, clock_};

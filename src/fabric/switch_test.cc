@@ -4,13 +4,14 @@
 
 #include "fabric/fabric_fixture.h"
 #include "fabric/port.h"
+#include "support/manual_clock.h"
 
 namespace pvrdma::fabric {
 namespace {
 
 class SwitchTest : public testing::Test {
  protected:
-  FixedClock clock_;
+  test::ManualClock clock_;
   Transports transports_;
   Switch switch_{{}, transports_, clock_};
   Node a_{"VM-01", switch_};
@@ -179,7 +180,7 @@ TEST_F(SwitchTest, AVmThatHasComeHasLostNothingToTheHostThatItLeft) {
   EXPECT_EQ(here.lost_to(come, gid(1)), nullptr);
   here.set_view(old);
   EXPECT_EQ(here.gids_lost(), 0U);
-  clock_.time = clock_.time + std::chrono::seconds(2);
+  clock_.advance(std::chrono::seconds(2));
   here.set_view(old);
   EXPECT_NE(here.lost_to(come, gid(1)), nullptr) << "it is no old view by now";
 }

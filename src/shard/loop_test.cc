@@ -13,6 +13,7 @@
 
 #include "base/log_writer.h"
 #include "shard/ask.h"
+#include "support/manual_clock.h"
 
 namespace pvrdma::shard {
 namespace {
@@ -214,20 +215,6 @@ TEST_F(LoopTest, EveryPollableComesFirstInTurn) {
 
 class LongTurnTest : public testing::Test {
  protected:
-  class ManualClock final : public Clock {
-   public:
-    Instant now() const override {
-      ++reads;
-      return now_;
-    }
-    void pass(Duration time) { now_ = now_ + time; }
-
-    mutable std::uint64_t reads = 0;
-
-   private:
-    Instant now_{1s};
-  };
-
   // What the log says of one turn.
   std::string turn() {
     testing::internal::CaptureStderr();
@@ -240,7 +227,7 @@ class LongTurnTest : public testing::Test {
     ASSERT_EQ(::write(event.get(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   }
 
-  ManualClock clock_;
+  test::ManualClock clock_;
   std::unique_ptr<Loop> loop_ = Loop::create({}, clock_).value();
 };
 
@@ -248,7 +235,7 @@ TEST_F(LongTurnTest, IsCountedAndSaysWhoseDescriptorItWas) {
   const Fd slow(::eventfd(0, EFD_NONBLOCK));
   const Fd quick(::eventfd(0, EFD_NONBLOCK));
   Duration takes = 9ms;
-  Counter slow_handler([&] { clock_.pass(takes); });
+  Counter slow_handler([&] { clock_.advance(takes); });
   Counter quick_handler([] {});
   ASSERT_TRUE(loop_->watch(quick.get(), Interest::kRead, quick_handler));
   ASSERT_TRUE(loop_->watch(slow.get(), Interest::kRead, slow_handler));
@@ -270,8 +257,8 @@ TEST_F(LongTurnTest, IsCountedAndSaysWhoseDescriptorItWas) {
 }
 
 TEST_F(LongTurnTest, SaysWhichTaskItWas) {
-  ASSERT_TRUE(loop_->post({[&] { clock_.pass(2ms); }, "counting"}));
-  ASSERT_TRUE(loop_->post({[&] { clock_.pass(30ms); }, "taking a snapshot"}));
+  ASSERT_TRUE(loop_->post({[&] { clock_.advance(2ms); }, "counting"}));
+  ASSERT_TRUE(loop_->post({[&] { clock_.advance(30ms); }, "taking a snapshot"}));
   ASSERT_TRUE(loop_->post([] {}));
   EXPECT_THAT(turn(), HasSubstr("waited 32.0 ms for one turn, 30.0 ms of them in taking a snapshot"));
 }
@@ -283,13 +270,13 @@ TEST_F(LongTurnTest, SaysInWhoseTurnItWas) {
     loop_->add(pollables[i]);
   }
   pollables[1].on_run = [&](Instant) {
-    clock_.pass(15ms);
+    clock_.advance(15ms);
     return true;
   };
   EXPECT_THAT(turn(), HasSubstr("15.0 ms of them in the turn of adapter 1"));
   // One that has nothing more to do: found out the second time.
   pollables[1].on_run = [&](Instant) {
-    clock_.pass(15ms);
+    clock_.advance(15ms);
     return false;
   };
   EXPECT_THAT(turn(), HasSubstr("15.0 ms of them among 3 with no more to do"));
@@ -303,14 +290,14 @@ TEST_F(LongTurnTest, OnlyAfterALongTurnIsTheClockReadForEachAdapter) {
   std::vector<Scripted> pollables(10);
   for (Scripted& pollable : pollables) loop_->add(pollable);
   const auto reads = [&] {
-    const std::uint64_t before = clock_.reads;
+    const std::uint64_t before = clock_.reads();
     loop_->turn(0ms);
-    return clock_.reads - before;
+    return clock_.reads() - before;
   };
   const std::uint64_t few = reads();
   Duration takes = 9ms;
   pollables[3].on_run = [&](Instant) {
-    clock_.pass(std::exchange(takes, 0ms));
+    clock_.advance(std::exchange(takes, 0ms));
     return false;
   };
   EXPECT_EQ(reads(), few);
@@ -332,7 +319,7 @@ TEST_F(LongTurnTest, WhileSomethingPollsDescriptorsAreAskedAfterEveryTwoMicrosec
     Scripted pollable;
     pollable.polling = polling;
     pollable.on_run = [&](Instant) {
-      clock_.pass(100ns);
+      clock_.advance(100ns);
       if (pollable.runs == kTurns) loop_->stop();
       return false;
     };
@@ -349,12 +336,12 @@ TEST_F(LongTurnTest, WhileSomethingPollsDescriptorsAreAskedAfterEveryTwoMicrosec
 TEST_F(LongTurnTest, SleepIsNoPartOfIt) {
   Scripted pollable;
   pollable.on_run = [&](Instant) {
-    clock_.pass(4ms);
+    clock_.advance(4ms);
     return false;
   };
   loop_->add(pollable);
   for (int i = 0; i < 10; ++i) {
-    clock_.pass(1s);  // between turns
+    clock_.advance(1s);  // between turns
     EXPECT_EQ(turn(), "");
   }
   EXPECT_EQ(loop_->counters().long_turns, 0U);
@@ -364,7 +351,7 @@ TEST_F(LongTurnTest, SleepIsNoPartOfIt) {
 TEST_F(LongTurnTest, FillsNoLog) {
   Scripted pollable;
   pollable.on_run = [&](Instant) {
-    clock_.pass(20ms);
+    clock_.advance(20ms);
     return false;
   };
   loop_->add(pollable);

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "support/manual_clock.h"
 #include "vfio_user/fake_handler.h"
 #include "vfio_user/raw_peer.h"
 #include "vfio_user/session.h"
@@ -23,15 +24,9 @@ using testing::IsEmpty;
 constexpr std::uint64_t kAddress = 0x1000;
 constexpr std::uint32_t kErrorReply = kFlagTypeReply | kFlagError;
 
-class ManualClock final : public Clock {
- public:
-  Instant time{std::chrono::seconds(1)};
-  Instant now() const override { return time; }
-};
-
 class RequestsTest : public testing::Test {
  protected:
-  ManualClock clock_;
+  test::ManualClock clock_;
   SocketPair pair_;
   RawPeer peer_{std::move(pair_.theirs)};
   FakeHandler device_;
@@ -200,7 +195,7 @@ TEST_F(RequestsTest, ASecondReplyAndAReplyToAPostedWriteEndTheSession) {
 TEST_F(RequestsTest, AnAnswerThatIsLateIsNeverTakenForAnothers) {
   const RawReply late = read_request(8, "late");
   const Instant deadline = session_->next_deadline();
-  EXPECT_EQ(deadline, clock_.time + Session::kRequestTimeLimit);
+  EXPECT_EQ(deadline, clock_.now() + Session::kRequestTimeLimit);
   session_->expire_requests(deadline + -Duration(1));
   EXPECT_THAT(ends_, IsEmpty());
   session_->expire_requests(deadline);
@@ -224,8 +219,8 @@ TEST_F(RequestsTest, AClientThatNeverAnswersGetsNoFurtherRequests) {
   std::vector<RawReply> requests;
   for (std::size_t i = 0; i < RequestTable::kMaxUnderWay; ++i) requests.push_back(read_request(1));
   EXPECT_EQ(session_->dma_read(kAddress, 1, note("more")).error().code, EAGAIN);
-  clock_.time = session_->next_deadline();
-  session_->expire_requests(clock_.time);
+  clock_.set(session_->next_deadline());
+  session_->expire_requests(clock_.now());
   EXPECT_EQ(ends_, std::vector<std::string>(RequestTable::kMaxUnderWay, "read 110 0"));
   EXPECT_EQ(session_->dma_read(kAddress, 1, note("more")).error().code, EAGAIN);
   peer_.send(answer(requests[3].header.id, 1));

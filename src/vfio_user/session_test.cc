@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "support/manual_clock.h"
 #include "vfio_user/fake_handler.h"
 #include "vfio_user/raw_peer.h"
 
@@ -395,17 +396,8 @@ TEST_F(SessionTest, OneTurnDoesABoundedAmountOfWork) {
   EXPECT_EQ(run(), "");
 }
 
-// Each reading is 150 us later than the last.
-class SlowClock final : public Clock {
- public:
-  Instant now() const override { return now_ = now_ + std::chrono::microseconds(150); }
-
- private:
-  mutable Instant now_{std::chrono::seconds(1)};
-};
-
 TEST_F(SessionTest, ABurstOfExpensiveMessagesLeavesTheRestForLaterTurns) {
-  const SlowClock clock;
+  const test::ManualClock clock{std::chrono::microseconds(150)};
   SocketPair pair;
   peer_ = RawPeer(std::move(pair.theirs));
   device_.disconnected("test");

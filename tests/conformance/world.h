@@ -20,6 +20,7 @@
 #include "fabric/fabric.h"
 #include "fabric/port.h"
 #include "shard/loop.h"
+#include "support/manual_clock.h"
 #include "support/testbench.h"
 #include "transport/fault/fault.h"
 

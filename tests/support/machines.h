@@ -21,19 +21,11 @@
 #include "fabric/port.h"
 #include "fabric/switch.h"
 #include "support/in_process_bus.h"
+#include "support/manual_clock.h"
 #include "support/rc_endpoint.h"
 #include "transport/transport.h"
 
 namespace pvrdma::test {
-
-class ManualClock final : public Clock {
- public:
-  Instant now() const override { return now_; }
-  void set(Instant now) { now_ = now; }
-
- private:
-  Instant now_{std::chrono::seconds(1)};
-};
 
 struct MachineOptions {
   std::uint32_t adapter_count = 2;

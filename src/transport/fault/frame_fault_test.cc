@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "roce/frame.h"
+#include "support/manual_clock.h"
 
 namespace pvrdma::transport {
 namespace {
@@ -18,12 +19,6 @@ using ::testing::SizeIs;
 
 constexpr std::uint32_t kAlways = 1'000'000;
 constexpr std::size_t kFrameBytes = 100;
-
-class ManualClock final : public Clock {
- public:
-  Instant now() const override { return time; }
-  Instant time{std::chrono::seconds(100)};
-};
 
 class Sink final : public roce::FrameSink {
  public:
@@ -63,11 +58,11 @@ class FrameFaultTest : public ::testing::Test {
     return out;
   }
   void advance(FrameFault& fault, Duration time) {
-    clock_.time = clock_.time + time;
-    fault.on_time(clock_.time);
+    clock_.advance(time);
+    fault.on_time(clock_.now());
   }
 
-  ManualClock clock_;
+  test::ManualClock clock_;
   Sink sink_;
 };
 
@@ -112,7 +107,7 @@ TEST_F(FrameFaultTest, DoublesLate) {
       fault({.duplicate_ppm = kAlways, .late_min = milliseconds(2), .late_max = milliseconds(2)});
   send(all, 1);
   EXPECT_THAT(left(), ElementsAre(1));
-  EXPECT_EQ(all.next_deadline(), clock_.time + milliseconds(2));
+  EXPECT_EQ(all.next_deadline(), clock_.now() + milliseconds(2));
   advance(all, milliseconds(1));
   EXPECT_THAT(left(), ElementsAre(1));
   advance(all, milliseconds(1));

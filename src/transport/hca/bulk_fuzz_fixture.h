@@ -17,6 +17,7 @@
 #include "base/network_order.h"
 #include "guestmem/test_ram.h"
 #include "support/fuzz_input.h"
+#include "support/manual_clock.h"
 #include "transport/hca/context.h"
 #include "transport/hca/fake_nic.h"
 #include "transport/hca/pipe.h"
@@ -44,12 +45,6 @@ inline verbs::Gid peer_gid(std::uint8_t pair) {
 inline verbs::Qpn qpn_of(std::uint8_t connection) {
   return verbs::Qpn(kFirstQpn + connection % kConnections);
 }
-
-class StandingClock final : public Clock {
- public:
-  Instant now() const override { return time; }
-  Instant time{std::chrono::seconds(100)};
-};
 
 struct Nobody final : NicUser {
   void on_news(News) override {}
@@ -381,7 +376,7 @@ class BulkFuzz {
     peer.lends_answers = !is_peer_old;
     PVRDMA_CHECK(here->connect(gid(1), gid(2), peer) && there->connect(gid(2), gid(1), here->here()),
                  "connected");
-    pipe_ = std::make_unique<Pipe>(*context_, role, HostId(2), std::move(here), clock_.time);
+    pipe_ = std::make_unique<Pipe>(*context_, role, HostId(2), std::move(here), clock_.now());
     peer_ = std::make_unique<Peer>(peer_nic, std::move(there));
     peer_->greet();
     turn();
@@ -398,15 +393,15 @@ class BulkFuzz {
   OneVm& vm() { return *vm_; }
   Pipe& pipe() { return *pipe_; }
   Peer& peer() { return *peer_; }
-  Instant now() const { return clock_.time; }
+  Instant now() const { return clock_.now(); }
 
   void turn() {
     for (bool works = true; works;) {
-      works = network_.run(clock_.time);
-      if (std::erase(context_->active, pipe_.get()) != 0) works = pipe_->run(clock_.time) || works;
-      pipe_->turn(clock_.time);
+      works = network_.run(clock_.now());
+      if (std::erase(context_->active, pipe_.get()) != 0) works = pipe_->run(clock_.now()) || works;
+      pipe_->turn(clock_.now());
       context_->unflushed.clear();
-      pipe_->flush(clock_.time);
+      pipe_->flush(clock_.now());
       works = vm_->work_on() || works;
       vm_->check();
     }
@@ -416,14 +411,14 @@ class BulkFuzz {
   void pass(unsigned microseconds) {
     for (unsigned left = microseconds; left != 0;) {
       const unsigned some = std::min(left, 25U);  // less than a packet takes
-      clock_.time = clock_.time + std::chrono::microseconds(some);
+      clock_.advance(std::chrono::microseconds(some));
       left -= some;
       turn();
     }
   }
 
  private:
-  StandingClock clock_;
+  test::ManualClock clock_;
   FakeNetwork network_{1, clock_};
   Nobody nobody_;
   std::unique_ptr<OneVm> vm_;

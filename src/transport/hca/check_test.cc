@@ -1,5 +1,6 @@
 #include "transport/hca/check.h"
 
+#include "support/manual_clock.h"
 #include "transport/hca/hca_fixture.h"
 
 namespace pvrdma::transport::hca {
@@ -19,15 +20,15 @@ class CheckTest : public testing::Test {
   Result<CheckReport> check() {
     return check_nic(network_.open("mlx5_0", nobody_).value(),
                      {.memory_bytes = 1 << 20, .time = std::chrono::milliseconds(10)}, clock_, [this] {
-                       clock_.time = clock_.time + std::chrono::microseconds(1);
-                       network_.run(clock_.time);
+                       clock_.advance(std::chrono::microseconds(1));
+                       network_.run(clock_.now());
                      });
   }
 
   struct Nobody final : NicUser {
     void on_news(News) override {}
   } nobody_;
-  SetClock clock_;
+  test::ManualClock clock_;
   FakeNetwork network_{3, clock_};
 };
 
@@ -85,8 +86,8 @@ TEST_F(CheckTest, AReadNeedsAKeyThatPeersMayUse) {
     target.fill(std::byte{0});
     ASSERT_TRUE(a->post_read(5, {target.data(), 64, local->lkey()},
                              reinterpret_cast<std::uintptr_t>(source.data()), remote->rkey()));
-    clock_.time = clock_.time + std::chrono::milliseconds(1);
-    network_.run(clock_.time);
+    clock_.advance(std::chrono::milliseconds(1));
+    network_.run(clock_.now());
     std::array<WorkCompletion, 4> found;
     ASSERT_EQ(cq->poll(found), 1U);
     EXPECT_EQ(found[0].id, 5U);

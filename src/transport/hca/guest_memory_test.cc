@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "guestmem/test_ram.h"
+#include "support/manual_clock.h"
 #include "transport/hca/hca_fixture.h"
 
 namespace pvrdma::transport::hca {
@@ -77,7 +78,7 @@ class GuestMemoryTest : public testing::Test {
   struct Nobody final : NicUser {
     void on_news(News) override {}
   } nobody_;
-  SetClock clock_;
+  test::ManualClock clock_;
   FakeNetwork nics_{7, clock_};
   std::shared_ptr<Nic> nic_;
   guestmem::AddressSpace memory_;

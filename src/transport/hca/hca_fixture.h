@@ -9,17 +9,12 @@
 #include "gtest/gtest.h"
 
 #include "shard/loop.h"
+#include "support/manual_clock.h"
 #include "transport/hca/fake_nic.h"
 #include "transport/hca/fake_surroundings.h"
 #include "transport/hca/hca.h"
 
 namespace pvrdma::transport::hca {
-
-class SetClock final : public Clock {
- public:
-  Instant now() const override { return time; }
-  Instant time{std::chrono::seconds(100)};
-};
 
 struct Told final : Inbound {
   Delivery on_request(HostId from, PathKind, SegmentId segment, const verbs::Request& request,
@@ -139,24 +134,24 @@ class HcaFixture : public testing::Test {
   // Time runs from deadline to deadline until `done` holds. False: not within `most` of it.
   template <typename Done>
   [[nodiscard]] bool wait(Done done, Duration most = std::chrono::seconds(300)) {
-    const Instant end = clock_.time + most;
+    const Instant end = clock_.now() + most;
     while (!done()) {
       if (loop_->turn(Duration{0})) {
-        clock_.time = clock_.time + std::chrono::microseconds(1);
+        clock_.advance(std::chrono::microseconds(1));
         continue;
       }
       Instant next = nics_.next_deadline();
       for (const auto& host : hosts_) {
         if (host->hca) next = std::min({next, host->hca->next_deadline(), host->worker.next_deadline()});
       }
-      if (clock_.time >= end || next == Instant::never()) return done();
-      clock_.time = std::min(end, std::max(clock_.time + std::chrono::microseconds(1), next));
+      if (clock_.now() >= end || next == Instant::never()) return done();
+      clock_.set(std::min(end, std::max(clock_.now() + std::chrono::microseconds(1), next)));
     }
     return true;
   }
   void pass(Duration time) {
-    const Instant end = clock_.time + time;
-    static_cast<void>(wait([&] { return clock_.time >= end; }, time));
+    const Instant end = clock_.now() + time;
+    static_cast<void>(wait([&] { return clock_.now() >= end; }, time));
   }
   static bool reach(const Host& a, const Host& b) { return a.hca->is_up(b.id) && b.hca->is_up(a.id); }
   void join(Host& a, Host& b) {
@@ -177,7 +172,7 @@ class HcaFixture : public testing::Test {
     return made;
   }
 
-  SetClock clock_;
+  test::ManualClock clock_;
   FakeNetwork nics_{7, clock_};  // outlives what is left in the loop
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
   HostBook book_;

@@ -22,9 +22,9 @@ class HcaTest : public HcaFixture {
  protected:
   // How long it takes until a host that is not up is.
   Duration time_until_up(Host& from, const Host& to) {
-    const Instant start = clock_.time;
+    const Instant start = clock_.now();
     EXPECT_TRUE(wait([&] { return from.hca->is_up(to.id); }));
-    return clock_.time - start;
+    return clock_.now() - start;
   }
 };
 
@@ -54,9 +54,9 @@ TEST_F(HcaTest, AMessageGoesInSlotsAndArrivesWhole) {
     ASSERT_TRUE(spans.append(data.data() + at + (at / 10000 % 2) * 100 * 1000 / 2, 5000));
   verbs::Path& way = path(a, b);
   const auto bytes = static_cast<std::uint32_t>(spans.bytes());
-  ASSERT_EQ(way.room(bytes, clock_.time), bytes);
-  way.send_request(request(1, bytes), spans, clock_.time);
-  a.hca->flush(clock_.time);
+  ASSERT_EQ(way.room(bytes, clock_.now()), bytes);
+  way.send_request(request(1, bytes), spans, clock_.now());
+  a.hca->flush(clock_.now());
   ASSERT_TRUE(wait([&] { return b.told.received.size() == bytes; }));
   std::vector<std::byte> sent;
   for (const auto& span : spans) sent.insert(sent.end(), span.data, span.data + span.size);
@@ -78,10 +78,10 @@ TEST_F(HcaTest, SmallMessagesOfATurnShareASlot) {
   join(a, b);
   verbs::Path& way = path(a, b);
   for (std::uint32_t i = 0; i < 30; ++i) {
-    ASSERT_EQ(way.room(1, clock_.time), 1U);
-    way.send_request(request(i), {}, clock_.time);
+    ASSERT_EQ(way.room(1, clock_.now()), 1U);
+    way.send_request(request(i), {}, clock_.now());
   }
-  a.hca->flush(clock_.time);
+  a.hca->flush(clock_.now());
   ASSERT_TRUE(wait([&] { return b.told.requests.size() == 30; }));
   for (std::uint32_t i = 0; i < 30; ++i) EXPECT_EQ(b.told.requests[i].number, verbs::MessageNumber(i));
 }
@@ -103,18 +103,18 @@ TEST_F(HcaTest, AFloodOfReadsIsAnsweredInFull) {
     response.bytes = asked.bytes;
     guestmem::SpanList spans;
     ASSERT_TRUE(spans.append(data.data(), asked.bytes));
-    back->send_response(response, spans, clock_.time);
+    back->send_response(response, spans, clock_.now());
   };
   verbs::Path& way = path(a, b);
   constexpr std::uint32_t kReads = 500;
   std::uint32_t asked = 0;
   ASSERT_TRUE(wait([&] {
-    while (asked < kReads && way.room_to_ask(hca::kReadBytesMax, clock_.time) != 0) {
+    while (asked < kReads && way.room_to_ask(hca::kReadBytesMax, clock_.now()) != 0) {
       verbs::Request read = request(asked++, hca::kReadBytesMax);
       read.op = verbs::RequestOp::kRead;
-      way.send_request(read, {}, clock_.time);
+      way.send_request(read, {}, clock_.now());
     }
-    a.hca->flush(clock_.time);
+    a.hca->flush(clock_.now());
     std::uint64_t bytes = 0;
     for (const verbs::Response& piece : a.told.responses) bytes += piece.bytes;
     return bytes == std::uint64_t{kReads} * hca::kReadBytesMax;
@@ -131,15 +131,15 @@ TEST_F(HcaTest, WhoFindsNoRoomIsToldOfIt) {
   std::vector<std::byte> data(1 << 20);
   guestmem::SpanList spans;
   ASSERT_TRUE(spans.append(data.data(), data.size()));
-  const std::uint32_t granted = way.room(1 << 20, clock_.time);
+  const std::uint32_t granted = way.room(1 << 20, clock_.now());
   EXPECT_LT(granted, 1U << 20) << "a part of it";
   spans.clear();
   ASSERT_TRUE(spans.append(data.data(), granted));
-  way.send_request(request(1, granted), spans, clock_.time);
-  EXPECT_EQ(way.room(1, clock_.time), 0U);
+  way.send_request(request(1, granted), spans, clock_.now());
+  EXPECT_EQ(way.room(1, clock_.now()), 0U);
   const int before = a.told.ready;
   ASSERT_TRUE(wait([&] { return a.told.ready != before; }));
-  EXPECT_NE(way.room(1, clock_.time), 0U);
+  EXPECT_NE(way.room(1, clock_.now()), 0U);
 }
 
 TEST_F(HcaTest, APortThatGoesDownEndsItAtOnceAndThereIsAWayBack) {
@@ -169,15 +169,15 @@ TEST_F(HcaTest, ANetworkThatIsCutIsNoticedByBothAndUsedAgain) {
   join(a, b);
   nics_.cut(true);
   verbs::Path& way = path(a, b);
-  way.send_request(request(1), {}, clock_.time);
-  a.hca->flush(clock_.time);
-  const Instant start = clock_.time;
+  way.send_request(request(1), {}, clock_.now());
+  a.hca->flush(clock_.now());
+  const Instant start = clock_.now();
   ASSERT_TRUE(wait([&] { return !a.hca->is_up(b.id); }));
-  EXPECT_LE(clock_.time - start, milliseconds(300)) << "its retries are used up";
+  EXPECT_LE(clock_.now() - start, milliseconds(300)) << "its retries are used up";
   ASSERT_TRUE(wait([&] { return !b.hca->is_up(a.id); }, hca::kSilenceMax + seconds(1)));
   pass(seconds(30));
   EXPECT_FALSE(a.hca->is_up(b.id));
-  EXPECT_EQ(way.room(1, clock_.time), 0U);
+  EXPECT_EQ(way.room(1, clock_.now()), 0U);
   nics_.cut(false);
   ASSERT_TRUE(wait([&] { return reach(a, b); }));
   EXPECT_TRUE(b.told.requests.empty()) << "what was under way is lost";

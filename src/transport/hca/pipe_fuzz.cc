@@ -5,18 +5,13 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "support/manual_clock.h"
 #include "transport/hca/context.h"
 #include "transport/hca/fake_nic.h"
 #include "transport/hca/pipe.h"
 
 namespace pvrdma::transport::hca {
 namespace {
-
-class StandingClock final : public Clock {
- public:
-  Instant now() const override { return time; }
-  Instant time{std::chrono::seconds(100)};
-};
 
 struct Taker final : Inbound {
   Delivery on_request(HostId, PathKind, SegmentId segment, const verbs::Request& request,
@@ -56,7 +51,7 @@ struct NoParts final : Parts {
 };
 
 void run(Pipe::Role role, std::span<const std::uint8_t> input) {
-  StandingClock clock;
+  test::ManualClock clock;
   FakeNetwork network(1, clock);
   network.set_delay(Duration{0});
   Nobody nobody;
@@ -70,14 +65,14 @@ void run(Pipe::Role role, std::span<const std::uint8_t> input) {
   auto here = PipeEnd::make(network.open("here", nobody).value(), 1024).value();
   auto there = PipeEnd::make(network.open("there", nobody).value(), 1024).value();
   PVRDMA_CHECK(here->connect(gid, gid, there->here()) && there->connect(gid, gid, here->here()), "connected");
-  Pipe pipe(context, role, HostId(2), std::move(here), clock.time);
+  Pipe pipe(context, role, HostId(2), std::move(here), clock.now());
   const auto turn = [&] {
-    while (network.run(clock.time)) {
+    while (network.run(clock.now())) {
     }
     const bool listed = std::erase(context.active, &pipe) != 0;
-    if (listed) pipe.run(clock.time);
+    if (listed) pipe.run(clock.now());
     context.unflushed.clear();
-    pipe.flush(clock.time);
+    pipe.flush(clock.now());
   };
   std::uint32_t slot = 0;
   while (input.size() > 2 && !pipe.broken() && slot < there->slots()) {

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/unix_listener.h"
 #include "support/counted_new.h"
+#include "support/manual_clock.h"
 #include "support/net_namespace.h"
 #include "transport/roce/link_fixture.h"
 
@@ -23,11 +24,6 @@ struct CountingHandler final : FrameHandler {
   void on_frame(std::span<const std::byte> /*frame*/, Instant /*now*/) override { ++frames; }
   void on_burst_end(Instant /*now*/) override {}
   void on_room(Instant /*now*/) override { ++rooms; }
-};
-
-// Stands still: a loop that nothing took long for makes no names for the log.
-struct StandingClock final : Clock {
-  Instant now() const override { return Instant{std::chrono::seconds(1)}; }
 };
 
 class LinkMemoryTest : public testing::Test {
@@ -56,7 +52,7 @@ class LinkMemoryTest : public testing::Test {
     return test::stop_counting_allocations();
   }
 
-  const StandingClock clock_;
+  const test::ManualClock clock_;
   const std::unique_ptr<shard::Loop> loop_ = must(shard::Loop::create({}, clock_));
   CountingHandler near_;
   CountingHandler far_;

@@ -1,6 +1,7 @@
 // Who gets in, who is turned away and why, and what a dialler and a listener do about trouble.
 #include <openssl/ssl.h>
 
+#include "support/manual_clock.h"
 #include "tls/test_certificates.h"
 #include "transport/tcp/raw_peer.h"
 #include "transport/tcp/reception.h"
@@ -370,7 +371,7 @@ class NoInbound final : public Inbound {
 TEST(TcpTlsEntry, OneHandshakeStepInATurn) {
   const tls::TestCertificates certificates;
   const tls::Files files = const_cast<tls::TestCertificates&>(certificates).issue("esx1");
-  ManualClock clock;
+  test::ManualClock clock;
   const auto loop = shard::Loop::create({.spin = Duration{0}}, clock).value();
   NoInbound inbound;
   const auto tcp =

@@ -26,6 +26,7 @@
 
 #include "shard/ask.h"
 #include "shard/loop.h"
+#include "support/manual_clock.h"
 #include "transport/tcp/lane_hash.h"
 #include "transport/tcp/tcp.h"
 #include "transport/wire/format.h"
@@ -81,15 +82,6 @@ class Scattered {
   guestmem::SpanList spans_;
 };
 
-class ManualClock final : public Clock {
- public:
-  Instant now() const override { return Instant{Duration(nanoseconds_.load())}; }
-  void advance(Duration by) { nanoseconds_ += by.count(); }
-
- private:
-  std::atomic<std::int64_t> nanoseconds_{1'000'000'000};
-};
-
 class World {
  public:
   World() : loop_(shard::Loop::create({.spin = Duration{0}}, clock_).value()) {
@@ -101,7 +93,7 @@ class World {
   }
 
   shard::Loop& loop() { return *loop_; }
-  ManualClock& clock() { return clock_; }
+  test::ManualClock& clock() { return clock_; }
 
   template <typename Call>
   auto on_shard(Call call) {
@@ -125,7 +117,7 @@ class World {
   }
 
  private:
-  ManualClock clock_;
+  test::ManualClock clock_;
   std::unique_ptr<shard::Loop> loop_;
   std::thread thread_;
 };
