@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kLongest = 50us;
 
-// Sleeps this long until spinning begins again; tells how many sleeps that took.
+// Sleeps for `idle` until spinning begins again. Returns the number of sleeps.
 std::uint32_t sleeps_until_spinning(AdaptiveSpin& spin, Duration idle) {
   std::uint32_t sleeps = 0;
   while (spin.window() == Duration{0} && sleeps < 10000) {
@@ -56,7 +56,7 @@ TEST(AdaptiveSpin, ShortSleepsCountInARowOnly) {
   EXPECT_EQ(spin.window(), Duration{0});
 }
 
-// Work that always comes just after the spin: tries get rare. And work that comes in time makes them cheap
+// If work always comes just after the spin, tries become rare. Work that comes in time makes them frequent
 // again.
 TEST(AdaptiveSpin, TriesLessOftenWhatDoesNotPay) {
   AdaptiveSpin spin(kLongest);

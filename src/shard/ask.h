@@ -1,5 +1,5 @@
-// ask(): runs a function on a shard and waits for its answer, for a bounded time. Not for the shard's own
-// thread.
+// ask(): runs a function on a shard and waits for its answer for a bounded time. Must not be called on the
+// shard's own thread.
 #pragma once
 
 #include <cerrno>
@@ -17,10 +17,11 @@
 
 namespace pvrdma::shard {
 
-// `question` runs on the loop's thread and returns a value. Who gives up has withdrawn it: it will not run;
-// one that runs already is waited for, however long it takes, so that nobody takes for undone what was done.
-// It is destroyed later, so it must own what it needs. `what` is the task's. Errors: EAGAIN, the shard takes
-// no tasks (it stops, or its mailbox is full); ETIMEDOUT; ENOMEM.
+// `question` runs on the loop's thread and returns a value. After `patience` the caller withdraws a question
+// that has not begun, and it will not run. If it has begun, the caller waits until it ends, however long that
+// takes, so that the caller never takes a finished action for an unfinished one. The question is destroyed
+// later, so it must own what it needs. `what` names the task in the log. Errors: EAGAIN (the shard takes no
+// tasks: it stops, or its mailbox is full), ETIMEDOUT, ENOMEM.
 template <typename Question>
 auto ask(Loop& loop, Duration patience, Question question, const char* what = "a question")
     -> Result<std::invoke_result_t<Question>> {
@@ -28,10 +29,10 @@ auto ask(Loop& loop, Duration patience, Question question, const char* what = "a
   struct Reply {
     std::mutex mutex;
     std::condition_variable arrived;
-    bool begun = false;  // guarded by mutex, as what follows
+    bool begun = false;  // guarded by mutex, like the following members
     bool withdrawn = false;
     bool done = false;
-    std::optional<Answer> answer;  // none: there was no memory for it
+    std::optional<Answer> answer;  // empty: there was no memory for it
   };
   auto reply = std::make_shared<Reply>();
   auto answer_it = [reply, question = std::move(question)]() mutable {
@@ -43,7 +44,7 @@ auto ask(Loop& loop, Duration patience, Question question, const char* what = "a
     std::optional<Answer> answer;
     try {
       answer.emplace(question());
-    } catch (const std::bad_alloc&) {  // whoever asks is told; nobody else is to notice
+    } catch (const std::bad_alloc&) {  // the caller gets ENOMEM; the shard goes on
     }
     {
       const std::lock_guard lock(reply->mutex);
@@ -62,7 +63,7 @@ auto ask(Loop& loop, Duration patience, Question question, const char* what = "a
     arrived = true;
   }
   reply->withdrawn = !arrived;
-  lock.unlock();  // the shard, late, does not wait while memory is found for the refusal
+  lock.unlock();  // making the error may wait for memory, and the shard must not wait for the lock
   if (!arrived) {
     return fail(ETIMEDOUT, "the shard did not answer in time: it is overloaded or stuck");
   }

@@ -33,7 +33,8 @@ Loop::Loop(const LoopConfig& config, const Clock& clock, std::unique_ptr<Poller>
       mailbox_(std::move(mailbox)) {}
 
 Loop::~Loop() {
-  PVRDMA_CHECK(poller_->watch_count() <= 1, "a loop outlives what it watches");  // 1: its own mailbox
+  // The loop's own mailbox is the one allowed watch.
+  PVRDMA_CHECK(poller_->watch_count() <= 1, "a loop outlives what it watches");
   PVRDMA_CHECK(pollables_.empty(), "a loop outlives what it runs");
 }
 
@@ -76,8 +77,8 @@ bool Loop::turn(Duration wait) {
   return done.worked;
 }
 
-// The clock is read once for the Pollables, and besides only where it costs nothing to speak of: after a
-// sleep, between two descriptors, after a Pollable that had much to do.
+// The clock is read once for the Pollables. Other readings happen only where their cost is small: after a
+// sleep, after each descriptor, and after a Pollable that did much work.
 Loop::Done Loop::work(Pace::Sleep wait) {
   ++counters_.turns;
   const bool sleeps = wait.longest != Duration{0};
@@ -97,8 +98,8 @@ Loop::Done Loop::work(Pace::Sleep wait) {
   return {called != 0 || more, more};
 }
 
-// Whether a turn that does not sleep asks which descriptors are ready. While something polls, most turns are
-// looks at memory, and asking costs several times as much as they do.
+// Whether a turn that does not sleep asks the kernel for ready descriptors. While something polls, most turns
+// only look at memory, and asking the kernel costs several times as much.
 bool Loop::asks_kernel() {
   const Instant now = turn_watch_.began();
   if (pace_.polls() && now - last_asked_ < kAskedApart) return false;
@@ -114,7 +115,8 @@ void Loop::end_turn(Instant now) {
   });
   if (turn_watch_.end(now)) {
     if (among)
-      watched_closely_ = kTurnsWatchedClosely;  // which of them is not known: the next time it will be
+      // The slow Pollable is unknown. The next time it will be known.
+      watched_closely_ = kTurnsWatchedClosely;
     counters_.long_turns = turn_watch_.long_turns();
     counters_.long_turns_us = turn_watch_.long_turns_us();
   }
@@ -124,7 +126,7 @@ void Loop::end_turn(Instant now) {
 bool Loop::run_pollables(Instant now) {
   in_pollables_ = true;
   bool worked = false;
-  // Nobody is always first or always last: what one adapter sends is another's work.
+  // No Pollable is always first or always last, because one adapter's output is another's work.
   const std::size_t count = pollables_.size();
   const bool closely = watched_closely_ != 0;
   if (closely) --watched_closely_;

@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 
-// A shard on a thread of its own; what it owns is taken down before the loop, as main() does it.
+// A shard on its own thread. Its objects are destroyed before the loop, as main() does.
 class LoopTest : public testing::Test {
  protected:
   void start(const LoopConfig& config) { loop_ = Loop::create(config, clock_).value(); }
@@ -211,11 +211,11 @@ TEST_F(LoopTest, EveryPollableComesFirstInTurn) {
   for (Scripted& pollable : pollables) loop_->remove(pollable);
 }
 
-// --- Turns that keep everybody waiting. Their time is a manual clock's. ---
+// --- Turns that delay everything else, with a manual clock. ---
 
 class LongTurnTest : public testing::Test {
  protected:
-  // What the log says of one turn.
+  // The log's lines about one turn.
   std::string turn() {
     testing::internal::CaptureStderr();
     loop_->turn(0ms);
@@ -274,7 +274,7 @@ TEST_F(LongTurnTest, SaysInWhoseTurnItWas) {
     return true;
   };
   EXPECT_THAT(turn(), HasSubstr("15.0 ms of them in the turn of adapter 1"));
-  // One that has nothing more to do: found out the second time.
+  // A Pollable that has nothing more to do. The second time, the log names it.
   pollables[1].on_run = [&](Instant) {
     clock_.advance(15ms);
     return false;
@@ -284,7 +284,7 @@ TEST_F(LongTurnTest, SaysInWhoseTurnItWas) {
   for (Scripted& pollable : pollables) loop_->remove(pollable);
 }
 
-// A busy machine takes a millisecond from a turn again and again: to look which adapter it met costs more
+// A busy machine often takes a millisecond from a turn. Finding out which adapter was hit would cost more
 // than that.
 TEST_F(LongTurnTest, OnlyAfterALongTurnIsTheClockReadForEachAdapter) {
   std::vector<Scripted> pollables(10);
@@ -308,7 +308,7 @@ TEST_F(LongTurnTest, OnlyAfterALongTurnIsTheClockReadForEachAdapter) {
   for (Scripted& pollable : pollables) loop_->remove(pollable);
 }
 
-// A descriptor that is always ready is asked after in each turn, unless most turns are looks at memory.
+// The kernel is asked for an always-ready descriptor in each turn, unless most turns only look at memory.
 TEST_F(LongTurnTest, WhileSomethingPollsDescriptorsAreAskedAfterEveryTwoMicroseconds) {
   constexpr int kTurns = 2000;
   const auto calls_in_turns = [&](bool polling) {
@@ -379,7 +379,7 @@ TEST_F(LoopTest, AnIdleShardSleeps) {
   const auto sleeps = [&] { return ask(*loop_, 1min, [&] { return loop_->counters().sleeps; }).value(); };
   std::uint64_t before = 0;
   std::uint64_t after = 0;
-  do {  // a busy machine may keep it from sleeping that soon
+  do {  // a busy machine may delay the sleep
     before = sleeps();
     std::this_thread::sleep_for(50ms);
     after = sleeps();

@@ -16,7 +16,7 @@ Result<std::unique_ptr<Mailbox>> Mailbox::create(std::size_t capacity_tasks) {
 
 Mailbox::Mailbox(std::size_t capacity_tasks, Fd wake_fd)
     : capacity_tasks_(capacity_tasks), wake_fd_(std::move(wake_fd)) {
-  tasks_.reserve(capacity_tasks);  // a post holds the lock, and must not wait for memory under it
+  tasks_.reserve(capacity_tasks);  // so that a post never waits for memory while it holds the lock
   running_.reserve(capacity_tasks);
 }
 
@@ -25,7 +25,7 @@ bool Mailbox::post(Task task) {
     const std::lock_guard lock(mutex_);
     if (closed_ || tasks_.size() == capacity_tasks_) return false;
     tasks_.push_back(std::move(task));
-    if (tasks_.size() != 1) return true;  // whoever posted the first one wakes the shard
+    if (tasks_.size() != 1) return true;  // the poster of the first task wakes the shard
   }
   wake();
   return true;
@@ -33,13 +33,13 @@ bool Mailbox::post(Task task) {
 
 void Mailbox::wake() {
   const std::uint64_t one = 1;
-  // Fails only when the counter is full, which wakes the shard just as well.
+  // This fails only if the counter is full, which also wakes the shard.
   [[maybe_unused]] const auto written = ::write(wake_fd_.get(), &one, sizeof(one));
 }
 
 void Mailbox::take_posted() {
   std::uint64_t wakes = 0;
-  // Before the tasks are taken: a post after the taking must leave the fd readable.
+  // Must happen before the tasks are taken: a post after that must leave the fd readable.
   [[maybe_unused]] const auto read = ::read(wake_fd_.get(), &wakes, sizeof(wakes));
   const std::lock_guard lock(mutex_);
   running_.swap(tasks_);

@@ -1,9 +1,8 @@
-// Mailbox: how other threads talk to a shard: they post tasks, the shard runs them between two turns of its
-// loop.
+// Mailbox: other threads post tasks for a shard, and the shard runs them between two turns of its loop.
 //
-// Bounded: a full mailbox refuses, and the poster tells whoever asked. A lock protects it, but the shard
-// takes the lock only after a wake-up: nothing on the data path does. Tasks of one thread run in the order
-// they were posted.
+// It is bounded: a full mailbox refuses a task, and the poster reports that to its caller. A lock protects
+// it. The shard takes the lock only after a wake-up, and nothing on the data path takes it. Tasks of one
+// thread run in the order in which they were posted.
 //
 // Thread: post() and wake() any thread; the rest the shard's. Must outlive every thread that posts.
 #pragma once
@@ -21,21 +20,20 @@ namespace pvrdma::shard {
 
 class Mailbox {
  public:
-  // Error: no eventfd to be had (errno).
+  // Error: no eventfd is available (errno).
   static Result<std::unique_ptr<Mailbox>> create(std::size_t capacity_tasks);
 
-  // False: full or closed, and the task is destroyed unrun.
+  // False: the mailbox is full or closed, and the task is destroyed without running.
   [[nodiscard]] bool post(Task task);
 
-  // Makes wake_fd() readable, tasks or not. Any thread.
+  // Makes wake_fd() readable, even without tasks. Any thread.
   void wake();
 
   // Readable while there may be tasks.
   int wake_fd() const { return wake_fd_.get(); }
 
-  // Runs what has been posted up to now; tells how many tasks that were. A task may post: that one runs next
-  // time.
-  // `ran(task)` is called after each.
+  // Runs the tasks posted up to now and returns their number. A task may post another one, which runs the
+  // next time. `ran(task)` is called after each task.
   template <typename Ran>
   std::size_t run_posted(Ran ran) {
     take_posted();
@@ -51,7 +49,7 @@ class Mailbox {
     return run_posted([](const Task&) {});
   }
 
-  // No task is accepted any more; those accepted earlier can still be run.
+  // Accepts no more tasks. The accepted ones can still be run.
   void close();
 
  private:
@@ -63,7 +61,7 @@ class Mailbox {
   std::mutex mutex_;
   std::vector<Task> tasks_;    // guarded by mutex_
   bool closed_ = false;        // guarded by mutex_
-  std::vector<Task> running_;  // the shard's
+  std::vector<Task> running_;  // only the shard uses it
 };
 
 }  // namespace pvrdma::shard

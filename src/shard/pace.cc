@@ -5,7 +5,7 @@
 namespace pvrdma::shard {
 
 void Pace::worked(Instant began, Instant now) {
-  const bool at_once = began == last_work_;  // no turn was without work
+  const bool at_once = began == last_work_;  // there was no turn without work in between
   if (wait_ == Wait::kSpin && !at_once) spin_paid(began - last_work_);
   if (wait_ == Wait::kSleep) slept(began - last_work_);
   wait_ = Wait::kNone;

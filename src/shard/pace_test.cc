@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr Duration kLongest = 50us;
 
-// A shard whose work takes no time. It lives from work to work, with turns without work in between.
+// A shard whose work takes no time. It runs from work to work, with turns without work in between.
 class PaceTest : public testing::Test {
  protected:
   PaceTest() { starts_with(true); }
@@ -20,7 +20,7 @@ class PaceTest : public testing::Test {
     pace_.worked(now_, now_);
   }
 
-  // Work comes `pause` after the work before, and the shard waits as it is told until then. True: it spun.
+  // Work comes `pause` after the work before. Until then the shard waits as Pace says. True: it spun.
   bool work_after(Duration pause) {
     const Instant due = now_ + pause;
     const bool spun = pace_.spins(due);
@@ -42,7 +42,7 @@ class PaceTest : public testing::Test {
   Instant now_{1s};
 };
 
-// --- The window of a spin. ---
+// --- The window of spins. ---
 
 TEST_F(PaceTest, SpinsForTheLongestWindowAtFirst) {
   EXPECT_EQ(pace_.window(), kLongest);
@@ -106,7 +106,7 @@ TEST_F(PaceTest, TriesTheLongestWindowAgainNowAndThen) {
   EXPECT_EQ(pace_.window(), kLongest);
   work_after(100us);
   EXPECT_EQ(pace_.window(), 35us) << "once";
-  // It is kept when it pays.
+  // A longest window that pays is kept.
   work_after(100us, Pace::kShortPausesPerTry - 1);
   work_after(40us, 100);
   EXPECT_EQ(pace_.window(), kLongest);
@@ -122,7 +122,7 @@ TEST_F(PaceTest, WorkInEveryTurnChangesNothing) {
   EXPECT_EQ(pace_.window(), kLongest);
 }
 
-// What a turn did with its work is no part of the pause before it.
+// The duration of a turn's work is not part of the pause before it.
 TEST_F(PaceTest, CountsThePauseUntilTheWorkBegins) {
   const Instant began = now_ + 2us;
   ASSERT_TRUE(pace_.spins(began));
@@ -132,7 +132,7 @@ TEST_F(PaceTest, CountsThePauseUntilTheWorkBegins) {
   EXPECT_FALSE(pace_.spins(began + 5ms + 45us));
 }
 
-// Two VMs whose messages come at the pace of the shard's own wake-ups: it learns to sleep between them.
+// Two VMs exchange messages at the pace of the shard's own wake-ups. The shard learns to sleep between them.
 TEST_F(PaceTest, APingPongThatPaysEverySecondTimeKeepsNoLongSpin) {
   for (int i = 0; i < 1000; ++i) {
     work_after(2us);
@@ -154,7 +154,7 @@ TEST(Pace, NeverSpinsOrNeverSleepsWhenToldSo) {
   EXPECT_TRUE(always.spins(Instant{24h}));
 }
 
-// --- How long a sleep may be. ---
+// --- The length of a sleep. ---
 
 TEST_F(PaceTest, SleepsUntilTheDeadlineOrUntilSomethingIsAnnounced) {
   const Pace::Sleep for_ever = pace_.sleep(now_ + 1s, Instant::never(), false);
@@ -181,14 +181,14 @@ TEST_F(PaceTest, ADeadlineBeforeTheNextLookIsKept) {
   EXPECT_EQ(look_after(32ms, now_ + 40ms).longest, 4ms);
 }
 
-// A deadline that has passed is no sleep: its work does not make the window shorter.
+// A deadline that has passed causes no sleep, and its work does not shorten the window.
 TEST_F(PaceTest, APassedDeadlineIsPartOfTheSpin) {
   pace_.sleep(now_ + 10us, now_ + 10us, true);
   pace_.worked(now_ + 10us, now_ + 10us);
   EXPECT_EQ(pace_.window(), 45us);
 }
 
-// Empty looks do not end the pause: what counts is how long there was no work.
+// Empty looks do not end the pause: only the time without work counts.
 TEST_F(PaceTest, EmptyLooksAreOnePause) {
   look_after(100us);
   look_after(500us);

@@ -84,7 +84,7 @@ void Poller::unwatch(int fd) {
   watches_[index].handler = nullptr;
   --watch_count_;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd,
-              nullptr);  // fails for a closed fd, which the kernel has forgotten
+              nullptr);  // fails for a closed fd, which the kernel has already removed
 }
 
 std::size_t Poller::collect(Duration timeout) {

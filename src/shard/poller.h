@@ -1,7 +1,7 @@
-// Poller: which file descriptors are ready (epoll, level-triggered), and whom to tell.
+// Poller: finds ready file descriptors (epoll, level-triggered) and calls their handlers.
 //
-// Invariant: after unwatch() returns, the handler is not called for that fd again, not even for readiness
-// that the kernel had already reported: each watch has a generation, which travels through epoll and back.
+// Invariant: after unwatch() returns, the handler is not called for that fd again, even if the kernel had
+// already reported it as ready. Each watch has a generation, which travels through epoll and back.
 //
 // Thread: owned by one thread (the shard).
 #pragma once
@@ -21,42 +21,42 @@
 namespace pvrdma::shard {
 
 struct Readiness {
-  bool readable = false;  // hang-up and error count as both
+  bool readable = false;  // a hang-up or error counts as both
   bool writable = false;
 };
 
-// kNone: nothing but an error or a hang-up of both directions, which every interest is told of.
+// kNone: only an error or a hang-up of both directions, which every interest includes.
 enum class Interest : std::uint8_t { kRead, kWrite, kBoth, kNone };
 
 class FdHandler {
  public:
   virtual ~FdHandler() = default;
-  // May watch, change and unwatch any fd, its own included, and close it after unwatch() or before.
+  // May watch, change and unwatch any fd, including its own, and close it before or after unwatch().
   virtual void on_fd_ready(int fd, Readiness ready) = 0;
-  // What it is, for the log: "adapter web1".
+  // Its name for the log: "adapter web1".
   virtual std::string what() const = 0;
 };
 
 class Poller {
  public:
-  // Error: no epoll instance to be had (errno).
+  // Error: no epoll instance is available (errno).
   static Result<std::unique_ptr<Poller>> create();
 
-  // `fd` and `handler` are borrowed until unwatch(). An fd is watched once. Error: epoll_ctl's errno, for
-  // example ENOSPC at the user's limit of watches.
+  // `fd` and `handler` are borrowed until unwatch(). An fd can be watched only once. Error: epoll_ctl's
+  // errno, for example ENOSPC at the user's limit of watches.
   Result<void> watch(int fd, Interest interest, FdHandler& handler);
   void change(int fd, Interest interest);
-  // For an fd that was closed since, too, as long as its number is not watched anew.
+  // Also allowed for an fd that has been closed, until its number is watched again.
   void unwatch(int fd);
 
-  // Waits for `timeout` at most (0: not at all; Duration::max(): for ever) until something is ready, and
-  // tells how much: a bounded number.
+  // Waits for at most `timeout` (0: not at all; Duration::max(): for ever) until an fd is ready. Returns the
+  // number of ready fds, which is bounded.
   std::size_t collect(Duration timeout);
-  // Calls the handler of the `index`-th of it. False: its watch has ended since.
+  // Calls the handler of the `index`-th ready fd. False: its watch has ended meanwhile.
   bool call(std::size_t index);
-  // Its handler's what(), unless its watch has ended.
+  // The what() of that fd's handler, unless its watch has ended.
   std::string what(std::size_t index) const;
-  // Both together. Returns how many handlers it called.
+  // Collects and calls. Returns the number of called handlers.
   std::size_t wait(Duration timeout);
 
   std::size_t watch_count() const { return watch_count_; }
@@ -71,7 +71,7 @@ class Poller {
 
   explicit Poller(Fd epoll) : epoll_(std::move(epoll)) {}
 
-  // The handler of the `index`-th of what is ready; null when its watch has ended.
+  // The handler of the `index`-th ready fd; null if its watch has ended.
   FdHandler* handler_of(std::size_t index) const;
 
   static constexpr std::size_t kEventsPerWait = 64;

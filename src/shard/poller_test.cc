@@ -84,7 +84,7 @@ TEST(Poller, AsksForBothAndForNothing) {
   EXPECT_TRUE(handler.calls.at(1).second.readable);
 }
 
-// Both are ready in the same wait; whichever comes first ends the other's watch.
+// Both are ready in the same wait. The one that is called first ends the other's watch.
 TEST(Poller, NeverCallsAHandlerAfterUnwatch) {
   auto poller = Poller::create().value();
   Recorder handler;
@@ -98,7 +98,7 @@ TEST(Poller, NeverCallsAHandlerAfterUnwatch) {
   EXPECT_EQ(poller->watch_count(), 1U);
 }
 
-// As above, but the number is in use again by the time its old readiness would be told.
+// As above, but the number is in use again before its old readiness is reported.
 TEST(Poller, KeepsOldReadinessFromANewWatchOfTheSameNumber) {
   auto poller = Poller::create().value();
   Recorder handler;

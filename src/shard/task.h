@@ -1,5 +1,5 @@
-// Task: a move-only thing to call once. What travels between threads (std::function would have to be
-// copyable). Thread: a value.
+// Task: a move-only function that is called once, to pass from one thread to another (std::function would
+// have to be copyable). Thread: a value.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ class Task {
  public:
   Task() = default;
 
-  // `what` says for the log what it does, and lives for ever: a literal.
+  // `what` names the task in the log. It must be a literal or live as long.
   template <typename F>
   requires(!std::is_same_v<F, Task>) Task(F call, const char* what = "a task")
       : call_(std::make_unique<Holder<F>>(std::move(call))), what_(what) {}

@@ -1,7 +1,7 @@
-// TurnWatch: notices turns that keep everybody waiting, and says what ran in them.
+// TurnWatch: notices turns that delay everything else, and names what took long in them.
 //
-// It asks no clock: the loop marks the end of what ran with the time, as often as it knows it. A name is made
-// only of what took long, after it ended. Thread: owned by one thread (the shard).
+// It reads no clock: the loop passes the time whenever it knows it, at the end of a piece of work. A name is
+// made only after a piece of work that took long. Thread: owned by one thread (the shard).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class TurnWatch {
     began_ = mark_ = now;
     longest_ = Duration{0};
   }
-  // What began at the mark before has ended. `name()` is a std::string.
+  // The piece of work that began at the last mark has ended. `name()` returns a std::string.
   template <typename Name>
   void ran(Instant now, Name&& name) {
     const Duration took = now - mark_;
@@ -33,10 +33,10 @@ class TurnWatch {
     try {
       longest_name_ = name();
     } catch (const std::bad_alloc&) {
-      longest_name_ = "unnamed";  // short enough to need no memory
+      longest_name_ = "unnamed";  // short enough to allocate nothing
     }
   }
-  // The turn is over. True: it was a long one.
+  // The turn is over. True: it was long.
   bool end(Instant now) {
     if (now - began_ < kLongTurn) [[likely]]
       return false;
@@ -46,7 +46,7 @@ class TurnWatch {
 
   Instant began() const { return began_; }
   std::uint64_t long_turns() const { return long_turns_; }
-  std::uint64_t long_turns_us() const { return long_turns_us_; }  // all together
+  std::uint64_t long_turns_us() const { return long_turns_us_; }  // total of all long turns
 
  private:
   static constexpr Duration kWorthNaming = std::chrono::milliseconds(1);
@@ -55,8 +55,8 @@ class TurnWatch {
 
   Instant began_{};
   Instant mark_{};
-  Duration longest_{0};       // of what ran in this turn
-  std::string longest_name_;  // means nothing while that is 0
+  Duration longest_{0};       // of one piece of work in this turn
+  std::string longest_name_;  // valid only while longest_ is not 0
   std::uint64_t long_turns_ = 0;
   std::uint64_t long_turns_us_ = 0;
   log::LogLimiter limiter_{10, std::chrono::seconds(10)};
