@@ -9,7 +9,8 @@ namespace pvrdma::control {
 
 std::string to_base64(std::string_view bytes);
 
-// None: a character outside the alphabet, a wrong length or padding, or bits left over that are not zero.
+// Empty if the text has a character outside the alphabet, a wrong length or padding, or remaining bits that
+// are not zero.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace pvrdma::control

@@ -67,7 +67,7 @@ Result<void> check_pem(const std::string& path, std::string_view what) {
   return {};
 }
 
-// Etcd answered, but will never carry this request out as it stands; another endpoint would say the same.
+// Etcd answered and will always refuse this request; another endpoint would answer the same.
 bool final_answer(Code code) {
   switch (code) {
     case Code::kNone:
@@ -90,7 +90,7 @@ bool token_refused(const CallFailure& failure) {
 
 }  // namespace
 
-// A session of the pool, for one call.
+// A session from the pool, for one call.
 class EtcdClient::Borrowed {
  public:
   explicit Borrowed(EtcdClient& client) : client_(client) {
@@ -165,7 +165,7 @@ void EtcdClient::interrupt() {
 
 Outcome<void> EtcdClient::call(const Call& call, const Accept& accept) {
   const SteadyTime deadline = std::chrono::steady_clock::now() + call.timeout;
-  // One that accepts the connection and is silent must leave time for the others.
+  // An endpoint that accepts the connection but is silent must leave time for the others.
   const milliseconds share =
       call.repeat == Repeat::kNo
           ? call.timeout
@@ -214,7 +214,7 @@ Outcome<std::string> EtcdClient::token(HttpSession& session, const Endpoint& end
                            return {};
                          });
   if (!done) {
-    // Authentication is not enabled (yet): no token is needed.
+    // Authentication is not enabled (yet), so no token is needed.
     if (done.error().code == Code::kFailedPrecondition) return std::string();
     CallFailure failure = done.error();
     failure.maybe_done = false;
@@ -247,7 +247,7 @@ Outcome<void> EtcdClient::post(HttpSession& session, const Endpoint& endpoint, c
     if (accepted) return {};
     reason = accepted.error().message;
   }
-  // The keep-alive is a stream of one: its errors come with status 200.
+  // The keep-alive's answer is a stream of one message, so its errors have the status 200.
   if (const auto error = parse_error(answer->body)) {
     return failure(error->code, !final_answer(error->code), error->message);
   }
@@ -256,7 +256,7 @@ Outcome<void> EtcdClient::post(HttpSession& session, const Endpoint& endpoint, c
 
 namespace {
 
-// Keeps what `parse` made of the body in `into`.
+// Stores the result of `parse` in `into`.
 template <typename T, typename Parse>
 auto keep(T& into, Parse parse) {
   return [&into, parse](std::string_view body) -> Result<void> {
@@ -371,7 +371,8 @@ CallFailure EtcdClient::watch(std::int64_t first_revision, const std::function<b
     auto line = parse_watch(config_.prefix, text);
     if (!line) {
       const auto error = parse_error(text);
-      code = error ? error->code : Code::kOutOfRange;  // asking again would bring the same: read everything
+      // A repetition would bring the same; the caller reads everything.
+      code = error ? error->code : Code::kOutOfRange;
       cut = error ? error->message : line.error().message;
       return false;
     }

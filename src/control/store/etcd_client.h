@@ -1,9 +1,9 @@
-// EtcdClient: calls to one etcd cluster through the JSON gateway of whichever endpoint answers.
+// EtcdClient: calls to one etcd cluster through the JSON gateway of any endpoint that answers.
 //
-// Endpoints are tried in turn, beginning with the one that answered last; one that fails is left for the
-// next. With a user it authenticates by itself, and again when etcd has forgotten the token. Bounds:
-// connecting 2 s, a call with all its tries 5 s. Thread: any thread; each call uses an HTTP session of its
-// own from a small pool.
+// It tries endpoints in turn, beginning with the one that answered last. After a failure it goes on to the
+// next endpoint. With a user it authenticates by itself, and again when etcd has forgotten the token. Bounds:
+// 2 s for connecting, 5 s for a call with all its tries. Thread: any thread; each call uses its own HTTP
+// session from a small pool.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@
 namespace pvrdma::control::etcd {
 
 struct CallFailure {
-  Code code = Code::kNone;  // what etcd said; kNone: it said nothing that is understood
+  Code code = Code::kNone;  // etcd's error code; kNone: no answer that is understood
   bool maybe_done = false;  // the request may have been carried out
   std::string sentence;     // names the endpoint
 };
@@ -34,31 +34,31 @@ class EtcdClient {
  public:
   static constexpr std::chrono::milliseconds kCallTimeout{5000};
 
-  // Error: what waiting does not heal: no endpoint, one that is no URL, a file that cannot be read.
+  // Errors that do not pass by themselves: no endpoint, an invalid URL, a file that cannot be read.
   static Result<std::unique_ptr<EtcdClient>> create(const EtcdConfig& config);
 
   const EtcdConfig& config() const { return config_; }
 
-  // All records at one revision, page by page.
+  // Reads all records at one revision, page by page.
   Outcome<Range> read_all();
-  // kOutOfRange: what happened since `revision` cannot be had any more (or there was no such revision).
+  // kOutOfRange: the changes since `revision` are no longer available (or there was no such revision).
   Outcome<Header> check_revision(std::int64_t revision);
-  // Sent at most once. True: made; false: an expectation did not hold.
+  // Sent at most once. True: the changes were made. False: an expectation did not hold.
   Outcome<bool> commit(const std::string& txn_request);
   Outcome<Status> status();
-  // kOutOfRange: it is compacted already.
+  // kOutOfRange: the revision is already compacted.
   Outcome<void> compact(std::int64_t revision);
   Outcome<LeaseState> grant(std::uint32_t ttl_s);
   Outcome<LeaseState> keep_alive(std::int64_t lease, std::chrono::milliseconds timeout);
-  // Bounded by `timeout`; works after interrupt(), as the last thing.
+  // Bounded by `timeout`. Still works after interrupt(), as the last call.
   Outcome<void> revoke(std::int64_t lease, std::chrono::milliseconds timeout);
 
-  // Watches at the current endpoint until `on_line` says enough, somebody fails to talk to that endpoint, or
-  // the stream breaks; says why. Records of one revision are in one line.
+  // Watches at the current endpoint until `on_line` or `keep_on` returns false, another call to that endpoint
+  // fails, or the stream breaks. Returns the reason. Records of one revision come in one line.
   CallFailure watch(std::int64_t first_revision, const std::function<bool(WatchLine)>& on_line,
                     const std::function<bool()>& keep_on);
 
-  // Ends all calls under way; later ones fail.
+  // Ends all current calls. Later ones fail.
   void interrupt();
 
  private:
@@ -93,12 +93,12 @@ class EtcdClient {
   std::atomic<std::size_t> current_ = 0;
 
   std::mutex token_mutex_;
-  std::string token_;  // empty: none yet
+  std::string token_;  // empty: not authenticated yet
 
   std::mutex pool_mutex_;
   bool interrupted_ = false;
   std::vector<std::unique_ptr<HttpSession>> idle_;
-  std::vector<HttpSession*> busy_;  // owned by their borrowers
+  std::vector<HttpSession*> busy_;  // owned by the calls that borrowed them
 };
 
 }  // namespace pvrdma::control::etcd

@@ -14,13 +14,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMaxDepth = 16;  // a range's answer has 4
+constexpr int kMaxDepth = 16;  // an answer to a range request needs 4
 
 std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Before parsing: a value takes 16 bytes and more for each bracket.
+// Checked before parsing, because a value takes 16 bytes or more for each bracket.
 bool too_deep(std::string_view text) {
   int depth = 0;
   bool quoted = false;
@@ -39,7 +39,7 @@ bool too_deep(std::string_view text) {
   return false;
 }
 
-// An object, or a discarded value.
+// A JSON object, or a discarded value.
 Json parse_object(std::string_view text) {
   if (too_deep(text)) return Json(Json::value_t::discarded);
   Json json = Json::parse(text, nullptr, false);
@@ -56,7 +56,7 @@ const Json* find(const Json& object, const char* name) {
   return at == object.end() ? nullptr : &*at;
 }
 
-// Absent: 0, as the gateway leaves defaults out.
+// An absent number is 0, because the gateway omits defaults.
 template <typename Int>
 std::optional<Int> number(const Json& object, const char* name) {
   const Json* member = find(object, name);
@@ -87,7 +87,8 @@ bool flag(const Json& object, const char* name) {
   return member != nullptr && member->is_boolean() && member->get<bool>();
 }
 
-constexpr std::int64_t kRevisionMax = std::numeric_limits<std::int64_t>::max() - 1;  // one is added
+// So that one can be added.
+constexpr std::int64_t kRevisionMax = std::numeric_limits<std::int64_t>::max() - 1;
 
 std::optional<Header> header_of(const Json& answer) {
   const Json* header = find(answer, "header");
@@ -104,7 +105,7 @@ std::optional<std::string> key_of(const Json& kv, std::string_view prefix) {
   return key->substr(prefix.size());
 }
 
-// The first key behind all that begin with `prefix`; "\0" means "to the end" to etcd.
+// The first key after all keys that begin with `prefix`. For etcd, "\0" means the end.
 std::string end_of(std::string_view prefix) {
   std::string end(prefix);
   while (!end.empty()) {
@@ -158,7 +159,7 @@ std::optional<Event> event_of(const Json& json, std::string_view prefix) {
   return Event{*revision, {std::move(*key), std::move(*value), *lease != 0}};
 }
 
-constexpr std::int64_t kTtlMax = 1'000'000'000;  // seconds; what etcd grants is far below
+constexpr std::int64_t kTtlMax = 1'000'000'000;  // seconds; etcd grants much less
 
 Result<LeaseState> lease_of(const Json& answer) {
   const auto id = number<std::int64_t>(answer, "ID");
@@ -282,7 +283,7 @@ std::string authenticate_request(const std::string& user, const std::string& pas
 
 Result<std::string> parse_authenticate(std::string_view text) {
   std::string token = words(parse_object(text), "token");
-  // It goes into a header.
+  // The token goes into a header.
   for (const char c : token) {
     if (c <= ' ' || c > '~') token.clear();
   }

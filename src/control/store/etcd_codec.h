@@ -1,8 +1,8 @@
-// What etcd's JSON gateway (3.4 and later, /v3/...) is asked, and what it answers. No I/O.
+// The requests to etcd's JSON gateway (3.4 and later, /v3/...), and its answers. No I/O.
 //
-// Keys and values are base64, 64-bit numbers JSON strings, members with default values are left out. All keys
-// of this module's interface are without `prefix`; the texts have it. Everything parsed is bounded by the
-// size of its text and by a small depth; an error is a clause about the text ("its answer is no JSON").
+// Keys and values are base64, 64-bit numbers are JSON strings, and members with default values are omitted.
+// Keys in this interface are without `prefix`; the JSON texts have it. The size of a text bounds everything
+// parsed from it, and its depth must be small. An error is a clause about the text ("its answer is no JSON").
 // Thread: values.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace pvrdma::control::etcd {
 
-// google.rpc.Code, those that make a difference.
+// The values of google.rpc.Code that are treated differently.
 enum class Code : int {
   kNone = 0,
   kCanceled = 1,
@@ -42,12 +42,14 @@ struct Header {
   std::int64_t revision = 0;
 };
 
-// A transaction of more operations is split into nested ones: etcd limits each level (--max-txn-ops=128).
+// A transaction with more operations is split into nested ones, because etcd limits each level
+// (--max-txn-ops=128).
 inline constexpr std::size_t kMaxOps = 64;
 inline constexpr std::size_t kMaxExpectations = 128;
 inline constexpr std::size_t kMaxChanges = kMaxOps * kMaxOps;
 
-// Keys above `after` (none: all), at most `limit` (0: none, only the header matters) at `revision` (0: now).
+// Asks for keys above `after` (empty: all), at most `limit` (0: no keys, only the header) at `revision` (0:
+// now).
 std::string range_request(std::string_view prefix, const std::optional<std::string>& after, int limit,
                           std::int64_t revision);
 struct Range {
@@ -57,13 +59,14 @@ struct Range {
 };
 Result<Range> parse_range(std::string_view prefix, std::string_view text);
 
-// The last change of a key counts: etcd refuses two. Error E2BIG: too many.
+// If a key is changed twice, only the last change is sent, because etcd refuses two. Error E2BIG: too many
+// changes.
 Result<std::string> txn_request(std::string_view prefix, const Transaction& transaction, std::int64_t lease);
 Result<bool> parse_txn(std::string_view text);  // true: the expectations held
 
 struct LeaseState {
   std::int64_t id = 0;
-  std::int64_t ttl_s = 0;  // 0: it does not exist (any more)
+  std::int64_t ttl_s = 0;  // 0: the lease does not exist (any more)
 };
 std::string grant_request(std::uint32_t ttl_s);
 Result<LeaseState> parse_grant(std::string_view text);
@@ -74,13 +77,13 @@ struct Status {
   Header header;
   std::uint64_t size_bytes = 0;
   std::uint64_t used_bytes = 0;
-  std::string errors;  // its alarms, with commas between
+  std::string errors;  // alarms of the member, separated by commas
 };
 Result<Status> parse_status(std::string_view text);
 std::string compaction_request(std::int64_t revision);
 
 std::string authenticate_request(const std::string& user, const std::string& password);
-Result<std::string> parse_authenticate(std::string_view text);  // the token
+Result<std::string> parse_authenticate(std::string_view text);  // returns the token
 
 std::string watch_request(std::string_view prefix, std::int64_t first_revision);
 struct Event {

@@ -1,8 +1,8 @@
-// Fuzzes what etcd's gateway, or whoever answers in its place, sends: ranges, transactions, leases, tokens,
-// watches, errors.
+// Fuzzes the decoders of answers from etcd's gateway, or from anything that answers in its place: ranges,
+// transactions, leases, tokens, watches, errors.
 //
-// Input: the length of a prefix@0:1, the prefix, then the text of an answer. What must hold: nothing crashes;
-// a refusal says why; what was understood is no larger than its text; and a record that was read can be
+// Input: the length of a prefix@0:1, the prefix, then the text of an answer. The fuzzer checks: nothing
+// crashes, a refusal has a reason, a result is no larger than its text, and a record that was read can be
 // written again.
 #include <cstddef>
 #include <cstdint>
@@ -73,7 +73,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   understood(parse_authenticate(text));
   understood(parse_status(text));
   if (const auto error = parse_error(text)) {
-    PVRDMA_CHECK(error->message.size() <= 3 * text.size(), "the message is in the text");  // U+FFFD has 3
+    // U+FFFD has 3 bytes.
+    PVRDMA_CHECK(error->message.size() <= 3 * text.size(), "the message is in the text");
   }
   return 0;
 }

@@ -43,7 +43,7 @@ TEST(EtcdCodec, AsksForAPrefixPageByPage) {
             (json{{"key", "L3Av"}, {"range_end", "L3Aw"}, {"limit", "1000"}}));
   EXPECT_EQ(json::parse(range_request("/p/", "a", 1000, 7)),
             (json{{"key", "L3AvYQA="}, {"range_end", "L3Aw"}, {"limit", "1000"}, {"revision", "7"}}));
-  // Every key, and a prefix that has no next one in its last byte.
+  // All keys, and a prefix whose last byte has no successor.
   EXPECT_EQ(json::parse(range_request("", std::nullopt, 0, 7)),
             (json{{"key", "AA=="}, {"range_end", "AA=="}, {"count_only", true}, {"revision", "7"}}));
   EXPECT_EQ(json::parse(range_request("a\xff", std::nullopt, 1, 0))["range_end"], "Yg==");

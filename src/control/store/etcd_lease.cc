@@ -36,7 +36,7 @@ std::int64_t EtcdLease::stop() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  const std::scoped_lock lock(mutex_);  // the watch and a late commit() may still ask
+  const std::scoped_lock lock(mutex_);  // the watch and a late commit() may still call
   return std::exchange(id_, 0);
 }
 
@@ -95,14 +95,14 @@ void EtcdLease::obtain(std::unique_lock<std::mutex>& lock) {
 void EtcdLease::refresh(std::unique_lock<std::mutex>& lock) {
   const std::int64_t id = id_;
   changed_.wait_for(lock, period_, [&] { return stopping_ || id_ != id; });
-  // One that failed is tried again soon: there is time for a few until the lease ends.
+  // A failed keep-alive is repeated soon. There is time for a few before the lease ends.
   while (!stopping_ && id_ == id) {
     lock.unlock();
     const Time asked = std::chrono::steady_clock::now();
     const auto alive = client_.keep_alive(id, std::max(period_, milliseconds(1000)));
     lock.lock();
     if (stopping_ || id_ != id) return;
-    // An answer too late does not bring it back: current() may have said already that there is none.
+    // A late answer does not bring the lease back: current() may already have reported that it is gone.
     const bool gone = alive ? alive->ttl_s <= 0 : alive.error().code == Code::kNotFound;
     if (gone || std::chrono::steady_clock::now() >= expires_) {
       id_ = 0;

@@ -1,8 +1,8 @@
-// EtcdLease: the lease that this process's records hang on. Granted and kept alive by a thread of its own;
-// granted anew when it is lost.
+// EtcdLease: the lease of this process's leased records. Its own thread grants it, keeps it alive, and
+// replaces it when it is lost.
 //
-// The keep-alives are also the sign of life that tells a quiet watch from a dead one: they come at least
-// every 5 s, and one that fails makes EtcdClient leave the endpoint, the watch with it. Thread: any thread.
+// The keep-alives also tell a quiet watch from a dead one. They come at least every 5 s. A failed keep-alive
+// makes EtcdClient leave the endpoint, which also ends the watch there. Thread: any thread.
 #pragma once
 
 #include <chrono>
@@ -18,22 +18,23 @@ namespace pvrdma::control::etcd {
 
 class EtcdLease {
  public:
-  // `client` is borrowed. `on_lost` is called on the lease's thread when a new lease has taken the place of
-  // one that is lost.
+  // `client` is borrowed. `on_lost` is called on the lease's thread after a new lease has replaced a lost
+  // one.
   EtcdLease(EtcdClient& client, std::function<void()> on_lost);
   ~EtcdLease();
   EtcdLease(const EtcdLease&) = delete;
   EtcdLease& operator=(const EtcdLease&) = delete;
 
   void start();
-  // Ends the thread; the client has been interrupted. Answers the lease that is left to be revoked, 0: none.
+  // Ends the thread; the client must have been interrupted. Returns the remaining lease, which is to be
+  // revoked, or 0.
   std::int64_t stop();
 
-  // 0: there is none at present. One that was gone once does not come back.
+  // 0: there is no lease now. A lease that was gone once does not return.
   std::int64_t current();
-  // Waits until there is one, or `patience` is over, or stop().
+  // Waits until there is a lease, `patience` is over, or stop() is called.
   void wait_granted(std::chrono::milliseconds patience);
-  // Etcd does not know `lease` any more.
+  // Etcd no longer knows `lease`.
   void lost(std::int64_t lease);
 
  private:
@@ -48,10 +49,10 @@ class EtcdLease {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  bool urgent_ = false;  // somebody waits for a lease
+  bool urgent_ = false;  // a caller waits for a lease
   bool had_one_ = false;
-  std::int64_t id_ = 0;  // 0: none
-  Time expires_{};       // of id_, as far as this side can know: never later than etcd's own idea
+  std::int64_t id_ = 0;  // 0: no lease
+  Time expires_{};       // when id_ ends as far as this side knows; never later than etcd's own time
   std::thread thread_;
 };
 

@@ -1,6 +1,6 @@
-// The store of several hosts: etcd. Puts the client, the lease and the watch together.
+// The store of several hosts: etcd. It combines the client, the lease and the watch.
 //
-// The observer is called from the watch's and the lease's thread, never from inside commit().
+// The observer is called from the threads of the watch and the lease, never from inside commit().
 #include <atomic>
 #include <cerrno>
 #include <fmt/core.h>
@@ -39,7 +39,8 @@ class EtcdStore final : public Store {
   const EtcdConfig config_;
   const std::string description_;
   ObserverQueue queue_;
-  // Made by start(), and kept until the end: a commit() of another thread may still be inside after stop().
+  // start() makes them. They are kept until the end, because another thread may still be inside commit()
+  // after stop().
   std::unique_ptr<etcd::EtcdClient> client_;
   std::unique_ptr<etcd::EtcdLease> lease_;
   std::unique_ptr<etcd::EtcdWatch> watch_;
@@ -51,7 +52,7 @@ Result<void> EtcdStore::start(Observer& observer) {
   if (!client) return Failure(client.error());
   client_ = std::move(*client);
   lease_ = std::make_unique<etcd::EtcdLease>(*client_, [this] {
-    watch_->doubt();  // an etcd that was replaced does not know the lease, and may look like the old one
+    watch_->doubt();  // a replacement etcd does not know the lease, but may otherwise look like the old one
     queue_.post([](Observer& to) { to.on_lease_lost(); });
     queue_.deliver();
   });
@@ -69,7 +70,7 @@ void EtcdStore::stop(LeasedRecords records) {
   client_->interrupt();
   const std::int64_t lease = lease_->stop();
   watch_->stop();
-  // If etcd is away, the lease ends by itself.
+  // If etcd cannot be reached, the lease ends by itself.
   if (lease != 0 && records == LeasedRecords::kGiveBack) (void)client_->revoke(lease, kRevokeTimeout);
 }
 

@@ -1,4 +1,5 @@
-// The etcd store in trouble: cut off, compacted behind its back, killed, stalled, unauthenticated, lied to.
+// The etcd store in trouble: cut off, compacted unexpectedly, killed, stalled, unauthenticated, or with false
+// answers.
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -24,7 +25,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// A store and who watches it; the recorder outlives the store.
+// A store and its observer. The recorder outlives the store.
 struct Member {
   Recorder recorder;
   std::unique_ptr<Store> store;
@@ -109,7 +110,7 @@ TEST(EtcdStore, TwoStoresSeeEachOther) {
     ASSERT_TRUE(one.wait_has("live/two", "y"));
     EXPECT_EQ(one.recorder.told().mirror["config"], "2");
   }
-  // Its leased records go as one when it stops, the other ones stay.
+  // When it stops, its leased records vanish together, and the others stay.
   ASSERT_TRUE(one.wait_gone("live/two"));
   EXPECT_EQ(one.recorder.told().changes.back().size(), 2U);
   EXPECT_THAT(one.recorder.told().mirror, ElementsAre(std::pair("config", "2"), std::pair("live/one", "x")));
@@ -117,7 +118,7 @@ TEST(EtcdStore, TwoStoresSeeEachOther) {
               AllOf(HasSubstr("/pvrdma/v1/config\n2\n"), HasSubstr("not ours")));
 }
 
-// Each change goes over a fresh connection; the one before must not stay.
+// Each change uses a fresh connection, and the one before must be closed.
 TEST(EtcdStore, HoldsNoMoreConnectionsHoweverManyChangesItMakes) {
   EtcdServer etcd;
   Member one(config_of({etcd.url()}));
@@ -147,7 +148,7 @@ TEST(EtcdStore, GoesOnWhereItWasAfterACutAndReadsAllAfterACompaction) {
   relay.set(Relay::Mode::kForward);
   ASSERT_TRUE(cut.wait_has("c", "3"));
   EXPECT_EQ(cut.recorder.told().alls.size(), 1U);
-  EXPECT_EQ(cut.recorder.told().changes.size(), 3U);  // each transaction, once
+  EXPECT_EQ(cut.recorder.told().changes.size(), 3U);  // each transaction once
   ASSERT_TRUE(cut.recorder.wait_connected());
 
   relay.set(Relay::Mode::kCut);
@@ -177,7 +178,7 @@ TEST(EtcdStore, SaysWhenItCannotKnowWhetherAChangeWasMade) {
             "etcd " + relay.url() + ": it did not answer in time; the change may or may not have been made");
   relay.set(Relay::Mode::kCut);
   relay.set(Relay::Mode::kForward);
-  EXPECT_TRUE(member.wait_has("a", "1"));  // it was
+  EXPECT_TRUE(member.wait_has("a", "1"));  // the change was made
 }
 
 TEST(EtcdStore, CatchesUpWithAnEtcdThatWasKilled) {
@@ -202,7 +203,7 @@ TEST(EtcdStore, CatchesUpWithAnEtcdThatWasKilled) {
               ElementsAre(KeyValue{"a", "1"}, KeyValue{"live", "1"}, KeyValue{"meanwhile", "2"}));
   EXPECT_EQ(member.commit({{{"a", "1"}}, {put("a", "2")}}), Commit::kCommitted);
 
-  // Another etcd in its place: nothing of what was seen before means anything.
+  // Another etcd takes its place, so all earlier observations are invalid.
   etcd.kill();
   ASSERT_TRUE(member.recorder.wait_away());
   etcd.wipe();
@@ -226,7 +227,8 @@ TEST(EtcdStore, ReadsEverythingFromAnEtcdThatLooksLikeTheOldOneButDoesNotKnowIts
   etcd.kill();
   etcd.wipe();
   etcd.restart();
-  // It gets past the revision that was seen of the old one, whose identity it has: same name, same ports.
+  // The new etcd passes the old one's last seen revision. It has the old one's identity: the same name and
+  // ports.
   for (int i = 0; i < 10; ++i) etcd.ctl({"put", "/pvrdma/v1/fresh", "3"});
   relay.set(Relay::Mode::kForward);
   ASSERT_TRUE(member.wait_has("fresh", "3"));
@@ -243,7 +245,7 @@ TEST(EtcdStore, GetsANewLeaseWhenEtcdStalledForLongerThanTheOldOne) {
   etcd.pause();
   ASSERT_TRUE(member.recorder.wait_away());  // although no connection broke
   EXPECT_THAT(member.trouble(), StartsWith("etcd " + etcd.url() + ": "));
-  // Longer than the lease: without one nothing leased is even tried.
+  // Longer than the lease: without a lease, the store does not even try a leased put.
   Result<Commit> refused = Commit::kCommitted;
   while (code_of(refused = member.store->commit({{}, {put_leased("live", "2")}})) != EAGAIN ||
          refused.error().message.find("lease") == std::string::npos) {
@@ -284,7 +286,7 @@ TEST(EtcdStore, AuthenticatesAndAgainWhenEtcdForgot) {
   EtcdConfig config = config_of({etcd.url()}, 60);
   config.user = "daemon";
   config.password = "its password";
-  Member early(config);  // before etcd asks for it
+  Member early(config);  // before etcd demands authentication
   ASSERT_TRUE(early.recorder.wait_connected());
   etcd.ctl({"auth", "enable"});
   EXPECT_EQ(early.commit(kPutA), Commit::kCommitted);
@@ -309,7 +311,7 @@ TEST(EtcdStore, AuthenticatesAndAgainWhenEtcdForgot) {
   EXPECT_EQ(denied.error().message,
             "etcd " + etcd.url() + ": etcdserver: permission denied; nothing was changed");
 
-  etcd.kill();  // and with it the tokens
+  etcd.kill();  // the tokens are lost, too
   ASSERT_TRUE(member.recorder.wait_away());
   etcd.restart();
   etcd.ctl({"put", "/pvrdma/v1/meanwhile", "2"}, root);
@@ -362,7 +364,7 @@ TEST(EtcdStore, SpeaksTlsAndChecksWhoIsThere) {
   intruder.key_file = folder.file("intruder.key");
   EtcdConfig nobody = config;
   nobody.cert_file = nobody.key_file = "";
-  EtcdConfig elsewhere = config;  // the certificate is for the address only
+  EtcdConfig elsewhere = config;  // the certificate is only for the address
   elsewhere.endpoints = {fmt::format("https://localhost:{}", etcd.port())};
   EtcdConfig plain = config;
   plain.endpoints = {fmt::format("http://127.0.0.1:{}", etcd.port())};
@@ -398,8 +400,8 @@ TEST(EtcdStore, SurvivesAServerThatAnswersNonsense) {
   const std::string created = R"({"result":{"header":{"cluster_id":"1","revision":"7"},"created":true}})"
                               "\n";
   struct Case {
-    std::string watch;    // the answer to it
-    std::string others;   // to everything else
+    std::string watch;    // the answer to a watch
+    std::string others;   // the answer to everything else
     std::string trouble;  // a part of the sentence
   };
   const std::vector<Case> cases = {
@@ -428,7 +430,8 @@ TEST(EtcdStore, SurvivesAServerThatAnswersNonsense) {
     SCOPED_TRACE(one.trouble.empty() ? one.others.substr(0, 40) : one.trouble);
     NonsenseServer server([&](const std::string& path) {
       if (one.watch.empty()) return one.others;
-      if (path.starts_with("/v3/lease/")) return http(lease);  // its trouble is not to come first
+      // Otherwise the lease's trouble would come first.
+      if (path.starts_with("/v3/lease/")) return http(lease);
       return path == "/v3/watch" ? one.watch : one.others;
     });
     Member member(config_of({server.url()}));

@@ -62,7 +62,7 @@ bool send_all(int to, std::string_view bytes) {
   return true;
 }
 
-// The child has `output` as its standard output and error, and dies with us.
+// The child's standard output and error go to `output`. It dies with this process.
 pid_t spawn_program(const std::vector<std::string>& command, int output) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -101,7 +101,7 @@ std::string run_program(const std::vector<std::string>& command) {
 }
 
 EtcdServer::EtcdServer(std::optional<EtcdTls> tls) : tls_(std::move(tls)) {
-  // Somebody may take a port between our closing it and etcd's opening it.
+  // Another process may take a port after it is closed here and before etcd opens it.
   for (int attempt = 0; attempt < 5; ++attempt) {
     {
       const Fd client = listen_on_loopback();
@@ -313,7 +313,7 @@ void NonsenseServer::serve(int connection) {
   }
   const std::size_t path = request.find(' ') + 1;
   send_all(connection, answer_(request.substr(path, request.find(' ', path) - path)));
-  // Not at once: closing with unread bytes would reset the connection and take the answer away.
+  // Closing at once, with unread bytes, would reset the connection and lose the answer.
   ::shutdown(connection, SHUT_WR);
   while (::recv(connection, chunk.data(), chunk.size(), 0) > 0) {
   }

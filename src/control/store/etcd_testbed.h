@@ -1,5 +1,5 @@
-// A real etcd on loopback ports of its own, a relay in front of it that misbehaves on demand, and a server
-// that answers nonsense. Thread: the test's, but where said.
+// A real etcd on its own loopback ports, a relay in front of it that misbehaves on demand, and a server that
+// answers nonsense. Thread: the test's, except where noted.
 #pragma once
 
 #include <atomic>
@@ -17,12 +17,12 @@
 
 namespace pvrdma::control::test {
 
-// Runs a program to its end; throws unless it succeeds. Answers what it printed.
+// Runs a program to its end and returns its output; throws unless it succeeds.
 std::string run_program(const std::vector<std::string>& command);
 
 struct EtcdTls {
   std::string ca, certificate, key;  // the server's; it demands certificates of the same CA
-  TlsFiles client;                   // with which to see whether it is up
+  TlsFiles client;                   // used to check whether the server is up
 };
 
 class EtcdServer {
@@ -35,14 +35,14 @@ class EtcdServer {
   std::string url() const;
   std::uint16_t port() const { return client_port_; }
 
-  void set_quota(std::uint64_t bytes) { quota_bytes_ = bytes; }  // from the next restart() on
-  void kill();                                                   // -9, and waits for its end
-  void restart();                                                // with its data and ports, after kill()
-  void wipe();                                                   // its data, after kill()
+  void set_quota(std::uint64_t bytes) { quota_bytes_ = bytes; }  // takes effect at the next restart()
+  void kill();                                                   // kill -9, and waits for its end
+  void restart();                                                // after kill(), with the same data and ports
+  void wipe();                                                   // deletes its data; after kill()
   void pause();                                                  // SIGSTOP
   void resume();
 
-  // etcdctl with these arguments.
+  // Runs etcdctl with these arguments.
   std::string ctl(std::vector<std::string> arguments, const std::string& user = "");
   std::int64_t revision();
 
@@ -54,17 +54,17 @@ class EtcdServer {
   std::optional<EtcdTls> tls_;
   std::uint16_t client_port_ = 0;
   std::uint16_t peer_port_ = 0;
-  std::uint64_t quota_bytes_ = 0;  // 0: etcd's own
+  std::uint64_t quota_bytes_ = 0;  // 0: etcd's default
   pid_t pid_ = -1;
 };
 
-// Passes the bytes of loopback connections to another port and back.
+// Forwards loopback connections to another port.
 class Relay {
  public:
   enum class Mode {
     kForward,
-    kCut,      // closes what there is, and what comes
-    kSwallow,  // forwards requests, keeps the answers to itself
+    kCut,      // closes existing and new connections
+    kSwallow,  // forwards requests, but drops the answers
   };
   explicit Relay(std::uint16_t to_port);
   ~Relay();
@@ -72,7 +72,7 @@ class Relay {
   Relay& operator=(const Relay&) = delete;
 
   std::string url() const;
-  // On return the connections are in that mode.
+  // When it returns, all connections are in that mode.
   void set(Mode mode);
 
  private:
@@ -92,7 +92,7 @@ class Relay {
   std::thread thread_;
 };
 
-// Reads one HTTP request per connection and writes what `answer` says to its path, then closes.
+// Reads one HTTP request per connection, writes the answer that `answer` gives for its path, and closes.
 class NonsenseServer {
  public:
   using Answer = std::function<std::string(const std::string& path)>;

@@ -1,9 +1,8 @@
-// EtcdWatch: keeps the observer told what is in etcd, on a thread of its own.
+// EtcdWatch: reports the contents of etcd to the observer, on its own thread.
 //
-// Reads everything at one revision, then watches from the next one. A watch that breaks goes on from the last
-// revision seen; where etcd has compacted that away, or is another cluster than before, everything is read
-// again.
-// Thread: created, started and stopped by one.
+// It reads everything at one revision, and then watches from the next one. A broken watch continues from the
+// last revision seen. If etcd has compacted that revision, or is another cluster than before, it reads
+// everything again. Thread: one thread creates, starts and stops it.
 #pragma once
 
 #include <atomic>
@@ -21,7 +20,7 @@ namespace pvrdma::control::etcd {
 
 class EtcdWatch {
  public:
-  // All borrowed. The observer is told that the store is reachable once there is a lease, too.
+  // All are borrowed. The observer hears that the store is reachable only when there also is a lease.
   EtcdWatch(EtcdClient& client, EtcdLease& lease, ObserverQueue& queue)
       : client_(client), lease_(lease), queue_(queue) {}
   ~EtcdWatch() { stop(); }
@@ -29,13 +28,13 @@ class EtcdWatch {
   EtcdWatch& operator=(const EtcdWatch&) = delete;
 
   void start();
-  void stop();  // the client has been interrupted
-  // What was told may have been another etcd's: everything is read again, soon. Any thread.
+  void stop();  // the client must have been interrupted
+  // Another etcd may have answered so far, so everything is read again soon. Any thread.
   void doubt() { doubted_ = true; }
 
  private:
   void run();
-  std::string follow();  // until it fails; says why
+  std::string follow();  // returns the reason when it fails
   Outcome<void> catch_up();
   void take(WatchLine line);
   void tell(bool connected, const std::string& why);
@@ -45,8 +44,8 @@ class EtcdWatch {
   EtcdLease& lease_;
   ObserverQueue& queue_;
 
-  // The thread's own.
-  std::int64_t revision_ = 0;  // everything up to it has been told; 0: read everything
+  // Used only by the thread.
+  std::int64_t revision_ = 0;  // all changes up to it were reported; 0: read everything
   std::uint64_t cluster_id_ = 0;
   bool connected_ = false;
   std::string trouble_;

@@ -12,8 +12,7 @@ namespace pvrdma::control {
 namespace {
 
 constexpr int kPollMs = 1000;
-constexpr long kTcpKeepAliveS =
-    5;  // a path that swallows a quiet watch's connection shows after some of these
+constexpr long kTcpKeepAliveS = 5;  // a path that drops a quiet watch's connection shows after some of these
 
 struct HeaderList {
   curl_slist* list = nullptr;  // owned
@@ -27,7 +26,7 @@ struct HttpSession::Transfer {
   const LineSink* sink = nullptr;  // null: the whole body is kept
   std::string buffer;
   bool enough = false;
-  std::string cut;  // why the transfer was cut
+  std::string cut;  // the reason why the transfer was ended
 
   bool take(std::string_view data) {
     if (sink == nullptr) {
@@ -63,7 +62,8 @@ HttpSession::HttpSession(const TlsFiles& tls) {
   std::call_once(once, [] { PVRDMA_CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl"); });
   while ((multi_ = curl_multi_init()) == nullptr) pause_for_memory();
   while ((easy_ = curl_easy_init()) == nullptr) pause_for_memory();
-  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 1L);  // or each fresh one leaves an idle one behind
+  // Otherwise each fresh connection would leave an idle one behind.
+  curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 1L);
   CURL* easy = easy_;
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
@@ -79,7 +79,7 @@ HttpSession::HttpSession(const TlsFiles& tls) {
   curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
   if (!tls.ca.empty()) {
     curl_easy_setopt(easy, CURLOPT_CAINFO, tls.ca.c_str());
-    curl_easy_setopt(easy, CURLOPT_CAPATH, nullptr);  // that CA only, not the system's beside it
+    curl_easy_setopt(easy, CURLOPT_CAPATH, nullptr);  // only that CA, not the system's CAs besides
   }
   if (!tls.certificate.empty()) curl_easy_setopt(easy, CURLOPT_SSLCERT, tls.certificate.c_str());
   if (!tls.key.empty()) curl_easy_setopt(easy, CURLOPT_SSLKEY, tls.key.c_str());
@@ -118,7 +118,7 @@ HttpSession::Outcome<HttpAnswer> HttpSession::run(const HttpRequest& request, Tr
   std::array<char, CURL_ERROR_SIZE> detail{};
   HeaderList headers;
   headers.add("Content-Type: application/json");
-  headers.add("Expect:");  // without it large bodies wait a second for a "100 Continue"
+  headers.add("Expect:");  // otherwise large bodies wait a second for a "100 Continue"
   if (!request.authorization.empty()) headers.add("Authorization: " + request.authorization);
   curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers.list);

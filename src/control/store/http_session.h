@@ -1,6 +1,7 @@
 // HttpSession: one HTTP/1.1 client connection (libcurl) that posts JSON, with bounds and an interrupt.
 //
-// Follows no redirect, uses no proxy of the environment. Thread: one at a time, but interrupt() any thread.
+// It follows no redirect and ignores proxies of the environment. Thread: one at a time, but interrupt() any
+// thread.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@
 namespace pvrdma::control {
 
 struct TlsFiles {
-  std::string ca;  // empty: the system's
+  std::string ca;  // empty: the system's CAs
   std::string certificate;
   std::string key;
 };
@@ -22,9 +23,10 @@ struct TlsFiles {
 struct HttpRequest {
   std::string url;
   std::string_view body;
-  std::string authorization;             // value of the header; empty: none
-  std::chrono::milliseconds timeout{0};  // of everything; 0: none
-  bool fresh_connection = false;  // never sends twice: libcurl repeats on a reused connection that died
+  std::string authorization;             // the header's value; empty: no header
+  std::chrono::milliseconds timeout{0};  // for the whole request; 0: no limit
+  // Prevents a second sending: libcurl repeats a request when a reused connection fails.
+  bool fresh_connection = false;
 };
 
 struct HttpAnswer {
@@ -33,7 +35,7 @@ struct HttpAnswer {
 };
 
 struct HttpFailure {
-  std::string reason;  // "Connection refused"; no names of objects
+  std::string reason;  // "Connection refused", without names of objects
   bool sent = false;   // the server may have got the request
 };
 
@@ -45,8 +47,8 @@ class HttpSession {
 
   template <typename T>
   using Outcome = tl::expected<T, HttpFailure>;
-  using LineSink = std::function<bool(std::string_view line)>;  // false: enough
-  using KeepOn = std::function<bool()>;                         // asked at least once a second; false: enough
+  using LineSink = std::function<bool(std::string_view line)>;  // returns false to end the stream
+  using KeepOn = std::function<bool()>;  // called at least once a second; returns false to end the stream
 
   explicit HttpSession(const TlsFiles& tls);
   ~HttpSession();
@@ -56,11 +58,12 @@ class HttpSession {
   // Blocks for at most the request's timeout. A body beyond kMaxBodyBytes is a failure.
   Outcome<HttpAnswer> post(const HttpRequest& request);
 
-  // Hands each line of the answer's body to `sink` as it comes. Ends when the server ends, the connection
-  // breaks, or one of the functions says enough; the answer's body is what followed the last line break.
+  // Passes each line of the answer's body to `sink` as it arrives. It ends when the server ends, the
+  // connection breaks, or one of the functions returns false. The body of the result is the text after the
+  // last line break.
   Outcome<HttpAnswer> stream(const HttpRequest& request, const LineSink& sink, const KeepOn& keep_on);
 
-  // Ends the call under way and all later ones at once.
+  // Ends the current call and all later ones at once.
   void interrupt();
 
  private:

@@ -1,9 +1,10 @@
-// ObserverQueue: calls an Observer one at a time and in the order of post(), whichever threads deliver.
+// ObserverQueue: calls an Observer, one call at a time and in the order of post(), from whichever threads
+// deliver.
 //
-// A store posts while it holds whatever lock orders its changes, and delivers after it has let go of it: so
-// the observer may call the store's commit() and read_all(). What it must not do is wait for another thread
-// that is inside commit() (that thread may be waiting for this delivery), or stop the store. Thread: any
-// thread.
+// A store calls post() while it holds the lock that orders its changes, and deliver() after it has released
+// the lock. So the observer may call the store's commit() and read_all(). The observer must not stop the
+// store. It must not wait for another thread inside commit() either, because that thread may be waiting for
+// this delivery. Thread: any thread.
 #pragma once
 
 #include <condition_variable>
@@ -21,17 +22,18 @@ class ObserverQueue {
  public:
   using Call = std::function<void(Observer&)>;
 
-  // `observer` is borrowed until close(). What was posted before is delivered to it, too.
+  // `observer` is borrowed until close(). It also gets the calls that were posted before.
   void open(Observer& observer);
 
-  // Waits for the call under way. Afterwards nothing is called; what is still queued is dropped.
+  // Waits for the current call. Afterwards no call is made, and queued calls are dropped.
   void close();
 
   void post(Call call);
 
-  // Returns when everything posted so far has been delivered, by this thread or another one. From inside an
-  // observer's function it returns at once: the delivery under way goes on with what was posted. An observer
-  // that throws ends the process: it would have missed a change, and all others would wait for it.
+  // Returns when everything posted so far has been delivered, by this thread or another one. When an
+  // observer's function calls it, it returns at once, and the current delivery continues with the new calls.
+  // If an observer throws, the process ends: the observer would have missed a change, and all others would
+  // wait for it.
   void deliver() noexcept;
 
  private:
@@ -41,8 +43,8 @@ class ObserverQueue {
   std::deque<Call> queue_;
   std::uint64_t posted_ = 0;
   std::uint64_t delivered_ = 0;
-  std::uint64_t promised_ = 0;  // the delivery under way goes on at least up to here
-  std::thread::id deliverer_;   // of the call under way; default: none
+  std::uint64_t promised_ = 0;  // the current delivery goes on at least up to here
+  std::thread::id deliverer_;   // of the current call; default: no call
 };
 
 }  // namespace pvrdma::control

@@ -7,7 +7,7 @@
 namespace pvrdma::control {
 namespace {
 
-constexpr int kBusyTimeoutMs = 2000;  // an admin's sqlite3 shell reads the file beside us
+constexpr int kBusyTimeoutMs = 2000;  // an administrator's sqlite3 shell may read the file at the same time
 
 bool disk_full(int code, int system_errno) {
   if ((code & 0xff) == SQLITE_FULL) return true;
@@ -75,7 +75,7 @@ Error SqliteDb::error(int code) const {
                                                "that the daemon may write there",
                                                system_errno))};
     case SQLITE_IOERR:
-      // What is not written whole is not there; a sync that failed leaves that open.
+      // After a failed write the change is not in the file. After a failed sync that is uncertain.
       if (code == SQLITE_IOERR_WRITE) {
         return Error{EAGAIN,
                      sentence("the file cannot be written: check the disk's space, quotas and health")};

@@ -1,8 +1,8 @@
 // SqliteDb and SqliteStatement: a connection to one SQLite file and its prepared statements, with errors as
-// sentences that name the file, the reason and the way out.
+// sentences that name the file, the reason and the fix.
 //
 // Codes of errors: EAGAIN (cannot be written now: disk full, locked by another program), EROFS, EBADMSG
-// (damaged or no database), EACCES, EIO. Thread: one at a time (opened without SQLite's own mutexes).
+// (damaged, or not a database), EACCES, EIO. Thread: one at a time (opened without SQLite's own mutexes).
 #pragma once
 
 #include <memory>
@@ -23,15 +23,15 @@ class SqliteDb {
   SqliteDb(const SqliteDb&) = delete;
   SqliteDb& operator=(const SqliteDb&) = delete;
 
-  // Runs one statement without parameters; its rows are dropped.
+  // Runs one statement without parameters and ignores its rows.
   Result<void> run(const char* sql);
-  // First column of the first row of a query without parameters; empty when there is no row.
+  // The first column of the first row of a query without parameters; empty if there is no row.
   Result<std::string> ask(const char* sql);
 
   bool in_transaction() const { return sqlite3_get_autocommit(db_) == 0; }
   int changes() const { return sqlite3_changes(db_); }
   sqlite3* handle() { return db_; }
-  Error error(int code) const;  // about the last call, which answered `code`
+  Error error(int code) const;  // for the last call, which returned `code`
 
  private:
   explicit SqliteDb(std::string path) : path_(std::move(path)) {}
@@ -52,7 +52,7 @@ class SqliteStatement {
   void bind(int parameter, std::string_view blob);
   void bind(int parameter, bool flag);
 
-  // Runs to the next row: true; to the end: false.
+  // Runs to the next row and returns true, or to the end and returns false.
   Result<bool> step();
   std::string column(int index) const;  // from 0
   void reset();

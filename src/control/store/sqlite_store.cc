@@ -1,15 +1,15 @@
-// The embedded store: one SQLite file (WAL, synced at each commit) that one daemon at a time has open.
+// The embedded store: one SQLite file (WAL, synced at each commit), opened by one daemon at a time.
 //
 //   records(key BLOB PRIMARY KEY, value BLOB, leased INTEGER)   application_id "PVRD", user_version 1
-//   PATH.lock is locked (flock) from start() to stop(): the kernel lets go of it when the process dies.
+//   PATH.lock is locked (flock) from start() to stop(): the kernel releases it when the process dies.
 //
-// Leased records found at start are a dead process's: they are deleted then, or, when the disk is too full
-// for that, by the first transaction that succeeds; nobody sees them in between.
+// Leased records found at start belong to a dead process. They are deleted at once, or, if the disk is too
+// full, by the first transaction that succeeds. Until then they are hidden.
 //
-// A transaction that fails makes the store count as away. A thread of its own then tries twice a second to
-// write, and tells when that works again; a damaged file it leaves alone. Reading goes on meanwhile, and so
-// may commit(). The observer's functions are called from that thread and from inside start() and commit()
-// (see observer_queue.h).
+// After a failed transaction the store counts as disconnected. Its own thread then tries twice a second to
+// write, and reports when that works again; it does not touch a damaged file. Meanwhile reading works, and
+// commit() may be called. The observer is called from that thread and from inside start() and commit() (see
+// observer_queue.h).
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -57,7 +57,7 @@ class SqliteStore final : public Store {
   Result<std::vector<KeyValue>> list();
   Result<void> remove_leftovers();
   Result<bool> holds(const Expectation& expectation);
-  Result<bool> apply(const Change& change);  // false: nothing to change
+  Result<bool> apply(const Change& change);  // false: no change was needed
   Result<void> begin();
   Result<void> end();
   Result<Commit> attempt(const Transaction& transaction, std::vector<Change>& applied);
@@ -68,14 +68,14 @@ class SqliteStore final : public Store {
 
   const std::string path_;
   ObserverQueue queue_;
-  std::mutex mutex_;            // guards what follows; orders the queue like the commits
+  std::mutex mutex_;            // guards the following members; gives the queue the order of the commits
   std::unique_ptr<Open> open_;  // null: not started, or stopped
-  bool told_ = false;           // written_, once at least
-  Result<void> written_;        // how the last transaction ended
+  bool told_ = false;           // written_ was reported at least once
+  Result<void> written_;        // the result of the last transaction
   bool leftovers_ = false;      // a dead process's leased records are still in the file
   bool stopping_ = false;
-  std::condition_variable changed_;  // written_, stopping_
-  std::thread thread_;               // between start() and stop(); tries again after a failure
+  std::condition_variable changed_;  // signals written_ and stopping_
+  std::thread thread_;               // runs between start() and stop(); tries again after a failure
 };
 
 Result<Fd> SqliteStore::take_lock() const {
@@ -114,7 +114,7 @@ Result<void> SqliteStore::prepare_schema(SqliteDb& db) const {
                               path_, *version, kSchemaVersion));
     }
   }
-  // Syncing at each commit is what makes "committed" survive a power loss; WAL alone syncs at checkpoints.
+  // A committed change survives a power loss only because each commit syncs. WAL alone syncs at checkpoints.
   const auto mode = db.ask("PRAGMA journal_mode=WAL");
   if (!mode) return Failure(mode.error());
   if (*mode != "wal") {
@@ -180,7 +180,7 @@ Result<void> SqliteStore::start(Observer& observer) {
     open_ = std::move(*opened);
     leftovers_ = true;
     const Result<void> removed = remove_leftovers();
-    // A full disk is no reason not to start: everything can be read, and space comes back.
+    // A full disk does not prevent the start: everything can be read, and space may become free.
     if (removed) {
       leftovers_ = false;
     } else if (removed.error().code != EAGAIN) {
@@ -201,7 +201,7 @@ Result<void> SqliteStore::start(Observer& observer) {
   return {};
 }
 
-// Nobody but the next start could see records that are left, and it removes them.
+// Leased records that are left can be seen only by the next start, which removes them.
 void SqliteStore::stop(LeasedRecords /*records*/) {
   queue_.close();
   {
@@ -275,7 +275,7 @@ Result<Commit> SqliteStore::attempt(const Transaction& transaction, std::vector<
     if (*changed) applied.push_back(change);
   }
   if (auto ended = end(); !ended) {
-    // A record that was written but not synced may be found whole after a crash.
+    // A record that was written but not synced may be complete after a crash.
     const bool in_doubt = ended.error().code == EIO;
     return failed(ended.error(), in_doubt ? "; the change may or may not have been made" : kUnchanged);
   }
@@ -285,7 +285,7 @@ Result<Commit> SqliteStore::attempt(const Transaction& transaction, std::vector<
 
 Result<void> SqliteStore::attempt_nothing() {
   if (auto begun = begin(); !begun) return begun;
-  // Writes the file's first page as it is: SQLite does not look whether that changes it.
+  // Writes the file's first page unchanged: SQLite does not check whether the value is new.
   const auto written = open_->db->run(fmt::format("PRAGMA user_version={}", kSchemaVersion).c_str());
   if (!written) return Failure(written.error());
   return end();

@@ -28,7 +28,7 @@ using testing::StartsWith;
 
 class SqliteStoreTest : public testing::Test {
  protected:
-  // The store of a process of its own; what `body` returns is its exit code.
+  // Runs a store in a child process. The result of `body` is the exit code.
   template <typename Body>
   static pid_t in_child(Body body) {
     const pid_t child = ::fork();
@@ -86,7 +86,7 @@ TEST_F(SqliteStoreTest, TellsItsDescriptionAndThatItIsThere) {
   must(store->start(recorder));
   EXPECT_THAT(recorder.told().connections, ElementsAre(std::pair(true, std::string())));
   must(store->commit({{}, {put("a", "1")}}));
-  EXPECT_EQ(recorder.told().changes.size(), 1U);  // told before commit() returns
+  EXPECT_EQ(recorder.told().changes.size(), 1U);  // reported before commit() returns
 }
 
 TEST_F(SqliteStoreTest, KeepsEveryAcknowledgedCommitOverKillMinusNine) {
@@ -99,7 +99,7 @@ TEST_F(SqliteStoreTest, KeepsEveryAcknowledgedCommitOverKillMinusNine) {
     const auto store = make_sqlite_store({.path = path_});
     must(store->start(recorder));
     for (std::uint32_t number = 0;; ++number) {
-      // Both or none: the second key shows a half transaction.
+      // Both or neither: the second key reveals half a transaction.
       must(store->commit(
           {{}, {put(fmt::format("a/{}", number), "1"), put_leased(fmt::format("b/{}", number), "1")}}));
       if (::write(to_parent.get(), &number, sizeof(number)) != sizeof(number)) return 1;
@@ -117,7 +117,7 @@ TEST_F(SqliteStoreTest, KeepsEveryAcknowledgedCommitOverKillMinusNine) {
   const auto records = reopen();
   for (std::uint32_t i = 0; i <= last; ++i) EXPECT_TRUE(records.contains(fmt::format("a/{}", i))) << i;
   EXPECT_LE(records.size(),
-            last + 2);  // one more may have been on its way; the leased ones of the dead are gone
+            last + 2);  // one more may have been under way; the dead process's leased records are gone
   for (const auto& [key, value] : records) EXPECT_THAT(key, StartsWith("a/"));
 }
 
@@ -203,7 +203,7 @@ TEST_F(SqliteStoreTest, LeavesAFileAloneThatIsDamagedWhileItRuns) {
     std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
     for (int page = 2; page < 20; ++page) file.seekp(page * 4096).write("garbage-garbage-garbage", 23);
   }
-  Locker(path_).change();  // whoever has read the file before must read it again
+  Locker(path_).change();  // other readers of the file must read it again
   const auto refused = store->commit(everything);
   ASSERT_EQ(code_of(refused), EBADMSG) << refused.error().message;
   std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -211,7 +211,7 @@ TEST_F(SqliteStoreTest, LeavesAFileAloneThatIsDamagedWhileItRuns) {
   EXPECT_FALSE(recorder.told().connected());
 }
 
-// A limit on the size of files: like a quota, also where no file system can be mounted.
+// A limit on file sizes acts like a quota, and works where no file system can be mounted.
 TEST_F(SqliteStoreTest, GoesOnWhenThereIsSpaceAgain) {
   ::signal(SIGXFSZ, SIG_IGN);
   Recorder recorder;
@@ -234,14 +234,14 @@ TEST_F(SqliteStoreTest, GoesOnWhenThereIsSpaceAgain) {
   EXPECT_EQ(refused.error().message, why + "; nothing was changed");
   EXPECT_THAT(must(store->read_all()), ElementsAre(KeyValue{"a", "1"}));
   EXPECT_EQ(recorder.told().connections.at(1), std::pair(false, why));
-  ASSERT_TRUE(recorder.wait_connected());  // nobody has called commit() since
+  ASSERT_TRUE(recorder.wait_connected());  // without a call of commit()
   EXPECT_EQ(must(store->commit({{{"a", "1"}}, {put("a", "3")}})), Commit::kCommitted);
   EXPECT_EQ(recorder.told().changes.size(), 2U);
   store->stop(LeasedRecords::kGiveBack);
   EXPECT_EQ(reopen(), (std::map<std::string, std::string>{{"a", "3"}}));
 }
 
-// A file system that is really full, in a mount namespace of a child's.
+// A file system that is really full, in a child's mount namespace.
 TEST_F(SqliteStoreTest, SurvivesAFullFileSystem) {
   constexpr int kNoNamespaces = 77;
   const std::string folder = folder_.file("small");
@@ -269,11 +269,12 @@ TEST_F(SqliteStoreTest, SurvivesAFullFileSystem) {
     }
     if (refusals != 100 || recorder.told().connected()) return 11;
     if (must(store->read_all()).size() != 2 || recorder.told().mirror["a"] != "1") return 12;
-    // Longer than the store's own pause: trying again it finds the disk as full as before.
+    // Longer than the store's own pause: its next try finds the disk as full as before.
     std::this_thread::sleep_for(std::chrono::seconds(1));
     if (recorder.told().connections.size() != 2) return 17;
 
-    // The leased record cannot be taken out of the full disk: a new store hides it until it can.
+    // The full disk prevents the deletion of the leased record. A new store hides the record until it can
+    // delete it.
     store = make_sqlite_store({.path = path});
     Recorder second;
     must(store->start(second));
@@ -301,11 +302,11 @@ TEST_F(SqliteStoreTest, ComesBackByItselfWhenAnotherProgramLetsGoOfTheFile) {
   EXPECT_EQ(refused.error().message, why + "; nothing was changed");
   EXPECT_EQ(recorder.told().connections.back(), std::pair(false, why));
 
-  // Longer than the store's own pause and patience: it has tried again, and says nothing new.
+  // Longer than the store's own pause and patience: it has tried again and reports nothing new.
   std::this_thread::sleep_for(std::chrono::seconds(3));
   EXPECT_EQ(recorder.told().connections.size(), 2U);
   other.let_go();
-  ASSERT_TRUE(recorder.wait_connected());  // nobody has called commit()
+  ASSERT_TRUE(recorder.wait_connected());  // without a call of commit()
   EXPECT_EQ(recorder.told().connections.size(), 3U);
   EXPECT_EQ(must(store->commit({{{"a", "1"}}, {put("a", "3")}})), Commit::kCommitted);
   EXPECT_EQ(recorder.told().mirror, (std::map<std::string, std::string>{{"a", "3"}}));
@@ -314,7 +315,7 @@ TEST_F(SqliteStoreTest, ComesBackByItselfWhenAnotherProgramLetsGoOfTheFile) {
 }
 
 TEST_F(SqliteStoreTest, ComesBackByItselfWhenTheFileWasLockedAtTheStart) {
-  // A process that is gone without stop(): its leased record is still there.
+  // The process ends without stop(), so its leased record is still there.
   const pid_t child = in_child([&] {
     Recorder recorder;
     const auto store = make_sqlite_store({.path = path_});
@@ -332,7 +333,7 @@ TEST_F(SqliteStoreTest, ComesBackByItselfWhenTheFileWasLockedAtTheStart) {
   EXPECT_THAT(recorder.told().alls, ElementsAre(ElementsAre(KeyValue{"a", "1"})));
   other.let_go();
   ASSERT_TRUE(recorder.wait_connected());
-  // What is leased now is this process's own: coming back must not take it away again.
+  // The leased record is now this process's own, and must stay when the store recovers.
   EXPECT_EQ(must(store->commit({{{"live", std::nullopt}}, {put_leased("live", "2")}})), Commit::kCommitted);
   EXPECT_THAT(must(store->read_all()), ElementsAre(KeyValue{"a", "1"}, KeyValue{"live", "2"}));
 }
@@ -351,7 +352,7 @@ TEST_F(SqliteStoreTest, StopsWhileTheFileIsLocked) {
 TEST(ObserverQueueTest, DropsWhatComesAfterItsEnd) {
   ObserverQueue queue;
   Recorder recorder;
-  queue.post([](Observer& to) { to.on_lease_lost(); });  // before: kept
+  queue.post([](Observer& to) { to.on_lease_lost(); });  // posted before open(), so it is kept
   queue.open(recorder);
   queue.deliver();
   queue.post([](Observer& to) { to.on_lease_lost(); });

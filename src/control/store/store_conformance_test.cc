@@ -1,4 +1,4 @@
-// What every store does, whichever it is.
+// What every kind of store does.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class StoreTest : public testing::TestWithParam<Kind> {
     if (GetParam() == Kind::kEtcd) etcd_.emplace();
   }
 
-  // All stores that a test opens, one after another, are over the same records.
+  // A test opens its stores one after another, over the same records.
   std::unique_ptr<Store> make() {
     if (GetParam() == Kind::kSqlite) return make_sqlite_store({.path = folder_.file("store.db")});
     EtcdConfig config;
@@ -61,7 +61,7 @@ TEST_P(StoreTest, CommitsChangesReadsThemAndTellsThemAsOneTransaction) {
   EXPECT_THAT(must(store->read_all()),
               ElementsAre(KeyValue{"a", "1"}, KeyValue{odd.key, binary}, KeyValue{"empty", ""}));
 
-  // What is not there is not deleted, and nobody is told; a rewrite and a deletion are.
+  // Deleting an absent record reports nothing. A rewrite and a deletion are reported.
   EXPECT_EQ(must(store->commit({{}, {erase("nothing")}})), Commit::kCommitted);
   EXPECT_EQ(must(store->commit({{}, {erase("a"), erase("nothing"), put_leased("empty", "full")}})),
             Commit::kCommitted);
@@ -76,11 +76,11 @@ TEST_P(StoreTest, ChangesNothingWhenAnExpectationDoesNotHold) {
   const auto store = open(recorder);
   EXPECT_EQ(must(store->commit({{{"a", std::nullopt}}, {put("a", "1"), put("b", "1")}})), Commit::kCommitted);
   const std::vector<std::vector<Expectation>> wrong = {
-      {{"a", std::nullopt}},     // is there
+      {{"a", std::nullopt}},     // exists
       {{"a", "2"}},              // has another value
-      {{"c", "1"}},              // is not there
-      {{"c", ""}},               // absent is not empty
-      {{"a", "1"}, {"b", "2"}},  // one of two
+      {{"c", "1"}},              // does not exist
+      {{"c", ""}},               // absent is not the same as empty
+      {{"a", "1"}, {"b", "2"}},  // only one of two holds
   };
   for (const auto& expects : wrong) {
     EXPECT_EQ(must(store->commit({expects, {put("a", "x"), erase("b"), put("c", "x")}})), Commit::kConflict);
@@ -100,7 +100,7 @@ TEST_P(StoreTest, KeepsRecordsOverAReopenAndGivesLeasedOnesBack) {
     const auto store = open(recorder);
     EXPECT_EQ(must(store->commit({{}, {put("kept", "1"), put_leased("live", "2"), put_leased("both", "3")}})),
               Commit::kCommitted);
-    EXPECT_EQ(must(store->commit({{}, {put("both", "4")}})), Commit::kCommitted);  // not leased any more
+    EXPECT_EQ(must(store->commit({{}, {put("both", "4")}})), Commit::kCommitted);  // no longer leased
     store->stop(LeasedRecords::kGiveBack);
     const std::size_t calls = recorder.told().changes.size();
     EXPECT_EQ(code_of(store->commit({{}, {put("late", "5")}})), ENOTCONN);

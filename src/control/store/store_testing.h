@@ -1,5 +1,5 @@
-// What the stores' tests share: a folder that vanishes, and an observer that keeps what it is told.
-// Thread: Recorder any thread, the rest one.
+// Shared by the stores' tests: a temporary folder, and an observer that records its calls. Thread: Recorder
+// any thread, the rest one.
 #pragma once
 
 #include <atomic>
@@ -43,7 +43,7 @@ class Recorder final : public Observer {
     std::vector<std::vector<Change>> changes;
     std::vector<std::pair<bool, std::string>> connections;
     int leases_lost = 0;
-    std::map<std::string, std::string> mirror;  // on_all and on_changes applied
+    std::map<std::string, std::string> mirror;  // the result of on_all() and on_changes()
 
     bool connected() const { return !connections.empty() && connections.back().first; }
     bool has(const std::string& key) const { return mirror.contains(key); }
@@ -76,7 +76,8 @@ class Recorder final : public Observer {
     note([&] { ++told_.leases_lost; });
   }
 
-  // Called at the end of each on_changes(), without a lock. To be set before the store starts.
+  // Sets a function that is called at the end of each on_changes(), without a lock. Call it before the store
+  // starts.
   void then(std::function<void(const std::vector<Change>&)> call) { then_ = std::move(call); }
 
   Told told() {
@@ -84,7 +85,7 @@ class Recorder final : public Observer {
     return told_;
   }
 
-  // False only when it did not happen within a minute: a hang guard.
+  // False only if it did not happen within a minute: a hang guard.
   template <typename Predicate>
   bool wait(Predicate predicate) {
     std::unique_lock lock(mutex_);
