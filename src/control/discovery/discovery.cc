@@ -20,7 +20,7 @@ std::uint32_t small_number(const Sysfs& sysfs, const std::string& path) {
                                                                        : 0;
 }
 
-// "8086:1583"; empty: no PCI device.
+// "8086:1583"; empty: not a PCI device.
 std::string vendor_and_device(const Sysfs& sysfs, const std::string& device) {
   std::string vendor = sysfs.text(device + "/vendor");
   std::string id = sysfs.text(device + "/device");
@@ -48,7 +48,7 @@ Vmnic describe_vmnic(const Sysfs& sysfs, const std::string& netdev, std::size_t 
   vmnic.mac = sysfs.text(folder + "/address");
   vmnic.mtu = small_number(sysfs, folder + "/mtu");
   const std::string state = sysfs.text(folder + "/operstate");
-  // Drivers without an operational state say unknown; then the carrier alone tells.
+  // Drivers without an operational state report "unknown"; then only the carrier counts.
   vmnic.link_up = sysfs.text(folder + "/carrier") == "1" && (state == "up" || state == "unknown");
   if (vmnic.link_up) vmnic.speed_mbps = small_number(sysfs, folder + "/speed");
   vmnic.full_duplex = sysfs.text(folder + "/duplex") != "half";

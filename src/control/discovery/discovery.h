@@ -1,7 +1,7 @@
-// Discovery: what this host has: physical NICs (vmnicN) from sysfs, RDMA devices (vmrdmaN) from libibverbs
-// and sysfs, and which of them belong together.
+// Discovery: finds this host's physical NICs (vmnicN, from sysfs) and RDMA devices (vmrdmaN, from libibverbs
+// and sysfs), and pairs them.
 //
-// Thread: any; blocking (reads small files, opens RDMA devices). What cannot be read is empty or 0.
+// Thread: any; blocking (reads small files, opens RDMA devices). Values that cannot be read are empty or 0.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace pvrdma::control {
 
 struct DiscoveryConfig {
-  std::vector<std::string> vmnics;  // netdevs, vmnic0 first; empty: all with a device behind them, by name
+  std::vector<std::string> vmnics;  // netdevs, vmnic0 first; empty: all netdevs with a device, by name
   std::string sysfs = "/sys";
 };
 
@@ -26,12 +26,12 @@ struct Discovered {
   friend bool operator==(const Discovered&, const Discovered&) = default;
 };
 
-// A configured netdev that does not exist (yet) is a vmnic whose link is down.
+// A configured netdev that does not exist (yet) becomes a vmnic whose link is down.
 Discovered discover(const DiscoveryConfig& config);
-// `devices` in place of what libibverbs lists.
+// Uses `devices` instead of libibverbs's list.
 Discovered discover(const DiscoveryConfig& config, const std::vector<VerbsDevice>& devices);
 
-// The counters of port 1 of `device`, which is RdmaDevice::device ("mlx5_0"), by name. ENOENT: it has none.
+// The counters of port 1 of `device` (RdmaDevice::device, "mlx5_0"), by name. ENOENT: it has no counters.
 Result<std::vector<std::pair<std::string, std::uint64_t>>> device_counters(const std::string& device,
                                                                            const std::string& sysfs = "/sys");
 

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 
-// A tree of /sys in a folder of its own.
+// A tree like /sys in a temporary folder.
 class FakeSysfs {
  public:
   FakeSysfs() {
@@ -38,7 +38,7 @@ class FakeSysfs {
     std::filesystem::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text;
   }
-  // An absolute link, so that the depth of `path` does not matter.
+  // The link is absolute, so that the depth of `path` does not matter.
   void link(const std::string& path, const std::string& target) {
     std::filesystem::create_directories((root_ / path).parent_path());
     std::filesystem::create_directories(root_ / target);

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kLineBytesMax = 4096;
 constexpr std::size_t kEntriesMax = 4096;
 
-// DOMAIN:BUS:DEVICE.FUNCTION with four or more digits of domain.
+// DOMAIN:BUS:DEVICE.FUNCTION, with a domain of four or more digits.
 bool is_pci_address(std::string_view text) {
   constexpr std::string_view kTail = ":00:00.0";
   if (text.size() < 4 + kTail.size()) return false;

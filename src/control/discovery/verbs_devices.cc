@@ -17,7 +17,7 @@ struct CloseDevice {
   void operator()(ibv_context* context) const { ibv_close_device(context); }
 };
 
-// A device that cannot be opened is listed as one that is not active.
+// A device that cannot be opened is listed as inactive.
 VerbsDevice describe(ibv_device& device) {
   VerbsDevice result;
   result.name = ibv_get_device_name(&device);

@@ -1,4 +1,5 @@
-// RDMA devices as libibverbs sees them: what sysfs does not tell. Thread: any; blocking (opens each device).
+// RDMA devices as libibverbs reports them, with values that sysfs does not have. Thread: any; blocking (opens
+// each device).
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@ struct VerbsDevice {
   std::string name;  // "mlx5_0"
   bool iwarp = false;
   bool active = false;
-  std::uint32_t mtu = 0;         // bytes; 0: not known
-  std::uint32_t speed_mbps = 0;  // 0 when down
+  std::uint32_t mtu = 0;         // bytes; 0: unknown
+  std::uint32_t speed_mbps = 0;  // 0 if down
 };
 
-// Empty: none, or the kernel has no RDMA support.
+// Empty: there are no devices, or the kernel has no RDMA support.
 std::vector<VerbsDevice> list_verbs_devices();
 
-// From ibv_port_attr's active_speed and active_width, which are codes. 0: a code this does not know.
+// Converts ibv_port_attr's active_speed and active_width, which are codes. 0: unknown code.
 std::uint32_t port_speed_mbps(std::uint8_t active_speed, std::uint8_t active_width);
 
 }  // namespace pvrdma::control
