@@ -9,7 +9,7 @@
 namespace pvrdma::control {
 namespace {
 
-// FOLDER in a configuration and in a sentence stands for the test's own folder.
+// In configurations and sentences, FOLDER stands for the test's folder.
 class ClusterConfigTest : public testing::Test {
  protected:
   ClusterConfigTest() { std::filesystem::create_directories(folder_); }

@@ -1,8 +1,8 @@
-// Fuzzes the configuration: what a person, or a tool that writes for one, puts into the file and the flags.
+// Fuzzes the configuration: the texts that a person or a tool puts into the file and the flags.
 //
-// Input: texts with a NUL between them: the file's, then one for each --adapter, or --roce-link if there is
-// no '=' in it. What must hold: nothing crashes; a refusal says why; and a Config is what config.h says of
-// one, since nobody checks it again.
+// Input: texts separated by NUL: the file, then one for each --adapter, or for each --roce-link if it
+// contains no '='. The fuzzer checks: nothing crashes, a refusal has a reason, and a Config satisfies
+// config.h, because nobody checks it again.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ std::string take_text(std::string_view& input) {
   return text;
 }
 
-// A file without a name, so that no input can see another's.
+// A file without a name, so that one input cannot read another's.
 Fd file_of(const std::string& text) {
   Fd file(::memfd_create("pvrdmad.toml", MFD_CLOEXEC));
   PVRDMA_CHECK(file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()),

@@ -22,7 +22,8 @@ hardware_version = 14
 
 constexpr const char* kVm01Flag = "name=VM-01,socket=/a.sock,mac=52:54:00:12:34:51,hw=14";
 
-// Every mistake is asserted in full: the sentence is what an operator has. FILE stands for the file's path.
+// Each mistake is compared in full, because the sentence is all that an operator sees. FILE stands for the
+// file's path.
 class ConfigTest : public testing::Test {
  protected:
   Result<Config> load(const std::string& toml) {
@@ -40,7 +41,7 @@ class ConfigTest : public testing::Test {
   }
   std::string mistake_in(const std::string& toml) { return mistake(load(toml)); }
 
-  // An adapter with one line replaced or added: its five lines are 1 to 5.
+  // The mistake in an adapter with one line replaced or added. Its five lines are 1 to 5.
   std::string mistake_with(const std::string& key, const std::string& line) {
     std::string toml;
     std::istringstream lines(kVm01);
@@ -415,7 +416,7 @@ TEST_F(ConfigTest, RefusesBadHardwareVersions) {
   EXPECT_EQ(mistake_with("hardware_version", "hardware_version = \"14\""),
             "FILE:5: [[adapter]] hardware_version = \"14\" is no hardware version with PVRDMA: allowed are "
             "13, 14, 17, 18");
-  // 2^32 + 14: no cutting off.
+  // 2^32 + 14 must not be truncated.
   EXPECT_NE(mistake_with("hardware_version", "hardware_version = 4294967310"), "no mistake");
   EXPECT_NE(mistake_with("hardware_version", "hardware_version = -14"), "no mistake");
 }

@@ -22,7 +22,7 @@ bool takes_number(std::string_view key) {
   return takes;
 }
 
-// What is no number stays text, and the rules say what they think of it.
+// A text that is not a number stays a text, and the rules judge it.
 ParsedJson number_or_text(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

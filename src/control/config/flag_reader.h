@@ -8,8 +8,8 @@
 
 namespace pvrdma::control {
 
-// "KEY=VALUE,KEY=VALUE"; a value has no comma. "hw" stands for hardware_version.
-// Errors: a part that is no KEY=VALUE; a key given twice.
+// Reads "KEY=VALUE,KEY=VALUE". A value contains no comma. "hw" stands for hardware_version. Errors: a part
+// that is not KEY=VALUE; a key that occurs twice.
 Result<Section> read_adapter_flag(const std::string& text);
 
 }  // namespace pvrdma::control

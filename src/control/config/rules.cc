@@ -66,7 +66,7 @@ Result<void> read_tcp(const Section& section, ClusterConfig& cluster) {
   return {};
 }
 
-// What makes the daemon a member of a cluster.
+// The configuration of a member of a cluster.
 Result<std::optional<ClusterConfig>> read_cluster(const Document& document) {
   const Section* host = document.table("host");
   const Section* store_table = document.table("store");
@@ -128,10 +128,10 @@ Result<RoceConfig> read_roce(const Section& section, bool in_cluster, bool has_a
   return roce;
 }
 
-// Values that one adapter has and no other may have.
+// Values that only one adapter may have.
 class Taken {
  public:
-  // `value` is how two spellings of the same thing compare equal; `owner` is who has it, for the message.
+  // Equal `value`s mean the same thing, however it is spelled. `owner` has the value, for the message.
   Result<void> take(const Section& section, const std::string& key, std::string value,
                     std::string_view owner) {
     const auto [it, free] =
@@ -172,7 +172,7 @@ Result<void> check_unique(const Document& document, const Config& config) {
   return {};
 }
 
-// Each segment has one link, and each device or socket is the link of one.
+// Each segment has one link, and each device or socket is the link of one segment.
 Result<void> check_links(const Document& document, const Config& config) {
   Taken links;
   std::map<std::pair<std::string, std::uint16_t>, std::string> served;

@@ -1,4 +1,4 @@
-// The rules: from a Document, which is what a person wrote, to a Config, which is valid. Thread: any;
+// The rules that turn a Document, which is a user's text, into a Config, which is valid. Thread: any;
 // blocking (reads the files that the configuration names).
 #pragma once
 

@@ -64,7 +64,8 @@ Failure wrong(const Section& section, const std::string& key, std::string_view w
 Failure wrong(const Section& section, const Mistake& mistake) {
   switch (mistake.kind) {
     case Mistake::Kind::kUnknown: {
-      // The mistake has the key as a log may show it; the place is the one that is written with other bytes.
+      // The mistake has the key only in a form fit for a log, so the place is found as that of a key that is
+      // not allowed.
       const auto place = std::find_if(section.places.begin(), section.places.end(), [&](const auto& each) {
         return std::find(mistake.known.begin(), mistake.known.end(), each.first) == mistake.known.end();
       });
@@ -78,7 +79,7 @@ Failure wrong(const Section& section, const Mistake& mistake) {
     case Mistake::Kind::kWrong:
       break;
   }
-  const std::size_t dot = mistake.member.find('.');  // behind it, which value of a list
+  const std::size_t dot = mistake.member.find('.');  // what follows says which value of a list
   if (dot == std::string::npos) return wrong(section, mistake.member, mistake.why);
   const Section::Place& place = section.places.at(mistake.member.substr(0, dot));
   return fail(fmt::format("{}{}: {} {}", prefix(section, place.where), place.shown, shown(mistake.value),

@@ -1,7 +1,7 @@
-// Section and Document: a configuration as it was written, before it means anything: what the TOML and the
-// flag reader produce, and read_section() reads by a table's description (tables.h).
+// Section and Document: a configuration as it was written, without its meaning. The TOML and flag readers
+// make them, and read_section() reads them by a table's description (tables.h).
 //
-// Every mistake is one sentence: "FILE:12: [[adapter]] hw = 12 is no ...: allowed are ...". Thread: values.
+// Each mistake is one sentence: "FILE:12: [[adapter]] hw = 12 is no ...: allowed are ...". Thread: values.
 #pragma once
 
 #include <functional>
@@ -18,16 +18,16 @@ namespace pvrdma::control {
 struct Section {
   struct Place {
     std::string where;  // "pvrdmad.toml:12", or the flag
-    std::string shown;  // the key as this place calls it, for example "hw"
+    std::string shown;  // the key's name in this place, for example "hw"
   };
 
   std::string title;  // "[daemon]", "[[adapter]]"; empty for a flag
   std::string where;
-  ParsedJson values = ParsedJson::object();  // by key; null: a date or time, which JSON has not
+  ParsedJson values = ParsedJson::object();  // by key; null: a date or time, which JSON does not have
   std::map<std::string, Place> places = {};  // of all keys
 
   bool has(const std::string& key) const { return places.contains(key); }
-  // The last one counts: flags come after the file.
+  // The last value counts: flags come after the file.
   void set(const std::string& key, ParsedJson value, Place place);
 };
 
@@ -36,7 +36,7 @@ struct Document {
   std::vector<Section> adapters;
   std::vector<Section> roce;
 
-  // Null: not written.
+  // Null if the table is not there.
   const Section* table(std::string_view name) const {
     const auto it = tables.find(name);
     return it == tables.end() ? nullptr : &it->second;
@@ -46,13 +46,13 @@ struct Document {
 // A value's kind in words: "a boolean".
 std::string_view kind_of(const ParsedJson& value);
 
-// "FILE:12: [[adapter]] WHY", of the section as a whole.
+// "FILE:12: [[adapter]] WHY", about the section as a whole.
 Failure wrong(const Section& section, std::string_view why);
 // "FILE:12: [[adapter]] mac = "..." WHY". The section has the key.
 Failure wrong(const Section& section, const std::string& key, std::string_view why);
 Failure wrong(const Section& section, const Mistake& mistake);
 
-// A `T` of what the section says; what it does not say is as `table` has it.
+// Reads a `T` from the section. Keys that are missing keep their value in `table`.
 template <Described T>
 Result<T> read_section(const Section& section, T table = {}) {
   Reader reader;

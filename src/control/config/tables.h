@@ -1,7 +1,8 @@
-// The tables of a configuration: which keys each has, what they take, and where their values go. What keys
-// mean together is in rules.cc.
+// The tables of a configuration: the keys of each, their valid values, and the members that receive them.
+// Rules that involve several keys are in rules.cc.
 //
-// Thread: descriptions are constants. Reading a table reads the files that it names, password and token.
+// Thread: descriptions are constants. Reading a table reads the files that it names, for example the password
+// and the token.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +33,15 @@ inline constexpr std::array kWords<control::StoreKind>{Word{"sqlite", control::S
 
 namespace control {
 
-// --- What values take. Each why_...() says what is wrong with a text; empty: nothing. ---
+// --- Valid values. Each why_...() says what is wrong with a text; empty: it is valid. ---
 
 std::string why_no_host_name(const std::string& text);
 std::string why_no_socket(const std::string& text);
 std::string why_no_socket_folder(const std::string& text);
 std::string why_no_path(const std::string& text);
-std::string why_no_file(const std::string& text);  // that can be read now
+std::string why_no_file(const std::string& text);  // unless it can be read now
 std::string why_no_prefix(const std::string& text);
-std::string why_no_user(const std::string& text);  // of this host
+std::string why_no_user(const std::string& text);  // unless it is a user of this host
 std::string why_no_group(const std::string& text);
 inline constexpr TextRule kHostName{"a name", why_no_host_name};
 inline constexpr TextRule kSocket{"a path", why_no_socket};
@@ -58,14 +59,14 @@ struct TextsRule {
 std::string why_no_interfaces(const std::vector<std::string>& names);
 std::string why_no_endpoints(const std::vector<std::string>& endpoints);
 
-// The first line of the file that the value names.
+// The first line of a file that the value names.
 struct SecretRule {
   std::string (*why_not)(const std::string&) = nullptr;
   void read(Reader& reader, const ParsedJson& json, std::string& out) const;
 };
 std::string why_no_token(const std::string& line);
 
-inline constexpr std::uint64_t kMibMax = 1ULL << 27;  // 128 TiB: what a process can map at all
+inline constexpr std::uint64_t kMibMax = 1ULL << 27;  // 128 TiB: the most that a process can map
 inline constexpr std::uint64_t kPerSecondMax = 1'000'000'000;
 inline constexpr std::uint64_t kObjectsMax = 1ULL << 32;
 
@@ -78,7 +79,7 @@ struct SpinRule {
   void read(Reader& reader, const ParsedJson& json, Duration& out) const;
 };
 
-// One that the kernel lets a thread of this process be bound to.
+// A core to which the kernel lets a thread of this process be bound.
 struct CoreRule {
   void read(Reader& reader, const ParsedJson& json, std::uint32_t& out) const;
 };
@@ -102,8 +103,8 @@ inline constexpr auto kObject<DaemonConfig> =
             field("dedicated_core", &DaemonConfig::dedicated_core, OptionalRule<CoreRule>{}),
             field("fault_injection", &DaemonConfig::fault_injection));
 
-// An adapter's own, in its table, or of each adapter, in [budgets]. Below the least of a rate, a VMM could
-// wait longer for an answer than it does.
+// The budgets of an adapter in its own table, or of every adapter in [budgets]. With a rate below the
+// minimum, a VMM could wait for an answer beyond its time limit.
 inline constexpr auto kBudgetKeys = record(
     "budgets", field("qps", &Budgets::qps, NumberRule{4, 32768}),
     field("cqs", &Budgets::cqs, NumberRule{2, 4096}), field("srqs", &Budgets::srqs, NumberRule{0, 256}),
@@ -152,7 +153,7 @@ inline constexpr auto kObject<ClusterConfig> =
             field("vmnics", &ClusterConfig::vmnics, TextsRule{why_no_interfaces}),
             field("socket_folder", &ClusterConfig::socket_folder, kSocketFolder));
 
-// Which of the two tables [store] is.
+// Which kind of table [store] is.
 struct StoreTable {
   StoreKind type = StoreKind::kSqlite;
 };

@@ -50,7 +50,7 @@ Section section_of(const std::string& path, std::string title, const toml::table
   return section;
 }
 
-// A table that there may be several of, once for each `noun`.
+// A table that can occur several times, once for each `noun`.
 Result<void> read_list(const std::string& path, const toml::key& key, const toml::node& node,
                        std::string_view noun, std::vector<Section>& sections) {
   const std::string title = fmt::format("[[{}]]", key.str());

@@ -1,5 +1,5 @@
-// read_toml(): a TOML file as a Document. Knows the file's tables, not what their keys mean. Thread: any,
-// blocking.
+// read_toml(): reads a TOML file as a Document. It knows the file's tables, but not the meaning of their
+// keys. Thread: any, blocking.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace pvrdma::control {
 
-// Errors: the file cannot be read; it is no TOML (with the line); a table that does not belong there.
+// Errors: the file cannot be read; it is not TOML (with the line); it has an unknown table.
 Result<Document> read_toml(const std::string& path);
 
 }  // namespace pvrdma::control
