@@ -1,4 +1,4 @@
-// "adapter ...", "qp ...", "path ...", "stats" and "version": what runs on this host.
+// "adapter ...", "qp ...", "path ...", "stats" and "version": the state of this host.
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 

@@ -23,7 +23,7 @@ constexpr std::size_t kRefusalBytesMax = 64 * 1024;
 constexpr std::size_t kTokenCharsMin = 16;
 constexpr std::size_t kTokenCharsMax = 256;
 
-// The library tells no reason when it cannot connect, so this finds it out before.
+// The library gives no reason when it cannot connect, so this tries first.
 Result<void> reach(const std::string& socket) {
   sockaddr_un address{};
   if (socket.empty() || socket.size() >= sizeof(address.sun_path)) {
@@ -34,7 +34,7 @@ Result<void> reach(const std::string& socket) {
   std::memcpy(address.sun_path, socket.data(), socket.size());
   const Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!probe) return fail_errno(errno, "cannot make a socket");
-  const timeval patience{kReachSeconds, 0};  // a stopped daemon's backlog fills up
+  const timeval patience{kReachSeconds, 0};  // the backlog of a stopped daemon fills up
   ::setsockopt(probe.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return {};
   const int code = errno;
@@ -133,7 +133,7 @@ Result<void> send(const Endpoint& endpoint, const Request& request, const Take& 
     if (auto reached = reach(endpoint.socket); !reached) return Failure(std::move(reached).error());
     httplib::ClientImpl client(endpoint.socket);
     client.set_address_family(AF_UNIX);
-    client.set_default_headers({{"Host", "localhost"}});  // not the path, which the library would send
+    client.set_default_headers({{"Host", "localhost"}});  // otherwise the library would send the path
     return ask(client, endpoint, request, take);
   }
   const auto token = read_token(endpoint.token_file);

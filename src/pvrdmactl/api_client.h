@@ -1,5 +1,5 @@
-// send(): one request to the daemon's API. Thread: any thread; blocks until its answer is there, for some
-// seconds at most without a byte of it.
+// send(): one request to the daemon's API. Thread: any thread; blocks until the answer has arrived, or no
+// byte of it has come for some seconds.
 #pragma once
 
 #include <functional>
@@ -12,15 +12,15 @@
 
 namespace pvrdma::ctl {
 
-// What is done with each piece of an answer. Error: no more is wanted, and send() fails with it.
+// Takes each piece of an answer. An error ends the transfer, and send() returns it.
 using Take = std::function<Result<void>(std::string_view piece)>;
 
-// As the other send(), but an answer that is no refusal is handed over piece by piece as it comes, for as
-// long as the daemon has more to say.
+// As the other send(), but passes a successful answer to `take` piece by piece as it arrives, until the
+// daemon ends it.
 Result<void> send(const Endpoint& endpoint, const Request& request, const Take& take);
 
-// The body of the answer. Errors, each one sentence: the daemon cannot be reached, or is not who it should
-// be; the token or the CA file cannot be used; the daemon refuses, in its own words.
+// Returns the body of the answer. Errors, each one sentence: the daemon cannot be reached or cannot prove its
+// identity; the token or the CA file is unusable; the daemon refuses, in its own words.
 Result<std::string> send(const Endpoint& endpoint, const Request& request);
 
 }  // namespace pvrdma::ctl

@@ -40,7 +40,7 @@ void write(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// A key and a certificate for 127.0.0.1 that it signs itself, as PEM files.
+// A key and its self-signed certificate for 127.0.0.1, as PEM files.
 void make_certificate(const std::string& certificate_path, const std::string& key_path, long valid_s) {
   const std::unique_ptr<EVP_PKEY, void (*)(EVP_PKEY*)> key(EVP_EC_gen("P-256"), EVP_PKEY_free);
   const std::unique_ptr<X509, void (*)(X509*)> certificate(X509_new(), X509_free);
@@ -66,7 +66,7 @@ void make_certificate(const std::string& certificate_path, const std::string& ke
   ASSERT_TRUE(PEM_write_PrivateKey(key_file.get(), key.get(), nullptr, nullptr, 0, nullptr, nullptr));
 }
 
-// Tells what it was asked; runs until it is destroyed.
+// Answers with the request that it received. Runs until it is destroyed.
 class Echo {
  public:
   explicit Echo(std::unique_ptr<httplib::Server> server) : server_(std::move(server)) {
@@ -105,7 +105,7 @@ class Echo {
  private:
   void start() {
     thread_ = std::thread([this] { server_->listen_after_bind(); });
-    while (!server_->is_running()) std::this_thread::yield();  // before that, stop() would do nothing
+    while (!server_->is_running()) std::this_thread::yield();  // until it runs, stop() would do nothing
   }
 
   std::unique_ptr<httplib::Server> server_;
@@ -158,7 +158,7 @@ class Tls : public ::testing::Test {
  protected:
   void SetUp() override { write(folder_ / "token", "0123456789abcdef\n"); }
 
-  // A server whose certificate is valid for `valid_s` from now.
+  // A server whose certificate is valid for `valid_s` seconds from now.
   Endpoint serve(long valid_s) {
     make_certificate(folder_ / "cert.pem", folder_ / "key.pem", valid_s);
     auto tls =

@@ -1,4 +1,4 @@
-// "capture": an adapter's messages as a file of RoCE frames.
+// "capture": writes an adapter's messages as a file of RoCE frames.
 #include "pvrdmactl/grammar.h"
 
 namespace pvrdma::ctl {

@@ -17,7 +17,7 @@ constexpr std::size_t kStatisticsOptions = 20;
 constexpr std::uint16_t kDropped = 5;
 constexpr mode_t kMode = 0600;
 
-// In the daemon's byte order, which is that of all machines that it runs on.
+// The number has the daemon's byte order, which is the same on all supported machines.
 template <typename T>
 T number_at(std::string_view bytes, std::size_t at) {
   T value = 0;
@@ -48,7 +48,7 @@ Result<void> CaptureFile::take(std::string_view bytes) {
 void CaptureFile::count(std::string_view block) {
   const auto type = number_at<std::uint32_t>(block, 0);
   if (type == kFrame) ++frames_;
-  // Only the first interface's says what was lost.
+  // Only the first interface's statistics have the number of lost frames.
   if (type != kStatistics || number_at<std::uint32_t>(block, 8) != 0) return;
   for (std::size_t at = kStatisticsOptions; at + 4 <= block.size();) {
     const auto code = number_at<std::uint16_t>(block, at);

@@ -1,9 +1,9 @@
-// CaptureFile: takes the pcapng file that the daemon sends, in pieces cut anywhere, and writes it in whole
-// blocks, so that a file is right whenever its end comes. Counts its frames and what the daemon says was
+// CaptureFile: takes the pcapng file that the daemon sends, in pieces cut anywhere. It writes only whole
+// blocks, so the file is valid wherever it ends. It counts the frames, and those that the daemon reports as
 // lost.
 //
-// The file is made when the first block is there: a refused capture leaves none. Its mode is 0600, for it has
-// guests' memory in it. Thread: one at a time.
+// The file is created with the first block, so a refused capture leaves no file. Its mode is 0600, because it
+// contains guests' memory. Thread: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class CaptureFile {
  public:
   explicit CaptureFile(std::string path) : path_(std::move(path)) {}  // "-": standard output
 
-  // Errors: the file cannot be written; the bytes are no pcapng.
+  // Errors: the file cannot be written, or the bytes are not pcapng.
   Result<void> take(std::string_view bytes);
 
   std::uint64_t frames() const { return frames_; }
@@ -31,7 +31,7 @@ class CaptureFile {
 
   const std::string path_;
   Fd file_;
-  std::string rest_;  // of a block that is not whole yet
+  std::string rest_;  // the start of an incomplete block
   std::uint64_t frames_ = 0;
   std::uint64_t lost_frames_ = 0;
 };

@@ -1,4 +1,4 @@
-// The file of a capture: whole blocks, whatever the pieces; its counts; what it refuses.
+// The file of a capture: it has whole blocks however the pieces are cut. Its counts, and what it refuses.
 #include "pvrdmactl/capture_file.h"
 
 #include <cstring>

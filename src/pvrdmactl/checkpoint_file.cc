@@ -14,11 +14,11 @@
 namespace pvrdma::ctl {
 namespace {
 
-// The last bytes of the file: how many the state has, little endian, and these.
+// The last bytes of the file: the size of the state, little-endian, and this text.
 constexpr std::string_view kMagic = "PVRDMA checkpoint 1\n";
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kTrailerBytes = kLengthBytes + kMagic.size();
-constexpr std::uint64_t kStateBytesMax = 1u << 30;  // a file with more was not written by us
+constexpr std::uint64_t kStateBytesMax = 1u << 30;  // pvrdmactl writes no larger state
 
 std::string trailer(std::uint64_t state_bytes) {
   std::string bytes;
@@ -61,7 +61,7 @@ struct Place {
   std::size_t bytes;
 };
 
-// Where the state is.
+// Finds the state in the file.
 Result<Place> find_state(int fd, const std::string& file) {
   struct stat found {};
   if (::fstat(fd, &found) != 0) return cannot("read", file);

@@ -1,5 +1,5 @@
-// A checkpoint's file: what the VM's QEMU wrote, and behind it the adapter's state and how long that is. QEMU
-// reads its part from the begin and looks no further.
+// A checkpoint's file: QEMU's migration stream, followed by the adapter's state and its length. QEMU reads
+// its part from the start and ignores the rest.
 //
 // Thread: any; blocks.
 #pragma once
@@ -11,15 +11,15 @@
 
 namespace pvrdma::ctl {
 
-// Adds the state to the file that QEMU made. When it returns all of the file is on the disk, its name
-// included. Errors: the file is not there, or cannot be written.
+// Appends the state to QEMU's file. When it returns, the whole file and its name are on the disk. Errors: the
+// file does not exist or cannot be written.
 Result<void> append_state(const std::string& file, std::string_view state);
 
-// Takes it away again: the VM goes on, so the file is no checkpoint. Errors: as read_state()'s; the file
-// cannot be written.
+// Removes the state again: the VM goes on, so the file is not a checkpoint. Errors: those of read_state();
+// the file cannot be written.
 Result<void> drop_state(const std::string& file);
 
-// Errors: the file cannot be read, or has no state at its end.
+// Errors: the file cannot be read, or does not end with a state.
 Result<std::string> read_state(const std::string& file);
 
 }  // namespace pvrdma::ctl

@@ -1,5 +1,5 @@
-// CheckpointStream: takes what the daemon sends of a checkpoint, in pieces cut anywhere: lines of JSON, and
-// behind the one that says how many, the bytes of the adapter's state.
+// CheckpointStream: takes the daemon's answer to a checkpoint request, in pieces cut anywhere: lines of JSON,
+// and after the line with the state's size the bytes of the adapter's state.
 //
 // Thread: one at a time.
 #pragma once
@@ -20,14 +20,14 @@ class CheckpointStream {
  public:
   struct Handlers {
     std::function<void(const Json& line)> progress;
-    // Once, when all of it is there: it is kept when this returns.
+    // Called once, when the state is complete. It is stored when this returns.
     std::function<Result<void>(const Json& line, std::string_view state)> keep;
   };
 
   explicit CheckpointStream(Handlers handlers) : handlers_(std::move(handlers)) {}
 
-  // Errors: ECANCELED: the daemon's, in its words, and the VM goes on; this is not what this version expects;
-  // what keep() says.
+  // Errors: ECANCELED (the daemon's error, in its words; the VM goes on), an answer that this version does
+  // not expect, or keep()'s error.
   Result<void> take(std::string_view bytes);
 
   bool kept() const { return kept_; }
@@ -37,8 +37,8 @@ class CheckpointStream {
 
   const Handlers handlers_;
   std::string rest_;
-  Json line_;                    // the one that the state follows
-  std::size_t state_bytes_ = 0;  // 0: lines are taken
+  Json line_;                    // the line before the state
+  std::size_t state_bytes_ = 0;  // 0: expects lines
   bool kept_ = false;
 };
 

@@ -1,4 +1,4 @@
-// A checkpoint's file and its stream: whatever the pieces; what they refuse.
+// A checkpoint's file and stream: how pieces are cut does not matter. What they refuse.
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -78,7 +78,7 @@ class Taken {
   }
   int lines = 0;
   std::vector<std::string> kept;
-  bool full = false;  // the disk
+  bool full = false;  // simulates a full disk
 
  private:
   CheckpointStream stream_{{.progress = [this](const Json&) { ++lines; },

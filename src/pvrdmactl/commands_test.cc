@@ -1,4 +1,4 @@
-// Of each command: the request it makes, and the text it makes of an answer.
+// For each command: its request, and the text of an answer.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -17,7 +17,7 @@ std::vector<std::string> split(const std::string& line) {
   return {std::istream_iterator<std::string>(words), {}};
 }
 
-// "METHOD PATH BODY" of a command line without quotes.
+// "METHOD PATH BODY" for a command line without quotes.
 std::string asked(const std::string& line) {
   auto invocation = parse("pvrdmactl", split(line));
   if (!invocation) return invocation.error().message;

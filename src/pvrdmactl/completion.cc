@@ -9,7 +9,7 @@
 namespace pvrdma::ctl {
 namespace {
 
-// What stays the same whatever the grammar says; the three functions before it come from the table.
+// The part that does not depend on the grammar. The three functions before it are made from the table.
 constexpr std::string_view kEngine = R"bash(_pvrdmactl() {
   local current=${COMP_WORDS[COMP_CWORD]} words= word expects= i
   COMPREPLY=()
@@ -44,7 +44,7 @@ constexpr std::string_view kEngine = R"bash(_pvrdmactl() {
 complete -F _pvrdmactl pvrdmactl esxcli
 )bash";
 
-// What can follow `words`: the next words of namespaces and commands, each once.
+// The words that can follow `words` in namespaces and commands, each once.
 std::string next_words(const Grammar& grammar, std::string_view words) {
   std::vector<std::string> found;
   for (const Command& command : grammar.commands) {
@@ -72,7 +72,7 @@ std::string option_words(const std::vector<Argument>& arguments) {
   return text;
 }
 
-// What an option's value is completed with; empty: it takes none.
+// What completes an option's value; empty: it takes no value.
 std::string values(const Argument& argument) {
   switch (argument.kind) {
     case Kind::kFlag:
@@ -101,7 +101,7 @@ std::string values(const Argument& argument) {
   return text;
 }
 
-// A branch of `case "WORDS OPTION"`; `words` is "*" for the options of every command.
+// A branch of `case "WORDS OPTION"`. `words` is "*" for the options of every command.
 std::string value_branches(std::string_view words, const std::vector<Argument>& arguments) {
   std::string text;
   for (const Argument& argument : arguments) {
@@ -124,7 +124,7 @@ std::string bash_completion(const Grammar& grammar) {
   std::string options;
   std::string expected;
   for (const Command& command : grammar.commands) {
-    words += fmt::format("    '{}') echo . ;;\n", command.words);  // the end: what follows are its arguments
+    words += fmt::format("    '{}') echo . ;;\n", command.words);  // the end: only arguments follow
     if (const std::string own = option_words(command.arguments); !own.empty()) {
       options += fmt::format("    '{}') echo '{}' ;;\n", command.words, own);
     }

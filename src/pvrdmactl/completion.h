@@ -1,5 +1,5 @@
-// bash_completion(): the script that completes pvrdmactl's words, options and choices in bash.
-// The build writes its output beside the program, to be installed. Thread: any.
+// bash_completion(): the script that completes pvrdmactl's words, options and choices in bash. The build
+// writes it to a file beside the program, which is installed. Thread: any.
 #pragma once
 
 #include <string>

@@ -41,7 +41,7 @@ std::string uplinks_text(const Json& uplinks) {
   return text.empty() ? "no uplink" : text;
 }
 
-// Which of them its adapters may reach.
+// Which native endpoints its adapters may reach.
 std::string native_text(const Json& portgroup) {
   if (!bool_at(portgroup, "native_endpoints")) return "off";
   const Json& peers = portgroup.at("native_peers");

@@ -1,4 +1,4 @@
-// "fault ...": faults injected into what an adapter sends, for tests.
+// "fault ...": faults injected into an adapter's output, for tests.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -21,7 +21,8 @@ std::string fault_text(const Json& fault) {
   return properties.text();
 }
 
-// Each fault's options and what became of them: "0.01: 7" is a probability and how often it struck.
+// Each fault's options and their effect: in "0.01: 7", 0.01 is the probability and 7 how often the fault has
+// occurred.
 std::string fault_list_text(const Json& list) {
   Table table({{"ID", Align::kRight},
                {"Adapter"},
@@ -46,7 +47,7 @@ std::string fault_list_text(const Json& list) {
   return table.text();
 }
 
-// Which fault is meant, for the request's path.
+// Finds the fault for the request's path.
 Result<void> find_fault(Values& values, const Ask& ask) {
   if (values.contains("all")) values.emplace("ID", "all");
   const auto adapter = values.find("adapter");

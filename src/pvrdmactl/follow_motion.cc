@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kFollowPause(100);
 
-// What libvirt is asked to do. A domain that is defined goes with its definition.
+// The arguments of virsh. A domain that has a definition moves with it.
 Result<std::vector<std::string>> migrate_arguments(const Values& values) {
   const std::string& name = values.at("NAME");
   const auto info = Virsh::ask({"dominfo", name});
@@ -31,7 +31,7 @@ Result<std::vector<std::string>> migrate_arguments(const Values& values) {
   return arguments;
 }
 
-// The sentence of one that failed.
+// The sentence of a motion that failed.
 Error why_failed(const Json& motion, const std::optional<int>& virsh) {
   std::string why = motion.value("error", "without a reason");
   if (virsh && *virsh != 0) why = fmt::format("virsh migrate ended with {}: {}", *virsh, why);
@@ -89,12 +89,12 @@ Result<std::string> follow_motion(const SendRequest& send, const Command& comman
     const std::string phase = motion.is_object() ? motion.value("phase", "") : "";
     const std::optional<int> ended = virsh ? virsh->ended() : std::nullopt;
     if (state == "failed") {
-      if (virsh) virsh->interrupt();  // or libvirt would move it without its adapter
+      if (virsh) virsh->interrupt();  // otherwise libvirt would move it without its adapter
       return Failure(why_failed(motion, ended));
     }
     if (state != "runs") break;
     if (phase == "lost" || phase == "stands") {
-      if (virsh) virsh->leave();  // it may wait for a libvirt that does not answer
+      if (virsh) virsh->leave();  // virsh may wait for a libvirt that does not answer
       return Failure(phase == "lost" ? is_lost(motion) : is_left_standing(motion));
     }
     if (!virsh && !for_virsh.empty() && phase == "waits for QEMU") {

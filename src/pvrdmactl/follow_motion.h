@@ -1,4 +1,4 @@
-// follow_motion(): "vm migrate", from its beginning to its end. Where libvirt leads, virsh migrates the
+// follow_motion(): runs "vm migrate" from its beginning to its end. If libvirt leads, virsh migrates the
 // domain meanwhile.
 //
 // Thread: one; blocks.
@@ -13,14 +13,14 @@
 
 namespace pvrdma::ctl {
 
-// How it asks the daemon: api_client.h's send().
+// Sends a request to the daemon: api_client.h's send().
 using SendRequest = std::function<Result<std::string>(const Request& request)>;
 
-// How far a motion or a checkpoint is: a line for the terminal.
+// The progress of a motion or checkpoint: a line for the terminal.
 std::string progress_of(const Json& state);
 
-// The daemon's last answer. `show` is called with each one of a motion that is under way. The VM's way is the
-// daemon's business: who stops looking changes nothing.
+// Returns the daemon's last answer. `show` is called with each answer while the motion runs. The daemon
+// carries out the motion, so it goes on even if the caller stops following it.
 Result<std::string> follow_motion(const SendRequest& send, const Command& command, const Values& values,
                                   const std::function<void(const Json& motion)>& show);
 

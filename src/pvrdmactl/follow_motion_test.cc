@@ -1,4 +1,4 @@
-// "vm migrate" against a daemon and a virsh that are made up.
+// "vm migrate" against a simulated daemon and virsh.
 #include "pvrdmactl/follow_motion.h"
 
 #include <cerrno>
@@ -30,7 +30,7 @@ class FollowMotionTest : public testing::Test {
     ::setenv("PATH", path_before_.c_str(), 1);
     fs::remove_all(folder_);
   }
-  // What it is asked to do is in `asked`, line by line.
+  // Makes a virsh that appends each of its command lines to the file `asked`.
   void make_virsh(const std::string& lines) const {
     std::ofstream(folder_ + "/virsh") << "#!/bin/sh\necho \"$*\" >>" << folder_ << "/asked\n"
                                       << lines << "\n";
@@ -64,7 +64,7 @@ class FollowMotionTest : public testing::Test {
 
   const std::string folder_ = testing::TempDir() + "follow_motion_" + std::to_string(::getpid());
   std::string path_before_;
-  std::deque<std::string> answers_;  // the last one again and again
+  std::deque<std::string> answers_;  // the last one is repeated
   std::vector<std::pair<Method, std::string>> sent_;
   int shown_ = 0;
 };

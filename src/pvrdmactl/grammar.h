@@ -1,8 +1,8 @@
-// Grammar: the table of everything pvrdmactl can do. One Command holds all there is to know of it: its words,
-// its arguments, the request to the daemon's API and how the answer is shown. The command line's parser, the
-// help texts, the shell completion and the requests are made from it.
+// Grammar: the table of pvrdmactl's commands. One Command has all information about it: its words, its
+// arguments, the request to the daemon's API, and the text of the answer. The parser, the help texts, the
+// shell completion and the requests are all made from this table.
 //
-// The words, options and columns of what VMware's esxcli has are esxcli's.
+// Commands that VMware's esxcli also has use esxcli's words, options and columns.
 //
 // Thread: immutable once made; any thread.
 #pragma once
@@ -21,51 +21,51 @@ namespace pvrdma::ctl {
 
 using Json = nlohmann::ordered_json;
 
-// What was given, or an argument's fallback, by the argument's name. Checked against the argument's kind.
+// Given values or fallbacks, by the argument's name. Checked against the argument's kind.
 using Values = std::map<std::string, std::string, std::less<>>;
 
 enum class Kind : std::uint8_t {
-  kText,         // visible ASCII and blanks; the daemon judges it
-  kName,         // may become part of a request's path: 1 to 64 of A-Z a-z 0-9 . _ -
+  kText,         // visible ASCII and blanks; the daemon checks it
+  kName,         // safe in a request's path: 1 to 64 of A-Z a-z 0-9 . _ -
   kNumber,       // 0 ... 2^32-1
   kMemory,       // a number, or "all"
   kProbability,  // 0 ... 1, in decimals
-  kTexts,        // as kText, several with commas between, or "any": an empty list in the body
-  kBool,         // "true" or "false"; 1, 0, yes and no are understood too
+  kTexts,        // several kText separated by commas, or "any": an empty list in the body
+  kBool,         // "true" or "false"; 1, 0, yes and no are accepted, too
   kUpDown,       // up or down; true or false in the body
   kOnOff,        // on or off; true or false in the body
   kChoice,       // one of `choices`
   kFile,         // a path on this machine
-  kFlag,         // takes no value; has `constant` when given
+  kFlag,         // takes no value; has the value `constant` if given
 };
 
 struct Argument {
-  char letter = 0;   // 'r' for -r; 0: none
-  std::string name;  // "ruleset-id" for --ruleset-id; "NAME" of a positional
+  char letter = 0;   // 'r' for -r; 0: no letter
+  std::string name;  // "ruleset-id" for --ruleset-id; "NAME" of a positional argument
   bool positional = false;
   Kind kind = Kind::kName;
   std::string help;
-  std::string shows;  // what the help calls the value; empty: by the kind
+  std::string shows;  // the value's name in the help; empty: depends on the kind
   bool required = false;
-  std::string fallback;              // the value when it is not given; empty: none
+  std::string fallback;              // the value if the argument is not given; empty: no value
   std::vector<std::string> choices;  // kChoice
   std::string constant;              // kFlag
-  std::string member;                // where the value goes in the request's body, as a JSON pointer
-  std::string needs;                 // another argument that must be given with this one
+  std::string member;                // the value's place in the request's body, as a JSON pointer
+  std::string needs;                 // another argument that must be given together with this one
 };
 
 enum class Method : std::uint8_t { kGet, kPost, kPut, kPatch, kDelete };
 
-// Asks the daemon for one more object on the way (GET of a path).
+// Asks the daemon for a further object (GET of a path).
 using Ask = std::function<Result<Json>(const std::string& path)>;
 
 enum class Transfer : std::uint8_t {
   kNone,
-  kCapture,     // the answer goes to the file as it comes
-  kCheckpoint,  // the end of the answer goes to the end of the file, which a QEMU wrote
-  kRestore,     // the end of the file goes behind the body
+  kCapture,     // the answer is written to the file as it arrives
+  kCheckpoint,  // the end of the answer is appended to the file, which a QEMU wrote
+  kRestore,     // the end of the file follows the body
   kState,       // the end of the file is the body
-  kMotion,      // no file: what was begun is followed to its end
+  kMotion,      // no file: the started motion is followed to its end
 };
 
 struct Command {
@@ -73,20 +73,20 @@ struct Command {
   std::string help;
   std::vector<Argument> arguments;
   Method method = Method::kGet;
-  // "/v1/hosts/{host}?adapter={adapter}": {x} is the value of the argument x; a member of the query whose
-  // argument has no value is left out.
+  // "/v1/hosts/{host}?adapter={adapter}": {x} is the value of the argument x. A member of the query is
+  // omitted if its argument has no value.
   std::string path;
-  std::uint32_t answer_seconds = 15;  // how long the answer may take; a change waits for the store
-  // Works out values that need the daemon, before the request.
+  std::uint32_t answer_seconds = 15;  // the longest wait for the answer; a change waits for the store
+  // Completes values with the daemon's help, before the request.
   Result<void> (*complete)(Values& values, const Ask& ask) = nullptr;
-  // The part of the answer that is shown, as text or JSON; null: all of it. May throw Json::exception.
+  // Selects the part of the answer to show, as text or JSON; null: all of it. May throw Json::exception.
   Result<Json> (*select)(Json answer, const Values& values) = nullptr;
-  // The answer for people; null: nothing, as esxcli does after a change. May throw Json::exception.
+  // The answer as text for people; null: none, as in esxcli after a change. May throw Json::exception.
   std::string (*text)(const Json& answer) = nullptr;
-  // Makes the answer of what the daemon is asked, in place of one request; null: there is a `path`. May throw
+  // Makes the answer from several requests to the daemon, instead of one; null: there is a `path`. May throw
   // Json::exception.
   Result<Json> (*compose)(const Values& values, const Ask& ask) = nullptr;
-  // Where more than JSON goes between a file, which the argument `file` names, and the daemon.
+  // Whether more than JSON travels between the daemon and the file that the argument `file` names.
   Transfer transfer = Transfer::kNone;
   std::string file;
 };
@@ -96,7 +96,7 @@ struct Namespace {
   std::string help;
 };
 
-// A part of the table: one file each.
+// A part of the table; each has its own file.
 struct Section {
   std::vector<Namespace> namespaces;
   std::vector<Command> commands;
@@ -122,21 +122,21 @@ struct Grammar {
   std::vector<Namespace> namespaces;
   std::vector<Command> commands;
 
-  const Command* command(std::string_view words) const;       // null: none
-  const Namespace* name_space(std::string_view words) const;  // null: none
+  const Command* command(std::string_view words) const;       // null: not found
+  const Namespace* name_space(std::string_view words) const;  // null: not found
 };
 const Grammar& grammar();
 
 // "NAME" or "--ruleset-id".
 std::string written(const Argument& argument);
-// "-r|--ruleset-id=<str>", as esxcli's help has it.
+// "-r|--ruleset-id=<str>", as in esxcli's help.
 std::string described(const Argument& argument);
-// Null: none.
+// Null: not found.
 const Argument* find_argument(const std::vector<Argument>& arguments, std::string_view name);
 
-// The host an esxcli command speaks of; the daemon's own when not given.
+// The host that an esxcli command is about; by default the daemon's own.
 Argument host_option();
-// The object a command is about, a word of its own that must be given.
+// The object that a command is about: a required positional argument.
 Argument named(std::string name, std::string help);
 
 }  // namespace pvrdma::ctl

@@ -23,7 +23,7 @@ std::string list(std::string_view title, const std::vector<Entry>& entries) {
   return text;
 }
 
-// "device" when `words` is directly below "rdma"; otherwise empty.
+// "device" if `words` is directly below "rdma"; otherwise empty.
 std::string_view child(std::string_view words, std::string_view of) {
   if (!of.empty()) {
     if (!words.starts_with(of) || words.size() <= of.size() + 1 || words[of.size()] != ' ') return "";
@@ -42,7 +42,7 @@ std::vector<Entry> children(const Items& items, std::string_view of) {
   return entries;
 }
 
-// Whether nothing else can be given instead.
+// Whether the argument is required and has no alternative.
 bool is_needed(const std::vector<Argument>& arguments, const Argument& argument) {
   return argument.required && std::ranges::none_of(arguments, [&](const Argument& other) {
            return &other != &argument && !argument.member.empty() && other.member == argument.member;
@@ -63,7 +63,8 @@ std::vector<Entry> entries(const std::vector<Argument>& arguments, bool position
 std::string command_help(const Grammar& grammar, std::string_view program, const Command& command) {
   std::vector<Argument> globals = grammar.globals;
   std::erase_if(globals, [&command](const Argument& argument) {
-    return find_argument(command.arguments, argument.name) != nullptr;  // the command's own goes before
+    // The command's own argument takes precedence.
+    return find_argument(command.arguments, argument.name) != nullptr;
   });
   std::string usage = fmt::format("Usage: {} {}", program, command.words);
   for (const Argument& argument : command.arguments) {

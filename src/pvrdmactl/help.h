@@ -1,4 +1,5 @@
-// help(): what a command takes, or what is in a namespace, in the layout of esxcli's help. Thread: any.
+// help(): the arguments of a command, or the contents of a namespace, in the layout of esxcli's help. Thread:
+// any.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace pvrdma::ctl {
 
-// `words` are a command's, a namespace's, or empty: everything. `program` is the name it was called by.
+// `words` are those of a command or a namespace; empty: everything. `program` is the name by which the
+// program was called.
 std::string help(const Grammar& grammar, std::string_view program, std::string_view words);
 
 }  // namespace pvrdma::ctl

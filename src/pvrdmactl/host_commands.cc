@@ -1,4 +1,4 @@
-// "host ..." and "cluster ...": the hosts, and how this one gets on with the store and with the others.
+// "host ..." and "cluster ...": the hosts, and this host's connections to the store and to other hosts.
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 

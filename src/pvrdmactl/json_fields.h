@@ -1,5 +1,5 @@
-// Fields of the API's answers as text. Each throws Json::exception when the field is missing or of another
-// type, which show() (output.h) turns into a sentence. Thread: any thread.
+// Fields of the API's answers as text. Each throws Json::exception if the field is missing or of another
+// type; show() (output.h) turns that into a sentence. Thread: any thread.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline std::string digits_at(const Json& object, const char* key) {
   return std::to_string(number_at(object, key));
 }
 
-// Of bytes.
+// A number of bytes in MiB.
 inline std::string mebibytes_at(const Json& object, const char* key) {
   return fmt::format("{} MiB", number_at(object, key) >> 20);
 }
@@ -40,7 +40,7 @@ inline std::string or_dash(std::string text) {
   return text.empty() ? "-" : text;
 }
 
-// "a, b, c"; esxcli's lists inside a cell.
+// "a, b, c", as esxcli writes a list in a cell.
 inline std::string joined(const Json& list) {
   std::string text;
   for (const Json& item : list) text += (text.empty() ? "" : ", ") + item.get<std::string>();

@@ -1,5 +1,5 @@
-// pvrdmactl: from the command line to a request, from the answer to the terminal. It knows the daemon only
-// through its HTTP API (control/api/api_server.h).
+// pvrdmactl: turns a command line into a request, and the answer into text on the terminal. It knows the
+// daemon only through its HTTP API (control/api/api_server.h).
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -50,7 +50,7 @@ std::string environment(const char* name) {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-// Until the daemon, a signal or who reads the file ends it.
+// Captures until the daemon, a signal or the file's reader ends it.
 int capture(const Endpoint& endpoint, const Command& command, const Values& values) {
   for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { interrupted = 1; });
   CaptureFile file(values.at(command.file));
@@ -72,7 +72,7 @@ void clear_progress() {
   if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");
 }
 
-// The VM is off when the file has all of it, on the disk; whatever goes wrong before lets it go on.
+// When the VM is off, the complete file is on the disk. After any earlier failure the VM goes on.
 Result<std::string> checkpoint(const Endpoint& endpoint, const Command& command, const Values& values) {
   const std::string& file = values.at(command.file);
   std::string answer;
@@ -85,7 +85,7 @@ Result<std::string> checkpoint(const Endpoint& endpoint, const Command& command,
          finish.path += "/finish";
          finish.body = "{}";
          const auto done = send(endpoint, finish);
-         if (!done) finished = Failure(done.error());  // it may be finished all the same: to be heard out
+         if (!done) finished = Failure(done.error());  // it may have finished all the same, so read the rest
          answer = line.dump();
          return {};
        }});
@@ -125,7 +125,7 @@ Result<std::string> send_state(const Endpoint& endpoint, const Command& command,
 
 Result<std::string> answer_of(const Endpoint& endpoint, const Command& command, Values& values,
                               const Get& get) {
-  if (!command.file.empty()) {  // the daemon and QEMU are elsewhere
+  if (!command.file.empty()) {  // so the paths are not relative to this process's folder
     std::string& file = values.at(command.file);
     std::error_code error;
     file = std::filesystem::absolute(file, error);
@@ -182,7 +182,7 @@ int run(const std::string& program, const std::vector<std::string>& arguments) {
 }  // namespace pvrdma::ctl
 
 int main(int argc, char** argv) {
-  // A server that hangs up while TLS writes is an answer, not the end; a reader of ours that does, too.
+  // If a server, or a reader of our output, hangs up during a write, the program must go on to report it.
   std::signal(SIGPIPE, SIG_IGN);
   const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
   return pvrdma::ctl::run(name == "esxcli" ? name : "pvrdmactl", {argv + (argc > 0 ? 1 : 0), argv + argc});

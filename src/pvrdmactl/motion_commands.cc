@@ -1,4 +1,4 @@
-// "vm migrate" and "motion": VMs on their way to another host.
+// "vm migrate" and "motion": VMs in motion to another host.
 #include <fmt/core.h>
 
 #include "pvrdmactl/grammar.h"
@@ -17,7 +17,7 @@ std::uint64_t mib_at(const Json& object, const char* key) {
 }
 
 std::string motion_text(const Json& motion) {
-  if (!motion.contains("state")) return {};  // only asked whether it may
+  if (!motion.contains("state")) return {};  // the command only checked whether the VM may move
   const std::string state = text_at(motion, "state");
   std::string text =
       fmt::format("{}: {} -> {}\n", text_at(motion, "vm"), text_at(motion, "from"), text_at(motion, "to"));

@@ -21,7 +21,7 @@ Result<Json> vmks(Json host, const Values& /*values*/) {
   return host.at("vmks");
 }
 
-// Those of one name when one is given.
+// All rulesets, or the one of the given name.
 Result<Json> rulesets(Json list, const Values& values) {
   const auto wanted = values.find("ruleset-id");
   if (wanted == values.end()) return list;
@@ -49,7 +49,7 @@ std::string nic_list_text(const Json& nics) {
                {"Description"}});
   for (const Json& nic : nics) {
     const bool up = bool_at(nic, "link_up");
-    // The API tells of the link alone; with a link the NIC cannot be switched off.
+    // The API reports only the link. A NIC with a link cannot be administratively down.
     table.add({text_at(nic, "name"), or_dash(text_at(nic, "pci_address")), or_dash(text_at(nic, "driver")),
                up ? "Up" : "-", up ? "Up" : "Down", digits_at(nic, "speed_mbps"),
                bool_at(nic, "full_duplex") ? "Full" : "Half", text_at(nic, "mac"), digits_at(nic, "mtu"),

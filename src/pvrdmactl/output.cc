@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kJsonIndent = 2;
 
-// The library throws on what is missing or of another type; nothing of that leaves this file.
+// The library throws if a field is missing or of another type. No such exception leaves this file.
 template <typename Work>
 auto guarded(Work work) -> decltype(work()) {
   try {
@@ -21,7 +21,7 @@ auto guarded(Work work) -> decltype(work()) {
   }
 }
 
-// What comes from hosts and guests cannot steer the terminal.
+// Replaces characters from hosts and guests that could control the terminal.
 std::string harmless(std::string text) {
   for (char& c : text) {
     if ((c >= 0 && c < ' ' && c != '\n') || c == '\x7f') c = '?';

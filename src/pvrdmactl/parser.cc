@@ -41,7 +41,7 @@ Failure wrong(const Argument& argument, const std::string& value, std::string_vi
 struct Option {
   std::string name;  // "r" or "ruleset-id"
   bool is_long = false;
-  std::optional<std::string> value;  // glued to it: --x=value, -xvalue
+  std::optional<std::string> value;  // attached to it: --x=value, -xvalue
   std::string written() const { return (is_long ? "--" : "-") + name; }
 };
 
@@ -120,7 +120,8 @@ class Parser {
 
   Result<void> take_option(const std::string& word) {
     const Option option = split_option(word);
-    // esxcli takes the host before the command's words too; which argument that is, the command decides.
+    // esxcli also accepts the host before the command's words. The command decides which of its arguments
+    // that is.
     static const std::vector<Argument> kEarly{host_option()};
     const Argument* own =
         result_.command != nullptr ? find_option(result_.command->arguments, option) : nullptr;
@@ -172,7 +173,7 @@ class Parser {
     return std::move(result_);
   }
 
-  // Those of the command's arguments that set the same member of the request: one of them may be given.
+  // The arguments of the command that set the same member of the request. Only one of them may be given.
   std::vector<const Argument*> rivals(const Argument& argument) const {
     std::vector<const Argument*> found;
     for (const Argument& other : result_.command->arguments) {
@@ -205,7 +206,7 @@ class Parser {
     if (command.method == Method::kPatch && !changes) {
       return mistake(fmt::format("{} has nothing to change, give at least one of {}", spoken(), members));
     }
-    // Given before the words, for a command that speaks of no host.
+    // The host was given before the words, but the command has no host.
     if (result_.values.contains("host") && find_argument(command.arguments, "host") == nullptr) {
       return mistake(fmt::format("\"--host\" is no option of {}", spoken()));
     }

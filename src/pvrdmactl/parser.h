@@ -1,5 +1,4 @@
-// parse(): the words of a command line, by the grammar. Pure: reads no environment, prints nothing.
-// Thread: any.
+// parse(): parses a command line by the grammar. Pure: reads no environment, prints nothing. Thread: any.
 #pragma once
 
 #include <span>
@@ -11,21 +10,21 @@
 
 namespace pvrdma::ctl {
 
-// What is asked for.
+// The result of a command line.
 struct Invocation {
-  // Null: print `text` and do no more; with `incomplete` as a mistake.
+  // Null: the program prints `text` and ends; if `incomplete`, with the exit status of a mistake.
   const Command* command = nullptr;
-  Values values;   // of the command's arguments, fallbacks included
-  Values globals;  // of Grammar::globals, those given
+  Values values;   // of the command's arguments, including fallbacks
+  Values globals;  // given values of Grammar::globals
   std::string text{};
-  bool incomplete = false;  // only a namespace's words were given: `text` lists what is in it
+  bool incomplete = false;  // only the words of a namespace were given; `text` lists its contents
 };
 
-// `program` is the name the program was called by. Errors, one sentence each with the way to help: what is
-// wrong with the words, an option or a value.
+// `program` is the name by which the program was called. Errors, each one sentence that points to the help:
+// what is wrong with the words, an option or a value.
 Result<Invocation> parse(std::string_view program, std::span<const std::string> arguments);
 
-// A value of this kind, in its one form ("yes" becomes "true"). Error: what is wrong with it.
+// A value of this kind in its canonical form ("yes" becomes "true"). The error says what is wrong with it.
 Result<std::string> checked_value(const Argument& argument, const std::string& value);
 
 }  // namespace pvrdma::ctl

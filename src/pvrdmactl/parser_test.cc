@@ -191,7 +191,7 @@ TEST(Parser, PrintsHelpWhateverElseIsMissing) {
   EXPECT_EQ(parsed({"--completion", "bash"})->text, bash_completion(grammar()));
 }
 
-// Mistakes in the table itself, which no single command's test would show.
+// Finds mistakes in the table itself, which no test of a single command would show.
 TEST(Grammar, IsConsistent) {
   std::set<std::string> words;
   for (const Command& command : grammar().commands) {
@@ -216,11 +216,11 @@ TEST(Grammar, IsConsistent) {
           << "used nowhere";
       EXPECT_EQ(argument.choices.empty(), argument.kind != Kind::kChoice);
       EXPECT_TRUE(argument.needs.empty() || find_argument(command.arguments, argument.needs) != nullptr);
-      // Or alternatives of one another, of which complete() makes one.
+      // Several arguments may be alternatives, which complete() combines.
       EXPECT_TRUE(argument.member.empty() || command.complete != nullptr ||
                   (command.method != Method::kGet && command.method != Method::kDelete))
           << "a body nobody sends";
-      // What goes between the slashes cannot lead elsewhere.
+      // A value between slashes must not lead to another path.
       if (in_path && command.path.find("{" + argument.name + "}") < command.path.find('?')) {
         EXPECT_EQ(argument.kind, Kind::kName);
         EXPECT_TRUE(argument.required || !argument.fallback.empty());

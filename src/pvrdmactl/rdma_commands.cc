@@ -9,13 +9,13 @@
 namespace pvrdma::ctl {
 namespace {
 
-constexpr const char* kNetStack = "defaultTcpipStack";  // a Linux host has one
+constexpr const char* kNetStack = "defaultTcpipStack";  // a Linux host has only one
 
 Result<Json> rdma_devices(Json host, const Values& /*values*/) {
   return host.at("rdma_devices");
 }
 
-// As esxcli writes it: "100 Gbps", "2.5 Gbps", "100 Mbps", and "0" when the device is down.
+// In esxcli's form: "100 Gbps", "2.5 Gbps", "100 Mbps", and "0" if the device is down.
 std::string speed(std::uint64_t mbps) {
   if (mbps == 0) return "0";
   return mbps < 1000 ? fmt::format("{} Mbps", mbps)
@@ -48,7 +48,7 @@ std::string protocol_list_text(const Json& devices) {
   return table.text();
 }
 
-// Devices that no vmknic uses have no line, as with esxcli.
+// As in esxcli, devices without a vmknic have no line.
 std::string vmknic_list_text(const Json& devices) {
   Table table({{"Device"}, {"Vmknic"}, {"NetStack"}});
   for (const Json& device : devices) {

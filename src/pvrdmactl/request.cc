@@ -9,7 +9,7 @@
 namespace pvrdma::ctl {
 namespace {
 
-// `part` with {x} replaced. False in `complete`: a value is missing.
+// `part` with each {x} replaced. `complete` becomes false if a value is missing.
 std::string filled(std::string_view part, const Values& values, bool& complete) {
   std::string text;
   complete = true;

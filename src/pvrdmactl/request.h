@@ -17,10 +17,10 @@ struct Request {
   std::string_view type = "application/json";  // of the body
 };
 
-// `values` are checked and complete, as parse() and Command::complete leave them.
+// `values` are checked and complete, as after parse() and Command::complete.
 Request make_request(const Command& command, const Values& values);
 
-// Everything that is not unreserved by RFC 3986 (section 2.3) as %XX.
+// Encodes every character that is not unreserved in RFC 3986 (section 2.3) as %XX.
 std::string percent_encoded(std::string_view text);
 
 std::string_view to_string(Method method);  // "GET"

@@ -1,5 +1,5 @@
-// "dvs roce-rules": what the bridge of a host needs for native endpoints, of what the cluster's configuration
-// knows (VLAN, MTU, MACs) and what only the host does (its bridge and taps, which are arguments).
+// "dvs roce-rules": the rules that a host's bridge needs for native endpoints. They depend on the cluster's
+// configuration (VLAN, MTU, MACs) and on the host's bridge and taps, which are arguments.
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -41,7 +41,7 @@ Result<void> check_member(const Json& dvs, const std::string& host) {
                           text_at(dvs, "name"), names_of(members, "host")));
 }
 
-// The one that is asked for, or the only one that there is.
+// The given port group, or the only one.
 Result<Json> find_portgroup(const Json& dvs, const Values& values) {
   const std::string name = text_at(dvs, "name");
   const auto asked = values.find("portgroup");

@@ -1,5 +1,5 @@
-// What "dvs roce-rules" prints, and what it misses. That the printed commands do what they are for is shown
-// by tests/cluster/test_steering.py.
+// The output of "dvs roce-rules", and its errors. tests/cluster/test_steering.py shows that the printed
+// commands work.
 #include <gtest/gtest.h>
 #include <map>
 #include <sstream>

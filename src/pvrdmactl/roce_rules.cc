@@ -7,11 +7,11 @@
 namespace pvrdma::ctl {
 namespace {
 
-// Frames for us: RoCE v2 over IPv4 and IPv6, and v1.
+// Frames for pvrdmad: RoCE v2 over IPv4 and IPv6, and v1.
 constexpr std::uint16_t kRoceUdpPort = 4791;
 constexpr std::uint16_t kRoceEthertype = 0x8915;
 
-// A burst from a fast peer; the default of 1000 overflows.
+// Holds a burst from a fast peer, which overflows the default of 1000.
 constexpr std::uint32_t kQueueFrames = 8192;
 
 void add_port(const RoceRules& rules, Lines& lines) {
@@ -32,7 +32,7 @@ std::string table_of(const std::string& tap) {
   return "pvrdma_" + tap;
 }
 
-// Each tap has its own: one that is away keeps nothing from the others.
+// Each tap has its own table, so that a missing tap does not affect the others.
 void add_table(const std::string& tap, const std::string& port, Lines& lines) {
   const std::string table = table_of(tap);
   const Lines text{

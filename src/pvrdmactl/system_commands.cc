@@ -9,7 +9,7 @@
 namespace pvrdma::ctl {
 namespace {
 
-// The one setting that is asked for, or all.
+// The given setting, or all.
 Result<Json> settings(Json list, const Values& values) {
   const auto wanted = values.find("option");
   if (wanted == values.end()) return list;
@@ -24,7 +24,7 @@ Result<Json> settings(Json list, const Values& values) {
   return kept;
 }
 
-// esxcli shows the fields of integer options with strings too, as 0.
+// For string options, too, esxcli shows the fields of integer options, as 0.
 std::string setting_list_text(const Json& list) {
   std::string text;
   for (const Json& setting : list) {

@@ -1,4 +1,4 @@
-// Table: aligned columns under a two-line header, as esxcli prints them. Thread: a value.
+// Table: aligned columns under a two-line header, in the layout of esxcli. Thread: a value.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Table {
   // One cell for each column.
   void add(std::vector<std::string> cells);
 
-  // Header, dashes, rows; two spaces between columns, none at a line's end.
+  // Header, dashes, rows. Columns are separated by two spaces, and lines do not end with spaces.
   std::string text() const;
 
  private:
@@ -31,8 +31,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Name and value pairs, one a line: "   Name: value", as esxcli prints one object's properties; under the
-// object's name when there is one.
+// Pairs of name and value, one a line: "   Name: value", as esxcli prints an object's properties. The
+// object's name, if it has one, is the heading.
 class Properties {
  public:
   Properties() = default;

@@ -21,7 +21,7 @@ namespace {
 constexpr const char* kProgram = "virsh";
 constexpr int kSignalled = 128;
 
-enum class Words : bool { kOfTheUser, kEnglish };  // that it prints
+enum class Words : bool { kOfTheUser, kEnglish };  // the language of its output
 
 Result<pid_t> spawn(std::vector<std::string>& arguments, int output, Words words) {
   std::vector<char*> variables;
@@ -85,7 +85,7 @@ Virsh::~Virsh() {
   if (pid_ != 0) reap(Wait::kYes);
 }
 
-// Something, when it is waited for.
+// Always returns a status with Wait::kYes.
 std::optional<int> Virsh::reap(Wait wait) {
   if (pid_ == 0) return status_;
   int status = 0;

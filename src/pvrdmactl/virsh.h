@@ -1,5 +1,5 @@
-// Virsh: libvirt's own client, as a process of ours. It connects where virsh by itself would
-// (LIBVIRT_DEFAULT_URI), and what it complains of is seen on the terminal.
+// Virsh: libvirt's client as a child process. It connects to virsh's default (LIBVIRT_DEFAULT_URI), and its
+// errors appear on the terminal.
 //
 // Thread: one.
 #pragma once
@@ -16,20 +16,20 @@ namespace pvrdma::ctl {
 
 class Virsh {
  public:
-  // What it prints; waits for its end. Errors: there is no virsh; it fails.
+  // Waits for its end and returns its output. Errors: there is no virsh, or it fails.
   static Result<std::string> ask(std::vector<std::string> arguments);
 
-  // Lets it run. What it prints goes to the standard error output. Errors: there is no virsh.
+  // Starts it in the background. Its output goes to standard error. Error: there is no virsh.
   static Result<Virsh> start(std::vector<std::string> arguments);
-  ~Virsh();  // waits for its end, if it is not left
+  ~Virsh();  // waits for its end, unless leave() was called
   Virsh(Virsh&& other) noexcept : pid_(std::exchange(other.pid_, 0)), status_(other.status_) {}
   Virsh& operator=(Virsh&&) = delete;
 
-  // As Ctrl-C: it has libvirt give up what it does.
+  // Like Ctrl-C: makes libvirt cancel its operation.
   void interrupt();
-  // It goes on without us.
+  // virsh goes on without this process.
   void leave() { pid_ = 0; }
-  // Its exit status, 128 and the signal's number when one has killed it; nothing: it runs.
+  // Its exit status, or 128 plus the number of the signal that killed it; empty: it runs.
   std::optional<int> ended() { return reap(Wait::kNo); }
 
  private:
@@ -37,7 +37,7 @@ class Virsh {
   enum class Wait : bool { kNo, kYes };
   std::optional<int> reap(Wait wait);
 
-  pid_t pid_;  // 0: reaped, or moved from
+  pid_t pid_;  // 0: already waited for, or moved from
   int status_ = 0;
 };
 

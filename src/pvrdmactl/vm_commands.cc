@@ -1,4 +1,4 @@
-// "vm ...": virtual machines, their PVRDMA adapters, and what starts their VMM.
+// "vm ...": virtual machines, their PVRDMA adapters, and the commands that start their VMM.
 #include <algorithm>
 #include <fmt/core.h>
 #include <iterator>
@@ -16,7 +16,7 @@
 namespace pvrdma::ctl {
 namespace {
 
-// --reserve all: as much as the VM has, or is given by the same command.
+// --reserve all: the VM's memory, or the memory that the same command gives it.
 Result<void> reserve_all(Values& values, const Ask& ask) {
   const auto reserve = values.find("reserve");
   if (reserve == values.end() || reserve->second != "all") return {};
@@ -89,7 +89,7 @@ std::string vm_text(const Json& vm) {
   return properties.text();
 }
 
-// A word as a shell takes it for that word alone.
+// Quotes a word for a shell if necessary.
 std::string shell_word(std::string_view word) {
   constexpr std::string_view kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
@@ -125,7 +125,7 @@ std::string upgraded_text(const Json& answer) {
       digits_at(answer, "state_bytes"));
 }
 
-// What a QEMU waits for is one word of the daemon's.
+// --restore and --incoming are one parameter of the request.
 Result<void> choose_incoming(Values& values, const Ask& /*ask*/) {
   if (!values.contains("restore")) return {};
   if (values.contains("incoming")) return fail("--incoming or --restore: a QEMU waits for one of them");
@@ -203,7 +203,7 @@ Argument group(const std::string& object) {
   return account(object, "group", "the group that may use the adapter's socket besides");
 }
 
-// `object` is where an adapter is in the body: "" or "/adapter".
+// `object` is the adapter's place in the body: "" or "/adapter".
 std::vector<Argument> adapter_options(const std::string& object) {
   std::vector<Argument> options = {
       {.name = "portgroup",
