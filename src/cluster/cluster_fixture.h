@@ -1,5 +1,5 @@
-// What the tests of cluster membership share: an inventory of three hosts with a switch, made by edits as
-// admins make them. Thread: a test's.
+// Shared by the tests of cluster membership: an inventory of three hosts and a switch, made by the same edits
+// that administrators make. Thread: a test's.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ inline void must(const Result<void>& result) {
   ASSERT_TRUE(result) << result.error().message;
 }
 
-// A host that takes part in cross-host traffic as 10.0.0.NUMBER.
+// A host that takes part in traffic between hosts, with the address 10.0.0.NUMBER.
 inline void add_host(control::Inventory& inventory, const std::string& name, int number) {
   must(control::edits::add_host(inventory, name));
   must(control::edits::add_vmk(inventory, name, "vmk2", "10.0.0." + std::to_string(number)));

@@ -47,7 +47,7 @@ std::vector<adapters::WantedAdapter> adapters_of(const control::Inventory& inven
     } else {
       wanted.refusal = fmt::format("the socket of VM {} has no owner: {}", name, owner.error().message);
     }
-    // What the rules forbid has a refusal; the adapter is there to say so.
+    // An adapter that the rules forbid still exists, to report its refusal.
     const HardwareVersion version = adapter_of(vm.hardware_version).value_or(HardwareVersion::k13);
     const RoceVersion protocol = vm.adapter->protocol;
     wanted.config.hardware_version = version;
@@ -79,8 +79,8 @@ std::vector<fabric::ReservedGid> reserved_by(const control::Inventory& inventory
   return reserved;
 }
 
-// Port groups with one VLAN have one network; where another version of the daemon made them differ, who does
-// not allow it counts.
+// Port groups with one VLAN are one network. Another version of the daemon may have given them different
+// settings; then the one that does not allow native endpoints counts.
 std::vector<fabric::NativeRule> natives_of(const control::Inventory& inventory) {
   std::vector<fabric::NativeRule> natives;
   for (const auto& [name, dvs] : inventory.switches) {
@@ -96,9 +96,9 @@ std::vector<fabric::NativeRule> natives_of(const control::Inventory& inventory) 
   return natives;
 }
 
-// Whose VM holds the GID, if the record can be true: a GID made of a MAC is the VM's that has it, and a VM
-// with a list of addresses has no others. Where it is held the configuration says, and not the record: a VM
-// that has come from another host may still have that one's. Null: it does not count.
+// The VM that holds the GID, if the record can be true: a GID made of a MAC belongs to the VM with that MAC,
+// and a VM with a list of addresses has no others. The configuration, not the record, says on which host the
+// VM is: after a motion the record may still name the old host. Null: the record is ignored.
 const control::Vm* holder_of(const control::Inventory& inventory, const control::GidHolder& holder,
                              const verbs::Gid& gid) {
   const auto vm = inventory.vms.find(holder.port);
@@ -119,7 +119,7 @@ transport::HostId HostIds::of(const std::string& host) {
 
 HostView compute_view(const control::Inventory& inventory, const std::string& host,
                       const std::string& socket_folder, HostIds& ids, const FindOwner& find) {
-  if (!inventory.live_hosts.contains(host)) {  // its own lease lapsed, or is not there yet
+  if (!inventory.live_hosts.contains(host)) {  // its lease has lapsed, or its record is not there yet
     control::Inventory alive = inventory;
     alive.live_hosts[host].name = host;
     return compute_view(alive, host, socket_folder, ids, find);

@@ -1,7 +1,7 @@
-// HostView: what the cluster's inventory means for one host: which adapters it serves, what its fabric
-// knows of the others, and what its transports between hosts may do.
+// HostView: the meaning of the cluster's inventory for one host: the adapters that it serves, what its fabric
+// knows of other hosts, and what its transports between hosts may do.
 //
-// Pure, but for the host's user database. Thread: values; HostIds as its owner.
+// Pure, except that it reads the host's user database. Thread: values; HostIds as its owner.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace pvrdma::cluster {
 
-// Numbers hosts by name: the same name, the same number, for as long as it lives.
+// Gives each host name a number, which is the same for as long as this object lives.
 class HostIds {
  public:
   transport::HostId of(const std::string& host);
@@ -35,17 +35,15 @@ struct HostView {
   fabric::View fabric;
   transport::TcpSettings tcp;
   transport::HcaSettings hca;
-  std::map<std::string, std::uint32_t> switches;  // the id of each, as SegmentId has it, by name
+  std::map<std::string, std::uint32_t> switches;  // name -> id, as in SegmentId
   friend bool operator==(const HostView&, const HostView&) = default;
 };
 
 using FindOwner = std::function<Result<SocketOwner>(const std::string& user, const std::string& group)>;
 
-// For `host`, which counts as alive whatever the inventory says. Equal inventories give equal views, as far
-// as `find` gives equal owners of sockets.
+// The view of `host`, which counts as alive whatever the inventory says. Equal inventories give equal views
+// if `find` gives equal owners of sockets.
 HostView compute_view(const control::Inventory& inventory, const std::string& host,
                       const std::string& socket_folder, HostIds& ids, const FindOwner& find = find_owner);
-
-// GIDs as the store has them: 32 lower-case hexadecimal digits.
 
 }  // namespace pvrdma::cluster

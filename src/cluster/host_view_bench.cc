@@ -1,5 +1,5 @@
-// What a change of the inventory costs each daemon in a large cluster: 50 hosts, 200 VMs, as many GIDs as the
-// argument says. The copy and the view are the cluster's thread's, taking the view over is the shard's.
+// The cost of an inventory change for each daemon of a large cluster: 50 hosts, 200 VMs, and the number of
+// GIDs in the argument. The cluster's thread makes the copy and the view, and the shard takes the view over.
 #include <benchmark/benchmark.h>
 #include <fmt/core.h>
 
@@ -65,12 +65,12 @@ void ComputeView(benchmark::State& state) {
 }
 BENCHMARK(ComputeView)->ArgName("gids")->Arg(1000)->Arg(10'000)->Unit(benchmark::kMillisecond);
 
-// On the shard: one GID more and less in turn.
+// On the shard: adds and removes one GID in turn.
 void TakeView(benchmark::State& state) {
   control::Inventory inventory = large_cluster(state.range(0));
   HostIds ids;
   const fabric::View all = compute_view(inventory, "esx-00", "/run/pvrdma", ids).fabric;
-  inventory.gids.erase(std::next(inventory.gids.begin()));  // another host holds it
+  inventory.gids.erase(std::next(inventory.gids.begin()));  // another host now holds it
   const fabric::View fewer = compute_view(inventory, "esx-00", "/run/pvrdma", ids).fabric;
   const SteadyClock clock;
   fabric::Fabric fabric(clock);

@@ -1,9 +1,9 @@
-// KeyedNews: how each of many keys is now, told to one reader who was told before.
+// KeyedNews: passes the current values of many keys to one reader.
 //
-// Only the newest counts: a change that the reader has not taken is replaced by a later one of its key, and a
-// key that is again as the reader knows it is no news. So it holds at most the keys that are set and those
-// that the reader knows as set, however often they change: whoever tells never waits for room, and nothing
-// that still counts is dropped.
+// Only the newest value of a key counts. It replaces a change that the reader has not taken yet, and a key
+// that again has the value known to the reader is no change. So the memory is bounded by the keys that are
+// set and the keys that the reader knows as set, however often they change. A writer never waits for room,
+// and no current change is dropped.
 //
 // Thread: as its owner.
 #pragma once
@@ -19,7 +19,7 @@ namespace pvrdma::cluster {
 template <typename Key, typename Value>
 class KeyedNews {
  public:
-  using Changes = std::map<Key, std::optional<Value>>;  // none: the key is not set any more
+  using Changes = std::map<Key, std::optional<Value>>;  // empty: the key is no longer set
 
   // Without memory (bad_alloc) it changes nothing.
   void set(const Key& key, Value value) {
@@ -32,7 +32,7 @@ class KeyedNews {
     }
   }
 
-  // Allocates nothing: it tells of what cannot be refused.
+  // Allocates nothing, because the event that it reports cannot be refused.
   void clear(const Key& key) noexcept {
     auto node = find(key);
     if (node.empty()) return;
@@ -42,7 +42,7 @@ class KeyedNews {
 
   bool empty() const { return changed_.empty(); }
 
-  // `count` changes at most, or as many as there is memory for: what is left is still news.
+  // Takes at most `count` changes, or as many as there is memory for. The others can be taken later.
   Changes take(std::size_t count) {
     Changes taken;
     try {
@@ -60,7 +60,7 @@ class KeyedNews {
 
  private:
   struct State {
-    std::optional<Value> known;  // to the reader; none: as not set
+    std::optional<Value> known;  // by the reader; empty: known as not set
     std::optional<Value> now;
   };
   using Keys = std::map<Key, State>;
@@ -79,7 +79,7 @@ class KeyedNews {
     }
   }
 
-  Keys settled_;  // set, and known as such
+  Keys settled_;  // set, and the reader knows that
   Keys changed_;
 };
 

@@ -72,7 +72,7 @@ TEST_F(KeyedNewsTest, GivesManyAwayInPieces) {
   EXPECT_TRUE(news_.empty());
 }
 
-// Whoever follows the changes ends with what is set, wherever it looked.
+// A reader that follows the changes always ends with the current values.
 TEST_F(KeyedNewsTest, AReaderThatFollowsKnowsWhatIsSet) {
   std::minstd_rand random(1);
   std::map<int, std::string> is;
@@ -101,7 +101,7 @@ TEST_F(KeyedNewsTest, AReaderThatFollowsKnowsWhatIsSet) {
   EXPECT_EQ(read, is);
 }
 
-// A value whose copy takes memory; there is some for so many.
+// A value whose copy needs memory. There is memory only for a given number of copies.
 struct Heavy {
   explicit Heavy(int of) : number(of) {}
   Heavy(const Heavy& other) : number(other.number) {

@@ -18,7 +18,7 @@ void Linger::note_lapses(const control::Inventory& newest, Instant now, const Is
     if (newest.live_hosts.contains(name)) continue;
     if (is_up(name)) lapsed_[name] = Instant::never();
   }
-  // Back, or out of reach: connections that broke may be made anew.
+  // The host is back or out of reach: its broken connections may be made anew.
   for (auto& [name, end] : lapsed_)
     if (end == Instant::never() && (newest.live_hosts.contains(name) || !is_up(name))) end = now + kGrace;
   std::erase_if(lapsed_, [&](const auto& lapsed) { return lapsed.second <= now; });
@@ -42,7 +42,8 @@ control::Inventory Linger::apply(const control::Inventory& newest, Instant now, 
   return answer;
 }
 
-// Whether the configuration still has the VM where it held the GID, and the daemon that said so still runs.
+// Whether the configuration still has the VM on the host and segment of the GID, and the daemon that wrote
+// the record still runs.
 bool Linger::belongs(const control::Inventory& inventory, const control::GidKey& key,
                      const control::GidHolder& holder) const {
   if (holder.host == host_) return false;

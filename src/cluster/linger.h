@@ -1,11 +1,11 @@
-// Linger: keeps other hosts and their GIDs in use when their live records vanish for a reason that says
-// nothing about them: this host could not reach the store, or could not until a moment ago, so that leases
-// ran out unnoticed and everybody is still putting records back; or a host itself does not reach the store,
-// or was too busy to keep its lease, while connections to it stand. Traffic between hosts does not need the
-// store and goes on.
+// Linger: keeps other hosts and their GIDs in use if their live records vanish for a reason that does not
+// concern them. One such reason is that this host cannot reach the store, or could not until a moment ago:
+// leases ended meanwhile, and all hosts are still restoring their records. Another is that a host cannot
+// reach the store, or was too busy to renew its lease, while connections to it are up. Traffic between hosts
+// does not need the store and goes on.
 //
-// What admins change counts at once all the same: a host that was removed, a VM that was removed, moved or
-// put on another segment. So does a daemon that was started anew: what its last life held is gone.
+// Changes by administrators still take effect at once: a removed host, or a VM that is removed, moved or
+// attached to another segment. So does the restart of a daemon, because its earlier records are obsolete.
 //
 // Pure: time is an argument. Thread: as its owner.
 #pragma once
@@ -21,23 +21,23 @@ namespace pvrdma::cluster {
 
 class Linger {
  public:
-  // Whether connections to a host stand.
+  // Whether connections to a host are up.
   using IsUp = std::function<bool(const std::string& host)>;
 
-  // After the store was reached again, by this host or by the one whose records had vanished; or after the
-  // connections to that one broke.
+  // How long records are kept after the store was reached again (by this host, or by the host whose records
+  // vanished), or after the connections to that host broke.
   static constexpr Duration kGrace = std::chrono::seconds(30);
 
   // `host` is this host's name.
   explicit Linger(std::string host) : host_(std::move(host)) {}
 
-  // Whether the store is reached.
+  // Whether this host reaches the store.
   void set_connected(bool connected, Instant now);
 
-  // What to act on, `newest` being what the store said last.
+  // The inventory to act on. `newest` is the store's latest.
   control::Inventory apply(const control::Inventory& newest, Instant now, const IsUp& is_up);
 
-  // The last answer was not what the store said: apply() again before long.
+  // The last result of apply() differs from the store's inventory, so call apply() again soon.
   bool keeps() const { return keeps_; }
 
  private:
@@ -50,9 +50,9 @@ class Linger {
   bool connected_ = true;
   Instant grace_end_{};
   bool keeps_ = false;
-  // Hosts whose records vanished while connections to them stood: until when they are protected.
+  // Hosts whose records vanished while connections to them were up, and how long they are protected.
   std::map<std::string, Instant> lapsed_;
-  // Of the last answer.
+  // Part of the last result.
   std::map<std::string, control::LiveHost> live_hosts_;
   std::map<control::GidKey, control::GidHolder> gids_;
 };

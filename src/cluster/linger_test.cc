@@ -10,7 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 namespace edits = control::edits;
 
-// esx-01 sees esx-02 and its GID; then the live records vanish.
+// esx-01 has seen esx-02 and its GID. Then the live records vanish.
 class LingerTest : public testing::Test {
  protected:
   LingerTest() {
@@ -30,7 +30,7 @@ class LingerTest : public testing::Test {
   static bool nobody(const std::string&) { return false; }
 
   Instant now_{1000s};
-  bool up_ = false;  // a connection to esx-02 stands
+  bool up_ = false;  // a connection to esx-02 is up
   const Linger::IsUp is_up_ = [this](const std::string& host) { return up_ && host == "esx-02"; };
   control::Inventory full_ = three_hosts();
   control::Inventory bare_ = full_;  // without live records

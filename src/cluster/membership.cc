@@ -47,7 +47,7 @@ void Membership::stop(control::LeasedRecords records) {
   plane_.reset();
 }
 
-// The daemon's own segment is no cluster's business.
+// The segment of the daemon's own adapters does not concern the cluster.
 void Membership::on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) {
   if (segment != transport::SegmentId{}) news_.gid_bound({segment, gid}, port);
 }

@@ -1,11 +1,11 @@
-// Membership: this daemon as a member of a cluster. Owns the plane, sends the shard what the cluster means
-// for it (view_feed.h), and publishes what this host is and holds (presence.h).
+// Membership: this daemon as a member of a cluster. It owns the plane, sends the shard its view of the
+// cluster (view_feed.h), and publishes this host's state (presence.h).
 //
-// One thread owns all of that. Whoever else has news, the shard and the plane, leaves them in its queue
-// (news_queue.h) and goes on.
+// One thread owns all of that. The shard and the plane put their news into its queue (news_queue.h) and go
+// on.
 //
-// Life: made, connect(), join(), stop() while the shard still runs, destroyed after it has ended. Thread: all
-// of that by one thread; the observers' functions any thread, never blocking.
+// Life: construction, connect(), join(), stop() while the shard still runs, destruction after the shard has
+// ended. Thread: one thread for these calls; the observers' functions on any thread, never blocking.
 #pragma once
 
 #include <memory>
@@ -30,23 +30,23 @@ class Membership final : public fabric::Observer,
                          public adapters::PowerObserver,
                          private control::PlaneObserver {
  public:
-  // `loop` and `clock` are borrowed and outlive this. `apply` runs on the loop's thread, as a task.
-  // `instance`: that of this host's last life, which is over, and whose live records this one takes over;
-  // empty: none.
+  // `loop` and `clock` are borrowed and outlive this object. `apply` runs on the loop's thread, as a task.
+  // `instance` is that of this host's last process, which has ended and whose live records this one takes
+  // over; empty: there is none.
   Membership(const control::ClusterConfig& config, std::string version, shard::Loop& loop, const Clock& clock,
              ViewSlot::Apply apply, std::string instance = {});
   ~Membership() override;
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
-  // Reads the store, and writes nothing. Blocks as Plane::start() does. Once. Errors: as Plane::start(); a
-  // store that is away is none.
+  // Reads the store and writes nothing. Blocks like Plane::start(). Call it once. Errors: those of
+  // Plane::start(). A store that cannot be reached is not an error.
   Result<void> connect(std::unique_ptr<control::Store> store,
                        const control::Plane::StopAsked& stop_asked = nullptr);
-  // Puts this host into the store, now or, when the store is away, later. Blocks for some seconds at most.
-  // Once, after connect().
+  // Puts this host into the store, or does so later if the store cannot be reached. Blocks for some seconds
+  // at most. Call it once, after connect().
   void join();
-  // Leaves. What is told later is ignored.
+  // Leaves the cluster. Later news is ignored.
   void stop(control::LeasedRecords records = control::LeasedRecords::kGiveBack);
 
   const std::string& instance() const { return presence_.instance(); }
@@ -67,15 +67,15 @@ class Membership final : public fabric::Observer,
   void take(const News& news);
   void renew_view();
 
-  // Each view costs all daemons the whole inventory: it is made at most so often, and takes at most a fifth
-  // of the time.
+  // A view costs every daemon a pass over the whole inventory. So views have at least this pause between
+  // them, and making them takes at most a fifth of the time.
   static constexpr Duration kViewPause = std::chrono::milliseconds(50);
   static constexpr int kViewShare = 4;
 
   const std::string host_name_;
   const Clock& clock_;
   NewsQueue news_;
-  // Until join() and after stop() their caller's, in between the thread's.
+  // Used by the caller's thread before join() and after stop(), and by the membership's thread in between.
   Presence presence_;
   ViewFeed feed_;
   std::unique_ptr<control::Plane> plane_;

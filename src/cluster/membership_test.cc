@@ -15,14 +15,14 @@
 #include "control/model/records.h"
 #include "support/fake_store.h"
 
-// A real loop, and a real store (the embedded one) but where that would not be away when it should.
+// Uses a real loop, and the real embedded store except where a test needs the store to fail.
 namespace pvrdma::cluster {
 namespace {
 
 namespace fs = std::filesystem;
 namespace edits = control::edits;
 
-// Whoever asks it for the time waits while somebody holds it.
+// Readers of the time wait while the test holds the clock.
 class HeldClock final : public Clock {
  public:
   Instant now() const override {
@@ -72,7 +72,7 @@ class MembershipTest : public testing::Test {
     arrived_.wait(lock, [&] { return view_ && holds(*view_); });
   }
   void edit(const control::Plane::Edit& change) { must(membership_->plane()->edit(change)); }
-  // Live records take their own way to the inventory.
+  // Live records reach the inventory on their own way, so the test waits for them.
   void wait_for_inventory(const std::function<bool(const control::Inventory&)>& holds) {
     while (!holds(*membership_->plane()->inventory()))
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -81,12 +81,12 @@ class MembershipTest : public testing::Test {
   const std::string folder_ = testing::TempDir() + "membership_test_" + std::to_string(::getpid());
   control::ClusterConfig config_;
   SteadyClock clock_;
-  HeldClock held_clock_;  // the membership's
+  HeldClock held_clock_;  // used by the membership
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
   std::unique_ptr<Membership> membership_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::optional<HostView> view_;  // the last one
+  std::optional<HostView> view_;  // the latest one
   int views_ = 0;
   std::thread thread_;
 };
@@ -154,7 +154,8 @@ TEST_F(MembershipTest, StopsWhileTheShardStillTells) {
   membership_->on_host_up(transport::HostId{1}, true);
 }
 
-// Leases ran out unnoticed while the store was away; that it was is not forgotten because it is back.
+// Leases ended unnoticed while the store could not be reached. The membership must know that even if the
+// store is back by now.
 TEST_F(MembershipTest, KnowsThatTheStoreWasAwayThoughItWasBusyMeanwhile) {
   const auto cluster = std::make_shared<control::FakeCluster>();
   auto store = std::make_unique<control::FakeStore>(cluster);
@@ -178,7 +179,7 @@ TEST_F(MembershipTest, KnowsThatTheStoreWasAwayThoughItWasBusyMeanwhile) {
   wait_for_view(reaches_peer);
   {
     const auto held = held_clock_.hold();
-    membership_->on_host_up(transport::HostId{7}, true);  // its thread wakes, and asks for the time
+    membership_->on_host_up(transport::HostId{7}, true);  // wakes its thread, which reads the time
     ASSERT_TRUE(control::eventually([this] { return held_clock_.asking() == 1; }));
     borrowed->go_away("connection refused");
     cluster->erase(peer);
@@ -190,7 +191,7 @@ TEST_F(MembershipTest, KnowsThatTheStoreWasAwayThoughItWasBusyMeanwhile) {
   EXPECT_TRUE(reaches_peer(*view_));
 }
 
-// The store has what was told last, whatever was told before and however fast.
+// The store ends with the last reported state, however many states came before and however fast.
 TEST_F(MembershipTest, PublishesTheLatestOfWhatFlaps) {
   must(membership_->connect(sqlite_store()));
   membership_->join();

@@ -1,10 +1,10 @@
-// NewsQueue: what the membership's thread is told by everybody else: by the shard what its ports and VMMs do
-// and which hosts it reaches, by the plane what the store says.
+// NewsQueue: news for the membership's thread. The shard reports its ports, its VMMs and the hosts that it
+// reaches; the plane reports the store's state.
 //
-// All news say how something is now, so those that wait are one of each kind, or one of each key
-// (keyed_news.h): the queue is bounded by what this host's adapters can hold at once, and is never full.
+// All news describes a current state, so at most one item of each kind or key waits (keyed_news.h). What this
+// host's adapters can hold at once bounds the queue, and it is never full.
 //
-// Thread: wait() one; everything else any, and blocks for no longer than kBatch changes take to hand over.
+// Thread: wait() one; everything else any, and blocks no longer than the hand-over of kBatch changes takes.
 #pragma once
 
 #include <compare>
@@ -28,15 +28,15 @@ struct GidBinding {
   friend auto operator<=>(const GidBinding&, const GidBinding&) = default;
 };
 
-using HostNews = KeyedNews<transport::HostId, std::monostate>;  // set: connections to the host stand
-using GidNews = KeyedNews<GidBinding, std::string>;             // set: bound; to the port of this name
-using PowerNews = KeyedNews<std::string, std::monostate>;       // by VM; set: it is on
+using HostNews = KeyedNews<transport::HostId, std::monostate>;  // set: connections to the host are up
+using GidNews = KeyedNews<GidBinding, std::string>;             // set: bound, to the port of this name
+using PowerNews = KeyedNews<std::string, std::monostate>;       // by VM; set: the VM is on
 
-// What is otherwise than at the last look.
+// Changes since the last call.
 struct News {
   bool inventory = false;        // the plane has a newer one
-  bool store_connected = false;  // as it is now, changed or not
-  bool store_was_lost = false;   // since the last look, and be it for a moment
+  bool store_connected = false;  // the current state, changed or not
+  bool store_was_lost = false;   // since the last call, even for a moment
   HostNews::Changes hosts;
   GidNews::Changes gids;
   PowerNews::Changes vms;
@@ -44,21 +44,21 @@ struct News {
 
 class NewsQueue {
  public:
-  static constexpr std::size_t kBatch = 64;  // changes of hosts, of GIDs, of VMs in one News
+  static constexpr std::size_t kBatch = 64;  // the most changes of hosts, of GIDs, and of VMs in one News
 
   void inventory_changed();
-  // Until the first call it is not connected.
+  // Until the first call the store counts as not connected.
   void store_connected(bool connected);
   void host_up(transport::HostId host, bool up);
   void gid_bound(const GidBinding& binding, const std::string& port);
   void gid_unbound(const GidBinding& binding);
   void powered(const std::string& vm, bool on);
 
-  // The news that wait, or those that come within `longest`; when none do, News without changes. nullopt: the
-  // queue is closed.
+  // Returns waiting news, or news that comes within `longest`, or otherwise a News without changes. nullopt:
+  // the queue is closed.
   std::optional<News> wait(Duration longest);
 
-  // Ends it: news that wait are not wanted any more, later ones are ignored. Wakes wait().
+  // Closes the queue: waiting and later news is dropped. Wakes wait().
   void close();
 
  private:

@@ -23,7 +23,7 @@ GidBinding binding(std::uint32_t number) {
 
 class NewsQueueTest : public testing::Test {
  protected:
-  // What there is now.
+  // The current news.
   News take() { return queue_.wait(0s).value(); }
   bool is_quiet() {
     const News news = take();
@@ -150,7 +150,7 @@ TEST_F(NewsQueueTest, WhatIsToldAfterTheEndIsIgnored) {
   EXPECT_FALSE(queue_.wait(1h));
 }
 
-// Two shards' worth of writers, a reader that follows: at the end it knows what is.
+// Several writers and a reader that follows. In the end the reader knows the current state.
 TEST_F(NewsQueueTest, AReaderFollowsWhileOthersTell) {
   constexpr std::uint32_t kRounds = 5000;
   const auto flap = [this](std::uint32_t first) {

@@ -13,7 +13,8 @@
 namespace pvrdma::cluster {
 namespace {
 
-// For the host that a VM has gone to, to replace what this one has in the store: so peers see no gap.
+// How long this host's records stay for a VM that has moved, so that the new host replaces them and peers see
+// no gap.
 constexpr std::chrono::milliseconds kGiveWay{3000};
 constexpr std::chrono::milliseconds kAtOnce{0};
 
@@ -26,13 +27,13 @@ bool is_here(const control::Inventory& inventory, const std::string& vm, const s
   return found != inventory.vms.end() && found->second.host == host;
 }
 
-// It has left by vMotion: a VM that is on is placed nowhere else otherwise.
+// Whether the VM has left by vMotion. A VM that is on can change its host in no other way.
 bool is_elsewhere(const control::Inventory& inventory, const std::string& vm, const std::string& host) {
   const auto found = inventory.vms.find(vm);
   return found != inventory.vms.end() && found->second.host != host;
 }
 
-// What another host has in the store of a VM that is here. Empty: nothing.
+// What another host's record says about a VM that is here. Empty: there is no record.
 std::string left_behind(const control::Inventory& inventory, const control::GidKey& key,
                         const std::string& vm, const std::string& host) {
   const auto holder = inventory.gids.find(key);
@@ -48,7 +49,7 @@ std::string left_behind(const control::Inventory& inventory, const std::string& 
   return on->second;
 }
 
-// What this host's life before, of the same instance, has in the store. Empty: nothing.
+// What the record of an earlier process of this instance says. Empty: there is no record.
 std::string last_life(const control::Inventory& inventory, const control::LiveHost& live) {
   const auto found = inventory.live_hosts.find(live.name);
   if (found == inventory.live_hosts.end() || found->second.instance != live.instance) return {};

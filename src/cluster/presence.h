@@ -1,5 +1,5 @@
-// Presence: what this host puts into the store about itself: that it is a host of the inventory, that it is
-// alive and what it has, which VMs are on, which GIDs its ports hold.
+// Presence: what this host writes into the store about itself: that it is a host of the inventory, that it is
+// alive, its devices, its VMs that are on, and the GIDs of its ports.
 //
 // Thread: one, blocking.
 #pragma once
@@ -16,18 +16,19 @@ namespace pvrdma::cluster {
 
 class Presence {
  public:
-  // `version` is the daemon's. `instance`: that of the life before, which goes on in this one; empty: none.
+  // `version` is the daemon's. `instance` is that of an earlier process which this one continues; empty:
+  // there is none.
   Presence(const control::ClusterConfig& config, std::string version, std::string instance = {});
 
-  // Random: tells two lives of this host apart that have nothing in common.
+  // A random text that distinguishes independent processes of this host.
   const std::string& instance() const { return instance_; }
 
-  // Adds this host to the inventory, once in the daemon's life: a host that an admin removes stays removed.
-  // When the store refuses, the next call tries again.
+  // Adds this host to the inventory, once in a process: a host that an administrator removes stays removed.
+  // If the store refuses, the next call tries again.
   void join_inventory(control::Plane& plane);
-  // Looks for NICs and RDMA devices and publishes the host when they are others than at the last look.
+  // Looks for NICs and RDMA devices, and publishes the host if they have changed.
   void publish_host(control::Plane& plane);
-  // The records that a VM's last host has of it give way when it has come here on its own feet (vMotion).
+  // Replaces the records of a VM's last host if the VM has come here by vMotion.
   void publish(const GidNews::Changes& gids, control::Plane& plane) const;
   void publish(const PowerNews::Changes& vms, control::Plane& plane) const;
 

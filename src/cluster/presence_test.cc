@@ -31,7 +31,7 @@ class PresenceTest : public testing::Test {
   }
 
   const std::shared_ptr<control::FakeCluster> cluster_ = std::make_shared<control::FakeCluster>();
-  control::FakeStore* store_ = nullptr;  // the plane's
+  control::FakeStore* store_ = nullptr;  // owned by the plane
   std::unique_ptr<control::Plane> plane_;
   Presence presence_{esx_01(), "1.2.3"};
 };
@@ -41,7 +41,7 @@ TEST(PresenceInstance, TellsTwoLivesApart) {
   EXPECT_NE(Presence(config, "1").instance(), Presence(config, "1").instance());
 }
 
-// What its last life left in the store, it has without waiting.
+// What the earlier process left in the store is available without waiting.
 TEST_F(PresenceTest, ALifeGoesOnInTheNextProcess) {
   presence_.publish_host(*plane_);
   const std::string key = control::live_host_key("esx-01");
@@ -55,7 +55,7 @@ TEST_F(PresenceTest, ALifeGoesOnInTheNextProcess) {
   EXPECT_EQ(next.instance(), presence_.instance());
   plane_ = control::Plane::start("esx-01", next.instance(), std::make_unique<control::FakeStore>(cluster_),
                                  nullptr, std::chrono::seconds(5), [] { return true; })
-               .value();  // it does not wait
+               .value();  // does not wait
   next.publish_host(*plane_);
   EXPECT_TRUE(eventually([&] { return cluster_->find(key).value_or(before) != before; }))
       << "another version";

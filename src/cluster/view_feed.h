@@ -1,7 +1,7 @@
-// ViewFeed: turns what the store and the connections say into views for the shard (host_view.h, linger.h).
-// An equal view is not sent again.
+// ViewFeed: makes views for the shard from the store's inventory and the connections (host_view.h, linger.h).
+// A view that equals the last one is not sent.
 //
-// Thread: one, but as ViewSlot's for what runs on the shard.
+// Thread: one; ViewSlot::Apply runs on the shard.
 #pragma once
 
 #include <memory>
@@ -19,15 +19,15 @@ namespace pvrdma::cluster {
 
 class ViewFeed {
  public:
-  // For the host of this name, whose adapters' sockets are in `socket_folder`. `loop` and `apply`:
-  // ViewSlot's.
+  // `host` is this host's name, and `socket_folder` the folder of its adapters' sockets. `loop` and `apply`
+  // are ViewSlot's.
   ViewFeed(std::string host, std::string socket_folder, shard::Loop& loop, ViewSlot::Apply apply);
 
   void set_store_connected(bool connected, Instant now) { linger_.set_connected(connected, now); }
   void set_host_up(transport::HostId host, bool up);
   void set_inventory(std::shared_ptr<const control::Inventory> newest, Instant now);
 
-  // To be called now and then: what lingers ends with time, and the shard may have had no room for a view.
+  // Call it regularly: lingering records end with time, and the shard may have had no room for a view.
   void look_again(Instant now);
 
  private:
@@ -36,10 +36,10 @@ class ViewFeed {
   const std::string host_;
   const std::string socket_folder_;
   HostIds ids_;
-  std::set<transport::HostId> up_;  // connections to them stand
+  std::set<transport::HostId> up_;  // hosts with connections that are up
   Linger linger_;
   std::shared_ptr<const control::Inventory> newest_;
-  std::optional<HostView> last_;  // computed
+  std::optional<HostView> last_;  // the last computed view
   ViewSlot slot_;
 };
 

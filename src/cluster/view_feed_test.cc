@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 namespace edits = control::edits;
 
-// esx-01's feed, with a shard that notes what it gets.
+// esx-01's feed, and a shard that records its views.
 class ViewFeedTest : public testing::Test {
  protected:
   ViewFeedTest() { inventory_.gids[gid_key(inventory_, "a2")] = {"VM-02", "esx-02"}; }
@@ -25,7 +25,7 @@ class ViewFeedTest : public testing::Test {
   void store_says(const control::Inventory& inventory) {
     feed_.set_inventory(std::make_shared<const control::Inventory>(inventory), now_);
   }
-  // All that the shard got; the next view is not replaced by a later one.
+  // All views that the shard got so far. The next view does not replace them.
   std::vector<HostView> views() {
     return shard::ask(*loop_, 1min, [this] { return views_; }).value();
   }
@@ -41,7 +41,7 @@ class ViewFeedTest : public testing::Test {
   control::Inventory inventory_ = three_hosts();
   SteadyClock clock_;
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
-  std::vector<HostView> views_;  // the shard's
+  std::vector<HostView> views_;  // used by the shard
   ViewFeed feed_{"esx-01", "/run/pvrdma", *loop_, [this](const HostView& view) { views_.push_back(view); }};
   std::thread shard_{[this] { loop_->run(); }};
 };

@@ -1,4 +1,4 @@
-// ViewSlot: the newest view on its way to the shard. One that the shard has not taken yet is replaced.
+// ViewSlot: the newest view on its way to the shard. It replaces one that the shard has not taken yet.
 //
 // Thread: put() and retry() one; destroyed after the loop has ended.
 #pragma once
@@ -16,15 +16,15 @@ class ViewSlot {
  public:
   using Apply = std::function<void(const HostView& view)>;
 
-  // `loop` is borrowed. `apply` runs on its thread, as a task. Where it has no memory (bad_alloc) it is
-  // called again after the next retry().
+  // `loop` is borrowed. `apply` runs on its thread, as a task. If it fails for want of memory (bad_alloc), it
+  // is called again after the next retry().
   ViewSlot(shard::Loop& loop, Apply apply) : loop_(loop), apply_(std::move(apply)) {}
   ~ViewSlot();
   ViewSlot(const ViewSlot&) = delete;
   ViewSlot& operator=(const ViewSlot&) = delete;
 
   void put(HostView view);
-  // Posts again what the loop's mailbox had no room for, or the shard no memory.
+  // Posts the task again if the mailbox had no room, or the shard no memory.
   void retry();
 
  private:
@@ -32,9 +32,9 @@ class ViewSlot {
 
   shard::Loop& loop_;
   const Apply apply_;
-  std::atomic<const HostView*> waiting_ = nullptr;  // belongs to whoever exchanges it for another
-  std::atomic<bool> put_back_ = false;              // by the shard: a task is wanted
-  bool refused_ = false;                            // one waits, but no task is under way that takes it
+  std::atomic<const HostView*> waiting_ = nullptr;  // whoever exchanges it for another pointer owns the view
+  std::atomic<bool> put_back_ = false;              // set by the shard: a new task is needed
+  bool refused_ = false;                            // a view waits, but no task to take it is posted
 };
 
 }  // namespace pvrdma::cluster

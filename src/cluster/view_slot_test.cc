@@ -33,7 +33,7 @@ class ViewSlotTest : public testing::Test {
   void start() {
     shard_ = std::thread([this] { loop_->run(); });
   }
-  // What was posted is run before.
+  // Tasks posted before are run.
   void stop() {
     loop_->stop();
     if (shard_.joinable()) shard_.join();
@@ -42,7 +42,7 @@ class ViewSlotTest : public testing::Test {
   SteadyClock clock_;
   std::unique_ptr<shard::Loop> loop_;
   std::unique_ptr<ViewSlot> slot_;
-  bool no_memory_ = false;  // of the shard, once
+  bool no_memory_ = false;  // the shard has none, once
   std::vector<std::string> taken_;
   std::thread shard_;
 };
