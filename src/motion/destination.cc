@@ -8,10 +8,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/name.h"
 #include "motion/insist.h"
 #include "motion/qemu.h"
-#include "motion/source.h"
 
 namespace pvrdma::motion {
 namespace {
@@ -23,7 +21,6 @@ constexpr Duration kPollInterval = milliseconds(1);
 constexpr Duration kQemuPollInterval = milliseconds(50);
 constexpr Duration kMonitorPatience = seconds(10);  // of a QEMU that has come to the adapter
 constexpr Duration kContinuePatience = seconds(5);
-constexpr std::uint64_t kPatienceSMax = 86'400;
 // A source that gives up says so to the store at once. One that is silent for so long has died, even if its
 // next process has its lease.
 constexpr Duration kSilence = seconds(5);
@@ -32,45 +29,6 @@ constexpr milliseconds kNudges[] = {milliseconds(5), milliseconds(20), milliseco
                                     milliseconds(250)};
 
 }  // namespace
-
-Result<Offer> read_offer(const Said& said) {
-  const vmm::Json& text = said.text;
-  const auto format = text.find("format");
-  if (!said.is("offer") || format == text.end() || !format->is_number_integer())
-    return fail(EPROTO, "that is no offer");
-  if (*format != kMotionFormat && *format != kPlainMotionFormat) {
-    return fail(
-        EPERM,
-        fmt::format("this host's pvrdmad moves VMs in formats {} and {}, the other one's in format {}: "
-                    "upgrade the older one",
-                    kPlainMotionFormat, kMotionFormat, format->dump()));
-  }
-  Offer offer;  // what follows are names
-  if (*format == kMotionFormat) {
-    if (text.contains("leader")) {
-      if (text.at("leader") != "libvirt")
-        return fail(
-            EPERM,
-            "the other host's pvrdmad has somebody lead whom this one does not know: upgrade this one");
-      offer.leader = Leader::kLibvirt;
-    }
-    offer.is_paused = text.contains("paused");
-  }
-  offer.is_question = text.contains("question");
-  for (const auto& [member, value] :
-       {std::pair("motion", &offer.motion.id), std::pair("vm", &offer.motion.vm),
-        std::pair("from", &offer.motion.from), std::pair("to", &offer.motion.to)}) {
-    auto found = vmm::text_of(text, member);
-    if (!found) return fail(EPROTO, fmt::format("the offer has no {}", member));
-    if (!is_name(*found)) return fail(EPROTO, fmt::format("the {} in the offer is no name", member));
-    *value = *std::move(found);
-  }
-  const auto patience = text.find("patience_s");
-  if (patience == text.end() || !patience->is_number_unsigned())
-    return fail(EPROTO, "the offer has no patience_s");
-  offer.patience = seconds(std::min(patience->get<std::uint64_t>(), kPatienceSMax));
-  return offer;
-}
 
 Result<ArrivalReport> Destination::run() {
   using Steps = std::vector<Result<void> (Destination::*)()>;
@@ -91,7 +49,7 @@ Result<ArrivalReport> Destination::run() {
                       offer_.motion.vm, report_.pid);
       return Failure(std::move(why));
     }
-    static_cast<void>(there_.say(refusal(why.message)));
+    static_cast<void>(there_.say(calls::refusal(why.message)));
     if (is_led()) return give_up_led(std::move(why));
     pump_.reset();
     if (took_qemu_) {
@@ -104,9 +62,9 @@ Result<ArrivalReport> Destination::run() {
 
 // The other host has the store told that the VM comes here, and only then there is an adapter for QEMU.
 Result<void> Destination::wait_for_qemu() {
-  if (auto begun = there_.expect("begun", Instant::now() + Conversation::kAnswerPatience); !begun)
+  if (auto begun = there_.expect("begun", Instant::now() + calls::Conversation::kAnswerPatience); !begun)
     return Failure(std::move(begun).error());
-  Instant until = Instant::now() + offer_.patience + Conversation::kAnswerPatience;
+  Instant until = Instant::now() + offer_.patience + calls::Conversation::kAnswerPatience;
   while (true) {
     auto found = look_for_qemu();
     if (found) return there_.say({{"say", "qemu"}});
@@ -149,7 +107,7 @@ Result<void> Destination::restore() {
 // What the saved adapter is to be refused for is known before the VM stands anywhere.
 Result<void> Destination::prepare() {
   there_.allow_bytes();
-  auto said = there_.expect("pci", Instant::now() + Conversation::kAnswerPatience);
+  auto said = there_.expect("pci", Instant::now() + calls::Conversation::kAnswerPatience);
   if (!said) return Failure(std::move(said).error());
   const auto image = said->text.contains("pci")
                          ? pci_image_of(said->text.at("pci"))
@@ -172,7 +130,7 @@ Result<void> Destination::receive_memory() {
   if (auto set = vmm::set_migration_capability(*monitor_, vmm::kPauseBeforeSwitchover, true); !set)
     return set;
   if (auto told = there_.say({{"say", "restored"}}); !told) return told;
-  auto channel = take_memory_(Instant::now() + Conversation::kAnswerPatience);
+  auto channel = take_memory_(Instant::now() + calls::Conversation::kAnswerPatience);
   if (!channel) return Failure(std::move(channel).error());
   auto pump = Pump::start(*monitor_, *std::move(channel), Pump::Direction::kToQemu);
   if (!pump) return Failure(std::move(pump).error());
@@ -186,7 +144,7 @@ Result<void> Destination::receive_memory() {
 
 // The state comes when the VM stands there, while QEMU still sends the rest of its memory.
 Result<void> Destination::load() {
-  std::optional<Said> said;
+  std::optional<calls::Said> said;
   while (!said) {
     auto heard = there_.listen(Instant::now() + seconds(1));
     if (!heard) return Failure(std::move(heard).error());
@@ -213,7 +171,7 @@ Result<void> Destination::load() {
 }
 
 Result<void> Destination::wait_for_memory() {
-  const Instant until = Instant::now() + Conversation::kAnswerPatience;
+  const Instant until = Instant::now() + calls::Conversation::kAnswerPatience;
   while (true) {
     const auto found = vmm::migration_status(*monitor_);
     if (!found) return Failure(found.error());

@@ -20,24 +20,15 @@
 #include "base/byte_channel.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "calls/conversation.h"
 #include "motion/arbiter.h"
-#include "motion/conversation.h"
+#include "motion/messages.h"
 #include "motion/moving_side.h"
 #include "motion/pump.h"
 #include "vmm/monitor.h"
 #include "vmm/pci.h"
 
 namespace pvrdma::motion {
-
-// What the other host offers. Errors: EPROTO: it is no offer; EPERM: one that this daemon cannot take.
-struct Offer {
-  Motion motion;
-  Duration patience{};
-  bool is_question = false;  // whether it would be accepted; nothing follows
-  Leader leader = Leader::kDaemons;
-  bool is_paused = false;  // the VM, and is to stay so
-};
-Result<Offer> read_offer(const Said& said);
 
 // A VM that libvirt has come here, as its QEMU here says.
 enum class LedVm : std::uint8_t { kWaits, kStands, kRuns, kGone, kUnknown };
@@ -60,8 +51,8 @@ class Destination {
   using FindMonitor = std::function<Result<std::string>()>;
 
   // `side`, `arbiter` and `there` are borrowed.
-  Destination(Offer offer, FindMonitor find_monitor, MovingSide& side, Arbiter& arbiter, Conversation& there,
-              TakeMemory take_memory, Stopping stopping)
+  Destination(Offer offer, FindMonitor find_monitor, MovingSide& side, Arbiter& arbiter,
+              calls::Conversation& there, TakeMemory take_memory, Stopping stopping)
       : offer_(std::move(offer)),
         find_monitor_(std::move(find_monitor)),
         side_(side),
@@ -100,7 +91,7 @@ class Destination {
   const FindMonitor find_monitor_;
   MovingSide& side_;
   Arbiter& arbiter_;
-  Conversation& there_;
+  calls::Conversation& there_;
   const TakeMemory take_memory_;
   const Stopping stopping_;
   std::unique_ptr<vmm::Monitor> monitor_;

@@ -55,7 +55,7 @@ Result<void> Destination::take_pages() {
   if (auto stands = check_stands(has_pages); !stands) return stands;
   if (auto told = there_.say({{"say", "memory"}}); !told) return told;
   while (true) {
-    auto said = there_.listen(Instant::now() + Conversation::kAnswerPatience);
+    auto said = there_.listen(Instant::now() + calls::Conversation::kAnswerPatience);
     if (!said) return Failure(std::move(said).error());
     if (!*said)
       return fail(ETIMEDOUT, fmt::format("host {} does not send what the adapter of VM {} has written",

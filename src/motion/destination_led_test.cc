@@ -21,6 +21,7 @@
 namespace pvrdma::motion {
 namespace {
 
+using calls::Conversation;
 using std::chrono::seconds;
 using vmm::FakeQemu;
 using vmm::Json;
@@ -143,7 +144,7 @@ class DestinationLedTest : public testing::Test {
     const auto said = there.expect("refused", until());
     EXPECT_TRUE(said) << said.error().message;
     thread.join();
-    EXPECT_EQ(said ? why_of(*said) : "", outcome);
+    EXPECT_EQ(said ? calls::text_of(said->text, "why").value_or("") : "", outcome);
     return outcome;
   }
   static Instant until() { return Instant::now() + seconds(20); }

@@ -6,6 +6,7 @@
 namespace pvrdma::motion {
 namespace {
 
+using calls::Conversation;
 using vmm::FakeQemu;
 using vmm::Json;
 

@@ -79,19 +79,13 @@ void Source::note_run_state(const std::string& state) {
 }
 
 Result<void> Source::offer(Asked asked) {
-  const Motion& motion = wish_.motion;
-  vmm::Json text{{"say", "offer"},
-                 {"format", is_led() || is_paused_ ? kMotionFormat : kPlainMotionFormat},
-                 {"motion", motion.id},
-                 {"vm", motion.vm},
-                 {"from", motion.from},
-                 {"to", motion.to},
-                 {"patience_s", static_cast<std::uint64_t>(duration_cast<seconds>(wish_.patience).count())}};
-  if (asked == Asked::kWhether) text["question"] = true;
-  if (is_led()) text["leader"] = "libvirt";
-  if (is_paused_) text["paused"] = true;
-  if (auto said = there_.say(text); !said) return said;
-  const auto accepted = there_.expect("accepted", Instant::now() + Conversation::kAnswerPatience);
+  const Offer offer{.motion = wish_.motion,
+                    .patience = wish_.patience,
+                    .is_question = asked == Asked::kWhether,
+                    .leader = wish_.leader,
+                    .is_paused = is_paused_};
+  if (auto said = there_.say(to_json(offer)); !said) return said;
+  const auto accepted = there_.expect("accepted", Instant::now() + calls::Conversation::kAnswerPatience);
   if (!accepted) return Failure(accepted.error());
   takes_draft_ = accepted->text.contains("draft");
   return {};
@@ -150,7 +144,7 @@ Result<void> Source::prepare(const Progress& progress) {
     draft = *std::move(made);
   }
   if (auto said = there_.say({{"say", "pci"}, {"pci", to_json(image_)}}, draft); !said) return said;
-  return wait_for("restored", Conversation::kAnswerPatience, progress, {.phase = "waits for QEMU"});
+  return wait_for("restored", calls::Conversation::kAnswerPatience, progress, {.phase = "waits for QEMU"});
 }
 
 Result<void> Source::set_up_qemu() {
@@ -326,8 +320,9 @@ std::string Source::leave() {
   const Instant began = Instant::now();
   static_cast<void>(side_.depart(wish_.motion.vm));
   if (!is_led()) stop_what_runs_here();
-  const auto runs = lost_.empty() ? there_.expect("runs", Instant::now() + Conversation::kAnswerPatience)
-                                  : Result<Said>(fail(ECONNABORTED, lost_));
+  const auto runs = lost_.empty()
+                        ? there_.expect("runs", Instant::now() + calls::Conversation::kAnswerPatience)
+                        : Result<calls::Said>(fail(ECONNABORTED, lost_));
   const Instant now = Instant::now();
   report_.go_on = now - began;
   report_.pause = now - stood_;
@@ -404,7 +399,7 @@ Result<void> Source::undo_all(const std::string& why) {
   const auto note = [&outcome](const auto& done) {
     if (!done && outcome) outcome = Failure(done.error());
   };
-  static_cast<void>(there_.say(over(why)));
+  static_cast<void>(there_.say(calls::over(why)));
   if (std::exchange(stopped_, false)) note(insist([this] { return side_.go_on(wish_.motion.vm); }));
   if (std::exchange(set_up_, false)) note(take_qemu_back());
   pump_.reset();

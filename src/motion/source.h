@@ -25,19 +25,15 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "calls/conversation.h"
 #include "motion/arbiter.h"
-#include "motion/conversation.h"
+#include "motion/messages.h"
 #include "motion/moving_side.h"
 #include "motion/pump.h"
 #include "vmm/migration.h"
 #include "vmm/monitor.h"
 
 namespace pvrdma::motion {
-
-// Of what daemons say to each other. The plain one, which older daemons know, of a VM that runs and that they
-// lead themselves.
-inline constexpr int kMotionFormat = 3;
-inline constexpr int kPlainMotionFormat = 2;
 
 struct MotionWish {
   Motion motion;
@@ -82,8 +78,8 @@ class Source {
 
   // `side`, `arbiter` and `there` are borrowed. `open_memory`: a second connection to the other host, for
   // QEMU's stream.
-  Source(MotionWish wish, MovingSide& side, Arbiter& arbiter, Conversation& there, OpenMemory open_memory,
-         Stopping stopping)
+  Source(MotionWish wish, MovingSide& side, Arbiter& arbiter, calls::Conversation& there,
+         OpenMemory open_memory, Stopping stopping)
       : wish_(std::move(wish)),
         side_(side),
         arbiter_(arbiter),
@@ -143,7 +139,7 @@ class Source {
   const MotionWish wish_;
   MovingSide& side_;
   Arbiter& arbiter_;
-  Conversation& there_;
+  calls::Conversation& there_;
   const OpenMemory open_memory_;
   const Stopping stopping_;
   std::unique_ptr<vmm::Monitor> monitor_;

@@ -195,7 +195,7 @@ void Source::say_what_is_waited_for(const Result<Look>& found, const std::string
 
 // A migration that is not over is cancelled. Where the VM is after that, libvirt decides.
 Result<void> Source::undo_all_led(const std::string& why, const Progress& progress) {
-  static_cast<void>(there_.say(over(why)));
+  static_cast<void>(there_.say(calls::over(why)));
   Result<void> outcome;
   const auto note = [&outcome](const auto& done) {
     if (!done && outcome) outcome = Failure(done.error());

@@ -80,27 +80,20 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   if (daemon->membership_ != nullptr) {
     auto connected = daemon->membership_->connect(make_store(*config.cluster), stop_asked);
     if (!connected) return Failure(std::move(connected).error());
-    if (auto made = daemon->make_hca(*config.cluster); !made) return Failure(std::move(made).error());
+    if (auto made = daemon->make_host_calls(*config.cluster); !made) return Failure(std::move(made).error());
+    daemon->make_hca(*config.cluster);
   }
   daemon->snapshots_ =
       std::make_unique<ShardSnapshots>(*daemon->loop_, *daemon->adapters_, *daemon->fabric_,
                                        daemon->tcp_.get(), daemon->hca_.get(), daemon->roce_.get());
   control::Plane* plane = daemon->membership_ != nullptr ? daemon->membership_->plane() : nullptr;
   std::optional<ShardControl::Member> member;
-  if (plane != nullptr) {
-    auto tls = make_tls(*config.cluster);
-    if (!tls) return Failure(std::move(tls).error());
-    member.emplace(ShardControl::Member{
-        *plane, HostCalls(*plane, *std::move(tls), config.cluster->tcp_congestion_control),
-        [&hca = *daemon->hca_](const std::string& peer, const motion::Said& said,
-                               motion::Conversation& there) {
-          if (said.is(kPipeOffer)) answer_pipe_offer(hca, peer, said, there);
-        }});
-  }
+  if (plane != nullptr)
+    member.emplace(ShardControl::Member{*plane, *daemon->host_calls_, *daemon->incoming_calls_});
   daemon->control_ = std::make_unique<ShardControl>(
       *daemon->loop_, daemon->clock_, *daemon->adapters_, *daemon->fabric_, daemon->roce_.get(),
       *daemon->reaper_, version, config.daemon.fault_injection ? Injection::kAllowed : Injection::kRefused,
-      std::move(member));
+      member);
   auto api = control::ApiServer::listen(config.daemon.api_socket, version, *daemon->snapshots_,
                                         *daemon->control_, plane, config.api);
   if (!api) return Failure(std::move(api).error());
@@ -117,13 +110,14 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
 }
 
 Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
+  incoming_calls_ = std::make_unique<calls::IncomingCalls>();
   transport::TcpOptions options;
   options.host_name = config.host_name;
   options.lanes = config.tcp_lanes;
   options.congestion_control = config.tcp_congestion_control;
   options.tls = tls_files(config);
   options.take_call = [this](std::unique_ptr<transport::tcp::Stream> stream, std::string peer) {
-    control_->take_call(std::move(stream), std::move(peer));
+    incoming_calls_->take(std::move(stream), std::move(peer));
   };
   auto tcp = transport::Tcp::create(options, *loop_, clock_, *fabric_);
   if (!tcp) return Failure(std::move(tcp).error());
@@ -132,11 +126,27 @@ Result<void> Daemon::make_tcp(const control::ClusterConfig& config) {
   return {};
 }
 
-Result<void> Daemon::make_hca(const control::ClusterConfig& config) {
+Result<void> Daemon::make_host_calls(const control::ClusterConfig& config) {
   auto tls = make_tls(config);
   if (!tls) return Failure(std::move(tls).error());
-  introductions_ = std::make_unique<Introductions>(
-      HostCalls(*membership_->plane(), *std::move(tls), config.tcp_congestion_control));
+  const auto find_route =
+      [&plane = *membership_->plane()](const std::string& host) -> std::optional<calls::Route> {
+    const auto inventory = plane.inventory();
+    const auto self = inventory->hosts.find(plane.host());
+    const auto other = inventory->hosts.find(host);
+    if (self == inventory->hosts.end() || other == inventory->hosts.end()) return std::nullopt;
+    const IpAddress* const from = self->second.tagged_address();
+    const IpAddress* const to = other->second.tagged_address();
+    if (from == nullptr || to == nullptr) return std::nullopt;
+    return calls::Route{*from, *to};
+  };
+  host_calls_ = std::make_unique<calls::HostCalls>(config.host_name, find_route, *std::move(tls),
+                                                   config.tcp_congestion_control);
+  return {};
+}
+
+void Daemon::make_hca(const control::ClusterConfig& config) {
+  introductions_ = std::make_unique<Introductions>(*host_calls_);
   hca_worker_ = std::make_unique<transport::hca::WorkerThread>();
   std::string refused;
   if (!config.hca_enabled) refused = "[hca] enabled is false on this host";
@@ -150,7 +160,9 @@ Result<void> Daemon::make_hca(const control::ClusterConfig& config) {
                             .refused = std::move(refused)},
       *loop_, clock_, *fabric_);
   fabric_->use(*hca_);
-  return {};
+  incoming_calls_->on(kPipeOffer, [this](calls::IncomingCall& call, const calls::Said& first) {
+    answer_pipe_offer(*hca_, call, first);
+  });
 }
 
 Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
@@ -174,7 +186,9 @@ Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
 Daemon::~Daemon() {
   if (control_ != nullptr) control_->interrupt();
   api_.reset();
+  if (incoming_calls_ != nullptr) incoming_calls_->interrupt();
   if (control_ != nullptr) control_->stop_motions();
+  if (incoming_calls_ != nullptr) incoming_calls_->stop();
   if (introductions_ != nullptr) introductions_->stop();
   if (hca_worker_ != nullptr) hca_worker_->stop_jobs();
   if (membership_ != nullptr) {

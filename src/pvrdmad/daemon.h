@@ -20,6 +20,8 @@
 #include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "calls/host_calls.h"
+#include "calls/incoming_calls.h"
 #include "cluster/membership.h"
 #include "control/api/api_server.h"
 #include "control/config/config.h"
@@ -57,7 +59,8 @@ class Daemon {
  private:
   Daemon() = default;
   Result<void> make_tcp(const control::ClusterConfig& config);
-  Result<void> make_hca(const control::ClusterConfig& config);
+  Result<void> make_host_calls(const control::ClusterConfig& config);
+  void make_hca(const control::ClusterConfig& config);
   Result<void> make_roce(const std::vector<control::RoceConfig>& links);
   void apply(const cluster::HostView& view);
 
@@ -69,8 +72,10 @@ class Daemon {
   std::unique_ptr<adapters::Keeper> keeper_;         // null: nothing is kept
   std::unique_ptr<cluster::Membership> membership_;  // null: no member of one
   std::unique_ptr<fabric::Fabric> fabric_;
-  std::unique_ptr<transport::Tcp> tcp_;  // null as membership_
-  // The next three: null as membership_.
+  // The next six: null as membership_.
+  std::unique_ptr<calls::IncomingCalls> incoming_calls_;
+  std::unique_ptr<transport::Tcp> tcp_;
+  std::unique_ptr<calls::HostCalls> host_calls_;
   std::unique_ptr<Introductions> introductions_;
   std::unique_ptr<transport::hca::WorkerThread> hca_worker_;
   std::unique_ptr<transport::Hca> hca_;

@@ -10,10 +10,10 @@
 namespace pvrdma::daemon {
 namespace {
 
+using calls::Json;
 using transport::hca::Answer;
 using transport::hca::Offer;
 using transport::hca::PipeEndpoint;
-using vmm::Json;
 
 constexpr const char* kPipeAnswer = "pipe-answer";
 
@@ -101,14 +101,13 @@ Json to_json(const Answer& answer) {
   return said;
 }
 
-void answer_pipe_offer(transport::Hca& hca, const std::string& peer, const motion::Said& said,
-                       motion::Conversation& there) {
-  const auto offer = pipe_offer_of(said.text);
-  const auto answer = offer ? hca.answer(peer, *offer) : Failure(offer.error());
-  static_cast<void>(there.say(answer ? to_json(*answer) : motion::refusal(answer.error().message)));
+void answer_pipe_offer(transport::Hca& hca, calls::IncomingCall& call, const calls::Said& first) {
+  const auto offer = pipe_offer_of(first.text);
+  const auto answer = offer ? hca.answer(call.peer(), *offer) : Failure(offer.error());
+  static_cast<void>(call.there().say(answer ? to_json(*answer) : calls::refusal(answer.error().message)));
 }
 
-bool Introductions::set_conversation(motion::Conversation* there) {
+bool Introductions::set_conversation(calls::Conversation* there) {
   const std::lock_guard lock(mutex_);
   there_ = there;
   return !stopping_;
@@ -123,9 +122,9 @@ void Introductions::stop() {
 Result<Answer> Introductions::introduce(const std::string& host, const Offer& offer) {
   const auto stopped = [] { return fail(ECANCELED, "the daemon stops"); };
   if (!set_conversation(nullptr)) return stopped();
-  auto channel = calls_.call(host);
-  if (!channel) return Failure(std::move(channel).error());
-  motion::Conversation there(*std::move(channel), host);
+  const auto call = calls_.call(host);
+  if (!call) return Failure(call.error());
+  calls::Conversation& there = **call;
   if (!set_conversation(&there)) {
     set_conversation(nullptr);
     return stopped();

@@ -9,8 +9,9 @@
 #include <string>
 
 #include "base/result.h"
-#include "motion/conversation.h"
-#include "pvrdmad/host_calls.h"
+#include "calls/conversation.h"
+#include "calls/host_calls.h"
+#include "calls/incoming_calls.h"
 #include "transport/hca/hca.h"
 #include "transport/hca/introduction.h"
 
@@ -20,18 +21,18 @@ namespace pvrdma::daemon {
 inline constexpr const char* kPipeOffer = "pipe-offer";
 
 // `said` is what came after a first word of kPipeOffer. Errors: EPROTO, one clause.
-Result<transport::hca::Offer> pipe_offer_of(const vmm::Json& said);
-vmm::Json to_json(const transport::hca::Offer& offer);
-Result<transport::hca::Answer> pipe_answer_of(const vmm::Json& said);
-vmm::Json to_json(const transport::hca::Answer& answer);
+Result<transport::hca::Offer> pipe_offer_of(const calls::Json& said);
+calls::Json to_json(const transport::hca::Offer& offer);
+Result<transport::hca::Answer> pipe_answer_of(const calls::Json& said);
+calls::Json to_json(const transport::hca::Answer& answer);
 
-// Answers the call of `peer` that has said it.
-void answer_pipe_offer(transport::Hca& hca, const std::string& peer, const motion::Said& said,
-                       motion::Conversation& there);
+// Answers a call that began with kPipeOffer.
+void answer_pipe_offer(transport::Hca& hca, calls::IncomingCall& call, const calls::Said& first);
 
 class Introductions final : public transport::hca::Introducer {
  public:
-  explicit Introductions(HostCalls calls) : calls_(std::move(calls)) {}
+  // `calls` is borrowed.
+  explicit Introductions(const calls::HostCalls& calls) : calls_(calls) {}
 
   Result<transport::hca::Answer> introduce(const std::string& host,
                                            const transport::hca::Offer& offer) override;
@@ -41,11 +42,11 @@ class Introductions final : public transport::hca::Introducer {
  private:
   static constexpr Duration kPatience = std::chrono::seconds(5);
 
-  bool set_conversation(motion::Conversation* there);
+  bool set_conversation(calls::Conversation* there);
 
-  const HostCalls calls_;
+  const calls::HostCalls& calls_;
   std::mutex mutex_;
-  motion::Conversation* there_ = nullptr;  // guarded, as the next; borrowed, while there is one
+  calls::Conversation* there_ = nullptr;  // guarded, as the next; borrowed, while there is one
   bool stopping_ = false;
 };
 

@@ -7,10 +7,10 @@
 namespace pvrdma::daemon {
 namespace {
 
+using calls::Json;
 using transport::hca::Answer;
 using transport::hca::Offer;
 using transport::hca::PipeEndpoint;
-using vmm::Json;
 
 constexpr PipeEndpoint kEnd{
     .qpn = 17, .psn = 0xffffff, .mtu = 4096, .slots = 256, .reads = 16, .lends_answers = true};

@@ -21,10 +21,10 @@
 #include "base/reaper.h"
 #include "control/adapter_control.h"
 #include "fabric/fabric.h"
-#include "pvrdmad/checkpoints.h"
+#include "moves/checkpoints.h"
+#include "moves/motions.h"
+#include "moves/shard_handover.h"
 #include "pvrdmad/hca_checks.h"
-#include "pvrdmad/motions.h"
-#include "pvrdmad/shard_handover.h"
 #include "shard/loop.h"
 #include "transport/roce/roce.h"
 
@@ -35,11 +35,11 @@ enum class Injection : bool { kRefused, kAllowed };
 
 class ShardControl final : public control::AdapterControl {
  public:
-  // What a member of a cluster has besides: `plane` is borrowed.
+  // What a member of a cluster has besides. All borrowed.
   struct Member {
     control::Plane& plane;
-    HostCalls calls;
-    AnswerOther answer_other = nullptr;
+    const calls::HostCalls& outgoing;
+    calls::IncomingCalls& incoming;
   };
 
   // All borrowed but the version; they outlive this, every call and every capture. `adapters` is used on the
@@ -58,16 +58,10 @@ class ShardControl final : public control::AdapterControl {
         injection_(injection),
         handover_(loop, clock, adapters) {
     if (!member) return;
-    motions_ = std::make_unique<Motions>(
-        member->plane, handover_, std::move(member->calls),
-        [this](const std::string& vm) { return monitor_of(vm, {}); }, Motions::kFirstLook,
-        std::move(member->answer_other));
+    motions_ = std::make_unique<moves::Motions>(member->plane, handover_, member->outgoing, member->incoming,
+                                                [this](const std::string& vm) { return monitor_of(vm, {}); });
   }
 
-  // On the shard.
-  void take_call(std::unique_ptr<transport::tcp::Stream> stream, std::string peer) {
-    if (motions_ != nullptr) motions_->take_call(std::move(stream), std::move(peer));
-  }
   // This daemon ends: what waits in a call waits no more.
   void interrupt() { stopping_ = true; }
   // Before the plane ends.
@@ -111,10 +105,10 @@ class ShardControl final : public control::AdapterControl {
   Reaper& reaper_;
   const std::string version_;
   const Injection injection_;
-  ShardHandover handover_;
-  Checkpoints checkpoints_{handover_};
+  moves::ShardHandover handover_;
+  moves::Checkpoints checkpoints_{handover_};
   HcaChecks hca_checks_;
-  std::unique_ptr<Motions> motions_;  // null: no member of a cluster
+  std::unique_ptr<moves::Motions> motions_;  // null: no member of a cluster
   std::atomic<bool> stopping_ = false;
   std::atomic<std::size_t> captures_{0};
   std::atomic<std::uint64_t> faults_made_{0};

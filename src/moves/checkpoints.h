@@ -10,13 +10,14 @@
 #include <mutex>
 #include <string>
 
+#include "base/job_threads.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "control/adapter_control.h"
 #include "motion/checkpoint.h"
 #include "motion/standing_side.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 
 class Checkpoints {
  public:
@@ -40,6 +41,7 @@ class Checkpoints {
   const Duration patience_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Run>> runs_;  // guarded; by adapter
+  JobThreads jobs_{"checkpoint"};
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

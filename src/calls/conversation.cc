@@ -1,17 +1,18 @@
-#include "motion/conversation.h"
+#include "calls/conversation.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <fmt/core.h>
 
-#include "base/hex.h"
+#include "control/schema/reader.h"
 
-namespace pvrdma::motion {
+namespace pvrdma::calls {
 namespace {
 
 constexpr std::size_t kHeadBytes = 8;
 constexpr std::size_t kReadBytes = 256u << 10;
+constexpr int kDepthMax = 64;
 
 void put(std::vector<std::byte>& out, std::size_t number) {
   for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>(number >> shift & 0xff));
@@ -24,7 +25,7 @@ std::size_t number_at(std::span<const std::byte> bytes, std::size_t at) {
   return number;
 }
 
-// A stranger's text, for a line of a log.
+// A text of another host, made fit for a line of a log.
 std::string printable(std::string text) {
   text.resize(std::min<std::size_t>(text.size(), 500));
   for (char& letter : text) {
@@ -33,10 +34,15 @@ std::string printable(std::string text) {
   return text;
 }
 
+std::string why_of(const Said& said) {
+  auto why = text_of(said.text, "why");
+  return why ? printable(*std::move(why)) : "without a reason";
+}
+
 }  // namespace
 
-Result<void> Conversation::say(const vmm::Json& text, std::span<const std::byte> bytes) {
-  const std::string line = text.dump(-1, ' ', false, vmm::Json::error_handler_t::replace);
+Result<void> Conversation::say(const Json& text, std::span<const std::byte> bytes) {
+  const std::string line = text.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (line.size() > kTextBytesMax || bytes.size() > kBytesMax)
     return fail(E2BIG, fmt::format("a message of {} and {} bytes", line.size(), bytes.size()));
   std::vector<std::byte> out;
@@ -72,10 +78,12 @@ Result<std::optional<Said>> Conversation::take() {
     return fail(EPROTO, fmt::format("host {} sends {} and {} bytes at once", host_, text_bytes, more_bytes));
   const std::size_t all = kHeadBytes + text_bytes + more_bytes;
   if (received_.size() < all) return std::nullopt;
-  Said said;
-  said.text = vmm::parse_json({reinterpret_cast<const char*>(received_.data()) + kHeadBytes, text_bytes});
-  if (!vmm::text_of(said.text, "say"))
+  auto text = control::parse_object(
+      {reinterpret_cast<const char*>(received_.data()) + kHeadBytes, text_bytes}, kDepthMax);
+  if (!text || !text_of(*text, "say"))
     return fail(EPROTO, fmt::format("host {} sends what is no message", host_));
+  Said said;
+  said.text = *std::move(text);
   const auto begin = received_.begin() + static_cast<std::ptrdiff_t>(kHeadBytes + text_bytes);
   said.bytes.assign(begin, received_.begin() + static_cast<std::ptrdiff_t>(all));
   received_.erase(received_.begin(), received_.begin() + static_cast<std::ptrdiff_t>(all));
@@ -101,40 +109,18 @@ std::unique_ptr<ByteChannel> Conversation::give_channel() {
   return received_.empty() ? std::move(channel_) : nullptr;
 }
 
-vmm::Json acceptance() {
-  return {{"say", "accepted"}, {"draft", true}};
-}
-
-vmm::Json refusal(const std::string& why) {
+Json refusal(const std::string& why) {
   return {{"say", "refused"}, {"why", why}};
 }
 
-vmm::Json over(const std::string& why) {
+Json over(const std::string& why) {
   return {{"say", "over"}, {"why", why}};
 }
 
-std::string why_of(const Said& said) {
-  auto why = vmm::text_of(said.text, "why");
-  return why ? printable(*std::move(why)) : "without a reason";
+std::optional<std::string> text_of(const Json& object, const char* member) {
+  const auto found = object.find(member);
+  if (found == object.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
 }
 
-vmm::Json to_json(const vmm::PciImage& image) {
-  vmm::Json json{{"config", to_hex(image.config)}};
-  if (image.has_msix_table) json["msix_table"] = to_hex(image.msix_table);
-  return json;
-}
-
-Result<vmm::PciImage> pci_image_of(const vmm::Json& json) {
-  const auto read = [&json](const char* member, std::span<std::uint8_t> into) {
-    const auto text = vmm::text_of(json, member);
-    return text && from_hex(*text, into);
-  };
-  vmm::PciImage image;
-  bool fine = read("config", image.config);
-  image.has_msix_table = json.is_object() && json.contains("msix_table");
-  if (image.has_msix_table) fine = read("msix_table", image.msix_table) && fine;
-  if (fine) return image;
-  return fail(EPROTO, "the other host sends a PCI state that is none");
-}
-
-}  // namespace pvrdma::motion
+}  // namespace pvrdma::calls

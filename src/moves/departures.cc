@@ -1,4 +1,4 @@
-#include "pvrdmad/departures.h"
+#include "moves/departures.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,16 +6,14 @@
 #include <chrono>
 #include <fmt/chrono.h>
 #include <fmt/core.h>
-#include <system_error>
-#include <thread>
+#include <stop_token>
 #include <utility>
 
-#include "base/control_thread.h"
 #include "base/log.h"
 #include "base/name.h"
 #include "control/model/edits.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 namespace {
 
 using control::MotionState;
@@ -43,49 +41,23 @@ struct Departures::Departure {
   motion::MotionWish wish;
   std::atomic<bool> is_cancelled = false;
   std::atomic<bool> is_late = false;  // to cancel it
-  std::atomic<bool> is_over = false;
-  motion::Conversation* there = nullptr;  // guarded by mutex_; borrowed, while there is one
-  std::thread thread;
 };
 
 Departures::Departures(control::Plane& plane, motion::MovingSide& side, motion::Arbiter& arbiter,
-                       const HostCalls& calls, const FindMonitor& find_monitor)
+                       const calls::HostCalls& calls, const FindMonitor& find_monitor)
     : plane_(plane), side_(side), arbiter_(arbiter), calls_(calls), find_monitor_(find_monitor) {}
 
-Departures::~Departures() {
-  stop();
-}
-
-void Departures::interrupt() {
-  const std::lock_guard lock(mutex_);
-  stopping_ = true;
-  for (const auto& [vm, departure] : leaving_) {
-    departure->is_cancelled = true;
-    if (departure->there != nullptr) departure->there->interrupt();
-  }
-}
-
-void Departures::stop() {
-  interrupt();
-  for (const auto& [vm, departure] : leaving_) departure->thread.join();
-  leaving_.clear();
-}
-
-bool Departures::is_stopping() {
-  const std::lock_guard lock(mutex_);
-  return stopping_;
-}
+Departures::~Departures() = default;
 
 Result<std::unique_ptr<ByteChannel>> Departures::open_memory(const motion::Motion& motion) {
-  auto channel = calls_.call(motion.to);
-  if (!channel) return channel;
+  auto first = calls_.call(motion.to);
+  if (!first) return Failure(std::move(first).error());
   // What QEMU sends comes behind it.
-  motion::Conversation first(std::move(*channel), motion.to);
-  if (auto said = first.say({{"say", "memory"}, {"motion", motion.id}}); !said)
+  if (auto said = (*first)->say({{"say", motion::kMemoryWord}, {"motion", motion.id}}); !said)
     return Failure(std::move(said).error());
-  if (const auto awaited = first.expect("send", Instant::now() + motion::kFirstWordPatience); !awaited)
+  if (const auto awaited = (*first)->expect("send", Instant::now() + calls::kFirstWordPatience); !awaited)
     return Failure(awaited.error());
-  auto bare = first.give_channel();
+  auto bare = (*first)->give_channel();
   if (bare == nullptr) return fail(EPROTO, fmt::format("host {} talks where it is to listen", motion.to));
   return bare;
 }
@@ -125,20 +97,10 @@ Result<motion::MotionWish> Departures::complete(const control::MotionWish& wish,
 Result<void> Departures::check(const control::MotionWish& wish) {
   auto complete_wish = complete(wish, random_name());
   if (!complete_wish) return Failure(std::move(complete_wish).error());
-  auto channel = calls_.call(wish.to);
-  if (!channel) return Failure(std::move(channel).error());
-  motion::Conversation there(*std::move(channel), wish.to);
-  motion::Source source(*std::move(complete_wish), side_, arbiter_, there, nullptr, nullptr);
+  const auto there = calls_.call(wish.to);
+  if (!there) return Failure(there.error());
+  motion::Source source(*std::move(complete_wish), side_, arbiter_, **there, nullptr, nullptr);
   return source.check();
-}
-
-// Under mutex_.
-void Departures::forget_ended() {
-  std::erase_if(leaving_, [](const auto& entry) {
-    if (!entry.second->is_over) return false;
-    entry.second->thread.join();
-    return true;
-  });
 }
 
 Result<MotionState> Departures::start(const control::MotionWish& wish) {
@@ -146,8 +108,7 @@ Result<MotionState> Departures::start(const control::MotionWish& wish) {
   auto complete_wish = complete(wish, (is_led ? kLedPrefix : "") + random_name());
   if (!complete_wish) return Failure(std::move(complete_wish).error());
   const std::lock_guard lock(mutex_);
-  if (stopping_) return fail(EAGAIN, "this pvrdmad stops");
-  forget_ended();
+  if (jobs_.is_stopping()) return fail(EAGAIN, "this pvrdmad stops");
   if (leaving_.contains(wish.vm)) {
     return fail(EBUSY,
                 fmt::format("VM {} is on its way to host {}: wait until that is over, or cancel it with "
@@ -167,16 +128,14 @@ Result<MotionState> Departures::start(const control::MotionWish& wish) {
                     .phase = "begins",
                     .since = now_utc()};
   keep(state);
-  Departure& led = *departure;
-  try {
-    led.thread = std::thread([this, &led] {
-      begin_control_thread("motion");
-      lead(led);
-      led.is_over = true;
-    });
-  } catch (const std::system_error& refused) {
+  auto led = jobs_.start([this, &led = *departure](const std::stop_token& stop) {
+    lead(led, stop);
+    const std::lock_guard ends(mutex_);
+    leaving_.erase(led.wish.motion.vm);
+  });
+  if (!led) {
     states_.erase(motion.vm);
-    return fail(EAGAIN, fmt::format("VM {}: no thread for its motion: {}", wish.vm, refused.what()));
+    return Failure(std::move(led).error().in("VM " + wish.vm));
   }
   leaving_.emplace(wish.vm, std::move(departure));
   return state;
@@ -197,13 +156,7 @@ void Departures::set_state(const std::string& vm, const std::function<void(Motio
   if (const auto found = states_.find(vm); found != states_.end()) change(found->second);
 }
 
-void Departures::set_conversation(Departure& departure, motion::Conversation* there) {
-  const std::lock_guard lock(mutex_);
-  departure.there = there;
-  if (there != nullptr && stopping_) there->interrupt();
-}
-
-void Departures::lead(Departure& departure) {
+void Departures::lead(Departure& departure, const std::stop_token& stop) {
   const motion::Motion& motion = departure.wish.motion;
   const auto failed = [&](const Error& why) {
     log::warn("VM {}: it does not go to host {} (motion {}): {}", motion.vm, motion.to, motion.id,
@@ -214,14 +167,14 @@ void Departures::lead(Departure& departure) {
       ++counters_.stayed;
     });
   };
-  auto channel = calls_.call(motion.to);
-  if (!channel) return failed(channel.error());
-  motion::Conversation there(*std::move(channel), motion.to);
-  set_conversation(departure, &there);
+  const auto call = calls_.call(motion.to);
+  if (!call) return failed(call.error());
+  calls::Conversation& there = **call;
+  const std::stop_callback interrupts(stop, [&there] { there.interrupt(); });
   log::info("VM {}: it is to go to host {} (motion {})", motion.vm, motion.to, motion.id);
   motion::Source source(
       departure.wish, side_, arbiter_, there, [this, &motion] { return open_memory(motion); },
-      [this] { return is_stopping(); });
+      [&stop] { return stop.stop_requested(); });
   const auto report = source.run([&](const motion::MotionProgress& progress) {
     if (progress.phase == "commit") departure.is_late = true;
     set_state(motion.vm, [&](MotionState& state) {
@@ -229,9 +182,8 @@ void Departures::lead(Departure& departure) {
       if (progress.ram_bytes != 0) state.ram_bytes = progress.ram_bytes;
       state.remaining_bytes = progress.remaining_bytes;
     });
-    return !departure.is_cancelled;
+    return !departure.is_cancelled && !stop.stop_requested();
   });
-  set_conversation(departure, nullptr);
   if (!report) return failed(report.error());
   arrived(motion, *report);
 }
@@ -283,14 +235,13 @@ void Departures::add_to(control::MotionCounters& counters) {
 bool Departures::leads(const std::string& vm, const std::string& motion) {
   const std::lock_guard lock(mutex_);
   const auto found = leaving_.find(vm);
-  return found != leaving_.end() && found->second->wish.motion.id == motion && !found->second->is_over;
+  return found != leaving_.end() && found->second->wish.motion.id == motion;
 }
 
 Result<void> Departures::cancel(const std::string& vm) {
   const std::lock_guard lock(mutex_);
   const auto found = leaving_.find(vm);
-  if (found == leaving_.end() || found->second->is_over)
-    return fail(ENOENT, fmt::format("VM {} is not on its way from this host", vm));
+  if (found == leaving_.end()) return fail(ENOENT, fmt::format("VM {} is not on its way from this host", vm));
   if (found->second->is_late)
     return fail(EBUSY, fmt::format("VM {} may be on host {} already: too late to cancel it", vm,
                                    found->second->wish.motion.to));
@@ -298,4 +249,4 @@ Result<void> Departures::cancel(const std::string& vm) {
   return {};
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

@@ -1,8 +1,8 @@
-#include "pvrdmad/store_arbiter.h"
+#include "moves/store_arbiter.h"
 
 #include "control/model/edits.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 
 Result<void> StoreArbiter::begin(const motion::Motion& motion) {
   return plane_.edit([&motion](control::Inventory& inventory) {
@@ -35,4 +35,4 @@ Result<bool> StoreArbiter::source_is_gone(const motion::Motion& motion) {
   return plane_.store_state().connected && !plane_.inventory()->live_hosts.contains(motion.from);
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

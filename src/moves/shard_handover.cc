@@ -1,4 +1,4 @@
-#include "pvrdmad/shard_handover.h"
+#include "moves/shard_handover.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,13 +11,13 @@
 #include <utility>
 
 #include "guestmem/copy.h"
-#include "pvrdmad/logged_pages.h"
-#include "pvrdmad/page_marks.h"
+#include "moves/logged_pages.h"
+#include "moves/page_marks.h"
 #include "shard/ask.h"
 #include "state/writer.h"
 #include "vfio_user/session.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 namespace {
 
 constexpr Duration kPatience = std::chrono::seconds(2);
@@ -405,4 +405,4 @@ Result<void> ShardHandover::nudge(const std::string& adapter) {
   });
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "guestmem/address_space.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 
 class LoggedPages {
  public:
@@ -26,4 +26,4 @@ class LoggedPages {
   bool collected_ = false;
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

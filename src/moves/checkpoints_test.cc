@@ -1,4 +1,4 @@
-#include "pvrdmad/checkpoints.h"
+#include "moves/checkpoints.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 #include "motion/fake_standing_side.h"
 #include "vmm/fake_qemu.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 namespace {
 
 using namespace std::chrono_literals;
@@ -137,4 +137,4 @@ TEST_F(CheckpointsTest, WhatFailsIsTheLastLine) {
 }
 
 }  // namespace
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

@@ -5,7 +5,7 @@
 #include "control/plane/plane.h"
 #include "motion/arbiter.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 
 class StoreArbiter final : public motion::Arbiter {
  public:
@@ -22,4 +22,4 @@ class StoreArbiter final : public motion::Arbiter {
   control::Plane& plane_;
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

@@ -1,4 +1,4 @@
-#include "motion/conversation.h"
+#include "calls/conversation.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,10 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "motion/destination.h"
-#include "motion/source.h"
-
-namespace pvrdma::motion {
+namespace pvrdma::calls {
 namespace {
 
 // What was sent comes back, in pieces of a size.
@@ -103,7 +100,7 @@ TEST(ConversationTest, TellsARefusalFromASurprise) {
 
 TEST(ConversationTest, AReasonIsFitForALog) {
   const std::string reason = "no\nroom \u001b[31m" + std::string(5000, 'x');
-  const vmm::Json text{{"say", "over"}, {"why", reason}};
+  const Json text{{"say", "over"}, {"why", reason}};
   const auto over = Heard(framed(text.dump())).conversation->expect("qemu", {});
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error().code, ECANCELED);
@@ -121,67 +118,5 @@ TEST(ConversationTest, GivesItsChannelOnlyWhenNothingCame) {
   EXPECT_EQ(hasty.conversation->give_channel(), nullptr);
 }
 
-TEST(ConversationTest, PciStatesTravelAsTheyAre) {
-  vmm::PciImage image;
-  for (std::size_t i = 0; i < image.config.size(); ++i) image.config[i] = static_cast<std::uint8_t>(i);
-  auto back = pci_image_of(to_json(image));
-  ASSERT_TRUE(back);
-  EXPECT_EQ(back->config, image.config);
-  EXPECT_FALSE(back->has_msix_table);
-  image.has_msix_table = true;
-  image.msix_table[47] = 9;
-  back = pci_image_of(to_json(image));
-  ASSERT_TRUE(back);
-  EXPECT_EQ(back->msix_table, image.msix_table);
-  for (const vmm::Json& bad : {vmm::Json::array(), vmm::Json{{"config", "00"}}, vmm::Json{{"config", 5}},
-                               vmm::Json{{"config", std::string(512, 'g')}},
-                               vmm::Json{{"config", std::string(512, '0')}, {"msix_table", ""}}})
-    EXPECT_FALSE(pci_image_of(bad)) << bad.dump().substr(0, 60);
-}
-
-vmm::Json offer_text() {
-  return {{"say", "offer"},   {"format", kMotionFormat}, {"motion", "m1"},    {"vm", "VM-01"},
-          {"from", "esx-01"}, {"to", "esx-02"},          {"patience_s", 600u}};
-}
-
-TEST(OfferTest, IsReadAsItWasWritten) {
-  const auto offer = read_offer({offer_text(), {}});
-  ASSERT_TRUE(offer) << offer.error().message;
-  EXPECT_EQ(offer->motion.vm, "VM-01");
-  EXPECT_EQ(offer->patience, std::chrono::seconds(600));
-  EXPECT_FALSE(offer->is_question || offer->is_paused);
-  EXPECT_EQ(offer->leader, Leader::kDaemons);
-  vmm::Json endless = offer_text();
-  endless["patience_s"] = ~std::uint64_t{0};
-  EXPECT_LE(read_offer({endless, {}})->patience, std::chrono::hours(24));
-}
-
-TEST(OfferTest, OfALedOrPausedVmIsNotForOlderDaemons) {
-  vmm::Json text = offer_text();
-  text["leader"] = "libvirt";
-  text["paused"] = true;
-  EXPECT_EQ(read_offer({text, {}})->leader, Leader::kLibvirt);
-  EXPECT_TRUE(read_offer({text, {}})->is_paused);
-  text["leader"] = 7;
-  EXPECT_EQ(read_offer({text, {}}).error().code, EPERM);
-  text["format"] = kPlainMotionFormat;
-  EXPECT_EQ(read_offer({text, {}})->leader, Leader::kDaemons) << "they know no such member";
-}
-
-TEST(OfferTest, WhatIsNoneIsRefused) {
-  for (const char* member : {"format", "motion", "vm", "from", "to", "patience_s"}) {
-    vmm::Json text = offer_text();
-    text.erase(member);
-    EXPECT_FALSE(read_offer({text, {}})) << member;
-    text[member] = vmm::Json::array();
-    EXPECT_FALSE(read_offer({text, {}})) << member;
-  }
-  vmm::Json newer = offer_text();
-  newer["format"] = 4;
-  const auto refused = read_offer({newer, {}});
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("formats 2 and 3, the other one's in format 4"), std::string::npos);
-}
-
 }  // namespace
-}  // namespace pvrdma::motion
+}  // namespace pvrdma::calls

@@ -1,4 +1,4 @@
-#include "pvrdmad/motions.h"
+#include "moves/motions.h"
 
 #include <atomic>
 #include <cerrno>
@@ -6,23 +6,22 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
-#include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
+#include "calls/call_fixture.h"
+#include "calls/conversation.h"
 #include "control/model/edits.h"
 #include "control/model/records.h"
-#include "motion/conversation.h"
 #include "support/fake_store.h"
-#include "transport/tcp/plain_stream.h"
 #include "vmm/fake_qemu.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 namespace {
 
-using motion::Conversation;
+using calls::Conversation;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -114,23 +113,41 @@ class MotionsTest : public testing::Test {
     }
     return true;
   }
-  std::unique_ptr<Motions> motions(control::Plane& plane, const std::string& monitor = {}) {
-    return std::make_unique<Motions>(
-        plane, side_, HostCalls(plane, nullptr, "cubic"),
-        [monitor](const std::string&) -> Result<std::string> {
-          if (monitor.empty()) return fail(ENOENT, "no monitor");
-          return monitor;
-        },
-        Duration{});
-  }
-  // What `peer` says to the motions.
-  static std::unique_ptr<Conversation> call(Motions& motions, const std::string& peer) {
-    int fds[2] = {-1, -1};
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    motions.take_call(transport::tcp::make_plain_stream(Fd(fds[0])), peer);
-    return std::make_unique<Conversation>(
-        std::make_unique<transport::tcp::Call>(transport::tcp::make_plain_stream(Fd(fds[1])), "esx-02"),
-        "esx-02");
+  // The motions of a host, and the calls by which others reach them.
+  class Host {
+   public:
+    Host(control::Plane& plane, motion::MovingSide& side, FindMonitor find_monitor)
+        : outgoing_(
+              plane.host(), [&plane](const std::string& host) { return route(plane, host); }, nullptr,
+              "cubic"),
+          motions_(plane, side, outgoing_, incoming_, std::move(find_monitor), Duration{}) {}
+    ~Host() { stop(); }
+    void stop() {
+      motions_.interrupt();
+      incoming_.interrupt();
+      motions_.stop();
+      incoming_.stop();
+    }
+    // What `peer` says to the motions.
+    std::unique_ptr<Conversation> call(const std::string& peer) { return calls::call_of(incoming_, peer); }
+    Motions* operator->() { return &motions_; }
+
+   private:
+    static std::optional<calls::Route> route(const control::Plane& plane, const std::string& host) {
+      const auto inventory = plane.inventory();
+      return calls::Route{*inventory->hosts.at(plane.host()).tagged_address(),
+                          *inventory->hosts.at(host).tagged_address()};
+    }
+
+    calls::IncomingCalls incoming_;
+    calls::HostCalls outgoing_;
+    Motions motions_;
+  };
+  std::unique_ptr<Host> motions(control::Plane& plane, const std::string& monitor = {}) {
+    return std::make_unique<Host>(plane, side_, [monitor](const std::string&) -> Result<std::string> {
+      if (monitor.empty()) return fail(ENOENT, "no monitor");
+      return monitor;
+    });
   }
   static vmm::Json offer(const std::string& vm = "VM-01", const std::string& from = "esx-01") {
     return {{"say", "offer"},   {"format", motion::kPlainMotionFormat},
@@ -139,8 +156,8 @@ class MotionsTest : public testing::Test {
             {"patience_s", 60u}};
   }
   // Why the motions refuse it; empty: they accept.
-  static std::string refusal(Motions& motions, const std::string& peer, const vmm::Json& text) {
-    const auto there = call(motions, peer);
+  static std::string refusal(Host& motions, const std::string& peer, const vmm::Json& text) {
+    const auto there = motions.call(peer);
     EXPECT_TRUE(there->say(text));
     const auto answer = there->expect("accepted", Instant::now() + seconds(20));
     return answer ? std::string() : answer.error().message;
@@ -176,13 +193,13 @@ TEST_F(MotionsTest, TakesOffersOfVmsThatTheirHostHas) {
 
 TEST_F(MotionsTest, AVmComesByOneMotionAtATime) {
   const auto here = motions(*two_);
-  auto first = call(*here, "esx-01");
+  auto first = here->call("esx-01");
   ASSERT_TRUE(first->say(offer()));
   ASSERT_TRUE(first->expect("accepted", Instant::now() + seconds(20)));
   EXPECT_NE(refusal(*here, "esx-01", offer()).find("by another motion"), std::string::npos);
   first.reset();
   EXPECT_TRUE(until([&] { return refusal(*here, "esx-01", offer()).empty(); })) << "the first has gone";
-  EXPECT_GE(here->counters().not_come, 1U);
+  EXPECT_GE((*here)->counters().not_come, 1U);
 }
 
 // The memory of the first one would be lost, while it is waited for.
@@ -192,7 +209,7 @@ TEST_F(MotionsTest, AMotionIsOneVms) {
   }));
   ASSERT_TRUE(until([&] { return two_->inventory()->vms.contains("VM-02"); }));
   const auto here = motions(*two_);
-  const auto first = call(*here, "esx-01");
+  const auto first = here->call("esx-01");
   ASSERT_TRUE(first->say(offer()));
   ASSERT_TRUE(first->expect("accepted", Instant::now() + seconds(20)));
   vmm::Json other = offer("VM-02");
@@ -209,7 +226,7 @@ TEST_F(MotionsTest, WhatIsNoOfferEndsTheCall) {
   const auto here = motions(*two_);
   for (const vmm::Json& text :
        {vmm::Json{{"say", "loaded"}}, vmm::Json{{"say", "memory"}, {"motion", "m9"}}}) {
-    const auto there = call(*here, "esx-01");
+    const auto there = here->call("esx-01");
     ASSERT_TRUE(there->say(text));
     auto heard = there->listen(Instant::now() + seconds(20));
     if (heard && *heard) heard = there->listen(Instant::now() + seconds(20));  // "send", to nobody's memory
@@ -217,53 +234,40 @@ TEST_F(MotionsTest, WhatIsNoOfferEndsTheCall) {
   }
 }
 
-TEST_F(MotionsTest, OneHostTakesOnlyItsShareOfCalls) {
-  const auto here = motions(*two_);
-  std::vector<std::unique_ptr<Conversation>> silent;
-  for (std::size_t i = 0; i < Arrivals::kCallsOfHostMax; ++i) {
-    silent.push_back(call(*here, "esx-01"));
-    std::this_thread::sleep_for(milliseconds(5));  // so that the places for those that wait are enough
-  }
-  const auto over = call(*here, "esx-01");
-  const auto heard = over->listen(Instant::now() + seconds(4));
-  EXPECT_FALSE(heard) << "the first ones still have time for their first word";
-  EXPECT_NE(refusal(*here, "esx-03", offer()), "") << "another host is heard";
-}
-
 TEST_F(MotionsTest, SaysWhyAVmCannotLeave) {
   const auto here = motions(*one_);
   const auto why = [&](const control::MotionWish& wish) {
-    const auto started = here->start(wish);
+    const auto started = (*here)->start(wish);
     return started ? std::string() : started.error().message;
   };
   EXPECT_NE(why({.vm = "VM-09", .to = "esx-02"}).find("VM-09"), std::string::npos);
   EXPECT_NE(why({.vm = "VM-01", .to = "esx-02", .monitor = "/m", .max_pause_ms = 6000}).find("at most 5000"),
             std::string::npos);
-  EXPECT_NE(motions(*two_)
+  EXPECT_NE((*motions(*two_))
                 ->start({.vm = "VM-01", .to = "esx-02", .monitor = "/m"})
                 .error()
                 .message.find("ask the pvrdmad there"),
             std::string::npos);
-  EXPECT_EQ(here->cancel("VM-01").error().code, ENOENT);
-  EXPECT_TRUE(here->list().empty());
+  EXPECT_EQ((*here)->cancel("VM-01").error().code, ENOENT);
+  EXPECT_TRUE((*here)->list().empty());
   ASSERT_EQ(why({.vm = "VM-01", .to = "esx-02", .monitor = "/m"}), "");
-  ASSERT_TRUE(until([&] { return here->list().at(0).state == "failed"; }));
-  EXPECT_NE(here->list().at(0).error.find("host esx-02 at 127.0.0.2 cannot be called"), std::string::npos)
-      << here->list().at(0).error;
-  EXPECT_EQ(here->counters().stayed, 1U);
+  ASSERT_TRUE(until([&] { return (*here)->list().at(0).state == "failed"; }));
+  EXPECT_NE((*here)->list().at(0).error.find("host esx-02 at 127.0.0.2 cannot be called"), std::string::npos)
+      << (*here)->list().at(0).error;
+  EXPECT_EQ((*here)->counters().stayed, 1U);
 }
 
 TEST_F(MotionsTest, NoneBeginsWithoutTheStore) {
   const auto here = motions(*two_);
   newest_store_->go_away("no route");
   const control::MotionWish wish{.vm = "VM-01", .to = "esx-02", .monitor = "/m"};
-  const auto checked = here->check(wish);
+  const auto checked = (*here)->check(wish);
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().code, EAGAIN);
   EXPECT_NE(checked.error().message.find("store fake is away (no route)"), std::string::npos)
       << checked.error().message;
-  EXPECT_FALSE(here->start(wish));
-  EXPECT_TRUE(here->list().empty());
+  EXPECT_FALSE((*here)->start(wish));
+  EXPECT_TRUE((*here)->list().empty());
 }
 
 TEST_F(MotionsTest, AMotionWhoseHostsHaveBothGoneMayBeCancelledAnywhere) {
@@ -276,10 +280,10 @@ TEST_F(MotionsTest, AMotionWhoseHostsHaveBothGoneMayBeCancelledAnywhere) {
   ASSERT_TRUE(begin());
   const auto here = motions(*three);
   ASSERT_TRUE(until([&] { return three->inventory()->vms.at("VM-01").motion.has_value(); }));
-  EXPECT_NE(here->cancel("VM-01").error().message.find("cancel it on host esx-01"), std::string::npos);
+  EXPECT_NE((*here)->cancel("VM-01").error().message.find("cancel it on host esx-01"), std::string::npos);
   for (const auto& plane : {one_.get(), two_.get()}) plane->clear_live(control::live_host_key(plane->host()));
   ASSERT_TRUE(until([&] { return three->inventory()->live_hosts.empty(); }));
-  const auto cancelled = here->cancel("VM-01");
+  const auto cancelled = (*here)->cancel("VM-01");
   EXPECT_TRUE(cancelled) << cancelled.error().message;
   EXPECT_FALSE(three->inventory()->vms.at("VM-01").motion);
 }
@@ -357,7 +361,8 @@ TEST_F(MotionsTest, AMotionThatLibvirtLedIsTheOtherHostsToEndAndItsVmLibvirtsToL
   const auto here = motions(*one_, path);
   std::this_thread::sleep_for(milliseconds(1500));  // its records are looked at each second
   EXPECT_TRUE(one_->inventory()->vms.at("VM-01").motion) << "the other host lives";
-  EXPECT_NE(here->cancel("VM-01").error().message.find("the one of host esx-02 ends it"), std::string::npos);
+  EXPECT_NE((*here)->cancel("VM-01").error().message.find("the one of host esx-02 ends it"),
+            std::string::npos);
   two_->clear_live(control::live_host_key("esx-02"));
   EXPECT_TRUE(until([&] { return !one_->inventory()->vms.at("VM-01").motion; }));
   std::this_thread::sleep_for(milliseconds(100));
@@ -380,7 +385,7 @@ TEST_F(MotionsTest, AQemuThatDoesNotAnswerHoldsUpNoCallOfAnotherHost) {
   });
   const auto here = motions(*two_, path);
   ASSERT_TRUE(until([&] { return was_asked.load(); }));
-  const auto there = call(*here, "esx-03");
+  const auto there = here->call("esx-03");
   ASSERT_TRUE(there->say(offer()));
   const auto answer = there->expect("accepted", Instant::now() + vmm::Monitor::kPatience / 2);
   may_answer = true;
@@ -414,17 +419,14 @@ TEST_F(MotionsTest, OneThatStopsAsksNoFurtherQemus) {
     return FakeQemu::returning({{"status", "paused"}});
   });
   std::atomic<int> looked_for = 0;
-  Motions here(
-      *two_, side_, HostCalls(*two_, nullptr, "cubic"),
-      [&](const std::string&) -> Result<std::string> {
-        ++looked_for;
-        return path;
-      },
-      Duration{});
+  Host here(*two_, side_, [&](const std::string&) -> Result<std::string> {
+    ++looked_for;
+    return path;
+  });
   ASSERT_TRUE(until([&] { return was_asked.load(); }));
   std::thread stopping([&] { here.stop(); });
   const auto takes_calls = [&] {
-    return call(here, "esx-03")->listen(Instant::now() + milliseconds(50)).has_value();
+    return here.call("esx-03")->listen(Instant::now() + milliseconds(50)).has_value();
   };
   EXPECT_TRUE(until([&] { return !takes_calls(); }));
   may_answer = true;
@@ -468,4 +470,4 @@ TEST_F(MotionsTest, AVmThatLibvirtLedHereIsWhereLibvirtHasIt) {
 }
 
 }  // namespace
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

@@ -13,10 +13,10 @@
 #include "device/pci_state.h"
 #include "motion/adapter_side.h"
 #include "motion/moving_side.h"
-#include "pvrdmad/page_marks.h"
+#include "moves/page_marks.h"
 #include "shard/loop.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 
 class ShardHandover final : public motion::AdapterSide, public motion::MovingSide {
  public:
@@ -80,4 +80,4 @@ class ShardHandover final : public motion::AdapterSide, public motion::MovingSid
   const adapters::AdapterSet& adapters_;
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

@@ -16,9 +16,9 @@
 #include "adapters/seated_adapter.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "pvrdmad/logged_pages.h"
+#include "moves/logged_pages.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 
 class PageMarks : public std::enable_shared_from_this<PageMarks> {
  public:
@@ -47,4 +47,4 @@ class PageMarks : public std::enable_shared_from_this<PageMarks> {
   int error_ = 0;
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

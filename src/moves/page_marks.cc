@@ -1,4 +1,4 @@
-#include "pvrdmad/page_marks.h"
+#include "moves/page_marks.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,7 +9,7 @@
 
 #include "guestmem/copy.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 
 Result<PageMarks::State> PageMarks::step(adapters::SeatedAdapter& seated) {
   guestmem::AddressSpace& memory = seated.adapter().memory();
@@ -80,4 +80,4 @@ bool PageMarks::drain(Instant until) {
                             [this] { return under_way_ == 0; });
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

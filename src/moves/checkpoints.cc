@@ -1,20 +1,17 @@
-#include "pvrdmad/checkpoints.h"
+#include "moves/checkpoints.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
 #include <fmt/core.h>
-#include <optional>
-#include <system_error>
-#include <thread>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
-#include "base/control_thread.h"
 #include "base/log.h"
 #include "control/api/answers.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 namespace {
 
 using control::CheckpointLine;
@@ -30,17 +27,29 @@ class Checkpoints::Run {
   Run(motion::CheckpointWish wish, motion::StandingSide& side, Duration patience)
       : wish_(std::move(wish)), side_(side), patience_(patience) {}
 
-  void start() {
-    thread_ = std::thread([this] { lead(); });
-  }
-  // Nobody listens any more: unless it was finished, the VM goes on.
-  void give_up() {
+  // The thread's job, until the checkpoint was finished or given up.
+  void lead() {
     {
-      const std::lock_guard lock(mutex_);
-      given_up_ = true;
+      motion::Checkpoint checkpoint(wish_, side_);
+      const auto report = checkpoint.take([this](const auto& status) { return say_progress(status); });
+      if (report) {
+        offer(*report, checkpoint.take_state());
+        keep_or_abandon(checkpoint, *report);
+      } else {
+        log::warn("adapter {}: no checkpoint of its VM: {}", wish_.adapter, report.error().message);
+        say({.vm = wish_.adapter, .error = report.error().message});
+      }
     }
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
     changed_.notify_all();
-    thread_.join();
+  }
+  // Nobody listens any more: unless it was finished, the VM goes on. Returns when it does.
+  void give_up() {
+    std::unique_lock lock(mutex_);
+    given_up_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return ended_; });
   }
 
   bool read(std::string& out) {
@@ -84,26 +93,6 @@ class Checkpoints::Run {
     }
     const std::lock_guard lock(mutex_);
     return !given_up_;
-  }
-
-  void lead() {
-    begin_control_thread("checkpoint");
-    {
-      motion::Checkpoint checkpoint(wish_, side_);
-      const auto report = checkpoint.take([this](const auto& status) { return say_progress(status); });
-      if (report) {
-        offer(*report, checkpoint.take_state());
-        keep_or_abandon(checkpoint, *report);
-      } else {
-        log::warn("adapter {}: no checkpoint of its VM: {}", wish_.adapter, report.error().message);
-        say({.vm = wish_.adapter, .error = report.error().message});
-      }
-    }
-    {
-      const std::lock_guard lock(mutex_);
-      ended_ = true;
-    }
-    changed_.notify_all();
   }
 
   void offer(const motion::CheckpointReport& report, std::vector<std::byte> state) {
@@ -155,7 +144,6 @@ class Checkpoints::Run {
   bool finishing_ = false;
   bool ended_ = false;
   Result<void> outcome_ = fail(ECANCELED, "the checkpoint was given up: the VM goes on");
-  std::thread thread_;
 };
 
 class Checkpoints::Stream final : public control::ByteStream {
@@ -183,11 +171,8 @@ Result<std::unique_ptr<control::ByteStream>> Checkpoints::start(motion::Checkpoi
     return fail(EBUSY, fmt::format("adapter {}: a checkpoint of its VM is under way", adapter));
   if (runs_.size() >= kMax)
     return fail(EBUSY, fmt::format("{} checkpoints are under way: wait until one is over", runs_.size()));
-  try {
-    run->start();
-  } catch (const std::system_error& refused) {
-    return fail(EAGAIN, fmt::format("adapter {}: no thread for its checkpoint: {}", adapter, refused.what()));
-  }
+  if (auto begun = jobs_.start([run](const std::stop_token&) { run->lead(); }); !begun)
+    return Failure(std::move(begun).error().in("adapter " + adapter));
   runs_.emplace(adapter, run);
   return std::make_unique<Stream>(*this, adapter, std::move(run));
 }
@@ -204,4 +189,4 @@ Result<void> Checkpoints::finish(const std::string& adapter) {
   return run->finish();
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

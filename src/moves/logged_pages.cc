@@ -1,9 +1,9 @@
-#include "pvrdmad/logged_pages.h"
+#include "moves/logged_pages.h"
 
 #include <algorithm>
 #include <cstdint>
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 
 Result<std::optional<guestmem::PageRun>> LoggedPages::next(guestmem::AddressSpace& memory,
                                                            std::size_t bytes_max) {
@@ -25,4 +25,4 @@ Result<std::optional<guestmem::PageRun>> LoggedPages::next(guestmem::AddressSpac
   return taken;
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

@@ -8,20 +8,21 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "base/byte_channel.h"
+#include "base/job_threads.h"
 #include "base/result.h"
+#include "calls/host_calls.h"
 #include "control/adapter_control.h"
 #include "control/plane/plane.h"
 #include "motion/arbiter.h"
-#include "motion/conversation.h"
 #include "motion/moving_side.h"
 #include "motion/source.h"
-#include "pvrdmad/host_calls.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 
 // Where a VM's QEMU has its monitor.
 using FindMonitor = std::function<Result<std::string>(const std::string& vm)>;
@@ -38,7 +39,7 @@ class Departures {
 
   // All borrowed.
   Departures(control::Plane& plane, motion::MovingSide& side, motion::Arbiter& arbiter,
-             const HostCalls& calls, const FindMonitor& find_monitor);
+             const calls::HostCalls& calls, const FindMonitor& find_monitor);
   ~Departures();
   Departures(const Departures&) = delete;
   Departures& operator=(const Departures&) = delete;
@@ -53,34 +54,31 @@ class Departures {
   bool leads(const std::string& vm, const std::string& motion);
   void add_to(control::MotionCounters& counters);
 
-  // Motions::stop().
-  void interrupt();
-  void stop();
+  // As Motions'.
+  void interrupt() { jobs_.interrupt(); }
+  void stop() { jobs_.stop(); }
 
  private:
   struct Departure;
 
   Result<motion::MotionWish> complete(const control::MotionWish& wish, const std::string& id);
   Result<std::unique_ptr<ByteChannel>> open_memory(const motion::Motion& motion);
-  void set_conversation(Departure& departure, motion::Conversation* there);
-  void lead(Departure& departure);
+  void lead(Departure& departure, const std::stop_token& stop);
   void arrived(const motion::Motion& motion, const motion::MotionReport& report);
   void set_state(const std::string& vm, const std::function<void(control::MotionState&)>& change);
   void keep(control::MotionState state);
-  void forget_ended();
-  bool is_stopping();
 
   control::Plane& plane_;
   motion::MovingSide& side_;
   motion::Arbiter& arbiter_;
-  const HostCalls& calls_;
+  const calls::HostCalls& calls_;
   const FindMonitor& find_monitor_;
 
   std::mutex mutex_;
-  bool stopping_ = false;  // guarded, as what follows
-  control::MotionCounters counters_;
+  control::MotionCounters counters_;                           // guarded, as what follows
   std::map<std::string, control::MotionState> states_;         // by VM, the newest
   std::map<std::string, std::unique_ptr<Departure>> leaving_;  // by VM
+  JobThreads jobs_{"motion"};
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

@@ -1,5 +1,5 @@
 // On a real loop, with clients that answer for their MSI-X tables as a VMM does.
-#include "pvrdmad/shard_handover.h"
+#include "moves/shard_handover.h"
 
 #include <array>
 #include <atomic>
@@ -14,7 +14,7 @@
 #include "transport/local/local.h"
 #include "vfio_user/client.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 namespace {
 
 using motion::MovingSide;
@@ -295,4 +295,4 @@ TEST_F(ShardHandoverTest, WhoHasLeftIsSaid) {
 }
 
 }  // namespace
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

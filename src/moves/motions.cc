@@ -1,52 +1,54 @@
-#include "pvrdmad/motions.h"
+#include "moves/motions.h"
 
-#include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <fmt/core.h>
+#include <mutex>
 #include <utility>
 
 #include "base/control_thread.h"
-#include "base/log.h"
 #include "motion/qemu.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::moves {
 namespace {
 
 constexpr Duration kRecordsPause = std::chrono::seconds(1);
 constexpr Duration kCancelPatience = std::chrono::seconds(10);
 
+// Whether a stop is asked for before `pause` is over.
+bool stops_within(const std::stop_token& stop, Duration pause) {
+  std::mutex mutex;
+  std::condition_variable_any nothing_comes;
+  std::unique_lock lock(mutex);
+  nothing_comes.wait_for(lock, stop, pause, [] { return false; });
+  return stop.stop_requested();
+}
+
 }  // namespace
 
-Motions::Motions(control::Plane& plane, motion::MovingSide& side, HostCalls calls, FindMonitor find_monitor,
-                 Duration first_look, AnswerOther answer_other)
+Motions::Motions(control::Plane& plane, motion::MovingSide& side, const calls::HostCalls& outgoing,
+                 calls::IncomingCalls& incoming, FindMonitor find_monitor, Duration first_look)
     : plane_(plane),
       side_(side),
-      calls_to_(std::move(calls)),
       find_monitor_(std::move(find_monitor)),
-      answer_other_(std::move(answer_other)),
       arbiter_(plane),
-      departures_(plane, side, arbiter_, calls_to_, find_monitor_),
-      arrivals_(plane, side, arbiter_, find_monitor_, answer_other_),
-      clerk_([this] { attend(); }),
-      watcher_([this, first_look] { watch_records(first_look); }) {}
+      departures_(plane, side, arbiter_, outgoing, find_monitor_),
+      arrivals_(plane, side, arbiter_, find_monitor_, incoming),
+      watcher_([this, first_look](const std::stop_token& stop) { watch_records(stop, first_look); }) {}
 
 Motions::~Motions() {
   stop();
 }
 
-void Motions::stop() {
+void Motions::interrupt() {
   departures_.interrupt();
-  arrivals_.interrupt();
-  {
-    const std::lock_guard lock(calls_mutex_);
-    takes_calls_ = false;
-  }
-  call_came_.notify_all();
-  stops_.notify_all();
-  if (clerk_.joinable()) clerk_.join();
+  watcher_.request_stop();
+}
+
+void Motions::stop() {
+  interrupt();
   if (watcher_.joinable()) watcher_.join();
   departures_.stop();
-  arrivals_.stop();
 }
 
 control::MotionCounters Motions::counters() {
@@ -85,53 +87,23 @@ Result<void> Motions::cancel(const std::string& vm) {
   return arbiter_.end({found->second.motion->id, vm, from, to});
 }
 
-void Motions::take_call(std::unique_ptr<transport::tcp::Stream> stream, std::string peer) {
-  auto call = std::make_unique<transport::tcp::Call>(std::move(stream), std::move(peer));
-  {
-    const std::lock_guard lock(calls_mutex_);
-    const auto free = std::find(calls_.begin(), calls_.end(), nullptr);
-    if (!takes_calls_ || free == calls_.end()) return;
-    *free = std::move(call);
-  }
-  call_came_.notify_one();
-}
-
-// Null: none is taken any more.
-std::unique_ptr<transport::tcp::Call> Motions::next_call() {
-  const auto is_call = [](const auto& call) { return call != nullptr; };
-  std::unique_lock lock(calls_mutex_);
-  call_came_.wait(lock, [&] { return !takes_calls_ || std::ranges::any_of(calls_, is_call); });
-  return takes_calls_ ? std::move(*std::ranges::find_if(calls_, is_call)) : nullptr;
-}
-
-// The clerk.
-void Motions::attend() {
-  begin_control_thread("motions");
-  while (auto call = next_call()) arrivals_.answer(std::move(call));
-}
-
 // The watcher. A QEMU that does not answer holds it up, and nobody else.
-void Motions::watch_records(Duration first_look) {
+void Motions::watch_records(const std::stop_token& stop, Duration first_look) {
   begin_control_thread("motion-records");
   Duration pause = first_look;
-  while (!stops_within(pause)) {
-    look_after_records();
+  while (!stops_within(stop, pause)) {
+    look_after_records(stop);
     pause = kRecordsPause;
   }
 }
 
-bool Motions::stops_within(Duration pause) {
-  std::unique_lock lock(calls_mutex_);
-  return stops_.wait_for(lock, pause, [this] { return !takes_calls_; });
-}
-
 // A motion in the store that nobody leads any more is ended: a VM that goes nowhere can be edited again.
 // Where libvirt leads, the daemon of the host that it goes to sees what has become of it.
-void Motions::look_after_records() {
+void Motions::look_after_records(const std::stop_token& stop) {
   const auto inventory = plane_.inventory();
   for (const auto& [name, vm] : inventory->vms) {
     if (!vm.motion) continue;
-    if (stops_within({})) return;  // each may take a QEMU's patience
+    if (stop.stop_requested()) return;  // each may take a QEMU's patience
     const bool leaves = vm.host == plane_.host();
     if (!leaves && vm.motion->to != plane_.host()) continue;
     if (leaves ? departures_.leads(name, vm.motion->id) : arrivals_.leads(name, vm.motion->id)) continue;
@@ -199,4 +171,4 @@ void Motions::continue_vm(const std::string& vm) {
   }
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::moves

@@ -1,0 +1,47 @@
+// HostCalls: calls from this host's daemon to those of other hosts.
+//
+// Thread: any but the shard's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/ip_address.h"
+#include "base/result.h"
+#include "calls/conversation.h"
+#include "tls/context.h"
+
+namespace pvrdma::calls {
+
+// The addresses between which this host calls another one.
+struct Route {
+  IpAddress from;
+  IpAddress to;
+};
+// Nothing: one of the two hosts has no address for it. Thread: any.
+using FindRoute = std::function<std::optional<Route>(const std::string& host)>;
+
+class HostCalls {
+ public:
+  // `host` is this one's name. `tls` null: calls are plain. `congestion_control` is the kernel's name of it.
+  HostCalls(std::string host, FindRoute find_route, std::unique_ptr<tls::Context> tls,
+            std::string congestion_control)
+      : host_(std::move(host)),
+        find_route_(std::move(find_route)),
+        tls_(std::move(tls)),
+        congestion_control_(std::move(congestion_control)) {}
+
+  // Blocks for a bounded time. Errors: one sentence with the host.
+  Result<std::unique_ptr<Conversation>> call(const std::string& host) const;
+
+ private:
+  const std::string host_;
+  const FindRoute find_route_;
+  const std::unique_ptr<tls::Context> tls_;
+  const std::string congestion_control_;
+};
+
+}  // namespace pvrdma::calls

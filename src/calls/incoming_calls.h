@@ -1,0 +1,98 @@
+// IncomingCalls: the calls of other hosts' daemons, each answered on a thread of its own.
+//
+// The first word of a call's first message says what the call is for, and so who answers it. A call with
+// another first word is ended.
+//
+// Thread: take() the shard's; the rest any other.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+
+#include "base/byte_channel.h"
+#include "base/job_threads.h"
+#include "base/log.h"
+#include "calls/conversation.h"
+#include "transport/tcp/call.h"
+
+namespace pvrdma::calls {
+
+// A call that is being answered. Until its channel was given away, `stop` interrupts what it waits for.
+class IncomingCall {
+ public:
+  IncomingCall(std::unique_ptr<transport::tcp::Call> call, std::stop_token stop);
+
+  // The other host, which has proven to be it.
+  const std::string& peer() const { return peer_; }
+  Conversation& there() { return there_; }
+  const std::stop_token& stop() const { return stop_; }
+  // As Conversation's.
+  std::unique_ptr<ByteChannel> give_channel();
+
+ private:
+  const std::string peer_;
+  Conversation there_;
+  const std::stop_token stop_;
+  std::optional<std::stop_callback<std::function<void()>>> interrupts_;
+};
+
+class IncomingCalls {
+ public:
+  static constexpr std::size_t kWaitingMax = 8;
+  static constexpr std::size_t kAnsweredMax = 16;  // at once
+  static constexpr std::size_t kAnsweredOfHostMax = 8;
+
+  // Runs on the call's thread. `first` is its first message.
+  using Answer = std::function<void(IncomingCall& call, const Said& first)>;
+
+  IncomingCalls();
+  ~IncomingCalls() { stop(); }
+  IncomingCalls(const IncomingCalls&) = delete;
+  IncomingCalls& operator=(const IncomingCalls&) = delete;
+
+  // `answer` answers the calls that begin with `first_word`, until stop() returns. Once for each word.
+  void on(std::string first_word, Answer answer);
+  // Drops the call when too many wait, or too many are being answered.
+  void take(std::unique_ptr<transport::tcp::Stream> stream, std::string peer);
+
+  // Interrupts the calls that are being answered, and takes no other one.
+  void interrupt();
+  // The same, and waits until all are over.
+  void stop();
+
+ private:
+  void hand_on();
+  std::unique_ptr<transport::tcp::Call> next();
+  void begin(std::unique_ptr<transport::tcp::Call> call);
+  bool has_place(const std::string& peer);
+  void leave_place(const std::string& peer);
+  void answer(std::unique_ptr<transport::tcp::Call> call, const std::stop_token& stop);
+  const Answer* answer_of(const Said& first);
+
+  log::LogLimiter dropped_log_{5, std::chrono::seconds(10)};  // the clerk's
+
+  // What the shard gives. Its own lock, under which nothing is allocated or waited for.
+  std::mutex waiting_mutex_;
+  std::condition_variable call_came_;
+  std::array<std::unique_ptr<transport::tcp::Call>, kWaitingMax> waiting_;  // guarded, as the next
+  bool takes_calls_ = true;
+
+  std::mutex mutex_;
+  std::map<std::string, Answer> answers_;        // guarded, as what follows; by first word, none leaves
+  std::map<std::string, std::size_t> answered_;  // calls that are being answered, by host
+  std::size_t answered_count_ = 0;
+
+  JobThreads jobs_{"call"};
+  std::thread clerk_;  // begins a job for each call
+};
+
+}  // namespace pvrdma::calls

@@ -1,0 +1,116 @@
+#include "calls/incoming_calls.h"
+
+#include <atomic>
+#include <chrono>
+#include <gtest/gtest.h>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "calls/call_fixture.h"
+
+namespace pvrdma::calls {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+Instant patience() {
+  return Instant::now() + seconds(20);
+}
+
+// Answers with the name of who calls and the word that the answer is for.
+void answer_to(IncomingCalls& calls, const std::string& word) {
+  calls.on(word, [word](IncomingCall& call, const Said&) {
+    EXPECT_TRUE(call.there().say({{"say", word + " of " + call.peer()}}));
+  });
+}
+
+TEST(IncomingCallsTest, TheFirstWordChoosesTheAnswer) {
+  IncomingCalls calls;
+  answer_to(calls, "offer");
+  answer_to(calls, "memory");
+  for (const std::string word : {"memory", "offer"}) {
+    const auto there = call_of(calls, "esx-01");
+    ASSERT_TRUE(there->say({{"say", word}}));
+    EXPECT_TRUE(there->expect((word + " of esx-01").c_str(), patience()));
+  }
+}
+
+TEST(IncomingCallsTest, ACallWithAnotherFirstWordIsEnded) {
+  IncomingCalls calls;
+  answer_to(calls, "offer");
+  const auto there = call_of(calls, "esx-01");
+  ASSERT_TRUE(there->say({{"say", "loaded"}}));
+  EXPECT_FALSE(there->listen(patience()));
+}
+
+TEST(IncomingCallsTest, OneHostTakesOnlyItsShare) {
+  IncomingCalls calls;
+  answer_to(calls, "offer");
+  std::vector<std::unique_ptr<Conversation>> silent;
+  for (std::size_t i = 0; i < IncomingCalls::kAnsweredOfHostMax; ++i) {
+    silent.push_back(call_of(calls, "esx-01"));
+    std::this_thread::sleep_for(milliseconds(5));  // so that the places for those that wait are enough
+  }
+  const auto over = call_of(calls, "esx-01");
+  const auto heard = over->listen(Instant::now() + seconds(4));
+  EXPECT_FALSE(heard) << "the first ones still have time for their first word";
+  const auto other = call_of(calls, "esx-03");
+  ASSERT_TRUE(other->say({{"say", "offer"}}));
+  EXPECT_TRUE(other->expect("offer of esx-03", patience())) << "another host is heard";
+  silent.clear();
+  const auto is_heard = [&] {
+    const auto again = call_of(calls, "esx-01");
+    return again->say({{"say", "offer"}}) && again->expect("offer of esx-01", patience());
+  };
+  const Instant until = patience();
+  while (!is_heard()) ASSERT_LT(Instant::now(), until) << "the silent ones have left their places";
+}
+
+TEST(IncomingCallsTest, AnInterruptEndsWhatAnAnswerWaitsFor) {
+  IncomingCalls calls;
+  std::atomic<bool> has_begun = false;
+  std::atomic<bool> was_stopped = false;
+  calls.on("offer", [&](IncomingCall& call, const Said&) {
+    has_begun = true;
+    EXPECT_FALSE(call.there().listen(patience() + seconds(100)));
+    was_stopped = call.stop().stop_requested();
+  });
+  const auto silent = call_of(calls, "esx-01");
+  const auto there = call_of(calls, "esx-01");
+  ASSERT_TRUE(there->say({{"say", "offer"}}));
+  while (!has_begun) std::this_thread::yield();
+  calls.stop();
+  EXPECT_TRUE(was_stopped);
+  const auto late = call_of(calls, "esx-01");
+  EXPECT_FALSE(late->listen(patience())) << "no other call is taken";
+}
+
+TEST(IncomingCallsTest, AChannelThatIsGivenAwayOutlivesItsCall) {
+  std::unique_ptr<ByteChannel> given;
+  std::atomic<bool> is_given = false;
+  IncomingCalls calls;
+  calls.on("memory", [&](IncomingCall& call, const Said&) {
+    EXPECT_TRUE(call.there().say({{"say", "send"}}));
+    given = call.give_channel();
+    is_given = true;
+  });
+  const auto there = call_of(calls, "esx-01");
+  ASSERT_TRUE(there->say({{"say", "memory"}}));
+  ASSERT_TRUE(there->expect("send", patience()));
+  while (!is_given) std::this_thread::yield();
+  calls.stop();
+  const auto bytes = there->give_channel();
+  const std::vector<std::byte> sent(100, std::byte{7});
+  ASSERT_TRUE(bytes->send(sent, patience()));
+  std::vector<std::byte> received(200);
+  const auto got = given->receive(received, patience());
+  ASSERT_TRUE(got) << got.error().message;
+  EXPECT_EQ(*got, sent.size());
+}
+
+}  // namespace
+}  // namespace pvrdma::calls

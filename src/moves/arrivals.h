@@ -1,0 +1,68 @@
+// Arrivals: the VMs that come to this host (motion/destination.h), by calls of other hosts: one offers the
+// VM, and its thread leads the motion; another one brings the memory of a motion that was accepted.
+//
+// Thread: any but the shard's.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+
+#include "base/byte_channel.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "calls/conversation.h"
+#include "calls/incoming_calls.h"
+#include "control/adapter_control.h"
+#include "control/plane/plane.h"
+#include "motion/arbiter.h"
+#include "motion/destination.h"
+#include "motion/messages.h"
+#include "motion/moving_side.h"
+#include "moves/departures.h"
+
+namespace pvrdma::moves {
+
+class Arrivals {
+ public:
+  // All borrowed. `calls` brings calls until it was stopped.
+  Arrivals(control::Plane& plane, motion::MovingSide& side, motion::Arbiter& arbiter,
+           const FindMonitor& find_monitor, calls::IncomingCalls& calls);
+  Arrivals(const Arrivals&) = delete;
+  Arrivals& operator=(const Arrivals&) = delete;
+
+  // One of these motions, and it is under way.
+  bool leads(const std::string& vm, const std::string& motion);
+  void add_to(control::MotionCounters& counters);
+
+ private:
+  struct Memory {
+    std::string from;
+    std::unique_ptr<ByteChannel> channel;  // null: expected
+  };
+
+  void receive_vm(calls::IncomingCall& call, const calls::Said& first);
+  void receive_memory(calls::IncomingCall& call, const calls::Said& first);
+  void report(const motion::Offer& offer, const Result<motion::ArrivalReport>& report);
+  bool claim(const motion::Offer& offer, const calls::IncomingCall& call, std::string& why);
+  Result<std::unique_ptr<ByteChannel>> take_memory(const motion::Motion& motion, const std::stop_token& stop,
+                                                   Instant until);
+
+  control::Plane& plane_;
+  motion::MovingSide& side_;
+  motion::Arbiter& arbiter_;
+  const FindMonitor& find_monitor_;
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::uint64_t came_ = 0;  // guarded, as what follows
+  std::uint64_t not_come_ = 0;
+  std::map<std::string, std::string> arriving_;  // VM: motion
+  std::map<std::string, Memory> memories_;       // by motion
+};
+
+}  // namespace pvrdma::moves
