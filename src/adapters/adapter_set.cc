@@ -41,7 +41,7 @@ bool keep_to_client(AdapterSetup& setup, const GivenBack* given) {
   skip_kept_record(reader);
   const auto told = device::read_identity(reader);
   if (!told) return false;  // taking it back will say why
-  const auto now = device::Adapter::identity_of(setup.device);
+  const auto now = device::identity_of(setup.device);
   const auto other = now ? device::differing(*now, *told) : now.error().message;
   if (!other) return false;
   device::keep_to(*told, setup.device);

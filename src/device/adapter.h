@@ -12,78 +12,49 @@
 // Thread: shard-owned; create() on any thread before that.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "abi/endian.h"
-#include "base/budgets.h"
-#include "base/doorbell_mode.h"
-#include "base/log.h"
-#include "base/mac.h"
-#include "base/network_mtu.h"
 #include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "device/adapter_config.h"
 #include "device/adapter_info.h"
-#include "device/capabilities.h"
+#include "device/adapter_log.h"
+#include "device/adapter_rates.h"
 #include "device/command_executor.h"
 #include "device/counters.h"
 #include "device/doorbell_memory.h"
 #include "device/doorbell_poller.h"
 #include "device/doorbells.h"
 #include "device/event_rings.h"
-#include "device/hardware_version.h"
 #include "device/interrupts.h"
 #include "device/life.h"
 #include "device/migration_stream.h"
 #include "device/pci_config.h"
 #include "device/pci_state.h"
-#include "device/rate_limit.h"
 #include "device/registers.h"
 #include "device/saved.h"
 #include "device/shared_region.h"
 #include "guestmem/address_space.h"
-#include "guestmem/mapped_bytes.h"
 #include "state/reader.h"
 #include "state/writer.h"
 #include "verbs/account.h"
 #include "verbs/engine.h"
 #include "verbs/events.h"
-#include "verbs/host_account.h"
 #include "verbs/wire.h"
 #include "vfio_user/handler.h"
 
 namespace pvrdma::device {
 
-struct AdapterConfig {
-  std::string name;
-  Mac mac;
-  HardwareVersion hardware_version = HardwareVersion::k14;
-  RoceVersion roce = RoceVersion::kV2;  // see default_roce()
-  Profile profile = Profile::kOpen;
-  DoorbellMode doorbells = DoorbellMode::kTrapped;
-  NetworkMtu mtu = kNetworkMtuDefault;
-  std::optional<verbs::Limits> limits;  // instead of the hardware version's and profile's; but for the MTU
-  Budgets budgets = Budgets::none();    // the guest is told the lesser of limit and budget
-  std::optional<verbs::Limits> told;    // what a guest that goes on with it was told, instead of all that
-  verbs::HostAccount* host = nullptr;   // borrowed, outlives the adapter; null: no totals
-};
-
-// Makes it what its guest was told, whatever is configured since.
-void keep_to(const SavedIdentity& identity, AdapterConfig& config);
 // Of the adapter that was saved, whose records come next. Errors: what is wrong with the stream.
 Result<SavedIdentity> read_identity(state::Reader& reader);
 
 class Adapter final : public vfio_user::Handler, private verbs::EventSink, private RegisterActions {
  public:
-  // What the guest of such an adapter is told. Errors: a RoCE version or limits that the hardware version
-  // does not offer, doorbells that the host does not.
-  static Result<SavedIdentity> identity_of(const AdapterConfig& config);
-
   // `port` and `clock` are borrowed and outlive the adapter; its guest's memory ends in `memory_queue` (none:
   // in place). Errors: identity_of()'s, or no memory for BAR 2's mappable part. `doorbell_memory`: what it
   // was in another process whose client goes on with it here; empty: there is none.
@@ -132,9 +103,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   bool client_is_gone() const { return client_ == Client::kOutlivedGone; }
 
   // Over its rate of commands or doorbells: read nothing more of its client until then. Instant{}: it is not.
-  Instant held_until() const {
-    return std::max({command_rate_.held_until(), doorbell_rate_.held_until(), migration_rate_.held_until()});
-  }
+  Instant held_until() const { return rates_.held_until(); }
 
   // --- Saving and loading (ADR 16): between two calls. adapter_state.cc ---
 
@@ -178,7 +147,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   std::uint32_t vectors_assigned() const { return interrupts_.assigned(); }
 
   AdapterInfo info() const;
-  std::uint32_t mtu_bytes() const { return abi::mtu_bytes(limits_.mtu); }  // the port's active MTU
+  std::uint32_t mtu_bytes() const { return abi::mtu_bytes(identity_.limits.mtu); }  // the port's active MTU
 
   // vfio_user::Handler.
   std::uint32_t region_count() const override { return 9; }
@@ -208,7 +177,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   void disconnected(std::string_view reason) override;
 
  private:
-  Adapter(const AdapterConfig& config, const verbs::Limits& limits, const verbs::Rules& rules,
+  Adapter(const AdapterConfig& config, const SavedIdentity& identity,
           std::unique_ptr<DoorbellMemory> doorbell_memory, verbs::SwitchPort& port, const Clock& clock,
           std::shared_ptr<ReaperQueue> memory_queue);
 
@@ -224,8 +193,6 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   std::uint32_t reset_by_driver() override;
   std::uint32_t execute_command() override;
 
-  static SavedIdentity identity_of(const AdapterConfig& config, const verbs::Limits& limits,
-                                   const verbs::Rules& rules);
   void save_device(state::Writer& writer, const std::optional<MsixTable>& table, const SavedEventRings& rings,
                    const SavedDoorbells& doorbells, Instant now) const;
   Result<PciState> load(state::Reader& reader, DoorbellPoller::Words words, Instant now);
@@ -234,26 +201,24 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   void check_whole(const SavedDriver& driver, const SavedDoorbells& doorbells, state::Reader& reader);
   bool failed();
   bool look_at_doorbells(Instant now);
-  void take_doorbells(std::uint32_t count, Instant now);
+  void take_doorbells(std::uint32_t count, Instant now) {
+    counters_.doorbells += count;
+    rates_.count_doorbells(count, now);
+  }
   void write_register(std::uint64_t offset, std::span<const std::byte> data, bool posted);
   void ignore_access(std::uint64_t offset, std::span<const std::byte> data, std::string_view why);
-  std::string describe_refusal_of(const CommandExecutor::Executed& executed) const;
-  void log_slowed(Budget rate, std::uint64_t per_second);
   std::vector<BudgetUse> budget_uses() const;
   std::uint32_t try_load_shared_region(std::uint64_t address);
   void drop_driver();
   void power_on(LifeEvent event);
 
-  std::uint64_t state_bytes_max() const;
   void stop_at(LifeEvent event);
   int offer_state();
   int load_written();
   void end_migration(LifeEvent event);
-  void pay(std::uint64_t commands);
 
   const AdapterConfig config_;
-  const verbs::Limits limits_;
-  const verbs::Rules rules_;
+  const SavedIdentity identity_;  // what the guest is told
   const abi::Caps caps_;
   const Clock& clock_;
   const std::unique_ptr<DoorbellMemory> doorbell_memory_;
@@ -264,6 +229,8 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   std::uint64_t maps_refused_ = 0;  // for want of room
 
   Counters counters_;
+  AdapterLog log_;
+  AdapterRates rates_;
   PciConfig pci_config_;
   Interrupts interrupts_;
   EventRings rings_;
@@ -273,25 +240,13 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   CommandExecutor commands_;
   Registers registers_;
 
-  RateLimit command_rate_;
-  RateLimit doorbell_rate_;
-
   AdapterState state_ = AdapterState::kDetached;
   std::optional<SharedRegion> region_;
 
   LifeColumn<Work> work_{Work::kWorks};
   LifeColumn<Client> client_{Client::kNone};
   MigrationStream stream_;              // the state, as the client reads or writes it
-  RateLimit migration_rate_;            // of what takes as long as so many commands
   std::optional<bool> link_meanwhile_;  // while it is stopped: what the guest is to see when it goes on
-
-  // What a guest can bring about at will is logged at a bounded rate.
-  log::LogLimiter driver_log_;
-  log::LogLimiter command_log_;
-  log::LogLimiter access_log_;
-  log::LogLimiter qp_log_;
-  log::LogLimiter client_log_;
-  log::LogLimiter rate_log_;
 };
 
 }  // namespace pvrdma::device

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "device/adapter.h"
-#include "device/held_back.h"
 
 namespace pvrdma::device {
 namespace {
@@ -37,7 +36,7 @@ vfio_user::RegionInfo Adapter::region_info(std::uint32_t region) const {
       return info;
     }
     case kBarUar: {
-      auto info = plain_region(uar_bar_bytes(limits_.max_context));
+      auto info = plain_region(uar_bar_bytes(identity_.limits.max_context));
       info.mmap_areas.push_back({doorbell_memory_->offset(), doorbell_memory_->bytes()});
       info.fd = doorbell_memory_->fd();
       return info;
@@ -124,10 +123,7 @@ void Adapter::write_register(std::uint64_t offset, std::span<const std::byte> da
 
 void Adapter::ignore_access(std::uint64_t offset, std::span<const std::byte> data, std::string_view why) {
   ++counters_.bad_accesses;
-  if (access_log_.allow(clock_.now())) {
-    log::warn("adapter {}: write of {} bytes at {:#x} {} ignored{}", config_.name, data.size(), offset, why,
-              held_back(access_log_));
-  }
+  log_.access_ignored(offset, data.size(), why);
 }
 
 int Adapter::set_irq_eventfd(std::uint32_t index, std::uint32_t vector, ClientFd eventfd) {
@@ -147,9 +143,7 @@ int Adapter::dma_map(const vfio_user::DmaMapRequest& request, ClientFd fd) {
   account_.set_ram(memory_.ram_bytes());
   if (!mapped) {
     if (mapped.error().code == ENOSPC) ++maps_refused_;
-    if (client_log_.allow(clock_.now())) {
-      log::warn("adapter {}: refused: {}{}", config_.name, mapped.error().message, held_back(client_log_));
-    }
+    log_.map_refused(mapped.error().message);
     return mapped.error().code != 0 ? mapped.error().code : EINVAL;
   }
   return 0;
@@ -173,15 +167,13 @@ void Adapter::reset() {
   power_on(LifeEvent::kReset);
   if (was_failed) state_ = AdapterState::kFailed;
   ++counters_.resets;
-  if (had_driver && client_log_.allow(clock_.now())) log::info("adapter {}: reset by the VM", config_.name);
+  if (had_driver) log_.client_reset_it();
 }
 
 void Adapter::connected() {
   client_.on(LifeEvent::kConnected);
   ++counters_.connections;
-  if (client_log_.allow(clock_.now()))
-    log::info("adapter {}: {} connected", config_.name,
-              work_ == Work::kStandsBy ? "its VM's next VMM" : "VM");
+  log_.client_connected(work_ == Work::kStandsBy);
 }
 
 void Adapter::disconnected(std::string_view reason) {
@@ -191,10 +183,7 @@ void Adapter::disconnected(std::string_view reason) {
   dma_unmap_all();
   if (doorbell_memory_->damaged()) doorbell_memory_->repair();
   client_.on(LifeEvent::kDisconnected);
-  if (client_log_.allow(clock_.now())) {
-    log::info("adapter {}: {} disconnected: {}{}", config_.name,
-              work_ == Work::kStandsBy ? "a VMM without its VM" : "VM", reason, held_back(client_log_));
-  }
+  log_.client_disconnected(work_ == Work::kStandsBy, reason);
 }
 
 }  // namespace pvrdma::device

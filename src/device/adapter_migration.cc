@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "device/adapter.h"
-#include "device/held_back.h"
 #include "verbs/saved_size.h"
 
 namespace pvrdma::device {
@@ -47,18 +46,17 @@ std::optional<LifeEvent> event_of(MigrationState next) {
   return std::nullopt;
 }
 
-}  // namespace
-
-// The largest there can be with these limits, budgets, and memory of the guest.
-std::uint64_t Adapter::state_bytes_max() const {
-  const std::uint64_t mrs =
-      pages_within(config_.budgets.registered_mib, Budget::kRegistered, memory_.ram_bytes());
-  const std::uint64_t rings = pages_within(config_.budgets.rings_mib, Budget::kRings, memory_.ram_bytes());
+// The size of the largest state that an adapter can have with these limits, budgets, and memory of its guest.
+std::uint64_t state_bytes_max(const verbs::Limits& limits, const Budgets& budgets, std::uint64_t ram_bytes) {
+  const std::uint64_t mrs = pages_within(budgets.registered_mib, Budget::kRegistered, ram_bytes);
+  const std::uint64_t rings = pages_within(budgets.rings_mib, Budget::kRings, ram_bytes);
   const std::uint64_t pages = mrs > kNoBudget - rings ? kNoBudget : mrs + rings;
-  const std::uint64_t engine = verbs::saved_bytes_max(limits_, pages);
-  const std::uint64_t device = kDeviceBytes + limits_.max_cq * kCqBytes + limits_.max_context * kContextBytes;
+  const std::uint64_t engine = verbs::saved_bytes_max(limits, pages);
+  const std::uint64_t device = kDeviceBytes + limits.max_cq * kCqBytes + limits.max_context * kContextBytes;
   return engine > kNoBudget - device ? kNoBudget : engine + device;
 }
+
+}  // namespace
 
 // No PRE_COPY: what a QP has under way changes with each message. (Lists of regions' pages do not, and are
 // the larger part where there is much to save.)
@@ -112,7 +110,7 @@ int Adapter::offer_state() {
     state::Writer writer;
     save(writer, std::nullopt, now);
     std::vector<std::byte> bytes = writer.finish();
-    pay(1 + bytes.size() / kBytesPerCommand);
+    rates_.count_for_client(1 + bytes.size() / kBytesPerCommand, now);
     stream_.offer(std::move(bytes));
   } catch (const std::bad_alloc&) {
     stream_.clear();
@@ -124,19 +122,13 @@ int Adapter::offer_state() {
 // Refused: what was written is forgotten, so that it can be written again. What the PCI function was is the
 // VMM's to restore, when it likes: nothing is compared.
 int Adapter::load_written() {
-  const Instant now = clock_.now();
   const std::size_t bytes = stream_.written().size();
   const Result<PciState> loaded = load_stopped(stream_.written());
   stream_.clear();
-  pay(1 + bytes / kBytesPerCommand);
-  if (!loaded) {
-    if (client_log_.allow(now)) {
-      log::warn("adapter {}: {} bytes of its state refused: {}{}", config_.name, bytes,
-                loaded.error().message, held_back(client_log_));
-    }
-    return EINVAL;
-  }
-  return 0;
+  rates_.count_for_client(1 + bytes / kBytesPerCommand, clock_.now());
+  if (loaded) return 0;
+  log_.state_refused(bytes, loaded.error().message);
+  return EINVAL;
 }
 
 Result<PciState> Adapter::load_stopped(std::span<const std::byte> bytes) {
@@ -167,7 +159,7 @@ void Adapter::end_migration(LifeEvent event) {
   const bool was_stopped = is_stopped();
   work_.on(event);
   if (!was_stopped) return;
-  pay(port_.set_stopped(false) / kQpsPerCommand);
+  rates_.count_for_client(port_.set_stopped(false) / kQpsPerCommand, clock_.now());
   if (const auto link = std::exchange(link_meanwhile_, std::nullopt)) set_link(*link);
 }
 
@@ -176,16 +168,15 @@ tl::expected<std::size_t, int> Adapter::migration_read(std::span<std::byte> out)
 }
 
 int Adapter::migration_write(std::span<const std::byte> data) {
-  return stream_.write(data, state_bytes_max());
+  return stream_.write(data, state_bytes_max(identity_.limits, config_.budgets, memory_.ram_bytes()));
 }
 
 // Of all RAM: what was written elsewhere than in `ranges`, nobody asks for. Larger pages than ours are made
 // up in the reports.
 int Adapter::log_start(std::uint64_t& page_size, std::span<const vfio_user::LogRange> /*ranges*/) {
-  pay(1);
+  rates_.count_for_client(1, clock_.now());
   if (const auto started = memory_.start_log(); !started) {
-    if (client_log_.allow(clock_.now()))
-      log::warn("adapter {}: {}{}", config_.name, started.error().message, held_back(client_log_));
+    log_.write_log_refused(started.error().message);
     return started.error().code;
   }
   page_size = guestmem::kPageBytes;
@@ -201,14 +192,6 @@ int Adapter::log_report(const vfio_user::LogRange& range, std::uint64_t page_siz
                         std::span<std::byte> bitmap) {
   const auto reported = memory_.report_log(guestmem::GuestPhys(range.iova), range.length, page_size, bitmap);
   return reported ? 0 : reported.error().code;
-}
-
-// What takes as long as so many commands counts like them, and not with them, as the guest has not asked for
-// it: a client that repeats it holds up itself.
-void Adapter::pay(std::uint64_t commands) {
-  const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(commands, UINT32_MAX));
-  if (migration_rate_.take(count, clock_.now()))
-    log_slowed(Budget::kCommands, config_.budgets.commands_per_s);
 }
 
 }  // namespace pvrdma::device

@@ -75,36 +75,11 @@ bool is_empty(const verbs::Engine& engine) {
 
 }  // namespace
 
-void keep_to(const SavedIdentity& identity, AdapterConfig& config) {
-  config.mac = identity.mac;
-  config.hardware_version = identity.hardware_version;
-  config.roce = identity.roce;
-  config.profile = identity.profile;
-  config.doorbells = identity.doorbells;
-  config.told = identity.limits;
-  config.budgets.qps = identity.limits.max_qp;
-  config.budgets.cqs = identity.limits.max_cq;
-  config.budgets.srqs = identity.limits.max_srq;
-  config.budgets.mrs = identity.limits.max_mr;
-}
-
 Result<SavedIdentity> read_identity(state::Reader& reader) {
   SavedIdentity identity;
   read(reader, kIdentityRecord, identity);
   if (reader.failed()) return Failure(reader.result().error());
   return identity;
-}
-
-SavedIdentity Adapter::identity_of(const AdapterConfig& config, const verbs::Limits& limits,
-                                   const verbs::Rules& rules) {
-  return {.name = config.name,
-          .mac = config.mac,
-          .hardware_version = config.hardware_version,
-          .roce = config.roce,
-          .profile = config.profile,
-          .doorbells = config.doorbells,
-          .limits = limits,
-          .rules = rules};
 }
 
 PciState Adapter::pci_state(const std::optional<MsixTable>& table) const {
@@ -134,13 +109,12 @@ void Adapter::save_without_objects(state::Writer& writer, Instant now) const {
 void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>& table,
                           const SavedEventRings& saved_rings, const SavedDoorbells& saved_doorbells,
                           Instant now) const {
-  // The memory, its account and what it refused are this host's, as the client, the migration that it leads
-  // and what was logged are.
-  const auto& [config, limits, rules, caps, clock, doorbell_memory, port, memory, account, maps_refused,
-               counters, pci_config, interrupts, rings, engine, doorbells, poller, commands, registers,
-               command_rate, doorbell_rate, adapter_state, region, work, client, stream, migration_rate,
-               link_meanwhile, driver_log, command_log, access_log, qp_log, client_log, rate_log] = *this;
-  write(writer, kIdentityRecord, identity_of(config, limits, rules));
+  // The memory, its account and what it refused are this host's, and so are the client, the adapter's life
+  // and what was logged.
+  const auto& [config, identity, caps, clock, doorbell_memory, port, memory, account, maps_refused, counters,
+               log, rates, pci_config, interrupts, rings, engine, doorbells, poller, commands, registers,
+               adapter_state, region, work, client, stream, link_meanwhile] = *this;
+  write(writer, kIdentityRecord, identity);
   write(writer, kPciRecord, pci_state(table));
   write(writer, kRegistersRecord, registers.save());
   write(writer, kInterruptsRecord, interrupts.save());
@@ -150,8 +124,7 @@ void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>&
                     .region = region ? device::save(*region) : SavedRegion{}});
   write(writer, kEventRingsRecord, saved_rings);
   write(writer, kDoorbellsRecord, saved_doorbells);
-  write(writer, kRatesRecord,
-        SavedRates{.commands = command_rate.save(now), .doorbells = doorbell_rate.save(now)});
+  write(writer, kRatesRecord, rates.save(now));
   write(writer, kDeviceCountersRecord, counters);
 }
 
@@ -181,7 +154,7 @@ Result<PciState> Adapter::load(state::Reader& reader, DoorbellPoller::Words word
   std::optional<SharedRegion> region;
   bool engine_loaded = false;
   try {
-    read_adapter(reader, identity_of(config_, limits_, rules_), saved);
+    read_adapter(reader, identity_, saved);
     if (!reader.failed()) region = restore_rings(saved.driver, saved.rings, reader, now);
     engine_loaded = !reader.failed() && engine_.load(reader, now).has_value();
     if (engine_loaded) check_whole(saved.driver, saved.doorbells, reader);
@@ -197,8 +170,7 @@ Result<PciState> Adapter::load(state::Reader& reader, DoorbellPoller::Words word
   interrupts_.restore(saved.interrupts);
   commands_.set_link(saved.driver.link_up);
   poller_.restore(saved.doorbells, words);
-  command_rate_.restore(saved.rates.commands, now);
-  doorbell_rate_.restore(saved.rates.doorbells, now);
+  rates_.restore(saved.rates, now);
   counters_ = saved.counters;
   region_ = std::move(region);
   state_ = saved.driver.state;
@@ -230,7 +202,7 @@ void Adapter::check_whole(const SavedDriver& driver, const SavedDoorbells& doorb
     reader.refuse("objects without an active driver");
   std::vector<verbs::UarIndex> pages;
   for (const SavedDoorbellPage& page : doorbells.pages) pages.push_back(page.uar);
-  const bool pages_ok = rules_.mapped_doorbells ? pages == engine_.contexts() : pages.empty();
+  const bool pages_ok = identity_.rules.mapped_doorbells ? pages == engine_.contexts() : pages.empty();
   if (!pages_ok) reader.refuse("doorbell pages that are not the contexts'");
 }
 

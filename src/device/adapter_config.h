@@ -1,0 +1,43 @@
+// AdapterConfig: what an adapter is to be. From it follows what its guest is told (SavedIdentity).
+//
+// Thread: values.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/budgets.h"
+#include "base/doorbell_mode.h"
+#include "base/hardware_version.h"
+#include "base/mac.h"
+#include "base/network_mtu.h"
+#include "base/profile.h"
+#include "base/result.h"
+#include "base/roce.h"
+#include "device/saved.h"
+#include "verbs/host_account.h"
+#include "verbs/limits.h"
+
+namespace pvrdma::device {
+
+struct AdapterConfig {
+  std::string name;
+  Mac mac;
+  HardwareVersion hardware_version = HardwareVersion::k14;
+  RoceVersion roce = RoceVersion::kV2;  // see default_roce()
+  Profile profile = Profile::kOpen;
+  DoorbellMode doorbells = DoorbellMode::kTrapped;
+  NetworkMtu mtu = kNetworkMtuDefault;
+  std::optional<verbs::Limits> limits;  // instead of the hardware version's and profile's; but for the MTU
+  Budgets budgets = Budgets::none();    // the guest is told the lesser of limit and budget
+  std::optional<verbs::Limits> told;    // what a guest that goes on with it was told, instead of all that
+  verbs::HostAccount* host = nullptr;   // borrowed, outlives the adapter; null: no totals
+};
+
+// What the guest of such an adapter is told. Errors: a RoCE version or limits that the hardware version does
+// not offer, doorbells that the host does not offer.
+Result<SavedIdentity> identity_of(const AdapterConfig& config);
+// Makes `config` what its guest was told, whatever was configured since.
+void keep_to(const SavedIdentity& identity, AdapterConfig& config);
+
+}  // namespace pvrdma::device

@@ -1,0 +1,63 @@
+// AdapterLog: what an adapter says in the daemon's log. Guests and clients can bring about each of these
+// lines at will, so each kind of them has a bounded rate.
+//
+// Thread: shard-owned.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/budgets.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "device/command_executor.h"
+#include "device/shared_region.h"
+#include "verbs/account.h"
+#include "verbs/ids.h"
+
+namespace pvrdma::device {
+
+class AdapterLog {
+ public:
+  // `clock` is borrowed and outlives this.
+  AdapterLog(std::string name, const Clock& clock) : name_(std::move(name)), clock_(clock) {}
+
+  // --- The driver ---
+
+  void region_refused(std::uint64_t address, RegionFault fault);
+  void driver_seen(const SharedRegion& region);
+  void driver_says(std::string_view what);
+  // `account`: of the budget that was used up, where it was one.
+  void command_refused(const CommandExecutor::Executed& executed, const verbs::Account& account);
+  void access_ignored(std::uint64_t offset, std::size_t bytes, std::string_view why);
+  void qp_failed(verbs::Qpn qpn, std::string_view why);
+  // One of the rates, which is `per_second`.
+  void slowed(Budget rate, std::uint64_t per_second);
+
+  // --- The client ---
+
+  void client_connected(bool stands_by);
+  void client_disconnected(bool stands_by, std::string_view reason);
+  void client_reset_it();
+  void map_refused(std::string_view why);
+  void state_refused(std::size_t bytes, std::string_view why);
+  void write_log_refused(std::string_view why);
+  void memory_taken_away();
+
+ private:
+  static constexpr std::uint32_t kBurst = 10;
+  static constexpr Duration kInterval = std::chrono::seconds(1);
+  static constexpr Duration kRateInterval = std::chrono::seconds(10);
+
+  const std::string name_;
+  const Clock& clock_;
+  log::LogLimiter driver_{kBurst, kInterval};
+  log::LogLimiter commands_{kBurst, kInterval};
+  log::LogLimiter accesses_{kBurst, kInterval};
+  log::LogLimiter qps_{kBurst, kInterval};
+  log::LogLimiter client_{kBurst, kInterval};
+  log::LogLimiter rates_{1, kRateInterval};
+};
+
+}  // namespace pvrdma::device
