@@ -19,7 +19,7 @@ class Attach : public DeviceTest, public ::testing::WithParamInterface<Hardware>
   Attach() : DeviceTest({.hardware_version = GetParam().version, .roce = GetParam().roce}) {}
 };
 
-void PrintTo(const Hardware& hardware, std::ostream* out) {  // gtest's name for it
+void PrintTo(const Hardware& hardware, std::ostream* out) {  // gtest finds it by this name
   *out << "hardware version " << static_cast<int>(hardware.version) << " RoCE v"
        << static_cast<int>(hardware.roce);
 }
@@ -111,7 +111,8 @@ TEST_F(Reattach, the_driver_can_be_unloaded_and_loaded_again) {
   }
 }
 
-// The same connection, a new DSR each time and no CTL RESET before: a driver whose first probe failed (1.6).
+// The same connection gets a new DSR each time, without a CTL RESET before, like a driver whose first probe
+// failed (1.6).
 TEST_F(Reattach, a_new_shared_region_drops_everything_of_the_old_one) {
   driver::Device& dev = device(0);
   auto pd = must(driver::ProtectionDomain::create(dev.kernel()));

@@ -1,5 +1,5 @@
-// Commands that no correct driver sends: each is refused through ERR, changes nothing, and the adapter goes
-// on (docs/device.md 3.5, 9).
+// Commands that no correct driver sends. Each is refused through ERR and changes nothing, and the adapter
+// works afterwards (docs/device.md 3.5, 9).
 #include <array>
 #include <functional>
 
@@ -46,7 +46,7 @@ class BadCommand : public DeviceTest {
     ++refusals_;
   }
 
-  // Sound requests to be changed in one place.
+  // Valid requests, in which a test changes one field.
   abi::CreateMrRequest mr() {
     return {.start = 0x1000,
             .length = 4 * 4096,
@@ -120,7 +120,7 @@ TEST_F(BadCommand, memory_regions) {
   bad_mr([](auto& r) { r.start = ~0ULL - 4096; });
   bad_mr([](auto& r) { r.nchunks = 3; });
   bad_mr([](auto& r) { r.nchunks = 5; });
-  bad_mr([](auto& r) { r.start = 0x1001; });  // spans one page more
+  bad_mr([](auto& r) { r.start = 0x1001; });  // spans one more page
   bad_mr([](auto& r) { r.nchunks = 0; });
   bad_mr([](auto& r) { r.nchunks = 0xffffffff, r.length = 0xffffffffULL * 4096; });
   bad_mr([](auto& r) { r.pdir_dma = 0; });
@@ -154,7 +154,8 @@ TEST_F(BadCommand, completion_queues) {
   bad_cq([](auto&) {});
 }
 
-// The provider announces more pages than an SRQ needs, so more is legal; only the needed ones are looked at.
+// The provider announces more pages than an SRQ needs, so extra pages are allowed. The device checks only the
+// needed ones.
 TEST_F(BadCommand, more_pages_than_needed_cost_nothing) {
   abi::CreateCqRequest request = cq();
   request.nchunks = 0xffff'ffff;
@@ -176,7 +177,7 @@ TEST_F(BadCommand, queue_pairs) {
   bad_qp([](auto& r) { r.max_send_sge = 0x10000000; });
   bad_qp([](auto& r) { r.max_recv_sge = 0xffffffff; });
   bad_qp([](auto& r) { r.max_send_sge = 200; });
-  bad_qp([](auto& r) { r.max_send_sge = 4; });  // 64 * 256 B need 4 pages, 2 are there
+  bad_qp([](auto& r) { r.max_send_sge = 4; });  // 64 * 256 B need 4 pages, but there are 2
   bad_qp([](auto& r) { r.total_chunks = 0; });
   bad_qp([](auto& r) { r.total_chunks = 2; });
   bad_qp([](auto& r) { r.total_chunks = 3; });  // no page for the receive ring
@@ -184,7 +185,7 @@ TEST_F(BadCommand, queue_pairs) {
   bad_qp([](auto& r) { r.send_chunks = 1; });
   bad_qp([](auto& r) { r.send_chunks = 4; });
   bad_qp([](auto& r) { r.send_chunks = 0xffff; });
-  bad_qp([](auto& r) { r.total_chunks = 0xffff; });  // entries past the list are no pages
+  bad_qp([](auto& r) { r.total_chunks = 0xffff; });  // entries past the list are not pages
   bad_qp([](auto& r) { r.is_srq = 1, r.srq_handle = 99, r.max_recv_wr = 0; });
   bad_qp([](auto& r) { r.pdir_dma = 0; });
   directory_->set(0, driver::GuestPhys(0xfff));
@@ -245,7 +246,8 @@ TEST_F(BadCommand, handles_that_name_nothing) {
     refused(commands().run(Command::kModifySrq,
                            abi::ModifySrqRequest{.srq_handle = handle, .attr_mask = abi::kSrqAttrLimit}));
   }
-  refused(commands().run(Command::kDestroyUc, abi::DestroyUcRequest{.ctx_handle = 0}));  // the kernel's
+  // The kernel's context.
+  refused(commands().run(Command::kDestroyUc, abi::DestroyUcRequest{.ctx_handle = 0}));
 }
 
 TEST_F(BadCommand, objects_in_use_stay) {
@@ -267,7 +269,7 @@ TEST_F(BadCommand, ports_pkeys_and_gids) {
   refused(device(0).bind_gid(0xffffffff, gid_of(7)));
   refused(device(0).bind_gid(1, abi::Gid{}));
   must(device(1).query_port());
-  refused(device(0).bind_gid(1, gid_of(1)));  // the other adapter's
+  refused(device(0).bind_gid(1, gid_of(1)));  // the GID is bound to the other adapter
   refused(device(0).unbind_gid(0, gid_of(5)));
   refused(device(0).unbind_gid(3, gid_of(0)));
   refused(commands().run(

@@ -1,5 +1,5 @@
-// Drivers that attach wrongly: shared regions with bad contents, commands before activation, odd register and
-// doorbell accesses (docs/device.md 1.4, 9.4).
+// Drivers that attach incorrectly: shared regions with bad contents, commands before activation, invalid
+// register and doorbell accesses (docs/device.md 1.4, 9.4).
 #include <array>
 #include <cstring>
 #include <functional>
@@ -25,7 +25,7 @@ class BadProbe : public DeviceTest {
     bus_.reset();
     ram_.reset();
     EXPECT_TRUE(eventually([&] { return !host_.info(0).connected; }));
-    EXPECT_TRUE(device(0).query_port());  // a sound driver finds a sound adapter
+    EXPECT_TRUE(device(0).query_port());  // afterwards a correct driver can use the adapter
     EXPECT_TRUE(device(1).query_port());
     DeviceTest::TearDown();
   }

@@ -1,5 +1,5 @@
-// Budgets: what one adapter may have is refused by name, what it may do in a second is slowed and never
-// failed, and its neighbour notices neither (pvrdmad.toml(5)).
+// Budgets of an adapter. A refusal names the exhausted budget. A rate slows the adapter, but nothing fails. A
+// neighbour is not affected (pvrdmad.toml(5)).
 #include <atomic>
 #include <thread>
 
@@ -32,7 +32,7 @@ class BudgetsTest : public DeviceTest {
  protected:
   explicit BudgetsTest(const TestbenchOptions& options) : DeviceTest(options) {}
 
-  // Makes objects until one is refused, and returns them.
+  // Makes objects until one is refused. Returns them.
   template <typename Make>
   static auto fill(Make make) {
     std::vector<decltype(must(make()))> all;
@@ -50,7 +50,7 @@ class BudgetsTest : public DeviceTest {
   BudgetUse use(std::uint32_t index, Budget budget) {
     return host_.info(index).budgets[static_cast<std::size_t>(budget)];
   }
-  // What an honest guest does.
+  // Checks that a correct guest can still work.
   void expect_served(std::uint32_t index) {
     auto pd = must(driver::ProtectionDomain::create(device(index).kernel()));
     auto cq = must(driver::CompletionQueue::create(device(index).kernel(), 4));
@@ -103,7 +103,7 @@ class BudgetOnePage : public BudgetsTest {
   BudgetOnePage() : BudgetsTest(with(Budgets::none(), 16 * kMib)) {}
 };
 
-// A guest that names the same memory over and over would make the daemon keep a list of it each time.
+// A guest names the same memory many times. The daemon would have to keep a list of its pages each time.
 TEST_F(BudgetOnePage, cannot_be_named_more_often_than_the_ram_is_large) {
   auto pd = must(driver::ProtectionDomain::create(device(0).kernel()));
   auto buffer = must(device(0).ram().allocate(4 * kMib));
@@ -133,7 +133,7 @@ class BudgetTotals : public BudgetsTest {
     totals.registered_mib = 400;
     return totals;
   }
-  // Outlives the host, which the base class makes: it is static.
+  // Static, so that it outlives the host, which the base class makes.
   static inline verbs::HostAccount account_{little()};
 };
 
@@ -180,7 +180,7 @@ class BudgetRates : public BudgetsTest {
   BudgetRates() : BudgetsTest(with(slow())) {}
 };
 
-// It is slowed to its rate, every command succeeds, and meanwhile its neighbour's are their own business.
+// The driver is slowed to its rate, and every command succeeds. Its neighbour is not slowed.
 TEST_F(BudgetRates, a_driver_over_its_rate_of_commands_is_slowed_and_never_failed) {
   device(1);
   driver::Device& a = device(0);
@@ -206,7 +206,7 @@ TEST_F(BudgetRates, a_driver_over_its_rate_of_commands_is_slowed_and_never_faile
 TEST_F(BudgetRates, a_driver_over_its_rate_of_doorbells_is_slowed_and_never_failed) {
   {
     auto raw = must(vfio_user::Client::connect(host_.socket_path(0)));
-    const std::array<std::uint32_t, 16> line{};  // all that a processor stores at once
+    const std::array<std::uint32_t, 16> line{};  // the most that a processor stores at once
     const std::uint64_t before = host_.info(0).device_counters.doorbells;
     const Instant began = Instant::now();
     while (use(0, Budget::kDoorbells).refused < 100) {

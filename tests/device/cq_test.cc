@@ -18,7 +18,7 @@ class Events : public RcTest {
     const Sge sge = a_->sge(0, 8);
     EXPECT_TRUE(execute(wr::send(1, one(sge), flags | wr::kSignaled)).ok());
   }
-  // Events of b's receive queue so far.
+  // The events of b's receive queue since the last call.
   std::uint64_t received_events() { return b_->recv_cq->take_events(); }
 };
 
@@ -63,7 +63,8 @@ TEST_F(Events, arming_for_any_overrides_solicited_and_not_the_other_way) {
 
 TEST_F(Events, arming_with_unread_completions_is_never_lost) {
   write_once();
-  must(a_->send_cq->arm());  // the completion came before; a spurious event is fine, a later lost one is not
+  // The completion came before; a spurious event is allowed, but a lost later one is not.
+  must(a_->send_cq->arm());
   await(*a_->send_cq, 1);
   a_->send_cq->take_events();
   must(a_->send_cq->arm());
@@ -71,7 +72,7 @@ TEST_F(Events, arming_with_unread_completions_is_never_lost) {
   EXPECT_TRUE(a_->send_cq->wait(kPatience));
 }
 
-// Far enough that the notification ring's counter wraps several times (4.3).
+// Enough events for the notification ring's indices to wrap several times (4.3).
 TEST_F(Events, five_thousand_events_in_order) {
   for (std::uint32_t i = 0; i < 5000; ++i) {
     must(a_->send_cq->arm());

@@ -1,7 +1,7 @@
 // DeviceTest: two adapters served on sockets by a shard thread, and a driver on each. Every test ends with
-// the same three checks: the device did nothing odd, no object is left in it, and it saw its client go.
+// the same three checks: the device did nothing odd, has no objects left, and noticed that its client left.
 //
-// Timeouts are guards against hanging only. Thread: the test's.
+// Timeouts are only hang guards. Thread: the test's.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ namespace wr = driver::wr;
 
 inline constexpr Duration kPatience = std::chrono::seconds(20);
 
-// Log lines of warnings, collected while it lives.
+// Collects the log's warnings while it exists.
 class LogCapture {
  public:
   LogCapture() {
@@ -52,7 +52,7 @@ inline std::span<const Sge> one(const Sge& sge) {
   return {&sge, 1};
 }
 
-// Polls until `count` completions are there or patience ends.
+// Polls until there are `count` completions, or `patience` is over.
 inline std::vector<WorkCompletion> await(driver::CompletionQueue& cq, std::size_t count,
                                          Duration patience = kPatience) {
   std::vector<WorkCompletion> all(count);
@@ -77,7 +77,7 @@ inline bool is_empty(driver::CompletionQueue& cq) {
   return cq.poll(std::span(&unused, 1)) == 0;
 }
 
-// Waits until `holds` does, or patience ends.
+// Waits until `holds` returns true, or `patience` is over.
 template <typename Predicate>
 bool eventually(Predicate holds, Duration patience = kPatience) {
   const Instant deadline = Instant::now() + patience;
@@ -92,7 +92,7 @@ class DeviceTest : public ::testing::Test {
  protected:
   explicit DeviceTest(const TestbenchOptions& options = {}) : options_(options), host_(options) {}
 
-  // Opened at first use, with gid_of(index) bound at GID index 0.
+  // Opened at the first use, with gid_of(index) bound at GID index 0.
   driver::Device& device(std::uint32_t index) {
     if (!devices_[index]) {
       devices_[index] = open(index);
@@ -122,7 +122,7 @@ class DeviceTest : public ::testing::Test {
   const TestbenchOptions options_;
   ServedHost host_;
   std::array<std::unique_ptr<driver::Device>, 4> devices_;
-  bool expect_tidy_ = true;  // false: the test itself leaves objects behind or breaks its rings
+  bool expect_tidy_ = true;  // false: the test leaves objects behind or breaks its rings
 };
 
 // Two connected QPs, one on each adapter.
@@ -143,7 +143,7 @@ class RcTest : public DeviceTest {
     DeviceTest::TearDown();
   }
 
-  // Sends from a and expects this outcome.
+  // Sends from a and returns the completion.
   WorkCompletion execute(const driver::SendRequest& request) {
     EXPECT_TRUE(a_->qp->post_send(request).ok());
     return await_one(*a_->send_cq);

@@ -1,4 +1,4 @@
-// The usage example of driver/driver.h, built and run, as an ordinary process would use an adapter.
+// Builds and runs the example of driver/driver.h, which shows how a process uses an adapter.
 #include <cstring>
 
 #include "device_test.h"

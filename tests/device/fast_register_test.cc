@@ -1,4 +1,4 @@
-// Fast registration and invalidation, the kernel clients' way to register memory (docs/device.md 6.4).
+// Fast registration and invalidation, by which kernel clients register memory (docs/device.md 6.4).
 #include "device_test.h"
 
 namespace pvrdma::test {

@@ -1,5 +1,5 @@
-// A hostile driver: garbage in rings, work requests and doorbells, memory that vanishes. Its own objects may
-// fail; the daemon and two honest guests beside it go on (docs/device.md 9).
+// A hostile driver: garbage in rings, work requests and doorbells, and memory that vanishes. Its own objects
+// may fail, but the daemon and two correct guests must go on (docs/device.md 9).
 #include <atomic>
 #include <cstring>
 #include <random>
@@ -11,7 +11,7 @@
 namespace pvrdma::test {
 namespace {
 
-// Seeded, so that a failure comes again.
+// Seeded, so that failures can be reproduced.
 class Random {
  public:
   explicit Random(std::uint32_t seed) : engine_(seed) {}
@@ -49,7 +49,7 @@ class Hostile : public DeviceTest {
     devices_[0].reset();
     EXPECT_TRUE(eventually([&] { return !host_.info(0).connected; }));
     {
-      RcEndpoint again(device(0), gid_of(0));  // a sound driver after it finds a sound adapter
+      RcEndpoint again(device(0), gid_of(0));  // afterwards a correct driver can use the adapter
       RcEndpoint other(device(1), gid_of(1));
       must(connect(again, other));
       const Sge sge = again.sge(0, 64);
@@ -93,7 +93,7 @@ TEST_F(Hostile, send_queue_indices_out_of_range) {
 }
 
 TEST_F(Hostile, more_than_a_ring_of_requests) {
-  h_->qp->send_ring().state().set_tail(127);  // head 0, ring of 64
+  h_->qp->send_ring().state().set_tail(127);  // head is 0, the ring has 64 entries
   ring();
   EXPECT_EQ(state(), 6u);
 }
@@ -128,7 +128,8 @@ TEST_F(Hostile, event_ring_indices_out_of_range) {
   must(h_->send_cq->arm());
   const Sge sge = h_->sge(0, 8);
   ASSERT_TRUE(h_->qp->post_send(wr::write(1, one(sge), peer_->remote())).ok());
-  // The rings of the shared region are the device's own directory; a second region lets us reach its words.
+  // The device has its own directory of the shared region's rings. With a second region the test can change
+  // their indices.
   auto region = must(driver::SharedRegion::create(device(0).ram(), 20, device(0).uar_pfn(0)));
   region->async_events().state().set_head(0xffff'ffff);
   region->notifications().state().set_head(0x7777'7777);
@@ -143,7 +144,8 @@ TEST_F(Hostile, event_ring_indices_out_of_range) {
   must(device(0).write_register(abi::Register::kCtl, 2));
 }
 
-// 600 events into a ring of 512 that nobody reads: nothing is overwritten, and they come when there is room.
+// 600 events for a ring of 512 that the guest does not read: no event is overwritten, and the rest comes when
+// there is room.
 TEST_F(Hostile, an_event_ring_that_nobody_reads) {
   while (device(0).poll_async_event()) {
   }
@@ -193,7 +195,7 @@ TEST_F(Hostile, receives_with_sge_counts_beyond_everything) {
   EXPECT_EQ(done.status, Status::kLocalQpOperation);
 }
 
-// A guest CPU that moves the tail for ever while the others want their turn.
+// A guest CPU moves the tail for ever, while other guests want their turn.
 TEST_F(Hostile, a_send_queue_that_never_ends) {
   for (std::uint32_t slot = 0; slot < 64; ++slot) {
     const Sge sge = h_->sge(0, 64 * 1024);
@@ -228,7 +230,7 @@ TEST_F(Hostile, random_bytes_as_work_requests) {
         const auto word = random();
         std::memcpy(element + i, &word, sizeof(word));
       }
-      // Half of them sound enough to go further.
+      // Half of them are valid enough to get further.
       if (random() % 2 == 0) {
         const std::uint32_t count = random() % 5;
         const std::uint32_t opcode = random() % 16;
@@ -278,7 +280,7 @@ TEST_F(Hostile, random_commands) {
       }
     }
     words[2] = random() % 24;
-    if (words[2] == 14 || words[2] == 12) continue;  // keep the endpoint's own objects
+    if (words[2] == 14 || words[2] == 12) continue;  // keeps the endpoint's own objects
     must(device(0).commands().submit(std::as_bytes(std::span(words))));
   }
 }
@@ -296,7 +298,7 @@ TEST_F(Hostile, memory_unmapped_under_load) {
                                device(0).ram().fd(), 0));
 }
 
-// The file behind guest memory shrinks: every access of the daemon's raises SIGBUS.
+// The file of guest memory shrinks, so every access of the daemon raises SIGBUS.
 TEST_F(Hostile, memory_truncated_under_load) {
   const Sge sge = h_->sge(0, 4096);
   const Sge back = peer_->sge(0, 4096);
@@ -309,7 +311,7 @@ TEST_F(Hostile, memory_truncated_under_load) {
   ASSERT_TRUE(peer_->qp->post_send(wr::write(1, one(back), h_->remote())).ok());
   EXPECT_FALSE(await_one(*peer_->send_cq).ok());
   EXPECT_TRUE(eventually([&] { return host_.info(0).state == device::AdapterState::kFailed; }));
-  ASSERT_EQ(::ftruncate(device(0).ram().fd(), bytes), 0);  // so that this test's own side can be taken down
+  ASSERT_EQ(::ftruncate(device(0).ram().fd(), bytes), 0);  // so that the test can destroy its own side
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a user process may not do to others of its guest (docs/device.md 9.2).
+// Isolation between the user processes of a guest (docs/device.md 9.2).
 #include <cstring>
 
 #include "device_test.h"

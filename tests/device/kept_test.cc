@@ -1,5 +1,5 @@
-// The daemon's process ends and the next one goes on with its clients, by what was kept of the adapters: the
-// guests' drivers notice nothing. After a crash they are told that their device has failed.
+// The daemon's process ends, and the next process continues with its clients from what was kept of the
+// adapters. The guests' drivers notice nothing. After a crash they are told that their device has failed.
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,7 +94,7 @@ TEST_P(Kept, a_link_that_is_down_stays_down) {
   exchange(1);
 }
 
-// What a crash leaves; the guest's driver starts anew.
+// After a crash the guest's driver can start anew.
 TEST_P(Kept, after_a_crash_the_guest_is_told_and_can_begin_anew) {
   const std::array kept{host_.keep(0, Objects::kLost), host_.keep(1, Objects::kLost)};
   exchange(1);
@@ -107,10 +107,10 @@ TEST_P(Kept, after_a_crash_the_guest_is_told_and_can_begin_anew) {
   must(buses_[0]->region_write32(driver::Region::kRegisters, static_cast<std::uint32_t>(abi::Register::kCtl),
                                  static_cast<std::uint32_t>(abi::Ctl::kReset)));
   EXPECT_EQ(host_.info(0).state, device::AdapterState::kDetached);
-  expect_tidy_ = false;  // what the endpoints would destroy is gone
+  expect_tidy_ = false;  // the objects that the endpoints would destroy are gone
 }
 
-// Nothing is believed after it was used, or after a change.
+// Kept state is invalid after it was used, and after a change.
 TEST_P(Kept, is_true_once) {
   const auto kept = host_.keep(0, Objects::kSaved);
   must(host_.take_back(0, kept));
@@ -121,12 +121,12 @@ TEST_P(Kept, is_true_once) {
   expect_tidy_ = false;
 }
 
-// What the next process cannot do costs its client the adapter, and nobody anything else.
+// If the next process cannot continue an adapter, only its client loses it. Others are not affected.
 TEST_P(Kept, is_refused_when_something_of_it_is_missing) {
   adapters::KeptAdapter kept = host_.keep(0, Objects::kSaved);
   const auto stream = kept.stream;
   const std::vector all(kept.ids.begin() + 1,
-                        kept.ids.end());  // without the listener, which the test has open
+                        kept.ids.end());  // without the listener, which the test still has open
   for (const adapters::KeptId missing : all) {
     Fd fd = std::exchange(kept.fds.at(missing), Fd());
     kept.fds.erase(missing);
@@ -141,7 +141,7 @@ TEST_P(Kept, is_refused_when_something_of_it_is_missing) {
   expect_tidy_ = false;
 }
 
-// Under right checksums; but for the listener's number, as somebody has that open.
+// Any content with correct checksums, except for the listener's number, because that descriptor is open.
 TEST_P(Kept, may_say_anything) {
   adapters::KeptAdapter kept = host_.keep(0, Objects::kSaved);
   const std::size_t head = record_bytes(kept.stream, 0).value();

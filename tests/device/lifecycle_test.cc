@@ -1,5 +1,5 @@
-// Destroying, resetting and disconnecting while data moves; reconnection; no file descriptor is left behind
-// (docs/device.md 7.4, 8.7).
+// Destroying, resetting and disconnecting while data moves; reconnection; no descriptor leaks (docs/device.md
+// 7.4, 8.7).
 #include <thread>
 
 #include "device_test.h"
@@ -74,7 +74,7 @@ TEST_F(Lifecycle, a_driver_reset_under_load) {
       must(connect(a, b, impatient()));
       load(a, b);
       load(b, a);
-      must(devices_[0]->close());  // CTL RESET; what was made from it is destroyed in vain
+      must(devices_[0]->close());  // CTL RESET; destroying the driver's objects fails afterwards
     }
     const auto info = host_.info(0);
     EXPECT_EQ(info.objects.qps + info.objects.mrs + info.objects.cqs, 0u);
@@ -96,10 +96,10 @@ TEST_F(Lifecycle, a_vfio_reset_under_load) {
   for (const WorkCompletion& each : await(*b.send_cq, 32)) {
     EXPECT_TRUE(each.ok() || each.status == Status::kRetryExceeded || each.status == Status::kFlushed);
   }
-  expect_tidy_ = false;  // a's objects were taken by the reset
+  expect_tidy_ = false;  // the reset has destroyed a's objects
 }
 
-// kill -9 of one VM: its socket closes, its peer fails cleanly, it comes back and reconnects.
+// kill -9 of one VM: its socket closes, its peer fails with an error, and the VM comes back and reconnects.
 TEST_F(Lifecycle, a_vm_killed_under_load_comes_back) {
   RcEndpoint b(device(1), gid_of(1), large());
   auto path = host_.socket_path(0);

@@ -1,4 +1,4 @@
-// Resource limits: each is enforced, each refusal leaves room for the next object once one is gone
+// Resource limits: each is enforced, and after a refusal there is room again when one object is destroyed
 // (docs/device.md 2.3, 9.3).
 #include "device_test.h"
 
@@ -21,7 +21,8 @@ class Limits : public DeviceTest {
  protected:
   Limits() : DeviceTest(small_adapter()) {}
 
-  // Makes objects until one is refused with ENOMEM, lets one go, makes one more; returns how many there were.
+  // Makes objects until one is refused with ENOMEM, destroys one, and makes one more. Returns how many there
+  // were.
   template <typename Make>
   static std::size_t fill(Make make) {
     std::vector<decltype(must(make()))> all;
@@ -49,7 +50,8 @@ TEST_F(Limits, protection_domains) {
 
 TEST_F(Limits, user_contexts) {
   EXPECT_EQ(device(0).caps().max_uar, 4u);
-  EXPECT_EQ(fill([&] { return driver::Context::create_user(device(0)); }), 3u);  // page 0 is the kernel's
+  // Page 0 belongs to the kernel.
+  EXPECT_EQ(fill([&] { return driver::Context::create_user(device(0)); }), 3u);
 }
 
 TEST_F(Limits, completion_queues) {

@@ -1,6 +1,6 @@
-// Doorbell pages that the device lets its client map: which accesses become loads and stores and which stay
-// messages, over both buses; and that today's adapter, which offers only the page behind its doorbells, hears
-// each doorbell.
+// Doorbell pages that the device lets its client map. Over both buses, the tests check which accesses become
+// loads and stores and which stay messages. They also check that an adapter in trapped mode, which offers
+// only the page after its doorbells, receives each doorbell.
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
@@ -23,9 +23,9 @@ using driver::Region;
 
 constexpr std::uint64_t kPage = abi::kUarPageBytes;
 constexpr std::uint32_t kUarPages = 4;
-constexpr std::uint32_t kMessageRead = 0x5a5a'5a5a;  // what the fake device answers a read with
+constexpr std::uint32_t kMessageRead = 0x5a5a'5a5a;  // the fake device's answer to a read
 
-// A device that has nothing but doorbell pages: all but page 0 may be mapped. It counts what it is told of.
+// A device that has only doorbell pages. All except page 0 may be mapped. It counts the messages.
 class FakeDevice final : public vfio_user::Handler {
  public:
   std::atomic<std::uint32_t> reads{0};
@@ -78,7 +78,7 @@ class FakeDevice final : public vfio_user::Handler {
   const Fd memory_;
 };
 
-// Serves a device on a socket, on a thread of its own.
+// Serves a device on a socket, on its own thread.
 class ServingThread {
  public:
   explicit ServingThread(vfio_user::Handler& device) : stopping_(::eventfd(0, EFD_CLOEXEC)) {
@@ -204,7 +204,7 @@ TEST(VfioUserBusTest, refuses_a_device_that_contradicts_itself) {
   EXPECT_TRUE(driver::VfioUserBus::connect(server.socket(), kPatience, AreaUse::kTrapped));
 }
 
-// Today's adapter exports the page after its doorbells (docs/device.md 8.5), so that nothing changes.
+// In trapped mode the adapter exports only the page after its doorbells (docs/device.md 8.5).
 class TrappedAdapter : public DeviceTest, public testing::WithParamInterface<AreaUse> {
  protected:
   std::uint64_t doorbells_heard() { return host_.info(0).device_counters.doorbells; }

@@ -1,5 +1,6 @@
-// Work and events of user processes whose doorbells are mapped: stores that hide one another, over sockets
-// and, where it is about what the device has not looked at yet, in one thread under a manual clock.
+// Work and events of user processes with mapped doorbells, including stores that replace each other. The
+// tests run over sockets, or, if they depend on what the device has not looked at yet, in one thread with a
+// manual clock.
 #include "device_test.h"
 #include "support/testbench.h"
 
@@ -12,7 +13,7 @@ TestbenchOptions mapped() {
   return options;
 }
 
-// Two connections between processes on two adapters: all four QPs of a process' page pair.
+// Two connections between processes on two adapters. All four QPs share one pair of pages.
 class MappedTraffic : public DeviceTest {
  protected:
   MappedTraffic() : DeviceTest(mapped()) {
@@ -60,7 +61,7 @@ TEST_F(MappedTraffic, posts_of_two_qps_that_hide_each_other_are_executed) {
   }
 }
 
-// As ib_send_lat with events: the ARM of the CQ that is armed first is hidden by the other's, always.
+// As in ib_send_lat with events: the ARM of the second CQ always replaces that of the first.
 TEST_F(MappedTraffic, who_sleeps_after_arms_that_hide_each_other_is_woken) {
   std::array<driver::CompletionQueue*, 2> sleepers{ends_[0][0]->send_cq.get(), ends_[1][0]->recv_cq.get()};
   for (std::uint64_t round = 0; round < 200; ++round) {
@@ -81,7 +82,7 @@ TEST_F(MappedTraffic, who_sleeps_after_arms_that_hide_each_other_is_woken) {
   }
 }
 
-// What the device has not looked at when the command comes.
+// Doorbells that the device has not looked at when a command comes.
 class MappedCommands : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -111,7 +112,7 @@ TEST_F(MappedCommands, what_was_posted_is_executed_when_somebody_looks) {
   EXPECT_TRUE(b_.holds(0, 64, 9));
 }
 
-// The same word, of the same QP, the only one of its context.
+// The same word of the same QP, the only one of its context.
 TEST_F(MappedCommands, what_was_posted_is_not_hidden_by_a_receive_behind_it) {
   ASSERT_TRUE(a_.recv(2, 64, 64).ok());
   EXPECT_TRUE(completion().ok());

@@ -1,5 +1,5 @@
-// Memory goes back: what a guest made the daemon take is the system's again when the guest has gone. Measures
-// this process' anonymous memory, so it is a program of its own.
+// After a guest has left, the memory that the daemon used for it returns to the system. The test measures the
+// anonymous memory of its process, so it is a separate program.
 #include <fstream>
 #include <string>
 #include <vector>
@@ -26,14 +26,14 @@ std::uint64_t anonymous_kib() {
 
 TestbenchOptions sparse_guest() {
   TestbenchOptions options{.adapter_count = 1};
-  options.driver.ram.size_bytes = 4 * kGib;  // of which little is touched
+  options.driver.ram.size_bytes = 4 * kGib;  // only a little of it is used
   return options;
 }
 
 class MemoryReturn : public ::testing::Test {
  protected:
-  // Names one page in MRs of `mr_bytes` until the adapter has no more room, and dies. Returns by how much the
-  // process had grown before.
+  // Registers one page in MRs of `mr_bytes` until the adapter has no more room, and dies. Returns how much
+  // the process had grown before that.
   std::uint64_t register_and_die(std::uint64_t mr_bytes) {
     const std::uint64_t before = anonymous_kib();
     std::uint64_t grown = 0;
@@ -50,7 +50,7 @@ class MemoryReturn : public ::testing::Test {
       bench_.kill(0);
     }
     bench_.forget_device(0);
-    bench_.run();  // the engine gives memory back turn by turn
+    bench_.run();  // the engine returns memory turn by turn
     return grown;
   }
 
@@ -58,7 +58,7 @@ class MemoryReturn : public ::testing::Test {
 };
 
 TEST_F(MemoryReturn, a_guest_that_dies_leaves_nothing_of_its_page_lists) {
-  register_and_die(kGib);  // once for warming up: malloc() learns what large blocks are like
+  register_and_die(kGib);  // for warming up: malloc() adapts to the size of large blocks
   const std::uint64_t start = anonymous_kib();
   for (int round = 0; round < 3; ++round) {
     const std::uint64_t grown = register_and_die(kGib);

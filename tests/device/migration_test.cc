@@ -1,5 +1,5 @@
-// A VM that moves from one adapter to another by the protocol's own messages: two vfio-user clients play the
-// VMMs at both ends, the guest's driver and its peer notice nothing.
+// A VM moves from one adapter to another by the protocol's migration messages. Two vfio-user clients act as
+// the VMMs at both ends. The guest's driver and its peer notice nothing.
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ struct End {
     bus = must(driver::VfioUserBus::create(std::move(connected)));
   }
   std::unique_ptr<driver::VfioUserBus> bus;
-  Client* client;  // the bus's
+  Client* client;  // owned by the bus
 };
 
 int code_of(const Result<>& result) {
@@ -40,7 +40,7 @@ class MigratingBus final : public VmmBus {
     client_ = end.client;
   }
   void leave() { bus_->disconnect(); }
-  // The guest's memory as it is.
+  // The guest's memory as it is now.
   std::vector<Bytes> memory() const {
     std::vector<Bytes> all;
     for (const Map& map : maps()) {
@@ -90,13 +90,13 @@ class Migration : public MovingVmTest {
   }
 
   Client& here() { return bus_->client(); }
-  // The VM stops here, and its state is in hand.
+  // Stops the VM and returns its state.
   Bytes stop_and_read() {
     must(here().set_migration_state(kStop));
     must(here().set_migration_state(kStopCopy));
     return read_all(here());
   }
-  // Its GIDs are free when the VMM is gone.
+  // When the VMM is gone, its GIDs are free.
   void leave() {
     bus_->leave();
     EXPECT_TRUE(eventually([&] { return !host_.info(from_).connected; }));
@@ -139,7 +139,8 @@ TEST_P(Migration, connections_go_on) {
   }
 }
 
-// What a posted before it stopped waits for receives; what b posts meanwhile finds nobody until a goes on.
+// Requests that a posted before it stopped wait for receives. Requests that b posts meanwhile get no answer
+// until a continues.
 TEST_P(Migration, work_under_way_is_done_once) {
   a_->fill(0, 4000, 9);
   const Sge out = a_->sge(0, 4000);
@@ -168,7 +169,7 @@ TEST_P(Migration, work_under_way_is_done_once) {
   exchange(2);
 }
 
-// A peer that never repeats by itself is told.
+// A peer that never repeats by itself is told to repeat.
 TEST_P(Migration, peers_repeat_when_it_goes_on) {
   RcEndpoint patient(device(1), gid_of(1));
   RcEndpoint moving(device(0), gid_of(0));
@@ -185,12 +186,12 @@ TEST_P(Migration, peers_repeat_when_it_goes_on) {
 
 TEST_P(Migration, the_log_has_every_page_that_changed) {
   ASSERT_EQ(must(here().start_log(1u << 21)), 4096u);
-  exchange(1);  // the rings' pages are known
+  exchange(1);  // the rings' pages are known afterwards
   const auto report = [this](const VmmBus::Map& map) {
     return must(here().log_report({map.iova, map.bytes}, 4096));
   };
   for (int round = 0; round < 3; ++round) {
-    // The guest stands; its peer writes.
+    // The guest is paused, and its peer writes.
     for (const VmmBus::Map& map : bus_->maps()) report(map);
     const std::vector<Bytes> before = bus_->memory();
     b_->fill(0, 20'000, static_cast<std::uint8_t>(100 + round));
@@ -223,7 +224,7 @@ TEST_P(Migration, a_refused_arc_leaves_everything_as_it_was) {
   must(here().set_migration_state(kRunning));
   exchange(2);
   const Bytes state = stop_and_read();
-  must(here().set_migration_state(kRunning));  // the migration is cancelled
+  must(here().set_migration_state(kRunning));  // cancels the migration
   exchange(3);
 }
 
@@ -243,7 +244,7 @@ TEST_P(Migration, a_state_that_is_cut_or_damaged_or_cannot_be_is_refused) {
   Bytes damaged = state;
   damaged[state.size() / 3] ^= std::byte{1};
   refused(damaged);
-  refused(state);  // its GID is still bound where it was
+  refused(state);  // its GID is still bound at the source
   leave();
   write_all(client, state);
   must(client.set_migration_state(kStop));
@@ -264,7 +265,7 @@ TEST_P(Migration, a_client_may_leave_in_each_state) {
   move();
   exchange(1);
   must(here().set_migration_state(kStopCopy));
-  leave();  // the VM is off: its peer's patience ends
+  leave();  // the VM is off, so its peer's retries run out
   for (std::uint64_t i = 0; i < 2; ++i) {
     const Sge out = b_->sge(0, 8);
     ASSERT_TRUE(b_->qp->post_send(wr::write(i, one(out), a_->remote())).ok());
@@ -275,7 +276,7 @@ TEST_P(Migration, a_client_may_leave_in_each_state) {
   expect_tidy_ = false;
 }
 
-// One that has all the QPs that it may have, each with work under way.
+// A VM with all the QPs that it may have, each with work under way.
 class FullMigration : public Migration {
  protected:
   static constexpr std::uint32_t kQps = 14;
@@ -287,7 +288,7 @@ class FullMigration : public Migration {
                                    .max_mr = 16,
                                    .max_cq = 32,
                                    .max_cqe = 1024,
-                                   .max_qp = 2 + kQps,  // QP 0 is nobody's, QP 1 is for GSI
+                                   .max_qp = 2 + kQps,  // QP 0 is reserved, QP 1 is for GSI
                                    .max_qp_wr = 512,
                                    .max_user_qp_wr = 64,
                                    .max_sge = 4,
@@ -312,7 +313,7 @@ TEST_P(FullMigration, has_room) {
   const auto set_link_of_peer = [this](bool up) {
     host_.on_shard(1, [up](adapters::ServedAdapter& served) { served.set_link(up); });
   };
-  set_link_of_peer(false);  // so nothing is answered
+  set_link_of_peer(false);  // so no request is answered
   post_all(*a_);
   for (std::size_t i = 0; i < ends.size(); i += 2) post_all(*ends[i]);
   EXPECT_EQ(host_.info(0).objects.qps, kQps);

@@ -1,5 +1,4 @@
-// Tests of a VM that changes what serves its adapter, or what it runs in, while its connection stands: in
-// both doorbell modes.
+// Tests of a VM that changes its daemon or its VMM while its connection exists, in both doorbell modes.
 #pragma once
 
 #include <array>
@@ -24,7 +23,7 @@ class MovingVmTest : public RcTest, public ::testing::WithParamInterface<Doorbel
 
   static bool needs_another_host() { return GetParam() == DoorbellMode::kMapped && !device::kHostIsX86; }
   void connect_both() { RcTest::SetUp(); }
-  // The guest's driver behind this bus.
+  // Opens the guest's driver on this bus.
   template <typename Bus>
   Bus* open_on(std::uint32_t index, std::unique_ptr<Bus> bus) {
     Bus* const opened = bus.get();
@@ -38,7 +37,7 @@ class MovingVmTest : public RcTest, public ::testing::WithParamInterface<Doorbel
       buses[index] = open_on(index, std::make_unique<Bus>(host_, index));
   }
 
-  // Data there and back, and a message each way that wakes its receiver.
+  // Moves data in both directions, and sends a message each way that wakes its receiver.
   void exchange(std::uint8_t seed) {
     a_->fill(0, 5000, seed);
     const Sge out = a_->sge(0, 5000);

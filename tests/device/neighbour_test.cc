@@ -1,5 +1,5 @@
-// What one VMM does to hold up the daemon, and that its neighbour does not notice: adapter 1 (B) is served
-// while an operation of adapter 0's client (A) cannot end. A is a scripted client, B the user-space driver.
+// One VMM's attempts to delay the daemon, which its neighbour must not notice. Adapter 1 (B) is served while
+// an operation of adapter 0's client (A) cannot end. A is a scripted client, and B is the user-space driver.
 #include <fcntl.h>
 #include <filesystem>
 #include <future>
@@ -37,16 +37,16 @@ class Neighbour : public DeviceTest {
 
   void SetUp() override {
     expect_b_served();
-    log::flush(Duration{0});  // its thread is there
+    log::flush(Duration{0});  // starts the log's thread
     EXPECT_TRUE(eventually([&] { return host_.reaper().busy_queues() == 0; }));
-    // The thread that closed B's descriptors is on its way out.
+    // The thread that closed B's descriptors is about to end.
     for (int same = 0; same < 5; same = count_threads() == threads_before_ ? same + 1 : 0) {
       threads_before_ = count_threads();
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     fds_before_ = count_open_fds();
   }
-  // Whatever A did, nothing of it is left.
+  // Whatever A did, nothing of it may be left.
   void TearDown() override {
     EXPECT_TRUE(eventually([&] { return host_.reaper().busy_queues() == 0; }));
     EXPECT_TRUE(eventually([&] { return count_open_fds() == fds_before_; }))
@@ -56,7 +56,7 @@ class Neighbour : public DeviceTest {
     DeviceTest::TearDown();
   }
 
-  // Fails when the driver's own patience ends, which is far below what A's operations take.
+  // Fails after the driver's own time limit, which is far shorter than A's operations.
   void expect_b_served() {
     EXPECT_EQ(must(device(1).read_register(abi::Register::kVersion)), device(1).version());
     EXPECT_TRUE(device(1).query_port());
@@ -74,8 +74,8 @@ class Neighbour : public DeviceTest {
     EXPECT_TRUE(peer.receive());
     return peer;
   }
-  // Sends while the daemon cannot receive yet, so that what `lingering` held is in the socket's queue only
-  // when it arrives.
+  // Sends while the shard cannot receive, so that the descriptor held by `lingering` is closed only in the
+  // socket's queue.
   void send_and_forget(RawPeer& peer, const vfio_user::Bytes& bytes, LingeringSocket& lingering) {
     while_the_shard_waits([&] {
       EXPECT_TRUE(peer.send(bytes, {lingering.get()}));
@@ -97,7 +97,7 @@ class Neighbour : public DeviceTest {
     holder.join();
   }
 
-  // The errno of the reply.
+  // Returns the errno of the reply.
   static std::uint32_t map(RawPeer& peer, std::uint64_t at, std::uint64_t size, int fd) {
     peer.send(message(1, Command::kDmaMap, bytes_of(wire::DmaMap{.flags = 3, .iova = at, .size = size})),
               {fd});
@@ -142,7 +142,7 @@ TEST_F(Neighbour, a_descriptor_that_cannot_be_closed_comes_as_memory_and_as_an_i
   interrupt.let_go();
 }
 
-// The kernel closes what waits in a socket's queue together with the socket.
+// The kernel closes descriptors in a socket's queue when it closes the socket.
 TEST_F(Neighbour, a_descriptor_that_cannot_be_closed_waits_in_the_socket_of_a_client_that_left) {
   LingeringSocket lingering;
   RawPeer a = connect();
@@ -170,21 +170,21 @@ TEST_F(Neighbour, an_interrupt_is_full_and_was_made_blocking) {
   std::uint64_t seen = 0;
   ASSERT_EQ(::read(full.get(), &seen, sizeof(seen)), 8);
   EXPECT_GE(seen, most);
-  expect_tidy_ = false;  // this driver's own eventfd was told nothing
+  expect_tidy_ = false;  // this driver's own eventfd was not told
   devices_[0].reset();
 }
 
 TEST_F(Neighbour, a_vm_dies_with_its_memory) {
   constexpr std::size_t kBytes = 256u << 20;
   Fd ram(::memfd_create("guest-ram", MFD_CLOEXEC));
-  ASSERT_EQ(::ftruncate(ram.get(), 4096ll * kBytes), 0);  // sparse, but for this:
+  ASSERT_EQ(::ftruncate(ram.get(), 4096ll * kBytes), 0);  // sparse, except for this:
   void* const touched =
       ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ram.get(), 0);
   ASSERT_NE(touched, MAP_FAILED);
   RawPeer a = connect_and_agree();
   ASSERT_EQ(map(a, 0, 16ull * kBytes, ram.get()), 0u);
   ::munmap(touched, kBytes);
-  ram.reset();  // QEMU's memory goes before its sockets: the daemon has the last of it
+  ram.reset();  // QEMU's memory goes before its sockets, so the daemon has the last reference
   a.close();
   EXPECT_TRUE(eventually([&] { return !host_.info(0).connected; }));
   EXPECT_EQ(host_.info(0).dma_ram_bytes, 0u);
@@ -217,7 +217,7 @@ TEST_F(Neighbour, two_thousand_clients_come_and_leave) {
   EXPECT_TRUE(eventually([&] { return !host_.info(0).connected; }));
 }
 
-// Each session may leave as many as a message has; what is not closed is bounded all the same.
+// Each session may leave as many descriptors as a message has, but their total number is bounded.
 TEST_F(Neighbour, descriptors_that_cannot_be_closed_pile_up_until_nobody_is_let_in) {
   LingeringSocket lingering;
   RawPeer first = connect();
@@ -236,10 +236,10 @@ TEST_F(Neighbour, descriptors_that_cannot_be_closed_pile_up_until_nobody_is_let_
   EXPECT_LE(count_open_fds(), fds_before_ + ReaperQueue::kDescriptors);
   lingering.let_go();
   EXPECT_TRUE(eventually([&] { return host_.reaper().busy_queues() == 0; }));
-  connect_and_agree();  // as soon as it is asked again
+  connect_and_agree();  // as soon as the server accepts again
 }
 
-// B's memory and interrupts come as descriptors: their numbers must not be used up by others.
+// B's memory and interrupts need descriptors, so other clients must not use up all numbers.
 TEST_F(Neighbour, clients_do_not_take_the_last_descriptors) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);

@@ -1,5 +1,5 @@
-// No allocation between doorbell and completion: ten thousand operations of each kind over an InProcessBus,
-// driver and device in one thread, with operator new counted (docs/hot_path.md).
+// No allocation between doorbell and completion: ten thousand operations of each kind over an InProcessBus.
+// Driver and device run in one thread, and operator new is counted (docs/hot_path.md).
 #include <array>
 
 #include "gtest/gtest.h"
@@ -22,7 +22,7 @@ class NoAllocation : public ::testing::Test {
   void SetUp() override { must(connect(a_, b_)); }
   void TearDown() override { stop_counting_allocations(); }
 
-  // Runs `operation` once for warming up, then counts.
+  // Runs `operation` once to warm up, and then counts.
   template <typename Operation>
   std::uint64_t allocations_of(Operation operation) {
     for (std::uint64_t i = 0; i < 100; ++i) operation();
@@ -50,7 +50,7 @@ class NoAllocation : public ::testing::Test {
 
 TEST_F(NoAllocation, the_counter_counts) {
   start_counting_allocations();
-  void* something = ::operator new(100);  // a new-expression may be elided
+  void* something = ::operator new(100);  // the compiler may remove a new-expression
   EXPECT_EQ(stop_counting_allocations(), 1u);
   ::operator delete(something);
 }

@@ -1,5 +1,5 @@
-// The real binary: pvrdmad as an operator starts it serves two adapters, drivers of this process exchange
-// data through it, SIGTERM ends it cleanly and removes its sockets.
+// The real program: started as an operator does, pvrdmad serves two adapters, and drivers of this process
+// exchange data through it. SIGTERM ends it in order and removes its sockets.
 #include <filesystem>
 #include <fstream>
 #include <signal.h>
@@ -49,7 +49,7 @@ class Pvrdmad : public ::testing::Test {
   std::string socket(std::uint32_t index) const {
     return (folder_ / ("vm-0" + std::to_string(index) + ".sock")).string();
   }
-  // Connects as soon as the daemon listens; 20 s guard against hanging.
+  // Connects as soon as the daemon listens. The 20 s are a hang guard.
   std::unique_ptr<driver::Device> open(std::uint32_t index) {
     const Instant deadline = Instant::now() + std::chrono::seconds(20);
     while (true) {
@@ -91,7 +91,7 @@ TEST_F(Pvrdmad, serves_two_adapters_and_ends_cleanly) {
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_FALSE(std::filesystem::exists(socket(0)));
-  EXPECT_FALSE(first->query_port());  // the adapter is gone, and the driver says so
+  EXPECT_FALSE(first->query_port());  // the adapter is gone, and the driver reports that
 }
 
 }  // namespace

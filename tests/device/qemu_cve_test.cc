@@ -1,5 +1,5 @@
-// The eleven CVEs of the PVRDMA device that QEMU had, each as one test: what its guest did, done to this
-// device, while two honest guests beside it go on (docs/device.md 9.4).
+// One test for each of the eleven CVEs of QEMU's former PVRDMA device. Each does to this device what the
+// CVE's guest did, while two correct guests go on (docs/device.md 9.4).
 #include <cstring>
 #include <filesystem>
 
@@ -53,7 +53,7 @@ class QemuCve : public DeviceTest {
   std::unique_ptr<RcEndpoint> honest_b_;
 };
 
-// A guest of adapter 0 that announces shared regions of its own making.
+// A guest of adapter 0 that announces its own shared regions.
 class QemuCveProbe : public QemuCve {
  protected:
   void SetUp() override {
@@ -264,7 +264,7 @@ TEST_F(QemuCveProbe, cve_2021_3607_ring_page_counts_of_the_shared_region) {
 TEST_F(QemuCveProbe, cve_2021_3608_a_ring_whose_last_page_is_no_memory) {
   const abi::DeviceSharedRegion good = region_->raw();
   for (int round = 0; round < 100; ++round) {
-    // A directory of which the first pages are there and a later one is not: what was set up is given back.
+    // The first pages of a directory exist and a later one does not. What was set up must be released.
     const auto pages = must(ram_->allocate(4 * 4096));
     const auto directory = must(driver::PageDirectory::of(*ram_, pages->pages()));
     directory->set(3, driver::GuestPhys(~0ULL << 12));
@@ -278,7 +278,7 @@ TEST_F(QemuCveProbe, cve_2021_3608_a_ring_whose_last_page_is_no_memory) {
 TEST_F(QemuCveProbe, cve_2022_1050_commands_without_a_shared_region) {
   EXPECT_FALSE(accepts_command());
   ASSERT_TRUE(attaches());
-  announce(0);  // the region of before is void
+  announce(0);  // makes the earlier region invalid
   EXPECT_FALSE(accepts_command());
   ASSERT_TRUE(attaches());
   must(bus_->dma_unmap(ram_->base().value, ram_->size_bytes()));

@@ -60,8 +60,7 @@ class QpStates : public DeviceTest {
   std::unique_ptr<driver::CompletionQueue> cq_;
 };
 
-// Small enough to try them all: five states a driver can bring about by itself, seven targets, one number
-// beyond.
+// Few enough to try all: five states that a driver can reach by itself, seven targets, and one number beyond.
 TEST_F(QpStates, exactly_the_transitions_of_infiniband) {
   const auto allowed = [](QpState from, QpState to) {
     if (to == QpState::kReset || to == QpState::kErr) return true;
@@ -249,7 +248,7 @@ TEST_F(RcStates, reset_forgets_everything_and_the_qp_connects_anew) {
   const Sge sge = a_->sge(0, 8);
   for (int round = 0; round < 3; ++round) {
     for (std::uint64_t i = 0; i < 3; ++i) ASSERT_TRUE(a_->qp->post_send(wr::send(i, one(sge))).ok());  // RNR
-    ASSERT_TRUE(b_->recv(7, 0, 8).ok());  // unpark one of them
+    ASSERT_TRUE(b_->recv(7, 0, 8).ok());  // lets one of them continue
     must(a_->qp->to_reset());
     must(b_->qp->to_reset());
     EXPECT_TRUE(is_empty(*a_->send_cq));

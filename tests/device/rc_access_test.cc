@@ -1,4 +1,4 @@
-// Protection: keys, PDs, bounds, access rights of regions and QPs (docs/device.md 7.5, 9.2).
+// Keys, PDs, bounds, access rights of regions and QPs (docs/device.md 7.5, 9.2).
 #include <cstring>
 
 #include "device_test.h"
@@ -11,7 +11,7 @@ using driver::Remote;
 
 class RcAccess : public RcTest {
  protected:
-  // The request fails at the responder with `status`; nothing of b's memory changed.
+  // The request fails at the responder with `status`, and b's memory does not change.
   void refused(const driver::SendRequest& request, Status status) {
     b_->fill(0, 64, 33);
     EXPECT_EQ(execute(request).status, status);
@@ -105,13 +105,13 @@ TEST_F(RcAccessFlags, the_qp_has_to_allow_it_too) {
   EXPECT_EQ(execute(wr::write(2, one(sge), b_->remote())).status, Status::kRemoteAccess);
 }
 
-// The requester's own memory.
+// Access to the requester's own memory.
 class RcLocalAccess : public RcTest {
  protected:
   void fails_here(const driver::SendRequest& request) {
     EXPECT_EQ(execute(request).status, Status::kLocalProtection);
     EXPECT_EQ(must(a_->qp->query()).qp_state, 6u);
-    EXPECT_EQ(must(b_->qp->query()).qp_state, 3u);  // the peer hears nothing
+    EXPECT_EQ(must(b_->qp->query()).qp_state, 3u);  // the peer is not affected
   }
 };
 
@@ -147,7 +147,7 @@ TEST_F(RcLocalAccess, another_pd) {
 TEST_F(RcLocalAccess, a_read_into_memory_without_local_write) {
   auto mr = must(MemoryRegion::of_buffer(a_->pd, *a_->buffer, 0));
   const Sge sge = mr->sge(0, 8);
-  EXPECT_EQ(execute(wr::write(1, one(sge), b_->remote())).status, Status::kSuccess);  // reading it is fine
+  EXPECT_EQ(execute(wr::write(1, one(sge), b_->remote())).status, Status::kSuccess);  // reading it is allowed
   EXPECT_EQ(execute(wr::read(2, one(sge), b_->remote())).status, Status::kLocalProtection);
 }
 
@@ -162,7 +162,8 @@ TEST_F(RcLocalAccess, a_receive_into_memory_without_local_write) {
 
 TEST_F(RcLocalAccess, unaligned_regions_reach_exactly_their_bytes) {
   auto mr = must(
-      MemoryRegion::of_buffer(a_->pd, *a_->buffer, kFullAccess, 4095, 4098));  // 3 pages, 2 of them by a byte
+      // 3 pages, of which 2 only by one byte
+      MemoryRegion::of_buffer(a_->pd, *a_->buffer, kFullAccess, 4095, 4098));
   a_->fill(4095, 4098, 17);
   const Sge all = mr->sge(0, 4098);
   EXPECT_EQ(execute(wr::write(1, one(all), b_->remote(1))).status, Status::kSuccess);

@@ -116,7 +116,7 @@ TEST_F(RcRdma, a_fenced_request_waits_for_the_reads_before_it) {
   const auto done = await(*a_->send_cq, 2);
   EXPECT_EQ(done[0].wr_id, 1u);
   EXPECT_EQ(done[1].wr_id, 2u);
-  EXPECT_TRUE(b_->holds(2 << 20, 8, 8));  // what the read brought
+  EXPECT_TRUE(b_->holds(2 << 20, 8, 8));  // the data from the read
 }
 
 class RcOneRead : public RcTest {

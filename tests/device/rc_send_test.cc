@@ -162,7 +162,7 @@ TEST_F(RcSend, going_to_error_flushes_everything_in_order) {
     EXPECT_EQ(receives[i].status, Status::kFlushed);
     EXPECT_EQ(receives[i].wr_id, 100 + i);
   }
-  // Posted in ERR: flushed at once.
+  // Requests posted in ERR are flushed at once.
   ASSERT_TRUE(a_->qp->post_send(wr::send(50, one(sge))).ok());
   ASSERT_TRUE(a_->recv(51, 0, 8).ok());
   EXPECT_EQ(await_one(*a_->send_cq).status, Status::kFlushed);

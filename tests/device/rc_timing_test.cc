@@ -1,5 +1,5 @@
-// What time decides: RNR timers and counts, retries towards a peer that is not there. Under a manual clock
-// (docs/device.md 7.3; IBTA vol. 1, 9.7.5.2.8, 9.9.2.4.1).
+// Behaviour that depends on time: RNR timers and counts, and retries towards a missing peer. With a manual
+// clock (docs/device.md 7.3; IBTA vol. 1, 9.7.5.2.8, 9.9.2.4.1).
 #include <array>
 
 #include "device_test.h"
@@ -18,7 +18,7 @@ class Timing : public ::testing::Test {
     b_ = std::make_unique<RcEndpoint>(bench_.device(1), gid_of(1));
     must(connect(*a_, *b_, options));
   }
-  // Posts a request on a and tells when it completes, at most `limit` later.
+  // Posts a request on a and reports when it completes, within `limit`.
   struct Outcome {
     WorkCompletion completion;
     Duration after;
@@ -141,7 +141,7 @@ TEST_F(Timing, a_vm_that_dies_fails_its_peers_and_comes_back) {
   ASSERT_TRUE(a_->qp->post_send(wr::write(2, one(sge), b_->remote(), 0)).ok());
   const Outcome done = outcome(wr::write(1, one(sge), b_->remote()));
   EXPECT_EQ(done.completion.status, Status::kRetryExceeded);
-  EXPECT_EQ(done.completion.wr_id, 2u);  // unsignalled, but failed
+  EXPECT_EQ(done.completion.wr_id, 2u);  // unsignalled, but it failed
   EXPECT_EQ(outcome_since(bench_.now()).completion.status, Status::kFlushed);
   b_.reset();
   bench_.forget_device(1);

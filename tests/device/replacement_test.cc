@@ -1,5 +1,5 @@
-// An adapter that is saved, destroyed and replaced between any two of its driver's calls: the driver's whole
-// life goes on as without it. (tests/sim/ does the same to random worlds with lossy wires.)
+// An adapter is saved, destroyed and replaced between any two calls of its driver. The driver's whole life
+// must go on unchanged. (tests/sim/ does the same to random worlds with lossy wires.)
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace pvrdma::test {
 namespace {
 
-// What a driver saw, in its order, and what the adapter counted.
+// What a driver saw, in order, and what the adapter counted.
 using Story = std::vector<std::string>;
 
 class Life {
@@ -108,7 +108,7 @@ class Life {
     }
   }
 
-  // The SRQ still has one; the others wait for their receives, and for RNR timers.
+  // The SRQ has one receive left; the other messages wait for receives and for RNR timers.
   void wait_for_receives() {
     const Sge small = a_->sge(0, 200);
     for (std::uint64_t i = 0; i < 3; ++i) post(wr::send(40 + i, one(small)));
@@ -120,7 +120,7 @@ class Life {
     take("b", *b_->recv_cq, 3);
   }
 
-  // What is posted into an error is flushed, and a key that is nobody's ends the connection.
+  // Requests posted in the error state are flushed, and an unknown key ends the connection.
   void fail() {
     const Sge small = a_->sge(0, 200);
     post(wr::write(60, one(small), {b_->mr->start(), b_->mr->rkey() + 0x1000}));

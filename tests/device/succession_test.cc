@@ -1,5 +1,5 @@
-// A VM that goes on in another VMM of its host, at the same socket: the successor's client maps the same
-// memory, takes the guest's adapter over, and the guest's driver notices nothing.
+// A VM continues in another VMM on its host, at the same socket. The successor's client maps the same memory
+// and takes over the guest's adapter. The guest's driver notices nothing.
 #include <vector>
 
 #include "moving_vm_fixture.h"
@@ -13,7 +13,7 @@ class MovableBus final : public VmmBus {
   explicit MovableBus(ServedHost& host, std::uint32_t index)
       : VmmBus(must(driver::VfioUserBus::connect(host.socket_path(index)))), host_(host), index_(index) {}
 
-  // What a successor's VMM does before the VM runs in it.
+  // Does what a successor's VMM does before the VM runs in it.
   void bring_successor() {
     must(host_.on_shard(index_, [](adapters::ServedAdapter& served) { return served.expect_successor(); }));
     successor_ = must(driver::VfioUserBus::connect(host_.socket_path(index_)));
@@ -39,7 +39,7 @@ class MovableBus final : public VmmBus {
   }
   std::unique_ptr<driver::VfioUserBus>& client() { return bus_; }
   std::unique_ptr<driver::VfioUserBus>& successor() { return successor_; }
-  // Before each of the guest's accesses.
+  // Moves the VM before each access of the guest.
   void move_before_each_access() { moves_always_ = true; }
   std::uint64_t accesses() const { return accesses_; }
 

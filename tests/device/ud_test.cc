@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint32_t kQkey = 0x11223344;
 constexpr std::uint32_t kGsiQkey = 0x80010000;
 
-// A datagram QP with its own memory; in RTS.
+// A datagram QP in RTS with its own memory.
 struct DatagramEnd {
   DatagramEnd(driver::Device& device, abi::QpType type, std::uint32_t qkey,
               driver::Context* context = nullptr)
@@ -138,7 +138,8 @@ TEST_F(Datagrams, gsi_qps_talk_to_gsi_qps) {
   EXPECT_EQ(got.pkey_index, 0);
 }
 
-// A management QP takes what it has receives for, whatever the sizes, and nothing else suffers.
+// A management QP takes as many datagrams as it has receives, whatever their sizes, and the rest is not
+// affected.
 TEST_F(Datagrams, a_flood_of_the_gsi_qp_is_bounded_by_its_receives) {
   constexpr std::uint64_t kReceives = 4;
   constexpr std::uint64_t kMads = 2000;
@@ -146,7 +147,7 @@ TEST_F(Datagrams, a_flood_of_the_gsi_qp_is_bounded_by_its_receives) {
   const DatagramEnd b(device(1), abi::QpType::kGsi, kGsiQkey);
   for (std::uint64_t i = 0; i < kReceives; ++i) ASSERT_TRUE(b.recv(i, i * 296, 296));
   for (std::uint64_t i = 0; i < kMads; ++i) {
-    const auto bytes = static_cast<std::uint32_t>(i % 2 == 0 ? 256 : i % 1024);  // MADs, and what is none
+    const auto bytes = static_cast<std::uint32_t>(i % 2 == 0 ? 256 : i % 1024);  // MADs and other datagrams
     ASSERT_TRUE(a.send(a.to(gid_of(1), 1, kGsiQkey), 0, bytes).ok());
   }
   for (std::uint64_t i = 0; i < kReceives; ++i) EXPECT_EQ(await_one(*b.cq).wr_id, i);
