@@ -1,4 +1,4 @@
-// Bystander: the guest of adapter B, who must notice nothing of what A and exhaustion do. Thread: the test's.
+// Bystander: the guest of adapter B. It must not notice A or the exhaustion. Thread: the test's.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@ namespace pvrdma::test {
 
 class Bystander {
  public:
-  // Connects, and connects two QPs of its own with each other.
+  // Connects to the daemon, and connects two QPs with each other.
   explicit Bystander(const DaemonProcess& daemon);
 
-  // Each empty when all is as it was, otherwise what is wrong: registers answer, a write arrives and
-  // completes, nothing odd was sent to it; and, as the API shows, its objects are there.
+  // Each returns an empty text if all is well, or what is wrong. As a guest: registers answer, a write
+  // arrives and completes, and nothing odd was received. By the API: its objects exist.
   std::string trouble_as_a_guest();
   std::string trouble();
 

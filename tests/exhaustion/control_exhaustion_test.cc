@@ -1,5 +1,6 @@
-// Every allocation and system call that the control plane's threads make fails once, and some at once: the
-// daemon lives, a request is answered, refused or dropped, and what was refused works when it is asked again.
+// Every allocation and system call of the control plane's threads fails once, and some fail several times.
+// The daemon survives. A request is answered, refused or dropped, and a refused request succeeds when it is
+// repeated.
 #include <gtest/gtest.h>
 #include <set>
 
@@ -10,7 +11,7 @@ namespace pvrdma::test {
 namespace {
 
 constexpr std::uint64_t kSome = 8;
-constexpr Duration kGuard = std::chrono::seconds(30);  // against hanging
+constexpr Duration kGuard = std::chrono::seconds(30);  // a hang guard
 
 constexpr std::uint32_t bits(Thread thread) {
   return static_cast<std::uint32_t>(thread);
@@ -20,10 +21,10 @@ class ControlExhaustion : public Exhaustion {
  protected:
   ControlExhaustion() : Exhaustion(DaemonProcess::Cluster::kMember) {}
 
-  // As it may be without memory for a connection, a request or the store.
+  // Valid results without memory for a connection, a request or the store.
   static bool is_answer(int status) { return std::set({0, 200, 500, 503}).contains(status); }
 
-  // Does `effort` again and again until it is so.
+  // Calls `effort` until the request has this status.
   bool comes_to(
       int status, const std::string& path, const std::function<void()>& effort = [] {}) {
     const Instant deadline = Instant::now() + kGuard;
@@ -35,7 +36,7 @@ class ControlExhaustion : public Exhaustion {
     return true;
   }
 
-  // What it answers when memory is there again. A store that had none is tried again twice a second.
+  // The status when there is memory again. The daemon retries a failed store twice a second.
   int answer_afterwards(const std::string& method, const std::string& path, const std::string& body = "") {
     const Instant deadline = Instant::now() + kGuard;
     for (;;) {
@@ -68,7 +69,7 @@ TEST_F(ControlExhaustion, ARequestIsAnsweredRefusedOrDropped) {
   EXPECT_EQ(daemon_.stop(), 0) << daemon_.logged();
 }
 
-// A VM of the cluster: its adapter comes, is used and goes.
+// A VM of the cluster: its adapter is made, used and removed.
 class VmExhaustion : public ControlExhaustion {
  protected:
   void SetUp() override {
@@ -81,7 +82,7 @@ class VmExhaustion : public ControlExhaustion {
     const std::string vm =
         R"({"name": "C", "hardware_version": 18, "memory_mib": 64, "memory_reserved_mib": 64,
             "adapter": {"portgroup": "pg1"}})";
-    // The VM's last life may seem to go on for a while.
+    // The VM's last life may still seem to go on for a while.
     ASSERT_TRUE(comes_to(200, "/v1/vms/C", [&] { daemon_.tell("POST", "/v1/vms", vm); }));
     ASSERT_TRUE(comes_to(200, "/v1/adapters/C"));
     Guest guest(daemon_, "C.sock");
@@ -91,7 +92,7 @@ class VmExhaustion : public ControlExhaustion {
     ASSERT_TRUE(comes_to(404, "/v1/adapters/C"));
   }
 
-  // Timers are among the sites: which is the Nth differs from life to life.
+  // Timers are among the sites, so the Nth site differs from run to run.
   void fail_here_and_there(const Failing& failing, std::uint64_t lives) {
     run(
         0, 0, [this] { vm_comes_and_goes(); }, failing);
@@ -112,7 +113,7 @@ class VmExhaustion : public ControlExhaustion {
   void TearDown() override { EXPECT_EQ(daemon_.stop(), 0) << daemon_.logged(); }
 };
 
-// The membership, the live records and the store.
+// The threads of the membership, the live records and the store.
 TEST_F(VmExhaustion, TheClustersThreadsGoOnWhenThereIsMemoryAgain) {
   fail_here_and_there(
       {.threads = bits(Thread::kCluster) | bits(Thread::kPlane) | bits(Thread::kStore), .count = kSome}, 60);

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr Duration kGuard = 30s;  // against hanging
+constexpr Duration kGuard = 30s;  // a hang guard
 constexpr std::uint64_t kGuestBytes = 4 << 20;
 
 std::string contents(const std::string& path) {
@@ -93,7 +93,7 @@ DaemonProcess::DaemonProcess(Cluster cluster) {
       throw std::runtime_error("pvrdmad is not ready: " + logged());
     ::usleep(2000);
   }
-  // The first mapping is the program's: a position-independent one, whose addresses are relative to it.
+  // The first mapping is that of the program, which is position-independent: addresses are relative to it.
   program_ = std::stoull(contents(fmt::format("/proc/{}/maps", pid_)).substr(0, 12), nullptr, 16);
 }
 

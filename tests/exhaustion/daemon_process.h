@@ -1,5 +1,5 @@
-// DaemonProcess: a real pvrdmad with two adapters, A and B, and fail_nth.cc in it; perhaps the member of a
-// cluster of one host. Thread: the test's.
+// DaemonProcess: a real pvrdmad with two adapters, A and B, and with fail_nth.cc loaded. It can be the member
+// of a cluster of one host. Thread: the test's.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,10 @@ namespace pvrdma::test {
 
 class DaemonProcess {
  public:
-  // Starts it and waits until it serves. Throws when it does not.
+  // Starts the daemon and waits until it serves. Throws if it does not.
   enum class Cluster : bool { kNone, kMember };
   explicit DaemonProcess(Cluster cluster = Cluster::kNone);
-  // SIGKILL, if it still runs.
+  // Sends SIGKILL if the daemon still runs.
   ~DaemonProcess();
   DaemonProcess(const DaemonProcess&) = delete;
   DaemonProcess& operator=(const DaemonProcess&) = delete;
@@ -27,16 +27,16 @@ class DaemonProcess {
   std::string socket(const std::string& adapter) const { return folder_ + "/" + adapter; }
 
   bool is_alive();
-  // SIGTERM; its exit code, or -1 when a signal ended it.
+  // Sends SIGTERM. Returns the exit code, or -1 if a signal ended the daemon.
   int stop();
 
-  // Connects and probes the adapter, as QEMU and a guest's driver do. Throws what goes wrong.
+  // Connects to the adapter and probes it, as QEMU and a guest's driver do. Throws on failure.
   std::unique_ptr<driver::Device> open(const std::string& adapter,
                                        Duration patience = std::chrono::seconds(30)) const;
 
-  // What the API answers; throws unless it is 200.
+  // The API's answer. Throws unless the status is 200.
   nlohmann::json ask(const std::string& path) const;
-  // The status of the answer; 0 when there was none. `body` is JSON, empty: none.
+  // The status of the answer; 0 if there was none. `body` is JSON; empty: no body.
   int ask_status(const std::string& path) const { return request("GET", path, "").first; }
   int tell(const std::string& method, const std::string& path, const std::string& body = "") const {
     return request(method, path, body).first;
@@ -45,9 +45,9 @@ class DaemonProcess {
   std::size_t descriptors() const;
   std::size_t threads() const;
   std::size_t address_space_bytes() const;
-  // Everything it has logged.
+  // The whole log.
   std::string logged() const;
-  // The call that failed first, as functions: for a message. Needs addr2line.
+  // The functions of the first failed call, for a message. Needs addr2line.
   std::string failed_site() const;
 
  private:
@@ -57,7 +57,7 @@ class DaemonProcess {
   std::string folder_;
   FailControl* control_ = nullptr;
   pid_t pid_ = 0;
-  std::uintptr_t program_ = 0;  // where it is loaded
+  std::uintptr_t program_ = 0;  // the address where it is loaded
 };
 
 }  // namespace pvrdma::test

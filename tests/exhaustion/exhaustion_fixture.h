@@ -1,8 +1,8 @@
-// Exhaustion: what tests need that make a daemon's calls fail: one daemon, which lives through all of them,
-// the guest A whose calls fail, and a bystander.
+// Exhaustion: the fixture for tests that make a daemon's calls fail. It has one daemon, which survives all
+// failures, the guest A whose calls fail, and a bystander.
 //
-// A site is one call of those that fail_nth.cc knows; the Nth site of a script is the same in each run, since
-// a thread makes them in the order of the script's messages.
+// A site is one call of the kinds that fail_nth.cc knows. The Nth site of a script is the same in each run,
+// because a thread makes the calls in the order of the script's messages.
 //
 // Thread: the test's.
 #pragma once
@@ -20,14 +20,14 @@ namespace pvrdma::test {
 inline constexpr std::uint64_t kFromThenOn = std::numeric_limits<std::uint64_t>::max();
 inline constexpr std::uint64_t kSparse = 17;
 
-// Which calls fail, and how many: from then on, or, where somebody waits until there is memory, so many
-// that some of its attempts fail, too.
+// Which calls fail, and how many in a row: all from a site on, or, where a thread waits for memory, enough
+// that several of its attempts fail.
 struct Failing {
   std::uint32_t threads = static_cast<std::uint32_t>(Thread::kShard);
   std::uint32_t kinds = kAllCalls;
   std::uint64_t count = kFromThenOn;
-  std::uint64_t step = 1;      // from site to site
-  std::uint64_t certain = 90;  // of 100 sites: the others wait for a timer, and come or not
+  std::uint64_t step = 1;      // the distance between tested sites
+  std::uint64_t certain = 90;  // of 100 sites; the others wait for a timer and may not occur
 };
 
 class Exhaustion : public ::testing::Test {
@@ -35,7 +35,7 @@ class Exhaustion : public ::testing::Test {
   explicit Exhaustion(DaemonProcess::Cluster cluster = DaemonProcess::Cluster::kNone)
       : daemon_(cluster), bystander_(daemon_) {}
 
-  // Runs `script` with the calls from the `first`-th on failing, `count` of them.
+  // Runs `script` while `count` calls fail, from the `first`-th on.
   void run(std::uint64_t first, std::uint64_t count, const std::function<void()>& script,
            const Failing& failing) {
     FailControl& control = daemon_.control();
@@ -50,7 +50,7 @@ class Exhaustion : public ::testing::Test {
     control.armed = 0;
   }
 
-  // The daemon as it was found.
+  // The daemon's state before the test.
   struct Before {
     std::size_t descriptors;
     std::size_t threads;
@@ -59,11 +59,11 @@ class Exhaustion : public ::testing::Test {
   Before look() {
     return {daemon_.descriptors(), daemon_.threads(), daemon_.ask("/v1/adapters/A")["objects"]};
   }
-  // Empty: nothing is left of guest A.
+  // Empty if nothing of guest A is left.
   std::string left_behind(const Before& before) {
     const Instant deadline = Instant::now() + std::chrono::seconds(10);
     std::string trouble;
-    do {  // the daemon sees the end of a connection when it gets to it; clients' threads of the API end
+    do {  // the daemon notices the end of a connection later, and the API's threads for clients have to end
       const Before now = look();
       trouble = now.objects != before.objects          ? "objects " + now.objects.dump()
                 : now.descriptors > before.descriptors ? fmt::format("{} descriptors", now.descriptors)
@@ -78,8 +78,8 @@ class Exhaustion : public ::testing::Test {
                        daemon_.failed_site(), daemon_.logged());
   }
 
-  // `live` at every site, with one failure and with failing.count (where those take time, at each
-  // kSparse-th), each followed by a look at everybody.
+  // Runs `live` once for every site with one failure, and with failing.count failures (at each kSparse-th
+  // site if that takes long). After each run it checks the daemon and the bystander.
   void fail_at_every_site(const std::function<void()>& live, Failing failing = {}) {
     run(0, 0, live, failing);
     const std::uint64_t sites = daemon_.control().sites;
@@ -87,7 +87,7 @@ class Exhaustion : public ::testing::Test {
     const Before before = look();
     std::uint64_t failed = 0;
     for (const std::uint64_t count : {std::uint64_t{1}, failing.count}) {
-      // A client that cannot be let in waits until it can: that is no answer to wait for here.
+      // A client that cannot be accepted waits until it can, so no answer can be expected for these sites.
       constexpr auto kLettingIn =
           static_cast<std::uint32_t>(Call::kAccept) | static_cast<std::uint32_t>(Call::kRegistering);
       if (count == kFromThenOn) failing.kinds &= ~kLettingIn;
@@ -99,7 +99,7 @@ class Exhaustion : public ::testing::Test {
                                                         : "some"));
         run(site, count, live, failing);
         ASSERT_TRUE(daemon_.is_alive()) << where();
-        if (daemon_.control().failed == 0) break;  // some sites wait for a timer, and so may come or not
+        if (daemon_.control().failed == 0) break;  // sites that wait for a timer may not occur
         ++failed;
         ASSERT_EQ(bystander_.trouble(), "") << where();
         ASSERT_EQ(left_behind(before), "") << where();

@@ -1,6 +1,6 @@
-// Every allocation and system call that the shard makes for a guest fails once, and fails from then on: the
-// daemon lives, the guest's command is refused or its connection dropped, what was refused works when it is
-// asked again, nothing is left behind, and another guest notices nothing.
+// Every allocation and system call that the shard makes for a guest fails once, and then fails from that site
+// on. The daemon survives. The guest's command is refused or its connection dropped, and a refused command
+// succeeds when it is repeated. Nothing is left behind, and another guest notices nothing.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -16,10 +16,10 @@ struct Manager {
   keep::FakeManager manager{::testing::TempDir() + fmt::format("exhaustion_{}", ::getpid()), 1000};
 };
 
-// The same of a daemon whose adapters are kept for its next process.
+// The same for a daemon whose adapters are kept for its next process.
 class KeptExhaustion : private Manager, public Exhaustion {};
 
-// What is kept is written down 50 ms after a change, by the shard: perhaps in the middle of the script.
+// The shard writes down what is kept 50 ms after a change, perhaps in the middle of the script.
 TEST_F(KeptExhaustion, AGuestIsRefusedOrDroppedAndNobodyElseNotices) {
   Guest warm_up(daemon_);
   ASSERT_TRUE(warm_up.live()) << warm_up.sentence();
@@ -48,7 +48,7 @@ TEST_F(Exhaustion, AGuestIsRefusedOrDroppedAndNobodyElseNotices) {
       EXPECT_TRUE(done) << guest.sentence();
       EXPECT_EQ(guest.refusals(), 0) << guest.sentence();
     }
-    // One failure costs one command or the connection; what was refused works when it is asked again.
+    // One failure costs one command or the connection. A refused command succeeds when it is repeated.
     if (daemon_.control().failed == 1) {
       EXPECT_LE(guest.refusals(), 1) << guest.sentence();
     }
@@ -58,7 +58,7 @@ TEST_F(Exhaustion, AGuestIsRefusedOrDroppedAndNobodyElseNotices) {
   EXPECT_EQ(daemon_.stop(), 0) << daemon_.logged();
 }
 
-// What a process may have, set for the daemon while it runs.
+// A process limit of the running daemon.
 class Limit {
  public:
   Limit(const DaemonProcess& daemon, decltype(RLIMIT_AS) what, rlim_t most) : daemon_(daemon), what_(what) {
@@ -102,15 +102,15 @@ TEST_F(Exhaustion, ASmallAddressSpaceIsAGuestsTrouble) {
   EXPECT_TRUE(after.live()) << after.sentence();
 }
 
-// A client for whom none is left waits until there is one; one that is in is refused or dropped.
+// Without a free descriptor, a new client waits until there is one. A connected client is refused or dropped.
 TEST_F(Exhaustion, FewDescriptorsAreAGuestsTrouble) {
   Guest(daemon_).live();
   const Before before = look();
   int did_not_serve = 0;
   for (const std::size_t more : {0, 1, 2, 3, 4, 6, 8, 12, 100}) {
     SCOPED_TRACE(fmt::format("{} descriptors more", more));
-    // A listener that found none rests for a second: who comes after it would wait for that, not for a
-    // number.
+    // A listener that found no descriptor rests for a second, and a later client would wait for the end of
+    // that pause.
     Guest first(daemon_);
     ASSERT_TRUE(first.live()) << first.sentence();
     ASSERT_EQ(left_behind(before), "") << daemon_.logged();
@@ -132,8 +132,8 @@ TEST_F(Exhaustion, FewDescriptorsAreAGuestsTrouble) {
   EXPECT_TRUE(after.live()) << after.sentence();
 }
 
-// As when vm.max_map_count is reached: the sysctl is the whole machine's, so the mappings are made to fail
-// here.
+// Like reaching vm.max_map_count. That sysctl concerns the whole machine, so here the library makes mappings
+// fail.
 TEST_F(Exhaustion, NoMappingIsAGuestsTrouble) {
   const Before before = look();
   Guest guest(daemon_);

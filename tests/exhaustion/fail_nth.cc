@@ -1,9 +1,8 @@
-// A library for LD_PRELOAD: makes the Nth allocation or system call of some of the daemon's threads fail, as
-// when memory, descriptors or mappings have run out. $PVRDMA_FAIL_CONTROL names the file of a FailControl.
+// A library for LD_PRELOAD. It makes the Nth allocation or system call of chosen threads of the daemon fail,
+// as if memory, descriptors or mappings had run out. $PVRDMA_FAIL_CONTROL names the file of a FailControl.
 //
-// Only the calls of the threads that are chosen count: one thread makes them in an order of its own. What the
-// C library does inside (a mapping for malloc) does not count; a kernel that refuses it shows as a malloc
-// that fails.
+// Only calls of the chosen threads count, because the calls of a single thread have a fixed order. Calls
+// inside the C library (a mapping for malloc) do not count: if the kernel refuses one, malloc fails.
 //
 // Thread: any.
 #include <cerrno>
@@ -21,7 +20,7 @@
 
 #include "exhaustion/fail_control.h"
 
-// glibc's own, by names that do not change: dlsym() would allocate.
+// glibc's own functions, by stable names: dlsym() would allocate.
 extern "C" {
 void* __libc_malloc(size_t);
 void* __libc_calloc(size_t, size_t);
@@ -37,7 +36,7 @@ using pvrdma::test::kSiteFrames;
 
 FailControl* control = nullptr;
 __attribute__((tls_model("initial-exec"))) thread_local std::uint32_t own_bit =
-    0;  // a Thread; 0: none that can be chosen
+    0;  // a Thread; 0: not a thread that can be chosen
 
 struct Walk {
   std::size_t count = 0;
@@ -61,14 +60,14 @@ bool fails(Call kind) {
   if (control->failed.fetch_add(1, std::memory_order_relaxed) == 0) {
     control->failed_kind = static_cast<std::uint32_t>(kind);
     Walk walk;
-    const std::uint32_t bit = std::exchange(own_bit, 0);  // what unwinding allocates is no site
+    const std::uint32_t bit = std::exchange(own_bit, 0);  // allocations during unwinding do not count
     ::_Unwind_Backtrace(note_frame, &walk);
     own_bit = bit;
   }
   return true;
 }
 
-// The function of this name that the daemon would have without this library.
+// The function of this name that the daemon would call without this library.
 template <typename Function>
 Function next(const char* name) {
   return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
@@ -144,7 +143,7 @@ int open(const char* path, int flags, ...) {
   return fails(Call::kDescriptor) ? fail_with(EMFILE, -1) : real(path, flags, mode);
 }
 
-// A watch that is changed or removed needs no memory of the kernel, and cannot fail.
+// Changing or removing a watch needs no kernel memory and cannot fail.
 int epoll_ctl(int epoll, int what, int fd, epoll_event* event) {
   static const auto real = next<int (*)(int, int, int, epoll_event*)>("epoll_ctl");
   return what == EPOLL_CTL_ADD && fails(Call::kRegistering) ? fail_with(ENOSPC, -1)
@@ -160,7 +159,7 @@ ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   return fails(Call::kMessage) ? fail_with<ssize_t>(ENOBUFS, -1) : real(fd, message, flags);
 }
 
-// Threads say who they are.
+// Threads set their names, by which they are chosen.
 int pthread_setname_np(pthread_t thread, const char* name) {
   static const auto real = next<int (*)(pthread_t, const char*)>("pthread_setname_np");
   if (::pthread_equal(thread, ::pthread_self()) != 0) {

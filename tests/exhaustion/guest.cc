@@ -9,7 +9,7 @@
 namespace pvrdma::test {
 namespace {
 
-constexpr Duration kGuard = std::chrono::seconds(30);  // against hanging
+constexpr Duration kGuard = std::chrono::seconds(30);  // a hang guard
 constexpr std::uint32_t kWriteBytes = 4096;
 
 }  // namespace
@@ -19,14 +19,14 @@ bool Guest::live() {
   sentence_.clear();
   const std::size_t descriptors_before = daemon_.descriptors();
   const bool done = step([this] { device_ = daemon_.open(adapter_, patience_); }, Again::kAlways) && work();
-  // In the order of dependence; those that are gone with the connection drop their results.
+  // In the order of dependence. If the connection is lost, the objects' results are ignored.
   second_.reset();
   first_.reset();
   srq_.reset();
   user_pd_.reset();
   user_.reset();
   device_.reset();
-  // Its leaving has sites, too: the daemon is through with it when it has closed the socket.
+  // The guest's end has sites, too. The daemon has finished it when it has closed the socket.
   const Instant deadline = Instant::now() + kGuard;
   while (daemon_.is_alive() && daemon_.descriptors() > descriptors_before) {
     if (Instant::now() > deadline)
@@ -67,7 +67,7 @@ void Guest::register_memory() {
   const auto all = must(driver::MemoryRegion::of_all_memory(*pd, abi::kAccessLocalWrite));
 }
 
-// From the beginning, since the step may be done again.
+// Starts with a reset, because the step may be repeated.
 void Guest::connect_both() {
   must(first_->qp->to_reset());
   must(second_->qp->to_reset());

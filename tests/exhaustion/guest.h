@@ -1,5 +1,5 @@
-// Guest: the guest of an adapter, A unless said otherwise, whose calls fail: one life of it, from its
-// connection to its leaving. Thread: the test's.
+// Guest: the guest of an adapter (A by default) whose calls fail: one life, from its connection to its end.
+// Thread: the test's.
 #pragma once
 
 #include <functional>
@@ -13,20 +13,20 @@ namespace pvrdma::test {
 
 class Guest {
  public:
-  // `patience`: how long it waits for an answer.
+  // `patience` is how long it waits for an answer.
   explicit Guest(DaemonProcess& daemon, Duration patience = std::chrono::seconds(30))
       : daemon_(daemon), patience_(patience) {}
   Guest(DaemonProcess& daemon, std::string adapter) : Guest(daemon) { adapter_ = std::move(adapter); }
 
-  // Attaches, makes one of each object, connects, moves data, destroys, leaves, and waits until the daemon is
-  // through with it. What is refused is asked again once, while the adapter still serves. True: it came to
-  // the end.
+  // Attaches, makes one object of each kind, connects, moves data, destroys, leaves, and waits until the
+  // daemon has finished with it. A refused step is repeated once while the adapter still serves. True: it
+  // came to the end.
   bool live();
 
-  // How many steps were refused, and what the last refusal said.
+  // The number of refused steps, and the sentence of the last refusal.
   int refusals() const { return refusals_; }
   const std::string& sentence() const { return sentence_; }
-  // That was no refusal: an answer that never came.
+  // An answer never came, which is not a refusal.
   bool hung() const;
 
  private:
