@@ -1,4 +1,4 @@
-"""pvrdmactl capture: real daemon, real traffic of the user-space driver, and other people's decoders of what was captured.
+"""pvrdmactl capture: real daemon, real traffic of the user-space driver, and independent decoders for the captured files.
 
 Run by ctest (label cli), or: PVRDMAD=... PVRDMACTL=... RC_CHECKER=... /usr/bin/python3 -m pytest tests/cli/test_capture.py
 """
@@ -27,13 +27,13 @@ SECTION, INTERFACE, STATISTICS, FRAME = 0x0A0D0D0A, 1, 5, 6
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    """Two adapters, ready."""
+    """Two adapters of a daemon that is ready."""
     with running_daemon(tmp_path, adapter(tmp_path, 1) + adapter(tmp_path, 2)) as running:
         yield running
 
 
 def until(what: str, condition: Callable[[], bool]) -> None:
-    """Waits for it; the guard is against hanging."""
+    """Waits until the condition is true; the time limit is a hang guard."""
     end = time.monotonic() + GUARD_S
     while not condition():
         assert time.monotonic() < end, f"not within {GUARD_S} s: {what}"
@@ -41,13 +41,14 @@ def until(what: str, condition: Callable[[], bool]) -> None:
 
 
 def traffic(daemon: Daemon, *options: str) -> None:
-    """Writes, reads, atomics and sends from VM-01 to VM-02, each checked."""
+    """Writes, reads, atomics and sends from VM-01 to VM-02; each one is checked."""
     done = run(RC_CHECKER, "--a", str(daemon.folder / "vm-01.sock"), "--b", str(daemon.folder / "vm-02.sock"), *options)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def blocks(data: bytes, growing: bool = False) -> Iterator[tuple[int, bytes]]:
-    """The blocks of a pcapng file, type and body. It must end with a whole one, unless it is still written."""
+    """The blocks of a pcapng file, each with type and body. The last block must be complete, unless the file is
+    still written."""
     at = 0
     while at < len(data):
         kind, length = struct.unpack_from("<II", data.ljust(at + 8, b"\0"), at)
@@ -59,18 +60,18 @@ def blocks(data: bytes, growing: bool = False) -> Iterator[tuple[int, bytes]]:
 
 
 def frames(data: bytes) -> list[bytes]:
-    """What was kept of each frame."""
+    """The captured part of each frame."""
     return [body[20:20 + struct.unpack_from("<I", body, 12)[0]] for kind, body in blocks(data) if kind == FRAME]
 
 
 def statistics_time(data: bytes) -> int:
-    """Until when (ns) the last statistics speak; 0: there are none."""
+    """The end of the last statistics block's interval, in ns; 0: there is no such block."""
     times = [struct.unpack_from("<II", body, 4) for kind, body in blocks(data, growing=True) if kind == STATISTICS]
     return times[-1][0] << 32 | times[-1][1] if times else 0
 
 
 class Capture:
-    """pvrdmactl capture as a child process, begun."""
+    """A running pvrdmactl capture, as a child process."""
 
     def __init__(self, daemon: Daemon, name: str, file: Path, *options: str) -> None:
         self.file = file
@@ -86,12 +87,12 @@ class Capture:
         until("the daemon has sent everything", lambda: statistics_time(self.data()) > now)
 
     def end(self) -> str:
-        """Interrupts it; what it says."""
+        """Interrupts it and returns its output."""
         self.process.send_signal(signal.SIGINT)
         return self.wait()
 
     def wait(self) -> str:
-        """Until it ends by itself; what it says."""
+        """Waits until it ends by itself and returns its output."""
         said = self.process.communicate(timeout=GUARD_S)[1]
         assert self.process.returncode == 0, said
         return said
@@ -99,7 +100,7 @@ class Capture:
 
 @contextmanager
 def capturing(daemon: Daemon, name: str, *options: str) -> Iterator[Capture]:
-    """One that is killed at the end, if it still runs."""
+    """A capture that is killed at the end if it still runs."""
     capture = Capture(daemon, name, daemon.folder / f"{name}-{time.monotonic_ns()}.pcapng", *options)
     try:
         yield capture
@@ -109,18 +110,18 @@ def capturing(daemon: Daemon, name: str, *options: str) -> Iterator[Capture]:
 
 
 def tshark(file: Path, *arguments: str) -> list[str]:
-    """Lines of what tshark makes of the file."""
+    """The lines of tshark's output for the file."""
     done = run("tshark", "-n", "-r", str(file), *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def opcodes(data: bytes) -> set[int]:
-    """Of the frames, which are Ethernet, IPv4, UDP and then the opcode."""
+    """The opcodes of the frames, which are Ethernet, IPv4, UDP, and then the opcode."""
     return {frame[42] for frame in frames(data)}
 
 
-# tshark guesses what protocol the payload of a send is, by its first bytes: sometimes wrongly.
+# tshark guesses the protocol of a send's payload from its first bytes, and is sometimes wrong.
 MALFORMED = "(_ws.malformed or _ws.expert.severity >= 6291456) and not infiniband.bth.opcode == 4"
 ALL_OPCODES = {6, 7, 8, 12, 13, 14, 15, 4, 17, 18, 20}  # write, read and its data, send, ACK, atomic and its answer
 
@@ -133,7 +134,8 @@ def test_others_understand_what_either_end_captures(daemon: Daemon, name: str) -
         said = capture.end()
     found = frames(capture.data())
     assert said == f"{len(found)} frames captured, 0 more found no room\n"
-    # Of each round: ten packets of the write and of the read's data, its request, two sends, an atomic, and four answers.
+    # Each round has ten packets of the write and of the read's data, the read's request, two sends, an atomic, and
+    # four answers.
     assert tshark(capture.file, "-Y", MALFORMED) == []
     seen = tshark(capture.file, "-T", "fields", "-e", "infiniband.bth.opcode", "-e", "frame.interface_name")
     assert set(seen) == {f"{opcode}\t{name} local" for opcode in ALL_OPCODES}
@@ -222,7 +224,7 @@ def test_a_mistake_is_one_sentence_and_leaves_no_file(daemon: Daemon, arguments:
 
 
 def begin_raw(daemon: Daemon) -> socket.socket:
-    """A capture of VM-01 whose client reads the answer's first bytes and no more."""
+    """A capture of VM-01 whose client reads the first bytes of the answer and no more."""
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     client.settimeout(GUARD_S)
     client.connect(str(daemon.api))
@@ -233,7 +235,7 @@ def begin_raw(daemon: Daemon) -> socket.socket:
 
 
 def await_free_places(daemon: Daemon) -> None:
-    """Until as many captures can begin as there may be at once."""
+    """Waits until the maximum number of captures can begin at once."""
     def all_begin() -> bool:
         begun = [subprocess.Popen([PVRDMACTL, "--api", str(daemon.api), "capture", "VM-01", "-w", "/dev/null", "--duration",
                                    "1"], stderr=subprocess.DEVNULL) for _ in range(CAPTURES_MAX)]
@@ -247,7 +249,7 @@ def test_who_does_not_read_loses_the_capture_and_slows_nobody(daemon: Daemon) ->
         traffic(daemon, "--rounds", "200", "--connections", "4", "--block", "65536")
         assert daemon.ctl_json("version")["api"] == "v1"
         await_free_places(daemon)
-        for client in clients:  # what there is, and the end of the connection
+        for client in clients:  # the rest of the data, and the end of the connection
             while client.recv(1 << 20):
                 pass
     traffic(daemon, "--rounds", "2")

@@ -1,4 +1,4 @@
-"""tools/check: what it finds, each kind shown on a small tree that is clean without it."""
+"""tools/check: each kind of finding, shown on a small tree that is otherwise clean."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CLANG_FORMAT = subprocess.run(["clang-format", "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
-# Wrong citations are put together here, or this file would be found to cite them.
+# Wrong citations are assembled from parts, so that tools/check does not find them in this file.
 MD = ".md"
 REFERENCE = "reference "
 ADR = "ADR "
@@ -55,7 +55,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def write(tree: Path, name: str, text: str) -> None:
-    """Makes a file, with the folders above it."""
+    """Writes a file and makes its folders."""
     (tree / name).parent.mkdir(parents=True, exist_ok=True)
     (tree / name).write_text(text)
 
@@ -68,7 +68,7 @@ def check(tree: Path, *options: str, path: str | None = None) -> subprocess.Comp
 
 
 def findings(tree: Path) -> list[str]:
-    """What it finds: exit status 1 if there is anything, 0 if not."""
+    """The findings. Exit status 1 if there are any, 0 if not."""
     done = check(tree)
     assert done.stderr == ""
     *found, summary = done.stdout.splitlines()

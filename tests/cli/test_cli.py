@@ -28,7 +28,7 @@ PVRDMAD = os.environ.get("PVRDMAD", str(BUILD / "pvrdmad" / "pvrdmad"))
 IS_SANITIZED = any(runtime in Path(PVRDMAD).read_bytes() for runtime in (b"__asan_init", b"__tsan_init"))
 confined = pytest.mark.skipif(IS_SANITIZED, reason="a sanitizer's runtime makes calls of its own: such a build is not confined")
 PVRDMACTL = os.environ.get("PVRDMACTL", str(BUILD / "pvrdmactl" / "pvrdmactl"))
-GUARD_S = 60  # no check of speed: what takes longer hangs
+GUARD_S = 60  # a hang guard, not a check of speed
 
 
 def run(*command: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -70,7 +70,7 @@ class Daemon:
         return json.loads(done.stdout)
 
     def stop(self, by: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
-        """The exit code and everything it logged."""
+        """Stops it. Returns the exit code and the whole log."""
         self.process.send_signal(by)
         log = self.process.communicate(timeout=GUARD_S)[1]
         return self.process.returncode, log
@@ -94,12 +94,12 @@ def running_daemon(folder: Path, config: str) -> Iterator[Daemon]:
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    """Two adapters, ready."""
+    """Two adapters of a daemon that is ready."""
     with running_daemon(tmp_path, adapter(tmp_path, 1) + adapter(tmp_path, 2, hardware_version=18, doorbells="mapped")) as running:
         yield running
 
 
-# --- Mistakes: exit code 2, one sentence, nothing half-started. ---
+# --- Mistakes: exit code 2, one sentence, and no half-started daemon. ---
 
 ALLOWED_VERSIONS = "allowed are 13, 14, 17, 18"
 MISTAKES = {
@@ -202,7 +202,7 @@ def test_it_stops_with_clients_connected(daemon: Daemon) -> None:
     with socket.socket(socket.AF_UNIX) as vmm, socket.socket(socket.AF_UNIX) as api:
         vmm.connect(str(daemon.folder / "vm-01.sock"))
         api.connect(str(daemon.api))
-        api.sendall(b"GET /v1/adap")  # and never the rest
+        api.sendall(b"GET /v1/adap")  # the rest never comes
         code, log = daemon.stop()
     assert code == 0, log
     assert daemon.sockets() == []
@@ -235,14 +235,14 @@ def test_an_idle_daemon_uses_no_cpu(daemon: Daemon) -> None:
 
     before = turns()
     time.sleep(0.5)
-    # A few thousand turns of spinning after each of the two questions, and none in between.
+    # A few thousand turns of spinning after each of the two requests, and no turns in between.
     assert turns() - before < 20_000
 
 
 # --- The sandbox. ---
 
 def threads(daemon: Daemon) -> dict[str, dict[str, str]]:
-    """Of each thread, by name, what the kernel says of it."""
+    """The kernel's status of each thread, by name."""
     tasks = Path(f"/proc/{daemon.process.pid}/task").iterdir()
     stati = [dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)
              for task in tasks]
@@ -300,7 +300,7 @@ def test_the_shards_short_sleeps_are_short(daemon: Daemon) -> None:
 
 @confined
 def test_a_confined_member_of_a_cluster_keeps_its_store_in_a_file() -> None:
-    with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:  # pytest's are too long for sockets
+    with tempfile.TemporaryDirectory(prefix="pvrdma-") as name:  # pytest's folder names are too long for sockets
         folder = Path(name)
         with running_daemon(folder, f'[host]\nname = "esx-01"\nsocket_folder = "{folder}"\n'
                                     f'[store]\npath = "{folder}/store.db"\n') as daemon:
@@ -316,7 +316,7 @@ def test_a_confined_member_of_a_cluster_keeps_its_store_in_a_file() -> None:
 
 
 def test_the_sandbox_can_be_left_off_and_says_so(tmp_path: Path) -> None:
-    own = Path("/proc/self/status").read_text()  # confined itself, where the tests run in a container
+    own = Path("/proc/self/status").read_text()  # the tests may run in a container that confines them, too
     with running_daemon(tmp_path, "sandbox = false\n" + adapter(tmp_path, 1)) as daemon:
         assert all(f"Seccomp:\t{status['Seccomp']}\n" in own for status in threads(daemon).values())
         assert "sandbox" not in daemon.ctl_json("stats")["host"]  # type: ignore[operator, index]
@@ -416,7 +416,7 @@ def test_sockets_are_not_for_everybody(daemon: Daemon) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives files away and becomes other users")
 def test_a_socket_is_for_the_user_of_its_vm_alone(tmp_path: Path) -> None:
-    """Two VMs whose QEMUs run as users of their own: neither reaches the other's adapter."""
+    """Two VMs whose QEMUs run as different users: neither can access the other's adapter."""
     folder = Path(tempfile.mkdtemp(prefix="pvrdma-"))
     folder.chmod(0o755)
     users = {"vm-01": 64001, "vm-02": 64002}
@@ -444,7 +444,7 @@ def test_a_socket_is_for_the_user_of_its_vm_alone(tmp_path: Path) -> None:
 
 
 def test_web_pages_get_nothing(daemon: Daemon) -> None:
-    """What a browser could be made to send to a port that is forwarded to the socket."""
+    """A browser could be made to send such requests to a port that is forwarded to the socket."""
     def status(text: str) -> int:
         with socket.socket(socket.AF_UNIX) as api:
             api.connect(str(daemon.api))
@@ -494,7 +494,7 @@ def test_the_unit_leaves_a_member_of_a_cluster_what_it_needs(tmp_path: Path) -> 
     assert "PrivateNetwork" not in service and "PrivateDevices" not in service
     assert service["StateDirectory"] == "pvrdma", "the store's default is in /var/lib/pvrdma"
     assert int(service["TimeoutStartSec"]) > 600, "the longest lease"
-    # What it takes to give a socket to another user, and to let that user get to it.
+    # The rights to give a socket to another user, and to give that user access to it.
     assert service["AmbientCapabilities"] == service["CapabilityBoundingSet"] == "CAP_CHOWN"
     assert "PrivateUsers" not in service and service["RuntimeDirectoryMode"] == "0711"
     assert "SystemCallFilter=@chown\n" in unit.read_text()

@@ -1,4 +1,4 @@
-"""bench/compare: what it reads and what it refuses."""
+"""bench/compare: the files that it reads and those that it refuses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def host_to_host() -> ModuleType:
 
 
 def run_of(folder: Path, cpu_time: float, bandwidth: float, latency: float) -> Path:
-    """What make bench leaves behind."""
+    """The files that make bench writes."""
     folder.mkdir()
     entry = {"name": "Doorbell", "run_type": "iteration", "cpu_time": cpu_time}
     (folder / "some_bench.json").write_text(json.dumps({"context": {}, "benchmarks": [entry]}))

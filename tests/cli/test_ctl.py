@@ -1,4 +1,4 @@
-"""pvrdmactl against an API of this test's own: words, exit codes, the esxcli name, shell completion.
+"""pvrdmactl against a simulated API: words, exit codes, the esxcli name, shell completion.
 
 Run by ctest (label cli), or: PVRDMACTL=... /usr/bin/python3 -m pytest tests/cli/test_ctl.py
 """
@@ -20,8 +20,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PVRDMACTL = os.environ.get("PVRDMACTL", str(ROOT / "build" / "dev" / "src" / "pvrdmactl" / "pvrdmactl"))
-COMPLETION = Path(PVRDMACTL).with_name("pvrdmactl.bash")  # as it is installed
-GUARD_S = 60  # no check of speed: what takes longer hangs
+COMPLETION = Path(PVRDMACTL).with_name("pvrdmactl.bash")  # as installed
+GUARD_S = 60  # a hang guard, not a check of speed
 
 
 def run(*command: str, env: dict[str, str] | None = None, **more: object) -> subprocess.CompletedProcess[str]:
@@ -31,7 +31,7 @@ def run(*command: str, env: dict[str, str] | None = None, **more: object) -> sub
 
 
 class Api(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    """Answers as it is told to, and keeps what it was asked."""
+    """Gives the configured answers and records the requests."""
 
     daemon_threads = True
 
@@ -189,7 +189,7 @@ def test_missing_words_are_listed(esxcli: str, words: str) -> None:
 # --- Completion. ---
 
 def completed(*words: str, folder: Path = ROOT) -> list[str]:
-    """What bash offers for the last word, which may be empty."""
+    """Bash's suggestions for the last word, which may be empty."""
     typed = " ".join(shlex.quote(word) for word in ("pvrdmactl", *words))
     script = (f"source {shlex.quote(str(COMPLETION))}; COMP_WORDS=({typed}); COMP_CWORD={len(words)}; _pvrdmactl; "
               "printf '%s\\n' \"${COMPREPLY[@]}\"")
@@ -227,7 +227,7 @@ def test_completion_knows_options_and_their_values() -> None:
 # --- The manual. ---
 
 def test_the_manual_names_every_command_and_option() -> None:
-    """Of the completion's table, which is the program's own."""
+    """Compares it with the table of the completion script, which is made from the program's."""
     page = (ROOT / "docs" / "man" / "pvrdmactl.1").read_text(encoding="utf-8")
     macros = r"\b(?:Cm|Ar|Op|Fl|Oo|Oc)\b|\\&"
     flat = " ".join(re.sub(macros, " ", line.lstrip(".")) for line in page.splitlines())

@@ -22,13 +22,13 @@ OFF = ("pvrdmactl: this daemon injects no faults: start it with --fault-injectio
 
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
-    """Two adapters, ready, and faults allowed."""
+    """Two adapters of a daemon that is ready and allows faults."""
     with running_daemon(tmp_path, "fault_injection = true\n" + adapter(tmp_path, 1) + adapter(tmp_path, 2)) as running:
         yield running
 
 
 class Traffic:
-    """rc_checker between the adapters, which checks that everything is executed exactly once."""
+    """rc_checker between the adapters. It checks that each request is executed exactly once."""
 
     def __init__(self, daemon: Daemon, log: Path) -> None:
         self.log = log
@@ -50,7 +50,7 @@ class Traffic:
 
 @contextmanager
 def traffic(daemon: Daemon) -> Iterator[Traffic]:
-    """Ends without an error of the checker's."""
+    """Traffic that ends without an error of the checker."""
     running = Traffic(daemon, daemon.folder / "rc_checker.log")
     try:
         yield running
@@ -71,7 +71,8 @@ def retransmits(daemon: Daemon) -> int:
 
 
 def nothing_comes_again(daemon: Daemon, running: Traffic) -> bool:
-    """In so many rounds that a fiftieth of lost messages would show. A guest's timer may end without a loss, where the machine is slow."""
+    """Whether nothing is retransmitted in enough rounds that losing a fiftieth of the messages would show. On a
+    slow machine a guest's timer may end without a loss."""
     before = retransmits(daemon)
     running.advance(100)
     return retransmits(daemon) == before
@@ -87,7 +88,7 @@ def test_faults_come_and_go_under_traffic(daemon: Daemon, option: str, count: st
         running.advance(2)
         fault = only_fault(daemon)
         assert fault["counts"]["messages"] > fault["counts"][count]
-        if option != "delay":  # what follows a late message is delayed, too
+        if option != "delay":  # messages after a late one are delayed, too
             others = {key: value for key, value in fault["counts"].items() if key not in ("messages", count)}
             assert set(others.values()) == {0}
         assert daemon.ctl("fault", "remove", "1").returncode == 0
@@ -96,7 +97,7 @@ def test_faults_come_and_go_under_traffic(daemon: Daemon, option: str, count: st
 
 
 def test_only_what_the_adapter_sends_meets_its_faults(daemon: Daemon) -> None:
-    """And when its VMM leaves and comes back, they are still there."""
+    """The faults also stay when the adapter's VMM leaves and comes back."""
     assert daemon.ctl("fault", "add", "--adapter", "VM-02", "--drop", "0.000001", "--seed", "1").returncode == 0
     for _ in range(2):
         before = only_fault(daemon)["counts"]["messages"]

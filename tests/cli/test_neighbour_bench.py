@@ -1,4 +1,4 @@
-"""bench/neighbour_bench: that it measures, attacks, and says what became of it. No figure is judged here."""
+"""bench/neighbour_bench: it measures, attacks, and reports the effect. The figures are not judged here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def measure(folder: Path, *names: str) -> dict[str, dict[str, object]]:
-    """Runs some scenarios for a moment; the entries of the JSON, by name."""
+    """Runs some scenarios for a moment. Returns the entries of the JSON, by name."""
     target = folder / "neighbour_bench.json"
     scenarios = [argument for name in names for argument in ("--scenario", name)]
     done = run(*scenarios, "--seconds", "0.3", "--json", target, "--logs", folder / "logs")
@@ -40,7 +40,8 @@ def test_an_idle_neighbour_is_served(tmp_path: Path) -> None:
 
 
 def test_attacks_get_through_to_the_daemon(tmp_path: Path) -> None:
-    """On the session, in a cluster, through memory and from an Ethernet: what each says, and the daemon's log, show that it was there."""
+    """Attacks on the session, in a cluster, through memory and from an Ethernet. Their output and the daemon's
+    log show that they reached it."""
     entries = measure(tmp_path, "connect-loop", "gids-in-a-loop", "mapped-doorbells", "mad-frames")
     assert "connections" in str(entries["Neighbour/connect-loop/read"]["remark"])
     assert "GIDs bound and unbound" in str(entries["Neighbour/gids-in-a-loop/read"]["remark"])

@@ -1,4 +1,4 @@
-"""What the soak (tests/soak) calls left over, and what it lets pass."""
+"""What the soak (tests/soak) reports as left over, and what it accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""tests/vm/bench.py: what it reads from perftest, and what it makes of it. No VM, no figure is judged here."""
+"""tests/vm/bench.py: how it reads perftest's output, and what it computes. It needs no VM, and the figures are
+not judged."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ def test_medians_and_gains() -> None:
         return rounds[contender][sum(c is contender for c in order) - 1]
 
     outcome = report.compare(_line("write_bw"), 3, measure, ())
-    assert order[:4] == [TRAPPED, MAPPED, SOFT_ROCE, MAPPED] and order[6] is SOFT_ROCE  # another one is first in each round
+    # Each round begins with another one.
+    assert order[:4] == [TRAPPED, MAPPED, SOFT_ROCE, MAPPED] and order[6] is SOFT_ROCE
     assert report.entries(outcome) == [{
         "name": "VmToVm/write_bw", "run_type": "iteration", "unit": "Gb/s", "trapped": 20, "trapped_rounds": [10, 40, 20],
         "mapped": 200, "mapped_rounds": [100, 300, 200], "soft_roce": 0.1, "soft_roce_rounds": [0.1, 0.2, 0.1],
