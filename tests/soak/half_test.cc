@@ -1,4 +1,4 @@
-// The soak's checker of exactly-once finds what it is there for: shown by breaking it.
+// Breaks exactly-once delivery to show that the soak's checker notices it.
 #include "programs/half.h"
 
 #include <gtest/gtest.h>

@@ -3,11 +3,11 @@
 
     tests/soak/soak.py --time 2h [--seed N] [--build build/asan] [--tls]
 
-Guests are user-space drivers, each a process of its own that proves exactly-once execution with its peers. From time to time
-everybody leaves. Then descriptors, threads and objects of each daemon have to be what they were after the warm-up, and its
-memory no more than a stated slack above. Prints a line for each such moment; the report is build/soak/report.json, the logs
-are beside it. Exit code 0: all as it should be; 1: it is not, and a sentence says what; 2: usage. Needs root, etcd, and the
-release build of pvrdmad, pvrdmactl and soak_client.
+Each guest is a user-space driver in its own process, which checks exactly-once execution with its peers. From time to time
+all guests leave. Then each daemon must have as many descriptors, threads and objects as after the warm-up, and its memory
+may exceed that only by a stated slack. Prints a line for each such moment; the report is build/soak/report.json, the logs
+are beside it. Exit code 0: no error; 1: an error, reported as a sentence; 2: usage. Needs root, etcd, and the release build
+of pvrdmad, pvrdmactl and soak_client.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LANES = 4
 
 @dataclass
 class Plan:
-    """What to do."""
+    """The parameters of a soak."""
 
     seconds: float
     seed: int
@@ -59,17 +59,17 @@ class Plan:
 
     @property
     def warm_up_s(self) -> float:
-        """Until the daemons have met everything once."""
+        """How long it takes until the daemons have met everything once."""
         return min(300.0, self.seconds / 4)
 
     @property
     def quiet_every_s(self) -> float:
-        """How long everybody works before all leave."""
+        """How long all guests work before they leave."""
         return max(15.0, min(240.0, self.seconds / 12))
 
 
 class Soak:
-    """One run of a plan; `report` is what it found."""
+    """One run of a plan; `report` has its results."""
 
     def __init__(self, plan: Plan, say: Callable[[str], None] = lambda line: print(line, flush=True)) -> None:
         self._plan = plan
@@ -80,7 +80,7 @@ class Soak:
         self.report: dict[str, Any] = {"plan": {**asdict(plan), "folder": str(plan.folder)}, "samples": [], "wrong": []}
 
     def run(self) -> list[str]:
-        """All of it; what was wrong, as sentences."""
+        """Runs all of it. Returns the errors as sentences."""
         plan = self._plan
         self._say(f"soak: {plan.seconds:.0f} s, seed {plan.seed}, {2 * plan.stay} + {plan.come_and_go} VMs, "
                   f"{plan.connections} connections, logs and report in {plan.folder}")
@@ -121,7 +121,7 @@ class Soak:
             time.sleep(pause.uniform(0, 0.2))
 
     def _quiet(self, fleet: Fleet, world: World) -> None:
-        """Everybody leaves; each host is looked at, again and again until it is as it was or the guard is over."""
+        """All guests leave. Each host is checked repeatedly until it is as before, or the guard is over."""
         world.clear()
         self._take(world)
         for host in fleet.hosts.values():
@@ -135,7 +135,7 @@ class Soak:
                 if what is None or time.monotonic() > deadline:
                     break
                 if not moments:
-                    start = now  # until two looks agree
+                    start = now  # until two checks agree
             moments.append(now)
             for sentence in (what, growth(host.name, moments, self._plan.slack)):
                 if sentence is not None:
@@ -149,7 +149,7 @@ class Soak:
         return Quiet(round(time.monotonic() - self._begin, 1), usage_of(host.pid), objects_of(host))
 
     def _expect_settled(self, fleet: Fleet, host: Host) -> None:
-        """The guests' ends are in the store, and the lanes stand."""
+        """Waits until the guests' ends are in the store and the lanes are up."""
         until(f"all VMs are off for {host.name}", lambda: {vm["power"] for vm in host.ctl("vm", "list")} <= {"off"}, _QUIET_GUARD_S)
         until(f"the lanes of {host.name} stand", lambda: all(
             peer["lanes_up"] == _LANES and peer["sessions_up"] == _LANES for peer in host.ctl("cluster", "get")["tcp"]["peers"]))
@@ -172,7 +172,7 @@ class Soak:
                                            "objects": objects_of(host)})
 
     def _stop(self, fleet: Fleet) -> None:
-        """A clean end, which a sanitizer's daemon has only without leaks."""
+        """Checks that the daemons end in order. With a sanitizer that means without leaks."""
         for host in fleet.hosts.values():
             if (code := host.stop()) != 0:
                 self._complain(f"the daemon of {host.name} stopped with {code}; its log is {host.log}")
@@ -212,7 +212,7 @@ def seconds_of(text: str) -> float:
 
 
 def main() -> int:
-    """The command line."""
+    """Parses the command line and runs the soak."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--time", type=seconds_of, default=seconds_of("10m"), help="after the warm-up; default: 10m")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32), help="of all choices; default: another each time")

@@ -7,7 +7,7 @@
 namespace pvrdma::test {
 namespace {
 
-// The value goes to `place`; the Error comes back.
+// Stores the value in `place`, or returns the Error.
 template <typename T>
 Result<> keep(Result<std::unique_ptr<T>> made, std::unique_ptr<T>& place) {
   if (!made) return Failure(std::move(made.error()));
@@ -52,7 +52,7 @@ Result<> Clutter::make() {
 }
 
 Result<> Clutter::make_qps(Pile& pile, driver::Context& context) {
-  if (!context.is_kernel() && up_to(1) == 0) {  // user contexts alone have SRQs
+  if (!context.is_kernel() && up_to(1) == 0) {  // only user contexts have SRQs
     if (auto done = keep(driver::SharedReceiveQueue::create(*pile.pd), pile.srq); !done) return done;
   }
   for (std::uint32_t count = up_to(6); count > 0; --count) {

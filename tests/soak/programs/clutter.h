@@ -1,7 +1,7 @@
-// Clutter: objects of every kind that carry no traffic, made and destroyed at random, so that a client that
-// dies leaves some of each behind.
+// Clutter: objects of every kind without traffic, made and destroyed at random, so that a client that dies
+// leaves some of each kind behind.
 //
-// Never more than kPilesMax piles at once. Thread: the Device's.
+// There are never more than kPilesMax piles at once. Thread: the Device's.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class Clutter {
  public:
   Clutter(driver::Device& device, std::mt19937_64& random) : device_(device), random_(random) {}
 
-  // Makes a pile or destroys one, `steps` times. Errors: the device refuses, or is gone.
+  // Makes or destroys a pile, `steps` times. Errors: the device refuses, or is gone.
   Result<> stir(std::uint32_t steps);
 
   std::size_t piles() const { return piles_.size(); }
@@ -25,9 +25,9 @@ class Clutter {
  private:
   static constexpr std::size_t kPilesMax = 12;
 
-  // What one process of a guest might have; destroyed from the end.
+  // The objects that a process of a guest might have. They are destroyed in reverse order.
   struct Pile {
-    std::unique_ptr<driver::Context> context;  // none: the kernel's
+    std::unique_ptr<driver::Context> context;  // null: the kernel's
     std::unique_ptr<driver::ProtectionDomain> pd;
     std::unique_ptr<driver::CompletionQueue> cq;
     std::unique_ptr<driver::Buffer> buffer;

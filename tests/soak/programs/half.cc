@@ -10,7 +10,7 @@
 namespace pvrdma::test {
 namespace {
 
-// An asker's work requests in their order; an answerer has only the last kind.
+// An asker's work requests, in order. An answerer has only the last kind.
 constexpr std::uint64_t kWrite = 1;
 constexpr std::uint64_t kAtomic = 2;
 constexpr std::uint64_t kRead = 3;
@@ -23,7 +23,7 @@ Half::Half(driver::Device& device, const abi::Gid& gid, std::uint32_t block_byte
 
 Result<> Half::join(Role role, const Peer& peer, std::uint8_t timeout) {
   peer_ = peer;
-  // Both ends' numbers wrap soon.
+  // The PSNs of both ends wrap soon.
   if (auto done = end_.connect_to(peer.gid, peer.qpn, {.timeout = timeout, .first_psn = 0xff'fff0}); !done) {
     return done;
   }
@@ -76,7 +76,7 @@ void Half::begin_round() {
   const driver::Sge number = end_.sge(number_at(), 8);
   const driver::Remote& there = peer_.buffer;
   const driver::Remote counter{there.addr + counter_at(), there.rkey};
-  // The send is fenced: it arrives when the read is done.
+  // The send is fenced: it arrives after the read is done.
   const std::array requests{driver::wr::write(kWrite, {&block, 1}, there),
                             driver::wr::fetch_add(kAtomic, {&old_value, 1}, counter, 1),
                             driver::wr::read(kRead, {&read_back, 1}, there),
@@ -100,7 +100,7 @@ bool Half::poll_receives() {
   return some;
 }
 
-// The answerer has a round's number.
+// The answerer has received a round's number.
 void Half::asked() {
   if (const std::uint64_t number = load_word(end_.bytes(received_at())); number != round_) {
     return complain(fmt::format("number {} arrived", number));
@@ -118,7 +118,7 @@ void Half::asked() {
   ++round_;
 }
 
-// The asker's number came back.
+// The asker's number has come back.
 void Half::answered() {
   if (const std::uint64_t number = load_word(end_.bytes(received_at())); number != round_) {
     return complain(fmt::format("the answer has number {}", number));

@@ -1,14 +1,14 @@
-// Half: one end of an RC connection whose other end is another process's, and the checks of exactly-once that
-// this end can make.
+// Half: one end of an RC connection whose other end belongs to another process. It makes those checks of
+// exactly-once delivery that this end can make.
 //
 // In each round the asker
-//   writes a block that is stamped with the round's number all over,
+//   writes a block that is filled with the round's number,
 //   adds 1 to a counter at the answerer and checks that the counter was the round's number,
 //   reads the block back and checks each word,
-//   sends the round's number; the answerer checks that it is the next one, that the block holds its stamp and
-//   that the counter counted once, and sends it back. Then the next round begins.
-// A connection may end because its peer died; what it did until then must have been right. So a failed work
-// request is told as "lost", everything else as "wrong".
+//   sends the round's number. The answerer checks that it is the next one, that the block has that number and
+//   that the counter has counted once, and sends it back. Then the next round begins.
+// A connection may end because its peer died, but everything until then must have been correct. So a failed
+// work request is reported as "lost", and every other error as "wrong".
 //
 // Thread: the Device's.
 #pragma once
@@ -26,13 +26,13 @@ namespace pvrdma::test {
 
 enum class Role { kAsker, kAnswerer };
 
-// What a half finds out about its connection, each at most once.
+// What a half has found out about its connection. Each is set at most once.
 struct Findings {
   std::optional<std::string> lost;   // a work request failed
-  std::optional<std::string> wrong;  // something was executed twice, late, or not at all
+  std::optional<std::string> wrong;  // a request was executed twice, late, or not at all
 };
 
-// How the other half is reached.
+// The address of the other half.
 struct Peer {
   abi::Gid gid;
   std::uint32_t qpn = 0;
@@ -41,14 +41,14 @@ struct Peer {
 
 class Half {
  public:
-  // In RESET. `device` is borrowed and outlives it.
+  // A half in RESET. `device` is borrowed and outlives it.
   Half(driver::Device& device, const abi::Gid& gid, std::uint32_t block_bytes);
 
-  // To RTS, and as asker into the first round, which the answerer should be ready for.
+  // Connects to RTS. The asker also begins the first round, for which the answerer should be ready.
   Result<> join(Role role, const Peer& peer, std::uint8_t timeout);
 
-  // Looks for completions; an asker whose round has ended begins the next when `may_begin`. True when
-  // something has happened.
+  // Polls for completions. If an asker's round has ended and `may_begin` is true, begins the next one.
+  // Returns true if anything has happened.
   bool poll(bool may_begin);
 
   bool joined() const { return role_.has_value(); }
@@ -59,7 +59,7 @@ class Half {
   const RcEndpoint& endpoint() const { return end_; }
 
  private:
-  // The same places at both ends: block | block read back | counter or its old value | number to send |
+  // Both ends have the same layout: block | block read back | counter or its old value | number to send |
   // number received.
   std::size_t read_back_at() const { return block_bytes_; }
   std::size_t counter_at() const { return 2 * std::size_t{block_bytes_}; }
@@ -82,9 +82,9 @@ class Half {
   Peer peer_;
   std::optional<Role> role_;
   Findings findings_;
-  std::uint64_t round_ = 0;  // the round under way; an answerer's: the next to arrive
+  std::uint64_t round_ = 0;  // the current round; answerer: the next round to arrive
   std::uint64_t next_ = 0;   // asker: the work request that completes next; answerer: echoes under way
-  bool echoed_ = false;      // asker: this round's number came back
+  bool echoed_ = false;      // asker: this round's number has come back
   bool between_rounds_ = false;
 };
 

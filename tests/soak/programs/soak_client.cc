@@ -1,5 +1,5 @@
-// soak_client: one guest of the soak: drives one adapter with the user-space driver, as it is told on
-// standard input. tests/soak/soak.py tells it.
+// soak_client: one guest of the soak. It drives one adapter with the user-space driver. Its commands come on
+// standard input from tests/soak/soak.py.
 //
 // A command is a line, and so is each answer on standard output:
 //   make ID BLOCK                              made ID QPN ADDRESS RKEY      one half of a connection
@@ -10,8 +10,9 @@
 //   spare TIMES                                spared                        another GID bound or unbound, so
 //   often rounds                                     rounds ID ROUNDS ...          of each connection leave
 //   left TOTAL, and exit code 0; the end of the input does the same
-// Besides: "ready" at the start, "lost ID TEXT" when a connection's work request failed, "wrong ID TEXT" when
-// exactly-once was broken. A command that the device refuses ends the client: "broken TEXT", exit code 1.
+// It also prints "ready" at the start, "lost ID TEXT" when a connection's work request has failed, and "wrong
+// ID TEXT" when exactly-once delivery was violated. A command that the device refuses ends the client:
+// "broken TEXT", exit code 1.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -44,14 +45,14 @@ struct Options {
   std::uint32_t gid = 1;  // the last byte of 192.168.11.0/24
   std::uint64_t seed = 1;
   std::uint32_t ram_mib = 64;
-  std::uint32_t pace_ms = 5;  // a connection's next round begins no earlier after the one before
+  std::uint32_t pace_ms = 5;  // the least time between the beginnings of a connection's rounds
   std::uint32_t timeout = 18;
 };
 
-// The bytes of standard input as lines, without ever blocking.
+// Splits standard input into lines, without ever blocking.
 class Input {
  public:
-  // The next whole line that is there. Sets ended() at the end of the input.
+  // The next complete line, if there is one. Sets ended() at the end of the input.
   std::optional<std::string> line() {
     for (;;) {
       if (const std::size_t end = bytes_.find('\n'); end != std::string::npos) {
@@ -121,8 +122,8 @@ class Client {
  private:
   struct Connection {
     std::unique_ptr<Half> half;
-    Instant not_before{};  // its next round
-    bool told = false;     // that it ended
+    Instant not_before{};  // when its next round may begin
+    bool told = false;     // its end has been reported
   };
 
   void obey(const std::string& line) {
@@ -217,7 +218,7 @@ class Client {
     return progress;
   }
 
-  // Until there is a command, a notification, or perhaps a completion that raises none.
+  // Waits until there is a command or a notification, or may be a completion without one.
   void wait() {
     pollfd ready[]{{STDIN_FILENO, POLLIN, 0}, {device_->event_fd(abi::Vector::kNotification), POLLIN, 0}};
     ::poll(ready, 2, 2);
@@ -240,7 +241,7 @@ class Client {
   Clutter clutter_;
   std::map<std::uint64_t, Connection> connections_;
   Input input_;
-  std::optional<Instant> bind_at_;  // when the GID comes back
+  std::optional<Instant> bind_at_;  // when the GID is bound again
   std::uint64_t finished_rounds_ = 0;
   bool spare_bound_ = false;
   bool leaving_ = false;

@@ -1,4 +1,4 @@
-"""What a daemon holds: memory, descriptors, threads, objects; and whether it is as it was."""
+"""A daemon's memory, descriptors, threads and objects, and whether they are as before."""
 
 from __future__ import annotations
 
@@ -14,57 +14,57 @@ from fleet.host import Host
 from fleet.network import PORT, STORE_PORT
 
 MIB = 1 << 20
-_TCP_ESTABLISHED, _TCP_LISTENS = "01", "0A"  # as /proc/net/tcp counts
-# How many sessions with the store there are depends on how many edits there were at once: a watch, four idle ones of a pool,
-# one in use. Each has a connection and libcurl's pair of sockets without a name.
+_TCP_ESTABLISHED, _TCP_LISTENS = "01", "0A"  # states as in /proc/net/tcp
+# The number of sessions with the store depends on how many edits ran at once: a watch, four idle sessions of a pool,
+# one in use. Each has a connection and libcurl's unnamed socket pair.
 _STORE_SESSIONS_MAX = 6
 _BOUNDED = {f"tcp, connected to {STORE_PORT}": _STORE_SESSIONS_MAX, "unix": 2 * _STORE_SESSIONS_MAX}
-_QUARTERS_NEED = 8  # so many quiet moments, for a trend to mean something
+_QUARTERS_NEED = 8  # how many quiet moments are needed to judge a trend
 
 
 @dataclass(frozen=True)
 class Slack:
-    """How much more memory than after the warm-up is none."""
+    """How much more memory than after the warm-up is accepted."""
 
     percent: float = 10.0
     mib: float = 8.0
 
     def limit(self, warm_bytes: int, share: float = 1.0) -> float:
-        """The most that `warm_bytes` may have become; `share` of the slack."""
+        """The most memory allowed for `warm_bytes` at the start; `share` is the part of the slack."""
         return warm_bytes + share * max(warm_bytes * self.percent / 100, self.mib * MIB)
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What /proc says of a process."""
+    """A process's values in /proc."""
 
     rss_bytes: int
-    own_bytes: int  # of that, what is neither a file's nor shared
+    own_bytes: int  # the part that is private and not of a file
     threads: int
     descriptors: dict[str, int]  # by kind
     cpu_s: float
 
     @property
     def descriptor_count(self) -> int:
-        """All kinds together."""
+        """The number of all descriptors."""
         return sum(self.descriptors.values())
 
 
 @dataclass
 class Quiet:
-    """One host while no guest is there."""
+    """One host while it has no guests."""
 
     at_s: float
     usage: Usage
-    objects: dict[str, int] = field(default_factory=dict)  # of all adapters together
+    objects: dict[str, int] = field(default_factory=dict)  # of all adapters
 
     def plain(self) -> dict[str, Any]:
-        """For the report."""
+        """The values for the report."""
         return asdict(self)
 
 
 def usage_of(pid: int) -> Usage:
-    """Looks now."""
+    """Reads the values now."""
     process = Path("/proc") / str(pid)
     status = dict(line.split(":", 1) for line in (process / "status").read_text(encoding="ascii").splitlines())
     sockets = _sockets(process / "net")
@@ -73,7 +73,7 @@ def usage_of(pid: int) -> Usage:
         try:
             target = os.readlink(entry)
         except FileNotFoundError:
-            continue  # closed meanwhile
+            continue  # was closed meanwhile
         kinds[sockets.get(target) or re.sub(r"\d+", "N", target)] += 1
     ticks = (process / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[11:13]
     rss, own = (int(status[name].split()[0]) * 1024 for name in ("VmRSS", "RssAnon"))
@@ -82,7 +82,7 @@ def usage_of(pid: int) -> Usage:
 
 
 def _sockets(net: Path) -> dict[str, str]:
-    """What each socket of a network namespace is, by what its descriptor's link says."""
+    """The kind of each socket of a network namespace, by its descriptor's link."""
     found = {}
     for line in (net / "tcp").read_text(encoding="ascii").splitlines()[1:]:
         words = line.split()
@@ -101,7 +101,8 @@ def _sockets(net: Path) -> dict[str, str]:
 
 
 def objects_of(host: Host) -> dict[str, int]:
-    """How many verbs objects of each kind, and GIDs, all adapters of a host have; and QPs as the QP list counts them."""
+    """The number of verbs objects of each kind, and of GIDs, of all adapters of a host; and of QPs in the QP
+    list."""
     total: Counter[str] = Counter()
     for adapter in host.ctl("adapter", "list"):
         shown = host.ctl("adapter", "get", adapter["name"])
@@ -112,7 +113,7 @@ def objects_of(host: Host) -> dict[str, int]:
 
 
 def difference(host: str, start: Quiet, end: Quiet) -> str | None:
-    """What is not exactly as at the start, as a sentence; None when all is."""
+    """A sentence about what is not exactly as at the start; None if everything is."""
     if end.objects:
         return f"{host} still has objects though no guest is there: {end.objects}"
     if end.usage.threads != start.usage.threads:
@@ -129,7 +130,7 @@ def difference(host: str, start: Quiet, end: Quiet) -> str | None:
 
 
 def growth(host: str, moments: list[Quiet], slack: Slack) -> str | None:
-    """Whether memory grew: the last moment against the first, and the last quarter against the second."""
+    """Whether memory has grown: compares the last moment with the first, and the last quarter with the second."""
     sizes = [moment.usage.rss_bytes for moment in moments]
     if sizes[-1] > slack.limit(sizes[0]):
         return (f"{host} uses {sizes[-1] / MIB:.1f} MiB, after the warm-up it was {sizes[0] / MIB:.1f} MiB; "

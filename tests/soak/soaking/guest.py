@@ -1,4 +1,4 @@
-"""One guest: a soak_client that drives an adapter and says what it finds."""
+"""One guest: a soak_client that drives an adapter and reports errors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _GUARD_S = 60.0
 
 
 class Broken(AssertionError):
-    """The guest ended, or did not answer, though nobody killed it."""
+    """The guest ended or did not answer, although the soak did not kill it."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """What a guest said unasked: `kind` is "lost" or "wrong"."""
+    """An unsolicited report of a guest: `kind` is "lost" or "wrong"."""
 
     guest: Guest
     kind: str
@@ -29,7 +29,7 @@ class Event:
 
 
 def program() -> Path:
-    """The built soak_client; RuntimeError naming the build command when it is not there."""
+    """The built soak_client. RuntimeError names the build command if it does not exist."""
     build = Path(os.environ.get("PVRDMA_BUILD") or REPOSITORY / "build" / "release")
     path = build / "tests" / "soak" / "soak_client"
     if not path.is_file():
@@ -39,7 +39,7 @@ def program() -> Path:
 
 
 class Guest:
-    """Attached from its construction to leave() or kill()."""
+    """A guest, attached from its construction to leave() or kill()."""
 
     def __init__(self, name: str, socket: str, gid: int, seed: int, pace_ms: int) -> None:
         self.name = name
@@ -58,16 +58,16 @@ class Guest:
             raise
 
     def ask(self, command: str, answer: str) -> list[str]:
-        """Gives a command; the words of its answer, which starts with `answer`."""
+        """Sends a command. Returns the words of its answer, which must start with `answer`."""
         try:
             self._process.stdin.write(command.encode("ascii") + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            pass  # what it said at its end comes next
+            pass  # its last output comes next
         return self._answer(answer, time.monotonic() + _GUARD_S)
 
     def events(self) -> list[Event]:
-        """What it said since the last call."""
+        """The events since the last call."""
         self._read(0)
         if self._process.poll() is not None:
             self._read(0)
@@ -76,14 +76,14 @@ class Guest:
         return events
 
     def leave(self) -> None:
-        """Lets go of everything in order."""
+        """Destroys everything in order."""
         self.ask("leave", "left")
         if (code := self._process.wait(_GUARD_S)) != 0:
             raise Broken(f"{self.name} left with {code}")
         self._close()
 
     def kill(self) -> None:
-        """kill -9, in the middle of whatever it does."""
+        """kill -9, at any moment."""
         self._process.kill()
         self._process.wait()
         self._close()

@@ -1,7 +1,7 @@
-"""What happens in a soak: guests come, go and die, connect to each other, and the ways between them are cut.
+"""What happens in a soak: guests come, go and die, connect to each other, and the paths between them are cut.
 
-Everything is chosen by one seeded generator, so a seed means the same choices; what the daemons make of them depends on time.
-A connection to which nothing happened that may end it must never fail, and none may break exactly-once.
+One seeded generator makes all choices, so a seed repeats them; their effect on the daemons depends on time. A connection
+may fail only after an event that may end it, and exactly-once delivery must always hold.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from fleet.until import until
 from soaking.guest import Event, Guest
 
 _BLOCKS = (64, 4096, 65536, 262144)
-_CUT_S = (0.05, 2.5)        # shorter than the QPs' timeout and retries can bridge: 34 s
-_BETWEEN_CUTS_S = 4.0       # after a way is back
+_CUT_S = (0.05, 2.5)  # shorter than the QPs' timeouts and retries can bridge, which is 34 s
+_BETWEEN_CUTS_S = 4.0  # after a path is back
 _PROGRESS_GUARD_S = 45.0
 
 
 @dataclass
 class Slot:
-    """A VM's place: its name, its GID, and its guest if it is on."""
+    """A VM's place: its name, its GID, and its guest if the VM is on."""
 
     name: str
     gid: int
-    comes_and_goes: bool    # its VM is deleted and made anew, on any host
-    host: int | None = None  # 1, 2; None: there is no VM now
+    comes_and_goes: bool  # its VM is deleted and made anew on any host
+    host: int | None = None  # 1 or 2; None: there is no VM now
     socket: str = ""
     guest: Guest | None = None
 
 
 @dataclass
 class Connection:
-    """Between two guests; `excuse` says what happened that may end it."""
+    """A connection between two guests; `excuse` is the event that may end it."""
 
     number: int
     asker: Slot
@@ -46,22 +46,22 @@ class Connection:
 
     @property
     def slots(self) -> tuple[Slot, Slot]:
-        """Both ends."""
+        """The slots of both ends."""
         return self.asker, self.answerer
 
     def between(self, guest: Guest) -> bool:
-        """Whether one of its ends is this guest's."""
+        """Whether one of its ends belongs to this guest."""
         return guest in (self.asker.guest, self.answerer.guest)
 
 
 class World:
-    """`stay` VMs on each of two hosts, and `come_and_go` that are deleted and made anew."""
+    """`stay` VMs on each of two hosts, and `come_and_go` VMs that are deleted and made anew."""
 
     def __init__(self, fleet: Fleet, seed: int, stay: int, come_and_go: int, connections_max: int, pace_ms: int) -> None:
         self.fleet = fleet
-        self.wrong: list[str] = []          # violations, as sentences
-        self.done: Counter[str] = Counter()  # how often what happened
-        self.rounds = Counter[str]()         # of connections that ended, by "local" and "remote"
+        self.wrong: list[str] = []  # errors, as sentences
+        self.done: Counter[str] = Counter()  # how often each event has happened
+        self.rounds = Counter[str]()  # of ended connections, by "local" and "remote"
         self._random = random.Random(seed)
         self._connections_max = connections_max
         self._pace_ms = pace_ms
@@ -73,28 +73,28 @@ class World:
         self._last_number = 0
         self._heal: tuple[float, Callable[[], None]] | None = None
         self._next_cut = 0.0
-        # How often each is tried. What is impossible just then is not done.
+        # How often each is tried. A choice that is impossible now is skipped.
         self._choices: list[tuple[int, Callable[[], bool]]] = [
             (10, self._power_on), (14, self._connect), (4, self._drop), (3, self._kill), (2, self._leave), (6, self._stir),
             (2, self._rebind), (2, self._spare), (2, self._cut_ruleset), (1, self._lose_packets), (1, self._link_down),
             (1, self._create_vm), (1, self._delete_vm)]
 
     def fill(self) -> None:
-        """Everybody comes, and every second connection is made."""
+        """Starts all guests and makes every second connection."""
         while self._create_vm() or self._power_on():
             self.attend()
         while len(self._connections) < self._connections_max // 2 and self._connect():
             self.attend()
 
     def step(self) -> None:
-        """Something happens; then what guests say is heard, and what is due is done."""
+        """Causes one event, then reads the guests' reports and does what is due."""
         choice = self._random.choices([act for _, act in self._choices], [weight for weight, _ in self._choices])[0]
         if choice():
             self.done[choice.__name__.lstrip("_")] += 1
         self.attend()
 
     def attend(self) -> None:
-        """Hears the guests, heals what was cut, ends connections whose end is due."""
+        """Reads the guests' reports, repairs what was cut, and ends connections whose end is due."""
         now = time.monotonic()
         if self._heal is not None and now >= self._heal[0]:
             self._mend()
@@ -106,7 +106,7 @@ class World:
             self._end(connection)
 
     def clear(self) -> None:
-        """Everybody leaves or dies, after every connection that should work has shown that it does."""
+        """Checks that every connection without an excuse works. Then all guests leave or die."""
         self._mend()
         self._expect_progress()
         for slot in self._slots:
@@ -130,7 +130,7 @@ class World:
                 slot.guest.kill()
                 slot.guest = None
 
-    # --- What guests say ---
+    # --- Reports of guests ---
 
     def _hear(self, event: Event) -> None:
         connection = self._connections.get(event.connection)
@@ -146,7 +146,7 @@ class World:
             connection.end_at = time.monotonic()
 
     def _expect_progress(self) -> None:
-        """Each connection that nothing happened to ends a round within the guard."""
+        """Each connection without an excuse must end a round within the guard."""
         def rounds() -> dict[int, int]:
             self.attend()
             found: dict[int, int] = {}
@@ -172,7 +172,7 @@ class World:
                 return
             time.sleep(0.1)
 
-    # --- What can happen. True: it did. ---
+    # --- Possible events. True: it happened. ---
 
     def _power_on(self) -> bool:
         slot = self._choose([slot for slot in self._slots if slot.host is not None and slot.guest is None])
@@ -239,7 +239,7 @@ class World:
         return self._cut(lambda: host.ctl_text(*ruleset, "false"), lambda: host.ctl_text(*ruleset, "true"))
 
     def _lose_packets(self) -> bool:
-        """PVRDMA's alone: the store has to hear of every change."""
+        """Only PVRDMA's packets, because every change must reach the store."""
         name = f"esx-{self._random.randint(1, 2):02d}"
         return self._cut(lambda: self.fleet.network.block(name, True), lambda: self.fleet.network.block(name, False))
 
@@ -269,7 +269,7 @@ class World:
         self._delete(slot)
         return True
 
-    # --- How ---
+    # --- Helpers ---
 
     def _choose(self, among: list) -> object:
         return self._random.choice(among) if among else None
@@ -299,7 +299,8 @@ class World:
             self._next_cut = time.monotonic() + _BETWEEN_CUTS_S
 
     def _excuse(self, guest: Guest, why: str) -> None:
-        """Its connections may fail from now on; the other ends find out by themselves for a while."""
+        """From now on the guest's connections may fail. For a while, their other ends find that out by
+        themselves."""
         for connection in self._connections.values():
             if connection.between(guest) and connection.excuse is None:
                 connection.excuse = why
@@ -311,7 +312,7 @@ class World:
             self._end(connection)
 
     def _end(self, connection: Connection) -> None:
-        """Both ends let go, and their numbers of rounds agree."""
+        """Both ends drop the connection, and their numbers of rounds must agree."""
         del self._connections[connection.number]
         rounds = {}
         for slot in connection.slots:
@@ -327,7 +328,7 @@ class World:
                               f"{connection.answerer.name} saw {answered}")
 
     def _has(self, guest: Guest, number: int) -> bool:
-        """Not so when the slot's guest is another one than when the connection was made."""
+        """False if the slot has another guest than when the connection was made."""
         return str(number) in guest.ask("rounds", "rounds")[::2]
 
     def _create(self, slot: Slot, host: int) -> None:
