@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""VM to VM: trapped doorbells, mapped doorbells and Soft-RoCE, in the same VMs and minutes; and what an idle daemon costs.
+"""VM to VM: trapped doorbells, mapped doorbells and Soft-RoCE, in the same VMs at the same time; and an idle daemon's CPU
+time.
 
-Each round of a line measures the three one after the other; the ratio of the medians is what counts. Prints a table and
-writes build/bench/vm_to_vm.json, of Google Benchmark's shape for bench/compare. A line that fails says so, and makes the
-exit code 1. Needs the release build and what the VM tests need (README.md), no privileges.
+Each round of a line measures the three one after the other; only the ratio of the medians counts. Prints a table and writes
+build/bench/vm_to_vm.json, of Google Benchmark's shape for bench/compare. A failed line is reported and makes the exit code
+1. Needs the release build and what the VM tests need (README.md), no privileges.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _FAILURES = (AssertionError, GuestLost, GuestTimeout, RuntimeError, OSError, Unr
 
 
 def chosen(names: str) -> tuple[list[Line], bool]:
-    """The lines of "a,b", and whether "idle" is among them. ArgumentTypeError names what there is."""
+    """The lines of "a,b", and whether "idle" is among them. ArgumentTypeError names the valid ones."""
     known = {line.name: line for line in LINES}
     wanted = names.split(",")
     unknown = [name for name in wanted if name not in known and name != _IDLE]
@@ -49,7 +50,7 @@ def chosen(names: str) -> tuple[list[Line], bool]:
 
 @contextlib.contextmanager
 def busy_loops(count: int) -> Iterator[None]:
-    """So many processes that only use the CPU, beside everything else, at a lower priority."""
+    """`count` processes that only use the CPU, beside everything else, at a lower priority."""
     loops = [process.start(_BUSY_LOOP, Path(os.devnull)) for _ in range(count)]
     try:
         yield
@@ -59,7 +60,7 @@ def busy_loops(count: int) -> Iterator[None]:
 
 
 class Bench:
-    """Measures and shows; keeps what the JSON will say, and whether something failed."""
+    """Measures and prints; keeps the JSON's contents, and whether a line failed."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.benchmarks: list[dict[str, Any]] = []
@@ -67,7 +68,7 @@ class Bench:
         self._options = options
 
     def line(self, line: Line, machines: Machines) -> None:
-        """One line: all its rounds."""
+        """Measures all rounds of one line."""
         once = functools.partial(measure, line, machines, scale=self._options.scale)
         outcome = report.compare(line, self._options.rounds, once, _FAILURES)
         print(*report.rows(outcome), sep="\n", flush=True)
@@ -76,7 +77,7 @@ class Bench:
             self._fail(f"{line.name}, {contender}", error)
 
     def idle(self, case: idle.Case) -> None:
-        """One idle daemon."""
+        """Measures one idle daemon."""
         entry: dict[str, Any] = {"name": f"VmToVm/idle/{case.title}", "run_type": "iteration"}
         try:
             percent = case.measure(self._options.idle_seconds)
@@ -92,7 +93,7 @@ class Bench:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measures what was chosen; the exit code."""
+    """Measures the chosen lines; returns the exit code."""
     lines, with_idle = options.lines
     start = time.time()
     context = {"date": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "num_cpus": os.cpu_count(), "acceleration": acceleration(),
@@ -121,7 +122,7 @@ def _save(results: dict[str, Any], target: Path) -> None:
 
 
 def main() -> int:
-    """Exit code 0, or 1 when something failed. SIGTERM ends it as Ctrl-C does, with everything cleaned up."""
+    """Exit code 0, or 1 if a line failed. SIGTERM ends it like Ctrl-C, with everything cleaned up."""
     everything = ",".join((*(line.name for line in LINES), _IDLE))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,4 +1,4 @@
-"""Fixtures of the VM tests. Booting costs seconds, so clusters are shared as far as their tests allow."""
+"""Fixtures of the VM tests. Booting takes seconds, so tests share clusters as far as possible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.daemon import REPOSITORY, expect_quiet_sandboxes  # noqa: E402
 
 _LOGS = REPOSITORY / "build" / "vm-logs"
 
-# Every run drives the first; the others join in `make test-full`.
+# Every run uses the first; the others join in `make test-full`.
 _SETUPS = [
     Setup(),
     pytest.param(Setup(hardware_version=14), marks=pytest.mark.full),
@@ -29,26 +29,26 @@ _SETUPS = [
     pytest.param(Setup(suite="forky"), marks=pytest.mark.full),
 ]
 
-# What a healthy guest kernel never prints.
+# Messages that a healthy guest kernel never prints.
 _KERNEL_TROUBLE = re.compile(r"^.*(?:WARNING: |BUG: |Oops: |general protection fault|Kernel panic|blocked for more than"
                              r"|vmw_pvrdma \S+: (?:unknown response|failed|could not)).*$", re.MULTILINE)
 
 
 def pytest_configure() -> None:
-    """Makes SIGTERM end the run as Ctrl-C does: in order, with every VM and socket cleaned up."""
+    """Makes SIGTERM end the run like Ctrl-C: in order, with every VM and socket cleaned up."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
 def quiet_sandboxes() -> Iterator[None]:
-    """Every daemon runs confined, and after each test none was refused a system call."""
+    """Every daemon runs confined. After each test, no daemon was refused a system call."""
     start = time.time()
     yield
     expect_quiet_sandboxes(_LOGS, start)
 
 
 class ClusterFactory:
-    """Makes clusters of a test's own, to break as it likes: own_cluster(vm_count=3, ...)."""
+    """Makes clusters for a single test, which may break them: own_cluster(vm_count=3, ...)."""
 
     def __init__(self, setup: Setup, logs: Path) -> None:
         self.clusters: list[Cluster] = []
@@ -82,7 +82,7 @@ def shared_pair(setup: Setup) -> Iterator[Cluster]:
 
 @pytest.fixture
 def pair(shared_pair: Cluster) -> Iterator[Cluster]:
-    """Two VMs that many tests share: leave them and their drivers as you found them."""
+    """Two VMs that many tests share. A test must leave them and their drivers as it found them."""
     before = [vm.console_log.stat().st_size for vm in shared_pair.vms]
     yield shared_pair
     expect_healthy_kernels(shared_pair, before)
@@ -90,7 +90,7 @@ def pair(shared_pair: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def own_cluster(request: pytest.FixtureRequest, setup: Setup) -> Iterator[ClusterFactory]:
-    """A maker of clusters for this test alone; they end with the test."""
+    """Makes clusters for this test alone; they end with the test."""
     factory = ClusterFactory(setup, _LOGS / re.sub(r"[^\w.]+", "-", request.node.name).strip("-"))
     yield factory
     for cluster in factory.clusters:
@@ -113,7 +113,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 def expect_healthy_kernels(cluster: Cluster, offsets: list[int] | None = None) -> None:
-    """No console has shown a kernel's complaint (since it had `offsets` bytes)."""
+    """Checks that no console shows a kernel's complaint (since it had `offsets` bytes)."""
     for vm, offset in zip(cluster.vms, offsets or [0] * len(cluster.vms)):
         printed = vm.console_log.read_bytes()[offset:].decode(errors="replace")
         trouble = _KERNEL_TROUBLE.findall(printed)

@@ -1,10 +1,11 @@
 #!/usr/bin/python3
-"""Writes and reads between two adapters over the path hca against perftest over the same RDMA device, in the same minutes.
+"""Writes and reads between two adapters over the path hca, compared with perftest over the same RDMA device at the same
+time.
 
-One VM with two daemons that share its Soft-RoCE device (tests/vm/test_hca.py), all of it emulated: only the ratio says anything.
-Each round measures one after the other; the ratio of the medians counts, above 1 where the adapters are faster. Prints a table and
-writes build/bench/hca.json, of Google Benchmark's shape for bench/compare. Needs the release build and what the VM tests need
-(README.md), no privileges.
+One VM with two daemons that share its Soft-RoCE device (tests/vm/test_hca.py), all of it emulated, so only the ratio has a
+meaning. Each round measures one after the other; only the ratio of the medians counts. It is above 1 if the adapters are
+faster. Prints a table and writes build/bench/hca.json, of Google Benchmark's shape for bench/compare. Needs the release
+build and what the VM tests need (README.md), no privileges.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from harness.hca import ENVIRONMENT, HcaMachine  # noqa: E402
 
 _SIZE = 65536
 _SECONDS = 5
-_WARM_UP_S = 20  # an emulated processor registers 64 MiB for each VM meanwhile
+_WARM_UP_S = 20  # meanwhile an emulated processor registers 64 MiB for each VM
 _CONNECTIONS = (1, 4)
 _OPERATIONS = ["write", "read"]
 
 
 def _ours(machine: HcaMachine, operation: str, connections: int) -> float:
-    """Gb/s of 64 KiB writes, or reads, of VM-01 and VM-02's memory."""
+    """Gb/s of 64 KiB writes or reads between the memory of VM-01 and VM-02."""
     a, b = (host.socket for host in machine.hosts)
     command = (f"{ENVIRONMENT} rc_perf --a {a} --b {b} --connections {connections} --depth 16 --size {_SIZE} --seconds {_SECONDS}"
                f" --warm-up {_WARM_UP_S}{' --read' if operation == 'read' else ''}")
@@ -51,7 +52,7 @@ def _reads(machine: HcaMachine, connections: int) -> float:
 
 
 def run(rounds: int, processors: int, operations: list[str]) -> None:
-    """Measures each operation over each number of connections."""
+    """Measures each operation with each number of connections."""
     logs = REPOSITORY / "build" / "vm-logs" / "hca-bench"
     logs.mkdir(parents=True, exist_ok=True)
     benchmarks = []

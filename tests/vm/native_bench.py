@@ -1,10 +1,12 @@
 #!/usr/bin/python3
-"""A guest and a native endpoint (Linux's Soft-RoCE in a VM) against two native endpoints, in the same VMs and minutes.
+"""A guest and a native endpoint (Linux's Soft-RoCE in a VM) compared with two native endpoints, in the same VMs at the same
+time.
 
-Three VMs on one Ethernet, the test harness's hub: a guest, whose daemon has its link there, and two native endpoints. Each round
-measures each pair one after the other; what counts is the ratio of the medians to that of the two native ones, above 1 where the
-guest's pair is better. Prints a table, with how many of a hundred packets the daemon sent again, and writes build/bench/native.json, of Google Benchmark's shape for bench/compare. Needs the
-release build and what the VM tests need (README.md), no privileges.
+Three VMs on one Ethernet, the test harness's hub: a guest, whose daemon has its link there, and two native endpoints. Each
+round measures each pair one after the other. Only the ratio of the medians to that of the two native endpoints counts; it
+is above 1 if the guest's pair is better. Prints a table, with the percentage of packets that the daemon retransmitted, and
+writes build/bench/native.json, of Google Benchmark's shape for bench/compare. Needs the release build and what the VM tests
+need (README.md), no privileges.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from harness.cluster import Cluster, Setup  # noqa: E402
 from harness.daemon import REPOSITORY  # noqa: E402
 from harness.vm import Vm  # noqa: E402
 
-_GID_INDEX = 1  # of the IPv4 address in each VM
-_OPTIONS = "-F -u 18"  # Soft-RoCE repeats what is not answered so long: a slow machine is not to make it
+_GID_INDEX = 1  # the index of the IPv4 address in each VM
+_OPTIONS = "-F -u 18"  # Soft-RoCE's time until it retransmits, long enough for a slow machine
 _TITLES = ("guest writes", "native writes", "two natives")
 _LATENCY = (Metric("us", "t_typical[usec]", more_is_better=False, label="typical"),
             Metric("us", "t_avg[usec]", more_is_better=False, label="average"))
@@ -53,7 +55,7 @@ def _measure(line: Line, client: Vm, server: Vm) -> list[float]:
 
 
 def _entries(line: Line, rounds: list[list[list[float]]], again: float) -> list[dict[str, Any]]:
-    """What the JSON says of a line, after it has printed it; `rounds` by round, pair and metric."""
+    """Prints a line and returns its entries for the JSON; `rounds` by round, pair and metric."""
     entries = []
     for index, metric in enumerate(line.metrics):
         medians = [statistics.median(values[pair][index] for values in rounds) for pair in range(len(_TITLES))]

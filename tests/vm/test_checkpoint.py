@@ -1,4 +1,5 @@
-"""VMs that are written to files and go on from there while their connections are busy (`pvrdmactl vm checkpoint`, `vm restore`)."""
+"""VMs are written to files and continue from there while their connections are busy (`pvrdmactl vm checkpoint`,
+`vm restore`)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _PINGPONG = cases.Case("pingpong", server=f"ibv_rc_pingpong -c -e -d {DEVICE} -g
 
 
 def _checkpoint(cluster: Cluster, vm: Vm, folder: Path) -> Path:
-    """Writes `vm` to a file; what the daemon reported is plausible, and its QEMU has ended."""
+    """Writes `vm` to a file. Checks that the daemon's report is plausible and that the VM's QEMU has ended."""
     file = folder / f"{vm.name}.checkpoint"
     vm.outlive_qemu()
     report = cluster.daemon.ctl("vm", "checkpoint", vm.name, str(file))
@@ -45,7 +46,7 @@ def _moved(cluster: Cluster, vm: Vm) -> int:
 
 
 def _flows(cluster: Cluster, vm: Vm, load: Future[object]) -> bool:
-    """Waits until data flows; False: the load has ended."""
+    """Waits until data flows. False: the load has ended."""
     before = _moved(cluster, vm)
     deadline = time.monotonic() + _LOAD_GUARD_S
     while _moved(cluster, vm) < before + _FLOWING_BYTES:

@@ -1,4 +1,4 @@
-"""Connections that rdma_cm makes: the guests' own ib_cm speaks to QP 1 of the peer, over IPv4 and IPv6 GIDs."""
+"""Connections that rdma_cm makes: the guests' own ib_cm talks to QP 1 of the peer, over IPv4 and IPv6 GIDs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CASES = [
     ucmatose("-c 10 -C 10 -S 4000"),
     ucmatose("-c 4 -C 4", "{server6}"),
     udaddy("-c 10 -C 10 -S 500"),
-    udaddy("-c 4 -C 4", "{local6}%eth0"),  # the provider makes address handles for link-local and IPv4 GIDs only
+    udaddy("-c 4 -C 4", "{local6}%eth0"),  # the provider makes address handles only for link-local and IPv4 GIDs
     perftest("ib_write_bw", "-R -n 500", (65536,)),
     RDMA_CLIENT,
     *(rstream(size, arguments) for size, arguments in ((64, "-C 300 -T v"), (65536, "-C 50 -T v"))),
@@ -31,7 +31,8 @@ _LONG = [
     *(perftest(f"ib_{verb}_bw", "-R -n 500 -q 8", (65536,)) for verb in ("write", "read", "send")),
     perftest("ib_send_lat", "-R -n 500", (2,)),
     perftest("ib_send_bw", "-R -c UD -n 500", (1024,)),
-    # Not -T a: its last poll sees the peer's hang-up beside the data at times, and rstream ends with 16 (POLLHUP).
+    # Not -T a: its last poll sometimes sees the peer's hang-up together with the data, and rstream ends with 16
+    # (POLLHUP).
     *(rstream(size, f"-C 100 -I 10 -T v -T {mode}") for size in (1000, 1 << 20) for mode in "nb"),
 ]
 
@@ -85,7 +86,7 @@ def test_a_server_killed_in_the_middle(pair: Cluster) -> None:
     client.check("n=0; until rdma resource show qp | grep 'type RC' | grep -q 'state RTS'; do "
                  "n=$((n + 1)); [ $n -lt 200 ] || exit 1; sleep 0.1; done", 60)
     server_job.kill()
-    ended = client_job.wait(60)  # rping says so with its exit code or without; that it ends is the point
+    ended = client_job.wait(60)  # rping may or may not report it by its exit code; the test only checks that it ends
     assert "DISCONNECT EVENT" in ended.output, ended.output
     _expect_no_qps_but_gsi(pair)
     cases.run(rping(20), server, client)

@@ -1,4 +1,4 @@
-"""What the stock driver and ibv_devinfo see of an adapter, and what pvrdmactl tells about it."""
+"""What the stock driver and ibv_devinfo see of an adapter, and what pvrdmactl shows of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.cases import Case
 from harness.cluster import Cluster
 from harness.rdma import DEVICE
 
-# Capabilities of a real ESXi adapter, which ours reports by default.
+# Capabilities of a real ESXi adapter, which the daemon reports by default.
 _CAPABILITIES = {"fw_ver": "3.0.000", "max_qp": "32768", "max_qp_wr": "1024", "max_sge": "16", "max_cq": "4096",
                  "max_cqe": "262144", "max_mr": "262144", "state": r"PORT_ACTIVE \(4\)", "link_layer": "Ethernet"}
 

@@ -1,4 +1,5 @@
-"""The path hca through real libibverbs and Soft-RoCE: two daemons in one VM, which share the device, and in two VMs on a wire."""
+"""The path hca with real libibverbs and Soft-RoCE: two daemons in one VM that share the device, and two daemons
+in two VMs on a wire."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from harness.faults import Action, Fault, Faults, share
 from harness.hca import HcaHosts, HcaMachine, HostInGuest, TwoHcaHosts, until
 from harness.vm import Job
 
-_ROUNDS = 100  # of each of four connections: some seconds of emulation
+_ROUNDS = 100  # of each of four connections; takes some seconds under emulation
 _GUARD_S = 120.0
 _BOTH = "vmrdma0 of host esx-01 and vmrdma0 of host esx-02"
 _ADD_DEVICE = f"rdma link add {soft_roce.DEVICE} type rxe netdev eth0"
@@ -31,19 +32,19 @@ def shared_machine(logs: Path) -> Iterator[HcaMachine]:
 
 @pytest.fixture
 def machine(shared_machine: HcaMachine) -> HcaMachine:
-    """Both hosts reach each other by their HCA."""
+    """Waits until both hosts reach each other by their HCA."""
     _reaches_by(shared_machine, "hca")
     return shared_machine
 
 
 def _counters(host: HostInGuest) -> dict[str, int]:
-    """Those that are not 0 and belong to no adapter: "hca requests" and so on."""
+    """The counters of the host that are not 0: "hca requests" and so on."""
     lines = (line.split() for line in host.ctl("stats").splitlines())
     return {f"{words[1]} {words[2]}": int(words[3]) for words in lines if len(words) == 4 and words[3].isdecimal()}
 
 
 def _peer_state(host: HostInGuest) -> dict[str, object]:
-    """What `pvrdmactl cluster get` says of the other host as a peer of the path hca."""
+    """The state of the other host as a peer of the path hca, from `pvrdmactl cluster get`."""
     peers = host.ctl_json("cluster get")["hca"]["peers"]
     return peers[0] if peers else {"up": False, "trouble": "it is no peer"}
 
@@ -54,7 +55,7 @@ def _reaches_by(machine: HcaHosts, kind: str) -> None:
 
 
 def _kill_second(machine: HcaHosts) -> None:
-    """The second host's daemon dies, is missed, and is started again."""
+    """Kills the second host's daemon, waits until the first host notices, and starts it again."""
     first, second = machine.hosts
     second.end("KILL")
     until("it is missed", lambda: not _peer_state(first)["up"])
@@ -107,7 +108,8 @@ def test_vms_of_two_hosts_talk_through_their_hcas(machine: HcaMachine) -> None:
 
 
 def test_vms_that_die_in_the_middle_take_nothing_along(machine: HcaMachine) -> None:
-    """Their memory goes while the NIC reads and writes it: first it is stopped, and the next ones find everything as it was."""
+    """Their memory vanishes while the NIC reads and writes it. The NIC's access is stopped first, and later VMs
+    find everything in order."""
     before = _counters(machine.hosts[1]).get("hca bulk_stops", 0)
     for _ in range(3):
         job = machine.start_checker(100 * _ROUNDS)
@@ -122,7 +124,7 @@ def test_vms_that_die_in_the_middle_take_nothing_along(machine: HcaMachine) -> N
 
 
 def test_a_device_that_goes_is_replaced_by_tcp_until_it_is_back(machine: HcaMachine) -> None:
-    """Its removal waits until both daemons have closed it."""
+    """The removal of the device waits until both daemons have closed it."""
     job = machine.start_checker(100 * _ROUNDS)
     until("hca", lambda: machine.paths() == {("hca", _BOTH)})
     machine.vm.check(f"rdma link delete {soft_roce.DEVICE}")
@@ -151,7 +153,7 @@ def test_soft_iwarp_says_why_it_is_not_used(machine: HcaMachine) -> None:
 
 @pytest.mark.full
 def test_a_host_that_is_killed_is_reached_again(machine: HcaMachine) -> None:
-    """The QPs of a process that dies go with it; the other host hears it from its own."""
+    """The QPs of a killed process vanish with it; the other host learns that from its own QPs."""
     _kill_second(machine)
     _expect_no_error(machine.start_checker(_ROUNDS))
 
@@ -172,7 +174,7 @@ def test_a_user_without_locked_memory_falls_back(machine: HcaMachine) -> None:
     machine.restart(second, limit_kib=64)
     until("it says why", lambda: "LimitMEMLOCK" in str(_peer_state(second)["trouble"]))
     _expect_no_error(machine.start_checker(20))
-    machine.restart(second, limit_kib=6 * 1024)  # enough for pipes, and not for a VM
+    machine.restart(second, limit_kib=6 * 1024)  # enough for pipes, but not for a VM
     _reaches_by(machine, "hca")
     job = machine.start_checker(100 * _ROUNDS)
     until("it says why its VM's memory is not pinned", lambda: "LimitMEMLOCK" in second.ctl(f"adapter get {second.vm_name}"))
@@ -203,7 +205,7 @@ def test_a_port_that_goes_down_is_replaced_by_tcp_until_it_is_up(logs: Path) -> 
 
 @pytest.fixture(scope="module")
 def two_hosts(logs: Path) -> Iterator[TwoHcaHosts]:
-    """Leave them as you found them."""
+    """A test must leave them as it found them."""
     with TwoHcaHosts(logs / "hca-two") as hosts:
         _reaches_by(hosts, "hca")
         yield hosts
@@ -211,7 +213,7 @@ def two_hosts(logs: Path) -> Iterator[TwoHcaHosts]:
 
 @contextmanager
 def _checked(hosts: TwoHcaHosts) -> Iterator[None]:
-    """Traffic between the VMs meanwhile, without an error."""
+    """Traffic between the VMs during the block, without an error."""
     checkers = hosts.start_checkers()
     yield
     assert not any(job.done for job in checkers), [job.output_so_far()[-1000:] for job in checkers]
@@ -221,7 +223,7 @@ def _checked(hosts: TwoHcaHosts) -> Iterator[None]:
 
 
 def _expect_return(hosts: TwoHcaHosts, lost: str) -> None:
-    """What is done in the second host takes its device away and brings it back; connections go on by tcp meanwhile."""
+    """For a block that removes the second host's device and adds it again. Connections use tcp meanwhile."""
     first, second = hosts.hosts
     job = second.vm.start_job(lost)
     until("it is missed", lambda: not _peer_state(first)["up"])
@@ -230,7 +232,8 @@ def _expect_return(hosts: TwoHcaHosts, lost: str) -> None:
 
 
 def test_two_hosts_speak_to_each_other_over_a_wire(two_hosts: TwoHcaHosts) -> None:
-    """A link that goes down and up on one side, a device that goes, frames that are lost; each under traffic, and nothing is lost."""
+    """A link that goes down and up on one side, a device that is removed, frames that are lost: each under
+    traffic, and no data is lost."""
     with _checked(two_hosts):
         until("hca", lambda: two_hosts.paths() == {("hca", _BOTH)})
         _expect_return(two_hosts, "ip link set eth0 down && sleep 5 && ip link set eth0 up")

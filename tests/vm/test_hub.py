@@ -1,4 +1,5 @@
-"""The Ethernet between the VMs: who gets which frame, what faults do to frames, and what is recorded. No VM."""
+"""The Ethernet between the VMs: which port gets which frame, what faults do to frames, and what is recorded. No
+VM."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from harness.pcap import Pcap
 _GUARD_S = 10.0
 _GUEST, _NATIVE, _THIRD = (f"52:54:00:12:34:{end}" for end in ("51", "61", "52"))
 _ALL = "ff:ff:ff:ff:ff:ff"
-# What rxe sent, but for the addresses of Ethernet.
+# Frames from rxe, with other Ethernet addresses.
 _ACK_IPV4 = bytes.fromhex("080045000030 60ff4000401141f2c0a80b3dc0a80b3e c12112b7001c0000 1100ffff0000001100d0842a 1f000001 14173713")
 _WRITE_IPV6 = bytes.fromhex("86dd 6000000000301140fd000011000000000000000000000061fd000011000000000000000000000062"
                             "c12112b700300000 0a30ffff00000011802b245c 000055d41748d000000002ba00000005 0000000001 000000 82c835bf")
@@ -39,7 +40,7 @@ def _text(to: str, by: str, text: str) -> bytes:
 
 
 class _Station:
-    """What QEMU or the daemon is for the hub."""
+    """A station on the hub, in place of QEMU or the daemon."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -72,7 +73,7 @@ Join = Callable[[Path], _Station]
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Hub]:
-    """A hub whose link has the guest's RoCE frames."""
+    """A hub whose link gets the guest's RoCE frames."""
     made = Hub(tmp_path / "ethernet.sock", steered=(_GUEST,))
     yield made
     made.close()
@@ -80,12 +81,14 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 @pytest.fixture
 def join(hub: Hub) -> Iterator[Join]:
-    """Makes stations that the hub has accepted."""
+    """Makes stations and waits until the hub has accepted them."""
     with ExitStack() as stack:
         def make(path: Path) -> _Station:
             station = _Station(path)
             stack.callback(station.close)
-            for _ in range(2):  # the thread may do an order and then accept in one turn, but not an order of the next turn
+            # In one turn the thread may execute an order and then accept, but not execute an order of the
+            # next turn.
+            for _ in range(2):
                 hub.set_faults(None)
             return station
         yield make
@@ -150,9 +153,10 @@ def test_the_link_is_unplugged_and_plugged_again(hub: Hub, stations: tuple[_Stat
 
 
 def _through(faults: Faults, hub: Hub, stations: tuple[_Station, ...], sent: list[bytes]) -> list[bytes]:
-    """What the daemon gets of what the native endpoint sends."""
+    """The frames that the daemon gets when the native endpoint sends `sent`."""
     _, native, daemon = stations
-    last = _ack(_GUEST, _THIRD, 0xFFFFFF)  # of another direction, and nothing is done to it: nobody chooses an ordinal so high
+    # Of another direction, so no fault applies; no fault chooses so high an ordinal.
+    last = _ack(_GUEST, _THIRD, 0xFFFFFF)
     hub.set_faults(faults)
     native.send(*sent, last)
     got: list[bytes] = []

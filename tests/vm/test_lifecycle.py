@@ -1,4 +1,4 @@
-"""Drivers, guests and VMs that go away and come back, at rest and under load."""
+"""Drivers, guests and VMs that disappear and come back, idle and under load."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.vm import Job, Vm
 
 _PINGPONG = Case("pingpong", server=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0",
                  client=f"ibv_rc_pingpong -c -e -d {DEVICE} -g 0 {{server}}", expect=(r"^\d+ bytes in",))
-# perftest reports IBV_WC_RETRY_EXC_ERR, what InfiniBand has for a peer that does not answer any more.
+# perftest reports IBV_WC_RETRY_EXC_ERR, InfiniBand's status for a peer that no longer answers.
 _RETRY_EXCEEDED = "status 12"
 _LOAD = f"ib_write_bw -x 0 -F -b -d {DEVICE} -D 300"
 _LOAD_GUARD_S = 60.0
@@ -25,7 +25,8 @@ _FLOWING_BYTES = 16 << 20
 
 
 def _start_load(cluster: Cluster) -> tuple[Job, Job]:
-    """Both VMs write to each other for minutes; returns the first and the second VM's job once data flows both ways."""
+    """Both VMs write to each other for minutes. Returns the first and the second VM's job once data flows in both
+    directions."""
     server, client = cluster.vms
     server_job = server.start_job(_LOAD)
     server.check("await-listener tcp 18515 20")
@@ -69,7 +70,7 @@ def test_a_vm_goes_under_load_and_comes_back(own_cluster: ClusterFactory, restar
         victim_job.wait()
     failed = peer_job.wait(60)
     assert failed.exit_code != 0 and _RETRY_EXCEEDED in failed.output, failed.output
-    cases.run(_PINGPONG, peer, peer)  # the peer's adapter goes on
+    cases.run(_PINGPONG, peer, peer)  # the peer's adapter still works
     wait_active(victim)
     cases.run(_PINGPONG, victim, peer)
     cases.run(_PINGPONG, peer, victim)
@@ -106,6 +107,6 @@ def test_daemon_stops_cleanly_with_guests_attached(own_cluster: ClusterFactory) 
 
 
 def _expect_no_leftovers(cluster: Cluster) -> None:
-    """The daemon holds no QP but each adapter's GSI QP (number 1)."""
+    """The daemon has no QP except each adapter's GSI QP (number 1)."""
     left = [qp for qp in cluster.daemon.ctl("qp", "list") if int(qp["qpn"]) != 1]
     assert not left, f"QPs that outlived their programs: {left}"

@@ -1,4 +1,4 @@
-"""What an application's mistakes get, through the stock provider: programs/bad_requests.c makes them."""
+"""The results of an application's mistakes with the stock provider. programs/bad_requests.c makes the mistakes."""
 
 from __future__ import annotations
 

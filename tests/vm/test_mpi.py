@@ -1,4 +1,4 @@
-"""Open MPI over UCX's verbs transports, rank pairs across two VMs."""
+"""Open MPI over UCX's verbs transports, with pairs of ranks on two VMs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.cluster import Cluster, Setup
 from harness.rdma import DEVICE
 
 _GUARD_S = 180
-_SIZES = 11  # what programs/mpi_ring.c goes through
+_SIZES = 11  # the number of sizes in programs/mpi_ring.c
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_ring_and_ping_pong(mpi_pair: Cluster, transport: str, ranks_per_vm: int
         f"mpirun.openmpi --prtemca plm_ssh_agent remote-shell --prtemca plm_ssh_no_tree_spawn 1 "
         f"--host {hosts} --map-by node -np {ranks} --mca pml ucx "
         + "".join(f"-x {name}={value} " for name, value in settings.items()) + "mpi_ring 100", _GUARD_S)
-    # Every VM's UCX says what carries the messages to the other VM.
+    # Each VM's UCX reports what carries the messages to the other VM.
     for vm in mpi_pair.vms:
         chosen = re.findall(rf"\[{vm.name}:.*inter-node cfg#\d+ tag\((.*)\)", printed)
         assert chosen, printed

@@ -1,6 +1,6 @@
-"""A guest and an endpoint that knows nothing of the daemon: Linux's Soft-RoCE in a VM of its own, each as server and as client.
+"""A guest and an independent endpoint, Linux's Soft-RoCE in its own VM, each as server and as client.
 
-The same between two such endpoints is in the full run: what fails there, too, is not the daemon's.
+The full run also tests two such endpoints: an error that occurs there, too, is not the daemon's.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from harness.programs import RDMA_CLIENT, exactly_once, perftest, pingpong, rpin
 from harness.under_way import exactly_once_under_way
 from harness.vm import Job, Vm
 
-_LINK_LOCAL, _IPV4, _IPV6 = 0, 1, 2  # indices of these GIDs in each VM
+_LINK_LOCAL, _IPV4, _IPV6 = 0, 1, 2  # GID indices in each VM
 _GUARD_S = 60
 _NATIVE_SERVES, _NATIVE_CALLS = "native_serves", "native_calls"
-_SECOND = "-u 18"  # Soft-RoCE repeats what is not answered so long: a slow machine is not to make it
-_READS = f"{_SECOND} -o 16"  # at once. perftest's own choice is what the other end's device can do: 128
+_SECOND = "-u 18"  # Soft-RoCE's time until it retransmits, long enough for a slow machine
+_READS = f"{_SECOND} -o 16"  # reads at once; perftest's default is the other device's maximum, 128
 _VERBS = (("write", _SECOND), ("read", _READS), ("send", _SECOND))
 
 
@@ -52,7 +52,7 @@ class Ends:
 
     @property
     def native(self) -> Vm:
-        """The native endpoint, or one of two."""
+        """The native endpoint, or one of the two."""
         return self.cluster.vms[-1]
 
     @property
@@ -73,7 +73,8 @@ def shared_natives(request: pytest.FixtureRequest, logs: Path) -> Iterator[Clust
 
 @pytest.fixture(params=[_NATIVE_SERVES, _NATIVE_CALLS])
 def ends(shared_natives: Cluster, request: pytest.FixtureRequest) -> Iterator[Ends]:
-    """Both VMs; leave them and the Ethernet as you found them. What was on that while a test failed is in a pcap file beside the logs."""
+    """Both VMs. A test must leave them and the Ethernet as it found them. After a failure, a pcap file beside the
+    logs has the Ethernet's frames."""
     cluster, (first, native) = shared_natives, shared_natives.vms
     before, lost = [vm.console_log.stat().st_size for vm in cluster.vms], cluster.hub.lost_frames
     failed = request.session.testsfailed
@@ -92,8 +93,8 @@ def ends(shared_natives: Cluster, request: pytest.FixtureRequest) -> Iterator[En
 def _expect_no_gaps(case: Case, ends: Ends) -> None:
     """Runs the case; no packet to the native endpoint was missing.
 
-    A receiver without receives refuses a packet, and what is behind that is out of order then. Of the native endpoint's own
-    packets some are lost in its VM at times, and never come to the Ethernet: its peer may say so.
+    A receiver without receives refuses a packet, and the packets after it are then out of order. Sometimes packets of the
+    native endpoint are lost in its VM before they reach the Ethernet, and its peer may report that.
     """
     before = soft_roce.counters(ends.native)
     cases.run(case, ends.server, ends.client)
@@ -154,7 +155,8 @@ _MORE_CONNECTIONS = [
     udaddy("-c 20 -C 20"),
     RDMA_CLIENT,
     *(rstream(size, arguments) for size, arguments in ((64, "-C 50 -T v"), (65536, "-C 10 -T v"))),
-    # Bookworm's server offers with -R what its own device can do, whatever it was asked for: more than the guest's takes back.
+    # With -R, Bookworm's server offers its own device's maximum, whatever was requested: more than the guest's device
+    # accepts.
     perftest("ib_read_bw", f"{_READS} -R -n 20 -q 4", (65536,)),
     perftest("ib_send_bw", "-R -n 20 -q 4", (65536,)),
 ]
@@ -181,10 +183,12 @@ def test_the_path_is_roce(shared_natives: Cluster) -> None:
     assert paths == {"roce"}
 
 
-# As requesters Soft-RoCE's endpoints stop, take wrong data or repeat too much when they lose answers to reads (kinds b and r), and
-# with atomics among other requests: that is so between two of them. Writes and sends are safe, and atomics among themselves.
+# As requesters, Soft-RoCE's endpoints stop, accept wrong data or repeat too much when they lose answers to reads
+# (kinds b and r), or with atomics among other requests. This also happens between two of them. Writes and sends are
+# safe, and so are atomics alone.
 _SAFE_KINDS = ("siwo", "fc")
-# As responders they answer a repeated read of no bytes never, and one behind a request of no bytes with a wrong error.
+# As responders they never answer a repeated read of no bytes, and answer a read after a request of no bytes with a
+# wrong error.
 _ALL_KINDS = ("siwobrfc -o",)
 
 
@@ -233,7 +237,7 @@ def test_a_receiver_that_is_slow_is_waited_for(ends: Ends) -> None:
 
 
 def _under_way(ends: Ends, arguments: str) -> AbstractContextManager[tuple[Job, Job]]:
-    """(server's, client's) job of exactly_once when packets flow."""
+    """The (server's, client's) job of exactly_once, once packets flow."""
     return exactly_once_under_way(ends.server, ends.client, ends.native, arguments)
 
 
@@ -269,13 +273,14 @@ def test_the_daemons_link_is_gone_for_a_second(ends: Ends) -> None:
 def test_a_server_killed_in_the_middle(ends: Ends) -> None:
     with _under_way(ends, "-n 1000000 -k siwo -t 10") as (server, client):
         server.kill()
-        if not ends.native_calls:  # Soft-RoCE tries for ever
+        if not ends.native_calls:  # Soft-RoCE retries for ever
             ended = client.wait(_GUARD_S)
             assert ended.exit_code == 1 and "transport retry counter exceeded" in ended.output, ended.output
     cases.run(exactly_once("-n 20"), ends.server, ends.client)
 
 
-# Both ways to see it: what a QP may not do is an invalid request for Soft-RoCE, which has an error of its own for a long send.
+# Soft-RoCE has other errors: an operation that the QP does not permit is an invalid request, and a send that is too
+# long has its own error.
 _MISTAKES = {"key": "remote access error", "bounds": "remote access error", "access": "remote (access|invalid request) error",
              "length": "remote (invalid request|operation) error"}
 

@@ -1,4 +1,5 @@
-"""pvrdmactl fault on the way to native endpoints: frames meet the faults, and everything is executed exactly once."""
+"""pvrdmactl fault on the way to native endpoints: faults apply to frames, and everything is executed exactly
+once."""
 
 from __future__ import annotations
 

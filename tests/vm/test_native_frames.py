@@ -1,5 +1,5 @@
-"""Frames as others judge them who know nothing of the daemon: tshark, scapy, zlib's CRC. What was on the Ethernet, not what a capture
-of the daemon's own makes of it.
+"""Independent programs check the daemon's frames: tshark, scapy, zlib's CRC. They check the frames on the Ethernet, not
+those of a capture by the daemon.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from harness.programs import exactly_once, pingpong, rping, udaddy
 _UD_SEND = 0x64
 _REQ, _REP, _RTU, _DREQ, _DREP, _SIDR_REQ, _SIDR_REP = 0x10, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18
 _RC = {*range(frames.SEND_FIRST, frames.ACKNOWLEDGE + 1), frames.ATOMIC_ACKNOWLEDGE, frames.COMPARE_AND_SWAP, frames.FETCH_AND_ADD}
-# GID index of connections and what rdma_cm connects to, and the same for datagrams: rdma-core finds no MAC for other IPv6 addresses.
+# For connections, the GID index and rdma_cm's address; then the same for datagrams, as rdma-core finds no MAC for
+# other IPv6 addresses.
 _ADDRESSES = {4: ((1, "{server}"), (1, "{server}")), 6: ((2, "{server6}"), (0, "{local6}%eth0"))}
 
 _DAEMONS_SAY = {frames.WRITE_FIRST, frames.WRITE_MIDDLE, frames.WRITE_LAST, frames.READ_REQUEST, frames.READ_FIRST, frames.READ_MIDDLE,
@@ -39,7 +40,7 @@ def natives(logs: Path) -> Iterator[Cluster]:
 
 @contextmanager
 def _recorded(hub: Hub, path: Path) -> Iterator[Path]:
-    """What passes the hub in the meantime is in the file then."""
+    """Records the hub's frames during the block; afterwards they are in the file."""
     capture = Pcap(path)
     hub.set_capture(capture)
     try:
@@ -51,7 +52,7 @@ def _recorded(hub: Hub, path: Path) -> Iterator[Path]:
 
 
 def _from(path: Path, mac: str) -> set[int | None]:
-    """The opcodes that were sent from that address."""
+    """The opcodes sent from that address."""
     return {frames.opcode(frame) for frame in read(path) if frames.source(frame) == frames.mac_bytes(mac)} - {None}
 
 
@@ -67,7 +68,7 @@ def test_frames_of_a_guest_and_a_native_endpoint(natives: Cluster, version: int)
                 cases.run(case, server, client)
     opcodes = judges.expect_good_frames(path)
     assert opcodes.keys() >= _RC | {_UD_SEND}
-    for mac in (guest.spec.mac, native.spec.mac):  # each was client and server
+    for mac in (guest.spec.mac, native.spec.mac):  # each was both client and server
         assert _from(path, mac) >= _RC | {_UD_SEND}
     assert judges.cm_messages(path) >= {_REQ, _REP, _RTU, _DREQ, _DREP, _SIDR_REQ, _SIDR_REP}
     path.unlink()
@@ -75,7 +76,7 @@ def test_frames_of_a_guest_and_a_native_endpoint(natives: Cluster, version: int)
 
 @pytest.mark.parametrize("version", _ETHERTYPES)
 def test_frames_between_two_daemons(logs: Path, version: str) -> None:
-    """Neither knows that the other is one. Soft-RoCE does not speak v1."""
+    """Neither daemon knows that the other is one. Soft-RoCE does not speak v1."""
     folder = logs / f"frames-{version}"
     with native_daemons(folder, version) as pair, _recorded(pair.hub, folder / "frames.pcap") as path:
         pair.check("--rounds", "5", "--connections", "2", "--block", "8000")

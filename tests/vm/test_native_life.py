@@ -1,4 +1,5 @@
-"""A guest and a native endpoint of which one goes under traffic and comes back: Soft-RoCE unloaded, the guest's machine reset."""
+"""A guest and a native endpoint, of which one disappears under traffic and comes back: Soft-RoCE is unloaded, or
+the guest's machine is reset."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def shared_natives(logs: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def natives(shared_natives: Cluster) -> Iterator[Cluster]:
-    """A guest and a native endpoint; after each test all is as it was: traffic either way, and no QP that outlived its program."""
+    """A guest and a native endpoint. After each test everything works again: traffic in both directions, and no
+    QP has outlived its program."""
     yield shared_natives
     guest, native = shared_natives.vms
     for server, client in ((guest, native), (native, guest)):
@@ -50,14 +52,14 @@ def test_soft_roce_is_unloaded_under_traffic(natives: Cluster, native_calls: boo
         unloaded = native.start_job(f"rdma link delete {soft_roce.DEVICE} && rmmod rdma_rxe")  # waits for the program
         of_native.kill()
         assert unloaded.wait(_GUARD_S).exit_code == 0, unloaded.output_so_far()
-        if not native_calls:  # a server waits for what comes
+        if not native_calls:  # a server waits for requests
             ended = of_guest.wait(_GUARD_S)
             assert ended.exit_code == 1 and _RETRY_EXCEEDED in ended.output, ended.output
     soft_roce.add_device(native)
 
 
 def test_the_guests_machine_is_reset_under_traffic(natives: Cluster) -> None:
-    """Both call. The native endpoint's program is ended by the test: Soft-RoCE was seen to repeat for ever."""
+    """Both are clients. The test ends the native endpoint's program, because Soft-RoCE may repeat for ever."""
     guest, native = natives.vms
     pid = natives.daemon.pid
     with jobs_killed(guest.start_job(f"{_LOAD} {guest.rdma_device}")) as jobs:

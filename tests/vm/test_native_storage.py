@@ -1,6 +1,6 @@
-"""A guest's disks and files on an array that knows nothing of the daemon: nvmet-rdma, ib_isert and nfsd over Linux's Soft-RoCE.
+"""A guest's disks and files on an independent array: nvmet-rdma, ib_isert and nfsd over Linux's Soft-RoCE.
 
-Kernel verbs: fast registration, remote invalidation, reads that the array makes of the guest's memory.
+Kernel verbs: fast registration, remote invalidation, RDMA reads by the array from the guest's memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PAIRINGS = [
 
 @pytest.fixture(scope="module", params=_PAIRINGS, ids=lambda pairing: pairing.id)
 def storage(request: pytest.FixtureRequest, logs: Path) -> Iterator[Cluster]:
-    """Both VMs with what either side needs."""
+    """Both VMs, with the modules that each side needs."""
     with request.param.cluster(logs / "storage", overlays=("nvme", "array")) as cluster:
         yield cluster
     expect_healthy_kernels(cluster)
@@ -34,7 +34,7 @@ def storage(request: pytest.FixtureRequest, logs: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def host(storage: Cluster) -> Vm:
-    """Who uses the array."""
+    """The user of the array."""
     return storage.vms[0]
 
 
@@ -64,7 +64,8 @@ def test_nvme(nvme_array: None, host: Vm, array: Vm) -> None:
 def test_nvme_while_one_of_200_frames_is_lost(nvme_array: None, storage: Cluster, host: Vm, array: Vm) -> None:
     nvme.connect(host, array)
     nvme.write_files(host)
-    # The array answers reads with RDMA writes. For what the host writes it reads, and Soft-RoCE takes wrong data when that is lost.
+    # The array answers reads with RDMA writes. It uses RDMA reads for the host's writes, and Soft-RoCE accepts wrong
+    # data when these are lost.
     faults = Faults(Fault(Action.DROP, share(0.005, seed=1)))
     storage.hub.set_faults(faults)
     nvme.verify_files(host)

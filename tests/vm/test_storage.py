@@ -16,7 +16,7 @@ from harness.programs import rping
 from harness.rdma import wait_active
 from harness.vm import Job, Vm
 
-# Writes until it is told to stop or a write fails; /tmp/written grows by a line with each MiB.
+# Writes until it is told to stop or a write fails. /tmp/written gets a line for each MiB.
 _LOAD = ("rm -f /tmp/stop; : > /tmp/written; while [ ! -e /tmp/stop ]; do "
          f"dd if=/dev/zero of={nvme.DISK} bs=64k count=16 oflag=direct 2>/tmp/error || {{ cat /tmp/error; exit 1; }}; "
          "echo >> /tmp/written; done")
@@ -25,7 +25,7 @@ _LOAD_GUARD_S = 60.0
 
 @pytest.fixture(scope="module")
 def storage(logs: Path, setup: Setup) -> Iterator[Cluster]:
-    """VM-01 exports a RAM disk; VM-02 has the host side's modules."""
+    """VM-01 exports a RAM disk; VM-02 has the initiator's modules."""
     with Cluster(setup, logs / f"storage-{setup.id}", overlays=("nvme",)) as cluster:
         target, host = cluster.vms
         nvme.export_disk(target)
@@ -89,7 +89,7 @@ def test_the_targets_driver_goes_under_load_and_writes_go_on_when_it_is_back(sto
     target.check("rmmod vmw_pvrdma", 60)
     target.check("modprobe vmw_pvrdma")
     wait_active(target)
-    target.check(f"{nvme.WITHDRAW}; {nvme.EXPORT}")  # nvmet-rdma gave up its listener with the device
+    target.check(f"{nvme.WITHDRAW}; {nvme.EXPORT}")  # nvmet-rdma dropped its listener together with the device
     _wait_for_writes(host, load, 4)
     host.check("touch /tmp/stop")
     assert load.wait(60).exit_code == 0

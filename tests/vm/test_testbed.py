@@ -1,4 +1,4 @@
-"""The testbed itself, without any adapter: what every other VM test rests on."""
+"""The testbed itself, without adapters. All other VM tests depend on it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from harness.vm import GuestCommandFailed
 from testbed import ensure
 
 
-# What `uname -r` of each suite's guest starts with; Debian's next release goes on from one kernel to the next.
+# The beginning of `uname -r` in each suite's guest. Debian's next release changes its kernel from time to time.
 _KERNELS = {"trixie": r"6\.12\.", "bookworm": r"6\.1\.", "forky": r"[7-9]\.\d+\."}
 
 
 @pytest.fixture(scope="module", params=["trixie", *(pytest.param(suite, marks=pytest.mark.full)
                                                    for suite in ("bookworm", "forky"))])
 def bare(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """Two VMs with nothing but an Ethernet; the tests below restart the first one."""
+    """Two VMs with only an Ethernet. The tests below restart the first one."""
     logs: Path = tmp_path_factory.mktemp("bare")
     with Cluster(Setup(suite=request.param), logs, with_adapters=False) as cluster:
         yield cluster

@@ -8,7 +8,7 @@ from harness import cases, programs
 from harness.cases import Case
 from harness.cluster import Cluster
 
-# -c: the received data is compared.
+# -c compares the received data.
 _PINGPONG = [programs.pingpong("rc", arguments)
              for arguments in ("-c -n 1000", "-c -n 1000 -e", "-c -n 200 -s 65536 -m 1024", "-c -n 100 -s 1048576 -e")]
 _ALL_SIZES = (2, 4096, 65536, 1 << 20, 8 << 20)
@@ -32,7 +32,7 @@ def test_traffic(pair: Cluster, case: Case) -> None:
 
 def test_both_ends_in_one_vm(pair: Cluster) -> None:
     vm = pair.vms[0]
-    cases.run(_PINGPONG[1], vm, vm)  # with -e: one processor for both
+    cases.run(_PINGPONG[1], vm, vm)  # -e: one processor serves both
 
 
 def test_traffic_is_counted(pair: Cluster) -> None:

@@ -1,4 +1,5 @@
-"""Every VM hardware version and both RoCE versions: the port's GIDs say which, and connecting and transferring works."""
+"""Every VM hardware version and both RoCE versions: the port's GIDs show the version, and connections and
+transfers work."""
 
 from __future__ import annotations
 

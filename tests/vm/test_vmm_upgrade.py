@@ -1,4 +1,4 @@
-"""VMs that go on in another QEMU while their connections are busy (`pvrdmactl vm upgrade-vmm`)."""
+"""VMs that continue in another QEMU while their connections are busy (`pvrdmactl vm upgrade-vmm`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PINGPONG = cases.Case("pingpong", server=f"ibv_rc_pingpong -c -e -d {DEVICE} -g
 
 
 def _upgrade(cluster: Cluster, vm: Vm) -> dict[str, int]:
-    """Lets `vm` go on in a new QEMU; what the daemon reported."""
+    """Lets `vm` continue in a new QEMU. Returns the daemon's report."""
     pid = vm.start_successor()
     report = cluster.daemon.ctl("vm", "upgrade-vmm", vm.name)
     vm.follow_successor()
@@ -38,7 +38,7 @@ def _moved(cluster: Cluster, vm: Vm) -> int:
 
 
 def _flows(cluster: Cluster, vm: Vm, load: Future[object]) -> bool:
-    """Waits until data flows; False: the load has ended."""
+    """Waits until data flows. False: the load has ended."""
     before = _moved(cluster, vm)
     deadline = time.monotonic() + _LOAD_GUARD_S
     while _moved(cluster, vm) < before + _FLOWING_BYTES:

@@ -1,1 +1,1 @@
-"""What tests/vm/bench.py is made of: machines, perftest's lines and what it prints, idle daemons, the report."""
+"""The parts of tests/vm/bench.py: machines, perftest's lines and output, idle daemons, the report."""

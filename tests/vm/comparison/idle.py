@@ -1,4 +1,4 @@
-"""What a daemon costs while nothing happens: its CPU time, of all its threads, over some seconds."""
+"""The CPU time of all threads of a daemon over some seconds while nothing happens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from comparison.machines import HARDWARE_VERSION, MAPPED, TRAPPED, Contender, Ma
 from harness import process
 from harness.daemon import Adapter, Daemon, binary
 
-_SETTLE_S = 1.0  # the shard's timed sleeps are then as long as they become
+_SETTLE_S = 1.0  # then the shard's timed sleeps have reached their full length
 _OPEN_GUARD_S = 60.0
 _CLOSE_GUARD_S = 20.0
 _HOLD_CONTEXT = "exec ibv_asyncwatch -d {device}"
@@ -24,14 +24,14 @@ _AWAIT_CONTEXT = "until rdma resource show ctx dev {device} | grep -q asyncwatch
 
 @dataclass(frozen=True)
 class Case:
-    """An idle daemon: `measure` watches it for so many seconds, and returns percent of one core."""
+    """An idle daemon. `measure` watches it for a number of seconds and returns percent of one core."""
 
     title: str
     measure: Callable[[float], float]
 
 
 def cpu_ns(pid: int) -> dict[int, int]:
-    """Nanoseconds on a core of each thread of a process, by thread id."""
+    """Nanoseconds of CPU time of each thread of a process, by thread id."""
     used = {}
     for task in (Path("/proc") / str(pid) / "task").iterdir():
         with contextlib.suppress(FileNotFoundError):  # it ended meanwhile
@@ -40,7 +40,8 @@ def cpu_ns(pid: int) -> dict[int, int]:
 
 
 def percent_of_core(pid: int, seconds: float) -> float:
-    """What the process uses in the next `seconds`, after it has settled. A thread that ends meanwhile does not count."""
+    """The process's CPU time in the next `seconds`, after it has settled. Threads that end meanwhile do not
+    count."""
     time.sleep(_SETTLE_S)
     start, before = time.monotonic(), cpu_ns(pid)
     time.sleep(seconds)
@@ -49,10 +50,10 @@ def percent_of_core(pid: int, seconds: float) -> float:
 
 
 def of_machines(machines: Machines) -> list[Case]:
-    """The VMs' daemon: no verbs process, then one that does nothing in each VM, of either kind of doorbells."""
+    """The VMs' daemon: without verbs processes, then with an idle one in each VM, for both kinds of doorbells."""
     def measure(contender: Contender | None, seconds: float) -> float:
         for vm in machines.vms:
-            vm.check("true")  # a guest that is gone is no idle guest
+            vm.check("true")  # raises if the guest is gone
         with _contexts(machines, contender) if contender is not None else contextlib.nullcontext():
             return percent_of_core(machines.daemon.pid, seconds)
 
@@ -62,7 +63,7 @@ def of_machines(machines: Machines) -> list[Case]:
 
 
 def of_daemons(logs: Path) -> list[Case]:
-    """Daemons of their own, whose guests are user-space drivers that do nothing."""
+    """Separate daemons, whose guests are idle user-space drivers."""
     shapes = [(TRAPPED, 100, True), *((MAPPED, count, processes) for processes in (False, True) for count in (1, 100))]
     return [Case(f"{count} {doorbells.title} adapter{'s' * (count > 1)}, "
                  + ("an idle verbs process each" if processes else "no verbs process"),

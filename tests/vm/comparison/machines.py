@@ -1,7 +1,7 @@
 """Two VMs, each with an adapter whose doorbells are trapped, one whose doorbells are mapped, and Soft-RoCE.
 
-One daemon serves the four adapters. Soft-RoCE runs on a virtio-net link of its own from one QEMU to the other, so that neither
-the test harness nor another device is between them. Only the contender that is measured has a verbs process at a time.
+One daemon serves the four adapters. Soft-RoCE runs on a separate virtio-net link from one QEMU to the other, so that
+neither the test harness nor another device is between them. Only the contender that is being measured has a verbs process.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Device:
 
 
 class Machines(Ensemble):
-    """The two VMs, with all contenders' devices ready to be used."""
+    """The two VMs, with all contenders' devices ready for use."""
 
     def __init__(self, suite: str, logs: Path) -> None:
         self._suite = suite
@@ -96,7 +96,7 @@ class Machines(Ensemble):
 
 
 def _bring_up(vm: Vm, index: int, contender: Contender) -> Device:
-    """Gives the contender's NIC its address, where the guest's init did not, and waits until its device can be used."""
+    """Gives the contender's NIC its address, if the guest's init did not, and waits until its device is usable."""
     netdev = vm.check(_NETDEV_OF_MAC.format(mac=contender.mac_of(index))).strip()
     if contender is not TRAPPED:
         vm.check(f"ip address add {contender.address(index)}/24 dev {netdev} && ip link set {netdev} up")

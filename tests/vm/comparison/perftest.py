@@ -1,4 +1,4 @@
-"""The lines of the comparison, each a pair of perftest programs, and what perftest's tables say."""
+"""The lines of the comparison, each a pair of perftest programs, and the figures in perftest's tables."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from harness.cases import Case
 
 PORT = 18515
 _GUARD_S = 120.0
-_ITERATIONS_MIN = 5  # perftest's own
-_QP_TIMEOUT = 20  # 4 us * 2^N. With perftest's 14 Soft-RoCE repeats what a slow guest has yet to answer: some end in status 9
-_NUMBER = re.compile(r"\d+(?:\.\d+)?|-?(?:nan|inf)")  # t_stdev is the root of what rounding may make negative
+_ITERATIONS_MIN = 5  # perftest's minimum
+# 4 us * 2^N. With perftest's 14, Soft-RoCE retransmits before a slow guest has answered, and some runs end
+# with status 9
+_QP_TIMEOUT = 20
+_NUMBER = re.compile(r"\d+(?:\.\d+)?|-?(?:nan|inf)")  # t_stdev is the root of a number that rounding may make negative
 _COLUMN = re.compile(r"#\w+|[^\s\[\]#][^\[\]#]*\[[^\[\]]*\]")
 
 
 class Unreadable(Exception):
-    """perftest printed no table, or one without the figure that was wanted."""
+    """perftest printed no table, or a table without the figure."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One figure of a line: perftest's column, which is multiplied by `factor` to be in `unit`."""
+    """One figure of a line: perftest's column, multiplied by `factor` to get `unit`."""
 
     unit: str
     column: str
@@ -45,7 +47,7 @@ _LATENCY = (Metric("us", "t_typical[usec]", more_is_better=False, label="typical
 
 @dataclass(frozen=True)
 class Line:
-    """What is measured. `iterations` are those of each contender: about a second's worth without KVM."""
+    """One line of the comparison. `iterations` are those of each contender: about a second's work without KVM."""
 
     name: str
     title: str
@@ -74,7 +76,7 @@ LINES = (
 
 
 def table(output: str) -> dict[str, float]:
-    """The one row of perftest's table by the names of its columns ("t_avg[usec]"); Unreadable without one."""
+    """The only row of perftest's table, by the names of its columns ("t_avg[usec]"). Unreadable if there is none."""
     lines = iter(output.splitlines())
     columns = next((_COLUMN.findall(line) for line in lines if line.lstrip().startswith("#bytes")), [])
     for line in lines:  # warnings may come before the row
@@ -85,7 +87,7 @@ def table(output: str) -> dict[str, float]:
 
 
 def figures(line: Line, output: str) -> list[float]:
-    """The line's metrics in what perftest printed; Unreadable where one is missing or means nothing."""
+    """The line's metrics in perftest's output. Unreadable if one is missing or meaningless."""
     row = table(output)
     found = []
     for metric in line.metrics:
@@ -97,7 +99,7 @@ def figures(line: Line, output: str) -> list[float]:
 
 
 def measure(line: Line, machines: Machines, contender: Contender, scale: float) -> list[float]:
-    """Runs the line once; its metrics. Raises what cases.run() raises, and Unreadable."""
+    """Runs the line once and returns its metrics. Raises the exceptions of cases.run(), and Unreadable."""
     server, client = machines.vms
     iterations = max(_ITERATIONS_MIN, round(line.iterations[CONTENDERS.index(contender)] * scale))
     ends = [machines.device(vm, contender) for vm in (server, client)]

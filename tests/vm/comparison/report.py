@@ -12,34 +12,35 @@ from comparison.machines import CONTENDERS, MAPPED, SOFT_ROCE, TRAPPED, Contende
 from comparison.perftest import Line, Metric
 
 _TITLE_WIDTH, _CELL_WIDTH, _GAIN_WIDTH = 34, 24, 13
-# What the JSON calls how many times better mapped doorbells are, and than what.
+# The JSON's names for how many times better mapped doorbells are than each of these.
 _GAINS = {"gain_over_trapped": TRAPPED, "gain_over_soft_roce": SOFT_ROCE}
 
 
 @dataclass
 class Outcome:
-    """What came of a line, by contender: its metrics in each round, or the error after which it was not measured again."""
+    """The result of a line, by contender: its metrics in each round, or the error that ended its measurement."""
 
     line: Line
     rounds: dict[str, list[list[float]]] = field(default_factory=lambda: {contender.key: [] for contender in CONTENDERS})
     errors: dict[str, str] = field(default_factory=dict)
 
     def values(self, contender: Contender, metric: Metric) -> list[float]:
-        """One metric of a contender in each round; none where it failed."""
+        """One metric of a contender in each round; empty if it failed."""
         if contender.key in self.errors:
             return []
         index = self.line.metrics.index(metric)
         return [figures[index] for figures in self.rounds[contender.key]]
 
     def gain(self, over: Contender, metric: Metric) -> float | None:
-        """Of the medians: how many times better than `over` mapped doorbells are. None where either failed."""
+        """How many times better mapped doorbells are than `over`, by the medians. None if either failed."""
         ours, theirs = (self.values(contender, metric) for contender in (MAPPED, over))
         return metric.gain(statistics.median(ours), statistics.median(theirs)) if ours and theirs else None
 
 
 def compare(line: Line, rounds: int, measure: Callable[[Contender], list[float]],
             failures: tuple[type[Exception], ...]) -> Outcome:
-    """Measures each contender in each round, another one first each time. One of `failures` ends what it happens to."""
+    """Measures each contender in each round, beginning with another one each time. An exception in `failures`
+    ends only that contender's measurement."""
     outcome = Outcome(line)
     for number in range(rounds):
         first = number % len(CONTENDERS)

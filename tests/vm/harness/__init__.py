@@ -1,5 +1,5 @@
 """Virtual machines, an Ethernet between them and the daemon under test, for the tests in tests/vm and for tools/demo.
 
-A `Cluster` owns everything it starts: leaving its `with` block ends its processes and removes its sockets, whatever
-happened inside. Logs stay in its log folder.
+A `Cluster` owns everything that it starts. When its `with` block ends for any reason, it ends its processes and removes its
+sockets. Logs stay in its log folder.
 """

@@ -1,4 +1,4 @@
-"""What lives as long as a `with` block."""
+"""Objects that live as long as a `with` block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Self = TypeVar("_Self", bound="Block")
 class Block:
     """Starts everything on entry, ends everything on exit, also when the start fails.
 
-    Who derives from it says in `_start()` how things start and in `close()` how those that did are ended.
+    A derived class starts everything in `_start()`. Its `close()` ends whatever has been started.
     """
 
     def __enter__(self: _Self) -> _Self:

@@ -1,4 +1,4 @@
-"""A case: a server program in one VM, a client program in another, and what they have to print.
+"""A case: a server program in one VM, a client program in another, and the output that they must print.
 
 Adding one is a `Case(...)` in a test module's list. Time limits are hang guards, not performance checks.
 """
@@ -17,10 +17,10 @@ _LAST_WORDS_S = 10  # for a server whose client has failed: it ends by itself, o
 
 @dataclass(frozen=True)
 class Case:
-    """`{server}` in a command line stands for the server VM's IPv4 address, `{server6}` for its IPv6 address and
-    `{local6}` for its link-local one, `{device}` for the RDMA device of the VM that it runs in. `expect` and
-    `expect_server` are regular expressions, each of which must match somewhere in that side's output (^ and $ are line ends). Both
-    sides must exit with 0.
+    """`{server}` in a command line stands for the server VM's IPv4 address, `{server6}` for its IPv6 address and `{local6}`
+    for its link-local one, `{device}` for the RDMA device of the VM that it runs in. `expect` and `expect_server` are
+    regular expressions. Each must match somewhere in that side's output (^ and $ are line ends). Both sides must exit with
+    0.
 
     `port` is the TCP port the server listens on before the client may start; None waits for an rdma_cm listener.
     """
@@ -40,7 +40,7 @@ def name(case: Case) -> str:
 
 
 def run(case: Case, server: Vm, client: Vm) -> tuple[Result, Result]:
-    """Runs the case; AssertionError with both outputs when a side fails. Returns (server's, client's) result."""
+    """Runs the case. AssertionError with both outputs if a side fails. Returns (server's, client's) result."""
     addresses = {"server": server.address, "server6": server.address6, "local6": server.link_local}
     server_command = case.server.format(**addresses, device=server.rdma_device)
     client_command = case.client.format(**addresses, device=client.rdma_device)
@@ -53,7 +53,7 @@ def run(case: Case, server: Vm, client: Vm) -> tuple[Result, Result]:
         raise AssertionError(f"{case.name}: {server.name} '{server_command}' never listened; it printed:\n{printed}")
     try:
         client_result = client.run(client_command, case.guard_s)
-        if client_result.exit_code != 0:  # then the server may well wait for ever
+        if client_result.exit_code != 0:  # then the server may wait for ever
             raise AssertionError("\n".join((_problem(case, client, client_command, client_result, case.expect),
                                             "The server: " + _last_words(server, job))))
         server_result = job.wait(case.guard_s)
@@ -69,7 +69,7 @@ def run(case: Case, server: Vm, client: Vm) -> tuple[Result, Result]:
 
 
 def _problem(case: Case, vm: Vm, command: str, result: Result, patterns: tuple[str, ...]) -> str:
-    """What is wrong with a side's result; nothing if it is as it has to be."""
+    """What is wrong with a side's result; empty if it is correct."""
     missing = [pattern for pattern in patterns if not re.search(pattern, result.output, re.MULTILINE)]
     if result.exit_code == 0 and not missing:
         return ""

@@ -1,4 +1,4 @@
-"""The host's end of the control channel into a guest: runs shell scripts there and brings back output and exit code.
+"""The host's end of the control channel into a guest: it runs shell scripts there and returns output and exit code.
 
 The other end is tools/testbed/guest/agent; the protocol is described there.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class GuestLost(Exception):
-    """The guest ended, or started anew, before it answered."""
+    """The guest ended or restarted before it answered."""
 
 
 class GuestTimeout(Exception):
@@ -22,7 +22,7 @@ class GuestTimeout(Exception):
 
 @dataclass(frozen=True)
 class Result:
-    """How a guest command ended; `output` holds standard output and standard error as they came."""
+    """How a guest command ended. `output` has standard output and standard error in the order of arrival."""
 
     exit_code: int
     output: str
@@ -35,7 +35,7 @@ class _Pending:
 
 
 class Channel:
-    """Listens on `path` for the connection of the guest's QEMU, and of those that the guest goes on in.
+    """Listens on `path` for the connections of the guest's QEMU and of QEMUs in which the guest continues.
 
     Thread: any; results arrive through reader threads, one for each connection.
     """
@@ -44,7 +44,7 @@ class Channel:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(path))
         self._listener.listen(1)
-        self._connections: list[socket.socket] = []  # that stand, in the order of arrival
+        self._connections: list[socket.socket] = []  # open ones, in the order of arrival
         self._readers: list[threading.Thread] = []
         self._changed = threading.Condition()
         self._pending: dict[int, _Pending] = {}
@@ -62,13 +62,13 @@ class Channel:
             return self._boots
 
     def wait_for_boot(self, boots: int, timeout_s: float) -> bool:
-        """Waits until the agent has started `boots` times; False when time or the guest ended first."""
+        """Waits until the agent has started `boots` times. False if the time is over or the guest has ended."""
         with self._changed:
             self._changed.wait_for(lambda: self._boots >= boots or self._closed, timeout_s)
             return self._boots >= boots
 
     def submit(self, script: str) -> int:
-        """Starts `script` in the guest; the id is for `wait` and `done`."""
+        """Starts `script` in the guest. The returned id is for `wait` and `done`."""
         with self._changed:
             if not self._connections or self._closed:
                 raise GuestLost("the guest is not connected")
@@ -83,12 +83,13 @@ class Channel:
         return request
 
     def done(self, request: int) -> bool:
-        """Whether the command has ended, one way or another."""
+        """Whether the command has ended in any way."""
         with self._changed:
             return self._settled(request)
 
     def wait(self, request: int, timeout_s: float) -> Result:
-        """The command's result; GuestTimeout leaves the command running, GuestLost means that it never will end."""
+        """The command's result. After GuestTimeout the command still runs; GuestLost means that it will never
+        end."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._settled(request), timeout_s):
                 raise GuestTimeout(f"no result after {timeout_s:g} s")
@@ -98,19 +99,20 @@ class Channel:
             return pending.result
 
     def outlive_qemu(self) -> None:
-        """The guest goes on in another QEMU, whenever that comes: what is not answered when this one ends is not lost."""
+        """The guest will continue in another QEMU, so commands without an answer are not lost when this QEMU
+        ends."""
         with self._changed:
             self._goes_on = True
 
     def close(self) -> None:
-        """Ends the readers; commands not yet answered count as lost."""
+        """Ends the readers. Commands without an answer count as lost."""
         with self._changed:
             ends = [self._listener, *self._connections]
         for end in ends:
             try:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # already ended by the other side
+                pass  # the other side has already closed it
         self._acceptor.join()
         for reader in self._readers:
             reader.join()

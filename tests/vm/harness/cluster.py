@@ -20,7 +20,7 @@ from testbed import ensure
 class Setup:
     """What a cluster's VMs run: Debian suite (kernel and programs), VM hardware version, RoCE version and doorbell mode.
 
-    None: as if the configuration said nothing (but see Daemon).
+    None: the configuration does not set it (but see Daemon).
     """
 
     suite: str = "trixie"
@@ -37,9 +37,9 @@ class Setup:
 
 
 class Cluster(Ensemble):
-    """N such VMs, ready to be used. With `with_adapters=False` they have only their vmxnet3 and there is no daemon.
+    """N such VMs, ready for use. With `with_adapters=False` they have only their vmxnet3, and there is no daemon.
 
-    With `native_count` native endpoints the daemon is on the Ethernet, too; `mtu` is that of everybody's network.
+    With `native_count` native endpoints the daemon is on the Ethernet, too; `mtu` applies to all machines' network.
     """
 
     def __init__(self, setup: Setup, logs: Path, vm_count: int = 2, overlays: tuple[str, ...] = (),
@@ -58,14 +58,14 @@ class Cluster(Ensemble):
         return self.vms[self._vm_count:]
 
     def log_tails(self) -> list[tuple[str, str]]:
-        """(path, last lines) of every log, and the daemon's counters if it runs, for a failure's report."""
+        """(path, last lines) of every log, and the daemon's counters if it runs, for the report of a failure."""
         logs = [(str(path), process.tail(path)) for path in sorted(self.logs.iterdir()) if path.suffix != ".toml"]
         return logs + [("pvrdmactl stats", self._counters())] if self.daemon.running else logs
 
     def _counters(self) -> str:
         try:
             return self.daemon.ctl_text("stats")
-        except (RuntimeError, subprocess.TimeoutExpired) as error:  # the report is of something else
+        except (RuntimeError, subprocess.TimeoutExpired) as error:  # must not hide the reported failure
             return str(error)
 
     def _specs(self) -> list[VmSpec]:

@@ -34,9 +34,9 @@ class Adapter:
 
 
 class Daemon:
-    """pvrdmad serving `adapters`. Binaries come from PVRDMA_BUILD (default: build/release of this repository); adapters that
-    say nothing else have the doorbell mode PVRDMA_DOORBELLS (default: the daemon's). With a `roce_link`, a hub's socket, set before
-    it starts, its adapters may reach native endpoints there; with `fault_injection` faults may be injected.
+    """pvrdmad serving `adapters`. Binaries come from PVRDMA_BUILD (default: build/release of this repository); adapters
+    without a doorbell mode have the mode PVRDMA_DOORBELLS (default: the daemon's). With a `roce_link`, a hub's socket, set
+    before it starts, its adapters may reach native endpoints there; with `fault_injection` faults may be injected.
     """
 
     def __init__(self, adapters: list[Adapter], run_folder: Path, logs: Path) -> None:
@@ -50,7 +50,7 @@ class Daemon:
 
     @property
     def running(self) -> bool:
-        """Whether the daemon lives."""
+        """Whether the daemon runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -71,16 +71,16 @@ class Daemon:
             time.sleep(0.02)
 
     def stop(self) -> int:
-        """SIGTERM; returns the exit code, which is 0 after a clean stop."""
+        """Sends SIGTERM. Returns the exit code, which is 0 after a clean stop."""
         assert self._process is not None
         return process.stop(self._process, _STOP_GUARD_S)
 
     def ctl(self, *arguments: str) -> Any:
-        """What `pvrdmactl --json ARGUMENTS` prints, parsed."""
+        """The parsed output of `pvrdmactl --json ARGUMENTS`."""
         return json.loads(self._ctl("--json", *arguments))
 
     def ctl_text(self, *arguments: str) -> str:
-        """What `pvrdmactl ARGUMENTS` prints for people."""
+        """The output of `pvrdmactl ARGUMENTS`, for people."""
         return self._ctl(*arguments)
 
     def _ctl(self, *arguments: str) -> str:
@@ -116,7 +116,8 @@ class Daemon:
 
 
 def expect_quiet_sandboxes(logs: Path, since: float) -> None:
-    """No daemon whose log is below `logs` and grew since that time was refused a system call: they run confined."""
+    """Checks that no daemon with a log below `logs` that grew since `since` was refused a system call: all run
+    confined."""
     for log in logs.rglob("*.log"):
         if log.stat().st_mtime >= since:
             lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -125,7 +126,8 @@ def expect_quiet_sandboxes(logs: Path, since: float) -> None:
 
 
 def binary(name: str, folder: str | None = None) -> Path:
-    """The path of a program built in `folder` (default: src/NAME); RuntimeError naming the build command when it is not there."""
+    """The path of a program built in `folder` (default: src/NAME). RuntimeError names the build command if it
+    does not exist."""
     build = Path(os.environ.get("PVRDMA_BUILD") or REPOSITORY / "build" / "release")
     path = build / (folder or f"src/{name}") / name
     if not path.is_file():

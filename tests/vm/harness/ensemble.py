@@ -1,4 +1,4 @@
-"""What every set of virtual machines has: their Ethernet, their daemon, a beginning and an end."""
+"""The common parts of all sets of virtual machines: their Ethernet, their daemon, start and end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed import Testbed
 class Ensemble(Block):
     """One daemon, its VMs and their Ethernet. `logs` outlives it.
 
-    Who derives from it says in `_adapters()` what the daemon serves and in `_start()` how things start.
+    A derived class returns the daemon's adapters in `_adapters()`, and starts everything in `_start()`.
     """
 
     def __init__(self, logs: Path) -> None:
@@ -48,9 +48,9 @@ class Ensemble(Block):
         raise NotImplementedError
 
     def _start_vms(self, testbed: Testbed, specs: Iterable[VmSpec], with_link: bool = False) -> None:
-        """The daemon first, if it has adapters, then all VMs at once, until each is ready. Old logs are removed.
+        """Starts the daemon if it has adapters, then all VMs at once, and waits until each is ready. Removes old logs.
 
-        `with_link`: the daemon is on the Ethernet, and takes the RoCE frames to its adapters from there.
+        `with_link`: the daemon is connected to the Ethernet and gets the RoCE frames to its adapters from there.
         """
         self.logs.mkdir(parents=True, exist_ok=True)
         for old in self.logs.iterdir():

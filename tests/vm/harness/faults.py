@@ -1,4 +1,5 @@
-"""What may happen to frames on their way through the hub: lost, doubled, overtaken, damaged; chosen ones, or a share by a seed.
+"""Faults of frames in the hub: lost, doubled, overtaken or damaged. They apply to chosen frames, or to a share chosen by a
+seed.
 
     faults = Faults(Fault(Action.DROP, nth(3), lambda frame: opcode(frame) == WRITE_MIDDLE))
     faults = Faults(Fault(Action.CORRUPT, share(0.01, seed=7)))
@@ -17,16 +18,16 @@ _BTH_BYTES = 12
 
 
 class Action(enum.Enum):
-    """What happens to a frame."""
+    """The effect of a fault on a frame."""
 
     DROP = "drop"
     DUPLICATE = "duplicate"
     REORDER = "reorder"  # the next frame of the same direction overtakes it
-    CORRUPT = "corrupt"  # one bit behind the BTH changes: only the ICRC tells
+    CORRUPT = "corrupt"  # changes one bit after the BTH, which only the ICRC reveals
 
 
 def nth(*ordinals: int) -> Callable[[], bool]:
-    """Chooses the frames with these ordinals, from 1, of those that a fault is about."""
+    """Chooses frames by their ordinals, from 1, among those that a fault is about."""
     count = 0
 
     def choose() -> bool:
@@ -38,19 +39,20 @@ def nth(*ordinals: int) -> Callable[[], bool]:
 
 
 def share(fraction: float, seed: int) -> Callable[[], bool]:
-    """Chooses so large a share of the frames, always the same ones for a seed."""
+    """Chooses this share of the frames; for a seed always the same ones."""
     generator = random.Random(seed)
     return lambda: generator.random() < fraction
 
 
 def always() -> bool:
-    """Chooses each frame."""
+    """Chooses every frame."""
     return True
 
 
 @dataclass
 class Fault:
-    """`choose` is asked for each frame that `about` is true of. `hits` counts what it was done to. Owned by its Faults."""
+    """`choose` is called for each frame for which `about` is true. `hits` counts the chosen frames. Owned by its
+    Faults."""
 
     action: Action
     choose: Callable[[], bool] = always
@@ -59,13 +61,13 @@ class Fault:
 
 
 def cable_out(mac: str) -> Fault:
-    """Nothing from and to that address gets through; what goes to all does not reach it either, if it is RoCE's."""
+    """No frame from or to that address gets through. RoCE frames to all stations do not reach it either."""
     address = frames.mac_bytes(mac)
     return Fault(Action.DROP, about=lambda frame: address in (frames.source(frame), frames.destination(frame)))
 
 
 class Faults:
-    """Applies each of `faults` in order. Thread: the hub's; `hits` may be read from any."""
+    """Applies each of `faults` in order. Thread: the hub's; `hits` may be read by any."""
 
     def __init__(self, *faults: Fault, seed: int = 1) -> None:
         self.faults = faults
@@ -74,11 +76,11 @@ class Faults:
 
     @property
     def hits(self) -> int:
-        """How many frames something was done to."""
+        """The number of chosen frames of all faults."""
         return sum(fault.hits for fault in self.faults)
 
     def apply(self, frame: bytes) -> list[bytes]:
-        """What is to be delivered now in place of `frame`."""
+        """The frames that are to be delivered now in place of `frame`."""
         direction = frame[:12]
         passing = [frame]
         for fault in self.faults:

@@ -1,4 +1,4 @@
-"""Files with their sums on what a guest can mount: whether storage gives back what it was given."""
+"""Files with checksums on storage that a guest can mount, to check that it returns the written data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GUARD_S = 180
 
 
 def ext4(disk: str) -> str:
-    """The command that mounts a disk's file system, but for the place."""
+    """The command that mounts a disk's file system, without the mount point."""
     return f"mount -t ext4 {disk}"
 
 
@@ -34,10 +34,10 @@ def make_ext4(host: Vm, disk: str) -> None:
 
 
 def write(host: Vm, mount: str) -> None:
-    """Writes six files of 13 MB together, and their sums. `mount` gets the place as its last argument."""
+    """Writes six files of 13 MB in total, and their checksums. `mount` gets the mount point as its last argument."""
     host.check(_WRITE.format(mount=mount), _GUARD_S)
 
 
 def verify(host: Vm, mount: str) -> None:
-    """The six files are what was written."""
+    """Checks that the six files have the written data."""
     assert host.check(_VERIFY.format(mount=mount), _GUARD_S).count(": OK") == 6

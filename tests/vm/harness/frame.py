@@ -1,4 +1,4 @@
-"""What tests ask of an Ethernet frame: its addresses, and whether and what it carries of RoCE (v2 over IP, v1)."""
+"""An Ethernet frame's fields that tests need: its addresses, and its RoCE packet (v2 over IP, v1), if it has one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def source(frame: bytes) -> bytes:
 
 
 def bth_offset(frame: bytes) -> int | None:
-    """Where the base transport header is; None when the frame is not RoCE. Without VLAN tag."""
+    """The offset of the base transport header; None if the frame is not RoCE. Without VLAN tag."""
     kind = int.from_bytes(frame[12:14], "big")
     if kind == _IPV4 and frame[23:24] == bytes([_UDP]):
         at = _ETHERNET_BYTES + 4 * (frame[14] & 0x0F)
@@ -42,18 +42,18 @@ def bth_offset(frame: bytes) -> int | None:
 
 
 def is_roce(frame: bytes) -> bool:
-    """Whether an RDMA NIC would take it from its host's network stack."""
+    """Whether an RDMA NIC would take the frame from its host's network stack."""
     return bth_offset(frame) is not None
 
 
 def opcode(frame: bytes) -> int | None:
-    """The opcode with its transport (RC: below 0x20); None when the frame is not RoCE."""
+    """The opcode with its transport (RC: below 0x20); None if the frame is not RoCE."""
     at = bth_offset(frame)
     return None if at is None else frame[at]
 
 
 def is_rc(frame: bytes) -> bool:
-    """Whether it belongs to a reliable connection: no datagram, so none of the connection manager's."""
+    """Whether it belongs to a reliable connection, and so is not a datagram (such as the connection manager's)."""
     code = opcode(frame)
     return code is not None and code < 0x20
 

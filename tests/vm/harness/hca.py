@@ -1,7 +1,7 @@
-"""VMs that are hosts: our daemon, etcd and Soft-RoCE as the HCA inside a guest, several hosts in one VM if need be.
+"""VMs as hosts: the daemon, etcd, and Soft-RoCE as the HCA inside a guest; several hosts may share one VM.
 
-The binaries are this machine's. The guest has a glibc that is not older, and its own libibverbs with the providers; the other
-libraries come with the binaries.
+The programs are this machine's. The guest's glibc must not be older, and the guest has its own libibverbs with the
+providers. The other libraries are copied together with the programs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from testbed.initramfs import pack_tree
 
 _FOLDER = "opt/pvrdma"
 ENVIRONMENT = f"PATH=/{_FOLDER}/bin:$PATH LD_LIBRARY_PATH=/{_FOLDER}/lib"
-# The guest's own.
+# The guest's own libraries.
 _GUESTS = re.compile(r"^(?:ld-linux|(?:libc|libm|libpthread|libdl|librt)\.so|libgcc_s|libibverbs|libnl-)")
 _UP_GUARD_S = 60.0
 _MEMORY_MIB = 1024
@@ -43,7 +43,7 @@ def _programs() -> list[Path]:
 
 
 def pack(target: Path) -> None:
-    """Writes a cpio archive with the programs, stripped, and the libraries that the guest lacks."""
+    """Writes a cpio archive with the stripped programs and the libraries that the guest lacks."""
     with tempfile.TemporaryDirectory(prefix="pvrdma-hca-") as scratch:
         binaries, libraries = (Path(scratch) / _FOLDER / name for name in ("bin", "lib"))
         for folder in (binaries, libraries):
@@ -59,33 +59,34 @@ def pack(target: Path) -> None:
 
 @dataclass(frozen=True)
 class HostInGuest:
-    """One host: its daemon's configuration and API are in a folder of its own in the guest."""
+    """One host. Its daemon's configuration and API are in a separate folder in the guest."""
 
     vm: Vm
     name: str
     address: str
-    vm_name: str  # of the VM that the host has
-    etcd: str  # where that is
+    vm_name: str  # the host's VM
+    etcd: str  # etcd's address
 
     @property
     def folder(self) -> str:
-        """In the guest."""
+        """The host's folder in the guest."""
         return f"/run/{self.name}"
 
     @property
     def socket(self) -> str:
-        """Of the adapter of its VM."""
+        """The socket of its VM's adapter."""
         return f"{self.folder}/{self.vm_name}.sock"
 
     def configure(self, lines: str = "") -> None:
-        """Writes its configuration; `lines` are added to it."""
+        """Writes its configuration and appends `lines`."""
         text = "\n".join(["[daemon]", f'api_socket = "{self.folder}/api.sock"', "[host]", f'name = "{self.name}"',
                           'vmnics = ["eth0"]', f'socket_folder = "{self.folder}"', "[store]", 'type = "etcd"',
                           f'endpoints = ["http://{self.etcd}:2379"]', lines, ""])
         self.vm.check(f"mkdir -p {self.folder} && cat > {self.folder}/pvrdmad.toml <<'END'\n{text}END")
 
     def start(self, limit_kib: int | None = None) -> Job:
-        """Starts the daemon, and waits until its API answers. With a limit of locked memory it is no root's."""
+        """Starts the daemon and waits until its API answers. With a limit of locked memory it does not run as
+        root."""
         prepare, user = ":", ""
         if limit_kib is not None:
             prepare = f"chown -R 1000:1000 {self.folder} && chmod 666 /dev/infiniband/uverbs* && ulimit -l {limit_kib}"
@@ -103,25 +104,25 @@ class HostInGuest:
         until(f"{self.name} has ended", lambda: self.vm.run(f"test -d /proc/{pid}").exit_code != 0)
 
     def start_checker(self, options: str, waits: bool = True) -> Job:
-        """rc_checker in this guest; with `waits` it runs when this returns."""
+        """Starts rc_checker in this guest. With `waits` it returns when the checker runs."""
         job = self.vm.start_job(f"export {ENVIRONMENT}; echo $$ > /run/checker.pid; exec rc_checker {options}")
         until("rc_checker runs", lambda: not waits or job.done or "running" in job.output_so_far())
         return job
 
     def end_checker(self) -> None:
-        """It says what it has found, and ends."""
+        """Makes the checker report its results and end."""
         self.vm.check("kill -TERM $(cat /run/checker.pid)")
 
     def ctl(self, command: str) -> str:
-        """What pvrdmactl prints."""
+        """The output of pvrdmactl."""
         return self.vm.check(self._ctl(command))
 
     def ctl_json(self, command: str) -> Any:
-        """What it prints, as JSON."""
+        """The output of pvrdmactl, as JSON."""
         return json.loads(self.ctl(f"--json {command}"))
 
     def try_ctl(self, command: str) -> str:
-        """The same, also of one that fails."""
+        """The output of pvrdmactl, also if it fails."""
         return self.vm.run(self._ctl(command)).output
 
     def _ctl(self, command: str) -> str:
@@ -129,7 +130,7 @@ class HostInGuest:
 
 
 def until(what: str, holds: object, guard_s: float = _UP_GUARD_S) -> None:
-    """Waits until `holds()`; AssertionError after the guard's time."""
+    """Waits until `holds()`. AssertionError after the guard's time."""
     deadline = time.monotonic() + guard_s
     while not holds():  # type: ignore[operator]
         assert time.monotonic() < deadline, f"not within {guard_s:g} s: {what}"
@@ -137,9 +138,9 @@ def until(what: str, holds: object, guard_s: float = _UP_GUARD_S) -> None:
 
 
 class HcaHosts(Ensemble):
-    """Two hosts, esx-01 with VM-01 and esx-02 with VM-02, each with Soft-RoCE's device as its HCA; etcd is on the first.
+    """Two hosts, esx-01 with VM-01 and esx-02 with VM-02, each with a Soft-RoCE device as its HCA. etcd runs on the first.
 
-    Who derives from it says which guests there are, and which host is in which.
+    A derived class defines the guests, and which host runs in which guest.
     """
 
     def __init__(self, logs: Path, processors: int = 1) -> None:
@@ -159,7 +160,8 @@ class HcaHosts(Ensemble):
             for index in range(1, count + 1)])
 
     def _start_hosts(self, etcd_address: str) -> None:
-        """Devices, etcd, daemons; then as examples/two_hosts.sh, with one uplink: that of the HCA."""
+        """Starts devices, etcd and daemons. Then configures the cluster like examples/two_hosts.sh, with one
+        uplink: that of the HCA."""
         for vm in self.vms:
             soft_roce.add_device(vm)
         endpoint, first = f"http://{etcd_address}:2379", self.hosts[0]
@@ -185,11 +187,12 @@ class HcaHosts(Ensemble):
             until(f"{host.socket} is there", lambda host=host: host.vm.run(f"test -S {host.socket}").exit_code == 0)
 
     def paths(self) -> set[tuple[str, str]]:
-        """(kind, reason) of the ways that connections of the first host's VM take."""
+        """(kind, reason) of the paths of the connections of the first host's VM."""
         return {(path["path"], path["reason"]) for path in self.hosts[0].ctl_json("path list")}
 
     def restart(self, host: HostInGuest, lines: str = "", limit_kib: int | None = None) -> None:
-        """Ends a host's daemon and starts it with another configuration; its VM's adapter is there again afterwards."""
+        """Ends a host's daemon and starts it with another configuration. Afterwards its VM's adapter exists
+        again."""
         host.end()
         host.configure(lines)
         host.start(limit_kib)
@@ -197,10 +200,10 @@ class HcaHosts(Ensemble):
 
 
 class HcaMachine(HcaHosts):
-    """One VM, in which both hosts share the device, as two processes do.
+    """One VM in which both hosts share the device, like two processes.
 
-    Each has an address of its own, and both have the NIC as vmnic0. With `apart` the addresses are not the NIC's: what goes by tcp
-    does not need it, and the HCA is spoken to by its link-local GID.
+    Each has its own address, and both have the NIC as vmnic0. With `apart` the addresses are not on the NIC: TCP does not
+    need it, and the HCA is reached by its link-local GID.
     """
 
     def __init__(self, logs: Path, apart: bool = False, processors: int = 1) -> None:
@@ -222,13 +225,14 @@ class HcaMachine(HcaHosts):
         self._start_hosts(_LOOPBACK)
 
     def start_checker(self, rounds: int) -> Job:
-        """rc_checker between the two hosts' VMs; it runs when this returns, and so many rounds of each of four connections."""
+        """Starts rc_checker between the two hosts' VMs and returns when it runs. It does `rounds` rounds on each
+        of four connections."""
         a, b = (host.socket for host in self.hosts)
         return self.hosts[0].start_checker(f"--a {a} --b {b} --rounds {rounds}")
 
 
 class TwoHcaHosts(HcaHosts):
-    """Two VMs, a host in each, on one Ethernet."""
+    """Two VMs on one Ethernet, with a host in each."""
 
     def _start(self) -> None:
         self._start_guests(2)
@@ -236,7 +240,8 @@ class TwoHcaHosts(HcaHosts):
         self._start_hosts(self.vms[0].address)
 
     def start_checkers(self) -> list[Job]:
-        """rc_checker in both, between their VMs, until HostInGuest.end_checker() on the first; A's job is the first."""
+        """Starts rc_checker in both hosts, between their VMs, until HostInGuest.end_checker() on the first. A's
+        job is the first."""
         first, second = self.hosts
         responder = second.start_checker(f"--b {second.socket} --listen 0.0.0.0:{_CHECKER_PORT}", waits=False)
         until("B listens", lambda: second.vm.run(f"netstat -ltn | grep -q :{_CHECKER_PORT}").exit_code == 0)

@@ -1,10 +1,11 @@
-"""An Ethernet hub for QEMU's `-netdev stream` over a UNIX socket: every frame goes to every other VM.
+"""An Ethernet hub for QEMU's `-netdev stream` over a UNIX socket. It forwards every frame to every other VM.
 
 Unlike a direct connection of two VMs it lets any VM leave and come back, and joins any number. A frame on the wire is a
 32-bit big-endian length followed by that many bytes.
 
-A hub with a link has a second socket, for a daemon (`[[roce]]` in pvrdmad.toml(5)): RoCE frames to the MACs `steered` go there
-and to no VM, as the rule on a guest's tap does it on a real host; nothing else goes there. What comes from there goes to the VMs.
+A hub with a link has a second socket, for a daemon (`[[roce]]` in pvrdmad.toml(5)): RoCE frames to the MACs `steered` go
+there and to no VM, as with the rule for a guest's tap on a real host. No other frames go there. Frames from the daemon go
+to the VMs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _READ_BYTES = 256 << 10
 
 
 class _Port:
-    """One connection: bytes not yet forming a whole frame, and bytes it has not yet taken."""
+    """One connection: the bytes of an incomplete frame, and the bytes that its peer has not taken yet."""
 
     def __init__(self, connection: socket.socket, is_link: bool) -> None:
         self.connection = connection
@@ -37,7 +38,7 @@ class _Port:
         self.backlog = bytearray()
 
     def take_frames(self) -> bytes:
-        """Removes the whole frames received so far, length prefixes included."""
+        """Removes and returns the complete frames received so far, with their length prefixes."""
         end = 0
         while len(self.received) - end >= _LENGTH_BYTES:
             length = int.from_bytes(self.received[end:end + _LENGTH_BYTES], "big")
@@ -50,9 +51,9 @@ class _Port:
 
 
 class Hub:
-    """Serves `path`, and `link` if MACs are steered there, from a thread of its own until closed.
+    """Serves `path`, and `link` if MACs are steered there, on its own thread until it is closed.
 
-    `lost_frames` counts what a port had no room for, as a wire would lose it.
+    `lost_frames` counts frames that were dropped because a port had no room.
     """
 
     def __init__(self, path: Path, steered: tuple[str, ...] = ()) -> None:
@@ -83,15 +84,15 @@ class Hub:
         os.close(self._wake_write)
 
     def set_faults(self, faults: Faults | None) -> None:
-        """What happens to frames from now on; None: nothing."""
+        """Sets the faults of later frames; None: no faults."""
         self._order(lambda: setattr(self, "_faults", faults))
 
     def set_capture(self, capture: Pcap | None) -> None:
-        """Where frames are recorded from now on, as they are delivered; the caller may close the one before."""
+        """Records later frames as they are delivered. The caller may close the earlier capture."""
         self._order(lambda: setattr(self, "_capture", capture))
 
     def unplug_link(self) -> None:
-        """Drops the daemon's connection, and takes none until `plug_link`."""
+        """Drops the daemon's connection and accepts none until `plug_link`."""
         self._order(lambda: self._ignore(self.link))
 
     def plug_link(self) -> None:
@@ -99,7 +100,7 @@ class Hub:
         self._order(lambda: self._listen(self.link))
 
     def _order(self, order: Callable[[], None]) -> None:
-        """Has the thread do `order`, and waits until that is done."""
+        """Lets the thread execute `order` and waits until that is done."""
         done = threading.Event()
 
         def obey() -> None:
@@ -165,7 +166,7 @@ class Hub:
             self._drop(port)
 
     def _forward(self, sender: _Port, taken: bytes) -> None:
-        """Sends whole frames, with their lengths, to whom they are for."""
+        """Sends complete frames with their lengths to their destinations."""
         to_vms, to_link = taken, b""
         if self._steered or self._faults is not None or self._capture is not None:
             to_vms, to_link = self._sort(taken)
@@ -175,7 +176,7 @@ class Hub:
                 self._send(other, due)
 
     def _sort(self, taken: bytes) -> tuple[bytes, bytes]:
-        """What of the frames, once faults are done with them, is for VMs and for the link."""
+        """Applies the faults. Returns the frames for the VMs and those for the link."""
         to_vms, to_link = [], []
         for frame in _split(taken):
             for item in [frame] if self._faults is None else self._faults.apply(frame):
@@ -186,7 +187,7 @@ class Hub:
         return b"".join(to_vms), b"".join(to_link)
 
     def _send(self, port: _Port, taken: bytes) -> None:
-        if len(port.backlog) + len(taken) <= _MAX_BACKLOG_BYTES:  # else lost, as on a real wire
+        if len(port.backlog) + len(taken) <= _MAX_BACKLOG_BYTES:  # otherwise lost, as on a real wire
             port.backlog += taken
         else:
             self.lost_frames += sum(1 for _ in _split(taken))

@@ -38,7 +38,7 @@ def export_disk(target: Vm) -> None:
 
 
 def load_host(host: Vm, target: Vm) -> None:
-    """Loads what the using side needs, and tells it of the target."""
+    """Loads the modules of the initiator and configures the target there."""
     host.check(_HOST.format(name=_NAME, address=target.address))
 
 
@@ -50,5 +50,5 @@ def connect(host: Vm, target: Vm) -> None:
 
 
 def disconnect(host: Vm) -> None:
-    """Disconnects; the disk is gone then."""
+    """Disconnects and waits until the disk is gone."""
     host.check(f"iscsiadm -m node -T {_NAME} --logout", 60)

@@ -1,4 +1,4 @@
-"""What others make of a capture's RoCE frames: tshark dissects them, scapy and zlib compute their ICRCs."""
+"""Independent checks of a capture's RoCE frames: tshark dissects them, scapy and zlib compute their ICRCs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from harness import frame as frames
 from harness.pcap import read
 
 _GUARD_S = 120
-# tshark guesses what protocol the payload of a send is, by its first bytes: sometimes wrongly. The connection manager's it knows.
+# tshark guesses the protocol of a send's payload from its first bytes, and is sometimes wrong. It knows the
+# connection manager's.
 _GUESSED = "(infiniband.bth.opcode in {0..5, 22, 23, 100, 101} and not infiniband.bth.destqp == 1)"
 _MALFORMED = f"infiniband and (_ws.malformed or _ws.expert.severity >= 6291456) and not {_GUESSED}"
-_ZERO_IS_RIGHT = ("-o", "udp.ignore_ipv6_zero_checksum:TRUE")  # RoCE has its ICRC
+_ZERO_IS_RIGHT = ("-o", "udp.ignore_ipv6_zero_checksum:TRUE")  # RoCE has the ICRC instead
 _CM_CLASS = 7
 _ICRC_BYTES = 4
 _IPV4, _ROCE_V1 = b"\x08\x00", b"\x89\x15"  # ethertypes
 
 
 def expect_good_frames(capture: Path) -> Counter[int]:
-    """Each RoCE frame of the capture is what tshark understands, with the ICRC that others compute; counts them by opcode."""
+    """Checks that tshark understands each RoCE frame of the capture and that its ICRC is correct. Counts the
+    frames by opcode."""
     found = [frame for frame in read(capture) if frames.is_roce(frame)]
     opcodes = Counter(frames.opcode(frame) for frame in found)
     dissected = _tshark(capture, "-Y", "infiniband.bth", "-T", "fields", "-e", "infiniband.bth.opcode")
@@ -37,13 +39,14 @@ def expect_good_frames(capture: Path) -> Counter[int]:
 
 
 def cm_messages(capture: Path) -> set[int]:
-    """The attributes of what connection managers said: REQ is 0x10, REP 0x13, RTU 0x14, DREQ 0x15, DREP 0x16, SIDR's 0x17 and 0x18."""
+    """The attributes of the connection managers' messages: REQ is 0x10, REP 0x13, RTU 0x14, DREQ 0x15, DREP 0x16,
+    SIDR's 0x17 and 0x18."""
     lines = _tshark(capture, "-Y", f"infiniband.mad.mgmtclass == {_CM_CLASS}", "-T", "fields", "-e", "infiniband.mad.attributeid")
     return {int(line, 0) for line in lines}
 
 
 def _expect_scapy_agrees(packets: list[bytes]) -> None:
-    """scapy knows RoCE over IPv4 only."""
+    """scapy knows only RoCE over IPv4."""
     if not packets:
         return
     roce = pytest.importorskip("scapy.contrib.roce", reason="needs python3-scapy")
@@ -55,7 +58,7 @@ def _expect_scapy_agrees(packets: list[bytes]) -> None:
 
 
 def _network(frame: bytes) -> tuple[int, int]:
-    """Where the network header begins, and where the packet ends by its length."""
+    """Where the network header begins, and where the packet ends according to its length."""
     at = 14
     if frame[12:14] == _IPV4:
         return at, at + int.from_bytes(frame[at + 2:at + 4], "big")
@@ -63,12 +66,12 @@ def _network(frame: bytes) -> tuple[int, int]:
 
 
 def _without_padding(frame: bytes) -> bytes:
-    """The frame without what Ethernet appends to short ones."""
+    """The frame without the padding that Ethernet adds to short frames."""
     return frame[:_network(frame)[1]]
 
 
 def _icrc(packet: bytes) -> bytes:
-    """Of a frame without padding: all that a router may change counts as ones."""
+    """The ICRC of a frame without padding. All fields that a router may change count as ones."""
     at, _ = _network(packet)
     bth = frames.bth_offset(packet)
     assert bth is not None
@@ -87,7 +90,7 @@ def _icrc(packet: bytes) -> bytes:
 
 
 def _tshark(capture: Path, *arguments: str) -> list[str]:
-    """Lines of what tshark makes of the file."""
+    """The lines of tshark's output for the file."""
     done = subprocess.run(["tshark", "-n", *_ZERO_IS_RIGHT, "-r", str(capture), *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=_GUARD_S, check=False)
     assert done.returncode == 0, done.stderr

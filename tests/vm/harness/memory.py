@@ -11,7 +11,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def memory_of(pid: int, mib: int) -> mmap.mmap:
-    """The memory of the QEMU with that process id, which has it in a memfd."""
+    """The memory of the QEMU with that process id, which is in a memfd."""
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         if os.readlink(entry).startswith("/memfd:") and entry.stat().st_size == mib << 20:
             with open(entry, "rb") as file:
@@ -20,7 +20,7 @@ def memory_of(pid: int, mib: int) -> mmap.mmap:
 
 
 def differing_pages(one: mmap.mmap, other: mmap.mmap) -> list[int]:
-    """The numbers of the pages that are not equal."""
+    """The numbers of the pages that differ."""
     assert len(one) == len(other)
     pages = []
     for chunk in range(0, len(one), _CHUNK_BYTES):

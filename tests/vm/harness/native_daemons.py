@@ -1,4 +1,4 @@
-"""Two daemons that take each other for a native endpoint, without VMs: rc_checker drives both adapters."""
+"""Two daemons that treat each other as native endpoints, without VMs: rc_checker drives both adapters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class NativeDaemons:
     daemons: tuple[Daemon, Daemon]
 
     def check(self, *options: str) -> None:
-        """rc_checker, to the end of its rounds; AssertionError with what it says if something is not executed exactly once."""
+        """Runs rc_checker to the end of its rounds. AssertionError with its output if a request is not executed
+        exactly once."""
         a, b = (str(daemon.adapters[0].socket) for daemon in self.daemons)
         command = [str(binary("rc_checker", "tests/cluster")), "--a", a, "--b", b, *options]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_GUARD_S, check=False)
@@ -33,7 +34,7 @@ class NativeDaemons:
 
 @contextmanager
 def native_daemons(logs: Path, version: str = "v2", *, fault_injection: bool = False) -> Iterator[NativeDaemons]:
-    """Started, with their logs below the folder."""
+    """Starts the two daemons, with their logs below the folder."""
     with ExitStack() as stack:
         run = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pvrdma-")))
         hub = Hub(run / "ethernet.sock", MACS)

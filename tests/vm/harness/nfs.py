@@ -25,10 +25,10 @@ def export_folder(server: Vm) -> None:
 
 
 def load_client(client: Vm) -> None:
-    """Loads what the using side needs."""
+    """Loads the client's modules."""
     client.check("modprobe -a nfsv4 rpcrdma")
 
 
 def mount(server: Vm) -> str:
-    """The command that mounts the folder, but for the place."""
+    """The command that mounts the folder, without the mount point."""
     return f"mount.nfs -o vers=4.2,proto=rdma,port=20049 {server.address}:/"

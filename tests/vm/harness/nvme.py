@@ -49,7 +49,7 @@ def export_disk(target: Vm) -> None:
 
 
 def load_host(host: Vm) -> None:
-    """Loads what the using side needs."""
+    """Loads the initiator's modules."""
     host.check("modprobe -a nvme-rdma ext4")
 
 
@@ -62,30 +62,30 @@ def connect(host: Vm, target: Vm) -> None:
 
 
 def disconnect(host: Vm) -> None:
-    """Disconnects; the disk is gone then."""
+    """Disconnects and waits until the disk is gone."""
     assert "disconnected 1 controller" in host.check(f"nvme disconnect -n {SUBSYSTEM}", 60)
 
 
 def write_files(host: Vm) -> None:
-    """Makes a file system on the disk with six files and their sums."""
+    """Makes a file system on the disk, with six files and their checksums."""
     files.make_ext4(host, DISK)
     files.write(host, files.ext4(DISK))
 
 
 def verify_files(host: Vm) -> None:
-    """The six files are what was written."""
+    """Checks that the six files have the written data."""
     files.verify(host, files.ext4(DISK))
 
 
 def start_files(host: Vm) -> Job:
-    """Files are written to the disk and read back, until end_files()."""
+    """Writes files to the disk and reads them back until end_files()."""
     job = host.start_job(_FILES)
     host.check("until [ -e /tmp/runs ]; do sleep 0.1; done", 60)
     return job
 
 
 def end_files(host: Vm, job: Job) -> None:
-    """Each file was what was written."""
+    """Ends start_files() and checks that each file had the written data."""
     host.check("touch /tmp/enough")
     result = job.wait(_FILES_GUARD_S)
     print(result.output)

@@ -1,4 +1,4 @@
-"""A guest and a native endpoint, or two of these."""
+"""A guest and a native endpoint, or two native endpoints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.cluster import Cluster, Setup
 
 @dataclass(frozen=True)
 class Pairing:
-    """Who meets a native endpoint: a guest of `setup`, or, with `guest_count` 0, another native endpoint."""
+    """The partner of a native endpoint: a guest of `setup`, or, with `guest_count` 0, another native endpoint."""
 
     setup: Setup = Setup()
     guest_count: int = 1
@@ -22,6 +22,6 @@ class Pairing:
         return f"{self.setup.id if self.guest_count else f'natives-{self.setup.suite}'}{f'-mtu{self.mtu}' if self.mtu else ''}"
 
     def cluster(self, logs: Path, **arguments: object) -> Cluster:
-        """The two VMs, not yet started, the native endpoint as the last."""
+        """The two VMs, not started yet. The native endpoint is the last."""
         return Cluster(self.setup, logs / f"native-{self.id}", vm_count=self.guest_count, native_count=2 - self.guest_count,
                        with_adapters=self.guest_count > 0, mtu=self.mtu, **arguments)  # type: ignore[arg-type]

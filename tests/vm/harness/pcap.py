@@ -11,7 +11,8 @@ _MAGIC, _ETHERNET, _FRAME_MAX = 0xA1B2C3D4, 1, 65535
 
 
 class Pcap:
-    """Writes frames to `path` until that has `bytes_max`; then it drops and counts them. Thread: the caller's."""
+    """Writes frames to `path` until it has `bytes_max` bytes; then it drops and counts them. Thread: the
+    caller's."""
 
     def __init__(self, path: Path, bytes_max: int = 64 << 20) -> None:
         self.path = path
@@ -21,7 +22,7 @@ class Pcap:
         self._file.write(struct.pack("<IHHiIII", _MAGIC, 2, 4, 0, 0, _FRAME_MAX, _ETHERNET))
 
     def add(self, frame: bytes) -> None:
-        """Adds a frame with the time of now."""
+        """Adds a frame with the current time."""
         if len(frame) > self._room:
             self.left_out += 1
             return
@@ -30,12 +31,12 @@ class Pcap:
         self._file.write(struct.pack("<IIII", now_us // 1000000, now_us % 1000000, len(frame), len(frame)) + frame)
 
     def close(self) -> None:
-        """What was added is in the file then."""
+        """Writes all added frames to the file."""
         self._file.close()
 
 
 def read(path: Path) -> Iterator[bytes]:
-    """The frames of a file that was closed."""
+    """The frames of a closed file."""
     data, at = path.read_bytes(), 24
     while at < len(data):
         length = struct.unpack_from("<I", data, at + 8)[0]

@@ -1,4 +1,4 @@
-"""Child processes that never outlive the harness."""
+"""Child processes that never outlive the test harness."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-_PARENT = ThreadPoolExecutor(1)  # whose end the kernel takes for the harness's: one thread, until that ends
+# The kernel takes the end of the starting thread for the harness's end, so one permanent thread starts all
+# children.
+_PARENT = ThreadPoolExecutor(1)
 
 
 def start(command: list[str], log: Path, environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
     """Starts `command` with its output appended to `log`.
 
-    It gets a session of its own, so that Ctrl-C reaches only the harness, which then stops it in order; and the kernel
-    kills it when the harness dies without doing so.
+    The process gets its own session, so Ctrl-C reaches only the harness, which then stops it in order. If the harness dies
+    before that, the kernel kills the process.
     """
     with open(log, "ab") as output:
         return _PARENT.submit(subprocess.Popen, ["setpriv", "--pdeathsig", "KILL", "--", *command],
@@ -24,7 +26,7 @@ def start(command: list[str], log: Path, environment: dict[str, str] | None = No
 
 
 def stop(process: subprocess.Popen[bytes], timeout_s: float) -> int:
-    """Asks with SIGTERM, insists with SIGKILL after `timeout_s`; returns the exit code (negative: the signal)."""
+    """Sends SIGTERM, and SIGKILL after `timeout_s`. Returns the exit code (negative: the signal)."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         try:
@@ -35,7 +37,7 @@ def stop(process: subprocess.Popen[bytes], timeout_s: float) -> int:
 
 
 def tail(path: Path, lines: int = 30) -> str:
-    """The last lines of a log, or a note that there is none."""
+    """The last lines of a log, or a note that it does not exist."""
     if not path.is_file():
         return f"({path} does not exist)"
     return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])

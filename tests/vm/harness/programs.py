@@ -1,4 +1,4 @@
-"""Makers of cases for the programs the guests have: what each prints when all went well."""
+"""Makes cases for the guests' programs, with the output of each after a success."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def perftest(program: str, arguments: str, sizes: tuple[int, ...], gid_index: in
 
 
 def rping(count: int, address: str = "{server}", arguments: str = "-V") -> Case:
-    """rping: rdma_cm, then messages that tell where to read and write. -V: both sides compare the data."""
+    """rping: rdma_cm, then messages that say where to read and write. -V: both sides compare the data."""
     return Case(f"rping {count} {address}", server=f"rping -s -C {count} -a {address} {arguments}",
                 client=f"rping -c -v -C {count} -a {address} {arguments}",
                 expect=(rf"^ping data: rdma-ping-{count - 1}:",), expect_server=("DISCONNECT EVENT",), port=None, guard_s=180)
 
 
 def ucmatose(arguments: str, address: str = "{server}") -> Case:
-    """ucmatose: -c connections at once with -C messages of -S bytes on each."""
+    """ucmatose: -c connections at once, with -C messages of -S bytes on each."""
     return Case(f"ucmatose {arguments} {address}", server=f"ucmatose -b {address} {arguments}",
                 client=f"ucmatose -s {address} {arguments}", expect=("^return status 0$",),
                 expect_server=("^return status 0$",), port=None, guard_s=180)
@@ -46,7 +46,7 @@ def udaddy(arguments: str, address: str = "{server}") -> Case:
 
 
 def rstream(size: int, arguments: str, address: str = "{server}") -> Case:
-    """rstream: sockets over RDMA; with -T v both sides compare the data."""
+    """rstream: sockets over RDMA. With -T v both sides compare the data."""
     row = r"^custom +\S+ +\d+ +\d+ +\S+ +[\d.]+s"
     return Case(f"rstream {size} {arguments}", server=f"rstream -S {size} {arguments}",
                 client=f"rstream -s {address} -S {size} {arguments}", expect=(row,), expect_server=(row,), port=None,
@@ -58,7 +58,7 @@ RDMA_CLIENT = Case("rdma_client", server="rdma_server", client="rdma_client -s {
 
 
 def exactly_once(arguments: str, expect: str = "each exactly once", gid_index: int = 1) -> Case:
-    """exactly_once: its every work request is checked at both ends; its first PSNs are just before the wrap."""
+    """exactly_once: both ends check every work request. Its first PSNs are just before the wrap."""
     command = f"exactly_once {{device}} {gid_index} {arguments}"
     return Case(f"exactly_once {arguments} gid {gid_index}", server=command, client=f"{command} {{server}}", expect=(expect,),
                 guard_s=120)

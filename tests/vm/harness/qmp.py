@@ -1,4 +1,4 @@
-"""A client of QEMU's monitor, for what the daemon does not do."""
+"""A client of QEMU's monitor, for commands that the daemon does not send."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Qmp:
-    """Commands to the monitor at a path; one client at a time has it."""
+    """Sends commands to the monitor at a path, which serves one client at a time."""
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -19,7 +19,7 @@ class Qmp:
         self.execute("qmp_capabilities")
 
     def execute(self, command: str, **arguments: Any) -> Any:
-        """What the command returns."""
+        """The result of the command."""
         self._socket.sendall(json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n")
         while True:
             said = json.loads(self._lines.readline())
@@ -28,6 +28,6 @@ class Qmp:
                 return said["return"]
 
     def close(self) -> None:
-        """Lets another client in."""
+        """Disconnects, so that another client can connect."""
         self._lines.close()
         self._socket.close()

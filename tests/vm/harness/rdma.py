@@ -1,4 +1,4 @@
-"""What the tests know about a guest's RDMA device."""
+"""A guest's RDMA device: its state and settings."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _ACTIVE_GUARD_S = 20
 
 
 def wait_active(vm: Vm, device: str | None = None, netdev: str = "eth0") -> None:
-    """Waits until the device is there, its port active and its GIDs, which are the addresses of `netdev`, usable.
+    """Waits until the device exists, its port is active, and its GIDs (the addresses of `netdev`) are usable.
 
-    The driver's probe and the NIC's link come in either order. Until duplicate address detection is through with an
-    IPv6 address, the kernel refuses to move a QP on its GID to RTR.
+    The driver's probe and the NIC's link come in either order. During duplicate address detection of an IPv6 address, the
+    kernel refuses to move a QP with its GID to RTR.
     """
     port = f"/sys/class/infiniband/{device or vm.rdma_device}/ports/1/state"
     ready = f'grep -qs ACTIVE {port} && [ -z "$(ip -6 address show dev {netdev} tentative)" ]'
@@ -31,7 +31,7 @@ def active_mtu(vm: Vm) -> int:
 
 @contextmanager
 def jumbo_frames(*vms: Vm) -> Iterator[None]:
-    """The VMs' NICs have MTU 9000: rdma_cm takes the path MTU from them, not from the port."""
+    """Gives the VMs' NICs the MTU 9000: rdma_cm takes the path MTU from them, not from the port."""
     with ExitStack() as undo:
         for vm in vms:
             vm.check("ip link set eth0 mtu 9000")

@@ -1,4 +1,5 @@
-"""Soft-RoCE (overlay "rxe"): Linux's own RoCE endpoint, which knows nothing of the daemon. Works in any guest with a NIC."""
+"""Soft-RoCE (overlay "rxe"): Linux's own RoCE endpoint, which is independent of the daemon. Works in any guest
+with a NIC."""
 
 from __future__ import annotations
 
@@ -9,12 +10,13 @@ from harness.vm import Vm, VmSpec
 
 DEVICE = "rxe0"
 _ADD = "modprobe rdma_rxe && rdma link add {device} type rxe netdev {netdev}"
-# What a wire that loses nothing gives no reason for. A late answer gives one for the first three: the peer repeats.
+# Counters that stay 0 on a wire without loss. A late answer can raise the first three, because the peer repeats.
 REPETITIONS = ("duplicate_request", "completer_retry_err", "out_of_seq_request", "rcvd_seq_err")
 
 
 def spec(index: int, overlays: tuple[str, ...] = ()) -> VmSpec:
-    """RXE-01 with 192.168.11.61, fd00:11::61 and so on, which has no adapter. A vmxnet3 would drop what its ring has no room for."""
+    """RXE-01 with 192.168.11.61, fd00:11::61 and so on, without an adapter. Not with a vmxnet3, which drops
+    frames when its ring is full."""
     octet = 60 + index
     return VmSpec(name=f"RXE-{index:02d}", address=f"192.168.11.{octet}", address6=f"fd00:11::{octet}", mac=f"52:54:00:12:34:{octet}",
                   overlays=("rxe", *overlays), load_driver=False, rdma_device=DEVICE, nic="virtio-net-pci")
@@ -27,11 +29,11 @@ def add_device(vm: Vm, netdev: str = "eth0") -> None:
 
 
 def counters(vm: Vm) -> dict[str, int]:
-    """What the device has counted, by the names of `rdma statistic`."""
+    """The device's counters, by their names in `rdma statistic`."""
     shown = json.loads(vm.check(f"rdma -j statistic show link {DEVICE}/1"))[0]
     return {name: value for name, value in shown.items() if name not in ("ifindex", "ifname", "port")}
 
 
 def counted(before: dict[str, int], after: dict[str, int]) -> dict[str, int]:
-    """What was counted between the two, without what stood still."""
+    """The increments between the two readings, without zeros."""
     return {name: value - before[name] for name, value in after.items() if value != before[name]}

@@ -1,4 +1,4 @@
-"""Traffic with a native endpoint that flows while a test does something to it."""
+"""Traffic with a native endpoint that flows while a test interferes with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _GUARD_S = 60
 
 @contextmanager
 def exactly_once_under_way(server: Vm, client: Vm, native: Vm, arguments: str) -> Iterator[tuple[Job, Job]]:
-    """(server's, client's) job of exactly_once when packets flow; `native` is the native endpoint of both."""
+    """The (server's, client's) job of exactly_once, once packets flow. `native` is the native endpoint of the
+    two."""
     case = exactly_once(arguments)
     with jobs_killed(server.start_job(case.server.format(device=server.rdma_device))) as jobs:
         server.check(f"await-listener tcp {case.port} 20", 30)
@@ -27,7 +28,7 @@ def exactly_once_under_way(server: Vm, client: Vm, native: Vm, arguments: str) -
 
 @contextmanager
 def jobs_killed(*jobs: Job) -> Iterator[list[Job]]:
-    """The jobs, to which more may be added; what still runs at the end is killed."""
+    """The jobs, to which more may be added. Those that still run at the end are killed."""
     begun = list(jobs)
     try:
         yield begun
@@ -38,7 +39,7 @@ def jobs_killed(*jobs: Job) -> Iterator[list[Job]]:
 
 
 def wait_flowing(native: Vm, before: int, client: Job) -> None:
-    """Waits until the native endpoint has received 50 packets more than `before`."""
+    """Waits until the native endpoint has received 50 more packets than `before`."""
     end = time.monotonic() + _GUARD_S
     while soft_roce.counters(native)["rcvd_pkts"] < before + 50:
         assert not client.done and time.monotonic() < end, client.output_so_far()

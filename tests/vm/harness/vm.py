@@ -25,10 +25,10 @@ DEVICE = "vmw_pvrdma0"
 
 @dataclass(frozen=True)
 class VmSpec:
-    """What distinguishes one VM from another. `adapter` is the daemon's vfio-user socket, None for no adapter.
+    """The differences between VMs. `adapter` is the daemon's vfio-user socket, None for no adapter.
 
-    `archives` are further cpio archives of guest files. `rdma_device` is the name of what the guest's programs use; `nic` is QEMU's name of its NIC, and `devices` are QEMU's arguments
-    for what it has besides.
+    `archives` are further cpio archives of guest files. `rdma_device` is the device that the guest's programs use, `nic` is
+    QEMU's name of its NIC, and `devices` are QEMU's arguments for further devices.
     """
 
     name: str
@@ -61,11 +61,11 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether it has ended (or its guest has)."""
+        """Whether it or its guest has ended."""
         return self._channel.done(self._request)
 
     def wait(self, timeout_s: float = 60.0) -> Result:
-        """Its result; on timeout it is killed, and GuestTimeout tells what it had printed."""
+        """Its result. On timeout it is killed, and GuestTimeout has its output."""
         try:
             return self._channel.wait(self._request, timeout_s)
         except GuestTimeout as timeout:
@@ -77,11 +77,11 @@ class Job:
             raise GuestLost(f"{self._vm.name}: '{self.command}': {lost}") from lost
 
     def output_so_far(self) -> str:
-        """What it has printed up to now."""
+        """Its output up to now."""
         return self._vm.run(f"cat /run/jobs/{self._request}/output").output
 
     def kill(self, signal_name: str = "KILL") -> None:
-        """Sends a signal to the command and everything it started."""
+        """Sends a signal to the command and to everything that it started."""
         self._vm.run(f"kill -{signal_name} -$(cat /run/jobs/{self._request}/pid)")
 
 
@@ -103,12 +103,12 @@ class Vm:
         self._agent_path = run_folder / f"{spec.name}.agent"
         self._run_folder = run_folder
         self._starts = 0
-        self._consoles: dict[int, Path] = {}  # of QEMUs, by process id
+        self._consoles: dict[int, Path] = {}  # of all QEMUs, by process id
         self._image = run_folder / f"{spec.name}.cpio"
         self._process: subprocess.Popen[bytes] | None = None
         self._successor: subprocess.Popen[bytes] | None = None
-        self._arrival: VmSpec | None = None  # what it is when it has gone to the successor
-        self.successor_monitor: Path | None = None  # the QMP socket of the one that was started last
+        self._arrival: VmSpec | None = None  # its specification after it has moved to the successor
+        self.successor_monitor: Path | None = None  # the QMP socket of the successor that was started last
         self._channel: Channel | None = None
 
     @property
@@ -125,7 +125,7 @@ class Vm:
 
     @property
     def running(self) -> bool:
-        """Whether its QEMU process lives."""
+        """Whether its QEMU process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
@@ -137,9 +137,10 @@ class Vm:
                                          ["-qmp", f"unix:{self._beside_adapter('qmp')},server=on,wait=off"])
 
     def start_waiting(self, adapter: Path | None = None) -> int:
-        """Starts a QEMU that waits for a checkpoint (`pvrdmactl vm restore`), in place of the one that has ended; its process id.
+        """Starts a QEMU that waits for a checkpoint (`pvrdmactl vm restore`), in place of the one that has ended. Returns
+        its process id.
 
-        With the socket of another adapter it is the VM's from now on.
+        If `adapter` is given, it becomes the socket of the VM's adapter.
         """
         assert not self.running, f"{self.name} runs"
         if adapter is not None:
@@ -152,7 +153,7 @@ class Vm:
         return self._process.pid
 
     def outlive_qemu(self) -> None:
-        """The guest will go on in another QEMU: what runs in it is not lost when this one ends."""
+        """The guest will continue in another QEMU, so its commands are not lost when this QEMU ends."""
         self._connected().outlive_qemu()
 
     def wait_ended(self) -> None:
@@ -161,7 +162,7 @@ class Vm:
         self._process.wait(_POWER_OFF_GUARD_S)
 
     def start_successor(self, without_adapter: bool = False) -> int:
-        """Starts a QEMU that waits to take the guest over (`pvrdmactl vm upgrade-vmm`), and returns its process id."""
+        """Starts a QEMU that waits to take over the guest (`pvrdmactl vm upgrade-vmm`). Returns its process id."""
         assert self._successor is None, f"{self.name} has a QEMU that waits"
         first, second = self._beside_adapter("qmp"), self._beside_adapter("next.qmp")
         self.successor_monitor = second if first.exists() else first
@@ -175,7 +176,8 @@ class Vm:
         return self._successor.pid
 
     def start_arriving(self, adapter: Path) -> int:
-        """Starts a QEMU that waits for the guest at another daemon's adapter (`pvrdmactl vm migrate`); its process id."""
+        """Starts a QEMU that waits for the guest, with another daemon's adapter (`pvrdmactl vm migrate`). Returns
+        its process id."""
         assert self._successor is None, f"{self.name} has a QEMU that waits"
         self._arrival = dataclasses.replace(self.spec, adapter=adapter)
         monitor = adapter.with_suffix(".qmp")
@@ -186,12 +188,12 @@ class Vm:
         return self._successor.pid
 
     def run_states(self) -> list[str]:
-        """What `info status` says in each of its QEMUs that lives: the one that waits for the guest, and then the guest's.
+        """The answers to `info status` of its running QEMUs: first the one that waits for the guest, then the guest's.
 
-        So a guest that goes from this one to that one meanwhile is not seen to run in both.
+        In this order, a guest that moves meanwhile is not seen to run in both.
         """
         states = []
-        for qemu in dict.fromkeys((self._successor, self._process)):  # for a moment they are the same
+        for qemu in dict.fromkeys((self._successor, self._process)):  # for a moment they may be the same
             try:
                 if qemu is not None and qemu.poll() is None:
                     states.append(_status(self._consoles[qemu.pid]))
@@ -200,22 +202,24 @@ class Vm:
         return states
 
     def tell_qemu(self, command: str) -> str:
-        """A command to its QEMU's console, for example "stop"; what `info status` says after it."""
+        """Sends a command to its QEMU's console, for example "stop". Returns the answer to `info status`
+        afterwards."""
         return _status(self._consoles[self.pid], command)
 
     def wait_successor_ended(self) -> None:
-        """Waits until the QEMU that waits has ended by itself."""
+        """Waits until the waiting QEMU has ended by itself."""
         assert self._successor is not None
         self._successor.wait(_POWER_OFF_GUARD_S)
 
     def forget_arrival(self) -> None:
-        """The guest stays where it is; the QEMU that waited for it, if one did, ends by itself."""
+        """The guest stays where it is. The QEMU that waited for it, if any, ends by itself."""
         if self._successor is not None:
             self.wait_successor_ended()
         self._successor = self._arrival = None
 
     def settle(self, arrived: bool) -> None:
-        """The guest is in the QEMU that waited for it, or it is not, for good: the other one is ended if it stands still."""
+        """Whether the guest has finally arrived in the QEMU that waited for it. The other QEMU is ended if the VM
+        is paused in it."""
         left = self._process if arrived else self._successor
         if arrived and self._arrival is not None:
             self.spec, self._process = self._arrival, self._successor
@@ -224,24 +228,25 @@ class Vm:
             process.stop(left, timeout_s=5.0)
 
     def start_without_adapter(self, arguments: list[str]) -> int:
-        """Starts another QEMU of this guest's kind with these arguments besides, and no adapter; its process id."""
+        """Starts another QEMU of this guest's kind with additional arguments and without an adapter. Returns its
+        process id."""
         assert self._successor is None, f"{self.name} has a QEMU that waits"
         self._successor = self._start_qemu(self._command(None), arguments)
         return self._successor.pid
 
     @property
     def pid(self) -> int:
-        """Of its QEMU."""
+        """The process id of its QEMU."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def monitor(self) -> Path:
-        """Its QMP socket, where the daemon looks for it."""
+        """Its QMP socket, at the path that the daemon expects."""
         return self._beside_adapter("qmp")
 
     def follow_successor(self) -> None:
-        """The guest is in it now; waits until the QEMU before has ended."""
+        """The guest is now in the successor. Waits until the earlier QEMU has ended."""
         assert self._process is not None and self._successor is not None
         if self._arrival is not None:
             self.spec, self._arrival = self._arrival, None
@@ -249,13 +254,13 @@ class Vm:
         self._process, self._successor = self._successor, None
 
     def end_successor(self) -> None:
-        """Ends the QEMU that waits, if it has not ended by itself."""
+        """Ends the waiting QEMU if it has not ended by itself."""
         assert self._successor is not None
         process.stop(self._successor, timeout_s=5.0)
         self._successor = None
 
     def kill_successor(self) -> None:
-        """kill -9 of the QEMU that waits."""
+        """kill -9 of the waiting QEMU."""
         assert self._successor is not None
         self._successor.kill()
         self._successor.wait()
@@ -276,25 +281,25 @@ class Vm:
         return self.start_job(command).wait(timeout_s)
 
     def check(self, command: str, timeout_s: float = 30.0) -> str:
-        """Like `run`, for a command that has to succeed; returns its output."""
+        """Like `run`, for a command that must succeed. Returns its output."""
         result = self.run(command, timeout_s)
         if result.exit_code != 0:
             raise GuestCommandFailed(f"{self.name}: '{command}' ended with {result.exit_code}:\n{result.output}")
         return result.output
 
     def start_job(self, command: str) -> Job:
-        """Starts a shell command in the guest and returns at once; any number can run together."""
+        """Starts a shell command in the guest and returns at once. Any number can run at the same time."""
         channel = self._connected()
         return Job(self, channel, channel.submit(command + "\n"), command)
 
     def reboot(self) -> None:
-        """Resets the guest without any shutdown of what runs in it, and waits until it is up again."""
+        """Reboots the guest without shutting down its programs, and waits until it is up again."""
         boots = self._connected().boots
         self.start_job("reboot -f")
         self.wait_ready(boots + 1)
 
     def reset(self) -> None:
-        """Pulls the machine's reset line: the guest is asked nothing. Waits until it is up again."""
+        """Resets the machine without asking the guest. Waits until it is up again."""
         boots = self._connected().boots
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as monitor:
             monitor.connect(str(self._monitor_path))
@@ -312,13 +317,13 @@ class Vm:
                                f"{self.console_log}:\n{process.tail(self.console_log)}") from timeout
 
     def kill(self) -> None:
-        """kill -9 of its QEMU: the host's view of a VM that crashed."""
+        """kill -9 of its QEMU: to the host, the VM has crashed."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def close(self) -> None:
-        """Ends QEMU if it runs, and frees what the host side holds. The logs stay."""
+        """Ends QEMU if it runs, and frees its resources on the host. The logs stay."""
         for qemu in (self._successor, self._process):
             if qemu is not None:
                 process.stop(qemu, timeout_s=5.0)
@@ -372,8 +377,8 @@ class Vm:
     def _command(self, adapter: Path | None) -> list[str]:
         spec = self.spec
         self._starts += 1
-        # On a busy host an emulated timer comes late: without these the kernel may panic over it while it boots ("IO-APIC +
-        # timer doesn't work"), or, from 7.2 on, take the TSC for unstable and change to the slow HPET.
+        # On a busy host an emulated timer is late. Without these options the kernel may then panic while it boots
+        # ("IO-APIC + timer doesn't work"), or, from 7.2 on, treat the TSC as unstable and change to the slow HPET.
         clock = ("no_timer_check", "tsc=reliable")
         arguments = ["console=ttyS0", "quiet", *clock, f"pvrdma.name={spec.name}",
                      f"pvrdma.ip={spec.address}/24", f"pvrdma.ip6={spec.address6}/64"]
@@ -417,7 +422,8 @@ def _status(console: Path, command: str = "") -> str:
 
 
 def slot(number: int, stream: str, mac: str, adapter: Path | None, nic: str = "vmxnet3") -> list[str]:
-    """QEMU's arguments for PCI slot `number`: a NIC on a `-netdev stream,STREAM`, and the daemon's adapter behind it."""
+    """QEMU's arguments for PCI slot `number`: a NIC on a `-netdev stream,STREAM`, and the daemon's adapter in the
+    next function."""
     place = f"bus=pcie.0,addr={number:x}.0,multifunction=on"
     arguments = ["-netdev", f"stream,id=net{number:x},{stream}",
                  "-device", f"{nic},netdev=net{number:x},mac={mac},{place},romfile="]
@@ -429,6 +435,7 @@ def slot(number: int, stream: str, mac: str, adapter: Path | None, nic: str = "v
 
 
 def acceleration() -> str:
-    """"kvm" where the processor virtualises, else "tcg". /dev/kvm alone proves nothing: some machines have it in vain."""
+    """"kvm" if the processor supports virtualisation, else "tcg". /dev/kvm alone is no proof: on some machines it
+    exists but does not work."""
     flags = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").split()
     return "kvm" if ("vmx" in flags or "svm" in flags) and Path("/dev/kvm").exists() else "tcg"

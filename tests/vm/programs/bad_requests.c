@@ -1,5 +1,6 @@
-// bad_requests DEVICE GID_INDEX MODE: what an application's mistakes get from the device, through the stock provider.
-// Both ends are queue pairs of this process. Prints one line for each mistake with the outcome; the test compares them.
+// bad_requests DEVICE GID_INDEX MODE: makes an application's mistakes with the stock provider and prints how the
+// device responds. Both ends are queue pairs of this process. It prints one line for each mistake, which the test
+// compares.
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
@@ -35,7 +36,7 @@ static void say(const char* format, ...) {
   fflush(stdout);
 }
 
-// The next completion, or NULL after half a second without one.
+// The next completion, or NULL if none comes within half a second.
 static const struct ibv_wc* next_completion(struct ibv_cq* cq) {
   static struct ibv_wc completion;
   for (int tenths = 0; tenths < 50; tenths++) {
@@ -249,7 +250,7 @@ static void shared_receive_queue(void) {
     say("SRQ: none on this device");
     return;
   }
-  // A QP of one PD may take receives from an SRQ of another (IBA 10.2.3); keys are then checked against the SRQ's PD.
+  // A QP may take receives from an SRQ of another PD (IBA 10.2.3). Keys are then checked against the SRQ's PD.
   struct ibv_cq* cq = ibv_create_cq(context, 64, NULL, NULL, 0);
   struct ibv_qp* receiver = create_qp(IBV_QPT_RC, cq, foreign);
   say("QP with an SRQ of another PD: %s", receiver == NULL ? "refused" : "made");
@@ -304,5 +305,5 @@ int main(int argc, char** argv) {
   if (strcmp(argv[3], "srq") == 0) shared_receive_queue();
   if (strcmp(argv[3], "overflow") == 0) completion_overflow();
   say("done");
-  return 0;  // the kernel takes everything back
+  return 0;  // the kernel frees everything
 }

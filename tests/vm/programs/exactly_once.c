@@ -1,14 +1,15 @@
-// exactly_once DEVICE GID_INDEX [options] [SERVER]: one RC connection whose every work request is checked at both ends.
+// exactly_once DEVICE GID_INDEX [options] [SERVER]: one RC connection on which both ends check every work request.
 //
-// Client and server make the same list of operations of a seed: sends and writes (with and without immediate data), reads and
-// both atomics, of 0 to 20,000 bytes, many under way at once. The client checks the order of completions, what reads and
-// atomics bring, and what its writes left (it reads them back); the server checks each receive, in order, and at the end the
-// counter that the atomics changed. A request that is executed twice, never, in another order or in part is an error.
-// The server ends its part only when the client says by TCP that it is through. Exit code 0: nothing was wrong.
+// Client and server make the same list of operations from a seed: sends and writes (with and without immediate data),
+// reads and both atomics, of 0 to 20,000 bytes, many under way at once. The client checks the order of completions,
+// the data from reads and atomics, and the effect of its writes (it reads them back). The server checks each receive,
+// in order, and at the end the counter that the atomics changed. A request that is executed twice, never, in another
+// order or in part is an error. The server ends only when the client reports by TCP that it is done. Exit code 0: no
+// error.
 //
-// -n operations, -d under way at once, -k their kinds (kLetters), -o at least one byte each, -l bytes of reads at most, -s seed, -p first
-// PSN, -m MTU, -t timeout, -z microseconds until a receive is posted again. With -w the client makes one mistake instead, of key,
-// bounds, length or access, and prints the completion's status.
+// -n operations, -d under way at once, -k their kinds (kLetters), -o at least one byte each, -l bytes of reads at
+// most, -s seed, -p first PSN, -m MTU, -t timeout, -z microseconds until a receive is posted again. With -w the
+// client makes one mistake instead, of key, bounds, length or access, and prints the completion's status.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -23,7 +24,7 @@
 
 enum {
   kSlotBytes = 32 << 10,
-  kSlots = 64,           // twice what may be under way, as a write that is read back takes two
+  kSlots = 64,  // twice the number under way, because a write that is read back needs two
   kReceives = 16,
   kImmediateSlots = 32,  // more than receives: a slot is written again only after its receive was consumed
   kLengthMax = 20000,
@@ -37,10 +38,10 @@ static const char kLetters[] = "siwobrfc";  // of each kind; -k chooses some
 
 // The server's memory as the client addresses it; the client's is as large.
 struct Memory {
-  uint8_t source[kSourceBytes];  // never written: reads bring what byte_at() says
+  uint8_t source[kSourceBytes];  // never written: reads return the values of byte_at()
   uint8_t immediate[kImmediateSlots][kSlotBytes];
   uint8_t written[kSlots][kSlotBytes];
-  uint8_t slots[kSlots][kSlotBytes];  // local ends of what is under way: receives, sends
+  uint8_t slots[kSlots][kSlotBytes];  // local buffers of operations under way: receives, sends
   uint64_t counter;
 };
 
@@ -55,7 +56,7 @@ struct Operation {
   uint32_t length, offset;
 };
 
-struct Pending {  // what a completion of the client must bring
+struct Pending {  // what a completion of the client must report
   struct Operation operation;
   uint32_t number, immediate;
   int read_back;
@@ -232,7 +233,7 @@ static void check(const struct Pending* pending, uint64_t id, const struct ibv_w
   if (done->kind >= kFetchAndAdd && value != pending->expected) wrong("an atomic's result", pending->number, value, pending->expected);
 }
 
-// The counter after the operation: atomics are executed in their order.
+// The counter after the operation. Atomics are executed in order.
 static uint64_t counter_after(uint64_t counter, const struct Operation* next, uint32_t number) {
   if (next->kind == kFetchAndAdd) return counter + number + 1;
   return next->kind == kCompareAndSwap ? random_of(counter) : counter;

@@ -1,5 +1,6 @@
-// mpi_ring [ROUNDS]: a token passed around all ranks, then a ping-pong of growing messages between ranks 0 and N - 1,
-// then an all-to-all reduction. Every byte received is compared. Rank 0 prints one line for each part that was right.
+// mpi_ring [ROUNDS]: passes a token around all ranks, then does a ping-pong of growing messages between ranks 0 and N
+// - 1, then an all-to-all reduction. It compares every received byte. Rank 0 prints one line for each part that was
+// correct.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
