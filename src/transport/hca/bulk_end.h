@@ -10,15 +10,24 @@
 #include <span>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "transport/hca/bulk_frame.h"
-#include "transport/hca/buried.h"
 #include "transport/hca/guest_memory.h"
+#include "transport/hca/hca_services.h"
 #include "transport/hca/verbs.h"
 
 namespace pvrdma::transport::hca {
 
 // READs that can be posted and not be done.
 inline constexpr std::uint32_t kPostedReadsMax = 1024;
+// QPs of one side of one pipe.
+inline constexpr std::size_t kBulksMax = 64;
+// One that was not used for so long makes room for another.
+inline constexpr Duration kBulkIdle = std::chrono::seconds(1);
+// How long making one may take.
+inline constexpr Duration kBulkSetUpMax = std::chrono::seconds(10);
+// Of one QP, in a turn.
+inline constexpr std::size_t kCompletionsPerTurn = 64;
 
 class BulkEnd final : public Buried, private CqUser {
  public:

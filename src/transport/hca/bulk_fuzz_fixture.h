@@ -18,8 +18,8 @@
 #include "guestmem/test_ram.h"
 #include "support/fuzz_input.h"
 #include "support/manual_clock.h"
-#include "transport/hca/context.h"
 #include "transport/hca/fake_nic.h"
+#include "transport/hca/hca_shared.h"
 #include "transport/hca/pipe.h"
 #include "verbs/engine.h"
 
@@ -52,7 +52,7 @@ struct Nobody final : NicUser {
 
 // The Hca and the fabric of the one VM here. Its engine is nobody that could be called: it is told apart by
 // its address alone.
-class OneVm final : public Parts, public Inbound {
+class OneVm final : public HcaServices, public Inbound {
  public:
   explicit OneVm(std::shared_ptr<Nic> nic) {
     ram_.map_into(memory_, 0);
@@ -368,15 +368,15 @@ class BulkFuzz {
     vm_ = std::make_unique<OneVm>(nic);
     HcaTimes times;
     times.bulk_pause_first = std::chrono::microseconds(100);
-    context_ = std::make_unique<Context>(*vm_, *vm_, clock_, times);
-    context_->make_room(4);
+    shared_ = std::make_unique<HcaShared>(*vm_, *vm_, clock_, times);
+    shared_->make_room(4);
     auto here = PipeEnd::make(nic, 1024).value();
     auto there = PipeEnd::make(peer_nic, 1024).value();
     PipeEndpoint peer = there->here();
     peer.lends_answers = !is_peer_old;
     PVRDMA_CHECK(here->connect(gid(1), gid(2), peer) && there->connect(gid(2), gid(1), here->here()),
                  "connected");
-    pipe_ = std::make_unique<Pipe>(*context_, role, HostId(2), std::move(here), clock_.now());
+    pipe_ = std::make_unique<Pipe>(*shared_, role, HostId(2), std::move(here), clock_.now());
     peer_ = std::make_unique<Peer>(peer_nic, std::move(there));
     peer_->greet();
     turn();
@@ -398,9 +398,9 @@ class BulkFuzz {
   void turn() {
     for (bool works = true; works;) {
       works = network_.run(clock_.now());
-      if (std::erase(context_->active, pipe_.get()) != 0) works = pipe_->run(clock_.now()) || works;
+      if (std::erase(shared_->active, pipe_.get()) != 0) works = pipe_->run(clock_.now()) || works;
       pipe_->turn(clock_.now());
-      context_->unflushed.clear();
+      shared_->unflushed.clear();
       pipe_->flush(clock_.now());
       works = vm_->work_on() || works;
       vm_->check();
@@ -422,7 +422,7 @@ class BulkFuzz {
   FakeNetwork network_{1, clock_};
   Nobody nobody_;
   std::unique_ptr<OneVm> vm_;
-  std::unique_ptr<Context> context_;
+  std::unique_ptr<HcaShared> shared_;
   std::unique_ptr<Pipe> pipe_;
   std::unique_ptr<Peer> peer_;
 };

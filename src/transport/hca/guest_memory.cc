@@ -15,7 +15,7 @@ bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
 
 }  // namespace
 
-// What the workshop gets and gives back.
+// What the worker's thread gets and gives back.
 struct GuestMemory::Job {
   std::shared_ptr<Nic> nic;
   std::shared_ptr<GuestDomain> domain;  // null: to be made
@@ -49,7 +49,7 @@ struct GuestMemory::Job {
 
 GuestMemory::~GuestMemory() {
   for (Chunk& chunk : chunks_) {
-    if (chunk.registered != nullptr) workshop_.bury(std::move(chunk.registered));
+    if (chunk.registered != nullptr) services_.bury(std::move(chunk.registered));
   }
 }
 
@@ -100,10 +100,10 @@ void GuestMemory::register_next() {
   job->memory = next->memory;
   job->hold = next->hold;
   job->number = next->number;
-  workshop_.work([job] { job->run(); },
-                 [job, to = weak_from_this(), &workshop = workshop_] {
+  services_.work([job] { job->run(); },
+                 [job, to = weak_from_this(), &services = services_] {
                    if (const auto memory = to.lock(); memory != nullptr) return memory->on_registered(*job);
-                   if (job->made != nullptr) workshop.bury(std::move(job->made));
+                   if (job->made != nullptr) services.bury(std::move(job->made));
                  });
   next->tried = true;
   at_work_ = true;
@@ -117,7 +117,7 @@ void GuestMemory::on_registered(Job& job) {
     pinned_bytes_ += chunk->memory.size();
     chunk->registered = std::move(job.made);
   } else if (job.made != nullptr) {
-    workshop_.bury(std::move(job.made));
+    services_.bury(std::move(job.made));
   }
   if (!job.trouble.empty()) {
     if (trouble_.empty()) log::warn("hca: memory of a VM goes by copies: {}", job.trouble);
@@ -152,7 +152,7 @@ void GuestMemory::drop(std::span<const std::byte> memory) {
     if (!overlap(chunk.memory, memory)) return false;
     if (chunk.registered != nullptr) {
       pinned_bytes_ -= chunk.memory.size();
-      workshop_.bury(std::move(chunk.registered));
+      services_.bury(std::move(chunk.registered));
     }
     return true;
   });

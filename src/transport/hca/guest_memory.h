@@ -2,8 +2,8 @@
 // its writable RAM registered in it, in chunks, for the device to write and for peers to read that have a QP
 // in the domain.
 //
-// Registering takes its time (it populates and pins the pages) and is done chunk by chunk by the workshop,
-// from the first use on. What cannot be registered, or is not yet, is not found: it goes by copies.
+// Registering takes its time (it populates and pins the pages) and is done chunk by chunk on the worker's
+// thread, from the first use on. What cannot be registered, or is not yet, is not found: it goes by copies.
 //
 // Memory that is about to be unmapped is forgotten at once, by drop(); its registration ends some time later.
 // Whoever calls that has stopped all QPs of the domain, without which no key of it is good for anything.
@@ -19,13 +19,12 @@
 #include <vector>
 
 #include "guestmem/address_space.h"
-#include "transport/hca/buried.h"
+#include "transport/hca/hca_services.h"
 #include "transport/hca/verbs.h"
-#include "transport/hca/workshop.h"
 
 namespace pvrdma::transport::hca {
 
-// One registration: small enough that what else the workshop has to do is not held up for long.
+// One registration: small enough that other jobs of the worker's thread do not wait for long.
 inline constexpr std::uint64_t kChunkBytesMax = 1ULL << 30;
 // Chunks begin at multiples of that in the address space: registrations that cut huge pages are refused by
 // some devices.
@@ -40,9 +39,9 @@ struct GuestDomain {
 
 class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
  public:
-  // `memory` and `workshop` are borrowed; they outlive this.
-  GuestMemory(std::shared_ptr<Nic> nic, const guestmem::AddressSpace& memory, Workshop& workshop)
-      : nic_(std::move(nic)), memory_(memory), workshop_(workshop) {}
+  // `memory` and `services` are borrowed; they outlive this.
+  GuestMemory(std::shared_ptr<Nic> nic, const guestmem::AddressSpace& memory, HcaServices& services)
+      : nic_(std::move(nic)), memory_(memory), services_(services) {}
   ~GuestMemory();
   GuestMemory(const GuestMemory&) = delete;
   GuestMemory& operator=(const GuestMemory&) = delete;
@@ -89,7 +88,7 @@ class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
 
   const std::shared_ptr<Nic> nic_;
   const guestmem::AddressSpace& memory_;
-  Workshop& workshop_;
+  HcaServices& services_;
   std::shared_ptr<GuestDomain> domain_;
   std::vector<Chunk> chunks_;  // by address
   std::uint64_t seen_generation_ = 0;

@@ -22,7 +22,7 @@ using guestmem::TestRam;
 constexpr std::size_t kMiB = 1 << 20;
 
 // Works when it is told to.
-class HandWorkshop final : public Workshop {
+class HandServices final : public HcaServices {
  public:
   void work(std::function<void()> job, std::function<void()> then) override {
     jobs_.emplace_back(std::move(job), std::move(then));
@@ -31,6 +31,8 @@ class HandWorkshop final : public Workshop {
     ++buried;
     dead.reset();
   }
+  std::shared_ptr<GuestMemory> memory_of(const verbs::Engine&) override { return nullptr; }
+  void give_up_device() override { ADD_FAILURE() << "the device does what it must"; }
   std::size_t waiting() const { return jobs_.size(); }
   bool work_on() {
     if (jobs_.empty()) return false;
@@ -59,11 +61,11 @@ class GuestMemoryTest : public testing::Test {
     log::set_level(log::Level::kError);
     nics_.add("rdma1", limits, {link_local(1)});
     nic_ = nics_.open("rdma1", nobody_).value();
-    registry_ = std::make_shared<GuestMemory>(nic_, memory_, workshop_);
+    registry_ = std::make_shared<GuestMemory>(nic_, memory_, services_);
   }
   ~GuestMemoryTest() override {
     registry_.reset();
-    workshop_.finish();
+    services_.finish();
     EXPECT_EQ(nics_.objects(), 0U) << "registrations that nobody ended";
   }
 
@@ -82,7 +84,7 @@ class GuestMemoryTest : public testing::Test {
   FakeNetwork nics_{7, clock_};
   std::shared_ptr<Nic> nic_;
   guestmem::AddressSpace memory_;
-  HandWorkshop workshop_;
+  HandServices services_;
   std::shared_ptr<GuestMemory> registry_;
 };
 
@@ -93,7 +95,7 @@ TEST_F(GuestMemoryTest, WhatIsRamIsRegisteredInTheBackground) {
   registry_->refresh();
   EXPECT_FALSE(registry_->is_ready());
   EXPECT_EQ(known(0), 0U);
-  workshop_.finish();
+  services_.finish();
   EXPECT_TRUE(registry_->is_ready());
   EXPECT_EQ(registry_->trouble(), "");
   EXPECT_EQ(registry_->bytes(), 8 * kMiB);
@@ -103,14 +105,14 @@ TEST_F(GuestMemoryTest, WhatIsRamIsRegisteredInTheBackground) {
   EXPECT_NE(key.lkey, key.rkey);
   EXPECT_EQ(registry_->find(at(0, 8 * kMiB).data() + 8 * kMiB).bytes, 0U) << "behind it";
   registry_->refresh();
-  EXPECT_EQ(workshop_.waiting(), 0U) << "nothing is new";
+  EXPECT_EQ(services_.waiting(), 0U) << "nothing is new";
 }
 
 TEST_F(GuestMemoryTest, MemoryThatTheVmMayOnlyReadStaysUnknown) {
   const TestRam ram(kMiB);
   ASSERT_TRUE(memory_.map(GuestPhys(0), kMiB, ram.fd(), 0, true, false));
   registry_->refresh();
-  EXPECT_EQ(workshop_.waiting(), 0U);
+  EXPECT_EQ(services_.waiting(), 0U);
   EXPECT_EQ(registry_->find(at(0, 1).data()).bytes, 0U);
 }
 
@@ -119,11 +121,11 @@ TEST_F(GuestMemoryTest, MoreMemoryIsRegisteredWhenItIsLookedFor) {
   const TestRam second(4 * kMiB);
   first.map_into(memory_, 0);
   registry_->refresh();
-  workshop_.finish();
+  services_.finish();
   second.map_into(memory_, 64 * kMiB);
   EXPECT_EQ(known(64 * kMiB), 0U);
   registry_->refresh();
-  workshop_.finish();
+  services_.finish();
   EXPECT_EQ(known(64 * kMiB), 4 * kMiB);
   EXPECT_EQ(registry_->pinned_bytes(), 6 * kMiB);
 }
@@ -134,7 +136,7 @@ TEST_F(GuestMemoryTest, WhatGoesIsForgottenAtOnceAndItsRegistrationEndsLater) {
   first.map_into(memory_, 0);
   second.map_into(memory_, 64 * kMiB);
   registry_->refresh();
-  workshop_.finish();
+  services_.finish();
   const auto going = at(64 * kMiB, 2 * kMiB);
   EXPECT_TRUE(registry_->overlaps(going.subspan(kMiB, 4096)));
   registry_->drop(going);
@@ -142,18 +144,18 @@ TEST_F(GuestMemoryTest, WhatGoesIsForgottenAtOnceAndItsRegistrationEndsLater) {
   EXPECT_EQ(registry_->find(going.data()).bytes, 0U);
   EXPECT_EQ(known(0), 2 * kMiB) << "the rest stays";
   EXPECT_EQ(registry_->pinned_bytes(), 2 * kMiB);
-  EXPECT_EQ(workshop_.buried, 1);
+  EXPECT_EQ(services_.buried, 1);
 }
 
 TEST_F(GuestMemoryTest, WhatGoesWhileItIsRegisteredIsNotKept) {
   const TestRam ram(2 * kMiB);
   ram.map_into(memory_, 0);
   registry_->refresh();
-  workshop_.before_then = [this] { registry_->drop(at(0, 2 * kMiB)); };
-  workshop_.finish();
+  services_.before_then = [this] { registry_->drop(at(0, 2 * kMiB)); };
+  services_.finish();
   EXPECT_EQ(known(0), 0U);
   EXPECT_EQ(registry_->pinned_bytes(), 0U);
-  EXPECT_EQ(workshop_.buried, 1);
+  EXPECT_EQ(services_.buried, 1);
 }
 
 TEST_F(GuestMemoryTest, WhatIsUnmappedBeforeItsTurnIsNotRegistered) {
@@ -163,9 +165,9 @@ TEST_F(GuestMemoryTest, WhatIsUnmappedBeforeItsTurnIsNotRegistered) {
   const auto going = at(0, 2 * kMiB);
   registry_->drop(going);
   memory_.unmap_all();
-  workshop_.finish();
+  services_.finish();
   EXPECT_EQ(nics_.objects(), 0U);
-  EXPECT_EQ(workshop_.buried, 0);
+  EXPECT_EQ(services_.buried, 0);
   EXPECT_EQ(registry_->trouble(), "") << "that is no trouble";
 }
 
@@ -173,9 +175,9 @@ TEST_F(GuestMemoryTest, NobodyIsThereWhenItIsRegistered) {
   const TestRam ram(2 * kMiB);
   ram.map_into(memory_, 0);
   registry_->refresh();
-  workshop_.before_then = [this] { registry_.reset(); };
-  workshop_.finish();
-  EXPECT_EQ(workshop_.buried, 1);
+  services_.before_then = [this] { registry_.reset(); };
+  services_.finish();
+  EXPECT_EQ(services_.buried, 1);
   EXPECT_EQ(nics_.objects(), 0U);
 }
 
@@ -194,7 +196,7 @@ TEST_F(SmallRegions, ChunksEndAtTheBordersOfHugePages) {
   const TestRam ram(16 * kMiB);
   ram.map_into(memory_, 0);
   registry_->refresh();
-  workshop_.finish();
+  services_.finish();
   EXPECT_EQ(registry_->pinned_bytes(), 16 * kMiB);
   const std::byte* const begin = at(0, 16 * kMiB).data();
   std::size_t chunks = 0;
@@ -226,7 +228,7 @@ TEST_F(NoRegions, AreToldOnceAndDoNoHarm) {
   const TestRam ram(8 * kMiB);
   ram.map_into(memory_, 0);
   registry_->refresh();
-  workshop_.finish();
+  services_.finish();
   EXPECT_TRUE(registry_->is_ready());
   EXPECT_EQ(registry_->trouble(), "no such region");
   EXPECT_EQ(known(0), 0U);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "transport/hca/context.h"
+#include "transport/hca/hca_shared.h"
 #include "transport/hca/host_pipes.h"
 #include "transport/hca/pipe.h"
 #include "transport/hca/worker.h"
@@ -15,6 +15,7 @@ namespace pvrdma::transport {
 
 using hca::HostPipes;
 using hca::Nic;
+using hca::Pipe;
 using hca::PipeEnd;
 using wire::GoodbyeReason;
 
@@ -24,39 +25,54 @@ constexpr Duration kReopenPause = std::chrono::seconds(5);
 
 class HcaPath final : public verbs::Path {
  public:
-  HcaPath(HostPipes& pipes, std::uint32_t lends_from, const verbs::Engine* sender, SegmentId segment,
-          Traffic& traffic)
-      : Path(false, lends_from), pipes_(pipes), sender_(sender), traffic_(traffic), segment_(segment) {}
+  HcaPath(HostPipes& pipes, hca::HcaShared& shared, std::uint32_t lends_from, const verbs::Engine* sender,
+          SegmentId segment, Traffic& traffic)
+      : Path(false, lends_from),
+        pipes_(pipes),
+        errors_(shared.errors),
+        sender_(sender),
+        traffic_(traffic),
+        segment_(segment) {}
 
-  std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override { return pipes_.room(wanted); }
-  std::uint32_t room_to_ask(std::uint32_t wanted, Instant /*now*/) override {
-    return pipes_.room(1) == 0 ? 0 : std::min(wanted, hca::kReadBytesMax);
+  std::uint32_t room(std::uint32_t wanted, Instant /*now*/) override {
+    Pipe* const pipe = pipes_.requests();
+    return pipe != nullptr ? pipe->room(wanted) : 0;
+  }
+  std::uint32_t room_to_ask(std::uint32_t wanted, Instant now) override {
+    return room(1, now) == 0 ? 0 : std::min(wanted, hca::kReadBytesMax);
   }
   void send_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
     traffic_.count(payload);
+    Pipe* const pipe = pipes_.requests();
+    if (pipe == nullptr) return;
     if (request.op == verbs::RequestOp::kRead && request.bytes >= lends_from() && sender_ != nullptr)
-      pipes_.expect_loan(*sender_, segment_, request, now);
-    pipes_.send(segment_, request, payload, now);
+      pipe->expect_loan(*sender_, segment_, request, now);
+    pipe->send(segment_, request, payload, now);
   }
   bool lend_request(const verbs::Request& request, const guestmem::SpanList& payload, Instant now) override {
-    if (sender_ == nullptr || !pipes_.lend(*sender_, segment_, request, payload, now)) return false;
+    Pipe* const pipe = pipes_.requests();
+    if (pipe == nullptr || sender_ == nullptr || !pipe->lend(*sender_, segment_, request, payload, now))
+      return false;
     traffic_.count(payload);
     return true;
   }
   void send_response(const verbs::Response& response, const guestmem::SpanList& payload,
                      Instant now) override {
     traffic_.count(payload);
-    pipes_.send(segment_, response, payload, now);
+    Pipe* const pipe = pipes_.answers();
+    if (pipe == nullptr || !pipe->send(segment_, response, payload, now)) ++errors_.responses_dropped;
   }
   bool lend_response(const verbs::Response& response, std::uint32_t rkey, const guestmem::SpanList& payload,
                      Instant /*now*/) override {
-    if (!pipes_.lend(segment_, response, rkey, payload)) return false;
+    Pipe* const pipe = pipes_.answers();
+    if (pipe == nullptr || !pipe->lend(segment_, response, rkey, payload)) return false;
     traffic_.count(payload);
     return true;
   }
 
  private:
-  HostPipes& pipes_;  // borrowed, as the next two
+  HostPipes& pipes_;  // borrowed, as the next three
+  HcaErrors& errors_;
   const verbs::Engine* const sender_;
   Traffic& traffic_;
   const SegmentId segment_;
@@ -64,17 +80,9 @@ class HcaPath final : public verbs::Path {
 
 }  // namespace
 
-struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, HostPipes::Owner, hca::Parts {
-  // What other threads need to know of the shard's state.
-  struct Station {
-    std::shared_ptr<Nic> nic;
-    std::uint32_t mtu = 0;
-    std::vector<verbs::Gid> gids;
-    std::vector<HcaPeer> peers;
-  };
-
+struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::HcaServices {
   Impl(HcaOptions the_options, shard::Loop& the_loop, const Clock& clock, Inbound& inbound)
-      : context(*this, inbound, clock, the_options.times), options(std::move(the_options)), loop(the_loop) {}
+      : shared(*this, inbound, clock, the_options.times), options(std::move(the_options)), loop(the_loop) {}
 
   // Results of the worker's jobs come back to whoever is still there.
   template <typename Then>
@@ -93,22 +101,22 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, HostPi
     try {
       action();
     } catch (const std::bad_alloc&) {
-      open_at = context.clock.now() + kReopenPause;
+      open_at = shared.clock.now() + kReopenPause;
     }
   }
 
   HostPipes& pipes(HostId id) {
     if (const auto found = hosts.find(id); found != hosts.end()) return *found->second;
-    context.make_room(4 * hosts.size() + 8);
-    return *hosts.emplace(id, std::make_unique<HostPipes>(context, *this, id)).first->second;
+    shared.make_room(4 * hosts.size() + 8);
+    return *hosts.emplace(id, std::make_unique<HostPipes>(shared, options.introducer, id)).first->second;
   }
 
   // Shard's turn.
   bool run(Instant now) override;
   void on_time(Instant now) override;
   Instant next_deadline() const override {
-    if (context.attention || !context.active.empty() || !context.unflushed.empty()) return Instant{};
-    return std::min(context.next_check, open_at);
+    if (shared.attention || !shared.active.empty() || !shared.unflushed.empty()) return Instant{};
+    return std::min(shared.next_check, open_at);
   }
   bool polls() const override { return false; }
   void on_fd_ready(int, shard::Readiness) override { nic->take_events(); }
@@ -124,17 +132,15 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, HostPi
   void took_port(const Nic* asked, Result<hca::NicPort> found);
   void use_port(hca::NicPort found);
   void announce(Instant now);
+  void show_station();
 
-  // Owner.
-  void dial(HostPipes& pipes, std::uint64_t attempt) override;
-
-  // Parts; bury() is the owner's, too.
+  // HcaServices.
   void bury(std::unique_ptr<hca::Buried> dead) override { options.worker.bury(std::move(dead)); }
   void work(std::function<void()> job, std::function<void()> then) override;
   std::shared_ptr<hca::GuestMemory> memory_of(const verbs::Engine& engine) override;
   void give_up_device() override;
 
-  hca::Context context;
+  hca::HcaShared shared;
   const HcaOptions options;
   shard::Loop& loop;
   std::weak_ptr<Impl> self;
@@ -151,24 +157,24 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, HostPi
   Instant open_at = Instant::never();
 
   std::mutex station_mutex;
-  std::shared_ptr<const Station> station;  // guarded
+  std::shared_ptr<const hca::Station> station;  // guarded: the newest of `shared`, for other threads
 };
 
 bool Hca::Impl::run(Instant now) {
   bool more = false;
-  if (!context.active.empty()) {
-    context.polled.swap(context.active);
-    for (hca::Pipe* pipe : context.polled) more = pipe->run(now) || more;
-    context.polled.clear();
+  if (!shared.active.empty()) {
+    shared.polled.swap(shared.active);
+    for (Pipe* pipe : shared.polled) more = pipe->run(now) || more;
+    shared.polled.clear();
   }
   flush_all(now);
-  if (context.attention) {
+  if (shared.attention) {
     more = true;
-    context.attention = false;
+    shared.attention = false;
     try {
       for (const auto& [id, entry] : hosts) entry->turn(now, options.may_ask(id));
     } catch (const std::bad_alloc&) {  // what is left to do is done in the next turn
-      context.attention = true;
+      shared.attention = true;
     }
     flush_all(now);
   }
@@ -176,13 +182,13 @@ bool Hca::Impl::run(Instant now) {
 }
 
 void Hca::Impl::flush_all(Instant now) {
-  for (hca::Pipe* pipe : context.unflushed) pipe->flush(now);
-  context.unflushed.clear();
+  for (Pipe* pipe : shared.unflushed) pipe->flush(now);
+  shared.unflushed.clear();
 }
 
 // Deadlines only move back between two calls, except where check_at() was told.
 void Hca::Impl::on_time(Instant now) {
-  context.next_check = Instant::never();
+  shared.next_check = Instant::never();
   if (now >= open_at) {
     try {
       open_device(now);
@@ -195,11 +201,11 @@ void Hca::Impl::on_time(Instant now) {
     entry->on_time(now);
     next = std::min(next, entry->next_deadline());
   }
-  context.check_at(next);
+  shared.check_at(next);
 }
 
 void Hca::Impl::on_news(News news) {
-  const Instant now = context.clock.now();
+  const Instant now = shared.clock.now();
   or_later([&] {
     switch (news) {
       case News::kChanged:
@@ -236,7 +242,7 @@ void Hca::Impl::open_device(Instant now) {
 void Hca::Impl::took_device(std::uint64_t attempt, Result<std::shared_ptr<Nic>> opened,
                             Result<hca::NicPort> found) {
   if (attempt != device_attempt) return;
-  const Instant now = context.clock.now();
+  const Instant now = shared.clock.now();
   const auto failed = [&](const std::string& why) {
     trouble = why;
     log::warn("hca: {}; trying again", why);
@@ -290,7 +296,7 @@ std::shared_ptr<hca::GuestMemory> Hca::Impl::memory_of(const verbs::Engine& engi
 
 void Hca::Impl::give_up_device() {
   open_at = Instant{};
-  context.check_at(open_at);
+  shared.check_at(open_at);
 }
 
 void Hca::Impl::ask_port() {
@@ -307,8 +313,8 @@ void Hca::Impl::ask_port() {
 void Hca::Impl::took_port(const Nic* asked, Result<hca::NicPort> found) {
   if (asked != nic.get() || nic == nullptr) return;
   if (!found) {
-    drop_device(found.error().message, context.clock.now());
-    open_at = context.clock.now() + kReopenPause;
+    drop_device(found.error().message, shared.clock.now());
+    open_at = shared.clock.now() + kReopenPause;
     return;
   }
   use_port(*std::move(found));
@@ -316,12 +322,18 @@ void Hca::Impl::took_port(const Nic* asked, Result<hca::NicPort> found) {
 
 void Hca::Impl::use_port(hca::NicPort found) {
   port = std::move(found);
-  announce(context.clock.now());
+  announce(shared.clock.now());
+}
+
+void Hca::Impl::show_station() {
+  std::shared_ptr<const hca::Station> old = shared.station;
+  const std::lock_guard lock(station_mutex);
+  station.swap(old);
 }
 
 // Tells everybody how it is now: those who answer, and the pipes.
 void Hca::Impl::announce(Instant now) {
-  auto made = std::make_shared<Station>();
+  auto made = std::make_shared<hca::Station>();
   made->nic = nic;
   made->mtu = port.mtu;
   made->gids = hca::usable_gids(port.gids, settings.tagged);
@@ -336,11 +348,8 @@ void Hca::Impl::announce(Instant now) {
           nic->name());
   }
   const bool works = trouble.empty();
-  std::shared_ptr<const Station> old = works ? std::move(made) : nullptr;
-  {
-    const std::lock_guard lock(station_mutex);
-    station.swap(old);
-  }
+  shared.station = works ? std::move(made) : nullptr;
+  show_station();
   for (const auto& [id, entry] : hosts) {
     const auto peer = std::ranges::find(settings.peers, id, &HcaPeer::id);
     const bool is_peer = peer != settings.peers.end();
@@ -348,36 +357,7 @@ void Hca::Impl::announce(Instant now) {
     if (!works) entry->break_off(denied, now);
     entry->configure(is_peer ? peer->name : entry->name(), denied, now);
   }
-  context.attention = true;
-}
-
-void Hca::Impl::dial(HostPipes& to_host, std::uint64_t attempt) {
-  std::shared_ptr<const Station> here;
-  {
-    const std::lock_guard lock(station_mutex);
-    here = station;
-  }
-  options.worker.post(shard::Task(
-      [to = self, here, attempt, id = to_host.id(), name = to_host.name(), &introducer = options.introducer,
-       &back = loop] {
-        const auto make = [&]() -> Result<std::unique_ptr<PipeEnd>> {
-          if (here == nullptr) return fail("the device is not active");
-          auto end = PipeEnd::make(here->nic, here->mtu);
-          if (!end) return end;
-          const hca::Offer offer{.end = (*end)->here(), .gids = here->gids};
-          const auto answer = introducer.introduce(name, offer);
-          if (!answer) return Failure(answer.error());
-          if (const auto defect = hca::defect_of(*answer, offer); !defect.empty())
-            return fail(fmt::format("its answer is no good: {}", defect));
-          if (auto done = (*end)->connect(answer->dialler, answer->acceptor, answer->end); !done)
-            return Failure(std::move(done).error());
-          return end;
-        };
-        come_back(to, back, [id, attempt, made = make()](Impl& impl) mutable {
-          impl.pipes(id).on_dialled(attempt, std::move(made), impl.context.clock.now());
-        });
-      },
-      "dials a pipe"));
+  shared.attention = true;
 }
 
 Hca::Hca(HcaOptions options, shard::Loop& loop, const Clock& clock, Inbound& inbound)
@@ -388,13 +368,11 @@ Hca::Hca(HcaOptions options, shard::Loop& loop, const Clock& clock, Inbound& inb
 }
 
 Hca::~Hca() {
-  const Instant now = impl_->context.clock.now();
+  const Instant now = impl_->shared.clock.now();
   for (const auto& [id, entry] : impl_->hosts)
     entry->close(GoodbyeReason::kStopping, "the daemon stops", now);
-  {
-    const std::lock_guard lock(impl_->station_mutex);
-    impl_->station.reset();
-  }
+  impl_->shared.station.reset();
+  impl_->show_station();
   impl_->hosts.clear();
   impl_->memories.clear();
   impl_->is_over = true;
@@ -404,7 +382,7 @@ Hca::~Hca() {
 
 void Hca::configure(const HcaSettings& settings) {
   if (impl_->is_configured && settings == impl_->settings) return;
-  const Instant now = impl_->context.clock.now();
+  const Instant now = impl_->shared.clock.now();
   const bool again = !std::exchange(impl_->is_configured, false);
   const bool other_device = again || settings.device != impl_->settings.device;
   impl_->settings = settings;
@@ -422,7 +400,7 @@ void Hca::configure(const HcaSettings& settings) {
 Result<hca::Answer> Hca::answer(const std::string& host, const hca::Offer& offer) {
   if (const auto defect = hca::defect_of(offer); !defect.empty())
     return fail(EPROTO, fmt::format("its offer is no good: {}", defect));
-  std::shared_ptr<const Impl::Station> here;
+  std::shared_ptr<const hca::Station> here;
   {
     const std::lock_guard lock(impl_->station_mutex);
     here = impl_->station;
@@ -439,25 +417,27 @@ Result<hca::Answer> Hca::answer(const std::string& host, const hca::Offer& offer
     return Failure(std::move(done).error());
   const hca::Answer answer{.end = (*end)->here(), .dialler = gids->dialler, .acceptor = gids->acceptor};
   Impl::come_back(impl_->self, impl_->loop, [id = peer->id, made = *std::move(end)](Impl& impl) mutable {
-    impl.pipes(id).adopt(std::move(made), impl.context.clock.now());
+    impl.pipes(id).adopt(std::move(made), impl.shared.clock.now());
   });
   return answer;
 }
 
 const Counters& Hca::counters() const {
-  return impl_->context.counters;
+  return impl_->shared.counters;
 }
 
 void Hca::open(const Place& place, const verbs::Connection& /*connection*/, Traffic& traffic,
                verbs::PathSlot& slot) {
-  slot.open<HcaPath>(impl_->pipes(place.host), impl_->options.lends_from, place.sender, place.segment,
-                     traffic);
+  slot.open<HcaPath>(impl_->pipes(place.host), impl_->shared, impl_->options.lends_from, place.sender,
+                     place.segment, traffic);
 }
 
 void Hca::send_datagram(const Place& place, const verbs::Datagram& datagram,
                         const guestmem::SpanList& payload, Traffic& traffic, Instant now) {
   traffic.count(payload);
-  impl_->pipes(place.host).send(place.segment, datagram, payload, now);
+  Pipe* const pipe = impl_->pipes(place.host).requests();
+  if (pipe == nullptr || !pipe->send(place.segment, datagram, payload, now))
+    ++impl_->shared.errors.datagrams_dropped;
 }
 
 bool Hca::is_up(HostId host) const {
@@ -494,7 +474,7 @@ void Hca::take_back(const verbs::Engine& engine, std::span<const std::byte> memo
 }
 
 const HcaBulk& Hca::bulk() const {
-  return impl_->context.bulk;
+  return impl_->shared.bulk;
 }
 
 HcaMemory Hca::memory(const verbs::Engine& engine) const {
@@ -514,7 +494,7 @@ std::string describe(const HcaMemory& memory, const std::string& vm) {
 }
 
 void Hca::flush(Instant now) {
-  if (!impl_->context.in_batch) impl_->flush_all(now);
+  if (!impl_->shared.in_batch) impl_->flush_all(now);
 }
 
 Instant Hca::next_deadline() const {
@@ -530,7 +510,7 @@ const std::string& Hca::device_trouble() const {
 }
 
 const HcaErrors& Hca::errors() const {
-  return impl_->context.errors;
+  return impl_->shared.errors;
 }
 
 std::vector<HcaPeerState> Hca::peers() const {

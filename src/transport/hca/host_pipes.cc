@@ -1,10 +1,36 @@
 #include "transport/hca/host_pipes.h"
 
 #include <algorithm>
+#include <fmt/core.h>
 #include <new>
 #include <utility>
 
 namespace pvrdma::transport::hca {
+namespace {
+
+// Makes an end here, asks the other host for its own, and connects the two. May sleep.
+Result<std::unique_ptr<PipeEnd>> dialled_end(const Station* here, Introducer& introducer,
+                                             const std::string& host) {
+  if (here == nullptr) return fail("the device is not active");
+  auto end = PipeEnd::make(here->nic, here->mtu);
+  if (!end) return end;
+  const Offer offer{.end = (*end)->here(), .gids = here->gids};
+  const auto answer = introducer.introduce(host, offer);
+  if (!answer) return Failure(answer.error());
+  if (const auto defect = defect_of(*answer, offer); !defect.empty())
+    return fail(fmt::format("its answer is no good: {}", defect));
+  if (auto done = (*end)->connect(answer->dialler, answer->acceptor, answer->end); !done)
+    return Failure(std::move(done).error());
+  return end;
+}
+
+}  // namespace
+
+// What the worker's thread gets and gives back.
+struct HostPipes::Job {
+  std::uint64_t attempt = 0;
+  Result<std::unique_ptr<PipeEnd>> made = nullptr;
+};
 
 HostPipes::~HostPipes() {
   bury(dialled_);
@@ -18,7 +44,7 @@ void HostPipes::configure(const std::string& name, const std::string& denied, In
   if (stays) return;
   if (!denied.empty()) close(wire::GoodbyeReason::kReconfigured, denied, now);
   dial_at_ = now;
-  context_.attention = true;
+  shared_.attention = true;
 }
 
 void HostPipes::close(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
@@ -38,68 +64,56 @@ void HostPipes::break_off(const std::string& trouble, Instant now) {
   turn(now, false);
 }
 
-void HostPipes::on_dialled(std::uint64_t attempt, Result<std::unique_ptr<PipeEnd>> end, Instant now) {
-  if (attempt != attempt_) {
-    if (end) owner_.bury(*std::move(end));
+void HostPipes::dial(Instant now) {
+  auto job = std::make_shared<Job>();
+  job->attempt = ++attempt_;
+  // HostPipes lives as long as the Hca, without which the second is not called.
+  shared_.services.work(
+      [job, here = shared_.station, name = name_, &introducer = introducer_] {
+        job->made = dialled_end(here.get(), introducer, name);
+      },
+      [this, job] { on_dialled(*job); });
+  dialling_until_ = now + kDialMax;
+  shared_.check_at(dialling_until_);
+}
+
+void HostPipes::on_dialled(Job& job) {
+  if (job.attempt != attempt_) {
+    if (job.made) shared_.services.bury(*std::move(job.made));
     return;
   }
+  const Instant now = shared_.clock.now();
   dialling_until_ = {};
-  if (!end) {
-    ++context_.errors.failed_setups;
-    trouble_ = end.error().message;
+  if (!job.made) {
+    ++shared_.errors.failed_setups;
+    trouble_ = job.made.error().message;
     note("no pipe", now);
     dial_later(now);
     return;
   }
-  dialled_ = make(Pipe::Role::kDialler, *end, now);
+  dialled_ = make(Pipe::Role::kDialler, *job.made, now);
   usable_at_ = Instant::never();
   if (dialled_ == nullptr) dial_later(now);
-  context_.attention = true;
+  shared_.attention = true;
 }
 
 void HostPipes::adopt(std::unique_ptr<PipeEnd> end, Instant now) {
-  if (!denied_.empty()) return owner_.bury(std::move(end));
+  if (!denied_.empty()) return shared_.services.bury(std::move(end));
   if (accepted_ != nullptr)
     accepted_->close(wire::GoodbyeReason::kReplaced, "a newer pipe has taken its place", now);
   bury(accepted_);
   accepted_ = make(Pipe::Role::kAcceptor, end, now);
-  context_.attention = true;
+  shared_.attention = true;
 }
 
 // Null: there is no memory, and the end is buried.
 std::unique_ptr<Pipe> HostPipes::make(Pipe::Role role, std::unique_ptr<PipeEnd>& end, Instant now) {
   try {
-    return std::make_unique<Pipe>(context_, role, id_, std::move(end), now);
+    return std::make_unique<Pipe>(shared_, role, id_, std::move(end), now);
   } catch (const std::bad_alloc&) {
-    owner_.bury(std::move(end));
+    shared_.services.bury(std::move(end));
     return nullptr;
   }
-}
-
-void HostPipes::send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
-                     Instant now) {
-  if (is_up_) dialled_->send(segment, request, payload, now);
-}
-
-void HostPipes::send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
-                     Instant now) {
-  if (accepted_ == nullptr || !accepted_->send(segment, response, payload, now))
-    ++context_.errors.responses_dropped;
-}
-
-bool HostPipes::lend(SegmentId segment, const verbs::Response& response, std::uint32_t rkey,
-                     const guestmem::SpanList& payload) {
-  return accepted_ != nullptr && accepted_->lend(segment, response, rkey, payload);
-}
-
-void HostPipes::expect_loan(const verbs::Engine& engine, SegmentId segment, const verbs::Request& request,
-                            Instant now) {
-  if (is_up_) dialled_->expect_loan(engine, segment, request, now);
-}
-
-void HostPipes::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
-                     Instant now) {
-  if (!is_up_ || !dialled_->send(segment, datagram, payload, now)) ++context_.errors.datagrams_dropped;
 }
 
 void HostPipes::stop(SegmentId segment, const verbs::Connection& connection) {
@@ -114,11 +128,11 @@ void HostPipes::stop_all(const verbs::Engine& engine) {
 
 void HostPipes::turn(Instant now, bool may_ask) {
   if (dialled_ != nullptr && dialled_->broken()) end_dialled(now);
-  if (accepted_ != nullptr && accepted_->broken()) end_accepted();
+  if (accepted_ != nullptr && accepted_->broken()) bury(accepted_);
   if (dialled_ != nullptr && dialled_->is_up()) {
     if (usable_at_ == Instant::never()) {
       usable_at_ = now + proof_;
-      context_.check_at(usable_at_);
+      shared_.check_at(usable_at_);
     }
     if (!is_up_ && now >= usable_at_) {
       is_up_ = true;
@@ -137,12 +151,10 @@ void HostPipes::turn(Instant now, bool may_ask) {
   if (!denied_.empty() || dialled_ != nullptr || now < dial_at_ || now < dialling_until_) return;
   if (!may_ask) {  // looked at again soon: nothing has failed
     dial_at_ = now + kRedialFirst;
-    context_.check_at(dial_at_);
+    shared_.check_at(dial_at_);
     return;
   }
-  owner_.dial(*this, ++attempt_);
-  dialling_until_ = now + kDialMax;
-  context_.check_at(dialling_until_);
+  dial(now);
 }
 
 void HostPipes::end_dialled(Instant now) {
@@ -155,8 +167,8 @@ void HostPipes::end_dialled(Instant now) {
   is_up_ = false;
   if (!in_order) {
     ++falls_;
-    ++context_.errors.falls;
-    const HcaTimes& times = context_.times;
+    ++shared_.errors.falls;
+    const HcaTimes& times = shared_.times;
     if (now - used_since_ >= times.proof_max) proof_ = Duration{0};
     proof_ = std::min(std::max(proof_ * 2, times.proof_first), times.proof_max);
   }
@@ -167,18 +179,14 @@ void HostPipes::end_dialled(Instant now) {
 
 // Each once, also where there was no memory in between.
 void HostPipes::tell(Instant now) {
-  if (std::exchange(news_.changed, false)) context_.inbound.on_up_changed(id_, now);
-  if (std::exchange(news_.restored, false)) context_.inbound.on_restored(id_, now);
-  if (std::exchange(news_.ready, false)) context_.inbound.on_ready(id_, now);
-}
-
-void HostPipes::end_accepted() {
-  bury(accepted_);
+  if (std::exchange(news_.changed, false)) shared_.inbound.on_up_changed(id_, now);
+  if (std::exchange(news_.restored, false)) shared_.inbound.on_restored(id_, now);
+  if (std::exchange(news_.ready, false)) shared_.inbound.on_ready(id_, now);
 }
 
 void HostPipes::bury(std::unique_ptr<Pipe>& pipe) {
   if (pipe == nullptr) return;
-  owner_.bury(pipe->release());
+  shared_.services.bury(pipe->release());
   pipe.reset();
 }
 
@@ -192,13 +200,13 @@ void HostPipes::note(const char* what, Instant now) {
 void HostPipes::dial_later(Instant now) {
   dial_at_ = now + pause_;
   pause_ = std::min(pause_ * 2, kRedialMax);
-  context_.check_at(dial_at_);
+  shared_.check_at(dial_at_);
 }
 
 void HostPipes::on_time(Instant now) {
   if (dialled_ != nullptr) dialled_->on_time(now);
   if (accepted_ != nullptr) accepted_->on_time(now);
-  context_.attention = true;
+  shared_.attention = true;
 }
 
 Instant HostPipes::next_deadline() const {

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/hca/pipe.h"
 #include "transport/hca/pull.h"
 
 namespace pvrdma::transport::hca {
 
-// What the workshop gets and gives back.
+// What the worker's thread gets and gives back.
 struct Lender::Job {
   std::uint32_t id;
   std::unique_ptr<BulkEnd> end;
@@ -21,15 +22,15 @@ Lender::~Lender() {
 Lender::Bulk* Lender::ready(const verbs::Engine& engine, const Stripe& stripe, Instant now) {
   const auto found = bulks_.find(stripe);
   if (found == bulks_.end()) {
-    if (around_.reads() == 0 || wanted_count_ == wanted_.size()) return nullptr;
+    if (pipe_.reads() == 0 || wanted_count_ == wanted_.size()) return nullptr;
     wanted_[wanted_count_++] = stripe;
-    around_.context().attention = true;
+    shared_.attention = true;
     return nullptr;
   }
   Bulk& bulk = found->second;
   if (bulk.state == State::kDown && now >= bulk.until && !bulk.tells_stop) {
     bulk.state = State::kWanted;
-    has_news_ = around_.context().attention = true;
+    has_news_ = shared_.attention = true;
   }
   if (bulk.state != State::kReady || bulk.engine != &engine) return nullptr;
   bulk.used = now;
@@ -41,7 +42,7 @@ bool Lender::lend(const verbs::Engine& engine, const Stripe& stripe, const guest
   Bulk* const bulk = ready(engine, stripe, now);
   if (bulk == nullptr) return false;
   const Exposed exposed = expose(*bulk->memory, payload, runs);
-  if (exposed == Exposed::kUnregistered) bulk->lacks_memory = has_news_ = around_.context().attention = true;
+  if (exposed == Exposed::kUnregistered) bulk->lacks_memory = has_news_ = shared_.attention = true;
   return exposed == Exposed::kYes;
 }
 
@@ -88,8 +89,7 @@ void Lender::take(const LentAnswer& lent, Instant now) {
 
 void Lender::hand_over(SegmentId segment, const verbs::Response& response, verbs::Payload& payload,
                        Instant now) {
-  Context& context = around_.context();
-  context.count(context.inbound.on_response(around_.peer(), segment, response, payload, now));
+  shared_.count(shared_.inbound.on_response(pipe_.peer(), segment, response, payload, now));
 }
 
 verbs::Placed Lender::fetch(Bulk& bulk, std::uint32_t number, const Runs& runs,
@@ -97,11 +97,11 @@ verbs::Placed Lender::fetch(Bulk& bulk, std::uint32_t number, const Runs& runs,
   if (bulk.state != State::kReady) return verbs::Placed::kLost;
   Fetch& fetch = bulk.fetches[number % kLentAnswersMax];
   if (pull(*bulk.end, *bulk.memory, runs, target, number, fetch.reads_left) != Pulled::kPosted) {
-    fail(bulk, around_.context().clock.now());  // in pieces, until it stands again
+    fail(bulk, shared_.clock.now());  // in pieces, until it stands again
     return verbs::Placed::kLost;
   }
-  ++around_.context().bulk.fetched;
-  around_.context().bulk.fetched_bytes += fetch.response.bytes;
+  ++shared_.bulk.fetched;
+  shared_.bulk.fetched_bytes += fetch.response.bytes;
   return verbs::Placed::kLater;
 }
 
@@ -110,7 +110,7 @@ void Lender::on_bulk_completions(BulkEnd& end) {
     if (bulk.end.get() == &end) bulk.has_completions = true;
   }
   has_completions_ = true;
-  around_.run_soon();
+  pipe_.run_soon();
 }
 
 void Lender::run(Instant now) {
@@ -151,7 +151,7 @@ void Lender::poll(const Stripe& stripe, Bulk& bulk, Instant now) {
   }
   if (!is_still_it()) return;
   bulk.has_completions = has_completions_ = true;
-  around_.run_soon();
+  pipe_.run_soon();
 }
 
 // The peer hears of those that are read no more, before anything that their guest says then.
@@ -165,7 +165,7 @@ void Lender::return_those(Bulk& bulk) {
 void Lender::tell_returned(Bulk& bulk) {
   BulkRoom room;
   const BulkReturned said{.id = bulk.id, .count = bulk.returned};
-  bulk.tells_returned = !around_.send_frame(encode_bulk(around_.next_sequence(), said, room));
+  bulk.tells_returned = !pipe_.send_frame(encode_bulk(pipe_.next_sequence(), said, room));
   has_news_ = has_news_ || bulk.tells_returned;  // the turn after that which finds room tries again
 }
 
@@ -194,7 +194,7 @@ void Lender::turn(Instant now) {
     if (!bulks_.contains(stripe) && has_room(now)) {
       Bulk& bulk = bulks_[stripe];
       bulk.used = now;
-      bulk.pause = around_.context().times.bulk_pause_first;
+      bulk.pause = shared_.times.bulk_pause_first;
     }
     --wanted_count_;
     has_news_ = true;
@@ -203,24 +203,24 @@ void Lender::turn(Instant now) {
   has_news_ = false;
   next_look_ = Instant::never();
   for (auto& [stripe, bulk] : bulks_) step(stripe, bulk, now);
-  around_.context().check_at(next_look_);
+  shared_.check_at(next_look_);
 }
 
 void Lender::step(const Stripe& stripe, Bulk& bulk, Instant now) {
   if (bulk.tells_stop && !tell_stop(stripe, bulk, now)) {
     has_news_ = true;  // there is no room; the turn after that which finds some tries again
-    look_at(now + around_.context().times.bulk_pause_first);
+    look_at(now + shared_.times.bulk_pause_first);
     return;
   }
   switch (bulk.state) {
     case State::kWanted: {
       // Whether that GID is still this engine's, and that host's the other.
-      bulk.engine = around_.context().inbound.find_pair(around_.peer(), stripe.pair);
-      const auto memory = bulk.engine == nullptr ? nullptr : around_.context().parts.memory_of(*bulk.engine);
+      bulk.engine = shared_.inbound.find_pair(pipe_.peer(), stripe.pair);
+      const auto memory = bulk.engine == nullptr ? nullptr : shared_.services.memory_of(*bulk.engine);
       if (memory == nullptr) return fail(bulk, now);
       memory->refresh();
       if (memory->is_ready()) return memory->pinned_bytes() != 0 ? make(bulk, memory, now) : fail(bulk, now);
-      look_at(now + around_.context().times.bulk_pause_first);
+      look_at(now + shared_.times.bulk_pause_first);
       return;
     }
     case State::kMade:
@@ -245,13 +245,13 @@ void Lender::make(Bulk& bulk, const std::shared_ptr<GuestMemory>& memory, Instan
   auto job = std::make_shared<Job>();
   job->id = bulk.id = next_id_++;
   bulk.memory = memory;
-  around_.context().parts.work(
-      [job, domain = memory->domain(), reads = around_.reads()] {
+  shared_.services.work(
+      [job, domain = memory->domain(), reads = pipe_.reads()] {
         if (auto end = BulkEnd::make(domain, reads)) job->end = *std::move(end);
       },
-      [job, to = std::weak_ptr(self_), &parts = around_.context().parts] {
+      [job, to = std::weak_ptr(self_), &services = shared_.services] {
         if (const auto self = to.lock()) return (*self)->on_made(*job);
-        if (job->end != nullptr) parts.bury(std::move(job->end));
+        if (job->end != nullptr) services.bury(std::move(job->end));
       });
   bulk.state = State::kMaking;
   bulk.until = now + kBulkSetUpMax;
@@ -259,10 +259,10 @@ void Lender::make(Bulk& bulk, const std::shared_ptr<GuestMemory>& memory, Instan
 }
 
 void Lender::on_made(Job& job) {
-  const Instant now = around_.context().clock.now();
+  const Instant now = shared_.clock.now();
   const auto found = find(job.id);
   if (found == bulks_.end() || found->second.state != State::kMaking) {
-    if (job.end != nullptr) around_.context().parts.bury(std::move(job.end));
+    if (job.end != nullptr) shared_.services.bury(std::move(job.end));
     return;
   }
   Bulk& bulk = found->second;
@@ -276,13 +276,13 @@ void Lender::on_made(Job& job) {
 void Lender::offer(const Stripe& stripe, Bulk& bulk, Instant now) {
   BulkRoom room;
   const BulkOffer said{.id = bulk.id, .stripe = stripe, .end = bulk.end->here()};
-  if (around_.send_frame(encode_bulk(around_.next_sequence(), said, room))) {
+  if (pipe_.send_frame(encode_bulk(pipe_.next_sequence(), said, room))) {
     bulk.state = State::kOffered;
     look_at(bulk.until);
     return;
   }
   has_news_ = true;
-  look_at(now + around_.context().times.bulk_pause_first);
+  look_at(now + shared_.times.bulk_pause_first);
 }
 
 void Lender::on_answer(const BulkAnswer& answer, Instant now) {
@@ -301,26 +301,26 @@ void Lender::connect(Bulk& bulk, const BulkEndpoint& there) {
   job->id = bulk.id;
   job->end = std::move(bulk.end);
   bulk.state = State::kConnecting;
-  around_.context().parts.work(
-      [job, pipe = around_.connection(), there] { job->done = job->end->connect(pipe, there).has_value(); },
-      [job, to = std::weak_ptr(self_), &parts = around_.context().parts] {
+  shared_.services.work(
+      [job, pipe = pipe_.connection(), there] { job->done = job->end->connect(pipe, there).has_value(); },
+      [job, to = std::weak_ptr(self_), &services = shared_.services] {
         if (const auto self = to.lock()) return (*self)->on_connected(*job);
-        parts.bury(std::move(job->end));
+        services.bury(std::move(job->end));
       });
 }
 
 void Lender::on_connected(Job& job) {
   const auto found = find(job.id);
   if (found == bulks_.end() || found->second.state != State::kConnecting)
-    return around_.context().parts.bury(std::move(job.end));
+    return shared_.services.bury(std::move(job.end));
   Bulk& bulk = found->second;
   bulk.end = std::move(job.end);
-  if (!job.done) return fail(bulk, around_.context().clock.now());
+  if (!job.done) return fail(bulk, shared_.clock.now());
   bulk.state = State::kReady;
-  bulk.ready_since = around_.context().clock.now();
+  bulk.ready_since = shared_.clock.now();
   bulk.until = Instant::never();
   bulk.end->set_user(this);
-  if (around_.lends_answers()) tell_returned(bulk);
+  if (pipe_.lends_answers()) tell_returned(bulk);
 }
 
 // What it had is over.
@@ -329,10 +329,10 @@ void Lender::end(Bulk& bulk) {
   bulk.tells_returned = false;
   bulk.memory.reset();
   if (bulk.end == nullptr) return;
-  ++around_.context().bulk.stops;
+  ++shared_.bulk.stops;
   bulk.end->set_user(nullptr);
-  if (!bulk.end->stop()) around_.context().parts.give_up_device();
-  around_.context().parts.bury(std::move(bulk.end));
+  if (!bulk.end->stop()) shared_.services.give_up_device();
+  shared_.services.bury(std::move(bulk.end));
 }
 
 void Lender::fail(Bulk& bulk, Instant now) {
@@ -343,10 +343,10 @@ void Lender::fail(Bulk& bulk, Instant now) {
   if (was_offered) {
     bulk.tells_stop = true;
     bulk.stopped_id = bulk.id;
-    has_news_ = around_.context().attention = true;
+    has_news_ = shared_.attention = true;
   }
   bulk.state = State::kDown;
-  const HcaTimes& times = around_.context().times;
+  const HcaTimes& times = shared_.times;
   if (had_loans && now - bulk.ready_since >= times.bulk_pause_max) bulk.pause = times.bulk_pause_first;
   bulk.until = now + bulk.pause;
   bulk.pause = std::min(bulk.pause * 2, times.bulk_pause_max);
@@ -356,23 +356,23 @@ void Lender::on_stopped(const BulkStopped& stopped) {
   const auto found = find(stopped.id);
   if (found == bulks_.end()) return;
   Bulk& bulk = found->second;
-  if (bulk.state != State::kDown) fail(bulk, around_.context().clock.now());
+  if (bulk.state != State::kDown) fail(bulk, shared_.clock.now());
   // Also when it has been said already: the peer takes nothing of the pair's until it hears of this.
   bulk.tells_stop = bulk.sends_again = true;
   bulk.stopped_id = stopped.id;
-  has_news_ = around_.context().attention = true;
+  has_news_ = shared_.attention = true;
 }
 
 void Lender::stop(SegmentId segment, const verbs::Connection& connection) {
   const auto found = bulks_.find(stripe_of(segment, connection.local, connection.remote, connection.local));
   if (found == bulks_.end() || found->second.state == State::kDown || found->second.state == State::kWanted)
     return;
-  fail(found->second, around_.context().clock.now());
+  fail(found->second, shared_.clock.now());
 }
 
 void Lender::stop_all(const verbs::Engine& engine) {
   for (auto& [stripe, bulk] : bulks_) {
-    if (bulk.engine == &engine && bulk.state != State::kDown) fail(bulk, around_.context().clock.now());
+    if (bulk.engine == &engine && bulk.state != State::kDown) fail(bulk, shared_.clock.now());
   }
 }
 
@@ -385,12 +385,11 @@ void Lender::stop_everything() {
 // On the pipe it comes behind all that was lent, and before all that is sent again.
 bool Lender::tell_stop(const Stripe& stripe, Bulk& bulk, Instant now) {
   BulkRoom room;
-  if (!around_.send_frame(encode_bulk(around_.next_sequence(), BulkStopped{bulk.stopped_id}, room)))
-    return false;
+  if (!pipe_.send_frame(encode_bulk(pipe_.next_sequence(), BulkStopped{bulk.stopped_id}, room))) return false;
   bulk.tells_stop = false;
   if (std::exchange(bulk.sends_again, false)) {
     const auto is_of_it = [&](verbs::Qpn own) { return own.value % kStripes == stripe.number; };
-    around_.context().inbound.on_pair_restored(around_.peer(), stripe.pair, is_of_it, now);
+    shared_.inbound.on_pair_restored(pipe_.peer(), stripe.pair, is_of_it, now);
   }
   return true;
 }

@@ -16,16 +16,18 @@
 #include <memory>
 
 #include "transport/hca/bulk_end.h"
-#include "transport/hca/bulk_surroundings.h"
 #include "transport/hca/guest_memory.h"
+#include "transport/hca/hca_shared.h"
 #include "verbs/payload.h"
 
 namespace pvrdma::transport::hca {
 
+class Pipe;
+
 class Lender final : private BulkEnd::User {
  public:
-  // Borrowed; outlives this.
-  explicit Lender(BulkSurroundings& around) : around_(around) {}
+  // Both borrowed; they outlive this.
+  Lender(Pipe& pipe, HcaShared& shared) : pipe_(pipe), shared_(shared) {}
   ~Lender() override;
   Lender(const Lender&) = delete;
   Lender& operator=(const Lender&) = delete;
@@ -112,7 +114,8 @@ class Lender final : private BulkEnd::User {
   bool tell_stop(const Stripe& stripe, Bulk& bulk, Instant now);
   void look_at(Instant when) { next_look_ = std::min(next_look_, when); }
 
-  BulkSurroundings& around_;
+  Pipe& pipe_;
+  HcaShared& shared_;
   Bulks bulks_;
   std::array<Stripe, 8> wanted_;  // to be made in the next turn
   std::size_t wanted_count_ = 0;

@@ -26,8 +26,8 @@ verbs::Datagram piece_of(const verbs::Datagram& whole, std::uint32_t, std::uint3
 
 }  // namespace
 
-Pipe::Pipe(Context& context, Role role, HostId peer, std::unique_ptr<PipeEnd> end, Instant now)
-    : context_(context),
+Pipe::Pipe(HcaShared& shared, Role role, HostId peer, std::unique_ptr<PipeEnd> end, Instant now)
+    : shared_(shared),
       role_(role),
       peer_(peer),
       end_(std::move(end)),
@@ -35,20 +35,20 @@ Pipe::Pipe(Context& context, Role role, HostId peer, std::unique_ptr<PipeEnd> en
       last_sent_(now),
       credits_(end_->peer_slots()) {
   if (role_ == Role::kDialler) {
-    lender_.emplace(static_cast<BulkSurroundings&>(*this));
+    lender_.emplace(*this, shared_);
   } else {
-    puller_.emplace(static_cast<BulkSurroundings&>(*this));
+    puller_.emplace(*this, shared_);
   }
   end_->set_user(this);
-  activate();  // what came before went unheard
+  run_soon();  // what came before went unheard
   if (role_ == Role::kDialler && open_slot()) post_open(now);
-  context_.check_at(next_deadline());
+  shared_.check_at(next_deadline());
 }
 
 Pipe::~Pipe() {
   PVRDMA_CHECK(end_ == nullptr, "what may sleep at its destruction is released before");
-  if (active_) std::erase(context_.active, this);
-  if (unflushed_) std::erase(context_.unflushed, this);
+  if (active_) std::erase(shared_.active, this);
+  if (unflushed_) std::erase(shared_.unflushed, this);
 }
 
 std::unique_ptr<PipeEnd> Pipe::release() {
@@ -135,27 +135,27 @@ bool Pipe::send_pieces(SegmentId segment, const Message& message, const guestmem
     put(head, reader, bytes, now);
     done += bytes;
   } while (done < total && !broken_);
-  context_.counters.payload_bytes += total;
+  shared_.counters.payload_bytes += total;
   return true;
 }
 
 void Pipe::send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload,
                 Instant now) {
-  ++context_.counters.requests;
+  ++shared_.counters.requests;
   send_pieces(segment, request, payload, now);
 }
 
 bool Pipe::send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
                 Instant now) {
   if (broken_ || free_slots() < pieces_of(response.bytes)) return false;
-  ++context_.counters.responses;
+  ++shared_.counters.responses;
   return send_pieces(segment, response, payload, now);
 }
 
 bool Pipe::send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
                 Instant now) {
   if (broken_ || free_slots() == 0) return false;
-  ++context_.counters.datagrams;
+  ++shared_.counters.datagrams;
   return send_pieces(segment, datagram, payload, now);
 }
 
@@ -168,7 +168,7 @@ bool Pipe::lend(const verbs::Engine& engine, SegmentId segment, const verbs::Req
   BulkRoom room;
   const auto frame = encode_lent(next_send_, segment, request, runs, room);
   if (frame.empty() || !send_frame(frame)) return false;
-  ++context_.counters.requests;
+  ++shared_.counters.requests;
   count_lent(request.bytes);
   return true;
 }
@@ -177,15 +177,15 @@ bool Pipe::lend(SegmentId segment, const verbs::Response& response, std::uint32_
                 const guestmem::SpanList& payload) {
   if (broken_ || !puller_ || free_slots() == 0 || !puller_->lend(segment, response, rkey, payload))
     return false;
-  ++context_.counters.responses;
+  ++shared_.counters.responses;
   count_lent(response.bytes);
   return true;
 }
 
 void Pipe::count_lent(std::uint32_t bytes) {
-  context_.counters.payload_bytes += bytes;
-  ++context_.bulk.lent;
-  context_.bulk.lent_bytes += bytes;
+  shared_.counters.payload_bytes += bytes;
+  ++shared_.bulk.lent;
+  shared_.bulk.lent_bytes += bytes;
 }
 
 void Pipe::expect_loan(const verbs::Engine& engine, SegmentId segment, const verbs::Request& request,
@@ -202,7 +202,7 @@ bool Pipe::send_frame(std::span<const std::byte> frame) {
   const guestmem::SpanList nothing;
   guestmem::SpanReader reader(nothing);
   ++next_send_;
-  put(frame, reader, 0, context_.clock.now());
+  put(frame, reader, 0, shared_.clock.now());
   return true;
 }
 
@@ -229,13 +229,13 @@ void Pipe::notice_room() {
   if (!wanted_ || free_slots() == 0) return;
   wanted_ = false;
   drained_ = true;
-  context_.attention = true;
+  shared_.attention = true;
 }
 
 void Pipe::flush_later() {
   if (unflushed_) return;
   unflushed_ = true;
-  context_.unflushed.push_back(this);
+  shared_.unflushed.push_back(this);
 }
 
 void Pipe::flush(Instant now) {
@@ -251,7 +251,7 @@ void Pipe::tell_credits(Instant now) {
 void Pipe::on_time(Instant now) {
   if (broken_) return;
   if (now >= last_heard_ + kSilenceMax) {
-    ++context_.errors.silent_peers;
+    ++shared_.errors.silent_peers;
     break_off("nothing came for 3 s");
     return;
   }
@@ -278,7 +278,7 @@ void Pipe::close(wire::GoodbyeReason reason, std::string_view sentence, Instant 
   in_order_ = true;
   broken_ = true;  // its QP lives until release(): the goodbye may still go
   trouble_ = wire::Sentence(sentence);
-  context_.attention = true;
+  shared_.attention = true;
 }
 
 void Pipe::break_off(std::string_view trouble, std::string_view detail) {
@@ -286,7 +286,7 @@ void Pipe::break_off(std::string_view trouble, std::string_view detail) {
   broken_ = true;
   is_open_ = false;
   if (end_ != nullptr) end_->fail();
-  context_.attention = true;
+  shared_.attention = true;
 }
 
 }  // namespace pvrdma::transport::hca

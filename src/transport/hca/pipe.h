@@ -27,8 +27,7 @@
 
 #include "base/time.h"
 #include "guestmem/host_span.h"
-#include "transport/hca/bulk_surroundings.h"
-#include "transport/hca/context.h"
+#include "transport/hca/hca_shared.h"
 #include "transport/hca/lender.h"
 #include "transport/hca/pipe_end.h"
 #include "transport/hca/puller.h"
@@ -44,13 +43,13 @@ inline constexpr std::uint32_t kSignalEvery = 16;
 // Bytes that one read asks for at most: what an acceptor keeps room for.
 inline constexpr std::uint32_t kReadBytesMax = 64 * 1024;
 
-class Pipe final : private BulkSurroundings {
+class Pipe final {
  public:
   enum class Role : std::uint8_t { kDialler, kAcceptor };
 
-  // `context` is borrowed and outlives this. `end` is connected.
-  Pipe(Context& context, Role role, HostId peer, std::unique_ptr<PipeEnd> end, Instant now);
-  ~Pipe() override;
+  // `shared` is borrowed and outlives this. `end` is connected.
+  Pipe(HcaShared& shared, Role role, HostId peer, std::unique_ptr<PipeEnd> end, Instant now);
+  ~Pipe();
   Pipe(const Pipe&) = delete;
   Pipe& operator=(const Pipe&) = delete;
 
@@ -92,8 +91,7 @@ class Pipe final : private BulkSurroundings {
   // On an empty stack. May throw bad_alloc, and is called again then.
   void turn(Instant now);
 
-  // Its CQ has fired. Then, in the shard's turn, run(): a bounded amount of work; true: there is more.
-  void on_completions();
+  // After run_soon(), in the shard's turn: a bounded amount of work; true: there is more.
   bool run(Instant now);
   void on_time(Instant now);
   Instant next_deadline() const;
@@ -102,6 +100,21 @@ class Pipe final : private BulkSurroundings {
   void close(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
   // Ends without a word. The device touches nothing of it any more when its completions have been polled.
   void break_off(std::string_view trouble, std::string_view detail = {});
+
+  // What its Lender or Puller needs of it.
+  HostId peer() const { return peer_; }
+  const QpConnection& connection() const { return end_->connection(); }
+  // READs at a time of a bulk QP, that both hosts can do; 0: there are no bulk QPs.
+  std::uint32_t reads() const { return std::min(end_->here().reads, end_->peer_reads()); }
+  bool lends_answers() const { return end_->peer_lends_answers(); }  // whether the peer does
+  std::uint64_t next_sequence() const { return next_send_; }
+  // Sends a frame that has next_sequence(). False: there is no room now, and nothing was sent.
+  bool send_frame(std::span<const std::byte> frame);
+  // Whether there is room for the answer to any request.
+  bool may_answer() const;
+  // run() is called in the next turn.
+  void run_soon();
+
   // For its destruction, elsewhere. Afterwards this does nothing any more.
   std::unique_ptr<PipeEnd> release();
 
@@ -134,20 +147,8 @@ class Pipe final : private BulkSurroundings {
   bool take_bulk_frame(Received& from, std::span<const std::byte> rest, Instant now);
   bool is_next(std::uint64_t sequence);
   void repost(std::uint32_t slot);
-  void activate();
 
-  // BulkSurroundings.
-  HostId peer() const override { return peer_; }
-  const QpConnection& connection() const override { return end_->connection(); }
-  std::uint32_t reads() const override { return std::min(end_->here().reads, end_->peer_reads()); }
-  bool lends_answers() const override { return end_->peer_lends_answers(); }
-  std::uint64_t next_sequence() override { return next_send_; }
-  bool send_frame(std::span<const std::byte> frame) override;
-  bool may_answer() const override;
-  void run_soon() override { activate(); }
-  Context& context() override { return context_; }
-
-  Context& context_;
+  HcaShared& shared_;
   const Role role_;
   const HostId peer_;
   std::unique_ptr<PipeEnd> end_;  // null: released
@@ -165,7 +166,7 @@ class Pipe final : private BulkSurroundings {
   bool is_open_ = false;       // slot posted_ has frames that are not posted
   std::uint32_t open_bytes_ = 0;
   std::uint64_t next_send_ = 0;  // sequence of frames
-  bool unflushed_ = false;       // in context_.unflushed
+  bool unflushed_ = false;       // in shared_.unflushed
   bool wanted_ = false;          // room, in vain
   bool drained_ = false;
   bool frame_waits_ = false;  // what send_frame() had no room for comes before all that is longer
@@ -176,7 +177,7 @@ class Pipe final : private BulkSurroundings {
   std::uint64_t reposted_ = 0;
   std::uint64_t told_ = 0;  // of these to the peer
   std::uint64_t next_receive_ = 0;
-  bool active_ = false;  // in context_.active
+  bool active_ = false;  // in shared_.active
 
   // By role; behind all that they use.
   std::optional<Lender> lender_;

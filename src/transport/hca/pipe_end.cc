@@ -81,7 +81,7 @@ bool PipeEnd::post_send(std::uint32_t slot, std::uint32_t bytes, std::uint64_t n
 }
 
 void PipeEnd::on_completions() {
-  if (pipe_ != nullptr) pipe_->on_completions();
+  if (pipe_ != nullptr) pipe_->run_soon();
 }
 
 }  // namespace pvrdma::transport::hca

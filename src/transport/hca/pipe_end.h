@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "transport/hca/buried.h"
+#include "transport/hca/hca_services.h"
 #include "transport/hca/introduction.h"
 #include "transport/hca/verbs.h"
 #include "transport/wire/format.h"

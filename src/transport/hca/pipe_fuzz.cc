@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "support/manual_clock.h"
-#include "transport/hca/context.h"
 #include "transport/hca/fake_nic.h"
+#include "transport/hca/hca_shared.h"
 #include "transport/hca/pipe.h"
 
 namespace pvrdma::transport::hca {
@@ -40,7 +40,7 @@ struct Nobody final : NicUser {
 };
 
 // No VM has memory that the device knows.
-struct NoParts final : Parts {
+struct NoServices final : HcaServices {
   void work(std::function<void()> job, std::function<void()> then) override {
     job();
     then();
@@ -59,19 +59,19 @@ void run(Pipe::Role role, std::span<const std::uint8_t> input) {
   network.add("here", kE810, {gid});
   network.add("there", kE810, {gid});
   Taker taker;
-  NoParts parts;
-  Context context(parts, taker, clock);
-  context.make_room(4);
+  NoServices services;
+  HcaShared shared(services, taker, clock);
+  shared.make_room(4);
   auto here = PipeEnd::make(network.open("here", nobody).value(), 1024).value();
   auto there = PipeEnd::make(network.open("there", nobody).value(), 1024).value();
   PVRDMA_CHECK(here->connect(gid, gid, there->here()) && there->connect(gid, gid, here->here()), "connected");
-  Pipe pipe(context, role, HostId(2), std::move(here), clock.now());
+  Pipe pipe(shared, role, HostId(2), std::move(here), clock.now());
   const auto turn = [&] {
     while (network.run(clock.now())) {
     }
-    const bool listed = std::erase(context.active, &pipe) != 0;
+    const bool listed = std::erase(shared.active, &pipe) != 0;
     if (listed) pipe.run(clock.now());
-    context.unflushed.clear();
+    shared.unflushed.clear();
     pipe.flush(clock.now());
   };
   std::uint32_t slot = 0;

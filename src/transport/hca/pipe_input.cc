@@ -15,17 +15,13 @@ constexpr std::uint32_t kAnswerSlots = kReadBytesMax / kSlotPayload + 2;
 
 }  // namespace
 
-void Pipe::on_completions() {
-  activate();
-}
-
-void Pipe::activate() {
+void Pipe::run_soon() {
   if (active_) return;
   active_ = true;
-  context_.active.push_back(this);
+  shared_.active.push_back(this);
 }
 
-// It is no more in context_.active.
+// It is no more in shared_.active.
 bool Pipe::run(Instant now) {
   active_ = false;
   if (broken_) return false;
@@ -45,16 +41,16 @@ bool Pipe::run(Instant now) {
     end_->cq().arm();  // and look once more at what came before
     armed = true;
   }
-  context_.in_batch = true;
+  shared_.in_batch = true;
   read_batch(now);
   if (puller_ && !broken_) puller_->run(now);
   if (lender_ && !broken_) lender_->run(now);
-  context_.in_batch = false;
+  shared_.in_batch = false;
   if (broken_) return false;
   tell_credits(now);
   notice_room();
   const bool waits = received_count_ != 0;
-  if (!armed) activate();
+  if (!armed) run_soon();
   return !armed || (taken != 0 && waits);
 }
 
@@ -67,7 +63,7 @@ void Pipe::take(const WorkCompletion& completion, Instant now) {
   last_heard_ = now;
   if (!heard_) {
     heard_ = true;
-    context_.attention = true;
+    shared_.attention = true;
     // The dialler waits for a sign.
     if (role_ == Role::kAcceptor && open_slot()) post_open(now);
   }
@@ -76,7 +72,7 @@ void Pipe::take(const WorkCompletion& completion, Instant now) {
 
 void Pipe::take_slot(std::uint32_t slot, std::uint32_t bytes, Instant /*now*/) {
   const auto refuse = [this](const char* why) {
-    ++context_.errors.bad_frames;
+    ++shared_.errors.bad_frames;
     break_off(why);
   };
   if (bytes < kPipeHeadBytes || bytes > kSlotBytes) return refuse("a slot has no head");
@@ -116,14 +112,14 @@ bool Pipe::is_next(std::uint64_t sequence) {
     ++next_receive_;
     return true;
   }
-  ++context_.errors.bad_sequence;
+  ++shared_.errors.bad_sequence;
   break_off("a frame came that was not the next");
   return false;
 }
 
 bool Pipe::take_bulk_frame(Received& from, std::span<const std::byte> rest, Instant now) {
   const auto refuse = [this](std::string_view why, std::string_view detail = {}) {
-    ++context_.errors.bad_frames;
+    ++shared_.errors.bad_frames;
     break_off(why, detail);
     return false;
   };
@@ -154,7 +150,7 @@ bool Pipe::take_bulk_frame(Received& from, std::span<const std::byte> rest, Inst
 bool Pipe::take_frame(Received& from, Instant now) {
   if (role_ == Role::kAcceptor && !may_answer()) return false;
   const auto refuse = [this](std::string_view why, std::string_view detail = {}) {
-    ++context_.errors.bad_frames;
+    ++shared_.errors.bad_frames;
     break_off(why, detail);
     return false;
   };
@@ -198,13 +194,13 @@ void Pipe::deliver(const wire::Frame& frame, std::span<std::byte> bytes, Instant
   verbs::SpanPayload payload(spans);
   Delivery delivery{};
   if (const auto* request = std::get_if<verbs::Request>(&frame.body)) {
-    delivery = context_.inbound.on_request(peer_, PathKind::kHca, frame.segment, *request, payload, now);
+    delivery = shared_.inbound.on_request(peer_, PathKind::kHca, frame.segment, *request, payload, now);
   } else if (const auto* response = std::get_if<verbs::Response>(&frame.body)) {
-    delivery = context_.inbound.on_response(peer_, frame.segment, *response, payload, now);
+    delivery = shared_.inbound.on_response(peer_, frame.segment, *response, payload, now);
   } else if (const auto* datagram = std::get_if<verbs::Datagram>(&frame.body)) {
-    delivery = context_.inbound.on_datagram(peer_, frame.segment, *datagram, spans, now);
+    delivery = shared_.inbound.on_datagram(peer_, frame.segment, *datagram, spans, now);
   }
-  context_.count(delivery);
+  shared_.count(delivery);
 }
 
 void Pipe::repost(std::uint32_t slot) {

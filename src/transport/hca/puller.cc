@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "transport/hca/introduction.h"
+#include "transport/hca/pipe.h"
 #include "transport/hca/pull.h"
 
 namespace pvrdma::transport::hca {
@@ -41,7 +42,7 @@ class Puller::Fetched final : public verbs::Payload {
   const bool is_ahead_;
 };
 
-// What the workshop gets and gives back.
+// What the worker's thread gets and gives back.
 struct Puller::Job {
   std::uint32_t id;
   std::unique_ptr<BulkEnd> end;
@@ -121,7 +122,7 @@ void Puller::go_on(SegmentId segment, const verbs::Request& like, Instant now) {
   const verbs::Request connection = like;  // what it is of may be gone meanwhile
   while (Held* const held = next_of(segment, connection)) {
     if (held->progress == Progress::kFetched) return look_ahead(segment, connection, now);
-    if (!around_.may_answer()) {
+    if (!pipe_.may_answer()) {
       is_starved_ = true;
       return;
     }
@@ -140,9 +141,8 @@ void Puller::look_ahead(SegmentId segment, const verbs::Request& like, Instant n
     if (held->progress != Progress::kWaits) continue;
     if (!held->is_lent) return;
     Fetched payload(*this, *held, true);
-    Context& context = around_.context();
-    context.count(context.inbound.on_request(around_.peer(), PathKind::kHca, held->segment, held->request,
-                                             payload, now));
+    shared_.count(
+        shared_.inbound.on_request(pipe_.peer(), PathKind::kHca, held->segment, held->request, payload, now));
     if (held->progress != Progress::kFetched || held->order != order) return;
   }
 }
@@ -151,27 +151,26 @@ void Puller::look_ahead(SegmentId segment, const verbs::Request& like, Instant n
 void Puller::hand_over(Held& held, Instant now) {
   const std::uint64_t order = held.order;
   const auto is_still_it = [&] { return held.progress != Progress::kFree && held.order == order; };
-  Context& context = around_.context();
   bool waits = false;
   if (held.is_lent) {
     Fetched payload(*this, held);
     const bool was_back = payload.is_back();
     lacks_reads_ = false;
-    context.count(
-        context.inbound.on_request(around_.peer(), PathKind::kHca, held.segment, held.request, payload, now));
+    shared_.count(
+        shared_.inbound.on_request(pipe_.peer(), PathKind::kHca, held.segment, held.request, payload, now));
     waits = !was_back && lacks_reads_;
   } else {
     guestmem::SpanList spans;
     static_cast<void>(
         spans.append(held.bytes.data(), held.request.is_read_or_atomic() ? 0 : held.request.bytes));
     verbs::SpanPayload payload(spans);
-    context.count(
-        context.inbound.on_request(around_.peer(), PathKind::kHca, held.segment, held.request, payload, now));
+    shared_.count(
+        shared_.inbound.on_request(pipe_.peer(), PathKind::kHca, held.segment, held.request, payload, now));
   }
   if (!is_still_it() || held.progress == Progress::kFetched || waits) return;
   held.progress = Progress::kFree;
   --held_count_;
-  if (std::exchange(lacked_room_, false)) around_.run_soon();
+  if (std::exchange(lacked_room_, false)) pipe_.run_soon();
 }
 
 verbs::Placed Puller::fetch(Held& held, const guestmem::SpanList& target) {
@@ -189,8 +188,8 @@ verbs::Placed Puller::fetch(Held& held, const guestmem::SpanList& target) {
       return verbs::Placed::kLost;
   }
   held.progress = Progress::kFetched;
-  ++around_.context().bulk.fetched;
-  around_.context().bulk.fetched_bytes += held.request.bytes;
+  ++shared_.bulk.fetched;
+  shared_.bulk.fetched_bytes += held.request.bytes;
   return verbs::Placed::kLater;
 }
 
@@ -204,11 +203,11 @@ bool Puller::lend(SegmentId segment, const verbs::Response& response, std::uint3
     return false;
   Runs runs;
   const Exposed exposed = expose(*bulk->memory, payload, runs);
-  if (exposed == Exposed::kUnregistered) bulk->lacks_memory = has_news_ = around_.context().attention = true;
+  if (exposed == Exposed::kUnregistered) bulk->lacks_memory = has_news_ = shared_.attention = true;
   if (exposed != Exposed::kYes) return false;
   BulkRoom room;
-  const auto frame = encode_lent(around_.next_sequence(), segment, response, runs, room);
-  if (frame.empty() || !around_.send_frame(frame)) return false;
+  const auto frame = encode_lent(pipe_.next_sequence(), segment, response, runs, room);
+  if (frame.empty() || !pipe_.send_frame(frame)) return false;
   bulk->answers[bulk->lent++ % kLentAnswersMax] = {.qpn = response.from.qpn, .rkey = rkey};
   ++answer_count_;
   return true;
@@ -223,7 +222,7 @@ void Puller::on_returned(const BulkReturned& returned) {
   while (bulk.returned != returned.count) {
     const Answer& answer = bulk.answers[bulk.returned++ % kLentAnswersMax];
     --answer_count_;
-    around_.context().inbound.on_returned(*bulk.engine, answer.qpn, answer.rkey);
+    shared_.inbound.on_returned(*bulk.engine, answer.qpn, answer.rkey);
   }
 }
 
@@ -234,12 +233,12 @@ void Puller::end_answers(Bulk& bulk) {
     const VmPair& pair = bulk.stripe.pair;
     over_.push_back({bulk.engine, pair.segment, {pair.own, answer.qpn}, answer.rkey});
     --answer_count_;
-    has_news_ = around_.context().attention = true;
+    has_news_ = shared_.attention = true;
   }
 }
 
 void Puller::give_back() {
-  for (const Over& over : over_) around_.context().inbound.on_returned(*over.engine, over.own.qpn, over.rkey);
+  for (const Over& over : over_) shared_.inbound.on_returned(*over.engine, over.own.qpn, over.rkey);
   over_.clear();
 }
 
@@ -250,11 +249,11 @@ void Puller::on_bulk_completions(BulkEnd& end) {
     if (bulk.end.get() == &end) bulk.has_completions = true;
   }
   has_completions_ = true;
-  around_.run_soon();
+  pipe_.run_soon();
 }
 
 void Puller::run(Instant now) {
-  if (is_starved_ && around_.may_answer()) {
+  if (is_starved_ && pipe_.may_answer()) {
     is_starved_ = false;
     for (Held& held : held_) {
       if (held.progress == Progress::kBack || held.progress == Progress::kWaits)
@@ -303,7 +302,7 @@ void Puller::poll(Bulk& bulk, Instant now) {
   }
   if (bulk.end != nullptr) {
     bulk.has_completions = has_completions_ = true;
-    around_.run_soon();
+    pipe_.run_soon();
   }
 }
 
@@ -322,9 +321,9 @@ void Puller::on_offer(const BulkOffer& offer, Instant /*now*/) {
     // A new one of the same takes the place of the old one.
     for (auto at = bulks_.begin(); at != bulks_.end();)
       at = at->second.stripe == stripe || at->first == offer.id ? forget(at) : std::next(at);
-    verbs::Engine* const engine = around_.context().inbound.find_pair(around_.peer(), stripe.pair);
-    if (engine == nullptr || around_.reads() == 0 || bulks_.size() >= kBulksMax) return refuse(offer.id);
-    const auto memory = around_.context().parts.memory_of(*engine);
+    verbs::Engine* const engine = shared_.inbound.find_pair(pipe_.peer(), stripe.pair);
+    if (engine == nullptr || pipe_.reads() == 0 || bulks_.size() >= kBulksMax) return refuse(offer.id);
+    const auto memory = shared_.services.memory_of(*engine);
     if (memory == nullptr) return refuse(offer.id);
     memory->refresh();
     if (!memory->is_ready() || memory->pinned_bytes() == 0) return refuse(offer.id);
@@ -333,15 +332,15 @@ void Puller::on_offer(const BulkOffer& offer, Instant /*now*/) {
     auto job = std::make_shared<Job>();
     job->id = offer.id;
     bulks_[offer.id] = {.stripe = stripe, .engine = engine, .memory = memory, .end = nullptr};
-    around_.context().parts.work(
-        [job, domain = memory->domain(), reads = around_.reads(), pipe = around_.connection(),
+    shared_.services.work(
+        [job, domain = memory->domain(), reads = pipe_.reads(), pipe = pipe_.connection(),
          there = offer.end] {
           auto end = BulkEnd::make(domain, reads);
           if (end && (*end)->connect(pipe, there)) job->end = *std::move(end);
         },
-        [job, to = std::weak_ptr(self_), &parts = around_.context().parts] {
+        [job, to = std::weak_ptr(self_), &services = shared_.services] {
           if (const auto self = to.lock()) return (*self)->on_connected(*job);
-          if (job->end != nullptr) parts.bury(std::move(job->end));
+          if (job->end != nullptr) services.bury(std::move(job->end));
         });
   } catch (const std::bad_alloc&) {
     bulks_.erase(offer.id);
@@ -351,7 +350,7 @@ void Puller::on_offer(const BulkOffer& offer, Instant /*now*/) {
 
 void Puller::refuse(std::uint32_t id) {
   BulkRoom room;  // unheard: the peer's patience ends some time
-  static_cast<void>(around_.send_frame(encode_bulk(around_.next_sequence(), BulkAnswer{.id = id}, room)));
+  static_cast<void>(pipe_.send_frame(encode_bulk(pipe_.next_sequence(), BulkAnswer{.id = id}, room)));
 }
 
 void Puller::on_connected(Job& job) {
@@ -359,8 +358,8 @@ void Puller::on_connected(Job& job) {
   const bool is_wanted = found != bulks_.end() && !found->second.is_down && job.end != nullptr;
   BulkRoom room;
   if (!is_wanted ||
-      !around_.send_frame(encode_bulk(around_.next_sequence(), BulkAnswer{job.id, job.end->here()}, room))) {
-    if (job.end != nullptr) around_.context().parts.bury(std::move(job.end));
+      !pipe_.send_frame(encode_bulk(pipe_.next_sequence(), BulkAnswer{job.id, job.end->here()}, room))) {
+    if (job.end != nullptr) shared_.services.bury(std::move(job.end));
     if (found != bulks_.end() && !found->second.is_down) {
       bulks_.erase(found);
       refuse(job.id);
@@ -376,17 +375,17 @@ void Puller::on_connected(Job& job) {
 void Puller::drop(Bulk& bulk) {
   end_answers(bulk);
   if (bulk.end != nullptr) {
-    ++around_.context().bulk.stops;
+    ++shared_.bulk.stops;
     bulk.end->set_user(nullptr);
-    if (!bulk.end->stop()) around_.context().parts.give_up_device();
-    around_.context().parts.bury(std::move(bulk.end));
+    if (!bulk.end->stop()) shared_.services.give_up_device();
+    shared_.services.bury(std::move(bulk.end));
   }
   for (Held& held : held_) {
     if (held.progress == Progress::kFree || stripe_of(held.segment, held.request) != bulk.stripe) continue;
     held.progress = Progress::kFree;
     --held_count_;
   }
-  if (std::exchange(lacked_room_, false)) around_.run_soon();
+  if (std::exchange(lacked_room_, false)) pipe_.run_soon();
 }
 
 Puller::Bulks::iterator Puller::forget(Bulks::iterator bulk) {
@@ -402,7 +401,7 @@ void Puller::fail(Bulk& bulk) {
   bulk.is_down = true;
   ++deaf_count_;
   bulk.tells_stop = true;
-  has_news_ = around_.context().attention = true;
+  has_news_ = shared_.attention = true;
 }
 
 void Puller::on_stopped(const BulkStopped& stopped) {
@@ -439,7 +438,7 @@ void Puller::turn(Instant /*now*/) {
     if (std::exchange(bulk.lacks_memory, false)) bulk.memory->refresh();
     if (!bulk.tells_stop) continue;
     BulkRoom room;
-    bulk.tells_stop = !around_.send_frame(encode_bulk(around_.next_sequence(), BulkStopped{id}, room));
+    bulk.tells_stop = !pipe_.send_frame(encode_bulk(pipe_.next_sequence(), BulkStopped{id}, room));
     has_news_ = has_news_ || bulk.tells_stop;
   }
 }

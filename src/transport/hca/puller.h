@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "transport/hca/bulk_end.h"
-#include "transport/hca/bulk_surroundings.h"
+#include "transport/hca/hca_shared.h"
 #include "transport/hca/pipe_end.h"
 #include "verbs/payload.h"
 
@@ -31,10 +31,12 @@ inline constexpr std::size_t kHeldMax = 48;
 // Answers that are lent, or were and no engine has been told, of one pipe.
 inline constexpr std::size_t kAnswersMax = kBulksMax * kLentAnswersMax;
 
+class Pipe;
+
 class Puller final : private BulkEnd::User {
  public:
-  // Borrowed; outlives this.
-  explicit Puller(BulkSurroundings& around) : around_(around) {}
+  // Both borrowed; they outlive this.
+  Puller(Pipe& pipe, HcaShared& shared) : pipe_(pipe), shared_(shared) {}
   ~Puller() override;
   Puller(const Puller&) = delete;
   Puller& operator=(const Puller&) = delete;
@@ -128,7 +130,8 @@ class Puller final : private BulkEnd::User {
   void poll(Bulk& bulk, Instant now);
   void on_bulk_completions(BulkEnd& end) override;
 
-  BulkSurroundings& around_;
+  Pipe& pipe_;
+  HcaShared& shared_;
   Bulks bulks_;
   std::vector<Held> held_;  // kHeldMax from the first bulk QP on
   std::size_t held_count_ = 0;

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "shard/task.h"
-#include "transport/hca/buried.h"
+#include "transport/hca/hca_services.h"
 
 namespace pvrdma::transport::hca {
 

@@ -1,6 +1,5 @@
-// Context: what the parts of one Hca share. As in tcp/context.h: nothing is destroyed and no Inbound is told
-// anything in the middle of a send; whoever breaks or comes up says so here, and Hca's next turn deals with
-// it.
+// HcaShared: what the parts of one Hca share. Nothing is destroyed, and no Inbound is called, in the middle
+// of a send: a pipe that breaks or comes up sets `attention`, and the Hca's next turn deals with it.
 //
 // Thread: shard-owned.
 #pragma once
@@ -10,27 +9,27 @@
 #include <vector>
 
 #include "base/time.h"
-#include "transport/hca/guest_memory.h"
 #include "transport/hca/hca.h"
-#include "transport/hca/workshop.h"
+#include "transport/hca/hca_services.h"
+#include "transport/hca/verbs.h"
 #include "transport/transport.h"
 
 namespace pvrdma::transport::hca {
 
 class Pipe;
 
-// What the Hca does for its pipes.
-class Parts : public Workshop {
- public:
-  // The engine's memory, which the device knows or will; null: no device is open. May throw bad_alloc.
-  virtual std::shared_ptr<GuestMemory> memory_of(const verbs::Engine& engine) = 0;
-  // The device does not do what it must: it is opened anew.
-  virtual void give_up_device() = 0;
+// This host's end of the pipes that are to be made.
+struct Station {
+  std::shared_ptr<Nic> nic;
+  std::uint32_t mtu = 0;  // of its port
+  std::vector<verbs::Gid> gids;
+  std::vector<HcaPeer> peers;
 };
 
-struct Context {
-  Context(Parts& the_parts, Inbound& the_inbound, const Clock& the_clock, const HcaTimes& the_times = {})
-      : parts(the_parts), inbound(the_inbound), clock(the_clock), times(the_times) {}
+struct HcaShared {
+  HcaShared(HcaServices& the_services, Inbound& the_inbound, const Clock& the_clock,
+            const HcaTimes& the_times = {})
+      : services(the_services), inbound(the_inbound), clock(the_clock), times(the_times) {}
 
   // on_time() of everything is due no later than `at`. Deadlines that move back are found out there.
   void check_at(Instant at) { next_check = std::min(next_check, at); }
@@ -45,10 +44,11 @@ struct Context {
     unflushed.reserve(pipes);
   }
 
-  Parts& parts;
+  HcaServices& services;
   Inbound& inbound;
   const Clock& clock;
   const HcaTimes times;
+  std::shared_ptr<const Station> station;  // null: no device works
   Counters counters;
   HcaErrors errors;
   HcaBulk bulk;
