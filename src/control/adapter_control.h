@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "transport/hca/check.h"
 
 namespace pvrdma::control {
 
@@ -149,36 +150,8 @@ struct MotionCounters {
   std::uint64_t page_bytes = 0;
 };
 
-// An RDMA NIC of this host is to be measured. An empty device: the only one there is.
-struct HcaCheckWish {
-  std::string device;            // as libibverbs calls it
-  std::uint32_t memory_mib = 0;  // to be registered
-};
-
-// What it can do, and what was measured in loopback with 32 work requests under way.
-struct HcaCheck {
-  std::string device;
-  std::uint32_t mtu = 0;  // of its port: bytes
-  std::vector<std::string> gids;
-  std::string gid;  // that was used
-  std::uint64_t max_qps = 0;
-  std::uint64_t max_work_requests = 0;  // of a queue of a QP
-  std::uint64_t max_sges = 0;
-  std::uint64_t max_cqes = 0;
-  std::uint64_t max_regions = 0;
-  std::uint64_t max_region_bytes = 0;
-  std::uint64_t max_reads = 0;  // of a QP, at a time
-  std::uint64_t memory_mib = 0;
-  // Microseconds for a GiB: of memory that was never touched, that was, and letting it go.
-  std::uint64_t register_untouched_us = 0;
-  std::uint64_t register_us = 0;
-  std::uint64_t deregister_us = 0;
-  std::uint64_t sends = 0;            // of 64 bytes, a second
-  std::uint64_t send_bytes = 0;       // in SENDs of 4096, a second
-  std::uint64_t read_bytes = 0;       // in READs of 4096
-  std::uint64_t long_read_bytes = 0;  // in READs of 65536
-  std::uint64_t read_ns = 0;          // one READ of 64 bytes, alone
-};
+using transport::HcaCheck;
+using transport::HcaCheckWish;
 
 class AdapterControl {
  public:

@@ -24,8 +24,8 @@
 #include "moves/checkpoints.h"
 #include "moves/motions.h"
 #include "moves/shard_handover.h"
-#include "pvrdmad/hca_checks.h"
 #include "shard/loop.h"
+#include "transport/hca/nic_checks.h"
 #include "transport/roce/roce.h"
 
 namespace pvrdma::daemon {
@@ -107,7 +107,7 @@ class ShardControl final : public control::AdapterControl {
   const Injection injection_;
   moves::ShardHandover handover_;
   moves::Checkpoints checkpoints_{handover_};
-  HcaChecks hca_checks_;
+  transport::hca::NicChecks hca_checks_;
   std::unique_ptr<moves::Motions> motions_;  // null: no member of a cluster
   std::atomic<bool> stopping_ = false;
   std::atomic<std::size_t> captures_{0};

@@ -17,7 +17,7 @@ constexpr std::uint32_t kShortBytes = 64;
 constexpr std::uint32_t kSlotBytesOfCheck = 4096;
 constexpr std::uint32_t kReadsMost = 16;
 constexpr Duration kPatience = std::chrono::seconds(5);  // for one completion
-constexpr double kGib = 1u << 30;
+constexpr std::int64_t kMibOfGib = 1024;
 
 class Mapping {
  public:
@@ -140,44 +140,52 @@ class Loopback {
   std::unique_ptr<QueuePair> far_;
 };
 
-Result<void> time_registration(Nic& nic, const CheckOptions& options, const Clock& clock,
-                               CheckReport& report) {
-  const Mapping memory(options.memory_bytes);
-  if (!memory.is_there())
-    return fail_errno(errno, fmt::format("mapping {} MiB of memory", options.memory_bytes >> 20));
-  const auto per_gib = [&](Duration took) {
-    return std::chrono::duration_cast<Duration>(took * (kGib / static_cast<double>(options.memory_bytes)));
-  };
-  for (Duration* const took : {&report.register_untouched_per_gib, &report.register_touched_per_gib}) {
+Result<void> time_registration(Nic& nic, const Clock& clock, HcaCheck& found) {
+  const Mapping memory(std::size_t{found.memory_mib} << 20);
+  if (!memory.is_there()) return fail_errno(errno, fmt::format("mapping {} MiB of memory", found.memory_mib));
+  const auto per_gib_us = [&](Duration took) { return microseconds_of(took * kMibOfGib / found.memory_mib); };
+  for (std::uint64_t* const took_us : {&found.register_untouched_us, &found.register_us}) {
     const Instant begin = clock.now();
     auto region = nic.register_memory(memory.bytes(), RemoteAccess::kNone);
     if (!region) return Failure(std::move(region).error());
-    *took = per_gib(clock.now() - begin);
+    *took_us = per_gib_us(clock.now() - begin);
     const Instant end = clock.now();
     region->reset();
-    report.deregister_per_gib = per_gib(clock.now() - end);
+    found.deregister_us = per_gib_us(clock.now() - end);
   }
   return {};
 }
 
+std::uint64_t whole(double value) {
+  return static_cast<std::uint64_t>(value);
+}
+
 }  // namespace
 
-Result<CheckReport> check_nic(const std::shared_ptr<Nic>& nic, const CheckOptions& options,
-                              const Clock& clock, const std::function<void()>& wait) {
-  CheckReport report{.device = nic->name(), .limits = nic->limits()};
-  auto port = nic->port();
-  if (!port) return Failure(std::move(port).error());
-  report.port = *std::move(port);
-  if (!report.port.active)
-    return fail(ENETDOWN, fmt::format("port 1 of RDMA device {} is down", nic->name()));
-  if (report.port.gids.empty())
+Result<HcaCheck> check_nic(const std::shared_ptr<Nic>& nic, const CheckOptions& options, const Clock& clock,
+                           const std::function<void()>& wait) {
+  const NicLimits limits = nic->limits();
+  const auto port = nic->port();
+  if (!port) return Failure(port.error());
+  if (!port->active) return fail(ENETDOWN, fmt::format("port 1 of RDMA device {} is down", nic->name()));
+  if (port->gids.empty())
     return fail(EADDRNOTAVAIL, fmt::format("RDMA device {} has no GID of RoCE v2", nic->name()));
-  report.gid = report.port.gids.front();
-  if (auto timed = time_registration(*nic, options, clock, report); !timed)
-    return Failure(std::move(timed).error());
+  HcaCheck found{.device = nic->name(),
+                 .mtu = port->mtu,
+                 .gid = port->gids.front().to_string(),
+                 .max_qps = limits.qps,
+                 .max_work_requests = limits.work_requests,
+                 .max_sges = limits.sges,
+                 .max_cqes = limits.cqes,
+                 .max_regions = limits.regions,
+                 .max_region_bytes = limits.region_bytes,
+                 .max_reads = limits.reads,
+                 .memory_mib = options.memory_mib};
+  for (const verbs::Gid& gid : port->gids) found.gids.push_back(gid.to_string());
+  if (auto timed = time_registration(*nic, clock, found); !timed) return Failure(std::move(timed).error());
 
   Loopback loop(clock, wait);
-  if (auto made = loop.make(*nic, report.port, report.gid); !made) return Failure(std::move(made).error());
+  if (auto made = loop.make(*nic, *port, port->gids.front()); !made) return Failure(std::move(made).error());
   const auto sends = loop.sends(kShortBytes, options.time);
   const auto long_sends = sends ? loop.sends(kSlotBytesOfCheck, options.time) : sends;
   const auto alone = long_sends ? loop.reads(kShortBytes, options.time, 1) : long_sends;
@@ -186,14 +194,12 @@ Result<CheckReport> check_nic(const std::shared_ptr<Nic>& nic, const CheckOption
   if (!long_reads)
     return fail(long_reads.error().code,
                 fmt::format("RDMA device {}: {}", nic->name(), long_reads.error().message));
-  report.sends_per_second = *sends;
-  report.send_bytes_per_second = *long_sends * kSlotBytesOfCheck;
-  report.read_takes = *alone > 0
-                          ? std::chrono::duration_cast<Duration>(std::chrono::duration<double>(1 / *alone))
-                          : Duration{0};
-  report.read_bytes_per_second = *reads * kSlotBytesOfCheck;
-  report.long_read_bytes_per_second = *long_reads * kLongBytes;
-  return report;
+  found.sends = whole(*sends);
+  found.send_bytes = whole(*long_sends * kSlotBytesOfCheck);
+  found.read_bytes = whole(*reads * kSlotBytesOfCheck);
+  found.long_read_bytes = whole(*long_reads * kLongBytes);
+  if (*alone > 0) found.read_ns = whole(1e9 / *alone);
+  return found;
 }
 
 }  // namespace pvrdma::transport::hca
