@@ -11,9 +11,18 @@
 #include <utility>
 #include <vector>
 
-#include "verbs/remains.h"
-
 namespace pvrdma::verbs {
+
+// Destroys objects from the end, `budget` at most, and takes them off it. Empty places cost nothing. Objects
+// vanish at once for their guest and its peers, in one command however many there are; their memory is given
+// back in slices, as that takes far longer (Engine::run).
+template <typename T>
+void bury(std::vector<std::unique_ptr<T>>& dead, std::uint32_t& budget) {
+  while (!dead.empty() && budget != 0) {
+    if (dead.back() != nullptr) --budget;
+    dead.pop_back();
+  }
+}
 
 template <typename T>
 class ObjectTable {
