@@ -107,7 +107,8 @@ void check_frame(std::span<const std::byte> kept, std::size_t bytes, std::uint32
   if (kept.size() != bytes) return;
   // What a peer asks for may be more than RoCE allows.
   const auto parsed = roce::parse(kept);
-  PVRDMA_CHECK(parsed || parsed.error() == roce::Fault::kDmaBytes, "a whole frame that a receiver refuses");
+  PVRDMA_CHECK(parsed || parsed.error() == roce::DropReason::kDmaBytes,
+               "a whole frame that a receiver refuses");
 }
 
 void run(Input input) {

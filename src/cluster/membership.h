@@ -21,12 +21,12 @@
 #include "control/config/config.h"
 #include "control/plane/plane.h"
 #include "control/store/store.h"
-#include "fabric/observer.h"
+#include "fabric/fabric_observer.h"
 #include "shard/loop.h"
 
 namespace pvrdma::cluster {
 
-class Membership final : public fabric::Observer,
+class Membership final : public fabric::FabricObserver,
                          public adapters::PowerObserver,
                          private control::PlaneObserver {
  public:

@@ -9,7 +9,7 @@ namespace pvrdma::fabric {
 
 using transport::Delivery;
 
-Fabric::Fabric(const Clock& clock, Observer* observer) : clock_(clock), observer_(observer) {}
+Fabric::Fabric(const Clock& clock, FabricObserver* observer) : clock_(clock), observer_(observer) {}
 
 Fabric::~Fabric() = default;
 

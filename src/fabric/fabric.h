@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/time.h"
-#include "fabric/observer.h"
+#include "fabric/fabric_observer.h"
 #include "fabric/switch.h"
 #include "fabric/transports.h"
 #include "fabric/view.h"
@@ -19,7 +19,7 @@ namespace pvrdma::fabric {
 class Fabric final : public transport::Inbound, public transport::NativeInbound {
  public:
   // Borrowed; they outlive the fabric. `observer` may be null.
-  explicit Fabric(const Clock& clock, Observer* observer = nullptr);
+  explicit Fabric(const Clock& clock, FabricObserver* observer = nullptr);
   ~Fabric() override;  // no port is left
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
@@ -74,7 +74,7 @@ class Fabric final : public transport::Inbound, public transport::NativeInbound 
                               Deliver deliver);
 
   const Clock& clock_;
-  Observer* observer_;
+  FabricObserver* observer_;
   Transports transports_;
   View view_;
   bool view_is_everywhere_ = true;  // false: a segment had no memory for it

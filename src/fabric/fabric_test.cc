@@ -23,7 +23,7 @@ constexpr SegmentId kGreen{1, 20};
 constexpr HostId kEsx2{2};
 constexpr HostId kEsx3{3};
 
-class RecordingObserver final : public Observer {
+class RecordingObserver final : public FabricObserver {
  public:
   void on_gid_bound(SegmentId segment, const verbs::Gid& gid, const std::string& port) override {
     held.emplace(segment, gid, port);

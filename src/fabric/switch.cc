@@ -19,7 +19,7 @@ constexpr std::string_view kWayOut = "give the VMs different MACs and addresses"
 }  // namespace
 
 Switch::Switch(transport::SegmentId segment, const Transports& transports, const Clock& clock,
-               Observer* observer)
+               FabricObserver* observer)
     : segment_(segment),
       transports_(transports),
       observer_(observer),

@@ -26,8 +26,8 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "fabric/fabric_observer.h"
 #include "fabric/native_rule.h"
-#include "fabric/observer.h"
 #include "fabric/path_info.h"
 #include "fabric/remote_directory.h"
 #include "fabric/reservations.h"
@@ -44,7 +44,7 @@ class Switch {
  public:
   // `observer` may be null. All borrowed; they outlive the switch.
   Switch(transport::SegmentId segment, const Transports& transports, const Clock& clock,
-         Observer* observer = nullptr);
+         FabricObserver* observer = nullptr);
   ~Switch();  // no port is left
   Switch(const Switch&) = delete;
   Switch& operator=(const Switch&) = delete;
@@ -149,7 +149,7 @@ class Switch {
 
   const transport::SegmentId segment_;
   const Transports& transports_;
-  Observer* const observer_;
+  FabricObserver* const observer_;
   std::unordered_map<verbs::Gid, Binding, verbs::GidHash> holders_;
   std::uint64_t generation_ = 1;  // 0 stands for "never opened" in a PathSlot
   std::vector<Port*> ports_;      // borrowed: they leave before they die

@@ -246,8 +246,8 @@ std::vector<control::CounterGroup> roce_groups(const RoceCounts& counts) {
                                  {"bad_address", errors.bad_address},
                                  {"datagrams_dropped", errors.datagrams_dropped},
                                  {"no_connection", errors.no_connection}}};
-  for (std::size_t i = 0; i < roce::kFaults; ++i)
-    dropped.counters.push_back({roce::name_of(static_cast<roce::Fault>(i)), errors.bad_frames[i]});
+  for (std::size_t i = 0; i < roce::kDropReasons; ++i)
+    dropped.counters.push_back({roce::name_of(static_cast<roce::DropReason>(i)), errors.bad_frames[i]});
   return {std::move(packets), std::move(dropped)};
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "roce/connection.h"
+#include "roce/connection_state.h"
 #include "verbs/connected_qp_fixture.h"
 
 namespace pvrdma::roce {
@@ -148,7 +148,7 @@ class ConnectionTest : public verbs::ConnectedQp {
   bool failed() const { return a.state(qp) == abi::QpState::kErr; }
   abi::QpAttr query() const { return *a.engine.query_qp(qp.handle); }
 
-  Connection& over() { return *made_; }
+  ConnectionState& over() { return *made_; }
 
   Counters counters;
   KeptFrames sink;
@@ -173,11 +173,11 @@ class ConnectionTest : public verbs::ConnectedQp {
     }
 
    private:
-    Connection& over() { return test_.over(); }
+    ConnectionState& over() { return test_.over(); }
     ConnectionTest& test_;
   };
 
-  std::optional<Connection> made_;
+  std::optional<ConnectionState> made_;
   std::vector<Bytes> read_;
 };
 

@@ -34,22 +34,22 @@ struct Places {
 
 // The rest of the frame from its network header on, whose length is what it says.
 Parsed<std::span<const std::byte>> cut(std::span<const std::byte> rest, std::size_t length) {
-  if (length > rest.size()) return drop(Fault::kNetworkLength);
+  if (length > rest.size()) return drop(DropReason::kNetworkLength);
   return rest.first(length);
 }
 
 Parsed<std::span<const std::byte>> open_ipv4(std::span<const std::byte> rest, Envelope& envelope) {
-  if (rest.size() < kIpv4HeaderBytes) return drop(Fault::kShortFrame);
+  if (rest.size() < kIpv4HeaderBytes) return drop(DropReason::kShortFrame);
   NetworkReader reader(rest);
   const auto first = reader.take<std::uint8_t>();
-  if (first >> 4 != 4) return drop(Fault::kNetworkVersion);
-  if (first != kIpv4Head) return drop(Fault::kIpOptions);
+  if (first >> 4 != 4) return drop(DropReason::kNetworkVersion);
+  if (first != kIpv4Head) return drop(DropReason::kIpOptions);
   envelope.traffic_class = reader.take<std::uint8_t>();
   const auto length = reader.take<std::uint16_t>();
   reader.skip(2);
-  if ((reader.take<std::uint16_t>() & kFragmentMask) != 0) return drop(Fault::kFragment);
+  if ((reader.take<std::uint16_t>() & kFragmentMask) != 0) return drop(DropReason::kFragment);
   envelope.hop_limit = reader.take<std::uint8_t>();
-  if (IpProtocol{reader.take<std::uint8_t>()} != IpProtocol::kUdp) return drop(Fault::kNotRoce);
+  if (IpProtocol{reader.take<std::uint8_t>()} != IpProtocol::kUdp) return drop(DropReason::kNotRoce);
   reader.skip(2);
   envelope.source = ipv4_gid(reader);
   envelope.destination = ipv4_gid(reader);
@@ -58,14 +58,14 @@ Parsed<std::span<const std::byte>> open_ipv4(std::span<const std::byte> rest, En
 
 Parsed<std::span<const std::byte>> open_ipv6(std::span<const std::byte> rest, IpProtocol next_header,
                                              Envelope& envelope) {
-  if (rest.size() < kIpv6HeaderBytes) return drop(Fault::kShortFrame);
+  if (rest.size() < kIpv6HeaderBytes) return drop(DropReason::kShortFrame);
   NetworkReader reader(rest);
   const auto first = reader.take<std::uint32_t>();
-  if (first >> 28 != 6) return drop(Fault::kNetworkVersion);
+  if (first >> 28 != 6) return drop(DropReason::kNetworkVersion);
   envelope.traffic_class = static_cast<std::uint8_t>(first >> 20);
   envelope.flow_label = first & kFlowLabelMask;
   const auto length = reader.take<std::uint16_t>();
-  if (IpProtocol{reader.take<std::uint8_t>()} != next_header) return drop(Fault::kNotRoce);
+  if (IpProtocol{reader.take<std::uint8_t>()} != next_header) return drop(DropReason::kNotRoce);
   envelope.hop_limit = reader.take<std::uint8_t>();
   reader.take_bytes(envelope.source.bytes.data(), 16);
   reader.take_bytes(envelope.destination.bytes.data(), 16);
@@ -74,18 +74,18 @@ Parsed<std::span<const std::byte>> open_ipv6(std::span<const std::byte> rest, Ip
 
 // Checks UDP's header at the end of `network` bytes.
 Parsed<std::uint16_t> source_port(std::span<const std::byte> datagram, std::uint32_t network) {
-  if (datagram.size() < network) return drop(Fault::kNetworkLength);
+  if (datagram.size() < network) return drop(DropReason::kNetworkLength);
   NetworkReader reader(datagram.subspan(network - kUdpHeaderBytes));
   const auto source = reader.take<std::uint16_t>();
-  if (reader.take<std::uint16_t>() != kUdpPort) return drop(Fault::kNotRoce);
+  if (reader.take<std::uint16_t>() != kUdpPort) return drop(DropReason::kNotRoce);
   if (reader.take<std::uint16_t>() != datagram.size() - (network - kUdpHeaderBytes))
-    return drop(Fault::kUdpLength);
+    return drop(DropReason::kUdpLength);
   return source;
 }
 
 // Finds everything around the packet; the packet itself is not looked at.
 Parsed<Places> open(std::span<const std::byte> frame, Envelope& envelope) {
-  if (frame.size() < kEthernetBytes + kTagBytes) return drop(Fault::kShortFrame);
+  if (frame.size() < kEthernetBytes + kTagBytes) return drop(DropReason::kShortFrame);
   NetworkReader reader(frame);
   reader.take_bytes(envelope.destination_mac.raw.data(), 6);
   reader.take_bytes(envelope.source_mac.raw.data(), 6);
@@ -97,7 +97,7 @@ Parsed<Places> open(std::span<const std::byte> frame, Envelope& envelope) {
   const auto rest = reader.rest();
 
   Places places;
-  Parsed<std::span<const std::byte>> datagram = drop(Fault::kNotRoce);
+  Parsed<std::span<const std::byte>> datagram = drop(DropReason::kNotRoce);
   if (type == kIpv4Type) {
     places.encapsulation = Encapsulation::kV2Ipv4;
     datagram = open_ipv4(rest, envelope);
@@ -117,9 +117,9 @@ Parsed<Places> open(std::span<const std::byte> frame, Envelope& envelope) {
     if (!port) return drop(port.error());
     envelope.source_port = *port;
     // Such GIDs travel in IPv4.
-    if (encapsulation_of(envelope) != places.encapsulation) return drop(Fault::kNetworkVersion);
+    if (encapsulation_of(envelope) != places.encapsulation) return drop(DropReason::kNetworkVersion);
   }
-  if (datagram->size() < network + kBthBytes + kIcrcBytes) return drop(Fault::kShortPacket);
+  if (datagram->size() < network + kBthBytes + kIcrcBytes) return drop(DropReason::kShortPacket);
   places.network = datagram->first(datagram->size() - kIcrcBytes);
   places.icrc = places.network.data() + places.network.size();
   return places;
@@ -229,7 +229,7 @@ Parsed<Frame> parse(std::span<const std::byte> frame) {
   if (!places) return drop(places.error());
   auto packet = parse_packet(places->network.subspan(network_bytes(places->encapsulation)));
   if (!packet) return drop(packet.error());
-  if (!holds(places->icrc, icrc(places->encapsulation, places->network))) return drop(Fault::kIcrc);
+  if (!holds(places->icrc, icrc(places->encapsulation, places->network))) return drop(DropReason::kIcrc);
   parsed.packet = *packet;
   return parsed;
 }

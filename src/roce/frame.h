@@ -13,7 +13,7 @@
 
 #include "base/mac.h"
 #include "base/roce.h"
-#include "roce/fault.h"
+#include "roce/drop_reason.h"
 #include "roce/icrc.h"
 #include "roce/packet.h"
 #include "verbs/ids.h"
@@ -72,10 +72,10 @@ std::size_t finish(const Frame& frame, std::size_t head_bytes, std::uint32_t pay
 // kMtuBytesMax, is copied before the ICRC is computed: it may be memory that changes.
 std::size_t build(const Frame& frame, std::byte* out);
 
-// The payload is a view of `frame`. The packet's own faults, and those of what is around it.
+// The payload is a view of `frame`. Error: why it is dropped.
 Parsed<Frame> parse(std::span<const std::byte> frame);
 
-// Gives a frame that was changed the ICRC that it needs. A fault: there is no place for one.
+// Gives a frame that was changed the ICRC that it needs. Error: there is no place for one.
 Parsed<std::uint32_t> seal(std::span<std::byte> frame);
 
 }  // namespace pvrdma::roce

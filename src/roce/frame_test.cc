@@ -175,7 +175,7 @@ TEST(Frame, OfVersion1AndIpv6HidesTheSameFieldsFromTheIcrc) {
     for (const std::size_t at : {15, 16, 17, 21}) bytes[at] ^= std::byte{0xff};
     EXPECT_TRUE(parse(bytes));
     bytes[14 + 8] ^= std::byte{1};  // an address
-    EXPECT_EQ(parse(bytes).error(), Fault::kIcrc);
+    EXPECT_EQ(parse(bytes).error(), DropReason::kIcrc);
   }
 }
 
@@ -203,54 +203,54 @@ TEST(Frame, CutAnywhereIsRefused) {
 }
 
 struct Refused {
-  Fault fault;
+  DropReason reason;
   std::size_t at;
   std::vector<int> bytes;
 };
 
 TEST(Frame, IsRefusedForEachFault) {
   const Refused cases[] = {
-      {Fault::kNotRoce, 12, {0x08, 0x06}},                        // ARP
-      {Fault::kNotRoce, kIpv4At + 9, {6}},                        // TCP
-      {Fault::kNotRoce, kIpv4At + 22, {0, 53}},                   // DNS
-      {Fault::kNetworkVersion, kIpv4At, {0x55}},                  //
-      {Fault::kIpOptions, kIpv4At, {0x46}},                       //
-      {Fault::kFragment, kIpv4At + 6, {0x20, 0}},                 // more fragments
-      {Fault::kFragment, kIpv4At + 6, {0, 1}},                    // an offset
-      {Fault::kNetworkLength, kIpv4At + 2, {0, 0x45}},            // one more than there is
-      {Fault::kNetworkLength, kIpv4At + 2, {0, 0x1b}},            // less than UDP's header
-      {Fault::kUdpLength, kIpv4At + 24, {0, 0x2f}},               //
-      {Fault::kTransportVersion, kIpv4BthAt + 1, {0x01}},         //
-      {Fault::kOpcode, kIpv4BthAt, {0x15}},                       //
-      {Fault::kOpcode, kIpv4BthAt, {0x1c}},                       // flush
-      {Fault::kPkey, kIpv4BthAt + 2, {0xff, 0xfe}},               //
-      {Fault::kDestination, kIpv4BthAt + 5, {0, 0, 0}},           //
-      {Fault::kDestination, kIpv4BthAt + 5, {0xff, 0xff, 0xff}},  //
-      {Fault::kDmaBytes, kIpv4BthAt + 24, {0x80, 0, 0, 1}},       //
-      {Fault::kShortPacket, kIpv4BthAt, {0x14}},                  // AtomicETH is longer
-      {Fault::kIcrc, kIpv4BthAt + 36, {0xff, 0xff, 0xff, 0xff}},  //
+      {DropReason::kNotRoce, 12, {0x08, 0x06}},                        // ARP
+      {DropReason::kNotRoce, kIpv4At + 9, {6}},                        // TCP
+      {DropReason::kNotRoce, kIpv4At + 22, {0, 53}},                   // DNS
+      {DropReason::kNetworkVersion, kIpv4At, {0x55}},                  //
+      {DropReason::kIpOptions, kIpv4At, {0x46}},                       //
+      {DropReason::kFragment, kIpv4At + 6, {0x20, 0}},                 // more fragments
+      {DropReason::kFragment, kIpv4At + 6, {0, 1}},                    // an offset
+      {DropReason::kNetworkLength, kIpv4At + 2, {0, 0x45}},            // one more than there is
+      {DropReason::kNetworkLength, kIpv4At + 2, {0, 0x1b}},            // less than UDP's header
+      {DropReason::kUdpLength, kIpv4At + 24, {0, 0x2f}},               //
+      {DropReason::kTransportVersion, kIpv4BthAt + 1, {0x01}},         //
+      {DropReason::kOpcode, kIpv4BthAt, {0x15}},                       //
+      {DropReason::kOpcode, kIpv4BthAt, {0x1c}},                       // flush
+      {DropReason::kPkey, kIpv4BthAt + 2, {0xff, 0xfe}},               //
+      {DropReason::kDestination, kIpv4BthAt + 5, {0, 0, 0}},           //
+      {DropReason::kDestination, kIpv4BthAt + 5, {0xff, 0xff, 0xff}},  //
+      {DropReason::kDmaBytes, kIpv4BthAt + 24, {0x80, 0, 0, 1}},       //
+      {DropReason::kShortPacket, kIpv4BthAt, {0x14}},                  // AtomicETH is longer
+      {DropReason::kIcrc, kIpv4BthAt + 36, {0xff, 0xff, 0xff, 0xff}},  //
   };
   for (const Refused& each : cases) {
-    SCOPED_TRACE(name_of(each.fault));
+    SCOPED_TRACE(name_of(each.reason));
     Bytes bytes = from_hex(kSamples[2].hex);
     for (std::size_t i = 0; i < each.bytes.size(); ++i)
       bytes[each.at + i] = static_cast<std::byte>(each.bytes[i]);
-    if (each.fault != Fault::kIcrc) static_cast<void>(seal(bytes));
+    if (each.reason != DropReason::kIcrc) static_cast<void>(seal(bytes));
     const auto frame = parse(bytes);
     ASSERT_FALSE(frame);
-    EXPECT_EQ(name_of(frame.error()), name_of(each.fault));
+    EXPECT_EQ(name_of(frame.error()), name_of(each.reason));
   }
-  EXPECT_EQ(parse(Bytes(17)).error(), Fault::kShortFrame);
+  EXPECT_EQ(parse(Bytes(17)).error(), DropReason::kShortFrame);
   Bytes tiny = from_hex(kSamples[2].hex);
   tiny[kIpv4At + 3] = std::byte{28 + 15};  // one byte less than BTH and ICRC
   tiny[kIpv4At + 25] = std::byte{8 + 15};
-  EXPECT_EQ(parse(tiny).error(), Fault::kShortPacket);
+  EXPECT_EQ(parse(tiny).error(), DropReason::kShortPacket);
   Bytes mapped = built({envelope(Encapsulation::kV2Ipv6), packet(Opcode::kAcknowledge)});
   for (const std::size_t address : {14 + 8, 14 + 24}) {
     std::fill_n(mapped.begin() + static_cast<std::ptrdiff_t>(address), 10, std::byte{0});
     std::fill_n(mapped.begin() + static_cast<std::ptrdiff_t>(address) + 10, 2, std::byte{0xff});
   }
-  EXPECT_EQ(parse(mapped).error(), Fault::kNetworkVersion);
+  EXPECT_EQ(parse(mapped).error(), DropReason::kNetworkVersion);
 }
 
 TEST(Packet, OfALimitedMemberOfOurPartitionIsAccepted) {

@@ -100,12 +100,12 @@ void build_headers(const Packet& packet, std::uint32_t payload_bytes, std::byte*
 }
 
 Parsed<Packet> parse_packet(std::span<const std::byte> bytes) {
-  if (bytes.size() < kBthBytes) return drop(Fault::kShortPacket);
+  if (bytes.size() < kBthBytes) return drop(DropReason::kShortPacket);
   NetworkReader reader(bytes);
   const OpcodeRule* rule = find_rule(reader.take<std::uint8_t>());
   const auto flags = reader.take<std::uint8_t>();
-  if ((flags & kVersionMask) != 0) return drop(Fault::kTransportVersion);
-  if (rule == nullptr) return drop(Fault::kOpcode);
+  if ((flags & kVersionMask) != 0) return drop(DropReason::kTransportVersion);
+  if (rule == nullptr) return drop(DropReason::kOpcode);
 
   Packet packet;
   packet.opcode = rule->opcode;
@@ -121,13 +121,13 @@ Parsed<Packet> parse_packet(std::span<const std::byte> bytes) {
 
   const std::uint32_t headers = header_bytes(packet.opcode);
   const std::uint32_t pad = flags >> 4 & 3;
-  if (bytes.size() < headers + pad) return drop(Fault::kShortPacket);
+  if (bytes.size() < headers + pad) return drop(DropReason::kShortPacket);
   // We are a full member of the default partition, so a limited member may speak to us (IBTA vol. 1, 10.9.3).
-  if ((packet.pkey & kPartitionMask) != kPartitionMask) return drop(Fault::kPkey);
+  if ((packet.pkey & kPartitionMask) != kPartitionMask) return drop(DropReason::kPkey);
   if (packet.destination.value == 0 || packet.destination.value == kMulticastQpn)
-    return drop(Fault::kDestination);
+    return drop(DropReason::kDestination);
   take_extensions(reader, packet);
-  if (has(packet.opcode, kReth) && packet.dma_bytes > kDmaBytesMax) return drop(Fault::kDmaBytes);
+  if (has(packet.opcode, kReth) && packet.dma_bytes > kDmaBytesMax) return drop(DropReason::kDmaBytes);
   packet.payload = bytes.subspan(headers, bytes.size() - headers - pad);
   return packet;
 }

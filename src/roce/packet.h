@@ -12,7 +12,7 @@
 #include <optional>
 #include <span>
 
-#include "roce/fault.h"
+#include "roce/drop_reason.h"
 #include "roce/opcode.h"
 #include "verbs/ids.h"
 

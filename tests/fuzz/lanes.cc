@@ -54,12 +54,12 @@ FuzzLane::End::End(LaneHost& its_host, LaneHost& its_peer, FrameSocket::Role its
     : host(its_host), peer(its_peer), role(its_role) {
   auto made = std::make_unique<MemoryStream>();
   stream = made.get();
-  socket.emplace(host.context, *this, role, std::move(made));
+  socket.emplace(host.shared, *this, role, std::move(made));
 }
 
 void FuzzLane::End::on_secured(Instant now) {
   if (role != FrameSocket::Role::kDialler) return;
-  socket->greet(transport::wire::Hello{.host = transport::wire::HostName(host.context.options.host_name)},
+  socket->greet(transport::wire::Hello{.host = transport::wire::HostName(host.shared.options.host_name)},
                 now);
 }
 
@@ -67,7 +67,7 @@ void FuzzLane::End::on_greeting(const transport::wire::Frame& frame, Instant now
   if (role == FrameSocket::Role::kDialler) {
     if (!std::holds_alternative<transport::wire::Welcome>(frame.body)) return;
   } else {
-    socket->greet(transport::wire::Welcome{.host = transport::wire::HostName(host.context.options.host_name)},
+    socket->greet(transport::wire::Welcome{.host = transport::wire::HostName(host.shared.options.host_name)},
                   now);
   }
   socket->establish(peer.id, now);
@@ -78,9 +78,9 @@ bool FuzzLane::End::go_on(Instant now) {
   if (socket->broken()) return false;
   if (now >= socket->next_deadline()) socket->on_time(now);
   const std::size_t before = stream->in.size();
-  host.context.unfinished.clear();
+  host.shared.unfinished.clear();
   socket->go_on(now);
-  transport::tcp::flush_all(host.context, now);
+  transport::tcp::flush_all(host.shared, now);
   return stream->in.size() != before;
 }
 

@@ -15,8 +15,8 @@
 
 #include "fabric/fabric.h"
 #include "shard/loop.h"
-#include "transport/tcp/context.h"
 #include "transport/tcp/frame_socket.h"
+#include "transport/tcp/tcp_shared.h"
 #include "transport/transport.h"
 
 namespace pvrdma::fuzz {
@@ -66,10 +66,10 @@ class MemoryStream final : public transport::tcp::Stream {
 // One host: its fabric, and the frame sockets' surroundings.
 struct LaneHost {
   LaneHost(HostId host_id, std::string name, shard::Loop& loop, const Clock& clock)
-      : id(host_id), fabric(clock), context({.host_name = std::move(name)}, loop, clock, fabric) {}
+      : id(host_id), fabric(clock), shared({.host_name = std::move(name)}, loop, clock, fabric) {}
   HostId id;
   fabric::Fabric fabric;
-  transport::tcp::Context context;
+  transport::tcp::TcpShared shared;
 };
 
 // One lane from the host that dialled it to the other, dialled again at the next pump when it broke.
@@ -130,13 +130,13 @@ class LaneTransport final : public transport::Transport {
   void connect(const verbs::Gid& gid, LanePair lanes) { lanes_.push_back({gid, lanes}); }
 
   transport::PathKind kind() const override { return transport::PathKind::kTcp; }
-  const transport::Counters& counters() const override { return host_.context.counters; }
+  const transport::Counters& counters() const override { return host_.shared.counters; }
   void open(const transport::Place& place, const verbs::Connection& connection, transport::Traffic& traffic,
             verbs::PathSlot& slot) override;
   void send_datagram(const transport::Place& place, const verbs::Datagram& datagram,
                      const guestmem::SpanList& payload, transport::Traffic& traffic, Instant now) override;
   bool is_up(HostId host) const override;
-  void flush(Instant now) override { transport::tcp::flush_all(host_.context, now); }
+  void flush(Instant now) override { transport::tcp::flush_all(host_.shared, now); }
 
  private:
   class LanePath;

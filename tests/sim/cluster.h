@@ -76,7 +76,7 @@ class Cluster {
 
   static constexpr transport::SegmentId kSegment{.dvs = 1, .vlan = 10};
 
-  struct Host final : fabric::Observer {
+  struct Host final : fabric::FabricObserver {
     Host(Cluster& cluster, std::uint32_t index, bool stranger);
     ~Host() override;
     void lose_hca();

@@ -48,13 +48,14 @@ Result<void> BulkEnd::connect(const QpConnection& pipe, const BulkEndpoint& ther
   return qp_->connect(connection);
 }
 
-bool BulkEnd::post_read(std::uint64_t id, const Place& into, std::uint64_t address, std::uint32_t rkey) {
+bool BulkEnd::post_read(std::uint64_t id, const RegisteredSpan& into, std::uint64_t address,
+                        std::uint32_t rkey) {
   if (!qp_->post_read(id, into, address, rkey)) return false;
   ++posted_;
   return true;
 }
 
-std::optional<std::size_t> BulkEnd::poll(std::span<WorkCompletion> into) {
+std::optional<std::size_t> BulkEnd::poll(std::span<NicCompletion> into) {
   const auto count = cq_->poll(into);
   if (count) posted_ -= static_cast<std::uint32_t>(*count);
   return count;
@@ -64,7 +65,7 @@ bool BulkEnd::stop() {
   qp_->fail();
   const SteadyClock clock;
   const Instant until = clock.now() + kFlushMax;
-  std::array<WorkCompletion, 32> flushed;
+  std::array<NicCompletion, 32> flushed;
   while (posted_ != 0) {
     const auto count = poll(flushed);
     if (!count) return true;  // the device is gone, and with it all that it could do

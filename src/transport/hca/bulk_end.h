@@ -14,7 +14,7 @@
 #include "transport/hca/bulk_frame.h"
 #include "transport/hca/guest_memory.h"
 #include "transport/hca/hca_services.h"
-#include "transport/hca/verbs.h"
+#include "transport/hca/nic.h"
 
 namespace pvrdma::transport::hca {
 
@@ -53,10 +53,10 @@ class BulkEnd final : public Buried, private CqUser {
   void set_user(User* user) { user_ = user; }
   std::uint32_t free_reads() const { return posted_max_ - posted_; }
   // False: the device takes it no more.
-  [[nodiscard]] bool post_read(std::uint64_t id, const Place& into, std::uint64_t address,
+  [[nodiscard]] bool post_read(std::uint64_t id, const RegisteredSpan& into, std::uint64_t address,
                                std::uint32_t rkey);
-  // As CompletionQueue::poll(), of READs.
-  std::optional<std::size_t> poll(std::span<WorkCompletion> into);
+  // As NicCompletionQueue::poll(), of READs.
+  std::optional<std::size_t> poll(std::span<NicCompletion> into);
   void arm() { cq_->arm(); }
 
   // When it returns, the device neither reads nor writes anything here for the QP. Bounded by this host's own
@@ -72,8 +72,8 @@ class BulkEnd final : public Buried, private CqUser {
 
   const std::shared_ptr<GuestDomain> domain_;
   const std::uint32_t posted_max_;
-  std::unique_ptr<CompletionQueue> cq_;
-  std::unique_ptr<QueuePair> qp_;
+  std::unique_ptr<NicCompletionQueue> cq_;
+  std::unique_ptr<NicQueuePair> qp_;
   BulkEndpoint here_;
   std::uint32_t posted_ = 0;
   User* user_ = nullptr;

@@ -240,9 +240,9 @@ class LyingPeer : private CqUser {
   }
   // Takes what came.
   void listen() {
-    std::array<WorkCompletion, 32> found;
+    std::array<NicCompletion, 32> found;
     while (const std::size_t count = end_->cq().poll(found).value_or(0)) {
-      for (const WorkCompletion& completion : std::span(found).first(count)) {
+      for (const NicCompletion& completion : std::span(found).first(count)) {
         if (!completion.is_receive || !completion.trouble.empty()) continue;
         const auto slot = static_cast<std::uint32_t>(completion.id);
         NetworkReader head(end_->receive_slot(slot));
@@ -345,10 +345,10 @@ class LyingPeer : private CqUser {
 
   const std::shared_ptr<Nic> nic_;
   const std::unique_ptr<PipeEnd> end_;
-  const std::unique_ptr<ProtectionDomain> domain_;
-  const std::unique_ptr<MemoryRegion> region_;
-  const std::unique_ptr<CompletionQueue> cq_;
-  std::map<std::uint8_t, std::unique_ptr<QueuePair>> qps_;
+  const std::unique_ptr<NicDomain> domain_;
+  const std::unique_ptr<NicMemoryRegion> region_;
+  const std::unique_ptr<NicCompletionQueue> cq_;
+  std::map<std::uint8_t, std::unique_ptr<NicQueuePair>> qps_;
   std::uint32_t granted_ = 0;
   std::uint32_t told_ = 0;
   std::uint64_t sent_ = 0;

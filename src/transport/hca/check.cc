@@ -87,7 +87,7 @@ class Loopback {
   static constexpr std::uint64_t kReceive = 1ULL << 32;
 
   Failure refused() const { return fail(ENOBUFS, "the device takes no work requests"); }
-  Place place(std::uint32_t slot, std::uint32_t bytes) {
+  RegisteredSpan place(std::uint32_t slot, std::uint32_t bytes) {
     return {memory_.bytes().data() + std::size_t{slot} * kLongBytes, bytes, region_->lkey()};
   }
 
@@ -101,7 +101,7 @@ class Loopback {
     }
     Instant last = begin;
     Instant now = begin;
-    std::array<WorkCompletion, 32> found;
+    std::array<NicCompletion, 32> found;
     while (done != posted) {
       const auto count = cq_->poll(found);
       if (!count) return fail(ENODEV, "the device is gone");
@@ -113,7 +113,7 @@ class Loopback {
       }
       last = now;
       for (std::size_t i = 0; i < *count; ++i) {
-        const WorkCompletion& one = found[i];
+        const NicCompletion& one = found[i];
         if (!one.trouble.empty()) return fail(EIO, fmt::format("a work request failed: {}", one.trouble));
         const auto slot = static_cast<std::uint32_t>(one.id);
         if ((one.id & kReceive) != 0) {
@@ -134,10 +134,10 @@ class Loopback {
   const std::function<void()>& wait_;
   NoCqUser user_;
   Mapping memory_{std::size_t{2} * kUnderWay * kLongBytes};
-  std::unique_ptr<MemoryRegion> region_;
-  std::unique_ptr<CompletionQueue> cq_;
-  std::unique_ptr<QueuePair> near_;
-  std::unique_ptr<QueuePair> far_;
+  std::unique_ptr<NicMemoryRegion> region_;
+  std::unique_ptr<NicCompletionQueue> cq_;
+  std::unique_ptr<NicQueuePair> near_;
+  std::unique_ptr<NicQueuePair> far_;
 };
 
 Result<void> time_registration(Nic& nic, const Clock& clock, HcaCheck& found) {

@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "transport/hca/verbs.h"
+#include "transport/hca/nic.h"
 
 namespace pvrdma::transport {
 

@@ -90,7 +90,7 @@ TEST_F(CheckTest, AReadNeedsAKeyThatPeersMayUse) {
                              reinterpret_cast<std::uintptr_t>(source.data()), remote->rkey()));
     clock_.advance(std::chrono::milliseconds(1));
     network_.run(clock_.now());
-    std::array<WorkCompletion, 4> found;
+    std::array<NicCompletion, 4> found;
     ASSERT_EQ(cq->poll(found), 1U);
     EXPECT_EQ(found[0].id, 5U);
     EXPECT_EQ(found[0].trouble.empty(), access == RemoteAccess::kRead);

@@ -41,12 +41,12 @@ class FakeNetwork::Ring {
   std::size_t count_ = 0;
 };
 
-class FakeNetwork::FakeDomain final : public ProtectionDomain {};
+class FakeNetwork::FakeDomain final : public NicDomain {};
 
-class FakeNetwork::FakeRegion final : public MemoryRegion {
+class FakeNetwork::FakeRegion final : public NicMemoryRegion {
  public:
   FakeRegion(FakeNetwork& network, const Device& device, std::span<std::byte> memory, RemoteAccess access,
-             const ProtectionDomain* domain)
+             const NicDomain* domain)
       : network_(network),
         device_(device),
         domain_(domain),
@@ -59,7 +59,7 @@ class FakeNetwork::FakeRegion final : public MemoryRegion {
   std::uint32_t lkey() const override { return lkey_; }
   std::uint32_t rkey() const override { return ~lkey_; }
   // Null: peers of a QP of that device and domain may not read it there.
-  std::byte* readable(const Device& device, const ProtectionDomain* domain, std::uint64_t address,
+  std::byte* readable(const Device& device, const NicDomain* domain, std::uint64_t address,
                       std::uint32_t bytes, std::uint32_t rkey) const {
     const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
     const bool is_in =
@@ -68,7 +68,7 @@ class FakeNetwork::FakeRegion final : public MemoryRegion {
         &device == &device_ && domain == domain_ && rkey == ~lkey_ && access_ == RemoteAccess::kRead && is_in;
     return may ? memory_.data() + (address - begin) : nullptr;
   }
-  bool holds(const Place& place, const ProtectionDomain* domain) const {
+  bool holds(const RegisteredSpan& place, const NicDomain* domain) const {
     return domain == domain_ && place.lkey == lkey_ && place.data >= memory_.data() &&
            place.data + place.bytes <= memory_.data() + memory_.size();
   }
@@ -76,13 +76,13 @@ class FakeNetwork::FakeRegion final : public MemoryRegion {
  private:
   FakeNetwork& network_;
   const Device& device_;
-  const ProtectionDomain* const domain_;  // null: the device's own
+  const NicDomain* const domain_;  // null: the device's own
   const std::span<std::byte> memory_;
   const RemoteAccess access_;
   const std::uint32_t lkey_;
 };
 
-class FakeNetwork::FakeCq final : public CompletionQueue {
+class FakeNetwork::FakeCq final : public NicCompletionQueue {
  public:
   FakeCq(FakeNetwork& network, std::uint32_t cqes, CqUser& user)
       : network_(network), user_(user), completions_(cqes) {
@@ -90,14 +90,14 @@ class FakeNetwork::FakeCq final : public CompletionQueue {
   }
   ~FakeCq() override { std::erase(network_.cqs_, this); }
 
-  std::optional<std::size_t> poll(std::span<WorkCompletion> into) override {
+  std::optional<std::size_t> poll(std::span<NicCompletion> into) override {
     std::size_t count = 0;
     while (count < into.size() && !completions_.empty()) into[count++] = completions_.pop();
     return count;
   }
   void arm() override { is_armed_ = true; }
 
-  void push(const WorkCompletion& completion) {
+  void push(const NicCompletion& completion) {
     if (completions_.full()) return network_.crime("a CQ overflowed");
     completions_.push(completion);
     if (std::exchange(is_armed_, false)) fired_ = true;
@@ -111,14 +111,14 @@ class FakeNetwork::FakeCq final : public CompletionQueue {
  private:
   FakeNetwork& network_;
   CqUser& user_;
-  Ring<WorkCompletion> completions_;
+  Ring<NicCompletion> completions_;
   bool is_armed_ = false;
   bool fired_ = false;
 };
 
-class FakeNetwork::FakeQp final : public QueuePair {
+class FakeNetwork::FakeQp final : public NicQueuePair {
  public:
-  FakeQp(FakeNetwork& network, Device& device, FakeCq& cq, const QpSize& size, const ProtectionDomain* domain)
+  FakeQp(FakeNetwork& network, Device& device, FakeCq& cq, const QpSize& size, const NicDomain* domain)
       : network_(network),
         device_(device),
         domain_(domain),
@@ -143,7 +143,7 @@ class FakeNetwork::FakeQp final : public QueuePair {
     peer_ = to;
     return {};
   }
-  bool post_receive(std::uint64_t id, const Place& into) override {
+  bool post_receive(std::uint64_t id, const RegisteredSpan& into) override {
     if (receives_.full()) {
       network_.crime("more receives than the QP has room for");
       return false;
@@ -155,7 +155,7 @@ class FakeNetwork::FakeQp final : public QueuePair {
     }
     return true;
   }
-  bool post_send(std::uint64_t id, const Place& from, bool signaled) override {
+  bool post_send(std::uint64_t id, const RegisteredSpan& from, bool signaled) override {
     if (sends_.full()) {
       network_.crime("more sends than the QP has room for");
       return false;
@@ -167,7 +167,7 @@ class FakeNetwork::FakeQp final : public QueuePair {
     sends_.push({id, from, signaled, leaves()});
     return true;
   }
-  bool post_read(std::uint64_t id, const Place& into, std::uint64_t remote_address,
+  bool post_read(std::uint64_t id, const RegisteredSpan& into, std::uint64_t remote_address,
                  std::uint32_t rkey) override {
     if (sends_.full() || reads_ == 0) {
       network_.crime("a read on a QP that has no room for it");
@@ -220,11 +220,11 @@ class FakeNetwork::FakeQp final : public QueuePair {
  private:
   struct Receive {
     std::uint64_t id;
-    Place into;
+    RegisteredSpan into;
   };
   struct Send {
     std::uint64_t id;
-    Place from;
+    RegisteredSpan from;
     bool signaled;
     Instant leaves;
     bool is_read = false;  // into `from`
@@ -262,7 +262,7 @@ class FakeNetwork::FakeQp final : public QueuePair {
                          other->peer_->peer == peer_->own && other->peer_->receive_psn == peer_->send_psn;
     return answers ? other : nullptr;
   }
-  bool take(const Place& from) {
+  bool take(const RegisteredSpan& from) {
     if (receives_.empty()) return false;
     const Receive receive = receives_.pop();
     if (!network_.is_registered(receive.into, domain_))
@@ -275,7 +275,7 @@ class FakeNetwork::FakeQp final : public QueuePair {
 
   FakeNetwork& network_;
   Device& device_;
-  const ProtectionDomain* const domain_;
+  const NicDomain* const domain_;
   FakeCq& cq_;
   const std::uint32_t qpn_;
   const std::uint32_t reads_;
@@ -302,18 +302,18 @@ class FakeNetwork::FakeNic final : public Nic {
     if (device_.gone) return fail("the device is gone");
     return device_.port;
   }
-  Result<std::unique_ptr<ProtectionDomain>> make_domain() override { return std::make_unique<FakeDomain>(); }
-  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory, RemoteAccess access,
-                                                        ProtectionDomain* domain) override {
+  Result<std::unique_ptr<NicDomain>> make_domain() override { return std::make_unique<FakeDomain>(); }
+  Result<std::unique_ptr<NicMemoryRegion>> register_memory(std::span<std::byte> memory, RemoteAccess access,
+                                                           NicDomain* domain) override {
     if (device_.gone || memory.size() > device_.limits.region_bytes) return fail("no such region");
     return std::make_unique<FakeRegion>(network_, device_, memory, access, domain);
   }
-  Result<std::unique_ptr<CompletionQueue>> make_cq(std::uint32_t cqes, CqUser& user) override {
+  Result<std::unique_ptr<NicCompletionQueue>> make_cq(std::uint32_t cqes, CqUser& user) override {
     if (device_.gone || cqes > device_.limits.cqes) return fail("no such CQ");
     return std::make_unique<FakeCq>(network_, cqes, user);
   }
-  Result<std::unique_ptr<QueuePair>> make_qp(CompletionQueue& cq, const QpSize& size,
-                                             ProtectionDomain* domain) override {
+  Result<std::unique_ptr<NicQueuePair>> make_qp(NicCompletionQueue& cq, const QpSize& size,
+                                                NicDomain* domain) override {
     const std::uint32_t most = device_.limits.work_requests;
     if (device_.gone || device_.qps == device_.limits.qps || size.sends > most || size.receives > most ||
         size.reads > device_.limits.reads)
@@ -379,7 +379,7 @@ void FakeNetwork::crime(const char* what) {
   static_cast<void>(std::fprintf(stderr, "fake NIC: %s\n", what));
 }
 
-bool FakeNetwork::is_registered(const Place& place, const ProtectionDomain* domain) const {
+bool FakeNetwork::is_registered(const RegisteredSpan& place, const NicDomain* domain) const {
   return std::ranges::any_of(regions_,
                              [&](const FakeRegion* region) { return region->holds(place, domain); });
 }

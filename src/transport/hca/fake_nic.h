@@ -25,7 +25,7 @@
 
 #include "base/time.h"
 #include "shard/loop.h"
-#include "transport/hca/verbs.h"
+#include "transport/hca/nic.h"
 
 namespace pvrdma::transport::hca {
 
@@ -96,7 +96,7 @@ class FakeNetwork final : public shard::Pollable {
   };
 
   void crime(const char* what);
-  bool is_registered(const Place& place, const ProtectionDomain* domain) const;
+  bool is_registered(const RegisteredSpan& place, const NicDomain* domain) const;
   FakeQp* find(std::uint32_t qpn) const;
   Duration delay() { return Duration(random_() % static_cast<std::uint64_t>(delay_max_.count() + 1)); }
 

@@ -139,7 +139,7 @@ GuestMemory::Key GuestMemory::find(const std::byte* data) const {
   const Chunk& chunk = *std::prev(behind);
   const auto offset = static_cast<std::size_t>(data - chunk.memory.data());
   if (chunk.registered == nullptr || offset >= chunk.memory.size()) return {};
-  const MemoryRegion& region = *chunk.registered->region;
+  const NicMemoryRegion& region = *chunk.registered->region;
   return {.lkey = region.lkey(), .rkey = region.rkey(), .bytes = chunk.memory.size() - offset};
 }
 

@@ -20,7 +20,7 @@
 
 #include "guestmem/address_space.h"
 #include "transport/hca/hca_services.h"
-#include "transport/hca/verbs.h"
+#include "transport/hca/nic.h"
 
 namespace pvrdma::transport::hca {
 
@@ -34,7 +34,7 @@ inline constexpr std::size_t kChunksMax = 4096;
 // A domain, as long as something in it lives.
 struct GuestDomain {
   std::shared_ptr<Nic> nic;
-  std::unique_ptr<ProtectionDomain> domain;
+  std::unique_ptr<NicDomain> domain;
 };
 
 class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
@@ -71,7 +71,7 @@ class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
   // A registration, for its destruction.
   struct Registered final : Buried {
     std::shared_ptr<GuestDomain> domain;
-    std::unique_ptr<MemoryRegion> region;
+    std::unique_ptr<NicMemoryRegion> region;
   };
   struct Chunk {
     std::span<std::byte> memory;

@@ -27,7 +27,7 @@
 #include "base/time.h"
 #include "shard/loop.h"
 #include "transport/hca/introduction.h"
-#include "transport/hca/verbs.h"
+#include "transport/hca/nic.h"
 #include "transport/transport.h"
 
 namespace pvrdma::transport {

@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "transport/hca/hca.h"
 #include "transport/hca/hca_services.h"
-#include "transport/hca/verbs.h"
+#include "transport/hca/nic.h"
 #include "transport/transport.h"
 
 namespace pvrdma::transport::hca {

@@ -121,7 +121,7 @@ void Lender::run(Instant now) {
 }
 
 void Lender::poll(const Stripe& stripe, Bulk& bulk, Instant now) {
-  std::array<WorkCompletion, 32> found;
+  std::array<NicCompletion, 32> found;
   const std::uint32_t id = bulk.id;
   const auto is_still_it = [&] { return bulk.state == State::kReady && bulk.id == id; };
   bool armed = false;

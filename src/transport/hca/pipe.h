@@ -138,7 +138,7 @@ class Pipe final {
   void notice_room();
 
   // Input (pipe_input.cc).
-  void take(const WorkCompletion& completion, Instant now);
+  void take(const NicCompletion& completion, Instant now);
   void take_slot(std::uint32_t slot, std::uint32_t bytes, Instant now);
   void read_batch(Instant now);
   // False: it waits for room for its answer, or the pipe is broken.

@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "transport/hca/hca_services.h"
 #include "transport/hca/introduction.h"
-#include "transport/hca/verbs.h"
+#include "transport/hca/nic.h"
 #include "transport/wire/format.h"
 
 namespace pvrdma::transport::hca {
@@ -59,7 +59,7 @@ class PipeEnd final : public Buried, private CqUser {
   // The completion of a send has the id kSendBit | `number`.
   static constexpr std::uint64_t kSendBit = 1ULL << 63;
   [[nodiscard]] bool post_send(std::uint32_t slot, std::uint32_t bytes, std::uint64_t number, bool signaled);
-  CompletionQueue& cq() { return *cq_; }
+  NicCompletionQueue& cq() { return *cq_; }
   // Nothing is received or sent any more.
   void fail() { qp_->fail(); }
 
@@ -68,16 +68,16 @@ class PipeEnd final : public Buried, private CqUser {
   std::span<std::byte> memory(std::uint32_t slot) {
     return {memory_.get() + std::size_t{slot} * kSlotBytes, kSlotBytes};
   }
-  Place place(std::uint32_t slot, std::uint32_t bytes) {
+  RegisteredSpan place(std::uint32_t slot, std::uint32_t bytes) {
     return {memory(slot).data(), bytes, region_->lkey()};
   }
   void on_completions() override;
 
   const std::shared_ptr<Nic> nic_;
   const std::unique_ptr<std::byte[]> memory_;
-  std::unique_ptr<MemoryRegion> region_;
-  std::unique_ptr<CompletionQueue> cq_;
-  std::unique_ptr<QueuePair> qp_;
+  std::unique_ptr<NicMemoryRegion> region_;
+  std::unique_ptr<NicCompletionQueue> cq_;
+  std::unique_ptr<NicQueuePair> qp_;
   PipeEndpoint here_;
   std::uint32_t peer_slots_ = 0;
   std::uint32_t peer_reads_ = 0;

@@ -25,7 +25,7 @@ void Pipe::run_soon() {
 bool Pipe::run(Instant now) {
   active_ = false;
   if (broken_) return false;
-  std::array<WorkCompletion, 32> found;
+  std::array<NicCompletion, 32> found;
   std::size_t taken = 0;
   bool armed = false;
   while (taken < kCompletionsPerTurn && !broken_) {
@@ -54,7 +54,7 @@ bool Pipe::run(Instant now) {
   return !armed || (taken != 0 && waits);
 }
 
-void Pipe::take(const WorkCompletion& completion, Instant now) {
+void Pipe::take(const NicCompletion& completion, Instant now) {
   if (!completion.trouble.empty()) return break_off(completion.trouble);
   if ((completion.id & PipeEnd::kSendBit) != 0) {
     retired_ = (completion.id & ~PipeEnd::kSendBit) + 1;

@@ -15,7 +15,7 @@ bool each_read(const GuestMemory& memory, const Runs& runs, const guestmem::Span
       const GuestMemory::Key key = memory.find(span.data + done);
       const std::size_t bytes = std::min({span.size - done, key.bytes, std::size_t{run->bytes - run_done}});
       if (bytes == 0) return false;
-      const Place into{span.data + done, static_cast<std::uint32_t>(bytes), key.lkey};
+      const RegisteredSpan into{span.data + done, static_cast<std::uint32_t>(bytes), key.lkey};
       if (!read(into, run->address + run_done, run->rkey)) return false;
       done += bytes;
       run_done += into.bytes;
@@ -52,13 +52,13 @@ Exposed expose(const GuestMemory& memory, const guestmem::SpanList& payload, Run
 Pulled pull(BulkEnd& end, const GuestMemory& memory, const Runs& runs, const guestmem::SpanList& target,
             std::uint64_t id, std::uint32_t& reads) {
   reads = 0;
-  const auto tally = [&](const Place&, std::uint64_t, std::uint32_t) {
+  const auto tally = [&](const RegisteredSpan&, std::uint64_t, std::uint32_t) {
     ++reads;
     return true;
   };
   if (!each_read(memory, runs, target, tally) || reads > kPostedReadsMax / 2) return Pulled::kFailed;
   if (reads > end.free_reads()) return Pulled::kNoRoom;
-  const auto post = [&](const Place& into, std::uint64_t address, std::uint32_t rkey) {
+  const auto post = [&](const RegisteredSpan& into, std::uint64_t address, std::uint32_t rkey) {
     return end.post_read(id, into, address, rkey);
   };
   return each_read(memory, runs, target, post) ? Pulled::kPosted : Pulled::kFailed;

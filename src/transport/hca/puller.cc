@@ -267,7 +267,7 @@ void Puller::run(Instant now) {
 }
 
 void Puller::poll(Bulk& bulk, Instant now) {
-  std::array<WorkCompletion, 32> found;
+  std::array<NicCompletion, 32> found;
   bool armed = false;
   for (std::size_t taken = 0; bulk.end != nullptr && taken < kCompletionsPerTurn;) {
     const auto count = bulk.end->poll(found);

@@ -51,7 +51,7 @@ ibv_mtu mtu_code(std::uint32_t bytes) {
   return IBV_MTU_256;
 }
 
-class RdmaRegion final : public MemoryRegion {
+class RdmaRegion final : public NicMemoryRegion {
  public:
   explicit RdmaRegion(ibv_mr* mr) : mr_(mr) {}
   std::uint32_t lkey() const override { return mr_->lkey; }
@@ -61,12 +61,12 @@ class RdmaRegion final : public MemoryRegion {
   const std::unique_ptr<ibv_mr, Call<ibv_dereg_mr>> mr_;
 };
 
-class RdmaCq final : public CompletionQueue {
+class RdmaCq final : public NicCompletionQueue {
  public:
   explicit RdmaCq(ibv_cq* cq) : cq_(cq) {}
   ibv_cq* get() const { return cq_.get(); }
 
-  std::optional<std::size_t> poll(std::span<WorkCompletion> into) override {
+  std::optional<std::size_t> poll(std::span<NicCompletion> into) override {
     std::array<ibv_wc, 32> found;
     const int most = static_cast<int>(std::min(into.size(), found.size()));
     const int count = ibv_poll_cq(cq_.get(), most, found.data());
@@ -88,7 +88,7 @@ class RdmaCq final : public CompletionQueue {
   const std::unique_ptr<ibv_cq, Call<ibv_destroy_cq>> cq_;
 };
 
-class RdmaDomain final : public ProtectionDomain {
+class RdmaDomain final : public NicDomain {
  public:
   explicit RdmaDomain(Pd pd) : pd_(std::move(pd)) {}
   ibv_pd* get() const { return pd_.get(); }
@@ -97,7 +97,7 @@ class RdmaDomain final : public ProtectionDomain {
   const Pd pd_;
 };
 
-class RdmaQp final : public QueuePair {
+class RdmaQp final : public NicQueuePair {
  public:
   RdmaQp(ibv_qp* qp, std::uint32_t reads, std::string device)
       : qp_(qp), reads_(reads), device_(std::move(device)) {}
@@ -145,7 +145,7 @@ class RdmaQp final : public QueuePair {
                   "bring a QP to RTS");
   }
 
-  bool post_receive(std::uint64_t id, const Place& into) override {
+  bool post_receive(std::uint64_t id, const RegisteredSpan& into) override {
     ibv_sge sge = sge_of(into);
     ibv_recv_wr wr{};
     wr.wr_id = id;
@@ -154,7 +154,7 @@ class RdmaQp final : public QueuePair {
     ibv_recv_wr* bad = nullptr;
     return ibv_post_recv(qp_.get(), &wr, &bad) == 0;
   }
-  bool post_send(std::uint64_t id, const Place& from, bool signaled) override {
+  bool post_send(std::uint64_t id, const RegisteredSpan& from, bool signaled) override {
     ibv_sge sge = sge_of(from);
     ibv_send_wr wr{};
     wr.wr_id = id;
@@ -165,7 +165,7 @@ class RdmaQp final : public QueuePair {
     ibv_send_wr* bad = nullptr;
     return ibv_post_send(qp_.get(), &wr, &bad) == 0;
   }
-  bool post_read(std::uint64_t id, const Place& into, std::uint64_t remote_address,
+  bool post_read(std::uint64_t id, const RegisteredSpan& into, std::uint64_t remote_address,
                  std::uint32_t rkey) override {
     ibv_sge sge = sge_of(into);
     ibv_send_wr wr{};
@@ -190,7 +190,7 @@ class RdmaQp final : public QueuePair {
   std::uint8_t depth(const QpConnection& to) const {
     return static_cast<std::uint8_t>(std::clamp(std::min(to.reads, reads_), 1U, 255U));
   }
-  static ibv_sge sge_of(const Place& place) {
+  static ibv_sge sge_of(const RegisteredSpan& place) {
     return {reinterpret_cast<std::uintptr_t>(place.data), place.bytes, place.lkey};
   }
   Result<void> modify(ibv_qp_attr& attributes, int mask, const char* doing) {
@@ -257,25 +257,25 @@ class Rdma final : public Nic {
     return port;
   }
 
-  Result<std::unique_ptr<ProtectionDomain>> make_domain() override {
+  Result<std::unique_ptr<NicDomain>> make_domain() override {
     Pd pd(ibv_alloc_pd(context_.get()));
     if (!pd) return refused(name_, "make a protection domain", errno);
     return std::make_unique<RdmaDomain>(std::move(pd));
   }
-  Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory, RemoteAccess access,
-                                                        ProtectionDomain* domain) override {
+  Result<std::unique_ptr<NicMemoryRegion>> register_memory(std::span<std::byte> memory, RemoteAccess access,
+                                                           NicDomain* domain) override {
     const int flags = IBV_ACCESS_LOCAL_WRITE | (access == RemoteAccess::kRead ? IBV_ACCESS_REMOTE_READ : 0);
     ibv_mr* mr = ibv_reg_mr(pd_of(domain), memory.data(), memory.size(), flags);
     if (mr == nullptr) return refused(name_, "register memory", errno);
     return std::make_unique<RdmaRegion>(mr);
   }
-  Result<std::unique_ptr<CompletionQueue>> make_cq(std::uint32_t cqes, CqUser& user) override {
+  Result<std::unique_ptr<NicCompletionQueue>> make_cq(std::uint32_t cqes, CqUser& user) override {
     ibv_cq* cq = ibv_create_cq(context_.get(), static_cast<int>(cqes), &user, channel_.get(), 0);
     if (cq == nullptr) return refused(name_, "make a CQ", errno);
     return std::make_unique<RdmaCq>(cq);
   }
-  Result<std::unique_ptr<QueuePair>> make_qp(CompletionQueue& cq, const QpSize& size,
-                                             ProtectionDomain* domain) override {
+  Result<std::unique_ptr<NicQueuePair>> make_qp(NicCompletionQueue& cq, const QpSize& size,
+                                                NicDomain* domain) override {
     ibv_qp_init_attr attributes{};
     attributes.send_cq = attributes.recv_cq = static_cast<RdmaCq&>(cq).get();
     attributes.qp_type = IBV_QPT_RC;
@@ -308,7 +308,7 @@ class Rdma final : public Nic {
   }
 
  private:
-  ibv_pd* pd_of(ProtectionDomain* domain) const {
+  ibv_pd* pd_of(NicDomain* domain) const {
     return domain == nullptr ? pd_.get() : static_cast<RdmaDomain*>(domain)->get();
   }
   // What concerns one QP or CQ its completions tell, too.

@@ -1,4 +1,4 @@
-// Rdma: an RDMA NIC through libibverbs. Thread: as verbs.h says.
+// Rdma: an RDMA NIC through libibverbs. Thread: as nic.h says.
 #pragma once
 
 #include <memory>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "transport/hca/verbs.h"
+#include "transport/hca/nic.h"
 
 namespace pvrdma::transport::hca {
 

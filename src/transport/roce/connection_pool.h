@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "roce/connection.h"
+#include "roce/connection_state.h"
 #include "verbs/queue_link.h"
 
 namespace pvrdma::transport::roce {
@@ -20,7 +20,7 @@ namespace pvrdma::transport::roce {
 class ConnectionPool {
  public:
   struct Entry {
-    std::optional<pvrdma::roce::Connection> connection;
+    std::optional<pvrdma::roce::ConnectionState> connection;
     std::uint32_t holders = 0;
     Entry* next = nullptr;  // in its bucket, or of those that are free
     verbs::QueueLink<Entry> busy_link{this};

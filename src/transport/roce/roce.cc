@@ -136,7 +136,7 @@ void Roce::Segment::on_packet(verbs::Engine& engine, const Frame& frame, Instant
     ++roce_.errors_.no_qp;
     return;
   }
-  pvrdma::roce::Connection& connection = *entry->connection;
+  pvrdma::roce::ConnectionState& connection = *entry->connection;
   const verbs::Connection& ends = connection.ends.connection;
   if (ends.remote.gid != frame.envelope.source || ends.local.gid != frame.envelope.destination) {
     ++roce_.errors_.bad_address;
@@ -153,7 +153,7 @@ bool Roce::Segment::answer() {
   for (std::uint32_t frames = 0; frames < kFramesPerRun;) {
     ConnectionPool::Entry* entry = busy_.take();
     if (entry == nullptr) return false;
-    pvrdma::roce::Connection& connection = *entry->connection;
+    pvrdma::roce::ConnectionState& connection = *entry->connection;
     const std::uint32_t sent = connection.answerer.answer(
         connection.ends, roce_.way_out(&connection.ends.engine, *link_), kFramesPerTurn);
     if (connection.answerer.owes()) busy_.append(*entry);
@@ -205,7 +205,7 @@ class Roce::RocePath final : public verbs::Path {
   }
 
  private:
-  pvrdma::roce::Connection& connection() { return *entry_.connection; }
+  pvrdma::roce::ConnectionState& connection() { return *entry_.connection; }
   pvrdma::roce::FrameSink& way_out() { return roce_.way_out(&connection().ends.engine, link_); }
 
   const std::shared_ptr<ConnectionPool> pool_;

@@ -5,7 +5,7 @@
 // speak to such a peer (NativeInbound), which connection it is of, and only then what it asks for. Each frame
 // that is dropped is counted by its reason; none is answered but as the order of packets demands.
 //
-// Connections keep soft state only (roce/connection.h), in a pool that is taken whole at the start: when it
+// Connections keep soft state only (roce/connection_state.h), in a pool that is taken whole at the start: when it
 // is empty, a path is one to nowhere. What they owe to their peers leaves in turns, some frames of each.
 //
 // Thread: shard-owned; links are added before the loop runs.
@@ -23,7 +23,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "roce/counters.h"
-#include "roce/fault.h"
+#include "roce/drop_reason.h"
 #include "roce/frame_sink.h"
 #include "shard/loop.h"
 #include "transport/roce/link.h"
@@ -41,8 +41,8 @@ struct RoceOptions {
 
 // Frames that were dropped, and why.
 struct RoceErrors {
-  std::array<std::uint64_t, pvrdma::roce::kFaults> bad_frames{};  // by roce::Fault
-  std::array<std::uint64_t, kEntries> refused{};                  // by Entry
+  std::array<std::uint64_t, pvrdma::roce::kDropReasons> bad_frames{};  // by roce::DropReason
+  std::array<std::uint64_t, kEntries> refused{};                       // by Entry
   std::uint64_t port_down = 0;          // for an adapter that is off, or whose link is down
   std::uint64_t no_qp = 0;              // for no connection over this path
   std::uint64_t bad_address = 0;        // of a connection, between other addresses than its own

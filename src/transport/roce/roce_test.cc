@@ -10,7 +10,7 @@
 namespace pvrdma::transport::roce {
 namespace {
 
-using pvrdma::roce::Fault;
+using pvrdma::roce::DropReason;
 using pvrdma::roce::Frame;
 using pvrdma::roce::Opcode;
 using ::testing::IsEmpty;
@@ -109,7 +109,7 @@ TEST_F(RoceTest, WhatIsDamagedIsDropped) {
   auto bytes = built(frame());
   bytes.back() ^= std::byte{1};
   link_.deliver(bytes, a.now);
-  EXPECT_EQ(roce_.errors().bad_frames[static_cast<std::size_t>(Fault::kIcrc)], 1u);
+  EXPECT_EQ(roce_.errors().bad_frames[static_cast<std::size_t>(DropReason::kIcrc)], 1u);
   EXPECT_THAT(link_.sent(), IsEmpty());
 }
 

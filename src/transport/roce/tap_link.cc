@@ -19,12 +19,12 @@ Result<std::unique_ptr<Link>> TapLink::open(const std::string& name, shard::Loop
     return fail_errno(errno,
                       fmt::format("RoCE link tap:{} needs /dev/net/tun, for reading and writing", name));
   }
-  auto device = Device::named(name);
+  auto device = NetDevice::named(name);
   if (!device) return Failure(std::move(device).error().in("RoCE link tap:" + name));
   return std::unique_ptr<Link>(new TapLink(*std::move(device), std::move(tun), loop, clock, handler));
 }
 
-TapLink::TapLink(Device device, Fd tun, shard::Loop& loop, const Clock& clock, FrameHandler& handler)
+TapLink::TapLink(NetDevice device, Fd tun, shard::Loop& loop, const Clock& clock, FrameHandler& handler)
     : device_(std::move(device)),
       what_("tap:" + device_.name()),
       tun_(std::move(tun)),
@@ -42,13 +42,13 @@ TapLink::~TapLink() {
 
 void TapLink::look(Instant now) {
   if (now < outage_.retry_at()) return;
-  const Device::State state = device_.state();
-  if (state == Device::State::kMissing) {
+  const NetDevice::State state = device_.state();
+  if (state == NetDevice::State::kMissing) {
     return outage_.begin("there is no such device: make it, or name another", 0, now);
   }
   if (!attached_) attach(now);
   if (!attached_) return;
-  if (state == Device::State::kOff) return outage_.begin(kDeviceOff, 0, now);
+  if (state == NetDevice::State::kOff) return outage_.begin(kDeviceOff, 0, now);
   starved_ = true;
   ++counters_.ups;
   outage_.end(now);

@@ -12,8 +12,8 @@
 #include "base/fd.h"
 #include "roce/frame.h"
 #include "shard/loop.h"
-#include "transport/roce/device.h"
 #include "transport/roce/link.h"
+#include "transport/roce/net_device.h"
 #include "transport/roce/outage.h"
 
 namespace pvrdma::transport::roce {
@@ -35,7 +35,7 @@ class TapLink final : public Link, private shard::FdHandler, private shard::Poll
   const LinkCounters& counters() const override { return counters_; }
 
  private:
-  TapLink(Device device, Fd tun, shard::Loop& loop, const Clock& clock, FrameHandler& handler);
+  TapLink(NetDevice device, Fd tun, shard::Loop& loop, const Clock& clock, FrameHandler& handler);
 
   void look(Instant now);
   void attach(Instant now);
@@ -47,7 +47,7 @@ class TapLink final : public Link, private shard::FdHandler, private shard::Poll
   Instant next_deadline() const override { return outage_.retry_at(); }
   bool polls() const override { return false; }
 
-  const Device device_;
+  const NetDevice device_;
   const std::string what_;
   const Fd tun_;
   shard::Loop& loop_;

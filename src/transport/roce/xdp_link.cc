@@ -31,7 +31,7 @@ std::string_view name_of(XdpProgram::Mode mode) {
 Result<std::unique_ptr<Link>> XdpLink::open(const std::string& name, shard::Loop& loop, const Clock& clock,
                                             FrameHandler& handler) {
   const std::string what = "RoCE link xdp:" + name;
-  auto device = Device::named(name);
+  auto device = NetDevice::named(name);
   if (!device) return Failure(std::move(device).error().in(what));
   const auto index = device->index();
   if (!index) return Failure(Error(index.error()).in(what));
@@ -62,7 +62,7 @@ Result<std::unique_ptr<Link>> XdpLink::open(const std::string& name, shard::Loop
   return link;
 }
 
-XdpLink::XdpLink(Device device, std::unique_ptr<XdpSocket> socket, XdpProgram program, std::size_t longest,
+XdpLink::XdpLink(NetDevice device, std::unique_ptr<XdpSocket> socket, XdpProgram program, std::size_t longest,
                  shard::Loop& loop, const Clock& clock, FrameHandler& handler)
     : device_(std::move(device)),
       what_("xdp:" + device_.name()),
@@ -83,7 +83,7 @@ XdpLink::~XdpLink() {
 
 void XdpLink::look(Instant now) {
   if (now < outage_.retry_at()) return;
-  if (device_.state() != Device::State::kOn) return outage_.begin(kDeviceOff, 0, now);
+  if (device_.state() != NetDevice::State::kOn) return outage_.begin(kDeviceOff, 0, now);
   starved_ = true;
   ++counters_.ups;
   outage_.end(now);

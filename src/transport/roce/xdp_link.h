@@ -15,8 +15,8 @@
 
 #include "roce/frame.h"
 #include "shard/loop.h"
-#include "transport/roce/device.h"
 #include "transport/roce/link.h"
+#include "transport/roce/net_device.h"
 #include "transport/roce/outage.h"
 #include "transport/roce/xdp_program.h"
 #include "transport/roce/xdp_socket.h"
@@ -40,7 +40,7 @@ class XdpLink final : public Link, private shard::FdHandler, private shard::Poll
   const LinkCounters& counters() const override { return counters_; }
 
  private:
-  XdpLink(Device device, std::unique_ptr<XdpSocket> socket, XdpProgram program, std::size_t longest,
+  XdpLink(NetDevice device, std::unique_ptr<XdpSocket> socket, XdpProgram program, std::size_t longest,
           shard::Loop& loop, const Clock& clock, FrameHandler& handler);
 
   void look(Instant now);
@@ -53,7 +53,7 @@ class XdpLink final : public Link, private shard::FdHandler, private shard::Poll
   Instant next_deadline() const override { return outage_.retry_at(); }
   bool polls() const override { return is_up() && (starved_ || socket_->needs_kick()); }
 
-  const Device device_;
+  const NetDevice device_;
   const std::string what_;
   const std::unique_ptr<XdpSocket> socket_;
   const XdpProgram program_;   // goes before the socket

@@ -4,12 +4,12 @@
 
 namespace pvrdma::transport::tcp {
 
-AcceptedLane::AcceptedLane(Context& context, Porter& porter, std::unique_ptr<Stream> stream,
+AcceptedLane::AcceptedLane(TcpShared& shared, Porter& porter, std::unique_ptr<Stream> stream,
                            const IpAddress& from)
-    : context_(context),
+    : shared_(shared),
       porter_(porter),
       from_(from),
-      socket_(context, *this, FrameSocket::Role::kAcceptor, std::move(stream)) {}
+      socket_(shared, *this, FrameSocket::Role::kAcceptor, std::move(stream)) {}
 
 void AcceptedLane::on_greeting(const wire::Frame& frame, Instant now) {
   if (const auto* hello = std::get_if<wire::Hello>(&frame.body)) porter_.on_hello(*this, *hello, now);
@@ -17,12 +17,12 @@ void AcceptedLane::on_greeting(const wire::Frame& frame, Instant now) {
 
 void AcceptedLane::admit(HostId peer, const wire::Hello& hello, Instant now) {
   index_ = hello.lane;
-  socket_.greet(wire::Welcome{.host = wire::HostName(context_.options.host_name), .id = hello.id}, now);
+  socket_.greet(wire::Welcome{.host = wire::HostName(shared_.options.host_name), .id = hello.id}, now);
   socket_.establish(peer, now);
 }
 
 std::unique_ptr<Stream> AcceptedLane::release(const wire::Hello& hello, Instant now) {
-  socket_.greet(wire::Welcome{.host = wire::HostName(context_.options.host_name), .id = hello.id}, now);
+  socket_.greet(wire::Welcome{.host = wire::HostName(shared_.options.host_name), .id = hello.id}, now);
   return socket_.release();
 }
 

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "base/ip_address.h"
-#include "transport/tcp/context.h"
 #include "transport/tcp/frame_socket.h"
+#include "transport/tcp/tcp_shared.h"
 
 namespace pvrdma::transport::tcp {
 
@@ -24,8 +24,8 @@ class AcceptedLane final : private FrameSocket::User {
     virtual void on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant now) = 0;
   };
 
-  // `context` and `porter` are borrowed and outlive this.
-  AcceptedLane(Context& context, Porter& porter, std::unique_ptr<Stream> stream, const IpAddress& from);
+  // `shared` and `porter` are borrowed and outlive this.
+  AcceptedLane(TcpShared& shared, Porter& porter, std::unique_ptr<Stream> stream, const IpAddress& from);
 
   FrameSocket& socket() { return socket_; }
   const FrameSocket& socket() const { return socket_; }
@@ -42,7 +42,7 @@ class AcceptedLane final : private FrameSocket::User {
   void on_greeting(const wire::Frame& frame, Instant now) override;
   void on_drained() override {}
 
-  Context& context_;
+  TcpShared& shared_;
   Porter& porter_;
   const IpAddress from_;
   std::uint16_t index_ = 0;

@@ -12,14 +12,14 @@
 
 namespace pvrdma::transport::tcp {
 
-DialledLane::DialledLane(Context& context, std::uint16_t index) : context_(context), index_(index) {}
+DialledLane::DialledLane(TcpShared& shared, std::uint16_t index) : shared_(shared), index_(index) {}
 
 void DialledLane::dial(const TcpPeer& peer, Instant now) {
   rest(wire::GoodbyeReason::kReconfigured, "the peer's address has changed", now);
   peer_ = peer;
   pause_ = kRedialFirst;
   redial_at_ = now;
-  context_.attention = true;
+  shared_.attention = true;
 }
 
 void DialledLane::rest(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
@@ -58,7 +58,7 @@ void DialledLane::failed(std::string_view trouble, Instant now) {
   up_since_ = Instant::never();
   redial_at_ = now + pause_;
   pause_ = std::min(2 * pause_, kRedialMax);
-  context_.check_at(redial_at_);
+  shared_.check_at(redial_at_);
   try {
     trouble_ = trouble;
   } catch (const std::bad_alloc&) {
@@ -77,15 +77,15 @@ void DialledLane::try_dial(Instant now) {
 
 void DialledLane::dial_now(Instant now) {
   redial_at_ = Instant::never();
-  auto socket = begin_connect(*context_.settings.address, peer_->address, peer_->port,
-                              context_.options.congestion_control);
+  auto socket = begin_connect(*shared_.settings.address, peer_->address, peer_->port,
+                              shared_.options.congestion_control);
   if (!socket) {
     failed(socket.error().message, now);
     return;
   }
   std::unique_ptr<Stream> stream;
-  if (context_.tls) {
-    auto secure = context_.tls->client(*std::move(socket));
+  if (shared_.tls) {
+    auto secure = shared_.tls->client(*std::move(socket));
     if (!secure) {
       failed(secure.error().message, now);
       return;
@@ -95,7 +95,7 @@ void DialledLane::dial_now(Instant now) {
     stream = make_plain_stream(*std::move(socket));
   }
   User& self = *this;
-  socket_ = std::make_unique<FrameSocket>(context_, self, FrameSocket::Role::kDialler, std::move(stream));
+  socket_ = std::make_unique<FrameSocket>(shared_, self, FrameSocket::Role::kDialler, std::move(stream));
   if (auto started = socket_->start(now); !started) {
     socket_.reset();
     failed(started.error().message, now);
@@ -104,15 +104,15 @@ void DialledLane::dial_now(Instant now) {
 
 void DialledLane::on_secured(Instant now) {
   if (!socket_->stream().peer_is(peer_->name)) {
-    ++context_.errors.tls_failures;
+    ++shared_.errors.tls_failures;
     socket_->drop(fmt::format("the certificate there is for {} and not for host {}",
                               fmt::join(socket_->stream().peer_names(), ", "), peer_->name));
     return;
   }
   id_ = random_id();
-  socket_->greet(wire::Hello{.host = wire::HostName(context_.options.host_name),
+  socket_->greet(wire::Hello{.host = wire::HostName(shared_.options.host_name),
                              .lane = index_,
-                             .lanes = static_cast<std::uint16_t>(context_.options.lanes),
+                             .lanes = static_cast<std::uint16_t>(shared_.options.lanes),
                              .id = id_},
                  now);
 }
@@ -124,12 +124,12 @@ void DialledLane::on_greeting(const wire::Frame& frame, Instant now) {
 
 void DialledLane::on_welcome(const wire::Welcome& welcome, Instant now) {
   if (welcome.host.view() != peer_->name) {
-    ++context_.errors.unknown_hosts;
+    ++shared_.errors.unknown_hosts;
     socket_->drop(fmt::format("the host there is {} and not {}", welcome.host.view(), peer_->name));
     return;
   }
   if (welcome.id != id_) {
-    ++context_.errors.bad_sequence;
+    ++shared_.errors.bad_sequence;
     socket_->drop("its welcome is for another connection");
     return;
   }
@@ -142,22 +142,22 @@ void DialledLane::on_welcome(const wire::Welcome& welcome, Instant now) {
     ++reconnects_;
   }
   was_up_ = true;
-  context_.attention = true;
+  shared_.attention = true;
 }
 
 void DialledLane::on_reject(const wire::Reject& reject) {
-  if (reject.reason == wire::RejectReason::kWrongVersion) ++context_.errors.wrong_version;
+  if (reject.reason == wire::RejectReason::kWrongVersion) ++shared_.errors.wrong_version;
   socket_->drop(fmt::format("the host there refused: {}", reject.sentence.view()));
 }
 
 void DialledLane::on_drained() {
   news_.ready = true;
-  context_.attention = true;
+  shared_.attention = true;
 }
 
 void DialledLane::on_time(Instant now) {
   if (socket_) socket_->on_time(now);
-  if (!socket_ && now >= redial_at_) context_.attention = true;
+  if (!socket_ && now >= redial_at_) shared_.attention = true;
 }
 
 Instant DialledLane::next_deadline() const {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "transport/tcp/context.h"
 #include "transport/tcp/frame_socket.h"
+#include "transport/tcp/tcp_shared.h"
 
 namespace pvrdma::transport::tcp {
 
@@ -25,8 +25,8 @@ class DialledLane final : private FrameSocket::User {
     bool restored = false;  // a new connection took the place of one that was up
   };
 
-  // `context` is borrowed and outlives this.
-  DialledLane(Context& context, std::uint16_t index);
+  // `shared` is borrowed and outlives this.
+  DialledLane(TcpShared& shared, std::uint16_t index);
 
   // Dials the peer, and again whenever the connection ends. Ends the connection there may be.
   void dial(const TcpPeer& peer, Instant now);
@@ -60,7 +60,7 @@ class DialledLane final : private FrameSocket::User {
   void on_welcome(const wire::Welcome& welcome, Instant now);
   void on_reject(const wire::Reject& reject);
 
-  Context& context_;
+  TcpShared& shared_;
   const std::uint16_t index_;
   std::optional<TcpPeer> peer_;  // none: rests
   std::unique_ptr<FrameSocket> socket_;

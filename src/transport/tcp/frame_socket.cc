@@ -29,26 +29,26 @@ void FrameSocket::or_break(Action action) {
   }
 }
 
-FrameSocket::FrameSocket(Context& context, User& user, Role role, std::unique_ptr<Stream> stream)
-    : context_(context),
+FrameSocket::FrameSocket(TcpShared& shared, User& user, Role role, std::unique_ptr<Stream> stream)
+    : shared_(shared),
       user_(user),
       role_(role),
       stream_(std::move(stream)),
       state_(role == Role::kDialler ? State::kConnecting : State::kSecuring) {}
 
 FrameSocket::~FrameSocket() {
-  if (watched_) context_.loop.unwatch(stream_->fd());
-  if (unflushed_) std::erase(context_.unflushed, this);
-  if (unfinished_) std::erase(context_.unfinished, this);
-  if (unsecured_) std::erase(context_.unsecured, this);
+  if (watched_) shared_.loop.unwatch(stream_->fd());
+  if (unflushed_) std::erase(shared_.unflushed, this);
+  if (unfinished_) std::erase(shared_.unfinished, this);
+  if (unsecured_) std::erase(shared_.unsecured, this);
 }
 
 Result<void> FrameSocket::start(Instant now) {
   started_ = last_heard_ = last_sent_ = now;
   interest_ = state_ == State::kConnecting ? shard::Interest::kWrite : shard::Interest::kRead;
-  if (auto watched = context_.loop.watch(stream_->fd(), interest_, *this); !watched) return watched;
+  if (auto watched = shared_.loop.watch(stream_->fd(), interest_, *this); !watched) return watched;
   watched_ = true;
-  context_.check_at(next_deadline());
+  shared_.check_at(next_deadline());
   if (state_ == State::kSecuring) secure(now);
   return {};
 }
@@ -64,7 +64,7 @@ std::string FrameSocket::what() const {
 }
 
 void FrameSocket::on_fd_ready(int /*fd*/, shard::Readiness ready) {
-  or_break([&] { on_ready(ready, context_.clock.now()); });
+  or_break([&] { on_ready(ready, shared_.clock.now()); });
 }
 
 void FrameSocket::on_ready(shard::Readiness ready, Instant now) {
@@ -102,10 +102,10 @@ void FrameSocket::finish_connect(Instant now) {
 
 // TLS takes its turn: what the descriptor tells meanwhile changes nothing.
 void FrameSocket::secure(Instant now) {
-  if (context_.tls == nullptr) {
+  if (shared_.tls == nullptr) {
     secure_now(now);
   } else if (!std::exchange(unsecured_, true)) {
-    context_.unsecured.push_back(this);
+    shared_.unsecured.push_back(this);
   }
 }
 
@@ -122,14 +122,14 @@ void FrameSocket::handshake(Instant now) {
       update_interest();
       user_.on_secured(now);
       // TLS may hold the peer's first bytes already.
-      if (context_.tls != nullptr && !broken()) receive(now);
+      if (shared_.tls != nullptr && !broken()) receive(now);
       return;
     case Stream::Handshake::kWantRead:
     case Stream::Handshake::kWantWrite:
       update_interest();
       return;
     case Stream::Handshake::kFailed:
-      ++context_.errors.tls_failures;
+      ++shared_.errors.tls_failures;
       break_off(fmt::format("TLS: {}", stream_->trouble()));
       return;
   }
@@ -142,7 +142,7 @@ void FrameSocket::update_interest() {
                                          : (write ? shard::Interest::kBoth : shard::Interest::kRead);
   if (wanted == interest_) return;
   interest_ = wanted;
-  context_.loop.change(stream_->fd(), wanted);
+  shared_.loop.change(stream_->fd(), wanted);
 }
 
 void FrameSocket::greet(const wire::Hello& hello, Instant now) {
@@ -162,7 +162,7 @@ void FrameSocket::establish(HostId peer, Instant now) {
   peer_ = peer;
   state_ = State::kUp;
   last_heard_ = now;
-  context_.check_at(next_deadline());
+  shared_.check_at(next_deadline());
 }
 
 void FrameSocket::reject(wire::RejectReason reason, std::string_view sentence, Instant now) {
@@ -221,9 +221,9 @@ void FrameSocket::break_off(std::string trouble) {
   if (broken()) return;
   state_ = State::kBroken;
   trouble_ = std::move(trouble);
-  if (watched_) context_.loop.unwatch(stream_->fd());
+  if (watched_) shared_.loop.unwatch(stream_->fd());
   watched_ = false;
-  context_.attention = true;
+  shared_.attention = true;
 }
 
 bool FrameSocket::has_room(std::uint32_t payload_bytes) {
@@ -246,8 +246,8 @@ void FrameSocket::send(SegmentId segment, const verbs::Request& request, const g
       write_through(head, payload, now);
     }
   });
-  ++context_.counters.requests;
-  context_.counters.payload_bytes += payload.bytes();
+  ++shared_.counters.requests;
+  shared_.counters.payload_bytes += payload.bytes();
 }
 
 bool FrameSocket::send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
@@ -264,8 +264,8 @@ bool FrameSocket::send(SegmentId segment, const verbs::Response& response, const
       write_through(head, payload, now);
     }
   });
-  ++context_.counters.responses;
-  context_.counters.payload_bytes += payload.bytes();
+  ++shared_.counters.responses;
+  shared_.counters.payload_bytes += payload.bytes();
   return true;
 }
 
@@ -278,8 +278,8 @@ bool FrameSocket::send(SegmentId segment, const verbs::Datagram& datagram, const
   const auto head = wire::encode(next_send_, segment, datagram, buffer);
   if (head.empty()) return false;
   or_break([&] { queue(head, payload, now); });
-  ++context_.counters.datagrams;
-  context_.counters.payload_bytes += payload.bytes();
+  ++shared_.counters.datagrams;
+  shared_.counters.payload_bytes += payload.bytes();
   return true;
 }
 
@@ -297,7 +297,7 @@ void FrameSocket::queue(std::span<const std::byte> head, const guestmem::SpanLis
 void FrameSocket::flush_later() {
   if (unflushed_) return;
   unflushed_ = true;
-  context_.unflushed.push_back(this);
+  shared_.unflushed.push_back(this);
 }
 
 void FrameSocket::write_through(std::span<const std::byte> head, const guestmem::SpanList& payload,
@@ -371,7 +371,7 @@ void FrameSocket::flush_now(Instant now) {
     last_heard_ = now;
     if (!unfinished_) {
       unfinished_ = true;
-      context_.unfinished.push_back(this);
+      shared_.unfinished.push_back(this);
     }
   }
   if (wanted_ && !blocked_) {
@@ -408,7 +408,7 @@ void FrameSocket::do_time(Instant now) {
     return;
   }
   if (now >= last_heard_ + kSilenceMax) {
-    ++context_.errors.silent_peers;
+    ++shared_.errors.silent_peers;
     close(wire::GoodbyeReason::kSilent, "nothing came for 3 seconds", now);
     return;
   }
@@ -429,10 +429,10 @@ Instant FrameSocket::next_deadline() const {
   return std::min(last_heard_ + kSilenceMax, last_sent_ + kPingPause);
 }
 
-void flush_all(Context& context, Instant now) {
+void flush_all(TcpShared& shared, Instant now) {
   // flush() adds nothing to the list.
-  for (std::size_t i = 0; i < context.unflushed.size(); ++i) context.unflushed[i]->flush_gathered(now);
-  context.unflushed.clear();
+  for (std::size_t i = 0; i < shared.unflushed.size(); ++i) shared.unflushed[i]->flush_gathered(now);
+  shared.unflushed.clear();
 }
 
 }  // namespace pvrdma::transport::tcp

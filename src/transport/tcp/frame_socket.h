@@ -25,9 +25,9 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "shard/loop.h"
-#include "transport/tcp/context.h"
 #include "transport/tcp/output.h"
 #include "transport/tcp/stream.h"
+#include "transport/tcp/tcp_shared.h"
 #include "transport/wire/format.h"
 
 namespace pvrdma::transport::tcp {
@@ -57,8 +57,8 @@ class FrameSocket final : private shard::FdHandler {
     virtual void on_drained() = 0;
   };
 
-  // A dialler's socket may still be connecting. `context` and `user` are borrowed and outlive this.
-  FrameSocket(Context& context, User& user, Role role, std::unique_ptr<Stream> stream);
+  // A dialler's socket may still be connecting. `shared` and `user` are borrowed and outlive this.
+  FrameSocket(TcpShared& shared, User& user, Role role, std::unique_ptr<Stream> stream);
   ~FrameSocket() override;
   FrameSocket(const FrameSocket&) = delete;
   FrameSocket& operator=(const FrameSocket&) = delete;
@@ -106,7 +106,7 @@ class FrameSocket final : private shard::FdHandler {
   // For flush_all(), which has it in its list.
   void flush_gathered(Instant now);
 
-  // For Tcp's turn, which has taken it from context_.unsecured: one step of the TLS handshake.
+  // For Tcp's turn, which has taken it from shared_.unsecured: one step of the TLS handshake.
   void secure_now(Instant now);
   // Goes on reading where it stopped.
   void go_on(Instant now);
@@ -157,7 +157,7 @@ class FrameSocket final : private shard::FdHandler {
   void refuse(std::string_view why, Instant now);
   void stream_ended(Io io);
 
-  Context& context_;
+  TcpShared& shared_;
   User& user_;
   const Role role_;
   std::unique_ptr<Stream> stream_;  // null: released
@@ -165,7 +165,7 @@ class FrameSocket final : private shard::FdHandler {
   HostId peer_{};
   shard::Interest interest_ = shard::Interest::kRead;
   bool watched_ = false;
-  bool unsecured_ = false;  // in context_.unsecured
+  bool unsecured_ = false;  // in shared_.unsecured
   bool in_order_ = false;
   std::string trouble_;
 
@@ -177,7 +177,7 @@ class FrameSocket final : private shard::FdHandler {
   std::uint64_t next_send_ = 0;
   bool blocked_ = false;    // the socket takes no more until it is writable
   bool wanted_ = false;     // room, in vain, since on_drained()
-  bool unflushed_ = false;  // in context_.unflushed
+  bool unflushed_ = false;  // in shared_.unflushed
 
   std::array<std::byte, 8192> staging_;
   std::size_t staged_begin_ = 0;
@@ -189,13 +189,13 @@ class FrameSocket final : private shard::FdHandler {
   bool skipping_ = false;    // nobody here wants incoming_
   bool paused_ = false;      // until responses have drained
   bool drained_ = false;     // the kernel has no more, as far as this batch knows
-  bool unfinished_ = false;  // in context_.unfinished
+  bool unfinished_ = false;  // in shared_.unfinished
   std::uint32_t payload_total_ = 0;
   std::uint32_t payload_done_ = 0;
   std::uint64_t batch_bytes_ = 0;
 };
 
 // Sends what all connections have gathered.
-void flush_all(Context& context, Instant now);
+void flush_all(TcpShared& shared, Instant now);
 
 }  // namespace pvrdma::transport::tcp

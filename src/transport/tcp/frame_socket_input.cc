@@ -45,13 +45,13 @@ class StreamPayload final : public verbs::Payload {
 // Until its end, however it comes, what is sent is gathered.
 class Batch {
  public:
-  explicit Batch(Context& context) : context_(context) { context_.in_batch = true; }
-  ~Batch() { context_.in_batch = false; }
+  explicit Batch(TcpShared& shared) : shared_(shared) { shared_.in_batch = true; }
+  ~Batch() { shared_.in_batch = false; }
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
  private:
-  Context& context_;
+  TcpShared& shared_;
 };
 
 }  // namespace
@@ -69,10 +69,10 @@ void FrameSocket::receive(Instant now) {
   batch_bytes_ = 0;
   drained_ = false;
   {
-    const Batch batch(context_);
+    const Batch batch(shared_);
     read_batch(now);
   }
-  flush_all(context_, now);
+  flush_all(shared_, now);
   if (!broken()) update_interest();
 }
 
@@ -81,7 +81,7 @@ void FrameSocket::read_batch(Instant now) {
     if (batch_bytes_ >= kBatchBytes) {
       if (!unfinished_) {
         unfinished_ = true;
-        context_.unfinished.push_back(this);
+        shared_.unfinished.push_back(this);
       }
       break;
     }
@@ -111,7 +111,7 @@ bool FrameSocket::fill(Instant now) {
   batch_bytes_ += transfer.bytes;
   last_heard_ = now;
   // The kernel tells again of what comes after a short read; TLS keeps things to itself.
-  drained_ = context_.tls == nullptr && transfer.bytes < room.size();
+  drained_ = shared_.tls == nullptr && transfer.bytes < room.size();
   return true;
 }
 
@@ -132,7 +132,7 @@ FrameSocket::Step FrameSocket::take_head(Instant now) {
   staged_begin_ += decoded.head_bytes;
   batch_bytes_ += kFrameCost;
   if (incoming_.sequence != next_receive_) {
-    ++context_.errors.bad_sequence;
+    ++shared_.errors.bad_sequence;
     close(wire::GoodbyeReason::kBadSequence,
           fmt::format("frame {} came where frame {} was due", incoming_.sequence, next_receive_), now);
     return Step::kBlocked;
@@ -198,7 +198,7 @@ FrameSocket::Step FrameSocket::take_from_stream(Instant now) {
   if (drained_) return Step::kBlocked;
   const std::uint32_t left = payload_total_ - payload_done_;
   const Transfer ready =
-      stream_->ready(context_.tls == nullptr ? 1 : std::min<std::size_t>(left, kPieceBytes));
+      stream_->ready(shared_.tls == nullptr ? 1 : std::min<std::size_t>(left, kPieceBytes));
   if (ready.bytes == 0) {
     if (ready.io != Io::kWouldBlock) stream_ended(ready.io);
     return Step::kBlocked;
@@ -239,23 +239,23 @@ void FrameSocket::deliver(std::uint32_t bytes, verbs::Payload& payload, Instant 
   };
   Delivery delivery{};
   if (const auto* request = std::get_if<verbs::Request>(&incoming_.body)) {
-    delivery = context_.inbound.on_request(peer_, PathKind::kTcp, incoming_.segment, piece_of(*request),
-                                           payload, now);
+    delivery = shared_.inbound.on_request(peer_, PathKind::kTcp, incoming_.segment, piece_of(*request),
+                                          payload, now);
   } else if (const auto* response = std::get_if<verbs::Response>(&incoming_.body)) {
-    delivery = context_.inbound.on_response(peer_, incoming_.segment, piece_of(*response), payload, now);
+    delivery = shared_.inbound.on_response(peer_, incoming_.segment, piece_of(*response), payload, now);
   } else if (const auto* datagram = std::get_if<verbs::Datagram>(&incoming_.body)) {
     guestmem::SpanList spans;
     static_cast<void>(spans.append(staging_.data() + staged_begin_, bytes));
-    delivery = context_.inbound.on_datagram(peer_, incoming_.segment, *datagram, spans, now);
+    delivery = shared_.inbound.on_datagram(peer_, incoming_.segment, *datagram, spans, now);
   }
   switch (delivery) {
     case Delivery::kDelivered:
       return;
     case Delivery::kUnknownGid:
-      ++context_.errors.unknown_gids;
+      ++shared_.errors.unknown_gids;
       break;
     case Delivery::kForeignSource:
-      ++context_.errors.foreign_sources;
+      ++shared_.errors.foreign_sources;
       break;
   }
   skipping_ = true;
@@ -272,10 +272,10 @@ void FrameSocket::refuse(const wire::Decoded& decoded, Instant now) {
     refuse(fmt::format("a frame was refused: {}", describe(decoded.defect)), now);
     return;
   }
-  ++context_.errors.wrong_version;
+  ++shared_.errors.wrong_version;
   const std::string why =
       fmt::format("host {} speaks protocol version {}, its peer {}: upgrade the older one",
-                  context_.options.host_name, wire::kProtocolVersion, decoded.version);
+                  shared_.options.host_name, wire::kProtocolVersion, decoded.version);
   if (role_ == Role::kAcceptor) {
     reject(wire::RejectReason::kWrongVersion, why, now);
   } else {
@@ -284,7 +284,7 @@ void FrameSocket::refuse(const wire::Decoded& decoded, Instant now) {
 }
 
 void FrameSocket::refuse(std::string_view why, Instant now) {
-  ++context_.errors.bad_frames;
+  ++shared_.errors.bad_frames;
   if (state_ == State::kGreeting && role_ == Role::kAcceptor) {
     reject(wire::RejectReason::kBadHello, why, now);
   } else {

@@ -5,9 +5,9 @@
 
 namespace pvrdma::transport::tcp {
 
-HostLanes::HostLanes(Context& context, HostId id) : context_(context), id_(id) {
-  for (std::uint32_t i = 0; i < context.options.lanes; ++i)
-    dialled_.push_back(std::make_unique<DialledLane>(context, static_cast<std::uint16_t>(i)));
+HostLanes::HostLanes(TcpShared& shared, HostId id) : shared_(shared), id_(id) {
+  for (std::uint32_t i = 0; i < shared.options.lanes; ++i)
+    dialled_.push_back(std::make_unique<DialledLane>(shared, static_cast<std::uint16_t>(i)));
 }
 
 void HostLanes::configure(const std::optional<TcpPeer>& peer, std::string_view denied, bool anew,
@@ -34,7 +34,7 @@ void HostLanes::close(wire::GoodbyeReason reason, std::string_view sentence, Ins
   for (const auto& lane : dialled_) lane->rest(reason, sentence, now);
   for (const auto& lane : accepted_)
     if (lane) lane->socket().close(reason, sentence, now);
-  context_.attention = true;
+  shared_.attention = true;
 }
 
 void HostLanes::make_room(std::uint16_t lanes) {
@@ -81,12 +81,12 @@ void HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Respons
   AcceptedLane* lane = accepted_.empty() ? nullptr : accepted_[hash % accepted_.size()].get();
   const bool sent =
       lane != nullptr && lane->socket().is_up() && lane->socket().send(segment, response, payload, now);
-  if (!sent) ++context_.errors.responses_dropped;
+  if (!sent) ++shared_.errors.responses_dropped;
 }
 
 void HostLanes::send(std::uint64_t hash, SegmentId segment, const verbs::Datagram& datagram,
                      const guestmem::SpanList& payload, Instant now) {
-  if (!dialled(hash).send(segment, datagram, payload, now)) ++context_.errors.datagrams_dropped;
+  if (!dialled(hash).send(segment, datagram, payload, now)) ++shared_.errors.datagrams_dropped;
 }
 
 void HostLanes::turn(Instant now) {
@@ -97,19 +97,19 @@ void HostLanes::turn(Instant now) {
     untold_.restored |= news.restored;
   }
   if (const bool up = is_up(); up != told_up_) {
-    context_.inbound.on_up_changed(id_, now);
+    shared_.inbound.on_up_changed(id_, now);
     told_up_ = up;
     if (up) {
       noted_.clear();
       log::info("tcp: connected to host {} at {}, {}", peer_->name, peer_->address.to_string(),
-                context_.tls ? "TLS 1.3" : "not encrypted");
+                shared_.tls ? "TLS 1.3" : "not encrypted");
     }
   }
   for (const auto& lane : dialled_)
     if (!lane->trouble().empty()) note(lane->trouble(), now);
   const DialledLane::News news = std::exchange(untold_, {});
-  if (news.restored) context_.inbound.on_restored(id_, now);
-  if (news.ready) context_.inbound.on_ready(id_, now);
+  if (news.restored) shared_.inbound.on_restored(id_, now);
+  if (news.ready) shared_.inbound.on_ready(id_, now);
 }
 
 void HostLanes::bury_lanes(Instant now) {

@@ -20,8 +20,8 @@ namespace pvrdma::transport::tcp {
 
 class HostLanes {
  public:
-  // `context` is borrowed and outlives this.
-  HostLanes(Context& context, HostId id);
+  // `shared` is borrowed and outlives this.
+  HostLanes(TcpShared& shared, HostId id);
   HostLanes(const HostLanes&) = delete;
   HostLanes& operator=(const HostLanes&) = delete;
 
@@ -58,7 +58,7 @@ class HostLanes {
   void bury_lanes(Instant now);
   void note(const std::string& trouble, Instant now);
 
-  Context& context_;
+  TcpShared& shared_;
   const HostId id_;
   std::optional<TcpPeer> peer_;
   std::string denied_;

@@ -13,23 +13,23 @@
 
 namespace pvrdma::transport::tcp {
 
-Reception::Reception(Context& context, FindPeer find_peer)
-    : context_(context),
+Reception::Reception(TcpShared& shared, FindPeer find_peer)
+    : shared_(shared),
       find_peer_(std::move(find_peer)),
-      shares_(std::max(kStrangersMin, 2 * context.options.lanes)),
-      listener_(context.loop, context.clock,
+      shares_(std::max(kStrangersMin, 2 * shared.options.lanes)),
+      listener_(shared.loop, shared.clock,
                 [this](Fd socket, const IpAddress& from) { on_accepted(std::move(socket), from); }) {}
 
 Reception::~Reception() = default;
 
 void Reception::on_accepted(Fd socket, const IpAddress& from) {
-  const Instant now = context_.clock.now();
+  const Instant now = shared_.clock.now();
   wire::RejectReason reason{};
   if (const std::string why = objection(from, reason, now); !why.empty()) {
     turn_away(socket, reason, from, why, now);
     return;
   }
-  tune(socket, context_.options.congestion_control);
+  tune(socket, shared_.options.congestion_control);
   try {
     take_in(std::move(socket), from, now);
   } catch (const std::bad_alloc&) {
@@ -39,8 +39,8 @@ void Reception::on_accepted(Fd socket, const IpAddress& from) {
 
 void Reception::take_in(Fd socket, const IpAddress& from, Instant now) {
   std::unique_ptr<Stream> stream;
-  if (context_.tls) {
-    auto secure = context_.tls->server(std::move(socket));
+  if (shared_.tls) {
+    auto secure = shared_.tls->server(std::move(socket));
     if (!secure) {
       shares_.leave(from);
       if (limiter_.allow(now))
@@ -54,26 +54,26 @@ void Reception::take_in(Fd socket, const IpAddress& from, Instant now) {
   // In its place before it starts: it may say hello at once.
   Porter& self = *this;
   AcceptedLane& lane =
-      *strangers_.emplace_back(std::make_unique<AcceptedLane>(context_, self, std::move(stream), from));
+      *strangers_.emplace_back(std::make_unique<AcceptedLane>(shared_, self, std::move(stream), from));
   lane.socket().start_or_break(now);
 }
 
 std::string Reception::objection(const IpAddress& from, wire::RejectReason& reason, Instant now) {
-  if (!context_.is_allowed(from)) {
-    ++context_.errors.not_allowed;
+  if (!shared_.is_allowed(from)) {
+    ++shared_.errors.not_allowed;
     reason = wire::RejectReason::kNotAllowed;
     return fmt::format("address {} is not among the allowed addresses of ruleset pvrdma on host {}",
-                       from.to_string(), context_.options.host_name);
+                       from.to_string(), shared_.options.host_name);
   }
-  if (!context_.is_peer(from)) {
-    ++context_.errors.unknown_hosts;
+  if (!shared_.is_peer(from)) {
+    ++shared_.errors.unknown_hosts;
     reason = wire::RejectReason::kUnknownHost;
     return fmt::format(
         "host {} knows no host with address {}: add the host to the cluster and tag its vmknic",
-        context_.options.host_name, from.to_string());
+        shared_.options.host_name, from.to_string());
   }
   if (!shares_.enter(from, now)) {
-    ++context_.errors.no_room;
+    ++shared_.errors.no_room;
     reason = wire::RejectReason::kNoRoom;
     return fmt::format(
         "{} connections from {} wait for their handshake or began one within a second: try "
@@ -86,7 +86,7 @@ std::string Reception::objection(const IpAddress& from, wire::RejectReason& reas
 // There is no stream yet: with TLS the connection just ends.
 void Reception::turn_away(const Fd& socket, wire::RejectReason reason, const IpAddress& from,
                           std::string_view sentence, Instant now) {
-  if (!context_.tls) {
+  if (!shared_.tls) {
     wire::Head buffer;
     const auto head =
         wire::encode(wire::Reject{.reason = reason, .sentence = wire::Sentence(sentence)}, buffer);
@@ -106,10 +106,10 @@ void Reception::on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant n
     return;
   }
   if (hello.lane == wire::kCallLane) {
-    if (!context_.options.take_call) {
+    if (!shared_.options.take_call) {
       lane.socket().reject(wire::RejectReason::kNotAllowed, "this host takes no calls", now);
     } else if (auto stream = lane.release(hello, now)) {
-      context_.options.take_call(std::move(stream), std::string(hello.host.view()));
+      shared_.options.take_call(std::move(stream), std::string(hello.host.view()));
     }
     return;
   }
@@ -127,23 +127,23 @@ std::string Reception::objection(const AcceptedLane& lane, const wire::Hello& he
                                  wire::RejectReason& reason) {
   const std::string_view name = hello.host.view();
   reason = wire::RejectReason::kUnknownHost;
-  if (name == context_.options.host_name) {
-    ++context_.errors.unknown_hosts;
+  if (name == shared_.options.host_name) {
+    ++shared_.errors.unknown_hosts;
     return fmt::format("two hosts have one name: {} is this host's too: rename one of them", name);
   }
   if (peer == nullptr) {
-    ++context_.errors.unknown_hosts;
-    return fmt::format("host {} knows no host {}: add it to the cluster first", context_.options.host_name,
+    ++shared_.errors.unknown_hosts;
+    return fmt::format("host {} knows no host {}: add it to the cluster first", shared_.options.host_name,
                        name);
   }
   if (peer->peer()->address != lane.from()) {
-    ++context_.errors.unknown_hosts;
+    ++shared_.errors.unknown_hosts;
     return fmt::format("host {} has address {}, not {}", name, peer->peer()->address.to_string(),
                        lane.from().to_string());
   }
   const Stream& stream = lane.socket().stream();
   if (!stream.peer_is(name)) {
-    ++context_.errors.tls_failures;
+    ++shared_.errors.tls_failures;
     reason = wire::RejectReason::kWrongName;
     return fmt::format("the certificate is for {}, not for host {}", fmt::join(stream.peer_names(), ", "),
                        name);
@@ -153,7 +153,7 @@ std::string Reception::objection(const AcceptedLane& lane, const wire::Hello& he
 
 void Reception::send_all_away(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
   for (const auto& stranger : strangers_) stranger->socket().close(reason, sentence, now);
-  shares_.forget_unless([this](const IpAddress& address) { return context_.is_peer(address); });
+  shares_.forget_unless([this](const IpAddress& address) { return shared_.is_peer(address); });
 }
 
 void Reception::turn(Instant now) {

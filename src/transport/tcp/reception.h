@@ -33,8 +33,8 @@ class Reception final : private AcceptedLane::Porter {
   // The lanes of a peer that may enter; null: no peer is called so.
   using FindPeer = std::function<HostLanes*(std::string_view host_name)>;
 
-  // `context` is borrowed and outlives this.
-  Reception(Context& context, FindPeer find_peer);
+  // `shared` is borrowed and outlives this.
+  Reception(TcpShared& shared, FindPeer find_peer);
   ~Reception() override;
 
   Listener& listener() { return listener_; }
@@ -62,7 +62,7 @@ class Reception final : private AcceptedLane::Porter {
   std::string objection(const AcceptedLane& lane, const wire::Hello& hello, const HostLanes* peer,
                         wire::RejectReason& reason);
 
-  Context& context_;
+  TcpShared& shared_;
   const FindPeer find_peer_;
   EntryShares shares_;
   std::vector<std::unique_ptr<AcceptedLane>> strangers_;  // each has its place in shares_

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "base/name.h"
-#include "transport/tcp/context.h"
 #include "transport/tcp/host_lanes.h"
 #include "transport/tcp/lane_hash.h"
 #include "transport/tcp/reception.h"
 #include "transport/tcp/sockets.h"
+#include "transport/tcp/tcp_shared.h"
 
 namespace pvrdma::transport {
 
@@ -53,12 +53,12 @@ class TcpPath final : public verbs::Path {
 
 struct Tcp::Impl final : shard::Pollable {
   Impl(const TcpOptions& options, shard::Loop& loop, const Clock& clock, Inbound& inbound)
-      : context(options, loop, clock, inbound),
-        reception(context, [this](std::string_view name) { return find(name); }) {}
+      : shared(options, loop, clock, inbound),
+        reception(shared, [this](std::string_view name) { return find(name); }) {}
 
   tcp::HostLanes& lanes(HostId id) {
     auto& entry = hosts[id];
-    if (!entry) entry = std::make_unique<tcp::HostLanes>(context, id);
+    if (!entry) entry = std::make_unique<tcp::HostLanes>(shared, id);
     return *entry;
   }
 
@@ -74,13 +74,13 @@ struct Tcp::Impl final : shard::Pollable {
   std::string what() const override { return "the lanes to other hosts"; }
   // What another pollable left to do in this round must not wait for the next descriptor.
   Instant next_deadline() const override {
-    if (context.attention || !context.unfinished.empty() || !context.unsecured.empty() ||
-        !context.unflushed.empty())
+    if (shared.attention || !shared.unfinished.empty() || !shared.unsecured.empty() ||
+        !shared.unflushed.empty())
       return Instant{};
-    return std::min(context.next_check, reception.listener().next_deadline());
+    return std::min(shared.next_check, reception.listener().next_deadline());
   }
 
-  tcp::Context context;
+  tcp::TcpShared shared;
   std::map<HostId, std::unique_ptr<tcp::HostLanes>> hosts;
   tcp::Reception reception;
   bool is_configured = true;               // false: there was no memory for all of the newest settings
@@ -89,36 +89,36 @@ struct Tcp::Impl final : shard::Pollable {
 
 bool Tcp::Impl::run(Instant now) {
   bool worked = false;
-  if (!context.unfinished.empty()) {
+  if (!shared.unfinished.empty()) {
     worked = true;
-    reading.swap(context.unfinished);
+    reading.swap(shared.unfinished);
     for (tcp::FrameSocket* socket : reading) socket->go_on(now);
     reading.clear();
   }
-  if (!context.unsecured.empty()) {
+  if (!shared.unsecured.empty()) {
     worked = true;
-    tcp::FrameSocket* const first = context.unsecured.front();
-    context.unsecured.erase(context.unsecured.begin());
+    tcp::FrameSocket* const first = shared.unsecured.front();
+    shared.unsecured.erase(shared.unsecured.begin());
     first->secure_now(now);
   }
-  if (!context.unflushed.empty()) tcp::flush_all(context, now);
-  if (context.attention) {
+  if (!shared.unflushed.empty()) tcp::flush_all(shared, now);
+  if (shared.attention) {
     worked = true;
-    context.attention = false;
+    shared.attention = false;
     reception.turn(now);
     try {
       for (const auto& [id, entry] : hosts) entry->turn(now);
     } catch (const std::bad_alloc&) {  // what is left to do is done in the next turn
-      context.attention = true;
+      shared.attention = true;
     }
-    tcp::flush_all(context, now);
+    tcp::flush_all(shared, now);
   }
   return worked;
 }
 
 // Everything's deadlines only move back between two calls, except where check_at() was told.
 void Tcp::Impl::on_time(Instant now) {
-  context.next_check = Instant::never();
+  shared.next_check = Instant::never();
   try {
     reception.on_time(now);
   } catch (const std::bad_alloc&) {  // of a sentence about the listener
@@ -128,7 +128,7 @@ void Tcp::Impl::on_time(Instant now) {
     entry->on_time(now);
     next = std::min(next, entry->next_deadline());
   }
-  context.check_at(next);
+  shared.check_at(next);
 }
 
 Result<std::unique_ptr<Tcp>> Tcp::create(const TcpOptions& options, shard::Loop& loop, const Clock& clock,
@@ -143,9 +143,9 @@ Result<std::unique_ptr<Tcp>> Tcp::create(const TcpOptions& options, shard::Loop&
     return Failure(std::move(known).error());
   auto impl = std::make_unique<Impl>(options, loop, clock, inbound);
   if (options.tls) {
-    auto context = tls::Context::mutual(*options.tls);
-    if (!context) return Failure(std::move(context).error());
-    impl->context.tls = *std::move(context);
+    auto made = tls::Context::mutual(*options.tls);
+    if (!made) return Failure(std::move(made).error());
+    impl->shared.tls = *std::move(made);
   }
   loop.add(*impl);
   return std::unique_ptr<Tcp>(new Tcp(std::move(impl)));
@@ -154,20 +154,20 @@ Result<std::unique_ptr<Tcp>> Tcp::create(const TcpOptions& options, shard::Loop&
 Tcp::Tcp(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Tcp::~Tcp() {
-  const Instant now = impl_->context.clock.now();
+  const Instant now = impl_->shared.clock.now();
   for (const auto& [id, lanes] : impl_->hosts)
     lanes->close(wire::GoodbyeReason::kStopping, "the daemon stops", now);
-  impl_->context.loop.remove(*impl_);
+  impl_->shared.loop.remove(*impl_);
 }
 
 void Tcp::configure(const TcpSettings& settings) {
-  tcp::Context& context = impl_->context;
-  if (impl_->is_configured && settings == context.settings) return;
-  const Instant now = context.clock.now();
+  tcp::TcpShared& shared = impl_->shared;
+  if (impl_->is_configured && settings == shared.settings) return;
+  const Instant now = shared.clock.now();
   const bool again = !std::exchange(impl_->is_configured, false);
-  const bool moved = again || settings.address != context.settings.address;
-  const bool listens_elsewhere = moved || settings.port != context.settings.port;
-  context.settings = settings;
+  const bool moved = again || settings.address != shared.settings.address;
+  const bool listens_elsewhere = moved || settings.port != shared.settings.port;
+  shared.settings = settings;
 
   if (listens_elsewhere) impl_->reception.listener().close();
   impl_->reception.send_all_away(wire::GoodbyeReason::kReconfigured, "the settings have changed", now);
@@ -180,7 +180,7 @@ void Tcp::configure(const TcpSettings& settings) {
     std::string denied;
     if (!settings.address) {
       denied = "nothing may connect: tag a vmknic and enable ruleset pvrdma";
-    } else if (!context.is_allowed(peer.address)) {
+    } else if (!shared.is_allowed(peer.address)) {
       denied = fmt::format("address {} is not among the allowed addresses of ruleset pvrdma",
                            peer.address.to_string());
     }
@@ -189,12 +189,12 @@ void Tcp::configure(const TcpSettings& settings) {
   if (listens_elsewhere && settings.address) {
     impl_->reception.listener().open(*settings.address, settings.port);
   }
-  context.attention = true;
+  shared.attention = true;
   impl_->is_configured = true;
 }
 
 const Counters& Tcp::counters() const {
-  return impl_->context.counters;
+  return impl_->shared.counters;
 }
 
 void Tcp::open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
@@ -215,11 +215,11 @@ bool Tcp::is_up(HostId host) const {
 }
 
 void Tcp::flush(Instant now) {
-  if (!impl_->context.in_batch) tcp::flush_all(impl_->context, now);
+  if (!impl_->shared.in_batch) tcp::flush_all(impl_->shared, now);
 }
 
 const TcpErrors& Tcp::errors() const {
-  return impl_->context.errors;
+  return impl_->shared.errors;
 }
 
 std::vector<TcpPeerState> Tcp::peers() const {

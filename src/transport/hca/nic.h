@@ -42,31 +42,31 @@ struct NicPort {
 enum class RemoteAccess : std::uint8_t { kNone, kRead };
 
 // Memory that the device may read and write while this lives.
-class MemoryRegion {
+class NicMemoryRegion {
  public:
-  virtual ~MemoryRegion() = default;  // may sleep
+  virtual ~NicMemoryRegion() = default;  // may sleep
   virtual std::uint32_t lkey() const = 0;
   virtual std::uint32_t rkey() const = 0;
 };
 
 // Regions and QPs of one domain know each other's keys, and no others'.
-class ProtectionDomain {
+class NicDomain {
  public:
-  virtual ~ProtectionDomain() = default;  // may sleep; nothing made in it is left
+  virtual ~NicDomain() = default;  // may sleep; nothing made in it is left
 };
 
-struct WorkCompletion {
+struct NicCompletion {
   std::uint64_t id = 0;  // of the work request
   bool is_receive = false;
   std::uint32_t bytes = 0;   // received
   std::string_view trouble;  // empty: success. Static storage
 };
 
-class CompletionQueue {
+class NicCompletionQueue {
  public:
-  virtual ~CompletionQueue() = default;  // may sleep
+  virtual ~NicCompletionQueue() = default;  // may sleep
   // How many were taken. Nothing: the device is gone.
-  virtual std::optional<std::size_t> poll(std::span<WorkCompletion> into) = 0;
+  virtual std::optional<std::size_t> poll(std::span<NicCompletion> into) = 0;
   // The next completion calls CqUser::on_completions(), once. What came before is to be polled once more.
   virtual void arm() = 0;
 };
@@ -77,8 +77,8 @@ class CqUser {
   virtual void on_completions() = 0;  // on the shard
 };
 
-// A place in registered memory.
-struct Place {
+// A span of memory that the device knows.
+struct RegisteredSpan {
   std::byte* data = nullptr;
   std::uint32_t bytes = 0;
   std::uint32_t lkey = 0;
@@ -102,20 +102,20 @@ struct QpSize {
 };
 
 // A QP of type RC that grants its peer SENDs, and READs if it has any; no remote writes.
-class QueuePair {
+class NicQueuePair {
  public:
-  virtual ~QueuePair() = default;  // may sleep
+  virtual ~NicQueuePair() = default;  // may sleep
   virtual std::uint32_t qpn() const = 0;
   // From INIT to RTS. May sleep (the peer's MAC is looked for). Errors: one sentence.
   virtual Result<void> connect(const QpConnection& connection) = 0;
   // `id` comes back with the completion. False: the device takes it no more.
-  [[nodiscard]] virtual bool post_receive(std::uint64_t id, const Place& into) = 0;
+  [[nodiscard]] virtual bool post_receive(std::uint64_t id, const RegisteredSpan& into) = 0;
   // With `signaled` it has a completion of its own; without, only when it fails. `bytes` lie unchanged until
   // its completion, or that of a later one.
-  [[nodiscard]] virtual bool post_send(std::uint64_t id, const Place& from, bool signaled) = 0;
+  [[nodiscard]] virtual bool post_send(std::uint64_t id, const RegisteredSpan& from, bool signaled) = 0;
   // Fills `into` from the peer's memory. It has a completion of its own.
-  [[nodiscard]] virtual bool post_read(std::uint64_t id, const Place& into, std::uint64_t remote_address,
-                                       std::uint32_t rkey) = 0;
+  [[nodiscard]] virtual bool post_read(std::uint64_t id, const RegisteredSpan& into,
+                                       std::uint64_t remote_address, std::uint32_t rkey) = 0;
   // To ERR: what is posted is flushed. When the flush completions have been polled, the device touches none
   // of its memory any more.
   virtual void fail() = 0;
@@ -143,13 +143,13 @@ class Nic {
 
   // The four: may sleep; any thread. What is made lives shorter than the Nic, and than `domain`; null: the
   // Nic's own. Errors: one sentence with a way out.
-  virtual Result<std::unique_ptr<ProtectionDomain>> make_domain() = 0;
-  virtual Result<std::unique_ptr<MemoryRegion>> register_memory(std::span<std::byte> memory,
-                                                                RemoteAccess access,
-                                                                ProtectionDomain* domain = nullptr) = 0;
-  virtual Result<std::unique_ptr<CompletionQueue>> make_cq(std::uint32_t cqes, CqUser& user) = 0;
-  virtual Result<std::unique_ptr<QueuePair>> make_qp(CompletionQueue& cq, const QpSize& size,
-                                                     ProtectionDomain* domain = nullptr) = 0;
+  virtual Result<std::unique_ptr<NicDomain>> make_domain() = 0;
+  virtual Result<std::unique_ptr<NicMemoryRegion>> register_memory(std::span<std::byte> memory,
+                                                                   RemoteAccess access,
+                                                                   NicDomain* domain = nullptr) = 0;
+  virtual Result<std::unique_ptr<NicCompletionQueue>> make_cq(std::uint32_t cqes, CqUser& user) = 0;
+  virtual Result<std::unique_ptr<NicQueuePair>> make_qp(NicCompletionQueue& cq, const QpSize& size,
+                                                        NicDomain* domain = nullptr) = 0;
 
   // Become readable when take_events() has something to do. Empty: it needs no call.
   virtual std::span<const int> event_fds() const = 0;

@@ -1,5 +1,5 @@
-// Connection: what a path over RoCE keeps for one RC connection: soft state, which may vanish at any moment
-// at the cost of a repetition. Pure. Thread: shard-owned.
+// ConnectionState: what a path over RoCE keeps for one RC connection: soft state, which may vanish at any
+// moment at the cost of a repetition. Pure. Thread: shard-owned.
 #pragma once
 
 #include "roce/answerer.h"
@@ -9,8 +9,9 @@
 
 namespace pvrdma::roce {
 
-struct Connection {
-  Connection(verbs::Engine& engine, const verbs::Connection& connection, const Mac& mac, Counters& counters)
+struct ConnectionState {
+  ConnectionState(verbs::Engine& engine, const verbs::Connection& connection, const Mac& mac,
+                  Counters& counters)
       : ends(engine, connection, mac, counters) {}
 
   // A packet of the peer's, which the network may have marked (ECN).

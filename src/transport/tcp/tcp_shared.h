@@ -1,4 +1,4 @@
-// Context: what the parts of one Tcp share.
+// TcpShared: what the parts of one Tcp share.
 //
 // Nothing is destroyed and no Inbound is told anything in the middle of a send: whoever breaks, drains or
 // comes up says so here, and Tcp's next turn deals with it.
@@ -22,8 +22,8 @@ namespace pvrdma::transport::tcp {
 
 class FrameSocket;
 
-struct Context {
-  Context(TcpOptions the_options, shard::Loop& the_loop, const Clock& the_clock, Inbound& the_inbound)
+struct TcpShared {
+  TcpShared(TcpOptions the_options, shard::Loop& the_loop, const Clock& the_clock, Inbound& the_inbound)
       : options(std::move(the_options)), loop(the_loop), clock(the_clock), inbound(the_inbound) {}
 
   // on_time() of everything is due no later than `at`. Deadlines that move back are found out there.

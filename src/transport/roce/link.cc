@@ -1,4 +1,5 @@
 #include "transport/roce/link.h"
+
 #include "transport/roce/stream_link.h"
 #include "transport/roce/tap_link.h"
 #include "transport/roce/xdp_link.h"

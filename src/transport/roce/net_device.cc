@@ -1,4 +1,4 @@
-#include "transport/roce/device.h"
+#include "transport/roce/net_device.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,25 +11,25 @@
 
 namespace pvrdma::transport::roce {
 
-Result<Device> Device::named(const std::string& name) {
+Result<NetDevice> NetDevice::named(const std::string& name) {
   Fd asker(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!asker) return fail_errno(errno, "cannot make a socket");
-  return Device(name, std::move(asker));
+  return NetDevice(name, std::move(asker));
 }
 
-ifreq Device::request() const {
+ifreq NetDevice::request() const {
   ifreq request{};
   name_.copy(request.ifr_name, sizeof(request.ifr_name) - 1);
   return request;
 }
 
-Device::State Device::state() const {
+NetDevice::State NetDevice::state() const {
   ifreq asked = request();
   if (::ioctl(asker_.get(), SIOCGIFFLAGS, &asked) != 0) return State::kMissing;
   return (asked.ifr_flags & IFF_UP) != 0 ? State::kOn : State::kOff;
 }
 
-Result<unsigned> Device::index() const {
+Result<unsigned> NetDevice::index() const {
   ifreq asked = request();
   if (::ioctl(asker_.get(), SIOCGIFINDEX, &asked) != 0) {
     return fail_errno(errno, fmt::format("cannot find network device {}", name_));
@@ -37,7 +37,7 @@ Result<unsigned> Device::index() const {
   return static_cast<unsigned>(asked.ifr_ifindex);
 }
 
-Result<std::size_t> Device::mtu_bytes() const {
+Result<std::size_t> NetDevice::mtu_bytes() const {
   ifreq asked = request();
   if (::ioctl(asker_.get(), SIOCGIFMTU, &asked) != 0) {
     return fail_errno(errno, fmt::format("cannot ask for the MTU of network device {}", name_));
@@ -45,7 +45,7 @@ Result<std::size_t> Device::mtu_bytes() const {
   return static_cast<std::size_t>(asked.ifr_mtu);
 }
 
-std::size_t Device::receive_queues() const {
+std::size_t NetDevice::receive_queues() const {
   ifreq asked = request();
   ethtool_channels channels{};
   channels.cmd = ETHTOOL_GCHANNELS;

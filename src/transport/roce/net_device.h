@@ -1,4 +1,4 @@
-// Device: what the kernel says of a network device, by its name. Thread: a value; not shared.
+// NetDevice: what the kernel says of a network device, by its name. Thread: a value; not shared.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace pvrdma::transport::roce {
 // A link's trouble.
 inline constexpr std::string_view kDeviceOff = "the device is switched off: set it up";
 
-class Device {
+class NetDevice {
  public:
   enum class State : std::uint8_t { kMissing, kOff, kOn };
 
   // The device need not be there. Error: out of sockets.
-  static Result<Device> named(const std::string& name);
+  static Result<NetDevice> named(const std::string& name);
 
   const std::string& name() const { return name_; }
   // By SIOCGIFFLAGS alone.
@@ -34,7 +34,7 @@ class Device {
   ifreq request() const;
 
  private:
-  Device(std::string name, Fd asker) : name_(std::move(name)), asker_(std::move(asker)) {}
+  NetDevice(std::string name, Fd asker) : name_(std::move(name)), asker_(std::move(asker)) {}
 
   std::string name_;
   Fd asker_;

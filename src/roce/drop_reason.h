@@ -1,4 +1,5 @@
-// Fault: why a frame is none of ours, or none at all. Each is dropped without an answer and counted.
+// DropReason: why a frame is dropped: it is damaged, or not for a RoCE receiver of ours. Such a frame has no
+// answer and is counted.
 // Thread: values.
 #pragma once
 
@@ -9,7 +10,7 @@
 
 namespace pvrdma::roce {
 
-enum class Fault : std::uint8_t {
+enum class DropReason : std::uint8_t {
   kShortFrame,        // ends within a header
   kNotRoce,           // another ethertype, protocol or UDP port
   kNetworkVersion,    // neither IPv4 nor IPv6 inside what says so
@@ -25,48 +26,48 @@ enum class Fault : std::uint8_t {
   kDmaBytes,          // a RETH that asks for more than 2^31
   kIcrc,              // what arrived is not what was sent
 };
-inline constexpr std::size_t kFaults = 14;
+inline constexpr std::size_t kDropReasons = 14;
 
 // As a counter calls it. Static storage.
-constexpr std::string_view name_of(Fault fault) {
-  switch (fault) {
-    case Fault::kShortFrame:
+constexpr std::string_view name_of(DropReason reason) {
+  switch (reason) {
+    case DropReason::kShortFrame:
       return "short_frame";
-    case Fault::kNotRoce:
+    case DropReason::kNotRoce:
       return "not_roce";
-    case Fault::kNetworkVersion:
+    case DropReason::kNetworkVersion:
       return "network_version";
-    case Fault::kIpOptions:
+    case DropReason::kIpOptions:
       return "ip_options";
-    case Fault::kFragment:
+    case DropReason::kFragment:
       return "fragment";
-    case Fault::kNetworkLength:
+    case DropReason::kNetworkLength:
       return "network_length";
-    case Fault::kUdpLength:
+    case DropReason::kUdpLength:
       return "udp_length";
-    case Fault::kShortPacket:
+    case DropReason::kShortPacket:
       return "short_packet";
-    case Fault::kTransportVersion:
+    case DropReason::kTransportVersion:
       return "transport_version";
-    case Fault::kOpcode:
+    case DropReason::kOpcode:
       return "opcode";
-    case Fault::kPkey:
+    case DropReason::kPkey:
       return "pkey";
-    case Fault::kDestination:
+    case DropReason::kDestination:
       return "destination";
-    case Fault::kDmaBytes:
+    case DropReason::kDmaBytes:
       return "dma_bytes";
-    case Fault::kIcrc:
+    case DropReason::kIcrc:
       return "icrc";
   }
   return "";
 }
 
 template <typename T>
-using Parsed = tl::expected<T, Fault>;
+using Parsed = tl::expected<T, DropReason>;
 
-inline tl::unexpected<Fault> drop(Fault fault) {
-  return tl::unexpected<Fault>(fault);
+inline tl::unexpected<DropReason> drop(DropReason reason) {
+  return tl::unexpected<DropReason>(reason);
 }
 
 }  // namespace pvrdma::roce

@@ -1,4 +1,5 @@
-// Observer: whoever has to know what this host's ports hold and which hosts it reaches. Thread: shard-owned.
+// FabricObserver: whoever has to know what this host's ports hold and which hosts it reaches. Thread:
+// shard-owned.
 #pragma once
 
 #include <string>
@@ -10,9 +11,9 @@ namespace pvrdma::fabric {
 
 // Called on the shard, from inside a guest's command or a transport's turn: must not block and must not call
 // back into the fabric.
-class Observer {
+class FabricObserver {
  public:
-  virtual ~Observer() = default;
+  virtual ~FabricObserver() = default;
   // A local port begins or ceases to hold a GID.
   virtual void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) = 0;
   virtual void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) = 0;
