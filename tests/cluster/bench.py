@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Host to host against plain TCP over the same wire, in the same run: `tests/cluster/bench.py [--rounds N]`.
+"""Host to host, compared with plain TCP over the same wire in the same run: `tests/cluster/bench.py [--rounds N]`.
 
-Each round measures both sides of a comparison one after the other; the ratio of the medians is what counts. Prints a table
-and writes build/bench/host_to_host.json, of Google Benchmark's shape for bench/compare. Needs root, iperf3, and the release
+Each round measures both sides of a comparison one after the other; only the ratio of the medians counts. Prints a table and
+writes build/bench/host_to_host.json, of Google Benchmark's shape for bench/compare. Needs root, iperf3, and the release
 build of pvrdmad and tests/cluster.
 
-Latency is measured twice, ours and theirs alike: once while the cores sleep whenever nobody runs, and once "awake", beside one
-busy loop per core that yields to everybody (SCHED_IDLE): then waking a thread does not wake a core first, and what the daemons
-do themselves shows. The scheduler takes a core with such a loop for a free one, so it places threads as on sleeping cores.
+Both sides' latency is measured twice: once with cores that sleep when idle, and once "awake", beside one busy loop per core
+that yields to all other threads (SCHED_IDLE). Waking a thread then does not have to wake a core first, so the result shows
+the daemons' own work. The scheduler treats a core with such a loop as free, so it places threads as on sleeping cores.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from harness.daemon import REPOSITORY  # noqa: E402
 
 _PROGRAMS = REPOSITORY / "build" / "release" / "tests" / "cluster"
 _LANES = 4
-_CONGESTION_CONTROL = "cubic"  # pvrdmad's default, whatever the machine's is
+_CONGESTION_CONTROL = "cubic"  # pvrdmad's default, whatever the machine's default is
 _SECONDS = 2
 
 
 def _client(fleet: Fleet, *command: str) -> str:
-    """Runs a command on esx-01; what it prints."""
+    """Runs a command on esx-01 and returns its output."""
     done = subprocess.run([*fleet.network.inside("esx-01"), *command], capture_output=True, text=True, timeout=60, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"'{' '.join(command)}' ended with {done.returncode}: {done.stdout}{done.stderr}")
@@ -47,7 +47,7 @@ def _client(fleet: Fleet, *command: str) -> str:
 
 
 def _with_server(fleet: Fleet, server: list[str], client: Callable[[], float]) -> float:
-    """What `client` measures while `server` runs on esx-02."""
+    """The result of `client` while `server` runs on esx-02."""
     log = fleet.logs / "server.log"
     log.unlink(missing_ok=True)
     running = process.start([*fleet.network.inside("esx-02"), *server], log)
@@ -89,7 +89,7 @@ def _ping_pong(fleet: Fleet) -> float:
 
 
 def _compare(title: str, unit: float, ours: Callable[[], float], theirs: Callable[[], float], rounds: int) -> dict[str, object]:
-    """One benchmark, named `title`; its counter of_plain or, of times, times_plain is what bench/compare shows."""
+    """One benchmark, named `title`. bench/compare shows its counter of_plain (for times: times_plain)."""
     pairs = [(ours(), theirs()) for _ in range(rounds)]
     mine, other = (statistics.median(values) / unit for values in zip(*pairs))
     print(f"{title:<58} {mine:9.2f} {other:9.2f} {mine / other:7.2f}", flush=True)
@@ -111,7 +111,7 @@ def main() -> int:
     results = []
     print(f"{'':<58} {'ours':>9} {'theirs':>9} {'ratio':>7}")
     logs = REPOSITORY / "build" / "cluster-logs"
-    bulk = ("--connections", str(_LANES), "--depth", "128")  # as perftest has it
+    bulk = ("--connections", str(_LANES), "--depth", "128")  # as in perftest
     with Fleet(logs / "bench-plain") as fleet:
         fleet.follow_the_guide()
         for size in (65536, 1 << 20):

@@ -1,4 +1,4 @@
-"""Fixtures of the cluster tests. Booting costs seconds, so fleets are shared as far as their tests allow."""
+"""Fixtures of the cluster tests. Booting takes seconds, so tests share fleets as far as possible."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from fleet.until import until  # noqa: E402
 from harness.daemon import REPOSITORY, expect_quiet_sandboxes  # noqa: E402
 
 _LOGS = REPOSITORY / "build" / "cluster-logs"
-_LONG_LEASE_S = 30  # where the store is hidden while memory is compared, which a busy machine takes seconds for
+_LONG_LEASE_S = 30  # for tests that hide the store while memory is compared, which takes seconds on a busy machine
 
 
 def pytest_configure() -> None:
-    """Makes SIGTERM end the run as Ctrl-C does: in order, with everything cleaned up."""
+    """Makes SIGTERM end the run like Ctrl-C: in order, with everything cleaned up."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if os.geteuid() != 0:
         pytest.exit("the cluster tests make network namespaces: run them as root", returncode=2)
@@ -35,14 +35,14 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def quiet_sandboxes() -> Iterator[None]:
-    """Every daemon runs confined, and after each test none was refused a system call."""
+    """Every daemon runs confined. After each test, no daemon was refused a system call."""
     start = time.time()
     yield
     expect_quiet_sandboxes(_LOGS, start)
 
 
 def make_fleet(name: str, folder: Path, tls: bool = False, **arguments: Any) -> Fleet:
-    """A fleet whose logs are in `name`; with `tls` its hosts have the example's certificates, made in `folder`."""
+    """A fleet with logs in `name`. With `tls` its hosts have the example's certificates, made in `folder`."""
     if tls:
         hosts = [f"esx-{number:02d}" for number in range(1, arguments.get("host_count", 2) + 1)]
         subprocess.run([REPOSITORY / "examples" / "certificates.sh", folder, *hosts], check=True)
@@ -53,8 +53,8 @@ def make_fleet(name: str, folder: Path, tls: bool = False, **arguments: Any) -> 
 
 @pytest.fixture(scope="session", params=["plain", "tls"])
 def vm_fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Set up by the guide, with VM-01 and VM-03 on esx-01 and VM-02 on esx-02, all on, their port group with jumbo
-    frames. Leave it as you found it."""
+    """A fleet configured by the guide, with VM-01 and VM-03 on esx-01 and VM-02 on esx-02, all on, and jumbo
+    frames in their port group. A test must leave it as it found it."""
     with make_fleet(f"vms-{request.param}", tmp_path_factory.mktemp("ca"), tls=request.param == "tls", lease_s=_LONG_LEASE_S) as fleet:
         fleet.follow_the_guide()
         fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "9000")
@@ -65,13 +65,13 @@ def vm_fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         yield fleet
 
 
-PEERS = {"VM-02": 2, "VM-03": 1, "VM-04": 3}  # of three_hosts, and their hosts
+PEERS = {"VM-02": 2, "VM-03": 1, "VM-04": 3}  # of three_hosts, with their hosts
 
 
 @pytest.fixture(scope="session", params=["plain", "tls"])
 def three_hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Three hosts; VM-01 is on esx-01, and each host has a peer for it. All are on, their port group with jumbo frames. Leave it as
-    you found it."""
+    """Three hosts. VM-01 is on esx-01, and each host has a peer for it. All are on, with jumbo frames in their
+    port group. A test must leave it as it found it."""
     tls = request.param == "tls"
     with make_fleet(f"three-hosts-{request.param}", tmp_path_factory.mktemp("ca"), tls, host_count=3, lease_s=_LONG_LEASE_S) as fleet:
         fleet.follow_the_guide()
@@ -85,7 +85,8 @@ def three_hosts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture(scope="session")
 def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Set up by the guide, nothing is on. For faults that heal: leave it as you found it."""
+    """A fleet configured by the guide, with all VMs off, for faults that heal. A test must leave it as it found
+    it."""
     with make_fleet("shared", tmp_path_factory.mktemp("shared")) as fleet:
         fleet.follow_the_guide()
         yield fleet
@@ -93,7 +94,7 @@ def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture
 def own_fleet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
-    """A fleet for this test alone; nothing is configured. A `fleet` marker's arguments go to make_fleet()."""
+    """A fleet for this test alone, not configured. A `fleet` marker's arguments go to make_fleet()."""
     name = re.sub(r"[^\w.]+", "-", request.node.name).strip("-")
     marker = request.node.get_closest_marker("fleet")
     with make_fleet(name, tmp_path, **(marker.kwargs if marker else {})) as fleet:

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""Path roce against its bare link, in the same run: `tests/cluster/roce_bench.py [--rounds N] [--kinds tap,xdp]`.
+"""The path roce, compared with its bare link in the same run: `tests/cluster/roce_bench.py [--rounds N] [--kinds tap,xdp]`.
 
-Two daemons, each with one adapter and a link of the kind, which take each other for a native endpoint. Their links reach each other
-as bench/link_bench has them bare: two taps on a bridge, or the ends of a veth pair, in a network namespace. Each round measures both
-sides of a comparison one after the other; the ratio of the medians is what counts. "Lossy": nftables drops each thousandth frame on
-the bridge at random, held against the same without loss. Prints a table, with how many of a hundred packets were sent again, and
-writes build/bench/roce.json, of Google Benchmark's shape for bench/compare. Needs root and the release build.
+Two daemons, each with one adapter and a link of the kind, treat each other as native endpoints. Their links are connected
+as in bench/link_bench: two taps on a bridge, or the ends of a veth pair, in a network namespace. Each round measures both
+sides of a comparison one after the other; only the ratio of the medians counts. "Lossy": nftables drops each thousandth
+frame on the bridge at random, compared with the same without loss. Prints a table, with the percentage of retransmitted
+packets, and writes build/bench/roce.json, of Google Benchmark's shape for bench/compare. Needs root and the release build.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from harness import process  # noqa: E402
 from harness.block import Block  # noqa: E402
 from harness.daemon import REPOSITORY, binary  # noqa: E402
 
-_KINDS = {"tap": 1, "xdp": 2}  # as link_bench numbers them
-_MTUS = {1024: 1500, 4096: 9000}  # of the network, by the path's
-_BULK = ("--connections", "4", "--depth", "128", "--size", "65536")  # as tests/cluster/bench.py has it
+_KINDS = {"tap": 1, "xdp": 2}  # their numbers in link_bench
+_MTUS = {1024: 1500, 4096: 9000}  # of the network, by the path MTU
+_BULK = ("--connections", "4", "--depth", "128", "--size", "65536")  # as in tests/cluster/bench.py
 _LOSS, _NO_LOSS = (f"numgen random mod 1000 < 1 {verdict}" for verdict in ("drop", "accept"))  # at the same cost
 
 
 class Pair(Block):
-    """A namespace with two daemons, whose links reach each other."""
+    """A namespace with two daemons whose links are connected."""
 
     def __init__(self, kind: str, payload: int) -> None:
         self._kind, self._payload = kind, payload
@@ -48,23 +48,23 @@ class Pair(Block):
         self._daemons: list[subprocess.Popen[bytes]] = []
 
     def perf(self, *options: str) -> float:
-        """What rc_perf measures, from the first to the second."""
+        """The result of rc_perf, from the first to the second."""
         return float(_output(str(binary("rc_perf", "tests/cluster")), "--a", self._adapter(0), "--b", self._adapter(1), "--path-mtu",
                              str(self._payload), *options))
 
     def counted(self) -> dict[str, int]:
-        """What the first's path has counted."""
+        """The counters of the first one's path."""
         shown = _output(str(binary("pvrdmactl")), "--api", self._api(0), "--json", "stats")
         return dict(json.loads(shown)["host"]["roce"])
 
     def filter(self, rule: str) -> None:
-        """What nftables does to frames on the bridge."""
+        """Sets the nftables rule for frames on the bridge."""
         text = ("table bridge bench\ndelete table bridge bench\n"
                 f"table bridge bench {{ chain forward {{ type filter hook forward priority 0; {rule}\n}}\n}}\n")
         subprocess.run(["ip", "netns", "exec", self._space, "nft", "-f", "-"], input=text, text=True, check=True)
 
     def close(self) -> None:
-        """Ends the daemons; removes the namespace."""
+        """Ends the daemons and removes the namespace."""
         for daemon in self._daemons:
             process.stop(daemon, 10)
         subprocess.run(["ip", "netns", "delete", self._space], check=False, capture_output=True)
@@ -108,7 +108,7 @@ def _output(*command: str) -> str:
 
 
 def _bare(benchmark: str) -> dict[str, Any]:
-    """One result of link_bench, which makes devices of its own."""
+    """One result of link_bench, which makes its own devices."""
     return dict(json.loads(_output(str(binary("link_bench", "bench")), f"--benchmark_filter=^{benchmark}/", "--benchmark_format=json"))
                 ["benchmarks"][0])
 
@@ -122,7 +122,7 @@ def _bare_round_trip(kind: str) -> float:
 
 
 class Bench:
-    """Measures and shows; keeps what the JSON will say."""
+    """Measures and prints; keeps the JSON's contents."""
 
     def __init__(self, rounds: int, seconds: float) -> None:
         self.benchmarks: list[dict[str, Any]] = []
@@ -147,12 +147,12 @@ class Bench:
         return pair.perf("--mode", "bandwidth", *_BULK, "--seconds", self._seconds) * 8e-9
 
     def filtered_bulk(self, pair: Pair, rule: str) -> float:
-        """The same through a rule of the bridge's."""
+        """The same through a rule on the bridge."""
         pair.filter(rule)
         return self.bulk(pair)
 
     def latencies(self, kind: str, pair: Pair) -> None:
-        """Two lines: once while the cores sleep when nobody runs, and once not, as tests/cluster/bench.py has it."""
+        """Two lines: one with cores that sleep when idle, and one without, as in tests/cluster/bench.py."""
         for name, state in (("asleep", contextlib.nullcontext()), ("awake", awake())):
             with state:
                 self.compare(f"us: 8-byte write, cores {name}, {kind} | bare round trip", pair, lambda: self._latency(pair),

@@ -1,4 +1,4 @@
-"""A capture on either host of what two hosts say to each other over TCP, and of an adapter that goes."""
+"""A capture on each host of two hosts' messages over TCP, and of an adapter that disappears."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.daemon import binary
 
 _WRITE, _READ, _ANSWERS = {6, 7, 8}, {12, 13, 14, 15}, {17, 18}
 _SEND, _ATOMIC = {4}, {20}
-# tshark guesses what protocol the payload of a send is, by its first bytes: sometimes wrongly.
+# tshark guesses the protocol of a send's payload from its first bytes, and is sometimes wrong.
 _MALFORMED = "(_ws.malformed or _ws.expert.severity >= 6291456) and not infiniband.bth.opcode == 4"
 _STATISTICS = 5
 _GUARD_S = 30.0
@@ -26,7 +26,7 @@ _GUARD_S = 30.0
 
 @contextmanager
 def _capture(host: Host, vm: str, folder: Path, *options: str) -> Iterator[Path]:
-    """Runs pvrdmactl capture, begun; the file is whole at the end of the `with` block."""
+    """Runs pvrdmactl capture. The file is complete at the end of the `with` block."""
     file, log = folder / f"{vm}.pcapng", folder / f"capture-{vm}.log"
     file.unlink(missing_ok=True)
     running = process.start([str(binary("pvrdmactl")), "--api", str(host.api), "capture", vm, "-w", str(file), *options], log)
@@ -38,7 +38,7 @@ def _capture(host: Host, vm: str, folder: Path, *options: str) -> Iterator[Path]
 
 
 def _tshark(file: Path, *arguments: str) -> list[str]:
-    """Lines of what tshark makes of the file."""
+    """The lines of tshark's output for the file."""
     done = subprocess.run(["tshark", "-n", "-r", str(file), *arguments],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -46,7 +46,7 @@ def _tshark(file: Path, *arguments: str) -> list[str]:
 
 
 def _statistics_ns(file: Path) -> int:
-    """Until when the last statistics of the file speak: all that was captured by then stands before them."""
+    """The end of the file's last statistics interval. All messages captured by then come before it."""
     data, at, time_ns = file.read_bytes(), 0, 0
     while at + 8 <= len(data):
         kind, length = struct.unpack_from("<II", data, at)
@@ -58,12 +58,13 @@ def _statistics_ns(file: Path) -> int:
 
 
 def test_both_hosts_capture_the_same(shared_fleet: Fleet) -> None:
-    """What one host's adapter sends over TCP the other's gets: packet for packet, with the same PSNs."""
+    """Everything that one host's adapter sends over TCP reaches the other's: packet for packet, with the same
+    PSNs."""
     fleet = shared_fleet
-    with fleet.checker("VM-01", "VM-02", "--rounds", "1") as checker:  # the hosts know the way to each other
+    with fleet.checker("VM-01", "VM-02", "--rounds", "1") as checker:  # afterwards the hosts know the path to each other
         checker.finish()
     with _capture(fleet[1], "VM-01", fleet.logs) as one, _capture(fleet[2], "VM-02", fleet.logs) as two:
-        # So few that a capture holds all of them, however late it is read.
+        # So few messages that a capture holds all of them, however late it is read.
         with fleet.checker("VM-01", "VM-02", "--connections", "2", "--block", "50000", "--rounds", "10") as checker:
             checker.finish()
         end = time.time_ns()
@@ -72,12 +73,12 @@ def test_both_hosts_capture_the_same(shared_fleet: Fleet) -> None:
     for file, vm in ((one, "VM-01"), (two, "VM-02")):
         assert _tshark(file, "-Y", _MALFORMED) == []
         assert _tshark(file, "-Y", f'frame.interface_name == "{vm} local"') == []
-    # What a guest sends before its host knows where the peer is goes nowhere, and again.
+    # Messages that a guest sends before its host knows where the peer is are dropped and repeated.
     sent, got = (Counter(_tshark(file, "-Y", f'frame.interface_name == "{vm} tcp"', *fields))
                  for file, vm in ((one, "VM-01"), (two, "VM-02")))
     assert {int(line.split()[1]) for line in sent} >= _WRITE | _READ | _ANSWERS | _SEND | _ATOMIC
-    # One host answers what the other asks, so each sees both; TCP loses nothing. But a host drops what comes
-    # before it has heard whose host the sender's is, and asks for it when it has.
+    # Each host answers the other's requests, so each sees both, and TCP loses nothing. But a host drops messages
+    # until it knows the sender's host, and asks for them afterwards.
     assert got - sent == Counter()
     assert sent.keys() - got.keys() == set()
 

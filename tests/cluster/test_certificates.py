@@ -1,4 +1,5 @@
-"""Mutual TLS between real daemons: who has no right certificate gets no connection, and both hosts' logs say why."""
+"""Mutual TLS between real daemons: without a valid certificate there is no connection, and both hosts' logs say
+why."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from fleet.certificates import Authority
 from fleet.host import Certificates
 from fleet.until import until
 
-# What esx-02 has; what the logs of esx-01 and of esx-02 must say.
+# The certificates of esx-02, and what the logs of esx-01 and esx-02 must say.
 _CASES: dict[str, tuple[Callable[[Path, Authority], Certificates | None], str, str]] = {
     "expired": (lambda folder, authority: authority.issue("esx-02", days=-1), "expired", "expired"),
     "of-another-authority": (lambda folder, authority: Authority(folder / "other").issue("esx-02"),

@@ -1,4 +1,5 @@
-"""A VM of a cluster that is put into a file and goes on on another host, with its connections to VMs of both."""
+"""A VM of a cluster is written to a file and continues on another host, with its connections to VMs of both
+hosts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Guests and VMMs that change all the time, and hosts that say what is not theirs to say: the store, and what others
-believe of it. The hosts are real, the guests are gid_binder's."""
+"""Guests and VMMs that change all the time, and hosts that write false records: the effect on the store and on
+other hosts. The hosts are real, the guests are gid_binder's."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def _binder(fleet: Fleet, vm: str, *options: str) -> Binder:
 
 
 def _gid_holders(fleet: Fleet, address: str) -> list[str]:
-    """What the store says of who holds ::ffff:ADDRESS."""
+    """The store's record of the holder of ::ffff:ADDRESS."""
     digits = "00000000000000000000ffff" + "".join(f"{int(part):02x}" for part in address.split("."))
     return [value for key, value in fleet.etcd.records("/pvrdma/v1/live/gid/") if key.endswith(digits)]
 
 
 def test_gids_and_power_that_flap_cost_the_store_little(churn_fleet: Fleet) -> None:
-    """Row 10: bounded writes, no alarm, and the last state is what the store has."""
+    """Row 10: bounded writes, no alarm, and the store ends with the last state."""
     fleet = churn_fleet
     with ExitStack() as guests:
         for index, vm in enumerate(_VMS):
@@ -55,7 +55,7 @@ def test_gids_and_power_that_flap_cost_the_store_little(churn_fleet: Fleet) -> N
         before, begin = fleet.etcd.revision(), time.monotonic()
         time.sleep(15)
         written, elapsed = fleet.etcd.revision() - before, time.monotonic() - begin
-    # Each VM: its burst, which may not be used up yet, and four a second; of power, once a second and key.
+    # For each VM a burst, which may not be used up yet, and four changes a second; for power, one a second and key.
     bound = len(_VMS) * (160 + 4 * elapsed) * 1.1
     print(f"{written} revisions in {elapsed:.1f} s, {bound:.0f} allowed")
     assert written <= bound
@@ -70,8 +70,8 @@ def test_gids_and_power_that_flap_cost_the_store_little(churn_fleet: Fleet) -> N
 
 
 def test_of_two_hosts_that_bind_a_gid_at_once_one_loses_it(churn_fleet: Fleet) -> None:
-    """Row 6: while the store is away both may bind; then one of them holds it, everybody agrees who, and the other gets
-    it when it is free."""
+    """Row 6: while the store cannot be reached, both may bind the GID. Then one of them holds it, all hosts agree
+    which one, and the other gets it when it is free."""
     fleet = churn_fleet
     address = "10.9.9.9"
     gid = f"::ffff:{address}"
@@ -100,7 +100,7 @@ def test_of_two_hosts_that_bind_a_gid_at_once_one_loses_it(churn_fleet: Fleet) -
 
 
 def test_a_vm_has_the_addresses_that_the_configuration_gives_it(churn_fleet: Fleet) -> None:
-    """Row 6: neither on its host nor on another may a VM take what is another's."""
+    """Row 6: a VM cannot take another VM's GID, neither on its host nor on another."""
     fleet = churn_fleet
     fleet[1].ctl("vm", "set", "VM-01", "--addresses", "10.9.0.1,fd00::1")
     shown = fleet[1].ctl("vm", "get", "VM-01")["adapter"]["addresses"]
@@ -118,7 +118,7 @@ def test_a_vm_has_the_addresses_that_the_configuration_gives_it(churn_fleet: Fle
 
 
 def test_a_hosts_credentials_write_its_own_records_only(tmp_path: Path) -> None:
-    """Row 17: examples/etcd_users.sh with a real etcd: the daemons work, and a host cannot pose as another."""
+    """Row 17: examples/etcd_users.sh with a real etcd. The daemons work, and a host cannot pose as another."""
     folder = tmp_path / "passwords"
 
     def make_users(fleet: Fleet) -> dict[str, str]:
@@ -142,5 +142,5 @@ def test_a_hosts_credentials_write_its_own_records_only(tmp_path: Path) -> None:
             assert "permission denied" in try_put(key), key
         assert "permission denied" in fleet.etcd.try_ctl("--user", f"esx-03:{password}", "put", "/others", "x")
         assert "permission denied" in fleet[3].refusal("dvs", "create", "Mine")
-        fleet[3].ctl_text("network", "firewall", "ruleset", "set", "-r", "pvrdma", "-e", "true")  # its own
+        fleet[3].ctl_text("network", "firewall", "ruleset", "set", "-r", "pvrdma", "-e", "true")  # its own record
         assert fleet[1].ctl("cluster", "get")["store"]["caretaker"] in ("", "esx-01")

@@ -1,4 +1,4 @@
-"""Faults under load. rc_checker proves that nothing is lost and nothing is executed twice."""
+"""Faults under load. rc_checker proves that no request is lost or executed twice."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from fleet.checker import Checker
 from fleet.fleet import Fleet
 from fleet.until import until
 
-_LONG_TIMEOUT = ("--timeout", "18")  # up to 4.3 s, seven retries: what a pause of some seconds needs
+_LONG_TIMEOUT = ("--timeout", "18")  # up to 4.3 s, seven retries: enough for a pause of some seconds
 
 
 @pytest.fixture
 def checker(shared_fleet: Fleet) -> Iterator[Checker]:
-    """One whose GIDs the store has: rounds alone can be owed to what the hosts still believe of the last one's."""
+    """A checker whose GIDs are in the store. Completed rounds alone may depend on the hosts' knowledge of the
+    last checker's GIDs."""
 
     def bound() -> list[tuple[str, str]]:
         return shared_fleet.etcd.records("/pvrdma/v1/live/gid/")
@@ -37,7 +38,7 @@ def test_the_cable_is_pulled(shared_fleet: Fleet, checker: Checker, seconds: int
 
 
 def test_packets_vanish_for_longer_than_the_keep_alive(shared_fleet: Fleet, checker: Checker) -> None:
-    """Nobody is told: the connections are cut by silence, made anew, and traffic resumes."""
+    """Connections are cut without a notice. They are made anew, and traffic resumes."""
     before = shared_fleet[1].ctl("cluster", "get")["tcp"]["peers"][0]["reconnects"]
     shared_fleet.network.block("esx-02", True)
     until("the lanes are down", lambda: shared_fleet[1].ctl("cluster", "get")["tcp"]["peers"][0]["lanes_up"] == 0)
@@ -56,7 +57,7 @@ def test_packets_are_lost(shared_fleet: Fleet, checker: Checker, percent: int) -
 
 
 def test_the_daemons_lose_messages(shared_fleet: Fleet) -> None:
-    """By pvrdmactl fault, at both ends, and then no more."""
+    """Faults by pvrdmactl fault, at both ends, which are then removed."""
     with shared_fleet.checker("VM-01", "VM-02", "--timeout", "14") as checker:
         checker.advance()
         for number in (1, 2):
@@ -83,7 +84,7 @@ def test_the_peer_daemon_stands_still(shared_fleet: Fleet, checker: Checker) -> 
 
 
 def test_the_address_of_a_host_changes(shared_fleet: Fleet, checker: Checker) -> None:
-    """Another vmk with another address is tagged: the connections move there."""
+    """Another vmk with another address is tagged, and the connections move there."""
     two = shared_fleet[2]
     shared_fleet.network.readdress("esx-02", "", "10.77.0.102")
     two.ctl("network", "ip", "interface", "add", "-i", "vmk3", "--address", "10.77.0.102")
@@ -101,7 +102,7 @@ def test_the_link_of_an_adapter_goes_down_and_up(shared_fleet: Fleet, checker: C
 
 
 def test_etcd_is_killed(shared_fleet: Fleet, checker: Checker) -> None:
-    """Running traffic goes on, changes are refused with a clear sentence, and the daemons catch up by themselves."""
+    """Traffic continues, changes are refused with a clear sentence, and the daemons catch up by themselves."""
     one = shared_fleet[1]
     shared_fleet.etcd.kill()
     try:
@@ -119,7 +120,7 @@ def test_etcd_is_killed(shared_fleet: Fleet, checker: Checker) -> None:
 
 
 def test_etcd_stalls_for_longer_than_the_lease(shared_fleet: Fleet, checker: Checker) -> None:
-    """All live records lapse; traffic does not notice, and afterwards everybody is alive again."""
+    """All live records lapse. Traffic does not notice, and afterwards all hosts are alive again."""
     shared_fleet.etcd.pause()
     try:
         until("the store is missed", lambda: not shared_fleet[1].ctl("cluster", "get")["store"]["connected"])
@@ -134,7 +135,7 @@ def test_etcd_stalls_for_longer_than_the_lease(shared_fleet: Fleet, checker: Che
 
 
 def test_one_host_alone_loses_the_store(shared_fleet: Fleet, checker: Checker) -> None:
-    """Its lease runs out and it counts as dead; but the connections to it stand, so traffic goes on."""
+    """Its lease runs out and it counts as dead, but the connections to it are up, so traffic continues."""
     one = shared_fleet[1]
     shared_fleet.network.hide_store("esx-02", True)
     try:
@@ -147,7 +148,8 @@ def test_one_host_alone_loses_the_store(shared_fleet: Fleet, checker: Checker) -
 
 
 def test_a_killed_daemon_comes_back(shared_fleet: Fleet) -> None:
-    """kill -9: its VM's connections end with an error on the other side; after a restart everything works again."""
+    """kill -9: the connections of its VM end with an error on the other side. After a restart everything works
+    again."""
     with pytest.raises(AssertionError):
         with shared_fleet.checker("VM-01", "VM-02", "--timeout", "14") as checker:
             checker.advance()
@@ -155,7 +157,7 @@ def test_a_killed_daemon_comes_back(shared_fleet: Fleet) -> None:
             checker.advance(1000)
     until("esx-02 counts as dead", lambda: not shared_fleet[1].ctl("host", "get", "esx-02")["alive"])
     assert shared_fleet[1].running
-    (shared_fleet[2].folder / "VM-02.sock").unlink()  # as any end of a daemon by kill -9 leaves it
+    (shared_fleet[2].folder / "VM-02.sock").unlink()  # kill -9 of a daemon leaves it behind
     shared_fleet[2].start()
     until("esx-02 lives", lambda: shared_fleet[1].ctl("host", "get", "esx-02")["alive"])
     with shared_fleet.checker("VM-01", "VM-02") as checker:
@@ -163,7 +165,7 @@ def test_a_killed_daemon_comes_back(shared_fleet: Fleet) -> None:
 
 
 def test_a_daemon_of_the_same_name_is_refused(shared_fleet: Fleet) -> None:
-    """Two hosts of one name: the second ends at its start and says why; the first does not notice."""
+    """Two hosts with one name: the second ends at its start and says why; the first does not notice."""
     one = shared_fleet[1]
     twin = type(one)(one.name, one.address, shared_fleet.network,
                      f'type = "etcd"\nendpoints = ["{shared_fleet.etcd.endpoint}"]\nlease_s = 5',
@@ -179,7 +181,8 @@ def test_a_daemon_of_the_same_name_is_refused(shared_fleet: Fleet) -> None:
 
 
 def test_contradictory_edits_at_once(shared_fleet: Fleet) -> None:
-    """Both hosts create a switch of the same name at the same time, often: one wins each time, the other is told."""
+    """Both hosts often create a switch with the same name at the same time. Each time one succeeds, and the other
+    gets an error."""
     from concurrent.futures import ThreadPoolExecutor
 
     def create(number: int, name: str) -> str:

@@ -1,4 +1,5 @@
-"""VMs that libvirt has started go to another host and into a file, led by pvrdmactl; libvirt sees domains that begin and end."""
+"""VMs that libvirt has started move to another host and into a file, led by pvrdmactl. libvirt sees domains that
+begin and end."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ from harness import cases, programs
 from harness.memory import differing_pages, memory_of
 
 _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
-_LOAD = programs.exactly_once("-n 100000 -t 20 -z 200")  # its pauses alone take 20 s, on however fast a machine
+_LOAD = programs.exactly_once("-n 100000 -t 20 -z 200")  # its pauses alone take 20 s, even on a fast machine
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """VM-01 and VM-03 are domains of esx-01's libvirt, and on."""
+    """VM-01 and VM-03 are domains of esx-01's libvirt, and are on."""
     with make_libvirt_fleet("libvirt", tmp_path_factory.mktemp("libvirt")) as made:
         yield made
 
@@ -63,7 +64,7 @@ def test_libvirt_moves_a_domain_with_its_connections(fleet: Fleet) -> None:
 
 
 def test_no_page_is_stale(fleet: Fleet) -> None:
-    """virsh is stopped when both QEMUs have the VM and neither runs it: their memory is compared."""
+    """virsh is stopped when both QEMUs have the VM and neither runs it. Their memory is then compared."""
     one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
     origin, there = (LibvirtVm.libvirts[fleet[number].folder] for number in (1, 2))
     origin.note_virsh()

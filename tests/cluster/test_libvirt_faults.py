@@ -1,5 +1,5 @@
-"""libvirt moves a domain, and something goes wrong: the VM runs on one host, and as long as libvirt has not ended its QEMU there, with its
-connections."""
+"""libvirt moves a domain, and something goes wrong. The VM runs on one host. As long as libvirt has not ended its
+QEMU there, it keeps its connections."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from harness import cases, programs, rdma
 _STAYS = "VM VM-01 goes on on host esx-01"
 _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
 _LOAD = programs.exactly_once("-n 70000 -t 20 -z 200")  # its pauses alone take 14 s
-_SLOW_MIB_S = "8"  # 512 MiB are not through before something has gone wrong
+_SLOW_MIB_S = "8"  # so slow that 512 MiB are not sent before the fault
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """VM-01 and VM-03 are domains of esx-01's libvirt, and on, and so they are after each test."""
+    """VM-01 and VM-03 are domains of esx-01's libvirt and are on, before and after each test."""
     with make_libvirt_fleet("libvirt-faults", tmp_path_factory.mktemp("libvirt")) as made:
         yield made
 
@@ -40,7 +40,7 @@ def _phase(fleet: Fleet) -> str:
 
 @contextmanager
 def _moving(fleet: Fleet, *options: str, phase: str = "memory", slow: bool = True) -> Iterator[Future[str]]:
-    """A motion of VM-01 that has come to `phase` and fails; the sentence with which pvrdmactl ends."""
+    """A motion of VM-01 that has reached `phase` and fails. Yields the sentence with which pvrdmactl ends."""
     one = fleet.vms["VM-01"]
     assert isinstance(one, LibvirtVm)
     socket = fleet[2].folder / "VM-01.sock"
@@ -57,7 +57,7 @@ def _moving(fleet: Fleet, *options: str, phase: str = "memory", slow: bool = Tru
 
 
 def _expect_here(fleet: Fleet) -> None:
-    """The VM is where it was, can be moved again, and nothing is left of it on the other host."""
+    """Checks that the VM is where it was, can be moved again, and has left nothing on the other host."""
     shown = until("the motion is over", lambda: fleet[1].ctl("vm", "get", "VM-01"), accept=lambda vm: vm["motion"] is None)
     assert (shown["host"], shown["power"]) == ("esx-01", "on")
     until("libvirt has it here alone", lambda: ("VM-01" in _libvirt(fleet, 1).domains(), "VM-01" in _libvirt(fleet, 2).domains()),
@@ -105,7 +105,7 @@ def test_what_fails_while_memory_moves_leaves_it_here(fleet: Fleet, mishap: Call
 
 
 def test_virsh_is_killed_when_all_is_there(fleet: Fleet) -> None:
-    """libvirt ends the domain there and leaves it standing here: nobody has told it which one is the VM."""
+    """libvirt ends the domain there and leaves it paused here, because it was not told which one is the VM."""
     one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
     libvirt = _libvirt(fleet, 1)
     libvirt.note_virsh()
@@ -123,7 +123,8 @@ def test_virsh_is_killed_when_all_is_there(fleet: Fleet) -> None:
 
 
 def test_libvirt_lets_it_run_there_too_early(fleet: Fleet) -> None:
-    """Without --suspend it runs before its adapter is there: the connections are lost, the VM is not, and goes back as it came."""
+    """Without --suspend the VM runs before its adapter is there. It loses its connections, but survives and can
+    move back."""
     one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
     _libvirt(fleet, 1).let_virsh('for word; do shift; [ "$word" = --suspend ] || set -- "$@" "$word"; done')
     with _moving(fleet) as ended:

@@ -1,4 +1,4 @@
-"""vMotion: VMs go from host to host while they run, with their connections."""
+"""vMotion: VMs move from host to host while they run, with their connections."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from harness import cases, programs
 _BETWEEN_HOSTS = programs.exactly_once("-n 70000 -t 20")
 _ON_ONE_HOST = programs.rping(5000, arguments="-V -S 4000")
 _CALL_S = 5.5  # longer than any of the daemon's calls to the store
-SLOW = "40mbit"  # on it 512 MiB take long enough to do something meanwhile
+SLOW = "40mbit"  # with this rate 512 MiB take long enough to interfere
 
 
 def migrate(fleet: Fleet, name: str, origin: int, destination: int, *options: str) -> dict[str, Any]:
-    """Moves the VM, and returns what `pvrdmactl vm migrate` tells of it."""
+    """Moves the VM and returns the report of `pvrdmactl vm migrate`."""
     with ThreadPoolExecutor(1) as pool:
         motion: dict[str, Any] = begin(pool, fleet, name, origin, destination, "--max-pause", "5000", *options).result()
     fleet.vms[name].follow_successor()
@@ -31,7 +31,8 @@ def migrate(fleet: Fleet, name: str, origin: int, destination: int, *options: st
 
 def begin(pool: ThreadPoolExecutor, fleet: Fleet, name: str, origin: int, destination: int, *options: str,
           call: Callable[..., Any] | None = None) -> Future[Any]:
-    """A motion that is under way, with a QEMU that waits there; its end is what `call` (default: the host's ctl) returns."""
+    """A running motion, with a waiting QEMU at the destination. Its result is that of `call` (default: the host's
+    ctl)."""
     socket = fleet[destination].folder / f"{name}.sock"
     until("the adapter of its last stay is gone", lambda: not socket.exists())
     moving = pool.submit(call or fleet[origin].ctl, "vm", "migrate", name, "--to", fleet[destination].name, *options)
@@ -42,7 +43,7 @@ def begin(pool: ThreadPoolExecutor, fleet: Fleet, name: str, origin: int, destin
 
 
 def phase_of(fleet: Fleet, origin: int) -> str:
-    """Of the motion of VM-01 from that host; its state when it is over."""
+    """The phase of VM-01's motion from that host; its state when it is over."""
     for motion in fleet[origin].ctl("motion", "list"):
         if motion["vm"] == "VM-01":
             return str(motion["phase"] if motion["state"] == "runs" else motion["state"])
@@ -50,7 +51,7 @@ def phase_of(fleet: Fleet, origin: int) -> str:
 
 
 def quiet_rping(count: int, port: int) -> cases.Case:
-    """rping that compares what comes, and prints nothing of it."""
+    """rping that compares the received data but does not print it."""
     arguments = f"-C {count} -V -S 4000 -p {port}"
     return cases.Case("rping", server=f"rping -s -a {{server}} {arguments}", client=f"rping -c -a {{server}} {arguments}",
                       port=None, guard_s=400)
@@ -112,7 +113,7 @@ def test_a_vm_that_somebody_lets_run_before_it_is_there_stays(vm_fleet: Fleet) -
             ended = begin(pool, vm_fleet, "VM-01", 1, 2, "--max-pause", "5000", call=vm_fleet[1].refusal)
             until("memory goes over", lambda: phase_of(vm_fleet, 1), accept=lambda seen: seen == "memory")
             vm_fleet.network.hide_store("esx-01", True)
-            # Then each try to commit fails at once, and is followed by a look.
+            # Then each attempt to commit fails at once and is followed by a look.
             until("the store is away", lambda: not vm_fleet[1].ctl("cluster", "get")["store"]["connected"])
         try:
             until("the commit waits", lambda: phase_of(vm_fleet, 1), accept=lambda seen: seen == "commit")
@@ -128,7 +129,8 @@ def test_a_vm_that_somebody_lets_run_before_it_is_there_stays(vm_fleet: Fleet) -
 
 
 def _wait_settled(host: Host) -> None:
-    """A call to the store from before it was there again may still be given up, and then it is away for a moment once more."""
+    """An earlier call to the store may still time out, and then the store counts as unreachable for a moment
+    again."""
     since = time.monotonic()
 
     def is_settled() -> bool:

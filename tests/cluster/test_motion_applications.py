@@ -1,4 +1,5 @@
-"""vMotion under applications: a file system over NVMe-oF, and MPI over VMs of all hosts; VM-01 goes there and back ten times."""
+"""vMotion under applications: a file system over NVMe-oF, and MPI over VMs of all hosts. VM-01 moves there and
+back ten times."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from test_motion_memory import move_and_compare
 
 _GUARD_S = 240.0
 _ROUNDS = 10  # there and back
-_RING_ROUNDS = 22000  # longer than that takes
+_RING_ROUNDS = 22000  # takes longer than the motions
 
 
 def _move_while_it_runs(fleet: Fleet, job: Job) -> None:

@@ -1,4 +1,5 @@
-"""vMotion when something dies, breaks, or is not as it should be: the VM runs on one host, and says why it stays."""
+"""vMotion when something dies, breaks, or is misconfigured: the VM runs on one host, and the error says why it
+stays."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """VM-01 and VM-03 are on, both on esx-01, and so they are after each test but the last."""
+    """VM-01 and VM-03 are on, both on esx-01, before each test and after each except the last."""
     with make_fleet("motion-faults", tmp_path_factory.mktemp("motion")) as made:
         made.follow_the_guide()
         made.define_vm("VM-03", 1)
@@ -32,7 +33,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @contextmanager
 def _moving(fleet: Fleet, *options: str, phase: str = "memory", qemu: bool = True) -> Iterator[Future[str]]:
-    """A motion of VM-01 that has come to `phase`; the sentence with which it ends."""
+    """A motion of VM-01 that has reached `phase`. Yields the sentence with which it ends."""
     vm = fleet.vms["VM-01"]
     socket = fleet[2].folder / "VM-01.sock"
     with fleet.network.narrowed("esx-02", SLOW), ThreadPoolExecutor(1) as pool:
@@ -52,7 +53,7 @@ def _answer(fleet: Fleet, *arguments: str) -> str:
 
 
 def _expect_here(fleet: Fleet) -> None:
-    """The VM is where it was, can be moved again, and nothing is left of it on the other host."""
+    """Checks that the VM is where it was, can be moved again, and has left nothing on the other host."""
     shown = until("the motion is over", lambda: fleet[1].ctl("vm", "get", "VM-01"), accept=lambda vm: vm["motion"] is None)
     assert (shown["host"], shown["power"]) == ("esx-01", "on")
     vm = fleet.vms["VM-01"]
@@ -85,7 +86,7 @@ def test_a_pause_that_is_not_allowed_is_not_made(fleet: Fleet) -> None:
         pass
     _expect_stays(fleet, ended, "a pause of 50 ms has no room for them", "--max-pause")
     one, three = fleet.vms["VM-01"], fleet.vms["VM-03"]
-    with ThreadPoolExecutor(2) as pool:  # the peer's writes go past QEMU, which sees a guest that does nothing
+    with ThreadPoolExecutor(2) as pool:  # the peer's writes bypass QEMU, which sees an idle guest
         load = pool.submit(cases.run, programs.perftest("ib_write_bw", "-D 30 -s 16777216 -t 4", (16777216,), port=18600), one, three)
         until("much is written", lambda: fleet[1].ctl("adapter", "get", "VM-01")["rx_bytes"], accept=lambda seen: seen > 2**28)
         ended = begin(pool, fleet, "VM-01", 1, 2, "--max-pause", "1", call=fleet[1].refusal)
@@ -94,7 +95,8 @@ def test_a_pause_that_is_not_allowed_is_not_made(fleet: Fleet) -> None:
 
 
 def test_a_guest_that_was_told_something_else_does_not_even_stand(fleet: Fleet) -> None:
-    """It goes on with the MTU from when it was powered on; the adapter there would have another one."""
+    """The guest continues with the MTU from its power-on. The adapter at the destination would have another one,
+    so the VM is not even paused."""
     fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "9000")
     try:
         with ThreadPoolExecutor(1) as pool:
@@ -120,7 +122,7 @@ def test_what_dies_on_the_other_host_leaves_the_vm_where_it_is(fleet: Fleet) -> 
     with _moving(fleet) as ended:
         fleet[2].kill()
     assert _STAYS in ended.result()
-    (fleet[2].folder / "VM-01.sock").unlink()  # as any end of a daemon by kill -9 leaves it
+    (fleet[2].folder / "VM-01.sock").unlink()  # kill -9 of a daemon leaves it behind
     fleet[2].start()
     _expect_here(fleet)
 

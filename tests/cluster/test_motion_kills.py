@@ -1,4 +1,5 @@
-"""vMotion when one of all that take part dies at any moment of it: the VM runs on one host at most, and nobody waits for ever."""
+"""vMotion when one of its participants dies at any moment: the VM runs on one host at most, and no participant
+waits for ever."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ from harness.vm import Vm
 
 _PINGPONG = programs.pingpong("rc", "-c -e -n 300")
 _VICTIMS = ("source daemon", "destination daemon", "source QEMU", "destination QEMU", "link", "store", "way to the store")
-_LATEST_S = 1.2  # a motion under emulation takes 0.7 s or so, and waits for its QEMU for 0.2 of it
+_LATEST_S = 1.2  # a motion under emulation takes about 0.7 s, of which it waits 0.2 s for its QEMU
 _OVER_S = 60.0
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """VM-01 and VM-03 are on on esx-01, VM-02 on esx-02."""
+    """VM-01 and VM-03 are on esx-01 and VM-02 is on esx-02, all powered on."""
     with make_fleet("motion-kills", tmp_path_factory.mktemp("motion")) as made:
         made.follow_the_guide()
         made.define_vm("VM-03", 1)
@@ -36,7 +37,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @contextmanager
 def _watched(vm: Vm) -> Iterator[list[list[str]]]:
-    """The states of the VM's QEMUs, again and again; those with two that run."""
+    """Polls the states of the VM's QEMUs. Yields those samples in which two run."""
     wrong: list[list[str]] = []
     over = threading.Event()
 
@@ -87,14 +88,14 @@ def _move(fleet: Fleet) -> str:
 
 
 def _restore_order(fleet: Fleet, number: int) -> None:
-    """All is as it was, VM-01 newly booted, whatever has become of it and of host `number`."""
+    """Restores the initial state and boots VM-01, whatever has happened to it and to host `number`."""
     ended = ["VM-01"]
     if not fleet[number].running:
         ended.append("VM-03" if number == 1 else "VM-02")
     for name in ended:
         fleet.vms.pop(name).close()
     if not fleet[number].running:
-        for name in ended:  # as any end of a daemon by kill -9 leaves them
+        for name in ended:  # kill -9 of a daemon leaves them behind
             (fleet[number].folder / f"{name}.sock").unlink(missing_ok=True)
         fleet[number].start()
     until("the VM is off", lambda: fleet[1].ctl("vm", "get", "VM-01"), _OVER_S,

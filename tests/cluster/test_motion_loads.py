@@ -1,4 +1,4 @@
-"""vMotion under load, with peers on the host that a VM leaves, on the one that it comes to, and on a third."""
+"""vMotion under load, with peers on the VM's source, on its destination and on a third host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from test_motion import migrate, quiet_rping
 
 _LOAD_S = 100
 _ROUNDS = 10  # there and back
-_PARTS = ("pause", "freeze", "pages", "state", "memory", "commit", "go_on")  # the pause, and of it
+_PARTS = ("pause", "freeze", "pages", "state", "memory", "commit", "go_on")  # the pause and its parts
 
 _LOADS: dict[str, Callable[[int], cases.Case]] = {
     "rping": lambda port: quiet_rping(20000, port),
@@ -35,13 +35,14 @@ _LOADS: dict[str, Callable[[int], cases.Case]] = {
 @pytest.mark.parametrize("role", ["server", "client"])
 @pytest.mark.parametrize("load", _LOADS)
 def test_loads_go_along(three_hosts: Fleet, load: str, role: str) -> None:
-    """VM-01 goes there and back ten times."""
+    """VM-01 moves there and back ten times."""
     _move_under(three_hosts, _LOADS[load], role)
 
 
 @pytest.mark.full
 def test_each_request_is_executed_once(three_hosts: Fleet) -> None:
-    """Likewise, with every kind of request, atomics among them, checked at both ends. A VM has one server of it."""
+    """The same with every kind of request, including atomics, checked at both ends. A VM runs only one server of
+    it."""
     _move_under(three_hosts, lambda port: dataclasses.replace(programs.exactly_once("-n 80000 -t 20"), guard_s=400), "client")
 
 
@@ -58,7 +59,7 @@ def _move_under(fleet: Fleet, load: Callable[[int], cases.Case], role: str) -> N
         for port, name in enumerate(PEERS, 18515):
             peer = fleet.vms[name]
             loads.append(pool.submit(cases.run, load(port), *((one, peer) if role == "server" else (peer, one))))
-            time.sleep(1)  # one rdma_cm listener after the other
+            time.sleep(1)  # the rdma_cm listeners start one after the other
         try:
             for _ in range(_ROUNDS):
                 for origin, destination in ((1, 2), (2, 1)):

@@ -1,4 +1,4 @@
-"""Every page that a VM has on the other host after a motion is the one it had, those its adapter wrote included."""
+"""After a motion, every page of a VM equals that on the source, including pages that its adapter wrote."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def test_no_page_is_stale_under_a_filesystem(vm_fleet: Fleet) -> None:
 
 
 def move_and_compare(fleet: Fleet) -> None:
-    """The commit waits for the store, so both QEMUs have the VM and neither runs it: their memory is compared.
+    """While the commit waits for the store, both QEMUs have the VM and neither runs it, so their memory can be
+    compared.
 
-    The peers' time limits (2.1 s with perftest's defaults) come to nothing meanwhile.
+    The peers' time limits (2.1 s with perftest's defaults) do not matter meanwhile.
     """
     one = fleet.vms["VM-01"]
     socket = fleet[2].folder / "VM-01.sock"
@@ -78,7 +79,7 @@ def move_and_compare(fleet: Fleet) -> None:
 
 
 def test_without_the_daemon_pages_are_stale(vm_fleet: Fleet) -> None:
-    """The control: QEMU alone does not see what the adapter writes, and the comparison does."""
+    """The control experiment: QEMU alone does not see the adapter's writes, and the comparison notices that."""
     one, three = vm_fleet.vms["VM-01"], vm_fleet.vms["VM-03"]
     server = one.start_job(f"ib_atomic_bw -x 0 -F -d {one.rdma_device} -D 60")
     one.check("await-listener tcp 18515 20", 30)

@@ -1,4 +1,4 @@
-"""vMotion of a VM that talks to a native endpoint: Linux with Soft-RoCE, over the path roce of either host."""
+"""vMotion of a VM that talks to a native endpoint: Linux with Soft-RoCE, over the path roce of each host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness import cases, programs
 from test_motion import migrate
 from test_motion_memory import move_and_compare
 
-_IPV4 = 1  # index of this GID
+_IPV4 = 1  # the index of this GID
 _ROUNDS = 10  # there and back
 _LOAD_S = 150
 
@@ -27,7 +27,7 @@ def _messages(fleet: Fleet, number: int) -> int:
 @pytest.mark.parametrize("way", [pytest.param("plain", marks=pytest.mark.fleet(lease_s=30)),
                                  pytest.param("tls", marks=pytest.mark.fleet(tls=True, lease_s=30))])
 def test_a_connection_to_a_native_endpoint_goes_along(own_fleet: Fleet, way: str) -> None:
-    """With either end as the server. What the hosts tell each other of the VM goes through TLS or not; packets do not."""
+    """With each end as the server. The hosts' messages about the VM go through TLS or not; packets never do."""
     fleet = own_fleet
     fleet.follow_the_guide()
     fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--native-endpoints", "on")
@@ -46,7 +46,7 @@ def test_a_connection_to_a_native_endpoint_goes_along(own_fleet: Fleet, way: str
                     migrate(fleet, "VM-01", origin, destination)
                     before = _messages(fleet, destination)
                     until("it flows again", lambda number=destination, last=before: _messages(fleet, number) > last)
-            if server is guest:  # what the native end sends is written here
+            if server is guest:  # the guest writes what the native endpoint sends
                 move_and_compare(fleet)
                 migrate(fleet, "VM-01", 2, 1)
             assert not load.done(), "the load was too short for this machine"

@@ -1,5 +1,5 @@
-"""Native endpoints between two hosts, by what `dvs roce-rules` prints on each: adapters of two clusters that know nothing of each
-other, and one of the same cluster whose record comes late.
+"""Native endpoints on two hosts, with the rules that `dvs roce-rules` prints on each: adapters of two independent
+clusters, and adapters of one cluster in which a record comes late.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ _STALE = 100  # frames
 
 @dataclass(frozen=True)
 class Side:
-    """A host whose VM's NIC is there, with its bridge."""
+    """A host with its bridge and its VM's NIC."""
 
     bridge: Bridge
     nic: Frames
     mac: str
 
     def ways(self) -> set[tuple[str, str]]:
-        """The paths in use, and why."""
+        """The paths in use, with their reasons."""
         return {(path["path"], path["reason"]) for path in self.bridge.host.ctl("path", "list")}
 
     def dropped(self, reason: str) -> int:
-        """How many frames the path roce has dropped for it."""
+        """How many frames the path roce has dropped for this reason."""
         return int(self.bridge.host.ctl("stats")["host"]["roce_dropped"][reason])
 
 
 @contextmanager
 def _side(bridge: Bridge, mac: str, switch: str, link: str) -> Iterator[Side]:
-    """With the rules and the link; the daemon is started again."""
+    """Sets up the rules and the link, and restarts the daemon."""
     with tap(bridge.space, "tap1") as nic:
         bridge.plug("tap1")
-        if link != "tap:pvroce0":  # what the rules find there already
+        if link != "tap:pvroce0":  # the rules find it already made
             bridge.run("ip", "link", "add", "pvroce0", "type", "veth", "peer", "name", link.partition(":")[2], "mtu", str(_MTU))
             bridge.run("ip", "link", "set", "dev", link.partition(":")[2], "up")
         bridge.rules()
@@ -62,7 +62,8 @@ def _side(bridge: Bridge, mac: str, switch: str, link: str) -> Iterator[Side]:
 
 @contextmanager
 def _joined(bridges: list[Bridge], switch: str, link: str = "tap:pvroce0") -> Iterator[tuple[Side, Side]]:
-    """The uplinks' ends become ports of one Ethernet, and the VMs' NICs say something: all three bridges know where they are."""
+    """Connects the uplinks to one Ethernet and sends from the VMs' NICs, so that all three bridges know where
+    they are."""
     space = ("ip", "-n", bridges[0].wire_space, "link")
     subprocess.run([*space, "add", "cable", "type", "bridge", "mcast_snooping", "0"], check=True)
     subprocess.run([*space, "set", "dev", "cable", "up"], check=True)
@@ -78,7 +79,7 @@ def _joined(bridges: list[Bridge], switch: str, link: str = "tap:pvroce0") -> It
 
 @contextmanager
 def _untouched(*sides: Side) -> Iterator[None]:
-    """Nothing reaches the VMs' NICs, and what the bridges know stays as it is."""
+    """Checks that no frame reaches the VMs' NICs and that the bridges' tables do not change."""
     before = [(side.bridge.table(), side.bridge.delivered("tap1")) for side in sides]
     for side in sides:
         assert side.bridge.ports_of(side.mac) == ["tap1"]
@@ -106,7 +107,7 @@ def test_adapters_of_two_clusters(link: str) -> None:
 
 
 def _bridges_of(fleet: Fleet) -> list[Bridge]:
-    """Of VM-11 on esx-01 and VM-12 on esx-02, which may reach native endpoints."""
+    """The bridges of VM-11 on esx-01 and VM-12 on esx-02, which may reach native endpoints."""
     fleet.follow_the_guide()
     fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--native-endpoints", "on")
     bridges = []
@@ -120,8 +121,8 @@ def _bridges_of(fleet: Fleet) -> list[Bridge]:
 
 @pytest.mark.parametrize("late", ["esx-01", "esx-02"])
 def test_a_native_endpoint_turns_out_to_be_a_port_of_the_cluster(own_fleet: Fleet, late: str) -> None:
-    """One host cannot reach the store: neither learns what the other holds. Later they do: the connections go on by TCP, and what
-    is still said in the endpoint's name by RoCE does not count.
+    """One host cannot reach the store, so neither learns the other's GIDs. Later they do: the connections
+    continue by TCP, and later RoCE frames in the endpoint's name are ignored.
     """
     fleet = own_fleet
     with _joined(_bridges_of(fleet), SWITCH) as (one, two), _untouched(one, two), \
@@ -147,7 +148,7 @@ def test_a_native_endpoint_turns_out_to_be_a_port_of_the_cluster(own_fleet: Flee
 @pytest.mark.parametrize("link", ["tap:pvroce0", "xdp:pvroce1"])
 @pytest.mark.parametrize("percent", [0, 1, 5])
 def test_it_turns_out_while_frames_are_lost_and_no_lane_stands(own_fleet: Fleet, link: str, percent: int) -> None:
-    """What was on its way by RoCE has to wait until there is TCP: then all of it goes on, everything executed once."""
+    """Requests under way by RoCE wait until there is TCP. Then all continue, and each is executed once."""
     fleet = own_fleet
     with _joined(_bridges_of(fleet), SWITCH, link) as sides, _untouched(*sides):
         for host in fleet.hosts:
@@ -174,7 +175,7 @@ def test_it_turns_out_while_frames_are_lost_and_no_lane_stands(own_fleet: Fleet,
 
 
 def _expect_dropped(side: Side, reason: str, frames: list[bytes], cable: Frames) -> None:
-    """They arrive, and each is dropped for it."""
+    """Checks that the frames arrive and that each is dropped for this reason."""
     before = side.dropped(reason)
     for frame in frames:
         cable.send(frame)

@@ -1,4 +1,5 @@
-"""Hosts with another build of pvrdmad, PVRDMA_OTHER_DAEMON: the daemon is changed under running VMs, and VMs go from one to the other."""
+"""Hosts with another build of pvrdmad, PVRDMA_OTHER_DAEMON: the daemon is replaced under running VMs, and VMs
+move from one version to the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deployment guide's procedure (examples/two_hosts.sh), and each of its rules broken once."""
+"""The deployment guide's procedure (examples/two_hosts.sh), and each of its rules violated once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_guide(own_fleet: Fleet) -> None:
 
 
 def test_esxcli_words(shared_fleet: Fleet) -> None:
-    """The commands VMware's documents name, word by word."""
+    """The commands in VMware's documents, word for word."""
     host = shared_fleet[1]
     rulesets = host.ctl_text("network", "firewall", "ruleset", "list").splitlines()
     assert rulesets[0].split() == ["Name", "Enabled"] and rulesets[2].split() == ["pvrdma", "true"]
@@ -47,7 +47,7 @@ def test_esxcli_words(shared_fleet: Fleet) -> None:
 
 
 _HW = ("--memory", "512", "--reserve", "all", "--portgroup", PORTGROUP)
-# What is broken -> the command, and what its refusal must say.
+# The violation -> the command, and what its refusal must say.
 _BROKEN = {
     "hardware version 12": (("vm", "create", "X", "--hw", "12", *_HW), r"X.*12.*13"),
     "RoCE v2 on 13": (("vm", "create", "X", "--hw", "13", "--protocol", "v2", *_HW), r"v2.*14"),
@@ -88,7 +88,7 @@ def test_memory_must_be_reserved_before_power_on(shared_fleet: Fleet) -> None:
     try:
         sentence = one.refusal("vm", "qemu-args", "VM-31")
         assert re.search(r"VM-31.*(511|512).*MiB", sentence), sentence
-        with pytest.raises(AssertionError):  # a VMM that comes all the same is sent away
+        with pytest.raises(AssertionError):  # a VMM that connects all the same is refused
             with shared_fleet.checker("VM-31", "VM-02"):
                 pass
         until("the refusal is logged", lambda: "VM-31" in one.logged() and "reserv" in one.logged())
@@ -117,7 +117,7 @@ def test_an_upgrade_keeps_the_roce_version(shared_fleet: Fleet) -> None:
 
 
 def test_port_groups_keep_apart(shared_fleet: Fleet) -> None:
-    """Ports of one switch on different VLANs do not reach each other; `path list` says why."""
+    """Ports of one switch on different VLANs cannot reach each other; `path list` says why."""
     one = shared_fleet[1]
     one.ctl("dvs", "portgroup", "add", SWITCH, "Other", "--vlan", "7")
     one.ctl("vm", "create", "VM-33", "--hw", "14", "--memory", "512", "--reserve", "all", "--portgroup", "Other")
@@ -133,7 +133,8 @@ def test_port_groups_keep_apart(shared_fleet: Fleet) -> None:
 
 @pytest.mark.parametrize("missing", ["vmknic", "ruleset", "allowed"])
 def test_cross_host_traffic_needs_vmknic_and_ruleset_on_both_hosts(shared_fleet: Fleet, missing: str) -> None:
-    """Taken away while traffic runs: nothing listens, nothing connects, the path says why; given back: traffic goes on."""
+    """The setting is removed while traffic runs: the host neither listens nor connects, and the path says why.
+    When it is restored, traffic continues."""
     one, two = shared_fleet[1], shared_fleet[2]
     ruleset = ("network", "firewall", "ruleset")
     take, give, why = {

@@ -1,4 +1,4 @@
-"""The daemon is restarted, or dies, while VMs use their adapters: systemd keeps what the next process needs."""
+"""The daemon is restarted, or dies, while VMs use their adapters. systemd keeps what the next process needs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def _bytes_moved(fleet: Fleet) -> dict[str, int]:
 
 
 def _restart(fleet: Fleet, service: Service) -> None:
-    """Returns when the adapters of esx-01 are back: the cluster's come a moment after systemd has its answer."""
+    """Returns when the adapters of esx-01 are back. Those of the cluster come a moment after systemd has its
+    answer."""
     service.call("restart")
     until("the adapters are back", lambda: {each["name"]: each["state"] for each in fleet[1].ctl("adapter", "list")},
           accept=lambda seen: seen == dict.fromkeys(("VM-01", "VM-03", "VM-04"), "active"))
@@ -99,7 +100,7 @@ def test_a_link_that_is_down_stays_down(served: tuple[Fleet, list[Service]]) -> 
 
 
 def test_guests_go_on_with_what_they_were_told(served: tuple[Fleet, list[Service]]) -> None:
-    """What is configured since counts from their VMs' next power-on."""
+    """A changed configuration applies from the VMs' next power-on."""
     fleet, services = served
     config = fleet[1].config.read_text(encoding="utf-8")
     fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--mtu", "9000")

@@ -1,4 +1,4 @@
-"""One host alone, its store a SQLite file: on a disk that gets full, and under another program's lock."""
+"""A single host with a SQLite store: on a disk that fills up, and under another program's lock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOGS = REPOSITORY / "build" / "cluster-logs" / "single-host"
 
 
 class Disk:
-    """A small file system of its own, with the store on it."""
+    """A small file system that holds the store."""
 
     def __init__(self, folder: Path) -> None:
         self.store = folder / "store.db"
@@ -35,7 +35,7 @@ class Disk:
 
     @contextmanager
     def mounted(self) -> Iterator[None]:
-        """Mounts it; unmounts it whatever happens inside."""
+        """Mounts it, and unmounts it when the block ends for any reason."""
         self._folder.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "pvrdma-test", str(self._folder)], check=True)
         try:
@@ -44,14 +44,14 @@ class Disk:
             subprocess.run(["umount", "--lazy", str(self._folder)], check=True)
 
     def fill(self) -> None:
-        """Writes until there is no free block."""
+        """Writes until no block is free."""
         with open(self._filler, "ab", buffering=0) as filler, suppress(OSError):
             while filler.write(bytes(4096)):
                 pass
         assert os.statvfs(self._folder).f_bavail == 0
 
     def clear(self) -> None:
-        """Gives the space back."""
+        """Frees the space again."""
         self._filler.unlink()
 
 
@@ -68,7 +68,7 @@ def disk() -> Iterator[Disk]:
 
 @pytest.fixture
 def host(disk: Disk, request: pytest.FixtureRequest) -> Iterator[Host]:
-    """A host with a switch and VM-01, whose adapter it serves, and nothing left to write."""
+    """A host with a switch and VM-01, whose adapter it serves, and with nothing left to write."""
     logs = _LOGS / request.node.name
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
@@ -78,7 +78,7 @@ def host(disk: Disk, request: pytest.FixtureRequest) -> Iterator[Host]:
     with ExitStack() as stack:
         stack.callback(network.close)
         network.open()
-        stack.callback(lambda: print(process.tail(one.log)))  # pytest shows it when the test has failed
+        stack.callback(lambda: print(process.tail(one.log)))  # pytest shows it if the test has failed
         stack.callback(one.close)
         one.start()
         one.ctl("dvs", "create", "Switch")
@@ -96,7 +96,7 @@ def _store(host: Host) -> dict[str, Any]:
 
 
 def _wait_alive(host: Host) -> None:
-    """The host's own live record is in the store."""
+    """Waits until the host's live record is in the store."""
     until("the host is alive", lambda: host.ctl("host", "get", _NAME)["alive"])
 
 
@@ -113,7 +113,8 @@ def _wait_served(host: Host, *vms: str) -> None:
 
 
 def _is_refused(host: Host, disk: Disk, reason: str, way_out: str) -> None:
-    """An edit is refused, at first and then as long as the store is away, and changes nothing."""
+    """Checks that an edit is refused, at first and while the store cannot be written, and that it changes
+    nothing."""
     before = _configuration(host)
     assert [adapter["name"] for adapter in before[-1]] == ["VM-01"]
     for _ in range(3):
@@ -126,7 +127,7 @@ def _is_refused(host: Host, disk: Disk, reason: str, way_out: str) -> None:
 
 
 def _edits_pass_and_survive(host: Host) -> None:
-    """Without a restart; and everything acknowledged is there after kill -9."""
+    """Checks that edits succeed without a restart, and that every acknowledged edit survives kill -9."""
     host.ctl("dvs", "create", "Late")
     host.ctl("vm", "create", "VM-02", "--host", _NAME, *_HW)
     _wait_served(host, "VM-01", "VM-02")
@@ -148,7 +149,7 @@ def test_the_disk_is_full_for_a_while(host: Host, disk: Disk) -> None:
 
 
 def test_the_disk_is_full_at_the_start(host: Host, disk: Disk) -> None:
-    """After kill -9: the dead process's live record cannot be removed yet."""
+    """After kill -9 the dead process's live record cannot be removed yet."""
     disk.fill()
     host.kill()
     host.start()

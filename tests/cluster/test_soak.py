@@ -1,4 +1,5 @@
-"""The soak (tests/soak/soak.py), short: so that it works when it is wanted for hours, and finds what is lost at once."""
+"""A short soak (tests/soak/soak.py), to check that it works before it is needed for hours, and that it finds
+losses at once."""
 
 from __future__ import annotations
 

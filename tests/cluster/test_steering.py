@@ -1,5 +1,6 @@
-"""The rules that `dvs roce-rules` prints, carried out on a host's bridge: RoCE frames for a VM go to the port of pvrdmad and
-nowhere else, all other frames to the VM's NIC, and what pvrdmad sends in the VM's name moves nothing.
+"""The rules that `dvs roce-rules` prints, applied to a host's bridge: RoCE frames for a VM go only to pvrdmad's
+port, all other frames go to the VM's NIC, and frames that pvrdmad sends in the VM's name do not change the
+bridge's table.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def bridge() -> Iterator[Bridge]:
 
 
 def _roce_frames(count: int) -> list[bytes]:
-    """For the guest, of the three kinds, each another; some as long as MTU 4096 makes them."""
+    """RoCE frames of all three kinds for the guest, all different; some have the length of MTU 4096."""
     frames = []
     for i in range(count):
         payload = i.to_bytes(4, "big") * (16 if i % 7 else 1040)
@@ -49,7 +50,7 @@ def _is_from(mac: str) -> Any:
 
 
 def _introduce(bridge: Bridge, guest: Frames, peer: Frames) -> None:
-    """The guest says something: the bridge knows where it is."""
+    """The guest sends a frame, so that the bridge knows its port."""
     hello = arp(_EVERYBODY, _GUEST)
     guest.send(hello)
     assert peer.take(1, _is_from(_GUEST)) == [hello]
@@ -57,7 +58,7 @@ def _introduce(bridge: Bridge, guest: Frames, peer: Frames) -> None:
 
 
 def _reaches(source: Frames, frames: list[bytes], target: Frames) -> None:
-    """All of them and in order, and byte by byte."""
+    """Checks that all frames arrive in order and unchanged."""
     for begin in range(0, len(frames), 256):
         part = frames[begin:begin + 256]
         for frame in part:
@@ -69,7 +70,7 @@ def test_roce_goes_to_the_port_and_all_else_to_the_guest(bridge: Bridge) -> None
     with wire(bridge.wire_space, bridge.far_end) as peer, tap(bridge.space, "tap1") as guest:
         bridge.plug("tap1")
         _introduce(bridge, guest, peer)
-        _reaches(peer, _roce_frames(6), guest)  # what the rules are for
+        _reaches(peer, _roce_frames(6), guest)  # the purpose of the rules
 
         bridge.rules()
         with tap(bridge.space, "pvroce0") as port:
@@ -82,7 +83,8 @@ def test_roce_goes_to_the_port_and_all_else_to_the_guest(bridge: Bridge) -> None
             _reaches(peer, _other_frames(), guest)
             assert not list(filter(_is_from(_PEER), port.arrived()))
 
-            # What we send under the guest's MAC gets out, comes back to nobody, and moves nothing.
+            # Frames that pvrdmad sends with the guest's MAC leave the host, return to no port, and do not change the
+            # table.
             sent = [udp4(_PEER, _GUEST, _ROCE_PORT, i.to_bytes(4, "big") * 64) for i in range(200)]
             for frame in sent:
                 port.send(frame)
@@ -91,7 +93,8 @@ def test_roce_goes_to_the_port_and_all_else_to_the_guest(bridge: Bridge) -> None
             _reaches(peer, _other_frames(), guest)
             assert not list(filter(_is_from(_PEER), port.arrived()))
 
-            # While the bridge does not know where the guest is, it tells everybody but us, and the guest's rule tells us.
+            # While the bridge does not know the guest's port, it floods frames to all ports except pvrdmad's, and the
+            # guest's rule passes them to pvrdmad.
             bridge.run("bridge", "fdb", "del", _GUEST, "dev", "tap1", "master")
             _reaches(peer, _roce_frames(6), port)
             _reaches(peer, _other_frames(), guest)
@@ -131,7 +134,7 @@ def test_the_daemon_says_what_its_link_lacks(bridge: Bridge) -> None:
         assert natives() == "off: this host's configuration has no [[roce]] with its switch and VLAN"
         bridge.host.stop()
         bridge.host.add_lines('[[roce]]\nlink = "tap:pvroce0"\nswitch = "Switch"')
-        with tap(bridge.space, "pvroce0"):  # somebody else has it
+        with tap(bridge.space, "pvroce0"):  # another program holds it
             bridge.host.start()
             until("the link is told", natives, accept=lambda text: text.startswith("off: tap:pvroce0 is down: "))
         until("the link is what it has to be", natives, accept=lambda text: text == "on")

@@ -1,4 +1,5 @@
-"""One guest and three peers at once: on its own host by memory copy, on another host by TCP, and a native endpoint by RoCE."""
+"""One guest and three peers at once: on its host by memory copy, on another host by TCP, and a native endpoint by
+RoCE."""
 
 from __future__ import annotations
 
@@ -9,12 +10,12 @@ from fleet.until import until
 from harness import cases, programs
 from harness.vm import Vm
 
-_IPV4 = 1  # index of this GID in each VM
+_IPV4 = 1  # the index of this GID in each VM
 _GUARD_S = 120.0
 
 
 def _boot(fleet: Fleet) -> dict[str, Vm]:
-    """The peers of VM-01 by the path that must lead there."""
+    """The peers of VM-01, by the path that must lead to them."""
     fleet.follow_the_guide()
     fleet[1].ctl("dvs", "portgroup", "set", SWITCH, PORTGROUP, "--native-endpoints", "on")
     fleet.define_vm("VM-03", 1)

@@ -48,7 +48,7 @@ def test_the_other_way_round(vm_fleet: Fleet) -> None:
 
 
 def test_one_host_copies_memory_while_two_use_tcp(vm_fleet: Fleet) -> None:
-    """VM-01 talks to both at once; `path list` names the path of each connection and why."""
+    """VM-01 talks to both at once. `path list` names the path of each connection and the reason."""
     one, two, three = (vm_fleet.vms[name] for name in ("VM-01", "VM-02", "VM-03"))
     endless = f"ib_write_bw -x 0 -F -d {DEVICE} --run_infinitely -D 2"
     servers = [one.start_job(f"{endless} -p {port}") for port in (18701, 18702)]

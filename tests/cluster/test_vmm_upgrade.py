@@ -1,4 +1,5 @@
-"""VMs of a cluster that go on in another QEMU while they talk to a VM of their host and to one of another."""
+"""VMs of a cluster that continue in another QEMU while they talk to a VM on their host and to one on another
+host."""
 
 from __future__ import annotations
 

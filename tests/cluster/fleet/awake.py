@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def awake() -> Iterator[None]:
-    """No core sleeps meanwhile: each has a busy loop that yields to everybody (SCHED_IDLE)."""
+    """During the block no core sleeps: each has a busy loop that yields to all other threads (SCHED_IDLE)."""
     loops = [subprocess.Popen(["chrt", "--idle", "0", "taskset", "--cpu-list", str(core), "sh", "-c", "while :; do :; done"])
              for core in sorted(os.sched_getaffinity(0))]
     try:

@@ -15,7 +15,8 @@ _END_GUARD_S = 15.0
 
 
 class Binder:
-    """A guest of the adapter at `socket`; it lives from entry to stop(), or to the exit of its `with` block."""
+    """A guest of the adapter at `socket`, which runs from the entry of its `with` block to stop() or to the
+    block's end."""
 
     def __init__(self, socket: Path, log: Path, *options: str) -> None:
         build = Path(os.environ.get("PVRDMA_BUILD") or REPOSITORY / "build" / "release")
@@ -41,6 +42,6 @@ class Binder:
         assert code == 0, f"gid_binder ended with {code}:\n{process.tail(self._log)}"
 
     def said(self) -> str:
-        """The first word: bound or refused."""
+        """Its first word of output: bound or refused."""
         words = self._log.read_text(encoding="utf-8", errors="replace").split() if self._log.exists() else []
         return words[0] if words else ""

@@ -1,4 +1,4 @@
-"""A host's bridge with the NIC of one of its VMs, and what `dvs roce-rules` prints for it."""
+"""A host's bridge with the NIC of one of its VMs, and the rules that `dvs roce-rules` prints for it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from harness import process
 
 
 class Bridge:
-    """br0 of the host, with eth2 as its uplink, whose cable's other end (`far_end`, in the wire's namespace) is free. The VM's NIC is
-    tap1, which somebody holds and plugs in; pvrdmad's port is pvroce0.
+    """br0 of the host, with eth2 as its uplink. The other end of the uplink's cable (`far_end`, in the wire's namespace) is
+    free. The VM's NIC is tap1, which the test holds and plugs in; pvrdmad's port is pvroce0.
     """
 
     def __init__(self, host: Host, network: Network, switch: str, vm: str, mtu: int) -> None:
@@ -31,7 +31,7 @@ class Bridge:
         self._mtu = str(mtu)
 
     def make(self) -> None:
-        """Makes it. From then on nobody in the host's namespace or on its wire says anything by himself."""
+        """Makes the bridge. Afterwards no device in the host's namespace or on its wire sends frames by itself."""
         for space in (self.space, self.wire_space):
             subprocess.run(["ip", "netns", "exec", space, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1",
                             "net.ipv6.conf.default.disable_ipv6=1"], check=True)
@@ -41,46 +41,46 @@ class Bridge:
         self.plug("eth2")
 
     def run(self, *command: str, text: str | None = None) -> str:
-        """What a command in the host's namespace prints."""
+        """The output of a command in the host's namespace."""
         done = subprocess.run([*self._inside, *command], input=text, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command} ended with {done.returncode}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def rules(self, *options: str) -> None:
-        """Carries out what is printed, as an administrator would."""
+        """Executes the printed commands, as an administrator would."""
         printed = self.host.ctl_text("dvs", "roce-rules", self._switch, self.host.name, "--bridge", "br0", "--taps",
                                      f"{self._vm}=tap1", "--user", "root", *options)
         assert self.run("sh", "-e", text=printed) == ""
 
     def plug(self, device: str) -> None:
-        """Makes a device a port."""
+        """Makes a device a port of the bridge."""
         self.run("ip", "link", "set", "dev", device, "mtu", self._mtu, "master", "br0", "up")
 
     def lose(self, percent: int) -> None:
-        """Drops so many of 100 frames that leave by the cable or come in by it, at random."""
+        """Drops this percentage of the frames that leave or enter by the cable, at random."""
         chains = "".join(f"chain {hook} {{ type filter hook {hook} device eth2 priority 0; numgen random mod 100 < {percent} drop; }}\n"
                          for hook in ("ingress", "egress"))
         self.run("nft", "-f", "-", text=f"table netdev lossy {{\n{chains}}}\n")
 
     def delivered(self, device: str) -> int:
-        """How many frames were handed to whoever holds a tap."""
+        """How many frames were passed to the holder of a tap."""
         links = json.loads(self.run("ip", "-j", "-s", "link", "show", "dev", device))
         return int(links[0]["stats64"]["tx"]["packets"])
 
     def table(self) -> set[tuple[str, str]]:
-        """The forwarding table: MACs and the ports behind which the bridge believes them."""
+        """The forwarding table: MACs and the ports where the bridge expects them."""
         entries = json.loads(self.run("bridge", "-j", "fdb", "show", "br", "br0"))
         return {(entry["mac"], entry["ifname"]) for entry in entries}
 
     def ports_of(self, mac: str) -> list[str]:
-        """Where the bridge believes that a MAC is."""
+        """The ports where the bridge expects a MAC."""
         return [port for known, port in self.table() if known == mac]
 
 
 @contextmanager
 def lone_hosts(macs: list[str], logs: Path, mtu: int) -> Iterator[list[Bridge]]:
-    """For each MAC a host that is a cluster by itself, with a bridge and the VM VM-01 that has this MAC and may reach native
-    endpoints.
+    """For each MAC, a host that is a cluster of its own, with a bridge and with a VM, VM-01, that has this MAC
+    and may reach native endpoints.
     """
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
@@ -93,7 +93,7 @@ def lone_hosts(macs: list[str], logs: Path, mtu: int) -> Iterator[list[Bridge]]:
         bridges = []
         for number, (name, mac) in enumerate(zip(names, macs), 1):
             host = Host(name, address_of(number), network, f'type = "sqlite"\npath = "{folder}/{name}.db"', folder / name, logs)
-            stack.callback(lambda log=host.log: print(process.tail(log)))  # pytest shows it when the test has failed
+            stack.callback(lambda log=host.log: print(process.tail(log)))  # pytest shows it if the test has failed
             stack.callback(host.close)
             host.start()
             host.ctl("dvs", "create", "Switch")

@@ -20,7 +20,7 @@ class Authority:
                  "-subj", f"/CN=pvrdma test {name}", "-keyout", str(self._key), "-out", str(self.certificate))
 
     def issue(self, host: str, file: str | None = None, days: int = 1) -> Certificates:
-        """A certificate that names `host`; negative `days`: one that has expired."""
+        """A certificate that names `host`. With negative `days` it has expired."""
         file = file or host
         key, request, certificate = (self._folder / f"{file}.{kind}" for kind in ("key", "csr", "crt"))
         extension = self._folder / f"{file}.ext"

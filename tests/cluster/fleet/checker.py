@@ -1,4 +1,4 @@
-"""rc_checker: RC traffic between two adapters, with proof of exactly-once execution (programs/rc_checker.cc)."""
+"""rc_checker: RC traffic between two adapters that proves exactly-once execution (programs/rc_checker.cc)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _END_GUARD_S = 30.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What rc_checker says at its end."""
+    """rc_checker's output at its end."""
 
     rounds: int
     longest_pause_ms: int
@@ -28,7 +28,7 @@ class Outcome:
 
 
 class Checker:
-    """Runs from entry to exit of its `with` block; then `outcome` is there, and an error has been raised if there was one."""
+    """Runs during its `with` block. Afterwards `outcome` is available; an error of the checker is raised."""
 
     def __init__(self, a: Path, b: Path, log: Path, *options: str) -> None:
         build = Path(os.environ.get("PVRDMA_BUILD") or REPOSITORY / "build" / "release")
@@ -62,16 +62,16 @@ class Checker:
         return int(progress[-1].split()[1]) if progress else 0
 
     def advance(self, rounds: int = 20, guard_s: float = 60.0) -> None:
-        """Waits until so many more rounds are done, each of them checked."""
+        """Waits until `rounds` more rounds are done, each of them checked."""
         goal = self.rounds() + rounds
         until(f"rc_checker's round {goal}", lambda: self._expect_running() and self.rounds() >= goal, guard_s)
 
     def finish(self, guard_s: float = 60.0) -> None:
-        """Waits for the end of the rounds that it was asked for."""
+        """Waits for the end of the requested rounds."""
         self._process.wait(guard_s)
 
     def stands_still(self, for_s: float = 1.0) -> bool:
-        """Whether no round ends for a while."""
+        """Whether no round ends for this time."""
         time.sleep(0.3)  # it reports ten times a second
         before = self.rounds()
         time.sleep(for_s)

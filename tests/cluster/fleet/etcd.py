@@ -16,7 +16,7 @@ _READY_GUARD_S = 20.0
 
 
 class Etcd:
-    """Its data is in `folder` and survives kill()."""
+    """An etcd with its data in `folder`, which survives kill()."""
 
     def __init__(self, network: Network, folder: Path, logs: Path, options: list[str] | None = None) -> None:
         self.endpoint = f"http://{WIRE_ADDRESS}:2379"
@@ -51,7 +51,7 @@ class Etcd:
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Goes on."""
+        """Continues after pause()."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
@@ -62,17 +62,17 @@ class Etcd:
             process.stop(self._process, timeout_s=5.0)
 
     def etcdctl(self) -> list[str]:
-        """The command that talks to it."""
+        """The etcdctl command for this etcd."""
         return [*self._network.inside(), "etcdctl", f"--endpoints={self.endpoint}"]
 
     def ctl(self, *arguments: str) -> str:
-        """What etcdctl prints; AssertionError when it fails."""
+        """The output of etcdctl. AssertionError if it fails."""
         done = self._run(*arguments)
         assert done.returncode == 0, f"etcdctl {' '.join(arguments)}: {done.stderr}"
         return done.stdout
 
     def try_ctl(self, *arguments: str) -> str:
-        """What etcdctl says when it fails; empty when it does not."""
+        """The error of etcdctl; empty if it succeeds."""
         done = self._run(*arguments)
         return done.stderr.strip() or "it failed" if done.returncode != 0 else ""
 
@@ -82,7 +82,7 @@ class Etcd:
         return [(base64.b64decode(each["key"]).decode(), base64.b64decode(each.get("value", "")).decode()) for each in found]
 
     def revision(self) -> int:
-        """How many changes it has seen."""
+        """The number of changes so far."""
         return int(json.loads(self.ctl("get", "x", "--write-out=json"))["header"]["revision"])
 
     def _healthy(self) -> bool:

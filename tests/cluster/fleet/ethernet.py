@@ -1,4 +1,4 @@
-"""Ethernet from a test's process: tap devices and packet sockets in a host's network namespace, and frames."""
+"""Ethernet for a test's process: tap devices and packet sockets in a host's network namespace, and frames."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GUARD_S = 30.0
 
 
 def inside(namespace: str, work: Callable[[], Value]) -> Value:
-    """The value of `work`, done in a network namespace: what it opens stays there."""
+    """The result of `work`, executed in a network namespace. Descriptors that it opens stay there."""
     values: list[Value] = []
 
     def run() -> None:
@@ -44,23 +44,23 @@ def inside(namespace: str, work: Callable[[], Value]) -> Value:
 
 
 class Frames:
-    """Whole frames in and out of a descriptor."""
+    """Sends and receives complete frames by a descriptor."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         os.set_blocking(fd, False)
 
     def close(self) -> None:
-        """A tap that nobody made to stay goes with it."""
+        """Closes the descriptor. A tap that is not persistent vanishes with it."""
         os.close(self._fd)
 
     def send(self, frame: bytes) -> None:
-        """One frame, as soon as there is room."""
+        """Sends one frame as soon as there is room."""
         select.select([], [self._fd], [], _GUARD_S)
         assert os.write(self._fd, frame) == len(frame)
 
     def arrived(self) -> list[bytes]:
-        """What has arrived and was not taken yet."""
+        """The frames that have arrived and were not taken yet."""
         frames = []
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -68,7 +68,7 @@ class Frames:
         return frames
 
     def take(self, count: int, wanted: Callable[[bytes], bool]) -> list[bytes]:
-        """The next `count` wanted frames, others left out; fewer when they do not come."""
+        """The next `count` wanted frames; others are skipped. Fewer if they do not arrive in time."""
         frames: list[bytes] = []
         deadline = time.monotonic() + _GUARD_S
         while len(frames) < count and time.monotonic() < deadline:
@@ -79,7 +79,7 @@ class Frames:
 
 @contextlib.contextmanager
 def tap(namespace: str, name: str) -> Iterator[Frames]:
-    """A tap device, as QEMU or pvrdmad holds it; made if it is not there."""
+    """A tap device, held as by QEMU or pvrdmad. It is made if it does not exist."""
 
     def attach() -> int:
         fd = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
@@ -95,7 +95,7 @@ def tap(namespace: str, name: str) -> Iterator[Frames]:
 
 @contextlib.contextmanager
 def wire(namespace: str, device: str) -> Iterator[Frames]:
-    """All frames of a device, as one who has it as its NIC sees them."""
+    """All frames of a device, as the owner of that NIC sees them."""
 
     def attach() -> int:
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL)) as packets:
@@ -116,12 +116,12 @@ def _mac(text: str) -> bytes:
 
 
 def ethernet(to: str, source: str, kind: int, payload: bytes) -> bytes:
-    """A frame, padded as Ethernet does."""
+    """A frame with Ethernet's padding."""
     return (_mac(to) + _mac(source) + struct.pack("!H", kind) + payload).ljust(60, b"\0")
 
 
 def udp4(to: str, source: str, port: int, payload: bytes) -> bytes:
-    """UDP over IPv4 in a frame; without a checksum, as RoCE's."""
+    """UDP over IPv4 in a frame, without a checksum, as in RoCE."""
     udp = struct.pack("!4H", 0xC000, port, 8 + len(payload), 0) + payload
     head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0x4000, 64, 17, 0, bytes([10, 9, 0, 2]), bytes([10, 9, 0, 1]))
     total = sum(struct.unpack("!10H", head))
@@ -138,6 +138,6 @@ def udp6(to: str, source: str, port: int, payload: bytes) -> bytes:
 
 
 def arp(to: str, source: str) -> bytes:
-    """Who has 10.9.0.1?"""
+    """An ARP request for 10.9.0.1."""
     return ethernet(to, source, 0x0806, struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + _mac(source) + bytes([10, 9, 0, 2]) +
                     bytes(6) + bytes([10, 9, 0, 1]))

@@ -1,4 +1,4 @@
-"""Two hosts (or more), their store, and the VMs on them."""
+"""Two or more hosts, their store, and their VMs."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _GUARD_S = 60.0
 
 
 class Fleet(Block):
-    """Hosts esx-01, esx-02 ... in one cluster. Starts network, etcd and daemons on entry; nothing is configured then.
+    """Hosts esx-01, esx-02 ... in one cluster. On entry it starts network, etcd and daemons, and configures nothing.
 
-    `certificates` by host name turn mutual TLS on. `etcd_options` are more of its arguments; `store_of` is called when
-    etcd runs and no daemon does, and answers with more lines for each host's [store]. VMs have the doorbell mode
+    `certificates` by host name enable mutual TLS. `etcd_options` are additional arguments. `store_of` is called when etcd
+    runs but no daemon does, and returns additional lines for each host's [store]. VMs have the doorbell mode
     PVRDMA_DOORBELLS (default: the daemon's).
     """
 
@@ -58,7 +58,7 @@ class Fleet(Block):
         return self.hosts[f"esx-{number:02d}"]
 
     def close(self) -> None:
-        """Ends VMs, daemons, etcd; removes namespaces and sockets. The logs stay."""
+        """Ends VMs, daemons and etcd; removes namespaces and sockets. The logs stay."""
         for vm in self.vms.values():
             vm.close()
         for host in self.hosts.values():
@@ -70,17 +70,17 @@ class Fleet(Block):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def log_tails(self) -> list[tuple[str, str]]:
-        """(path, last lines) of every log, for a failure's report."""
+        """(path, last lines) of every log, for the report of a failure."""
         return [(str(path), process.tail(path)) for path in sorted(self.logs.iterdir()) if path.is_file() and path.suffix != ".toml"]
 
     def make_folder(self, name: str) -> Path:
-        """A folder among the logs."""
+        """Makes a folder among the logs."""
         folder = self.logs / name
         folder.mkdir()
         return folder
 
     def follow_the_guide(self) -> str:
-        """Runs examples/two_hosts.sh for the first two hosts; what it printed."""
+        """Runs examples/two_hosts.sh for the first two hosts and returns its output."""
         one, two = self[1], self[2]
         environment = {**os.environ, "PVRDMACTL": str(binary("pvrdmactl")), "PVRDMA_API": str(one.api),
                        "SWITCH": SWITCH, "PORTGROUP": PORTGROUP}
@@ -94,7 +94,7 @@ class Fleet(Block):
         return done.stdout
 
     def join(self, number: int) -> None:
-        """Makes one more host than the guide has a member of its switch."""
+        """Makes a further host a member of the guide's switch."""
         name, one = self[number].name, self[1]
         one.ctl_text("dvs", "add-host", SWITCH, name)
         one.ctl_text("dvs", "uplink", "set", SWITCH, name, "uplink1", "vmnic0")
@@ -103,12 +103,13 @@ class Fleet(Block):
         one.ctl_text("network", "firewall", "ruleset", "set", "-H", name, "-e", "true", "-r", "pvrdma")
 
     def define_vm(self, name: str, number: int, *options: str) -> dict[str, Any]:
-        """A VM on a host with an adapter in the guide's port group; what `vm get` shows of it."""
+        """Defines a VM on a host with an adapter in the guide's port group. Returns the output of `vm get`."""
         return self[1].ctl("vm", "create", name, "--host", self[number].name, "--hw", "14", "--memory", "512",
                            "--reserve", "all", "--portgroup", PORTGROUP, *_doorbell_options(), *options)
 
     def boot(self, *names: str, overlays: tuple[str, ...] = (), kind: type[Vm] = Vm) -> list[Vm]:
-        """Powers VMs on, all at once, each with 192.168.11.50+NN for VM-NN, and waits until their ports are active."""
+        """Powers VMs on at the same time, each with 192.168.11.50+NN for VM-NN, and waits until their ports are
+        active."""
         testbed: Testbed = ensure()
         hub = self._ethernet()
         booted = []
@@ -128,7 +129,7 @@ class Fleet(Block):
         return booted
 
     def boot_native(self) -> Vm:
-        """Powers a native endpoint on, RXE-01 on the VMs' Ethernet, and waits until it can be used."""
+        """Powers on a native endpoint, RXE-01 on the VMs' Ethernet, and waits until it is usable."""
         native = Vm(soft_roce.spec(1), ensure(), self._ethernet().path, self.folder, self.logs)
         self.vms[native.name] = native
         native.start()
@@ -137,9 +138,10 @@ class Fleet(Block):
         return native
 
     def link_roce(self, number: int, *vms: str) -> None:
-        """Puts a host on the VMs' Ethernet: it gets the RoCE frames to these VMs. While none is on; the daemon is started again.
+        """Connects a host to the VMs' Ethernet, where it gets the RoCE frames to these VMs. Only while all VMs are off;
+        restarts the daemon.
 
-        Several hosts get the same ones, as where a switch does not know yet which of them a VM is on.
+        Several hosts may get the same frames, as when a switch does not know yet on which of them a VM is.
         """
         self._hub = self._hub or Hub(self.folder / "ethernet.sock", tuple(self[1].ctl("vm", "get", name)["adapter"]["mac"] for name in vms))
         host = self[number]
@@ -152,13 +154,13 @@ class Fleet(Block):
         return Checker(self.socket_of(a), self.socket_of(b), self.logs / "rc_checker.log", *options)
 
     def socket_of(self, vm: str) -> Path:
-        """Of the VM's adapter, once it is served: a host hears of its VMs a moment after their edit."""
+        """The socket of the VM's adapter, once it is served: a host learns of its VMs a moment after their edit."""
         socket = Path(until(f"the host of {vm} is known", lambda: self[1].ctl("vm", "get", vm)["adapter"]["socket"]))
         until(f"the adapter of {vm} is served", socket.exists)
         return socket
 
     def paths(self) -> dict[str, set[str]]:
-        """The paths in use, by adapter, as all hosts tell."""
+        """The paths in use on all hosts, by adapter."""
         shown: dict[str, set[str]] = {}
         for host in self.hosts.values():
             for path in host.ctl("path", "list"):
@@ -183,6 +185,6 @@ class Fleet(Block):
 
 
 def _doorbell_options() -> list[str]:
-    """Of `vm create` and `vm set`."""
+    """The doorbell options of `vm create` and `vm set`."""
     mode = os.environ.get("PVRDMA_DOORBELLS")
     return ["--doorbells", mode] if mode else []

@@ -18,7 +18,7 @@ from harness.daemon import binary
 
 _READY_GUARD_S = 20.0
 _STOP_GUARD_S = 15.0
-_CTL_GUARD_S = 120.0  # a motion is over by then
+_CTL_GUARD_S = 120.0  # motions are over by then
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Certificates:
 
 
 class Refused(AssertionError):
-    """pvrdmactl ended with 1; the text is what it said."""
+    """pvrdmactl ended with 1; the text is its output."""
 
 
 class Host:
@@ -47,7 +47,7 @@ class Host:
         self.config = logs / f"{name}.toml"
         self._network = network
         self.program = binary("pvrdmad")
-        self.ctl_environment: dict[str, str] | None = None  # of pvrdmactl; None: the caller's
+        self.ctl_environment: dict[str, str] | None = None  # pvrdmactl's environment; None: the caller's
         self._process: subprocess.Popen[bytes] | None = None
         self._service: Service | None = None
         folder.mkdir()
@@ -60,36 +60,36 @@ class Host:
             f'socket_folder = "{folder}"', "[store]", store, "[tcp]", *tcp, ""]), encoding="utf-8")
 
     def add_to_store(self, lines: str) -> None:
-        """More lines for [store], before start()."""
+        """Adds lines to [store], before start()."""
         text = self.config.read_text(encoding="utf-8")
         self.config.write_text(text.replace("[store]\n", f"[store]\n{lines}\n", 1), encoding="utf-8")
 
     def add_lines(self, lines: str) -> None:
-        """More lines for the end of the configuration, before start()."""
+        """Adds lines at the end of the configuration, before start()."""
         with open(self.config, "a", encoding="utf-8") as config:
             config.write(lines + "\n")
 
     @property
     def running(self) -> bool:
-        """Whether the daemon lives."""
+        """Whether the daemon runs."""
         if self._service is not None:
             return self._service.running
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """The daemon's; all that starts it becomes it."""
+        """The daemon's process id; the command that starts it becomes it."""
         assert self._process is not None
         return self._process.pid
 
     def start(self, wait: bool = True) -> None:
-        """Starts the daemon; with `wait` until its API answers."""
+        """Starts the daemon. With `wait` it returns when the API answers."""
         self._process = process.start(self._command(), self.log)
         if wait:
             self.wait_ready()
 
     def become_service(self) -> Service:
-        """Stops the daemon, and starts it as a service of a systemd of its own, which has it from then on."""
+        """Stops the daemon, and starts it as a service of its own systemd, which manages it afterwards."""
         self.stop()
         self._process = None
         self._service = Service("pvrdmad", self._command(), self.folder / "service", self.log)
@@ -110,12 +110,12 @@ class Host:
             time.sleep(0.02)
 
     def wait_end(self, guard_s: float = _STOP_GUARD_S) -> int:
-        """Waits until the daemon has ended by itself; its exit code."""
+        """Waits until the daemon has ended by itself. Returns its exit code."""
         assert self._process is not None
         return self._process.wait(guard_s)
 
     def stop(self) -> int:
-        """SIGTERM; the exit code, which is 0 after a clean stop."""
+        """Sends SIGTERM. Returns the exit code, which is 0 after a clean stop."""
         assert self._process is not None
         return process.stop(self._process, _STOP_GUARD_S)
 
@@ -145,7 +145,7 @@ class Host:
             self.stop()
 
     def ctl_text(self, *arguments: str) -> str:
-        """What `pvrdmactl ARGUMENTS` prints; Refused with its sentence when it ends with 1."""
+        """The output of `pvrdmactl ARGUMENTS`. Refused with its sentence if it ends with 1."""
         command = [str(binary("pvrdmactl")), "--api", str(self.api), *arguments]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CTL_GUARD_S,
                               check=False, env=self.ctl_environment)
@@ -156,11 +156,11 @@ class Host:
         return done.stdout
 
     def ctl(self, *arguments: str) -> Any:
-        """What `pvrdmactl --json ARGUMENTS` prints, parsed."""
+        """The parsed output of `pvrdmactl --json ARGUMENTS`."""
         return json.loads(self.ctl_text("--json", *arguments))
 
     def refusal(self, *arguments: str) -> str:
-        """The sentence with which `pvrdmactl ARGUMENTS` is refused; AssertionError when it is not."""
+        """The sentence with which `pvrdmactl ARGUMENTS` is refused. AssertionError if it is not."""
         try:
             printed = self.ctl_text(*arguments)
         except Refused as refused:
@@ -168,7 +168,7 @@ class Host:
         raise AssertionError(f"pvrdmactl {' '.join(arguments)} was not refused; it printed:\n{printed}")
 
     def logged(self) -> str:
-        """Everything the daemon has written."""
+        """The daemon's whole log."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def _answers(self) -> bool:

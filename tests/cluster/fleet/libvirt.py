@@ -1,4 +1,4 @@
-"""A libvirtd of a user's session, and VMs whose QEMU it starts. It is that of the testbed's root."""
+"""A libvirtd of a user's session, from the testbed's root, and VMs whose QEMU it starts."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from testbed import Testbed, ensure
 
 _READY_GUARD_S = 20.0
 _CALL_GUARD_S = 60.0
-# For libvirt a root is the system's: as anybody else it serves a session. Outside it is root all the same.
+# As root, libvirtd would be the system's. As any other user it serves a session. Outside the user namespace it is
+# still root.
 _AS_A_USER = "unshare --user --map-user=1000 --map-group=1000"
-# What the domain says itself, with the number of values that follow.
+# Options that the domain itself defines, with the number of values that follow them.
 _LIBVIRTS = {"-name": 1, "-accel": 1, "-machine": 1, "-cpu": 1, "-m": 1, "-object": 1, "-nodefaults": 0, "-display": 1,
              "-S": 0, "-kernel": 1, "-initrd": 1, "-append": 1}
 _DOMAIN = """<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
@@ -47,10 +48,10 @@ _DOMAIN = """<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/q
 
 
 class Libvirt(Block):
-    """A host's libvirt. `folder`'s path is short, and nothing is there yet.
+    """A host's libvirt. `folder` has a short path and does not exist yet.
 
-    `host` is the folder of the host's sockets, which for libvirt and its domains is at `here`, as it is for another host's:
-    so a description fits both.
+    `host` is the folder of the host's sockets. libvirt and its domains see it at `here`, on every host, so a domain's
+    description fits all hosts.
     """
 
     def __init__(self, number: int, folder: Path, host: Path, here: Path, log: Path, testbed: Testbed) -> None:
@@ -68,7 +69,7 @@ class Libvirt(Block):
         settings = folder / "config" / "libvirt"
         settings.mkdir()
         (settings / "qemu.conf").write_text('stdio_handler = "file"\n', encoding="ascii")
-        # It refuses to migrate to itself, and so to a host of the same name or UUID.
+        # libvirt refuses to migrate to itself, and so to a host with the same name or UUID.
         (settings / "libvirtd.conf").write_text(f'host_uuid = "{uuid.uuid4()}"\n', encoding="ascii")
         self.emulator = here / "qemu"
         self._virsh = folder / "virsh.pid"
@@ -79,36 +80,37 @@ class Libvirt(Block):
         self.let_virsh()
 
     def let_virsh(self, first: str = "") -> None:
-        """What a program that runs virsh runs does `first`, in a shell; "$@" are virsh's arguments."""
+        """Makes every virsh that a program runs execute `first` in a shell before. "$@" are virsh's arguments."""
         _write_script(self.folder / "bin" / "virsh", f'{first}\nexec {self.folder}/bin/inside /usr/bin/virsh "$@"')
 
     @property
     def uri(self) -> str:
-        """For who connects from elsewhere."""
+        """The URI for connections from other hosts."""
         return f"qemu+unix:///session?socket={self.folder}/runtime/libvirt/libvirt-sock"
 
     @property
     def client_environment(self) -> dict[str, str]:
-        """So that a program's `virsh` speaks to this libvirt."""
+        """The environment that makes a program's `virsh` use this libvirt."""
         return {**os.environ, **self._environment, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "LIBVIRT_DEFAULT_URI": self.uri}
 
     def note_virsh(self) -> None:
-        """From now on virsh_pid() knows it, once it migrates."""
+        """From now on virsh_pid() is known once virsh migrates."""
         self._virsh.unlink(missing_ok=True)
         self.let_virsh(f'[ "$1" = migrate ] && echo $$ >{self._virsh}.new && mv {self._virsh}.new {self._virsh}')
 
     def migrates(self) -> bool:
-        """virsh has begun to."""
+        """Whether virsh has begun to migrate."""
         return self._virsh.exists()
 
     def virsh_pid(self) -> int:
-        """Of the virsh that migrates."""
+        """The process id of the virsh that migrates."""
         return int(self._virsh.read_text(encoding="ascii"))
 
     def stop_virsh_when_all_is_there(self, source: Host) -> None:
-        """Stops virsh in a slow migration, and lets that come to its end: the VM stands in two QEMUs, and libvirt waits for virsh.
+        """Stops virsh in a slow migration and lets the migration finish: the VM is paused in two QEMUs, and libvirt waits
+        for virsh.
 
-        It does so for half a minute.
+        libvirt waits for half a minute.
         """
         until("memory goes over", lambda: source.ctl("motion", "get", "VM-01")["ram_bytes"])
         os.kill(self.virsh_pid(), signal.SIGSTOP)
@@ -123,7 +125,7 @@ class Libvirt(Block):
             time.sleep(0.05)
 
     def close(self) -> None:
-        """Ends the daemon, and the domains that nobody else has ended: it has a description of each that is on."""
+        """Ends the daemon, and the domains that are still running, whose descriptions it has."""
         if self._daemon is not None:
             process.stop(self._daemon, timeout_s=10.0)
         for description in (self.folder / "runtime" / "libvirt" / "qemu" / "run").glob("*.xml"):
@@ -131,22 +133,22 @@ class Libvirt(Block):
                 Domain(self.pid_of(description.stem)).kill()
 
     def virsh(self, *arguments: str) -> str:
-        """What `virsh ARGUMENTS` prints."""
+        """The output of `virsh ARGUMENTS`."""
         done = subprocess.run(["virsh", "-q", *arguments], stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=_CALL_GUARD_S, check=False, env=self.client_environment)
         assert done.returncode == 0, f"virsh {' '.join(arguments)}: {done.stdout}{done.stderr}\n{process.tail(self._log)}"
         return done.stdout
 
     def know_qemu(self) -> None:
-        """Has it find out what QEMU can do, which takes it some seconds, once."""
+        """Makes libvirt probe QEMU's capabilities, which takes some seconds, once."""
         self.virsh("domcapabilities", "--emulatorbin", str(self.emulator))
 
     def domains(self) -> set[str]:
-        """The names of those that are on."""
+        """The names of the running domains."""
         return set(self.virsh("list", "--name").split())
 
     def pid_of(self, domain: str) -> int:
-        """Of its QEMU."""
+        """The process id of its QEMU."""
         return int((self.folder / "runtime" / "libvirt" / "qemu" / "run" / f"{domain}.pid").read_text(encoding="ascii"))
 
 
@@ -156,7 +158,7 @@ def _write_script(path: Path, lines: str) -> None:
 
 
 class LibvirtVm(Vm):
-    """A VM whose QEMU is a domain of the libvirt beside its adapter's socket, by that socket's folder."""
+    """A VM whose QEMU is a domain of the libvirt in the folder of its adapter's socket."""
 
     libvirts: dict[Path, Libvirt] = {}
 
@@ -192,24 +194,24 @@ class LibvirtVm(Vm):
         return domain
 
     def expect_arrival(self, adapter: Path) -> None:
-        """libvirt will move the guest to the host of this adapter."""
+        """libvirt will move the guest to the host with this adapter."""
         self._arrival = dataclasses.replace(self.spec, adapter=adapter)
 
     def follow_domain(self) -> None:
-        """It has; waits until the QEMU before has ended."""
+        """The move has happened. Waits until the earlier QEMU has ended."""
         assert self._arrival is not None and self._arrival.adapter is not None
         self._successor = self._domain(self.libvirts[self._arrival.adapter.parent])  # type: ignore[assignment]
         self.follow_successor()
 
 
 class Domain:
-    """The QEMU of a domain: what a Popen tells and does of it."""
+    """The QEMU of a domain, with the functions of a Popen."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
 
     def poll(self) -> int | None:
-        """None while it lives."""
+        """None while it runs."""
         try:
             state = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
         except OSError:
@@ -217,7 +219,7 @@ class Domain:
         return 0 if state == "Z" else None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Until it has ended."""
+        """Waits until it has ended."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.poll() is None:
             if deadline is not None and time.monotonic() > deadline:
@@ -226,7 +228,7 @@ class Domain:
         return 0
 
     def send_signal(self, number: int) -> None:
-        """As kill(2)."""
+        """Like kill(2)."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -237,7 +239,8 @@ class Domain:
 
 @contextmanager
 def make_libvirt_fleet(name: str, folder: Path) -> Iterator[Fleet]:
-    """Two hosts, each with a libvirt, which pvrdmactl's virsh speaks to. VM-01 and VM-03 are domains of esx-01's, and on."""
+    """Two hosts, each with a libvirt that pvrdmactl's virsh uses. VM-01 and VM-03 are domains of esx-01's, and
+    are on."""
     testbed = ensure()
     with make_fleet(name, folder) as made:
         made.follow_the_guide()

@@ -1,7 +1,7 @@
 """The wire: a namespace with a bridge, and a namespace for each host, joined to it by two veth pairs.
 
 Host number i (from 1) has eth1 with 10.77.0.i/24, which carries PVRDMA, and eth2 without an address. The bridge itself is
-10.77.0.254, where etcd lives. Nothing of it is visible in the namespace the tests run in.
+10.77.0.254, etcd's address. Nothing of it is visible in the tests' own namespace.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 PORT = 28250  # of PVRDMA between hosts
 STORE_PORT = 2379
 WIRE_ADDRESS = "10.77.0.254"
-_BRIDGE_MAC = "02:00:0a:4d:00:fe"  # without one of its own a bridge changes its MAC with its ports
-_NUMBERS = itertools.count(1)  # of this process's networks: several stand at a time
+_BRIDGE_MAC = "02:00:0a:4d:00:fe"  # otherwise a bridge changes its MAC with its ports
+_NUMBERS = itertools.count(1)  # numbers this process's networks, of which several can exist at a time
 
 
 def address_of(index: int) -> str:
@@ -36,14 +36,15 @@ class Network:
         self._made: list[str] = []
 
     def open(self) -> None:
-        """Makes it."""
+        """Makes the network."""
         self._make_space(self._wire)
         _run("ip", "-n", self._wire, "link", "add", "br0", "address", _BRIDGE_MAC, "type", "bridge")
         _run("ip", "-n", self._wire, "address", "add", f"{WIRE_ADDRESS}/24", "dev", "br0")
         _run("ip", "-n", self._wire, "link", "set", "br0", "up")
         for index, (host, space) in enumerate(self._spaces.items(), 1):
             self._make_space(space)
-            # Only eth1 answers for its address: else neighbours keep eth2's MAC, and lose the host when eth2 goes elsewhere.
+            # Only eth1 answers for its address. Otherwise neighbours cache eth2's MAC, and lose the host when eth2 is
+            # connected elsewhere.
             _run("ip", "netns", "exec", space, "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=1")
             for nic, port in (("eth1", self._ports[host]), ("eth2", self._spares[host])):
                 _run("ip", "-n", self._wire, "link", "add", port, "type", "veth", "peer", "name", nic, "netns", space)
@@ -52,22 +53,22 @@ class Network:
             _run("ip", "-n", space, "address", "add", f"{address_of(index)}/24", "dev", "eth1")
 
     def close(self) -> None:
-        """Removes it; what still runs in a namespace loses its interfaces."""
+        """Removes the network. Programs that still run in a namespace lose its interfaces."""
         for space in reversed(self._made):
             subprocess.run(["ip", "netns", "delete", space], check=False, capture_output=True)
         self._made.clear()
 
     def inside(self, host: str | None = None) -> list[str]:
-        """What goes in front of a command to run it in a host's namespace (None: the wire's)."""
+        """The words before a command that run it in a host's namespace (None: the wire's)."""
         return ["ip", "netns", "exec", self._wire if host is None else self._spaces[host]]
 
     def unplug_spare(self, host: str) -> str:
-        """Takes eth2's cable off the bridge; the end that is free now."""
+        """Disconnects eth2's cable from the bridge. Returns the end that is now free."""
         _run("ip", "-n", self._wire, "link", "set", self._spares[host], "nomaster")
         return self._spares[host]
 
     def cut(self, host: str) -> None:
-        """Pulls a host's cable."""
+        """Unplugs a host's cable."""
         _run("ip", "-n", self._wire, "link", "set", self._ports[host], "down")
 
     def mend(self, host: str) -> None:
@@ -75,15 +76,15 @@ class Network:
         _run("ip", "-n", self._wire, "link", "set", self._ports[host], "up")
 
     def lose(self, host: str, percent: int) -> None:
-        """Drops so many of 100 packets of PVRDMA that arrive at a host, at random; 0 ends that."""
+        """Drops this percentage of the PVRDMA packets that arrive at a host, at random; 0 ends that."""
         self._filter(host, f"numgen random mod 100 < {percent} drop" if percent else None)
 
     def block(self, host: str, blocked: bool) -> None:
-        """Drops all packets of PVRDMA that arrive at a host: its peers hear nothing, no connection is reset."""
+        """Drops all PVRDMA packets that arrive at a host: its peers get no answer, and no connection is reset."""
         self._filter(host, "drop" if blocked else None)
 
     def hide_store(self, host: str, hidden: bool) -> None:
-        """Drops all packets between a host and etcd, in both directions; PVRDMA's go on."""
+        """Drops all packets between a host and etcd, in both directions, but no PVRDMA packets."""
         port = self._ports[host]
         chains = {"to_store": f"hook ingress device {port} priority 0; tcp dport {STORE_PORT} drop;",
                   "from_store": f"hook egress device {port} priority 0; tcp sport {STORE_PORT} drop;"}
@@ -91,7 +92,7 @@ class Network:
 
     @contextmanager
     def narrowed(self, host: str, rate: str) -> Iterator[None]:
-        """Limits what reaches a host, for example to "20mbit"."""
+        """Limits the rate of packets to a host, for example to "20mbit"."""
         device = ("dev", self._ports[host], "root")
         _run("tc", "-n", self._wire, "qdisc", "add", *device, "tbf", "rate", rate, "burst", "64kb", "latency", "100ms")
         try:
@@ -117,7 +118,7 @@ class Network:
 
 
 def _table(name: str, chains: dict[str, str]) -> str:
-    """An nftables table in place of the one that there may be; none, without chains."""
+    """Commands that replace an nftables table, or only remove it if there are no chains."""
     text = f"table {name}\ndelete table {name}\n"
     if chains:
         text += f"table {name} {{\n" + "".join(f"chain {chain} {{ type filter {rest} }}\n" for chain, rest in chains.items()) + "}\n"

@@ -1,6 +1,6 @@
-"""A systemd that runs one service: its own user manager, in a mount and a pid namespace of its own.
+"""A systemd that runs one service: a separate user manager in its own mount and pid namespaces.
 
-It starts, restarts and keeps descriptors as the machine's would; the machine's, if there is one, hears nothing of it.
+It starts, restarts and keeps descriptors like the machine's systemd, which is not involved.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from harness.daemon import REPOSITORY
 _MANAGER = Path("/usr/lib/systemd/systemd")
 _READY_GUARD_S = 20.0
 _CALL_GUARD_S = 60.0
-# What a manager that finds itself on a machine with systemd looks for, and what it would share with the machine's.
+# The manager expects these on a machine with systemd, and would otherwise share them with the machine's.
 _BEGIN = "mount -t tmpfs tmpfs /run/systemd && mkdir /run/systemd/system && {manager} --user; true"
-# Of the unit that we ship: what is systemd's to do. What confines it needs more than a user's manager may.
+# The lines of the packaged unit that concern systemd's work. A user's manager may not do the confinement.
 _LINES = re.compile(r"^(?:Type|NotifyAccess|Restart\w*|FileDescriptor\w+|Environment|Timeout\w+|StartLimit\w+|LimitNOFILE|\[\w+\])(?:=|$)")
 
 
 class Service:
-    """`command` as the service NAME, as packaging/pvrdmad.service has it. `folder`'s path is short; the log is appended to."""
+    """`command` as the service NAME, with packaging/pvrdmad.service. `folder` has a short path. The log is
+    appended to."""
 
     def __init__(self, name: str, command: list[str], folder: Path, log: Path) -> None:
         self._unit = f"{name}.service"
@@ -50,19 +51,19 @@ class Service:
             time.sleep(0.02)
 
     def close(self) -> None:
-        """Ends the manager and what it runs."""
+        """Ends the manager and its service."""
         if self._manager is not None:
-            self._manager.kill()  # and with it all that is in its namespace
+            self._manager.kill()  # this also ends everything in its namespace
             self._manager.wait()
             self._manager = None
 
     @property
     def running(self) -> bool:
-        """Whether the service's process lives."""
+        """Whether the service's process runs."""
         return self._manager is not None and self.show("MainPID") != "0"
 
     def call(self, verb: str, *options: str) -> None:
-        """systemctl VERB: it returns when that is done. AssertionError: it has failed."""
+        """Runs systemctl VERB and returns when that is done. AssertionError if it has failed."""
         done = self._systemctl(verb, *options, self._unit)
         assert done.returncode == 0, f"systemctl {verb}: {done.stdout}{done.stderr}\n{process.tail(self._log)}"
 
@@ -71,7 +72,7 @@ class Service:
         self._inside("kill", "-KILL", self.show("MainPID"))
 
     def show(self, what: str) -> str:
-        """A property of the service's."""
+        """A property of the service."""
         return self._systemctl("show", "--property", what, "--value", self._unit).stdout.strip()
 
     def _systemctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:

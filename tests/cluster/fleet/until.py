@@ -1,4 +1,4 @@
-"""Waiting for what the system does in its own time."""
+"""Waiting for the system."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ GUARD_S = 30.0
 
 def until(what: str, look: Callable[[], Value], guard_s: float = GUARD_S,
           accept: Callable[[Value], bool] = bool) -> Value:
-    """The first accepted value of `look`; AssertionError naming `what` and the last value when it never comes."""
+    """The first accepted value of `look`. AssertionError with `what` and the last value if it does not come in
+    time."""
     deadline = time.monotonic() + guard_s
     while True:
         value = look()

@@ -1,6 +1,6 @@
-// gid_binder: a guest that binds GIDs: it binds ::ffff:ADDRESS and holds it, or does it again and again
-// (--flap), each time with another address of its own, or leaves and comes back in between (--power). Prints
-// "bound" or "refused" after the first, and ends at SIGTERM.
+// gid_binder: a guest that binds GIDs. It binds ::ffff:ADDRESS and holds it. With --flap it does so again and
+// again, each time with another address of its own. With --power it leaves and comes back in between. It
+// prints "bound" or "refused" after the first GID, and ends at SIGTERM.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <csignal>
@@ -33,7 +33,7 @@ struct Options {
   bool power = false;
 };
 
-// One life of the guest. True: it had the GID.
+// One life of the guest. True: it got the GID.
 bool live(const Options& options, abi::Gid gid) {
   const auto device = must(driver::Device::open(must(driver::VfioUserBus::connect(options.adapter))));
   const bool bound = device->bind_gid(0, gid).has_value();

@@ -1,8 +1,8 @@
-// rc_checker: RC traffic between two adapters, with proof that every work request is executed exactly once.
+// rc_checker: RC traffic between two adapters, which proves that every work request is executed exactly once.
 //
 // It drives both adapters (usually of two daemons) with the user-space driver and runs until SIGTERM or
 // --rounds. In each round of a connection A
-//   writes a block that is stamped with the round's number all over,
+//   writes a block that is filled with the round's number,
 //   adds 1 to a counter at B and checks that the counter was the round's number,
 //   reads the block back and checks each word,
 //   sends the round's number, and B checks that it is the next one and that the block holds its stamp.
@@ -10,10 +10,10 @@
 // later round's stamps, an atomic executed twice in the counter, a message lost or doubled in the numbers.
 //
 // Two processes, on two machines if need be, each with one adapter: B with --listen ADDRESS:PORT in place of
-// --a, A with --peer ADDRESS:PORT in place of --b. They tell each other where their QPs are over TCP; when A
-// ends, B does.
+// --a, A with --peer ADDRESS:PORT in place of --b. They exchange the addresses of their QPs over TCP; when A
+// ends, B ends, too.
 //
-// Prints "running" when the connections stand, "progress ROUNDS" ten times a second, and at the end one JSON
+// Prints "running" when the connections are up, "progress ROUNDS" ten times a second, and at the end one JSON
 // line: {"rounds", "bytes", "longest_pause_ms", "errors": [...]}. Exit code 0: no error; 1: errors; 2: usage.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -50,8 +50,8 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string a;
   std::string b;
-  std::string listen;                // B's, for A's process
-  std::string peer;                  // A's: where B's process listens
+  std::string listen;                // B's: the address for A's process
+  std::string peer;                  // A's: the address of B's process
   std::uint32_t first_address = 51;  // of 192.168.11.0/24: A's GID; B's is the next
   std::uint32_t connections = 4;
   std::uint32_t block_bytes = 64 * 1024;
@@ -65,7 +65,7 @@ struct Options {
 
 volatile std::sig_atomic_t stop_wanted = 0;
 
-// What A needs to know of B's end of a connection.
+// B's end of a connection, as A needs it.
 struct Target {
   std::uint32_t qpn = 0;
   driver::Remote memory;  // block | counter
@@ -73,7 +73,7 @@ struct Target {
   driver::Remote at(std::size_t offset) const { return {memory.addr + offset, memory.rkey}; }
 };
 
-// One end of an RC connection and the round it is in.
+// One end of an RC connection and its current round.
 class End {
  public:
   End(driver::Device& device, const abi::Gid& gid, const Options& options, const char* name,
@@ -86,7 +86,7 @@ class End {
 
   RcEndpoint& end() { return end_; }
   std::uint64_t rounds() const { return round_; }
-  // All rounds have ended, and nothing is under way.
+  // All rounds have ended, and no request is under way.
   bool has_ended() const { return rounds_ != 0 && round_ == rounds_; }
 
  protected:
@@ -98,7 +98,7 @@ class End {
   void check_block(const std::byte* block, const char* whose) {
     if (auto wrong = wrong_stamp(block, block_bytes_, round_, whose)) complain(std::move(*wrong));
   }
-  // The next completion of that queue; nothing: none, or it has failed.
+  // The next completion of that queue; empty if there is none, or if it has failed.
   std::optional<driver::WorkCompletion> next(driver::CompletionQueue& cq) {
     driver::WorkCompletion done;
     if (failed_ || cq.poll({&done, 1}, driver::CompletionQueue::WhenEmpty::kReturn) != 1) return std::nullopt;
@@ -130,7 +130,7 @@ class Responder final : public End {
   Target target() const { return {end_.qp->qpn(), end_.remote()}; }
   void start() { post_receive(received_at()); }
 
-  // Looks for completions; true when a round has ended.
+  // Polls for completions. True: a round has ended.
   bool poll() {
     while (next(*end_.send_cq)) {
     }
@@ -168,7 +168,7 @@ class Requester final : public End {
     post_round();
   }
 
-  // Looks for completions; true when a round has ended.
+  // Polls for completions. True: a round has ended.
   bool poll() {
     while (const auto done = next(*end_.send_cq)) {
       if (done->wr_id != next_) {
@@ -206,7 +206,7 @@ class Requester final : public End {
     const driver::Sge atomic = end_.sge(atomic_at(), 8);
     const driver::Sge read_back = end_.sge(read_back_at(), block_bytes_);
     const driver::Sge number = end_.sge(number_at(), 8);
-    // The send is fenced: it arrives when the read is done.
+    // The send is fenced: it arrives after the read is done.
     const bool posted =
         end_.qp->post_send(driver::wr::write(kWrite, {&block, 1}, target_.at(0))).ok() &&
         end_.qp->post_send(driver::wr::fetch_add(kAtomic, {&atomic, 1}, target_.at(block_bytes_), 1)).ok() &&
@@ -225,13 +225,13 @@ class Requester final : public End {
 
   Target target_;
   std::uint64_t next_ = kWrite;  // the work request that completes next
-  bool is_answered_ = false;     // B has this round's number, and said so
+  bool is_answered_ = false;     // B has received this round's number and has answered
 };
 
-// The other process, as text lines of JSON over TCP. Whatever goes wrong ends the program.
+// The other process. They exchange text lines of JSON over TCP. Any error ends the program.
 class Partner {
  public:
-  // Waits for it at "ADDRESS:PORT".
+  // Waits for the other process at "ADDRESS:PORT".
   static Partner listen(const std::string& at) {
     const auto [address, size] = address_of(at);
     const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -289,7 +289,7 @@ std::unique_ptr<driver::Device> open_adapter(const std::string& socket, const ab
   return device;
 }
 
-// The connections of this process: both ends of each, or one.
+// The ends of connections in this process: both ends of each, or one.
 struct Ends {
   std::vector<std::unique_ptr<Requester>> a;
   std::vector<std::unique_ptr<Responder>> b;
@@ -314,7 +314,7 @@ struct Ends {
   }
 };
 
-// Runs until the end; its JSON line is printed.
+// Runs to the end and prints the JSON line.
 int run_rounds(Ends& ends, driver::Device& device, const Options& options, Partner* partner) {
   fmt::print("running\n");
   std::fflush(stdout);

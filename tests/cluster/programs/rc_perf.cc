@@ -1,17 +1,16 @@
-// rc_perf: what RDMA writes, or reads, between two adapters achieve, driven by the user-space driver.
+// rc_perf: measures RDMA writes or reads between two adapters with the user-space driver.
 //
 //   --mode bandwidth  keeps --depth requests of --size bytes under way on each of --connections for
 //   --seconds;
 //                     prints bytes per second.
 //   --mode latency    one request at a time until its completion is seen; prints the median in microseconds.
 //
-// --read: reads, by the same adapter, instead of writes.
-// --warm-up: seconds of the same before it is counted, for bandwidth: an RDMA NIC takes its time to register
-// memory.
-// --user: in a user context, as an application's QPs are, whose doorbells are mapped where the adapter's are.
-// --spin: looks for completions without a pause, instead of sleeping until there is an event.
+// --read: reads, by the same adapter, instead of writes. --warm-up: seconds of the same load that are not
+// counted, for bandwidth, because an RDMA NIC needs time to register memory. --user: uses a user context,
+// like an application, whose doorbells are mapped if the adapter's mode is mapped. --spin: polls for
+// completions without a pause, instead of sleeping until an event.
 //
-// The one number is on standard output. Exit code 0, or 1 with a sentence.
+// The result is a single number on standard output. Exit code 0, or 1 with a sentence.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -58,7 +57,7 @@ struct Pair {
   RcEndpoint to;
 };
 
-// `count` requests as one list: one doorbell.
+// Posts `count` requests as one list, with one doorbell.
 void post(Pair& pair, const Options& options, std::size_t count) {
   const driver::Sge sge = pair.from.sge(0, options.size);
   const std::vector<driver::SendRequest> list(count, options.read
@@ -81,7 +80,8 @@ std::size_t completed(Pair& pair) {
   return count;
 }
 
-// One request on each. The other host may hear of the GIDs a moment later, and drops what comes before.
+// Sends one request on each connection. The other host may learn of the GIDs a moment later, and drops
+// earlier messages.
 void warm_up(std::vector<std::unique_ptr<Pair>>& pairs, const Options& options) {
   for (const auto& pair : pairs) {
     post(*pair, options, 1);
@@ -105,7 +105,7 @@ double bandwidth(std::vector<std::unique_ptr<Pair>>& pairs, const Options& optio
       progress += count;
     }
     if (now >= begin) requests += progress;
-    // The daemons need the processor more than a loop that finds nothing does.
+    // The daemons need the processor more than a loop that finds no completion.
     if (progress == 0 && !options.spin)
       pairs.front()->from.device.wait_notifications(std::chrono::microseconds(100));
   }

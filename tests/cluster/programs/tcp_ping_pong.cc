@@ -1,5 +1,6 @@
-// tcp_ping_pong: what a round trip over TCP costs: the measure for ours. The server answers each message with
-// one of the same size; the client prints the median in microseconds. Both wait in the kernel.
+// tcp_ping_pong: the time of a round trip over TCP, as a reference for the adapters' latency. The server
+// answers each message with one of the same size, and the client prints the median in microseconds. Both wait
+// in the kernel.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
