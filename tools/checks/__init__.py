@@ -1,1 +1,1 @@
-"""What tools/check checks, one module for each kind of finding."""
+"""The checks of tools/check, one module for each kind of finding."""

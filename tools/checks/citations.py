@@ -99,14 +99,14 @@ def _links(tree: Tree, path: str, text: str) -> Iterator[Finding]:
 
 @functools.cache
 def _numbers(tree: Tree, document: str) -> frozenset[str]:
-    """The numbers of its headings, "appendix a" among them."""
+    """The numbers of its headings, including "appendix a"."""
     titles = _HEADING.findall(_CODE.sub("", tree.text(document)))
     return frozenset(number[1].lower() for number in map(_HEADING_NUMBER.match, titles) if number)
 
 
 @functools.cache
 def _anchors(tree: Tree, document: str) -> frozenset[str]:
-    """What a link may have after the #, made from the headings as GitHub does."""
+    """The valid anchors of links to a document, made from its headings like GitHub's."""
     if document not in tree:
         return frozenset()
     anchors: list[str] = []

@@ -10,7 +10,7 @@ import subprocess
 
 from checks.tree import Finding, Tree
 
-# Debian 12's. Another version puts some lines elsewhere: it is not asked.
+# Debian 12's version. Other versions break some lines elsewhere, so they are not used.
 _VERSION = 14
 _FILES_AT_ONCE = 16
 _COMPLAINT = re.compile(r"^(.+?):(\d+):\d+: (?:error|warning): code should be clang-formatted", re.MULTILINE)
@@ -30,7 +30,7 @@ def check(tree: Tree) -> list[Finding]:
 
 
 def apply(tree: Tree) -> int:
-    """Formats in place. How many files there are."""
+    """Formats in place. Returns the number of files."""
     program = _program()
     if program is None:
         raise SystemExit(f"check: there is no clang-format {_VERSION}, which Debian 12 has: format there")
@@ -43,7 +43,7 @@ def _sources(tree: Tree) -> list[str]:
 
 
 def _program() -> str | None:
-    """clang-format of the version wanted. None: of another one only."""
+    """clang-format of this version. None if there is only another version."""
     found = [path for path in map(shutil.which, (f"clang-format-{_VERSION}", "clang-format")) if path]
     if not found:
         raise SystemExit("check: there is no clang-format: run tools/setup")
@@ -52,7 +52,7 @@ def _program() -> str | None:
 
 
 def _run(tree: Tree, program: str, *options: str) -> list[str]:
-    """Runs it on all sources. What it complained of, in parts."""
+    """Runs it on all sources. Returns its complaints, in parts."""
     sources = _sources(tree)
     batches = [sources[i:i + _FILES_AT_ONCE] for i in range(0, len(sources), _FILES_AT_ONCE)]
 

@@ -50,7 +50,7 @@ def check(tree: Tree) -> list[Finding]:
 
 
 def _read_table(tree: Tree) -> tuple[dict[str, Row], list[Finding]]:
-    """The rows by folder, and what is wrong with them."""
+    """The rows by folder, and the table's findings."""
     text = tree.text(TABLE) if TABLE in tree else ""
     head = _HEAD.search(text)
     if head is None:
@@ -88,7 +88,7 @@ def _circles(rows: dict[str, Row]) -> list[Finding]:
 
 
 def _folder_of(path: str, rows: dict[str, Row]) -> str | None:
-    """The row that `path` belongs to: the folder it is in, or the next above that has a row. None: not in src/."""
+    """The row of `path`: its folder, or the nearest folder above that has a row. None: not in src/."""
     folder = posixpath.dirname(path)
     while folder.startswith("src/"):
         name = folder.removeprefix("src/")
@@ -118,7 +118,8 @@ def _check_source(tree: Tree, path: str, rows: dict[str, Row]) -> Iterator[Findi
 
 
 def _resolve(tree: Tree, path: str, name: str) -> str | None:
-    """The file of this tree that `path` includes by `name`, as the compilers search. None: it is another's."""
+    """The file of this tree that `path` includes by `name`, found as compilers do. None: the file is not in this
+    tree."""
     for folder in (posixpath.dirname(path), "src", "tests"):
         candidate = posixpath.normpath(posixpath.join(folder, name))
         if candidate in tree:

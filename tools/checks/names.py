@@ -1,7 +1,7 @@
-"""Names of source files and folders in the documents and in comments: what is named is there.
+"""Names of source files and folders in the documents and in comments: each named file must exist.
 
-A document names a file in backticks: `verbs/engine.cc`, `verbs/{engine,requester}.cc`, `tls_*.h`, `control/model/`. A name stands
-for every file whose path ends with it. Comments of C++ sources name files without backticks.
+A document names a file in backticks: `verbs/engine.cc`, `verbs/{engine,requester}.cc`, `tls_*.h`, `control/model/`. A name
+stands for every file whose path ends with it. Comments of C++ sources name files without backticks.
 """
 
 from __future__ import annotations

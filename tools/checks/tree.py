@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-# What is ours to check; a build tree or a virtual environment beside it is not.
+# The folders to check. A build tree or a virtual environment beside them is skipped.
 _FOLDERS = ("bench", "cmake", "docs", "examples", "packaging", "src", "tests", "tools")
 _NO_TEXT = ("__pycache__", ".pytest_cache", "fuzz-corpus")
 _COMMENT_LEADER = re.compile(r"^[ \t]*(?://+|#+|\*)[ \t]?", re.MULTILINE)
@@ -15,7 +15,7 @@ _COMMENT_LEADER = re.compile(r"^[ \t]*(?://+|#+|\*)[ \t]?", re.MULTILINE)
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One thing that is wrong, as one line for a person and an editor."""
+    """One finding, as one line for a person and an editor."""
 
     path: str
     line: int
@@ -42,7 +42,7 @@ class Tree:
         return path in self._paths
 
     def having(self, *suffixes: str) -> list[str]:
-        """The files whose names end so."""
+        """The files whose names end with one of these suffixes."""
         return [path for path in self.files if path.endswith(suffixes)]
 
     @functools.cache
@@ -52,7 +52,8 @@ class Tree:
 
     @functools.cache
     def prose(self, path: str) -> str:
-        """The file's contents without what begins a line of a comment: a sentence goes on in the next line."""
+        """The file's contents without the comment markers at line starts, because a sentence may continue in the
+        next line."""
         return self.text(path) if path.endswith(".md") else _COMMENT_LEADER.sub("", self.text(path))
 
 

@@ -1,11 +1,11 @@
-"""The Debian mirror and the apt settings of this machine. No mirror is ever named in the sources."""
+"""The Debian mirror and the apt settings of this machine. The sources never name a mirror."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 
-# Parts of the Acquire tree that describe this machine's indices, not how to reach a server.
+# Parts of the Acquire tree that describe this machine's indices and not the access to a server.
 _LOCAL_ONLY = ("Acquire::IndexTargets", "Acquire::Languages", "Acquire::CompressionTypes", "Acquire::Changelogs",
                "Acquire::cdrom", "Acquire::GzipIndexes")
 
@@ -25,7 +25,7 @@ def mirror() -> str:
 
 
 def settings() -> str:
-    """This machine's apt settings for reaching a server (proxies, retries, date checks), as apt.conf text."""
+    """This machine's apt settings for access to a server (proxies, retries, date checks), as apt.conf text."""
     dump = _output("apt-config", "dump")
     lines = [line for line in dump.splitlines()
              if line.startswith("Acquire::") and not line.startswith(_LOCAL_ONLY)]

@@ -1,4 +1,4 @@
-"""Makes sure that everything the VM tests need exists, and says where it is."""
+"""Makes sure that everything for the VM tests exists, and says where it is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Testbed:
 
     @property
     def kernel(self) -> Path:
-        """The guest's Linux, as QEMU's -kernel takes it."""
+        """The guest's Linux, for QEMU's -kernel."""
         return self.image / "vmlinuz"
 
     def archive(self, overlay: str) -> Path:
@@ -36,18 +36,19 @@ class Testbed:
         return path
 
     def qemu(self) -> list[str]:
-        """The start of a QEMU command line: the program and where its firmware is."""
+        """The start of a QEMU command line: the program and the path of its firmware."""
         share = self.qemu_root / "usr/share"
         return [*rootexec.command(self.qemu_root, "/usr/bin/qemu-system-x86_64"),
                 "-L", str(share / "qemu"), "-L", str(share / "seabios")]
 
     def qemu_environment(self) -> dict[str, str]:
-        """Environment variables QEMU needs besides the caller's own."""
+        """Environment variables that QEMU needs besides the caller's."""
         return {"QEMU_MODULE_DIR": str(self.qemu_root / "usr/lib/x86_64-linux-gnu/qemu")}
 
 
 def ensure(suite: str = ROOTS[0].suite) -> Testbed:
-    """Builds what is missing for guests of this Debian suite; without network and at once when nothing is."""
+    """Builds everything that is missing for guests of this Debian suite. If nothing is, it returns at once and
+    needs no network."""
     qemu_root = debroot.ensure(ROOTS[0])
     recipe = root_of_suite(suite)
     root = debroot.ensure(recipe)

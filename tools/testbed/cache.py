@@ -1,7 +1,7 @@
-"""A folder of finished artifacts named by the hash of what they are made from.
+"""A folder of finished artifacts, each named by the hash of its inputs.
 
-An artifact is a folder that appears under its final name only when it is complete; builders of the same artifact in
-other processes wait for each other. Artifacts that no run has asked for in a week are removed when a new one is made.
+An artifact is a folder that appears under its final name only when it is complete; builders of the same artifact in other
+processes wait for each other. When a new artifact is made, those that no run has used for a week are removed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def key_of(*parts: str | bytes | Path) -> str:
 
 
 def ensure(name: str, key: str, make: Callable[[Path], None]) -> Path:
-    """The folder `name-key`; when absent, `make(temporary folder)` fills it."""
+    """The folder `name-key`. If it does not exist, `make(temporary folder)` fills it."""
     final = folder() / f"{name}-{key}"
     if final.is_dir():
         os.utime(final)

@@ -1,7 +1,7 @@
 """Builds a Debian root with mmdebstrap: packages unpacked, none configured, the driver compiled inside.
 
-Nothing of the root ever runs as an installed system, so `--variant=extract` is enough and saves the maintainer scripts
-(and the initramfs they would build). The result is unpacked as ordinary files of the calling user.
+The root never runs as an installed system, so `--variant=extract` is enough, without the maintainer scripts and the
+initramfs that they would build. The result is unpacked as ordinary files of the calling user.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ _HERE = Path(__file__).resolve().parent
 _BUILD_DRIVERS = _HERE / "guest" / "build-drivers"
 _UNPACK_ALONE = _HERE / "guest" / "unpack-alone"
 _NOT_NEEDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
-# Debian 12 packages still ship /bin and /lib as folders; a root with them apart confuses tools of both suites.
+# Debian 12's packages still have /bin and /lib as folders, and a root with separate folders confuses tools of both
+# suites.
 _MERGE_USR = ('for d in bin sbin lib lib64; do mkdir -p "$1/usr/$d"; ln -sfn "usr/$d" "$1/$d"; done')
 
 
 def ensure(recipe: RootRecipe) -> Path:
-    """The root of `recipe`, from the cache when it is there."""
+    """The root of `recipe`, from the cache if it is there."""
     contents = (recipe.suite, recipe.packages, recipe.backports, recipe.alone)
     key = cache.key_of(repr(contents), Path(__file__), _BUILD_DRIVERS, _UNPACK_ALONE)
     return cache.ensure(f"root-{recipe.suite}", key, lambda folder: _build(recipe, folder))

@@ -1,7 +1,7 @@
 """Packs guest images (cpio archives for the kernel's initial file system) from a Debian root.
 
-The base archive boots; further overlays are archives of their own, which QEMU's -initrd accepts concatenated. Module
-indices cover all overlays and are in the base archive, so that overlays can be combined freely.
+The base archive boots. Each further overlay is a separate archive, and QEMU's -initrd accepts them concatenated. The module
+indices in the base archive cover all overlays, so overlays can be combined freely.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GUEST = Path(__file__).resolve().parent / "guest"
 PROGRAM_SOURCES = Path(__file__).resolve().parents[2] / "tests" / "vm" / "programs"
 _FOLDERS = ("dev", "etc", "proc", "root", "run", "sys", "tmp", "usr/bin", "usr/lib", "usr/lib64")
 _LINKS = {"bin": "usr/bin", "sbin": "usr/bin", "usr/sbin": "bin", "lib": "usr/lib", "lib64": "usr/lib64"}
-# What busybox's modprobe reads, also when the kernel asks for a module by alias.
+# The files that busybox's modprobe reads, also when the kernel requests a module by alias.
 _INDICES = ("modules.dep", "modules.alias", "modules.symbols")
 
 
@@ -28,7 +28,7 @@ def pack(root: Path, recipe: RootRecipe, out: Path) -> None:
     modules = _Modules(root)
     shutil.copyfile(_kernel(root, modules.release), out / "vmlinuz")
     with tempfile.TemporaryDirectory(prefix="pvrdma-image-") as scratch:
-        packed: set[Path] = set()  # modules and libraries that an earlier archive has
+        packed: set[Path] = set()  # modules and libraries of earlier archives
         for overlay in recipe.overlays:
             tree = Path(scratch) / overlay.name
             tree.mkdir()
@@ -42,12 +42,12 @@ def pack(root: Path, recipe: RootRecipe, out: Path) -> None:
 
 
 def kernel_release(root: Path) -> str:
-    """The release ("6.12.107+deb13-amd64") of a root's one kernel."""
+    """The release ("6.12.107+deb13-amd64") of the root's only kernel."""
     return next((root / "usr/lib/modules").iterdir()).name
 
 
 class _Modules:
-    """The kernel modules of a root, found through its indices by name or, as the kernel asks for some, by alias."""
+    """The kernel modules of a root, found through its indices by name, or by alias as the kernel requests some."""
 
     def __init__(self, root: Path) -> None:
         self.release = kernel_release(root)
@@ -68,9 +68,10 @@ class _Modules:
                 self._providers.setdefault(alias, []).append(provider)
 
     def copy(self, name: str, tree: Path, packed: set[Path]) -> None:
-        """Puts `name` and what it needs into `tree`, uncompressed, and into `packed`; skips what that has.
+        """Copies `name` and its dependencies, uncompressed, into `tree`, and adds them to `packed`. Skips modules that
+        `packed` has.
 
-        An alias brings every module that has it.
+        For an alias, it copies every module with that alias.
         """
         module = _module_name(name)
         if module in self._builtin:
@@ -91,7 +92,7 @@ class _Modules:
 
 
 def _kernel(root: Path, release: str) -> Path:
-    """The kernel's image: beside its modules from Debian 14 on, in /boot before."""
+    """The kernel's image: from Debian 14 on beside its modules, earlier in /boot."""
     places = (root / "usr/lib/modules" / release / "vmlinuz", root / "boot" / f"vmlinuz-{release}")
     for place in places:
         if place.is_file():
@@ -125,7 +126,7 @@ def _base_system(root: Path, recipe: RootRecipe, tree: Path) -> None:
 
 
 def _indices(root: Path, modules: _Modules, recipe: RootRecipe, tree: Path) -> None:
-    """Runs the root's depmod over the modules of all overlays together."""
+    """Runs the root's depmod on the modules of all overlays together."""
     with tempfile.TemporaryDirectory(prefix="pvrdma-depmod-") as scratch:
         everything = Path(scratch)
         for overlay in recipe.overlays:
@@ -171,7 +172,7 @@ def _programs(root: Path, overlay: Overlay, tree: Path, packed: set[Path]) -> No
 
 
 def _compile(root: Path, program: Compiled, target: Path) -> list[str]:
-    """Compiles PROGRAM_SOURCES/NAME.c into `target`; returns the libraries it needs."""
+    """Compiles PROGRAM_SOURCES/NAME.c into `target`. Returns the libraries that it needs."""
     with tempfile.TemporaryDirectory(prefix="compile-", dir=root / "tmp") as scratch:
         inside = "/tmp/" + Path(scratch).name
         shutil.copy(PROGRAM_SOURCES / f"{program.name}.c", scratch)
@@ -182,7 +183,7 @@ def _compile(root: Path, program: Compiled, target: Path) -> list[str]:
 
 
 def pack_tree(tree: Path, target: Path) -> None:
-    """Writes the folder `tree` as an archive that a guest's kernel takes, all files root's."""
+    """Writes the folder `tree` as an archive for a guest's kernel. All files belong to root."""
     names = "\0".join(sorted(str(path.relative_to(tree)) for path in tree.rglob("*")))
     with open(target, "wb") as archive:
         subprocess.run(["cpio", "--quiet", "--null", "--create", "--format=newc", "--owner=0:0", "--reproducible"],

@@ -1,4 +1,4 @@
-"""One line before each long step, its duration after it."""
+"""Prints one line before each long step, and its duration afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def step(title: str) -> Iterator[None]:
-    """Announces `title`, and how long it took when it is done."""
+    """Prints `title`, and the duration at the end."""
     start_s = time.monotonic()
     print(f"-- {title} ...", file=sys.stderr, flush=True)
     yield

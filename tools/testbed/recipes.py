@@ -1,4 +1,4 @@
-"""What the testbed consists of: packages, guest programs and guest modules. Data only."""
+"""The parts of the testbed: packages, guest programs and guest modules. Data only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Compiled:
-    """A program of ours: tests/vm/programs/NAME.c, compiled by the root's gcc with `flags` after it."""
+    """A program of tests/vm/programs/NAME.c, compiled by the root's gcc with `flags` at the end."""
 
     name: str
     flags: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Overlay:
 class RootRecipe:
     """One Debian root. `backports` names the packages taken from SUITE-backports.
 
-    Packages in `alone` are unpacked without what they depend on: name what is needed of that yourself.
+    Packages in `alone` are unpacked without their dependencies. List the needed ones explicitly.
     """
 
     suite: str
@@ -39,7 +39,8 @@ class RootRecipe:
 
 
 _QEMU = ("qemu-system-x86",)
-# The tests' libvirt: Debian 12's cannot have this QEMU migrate (it says "detach", which QEMU does not know any more).
+# The tests' libvirt. Debian 12's cannot migrate this QEMU, because it uses the option "detach", which QEMU no longer
+# has.
 _LIBVIRT = ("libvirt-clients", "libvirt-daemon", "libvirt-daemon-driver-qemu")
 _GUEST_PACKAGES = (
     "busybox-static",
@@ -53,16 +54,16 @@ _GUEST_PACKAGES = (
     "rdma-core",
     "rdmacm-utils",
 )
-# Disks and file systems over RDMA that need programs: iSER's initiator, NFS's server.
+# Programs for disks and file systems over RDMA: iSER's initiator, NFS's server.
 _ARRAY_PACKAGES = ("nfs-kernel-server", "open-iscsi")
-# The kernel, and what compiling out-of-tree modules needs. Debian leaves CONFIG_INFINIBAND_VMWARE_PVRDMA and CONFIG_RDMA_SIW off, so
-# these drivers are compiled, unmodified, from Debian's own kernel source.
+# The kernel, and the packages for compiling out-of-tree modules. Debian disables CONFIG_INFINIBAND_VMWARE_PVRDMA and
+# CONFIG_RDMA_SIW, so these drivers are compiled, unmodified, from Debian's kernel source.
 _KERNEL_PACKAGES = ("?essential", "gcc", "linux-headers-amd64", "linux-image-amd64", "linux-source", "make", "mawk", "tar",
                     "xz-utils")
 
-# What the programs of tests/vm/programs include.
+# The headers that the programs of tests/vm/programs include.
 _PROGRAM_PACKAGES = ("libc6-dev", "libibverbs-dev")
-# libucx0 depends on AMD's GPU libraries for plugins that no test loads, and these on a whole LLVM.
+# libucx0 depends on AMD's GPU libraries, for plugins that no test loads, and these depend on a whole LLVM.
 _MPI_PACKAGES = (
     "libevent-core-2.1-7t64",
     "libevent-pthreads-2.1-7t64",
@@ -106,8 +107,8 @@ BASE = Overlay(
         *_PINGPONG,
     ),
     compiled=tuple(Compiled(name, flags=("-libverbs",)) for name in ("bad_requests", "exactly_once")),
-    # What is opened at run time, so that no program names it as a library: rdma-core's providers, rsocket's preload
-    # library, and what pthread_exit unwinds with.
+    # Files opened at run time, which no program names as a library: rdma-core's providers, rsocket's preload library,
+    # and the library with which pthread_exit unwinds.
     files=(
         "/etc/libibverbs.d",
         "/usr/lib/x86_64-linux-gnu/libgcc_s.so.1",
@@ -122,7 +123,7 @@ BASE = Overlay(
         "rdma_ucm",
         "ib_umad",
         "vmw_pvrdma",
-        "crypto-crc32c",  # of ext4 and of SoftiWARP
+        "crypto-crc32c",  # for ext4 and SoftiWARP
     ),
 )
 NVME = Overlay(
@@ -148,7 +149,7 @@ MPI = Overlay(
 SOFT_ROCE = Overlay(name="rxe", modules=("rdma_rxe", "crypto-crc32", "virtio_net"))
 SOFT_IWARP = Overlay(name="siw", modules=("siw",))
 
-# Beside "nvme": an array's other ways to export, and what uses them.
+# Used with "nvme": an array's other exports, and their clients.
 ARRAY = Overlay(
     name="array",
     programs=(
@@ -163,7 +164,7 @@ ARRAY = Overlay(
     modules=("ib_iser", "ib_isert", "sd_mod", "nfsd", "nfsv4", "rpcrdma"),
 )
 
-# The first root also carries QEMU: Debian 12's has no vfio-user-pci, Debian 13's backports have.
+# The first root also contains QEMU: Debian 12's has no vfio-user-pci, but that of Debian 13's backports has.
 ROOTS = (
     RootRecipe(
         suite="trixie",
@@ -177,7 +178,7 @@ ROOTS = (
         packages=(*_GUEST_PACKAGES, *_ARRAY_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
         overlays=(BASE, NVME, SOFT_ROCE, ARRAY),
     ),
-    # Debian's next release: its kernel and rdma-core are whatever the archive has when the root is built.
+    # Debian's next release, with the kernel and rdma-core that the archive has when the root is built.
     RootRecipe(
         suite="forky",
         packages=(*_GUEST_PACKAGES, *_KERNEL_PACKAGES, *_PROGRAM_PACKAGES),
@@ -187,7 +188,7 @@ ROOTS = (
 
 
 def root_of_suite(suite: str) -> RootRecipe:
-    """The recipe of a Debian suite ("trixie"); ValueError with the known ones otherwise."""
+    """The recipe of a Debian suite ("trixie"). ValueError with the known suites otherwise."""
     for recipe in ROOTS:
         if recipe.suite == suite:
             return recipe

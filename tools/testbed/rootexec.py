@@ -1,7 +1,7 @@
 """Runs programs of a Debian root.
 
-From outside it, through the root's own loader, which needs neither chroot nor privileges; or, for programs that start
-others (a compiler), inside it, which needs root or a user namespace, as building the root did.
+From outside, a program runs through the root's own loader, which needs neither chroot nor privileges. Programs that start
+others (a compiler) run inside the root, which needs root privileges or a user namespace, as building the root did.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def command(root: Path, program: str) -> list[str]:
 
 
 def run_inside(root: Path, *command_line: str) -> None:
-    """Runs a program with `root` as its /; RuntimeError with its output when it fails."""
+    """Runs a program with `root` as its /. RuntimeError with its output if it fails."""
     become_root = [] if os.geteuid() == 0 else ["unshare", "--map-root-user"]
     done = subprocess.run([*become_root, "chroot", str(root), *command_line], check=False, text=True,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -29,7 +29,8 @@ def run_inside(root: Path, *command_line: str) -> None:
 
 
 def libraries_of(root: Path, program: str) -> list[str]:
-    """The shared libraries `program` needs, loader included, as paths inside the root; none for a static program."""
+    """The shared libraries of `program`, including the loader, as paths inside the root; empty for a static
+    program."""
     listing = subprocess.run([*_loader(root), "--list", str(resolve(root, program))], check=False, text=True,
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
     if "not found" in listing:
@@ -43,7 +44,7 @@ def libraries_of(root: Path, program: str) -> list[str]:
 
 
 def resolve(root: Path, path: str) -> Path:
-    """Follows symbolic links as a process inside the root would, so that absolute ones stay inside."""
+    """Follows symbolic links like a process inside the root, so that absolute ones stay inside."""
     target = root
     parts = list(Path(path).parts[1:])
     for _ in range(100):
