@@ -1,6 +1,6 @@
-# Functions every folder's CMakeLists.txt uses: one static library per folder, its tests, fuzzers and benches beside it.
+# Functions for every folder's CMakeLists.txt: one static library per folder, with its tests, fuzzers and benches.
 
-# What a target is compiled with. SANITIZE: instead of PVRDMA_SANITIZE.
+# The compile options of a target. SANITIZE replaces PVRDMA_SANITIZE.
 function(pvrdma_compile_options target)
   cmake_parse_arguments(ARG "" "SANITIZE" "" ${ARGN})
   if(NOT ARG_SANITIZE)
@@ -23,9 +23,10 @@ function(pvrdma_compile_options target)
   endif()
 endfunction()
 
-# With PVRDMA_UNITY, the sources of a target are compiled eight at a time, as one: most of what they cost is the headers they share.
-# Those named after ALONE have helpers whose names another source of the target has, too, and are compiled apart. A local name that is
-# also that of another source's helper shadows nothing: what -Wshadow is for is found where each is compiled by itself.
+# With PVRDMA_UNITY, eight sources of a target at a time are compiled as one, because most of their cost is the
+# headers that they share. Sources named after ALONE are compiled separately: they have helpers with the same names as
+# helpers of another source. In a unity build -Wshadow is off, because a local name may equal another source's helper;
+# builds without unity find real shadowing.
 function(pvrdma_unity target)
   if(PVRDMA_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
@@ -35,7 +36,8 @@ function(pvrdma_unity target)
 endfunction()
 
 # pvrdma_library(NAME SOURCES a.cc ... [ALONE a.cc ...] [DEPS ...] [PRIVATE_DEPS ...]): static library pvrdma_NAME.
-# DEPS are the libraries of the folders it includes. Who may include whom: docs/architecture.md, enforced by tools/check.
+# DEPS are the libraries of the folders that it includes. docs/architecture.md says which folder may include which;
+# tools/check enforces it.
 function(pvrdma_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(pvrdma_${name} STATIC ${ARG_SOURCES})
@@ -44,9 +46,10 @@ function(pvrdma_library name)
   target_link_libraries(pvrdma_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
 endfunction()
 
-# pvrdma_test(NAME SOURCES a_test.cc ... [ALONE a_test.cc ...] [DEPS ...] [LABEL unit] [THREADS]): one test program, its cases known to ctest.
-# THREADS: it runs code in several threads; only such programs are built for ThreadSanitizer, which sees nothing in others.
-# Test code is not checked for undefined behaviour: that would double the time it takes to compile.
+# pvrdma_test(NAME SOURCES a_test.cc ... [ALONE a_test.cc ...] [DEPS ...] [LABEL unit] [THREADS]): one test program,
+# whose cases ctest knows. THREADS: it runs code in several threads. Only such programs are built for ThreadSanitizer,
+# which finds nothing in others. Test code is not checked for undefined behaviour, because that would double its
+# compile time.
 function(pvrdma_test name)
   cmake_parse_arguments(ARG "THREADS" "LABEL" "SOURCES;ALONE;DEPS" ${ARGN})
   if(NOT BUILD_TESTING OR PVRDMA_FUZZ OR (PVRDMA_SANITIZE STREQUAL "thread" AND NOT ARG_THREADS))
@@ -64,9 +67,9 @@ function(pvrdma_test name)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
 endfunction()
 
-# pvrdma_fuzz(NAME SOURCES x_fuzz.cc [DEPS ...] [CANARY]): a fuzzer. Under the fuzz preset a libFuzzer program, which
-# tools/fuzz runs; under every other preset one that replays tests/fuzz-corpus/NAME as a test.
-# CANARY: has a bug, which tools/fuzz must find and whose replay (tests/fuzz/NAME.crash/) the sanitizer must report.
+# pvrdma_fuzz(NAME SOURCES x_fuzz.cc [DEPS ...] [CANARY]): a fuzzer. With the fuzz preset it is a libFuzzer program,
+# which tools/fuzz runs. With other presets it is a program that replays tests/fuzz-corpus/NAME as a test. CANARY: it
+# has a bug, which tools/fuzz must find and whose replay (tests/fuzz/NAME.crash/) the sanitizer must report.
 function(pvrdma_fuzz name)
   cmake_parse_arguments(ARG "CANARY" "" "SOURCES;DEPS" ${ARGN})
   if(NOT BUILD_TESTING OR PVRDMA_SANITIZE STREQUAL "thread" OR (ARG_CANARY AND NOT PVRDMA_SANITIZE MATCHES "address"))
@@ -96,14 +99,15 @@ function(pvrdma_fuzz name)
   endif()
 endfunction()
 
-# What tools/fuzz runs: all fuzzers, a target to build them and a list of them. Once, when all are known.
+# Makes a target that builds all fuzzers, and a list of them for tools/fuzz. Call it once, after all fuzzers are
+# defined.
 function(pvrdma_list_fuzzers)
   get_property(fuzzers GLOBAL PROPERTY PVRDMA_FUZZERS)
   file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/fuzzers.tsv CONTENT "${fuzzers}")
 endfunction()
 
-# pvrdma_program(NAME SOURCES a.cc ... [DEPS ...]): what VM, cluster and soak tests and benches start beside the daemon, made by
-# the target `programs`.
+# pvrdma_program(NAME SOURCES a.cc ... [DEPS ...]): a program that VM, cluster and soak tests and benches start beside
+# the daemon. The target `programs` builds it.
 function(pvrdma_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -112,7 +116,8 @@ function(pvrdma_program name)
   add_dependencies(programs ${name})
 endfunction()
 
-# pvrdma_bench(NAME SOURCES x_bench.cc [DEPS ...]): a Google Benchmark program, never run by ctest, made by the target `benches`.
+# pvrdma_bench(NAME SOURCES x_bench.cc [DEPS ...]): a Google Benchmark program. The target `benches` builds it; ctest
+# never runs it.
 function(pvrdma_bench name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   if(NOT benchmark_FOUND OR PVRDMA_FUZZ OR PVRDMA_SANITIZE)
