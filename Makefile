@@ -1,4 +1,4 @@
-# Every target does its own set-up; on a machine that is set up already that costs no network and next to no time.
+# Every target does its own set-up. On a machine that is already set up, that needs no network and almost no time.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-print-directory
@@ -8,10 +8,11 @@ JOBS := $(shell nproc)
 PYTEST := /usr/bin/python3 -m pytest
 SANITIZED := asan tsan
 PRESETS := dev release $(SANITIZED)
-# What a sanitizer would distort: tests that count allocations and bytes of memory, make allocations fail, use up descriptors
-# (of which the runtime needs some), or run confined.
+# Tests that a sanitizer would distort: they count allocations and bytes of memory, make allocations fail, use up
+# descriptors (the runtime needs some), or run confined.
 MEASURED := NoAllocation|QpMemory|SteadyState|MemoryReturn|Exhaustion|Sandbox|DescriptorsTheListener|TheLastDescriptors|^cli$$
-# VM tests that `make test` runs with mapped doorbells, too: what rings most, sleeps most, and comes and goes.
+# VM tests that `make test` also runs with mapped doorbells: those that ring doorbells most, sleep most, and disappear
+# and come back.
 MAPPED_IN_TEST := $(addprefix tests/vm/test_,traffic.py lifecycle.py mpi.py storage.py)
 
 # Labels of the tests that count for `make coverage`.
