@@ -8,9 +8,6 @@ JOBS := $(shell nproc)
 PYTEST := /usr/bin/python3 -m pytest
 SANITIZED := asan tsan
 PRESETS := dev release $(SANITIZED)
-# Tests that a sanitizer would distort: they count allocations and bytes of memory, make allocations fail, use up
-# descriptors (the runtime needs some), or run confined.
-MEASURED := NoAllocation|QpMemory|SteadyState|MemoryReturn|Exhaustion|Sandbox|DescriptorsTheListener|TheLastDescriptors|^cli$$
 # VM tests that `make test` also runs with mapped doorbells: those that ring doorbells most, sleep most, and disappear
 # and come back.
 MAPPED_IN_TEST := $(addprefix tests/vm/test_,traffic.py lifecycle.py mpi.py storage.py)
@@ -18,7 +15,7 @@ MAPPED_IN_TEST := $(addprefix tests/vm/test_,traffic.py lifecycle.py mpi.py stor
 # Labels of the tests that count for `make coverage`.
 COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
-.PHONY: help demo check test test-full vm-test cluster-test ctest-measured bench soak coverage format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help demo check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -34,7 +31,7 @@ check: setup  ## who includes whom, formatting, and that what is cited or named 
 test: setup  ## make check, then all tests of a normal run (CI): unit and device tests under sanitizers, VMs, clusters
 	@tools/check
 	@$(MAKE) -j2 testbed programs
-	@$(MAKE) ctest-measured
+	@$(MAKE) ctest-unsanitized
 	@for preset in $(SANITIZED); do $(MAKE) ctest-$$preset; done
 	@echo "== VM tests"
 	@$(PYTEST) tests/vm -m "not full"
@@ -59,7 +56,9 @@ test-full: setup-full  ## as test, then all of it without sanitizers, other gues
 	@other=$$(tools/other-daemon) && PVRDMA_OTHER_DAEMON=$$other $(PYTEST) tests/cluster -m full
 	@echo "== cluster tests of traffic, mapped doorbells"
 	@PVRDMA_DOORBELLS=mapped $(PYTEST) tests/cluster/test_traffic.py -m "not full"
-	@echo "== VM and cluster tests, daemon with AddressSanitizer"
+	@echo "== hostile neighbours, VM and cluster tests, daemon with AddressSanitizer"
+	@cmake --build --preset asan --target programs neighbour_bench
+	@NEIGHBOUR_BENCH=build/asan/bench/neighbour_bench $(PYTEST) tests/cli/test_neighbour_bench.py
 	@PVRDMA_BUILD=build/asan $(PYTEST) tests/vm -m "not full"
 	@PVRDMA_BUILD=build/asan $(PYTEST) tests/cluster -m "not full"
 	@$(MAKE) fuzz
@@ -116,12 +115,11 @@ programs:
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target programs
 
-ctest-measured:
+ctest-unsanitized:
 	@echo "== preset release: tests that measure memory or run out of it; benches, which sanitized builds leave out, are compiled"
 	@cmake --preset release >/dev/null
-	@cmake --build --preset release --target no_allocation_test conformance_no_allocation_test verbs_qp_memory_test \
-	  memory_return_test exhaustion_test sandbox_test vfio_user_test pvrdmad pvrdmactl benches
-	@ctest --preset release -R '$(MEASURED)' --output-log build/ctest-measured.log
+	@cmake --build --preset release --target unsanitized_tests benches
+	@ctest --preset release -L '^unsanitized$$' --output-log build/ctest-unsanitized.log
 
 $(PRESETS:%=ctest-%): ctest-%:
 	@echo "== preset $*: build and ctest"

@@ -40,19 +40,21 @@ endfunction()
 # tools/check enforces it.
 function(pvrdma_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;ALONE;DEPS;PRIVATE_DEPS" ${ARGN})
-  add_library(pvrdma_${name} STATIC ${ARG_SOURCES})
+  add_library(pvrdma_${name} STATIC EXCLUDE_FROM_ALL ${ARG_SOURCES})
   pvrdma_compile_options(pvrdma_${name})
   pvrdma_unity(pvrdma_${name} ${ARG_ALONE})
   target_link_libraries(pvrdma_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
 endfunction()
 
-# pvrdma_test(NAME SOURCES a_test.cc ... [ALONE a_test.cc ...] [DEPS ...] [LABEL unit] [THREADS]): one test program,
-# whose cases ctest knows. THREADS: it runs code in several threads. Only such programs are built for ThreadSanitizer,
-# which finds nothing in others. Test code is not checked for undefined behaviour, because that would double its
-# compile time.
+# pvrdma_test(NAME SOURCES a_test.cc ... [ALONE a_test.cc ...] [DEPS ...] [LABEL unit] [SHARDS n] [THREADS | UNSANITIZED]):
+# one test program. ctest runs all its cases in one process, or spreads them over n processes to keep all cores busy.
+# THREADS: it runs code in several threads. Only such programs are built for ThreadSanitizer, which finds nothing in others.
+# UNSANITIZED: it counts allocations, memory or descriptors, which a sanitizer changes. No sanitizer preset builds it.
+# Test code is not checked for undefined behaviour, because that would double its compile time.
 function(pvrdma_test name)
-  cmake_parse_arguments(ARG "THREADS" "LABEL" "SOURCES;ALONE;DEPS" ${ARGN})
-  if(NOT BUILD_TESTING OR PVRDMA_FUZZ OR (PVRDMA_SANITIZE STREQUAL "thread" AND NOT ARG_THREADS))
+  cmake_parse_arguments(ARG "THREADS;UNSANITIZED" "LABEL;SHARDS" "SOURCES;ALONE;DEPS" ${ARGN})
+  if(NOT BUILD_TESTING OR PVRDMA_FUZZ OR (PVRDMA_SANITIZE STREQUAL "thread" AND NOT ARG_THREADS)
+     OR (PVRDMA_SANITIZE AND ARG_UNSANITIZED))
     return()
   endif()
   if(NOT ARG_LABEL)
@@ -64,7 +66,26 @@ function(pvrdma_test name)
   pvrdma_unity(${name} ${ARG_ALONE})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${ARG_LABEL} TIMEOUT 300)
+  if(ARG_UNSANITIZED)
+    add_dependencies(unsanitized_tests ${name})
+    list(APPEND ARG_LABEL unsanitized)
+  endif()
+  pvrdma_add_cases(${name} "${ARG_LABEL}" "${ARG_SHARDS}")
+endfunction()
+
+# Tells ctest of a program: as one test, or as `shards` tests, which ctest starts before the others.
+function(pvrdma_add_cases name labels shards)
+  if(NOT shards)
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT 600)
+    return()
+  endif()
+  math(EXPR last "${shards} - 1")
+  foreach(index RANGE ${last})
+    add_test(NAME ${name}.${index} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(${name}.${index} PROPERTIES LABELS "${labels}" TIMEOUT 600 COST ${shards}
+                         ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
 
 # pvrdma_fuzz(NAME SOURCES x_fuzz.cc [DEPS ...] [CANARY]): a fuzzer. With the fuzz preset it is a libFuzzer program,
@@ -107,12 +128,15 @@ function(pvrdma_list_fuzzers)
 endfunction()
 
 # pvrdma_program(NAME SOURCES a.cc ... [DEPS ...]): a program that VM, cluster and soak tests and benches start beside
-# the daemon. The target `programs` builds it.
+# the daemon. The target `programs` builds it. ctest does not need it, so `all` leaves it out of a sanitizer's build.
 function(pvrdma_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   pvrdma_compile_options(${name})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  if(PVRDMA_SANITIZE)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
   add_dependencies(programs ${name})
 endfunction()
 

@@ -80,6 +80,7 @@ class RestartTest : public testing::Test {
     return true;
   }
   static std::string log_of(const std::function<void()>& work) {
+    log::flush(std::chrono::seconds(5));  // what earlier cases logged
     testing::internal::CaptureStderr();
     work();
     log::flush(std::chrono::seconds(5));

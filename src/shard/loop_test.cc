@@ -217,6 +217,7 @@ class LongTurnTest : public testing::Test {
  protected:
   // The log's lines about one turn.
   std::string turn() {
+    EXPECT_TRUE(log::flush(1min));  // what earlier cases logged
     testing::internal::CaptureStderr();
     loop_->turn(0ms);
     EXPECT_TRUE(log::flush(1min));

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -17,8 +16,7 @@
 #include "base/log.h"
 #include "base/log_writer.h"
 #include "support/open_fds.h"
-#include "vfio_user/fake_handler.h"
-#include "vfio_user/raw_peer.h"
+#include "vfio_user/server_fixture.h"
 
 namespace pvrdma::vfio_user {
 namespace {
@@ -30,59 +28,6 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr Duration kLogPatience = std::chrono::seconds(10);
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;
-#else
-constexpr bool kIsSanitized = false;
-#endif
-
-class ServerTest : public testing::Test {
- protected:
-  std::filesystem::path directory_;
-  std::string path_;
-  FakeHandler device_;
-
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "vfio_user_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    directory_ = name;
-    path_ = (directory_ / "adapter.sock").string();
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
-  std::unique_ptr<Server> listen() {
-    auto server = Server::listen(path_, device_);
-    EXPECT_TRUE(server) << server.error().message;
-    return server ? std::move(*server) : nullptr;
-  }
-  Error listen_failure(const std::string& path) {
-    const auto server = Server::listen(path, device_);
-    return server ? Error{} : server.error();
-  }
-
-  RawPeer connect() {
-    Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const auto address = unix_address("vfio-user socket", path_);
-    EXPECT_TRUE(address);
-    EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)), 0);
-    return RawPeer(std::move(socket));
-  }
-
-  static void run(Server& server) {
-    while (server.seat().on_ready(true, true)) {
-    }
-  }
-
-  RawPeer connect_and_agree(Server& server) {
-    RawPeer peer = connect();
-    server.on_listen_ready();
-    peer.send(qemu_version());
-    run(server);
-    EXPECT_TRUE(peer.receive());
-    return peer;
-  }
-};
 
 TEST_F(ServerTest, TheSocketIsForItsOwnerAndGoesWithTheServer) {
   auto server = listen();
@@ -350,43 +295,6 @@ TEST_F(ServerTest, AClientThatComesAndGoesInALoopWritesFewLines) {
   const std::string text = testing::internal::GetCapturedStderr();
   EXPECT_THAT(text, HasSubstr("ended the client's session"));
   EXPECT_LE(std::ranges::count(text, '\n'), 100) << "400 without a limit";
-}
-
-TEST_F(ServerTest, WithoutDescriptorsTheListenerRestsAndTheClientIsServedLater) {
-  if (kIsSanitized) GTEST_SKIP() << "a sanitizer needs descriptors itself; preset release runs it";
-  auto server = listen();
-  RawPeer peer = connect();
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{.rlim_cur = 3, .rlim_max = before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  server->on_listen_ready();
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(server->seat().fd(), -1);
-  EXPECT_NE(server->accept_again_at(), Instant::never()) << "or the loop would spin";
-  EXPECT_FALSE(peer.at_end()) << "it waits in the backlog";
-  server->accept_again();
-  EXPECT_EQ(server->accept_again_at(), Instant::never());
-  server->on_listen_ready();
-  peer.send(qemu_version());
-  run(*server);
-  EXPECT_TRUE(peer.receive());
-}
-
-// The last descriptor numbers are reserved for descriptors that clients send in messages.
-TEST_F(ServerTest, NobodyIsAcceptedWithTheLastDescriptors) {
-  if (kIsSanitized) GTEST_SKIP() << "a sanitizer needs descriptors itself; preset release runs it";
-  auto server = listen();
-  RawPeer peer = connect();
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit few{.rlim_cur = static_cast<rlim_t>(peer.fd()) + 2, .rlim_max = before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  server->on_listen_ready();
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(server->seat().fd(), -1);
-  EXPECT_TRUE(peer.at_end());
-  EXPECT_NE(server->accept_again_at(), Instant::never());
 }
 
 TEST_F(ServerTest, NoDescriptorIsLeftOpenWhateverHappens) {

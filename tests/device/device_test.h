@@ -31,6 +31,7 @@ inline constexpr Duration kPatience = std::chrono::seconds(20);
 class LogCapture {
  public:
   LogCapture() {
+    log::flush(kPatience);  // what earlier cases logged
     log::set_level(log::Level::kWarn);
     testing::internal::CaptureStderr();
   }
