@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 JOBS := $(shell nproc)
 PYTEST := /usr/bin/python3 -m pytest
 SANITIZED := asan tsan
-PRESETS := dev release $(SANITIZED)
+PRESETS := apart release $(SANITIZED)
 # VM tests that `make test` also runs with mapped doorbells: those that ring doorbells most, sleep most, and disappear
 # and come back.
 MAPPED_IN_TEST := $(addprefix tests/vm/test_,traffic.py lifecycle.py mpi.py storage.py)
@@ -15,7 +15,7 @@ MAPPED_IN_TEST := $(addprefix tests/vm/test_,traffic.py lifecycle.py mpi.py stor
 # Labels of the tests that count for `make coverage`.
 COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
-.PHONY: help demo check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
+.PHONY: help demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
@@ -24,6 +24,12 @@ help:  ## what there is
 demo: setup  ## two VMs, ib_write_bw between them through pvrdmad; DOORBELLS=mapped: polled, not trapped
 	@$(MAKE) -j2 testbed programs
 	@tools/demo $(if $(DOORBELLS),--doorbells $(DOORBELLS))
+
+unit: setup  ## make check, then the unit tests: minutes the first time, seconds after a change; needs no root, VM or network
+	@tools/check
+	@cmake --preset dev >/dev/null
+	@cmake --build --preset dev --target unit_tests
+	@ctest --preset dev -j$(JOBS) -L '^unit$$' --output-log build/ctest-unit.log
 
 check: setup  ## who includes whom, formatting, and that what is cited or named is there: seconds
 	@tools/check
@@ -43,9 +49,9 @@ test: setup  ## make check, then all tests of a normal run (CI): unit and device
 
 test-full: setup-full  ## as test, then all of it without sanitizers, other guests, a sanitized daemon in VMs, fuzzing
 	@$(MAKE) test
-	@$(MAKE) ctest-dev
+	@$(MAKE) ctest-apart
 	@echo "== simulation, many worlds"
-	@PVRDMA_SIM_SEEDS=500 build/dev/tests/sim/sim_test
+	@PVRDMA_SIM_SEEDS=500 build/apart/tests/sim/sim_test
 	@PVRDMA_SIM_SEEDS=60 PVRDMA_SIM_STEPS=10000 build/asan/tests/sim/sim_test
 	@tools/testbed/build --suite trixie --suite bookworm --suite forky
 	@echo "== VM tests, all guests"
