@@ -146,7 +146,7 @@ Result<void> Daemon::make_host_calls(const control::ClusterConfig& config) {
 }
 
 void Daemon::make_hca(const control::ClusterConfig& config) {
-  introductions_ = std::make_unique<Introductions>(*host_calls_);
+  introducer_ = std::make_unique<transport::hca::CallIntroducer>(*host_calls_);
   hca_worker_ = std::make_unique<transport::hca::WorkerThread>();
   std::string refused;
   if (!config.hca_enabled) refused = "[hca] enabled is false on this host";
@@ -154,15 +154,16 @@ void Daemon::make_hca(const control::ClusterConfig& config) {
     refused = "[hca] require_encryption is true on this host, and nothing shows whether RDMA NICs encrypt";
   hca_ = std::make_unique<transport::Hca>(
       transport::HcaOptions{.open = transport::hca::open_rdma,
-                            .introducer = *introductions_,
+                            .introducer = *introducer_,
                             .worker = *hca_worker_,
                             .may_ask = [this](transport::HostId host) { return tcp_->is_up(host); },
                             .refused = std::move(refused)},
       *loop_, clock_, *fabric_);
   fabric_->use(*hca_);
-  incoming_calls_->on(kPipeOffer, [this](calls::IncomingCall& call, const calls::Said& first) {
-    answer_pipe_offer(*hca_, call, first);
-  });
+  incoming_calls_->on(transport::hca::kPipeOffer,
+                      [this](calls::IncomingCall& call, const calls::Said& first) {
+                        transport::hca::answer_pipe_offer(*hca_, call, first);
+                      });
 }
 
 Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
@@ -189,7 +190,7 @@ Daemon::~Daemon() {
   if (incoming_calls_ != nullptr) incoming_calls_->interrupt();
   if (control_ != nullptr) control_->stop_motions();
   if (incoming_calls_ != nullptr) incoming_calls_->stop();
-  if (introductions_ != nullptr) introductions_->stop();
+  if (introducer_ != nullptr) introducer_->stop();
   if (hca_worker_ != nullptr) hca_worker_->stop_jobs();
   if (membership_ != nullptr) {
     const bool comes_back = keeper_ != nullptr && keeper_->keeps_clients();

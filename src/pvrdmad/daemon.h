@@ -27,11 +27,11 @@
 #include "control/config/config.h"
 #include "fabric/fabric.h"
 #include "keep/descriptor_store.h"
-#include "pvrdmad/introductions.h"
 #include "pvrdmad/shard_control.h"
 #include "pvrdmad/shard_snapshots.h"
 #include "pvrdmad/shard_thread.h"
 #include "shard/loop.h"
+#include "transport/hca/call_introducer.h"
 #include "transport/hca/hca.h"
 #include "transport/hca/worker.h"
 #include "transport/local/local.h"
@@ -76,7 +76,7 @@ class Daemon {
   std::unique_ptr<calls::IncomingCalls> incoming_calls_;
   std::unique_ptr<transport::Tcp> tcp_;
   std::unique_ptr<calls::HostCalls> host_calls_;
-  std::unique_ptr<Introductions> introductions_;
+  std::unique_ptr<transport::hca::CallIntroducer> introducer_;
   std::unique_ptr<transport::hca::WorkerThread> hca_worker_;
   std::unique_ptr<transport::Hca> hca_;
   std::unique_ptr<transport::Roce> roce_;   // null: there is no link

@@ -53,7 +53,7 @@ class HostBook {
 class DirectIntroducer final : public Introducer {
  public:
   DirectIntroducer(HostBook& book, std::string self) : book_(book), self_(std::move(self)) {}
-  Result<Answer> introduce(const std::string& host, const Offer& offer) override {
+  Result<PipeAnswer> introduce(const std::string& host, const PipeOffer& offer) override {
     const auto found = book_.hosts.find(host);
     if (found == book_.hosts.end()) return fail("nobody is there");
     return found->second->answer(self_, offer);

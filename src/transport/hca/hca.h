@@ -121,7 +121,7 @@ class Hca final : public Transport {
 
   // What another host offers, to be answered. Blocks for a bounded time; not on the shard. Errors: one clause
   // for the other host.
-  Result<hca::Answer> answer(const std::string& host, const hca::Offer& offer);
+  Result<hca::PipeAnswer> answer(const std::string& host, const hca::PipeOffer& offer);
 
   PathKind kind() const override { return PathKind::kHca; }
   const Counters& counters() const override;

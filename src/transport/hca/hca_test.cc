@@ -306,7 +306,7 @@ class HostilePeer : public HcaTest {
   void dial() {
     end_.reset();
     end_ = PipeEnd::make(nic_, 1024).value();
-    const hca::Offer offer{end_->here(), {hca::link_local(66)}};
+    const hca::PipeOffer offer{end_->here(), {hca::link_local(66)}};
     const auto answer = a_.hca->answer(kName, offer);
     ASSERT_TRUE(answer) << answer.error().message;
     ASSERT_TRUE(end_->connect(answer->dialler, answer->acceptor, answer->end));

@@ -35,12 +35,12 @@ std::string_view defect_of(const PipeEndpoint& end) {
   return {};
 }
 
-std::string_view defect_of(const Offer& offer) {
+std::string_view defect_of(const PipeOffer& offer) {
   if (offer.gids.empty() || offer.gids.size() > kGidsMax) return "it names no GIDs, or too many";
   return defect_of(offer.end);
 }
 
-std::string_view defect_of(const Answer& answer, const Offer& offer) {
+std::string_view defect_of(const PipeAnswer& answer, const PipeOffer& offer) {
   if (!contains(offer.gids, answer.dialler)) return "it speaks to a GID that is not this host's";
   if (family_of(answer.acceptor) != family_of(answer.dialler)) return "its GIDs are of two families";
   return defect_of(answer.end);

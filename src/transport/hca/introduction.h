@@ -32,28 +32,28 @@ struct PipeEndpoint {
   friend bool operator==(const PipeEndpoint&, const PipeEndpoint&) = default;
 };
 
-struct Offer {
+struct PipeOffer {
   PipeEndpoint end;
   std::vector<verbs::Gid>
       gids;  // of its port, kGidsMax at most; the one of the tagged VMkernel adapter first
-  friend bool operator==(const Offer&, const Offer&) = default;
+  friend bool operator==(const PipeOffer&, const PipeOffer&) = default;
 };
 
-struct Answer {
+struct PipeAnswer {
   PipeEndpoint end;
   verbs::Gid dialler;   // which of the offer's GIDs is spoken to
   verbs::Gid acceptor;  // as whom
-  friend bool operator==(const Answer&, const Answer&) = default;
+  friend bool operator==(const PipeAnswer&, const PipeAnswer&) = default;
 };
 
 // Empty: it can be. Otherwise what is wrong, one clause.
 std::string_view defect_of(const PipeEndpoint& end);
-std::string_view defect_of(const Offer& offer);
+std::string_view defect_of(const PipeOffer& offer);
 // As an answer to `offer`.
-std::string_view defect_of(const Answer& answer, const Offer& offer);
+std::string_view defect_of(const PipeAnswer& answer, const PipeOffer& offer);
 
-// The GIDs of a port, those to be preferred first, as an Offer has them: that of `tagged`, the address of the
-// tagged VMkernel adapter, then link-local ones. Others are of networks that the peer need not have.
+// The GIDs of a port, those to be preferred first, as a PipeOffer has them: that of `tagged`, the address of
+// the tagged VMkernel adapter, then link-local ones. Others are of networks that the peer need not have.
 std::vector<verbs::Gid> usable_gids(const std::vector<verbs::Gid>& port,
                                     const std::optional<verbs::Gid>& tagged);
 
@@ -71,7 +71,7 @@ class Introducer {
  public:
   virtual ~Introducer() = default;
   // Blocks for a bounded time. Errors: one clause; ECANCELED: the other host refuses, in its own words.
-  virtual Result<Answer> introduce(const std::string& host, const Offer& offer) = 0;
+  virtual Result<PipeAnswer> introduce(const std::string& host, const PipeOffer& offer) = 0;
 };
 
 }  // namespace pvrdma::transport::hca

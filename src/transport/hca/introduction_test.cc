@@ -32,11 +32,11 @@ TEST(Introduction, RefusesWhatNoEndCanBe) {
     PipeEndpoint bad = kEnd;
     spoil(bad);
     EXPECT_NE(defect_of(bad), "");
-    EXPECT_NE(defect_of(Offer{bad, {link_local_gid(1)}}), "");
+    EXPECT_NE(defect_of(PipeOffer{bad, {link_local_gid(1)}}), "");
   }
-  EXPECT_EQ(defect_of(Offer{kEnd, {link_local_gid(1)}}), "");
-  EXPECT_NE(defect_of(Offer{kEnd, {}}), "");
-  EXPECT_NE(defect_of(Offer{kEnd, std::vector<verbs::Gid>(kGidsMax + 1)}), "");
+  EXPECT_EQ(defect_of(PipeOffer{kEnd, {link_local_gid(1)}}), "");
+  EXPECT_NE(defect_of(PipeOffer{kEnd, {}}), "");
+  EXPECT_NE(defect_of(PipeOffer{kEnd, std::vector<verbs::Gid>(kGidsMax + 1)}), "");
 }
 
 TEST(Introduction, AnAnswerSpeaksToAGidThatWasOffered) {

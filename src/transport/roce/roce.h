@@ -5,8 +5,9 @@
 // speak to such a peer (NativeInbound), which connection it is of, and only then what it asks for. Each frame
 // that is dropped is counted by its reason; none is answered but as the order of packets demands.
 //
-// Connections keep soft state only (roce/connection_state.h), in a pool that is taken whole at the start: when it
-// is empty, a path is one to nowhere. What they owe to their peers leaves in turns, some frames of each.
+// Connections keep soft state only (roce/connection_state.h), in a pool that is taken whole at the start:
+// when it is empty, a path is one to nowhere. What they owe to their peers leaves in turns, some frames of
+// each.
 //
 // Thread: shard-owned; links are added before the loop runs.
 #pragma once

@@ -1,36 +1,33 @@
-#include "pvrdmad/introductions.h"
+#include "transport/hca/call_introducer.h"
 
 #include <vector>
 
 #include "gtest/gtest.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::transport::hca {
 namespace {
 
 using calls::Json;
-using transport::hca::Answer;
-using transport::hca::Offer;
-using transport::hca::PipeEndpoint;
 
 constexpr PipeEndpoint kEnd{
     .qpn = 17, .psn = 0xffffff, .mtu = 4096, .slots = 256, .reads = 16, .lends_answers = true};
 const verbs::Gid kGid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}};
 const verbs::Gid kOther{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 9}};
 
-TEST(IntroductionsTest, WhatIsSaidIsUnderstood) {
+TEST(CallIntroducerTest, WhatIsSaidIsUnderstood) {
   const Offer offer{kEnd, {kGid, kOther}};
   const auto heard = pipe_offer_of(to_json(offer));
   ASSERT_TRUE(heard) << heard.error().message;
   EXPECT_EQ(*heard, offer);
   EXPECT_EQ(to_json(offer).at("say"), kPipeOffer);
-  const Answer answer{kEnd, kGid, kOther};
+  const PipeAnswer answer{kEnd, kGid, kOther};
   const auto answered = pipe_answer_of(to_json(answer));
   ASSERT_TRUE(answered) << answered.error().message;
   EXPECT_EQ(*answered, answer);
 }
 
-TEST(IntroductionsTest, WhoKnowsNothingOfLoansDoesNotMentionThem) {
-  Json offer = to_json(Offer{kEnd, {kGid}});
+TEST(CallIntroducerTest, WhoKnowsNothingOfLoansDoesNotMentionThem) {
+  Json offer = to_json(PipeOffer{kEnd, {kGid}});
   for (const char* member : {"lends_answers", "reads"}) {
     Json spoilt = offer;
     spoilt[member] = "yes";
@@ -43,8 +40,8 @@ TEST(IntroductionsTest, WhoKnowsNothingOfLoansDoesNotMentionThem) {
   EXPECT_FALSE(heard->end.lends_answers);
 }
 
-TEST(IntroductionsTest, WhatIsNoOfferIsRefused) {
-  const Json good = to_json(Offer{kEnd, {kGid}});
+TEST(CallIntroducerTest, WhatIsNoOfferIsRefused) {
+  const Json good = to_json(PipeOffer{kEnd, {kGid}});
   const std::vector<std::pair<const char*, Json>> bad{
       {"qpn", Json()},
       {"qpn", -1},
@@ -69,8 +66,8 @@ TEST(IntroductionsTest, WhatIsNoOfferIsRefused) {
   }
 }
 
-TEST(IntroductionsTest, WhatIsNoAnswerIsRefused) {
-  const Json good = to_json(Answer{kEnd, kGid, kOther});
+TEST(CallIntroducerTest, WhatIsNoAnswerIsRefused) {
+  const Json good = to_json(PipeAnswer{kEnd, kGid, kOther});
   for (const char* member : {"qpn", "psn", "mtu", "slots", "dialler", "acceptor"}) {
     for (const Json& value : {Json(), Json(-1), Json("x"), Json::object()}) {
       Json spoilt = good;
@@ -84,4 +81,4 @@ TEST(IntroductionsTest, WhatIsNoAnswerIsRefused) {
 }
 
 }  // namespace
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::transport::hca

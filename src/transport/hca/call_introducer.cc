@@ -1,4 +1,4 @@
-#include "pvrdmad/introductions.h"
+#include "transport/hca/call_introducer.h"
 
 #include <cerrno>
 #include <fmt/core.h>
@@ -7,13 +7,10 @@
 
 #include "base/hex.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::transport::hca {
 namespace {
 
 using calls::Json;
-using transport::hca::Answer;
-using transport::hca::Offer;
-using transport::hca::PipeEndpoint;
 
 constexpr const char* kPipeAnswer = "pipe-answer";
 
@@ -38,7 +35,7 @@ Result<PipeEndpoint> end_of(const Json& said) {
   }
   // Who knows nothing of bulk QPs does not say it.
   if (const auto reads = said.find("reads"); reads != said.end()) {
-    if (!reads->is_number_unsigned() || reads->get<std::uint64_t>() > transport::hca::kReadsMax)
+    if (!reads->is_number_unsigned() || reads->get<std::uint64_t>() > kReadsMax)
       return fail(EPROTO, "its reads are no number, or too many");
     end.reads = reads->get<std::uint32_t>();
   }
@@ -61,12 +58,12 @@ Json to_json(const PipeEndpoint& end, const char* say) {
 
 }  // namespace
 
-Result<Offer> pipe_offer_of(const Json& said) {
+Result<PipeOffer> pipe_offer_of(const Json& said) {
   const auto end = end_of(said);
   if (!end) return Failure(end.error());
   Offer offer{.end = *end, .gids = {}};
   const auto gids = said.find("gids");
-  if (gids == said.end() || !gids->is_array() || gids->size() > transport::hca::kGidsMax)
+  if (gids == said.end() || !gids->is_array() || gids->size() > kGidsMax)
     return fail(EPROTO, "it has no gids, or too many");
   for (const Json& each : *gids) {
     const auto gid = gid_of(each);
@@ -76,14 +73,14 @@ Result<Offer> pipe_offer_of(const Json& said) {
   return offer;
 }
 
-Json to_json(const Offer& offer) {
+Json to_json(const PipeOffer& offer) {
   Json said = to_json(offer.end, kPipeOffer);
   Json& gids = said["gids"] = Json::array();
   for (const verbs::Gid& gid : offer.gids) gids.push_back(to_text(gid));
   return said;
 }
 
-Result<Answer> pipe_answer_of(const Json& said) {
+Result<PipeAnswer> pipe_answer_of(const Json& said) {
   const auto end = end_of(said);
   if (!end) return Failure(end.error());
   const auto dialler = said.find("dialler");
@@ -91,35 +88,35 @@ Result<Answer> pipe_answer_of(const Json& said) {
   const auto near = dialler == said.end() ? std::nullopt : gid_of(*dialler);
   const auto far = acceptor == said.end() ? std::nullopt : gid_of(*acceptor);
   if (!near || !far) return fail(EPROTO, "it does not say which GIDs speak to each other");
-  return Answer{.end = *end, .dialler = *near, .acceptor = *far};
+  return PipeAnswer{.end = *end, .dialler = *near, .acceptor = *far};
 }
 
-Json to_json(const Answer& answer) {
+Json to_json(const PipeAnswer& answer) {
   Json said = to_json(answer.end, kPipeAnswer);
   said["dialler"] = to_text(answer.dialler);
   said["acceptor"] = to_text(answer.acceptor);
   return said;
 }
 
-void answer_pipe_offer(transport::Hca& hca, calls::IncomingCall& call, const calls::Said& first) {
+void answer_pipe_offer(Hca& hca, calls::IncomingCall& call, const calls::Said& first) {
   const auto offer = pipe_offer_of(first.text);
   const auto answer = offer ? hca.answer(call.peer(), *offer) : Failure(offer.error());
   static_cast<void>(call.there().say(answer ? to_json(*answer) : calls::refusal(answer.error().message)));
 }
 
-bool Introductions::set_conversation(calls::Conversation* there) {
+bool CallIntroducer::set_conversation(calls::Conversation* there) {
   const std::lock_guard lock(mutex_);
   there_ = there;
   return !stopping_;
 }
 
-void Introductions::stop() {
+void CallIntroducer::stop() {
   const std::lock_guard lock(mutex_);
   stopping_ = true;
   if (there_ != nullptr) there_->interrupt();
 }
 
-Result<Answer> Introductions::introduce(const std::string& host, const Offer& offer) {
+Result<PipeAnswer> CallIntroducer::introduce(const std::string& host, const PipeOffer& offer) {
   const auto stopped = [] { return fail(ECANCELED, "the daemon stops"); };
   if (!set_conversation(nullptr)) return stopped();
   const auto call = calls_.call(host);
@@ -136,4 +133,4 @@ Result<Answer> Introductions::introduce(const std::string& host, const Offer& of
   return pipe_answer_of(said->text);
 }
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::transport::hca

@@ -1,5 +1,5 @@
-// Introductions: how the daemons of two hosts tell each other where the ends of a pipe are (path hca): a
-// call, one question and one answer.
+// CallIntroducer: asks another host's daemon where its end of a pipe is, by a call: one question and one
+// answer.
 //
 // Thread: any but the shard's.
 #pragma once
@@ -15,27 +15,26 @@
 #include "transport/hca/hca.h"
 #include "transport/hca/introduction.h"
 
-namespace pvrdma::daemon {
+namespace pvrdma::transport::hca {
 
 // What a call says first when it is for a pipe.
 inline constexpr const char* kPipeOffer = "pipe-offer";
 
 // `said` is what came after a first word of kPipeOffer. Errors: EPROTO, one clause.
-Result<transport::hca::Offer> pipe_offer_of(const calls::Json& said);
-calls::Json to_json(const transport::hca::Offer& offer);
-Result<transport::hca::Answer> pipe_answer_of(const calls::Json& said);
-calls::Json to_json(const transport::hca::Answer& answer);
+Result<PipeOffer> pipe_offer_of(const calls::Json& said);
+calls::Json to_json(const PipeOffer& offer);
+Result<PipeAnswer> pipe_answer_of(const calls::Json& said);
+calls::Json to_json(const PipeAnswer& answer);
 
 // Answers a call that began with kPipeOffer.
-void answer_pipe_offer(transport::Hca& hca, calls::IncomingCall& call, const calls::Said& first);
+void answer_pipe_offer(Hca& hca, calls::IncomingCall& call, const calls::Said& first);
 
-class Introductions final : public transport::hca::Introducer {
+class CallIntroducer final : public Introducer {
  public:
   // `calls` is borrowed.
-  explicit Introductions(const calls::HostCalls& calls) : calls_(calls) {}
+  explicit CallIntroducer(const calls::HostCalls& calls) : calls_(calls) {}
 
-  Result<transport::hca::Answer> introduce(const std::string& host,
-                                           const transport::hca::Offer& offer) override;
+  Result<PipeAnswer> introduce(const std::string& host, const PipeOffer& offer) override;
   // The one under way ends soon, later ones at once.
   void stop();
 
@@ -50,4 +49,4 @@ class Introductions final : public transport::hca::Introducer {
   bool stopping_ = false;
 };
 
-}  // namespace pvrdma::daemon
+}  // namespace pvrdma::transport::hca

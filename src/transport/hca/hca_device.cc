@@ -1,0 +1,170 @@
+// The RDMA NIC that an Hca uses: it is opened, and opened anew after a failure; its port and its GIDs.
+#include <algorithm>
+#include <fmt/core.h>
+#include <new>
+#include <utility>
+
+#include "base/log.h"
+#include "transport/hca/hca_impl.h"
+
+namespace pvrdma::transport {
+
+using hca::Nic;
+
+void Hca::Impl::on_news(News news) {
+  const Instant now = shared.clock.now();
+  or_later([&] {
+    switch (news) {
+      case News::kChanged:
+        return ask_port();
+      case News::kPortDown:
+        port.active = false;
+        announce(now);
+        return ask_port();
+      case News::kGone:
+        open_at = now + kReopenPause;
+        return drop_device(fmt::format("RDMA device {} has failed", settings.device), now);
+    }
+  });
+}
+
+void Hca::Impl::open_device(Instant now) {
+  if (nic != nullptr) drop_device("the device is opened anew", now);
+  open_at = Instant::never();
+  if (settings.device.empty() || !options.refused.empty()) return;
+  const std::uint64_t attempt = ++device_attempt;
+  options.worker.post(shard::Task(
+      [to = self.lock(), attempt, device = settings.device, open = options.open, &back = loop] {
+        auto opened = open(device, *to);
+        Result<hca::NicPort> found = fail("the device is not open");
+        if (opened) found = (*opened)->port();
+        come_back(to, back,
+                  [attempt, opened = std::move(opened), found = std::move(found)](Impl& impl) mutable {
+                    impl.took_device(attempt, std::move(opened), std::move(found));
+                  });
+      },
+      "opens an RDMA device"));
+}
+
+void Hca::Impl::took_device(std::uint64_t attempt, Result<std::shared_ptr<Nic>> opened,
+                            Result<hca::NicPort> found) {
+  if (attempt != device_attempt) return;
+  const Instant now = shared.clock.now();
+  const auto failed = [&](const std::string& why) {
+    trouble = why;
+    log::warn("hca: {}; trying again", why);
+    open_at = now + kReopenPause;
+    announce(now);
+  };
+  if (!opened) return failed(opened.error().message);
+  if (!found) return failed(found.error().message);
+  nic = *std::move(opened);
+  for (const int fd : nic->event_fds()) {
+    if (auto watched = loop.watch(fd, shard::Interest::kRead, *this); !watched) {
+      for (const int each : nic->event_fds()) loop.unwatch(each);
+      nic.reset();
+      return failed(watched.error().message);
+    }
+  }
+  use_port(*std::move(found));
+  nic->take_events();  // what came before anybody watched
+}
+
+void Hca::Impl::drop_device(const std::string& why, Instant now) {
+  ++device_attempt;
+  trouble = why;
+  port = {};
+  const std::shared_ptr<Nic> gone = std::exchange(nic, nullptr);
+  if (gone != nullptr) {
+    for (const int fd : gone->event_fds()) loop.unwatch(fd);
+  }
+  announce(now);
+  memories.clear();  // nobody reads or writes them any more
+  // Behind all ends that were made by it.
+  if (gone != nullptr) options.worker.post(shard::Task([gone] {}, "closes an RDMA device"));
+}
+
+void Hca::Impl::work(std::function<void()> job, std::function<void()> then) {
+  options.worker.post(shard::Task(
+      [to = self, job = std::move(job), then = std::move(then), &back = loop] {
+        job();
+        come_back(to, back, [then](Impl&) { then(); });
+      },
+      "a job for the RDMA NIC"));
+}
+
+std::shared_ptr<hca::GuestMemory> Hca::Impl::memory_of(const verbs::Engine& engine) {
+  if (const auto found = memories.find(&engine); found != memories.end()) return found->second;
+  if (nic == nullptr) return nullptr;
+  auto made = std::make_shared<hca::GuestMemory>(nic, engine.memory(), *this);
+  memories.emplace(&engine, made);
+  return made;
+}
+
+void Hca::Impl::give_up_device() {
+  open_at = Instant{};
+  shared.check_at(open_at);
+}
+
+void Hca::Impl::ask_port() {
+  if (nic == nullptr) return;
+  options.worker.post(shard::Task(
+      [to = self, asked = nic, &back = loop] {
+        come_back(to, back, [asked = asked.get(), found = asked->port()](Impl& impl) mutable {
+          impl.took_port(asked, std::move(found));
+        });
+      },
+      "asks for an RDMA device's port"));
+}
+
+void Hca::Impl::took_port(const Nic* asked, Result<hca::NicPort> found) {
+  if (asked != nic.get() || nic == nullptr) return;
+  if (!found) {
+    drop_device(found.error().message, shared.clock.now());
+    open_at = shared.clock.now() + kReopenPause;
+    return;
+  }
+  use_port(*std::move(found));
+}
+
+void Hca::Impl::use_port(hca::NicPort found) {
+  port = std::move(found);
+  announce(shared.clock.now());
+}
+
+void Hca::Impl::show_station() {
+  std::shared_ptr<const hca::Station> old = shared.station;
+  const std::lock_guard lock(station_mutex);
+  station.swap(old);
+}
+
+// Tells everybody how it is now: those who answer, and the pipes.
+void Hca::Impl::announce(Instant now) {
+  auto made = std::make_shared<hca::Station>();
+  made->nic = nic;
+  made->mtu = port.mtu;
+  made->gids = hca::usable_gids(port.gids, settings.tagged);
+  made->peers = settings.peers;
+  if (nic != nullptr) {
+    trouble.clear();
+    if (!port.active) trouble = fmt::format("port 1 of RDMA device {} is down", nic->name());
+    if (port.active && made->gids.empty())
+      trouble = fmt::format(
+          "RDMA device {} has no GID of RoCE v2 that is link-local or the tagged VMkernel "
+          "adapter's",
+          nic->name());
+  }
+  const bool works = trouble.empty();
+  shared.station = works ? std::move(made) : nullptr;
+  show_station();
+  for (const auto& [id, entry] : hosts) {
+    const auto peer = std::ranges::find(settings.peers, id, &HcaPeer::id);
+    const bool is_peer = peer != settings.peers.end();
+    const std::string denied = !is_peer ? "the hosts have no active HCA in common" : trouble;
+    if (!works) entry->break_off(denied, now);
+    entry->configure(is_peer ? peer->name : entry->name(), denied, now);
+  }
+  shared.attention = true;
+}
+
+}  // namespace pvrdma::transport

@@ -1,0 +1,110 @@
+// Hca::Impl: what an Hca consists of. Its turn and what others ask of it are in hca.cc, the device in
+// hca_device.cc.
+//
+// Thread: shard-owned.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "shard/loop.h"
+#include "transport/hca/guest_memory.h"
+#include "transport/hca/hca.h"
+#include "transport/hca/hca_services.h"
+#include "transport/hca/hca_shared.h"
+#include "transport/hca/host_pipes.h"
+#include "transport/hca/worker.h"
+
+namespace pvrdma::transport {
+
+struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::HcaServices {
+  static constexpr Duration kReopenPause = std::chrono::seconds(5);
+
+  Impl(HcaOptions the_options, shard::Loop& the_loop, const Clock& clock, Inbound& inbound)
+      : shared(*this, inbound, clock, the_options.times), options(std::move(the_options)), loop(the_loop) {}
+
+  // Runs `then` on the shard, from a job of the worker, unless the Hca is gone by then.
+  template <typename Then>
+  static void come_back(const std::weak_ptr<Impl>& to, shard::Loop& loop, Then then) {
+    static_cast<void>(loop.post(shard::Task(
+        [to, then = std::move(then)]() mutable {
+          if (const auto impl = to.lock(); impl != nullptr && !impl->is_over)
+            impl->or_later([&] { then(*impl); });
+        },
+        "news of the RDMA NIC")));
+  }
+
+  // Runs `action`; where there is no memory for it, the device is opened anew some seconds later.
+  template <typename Action>
+  void or_later(Action action) {
+    try {
+      action();
+    } catch (const std::bad_alloc&) {
+      open_at = shared.clock.now() + kReopenPause;
+    }
+  }
+
+  hca::HostPipes& pipes(HostId id) {
+    if (const auto found = hosts.find(id); found != hosts.end()) return *found->second;
+    shared.make_room(4 * hosts.size() + 8);
+    return *hosts.emplace(id, std::make_unique<hca::HostPipes>(shared, options.introducer, id)).first->second;
+  }
+
+  // Shard's turn.
+  bool run(Instant now) override;
+  void on_time(Instant now) override;
+  Instant next_deadline() const override {
+    if (shared.attention || !shared.active.empty() || !shared.unflushed.empty()) return Instant{};
+    return std::min(shared.next_check, open_at);
+  }
+  bool polls() const override { return false; }
+  void on_fd_ready(int, shard::Readiness) override { nic->take_events(); }
+  std::string what() const override { return "the pipes to other hosts"; }
+  void flush_all(Instant now);
+
+  // Device.
+  void on_news(News news) override;
+  void open_device(Instant now);
+  void took_device(std::uint64_t attempt, Result<std::shared_ptr<hca::Nic>> opened,
+                   Result<hca::NicPort> found);
+  void drop_device(const std::string& why, Instant now);
+  void ask_port();
+  void took_port(const hca::Nic* asked, Result<hca::NicPort> found);
+  void use_port(hca::NicPort found);
+  void announce(Instant now);
+  void show_station();
+
+  // HcaServices.
+  void bury(std::unique_ptr<hca::Buried> dead) override { options.worker.bury(std::move(dead)); }
+  void work(std::function<void()> job, std::function<void()> then) override;
+  std::shared_ptr<hca::GuestMemory> memory_of(const verbs::Engine& engine) override;
+  void give_up_device() override;
+
+  hca::HcaShared shared;
+  const HcaOptions options;
+  shard::Loop& loop;
+  std::weak_ptr<Impl> self;
+  bool is_over = false;
+  HcaSettings settings;
+  bool is_configured = true;  // false: there was no memory for all of the newest settings
+  std::map<HostId, std::unique_ptr<hca::HostPipes>> hosts;
+  std::map<const verbs::Engine*, std::shared_ptr<hca::GuestMemory>> memories;
+
+  std::shared_ptr<hca::Nic> nic;  // null: none is open
+  hca::NicPort port;
+  std::string trouble = "this host has no active HCA";  // of the device; empty: it works
+  std::uint64_t device_attempt = 0;
+  Instant open_at = Instant::never();
+
+  std::mutex station_mutex;
+  std::shared_ptr<const hca::Station> station;  // guarded: the newest of `shared`, for other threads
+};
+
+}  // namespace pvrdma::transport
