@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "device/capabilities.h"
 #include "device/fake_guest.h"
 #include "device/print_state.h"
 #include "support/saved_stream.h"

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "device/capabilities.h"
 #include "device/describe.h"
 #include "device/fake_doorbells.h"
 #include "device/fake_guest.h"

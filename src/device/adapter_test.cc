@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/log.h"
+#include "device/capabilities.h"
 #include "device/fake_guest.h"
 #include "guestmem/sigbus.h"
 #include "support/manual_clock.h"

@@ -16,6 +16,7 @@
 #include <span>
 
 #include "base/log.h"
+#include "device/capabilities.h"
 #include "device/fake_doorbells.h"
 #include "device/fake_guest.h"
 #include "support/fuzz_input.h"

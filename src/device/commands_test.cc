@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <gtest/gtest.h>
 
+#include "device/capabilities.h"
 #include "device/commands_fixture.h"
 
 namespace pvrdma::device {

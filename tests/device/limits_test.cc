@@ -1,5 +1,6 @@
 // Resource limits: each is enforced, and after a refusal there is room again when one object is destroyed
 // (docs/device.md 2.3, 9.3).
+#include "device/capabilities.h"
 #include "device_test.h"
 
 namespace pvrdma::test {

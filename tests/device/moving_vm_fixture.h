@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "device/capabilities.h"
 #include "device_test.h"
 
 namespace pvrdma::test {

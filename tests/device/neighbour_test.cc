@@ -12,6 +12,7 @@
 #include "base/log_writer.h"
 #include "base/unix_listener.h"
 #include "device_test.h"
+#include "guestmem/mapped_bytes.h"
 #include "support/lingering_socket.h"
 #include "support/open_fds.h"
 #include "vfio_user/raw_peer.h"

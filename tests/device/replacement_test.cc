@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "device/capabilities.h"
 #include "device_test.h"
 #include "support/testbench.h"
 

@@ -11,6 +11,7 @@
 
 #include "gtest/gtest.h"
 
+#include "device/capabilities.h"
 #include "device/print_state.h"
 #include "support/must.h"
 #include "support/saved_stream.h"
