@@ -79,7 +79,7 @@ class Checkpoints::Run {
   void say(const CheckpointLine& line) {
     {
       const std::lock_guard lock(mutex_);
-      lines_ += control::text_of(line) + "\n";
+      lines_ += schema::text_of(line) + "\n";
     }
     changed_.notify_all();
   }

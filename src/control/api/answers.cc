@@ -25,7 +25,8 @@ Json CountersRule::write(const std::vector<Gauge>& gauges) const {
 }
 
 Json CountersRule::schema(Components& components) const {
-  return schema_named(components, "Counters", MapRule<NumberRule>{}.schema(components));
+  return schema::schema_named(components, "Counters",
+                              schema::MapRule<schema::NumberRule>{}.schema(components));
 }
 
 Json CounterGroupsRule::write(const std::vector<CounterGroup>& groups) const {
@@ -43,19 +44,21 @@ Json CounterGroupsRule::write(const std::vector<PathUse>& paths) const {
 }
 
 Json CounterGroupsRule::schema(Components& components) const {
-  return schema_named(components, "CounterGroups",
-                      {{"type", "object"}, {"additionalProperties", CountersRule{}.schema(components)}});
+  return schema::schema_named(
+      components, "CounterGroups",
+      {{"type", "object"}, {"additionalProperties", CountersRule{}.schema(components)}});
 }
 
 Json BudgetsRule::write(const std::vector<BudgetUse>& budgets) const {
   Json object = Json::object();
-  for (const BudgetUse& each : budgets) object[std::string(to_text(each.budget))] = to_json(each);
+  for (const BudgetUse& each : budgets) object[std::string(to_text(each.budget))] = schema::to_json(each);
   return object;
 }
 
 Json BudgetsRule::schema(Components& components) const {
-  return schema_named(components, "Budgets",
-                      {{"type", "object"}, {"additionalProperties", schema_of<BudgetUse>(components)}});
+  return schema::schema_named(
+      components, "Budgets",
+      {{"type", "object"}, {"additionalProperties", schema::schema_of<BudgetUse>(components)}});
 }
 
 std::vector<QpSnapshot> qps_of(const Snapshot& snapshot, std::string_view adapter) {
@@ -92,11 +95,11 @@ std::string stats_json(const Snapshot& snapshot, std::string_view adapter) {
 
 Json stats_schema(Components& components) {
   const Json adapter{{"type", "object"}, {"properties", {{"name", {{"type", "string"}}}}}};
-  return schema_named(components, "Stats",
-                      {{"type", "object"},
-                       {"properties",
-                        {{"adapters", {{"type", "array"}, {"items", adapter}}},
-                         {"host", CounterGroupsRule{}.schema(components)}}}});
+  return schema::schema_named(components, "Stats",
+                              {{"type", "object"},
+                               {"properties",
+                                {{"adapters", {{"type", "array"}, {"items", adapter}}},
+                                 {"host", CounterGroupsRule{}.schema(components)}}}});
 }
 
 Json capture_schema(Components&) {

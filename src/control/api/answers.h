@@ -11,10 +11,11 @@
 #include <vector>
 
 #include "control/adapter_control.h"
+#include "control/api/router.h"
 #include "control/model/views.h"
 #include "control/plane/plane.h"
-#include "control/schema/rules.h"
 #include "control/snapshot.h"
+#include "schema/rules.h"
 
 namespace pvrdma::control {
 
@@ -22,29 +23,12 @@ struct Version {
   std::string_view version;
   std::string_view api = "v1";
 };
-template <>
-inline constexpr auto kObject<Version> = record("Version", field("version", &Version::version),
-                                                field("api", &Version::api));
 
 struct ErrorAnswer {
   std::string_view error;
 };
-template <>
-inline constexpr auto kObject<ErrorAnswer> = record("Error", field("error", &ErrorAnswer::error));
 
 // --- Adapters and QPs ---
-
-template <>
-inline constexpr auto kObject<QemuProcess> = record("QemuProcess", field("version", &QemuProcess::version),
-                                                    field("pid", &QemuProcess::pid));
-template <>
-inline constexpr auto kObject<UpgradedVmm> =
-    record("UpgradedVmm", field("vm", &UpgradedVmm::vm), field("from", &UpgradedVmm::from),
-           field("to", &UpgradedVmm::to),
-           field("pause_us", &UpgradedVmm::pause_us)
-               .noted(R"("description": "How long the VM stood; 0: it was paused, and is")"),
-           field("qemu_us", &UpgradedVmm::qemu_us), field("restore_us", &UpgradedVmm::restore_us),
-           field("adapter_us", &UpgradedVmm::adapter_us), field("state_bytes", &UpgradedVmm::state_bytes));
 
 // A line of a checkpoint: how far QEMU is, at last how many bytes of state follow, or why there are none.
 struct CheckpointLine {
@@ -56,53 +40,10 @@ struct CheckpointLine {
   QemuProcess qemu;
   std::string error;
 };
-template <>
-inline constexpr auto kObject<CheckpointLine> =
-    record("CheckpointLine", field("vm", &CheckpointLine::vm), field("ram_bytes", &CheckpointLine::ram_bytes),
-           field("remaining_bytes", &CheckpointLine::remaining_bytes),
-           field("state_bytes", &CheckpointLine::state_bytes), field("took_us", &CheckpointLine::took_us),
-           field("qemu", &CheckpointLine::qemu), field("error", &CheckpointLine::error));
-template <>
-inline constexpr auto kObject<RestoredVm> = record("RestoredVm", field("vm", &RestoredVm::vm),
-                                                   field("qemu", &RestoredVm::qemu),
-                                                   field("took_us", &RestoredVm::took_us));
-
-template <>
-inline constexpr auto kObject<MotionState> = record(
-    "Motion", field("id", &MotionState::id), field("vm", &MotionState::vm), field("from", &MotionState::from),
-    field("to", &MotionState::to),
-    field("state", &MotionState::state).noted(R"("enum": ["runs", "done", "failed"])"),
-    field("phase", &MotionState::phase), field("error", &MotionState::error),
-    field("since", &MotionState::since), field("ram_bytes", &MotionState::ram_bytes),
-    field("remaining_bytes", &MotionState::remaining_bytes), field("page_bytes", &MotionState::page_bytes),
-    field("state_bytes", &MotionState::state_bytes), field("took_us", &MotionState::took_us),
-    field("pause_us", &MotionState::pause_us)
-        .noted(R"("description": "How long the VM stood; what follows are its parts")"),
-    field("freeze_us", &MotionState::freeze_us), field("pages_us", &MotionState::pages_us),
-    field("state_us", &MotionState::state_us), field("memory_us", &MotionState::memory_us),
-    field("commit_us", &MotionState::commit_us), field("go_on_us", &MotionState::go_on_us));
-
-template <>
-inline constexpr auto kObject<HcaCheck> =
-    record("HcaCheck", field("device", &HcaCheck::device), field("mtu", &HcaCheck::mtu),
-           field("gids", &HcaCheck::gids), field("gid", &HcaCheck::gid), field("max_qps", &HcaCheck::max_qps),
-           field("max_work_requests", &HcaCheck::max_work_requests), field("max_sges", &HcaCheck::max_sges),
-           field("max_cqes", &HcaCheck::max_cqes), field("max_regions", &HcaCheck::max_regions),
-           field("max_region_bytes", &HcaCheck::max_region_bytes), field("max_reads", &HcaCheck::max_reads),
-           field("memory_mib", &HcaCheck::memory_mib),
-           field("register_untouched_us", &HcaCheck::register_untouched_us)
-               .noted(R"("description": "For a GiB of memory, as the next two")"),
-           field("register_us", &HcaCheck::register_us), field("deregister_us", &HcaCheck::deregister_us),
-           field("sends", &HcaCheck::sends)
-               .noted(R"("description": "Of 64 bytes, a second; what follows in bytes a second")"),
-           field("send_bytes", &HcaCheck::send_bytes), field("read_bytes", &HcaCheck::read_bytes),
-           field("long_read_bytes", &HcaCheck::long_read_bytes), field("read_ns", &HcaCheck::read_ns));
 
 struct StateText {
   std::string text;
 };
-template <>
-inline constexpr auto kObject<StateText> = record("StateText", field("text", &StateText::text));
 
 // Lists of what has a name, as objects with those names.
 struct CountersRule {
@@ -116,92 +57,24 @@ struct CounterGroupsRule {
   Json schema(Components& components) const;
 };
 
-template <>
-inline constexpr auto kObject<BudgetUse> = record("Budget", field("use", &BudgetUse::use),
-                                                  field("limit", &BudgetUse::limit),
-                                                  field("refused", &BudgetUse::refused));
 struct BudgetsRule {
   Json write(const std::vector<BudgetUse>& budgets) const;
   Json schema(Components& components) const;
 };
 
-template <>
-inline constexpr auto kObject<GidSnapshot> = record(
-    "Gid", field("index", &GidSnapshot::index), field("gid", &GidSnapshot::gid),
-    field("roce", &GidSnapshot::roce),
-    field("lost_to", &GidSnapshot::lost_to)
-        .noted(
-            R"("description": "The host that bound it at the same time and holds it instead; empty: this adapter holds it")"));
-
-template <>
-inline constexpr auto kObject<AdapterSnapshot> = record(
-    "Adapter", field("name", &AdapterSnapshot::name),
-    field("state", &AdapterSnapshot::state)
-        .noted(R"("enum": ["off", "detached", "attached", "active", "failed"])"),
-    field("mac", &AdapterSnapshot::mac), field("hardware_version", &AdapterSnapshot::hardware_version),
-    field("roce", &AdapterSnapshot::roce),
-    field("doorbells", &AdapterSnapshot::doorbells).noted(R"("enum": ["trapped", "mapped"])"),
-    field("mtu", &AdapterSnapshot::mtu).noted(R"("description": "The port's active MTU, bytes")"),
-    field("native_endpoints", &AdapterSnapshot::native_endpoints)
-        .noted(R"("description": "\"on\", or \"off: \" and why; of the host's set-up, not of who answers")"),
-    field("socket", &AdapterSnapshot::socket), field("link_up", &AdapterSnapshot::link_up),
-    field("device_version", &AdapterSnapshot::device_version),
-    field("driver_version", &AdapterSnapshot::driver_version), field("guest_os", &AdapterSnapshot::guest_os),
-    field("memory_bytes", &AdapterSnapshot::memory_bytes),
-    field("pinned_bytes", &AdapterSnapshot::pinned_bytes)
-        .noted(R"("description": "Of memory_bytes: registered with the host's RDMA NIC")"),
-    field("pinned_trouble", &AdapterSnapshot::pinned_trouble),
-    field("tx_messages", &AdapterSnapshot::tx_messages), field("tx_bytes", &AdapterSnapshot::tx_bytes),
-    field("rx_messages", &AdapterSnapshot::rx_messages), field("rx_bytes", &AdapterSnapshot::rx_bytes),
-    field("gids", &AdapterSnapshot::gids), field("objects", &AdapterSnapshot::objects, CountersRule{}),
-    field("budgets", &AdapterSnapshot::budgets, BudgetsRule{}),
-    field("paths", &AdapterSnapshot::paths, CounterGroupsRule{}));
-
-template <>
-inline constexpr auto kObject<QpSnapshot> =
-    record("Qp", field("adapter", &QpSnapshot::adapter), field("qpn", &QpSnapshot::qpn),
-           field("type", &QpSnapshot::type), field("state", &QpSnapshot::state),
-           field("local_gid", &QpSnapshot::local_gid), field("remote_gid", &QpSnapshot::remote_gid),
-           field("remote_qpn", &QpSnapshot::remote_qpn), field("peer_host", &QpSnapshot::peer_host),
-           field("path", &QpSnapshot::path), field("path_reason", &QpSnapshot::path_reason),
-           field("tx_messages", &QpSnapshot::tx_messages), field("tx_bytes", &QpSnapshot::tx_bytes),
-           field("rx_messages", &QpSnapshot::rx_messages), field("rx_bytes", &QpSnapshot::rx_bytes),
-           field("retransmits", &QpSnapshot::retransmits));
 // Empty `adapter`: all.
 std::vector<QpSnapshot> qps_of(const Snapshot& snapshot, std::string_view adapter);
 
 // The path of a QP that is connected.
 struct PathView : QpSnapshot {};
-template <>
-inline constexpr auto kObject<PathView> =
-    record("Path", field("adapter", &PathView::adapter), field("qpn", &PathView::qpn),
-           field("local_gid", &PathView::local_gid), field("remote_gid", &PathView::remote_gid),
-           field("remote_qpn", &PathView::remote_qpn), field("peer_host", &PathView::peer_host),
-           field("path", &PathView::path), field("reason", &PathView::path_reason));
 // `host`: this host's name, empty when it has none.
 std::vector<PathView> paths_of(const Snapshot& snapshot, const std::string& host);
 
-template <>
-inline constexpr auto kObject<FaultCounts> = record("FaultCounts", field("messages", &FaultCounts::messages),
-                                                    field("dropped", &FaultCounts::dropped),
-                                                    field("duplicated", &FaultCounts::duplicated),
-                                                    field("delayed", &FaultCounts::delayed),
-                                                    field("reordered", &FaultCounts::reordered),
-                                                    field("corrupted", &FaultCounts::corrupted));
 // A fault with what it did so far.
 struct FaultView : FaultWish {
   std::uint64_t id = 0;
   FaultCounts counts;
 };
-template <>
-inline constexpr auto kObject<FaultView> = record(
-    "Fault", field("id", &FaultView::id), field("adapter", &FaultView::adapter),
-    field("drop", &FaultView::drop_ppm, ProbabilityRule{}),
-    field("duplicate", &FaultView::duplicate_ppm, ProbabilityRule{}),
-    field("delay", &FaultView::delay_ppm, ProbabilityRule{}),
-    field("reorder", &FaultView::reorder_ppm, ProbabilityRule{}),
-    field("corrupt", &FaultView::corrupt_ppm, ProbabilityRule{}), field("late_ms", &FaultView::late_ms),
-    field("seed", &FaultView::seed), field("counts", &FaultView::counts));
 
 // Counter groups beside the adapter's name, so no description says it all.
 std::string stats_json(const Snapshot& snapshot, std::string_view adapter);
@@ -213,49 +86,12 @@ Json bytes_schema(Components& components);
 
 // --- The cluster as this host sees it ---
 
-template <>
-inline constexpr auto kObject<StoreState> = record(
-    "StoreState", field("description", &StoreState::description), field("connected", &StoreState::connected),
-    field("trouble", &StoreState::trouble), field("edits", &StoreState::edits),
-    field("conflicts", &StoreState::conflicts), field("live_conflicts", &StoreState::live_conflicts),
-    field("bad_records", &StoreState::bad_records), field("resyncs", &StoreState::resyncs),
-    field("size_bytes", &StoreState::size_bytes), field("used_bytes", &StoreState::used_bytes),
-    field("alarms", &StoreState::alarms),
-    field("caretaker", &StoreState::caretaker)
-        .noted(
-            R"("description": "The host that makes the store forget old revisions; empty: somebody else does")"));
-template <>
-inline constexpr auto kObject<PeerSnapshot> = record("Peer", field("host", &PeerSnapshot::host, kName),
-                                                     field("lanes_up", &PeerSnapshot::lanes_up),
-                                                     field("sessions_up", &PeerSnapshot::sessions_up),
-                                                     field("reconnects", &PeerSnapshot::reconnects),
-                                                     field("trouble", &PeerSnapshot::trouble));
-template <>
-inline constexpr auto kObject<TcpSnapshot> = record("Tcp", field("listening", &TcpSnapshot::listening),
-                                                    field("trouble", &TcpSnapshot::trouble),
-                                                    field("peers", &TcpSnapshot::peers));
-template <>
-inline constexpr auto kObject<HcaPeerSnapshot> = record("HcaPeer",
-                                                        field("host", &HcaPeerSnapshot::host, kName),
-                                                        field("up", &HcaPeerSnapshot::up),
-                                                        field("falls", &HcaPeerSnapshot::falls),
-                                                        field("trouble", &HcaPeerSnapshot::trouble));
-template <>
-inline constexpr auto kObject<HcaSnapshot> = record("Hca", field("device", &HcaSnapshot::device),
-                                                    field("trouble", &HcaSnapshot::trouble),
-                                                    field("pinned_bytes", &HcaSnapshot::pinned_bytes),
-                                                    field("peers", &HcaSnapshot::peers));
 struct ClusterAnswer {
   std::string host;
   StoreState store;
   TcpSnapshot tcp;
   HcaSnapshot hca;
 };
-template <>
-inline constexpr auto kObject<ClusterAnswer> = record("Cluster", field("host", &ClusterAnswer::host, kName),
-                                                      field("store", &ClusterAnswer::store),
-                                                      field("tcp", &ClusterAnswer::tcp),
-                                                      field("hca", &ClusterAnswer::hca));
 
 // --- Parts of hosts ---
 
@@ -266,13 +102,6 @@ struct AdvancedSetting {
   std::string_view default_value = "";
   std::string_view description = "VMkernel adapter whose address PVRDMA traffic between hosts uses";
 };
-template <>
-inline constexpr auto kObject<AdvancedSetting> = record("AdvancedSetting",
-                                                        field("path", &AdvancedSetting::path),
-                                                        field("type", &AdvancedSetting::type),
-                                                        field("value", &AdvancedSetting::value),
-                                                        field("default", &AdvancedSetting::default_value),
-                                                        field("description", &AdvancedSetting::description));
 
 struct FirewallRule {
   std::string_view ruleset;
@@ -282,19 +111,239 @@ struct FirewallRule {
   std::string_view protocol = "TCP";
   std::string_view port_type = "Dst";
 };
-template <>
-inline constexpr auto kObject<FirewallRule> =
-    record("Rule", field("ruleset", &FirewallRule::ruleset),
-           field("direction", &FirewallRule::direction).noted(R"("enum": ["Inbound", "Outbound"])"),
-           field("protocol", &FirewallRule::protocol), field("port_type", &FirewallRule::port_type),
-           field("port_begin", &FirewallRule::port_begin), field("port_end", &FirewallRule::port_end));
 
 struct RdmaStats {
   std::string device;
   std::map<std::string, std::uint64_t> stats;
 };
-template <>
-inline constexpr auto kObject<RdmaStats> = record("RdmaStats", field("device", &RdmaStats::device),
-                                                  field("stats", &RdmaStats::stats));
 
 }  // namespace pvrdma::control
+
+namespace pvrdma::schema {
+
+template <>
+inline constexpr auto kObject<control::Version> = record("Version",
+                                                         field("version", &control::Version::version),
+                                                         field("api", &control::Version::api));
+
+template <>
+inline constexpr auto kObject<control::ErrorAnswer> = record("Error",
+                                                             field("error", &control::ErrorAnswer::error));
+
+template <>
+inline constexpr auto kObject<control::QemuProcess> = record("QemuProcess",
+                                                             field("version", &control::QemuProcess::version),
+                                                             field("pid", &control::QemuProcess::pid));
+
+template <>
+inline constexpr auto kObject<control::UpgradedVmm> = record(
+    "UpgradedVmm", field("vm", &control::UpgradedVmm::vm), field("from", &control::UpgradedVmm::from),
+    field("to", &control::UpgradedVmm::to),
+    field("pause_us", &control::UpgradedVmm::pause_us)
+        .noted(R"("description": "How long the VM stood; 0: it was paused, and is")"),
+    field("qemu_us", &control::UpgradedVmm::qemu_us), field("restore_us", &control::UpgradedVmm::restore_us),
+    field("adapter_us", &control::UpgradedVmm::adapter_us),
+    field("state_bytes", &control::UpgradedVmm::state_bytes));
+
+template <>
+inline constexpr auto kObject<control::CheckpointLine> =
+    record("CheckpointLine", field("vm", &control::CheckpointLine::vm),
+           field("ram_bytes", &control::CheckpointLine::ram_bytes),
+           field("remaining_bytes", &control::CheckpointLine::remaining_bytes),
+           field("state_bytes", &control::CheckpointLine::state_bytes),
+           field("took_us", &control::CheckpointLine::took_us), field("qemu", &control::CheckpointLine::qemu),
+           field("error", &control::CheckpointLine::error));
+
+template <>
+inline constexpr auto kObject<control::RestoredVm> = record("RestoredVm",
+                                                            field("vm", &control::RestoredVm::vm),
+                                                            field("qemu", &control::RestoredVm::qemu),
+                                                            field("took_us", &control::RestoredVm::took_us));
+
+template <>
+inline constexpr auto kObject<control::MotionState> = record(
+    "Motion", field("id", &control::MotionState::id), field("vm", &control::MotionState::vm),
+    field("from", &control::MotionState::from), field("to", &control::MotionState::to),
+    field("state", &control::MotionState::state).noted(R"("enum": ["runs", "done", "failed"])"),
+    field("phase", &control::MotionState::phase), field("error", &control::MotionState::error),
+    field("since", &control::MotionState::since), field("ram_bytes", &control::MotionState::ram_bytes),
+    field("remaining_bytes", &control::MotionState::remaining_bytes),
+    field("page_bytes", &control::MotionState::page_bytes),
+    field("state_bytes", &control::MotionState::state_bytes),
+    field("took_us", &control::MotionState::took_us),
+    field("pause_us", &control::MotionState::pause_us)
+        .noted(R"("description": "How long the VM stood; what follows are its parts")"),
+    field("freeze_us", &control::MotionState::freeze_us), field("pages_us", &control::MotionState::pages_us),
+    field("state_us", &control::MotionState::state_us), field("memory_us", &control::MotionState::memory_us),
+    field("commit_us", &control::MotionState::commit_us), field("go_on_us", &control::MotionState::go_on_us));
+
+template <>
+inline constexpr auto kObject<control::HcaCheck> = record(
+    "HcaCheck", field("device", &control::HcaCheck::device), field("mtu", &control::HcaCheck::mtu),
+    field("gids", &control::HcaCheck::gids), field("gid", &control::HcaCheck::gid),
+    field("max_qps", &control::HcaCheck::max_qps),
+    field("max_work_requests", &control::HcaCheck::max_work_requests),
+    field("max_sges", &control::HcaCheck::max_sges), field("max_cqes", &control::HcaCheck::max_cqes),
+    field("max_regions", &control::HcaCheck::max_regions),
+    field("max_region_bytes", &control::HcaCheck::max_region_bytes),
+    field("max_reads", &control::HcaCheck::max_reads), field("memory_mib", &control::HcaCheck::memory_mib),
+    field("register_untouched_us", &control::HcaCheck::register_untouched_us)
+        .noted(R"("description": "For a GiB of memory, as the next two")"),
+    field("register_us", &control::HcaCheck::register_us),
+    field("deregister_us", &control::HcaCheck::deregister_us),
+    field("sends", &control::HcaCheck::sends)
+        .noted(R"("description": "Of 64 bytes, a second; what follows in bytes a second")"),
+    field("send_bytes", &control::HcaCheck::send_bytes), field("read_bytes", &control::HcaCheck::read_bytes),
+    field("long_read_bytes", &control::HcaCheck::long_read_bytes),
+    field("read_ns", &control::HcaCheck::read_ns));
+
+template <>
+inline constexpr auto kObject<control::StateText> = record("StateText",
+                                                           field("text", &control::StateText::text));
+
+template <>
+inline constexpr auto kObject<BudgetUse> = record("Budget", field("use", &BudgetUse::use),
+                                                  field("limit", &BudgetUse::limit),
+                                                  field("refused", &BudgetUse::refused));
+
+template <>
+inline constexpr auto kObject<control::GidSnapshot> = record(
+    "Gid", field("index", &control::GidSnapshot::index), field("gid", &control::GidSnapshot::gid),
+    field("roce", &control::GidSnapshot::roce),
+    field("lost_to", &control::GidSnapshot::lost_to)
+        .noted(
+            R"("description": "The host that bound it at the same time and holds it instead; empty: this adapter holds it")"));
+
+template <>
+inline constexpr auto kObject<control::AdapterSnapshot> = record(
+    "Adapter", field("name", &control::AdapterSnapshot::name),
+    field("state", &control::AdapterSnapshot::state)
+        .noted(R"("enum": ["off", "detached", "attached", "active", "failed"])"),
+    field("mac", &control::AdapterSnapshot::mac),
+    field("hardware_version", &control::AdapterSnapshot::hardware_version),
+    field("roce", &control::AdapterSnapshot::roce),
+    field("doorbells", &control::AdapterSnapshot::doorbells).noted(R"("enum": ["trapped", "mapped"])"),
+    field("mtu", &control::AdapterSnapshot::mtu).noted(R"("description": "The port's active MTU, bytes")"),
+    field("native_endpoints", &control::AdapterSnapshot::native_endpoints)
+        .noted(R"("description": "\"on\", or \"off: \" and why; of the host's set-up, not of who answers")"),
+    field("socket", &control::AdapterSnapshot::socket), field("link_up", &control::AdapterSnapshot::link_up),
+    field("device_version", &control::AdapterSnapshot::device_version),
+    field("driver_version", &control::AdapterSnapshot::driver_version),
+    field("guest_os", &control::AdapterSnapshot::guest_os),
+    field("memory_bytes", &control::AdapterSnapshot::memory_bytes),
+    field("pinned_bytes", &control::AdapterSnapshot::pinned_bytes)
+        .noted(R"("description": "Of memory_bytes: registered with the host's RDMA NIC")"),
+    field("pinned_trouble", &control::AdapterSnapshot::pinned_trouble),
+    field("tx_messages", &control::AdapterSnapshot::tx_messages),
+    field("tx_bytes", &control::AdapterSnapshot::tx_bytes),
+    field("rx_messages", &control::AdapterSnapshot::rx_messages),
+    field("rx_bytes", &control::AdapterSnapshot::rx_bytes), field("gids", &control::AdapterSnapshot::gids),
+    field("objects", &control::AdapterSnapshot::objects, control::CountersRule{}),
+    field("budgets", &control::AdapterSnapshot::budgets, control::BudgetsRule{}),
+    field("paths", &control::AdapterSnapshot::paths, control::CounterGroupsRule{}));
+
+template <>
+inline constexpr auto kObject<control::QpSnapshot> =
+    record("Qp", field("adapter", &control::QpSnapshot::adapter), field("qpn", &control::QpSnapshot::qpn),
+           field("type", &control::QpSnapshot::type), field("state", &control::QpSnapshot::state),
+           field("local_gid", &control::QpSnapshot::local_gid),
+           field("remote_gid", &control::QpSnapshot::remote_gid),
+           field("remote_qpn", &control::QpSnapshot::remote_qpn),
+           field("peer_host", &control::QpSnapshot::peer_host), field("path", &control::QpSnapshot::path),
+           field("path_reason", &control::QpSnapshot::path_reason),
+           field("tx_messages", &control::QpSnapshot::tx_messages),
+           field("tx_bytes", &control::QpSnapshot::tx_bytes),
+           field("rx_messages", &control::QpSnapshot::rx_messages),
+           field("rx_bytes", &control::QpSnapshot::rx_bytes),
+           field("retransmits", &control::QpSnapshot::retransmits));
+
+template <>
+inline constexpr auto kObject<control::PathView> = record(
+    "Path", field("adapter", &control::PathView::adapter), field("qpn", &control::PathView::qpn),
+    field("local_gid", &control::PathView::local_gid), field("remote_gid", &control::PathView::remote_gid),
+    field("remote_qpn", &control::PathView::remote_qpn), field("peer_host", &control::PathView::peer_host),
+    field("path", &control::PathView::path), field("reason", &control::PathView::path_reason));
+
+template <>
+inline constexpr auto kObject<control::FaultCounts> = record(
+    "FaultCounts", field("messages", &control::FaultCounts::messages),
+    field("dropped", &control::FaultCounts::dropped), field("duplicated", &control::FaultCounts::duplicated),
+    field("delayed", &control::FaultCounts::delayed), field("reordered", &control::FaultCounts::reordered),
+    field("corrupted", &control::FaultCounts::corrupted));
+
+template <>
+inline constexpr auto kObject<control::FaultView> =
+    record("Fault", field("id", &control::FaultView::id), field("adapter", &control::FaultView::adapter),
+           field("drop", &control::FaultView::drop_ppm, ProbabilityRule{}),
+           field("duplicate", &control::FaultView::duplicate_ppm, ProbabilityRule{}),
+           field("delay", &control::FaultView::delay_ppm, ProbabilityRule{}),
+           field("reorder", &control::FaultView::reorder_ppm, ProbabilityRule{}),
+           field("corrupt", &control::FaultView::corrupt_ppm, ProbabilityRule{}),
+           field("late_ms", &control::FaultView::late_ms), field("seed", &control::FaultView::seed),
+           field("counts", &control::FaultView::counts));
+
+template <>
+inline constexpr auto kObject<control::StoreState> = record(
+    "StoreState", field("description", &control::StoreState::description),
+    field("connected", &control::StoreState::connected), field("trouble", &control::StoreState::trouble),
+    field("edits", &control::StoreState::edits), field("conflicts", &control::StoreState::conflicts),
+    field("live_conflicts", &control::StoreState::live_conflicts),
+    field("bad_records", &control::StoreState::bad_records), field("resyncs", &control::StoreState::resyncs),
+    field("size_bytes", &control::StoreState::size_bytes),
+    field("used_bytes", &control::StoreState::used_bytes), field("alarms", &control::StoreState::alarms),
+    field("caretaker", &control::StoreState::caretaker)
+        .noted(
+            R"("description": "The host that makes the store forget old revisions; empty: somebody else does")"));
+
+template <>
+inline constexpr auto kObject<control::PeerSnapshot> =
+    record("Peer", field("host", &control::PeerSnapshot::host, kName),
+           field("lanes_up", &control::PeerSnapshot::lanes_up),
+           field("sessions_up", &control::PeerSnapshot::sessions_up),
+           field("reconnects", &control::PeerSnapshot::reconnects),
+           field("trouble", &control::PeerSnapshot::trouble));
+
+template <>
+inline constexpr auto kObject<control::TcpSnapshot> =
+    record("Tcp", field("listening", &control::TcpSnapshot::listening),
+           field("trouble", &control::TcpSnapshot::trouble), field("peers", &control::TcpSnapshot::peers));
+
+template <>
+inline constexpr auto kObject<control::HcaPeerSnapshot> =
+    record("HcaPeer", field("host", &control::HcaPeerSnapshot::host, kName),
+           field("up", &control::HcaPeerSnapshot::up), field("falls", &control::HcaPeerSnapshot::falls),
+           field("trouble", &control::HcaPeerSnapshot::trouble));
+
+template <>
+inline constexpr auto kObject<control::HcaSnapshot> = record(
+    "Hca", field("device", &control::HcaSnapshot::device), field("trouble", &control::HcaSnapshot::trouble),
+    field("pinned_bytes", &control::HcaSnapshot::pinned_bytes), field("peers", &control::HcaSnapshot::peers));
+
+template <>
+inline constexpr auto kObject<control::ClusterAnswer> =
+    record("Cluster", field("host", &control::ClusterAnswer::host, kName),
+           field("store", &control::ClusterAnswer::store), field("tcp", &control::ClusterAnswer::tcp),
+           field("hca", &control::ClusterAnswer::hca));
+
+template <>
+inline constexpr auto kObject<control::AdvancedSetting> =
+    record("AdvancedSetting", field("path", &control::AdvancedSetting::path),
+           field("type", &control::AdvancedSetting::type), field("value", &control::AdvancedSetting::value),
+           field("default", &control::AdvancedSetting::default_value),
+           field("description", &control::AdvancedSetting::description));
+
+template <>
+inline constexpr auto kObject<control::FirewallRule> =
+    record("Rule", field("ruleset", &control::FirewallRule::ruleset),
+           field("direction", &control::FirewallRule::direction).noted(R"("enum": ["Inbound", "Outbound"])"),
+           field("protocol", &control::FirewallRule::protocol),
+           field("port_type", &control::FirewallRule::port_type),
+           field("port_begin", &control::FirewallRule::port_begin),
+           field("port_end", &control::FirewallRule::port_end));
+
+template <>
+inline constexpr auto kObject<control::RdmaStats> = record("RdmaStats",
+                                                           field("device", &control::RdmaStats::device),
+                                                           field("stats", &control::RdmaStats::stats));
+
+}  // namespace pvrdma::schema

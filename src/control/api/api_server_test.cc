@@ -10,7 +10,7 @@
 
 #include "control/api/api_fixture.h"
 #include "control/api/router.h"
-#include "control/schema/object.h"
+#include "schema/object.h"
 
 namespace pvrdma::control {
 namespace {

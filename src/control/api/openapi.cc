@@ -23,7 +23,7 @@ Json parameters_of(const Route& route, Components& components) {
     parameters.push_back({{"name", segment.substr(1, segment.size() - 2)},
                           {"in", "path"},
                           {"required", true},
-                          {"schema", kName.schema(components)}});
+                          {"schema", schema::kName.schema(components)}});
   }
   if (!route.query.empty()) {
     parameters.push_back({{"name", route.query},

@@ -10,9 +10,9 @@ constexpr int kDepthMax = 4;
 
 }  // namespace
 
-Result<ParsedJson> parse_body(const Call& call) {
-  if (call.body.empty()) return ParsedJson::object();
-  auto json = parse_object(call.body, kDepthMax);
+Result<schema::ParsedJson> parse_body(const Call& call) {
+  if (call.body.empty()) return schema::ParsedJson::object();
+  auto json = schema::parse_object(call.body, kDepthMax);
   if (!json) return fail(EINVAL, fmt::format("the body must be a JSON object: {}", json.error().message));
   return json;
 }

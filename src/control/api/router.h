@@ -13,9 +13,15 @@
 
 #include "base/result.h"
 #include "control/adapter_control.h"
-#include "control/schema/object.h"
+#include "schema/rules.h"
 
 namespace pvrdma::control {
+
+// What the API speaks of all day.
+using schema::Components;
+using schema::Json;
+using schema::schema_for;
+using schema::text_of;
 
 inline constexpr std::size_t kPathBytesMax = 1024;
 inline constexpr std::size_t kBodyBytesMax = 64 * 1024;

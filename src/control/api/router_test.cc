@@ -30,8 +30,6 @@ namespace control {
 struct Inner {
   std::string x;
 };
-template <>
-inline constexpr auto kObject<Inner> = request("Inner", field("x", &Inner::x).required());
 
 struct Thing {
   std::string name;
@@ -40,12 +38,20 @@ struct Thing {
   std::optional<Sort> kind;
   std::optional<Inner> inner;
 };
-template <>
-inline constexpr auto kObject<Thing> = request("Thing", field("name", &Thing::name).required(),
-                                               field("vlan", &Thing::vlan, NumberRule{0, 4094}),
-                                               field("on", &Thing::on), field("kind", &Thing::kind),
-                                               field("inner", &Thing::inner));
 
+}  // namespace control
+
+template <>
+inline constexpr auto schema::kObject<control::Inner> =
+    schema::request("Inner", schema::field("x", &control::Inner::x).required());
+template <>
+inline constexpr auto schema::kObject<control::Thing> =
+    schema::request("Thing", schema::field("name", &control::Thing::name).required(),
+                    schema::field("vlan", &control::Thing::vlan, schema::NumberRule{0, 4094}),
+                    schema::field("on", &control::Thing::on), schema::field("kind", &control::Thing::kind),
+                    schema::field("inner", &control::Thing::inner));
+
+namespace control {
 namespace {
 
 using Json = nlohmann::json;

@@ -13,10 +13,10 @@ namespace {
 constexpr int kSlot = 0x10;
 
 std::string device_argument(const VmLaunch& launch) {
-  return text_of(Json{{"driver", "vfio-user-pci"},
-                      {"bus", "pcie.0"},
-                      {"addr", fmt::format("{:x}.1", kSlot)},
-                      {"socket", {{"type", "unix"}, {"path", launch.socket}}}});
+  return schema::text_of(schema::Json{{"driver", "vfio-user-pci"},
+                                      {"bus", "pcie.0"},
+                                      {"addr", fmt::format("{:x}.1", kSlot)},
+                                      {"socket", {{"type", "unix"}, {"path", launch.socket}}}});
 }
 
 // As an option's value: a comma in it is two.
@@ -86,25 +86,25 @@ Result<VmLaunch> vm_launch(const Inventory& inventory, const std::string& vm) {
 }
 
 std::string qemu_args_json(const VmLaunch& launch) {
-  return text_of(QemuArgs{qemu_args(launch, monitors_beside(launch.socket).monitors.front())});
+  return schema::text_of(QemuArgs{qemu_args(launch, monitors_beside(launch.socket).monitors.front())});
 }
 
 std::string incoming_qemu_args_json(const VmLaunch& launch) {
   const VmMonitors places = monitors_beside(launch.socket);
   QemuArgs args{qemu_args(launch, monitors_in_use(places).next)};
-  const Json cpr{{"channel-type", "cpr"},
-                 {"addr", {{"transport", "socket"}, {"type", "unix"}, {"path", places.cpr}}}};
+  const schema::Json cpr{{"channel-type", "cpr"},
+                         {"addr", {{"transport", "socket"}, {"type", "unix"}, {"path", places.cpr}}}};
   for (const std::string& argument :
        {std::string("-S"), std::string("-incoming"), "unix:" + option_value(places.main),
-        std::string("-incoming"), text_of(cpr)})
+        std::string("-incoming"), schema::text_of(cpr)})
     args.arguments.push_back(argument);
-  return text_of(args);
+  return schema::text_of(args);
 }
 
 std::string restoring_qemu_args_json(const VmLaunch& launch) {
   QemuArgs args{qemu_args(launch, monitors_beside(launch.socket).monitors.front())};
   for (const char* argument : {"-S", "-incoming", "defer"}) args.arguments.emplace_back(argument);
-  return text_of(args);
+  return schema::text_of(args);
 }
 
 std::string libvirt_xml_json(const VmLaunch& launch) {
@@ -143,7 +143,7 @@ std::string libvirt_xml_json(const VmLaunch& launch) {
 )",
       xml_escaped(launch.name), launch.memory_mib, launch.mac, kSlot, xml_escaped(device_argument(launch)),
       xml_escaped(monitor_argument(monitors_beside(launch.socket).monitors.front())));
-  return text_of(LibvirtXml{xml});
+  return schema::text_of(LibvirtXml{xml});
 }
 
 }  // namespace pvrdma::control

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "control/model/inventory.h"
-#include "control/schema/rules.h"
+#include "schema/rules.h"
 
 namespace pvrdma::control {
 
@@ -28,14 +28,10 @@ Result<VmLaunch> vm_launch(const Inventory& inventory, const std::string& vm);
 struct QemuArgs {
   std::vector<std::string> arguments;
 };
-template <>
-inline constexpr auto kObject<QemuArgs> = record("QemuArgs", field("arguments", &QemuArgs::arguments));
 
 struct LibvirtXml {
   std::string xml;
 };
-template <>
-inline constexpr auto kObject<LibvirtXml> = record("LibvirtXml", field("xml", &LibvirtXml::xml));
 
 // For QEMU >= 10.1 and its q35 machine. What they do not say is the admin's: -netdev ...,id=net0, disks,
 // CPUs.
@@ -48,3 +44,15 @@ std::string restoring_qemu_args_json(const VmLaunch& launch);
 std::string libvirt_xml_json(const VmLaunch& launch);
 
 }  // namespace pvrdma::control
+
+namespace pvrdma::schema {
+
+template <>
+inline constexpr auto kObject<control::QemuArgs> = record("QemuArgs",
+                                                          field("arguments", &control::QemuArgs::arguments));
+
+template <>
+inline constexpr auto kObject<control::LibvirtXml> = record("LibvirtXml",
+                                                            field("xml", &control::LibvirtXml::xml));
+
+}  // namespace pvrdma::schema

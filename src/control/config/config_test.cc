@@ -501,7 +501,7 @@ TEST_F(ConfigTest, NamesTheFlagThatIsWrong) {
 
 TEST_F(ConfigTest, TakesEachNumberOfTheTableByFlag) {
   std::vector<std::string_view> numbers;
-  for_each_field<AdapterTable>([&](const auto& field) {
+  schema::for_each_field<AdapterTable>([&](const auto& field) {
     const std::string key(field.name);
     if (read_adapter_flag(key + "=14")->values[key].is_number()) numbers.push_back(field.name);
   });

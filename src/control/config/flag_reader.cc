@@ -12,18 +12,18 @@ namespace {
 
 template <typename Rule>
 inline constexpr bool kReadsNumbers =
-    std::is_same_v<Rule, NumberRule> || std::is_same_v<Rule, HardwareVersionRule>;
+    std::is_same_v<Rule, schema::NumberRule> || std::is_same_v<Rule, HardwareVersionRule>;
 
 bool takes_number(std::string_view key) {
   bool takes = false;
-  for_each_field<AdapterTable>([&](const auto& field) {
+  schema::for_each_field<AdapterTable>([&](const auto& field) {
     if (field.name == key) takes = kReadsNumbers<std::remove_cvref_t<decltype(field.rule)>>;
   });
   return takes;
 }
 
 // A text that is not a number stays a text, and the rules judge it.
-ParsedJson number_or_text(std::string_view text) {
+schema::ParsedJson number_or_text(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc{} && end == text.data() + text.size()) return number;
@@ -50,7 +50,8 @@ Result<Section> read_adapter_flag(const std::string& text) {
     if (section.has(key)) {
       return fail(fmt::format("{}: {} is given twice: give it once", section.where, shown));
     }
-    section.set(key, takes_number(key) ? number_or_text(value) : ParsedJson(value), {section.where, shown});
+    section.set(key, takes_number(key) ? number_or_text(value) : schema::ParsedJson(value),
+                {section.where, shown});
     if (comma == std::string_view::npos) return section;
     rest.remove_prefix(comma + 1);
   }

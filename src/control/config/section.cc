@@ -13,7 +13,7 @@ std::string prefix(const Section& section, std::string_view where) {
   return fmt::format("{}: {}{}", where, section.title, section.title.empty() ? "" : " ");
 }
 
-std::string shown(const ParsedJson& value) {
+std::string shown(const schema::ParsedJson& value) {
   if (value.is_string()) return fmt::format("\"{}\"", value.get_ref<const std::string&>());
   if (value.is_number_integer()) return value.dump();
   if (!value.is_array() ||
@@ -26,25 +26,25 @@ std::string shown(const ParsedJson& value) {
 
 }  // namespace
 
-void Section::set(const std::string& key, ParsedJson value, Place place) {
+void Section::set(const std::string& key, schema::ParsedJson value, Place place) {
   values[key] = std::move(value);
   places.insert_or_assign(key, std::move(place));
 }
 
-std::string_view kind_of(const ParsedJson& value) {
+std::string_view kind_of(const schema::ParsedJson& value) {
   switch (value.type()) {
-    case ParsedJson::value_t::object:
+    case schema::ParsedJson::value_t::object:
       return "a table";
-    case ParsedJson::value_t::array:
+    case schema::ParsedJson::value_t::array:
       return "an array";
-    case ParsedJson::value_t::string:
+    case schema::ParsedJson::value_t::string:
       return "a string";
-    case ParsedJson::value_t::boolean:
+    case schema::ParsedJson::value_t::boolean:
       return "a boolean";
-    case ParsedJson::value_t::number_integer:
-    case ParsedJson::value_t::number_unsigned:
+    case schema::ParsedJson::value_t::number_integer:
+    case schema::ParsedJson::value_t::number_unsigned:
       return "an integer";
-    case ParsedJson::value_t::number_float:
+    case schema::ParsedJson::value_t::number_float:
       return "a floating-point number";
     default:
       return "a date or time";
@@ -61,9 +61,9 @@ Failure wrong(const Section& section, const std::string& key, std::string_view w
                           shown(section.values.at(key)), why));
 }
 
-Failure wrong(const Section& section, const Mistake& mistake) {
+Failure wrong(const Section& section, const schema::Mistake& mistake) {
   switch (mistake.kind) {
-    case Mistake::Kind::kUnknown: {
+    case schema::Mistake::Kind::kUnknown: {
       // The mistake has the key only in a form fit for a log, so the place is found as that of a key that is
       // not allowed.
       const auto place = std::find_if(section.places.begin(), section.places.end(), [&](const auto& each) {
@@ -73,10 +73,10 @@ Failure wrong(const Section& section, const Mistake& mistake) {
       return fail(fmt::format("{}unknown key {}: allowed are {}", prefix(section, place->second.where),
                               mistake.member, fmt::join(mistake.known, ", ")));
     }
-    case Mistake::Kind::kMissing:
+    case schema::Mistake::Kind::kMissing:
       return wrong(section,
                    fmt::format("lacks {}: add {} = {}", mistake.member, mistake.member, mistake.example));
-    case Mistake::Kind::kWrong:
+    case schema::Mistake::Kind::kWrong:
       break;
   }
   const std::size_t dot = mistake.member.find('.');  // what follows says which value of a list

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "control/schema/object.h"
+#include "schema/object.h"
 
 namespace pvrdma::control {
 
@@ -23,12 +23,13 @@ struct Section {
 
   std::string title;  // "[daemon]", "[[adapter]]"; empty for a flag
   std::string where;
-  ParsedJson values = ParsedJson::object();  // by key; null: a date or time, which JSON does not have
+  schema::ParsedJson values =
+      schema::ParsedJson::object();          // by key; null: a date or time, which JSON does not have
   std::map<std::string, Place> places = {};  // of all keys
 
   bool has(const std::string& key) const { return places.contains(key); }
   // The last value counts: flags come after the file.
-  void set(const std::string& key, ParsedJson value, Place place);
+  void set(const std::string& key, schema::ParsedJson value, Place place);
 };
 
 struct Document {
@@ -44,18 +45,18 @@ struct Document {
 };
 
 // A value's kind in words: "a boolean".
-std::string_view kind_of(const ParsedJson& value);
+std::string_view kind_of(const schema::ParsedJson& value);
 
 // "FILE:12: [[adapter]] WHY", about the section as a whole.
 Failure wrong(const Section& section, std::string_view why);
 // "FILE:12: [[adapter]] mac = "..." WHY". The section has the key.
 Failure wrong(const Section& section, const std::string& key, std::string_view why);
-Failure wrong(const Section& section, const Mistake& mistake);
+Failure wrong(const Section& section, const schema::Mistake& mistake);
 
 // Reads a `T` from the section. Keys that are missing keep their value in `table`.
-template <Described T>
+template <schema::Described T>
 Result<T> read_section(const Section& section, T table = {}) {
-  Reader reader;
+  schema::Reader reader;
   read(reader, section.values, table);
   if (reader.failed()) return wrong(section, *reader.mistake());
   return table;

@@ -42,7 +42,8 @@ std::optional<Listen> parse_listen(const std::string& text) {
 }  // namespace
 
 std::string why_no_host_name(const std::string& text) {
-  return text == "self" ? "stands for the host that is asked: name the host otherwise" : why_no_name(text);
+  return text == "self" ? "stands for the host that is asked: name the host otherwise"
+                        : schema::why_no_name(text);
 }
 
 std::string why_no_socket(const std::string& text) {
@@ -88,9 +89,10 @@ std::string why_no_group(const std::string& text) {
   return found ? "" : "cannot be the group: " + found.error().message;
 }
 
-void TextsRule::read(Reader& reader, const ParsedJson& json, std::vector<std::string>& out) const {
-  if (!json.is_array() ||
-      !std::all_of(json.begin(), json.end(), [](const ParsedJson& each) { return each.is_string(); })) {
+void TextsRule::read(schema::Reader& reader, const schema::ParsedJson& json,
+                     std::vector<std::string>& out) const {
+  if (!json.is_array() || !std::all_of(json.begin(), json.end(),
+                                       [](const schema::ParsedJson& each) { return each.is_string(); })) {
     return reader.wrong(json, "a list of strings",
                         "has the wrong type: it takes a list of strings, such as [\"eth1\", \"eth2\"]");
   }
@@ -113,7 +115,7 @@ std::string why_no_endpoints(const std::vector<std::string>& endpoints) {
   return usable && !endpoints.empty() ? "" : "is no list of endpoints: write each as http://10.0.0.1:2379";
 }
 
-void SecretRule::read(Reader& reader, const ParsedJson& json, std::string& out) const {
+void SecretRule::read(schema::Reader& reader, const schema::ParsedJson& json, std::string& out) const {
   std::string path;
   kFile.read(reader, json, path);
   if (reader.failed()) return;
@@ -132,7 +134,8 @@ std::string why_no_token(const std::string& line) {
                      kTokenCharsMax);
 }
 
-void HardwareVersionRule::read(Reader& reader, const ParsedJson& json, HardwareVersion& out) const {
+void HardwareVersionRule::read(schema::Reader& reader, const schema::ParsedJson& json,
+                               HardwareVersion& out) const {
   const auto version =
       json.is_number_integer() ? parse_hardware_version(json.get<std::int64_t>()) : std::nullopt;
   if (version) {
@@ -145,7 +148,7 @@ void HardwareVersionRule::read(Reader& reader, const ParsedJson& json, HardwareV
                fmt::format("is no hardware version with PVRDMA: allowed are {}", fmt::join(allowed, ", ")));
 }
 
-void SpinRule::read(Reader& reader, const ParsedJson& json, Duration& out) const {
+void SpinRule::read(schema::Reader& reader, const schema::ParsedJson& json, Duration& out) const {
   if (json == "forever") {
     out = Duration::max();
     return;
@@ -159,7 +162,7 @@ void SpinRule::read(Reader& reader, const ParsedJson& json, Duration& out) const
   out = std::chrono::microseconds(spin_us);
 }
 
-void CoreRule::read(Reader& reader, const ParsedJson& json, std::uint32_t& out) const {
+void CoreRule::read(schema::Reader& reader, const schema::ParsedJson& json, std::uint32_t& out) const {
   const std::vector<std::uint32_t> usable = usable_cores();
   const std::int64_t number = json.is_number_integer() ? json.get<std::int64_t>() : -1;
   const auto core = std::find(usable.begin(), usable.end(), number);
@@ -171,9 +174,9 @@ void CoreRule::read(Reader& reader, const ParsedJson& json, std::uint32_t& out) 
   out = *core;
 }
 
-void ListenRule::read(Reader& reader, const ParsedJson& json, Listen& out) const {
+void ListenRule::read(schema::Reader& reader, const schema::ParsedJson& json, Listen& out) const {
   std::string text;
-  TextRule{}.read(reader, json, text);
+  schema::TextRule{}.read(reader, json, text);
   if (reader.failed()) return;
   const auto listen = parse_listen(text);
   if (!listen) {

@@ -12,7 +12,7 @@
 
 #include "control/config/config.h"
 #include "control/config/section.h"
-#include "control/schema/rules.h"
+#include "schema/rules.h"
 
 namespace pvrdma {
 
@@ -43,18 +43,18 @@ std::string why_no_file(const std::string& text);  // unless it can be read now
 std::string why_no_prefix(const std::string& text);
 std::string why_no_user(const std::string& text);  // unless it is a user of this host
 std::string why_no_group(const std::string& text);
-inline constexpr TextRule kHostName{"a name", why_no_host_name};
-inline constexpr TextRule kSocket{"a path", why_no_socket};
-inline constexpr TextRule kSocketFolder{"a path", why_no_socket_folder};
-inline constexpr TextRule kPath{"a path", why_no_path};
-inline constexpr TextRule kFile{"a file", why_no_file};
-inline constexpr TextRule kPrefix{"a prefix", why_no_prefix};
-inline constexpr TextRule kUser{"a user", why_no_user};
-inline constexpr TextRule kGroup{"a group", why_no_group};
+inline constexpr schema::TextRule kHostName{"a name", why_no_host_name};
+inline constexpr schema::TextRule kSocket{"a path", why_no_socket};
+inline constexpr schema::TextRule kSocketFolder{"a path", why_no_socket_folder};
+inline constexpr schema::TextRule kPath{"a path", why_no_path};
+inline constexpr schema::TextRule kFile{"a file", why_no_file};
+inline constexpr schema::TextRule kPrefix{"a prefix", why_no_prefix};
+inline constexpr schema::TextRule kUser{"a user", why_no_user};
+inline constexpr schema::TextRule kGroup{"a group", why_no_group};
 
 struct TextsRule {
   std::string (*why_not)(const std::vector<std::string>&);
-  void read(Reader& reader, const ParsedJson& json, std::vector<std::string>& out) const;
+  void read(schema::Reader& reader, const schema::ParsedJson& json, std::vector<std::string>& out) const;
 };
 std::string why_no_interfaces(const std::vector<std::string>& names);
 std::string why_no_endpoints(const std::vector<std::string>& endpoints);
@@ -62,7 +62,7 @@ std::string why_no_endpoints(const std::vector<std::string>& endpoints);
 // The first line of a file that the value names.
 struct SecretRule {
   std::string (*why_not)(const std::string&) = nullptr;
-  void read(Reader& reader, const ParsedJson& json, std::string& out) const;
+  void read(schema::Reader& reader, const schema::ParsedJson& json, std::string& out) const;
 };
 std::string why_no_token(const std::string& line);
 
@@ -71,17 +71,17 @@ inline constexpr std::uint64_t kPerSecondMax = 1'000'000'000;
 inline constexpr std::uint64_t kObjectsMax = 1ULL << 32;
 
 struct HardwareVersionRule {
-  void read(Reader& reader, const ParsedJson& json, HardwareVersion& out) const;
+  void read(schema::Reader& reader, const schema::ParsedJson& json, HardwareVersion& out) const;
 };
 
 // Microseconds, or "forever".
 struct SpinRule {
-  void read(Reader& reader, const ParsedJson& json, Duration& out) const;
+  void read(schema::Reader& reader, const schema::ParsedJson& json, Duration& out) const;
 };
 
 // A core to which the kernel lets a thread of this process be bound.
 struct CoreRule {
-  void read(Reader& reader, const ParsedJson& json, std::uint32_t& out) const;
+  void read(schema::Reader& reader, const schema::ParsedJson& json, std::uint32_t& out) const;
 };
 
 // "10.0.0.1:8443" or "[fd00::1]:8443".
@@ -90,18 +90,55 @@ struct Listen {
   std::uint16_t port = 0;
 };
 struct ListenRule {
-  void read(Reader& reader, const ParsedJson& json, Listen& out) const;
+  void read(schema::Reader& reader, const schema::ParsedJson& json, Listen& out) const;
 };
 
 // --- The tables ---
 
+struct BudgetsTable : Budgets, TotalBudgets {};
+
+struct AdapterTable : AdapterConfig, Budgets {
+  std::optional<RoceVersion> asked_roce;
+  std::string user;
+  std::string group;
+};
+
+// Which kind of table [store] is.
+struct StoreTable {
+  StoreKind type = StoreKind::kSqlite;
+};
+
+struct SqliteTable : StoreTable, SqliteConfig {};
+
+struct EtcdTable : StoreTable, EtcdConfig {};
+
+struct TcpTable : TlsFilesConfig {
+  std::optional<std::uint32_t> lanes;
+  std::optional<std::string> congestion_control;
+};
+
+struct HcaTable {
+  bool enabled = true;
+  bool require_encryption = false;
+};
+
+struct ApiTable : ApiTcpConfig {
+  Listen listen;
+};
+
+}  // namespace control
+}  // namespace pvrdma
+
+namespace pvrdma::schema {
+
 template <>
-inline constexpr auto kObject<DaemonConfig> =
-    request("[daemon]", field("api_socket", &DaemonConfig::api_socket, kSocket),
-            field("log_level", &DaemonConfig::log_level, WordRule<log::Level>{"log level"}),
-            field("spin_us", &DaemonConfig::spin, SpinRule{}), field("sandbox", &DaemonConfig::sandbox),
-            field("dedicated_core", &DaemonConfig::dedicated_core, OptionalRule<CoreRule>{}),
-            field("fault_injection", &DaemonConfig::fault_injection));
+inline constexpr auto kObject<control::DaemonConfig> = request(
+    "[daemon]", field("api_socket", &control::DaemonConfig::api_socket, control::kSocket),
+    field("log_level", &control::DaemonConfig::log_level, WordRule<log::Level>{"log level"}),
+    field("spin_us", &control::DaemonConfig::spin, control::SpinRule{}),
+    field("sandbox", &control::DaemonConfig::sandbox),
+    field("dedicated_core", &control::DaemonConfig::dedicated_core, OptionalRule<control::CoreRule>{}),
+    field("fault_injection", &control::DaemonConfig::fault_injection));
 
 // The budgets of an adapter in its own table, or of every adapter in [budgets]. With a rate below the
 // minimum, a VMM could wait for an answer beyond its time limit.
@@ -109,101 +146,91 @@ inline constexpr auto kBudgetKeys = record(
     "budgets", field("qps", &Budgets::qps, NumberRule{4, 32768}),
     field("cqs", &Budgets::cqs, NumberRule{2, 4096}), field("srqs", &Budgets::srqs, NumberRule{0, 256}),
     field("mrs", &Budgets::mrs, NumberRule{1, 262144}),
-    field("registered_mib", &Budgets::registered_mib, NumberRule{1, kMibMax}),
-    field("rings_mib", &Budgets::rings_mib, NumberRule{1, kMibMax}),
-    field("mapped_mib", &Budgets::mapped_mib, NumberRule{1, kMibMax}),
-    field("commands_per_s", &Budgets::commands_per_s, NumberRule{1000, kPerSecondMax}),
-    field("doorbells_per_s", &Budgets::doorbells_per_s, NumberRule{10'000, kPerSecondMax}));
-
-struct BudgetsTable : Budgets, TotalBudgets {};
-template <>
-inline constexpr auto kObject<BudgetsTable> =
-    request("[budgets]", kBudgetKeys, field("total_qps", &TotalBudgets::qps, NumberRule{4, kObjectsMax}),
-            field("total_mrs", &TotalBudgets::mrs, NumberRule{1, kObjectsMax}),
-            field("total_registered_mib", &TotalBudgets::registered_mib, NumberRule{1, kMibMax}),
-            field("total_rings_mib", &TotalBudgets::rings_mib, NumberRule{1, kMibMax}),
-            field("total_mapped_mib", &TotalBudgets::mapped_mib, NumberRule{1, kMibMax}));
-
-struct AdapterTable : AdapterConfig, Budgets {
-  std::optional<RoceVersion> asked_roce;
-  std::string user;
-  std::string group;
-};
-template <>
-inline constexpr auto kObject<AdapterTable> = request(
-    "[[adapter]]", field("name", &AdapterTable::name, kName).required(R"("VM-01")"),
-    field("socket", &AdapterTable::socket, kSocket).required(R"("/run/pvrdma/vm-01.sock")"),
-    field("mac", &AdapterTable::mac).required(R"("52:54:00:12:34:51", the VM's vmxnet3 adapter's)"),
-    field("hardware_version", &AdapterTable::hardware_version, HardwareVersionRule{}).required("14"),
-    field("roce", &AdapterTable::asked_roce, OptionalRule<WordRule<RoceVersion>>{{"RoCE version"}}),
-    field("profile", &AdapterTable::profile, WordRule<Profile>{"profile"}),
-    field("doorbells", &AdapterTable::doorbells, WordRule<DoorbellMode>{"doorbell mode"}),
-    field("mtu", &AdapterTable::mtu, kNetworkMtu), field("addresses", &AdapterTable::addresses),
-    field("owner", &AdapterTable::user, kUser), field("group", &AdapterTable::group, kGroup), kBudgetKeys);
+    field("registered_mib", &Budgets::registered_mib, NumberRule{1, control::kMibMax}),
+    field("rings_mib", &Budgets::rings_mib, NumberRule{1, control::kMibMax}),
+    field("mapped_mib", &Budgets::mapped_mib, NumberRule{1, control::kMibMax}),
+    field("commands_per_s", &Budgets::commands_per_s, NumberRule{1000, control::kPerSecondMax}),
+    field("doorbells_per_s", &Budgets::doorbells_per_s, NumberRule{10'000, control::kPerSecondMax}));
 
 template <>
-inline constexpr auto kObject<RoceConfig> =
-    request("[[roce]]", field("link", &RoceConfig::link).required(R"("tap:pvroce0")"),
-            field("switch", &RoceConfig::dvs, kName), field("vlan", &RoceConfig::vlan, kVlan),
-            field("peers", &RoceConfig::peers));
+inline constexpr auto kObject<control::BudgetsTable> = request(
+    "[budgets]", kBudgetKeys, field("total_qps", &TotalBudgets::qps, NumberRule{4, control::kObjectsMax}),
+    field("total_mrs", &TotalBudgets::mrs, NumberRule{1, control::kObjectsMax}),
+    field("total_registered_mib", &TotalBudgets::registered_mib, NumberRule{1, control::kMibMax}),
+    field("total_rings_mib", &TotalBudgets::rings_mib, NumberRule{1, control::kMibMax}),
+    field("total_mapped_mib", &TotalBudgets::mapped_mib, NumberRule{1, control::kMibMax}));
 
 template <>
-inline constexpr auto kObject<ClusterConfig> =
-    request("[host]", field("name", &ClusterConfig::host_name, kHostName).required(R"("esx-01")"),
-            field("vmnics", &ClusterConfig::vmnics, TextsRule{why_no_interfaces}),
-            field("socket_folder", &ClusterConfig::socket_folder, kSocketFolder));
+inline constexpr auto kObject<control::AdapterTable> = request(
+    "[[adapter]]", field("name", &control::AdapterTable::name, kName).required(R"("VM-01")"),
+    field("socket", &control::AdapterTable::socket, control::kSocket).required(R"("/run/pvrdma/vm-01.sock")"),
+    field("mac", &control::AdapterTable::mac).required(R"("52:54:00:12:34:51", the VM's vmxnet3 adapter's)"),
+    field("hardware_version", &control::AdapterTable::hardware_version, control::HardwareVersionRule{})
+        .required("14"),
+    field("roce", &control::AdapterTable::asked_roce, OptionalRule<WordRule<RoceVersion>>{{"RoCE version"}}),
+    field("profile", &control::AdapterTable::profile, WordRule<Profile>{"profile"}),
+    field("doorbells", &control::AdapterTable::doorbells, WordRule<DoorbellMode>{"doorbell mode"}),
+    field("mtu", &control::AdapterTable::mtu, kNetworkMtu),
+    field("addresses", &control::AdapterTable::addresses),
+    field("owner", &control::AdapterTable::user, control::kUser),
+    field("group", &control::AdapterTable::group, control::kGroup), kBudgetKeys);
 
-// Which kind of table [store] is.
-struct StoreTable {
-  StoreKind type = StoreKind::kSqlite;
-};
 template <>
-inline constexpr auto kObject<StoreTable> = record("[store]", field("type", &StoreTable::type,
-                                                                    WordRule<StoreKind>{"kind of store"}));
+inline constexpr auto kObject<control::RoceConfig> =
+    request("[[roce]]", field("link", &control::RoceConfig::link).required(R"("tap:pvroce0")"),
+            field("switch", &control::RoceConfig::dvs, kName),
+            field("vlan", &control::RoceConfig::vlan, kVlan), field("peers", &control::RoceConfig::peers));
 
-struct SqliteTable : StoreTable, SqliteConfig {};
 template <>
-inline constexpr auto kObject<SqliteTable> = request("[store]", kObject<StoreTable>,
-                                                     field("path", &SqliteTable::path, kPath));
+inline constexpr auto kObject<control::ClusterConfig> = request(
+    "[host]", field("name", &control::ClusterConfig::host_name, control::kHostName).required(R"("esx-01")"),
+    field("vmnics", &control::ClusterConfig::vmnics, control::TextsRule{control::why_no_interfaces}),
+    field("socket_folder", &control::ClusterConfig::socket_folder, control::kSocketFolder));
 
-struct EtcdTable : StoreTable, EtcdConfig {};
 template <>
-inline constexpr auto kObject<EtcdTable> = request(
-    "[store]", kObject<StoreTable>,
-    field("endpoints", &EtcdTable::endpoints, TextsRule{why_no_endpoints})
+inline constexpr auto kObject<control::StoreTable> = record(
+    "[store]", field("type", &control::StoreTable::type, WordRule<control::StoreKind>{"kind of store"}));
+
+template <>
+inline constexpr auto kObject<control::SqliteTable> = request("[store]", kObject<control::StoreTable>,
+                                                              field("path", &control::SqliteTable::path,
+                                                                    control::kPath));
+
+template <>
+inline constexpr auto kObject<control::EtcdTable> = request(
+    "[store]", kObject<control::StoreTable>,
+    field("endpoints", &control::EtcdTable::endpoints, control::TextsRule{control::why_no_endpoints})
         .required(R"(["http://10.0.0.1:2379"])"),
-    field("prefix", &EtcdTable::prefix, kPrefix), field("user", &EtcdTable::user),
-    field("password_file", &EtcdTable::password, SecretRule{}), field("ca", &EtcdTable::ca_file, kFile),
-    field("certificate", &EtcdTable::cert_file, kFile), field("key", &EtcdTable::key_file, kFile),
-    field("lease_s", &EtcdTable::lease_seconds, NumberRule{3, 600}), field("compact", &EtcdTable::compact));
+    field("prefix", &control::EtcdTable::prefix, control::kPrefix), field("user", &control::EtcdTable::user),
+    field("password_file", &control::EtcdTable::password, control::SecretRule{}),
+    field("ca", &control::EtcdTable::ca_file, control::kFile),
+    field("certificate", &control::EtcdTable::cert_file, control::kFile),
+    field("key", &control::EtcdTable::key_file, control::kFile),
+    field("lease_s", &control::EtcdTable::lease_seconds, NumberRule{3, 600}),
+    field("compact", &control::EtcdTable::compact));
 
-struct TcpTable : TlsFilesConfig {
-  std::optional<std::uint32_t> lanes;
-  std::optional<std::string> congestion_control;
-};
 template <>
-inline constexpr auto kObject<TcpTable> =
-    request("[tcp]", field("lanes", &TcpTable::lanes, OptionalRule<NumberRule>{{1, 16}}),
-            field("congestion_control", &TcpTable::congestion_control), field("ca", &TcpTable::ca, kFile),
-            field("certificate", &TcpTable::certificate, kFile), field("key", &TcpTable::key, kFile));
+inline constexpr auto kObject<control::TcpTable> =
+    request("[tcp]", field("lanes", &control::TcpTable::lanes, OptionalRule<NumberRule>{{1, 16}}),
+            field("congestion_control", &control::TcpTable::congestion_control),
+            field("ca", &control::TcpTable::ca, control::kFile),
+            field("certificate", &control::TcpTable::certificate, control::kFile),
+            field("key", &control::TcpTable::key, control::kFile));
 
-struct HcaTable {
-  bool enabled = true;
-  bool require_encryption = false;
-};
 template <>
-inline constexpr auto kObject<HcaTable> = request("[hca]", field("enabled", &HcaTable::enabled),
-                                                  field("require_encryption", &HcaTable::require_encryption));
+inline constexpr auto kObject<control::HcaTable> = request("[hca]",
+                                                           field("enabled", &control::HcaTable::enabled),
+                                                           field("require_encryption",
+                                                                 &control::HcaTable::require_encryption));
 
-struct ApiTable : ApiTcpConfig {
-  Listen listen;
-};
 template <>
-inline constexpr auto kObject<ApiTable> = request(
-    "[api]", field("listen", &ApiTable::listen, ListenRule{}).required(R"("10.0.0.1:8443")"),
-    field("certificate", &ApiTable::certificate, kFile).required(R"("/etc/pvrdma/api.crt")"),
-    field("key", &ApiTable::key, kFile).required(R"("/etc/pvrdma/api.key")"),
-    field("token_file", &ApiTable::token, SecretRule{why_no_token}).required(R"("/etc/pvrdma/api.token")"));
+inline constexpr auto kObject<control::ApiTable> =
+    request("[api]",
+            field("listen", &control::ApiTable::listen, control::ListenRule{}).required(R"("10.0.0.1:8443")"),
+            field("certificate", &control::ApiTable::certificate, control::kFile)
+                .required(R"("/etc/pvrdma/api.crt")"),
+            field("key", &control::ApiTable::key, control::kFile).required(R"("/etc/pvrdma/api.key")"),
+            field("token_file", &control::ApiTable::token, control::SecretRule{control::why_no_token})
+                .required(R"("/etc/pvrdma/api.token")"));
 
-}  // namespace control
-}  // namespace pvrdma
+}  // namespace pvrdma::schema

@@ -23,18 +23,18 @@ std::string place(const std::string& path, const toml::source_region& source) {
 }
 
 // Dates and times become null.
-ParsedJson value_of(const toml::node& node) {
+schema::ParsedJson value_of(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* number = node.as_integer()) return number->get();
   if (const auto* number = node.as_floating_point()) return number->get();
   if (const auto* flag = node.as_boolean()) return flag->get();
   if (const auto* list = node.as_array()) {
-    ParsedJson values = ParsedJson::array();
+    schema::ParsedJson values = schema::ParsedJson::array();
     for (const toml::node& entry : *list) values.push_back(value_of(entry));
     return values;
   }
   if (const auto* table = node.as_table()) {
-    ParsedJson values = ParsedJson::object();
+    schema::ParsedJson values = schema::ParsedJson::object();
     for (const auto& [key, entry] : *table) values[std::string(key.str())] = value_of(entry);
     return values;
   }

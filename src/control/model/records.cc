@@ -39,14 +39,14 @@ Failure not_understood(std::string_view key, std::string_view why) {
 }
 
 // `object` has what its key says of it, and gets what the record does. Error: a clause.
-template <Described T>
+template <schema::Described T>
 Result<T> object_from(std::string_view value, T object = {}) {
   if (value.size() > kValueBytesMax) {
     return fail(EINVAL, fmt::format("it has {} bytes and {} are the limit", value.size(), kValueBytesMax));
   }
-  const auto json = parse_object(value, kDepthMax);
+  const auto json = schema::parse_object(value, kDepthMax);
   if (!json) return Failure(json.error());
-  Reader reader;
+  schema::Reader reader;
   read(reader, *json, object);
   if (reader.failed()) return fail(EINVAL, sentence(*reader.mistake(), "the record"));
   return object;
@@ -68,7 +68,7 @@ Result<void> apply_to(std::map<std::string, T>& objects, std::string_view prefix
   return {};
 }
 
-template <Described T>
+template <schema::Described T>
 Result<void> apply_named(std::map<std::string, T>& objects, std::string_view prefix, const Change& change) {
   return apply_to(objects, prefix, change, [](const std::string& name, std::string_view value) {
     T object;
@@ -132,7 +132,7 @@ void add_written(std::vector<Change>& changes, std::string_view prefix,
   for (const auto& [name, object] : after) {
     const auto it = before.find(name);
     if (it == before.end() || it->second != object)
-      changes.push_back({key_of(prefix, name), text_of(object)});
+      changes.push_back({key_of(prefix, name), schema::text_of(object)});
   }
 }
 
@@ -157,7 +157,7 @@ std::vector<Change> difference(const Inventory& before, const Inventory& after) 
   add_deleted(changes, kVmPrefix, before.vms, after.vms);
   const Guard guard{after.revision, after.next_dvs_id};
   if (guard != Guard{before.revision, before.next_dvs_id})
-    changes.push_back({std::string(kGuardKey), text_of(guard)});
+    changes.push_back({std::string(kGuardKey), schema::text_of(guard)});
   add_written(changes, kDvsPrefix, before.switches, after.switches);
   add_written(changes, kHostPrefix, before.hosts, after.hosts);
   add_written(changes, kVmPrefix, before.vms, after.vms);
@@ -169,7 +169,7 @@ std::string live_host_key(const std::string& host) {
 }
 
 std::string live_host_value(const LiveHost& host) {
-  return text_of(host);
+  return schema::text_of(host);
 }
 
 std::string power_key(const std::string& vm) {
@@ -181,7 +181,7 @@ std::string gid_key(const GidKey& key) {
 }
 
 std::string gid_value(const GidHolder& holder) {
-  return text_of(holder);
+  return schema::text_of(holder);
 }
 
 }  // namespace pvrdma::control

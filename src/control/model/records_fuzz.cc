@@ -50,15 +50,15 @@ void check_round_trip(const Inventory& inventory) {
 
 void look_at(const Inventory& inventory) {
   for (const auto& [name, host] : inventory.hosts) {
-    PVRDMA_CHECK(!text_of(view_of(inventory, host, true)).empty(), "a host can be shown");
+    PVRDMA_CHECK(!schema::text_of(view_of(inventory, host, true)).empty(), "a host can be shown");
     for (const auto& [other, unused] : inventory.hosts) {
       PVRDMA_CHECK(!choose_path(inventory, name, other).reason.empty(), "a choice has a reason");
     }
   }
   for (const auto& [name, dvs] : inventory.switches)
-    PVRDMA_CHECK(!text_of(view_of(dvs)).empty(), "a switch can be shown");
+    PVRDMA_CHECK(!schema::text_of(view_of(dvs)).empty(), "a switch can be shown");
   for (const auto& [name, vm] : inventory.vms) {
-    PVRDMA_CHECK(!text_of(view_of(inventory, vm, "")).empty(), "a VM can be shown");
+    PVRDMA_CHECK(!schema::text_of(view_of(inventory, vm, "")).empty(), "a VM can be shown");
     PVRDMA_CHECK(!check_power_on(inventory, name) || segment_of(inventory, vm),
                  "what may be on has a segment");
   }

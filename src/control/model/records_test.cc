@@ -240,7 +240,7 @@ TEST(Records, TextThatIsNoUtf8IsMended) {
 
 template <typename View>
 Json shown(const View& view) {
-  return Json::parse(text_of(view));
+  return Json::parse(schema::text_of(view));
 }
 
 TEST(Views, ShowAHost) {

@@ -17,24 +17,14 @@ struct VmkView {
   IpAddress address;
   bool tagged = false;
 };
-template <>
-inline constexpr auto kObject<VmkView> = record("Vmk", field("name", &VmkView::name),
-                                                field("address", &VmkView::address),
-                                                field("tagged", &VmkView::tagged));
 
 struct RulesetView : Ruleset {
   std::string name;
 };
-template <>
-inline constexpr auto kObject<RulesetView> = record("Ruleset", field("name", &RulesetView::name),
-                                                    kObject<Ruleset>);
 
 struct RdmaDeviceView : RdmaDevice {
   std::string vmknic;
 };
-template <>
-inline constexpr auto kObject<RdmaDeviceView> = record("RdmaDevice", kObject<RdmaDevice>,
-                                                       field("vmknic", &RdmaDeviceView::vmknic));
 
 struct HostView {
   std::string name;
@@ -48,44 +38,24 @@ struct HostView {
   std::vector<RdmaDeviceView> rdma_devices;
   std::string socket_folder;
 };
-template <>
-inline constexpr auto kObject<HostView> =
-    record("Host", field("name", &HostView::name, kName), field("self", &HostView::self),
-           field("alive", &HostView::alive), field("version", &HostView::version),
-           field("vmks", &HostView::vmks), field("pvrdma_vmknic", &HostView::pvrdma_vmknic),
-           field("ruleset", &HostView::ruleset), field("vmnics", &HostView::vmnics),
-           field("rdma_devices", &HostView::rdma_devices), field("socket_folder", &HostView::socket_folder));
 
 struct PortGroupView : PortGroup {
   std::string name;
 };
-template <>
-inline constexpr auto kObject<PortGroupView> = record("PortGroup", field("name", &PortGroupView::name),
-                                                      kObject<PortGroup>);
 
 struct MemberView {
   std::string host;
   Dvs::Assigned uplinks;
 };
-template <>
-inline constexpr auto kObject<MemberView> = record("Member", field("host", &MemberView::host),
-                                                   field("uplinks", &MemberView::uplinks));
 
 struct DvsView : Dvs {
   std::vector<PortGroupView> portgroup_list;
   std::vector<MemberView> member_list;
 };
-template <>
-inline constexpr auto kObject<DvsView> = record("Dvs", field("name", &DvsView::name, kName), kDvsCommon,
-                                                field("portgroups", &DvsView::portgroup_list),
-                                                field("members", &DvsView::member_list));
 
 struct VmAdapterView : VmAdapter {
   std::string socket;  // empty: its host is not alive
 };
-template <>
-inline constexpr auto kObject<VmAdapterView> = record("VmAdapter", kObject<VmAdapter>,
-                                                      field("socket", &VmAdapterView::socket));
 
 struct VmView : Vm {
   std::string_view power;  // "on", "off"
@@ -93,14 +63,6 @@ struct VmView : Vm {
   std::string power_on_refusal;  // the rule that forbids to power it on; empty: none
   std::string not_served;
 };
-template <>
-inline constexpr auto kObject<VmView> = record(
-    "Vm", field("name", &VmView::name, kName), kVmCommon,
-    field("power", &VmView::power).noted(R"("enum": ["on", "off"])"), field("adapter", &VmView::adapter_view),
-    field("power_on_refusal", &VmView::power_on_refusal),
-    field("not_served", &VmView::not_served)
-        .noted(
-            R"("description": "Why the host that answers cannot serve its adapter; empty when it is another's")"));
 
 RulesetView view_of(const Ruleset& ruleset);
 // `self`: it is this daemon's host.
@@ -110,3 +72,59 @@ DvsView view_of(const Dvs& dvs);
 VmView view_of(const Inventory& inventory, const Vm& vm, const std::string& not_served);
 
 }  // namespace pvrdma::control
+
+namespace pvrdma::schema {
+
+template <>
+inline constexpr auto kObject<control::VmkView> = record("Vmk", field("name", &control::VmkView::name),
+                                                         field("address", &control::VmkView::address),
+                                                         field("tagged", &control::VmkView::tagged));
+
+template <>
+inline constexpr auto kObject<control::RulesetView> = record("Ruleset",
+                                                             field("name", &control::RulesetView::name),
+                                                             kObject<control::Ruleset>);
+
+template <>
+inline constexpr auto kObject<control::RdmaDeviceView> =
+    record("RdmaDevice", kObject<control::RdmaDevice>, field("vmknic", &control::RdmaDeviceView::vmknic));
+
+template <>
+inline constexpr auto kObject<control::HostView> =
+    record("Host", field("name", &control::HostView::name, kName), field("self", &control::HostView::self),
+           field("alive", &control::HostView::alive), field("version", &control::HostView::version),
+           field("vmks", &control::HostView::vmks), field("pvrdma_vmknic", &control::HostView::pvrdma_vmknic),
+           field("ruleset", &control::HostView::ruleset), field("vmnics", &control::HostView::vmnics),
+           field("rdma_devices", &control::HostView::rdma_devices),
+           field("socket_folder", &control::HostView::socket_folder));
+
+template <>
+inline constexpr auto kObject<control::PortGroupView> = record("PortGroup",
+                                                               field("name", &control::PortGroupView::name),
+                                                               kObject<control::PortGroup>);
+
+template <>
+inline constexpr auto kObject<control::MemberView> = record("Member",
+                                                            field("host", &control::MemberView::host),
+                                                            field("uplinks", &control::MemberView::uplinks));
+
+template <>
+inline constexpr auto kObject<control::DvsView> = record(
+    "Dvs", field("name", &control::DvsView::name, kName), kDvsCommon,
+    field("portgroups", &control::DvsView::portgroup_list), field("members", &control::DvsView::member_list));
+
+template <>
+inline constexpr auto kObject<control::VmAdapterView> =
+    record("VmAdapter", kObject<control::VmAdapter>, field("socket", &control::VmAdapterView::socket));
+
+template <>
+inline constexpr auto kObject<control::VmView> = record(
+    "Vm", field("name", &control::VmView::name, kName), kVmCommon,
+    field("power", &control::VmView::power).noted(R"("enum": ["on", "off"])"),
+    field("adapter", &control::VmView::adapter_view),
+    field("power_on_refusal", &control::VmView::power_on_refusal),
+    field("not_served", &control::VmView::not_served)
+        .noted(
+            R"("description": "Why the host that answers cannot serve its adapter; empty when it is another's")"));
+
+}  // namespace pvrdma::schema

@@ -23,9 +23,9 @@
 #include "base/network_mtu.h"
 #include "base/vlan.h"
 #include "base/words.h"
-#include "control/schema/object.h"
+#include "schema/object.h"
 
-namespace pvrdma::control {
+namespace pvrdma::schema {
 
 // {"$ref": ...} to a schema without members of its own, which is added to `components`.
 Json schema_named(Components& components, const char* name, Json schema);
@@ -120,7 +120,7 @@ struct WordRule {
 
 template <Described T>
 struct ObjectRule {
-  void read(Reader& reader, const ParsedJson& json, T& out) const { control::read(reader, json, out); }
+  void read(Reader& reader, const ParsedJson& json, T& out) const { schema::read(reader, json, out); }
   Json write(const T& value) const { return to_json(value); }
   Json schema(Components& components) const { return schema_of<T>(components); }
 };
@@ -300,4 +300,4 @@ struct Form<LinkName> {
   static Json schema(Components&) { return {{"type", "string"}}; }
 };
 
-}  // namespace pvrdma::control
+}  // namespace pvrdma::schema

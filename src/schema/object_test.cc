@@ -1,4 +1,4 @@
-#include "control/schema/object.h"
+#include "schema/object.h"
 
 #include <cstdint>
 #include <gmock/gmock.h>
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/roce.h"
-#include "control/schema/rules.h"
+#include "schema/rules.h"
 
-namespace pvrdma::control {
+namespace pvrdma::schema {
 
 struct Port {
   std::string name;
@@ -131,4 +131,4 @@ TEST(ParseObject, NamesAreFitForALog) {
 }
 
 }  // namespace
-}  // namespace pvrdma::control
+}  // namespace pvrdma::schema

@@ -23,9 +23,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "control/schema/reader.h"
+#include "schema/reader.h"
 
-namespace pvrdma::control {
+namespace pvrdma::schema {
 
 using Json = nlohmann::ordered_json;
 
@@ -166,4 +166,4 @@ std::string text_of(const T& object) {
   return text_of(to_json(object));
 }
 
-}  // namespace pvrdma::control
+}  // namespace pvrdma::schema

@@ -1,4 +1,4 @@
-#include "control/schema/reader.h"
+#include "schema/reader.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-namespace pvrdma::control {
+namespace pvrdma::schema {
 namespace {
 
 constexpr std::size_t kShownBytesMax = 64;
@@ -99,4 +99,4 @@ Result<ParsedJson> parse_object(std::string_view text, int depth_max) {
   return json;
 }
 
-}  // namespace pvrdma::control
+}  // namespace pvrdma::schema

@@ -1,11 +1,11 @@
-#include "control/schema/rules.h"
+#include "schema/rules.h"
 
 #include <cmath>
 #include <fmt/format.h>
 
 #include "base/name.h"
 
-namespace pvrdma::control {
+namespace pvrdma::schema {
 namespace {
 
 template <typename T>
@@ -106,4 +106,4 @@ tl::expected<LinkName, std::string> Form<LinkName>::parse(const std::string& tex
   return *std::move(link);
 }
 
-}  // namespace pvrdma::control
+}  // namespace pvrdma::schema

@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 
-namespace pvrdma::control {
+namespace pvrdma::schema {
 
 // Finds members in logarithmic time: others choose how many there are.
 using ParsedJson = nlohmann::json;
@@ -77,4 +77,4 @@ class Reader {
 // `depth_max` deep.
 Result<ParsedJson> parse_object(std::string_view text, int depth_max);
 
-}  // namespace pvrdma::control
+}  // namespace pvrdma::schema
