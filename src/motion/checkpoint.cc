@@ -64,7 +64,7 @@ Result<void> Checkpoint::stop() {
   stopped_ = true;
   const auto image = side_.pci_image(wish_.adapter);
   if (!image) return Failure(image.error());
-  auto state = side_.save(wish_.adapter, *image);
+  auto state = side_.save(wish_.adapter, AdapterSide::Save::kState, *image);
   if (!state) return Failure(std::move(state).error());
   state_ = *std::move(state);
   return {};

@@ -19,7 +19,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "motion/standing_side.h"
+#include "motion/adapter_side.h"
 #include "vmm/migration.h"
 #include "vmm/monitor.h"
 
@@ -44,7 +44,7 @@ class Checkpoint {
   using Progress = std::function<bool(const vmm::MigrationStatus& status)>;
 
   // `side` is borrowed.
-  Checkpoint(CheckpointWish wish, StandingSide& side) : wish_(std::move(wish)), side_(side) {}
+  Checkpoint(CheckpointWish wish, AdapterSide& side) : wish_(std::move(wish)), side_(side) {}
   // Abandons what was not finished.
   ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;
@@ -67,7 +67,7 @@ class Checkpoint {
   Result<void> write(const Progress& progress);
 
   const CheckpointWish wish_;
-  StandingSide& side_;
+  AdapterSide& side_;
   std::unique_ptr<vmm::Monitor> monitor_;
   std::vector<std::byte> state_;
   CheckpointReport report_;

@@ -6,7 +6,7 @@
 #include <ostream>
 #include <unistd.h>
 
-#include "motion/fake_standing_side.h"
+#include "motion/fake_adapter_side.h"
 #include "vmm/fake_qemu.h"
 
 namespace pvrdma::motion {
@@ -31,7 +31,7 @@ class World {
   }
 
   CheckpointWish wish() const { return {"VM-01", path_, kFile}; }
-  FakeStandingSide& side() { return side_; }
+  FailingAdapterSide& side() { return side_; }
   static bool go_on(const vmm::MigrationStatus&) { return true; }
   // Its monitor's client gets no answer, once.
   void hang_up() {
@@ -103,7 +103,7 @@ class World {
   }
 
   const std::string fails_;
-  FakeStandingSide side_;
+  FailingAdapterSide side_;
   const std::string path_;
   std::mutex mutex_;
   Standing standing_;  // guarded, as what follows
@@ -119,7 +119,7 @@ TEST(CheckpointTest, TheVmIsWrittenAndEnds) {
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->version, "11.1.3");
   EXPECT_EQ(report->ram_bytes, 4096);
-  EXPECT_EQ(checkpoint.take_state(), FakeStandingSide::saved());
+  EXPECT_EQ(checkpoint.take_state(), FailingAdapterSide::saved());
   EXPECT_EQ(world.standing().run_state, "postmigrate");
   EXPECT_TRUE(world.side().is_stopped());
   EXPECT_TRUE(checkpoint.finish());

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <fmt/core.h>
-#include <optional>
 #include <thread>
-#include <vector>
 
-#include "base/log.h"
+#include "motion/daemon_led_destination.h"
 #include "motion/insist.h"
-#include "motion/qemu.h"
+#include "motion/libvirt_led_destination.h"
+#include "vmm/migration.h"
 
 namespace pvrdma::motion {
 namespace {
@@ -30,34 +29,38 @@ constexpr milliseconds kNudges[] = {milliseconds(5), milliseconds(20), milliseco
 
 }  // namespace
 
+std::unique_ptr<Destination> Destination::create(Offer offer, FindMonitor find_monitor, AdapterSide& side,
+                                                 Arbiter& arbiter, calls::Conversation& there,
+                                                 TakeMemory take_memory, Stopping stopping) {
+  if (offer.leader == Leader::kLibvirt)
+    return std::make_unique<LibvirtLedDestination>(std::move(offer), std::move(find_monitor), side, arbiter,
+                                                   there, std::move(stopping));
+  return std::make_unique<DaemonLedDestination>(std::move(offer), std::move(find_monitor), side, arbiter,
+                                                there, std::move(take_memory), std::move(stopping));
+}
+
 Result<ArrivalReport> Destination::run() {
-  using Steps = std::vector<Result<void> (Destination::*)()>;
-  const Steps steps =
-      is_led() ? Steps{&Destination::wait_for_qemu, &Destination::prepare_led,
-                       &Destination::load,          &Destination::wait_for_memory,
-                       &Destination::take_pages,    &Destination::decide,
-                       &Destination::go_on}
-               : Steps{&Destination::wait_for_qemu,   &Destination::receive_memory, &Destination::load,
-                       &Destination::wait_for_memory, &Destination::decide,         &Destination::go_on};
-  for (const auto step : steps) {
-    auto done = (this->*step)();
-    if (done) continue;
-    Error why = std::move(done).error();
-    if (is_here_) {
-      why.message +=
-          fmt::format("; VM {} is on this host, and its QEMU (pid {}) is left as it is: continue it by hand",
-                      offer_.motion.vm, report_.pid);
-      return Failure(std::move(why));
-    }
+  auto done = steps();
+  if (done) return report_;
+  Error why = std::move(done).error();
+  if (!is_here_) {
     static_cast<void>(there_.say(calls::refusal(why.message)));
-    if (is_led()) return give_up_led(std::move(why));
-    pump_.reset();
-    if (took_qemu_) {
-      why.message += "; " + end_qemu(monitor_);
-    }
-    return Failure(std::move(why));
+    return give_up(std::move(why));
   }
-  return report_;
+  why.message +=
+      fmt::format("; VM {} is on this host, and its QEMU (pid {}) is left as it is: continue it by hand",
+                  offer_.motion.vm, report_.pid);
+  return Failure(std::move(why));
+}
+
+Result<void> Destination::steps() {
+  if (auto done = wait_for_qemu(); !done) return done;
+  if (auto done = prepare(); !done) return done;
+  if (auto done = load(); !done) return done;
+  if (auto done = wait_for_memory(); !done) return done;
+  if (auto done = complete(); !done) return done;
+  if (auto done = decide(); !done) return done;
+  return go_on();
 }
 
 // The other host has the store told that the VM comes here, and only then there is an adapter for QEMU.
@@ -79,33 +82,28 @@ Result<void> Destination::wait_for_qemu() {
 
 // ENOENT, ECONNREFUSED: not yet.
 Result<void> Destination::look_for_qemu() {
-  const auto expected = side_.is_expected(offer_.motion.vm);
-  if (!expected) return Failure(expected.error());
-  if (!*expected) return fail(ENOENT, "no QEMU has connected to the adapter");
+  const auto clients = side_.clients(offer_.motion.vm);
+  if (!clients && clients.error().code != ENOENT) return Failure(clients.error());
+  if (!clients || !clients->awaits_vm) return fail(ENOENT, "no QEMU has connected to the adapter");
   if (!has_come_) has_come_ = Instant::now();
   const auto path = find_monitor_();
   if (!path) return Failure(path.error());
   auto qemu = open_qemu(*path);
   if (!qemu) return Failure(std::move(qemu).error());
   report_.pid = qemu->monitor->pid();
-  if (is_led() && qemu->state != "inmigrate")
-    return fail(EBUSY, fmt::format("the QEMU at {} does not wait for VM {}: it is in state \"{}\"",
-                                   qemu->monitor->path(), offer_.motion.vm, qemu->state));
-  if (!is_led()) {
-    if (auto waits = check_waits(*qemu, offer_.motion.vm); !waits) return waits;
-  }
+  if (auto waits = check_waits(*qemu); !waits) return waits;
   monitor_ = std::move(qemu->monitor);
   place_ = qemu->place;
   return {};
 }
 
-Result<void> Destination::restore() {
-  return vmm::restore(*monitor_, place_, image_,
-                      [this] { return side_.write_own_msix_table(offer_.motion.vm, image_); });
+Result<void> Destination::restore_pci() {
+  return vmm::restore(*monitor_, place_, image_, [this] {
+    return side_.write_msix_table(offer_.motion.vm, AdapterSide::Vmm::kOwn, image_);
+  });
 }
 
-// What the saved adapter is to be refused for is known before the VM stands anywhere.
-Result<void> Destination::prepare() {
+Result<std::vector<std::byte>> Destination::receive_pci_image() {
   there_.allow_bytes();
   auto said = there_.expect("pci", Instant::now() + calls::Conversation::kAnswerPatience);
   if (!said) return Failure(std::move(said).error());
@@ -114,31 +112,15 @@ Result<void> Destination::prepare() {
                          : Result<vmm::PciImage>(fail(EPROTO, "it sends no PCI state"));
   if (!image) return Failure(image.error());
   image_ = *image;
-  if (said->bytes.empty() && !is_led()) return {};  // of an older daemon
-  if (const auto tried = side_.load(offer_.motion.vm, std::move(said->bytes)); !tried)
+  return std::move(said->bytes);
+}
+
+Result<void> Destination::try_draft(std::vector<std::byte> draft) {
+  if (const auto tried = side_.load(offer_.motion.vm, std::move(draft)); !tried)
     return Failure(tried.error());
   is_loaded_ = true;
   if (auto unloaded = side_.unload(offer_.motion.vm); !unloaded) return unloaded;
   is_loaded_ = false;
-  return {};
-}
-
-Result<void> Destination::receive_memory() {
-  took_qemu_ = true;
-  if (auto came = prepare(); !came) return came;
-  if (auto restored = restore(); !restored) return restored;
-  if (auto set = vmm::set_migration_capability(*monitor_, vmm::kPauseBeforeSwitchover, true); !set)
-    return set;
-  if (auto told = there_.say({{"say", "restored"}}); !told) return told;
-  auto channel = take_memory_(Instant::now() + calls::Conversation::kAnswerPatience);
-  if (!channel) return Failure(std::move(channel).error());
-  auto pump = Pump::start(*monitor_, *std::move(channel), Pump::Direction::kToQemu);
-  if (!pump) return Failure(std::move(pump).error());
-  pump_ = *std::move(pump);
-  // One that was started without -S would run the VM as soon as it has it.
-  if (const auto stands = monitor_->execute("stop"); !stands) return Failure(stands.error());
-  const auto begun = monitor_->execute("migrate-incoming", {{"uri", Pump::kUri}});
-  if (!begun) return Failure(begun.error());
   return {};
 }
 
@@ -164,7 +146,7 @@ Result<void> Destination::load() {
   is_loaded_ = true;
   if (*image != image_) {
     image_ = *image;
-    if (auto restored = restore(); !restored) return restored;
+    if (auto restored = restore_pci(); !restored) return restored;
   }
   report_.load = Instant::now() - began;
   return {};
@@ -175,7 +157,7 @@ Result<void> Destination::wait_for_memory() {
   while (true) {
     const auto found = vmm::migration_status(*monitor_);
     if (!found) return Failure(found.error());
-    if (found->status == "completed") break;
+    if (found->status == "completed") return {};
     if (found->status != "none" && vmm::has_ended(found->status))
       return fail(EIO, fmt::format("QEMU does not take the VM: {}", found->why));
     if (Instant::now() >= until)
@@ -186,8 +168,10 @@ Result<void> Destination::wait_for_memory() {
     if (stopping_()) return fail(ECANCELED, "this daemon stops");
     if (!said) std::this_thread::sleep_for(kPollInterval);
   }
-  if (is_led()) return {};
-  if (auto same = side_.check_own(offer_.motion.vm, image_); !same) return same;
+}
+
+Result<void> Destination::say_loaded() {
+  if (auto same = side_.check_pci(offer_.motion.vm, AdapterSide::Vmm::kOwn, image_); !same) return same;
   static_cast<void>(there_.say({{"say", "loaded"}}));  // a source that has died hears nothing
   return {};
 }
@@ -196,8 +180,6 @@ Result<void> Destination::wait_for_memory() {
 Result<void> Destination::decide() {
   const Instant seldom_at = Instant::now() + seconds(2);
   std::optional<Instant> silent_since;
-  Instant look_at = Instant::now() + kQemuPollInterval;
-  log::LogLimiter waiting_log(1, seconds(10));
   while (true) {
     const auto verdict = arbiter_.look(offer_.motion);
     if (verdict && *verdict == Arbiter::Verdict::kThere) {
@@ -208,52 +190,30 @@ Result<void> Destination::decide() {
     const Instant now = Instant::now();
     const auto gone = arbiter_.source_is_gone(offer_.motion);
     const bool is_alone = (gone && *gone) || (silent_since && now >= *silent_since + kSilence);
-    // libvirt says it by letting it run.
-    LedVm vm = LedVm::kUnknown;
-    if (is_led() && now >= look_at) {
-      vm = look();
-      look_at = now + kQemuPollInterval;
-    }
-    if (vm == LedVm::kGone)
-      return fail(ECONNABORTED,
-                  fmt::format("the QEMU of VM {} here (pid {}) has ended", offer_.motion.vm, report_.pid));
-    if (verdict && (is_led() ? vm == LedVm::kRuns : is_alone)) {
+    const auto commits = may_commit(is_alone);
+    if (!commits) return Failure(commits.error());
+    if (verdict && *commits) {
       const auto committed = arbiter_.commit(offer_.motion);
       if (committed) {
         log::warn("VM {}: its host {} {}: it goes on here", offer_.motion.vm, offer_.motion.from,
-                  is_led() ? "has not said so, and libvirt lets it run" : "has died");
+                  reason_to_commit());
         continue;
       }
-      if (waiting_log.allow(now))
+      if (waiting_log_.allow(now))
         log::warn("VM {}: it stands until the store says where it is: {}", offer_.motion.vm,
                   committed.error().message);
     }
-    if (is_led() && is_alone && vm == LedVm::kStands && waiting_log.allow(now))
-      log::warn("VM {}: all of it is here, and it stands until libvirt lets it go on: virsh resume {}",
-                offer_.motion.vm, offer_.motion.vm);
-    if (stopping_()) return stop_deciding();
+    if (stopping_()) {
+      auto stopped = stop_deciding();
+      is_here_ = stopped.has_value();
+      return stopped;
+    }
     const Duration pause = now < seldom_at ? kPollInterval : Arbiter::kPause;
     const auto said = there_.listen(now + pause);
     if (said) continue;
     if (!silent_since) silent_since = now;
     std::this_thread::sleep_for(pause);
   }
-}
-
-// This daemon ends, and the VM may be here.
-Result<void> Destination::stop_deciding() {
-  if (is_led())
-    return fail(EAGAIN,
-                fmt::format("this daemon stops, and where VM {} is libvirt decides", offer_.motion.vm));
-  const auto ended = arbiter_.end(offer_.motion);
-  if (ended) return fail(ECANCELED, "this daemon stops");
-  if (ended.error().code == EALREADY) {
-    is_here_ = true;
-    return {};
-  }
-  took_qemu_ = false;  // whose it is nobody knows now
-  return fail(EAGAIN, fmt::format("this daemon stops, and the store does not say where VM {} is: {}",
-                                  offer_.motion.vm, ended.error().message));
 }
 
 Result<void> Destination::go_on() {
@@ -277,8 +237,7 @@ Result<void> Destination::go_on() {
     std::this_thread::sleep_for(began + after - Instant::now());
     static_cast<void>(side_.nudge(vm));
   }
-  if (!is_led())
-    static_cast<void>(vmm::set_migration_capability(*monitor_, vmm::kPauseBeforeSwitchover, false));
+  tidy_qemu();
   return resumed;
 }
 

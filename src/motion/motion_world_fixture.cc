@@ -1,7 +1,11 @@
 #include "motion/motion_world_fixture.h"
 
 #include <algorithm>
+#include <concepts>
 #include <fmt/core.h>
+#include <string_view>
+
+#include "motion/fake_adapter_side.h"
 
 namespace pvrdma::motion {
 namespace {
@@ -16,10 +20,6 @@ Host other(Host host) {
   return host == Host::kSource ? Host::kDestination : Host::kSource;
 }
 
-vmm::PciImage image() {
-  return {.has_msix_table = true};
-}
-
 Json one_device() {
   return Json::array({{{"bus", 0},
                        {"devices", Json::array({{{"bus", 0},
@@ -31,75 +31,49 @@ Json one_device() {
 }  // namespace
 
 // An adapter's side.
-class MotionWorld::Side final : public MovingSide {
+class MotionWorld::Side final : public FakeAdapterSide {
  public:
   Side(MotionWorld& world, Host host) : world_(world), host_(host) {}
 
+  Result<void> act(std::string_view) override {
+    return act([](Party&) {});
+  }
+  Result<Clients> clients(const std::string&) override {
+    Clients clients;
+    const auto look = [&](Party& party) {
+      clients.has_vmm = !party.qemu_dead;
+      clients.awaits_vm = host_ == Host::kDestination && world_.store_ == Store::kMoving && !party.qemu_dead;
+      world_.is_expected_ = world_.is_expected_ || clients.awaits_vm;
+    };
+    if (auto done = act(look); !done) return Failure(done.error());
+    return clients;
+  }
   Result<void> stop(const std::string&) override {
     return act([](Party& party) { party.serves = false; });
   }
   Result<void> go_on(const std::string&) override {
     return act([](Party& party) { party.serves = true; });
   }
-  Result<void> resume(const std::string&) override { return act(); }
-  Result<vmm::PciImage> pci_image(const std::string&) override {
-    if (auto done = act(); !done) return Failure(done.error());
-    return image();
-  }
-  Result<std::vector<std::byte>> save(const std::string&, const vmm::PciImage&) override {
+  Result<std::vector<std::byte>> save(const std::string&, Save what, const vmm::PciImage&) override {
     bool stands = false;
     if (auto done = act([&](Party& party) { stands = !party.serves; }); !done) return Failure(done.error());
-    EXPECT_TRUE(stands);
-    return std::vector<std::byte>(3, std::byte{7});
+    EXPECT_TRUE(stands || what == Save::kDraft);
+    return saved();
   }
   Result<vmm::PciImage> load(const std::string&, std::vector<std::byte> state) override {
-    EXPECT_EQ(state.size(), 3U);
+    EXPECT_EQ(state, saved());
     if (auto done = act([](Party& party) { party.loaded = true; }); !done) return Failure(done.error());
     return image();
-  }
-  Result<void> write_own_msix_table(const std::string&, const vmm::PciImage&) override { return act(); }
-  Result<void> check_own(const std::string&, const vmm::PciImage&) override { return act(); }
-  Result<void> begin_log(const std::string&) override { return act(); }
-  Result<void> end_log(const std::string&) override { return act(); }
-  Result<std::uint64_t> logged_bytes(const std::string&) override {
-    if (auto done = act(); !done) return Failure(done.error());
-    return 4096;
-  }
-  Result<void> mark_pages(const std::string&) override { return act(); }
-  Result<void> give_pages(const std::string&, const TakePages& take) override {
-    if (auto done = act(); !done) return done;
-    return take({.address = 4096, .bytes = std::vector<std::byte>(4096)});
-  }
-  Result<void> outlive_vmm(const std::string&) override { return act(); }
-  Result<void> end_with_vmm(const std::string&) override { return act(); }
-  Result<bool> has_vmm(const std::string&) override {
-    bool has = false;
-    if (auto done = act([&](Party& party) { has = !party.qemu_dead; }); !done) return Failure(done.error());
-    return has;
-  }
-  Result<std::vector<std::byte>> draft(const std::string&, const vmm::PciImage&) override {
-    if (auto done = act(); !done) return Failure(done.error());
-    return std::vector<std::byte>(3, std::byte{6});
   }
   Result<void> unload(const std::string&) override {
     return act([](Party& party) { party.loaded = false; });
   }
-  Result<void> put_pages(const std::string&, std::uint64_t, std::vector<std::byte>) override {
+  Result<void> put_pages(const std::string&, Pages) override {
     return act([this](Party& party) {
       EXPECT_TRUE(party.loaded);
       EXPECT_EQ(party.migration, "completed") << "QEMU's stream may bring older ones: " << world_.describe();
       party.has_pages = true;
     });
-  }
-  Result<void> depart(const std::string&) override { return act(); }
-  Result<bool> is_expected(const std::string&) override {
-    bool is_moving = false;
-    const auto look = [&](Party& party) {
-      is_moving = world_.store_ == Store::kMoving && !party.qemu_dead;
-      world_.is_expected_ = world_.is_expected_ || is_moving;
-    };
-    if (auto done = act(look); !done) return Failure(done.error());
-    return is_moving;
   }
   Result<void> arrive(const std::string&) override {
     return act([this](Party& party) {
@@ -110,19 +84,15 @@ class MotionWorld::Side final : public MovingSide {
       party.serves = true;
     });
   }
-  Result<void> nudge(const std::string&) override { return act(); }
 
  private:
-  template <typename Act>
+  template <std::invocable<Party&> Act>
   Result<void> act(Act act) {
     const std::lock_guard lock(world_.mutex_);
     if (auto done = world_.call(host_); !done) return done;
     act(world_.of(host_));
     world_.check();
     return {};
-  }
-  Result<void> act() {
-    return act([](Party&) {});
   }
 
   MotionWorld& world_;
@@ -510,17 +480,18 @@ void MotionWorld::lead_source() {
   Side side(*this, Host::kSource);
   StoreSide store(*this, Host::kSource);
   Conversation there(std::make_unique<End>(*this, Host::kSource), "esx-02");
-  Source source(
-      {.motion = kMotion,
+  const auto source = Source::create(
+      kMotion,
+      {.vm = kMotion.vm,
+       .to = kMotion.to,
        .monitor = paths_[0],
-       .max_pause = std::chrono::milliseconds(500),
        .patience = std::chrono::seconds(5),
        .leader = leader_},
       side, store, there,
       []() -> Result<std::unique_ptr<ByteChannel>> { return std::make_unique<Nothing>(); },
       [this] { return is_idle(Host::kSource); });
   try {
-    const auto report = source.run([this](const MotionProgress&) { return look_at_progress(); });
+    const auto report = source->run([this](const MotionProgress&) { return look_at_progress(); });
     if (!report) sentence_ = report.error().message;
   } catch (const DaemonDied&) {
     sentence_ = "the source's daemon died";
@@ -535,11 +506,11 @@ void MotionWorld::lead_destination() {
     const auto said = there.listen(Instant::now() + std::chrono::seconds(5));
     const auto offer = said && *said ? read_offer(**said) : Result<Offer>(fail(EPIPE, "no offer"));
     if (!offer || !there.say(acceptance())) return;
-    Destination destination(
+    const auto destination = Destination::create(
         *offer, [this]() -> Result<std::string> { return paths_[1]; }, side, store, there,
         [](Instant) -> Result<std::unique_ptr<ByteChannel>> { return std::make_unique<Nothing>(); },
         [this] { return is_idle(Host::kDestination); });
-    static_cast<void>(destination.run());
+    static_cast<void>(destination->run());
   } catch (const DaemonDied&) {
   }
 }

@@ -46,8 +46,9 @@ Result<void> Restore::load() {
   if (!image) return Failure(image.error());
   loaded_ = true;
   image_ = *image;
-  return vmm::restore(*monitor_, place_, image_,
-                      [this] { return side_.write_own_msix_table(wish_.adapter, image_); });
+  return vmm::restore(*monitor_, place_, image_, [this] {
+    return side_.write_msix_table(wish_.adapter, AdapterSide::Vmm::kOwn, image_);
+  });
 }
 
 Result<void> Restore::read() {
@@ -58,7 +59,7 @@ Result<void> Restore::read() {
   while (true) {
     const auto found = vmm::migration_status(*monitor_);
     if (!found) return fail(EIO, fmt::format("QEMU does not read {}: {}", wish_.file, found.error().message));
-    if (found->status == "completed") return side_.check_own(wish_.adapter, image_);
+    if (found->status == "completed") return side_.check_pci(wish_.adapter, AdapterSide::Vmm::kOwn, image_);
     if (found->status != "none" && vmm::has_ended(found->status))
       return fail(EIO, fmt::format("QEMU does not read {}: {}", wish_.file, found->why));
     if (Instant::now() >= until)

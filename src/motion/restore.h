@@ -18,7 +18,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "motion/standing_side.h"
+#include "motion/adapter_side.h"
 #include "vmm/monitor.h"
 #include "vmm/pci.h"
 
@@ -45,7 +45,7 @@ class Restore {
   using Stopping = std::function<bool()>;
 
   // `side` is borrowed.
-  Restore(RestoreWish wish, StandingSide& side, Stopping stopping)
+  Restore(RestoreWish wish, AdapterSide& side, Stopping stopping)
       : wish_(std::move(wish)), side_(side), stopping_(std::move(stopping)) {}
 
   // Once. The error is a sentence.
@@ -58,7 +58,7 @@ class Restore {
   Result<void> go_on();
 
   RestoreWish wish_;
-  StandingSide& side_;
+  AdapterSide& side_;
   const Stopping stopping_;
   std::unique_ptr<vmm::Monitor> monitor_;
   vmm::PciPlace place_;

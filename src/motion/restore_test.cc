@@ -5,7 +5,7 @@
 #include <optional>
 #include <unistd.h>
 
-#include "motion/fake_standing_side.h"
+#include "motion/fake_adapter_side.h"
 #include "vmm/fake_qemu.h"
 
 namespace pvrdma::motion {
@@ -29,13 +29,13 @@ class World {
     });
   }
 
-  Result<RestoreReport> restore(std::vector<std::byte> state = FakeStandingSide::saved(),
+  Result<RestoreReport> restore(std::vector<std::byte> state = FailingAdapterSide::saved(),
                                 std::string file = kFile, bool stopping = false) {
     return Restore({"VM-01", path_, std::move(file), std::move(state)}, side_,
                    [stopping] { return stopping; })
         .run();
   }
-  FakeStandingSide& side() { return side_; }
+  FailingAdapterSide& side() { return side_; }
   std::string run_state() {
     const std::lock_guard lock(mutex_);
     return run_state_;
@@ -89,7 +89,7 @@ class World {
   }
 
   const std::string fails_;
-  FakeStandingSide side_;
+  FailingAdapterSide side_;
   const std::string path_;
   std::mutex mutex_;
   std::string run_state_;  // guarded, as what follows
@@ -149,11 +149,11 @@ TEST_P(OnTheWay, TheQemuIsEnded) {
 INSTANTIATE_TEST_SUITE_P(
     Steps, OnTheWay,
     testing::Values(Failing{"human-monitor-command", "no human-monitor-command"},
-                    Failing{"side.write_own_msix_table", "no side.write_own_msix_table"},
+                    Failing{"side.write_msix_table", "no side.write_msix_table"},
                     Failing{"migrate-set-capabilities", "no migrate-set-capabilities"},
                     Failing{"migrate-incoming", "no migrate-incoming"},
                     Failing{"file", "QEMU does not read /var/lib/vms/VM-01.checkpoint: no such file"},
-                    Failing{"side.check_own", "no side.check_own"}, Failing{"side.go_on", "no side.go_on"},
+                    Failing{"side.check_pci", "no side.check_pci"}, Failing{"side.go_on", "no side.go_on"},
                     Failing{"cont", "no cont"}));
 
 TEST(RestoreTest, AQemuThatDiesIsSaid) {
@@ -165,7 +165,7 @@ TEST(RestoreTest, AQemuThatDiesIsSaid) {
 
 TEST(RestoreTest, ADaemonThatStopsWaitsForNoFile) {
   World world("slow");
-  const auto report = world.restore(FakeStandingSide::saved(), kFile, true);
+  const auto report = world.restore(FailingAdapterSide::saved(), kFile, true);
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, ECANCELED);
   EXPECT_NE(report.error().message.find("this pvrdmad stops; the QEMU that waited"), std::string::npos)
@@ -188,7 +188,7 @@ TEST(RestoreTest, OnlyIntoAQemuThatWaits) {
   }
   World world;
   EXPECT_EQ(world.restore({}).error().message, "another state");
-  EXPECT_EQ(world.restore(FakeStandingSide::saved(), "relative").error().code, EINVAL);
+  EXPECT_EQ(world.restore(FailingAdapterSide::saved(), "relative").error().code, EINVAL);
   EXPECT_EQ(world.run_state(), "inmigrate");
 }
 

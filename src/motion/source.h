@@ -5,9 +5,8 @@
 // arbiter is told that the VM is, and that alone makes it so. Until the state is on its way a failure lets
 // the VM go on here at once; after that only when the arbiter has it in writing that it stays.
 //
-// Where libvirt leads the QEMUs, it is followed (source_led.cc, ADR 21): it does not wait for anybody, so the
-// adapter is stopped when the VM is found standing, and the pages it has written go to the other daemon. The
-// VM is the other host's when libvirt has ended its QEMU here, and goes on here when libvirt lets it.
+// The steps are the same whoever leads the two QEMUs; what differs is in daemon_led_source.h and
+// libvirt_led_source.h.
 //
 // Thread: one, which may block.
 #pragma once
@@ -15,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -26,27 +24,26 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "calls/conversation.h"
+#include "motion/adapter_side.h"
 #include "motion/arbiter.h"
 #include "motion/messages.h"
-#include "motion/moving_side.h"
-#include "motion/pump.h"
-#include "vmm/migration.h"
 #include "vmm/monitor.h"
 
 namespace pvrdma::motion {
 
 struct MotionWish {
-  Motion motion;
+  std::string vm;
+  std::string to;
   std::string monitor;  // of the VM's QEMU
-  Duration max_pause{};
-  Duration patience{};  // for a QEMU on the other host, and for the memory to be nearly there
+  Duration max_pause = std::chrono::milliseconds(500);
+  Duration patience = std::chrono::minutes(10);  // for a QEMU there, and for the memory to be nearly there
   Leader leader = Leader::kDaemons;
 };
 
 // How far it is.
 struct MotionProgress {
-  std::string_view phase;  // "waits for QEMU", "memory", "pause", "commit"; "waits for libvirt", "stands",
-                           // "lost": it decides
+  std::string_view phase;  // "waits for QEMU", "memory", "pause", "commit";
+                           // "waits for libvirt", "stands", "lost": it decides
   std::uint64_t ram_bytes = 0;
   std::uint64_t remaining_bytes = 0;
 };
@@ -61,7 +58,8 @@ struct MotionReport {
   Duration freeze{};  // stop of the adapter
   Duration pages{};   // shown to QEMU
   Duration state{};   // saved and sent
-  Duration memory{};  // QEMU's rest, with the state's way and its loading there meanwhile
+  Duration memory{};  // QEMU's rest, with the state's way and its loading there
+                      // meanwhile
   Duration commit{};
   Duration go_on{};        // there
   std::string left_to_do;  // by hand, with a sentence; empty: nothing
@@ -78,94 +76,109 @@ class Source {
 
   // `side`, `arbiter` and `there` are borrowed. `open_memory`: a second connection to the other host, for
   // QEMU's stream.
-  Source(MotionWish wish, MovingSide& side, Arbiter& arbiter, calls::Conversation& there,
-         OpenMemory open_memory, Stopping stopping)
-      : wish_(std::move(wish)),
-        side_(side),
-        arbiter_(arbiter),
-        there_(there),
-        open_memory_(std::move(open_memory)),
-        stopping_(std::move(stopping)) {}
+  static std::unique_ptr<Source> create(Motion motion, MotionWish wish, AdapterSide& side, Arbiter& arbiter,
+                                        calls::Conversation& there, OpenMemory open_memory,
+                                        Stopping stopping);
+  virtual ~Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
 
   // Once. The error is a sentence that says what failed, and the VM is here; ECANCELED: `progress` gave up.
   Result<MotionReport> run(const Progress& progress);
   // Instead of run(): what can be found out without changing anything.
   Result<void> check();
 
- private:
-  Result<void> open();
+ protected:
+  class Stopwatch {
+   public:
+    // Since the last one.
+    Duration lap() {
+      const Instant now = Instant::now();
+      return now - std::exchange(began_, now);
+    }
+
+   private:
+    Instant began_ = Instant::now();
+  };
+
+  Source(Motion motion, MotionWish wish, AdapterSide& side, Arbiter& arbiter, calls::Conversation& there,
+         Stopping stopping)
+      : motion_(std::move(motion)),
+        wish_(std::move(wish)),
+        side_(side),
+        arbiter_(arbiter),
+        there_(there),
+        stopping_(std::move(stopping)) {}
+
+  // --- What depends on who leads, in the order of the motion ---
+
+  // Whether the VM's QEMU, which `monitor_` has reached, can be moved.
+  virtual Result<void> check_qemu() = 0;
+  // Before the store has the motion.
+  virtual Result<void> before_begin() = 0;
+  // While the other host is waited for.
+  virtual Result<void> check_qemu_lives() = 0;
+  // The error where no QEMU waited on the other host in time.
+  virtual Failure no_qemu_there() const = 0;
+  // Until the VM does not run any more.
+  virtual Result<void> copy_memory(const Progress& progress) = 0;
+  // The adapter is stopped, and has logged so many bytes of pages: brings `image_` up to date, and QEMU's
+  // memory if that is due now.
+  virtual Result<void> catch_up(std::uint64_t logged_bytes, Stopwatch& watch) = 0;
+  // Until the other host has everything.
+  virtual Result<void> hand_over(const Progress& progress) = 0;
+  // While the store does not say where the VM is: whether its QEMU is still as hand_over() left it.
+  virtual Result<void> check_untouched() = 0;
+  // The VM is on the other host. Returns what is left to be done by hand, a sentence.
+  virtual std::string leave() = 0;
+  // The VM stays, unless `is_there_` is true at the end.
+  virtual Result<void> undo(const std::string& why, const Progress& progress) = 0;
+
+  // --- What both leaders need ---
+
   void note_run_state(const std::string& state);
+  Result<void> check_pages_fit(std::uint64_t bytes, std::uint64_t bytes_per_s) const;
+  MotionProgress in_pause() const;
+  Result<void> wait_for(const char* what, Duration patience, const Progress& progress,
+                        const MotionProgress& state);
+  Result<void> begin_log();
+  // `since`: the store has it since then.
+  Result<calls::Said> hear_that_it_runs(Instant since);
+  // The store has it that the VM stays. EALREADY: it is on the other host, and is_there_ is true.
+  Result<void> end_in_writing();
+
+  const Motion motion_;
+  const MotionWish wish_;
+  AdapterSide& side_;
+  Arbiter& arbiter_;
+  calls::Conversation& there_;
+  const Stopping stopping_;
+  std::unique_ptr<vmm::Monitor> monitor_;
+  MotionReport report_;
+  pid_t pid_ = 0;
+  vmm::PciImage image_;  // the newest
+  log::LogLimiter waiting_log_{1, std::chrono::seconds(10)};
+  Instant stood_{};          // the VM ran until then
+  bool is_paused_ = false;   // by its operator, when it was seen last: it stays so
+  bool begun_ = false;       // the motion is in the store
+  bool logs_ = false;        // pages
+  bool stopped_ = false;     // the adapter
+  bool state_sent_ = false;  // the other host may be ready from now on
+  bool is_there_ = false;    // the VM
+
+ private:
+  Result<void> steps(const Progress& progress);
+  Result<void> open();
   enum class Asked : bool { kToGo, kWhether };
   Result<void> offer(Asked asked);
   Result<void> begin();
   Result<void> prepare(const Progress& progress);
-  Result<void> copy_memory(const Progress& progress);
   Result<void> stop(const Progress& progress);
-  Result<void> hand_over(const Progress& progress);
   Result<void> commit(const Progress& progress);
-  std::string leave();
-  void stop_what_runs_here();
-  Result<void> wait_for(const char* what, Duration patience, const Progress& progress,
-                        const MotionProgress& state);
-  Result<void> set_up_qemu();
-  Result<void> allow_downtime(Duration downtime);
-  Error undo(Error why, const Progress& progress);
-  Result<void> undo_all(const std::string& why);
-  Result<void> check_pages_fit(std::uint64_t bytes, std::uint64_t bytes_per_s) const;
-
-  // Where libvirt leads: source_led.cc.
-  bool is_led() const { return wish_.leader == Leader::kLibvirt; }
-  struct Look;
-  Result<Look> look();
-  Result<void> check_monitor_name();
-  Result<void> begin_led();
-  void refresh_image();
-  Result<void> follow_memory(const Progress& progress);
-  Result<void> check_stands();
-  Result<void> wait_led(const char* what, const Progress& progress);
-  Result<void> hand_over_led(const Progress& progress);
-  Result<void> wait_until_qemu_has_gone(const Progress& progress);
-  void say_what_is_waited_for(const Result<Look>& found, const std::string& why);
-  Result<void> undo_all_led(const std::string& why, const Progress& progress);
-  Result<void> learn_where_it_is(const Progress& progress);
-
-  Result<void> end_in_writing();
-  Result<void> check_given_away(Instant until);
-  Result<void> check_untouched(const std::string& run_state) const;
-  Result<void> take_qemu_back();
   bool may_ask_again(const Error& why);
-  MotionProgress in_pause() const;
+  Error undone(Error why, const Progress& progress);
 
-  const MotionWish wish_;
-  MovingSide& side_;
-  Arbiter& arbiter_;
-  calls::Conversation& there_;
-  const OpenMemory open_memory_;
-  const Stopping stopping_;
-  std::unique_ptr<vmm::Monitor> monitor_;
-  std::unique_ptr<Pump> pump_;
-  MotionReport report_;
-  pid_t pid_ = 0;
-  vmm::PciImage image_;          // the newest
-  vmm::MigrationSettings kept_;  // QEMU's, from before
-  std::set<std::string> kept_capabilities_;
-  log::LogLimiter waiting_log_{1, std::chrono::seconds(10)};
-  Duration downtime_{};            // that QEMU may take
-  std::uint64_t bytes_per_s_ = 0;  // of its stream
-  Instant began_{};
-  Instant stood_{};
-  bool is_paused_ = false;      // its VM, when it was seen last, and so it stays
-  bool takes_draft_ = false;    // the other host: older daemons do not
-  bool begun_ = false;          // the motion is in the store
-  bool logs_ = false;           // pages
-  bool set_up_ = false;         // QEMU's settings, and perhaps its migration
-  bool stopped_ = false;        // the adapter
-  bool state_sent_ = false;     // the other host may be ready from now on
-  bool over_ = false;           // the VM is there
-  bool qemu_gave_all_ = false;  // when it was seen last
-  bool qemu_is_gone_ = false;
-  bool is_loaded_ = false;  // there, with all that the adapter has written
-  std::string lost_;        // it is there without its connections: why
+  bool takes_draft_ = false;  // the other host: older daemons do not
 };
 
 }  // namespace pvrdma::motion

@@ -113,9 +113,11 @@ Result<void> VmmUpgrade::wait_for_new() {
 
 Result<void> VmmUpgrade::hand_over() {
   const Instant began = Instant::now();
-  const auto here = side_.successor_is_here(wish_.adapter);
-  if (!here) return Failure(here.error());
-  if (!*here) {
+  const auto clients = side_.clients(wish_.adapter);
+  if (!clients) return Failure(clients.error());
+  if (clients->successor == AdapterSide::Successor::kNone)
+    return fail(EPIPE, fmt::format("the VMM of adapter {} has left: the VM is off", wish_.adapter));
+  if (clients->successor == AdapterSide::Successor::kExpected) {
     return fail(ENODEV,
                 fmt::format("the new QEMU has not connected to the adapter {}: give it the same -device "
                             "vfio-user-pci",
@@ -128,7 +130,7 @@ Result<void> VmmUpgrade::hand_over() {
   if (!image) return Failure(image.error());
   image_ = *image;
   auto restored = restore_in(*new_);
-  if (restored) restored = side_.check_successor(wish_.adapter, image_);
+  if (restored) restored = side_.check_pci(wish_.adapter, AdapterSide::Vmm::kSuccessor, image_);
   if (!restored) return restored;
   report_.restore = Instant::now() - began;
   const auto switched = side_.switch_over(wish_.adapter);
@@ -142,8 +144,9 @@ Result<void> VmmUpgrade::hand_over() {
 
 // In the one that has not the adapter.
 Result<void> VmmUpgrade::restore_in(Monitor& monitor) {
-  return vmm::restore(monitor, place_, image_,
-                      [this] { return side_.write_msix_table(wish_.adapter, image_); });
+  return vmm::restore(monitor, place_, image_, [this] {
+    return side_.write_msix_table(wish_.adapter, AdapterSide::Vmm::kSuccessor, image_);
+  });
 }
 
 Result<void> VmmUpgrade::go_on() {

@@ -4,8 +4,11 @@
 #include <mutex>
 #include <optional>
 #include <ostream>
+#include <string>
+#include <string_view>
 #include <unistd.h>
 
+#include "motion/fake_adapter_side.h"
 #include "vmm/fake_qemu.h"
 
 namespace pvrdma::motion {
@@ -15,7 +18,7 @@ using vmm::FakeQemu;
 using vmm::Json;
 
 // Two QEMUs, the adapter between them, and one thing that goes wrong.
-class World final : public AdapterSide {
+class World final : public FakeAdapterSide {
  public:
   explicit World(std::string fails = {}, std::string state = "running") : fails_(std::move(fails)) {
     standing_.in_old = std::move(state);
@@ -117,48 +120,25 @@ class World final : public AdapterSide {
     return FakeQemu::returning({{"qemu", {{"major", major}, {"minor", minor}, {"micro", micro}}}});
   }
 
-  Result<void> outcome(const char* call) const {
-    if (fails_ == call) return fail(EIO, std::string("no ") + call);
+  Result<void> act(std::string_view call) override {
+    const std::lock_guard lock(mutex_);
+    if (call == "resume") ++standing_.resumed;
+    if (call == "end_successor") standing_.expects = false;
+    if (fails_ == call) return fail(EIO, "no " + std::string(call));
+    if (call == "expect_successor") standing_.expects = true;
+    if (call == "switch_over") {
+      EXPECT_NE(standing_.in_old, "running");
+      EXPECT_NE(standing_.in_new, "running");
+      if (standing_.is_switched && fails_ == "new cont, and back") return fail(EIO, "no switch back");
+      standing_.is_switched = !standing_.is_switched;
+    }
     return {};
   }
-  Result<void> expect_successor(const std::string&) override {
-    const std::lock_guard lock(mutex_);
-    auto done = outcome("expect_successor");
-    standing_.expects = done.has_value();
-    return done;
-  }
-  Result<bool> successor_is_here(const std::string&) override {
-    if (auto done = outcome("successor_is_here"); !done) return Failure(done.error());
-    return fails_ != "nobody came";
-  }
-  Result<vmm::PciImage> pci_image(const std::string&) override {
-    if (auto done = outcome("pci_image"); !done) return Failure(done.error());
-    return vmm::PciImage{.has_msix_table = true};
-  }
-  Result<void> write_msix_table(const std::string&, const vmm::PciImage&) override {
-    return outcome("write_msix_table");
-  }
-  Result<void> check_successor(const std::string&, const vmm::PciImage&) override {
-    return outcome("check_successor");
-  }
-  Result<SwitchedOver> switch_over(const std::string&) override {
-    const std::lock_guard lock(mutex_);
-    EXPECT_NE(standing_.in_old, "running");
-    EXPECT_NE(standing_.in_new, "running");
-    if (auto done = outcome("switch_over"); !done) return Failure(done.error());
-    if (standing_.is_switched && fails_ == "new cont, and back") return fail(EIO, "no switch back");
-    standing_.is_switched = !standing_.is_switched;
-    return SwitchedOver{1000, std::chrono::milliseconds(1)};
-  }
-  Result<void> resume(const std::string&) override {
-    const std::lock_guard lock(mutex_);
-    ++standing_.resumed;
-    return outcome("resume");
-  }
-  Result<void> end_successor(const std::string&) override {
-    const std::lock_guard lock(mutex_);
-    standing_.expects = false;
-    return outcome("end_successor");
+  Result<Clients> clients(const std::string& adapter) override {
+    auto clients = FakeAdapterSide::clients(adapter);
+    if (clients) clients->successor = fails_ == "nobody came" ? Successor::kExpected : Successor::kIsHere;
+    if (clients && fails_ == "its VMM leaves") clients->successor = Successor::kNone;
+    return clients;
   }
 
   const std::string fails_;
@@ -225,14 +205,16 @@ INSTANTIATE_TEST_SUITE_P(
         Failing{"new dies", "QEMU has gone; the VM goes on in the old QEMU"},
         Failing{"load", "the new QEMU cannot load the machine: no room; the VM goes on", told_to_quit()},
         Failing{"new query-version", "no query-version; the VM goes on", told_to_quit()},
-        Failing{"successor_is_here", "no successor_is_here; the VM goes on", told_to_quit()},
+        Failing{"clients", "no clients; the VM goes on", told_to_quit()},
+        Failing{"its VMM leaves", "the VMM of adapter VM-01 has left: the VM is off; the VM goes on",
+                told_to_quit()},
         Failing{"nobody came", "has not connected to the adapter VM-01: give it the same -device",
                 told_to_quit()},
         Failing{"new query-pci", "no query-pci; the VM goes on", told_to_quit()},
         Failing{"pci_image", "no pci_image; the VM goes on", told_to_quit()},
         Failing{"new human-monitor-command", "no human-monitor-command; the VM goes on", told_to_quit()},
         Failing{"write_msix_table", "no write_msix_table; the VM goes on", told_to_quit()},
-        Failing{"check_successor", "no check_successor; the VM goes on", told_to_quit()},
+        Failing{"check_pci", "no check_pci; the VM goes on", told_to_quit()},
         Failing{"switch_over", "no switch_over; the VM goes on", told_to_quit()},
         Failing{"new cont", "no cont; the VM goes on in the old QEMU", told_to_quit(1)}),
     [](const auto& one) {

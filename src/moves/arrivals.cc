@@ -9,7 +9,7 @@
 
 namespace pvrdma::moves {
 
-Arrivals::Arrivals(control::Plane& plane, motion::MovingSide& side, motion::Arbiter& arbiter,
+Arrivals::Arrivals(control::Plane& plane, motion::AdapterSide& side, motion::Arbiter& arbiter,
                    const FindMonitor& find_monitor, calls::IncomingCalls& calls)
     : plane_(plane), side_(side), arbiter_(arbiter), find_monitor_(find_monitor) {
   using calls::IncomingCall, calls::Said;
@@ -78,11 +78,11 @@ void Arrivals::receive_vm(calls::IncomingCall& call, const calls::Said& first) {
   const bool is_taken = there.say(motion::acceptance()).has_value();
   if (is_taken && !offer->is_question) {
     log::info("VM {}: it is to come from host {} (motion {})", motion.vm, motion.from, motion.id);
-    motion::Destination destination(
+    const auto destination = motion::Destination::create(
         *offer, [this, &motion] { return find_monitor_(motion.vm); }, side_, arbiter_, there,
         [this, &motion, &call](Instant until) { return take_memory(motion, call.stop(), until); },
         [&call] { return call.stop().stop_requested(); });
-    outcome = destination.run();
+    outcome = destination->run();
   }
   report(*offer, outcome);
   const std::lock_guard lock(mutex_);

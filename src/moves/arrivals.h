@@ -19,10 +19,10 @@
 #include "calls/incoming_calls.h"
 #include "control/adapter_control.h"
 #include "control/plane/plane.h"
+#include "motion/adapter_side.h"
 #include "motion/arbiter.h"
 #include "motion/destination.h"
 #include "motion/messages.h"
-#include "motion/moving_side.h"
 #include "moves/departures.h"
 
 namespace pvrdma::moves {
@@ -30,7 +30,7 @@ namespace pvrdma::moves {
 class Arrivals {
  public:
   // All borrowed. `calls` brings calls until it was stopped.
-  Arrivals(control::Plane& plane, motion::MovingSide& side, motion::Arbiter& arbiter,
+  Arrivals(control::Plane& plane, motion::AdapterSide& side, motion::Arbiter& arbiter,
            const FindMonitor& find_monitor, calls::IncomingCalls& calls);
   Arrivals(const Arrivals&) = delete;
   Arrivals& operator=(const Arrivals&) = delete;
@@ -53,7 +53,7 @@ class Arrivals {
                                                    Instant until);
 
   control::Plane& plane_;
-  motion::MovingSide& side_;
+  motion::AdapterSide& side_;
   motion::Arbiter& arbiter_;
   const FindMonitor& find_monitor_;
 

@@ -24,7 +24,7 @@ constexpr std::size_t kPieceBytes = 1u << 20;
 
 class Checkpoints::Run {
  public:
-  Run(motion::CheckpointWish wish, motion::StandingSide& side, Duration patience)
+  Run(motion::CheckpointWish wish, motion::AdapterSide& side, Duration patience)
       : wish_(std::move(wish)), side_(side), patience_(patience) {}
 
   // The thread's job, until the checkpoint was finished or given up.
@@ -132,7 +132,7 @@ class Checkpoints::Run {
   }
 
   const motion::CheckpointWish wish_;
-  motion::StandingSide& side_;
+  motion::AdapterSide& side_;
   const Duration patience_;
   Instant say_again_{};  // the thread's own
   std::mutex mutex_;

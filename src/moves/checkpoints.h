@@ -14,8 +14,8 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "control/adapter_control.h"
+#include "motion/adapter_side.h"
 #include "motion/checkpoint.h"
-#include "motion/standing_side.h"
 
 namespace pvrdma::moves {
 
@@ -26,7 +26,7 @@ class Checkpoints {
   static constexpr Duration kPatience = std::chrono::minutes(10);
 
   // `side` is borrowed. `patience`: as kPatience.
-  explicit Checkpoints(motion::StandingSide& side, Duration patience = kPatience)
+  explicit Checkpoints(motion::AdapterSide& side, Duration patience = kPatience)
       : side_(side), patience_(patience) {}
 
   // As control::AdapterControl's. Errors: EBUSY, and where the system has no thread for it.
@@ -37,7 +37,7 @@ class Checkpoints {
   class Run;
   class Stream;
 
-  motion::StandingSide& side_;
+  motion::AdapterSide& side_;
   const Duration patience_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Run>> runs_;  // guarded; by adapter

@@ -7,14 +7,14 @@
 #include <unistd.h>
 #include <vector>
 
-#include "motion/fake_standing_side.h"
+#include "motion/fake_adapter_side.h"
 #include "vmm/fake_qemu.h"
 
 namespace pvrdma::moves {
 namespace {
 
 using namespace std::chrono_literals;
-using motion::FakeStandingSide;
+using motion::FailingAdapterSide;
 using vmm::FakeQemu;
 using vmm::Json;
 
@@ -65,7 +65,7 @@ class CheckpointsTest : public testing::Test {
   std::atomic<bool> migrated_ = false;
   std::atomic<bool> running_ = true;
   std::atomic<bool> quit_ = false;
-  FakeStandingSide side_{""};
+  FailingAdapterSide side_{""};
   std::optional<FakeQemu> qemu_;
 };
 

@@ -38,12 +38,13 @@ std::uint32_t or_default(std::uint32_t value, std::uint32_t unless_said) {
 }  // namespace
 
 struct Departures::Departure {
-  motion::MotionWish wish;
+  explicit Departure(Plan made) : plan(std::move(made)) {}
+  const Plan plan;
   std::atomic<bool> is_cancelled = false;
   std::atomic<bool> is_late = false;  // to cancel it
 };
 
-Departures::Departures(control::Plane& plane, motion::MovingSide& side, motion::Arbiter& arbiter,
+Departures::Departures(control::Plane& plane, motion::AdapterSide& side, motion::Arbiter& arbiter,
                        const calls::HostCalls& calls, const FindMonitor& find_monitor)
     : plane_(plane), side_(side), arbiter_(arbiter), calls_(calls), find_monitor_(find_monitor) {}
 
@@ -62,7 +63,7 @@ Result<std::unique_ptr<ByteChannel>> Departures::open_memory(const motion::Motio
   return bare;
 }
 
-Result<motion::MotionWish> Departures::complete(const control::MotionWish& wish, const std::string& id) {
+Result<Departures::Plan> Departures::complete(const control::MotionWish& wish, const std::string& id) {
   if (const auto store = plane_.store_state(); !store.connected) {
     return fail(EAGAIN,
                 fmt::format("store {} is away ({}): no motion begins without it: try again when it is "
@@ -85,41 +86,42 @@ Result<motion::MotionWish> Departures::complete(const control::MotionWish& wish,
                 fmt::format("a patience of {} s is too long: at most {}", wish.patience_s, kPatienceSMost));
   auto monitor = wish.monitor.empty() ? find_monitor_(wish.vm) : Result<std::string>(wish.monitor);
   if (!monitor) return Failure(std::move(monitor).error());
-  return motion::MotionWish{.motion = {id, wish.vm, from, wish.to},
-                            .monitor = *std::move(monitor),
-                            .max_pause = milliseconds(or_default(wish.max_pause_ms, kMaxPauseMs)),
-                            .patience = seconds(or_default(wish.patience_s, kPatienceS)),
-                            .leader = wish.leader == control::MotionLeader::kLibvirt
-                                          ? motion::Leader::kLibvirt
-                                          : motion::Leader::kDaemons};
+  return Plan{.motion = {id, wish.vm, from, wish.to},
+              .wish = {.vm = wish.vm,
+                       .to = wish.to,
+                       .monitor = *std::move(monitor),
+                       .max_pause = milliseconds(or_default(wish.max_pause_ms, kMaxPauseMs)),
+                       .patience = seconds(or_default(wish.patience_s, kPatienceS)),
+                       .leader = wish.leader == control::MotionLeader::kLibvirt ? motion::Leader::kLibvirt
+                                                                                : motion::Leader::kDaemons}};
 }
 
 Result<void> Departures::check(const control::MotionWish& wish) {
-  auto complete_wish = complete(wish, random_name());
-  if (!complete_wish) return Failure(std::move(complete_wish).error());
+  auto plan = complete(wish, random_name());
+  if (!plan) return Failure(std::move(plan).error());
   const auto there = calls_.call(wish.to);
   if (!there) return Failure(there.error());
-  motion::Source source(*std::move(complete_wish), side_, arbiter_, **there, nullptr, nullptr);
-  return source.check();
+  return motion::Source::create(std::move(plan->motion), std::move(plan->wish), side_, arbiter_, **there,
+                                nullptr, nullptr)
+      ->check();
 }
 
 Result<MotionState> Departures::start(const control::MotionWish& wish) {
   const bool is_led = wish.leader == control::MotionLeader::kLibvirt;
-  auto complete_wish = complete(wish, (is_led ? kLedPrefix : "") + random_name());
-  if (!complete_wish) return Failure(std::move(complete_wish).error());
+  auto plan = complete(wish, (is_led ? kLedPrefix : "") + random_name());
+  if (!plan) return Failure(std::move(plan).error());
   const std::lock_guard lock(mutex_);
   if (jobs_.is_stopping()) return fail(EAGAIN, "this pvrdmad stops");
   if (leaving_.contains(wish.vm)) {
     return fail(EBUSY,
                 fmt::format("VM {} is on its way to host {}: wait until that is over, or cancel it with "
                             "pvrdmactl vm migrate {} --cancel",
-                            wish.vm, leaving_.at(wish.vm)->wish.motion.to, wish.vm));
+                            wish.vm, leaving_.at(wish.vm)->plan.motion.to, wish.vm));
   }
   if (leaving_.size() >= kAtOnceMax)
     return fail(EBUSY, fmt::format("{} VMs are leaving this host: wait until one has gone", leaving_.size()));
-  auto departure = std::make_unique<Departure>();
-  departure->wish = *std::move(complete_wish);
-  const motion::Motion& motion = departure->wish.motion;
+  auto departure = std::make_unique<Departure>(*std::move(plan));
+  const motion::Motion& motion = departure->plan.motion;
   MotionState state{.id = motion.id,
                     .vm = motion.vm,
                     .from = motion.from,
@@ -131,7 +133,7 @@ Result<MotionState> Departures::start(const control::MotionWish& wish) {
   auto led = jobs_.start([this, &led = *departure](const std::stop_token& stop) {
     lead(led, stop);
     const std::lock_guard ends(mutex_);
-    leaving_.erase(led.wish.motion.vm);
+    leaving_.erase(led.plan.motion.vm);
   });
   if (!led) {
     states_.erase(motion.vm);
@@ -157,7 +159,7 @@ void Departures::set_state(const std::string& vm, const std::function<void(Motio
 }
 
 void Departures::lead(Departure& departure, const std::stop_token& stop) {
-  const motion::Motion& motion = departure.wish.motion;
+  const motion::Motion& motion = departure.plan.motion;
   const auto failed = [&](const Error& why) {
     log::warn("VM {}: it does not go to host {} (motion {}): {}", motion.vm, motion.to, motion.id,
               why.message);
@@ -172,10 +174,10 @@ void Departures::lead(Departure& departure, const std::stop_token& stop) {
   calls::Conversation& there = **call;
   const std::stop_callback interrupts(stop, [&there] { there.interrupt(); });
   log::info("VM {}: it is to go to host {} (motion {})", motion.vm, motion.to, motion.id);
-  motion::Source source(
-      departure.wish, side_, arbiter_, there, [this, &motion] { return open_memory(motion); },
+  const auto source = motion::Source::create(
+      motion, departure.plan.wish, side_, arbiter_, there, [this, &motion] { return open_memory(motion); },
       [&stop] { return stop.stop_requested(); });
-  const auto report = source.run([&](const motion::MotionProgress& progress) {
+  const auto report = source->run([&](const motion::MotionProgress& progress) {
     if (progress.phase == "commit") departure.is_late = true;
     set_state(motion.vm, [&](MotionState& state) {
       state.phase = progress.phase;
@@ -235,7 +237,7 @@ void Departures::add_to(control::MotionCounters& counters) {
 bool Departures::leads(const std::string& vm, const std::string& motion) {
   const std::lock_guard lock(mutex_);
   const auto found = leaving_.find(vm);
-  return found != leaving_.end() && found->second->wish.motion.id == motion;
+  return found != leaving_.end() && found->second->plan.motion.id == motion;
 }
 
 Result<void> Departures::cancel(const std::string& vm) {
@@ -244,7 +246,7 @@ Result<void> Departures::cancel(const std::string& vm) {
   if (found == leaving_.end()) return fail(ENOENT, fmt::format("VM {} is not on its way from this host", vm));
   if (found->second->is_late)
     return fail(EBUSY, fmt::format("VM {} may be on host {} already: too late to cancel it", vm,
-                                   found->second->wish.motion.to));
+                                   found->second->plan.motion.to));
   found->second->is_cancelled = true;
   return {};
 }

@@ -18,8 +18,8 @@
 #include "calls/host_calls.h"
 #include "control/adapter_control.h"
 #include "control/plane/plane.h"
+#include "motion/adapter_side.h"
 #include "motion/arbiter.h"
-#include "motion/moving_side.h"
 #include "motion/source.h"
 
 namespace pvrdma::moves {
@@ -38,7 +38,7 @@ class Departures {
   static constexpr std::size_t kAtOnceMax = 4;
 
   // All borrowed.
-  Departures(control::Plane& plane, motion::MovingSide& side, motion::Arbiter& arbiter,
+  Departures(control::Plane& plane, motion::AdapterSide& side, motion::Arbiter& arbiter,
              const calls::HostCalls& calls, const FindMonitor& find_monitor);
   ~Departures();
   Departures(const Departures&) = delete;
@@ -61,7 +61,11 @@ class Departures {
  private:
   struct Departure;
 
-  Result<motion::MotionWish> complete(const control::MotionWish& wish, const std::string& id);
+  struct Plan {
+    motion::Motion motion;
+    motion::MotionWish wish;
+  };
+  Result<Plan> complete(const control::MotionWish& wish, const std::string& id);
   Result<std::unique_ptr<ByteChannel>> open_memory(const motion::Motion& motion);
   void lead(Departure& departure, const std::stop_token& stop);
   void arrived(const motion::Motion& motion, const motion::MotionReport& report);
@@ -69,7 +73,7 @@ class Departures {
   void keep(control::MotionState state);
 
   control::Plane& plane_;
-  motion::MovingSide& side_;
+  motion::AdapterSide& side_;
   motion::Arbiter& arbiter_;
   const calls::HostCalls& calls_;
   const FindMonitor& find_monitor_;

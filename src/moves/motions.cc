@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/control_thread.h"
+#include "motion/libvirt_led_destination.h"
 #include "motion/qemu.h"
 
 namespace pvrdma::moves {
@@ -26,7 +27,7 @@ bool stops_within(const std::stop_token& stop, Duration pause) {
 
 }  // namespace
 
-Motions::Motions(control::Plane& plane, motion::MovingSide& side, const calls::HostCalls& outgoing,
+Motions::Motions(control::Plane& plane, motion::AdapterSide& side, const calls::HostCalls& outgoing,
                  calls::IncomingCalls& incoming, FindMonitor find_monitor, Duration first_look)
     : plane_(plane),
       side_(side),

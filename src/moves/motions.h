@@ -15,7 +15,7 @@
 #include "calls/incoming_calls.h"
 #include "control/adapter_control.h"
 #include "control/plane/plane.h"
-#include "motion/moving_side.h"
+#include "motion/adapter_side.h"
 #include "moves/arrivals.h"
 #include "moves/departures.h"
 #include "moves/store_arbiter.h"
@@ -29,7 +29,7 @@ class Motions {
 
   // All borrowed but `find_monitor`. `incoming` brings calls until it was stopped, which is before the end of
   // this.
-  Motions(control::Plane& plane, motion::MovingSide& side, const calls::HostCalls& outgoing,
+  Motions(control::Plane& plane, motion::AdapterSide& side, const calls::HostCalls& outgoing,
           calls::IncomingCalls& incoming, FindMonitor find_monitor, Duration first_look = kFirstLook);
   ~Motions();
   Motions(const Motions&) = delete;
@@ -56,7 +56,7 @@ class Motions {
   void continue_vm(const std::string& vm);
 
   control::Plane& plane_;
-  motion::MovingSide& side_;
+  motion::AdapterSide& side_;
   const FindMonitor find_monitor_;
   StoreArbiter arbiter_;
   Departures departures_;

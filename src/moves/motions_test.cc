@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "calls/conversation.h"
 #include "control/model/edits.h"
 #include "control/model/records.h"
+#include "motion/fake_adapter_side.h"
 #include "support/fake_store.h"
 #include "vmm/fake_qemu.h"
 
@@ -26,42 +28,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // No adapter is there.
-class NoSide final : public motion::MovingSide {
+class NoSide final : public motion::FakeAdapterSide {
  public:
-  Result<void> stop(const std::string&) override { return none(); }
-  Result<void> go_on(const std::string&) override { return none(); }
-  Result<void> resume(const std::string&) override { return none(); }
-  Result<vmm::PciImage> pci_image(const std::string&) override { return Failure(none().error()); }
-  Result<std::vector<std::byte>> save(const std::string&, const vmm::PciImage&) override {
-    return Failure(none().error());
-  }
-  Result<vmm::PciImage> load(const std::string&, std::vector<std::byte>) override {
-    return Failure(none().error());
-  }
-  Result<void> write_own_msix_table(const std::string&, const vmm::PciImage&) override { return none(); }
-  Result<void> check_own(const std::string&, const vmm::PciImage&) override { return none(); }
-  Result<void> begin_log(const std::string&) override { return none(); }
-  Result<void> end_log(const std::string&) override { return none(); }
-  Result<std::uint64_t> logged_bytes(const std::string&) override { return Failure(none().error()); }
-  Result<void> mark_pages(const std::string&) override { return none(); }
-  Result<void> give_pages(const std::string&, const TakePages&) override { return none(); }
-  Result<void> outlive_vmm(const std::string&) override { return none(); }
-  Result<void> end_with_vmm(const std::string&) override { return none(); }
-  Result<bool> has_vmm(const std::string&) override { return Failure(none().error()); }
-  Result<std::vector<std::byte>> draft(const std::string&, const vmm::PciImage&) override {
-    return Failure(none().error());
-  }
-  Result<void> unload(const std::string&) override { return none(); }
-  Result<void> put_pages(const std::string&, std::uint64_t, std::vector<std::byte>) override {
-    return none();
-  }
-  Result<void> depart(const std::string&) override { return none(); }
-  Result<bool> is_expected(const std::string&) override { return false; }
-  Result<void> arrive(const std::string&) override { return none(); }
-  Result<void> nudge(const std::string&) override { return none(); }
-
- private:
-  static Result<void> none() { return fail(ENOENT, "no adapter"); }
+  Result<void> act(std::string_view) override { return fail(ENOENT, "no adapter"); }
 };
 
 // esx-01 has VM-01, which is on; esx-02 is this daemon's unless it is said.
@@ -116,7 +85,7 @@ class MotionsTest : public testing::Test {
   // The motions of a host, and the calls by which others reach them.
   class Host {
    public:
-    Host(control::Plane& plane, motion::MovingSide& side, FindMonitor find_monitor)
+    Host(control::Plane& plane, motion::AdapterSide& side, FindMonitor find_monitor)
         : outgoing_(
               plane.host(), [&plane](const std::string& host) { return route(plane, host); }, nullptr,
               "cubic"),

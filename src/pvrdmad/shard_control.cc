@@ -226,7 +226,7 @@ Result<void> ShardControl::set_link(const std::string& adapter, control::Link li
 }
 
 Result<control::UpgradedVmm> ShardControl::upgrade_vmm(const control::UpgradeVmmWish& wish) {
-  const auto socket = handover_.socket(wish.adapter);
+  const auto socket = side_.socket(wish.adapter);
   if (!socket) return fail(socket.error().code == ENOENT ? ENXIO : EIO, socket.error().message);
   const control::VmMonitors places = control::monitors_beside(*socket);
   control::MonitorsInUse monitors = control::monitors_in_use(places);
@@ -237,7 +237,7 @@ Result<control::UpgradedVmm> ShardControl::upgrade_vmm(const control::UpgradeVmm
                               .new_monitor = monitors.next,
                               .main_socket = places.main,
                               .cpr_socket = places.cpr},
-                             handover_);
+                             side_);
   const auto report = upgrade.run();
   if (!report) {
     log::warn("adapter {}: its VM does not go on in a new QEMU: {}", wish.adapter, report.error().message);
@@ -257,7 +257,7 @@ Result<control::UpgradedVmm> ShardControl::upgrade_vmm(const control::UpgradeVmm
 }
 
 Result<std::string> ShardControl::monitor_of(const std::string& vm, const std::string& said) {
-  const auto socket = handover_.socket(vm);
+  const auto socket = side_.socket(vm);
   if (!socket) return Failure(socket.error());
   if (!said.empty()) return said;
   return control::monitors_in_use(control::monitors_beside(*socket)).current;
@@ -279,7 +279,7 @@ Result<control::RestoredVm> ShardControl::restore(const control::CheckpointWish&
                                        .monitor = *std::move(monitor),
                                        .file = wish.file,
                                        .state = {bytes.begin(), bytes.end()}},
-                                      handover_, [this] { return stopping_.load(); })
+                                      side_, [this] { return stopping_.load(); })
                           .run();
   if (!report) {
     log::warn("adapter {}: its VM does not go on from {}: {}", wish.adapter, wish.file,

@@ -23,7 +23,7 @@
 #include "fabric/fabric.h"
 #include "moves/checkpoints.h"
 #include "moves/motions.h"
-#include "moves/shard_handover.h"
+#include "moves/shard_side.h"
 #include "shard/loop.h"
 #include "transport/hca/nic_checks.h"
 #include "transport/roce/roce.h"
@@ -56,9 +56,9 @@ class ShardControl final : public control::AdapterControl {
         reaper_(reaper),
         version_(std::move(version)),
         injection_(injection),
-        handover_(loop, clock, adapters) {
+        side_(loop, clock, adapters) {
     if (!member) return;
-    motions_ = std::make_unique<moves::Motions>(member->plane, handover_, member->outgoing, member->incoming,
+    motions_ = std::make_unique<moves::Motions>(member->plane, side_, member->outgoing, member->incoming,
                                                 [this](const std::string& vm) { return monitor_of(vm, {}); });
   }
 
@@ -105,8 +105,8 @@ class ShardControl final : public control::AdapterControl {
   Reaper& reaper_;
   const std::string version_;
   const Injection injection_;
-  moves::ShardHandover handover_;
-  moves::Checkpoints checkpoints_{handover_};
+  moves::ShardSide side_;
+  moves::Checkpoints checkpoints_{side_};
   transport::hca::NicChecks hca_checks_;
   std::unique_ptr<moves::Motions> motions_;  // null: no member of a cluster
   std::atomic<bool> stopping_ = false;

@@ -1,11 +1,9 @@
-// A VM that comes to this host led by libvirt (ADR 21).
+#include "motion/libvirt_led_destination.h"
+
 #include <cerrno>
-#include <cstdint>
 #include <fmt/core.h>
 #include <thread>
 
-#include "base/log.h"
-#include "motion/destination.h"
 #include "vmm/migration.h"
 
 namespace pvrdma::motion {
@@ -15,28 +13,43 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr Duration kPollInterval = milliseconds(20);
+constexpr Duration kLookInterval = milliseconds(50);
 
 }  // namespace
 
-LedVm look_at(vmm::Monitor* monitor, MovingSide& side, const std::string& vm) {
+LedVm look_at(vmm::Monitor* monitor, AdapterSide& side, const std::string& vm) {
   if (monitor != nullptr) {
     const auto state = vmm::run_state(*monitor);
     if (state && *state == "running") return LedVm::kRuns;
     if (state) return *state == "inmigrate" ? LedVm::kWaits : LedVm::kStands;
   }
-  const auto has_vmm = side.has_vmm(vm);
-  const bool is_gone = has_vmm ? !*has_vmm : has_vmm.error().code == ENOENT;  // there is no adapter for one
+  const auto clients = side.clients(vm);
+  const bool is_gone = clients ? !clients->has_vmm : clients.error().code == ENOENT;  // or has no adapter
   return is_gone ? LedVm::kGone : LedVm::kUnknown;
 }
 
-Result<void> Destination::prepare_led() {
-  if (auto came = prepare(); !came) return came;
-  if (auto restored = restore(); !restored) return restored;
+Result<void> LibvirtLedDestination::check_waits(const Qemu& qemu) {
+  if (qemu.state == "inmigrate") return {};
+  return fail(EBUSY, fmt::format("the QEMU at {} does not wait for VM {}: it is in state \"{}\"",
+                                 qemu.monitor->path(), offer_.motion.vm, qemu.state));
+}
+
+Result<void> LibvirtLedDestination::prepare() {
+  auto draft = receive_pci_image();
+  if (!draft) return Failure(std::move(draft).error());
+  if (auto tried = try_draft(*std::move(draft)); !tried) return tried;
+  if (auto restored = restore_pci(); !restored) return restored;
   return there_.say({{"say", "restored"}});
 }
 
+Result<void> LibvirtLedDestination::complete() {
+  if (auto taken = take_pages(); !taken) return taken;
+  look_at_ = Instant::now() + kLookInterval;
+  return say_loaded();
+}
+
 // A VM that cannot be asked may run.
-Result<void> Destination::check_stands(bool has_pages) {
+Result<void> LibvirtLedDestination::check_stands(bool has_pages) {
   const LedVm vm = look();
   if (vm == LedVm::kStands) return {};
   if (vm != LedVm::kRuns)
@@ -49,7 +62,7 @@ Result<void> Destination::check_stands(bool has_pages) {
 }
 
 // What the adapter had written there, over what QEMU has brought.
-Result<void> Destination::take_pages() {
+Result<void> LibvirtLedDestination::take_pages() {
   const std::string& vm = offer_.motion.vm;
   bool has_pages = false;
   if (auto stands = check_stands(has_pages); !stands) return stands;
@@ -64,22 +77,38 @@ Result<void> Destination::take_pages() {
     if (!(*said)->is("pages")) return there_.given_up(**said);
     const auto at = (*said)->text.find("at");
     if (at == (*said)->text.end() || !at->is_number_unsigned() ||
-        (*said)->bytes.size() > MovingSide::kPagesBytesMax)
+        (*said)->bytes.size() > AdapterSide::kPagesBytesMax)
       return fail(EPROTO,
                   fmt::format("host {} sends pages of VM {} without an address, or more than {} bytes",
-                              offer_.motion.from, vm, MovingSide::kPagesBytesMax));
+                              offer_.motion.from, vm, AdapterSide::kPagesBytesMax));
     if (auto stands = check_stands(has_pages); !stands) return stands;
     has_pages = true;
-    auto put = side_.put_pages(vm, at->get<std::uint64_t>(), std::move((*said)->bytes));
+    auto put = side_.put_pages(vm, {at->get<std::uint64_t>(), std::move((*said)->bytes)});
     if (!put) return put;
   }
-  if (auto stands = check_stands(has_pages); !stands) return stands;
-  if (auto same = side_.check_own(vm, image_); !same) return same;
-  static_cast<void>(there_.say({{"say", "loaded"}}));  // a source that has died hears nothing
-  return {};
+  return check_stands(has_pages);
 }
 
-LedVm Destination::look() {
+// libvirt says that the VM is here by letting it run.
+Result<bool> LibvirtLedDestination::may_commit(bool is_alone) {
+  const Instant now = Instant::now();
+  if (now < look_at_) return false;
+  look_at_ = now + kLookInterval;
+  const LedVm vm = look();
+  if (vm == LedVm::kGone)
+    return fail(ECONNABORTED,
+                fmt::format("the QEMU of VM {} here (pid {}) has ended", offer_.motion.vm, report_.pid));
+  if (vm == LedVm::kStands && is_alone && waiting_log_.allow(now))
+    log::warn("VM {}: all of it is here, and it stands until libvirt lets it go on: virsh resume {}",
+              offer_.motion.vm, offer_.motion.vm);
+  return vm == LedVm::kRuns;
+}
+
+Result<void> LibvirtLedDestination::stop_deciding() {
+  return fail(EAGAIN, fmt::format("this daemon stops, and where VM {} is libvirt decides", offer_.motion.vm));
+}
+
+LedVm LibvirtLedDestination::look() {
   if (monitor_ != nullptr && !monitor_->works()) {
     auto again = vmm::Monitor::connect(monitor_->path(), Instant{});
     if (again) monitor_ = *std::move(again);
@@ -88,7 +117,7 @@ LedVm Destination::look() {
 }
 
 // What has not come yet comes no more; what has come cannot be told from here whether it has.
-void Destination::stop_incoming() {
+void LibvirtLedDestination::stop_incoming() {
   if (monitor_ == nullptr) {
     const auto path = find_monitor_();
     auto monitor = path ? vmm::Monitor::connect(*path, Instant{}) : Failure(path.error());
@@ -107,7 +136,7 @@ void Destination::stop_incoming() {
 
 // The VM is where libvirt has it: here when it runs here, whatever has become of its adapter, and nowhere
 // here when its QEMU ends.
-Result<ArrivalReport> Destination::give_up_led(Error why) {
+Result<ArrivalReport> LibvirtLedDestination::give_up(Error why) {
   const std::string& vm = offer_.motion.vm;
   log::LogLimiter waiting_log(1, seconds(10));
   stop_incoming();
@@ -136,7 +165,7 @@ Result<ArrivalReport> Destination::give_up_led(Error why) {
 }
 
 // It is nowhere else.
-Result<void> Destination::begin_anew() {
+Result<void> LibvirtLedDestination::begin_anew() {
   if (is_loaded_) {
     if (auto unloaded = side_.unload(offer_.motion.vm); !unloaded) return unloaded;
   }

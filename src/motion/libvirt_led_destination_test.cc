@@ -1,4 +1,4 @@
-// A destination where libvirt leads, and a source that says what it should not.
+// A source that says what it should not.
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "motion/destination.h"
-#include "motion/source.h"
+#include "motion/fake_adapter_side.h"
 #include "vmm/fake_qemu.h"
 
 namespace pvrdma::motion {
@@ -67,42 +67,18 @@ class End final : public ByteChannel {
 };
 
 // Takes everything but what it is told to refuse.
-class Side final : public MovingSide {
+class Side final : public FakeAdapterSide {
  public:
-  Result<void> stop(const std::string&) override { return {}; }
-  Result<void> go_on(const std::string&) override { return {}; }
-  Result<void> resume(const std::string&) override { return {}; }
-  Result<vmm::PciImage> pci_image(const std::string&) override { return vmm::PciImage{}; }
-  Result<std::vector<std::byte>> save(const std::string&, const vmm::PciImage&) override {
-    return std::vector<std::byte>();
-  }
+  Result<Clients> clients(const std::string&) override { return Clients{.has_vmm = true, .awaits_vm = true}; }
   Result<vmm::PciImage> load(const std::string&, std::vector<std::byte> state) override {
     if (state.size() == refused_bytes) return fail(EINVAL, "adapter VM-01 cannot go on from this state");
     return vmm::PciImage{};
   }
-  Result<void> write_own_msix_table(const std::string&, const vmm::PciImage&) override { return {}; }
-  Result<void> check_own(const std::string&, const vmm::PciImage&) override { return {}; }
-  Result<void> begin_log(const std::string&) override { return {}; }
-  Result<void> end_log(const std::string&) override { return {}; }
-  Result<std::uint64_t> logged_bytes(const std::string&) override { return 0; }
-  Result<void> mark_pages(const std::string&) override { return {}; }
-  Result<void> give_pages(const std::string&, const TakePages&) override { return {}; }
-  Result<void> outlive_vmm(const std::string&) override { return {}; }
-  Result<void> end_with_vmm(const std::string&) override { return {}; }
-  Result<bool> has_vmm(const std::string&) override { return true; }
-  Result<std::vector<std::byte>> draft(const std::string&, const vmm::PciImage&) override {
-    return std::vector<std::byte>();
-  }
-  Result<void> depart(const std::string&) override { return {}; }
-  Result<bool> is_expected(const std::string&) override { return true; }
-  Result<void> unload(const std::string&) override { return {}; }
-  Result<void> put_pages(const std::string&, std::uint64_t address, std::vector<std::byte> bytes) override {
-    if (address >= kRamEnd) return fail(EFAULT, "its VM has no memory here");
-    put_bytes += bytes.size();
+  Result<void> put_pages(const std::string&, Pages pages) override {
+    if (pages.address >= kRamEnd) return fail(EFAULT, "its VM has no memory here");
+    put_bytes += pages.bytes.size();
     return {};
   }
-  Result<void> arrive(const std::string&) override { return {}; }
-  Result<void> nudge(const std::string&) override { return {}; }
 
   static constexpr std::uint64_t kRamEnd = 1u << 20;
   std::size_t refused_bytes = 7;  // a state of so many
@@ -119,14 +95,14 @@ class Stays final : public Arbiter {
   Result<bool> source_is_gone(const Motion&) override { return false; }
 };
 
-class DestinationLedTest : public testing::Test {
+class LibvirtLedDestinationTest : public testing::Test {
  protected:
   // The source's word is `talk`; what it heard last, and whether the destination told its QEMU to end.
   std::string refusal(const std::function<void(Conversation& there)>& talk) {
     const auto wire = std::make_shared<End::Wire>();
     Conversation here(std::make_unique<End>(wire, 0), "esx-01");
     Conversation there(std::make_unique<End>(wire, 1), "esx-02");
-    Destination destination(
+    const auto destination = Destination::create(
         Offer{.motion = {"m1", "VM-01", "esx-01", "esx-02"},
               .patience = seconds(5),
               .leader = Leader::kLibvirt},
@@ -135,7 +111,7 @@ class DestinationLedTest : public testing::Test {
         [] { return false; });
     std::string outcome;
     std::thread thread([&] {
-      const auto report = destination.run();
+      const auto report = destination->run();
       outcome = report ? "" : report.error().message;
     });
     EXPECT_TRUE(there.say({{"say", "begun"}}));
@@ -200,9 +176,9 @@ class DestinationLedTest : public testing::Test {
                  }};
 };
 
-TEST_F(DestinationLedTest, PagesThatAreNoneAreRefused) {
+TEST_F(LibvirtLedDestinationTest, PagesThatAreNoneAreRefused) {
   const std::vector<std::byte> page(4096);
-  const std::vector<std::byte> too_many(MovingSide::kPagesBytesMax + 1);
+  const std::vector<std::byte> too_many(AdapterSide::kPagesBytesMax + 1);
   const std::pair<Json, const std::vector<std::byte>&> cases[] = {
       {{{"say", "pages"}}, page},
       {{{"say", "pages"}, {"at", -4096}}, page},
@@ -222,7 +198,7 @@ TEST_F(DestinationLedTest, PagesThatAreNoneAreRefused) {
   EXPECT_TRUE(ended().empty()) << "libvirt has the VM here, and decides";
 }
 
-TEST_F(DestinationLedTest, PagesOfNoMemoryAreRefused) {
+TEST_F(LibvirtLedDestinationTest, PagesOfNoMemoryAreRefused) {
   const std::string why = refusal([&](Conversation& there) {
     come(there);
     EXPECT_TRUE(there.say({{"say", "pages"}, {"at", 0u}}, std::vector<std::byte>(4096)));
@@ -232,7 +208,7 @@ TEST_F(DestinationLedTest, PagesOfNoMemoryAreRefused) {
   EXPECT_EQ(side_.put_bytes, 4096U);
 }
 
-TEST_F(DestinationLedTest, WhatIsNotDueIsRefused) {
+TEST_F(LibvirtLedDestinationTest, WhatIsNotDueIsRefused) {
   const std::string why = refusal([&](Conversation& there) {
     come(there);
     EXPECT_TRUE(there.say({{"say", "state"}}));
@@ -240,13 +216,13 @@ TEST_F(DestinationLedTest, WhatIsNotDueIsRefused) {
   EXPECT_NE(why.find("says \"state\", which is not due"), std::string::npos) << why;
 }
 
-TEST_F(DestinationLedTest, AVmThatRunsBeforeItsAdapterIsHereIsLoud) {
+TEST_F(LibvirtLedDestinationTest, AVmThatRunsBeforeItsAdapterIsHereIsLoud) {
   runs_there_ = true;
   const std::string why = refusal([&](Conversation& there) { come(there); });
   EXPECT_NE(why.find("virsh migrate --suspend"), std::string::npos) << why;
 }
 
-TEST_F(DestinationLedTest, ADraftThatIsRefusedEndsLibvirtsMigration) {
+TEST_F(LibvirtLedDestinationTest, ADraftThatIsRefusedEndsLibvirtsMigration) {
   for (const auto& [migration, command] :
        {std::pair("", "quit"), std::pair("setup", "quit"), std::pair("active", "yank")}) {
     set("inmigrate", migration);

@@ -1,5 +1,5 @@
 // On a real loop, with clients that answer for their MSI-X tables as a VMM does.
-#include "moves/shard_handover.h"
+#include "moves/shard_side.h"
 
 #include <array>
 #include <atomic>
@@ -17,7 +17,10 @@
 namespace pvrdma::moves {
 namespace {
 
-using motion::MovingSide;
+using motion::AdapterSide;
+using Save = AdapterSide::Save;
+using Successor = AdapterSide::Successor;
+using enum AdapterSide::Vmm;
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t kConfig = 7;
@@ -84,7 +87,7 @@ class Vmm final : private vfio_user::ClientMemory {
   std::thread thread_;
 };
 
-class ShardHandoverTest : public testing::Test {
+class ShardSideTest : public testing::Test {
  protected:
   void SetUp() override {
     fabric_.use(local_);
@@ -106,192 +109,192 @@ class ShardHandoverTest : public testing::Test {
     return vmm;
   }
 
-  const std::string socket_ = testing::TempDir() + "shard_handover_" + std::to_string(::getpid()) + ".sock";
+  const std::string socket_ = testing::TempDir() + "shard_side_" + std::to_string(::getpid()) + ".sock";
   SteadyClock clock_;
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
   fabric::Fabric fabric_{clock_};
   std::unique_ptr<adapters::AdapterSet> set_ =
       std::make_unique<adapters::AdapterSet>(fabric_, *loop_, clock_);
-  ShardHandover handover_{*loop_, clock_, *set_};
+  ShardSide side_{*loop_, clock_, *set_};
   std::thread thread_;
 };
 
-TEST_F(ShardHandoverTest, TheSuccessorGetsThePciStateAndTheAdapter) {
+TEST_F(ShardSideTest, TheSuccessorGetsThePciStateAndTheAdapter) {
   const auto old = connect(0x0406);
-  ASSERT_TRUE(handover_.expect_successor("VM-01"));
-  EXPECT_FALSE(handover_.successor_is_here("VM-01").value());
+  ASSERT_TRUE(side_.expect_successor("VM-01"));
+  EXPECT_EQ(side_.clients("VM-01")->successor, Successor::kExpected);
   const auto next = connect(0x0402);
-  EXPECT_TRUE(handover_.successor_is_here("VM-01").value());
-  const auto image = handover_.pci_image("VM-01");
+  EXPECT_EQ(side_.clients("VM-01")->successor, Successor::kIsHere);
+  const auto image = side_.pci_image("VM-01");
   ASSERT_TRUE(image) << image.error().message;
   EXPECT_TRUE(image->has_msix_table);
   EXPECT_EQ(image->msix_table[0], 0x5a);
-  EXPECT_NE(handover_.check_successor("VM-01", *image).error().message.find("has another PCI state"),
+  EXPECT_NE(side_.check_pci("VM-01", kSuccessor, *image).error().message.find("has another PCI state"),
             std::string::npos);
   vmm::PciImage other = *image;
   other.msix_table[0] = 0x77;
-  EXPECT_EQ(handover_.write_msix_table("VM-01", other).error().message,
+  EXPECT_EQ(side_.write_msix_table("VM-01", kSuccessor, other).error().message,
             "adapter VM-01: its VMM has the MSI-X table nowhere");
-  EXPECT_TRUE(handover_.switch_over("VM-01"));
-  EXPECT_TRUE(handover_.write_msix_table("VM-01", other)) << "the old one is the successor now";
+  EXPECT_TRUE(side_.switch_over("VM-01"));
+  EXPECT_TRUE(side_.write_msix_table("VM-01", kSuccessor, other)) << "the old one is the successor now";
   EXPECT_EQ(old->first_byte(), 0x77);
-  EXPECT_TRUE(handover_.switch_over("VM-01"));
-  EXPECT_TRUE(handover_.resume("VM-01"));
-  EXPECT_TRUE(handover_.end_successor("VM-01"));
-  EXPECT_EQ(handover_.successor_is_here("VM-01").error().code, EPIPE);
+  EXPECT_TRUE(side_.switch_over("VM-01"));
+  EXPECT_TRUE(side_.resume("VM-01"));
+  EXPECT_TRUE(side_.end_successor("VM-01"));
+  EXPECT_EQ(side_.clients("VM-01")->successor, Successor::kNone);
 }
 
-TEST_F(ShardHandoverTest, ATableThatTheVmmDoesNotGiveIsAnError) {
+TEST_F(ShardSideTest, ATableThatTheVmmDoesNotGiveIsAnError) {
   const auto vmm = connect(0x0406);
   vmm->refuse(EFAULT);
-  EXPECT_EQ(handover_.pci_image("VM-01").error().message,
+  EXPECT_EQ(side_.pci_image("VM-01").error().message,
             "adapter VM-01: its VMM does not let the MSI-X table be read: Bad address");
 }
 
-TEST_F(ShardHandoverTest, AnotherVmmGoesOnWithWhatWasSaved) {
+TEST_F(ShardSideTest, AnotherVmmGoesOnWithWhatWasSaved) {
   std::vector<std::byte> state;
   {
     const auto old = connect(0x0406);
-    EXPECT_EQ(handover_.save("VM-01", {}).error().code, EPIPE) << "it is not stopped";
-    ASSERT_TRUE(handover_.stop("VM-01"));
-    EXPECT_EQ(handover_.stop("VM-01").error().code, EBUSY);
-    const auto image = handover_.pci_image("VM-01");
+    EXPECT_EQ(side_.save("VM-01", Save::kState, {}).error().code, EPIPE) << "it is not stopped";
+    ASSERT_TRUE(side_.stop("VM-01"));
+    EXPECT_EQ(side_.stop("VM-01").error().code, EBUSY);
+    const auto image = side_.pci_image("VM-01");
     ASSERT_TRUE(image) << image.error().message;
-    state = handover_.save("VM-01", *image).value();
+    state = side_.save("VM-01", Save::kState, *image).value();
   }
-  while (handover_.stop("VM-01").error().code != EPERM) std::this_thread::sleep_for(1ms);
+  while (side_.stop("VM-01").error().code != EPERM) std::this_thread::sleep_for(1ms);
   const auto next = connect(0x0406);
   std::vector<std::byte> cut(state.begin(), state.end() - 1);
-  const auto refused = handover_.load("VM-01", cut);
+  const auto refused = side_.load("VM-01", cut);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("adapter VM-01 cannot go on from this state: "), std::string::npos)
       << refused.error().message;
-  const auto image = handover_.load("VM-01", state);
+  const auto image = side_.load("VM-01", state);
   ASSERT_TRUE(image) << image.error().message;
   EXPECT_EQ(image->msix_table[0], 0x5a);
   vmm::PciImage other = *image;
   other.msix_table[0] = 0x77;
-  ASSERT_TRUE(handover_.write_own_msix_table("VM-01", other));
+  ASSERT_TRUE(side_.write_msix_table("VM-01", kOwn, other));
   EXPECT_EQ(next->first_byte(), 0x77);
-  EXPECT_NE(handover_.check_own("VM-01", *image).error().message.find("has another PCI state"),
+  EXPECT_NE(side_.check_pci("VM-01", kOwn, *image).error().message.find("has another PCI state"),
             std::string::npos);
-  EXPECT_TRUE(handover_.check_own("VM-01", other));
-  EXPECT_TRUE(handover_.go_on("VM-01"));
-  EXPECT_TRUE(handover_.resume("VM-01"));
-  EXPECT_TRUE(handover_.stop("VM-01")) << "it works";
+  EXPECT_TRUE(side_.check_pci("VM-01", kOwn, other));
+  EXPECT_TRUE(side_.go_on("VM-01"));
+  EXPECT_TRUE(side_.resume("VM-01"));
+  EXPECT_TRUE(side_.stop("VM-01")) << "it works";
 }
 
-TEST_F(ShardHandoverTest, AnAdapterOutlivesItsVmmAndGivesWhatItHasWritten) {
+TEST_F(ShardSideTest, AnAdapterOutlivesItsVmmAndGivesWhatItHasWritten) {
   constexpr std::uint64_t kRam = 0x10'0000;
   constexpr std::uint64_t kRamBytes = 4u << 20;
   auto vmm = std::make_unique<Vmm>(socket_);
   vmm->map(kRam, kRamBytes);
   vmm->set_pci(0x0406);
   vmm->answering();
-  ASSERT_TRUE(handover_.begin_log("VM-01"));
-  ASSERT_TRUE(handover_.outlive_vmm("VM-01"));
-  const std::vector<std::byte> large(MovingSide::kPagesBytesMax + 4096, std::byte{7});
-  ASSERT_TRUE(handover_.put_pages("VM-01", kRam, std::vector<std::byte>(4096, std::byte{5})));
-  ASSERT_TRUE(handover_.put_pages("VM-01", kRam + (2u << 20), large));
-  EXPECT_EQ(handover_.put_pages("VM-01", kRam + kRamBytes, large).error().code, EFAULT);
-  const auto image = handover_.pci_image("VM-01");
+  ASSERT_TRUE(side_.begin_log("VM-01"));
+  ASSERT_TRUE(side_.outlive_vmm("VM-01"));
+  const std::vector<std::byte> large(AdapterSide::kPagesBytesMax + 4096, std::byte{7});
+  ASSERT_TRUE(side_.put_pages("VM-01", {kRam, std::vector<std::byte>(4096, std::byte{5})}));
+  ASSERT_TRUE(side_.put_pages("VM-01", {kRam + (2u << 20), large}));
+  EXPECT_EQ(side_.put_pages("VM-01", {kRam + kRamBytes, large}).error().code, EFAULT);
+  const auto image = side_.pci_image("VM-01");
   ASSERT_TRUE(image);
-  EXPECT_TRUE(handover_.draft("VM-01", *image)) << "it works, and goes on working";
-  EXPECT_TRUE(handover_.has_vmm("VM-01").value());
+  EXPECT_TRUE(side_.save("VM-01", Save::kDraft, *image)) << "it works, and goes on working";
+  EXPECT_TRUE(side_.clients("VM-01")->has_vmm);
   vmm->stop();
-  while (handover_.has_vmm("VM-01").value()) std::this_thread::sleep_for(1ms);
-  ASSERT_TRUE(handover_.stop("VM-01")) << "it may be stopped already";
-  EXPECT_TRUE(handover_.save("VM-01", *image));
+  while (side_.clients("VM-01")->has_vmm) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(side_.stop("VM-01")) << "it may be stopped already";
+  EXPECT_TRUE(side_.save("VM-01", Save::kState, *image));
   std::vector<std::pair<std::uint64_t, std::size_t>> given;
-  const auto take = [&](const MovingSide::Pages& pages) -> Result<void> {
+  const auto take = [&](const AdapterSide::Pages& pages) -> Result<void> {
     given.emplace_back(pages.address, pages.bytes.size());
     EXPECT_EQ(pages.bytes.front(), pages.address == kRam ? std::byte{5} : std::byte{7});
     return {};
   };
-  ASSERT_TRUE(handover_.give_pages("VM-01", take));
+  ASSERT_TRUE(side_.give_pages("VM-01", take));
   EXPECT_EQ(given, (std::vector<std::pair<std::uint64_t, std::size_t>>{
                        {kRam, 4096},
-                       {kRam + (2u << 20), MovingSide::kPagesBytesMax},
-                       {kRam + (2u << 20) + MovingSide::kPagesBytesMax, 4096}}));
+                       {kRam + (2u << 20), AdapterSide::kPagesBytesMax},
+                       {kRam + (2u << 20) + AdapterSide::kPagesBytesMax, 4096}}));
   given.clear();
-  ASSERT_TRUE(handover_.give_pages("VM-01", take));
+  ASSERT_TRUE(side_.give_pages("VM-01", take));
   EXPECT_TRUE(given.empty());
-  ASSERT_TRUE(handover_.end_with_vmm("VM-01"));
-  while (handover_.stop("VM-01").error().code != EPERM) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(side_.end_with_vmm("VM-01"));
+  while (side_.stop("VM-01").error().code != EPERM) std::this_thread::sleep_for(1ms);
   const auto next = connect(0x0406);
-  EXPECT_TRUE(handover_.stop("VM-01")) << "another one may have it";
+  EXPECT_TRUE(side_.stop("VM-01")) << "another one may have it";
 }
 
 // Whatever it has made of its adapter before: what stands, stands.
-TEST_F(ShardHandoverTest, AVmmThatIsOutlivedCannotKeepItsAdapterFromBeingStopped) {
+TEST_F(ShardSideTest, AVmmThatIsOutlivedCannotKeepItsAdapterFromBeingStopped) {
   using enum vfio_user::MigrationState;
   for (const auto& states : {std::vector{kStop}, {kStop, kStopCopy}, {kStop, kResuming}}) {
     auto vmm = std::make_unique<Vmm>(socket_);
     for (const auto state : states) vmm->set_migration_state(state);
     vmm->answering();
-    ASSERT_TRUE(handover_.outlive_vmm("VM-01"));
-    EXPECT_TRUE(handover_.stop("VM-01"));
-    EXPECT_TRUE(handover_.save("VM-01", {}));
-    ASSERT_TRUE(handover_.end_with_vmm("VM-01"));
+    ASSERT_TRUE(side_.outlive_vmm("VM-01"));
+    EXPECT_TRUE(side_.stop("VM-01"));
+    EXPECT_TRUE(side_.save("VM-01", Save::kState, {}));
+    ASSERT_TRUE(side_.end_with_vmm("VM-01"));
     vmm->stop();
-    while (handover_.stop("VM-01").error().code != EPERM) std::this_thread::sleep_for(1ms);
+    while (side_.stop("VM-01").error().code != EPERM) std::this_thread::sleep_for(1ms);
   }
 }
 
-TEST_F(ShardHandoverTest, WhoComesWhileAnOutlivedVmmIsThereDoesNotEndIt) {
+TEST_F(ShardSideTest, WhoComesWhileAnOutlivedVmmIsThereDoesNotEndIt) {
   auto vmm = connect(0x0406);
-  ASSERT_TRUE(handover_.outlive_vmm("VM-01"));
+  ASSERT_TRUE(side_.outlive_vmm("VM-01"));
   vmm->stop();
-  while (handover_.has_vmm("VM-01").value()) std::this_thread::sleep_for(1ms);
+  while (side_.clients("VM-01")->has_vmm) std::this_thread::sleep_for(1ms);
   EXPECT_FALSE(vfio_user::Client::connect(socket_)) << "its place is taken";
-  EXPECT_TRUE(handover_.save("VM-01", {}));
-  ASSERT_TRUE(handover_.end_with_vmm("VM-01"));
+  EXPECT_TRUE(side_.save("VM-01", Save::kState, {}));
+  ASSERT_TRUE(side_.end_with_vmm("VM-01"));
 }
 
-TEST_F(ShardHandoverTest, AStateIsTriedAndForgotten) {
+TEST_F(ShardSideTest, AStateIsTriedAndForgotten) {
   const auto vmm = connect(0x0406);
-  const auto image = handover_.pci_image("VM-01");
+  const auto image = side_.pci_image("VM-01");
   ASSERT_TRUE(image);
-  const auto state = handover_.draft("VM-01", *image);
+  const auto state = side_.save("VM-01", Save::kDraft, *image);
   ASSERT_TRUE(state);
   for (int time = 0; time < 2; ++time) {
-    ASSERT_TRUE(handover_.load("VM-01", *state));
-    ASSERT_TRUE(handover_.unload("VM-01"));
+    ASSERT_TRUE(side_.load("VM-01", *state));
+    ASSERT_TRUE(side_.unload("VM-01"));
   }
-  EXPECT_TRUE(handover_.stop("VM-01")) << "it works";
+  EXPECT_TRUE(side_.stop("VM-01")) << "it works";
 }
 
-TEST_F(ShardHandoverTest, WhatIsNotTheVmsAloneIsNotStopped) {
-  EXPECT_EQ(handover_.stop("VM-01").error().code, EPERM);
-  EXPECT_EQ(handover_.load("VM-01", {}).error().code, EPERM);
+TEST_F(ShardSideTest, WhatIsNotTheVmsAloneIsNotStopped) {
+  EXPECT_EQ(side_.stop("VM-01").error().code, EPERM);
+  EXPECT_EQ(side_.load("VM-01", {}).error().code, EPERM);
   const auto vmm = connect(0x0406);
-  ASSERT_TRUE(handover_.expect_successor("VM-01"));
-  EXPECT_EQ(handover_.stop("VM-01").error().code, EBUSY);
-  EXPECT_EQ(handover_.load("VM-01", {}).error().code, EBUSY);
+  ASSERT_TRUE(side_.expect_successor("VM-01"));
+  EXPECT_EQ(side_.stop("VM-01").error().code, EBUSY);
+  EXPECT_EQ(side_.load("VM-01", {}).error().code, EBUSY);
 }
 
-TEST_F(ShardHandoverTest, AVectorThatTheGuestUsesIsAssigned) {
+TEST_F(ShardSideTest, AVectorThatTheGuestUsesIsAssigned) {
   const auto vmm = connect(0x0406);
-  vmm::PciImage image = handover_.pci_image("VM-01").value();
+  vmm::PciImage image = side_.pci_image("VM-01").value();
   image.config[0x43] |= 0x80;  // MSI-X enabled, which this client never did
-  EXPECT_NE(handover_.check_own("VM-01", image).error().message.find("PCI state"), std::string::npos);
+  EXPECT_NE(side_.check_pci("VM-01", kOwn, image).error().message.find("PCI state"), std::string::npos);
 }
 
-TEST_F(ShardHandoverTest, WhoHasLeftIsSaid) {
-  EXPECT_EQ(handover_.expect_successor("VM-07").error().code, ENOENT);
-  EXPECT_EQ(handover_.expect_successor("VM-01").error().message,
+TEST_F(ShardSideTest, WhoHasLeftIsSaid) {
+  EXPECT_EQ(side_.expect_successor("VM-07").error().code, ENOENT);
+  EXPECT_EQ(side_.expect_successor("VM-01").error().message,
             "adapter VM-01: its VM is off: no VMM is connected");
   const auto old = connect(0x0402);
-  const auto image = handover_.pci_image("VM-01");
+  const auto image = side_.pci_image("VM-01");
   ASSERT_TRUE(image);
   EXPECT_FALSE(image->has_msix_table);
-  EXPECT_EQ(handover_.check_successor("VM-01", *image).error().code, EPIPE);
-  EXPECT_EQ(handover_.write_msix_table("VM-01", *image).error().code, EPIPE);
-  ASSERT_TRUE(handover_.expect_successor("VM-01"));
-  EXPECT_EQ(handover_.switch_over("VM-01").error().code, ENOTCONN);
+  EXPECT_EQ(side_.check_pci("VM-01", kSuccessor, *image).error().code, EPIPE);
+  EXPECT_EQ(side_.write_msix_table("VM-01", kSuccessor, *image).error().code, EPIPE);
+  ASSERT_TRUE(side_.expect_successor("VM-01"));
+  EXPECT_EQ(side_.switch_over("VM-01").error().code, ENOTCONN);
   old->stop();
-  while (handover_.successor_is_here("VM-01")) std::this_thread::sleep_for(1ms);
+  while (side_.clients("VM-01")->successor != Successor::kNone) std::this_thread::sleep_for(1ms);
 }
 
 }  // namespace

@@ -1,0 +1,39 @@
+// DaemonLedDestination: a VM comes, and the daemons lead its QEMUs (ADR 19).
+//
+// Its memory comes through a second call of the other host. What fails ends the QEMU that has waited for it.
+//
+// Thread: as Destination.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "motion/destination.h"
+#include "motion/pump.h"
+
+namespace pvrdma::motion {
+
+class DaemonLedDestination final : public Destination {
+ public:
+  DaemonLedDestination(Offer offer, FindMonitor find_monitor, AdapterSide& side, Arbiter& arbiter,
+                       calls::Conversation& there, TakeMemory take_memory, Stopping stopping)
+      : Destination(std::move(offer), std::move(find_monitor), side, arbiter, there, std::move(stopping)),
+        take_memory_(std::move(take_memory)) {}
+
+ private:
+  Result<void> check_waits(const Qemu& qemu) override;
+  Result<void> prepare() override;
+  Result<void> complete() override { return say_loaded(); }
+  Result<bool> may_commit(bool is_alone) override { return is_alone; }
+  std::string_view reason_to_commit() const override { return "has died"; }
+  Result<void> stop_deciding() override;
+  void tidy_qemu() override;
+  Result<ArrivalReport> give_up(Error why) override;
+
+  const TakeMemory take_memory_;
+  std::unique_ptr<Pump> pump_;
+  bool took_qemu_ = false;  // it is of no other use any more
+};
+
+}  // namespace pvrdma::motion

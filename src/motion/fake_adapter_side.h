@@ -1,0 +1,108 @@
+// FakeAdapterSide: an adapter that does what it is asked, unless act() fails.
+#pragma once
+
+#include <cerrno>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "motion/adapter_side.h"
+
+namespace pvrdma::motion {
+
+class FakeAdapterSide : public AdapterSide {
+ public:
+  // Is told of each call, by its name. An error is the call's.
+  virtual Result<void> act(std::string_view) { return {}; }
+
+  Result<Clients> clients(const std::string&) override { return after("clients", Clients{.has_vmm = true}); }
+  Result<vmm::PciImage> pci_image(const std::string&) override { return after("pci_image", image()); }
+  Result<void> write_msix_table(const std::string&, Vmm, const vmm::PciImage&) override {
+    return act("write_msix_table");
+  }
+  Result<void> check_pci(const std::string&, Vmm, const vmm::PciImage&) override { return act("check_pci"); }
+  Result<void> expect_successor(const std::string&) override { return act("expect_successor"); }
+  Result<SwitchedOver> switch_over(const std::string&) override {
+    return after("switch_over", SwitchedOver{1000, std::chrono::milliseconds(1)});
+  }
+  Result<void> end_successor(const std::string&) override { return act("end_successor"); }
+  Result<void> stop(const std::string&) override { return act("stop"); }
+  Result<void> go_on(const std::string&) override { return act("go_on"); }
+  Result<void> resume(const std::string&) override { return act("resume"); }
+  Result<std::vector<std::byte>> save(const std::string&, Save, const vmm::PciImage&) override {
+    return after("save", saved());
+  }
+  Result<vmm::PciImage> load(const std::string&, std::vector<std::byte>) override {
+    return after("load", image());
+  }
+  Result<void> unload(const std::string&) override { return act("unload"); }
+  Result<void> begin_log(const std::string&) override { return act("begin_log"); }
+  Result<void> end_log(const std::string&) override { return act("end_log"); }
+  Result<std::uint64_t> logged_bytes(const std::string&) override {
+    return after("logged_bytes", std::uint64_t{4096});
+  }
+  Result<void> mark_pages(const std::string&) override { return act("mark_pages"); }
+  Result<void> give_pages(const std::string&, const TakePages& take) override {
+    if (auto done = act("give_pages"); !done) return done;
+    return take({.address = 4096, .bytes = std::vector<std::byte>(4096)});
+  }
+  Result<void> outlive_vmm(const std::string&) override { return act("outlive_vmm"); }
+  Result<void> end_with_vmm(const std::string&) override { return act("end_with_vmm"); }
+  Result<void> depart(const std::string&) override { return act("depart"); }
+  Result<void> put_pages(const std::string&, Pages) override { return act("put_pages"); }
+  Result<void> arrive(const std::string&) override { return act("arrive"); }
+  Result<void> nudge(const std::string&) override { return act("nudge"); }
+
+  static vmm::PciImage image() { return {.has_msix_table = true}; }
+  static std::vector<std::byte> saved() { return {std::byte{1}, std::byte{2}, std::byte{3}}; }
+
+ protected:
+  template <typename Value>
+  Result<Value> after(std::string_view call, Value value) {
+    if (auto done = act(call); !done) return Failure(std::move(done).error());
+    return value;
+  }
+};
+
+// One call of it fails.
+class FailingAdapterSide final : public FakeAdapterSide {
+ public:
+  // `fails`: "side.save", "once side.save"; another word: nothing fails here.
+  explicit FailingAdapterSide(std::string fails) : fails_(std::move(fails)) {}
+
+  bool is_stopped() {
+    const std::lock_guard lock(mutex_);
+    return stopped_;
+  }
+  int resumed() {
+    const std::lock_guard lock(mutex_);
+    return resumed_;
+  }
+
+  Result<void> act(std::string_view call) override {
+    const std::lock_guard lock(mutex_);
+    if (call == "resume") ++resumed_;
+    const std::string name = "side." + std::string(call);
+    if (fails_ == name) return fail(EIO, "no " + name);
+    if (fails_ == "once " + name && !std::exchange(failed_, true))
+      return fail(ETIMEDOUT, "the shard does not answer");
+    if (call == "stop" || call == "load") stopped_ = true;
+    if (call == "go_on") stopped_ = false;
+    return {};
+  }
+  Result<vmm::PciImage> load(const std::string& adapter, std::vector<std::byte> state) override {
+    if (state != saved()) return fail(EINVAL, "another state");
+    return FakeAdapterSide::load(adapter, std::move(state));
+  }
+
+ private:
+  const std::string fails_;
+  std::mutex mutex_;
+  bool stopped_ = false;  // guarded, as what follows
+  int resumed_ = 0;
+  bool failed_ = false;  // once
+};
+
+}  // namespace pvrdma::motion

@@ -1,0 +1,48 @@
+// LibvirtLedDestination: a VM comes, and libvirt leads its QEMUs (ADR 21).
+//
+// libvirt leaves the VM paused here. What libvirt has brought it does not take back: if the adapter's state
+// does not come with it, the arbiter is told all the same that the VM is here, as soon as it runs.
+//
+// Thread: as Destination.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "motion/destination.h"
+
+namespace pvrdma::motion {
+
+// What its QEMU here says of a VM that libvirt has come here.
+enum class LedVm : std::uint8_t { kWaits, kStands, kRuns, kGone, kUnknown };
+// `monitor` null: it is not reached.
+LedVm look_at(vmm::Monitor* monitor, AdapterSide& side, const std::string& vm);
+
+class LibvirtLedDestination final : public Destination {
+ public:
+  LibvirtLedDestination(Offer offer, FindMonitor find_monitor, AdapterSide& side, Arbiter& arbiter,
+                        calls::Conversation& there, Stopping stopping)
+      : Destination(std::move(offer), std::move(find_monitor), side, arbiter, there, std::move(stopping)) {}
+
+ private:
+  Result<void> check_waits(const Qemu& qemu) override;
+  Result<void> prepare() override;
+  Result<void> complete() override;
+  Result<bool> may_commit(bool is_alone) override;
+  std::string_view reason_to_commit() const override { return "has not said so, and libvirt lets it run"; }
+  Result<void> stop_deciding() override;
+  void tidy_qemu() override {}
+  Result<ArrivalReport> give_up(Error why) override;
+
+  Result<void> take_pages();
+  LedVm look();
+  Result<void> check_stands(bool has_pages);
+  void stop_incoming();
+  Result<void> begin_anew();
+
+  Instant look_at_{};  // while the arbiter decides, again then
+};
+
+}  // namespace pvrdma::motion
