@@ -1,6 +1,7 @@
-// AcceptedLane: one lane that a peer dialled. Carries its requests and datagrams in and the responses out.
+// AcceptedLane: one lane that a peer dialled. It takes the peer's requests and datagrams, and sends the
+// responses.
 //
-// Until its hello it belongs to nobody: a Porter decides whether the peer comes in, and as whom.
+// Until its hello it belongs to no peer: a Porter decides whether the peer comes in, and as which host.
 //
 // Thread: shard-owned.
 #pragma once
@@ -20,7 +21,7 @@ class AcceptedLane final : private FrameSocket::User {
   class Porter {
    public:
     virtual ~Porter() = default;
-    // Admits, refuses or keeps the lane; does not destroy it.
+    // Admits, refuses or keeps the lane. Must not destroy it.
     virtual void on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant now) = 0;
   };
 
@@ -32,9 +33,9 @@ class AcceptedLane final : private FrameSocket::User {
   const IpAddress& from() const { return from_; }
   std::uint16_t index() const { return index_; }
 
-  // Lets the peer in as `peer`.
+  // Lets the dialler in as `peer`.
   void admit(HostId peer, const wire::Hello& hello, Instant now);
-  // Likewise, where the peer wants no lane but a call: FrameSocket::release().
+  // Likewise, if the peer wants a call instead of a lane: FrameSocket::release().
   std::unique_ptr<Stream> release(const wire::Hello& hello, Instant now);
 
  private:

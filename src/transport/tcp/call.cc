@@ -24,7 +24,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Until the descriptor is ready for one of `events`.
+// Waits until the descriptor is ready for one of `events`.
 Result<void> wait_for(int fd, short events, Instant until) {
   while (true) {
     const auto left = std::chrono::duration_cast<milliseconds>(until - Instant::now()).count();
@@ -102,7 +102,7 @@ Result<void> Call::greet(const std::string& host_name, Instant until) {
                           .lanes = 1,
                           .id = wire::HelloId{random_id()}};
   if (auto sent = send(wire::encode(hello, head), until); !sent) return sent;
-  // Byte by byte, so that nothing of what follows is taken.
+  // Reads byte by byte, so that no byte after the frame is taken.
   std::array<std::byte, wire::kHeadBytesMax> bytes;
   wire::Frame frame;
   for (std::size_t count = 0; count < bytes.size();) {

@@ -1,5 +1,5 @@
-// Call: a connection between the daemons of two hosts that is no lane: bytes of their own, by the same
-// listener, rules and certificates. Blocking, so for threads that may.
+// Call: a connection between the daemons of two hosts that is not a lane. It carries bytes of its own, but
+// uses the same listener, rules and certificates. Calls block, so only threads that may block use them.
 //
 // Thread: one at a time, never the shard; interrupt() any.
 #pragma once
@@ -20,16 +20,17 @@ namespace pvrdma::transport::tcp {
 
 class Call final : public ByteChannel {
  public:
-  // As `host_name`, from its address; `congestion_control` as the kernel names it. Blocks for kHandshakeTime
-  // at most. `tls` null: plain. Errors: one sentence that names the peer and says why not.
+  // Dials as `host_name`, from the address `from`. `congestion_control` is an algorithm by the kernel's name.
+  // Blocks for at most kHandshakeTime. `tls` null: plain. Errors: one sentence that names the peer and the
+  // reason.
   static Result<std::unique_ptr<Call>> dial(const std::string& host_name, const IpAddress& from,
                                             const TcpPeer& peer, const std::string& congestion_control,
                                             const tls::Context* tls);
-  // Of a stream that TakeCall was given. From now on a host that has died ends it after 5 seconds in which
-  // nothing was to be sent; what is to be sent has its own patience, as a host that lives may take nothing.
+  // Makes a call of a stream from TakeCall. From now on, a host that has died ends the call after 5 seconds
+  // without output. Output has a longer time limit, because a living host may take nothing for a while.
   Call(std::unique_ptr<Stream> stream, std::string peer);
 
-  // The other host, which has proven to be it.
+  // The other host, whose identity is proven.
   const std::string& peer() const { return peer_; }
 
   Result<void> send(std::span<const std::byte> bytes, Instant until) override;

@@ -35,7 +35,7 @@ Result<void> send(Call& call, const std::string& text) {
   return call.send(std::as_bytes(std::span(text)), soon());
 }
 
-// Host esx1 takes calls of esx9, whose address is known to it.
+// Host esx1 accepts calls from esx9, whose address it knows.
 class CallTest : public testing::Test {
  protected:
   explicit CallTest(bool tls = false) {

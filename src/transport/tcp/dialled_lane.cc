@@ -53,7 +53,7 @@ DialledLane::News DialledLane::turn(Instant now) {
 }
 
 void DialledLane::failed(std::string_view trouble, Instant now) {
-  // A peer that lets this host in only to throw it out is no reason to hurry.
+  // If a peer lets this host in and then closes, the pause still grows.
   if (up_since_ != Instant::never() && now - up_since_ >= kRedialMax) pause_ = kRedialFirst;
   up_since_ = Instant::never();
   redial_at_ = now + pause_;
@@ -62,7 +62,7 @@ void DialledLane::failed(std::string_view trouble, Instant now) {
   try {
     trouble_ = trouble;
   } catch (const std::bad_alloc&) {
-    trouble_ = "no memory";  // short enough to need none
+    trouble_ = "no memory";  // short enough for std::string to allocate nothing
   }
 }
 

@@ -1,5 +1,5 @@
-// DialledLane: one of the lanes that this host dials to a peer: dials, greets, and dials again after a pause
-// when it breaks. Carries requests and datagrams out and their responses in.
+// DialledLane: one of the lanes that this host dials to a peer. It dials, greets, and after a break pauses
+// and dials again. It sends requests and datagrams, and takes their responses.
 //
 // Thread: shard-owned.
 #pragma once
@@ -21,31 +21,31 @@ class DialledLane final : private FrameSocket::User {
  public:
   // What has happened since the last turn.
   struct News {
-    bool ready = false;     // takes requests again, or for the first time
-    bool restored = false;  // a new connection took the place of one that was up
+    bool ready = false;     // accepts requests, again or for the first time
+    bool restored = false;  // a new connection replaced one that was up
   };
 
   // `shared` is borrowed and outlives this.
   DialledLane(TcpShared& shared, std::uint16_t index);
 
-  // Dials the peer, and again whenever the connection ends. Ends the connection there may be.
+  // Ends an existing connection and dials the peer, again whenever the connection ends.
   void dial(const TcpPeer& peer, Instant now);
-  // Neither keeps nor makes a connection.
+  // Ends the connection and dials no more.
   void rest(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
 
   bool is_up() const { return socket_ != nullptr && socket_->is_up(); }
-  // Why it is down: one clause. Empty when it is up or still trying for the first time.
+  // Why it is down: one clause. Empty while it is up or dials for the first time.
   const std::string& trouble() const { return trouble_; }
   std::uint64_t reconnects() const { return reconnects_; }
 
-  // Whether a request with so many bytes may be sent now. False: News::ready follows.
+  // Whether a request with a payload of this size may be sent now. If not, News::ready follows.
   bool has_room(std::uint32_t payload_bytes) const;
   void send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload, Instant now);
-  // False: dropped.
+  // False: the datagram was dropped.
   bool send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
             Instant now);
 
-  // Buries a broken connection, dials when it is time, tells what happened.
+  // Destroys a broken connection, dials when it is time, and reports what happened.
   News turn(Instant now);
   void on_time(Instant now);
   Instant next_deadline() const;
@@ -62,7 +62,7 @@ class DialledLane final : private FrameSocket::User {
 
   TcpShared& shared_;
   const std::uint16_t index_;
-  std::optional<TcpPeer> peer_;  // none: rests
+  std::optional<TcpPeer> peer_;  // empty: it does not dial
   std::unique_ptr<FrameSocket> socket_;
   wire::HelloId id_{};
   Instant redial_at_ = Instant::never();

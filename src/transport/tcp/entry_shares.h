@@ -1,7 +1,7 @@
-// EntryShares: how many connections of one address may wait for their handshake, and how many may begin one
-// in a second. Each address has its own, so that nobody who knocks takes the place of another.
+// EntryShares: limits how many connections of one address may wait for their handshake, and how many may
+// begin one in a second. Each address has its own share, so one address cannot take another's place.
 //
-// Only addresses of peers get here: there are as many shares as peers at most. Thread: as its owner.
+// Only the addresses of peers get here, so there are at most as many shares as peers. Thread: as its owner.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@ namespace pvrdma::transport::tcp {
 
 class EntryShares {
  public:
-  // `share`: so many wait at a time, and so many begin a handshake in a second on average.
+  // `share` is how many may wait at a time, and how many may begin a handshake in a second on average.
   explicit EntryShares(std::uint32_t share) : share_(share) {}
 
   std::uint32_t share() const { return share_; }
 
-  // One more of this address knocks. False: not now. True: leave() follows.
+  // Asks to let in one more connection of this address. False: not now. True: leave() must follow.
   bool enter(const IpAddress& from, Instant now) {
     Entry& entry = entries_.try_emplace(from, Entry{.tokens = share_, .filled = now}).first->second;
     const Duration each = Duration(std::chrono::seconds(1)) / share_;
@@ -36,7 +36,7 @@ class EntryShares {
   }
   void leave(const IpAddress& from) { --entries_.at(from).waiting; }
 
-  // Who is no peer any more needs no share; `stays` says who is.
+  // Removes the shares of addresses that are no longer a peer's; `stays` says which still are.
   template <typename Stays>
   void forget_unless(Stays stays) {
     std::erase_if(entries_,

@@ -14,8 +14,8 @@
 namespace pvrdma::transport::tcp {
 namespace {
 
-constexpr std::size_t kSendSoonBytes = 64 * 1024;  // gathered: no longer kept back
-constexpr std::size_t kKeptBytes = 1024 * 1024;    // of an idle connection's buffer
+constexpr std::size_t kSendSoonBytes = 64 * 1024;  // gathered bytes above which they are sent at once
+constexpr std::size_t kKeptBytes = 1024 * 1024;    // the buffer that an idle connection may keep
 constexpr std::size_t kUnreadBytesMax = 4 * 1024 * 1024;
 
 }  // namespace
@@ -25,7 +25,7 @@ void FrameSocket::or_break(Action action) {
   try {
     action();
   } catch (const std::bad_alloc&) {
-    break_off("no memory");  // short enough to need none
+    break_off("no memory");  // short enough for std::string to allocate nothing
   }
 }
 
@@ -100,7 +100,7 @@ void FrameSocket::finish_connect(Instant now) {
   secure(now);
 }
 
-// TLS takes its turn: what the descriptor tells meanwhile changes nothing.
+// TLS waits for its turn. Events of the descriptor do not matter meanwhile.
 void FrameSocket::secure(Instant now) {
   if (shared_.tls == nullptr) {
     secure_now(now);
@@ -121,7 +121,7 @@ void FrameSocket::handshake(Instant now) {
       state_ = State::kGreeting;
       update_interest();
       user_.on_secured(now);
-      // TLS may hold the peer's first bytes already.
+      // TLS may already hold the peer's first bytes.
       if (shared_.tls != nullptr && !broken()) receive(now);
       return;
     case Stream::Handshake::kWantRead:
@@ -203,12 +203,12 @@ void FrameSocket::drop(std::string trouble) {
   break_off(std::move(trouble));
 }
 
-// Best effort: what the socket does not take now is lost with the connection.
+// Best effort: bytes that the socket does not take now are lost with the connection.
 void FrameSocket::farewell(std::span<const std::byte> head, Instant now) {
   queue(head, {}, now);
   flush(now);
   if (broken()) return;
-  // Closing a socket with unread bytes resets the connection, and a reset can overtake the last words.
+  // Closing a socket with unread bytes resets the connection, and the reset can overtake the last frame.
   ::shutdown(stream_->fd(), SHUT_WR);
   for (std::size_t unread = 0; unread < kUnreadBytesMax;) {
     const ssize_t skipped = ::recv(stream_->fd(), nullptr, kUnreadBytesMax, MSG_TRUNC | MSG_DONTWAIT);
@@ -227,7 +227,7 @@ void FrameSocket::break_off(std::string trouble) {
 }
 
 bool FrameSocket::has_room(std::uint32_t payload_bytes) {
-  // A large payload behind a full socket would have to be copied whole.
+  // Behind a full socket, all of a large payload would have to be copied.
   const bool none = output_.unsent() > kBusyBytes || (blocked_ && payload_bytes > kGatherBytes);
   wanted_ = wanted_ || none;
   return !none;
@@ -238,7 +238,7 @@ void FrameSocket::send(SegmentId segment, const verbs::Request& request, const g
   PVRDMA_CHECK(payload.bytes() == wire::payload_bytes(request), "a request comes with its payload");
   wire::Head buffer;
   const auto head = wire::encode(next_send_, segment, request, buffer);
-  if (head.empty()) return;  // as good as lost
+  if (head.empty()) return;  // the same as if it were lost
   or_break([&] {
     if (payload.bytes() <= kGatherBytes) {
       queue(head, payload, now);
@@ -414,7 +414,7 @@ void FrameSocket::do_time(Instant now) {
   }
   if (now < last_sent_ + kPingPause) return;
   if (output_.unsent() != 0 || blocked_) {
-    last_sent_ = now;  // a ping would only queue up behind what waits
+    last_sent_ = now;  // a ping would only queue behind the waiting bytes
   } else {
     output_.give_back(kKeptBytes);
     wire::Head head;

@@ -1,14 +1,16 @@
-// FrameSocket: one TCP connection between two hosts, whoever dialled it: frames out and in, sequence numbers,
-// keep-alive.
+// FrameSocket: one TCP connection between two hosts, whoever dialled it. It handles frames, sequence numbers
+// and keep-alive.
 //
-// Out: heads and small payloads are gathered and go out at flush(); a large payload goes to the socket
-// straight from guest memory, and only what the socket left of it is copied. Its last packet may wait for the
-// next message until flush(). In: heads come through a small staging buffer; payloads that do not fit there
-// are handed on in pieces, as they arrive, straight into guest memory.
+// Output: heads and small payloads are gathered and leave at flush(). A large payload goes to the socket
+// straight from guest memory, and only the part that the socket leaves is copied. The last packet of a large
+// payload may wait for the next message until flush().
 //
-// A connection that breaks, at any moment, its own calls to engines included, says so in broken() and is
-// destroyed by its owner in the next turn of Tcp. Requests and datagrams travel from the dialler, responses
-// from the acceptor. An acceptor whose responses are not taken stops reading requests; a dialler always
+// Input: heads come through a small staging buffer. Payloads that do not fit there are handed on in pieces as
+// they arrive, straight into guest memory.
+//
+// A connection may break at any moment, even while it calls an engine. It then reports broken(), and its
+// owner destroys it in the next turn of Tcp. Requests and datagrams travel from the dialler, responses from
+// the acceptor. If the peer does not take its responses, an acceptor stops reading requests; a dialler always
 // reads.
 //
 // Thread: shard-owned.
@@ -32,83 +34,87 @@
 
 namespace pvrdma::transport::tcp {
 
-inline constexpr Duration kHandshakeTime = std::chrono::seconds(3);  // TCP, TLS and greeting together
+inline constexpr Duration kHandshakeTime = std::chrono::seconds(3);  // for TCP, TLS and greeting together
 inline constexpr Duration kPingPause = std::chrono::seconds(1);
 inline constexpr Duration kSilenceMax = std::chrono::seconds(3);
-inline constexpr std::size_t kBusyBytes = 64 * 1024;        // unsent: no request any more
-inline constexpr std::size_t kGsiBytesMax = 1024 * 1024;    // unsent: not even connection management
-inline constexpr std::size_t kPauseBytes = 1024 * 1024;     // unsent responses: no request is read any more
-inline constexpr std::size_t kOutputMax = 4 * 1024 * 1024;  // unsent: no response any more
-inline constexpr std::size_t kGatherBytes = 16 * 1024;      // payloads up to here are copied
+inline constexpr std::size_t kBusyBytes = 64 * 1024;  // unsent bytes above which no request is sent
+// Unsent bytes above which not even connection management is sent.
+inline constexpr std::size_t kGsiBytesMax = 1024 * 1024;
+// Unsent bytes of responses above which no request is read.
+inline constexpr std::size_t kPauseBytes = 1024 * 1024;
+inline constexpr std::size_t kOutputMax = 4 * 1024 * 1024;  // unsent bytes above which no response is sent
+inline constexpr std::size_t kGatherBytes = 16 * 1024;      // payloads up to this size are copied
 
 class FrameSocket final : private shard::FdHandler {
  public:
   enum class Role : std::uint8_t { kDialler, kAcceptor };
 
-  // Who made it. May close the connection in these calls, not destroy it.
+  // The owner. May close the connection in these calls, but must not destroy it.
   class User {
    public:
     virtual ~User() = default;
-    // TCP and TLS stand. A dialler says hello.
+    // TCP and TLS are set up. A dialler sends hello.
     virtual void on_secured(Instant now) = 0;
-    // An acceptor gets Hello, a dialler Welcome or Reject, once. It answers or closes.
+    // Called once: with Hello at an acceptor, with Welcome or Reject at a dialler. The user answers or
+    // closes.
     virtual void on_greeting(const wire::Frame& frame, Instant now) = 0;
-    // Room again after there was none.
+    // There is room again.
     virtual void on_drained() = 0;
   };
 
-  // A dialler's socket may still be connecting. `shared` and `user` are borrowed and outlive this.
+  // A dialler's socket may still be connecting. `context` and `user` are borrowed and outlive this socket.
   FrameSocket(TcpShared& shared, User& user, Role role, std::unique_ptr<Stream> stream);
   ~FrameSocket() override;
   FrameSocket(const FrameSocket&) = delete;
   FrameSocket& operator=(const FrameSocket&) = delete;
 
-  // Once. Error: its descriptor cannot be watched.
+  // Call it once. Error: the descriptor cannot be watched.
   Result<void> start(Instant now);
-  // The same; what cannot be started is broken.
+  // As start(), but a failure breaks the connection.
   void start_or_break(Instant now);
 
   bool is_up() const { return state_ == State::kUp; }
   bool broken() const { return state_ == State::kBroken; }
-  // Why it broke: one clause. Empty before.
+  // Why it broke: one clause. Empty while it works.
   const std::string& trouble() const { return trouble_; }
-  // Whether one of the two hosts wanted it to end.
+  // Whether one of the two hosts ended it on purpose.
   bool ended_in_order() const { return in_order_; }
   const Stream& stream() const { return *stream_; }
 
   // Sends Hello or Welcome.
   void greet(const wire::Hello& hello, Instant now);
   void greet(const wire::Welcome& welcome, Instant now);
-  // The greeting is complete: messages may flow. What comes in is from `peer`.
+  // The greeting is complete, and messages may flow. Input comes from `peer`.
   void establish(HostId peer, Instant now);
 
-  // After Welcome was sent: the connection goes on elsewhere, and this is broken, in order. Null: it was not
-  // sent in full, or the peer did not wait for it.
+  // Called after Welcome was sent: the stream continues elsewhere, and this connection is broken, in order.
+  // Null: Welcome was not sent in full, or the peer did not wait for it.
   std::unique_ptr<Stream> release();
 
-  // Answers Hello with no, and closes.
+  // Refuses Hello and closes.
   void reject(wire::RejectReason reason, std::string_view sentence, Instant now);
-  // Says goodbye if that is possible, and closes.
+  // Sends Goodbye if possible and closes.
   void close(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
-  // Closes without a word.
+  // Closes without Goodbye.
   void drop(std::string trouble);
 
-  // is_up() only. Whether a request with so many bytes may be sent now. False: User::on_drained() follows.
+  // Only while is_up(). Whether a request with a payload of this size may be sent now. If not,
+  // User::on_drained() follows.
   bool has_room(std::uint32_t payload_bytes);
-  // is_up() only. The payload's bytes are as many as the message says.
+  // Only while is_up(). The payload has the size that the message says.
   void send(SegmentId segment, const verbs::Request& request, const guestmem::SpanList& payload, Instant now);
-  // False: too much waits already, and it was dropped.
+  // False: it was dropped, because too many bytes are unsent.
   bool send(SegmentId segment, const verbs::Response& response, const guestmem::SpanList& payload,
             Instant now);
   bool send(SegmentId segment, const verbs::Datagram& datagram, const guestmem::SpanList& payload,
             Instant now);
   void flush(Instant now);
-  // For flush_all(), which has it in its list.
+  // For flush_all(), whose list contains this connection.
   void flush_gathered(Instant now);
 
-  // For Tcp's turn, which has taken it from shared_.unsecured: one step of the TLS handshake.
+  // For Tcp's turn, which has taken this connection from context_.unsecured: one step of the TLS handshake.
   void secure_now(Instant now);
-  // Goes on reading where it stopped.
+  // Continues reading where it stopped.
   void go_on(Instant now);
   void on_time(Instant now);
   Instant next_deadline() const;
@@ -117,7 +123,7 @@ class FrameSocket final : private shard::FdHandler {
   enum class State : std::uint8_t { kConnecting, kSecuring, kGreeting, kUp, kBroken };
   enum class Step : std::uint8_t { kMore, kFill, kBlocked };
 
-  // Does it, or breaks off where there is no memory: as if the network had broken.
+  // Runs `action`. Without memory for it, breaks the connection as if the network had failed.
   template <typename Action>
   void or_break(Action action);
 
@@ -170,14 +176,14 @@ class FrameSocket final : private shard::FdHandler {
   std::string trouble_;
 
   Instant started_{};
-  Instant last_heard_{};  // a byte came, or left while reading pauses
+  Instant last_heard_{};  // when a byte last came, or left while reading pauses
   Instant last_sent_{};
 
   Output output_;
   std::uint64_t next_send_ = 0;
-  bool blocked_ = false;    // the socket takes no more until it is writable
-  bool wanted_ = false;     // room, in vain, since on_drained()
-  bool unflushed_ = false;  // in shared_.unflushed
+  bool blocked_ = false;    // the socket accepts no more until it is writable
+  bool wanted_ = false;     // somebody asked for room and got none since on_drained()
+  bool unflushed_ = false;  // in context_.unflushed
 
   std::array<std::byte, 8192> staging_;
   std::size_t staged_begin_ = 0;
@@ -186,16 +192,16 @@ class FrameSocket final : private shard::FdHandler {
   wire::Frame incoming_;
   std::uint64_t next_receive_ = 0;
   bool in_payload_ = false;  // of incoming_
-  bool skipping_ = false;    // nobody here wants incoming_
+  bool skipping_ = false;    // nobody here takes incoming_
   bool paused_ = false;      // until responses have drained
-  bool drained_ = false;     // the kernel has no more, as far as this batch knows
-  bool unfinished_ = false;  // in shared_.unfinished
+  bool drained_ = false;     // as far as this batch knows, the kernel has no more input
+  bool unfinished_ = false;  // in context_.unfinished
   std::uint32_t payload_total_ = 0;
   std::uint32_t payload_done_ = 0;
   std::uint64_t batch_bytes_ = 0;
 };
 
-// Sends what all connections have gathered.
+// Sends the gathered output of all connections.
 void flush_all(TcpShared& shared, Instant now);
 
 }  // namespace pvrdma::transport::tcp

@@ -8,15 +8,15 @@
 namespace pvrdma::transport::tcp {
 namespace {
 
-// One readiness event hands over this much at most, so that other descriptors get their turn.
+// The most that one readiness event delivers, so that other descriptors get their turn.
 constexpr std::uint64_t kBatchBytes = 1024 * 1024;
-constexpr std::uint64_t kFrameCost = 512;  // what a frame counts besides its payload: an engine's call
-// What TLS decrypts before a piece is handed on; plain streams hand on whatever the kernel has.
+constexpr std::uint64_t kFrameCost = 512;  // the cost of a frame besides its payload: an engine's call
+// How much TLS decrypts before a piece is handed on. Plain streams hand on whatever the kernel has.
 constexpr std::size_t kPieceBytes = 64 * 1024;
 
 constexpr std::string_view kNotDue = "a frame was refused: its kind is not due here";
 
-// The next `bytes` of a stream, which it has ready.
+// The next `bytes` of a stream, which are ready to be read.
 class StreamPayload final : public verbs::Payload {
  public:
   StreamPayload(Stream& stream, std::uint32_t bytes) : stream_(stream), bytes_(bytes) {}
@@ -30,7 +30,7 @@ class StreamPayload final : public verbs::Payload {
     failed_ = moved_ != target.bytes();
     return !failed_;
   }
-  // How far the stream has moved on.
+  // How far the stream has advanced.
   std::uint32_t moved() const { return moved_; }
   bool failed() const { return failed_; }
 
@@ -42,7 +42,7 @@ class StreamPayload final : public verbs::Payload {
   bool failed_ = false;
 };
 
-// Until its end, however it comes, what is sent is gathered.
+// While this exists, output is gathered.
 class Batch {
  public:
   explicit Batch(TcpShared& shared) : shared_(shared) { shared_.in_batch = true; }
@@ -91,7 +91,7 @@ void FrameSocket::read_batch(Instant now) {
   }
 }
 
-// Reads into the staging buffer, which is never full when more is wanted. False: there is nothing now.
+// Reads into the staging buffer, which is never full when more input is needed. False: there is no input now.
 bool FrameSocket::fill(Instant now) {
   if (drained_) return false;
   if (staged_begin_ != 0) {
@@ -110,7 +110,7 @@ bool FrameSocket::fill(Instant now) {
   staged_end_ += transfer.bytes;
   batch_bytes_ += transfer.bytes;
   last_heard_ = now;
-  // The kernel tells again of what comes after a short read; TLS keeps things to itself.
+  // After a short read the kernel announces new input. TLS may hold input that nobody announces.
   drained_ = shared_.tls == nullptr && transfer.bytes < room.size();
   return true;
 }
@@ -156,7 +156,8 @@ FrameSocket::Step FrameSocket::take_frame(Instant now) {
       return Step::kBlocked;
     }
     user_.on_greeting(incoming_, now);
-    // A user that neither establishes nor closes would wait for ever for a second greeting.
+    // If the user neither established nor closed the connection, it would wait for a second greeting for
+    // ever.
     if (state_ == State::kGreeting) refuse(kNotDue, now);
     return Step::kMore;
   }
@@ -211,7 +212,8 @@ FrameSocket::Step FrameSocket::take_from_stream(Instant now) {
     stream_ended(Io::kBroken);
     return Step::kBlocked;
   }
-  // What nobody took is read over; the staging buffer is empty and serves as the bin.
+  // The rest of the payload that nobody took is read and discarded. The staging buffer is empty, so it can
+  // hold the discarded bytes.
   for (std::uint32_t moved = payload.moved(); moved < bytes;) {
     if (broken()) return Step::kBlocked;
     const Transfer skipped =
@@ -227,7 +229,7 @@ FrameSocket::Step FrameSocket::take_from_stream(Instant now) {
   return Step::kMore;
 }
 
-// Hands the next `bytes` of the payload on, with the message as if it were only these.
+// Hands on the next `bytes` of the payload, with a message that has only these bytes.
 void FrameSocket::deliver(std::uint32_t bytes, verbs::Payload& payload, Instant now) {
   if (skipping_) return;
   const auto piece_of = [this, bytes](auto message) {

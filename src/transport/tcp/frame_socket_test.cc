@@ -1,4 +1,4 @@
-// What a lane waits for while its stream is being secured. Everything after that is in the tests of Tcp.
+// What a lane waits for during its stream's TLS handshake. Tcp's tests cover everything after that.
 #include "transport/tcp/frame_socket.h"
 
 #include <array>
@@ -21,7 +21,7 @@ struct QuietUser final : FrameSocket::User {
 TEST(FrameSocketTest, GoesOnWithAHandshakeWhenThereIsRoom) {
   tls::TestCertificates certificates;
   const auto secure = context(certificates.issue("esx1"));
-  // The client writes to one pair of sockets, the lane to another, so that the test sees both.
+  // The client writes to one socket pair and the lane to another, so that the test sees both.
   Sockets clients = unix_sockets();
   Sockets lanes = unix_sockets();
   const auto client = secure->client(std::move(clients.client)).value();

@@ -45,7 +45,7 @@ void HostLanes::make_room(std::uint16_t lanes) {
 void HostLanes::adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, Instant now) {
   const std::size_t index = lane->index();
   if (accepted_.size() != lanes) {
-    // The peer has another number of lanes than before: none of the old ones is where it was.
+    // The peer has a new number of lanes, so all old lanes are obsolete.
     for (auto& old : accepted_) {
       if (!old) continue;
       old->socket().close(wire::GoodbyeReason::kReplaced, "a newer connection has taken this lane", now);
@@ -126,7 +126,7 @@ void HostLanes::bury_lanes(Instant now) {
   leaving_.clear();
 }
 
-// One line for all lanes, and none for the same trouble again.
+// Logs one line for all lanes, and does not repeat the same trouble.
 void HostLanes::note(const std::string& trouble, Instant now) {
   if (trouble == noted_ || !limiter_.allow(now)) return;
   noted_ = trouble;

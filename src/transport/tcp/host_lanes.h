@@ -1,7 +1,7 @@
-// HostLanes: all lanes between this host and another: those it dialled and those it accepted. Chooses the
-// one a message takes, and tells Inbound how the host fares.
+// HostLanes: all lanes between this host and another one, dialled and accepted. It chooses the lane of each
+// message, and tells Inbound about the host's state.
 //
-// Made when its host is first mentioned and kept until Tcp goes, so that paths can hold it.
+// Made when its host is first mentioned, and kept until Tcp is destroyed, so that paths can hold it.
 //
 // Thread: shard-owned.
 #pragma once
@@ -26,23 +26,23 @@ class HostLanes {
   HostLanes& operator=(const HostLanes&) = delete;
 
   HostId id() const { return id_; }
-  // None: no peer, or one to which nothing may connect now.
+  // Empty: not a peer, or nothing may connect to it now.
   const std::optional<TcpPeer>& peer() const { return peer_; }
 
-  // Connections that stand are kept if the peer is as it was and `anew` is not asked for. `denied`: nothing
-  // may connect, and why; empty when it may.
+  // Keeps existing connections if the peer is unchanged and `anew` is false. `denied` says why nothing may
+  // connect; empty if connections are allowed.
   void configure(const std::optional<TcpPeer>& peer, std::string_view denied, bool anew, Instant now);
   void close(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
 
-  // Takes over a lane that has been admitted; an older one of the same lane goes.
-  // What adopt() needs; it allocates nothing else.
+  // adopt() takes over an admitted lane and closes an older one with the same number. make_room() allocates
+  // what adopt() needs, so adopt() allocates nothing else.
   void make_room(std::uint16_t lanes);
   void adopt(std::unique_ptr<AcceptedLane> lane, std::uint16_t lanes, Instant now);
 
   bool is_up() const;
   TcpPeerState state() const;
 
-  // The lane for requests and datagrams of two ends; lives as long as this. `hash` here and below is
+  // The lane for requests and datagrams between two ends; lives as long as this. `hash`, here and below, is
   // lane_hash() of the ends, the requester first.
   DialledLane& dialled(std::uint64_t hash) const { return *dialled_[hash % dialled_.size()]; }
   void send(std::uint64_t hash, SegmentId segment, const verbs::Response& response,
@@ -64,11 +64,11 @@ class HostLanes {
   std::string denied_;
   bool dialling_ = false;
   std::vector<std::unique_ptr<DialledLane>> dialled_;
-  std::vector<std::unique_ptr<AcceptedLane>> accepted_;  // by the peer's lane; null: none
-  std::vector<std::unique_ptr<AcceptedLane>> leaving_;   // closed, destroyed in the next turn
+  std::vector<std::unique_ptr<AcceptedLane>> accepted_;  // by the peer's lane number; may be null
+  std::vector<std::unique_ptr<AcceptedLane>> leaving_;   // closed; destroyed in the next turn
   bool told_up_ = false;
-  DialledLane::News untold_;  // a turn without memory ended before
-  std::string noted_;         // the last trouble in the log
+  DialledLane::News untold_;  // news that a turn lost when it ended without memory
+  std::string noted_;         // the last trouble that was logged
   log::LogLimiter limiter_{8, std::chrono::seconds(10)};
 };
 

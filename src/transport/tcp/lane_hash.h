@@ -1,5 +1,5 @@
-// Which lane carries a message: all of a connection (QP pair) travel on one, and both hosts must agree on it.
-// Pure function; wire contract, as peers compute it for themselves.
+// Which lane carries a message. All messages of a connection (QP pair) use one lane, and both hosts must
+// agree on it. Pure function; wire contract, because peers compute it, too.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace pvrdma::transport::tcp {
 
-// `requester` is the end whose request it is or was: a response's `to`. The lane is the hash modulo the
+// `requester` is the end that sent the request; for a response it is `to`. The lane is the hash modulo the
 // number of lanes.
 inline std::uint64_t lane_hash(const verbs::Endpoint& requester, const verbs::Endpoint& responder) {
   std::uint64_t state = std::uint64_t{requester.qpn.value} << 32 | responder.qpn.value;

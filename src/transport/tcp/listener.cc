@@ -106,7 +106,7 @@ void Listener::on_fd_ready(int /*fd*/, shard::Readiness /*ready*/) {
     if (!socket) {
       const bool out_of_something = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (!out_of_something) return;
-      // The waiting peer would keep the socket readable for ever: leave it in the backlog for a while.
+      // The waiting peer would keep the socket readable for ever, so it stays in the backlog for a while.
       const int code = errno;
       loop_.unwatch(socket_.get());
       watched_ = false;
@@ -115,7 +115,7 @@ void Listener::on_fd_ready(int /*fd*/, shard::Readiness /*ready*/) {
     }
     try {
       if (auto source = IpAddress::from(from)) on_accepted_(std::move(socket), *source);
-    } catch (const std::bad_alloc&) {  // the peer comes again
+    } catch (const std::bad_alloc&) {  // the peer will dial again
     }
   }
 }

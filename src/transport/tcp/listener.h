@@ -1,7 +1,8 @@
 // Listener: the socket on which peers arrive, at the address of the tagged vmknic.
 //
-// The address may come later than the settings (an interface that is still down): it tries again each second
-// and logs only when the reason changes. So it does when the process is out of file descriptors.
+// The address may not exist yet when the settings come (its interface may be down). The listener tries again
+// each second, and logs only when the reason changes. It does the same when the process has no free file
+// descriptors.
 //
 // Thread: shard-owned.
 #pragma once
@@ -18,21 +19,21 @@ namespace pvrdma::transport::tcp {
 
 class Listener final : private shard::FdHandler {
  public:
-  // Told of each connection that arrived: non-blocking, and its source address.
+  // Called with the non-blocking socket of each new connection, and its source address.
   using OnAccepted = std::function<void(Fd socket, const IpAddress& from)>;
 
-  // `loop` and `clock` are borrowed and outlive this.
+  // `loop` and `clock` are borrowed and outlive the listener.
   Listener(shard::Loop& loop, const Clock& clock, OnAccepted on_accepted);
   ~Listener() override;
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // Begins to listen there, or to try. Closes what was open.
+  // Closes the old socket, then listens at the address or begins to try.
   void open(const IpAddress& address, std::uint16_t port);
   void close();
 
   bool listening() const { return static_cast<bool>(socket_) && watched_; }
-  // Why it does not listen although it should; empty otherwise.
+  // Why it does not listen although it should; empty if it listens or should not.
   const std::string& trouble() const { return trouble_; }
 
   void on_time(Instant now);
@@ -40,7 +41,7 @@ class Listener final : private shard::FdHandler {
 
  private:
   void try_open(Instant now);
-  // errno of the step that failed; 0: it listens.
+  // The errno of the step that failed; 0: it listens.
   int bind_and_listen();
   void pause(int code, Instant now);
   void on_fd_ready(int fd, shard::Readiness ready) override;

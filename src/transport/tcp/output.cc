@@ -15,7 +15,7 @@ constexpr std::size_t kFirstCapacity = 16 * 1024;
 std::byte* Output::extend(std::size_t bytes) {
   if (capacity_ - end_ < bytes) {
     const std::size_t waiting = unsent();
-    // Moving a little forward is cheaper than growing; moving much for little room is not.
+    // Moving a few bytes forward is cheaper than growing. Moving many for little room is not.
     if (capacity_ - waiting >= bytes && begin_ >= waiting) {
       std::memmove(buffer_.get(), buffer_.get() + begin_, waiting);
     } else {

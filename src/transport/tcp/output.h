@@ -1,8 +1,8 @@
-// Output: bytes of one connection that its socket has not taken yet, in order: gathered small frames, and
-// what was left of a large one.
+// Output: the bytes of one connection that its socket has not taken yet, in order: gathered small frames, and
+// the rest of a large one.
 //
-// Grows by doubling and is kept, so that no message allocates in steady state; give_back() returns a large
-// buffer that is empty. How much may wait here is the users' business (FrameSocket).
+// The buffer grows by doubling and is kept, so that no message allocates in steady state. give_back() frees a
+// large empty buffer. The user (FrameSocket) limits how much may wait here.
 //
 // Thread: shard-owned.
 #pragma once
@@ -22,16 +22,16 @@ class Output {
   std::span<std::byte> pending() { return {buffer_.get() + begin_, unsent()}; }
 
   void append(std::span<const std::byte> bytes);
-  // All of `payload` but its first `skip` bytes.
+  // Appends `payload` without its first `skip` bytes.
   void append(const guestmem::SpanList& payload, std::size_t skip);
 
-  // The first `bytes` of pending() are gone.
+  // Removes the first `bytes` of pending(), which were sent.
   void consume(std::size_t bytes);
   // Frees the buffer if it is empty and larger than `keep` bytes.
   void give_back(std::size_t keep);
 
  private:
-  // `bytes` at the end, counted as appended.
+  // Room for `bytes` at the end, counted as appended.
   std::byte* extend(std::size_t bytes);
 
   std::unique_ptr<std::byte[]> buffer_;

@@ -1,4 +1,4 @@
-// Lists of iovecs: measuring them, moving on in them, and copying from and to them. Thread: pure functions.
+// Lists of iovecs: measure them, advance in them, and copy from and to them. Thread: pure functions.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace pvrdma::transport::tcp {
 
-// `pieces` without its first `bytes` bytes; the first piece left is shortened in place.
+// `pieces` without its first `bytes` bytes. The first remaining piece is shortened in place.
 inline std::span<iovec> drop_front(std::span<iovec> pieces, std::size_t bytes) {
   while (!pieces.empty() && bytes >= pieces.front().iov_len) {
     bytes -= pieces.front().iov_len;
@@ -22,7 +22,7 @@ inline std::span<iovec> drop_front(std::span<iovec> pieces, std::size_t bytes) {
   return pieces;
 }
 
-// Whether they hold `bytes` bytes or more.
+// Whether the pieces hold at least `bytes` bytes.
 inline bool reach(std::span<const iovec> pieces, std::size_t bytes) {
   for (const iovec& piece : pieces) {
     if (piece.iov_len >= bytes) return true;
@@ -31,7 +31,8 @@ inline bool reach(std::span<const iovec> pieces, std::size_t bytes) {
   return bytes == 0;
 }
 
-// Fills `into` from the start of `pieces`, less `skip` bytes, as far as both reach; returns how many bytes.
+// Fills `into` from `pieces` without their first `skip` bytes, until one of them ends. Returns the number of
+// bytes.
 inline std::size_t gather(std::span<const iovec> pieces, std::span<std::byte> into, std::size_t skip = 0) {
   std::size_t done = 0;
   for (const iovec& piece : pieces) {
@@ -48,7 +49,7 @@ inline std::size_t gather(std::span<const iovec> pieces, std::span<std::byte> in
   return done;
 }
 
-// Puts `bytes` at the start of `pieces`, which have room for them.
+// Copies `bytes` to the start of `pieces`, which have room for them.
 inline void scatter(std::span<const std::byte> bytes, std::span<const iovec> pieces) {
   for (const iovec& piece : pieces) {
     const std::size_t size = std::min(piece.iov_len, bytes.size());

@@ -17,8 +17,9 @@
 namespace pvrdma::transport::tcp {
 namespace {
 
-constexpr std::size_t kPiecesMax = 1024;       // IOV_MAX
-constexpr std::size_t kCorkBytes = 16 * 1024;  // from here on a full last packet is worth two calls
+constexpr std::size_t kPiecesMax = 1024;  // IOV_MAX
+// From this size on, filling the last packet is worth two system calls.
+constexpr std::size_t kCorkBytes = 16 * 1024;
 
 class PlainStream final : public Stream {
  public:
@@ -43,11 +44,11 @@ class PlainStream final : public Stream {
     if (::ioctl(socket_.get(), FIONREAD, &held) != 0) return {failed(errno), 0};
     const auto bytes = static_cast<std::size_t>(std::max(held, 0));
     if (bytes >= wanted) return {Io::kDone, bytes};
-    // FIONREAD cannot tell "nothing yet" from "never again".
+    // FIONREAD cannot tell whether more bytes can come, so ask for the end of the stream.
     pollfd state{.fd = socket_.get(), .events = POLLRDHUP, .revents = 0};
     if (::poll(&state, 1, 0) <= 0) return {Io::kWouldBlock, bytes};
     if ((state.revents & POLLERR) != 0) return {failed(pending_error()), bytes};
-    if (::ioctl(socket_.get(), FIONREAD, &held) != 0) return {failed(errno), 0};  // what came before the end
+    if (::ioctl(socket_.get(), FIONREAD, &held) != 0) return {failed(errno), 0};  // bytes before the end
     const auto at_end = static_cast<std::size_t>(std::max(held, 0));
     return {at_end >= wanted ? Io::kDone : Io::kClosed, at_end};
   }
@@ -79,7 +80,7 @@ class PlainStream final : public Stream {
   Transfer write_some(std::span<const iovec> pieces) override {
     if (!corked_ && reach(pieces, kCorkBytes)) cork(true);
     msghdr message{};
-    message.msg_iov = const_cast<iovec*>(pieces.data());  // sendmsg only reads
+    message.msg_iov = const_cast<iovec*>(pieces.data());  // sendmsg() only reads it
     message.msg_iovlen = std::min(pieces.size(), kPiecesMax);
     ssize_t sent = 0;
     do {
@@ -107,7 +108,7 @@ class PlainStream final : public Stream {
  private:
   static constexpr std::size_t kOwnBytes = 16 * 1024;
 
-  // MSG_MORE would not do: the next acknowledgement sends the rest.
+  // MSG_MORE is not enough: the next acknowledgement would send the rest.
   void cork(bool wanted) {
     const int on = wanted ? 1 : 0;
     ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_CORK, &on, sizeof(on));
@@ -127,7 +128,8 @@ class PlainStream final : public Stream {
     return error != 0 ? error : ECONNRESET;
   }
 
-  // A page of the target is gone: the kernel refuses, our own access is repaired (guestmem/sigbus.h).
+  // A page of the target has vanished, so the kernel's copy fails. A copy by this process is repaired
+  // (guestmem/sigbus.h).
   ssize_t read_through_own_memory(std::span<const iovec> into) {
     std::array<std::byte, kOwnBytes> own;
     std::size_t room = 0;

@@ -1,4 +1,4 @@
-// PlainStream: a connection without TLS: scatter and gather go straight between the socket and guest memory.
+// PlainStream: a connection without TLS. Data goes straight between the socket and guest memory.
 //
 // Thread: shard-owned.
 #pragma once

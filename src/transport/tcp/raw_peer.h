@@ -1,5 +1,5 @@
-// Ends of connections that a test drives by hand, blocking, on its own thread, and TcpRawTest: one Host
-// against them.
+// Ends of connections that a test drives directly, blocking, on its own thread; and TcpRawTest, one Host with
+// such peers.
 #pragma once
 
 #include <poll.h>
@@ -8,7 +8,7 @@
 
 namespace pvrdma::transport::tcp {
 
-// A socket driven by hand, blocking, on the test's thread. Its calls give up after half a minute.
+// A blocking socket that the test's thread drives directly. Its calls give up after half a minute.
 class RawPeer {
  public:
   // Dials `to` from `from`.
@@ -27,7 +27,7 @@ class RawPeer {
   explicit RawPeer(Fd socket) : socket_(std::move(socket)) {
     const timeval patience{.tv_sec = 30, .tv_usec = 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    const int on = 1;  // or the kernel keeps small messages back, and the test's clock runs on meanwhile
+    const int on = 1;  // otherwise the kernel delays small messages while the test's clock runs on
     ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   }
 
@@ -46,7 +46,7 @@ class RawPeer {
         .body = wire::Hello{.host = wire::HostName(name), .lane = lane, .lanes = lanes, .id = {1, 2}}});
   }
 
-  // The next frame, nothing at the end of the stream or after half a minute.
+  // The next frame, or nothing at the end of the stream and after half a minute.
   std::optional<wire::Frame> next(Bytes* payload = nullptr) {
     wire::Frame frame;
     for (;;) {
@@ -67,7 +67,7 @@ class RawPeer {
       held_.insert(held_.end(), more.begin(), more.begin() + got);
     }
   }
-  // The next frame, which should be of that kind; pings may come in between.
+  // The next frame of that kind, after any number of pings.
   template <typename Kind>
   std::optional<Kind> next_as() {
     auto frame = next();
@@ -84,7 +84,7 @@ class RawPeer {
   Bytes held_;
 };
 
-// Accepts by hand where a host would.
+// Accepts connections in place of a host.
 class RawListener {
  public:
   explicit RawListener(const IpAddress& address, int receive_bytes = 0)
@@ -101,14 +101,14 @@ class RawListener {
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   }
   RawPeer accept() { return RawPeer(Fd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC))); }
-  // Accepts whoever is there and closes at once. False: nobody is.
+  // Accepts one waiting connection and closes it at once. False: there is none.
   bool turn_one_away() {
     pollfd waiting{.fd = socket_.get(), .events = POLLIN, .revents = 0};
     if (::poll(&waiting, 1, 0) != 1) return false;
     accept();
     return true;
   }
-  // Accepts, and welcomes whoever says hello; tells which lane that was.
+  // Accepts a connection, and answers its hello with Welcome. `lane` receives the lane number of the hello.
   RawPeer accept_as(const std::string& name, std::uint16_t* lane = nullptr) {
     RawPeer peer = accept();
     const auto hello = peer.next_as<wire::Hello>();
@@ -123,10 +123,10 @@ class RawListener {
   Fd socket_;
 };
 
-// One host against peers driven by hand.
+// One host and peers that the test drives directly.
 class TcpRawTest : public testing::Test {
  protected:
-  // `bytes` of a request that is whole, sent as it comes.
+  // A complete request of `bytes` bytes, sent unchanged.
   wire::Frame request_frame(std::uint64_t sequence, std::uint32_t number, std::size_t bytes) {
     return {.sequence = sequence, .segment = kSegment, .body = a_write(a_.id(), 9, number, bytes).request};
   }

@@ -51,7 +51,7 @@ void Reception::take_in(Fd socket, const IpAddress& from, Instant now) {
   } else {
     stream = make_plain_stream(std::move(socket));
   }
-  // In its place before it starts: it may say hello at once.
+  // The lane must be in its place before it starts, because it may say hello at once.
   Porter& self = *this;
   AcceptedLane& lane =
       *strangers_.emplace_back(std::make_unique<AcceptedLane>(shared_, self, std::move(stream), from));
@@ -83,7 +83,7 @@ std::string Reception::objection(const IpAddress& from, wire::RejectReason& reas
   return {};
 }
 
-// There is no stream yet: with TLS the connection just ends.
+// There is no stream yet. With TLS the connection just ends.
 void Reception::turn_away(const Fd& socket, wire::RejectReason reason, const IpAddress& from,
                           std::string_view sentence, Instant now) {
   if (!shared_.tls) {
@@ -92,7 +92,7 @@ void Reception::turn_away(const Fd& socket, wire::RejectReason reason, const IpA
         wire::encode(wire::Reject{.reason = reason, .sentence = wire::Sentence(sentence)}, buffer);
     static_cast<void>(::send(socket.get(), head.data(), head.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
     ::shutdown(socket.get(), SHUT_WR);
-    std::array<std::byte, 512> unread;  // a hello that is here already must not turn the end into a reset
+    std::array<std::byte, 512> unread;  // an unread hello would turn the close into a reset
     static_cast<void>(::recv(socket.get(), unread.data(), unread.size(), MSG_DONTWAIT));
   }
   if (limiter_.allow(now)) log::warn("tcp: refused a connection from {}: {}", from.to_string(), sentence);
@@ -115,7 +115,7 @@ void Reception::on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant n
   }
   const auto place = std::find_if(strangers_.begin(), strangers_.end(),
                                   [&](const auto& stranger) { return stranger.get() == &lane; });
-  peer->make_room(hello.lanes);  // from here on nothing may fail: the lane is on the stack
+  peer->make_room(hello.lanes);  // must not fail from here on: the lane is on the stack
   std::unique_ptr<AcceptedLane> admitted = std::move(*place);
   strangers_.erase(place);
   shares_.leave(lane.from());
@@ -166,7 +166,7 @@ void Reception::turn(Instant now) {
   });
 }
 
-// In the middle of strangers_: without memory, a line less.
+// Called while strangers_ is iterated, so it must not throw: without memory the line is lost.
 void Reception::report(const AcceptedLane& stranger) {
   try {
     log::warn("tcp: a connection from {} did not get in: {}", stranger.from().to_string(),

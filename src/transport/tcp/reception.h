@@ -1,12 +1,12 @@
-// Reception: lets peers in: owns the listener and the connections that have not said hello yet, and holds the
-// rules of who may enter.
+// Reception: lets peers in. It owns the listener and the connections that have not said hello yet, and has
+// the rules for entering.
 //
-// A connection enters when its source address is allowed and a peer's, its hello names the peer of the
-// settings that has this address, and, with TLS, its certificate names that host. Everybody else is told why
-// not, logged and counted.
+// A connection enters under these conditions: its source address is allowed and belongs to a peer, its hello
+// names the peer that has this address in the settings, and, with TLS, its certificate names that host. All
+// others get the reason, and are logged and counted.
 //
-// A handshake costs milliseconds, so nobody gets one whose address is no peer's, and a peer's address has a
-// share of its own (entry_shares.h).
+// A handshake costs milliseconds. So only the addresses of peers get one, and each such address has its own
+// share (entry_shares.h).
 //
 // Thread: shard-owned.
 #pragma once
@@ -25,47 +25,50 @@
 
 namespace pvrdma::transport::tcp {
 
-// Of one address, connections that have not said hello: all lanes of a peer, and what they replace.
+// How many connections of one address may be waiting before hello: all lanes of a peer, and those that they
+// replace.
 inline constexpr std::uint32_t kStrangersMin = 8;
 
 class Reception final : private AcceptedLane::Porter {
  public:
-  // The lanes of a peer that may enter; null: no peer is called so.
+  // The lanes of a peer that may enter; null: no peer has this name.
   using FindPeer = std::function<HostLanes*(std::string_view host_name)>;
 
-  // `shared` is borrowed and outlives this.
+  // `context` is borrowed and outlives this object.
   Reception(TcpShared& shared, FindPeer find_peer);
   ~Reception() override;
 
   Listener& listener() { return listener_; }
   const Listener& listener() const { return listener_; }
 
-  // Those who have not entered have to knock again.
+  // Closes the connections that have not entered; their hosts have to dial again.
   void send_all_away(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
 
   void turn(Instant now);
   void on_time(Instant now);
-  // Of those who have not entered; the listener has its own.
+  // Of the connections that have not entered; the listener has its own deadline.
   Instant next_deadline() const;
 
  private:
   void on_accepted(Fd socket, const IpAddress& from);
-  // Empty: it may try. Otherwise the sentence, with `reason` set and the error counted.
+  // Empty: the connection may begin a handshake. Otherwise the reason as a sentence; `reason` is set and the
+  // error counted.
   std::string objection(const IpAddress& from, wire::RejectReason& reason, Instant now);
-  // The connection has its place in shares_. Without memory (bad_alloc) it is no stranger.
+  // The connection already has its place in shares_. Without memory (bad_alloc) it is not added to
+  // strangers_.
   void take_in(Fd socket, const IpAddress& from, Instant now);
   static void report(const AcceptedLane& stranger);
   void turn_away(const Fd& socket, wire::RejectReason reason, const IpAddress& from,
                  std::string_view sentence, Instant now);
   void on_hello(AcceptedLane& lane, const wire::Hello& hello, Instant now) override;
-  // The same, of entering.
+  // The same for entering after hello.
   std::string objection(const AcceptedLane& lane, const wire::Hello& hello, const HostLanes* peer,
                         wire::RejectReason& reason);
 
   TcpShared& shared_;
   const FindPeer find_peer_;
   EntryShares shares_;
-  std::vector<std::unique_ptr<AcceptedLane>> strangers_;  // each has its place in shares_
+  std::vector<std::unique_ptr<AcceptedLane>> strangers_;  // each holds a place in shares_
   log::LogLimiter limiter_{16, std::chrono::seconds(5)};
   Listener listener_;
 };

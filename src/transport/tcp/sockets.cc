@@ -13,10 +13,10 @@
 namespace pvrdma::transport::tcp {
 namespace {
 
-// Two of the largest segments: one on its way to the wire while the next is fetched.
+// Two of the largest segments: one is on its way to the wire while the next is fetched.
 constexpr int kNotSentBytes = 512 * 1024;
 
-// False: errno says why not.
+// False: errno has the reason.
 bool choose(const Fd& socket, const std::string& congestion_control) {
   return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, congestion_control.data(),
                       static_cast<socklen_t>(congestion_control.size())) == 0;

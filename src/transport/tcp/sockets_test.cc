@@ -27,7 +27,7 @@ TEST(Sockets, ConnectWithTheCongestionControlThatWasChosen) {
   length = sizeof where;
   ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&where), &length), 0);
   const std::uint16_t port = ntohs(reinterpret_cast<const sockaddr_in&>(where).sin_port);
-  for (const char* name : {"reno", "cubic"}) {  // every user may have these
+  for (const char* name : {"reno", "cubic"}) {  // every user may choose these
     ASSERT_TRUE(check_congestion_control(name));
     const auto socket = begin_connect(loopback, loopback, port, name);
     ASSERT_TRUE(socket) << socket.error().message;

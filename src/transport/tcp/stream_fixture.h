@@ -1,4 +1,4 @@
-// What the tests of streams share: connected pairs of sockets, and streams over them. Thread: the test's.
+// Shared by the tests of streams: connected socket pairs, and streams over them. Thread: the test's.
 #pragma once
 
 #include <arpa/inet.h>
@@ -53,13 +53,13 @@ struct Streams {
   std::unique_ptr<Stream> client, server;
 };
 
-// Until something comes to either; a hang guard, nothing else.
+// Waits until either stream has input. Its time limit is only a hang guard.
 inline void wait_for_bytes(const Streams& streams) {
   std::array<pollfd, 2> fds{{{streams.client->fd(), POLLIN, 0}, {streams.server->fd(), POLLIN, 0}}};
   PVRDMA_CHECK(::poll(fds.data(), fds.size(), 30000) > 0, "nothing moves any more");
 }
 
-// Until both are done, or one has failed and the other has noticed or is done.
+// Runs both handshakes until both are done, or one has failed and the other has noticed or is done.
 inline std::pair<Stream::Handshake, Stream::Handshake> shake_hands(Streams& streams) {
   using enum Stream::Handshake;
   while (true) {
@@ -68,7 +68,7 @@ inline std::pair<Stream::Handshake, Stream::Handshake> shake_hands(Streams& stre
     const auto over = [](auto state) { return state == kDone || state == kFailed; };
     if (over(client) && over(server)) return {client, server};
     if (!over(client) || !over(server)) {
-      // What one has just written may be there for the other already.
+      // Bytes that one side has just written may already have reached the other.
       if (streams.client->handshake() == client && !over(server)) wait_for_bytes(streams);
     }
   }

@@ -44,7 +44,7 @@ struct Direction {
   std::vector<std::byte> received;
   std::size_t taken = 0;
   std::size_t arrived = 0;
-  int held_back = 0;  // steps with something that had to wait
+  int held_back = 0;  // steps in which something had to wait
 
   void write(std::mt19937& random) {
     if (from.wants_write()) {
@@ -85,7 +85,7 @@ struct Direction {
     ASSERT_THAT(held.io, ::testing::AnyOf(Io::kDone, Io::kWouldBlock)) << to.trouble();
     ASSERT_EQ(held.io == Io::kDone, held.bytes >= wanted);
     const std::size_t take = std::min(held.bytes, wanted);
-    // The pieces lie apart: every second one is put where it belongs later.
+    // The pieces lie apart: every other one is copied to its place later.
     std::vector<std::byte> scattered(2 * take);
     guestmem::SpanList target;
     std::vector<std::pair<std::size_t, std::size_t>> places;
@@ -157,7 +157,7 @@ TEST_P(StreamTest, MovesEveryByteBothWays) {
     }
     const bool all_taken = ways[0].taken == kBytes && ways[1].taken == kBytes;
     const std::size_t after = ways[0].arrived + ways[1].arrived + ways[0].taken + ways[1].taken;
-    // What a stream holds already makes no socket readable.
+    // The socket is not readable for bytes that a stream already holds.
     const auto is_dry = [&](const Direction& way) {
       return is_over(way) || way.to.ready(1).io == Io::kWouldBlock;
     };
@@ -218,10 +218,10 @@ TEST_P(StreamTest, BreaksWhenThePeerResets) {
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     ASSERT_EQ(::setsockopt(kept.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
   } else {
-    // A UNIX socket resets when it is closed with bytes unread.
+    // A UNIX socket that is closed with unread bytes resets the connection.
     ASSERT_NO_FATAL_FAILURE(send_all(*streams.server, std::array<std::byte, 10>{}));
   }
-  // Without TLS's farewell.
+  // Closes without TLS's close message.
   ASSERT_GE(::dup2(unix_sockets().client.get(), streams.client->fd()), 0);
   kept.reset();
 

@@ -42,10 +42,10 @@ class TcpPath final : public verbs::Path {
   }
 
  private:
-  tcp::HostLanes& lanes_;  // borrowed, as the next two
+  tcp::HostLanes& lanes_;  // borrowed, like the next two
   tcp::DialledLane& requests_;
   Traffic& traffic_;
-  const std::uint64_t response_hash_;  // of the lane that brought what is answered: the peer's
+  const std::uint64_t response_hash_;  // of the lane that brought the request: the peer's lane
   const SegmentId segment_;
 };
 
@@ -72,7 +72,7 @@ struct Tcp::Impl final : shard::Pollable {
   void on_time(Instant now) override;
   bool polls() const override { return false; }
   std::string what() const override { return "the lanes to other hosts"; }
-  // What another pollable left to do in this round must not wait for the next descriptor.
+  // Work that another Pollable caused in this round must not wait for the next descriptor.
   Instant next_deadline() const override {
     if (shared.attention || !shared.unfinished.empty() || !shared.unsecured.empty() ||
         !shared.unflushed.empty())
@@ -84,7 +84,7 @@ struct Tcp::Impl final : shard::Pollable {
   std::map<HostId, std::unique_ptr<tcp::HostLanes>> hosts;
   tcp::Reception reception;
   bool is_configured = true;               // false: there was no memory for all of the newest settings
-  std::vector<tcp::FrameSocket*> reading;  // of run(), kept for its memory
+  std::vector<tcp::FrameSocket*> reading;  // used by run(), kept for its memory
 };
 
 bool Tcp::Impl::run(Instant now) {
@@ -108,7 +108,7 @@ bool Tcp::Impl::run(Instant now) {
     reception.turn(now);
     try {
       for (const auto& [id, entry] : hosts) entry->turn(now);
-    } catch (const std::bad_alloc&) {  // what is left to do is done in the next turn
+    } catch (const std::bad_alloc&) {  // the next turn does the rest
       shared.attention = true;
     }
     tcp::flush_all(shared, now);
@@ -116,12 +116,12 @@ bool Tcp::Impl::run(Instant now) {
   return worked;
 }
 
-// Everything's deadlines only move back between two calls, except where check_at() was told.
+// Between two calls, deadlines only move back; check_at() reports the exceptions.
 void Tcp::Impl::on_time(Instant now) {
   shared.next_check = Instant::never();
   try {
     reception.on_time(now);
-  } catch (const std::bad_alloc&) {  // of a sentence about the listener
+  } catch (const std::bad_alloc&) {  // for a sentence about the listener
   }
   Instant next = reception.next_deadline();
   for (const auto& [id, entry] : hosts) {

@@ -1,16 +1,16 @@
 // Tcp: the path between hosts over TCP, plain or TLS 1.3: one transport for all hosts, driven by a shard's
 // loop.
 //
-// Each host dials so many lanes, TCP connections, to each peer and sends its own requests and datagrams
-// there; answers come back on the same lane. So a host that answers never waits for its own requests, and a
-// lane on which requests wait can be left unread (TCP then holds the peer back) without any danger of a
-// deadlock. All messages of a connection (QP pair) travel on one lane, chosen by hash, in order.
+// Each host dials a fixed number of lanes (TCP connections) to each peer and sends its own requests and
+// datagrams there. Answers come back on the same lane. So answers never wait behind the host's own requests.
+// A host may leave a lane with waiting requests unread, so that TCP holds the peer back, without the danger
+// of a deadlock. All messages of a connection (QP pair) travel on one lane, chosen by hash, in order.
 //
-// Signing for a TLS handshake takes up to milliseconds: one step of one handshake is done in a turn.
+// A signature for a TLS handshake takes up to milliseconds, so each turn does only one step of one handshake.
 //
-// A lane that breaks is dialled again with growing pauses (at most kRedialMax); Inbound::on_restored() makes
-// the engines send again what was not answered. Nothing of a connection's payload is kept here: exactly-once
-// is the engines' (ADR 8).
+// A broken lane is dialled again with growing pauses (at most kRedialMax). Inbound::on_restored() then makes
+// the engines repeat unanswered requests. Nothing of a connection's payload is kept here: the engines
+// guarantee exactly-once (ADR 8).
 //
 // Thread: shard-owned; create() before the loop runs.
 #pragma once
@@ -36,18 +36,18 @@ class Stream;
 
 inline constexpr std::uint16_t kTcpPort = 28250;
 
-// Takes a connection that a peer made for other purposes than messages (tcp/call.h): on the shard, so it does
-// not block; where there is no memory (bad_alloc) the connection ends.
+// Takes a connection that a peer made for another purpose than messages (tcp/call.h). It runs on the shard,
+// so it must not block. Without memory (bad_alloc) the connection ends.
 using TakeCall = std::function<void(std::unique_ptr<tcp::Stream> stream, std::string peer)>;
 
 struct TcpOptions {
   std::string host_name;  // this host's, 1 to 64 characters
   std::uint32_t lanes = 4;
   std::string congestion_control = "cubic";  // of tcp_available_congestion_control
-  // None: plain. A peer's certificate must be signed by `ca`, be valid now, and name its host (subjectAltName
-  // DNS, or the common name where there is none).
+  // Empty: plain. A peer's certificate must be signed by `ca`, be valid now, and name its host
+  // (subjectAltName DNS, or else the common name).
   std::optional<pvrdma::tls::Files> tls;
-  TakeCall take_call;  // none: calls are refused
+  TakeCall take_call;  // empty: calls are refused
 };
 
 struct TcpPeer {
@@ -58,46 +58,46 @@ struct TcpPeer {
   friend bool operator==(const TcpPeer&, const TcpPeer&) = default;
 };
 
-// What may happen now. Anything that changes takes effect at once: connections that are no longer allowed are
-// closed, wanted ones are dialled.
+// What is allowed now. Every change takes effect at once: connections that are no longer allowed are closed,
+// and wanted ones are dialled.
 struct TcpSettings {
-  std::optional<IpAddress> address;  // of the tagged vmknic; none: nothing listens, nothing connects
+  std::optional<IpAddress> address;  // of the tagged vmknic; empty: no listening, no connecting
   std::uint16_t port = kTcpPort;
   bool allow_all = true;
-  std::vector<IpNetwork> allowed;  // with !allow_all, both ways
-  std::vector<TcpPeer> peers;      // only these are dialled, and only these are let in
+  std::vector<IpNetwork> allowed;  // used if allow_all is false, in both directions
+  std::vector<TcpPeer> peers;      // only these are dialled and let in
   friend bool operator==(const TcpSettings&, const TcpSettings&) = default;
 };
 
 struct TcpPeerState {
   HostId id;
   std::string name;
-  std::uint32_t lanes_up = 0;     // dialled and standing
-  std::uint32_t sessions_up = 0;  // accepted from it and standing
-  std::string trouble;            // why a lane is down; empty when none is
+  std::uint32_t lanes_up = 0;     // dialled lanes that are up
+  std::uint32_t sessions_up = 0;  // lanes accepted from it that are up
+  std::string trouble;            // why a lane is down; empty if all are up
   std::uint64_t reconnects = 0;
 };
 
-// What went wrong, by reason. Each number is in pvrdmad's metrics (group "tcp").
+// Errors by reason. pvrdmad's metrics (group "tcp") show each number.
 struct TcpErrors {
   std::uint64_t bad_frames = 0;    // garbage, oversized, unknown kinds
   std::uint64_t bad_sequence = 0;  // replayed or reordered frames
   std::uint64_t wrong_version = 0;
-  std::uint64_t unknown_hosts = 0;  // from an address or a host that is no peer's
-  std::uint64_t not_allowed = 0;    // by the ruleset's allowed addresses
-  std::uint64_t no_room = 0;        // too many of one address wanted a handshake
+  std::uint64_t unknown_hosts = 0;  // from an address or host that is not a peer's
+  std::uint64_t not_allowed = 0;    // the ruleset does not allow the address
+  std::uint64_t no_room = 0;        // too many connections of one address wanted a handshake
   std::uint64_t tls_failures = 0;
-  std::uint64_t silent_peers = 0;       // keep-alive ran out
+  std::uint64_t silent_peers = 0;       // the keep-alive time was exceeded
   std::uint64_t foreign_sources = 0;    // Delivery::kForeignSource
   std::uint64_t unknown_gids = 0;       // Delivery::kUnknownGid
   std::uint64_t datagrams_dropped = 0;  // the lane was busy
-  std::uint64_t responses_dropped = 0;  // the peer's lane was gone, or it does not read
+  std::uint64_t responses_dropped = 0;  // the peer's lane was gone, or the peer does not read
 };
 
 class Tcp final : public Transport {
  public:
-  // Reads the TLS files. All references are borrowed and outlive this. Error: a TLS file cannot be read or
-  // does not fit, with the file's name.
+  // Reads the TLS files. All references are borrowed and outlive the Tcp. Error, which names the file: a TLS
+  // file cannot be read or is unsuitable.
   static Result<std::unique_ptr<Tcp>> create(const TcpOptions& options, shard::Loop& loop, const Clock& clock,
                                              Inbound& inbound);
   ~Tcp() override;
@@ -116,7 +116,7 @@ class Tcp final : public Transport {
   const TcpErrors& errors() const;
   std::vector<TcpPeerState> peers() const;
   bool listening() const;
-  std::string listen_trouble() const;  // why it does not listen although it should; empty otherwise
+  std::string listen_trouble() const;  // why it does not listen although it should; otherwise empty
 
  private:
   struct Impl;

@@ -1,4 +1,4 @@
-// Who gets in, who is turned away and why, and what a dialler and a listener do about trouble.
+// Which peers get in, which are refused and why, and how a dialler and a listener react to trouble.
 #include <openssl/ssl.h>
 
 #include "support/manual_clock.h"
@@ -58,7 +58,7 @@ TEST_F(TcpRawTest, RefusesAnotherProtocolVersionNamingBoth) {
   wire::Head buffer;
   const auto head = wire::encode(wire::Hello{.host = wire::HostName("esx9")}, buffer);
   Bytes hello(head.begin(), head.end());
-  hello[wire::kHeaderBytes + 9] = std::byte{99};  // the low byte of the version, behind the magic
+  hello[wire::kHeaderBytes + 9] = std::byte{99};  // the low byte of the version, after the magic
   RawPeer peer = RawPeer::dial(address_of(9), a_.address());
   peer.send(hello);
   const auto reject = peer.next_as<wire::Reject>();
@@ -132,7 +132,7 @@ TEST_F(TcpRawTest, ReplayedAndReorderedFramesEndTheConnection) {
     EXPECT_TRUE(peer.ended());
   }
   EXPECT_EQ(errors().bad_sequence, 3U);
-  EXPECT_EQ(world_.on_shard([&] { return a_.messages.size(); }), 3U);  // each first one only
+  EXPECT_EQ(world_.on_shard([&] { return a_.messages.size(); }), 3U);  // only the first message of each
 }
 
 TEST_F(TcpRawTest, ASecondSessionOfALaneReplacesTheFirst) {
@@ -145,7 +145,7 @@ TEST_F(TcpRawTest, ASecondSessionOfALaneReplacesTheFirst) {
   EXPECT_TRUE(first.ended());
   EXPECT_TRUE(second.send(request_frame(1, 7, 10), pattern(10, 7)));
   ASSERT_TRUE(world_.wait([&] { return a_.messages.size() == 1; }));
-  // An answer finds the second.
+  // An answer takes the second connection.
   world_.on_shard([&] {
     a_.send(HostId(9),
             verbs::Response{.from = endpoint(1, 5), .to = endpoint(9, 5), .number = verbs::MessageNumber(7)},
@@ -211,9 +211,9 @@ TEST_F(TcpRawTest, APeerThatKnocksTooOftenTakesNobodyElsesPlace) {
   a_.apply();
   std::vector<RawPeer> crowd;
   for (int i = 0; i < 100; ++i) crowd.push_back(RawPeer::dial(address_of(8), a_.address()));
-  enter();  // of address 9
+  enter();  // one more connection of address 9
   EXPECT_EQ(errors().no_room, 100 - kStrangersMin);
-  // Neither does one that says its hello, or breaks off, at once: it waits for its next second.
+  // Connections that say hello or break off at once use up the share, too. It fills again in the next second.
   crowd.clear();
   world_.pass(3100);
   const auto before = errors().no_room;
@@ -240,7 +240,7 @@ TEST_F(TcpRawTest, ADiallerChecksWhoWelcomesIt) {
     EXPECT_EQ(hello->lanes, 1);
     peer.send(reply(*hello));
     EXPECT_TRUE(peer.ended());
-    // Past the longest pause: the next call has been made.
+    // The longest pause is over, so the next call has been made.
     const std::string seen = world_.on_shard([&] { return b.state(HostId(9))->trouble; });
     EXPECT_NE(seen.find(trouble), std::string::npos) << seen;
     EXPECT_FALSE(world_.on_shard([&] { return b.tcp().is_up(HostId(9)); }));
@@ -282,7 +282,7 @@ TEST_F(TcpRawTest, ADiallerNamesTheVersionOfItsPeer) {
   wire::Head buffer;
   const auto head = wire::encode(wire::Welcome{.host = wire::HostName("esx9"), .id = hello->id}, buffer);
   Bytes welcome(head.begin(), head.end());
-  welcome[wire::kHeaderBytes + 9] = std::byte{99};  // the low byte of the version, behind the magic
+  welcome[wire::kHeaderBytes + 9] = std::byte{99};  // the low byte of the version, after the magic
   peer.send(welcome);
   EXPECT_TRUE(peer.ended());
   EXPECT_EQ(errors().wrong_version, 1U);
@@ -300,7 +300,7 @@ TEST_F(TcpRawTest, APeerOfAnotherAddressFamilyIsNotDialled) {
 TEST_F(TcpRawTest, ADialWithoutAnAnswerIsGivenUp) {
   RawListener listener(address_of(9));
   know_raw_peer();
-  RawPeer first = listener.accept();  // takes the connection and says nothing
+  RawPeer first = listener.accept();  // accepts the connection and sends nothing
   world_.pass(2900);
   EXPECT_EQ(world_.on_shard([&] { return a_.state(HostId(9))->trouble; }), "");
   world_.pass(200);
@@ -333,7 +333,8 @@ TEST_F(TcpRawTest, RedialsFastAtFirstAndEachSecondLater) {
 }
 
 TEST_F(TcpRawTest, ListensAsSoonAsTheAddressIsThere) {
-  a_.settings().address = IpAddress::parse("192.0.2.77").value();  // documentation's, nobody's
+  // Reserved for documentation, so nobody has it.
+  a_.settings().address = IpAddress::parse("192.0.2.77").value();
   a_.apply();
   world_.on_shard([&] {
     EXPECT_FALSE(a_.tcp().listening());
@@ -350,7 +351,7 @@ TEST_F(TcpRawTest, ListensAsSoonAsTheAddressIsThere) {
   EXPECT_EQ(world_.on_shard([&] { return a_.tcp().listen_trouble(); }), "");
 }
 
-// Answers nobody: there is nothing to receive yet.
+// Answers no message, because no message can arrive yet.
 class NoInbound final : public Inbound {
   Delivery on_request(HostId, PathKind, SegmentId, const verbs::Request&, verbs::Payload&, Instant) override {
     return Delivery::kUnknownGid;
@@ -367,7 +368,7 @@ class NoInbound final : public Inbound {
   void on_up_changed(HostId, Instant) override {}
 };
 
-// The shard serves everybody else between two signatures.
+// Between two signatures, the shard serves everything else.
 TEST(TcpTlsEntry, OneHandshakeStepInATurn) {
   const tls::TestCertificates certificates;
   const tls::Files files = const_cast<tls::TestCertificates&>(certificates).issue("esx1");

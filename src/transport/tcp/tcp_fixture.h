@@ -1,8 +1,9 @@
-// What Tcp's tests share: a World (a shard on its own thread, with a clock that only the test moves), Hosts
-// in it (a Tcp and an Inbound that plays the engines), and RawPeer, a hand-driven end of a connection.
+// Shared by Tcp's tests: a World (a shard on its own thread, with a clock that only the test moves), Hosts in
+// it (a Tcp, and an Inbound that acts as the engines), and RawPeer, an end of a connection that the test
+// drives directly.
 //
-// Addresses are 127.x.y.n with x and y from the process id, so that tests may run side by side. Everything of
-// a World is touched on its shard only: on_shard() and wait().
+// Addresses are 127.x.y.n with x and y from the process id, so that tests can run in parallel. Only the
+// shard's thread accesses a World's objects: use on_shard() and wait().
 #pragma once
 
 #include <algorithm>
@@ -50,7 +51,7 @@ inline verbs::Endpoint endpoint(std::uint8_t host, std::uint32_t qpn) {
   return end;
 }
 
-// Bytes that differ from place to place and from seed to seed.
+// Bytes that differ by position and seed.
 inline Bytes pattern(std::size_t bytes, std::uint32_t seed) {
   Bytes out(bytes);
   std::uint32_t state = seed * 2654435761U + 1;
@@ -61,7 +62,7 @@ inline Bytes pattern(std::size_t bytes, std::uint32_t seed) {
   return out;
 }
 
-// In `pieces` pieces with gaps between them, as guest memory is.
+// Memory in `pieces` pieces with gaps between them, like guest memory.
 class Scattered {
  public:
   Scattered(const Bytes& bytes, std::size_t pieces) : memory_(bytes.size() + pieces) {
@@ -104,7 +105,7 @@ class World {
     }
   }
 
-  // Lets time run, a millisecond a turn, until `done`, or for `turns`.
+  // Advances the clock by a millisecond each turn until `done`, for at most `turns` turns.
   [[nodiscard]] bool wait(const std::function<bool()>& done, int turns = 20000) {
     for (int i = 0; i < turns; ++i) {
       if (on_shard(done)) return true;
@@ -129,8 +130,8 @@ struct Message {
   Bytes bytes;
 };
 
-// A host, and what its engines were told. Plays one engine that takes every payload into `message`s, putting
-// pieces together, and answers as told.
+// A host, and a record of what its engines were told. It acts as one engine: it assembles each payload into a
+// `message` and answers as configured.
 class Host final : public Inbound {
  public:
   Host(World& world, std::uint8_t number, TcpOptions options = {}) : world_(world), number_(number) {
@@ -156,7 +157,7 @@ class Host final : public Inbound {
     world_.on_shard([this] { tcp_->configure(settings_); });
   }
 
-  // On the shard only, from here.
+  // The following functions must be called on the shard.
   Tcp& tcp() { return *tcp_; }
   static Place place(HostId to) { return {.host = to, .segment = kSegment}; }
   // The path of the connection that a message belongs to.
@@ -164,7 +165,7 @@ class Host final : public Inbound {
     tcp_->open(place(to), {from, peer}, traffic, path_);
     return *path_;
   }
-  // False: no room, not sent.
+  // False: there was no room, and it was not sent.
   bool send(HostId to, const verbs::Request& request, const guestmem::SpanList& payload) {
     const Instant now = world_.clock().now();
     verbs::Path& way = path(to, request.from, request.to);
@@ -189,7 +190,7 @@ class Host final : public Inbound {
     return found != nullptr && found->lanes_up == lanes_;
   }
 
-  // A write that the peer puts together; sent when the lane takes it, after those before it.
+  // A write that the peer assembles. It is sent when the lane has room, after earlier ones.
   struct Outgoing {
     HostId to;
     verbs::Request request;
@@ -221,7 +222,7 @@ class Host final : public Inbound {
   int restored = 0;
   int up_changes = 0;
   Delivery verdict = Delivery::kDelivered;
-  bool takes = true;                                               // false: leaves every payload where it is
+  bool takes = true;                                               // false: takes no payload
   std::function<void(const verbs::Request&, bool last)> on_asked;  // after each piece
 
  private:
@@ -274,7 +275,7 @@ class Host final : public Inbound {
     Bytes& bytes = partial_->bytes;
     const std::size_t before = bytes.size();
     bytes.resize(before + static_cast<std::size_t>(payload.bytes()));
-    // Two pieces of memory, as a receive with two SGEs has.
+    // Two pieces of memory, like a receive with two SGEs.
     const std::size_t half = static_cast<std::size_t>(payload.bytes()) / 2;
     Bytes front(half);
     Bytes back(bytes.size() - before - half);
@@ -324,7 +325,7 @@ inline Host::Outgoing a_write(HostId to, std::uint8_t from_host, std::uint32_t n
   return out;
 }
 
-// Cuts every connection of this process that was dialled to `address`, as a broken network would.
+// Cuts every connection of this process that was dialled to `address`, as a failed network would.
 inline int cut_connections_to(const IpAddress& address) {
   int count = 0;
   for (int fd = 3; fd < 1024; ++fd) {

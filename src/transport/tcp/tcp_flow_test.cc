@@ -55,7 +55,7 @@ TEST_F(TcpRawTest, ASilentPeerIsCutAndPingedBefore) {
 TEST_F(TcpRawTest, AnyByteIsASignOfLife) {
   know_raw_peer();
   RawPeer peer = enter();
-  EXPECT_TRUE(peer.send(request_frame(1, 7, 100'000)));  // its payload drips
+  EXPECT_TRUE(peer.send(request_frame(1, 7, 100'000)));  // its payload comes slowly
   const Bytes payload = pattern(100'000, 7);
   for (int i = 0; i < 5; ++i) {
     world_.pass(2500);
@@ -65,7 +65,7 @@ TEST_F(TcpRawTest, AnyByteIsASignOfLife) {
   EXPECT_EQ(a_.messages[0].bytes, payload);
 }
 
-// A host with one lane, to a peer driven by hand that it has dialled.
+// A host with one lane to a peer that the test drives directly.
 class TcpDialledTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -123,7 +123,7 @@ TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
   std::uint32_t other_qpn = 6;
   while (lane_hash(endpoint(1, other_qpn), endpoint(9, other_qpn)) % 2 == lane) ++other_qpn;
 
-  // Nobody reads: at some point it takes no more.
+  // The peer does not read, so at some point the lane accepts no more.
   constexpr std::uint32_t kMessages = 200;
   world_.on_shard([&] {
     for (std::uint32_t i = 0; i < kMessages; ++i)
@@ -137,7 +137,7 @@ TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
   EXPECT_EQ(world_.on_shard([&] { return a_.tcp().counters().requests; }), taken);
   EXPECT_EQ(world_.on_shard([&] { return a_.ready; }), ready);
 
-  // Datagrams do not wait there, except connection management's, up to a bound.
+  // Datagrams do not wait for room. Those of connection management do, up to a bound.
   world_.on_shard([&] {
     const Bytes data(4096);
     const Scattered payload(data, 1);
@@ -156,7 +156,7 @@ TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
     EXPECT_LT(sent, 10'000);
   });
 
-  // The other lane goes on meanwhile.
+  // Meanwhile the other lane works.
   world_.on_shard([&] {
     const auto write = a_write(HostId(9), 1, 5000, 20'000, other_qpn);
     const Scattered payload(write.bytes, 3);
@@ -167,7 +167,7 @@ TEST_F(TcpRawTest, AFullLaneRefusesRequestsUntilItDrains) {
   ASSERT_TRUE(through && std::holds_alternative<verbs::Request>(through->body));
   EXPECT_EQ(payload, pattern(20'000, 5000));
 
-  // It reads: everything comes, in order, and byte-exact.
+  // Now the peer reads: everything arrives, in order and unchanged.
   std::uint64_t sequence = 0;
   for (std::uint32_t next = 0; next < kMessages;) {
     const auto frame = lanes[lane].next(&payload);
@@ -214,9 +214,9 @@ TEST_F(TcpRawTest, AnAcceptorStopsReadingWhoeverDoesNotTakeItsAnswers) {
   world_.pass(500);
   const std::size_t asked = world_.on_shard([&] { return a_.messages.size(); });
   EXPECT_GT(asked, 3U);
-  EXPECT_LT(asked, 60U);  // 4 MiB of socket buffers, 1 MiB of our own, and then it reads no more
+  EXPECT_LT(asked, 60U);  // 4 MiB of socket buffers and 1 MiB of the host's own; then it reads no more
 
-  // Others are served meanwhile.
+  // Meanwhile other peers are served.
   world_.on_shard([&] { b.post(a_write(a_.id(), 2, 1, 100'000)); });
   ASSERT_TRUE(world_.wait([&] {
     return std::any_of(a_.messages.begin(), a_.messages.end(),

@@ -1,5 +1,5 @@
-// Each allocation that the shard makes while lanes are dialled, accepted and used fails once: the lanes stand
-// in the end, and carry what is sent then.
+// While lanes are dialled, accepted and used, each allocation of the shard fails once. In the end the lanes
+// are up, and they carry what is sent then.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -8,7 +8,7 @@
 
 namespace {
 
-std::atomic<std::uint64_t> fail_at = 0;  // of the shard's, counted from 1; 0: none
+std::atomic<std::uint64_t> fail_at = 0;  // which of the shard's allocations fails, counted from 1; 0: none
 std::atomic<std::uint64_t> seen = 0;
 thread_local bool is_counted = false;
 
@@ -21,7 +21,7 @@ void* allocate(std::size_t bytes) {
 
 }  // namespace
 
-// GCC pairs the inlined std::free() with the operator new it sees and takes them for a mismatch.
+// GCC sees the inlined std::free() with the operator new and reports a mismatch.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 
 void* operator new(std::size_t bytes) {
@@ -55,7 +55,7 @@ class TcpMemory : public testing::Test {
     b_.apply();
   }
 
-  // On the shard; what the test allocates there does not count.
+  // Runs `call` on the shard without counting the allocations that the test makes there.
   template <typename Call>
   auto quietly(Call call) {
     return world_.on_shard([&call] {
@@ -75,7 +75,7 @@ class TcpMemory : public testing::Test {
   bool both_up() {
     return wait([&] { return a_.all_up(b_.id()) && b_.all_up(a_.id()); });
   }
-  // Of more than a lane gathers, so that its buffer grows: what is sent without memory may be lost.
+  // Sends more than a lane gathers, so that its buffer grows. Without memory the messages may be lost.
   void send_some(std::uint32_t number) {
     const Host::Outgoing out = a_write(b_.id(), 1, number, 3000);
     const Scattered payload(out.bytes, 3);

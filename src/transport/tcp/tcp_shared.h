@@ -1,7 +1,7 @@
 // TcpShared: what the parts of one Tcp share.
 //
-// Nothing is destroyed and no Inbound is told anything in the middle of a send: whoever breaks, drains or
-// comes up says so here, and Tcp's next turn deals with it.
+// In the middle of a send, nothing is destroyed and no Inbound is called. A part that breaks, drains or comes
+// up records that here, and Tcp's next turn handles it.
 //
 // Thread: shard-owned.
 #pragma once
@@ -26,7 +26,8 @@ struct TcpShared {
   TcpShared(TcpOptions the_options, shard::Loop& the_loop, const Clock& the_clock, Inbound& the_inbound)
       : options(std::move(the_options)), loop(the_loop), clock(the_clock), inbound(the_inbound) {}
 
-  // on_time() of everything is due no later than `at`. Deadlines that move back are found out there.
+  // Makes on_time() of all parts due no later than `at`. on_time() itself notices deadlines that have moved
+  // back.
   void check_at(Instant at) { next_check = std::min(next_check, at); }
 
   bool is_allowed(const IpAddress& address) const {
@@ -50,11 +51,11 @@ struct TcpShared {
   TcpErrors errors;
 
   bool attention = false;  // something broke, drained or came up
-  bool in_batch = false;   // a connection hands over what it received: what is sent meanwhile is gathered
+  bool in_batch = false;   // a connection is delivering its input; output is gathered meanwhile
   Instant next_check = Instant::never();
-  std::vector<FrameSocket*> unflushed;   // borrowed: hold gathered output or the rest of a packet
-  std::vector<FrameSocket*> unfinished;  // borrowed: stopped reading with input left
-  std::vector<FrameSocket*> unsecured;   // borrowed: a step of their TLS handshake is due; the oldest first
+  std::vector<FrameSocket*> unflushed;   // borrowed; hold gathered output or the rest of a packet
+  std::vector<FrameSocket*> unfinished;  // borrowed; have input left, but stopped reading
+  std::vector<FrameSocket*> unsecured;   // borrowed; their TLS handshake can take a step; oldest first
 };
 
 }  // namespace pvrdma::transport::tcp

@@ -107,7 +107,7 @@ TEST_P(TcpPairTest, CarriesMessagesOfAllKindsBothWays) {
     const HostId to_a = a_.id();
     b_.send(to_a, answer, payload.spans());
     b_.send(to_a, nak, {});
-    EXPECT_TRUE(b_.send(to_a, send, payload.spans()));  // roles are symmetric
+    EXPECT_TRUE(b_.send(to_a, send, payload.spans()));  // both directions work alike
     b_.tcp().flush(now());
     b_.takes = a_.takes = true;
   });
@@ -148,7 +148,7 @@ TEST_P(TcpPairTest, LargePayloadsArriveByteExactInOrderOnEachLane) {
   std::uint64_t total = 0;
   constexpr std::uint32_t kMessages = 120;
   for (std::uint32_t i = 0; i < kMessages; ++i) {
-    // Around every limit: gathering, staging, segments.
+    // Sizes around every limit: gathering, staging, segments.
     static constexpr std::size_t kSizes[] = {0, 1, 2048, 2049, 8190, 8192, 8193, 50'000, 256 * 1024, 65'536};
     const std::size_t bytes = kSizes[i % std::size(kSizes)];
     total += bytes;
@@ -260,7 +260,7 @@ TEST_P(TcpPairTest, ACutIsRepairedAndTold) {
     EXPECT_TRUE(a_.tcp().is_up(b_.id()));
     EXPECT_EQ(a_.state(b_.id())->reconnects, 3U);
     EXPECT_EQ(a_.state(b_.id())->trouble, "");
-    EXPECT_EQ(b_.restored, 0);  // its own lanes were not cut
+    EXPECT_EQ(b_.restored, 0);  // the lanes that it dialled were not cut
     a_.post(a_write(b_.id(), 1, 999, 70'000));
   });
   ASSERT_TRUE(world_.wait([&] {
@@ -277,7 +277,7 @@ TEST_P(TcpPairTest, SettingsTakeEffectAtOnceWhileTrafficRuns) {
   };
   const auto down = [&] { return !a_.tcp().is_up(b_.id()) && b_.state(a_.id())->sessions_up == 0; };
 
-  // No longer a peer.
+  // B is no longer a peer.
   world_.on_shard([&] { flood(0); });
   a_.settings().peers.clear();
   a_.apply();
@@ -288,20 +288,20 @@ TEST_P(TcpPairTest, SettingsTakeEffectAtOnceWhileTrafficRuns) {
   a_.apply();
   ASSERT_TRUE(world_.wait([&] { return a_.all_up(b_.id()) && b_.all_up(a_.id()); }));
 
-  // No longer allowed.
+  // B is no longer allowed.
   world_.on_shard([&] { flood(100); });
   a_.settings().allow_all = false;
   a_.settings().allowed = {IpNetwork::parse("10.0.0.0/8").value()};
   a_.apply();
   ASSERT_TRUE(world_.wait([&] { return down() && !b_.tcp().is_up(a_.id()); }));
   EXPECT_NE(world_.on_shard([&] { return a_.state(b_.id())->trouble; }).find("allowed"), std::string::npos);
-  // B keeps knocking and is told no.
+  // B keeps dialling and is refused.
   ASSERT_TRUE(world_.wait([&] { return a_.tcp().errors().not_allowed >= 3; }));
   a_.settings().allowed.push_back(IpNetwork::parse("127.0.0.0/8").value());
   a_.apply();
   ASSERT_TRUE(world_.wait([&] { return a_.all_up(b_.id()) && b_.all_up(a_.id()); }));
 
-  // Nothing listens, nothing connects.
+  // A neither listens nor connects.
   world_.on_shard([&] { flood(200); });
   a_.settings().address.reset();
   a_.apply();
@@ -351,7 +351,7 @@ TEST_P(TcpPairTest, CanBeDestroyedInAnyState) {
   }
 }
 
-// Who shows which certificate.
+// A certificate must be for the host that presents it.
 TEST(TcpTls, ACertificateOfAnotherHostIsRefusedOnBothSides) {
   tls::TestCertificates certificates;
   tls::TestCertificates foreign;

@@ -13,7 +13,8 @@ namespace {
 
 using tls::kRecordBytes;
 
-constexpr std::size_t kInputBytes = Stream::kReadyBytesMax + kRecordBytes;  // a record more than is asked for
+// One record more than the caller asks for.
+constexpr std::size_t kInputBytes = Stream::kReadyBytesMax + kRecordBytes;
 
 class TlsStream final : public Stream {
  public:
@@ -69,7 +70,7 @@ class TlsStream final : public Stream {
   Transfer write_some(std::span<const iovec> pieces) override {
     if (const Io io = flush(); io != Io::kDone) return {io, 0};
     std::size_t taken = 0;
-    std::size_t skip = 0;  // in the first of `pieces`
+    std::size_t skip = 0;  // bytes to skip in the first of `pieces`
     while (unsent_ == 0) {
       while (!pieces.empty() && pieces.front().iov_len <= skip) {
         skip = 0;
@@ -100,7 +101,8 @@ class TlsStream final : public Stream {
   void push() override {}
   bool wants_write() const override { return unsent_ != 0 || handshake_wants_write_; }
 
-  // A repetition names the same bytes. OpenSSL reads them again when a message of its own was in the way.
+  // A repeated write must name the same bytes: OpenSSL reads them again if it had to send a message of its
+  // own first.
   Io flush() override {
     if (stream_->is_broken()) return Io::kBroken;
     return unsent_ == 0 ? Io::kDone : encrypt({record_.data(), unsent_});
@@ -118,7 +120,7 @@ class TlsStream final : public Stream {
     if (begin_ == end_) begin_ = end_ = 0;
   }
 
-  // So that `wanted` bytes and a record more fit behind begin_.
+  // Makes room for `wanted` bytes and one more record after begin_.
   void make_room(std::size_t wanted) {
     if (!input_) input_ = std::make_unique_for_overwrite<std::byte[]>(kInputBytes);
     if (begin_ + wanted + kRecordBytes <= kInputBytes) return;
@@ -127,7 +129,7 @@ class TlsStream final : public Stream {
     begin_ = 0;
   }
 
-  // What TLS itself has to answer, and the socket does not take now, goes out with our next record.
+  // Answers of TLS itself that the socket does not take now leave with our next record.
   static Io without_direction(tls::Io io) {
     switch (io) {
       case tls::Io::kDone:
@@ -148,7 +150,7 @@ class TlsStream final : public Stream {
     return {without_direction(got.io), got.bytes};
   }
 
-  // Makes a record of all `bytes` (1 ... kRecordBytes). kWouldBlock: record_ has unsent_ of them.
+  // Makes one record of all `bytes` (1 ... kRecordBytes). kWouldBlock: unsent_ bytes of it are in record_.
   Io encrypt(std::span<const std::byte> bytes) {
     const Io io = without_direction(stream_->write(bytes).io);
     unsent_ = io == Io::kWouldBlock ? bytes.size() : 0;
@@ -165,7 +167,7 @@ class TlsStream final : public Stream {
   std::size_t end_ = 0;
 
   std::array<std::byte, kRecordBytes> record_;
-  std::size_t unsent_ = 0;  // bytes in record_ that OpenSSL could not send in full
+  std::size_t unsent_ = 0;  // bytes in record_ that OpenSSL could not send completely
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
-// TlsStream: a connection inside TLS (tls::Stream), as the transport reads and writes it.
+// TlsStream: a connection inside TLS (tls::Stream), with the interface that the transport uses.
 //
-// Outgoing pieces become records of up to 16 KiB, straight from guest memory where they are long enough. What
-// comes in is decrypted into a buffer of our own, as much as ready() asks for, and copied to guest memory
-// from there: a decryption that fails must not have touched the guest.
+// Outgoing pieces become records of up to 16 KiB, straight from guest memory if they are long enough. Input
+// is decrypted into a buffer, as far as ready() needs it, and then copied to guest memory: a decryption that
+// fails must not change the guest's memory.
 //
 // Thread: shard-owned.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace pvrdma::transport::tcp {
 
-// `stream` has not shaken hands.
+// `stream` has not begun its handshake.
 std::unique_ptr<Stream> make_tls_stream(std::unique_ptr<tls::Stream> stream);
 
 }  // namespace pvrdma::transport::tcp

@@ -1,4 +1,4 @@
-// What TLS between hosts refuses, and what it does to a stream that someone in the middle changes.
+// What TLS between hosts refuses, and what happens to a stream that somebody in the middle changes.
 #include "transport/tcp/tls_stream.h"
 
 #include <array>
@@ -23,8 +23,8 @@ using ::testing::IsEmpty;
 
 class TlsTest : public ::testing::Test {
  protected:
-  // What both sides say after a handshake that must fail: the sentence, or "" if one had nothing to say.
-  // A TLS 1.3 client is done before the server has seen its certificate, and learns at its first read.
+  // Each side's sentence after a handshake that must fail, or "" if a side has no error. A TLS 1.3 client is
+  // done before the server has seen its certificate, and learns of the refusal at its first read.
   std::pair<std::string, std::string> refuse(Streams streams) {
     const auto states = shake_hands(streams);
     EXPECT_FALSE(states.first == Stream::Handshake::kDone && states.second == Stream::Handshake::kDone);
@@ -41,7 +41,7 @@ class TlsTest : public ::testing::Test {
     return refuse(tls_streams(client, server, tcp_sockets()));
   }
 
-  // A peer with rules of its own, as OpenSSL makes it.
+  // A peer with its own TLS settings, made directly with OpenSSL.
   struct ForeignContext {
     SSL_CTX* raw = SSL_CTX_new(TLS_method());
     ForeignContext() { SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr); }
@@ -74,7 +74,7 @@ TEST_F(TlsTest, RefusesCertificatesThatAreNotValidNow) {
 
 TEST_F(TlsTest, RefusesCertificatesOfAnotherAuthority) {
   tls::TestCertificates others("another authority");
-  tls::TestCertificates imitators;  // of the same name
+  tls::TestCertificates imitators;  // another authority with the same name
   for (const auto& [authority, alert] : {std::pair(&others, "unknown CA"), {&imitators, "decrypt error"}}) {
     tls::Files foreign = authority->issue("a");
     foreign.ca = a_.ca;
@@ -163,7 +163,7 @@ TEST_F(TlsTest, AHandshakeThatWaitsForRoomAsksForWriting) {
   EXPECT_FALSE(streams.client->wants_write());
 }
 
-// Two connections with the test in the middle, which sees and changes ciphertext.
+// Two connections with the test in the middle, which sees and changes the ciphertext.
 class TlsRelayTest : public TlsTest {
  protected:
   TlsRelayTest() {
@@ -202,7 +202,7 @@ class TlsRelayTest : public TlsTest {
   Sockets relay_;
   Streams streams_;
   std::array<std::byte, 64> some_{};
-  std::byte last_{};  // that arrived
+  std::byte last_{};  // the last byte that arrived
 };
 
 TEST_F(TlsRelayTest, AConnectionCutInsideARecordIsBroken) {
@@ -251,7 +251,7 @@ TEST_F(TlsRelayTest, ShortPiecesShareARecord) {
 TEST_F(TlsRelayTest, ChangesItsKeyBeforeItIsWornOut) {
   constexpr std::uint64_t kRecords = tls::kRecordsPerKey + 100;
   const std::byte sent{0x5a};
-  std::size_t longer = 0;  // writes that carried the news of a key as well
+  std::size_t longer = 0;  // writes that also announced a new key
   for (std::uint64_t i = 0; i < kRecords; ++i) {
     ASSERT_NO_FATAL_FAILURE(send_all(*streams_.client, {&sent, 1}));
     const auto record = take(relay_.client);
@@ -266,7 +266,7 @@ TEST_F(TlsRelayTest, ChangesItsKeyBeforeItIsWornOut) {
 }
 
 TEST_F(TlsRelayTest, ARecordThatWaitsBehindANewKeyKeepsItsBytes) {
-  const int least = 1;  // the kernel makes it more
+  const int least = 1;  // the kernel raises it to its minimum
   ASSERT_EQ(::setsockopt(streams_.client->fd(), SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
   const auto drain = [&] {
     for (auto bytes = take(relay_.client); !bytes.empty(); bytes = take(relay_.client)) {
@@ -292,7 +292,7 @@ TEST_F(TlsRelayTest, ARecordThatWaitsBehindANewKeyKeepsItsBytes) {
   for (std::uint64_t i = 0; i < fit; ++i) send_one();
   ASSERT_FALSE(streams_.client->wants_write());
   const std::byte fresh{0x22};
-  ASSERT_NO_FATAL_FAILURE(send_all(*streams_.client, {&fresh, 1}));  // brings a new key
+  ASSERT_NO_FATAL_FAILURE(send_all(*streams_.client, {&fresh, 1}));  // announces a new key
   ASSERT_TRUE(streams_.client->wants_write());
   do drain();
   while (streams_.client->flush() != Io::kDone);

@@ -16,7 +16,7 @@ std::string_view take_text(NetworkReader& reader, std::size_t size) {
   return {reinterpret_cast<const char*>(text.data()), text.size()};
 }
 
-// Readers of bodies. Each gets a body whose bytes are all there and fills `out`.
+// Readers of bodies. Each gets a body that is complete, and fills `out`.
 
 void get_ends(NetworkReader& reader, verbs::Endpoint& from, verbs::Endpoint& to) {
   reader.take_bytes(from.gid.bytes.data(), from.gid.bytes.size());
@@ -25,7 +25,7 @@ void get_ends(NetworkReader& reader, verbs::Endpoint& from, verbs::Endpoint& to)
   to.qpn = verbs::Qpn(reader.take<std::uint32_t>());
 }
 
-// Serials are 24 bits in memory whatever is put in; so this one is looked at before.
+// A Serial keeps only 24 bits of any value, so the number is checked before.
 template <typename Serial>
 Defect get_serial(NetworkReader& reader, Serial& serial, Defect defect) {
   const auto value = reader.take<std::uint32_t>();
@@ -98,7 +98,7 @@ Defect get(NetworkReader reader, verbs::Datagram& out) {
   return first_of({bits, gap, defect_of(out), unused(out.extra != Extra::kNone || out.extra_value == 0)});
 }
 
-// Of a text that ends a body: where that length is in it.
+// The offset of the length of a text that ends a body.
 constexpr std::size_t kHandshakeTextBytesAt = 14;
 constexpr std::size_t kGoodbyeTextBytesAt = 2;
 
@@ -151,9 +151,9 @@ struct Header {
   std::uint64_t sequence;
 };
 
-// Bounds of a frame's length, by kind.
+// Bounds for the parts of a frame, by kind.
 struct Lengths {
-  std::size_t body;     // without text
+  std::size_t body;     // without the text
   std::size_t text;     // at most
   std::size_t payload;  // at most
 };
@@ -196,7 +196,7 @@ Defect get(NetworkReader reader, Header& out) {
   return first_of({flags, gap, segment, sequence});
 }
 
-// Another version's hello may have another length: so lengths are looked at after the version.
+// A hello of another version may have another length, so the length is checked after the version.
 Defect defect_of_length(const Header& header) {
   const Lengths& lengths = lengths_of(header.kind);
   const std::size_t shortest = kHeaderBytes + lengths.body;
@@ -221,7 +221,7 @@ Decoded complete(const Header& header, std::size_t head_bytes, std::uint32_t pay
   return {.state = Decoded::State::kComplete, .head_bytes = head_bytes, .payload_bytes = payload};
 }
 
-// Kinds with a payload behind a body of fixed size.
+// Kinds with a payload after a body of fixed size.
 template <typename Message, std::size_t kBodyBytes>
 Decoded decode_message(const Header& header, std::span<const std::byte> body, Frame& frame) {
   constexpr std::size_t kHeadBytes = kHeaderBytes + kBodyBytes;
@@ -233,7 +233,7 @@ Decoded decode_message(const Header& header, std::span<const std::byte> body, Fr
   return complete(header, kHeadBytes, payload, Body(message), frame);
 }
 
-// Kinds that end in a text, which `bytes` may not have whole yet.
+// Kinds that end in a text. `bytes` may not contain all of it yet.
 template <typename Said>
 Decoded decode_text(const Header& header, std::span<const std::byte> bytes, std::size_t text_size,
                     Frame& frame) {

@@ -1,11 +1,12 @@
-// Frames: what hosts say to each other on lanes (transport/tcp) and pipes (transport/hca). The one place that
-// turns their bytes into meanings and back. docs/wire_format.md has the offsets.
+// The bytes of the TCP transport: frames, their kinds, and the only functions that encode and decode them.
+// docs/wire_format.md has the offsets.
 //
-// A frame is a head (24 bytes common to all, then a body that its kind gives) and, with requests, responses
-// and datagrams, a payload. Integers are in network order. decode() lets nothing through that encode() could
-// not have written: unknown enumerators, reserved bits, fields that the kind does not use, lengths that do
-// not agree. So what comes out can be used as if a local engine had said it, except that it may lie about
-// who it is (Inbound finds out) and that its sequence number is for the lane or the pipe to compare.
+// A frame is a head (24 bytes common to all, then a body that depends on its kind) and, with requests,
+// responses and datagrams, a payload. Integers are in network order. decode() accepts only what encode()
+// could have written. It refuses unknown enumerators, reserved bits, values in fields that the kind does not
+// use, and lengths that do not agree. So a decoded message can be used like one from a local engine, with two
+// exceptions: it may lie about its sender (Inbound checks that), and the frame socket must check its sequence
+// number.
 //
 // Thread: pure functions of their arguments; nothing allocates.
 #pragma once
@@ -28,14 +29,14 @@ inline constexpr std::size_t kHeadBytesMax = 240;
 inline constexpr std::size_t kHostNameBytesMax = 64;
 inline constexpr std::size_t kSentenceBytesMax = 200;
 inline constexpr std::uint16_t kLanesMax = 16;
-// In a Hello instead of a lane: the connection is no lane but a call (tcp/call.h). After the Welcome there
-// are no more frames; what comes is the callers' own.
+// In a Hello instead of a lane number: the connection is a call, not a lane (call.h). After the Welcome there
+// are no more frames, only the callers' own bytes.
 inline constexpr std::uint16_t kCallLane = 0xffff;
 inline constexpr std::uint32_t kDatagramBytesMax = 4096;  // the longest MTU
 inline constexpr std::uint32_t kPayloadBytesMax = verbs::kPieceBytesMax;
 
-// A short text in place. Whatever is put in, what it holds is visible ASCII and spaces, so that it may stand
-// in a log: other bytes become '?', what is too long is cut.
+// A short text in place, fit for a log: it contains only visible ASCII and spaces. Other bytes become '?',
+// and a text that is too long is cut.
 template <std::size_t N>
 class Text {
  public:
@@ -56,20 +57,20 @@ class Text {
 using HostName = Text<kHostNameBytesMax>;
 using Sentence = Text<kSentenceBytesMax>;
 
-// Made by the dialler at random for each connection. The acceptor's welcome repeats it: a recorded stream
-// does not fit a new connection.
+// The dialler makes one at random for each connection. The acceptor's welcome repeats it, so a recorded
+// stream does not fit a new connection.
 using HelloId = std::array<std::uint8_t, 16>;
 
-// Dialler's first frame.
+// The dialler's first frame.
 struct Hello {
   HostName host;  // the dialler's: 1 to 64 of A-Z a-z 0-9 . _ -
   std::uint16_t lane = 0;
-  std::uint16_t lanes = 1;  // 1 ... kLanesMax, more than `lane`; with kCallLane 1
+  std::uint16_t lanes = 1;  // 1 ... kLanesMax, more than `lane`; 1 with kCallLane
   HelloId id{};
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
-// Acceptor's first frame when it lets the dialler in.
+// The acceptor's first frame if it lets the dialler in.
 struct Welcome {
   HostName host;  // the acceptor's
   HelloId id{};
@@ -78,37 +79,37 @@ struct Welcome {
 
 enum class RejectReason : std::uint16_t {
   kWrongVersion = 1,
-  kUnknownHost = 2,  // no peer of that name, or it has another address
-  kNotAllowed = 3,   // by the firewall ruleset
+  kUnknownHost = 2,  // no peer has that name, or the peer has another address
+  kNotAllowed = 3,   // the firewall ruleset forbids it
   kWrongName = 4,    // the certificate does not name the host
   kBadHello = 5,
   kNoRoom = 6,  // too many connections
 };
 
-// Acceptor's first and only frame when it does not. The one frame that is read whatever version it comes
-// from.
+// The acceptor's first and only frame if it refuses the dialler. It is the only frame that is accepted from
+// any version.
 struct Reject {
   RejectReason reason{};
-  std::uint16_t version = kProtocolVersion;  // that the acceptor speaks
+  std::uint16_t version = kProtocolVersion;  // the acceptor's
   Sentence sentence;
   friend bool operator==(const Reject&, const Reject&) = default;
 };
 
-// Tells that the connection lives, and acknowledges.
+// Shows that the connection is alive, and acknowledges frames.
 struct Ping {
-  std::uint64_t frames_received = 0;  // on this connection, the handshake's frame included
+  std::uint64_t frames_received = 0;  // on this connection, including the handshake's frame
   friend bool operator==(const Ping&, const Ping&) = default;
 };
 
 enum class GoodbyeReason : std::uint16_t {
-  kStopping = 1,      // the daemon ends
+  kStopping = 1,      // the daemon stops
   kReconfigured = 2,  // peers, addresses or the ruleset changed
-  kReplaced = 3,      // a newer connection has taken this lane
+  kReplaced = 3,      // a newer connection has replaced this lane
   kBadFrame = 4,
   kBadSequence = 5,
-  kSilent = 6,  // nothing came for too long
+  kSilent = 6,  // no byte came for too long
 };
-// Whether one of the two hosts wanted it to end.
+// Whether one of the two hosts ended the connection on purpose.
 inline bool is_in_order(GoodbyeReason reason) {
   return reason == GoodbyeReason::kStopping || reason == GoodbyeReason::kReconfigured ||
          reason == GoodbyeReason::kReplaced;
@@ -126,12 +127,12 @@ using Body =
     std::variant<Hello, Welcome, Reject, verbs::Request, verbs::Response, verbs::Datagram, Ping, Goodbye>;
 
 struct Frame {
-  std::uint64_t sequence = 0;  // of this direction of this connection; the handshake's frame has 0
-  SegmentId segment;           // of requests, responses and datagrams; {} with all others
+  std::uint64_t sequence = 0;  // of this direction of this connection; the handshake's frames have 0
+  SegmentId segment;           // of requests, responses and datagrams; {} in all other frames
   Body body;
 };
 
-// Bytes that follow the head.
+// The number of bytes that follow the head.
 inline std::uint32_t payload_bytes(const verbs::Request& request) {
   return request.is_read_or_atomic() ? 0 : request.bytes;
 }
@@ -145,11 +146,11 @@ inline std::uint32_t payload_bytes(const verbs::Datagram& datagram) {
 // What is wrong with a frame.
 enum class Defect : std::uint8_t {
   kNone,
-  kFrameBytes,  // the length is not what kind and body lead to
+  kFrameBytes,  // the length contradicts the kind or the body
   kKind,
   kReservedBits,
   kUnusedField,  // a field that this kind or operation does not use is not 0
-  kSequence,     // a handshake's frame that is not the first
+  kSequence,     // a handshake's frame is not the first
   kSegment,
   kMagic,
   kVersion,
@@ -171,28 +172,28 @@ enum class Defect : std::uint8_t {
 };
 inline constexpr std::size_t kDefects = static_cast<std::size_t>(Defect::kRoce) + 1;
 
-// A clause for a log line, static storage: "its kind is unknown".
+// A clause for a log line, in static storage: "its kind is unknown".
 std::string_view describe(Defect defect);
 
-// Where a head is written; the result of encode() lies in it.
+// The buffer for a head; the result of encode() points into it.
 using Head = std::array<std::byte, kHeadBytesMax>;
 
-// The head of a frame. The payload goes behind it as it is. Fields that an operation does not use are sent as
-// 0, whatever they hold. Empty: the peer would refuse it (an engine said something that cannot be; nothing
-// else leads there); whoever sends it acts as if it were lost.
+// The head of a frame, which the unchanged payload follows. Fields that an operation does not use are sent as
+// 0, whatever they hold. Empty: the peer would refuse the frame, which only an engine's impossible message
+// can cause; the sender treats the message as lost.
 std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, const verbs::Request& request,
                                   Head& out);
 std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, const verbs::Response& response,
                                   Head& out);
 std::span<const std::byte> encode(std::uint64_t sequence, SegmentId segment, const verbs::Datagram& datagram,
                                   Head& out);
-// The handshake's frames have the sequence 0. Empty: see above; a host name or lane that is none.
+// The handshake's frames have the sequence 0. Empty: see above; also for an invalid host name or lane.
 std::span<const std::byte> encode(const Hello& hello, Head& out);
 std::span<const std::byte> encode(const Welcome& welcome, Head& out);
 std::span<const std::byte> encode(const Reject& reject, Head& out);
 std::span<const std::byte> encode(std::uint64_t sequence, const Ping& ping, Head& out);
 std::span<const std::byte> encode(std::uint64_t sequence, const Goodbye& goodbye, Head& out);
-// Any of them; sequence and segment as far as the kind has them.
+// Encodes any kind. Kinds without sequence or segment ignore them.
 std::span<const std::byte> encode(const Frame& frame, Head& out);
 
 struct Decoded {
@@ -204,9 +205,8 @@ struct Decoded {
   std::uint32_t payload_bytes = 0;  // kComplete: what follows the head
 };
 
-// Reads the head at the start of `bytes`, which may have more behind it and need not be in reach longer than
-// the call. `frame` is written only with kComplete. Garbage is refused as early as its first 24 bytes show
-// it.
+// Reads the head at the start of `bytes`, which may contain more and is borrowed for the call. `frame` is
+// written only with kComplete. Garbage is refused as soon as its first 24 bytes show it.
 Decoded decode(std::span<const std::byte> bytes, Frame& frame);
 
 }  // namespace pvrdma::transport::wire

@@ -1,4 +1,4 @@
-// The wire format: the bytes as they are.
+// The wire format, byte by byte.
 #include <cstdint>
 #include <string>
 
@@ -25,7 +25,7 @@ std::string hex(const Bytes& bytes) {
   return text;
 }
 
-// A change here is another protocol version.
+// If these bytes change, the protocol needs a new version.
 TEST(WireFormatBytesTest, TheBytesAreTheseAndNoOthers) {
   HelloId id{};
   verbs::Gid from;

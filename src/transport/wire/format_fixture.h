@@ -1,5 +1,5 @@
-// What the tests of the wire format share: frames of every kind with random contents, their bytes, and what
-// must be alike in two frames. Thread: a test's.
+// Shared by the tests of the wire format: frames of every kind with random contents, their bytes, and the
+// comparison of two frames. Thread: a test's.
 #pragma once
 
 #include <cstddef>
@@ -55,17 +55,17 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// What an encoder takes; each field has any of the values that it may have.
+// Messages that an encoder accepts. Each field has any of its valid values.
 verbs::Request any_request(Random& random);
 verbs::Response any_response(Random& random);
 verbs::Datagram any_datagram(Random& random);
 
 constexpr std::size_t kKinds = std::variant_size_v<Body>;
 
-// kind: an index of Body, below kKinds.
+// `kind` is an index of Body, below kKinds.
 Frame any_frame(std::size_t kind, Random& random);
 
-// The head of the frame, without a payload; empty: it cannot be encoded.
+// The head of the frame, without a payload; empty if it cannot be encoded.
 Bytes encoded(const Frame& frame);
 
 void expect_same(const verbs::Request& a, const verbs::Request& b);

@@ -1,8 +1,8 @@
-// Fuzzes decode(), which faces whatever another host, or anybody who reaches the port, sends.
+// Fuzzes decode(), which reads whatever another host, or anybody who reaches the port, sends.
 //
-// Input: bytes of a stream, frames with their payloads one after the other. Whatever decodes must encode to
-// the very bytes it came from, a shorter piece of it must ask for more, and a frame must stay within the
-// limits that the frame socket's buffers rely on.
+// Input: the bytes of a stream, frames with their payloads. The fuzzer checks: a decoded frame encodes to the
+// same bytes, a shorter part of it asks for more, and it stays within the limits that the frame socket's
+// buffers rely on.
 #include <algorithm>
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// The wire format: what is encoded is decoded as it was, in whatever parts it comes; what cannot be is not
+// The wire format: decoding returns what was encoded, however the bytes are split. Invalid messages are not
 // encoded.
 #include "transport/wire/format.h"
 
@@ -34,7 +34,7 @@ TEST(WireFormatTest, EveryKindComesBackAsItWas) {
       Bytes bytes = encoded(sent);
       ASSERT_FALSE(bytes.empty());
       const std::size_t head_bytes = bytes.size();
-      bytes.resize(head_bytes + random.below(300));  // the payload, or the next frame
+      bytes.resize(head_bytes + random.below(300));  // the payload or the next frame
       Frame received;
       const Decoded decoded = decode(bytes, received);
       ASSERT_EQ(decoded.state, State::kComplete) << describe(decoded.defect);

@@ -1,4 +1,4 @@
-// The rules of the wire format that writing and reading have in common: sizes, and what may stand in a field.
+// The rules that encoding and decoding share: sizes, and the valid values of fields.
 //
 // Thread: pure functions.
 #pragma once
@@ -28,9 +28,9 @@ static_assert(std::variant_size_v<Body> == static_cast<std::size_t>(Kind::kGoodb
 inline constexpr std::uint64_t kMagic = 0x89'50'56'52'44'4d'41'0a;  // 0x89 "PVRDMA" LF
 inline constexpr std::uint8_t kSolicitedBit = 1;
 
-// Bodies without their text.
-inline constexpr std::size_t kVersionEndBytes = 10;  // magic and version: alike in all versions
-inline constexpr std::size_t kHelloBytes = 32;       // Welcome's too
+// Sizes of bodies without their text.
+inline constexpr std::size_t kVersionEndBytes = 10;  // magic and version: the same in all versions
+inline constexpr std::size_t kHelloBytes = 32;       // also Welcome's
 inline constexpr std::size_t kRejectBytes = 16;
 inline constexpr std::size_t kRequestBytes = 96;
 inline constexpr std::size_t kResponseBytes = 64;
@@ -41,10 +41,10 @@ static_assert(kHeadBytesMax == kHeaderBytes + kRejectBytes + kSentenceBytesMax);
 
 bool is_sentence(std::string_view text);
 
-// Whether a response has an original value, of an atomic.
+// Whether a response carries an atomic's original value.
 bool carries_original(const verbs::Response& response);
 
-// What is wrong with a meaning. Fields that it does not use are not looked at.
+// What is wrong with a decoded value. Fields that it does not use are ignored.
 Defect defect_of(SegmentId segment);
 Defect defect_of(const verbs::Request& request);
 Defect defect_of(const verbs::Response& response);
@@ -54,7 +54,7 @@ Defect defect_of(const Welcome& welcome);
 Defect defect_of(const Reject& reject);
 Defect defect_of(const Goodbye& goodbye);
 
-// The first that is one.
+// The first fault in the list, or kNone.
 inline Defect first_of(std::initializer_list<Defect> defects) {
   for (const Defect defect : defects) {
     if (defect != Defect::kNone) return defect;
