@@ -1,5 +1,5 @@
-// The adapter as a whole: making it, the driver's life, the engine's events, progress and views. The
-// vfio-user side is in adapter_handler.cc.
+// The adapter as a whole: construction, the driver's life, the engine's events, progress and views.
+// adapter_handler.cc has the vfio-user side.
 #include "device/adapter.h"
 
 #include <algorithm>
@@ -76,7 +76,7 @@ bool Adapter::run(Instant now) {
     return false;
   const bool stopped = failed();
   const bool rung = poller_.any_open() && look_at_doorbells(now);
-  const bool more = engine_.run(now) || rung;  // stopped: nothing is left but memory to give back
+  const bool more = engine_.run(now) || rung;  // when stopped, only memory is left to give back
   if (stopped) return more;
   rings_.drain(now);
   return more;
@@ -160,7 +160,7 @@ std::uint32_t Adapter::load_shared_region(std::uint64_t address) {
   try {
     return try_load_shared_region(address);
   } catch (const std::bad_alloc&) {
-    drop_driver();  // whatever of it was there
+    drop_driver();  // also ends the life of a driver before
     return ENOMEM;
   }
 }
@@ -188,7 +188,8 @@ std::uint32_t Adapter::activate() {
   return 0;
 }
 
-// The guest's network device came up. Nothing was quiet: the answer lets the guest raise its own port event.
+// The guest's network device came up. There is nothing to unquiesce: the answer lets the guest raise its own
+// port event.
 std::uint32_t Adapter::unquiesce() {
   return state_ == AdapterState::kActive ? 0 : ENODEV;
 }
@@ -232,7 +233,7 @@ std::vector<BudgetUse> Adapter::budget_uses() const {
   return uses;
 }
 
-// True while the client's memory is damaged; the first call that sees it stops everything.
+// Whether the client's memory is damaged. The first call that finds that stops everything.
 bool Adapter::failed() {
   if (state_ == AdapterState::kFailed) return true;
   if (!memory_.damaged() && !doorbell_memory_->damaged()) [[likely]]
@@ -243,7 +244,8 @@ bool Adapter::failed() {
   return true;
 }
 
-// Ends the driver's life here. When it returns no object of it is left and its memory is not touched again.
+// Ends the driver's life. When it returns, the driver has no objects left, and its memory is not accessed
+// again.
 void Adapter::drop_driver() {
   poller_.close_all();
   engine_.reset();

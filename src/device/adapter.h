@@ -1,13 +1,13 @@
 // Adapter: one PVRDMA adapter, from the vfio-user messages of its VM to its own verbs engine.
 //
-// Owns the guest's memory map, the engine (one for the adapter's whole life), registers, rings and
-// interrupts. Everything happens inside the call that brings it: a doorbell is executed where it arrives, a
-// command is complete when its write is acknowledged, and when dma_unmap() or a reset returns nothing touches
-// the guest's memory any more, because no other thread and no deferred work could.
+// It owns the guest's memory map, the engine (one for the adapter's whole life), registers, rings and
+// interrupts. Every action happens inside the call that causes it. A doorbell is executed when it arrives,
+// and a command is complete when its write is acknowledged. When dma_unmap() or a reset returns, nothing
+// accesses the guest's memory any more, because there is no other thread and no deferred work.
 //
-// A driver's life here: DSRHIGH (attached), CTL ACTIVATE (active), commands and doorbells, CTL RESET
-// (detached). A new DSRHIGH, a reset of either kind and a disconnect drop everything of the driver before.
-// Until ACTIVATE nothing is written to guest memory but the capabilities (reference 1.6).
+// A driver's life: DSRHIGH (attached), CTL ACTIVATE (active), commands and doorbells, CTL RESET (detached). A
+// new DSRHIGH, a reset of either kind and a disconnect drop all state of the driver before. Until ACTIVATE
+// the adapter writes only the capabilities to guest memory (reference 1.6).
 //
 // Thread: shard-owned; create() on any thread before that.
 #pragma once
@@ -66,22 +66,22 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   Adapter(const Adapter&) = delete;
   Adapter& operator=(const Adapter&) = delete;
 
-  // For transports, which deliver messages to it.
+  // For transports, which deliver messages to the engine.
   verbs::Engine& engine() { return engine_; }
-  // For the log of the pages that were written.
+  // For the log of written pages.
   guestmem::AddressSpace& memory() { return memory_; }
   const std::string& name() const { return config_.name; }
 
-  // Gives work that waits a turn. True: there is more to do at once.
+  // Gives waiting work a turn. True: there is more to do at once.
   bool run(Instant now);
-  // Fires what is due. Call when now >= next_deadline().
+  // Fires the timers that are due. Call it when now >= next_deadline().
   void on_time(Instant now);
   Instant next_deadline() const;
   // Whether run() looks for doorbells that nothing announces.
   bool polls() const { return !is_stopped() && poller_.any_open(); }
 
-  // The link as the guest sees it; a change raises PORT_ACTIVE or PORT_ERR. While its VMM has it stopped, the
-  // guest sees nothing until it goes on.
+  // Sets the link as the guest sees it. A change raises PORT_ACTIVE or PORT_ERR. While the VMM has stopped
+  // the adapter, the guest sees the change only when it continues.
   void set_link(bool up);
 
   // --- Its life: life.h ---
@@ -105,40 +105,44 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   // Over its rate of commands or doorbells: read nothing more of its client until then. Instant{}: it is not.
   Instant held_until() const { return rates_.held_until(); }
 
-  // --- Saving and loading (ADR 16): between two calls. adapter_state.cc ---
+  // --- Saving and loading (ADR 16): between two calls. See adapter_state.cc. ---
 
-  // Everything but guest memory, DMA maps, eventfds and what only this host counts. The guest stands, or what
-  // it stores into mapped doorbell pages meanwhile is lost. `table`: what the VMM has there, where it is
-  // known. Takes time and memory by the number of objects.
+  // Saves everything except guest memory, DMA maps, eventfds and counters of this host alone. The guest must
+  // be paused; otherwise its stores into mapped doorbell pages meanwhile are lost. `table` is the VMM's MSI-X
+  // table, if it is known. Time and memory grow with the number of objects.
   void save(state::Writer& writer, const std::optional<MsixTable>& table, Instant now) const;
-  // Likewise, as if its driver had made nothing yet: what outlives this process although nobody saves it at
-  // its end. Little, and independent of the number of objects.
+  // As save(), but without the driver's objects. This state outlives the process even if nobody saves the
+  // adapter at its end. It is small, whatever the number of objects.
   void save_without_objects(state::Writer& writer, Instant now) const;
-  // Whether that may be another after a write there: not after commands and doorbells, of which there are
-  // many.
+  // Whether a write there may change the state of save_without_objects(). Commands and doorbells, which are
+  // frequent, do not change it.
   static bool may_change_device(std::uint32_t region, std::uint64_t offset);
-  // An adapter without a driver becomes the saved one, whatever its client has mapped and assigned by now;
-  // the result is the PCI state that the saved one had, of which nothing is applied (pci_state.h). It is to
-  // be the stream's last. Refused: another identity, limit or rule; a value out of its range; a driver here;
-  // what Engine::load() refuses. The adapter is as before then. It stands by no more. The link is as the
-  // guest saw it last; who loads says by set_link() what it is here, after resume().
+  // Loads the saved adapter into this one, which must have no driver. The client may have mapped memory and
+  // assigned eventfds before. Returns the saved PCI state, which is not applied (pci_state.h). The record
+  // must be the stream's last. Refused are another identity, limit or rule, a value out of its range, a
+  // driver in this adapter, and what Engine::load() refuses; the adapter is unchanged then. After a load it
+  // no longer stands by. The link is as the guest last saw it; after resume() the caller sets the real one by
+  // set_link().
   Result<PciState> load(state::Reader& reader, Instant now);
-  // load() of an adapter that is stopped: going on, it has the link that it has here.
+  // load() for a stopped adapter. When it continues, it has this host's link.
   Result<PciState> load_stopped(std::span<const std::byte> bytes);
-  // A stopped one forgets what it has loaded, and could load again: only whether it can was to be known.
+  // A stopped adapter drops the state that it has loaded, and can load again. This is for a load that was
+  // only a check.
   void unload();
-  // There is no driver any more, as after a reset, but the PCI state stays: what it had lives on elsewhere,
-  // or comes by load(). What the guest does with registers and doorbells until then is ignored, and counted.
+  // Removes the driver as a reset does, but keeps the PCI state: the driver's state lives on elsewhere, or
+  // will come by load(). Until then the adapter ignores the guest's accesses to registers and doorbells, and
+  // counts them.
   void stand_by();
   enum class Vmm : bool { kSame, kAnother };
-  // Once after a load, when the guest goes on and its eventfds are assigned: what was signalled last may have
-  // reached nobody, so the guest looks at its event rings once for nothing. In another VMM at its response
-  // slot, too: what the one before had not given to the guest it took along, and Linux's driver forgets what
-  // it has not waited for.
+  // Call it once after a load, when the guest continues and its eventfds are assigned. The last interrupts
+  // may have been lost, so it raises one for the event rings. In another VMM it also raises one for the
+  // response slot: its interrupt may have been lost with the old VMM. Linux's driver ignores a response for
+  // which it does not wait.
   void resume(Vmm vmm = Vmm::kSame);
-  // What another process saved becomes this one, for the client that has it: as load(), and with the PCI
-  // state, and what the guest has stored into mapped doorbell pages meanwhile; then it goes on. `lost`: it
-  // had objects that are not in it, so the guest is told that its device has failed (DEVICE_FATAL).
+  // Turns the adapter into the one that another process saved, for the same client. As load(), but it also
+  // applies the PCI state, takes the doorbells that the guest has stored into mapped pages meanwhile, and
+  // continues. kLost: the saved state lacks objects that the driver had, so the guest is told that its device
+  // has failed (DEVICE_FATAL).
   enum class Objects : bool { kSaved, kLost };
   Result<void> take_back(state::Reader& reader, Objects objects, Instant now);
   bool link_is_up() const { return commands_.link_is_up(); }
@@ -226,7 +230,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
 
   guestmem::AddressSpace memory_;
   verbs::Account account_;
-  std::uint64_t maps_refused_ = 0;  // for want of room
+  std::uint64_t maps_refused_ = 0;  // because there was no room
 
   Counters counters_;
   AdapterLog log_;

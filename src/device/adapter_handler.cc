@@ -32,7 +32,8 @@ vfio_user::RegionInfo Adapter::region_info(std::uint32_t region) const {
       return plain_region(abi::kMsixBarBytes);
     case kBarRegisters: {
       auto info = plain_region(abi::kRegisterBarBytes);
-      info.writes_need_replies = true;  // the driver reads what a write put into its memory (reference 8.5)
+      // The driver reads the result of a write from its memory (reference 8.5).
+      info.writes_need_replies = true;
       return info;
     }
     case kBarUar: {
@@ -62,7 +63,7 @@ std::uint32_t Adapter::irq_count(std::uint32_t index) const {
 int Adapter::region_read(std::uint32_t region, std::uint64_t offset, std::span<std::byte> out) {
   if (failed()) return EIO;
   switch (region) {
-    case kBarMsix:  // the client keeps the table itself; nothing is ever pending
+    case kBarMsix:  // the client keeps the table itself, and no interrupt is ever pending
       std::fill(out.begin(), out.end(), std::byte{0});
       return 0;
     case kBarRegisters:
@@ -117,7 +118,7 @@ int Adapter::region_write(std::uint32_t region, std::uint64_t offset, std::span<
 }
 
 void Adapter::write_register(std::uint64_t offset, std::span<const std::byte> data, bool posted) {
-  if (posted) ++counters_.posted_register_writes;  // the server has said it in the log
+  if (posted) ++counters_.posted_register_writes;  // the server has logged it
   if (!registers_.write(offset, data)) ignore_access(offset, data, "of the registers");
 }
 
@@ -160,7 +161,7 @@ void Adapter::dma_unmap_all() {
   account_.set_ram(0);
 }
 
-// The VM was reset or its machine started: DMA maps and eventfds stay, they are the client's to change.
+// The VM was reset or its machine started. DMA maps and eventfds stay, because the client changes them.
 void Adapter::reset() {
   const bool had_driver = region_.has_value();
   const bool was_failed = state_ == AdapterState::kFailed;

@@ -1,5 +1,4 @@
-// AdapterInfo: everything an operator may want to know about one adapter, copied at one moment. Thread: a
-// value.
+// AdapterInfo: an operator's view of one adapter, copied at one moment. Thread: a value.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +16,11 @@
 
 namespace pvrdma::device {
 
-// kDetached: no driver. kAttached: a driver showed its shared region. kActive: commands are executed.
-// kFailed: the VMM took guest memory away; nothing works until it has disconnected.
+// kDetached: no driver. kAttached: a driver has announced its shared region. kActive: commands are executed.
+// kFailed: the VMM removed guest memory that the driver used; nothing works until it has disconnected.
 enum class AdapterState : std::uint8_t { kDetached, kAttached, kActive, kFailed };
 
-// The driver's shared region is known, and its event rings.
+// Whether the driver's shared region and its event rings are known.
 constexpr bool has_region(AdapterState state) {
   return state == AdapterState::kAttached || state == AdapterState::kActive;
 }
@@ -63,7 +62,7 @@ struct AdapterInfo {
   std::uint64_t dma_ram_bytes = 0;
   std::vector<GidInfo> gids;
   verbs::Engine::ObjectCounts objects{};
-  std::vector<BudgetUse> budgets;  // each one
+  std::vector<BudgetUse> budgets;  // one for each budget
   verbs::Counters verbs_counters;
   Counters device_counters;
 };

@@ -1,5 +1,5 @@
-// The adapter's answers to the protocol's migration and dirty-log messages: stopped, saved, loaded and set
-// going by its VMM; the log of written pages. Reference 8.7, ADR 16.
+// The adapter's side of the protocol's migration and dirty-log messages: its VMM stops, saves, loads and
+// resumes it; the log of written pages. Reference 8.7, ADR 16.
 #include <algorithm>
 #include <cerrno>
 #include <new>
@@ -13,12 +13,12 @@ namespace {
 
 using vfio_user::MigrationState;
 
-// What saving and loading take longest is a command's time for each so many bytes.
+// Saving and loading this many bytes takes at most as long as a command.
 constexpr std::uint64_t kBytesPerCommand = 10'000;
-// So does looking for QPs that wait for this one.
+// Searching this many QPs for those that wait for this adapter takes as long as a command.
 constexpr std::uint64_t kQpsPerCommand = 2'000;
 
-// All of an adapter's records but those of its engine, which are few, and what each CQ and context adds.
+// The size of all records except the engine's, and the additional bytes for each CQ and context.
 constexpr std::uint64_t kDeviceBytes = 64u << 10;
 constexpr std::uint64_t kCqBytes = 4;
 constexpr std::uint64_t kContextBytes = 12;
@@ -46,7 +46,7 @@ std::optional<LifeEvent> event_of(MigrationState next) {
   return std::nullopt;
 }
 
-// The size of the largest state that an adapter can have with these limits, budgets, and memory of its guest.
+// The largest state that is possible with these limits and budgets and the guest's memory.
 std::uint64_t state_bytes_max(const verbs::Limits& limits, const Budgets& budgets, std::uint64_t ram_bytes) {
   const std::uint64_t mrs = pages_within(budgets.registered_mib, Budget::kRegistered, ram_bytes);
   const std::uint64_t rings = pages_within(budgets.rings_mib, Budget::kRings, ram_bytes);
@@ -65,7 +65,7 @@ std::uint64_t Adapter::migration_flags() const {
 }
 
 vfio_user::StateChange Adapter::set_migration_state(MigrationState next) {
-  if (work_ == Work::kStandsBy) return {EBUSY};  // the port is the guest's, which runs in another VMM
+  if (work_ == Work::kStandsBy) return {EBUSY};  // the guest runs in another VMM and uses the port there
   const std::optional<LifeEvent> event = event_of(next);
   if (!event || !work_.allows(*event)) return {EINVAL};
   switch (*event) {
@@ -88,7 +88,7 @@ vfio_user::StateChange Adapter::set_migration_state(MigrationState next) {
   return {0};
 }
 
-// From here on nothing of the guest's changes: no turn, no time limit, no message, no doorbell.
+// From here on the guest's state does not change: no turn, time limit, message or doorbell is processed.
 void Adapter::stop_at(LifeEvent event) {
   stream_.clear();
   port_.set_stopped(true);
@@ -119,8 +119,8 @@ int Adapter::offer_state() {
   return 0;
 }
 
-// Refused: what was written is forgotten, so that it can be written again. What the PCI function was is the
-// VMM's to restore, when it likes: nothing is compared.
+// If the load is refused, the written bytes are dropped, so that they can be written again. The VMM may
+// restore the PCI function whenever it likes, so the PCI state is not compared.
 int Adapter::load_written() {
   const std::size_t bytes = stream_.written().size();
   const Result<PciState> loaded = load_stopped(stream_.written());
@@ -153,7 +153,7 @@ void Adapter::go_on() {
   resume();
 }
 
-// After `event` it is not stopped.
+// The adapter runs afterwards, whatever its state before.
 void Adapter::end_migration(LifeEvent event) {
   stream_.clear();
   const bool was_stopped = is_stopped();
@@ -171,8 +171,8 @@ int Adapter::migration_write(std::span<const std::byte> data) {
   return stream_.write(data, state_bytes_max(identity_.limits, config_.budgets, memory_.ram_bytes()));
 }
 
-// Of all RAM: what was written elsewhere than in `ranges`, nobody asks for. Larger pages than ours are made
-// up in the reports.
+// Logs all RAM: nobody asks for pages outside `ranges`. Reports convert to larger pages if the client wants
+// them.
 int Adapter::log_start(std::uint64_t& page_size, std::span<const vfio_user::LogRange> /*ranges*/) {
   rates_.count_for_client(1, clock_.now());
   if (const auto started = memory_.start_log(); !started) {

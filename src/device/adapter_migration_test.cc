@@ -1,5 +1,5 @@
-// What a VMM does with an adapter by the protocol's migration and dirty-log messages. (Over a socket and with
-// traffic: tests/device/migration_test.cc.)
+// A VMM's use of the protocol's migration and dirty-log messages. (tests/device/migration_test.cc tests them
+// over a socket and with traffic.)
 #include <algorithm>
 #include <cerrno>
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ class AdapterMigrationTest : public testing::Test {
       if (*size < piece) return all;
     }
   }
-  // RESUMING, all of it, STOP.
+  // Takes it through RESUMING, all bytes, and STOP.
   static int bring(Adapter& there, std::span<const std::byte> stream) {
     if (const int error = change(there, {kResuming}); error != 0) return error;
     return write(there, stream);
@@ -78,7 +78,7 @@ class AdapterMigrationTest : public testing::Test {
   }
   std::uint64_t ignored() { return guest_.adapter().info().device_counters.bad_accesses; }
   std::uint32_t async_tail() { return guest_.load<abi::RingState>(guest_.async.at[0]).rx.prod_tail; }
-  // The pages of the guest's RAM that were written since the last time.
+  // The pages of the guest's RAM that were written since the last report.
   Bytes report() {
     Bytes bitmap(guest_.ram().size() / 4096 / 8);
     EXPECT_EQ(guest_.adapter().log_report({FakeGuest::kRamBase, guest_.ram().size()}, 4096, bitmap), 0);
@@ -95,7 +95,8 @@ class AdapterMigrationTest : public testing::Test {
 TEST_F(AdapterMigrationTest, WhileItIsStoppedNothingChanges) {
   guest_.bring_up();
   guest_.create_pd();
-  for (int i = 0; i < 515; ++i) guest_.adapter().set_link(i % 2 != 0);  // some wait for room
+  // More than the ring holds, so that some wait.
+  for (int i = 0; i < 515; ++i) guest_.adapter().set_link(i % 2 != 0);
   ASSERT_NE(guest_.adapter().next_deadline(), Instant::never());
   const Bytes ram(guest_.ram().begin(), guest_.ram().end());
   ASSERT_EQ(change({kStop}), 0);

@@ -1,5 +1,5 @@
-// The adapter's saving and loading (ADR 16). What its parts are as values is in saved.h; how they are taken
-// apart in parts_state.cc.
+// The adapter's saving and loading (ADR 16). saved.h has the values that represent its parts; parts_state.cc
+// converts between them and the parts.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -19,7 +19,7 @@ void write(state::Writer& writer, state::RecordKind kind, Saved saved) {
   writer.end();
 }
 
-// The value of the next record, which has to be of that kind. What need not be understood is passed over.
+// Reads the next record, which must be of that kind. Optional records in between are skipped.
 template <typename Saved>
 void read(state::Reader& reader, state::RecordKind kind, Saved& saved) {
   while (const auto record = reader.next()) {
@@ -34,7 +34,7 @@ void read(state::Reader& reader, state::RecordKind kind, Saved& saved) {
 
 constexpr std::uint32_t kPort = 1;
 
-// All but the engine.
+// All of the adapter except its engine.
 struct SavedAdapter {
   SavedIdentity identity;
   PciState pci;
@@ -94,7 +94,7 @@ void Adapter::save(state::Writer& writer, const std::optional<MsixTable>& table,
   engine_.save(writer, now);
 }
 
-// Where the rings are written next, only the guest's memory will know.
+// Only the guest's memory will know where the rings are written next.
 void Adapter::save_without_objects(state::Writer& writer, Instant now) const {
   SavedEventRings rings = rings_.save(now);
   rings.async = {};
@@ -105,12 +105,12 @@ void Adapter::save_without_objects(state::Writer& writer, Instant now) const {
   engine_.save_without_objects(writer);
 }
 
-// All but the engine.
+// Saves all of the adapter except its engine.
 void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>& table,
                           const SavedEventRings& saved_rings, const SavedDoorbells& saved_doorbells,
                           Instant now) const {
-  // The memory, its account and what it refused are this host's, and so are the client, the adapter's life
-  // and what was logged.
+  // The following belong to this host and are not saved: the memory with its account and refusals, the client
+  // with its migration, and the log's limits.
   const auto& [config, identity, caps, clock, doorbell_memory, port, memory, account, maps_refused, counters,
                log, rates, pci_config, interrupts, rings, engine, doorbells, poller, commands, registers,
                adapter_state, region, work, client, stream, link_meanwhile] = *this;
@@ -178,7 +178,7 @@ Result<PciState> Adapter::load(state::Reader& reader, DoorbellPoller::Words word
   return saved.pci;
 }
 
-// The driver's region, with its rings attached where they were; nothing without a driver, or when refused.
+// The driver's region with its rings attached. Empty without a driver, or if the state was refused.
 std::optional<SharedRegion> Adapter::restore_rings(const SavedDriver& driver, const SavedEventRings& rings,
                                                    state::Reader& reader, Instant now) {
   std::optional<SharedRegion> region;
@@ -195,7 +195,7 @@ std::optional<SharedRegion> Adapter::restore_rings(const SavedDriver& driver, co
   return region;
 }
 
-// What device and engine have in common, when both are there; and nothing follows.
+// Checks that device and engine agree, now that both are loaded, and that nothing follows in the stream.
 void Adapter::check_whole(const SavedDriver& driver, const SavedDoorbells& doorbells, state::Reader& reader) {
   if (reader.next()) reader.refuse("there is more in it than an adapter");
   if (driver.state != AdapterState::kActive && !is_empty(engine_))

@@ -1,11 +1,10 @@
-// Fuzzes what another host saves of an adapter: any records, under right checksums.
+// Fuzzes a saved adapter from another host: arbitrary records with correct checksums.
 //
-// Input: a stream of saved state of the adapter that some_adapter() makes, with trapped or mapped doorbells;
-// its checksums are made right first, as far as its records' lengths lead.
-// What must hold: nothing crashes. A refusal leaves the adapter as it was. What was loaded is saved as a
-// state that loads and is saved as the same bytes; and the adapter works: turns, timers, every register,
-// doorbells to each page and handle, commands, the link, a reset, the VMM's end. It can be printed and
-// compared.
+// Input: a stream of saved state of the adapter from some_adapter(), with trapped or mapped doorbells. Its
+// checksums are corrected first, as far as its records' lengths lead. The fuzzer checks: Nothing crashes. A
+// refusal leaves the adapter unchanged. A loaded state is saved as a state that loads and is saved as the
+// same bytes. The adapter works: turns, timers, every register, doorbells to each page and handle, commands,
+// the link, a reset, the VMM's end. The state can be printed and compared.
 #include <algorithm>
 #include <vector>
 
@@ -53,14 +52,14 @@ void work(FakeGuest& guest) {
         guest.write32(2, uar * abi::kUarPageBytes + word, 3u << 30 | handle);
     }
   }
-  guest.write_register(abi::Register::kRequest, 0);  // whatever its slot is, and holds
+  guest.write_register(abi::Register::kRequest, 0);  // with any slot, and any content of it
   guest.write_register(abi::Register::kImr, abi::kImrAllEnabled);
   take_turns(guest);
   static_cast<void>(adapter.held_until());
   static_cast<void>(adapter.info());
 }
 
-// Whether it was loaded.
+// Returns whether the state was loaded.
 bool test_with(DoorbellMode doorbells, const Bytes& stream) {
   FakeGuest guest(config_with(doorbells));
   guest.connect();

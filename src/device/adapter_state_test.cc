@@ -1,5 +1,5 @@
-// Saving and loading an adapter (ADR 16): it goes on where it was, whatever its driver was doing; and what
-// cannot be is refused as a whole.
+// Saving and loading an adapter (ADR 16). A loaded adapter continues where it was, whatever its driver was
+// doing. Impossible states are refused completely.
 #include <cerrno>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ class AdapterStateFixture : public testing::Test {
     const bool up = guest_.adapter().info().link_up;
     for (int i = 0; i < count; ++i) guest_.adapter().set_link((i % 2 == 0) != up);
   }
-  // GIDs, objects of all kinds, events that wait.
+  // Makes GIDs, objects of all kinds, and waiting events.
   void live_a_little() {
     guest_.bring_up();
     abi::CreateBindRequest bind{};
@@ -63,7 +63,7 @@ class AdapterStateFixture : public testing::Test {
     ASSERT_EQ(guest_.command(Command::kCreateQp, guest_.qp_request(pd, cq.handle, guest_.pages(3))), 0u);
     post_link_events(515);
   }
-  // Why an adapter like the guest's refuses it.
+  // Why an adapter like the guest's refuses the stream.
   std::string refused(const Bytes& stream) {
     const auto fresh = guest_.successor();
     return guest_.load(*fresh, stream);
@@ -118,7 +118,7 @@ TEST_F(AdapterStateTest, RegistersReadAsBefore) {
   guest_.connect();
   guest_.write_register(abi::Register::kMacLow, 0x01020304);
   guest_.write_register(abi::Register::kMacHigh, 0x0506);
-  guest_.write_register(abi::Register::kCtl, kActivate);  // nothing is attached
+  guest_.write_register(abi::Register::kCtl, kActivate);  // no region is attached
   guest_.replace();
   EXPECT_EQ(guest_.read_register(abi::Register::kMacLow), 0x01020304u);
   EXPECT_EQ(guest_.read_register(abi::Register::kMacHigh), 0x0506u);
@@ -190,7 +190,7 @@ TEST_F(AdapterStateTest, AFailedAdapterStaysFailed) {
   ASSERT_TRUE(guestmem::install_sigbus_handler());
   guest_.bring_up();
   guest_.truncate_ram(4096);
-  guest_.write_register(abi::Register::kRequest, 0);  // touches the command slot, which is gone
+  guest_.write_register(abi::Register::kRequest, 0);  // accesses the command slot, which is gone
   guest_.adapter().run(guest_.clock.now());
   ASSERT_EQ(state(), AdapterState::kFailed);
   guest_.truncate_ram(4u << 20);
@@ -282,7 +282,7 @@ TEST_F(AdapterStateTest, RecordsThatAreMissingOrOutOfOrderAreRefused) {
   for (std::size_t gone = 0; gone < records.size(); ++gone) {
     std::vector<Bytes> others = records;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(gone));
-    const bool may_be_gone = test::kind_of(records[gone]) == verbs::kGidRecord;  // one GID less
+    const bool may_be_gone = test::kind_of(records[gone]) == verbs::kGidRecord;  // one GID less is valid
     EXPECT_EQ(refused(test::stream_of(others)).empty(), may_be_gone) << gone;
     if (gone + 1 == records.size()) continue;
     others.insert(others.begin() + static_cast<std::ptrdiff_t>(gone) + 1, records[gone]);
@@ -298,7 +298,7 @@ TEST_F(AdapterStateTest, ANewerRecordIsRefusedUnlessItMayBeSkipped) {
   test::make_checksum_right(news);
   records.insert(records.begin() + 3, news);
   EXPECT_THAT(refused(test::stream_of(records)), HasSubstr("missing, or out of order"));
-  news[2] = std::byte{0};  // need not be understood
+  news[2] = std::byte{0};  // marks the record as optional
   news[4] = std::byte{9};
   test::make_checksum_right(news);
   records[3] = news;
@@ -357,7 +357,7 @@ TEST_F(AdapterStateTest, CutOffAnywhereIsRefused) {
   EXPECT_EQ(guest_.load(*fresh, stream), "");
 }
 
-// What is accepted of it is whole, and works.
+// An accepted state is complete, and the adapter works.
 TEST_F(AdapterStateTest, NoByteMakesItCrash) {
   live_a_little();
   const auto fresh = guest_.successor();
@@ -379,7 +379,7 @@ TEST_F(AdapterStateTest, NoByteMakesItCrash) {
   EXPECT_EQ(guest_.load(*fresh, good), "");
 }
 
-// What the VMM before had not given to the guest yet may be a response, too.
+// The old VMM may also have lost the interrupt of a response.
 TEST_F(AdapterStateTest, RaisesTheVectorsOfWhatMayBeLost) {
   live_a_little();
   std::array<Fd, abi::kVectorCount> vectors;

@@ -226,7 +226,7 @@ TEST_F(AdapterTest, LinkChangesAreEvents) {
   EXPECT_EQ(event.info, 1u);
 }
 
-// A QP moved to ERR flushes what the guest posted: CQEs, one notification per ARM, vector 2.
+// A QP in ERR flushes the guest's requests: CQEs, one notification for each ARM, vector 2.
 TEST_F(AdapterTest, AFlushedSendNotifiesAnArmedCq) {
   guest_.bring_up();
   const std::uint32_t pd = guest_.create_pd();
@@ -250,7 +250,7 @@ TEST_F(AdapterTest, AFlushedSendNotifiesAnArmedCq) {
   EXPECT_EQ(guest_.interrupts(abi::Vector::kNotification), 1u);
   EXPECT_EQ(notification_tail(), 1u);
   EXPECT_EQ(guest_.load<abi::Notification>(guest_.notifications.at[1]).info, cq.handle);
-  // Nothing of it is written after a reset, whatever rings.
+  // After a reset its memory is not written, whatever doorbells ring.
   guest_.control(kReset);
   guest_.write32(2, 4, 1u << 30 | cq.handle);
   guest_.adapter().run(guest_.clock.now());
@@ -296,7 +296,7 @@ TEST_F(AdapterTest, MemoryTakenAwayStopsTheAdapterUntilTheNextVm) {
   guest_.bring_up();
   guest_.create_cq();
   guest_.truncate_ram(4096);
-  guest_.write_register(abi::Register::kRequest, 0);  // touches the command slot, which is gone
+  guest_.write_register(abi::Register::kRequest, 0);  // accesses the command slot, which is gone
   std::uint32_t value = 0;
   EXPECT_EQ(guest_.adapter().region_read(1, 0, std::as_writable_bytes(std::span(&value, 1))), EIO);
   EXPECT_EQ(guest_.write32(1, 0x1c, 0), EIO);

@@ -73,7 +73,7 @@ Result<> check_doorbells(DoorbellMode mode, bool host_is_x86) {
 
 Result<> check_limits(const verbs::Limits& l) {
   // Upper bounds: 16-bit QP handles in completions (reference 2.3), 24-bit handles in doorbells and address
-  // vectors, and what keeps our own tables small.
+  // vectors, and the size of our tables.
   const Range ranges[] = {
       {"max_context", l.max_context, 2, 32768, true},
       {"max_pd", l.max_pd, 1, 1u << 20, false},

@@ -1,7 +1,7 @@
-// What an adapter can do: the engine's limits and rules, and the same thing in the guest's words (Caps).
+// What an adapter can do: the engine's limits and rules, and the same in the guest's form (Caps).
 //
-// One source for both, so that the guest is never promised what the engine refuses. Numbers: reference 2.2.
-// Thread: pure functions.
+// Both come from one source, so that the guest is never promised what the engine refuses. Numbers: reference
+// 2.2. Thread: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +20,23 @@
 namespace pvrdma::device {
 
 verbs::Limits limits_of(HardwareVersion version, Profile profile);
-// Each the lesser of the two, so that the guest is told what it may have, and a refusal names what it met.
+// The lesser of budget and limit for each, so that the guest is told what it may have, and a refusal names
+// the limit that applies.
 verbs::Limits within(const Budgets& budgets, verbs::Limits limits);
 Budgets within(const verbs::Limits& limits, Budgets budgets);
 verbs::Rules rules_of(HardwareVersion version, RoceVersion roce, Profile profile);
 
-// Whether the guest driver works with such limits (reference 2.2, 2.3); the Error names the one that is
-// wrong.
+// Whether the guest's driver works with such limits (reference 2.2, 2.3). The Error names a wrong limit.
 Result<> check_limits(const verbs::Limits& limits);
 
-// Mapped doorbells rely on x86's order of stores: an index that a guest wrote before its doorbell is there
-// when the doorbell is.
+// Mapped doorbells rely on x86's order of stores: when a doorbell is visible, the ring index that the guest
+// wrote before it is visible, too.
 #if defined(__x86_64__)
 inline constexpr bool kHostIsX86 = true;
 #else
 inline constexpr bool kHostIsX86 = false;
 #endif
-// The Error names the mode and what to choose instead.
+// The Error names the mode and the alternative.
 Result<> check_doorbells(DoorbellMode mode, bool host_is_x86 = kHostIsX86);
 
 // The largest RDMA MTU whose packets the network carries.

@@ -53,7 +53,7 @@ CommandExecutor::Executed CommandExecutor::execute(const SharedRegion& region, I
     return {std::nullopt, EOPNOTSUPP};
   }
   const bool responds = abi::expects_response(*command);
-  // Before anything is created: an object whose handle the guest never learns would leak.
+  // Checked before anything is created: the guest would never learn the handle, and the object would leak.
   if (responds &&
       memory_.translate(region.response_slot, abi::kResponseSlotBytes, guestmem::Access::kWrite) == nullptr) {
     ++counters_.command_errors.not_ready;
@@ -78,7 +78,7 @@ CommandExecutor::Executed CommandExecutor::execute(const SharedRegion& region, I
   return {command, err, responds && err == kNoError, out_of_range_};
 }
 
-// Each command does all of it or nothing: what it allocates it has before it changes anything.
+// Each command does everything or nothing: it allocates all memory before it changes anything.
 CommandExecutor::Status CommandExecutor::try_dispatch(abi::Command command, const SharedRegion& region,
                                                       const Request& request, Response& response,
                                                       Instant now) {
@@ -107,7 +107,7 @@ CommandExecutor::Status CommandExecutor::dispatch(abi::Command command, const Sh
     case abi::Command::kCreateCq:
       return create_cq(request, response);
     case abi::Command::kResizeCq:
-      return unsupported();  // the driver has no resize; nothing to keep it honest by
+      return unsupported();  // Linux's driver does not resize CQs
     case abi::Command::kDestroyCq:
       return destroy_cq(request);
     case abi::Command::kCreateQp:

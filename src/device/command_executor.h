@@ -1,10 +1,10 @@
 // CommandExecutor: the 21 commands of the PVRDMA interface. Reference 3.
 //
-// A command is executed whole while REQUEST is being written: the request is copied once from the guest's
-// slot, its payload becomes a validated request to the engine, and by the time execute() returns the response
-// (if the command has one) lies in the response slot. A failure is told twice, as the value for ERR and in
-// the response's err; the guest waits for vector 0 only when ERR is 0 and the command has a response, and
-// only then may it be raised.
+// A command is executed completely during the write to REQUEST. The request is copied once from the guest's
+// slot, and its payload becomes a validated request to the engine. When execute() returns, the response (if
+// the command has one) is in the response slot. A failure is reported twice: as the value for ERR and in the
+// response's err. The guest waits for vector 0 only if ERR is 0 and the command has a response, and only then
+// may the vector be raised.
 //
 // command_executor.cc: slots and dispatch. command_objects.cc: port, contexts, PDs, MRs, CQs, SRQs, GIDs.
 // command_qp.cc: queue pairs. Thread: shard-owned.
@@ -33,7 +33,7 @@
 
 namespace pvrdma::device {
 
-// One clause for a value of ERR other than 0.
+// One clause for a value of ERR, which is not 0.
 std::string_view describe_refusal(std::uint32_t err);
 
 class CommandExecutor {
@@ -45,16 +45,16 @@ class CommandExecutor {
                   Counters& counters, DoorbellPoller& doorbells);
 
   struct Executed {
-    std::optional<abi::Command> command;  // nothing: the slot could not be read, or holds no command there is
+    std::optional<abi::Command> command;  // empty: the slot could not be read, or holds an unknown command
     std::uint32_t err = 0;                // for the ERR register
     bool response_due = false;            // raise vector 0
-    // Of a MODIFY_QP that was refused for it.
+    // Set if a MODIFY_QP was refused because of it.
     std::optional<verbs::OutOfRange> out_of_range;
   };
-  // Executes what is in the command slot of `region`.
+  // Executes the command in the command slot of `region`.
   Executed execute(const SharedRegion& region, Instant now);
 
-  // What QUERY_PORT answers from now on.
+  // Sets the link that QUERY_PORT reports.
   void set_link(bool up);
   bool link_is_up() const { return static_cast<abi::PortState>(port_.state) == abi::PortState::kActive; }
 
@@ -73,7 +73,7 @@ class CommandExecutor {
   struct Response {
     alignas(8) std::array<std::byte, abi::kResponseSlotBytes> bytes{};
 
-    // `response.hdr` is filled in later, whatever it holds.
+    // `response.hdr` is overwritten later.
     template <typename T>
     void put(const T& response) {
       static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= abi::kResponseSlotBytes);
@@ -117,7 +117,7 @@ class CommandExecutor {
   EventRings& rings_;
   Counters& counters_;
   DoorbellPoller& doorbells_;
-  std::optional<verbs::OutOfRange> out_of_range_;  // of the command that is executed
+  std::optional<verbs::OutOfRange> out_of_range_;  // of the current command
   abi::PortAttr port_{};
 };
 

@@ -1,12 +1,12 @@
-// Fuzzes an adapter from the guest's side: memory, command slots, registers and doorbells are all the
-// fuzzer's.
+// Fuzzes an adapter from the guest's side. The fuzzer controls memory, command slots, registers and
+// doorbells.
 //
-// The guest is brought up properly first and owns, at known places, some objects of each kind (kernel and
-// user), so that the fuzzer's commands have something to hit. Input: one byte of options (hardware version,
-// whether the QPs are at RTS, whether doorbells are mapped), then records of op@0:1, size@1:2 and `size`
-// bytes, see Op. What must hold: nothing crashes, no time bound is broken (every call is bounded), a response
-// interrupt comes exactly when ERR is 0 and the command has a response, and a doorbell in memory is taken for
-// as long as its context cannot have gone.
+// First the guest starts normally and makes, at known places, some objects of each kind (kernel and user), so
+// that the fuzzer's commands have targets. Input: one byte of options (hardware version, whether the QPs are
+// at RTS, whether doorbells are mapped), then records of op@0:1, size@1:2 and `size` bytes, see Op. The
+// fuzzer checks: Nothing crashes, and every call keeps its time bound. A response interrupt comes exactly
+// when ERR is 0 and the command has a response. A doorbell in memory is taken as long as its context must
+// exist.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -35,10 +35,10 @@ enum class Op : std::uint8_t {
   kDoorbell,      // page@0:2, offset@2:2, bytes of any width
   kConfig,        // offset@0:1, bytes
   kRun,           // milliseconds@0:1
-  kRequest,       // a peer's message: a verbs::Request as it lies in memory, its enumerations made valid
-  kDatagram,      // likewise
-  kResponse,      // likewise
-  kUnmap,         // the RAM goes; the next one brings it back
+  kRequest,       // a peer's message: a verbs::Request as it lies in memory, with its enumerations made valid
+  kDatagram,      // a verbs::Datagram in the same form
+  kResponse,      // a verbs::Response in the same form
+  kUnmap,         // removes the RAM; the next one adds it again
   kStore,         // page@0:2, offset@2:2, bytes: into the mapped doorbell pages
   kHole,          // page@0:2, pages@2:2: punched into their memory
   kCount
@@ -149,10 +149,10 @@ class Harness {
     }
   }
 
-  // Whatever else lies in the pages, is done and waits.
+  // A doorbell is taken whatever else is in the pages, runs or waits.
   void expect_doorbells_taken() {
     if (!pages_ || context_may_be_gone_ || guest_.adapter().info().state != AdapterState::kActive) return;
-    guest_.clock.advance(std::chrono::seconds(1));  // no rate holds it back
+    guest_.clock.advance(std::chrono::seconds(1));  // so that no rate holds it back
     for (const abi::UarWord which : {abi::UarWord::kQp, abi::UarWord::kCq}) {
       pages_->word(kUserPage, which) = abi::kDoorbellHandleMask;
       guest_.adapter().run(guest_.clock.now());
@@ -165,7 +165,7 @@ class Harness {
     auto config = test::some_adapter(version);
     config.doorbells = doorbells;
     config.limits = limits_of(version, Profile::kOpen);
-    config.limits->max_qp = 256;  // small tables: a fresh adapter for each input
+    config.limits->max_qp = 256;  // small tables, because each input needs a new adapter
     config.limits->max_cq = 256;
     config.limits->max_mr = 256;
     config.limits->max_pd = 64;
@@ -239,13 +239,12 @@ class Harness {
     const bool accepted = guest_.read_register(abi::Register::kErr) == 0;
     const auto command = abi::parse_command(header.cmd);
     const bool expected = accepted && command && abi::expects_response(*command);
-    // The fuzzer may have masked interrupts, unassigned nothing, or moved the slots: only the plain case is
-    // checked.
+    // Checked only in the plain case: the fuzzer may have masked interrupts or moved the slots.
     const bool plain = guest_.read_register(abi::Register::kImr) == 0 && active && !unmapped_ && same_slots();
     PVRDMA_CHECK(!plain || (guest_.interrupts(abi::Vector::kResponse) == 1) == expected,
                  "vector 0 comes exactly with an accepted command that has a response");
   }
-  // Whether the region the device loaded can only be the one made at the start.
+  // Whether the device must still have the region that was made at the start.
   bool same_slots() { return guest_.adapter().info().device_counters.resets == 0 && !reloaded(); }
   bool reloaded() {
     return guest_.load<abi::DeviceSharedRegion>(guest_.region_address).cmd_slot_dma !=
@@ -260,7 +259,7 @@ class Harness {
     if (now >= guest_.adapter().next_deadline()) guest_.adapter().on_time(now);
   }
 
-  // `bytes` of the peer's payload: any memory of ours does.
+  // `bytes` bytes of the peer's payload, in any memory of this process.
   guestmem::SpanList payload(std::uint64_t bytes) {
     static std::array<std::byte, 64 * 1024> peer_memory;
     guestmem::SpanList list;
@@ -343,7 +342,7 @@ class Harness {
   verbs::Gid gid_;
   bool unmapped_ = false;
   std::optional<test::DoorbellPages> pages_;  // mapped doorbells only
-  bool context_may_be_gone_ = false;          // the user's
+  bool context_may_be_gone_ = false;          // the user context
 };
 
 }  // namespace

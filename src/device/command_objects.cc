@@ -65,8 +65,8 @@ CommandExecutor::Status CommandExecutor::query_pkey(const Request& request, Resp
   return {};
 }
 
-// The guest names the page by its frame; the frame of its own page in the shared region gives the index,
-// without the device knowing where the BAR is.
+// The guest names the page by its frame number. The frame number of the kernel's page, in the shared region,
+// then gives the index, so the device need not know the BAR's address.
 CommandExecutor::Status CommandExecutor::create_uc(const SharedRegion& region, const Request& request,
                                                    Response& response) {
   const auto asked = request.as<abi::CreateUcRequest>();
@@ -83,7 +83,7 @@ CommandExecutor::Status CommandExecutor::create_uc(const SharedRegion& region, c
   return {};
 }
 
-// What is left of the context goes with it. A notification that waits for one of its CQs may still go out: to
+// Destroys the rest of the context, too. A notification held back for one of its CQs may still be written. To
 // the guest it is one for an unknown CQ, or at worst a spurious event.
 CommandExecutor::Status CommandExecutor::destroy_uc(const Request& request) {
   const verbs::ContextHandle context{request.as<abi::DestroyUcRequest>().ctx_handle};
@@ -188,7 +188,7 @@ CommandExecutor::Status CommandExecutor::create_srq(const Request& request, Resp
 CommandExecutor::Status CommandExecutor::modify_srq(const Request& request) {
   const auto asked = request.as<abi::ModifySrqRequest>();
   constexpr std::uint32_t kKnown = abi::kSrqAttrMaxWr | abi::kSrqAttrLimit;
-  // Only the limit can change; the driver may set the other bit as well and means nothing by it.
+  // Only the limit can change. The driver may also set the other bit, without a meaning.
   if ((asked.attr_mask & abi::kSrqAttrLimit) == 0 || (asked.attr_mask & ~kKnown) != 0) return invalid();
   return engine_.modify_srq(verbs::SrqHandle{asked.srq_handle}, asked.attrs.srq_limit);
 }
@@ -209,7 +209,7 @@ CommandExecutor::Status CommandExecutor::destroy_srq(const Request& request) {
   return destroyed;
 }
 
-// The MTU here is in bytes and always 1024 in Linux; it decides nothing. VLANs are not offered to guests.
+// The MTU here is in bytes. Linux always sends 1024, and it has no effect. VLANs are not offered to guests.
 CommandExecutor::Status CommandExecutor::create_bind(const Request& request) {
   const auto asked = request.as<abi::CreateBindRequest>();
   if (asked.vlan != kNoVlan) return verbs::refuse(verbs::CommandError::kNotSupported);

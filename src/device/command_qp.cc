@@ -7,14 +7,14 @@
 namespace pvrdma::device {
 namespace {
 
-// What both layouts of the CREATE_QP response carry: the limits, echoed, which Linux ignores.
+// Both layouts of the CREATE_QP response repeat the limits, which Linux ignores.
 template <typename Answer>
 void echo_limits(const abi::CreateQpRequest& asked, Answer& answer) {
   answer.max_send_wr = asked.max_send_wr;
   answer.max_recv_wr = asked.max_recv_wr;
   answer.max_send_sge = asked.max_send_sge;
   answer.max_recv_sge = asked.max_recv_sge;
-  answer.max_inline_data = 0;  // there is no inline data (reference 6.1)
+  answer.max_inline_data = 0;  // inline data is not supported (reference 6.1)
 }
 
 bool is_offered(abi::QpType type) {
@@ -30,7 +30,7 @@ bool is_offered(abi::QpType type) {
   return false;
 }
 
-// Ring sizes come from user processes; the guest's index arithmetic is right for powers of two only.
+// User processes choose ring sizes, and the guest's index arithmetic is correct only for powers of two.
 bool is_ring_size(std::uint32_t work_requests, std::uint32_t max) {
   return std::has_single_bit(work_requests) && work_requests <= max;
 }
@@ -88,7 +88,7 @@ CommandExecutor::Status CommandExecutor::modify_qp(const Request& request, Insta
   return modified;
 }
 
-// The whole of the attributes, whatever the mask asks for.
+// Returns all attributes, whatever the mask asks for.
 CommandExecutor::Status CommandExecutor::query_qp(const Request& request, Response& response) const {
   const auto attributes = engine_.query_qp(verbs::QpHandle{request.as<abi::QueryQpRequest>().qp_handle});
   if (!attributes) return verbs::refuse(attributes.error());

@@ -1,4 +1,4 @@
-// Commands on QPs, through REQUEST, against a real engine.
+// Commands on QPs, by REQUEST, with a real engine.
 #include <array>
 #include <bit>
 #include <gtest/gtest.h>
@@ -87,7 +87,7 @@ TEST_P(QpCommands, CreateQpRefusesHostileNumbers) {
   bad.srq_handle = 3;
   expect_refused(Command::kCreateQp, bad, kNoSuchObject);
   EXPECT_EQ(counts().qps, 0u);
-  tell(Command::kDestroyCq, with(&abi::DestroyCqRequest::cq_handle, cq.handle));  // nobody refers to it
+  tell(Command::kDestroyCq, with(&abi::DestroyCqRequest::cq_handle, cq.handle));  // no QP uses it
   tell(Command::kDestroyPd, with(&abi::DestroyPdRequest::pd_handle, pd));
 }
 
@@ -102,7 +102,7 @@ TEST_P(QpCommands, ObjectsOfAQpAreOfOneContext) {
 TEST_P(QpCommands, ModifyAndQueryQp) {
   const Made made = make_qp();
   abi::ModifyQpRequest modify{};
-  std::array<std::uint8_t, sizeof(abi::QpAttr)> rubbish{};  // where the mask says nothing
+  std::array<std::uint8_t, sizeof(abi::QpAttr)> rubbish{};  // in fields that the mask excludes
   rubbish.fill(0xa5);
   modify.attrs = std::bit_cast<abi::QpAttr>(rubbish);
   modify.qp_handle = made.qp;
@@ -120,7 +120,7 @@ TEST_P(QpCommands, ModifyAndQueryQp) {
   EXPECT_EQ(attributes.cap.max_send_wr, 16u);
 
   modify.attr_mask = 0x1;
-  modify.attrs.qp_state = 3;  // INIT to RTS: no such transition
+  modify.attrs.qp_state = 3;  // INIT to RTS is not a transition
   expect_refused(Command::kModifyQp, modify, kInvalid);
   modify.attr_mask = 0x129181;
   modify.attrs = {};
@@ -130,7 +130,7 @@ TEST_P(QpCommands, ModifyAndQueryQp) {
   modify.attrs.ah_attr.ah_flags = 1;
   modify.attrs.ah_attr.port_num = 1;
   modify.attrs.ah_attr.grh.sgid_index = 9;
-  expect_refused(Command::kModifyQp, modify, kInvalid);  // no GID bound there
+  expect_refused(Command::kModifyQp, modify, kInvalid);  // no GID is bound there
   auto bind = bind_request(9);
   tell(Command::kCreateBind, bind);
   modify.attrs.max_dest_rd_atomic = 1;

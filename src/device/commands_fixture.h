@@ -1,4 +1,4 @@
-// CommandsFixture: a guest that is up and asks commands, for each VM hardware version. Thread: one.
+// CommandsFixture: a running guest that sends commands, for each VM hardware version. Thread: one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class CommandsFixture : public testing::TestWithParam<HardwareVersion> {
  protected:
   CommandsFixture() { guest_.bring_up(); }
 
-  // Sends a command that has a response and checks what every such response has.
+  // Sends a command that has a response, and checks the fields that all responses have in common.
   template <typename Response, typename Request>
   Response ask(Command which, const Request& request) {
     EXPECT_EQ(guest_.command(which, request), 0u) << name_of(which);
@@ -36,7 +36,7 @@ class CommandsFixture : public testing::TestWithParam<HardwareVersion> {
     EXPECT_EQ(response.hdr.err, 0);
     return response;
   }
-  // One without.
+  // Sends a command without a response.
   template <typename Request>
   void tell(Command which, const Request& request) {
     EXPECT_EQ(guest_.command(which, request), 0u) << name_of(which);

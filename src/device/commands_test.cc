@@ -1,4 +1,4 @@
-// Commands on everything but QPs, through REQUEST, against a real engine: layouts, refusals, ERR, response
+// Commands on all objects except QPs, by REQUEST, with a real engine: layouts, refusals, ERR, response
 // interrupt.
 #include <cerrno>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST_P(Commands, UserContexts) {
   const auto context = ask<abi::CreateUcResponse>(Command::kCreateUc, request).ctx_handle;
   EXPECT_NE(context, 0u) << "0 is the kernel";
   EXPECT_EQ(counts().contexts, 1u);
-  expect_refused(Command::kCreateUc, request, kInvalid);  // the page is taken
+  expect_refused(Command::kCreateUc, request, kInvalid);  // the page is in use
   for (const std::uint64_t frame : {0ULL, 1024ULL, ~0ULL, ~0ULL - 0xffff'ffff}) {
     request.pfn64 = FakeGuest::kUarPageFrame + frame;
     expect_refused(Command::kCreateUc, request, kInvalid);
@@ -135,7 +135,7 @@ TEST_P(Commands, CompletionQueues) {
   EXPECT_EQ(cq.cqe, 64u) << "the guest adopts it";
   EXPECT_LT(cq.cq_handle, 4096u);
   for (const std::uint32_t bad : {0u, 63u, 128u, 1u << 19, 0x8000'0000u}) {
-    request.cqe = bad;  // no power of two, more than the pages hold, more than max_cqe
+    request.cqe = bad;  // not a power of two, more than the pages hold, more than max_cqe
     expect_refused(Command::kCreateCq, request, kInvalid);
   }
   request.cqe = 64;

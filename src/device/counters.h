@@ -1,4 +1,4 @@
-// What the device side of an adapter counts: plain integers, read by the shard's snapshot. Thread:
+// The counters of an adapter's device side: plain integers, read by the shard's snapshot. Thread:
 // shard-owned.
 #pragma once
 
@@ -10,7 +10,7 @@ namespace pvrdma::device {
 
 // Commands refused, by reason.
 struct CommandErrors {
-  std::uint64_t not_ready = 0;  // no shared region, not activated, or the slots are no guest memory
+  std::uint64_t not_ready = 0;  // no shared region, not activated, or the slots are not guest memory
   std::uint64_t no_such_object = 0;
   std::uint64_t busy = 0;
   std::uint64_t no_memory = 0;
@@ -55,21 +55,21 @@ struct CommandErrors {
 };
 
 struct Counters {
-  std::uint64_t commands = 0;  // REQUEST writes, refused ones included
+  std::uint64_t commands = 0;  // REQUEST writes, including refused ones
   CommandErrors command_errors;
   std::uint64_t doorbells = 0;  // doorbell words written
   std::uint64_t interrupts = 0;
   std::uint64_t notifications = 0;     // CQ notifications put into the guest's ring
   std::uint64_t async_events = 0;      // events put into the guest's ring
   std::uint64_t events_held_back = 0;  // notifications and events that had to wait for room
-  std::uint64_t events_dropped = 0;    // async events lost because the waiting line was full too
+  std::uint64_t events_dropped = 0;    // events lost because the queue for held-back events was full, too
   std::uint64_t invalid_event_indices = 0;
-  std::uint64_t bad_accesses = 0;            // of a width, alignment or place no register or doorbell has
-  std::uint64_t posted_register_writes = 0;  // writes to BAR 1 that nobody waited for (reference 8.5)
+  std::uint64_t bad_accesses = 0;  // accesses whose width, alignment or place fits no register or doorbell
+  std::uint64_t posted_register_writes = 0;  // posted writes to BAR 1 (reference 8.5)
   std::uint64_t shared_region_errors = 0;
   std::uint64_t resets = 0;
   std::uint64_t connections = 0;
-  std::uint64_t qp_failures = 0;  // QPs that left the working states by themselves
+  std::uint64_t qp_failures = 0;  // QPs that failed without a command
 };
 
 }  // namespace pvrdma::device

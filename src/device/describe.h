@@ -1,5 +1,5 @@
-// The fields of a saved adapter, one description for each type, for every archive of state/. In the manner of
-// verbs/describe.h, which has the engine's. Thread: values.
+// The fields of a saved adapter: one description for each type, for every archive of state/. Like
+// verbs/describe.h, which describes the engine. Thread: values.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace pvrdma::device {
 
-// Records of an adapter, each once and in this order; the engine's follow and end the stream.
+// Records of an adapter, each once and in this order. The engine's records follow and end the stream.
 inline constexpr state::RecordKind kIdentityRecord{0x100, 1};
 inline constexpr state::RecordKind kPciRecord{0x101, 1};
 inline constexpr state::RecordKind kRegistersRecord{0x102, 1};
@@ -31,7 +31,7 @@ inline constexpr state::RecordKind kDoorbellsRecord{0x106, 1};
 inline constexpr state::RecordKind kRatesRecord{0x107, 1};
 inline constexpr state::RecordKind kDeviceCountersRecord{0x108, 1};
 
-// Whatever an adapter's limits are: these size what a reader makes.
+// Bounds for readers, independent of the adapter's limits.
 inline constexpr std::uint32_t kSavedCqsMax = verbs::kSavedSlotsMax;
 
 constexpr std::uint64_t ns(Duration duration) {
@@ -83,7 +83,7 @@ void describe(Archive& archive, SavedIdentity& identity) {
   describe(archive, rules);
 }
 
-// 16 bytes a field, as lspci prints them.
+// 16 bytes in a field, as lspci prints them.
 template <typename Archive, std::size_t size>
 void describe_rows(Archive& archive, std::string_view name, std::array<std::uint8_t, size>& bytes) {
   static_assert(size % 16 == 0);
@@ -196,7 +196,7 @@ void describe(Archive& archive, SavedRate& rate) {
   archive.number("slowed", slowed);
 }
 
-// The commands', then the doorbells'.
+// The rates of commands, then of doorbells.
 template <typename Archive>
 void describe(Archive& archive, SavedRates& rates) {
   auto& [commands, doorbells] = rates;
@@ -219,7 +219,7 @@ void describe(Archive& archive, CommandErrors& errors) {
   archive.number("address_in_use", address_in_use);
 }
 
-// Interrupts are counted where they are raised.
+// Without interrupts, which are counted where they are raised.
 template <typename Archive>
 void describe(Archive& archive, Counters& counters) {
   auto& [commands, command_errors, doorbells, interrupts, notifications, async_events, events_held_back,

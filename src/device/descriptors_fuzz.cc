@@ -1,13 +1,13 @@
-// Fuzzes what a VMM hands over: descriptors of all kinds with every message, and their open files changed
-// while the adapter uses them: flags, sizes, seals, counters; and how it leads a migration: states in any
-// order, saved state of this adapter that is cut, changed and put together anew, and the log of written
-// pages.
+// Fuzzes what a VMM controls besides messages: It sends descriptors of all kinds with every message, and
+// changes their open files while the adapter uses them (flags, sizes, seals, counters). It leads a migration
+// with states in any order, and with saved state of this adapter that is cut, changed and rearranged. It uses
+// the log of written pages.
 //
-// A Server and a real adapter behind it, with mapped doorbells, whose memory is one of the kinds; each input
-// is one client's session, then another client must be served. Input: steps, see Step. What must hold:
-// nothing crashes and no call blocks, whatever the other end of a descriptor does (one that does runs into
-// the time limit of the fuzzer or of the replay); the descriptors are closed in the end, and the adapter runs
-// and logs nothing.
+// The test has a Server and a real adapter with mapped doorbells, whose memory is one of the kinds. Each
+// input is one client's session, and afterwards another client must be served. Input: steps, see Step. The
+// fuzzer checks: nothing crashes and no call blocks, whatever the other end of a descriptor does (a call that
+// blocks exceeds the time limit of the fuzzer or the replay). In the end the descriptors are closed, and the
+// adapter runs and logs no writes.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -53,30 +53,30 @@ namespace wire = vfio_user::wire;
 constexpr std::uint64_t kRamBytes = 256 * 1024;
 constexpr int kStepsMax = 32;
 constexpr int kTurnsMax = 64;
-constexpr std::size_t kFdsMax = 10;  // of a message; more than one may have
+constexpr std::size_t kFdsMax = 10;  // one more than a message may have
 
 enum class Step : std::uint8_t {
-  kMessage,  // command@0:1, count@1:1 descriptors and their kinds, then what fills its fields
-  kRaw,      // count@0:1 and kinds, bytes@1:1 and so many
+  kMessage,  // command@0:1, count@1:1 descriptors and their kinds, then the message's fields
+  kRaw,      // count@0:1 and kinds, bytes@1:1, then that many bytes
   kChange,   // kind@0:1, what@1:1 (Change)
-  kVersion,  // properly
-  kAttach,   // properly, but for the kinds of memory@0:1 and of three eventfds@1:3
+  kVersion,  // correct
+  kAttach,   // correct, except for the kinds of memory@0:1 and of three eventfds@1:3
   kCommand,  // QUERY_PORT in the slot and its REQUEST: raises vector 0 if it can
-  kLeave,    // and a new client comes
+  kLeave,    // and a new client connects
   kProcess,  // CREATE_UC for doorbell page 1 in the slot and its REQUEST
   kStore,    // offset@0:1 in words, value@1:4: into that page
   kState,    // state@0:1 of a migration
-  kRead,     // size@0:2 of migration data, which are kept from STOP_COPY on
-  kWrite,    // from@0:2, size@2:2 of what was kept, change@4:1 to its first byte, under a right checksum
+  kRead,     // size@0:2 of migration data, which the test keeps from STOP_COPY on
+  kWrite,    // from@0:2, size@2:2 of the kept data, change@4:1 to its first byte, with a correct checksum
   kLog,      // what@0:1: start, stop, report; page@1:1 and pages@2:1 of its range, page size@3:1
   kCount
 };
 
-// Kinds of descriptors, in the order of Descriptors::fds_.
+// The kinds of descriptors, in the order of Descriptors::fds_.
 enum Kind : std::uint8_t {
   kRam,           // the guest's memory, a memfd
   kSealed,        // a memfd that cannot shrink
-  kShort,         // one of a page
+  kShort,         // a memfd of one page
   kReadOnly,      // the guest's memory, opened for reading
   kPathOfMemory,  // the guest's memory, O_PATH
   kEvent,
@@ -106,15 +106,15 @@ enum class Change : std::uint8_t {
   kGrow,
   kSeal,
   kFill,   // the counter or the buffer
-  kDrain,  // likewise
+  kDrain,  // the counter or the buffer
   kPunch,  // a hole in the memory
   kCount
 };
 
 class Descriptors {
  public:
-  // `ram` and `doorbells` are borrowed; the rest is made anew for each session, because changes stay with the
-  // open file.
+  // `ram` and `doorbells` are borrowed. The other descriptors are made anew for each session, because changes
+  // stay with the open file.
   Descriptors(int ram, int doorbells) {
     fds_[kRam] = Fd(::fcntl(ram, F_DUPFD_CLOEXEC, 0));
     fds_[kSealed] = memory(kRamBytes);
@@ -149,7 +149,8 @@ class Descriptors {
 
   int at(std::uint8_t kind) const { return fds_[kind % kKindCount].get(); }
 
-  // What a VMM may do to an open file that it shares with the daemon. What does not fit the kind fails.
+  // What a VMM may do to an open file that it shares with the daemon. A change that does not fit the kind
+  // fails.
   void change(std::uint8_t kind, Change what) {
     const int fd = at(kind);
     const int flags = ::fcntl(fd, F_GETFL);
@@ -227,12 +228,13 @@ class Harness {
     path_ = "/tmp/pvrdma-fuzz-" + std::to_string(::getpid()) + ".sock";
     server_ = vfio_user::Server::listen(path_, guest_.adapter(), {.seat = {.queue = reaper_->open_queue()}})
                   .value();
-    serve_another();  // what the process opens once is open then
+    serve_another();  // then everything that the process opens only once is open
   }
 
   void run(FuzzInput input) {
     restore_ram();
-    const std::size_t open_before = test::count_open_fds();  // between inputs a fuzzer may open things
+    // Counted for each input, because a fuzzer may open files between inputs.
+    const std::size_t open_before = test::count_open_fds();
     {
       Descriptors descriptors(guest_.ram_fd(), pages_.fd());
       descriptors_ = &descriptors;
@@ -242,7 +244,7 @@ class Harness {
     }
     restore_ram();
     serve_another();
-    // Closing may be another thread's business.
+    // Another thread may close them.
     for (int i = 0; i < 1000 && test::count_open_fds() > open_before; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     PVRDMA_CHECK(test::count_open_fds() <= open_before, "all descriptors are closed");
@@ -256,7 +258,7 @@ class Harness {
   }
 
   void restore_ram() {
-    ::fcntl(guest_.ram_fd(), F_SETFL, O_RDWR);  // without O_APPEND: pwrite() minds it
+    ::fcntl(guest_.ram_fd(), F_SETFL, O_RDWR);  // without O_APPEND, which would affect pwrite()
     guest_.truncate_ram(kRamBytes);
     std::memcpy(guest_.ram().data(), ram_.data(), ram_.size());
   }
@@ -294,7 +296,7 @@ class Harness {
       if (!worked) return;
     }
   }
-  // Takes the descriptors along, too.
+  // Also takes descriptors.
   void take_replies() {
     while (true) {
       const auto reply = replies_->next_message();
@@ -425,7 +427,7 @@ class Harness {
         Command::kRegionWrite,   Command::kReset,      Command::kDmaMap,   Command::kSetIrqs};
     const Command command = kCommands[input.byte() % kCommands.size()];
     const auto fds = some_fds(input);
-    // Posted or not; numbers that mean something in pages and vectors.
+    // Posted or not; with values that are valid pages and vectors.
     const std::uint8_t flags = input.byte();
     const auto pages = [&input] { return std::uint64_t{input.byte()} * 4096; };
     const auto payload = [&]() -> vfio_user::Bytes {
@@ -454,7 +456,7 @@ class Harness {
     say(command, payload, fds, (flags & 128) != 0 ? vfio_user::kFlagNoReply : 0);
   }
 
-  // As QEMU and a driver do it. With other descriptors than QEMU's it may end anywhere.
+  // Attaches like QEMU and a driver. With other descriptors than QEMU's it may fail at any point.
   void attach(int memory, const std::array<int, abi::kVectorCount>& events) {
     client_->send(vfio_user::qemu_version());
     turn();
@@ -475,13 +477,13 @@ class Harness {
   template <typename Request>
   void command(abi::Command which, Request request) {
     request.hdr = {FakeGuest::kCookie, static_cast<std::uint32_t>(which), 0};
-    // By a system call: the memory may be gone, which is the daemon's trouble, not the client's.
+    // Uses a system call, because the memory may be gone, and that must trouble only the daemon.
     const auto offset = static_cast<off_t>(guest_.region.cmd_slot_dma - FakeGuest::kRamBase);
     [[maybe_unused]] const ssize_t put = ::pwrite(guest_.ram_fd(), &request, sizeof request, offset);
     write_register(abi::Register::kRequest, 0);
   }
 
-  // A proper one: its interrupts come.
+  // A correct client gets its interrupts.
   void serve_another() {
     come();
     const Fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -1,5 +1,4 @@
-// differing(): what two values of a saved state do not have in common, in the words of their description.
-// Thread: values.
+// differing(): the difference between two saved values, with the names of their description. Thread: values.
 #pragma once
 
 #include <optional>
@@ -25,7 +24,7 @@ std::string printed(Saved saved) {
   return printer.text();
 }
 
-// The first field: "max_qp is 64 here and 128 in the saved state". Nothing: they are the same.
+// The first difference: "max_qp is 64 here and 128 in the saved state". Empty: they are the same.
 template <typename Saved>
 std::optional<std::string> differing(const Saved& here, const Saved& saved) {
   const std::string of_here = printed(here);

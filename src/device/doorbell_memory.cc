@@ -18,7 +18,7 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 Result<Fd> make_memory(std::uint64_t bytes) {
   Fd memory(::memfd_create("pvrdma-uar", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) return fail_errno(errno, std::string("creating ") + kWhat);
-  // Sparse: a page takes memory from its first use on.
+  // The file is sparse: a page uses memory from its first access on.
   if (::ftruncate(memory.get(), static_cast<off_t>(bytes)) != 0)
     return fail_errno(errno, std::string("sizing ") + kWhat);
   if (::fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0)

@@ -15,11 +15,11 @@ static_assert(static_cast<std::uint32_t>(abi::UarWord::kQp) == 0 &&
               "the unit that is exchanged, little-endian");
 static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free);
 
-// A receive that was posted behind a send hides its doorbell. (A send that hides a receive's means both: it
-// runs a QP that flushes, too, and no other has to look for receives.)
+// A receive's doorbell may have replaced a send's. (A send's doorbell that replaced a receive's covers both:
+// it also runs a QP that flushes, and no other QP has to look for receives.)
 constexpr std::uint32_t kMaybeSend = abi::kQpDoorbellSend;
 
-// Its order is nobody's business.
+// Does not keep the order.
 template <typename Pages>
 void remove_at(Pages& pages, std::size_t place) {
   pages[place] = pages.back();

@@ -1,15 +1,15 @@
-// DoorbellPoller: finds what guests have stored into the doorbell pages of their contexts (mapped mode).
+// DoorbellPoller: finds the doorbells that guests have stored into the pages of their contexts (mapped mode).
 //
-// A page's QP and CQ word are one unit of 8 bytes. It is loaded; only if it is not 0 it is exchanged with 0,
-// in one locked operation: a doorbell that comes meanwhile is taken or stays, and what was posted before
-// what is taken is visible. (With a load and a store, the 0 could erase a doorbell nobody has seen.) The CQ
-// word is executed first, so that what the QP's sends complete finds its CQ armed. The SRQ word needs no
-// look: receives are found when messages need them.
+// A page's QP and CQ words are one unit of 8 bytes. The poller loads the unit. Only if it is not 0 does it
+// exchange the unit with 0, in one locked operation. So a doorbell that comes meanwhile is either taken or
+// stays, and everything posted before a taken doorbell is visible. (With a load and a store, the 0 could
+// erase a doorbell that nobody has seen.) The CQ word is executed first, so that completions of the QP's
+// sends find the CQ armed. The SRQ word is not polled: receives are found when messages need them.
 //
-// Pages with news of the last millisecond are looked at in each turn, the others a few in each turn, and all
-// when the shard has slept; never more than kLooksPerTurn in all.
+// Each turn looks at the pages that had a doorbell in the last millisecond and at a few of the others. After
+// the shard has slept, it looks at all pages. It never looks at more than kLooksPerTurn pages in a turn.
 //
-// No allocation but at construction. Thread: shard-owned.
+// It allocates only at construction. Thread: shard-owned.
 #pragma once
 
 #include <atomic>
@@ -29,32 +29,33 @@ struct SavedDoorbells;
 class DoorbellPoller {
  public:
   static constexpr std::size_t kLooksPerTurn = 64;
-  static constexpr std::size_t kHotLooksPerTurn = 48;   // so that pages with much news hide no other's
-  static constexpr std::size_t kColdPagesPerLook = 16;  // of so many, one is looked at in each turn
+  static constexpr std::size_t kHotLooksPerTurn = 48;   // so that busy pages do not hide others
+  static constexpr std::size_t kColdPagesPerLook = 16;  // each turn looks at one page of this many
   static constexpr Duration kHot = std::chrono::milliseconds(1);
-  // Who has not looked for so long has slept: every page may have news.
+  // A poller that has not run for this long has slept, so every page may have news.
   static constexpr Duration kSlept = std::chrono::microseconds(15);
 
-  // All borrowed, outliving this.
+  // All are borrowed and outlive this object.
   DoorbellPoller(std::uint32_t uar_pages, const DoorbellMemory& memory, Doorbells& doorbells,
                  verbs::Engine& engine);
 
-  // The page is a context's from now on, and empty: a process does not see what another one left in it.
+  // The page belongs to a context from now on. It is cleared, so that a process does not see what another one
+  // left in it.
   void open(verbs::UarIndex uar);
-  // Nothing that is written there means anything any more. Does nothing for a page that is not open.
+  // Stores into the page have no effect any more. Does nothing for a page that is not open.
   void close(verbs::UarIndex uar);
   void close_all();
-  // While the guest stands: what it stores later is not in it.
+  // Call it while the guest is paused: later stores are not included.
   SavedDoorbells save() const;
-  // Opens the pages, none of which is open, with their words, or with what the guest has in the memory, which
-  // was never another's. Each is below `uar_pages`, and there once.
+  // Opens the pages, which must not be open yet. The words come from the saved state, or from the memory, if
+  // no other context has used it. Each page is below `uar_pages` and occurs once.
   enum class Words : bool { kSaved, kInMemory };
   void restore(const SavedDoorbells& saved, Words words);
   bool any_open() const { return !hot_.empty() || !cold_.empty(); }
 
   struct Looked {
     std::uint32_t doorbells = 0;
-    bool again = false;  // there was something to do, or not all pages have been looked at since the sleep
+    bool again = false;  // there was something to do, or some pages have not been looked at since the sleep
   };
   Looked look(Instant now);
 
@@ -70,7 +71,7 @@ class DoorbellPoller {
   }
   void look_after(verbs::UarIndex uar);
   News look_at(verbs::UarIndex uar, Looked& looked, Instant now);
-  // How many were looked at.
+  // Returns how many pages were looked at.
   std::size_t look_at_hot(std::size_t at_most, Looked& looked, Instant now);
   void look_at_cold(std::size_t at_most, Looked& looked, Instant now);
 
@@ -81,7 +82,7 @@ class DoorbellPoller {
   std::vector<Page> cold_;
   std::size_t next_hot_ = 0;
   std::size_t next_cold_ = 0;
-  std::size_t cold_due_ = 0;  // to be looked at since the last sleep
+  std::size_t cold_due_ = 0;  // pages left to look at since the last sleep
   Instant last_look_;
 };
 

@@ -1,4 +1,4 @@
-// Doorbells that a guest stores into mapped pages, as the adapter finds them.
+// Doorbells that a guest stores into mapped pages, and how the adapter finds them.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ AdapterConfig mapped(std::uint64_t doorbells_per_s = Budgets::none().doorbells_p
   return config;
 }
 
-// An unknown handle is counted by the engine: that shows that a word arrived.
+// The engine counts unknown handles, which shows that a word arrived.
 class DoorbellPollerTest : public testing::Test {
  protected:
   explicit DoorbellPollerTest(const AdapterConfig& config = mapped()) : guest_(config) { guest_.bring_up(); }
@@ -140,7 +140,7 @@ TEST_F(DoorbellPollerTest, ATurnLooksAtAFewOfManyPages) {
   EXPECT_EQ(rung(), kContexts);
 }
 
-// While its shard is awake, a page that was silent for long is found soon; after a sleep, at once.
+// While the shard is awake, a page without recent doorbells is found soon; after a sleep, at once.
 TEST_F(DoorbellPollerTest, ColdPagesAreFoundToo) {
   constexpr std::uint32_t kContexts = 33;
   for (std::uint32_t uar = 1; uar <= kContexts; ++uar) guest_.create_uc(uar);

@@ -34,7 +34,7 @@ void Doorbells::ring(verbs::UarIndex uar, abi::UarWord word, std::uint32_t value
   const std::uint32_t handle = value & abi::kDoorbellHandleMask;
   switch (word) {
     case abi::UarWord::kQp:
-      // Receives first: a send to oneself then finds its buffer.
+      // Receives come first, so that a send to the QP itself finds its buffer.
       if ((value & abi::kQpDoorbellRecv) != 0) engine_.receive_doorbell(uar, verbs::QpHandle{handle}, now);
       if ((value & abi::kQpDoorbellSend) != 0) engine_.send_doorbell(uar, verbs::QpHandle{handle}, now);
       return;

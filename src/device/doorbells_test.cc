@@ -15,7 +15,7 @@ using test::FakeGuest;
 constexpr std::uint32_t kSend = 1u << 30;
 constexpr std::uint32_t kRecv = 1u << 31;
 
-// An unknown handle is counted by the engine: that shows that a word arrived, and at what.
+// The engine counts unknown handles, which shows that a word arrived, and with which value.
 class DoorbellsTest : public testing::Test {
  protected:
   DoorbellsTest() { guest_.bring_up(); }
@@ -56,7 +56,7 @@ TEST_F(DoorbellsTest, WideWritesAreCutIntoWords) {
   write(0, {kSend | 100, 1u << 30 | 100, 1u << 30 | 100});
   EXPECT_EQ(rung(), 3u);
   EXPECT_EQ(device().doorbells, 3u);
-  write(0, {kSend, 0, 0, kSend});  // the fourth word is none
+  write(0, {kSend, 0, 0, kSend});  // there is no fourth word
   EXPECT_EQ(device().doorbells, 6u);
   EXPECT_EQ(device().bad_accesses, 1u);
 }
@@ -68,7 +68,7 @@ TEST_F(DoorbellsTest, PartsOfWordsAreNone) {
   EXPECT_EQ(adapter.region_write(2, 1, std::span(bytes).first(2), false), 0);
   EXPECT_EQ(adapter.region_write(2, 2, std::span(bytes).first(4), false), 0);
   EXPECT_EQ(device().doorbells, 0u);
-  EXPECT_EQ(adapter.region_write(2, 1, std::span(bytes).first(7), false), 0);  // holds the word at 4
+  EXPECT_EQ(adapter.region_write(2, 1, std::span(bytes).first(7), false), 0);  // contains the word at 4
   EXPECT_EQ(device().doorbells, 1u);
   EXPECT_EQ(device().bad_accesses, 4u);
 }
@@ -90,7 +90,7 @@ TEST_F(DoorbellsTest, ReadsGiveAllOnes) {
   for (const std::byte byte : out) EXPECT_EQ(byte, std::byte{0xff});
 }
 
-// The trick of reference 8.5: one mappable page behind the doorbells, and nothing else.
+// One mappable page after the doorbells, and nothing else (reference 8.5).
 TEST_F(DoorbellsTest, ExportsThePageAfterTheDoorbells) {
   const auto info = guest_.adapter().region_info(2);
   EXPECT_EQ(info.size, 8u << 20);
@@ -100,7 +100,7 @@ TEST_F(DoorbellsTest, ExportsThePageAfterTheDoorbells) {
   const std::uint64_t at = info.fd_offset + info.mmap_areas[0].offset;
   void* page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, info.fd, static_cast<off_t>(at));
   ASSERT_NE(page, MAP_FAILED);
-  static_cast<volatile char*>(page)[4095] = 1;  // there is memory behind it
+  static_cast<volatile char*>(page)[4095] = 1;  // the page has memory
   ::munmap(page, 4096);
   struct stat status {};
   ASSERT_EQ(::fstat(info.fd, &status), 0);

@@ -38,7 +38,7 @@ SavedIndex index_of(const std::optional<guestmem::GuestRing>& ring) {
   return {.own_index = saved.own_index, .own_index_known = saved.own_index_known};
 }
 
-// The same ring, where it was.
+// The same ring at the saved index.
 template <typename Element>
 std::optional<guestmem::GuestRing> ring_at(const SavedIndex& index, const guestmem::GuestRing& ring,
                                            const guestmem::AddressSpace& memory,
@@ -197,7 +197,7 @@ std::size_t EventRings::drain_notifications() {
   return moved;
 }
 
-// The first that waits at or after drain_from_cq_, round and round. One does: the caller looked.
+// The first CQ held back at or after drain_from_cq_, cyclically. There is one: the caller has checked.
 std::uint32_t EventRings::next_pending_cq() const {
   const std::size_t words = pending_cqs_.size();
   const std::size_t first = drain_from_cq_ / kBitsPerWord;
@@ -235,7 +235,7 @@ bool EventRings::push_event(const abi::AsyncEvent& event) {
   return true;
 }
 
-// Whatever keeps an element out, the guest can put right: it waits like one that found no room.
+// Whatever prevents the write, the guest can correct it. So the entry is held back, as if there were no room.
 bool EventRings::push(guestmem::GuestRing& ring, std::span<const std::byte> element) {
   switch (ring.push(element)) {
     case guestmem::RingStatus::kOk:

@@ -2,10 +2,10 @@
 // 2).
 //
 // The guest's arithmetic makes them a 512-entry and a 1024-entry ring (reference 4.3), and the guest may be
-// slow: what finds no room is held back here and goes out, oldest event first, when drain() finds room. What
-// waits is bounded: notifications by one bit per CQ (one is enough, however often the CQ fired), events by
-// kHeldEventsMax; events beyond that are counted and lost. Nothing is written before attach().
-// Reference 7.8, 7.9.
+// slow. Entries without room are held back here, and drain() writes them when there is room, the oldest event
+// first. The memory for them is bounded: one bit for each CQ's notification (one is enough, however often the
+// CQ fired), and kHeldEventsMax events. Further events are counted and lost. Nothing is written before
+// attach(). Reference 7.8, 7.9.
 //
 // Hot path: notify() does not allocate. Thread: shard-owned.
 #pragma once
@@ -35,35 +35,36 @@ class EventRings {
   static constexpr Duration kRetryAfterMin = std::chrono::milliseconds(1);
   static constexpr Duration kRetryAfterMax = std::chrono::milliseconds(64);
 
-  // All borrowed, outlive this. CQ handles are below `max_cq`.
+  // All are borrowed and outlive this object. CQ handles are below `max_cq`.
   EventRings(const guestmem::AddressSpace& memory, Interrupts& interrupts, Counters& counters,
              std::uint32_t max_cq);
 
-  // Takes the rings of `region`. False if no ring can be laid over its pages.
+  // Uses the rings of `region`. False: a ring cannot be laid over its pages.
   [[nodiscard]] bool attach(const SharedRegion& region);
-  // Forgets the rings and all that waits; nothing is written any more.
+  // Forgets the rings and everything held back. Nothing is written any more.
   void detach();
 
   SavedEventRings save(Instant now) const;
-  // As attach() to `region`, whose pages need not be RAM yet, and with all that waited. False: the values are
-  // impossible; nothing is attached.
+  // As attach() to `region`, whose pages need not be RAM yet, and with the saved entries held back. False:
+  // the values are impossible, and nothing is attached.
   [[nodiscard]] bool restore(const SavedEventRings& saved, const SharedRegion& region, Instant now);
 
   // An armed CQ fired.
   void notify(verbs::CqHandle cq);
   void post(abi::EventType type, std::uint32_t info);
 
-  // The object is gone: what still waits for it is forgotten (what is in the guest's ring stays).
+  // The CQ is destroyed: a notification held back for it is dropped. Entries in the guest's ring stay.
   void forget_cq(verbs::CqHandle cq);
   void forget_qp(verbs::QpHandle qp);
   void forget_srq(verbs::SrqHandle srq);
 
   bool holds_back() const { return pending_cq_count_ != 0 || held_count_ != 0; }
 
-  // Puts what waits into the rings as far as there is room. Cheap when nothing waits. No doorbell need ever
-  // come from a guest that waits for one of these, so the shard also calls this at retry_at().
+  // Writes held-back entries to the rings as far as there is room. Cheap if there are none. A guest that
+  // waits for such an entry may never ring a doorbell, so the shard also calls this at retry_at().
   void drain(Instant now);
-  // never() when nothing waits; otherwise backs off from 1 ms to 64 ms while the guest makes no room.
+  // never() if nothing is held back. Otherwise the pause grows from 1 ms to 64 ms while the guest makes no
+  // room.
   Instant retry_at() const { return holds_back() ? retry_at_ : Instant::never(); }
 
  private:
@@ -87,9 +88,9 @@ class EventRings {
 
   std::vector<std::uint64_t> pending_cqs_;  // one bit per CQ
   std::uint32_t pending_cq_count_ = 0;
-  std::uint32_t drain_from_cq_ = 0;  // the one after the last drained, so that no CQ waits for ever
+  std::uint32_t drain_from_cq_ = 0;  // the CQ after the last drained one, so that no CQ waits for ever
 
-  std::array<abi::AsyncEvent, kHeldEventsMax> held_{};  // a queue: held_first_ is the oldest
+  std::array<abi::AsyncEvent, kHeldEventsMax> held_{};  // a circular queue; the oldest is at held_first_
   std::size_t held_first_ = 0;
   std::size_t held_count_ = 0;
 

@@ -28,7 +28,7 @@ class EventRingsTest : public testing::Test {
     EXPECT_EQ(guestmem::read_page_directory(guest_.space(), guestmem::GuestPhys(notifications.directory),
                                             count, count, region_.notification_pages),
               guestmem::DirectoryStatus::kOk);
-    // The driver's own numbers would be 1536 and 3072; these are what its arithmetic makes of them.
+    // The driver's own numbers would be 1536 and 3072. Its arithmetic makes them these.
     async_ = std::make_unique<test::RingPeer>(guest_, async.pages, shape(512, 8));
     notifications_ = std::make_unique<test::RingPeer>(guest_, notifications.pages, shape(1024, 4));
     for (std::uint32_t vector = 0; vector < 3; ++vector) {
@@ -213,7 +213,7 @@ TEST_F(EventRingsTest, AnInvalidIndexHoldsBackAndIsCounted) {
   EXPECT_EQ(async_->poll<abi::AsyncEvent>().info, 1u);
 }
 
-// Another daemon's rings, of the same guest (ADR 16).
+// The rings of another daemon for the same guest (ADR 16).
 TEST_F(EventRingsTest, WhatWaitsGoesOnElsewhere) {
   ASSERT_TRUE(rings_.attach(region_));
   for (int i = 0; i < 1024; ++i) rings_.notify(verbs::CqHandle(0));
@@ -221,7 +221,7 @@ TEST_F(EventRingsTest, WhatWaitsGoesOnElsewhere) {
   for (const std::uint32_t cq : {3u, 64u, 1900u}) rings_.notify(verbs::CqHandle(cq));
   for (std::uint32_t i = 1; i <= 20; ++i) post(i);
   for (int i = 0; i < 10; ++i) async_->poll<abi::AsyncEvent>();
-  rings_.drain(now_);  // ten of them: the oldest is not the first any more
+  rings_.drain(now_);  // ten of them, so the oldest is no longer the first
   for (std::uint32_t i = 21; i <= 30; ++i) post(i);
   const SavedEventRings saved = rings_.save(now_);
   const Instant retry_at = rings_.retry_at();

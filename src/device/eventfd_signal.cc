@@ -16,14 +16,14 @@
 namespace pvrdma::device {
 namespace {
 
-constexpr unsigned kRequests = 256;          // completions that may lie in the context's ring
+constexpr unsigned kRequests = 256;          // completions that the context's ring can hold
 constexpr std::uint32_t kReapInterval = 64;  // signals
 
 struct Context {
   aio_context_t id = 0;
-  Fd null;  // write-only: always ready for that, never readable
+  Fd null;  // write-only: always ready for writing, never readable
   std::atomic<std::uint32_t> signals = 0;
-  Result<> opened;  // last: open() fills the others
+  Result<> opened;  // must come last: open() fills the others
 
   Context() : opened(open()) {}
 
@@ -43,7 +43,8 @@ struct Context {
     return {};
   }
 
-  // 0, or errno. `result_fd` is signalled when the request is done, which a request of this kind is at once.
+  // Returns 0 or errno. `result_fd` is signalled when the request is done, which is at once for this kind of
+  // request.
   int submit(std::uint16_t operation, int result_fd) const {
     iocb request{};
     request.aio_lio_opcode = operation;
@@ -55,11 +56,11 @@ struct Context {
     return ::syscall(SYS_io_submit, id, 1, list.data()) == 1 ? 0 : errno;
   }
 
-  // A read of what cannot be read fails with EBADF, after the result's descriptor was looked at, which must
-  // be an eventfd: EINVAL otherwise. Nothing is signalled.
+  // A read from a write-only file fails with EBADF. Before that the kernel checks the result's descriptor,
+  // and fails with EINVAL if it is not an eventfd. Nothing is signalled.
   bool knows_eventfd(int fd) const {
     const int flags = ::fcntl(fd, F_GETFL);
-    const bool usable = flags >= 0 && (flags & O_PATH) == 0;  // those fail with EBADF, too
+    const bool usable = flags >= 0 && (flags & O_PATH) == 0;  // O_PATH descriptors fail with EBADF, too
     return usable && submit(IOCB_CMD_PREAD, fd) == EBADF;
   }
 
@@ -70,7 +71,7 @@ struct Context {
     return submit(IOCB_CMD_POLL, fd) == 0;
   }
 
-  // Nobody wants the completions, but they take the ring's places.
+  // Nobody needs the completions, but they fill the ring.
   void reap() const {
     std::array<io_event, kReapInterval> unused;
     timespec at_once{};
@@ -80,7 +81,7 @@ struct Context {
   }
 };
 
-// As the kernel has it: the process's own, like its signal handlers.
+// One for the process, as the kernel counts contexts.
 Context& context() {
   static Context only;
   return only;

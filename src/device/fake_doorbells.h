@@ -1,5 +1,5 @@
-// DoorbellPages: the mappable part of an adapter's BAR 2 as its guest sees it, for tests and fuzzing of this
-// folder. Thread: one.
+// DoorbellPages: the mappable part of an adapter's BAR 2 as its guest sees it, for this folder's tests and
+// fuzzers. Thread: one.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ class DoorbellPages {
     return *reinterpret_cast<volatile std::uint32_t*>(data_ + uar * abi::kUarPageBytes +
                                                       static_cast<std::uint32_t>(which));
   }
-  // All that may be mapped: the pages from 1 on, and the one behind them.
+  // All mappable pages: those from 1 on, and the additional one.
   std::span<std::byte> all() { return {data_ + first_, bytes_ - first_}; }
-  int fd() const { return fd_; }  // the adapter's; an offset in BAR 2 is the same offset in it
+  int fd() const { return fd_; }  // the adapter's; offsets in it are offsets in BAR 2
 
  private:
   std::uint64_t first_;

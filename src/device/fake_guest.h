@@ -1,6 +1,6 @@
-// FakeGuest: a VM with one adapter, in one process, for tests and fuzzing of this folder. It plays the VMM
-// (handler calls, eventfds, RAM in a memfd) and just enough of the driver (shared region, command slots).
-// Thread: one.
+// FakeGuest: a VM with one adapter, in one process, for this folder's tests and fuzzers. It acts as the VMM
+// (handler calls, eventfds, RAM in a memfd) and as much of the driver as needed (shared region, command
+// slots). Thread: one.
 #pragma once
 
 #include <array>
@@ -102,7 +102,7 @@ class FakeGuest {
 
   // --- Another daemon ---
 
-  // An adapter as this guest's, of which nobody has heard.
+  // A new adapter with this guest's configuration.
   std::unique_ptr<device::Adapter> successor() {
     auto created = device::Adapter::create(config_, port, clock);
     PVRDMA_CHECK(created, "the adapter can be made");
@@ -114,13 +114,13 @@ class FakeGuest {
     adapter.save(writer, std::nullopt, clock.now());
     return writer.finish();
   }
-  // Why not; empty: it did.
+  // The reason of a failure; empty: it succeeded.
   std::string load(device::Adapter& adapter, std::span<const std::byte> stream) const {
     state::Reader reader(stream);
     const Result<device::PciState> loaded = adapter.load(reader, clock.now());
     return loaded ? "" : loaded.error().message;
   }
-  // The adapter is destroyed, and a new one goes on where it was.
+  // Destroys the adapter and continues with a new one from the saved state.
   void replace() {
     const std::vector<std::byte> stream = save();
     adapter_ = nullptr;
@@ -138,7 +138,7 @@ class FakeGuest {
     for (Fd& eventfd : eventfds_) eventfd = Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     connect_again();
   }
-  // The same RAM and eventfds.
+  // Connects with the same RAM and eventfds.
   void connect_again() {
     is_connected_ = true;
     adapter_->connected();
@@ -186,7 +186,7 @@ class FakeGuest {
   }
   std::span<std::byte> ram() { return {ram_, ram_bytes_}; }
 
-  // Fresh zeroed pages and a directory that names them.
+  // New zeroed pages and a directory that lists them.
   struct Pages {
     std::uint64_t directory = 0;
     std::vector<std::uint64_t> at;
@@ -229,7 +229,7 @@ class FakeGuest {
 
   // --- The driver ---
 
-  // A shared region as Linux lays it out; change `region` before load_region() to be hostile.
+  // A shared region as Linux fills it. A hostile test changes `region` before load_region().
   void prepare_region() {
     region_address = page();
     async = pages(4);
@@ -252,7 +252,7 @@ class FakeGuest {
     write_register(abi::Register::kCtl, value);
     return read_register(abi::Register::kErr);
   }
-  // connect, shared region, IMR, ACTIVATE.
+  // Does connect, shared region, IMR and ACTIVATE.
   void bring_up() {
     connect();
     prepare_region();
@@ -261,7 +261,7 @@ class FakeGuest {
     PVRDMA_CHECK(control(static_cast<std::uint32_t>(abi::Ctl::kActivate)) == 0, "the adapter is activated");
   }
 
-  // Sends `request` (its header is filled in) and returns ERR.
+  // Fills in the header, sends `request`, and returns ERR.
   template <typename Request>
   std::uint32_t command(abi::Command which, Request request) {
     request.hdr = {kCookie, static_cast<std::uint32_t>(which), 0};
@@ -275,7 +275,7 @@ class FakeGuest {
   }
   static constexpr std::uint64_t kCookie = 0x0123'4567'89ab'cdef;
 
-  // --- Objects; each must be granted ---
+  // --- Objects; their creation must succeed ---
 
   std::uint32_t create_uc(std::uint32_t uar) {
     abi::CreateUcRequest request{};
@@ -305,7 +305,7 @@ class FakeGuest {
     out.handle = response<abi::CreateCqResponse>().cq_handle;
     return out;
   }
-  // 16 work requests each way, one SGE: a state page, a page of send and one of receive.
+  // 16 work requests in each direction with one SGE: a state page, a send page and a receive page.
   abi::CreateQpRequest qp_request(std::uint32_t pd, std::uint32_t cq, const Pages& rings,
                                   abi::QpType type = abi::QpType::kRc) {
     abi::CreateQpRequest request{};

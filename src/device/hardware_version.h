@@ -1,15 +1,14 @@
-// What a hardware version decides about how the guest's driver sees the adapter; the rest is in
+// How a hardware version changes what the guest's driver sees. Everything else about hardware versions is in
 // base/hardware_version.h.
 //
 // | hardware version | VERSION register | resource ids                       |
-// |------------------|------------------|------------------------------------|
-// | 13 (ESXi 6.5)    | 17               | translated (QP handle = QP number) |
-// | 14 (ESXi 6.7)    | 18               | translated                         |
-// | 17 (vSphere 7.0) | 19               | translated                         |
-// | 18 (7.0 U1)      | 20               | own namespace                      |
+// |------------------|------------------|------------------------------------| | 13 (ESXi 6.5)    | 17
+// | translated (QP handle = QP number) | | 14 (ESXi 6.7)    | 18               | translated
+// | | 17 (vSphere 7.0) | 19               | translated                         | | 18 (7.0 U1)      | 20
+// | own namespace                      |
 //
-// One hardware version for each register layout the driver knows, so that each is reachable from a
-// configuration (ADR 5). Reference 1.7, 1.8. Thread: values.
+// There is one hardware version for each register layout that the driver knows, so that each layout can be
+// configured (ADR 5). Reference 1.7, 1.8. Thread: values.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,7 @@ namespace pvrdma::device {
 // Value of the VERSION register: 17 to 20.
 std::uint32_t device_version(HardwareVersion version);
 
-// False: the QP number in the guest's hands is the handle too. True: CREATE_QP answers with both.
+// False: the QP handle is the QP number. True: CREATE_QP returns both.
 bool separates_qp_handle(HardwareVersion version);
 
 // Page frame numbers of UAR pages have 64 bits in the shared region and in CREATE_UC.

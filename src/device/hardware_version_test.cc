@@ -56,7 +56,7 @@ TEST(Capabilities, AreWhatTheDesignSays) {
   EXPECT_EQ(caps.phys_port_cnt, 1);
   EXPECT_EQ(caps.max_pkeys, 1);
   EXPECT_EQ(caps.max_fast_reg_page_list_len, 128u);
-  // Where the driver looks for them.
+  // At the offsets where the driver reads them.
   const auto* bytes = reinterpret_cast<const unsigned char*>(&caps);
   EXPECT_EQ(bytes[8], 0x02) << "the GUID is big-endian";
   EXPECT_EQ(bytes[203], 2) << "gid_types at DSR 275";
@@ -88,14 +88,14 @@ TEST(Capabilities, ChecksOwnAndForeignLimits) {
     EXPECT_TRUE(check_limits(limits_of(version, Profile::kEsxi)));
   }
   verbs::Limits limits;
-  limits.max_context = 1000;  // the driver refuses what is no power of two
+  limits.max_context = 1000;  // the driver refuses a number that is not a power of two
   EXPECT_EQ(check_limits(limits).error().message,
             "limit max_context = 1000 is not a power of two from 2 to 32768");
   limits = {};
   limits.max_qp = 65536;  // the provider's table would be empty
   EXPECT_FALSE(check_limits(limits));
   limits = {};
-  limits.max_qp_wr = 256;  // no GSI QP
+  limits.max_qp_wr = 256;  // no room for a GSI QP
   EXPECT_FALSE(check_limits(limits));
   limits = {};
   limits.max_cqe = 3000;

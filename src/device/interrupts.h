@@ -1,10 +1,10 @@
 // Interrupts: three MSI-X vectors, each an eventfd of the client, with the cause (ICR) and mask (IMR)
 // registers.
 //
-// Masking of the MSI-X table itself is QEMU's and KVM's. IMR has a bit per cause (by inference: Linux writes
-// all or nothing); a cause raised while masked is remembered and signalled once when the mask goes. A vector
-// without eventfd remembers nothing: the driver enables MSI-X before it unmasks. Reference 1.3, 1.4, 8.6.
-// Thread: shard-owned.
+// QEMU and KVM mask the vectors of the MSI-X table. IMR has one bit for each cause (by inference: Linux sets
+// all bits or none). A cause that is raised while masked is remembered, and signalled once when it is
+// unmasked. A vector without an eventfd remembers nothing, because the driver enables MSI-X before it
+// unmasks. Reference 1.3, 1.4, 8.6. Thread: shard-owned.
 #pragma once
 
 #include <array>
@@ -19,14 +19,14 @@ struct SavedInterrupts;
 
 class Interrupts {
  public:
-  // Replaces (and closes) the vector's earlier eventfd; an empty Fd unassigns it. 0, or EINVAL for a vector
-  // that does not exist and for an fd that is no eventfd.
+  // Replaces and closes the vector's earlier eventfd. An empty Fd unassigns it. Returns 0, or EINVAL for an
+  // unknown vector and for an fd that is not an eventfd.
   int assign(std::uint32_t vector, ClientFd eventfd);
   void unassign_all();
-  std::uint32_t assigned() const;  // how many vectors have an eventfd
+  std::uint32_t assigned() const;  // the number of vectors with an eventfd
 
-  // Never blocks, whatever the client does with its end: an eventfd that is full already tells all there is
-  // to tell (eventfd_signal.h).
+  // Never blocks, whatever the client does with its descriptor. A full eventfd needs no further signal
+  // (eventfd_signal.h).
   void raise(abi::Vector vector);
 
   std::uint32_t mask() const { return mask_; }
@@ -35,10 +35,10 @@ class Interrupts {
   // Causes raised since the last call; reading clears them.
   std::uint32_t take_causes();
 
-  // Back to power-on: nothing masked, no cause. Eventfds stay (reference 8.7).
+  // Returns to the power-on state: no cause is masked or pending. Eventfds stay (reference 8.7).
   void reset();
 
-  // Eventfds are the client's to give.
+  // Without eventfds, which the client assigns.
   SavedInterrupts save() const;
   void restore(const SavedInterrupts& saved);
 

@@ -17,7 +17,7 @@ namespace {
 
 class InterruptsTest : public testing::Test {
  protected:
-  // Assigns a fresh eventfd; the test keeps a descriptor of its own.
+  // Assigns a new eventfd. The test keeps its own descriptor of it.
   Fd assign(std::uint32_t vector, int flags = EFD_NONBLOCK) {
     Fd fd(::eventfd(0, flags));
     EXPECT_EQ(interrupts_.assign(vector, Fd(::dup(fd.get()))), 0);
@@ -93,7 +93,7 @@ TEST_F(InterruptsTest, ResetKeepsEventfds) {
   EXPECT_EQ(take(fd), 1u);
 }
 
-// The flag is the open file's: the client shares it, and may change it after every check of ours.
+// The flag belongs to the open file, which the client shares. It may change the flag after every check.
 TEST_F(InterruptsTest, AFullEventfdDoesNotBlockThoughTheClientMakesItBlocking) {
   const Fd fd = assign(0);
   const std::uint64_t almost_full = ~0ULL - 1;
@@ -112,7 +112,7 @@ TEST_F(InterruptsTest, ManyThatNobodyReadsAreNotLost) {
   EXPECT_EQ(interrupts_.raised_total(), 5'000u);
 }
 
-// As several shards would: the process has one context for all of them.
+// Several shards would do so: the process has one context for all of them.
 TEST_F(InterruptsTest, ThreadsSignalAtTheSameTime) {
   constexpr int kEach = 5'000;
   const Fd fd = assign(0);
@@ -126,7 +126,7 @@ TEST_F(InterruptsTest, ThreadsSignalAtTheSameTime) {
   EXPECT_EQ(take(other), std::uint64_t{kEach});
 }
 
-// A write to a socket whose peer is gone would kill the daemon; one to a pipe could block it.
+// A write to a socket whose peer is gone would kill the daemon, and one to a pipe could block it.
 TEST_F(InterruptsTest, TakesNothingButEventfds) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -16,7 +16,8 @@ struct MigrationStream::Held final : Reapable {
   std::vector<std::byte> state;
   std::size_t read = 0;  // bytes of it
 
-  std::byte* written = nullptr;  // realloc()'s, which moves pages of large blocks instead of copying
+  // From realloc(), which moves the pages of large blocks instead of copying them.
+  std::byte* written = nullptr;
   std::size_t size = 0;
   std::size_t room = 0;
 };

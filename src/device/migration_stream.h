@@ -1,8 +1,8 @@
-// MigrationStream: an adapter's saved state on its way through a client's MIG_DATA messages: what is left to
-// read, or what was written so far.
+// MigrationStream: an adapter's saved state while a client reads or writes it by MIG_DATA messages.
 //
-// What was written is not looked at: it is another host's, may be anything, and is bounded. Its memory is
-// taken in steps, as it comes, and never copied as it grows. A large one ends in the reaper's queue.
+// Written bytes are not checked here. They come from another host and may be anything, so their number is
+// bounded. Memory for them is taken in steps as they come, and is never copied. A large stream is released in
+// the reaper's queue.
 //
 // Thread: shard-owned.
 #pragma once
@@ -22,35 +22,36 @@ class MigrationStream {
  public:
   static constexpr std::size_t kStepBytes = 1u << 20;
 
-  // No queue: memory is given back in place. `host`, which bounds how many there are with something in them,
-  // is borrowed; null: nothing does.
+  // Without a queue, memory is released in place. `host` is borrowed and bounds the number of streams that
+  // are not empty; null: no bound.
   MigrationStream(std::shared_ptr<ReaperQueue> queue, verbs::HostAccount* host);
   ~MigrationStream();
   MigrationStream(const MigrationStream&) = delete;
   MigrationStream& operator=(const MigrationStream&) = delete;
 
-  // Empty, and sure of its place. False: the host has too many. Throws bad_alloc, as false then.
+  // Empties the stream and reserves its place. False: the host has too many streams. May throw bad_alloc,
+  // with the same effect as false.
   [[nodiscard]] bool begin();
-  // After begin(): `state` is to be read, from its begin.
+  // After begin(): offers `state` to be read from its start.
   void offer(std::vector<std::byte> state);
-  // The next bytes; how many: fewer than `out` has at the end.
+  // Reads the next bytes and returns their number. At the end there are fewer than `out` has.
   std::size_t read(std::span<std::byte> out);
 
-  // Adds `data` to what was written, of which there may be `bytes_max` in all. 0, or ENOSPC, EBUSY
-  // (as begin()) or ENOMEM: nothing of it was added.
+  // Appends `data` to the written bytes, of which there may be at most `bytes_max`. Returns 0, or an error
+  // without adding any byte: ENOSPC, EBUSY (as begin()) or ENOMEM.
   int write(std::span<const std::byte> data, std::uint64_t bytes_max);
-  // Until the next call.
+  // Valid until the next call.
   std::span<const std::byte> written() const;
 
-  // Nothing is to be read, and nothing written.
+  // Removes all bytes, offered or written.
   void clear();
 
  private:
   struct Held;
 
   const std::shared_ptr<ReaperQueue> queue_;
-  verbs::HostAccount* const host_;  // null: none
-  std::unique_ptr<Held> held_;      // null: nothing
+  verbs::HostAccount* const host_;  // null: no bound
+  std::unique_ptr<Held> held_;      // null: the stream is empty
 };
 
 }  // namespace pvrdma::device

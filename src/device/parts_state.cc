@@ -1,6 +1,6 @@
-// The parts of an adapter, taken apart and put together (ADR 16). Each names all its members, so that a new
-// one does not compile without a word about it. A loaded value is trusted afterwards like one that a guest's
-// access brought, so it passes the same rules here.
+// Converts the parts of an adapter to saved values and back (ADR 16). Each function names all members, so
+// that a new member does not compile until it is handled. A loaded value is trusted afterwards like one from
+// a guest's access, so the same rules check it here.
 #include <algorithm>
 #include <atomic>
 
@@ -92,7 +92,7 @@ std::optional<SharedRegion> restore(const SavedRegion& saved, PageFrames frames)
 }
 
 SavedDoorbells DoorbellPoller::save() const {
-  // Which pages are hot, and which come next, follows from what is found; all are looked at after a load.
+  // Which pages are hot, and which come next, is not saved: all pages are looked at after a load.
   const auto& [memory, doorbells, engine, hot, cold, next_hot, next_cold, cold_due, last_look] = *this;
   SavedDoorbells saved;
   for (const std::vector<Page>* pages : {&hot, &cold}) {

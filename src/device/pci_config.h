@@ -1,8 +1,8 @@
 // PciConfig: the 256 bytes of PCI configuration space (region 7), with the sizing behaviour of three BARs.
 //
-// Bytes and a mask of what a write may change: identity, capability list and BAR types are read-only by
-// construction, the expansion ROM BAR reads back as 0. The device itself acts on nothing that is written
-// here: QEMU keeps its own copy of BARs and command bits. Reference 1.1, 1.2, 8.8. Thread: shard-owned.
+// It consists of the bytes and a mask of the writable bits. So identity, capability list and BAR types are
+// read-only by construction, and the expansion ROM BAR reads back as 0. The device does not react to writes:
+// QEMU keeps its own copy of BARs and command bits. Reference 1.1, 1.2, 8.8. Thread: shard-owned.
 #pragma once
 
 #include <array>
@@ -22,13 +22,13 @@ class PciConfig {
   // `uar_bar_bytes`: size of BAR 2, a power of two.
   explicit PciConfig(std::uint64_t uar_bar_bytes);
 
-  // Any width, any offset inside the 256 bytes. False (and nothing happens) outside.
+  // Any width and offset inside the 256 bytes. Otherwise it returns false and does nothing.
   [[nodiscard]] bool read(std::uint64_t offset, std::span<std::byte> out) const;
   [[nodiscard]] bool write(std::uint64_t offset, std::span<const std::byte> data);
 
   const std::array<std::byte, kPciConfigBytes>& bytes() const { return bytes_; }
 
-  // Back to power-on.
+  // Returns to the power-on state.
   void reset() { bytes_ = power_on_; }
 
  private:

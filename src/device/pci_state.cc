@@ -13,7 +13,7 @@ constexpr std::uint32_t kBarAddress = ~0xfu;
 constexpr std::size_t kMsixControlHigh = kPciMsix + 3;
 constexpr std::uint8_t kMsixEnableAndMask = 0xc0;
 constexpr std::uint8_t kMsixEnabled = 0x80;
-constexpr std::size_t kVectorControl = 12;  // in its entry
+constexpr std::size_t kVectorControl = 12;  // offset in the table's entry
 constexpr std::uint8_t kVectorMasked = 0x01;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A saved adapter as text, for people. Thread: any; needs no adapter and no guest.
+// A saved adapter as text for people. Thread: any; needs no adapter and no guest.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace pvrdma::device {
 
-// A line for each field, the engine's included, up to what is wrong with the stream, which the last line
-// says.
+// Prints one line for each field, including the engine's. If the stream is invalid, the last line says what
+// is wrong.
 std::string print_state(std::span<const std::byte> stream);
 
 }  // namespace pvrdma::device

@@ -1,8 +1,8 @@
-// RateLimit: how many a second, and after a pause as many at once as kBurst brings.
+// RateLimit: limits a rate per second, with bursts after a pause (kBurst).
 //
-// Nothing is refused: whoever is over its rate waits (held_until()) while time pays what it took, but never
-// longer than kLongestWait, since a vCPU may wait for the answer and its VMM gives up after 5 s
-// (docs/device.md 8.9). Sans clock; no division and no allocation in take(). Thread: shard-owned.
+// It refuses nothing: a client over its rate waits (held_until()) until the time has paid for what it took.
+// It never waits longer than kLongestWait, because a vCPU may wait for the answer, and its VMM gives up after
+// 5 s (docs/device.md 8.9). Sans clock. take() neither divides nor allocates. Thread: shard-owned.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,13 @@ class RateLimit {
  public:
   static constexpr Duration kBurst = std::chrono::seconds(2);
   static constexpr Duration kLongestWait = std::chrono::seconds(1);
-  static constexpr Duration kSecondForgotten = std::chrono::seconds(2);  // after its begin
+  static constexpr Duration kSecondForgotten = std::chrono::seconds(2);  // after the second's beginning
 
-  // kNoBudget: never over.
+  // kNoBudget: no limit.
   explicit RateLimit(std::uint64_t per_second)
       : price_(per_second == kNoBudget ? 0 : static_cast<std::int64_t>(kSecond / per_second)) {}
 
-  // True: with these it is over its rate, and was not before.
+  // True: these have put it over its rate.
   bool take(std::uint32_t count, Instant now) {
     if (now - second_began_ >= std::chrono::seconds(1)) [[unlikely]]
       begin_second(now);
@@ -41,15 +41,15 @@ class RateLimit {
     return true;
   }
 
-  // When it is paid for; Instant{} while the last take() was within the rate.
+  // When the taken ones are paid for; Instant{} if the last take() was within the rate.
   Instant held_until() const { return over_ ? paid_at_ : Instant{}; }
 
-  // The rate itself is the host's.
+  // Without the rate itself, which this host configures.
   SavedRate save(Instant now) const;
   void restore(const SavedRate& saved, Instant now);
 
   std::uint64_t slowed() const { return slowed_; }
-  // How many there were in the last whole second.
+  // The number taken in the last whole second.
   std::uint64_t last_second(Instant now) const {
     const Duration age = now - second_began_;
     if (age >= kSecondForgotten) return 0;
@@ -65,8 +65,8 @@ class RateLimit {
     second_began_ = now;
   }
 
-  Duration price_;   // of one
-  Instant paid_at_;  // all that was taken
+  Duration price_;   // of one unit
+  Instant paid_at_;  // when everything taken is paid for
   bool over_ = false;
   Instant second_began_;
   std::uint64_t in_second_ = 0;

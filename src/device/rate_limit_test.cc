@@ -17,7 +17,8 @@ TEST(RateLimit, HasABurstAndThenItsRate) {
   EXPECT_EQ(rate.held_until(), kStart + 1ms);
   EXPECT_EQ(rate.slowed(), 1u);
   std::uint64_t taken = 0;
-  for (Instant now = kStart; now < kStart + 3s; now = now + 100us) {  // whoever waits as told has the rate
+  // A client that waits as told gets the full rate.
+  for (Instant now = kStart; now < kStart + 3s; now = now + 100us) {
     if (now < rate.held_until()) continue;
     rate.take(1, now);
     ++taken;

@@ -7,7 +7,7 @@
 namespace pvrdma::device {
 namespace {
 
-constexpr std::uint32_t kNothing = 0xffffffff;  // what a write-only register reads as
+constexpr std::uint32_t kNothing = 0xffffffff;  // the value of a write-only register when read
 
 std::uint32_t little_endian(const std::uint8_t* bytes, std::size_t count) {
   std::uint32_t value = 0;
@@ -83,7 +83,7 @@ bool Registers::write_register(abi::Register which, std::uint32_t value) {
       return true;
     case abi::Register::kRequest:
       err_ = actions_.execute_command();
-      return true;  // the value says nothing
+      return true;  // the value has no meaning
     case abi::Register::kImr:
       interrupts_.set_mask(value);
       return true;

@@ -1,9 +1,9 @@
 // Registers: the register file of BAR 1 (reference 1.4).
 //
-// 32-bit accesses to existing registers only; anything else reads as all ones, changes nothing and is
-// counted. The writes that make the device act go to RegisterActions and complete before the write is
-// acknowledged; what they return becomes ERR, on every one of them, so that no earlier failure is ever read
-// twice. Thread: shard-owned.
+// 32-bit accesses to existing registers only; other accesses read as all ones, change nothing and are
+// counted. Writes that trigger an action go to RegisterActions, which completes before the write is
+// acknowledged. Each such write sets ERR to its own result, so that no earlier failure is read again. Thread:
+// shard-owned.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace pvrdma::device {
 
-// What the three acting registers do. Each returns the new value of ERR: 0, or an errno-like reason.
+// The actions of three registers. Each returns the new value of ERR: 0, or an errno-like reason.
 class RegisterActions {
  public:
   virtual ~RegisterActions() = default;
@@ -35,15 +35,15 @@ struct SavedRegisters;
 
 class Registers {
  public:
-  // `interrupts` and `actions` are borrowed and outlive this.
+  // `interrupts` and `actions` are borrowed and outlive this object.
   Registers(std::uint32_t device_version, const abi::Mac& mac, Interrupts& interrupts,
             RegisterActions& actions);
 
-  // False: an access that no register answers to. A read fills `out` in any case.
+  // False: no register answers the access. A read fills `out` in any case.
   [[nodiscard]] bool read(std::uint64_t offset, std::span<std::byte> out);
   [[nodiscard]] bool write(std::uint64_t offset, std::span<const std::byte> data);
 
-  // Back to power-on; IMR and ICR are the Interrupts' own.
+  // Returns to the power-on state. IMR and ICR belong to Interrupts.
   void reset();
 
   SavedRegisters save() const;

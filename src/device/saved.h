@@ -1,5 +1,5 @@
-// What a saved adapter is made of besides its engine (ADR 16): values that stand for its parts, as they lie
-// in a stream. In the manner of verbs/saved.h: a part's save() and describe() name every member there is.
+// The parts of a saved adapter besides its engine (ADR 16): values that represent them in a stream. As in
+// verbs/saved.h, a part's save() and describe() name every member.
 //
 // Thread: values.
 #pragma once
@@ -20,8 +20,8 @@
 
 namespace pvrdma::device {
 
-// What makes it this adapter, and what its guest was told of it. Compared; applied only to an adapter that
-// its client goes on with in another process (keep_to()).
+// The adapter's identity and what its guest was told. A load compares it. It is applied only to an adapter
+// whose client continues in another process (keep_to()).
 struct SavedIdentity {
   std::string name;
   Mac mac;
@@ -57,14 +57,14 @@ struct SavedRegion {
   std::vector<std::uint64_t> notification_pages;
 };
 
-// How far the driver has come.
+// The state of the driver.
 struct SavedDriver {
   AdapterState state{};
   bool link_up = false;
-  SavedRegion region;  // attached and active; else nothing
+  SavedRegion region;  // while attached or active; otherwise empty
 };
 
-// Where we are in a ring whose pages the region has.
+// The device's own index in a ring whose pages are in the region.
 struct SavedIndex {
   std::uint32_t own_index = 0;
   bool own_index_known = false;
@@ -75,24 +75,24 @@ struct SavedEventRings {
   SavedIndex notifications;
   std::vector<std::uint32_t> pending_cqs;  // ascending
   std::uint32_t drain_from_cq = 0;
-  std::vector<abi::AsyncEvent> held;  // the oldest first
+  std::vector<abi::AsyncEvent> held;  // oldest first
   std::uint64_t retry_in_ns = 0;
   std::uint64_t retry_after_ns = 0;
 };
 
-// A context's page, and the doorbells in it that nobody has looked at.
+// A context's page and the doorbells in it that have not been looked at.
 struct SavedDoorbellPage {
   std::uint32_t uar = 0;
-  std::uint64_t words = 0;  // QP and CQ word
+  std::uint64_t words = 0;  // the QP and CQ words
 };
 
-// Mapped mode: a page for each context.
+// Mapped mode: one page for each context.
 struct SavedDoorbells {
   std::vector<SavedDoorbellPage> pages;  // ascending
 };
 
 struct SavedRate {
-  std::uint64_t taken_ns = 0;  // what is to be paid, above the longest pause that counts
+  std::uint64_t taken_ns = 0;  // the unpaid time, beyond the longest pause that counts
   std::uint64_t second_age_ns = 0;
   std::uint64_t in_second = 0;
   std::uint64_t last_second = 0;

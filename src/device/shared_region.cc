@@ -8,8 +8,8 @@
 namespace pvrdma::device {
 namespace {
 
-constexpr std::uint64_t kRegionAlignment =
-    8;  // a coherent allocation has more, but no driver promises a page
+// Linux allocates a whole page, but the interface does not promise that.
+constexpr std::uint64_t kRegionAlignment = 8;
 
 bool is_page(const guestmem::AddressSpace& memory, guestmem::GuestPhys address, guestmem::Access access) {
   return address.value % abi::kPageBytes == 0 &&

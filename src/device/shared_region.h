@@ -1,8 +1,8 @@
-// SharedRegion: what the guest told us in its device shared region (DSR), copied once and checked. Reference
-// 2, 9.3.
+// SharedRegion: the information that the guest gives in its device shared region (DSR), copied once and
+// checked. Reference 2, 9.3.
 //
-// The private copy is all the device ever uses: the guest may scribble over the region afterwards.
-// Capabilities are written once, after everything else was found good. Thread: a value.
+// The device uses only this private copy, because the guest may overwrite the region afterwards. Capabilities
+// are written once, after all checks have passed. Thread: a value.
 #pragma once
 
 #include <cstdint>
@@ -18,45 +18,45 @@
 
 namespace pvrdma::device {
 
-// Why a region is refused. Caused by the guest, hence no Error.
+// Why a region is refused. The guest causes it, so it is not an Error.
 enum class RegionFault : std::uint8_t {
-  kNotMemory,         // the region itself is unaligned or no guest memory
-  kDriverVersion,     // older than any driver that has this layout
+  kNotMemory,         // the region is unaligned or not guest memory
+  kDriverVersion,     // older than any driver with this layout
   kCommandSlot,       // not a page of readable guest memory
   kResponseSlot,      // not a page of writable guest memory
-  kAsyncRing,         // page count out of range, or its directory or pages are no guest memory
-  kNotificationRing,  // likewise
+  kAsyncRing,         // page count out of range, or its directory or pages are not guest memory
+  kNotificationRing,  // as kAsyncRing
 };
 const char* describe(RegionFault fault);
 
 struct SharedRegion {
   std::uint32_t driver_version = 0;
-  std::uint32_t guest_os = 0;  // gos_info as it came, see describe_guest_os()
+  std::uint32_t guest_os = 0;  // gos_info unchanged, see describe_guest_os()
   guestmem::GuestPhys command_slot;
   guestmem::GuestPhys response_slot;
-  std::uint64_t uar_page_frame = 0;  // of the kernel's own UAR page
+  std::uint64_t uar_page_frame = 0;  // of the kernel's UAR page
   guestmem::PageList async_pages;    // page 0 has the ring's state
   guestmem::PageList notification_pages;
 };
 
-enum class PageFrames : bool { k32Bit, k64Bit };  // how wide uar_pfn is, by device version
+enum class PageFrames : bool { k32Bit, k64Bit };  // width of uar_pfn, by device version
 inline PageFrames page_frames_of(HardwareVersion version) {
   return has_wide_page_frames(version) ? PageFrames::k64Bit : PageFrames::k32Bit;
 }
 
-// Pages an event ring may have, its state page included. Linux uses 4.
+// The number of pages of an event ring, including its state page. Linux uses 4.
 inline constexpr std::uint32_t kEventRingPagesMin = 2;
 inline constexpr std::uint32_t kEventRingPagesMax = 16;
 inline constexpr std::uint32_t kOldestDriver = abi::kVersionRocev1;
 
-// Reads and checks the region at `address`, then writes `caps` into it. On a fault nothing was written.
+// Reads and checks the region at `address`, then writes `caps` into it. After a fault nothing was written.
 tl::expected<SharedRegion, RegionFault> load_region(const guestmem::AddressSpace& memory,
                                                     guestmem::GuestPhys address, PageFrames frames,
                                                     const abi::Caps& caps);
 
 struct SavedRegion;
 SavedRegion save(const SharedRegion& region);
-// Its pages need not be RAM yet. Nothing: values that load_region() would have refused.
+// The pages need not be RAM yet. Empty: load_region() would have refused the values.
 std::optional<SharedRegion> restore(const SavedRegion& saved, PageFrames frames);
 
 // "64-bit Linux, version 0", for logs and views.

@@ -44,7 +44,7 @@ class SharedRegionTest : public testing::Test {
 };
 
 TEST_F(SharedRegionTest, LoadsAndWritesCapabilities) {
-  address_.value += 0x100;  // a coherent allocation need not be a page
+  address_.value += 0x100;  // a coherent allocation may be smaller than a page
   const auto region = load();
   ASSERT_TRUE(region);
   EXPECT_EQ(region->driver_version, 20u);
@@ -115,7 +115,7 @@ TEST_F(SharedRegionTest, RefusesBadDirectories) {
     raw_.async_ring_pages.pdir_dma = bad;
     expect_refused(RegionFault::kAsyncRing);
   }
-  // A directory that is good but names a page that is not there.
+  // A valid directory that names a page outside the memory.
   auto pages = guest_.pages(4);
   pages[2] = guest_.end();
   raw_ = good;
