@@ -2,7 +2,7 @@
 # Gives each host of a cluster a user of its own in etcd, and turns etcd's authentication on if it is off. May be run again
 # for more hosts. What each user may do is explained in docs/cluster/store.md.
 #
-# Each host's [store] has user = "HOST" and password_file = "FILE" then (pvrdmad.toml(5)).
+# Afterwards, each host's [store] has user = "HOST" and password_file = "FILE" (pvrdmad.toml(5)).
 set -euo pipefail
 
 usage() {
@@ -51,7 +51,7 @@ for host in "$@"; do
   ctl role add "$role"
   grant "$role" --prefix=true read "$prefix"
   grant "$role" readwrite "${prefix}live/host/$host"
-  grant "$role" readwrite "${prefix}config" # what every change counts on, also of its own record
+  grant "$role" readwrite "${prefix}config"  # every change depends on it, also a change of the host's own record
   grant "$role" readwrite "${prefix}config/host/$host"
   grant "$role" --prefix=true readwrite "${prefix}live/power/"
   grant "$role" --prefix=true readwrite "${prefix}live/gid/"

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Sets PVRDMA up between VMs on two hosts, step by step as VMware's deployment guide does: distributed switch with two
-# uplinks and a port group, hosts, tagged VMkernel adapters, firewall ruleset, VMs with PVRDMA adapters and reserved memory.
+# Sets up PVRDMA between VMs on two hosts, step by step like VMware's deployment guide: distributed switch with two
+# uplinks and a port group, hosts, tagged VMkernel adapters, firewall ruleset, VMs with PVRDMA adapters and reserved
+# memory.
 #
 # Run it once, on either host, when pvrdmad runs on both with one store (pvrdmad.toml(5), [host] and [store]).
 set -euo pipefail
