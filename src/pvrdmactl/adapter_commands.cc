@@ -159,7 +159,7 @@ Argument only_adapter() {
 Section adapter_commands() {
   return {.namespaces = {{"adapter", "PVRDMA adapters that this host serves"},
                          {"qp", "queue pairs"},
-                         {"path", "ways that connections take"}},
+                         {"path", "paths that connections take"}},
           .commands = {{.words = "adapter list",
                         .help = "list the adapters",
                         .path = "/v1/adapters",

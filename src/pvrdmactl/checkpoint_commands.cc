@@ -43,9 +43,9 @@ std::string restored_text(const Json& answer) {
 
 Command checkpoint_command() {
   return {.words = "vm checkpoint",
-          .help = "write a VM, its connections included, to a file of its host, and power it off",
+          .help = "write a VM with its connections to a file on its host, and power it off",
           .arguments = {named("NAME", "the VM"), the_file("the file, which its QEMU makes or replaces"),
-                        monitor("QMP socket of its QEMU; default: as vm qemu-args has it")},
+                        monitor("QMP socket of its QEMU; default: that of vm qemu-args")},
           .method = Method::kPost,
           .path = "/v1/adapters/{NAME}/checkpoint",
           .answer_seconds = 60,
@@ -56,9 +56,9 @@ Command checkpoint_command() {
 
 Command restore_command() {
   return {.words = "vm restore",
-          .help = "let a VM go on from a file of vm checkpoint, in a QEMU that waits for it",
+          .help = "resume a VM from a file of vm checkpoint, in a QEMU that waits for it",
           .arguments = {named("NAME", "the VM"), the_file("the file; it stays as it is"),
-                        monitor("QMP socket of that QEMU; default: as vm qemu-args --restore has it")},
+                        monitor("QMP socket of that QEMU; default: that of vm qemu-args --restore")},
           .method = Method::kPost,
           .path = "/v1/adapters/{NAME}/restore",
           .answer_seconds = 660,

@@ -10,7 +10,7 @@ constexpr std::size_t kLineBytesMax = 64u << 10;
 constexpr std::uint64_t kStateBytesMax = 1u << 30;
 
 Failure not_expected() {
-  return fail("the daemon's answer is not what a checkpoint has: is it another version?");
+  return fail("the daemon's answer is not that of a checkpoint: is it another version?");
 }
 
 }  // namespace

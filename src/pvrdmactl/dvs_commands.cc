@@ -118,7 +118,7 @@ std::vector<Command> switch_commands() {
            .path = "/v1/dvs/{NAME}/hosts/{HOST}",
            .text = dvs_text},
           {.words = "dvs remove-host",
-           .help = "make a host no member any more",
+           .help = "remove a host from the members",
            .arguments = {the_dvs("NAME"), named("HOST", "the host")},
            .method = Method::kDelete,
            .path = "/v1/dvs/{NAME}/hosts/{HOST}"}};
@@ -135,11 +135,11 @@ std::vector<Command> port_commands() {
   new_mtu.help = "the longest packet of its network, 1280 to 9000; adapters follow at their next power-on";
   const Argument natives{.name = "native-endpoints",
                          .kind = Kind::kOnOff,
-                         .help = "whether its adapters may reach machines that are no VMs of the cluster",
+                         .help = "whether its adapters may reach machines that are not VMs of the cluster",
                          .member = "/native_endpoints"};
   const Argument peers{.name = "native-peers",
                        .kind = Kind::kTexts,
-                       .help = "the only such machines, addresses or networks with commas between, or any",
+                       .help = "the only such machines: addresses or networks separated by commas, or any",
                        .shows = "networks",
                        .member = "/native_peers"};
   return {{.words = "dvs portgroup add",
@@ -181,7 +181,7 @@ std::vector<Command> port_commands() {
                          vmnic,
                          {.name = "none",
                           .kind = Kind::kFlag,
-                          .help = "instead of VMNIC: the uplink has no NIC",
+                          .help = "instead of VMNIC: remove the NIC from the uplink",
                           .required = true,
                           .member = "/vmnic"}},
            .method = Method::kPut,

@@ -15,12 +15,10 @@ std::vector<Argument> global_options() {
        .kind = Kind::kText,
        .help = "a daemon's API by TLS instead, https://HOST:PORT",
        .shows = "url"},
-      {.name = "token-file",
-       .kind = Kind::kFile,
-       .help = "the file with the bearer token that --server asks for"},
+      {.name = "token-file", .kind = Kind::kFile, .help = "the file with the bearer token for --server"},
       {.name = "ca",
        .kind = Kind::kFile,
-       .help = "certificates that --server's is checked against; default: the system's"},
+       .help = "CA certificates that verify --server; default: the system's"},
       {.name = "json", .kind = Kind::kFlag, .help = "print JSON, for machines", .constant = "true"},
       {.name = "completion",
        .kind = Kind::kChoice,
@@ -115,10 +113,7 @@ const Argument* find_argument(const std::vector<Argument>& arguments, std::strin
 }
 
 Argument host_option() {
-  return {.letter = 'H',
-          .name = "host",
-          .help = "the host; default: the one whose daemon is asked",
-          .fallback = "self"};
+  return {.letter = 'H', .name = "host", .help = "the host; default: the daemon's own", .fallback = "self"};
 }
 
 Argument named(std::string name, std::string help) {

@@ -50,7 +50,7 @@ Section hca_commands() {
                                        .member = "/device"},
                                       {.name = "memory",
                                        .kind = Kind::kNumber,
-                                       .help = "register so much; default: 256",
+                                       .help = "register this much memory; default: 256",
                                        .shows = "MiB",
                                        .member = "/memory_mib"}},
                         .method = Method::kPost,

@@ -118,7 +118,7 @@ Section host_commands() {
                .help = "show one host",
                .arguments = {{.name = "NAME",
                               .positional = true,
-                              .help = "the host; default: the one whose daemon is asked",
+                              .help = "the host; default: the daemon's own",
                               .fallback = "self"}},
                .path = "/v1/hosts/{NAME}",
                .text = host_text},
@@ -128,7 +128,7 @@ Section host_commands() {
                .method = Method::kDelete,
                .path = "/v1/hosts/{NAME}"},
               {.words = "cluster get",
-               .help = "show how the host gets on with the store and with its peers",
+               .help = "show the host's connections to the store and to its peers",
                .path = "/v1/cluster",
                .text = cluster_text}}};
 }

@@ -60,7 +60,8 @@ int capture(const Endpoint& endpoint, const Command& command, const Values& valu
     return taken;
   });
   if (!done && interrupted == 0 && done.error().code != EPIPE) return fail_with(done.error(), kExitFailed);
-  fmt::print(stderr, "{} frames captured, {} more found no room\n", file.frames(), file.lost_frames());
+  fmt::print(stderr, "{} frames captured, {} more were dropped: the ring was full\n", file.frames(),
+             file.lost_frames());
   return kExitDone;
 }
 
@@ -98,8 +99,8 @@ Result<std::string> checkpoint(const Endpoint& endpoint, const Command& command,
   }
   if (!stream.kept()) {
     return fail(
-        "the daemon ended the checkpoint: see its log; the VM goes on, and where the daemon has died "
-        "it does when its QEMU's monitor is told cont");
+        "the daemon ended the checkpoint: see its log; the VM goes on. If the daemon has died, send cont to "
+        "the monitor of the VM's QEMU");
   }
   if (!finished) return Failure(finished.error());
   return answer;

@@ -67,56 +67,54 @@ Argument flag(std::string name, std::string help) {
 Result<void> check_migrate(Values& values, const Ask& /*ask*/) {
   const bool cancels = values.contains("cancel");
   if (cancels && (values.contains("to") || values.contains("check")))
-    return fail("--cancel gives a motion up: it goes with no other option");
-  if (!cancels && !values.contains("to")) return fail("--to is missing: the host that the VM is to go to");
+    return fail("--cancel cancels a motion: give no other option with it");
+  if (!cancels && !values.contains("to")) return fail("--to is missing: give the host that the VM moves to");
   return {};
 }
 
 }  // namespace
 
 Command migrate_command() {
-  return {
-      .words = "vm migrate",
-      .help =
-          "let a VM of the host whose daemon is asked go on on another one, with its connections (vMotion)",
-      .arguments = {named("NAME", "the VM"),
-                    {.name = "to", .help = "the host it goes to", .shows = "host", .member = "/to"},
-                    {.name = "max-pause",
-                     .kind = Kind::kNumber,
-                     .help = "how long QEMU may plan to let the VM stand; default: 500",
-                     .shows = "ms",
-                     .member = "/max_pause_ms"},
-                    {.name = "patience",
-                     .kind = Kind::kNumber,
-                     .help = "for a QEMU on the other host, and for the guest's memory; default: 600",
-                     .shows = "s",
-                     .member = "/patience_s"},
-                    {.name = "monitor",
-                     .kind = Kind::kText,
-                     .help = "QMP socket of its QEMU; default: as vm qemu-args has it",
-                     .shows = "path",
-                     .member = "/monitor"},
-                    {.name = "libvirt",
-                     .kind = Kind::kText,
-                     .help = "libvirt moves its domain of that name, by virsh migrate to this libvirt",
-                     .shows = "URI"},
-                    {.name = "migrateuri",
-                     .kind = Kind::kText,
-                     .help = "as virsh migrate takes it",
-                     .shows = "URI",
-                     .needs = "libvirt"},
-                    flag("check", "find out whether it may, and move nothing"),
-                    flag("cancel", "give up what is under way, unless it is too late")},
-      .method = Method::kPost,
-      .path = "/v1/vms/{NAME}/motion?check={check}",
-      .answer_seconds = 30,
-      .complete = check_migrate,
-      .text = motion_text,
-      .transfer = Transfer::kMotion};
+  return {.words = "vm migrate",
+          .help = "move a running VM from the daemon's host to another one, with its connections (vMotion)",
+          .arguments = {named("NAME", "the VM"),
+                        {.name = "to", .help = "the host that it moves to", .shows = "host", .member = "/to"},
+                        {.name = "max-pause",
+                         .kind = Kind::kNumber,
+                         .help = "the longest pause of the VM that QEMU may plan; default: 500",
+                         .shows = "ms",
+                         .member = "/max_pause_ms"},
+                        {.name = "patience",
+                         .kind = Kind::kNumber,
+                         .help = "time limit for a QEMU on the other host and for its memory; default: 600",
+                         .shows = "s",
+                         .member = "/patience_s"},
+                        {.name = "monitor",
+                         .kind = Kind::kText,
+                         .help = "QMP socket of its QEMU; default: that of vm qemu-args",
+                         .shows = "path",
+                         .member = "/monitor"},
+                        {.name = "libvirt",
+                         .kind = Kind::kText,
+                         .help = "libvirt moves the domain of that name, by virsh migrate to this libvirt",
+                         .shows = "URI"},
+                        {.name = "migrateuri",
+                         .kind = Kind::kText,
+                         .help = "passed to virsh migrate",
+                         .shows = "URI",
+                         .needs = "libvirt"},
+                        flag("check", "check whether the VM may move, and move nothing"),
+                        flag("cancel", "cancel the motion that is under way, unless it is too late")},
+          .method = Method::kPost,
+          .path = "/v1/vms/{NAME}/motion?check={check}",
+          .answer_seconds = 30,
+          .complete = check_migrate,
+          .text = motion_text,
+          .transfer = Transfer::kMotion};
 }
 
 Section motion_commands() {
-  return {.namespaces = {{"motion", "VMs on their way from this host to another one"}},
+  return {.namespaces = {{"motion", "VMs in motion from this host to another one"}},
           .commands = {{.words = "motion list",
                         .help = "the newest motion of each VM that began on this host",
                         .path = "/v1/motions",

@@ -171,18 +171,18 @@ TEST(Parser, PrintsHelpWhateverElseIsMissing) {
   const auto invocation = parsed({"rdma", "device", "stats", "get", "-h"});
   ASSERT_TRUE(invocation);
   EXPECT_FALSE(invocation->incomplete);
-  EXPECT_TRUE(invocation->text.starts_with(
-      "Usage: pvrdmactl rdma device stats get [cmd options]\n"
-      "\n"
-      "Description:\n"
-      "  show the counters of one RDMA device of the daemon's own host\n"
-      "\n"
-      "Cmd options:\n"
-      "  -d|--device=<str>     the device, vmrdma0 (required)\n"
-      "  -H|--host=<str>       the host; default: the one whose daemon is asked\n"
-      "\n"
-      "Options:\n"
-      "  --api=<socket>        the daemon's API socket\n"))
+  EXPECT_TRUE(
+      invocation->text.starts_with("Usage: pvrdmactl rdma device stats get [cmd options]\n"
+                                   "\n"
+                                   "Description:\n"
+                                   "  show the counters of one RDMA device of the daemon's own host\n"
+                                   "\n"
+                                   "Cmd options:\n"
+                                   "  -d|--device=<str>     the device, vmrdma0 (required)\n"
+                                   "  -H|--host=<str>       the host; default: the daemon's own\n"
+                                   "\n"
+                                   "Options:\n"
+                                   "  --api=<socket>        the daemon's API socket\n"))
       << invocation->text;
   EXPECT_TRUE(parsed({"host", "get", "--help"})
                   ->text.starts_with("Usage: pvrdmactl host get [NAME] [cmd options]\n"));

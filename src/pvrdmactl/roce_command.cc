@@ -192,13 +192,13 @@ Command roce_rules_command() {
                     {.name = "bridge", .help = "the host's bridge with the taps", .required = true},
                     {.name = "taps",
                      .kind = Kind::kTexts,
-                     .help = "the VMs, each with the tap of its vmxnet3 adapter, with commas between",
+                     .help = "the VMs, each with the tap of its vmxnet3 adapter, separated by commas",
                      .shows = "VM=tap"},
                     {.name = "port", .help = "the tap for pvrdmad", .fallback = "pvroce0"},
-                    {.name = "user", .help = "whom pvrdmad runs as", .fallback = "pvrdma"},
-                    flag("vlan-filtering", "the bridge is one that tells VLANs apart"),
-                    flag("open-vswitch", "the bridge is one of Open vSwitch"),
-                    flag("remove", "print the commands that undo the others")},
+                    {.name = "user", .help = "the user that pvrdmad runs as", .fallback = "pvrdma"},
+                    flag("vlan-filtering", "the bridge filters by VLAN"),
+                    flag("open-vswitch", "the bridge is an Open vSwitch bridge"),
+                    flag("remove", "print the commands that remove the rules")},
       .text = commands_text,
       .compose = compose};
 }

@@ -128,7 +128,7 @@ std::string upgraded_text(const Json& answer) {
 // --restore and --incoming are one parameter of the request.
 Result<void> choose_incoming(Values& values, const Ask& /*ask*/) {
   if (!values.contains("restore")) return {};
-  if (values.contains("incoming")) return fail("--incoming or --restore: a QEMU waits for one of them");
+  if (values.contains("incoming")) return fail("--incoming or --restore: give only one of them");
   values["incoming"] = "file";
   return {};
 }
@@ -184,7 +184,7 @@ Argument doorbells(const std::string& object) {
 Argument addresses(const std::string& object) {
   return {.name = "addresses",
           .kind = Kind::kTexts,
-          .help = "the only addresses that its guest may use, with commas between, or any",
+          .help = "the only addresses that its guest may use, separated by commas, or any",
           .shows = "addresses",
           .member = object + "/addresses"};
 }
@@ -197,10 +197,10 @@ Argument account(const std::string& object, const std::string& name, std::string
           .member = object + "/" + name};
 }
 Argument owner(const std::string& object) {
-  return account(object, "owner", "whose the adapter's socket is on its host: the user its QEMU runs as");
+  return account(object, "owner", "the owner of the adapter's socket on its host: the user its QEMU runs as");
 }
 Argument group(const std::string& object) {
-  return account(object, "group", "the group that may use the adapter's socket besides");
+  return account(object, "group", "a group that may also use the adapter's socket");
 }
 
 // `object` is the adapter's place in the body: "" or "/adapter".
@@ -245,8 +245,8 @@ Command create_command() {
   Argument whole = memory();
   whole.required = true;
   Command command{.words = "vm create",
-                  .help = "make a VM known, with a PVRDMA adapter or without",
-                  .arguments = {name, vm_host("where it runs; default: the host whose daemon is asked"),
+                  .help = "define a VM, with or without a PVRDMA adapter",
+                  .arguments = {name, vm_host("where it runs; default: the daemon's own host"),
                                 hardware_version(), whole, reserve()},
                   .method = Method::kPost,
                   .path = "/v1/vms",
@@ -294,16 +294,16 @@ Command add_adapter_command() {
 
 Command upgrade_vmm_command() {
   return {.words = "vm upgrade-vmm",
-          .help = "let a running VM go on in a new QEMU of its host, which waits for it",
+          .help = "move a running VM to a new QEMU on its host, which waits for it",
           .arguments = {the_vm(),
                         {.name = "monitor",
                          .kind = Kind::kText,
-                         .help = "QMP socket of the QEMU that runs it; default: as vm qemu-args has it",
+                         .help = "QMP socket of the QEMU that runs it; default: that of vm qemu-args",
                          .shows = "path",
                          .member = "/monitor"},
                         {.name = "new-monitor",
                          .kind = Kind::kText,
-                         .help = "QMP socket of the new one; default: as vm qemu-args --incoming has it",
+                         .help = "QMP socket of the new one; default: that of vm qemu-args --incoming",
                          .shows = "path",
                          .member = "/new_monitor"}},
           .method = Method::kPost,
@@ -338,7 +338,7 @@ Section vm_commands() {
                     .path = "/v1/vms/{NAME}"},
                    add_adapter_command(),
                    {.words = "vm adapter remove",
-                    .help = "take a VM's PVRDMA adapter away",
+                    .help = "remove a VM's PVRDMA adapter",
                     .arguments = {the_vm()},
                     .method = Method::kDelete,
                     .path = "/v1/vms/{NAME}/adapter"},
@@ -347,11 +347,11 @@ Section vm_commands() {
                     .arguments = {the_vm(),
                                   {.name = "incoming",
                                    .kind = Kind::kFlag,
-                                   .help = "of a new QEMU that waits until vm upgrade-vmm gives it the VM",
+                                   .help = "for a new QEMU that waits until vm upgrade-vmm gives it the VM",
                                    .constant = "true"},
                                   {.name = "restore",
                                    .kind = Kind::kFlag,
-                                   .help = "of a QEMU that waits until vm restore lets the VM go on there",
+                                   .help = "for a QEMU that waits until vm restore resumes the VM there",
                                    .constant = "true",
                                    .member = "/restore"}},
                     .path = "/v1/vms/{NAME}/qemu-args?incoming={incoming}",
@@ -362,7 +362,7 @@ Section vm_commands() {
                    checkpoint_command(),
                    restore_command(),
                    {.words = "vm libvirt-xml",
-                    .help = "print what libvirt's description of the VM needs",
+                    .help = "print the parts that libvirt's domain XML needs for the VM",
                     .arguments = {the_vm()},
                     .path = "/v1/vms/{NAME}/libvirt-xml",
                     .text = libvirt_xml_text}}};
