@@ -30,7 +30,7 @@ void ViewSlot::take() {
   try {
     apply_(*view);
   } catch (const std::bad_alloc&) {
-    log::warn("a new view of the cluster is taken later: there is no memory");
+    log::warn("a new view of the cluster is delayed: there is no memory for it now");
     const HostView* none = nullptr;
     if (waiting_.compare_exchange_strong(none, view.get())) (void)view.release();
     put_back_ = true;

@@ -132,7 +132,7 @@ int Adapter::load_written() {
 }
 
 Result<PciState> Adapter::load_stopped(std::span<const std::byte> bytes) {
-  PVRDMA_CHECK(is_stopped(), "who loads has stopped it");
+  PVRDMA_CHECK(is_stopped(), "the caller has stopped the adapter");
   const bool link_here = commands_.link_is_up();
   state::Reader reader(bytes);
   Result<PciState> loaded = load(reader, clock_.now());
@@ -141,7 +141,7 @@ Result<PciState> Adapter::load_stopped(std::span<const std::byte> bytes) {
 }
 
 void Adapter::unload() {
-  PVRDMA_CHECK(is_stopped(), "who loads has stopped it");
+  PVRDMA_CHECK(is_stopped(), "the caller has stopped the adapter");
   drop_driver();
   registers_.reset();
 }

@@ -85,7 +85,7 @@ Result<> Device::check_caps() const {
   const bool v2 = caps_.gid_types == abi::kGidTypeRocev2;
   if (!v1 && !(v2 && version_ >= abi::kVersionRocev2)) {
     return fail(EFAULT,
-                fmt::format("GID types {:#x} do not go with device version {}", caps_.gid_types, version_));
+                fmt::format("GID types {:#x} do not match device version {}", caps_.gid_types, version_));
   }
   if (!std::has_single_bit(caps_.max_uar)) {
     return fail(ENOMEM, fmt::format("max_uar {} is no power of two", caps_.max_uar));

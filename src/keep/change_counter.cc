@@ -29,7 +29,7 @@ bool is_such_memory(const Fd& memory) {
 }  // namespace
 
 Result<std::unique_ptr<ChangeCounter>> ChangeCounter::create(Fd earlier) {
-  if (earlier && !is_such_memory(earlier)) return fail(EINVAL, "what was kept is no counter of changes");
+  if (earlier && !is_such_memory(earlier)) return fail(EINVAL, "the kept file is not a counter of changes");
   auto memory = earlier ? Result<Fd>(std::move(earlier)) : make_memory();
   if (!memory) return Failure(std::move(memory).error());
   void* page = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory->get(), 0);

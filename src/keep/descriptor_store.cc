@@ -46,13 +46,14 @@ Result<std::unique_ptr<DescriptorStore>> DescriptorStore::from_environment() {
   const char* const most = std::getenv("FDSTORE");
   if (most == nullptr || std::getenv("NOTIFY_SOCKET") == nullptr) return nullptr;
   const auto count = number_in<std::size_t>("FDSTORE");
-  if (!count) return fail(EINVAL, fmt::format("FDSTORE={}: it must be how many descriptors are kept", most));
+  if (!count)
+    return fail(EINVAL, fmt::format("FDSTORE={}: it must be the number of descriptors that are kept", most));
   if (*count == 0) return nullptr;
   auto socket = connect_to_manager();
   if (!socket) return Failure(std::move(socket).error());
   const timeval patience{std::chrono::duration_cast<std::chrono::seconds>(kPatience).count(), 0};
   if (::setsockopt(socket->get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0)
-    return fail_errno(errno, "limiting how long NOTIFY_SOCKET is waited for");
+    return fail_errno(errno, "setting the time limit for NOTIFY_SOCKET");
   std::unique_ptr<DescriptorStore> store(new DescriptorStore(*std::move(socket), *count));
   store->collect();
   return store;

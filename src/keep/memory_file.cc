@@ -31,7 +31,7 @@ Result<Fd> to_memory_file(std::span<const std::byte> bytes) {
 Result<std::vector<std::byte>> from_memory_file(const Fd& file, std::size_t most) {
   struct stat status {};
   if (::fcntl(file.get(), F_GET_SEALS) != kUnchangeable || ::fstat(file.get(), &status) != 0)
-    return fail(EINVAL, "it is no file in memory that nobody can change");
+    return fail(EINVAL, "it is not a sealed file in memory");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size > most) return fail(E2BIG, fmt::format("it has {} bytes, more than {}", size, most));
   std::vector<std::byte> bytes(size);

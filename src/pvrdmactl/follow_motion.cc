@@ -45,7 +45,7 @@ Error is_lost(const Json& motion) {
 }
 
 Error is_left_standing(const Json& motion) {
-  return {0, fmt::format("VM {} does not go to host {}, and stands on host {} until libvirt lets it go on: "
+  return {0, fmt::format("VM {} does not go to host {}, and is paused on host {} until libvirt resumes it: "
                          "virsh resume {}",
                          motion.value("vm", ""), motion.value("to", ""), motion.value("from", ""),
                          motion.value("vm", ""))};

@@ -112,7 +112,7 @@ Result<void> Client::region_read(std::uint32_t region, std::uint64_t offset, std
   const auto reply = call(Command::kRegionRead, sizeof(access));
   if (!reply) return Failure(reply.error());
   if (reply->payload.size() != sizeof(access) + out.size()) {
-    return give_up(Command::kRegionRead, EPROTO, "the reply has not as many bytes as were asked for");
+    return give_up(Command::kRegionRead, EPROTO, "the reply does not have the requested number of bytes");
   }
   std::copy_n(reply->payload.begin() + sizeof(access), out.size(), out.begin());
   return {};
@@ -200,7 +200,7 @@ Result<Wire> Client::call_for(Command command, const Wire& request) {
   const auto reply = call(command, sizeof(Wire));
   if (!reply) return Failure(reply.error());
   if (reply->payload.size() != sizeof(Wire))
-    return give_up(command, EPROTO, "the reply has not its command's size");
+    return give_up(command, EPROTO, "the reply does not have its command's size");
   return read<Wire>(reply->payload);
 }
 
@@ -224,7 +224,8 @@ Result<void> Client::finish_sending(Command command) {
   if (socket_->output_pending()) {
     const Instant deadline = Instant::now() + reply_timeout_;
     while (sent && socket_->output_pending()) {
-      if (Instant::now() > deadline) return give_up(command, ETIMEDOUT, "the server does not take requests");
+      if (Instant::now() > deadline)
+        return give_up(command, ETIMEDOUT, "the server does not accept requests");
       sent = socket_->flush();
     }
   }
@@ -281,7 +282,7 @@ Result<std::size_t> Client::answer_requests(Duration patience) {
     if (!next) return give_up(Command::kDmaRead, next.error().code, next.error().message);
     if (*next) {
       if (!is_request((*next)->header))
-        return give_up((*next)->header.command, EPROTO, "the server sent what nobody asked for");
+        return give_up((*next)->header.command, EPROTO, "the server sent a message that was not requested");
       if (auto done = answer_request(**next); !done) return Failure(std::move(done).error());
       ++answered;
       continue;

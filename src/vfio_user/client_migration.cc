@@ -23,7 +23,7 @@ Result<std::span<const std::byte>> Client::feature(std::uint32_t flags, std::siz
   const auto reply = call(Command::kDeviceFeature, kHeadBytes + data.size());
   if (!reply) return Failure(reply.error());
   if (reply->payload.size() != kHeadBytes + reply_bytes)
-    return give_up(Command::kDeviceFeature, EPROTO, "the reply has not its feature's size");
+    return give_up(Command::kDeviceFeature, EPROTO, "the reply does not have its feature's size");
   return reply->payload.subspan(kHeadBytes);
 }
 

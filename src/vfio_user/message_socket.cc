@@ -81,8 +81,7 @@ Result<void> MessageSocket::keep_fds(msghdr& message) {
   if (too_many) {
     return fail(
         EPROTO,
-        fmt::format("a message with more than {} file descriptors, or with more than this process may "
-                    "still open",
+        fmt::format("a message with more than {} file descriptors, or more than this process can open",
                     kMaxMessageFds));
   }
   return {};
@@ -111,7 +110,7 @@ Result<std::optional<Message>> MessageSocket::next_message() {
   const std::span<const std::byte> input(input_.get() + input_begin_, available);
   const auto header = read<wire::Header>(input);
   if (header.size_bytes < kHeaderBytes || header.size_bytes > kMaxMessageBytes) {
-    return fail(EPROTO, fmt::format("a message that claims {} bytes; {} to {} are possible",
+    return fail(EPROTO, fmt::format("a message with a size of {} bytes; {} to {} are allowed",
                                     header.size_bytes, kHeaderBytes, kMaxMessageBytes));
   }
   if (available < header.size_bytes) {

@@ -166,7 +166,7 @@ Decoded<SetIrqsRequest> decode_set_irqs(std::span<const std::byte> payload, std:
 }
 
 Decoded<RegionAccess> decode_region_read(std::span<const std::byte> payload) {
-  if (payload.size() != sizeof(wire::RegionAccess)) return malformed("has not its command's size");
+  if (payload.size() != sizeof(wire::RegionAccess)) return malformed("does not have its command's size");
   return checked_access(read<wire::RegionAccess>(payload));
 }
 
@@ -182,7 +182,7 @@ Decoded<RegionWriteRequest> decode_region_write(std::span<const std::byte> paylo
 }
 
 Decoded<void> decode_reset(std::span<const std::byte> payload) {
-  if (!payload.empty()) return malformed("has not its command's size");
+  if (!payload.empty()) return malformed("does not have its command's size");
   return {};
 }
 

@@ -20,13 +20,13 @@ std::string_view check_reply(Command command, const wire::DmaAccess& asked,
   if (is_write && payload.size() == kShortWriteReplyBytes) {
     if (read<std::uint64_t>(payload) == asked.address && read<std::uint32_t>(payload, 8) == asked.count)
       return {};
-    return "answers for another range than was asked for";
+    return "answers for another range than the request's";
   }
   const std::size_t data_bytes = is_write ? 0 : asked.count;
-  if (payload.size() != sizeof(wire::DmaAccess) + data_bytes) return "has not the size that was asked for";
+  if (payload.size() != sizeof(wire::DmaAccess) + data_bytes) return "does not have the requested size";
   const auto access = read<wire::DmaAccess>(payload);
   if (access.address != asked.address || access.count != asked.count)
-    return "answers for another range than was asked for";
+    return "answers for another range than the request's";
   return {};
 }
 

@@ -145,9 +145,10 @@ TEST_F(RequestsTest, RepliesThatLieEndTheSession) {
     const char* reason;
   } table[] = {
       {[](std::uint16_t id) { return answer(static_cast<std::uint16_t>(id + 1), 8); }, "answers no request"},
-      {[](std::uint16_t id) { return answer(id, 7); }, "has not the size"},
-      {[](std::uint16_t id) { return answer(id, 9); }, "has not the size"},
-      {[&](std::uint16_t id) { return reply(id, Command::kDmaRead, {}); }, "has not the size"},
+      {[](std::uint16_t id) { return answer(id, 7); }, "does not have the requested size"},
+      {[](std::uint16_t id) { return answer(id, 9); }, "does not have the requested size"},
+      {[&](std::uint16_t id) { return reply(id, Command::kDmaRead, {}); },
+       "does not have the requested size"},
       {[&](std::uint16_t id) {
          return reply(id, Command::kDmaWrite, bytes_of(wire::DmaAccess{kAddress, 8}));
        },

@@ -28,7 +28,7 @@ void Seat::take(ClientFd client) {
 Result<void> Seat::take_back(ClientFd client, const SavedSession& saved, std::span<ClientFd> held) {
   take(std::move(client));
   auto restored = session_->restore(saved, held);
-  if (!restored) end_session("its session cannot be gone on with");
+  if (!restored) end_session("its session cannot be continued");
   return restored;
 }
 

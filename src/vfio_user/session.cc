@@ -395,7 +395,7 @@ Result<void> Session::check_request(std::uint64_t address, std::size_t size) con
     return fail(EMSGSIZE,
                 fmt::format("a request for {} bytes; the client takes {} at once", size, max_request_bytes_));
   }
-  if (!can_request()) return fail(EAGAIN, "the request before is still to be sent");
+  if (!can_request()) return fail(EAGAIN, "the request before is not sent yet");
   return {};
 }
 

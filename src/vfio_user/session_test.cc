@@ -123,7 +123,8 @@ TEST_F(SessionTest, WhatEndsAStreamLater) {
       {qemu_version(), "VERSION message that comes a second time"},
       {message(1, Command::kRegionWrite, access), "REGION_WRITE message that announces more or fewer bytes"},
       {message(1, Command::kRegionWrite, Bytes(8)), "is shorter"},
-      {message(1, Command::kRegionRead, Bytes(8)), "REGION_READ message that has not its command's size"},
+      {message(1, Command::kRegionRead, Bytes(8)),
+       "REGION_READ message that does not have its command's size"},
       {message(1, Command::kRegionRead, access, kFlagTypeReply), "is no command (flags 0x1)"},
       {message(1, Command::kReset, Bytes(1)), "DEVICE_RESET message"},
       {message(1, Command::kDmaMap, Bytes(31)), "DMA_MAP message"},
@@ -132,8 +133,8 @@ TEST_F(SessionTest, WhatEndsAStreamLater) {
       {message(1, Command::kGetRegionInfo, Bytes(31)), "DEVICE_GET_REGION_INFO message that is shorter"},
       {message(1, Command::kGetIrqInfo, Bytes(15)), "DEVICE_GET_IRQ_INFO message that is shorter"},
       {message(1, Command::kSetIrqs, Bytes(19)), "DEVICE_SET_IRQS message"},
-      {bytes_of(wire::Header{1, Command::kReset, 15, 0, 0}), "claims 15 bytes"},
-      {bytes_of(wire::Header{1, Command::kReset, 0x7fffffff, 0, 0}), "claims 2147483647 bytes"},
+      {bytes_of(wire::Header{1, Command::kReset, 15, 0, 0}), "a size of 15 bytes"},
+      {bytes_of(wire::Header{1, Command::kReset, 0x7fffffff, 0, 0}), "a size of 2147483647 bytes"},
   };
   for (const auto& row : table) {
     start_anew();

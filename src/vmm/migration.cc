@@ -25,7 +25,7 @@ Result<std::string> version_of(Monitor& monitor) {
   for (const char* part : {"major", "minor", "micro"}) {
     const Json number = answer->is_object() ? answer->value("qemu", Json::object()) : Json::object();
     if (!number.is_object() || !number.contains(part) || !number[part].is_number_unsigned())
-      return fail(EPROTO, fmt::format("the QEMU at {} does not tell its version", monitor.path()));
+      return fail(EPROTO, fmt::format("the QEMU at {} does not report its version", monitor.path()));
     version += (version.empty() ? "" : ".") + std::to_string(number[part].get<std::uint64_t>());
   }
   return version;
@@ -87,7 +87,7 @@ Result<MigrationSettings> migration_settings(Monitor& monitor) {
                                       std::pair("downtime-limit", &found.downtime_ms)}) {
     const auto it = answer->is_object() ? answer->find(member) : answer->end();
     if (!answer->is_object() || it == answer->end() || !it->is_number_unsigned())
-      return fail(EPROTO, fmt::format("the QEMU at {} does not tell its {}", monitor.path(), member));
+      return fail(EPROTO, fmt::format("the QEMU at {} does not report its {}", monitor.path(), member));
     *value = it->get<std::uint64_t>();
   }
   return found;

@@ -59,7 +59,7 @@ Result<void> Monitor::agree() {
   if (!greeting) return Failure(greeting.error());
   const Json said = parse_json(*greeting);
   if (!said.is_object() || !said.contains("QMP"))
-    return give_up(EPROTO, "what listens there is no QMP monitor");
+    return give_up(EPROTO, "the program that listens there is not a QMP monitor");
   const auto agreed = execute("qmp_capabilities");
   if (!agreed) return Failure(agreed.error());
   return {};
@@ -77,7 +77,8 @@ Result<void> Monitor::give_fd(const std::string& name, int fd) {
 
 // `fd` is passed along unless it is -1.
 Result<Json> Monitor::execute_with(std::string_view command, Json arguments, int fd) {
-  if (!socket_) return fail(EPIPE, fmt::format("the monitor at {} is of no use any more", path_));
+  if (!socket_)
+    return fail(EPIPE, fmt::format("the monitor at {} is unusable after an earlier error", path_));
   const Json request{{"execute", command}, {"arguments", std::move(arguments)}};
   if (auto sent = send(request.dump() + "\n", fd, Instant::now() + kPatience); !sent)
     return Failure(sent.error());

@@ -73,7 +73,7 @@ TEST_F(MonitorTest, SaysWhyItCannotConnect) {
   const FakeQemu qemu(
       path_, [](const std::string&, const Json&) { return std::nullopt; }, R"({"SMTP": 1})");
   EXPECT_EQ(connect().error().message,
-            "QEMU's monitor at " + path_ + ": what listens there is no QMP monitor");
+            "QEMU's monitor at " + path_ + ": the program that listens there is not a QMP monitor");
 }
 
 TEST_F(MonitorTest, WaitsForOneThatIsNotThereYet) {

@@ -115,7 +115,7 @@ def test_virsh_is_killed_when_all_is_there(fleet: Fleet) -> None:
             libvirt.stop_virsh_when_all_is_there(fleet[1])
             os.kill(libvirt.virsh_pid(), signal.SIGKILL)
             said = ended.result()
-            assert "stands on host esx-01 until libvirt lets it go on: virsh resume VM-01" in said, said
+            assert "is paused on host esx-01 until libvirt resumes it: virsh resume VM-01" in said, said
             until("libvirt is through with it", lambda: "VM-01" not in _libvirt(fleet, 2).domains())
             libvirt.virsh("resume", "VM-01")
         _expect_here(fleet)

@@ -46,7 +46,7 @@ Result<Url> parse_endpoint(const std::string& endpoint) {
   if (scheme != "http" && scheme != "https") return refuse("it is neither http:// nor https://");
   const std::string path = part(CURLUPART_PATH);
   if ((!path.empty() && path != "/") || !part(CURLUPART_QUERY).empty()) return refuse("it has a path");
-  if (!part(CURLUPART_USER).empty()) return refuse("it has a user; there is a key of its own for that");
+  if (!part(CURLUPART_USER).empty()) return refuse("it contains a user: give the user with the key user");
   const std::string host = part(CURLUPART_HOST);
   const bool loopback = host.starts_with("127.") || host == "localhost" || host == "[::1]";
   std::string text = endpoint;
@@ -380,7 +380,8 @@ CallFailure EtcdClient::watch(std::int64_t first_revision, const std::function<b
     if (line->canceled) {
       forget_token(used);
       code = line->compacted ? Code::kOutOfRange : Code::kCanceled;
-      cut = line->compacted ? "what the watch would go on from is compacted" : line->cancel_reason;
+      cut = line->compacted ? "the revision from which the watch would continue is compacted"
+                            : line->cancel_reason;
       return false;
     }
     return on_line(std::move(*line));

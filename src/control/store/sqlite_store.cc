@@ -118,10 +118,9 @@ Result<void> SqliteStore::prepare_schema(SqliteDb& db) const {
   const auto mode = db.ask("PRAGMA journal_mode=WAL");
   if (!mode) return Failure(mode.error());
   if (*mode != "wal") {
-    return fail(ENOTSUP,
-                fmt::format("store {}: its file system cannot do what SQLite's write-ahead log needs: "
-                            "choose a path on a local disk",
-                            path_));
+    return fail(ENOTSUP, fmt::format("store {}: its file system does not support SQLite's write-ahead log: "
+                                     "choose a path on a local disk",
+                                     path_));
   }
   if (auto done = db.run("PRAGMA synchronous=FULL"); !done) return done;
   if (*tables == "0") {

@@ -120,7 +120,7 @@ Result<void> Call::greet(const std::string& host_name, Instant until) {
     if (welcome->host.view() == peer_) return {};
     return fail(EACCES, fmt::format("the host there is {}", welcome->host.view()));
   }
-  return fail(EPROTO, "what answers there is no pvrdmad");
+  return fail(EPROTO, "the program that answers there is not a pvrdmad");
 }
 
 Result<void> Call::wait(Instant until) {

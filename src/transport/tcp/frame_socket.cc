@@ -404,7 +404,7 @@ void FrameSocket::do_time(Instant now) {
   if (state_ != State::kUp) {
     if (now < started_ + kHandshakeTime) return;
     break_off(state_ == State::kConnecting ? "cannot connect: no answer"
-                                           : "the handshake was not complete after 3 seconds");
+                                           : "the handshake was not completed within 3 seconds");
     return;
   }
   if (now >= last_heard_ + kSilenceMax) {

@@ -21,7 +21,7 @@ void HostLanes::configure(const std::optional<TcpPeer>& peer, std::string_view d
     close(wire::GoodbyeReason::kReconfigured,
           wanted ? "addresses have changed"
           : peer ? denied
-                 : "the host is no peer any more",
+                 : "the host is no longer a peer",
           now);
   }
   dialling_ = wanted;

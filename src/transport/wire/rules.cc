@@ -194,7 +194,7 @@ std::string_view describe(Defect defect) {
     case Defect::kRoce:
       return "its RoCE version is unknown";
   }
-  return "it is wrong in an unknown way";
+  return "it has an unknown fault";
 }
 
 }  // namespace pvrdma::transport::wire
