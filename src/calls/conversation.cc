@@ -78,8 +78,8 @@ Result<std::optional<Said>> Conversation::take() {
     return fail(EPROTO, fmt::format("host {} sends {} and {} bytes at once", host_, text_bytes, more_bytes));
   const std::size_t all = kHeadBytes + text_bytes + more_bytes;
   if (received_.size() < all) return std::nullopt;
-  auto text = schema::parse_object(
-      {reinterpret_cast<const char*>(received_.data()) + kHeadBytes, text_bytes}, kDepthMax);
+  auto text = schema::parse_object({reinterpret_cast<const char*>(received_.data()) + kHeadBytes, text_bytes},
+                                   kDepthMax);
   if (!text || !text_of(*text, "say"))
     return fail(EPROTO, fmt::format("host {} sends what is no message", host_));
   Said said;
