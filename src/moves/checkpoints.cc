@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "api/answers.h"
 #include "base/log.h"
-#include "control/api/answers.h"
 
 namespace pvrdma::moves {
 namespace {
 
-using control::CheckpointLine;
+using api::CheckpointLine;
 
 constexpr std::chrono::milliseconds kReadPatience{100};
 constexpr Duration kSayEvery = std::chrono::milliseconds(250);

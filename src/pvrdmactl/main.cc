@@ -1,5 +1,5 @@
 // pvrdmactl: turns a command line into a request, and the answer into text on the terminal. It knows the
-// daemon only through its HTTP API (control/api/api_server.h).
+// daemon only through its HTTP API (api/api_server.h).
 #include <cerrno>
 #include <csignal>
 #include <cstdio>

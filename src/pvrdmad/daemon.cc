@@ -4,8 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "api/routes.h"
 #include "base/log.h"
-#include "control/api/routes.h"
 #include "control/store/store.h"
 #include "transport/hca/rdma.h"
 #include "transport/tcp/stream.h"
@@ -34,7 +34,7 @@ Result<std::unique_ptr<tls::Context>> make_tls(const control::ClusterConfig& con
 
 }  // namespace
 
-static_assert(control::kPvrdmaPort == transport::kTcpPort, "the ruleset opens the port that is used");
+static_assert(api::kPvrdmaPort == transport::kTcpPort, "the ruleset opens the port that is used");
 
 Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, const std::string& version,
                                                const control::Plane::StopAsked& stop_asked,
@@ -94,8 +94,8 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
       *daemon->loop_, daemon->clock_, *daemon->adapters_, *daemon->fabric_, daemon->roce_.get(),
       *daemon->reaper_, version, config.daemon.fault_injection ? Injection::kAllowed : Injection::kRefused,
       member);
-  auto api = control::ApiServer::listen(config.daemon.api_socket, version, *daemon->snapshots_,
-                                        *daemon->control_, plane, config.api);
+  auto api = api::ApiServer::listen(config.daemon.api_socket, version, *daemon->snapshots_, *daemon->control_,
+                                    plane, config.api);
   if (!api) return Failure(std::move(api).error());
   daemon->api_ = *std::move(api);
   auto shard = ShardThread::create(*daemon->loop_, config.daemon.dedicated_core);

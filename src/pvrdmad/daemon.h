@@ -17,13 +17,13 @@
 
 #include "adapters/adapter_set.h"
 #include "adapters/keeper.h"
+#include "api/api_server.h"
 #include "base/reaper.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "calls/host_calls.h"
 #include "calls/incoming_calls.h"
 #include "cluster/membership.h"
-#include "control/api/api_server.h"
 #include "control/config/config.h"
 #include "fabric/fabric.h"
 #include "keep/descriptor_store.h"
@@ -85,7 +85,7 @@ class Daemon {
   std::unique_ptr<adapters::AdapterSet> adapters_;
   std::unique_ptr<ShardSnapshots> snapshots_;
   std::unique_ptr<ShardControl> control_;
-  std::unique_ptr<control::ApiServer> api_;
+  std::unique_ptr<api::ApiServer> api_;
   std::unique_ptr<ShardThread> shard_;
 };
 

@@ -7,11 +7,11 @@
 #include <thread>
 
 #include "adapters/adapter_fault.h"
+#include "api/vm_monitors.h"
 #include "base/log.h"
 #include "capture/capture.h"
 #include "capture/filter.h"
 #include "capture/reader.h"
-#include "control/api/vm_monitors.h"
 #include "device/print_state.h"
 #include "motion/restore.h"
 #include "motion/vmm_upgrade.h"
@@ -228,8 +228,8 @@ Result<void> ShardControl::set_link(const std::string& adapter, control::Link li
 Result<control::UpgradedVmm> ShardControl::upgrade_vmm(const control::UpgradeVmmWish& wish) {
   const auto socket = side_.socket(wish.adapter);
   if (!socket) return fail(socket.error().code == ENOENT ? ENXIO : EIO, socket.error().message);
-  const control::VmMonitors places = control::monitors_beside(*socket);
-  control::MonitorsInUse monitors = control::monitors_in_use(places);
+  const api::VmMonitors places = api::monitors_beside(*socket);
+  api::MonitorsInUse monitors = api::monitors_in_use(places);
   if (!wish.monitor.empty()) monitors.current = wish.monitor;
   if (!wish.new_monitor.empty()) monitors.next = wish.new_monitor;
   motion::VmmUpgrade upgrade({.adapter = wish.adapter,
@@ -260,7 +260,7 @@ Result<std::string> ShardControl::monitor_of(const std::string& vm, const std::s
   const auto socket = side_.socket(vm);
   if (!socket) return Failure(socket.error());
   if (!said.empty()) return said;
-  return control::monitors_in_use(control::monitors_beside(*socket)).current;
+  return api::monitors_in_use(api::monitors_beside(*socket)).current;
 }
 
 Result<std::unique_ptr<control::ByteStream>> ShardControl::start_checkpoint(

@@ -1,0 +1,113 @@
+#include "api/answers.h"
+
+namespace pvrdma::api {
+namespace {
+
+template <typename Named>
+Json by_name(const std::vector<Named>& list) {
+  Json object = Json::object();
+  for (const Named& entry : list) object[std::string(entry.name)] = entry.value;
+  return object;
+}
+
+bool wanted(std::string_view adapter, std::string_view name) {
+  return adapter.empty() || adapter == name;
+}
+
+}  // namespace
+
+Json CountersRule::write(const std::vector<control::Counter>& counters) const {
+  return by_name(counters);
+}
+
+Json CountersRule::write(const std::vector<control::Gauge>& gauges) const {
+  return by_name(gauges);
+}
+
+Json CountersRule::schema(Components& components) const {
+  return schema::schema_named(components, "Counters",
+                              schema::MapRule<schema::NumberRule>{}.schema(components));
+}
+
+Json CounterGroupsRule::write(const std::vector<control::CounterGroup>& groups) const {
+  Json object = Json::object();
+  for (const control::CounterGroup& group : groups) object[std::string(group.name)] = by_name(group.counters);
+  return object;
+}
+
+Json CounterGroupsRule::write(const std::vector<control::PathUse>& paths) const {
+  Json object = Json::object();
+  for (const control::PathUse& use : paths) {
+    object[std::string(use.path)] = {{"messages", use.messages}, {"payload_bytes", use.payload_bytes}};
+  }
+  return object;
+}
+
+Json CounterGroupsRule::schema(Components& components) const {
+  return schema::schema_named(
+      components, "CounterGroups",
+      {{"type", "object"}, {"additionalProperties", CountersRule{}.schema(components)}});
+}
+
+Json BudgetsRule::write(const std::vector<BudgetUse>& budgets) const {
+  Json object = Json::object();
+  for (const BudgetUse& each : budgets) object[std::string(to_text(each.budget))] = schema::to_json(each);
+  return object;
+}
+
+Json BudgetsRule::schema(Components& components) const {
+  return schema::schema_named(
+      components, "Budgets",
+      {{"type", "object"}, {"additionalProperties", schema::schema_of<BudgetUse>(components)}});
+}
+
+std::vector<control::QpSnapshot> qps_of(const control::Snapshot& snapshot, std::string_view adapter) {
+  std::vector<control::QpSnapshot> qps;
+  for (const control::QpSnapshot& qp : snapshot.qps) {
+    if (wanted(adapter, qp.adapter)) qps.push_back(qp);
+  }
+  return qps;
+}
+
+std::vector<PathView> paths_of(const control::Snapshot& snapshot, const std::string& host) {
+  std::vector<PathView> paths;
+  for (const control::QpSnapshot& qp : snapshot.qps) {
+    if (qp.remote_gid.empty()) continue;
+    PathView& path = paths.emplace_back(PathView{qp});
+    if (path.path == "local" && path.peer_host.empty()) path.peer_host = host;
+    if (path.path.empty()) path.path = "none";
+  }
+  return paths;
+}
+
+std::string stats_json(const control::Snapshot& snapshot, std::string_view adapter) {
+  Json adapters = Json::array();
+  for (const control::AdapterSnapshot& each : snapshot.adapters) {
+    if (!wanted(adapter, each.name)) continue;
+    Json entry{{"name", each.name}};
+    entry.update(CounterGroupsRule{}.write(each.groups));
+    adapters.push_back(std::move(entry));
+  }
+  Json all{{"adapters", std::move(adapters)}};
+  if (adapter.empty()) all["host"] = CounterGroupsRule{}.write(snapshot.host);
+  return text_of(all);
+}
+
+Json stats_schema(Components& components) {
+  const Json adapter{{"type", "object"}, {"properties", {{"name", {{"type", "string"}}}}}};
+  return schema::schema_named(components, "Stats",
+                              {{"type", "object"},
+                               {"properties",
+                                {{"adapters", {{"type", "array"}, {"items", adapter}}},
+                                 {"host", CounterGroupsRule{}.schema(components)}}}});
+}
+
+Json capture_schema(Components&) {
+  return {{"type", "string"}, {"format", "binary"}};
+}
+
+Json bytes_schema(Components& components) {
+  return capture_schema(components);
+}
+
+}  // namespace pvrdma::api

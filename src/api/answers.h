@@ -1,0 +1,342 @@
+// The API's answers about this host, as JSON texts and as schemas: each object is described once. Keys are
+// stable: they are the product's contract with scripts (docs/api.md), and later versions may add some.
+//
+// Thread: any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/router.h"
+#include "control/adapter_control.h"
+#include "control/model/views.h"
+#include "control/plane/plane.h"
+#include "control/snapshot.h"
+#include "schema/rules.h"
+
+namespace pvrdma::api {
+
+struct Version {
+  std::string_view version;
+  std::string_view api = "v1";
+};
+
+struct ErrorAnswer {
+  std::string_view error;
+};
+
+// --- Adapters and QPs ---
+
+// A line of a checkpoint: how far QEMU is, at last how many bytes of state follow, or why there are none.
+struct CheckpointLine {
+  std::string vm;
+  std::uint64_t ram_bytes = 0;
+  std::uint64_t remaining_bytes = 0;
+  std::uint64_t state_bytes = 0;  // not 0: behind this line
+  std::uint64_t took_us = 0;
+  control::QemuProcess qemu;
+  std::string error;
+};
+
+struct StateText {
+  std::string text;
+};
+
+// Lists of what has a name, as objects with those names.
+struct CountersRule {
+  Json write(const std::vector<control::Counter>& counters) const;
+  Json write(const std::vector<control::Gauge>& gauges) const;
+  Json schema(Components& components) const;
+};
+struct CounterGroupsRule {
+  Json write(const std::vector<control::CounterGroup>& groups) const;
+  Json write(const std::vector<control::PathUse>& paths) const;
+  Json schema(Components& components) const;
+};
+
+struct BudgetsRule {
+  Json write(const std::vector<BudgetUse>& budgets) const;
+  Json schema(Components& components) const;
+};
+
+// Empty `adapter`: all.
+std::vector<control::QpSnapshot> qps_of(const control::Snapshot& snapshot, std::string_view adapter);
+
+// The path of a QP that is connected.
+struct PathView : control::QpSnapshot {};
+// `host`: this host's name, empty when it has none.
+std::vector<PathView> paths_of(const control::Snapshot& snapshot, const std::string& host);
+
+// A fault with what it did so far.
+struct FaultView : control::FaultWish {
+  std::uint64_t id = 0;
+  control::FaultCounts counts;
+};
+
+// Counter groups beside the adapter's name, so no description says it all.
+std::string stats_json(const control::Snapshot& snapshot, std::string_view adapter);
+Json stats_schema(Components& components);
+// Of a file.
+Json capture_schema(Components& components);
+// Of bytes that are no file of a known type.
+Json bytes_schema(Components& components);
+
+// --- The cluster as this host sees it ---
+
+struct ClusterAnswer {
+  std::string host;
+  control::StoreState store;
+  control::TcpSnapshot tcp;
+  control::HcaSnapshot hca;
+};
+
+// --- Parts of hosts ---
+
+struct AdvancedSetting {
+  std::string_view path;
+  std::string value;
+  std::string_view type = "string";
+  std::string_view default_value = "";
+  std::string_view description = "VMkernel adapter whose address PVRDMA traffic between hosts uses";
+};
+
+struct FirewallRule {
+  std::string_view ruleset;
+  std::string_view direction;  // "Inbound", "Outbound"
+  std::uint16_t port_begin = 0;
+  std::uint16_t port_end = 0;
+  std::string_view protocol = "TCP";
+  std::string_view port_type = "Dst";
+};
+
+struct RdmaStats {
+  std::string device;
+  std::map<std::string, std::uint64_t> stats;
+};
+
+}  // namespace pvrdma::api
+
+namespace pvrdma::schema {
+
+template <>
+inline constexpr auto kObject<api::Version> = record("Version", field("version", &api::Version::version),
+                                                     field("api", &api::Version::api));
+
+template <>
+inline constexpr auto kObject<api::ErrorAnswer> = record("Error", field("error", &api::ErrorAnswer::error));
+
+template <>
+inline constexpr auto kObject<control::QemuProcess> = record("QemuProcess",
+                                                             field("version", &control::QemuProcess::version),
+                                                             field("pid", &control::QemuProcess::pid));
+
+template <>
+inline constexpr auto kObject<control::UpgradedVmm> = record(
+    "UpgradedVmm", field("vm", &control::UpgradedVmm::vm), field("from", &control::UpgradedVmm::from),
+    field("to", &control::UpgradedVmm::to),
+    field("pause_us", &control::UpgradedVmm::pause_us)
+        .noted(R"("description": "How long the VM stood; 0: it was paused, and is")"),
+    field("qemu_us", &control::UpgradedVmm::qemu_us), field("restore_us", &control::UpgradedVmm::restore_us),
+    field("adapter_us", &control::UpgradedVmm::adapter_us),
+    field("state_bytes", &control::UpgradedVmm::state_bytes));
+
+template <>
+inline constexpr auto kObject<api::CheckpointLine> = record(
+    "CheckpointLine", field("vm", &api::CheckpointLine::vm),
+    field("ram_bytes", &api::CheckpointLine::ram_bytes),
+    field("remaining_bytes", &api::CheckpointLine::remaining_bytes),
+    field("state_bytes", &api::CheckpointLine::state_bytes), field("took_us", &api::CheckpointLine::took_us),
+    field("qemu", &api::CheckpointLine::qemu), field("error", &api::CheckpointLine::error));
+
+template <>
+inline constexpr auto kObject<control::RestoredVm> = record("RestoredVm",
+                                                            field("vm", &control::RestoredVm::vm),
+                                                            field("qemu", &control::RestoredVm::qemu),
+                                                            field("took_us", &control::RestoredVm::took_us));
+
+template <>
+inline constexpr auto kObject<control::MotionState> = record(
+    "Motion", field("id", &control::MotionState::id), field("vm", &control::MotionState::vm),
+    field("from", &control::MotionState::from), field("to", &control::MotionState::to),
+    field("state", &control::MotionState::state).noted(R"("enum": ["runs", "done", "failed"])"),
+    field("phase", &control::MotionState::phase), field("error", &control::MotionState::error),
+    field("since", &control::MotionState::since), field("ram_bytes", &control::MotionState::ram_bytes),
+    field("remaining_bytes", &control::MotionState::remaining_bytes),
+    field("page_bytes", &control::MotionState::page_bytes),
+    field("state_bytes", &control::MotionState::state_bytes),
+    field("took_us", &control::MotionState::took_us),
+    field("pause_us", &control::MotionState::pause_us)
+        .noted(R"("description": "How long the VM stood; what follows are its parts")"),
+    field("freeze_us", &control::MotionState::freeze_us), field("pages_us", &control::MotionState::pages_us),
+    field("state_us", &control::MotionState::state_us), field("memory_us", &control::MotionState::memory_us),
+    field("commit_us", &control::MotionState::commit_us), field("go_on_us", &control::MotionState::go_on_us));
+
+template <>
+inline constexpr auto kObject<control::HcaCheck> = record(
+    "HcaCheck", field("device", &control::HcaCheck::device), field("mtu", &control::HcaCheck::mtu),
+    field("gids", &control::HcaCheck::gids), field("gid", &control::HcaCheck::gid),
+    field("max_qps", &control::HcaCheck::max_qps),
+    field("max_work_requests", &control::HcaCheck::max_work_requests),
+    field("max_sges", &control::HcaCheck::max_sges), field("max_cqes", &control::HcaCheck::max_cqes),
+    field("max_regions", &control::HcaCheck::max_regions),
+    field("max_region_bytes", &control::HcaCheck::max_region_bytes),
+    field("max_reads", &control::HcaCheck::max_reads), field("memory_mib", &control::HcaCheck::memory_mib),
+    field("register_untouched_us", &control::HcaCheck::register_untouched_us)
+        .noted(R"("description": "For a GiB of memory, as the next two")"),
+    field("register_us", &control::HcaCheck::register_us),
+    field("deregister_us", &control::HcaCheck::deregister_us),
+    field("sends", &control::HcaCheck::sends)
+        .noted(R"("description": "Of 64 bytes, a second; what follows in bytes a second")"),
+    field("send_bytes", &control::HcaCheck::send_bytes), field("read_bytes", &control::HcaCheck::read_bytes),
+    field("long_read_bytes", &control::HcaCheck::long_read_bytes),
+    field("read_ns", &control::HcaCheck::read_ns));
+
+template <>
+inline constexpr auto kObject<api::StateText> = record("StateText", field("text", &api::StateText::text));
+
+template <>
+inline constexpr auto kObject<BudgetUse> = record("Budget", field("use", &BudgetUse::use),
+                                                  field("limit", &BudgetUse::limit),
+                                                  field("refused", &BudgetUse::refused));
+
+template <>
+inline constexpr auto kObject<control::GidSnapshot> = record(
+    "Gid", field("index", &control::GidSnapshot::index), field("gid", &control::GidSnapshot::gid),
+    field("roce", &control::GidSnapshot::roce),
+    field("lost_to", &control::GidSnapshot::lost_to)
+        .noted(
+            R"("description": "The host that bound it at the same time and holds it instead; empty: this adapter holds it")"));
+
+template <>
+inline constexpr auto kObject<control::AdapterSnapshot> = record(
+    "Adapter", field("name", &control::AdapterSnapshot::name),
+    field("state", &control::AdapterSnapshot::state)
+        .noted(R"("enum": ["off", "detached", "attached", "active", "failed"])"),
+    field("mac", &control::AdapterSnapshot::mac),
+    field("hardware_version", &control::AdapterSnapshot::hardware_version),
+    field("roce", &control::AdapterSnapshot::roce),
+    field("doorbells", &control::AdapterSnapshot::doorbells).noted(R"("enum": ["trapped", "mapped"])"),
+    field("mtu", &control::AdapterSnapshot::mtu).noted(R"("description": "The port's active MTU, bytes")"),
+    field("native_endpoints", &control::AdapterSnapshot::native_endpoints)
+        .noted(R"("description": "\"on\", or \"off: \" and why; of the host's set-up, not of who answers")"),
+    field("socket", &control::AdapterSnapshot::socket), field("link_up", &control::AdapterSnapshot::link_up),
+    field("device_version", &control::AdapterSnapshot::device_version),
+    field("driver_version", &control::AdapterSnapshot::driver_version),
+    field("guest_os", &control::AdapterSnapshot::guest_os),
+    field("memory_bytes", &control::AdapterSnapshot::memory_bytes),
+    field("pinned_bytes", &control::AdapterSnapshot::pinned_bytes)
+        .noted(R"("description": "Of memory_bytes: registered with the host's RDMA NIC")"),
+    field("pinned_trouble", &control::AdapterSnapshot::pinned_trouble),
+    field("tx_messages", &control::AdapterSnapshot::tx_messages),
+    field("tx_bytes", &control::AdapterSnapshot::tx_bytes),
+    field("rx_messages", &control::AdapterSnapshot::rx_messages),
+    field("rx_bytes", &control::AdapterSnapshot::rx_bytes), field("gids", &control::AdapterSnapshot::gids),
+    field("objects", &control::AdapterSnapshot::objects, api::CountersRule{}),
+    field("budgets", &control::AdapterSnapshot::budgets, api::BudgetsRule{}),
+    field("paths", &control::AdapterSnapshot::paths, api::CounterGroupsRule{}));
+
+template <>
+inline constexpr auto kObject<control::QpSnapshot> =
+    record("Qp", field("adapter", &control::QpSnapshot::adapter), field("qpn", &control::QpSnapshot::qpn),
+           field("type", &control::QpSnapshot::type), field("state", &control::QpSnapshot::state),
+           field("local_gid", &control::QpSnapshot::local_gid),
+           field("remote_gid", &control::QpSnapshot::remote_gid),
+           field("remote_qpn", &control::QpSnapshot::remote_qpn),
+           field("peer_host", &control::QpSnapshot::peer_host), field("path", &control::QpSnapshot::path),
+           field("path_reason", &control::QpSnapshot::path_reason),
+           field("tx_messages", &control::QpSnapshot::tx_messages),
+           field("tx_bytes", &control::QpSnapshot::tx_bytes),
+           field("rx_messages", &control::QpSnapshot::rx_messages),
+           field("rx_bytes", &control::QpSnapshot::rx_bytes),
+           field("retransmits", &control::QpSnapshot::retransmits));
+
+template <>
+inline constexpr auto kObject<api::PathView> =
+    record("Path", field("adapter", &api::PathView::adapter), field("qpn", &api::PathView::qpn),
+           field("local_gid", &api::PathView::local_gid), field("remote_gid", &api::PathView::remote_gid),
+           field("remote_qpn", &api::PathView::remote_qpn), field("peer_host", &api::PathView::peer_host),
+           field("path", &api::PathView::path), field("reason", &api::PathView::path_reason));
+
+template <>
+inline constexpr auto kObject<control::FaultCounts> = record(
+    "FaultCounts", field("messages", &control::FaultCounts::messages),
+    field("dropped", &control::FaultCounts::dropped), field("duplicated", &control::FaultCounts::duplicated),
+    field("delayed", &control::FaultCounts::delayed), field("reordered", &control::FaultCounts::reordered),
+    field("corrupted", &control::FaultCounts::corrupted));
+
+template <>
+inline constexpr auto kObject<api::FaultView> =
+    record("Fault", field("id", &api::FaultView::id), field("adapter", &api::FaultView::adapter),
+           field("drop", &api::FaultView::drop_ppm, ProbabilityRule{}),
+           field("duplicate", &api::FaultView::duplicate_ppm, ProbabilityRule{}),
+           field("delay", &api::FaultView::delay_ppm, ProbabilityRule{}),
+           field("reorder", &api::FaultView::reorder_ppm, ProbabilityRule{}),
+           field("corrupt", &api::FaultView::corrupt_ppm, ProbabilityRule{}),
+           field("late_ms", &api::FaultView::late_ms), field("seed", &api::FaultView::seed),
+           field("counts", &api::FaultView::counts));
+
+template <>
+inline constexpr auto kObject<control::StoreState> = record(
+    "StoreState", field("description", &control::StoreState::description),
+    field("connected", &control::StoreState::connected), field("trouble", &control::StoreState::trouble),
+    field("edits", &control::StoreState::edits), field("conflicts", &control::StoreState::conflicts),
+    field("live_conflicts", &control::StoreState::live_conflicts),
+    field("bad_records", &control::StoreState::bad_records), field("resyncs", &control::StoreState::resyncs),
+    field("size_bytes", &control::StoreState::size_bytes),
+    field("used_bytes", &control::StoreState::used_bytes), field("alarms", &control::StoreState::alarms),
+    field("caretaker", &control::StoreState::caretaker)
+        .noted(
+            R"("description": "The host that makes the store forget old revisions; empty: somebody else does")"));
+
+template <>
+inline constexpr auto kObject<control::PeerSnapshot> =
+    record("Peer", field("host", &control::PeerSnapshot::host, kName),
+           field("lanes_up", &control::PeerSnapshot::lanes_up),
+           field("sessions_up", &control::PeerSnapshot::sessions_up),
+           field("reconnects", &control::PeerSnapshot::reconnects),
+           field("trouble", &control::PeerSnapshot::trouble));
+
+template <>
+inline constexpr auto kObject<control::TcpSnapshot> =
+    record("Tcp", field("listening", &control::TcpSnapshot::listening),
+           field("trouble", &control::TcpSnapshot::trouble), field("peers", &control::TcpSnapshot::peers));
+
+template <>
+inline constexpr auto kObject<control::HcaPeerSnapshot> =
+    record("HcaPeer", field("host", &control::HcaPeerSnapshot::host, kName),
+           field("up", &control::HcaPeerSnapshot::up), field("falls", &control::HcaPeerSnapshot::falls),
+           field("trouble", &control::HcaPeerSnapshot::trouble));
+
+template <>
+inline constexpr auto kObject<control::HcaSnapshot> = record(
+    "Hca", field("device", &control::HcaSnapshot::device), field("trouble", &control::HcaSnapshot::trouble),
+    field("pinned_bytes", &control::HcaSnapshot::pinned_bytes), field("peers", &control::HcaSnapshot::peers));
+
+template <>
+inline constexpr auto kObject<api::ClusterAnswer> = record("Cluster",
+                                                           field("host", &api::ClusterAnswer::host, kName),
+                                                           field("store", &api::ClusterAnswer::store),
+                                                           field("tcp", &api::ClusterAnswer::tcp),
+                                                           field("hca", &api::ClusterAnswer::hca));
+
+template <>
+inline constexpr auto kObject<api::AdvancedSetting> = record(
+    "AdvancedSetting", field("path", &api::AdvancedSetting::path), field("type", &api::AdvancedSetting::type),
+    field("value", &api::AdvancedSetting::value), field("default", &api::AdvancedSetting::default_value),
+    field("description", &api::AdvancedSetting::description));
+
+template <>
+inline constexpr auto kObject<api::FirewallRule> = record(
+    "Rule", field("ruleset", &api::FirewallRule::ruleset),
+    field("direction", &api::FirewallRule::direction).noted(R"("enum": ["Inbound", "Outbound"])"),
+    field("protocol", &api::FirewallRule::protocol), field("port_type", &api::FirewallRule::port_type),
+    field("port_begin", &api::FirewallRule::port_begin), field("port_end", &api::FirewallRule::port_end));
+
+template <>
+inline constexpr auto kObject<api::RdmaStats> = record("RdmaStats", field("device", &api::RdmaStats::device),
+                                                       field("stats", &api::RdmaStats::stats));
+
+}  // namespace pvrdma::schema

@@ -1,0 +1,232 @@
+// What the API's tests share: a daemon's sides of it, and a member of a cluster on a fake store. Thread: the
+// test's.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <memory>
+#include <string>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "api/api_server.h"
+#include "base/fd.h"
+#include "control/adapter_control.h"
+#include "control/model/edits.h"
+#include "control/model/records.h"
+#include "control/plane/plane.h"
+#include "control/snapshot.h"
+#include "support/fake_store.h"
+
+namespace pvrdma::api {
+
+struct FakeSource final : control::SnapshotSource {
+  Result<control::Snapshot> take_snapshot(control::SnapshotDetail detail) override {
+    if (stopping) return fail("the shard takes no questions now");
+    control::Snapshot snapshot;
+    control::AdapterSnapshot adapter;
+    adapter.name = "VM-01";
+    adapter.groups = {{"verbs", {{"tx_bytes", 5}}}};
+    adapter.paths = {{"tcp", 3, 300}};
+    snapshot.adapters.push_back(adapter);
+    snapshot.not_served = not_served;
+    snapshot.tcp.listening = true;
+    snapshot.tcp.peers.push_back({"esx-02", 4, 3, 2, "a lane is down"});
+    snapshot.hca = {"mlx5_0", "", {{"esx-02", true, 1, ""}}, 4096};
+    if (detail == control::SnapshotDetail::kAdaptersAndQps) {
+      control::QpSnapshot qp;
+      qp.adapter = "VM-01";
+      qp.qpn = 9;
+      snapshot.qps.push_back(qp);
+      qp.qpn = 10;
+      qp.remote_gid = "fe80::2";
+      qp.path = "local";
+      qp.path_reason = "both are on host esx-01";
+      snapshot.qps.push_back(qp);
+    }
+    return snapshot;
+  }
+  bool stopping = false;
+  std::vector<control::AdapterTrouble> not_served;
+};
+
+// As many pieces "x" as frames are wanted, 1000 at most; where any number is, 64 pieces of 64 KiB, which are
+// more than a socket holds.
+class FakeCapture final : public control::ByteStream {
+ public:
+  FakeCapture(std::uint32_t frames, std::shared_ptr<std::atomic<int>> running)
+      : piece_(frames == 0 ? std::string(64 * 1024, 'y') : "x"),
+        pieces_(frames == 0 ? 64 : std::min(frames, 1000U)),
+        running_(std::move(running)) {
+    ++*running_;
+  }
+  ~FakeCapture() override { --*running_; }
+  bool read(std::string& out) override {
+    out += piece_;
+    return --pieces_ != 0;
+  }
+
+ private:
+  const std::string piece_;
+  std::uint32_t pieces_;
+  const std::shared_ptr<std::atomic<int>> running_;
+};
+
+struct FakeControl final : control::AdapterControl {
+  Result<void> set_link(const std::string& adapter, control::Link wanted) override {
+    if (adapter != "VM-01")
+      return fail(ENOENT, "there is no adapter " + adapter + ": see the list of adapters");
+    link = wanted;
+    return {};
+  }
+  Result<std::unique_ptr<control::ByteStream>> start_capture(const control::CaptureWish& wish) override {
+    if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
+    if (wish.filter == "bad") return fail(EINVAL, "the filter, character 1");
+    return std::make_unique<FakeCapture>(wish.frames_max, captures);
+  }
+  Result<control::FaultState> add_fault(const control::FaultWish& wish) override {
+    if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
+    if (!faults.empty()) return fail(EBUSY, "adapter VM-01 has fault 1 already: remove it first");
+    faults.push_back({1, wish, {.messages = 1000, .dropped = 10}});
+    return faults.back();
+  }
+  Result<std::vector<control::FaultState>> list_faults() override { return faults; }
+  Result<void> remove_fault(std::optional<std::uint64_t> id) override {
+    const auto removed =
+        std::erase_if(faults, [id](const control::FaultState& each) { return !id || each.id == *id; });
+    if (id && removed == 0) return fail(ENOENT, "there is no fault " + std::to_string(*id));
+    return {};
+  }
+  Result<control::UpgradedVmm> upgrade_vmm(const control::UpgradeVmmWish& wish) override {
+    if (wish.adapter != "VM-01") return fail(ENXIO, "there is no adapter " + wish.adapter);
+    if (wish.monitor == "gone") return fail(ENOENT, "QEMU's monitor cannot be reached at gone");
+    return control::UpgradedVmm{"VM-01", {"10.0.2", 17}, {"11.1.3", 18}, 30'000, 20'000, 8'000, 500, 1234};
+  }
+  Result<std::unique_ptr<control::ByteStream>> start_checkpoint(
+      const control::CheckpointWish& wish) override {
+    if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
+    return std::make_unique<FakeCapture>(1, captures);
+  }
+  Result<void> finish_checkpoint(const std::string& adapter) override {
+    if (adapter != "VM-01") return fail(ENOENT, "there is no checkpoint of adapter " + adapter);
+    return {};
+  }
+  Result<control::RestoredVm> restore(const control::CheckpointWish& wish, std::string_view state) override {
+    if (wish.adapter != "VM-01") return fail(ENXIO, "there is no adapter " + wish.adapter);
+    if (state.empty()) return fail(EINVAL, "it ends before the adapter does");
+    restored = std::string(state);
+    return control::RestoredVm{"VM-01", {"11.1.3", 18}, 400'000};
+  }
+  Result<control::MotionState> start_motion(const control::MotionWish& wish) override {
+    if (wish.vm != "VM-01") return fail(ENOENT, "there is no VM " + wish.vm);
+    motion_ = {
+        .id = "m1", .vm = wish.vm, .from = "esx-01", .to = wish.to, .state = "runs", .phase = "memory"};
+    motion_wish = wish;
+    return *motion_;
+  }
+  Result<void> check_motion(const control::MotionWish& wish) override {
+    if (wish.to == "esx-02") return {};
+    return fail(EPERM, "no path leads to host " + wish.to);
+  }
+  std::vector<control::MotionState> list_motions() override {
+    return motion_ ? std::vector{*motion_} : std::vector<control::MotionState>{};
+  }
+  Result<void> cancel_motion(const std::string& vm) override {
+    if (!motion_ || motion_->vm != vm) return fail(ENOENT, "VM " + vm + " is not on its way");
+    motion_->state = "failed";
+    return {};
+  }
+  std::string print_state(std::string_view state) override { return "state of " + std::string(state) + "\n"; }
+  Result<control::HcaCheck> check_hca(const control::HcaCheckWish& wish) override {
+    if (wish.device == "none") return fail(ENOENT, "this host has no RDMA device none");
+    return control::HcaCheck{
+        .device = "mlx5_0", .mtu = 4096, .gids = {"fe80::1"}, .memory_mib = wish.memory_mib};
+  }
+  control::MotionCounters motion_counters() override { return {.left = 1, .pause_us = 17'192}; }
+  control::MotionWish motion_wish;
+  std::optional<control::MotionState> motion_;
+  std::string restored;  // the state
+  std::vector<control::FaultState> faults;
+  control::Link link = control::Link::kUp;
+  std::shared_ptr<std::atomic<int>> captures = std::make_shared<std::atomic<int>>(0);  // that run
+};
+
+inline std::string test_path(const std::string& suffix) {
+  return testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
+         std::to_string(::getpid()) + suffix;
+}
+
+inline httplib::Client unix_client(const std::string& path) {
+  httplib::Client made(path);
+  made.set_address_family(AF_UNIX);
+  made.set_default_headers({{"Host", "localhost"}});
+  return made;
+}
+
+inline Fd connected_to(const std::string& path) {
+  Fd connection(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  EXPECT_EQ(::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  return connection;
+}
+
+// What comes back for `request` until the server ends the connection.
+inline std::string answer_to(const std::string& path, const std::string& request) {
+  const Fd connection = connected_to(path);
+  EXPECT_EQ(::send(connection.get(), request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  std::string answer;
+  std::array<char, 4096> piece;
+  for (ssize_t got = 0; (got = ::recv(connection.get(), piece.data(), piece.size(), 0)) > 0;) {
+    answer.append(piece.data(), static_cast<std::size_t>(got));
+  }
+  return answer;
+}
+
+// A body that comes in pieces, with time between them for a server to answer and to leave.
+inline httplib::ContentProvider slowly(const std::string& body) {
+  return [body](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return sink.write(body.data() + offset, std::min(length, body.size() / 4 + 1));
+  };
+}
+
+// Host esx-01 with two vmnics and an RDMA device, esx-02 known but not alive.
+struct FakeMember {
+  FakeMember() {
+    auto made = std::make_unique<FakeStore>(cluster);
+    store = made.get();
+    plane = control::Plane::start("esx-01", "i-1", std::move(made), nullptr).value();
+    control::LiveHost live;
+    live.name = "esx-01";
+    live.instance = "i-1";
+    live.version = "1.2.3";
+    live.socket_folder = "/run/pvrdma";
+    live.vmnics = {
+        {.name = "vmnic0", .netdev = "eth0", .pci_address = "", .driver = "", .mac = "", .description = ""},
+        {.name = "vmnic1", .netdev = "eth1", .pci_address = "", .driver = "", .mac = "", .description = ""}};
+    live.rdma_devices = {
+        {.name = "vmrdma0", .device = "mlx5_0", .driver = "", .paired_uplink = "", .description = ""}};
+    cluster->put(live_host_key("esx-01"), live_host_value(live));
+    for (const char* host : {"esx-01", "esx-02"}) {
+      EXPECT_TRUE(plane->edit(
+          [&](control::Inventory& inventory) { return control::edits::add_host(inventory, host); }));
+    }
+  }
+  std::shared_ptr<FakeCluster> cluster = std::make_shared<FakeCluster>();
+  FakeStore* store = nullptr;  // the plane's
+  std::unique_ptr<control::Plane> plane;
+};
+
+}  // namespace pvrdma::api

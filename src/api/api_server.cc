@@ -1,0 +1,72 @@
+#include "api/api_server.h"
+
+#include <utility>
+
+#include "api/client_stream.h"
+#include "api/connection_threads.h"
+#include "api/dispatcher.h"
+#include "api/routes.h"
+#include "api/tls_listener.h"
+#include "base/unix_listener.h"
+
+namespace pvrdma::api {
+namespace {
+
+constexpr mode_t kSocketMode = 0660;
+constexpr int kBacklog = 64;
+// A client that sends slowly or asks nothing holds one of few threads.
+constexpr StreamLimits kLimits{.silence = std::chrono::seconds(2),
+                               .read = std::chrono::seconds(10),
+                               .write = std::chrono::seconds(10),
+                               .read_bytes_max = kSkippedBytesMax + kBodyBytesMax};
+
+}  // namespace
+
+struct ApiServer::Impl {
+  explicit Impl(const ApiParts& parts)
+      : router_(make_router(parts)),
+        requests_(router_, is_no_dns_name),
+        threads_("API", kThreads, [this](Fd connection, const std::atomic<bool>& closing) {
+          PlainClientStream stream(std::move(connection), kLimits, closing);
+          requests_.answer_one(stream);
+          stream.finish();
+        }) {}
+
+  const Router router_;
+  Dispatcher requests_;
+  std::unique_ptr<UnixListener> listener_;
+  ConnectionThreads threads_;
+  std::unique_ptr<TlsListener> tcp_;  // null: not wanted
+};
+
+Result<std::unique_ptr<ApiServer>> ApiServer::listen(const std::string& path, std::string version,
+                                                     control::SnapshotSource& source,
+                                                     control::AdapterControl& control, control::Plane* plane,
+                                                     const std::optional<control::ApiTcpConfig>& tcp) {
+  auto unix_listener =
+      UnixListener::listen(path, {.what = "API socket", .mode = kSocketMode, .backlog = kBacklog});
+  if (!unix_listener) return Failure(std::move(unix_listener).error());
+  auto impl = std::make_unique<Impl>(ApiParts{std::move(version), source, control, plane});
+  impl->listener_ = *std::move(unix_listener);
+  if (tcp) {
+    auto listener = TlsListener::listen(*tcp, impl->router_);
+    if (!listener) return Failure(std::move(listener).error());
+    impl->tcp_ = *std::move(listener);
+  }
+  return std::unique_ptr<ApiServer>(new ApiServer(std::move(impl)));
+}
+
+ApiServer::ApiServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ApiServer::~ApiServer() = default;
+
+void ApiServer::start() {
+  if (impl_->tcp_) impl_->tcp_->start();
+  impl_->threads_.start(impl_->listener_->fd());
+}
+
+std::uint16_t ApiServer::tcp_port() const {
+  return impl_->tcp_ ? impl_->tcp_->port() : std::uint16_t{0};
+}
+
+}  // namespace pvrdma::api

@@ -1,0 +1,37 @@
+// The cluster as this host sees it: the store and the hosts it talks to.
+#include "api/answers.h"
+#include "api/requests.h"
+#include "api/routes.h"
+
+namespace pvrdma::api {
+
+void add_cluster_routes(Router& router, const ApiParts& parts) {
+  router.add({.method = "GET",
+              .path = "/v1/cluster",
+              .summary = "The store, and the connections to other hosts",
+              .body = nullptr,
+              .answer = schema_for<ClusterAnswer>,
+              .handler =
+                  [parts](const Call&) {
+                    const auto snapshot = parts.source.take_snapshot(control::SnapshotDetail::kAdapters);
+                    if (!snapshot) return refuse(503, snapshot.error().message);
+                    return ok(text_of(ClusterAnswer{parts.plane->host(), parts.plane->store_state(),
+                                                    snapshot->tcp, snapshot->hca}));
+                  },
+              .of_cluster = true});
+  router.add({.method = "POST",
+              .path = "/v1/hca/check",
+              .summary = "Measures an RDMA NIC of this host, in loopback, for some seconds",
+              .body = schema_for<HcaCheckBody>,
+              .answer = schema_for<control::HcaCheck>,
+              .handler =
+                  [parts](const Call& call) {
+                    const auto body = body_of<HcaCheckBody>(call);
+                    if (!body) return refuse(body.error());
+                    const auto checked = parts.control.check_hca({body->device, body->memory_mib});
+                    return checked ? ok(text_of(*checked)) : refuse(checked.error());
+                  },
+              .of_cluster = true});
+}
+
+}  // namespace pvrdma::api

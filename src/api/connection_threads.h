@@ -1,0 +1,61 @@
+// ConnectionThreads: accepts what comes to a listening socket and has each connection served by one of a few
+// threads. Those that wait for a thread are at most kWaiting, the rest wait in the kernel's backlog.
+//
+// An exception ends a connection, with a line in the log, and no thread.
+//
+// Thread: created, started and destroyed by one thread; `serve` runs on its threads.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/log.h"
+
+namespace pvrdma::api {
+
+class ConnectionThreads {
+ public:
+  static constexpr std::size_t kWaiting = 64;
+
+  // Serves one connection, a non-blocking socket, until it ends or `closing` is true.
+  using Serve = std::function<void(Fd connection, const std::atomic<bool>& closing)>;
+
+  // `what` says in the log whose they are ("API over TCP").
+  ConnectionThreads(std::string what, std::size_t threads, Serve serve);
+  ~ConnectionThreads();  // waits for those that serve
+  ConnectionThreads(const ConnectionThreads&) = delete;
+  ConnectionThreads& operator=(const ConnectionThreads&) = delete;
+
+  // `listener` is non-blocking, and borrowed. Once.
+  void start(int listener);
+
+ private:
+  void accept_all(int listener);
+  void enqueue(Fd connection);
+  void work();
+  void serve(Fd connection);
+  bool may_log();
+
+  const std::string what_;
+  const std::size_t thread_count_;
+  const Serve serve_;
+  const Fd wake_;
+  std::atomic<bool> closing_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::array<Fd, kWaiting> waiting_;  // a ring
+  std::size_t first_ = 0;
+  std::size_t count_ = 0;
+  log::LogLimiter log_limit_{1, std::chrono::seconds(10)};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace pvrdma::api

@@ -1,0 +1,143 @@
+// What every daemon answers, member of a cluster or not: its version, adapters, QPs, counters and paths.
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "api/answers.h"
+#include "api/metrics.h"
+#include "api/requests.h"
+#include "api/routes.h"
+
+namespace pvrdma::api {
+namespace {
+
+constexpr std::string_view kCaptureType = "application/x-pcapng";
+
+const control::AdapterSnapshot* find(const control::Snapshot& snapshot, std::string_view name) {
+  const auto it =
+      std::find_if(snapshot.adapters.begin(), snapshot.adapters.end(),
+                   [name](const control::AdapterSnapshot& adapter) { return adapter.name == name; });
+  return it == snapshot.adapters.end() ? nullptr : &*it;
+}
+
+Reply refuse_adapter(std::string_view name) {
+  return refuse(404, fmt::format("there is no adapter {}: see the list of adapters", name));
+}
+
+using Answer = std::function<Reply(const control::Snapshot&, const Call&)>;
+
+// `answer` on a fresh snapshot.
+std::function<Reply(const Call&)> with_snapshot(
+    control::SnapshotSource& source, Answer answer,
+    control::SnapshotDetail detail = control::SnapshotDetail::kAdapters) {
+  return [&source, answer = std::move(answer), detail](const Call& call) {
+    const auto snapshot = source.take_snapshot(detail);
+    if (!snapshot) return refuse(503, snapshot.error().message);
+    return answer(*snapshot, call);
+  };
+}
+
+// `render` for the adapter that the query names, or for all.
+Answer filtered(std::string (*render)(const control::Snapshot&, std::string_view)) {
+  return [render](const control::Snapshot& snapshot, const Call& call) {
+    const std::string adapter = call.parameter("adapter");
+    if (!adapter.empty() && find(snapshot, adapter) == nullptr) return refuse_adapter(adapter);
+    return ok(render(snapshot, adapter));
+  };
+}
+
+Reply one_adapter(control::SnapshotSource& source, const std::string& name) {
+  const auto snapshot = source.take_snapshot(control::SnapshotDetail::kAdapters);
+  if (!snapshot) return refuse(503, snapshot.error().message);
+  const control::AdapterSnapshot* adapter = find(*snapshot, name);
+  return adapter == nullptr ? refuse_adapter(name) : ok(text_of(*adapter));
+}
+
+Reply set_link(const ApiParts& parts, const Call& call) {
+  const auto body = body_of<LinkBody>(call);
+  if (!body) return refuse(400, R"(the body must be {"up": true} or {"up": false})");
+  const auto done =
+      parts.control.set_link(call.names[0], body->up ? control::Link::kUp : control::Link::kDown);
+  if (!done) return refuse(done.error().code == ENOENT ? 404 : 503, done.error().message);
+  return one_adapter(parts.source, call.names[0]);
+}
+
+Reply upgrade_vmm(control::AdapterControl& control, const Call& call) {
+  const auto body = body_of<UpgradeVmmBody>(call);
+  if (!body) return refuse(body.error());
+  const auto upgraded = control.upgrade_vmm(
+      {.adapter = call.names[0], .monitor = body->monitor, .new_monitor = body->new_monitor});
+  if (!upgraded) return refuse(upgraded.error().code == ENXIO ? 404 : 409, upgraded.error().message);
+  return ok(text_of(*upgraded));
+}
+
+Reply capture(const ApiParts& parts, const Call& call) {
+  const auto body = body_of<CaptureBody>(call);
+  if (!body) return refuse(body.error());
+  auto stream = parts.control.start_capture({.adapter = call.names[0],
+                                             .filter = body->filter,
+                                             .snap_bytes = body->snaplen,
+                                             .frames_max = body->count,
+                                             .seconds = body->duration});
+  if (!stream) return refuse(stream.error());
+  return {200, {}, std::string(kCaptureType), *std::move(stream)};
+}
+
+Reply metrics(const ApiParts& parts, const control::Snapshot& snapshot) {
+  std::optional<MemberMetrics> member;
+  if (parts.plane != nullptr) member = {parts.plane->store_state(), parts.control.motion_counters()};
+  std::string text = metrics_text(snapshot, parts.version, member);
+  return {200, std::move(text), "text/plain; version=0.0.4"};
+}
+
+}  // namespace
+
+void add_daemon_routes(Router& router, const ApiParts& parts) {
+  router.add({"GET", "/v1/version", "Version of the daemon and of this API", nullptr, schema_for<Version>,
+              [version = parts.version](const Call&) { return ok(text_of(Version{version})); }});
+  router.add({"GET", "/v1/adapters", "Adapters that run on this host", nullptr,
+              schema_for<std::vector<control::AdapterSnapshot>>,
+              with_snapshot(parts.source, [](const control::Snapshot& snapshot, const Call&) {
+                return ok(text_of(snapshot.adapters));
+              })});
+  router.add({"GET", "/v1/adapters/{adapter}", "One adapter", nullptr, schema_for<control::AdapterSnapshot>,
+              [&source = parts.source](const Call& call) { return one_adapter(source, call.names[0]); }});
+  router.add({"PUT", "/v1/adapters/{adapter}/link", "Takes an adapter's link down or up",
+              schema_for<LinkBody>, schema_for<control::AdapterSnapshot>,
+              [parts](const Call& call) { return set_link(parts, call); }});
+  router.add({"POST", "/v1/adapters/{adapter}/capture",
+              "A pcapng file of the adapter's messages as RoCE frames, for as long as its reader wants",
+              schema_for<CaptureBody>, capture_schema,
+              [parts](const Call& call) { return capture(parts, call); }});
+  router.add({"POST", "/v1/adapters/{adapter}/upgrade-vmm",
+              "Lets the adapter's VM go on in another QEMU of this host; answers when it does",
+              schema_for<UpgradeVmmBody>, schema_for<control::UpgradedVmm>,
+              [&control = parts.control](const Call& call) { return upgrade_vmm(control, call); }});
+  router.add(
+      {"GET", "/v1/qps", "QPs of this host's adapters", nullptr, schema_for<std::vector<control::QpSnapshot>>,
+       with_snapshot(parts.source, filtered([](const control::Snapshot& snapshot, std::string_view adapter) {
+                       return text_of(qps_of(snapshot, adapter));
+                     }),
+                     control::SnapshotDetail::kAdaptersAndQps),
+       "adapter"});
+  router.add({"GET", "/v1/stats", "Counters by adapter and of the host", nullptr, stats_schema,
+              with_snapshot(parts.source, filtered(stats_json)), "adapter"});
+  router.add({"GET", "/v1/paths", "The path of each connected QP, and why", nullptr,
+              schema_for<std::vector<PathView>>,
+              with_snapshot(
+                  parts.source,
+                  [host = parts.plane == nullptr ? "" : parts.plane->host()](
+                      const control::Snapshot& snapshot, const Call&) {
+                    return ok(text_of(paths_of(snapshot, host)));
+                  },
+                  control::SnapshotDetail::kAdaptersAndQps)});
+  router.add({"GET", "/metrics", "Counters and gauges in Prometheus' text format", nullptr, nullptr,
+              with_snapshot(parts.source, [parts](const control::Snapshot& snapshot, const Call&) {
+                return metrics(parts, snapshot);
+              })});
+}
+
+}  // namespace pvrdma::api

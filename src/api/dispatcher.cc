@@ -1,0 +1,214 @@
+#include "api/dispatcher.h"
+
+#include <algorithm>
+#include <charconv>
+#include <exception>
+#include <fmt/core.h>
+#include <memory>
+#include <utility>
+
+#include "base/log.h"
+
+namespace pvrdma::api {
+namespace {
+
+// The connection of the request being answered on this thread, and where that puts the stream that it has for
+// an answer. The library writes its head and would write the rest while a listening socket of its own is
+// open, of which we have none.
+struct Answering {
+  ClientStream& client;
+  std::shared_ptr<control::ByteStream> stream = nullptr;
+};
+// Null: nobody takes a stream. No object: its destructor would be registered at the thread's first use, and
+// glibc ends the process when it has no memory for that.
+constinit thread_local Answering* answering = nullptr;
+
+void send(const Reply& reply, httplib::Response& response) {
+  response.status = reply.status;
+  if (reply.stream != nullptr) {
+    if (answering != nullptr) answering->stream = reply.stream;
+    response.set_chunked_content_provider(reply.type, [](std::size_t, httplib::DataSink&) { return false; });
+    return;
+  }
+  response.set_content(reply.text, reply.type);
+}
+
+bool write_chunk(ClientStream& to, const std::string& bytes) {
+  const std::string chunk = fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes);
+  return to.write(chunk.data(), chunk.size()) == static_cast<ssize_t>(chunk.size());
+}
+
+// Until the stream's end, or until the client does not take it any more.
+void copy_all(control::ByteStream& from, ClientStream& to) {
+  for (bool more = true; more && to.is_writable();) {
+    to.begin_piece();
+    std::string bytes;
+    more = from.read(bytes);
+    if (!bytes.empty() && !write_chunk(to, bytes)) return;
+    if (!more) static_cast<void>(write_chunk(to, {}));
+  }
+}
+
+Reply too_long(std::size_t bytes_max) {
+  return refuse(413, fmt::format("the body has more than {} bytes", bytes_max));
+}
+
+constexpr std::string_view kBytesType = "application/octet-stream";
+
+std::optional<Reply> refuse_type(const httplib::Request& request, bool binary) {
+  if (says(request, binary ? kBytesType : "application/json")) return std::nullopt;
+  return refuse(
+      415, binary
+               ? fmt::format("the body must be bytes and say so: add the header Content-Type: {}", kBytesType)
+               : "a body must be JSON and say so: add the header Content-Type: application/json");
+}
+
+// What the library refused by itself.
+std::string_view sentence_of(int status) {
+  switch (status) {
+    case 400:
+      return "this is no HTTP request that this API understands";
+    case 404:
+      return "this is nothing this API knows: see pvrdmad(8)";
+    case 413:
+      return "the request is too long";
+    case 414:
+      return "the path is too long";
+    default:
+      return "the request was refused";
+  }
+}
+
+// A place among the large bodies that may come at once: their memory is the daemon's.
+class LargeBody {
+ public:
+  LargeBody(std::atomic<int>& count, bool is_large) : count_(count), counted_(is_large) {
+    if (counted_) admitted_ = count_.fetch_add(1) < kLargeBodiesMax;
+  }
+  ~LargeBody() {
+    if (counted_) count_.fetch_sub(1);
+  }
+  LargeBody(const LargeBody&) = delete;
+  LargeBody& operator=(const LargeBody&) = delete;
+  bool admitted() const { return admitted_; }
+
+ private:
+  static constexpr int kLargeBodiesMax = 2;
+
+  std::atomic<int>& count_;
+  const bool counted_;
+  bool admitted_ = true;
+};
+
+// None: no body was announced. The library would wait for the end of the connection.
+std::optional<std::uint64_t> announced_bytes(const httplib::Request& request) {
+  if (request.has_header("Transfer-Encoding")) return 1;
+  const std::string text = request.get_header_value("Content-Length");
+  std::uint64_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error == std::errc::result_out_of_range) return UINT64_MAX;
+  if (error != std::errc() || end != text.data() + text.size() || bytes == 0) return std::nullopt;
+  return bytes;
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(const Router& router, KnowsName knows, Gate gate)
+    : router_(router), knows_(std::move(knows)), gate_(std::move(gate)) {
+  set_payload_max_length(kBinaryBodyBytesMax);
+  // What the library would make of a request by itself: an answer with thousands of ranges, a match of a long
+  // path with a regex that recurses, and a refusal of a form or of a packed body that it has not read.
+  set_pre_routing_handler([](const httplib::Request& given, httplib::Response&) {
+    auto& request = const_cast<httplib::Request&>(given);
+    request.ranges.clear();
+    request.path.resize(std::min(request.path.size(), kPathBytesMax + 1));
+    hide_content_type(request);
+    request.headers.erase("Content-Encoding");
+    return HandlerResponse::Unhandled;
+  });
+  constexpr const char* kAll = ".*";
+  Get(kAll, [this](const httplib::Request& request, httplib::Response& response) {
+    if (const auto refusal = refuse_unread(request, response)) return send(*refusal, response);
+    answer(request, response, {});
+  });
+  const HandlerWithContentReader with_body =
+      [this](const httplib::Request& request, httplib::Response& response,
+             const httplib::ContentReader& read) { answer_with_body(request, response, read); };
+  Post(kAll, with_body);
+  Put(kAll, with_body);
+  Patch(kAll, with_body);
+  Delete(kAll, with_body);
+  set_error_handler([](const httplib::Request&, httplib::Response& response) {
+    if (response.body.empty()) send(refuse(response.status, sentence_of(response.status)), response);
+  });
+  set_exception_handler(
+      [](const httplib::Request&, httplib::Response& response, const std::exception_ptr& cause) {
+        try {
+          std::rethrow_exception(cause);
+        } catch (const std::exception& problem) {
+          log::error("API: a request made it fail: {}", problem.what());
+        } catch (...) {
+          log::error("API: a request made it fail");
+        }
+        send(refuse(500, "the request made the API fail: see the daemon's log"), response);
+      });
+}
+
+void Dispatcher::answer_one(ClientStream& client) {
+  bool closed = false;
+  Answering answer{client};
+  answering = &answer;
+  process_request(client, /*close_connection=*/true, closed, nullptr);
+  answering = nullptr;
+  if (answer.stream != nullptr) copy_all(*answer.stream, client);
+}
+
+void Dispatcher::answer(const httplib::Request& request, httplib::Response& response,
+                        std::string body) const {
+  Call call{.method = request.method == "HEAD" ? "GET" : request.method,
+            .path = request.path,
+            .query = {request.params.begin(), request.params.end()},
+            .body = std::move(body),
+            .names = {}};
+  send(router_.answer(std::move(call)), response);
+}
+
+std::optional<Reply> Dispatcher::refuse_unread(const httplib::Request& request,
+                                               httplib::Response& response) const {
+  if (request.path.size() > kPathBytesMax) return refuse(414, sentence_of(414));
+  if (auto foreign = refuse_foreign(request, knows_)) return foreign;
+  return gate_ ? gate_(request, response) : std::nullopt;
+}
+
+// A body is read, up to a bound, also when its request is refused: a client that still writes when the
+// connection ends loses the answer.
+void Dispatcher::answer_with_body(const httplib::Request& request, httplib::Response& response,
+                                  const httplib::ContentReader& read) const {
+  std::optional<Reply> refusal = refuse_unread(request, response);
+  std::string body;
+  if (const auto bytes = announced_bytes(request)) {
+    const std::size_t binary_max = router_.binary_bytes_max(request.method, request.path);
+    const std::size_t bytes_max = binary_max != 0 ? binary_max : kBodyBytesMax;
+    if (!refusal && *bytes > bytes_max) refusal = too_long(bytes_max);
+    if (!refusal) refusal = refuse_type(request, binary_max != 0);
+    const LargeBody large(large_bodies_, !refusal && binary_max != 0);
+    if (!large.admitted()) refusal = refuse(503, "too many large bodies come at once: try again");
+    if (!refusal && answering != nullptr) answering->client.allow(binary_max);
+    std::uint64_t skipped = 0;
+    const bool readable = *bytes <= (refusal ? kSkippedBytesMax : std::max(bytes_max, kSkippedBytesMax));
+    const bool complete = readable && read([&](const char* data, std::size_t size) {
+                            if (!refusal && size > bytes_max - body.size()) refusal = too_long(bytes_max);
+                            if (refusal) {
+                              skipped += size;
+                            } else {
+                              body.append(data, size);
+                            }
+                            return skipped <= kSkippedBytesMax;
+                          });
+    if (!refusal && !complete) refusal = refuse(400, "the body is incomplete");
+  }
+  if (refusal) return send(*refusal, response);
+  answer(request, response, std::move(body));
+}
+
+}  // namespace pvrdma::api

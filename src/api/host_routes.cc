@@ -1,0 +1,213 @@
+// Hosts: VMkernel adapters, advanced settings, the firewall ruleset, RDMA devices' counters.
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <utility>
+
+#include "api/answers.h"
+#include "api/requests.h"
+#include "api/routes.h"
+#include "control/discovery/discovery.h"
+#include "control/model/edits.h"
+
+namespace pvrdma::api {
+namespace {
+
+Error no_host(const std::string& host) {
+  return {ENOENT, fmt::format("there is no host {}: see the list of hosts", host)};
+}
+
+Reply show_host(const control::Plane& plane, const control::Inventory& inventory, const std::string& name) {
+  const auto it = inventory.hosts.find(name);
+  if (it == inventory.hosts.end()) return refuse(no_host(name));
+  return ok(text_of(view_of(inventory, it->second, name == plane.host())));
+}
+
+Reply list_hosts(const control::Plane& plane) {
+  const auto inventory = plane.inventory();
+  std::vector<control::HostView> hosts;
+  for (const auto& [name, host] : inventory->hosts) {
+    hosts.push_back(view_of(*inventory, host, name == plane.host()));
+  }
+  return ok(text_of(hosts));
+}
+
+Reply show_advanced(const control::Inventory& inventory, const std::string& name) {
+  const auto it = inventory.hosts.find(name);
+  if (it == inventory.hosts.end()) return refuse(no_host(name));
+  return ok(text_of(std::vector<AdvancedSetting>{{control::edits::kPvrdmaVmknic, it->second.pvrdma_vmknic}}));
+}
+
+Result<const control::Ruleset*> find_ruleset(const control::Inventory& inventory, const std::string& host,
+                                             const std::string& ruleset) {
+  const auto it = inventory.hosts.find(host);
+  if (it == inventory.hosts.end()) return Failure(no_host(host));
+  if (ruleset == control::edits::kRuleset) return &it->second.pvrdma_ruleset;
+  return fail(ENOENT, fmt::format("host {} has no ruleset {}: the one there is is {}", host, ruleset,
+                                  control::edits::kRuleset));
+}
+
+Reply show_ruleset(const control::Inventory& inventory, const std::string& host, const std::string& name) {
+  const auto ruleset = find_ruleset(inventory, host, name);
+  return ruleset ? ok(text_of(view_of(**ruleset))) : refuse(ruleset.error());
+}
+
+Reply list_rulesets(const control::Inventory& inventory, const std::string& host) {
+  const auto ruleset = find_ruleset(inventory, host, control::edits::kRuleset);
+  return ruleset ? ok(text_of(std::vector<control::RulesetView>{view_of(**ruleset)}))
+                 : refuse(ruleset.error());
+}
+
+Reply list_rules(const control::Inventory& inventory, const std::string& host, const std::string& name) {
+  if (const auto ruleset = find_ruleset(inventory, host, name); !ruleset) return refuse(ruleset.error());
+  return ok(text_of(std::vector<FirewallRule>{{name, "Inbound", kPvrdmaPort, kPvrdmaPort},
+                                              {name, "Outbound", kPvrdmaPort, kPvrdmaPort}}));
+}
+
+Reply add_vmk(control::Plane& plane, const std::string& host, const Call& call) {
+  const auto body = body_of<NewVmk>(call);
+  if (!body) return refuse(body.error());
+  return edit_and_show(
+      plane,
+      [&](control::Inventory& inventory) {
+        return control::edits::add_vmk(inventory, host, body->name, body->address);
+      },
+      [&](const control::Inventory& inventory) { return show_host(plane, inventory, host); });
+}
+
+Reply set_advanced(control::Plane& plane, const std::string& host, const Call& call) {
+  const auto body = body_of<AdvancedValue>(call);
+  if (!body) return refuse(body.error());
+  return edit_and_show(
+      plane,
+      [&](control::Inventory& inventory) {
+        return control::edits::set_advanced(inventory, host, body->path, body->value);
+      },
+      [&](const control::Inventory& inventory) { return show_advanced(inventory, host); });
+}
+
+Reply set_ruleset(control::Plane& plane, const std::string& host, const std::string& name, const Call& call) {
+  const auto body = body_of<RulesetChange>(call);
+  if (!body) return refuse(body.error());
+  return edit_and_show(
+      plane,
+      [&](control::Inventory& inventory) {
+        return control::edits::set_ruleset(inventory, host, name, body->enabled, body->allow_all);
+      },
+      [&](const control::Inventory& inventory) { return show_ruleset(inventory, host, name); });
+}
+
+Reply add_allowed(control::Plane& plane, const std::string& host, const std::string& name, const Call& call) {
+  const auto body = body_of<Network>(call);
+  if (!body) return refuse(body.error());
+  return edit_and_show(
+      plane,
+      [&](control::Inventory& inventory) {
+        return control::edits::add_allowed_ip(inventory, host, name, body->network);
+      },
+      [&](const control::Inventory& inventory) { return show_ruleset(inventory, host, name); });
+}
+
+Reply remove_allowed(control::Plane& plane, const std::string& host, const std::string& name,
+                     const std::string& network) {
+  return edit_and_show(
+      plane,
+      [&](control::Inventory& inventory) {
+        return control::edits::remove_allowed_ip(inventory, host, name, network);
+      },
+      [&](const control::Inventory& inventory) { return show_ruleset(inventory, host, name); });
+}
+
+Reply rdma_stats(const control::Plane& plane, const std::string& sysfs, const std::string& host,
+                 const std::string& device) {
+  const auto inventory = plane.inventory();
+  if (!inventory->hosts.contains(host)) return refuse(no_host(host));
+  if (host != plane.host()) {
+    return refuse(400, fmt::format("{} of host {}: its counters are read where it is: ask the pvrdmad of {}",
+                                   device, host, host));
+  }
+  const auto live = inventory->live_hosts.find(host);
+  if (live != inventory->live_hosts.end()) {
+    for (const control::RdmaDevice& each : live->second.rdma_devices) {
+      if (each.name != device) continue;
+      const auto counters = control::device_counters(each.device, sysfs);
+      if (!counters) return refuse(counters.error());
+      return ok(text_of(RdmaStats{device, {counters->begin(), counters->end()}}));
+    }
+  }
+  return refuse(404, fmt::format("host {} has no RDMA device {}: see the list of its devices", host, device));
+}
+
+}  // namespace
+
+void add_host_routes(Router& router, const ApiParts& parts) {
+  // `handler` gets the plane, the host that the path names, and the call.
+  const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
+                       SchemaOf body, SchemaOf answer, auto handler, std::string_view required = {}) {
+    router.add({method, path, summary, body, answer,
+                [plane = parts.plane, handler](const Call& call) {
+                  return handler(*plane, call.names.empty() ? "" : host_name(*plane, call.names[0]), call);
+                },
+                required, !required.empty(), /*of_cluster=*/true});
+  };
+  using Name = const std::string&;
+
+  add("GET", "/v1/hosts", "All hosts", nullptr, schema_for<std::vector<control::HostView>>,
+      [](control::Plane& plane, Name, const Call&) { return list_hosts(plane); });
+  add("GET", "/v1/hosts/{host}", "One host; the name self is the host that answers", nullptr,
+      schema_for<control::HostView>, [](control::Plane& plane, Name host, const Call&) {
+        return show_host(plane, *plane.inventory(), host);
+      });
+  add("DELETE", "/v1/hosts/{host}", "Removes a host that is no longer there", nullptr, schema_for<Nothing>,
+      [](control::Plane& plane, Name host, const Call&) {
+        return edit_only(plane, [&](control::Inventory& inventory) {
+          return control::edits::remove_host(inventory, host);
+        });
+      });
+  add("POST", "/v1/hosts/{host}/vmks", "Adds a VMkernel adapter", schema_for<NewVmk>,
+      schema_for<control::HostView>,
+      [](control::Plane& plane, Name host, const Call& call) { return add_vmk(plane, host, call); });
+  add("DELETE", "/v1/hosts/{host}/vmks/{vmk}", "Removes a VMkernel adapter", nullptr, schema_for<Nothing>,
+      [](control::Plane& plane, Name host, const Call& call) {
+        return edit_only(plane, [&](control::Inventory& inventory) {
+          return control::edits::remove_vmk(inventory, host, call.names[1]);
+        });
+      });
+  add("GET", "/v1/hosts/{host}/advanced", "Advanced settings", nullptr,
+      schema_for<std::vector<AdvancedSetting>>,
+      [](control::Plane& plane, Name host, const Call&) { return show_advanced(*plane.inventory(), host); });
+  add("PUT", "/v1/hosts/{host}/advanced", "Sets an advanced setting; an empty value is its default",
+      schema_for<AdvancedValue>, schema_for<std::vector<AdvancedSetting>>,
+      [](control::Plane& plane, Name host, const Call& call) { return set_advanced(plane, host, call); });
+  add("GET", "/v1/hosts/{host}/rulesets", "Firewall rulesets", nullptr,
+      schema_for<std::vector<control::RulesetView>>,
+      [](control::Plane& plane, Name host, const Call&) { return list_rulesets(*plane.inventory(), host); });
+  add("PATCH", "/v1/hosts/{host}/rulesets/{ruleset}", "Enables or disables a ruleset",
+      schema_for<RulesetChange>, schema_for<control::RulesetView>,
+      [](control::Plane& plane, Name host, const Call& call) {
+        return set_ruleset(plane, host, call.names[1], call);
+      });
+  add("GET", "/v1/hosts/{host}/rulesets/{ruleset}/rules", "What a ruleset opens", nullptr,
+      schema_for<std::vector<FirewallRule>>, [](control::Plane& plane, Name host, const Call& call) {
+        return list_rules(*plane.inventory(), host, call.names[1]);
+      });
+  add("POST", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Allows an address or network",
+      schema_for<Network>, schema_for<control::RulesetView>,
+      [](control::Plane& plane, Name host, const Call& call) {
+        return add_allowed(plane, host, call.names[1], call);
+      });
+  add(
+      "DELETE", "/v1/hosts/{host}/rulesets/{ruleset}/allowed", "Allows an address or network no longer",
+      nullptr, schema_for<control::RulesetView>,
+      [](control::Plane& plane, Name host, const Call& call) {
+        return remove_allowed(plane, host, call.names[1], call.parameter("network"));
+      },
+      "network");
+  add("GET", "/v1/hosts/{host}/rdma/{device}/stats", "Counters of an RDMA device of the host that answers",
+      nullptr, schema_for<RdmaStats>,
+      [sysfs = parts.sysfs](control::Plane& plane, Name host, const Call& call) {
+        return rdma_stats(plane, sysfs, host, call.names[1]);
+      });
+}
+
+}  // namespace pvrdma::api

@@ -1,0 +1,32 @@
+// A Snapshot in Prometheus' text format (version 0.0.4). Thread: any thread.
+// Names: pvrdma_GROUP_COUNTER_total{adapter="…"} for an adapter's counters, pvrdma_GROUP_COUNTER_total for
+// the host's, and the gauges pvrdma_adapter_state, pvrdma_adapter_objects and pvrdma_build_info. By budget:
+// pvrdma_adapter_budget_use and pvrdma_adapter_budget_limit{adapter="…",budget="qps"}, and of all adapters
+// together pvrdma_budget_use and pvrdma_budget_limit{budget="total_qps"}. By path:
+// pvrdma_path_messages_total and pvrdma_path_payload_bytes_total{adapter="…",path="tcp"}. Of a member of a
+// cluster also pvrdma_store_connected, pvrdma_store_*_total, pvrdma_motion_*_total, pvrdma_tcp_listening and,
+// by peer, pvrdma_tcp_lanes_up, pvrdma_tcp_sessions_up, pvrdma_tcp_reconnects_total, pvrdma_hca_up
+// and pvrdma_hca_peer_falls_total, and pvrdma_hca_pinned_bytes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "control/adapter_control.h"
+#include "control/plane/plane.h"
+#include "control/snapshot.h"
+
+namespace pvrdma::api {
+
+// What a member of a cluster has besides.
+struct MemberMetrics {
+  control::StoreState store;
+  control::MotionCounters motions;
+};
+
+// `member`: none on a daemon that is no member of a cluster.
+std::string metrics_text(const control::Snapshot& snapshot, std::string_view version,
+                         const std::optional<MemberMetrics>& member = std::nullopt);
+
+}  // namespace pvrdma::api

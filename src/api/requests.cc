@@ -1,0 +1,20 @@
+#include "api/requests.h"
+
+#include <cerrno>
+#include <fmt/core.h>
+
+namespace pvrdma::api {
+namespace {
+
+constexpr int kDepthMax = 4;
+
+}  // namespace
+
+Result<schema::ParsedJson> parse_body(const Call& call) {
+  if (call.body.empty()) return schema::ParsedJson::object();
+  auto json = schema::parse_object(call.body, kDepthMax);
+  if (!json) return fail(EINVAL, fmt::format("the body must be a JSON object: {}", json.error().message));
+  return json;
+}
+
+}  // namespace pvrdma::api

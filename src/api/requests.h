@@ -1,0 +1,268 @@
+// The bodies of the API's requests: what each may have and must have. They are read strictly, and the
+// description in /openapi.json is made of the same. What else is allowed of a value, and of values together,
+// are the model's rules (model/edits.h).
+//
+// Thread: values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "api/router.h"
+#include "base/hardware_version.h"
+#include "control/adapter_control.h"
+#include "control/model/edits.h"
+#include "control/model/objects.h"
+
+namespace pvrdma::api {
+
+// Error (EINVAL): the body's first mistake. An empty body is an empty object.
+Result<schema::ParsedJson> parse_body(const Call& call);
+template <schema::Described Body>
+Result<Body> body_of(const Call& call) {
+  const auto json = parse_body(call);
+  if (!json) return Failure(json.error());
+  Body body;
+  schema::Reader reader;
+  read(reader, *json, body);
+  if (reader.failed()) return fail(EINVAL, sentence(*reader.mistake(), "the body"));
+  return body;
+}
+
+// A name that the model judges.
+inline constexpr schema::TextRule kModelsName{"a string", nullptr, schema::kName.schema_name,
+                                              schema::kName.pattern};
+inline constexpr schema::NumberRule kVmHardwareVersion{kVmHardwareVersionMin, kVmHardwareVersionMax};
+inline constexpr schema::NumberRule kMemoryMib{1, UINT32_MAX};
+inline constexpr schema::NumberRule kSnaplen{1, 262144};
+inline constexpr schema::NumberRule kLateMs{1, 1000};
+
+struct Nothing {};
+
+struct LinkBody {
+  bool up = false;
+};
+
+struct HcaCheckBody {
+  std::string device;
+  std::uint32_t memory_mib = 256;
+};
+
+struct CaptureBody {
+  std::string filter;
+  std::uint32_t snaplen = 262144;
+  std::uint32_t count = 0;
+  std::uint32_t duration = 0;
+};
+
+struct FaultBody : control::FaultWish {};
+
+struct UpgradeVmmBody {
+  std::string monitor;
+  std::string new_monitor;
+};
+
+struct CheckpointBody {
+  std::string file;
+  std::string monitor;
+};
+
+struct MotionBody {
+  std::string to;
+  std::string monitor;
+  std::uint32_t max_pause_ms = 0;
+  std::uint32_t patience_s = 0;
+  std::string leader;
+};
+
+struct NewVmk {
+  std::string name;
+  std::string address;
+};
+
+struct AdvancedValue {
+  std::string path;
+  std::string value;
+};
+
+struct RulesetChange {
+  std::optional<bool> enabled;
+  std::optional<bool> allow_all;
+};
+
+struct Network {
+  std::string network;
+};
+
+struct Uplink {
+  std::string vmnic;
+};
+
+struct NewPortGroup : control::PortGroup {};
+
+// The VM and its adapter, or neither.
+struct NewVmBody : control::edits::NewVm {
+  NewVmBody() { host = "self"; }
+  std::optional<control::edits::NewAdapter> adapter;
+};
+
+struct Upgrade {
+  std::uint32_t hardware_version = 0;
+};
+
+}  // namespace pvrdma::api
+
+namespace pvrdma::schema {
+
+template <>
+inline constexpr auto kObject<api::Nothing> = request("Nothing");
+
+template <>
+inline constexpr auto kObject<api::LinkBody> = request("Link", field("up", &api::LinkBody::up).required());
+
+template <>
+inline constexpr auto kObject<api::HcaCheckBody> =
+    request("HcaCheckRequest",
+            field("device", &api::HcaCheckBody::device)
+                .noted(R"("description": "As libibverbs calls it; default: the only one")"),
+            field("memory_mib", &api::HcaCheckBody::memory_mib, NumberRule{1, 65536}));
+
+template <>
+inline constexpr auto kObject<api::CaptureBody> =
+    request("Capture",
+            field("filter", &api::CaptureBody::filter)
+                .noted(R"("description": "See pvrdmactl(1); default: all messages")"),
+            field("snaplen", &api::CaptureBody::snaplen, api::kSnaplen)
+                .noted(R"("default": 262144, "description": "Bytes kept of each frame")"),
+            field("count", &api::CaptureBody::count)
+                .noted(R"("default": 0, "description": "Ends after so many frames; 0: never")"),
+            field("duration", &api::CaptureBody::duration)
+                .noted(R"("default": 0, "description": "Ends after so many seconds; 0: never")"));
+
+template <>
+inline constexpr auto kObject<api::FaultBody> = request(
+    "NewFault", field("adapter", &api::FaultBody::adapter, api::kModelsName).required(R"("VM-01")"),
+    field("drop", &api::FaultBody::drop_ppm, ProbabilityRule{}),
+    field("duplicate", &api::FaultBody::duplicate_ppm, ProbabilityRule{}),
+    field("delay", &api::FaultBody::delay_ppm, ProbabilityRule{}),
+    field("reorder", &api::FaultBody::reorder_ppm, ProbabilityRule{}),
+    field("corrupt", &api::FaultBody::corrupt_ppm, ProbabilityRule{}),
+    field("late_ms", &api::FaultBody::late_ms, api::kLateMs)
+        .noted(
+            R"("default": 1, "description": "How late at most what is delayed, reordered or doubled comes")"),
+    field("seed", &api::FaultBody::seed).noted(R"("description": "Default: one is drawn")"));
+
+template <>
+inline constexpr auto kObject<api::UpgradeVmmBody> = request(
+    "UpgradeVmm",
+    field("monitor", &api::UpgradeVmmBody::monitor)
+        .noted(R"("description": "QMP socket of the QEMU that runs the VM; default: as qemu-args has it")"),
+    field("new_monitor", &api::UpgradeVmmBody::new_monitor)
+        .noted(R"("description": "Of the QEMU that is to run it; default: as incoming-qemu-args has it")"));
+
+template <>
+inline constexpr auto kObject<api::CheckpointBody> = request(
+    "NewCheckpoint", field("file", &api::CheckpointBody::file).required(R"("/var/lib/vms/VM-01.checkpoint")"),
+    field("monitor", &api::CheckpointBody::monitor)
+        .noted(R"("description": "QMP socket of the VM's QEMU; default: as qemu-args has it")"));
+
+template <>
+inline constexpr auto kObject<api::MotionBody> = request(
+    "NewMotion", field("to", &api::MotionBody::to).required(R"("esx-02")"),
+    field("leader", &api::MotionBody::leader)
+        .noted(R"("enum": ["pvrdmad", "libvirt"], "description": "Who has QEMU migrate; default: pvrdmad. )"
+               R"(libvirt is to begin in the phase \"waits for QEMU\", and to leave the VM paused there")"),
+    field("max_pause_ms", &api::MotionBody::max_pause_ms)
+        .noted(R"("description": "The VM stands no longer than that, or stays; default: 500")"),
+    field("patience_s", &api::MotionBody::patience_s)
+        .noted(R"("description": "For a QEMU on the other host, and for the guest's memory; default: 600")"),
+    field("monitor", &api::MotionBody::monitor)
+        .noted(R"("description": "QMP socket of the VM's QEMU; default: as qemu-args has it")"));
+
+template <>
+inline constexpr auto kObject<api::NewVmk> =
+    request("NewVmk", field("name", &api::NewVmk::name).required(R"("vmk2")"),
+            field("address", &api::NewVmk::address).required(R"("10.0.0.1")"));
+
+template <>
+inline constexpr auto kObject<api::AdvancedValue> =
+    request("AdvancedValue", field("path", &api::AdvancedValue::path).required(R"("/Net/PVRDMAVmknic")"),
+            field("value", &api::AdvancedValue::value).required());
+
+template <>
+inline constexpr auto kObject<api::RulesetChange> = request("RulesetChange",
+                                                            field("enabled", &api::RulesetChange::enabled),
+                                                            field("allow_all",
+                                                                  &api::RulesetChange::allow_all));
+
+template <>
+inline constexpr auto kObject<api::Network> =
+    request("Network", field("network", &api::Network::network).required(R"("10.0.0.0/24")"));
+
+template <>
+inline constexpr auto kObject<control::edits::NewDvs> =
+    request("NewDvs", field("name", &control::edits::NewDvs::name, api::kModelsName).required(),
+            field("version", &control::edits::NewDvs::version).noted(R"("default": "8.0.0")"),
+            field("uplinks", &control::edits::NewDvs::uplinks, NumberRule{1, control::edits::kUplinksMax})
+                .noted(R"("default": 2)"));
+
+template <>
+inline constexpr auto kObject<api::Uplink> =
+    request("Uplink", field("vmnic", &api::Uplink::vmnic).required(R"("vmnic0")"));
+
+template <>
+inline constexpr auto kObject<api::NewPortGroup> =
+    request("NewPortGroup", field("vlan", &api::NewPortGroup::vlan, kVlan).noted(R"("default": 0)"),
+            field("mtu", &api::NewPortGroup::mtu, kNetworkMtu).noted(R"("default": 1500)"),
+            field("native_endpoints", &api::NewPortGroup::native_endpoints)
+                .noted(R"("description": "Default: as other port groups of the VLAN, else false")"),
+            field("native_peers", &api::NewPortGroup::native_peers));
+
+template <>
+inline constexpr auto kObject<control::edits::PortGroupChange> =
+    request("PortGroupChange",
+            field("mtu", &control::edits::PortGroupChange::mtu, OptionalRule<NumberRule>{kNetworkMtu}),
+            field("native_endpoints", &control::edits::PortGroupChange::native_endpoints),
+            field("native_peers", &control::edits::PortGroupChange::native_peers));
+
+// `mac` is a text: the model, which may choose one itself, judges it.
+template <>
+inline constexpr auto kObject<control::edits::NewAdapter> =
+    request("NewAdapter", field("mac", &control::edits::NewAdapter::mac),
+            field("dvs", &control::edits::NewAdapter::dvs),
+            field("portgroup", &control::edits::NewAdapter::portgroup).required(),
+            field("protocol", &control::edits::NewAdapter::protocol),
+            field("profile", &control::edits::NewAdapter::profile),
+            field("doorbells", &control::edits::NewAdapter::doorbells),
+            field("addresses", &control::edits::NewAdapter::addresses),
+            field("owner", &control::edits::NewAdapter::owner, control::kAccount),
+            field("group", &control::edits::NewAdapter::group, control::kAccount));
+
+template <>
+inline constexpr auto kObject<api::NewVmBody> =
+    request("NewVm", field("name", &api::NewVmBody::name, api::kModelsName).required(),
+            field("host", &api::NewVmBody::host).noted(R"("default": "self")"),
+            field("hardware_version", &api::NewVmBody::hardware_version, api::kVmHardwareVersion).required(),
+            field("memory_mib", &api::NewVmBody::memory_mib, api::kMemoryMib).required(),
+            field("memory_reserved_mib", &api::NewVmBody::memory_reserved_mib).noted(R"("default": 0)"),
+            field("adapter", &api::NewVmBody::adapter));
+
+template <>
+inline constexpr auto kObject<control::edits::VmChange> = request(
+    "VmChange", field("host", &control::edits::VmChange::host),
+    field("memory_mib", &control::edits::VmChange::memory_mib, OptionalRule<NumberRule>{api::kMemoryMib}),
+    field("memory_reserved_mib", &control::edits::VmChange::memory_reserved_mib),
+    field("protocol", &control::edits::VmChange::protocol),
+    field("doorbells", &control::edits::VmChange::doorbells),
+    field("portgroup", &control::edits::VmChange::portgroup), field("dvs", &control::edits::VmChange::dvs),
+    field("addresses", &control::edits::VmChange::addresses),
+    field("owner", &control::edits::VmChange::owner, OptionalRule<TextRule>{control::kAccount}),
+    field("group", &control::edits::VmChange::group, OptionalRule<TextRule>{control::kAccount}));
+
+template <>
+inline constexpr auto kObject<api::Upgrade> =
+    request("Upgrade",
+            field("hardware_version", &api::Upgrade::hardware_version, api::kVmHardwareVersion).required());
+
+}  // namespace pvrdma::schema

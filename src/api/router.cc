@@ -1,0 +1,115 @@
+#include "api/router.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <utility>
+
+#include "api/answers.h"
+#include "base/name.h"
+
+namespace pvrdma::api {
+namespace {
+
+bool matches(const Route& route, const std::vector<std::string_view>& path) {
+  const auto expected = segments(route.path);
+  return std::equal(expected.begin(), expected.end(), path.begin(), path.end(),
+                    [](std::string_view wanted, std::string_view given) {
+                      return is_variable(wanted) ? !given.empty() : wanted == given;
+                    });
+}
+
+int status_of(int code) {
+  switch (code) {
+    case ENOENT:
+      return 404;
+    case EEXIST:
+    case EBUSY:
+    case EPERM:
+      return 409;
+    case EINVAL:
+      return 400;
+    case EAGAIN:
+    case ETIMEDOUT:
+      return 503;
+    default:
+      return 500;
+  }
+}
+
+}  // namespace
+
+Reply ok(std::string json) {
+  json += '\n';
+  return {200, std::move(json)};
+}
+
+Reply refuse(int status, std::string_view sentence) {
+  return {status, text_of(ErrorAnswer{sentence}) + "\n"};
+}
+
+Reply refuse(const Error& error) {
+  return refuse(status_of(error.code), error.message);
+}
+
+std::string Call::parameter(const std::string& name) const {
+  const auto it = query.find(name);
+  return it == query.end() ? "" : it->second;
+}
+
+void Router::add(Route route) {
+  routes_.push_back(std::move(route));
+}
+
+const Route* Router::find(std::string_view method, const std::vector<std::string_view>& path) const {
+  const auto route = std::find_if(routes_.begin(), routes_.end(), [&](const Route& each) {
+    return each.method == method && matches(each, path);
+  });
+  return route == routes_.end() ? nullptr : &*route;
+}
+
+std::size_t Router::binary_bytes_max(std::string_view method, std::string_view path) const {
+  const Route* const route = find(method, segments(path));
+  return route == nullptr ? 0 : route->binary_bytes_max;
+}
+
+Reply Router::answer(Call call) const {
+  const auto path = segments(call.path);
+  const Route* const route = find(call.method, path);
+  if (route == nullptr) {
+    return refuse(404,
+                  fmt::format("{} {} is nothing this API knows: see pvrdmad(8)", call.method, call.path));
+  }
+  if (route->of_cluster && membership_ == Membership::kAlone) {
+    return refuse(404, "this daemon is no member of a cluster: give its configuration a [host] table");
+  }
+  const auto expected = segments(route->path);
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (!is_variable(expected[i])) continue;
+    if (!is_name(path[i])) {
+      return refuse(400, fmt::format("{}: a name is {}", path[i], kNameRule));
+    }
+    call.names.emplace_back(path[i]);
+  }
+  if (route->query_required && call.parameter(std::string(route->query)).empty()) {
+    return refuse(400, fmt::format("{} {} needs the parameter {}: add ?{}=VALUE", call.method, call.path,
+                                   route->query, route->query));
+  }
+  return route->handler(call);
+}
+
+std::vector<std::string_view> segments(std::string_view path) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t slash = path.find('/');
+    parts.push_back(path.substr(0, slash));
+    if (slash == std::string_view::npos) return parts;
+    path.remove_prefix(slash + 1);
+  }
+}
+
+bool is_variable(std::string_view segment) {
+  return segment.starts_with('{');
+}
+
+}  // namespace pvrdma::api

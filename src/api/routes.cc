@@ -1,0 +1,49 @@
+#include "api/routes.h"
+
+#include <memory>
+#include <utility>
+
+#include "api/openapi.h"
+
+namespace pvrdma::api {
+namespace {
+
+Json openapi_schema(Components&) {
+  return {{"type", "object"}};
+}
+
+}  // namespace
+
+Router make_router(const ApiParts& parts) {
+  Router router(parts.plane == nullptr ? Router::Membership::kAlone : Router::Membership::kCluster);
+  add_daemon_routes(router, parts);
+  add_fault_routes(router, parts);
+  add_checkpoint_routes(router, parts);
+  add_cluster_routes(router, parts);
+  add_host_routes(router, parts);
+  add_switch_routes(router, parts);
+  add_vm_routes(router, parts);
+  add_motion_routes(router, parts);
+  auto text = std::make_shared<std::string>();
+  router.add({"GET", "/openapi.json", "This description", nullptr, openapi_schema, [text](const Call&) {
+                return Reply{200, *text};
+              }});
+  *text = openapi_json(router.routes(), parts.version);
+  return router;
+}
+
+std::string host_name(const control::Plane& plane, const std::string& name) {
+  return name == "self" ? plane.host() : name;
+}
+
+Reply edit_and_show(control::Plane& plane, const control::Plane::Edit& edit,
+                    const std::function<Reply(const control::Inventory&)>& show) {
+  if (const auto edited = plane.edit(edit); !edited) return refuse(edited.error());
+  return show(*plane.inventory());
+}
+
+Reply edit_only(control::Plane& plane, const control::Plane::Edit& edit) {
+  return edit_and_show(plane, edit, [](const control::Inventory&) { return ok("{}"); });
+}
+
+}  // namespace pvrdma::api

@@ -1,0 +1,51 @@
+// The API's routes by resource. Each function adds its resource's routes to a Router.
+//
+// Thread: once, before the API answers; the handlers run on the API's threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "api/router.h"
+#include "control/adapter_control.h"
+#include "control/plane/plane.h"
+#include "control/snapshot.h"
+
+namespace pvrdma::api {
+
+// Where hosts reach each other; what the ruleset opens.
+inline constexpr std::uint16_t kPvrdmaPort = 28250;
+
+// What handlers need; all borrowed, outlives the router.
+struct ApiParts {
+  std::string version;
+  control::SnapshotSource& source;
+  control::AdapterControl& control;
+  control::Plane* plane = nullptr;  // null: no member of a cluster
+  std::string sysfs = "/sys";
+};
+
+void add_daemon_routes(Router& router, const ApiParts& parts);
+void add_fault_routes(Router& router, const ApiParts& parts);
+void add_checkpoint_routes(Router& router, const ApiParts& parts);
+// These only when there is a plane, or to be described: their handlers are never called without one.
+void add_cluster_routes(Router& router, const ApiParts& parts);
+void add_host_routes(Router& router, const ApiParts& parts);
+void add_switch_routes(Router& router, const ApiParts& parts);
+void add_vm_routes(Router& router, const ApiParts& parts);
+void add_motion_routes(Router& router, const ApiParts& parts);
+
+// All of them, and /openapi.json, which describes them.
+Router make_router(const ApiParts& parts);
+
+// The host that a path or body names: "self" is this daemon's.
+std::string host_name(const control::Plane& plane, const std::string& name);
+
+// Carries out `edit`; the reply is what `show` makes of the inventory after it.
+Reply edit_and_show(control::Plane& plane, const control::Plane::Edit& edit,
+                    const std::function<Reply(const control::Inventory&)>& show);
+// The same; the reply is an empty object.
+Reply edit_only(control::Plane& plane, const control::Plane::Edit& edit);
+
+}  // namespace pvrdma::api

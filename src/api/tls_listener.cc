@@ -1,0 +1,120 @@
+#include "api/tls_listener.h"
+
+#include <cerrno>
+#include <fmt/core.h>
+#include <netinet/in.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <system_error>
+#include <utility>
+
+#include "api/client_stream.h"
+#include "api/connection_threads.h"
+#include "api/dispatcher.h"
+#include "base/fd.h"
+#include "tls/context.h"
+#include "tls/secret.h"
+
+namespace pvrdma::api {
+namespace {
+
+constexpr int kBacklog = 64;
+
+Result<Fd> make_socket(const control::ApiTcpConfig& config) {
+  sockaddr_storage address{};
+  const socklen_t length = config.address.to_sockaddr(config.port, address);
+  Fd fd(::socket(config.address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  if (!fd || ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      ::listen(fd.get(), kBacklog) != 0) {
+    const int code = errno;
+    return fail(code,
+                fmt::format("[api] listen {} port {}: {}: give an address of this host and a port that "
+                            "is free",
+                            config.address.to_string(), config.port, std::generic_category().message(code)));
+  }
+  return fd;
+}
+
+bool has_token(const httplib::Request& request, const std::string& token) {
+  constexpr std::string_view kScheme = "Bearer ";
+  if (request.get_header_value_count("Authorization") != 1) return false;
+  const std::string given = request.get_header_value("Authorization");
+  return given.size() >= kScheme.size() && ::strncasecmp(given.data(), kScheme.data(), kScheme.size()) == 0 &&
+         tls::is_same_secret(std::string_view(given).substr(kScheme.size()), token);
+}
+
+class Requests final : public Dispatcher {
+ public:
+  Requests(const Router& router, std::string token, const tls::Context& context)
+      : Dispatcher(
+            router,
+            [&context](const std::string& name) {
+              return is_no_dns_name(name) || context.is_certified_as(name);
+            },
+            [token = std::move(token)](const httplib::Request& request,
+                                       httplib::Response& response) -> std::optional<Reply> {
+              if (has_token(request, token)) return std::nullopt;
+              response.set_header("WWW-Authenticate", "Bearer realm=\"pvrdmad\"");
+              return refuse(401,
+                            "over TCP each request needs the header Authorization: Bearer TOKEN, with what "
+                            "[api] token_file holds");
+            }) {}
+};
+
+}  // namespace
+
+struct TlsListener::Impl {
+  Impl(const control::ApiTcpConfig& config, const Router& router, std::unique_ptr<tls::Context> context,
+       Fd fd)
+      : context_(std::move(context)),
+        requests_(router, config.token, *context_),
+        fd_(std::move(fd)),
+        threads_("API over TCP", kThreads, [this](Fd connection, const std::atomic<bool>& closing) {
+          serve(std::move(connection), closing);
+        }) {}
+
+  void serve(Fd connection, const std::atomic<bool>& closing) {
+    auto secure = context_->server(std::move(connection));
+    if (!secure) return;
+    const StreamLimits limits{
+        .silence = kSilence, .read = kRequestTime, .write = kRequestTime, .read_bytes_max = kRequestBytesMax};
+    TlsClientStream stream(*std::move(secure), limits, closing);
+    if (!stream.handshake()) return;
+    requests_.answer_one(stream);
+    stream.finish();
+  }
+
+  const std::unique_ptr<tls::Context> context_;
+  Requests requests_;
+  const Fd fd_;
+  ConnectionThreads threads_;
+};
+
+Result<std::unique_ptr<TlsListener>> TlsListener::listen(const control::ApiTcpConfig& config,
+                                                         const Router& router) {
+  auto context = tls::Context::server_only(config.certificate, config.key);
+  if (!context) return fail(context.error().code, "[api] " + context.error().message);
+  auto fd = make_socket(config);
+  if (!fd) return Failure(std::move(fd).error());
+  return std::unique_ptr<TlsListener>(
+      new TlsListener(std::make_unique<Impl>(config, router, *std::move(context), *std::move(fd))));
+}
+
+TlsListener::TlsListener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TlsListener::~TlsListener() = default;
+
+void TlsListener::start() {
+  impl_->threads_.start(impl_->fd_.get());
+}
+
+std::uint16_t TlsListener::port() const {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  ::getsockname(impl_->fd_.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+}  // namespace pvrdma::api

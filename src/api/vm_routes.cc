@@ -1,0 +1,176 @@
+// VMs and their PVRDMA adapters, and how their VMM is to be started.
+#include <algorithm>
+#include <cerrno>
+#include <fmt/core.h>
+#include <utility>
+#include <vector>
+
+#include "api/requests.h"
+#include "api/routes.h"
+#include "api/vm_launch.h"
+#include "control/model/edits.h"
+#include "control/model/rules.h"
+#include "control/model/views.h"
+
+namespace pvrdma::api {
+namespace {
+
+Reply no_vm(const std::string& name) {
+  return refuse(404, fmt::format("there is no VM {}: see the list of VMs", name));
+}
+
+struct Sides {
+  control::Plane& plane;
+  control::SnapshotSource& source;
+};
+
+bool is_here(const Sides& sides, const control::Vm& vm) {
+  return vm.adapter && vm.host == sides.plane.host();
+}
+
+// What this host cannot serve, and why. What the shard does not tell is left out: the rest of the answer is
+// the inventory's. Asks the shard only if `wanted`.
+std::vector<control::AdapterTrouble> not_served(control::SnapshotSource& source, bool wanted) {
+  if (!wanted) return {};
+  auto snapshot = source.take_snapshot(control::SnapshotDetail::kAdapters);
+  return snapshot ? std::move(snapshot->not_served) : std::vector<control::AdapterTrouble>{};
+}
+
+control::VmView vm_view(const Sides& sides, const control::Inventory& inventory, const control::Vm& vm,
+                        const std::vector<control::AdapterTrouble>& troubles) {
+  const auto it = std::ranges::find(troubles, vm.name, &control::AdapterTrouble::vm);
+  return view_of(inventory, vm, is_here(sides, vm) && it != troubles.end() ? it->why : "");
+}
+
+Reply show_vm(const Sides& sides, const control::Inventory& inventory, const std::string& name) {
+  const auto it = inventory.vms.find(name);
+  if (it == inventory.vms.end()) return no_vm(name);
+  return ok(
+      text_of(vm_view(sides, inventory, it->second, not_served(sides.source, is_here(sides, it->second)))));
+}
+
+Reply list_vms(const Sides& sides) {
+  const auto inventory = sides.plane.inventory();
+  const bool any_here = std::ranges::any_of(
+      inventory->vms, [&sides](const auto& entry) { return is_here(sides, entry.second); });
+  const auto troubles = not_served(sides.source, any_here);
+  std::vector<control::VmView> vms;
+  for (const auto& [name, vm] : inventory->vms) vms.push_back(vm_view(sides, *inventory, vm, troubles));
+  return ok(text_of(vms));
+}
+
+Reply edit_vm(const Sides& sides, const std::string& name, const control::Plane::Edit& edit) {
+  return edit_and_show(sides.plane, edit,
+                       [&](const control::Inventory& inventory) { return show_vm(sides, inventory, name); });
+}
+
+Reply create(const Sides& sides, const Call& call) {
+  auto body = body_of<NewVmBody>(call);
+  if (!body) return refuse(body.error());
+  body->host = host_name(sides.plane, body->host);
+  return edit_vm(sides, body->name, [&](control::Inventory& inventory) -> Result<void> {
+    auto created = control::edits::create_vm(inventory, *body);
+    if (!created || !body->adapter) return created;
+    return control::edits::add_adapter(inventory, body->name, *body->adapter);
+  });
+}
+
+Reply change(const Sides& sides, const Call& call) {
+  auto body = body_of<control::edits::VmChange>(call);
+  if (!body) return refuse(body.error());
+  if (body->host) body->host = host_name(sides.plane, *body->host);
+  return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) {
+    return control::edits::change_vm(inventory, call.names[0], *body);
+  });
+}
+
+Reply add_adapter(const Sides& sides, const Call& call) {
+  const auto body = body_of<control::edits::NewAdapter>(call);
+  if (!body) return refuse(body.error());
+  return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) {
+    return control::edits::add_adapter(inventory, call.names[0], *body);
+  });
+}
+
+Reply upgrade(const Sides& sides, const Call& call) {
+  const auto body = body_of<Upgrade>(call);
+  if (!body) return refuse(body.error());
+  return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) {
+    return control::edits::upgrade_vm(inventory, call.names[0], body->hardware_version);
+  });
+}
+
+// Of a VM that is on its way to this host: as it will be here.
+Reply launch(const control::Plane& plane, const Call& call, std::string (*render)(const VmLaunch&)) {
+  const auto inventory = plane.inventory();
+  const auto vm = inventory->vms.find(call.names[0]);
+  const bool arrives =
+      vm != inventory->vms.end() && vm->second.motion && vm->second.motion->to == plane.host();
+  const auto parameters =
+      vm_launch(arrives ? control::with_arrivals(*inventory, plane.host()) : *inventory, call.names[0]);
+  return parameters ? ok(render(*parameters)) : refuse(parameters.error());
+}
+
+// Which monitor the VM's QEMU has is known where it runs.
+Reply launch_qemu(const Sides& sides, const Call& call) {
+  const std::string incoming = call.parameter("incoming");
+  if (incoming.empty() || incoming == "false") return launch(sides.plane, call, qemu_args_json);
+  if (incoming == "file") return launch(sides.plane, call, restoring_qemu_args_json);
+  if (incoming != "true")
+    return refuse(400, fmt::format("incoming is true, false or file, not {}", incoming));
+  const auto inventory = sides.plane.inventory();
+  const auto it = inventory->vms.find(call.names[0]);
+  if (it == inventory->vms.end()) return no_vm(call.names[0]);
+  if (!is_here(sides, it->second)) {
+    return refuse(409, fmt::format("VM {} is on host {}: ask the daemon there", it->first, it->second.host));
+  }
+  return launch(sides.plane, call, incoming_qemu_args_json);
+}
+
+}  // namespace
+
+void add_vm_routes(Router& router, const ApiParts& parts) {
+  const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
+                       SchemaOf body, SchemaOf answer, auto handler, std::string_view query = {}) {
+    router.add({method, path, summary, body, answer,
+                [plane = parts.plane, &source = parts.source, handler](const Call& call) {
+                  return handler(Sides{*plane, source}, call);
+                },
+                query, false, /*of_cluster=*/true});
+  };
+  add("GET", "/v1/vms", "All VMs", nullptr, schema_for<std::vector<control::VmView>>,
+      [](const Sides& sides, const Call&) { return list_vms(sides); });
+  add("POST", "/v1/vms", "Makes a VM, with its adapter if one is given", schema_for<NewVmBody>,
+      schema_for<control::VmView>, create);
+  add("GET", "/v1/vms/{vm}", "One VM", nullptr, schema_for<control::VmView>,
+      [](const Sides& sides, const Call& call) {
+        return show_vm(sides, *sides.plane.inventory(), call.names[0]);
+      });
+  add("DELETE", "/v1/vms/{vm}", "Removes a VM that is off", nullptr, schema_for<Nothing>,
+      [](const Sides& sides, const Call& call) {
+        return edit_only(sides.plane, [&](control::Inventory& inventory) {
+          return control::edits::delete_vm(inventory, call.names[0]);
+        });
+      });
+  add("PATCH", "/v1/vms/{vm}", "Changes what is given, of a VM that is off",
+      schema_for<control::edits::VmChange>, schema_for<control::VmView>, change);
+  add("PUT", "/v1/vms/{vm}/adapter", "Adds the VM's PVRDMA adapter", schema_for<control::edits::NewAdapter>,
+      schema_for<control::VmView>, add_adapter);
+  add("DELETE", "/v1/vms/{vm}/adapter", "Removes the VM's PVRDMA adapter", nullptr,
+      schema_for<control::VmView>, [](const Sides& sides, const Call& call) {
+        return edit_vm(sides, call.names[0], [&](control::Inventory& inventory) {
+          return control::edits::remove_adapter(inventory, call.names[0]);
+        });
+      });
+  add("POST", "/v1/vms/{vm}/upgrade", "Upgrades the hardware version; the RoCE protocol stays",
+      schema_for<Upgrade>, schema_for<control::VmView>, upgrade);
+  add("GET", "/v1/vms/{vm}/qemu-args",
+      "Arguments for QEMU 10.1 or newer; with incoming=true of one that takes the VM over from its QEMU, "
+      "with "
+      "incoming=file of one that goes on from a checkpoint",
+      nullptr, schema_for<QemuArgs>, launch_qemu, "incoming");
+  add("GET", "/v1/vms/{vm}/libvirt-xml", "Fragment of a libvirt domain", nullptr, schema_for<LibvirtXml>,
+      [](const Sides& sides, const Call& call) { return launch(sides.plane, call, libvirt_xml_json); });
+}
+
+}  // namespace pvrdma::api
