@@ -153,7 +153,7 @@ Result<void> LibvirtLedSource::wait_in_pause(const char* what, const Progress& p
 }
 
 // QEMU's stream may hold older bytes of the pages: they go when the other QEMU has taken all of it.
-Result<void> LibvirtLedSource::hand_is_there_led(const Progress& progress) {
+Result<void> LibvirtLedSource::hand_over(const Progress& progress) {
   const Instant began = Instant::now();
   if (auto memory = wait_in_pause("memory", progress); !memory) return memory;
   const Instant gives = Instant::now();
