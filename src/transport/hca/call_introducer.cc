@@ -61,7 +61,7 @@ Json to_json(const PipeEndpoint& end, const char* say) {
 Result<PipeOffer> pipe_offer_of(const Json& said) {
   const auto end = end_of(said);
   if (!end) return Failure(end.error());
-  Offer offer{.end = *end, .gids = {}};
+  PipeOffer offer{.end = *end, .gids = {}};
   const auto gids = said.find("gids");
   if (gids == said.end() || !gids->is_array() || gids->size() > kGidsMax)
     return fail(EPROTO, "it has no gids, or too many");

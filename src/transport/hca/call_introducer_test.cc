@@ -15,7 +15,7 @@ const verbs::Gid kGid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}};
 const verbs::Gid kOther{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 9}};
 
 TEST(CallIntroducerTest, WhatIsSaidIsUnderstood) {
-  const Offer offer{kEnd, {kGid, kOther}};
+  const PipeOffer offer{kEnd, {kGid, kOther}};
   const auto heard = pipe_offer_of(to_json(offer));
   ASSERT_TRUE(heard) << heard.error().message;
   EXPECT_EQ(*heard, offer);

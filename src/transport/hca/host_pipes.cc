@@ -14,7 +14,7 @@ Result<std::unique_ptr<PipeEnd>> dialled_end(const Station* here, Introducer& in
   if (here == nullptr) return fail("the device is not active");
   auto end = PipeEnd::make(here->nic, here->mtu);
   if (!end) return end;
-  const Offer offer{.end = (*end)->here(), .gids = here->gids};
+  const PipeOffer offer{.end = (*end)->here(), .gids = here->gids};
   const auto answer = introducer.introduce(host, offer);
   if (!answer) return Failure(answer.error());
   if (const auto defect = defect_of(*answer, offer); !defect.empty())

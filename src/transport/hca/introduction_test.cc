@@ -40,7 +40,7 @@ TEST(Introduction, RefusesWhatNoEndCanBe) {
 }
 
 TEST(Introduction, AnAnswerSpeaksToAGidThatWasOffered) {
-  const Offer offer{kEnd, {ipv4_gid(1), link_local_gid(1)}};
+  const PipeOffer offer{kEnd, {ipv4_gid(1), link_local_gid(1)}};
   EXPECT_EQ(defect_of({kEnd, ipv4_gid(1), ipv4_gid(2)}, offer), "");
   EXPECT_NE(defect_of({kEnd, ipv4_gid(3), ipv4_gid(2)}, offer), "");
   EXPECT_NE(defect_of({kEnd, ipv4_gid(1), link_local_gid(2)}, offer), "");

@@ -58,8 +58,6 @@ class Lender final : private BulkEnd::User {
   void turn(Instant now);
   Instant next_deadline() const { return next_look_; }
 
-  std::uint64_t standing() const;  // QPs that can be used
-
  private:
   enum class State : std::uint8_t { kWanted, kMaking, kMade, kOffered, kConnecting, kReady, kDown };
   // An answer that the peer has lent.

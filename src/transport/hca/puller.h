@@ -112,8 +112,12 @@ class Puller final : private BulkEnd::User {
   class Fetched;                                // Payload of a Held
   struct Job;
 
+  // Seen from here.
+  static Stripe stripe_of(const SegmentId& segment, const verbs::Request& request) {
+    return hca::stripe_of(segment, request.to, request.from, request.from);
+  }
+
   Held* place();
-  Held* newest_of(const SegmentId& segment, const verbs::Request& request);
   Held* next_of(const SegmentId& segment, const verbs::Request& request, std::uint64_t order = 0);
   bool is_deaf_to(const SegmentId& segment, const verbs::Request& request) const;
   void hand_over(Held& held, Instant now);
