@@ -3,10 +3,8 @@
 #include <fmt/core.h>
 #include <utility>
 
-#include "control/config/flag_reader.h"
 #include "control/config/rules.h"
 #include "control/config/section.h"
-#include "control/config/toml_reader.h"
 
 namespace pvrdma::control {
 namespace {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/cores.h"
-#include "control/config/flag_reader.h"
+#include "control/config/section.h"
 #include "control/config/tables.h"
 
 namespace pvrdma::control {

@@ -1,10 +1,9 @@
-#include "control/config/flag_reader.h"
-
 #include <charconv>
 #include <fmt/core.h>
 #include <type_traits>
 #include <utility>
 
+#include "control/config/section.h"
 #include "control/config/tables.h"
 
 namespace pvrdma::control {

@@ -135,7 +135,7 @@ class Taken {
   Result<void> take(const Section& section, const std::string& key, std::string value,
                     std::string_view owner) {
     const auto [it, free] =
-        owners_.try_emplace(std::move(value), fmt::format("{} at {}", owner, section.places.at(key).where));
+        owners_.try_emplace(std::move(value), fmt::format("{} at {}", owner, section.origins.at(key).where));
     if (free) return {};
     return wrong(section, key, fmt::format("is taken: {} has it, choose another", it->second));
   }

@@ -26,9 +26,9 @@ std::string shown(const schema::ParsedJson& value) {
 
 }  // namespace
 
-void Section::set(const std::string& key, schema::ParsedJson value, Place place) {
+void Section::set(const std::string& key, schema::ParsedJson value, Origin origin) {
   values[key] = std::move(value);
-  places.insert_or_assign(key, std::move(place));
+  origins.insert_or_assign(key, std::move(origin));
 }
 
 std::string_view kind_of(const schema::ParsedJson& value) {
@@ -56,21 +56,21 @@ Failure wrong(const Section& section, std::string_view why) {
 }
 
 Failure wrong(const Section& section, const std::string& key, std::string_view why) {
-  const Section::Place& place = section.places.at(key);
-  return fail(fmt::format("{}{} = {} {}", prefix(section, place.where), place.shown,
+  const Section::Origin& origin = section.origins.at(key);
+  return fail(fmt::format("{}{} = {} {}", prefix(section, origin.where), origin.shown,
                           shown(section.values.at(key)), why));
 }
 
 Failure wrong(const Section& section, const schema::Mistake& mistake) {
   switch (mistake.kind) {
     case schema::Mistake::Kind::kUnknown: {
-      // The mistake has the key only in a form fit for a log, so the place is found as that of a key that is
-      // not allowed.
-      const auto place = std::find_if(section.places.begin(), section.places.end(), [&](const auto& each) {
+      // The mistake has the key only in a form fit for a log, so its origin is that of a key that is not
+      // allowed.
+      const auto origin = std::find_if(section.origins.begin(), section.origins.end(), [&](const auto& each) {
         return std::find(mistake.known.begin(), mistake.known.end(), each.first) == mistake.known.end();
       });
-      PVRDMA_CHECK(place != section.places.end(), "an unknown key is in the section");
-      return fail(fmt::format("{}unknown key {}: allowed are {}", prefix(section, place->second.where),
+      PVRDMA_CHECK(origin != section.origins.end(), "an unknown key is in the section");
+      return fail(fmt::format("{}unknown key {}: allowed are {}", prefix(section, origin->second.where),
                               mistake.member, fmt::join(mistake.known, ", ")));
     }
     case schema::Mistake::Kind::kMissing:
@@ -81,8 +81,8 @@ Failure wrong(const Section& section, const schema::Mistake& mistake) {
   }
   const std::size_t dot = mistake.member.find('.');  // what follows says which value of a list
   if (dot == std::string::npos) return wrong(section, mistake.member, mistake.why);
-  const Section::Place& place = section.places.at(mistake.member.substr(0, dot));
-  return fail(fmt::format("{}{}: {} {}", prefix(section, place.where), place.shown, shown(mistake.value),
+  const Section::Origin& origin = section.origins.at(mistake.member.substr(0, dot));
+  return fail(fmt::format("{}{}: {} {}", prefix(section, origin.where), origin.shown, shown(mistake.value),
                           mistake.why));
 }
 

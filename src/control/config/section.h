@@ -16,20 +16,20 @@
 namespace pvrdma::control {
 
 struct Section {
-  struct Place {
+  struct Origin {
     std::string where;  // "pvrdmad.toml:12", or the flag
-    std::string shown;  // the key's name in this place, for example "hw"
+    std::string shown;  // the key's name there, for example "hw"
   };
 
   std::string title;  // "[daemon]", "[[adapter]]"; empty for a flag
   std::string where;
   schema::ParsedJson values =
       schema::ParsedJson::object();          // by key; null: a date or time, which JSON does not have
-  std::map<std::string, Place> places = {};  // of all keys
+  std::map<std::string, Origin> origins = {};  // of all keys
 
-  bool has(const std::string& key) const { return places.contains(key); }
+  bool has(const std::string& key) const { return origins.contains(key); }
   // The last value counts: flags come after the file.
-  void set(const std::string& key, schema::ParsedJson value, Place place);
+  void set(const std::string& key, schema::ParsedJson value, Origin origin);
 };
 
 struct Document {
@@ -43,6 +43,14 @@ struct Document {
     return it == tables.end() ? nullptr : &it->second;
   }
 };
+
+// Reads a TOML file. Knows the file's tables, but not the meaning of their keys. Blocks. Errors: the file
+// cannot be read; it is not TOML (with the line); it has an unknown table.
+Result<Document> read_toml(const std::string& path);
+
+// Reads the text of an --adapter flag, "KEY=VALUE,KEY=VALUE". A value contains no comma. "hw" stands for
+// hardware_version. Errors: a part that is not KEY=VALUE; a key that occurs twice.
+Result<Section> read_adapter_flag(const std::string& text);
 
 // A value's kind in words: "a boolean".
 std::string_view kind_of(const schema::ParsedJson& value);

@@ -1,5 +1,3 @@
-#include "control/config/toml_reader.h"
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "base/fd.h"
+#include "control/config/section.h"
 
 namespace pvrdma::control {
 namespace {
