@@ -46,7 +46,7 @@ class MembershipTest : public testing::Test {
     config_.host_name = "esx-01";
     config_.socket_folder = folder_;
     membership_ = std::make_unique<Membership>(config_, "1.2.3", *loop_, held_clock_,
-                                               [this](const HostView& view) { take(view); });
+                                               [this](const ShardView& view) { take(view); });
     thread_ = std::thread([this] { loop_->run(); });
   }
   void TearDown() override {
@@ -59,7 +59,7 @@ class MembershipTest : public testing::Test {
   std::unique_ptr<control::Store> sqlite_store() const {
     return control::make_sqlite_store({folder_ + "/store.db"});
   }
-  void take(const HostView& view) {
+  void take(const ShardView& view) {
     const std::lock_guard lock(mutex_);
     EXPECT_FALSE(view_ == view) << "an equal view is not sent";
     EXPECT_EQ(std::this_thread::get_id(), thread_.get_id());
@@ -67,7 +67,7 @@ class MembershipTest : public testing::Test {
     ++views_;
     arrived_.notify_all();
   }
-  void wait_for_view(const std::function<bool(const HostView&)>& holds) {
+  void wait_for_view(const std::function<bool(const ShardView&)>& holds) {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [&] { return view_ && holds(*view_); });
   }
@@ -86,7 +86,7 @@ class MembershipTest : public testing::Test {
   std::unique_ptr<Membership> membership_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::optional<HostView> view_;  // the latest one
+  std::optional<ShardView> view_;  // the latest one
   int views_ = 0;
   std::thread thread_;
 };
@@ -101,7 +101,7 @@ TEST_F(MembershipTest, AFloodOfChangesIsAFewViewsAndTheLastIsWhole) {
     cluster->put("config/host/other-" + std::to_string(i), "{}");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  wait_for_view([](const HostView& view) { return view.fabric.hosts.size() == kChanges; });
+  wait_for_view([](const ShardView& view) { return view.fabric.hosts.size() == kChanges; });
   const auto pauses = (Instant::now() - begin) / std::chrono::milliseconds(50);
   const std::lock_guard lock(mutex_);
   EXPECT_LE(views_, pauses + 3);
@@ -121,9 +121,9 @@ TEST_F(MembershipTest, JoinsAndSendsViewsToTheShard) {
     add_vm(i, "VM-01", "esx-01");
     return {};
   });
-  wait_for_view([](const HostView& view) { return view.adapters.size() == 1; });
+  wait_for_view([](const ShardView& view) { return view.adapters.size() == 1; });
   edit([](control::Inventory& i) { return edits::delete_vm(i, "VM-01"); });
-  wait_for_view([](const HostView& view) { return view.adapters.empty(); });
+  wait_for_view([](const ShardView& view) { return view.adapters.empty(); });
 }
 
 TEST_F(MembershipTest, KeepsTheHostsLiveRecords) {
@@ -170,7 +170,7 @@ TEST_F(MembershipTest, KnowsThatTheStoreWasAwayThoughItWasBusyMeanwhile) {
   control::LiveHost live;
   live.name = "esx-02";
   cluster->put(peer, control::live_host_value(live));
-  const auto reaches_peer = [](const HostView& view) {
+  const auto reaches_peer = [](const ShardView& view) {
     const auto& hosts = view.fabric.hosts;
     return std::any_of(hosts.begin(), hosts.end(), [](const auto& host) {
       return host.name == "esx-02" && host.path == fabric::PathKind::kTcp;
@@ -186,7 +186,7 @@ TEST_F(MembershipTest, KnowsThatTheStoreWasAwayThoughItWasBusyMeanwhile) {
     borrowed->come_back();
   }
   edit([](control::Inventory& i) { return edits::delete_vm(i, "VM-01"); });
-  wait_for_view([](const HostView& view) { return view.adapters.empty(); });
+  wait_for_view([](const ShardView& view) { return view.adapters.empty(); });
   const std::lock_guard lock(mutex_);
   EXPECT_TRUE(reaches_peer(*view_));
 }
@@ -231,7 +231,7 @@ TEST_F(MembershipTest, StopsWhileNewsWait) {
 }
 
 TEST_F(MembershipTest, SaysWhyItCannotJoin) {
-  Membership lost(config_, "1.2.3", *loop_, held_clock_, [](const HostView&) {});
+  Membership lost(config_, "1.2.3", *loop_, held_clock_, [](const ShardView&) {});
   const auto started = lost.connect(control::make_sqlite_store({folder_ + "/no-such-folder/store.db"}));
   ASSERT_FALSE(started);
   EXPECT_NE(started.error().message.find("no-such-folder"), std::string::npos) << started.error().message;

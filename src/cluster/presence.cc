@@ -6,7 +6,7 @@
 #include "base/hex.h"
 #include "base/log.h"
 #include "base/name.h"
-#include "cluster/host_view.h"
+#include "cluster/shard_view.h"
 #include "control/model/edits.h"
 #include "control/model/records.h"
 

@@ -1,4 +1,4 @@
-#include "cluster/host_view.h"
+#include "cluster/shard_view.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -117,14 +117,14 @@ transport::HostId HostIds::of(const std::string& host) {
   return ids_.try_emplace(host, transport::HostId(next)).first->second;
 }
 
-HostView compute_view(const control::Inventory& inventory, const std::string& host,
-                      const std::string& socket_folder, HostIds& ids, const FindOwner& find) {
+ShardView compute_view(const control::Inventory& inventory, const std::string& host,
+                       const std::string& socket_folder, HostIds& ids, const FindOwner& find) {
   if (!inventory.live_hosts.contains(host)) {  // its lease has lapsed, or its record is not there yet
     control::Inventory alive = inventory;
     alive.live_hosts[host].name = host;
     return compute_view(alive, host, socket_folder, ids, find);
   }
-  HostView view;
+  ShardView view;
   view.adapters = adapters_of(inventory, host, socket_folder, find);
   const auto self = inventory.hosts.find(host);
   if (self != inventory.hosts.end()) {

@@ -1,5 +1,5 @@
-// HostView: the meaning of the cluster's inventory for one host: the adapters that it serves, what its fabric
-// knows of other hosts, and what its transports between hosts may do.
+// ShardView: the meaning of the cluster's inventory for one host: the adapters that it serves, what its
+// fabric knows of other hosts, and what its transports between hosts may do.
 //
 // Pure, except that it reads the host's user database. Thread: values; HostIds as its owner.
 #pragma once
@@ -30,20 +30,20 @@ class HostIds {
   std::map<std::string, transport::HostId> ids_;
 };
 
-struct HostView {
+struct ShardView {
   std::vector<adapters::WantedAdapter> adapters;
   fabric::View fabric;
   transport::TcpSettings tcp;
   transport::HcaSettings hca;
   std::map<std::string, std::uint32_t> switches;  // name -> id, as in SegmentId
-  friend bool operator==(const HostView&, const HostView&) = default;
+  friend bool operator==(const ShardView&, const ShardView&) = default;
 };
 
 using FindOwner = std::function<Result<SocketOwner>(const std::string& user, const std::string& group)>;
 
 // The view of `host`, which counts as alive whatever the inventory says. Equal inventories give equal views
 // if `find` gives equal owners of sockets.
-HostView compute_view(const control::Inventory& inventory, const std::string& host,
-                      const std::string& socket_folder, HostIds& ids, const FindOwner& find = find_owner);
+ShardView compute_view(const control::Inventory& inventory, const std::string& host,
+                       const std::string& socket_folder, HostIds& ids, const FindOwner& find = find_owner);
 
 }  // namespace pvrdma::cluster

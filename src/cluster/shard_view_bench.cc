@@ -4,7 +4,7 @@
 #include <fmt/core.h>
 
 #include "base/time.h"
-#include "cluster/host_view.h"
+#include "cluster/shard_view.h"
 #include "control/model/edits.h"
 #include "fabric/fabric.h"
 

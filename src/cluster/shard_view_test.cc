@@ -1,4 +1,4 @@
-#include "cluster/host_view.h"
+#include "cluster/shard_view.h"
 
 #include <gtest/gtest.h>
 
@@ -11,10 +11,10 @@ namespace {
 
 namespace edits = control::edits;
 
-class HostViewTest : public testing::Test {
+class ShardViewTest : public testing::Test {
  protected:
-  HostView view() { return compute_view(inventory_, "esx-01", "/run/pvrdma", ids_); }
-  const fabric::RemoteHost& host(const HostView& view, const std::string& name) {
+  ShardView view() { return compute_view(inventory_, "esx-01", "/run/pvrdma", ids_); }
+  const fabric::RemoteHost& host(const ShardView& view, const std::string& name) {
     for (const auto& each : view.fabric.hosts) {
       if (each.name == name) return each;
     }
@@ -35,7 +35,7 @@ TEST(HostIds, AreStableAndDifferent) {
   EXPECT_EQ(ids.of("esx-01"), first);
 }
 
-TEST_F(HostViewTest, WantsTheAdaptersOfTheVmsPlacedHere) {
+TEST_F(ShardViewTest, WantsTheAdaptersOfTheVmsPlacedHere) {
   must(edits::create_vm(inventory_, {.name = "VM-09", .host = "esx-01", .memory_mib = 512}));
   const auto adapters = view().adapters;
   ASSERT_EQ(adapters.size(), 1U) << "VM-09 has no adapter, the others are elsewhere";
@@ -49,7 +49,7 @@ TEST_F(HostViewTest, WantsTheAdaptersOfTheVmsPlacedHere) {
   EXPECT_EQ(adapters[0].memory_mib, 1024u);
 }
 
-TEST_F(HostViewTest, AnAdapterHasItsVmsDoorbellMode) {
+TEST_F(ShardViewTest, AnAdapterHasItsVmsDoorbellMode) {
   EXPECT_EQ(view().adapters.at(0).config.doorbells, DoorbellMode::kTrapped);
   must(edits::change_vm(inventory_, "VM-01", {.doorbells = DoorbellMode::kMapped}));
   EXPECT_EQ(view().adapters.at(0).config.doorbells, DoorbellMode::kMapped);
@@ -59,7 +59,7 @@ TEST_F(HostViewTest, AnAdapterHasItsVmsDoorbellMode) {
   EXPECT_EQ(view().adapters.at(0).config.mtu, 9000);
 }
 
-TEST_F(HostViewTest, PortGroupsSayWhoMayReachNativeEndpoints) {
+TEST_F(ShardViewTest, PortGroupsSayWhoMayReachNativeEndpoints) {
   EXPECT_TRUE(view().fabric.natives.empty());
   const std::uint32_t dvs = inventory_.switches.at("dvs1").id;
   EXPECT_EQ(view().switches, (std::map<std::string, std::uint32_t>{{"dvs1", dvs}}));
@@ -73,7 +73,7 @@ TEST_F(HostViewTest, PortGroupsSayWhoMayReachNativeEndpoints) {
   EXPECT_EQ(view().fabric.natives, (std::vector<fabric::NativeRule>{{{dvs, 9}, {}}}));
 }
 
-TEST_F(HostViewTest, AnotherHostsRecordGivesNobodyAGidThatIsNotItsVms) {
+TEST_F(ShardViewTest, AnotherHostsRecordGivesNobodyAGidThatIsNotItsVms) {
   const std::string suffix = inventory_.vms.at("VM-03").adapter->mac.to_string();
   const auto of_vm3 = [&](const std::string& prefix) {  // 52:54:00:xx:yy:zz
     return gid_key(inventory_, prefix + "0000000000005054" + "00fffe" + suffix.substr(9, 2) +
@@ -95,15 +95,15 @@ TEST_F(HostViewTest, AnotherHostsRecordGivesNobodyAGidThatIsNotItsVms) {
   EXPECT_EQ(view().fabric.gids.size(), 2U);
 }
 
-TEST_F(HostViewTest, AVmOnItsWayIsExpectedAndItsGidsAreSpared) {
+TEST_F(ShardViewTest, AVmOnItsWayIsExpectedAndItsGidsAreSpared) {
   inventory_.powered_on["VM-02"] = "esx-02";
   inventory_.gids[gid_key(inventory_, "ffff0a000005")] = {"VM-02", "esx-02"};
   EXPECT_FALSE(view().fabric.gids.at(0).is_moving);
   inventory_.vms.at("VM-02").motion = control::VmMotion{"m1", "esx-01"};
-  const HostView expected = view();
+  const ShardView expected = view();
   EXPECT_EQ(expected.fabric.gids.at(0).host, ids_.of("esx-02"));
   EXPECT_TRUE(expected.fabric.gids.at(0).is_moving);
-  const auto arriving = [](const HostView& each) {
+  const auto arriving = [](const ShardView& each) {
     std::vector<std::string> names;
     for (const auto& adapter : each.adapters)
       if (adapter.is_arriving) names.push_back(adapter.config.name + adapter.refusal);
@@ -114,13 +114,13 @@ TEST_F(HostViewTest, AVmOnItsWayIsExpectedAndItsGidsAreSpared) {
   inventory_.vms.at("VM-02").motion.reset();
   EXPECT_TRUE(arriving(view()).empty());
   EXPECT_TRUE(view().fabric.gids.empty()) << "the record of its last host";
-  const HostView third = compute_view(inventory_, "esx-02", "/run/pvrdma", ids_);
+  const ShardView third = compute_view(inventory_, "esx-02", "/run/pvrdma", ids_);
   ASSERT_EQ(third.fabric.gids.size(), 1U);
   EXPECT_EQ(third.fabric.gids.at(0).host, ids_.of("esx-01"));
   EXPECT_TRUE(third.fabric.gids.at(0).is_moving) << "until its new host has the record";
 }
 
-TEST_F(HostViewTest, AddressesOfVmsAreReservedAndGoToTheAdapter) {
+TEST_F(ShardViewTest, AddressesOfVmsAreReservedAndGoToTheAdapter) {
   const IpAddress address = IpAddress::parse("10.0.0.5").value();
   must(edits::change_vm(inventory_, "VM-01", {.addresses = {{address}}}));
   EXPECT_EQ(view().adapters.at(0).config.addresses, std::vector{address});
@@ -129,7 +129,7 @@ TEST_F(HostViewTest, AddressesOfVmsAreReservedAndGoToTheAdapter) {
             (std::vector<fabric::ReservedGid>{{segment, fabric::to_gid(address), "VM-01"}}));
 }
 
-TEST_F(HostViewTest, ASocketHasTheOwnerThatThisHostKnowsByThatName) {
+TEST_F(ShardViewTest, ASocketHasTheOwnerThatThisHostKnowsByThatName) {
   must(edits::change_vm(inventory_, "VM-01", {.owner = "vm-01", .group = "kvm"}));
   const auto known = [](const std::string& user, const std::string& group) -> Result<SocketOwner> {
     EXPECT_EQ(user + group, "vm-01kvm");
@@ -145,19 +145,19 @@ TEST_F(HostViewTest, ASocketHasTheOwnerThatThisHostKnowsByThatName) {
             "the socket of VM VM-01 has no owner: this host has no user vm-01: make it or name another");
 }
 
-TEST_F(HostViewTest, SaysWhichRuleForbidsToPowerOn) {
+TEST_F(ShardViewTest, SaysWhichRuleForbidsToPowerOn) {
   inventory_.vms.at("VM-01").memory_reserved_mib = 512;
   EXPECT_NE(view().adapters.at(0).refusal.find("reserved"), std::string::npos) << view().adapters[0].refusal;
 }
 
-TEST_F(HostViewTest, AVmWhoseSwitchIsGoneStaysOutOfEverySegment) {
+TEST_F(ShardViewTest, AVmWhoseSwitchIsGoneStaysOutOfEverySegment) {
   inventory_.switches.clear();
   const adapters::WantedAdapter adapter = view().adapters.at(0);
   EXPECT_EQ(adapter.segment, transport::SegmentId{});
   EXPECT_NE(adapter.refusal, "");
 }
 
-TEST_F(HostViewTest, GivesEachHardwareVersionItsAdapter) {
+TEST_F(ShardViewTest, GivesEachHardwareVersionItsAdapter) {
   const std::pair<std::uint32_t, std::uint32_t> expected[] = {{13, 13}, {14, 14}, {15, 14}, {17, 17},
                                                               {18, 18}, {19, 18}, {21, 18}};
   for (const auto& [vm, adapter] : expected) {
@@ -166,9 +166,9 @@ TEST_F(HostViewTest, GivesEachHardwareVersionItsAdapter) {
   }
 }
 
-TEST_F(HostViewTest, ReachesHostsThatTakePart) {
+TEST_F(ShardViewTest, ReachesHostsThatTakePart) {
   must(edits::set_ruleset(inventory_, "esx-03", edits::kRuleset, false, std::nullopt));
-  const HostView seen = view();
+  const ShardView seen = view();
   ASSERT_EQ(seen.fabric.hosts.size(), 2U);
   EXPECT_EQ(host(seen, "esx-02").path, fabric::PathKind::kTcp);
   EXPECT_EQ(host(seen, "esx-03").path, fabric::PathKind::kNone);
@@ -179,7 +179,7 @@ TEST_F(HostViewTest, ReachesHostsThatTakePart) {
   EXPECT_EQ(seen.tcp.peers[0].address, IpAddress::parse("10.0.0.2").value());
 }
 
-TEST_F(HostViewTest, GoesThroughTheHcasOfBothHosts) {
+TEST_F(ShardViewTest, GoesThroughTheHcasOfBothHosts) {
   EXPECT_EQ(view().hca.device, "");
   for (const char* name : {"esx-01", "esx-02"}) {
     control::RdmaDevice device;
@@ -190,7 +190,7 @@ TEST_F(HostViewTest, GoesThroughTheHcasOfBothHosts) {
     inventory_.live_hosts.at(name).rdma_devices = {device};
     inventory_.switches.at("dvs1").members.at(name) = {{"uplink1", "vmnic0"}};
   }
-  const HostView seen = view();
+  const ShardView seen = view();
   EXPECT_EQ(host(seen, "esx-02").path, fabric::PathKind::kHca);
   EXPECT_EQ(host(seen, "esx-02").hca_switches, std::vector{inventory_.switches.at("dvs1").id});
   EXPECT_EQ(host(seen, "esx-03").path, fabric::PathKind::kTcp);
@@ -200,7 +200,7 @@ TEST_F(HostViewTest, GoesThroughTheHcasOfBothHosts) {
   EXPECT_EQ(seen.hca.peers, (std::vector<transport::HcaPeer>{{ids_.of("esx-02"), "esx-02"}}));
 }
 
-TEST_F(HostViewTest, ListensOnlyWithATaggedVmknicAndTheRuleset) {
+TEST_F(ShardViewTest, ListensOnlyWithATaggedVmknicAndTheRuleset) {
   const control::Inventory before = inventory_;
   must(edits::set_ruleset(inventory_, "esx-01", edits::kRuleset, false, std::nullopt));
   EXPECT_FALSE(view().tcp.address);
@@ -211,13 +211,13 @@ TEST_F(HostViewTest, ListensOnlyWithATaggedVmknicAndTheRuleset) {
   inventory_ = before;
   must(edits::set_ruleset(inventory_, "esx-01", edits::kRuleset, std::nullopt, false));
   must(edits::add_allowed_ip(inventory_, "esx-01", edits::kRuleset, "10.0.0.2"));
-  const HostView some = view();
+  const ShardView some = view();
   EXPECT_FALSE(some.tcp.allow_all);
   ASSERT_EQ(some.tcp.allowed.size(), 1U);
   EXPECT_EQ(some.tcp.peers.size(), 1U) << "esx-03 is not admitted";
 }
 
-TEST_F(HostViewTest, KnowsTheGidsOfOtherHosts) {
+TEST_F(ShardViewTest, KnowsTheGidsOfOtherHosts) {
   inventory_.gids[gid_key(inventory_, "a1")] = {"VM-01", "esx-01"};
   inventory_.gids[gid_key(inventory_, "a2")] = {"VM-02", "esx-02"};
   inventory_.gids[gid_key(inventory_, "a9")] = {"VM-09", "no such host"};
@@ -230,8 +230,8 @@ TEST_F(HostViewTest, KnowsTheGidsOfOtherHosts) {
   EXPECT_EQ(to_hex(gids[0].gid.bytes), gid_key(inventory_, "a2").gid);
 }
 
-TEST_F(HostViewTest, ItsOwnLapsedLeaseChangesNothing) {
-  const HostView before = view();
+TEST_F(ShardViewTest, ItsOwnLapsedLeaseChangesNothing) {
+  const ShardView before = view();
   inventory_.live_hosts.erase("esx-01");
   EXPECT_EQ(view(), before);
 }

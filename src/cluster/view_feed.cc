@@ -45,7 +45,7 @@ void ViewFeed::look_again(Instant now) {
 
 void ViewFeed::compute(Instant now) {
   const auto is_up = [this](const std::string& host) { return up_.contains(ids_.of(host)); };
-  HostView view = compute_view(linger_.apply(*newest_, now, is_up), host_, socket_folder_, ids_);
+  ShardView view = compute_view(linger_.apply(*newest_, now, is_up), host_, socket_folder_, ids_);
   if (last_ == view) return;
   report_new_paths(last_ ? last_->fabric : fabric::View{}, view.fabric);
   last_ = view;

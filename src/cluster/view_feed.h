@@ -1,5 +1,5 @@
-// ViewFeed: makes views for the shard from the store's inventory and the connections (host_view.h, linger.h).
-// A view that equals the last one is not sent.
+// ViewFeed: makes views for the shard from the store's inventory and the connections (shard_view.h,
+// linger.h). A view that equals the last one is not sent.
 //
 // Thread: one; ViewSlot::Apply runs on the shard.
 #pragma once
@@ -10,8 +10,8 @@
 #include <string>
 
 #include "base/time.h"
-#include "cluster/host_view.h"
 #include "cluster/linger.h"
+#include "cluster/shard_view.h"
 #include "cluster/view_slot.h"
 #include "control/model/inventory.h"
 
@@ -39,7 +39,7 @@ class ViewFeed {
   std::set<transport::HostId> up_;  // hosts with connections that are up
   Linger linger_;
   std::shared_ptr<const control::Inventory> newest_;
-  std::optional<HostView> last_;  // the last computed view
+  std::optional<ShardView> last_;  // the last computed view
   ViewSlot slot_;
 };
 

@@ -26,7 +26,7 @@ class ViewFeedTest : public testing::Test {
     feed_.set_inventory(std::make_shared<const control::Inventory>(inventory), now_);
   }
   // All views that the shard got so far. The next view does not replace them.
-  std::vector<HostView> views() {
+  std::vector<ShardView> views() {
     return shard::ask(*loop_, 1min, [this] { return views_; }).value();
   }
   bool shard_knows_peers_gid() { return !views().back().fabric.gids.empty(); }
@@ -41,8 +41,8 @@ class ViewFeedTest : public testing::Test {
   control::Inventory inventory_ = three_hosts();
   SteadyClock clock_;
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
-  std::vector<HostView> views_;  // used by the shard
-  ViewFeed feed_{"esx-01", "/run/pvrdma", *loop_, [this](const HostView& view) { views_.push_back(view); }};
+  std::vector<ShardView> views_;  // used by the shard
+  ViewFeed feed_{"esx-01", "/run/pvrdma", *loop_, [this](const ShardView& view) { views_.push_back(view); }};
   std::thread shard_{[this] { loop_->run(); }};
 };
 

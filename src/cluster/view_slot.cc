@@ -12,9 +12,9 @@ ViewSlot::~ViewSlot() {
   delete waiting_.load();
 }
 
-void ViewSlot::put(HostView view) {
-  auto newest = std::make_unique<const HostView>(std::move(view));
-  const std::unique_ptr<const HostView> replaced(waiting_.exchange(newest.release()));
+void ViewSlot::put(ShardView view) {
+  auto newest = std::make_unique<const ShardView>(std::move(view));
+  const std::unique_ptr<const ShardView> replaced(waiting_.exchange(newest.release()));
   if (replaced == nullptr) refused_ = true;
   retry();
 }
@@ -25,13 +25,13 @@ void ViewSlot::retry() {
 }
 
 void ViewSlot::take() {
-  std::unique_ptr<const HostView> view(waiting_.exchange(nullptr));
+  std::unique_ptr<const ShardView> view(waiting_.exchange(nullptr));
   if (view == nullptr) return;
   try {
     apply_(*view);
   } catch (const std::bad_alloc&) {
     log::warn("a new view of the cluster is delayed: there is no memory for it now");
-    const HostView* none = nullptr;
+    const ShardView* none = nullptr;
     if (waiting_.compare_exchange_strong(none, view.get())) (void)view.release();
     put_back_ = true;
   }

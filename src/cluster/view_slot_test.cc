@@ -14,8 +14,8 @@
 namespace pvrdma::cluster {
 namespace {
 
-HostView view_of(const std::string& peer) {
-  HostView view;
+ShardView view_of(const std::string& peer) {
+  ShardView view;
   view.fabric.hosts.push_back({transport::HostId{1}, peer, fabric::PathKind::kTcp, ""});
   return view;
 }
@@ -25,7 +25,7 @@ class ViewSlotTest : public testing::Test {
   void TearDown() override { stop(); }
   void make(std::size_t mailbox_tasks) {
     loop_ = shard::Loop::create({.mailbox_tasks = mailbox_tasks}, clock_).value();
-    slot_ = std::make_unique<ViewSlot>(*loop_, [this](const HostView& view) {
+    slot_ = std::make_unique<ViewSlot>(*loop_, [this](const ShardView& view) {
       if (std::exchange(no_memory_, false)) throw std::bad_alloc();
       taken_.push_back(view.fabric.hosts.at(0).name);
     });
@@ -95,7 +95,7 @@ TEST_F(ViewSlotTest, TheLastViewArrivesWhileTheShardTakes) {
   make(4);
   constexpr int kLast = 20000;
   std::string last;
-  ViewSlot slot(*loop_, [&](const HostView& view) {
+  ViewSlot slot(*loop_, [&](const ShardView& view) {
     last = view.fabric.hosts.at(0).name;
     if (last == std::to_string(kLast)) loop_->stop();
   });

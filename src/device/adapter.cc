@@ -168,7 +168,7 @@ std::uint32_t Adapter::load_shared_region(std::uint64_t address) {
 std::uint32_t Adapter::try_load_shared_region(std::uint64_t address) {
   auto loaded =
       load_region(memory_, guestmem::GuestPhys{address}, page_frames_of(config_.hardware_version), caps_);
-  if (loaded && !rings_.attach(*loaded)) loaded = tl::unexpected(RegionFault::kAsyncRing);
+  if (loaded && !rings_.attach(*loaded)) loaded = tl::unexpected(RegionDefect::kAsyncRing);
   if (!loaded) {
     ++counters_.shared_region_errors;
     log_.region_refused(address, loaded.error());

@@ -17,9 +17,9 @@ std::string why_refused(const CommandExecutor::Executed& executed, const verbs::
 
 }  // namespace
 
-void AdapterLog::region_refused(std::uint64_t address, RegionFault fault) {
+void AdapterLog::region_refused(std::uint64_t address, RegionDefect defect) {
   if (!driver_.allow(clock_.now())) return;
-  log::warn("adapter {}: shared region at {:#x} refused: {}{}", name_, address, describe(fault),
+  log::warn("adapter {}: shared region at {:#x} refused: {}{}", name_, address, describe(defect),
             held_back(driver_));
 }
 

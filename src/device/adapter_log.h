@@ -25,7 +25,7 @@ class AdapterLog {
 
   // --- The driver ---
 
-  void region_refused(std::uint64_t address, RegionFault fault);
+  void region_refused(std::uint64_t address, RegionDefect defect);
   void driver_seen(const SharedRegion& region);
   void driver_says(std::string_view what);
   // `account`: of the budget that was used up, where it was one.

@@ -19,13 +19,13 @@ namespace {
 constexpr unsigned kRequests = 256;          // completions that the context's ring can hold
 constexpr std::uint32_t kReapInterval = 64;  // signals
 
-struct Context {
+struct AioContext {
   aio_context_t id = 0;
   Fd null;  // write-only: always ready for writing, never readable
   std::atomic<std::uint32_t> signals = 0;
   Result<> opened;  // must come last: open() fills the others
 
-  Context() : opened(open()) {}
+  AioContext() : opened(open()) {}
 
   Result<> open() {
     if (::syscall(SYS_io_setup, kRequests, &id) != 0) {
@@ -82,8 +82,8 @@ struct Context {
 };
 
 // One for the process, as the kernel counts contexts.
-Context& context() {
-  static Context only;
+AioContext& context() {
+  static AioContext only;
   return only;
 }
 

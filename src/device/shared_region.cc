@@ -25,32 +25,32 @@ bool read_ring(const guestmem::AddressSpace& memory, const abi::RingPages& ring,
 
 }  // namespace
 
-const char* describe(RegionFault fault) {
-  switch (fault) {
-    case RegionFault::kNotMemory:
+const char* describe(RegionDefect defect) {
+  switch (defect) {
+    case RegionDefect::kNotMemory:
       return "its address is unaligned or not guest memory";
-    case RegionFault::kDriverVersion:
+    case RegionDefect::kDriverVersion:
       return "the driver version is not supported";
-    case RegionFault::kCommandSlot:
+    case RegionDefect::kCommandSlot:
       return "the command slot is not a page of guest memory";
-    case RegionFault::kResponseSlot:
+    case RegionDefect::kResponseSlot:
       return "the response slot is not a page of guest memory";
-    case RegionFault::kAsyncRing:
+    case RegionDefect::kAsyncRing:
       return "the asynchronous event ring has a bad page count or address";
-    case RegionFault::kNotificationRing:
+    case RegionDefect::kNotificationRing:
       return "the CQ notification ring has a bad page count or address";
   }
   return "";
 }
 
-tl::expected<SharedRegion, RegionFault> load_region(const guestmem::AddressSpace& memory,
-                                                    guestmem::GuestPhys address, PageFrames frames,
-                                                    const abi::Caps& caps) {
-  const auto refuse = [](RegionFault fault) { return tl::unexpected<RegionFault>(fault); };
-  if (address.value % kRegionAlignment != 0) return refuse(RegionFault::kNotMemory);
+tl::expected<SharedRegion, RegionDefect> load_region(const guestmem::AddressSpace& memory,
+                                                     guestmem::GuestPhys address, PageFrames frames,
+                                                     const abi::Caps& caps) {
+  const auto refuse = [](RegionDefect defect) { return tl::unexpected<RegionDefect>(defect); };
+  if (address.value % kRegionAlignment != 0) return refuse(RegionDefect::kNotMemory);
   const auto raw = guestmem::read_object<abi::DeviceSharedRegion>(memory, address);
-  if (!raw) return refuse(RegionFault::kNotMemory);
-  if (raw->driver_version < kOldestDriver) return refuse(RegionFault::kDriverVersion);
+  if (!raw) return refuse(RegionDefect::kNotMemory);
+  if (raw->driver_version < kOldestDriver) return refuse(RegionDefect::kDriverVersion);
 
   SharedRegion region;
   region.driver_version = raw->driver_version;
@@ -58,17 +58,17 @@ tl::expected<SharedRegion, RegionFault> load_region(const guestmem::AddressSpace
   region.command_slot = guestmem::GuestPhys{raw->cmd_slot_dma};
   region.response_slot = guestmem::GuestPhys{raw->resp_slot_dma};
   if (!is_page(memory, region.command_slot, guestmem::Access::kRead))
-    return refuse(RegionFault::kCommandSlot);
+    return refuse(RegionDefect::kCommandSlot);
   if (!is_page(memory, region.response_slot, guestmem::Access::kWrite))
-    return refuse(RegionFault::kResponseSlot);
+    return refuse(RegionDefect::kResponseSlot);
   region.uar_page_frame =
       frames == PageFrames::k64Bit ? raw->uar_pfn : static_cast<std::uint32_t>(raw->uar_pfn);
-  if (!read_ring(memory, raw->async_ring_pages, region.async_pages)) return refuse(RegionFault::kAsyncRing);
+  if (!read_ring(memory, raw->async_ring_pages, region.async_pages)) return refuse(RegionDefect::kAsyncRing);
   if (!read_ring(memory, raw->cq_ring_pages, region.notification_pages))
-    return refuse(RegionFault::kNotificationRing);
+    return refuse(RegionDefect::kNotificationRing);
 
   const guestmem::GuestPhys caps_address{address.value + offsetof(abi::DeviceSharedRegion, caps)};
-  if (!guestmem::write_object(memory, caps_address, caps)) return refuse(RegionFault::kNotMemory);
+  if (!guestmem::write_object(memory, caps_address, caps)) return refuse(RegionDefect::kNotMemory);
   return region;
 }
 

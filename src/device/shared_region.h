@@ -19,7 +19,7 @@
 namespace pvrdma::device {
 
 // Why a region is refused. The guest causes it, so it is not an Error.
-enum class RegionFault : std::uint8_t {
+enum class RegionDefect : std::uint8_t {
   kNotMemory,         // the region is unaligned or not guest memory
   kDriverVersion,     // older than any driver with this layout
   kCommandSlot,       // not a page of readable guest memory
@@ -27,7 +27,7 @@ enum class RegionFault : std::uint8_t {
   kAsyncRing,         // page count out of range, or its directory or pages are not guest memory
   kNotificationRing,  // as kAsyncRing
 };
-const char* describe(RegionFault fault);
+const char* describe(RegionDefect defect);
 
 struct SharedRegion {
   std::uint32_t driver_version = 0;
@@ -50,9 +50,9 @@ inline constexpr std::uint32_t kEventRingPagesMax = 16;
 inline constexpr std::uint32_t kOldestDriver = abi::kVersionRocev1;
 
 // Reads and checks the region at `address`, then writes `caps` into it. After a fault nothing was written.
-tl::expected<SharedRegion, RegionFault> load_region(const guestmem::AddressSpace& memory,
-                                                    guestmem::GuestPhys address, PageFrames frames,
-                                                    const abi::Caps& caps);
+tl::expected<SharedRegion, RegionDefect> load_region(const guestmem::AddressSpace& memory,
+                                                     guestmem::GuestPhys address, PageFrames frames,
+                                                     const abi::Caps& caps);
 
 struct SavedRegion;
 SavedRegion save(const SharedRegion& region);

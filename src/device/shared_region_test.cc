@@ -24,13 +24,13 @@ class SharedRegionTest : public testing::Test {
     caps_ = caps_of(verbs::Limits{}, verbs::Rules{}, abi::Mac{});
   }
 
-  tl::expected<SharedRegion, RegionFault> load(PageFrames frames = PageFrames::k64Bit) {
+  tl::expected<SharedRegion, RegionDefect> load(PageFrames frames = PageFrames::k64Bit) {
     guest_.store(address_, raw_);
     return load_region(guest_.space(), address_, frames, caps_);
   }
   bool caps_written() { return guest_.load<abi::DeviceSharedRegion>(address_).caps.max_qp != 0; }
 
-  void expect_refused(RegionFault fault) {
+  void expect_refused(RegionDefect fault) {
     const auto region = load();
     ASSERT_FALSE(region);
     EXPECT_EQ(region.error(), fault) << describe(region.error());
@@ -74,13 +74,13 @@ TEST_F(SharedRegionTest, RefusesWhatIsNoMemory) {
        {address_.value + 4, std::uint64_t{0}, guest_.end().value - 8, ~std::uint64_t{7}}) {
     const auto region = load_region(guest_.space(), GuestPhys(bad), PageFrames::k64Bit, caps_);
     ASSERT_FALSE(region);
-    EXPECT_EQ(region.error(), RegionFault::kNotMemory);
+    EXPECT_EQ(region.error(), RegionDefect::kNotMemory);
   }
 }
 
 TEST_F(SharedRegionTest, RefusesADriverBeforeTheFirst) {
   raw_.driver_version = 16;
-  expect_refused(RegionFault::kDriverVersion);
+  expect_refused(RegionDefect::kDriverVersion);
 }
 
 TEST_F(SharedRegionTest, RefusesBadSlots) {
@@ -89,10 +89,10 @@ TEST_F(SharedRegionTest, RefusesBadSlots) {
        {std::uint64_t{0}, good.cmd_slot_dma + 8, guest_.end().value, ~std::uint64_t{0xfff}}) {
     raw_ = good;
     raw_.cmd_slot_dma = bad;
-    expect_refused(RegionFault::kCommandSlot);
+    expect_refused(RegionDefect::kCommandSlot);
     raw_ = good;
     raw_.resp_slot_dma = bad;
-    expect_refused(RegionFault::kResponseSlot);
+    expect_refused(RegionDefect::kResponseSlot);
   }
 }
 
@@ -101,10 +101,10 @@ TEST_F(SharedRegionTest, BoundsRingPages) {
   for (const std::uint32_t count : {0u, 1u, 17u, 513u, 0xffff'ffffu}) {
     raw_ = good;
     raw_.async_ring_pages.num_pages = count;
-    expect_refused(RegionFault::kAsyncRing);
+    expect_refused(RegionDefect::kAsyncRing);
     raw_ = good;
     raw_.cq_ring_pages.num_pages = count;
-    expect_refused(RegionFault::kNotificationRing);
+    expect_refused(RegionDefect::kNotificationRing);
   }
 }
 
@@ -113,14 +113,14 @@ TEST_F(SharedRegionTest, RefusesBadDirectories) {
   for (const std::uint64_t bad : {std::uint64_t{0}, good.async_ring_pages.pdir_dma + 8, guest_.end().value}) {
     raw_ = good;
     raw_.async_ring_pages.pdir_dma = bad;
-    expect_refused(RegionFault::kAsyncRing);
+    expect_refused(RegionDefect::kAsyncRing);
   }
   // A valid directory that names a page outside the memory.
   auto pages = guest_.pages(4);
   pages[2] = guest_.end();
   raw_ = good;
   raw_.cq_ring_pages.pdir_dma = guest_.directory(pages);
-  expect_refused(RegionFault::kNotificationRing);
+  expect_refused(RegionDefect::kNotificationRing);
 }
 
 }  // namespace

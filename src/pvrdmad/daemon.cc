@@ -53,7 +53,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   if (config.cluster) {
     daemon->membership_ = std::make_unique<cluster::Membership>(
         *config.cluster, version, *daemon->loop_, daemon->clock_,
-        [&daemon = *daemon](const cluster::HostView& view) { daemon.apply(view); },
+        [&daemon = *daemon](const cluster::ShardView& view) { daemon.apply(view); },
         daemon->keeper_ != nullptr ? daemon->keeper_->instance() : std::string());
   }
   daemon->fabric_ = std::make_unique<fabric::Fabric>(daemon->clock_, daemon->membership_.get());
@@ -216,7 +216,7 @@ Result<void> Daemon::start() {
 }
 
 // On the shard. The transports first: the fabric's connections go on over them at once.
-void Daemon::apply(const cluster::HostView& view) {
+void Daemon::apply(const cluster::ShardView& view) {
   tcp_->configure(view.tcp);
   hca_->configure(view.hca);
   for (std::size_t i = 0; i < links_.size(); ++i) {

@@ -62,7 +62,7 @@ class Daemon {
   Result<void> make_host_calls(const control::ClusterConfig& config);
   void make_hca(const control::ClusterConfig& config);
   Result<void> make_roce(const std::vector<control::RoceConfig>& links);
-  void apply(const cluster::HostView& view);
+  void apply(const cluster::ShardView& view);
 
   // In the order of dependence: each borrows from those before it.
   SteadyClock clock_;

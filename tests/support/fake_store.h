@@ -118,7 +118,7 @@ class FakeStore final : public Store {
   std::string description() const override { return "fake"; }
   std::chrono::seconds lease() const override { return lease_; }
 
-  Result<void> start(Observer& observer) override {
+  Result<void> start(StoreObserver& observer) override {
     const std::lock_guard lock(cluster_->mutex_);
     observer_ = &observer;
     cluster_->stores_.push_back(this);
@@ -178,7 +178,7 @@ class FakeStore final : public Store {
   }
 
   const std::shared_ptr<FakeCluster> cluster_;
-  Observer* observer_ = nullptr;  // borrowed
+  StoreObserver* observer_ = nullptr;  // borrowed
   bool stopped_ = false;
   std::optional<std::string> away_;
   std::optional<std::vector<std::vector<Change>>> held_;

@@ -24,7 +24,7 @@ struct Section {
   std::string title;  // "[daemon]", "[[adapter]]"; empty for a flag
   std::string where;
   schema::ParsedJson values =
-      schema::ParsedJson::object();          // by key; null: a date or time, which JSON does not have
+      schema::ParsedJson::object();            // by key; null: a date or time, which JSON does not have
   std::map<std::string, Origin> origins = {};  // of all keys
 
   bool has(const std::string& key) const { return origins.contains(key); }

@@ -11,7 +11,7 @@ namespace pvrdma::control {
 namespace {
 
 // Passes on what the store tells.
-struct Relay final : Observer {
+struct Relay final : StoreObserver {
   explicit Relay(LiveRecords& live) : live_(live) {}
   void on_all(std::vector<KeyValue> records) override { live_.on_all(records); }
   void on_changes(std::vector<Change> changes) override { live_.on_changes(changes); }

@@ -41,7 +41,7 @@ Base base_of(Mirror& mirror) {
 
 }  // namespace
 
-struct Plane::Impl final : Observer {
+struct Plane::Impl final : StoreObserver {
   Impl(std::string host, std::string instance, std::unique_ptr<Store> store, PlaneObserver* observer)
       : host_(std::move(host)),
         instance_(std::move(instance)),
@@ -59,7 +59,7 @@ struct Plane::Impl final : Observer {
     store_->stop(records_);
   }
 
-  // --- Observer ---
+  // --- StoreObserver ---
 
   void on_all(std::vector<KeyValue> records) override {
     {

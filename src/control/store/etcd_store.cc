@@ -25,7 +25,7 @@ class EtcdStore final : public Store {
 
   std::string description() const override { return description_; }
   std::chrono::seconds lease() const override { return std::chrono::seconds(config_.lease_seconds); }
-  Result<void> start(Observer& observer) override;
+  Result<void> start(StoreObserver& observer) override;
   void stop(LeasedRecords records) override;
   Result<Commit> commit(const Transaction& transaction) override;
   Result<std::vector<KeyValue>> read_all() override;
@@ -47,13 +47,13 @@ class EtcdStore final : public Store {
   std::atomic<bool> running_ = false;
 };
 
-Result<void> EtcdStore::start(Observer& observer) {
+Result<void> EtcdStore::start(StoreObserver& observer) {
   auto client = etcd::EtcdClient::create(config_);
   if (!client) return Failure(client.error());
   client_ = std::move(*client);
   lease_ = std::make_unique<etcd::EtcdLease>(*client_, [this] {
     watch_->doubt();  // a replacement etcd does not know the lease, but may otherwise look like the old one
-    queue_.post([](Observer& to) { to.on_lease_lost(); });
+    queue_.post([](StoreObserver& to) { to.on_lease_lost(); });
     queue_.deliver();
   });
   watch_ = std::make_unique<etcd::EtcdWatch>(*client_, *lease_, queue_);

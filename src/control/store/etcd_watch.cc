@@ -75,7 +75,8 @@ Outcome<void> EtcdWatch::catch_up() {
   if (!all) return tl::unexpected(all.error());
   revision_ = all->header.revision;
   cluster_id_ = all->header.cluster_id;
-  queue_.post([records = std::move(all->records)](Observer& to) mutable { to.on_all(std::move(records)); });
+  queue_.post(
+      [records = std::move(all->records)](StoreObserver& to) mutable { to.on_all(std::move(records)); });
   queue_.deliver();
   return {};
 }
@@ -90,7 +91,7 @@ void EtcdWatch::take(WatchLine line) {
     }
     if (revision <= revision_) continue;
     revision_ = revision;
-    queue_.post([told = std::move(changes)](Observer& to) mutable { to.on_changes(std::move(told)); });
+    queue_.post([told = std::move(changes)](StoreObserver& to) mutable { to.on_changes(std::move(told)); });
   }
   queue_.deliver();
 }
@@ -99,7 +100,7 @@ void EtcdWatch::tell(bool connected, const std::string& why) {
   if (connected == connected_ && (connected || why == trouble_)) return;
   connected_ = connected;
   trouble_ = why;
-  queue_.post([connected, why](Observer& to) { to.on_connection(connected, why); });
+  queue_.post([connected, why](StoreObserver& to) { to.on_connection(connected, why); });
   queue_.deliver();
 }
 

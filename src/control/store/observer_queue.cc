@@ -7,7 +7,7 @@
 
 namespace pvrdma::control {
 
-void ObserverQueue::open(Observer& observer) {
+void ObserverQueue::open(StoreObserver& observer) {
   const std::scoped_lock lock(mutex_);
   observer_ = &observer;
 }
@@ -40,7 +40,7 @@ void ObserverQueue::deliver() noexcept {
     const Call call = std::move(queue_.front());
     queue_.pop_front();
     if (observer_ != nullptr) {
-      Observer& observer = *observer_;
+      StoreObserver& observer = *observer_;
       deliverer_ = std::this_thread::get_id();
       lock.unlock();
       call(observer);

@@ -1,5 +1,5 @@
-// ObserverQueue: calls an Observer, one call at a time and in the order of post(), from whichever threads
-// deliver.
+// ObserverQueue: calls an StoreObserver, one call at a time and in the order of post(), from whichever
+// threads deliver.
 //
 // A store calls post() while it holds the lock that orders its changes, and deliver() after it has released
 // the lock. So the observer may call the store's commit() and read_all(). The observer must not stop the
@@ -20,10 +20,10 @@ namespace pvrdma::control {
 
 class ObserverQueue {
  public:
-  using Call = std::function<void(Observer&)>;
+  using Call = std::function<void(StoreObserver&)>;
 
   // `observer` is borrowed until close(). It also gets the calls that were posted before.
-  void open(Observer& observer);
+  void open(StoreObserver& observer);
 
   // Waits for the current call. Afterwards no call is made, and queued calls are dropped.
   void close();
@@ -39,7 +39,7 @@ class ObserverQueue {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  Observer* observer_ = nullptr;  // borrowed; null: closed
+  StoreObserver* observer_ = nullptr;  // borrowed; null: closed
   std::deque<Call> queue_;
   std::uint64_t posted_ = 0;
   std::uint64_t delivered_ = 0;

@@ -39,7 +39,7 @@ class SqliteStore final : public Store {
 
   std::string description() const override { return "sqlite:" + path_; }
   std::chrono::seconds lease() const override { return std::chrono::seconds(0); }
-  Result<void> start(Observer& observer) override;
+  Result<void> start(StoreObserver& observer) override;
   void stop(LeasedRecords records) override;
   Result<Commit> commit(const Transaction& transaction) override;
   Result<std::vector<KeyValue>> read_all() override;
@@ -171,7 +171,7 @@ Result<std::unique_ptr<SqliteStore::Open>> SqliteStore::open() const {
   return made;
 }
 
-Result<void> SqliteStore::start(Observer& observer) {
+Result<void> SqliteStore::start(StoreObserver& observer) {
   {
     const std::scoped_lock lock(mutex_);
     auto opened = open();
@@ -192,7 +192,7 @@ Result<void> SqliteStore::start(Observer& observer) {
       return Failure(records.error());
     }
     queue_.open(observer);
-    queue_.post([all = std::move(*records)](Observer& to) mutable { to.on_all(std::move(all)); });
+    queue_.post([all = std::move(*records)](StoreObserver& to) mutable { to.on_all(std::move(all)); });
     tell(removed);
     thread_ = std::thread([this] { run(); });
   }
@@ -300,7 +300,7 @@ Result<Commit> SqliteStore::commit(const Transaction& transaction) {
     if (open_->db->in_transaction()) (void)open_->db->run("ROLLBACK");
     if (result == Commit::kCommitted && !applied.empty())
       queue_.post(
-          [changes = std::move(applied)](Observer& to) mutable { to.on_changes(std::move(changes)); });
+          [changes = std::move(applied)](StoreObserver& to) mutable { to.on_changes(std::move(changes)); });
   }
   queue_.deliver();
   return result;
@@ -346,7 +346,7 @@ void SqliteStore::tell(const Result<void>& written) {
   written_ = written;
   if (!news) return;
   changed_.notify_all();
-  queue_.post([connected = written.has_value(), text = why(written)](Observer& to) {
+  queue_.post([connected = written.has_value(), text = why(written)](StoreObserver& to) {
     to.on_connection(connected, text);
   });
 }

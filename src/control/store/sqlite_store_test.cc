@@ -352,10 +352,10 @@ TEST_F(SqliteStoreTest, StopsWhileTheFileIsLocked) {
 TEST(ObserverQueueTest, DropsWhatComesAfterItsEnd) {
   ObserverQueue queue;
   Recorder recorder;
-  queue.post([](Observer& to) { to.on_lease_lost(); });  // posted before open(), so it is kept
+  queue.post([](StoreObserver& to) { to.on_lease_lost(); });  // posted before open(), so it is kept
   queue.open(recorder);
   queue.deliver();
-  queue.post([](Observer& to) { to.on_lease_lost(); });
+  queue.post([](StoreObserver& to) { to.on_lease_lost(); });
   queue.close();
   queue.deliver();
   EXPECT_EQ(recorder.told().leases_lost, 1);

@@ -52,9 +52,9 @@ enum class Commit : std::uint8_t {
   kConflict,  // an expectation did not hold; no record was changed
 };
 
-class Observer {
+class StoreObserver {
  public:
-  virtual ~Observer() = default;
+  virtual ~StoreObserver() = default;
   // All records, which replace all earlier ones. Called at the start, and after watching was interrupted for
   // too long.
   virtual void on_all(std::vector<KeyValue> records) = 0;
@@ -90,7 +90,7 @@ class Store {
   // Begins to call the observer (borrowed until stop()). Call it once. Errors that do not pass by themselves:
   // a file that cannot be opened, an unreadable certificate. A store that cannot be reached is not an error
   // here: on_connection() reports it.
-  virtual Result<void> start(Observer& observer) = 0;
+  virtual Result<void> start(StoreObserver& observer) = 0;
 
   // Ends the calls. Handles the leased records as `records` says, if the store can be reached.
   virtual void stop(LeasedRecords records) = 0;

@@ -36,7 +36,7 @@ class TempFolder {
   std::filesystem::path path_;
 };
 
-class Recorder final : public Observer {
+class Recorder final : public StoreObserver {
  public:
   struct Told {
     std::vector<std::vector<KeyValue>> alls;
