@@ -2,10 +2,11 @@
 // base/hardware_version.h.
 //
 // | hardware version | VERSION register | resource ids                       |
-// |------------------|------------------|------------------------------------| | 13 (ESXi 6.5)    | 17
-// | translated (QP handle = QP number) | | 14 (ESXi 6.7)    | 18               | translated
-// | | 17 (vSphere 7.0) | 19               | translated                         | | 18 (7.0 U1)      | 20
-// | own namespace                      |
+// |------------------|------------------|------------------------------------|
+// | 13 (ESXi 6.5)    | 17               | translated (QP handle = QP number) |
+// | 14 (ESXi 6.7)    | 18               | translated                         |
+// | 17 (vSphere 7.0) | 19               | translated                         |
+// | 18 (7.0 U1)      | 20               | own namespace                      |
 //
 // There is one hardware version for each register layout that the driver knows, so that each layout can be
 // configured (ADR 5). Reference 1.7, 1.8. Thread: values.
