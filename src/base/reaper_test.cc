@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Its destructor returns when told to.
+// Its destructor blocks until the gate opens.
 class Stubborn final : public Reapable {
  public:
   Stubborn(std::shared_future<void> gate, std::atomic<int>& released)

@@ -31,7 +31,7 @@ class IncomingCall {
  public:
   IncomingCall(std::unique_ptr<transport::tcp::Call> call, std::stop_token stop);
 
-  // The other host, which has proven to be it.
+  // The other host, whose identity is proven.
   const std::string& peer() const { return peer_; }
   Conversation& there() { return there_; }
   const std::stop_token& stop() const { return stop_; }

@@ -94,7 +94,7 @@ struct PeerSnapshot {
   std::uint32_t lanes_up = 0;     // connections that this host dialled
   std::uint32_t sessions_up = 0;  // connections that the peer dialled
   std::uint64_t reconnects = 0;
-  std::string trouble;  // why a lane is down; empty when none is
+  std::string trouble;  // why a lane is down; empty if all are up
 };
 
 struct TcpSnapshot {

@@ -50,14 +50,14 @@
 
 namespace pvrdma::device {
 
-// Of the adapter that was saved, whose records come next. Errors: what is wrong with the stream.
+// Reads the identity of the saved adapter, whose records follow. Errors: what is wrong with the stream.
 Result<SavedIdentity> read_identity(state::Reader& reader);
 
 class Adapter final : public vfio_user::Handler, private verbs::EventSink, private RegisterActions {
  public:
-  // `port` and `clock` are borrowed and outlive the adapter; its guest's memory ends in `memory_queue` (none:
-  // in place). Errors: identity_of()'s, or no memory for BAR 2's mappable part. `doorbell_memory`: what it
-  // was in another process whose client goes on with it here; empty: there is none.
+  // `port` and `clock` are borrowed and outlive the adapter. `memory_queue` releases guest memory (null: it
+  // is released in place). `doorbell_memory` is that of another process whose client continues here; empty:
+  // there is none. Errors: those of identity_of(), or no memory for BAR 2's mappable part.
   static Result<std::unique_ptr<Adapter>> create(const AdapterConfig& config, verbs::SwitchPort& port,
                                                  const Clock& clock,
                                                  std::shared_ptr<ReaperQueue> memory_queue = nullptr,
@@ -87,22 +87,23 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   // --- Its life: life.h ---
 
   bool is_stopped() const { return device::is_stopped(work_); }
-  // As a client's migration messages STOP and RUNNING, but for what a client has written: that is dropped.
-  // Not of an adapter that stands by.
+  // Like a client's migration messages STOP and RUNNING, except that stop() drops a state that a client has
+  // written. Not for an adapter that stands by.
   void stop() { stop_at(LifeEvent::kStop); }
   void go_on();
-  // Whether it outlives its client. Meanwhile a stopped adapter runs again with the guest's first write to
-  // registers or doorbells: whoever resumes the guest need not say so here. Otherwise such writes are
-  // ignored.
+  // Whether the adapter outlives its client. If so, a stopped adapter resumes at the guest's first write to
+  // registers or doorbells, because somebody may resume the guest without telling this adapter. Otherwise
+  // such writes are ignored.
   void outlive_client(bool outlives) {
     client_.on(outlives ? LifeEvent::kOutlive : LifeEvent::kEndWithClient);
   }
   bool outlives_client() const { return is_outlived(client_); }
-  // The client that it outlives has left. May be repeated.
+  // The client that it outlives has left. May be called repeatedly.
   void client_hung_up();
   bool client_is_gone() const { return client_ == Client::kOutlivedGone; }
 
-  // Over its rate of commands or doorbells: read nothing more of its client until then. Instant{}: it is not.
+  // While it is over its rate of commands or doorbells, read nothing from its client until then. Instant{}:
+  // it is within its rates.
   Instant held_until() const { return rates_.held_until(); }
 
   // --- Saving and loading (ADR 16): between two calls. See adapter_state.cc. ---
@@ -250,7 +251,7 @@ class Adapter final : public vfio_user::Handler, private verbs::EventSink, priva
   LifeColumn<Work> work_{Work::kWorks};
   LifeColumn<Client> client_{Client::kNone};
   MigrationStream stream_;              // the state, as the client reads or writes it
-  std::optional<bool> link_meanwhile_;  // while it is stopped: what the guest is to see when it goes on
+  std::optional<bool> link_meanwhile_;  // while stopped: the link for the guest when it continues
 };
 
 }  // namespace pvrdma::device

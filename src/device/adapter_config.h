@@ -1,4 +1,4 @@
-// AdapterConfig: what an adapter is to be. From it follows what its guest is told (SavedIdentity).
+// AdapterConfig: the configuration of an adapter, which determines what its guest is told (SavedIdentity).
 //
 // Thread: values.
 #pragma once
@@ -28,16 +28,16 @@ struct AdapterConfig {
   Profile profile = Profile::kOpen;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
   NetworkMtu mtu = kNetworkMtuDefault;
-  std::optional<verbs::Limits> limits;  // instead of the hardware version's and profile's; but for the MTU
+  std::optional<verbs::Limits> limits;  // replaces those of hardware version and profile, except for the MTU
   Budgets budgets = Budgets::none();    // the guest is told the lesser of limit and budget
-  std::optional<verbs::Limits> told;    // what a guest that goes on with it was told, instead of all that
-  verbs::HostAccount* host = nullptr;   // borrowed, outlives the adapter; null: no totals
+  std::optional<verbs::Limits> told;    // what a continuing guest was told before; replaces all of the above
+  verbs::HostAccount* host = nullptr;   // borrowed, outlives the adapter; null: no host-wide totals
 };
 
 // What the guest of such an adapter is told. Errors: a RoCE version or limits that the hardware version does
-// not offer, doorbells that the host does not offer.
+// not offer, or a doorbell mode that the host does not support.
 Result<SavedIdentity> identity_of(const AdapterConfig& config);
-// Makes `config` what its guest was told, whatever was configured since.
+// Sets in `config` what the guest was told, whatever was configured since.
 void keep_to(const SavedIdentity& identity, AdapterConfig& config);
 
 }  // namespace pvrdma::device

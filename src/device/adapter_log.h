@@ -1,5 +1,5 @@
-// AdapterLog: what an adapter says in the daemon's log. Guests and clients can bring about each of these
-// lines at will, so each kind of them has a bounded rate.
+// AdapterLog: an adapter's lines in the daemon's log. Guests and clients can cause each of these lines at
+// will, so each kind has a bounded rate.
 //
 // Thread: shard-owned.
 #pragma once
@@ -28,11 +28,11 @@ class AdapterLog {
   void region_refused(std::uint64_t address, RegionDefect defect);
   void driver_seen(const SharedRegion& region);
   void driver_says(std::string_view what);
-  // `account`: of the budget that was used up, where it was one.
+  // `account` names the budget that was used up, if that was the reason.
   void command_refused(const CommandExecutor::Executed& executed, const verbs::Account& account);
   void access_ignored(std::uint64_t offset, std::size_t bytes, std::string_view why);
   void qp_failed(verbs::Qpn qpn, std::string_view why);
-  // One of the rates, which is `per_second`.
+  // The client exceeded one of the rates, whose limit is `per_second`.
   void slowed(Budget rate, std::uint64_t per_second);
 
   // --- The client ---

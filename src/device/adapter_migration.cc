@@ -58,8 +58,8 @@ std::uint64_t state_bytes_max(const verbs::Limits& limits, const Budgets& budget
 
 }  // namespace
 
-// No PRE_COPY: what a QP has under way changes with each message. (Lists of regions' pages do not, and are
-// the larger part where there is much to save.)
+// PRE_COPY is not offered, because the state of a QP's requests changes with each message. (The regions'
+// lists of pages, which are the larger part of a large state, do not change so often.)
 std::uint64_t Adapter::migration_flags() const {
   return vfio_user::kMigrationStopCopy;
 }

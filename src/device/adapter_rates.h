@@ -1,5 +1,5 @@
-// AdapterRates: how fast a guest and its client may make an adapter work, as its budgets say. What is over a
-// rate is done all the same, but its client is not read until held_until().
+// AdapterRates: how fast a guest and its client may make an adapter work, according to its budgets. Work over
+// a rate is still done, but the client is not read until held_until().
 //
 // Thread: shard-owned.
 #pragma once
@@ -29,8 +29,8 @@ class AdapterRates {
     if (doorbells_.take(count, now)) [[unlikely]]
       log_.slowed(Budget::kDoorbells, doorbells_per_s_);
   }
-  // What the client has asked for and takes as long as so many commands. It counts like them, but not among
-  // the guest's: a client that repeats it holds up only itself.
+  // Charges work for the client that takes as long as this many commands. It has its own rate, because the
+  // guest has not caused it: a client that repeats it delays only itself.
   void count_for_client(std::uint64_t commands, Instant now) {
     const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(commands, UINT32_MAX));
     if (for_client_.take(count, now)) log_.slowed(Budget::kCommands, commands_per_s_);

@@ -1,7 +1,7 @@
-// The life of an adapter: what it does, whether it has a client, and where its VM is. Each of the three is a
-// column of one table, whose rows are the events below. docs/lifetimes.md draws it.
+// The life of an adapter: what it does, whether it has a client, and where its VM is. Each of these is a
+// column of one table, whose rows are the events below. docs/lifetimes.md draws the table.
 //
-// The driver's progress (AdapterState) is another matter: a guest drives that, within an adapter that works.
+// The driver's progress (AdapterState) is separate: the guest controls it, within a working adapter.
 //
 // Thread: values.
 #pragma once
@@ -17,17 +17,17 @@ namespace pvrdma::device {
 enum class Work : std::uint8_t {
   kWorks,
   kStopped,      // the guest is paused: nothing of its state changes, and its port is stopped
-  kOffersState,  // the same; the client reads the saved state
-  kTakesState,   // the same; the client writes a saved state
+  kOffersState,  // stopped; the client reads the saved state
+  kTakesState,   // stopped; the client writes a saved state
   kStandsBy,     // the guest has another adapter at this port, in another VMM
 };
 
-// The client: a VMM with a session. An adapter that outlives its client is stopped, and keeps everything,
-// when that leaves.
+// The client: a VMM with a session. If an adapter outlives its client, it is stopped and keeps everything
+// when the client leaves.
 enum class Client : std::uint8_t {
   kNone,
   kHere,
-  kOutlivedNone,  // the next one will be outlived
+  kOutlivedNone,  // it will outlive its next client
   kOutlivedHere,
   kOutlivedGone,  // it has left; its session has not ended yet
 };
@@ -35,28 +35,30 @@ enum class Client : std::uint8_t {
 // Where the VM is.
 enum class Home : std::uint8_t {
   kThisHost,
-  kAnotherHost,  // the VM comes, or has gone: only its VMM is here
-  kUnclaimed,    // likewise; its client was taken back, and nobody of this process brings the VM here
+  kAnotherHost,  // the VM will come or has gone: only its VMM is here
+  // As kAnotherHost; the client was taken back from an earlier process, and this process does not bring the
+  // VM here.
+  kUnclaimed,
 };
 
 enum class LifeEvent : std::uint8_t {
   // The client's session.
   kConnected,
-  kHungUp,  // a client that is outlived has left
+  kHungUp,  // a client that the adapter outlives has left
   kDisconnected,
   kReset,
-  // Pausing, by the client's migration messages or by the daemon.
+  // A pause, by the client's migration messages or by the daemon.
   kStop,
   kOfferState,
   kTakeState,
   kRun,
-  // Another VMM of this host.
+  // Another VMM on this host.
   kStandBy,
   kLoaded,
   // Whether the adapter outlives its client.
   kOutlive,
   kEndWithClient,
-  // The VM changes its host.
+  // The VM moves to or from another host.
   kAwait,
   kTakenBack,
   kClaim,
@@ -65,20 +67,20 @@ enum class LifeEvent : std::uint8_t {
 };
 inline constexpr int kLifeEvents = static_cast<int>(LifeEvent::kDepart) + 1;
 
-// What follows; nothing: the event does not happen in that state. An event that a column does not know leaves
-// it as it is.
+// The next state. Empty: the event cannot happen in that state. An event that a column does not know leaves
+// it unchanged.
 std::optional<Work> after(Work work, LifeEvent event);
 std::optional<Client> after(Client client, LifeEvent event);
 std::optional<Home> after(Home home, LifeEvent event);
 
-// A column's state, which only the table changes.
+// A column's state. Only the table changes it.
 template <typename State>
 class LifeColumn {
  public:
   explicit LifeColumn(State first) : state_(first) {}
   operator State() const { return state_; }
   bool allows(LifeEvent event) const { return after(state_, event).has_value(); }
-  // The caller has asked allows() where a client can bring the event about.
+  // If a client can cause the event, the caller has checked allows().
   void on(LifeEvent event) {
     const std::optional<State> next = after(state_, event);
     PVRDMA_CHECK(next, "the event does not happen in this state");

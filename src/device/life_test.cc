@@ -15,7 +15,7 @@ using Table = std::map<LifeEvent, Row<State>>;
 
 constexpr auto kNever = std::nullopt;
 
-// A row has what each of `states` becomes at its event. An event without a row changes nothing.
+// Each row lists the successors of `states` at its event. An event without a row changes nothing.
 template <typename State>
 void expect_table(const std::vector<State>& states, const Table<State>& table) {
   for (int number = 0; number < kLifeEvents; ++number) {

@@ -25,7 +25,7 @@ static_assert(sizeof(device::MsixTable) == vmm::kMsixTableBytes);
 struct Reply {
   std::mutex mutex;
   std::condition_variable arrived;
-  bool is_there = false;  // guarded by mutex, as what follows
+  bool is_there = false;  // guarded by mutex, like the following members
   int error = 0;
   device::MsixTable table{};
 };

@@ -216,7 +216,7 @@ class Engine {
 
   // Gives some QPs with work a turn, and back some memory of what was destroyed. True: there is more to do.
   bool run(Instant now);
-  // Fires what is due. Call when now >= next_deadline().
+  // Fires the timers that are due. Call it when now >= next_deadline().
   void on_time(Instant now);
   // In the past while there is something to run: one adapter's turn can make another's QP ready behind that
   // one's back.

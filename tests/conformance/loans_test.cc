@@ -457,7 +457,7 @@ TEST_P(LoansOfUnsealedMemory, what_is_written_behind_the_end_of_the_file_ends_th
   ASSERT_EQ(::ftruncate(ram.fd(), static_cast<off_t>(target->pages().back().value - ram.base().value)), 0);
   world_.lose_what_nics_read();
   EXPECT_TRUE(world_.wait([&] { return world_.adapter(1).info().state == device::AdapterState::kFailed; }));
-  ASSERT_EQ(::ftruncate(ram.fd(), whole), 0);  // so that this test's own side can be taken down
+  ASSERT_EQ(::ftruncate(ram.fd(), whole), 0);  // so that the test can destroy its own side
 }
 
 std::vector<PathUnderTest> paths_that_lend() {

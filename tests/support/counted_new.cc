@@ -34,7 +34,7 @@ std::uint64_t stop_counting_allocations() {
 
 }  // namespace pvrdma::test
 
-// GCC pairs the inlined std::free() with the operator new it sees and takes them for a mismatch.
+// GCC sees the inlined std::free() with the operator new and reports a mismatch.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 
 void* operator new(std::size_t bytes) {

@@ -11,7 +11,7 @@
 namespace pvrdma::control {
 namespace {
 
-constexpr std::size_t kAddressesMax = 64;  // as many GIDs as an adapter has
+constexpr std::size_t kAddressesMax = 64;  // as many as an adapter has GIDs
 
 constexpr DvsVersion kFirstDvsVersion{6, 5, 0};
 

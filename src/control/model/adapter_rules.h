@@ -1,5 +1,5 @@
-// What a VM needs for a PVRDMA adapter. Checked when the adapter is made or changed, and again before
-// power-on, since the objects around it may have changed.
+// What a VM needs for a PVRDMA adapter. It is checked when the adapter is made or changed, and again before
+// power-on, because the objects around it may have changed.
 //
 // EPERM: a rule forbids it; ENOENT: an object is missing. Thread: any.
 #pragma once
@@ -11,26 +11,27 @@
 
 namespace pvrdma::control {
 
-// One of those that have adapters.
+// The VM has one of the hardware versions with adapters.
 Result<void> check_hardware_version(const Vm& vm);
 
-// One that the hardware version, which has adapters, offers.
+// `protocol` is one that the VM's hardware version offers. The hardware version has adapters.
 Result<void> check_protocol(const Vm& vm, RoceVersion protocol);
 
-// The switch has a version with PVRDMA, the port group exists, and the VM's host is a member.
+// The switch has a version with PVRDMA, the port group exists, and the VM's host is a member of the switch.
 Result<void> check_place(const Inventory& inventory, const Vm& vm, const std::string& dvs,
                          const std::string& portgroup);
 
-// No other VM of its segment lists one of its addresses, and each is one that an interface may have.
+// Each address is one that an interface may have, and no other VM of the segment lists it.
 Result<void> check_addresses(const Inventory& inventory, const Vm& vm);
 
-// The four above: all that the adapter of `vm`, which has one, needs.
+// All four checks above, for a VM that has an adapter.
 Result<void> check_adapter(const Inventory& inventory, const Vm& vm);
 
-// The RDMA device of `host` that is paired with `vmnic`. Null: none, or the host is not alive.
+// The RDMA device of `host` that is paired with `vmnic`. Null: there is no such device, or the host is not
+// alive.
 const RdmaDevice* paired_with(const Inventory& inventory, const std::string& host, const std::string& vmnic);
-// `assigned` are, or would be, the uplinks of `host` on `dvs`: one that is paired with an RDMA device is
-// alone.
+// Checks the (present or future) uplinks of `host` on `dvs`, `assigned`: an uplink that is paired with an
+// RDMA device must be the only one.
 Result<void> check_no_teaming(const Inventory& inventory, const std::string& dvs, const std::string& host,
                               const Dvs::Assigned& assigned);
 

@@ -1,5 +1,5 @@
-// What the edits of hosts, switches and VMs share: objects by name or a sentence that says there is none, and
-// who uses what. Thread: any.
+// Shared by the edits of hosts, switches and VMs: finding objects by name, and finding the users of objects.
+// Thread: any.
 #pragma once
 
 #include <map>
@@ -12,27 +12,27 @@
 
 namespace pvrdma::control::edits {
 
-// EINVAL: `name` is no name. `kind` is the object for the sentence: "host", "VM".
+// EINVAL: `name` is not a valid name. `kind` is the object's kind for the sentence: "host", "VM".
 Result<void> check_name(std::string_view kind, const std::string& name);
 
-// Null never: ENOENT tells which there are.
+// Never null. ENOENT: the sentence lists the existing objects.
 Result<Host*> find_host(Inventory& inventory, const std::string& host);
 Result<Dvs*> find_dvs(Inventory& inventory, const std::string& dvs);
 Result<Vm*> find_vm(Inventory& inventory, const std::string& vm);
-// Likewise, and EBUSY when it is on, or on its way to another host.
+// Likewise; also EBUSY if the VM is on, or in motion to another host.
 Result<Vm*> find_vm_off(Inventory& inventory, const std::string& vm);
-// EBUSY: it is on its way to another host.
+// EBUSY: the VM is in motion to another host.
 Result<void> check_not_moving(const Vm& vm);
 
-// A VM whose adapter is on `dvs`, and in `portgroup` unless that is empty. Null: none.
+// A VM whose adapter is on `dvs` and in `portgroup` (empty: in any). Null: there is none.
 const Vm* user_of(const Inventory& inventory, const std::string& dvs, const std::string& portgroup);
-// A VM that is on, runs on `host`, and whose adapter is on `dvs`. Null: none.
+// A VM that is on, runs on `host`, and has its adapter on `dvs`. Null: there is none.
 const Vm* running_user_of(const Inventory& inventory, const std::string& dvs, const std::string& host);
 
-// A VM that is on its way to `host`, its adapter on `dvs`; empty: on any. Null: none.
+// A VM that is in motion to `host` and has its adapter on `dvs` (empty: on any). Null: there is none.
 const Vm* arriving_at(const Inventory& inventory, const std::string& host, const std::string& dvs);
 
-// "a, b" or "none"; a long list is cut.
+// "a, b" or "none"; a long list is shortened.
 std::string list_of(const std::vector<std::string>& names);
 
 // "it has a, b", or "it has none".

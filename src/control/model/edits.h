@@ -1,7 +1,8 @@
-// Edits: what an admin can change, and the rules. Each function either makes the whole change in `inventory`
-// or leaves it as it was and returns one sentence that names the object, the value and the way out.
+// Edits: the changes that an administrator can make, and their rules. Each function either makes the whole
+// change in `inventory`, or leaves it unchanged and returns one sentence that names the object, the value and
+// the fix.
 //
-// Error codes: ENOENT no such object; EEXIST it is there already; EINVAL a value is not allowed; EBUSY the
+// Error codes: ENOENT no such object; EEXIST the object exists; EINVAL a value is not allowed; EBUSY the
 // object is in use or powered on; EPERM a rule forbids it.
 //
 // Pure: no clock, no I/O. Thread: any.
@@ -19,19 +20,19 @@ namespace pvrdma::control::edits {
 
 // --- Hosts ---
 
-// Makes the host if it is not known. What a daemon does when it first joins.
+// Makes the host unless it is known. A daemon calls this when it first joins.
 Result<void> add_host(Inventory& inventory, const std::string& host);
-// EBUSY: it lives, is a member of a switch, or VMs are placed on it.
+// EBUSY: the host is alive or a member of a switch, or VMs are placed on it.
 Result<void> remove_host(Inventory& inventory, const std::string& host);
 
-// `name` is vmkN. EEXIST: the name, or another host or vmk has the address.
+// `name` is vmkN. EEXIST: the host has a vmk of this name, or another host or vmk has the address.
 Result<void> add_vmk(Inventory& inventory, const std::string& host, const std::string& name,
                      const std::string& address);
 Result<void> remove_vmk(Inventory& inventory, const std::string& host,
                         const std::string& name);  // EBUSY: it is tagged
 
 inline constexpr const char* kPvrdmaVmknic = "/Net/PVRDMAVmknic";
-// `path` must be kPvrdmaVmknic; an empty `value` is the default (not set).
+// `path` must be kPvrdmaVmknic. An empty `value` means the default (not set).
 Result<void> set_advanced(Inventory& inventory, const std::string& host, const std::string& path,
                           const std::string& value);
 
@@ -49,27 +50,27 @@ inline constexpr std::uint32_t kUplinksMax = 32;
 struct NewDvs {
   std::string name;
   std::string version = "8.0.0";
-  std::uint32_t uplinks = 2;  // slots uplink1 … uplinkN, 1 … kUplinksMax
+  std::uint32_t uplinks = 2;  // number of slots uplink1 … uplinkN, 1 … kUplinksMax
 };
 Result<void> create_dvs(Inventory& inventory, const NewDvs& spec);
 Result<void> delete_dvs(Inventory& inventory, const std::string& dvs);  // EBUSY: members, or VMs use it
 Result<void> add_dvs_host(Inventory& inventory, const std::string& dvs, const std::string& host);
 Result<void> remove_dvs_host(Inventory& inventory, const std::string& dvs, const std::string& host);
-// An empty `vmnic` frees the slot. Rules: a vmnic is an uplink of one switch; the uplink paired with an RDMA
-// device is the only one of its host on the switch (no teaming); while VMs of the host with PVRDMA adapters
-// on the switch are on, an uplink with an RDMA device neither comes nor goes.
+// An empty `vmnic` frees the slot. Rules: A vmnic is an uplink of only one switch. An uplink that is paired
+// with an RDMA device is its host's only one on the switch (no teaming). While VMs of the host with PVRDMA
+// adapters on the switch are on, uplinks with an RDMA device cannot be added or removed.
 Result<void> set_uplink(Inventory& inventory, const std::string& dvs, const std::string& host,
                         const std::string& slot, const std::string& vmnic);
 inline constexpr std::size_t kNativePeersMax = 64;
-// Port groups with the same VLAN are one network and have the same native endpoints: one that says nothing of
-// them takes over what the others have, one that says something else is refused (EINVAL).
+// Port groups with the same VLAN are one network and have the same native endpoints. A new port group without
+// such settings takes over those of the others; different settings are refused (EINVAL).
 Result<void> add_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name,
                            const PortGroup& portgroup);
-// What is given is changed; native endpoints of all port groups with the same VLAN.
+// Changes the given values. Native endpoints change for all port groups with the same VLAN.
 struct PortGroupChange {
-  std::optional<NetworkMtu> mtu;  // adapters have it from their next power-on
+  std::optional<NetworkMtu> mtu;  // adapters get it at their next power-on
   std::optional<bool> native_endpoints;
-  std::optional<std::vector<IpNetwork>> native_peers;  // all of them; empty: any
+  std::optional<std::vector<IpNetwork>> native_peers;  // replaces all; empty: any
 };
 Result<void> change_portgroup(Inventory& inventory, const std::string& dvs, const std::string& name,
                               const PortGroupChange& change);
@@ -89,21 +90,21 @@ Result<void> delete_vm(Inventory& inventory, const std::string& vm);
 
 struct NewAdapter {
   std::optional<std::string> mac;  // none: one of 52:54:00 that no other VM has, derived from the VM's name
-  std::string dvs;                 // empty: the one switch that has the port group
+  std::string dvs;                 // empty: the only switch that has the port group
   std::string portgroup;
-  std::optional<RoceVersion> protocol;  // none: v1 on hardware version 13, otherwise v2
+  std::optional<RoceVersion> protocol;  // empty: v1 on hardware version 13, otherwise v2
   Profile profile = Profile::kOpen;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
   std::vector<IpAddress> addresses;  // empty: any
-  std::string owner;                 // of its socket; empty: the daemon's user
+  std::string owner;                 // owner of the socket; empty: the daemon's user
   std::string group;
 };
-// Rules: hardware version >= 13; v2 needs >= 14; at most one PVRDMA adapter a VM; of the VMs of one segment
-// one lists an address.
+// Rules: the hardware version is at least 13, and at least 14 for v2. A VM has at most one PVRDMA adapter.
+// Only one VM of a segment may list an address.
 Result<void> add_adapter(Inventory& inventory, const std::string& vm, const NewAdapter& spec);
 Result<void> remove_adapter(Inventory& inventory, const std::string& vm);
 
-// What is given is changed. All of it needs the VM off.
+// Changes the given values. All changes need the VM to be off.
 struct VmChange {
   std::optional<std::string> host;
   std::optional<std::uint32_t> memory_mib;
@@ -112,25 +113,27 @@ struct VmChange {
   std::optional<DoorbellMode> doorbells;
   std::optional<std::string> portgroup;
   std::optional<std::string> dvs;
-  std::optional<std::vector<IpAddress>> addresses;  // all of them; empty: any
+  std::optional<std::vector<IpAddress>> addresses;  // replaces all; empty: any
   std::optional<std::string> owner;
   std::optional<std::string> group;
 };
 Result<void> change_vm(Inventory& inventory, const std::string& vm, const VmChange& change);
 
-// --- vMotion: a VM that is on goes on on another host ---
-// While it is on its way nothing else of it changes, and neither host leaves its switch.
+// --- vMotion: a running VM moves to another host --- During the motion the rest of the VM's configuration
+// cannot change, and neither host can leave the VM's switch.
 
-// EPERM: a rule forbids it there, or no path leads there; EBUSY: it is on its way already.
+// EPERM: a rule forbids the VM there, or there is no path between the hosts. EBUSY: the VM is already in
+// motion.
 Result<void> begin_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion);
-// Without changing anything: whether begin_motion() would.
+// Returns what begin_motion() would, without changing anything.
 Result<void> check_motion(const Inventory& inventory, const std::string& vm, const std::string& to);
-// From now on it is there. Nothing happens when it is already. ECANCELED: this motion was ended before.
+// From now on the VM is at its destination. Does nothing if that is so already. ECANCELED: this motion was
+// ended before.
 Result<void> commit_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion);
-// It stays. Nothing happens when it was ended before. EALREADY: it was committed.
+// The VM stays at its source. Does nothing if the motion was ended before. EALREADY: it was committed.
 Result<void> end_motion(Inventory& inventory, const std::string& vm, const VmMotion& motion);
 
-// Only upwards. The adapter keeps its protocol: 13 -> 14 stays RoCE v1 (as VMware documents).
+// Only to a higher version. The adapter keeps its protocol: 13 -> 14 stays RoCE v1, as VMware documents.
 Result<void> upgrade_vm(Inventory& inventory, const std::string& vm, std::uint32_t hardware_version);
 
 }  // namespace pvrdma::control::edits

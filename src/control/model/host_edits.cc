@@ -10,9 +10,9 @@ namespace pvrdma::control::edits {
 namespace {
 
 constexpr std::size_t kVmksMax = 64;
-constexpr std::size_t kAllowedMax = 256;  // searched at each connection
+constexpr std::size_t kAllowedMax = 256;  // searched for each connection
 
-// Cannot be the address of one host's interface, or not without more than the address.
+// Whether the address cannot be an interface's, or not without further information (a zone).
 bool is_no_host_address(const IpAddress& address) {
   const auto& raw = address.raw();
   if (address == IpAddress{}) return true;

@@ -1,10 +1,9 @@
-// Inventory: everything the cluster's hosts agree on, in VMware's words: hosts, distributed switches, VMs,
-// and what is alive now. A value: edits (edits.h) make the next one, the plane keeps the current one.
+// Inventory: everything that the cluster's hosts agree on, in VMware's terms: hosts, distributed switches,
+// VMs, and live records. A value: edits (edits.h) make the next inventory, and the plane keeps the current
+// one.
 //
-// Configuration is what admins wrote and stays until they change it. Live records are written by each host
-// under its lease and vanish with it.
-//
-// Thread: values; shared as const.
+// Administrators write the configuration, and it stays until they change it. Each host writes its live
+// records under its lease, and they vanish with the lease.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,7 @@ namespace pvrdma::control {
 // The firewall ruleset `pvrdma`.
 struct Ruleset {
   bool enabled = false;
-  bool allow_all = true;  // false: only what `allowed` contains
+  bool allow_all = true;  // false: only the networks in `allowed`
   std::vector<IpNetwork> allowed;
   bool admits(const IpAddress& address) const;
   friend bool operator==(const Ruleset&, const Ruleset&) = default;
@@ -35,8 +34,8 @@ struct Ruleset {
 
 struct Host {
   std::string name;
-  std::map<std::string, IpAddress> vmks;  // VMkernel adapters: "vmk2" and its address
-  std::string pvrdma_vmknic;              // /Net/PVRDMAVmknic: one of them; empty = not set
+  std::map<std::string, IpAddress> vmks;  // VMkernel adapters: "vmk2" -> its address
+  std::string pvrdma_vmknic;              // /Net/PVRDMAVmknic: one of the vmks; empty: not set
   Ruleset pvrdma_ruleset;
 
   // The address that cross-host traffic uses. Null: no vmknic is tagged.
@@ -49,7 +48,7 @@ struct Host {
 struct Vmnic {
   std::string name;         // "vmnic0"
   std::string netdev;       // "eth0"
-  std::string pci_address;  // "0000:02:00.0"; empty: a virtual interface
+  std::string pci_address;  // "0000:02:00.0"; empty: not a PCI device
   std::string driver;
   std::string mac;
   std::string description;
@@ -62,7 +61,7 @@ struct Vmnic {
 
 struct RdmaDevice {
   std::string name;    // "vmrdma0"
-  std::string device;  // "mlx5_0", as libibverbs calls it
+  std::string device;  // "mlx5_0", its name in libibverbs
   std::string driver;
   bool active = false;
   std::uint32_t mtu = 0;
@@ -77,9 +76,9 @@ struct RdmaDevice {
 
 struct LiveHost {
   std::string name;
-  std::string instance;  // random, new at each start of the daemon: tells two daemons of one name apart
+  std::string instance;  // random, new at each start of the daemon; distinguishes two daemons with one name
   std::string version;
-  std::string socket_folder;  // where the adapters' vfio-user sockets are
+  std::string socket_folder;  // the folder of the adapters' vfio-user sockets
   std::vector<Vmnic> vmnics;
   std::vector<RdmaDevice> rdma_devices;
   friend bool operator==(const LiveHost&, const LiveHost&) = default;
@@ -88,10 +87,10 @@ struct LiveHost {
 // --- Distributed switches ---
 
 struct PortGroup {
-  std::uint16_t vlan = 0;  // 0 … 4094; ports of a switch reach each other when their VLANs are equal
+  std::uint16_t vlan = 0;  // 0 … 4094; ports of a switch reach each other if their VLANs are equal
   NetworkMtu mtu = kNetworkMtuDefault;
-  // Of all port groups of a switch that have the same VLAN: whether their ports may reach machines that are
-  // no VMs of the cluster, and which; empty: any.
+  // The same for all port groups of a switch with the same VLAN. Whether their ports may reach machines that
+  // are not VMs of the cluster, and which ones; empty: any.
   bool native_endpoints = false;
   std::vector<IpNetwork> native_peers;
   friend bool operator==(const PortGroup&, const PortGroup&) = default;
@@ -99,7 +98,7 @@ struct PortGroup {
 
 struct Dvs {
   std::string name;
-  std::uint32_t id = 0;                                 // never used again for another switch; > 0
+  std::uint32_t id = 0;                                 // > 0; never reused for another switch
   std::string version;                                  // "6.5.0" …
   std::vector<std::string> uplinks;                     // slots: "uplink1", "uplink2" …
   std::map<std::string, PortGroup> portgroups;          // by name
@@ -118,14 +117,14 @@ struct VmAdapter {
   Profile profile = Profile::kOpen;
   DoorbellMode doorbells = DoorbellMode::kTrapped;
   std::vector<IpAddress> addresses;  // the only ones its guest may use besides those of its MAC; empty: any
-  std::string owner;                 // of its socket on its host, by name or number; empty: the daemon's user
-  std::string group;                 // the same
+  std::string owner;  // owner of its socket on its host, by name or number; empty: the daemon's user
+  std::string group;  // the same
   friend bool operator==(const VmAdapter&, const VmAdapter&) = default;
 };
 
-// A VM is on its way from its host to another one (vMotion).
+// The motion of a VM from its host to another one (vMotion).
 struct VmMotion {
-  std::string id;  // of this motion, never used again
+  std::string id;  // of this motion; never reused
   std::string to;
   friend bool operator==(const VmMotion&, const VmMotion&) = default;
 };
@@ -138,18 +137,18 @@ struct Vm {
   std::uint32_t memory_reserved_mib = 0;
   std::optional<VmAdapter> adapter;
   std::optional<VmMotion> motion;
-  std::string arrived_by;  // the motion that brought it to `host`; empty: none did
+  std::string arrived_by;  // the motion that brought it to `host`; empty: no motion did
   friend bool operator==(const Vm&, const Vm&) = default;
 };
 
-// A GID bound in a guest: who holds it. Live, written by the VM's host.
+// The holder of a GID that a guest has bound. Live, written by the VM's host.
 struct GidHolder {
   std::string port;  // the VM's name
   std::string host;
   friend bool operator==(const GidHolder&, const GidHolder&) = default;
 };
 
-// The part of a switch in which GIDs are unique and ports reach each other: a switch and a VLAN.
+// The part of a switch in which GIDs are unique and ports reach each other: one VLAN of one switch.
 struct SegmentKey {
   std::uint32_t dvs_id = 0;
   std::uint16_t vlan = 0;
@@ -163,7 +162,8 @@ struct GidKey {
 };
 
 struct Inventory {
-  // Of the configuration: counts edits. Two edits at once: the second is tried again on the first's result.
+  // Counts edits of the configuration. Of two simultaneous edits, the second is tried again on the result of
+  // the first.
   std::uint64_t revision = 0;
   std::uint32_t next_dvs_id = 1;
   std::map<std::string, Host> hosts;

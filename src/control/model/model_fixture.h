@@ -1,4 +1,4 @@
-// A small cluster for tests, and how a test says that an edit is refused.
+// A small cluster for tests, and the check that an edit is refused.
 #pragma once
 
 #include <functional>
@@ -40,10 +40,11 @@ inline RdmaDevice rdma_device(const std::string& name, const std::string& uplink
   return device;
 }
 
-// Hosts esx-01 (vmk2 10.0.0.1; its vmnic0 is paired with vmrdma0) and esx-02 (vmk2 10.0.0.2), alive, tagged,
-// with the ruleset enabled, members of the switch "dvs" (uplink1, uplink2; port group "pg", VLAN 5). esx-03
-// is a host and no more. VM "vm-a" on esx-01: hardware version 14, 1024 MiB all reserved, adapter in "pg". VM
-// "vm-b" on esx-01: hardware version 13, 2048 MiB, none reserved, no adapter. All off.
+// Hosts esx-01 (vmk2 10.0.0.1; its vmnic0 is paired with vmrdma0) and esx-02 (vmk2 10.0.0.2), are alive, have
+// a tagged vmknic and an enabled ruleset, and are members of the switch "dvs" (uplink1, uplink2; port group
+// "pg", VLAN 5). esx-03 has only a host record. VM "vm-a" on esx-01: hardware version 14, 1024 MiB all
+// reserved, adapter in "pg". VM "vm-b" on esx-01: hardware version 13, 2048 MiB, none reserved, no adapter.
+// All VMs are off.
 inline Inventory some_cluster() {
   Inventory inventory;
   inventory.revision = 7;
@@ -71,7 +72,7 @@ inline void expect_sentence(const Error& error, int code, const std::vector<std:
   EXPECT_THAT(error.message, testing::Not(testing::EndsWith(".")));
 }
 
-// `edit` fails with `code` and a sentence with all of `essentials`, and changes nothing.
+// Checks that `edit` fails with `code` and a sentence with all of `essentials`, and changes nothing.
 inline void expect_refused(const Inventory& before, const EditFunction& edit, int code,
                            const std::vector<std::string>& essentials) {
   Inventory inventory = before;
@@ -81,7 +82,7 @@ inline void expect_refused(const Inventory& before, const EditFunction& edit, in
   EXPECT_TRUE(inventory == before) << "refused, but changed something: " << result.error().message;
 }
 
-// `edit` succeeds; what it makes of `before`.
+// The inventory after `edit`, which succeeds.
 inline Inventory after(Inventory before, const EditFunction& edit) {
   const auto result = edit(before);
   EXPECT_TRUE(result) << result.error().message;

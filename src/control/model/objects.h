@@ -1,8 +1,8 @@
-// The model's objects as records describe them: the member names are the store's format (records.h), and
-// views.h builds the API's answers on them. Names that are keys are no members.
+// Descriptions of the model's objects as records. The member names are the store's format (records.h), and
+// views.h builds the API's answers on them. Names that are keys are not members.
 //
-// What a record must have: the objects it names, an id, a MAC. Everything else has a default, so that what
-// another version wrote is read.
+// Required in a record are the objects that it names, an id and a MAC. Everything else has a default, so that
+// records of other versions can be read.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ inline constexpr schema::TextRule kDvsVersion{
 inline constexpr schema::TextRule kTaggedVmk{
     "a name from vmk0 to vmk999, or empty",
     [](const std::string& text) { return text.empty() ? std::string() : kVmkName.why_not(text); }};
-// Whether a host has it is found out there.
+// Only the VM's host can check whether the account exists.
 inline constexpr schema::TextRule kAccount{
     "the name or number of a user or group, or empty", [](const std::string& text) {
       return text.empty() || is_name(text) ? std::string() : "is no user or group: write its name or number";
@@ -92,7 +92,7 @@ inline constexpr auto kObject<control::PortGroup> =
            field("native_endpoints", &control::PortGroup::native_endpoints),
            field("native_peers", &control::PortGroup::native_peers));
 
-// What record and answer have in common.
+// The common part of a switch's record and answer.
 inline constexpr auto kDvsCommon =
     record("", field("id", &control::Dvs::id, control::kId).required(),
            field("version", &control::Dvs::version, control::kDvsVersion).required(),

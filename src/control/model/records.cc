@@ -24,7 +24,7 @@ constexpr std::string_view kPowerPrefix = "live/power/";
 constexpr std::string_view kGidPrefix = "live/gid/";
 constexpr std::size_t kGidChars = 32;
 constexpr std::size_t kKeyShownMax = 120;
-constexpr std::size_t kValueBytesMax = 2u << 20;  // etcd's own limit is below
+constexpr std::size_t kValueBytesMax = 2u << 20;  // below etcd's own limit
 constexpr int kDepthMax = 64;
 
 std::string key_of(std::string_view prefix, const std::string& name) {
@@ -38,7 +38,7 @@ Failure not_understood(std::string_view key, std::string_view why) {
                           key.substr(0, kKeyShownMax), why));
 }
 
-// `object` has what its key says of it, and gets what the record does. Error: a clause.
+// `object` has the values from its key, and gets those from the record. The error is a clause.
 template <schema::Described T>
 Result<T> object_from(std::string_view value, T object = {}) {
   if (value.size() > kValueBytesMax) {
@@ -52,7 +52,7 @@ Result<T> object_from(std::string_view value, T object = {}) {
   return object;
 }
 
-// What `change` says of `objects`, whose keys begin with `prefix`. `read` makes the object.
+// Applies `change` to `objects`, whose keys begin with `prefix`. `read` makes the object.
 template <typename T, typename Read>
 Result<void> apply_to(std::map<std::string, T>& objects, std::string_view prefix, const Change& change,
                       Read read) {

@@ -1,5 +1,5 @@
-// Records: an Inventory as keys and values of a store, and back. The values are JSON texts; what one version
-// writes, the next reads: unknown members are ignored, missing ones get their defaults.
+// Records: an Inventory as keys and values of a store, and back. The values are JSON texts. Each version
+// reads records of others: it ignores unknown members, and missing ones get their defaults.
 //
 // Keys, below a prefix that the store adds:
 //   config                       {"revision", "next_dvs_id"}: the guard that every edit compares and rewrites
@@ -7,7 +7,7 @@
 //   config/dvs/NAME              Dvs
 //   config/vm/NAME               Vm
 //   live/host/NAME               LiveHost         (under the host's lease, as all of live/)
-//   live/power/VM                host name, as it is (no JSON)
+//   live/power/VM                host name, plain text (not JSON)
 //   live/gid/DVS.VLAN/GID        GidHolder        (DVS: the switch's id)
 //
 // Thread: values.
@@ -25,8 +25,8 @@ namespace pvrdma::control {
 
 inline constexpr std::string_view kGuardKey = "config";
 
-// Applies one change of the store. Error: the key or value is not what this version understands; then the
-// inventory is as it was.
+// Applies one change of the store. Error: this version does not understand the key or value; the inventory is
+// unchanged then.
 Result<void> apply(Inventory& inventory, const Change& change);
 
 // What has to be written to get from one configuration to another: first what is deleted, then the guard and

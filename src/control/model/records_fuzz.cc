@@ -1,8 +1,8 @@
-// Fuzzes records: whatever a store holds.
+// Fuzzes records, as any store might hold them.
 //
-// Input: lines, by turns a key and its value; an empty value deletes. What must hold: nothing crashes; a
-// record that is refused changes nothing; and the configuration that was understood, written and read again,
-// is the same, however its records were spelled. Everything else that reads an inventory runs over it.
+// Input: lines, alternately a key and its value; an empty value deletes. The fuzzer checks: nothing crashes.
+// A refused record changes nothing. The accepted configuration is the same after it is written and read
+// again, however its records were spelled. All other readers of an inventory run on it, too.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kGid = "fe800000000000005054000000000001";
 
-// some_cluster() with every field of every kind set to something that is not its default.
+// some_cluster() with no field at its default value.
 Inventory full_cluster() {
   Inventory inventory = some_cluster();
   Ruleset& ruleset = inventory.hosts.at("esx-01").pvrdma_ruleset;
@@ -89,7 +89,7 @@ TEST(Records, HaveTheKeysThatAreDocumented) {
   EXPECT_EQ(guard, (Json{{"revision", 7}, {"next_dvs_id", 2}}));
 }
 
-// The store's format, to the byte: what another version of the daemon finds.
+// The exact bytes of the store's format, which other versions of the daemon read.
 TEST(Records, HaveTheTextsThatOtherVersionsWrote) {
   const std::map<std::string, std::string> expected{
       {"config", R"({"revision":7,"next_dvs_id":2})"},

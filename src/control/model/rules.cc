@@ -11,7 +11,7 @@
 namespace pvrdma::control {
 namespace {
 
-// Why `host` takes no part in cross-host traffic. Empty: it does.
+// Why `host` has no traffic to other hosts. Empty: it has.
 std::string not_reachable(const Inventory& inventory, const std::string& host) {
   const auto it = inventory.hosts.find(host);
   if (it == inventory.hosts.end()) return fmt::format("{} is no host of this cluster", host);
@@ -42,14 +42,14 @@ std::string mixed_families(const Host& from, const Host& to) {
                      near.to_string(), to.name, far.to_string());
 }
 
-// What the device is paired with is an uplink of the host there, and has no other beside it.
+// The NIC that the device is paired with is an uplink of the host on that switch, and the only one.
 bool is_only_uplink(const Dvs& dvs, const std::string& host, const std::string& vmnic) {
   const auto member = dvs.members.find(host);
   return member != dvs.members.end() && member->second.size() == 1 && member->second.begin()->second == vmnic;
 }
 
-// The one of `host` that PVRDMA uses: the first that is active, RoCE v2, and an uplink of a switch. Null:
-// none, and `why` there is no other; empty: none is active.
+// The RDMA device of `host` that PVRDMA uses: the first that is active, has RoCE v2, and is an uplink of a
+// switch. Null: there is none, and `why` is the reason; empty: none is active.
 const RdmaDevice* hca_of(const Inventory& inventory, const std::string& host, std::string& why) {
   why.clear();
   for (const RdmaDevice& device : inventory.live_hosts.at(host).rdma_devices) {

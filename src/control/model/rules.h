@@ -1,4 +1,4 @@
-// Rules that decide rather than edit: may this VM be powered on, and which way do two hosts reach each
+// Rules that decide without editing: whether a VM may be powered on, and by which path two hosts reach each
 // other.
 //
 // Pure. Thread: any.
@@ -14,35 +14,36 @@
 
 namespace pvrdma::control {
 
-// May `vm` be powered on on its host now? The error is the rule that forbids it (EPERM, or ENOENT): it has no
-// PVRDMA adapter; memory not all reserved; its switch or port group is gone; its host is no member of the
-// switch, or teams an uplink that is paired with an RDMA device; hardware version against adapter and
-// protocol; it runs on another host.
+// Whether `vm` may be powered on on its host now. The error (EPERM or ENOENT) is the rule that forbids it: it
+// has no PVRDMA adapter; not all its memory is reserved; its switch or port group is gone; its host is not a
+// member of the switch, or teams an uplink that is paired with an RDMA device; its hardware version does not
+// fit its adapter or protocol; it runs on another host.
 Result<void> check_power_on(const Inventory& inventory, const std::string& vm);
 
-// With the VMs that are on their way to `host` there, and off: what it would be for them to begin there.
+// The inventory as if the VMs in motion to `host` were there and off, to check whether they could start
+// there.
 Inventory with_arrivals(const Inventory& inventory, const std::string& host);
 
 enum class HostPath : std::uint8_t { kNone, kLocal, kTcp };
 
-// Both hosts have an HCA that PVRDMA may use, on a switch that both are members of.
+// Both hosts have an HCA that PVRDMA may use, on a switch that has both as members.
 struct HcaChoice {
-  std::string device;                   // of the first host, as libibverbs calls it
+  std::string device;                   // of the first host, by its name in libibverbs
   std::vector<std::uint32_t> switches;  // those whose ports go by it: the HCAs are its only uplinks; sorted
 };
 
 struct HostPathChoice {
   HostPath kind = HostPath::kNone;
-  std::string reason;            // one clause, names what is missing and on which host
-  std::optional<HcaChoice> hca;  // with kTcp: which carries what goes by it, and tcp the rest
+  std::string reason;            // one clause that names the missing thing and its host
+  std::optional<HcaChoice> hca;  // with kTcp: present if some switches use the HCAs; the others use TCP
 };
 
-// From `from` to `to`: the same host -> local; both alive, with a tagged vmknic and the ruleset enabled and
-// admitting the other's address -> tcp, with hca (the reason names the devices) or without (it tells why
-// not); otherwise none.
+// The path between two hosts. The same host: local. Otherwise tcp, if both hosts are alive, have a tagged
+// vmknic and an enabled ruleset, and admit each other's address. It is tcp with an HCA (the reason names the
+// devices) or without (the reason says why not). In all other cases: none.
 HostPathChoice choose_path(const Inventory& inventory, const std::string& from, const std::string& to);
 
-// What a VM's adapter is attached to. Nothing: no adapter, or the switch or port group is gone.
+// Where a VM's adapter is attached. Empty: it has no adapter, or the switch or port group is gone.
 struct Attachment {
   SegmentKey segment;
   NetworkMtu mtu = kNetworkMtuDefault;

@@ -85,7 +85,7 @@ struct PathCase {
   std::string reason;
 };
 
-// On both hosts: no teaming.
+// No teaming on both hosts.
 void one_uplink(Inventory& inventory) {
   for (auto& [host, assigned] : inventory.switches.at("dvs").members) assigned = {{"uplink1", "vmnic0"}};
   inventory.live_hosts.at("esx-01").rdma_devices = {test::rdma_device("vmrdma0", "vmnic0")};
@@ -191,7 +191,7 @@ TEST(HostPathChoice, TakesTheHcasThatAreTheOnlyUplinksOfOneSwitch) {
   EXPECT_EQ(choice.hca->device, "mlx5_7");
   EXPECT_EQ(choice.hca->switches, (std::vector{inventory.switches.at("dvs").id}));
 
-  // Each is the only uplink of a switch of its own.
+  // Each device is the only uplink of its own switch.
   Dvs other = inventory.switches.at("dvs");
   other.name = "other";
   other.id += 1;

@@ -49,14 +49,14 @@ Result<void> check_native_peers(const std::string& portgroup, const std::vector<
                                   portgroup, peers.size(), kNativePeersMax));
 }
 
-// Another port group of the VLAN; none: `dvs` has none.
+// A port group of the VLAN. Null: `dvs` has none.
 const std::pair<const std::string, PortGroup>* beside(const Dvs& dvs, std::uint16_t vlan) {
   const auto it = std::find_if(dvs.portgroups.begin(), dvs.portgroups.end(),
                                [vlan](const auto& each) { return each.second.vlan == vlan; });
   return it == dvs.portgroups.end() ? nullptr : &*it;
 }
 
-// With what the others of its VLAN have.
+// The new port group with the native endpoints of the others with its VLAN.
 Result<PortGroup> joined(const Dvs& dvs, const std::string& name, PortGroup portgroup) {
   const auto* other = beside(dvs, portgroup.vlan);
   if (other == nullptr) return portgroup;
@@ -107,7 +107,7 @@ Result<void> check_vmnic_is_free(const Inventory& inventory, const std::string& 
   return {};
 }
 
-// An uplink with an RDMA device neither comes nor goes while VMs use it.
+// Uplinks with an RDMA device cannot be added or removed while VMs use them.
 Result<void> check_nobody_runs(const Inventory& inventory, const std::string& dvs, const std::string& host,
                                const std::string& vmnic) {
   const RdmaDevice* device = paired_with(inventory, host, vmnic);
@@ -119,7 +119,8 @@ Result<void> check_nobody_runs(const Inventory& inventory, const std::string& dv
                           vmnic, host, device->name, vm->name, dvs));
 }
 
-// Two switches with one id would see each other's memory, so not even a damaged guard record may lead there.
+// Two switches with the same id could access each other's memory, so even a damaged guard record must not
+// lead to that.
 std::uint32_t free_dvs_id(Inventory& inventory) {
   const auto taken = [&](std::uint32_t id) {
     return std::any_of(inventory.switches.begin(), inventory.switches.end(),

@@ -27,7 +27,7 @@ TEST(SwitchEdits, CreatesSwitchesWithIdsThatAreNeverUsedAgain) {
   test::must(edits::create_dvs(inventory, {"two", "8.0.3", 1}));
   EXPECT_GT(inventory.switches.at("two").id, id);
 
-  inventory.next_dvs_id = 1;  // a guard record that was lost
+  inventory.next_dvs_id = 1;  // as if the guard record were lost
   test::must(edits::create_dvs(inventory, {"three", "8.0.3", 1}));
   EXPECT_NE(inventory.switches.at("three").id, inventory.switches.at("one").id);
   EXPECT_NE(inventory.switches.at("three").id, inventory.switches.at("two").id);
@@ -132,7 +132,7 @@ TEST(SwitchEdits, AnUplinkWithAnRdmaDeviceIsAlone) {
       after(plain, uplink("esx-01", "uplink2", "vmnic0")).switches.at("dvs").members.at("esx-01").size(), 1u)
       << "it takes the place of the only one";
 
-  Inventory late = after(plain, uplink("esx-01", "uplink1", "vmnic2"));  // the RDMA driver comes later
+  Inventory late = after(plain, uplink("esx-01", "uplink1", "vmnic2"));  // the RDMA driver is loaded later
   late.live_hosts.at("esx-01").rdma_devices[0].paired_uplink = "vmnic2";
   EXPECT_EQ(after(late, uplink("esx-01", "uplink2", "")).switches.at("dvs").members.at("esx-01").size(), 1u)
       << "the way out is open";

@@ -1,5 +1,5 @@
-// Views: the model's objects as the API answers with them, made from an inventory. What a record and an
-// answer have in common is described once (objects.h).
+// Views: the model's objects as the API's answers, made from an inventory. objects.h describes once what
+// records and answers have in common.
 //
 // Thread: values.
 #pragma once
@@ -60,7 +60,7 @@ struct VmAdapterView : VmAdapter {
 struct VmView : Vm {
   std::string_view power;  // "on", "off"
   std::optional<VmAdapterView> adapter_view;
-  std::string power_on_refusal;  // the rule that forbids to power it on; empty: none
+  std::string power_on_refusal;  // the rule that forbids power-on; empty: it is allowed
   std::string not_served;
 };
 
@@ -68,7 +68,7 @@ RulesetView view_of(const Ruleset& ruleset);
 // `self`: it is this daemon's host.
 HostView view_of(const Inventory& inventory, const Host& host, bool self);
 DvsView view_of(const Dvs& dvs);
-// `not_served`: why this daemon cannot serve its adapter; empty: it can, or another host has the VM.
+// `not_served` says why this daemon cannot serve the VM's adapter. Empty: it can, or another host has the VM.
 VmView view_of(const Inventory& inventory, const Vm& vm, const std::string& not_served);
 
 }  // namespace pvrdma::control

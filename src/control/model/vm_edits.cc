@@ -41,7 +41,7 @@ const Vm* owner_of(const Inventory& inventory, const Mac& mac) {
   return it == inventory.vms.end() ? nullptr : &it->second;
 }
 
-// The same name gets the same address each time, as long as it is free. FNV-1a spreads the names.
+// The same name always gets the same address if it is free. FNV-1a spreads the names.
 Mac free_mac(const Inventory& inventory, const std::string& vm) {
   std::uint32_t suffix = 2166136261u;
   for (const char c : vm) suffix = (suffix ^ static_cast<std::uint8_t>(c)) * 16777619u;
@@ -71,7 +71,7 @@ Result<Mac> choose_mac(const Inventory& inventory, const std::string& vm,
   return *mac;
 }
 
-// The one switch that has the port group.
+// The only switch that has the port group.
 Result<std::string> dvs_with(const Inventory& inventory, const std::string& portgroup) {
   std::vector<std::string> names;
   for (const auto& [name, dvs] : inventory.switches) {
@@ -93,7 +93,7 @@ Failure no_adapter(const std::string& vm) {
   return fail(ENOENT, fmt::format("VM {} has no PVRDMA adapter: add one with pvrdmactl vm adapter add", vm));
 }
 
-// Memory alone can be changed even where the adapter's place has gone bad.
+// Memory alone can be changed even if the adapter's switch or port group is no longer valid.
 bool touches_adapter(const VmChange& change) {
   return change.protocol || change.doorbells || change.portgroup || change.dvs || change.addresses ||
          change.owner || change.group;

@@ -201,7 +201,7 @@ TEST(VmEdits, ChangesAVmAsAWhole) {
   expect_refused(cluster, change("vm-x", {}), ENOENT, {"vm-x"});
   expect_refused(cluster, change("vm-a", {.host = "esx-09"}), ENOENT, {"esx-09"});
   expect_refused(cluster, change("vm-a", {.host = "esx-03"}), EPERM, {"esx-03", "vm-a", "no member", "dvs"});
-  after(cluster, change("vm-b", {.host = "esx-03"}));  // no adapter, so any host
+  after(cluster, change("vm-b", {.host = "esx-03"}));  // it has no adapter, so any host is allowed
   expect_refused(cluster, change("vm-a", {.memory_mib = 512}), EINVAL, {"vm-a", "1024", "512", "reserve"});
   expect_refused(cluster, change("vm-a", {.memory_mib = 0, .memory_reserved_mib = 0}), EINVAL,
                  {"vm-a", "4 to"});
@@ -216,7 +216,7 @@ TEST(VmEdits, ChangesAVmAsAWhole) {
                  {"vm-b", "13", "RoCE v2", "14"});
 
   cluster.switches.at("dvs").members.erase("esx-01");
-  after(cluster, change("vm-a", {.memory_reserved_mib = 512}));  // has nothing to do with the adapter's place
+  after(cluster, change("vm-a", {.memory_reserved_mib = 512}));  // independent of the adapter's place
 }
 
 TEST(VmEdits, AnUpgradeKeepsTheProtocol) {

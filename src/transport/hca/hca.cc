@@ -87,7 +87,7 @@ bool Hca::Impl::run(Instant now) {
     shared.attention = false;
     try {
       for (const auto& [id, entry] : hosts) entry->turn(now, options.may_ask(id));
-    } catch (const std::bad_alloc&) {  // what is left to do is done in the next turn
+    } catch (const std::bad_alloc&) {  // the next turn does the rest
       shared.attention = true;
     }
     flush_all(now);

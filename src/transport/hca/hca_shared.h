@@ -31,7 +31,8 @@ struct HcaShared {
             const HcaTimes& the_times = {})
       : services(the_services), inbound(the_inbound), clock(the_clock), times(the_times) {}
 
-  // on_time() of everything is due no later than `at`. Deadlines that move back are found out there.
+  // Makes on_time() of all parts due no later than `at`. on_time() itself notices deadlines that have moved
+  // back.
   void check_at(Instant at) { next_check = std::min(next_check, at); }
   void count(Delivery delivery) {
     if (delivery == Delivery::kUnknownGid) ++errors.unknown_gids;

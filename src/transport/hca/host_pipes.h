@@ -91,7 +91,7 @@ class HostPipes {
     bool ready = false;
   } news_;  // that Inbound is not told yet
   std::string trouble_;
-  std::string noted_;  // the last trouble in the log
+  std::string noted_;  // the last trouble that was logged
   std::uint64_t falls_ = 0;
   log::LogLimiter limiter_{8, std::chrono::seconds(10)};
 };

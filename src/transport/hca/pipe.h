@@ -56,7 +56,7 @@ class Pipe final {
   // Something has come from the peer: both directions work.
   bool is_up() const { return heard_ && !broken(); }
   bool broken() const { return broken_; }
-  // Why it broke: one clause. Empty before.
+  // Why it broke: one clause. Empty while it works.
   std::string_view trouble() const { return trouble_.view(); }
   // Whether one of the two hosts wanted it to end.
   bool ended_in_order() const { return in_order_; }

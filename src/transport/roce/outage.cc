@@ -22,7 +22,7 @@ void Outage::begin(std::string_view why, int code, Instant now) {
     if (text != why_) log::warn("roce: {} is down: {}; trying again each second", what_, text);
     why_ = std::move(text);
   } catch (const std::bad_alloc&) {
-    why_ = "no memory";  // short enough to need none
+    why_ = "no memory";  // short enough for std::string to allocate nothing
   }
 }
 

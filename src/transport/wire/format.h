@@ -201,8 +201,8 @@ struct Decoded {
   State state{};
   Defect defect{};                  // kBad
   std::uint16_t version = 0;        // kBad with Defect::kVersion: the peer's
-  std::size_t head_bytes = 0;       // kComplete: of the head; kNeedMore: how many it takes at least to go on
-  std::uint32_t payload_bytes = 0;  // kComplete: what follows the head
+  std::size_t head_bytes = 0;       // kComplete: size of the head; kNeedMore: the least to go on
+  std::uint32_t payload_bytes = 0;  // kComplete: the bytes after the head
 };
 
 // Reads the head at the start of `bytes`, which may contain more and is borrowed for the call. `frame` is

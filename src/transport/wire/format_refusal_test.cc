@@ -1,4 +1,4 @@
-// The wire format: each value that must be refused, and what is no frame of this version.
+// The wire format: each value that must be refused, and bytes that are not a frame of this version.
 #include <array>
 #include <cstdint>
 #include <set>
@@ -19,7 +19,7 @@ using State = Decoded::State;
 using verbs::RequestOp;
 using verbs::Syndrome;
 
-// A frame, and one change of its bytes that makes it bad.
+// A frame and one change of its bytes that makes it invalid.
 struct Spoilt {
   std::string what;
   Body body;
@@ -185,7 +185,7 @@ TEST(WireFormatRefusalTest, GarbageIsRefusedByItsHeaderAlone) {
 TEST(WireFormatRefusalTest, AnotherVersionsHelloIsNamedWhateverFollows) {
   Bytes bytes = encoded({.body = Hello{.host = HostName("future")}});
   bytes[kHeaderBytes + 9] = std::byte{kProtocolVersion + 1};
-  bytes[1] = std::byte{0xff};  // a length that this version has not
+  bytes[1] = std::byte{0xff};  // no frame of this version has this length
   Frame frame;
   const Decoded decoded = decode(std::span(bytes).first(kHeaderBytes + 10), frame);
   EXPECT_EQ(decoded.defect, Defect::kVersion);
