@@ -88,7 +88,7 @@ void AdapterLog::write_log_refused(std::string_view why) {
 void AdapterLog::memory_taken_away() {
   if (!client_.allow(clock_.now())) return;
   log::error(
-      "adapter {}: the VMM took guest memory away while it was in use; the adapter stops until it has "
+      "adapter {}: the VMM removed guest memory while it was in use; the adapter stops until the VMM has "
       "disconnected",
       name_);
 }

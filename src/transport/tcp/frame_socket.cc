@@ -409,7 +409,7 @@ void FrameSocket::do_time(Instant now) {
   }
   if (now >= last_heard_ + kSilenceMax) {
     ++shared_.errors.silent_peers;
-    close(wire::GoodbyeReason::kSilent, "nothing came for 3 seconds", now);
+    close(wire::GoodbyeReason::kSilent, "no byte arrived for 3 seconds", now);
     return;
   }
   if (now < last_sent_ + kPingPause) return;

@@ -148,7 +148,7 @@ std::string_view describe(Defect defect) {
     case Defect::kNone:
       return "nothing is wrong with it";
     case Defect::kFrameBytes:
-      return "its length is not what its kind and body lead to";
+      return "its length does not match its kind and body";
     case Defect::kKind:
       return "its kind is unknown";
     case Defect::kReservedBits:
@@ -158,15 +158,15 @@ std::string_view describe(Defect defect) {
     case Defect::kSequence:
       return "it belongs to the handshake but is not the first of its connection";
     case Defect::kSegment:
-      return "its switch or VLAN cannot be";
+      return "its switch or VLAN is invalid";
     case Defect::kMagic:
-      return "it does not begin as this protocol does";
+      return "it does not begin like a frame of this protocol";
     case Defect::kVersion:
       return "it is of another version of the protocol";
     case Defect::kHostName:
-      return "its host name is no name";
+      return "its host name is invalid";
     case Defect::kLane:
-      return "its lane is not one of those it counts, or it counts too many";
+      return "its lane number or its number of lanes is invalid";
     case Defect::kReason:
       return "its reason is unknown";
     case Defect::kSentence:
@@ -180,7 +180,7 @@ std::string_view describe(Defect defect) {
     case Defect::kOp:
       return "its operation is unknown";
     case Defect::kExtra:
-      return "its operation cannot have that extra";
+      return "its operation does not allow that extra";
     case Defect::kRange:
       return "it has bytes beyond its message's end, or more than a piece may have";
     case Defect::kSyndrome:
