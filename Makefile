@@ -17,11 +17,11 @@ COUNTED := ^(unit|fuzz|sim|conformance|device)$$
 
 .PHONY: help demo unit check test test-full vm-test cluster-test ctest-unsanitized bench soak coverage format lint fuzz clean setup setup-full testbed programs $(PRESETS:%=ctest-%) summary
 
-help:  ## what there is
+help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | while IFS=$$'\t' read -r target text; do \
 	  printf '  make %-13s %s\n' "$$target" "$$text"; done
 
-demo: setup  ## two VMs, ib_write_bw between them through pvrdmad; DOORBELLS=mapped: polled, not trapped
+demo: setup  ## two VMs with ib_write_bw between them through pvrdmad; DOORBELLS=mapped: polled doorbells
 	@$(MAKE) -j2 testbed programs
 	@tools/demo $(if $(DOORBELLS),--doorbells $(DOORBELLS))
 
@@ -31,7 +31,7 @@ unit: setup  ## make check, then the unit tests: minutes the first time, seconds
 	@cmake --build --preset dev --target unit_tests
 	@ctest --preset dev -j$(JOBS) -L '^unit$$' --output-log build/ctest-unit.log
 
-check: setup  ## who includes whom, formatting, and that what is cited or named is there: seconds
+check: setup  ## includes, formatting, and cited or named files that do not exist; takes seconds
 	@tools/check
 
 test: setup  ## make check, then all tests of a normal run (CI): unit and device tests under sanitizers, VMs, clusters
@@ -47,7 +47,7 @@ test: setup  ## make check, then all tests of a normal run (CI): unit and device
 	@$(PYTEST) tests/cluster -m "not full"
 	@$(MAKE) summary
 
-test-full: setup-full  ## as test, then all of it without sanitizers, other guests, a sanitized daemon in VMs, fuzzing
+test-full: setup-full  ## make test, then everything without sanitizers, other guests, a sanitized daemon in VMs, fuzzing
 	@$(MAKE) test
 	@$(MAKE) ctest-apart
 	@echo "== simulation, many worlds"
@@ -78,20 +78,20 @@ cluster-test: setup  ## only the cluster tests: hosts in network namespaces, etc
 	@$(MAKE) -j2 testbed programs
 	@$(PYTEST) tests/cluster -m "not full"
 
-bench: setup  ## benchmarks of the release build, what hostile neighbours cost, VM to VM, as root also host to host; JSON in build/bench/
+bench: setup  ## benchmarks of the release build: hostile neighbours, VM to VM, as root also host to host; JSON in build/bench/
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release
 	@tools/bench
 
-soak: setup programs  ## adapters loaded and killed at random for TIME (10m): nothing may be left of them; report in build/soak/
+soak: setup programs  ## load and kill adapters at random for TIME (10m), then check that nothing is left; report in build/soak/
 	@nice -n 10 tests/soak/soak.py --time $(or $(TIME),10m) $(if $(SEED),--seed $(SEED)) $(if $(BUILD),--build $(BUILD))
 
-fuzz: setup-full  ## every fuzzer with its corpus; for TIME (30) of each: seconds, or with s, m, h
+fuzz: setup-full  ## every fuzzer with its corpus, each for TIME (30): seconds, or with s, m, h
 	@cmake --preset fuzz >/dev/null
 	@cmake --build --preset fuzz --target fuzzers
 	@tools/fuzz --time $(or $(TIME),30)
 
-coverage: setup-full  ## lines and branches of what strangers reach that no test does; report in build/coverage/report/
+coverage: setup-full  ## lines and branches that strangers can reach and no test does; report in build/coverage/report/
 	@cmake --preset coverage >/dev/null
 	@cmake --build --preset coverage
 	@find build/coverage -name '*.gcda' -delete
@@ -104,7 +104,7 @@ format: setup  ## format the C++ sources in place
 lint: setup-full  ## make check, then clang-tidy
 	@tools/lint
 
-clean:  ## remove build/; the testbed's cache is tools/testbed's (see tests/vm/README.md)
+clean:  ## remove build/, but not the testbed's cache (see tests/vm/README.md)
 	@rm -rf build
 
 setup:
