@@ -153,7 +153,7 @@ void Adapter::go_on() {
   resume();
 }
 
-// The adapter runs afterwards, whatever its state before.
+// After `event` the adapter is not stopped.
 void Adapter::end_migration(LifeEvent event) {
   stream_.clear();
   const bool was_stopped = is_stopped();

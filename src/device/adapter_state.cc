@@ -109,8 +109,8 @@ void Adapter::save_without_objects(state::Writer& writer, Instant now) const {
 void Adapter::save_device(state::Writer& writer, const std::optional<MsixTable>& table,
                           const SavedEventRings& saved_rings, const SavedDoorbells& saved_doorbells,
                           Instant now) const {
-  // The following belong to this host and are not saved: the memory with its account and refusals, the client
-  // with its migration, and the log's limits.
+  // The following belong to this host and are not saved: the memory with its account and refusals, the
+  // client, the adapter's life, and the log.
   const auto& [config, identity, caps, clock, doorbell_memory, port, memory, account, maps_refused, counters,
                log, rates, pci_config, interrupts, rings, engine, doorbells, poller, commands, registers,
                adapter_state, region, work, client, stream, link_meanwhile] = *this;

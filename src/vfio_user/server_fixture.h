@@ -1,4 +1,4 @@
-// What the tests of Server share: a socket in a folder of its own, a device behind it, and clients.
+// Shared by the tests of Server: a socket in a temporary folder, a device behind it, and clients.
 #pragma once
 
 #include <cstdlib>

@@ -33,7 +33,7 @@ inline constexpr schema::TextRule kAccount{
     "the name or number of a user or group, or empty", [](const std::string& text) {
       return text.empty() || is_name(text) ? std::string() : "is no user or group: write its name or number";
     }};
-inline constexpr schema::NumberRule kId{1, UINT32_MAX};  // 0 is none
+inline constexpr schema::NumberRule kId{1, UINT32_MAX};  // 0 is not an id
 
 inline constexpr schema::MapRule<schema::TextRule> kAssigned{schema::kName,
                                                              schema::kName};  // uplink slot -> vmnic

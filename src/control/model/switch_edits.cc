@@ -128,7 +128,7 @@ std::uint32_t free_dvs_id(Inventory& inventory) {
   };
   const auto next = [&] {
     const std::uint32_t id = inventory.next_dvs_id;
-    inventory.next_dvs_id = id == UINT32_MAX ? 1 : id + 1;  // 0 is none
+    inventory.next_dvs_id = id == UINT32_MAX ? 1 : id + 1;  // 0 is not an id
     return id;
   };
   std::uint32_t id = next();

@@ -62,7 +62,7 @@ class FrameSocket final : private shard::FdHandler {
     virtual void on_drained() = 0;
   };
 
-  // A dialler's socket may still be connecting. `context` and `user` are borrowed and outlive this socket.
+  // A dialler's socket may still be connecting. `shared` and `user` are borrowed and outlive this socket.
   FrameSocket(TcpShared& shared, User& user, Role role, std::unique_ptr<Stream> stream);
   ~FrameSocket() override;
   FrameSocket(const FrameSocket&) = delete;
@@ -112,7 +112,7 @@ class FrameSocket final : private shard::FdHandler {
   // For flush_all(), whose list contains this connection.
   void flush_gathered(Instant now);
 
-  // For Tcp's turn, which has taken this connection from context_.unsecured: one step of the TLS handshake.
+  // For Tcp's turn, which has taken this connection from shared_.unsecured: one step of the TLS handshake.
   void secure_now(Instant now);
   // Continues reading where it stopped.
   void go_on(Instant now);
@@ -183,7 +183,7 @@ class FrameSocket final : private shard::FdHandler {
   std::uint64_t next_send_ = 0;
   bool blocked_ = false;    // the socket accepts no more until it is writable
   bool wanted_ = false;     // somebody asked for room and got none since on_drained()
-  bool unflushed_ = false;  // in context_.unflushed
+  bool unflushed_ = false;  // in shared_.unflushed
 
   std::array<std::byte, 8192> staging_;
   std::size_t staged_begin_ = 0;
@@ -195,7 +195,7 @@ class FrameSocket final : private shard::FdHandler {
   bool skipping_ = false;    // nobody here takes incoming_
   bool paused_ = false;      // until responses have drained
   bool drained_ = false;     // as far as this batch knows, the kernel has no more input
-  bool unfinished_ = false;  // in context_.unfinished
+  bool unfinished_ = false;  // in shared_.unfinished
   std::uint32_t payload_total_ = 0;
   std::uint32_t payload_done_ = 0;
   std::uint64_t batch_bytes_ = 0;

@@ -34,7 +34,7 @@ class Reception final : private AcceptedLane::Porter {
   // The lanes of a peer that may enter; null: no peer has this name.
   using FindPeer = std::function<HostLanes*(std::string_view host_name)>;
 
-  // `context` is borrowed and outlives this object.
+  // `shared` is borrowed and outlives this object.
   Reception(TcpShared& shared, FindPeer find_peer);
   ~Reception() override;
 

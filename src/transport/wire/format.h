@@ -1,11 +1,11 @@
-// The bytes of the TCP transport: frames, their kinds, and the only functions that encode and decode them.
-// docs/wire_format.md has the offsets.
+// Frames: the messages between hosts on lanes (transport/tcp) and pipes (transport/hca), and the only
+// functions that encode and decode them. docs/wire_format.md has the offsets.
 //
 // A frame is a head (24 bytes common to all, then a body that depends on its kind) and, with requests,
 // responses and datagrams, a payload. Integers are in network order. decode() accepts only what encode()
 // could have written. It refuses unknown enumerators, reserved bits, values in fields that the kind does not
 // use, and lengths that do not agree. So a decoded message can be used like one from a local engine, with two
-// exceptions: it may lie about its sender (Inbound checks that), and the frame socket must check its sequence
+// exceptions: it may lie about its sender (Inbound checks that), and the lane or pipe must check its sequence
 // number.
 //
 // Thread: pure functions of their arguments; nothing allocates.
@@ -29,8 +29,8 @@ inline constexpr std::size_t kHeadBytesMax = 240;
 inline constexpr std::size_t kHostNameBytesMax = 64;
 inline constexpr std::size_t kSentenceBytesMax = 200;
 inline constexpr std::uint16_t kLanesMax = 16;
-// In a Hello instead of a lane number: the connection is a call, not a lane (call.h). After the Welcome there
-// are no more frames, only the callers' own bytes.
+// In a Hello instead of a lane number: the connection is a call, not a lane (tcp/call.h). After the Welcome
+// there are no more frames, only the callers' own bytes.
 inline constexpr std::uint16_t kCallLane = 0xffff;
 inline constexpr std::uint32_t kDatagramBytesMax = 4096;  // the longest MTU
 inline constexpr std::uint32_t kPayloadBytesMax = verbs::kPieceBytesMax;
