@@ -217,3 +217,56 @@ def test_a_file_named_in_a_document_that_is_not_there(tree: Path, text: str, wha
 def test_a_file_named_in_a_comment_that_is_not_there(tree: Path) -> None:
     write(tree, "src/top/top.cc", "int f();  // see middle/gone.h and middle/middle.h, not <gone.h>\n")
     assert findings(tree) == ["src/top/top.cc:1: there is no file middle/gone.h; name one that is there"]
+
+
+@pytest.mark.parametrize(("text", "what"), [
+    ("packaging/gone.service", "there is no file packaging/gone.service"),
+    ("as tools/gone does", "there is no file tools/gone"),
+    ("`src/base/gone.h`", "there is no file src/base/gone.h"),
+    ("in src/gone/ and src/base/", "there is no folder src/gone/"),
+])
+def test_a_path_in_a_document_that_is_not_there(tree: Path, text: str, what: str) -> None:
+    write(tree, "docs/testing.md", f"Look at {text}, tools/tool, src/{{base,middle}}/*.h.\n")
+    assert findings(tree) == [f"docs/testing.md:1: {what}; name one that is there"]
+
+
+WORDS = "word " * 21  # 105 columns, less the space at the end
+
+
+@pytest.mark.parametrize(("name", "text"), [
+    ("docs/testing.md", f"# Other\n\n{WORDS}\n"),
+    ("README.md", f"# It\n\n* {WORDS.removeprefix('word')[3:]}word\n"),
+    ("docs/testing.md", f"```\n{WORDS}\n```\n{WORDS}\n"),
+])
+def test_a_line_that_is_too_long(tree: Path, name: str, text: str) -> None:
+    write(tree, name, text)
+    [found] = findings(tree)
+    assert found.startswith(f"{name}:{text.count(chr(10))}: 10") and found.endswith(" columns; wrap it at 100")
+
+
+@pytest.mark.parametrize("text", [
+    f"| {WORDS} |", f"## {WORDS}", f"```\n{WORDS}\n```", f"   ```\n   {WORDS}\n   ```", f"* [there](https://{'x' * 100})",
+    WORDS[:100],
+])
+def test_a_line_that_may_be_long(tree: Path, text: str) -> None:
+    write(tree, "docs/testing.md", f"{text}\n")
+    assert findings(tree) == []
+
+
+@pytest.mark.parametrize("words", ["anew", "As said", "what is\nnot", "so many", "is none", "for who", "found no room", "VM stands",
+                                   "guests stood"])
+def test_words_that_were_decided_against(tree: Path, words: str) -> None:
+    write(tree, "docs/testing.md", f"One.\nThey say {words} here.\n")
+    [found] = findings(tree)
+    assert found.startswith(f'docs/testing.md:2: "{words}" is not how we write; '.replace("\n", " "))
+
+
+@pytest.mark.parametrize("name", ["docs/man/it.1", "packaging/it.service"])
+def test_where_else_words_are_looked_for(tree: Path, name: str) -> None:
+    write(tree, name, "# It is made anew.\n")
+    assert findings(tree) == [f'{name}:1: "anew" is not how we write; write "again"']
+
+
+def test_words_that_may_stand(tree: Path) -> None:
+    write(tree, "docs/testing.md", "There is none of it: `as said`, the one who asked, which is none of theirs.\n\n```\nanew\n```\n")
+    assert findings(tree) == []

@@ -1,7 +1,8 @@
 """Names of source files and folders in the documents and in comments: each named file must exist.
 
-A document names a file in backticks: `verbs/engine.cc`, `verbs/{engine,requester}.cc`, `tls_*.h`, `control/model/`. A name
-stands for every file whose path ends with it. Comments of C++ sources name files without backticks.
+A document names a source in backticks: `verbs/engine.cc`, `verbs/{engine,requester}.cc`, `tls_*.h`, `control/model/`. A name
+stands for every file whose path ends with it. Comments of C++ sources name files without backticks. A path that begins with a
+folder of the repository (`tools/setup`, `packaging/pvrdmad.toml`) is a name anywhere in a document.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from checks.tree import Finding, Tree, line_of
+from checks.tree import FOLDERS, Finding, Tree, line_of
 
 _ENDING = r"\.(?:cc|h|py|c|sh)\b"
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`([^`\n]+)`")
 _FILE = re.compile(rf"(?<![\w./~$<-])(?:\.\./)*(?:[\w/*-]|\{{[\w,/*-]+\}})+{_ENDING}(?![\w/(.])")
 _FOLDER = re.compile(r"(?:[\w-]+/)+")
+_PATH = re.compile(r"(?<!\]\()(?<![\w./~$<-])(?:\.\./)*"
+                   rf"((?:{'|'.join(FOLDERS)})/(?:[\w./*@-]|\{{[\w,/*-]+\}})*[\w*}}/])")
 _COMMENT = re.compile(r"//[^\n]*")
 _BUILT = ("build/", "out/")
 
@@ -28,14 +31,28 @@ def check(tree: Tree) -> Iterator[Finding]:
     """Findings in documents and in comments of C++ sources."""
     for path in tree.having(".md"):
         text = _FENCE.sub(lambda fence: re.sub(r"[^\n]", " ", fence[0]), tree.text(path))
-        for span in _SPAN.finditer(text):
-            yield from _missing(tree, path, line_of(text, span.start()), span[1])
-            if _FOLDER.fullmatch(span[1]) and not span[1].startswith(_BUILT) and not _is_folder(tree, span[1]):
-                yield Finding(path, line_of(text, span.start()), f"there is no folder {span[1]}", "name one that is there")
+        yield from dict.fromkeys((*_in_spans(tree, path, text), *_paths(tree, path, text)))
     for path in tree.having(".cc", ".h"):
         text = tree.text(path)
         for comment in _COMMENT.finditer(text):
             yield from _missing(tree, path, line_of(text, comment.start()), comment[0])
+
+
+def _in_spans(tree: Tree, path: str, text: str) -> Iterator[Finding]:
+    for span in _SPAN.finditer(text):
+        line = line_of(text, span.start())
+        yield from _missing(tree, path, line, span[1])
+        if _FOLDER.fullmatch(span[1]) and not span[1].startswith(_BUILT) and not _is_folder(tree, span[1]):
+            yield Finding(path, line, f"there is no folder {span[1]}", "name one that is there")
+
+
+def _paths(tree: Tree, path: str, text: str) -> Iterator[Finding]:
+    """Names of documents are left to citations.py."""
+    for named in _PATH.finditer(text):
+        for name in _alternatives(named[1]):
+            if not name.endswith(".md") and not _is_file(tree, name) and not _is_folder(tree, name):
+                kind = "folder" if name.endswith("/") else "file"
+                yield Finding(path, line_of(text, named.start()), f"there is no {kind} {name}", "name one that is there")
 
 
 def _missing(tree: Tree, path: str, line: int, text: str) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # The folders to check. A build tree or a virtual environment beside them is skipped.
-_FOLDERS = ("bench", "cmake", "docs", "examples", "packaging", "src", "tests", "tools")
+FOLDERS = ("bench", "cmake", "docs", "examples", "packaging", "src", "tests", "tools")
 _NO_TEXT = ("__pycache__", ".pytest_cache", "fuzz-corpus")
 _COMMENT_LEADER = re.compile(r"^[ \t]*(?://+|#+|\*)[ \t]?", re.MULTILINE)
 
@@ -32,7 +32,7 @@ class Tree:
     def __init__(self, root: Path) -> None:
         self.root = root
         found = [path for path in root.iterdir() if path.is_file() and not path.name.startswith(".")]
-        for folder in _FOLDERS:
+        for folder in FOLDERS:
             found += [path for path in (root / folder).rglob("*") if path.is_file()]
         names = (path.relative_to(root) for path in found)
         self.files = sorted(name.as_posix() for name in names if not set(name.parts) & set(_NO_TEXT))
