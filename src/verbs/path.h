@@ -7,9 +7,9 @@
 // nothing that its peer would miss lives in a path.
 //
 // Who owns what until when:
-//  * Message structs and payload are borrowed during the call, if the payload is not lent (loans.h). The
-//  payload is guest memory of the sender: its
-//    bytes may change while they are read. A path that delivers later copies them, or drops the message.
+//  * Message structs and payload are borrowed during the call, unless the payload is lent (loans.h). The
+//    payload is guest memory of the sender: its bytes may change while the path reads them. A path that
+//    delivers later copies them, or drops the message.
 //  * The receiving engine gets the same promise: what it is handed is valid during its on_*() call.
 //
 // Re-entrancy: a path may call the receiving engine before send_*() returns, and that engine may answer on
