@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kMib = 1ULL << 20;
 
-// The account's units in one of the configuration.
+// How many of the account's units one unit of the configuration key is.
 constexpr std::uint64_t units_in_configured(Budget budget) {
   switch (budget) {
     case Budget::kRegistered:
@@ -36,7 +36,7 @@ constexpr Budget pages_of(Budget object) {
   return object == Budget::kMrs ? Budget::kRegistered : Budget::kRings;
 }
 
-// What `amount` of it is called.
+// The amount with its unit, as a text.
 std::string quantity(Budget budget, std::uint64_t units) {
   const std::uint64_t amount = units == kNoBudget ? units : units / units_in_configured(budget);
   switch (budget) {
@@ -107,7 +107,7 @@ std::uint64_t Account::limit_by_ram(Budget budget) const {
   return applies && ram_bytes_ != 0 ? ram_bytes_ / guestmem::kPageBytes * kPagesPerRamPage : kNoBudget;
 }
 
-// RAM that went away may leave more in use than there is room for.
+// `use` may exceed a limit: RAM that the VMM has unmapped lowers the bound below what is in use.
 bool Account::take_of(Budget budget, std::uint64_t amount) {
   Entry& entry = at(budget);
   const auto fits = [&](std::uint64_t limit) { return entry.use <= limit && amount <= limit - entry.use; };

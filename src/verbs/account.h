@@ -1,9 +1,9 @@
-// Account: what one adapter has of its host, against its budgets: objects and the pages that they name. (The
-// RAM that its VMM shares is counted by guestmem::MappedBytes.)
+// Account: counts what one adapter takes from its host (objects, and the pages that they name) and checks it
+// against the adapter's budgets. guestmem::MappedBytes counts the RAM that the VMM shares.
 //
-// A guest can name one page of its memory any number of times, so the pages that objects name are bounded by
-// the guest's RAM too: kPagesPerRamPage times as many. What is refused is counted, and the last refusal is
-// kept, so that the log can name the budget and the key that raises it.
+// A guest can name the same page of its memory any number of times. Therefore the guest's RAM also bounds the
+// pages that objects name: at most kPagesPerRamPage times as many. The account counts refusals and keeps the
+// last one, so that the log can name the budget and the key that raises it.
 //
 // Thread: shard-owned.
 #pragma once
@@ -22,23 +22,23 @@ class HostAccount;
 
 // Accounts count pages for kRegistered and kRings, bytes for kMapped, and objects.
 std::uint64_t to_units(Budget budget, std::uint64_t configured);
-// The use and limit of a budget, given in its account's units, in the unit of its key.
+// Converts the use and the limit of a budget from its account's units to the unit of its configuration key.
 BudgetUse to_use(Budget budget, std::uint64_t use, std::uint64_t limit, std::uint64_t refused);
 
 class Account {
  public:
-  // How often a guest's RAM may be named over, by MRs and again by rings. A fast-register MR counts its list
-  // twice, and a page may well be in an MPI library's MR, a storage driver's and an application's own at
-  // once.
+  // How many times MRs may name a guest's whole RAM; the same bound applies to rings. A fast-register MR
+  // counts its page list twice. One page may be in the MRs of an MPI library, a storage driver and an
+  // application at once.
   static constexpr std::uint64_t kPagesPerRamPage = 4;
 
-  // `host` is borrowed and outlives this; null: no totals.
+  // `host` is borrowed and outlives the account. If it is null, no totals apply.
   explicit Account(const Budgets& budgets, HostAccount* host = nullptr);
-  ~Account();  // nothing is held any more
+  ~Account();  // requires that every Holding has ended
   Account(const Account&) = delete;
   Account& operator=(const Account&) = delete;
 
-  // One object and the pages that it names; gives both back when it ends. Borrows the account.
+  // One object and the pages that it names. The destructor gives both back. Borrows the account.
   class Holding {
    public:
     Holding() = default;
@@ -66,26 +66,27 @@ class Account {
     std::uint32_t pages_ = 0;
   };
 
-  // `object`: kQps, kCqs, kSrqs or kMrs. Nothing: a budget is used up, see last_refusal().
+  // `object`: kQps, kCqs, kSrqs or kMrs. Returns nothing if a budget is used up; last_refusal() then names
+  // it.
   std::optional<Holding> take(Budget object, std::uint32_t pages);
-  // The adapter's table for such objects is full: its limit is the budget's.
+  // Notes that the adapter's table for such objects is full. The table's limit equals the budget's.
   void table_full(Budget object) { note(object, Bound::kAdapter); }
 
-  // How much RAM the VMM shares now. While there is none, it bounds nothing: there is no driver then.
+  // Sets how much RAM the VMM shares now. 0 means that no driver runs and that RAM bounds nothing.
   void set_ram(std::uint64_t bytes) { ram_bytes_ = bytes; }
 
-  // What the last refusal was for; nothing since forget_refusal().
+  // Forgets what the last refusal was for.
   void forget_refusal() { refusal_.reset(); }
-  // It stays one: there was no second try that went well.
+  // Counts the last refusal: the caller did not succeed on a second attempt.
   void count_refusal();
-  // One clause: "4096 QPs are its budget (budgets.qps)"; empty: nothing was refused.
+  // One clause: "4096 QPs are its budget (budgets.qps)". Empty if nothing was refused.
   std::string last_refusal() const;
 
   // kQps ... kRings.
   BudgetUse use(Budget budget) const;
 
  private:
-  // Whose limit was reached.
+  // Which limit was reached: the adapter's budget, the bound by RAM, or the host's total.
   enum class Bound : std::uint8_t { kAdapter, kRam, kHost };
   struct Entry {
     std::uint64_t use = 0;

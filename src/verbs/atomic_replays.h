@@ -1,8 +1,8 @@
-// AtomicReplays: what a responder answers again when a duplicate of an atomic arrives. An atomic is known by
-// its PSN, which is the same on every path.
+// AtomicReplays: the results that a responder repeats when a duplicate of an atomic arrives. An atomic is
+// identified by its PSN, which is the same on every path.
 //
-// Invariant: a PSN is remembered once. PSNs wrap, and a connection with few atomics still remembers one of
-// 2^24 packets ago when the same PSN comes round. Thread: a value, shard-owned.
+// Invariant: a PSN is remembered at most once. PSNs wrap, so a connection with few atomics may still remember
+// an atomic of 2^24 packets ago when the same PSN comes round again. Thread: a value, shard-owned.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace pvrdma::verbs {
 
 class AtomicReplays {
  public:
-  // The results of the last kRdAtomicMax atomics are kept: a requester has no more unanswered.
+  // Keeps the results of the last kRdAtomicMax atomics. A requester never has more of them unanswered.
   void remember(Psn psn, std::uint64_t original) {
     for (Entry& entry : entries_) {
       if (entry.psn == psn) entry.valid = false;
@@ -28,7 +28,7 @@ class AtomicReplays {
   template <typename Archive>
   void describe(Archive& archive);  // describe.h
 
-  // What the word was before the atomic changed it.
+  // The value of the word before the atomic changed it.
   std::optional<std::uint64_t> find(Psn psn) const {
     for (const Entry& entry : entries_) {
       if (entry.valid && entry.psn == psn) return entry.original;
@@ -44,7 +44,7 @@ class AtomicReplays {
   };
 
   std::array<Entry, kRdAtomicMax> entries_{};
-  std::uint32_t next_ = 0;  // the oldest, which is replaced next
+  std::uint32_t next_ = 0;  // the oldest entry, which the next one replaces
 };
 
 }  // namespace pvrdma::verbs

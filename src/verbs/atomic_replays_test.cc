@@ -13,7 +13,8 @@ TEST(AtomicReplays, KeepsTheResultsOfAsManyAsMayBeUnanswered) {
   EXPECT_EQ(replays.find(Psn(9)), std::nullopt);
 }
 
-// Few atomics among 2^24 packets: the PSN comes round while its last bearer is still remembered.
+// A connection with few atomics: the PSN comes round again while the atomic that last had it is still
+// remembered.
 TEST(AtomicReplays, APsnThatComesRoundHasOneResult) {
   for (std::uint32_t before = 0; before < kRdAtomicMax; ++before) {
     AtomicReplays replays;

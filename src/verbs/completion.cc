@@ -7,7 +7,8 @@
 namespace pvrdma::verbs {
 namespace {
 
-// WQEs flushed in one turn: a guest that goes on posting to a dead QP does not hold the shard.
+// WQEs flushed in one turn. The bound keeps a guest that goes on posting to a dead QP from occupying the
+// shard.
 constexpr std::uint32_t kFlushPerTurn = 1024;
 
 abi::CompletionOpcode completion_opcode(abi::Opcode opcode) {
@@ -38,8 +39,8 @@ bool is_signalled(const QueuePair& qp, const SendWork& work) {
 
 bool Completions::push(QueuePair& qp, CompletionQueue& cq, const abi::Cqe& cqe, Solicited solicited) {
   if (cq.push(cqe, solicited) == CompletionQueue::Pushed::kOk) return true;
-  // The CQ has reported itself. Its other QPs fail when they have something to complete there, each at its
-  // own cost: a guest may have any number of them (reference 7.6).
+  // The CQ has already reported its error. Its other QPs fail when they next complete something on it, each
+  // at its own cost: a guest may have any number of such QPs (reference 7.6).
   ++services_.counters.cq_overflows;
   fail_qp(qp, "its CQ is in error", abi::EventType::kQpFatal);
   return false;
@@ -74,7 +75,7 @@ bool Completions::complete_receive(QueuePair& qp, const Received& received) {
   }
   if (received.has_grh) {
     cqe.wc_flags |= abi::kWcGrh;
-    if (qp.is_kernel()) {  // the bit means something else to user verbs
+    if (qp.is_kernel()) {  // in user verbs the bit means something else
       cqe.wc_flags |= abi::kWcWithNetworkHdrType;
       cqe.network_hdr_type = received.network_type;
     }
@@ -90,7 +91,7 @@ void Completions::fail_qp(QueuePair& qp, std::string_view why, std::optional<abi
   qp.send.rnr_until = Instant::never();
   if (event) services_.events.async_event(*event, qp.identity.handle.value);
   services_.events.qp_failed(qp.identity.qpn, why);
-  services_.scheduler.make_ready(qp);  // to flush
+  services_.scheduler.make_ready(qp);  // so that its next turn flushes it
 }
 
 void Completions::ring_broken(QueuePair& qp, std::string_view which) {

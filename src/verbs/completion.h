@@ -1,5 +1,5 @@
-// How work requests end: CQEs, flushing, and a QP's way to ERR. Reference 6.5, 7.3, 7.6, 7.8. Thread:
-// shard-owned.
+// How work requests end: CQEs, flushing, and the transition of a QP to ERR. Reference 6.5, 7.3, 7.6, 7.8.
+// Thread: shard-owned.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ class Completions {
  public:
   explicit Completions(Services& services) : services_(services) {}  // borrowed
 
-  // A CQE for `work` if it is signalled or failed. False: the CQ failed, and with it the QP (no more CQEs).
+  // Writes a CQE for `work` if it is signalled or failed. Returns false if the CQ failed, and with it the QP:
+  // it gets no more CQEs.
   bool complete_send(QueuePair& qp, const SendWork& work, abi::CompletionStatus status);
 
   struct Received {
@@ -33,15 +34,15 @@ class Completions {
   };
   bool complete_receive(QueuePair& qp, const Received& received);
 
-  // The QP leaves the working states by itself: state ERR, one log line, everything outstanding is flushed.
-  // `event` is raised when no CQE tells the guest.
+  // Moves the QP to ERR when the adapter detects an error: writes one log line and flushes all outstanding
+  // work. Raises `event` if no CQE tells the guest.
   void fail_qp(QueuePair& qp, std::string_view why, std::optional<abi::EventType> event = std::nullopt);
 
   // Completes outstanding work requests of a QP in ERR (or the send queue of a UD QP in SQE) with status
-  // "flushed", at most one turn's worth. True: there is more.
+  // "flushed", at most as many as fit into one turn. Returns true if there is more to flush.
   bool flush(QueuePair& qp);
 
-  // A guest ring with an impossible index or a vanished page.
+  // Fails the QP because a guest ring has an impossible index or its page is gone.
   void ring_broken(QueuePair& qp, std::string_view which);
 
  private:

@@ -48,7 +48,7 @@ CompletionQueue::CompletionQueue(CqHandle handle, ContextHandle context, guestme
     : handle_(handle), context_(context), ring_(std::move(ring)), events_(events) {}
 
 SavedCq CompletionQueue::save() const {
-  // Whoever loads it counts references, charges its pages and watches it anew.
+  // The loading engine counts references, charges pages and watches the CQ anew.
   const auto& [references_, held_, watched_, link_, handle, context, ring, events, armed, in_error,
                unannounced, unannounced_solicited] = *this;
   return {.handle = handle,
@@ -100,7 +100,7 @@ void CompletionQueue::arm(Arm what) {
   if (!(armed_ == Armed::kAny ? unannounced_ : unannounced_solicited_)) return;
   const guestmem::GuestRing::Used used = ring_.used();
   if (used.status == guestmem::RingStatus::kOk && used.count == 0) {
-    unannounced_ = unannounced_solicited_ = false;  // polled meanwhile
+    unannounced_ = unannounced_solicited_ = false;  // the guest has polled all of them meanwhile
   } else {
     fire();
   }

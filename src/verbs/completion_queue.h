@@ -53,48 +53,49 @@ class CompletionQueue {
                                                           EventSink& events);
 
   SavedCq save() const;
-  // Null: a value is out of its range. The handle and the context are the caller's to check.
+  // Returns null if a value is out of its range. The caller checks the handle and the context.
   static std::unique_ptr<CompletionQueue> restore(const SavedCq& saved, const Limits& limits,
                                                   const guestmem::AddressSpace& memory, EventSink& events);
 
   enum class Pushed { kOk, kFailed };
-  // Appends one CQE, then fires if armed: any CQE after arm(kAny); after arm(kSolicited) one that is
-  // solicited or has an error status. kFailed: the ring is full, its indices are invalid or its page is gone:
-  // the CQ is in error from then on (one CQ_ERR event), nothing is ever overwritten, and the caller moves the
-  // QP to ERR.
+  // Appends one CQE and fires if armed: after arm(kAny) for any CQE, after arm(kSolicited) for one that is
+  // solicited or has an error status. Returns kFailed if the ring is full, its indices are invalid or its
+  // page is gone. The CQ is then in error for good: it raises one CQ_ERR event, overwrites nothing, and the
+  // caller moves the QP to ERR.
   Pushed push(const abi::Cqe& cqe, Solicited solicited);
 
   enum class Arm { kAny, kSolicited };
-  // One-shot; kAny overrides kSolicited. Fires at once when the ring holds a CQE that came after the last
-  // firing: a guest whose ARM reached us late may have looked before that CQE was there. CQEs that a firing
-  // has told of do not count, or the usual "get event, arm, poll" would cost two events per completion.
+  // One-shot; kAny overrides kSolicited. Fires at once if a CQE was appended since the last firing and is
+  // still in the ring: when the ARM arrived late, the guest may have polled before that CQE was there. CQEs
+  // that a firing has announced do not count; otherwise the usual "get event, arm, poll" would cost two
+  // events per completion.
   void arm(Arm what);
 
-  // Tells the guest to look.
+  // Tells the guest to poll the CQ.
   void fire();
-  // What the guest has not taken. Loads its index.
+  // The CQEs that the guest has not polled. Loads the guest's index.
   guestmem::GuestRing::Used unread() { return ring_.used(); }
 
   CqHandle handle() const { return handle_; }
   ContextHandle context() const { return context_; }
   bool in_error() const { return in_error_; }
-  // It holds CQEs that no event has told of.
+  // Whether the CQ holds CQEs that no event has announced.
   bool unannounced() const { return unannounced_; }
   std::uint32_t cqe_count() const { return ring_.element_count(); }
   std::size_t page_count() const { return ring_.page_count(); }
 
   std::uint32_t references = 0;  // QPs that use it, counted by the engine: a CQ in use is not destroyed
-  Account::Holding held;         // it and its pages
+  Account::Holding held;         // the CQ and its pages
 
-  // CompletionWatch's own: what it knows of the CQ of a mapped context.
+  // Private to CompletionWatch: what it knows of a CQ of a mapped context.
   struct Watched {
-    CompletionWatch* by = nullptr;  // null: nobody watches the CQ, and the rest means nothing
+    CompletionWatch* by = nullptr;  // null: the CQ is not watched, and the other members mean nothing
     MappedContext* context = nullptr;
-    std::uint64_t cleared = 0;         // the context's epoch up to which no ARM can be hidden
-    Instant due;                       // while it waits
-    std::uint32_t consumer_index = 0;  // when that was set
-    std::uint8_t patience = 0;         // kPatienceMin doubled so often
-    std::uint8_t batches = 0;          // taken without an event; at most kBatchesOfPoller
+    std::uint64_t cleared = 0;         // up to this epoch of the context, no hidden ARM is possible
+    Instant due;                       // only while the CQ waits
+    std::uint32_t consumer_index = 0;  // at the time when `due` was set
+    std::uint8_t patience = 0;         // how many times kPatienceMin is doubled
+    std::uint8_t batches = 0;  // times that the guest polled without an event; at most kBatchesOfPoller
   };
   Watched watched;
   QueueLink<CompletionQueue> watch_link{this};
@@ -110,7 +111,7 @@ class CompletionQueue {
   Armed armed_ = Armed::kNo;
   bool in_error_ = false;
   bool unannounced_ = false;            // a CQE was appended since the last firing
-  bool unannounced_solicited_ = false;  // one that arm(kSolicited) waits for
+  bool unannounced_solicited_ = false;  // one of them fires arm(kSolicited)
 };
 
 }  // namespace pvrdma::verbs

@@ -116,13 +116,13 @@ TEST_F(CompletionQueueTest, AFullRingIsNeverOverwritten) {
   EXPECT_TRUE(cq->in_error());
   EXPECT_EQ(guest->waiting(), kCount);
   for (std::uint64_t i = 0; i < kCount; ++i) EXPECT_EQ(guest->poll<abi::Cqe>().wr_id, i);
-  EXPECT_EQ(push(100), Pushed::kFailed);  // room again, but the error stays
+  EXPECT_EQ(push(100), Pushed::kFailed);  // there is room again, but the error stays
   EXPECT_EQ(guest->waiting(), 0u);
   EXPECT_THAT(events.seen, ElementsAre(kCqErr));
 }
 
 TEST_F(CompletionQueueTest, ImpossibleConsumerIndicesEndTheCq) {
-  // A head ahead of the tail claims that more is free than the ring has.
+  // A head ahead of the tail claims that more slots are free than the ring has.
   for (const std::uint32_t head : {2 * kCount, 0xffff'ffffu, 0x8000'0000u, 1u}) {
     const test::GuestMemory::Object fresh = memory.object(2);
     object = fresh;
@@ -142,7 +142,7 @@ TEST_F(CompletionQueueTest, VanishedMemoryEndsTheCq) {
   memory.space().unmap_all();
   EXPECT_EQ(push(2), Pushed::kFailed);
   EXPECT_THAT(events.seen, ElementsAre(kCqErr));
-  cq->arm(Arm::kAny);  // nothing to look at: one event too many rather than one too few
+  cq->arm(Arm::kAny);  // the ring is empty by now: better one event too many than one too few
   EXPECT_THAT(events.seen, ElementsAre(kCqErr, kFired));
 }
 
@@ -216,7 +216,7 @@ TEST_F(CompletionQueueTest, ALateArmFiresForACqeNobodyWasToldOf) {
   ASSERT_EQ(push(1), Pushed::kOk);
   cq->arm(Arm::kAny);
   EXPECT_THAT(events.seen, ElementsAre(kFired));
-  ASSERT_EQ(push(2), Pushed::kOk);  // that firing was the one shot
+  ASSERT_EQ(push(2), Pushed::kOk);  // the first firing used up the ARM
   EXPECT_THAT(events.seen, ElementsAre(kFired));
   cq->arm(Arm::kSolicited);
   EXPECT_THAT(events.seen, ElementsAre(kFired)) << "it is not what this ARM waits for";
@@ -233,7 +233,7 @@ TEST_F(CompletionQueueTest, ArmAfterPollingWaits) {
   EXPECT_THAT(events.seen, ElementsAre(kFired));
 }
 
-// What applications do on each event: ARM first, then poll. One event per completion, not two.
+// Applications do this on each event: ARM first, then poll. It costs one event per completion, not two.
 TEST_F(CompletionQueueTest, ArmBeforePollingCostsNoSecondEvent) {
   cq->arm(Arm::kAny);
   for (std::size_t i = 1; i <= 20; ++i) {

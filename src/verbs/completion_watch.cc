@@ -29,7 +29,7 @@ void CompletionWatch::on_word(MappedContext& context) {
 
 void CompletionWatch::on_armed(CompletionQueue& cq, CompletionQueue::Arm what) {
   cq.watched.patience = 0;
-  // The next CQE fires; no ARM that was hidden before asks for more.
+  // The next CQE fires the CQ, which satisfies every ARM that was hidden before.
   if (what == CompletionQueue::Arm::kAny) cq.watched.cleared = cq.watched.context->epoch;
 }
 
@@ -73,7 +73,7 @@ void CompletionWatch::wait(CompletionQueue& cq, std::uint32_t consumer_index, In
 void CompletionWatch::look(CompletionQueue& cq, Instant now) {
   CompletionQueue::Watched& watched = cq.watched;
   const guestmem::GuestRing::Used unread = cq.unread();
-  const bool empty = unread.count == 0;  // or broken: the next CQE finds that out
+  const bool empty = unread.count == 0;  // also if the ring is broken: pushing the next CQE detects that
   if (empty || unread.peer_index != watched.consumer_index) {
     watched.batches = std::min<std::uint8_t>(watched.batches + 1, kBatchesOfPoller);
     if (!empty) wait(cq, unread.peer_index, now);

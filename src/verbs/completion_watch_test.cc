@@ -1,4 +1,4 @@
-// Which CQs of a mapped context fire, and when, although no ARM for them was seen.
+// Which CQs of a mapped context fire, and when, if the adapter saw no ARM for them.
 #include "verbs/completion_watch.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class Events final : public EventSink {
   int count = 0;
 };
 
-// A CQ with its guest's end.
+// A CQ together with the guest's side of it.
 struct WatchedCq {
   WatchedCq(test::GuestMemory& memory, std::uint32_t handle)
       : object(memory.object(3)),
@@ -54,7 +54,7 @@ class CompletionWatchTest : public testing::Test {
  protected:
   void SetUp() override { watch.add(*c.cq, context); }
   void word() { watch.on_word(context); }
-  // As the engine does each turn.
+  // Does what the engine does each turn.
   void turn() {
     while (watch.run(now)) {
     }
@@ -65,7 +65,7 @@ class CompletionWatchTest : public testing::Test {
     now = now + time;
     turn();
   }
-  // The guest takes what comes without asking for events, and a word of another CQ comes with each.
+  // The guest polls without asking for events; with each CQE the adapter finds a word of another CQ.
   void take_by_itself(int batches) {
     for (int i = 0; i < batches; ++i) {
       word();
@@ -75,7 +75,7 @@ class CompletionWatchTest : public testing::Test {
       pass(CompletionWatch::kPatienceMax);
     }
   }
-  // From a CQE that is not taken to the event.
+  // The time from a CQE that the guest does not take to the event.
   Duration time_to_event() {
     const int before = c.events.count;
     word();
@@ -129,7 +129,7 @@ TEST_F(CompletionWatchTest, OneEventForAllWordsBeforeIt) {
   EXPECT_EQ(c.events.count, 1);
 }
 
-// It took one CQE, found the next missing, and slept before the second came.
+// The guest took one CQE, found no second one, and slept before the second arrived.
 TEST_F(CompletionWatchTest, WhoHasTakenACqeAndSleepsIsWokenOncePatienceHasPassedAgain) {
   word();
   c.push();
@@ -170,7 +170,8 @@ TEST_F(CompletionWatchTest, AnArmThatIsSeenFiresAtOnceAndOnce) {
   EXPECT_EQ(counters.events_maybe_armed, 0u);
 }
 
-// Who asked for any CQE before it asked for a solicited one sleeps until any comes.
+// The hidden ARM asked for any CQE, the visible one for a solicited CQE. The guest sleeps until any CQE wakes
+// it.
 TEST_F(CompletionWatchTest, BehindAnArmForSolicitedOnesMayBeOneForAny) {
   word();
   c.cq->arm(Arm::kSolicited);

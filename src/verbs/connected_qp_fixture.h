@@ -1,5 +1,4 @@
-// The start state "an RC QP in RTS whose peer is the test": what most packet scripts begin with. Thread: a
-// test's.
+// The start state of most packet scripts: an RC QP in RTS whose peer is the test. Thread: a test's.
 #pragma once
 
 #include "verbs/engine_fixture.h"
@@ -21,7 +20,7 @@ class ConnectedQp : public ::testing::Test {
   // What the QP has sent since the last call.
   std::vector<SentMessage<Request>> sent() { return std::exchange(a.wire.requests, {}); }
   std::vector<SentMessage<Response>> answers() { return std::exchange(a.wire.responses, {}); }
-  // The sequence numbers of it.
+  // The sequence numbers of those messages.
   std::vector<std::uint32_t> sent_numbers() {
     std::vector<std::uint32_t> out;
     for (const auto& one : sent()) out.push_back(one.message.number.value);
@@ -63,7 +62,7 @@ class ConnectedQp : public ::testing::Test {
 
   // --- The peer asks. ---
 
-  // The message's PSN is its number, as if all before it were of one packet.
+  // Sets the PSN to the message number, as if each earlier message had taken one packet.
   Request request(RequestOp op, std::uint32_t number, std::uint32_t bytes = 0) const {
     Request out;
     out.from = kPeer;
@@ -81,13 +80,13 @@ class ConnectedQp : public ::testing::Test {
     a.engine.on_request(request, bytes, a.now);
     a.settle();
   }
-  // The one answer sent since the last call.
+  // The only response since the last call.
   Response answered() {
     const auto all = answers();
     EXPECT_THAT(all, ::testing::SizeIs(1));
     return all.empty() ? Response{} : all[0].message;
   }
-  // With `bytes` bytes of a pattern.
+  // Sends the request with `request.bytes` bytes of a pattern.
   void ask_filled(const Request& request, std::uint8_t seed = 1) {
     ask(request, TestAdapter::pattern_bytes(request.bytes, seed));
   }
@@ -127,7 +126,7 @@ class ConnectedQp : public ::testing::Test {
   TestQp qp = a.make_qp(send_cq, recv_cq);
 };
 
-inline const Duration kAckTimeout = ack_timeout(14);  // of ConnectOptions's defaults
+inline const Duration kAckTimeout = ack_timeout(14);  // for the timeout in ConnectOptions' defaults
 inline const Duration kRnrDelay = rnr_delay(12);
 
 }  // namespace pvrdma::verbs

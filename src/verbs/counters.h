@@ -1,4 +1,4 @@
-// What an engine counts: plain integers, read by the shard's snapshot. Thread: shard-owned.
+// An engine's counters: plain integers that the shard's snapshot reads. Thread: shard-owned.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,17 @@ struct Counters {
   std::uint64_t sequence_naks_sent = 0;
   std::uint64_t duplicates = 0;
   std::uint64_t access_errors = 0;  // rkey, bounds or permission refused as responder
-  std::uint64_t local_errors = 0;   // work requests ended by this guest's own fault
-  std::uint64_t remote_errors = 0;  // work requests ended by a NAK
+  std::uint64_t local_errors = 0;   // work requests that failed because of this guest's own mistake
+  std::uint64_t remote_errors = 0;  // work requests that a NAK ended
   std::uint64_t retry_exceeded = 0;
   std::uint64_t flushed = 0;
   std::uint64_t cq_overflows = 0;
-  std::uint64_t hidden_doorbells = 0;    // mapped: QPs found with work that no doorbell told of any more
-  std::uint64_t events_maybe_armed = 0;  // mapped: raised as an ARM may have been hidden
-  std::uint64_t bad_doorbells = 0;       // unknown handle, or another context's object
+  std::uint64_t hidden_doorbells = 0;    // mapped: QPs found with work whose doorbell was overwritten
+  std::uint64_t events_maybe_armed = 0;  // mapped: events raised because an ARM may have been overwritten
+  std::uint64_t bad_doorbells = 0;       // an unknown handle, or an object of another context
   std::uint64_t invalid_ring_indices = 0;
-  std::uint64_t dropped_unknown_qp = 0;  // as responder: no such QP, wrong peer, wrong state
+  std::uint64_t dropped_unknown_qp =
+      0;  // as responder: the QP does not exist, has another peer or is in a wrong state
   std::uint64_t ud_dropped_qkey = 0;
   std::uint64_t ud_dropped_no_receive = 0;
   std::uint64_t ud_dropped_length = 0;

@@ -71,7 +71,7 @@ void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::S
   Datagram datagram;
   datagram.from = {.gid = source->gid, .qpn = qp.identity.qpn};
   datagram.to = {.gid = Gid{address.av.dgid.raw}, .qpn = Qpn(address.remote_qpn & kQpnMax)};
-  // A privileged Q_Key is the QP's own to use, not the work request's (reference 7.3).
+  // If the work request names a privileged Q_Key, the QP's own Q_Key is sent instead (reference 7.3).
   datagram.qkey = (address.remote_qkey & kPrivilegedQkeyBit) != 0 ? qp.attributes.qkey : address.remote_qkey;
   datagram.extra = work.opcode == abi::Opcode::kSendWithImm ? Extra::kImmediate : Extra::kNone;
   datagram.solicited = (work.send_flags & abi::kSendSolicited) != 0;
@@ -90,7 +90,7 @@ void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::S
   if (MessageObserver* observer = services_.wire.observer(); observer != nullptr) [[unlikely]] {
     observer->on_datagram(Direction::kOutbound, datagram, payload, now);
   }
-  // A user process does not speak to management QPs (reference 9.2).
+  // A user process must not send to management QPs (reference 9.2).
   if (datagram.to.qpn == kGsiQpn && !qp.is_kernel()) {
     ++services_.counters.ud_dropped_qkey;
   } else {
@@ -99,7 +99,7 @@ void DatagramService::send(QueuePair& qp, SendWork& work, std::span<const abi::S
   completions_.complete_send(qp, work, abi::CompletionStatus::kSuccess);
 }
 
-// Errors of the send queue stop that queue only; the QP goes on receiving (IBTA vol. 1, 10.3.1).
+// An error of the send queue stops only that queue; the QP goes on receiving (IBTA vol. 1, 10.3.1).
 void DatagramService::fail_send(QueuePair& qp, const SendWork& work, abi::CompletionStatus status) {
   ++services_.counters.local_errors;
   if (!completions_.complete_send(qp, work, status)) return;
@@ -135,7 +135,7 @@ void DatagramService::on_datagram(QueuePair& qp, const Datagram& datagram,
 
   const std::uint32_t bytes = abi::kGrhBytes + datagram.bytes;
   if (!receive.receive.bad && receive.receive.total_bytes < bytes) {
-    ++services_.counters.ud_dropped_length;  // the receive stays for a datagram that fits
+    ++services_.counters.ud_dropped_length;  // the receive stays posted for a datagram that fits
     return;
   }
   receive.holds_receive = false;

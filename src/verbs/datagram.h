@@ -1,6 +1,7 @@
-// DatagramService: UD and GSI QPs: no connection, no answers; what does not fit is dropped and counted.
+// DatagramService: UD and GSI QPs, which have no connection and send no answers. A datagram that cannot be
+// delivered is dropped and counted.
 //
-// A receive starts with a 40-byte GRH area (reference 6.3). Thread: shard-owned.
+// Each receive starts with a 40-byte GRH area (reference 6.3). Thread: shard-owned.
 #pragma once
 
 #include "verbs/completion.h"
@@ -14,7 +15,7 @@ class DatagramService {
   DatagramService(Services& services, Completions& completions)
       : services_(services), completions_(completions) {}
 
-  // One turn of the send queue. True: there is more.
+  // Runs one turn of the send queue. Returns true if there is more to send.
   bool run(QueuePair& qp, Instant now);
 
   void on_datagram(QueuePair& qp, const Datagram& datagram, const guestmem::SpanList& payload);

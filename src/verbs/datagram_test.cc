@@ -1,4 +1,4 @@
-// UD and GSI QPs: what is sent, what is dropped, what the receiver sees.
+// UD and GSI QPs: what they send, what they drop, and what the receiver sees.
 #include <tuple>
 
 #include "verbs/engine_fixture.h"
@@ -83,7 +83,7 @@ TEST_F(DatagramTest, AnObserverSeesWhatLeavesAndWhatArrives) {
   a.send(qp, to(1, 100));
   receive(2, 200);
   arrive(incoming(200));
-  arrive(incoming(300));  // no receive: it arrived none the less
+  arrive(incoming(300));  // no receive is posted for it: the observer sees it nevertheless
   EXPECT_THAT(observer.seen, ElementsAre(std::tuple(Direction::kOutbound, kQkey, 100u),
                                          std::tuple(Direction::kInbound, kQkey, 200u),
                                          std::tuple(Direction::kInbound, kQkey, 300u)));

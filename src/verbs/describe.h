@@ -1,5 +1,6 @@
-// The fields of a saved engine, one description for each type, for every archive of state/. Each takes its
-// value apart with a structured binding: a member without a word about it does not compile. Thread: values.
+// Describes the fields of a saved engine, once for each type and for every archive of state/. Each
+// description takes its value apart with a structured binding, so that a new member without a description
+// does not compile. Thread: values.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 namespace pvrdma::verbs {
 
-// Records of an engine, in this order. Kinds below 0x100 are the engine's.
+// The records of an engine, in stream order. Record kinds below 0x100 belong to the engine.
 inline constexpr state::RecordKind kTablesRecord{1, 1};
 inline constexpr state::RecordKind kPdRecord{2, 1};
 inline constexpr state::RecordKind kMrSlotsRecord{3, 1};
@@ -24,12 +25,12 @@ inline constexpr state::RecordKind kGidRecord{8, 1};
 inline constexpr state::RecordKind kCountersRecord{9, 1};
 inline constexpr state::RecordKind kEngineEndRecord{10, 1};
 
-// Bounds of lists, whatever an adapter's limits are: these size what a reader makes.
+// Bounds of lists, independent of an adapter's limits: they bound what a reader allocates.
 inline constexpr std::uint32_t kSavedSlotsMax = 1u << 18;
 inline constexpr std::uint32_t kSavedContextsMax = 1u << 16;
-inline constexpr std::uint32_t kSavedWorksMax = 64;  // of a window
+inline constexpr std::uint32_t kSavedWorksMax = 64;  // in one window
 
-// A number of a type of its own: handles, keys, sequence numbers.
+// A number with a type of its own: a handle, key or sequence number.
 template <typename Archive, typename Number>
 void number(Archive& archive, std::string_view name, Number& value, std::uint32_t most = ~0u) {
   std::uint32_t raw = value.value;
@@ -47,7 +48,7 @@ void plain(Archive& archive, std::string_view name, Plain& value) {
   std::memcpy(&value, bytes.data(), sizeof(Plain));
 }
 
-// A point in time as the time left from 0 on; at most 2^50 ns, which no timer of a QP reaches.
+// A point in time, held as the time left until then: at most 2^50 ns. No timer of a QP is longer.
 template <typename Archive>
 void time_left(Archive& archive, std::string_view name, Instant& when) {
   constexpr std::uint64_t kMost = 1ull << 50;
@@ -158,7 +159,7 @@ void describe(Archive& archive, SavedWork& work) {
   archive.number("send_flags", send_flags);
   archive.choice("state", progress, SendWorkState::State::kQueued, SendWorkState::State::kFailed);
   archive.flag("started", started);
-  lent = false;  // who saves has stopped all paths
+  lent = false;  // the saving side has stopped all paths
   fetches = 0;
   fetched = confirmed;
   if (opcode == abi::Opcode::kFastRegMr) plain(archive, "fast_reg", fast_reg);
@@ -167,8 +168,8 @@ void describe(Archive& archive, SavedWork& work) {
   sge_count = static_cast<std::uint8_t>(sges.size());
 }
 
-// Sums over the window are made anew. Silence begins anew (`spared_until`): that of the move itself is
-// nobody's.
+// The sums over the window are computed anew on load. `spared_until` starts anew, because nobody is to blame
+// for the silence during the move itself.
 template <typename Archive>
 void describe(Archive& archive, SendState& send) {
   auto& [sending, next_number, next_psn, reads_outstanding, stopped, retries_left, rnr_retries_left,
@@ -213,7 +214,8 @@ void AtomicReplays::describe(Archive& archive) {
   archive.number("next", next, kRdAtomicMax - 1);
 }
 
-// Of a receive that is held: one that broke its queue's rule is completed before the turn ends.
+// Describes a receive that is held. It never is one that broke a rule of its queue: such a receive completes
+// before the turn ends.
 template <typename Archive>
 void describe(Archive& archive, ReceiveWork& receive) {
   auto& [wr_id, sge_count, total_bytes, sges, bad] = receive;
@@ -271,7 +273,7 @@ void describe(Archive& archive, QpAttributes& attributes) {
 
 template <typename Archive>
 void describe(Archive& archive, QueuePair::Identity& identity) {
-  auto& [qpn, handle, type, pd, context, signal_all, cap] = identity;  // the context is its PD's
+  auto& [qpn, handle, type, pd, context, signal_all, cap] = identity;  // `context` follows from the PD
   number(archive, "qpn", qpn, kQpnMax);
   number(archive, "handle", handle);
   archive.choice("type", type, abi::QpType::kSmi, abi::QpType::kUd);

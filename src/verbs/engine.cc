@@ -10,14 +10,15 @@
 namespace pvrdma::verbs {
 namespace {
 
-// Handles in doorbells and completions start here: 0 means "none" to the guest's provider, 1 is the GSI QP.
+// The first slots for handles in doorbells and completions: 0 means "none" to the guest's provider, and QP
+// handle 1 is the GSI QP.
 constexpr std::uint32_t kFirstQpSlot = 2;
 constexpr std::uint32_t kFirstSlot = 1;
 
-// QPs that get a turn in one run(): bounds the time until the shard looks at its sockets again.
+// QPs that get a turn in one run(): bounds the time until the shard reads its sockets again.
 constexpr int kTurnsPerRun = 4;
 
-// Rings looked at in one run() because their doorbells may have been hidden.
+// Rings that one run() looks at because their doorbells may have been overwritten.
 constexpr std::uint32_t kLooksPerRun = 64;
 
 }  // namespace
@@ -63,11 +64,11 @@ void Engine::reset() {
     fresh = std::make_unique<Impl>(impl_->limits, impl_->rules, s.memory, s.events, s.wire, impl_->account,
                                    counters_, gids_);
   } catch (const std::bad_alloc&) {
-    // A guest that leaves cannot be told to stay: the tables keep their memory.
+    // A guest's reset cannot be refused for want of memory: the tables are cleared and keep theirs.
     impl_->clear();
     return;
   }
-  // Peers may still know the old numbers.
+  // Peers may still use the old QP numbers.
   fresh->qpn_generations = std::move(impl_->qpn_generations);
   fresh->qps.follow(impl_->qps);
   graveyard_.push_back(std::exchange(impl_, std::move(fresh)));
@@ -80,7 +81,7 @@ void Engine::bury(std::uint32_t budget) {
   impl_->bury_removed(budget);
   while (budget != 0 && !graveyard_.empty()) {
     graveyard_.back()->bury_all(budget);
-    if (budget != 0) graveyard_.pop_back();  // nothing is left of it
+    if (budget != 0) graveyard_.pop_back();  // bury_all() has freed all of it
   }
   has_dead_ = budget == 0;
 }
@@ -130,7 +131,7 @@ void Engine::send_doorbell(UarIndex uar, QpHandle handle, Instant now) {
   impl_->services.wire.flush(now);
 }
 
-// Receives are found when a message needs them; only a QP that flushes has something to do now.
+// Receives are found when a message needs them. Only a QP in ERR, which flushes, has something to do now.
 void Engine::receive_doorbell(UarIndex uar, QpHandle handle, Instant now) {
   QueuePair* qp = impl_->doorbell_qp(uar, handle);
   if (qp == nullptr || qp->state() != abi::QpState::kErr) return;
@@ -218,7 +219,8 @@ void Engine::on_path_restored(const std::function<bool(const Endpoint& own, cons
                               Instant now) {
   impl_->qps.for_each([&](std::uint32_t, QueuePair& qp) {
     if (qp.is_datagram() || !affected(qp.local(), qp.remote())) return;
-    // Where packets come by it, who only answers has none without it. The others open theirs when they send.
+    // With a path that carries packets, a QP that only answers sends nothing that would open its path: open
+    // it here. The other QPs open theirs when they send.
     if (may_respond(qp.state()) && !(qp.path.is_open() && qp.path->leads_somewhere()))
       static_cast<void>(path_of(impl_->services, qp));
     impl_->responder.on_path_restored(qp, now);

@@ -1,12 +1,12 @@
 // Engine: the verbs of one adapter. Owns its PDs, MRs, CQs, SRQs, QPs and GIDs; turns work requests into
 // messages and messages into completions.
 //
-// Sans-I/O: a function of (state, input, now). No thread, socket or clock inside; what leaves goes through
-// Wire and EventSink. No allocation between doorbell and completion: memory is taken in create_*, under
-// Limits.
+// Sans-I/O: a function of (state, input, now). It contains no thread, socket or clock; its output goes
+// through Wire and EventSink. Nothing allocates between doorbell and completion: create_* takes all memory,
+// under Limits.
 //
-// The device calls the commands and doorbells, transports call on_request / on_response / on_datagram, the
-// shard calls run() and on_time(). Thread: shard-owned.
+// The device calls the commands and doorbells, transports call on_request / on_response / on_datagram, and
+// the shard calls run() and on_time(). Thread: shard-owned.
 #pragma once
 
 #include <cstdint>
@@ -74,7 +74,8 @@ struct CreatedQp {
   QpHandle handle;
 };
 
-// A doorbell's author: the index of the UAR page it was written to. 0 is the kernel's.
+// The index of the UAR page that a doorbell was written to: it identifies the doorbell's author. 0 is the
+// kernel's page.
 using UarIndex = std::uint32_t;
 
 struct QpInfo {
@@ -101,29 +102,32 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Destroys every object and unbinds every GID, as if newly made; counters stay. For CTL RESET and VM reset.
-  // Like destroy_context() it costs little however many objects there are: run() gives their memory back.
+  // Destroys every object and unbinds every GID, as if the engine were new; counters stay. For CTL RESET and
+  // VM reset. Like destroy_context() it is cheap however many objects there are: run() gives their memory
+  // back.
   void reset();
 
-  // --- Saving and loading (ADR 16): between two calls, on any turn. ---
+  // --- Saving and loading (ADR 16). Allowed between any two calls. ---
 
-  // Everything but guest memory, what is dead, and paths. Takes time and memory by the number of objects.
+  // Saves everything but guest memory, destroyed objects and paths. Takes time and memory in proportion to
+  // the number of objects.
   void save(state::Writer& writer, Instant now) const;
-  // As if it had no objects and no GIDs.
+  // Like save(), but as if the engine had no objects and no GIDs.
   void save_without_objects(state::Writer& writer) const;
-  // A new engine, or one after reset(), becomes the saved one; its GIDs are bound. `reader` stands behind the
-  // engine's last record then. Refused: a value out of its range, a budget used up, a GID that is another's;
-  // the engine is as before, and the reader has the reason. Nothing is sent before the next turn; what peers
-  // have not answered goes out again by its time limits or, at once, by on_path_restored().
+  // Turns a new engine, or one after reset(), into the saved one, and binds its GIDs. Afterwards `reader`
+  // stands behind the engine's last record. Fails if a value is out of its range, a budget is used up or
+  // another adapter has one of the GIDs; the engine is then unchanged, and the reader holds the reason.
+  // Nothing is sent before the next turn. Unanswered requests go out again when their time limits end, or at
+  // once on on_path_restored().
   Result<> load(state::Reader& reader, Instant now);
-  // Takes the load() just before back, for who finds then that it is good for nothing.
+  // Undoes the preceding load() if the caller cannot use the state.
   void unload(const Counters& counters_before);
 
-  // --- Commands. Each either does all of it or nothing. ---
+  // --- Commands. Each command takes effect completely or not at all. ---
 
-  // `uar` names the context's doorbell page. kInvalid: 0, beyond max_context, or taken.
+  // `uar` is the index of the context's doorbell page. kInvalid: it is 0, beyond max_context, or taken.
   Outcome<ContextHandle> create_context(UarIndex uar);
-  // Destroys everything that is left of the context.
+  // Destroys the context and all objects that it still has.
   Outcome<> destroy_context(ContextHandle context);
 
   Outcome<PdHandle> create_pd(ContextHandle context);
@@ -136,7 +140,8 @@ class Engine {
   Outcome<CqHandle> create_cq(const CreateCq& request);
   Outcome<> destroy_cq(CqHandle cq);  // kBusy while QPs use it
 
-  Outcome<SrqHandle> create_srq(const CreateSrq& request);  // `request.context` is taken from the PD
+  Outcome<SrqHandle> create_srq(
+      const CreateSrq& request);  // `request.context` is ignored: the PD determines it
   Outcome<> modify_srq(SrqHandle srq, std::uint32_t limit);
   Outcome<abi::SrqAttr> query_srq(SrqHandle srq) const;
   Outcome<> destroy_srq(SrqHandle srq);
@@ -144,82 +149,84 @@ class Engine {
   Outcome<CreatedQp> create_qp(const CreateQp& request);
   Outcome<> modify_qp(QpHandle qp, const ModifyQp& request, Instant now);
   Outcome<abi::QpAttr> query_qp(QpHandle qp) const;
-  // When it returns nothing of the QP is referenced any more and its last CQE is written.
+  // When it returns, nothing refers to the QP any more and its last CQE is written.
   Outcome<> destroy_qp(QpHandle qp, Instant now);
 
   Outcome<> bind_gid(std::uint32_t index, const Gid& gid, RoceVersion roce);
   Outcome<> unbind_gid(std::uint32_t index, const Gid& gid);
 
-  // --- Doorbells. Unknown handles and foreign contexts are counted and ignored. ---
+  // --- Doorbells. Unknown handles and objects of other contexts are counted and ignored. ---
 
-  // Runs the QP's send queue at once, as long as something is left of the engine's share of the turn.
+  // Runs the QP's send queue at once, as far as the engine's share of the turn allows.
   void send_doorbell(UarIndex uar, QpHandle qp, Instant now);
   void receive_doorbell(UarIndex uar, QpHandle qp, Instant now);
   void srq_doorbell(UarIndex uar, SrqHandle srq);
   void arm_cq(UarIndex uar, CqHandle cq, CompletionQueue::Arm what);
 
-  // With Rules::mapped_doorbells: a doorbell was found in the page of a user's context, so that others may
-  // have been hidden behind it. The first is said before the word is rung, the second behind it.
+  // With Rules::mapped_doorbells: the adapter found a doorbell in the page of a user's context, which may
+  // have overwritten others. Call cq_word_found() before the word takes effect, qp_word_found() after it.
   void cq_word_found(UarIndex uar);
   void qp_word_found(UarIndex uar, QpHandle rung);
 
   // --- Messages from peers (through a transport). Every field is checked. ---
 
-  // A message may be delivered in pieces: the same request or response again with the next offset and bytes.
+  // A message may arrive in pieces: the same request or response again, with the next offset and bytes.
   void on_request(const Request& request, Payload& payload, Instant now);
   void on_response(const Response& response, Payload& payload, Instant now);
   void on_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now);
-  // It was dropped: nobody here knows yet where its source is, or the port is stopped. on_path_restored()
-  // tells when that is over.
+  // The request was dropped because nobody here knows its source yet, or because the port is stopped.
+  // on_path_restored() reports the end of that condition.
   void on_early_request(const Request& request);
 
-  // --- Packets: what a path of them asks about a connection of a QP here (packets.h). `connection` is as the
-  // path was opened with. ---
+  // --- Packets: what a path that carries packets asks about a connection of a QP here (packets.h).
+  // `connection` has the values with which the path was opened. ---
 
-  // None: the QP is not there, is not connected so (any more), or takes no requests.
+  // nullopt: the QP does not exist, does not have this connection (any more), or takes no requests in its
+  // state.
   std::optional<PacketsReceived> packets_received(const Connection& connection) const;
-  // None: the same, or it sends none.
+  // nullopt: as above, or the QP sends no requests in its state.
   std::optional<PacketsSent> packets_sent(const Connection& connection) const;
-  // Behind the last packet of the newest message that was begun and is not finished; the oldest packet not
-  // confirmed when there is none. None: as above. Looks through the send window.
+  // The PSN behind the last packet of the newest message that was begun; if no open work request was begun,
+  // the oldest unconfirmed packet. nullopt: as for packets_sent(). Searches the send window.
   std::optional<Psn> packets_begun(const Connection& connection) const;
-  // None: no message that was begun has that packet.
+  // nullopt: no message that was begun has that packet.
   std::optional<SentPacket> sent_packet(const Connection& connection, Psn psn) const;
-  // What Responder has for them.
+  // The functions of Responder for such paths.
   bool accept_read(const Request& request, Instant now);
   bool open_read(const Request& request, ReadAnswer answer, guestmem::SpanList& source);
   void refuse_request(const Request& request, std::string_view why, Instant now);
-  // What the word was before the atomic with this PSN; none: not remembered (any more).
+  // The word's value before the atomic with this PSN; nullopt if the atomic is not remembered (any more).
   std::optional<std::uint64_t> atomic_result(const Connection& connection, Psn psn) const;
-  // What the peer has not answered goes out again, at no retry's cost.
+  // Sends unanswered requests of the connection again. It costs no retry.
   void repeat(const Connection& connection);
-  // The connection's path had no room and has some.
+  // The connection's path has room again.
   void on_path_ready(const Connection& connection);
 
-  // --- News of the paths. ---
+  // --- Changes of the paths. ---
 
-  // A path that had no room takes requests again: QPs that wait are made ready.
+  // A path that had no room takes requests again: makes the waiting QPs ready.
   void on_path_ready();
-  // Messages of the connections that `affected` picks, or of all, may have been lost: what they have not
-  // answered goes out again at once, without spending a retry; whose request came early is asked for it.
+  // Messages of the connections that `affected` picks, or of all, may have been lost. Unanswered requests go
+  // out again at once and cost no retry. A peer whose request came too early is asked to send it again.
   void on_path_restored(const std::function<bool(const Endpoint& own, const Endpoint& peer)>& affected,
                         Instant now);
   void on_all_paths_restored(Instant now);
-  // An answer of that QP's that was lent (Path::lend_response()) is read no more.
+  // The path no longer reads an answer of that QP that it had borrowed (Path::lend_response()).
   void on_returned(Qpn qpn, std::uint32_t rkey);
 
-  // No path reads or writes the guest's memory when it returns, until another message; and what was being
-  // written is in the log.
+  // When it returns, no path reads or writes the guest's memory until the next message. Pages that paths were
+  // writing are in the log of written pages.
   void stop_loans();
 
   // --- Progress. ---
 
-  // Gives some QPs with work a turn, and back some memory of what was destroyed. True: there is more to do.
+  // Gives a turn to some QPs that have work, and frees some memory of destroyed objects. Returns true if
+  // there is more to do.
   bool run(Instant now);
   // Fires the timers that are due. Call it when now >= next_deadline().
   void on_time(Instant now);
-  // In the past while there is something to run: one adapter's turn can make another's QP ready behind that
-  // one's back.
+  // A time in the past while there is something to run. The turn of another adapter can make QPs of this
+  // engine ready, so the result can change without a call to this engine.
   Instant next_deadline() const;
 
   // --- Views, for commands, the control plane and tests. ---
@@ -228,8 +235,8 @@ class Engine {
   const GidTable& gids() const { return gids_; }
   const guestmem::AddressSpace& memory() const;
   std::vector<QpInfo> list_qps() const;
-  // The same in parts, for who must not take long: one of them looks at kSlotsPerPage places at most.
-  // `first`: 0, and then what the page before names as next, until it names none.
+  // Like list_qps(), one page at a time, for callers with a time bound: a page looks at kSlotsPerPage slots
+  // at most. `first`: 0, then `next` of the page before. A page without `next` is the last.
   struct QpPage {
     std::vector<QpInfo> qps;
     std::optional<std::uint32_t> next;
@@ -240,7 +247,7 @@ class Engine {
     std::uint32_t contexts, pds, mrs, cqs, qps, srqs;
   };
   ObjectCounts object_counts() const;
-  // Of user processes, ascending. Looks at all there can be.
+  // The contexts of user processes, ascending. Looks at every possible context.
   std::vector<UarIndex> contexts() const;
 
  private:
@@ -253,9 +260,10 @@ class Engine {
   Outcome<CreatedQp> make_qp(const CreateQp& request);
 
   void bury(std::uint32_t budget);
-  // What every creation of an object goes through: it gives back the memory of twice as many dead ones, the
-  // newest first, so that who destroys and creates faster than run() is called holds what fits into three
-  // tables at most. And what the dead still hold of a limit is no reason to refuse.
+  // Wraps every creation of an object. It first frees the memory of kBuriedPerCreation destroyed objects, the
+  // newest first: a guest that destroys and creates faster than run() is called holds at most what fits into
+  // three tables. If a limit is reached only because destroyed objects still count, it frees more of them and
+  // tries again.
   template <typename Create>
   auto with_room(Create create) {
     bury(kBuriedPerCreation);
@@ -266,7 +274,7 @@ class Engine {
     }
     return made;
   }
-  // Dead objects whose memory one run() gives back: that takes as long as a small copy.
+  // Destroyed objects whose memory one run() frees: this takes as long as a small copy.
   static constexpr std::uint32_t kBuriedPerRun = 64;
   static constexpr std::uint32_t kBuriedPerCreation = 2;
   static constexpr std::uint32_t kBuriedForRoom = 1024;
@@ -274,8 +282,8 @@ class Engine {
   Counters counters_;
   GidTable gids_;
   std::unique_ptr<Impl> impl_;
-  std::vector<std::unique_ptr<Impl>> graveyard_;  // of resets
-  bool has_dead_ = false;                         // there, or removed from impl_
+  std::vector<std::unique_ptr<Impl>> graveyard_;  // tables that reset() has replaced
+  bool has_dead_ = false;  // there are destroyed objects in graveyard_ or removed from impl_
 };
 
 }  // namespace pvrdma::verbs

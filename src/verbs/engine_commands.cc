@@ -27,9 +27,9 @@ Outcome<> Engine::destroy_context(ContextHandle context) {
   return {};
 }
 
-// Objects refer to none but those of their own context: no reference has to be counted down.
+// Objects refer only to objects of their own context, so no reference counts of others have to be corrected.
 void Engine::Impl::remove_all_of(ContextHandle context) {
-  // All that allocates comes before the first change.
+  // Everything that allocates comes before the first change.
   std::unordered_set<PdHandle> gone;
   pds.for_each([&](std::uint32_t slot, const ProtectionDomain& pd) {
     if (pd.context == context) gone.emplace(slot);
@@ -78,7 +78,7 @@ Outcome<> Engine::destroy_pd(PdHandle handle) {
 Outcome<MrKeys> Engine::create_mr(const CreateMr& request) {
   const ProtectionDomain* pd = impl_->pds.find(request.pd.value);
   if (pd == nullptr) return refuse(CommandError::kNoSuchObject);
-  // Either kind would give a process all of the guest's memory (reference 9.2).
+  // Both kinds would give a process access to all of the guest's memory (reference 9.2).
   if (request.kind != MrKind::kUser && pd->context != kKernelContext)
     return refuse(CommandError::kNotPermitted);
   return with_room([&] { return impl_->mrs.create(request); });

@@ -1,8 +1,8 @@
-// What the engine's tests share: a wire that a script plays, a recorder of events, and one engine with its
-// guest.
+// What the engine's tests share: a wire that the test script controls, a recorder of events, and an engine
+// with its guest.
 //
-// A test reads as a packet script: a named start state, what the guest posts, what the peer says, and what
-// must come of it in guest memory and on the wire. Thread: a test's.
+// A test reads as a packet script: a named start state, what the guest posts, what the peer sends, and what
+// must follow in guest memory and on the wire. Thread: a test's.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,8 @@ struct SentMessage {
   std::vector<std::byte> payload;
 };
 
-// Keeps what the engine sends; with a peer set, hands it over on the caller's stack instead, as the local
-// path does.
+// Keeps what the engine sends. With a peer set, it delivers the messages to that engine on the caller's stack
+// instead, as the local path does.
 class ScriptedWire final : public SwitchPort {
  public:
   ScriptedWire() : SwitchPort(generation) {}
@@ -51,17 +51,18 @@ class ScriptedWire final : public SwitchPort {
 
   std::uint64_t generation = 1;
   Engine* peer = nullptr;             // borrowed
-  bool cut = false;                   // with a peer: keep the messages as well
-  int room = -1;                      // requests it takes until it is busy; below 0: any number
-  std::uint32_t bytes_at_once = ~0U;  // of a piece
-  bool spares = false;                // retries
-  bool leads_somewhere = true;        // by paths that it opens from now on
-  std::uint64_t refused = 0;          // asked for room in vain
+  bool cut = false;                   // with a peer: keep the messages instead of delivering them
+  int room = -1;                      // requests that it takes until it is busy; negative: no bound
+  std::uint32_t bytes_at_once = ~0U;  // the longest piece that it delivers
+  bool spares = false;                // what spares_retries() answers
+  bool leads_somewhere = true;        // what leads_somewhere() answers for paths opened from now on
+  std::uint64_t refused = 0;          // how often it had no room
   std::uint64_t flushes = 0;
-  std::vector<Connection> opened;  // paths
+  std::vector<Connection> opened;  // the connections of the opened paths
   std::vector<Connection> stopped;
   int stopped_all = 0;
-  std::function<void(const Connection&, PathSlot&)> open_other;  // a path of the test's, not the wire's own
+  std::function<void(const Connection&, PathSlot&)>
+      open_other;  // opens a path that the test provides instead of the wire's own
   std::vector<SentMessage<Request>> requests;
   std::vector<SentMessage<Response>> responses;
   std::vector<SentMessage<Datagram>> datagrams;
@@ -121,7 +122,7 @@ class RecordingEvents final : public EventSink {
   std::vector<std::string> failures;
 };
 
-// What most expectations on CQEs are about.
+// The fields of a CQE that most expectations are about.
 struct Completion {
   std::uint64_t wr_id;
   abi::CompletionStatus status = abi::CompletionStatus::kSuccess;
@@ -167,7 +168,7 @@ struct SendWr {
   std::uint32_t rkey = 0x777;
   std::uint64_t compare_add = 0;
   std::uint64_t swap = 0;
-  std::uint32_t extra = 0;  // as it stands in guest memory
+  std::uint32_t extra = 0;  // in the byte order of guest memory
   std::optional<abi::FastRegFields> fast_register{};
   std::optional<abi::UdFields> ud{};
 };
@@ -231,7 +232,7 @@ class TestAdapter {
     attr.qp_state = static_cast<std::uint32_t>(state);
     return modify(qp, mask | abi::kQpAttrState, attr);
   }
-  // As the guest does it: the command, then zeroes in its ring words.
+  // Does what the guest does: the command, then zeroes in its ring words.
   void reset(TestQp& qp) {
     EXPECT_TRUE(to_state(qp, abi::QpState::kReset));
     for (test::RingPeer* ring : {&qp.sends, &qp.receives}) {
@@ -305,7 +306,7 @@ class TestAdapter {
 
   // --- Time ---
 
-  // Lets everything run that can.
+  // Runs the engine until nothing is left to do.
   void settle() {
     while (engine.run(now)) {
     }
@@ -320,7 +321,7 @@ class TestAdapter {
   RecordingEvents events;
   ScriptedWire wire;
   const Gid gid;
-  UarIndex uar;  // objects are made in its context, in `pd`
+  UarIndex uar;  // new objects belong to its context and to `pd`
   Account account{Budgets::none()};
   Engine engine;
   PdHandle pd;
@@ -337,7 +338,7 @@ class TestAdapter {
   }
 };
 
-// A payload that comes with a message, or does not come after all.
+// A message's payload; the test decides whether its bytes arrive.
 class TestPayload final : public Payload {
  public:
   explicit TestPayload(std::vector<std::byte> bytes = {}, bool arrives = true)
@@ -356,7 +357,7 @@ class TestPayload final : public Payload {
   bool arrives_;
 };
 
-// A payload as a transport hands it over; `bytes` outlives it.
+// A payload in the form in which a transport delivers it; `bytes` must outlive it.
 inline guestmem::SpanList spans(std::vector<std::byte>& bytes) {
   guestmem::SpanList out;
   EXPECT_TRUE(out.append(bytes.data(), bytes.size()));

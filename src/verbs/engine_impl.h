@@ -22,24 +22,24 @@ inline constexpr std::uint32_t kQpnSlotBits = 16;
 inline constexpr std::uint32_t kQpnSlotMask = (1U << kQpnSlotBits) - 1;
 
 inline constexpr std::uint32_t kGsiSlot = 1;
-inline constexpr std::uint32_t kQpPagesMax = 65535;  // what CREATE_QP can say
+inline constexpr std::uint32_t kQpPagesMax = 65535;  // the largest number that CREATE_QP can express
 
 struct ProtectionDomain {
   ContextHandle context;
-  std::uint32_t references = 0;  // QPs and SRQs; MRs are counted by their table
+  std::uint32_t references = 0;  // by QPs and SRQs; the MR table counts MRs
 };
 
 struct QpRings {
   guestmem::RingShape send;
-  std::optional<guestmem::RingShape> receive;  // none with an SRQ
+  std::optional<guestmem::RingShape> receive;  // nothing if the QP uses an SRQ
 };
 
-// What a new QP refers to, and what its rings are.
+// The objects that a new QP refers to, and the shapes of its rings.
 struct QpParts {
   ProtectionDomain& pd;
   CompletionQueue& send_cq;
   CompletionQueue& recv_cq;
-  SharedReceiveQueue* srq;  // null: none
+  SharedReceiveQueue* srq;  // null: the QP has its own receive queue
   QpRings rings;
 };
 
@@ -50,29 +50,30 @@ struct Engine::Impl {
   bool has_context(ContextHandle context) const {
     return context == kKernelContext || (context.value < contexts.size() && contexts[context.value]);
   }
-  // The QP a doorbell means, if its author may ring it.
+  // The QP that a doorbell names, if the doorbell's author may ring it.
   QueuePair* doorbell_qp(UarIndex uar, QpHandle handle);
   QueuePair* by_qpn(Qpn qpn) const;
   QueuePair* by_ends(const Endpoint& local, const Endpoint& remote) const;
-  // on_request() and on_response() while there is an observer (observed.cc).
+  // Do the work of on_request() and on_response() while there is an observer (observed.cc).
   void take_observed(QueuePair& qp, const Request& request, Payload& payload, Instant now);
   void take_observed(QueuePair& qp, const Response& response, Payload& payload, Instant now);
   bool run_qp(QueuePair& qp, Instant now);
-  // What a command changes about a QP comes after the work requests that were posted before it, although
-  // nobody may have looked at their doorbells yet.
+  // Runs work requests that were posted before a command changes the QP: their doorbells may not have been
+  // looked at yet.
   void run_posted(QueuePair& qp, Instant now);
-  // Looks at rings whose doorbells may have been hidden.
+  // Looks at rings whose doorbells may have been overwritten.
   void look_for_hidden_work(Instant now);
 
-  // Whether the request's values go together.
+  // Checks that the request's values are consistent.
   Outcome<QpParts> check_qp(const CreateQp& request) const;
-  // The limits know no other of types but UD.
+  // The limits bound the number of UD QPs only; other types always have room.
   bool has_room_for(abi::QpType type) const;
   QueuePair& insert_qp(const QueuePair::Identity& identity, const QpParts& parts,
                        guestmem::GuestRing send_ring, std::optional<guestmem::GuestRing> receive_ring,
                        Account::Holding held);
 
-  // --- engine_state.cc. Each restores a new Impl's object; why not, null: it did. ---
+  // --- engine_state.cc. Each function restores one object of a new Impl. It returns the reason for a
+  // refusal, or null. ---
   const char* restore(const SavedTables& saved);
   const char* restore(const SavedPd& saved);
   const char* restore(const SavedMr& saved);
@@ -81,20 +82,20 @@ struct Engine::Impl {
   const char* restore(const SavedQp& saved, Instant now);
   bool may_be_numbered(const QueuePair::Identity& identity) const;
   SavedCounts saved_counts() const;
-  // All of it is there: it goes on.
+  // Everything is restored: starts timers and looks for work.
   void wake();
 
   void remove_qp(QpHandle handle);
   void remove_all_of(ContextHandle context);
 
-  // Gives memory of what remove_all_of() removed back, at most `budget` objects, and takes them off it.
+  // Frees memory of what remove_all_of() removed: at most `budget` objects, which it subtracts from `budget`.
   void bury_removed(std::uint32_t& budget);
-  // The same for everything: this is not used any more.
+  // Like bury_removed(), for all objects of an Impl that is no longer used.
   void bury_all(std::uint32_t& budget);
-  // Drops every object at once. Allocates nothing.
+  // Drops every object at once without allocating.
   void clear();
 
-  // The answer when there is no room in the table of such objects.
+  // The refusal when the table of such objects is full.
   tl::unexpected<CommandError> refuse_full(Budget object) {
     account.table_full(object);
     return refuse(CommandError::kNoMemory);
@@ -107,7 +108,7 @@ struct Engine::Impl {
   Counters& counters;
 
   Account& account;
-  std::vector<bool> contexts;  // by UAR index, which is the handle
+  std::vector<bool> contexts;  // by UAR index, which is also the handle
   ObjectTable<ProtectionDomain> pds;
   MemoryRegionTable mrs;
   ObjectTable<CompletionQueue> cqs;
@@ -116,7 +117,7 @@ struct Engine::Impl {
   std::vector<std::uint8_t> qpn_generations;  // by slot
   std::uint32_t ud_qp_count = 0;
 
-  // Removed, and nobody refers to them.
+  // Removed objects, to which nothing refers any more.
   std::vector<std::unique_ptr<QueuePair>> removed_qps;
   std::vector<std::unique_ptr<SharedReceiveQueue>> removed_srqs;
   std::vector<std::unique_ptr<CompletionQueue>> removed_cqs;

@@ -1,9 +1,9 @@
-// Engine's answers to paths of packets.
+// The Engine's functions for paths that carry packets.
 #include "verbs/engine_impl.h"
 
 namespace pvrdma::verbs {
 
-// Null: no RC QP of that number, or one with other ends.
+// Returns null if there is no RC QP with that number, or if its connection has other ends.
 QueuePair* Engine::Impl::by_ends(const Endpoint& local, const Endpoint& remote) const {
   QueuePair* qp = by_qpn(local.qpn);
   const bool fits = qp != nullptr && qp->identity.type == abi::QpType::kRc && qp->is_between(remote, local);

@@ -14,8 +14,7 @@ bool is_ring_size(std::uint32_t wqes, std::uint32_t limit) {
   return std::has_single_bit(wqes) && wqes <= limit;
 }
 
-// The numbers of CREATE_QP come from a user process, through a driver that checks few of them
-// (reference 7.2).
+// The numbers in CREATE_QP come from a user process through a driver that checks few of them (reference 7.2).
 Outcome<QpRings> check_shape(const CreateQp& request, std::uint32_t max_wr, const Limits& limits) {
   const bool sizes_ok = is_ring_size(request.max_send_wr, max_wr) && request.max_send_sge <= limits.max_sge &&
                         request.max_recv_sge <= limits.max_sge &&
@@ -127,8 +126,8 @@ Outcome<CreatedQp> Engine::make_qp(const CreateQp& request) {
     if (!receive_ring) return refuse(CommandError::kInvalid);
   }
 
-  // A number comes back late, so that a stray message finds nobody. Device versions below 20 know no separate
-  // handle, which leaves no room for generations.
+  // QP numbers are reused as late as possible, so that a stray message finds no QP. Device versions below 20
+  // have no separate handle, which leaves no room for generations.
   Qpn qpn(*slot);
   if (!is_gsi && !impl.rules.qp_handle_is_qpn) {
     if (impl.qpn_generations.size() <= *slot) impl.qpn_generations.resize(*slot + 1);
@@ -168,14 +167,15 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
   if ((request.mask & abi::kQpAttrAv) != 0 && qp->identity.type == abi::QpType::kRc) {
     const GidTable::Entry* local = gids_.at(wanted->sgid_index);
     if (local == nullptr) return refuse(CommandError::kInvalid);
-    impl_->loans.stop(*qp);  // with the ends that it had
+    impl_->loans.stop(*qp);  // before the connection's ends change
     qp->local_gid = local->gid;
     qp->local_roce = local->roce;
     qp->path.close();
   }
 
   qp->attributes = *wanted;
-  // Both counts begin with what the guests have exchanged, so that an older connection's messages do not fit.
+  // Both counts start with the PSNs that the guests have exchanged, so that messages of an older connection
+  // do not match.
   if ((request.mask & abi::kQpAttrRqPsn) != 0) {
     qp->receive.psn = wanted->rq_psn;
     qp->receive.expected = MessageNumber(wanted->rq_psn.value);
@@ -199,7 +199,7 @@ Outcome<> Engine::modify_qp(QpHandle handle, const ModifyQp& request, Instant no
   if (wanted->state == abi::QpState::kRtr && qp->identity.type == abi::QpType::kRc) {
     static_cast<void>(path_of(impl_->services, *qp));
   }
-  // Work that waited for this state starts (RTS), drains (SQD) or is flushed (ERR) before the guest goes on.
+  // Pending work starts (RTS), drains (SQD) or is flushed (ERR) before the command returns to the guest.
   if (impl_->run_qp(*qp, now)) impl_->scheduler.make_ready(*qp);
   impl_->services.wire.flush(now);
   return {};

@@ -12,7 +12,7 @@
 namespace pvrdma::verbs {
 namespace {
 
-// They keep nothing of their own from one turn to the next.
+// These parts keep no state of their own from one turn to the next.
 static_assert(sizeof(Completions) == sizeof(void*) && sizeof(Requester) == 2 * sizeof(void*) &&
               sizeof(Responder) == 4 * sizeof(void*) && sizeof(DatagramService) == 2 * sizeof(void*));
 
@@ -23,7 +23,7 @@ void write(state::Writer& writer, state::RecordKind kind, Saved saved) {
   writer.end();
 }
 
-// Reads one record's value; nothing to restore after a fault.
+// Reads one record's value and restores it. After a read fault it restores nothing.
 template <typename Saved, typename Restore>
 void read(state::Reader& reader, Restore restore) {
   Saved saved;
@@ -39,7 +39,7 @@ constexpr bool is_once(state::RecordKind kind) {
 }  // namespace
 
 void Engine::save(state::Writer& writer, Instant now) const {
-  // What is dead is nobody's any more; what a turn takes its share of begins anew with each.
+  // Destroyed objects are not saved. The share of a turn starts anew with each turn.
   const auto& [counters, gids, impl_pointer, graveyard, has_dead] = *this;
   auto& [limits, rules, memory, events, counted, account, contexts, pds, mrs, cqs, srqs, qps, qpn_generations,
          ud_qp_count, removed_qps, removed_srqs, removed_cqs, mapped, scheduler, share, loans, services,
@@ -77,7 +77,7 @@ void Engine::save_without_objects(state::Writer& writer) const {
                     .next_srq = impl_->srqs.next_slot(),
                     .next_qp = impl_->qps.next_slot(),
                     .qpn_generations = {}});
-  write(writer, kMrSlotsRecord, SavedMrSlots{.generations = {0}, .free = {}});  // key 0 is nobody's
+  write(writer, kMrSlotsRecord, SavedMrSlots{.generations = {0}, .free = {}});  // key 0 belongs to no region
   write(writer, kCountersRecord, counters_);
   write(writer, kEngineEndRecord, SavedCounts{});
 }
@@ -102,7 +102,7 @@ Result<> Engine::load(state::Reader& reader, Instant now) {
   std::unique_ptr<Impl> fresh;
   Counters counters;
   try {
-    bury(UINT32_MAX);  // what is dead is no reason to refuse
+    bury(UINT32_MAX);  // the budget of destroyed objects must not be a reason to refuse
     graveyard_.reserve(graveyard_.size() + 1);
     fresh = std::make_unique<Impl>(impl_->limits, impl_->rules, s.memory, s.events, s.wire, impl_->account,
                                    counters_, gids_);
@@ -129,7 +129,7 @@ void Engine::unload(const Counters& counters_before) {
   counters_ = counters_before;
 }
 
-// GIDs are bound at once: they are the engine's, not the tables'.
+// Binds GIDs at once: they belong to the engine, not to the new tables.
 void Engine::load_into(Impl& fresh, state::Reader& reader, Counters& counters, Instant now) {
   state::RecordKind last{};
   std::uint32_t once = 0;
@@ -232,7 +232,7 @@ const char* Engine::Impl::restore(const SavedSrq& saved) {
   return nullptr;
 }
 
-// Whether the table, and the numbers given so far, can have brought forth a QP of that number there.
+// Whether the table could have created a QP with that number in that slot, given the numbers assigned so far.
 bool Engine::Impl::may_be_numbered(const QueuePair::Identity& identity) const {
   const std::uint32_t slot = identity.handle.value;
   if (identity.type == abi::QpType::kGsi) return slot == kGsiSlot && identity.qpn == kGsiQpn;
@@ -273,7 +273,7 @@ const char* Engine::Impl::restore(const SavedQp& saved, Instant now) {
   auto send_ring = guestmem::GuestRing::restore(memory, saved.send_ring, parts->rings.send);
   std::optional<guestmem::GuestRing> receive_ring;
   if (std::optional<guestmem::RingShape> shape = parts->rings.receive) {
-    shape->first_page = 1;  // it is saved with the state page and its own data pages
+    shape->first_page = 1;  // the saved ring has the state page and its own data pages
     receive_ring = guestmem::GuestRing::restore(memory, saved.receive_ring, *shape);
   }
   const bool rings_ok = send_ring && receive_ring.has_value() == parts->rings.receive.has_value();
@@ -292,7 +292,8 @@ void Engine::Impl::wake() {
     const Instant due = std::min({qp.send.ack_deadline, qp.send.rnr_until, qp.send.repeat_at});
     if (due != Instant::never()) scheduler.arm(qp, due);
   });
-  // Whatever doorbell was hidden before is not known to have been.
+  // Any doorbell may have been overwritten before the load: look at every QP, and treat every CQ as maybe
+  // armed.
   for (std::uint32_t context = 0; context < contexts.size(); ++context) {
     MappedContext* one = mapped.find(ContextHandle(context));
     if (one == nullptr) continue;

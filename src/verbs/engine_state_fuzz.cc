@@ -1,9 +1,9 @@
-// Fuzzes what another host saves: any records, under right checksums.
+// Fuzzes states that another host saved: any records, with valid checksums.
 //
-// Input: a stream of saved state; its checksums are made right first, as far as its records' lengths lead.
-// What must hold: nothing crashes. A refusal leaves the engine empty and usable. What was loaded is saved as
-// a state that loads and is saved as the same bytes; and the engine works: turns, timers, messages to each of
-// its QPs, commands, a reset. It can be printed.
+// Input: a stream of saved state. The fuzzer first corrects its checksums, as far as the records' lengths are
+// usable. Invariants: nothing crashes. A refusal leaves the engine empty and usable. A loaded state is saved
+// as a state that loads again and is saved as the same bytes. A loaded engine works: turns, timers, messages
+// to each of its QPs, commands, a reset. The state can be printed.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -31,7 +31,7 @@ class SilentEvents final : public EventSink {
   void qp_failed(Qpn, std::string_view) override {}
 };
 
-// Takes everything.
+// Accepts every message and drops it.
 class SilentPath final : public Path {
  public:
   std::uint32_t room(std::uint32_t wanted, Instant) override { return wanted; }
@@ -44,7 +44,7 @@ class SilentPort final : public SwitchPort {
   SilentPort() : SwitchPort(generation_) {}
   void send_datagram(const Datagram&, const guestmem::SpanList&, Instant) override {}
   void flush(Instant) override {}
-  bool bind_gid(const Gid& gid) override { return gid.bytes[0] != 0xee; }  // another's
+  bool bind_gid(const Gid& gid) override { return gid.bytes[0] != 0xee; }  // another adapter has that GID
   void unbind_gid(const Gid&) override {}
   std::uint64_t set_stopped(bool) override { return 0; }
 
@@ -95,7 +95,7 @@ void check_empty(const Engine& engine) {
   for (const auto& entry : engine.gids().entries()) PVRDMA_CHECK(!entry, "a refusal leaves no GID");
 }
 
-// Messages of the QP's own peer, as they are due and as they are not.
+// Sends messages as the QP's own peer: some that are due and some that are not.
 void talk_to(Engine& engine, const QpInfo& qp) {
   const Endpoint here{qp.local_gid, qp.qpn};
   const Endpoint there{qp.attributes.dgid, qp.attributes.dest_qpn};

@@ -1,5 +1,5 @@
-// Saving and loading an engine (ADR 16): it goes on where it was, whatever it was doing; and what cannot be
-// is refused as a whole.
+// Saving and loading an engine (ADR 16): a loaded engine continues whatever the saved one was doing, and an
+// invalid state is refused as a whole.
 #include "state/reader.h"
 #include "state/writer.h"
 #include "support/saved_stream.h"
@@ -47,7 +47,7 @@ Bytes save(const Engine& engine, Instant now) {
   return writer.finish();
 }
 
-// Another daemon's engine for the same guest.
+// The engine of another daemon for the same guest.
 struct Successor {
   explicit Successor(TestAdapter& adapter, const Budgets& budgets = Budgets::none())
       : account(budgets), engine(Limits{}, Rules{}, adapter.memory.space(), events, wire, account) {}
@@ -69,15 +69,15 @@ struct Successor {
   Engine engine;
 };
 
-// The kernel's, which may have objects of all kinds.
+// The QP of the kernel, which may have objects of all kinds.
 class EngineState : public ConnectedQp {
  protected:
   EngineState() : ConnectedQp(0) {}
 
   Bytes saved() { return save(a.engine, a.now); }
 
-  // What has been sent but not answered, half a message received, objects of all kinds, and gaps where others
-  // were.
+  // Creates unanswered requests, a half-received message, objects of all kinds, and gaps where objects were
+  // destroyed.
   void live_a_little() {
     const TestSrq srq = a.make_srq(16, 4);
     a.make_qp(send_cq, recv_cq, {.srq = &srq});
@@ -172,8 +172,8 @@ TEST_F(EngineState, WhatWasUnderWayIsAnsweredToTheSuccessor) {
   EXPECT_EQ(a.bytes(mr, 0, 64), TestAdapter::pattern_bytes(64, 9));
 }
 
-// A path by which packets come knows whom it has opened a path for: the one from before the VM arrived led
-// nowhere, and nothing that this QP sends would open another one.
+// A path that carries packets must know the connections that it serves. The path opened before the VM arrived
+// led nowhere, and a QP that only answers sends nothing that would open another one.
 TEST_F(EngineState, WhoOnlyAnswersHasAPathWhenItIsRestored) {
   Successor b(a);
   b.wire.leads_somewhere = false;
@@ -287,7 +287,7 @@ TEST_F(EngineState, PagesNeedNotBeMappedYet) {
   EXPECT_TRUE(engine.load(reader, a.now));
 }
 
-// --- Refused ---
+// --- Refusals ---
 
 TEST_F(EngineState, CutOffAnywhereItIsRefusedAndNothingIsLeft) {
   live_a_little();
@@ -297,7 +297,7 @@ TEST_F(EngineState, CutOffAnywhereItIsRefusedAndNothingIsLeft) {
   for (; at + 1 < stream.size(); at += 7) {
     const Bytes part(stream.begin(), stream.begin() + static_cast<std::ptrdiff_t>(at));
     state::Reader reader(part);
-    // Only what comes behind the engine's own records may be missing.
+    // A stream that ends behind the engine's last record is complete.
     if (b.engine.load(reader, a.now)) break;
     ASSERT_TRUE(b.is_empty()) << at;
   }
@@ -316,7 +316,7 @@ TEST_F(EngineState, WhateverByteIsWrongItIsRefusedAsAWholeOrPossible) {
     }
     ++refused;
     ASSERT_TRUE(b.is_empty());
-    while (b.engine.run(a.now)) {  // what was built is buried
+    while (b.engine.run(a.now)) {  // frees what the failed load had built
     }
     ASSERT_EQ(b.account.use(Budget::kQps).use + b.account.use(Budget::kMrs).use, 0u);
   });
@@ -344,7 +344,7 @@ TEST_F(EngineState, AnEngineThatRefusedOneStateLoadsAnother) {
   EXPECT_EQ(save(b.engine, a.now), saved());
 }
 
-// What a hostile host could say; each alone.
+// Values that a hostile host could send, each in a state of its own.
 TEST_F(EngineState, ImpossibleValuesAreRefused) {
   live_a_little();
   const Bytes good = saved();
@@ -354,7 +354,7 @@ TEST_F(EngineState, ImpossibleValuesAreRefused) {
     EXPECT_TRUE(b.is_empty());
     return why;
   };
-  // Of the QP that has work requests.
+  // Changes the saved QP that has work requests.
   const auto qp_fault = [&](void (*change)(SavedQp&)) {
     Successor b(a);
     return b.load(changed<SavedQp>(good, kRecordOf<SavedQp>,
@@ -434,7 +434,7 @@ TEST_F(EngineState, ImpossibleValuesAreRefused) {
               HasSubstr("out of order"));
 }
 
-// A user process's QP must not get what only the kernel's may do.
+// A restored QP of a user process must not gain the kernel's rights.
 TEST(EngineStateOfUsers, MayNotRegisterOrPostWhatIsTheKernels) {
   TestAdapter a(51);
   TestCq cq = a.make_cq();

@@ -1,5 +1,5 @@
-// The engine as a whole: doorbells, CQs that overflow, hostile rings, and two engines (or one QP) talking to
-// each other.
+// The engine as a whole: doorbells, CQs that overflow, hostile rings, and two engines (or one QP) that
+// exchange messages.
 #include "verbs/connected_qp_fixture.h"
 
 namespace pvrdma::verbs {
@@ -85,7 +85,7 @@ TEST_F(EngineTest, AFullCqFailsTheQpThatCompletesWithoutOverwritingAnything) {
       << "the other CQ still works";
 }
 
-// However many QPs complete on a CQ in error: a completion there concerns the one QP that has it.
+// Many QPs share a CQ in error: a completion there fails only the QP that it belongs to.
 TEST_F(EngineTest, OfManyQpsOnACqInErrorOnlyThePushingOneFails) {
   TestCq small = a.make_cq(1);
   std::vector<TestQp> qps;
@@ -100,7 +100,7 @@ TEST_F(EngineTest, OfManyQpsOnACqInErrorOnlyThePushingOneFails) {
                          a.now);
     a.settle();
   };
-  complete(qps[0]);  // takes the one place
+  complete(qps[0]);  // takes the only slot
   std::vector<Event> expected{{EventType::kCqErr, small.handle.value}};
   for (const std::size_t next : {30u, 7u, 49u}) {
     complete(qps[next]);
@@ -195,7 +195,7 @@ TEST_F(EngineTest, AGuestThatGoesOnPostingHoldsNobodyUp) {
     quiet.flags = 0;
     a.post(busy, quiet);
   }
-  a.wire.peer = &a.engine;  // answers nothing: kPeer is not here
+  a.wire.peer = &a.engine;  // messages find no peer and get no answer: kPeer does not exist here
   a.ring(busy);
   EXPECT_LT(busy.sends.cons_head(), 512u);
 }

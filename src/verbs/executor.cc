@@ -80,7 +80,7 @@ Verdict Executor::execute_send(QueuePair& qp, const Request& request, Payload& p
   return request.is_last() ? deliver(qp, request) : Verdict{};
 }
 
-// False: the message has not arrived, as yet.
+// Places the payload. Returns false if the message counts as not (yet) arrived.
 bool Executor::place(QueuePair& qp, const Request& request, Payload& payload,
                      const guestmem::SpanList& target) {
   const Placed placed = payload.place(target);
@@ -124,13 +124,15 @@ Verdict Executor::open_read(const QueuePair& qp, const Request& request, guestme
   return {};
 }
 
-// Whether the QP and the key allow it for the whole message; `spans` becomes the memory of this piece.
+// Whether the QP and the key permit the access for the whole message. `spans` receives the memory of this
+// piece.
 bool Executor::may_access(const QueuePair& qp, const Request& request, std::uint32_t flag,
                           guestmem::SpanList& spans) const {
   if (request.message_bytes == 0) return true;
   const AccessNeed need{.flag = flag, .remote = true};
   const PdHandle pd = qp.identity.pd;
-  const bool is_whole = request.bytes == request.message_bytes;  // then resolving it checks all there is
+  const bool is_whole =
+      request.bytes == request.message_bytes;  // then resolving the piece checks the whole message
   return (qp.attributes.access_flags & flag) != 0 &&
          (is_whole || services_.mrs.check(request.rkey, pd, request.remote_addr, request.message_bytes,
                                           need) == KeyFault::kNone) &&
@@ -151,12 +153,13 @@ Verdict Executor::execute_atomic(QueuePair& qp, const Request& request) {
             .event = abi::EventType::kQpReqErr};
   }
   guestmem::SpanList target;
-  // An aligned word never straddles pages, unless the MR maps its pages at another alignment.
+  // An aligned word never straddles pages, unless the MR maps its pages at a different alignment.
   if (!may_access(qp, request, abi::kAccessRemoteAtomic, target) || target.size() != 1 ||
       reinterpret_cast<std::uintptr_t>(target[0].data) % kAtomicBytes != 0) {
     return no_access("the peer asked for an atomic where it may not");
   }
-  // Guest CPUs may touch the word at the same time: a real atomic instruction (reference 7.5).
+  // Guest CPUs may access the word at the same time, so this must be a real atomic instruction (reference
+  // 7.5).
   std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(target[0].data));
   std::uint64_t original = request.compare_add;
   if (request.op == RequestOp::kFetchAdd) {
@@ -170,7 +173,7 @@ Verdict Executor::execute_atomic(QueuePair& qp, const Request& request) {
   return {.atomic_original = original};
 }
 
-// The receive WQE of a finished message becomes a CQE.
+// Completes the receive WQE of a finished message with a CQE.
 Verdict Executor::deliver(QueuePair& qp, const Request& request) {
   ReceiveSide& receive = qp.receive;
   receive.holds_receive = false;

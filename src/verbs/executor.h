@@ -1,6 +1,6 @@
-// Executor: carries out what arrived for the receive side of an RC QP: places bytes, takes receives, writes
-// CQEs, changes words. It is told what is due and knows no order, and it answers nobody: what became of a
-// request is its result. Thread: shard-owned.
+// Executor: carries out requests that arrived for the receive side of an RC QP: places bytes, takes receives,
+// writes CQEs, changes words. The caller decides which requests are due and sends the answers; the executor
+// returns the outcome. Thread: shard-owned.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace pvrdma::verbs {
 
-// What became of a piece.
+// The outcome of one piece.
 struct Verdict {
   Syndrome syndrome = Syndrome::kAck;
-  std::string_view why{};                 // of a NAK, for the log
-  std::optional<abi::EventType> event{};  // raised with a NAK when no CQE tells this guest
-  bool lost = false;                      // its bytes did not come: nothing has changed, nothing is said
+  std::string_view why{};                 // the reason for a NAK, for the log
+  std::optional<abi::EventType> event{};  // raised with a NAK if no CQE tells this guest
+  bool lost = false;  // the bytes did not arrive: nothing has changed, and no answer is sent
   std::uint64_t atomic_original = 0;
 
   bool ends_qp() const { return syndrome >= Syndrome::kNakInvalidRequest; }
@@ -28,18 +28,18 @@ class Executor {
  public:
   Executor(Services& services, Completions& completions) : services_(services), completions_(completions) {}
 
-  // A piece of a send or write that continues the message under way, or an atomic. With kAck the QP has
-  // advanced past it.
+  // Executes a piece of a send or write that continues the message in progress, or an atomic. If the result
+  // is kAck, the QP has advanced past it.
   Verdict execute(QueuePair& qp, const Request& request, Payload& payload);
 
-  // Has the payload of a piece of a write placed, if it may be, and no more.
+  // Has the payload of a piece of a write placed, if the write is permitted. Does nothing else.
   void place_ahead(QueuePair& qp, const Request& request, Payload& payload);
 
-  // A piece of a read: checks it and finds its bytes, which are valid as long as payload is. Does not
-  // advance.
+  // Checks a piece of a read and finds its bytes, which stay valid as long as the payload. Does not advance
+  // the QP.
   Verdict open_read(const QueuePair& qp, const Request& request, guestmem::SpanList& source);
 
-  // The QP has done what the piece asks for.
+  // Advances the QP past the piece, which has been executed.
   void advance(QueuePair& qp, const Request& request);
 
  private:

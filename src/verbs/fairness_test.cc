@@ -1,5 +1,5 @@
-// Copying is shared between adapters, not between QPs: what a guest gets of a turn does not depend on how
-// many QPs, contexts and doorbells it spreads its work over.
+// Adapters share copying time, not QPs: a guest's share of a turn does not depend on how many QPs, contexts
+// and doorbells it spreads its work over.
 #include "verbs/engine_fixture.h"
 #include "verbs/turn_share.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint32_t kWriteBytes = 128 * 1024;
 
-// A guest that writes within its own memory, each QP to itself, for as long as it is let.
+// A guest whose QPs, each connected to itself, write within its own memory as fast as the engine lets them.
 class Guest {
  public:
   Guest(std::uint8_t host, std::uint32_t contexts, std::uint32_t qps_each) : adapter(host, 1, {}, 64u << 20) {
@@ -38,7 +38,7 @@ class Guest {
     wr.sges = {sender.mr.sge(0, bytes)};
     adapter.post(sender.qp, wr);
   }
-  // Fills every send queue and rings for each.
+  // Fills every send queue and rings its doorbell.
   void post_and_ring(std::uint32_t bytes = kWriteBytes) {
     for (Sender& each : senders) {
       while (each.qp.sends.waiting() < kDepth) post(each, bytes);
@@ -56,7 +56,7 @@ class Guest {
   static constexpr std::uint32_t kDepth = 16;
 };
 
-// What busy guests copied of what a modest one did, over many turns of the loop, in percent.
+// How much the busy guests copied, in percent of what the modest one copied, over many turns of the loop.
 std::uint64_t percent_of(const Guest& busy, const Guest& modest) {
   return busy.copied() * 100 / modest.copied();
 }
@@ -104,7 +104,7 @@ TEST(Fairness, WhatADoorbellLeftIsDoneInLaterTurns) {
   EXPECT_EQ(busy.adapter.engine.next_deadline(), Instant::never());
 }
 
-// A share that was not used is not saved up for a burst.
+// An unused share is not saved up for a burst.
 TEST(Fairness, ATurnBeginsWithOneShareAtMost) {
   TurnShare share;
   for (int i = 0; i < 10; ++i) share.begin();

@@ -1,5 +1,5 @@
-// Answers to reads that are lent: the requester's side, while a path fetches what was lent, and the
-// responder's, until it is returned.
+// Lent answers to reads: the requester's side while a path fetches the lent bytes, and the responder's side
+// until they are returned.
 #include "verbs/connected_qp_fixture.h"
 #include "verbs/queue_pair.h"
 
@@ -12,7 +12,7 @@ using ::testing::SizeIs;
 
 constexpr std::uint32_t kPiece = 100;
 
-// An answer's bytes, which a path fetches by itself.
+// An answer whose bytes the path fetches itself.
 class FetchedAnswer final : public Payload {
  public:
   std::uint64_t bytes() const override { return kPiece; }
@@ -127,7 +127,8 @@ TEST_F(FetchingTest, WhatCannotBeFetchedIsAsIfItHadNeverCome) {
   EXPECT_THAT(a.wire.stopped, IsEmpty());
 }
 
-// Otherwise the first answer's bytes land behind those of the second one, which the guest has been told of.
+// Without the stop, bytes of the first answer could overwrite those of the second, whose completion the guest
+// has seen.
 TEST_F(FetchingTest, TheSameAnswerOnceMoreStopsTheFirst) {
   begin(2 * kPiece);
   hand_over(first_);
@@ -182,7 +183,7 @@ TEST_F(FetchingTest, ARefusalOfALaterPieceStopsIt) {
 
 // --- The responder ---
 
-// Lends what is long enough.
+// Lends every answer that is long enough.
 class LendingPath final : public Path {
  public:
   LendingPath(std::vector<std::uint32_t>& lent, int& copied)
@@ -235,7 +236,7 @@ TEST_F(LentAnswerTest, WhatWasReturnedStopsNothing) {
   asks(kPiece);
   a.engine.on_returned(qp.qpn, mr.key);
   a.engine.on_returned(qp.qpn, mr.key);
-  a.engine.on_returned(qp.qpn, mr.key);  // nobody's
+  a.engine.on_returned(qp.qpn, mr.key);  // no such loan exists
   ASSERT_TRUE(a.engine.destroy_mr(mr.handle));
   EXPECT_EQ(a.wire.stopped_all, 0);
 }

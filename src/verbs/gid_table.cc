@@ -11,7 +11,7 @@ Outcome<> GidTable::bind(std::uint32_t index, const Gid& gid, RoceVersion roce) 
     entry->roce = roce;
     return {};
   }
-  // The new GID first: when it is refused the old one stays.
+  // Bind the new GID first: if it is refused, the old one stays.
   if (!bound_elsewhere(index, gid) && !registry_.bind_gid(gid)) return refuse(CommandError::kAddressInUse);
   const std::optional<Entry> old = std::exchange(entry, Entry{gid, roce});
   if (old && !bound_elsewhere(index, old->gid)) registry_.unbind_gid(old->gid);
@@ -21,7 +21,7 @@ Outcome<> GidTable::bind(std::uint32_t index, const Gid& gid, RoceVersion roce) 
 Outcome<> GidTable::unbind(std::uint32_t index, const Gid& gid) {
   const Entry* entry = at(index);
   if (entry == nullptr || entry->gid != gid) return refuse(CommandError::kNoSuchObject);
-  // A copy, because `gid` may be the entry's own.
+  // Copy it: `gid` may refer to the entry's own GID.
   const Gid gone = entry->gid;
   entries_[index].reset();
   if (!bound_elsewhere(index, gone)) registry_.unbind_gid(gone);

@@ -1,5 +1,5 @@
-// GidTable: the GIDs the guest bound on its port, by index. Reference 3.2 (CREATE_BIND), 7.1. Thread:
-// shard-owned.
+// GidTable: the GIDs that the guest has bound on its port, by index. Reference 3.2 (CREATE_BIND), 7.1.
+// Thread: shard-owned.
 #pragma once
 
 #include <optional>
@@ -18,18 +18,19 @@ class GidTable {
     RoceVersion roce;
   };
 
-  // `registry` is borrowed: it learns of each GID and may refuse one that another port holds.
+  // `registry` is borrowed. The table reports each GID to it; the registry may refuse a GID that another port
+  // holds.
   GidTable(std::uint32_t length, GidRegistry& registry) : entries_(length), registry_(registry) {}
   ~GidTable() { clear(); }
 
-  // kInvalid: index beyond the table, or the zero GID. kAddressInUse: the switch refuses it. Replaces an
-  // older entry.
+  // Replaces an older entry at `index`. kInvalid: `index` is beyond the table, or the GID is zero.
+  // kAddressInUse: the switch refuses the GID.
   Outcome<> bind(std::uint32_t index, const Gid& gid, RoceVersion roce);
-  // kNoSuchObject: nothing bound there, or another GID.
+  // kNoSuchObject: nothing, or another GID, is bound there.
   Outcome<> unbind(std::uint32_t index, const Gid& gid);
   void clear();
 
-  // Null when the index is out of range or unbound.
+  // Returns null if the index is out of range or unbound.
   const Entry* at(std::uint32_t index) const;
   const std::vector<std::optional<Entry>>& entries() const { return entries_; }
 

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Remembers what a table told the switch: "+1" announced, "-1" withdrawn.
+// Records what the table reported to the switch: "+1" bound, "-1" unbound.
 class RecordingRegistry final : public GidRegistry {
  public:
   bool bind_gid(const Gid& gid) override {
@@ -64,7 +64,7 @@ TEST_F(GidTableTest, UnbindNeedsTheSameGid) {
   EXPECT_EQ(table.unbind(0, gid_of(2)).error(), CommandError::kNoSuchObject);
   EXPECT_EQ(table.unbind(1, gid_of(1)).error(), CommandError::kNoSuchObject);
   EXPECT_EQ(table.unbind(4, gid_of(1)).error(), CommandError::kNoSuchObject);
-  EXPECT_TRUE(table.unbind(0, table.at(0)->gid));  // the entry's own GID as the argument
+  EXPECT_TRUE(table.unbind(0, table.at(0)->gid));  // passes the entry's own GID by reference
   EXPECT_EQ(table.unbind(0, gid_of(1)).error(), CommandError::kNoSuchObject);
   EXPECT_THAT(port.calls, ElementsAre("+1", "-1"));
 }

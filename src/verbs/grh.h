@@ -1,4 +1,4 @@
-// The 40 bytes in front of each UD and GSI receive. Reference 6.3. Pure functions.
+// The 40 bytes at the start of each UD and GSI receive. Reference 6.3. Pure functions.
 #pragma once
 
 #include <array>
@@ -13,13 +13,13 @@ namespace pvrdma::verbs {
 
 using Grh = std::array<std::byte, abi::kGrhBytes>;
 
-// RoCE v1 and v2 over IPv6: an IPv6-like header. RoCE v2 over IPv4: 20 ignored bytes, then the IPv4 header
-// with its checksum. Lengths count what would follow on the wire.
+// RoCE v1, and RoCE v2 over IPv6: an IPv6-like header. RoCE v2 over IPv4: 20 ignored bytes, then the IPv4
+// header with its checksum. The header's length fields count what would follow it on the wire.
 Grh make_grh(const Datagram& datagram);
 
-// How RoCE NICs tell user space which of these headers it is, in the completion's sl field, which RoCE leaves
-// unused: bit 3 for UDP, then 1 for IPv6, 2 for IPv4; 0 for RoCE v1. UCX 1.18 looks there (openucx/ucx pull
-// request 10209).
+// Which of these headers it is, in the encoding that RoCE NICs use in the completion's sl field, which is
+// otherwise unused for RoCE: bit 3 for UDP, plus 1 for IPv6 or 2 for IPv4; 0 for RoCE v1. UCX 1.18 reads it
+// there (openucx/ucx pull request 10209).
 std::uint8_t packet_type(const Datagram& datagram);
 
 // abi::NetworkHdrType of that header.

@@ -73,7 +73,7 @@ TEST(Grh, V2OverIpv4IsAtTheEndWithARightChecksum) {
   EXPECT_EQ(byte(grh, 29), 17u);
   EXPECT_EQ(be16(grh, 32) << 16 | be16(grh, 34), 0xc0a8'0b33u);
   EXPECT_EQ(be16(grh, 36) << 16 | be16(grh, 38), 0xc0a8'0b34u);
-  std::uint32_t sum = 0;  // of a right header the ones' complement sum is all ones
+  std::uint32_t sum = 0;  // the ones' complement sum over a valid header has all bits set
   for (std::size_t i = 20; i < 40; i += 2) sum += be16(grh, i);
   while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
   EXPECT_EQ(sum, 0xffffu);
@@ -82,7 +82,7 @@ TEST(Grh, V2OverIpv4IsAtTheEndWithARightChecksum) {
 TEST(Grh, ChecksumOfAKnownHeader) {
   Datagram d = datagram(RoceVersion::kV2, test_gid(51), test_gid(52));
   d.traffic_class = 0;
-  // 4500 0134 0000 4000 4011 0000 c0a8 0b33 c0a8 0b34, worked by hand
+  // 4500 0134 0000 4000 4011 0000 c0a8 0b33 c0a8 0b34, computed by hand
   EXPECT_EQ(be16(make_grh(d), 30),
             0xffffu - ((0x4500 + 0x0134 + 0x4000 + 0x4011 + 0xc0a8 + 0x0b33 + 0xc0a8 + 0x0b34) % 0xffff));
 }

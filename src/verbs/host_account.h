@@ -1,7 +1,7 @@
-// HostAccount: what all adapters of a daemon have together, against the totals of the configuration.
+// HostAccount: checks the sum over all adapters of a daemon against the totals in the configuration.
 //
-// The last quarter of each total but that of mapped RAM is kept for adapters that have less than a 400th of
-// the whole: so a hundred adapters can always have that much each, whatever the others take.
+// The last quarter of each total, except that of mapped RAM, is reserved for adapters that hold less than
+// 1/400 of the total. So a hundred adapters can always have 1/400 each, whatever the others take.
 //
 // Thread: shard-owned.
 #pragma once
@@ -18,29 +18,30 @@ namespace pvrdma::verbs {
 
 class HostAccount {
  public:
-  static constexpr std::uint64_t kKeptParts = 4;  // one of so many is kept
-  static constexpr std::uint64_t kShares = 400;   // one of so many is an adapter's for certain
+  static constexpr std::uint64_t kKeptParts = 4;  // 1/4 of each total is reserved
+  static constexpr std::uint64_t kShares = 400;   // 1/400 of each total is an adapter's guaranteed share
 
   explicit HostAccount(const TotalBudgets& totals);
 
-  // `amount` more for an adapter that has `held`: objects or pages. False: it would be too much.
+  // Takes `amount` (objects or pages) for an adapter that already holds `held`. Returns false if the total
+  // does not allow it.
   bool take(Budget budget, std::uint64_t amount, std::uint64_t held);
   void give(Budget budget, std::uint64_t amount);
   void count_refusal(Budget budget) { ++at(budget).refused; }
 
-  // Adapters' states that are on their way through a VMM's messages: each may be large, so there are few at
-  // once. False: there are kStreamsMax.
+  // Reserves one of kStreamsMax places for an adapter's state that passes through a VMM's messages: each may
+  // be large. Returns false if all are taken.
   static constexpr std::uint32_t kStreamsMax = 4;
   bool take_stream() { return streams_ < kStreamsMax && ++streams_ != 0; }
   void give_stream() { --streams_; }
 
-  // What the adapters' accounts of mapped RAM are part of.
+  // The account that the adapters' accounts of mapped RAM draw on.
   const std::shared_ptr<guestmem::MappedBytes>& mapped() const { return mapped_; }
 
-  // In the unit of take().
+  // In the units of take().
   std::uint64_t limit(Budget budget) const { return at(budget).limit; }
   BudgetUse use(Budget budget) const;
-  // Of every budget that has a total.
+  // The use of every budget that has a total.
   std::vector<BudgetUse> uses() const;
 
  private:

@@ -5,7 +5,7 @@
 namespace pvrdma::verbs {
 namespace {
 
-constexpr std::uint8_t kUniversalBit = 2;  // of a MAC's first byte; EUI-64 identifiers have it turned over
+constexpr std::uint8_t kUniversalBit = 2;  // of a MAC's first byte; EUI-64 identifiers have it inverted
 
 }  // namespace
 

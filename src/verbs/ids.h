@@ -14,12 +14,12 @@
 
 namespace pvrdma::verbs {
 
-// A QP number, 24 bits (kQpnMax). 0 is never used, 1 is the GSI QP, all others are 2 and up.
+// A QP number: 24 bits (kQpnMax). 0 is never used, 1 is the GSI QP, all others start at 2.
 using Qpn = Strong<struct QpnTag, std::uint32_t>;
 inline constexpr Qpn kGsiQpn{1};
 inline constexpr std::uint32_t kQpnMax = 0xff'ffff;
 
-// Handles that travel in commands, doorbells and completions: indices of this adapter's tables.
+// Handles in commands, doorbells and completions: indices into this adapter's tables.
 using ContextHandle = Strong<struct ContextHandleTag, std::uint32_t>;
 using PdHandle = Strong<struct PdHandleTag, std::uint32_t>;
 using MrHandle = Strong<struct MrHandleTag, std::uint32_t>;
@@ -27,7 +27,7 @@ using CqHandle = Strong<struct CqHandleTag, std::uint32_t>;
 using QpHandle = Strong<struct QpHandleTag, std::uint32_t>;
 using SrqHandle = Strong<struct SrqHandleTag, std::uint32_t>;
 
-// The kernel's own context: objects of it may do what user processes may not (reference 9.2).
+// The kernel's own context. Its objects may do what those of user processes may not (reference 9.2).
 inline constexpr ContextHandle kKernelContext{0};
 
 // A 24-bit number that counts up and wraps.
@@ -43,12 +43,13 @@ struct Serial {
   friend constexpr bool operator==(Serial, Serial) = default;
 };
 
-// Counts the messages of an RC connection: that is what lets the path beneath it change (ADR 1).
+// Counts the messages of an RC connection. It does not depend on the path beneath, so the path may change
+// (ADR 1).
 using MessageNumber = Serial<struct MessageNumberTag>;
-// Counts its packets, as the guest and QUERY_QP know it.
+// Counts the packets of an RC connection, as the guest and QUERY_QP see it.
 using Psn = Serial<struct PsnTag>;
 
-// How far `a` is ahead of `b`: negative when it lies in the past. Right for distances below 2^23.
+// How far `a` is ahead of `b`; negative if it is behind. Correct for distances below 2^23.
 template <typename Tag>
 constexpr std::int32_t distance(Serial<Tag> a, Serial<Tag> b) {
   return static_cast<std::int32_t>((a.value - b.value) << 8) >> 8;
@@ -63,7 +64,7 @@ struct Gid {
     static constexpr std::array<std::uint8_t, 12> kPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     return std::memcmp(bytes.data(), kPrefix.data(), kPrefix.size()) == 0;
   }
-  // As inet_ntop prints it: "fe80::…", "::ffff:192.168.11.51".
+  // In the format of inet_ntop: "fe80::…", "::ffff:192.168.11.51".
   std::string to_string() const;
 
   friend constexpr auto operator<=>(const Gid&, const Gid&) = default;
@@ -77,7 +78,8 @@ struct Gid {
   }
 };
 
-// The MAC whose EUI-64 the GID's interface identifier is, whatever the prefix; none: it was not made of one.
+// The MAC from which the GID's interface identifier was made (EUI-64), whatever the prefix; nullopt if it was
+// not made from a MAC.
 std::optional<Mac> mac_in(const Gid& gid);
 
 struct GidHash {
@@ -92,7 +94,7 @@ struct GidHash {
 
 using pvrdma::RoceVersion;
 
-// One end of a connection: identified by GID and QP number, whatever the path (ADR 1).
+// One end of a connection, identified by GID and QP number on every path (ADR 1).
 struct Endpoint {
   Gid gid;
   Qpn qpn;

@@ -128,7 +128,7 @@ void Loans::stop_region(MrHandle handle) {
   if (mrs_.uses(handle) != 0) stop_all();
 }
 
-// Each loan pays for its own end here.
+// Each iteration ends the loans of one QP, so the cost is bounded by the number of loans.
 void Loans::stop_all() {
   if (!all_.linked()) return;
   wire_.stop_all();

@@ -1,5 +1,5 @@
-// MappedContext: what an engine knows of a context whose doorbells lie in memory, where a doorbell hides the
-// one before it if nobody has looked meanwhile. docs/device.md section 5. Thread: shard-owned.
+// MappedContext: what an engine knows of a context whose doorbells lie in memory. There a doorbell overwrites
+// the one before it if the adapter has not looked in between. docs/device.md section 5. Thread: shard-owned.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 namespace pvrdma::verbs {
 
 struct MappedContext {
-  // CQ words found. Each may have hidden an ARM for any CQ of the context.
+  // The number of CQ words found. Each may have overwritten an ARM for any CQ of the context.
   std::uint64_t epoch = 0;
-  // CQs that hold CQEs and whose ARMs, if there were any, are all known.
+  // CQs that hold CQEs and cannot have a hidden ARM.
   LinkedQueue<CompletionQueue, &CompletionQueue::watch_link> unasked;
 
-  // All QPs; those to be looked at next are in front.
+  // All QPs of the context, those to be looked at next in front.
   LinkedQueue<QueuePair, &QueuePair::context_link> qps;
   std::uint32_t qp_count = 0;
-  // Looks that a QP word found is owed, as it may have hidden another QP's.
+  // How many QPs are still to be looked at, because a QP word that was found may have overwritten theirs.
   std::uint32_t looks_due = 0;
   QueueLink<MappedContext> due_link{this};
 };

@@ -1,4 +1,4 @@
-// Work whose doorbells were hidden by others of the same context.
+// Work requests whose doorbells were overwritten by other doorbells of the same context.
 #include <gtest/gtest.h>
 #include <utility>
 #include <vector>
@@ -10,9 +10,9 @@ namespace pvrdma::verbs {
 namespace {
 
 constexpr Rules kMapped{.mapped_doorbells = true};
-constexpr QpHandle kStale{31'000};  // of nobody
+constexpr QpHandle kStale{31'000};  // a handle that no QP has
 
-// A process of `adapter`'s guest, in the context that objects are made in now.
+// A process in the guest of `adapter`, in the context that new objects belong to.
 struct Process {
   explicit Process(TestAdapter& of) : adapter(of), cq(of.make_cq()), mr(of.make_mr(4096)) {}
 
@@ -32,12 +32,12 @@ struct Process {
   TestMr mr;
 };
 
-// The peer keeps what it gets.
+// The peer records the messages that it gets.
 class MappedDoorbellsTest : public testing::Test {
  protected:
   std::vector<TestQp> connected(std::uint32_t count) { return process.connected(count); }
   void post(TestQp& qp) { process.post(qp); }
-  // Its word is the one that was found.
+  // The adapter finds the QP's doorbell word.
   void ring(const TestQp& qp) {
     a.ring(qp);
     a.engine.qp_word_found(a.uar, qp.handle);
@@ -148,7 +148,7 @@ TEST_F(MappedDoorbellsTest, QpsThatGoAreNotLookedAt) {
   a.settle();
 }
 
-// An engine's deadline is its CQs' too.
+// The engine's deadline covers the deadlines of its CQs.
 TEST_F(MappedDoorbellsTest, AGuestWhoseArmWasHiddenIsToldOfItsCompletion) {
   TestAdapter b{2, 1, kMapped};
   a.wire.peer = &b.engine;

@@ -13,7 +13,7 @@ namespace {
 
 using guestmem::GuestPhys;
 
-// What the access does to the bytes behind the key.
+// The kind of access to guest memory.
 guestmem::Access memory_access(AccessNeed need) {
   switch (need.flag) {
     case abi::kAccessLocalWrite:
@@ -42,7 +42,7 @@ Outcome<MrKeys> MemoryRegionTable::create(const CreateMr& request) {
   Outcome<std::unique_ptr<Region>> region = make_region(request);
   if (!region) return refuse(region.error());
 
-  // All that allocates comes before the first change.
+  // Everything that allocates comes before the first change.
   const auto [owned, first_of_pd] = counts_.try_emplace(request.pd, 0);
   std::optional<std::uint32_t> taken;
   try {
@@ -79,7 +79,7 @@ Outcome<std::unique_ptr<MemoryRegionTable::Region>> MemoryRegionTable::make_regi
     case MrKind::kFastRegister:
       if (request.page_count == 0 || request.page_count > kFastRegisterPagesMax)
         return refuse(CommandError::kInvalid);
-      // Both lists count: a registration reads into one while the other holds the last.
+      // Both page lists count: a registration reads into one while the other holds the previous pages.
       if (!charge(*region, 2 * request.page_count)) return refuse(CommandError::kNoMemory);
       region->reserve_fast_register(request.page_count, lists_);
       return region;
@@ -109,7 +109,7 @@ bool MemoryRegionTable::charge(Region& region, std::uint32_t pages) {
   return true;
 }
 
-// A slot for a new region; the caller has checked that there is one.
+// Takes a slot for a new region; the caller has checked that one is free.
 std::uint32_t MemoryRegionTable::take_slot() {
   const std::size_t slots_max = std::size_t{std::min(limits_.max_mr, kSlotCount - 1)} + 1;
   if (slots_.size() < slots_max) {
@@ -123,7 +123,7 @@ std::uint32_t MemoryRegionTable::take_slot() {
   return slot;
 }
 
-// The caller sees to counts_.
+// The caller updates counts_.
 std::unique_ptr<MemoryRegionTable::Region> MemoryRegionTable::release(std::uint32_t slot) {
   --count_;
   (newest_free_ == 0 ? oldest_free_ : slots_[newest_free_].next_free) = slot;
@@ -142,7 +142,7 @@ Outcome<> MemoryRegionTable::destroy(MrHandle handle) {
 }
 
 std::uint32_t MemoryRegionTable::destroy_all_of(const std::unordered_set<PdHandle>& pds) {
-  // There may be hundreds of thousands: one pass, which waits for no memory.
+  // There may be hundreds of thousands of MRs: a single pass with prefetches.
   constexpr std::size_t kAhead = 16;
   const std::uint32_t before = count_;
   PdHandle last_pd;
@@ -183,7 +183,7 @@ void MemoryRegionTable::bury_all(std::uint32_t& budget) {
   if (slots_.empty() && dropped_.empty()) lists_.give_back(budget);
 }
 
-// The region that `key` names when its variant is left out of account.
+// The region that `key` names, whatever its variant byte.
 MemoryRegionTable::Region* MemoryRegionTable::find(std::uint32_t key) const {
   const std::uint32_t slot = slot_of(key);
   if (slot >= slots_.size()) return nullptr;
@@ -191,8 +191,8 @@ MemoryRegionTable::Region* MemoryRegionTable::find(std::uint32_t key) const {
   return region != nullptr && (region->key ^ key) <= kVariantMask ? region : nullptr;
 }
 
-// All checks but the one for the memory itself, in the order key, PD, bounds, permission. `region` may be
-// null, `length` is not 0. Inlined: each message needs it twice.
+// All checks except the one of the memory itself, in the order key, PD, bounds, permission. `region` may be
+// null; `length` is not 0. Inlined because each message runs it twice.
 [[gnu::always_inline]] inline KeyFault MemoryRegionTable::may_use(const Region* region, std::uint32_t key,
                                                                   PdHandle pd, std::uint64_t addr,
                                                                   std::uint64_t length, AccessNeed need) {

@@ -1,9 +1,9 @@
-// Memory regions and the one check every access goes through. Reference 6.4, 7.5. Thread: shard-owned.
+// Memory regions, and the one check that every access passes. Reference 6.4, 7.5. Thread: shard-owned.
 //
-// Keys: lkey = rkey = generation << 26 | slot << 8 | variant. A slot is taken again only after all others
-// were, and the generation changes with it, so that a key of a deregistered MR is not soon valid again. The
-// low byte is the consumer's (fast register); elsewhere it is 0. Slot 0 stays unused, so no key is 0. The
-// handle is the key without its low byte.
+// Keys: lkey = rkey = generation << 26 | slot << 8 | variant. A freed slot is reused only after all slots
+// freed before it, and the generation then changes, so that a key of a deregistered MR does not soon become
+// valid again. The consumer chooses the low byte of a fast-register MR; elsewhere it is 0. Slot 0 stays
+// unused, so no key is 0. The handle is the key without its low byte.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@
 
 namespace pvrdma::verbs {
 
-// Pages of one fast registration at most; the guest driver knows the same bound (reference, appendix A).
+// The most pages of one fast registration. The guest driver uses the same bound (reference, appendix A).
 inline constexpr std::uint32_t kFastRegisterPagesMax = 128;
 
 enum class MrKind : std::uint8_t { kUser, kDma, kFastRegister };
@@ -37,7 +37,7 @@ struct CreateMr {
   std::uint64_t start = 0;         // user virtual address
   std::uint64_t length = 0;        // bytes
   std::uint32_t access_flags = 0;  // abi access bits; those above 0x7f are ignored
-  // Pages of the directory; kFastRegister: the most a registration may have, 1 … kFastRegisterPagesMax.
+  // Pages of the directory. For kFastRegister: the most pages of one registration, 1 … kFastRegisterPagesMax.
   std::uint32_t page_count = 0;
   std::uint64_t page_directory = 0;
 };
@@ -68,10 +68,12 @@ struct SavedMr {
   std::vector<std::uint64_t> pages;  // guest-physical
 };
 
-// Which keys come next: without that, one of a region that is gone could be made again too soon.
+// Determines which keys are assigned next. Without it, a key of a destroyed region could be assigned again
+// too soon.
 struct SavedMrSlots {
-  std::vector<std::uint8_t> generations;  // by slot, of the next region there; that of slot 0 means nothing
-  std::vector<std::uint32_t> free;        // the slot that is taken first comes first
+  std::vector<std::uint8_t>
+      generations;  // by slot: the generation of the next region there; the entry of slot 0 means nothing
+  std::vector<std::uint32_t> free;  // in the order in which they will be taken
 };
 
 class MemoryRegionTable {
@@ -80,30 +82,31 @@ class MemoryRegionTable {
   MemoryRegionTable(const Limits& limits, const guestmem::AddressSpace& memory, Account& account);
   ~MemoryRegionTable();
 
-  // Walks the page directory (each entry copied once). kInvalid: length 0 or too long, wrap, page_count not
-  // what (start, length) spans, remote access without kind kUser. kBadAddress: a page that is no RAM.
-  // kNoMemory: a budget.
+  // Walks the page directory and copies each entry once. kInvalid: the length is 0 or too long, the range
+  // wraps, page_count differs from what (start, length) spans, or remote access without kind kUser.
+  // kBadAddress: a page is not RAM. kNoMemory: a budget is used up.
   Outcome<MrKeys> create(const CreateMr& request);
   Outcome<> destroy(MrHandle handle);
 
-  // Drops every MR of these PDs in one pass and tells how many there were. Their memory is bury()'s.
+  // Drops every MR of these PDs in one pass and returns how many there were. bury_dropped() frees their
+  // memory.
   std::uint32_t destroy_all_of(const std::unordered_set<PdHandle>& pds);
   void destroy_all();
-  // Gives memory of dropped MRs back, at most `budget` (an MR counts one, and one for each 512 pages), and
-  // takes it off.
+  // Frees memory of dropped MRs, up to `budget`, and subtracts what it used from `budget`. An MR costs 1,
+  // plus 1 for each 512 pages.
   void bury_dropped(std::uint32_t& budget);
-  // The same for all MRs of a table that is not used any more.
+  // Like bury_dropped(), for all MRs of a table that is no longer used.
   void bury_all(std::uint32_t& budget);
   bool any_of(PdHandle pd) const { return counts_.contains(pd); }
 
   // Checks key, PD, bounds and permission, then appends the host pieces of [addr, addr + length) to `out`.
-  // Length 0 is legal with any key. No allocation. On any fault `out` is as it was. kNotMapped also when the
-  // range takes more pieces than `out` has room for: kPieceBytesMax over kSgeMax elements always fits into
-  // an empty list.
+  // Length 0 is legal with any key. Does not allocate. On any fault `out` is unchanged. Returns kNotMapped
+  // also if the range takes more pieces than `out` has room for; kPieceBytesMax over kSgeMax elements always
+  // fits into an empty list.
   KeyFault resolve(std::uint32_t key, PdHandle pd, std::uint64_t addr, std::uint64_t length, AccessNeed need,
                    guestmem::SpanList& out) const;
 
-  // The same checks without looking at the memory behind it.
+  // The same checks, but without looking up the memory.
   KeyFault check(std::uint32_t key, PdHandle pd, std::uint64_t addr, std::uint64_t length,
                  AccessNeed need) const;
 
@@ -112,19 +115,21 @@ class MemoryRegionTable {
     PdHandle pd;
     std::uint64_t iova_start = 0;
     std::uint64_t page_directory = 0;
-    std::uint32_t page_shift = 0;  // 12 is the only one supported
+    std::uint32_t page_shift = 0;  // only 12 is supported
     std::uint32_t page_count = 0;
     std::uint32_t length = 0;
     std::uint32_t access_flags = 0;
   };
-  // Executes a FAST_REG work request: copies the page list now (the guest rewrites it later). False: local QP
-  // operation error (no such fast-register MR in this PD, still valid, too many pages, bad length, not RAM).
+  // Executes a FAST_REG work request. Copies the page list now, because the guest rewrites it later. Returns
+  // false (a local QP operation error) if there is no such fast-register MR in this PD, it is still valid,
+  // there are too many pages, the length is bad, or a page is not RAM.
   bool fast_register(const FastRegister& request);
 
-  // Local or remote invalidation of a fast-register MR. False: no such valid key in this PD.
+  // Local or remote invalidation of a fast-register MR. Returns false if this PD has no such valid key.
   bool invalidate(std::uint32_t key, PdHandle pd);
 
-  // How many loans (loans.h) name the region of that key; no region: nothing is counted.
+  // These count the loans (loans.h) that name the region with that key. Without such a region they do
+  // nothing.
   void add_use(std::uint32_t key);
   void drop_use(std::uint32_t key);
   std::uint32_t uses(std::uint32_t key) const;
@@ -132,7 +137,7 @@ class MemoryRegionTable {
 
   std::uint32_t count() const { return count_; }
 
-  // --- Saving and loading (ADR 16). A table that is loaded is new; first its slots, then the regions. ---
+  // --- Saving and loading (ADR 16). Load into a new table: first the slots, then the regions. ---
 
   SavedMrSlots save_slots() const;
   // Calls `visit(SavedMr)` for each region.
@@ -142,19 +147,19 @@ class MemoryRegionTable {
       if (slots_[slot].region != nullptr) visit(save(*slots_[slot].region));
     }
   }
-  // False: a value is out of its range, or a budget is used up.
+  // Returns false if a value is out of its range or a budget is used up.
   bool restore_slots(const SavedMrSlots& saved);
-  // Of a PD that exists, a user process's or the kernel's.
+  // The region's PD must exist. `is_kernel`: it is the kernel's PD, not a user process's.
   bool restore(const SavedMr& saved, bool is_kernel);
-  // Whether each slot has a region or is free, which a table always is.
+  // Whether each slot either has a region or is free; this always holds for a consistent table.
   bool is_whole() const;
 
  private:
   struct Region;
   struct Slot {
     std::unique_ptr<Region> region;  // null: free
-    std::uint32_t next_free = 0;     // of a free slot, the one freed after it; 0 = none
-    std::uint8_t generation = 0;     // of the next region here
+    std::uint32_t next_free = 0;     // of a free slot: the slot freed after it; 0 = none
+    std::uint8_t generation = 0;     // of the next region in this slot
   };
 
   Region* find(std::uint32_t key) const;
@@ -174,11 +179,11 @@ class MemoryRegionTable {
   Account& account_;
   guestmem::PageListMemory lists_;  // outlives the regions
   std::vector<Slot> slots_;         // grows to max_mr; slot 0 unused
-  std::uint32_t oldest_free_ = 0;   // a queue: the slot freed first is taken first
+  std::uint32_t oldest_free_ = 0;   // free slots form a queue: the slot freed first is taken first
   std::uint32_t newest_free_ = 0;
   std::vector<std::unique_ptr<Region>> dropped_;
   std::uint32_t count_ = 0;
-  std::unordered_map<PdHandle, std::uint32_t> counts_;  // MRs by PD; no entry = none
+  std::unordered_map<PdHandle, std::uint32_t> counts_;  // MRs by PD; no entry means 0
 };
 
 }  // namespace pvrdma::verbs

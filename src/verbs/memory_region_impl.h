@@ -1,4 +1,4 @@
-// MemoryRegionTable's regions and how their keys are made up. Included by memory_region*.cc only.
+// MemoryRegionTable's regions, and how their keys are composed. Included by memory_region*.cc only.
 // Thread: shard-owned.
 #pragma once
 
@@ -32,17 +32,17 @@ struct MemoryRegionTable::Region {
 
   MrKind kind{};
   bool valid = false;     // kFastRegister: registered and not invalidated
-  std::uint32_t key = 0;  // the one value that is right now
+  std::uint32_t key = 0;  // the only valid value at present
   std::uint32_t access_flags = 0;
   PdHandle pd;
-  Account::Holding held;  // it and its pages
+  Account::Holding held;  // the region and its pages
   std::uint32_t fast_register_pages = 0;
-  std::uint32_t uses = 0;      // by loans
-  guestmem::PagedRange range;  // kDma: none, addresses are guest-physical
-  guestmem::PageList spare;    // kFastRegister: changes places with the range's list at each registration
+  std::uint32_t uses = 0;      // loans that name it
+  guestmem::PagedRange range;  // unused for kDma, whose addresses are guest-physical
+  guestmem::PageList spare;    // kFastRegister: each registration swaps it with the range's list
 
-  // Takes the memory of both lists now, so that no registration allocates. A range cannot hold an empty list:
-  // it gets one page, which is never resolved because the region is not valid.
+  // Allocates both lists now, so that no registration allocates. A range cannot hold an empty list, so it
+  // gets one page. That page is never resolved, because the region is not valid.
   void reserve_fast_register(std::uint32_t page_count, std::pmr::memory_resource& lists) {
     fast_register_pages = page_count;
     guestmem::PageList first(lists);

@@ -1,4 +1,4 @@
-// MemoryRegionTable's saving and loading (ADR 16).
+// Saving and loading of MemoryRegionTable (ADR 16).
 #include <algorithm>
 #include <utility>
 
@@ -23,7 +23,7 @@ guestmem::PageList list_of(const std::vector<std::uint64_t>& pages, std::pmr::me
 }  // namespace
 
 SavedMrSlots MemoryRegionTable::save_slots() const {
-  // What is dropped is nobody's any more, and counts follow from the regions.
+  // Dropped regions are not saved. The counts follow from the regions.
   const auto& [limits, memory, account, lists, slots, oldest_free, newest_free, dropped, count, counts] =
       *this;
   SavedMrSlots saved;
@@ -35,7 +35,7 @@ SavedMrSlots MemoryRegionTable::save_slots() const {
 }
 
 SavedMr MemoryRegionTable::save(const Region& region) {
-  // Loans end before.
+  // Loans have ended before the save.
   const auto& [kind, valid, key, access_flags, pd, held, fast_register_pages, uses, range, spare] = region;
   SavedMr saved{.key = key,
                 .kind = kind,
@@ -96,7 +96,7 @@ bool MemoryRegionTable::restore(const SavedMr& saved, bool is_kernel) {
   return true;
 }
 
-// Charges and sets the range.
+// Charges the budget and sets the range.
 bool MemoryRegionTable::fill(Region& region, const SavedMr& saved) {
   const auto page_count = static_cast<std::uint32_t>(saved.pages.size());
   switch (saved.kind) {

@@ -15,8 +15,8 @@ namespace {
 std::size_t allocations = 0;
 }  // namespace
 
-// Counts what the program allocates: some calls promise to allocate nothing. Not inlined, or GCC takes the
-// pair apart and warns of a mismatch.
+// Counts the program's allocations: some calls promise to allocate nothing. Not inlined: otherwise GCC looks
+// into the pair and warns of a mismatch.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
@@ -46,7 +46,7 @@ constexpr std::uint32_t kAllAccess = 0xf;
 
 class MemoryRegionTest : public testing::Test {
  protected:
-  // A user MR of [start, start + length), its pages fresh.
+  // Creates a user MR of [start, start + length) on fresh pages.
   CreateMr user_mr(std::uint64_t start, std::uint64_t length, std::uint32_t access = kAllAccess) {
     object = memory.object(static_cast<std::uint32_t>(guestmem::pages_spanned(start, length).value_or(1)));
     return {.kind = MrKind::kUser,
@@ -95,7 +95,7 @@ class MemoryRegionTest : public testing::Test {
   }
 
   test::GuestMemory memory;
-  test::GuestMemory::Object object;  // of the last MR or registration
+  test::GuestMemory::Object object;  // the memory of the last MR or registration
   Limits limits;
   Account account{Budgets::none()};
   MemoryRegionTable table{limits, memory.space(), account};
@@ -186,8 +186,9 @@ TEST_F(MemoryRegionTest, ChecksGoKeyPdBoundsPermission) {
 
 TEST_F(MemoryRegionTest, EachAccessNeedsItsBit) {
   for (std::uint32_t access = 0; access <= kAllAccess; ++access) {
-    const std::uint32_t key =
-        make_user(0x1000, 16, access | 0x10'0000);  // "relaxed ordering" does not matter
+    const std::uint32_t key = make_user(
+        0x1000, 16,
+        access | 0x10'0000);  // bits above the defined ones, such as "relaxed ordering", are ignored
     const auto expect = [&](AccessNeed need, std::uint32_t bit) {
       const KeyFault fault = bit == 0 || (access & bit) != 0 ? KeyFault::kNone : KeyFault::kNoPermission;
       EXPECT_EQ(resolve(key, 0x1000, 16, need), fault) << access << " " << need.flag;
@@ -259,7 +260,7 @@ TEST_F(MemoryRegionTest, DmaMrIsTheGuestsMemory) {
   EXPECT_EQ(resolve(key, 0x1000, 1), KeyFault::kNotMapped);
   EXPECT_EQ(resolve(key, memory.end().value - 1, 2), KeyFault::kNotMapped);
   EXPECT_EQ(resolve(key, memory.end().value - 1, 1), KeyFault::kNone);
-  EXPECT_EQ(resolve(key, ~0ull, 1), KeyFault::kNotMapped);  // no wrap yet
+  EXPECT_EQ(resolve(key, ~0ull, 1), KeyFault::kNotMapped);  // the end does not wrap yet
   EXPECT_EQ(resolve(key, ~0ull, 2), KeyFault::kOutOfBounds);
   EXPECT_EQ(resolve(key, ~0ull, ~0ull), KeyFault::kOutOfBounds);
   EXPECT_EQ(resolve(key, page.value, 8, kLocalWrite, kOtherPd), KeyFault::kWrongPd);
@@ -305,7 +306,8 @@ TEST_F(MemoryRegionTest, SlotsGoRoundWhenTheTableIsFull) {
   const CreateMr dma{.kind = MrKind::kDma, .pd = kPd};
   std::vector<MrKeys> held(3);
   for (MrKeys& keys : held) keys = table.create(dma).value();
-  for (std::size_t i = 0; i < 12; ++i) {  // one free at a time, so the queue of free slots empties each time
+  for (std::size_t i = 0; i < 12;
+       ++i) {  // frees one slot at a time, so that the queue of free slots empties each time
     ASSERT_TRUE(table.destroy(held[i % 3].handle));
     held[i % 3] = table.create(dma).value();
     for (const MrKeys& keys : held)
@@ -326,18 +328,18 @@ TEST_F(MemoryRegionTest, MrsAreLimited) {
 }
 
 TEST_F(MemoryRegionTest, RegisteredPagesAreLimitedAndGivenBack) {
-  account.set_ram(kPage);  // as if the guest had no more: four pages may be named
+  account.set_ram(kPage);  // with one page of RAM, the bound is four named pages
   const MrKeys three = table.create(user_mr(0, 3 * kPage)).value();
   EXPECT_EQ(table.create(user_mr(0, 2 * kPage)).error(), CommandError::kNoMemory);
   const CreateMr one_fast{.kind = MrKind::kFastRegister, .pd = kPd, .page_count = 1};
-  EXPECT_EQ(table.create(one_fast).error(), CommandError::kNoMemory);  // has two lists
+  EXPECT_EQ(table.create(one_fast).error(), CommandError::kNoMemory);  // a fast-register MR counts two lists
   ASSERT_TRUE(table.create(user_mr(0, kPage)));
   EXPECT_EQ(table.create(user_mr(0, 1)).error(), CommandError::kNoMemory);
   ASSERT_TRUE(table.destroy(three.handle));
   ASSERT_TRUE(table.create(one_fast));
   EXPECT_EQ(table.destroy_all_of({kPd}), 2u);
   std::uint32_t budget = 10;
-  table.bury_dropped(budget);  // until then their memory is still taken
+  table.bury_dropped(budget);  // until then the dropped regions count against the budget
   EXPECT_TRUE(table.create(user_mr(0, 4 * kPage)));
 }
 
@@ -406,7 +408,8 @@ TEST_F(MemoryRegionTest, FastRegisterKeyVariants) {
   EXPECT_EQ(resolve(0x300, iova, 1), KeyFault::kBadKey);
   EXPECT_EQ(resolve(0x302, iova, 1), KeyFault::kBadKey);
 
-  EXPECT_FALSE(table.fast_register(registration(0x302, iova, kPage, 2)));  // still valid
+  EXPECT_FALSE(
+      table.fast_register(registration(0x302, iova, kPage, 2)));  // the previous registration is still valid
   EXPECT_EQ(resolve(0x301, iova, 1), KeyFault::kNone);
   EXPECT_FALSE(table.invalidate(0x302, kPd));
   EXPECT_FALSE(table.invalidate(0x301, kOtherPd));

@@ -1,7 +1,6 @@
 // ObjectTable<T>: owns at most `limit` objects, each known by its slot number.
 //
-// Slots are handed out round robin, so that a number just freed comes back as late as possible. Thread:
-// shard-owned.
+// It assigns slots round robin, so that a freed number is reused as late as possible. Thread: shard-owned.
 #pragma once
 
 #include <algorithm>
@@ -27,11 +26,11 @@ void bury(std::vector<std::unique_ptr<T>>& dead, std::uint32_t& budget) {
 template <typename T>
 class ObjectTable {
  public:
-  // Slots first_slot … limit-1.
+  // Assigns the slots first_slot … limit-1.
   ObjectTable(std::uint32_t first_slot, std::uint32_t limit)
       : first_(first_slot), limit_(limit), next_(first_slot) {}
 
-  // The slot the next insert_at may use; nothing when the table is full.
+  // The slot for the next insert_at(); nothing if the table is full.
   std::optional<std::uint32_t> free_slot() {
     if (limit_ <= first_) return std::nullopt;
     for (std::uint32_t tried = first_; tried < limit_; ++tried) {
@@ -42,17 +41,17 @@ class ObjectTable {
     return std::nullopt;
   }
 
-  // Goes on handing out slots where `before`, a table of the same size, stopped.
+  // Continues assigning slots where `before`, a table of the same size, stopped.
   void follow(const ObjectTable& before) { next_ = before.next_; }
 
-  // Where it goes on handing out slots; false: there is no such place.
+  // The slot at which assignment continues. go_on_at() returns false if the table has no such slot.
   std::uint32_t next_slot() const { return next_; }
   bool go_on_at(std::uint32_t slot) {
     if (slot < first_ || slot >= std::max(limit_, first_ + 1)) return false;
     next_ = slot;
     return true;
   }
-  // Whether free_slot() could name it.
+  // Whether free_slot() could return it.
   bool may_hand_out(std::uint32_t slot) const { return slot >= first_ && slot < limit_; }
 
   // `slot` must be free and below the limit.
@@ -65,17 +64,17 @@ class ObjectTable {
 
   T* find(std::uint32_t slot) const { return slot < slots_.size() ? slots_[slot].get() : nullptr; }
 
-  // Null when nothing is there.
+  // Returns null if the slot is empty.
   std::unique_ptr<T> remove(std::uint32_t slot) {
     if (find(slot) == nullptr) return nullptr;
     --count_;
     return std::move(slots_[slot]);
   }
 
-  // Moves what `gone` picks behind what is in `to`, in one pass.
+  // Moves the objects that `gone` selects to the end of `to`, in one pass.
   template <typename Gone>
   void move_if(Gone&& gone, std::vector<std::unique_ptr<T>>& to) {
-    constexpr std::size_t kAhead = 8;  // the next objects are on their way from memory meanwhile
+    constexpr std::size_t kAhead = 8;  // prefetch distance
     for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
       if (slot + kAhead < slots_.size()) __builtin_prefetch(slots_[slot + kAhead].get());
       std::unique_ptr<T>& object = slots_[slot];
@@ -85,7 +84,7 @@ class ObjectTable {
     }
   }
 
-  // Destroys up to `budget` objects of a table that is not used any more.
+  // Destroys up to `budget` objects of a table that is no longer used.
   void bury_all(std::uint32_t& budget) { bury(slots_, budget); }
 
   void clear() {
@@ -99,14 +98,14 @@ class ObjectTable {
   void for_each(F&& visit) const {
     for_each_in(0, end(), visit);
   }
-  // Of the slots from `first` to before `end`.
+  // Visits the slots from `first` up to, but not including, `end`.
   template <typename F>
   void for_each_in(std::uint32_t first, std::uint32_t end, F&& visit) const {
     for (std::uint32_t slot = first; slot < end && slot < slots_.size(); ++slot) {
       if (slots_[slot]) visit(slot, *slots_[slot]);
     }
   }
-  // Behind the last slot that was ever used.
+  // One past the last slot ever used.
   std::uint32_t end() const { return static_cast<std::uint32_t>(slots_.size()); }
 
  private:

@@ -7,14 +7,15 @@
 namespace pvrdma::verbs {
 namespace {
 
-// Of the packet that a response to the message means, which has so many bytes and begins at `first`.
+// The packet that a response stands for. The message that it answers has `message_bytes` bytes and begins at
+// PSN `first`.
 Psn packet_of(const Response& response, Psn first, std::uint32_t message_bytes, abi::Mtu mtu) {
   const std::uint32_t whole = packet_count(message_bytes, mtu);
   const std::uint32_t at = std::min(response.offset >> abi::mtu_shift(mtu), whole - 1);
   switch (response.syndrome) {
     case Syndrome::kAck:
       return first + (response.op == RequestOp::kRead ? at : whole - 1);
-    case Syndrome::kProgress:  // all before it
+    case Syndrome::kProgress:  // confirms everything before it
       return first + at + Psn::kMask;
     case Syndrome::kRnrNak:
     case Syndrome::kNakSequence:
@@ -33,7 +34,7 @@ Answered answered_by_us(const QueuePair& qp, const Request& request, const Respo
   if (response.number == request.number) {
     return {packet_of(response, request.psn, request.message_bytes, mtu), request.message_bytes};
   }
-  // The message that is awaited, or all before it.
+  // A NAK stands for the message that is expected, an ACK for everything before it.
   const Psn awaited = qp.receive.psn;
   if (response.syndrome == Syndrome::kAck) return {awaited + Psn::kMask, 0};
   return {awaited + (response.offset >> abi::mtu_shift(mtu)), 0};

@@ -1,5 +1,5 @@
-// What an engine does for its observer beside telling it: finds out which packet a response would be, and
-// tells of what arrives with its payload, in order. Thread: shard-owned.
+// How an engine informs its observer: finds out which packet a response stands for, and reports arriving
+// messages with their payload, in order. Thread: shard-owned.
 #pragma once
 
 #include <type_traits>
@@ -11,15 +11,15 @@
 
 namespace pvrdma::verbs {
 
-// Of a response to `request` that the responder of `qp` sends.
+// For a response to `request` that the responder of `qp` sends.
 Answered answered_by_us(const QueuePair& qp, const Request& request, const Response& response);
-// Of a response that came for the requester of `qp`. One to a message that is complete already counts as the
-// answer to the message before the oldest one that is open.
+// For a response that arrived for the requester of `qp`. If its message is complete already, it counts as the
+// answer to the message before the oldest open one.
 Answered answered_by_peer(QueuePair& qp, const Response& response);
 
-// A request or response while the engine acts on it. In place of the observer: what the engine sends
-// meanwhile, an answer, is told after it. In place of the payload: once that has been placed, all of it is
-// told.
+// A request or response while the engine acts on it. It stands in for the observer, so that answers which the
+// engine sends meanwhile are reported after the arriving message. It stands in for the payload, so that the
+// message is reported with its bytes once they are placed.
 template <typename Message>
 class Arrival final : public MessageObserver, public Payload {
  public:
@@ -47,7 +47,7 @@ class Arrival final : public MessageObserver, public Payload {
     tell(&target);
     return true;
   }
-  // What comes later is told then.
+  // If the payload is placed later, the message is reported when it is handed over again.
   Placed place(const guestmem::SpanList& target) override {
     const Placed placed = payload_.place(target);
     if (placed == Placed::kDone) tell(&target);

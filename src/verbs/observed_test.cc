@@ -1,4 +1,4 @@
-// What an observer is told: each message once, in order, with its payload and the packet it would be.
+// What an observer is told: each message once, in order, with its payload and PSN.
 #include "verbs/connected_qp_fixture.h"
 
 namespace pvrdma::verbs {
@@ -6,7 +6,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// One line for each message: "out write 100 64 bytes: 64".
+// Writes one line per message: "out write 100 64 bytes: 64".
 class Diary final : public MessageObserver {
  public:
   void on_request(Direction direction, const Request& request, const guestmem::SpanList* payload, abi::Mtu,
@@ -59,7 +59,7 @@ TEST_F(Observed, SeesWhatArrivesBeforeItsAnswer) {
   first.psn = Psn(kRqPsn);
   ask_filled(first);
   EXPECT_THAT(diary.take(), ElementsAre("in request 200 1500", "out response 0 201 0"));
-  ask_filled(first);  // again
+  ask_filled(first);  // a duplicate
   EXPECT_THAT(diary.take(), ElementsAre("in request 200 none", "out response 0 201 0"));
   Request reading = request(RequestOp::kRead, kRqPsn + 1, 2000);
   reading.psn = Psn(kRqPsn + 2);
@@ -72,7 +72,7 @@ TEST_F(Observed, SeesRefusalsAtThePacketTheyMean) {
   early.psn = Psn(kRqPsn + 9);
   ask_filled(early);
   EXPECT_THAT(diary.take(), ElementsAre("in request 209 none", "out response 3 200 0"));
-  Request unexpected = request(RequestOp::kSend, kRqPsn, 64);  // no receive
+  Request unexpected = request(RequestOp::kSend, kRqPsn, 64);  // no receive is posted for it
   unexpected.psn = Psn(kRqPsn);
   ask_filled(unexpected);
   EXPECT_THAT(diary.take(), ElementsAre("in request 200 none", "out response 2 200 0"));

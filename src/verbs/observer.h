@@ -1,8 +1,9 @@
-// MessageObserver: who is told of every message that an engine sends or takes, whatever its path: a capture.
+// MessageObserver: is told of every message that an engine sends or receives, on whatever path. Captures
+// implement it.
 //
-// It sees messages in the order in which the engine acts on them. Payload that leaves is told before it is
-// sent; payload that arrives when it has been placed, and so as it then stands in this guest's memory. Either
-// is guest memory, which may change while it is looked at and after: what the peer gets may differ.
+// It sees messages in the order in which the engine acts on them. Outgoing payload is reported before it is
+// sent. Incoming payload is reported after it is placed, as it then is in this guest's memory. Both are guest
+// memory, which may change during and after the call: what the peer gets may differ.
 //
 // Thread: the engine's shard, from inside Engine calls, where nothing may block or allocate.
 #pragma once
@@ -18,9 +19,9 @@ namespace pvrdma::verbs {
 
 enum class Direction : std::uint8_t { kOutbound, kInbound };
 
-// What a response does not say of itself: the packet it would be.
+// What a response does not carry itself: the packet that it stands for.
 struct Answered {
-  Psn psn;  // of the packet, or of the first one of a read's data
+  Psn psn;  // of the packet, or of the first packet of a read's data
   std::uint32_t message_bytes = 0;
 };
 
@@ -28,7 +29,8 @@ class MessageObserver {
  public:
   virtual ~MessageObserver() = default;
 
-  // `payload` null: none, or it did not come or was not wanted. `mtu` is the connection's.
+  // `payload` is null if there is none, if it was lost or if the engine did not take it. `mtu` is the
+  // connection's.
   virtual void on_request(Direction direction, const Request& request, const guestmem::SpanList* payload,
                           abi::Mtu mtu, Instant now) = 0;
   virtual void on_response(Direction direction, const Response& response, const Answered& answered,

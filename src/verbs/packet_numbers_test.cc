@@ -1,4 +1,4 @@
-// Packet numbers beside message numbers: what QUERY_QP tells, and that both ends agree.
+// Packet numbers beside message numbers: what QUERY_QP returns, and that both ends agree.
 #include "verbs/connected_qp_fixture.h"
 
 namespace pvrdma::verbs {
@@ -79,7 +79,7 @@ TEST_F(ResponderPsn, TheQueryTellsWhatIsExpectedNext) {
 
 TEST_F(ResponderPsn, TheRequesterCounts) {
   Request write = request(RequestOp::kWrite, kRqPsn, 1024);
-  write.psn = Psn(0xff'ffff);  // a peer with another MTU, or one that lies: its own loss
+  write.psn = Psn(0xff'ffff);  // as a peer with another MTU, or a lying one, would send: it harms only itself
   ask_filled(write);
   EXPECT_EQ(query(a, qp).rq_psn, 0u);
   EXPECT_EQ(answered().syndrome, Syndrome::kAck);

@@ -1,6 +1,6 @@
-// What a path of packets asks an engine about a connection (ADR 15): where its two sides stand, in PSNs, and
-// which message a PSN belongs to. All of it follows from the engine's own state, so that such a path needs
-// none that its peer would miss. Thread: values.
+// What a path that carries packets asks an engine about a connection (ADR 15): the state of both sides in
+// PSNs, and which message a PSN belongs to. All of it follows from the engine's own state. So such a path
+// keeps no state whose loss its peer would notice. Thread: values.
 #pragma once
 
 #include <cstdint>
@@ -11,51 +11,53 @@
 
 namespace pvrdma::verbs {
 
-// The message that a responder has executed in part: what all its pieces have in common.
+// The message that a responder has executed in part: the fields that all its pieces share.
 struct UnderWay {
-  std::uint32_t executed = 0;  // bytes; 0: none is under way
+  std::uint32_t executed = 0;  // bytes; 0: no message is in progress
   RequestOp op{};
   std::uint32_t message_bytes = 0;
   std::uint32_t rkey = 0;
   std::uint64_t remote_addr = 0;
 
-  // Whether `request` may go on with it. How long a send is its receive decides, piece by piece.
+  // Whether `request` may continue the message. The length of a send is not compared: its receive bounds each
+  // piece.
   bool continues(const Request& request) const {
     return executed == 0 || (op == request.op && rkey == request.rkey && remote_addr == request.remote_addr &&
                              (op == RequestOp::kSend || message_bytes == request.message_bytes));
   }
 };
 
-// Whether the peer asked for a read's bytes before, and may have them.
+// Whether a read is answered for the first time, or the peer asked for its bytes before and may already have
+// them.
 enum class ReadAnswer : std::uint8_t { kFirst, kRepeated };
 
-// The receive side.
+// The state of the receive side.
 struct PacketsReceived {
-  Psn next;              // expected
-  Psn message_psn;       // of the first packet of the message that it belongs to
+  Psn next;              // the PSN expected next
+  Psn message_psn;       // of the first packet of the message that `next` belongs to
   MessageNumber number;  // of that message
-  UnderWay under_way;    // what is executed of it
+  UnderWay under_way;    // the executed part of it
   std::uint32_t msn;     // messages executed since the QP was connected, 24 bits
   abi::Mtu mtu{};
 };
 
-// The send side.
+// The state of the send side.
 struct PacketsSent {
-  Psn oldest;                 // not confirmed; `next` when there is none
-  Psn next;                   // to be sent
-  std::uint32_t next_offset;  // of that packet in its message
+  Psn oldest;                 // the oldest unconfirmed packet; equal to `next` if there is none
+  Psn next;                   // the packet to be sent next
+  std::uint32_t next_offset;  // where that packet begins in its message
   abi::Mtu mtu{};
   std::uint8_t max_rd_atomic;
 };
 
-// A packet that was sent, or the answer to one that was.
+// A packet that was sent, or the answer to one.
 struct SentPacket {
   RequestOp op{};
   MessageNumber number;
   Psn message_psn;  // of the message's first packet
   std::uint32_t message_bytes;
   std::uint32_t offset;     // of the packet's first byte in the message
-  std::uint32_t confirmed;  // bytes of the message
+  std::uint32_t confirmed;  // confirmed bytes of the message
   abi::Mtu mtu{};
   bool is_open;            // the message is not finished
   bool behind_unanswered;  // an earlier read or atomic has no answer yet

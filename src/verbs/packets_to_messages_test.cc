@@ -1,6 +1,6 @@
-// A connection whose requests were packets goes on with messages, as when a native endpoint turns out to be
-// a port of the cluster. Packets counted the two halves of a read apart, where the requester counts one read:
-// what has been executed is known by its PSN.
+// A connection that began with packets continues with messages, for example because a native endpoint turns
+// out to be a port of the cluster. The responder counted the two halves of a read as two packets' requests;
+// the requester counts one read. The PSN tells what has been executed.
 #include "verbs/connected_qp_fixture.h"
 #include "verbs/queue_pair.h"
 
@@ -9,12 +9,12 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr std::uint32_t kMtu = 1024;  // ConnectOptions's
+constexpr std::uint32_t kMtu = 1024;  // as in ConnectOptions
 constexpr std::uint32_t kHalf = 8 * kMtu;
 constexpr std::uint32_t kHalfPackets = 8;
 
-// The peer has sent a write, a read in two halves and a fetch-add: to it numbers 0, 1 and 2 from kRqPsn on,
-// here 0, 1, 2 and 3; PSNs 0, 1 to 16, and 17.
+// The peer has sent a write, a read in two halves and a fetch-add. The peer counts them as 0, 1 and 2 from
+// kRqPsn on, the QP here as 0, 1, 2 and 3. Their PSNs are 0, 1 to 16, and 17.
 class PacketsToMessages : public ConnectedQp {
  protected:
   void SetUp() override {
@@ -46,7 +46,7 @@ class PacketsToMessages : public ConnectedQp {
   Request whole_read() const { return of(RequestOp::kRead, 1, 1, 2 * kHalf); }
   Request fetch_add() const { return of(RequestOp::kFetchAdd, 2, 1 + 2 * kHalfPackets, 8); }
   Request write_behind() const { return of(RequestOp::kWrite, 3, 2 + 2 * kHalfPackets, 8); }
-  // The peer's count is taken over.
+  // The QP adopts the peer's count.
   void expect_executes(const Request& due) {
     ask_filled(due, 7);
     const Response response = answered();
@@ -113,7 +113,7 @@ TEST_F(PacketsToMessages, WhatIsEarlyIsNotExecuted) {
   expect_executes(write_behind());
 }
 
-// The read's second half is due, and something else says that it begins before it.
+// The read's second half is due, and a request that is no read claims to begin before it.
 TEST_F(PacketsToMessages, OnlyAReadCanBeHalfExecuted) {
   ask_filled(of(RequestOp::kWrite, 1, 1, 2 * kHalf), 7);
   EXPECT_THAT(answers(), IsEmpty());

@@ -1,4 +1,4 @@
-// The receive side of an RC QP while a path places payload: the loan's life, and what ends it.
+// The receive side of an RC QP while a path places payload: how long the loan lasts, and what ends it.
 #include "verbs/connected_qp_fixture.h"
 #include "verbs/queue_pair.h"
 
@@ -10,7 +10,7 @@ using ::testing::SizeIs;
 
 constexpr std::uint32_t kBytes = 100;
 
-// Bytes that a path fetches by itself.
+// Bytes that a path fetches itself.
 class FetchedPayload final : public Payload {
  public:
   explicit FetchedPayload(bool ahead = false) : ahead_(ahead) {}
@@ -80,7 +80,8 @@ TEST_F(PlacingTest, WhatDoesNotComeIsAsIfItHadNeverBeenSaid) {
   EXPECT_THAT(a.wire.stopped, IsEmpty());
 }
 
-// Otherwise the first path's bytes land behind those of the second one, which the guest has been told of.
+// Without the stop, bytes from the first path could overwrite those of the second, whose completion the guest
+// has seen.
 TEST_F(PlacingTest, TheSameMessageByAnotherPathStopsTheFirst) {
   hand_over();
   ask_filled(write_, 5);

@@ -9,10 +9,10 @@
 
 namespace pvrdma::verbs {
 
-// One record of an engine; another is skipped, or refused.
+// Prints one record of an engine. Skips or refuses records of other kinds.
 void print_record(state::Printer& printer, const state::Reader::Record& record);
 
-// A line for each field, up to what is wrong with the stream, which the last line says.
+// Prints one line per field. If the stream is invalid, it prints up to the error, which the last line names.
 std::string print_state(std::span<const std::byte> stream);
 
 }  // namespace pvrdma::verbs

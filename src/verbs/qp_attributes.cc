@@ -19,7 +19,7 @@ constexpr std::uint32_t kRtrRequired = abi::kQpAttrAv | abi::kQpAttrPathMtu | ab
                                        abi::kQpAttrMinRnrTimer;
 constexpr std::uint32_t kRtsRequired = abi::kQpAttrTimeout | abi::kQpAttrRetryCnt | abi::kQpAttrRnrRetry |
                                        abi::kQpAttrSqPsn | abi::kQpAttrMaxQpRdAtomic;
-// The alternate path and its migration state are taken and forgotten: a guest without a second path sets
+// The alternate path and its migration state are accepted and ignored: a guest without a second path sets
 // neither.
 constexpr std::uint32_t kConnectedAtWork = abi::kQpAttrCurState | abi::kQpAttrAltPath |
                                            abi::kQpAttrAccessFlags | abi::kQpAttrMinRnrTimer |
@@ -36,7 +36,7 @@ struct Transition {
   std::uint32_t optional;  // besides the state itself
 };
 
-// IBTA vol. 1, 11.2.5.2. Any state -> RESET and any state -> ERR stand in is_allowed().
+// IBTA vol. 1, 11.2.5.2. is_allowed() handles the transitions from any state to RESET and to ERR.
 constexpr Transition kConnected[] = {
     {QpState::kReset, QpState::kInit, kInitConnected, kNone},
     {QpState::kInit, QpState::kInit, kNone, kInitConnected},
@@ -59,7 +59,7 @@ constexpr Transition kDatagram[] = {
     {QpState::kSqe, QpState::kRts, kNone, kQkeyAtWork},
 };
 
-// A UD QP names its port on the way to INIT, the GSI QP has it by nature.
+// A UD QP names its port in the transition to INIT; the GSI QP has a fixed port.
 constexpr Transition kUdInit[] = {
     {QpState::kReset, QpState::kInit, kInitUd, kNone},
     {QpState::kInit, QpState::kInit, kNone, kInitUd},
@@ -103,7 +103,7 @@ bool is_allowed(QpType type, QpState from, QpState to, std::uint32_t mask) {
   return false;
 }
 
-// Takes over what `mask` names; all of it is in range.
+// Copies the attributes in `mask`; all of them are in range.
 void assign(std::uint32_t mask, const abi::QpAttr& attr, QpAttributes& out) {
   const auto named = [mask](abi::QpAttrBit bit) { return (mask & bit) != 0; };
   if (named(abi::kQpAttrEnSqdAsyncNotify)) out.sqd_async_notify = attr.en_sqd_async_notify != 0;
@@ -154,7 +154,7 @@ std::optional<OutOfRange> first_out_of_range(const ModifyQp& request, const Limi
       {abi::kQpAttrMinRnrTimer, {"min_rnr_timer", attr.min_rnr_timer, 0, 31}},
       {abi::kQpAttrMaxQpRdAtomic, {"max_rd_atomic", attr.max_rd_atomic, 0, limits.max_rd_atomic}},
       {abi::kQpAttrMaxDestRdAtomic, {"max_dest_rd_atomic", attr.max_dest_rd_atomic, 0, limits.max_rd_atomic}},
-      // RoCE knows no addresses without a GRH. The address's port is not looked at: there is one, and some
+      // RoCE has no addresses without a GRH. The address's port is not checked: there is only one, and some
       // callers leave it 0.
       {abi::kQpAttrAv,
        {"ah_attr.ah_flags & GRH", static_cast<std::uint32_t>(attr.ah_attr.ah_flags & abi::kAhGrh),

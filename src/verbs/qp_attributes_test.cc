@@ -23,7 +23,7 @@ constexpr QpState kStates[] = {QpState::kReset, QpState::kInit, QpState::kRtr, Q
 constexpr QpType kTypes[] = {QpType::kSmi, QpType::kGsi, QpType::kRc, QpType::kUc, QpType::kUd};
 constexpr std::uint32_t kMaskBits = 32;
 
-// A mask from bit numbers as the reference's table in 3.4 counts them.
+// Builds a mask from the bit numbers of the reference's table in 3.4.
 constexpr std::uint32_t bits(std::initializer_list<std::uint32_t> numbers) {
   std::uint32_t mask = 0;
   for (const std::uint32_t number : numbers) mask |= 1u << number;
@@ -35,7 +35,7 @@ struct Rule {
   std::uint32_t optional;
 };
 
-// What the standard says, written down a second time, by bit number: 1 current state, 2 SQD notify, 3 access
+// The standard's rules, written down independently, by bit number: 1 current state, 2 SQD notify, 3 access
 // flags, 4 P_Key index, 5 port, 6 Q_Key, 7 address, 8 MTU, 9 timeout, 10 retries, 11 RNR retries, 12 RQ PSN,
 // 13 reads out, 14 alternate path, 15 RNR timer, 16 SQ PSN, 17 reads in, 18 migration, 20 destination.
 std::optional<Rule> expected_rule(QpType type, QpState from, QpState to) {
@@ -78,7 +78,7 @@ bool expected_ok(QpType type, QpState from, QpState to, std::uint32_t mask) {
          (named & ~(rule->required | rule->optional)) == 0;
 }
 
-// Every value in its range, for a QP in state `from`.
+// A valid value for every attribute, for a QP in state `from`.
 abi::QpAttr good_values(QpState from, QpState to) {
   abi::QpAttr attr{};
   attr.qp_state = static_cast<std::uint32_t>(to);
@@ -128,7 +128,7 @@ TEST(QpTransitions, EveryPairWithEveryMaskOneBitAwayFromWhatIsRequired) {
       }
     }
   });
-  EXPECT_EQ(allowed, 3 * 14 + 8 + 9 + 9);  // any state to RESET and ERR, and the tables
+  EXPECT_EQ(allowed, 3 * 14 + 8 + 9 + 9);  // transitions from any state to RESET and ERR, plus the tables
 }
 
 TEST(QpTransitions, EveryPairWithSeededRandomMasks) {
@@ -137,7 +137,7 @@ TEST(QpTransitions, EveryPairWithSeededRandomMasks) {
     const std::optional<Rule> rule = expected_rule(type, from, to);
     const abi::QpAttr attr = good_values(from, to);
     for (int i = 0; i < 2000; ++i) {
-      // Mostly near the rule: a random part of what it names, now and then anything.
+      // Most masks are close to the rule (a random subset of what it allows); every eighth is arbitrary.
       std::uint32_t mask = static_cast<std::uint32_t>(random());
       if (rule && i % 8 != 0) mask = rule->required | (mask & rule->optional);
       ASSERT_EQ(apply(type, from, attr, mask | 1).has_value(), expected_ok(type, from, to, mask))
@@ -174,7 +174,7 @@ TEST(QpTransitions, ANamedCurrentStateMustBeTheCurrentOne) {
   }
 }
 
-// The sequences that were seen on the wire (reference 3.4).
+// Sequences observed on the wire (reference 3.4).
 TEST(QpTransitions, SequencesOfRealGuestsPass) {
   struct Step {
     QpState to;
@@ -259,7 +259,7 @@ TEST(QpValues, TheOneOutOfRangeIsNamed) {
   EXPECT_EQ(first_out_of_range(request, Limits{}), (OutOfRange{"max_dest_rd_atomic", 128, 0, 16}));
 }
 
-// The driver copies a caller's struct whole: what the mask does not name is rubbish.
+// The driver copies the caller's whole struct: attributes that the mask does not name hold garbage.
 TEST(QpValues, UnnamedValuesAreNeitherCheckedNorTaken) {
   abi::QpAttr rubbish;
   std::memset(static_cast<void*>(&rubbish), 0xee, sizeof rubbish);
@@ -278,13 +278,13 @@ TEST(QpValues, UnnamedValuesAreNeitherCheckedNorTaken) {
 
 TEST(QpValues, WhatTheMaskNamesIsTakenAndComesBackInQuery) {
   abi::QpAttr attr = good_values(QpState::kReset, QpState::kInit);
-  attr.qp_access_flags = 0xffff'ff0f;  // bits above the defined ones are dropped
+  attr.qp_access_flags = 0xffff'ff0f;  // undefined bits are dropped
   QpAttributes a = *apply_modify(QpType::kRc, QpAttributes{}, {.mask = 0x39, .attr = attr}, Limits{});
   EXPECT_EQ(a.access_flags, 0x0fu);
 
   attr = good_values(QpState::kInit, QpState::kRtr);
   attr.path_mtu = 2;
-  attr.rq_psn = 0xab12'3456;  // 24 bits count
+  attr.rq_psn = 0xab12'3456;  // only 24 bits count
   attr.min_rnr_timer = 12;
   attr.max_dest_rd_atomic = 3;
   attr.ah_attr.grh.dgid.raw[15] = 9;
@@ -374,7 +374,7 @@ TEST(QpTimes, RnrDelaysFollowTheTable) {
     EXPECT_EQ(rnr_delay(code), std::chrono::microseconds(10) * expected[code]) << int{code};
   EXPECT_EQ(rnr_delay(0), std::chrono::microseconds(655'360));
   EXPECT_EQ(rnr_delay(31), std::chrono::microseconds(491'520));
-  EXPECT_EQ(rnr_delay(32), rnr_delay(0));  // a peer's rubbish: five bits count
+  EXPECT_EQ(rnr_delay(32), rnr_delay(0));  // a peer may send garbage: only five bits count
   EXPECT_EQ(rnr_delay(255), rnr_delay(31));
 }
 
