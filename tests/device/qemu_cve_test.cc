@@ -112,7 +112,8 @@ TEST_F(QemuCve, cve_2018_20123_an_adapter_that_cannot_start_leaves_nothing_behin
     fabric::Switch elsewhere(transport::SegmentId{}, transports, clock);
     const auto loop = must(shard::Loop::create({}, clock));
     const auto can_be_made = [&](const device::AdapterConfig& config, const std::string& socket) {
-      return adapters::ServedAdapter::create({.device = config, .socket = socket}, elsewhere, *loop, clock)
+      return adapters::ServedAdapter::create({.device = config, .socket = socket}, elsewhere,
+                                             {.loop = *loop, .clock = clock}, nullptr)
           .has_value();
     };
     device::AdapterConfig odd = adapter_config(3, options_);

@@ -30,6 +30,10 @@ ServedHost::ServedHost(const TestbenchOptions& options)
       reaper_(must(Reaper::create())),
       directory_(make_directory()),
       loop_(must(shard::Loop::create({}, clock_))),
+      parts_{.loop = *loop_,
+             .clock = clock_,
+             .reaper = reaper_.get(),
+             .keeping = options.kept ? &keeping_ : nullptr},
       switch_(transport::SegmentId{}, transports_, clock_) {
   transports_.use(options.transport != nullptr ? *options.transport : local_);
   install_sigbus_handler_once();
@@ -44,8 +48,7 @@ ServedHost::ServedHost(const TestbenchOptions& options)
 std::unique_ptr<adapters::ServedAdapter> ServedHost::serve(std::uint32_t index, const std::string& path,
                                                            const adapters::GivenBack* given) {
   auto served = must(adapters::ServedAdapter::create(
-      {.device = adapter_config(index, options_), .socket = path}, switch_, *loop_, clock_, nullptr,
-      reaper_.get(), options_.kept ? &keeping_ : nullptr, given));
+      {.device = adapter_config(index, options_), .socket = path}, switch_, parts_, given));
   must(served->start());
   return served;
 }

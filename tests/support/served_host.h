@@ -82,6 +82,7 @@ class ServedHost {
   transport::Local local_;
   std::unique_ptr<shard::Loop> loop_;
   adapters::Keeping keeping_{[] {}};
+  const adapters::ServingParts parts_;
   fabric::Transports transports_;
   fabric::Switch switch_;
   std::vector<std::unique_ptr<adapters::ServedAdapter>> adapters_;
