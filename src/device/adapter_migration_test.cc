@@ -14,9 +14,8 @@ namespace {
 using abi::Command;
 using enum vfio_user::MigrationState;
 using test::FakeGuest;
+using test::kSend;
 using Bytes = test::SavedBytes;
-
-constexpr std::uint32_t kSend = 1u << 30;
 
 AdapterConfig with_few_objects() {
   AdapterConfig config = test::some_adapter();

@@ -23,13 +23,12 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using test::changed;
 using test::FakeGuest;
+using test::kActivate;
+using test::kSend;
+using test::kUnknown;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Bytes = test::SavedBytes;
-
-constexpr auto kActivate = static_cast<std::uint32_t>(abi::Ctl::kActivate);
-constexpr std::uint32_t kSend = 1u << 30;
-constexpr std::uint32_t kUnknown = 100;  // a QP handle: a doorbell for it is counted
 
 class AdapterStateFixture : public testing::Test {
  protected:

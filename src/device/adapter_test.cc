@@ -15,8 +15,8 @@ namespace {
 
 using abi::Command;
 using test::FakeGuest;
+using test::kActivate;
 
-constexpr auto kActivate = static_cast<std::uint32_t>(abi::Ctl::kActivate);
 constexpr auto kUnquiesce = static_cast<std::uint32_t>(abi::Ctl::kUnquiesce);
 constexpr auto kReset = static_cast<std::uint32_t>(abi::Ctl::kReset);
 

@@ -10,11 +10,11 @@ namespace {
 
 using std::chrono::microseconds;
 using test::FakeGuest;
+using test::kSend;
+using test::kUnknown;
 
-constexpr std::uint32_t kSend = 1u << 30;
 constexpr std::uint32_t kArm = 1u << 30;
 constexpr std::uint32_t kPoll = 1u << 31;
-constexpr std::uint32_t kUnknown = 100;
 
 AdapterConfig mapped(std::uint64_t doorbells_per_s = Budgets::none().doorbells_per_s) {
   AdapterConfig config = test::some_adapter();

@@ -11,8 +11,8 @@ namespace pvrdma::device {
 namespace {
 
 using test::FakeGuest;
+using test::kSend;
 
-constexpr std::uint32_t kSend = 1u << 30;
 constexpr std::uint32_t kRecv = 1u << 31;
 
 // The engine counts unknown handles, which shows that a word arrived, and with which value.

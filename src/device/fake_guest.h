@@ -28,6 +28,10 @@
 
 namespace pvrdma::test {
 
+inline constexpr std::uint32_t kSend = 1u << 30;  // in a doorbell's word: send WQEs were posted
+inline constexpr std::uint32_t kUnknown = 100;  // a QP handle that no QP has; the engine counts its doorbells
+inline constexpr auto kActivate = static_cast<std::uint32_t>(abi::Ctl::kActivate);
+
 class FakePort final : public verbs::SwitchPort {
  public:
   FakePort() : SwitchPort(generation) {}
@@ -258,7 +262,7 @@ class FakeGuest {
     prepare_region();
     load_region();
     write_register(abi::Register::kImr, abi::kImrAllEnabled);
-    PVRDMA_CHECK(control(static_cast<std::uint32_t>(abi::Ctl::kActivate)) == 0, "the adapter is activated");
+    PVRDMA_CHECK(control(kActivate) == 0, "the adapter is activated");
   }
 
   // Fills in the header, sends `request`, and returns ERR.

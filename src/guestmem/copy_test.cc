@@ -9,15 +9,15 @@
 namespace pvrdma::guestmem {
 namespace {
 
-constexpr std::uint64_t kBase = 0x40000000;
+constexpr std::uint64_t kCopyBase = 0x40000000;
 
 class CopyTest : public ::testing::Test {
  protected:
   // Two adjacent ranges whose file pages are in the wrong order, then a read-only one.
   CopyTest() {
-    map(kBase, kPageBytes, true);
-    map(kBase + kPageBytes, 0, true);
-    map(kBase + 2 * kPageBytes, 2 * kPageBytes, false);
+    map(kCopyBase, kPageBytes, true);
+    map(kCopyBase + kPageBytes, 0, true);
+    map(kCopyBase + 2 * kPageBytes, 2 * kPageBytes, false);
   }
   void map(std::uint64_t iova, std::uint64_t offset, bool writable) {
     ASSERT_TRUE(memory_.map(GuestPhys(iova), kPageBytes, ram_.fd(), offset, true, writable));
@@ -30,25 +30,27 @@ class CopyTest : public ::testing::Test {
 TEST_F(CopyTest, ReadsAnObjectAcrossTwoRanges) {
   ram_.store<std::uint32_t>(2 * kPageBytes - 4, 0x11111111);
   ram_.store<std::uint32_t>(0, 0x22222222);
-  EXPECT_EQ(read_object<std::uint64_t>(memory_, GuestPhys(kBase + kPageBytes - 4)), 0x2222222211111111ull);
+  EXPECT_EQ(read_object<std::uint64_t>(memory_, GuestPhys(kCopyBase + kPageBytes - 4)),
+            0x2222222211111111ull);
 }
 
 TEST_F(CopyTest, WritesAnObjectAcrossTwoRanges) {
-  EXPECT_TRUE(write_object(memory_, GuestPhys(kBase + kPageBytes - 4), std::uint64_t{0x2222222211111111}));
+  EXPECT_TRUE(
+      write_object(memory_, GuestPhys(kCopyBase + kPageBytes - 4), std::uint64_t{0x2222222211111111}));
   EXPECT_EQ(ram_.load<std::uint32_t>(2 * kPageBytes - 4), 0x11111111U);
   EXPECT_EQ(ram_.load<std::uint32_t>(0), 0x22222222U);
 }
 
 TEST_F(CopyTest, RefusesWhatIsNotThere) {
-  EXPECT_FALSE(read_object<std::uint64_t>(memory_, GuestPhys(kBase - 1)));
-  EXPECT_FALSE(read_object<std::uint64_t>(memory_, GuestPhys(kBase + 3 * kPageBytes - 7)));
+  EXPECT_FALSE(read_object<std::uint64_t>(memory_, GuestPhys(kCopyBase - 1)));
+  EXPECT_FALSE(read_object<std::uint64_t>(memory_, GuestPhys(kCopyBase + 3 * kPageBytes - 7)));
   EXPECT_FALSE(read_object<std::uint64_t>(memory_, GuestPhys(~0ull - 3)));
-  EXPECT_FALSE(write_object(memory_, GuestPhys(kBase - 1), std::uint64_t{1}));
+  EXPECT_FALSE(write_object(memory_, GuestPhys(kCopyBase - 1), std::uint64_t{1}));
 }
 
 TEST_F(CopyTest, RefusesToWriteReadOnlyMemory) {
-  EXPECT_TRUE(read_object<std::uint64_t>(memory_, GuestPhys(kBase + 2 * kPageBytes)));
-  EXPECT_FALSE(write_object(memory_, GuestPhys(kBase + 2 * kPageBytes), std::uint64_t{1}));
+  EXPECT_TRUE(read_object<std::uint64_t>(memory_, GuestPhys(kCopyBase + 2 * kPageBytes)));
+  EXPECT_FALSE(write_object(memory_, GuestPhys(kCopyBase + 2 * kPageBytes), std::uint64_t{1}));
 }
 
 TEST_F(CopyTest, ReadsAndWritesNothingAnywhere) {

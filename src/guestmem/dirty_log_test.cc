@@ -22,13 +22,13 @@ namespace {
 using Pages = std::set<std::uint64_t>;
 
 constexpr std::uint64_t kChunkBytes = DirtyLog::kChunkPages * kPageBytes;
-constexpr std::size_t kPages = 256;
+constexpr std::size_t kLogPages = 256;
 // Not at the beginning of a word.
-constexpr std::uint64_t kBase = 0x103000;
+constexpr std::uint64_t kLogBase = 0x103000;
 
 Pages pages(std::initializer_list<std::uint64_t> offsets) {
   Pages out;
-  for (const std::uint64_t offset : offsets) out.insert(kBase / kPageBytes + offset);
+  for (const std::uint64_t offset : offsets) out.insert(kLogBase / kPageBytes + offset);
   return out;
 }
 
@@ -66,19 +66,19 @@ Pages report(AddressSpace& memory, std::uint64_t begin, std::uint64_t size,
 class DirtyLogTest : public ::testing::Test {
  protected:
   DirtyLogTest() {
-    ram_.map_into(memory_, kBase);
+    ram_.map_into(memory_, kLogBase);
     EXPECT_TRUE(memory_.start_log());
   }
   bool write(std::uint64_t page, std::uint64_t offset, std::size_t size) {
     const std::vector<std::byte> bytes(size, std::byte{7});
-    return guestmem::write(memory_, GuestPhys(kBase + page * kPageBytes + offset), bytes);
+    return guestmem::write(memory_, GuestPhys(kLogBase + page * kPageBytes + offset), bytes);
   }
   int map(std::uint64_t iova, std::uint64_t size, std::uint64_t offset = 0, bool writable = true) {
     const Result<> outcome = memory_.map(GuestPhys(iova), size, ram_.fd(), offset, true, writable);
     return outcome ? 0 : outcome.error().code;
   }
 
-  TestRam ram_{kPages * kPageBytes};
+  TestRam ram_{kLogPages * kPageBytes};
   AddressSpace memory_;
 };
 
@@ -94,29 +94,29 @@ TEST_F(DirtyLogTest, HasThePagesThatWereWritten) {
 }
 
 TEST_F(DirtyLogTest, ReadsAndEmptyRangesAreNoWrites) {
-  EXPECT_TRUE(read_object<std::uint64_t>(memory_, GuestPhys(kBase)));
-  EXPECT_NE(memory_.translate(GuestPhys(kBase), 0, Access::kWrite), nullptr);
+  EXPECT_TRUE(read_object<std::uint64_t>(memory_, GuestPhys(kLogBase)));
+  EXPECT_NE(memory_.translate(GuestPhys(kLogBase), 0, Access::kWrite), nullptr);
   SpanList list;
-  EXPECT_EQ(memory_.translate_pieces(GuestPhys(kBase), 0, Access::kWrite, list), Resolved::kAll);
-  EXPECT_EQ(memory_.translate(GuestPhys(kBase), kPages * kPageBytes + 1, Access::kWrite), nullptr);
+  EXPECT_EQ(memory_.translate_pieces(GuestPhys(kLogBase), 0, Access::kWrite, list), Resolved::kAll);
+  EXPECT_EQ(memory_.translate(GuestPhys(kLogBase), kLogPages * kPageBytes + 1, Access::kWrite), nullptr);
   EXPECT_EQ(collect(memory_), Pages{});
 }
 
 TEST_F(DirtyLogTest, EveryWayToAnAddressMarks) {
-  EXPECT_NE(memory_.translate(GuestPhys(kBase), 8, Access::kWrite), nullptr);
-  EXPECT_NE(memory_.translate(GuestPhys(kBase + kPageBytes), 8, Access::kReadWrite), nullptr);
+  EXPECT_NE(memory_.translate(GuestPhys(kLogBase), 8, Access::kWrite), nullptr);
+  EXPECT_NE(memory_.translate(GuestPhys(kLogBase + kPageBytes), 8, Access::kReadWrite), nullptr);
   SpanList list;
-  EXPECT_EQ(memory_.translate_pieces(GuestPhys(kBase + 3 * kPageBytes), 8, Access::kWrite, list),
+  EXPECT_EQ(memory_.translate_pieces(GuestPhys(kLogBase + 3 * kPageBytes), 8, Access::kWrite, list),
             Resolved::kAll);
   AddressSpace::Cursor cursor(memory_, Access::kWrite);
-  EXPECT_NE(cursor.translate(GuestPhys(kBase + 5 * kPageBytes), 8), nullptr);
-  EXPECT_NE(cursor.translate(GuestPhys(kBase + 9 * kPageBytes), 8), nullptr);
-  EXPECT_EQ(cursor.translate(GuestPhys(kBase + kPages * kPageBytes - 4), 8), nullptr);
+  EXPECT_NE(cursor.translate(GuestPhys(kLogBase + 5 * kPageBytes), 8), nullptr);
+  EXPECT_NE(cursor.translate(GuestPhys(kLogBase + 9 * kPageBytes), 8), nullptr);
+  EXPECT_EQ(cursor.translate(GuestPhys(kLogBase + kLogPages * kPageBytes - 4), 8), nullptr);
   AddressSpace::Cursor reader(memory_, Access::kRead);
-  EXPECT_NE(reader.translate(GuestPhys(kBase + 11 * kPageBytes), 8), nullptr);
+  EXPECT_NE(reader.translate(GuestPhys(kLogBase + 11 * kPageBytes), 8), nullptr);
   PageList list_of_pages;
-  list_of_pages.append(GuestPhys(kBase + 20 * kPageBytes));
-  list_of_pages.append(GuestPhys(kBase + 30 * kPageBytes));
+  list_of_pages.append(GuestPhys(kLogBase + 20 * kPageBytes));
+  list_of_pages.append(GuestPhys(kLogBase + 30 * kPageBytes));
   PagedRange range;
   ASSERT_TRUE(range.assign(0, 2 * kPageBytes, list_of_pages));
   list.clear();
@@ -136,8 +136,8 @@ TEST_F(DirtyLogTest, RightsAreAsWithoutIt) {
 
 TEST_F(DirtyLogTest, ARingThatKeepsAddressesMarksAgainAfterEachClearing) {
   PageList list;
-  list.append(GuestPhys(kBase + 40 * kPageBytes));
-  list.append(GuestPhys(kBase + 50 * kPageBytes));
+  list.append(GuestPhys(kLogBase + 40 * kPageBytes));
+  list.append(GuestPhys(kLogBase + 50 * kPageBytes));
   const RingShape shape{.role = RingRole::kProducer, .element_count = 64, .stride_bytes = 64};
   std::optional<GuestRing> ring = GuestRing::create(memory_, list, shape);
   ASSERT_TRUE(ring);
@@ -148,7 +148,8 @@ TEST_F(DirtyLogTest, ARingThatKeepsAddressesMarksAgainAfterEachClearing) {
   for (int round = 0; round < 3; ++round) {
     ASSERT_EQ(ring->push(element), RingStatus::kOk);
     ASSERT_EQ(ring->push(element), RingStatus::kOk);
-    EXPECT_EQ(round == 1 ? report(memory_, kBase, kPages * kPageBytes) : collect(memory_), pages({40, 50}));
+    EXPECT_EQ(round == 1 ? report(memory_, kLogBase, kLogPages * kPageBytes) : collect(memory_),
+              pages({40, 50}));
   }
   const std::uint64_t generation = memory_.generation();
   EXPECT_EQ(collect(memory_), Pages{});
@@ -158,17 +159,17 @@ TEST_F(DirtyLogTest, ARingThatKeepsAddressesMarksAgainAfterEachClearing) {
 TEST_F(DirtyLogTest, MarksOutliveTheMap) {
   ASSERT_TRUE(write(3, 0, 8));
   ASSERT_TRUE(write(250, 0, 8));
-  ASSERT_EQ(memory_.unmap(GuestPhys(kBase), kPages * kPageBytes), 0);
+  ASSERT_EQ(memory_.unmap(GuestPhys(kLogBase), kLogPages * kPageBytes), 0);
   EXPECT_EQ(collect(memory_), Pages{}) << "what is no RAM is left out";
   EXPECT_EQ(memory_.logged_pages(), 2u) << "and stays";
-  ASSERT_EQ(map(kBase, 100 * kPageBytes), 0);
+  ASSERT_EQ(map(kLogBase, 100 * kPageBytes), 0);
   EXPECT_EQ(collect(memory_), pages({3}));
-  ASSERT_EQ(map(kBase + 100 * kPageBytes, 156 * kPageBytes, 100 * kPageBytes), 0);
-  EXPECT_EQ(report(memory_, kBase, kPages * kPageBytes), pages({250}));
+  ASSERT_EQ(map(kLogBase + 100 * kPageBytes, 156 * kPageBytes, 100 * kPageBytes), 0);
+  EXPECT_EQ(report(memory_, kLogBase, kLogPages * kPageBytes), pages({250}));
   ASSERT_TRUE(write(99, 0, 2 * kPageBytes));
   memory_.unmap_all();
   EXPECT_EQ(memory_.log_state(), LogState::kOn);
-  ASSERT_EQ(map(kBase, kPages * kPageBytes), 0);
+  ASSERT_EQ(map(kLogBase, kLogPages * kPageBytes), 0);
   EXPECT_EQ(collect(memory_), pages({99, 100}));
 }
 
@@ -206,14 +207,14 @@ TEST_F(DirtyLogTest, AReportIsCheckedAndBounded) {
     return outcome ? 0 : outcome.error().code;
   };
   ASSERT_TRUE(write(0, 0, 8));
-  EXPECT_EQ(error(kBase, 64 * kPageBytes, 2048), EINVAL);
-  EXPECT_EQ(error(kBase, 64 * kPageBytes, 0), EINVAL);
-  EXPECT_EQ(error(kBase, 64 * kPageBytes, 5000), EINVAL);
-  EXPECT_EQ(error(kBase, 64 * kPageBytes, 2 * kPageBytes), EINVAL) << "not aligned";
-  EXPECT_EQ(error(kBase, 0, kPageBytes), EINVAL);
-  EXPECT_EQ(error(kBase, 100, kPageBytes), EINVAL);
-  EXPECT_EQ(error(kBase, 65 * kPageBytes, kPageBytes), EINVAL) << "the bitmap is too short";
-  EXPECT_EQ(error(kBase, (AddressSpace::kReportPagesMax + 1) * kPageBytes, kPageBytes), E2BIG);
+  EXPECT_EQ(error(kLogBase, 64 * kPageBytes, 2048), EINVAL);
+  EXPECT_EQ(error(kLogBase, 64 * kPageBytes, 0), EINVAL);
+  EXPECT_EQ(error(kLogBase, 64 * kPageBytes, 5000), EINVAL);
+  EXPECT_EQ(error(kLogBase, 64 * kPageBytes, 2 * kPageBytes), EINVAL) << "not aligned";
+  EXPECT_EQ(error(kLogBase, 0, kPageBytes), EINVAL);
+  EXPECT_EQ(error(kLogBase, 100, kPageBytes), EINVAL);
+  EXPECT_EQ(error(kLogBase, 65 * kPageBytes, kPageBytes), EINVAL) << "the bitmap is too short";
+  EXPECT_EQ(error(kLogBase, (AddressSpace::kReportPagesMax + 1) * kPageBytes, kPageBytes), E2BIG);
   EXPECT_EQ(error(~std::uint64_t{0} - kPageBytes + 1, 2 * kPageBytes, kPageBytes), EINVAL);
   EXPECT_EQ(error(~std::uint64_t{0} - kPageBytes + 1, kPageBytes, kPageBytes), 0);
   EXPECT_EQ(collect(memory_), pages({0})) << "a refused one takes nothing";
@@ -221,7 +222,7 @@ TEST_F(DirtyLogTest, AReportIsCheckedAndBounded) {
 
 TEST_F(DirtyLogTest, AReportTakesOnlyItsRange) {
   for (const std::uint64_t page : {9u, 10u, 75u, 76u}) ASSERT_TRUE(write(page, 0, 8));
-  EXPECT_EQ(report(memory_, kBase + 10 * kPageBytes, 66 * kPageBytes), pages({10, 75}));
+  EXPECT_EQ(report(memory_, kLogBase + 10 * kPageBytes, 66 * kPageBytes), pages({10, 75}));
   EXPECT_EQ(collect(memory_), pages({9, 76}));
 }
 

@@ -7,16 +7,16 @@
 namespace pvrdma::guestmem {
 namespace {
 
-// Guest memory of 2048 pages at kBase: page 0 is the directory, 1 and on the tables.
-constexpr std::uint64_t kBase = 0x80000000;
-constexpr std::uint32_t kPages = 2048;
+// Guest memory of 2048 pages at kDirectoryBase: page 0 is the directory, 1 and on the tables.
+constexpr std::uint64_t kDirectoryBase = 0x80000000;
+constexpr std::uint32_t kDirectoryPages = 2048;
 constexpr std::uint64_t kLast = ~std::uint64_t{0};
 
 class PageDirectoryTest : public ::testing::Test {
  protected:
-  PageDirectoryTest() { ram_.map_into(memory_, kBase); }
+  PageDirectoryTest() { ram_.map_into(memory_, kDirectoryBase); }
 
-  static std::uint64_t gpa_of(std::uint64_t page) { return kBase + page * kPageBytes; }
+  static std::uint64_t gpa_of(std::uint64_t page) { return kDirectoryBase + page * kPageBytes; }
   void set_table(std::uint32_t index, std::uint64_t gpa) { ram_.store(index * 8, gpa); }
   void set_page(std::uint32_t table_page, std::uint32_t slot, std::uint64_t gpa) {
     ram_.store(table_page * kPageBytes + slot * 8, gpa);
@@ -25,14 +25,14 @@ class PageDirectoryTest : public ::testing::Test {
   void fill(std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
       set_table(i / 512, gpa_of(1 + i / 512));
-      set_page(1 + i / 512, i % 512, gpa_of(kPages - 1 - i));
+      set_page(1 + i / 512, i % 512, gpa_of(kDirectoryPages - 1 - i));
     }
   }
   DirectoryStatus walk(std::uint32_t count, std::uint32_t limit = kMaxDirectoryPages) {
-    return read_page_directory(memory_, GuestPhys(kBase), count, limit, pages_);
+    return read_page_directory(memory_, GuestPhys(kDirectoryBase), count, limit, pages_);
   }
 
-  TestRam ram_{kPages * kPageBytes};
+  TestRam ram_{kDirectoryPages * kPageBytes};
   AddressSpace memory_;
   PageList pages_;
 };
@@ -42,7 +42,8 @@ TEST_F(PageDirectoryTest, ListsThePagesInOrder) {
     fill(count);
     ASSERT_EQ(walk(count), DirectoryStatus::kOk) << count;
     ASSERT_EQ(pages_.size(), count);
-    for (std::uint32_t i = 0; i < count; ++i) ASSERT_EQ(pages_.at(i).value, gpa_of(kPages - 1 - i)) << i;
+    for (std::uint32_t i = 0; i < count; ++i)
+      ASSERT_EQ(pages_.at(i).value, gpa_of(kDirectoryPages - 1 - i)) << i;
   }
 }
 
@@ -65,14 +66,15 @@ TEST_F(PageDirectoryTest, RefusesACountOutsideTheCallersLimit) {
 
 TEST_F(PageDirectoryTest, RefusesABadDirectoryPage) {
   fill(1);
-  for (const std::uint64_t directory : {kBase + 8, kBase - kPageBytes, gpa_of(kPages), kLast, kLast - 4095})
+  for (const std::uint64_t directory :
+       {kDirectoryBase + 8, kDirectoryBase - kPageBytes, gpa_of(kDirectoryPages), kLast, kLast - 4095})
     EXPECT_EQ(read_page_directory(memory_, GuestPhys(directory), 1, 1, pages_),
               DirectoryStatus::kBadDirectory);
 }
 
 TEST_F(PageDirectoryTest, RefusesABadTable) {
   fill(513);
-  for (const std::uint64_t table : {gpa_of(1) + 8, gpa_of(kPages), std::uint64_t{0}, kLast - 4095}) {
+  for (const std::uint64_t table : {gpa_of(1) + 8, gpa_of(kDirectoryPages), std::uint64_t{0}, kLast - 4095}) {
     set_table(1, table);
     EXPECT_EQ(walk(513), DirectoryStatus::kBadTable) << table;
     EXPECT_EQ(pages_.size(), 0U);
@@ -82,7 +84,8 @@ TEST_F(PageDirectoryTest, RefusesABadTable) {
 
 TEST_F(PageDirectoryTest, RefusesABadPage) {
   fill(4);
-  for (const std::uint64_t page : {gpa_of(9) + 1, gpa_of(kPages), std::uint64_t{0}, kLast, kLast - 4095}) {
+  for (const std::uint64_t page :
+       {gpa_of(9) + 1, gpa_of(kDirectoryPages), std::uint64_t{0}, kLast, kLast - 4095}) {
     set_page(1, 3, page);
     EXPECT_EQ(walk(4), DirectoryStatus::kBadPage) << page;
     EXPECT_EQ(pages_.size(), 0U);
@@ -102,7 +105,7 @@ TEST_F(PageDirectoryTest, KeepsTheCopyWhenTheGuestChangesItsTables) {
   ASSERT_EQ(walk(4), DirectoryStatus::kOk);
   set_table(0, 0);
   set_page(1, 0, 0xdead);
-  EXPECT_EQ(pages_.at(0).value, gpa_of(kPages - 1));
+  EXPECT_EQ(pages_.at(0).value, gpa_of(kDirectoryPages - 1));
 }
 
 TEST_F(PageDirectoryTest, ReplacesWhatTheListHeld) {

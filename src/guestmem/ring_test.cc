@@ -12,19 +12,20 @@
 namespace pvrdma::guestmem {
 namespace {
 
-constexpr std::uint64_t kBase = 0x200000;
-constexpr std::uint32_t kPages = 8;
+constexpr std::uint64_t kRingBase = 0x200000;
+constexpr std::uint32_t kRingPages = 8;
 constexpr std::size_t kTxTail = 0, kTxHead = 4, kRxTail = 8, kRxHead = 12;  // in the state page
 
 // Page 0 of RAM is the state page, the ring's data pages are the others in reverse order.
 class RingTest : public ::testing::Test {
  protected:
   RingTest() {
-    ram_.map_into(memory_, kBase);
-    pages_.append(GuestPhys(kBase));
-    for (std::uint32_t i = 1; i < kPages; ++i) pages_.append(GuestPhys(kBase + page_of(i) * kPageBytes));
+    ram_.map_into(memory_, kRingBase);
+    pages_.append(GuestPhys(kRingBase));
+    for (std::uint32_t i = 1; i < kRingPages; ++i)
+      pages_.append(GuestPhys(kRingBase + page_of(i) * kPageBytes));
   }
-  static std::uint64_t page_of(std::uint32_t index) { return kPages - index; }
+  static std::uint64_t page_of(std::uint32_t index) { return kRingPages - index; }
   std::optional<GuestRing> make(RingRole role, RingWords words, std::uint32_t n, std::uint32_t stride,
                                 std::uint32_t first_page = 1) {
     return GuestRing::create(
@@ -52,7 +53,7 @@ class RingTest : public ::testing::Test {
     return ring.push(std::as_bytes(std::span(&value, 1)));
   }
 
-  TestRam ram_{kPages * kPageBytes};
+  TestRam ram_{kRingPages * kPageBytes};
   AddressSpace memory_;
   PageList pages_;
 };
@@ -221,17 +222,17 @@ TEST_F(RingTest, FailsWhenAPageIsGoneAndRecoversWhenItIsBack) {
   set_word(kTxTail, 2);
   std::uint32_t seen = 0;
   ASSERT_EQ(pop(ring, seen), RingStatus::kOk);
-  ASSERT_EQ(memory_.unmap(GuestPhys(kBase), kPages * kPageBytes), 0);
+  ASSERT_EQ(memory_.unmap(GuestPhys(kRingBase), kRingPages * kPageBytes), 0);
   EXPECT_EQ(pop(ring, seen), RingStatus::kUnmapped);
   EXPECT_EQ(ring.used().status, RingStatus::kUnmapped);
 
-  ASSERT_TRUE(memory_.map(GuestPhys(kBase), kPageBytes, ram_.fd(), 0, true, true));
+  ASSERT_TRUE(memory_.map(GuestPhys(kRingBase), kPageBytes, ram_.fd(), 0, true, true));
   EXPECT_EQ(ring.used().count, 1U);
   EXPECT_EQ(pop(ring, seen), RingStatus::kUnmapped) << "the state page is back, the element's page is not";
   EXPECT_EQ(word(kTxHead), 1U);
 
-  const std::uint64_t rest = (kPages - 1) * kPageBytes;
-  ASSERT_TRUE(memory_.map(GuestPhys(kBase + kPageBytes), rest, ram_.fd(), kPageBytes, true, true));
+  const std::uint64_t rest = (kRingPages - 1) * kPageBytes;
+  ASSERT_TRUE(memory_.map(GuestPhys(kRingBase + kPageBytes), rest, ram_.fd(), kPageBytes, true, true));
   ram_.store(slot(1, 4, 4096), std::uint32_t{77});
   EXPECT_EQ(pop(ring, seen), RingStatus::kOk);
   EXPECT_EQ(seen, 77U);
@@ -241,8 +242,8 @@ TEST_F(RingTest, FollowsPagesToOtherMemory) {
   GuestRing ring = producer(4, 64);
   ASSERT_EQ(push(ring, 1), RingStatus::kOk);
   memory_.unmap_all();
-  TestRam other(kPages * kPageBytes);
-  other.map_into(memory_, kBase);
+  TestRam other(kRingPages * kPageBytes);
+  other.map_into(memory_, kRingBase);
   ASSERT_EQ(push(ring, 2), RingStatus::kOk);
   EXPECT_EQ(other.load<std::uint32_t>(slot(1, 4, 64)), 2U);
   EXPECT_EQ(other.load<std::uint32_t>(kRxTail), 2U);
@@ -251,9 +252,9 @@ TEST_F(RingTest, FollowsPagesToOtherMemory) {
 
 TEST_F(RingTest, NeedsTheRightsOfItsRole) {
   memory_.unmap_all();
-  ASSERT_TRUE(memory_.map(GuestPhys(kBase), kPageBytes, ram_.fd(), 0, true, true));
-  const std::uint64_t rest = (kPages - 1) * kPageBytes;
-  ASSERT_TRUE(memory_.map(GuestPhys(kBase + kPageBytes), rest, ram_.fd(), kPageBytes, true, false));
+  ASSERT_TRUE(memory_.map(GuestPhys(kRingBase), kPageBytes, ram_.fd(), 0, true, true));
+  const std::uint64_t rest = (kRingPages - 1) * kPageBytes;
+  ASSERT_TRUE(memory_.map(GuestPhys(kRingBase + kPageBytes), rest, ram_.fd(), kPageBytes, true, false));
   GuestRing sq = consumer(4, 64);
   GuestRing cq = producer(4, 64);
   set_word(kTxTail, 1);

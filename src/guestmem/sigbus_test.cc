@@ -14,22 +14,23 @@
 namespace pvrdma::guestmem {
 namespace {
 
-constexpr std::uint64_t kBase = 0x100000;
-constexpr std::size_t kPages = 8;
+constexpr std::uint64_t kFaultBase = 0x100000;
+constexpr std::size_t kFaultPages = 8;
 
 class SigbusTest : public ::testing::Test {
  protected:
   SigbusTest() {
     EXPECT_TRUE(install_sigbus_handler());
-    ram_.map_into(memory_, kBase);
-    for (std::size_t page = 0; page < kPages; ++page) ram_.store(page * kPageBytes, std::uint64_t{page + 1});
+    ram_.map_into(memory_, kFaultBase);
+    for (std::size_t page = 0; page < kFaultPages; ++page)
+      ram_.store(page * kPageBytes, std::uint64_t{page + 1});
   }
   std::optional<std::uint64_t> read_page(std::size_t page) const {
-    return read_object<std::uint64_t>(memory_, GuestPhys(kBase + page * kPageBytes));
+    return read_object<std::uint64_t>(memory_, GuestPhys(kFaultBase + page * kPageBytes));
   }
   // As it is found before any harm is done, like the pieces of a copy under way.
   std::byte* host_of(std::size_t page) const {
-    return memory_.translate(GuestPhys(kBase + page * kPageBytes), kPageBytes, Access::kReadWrite);
+    return memory_.translate(GuestPhys(kFaultBase + page * kPageBytes), kPageBytes, Access::kReadWrite);
   }
   static std::uint64_t load(const std::byte* at) {
     std::uint64_t value = 0;
@@ -37,7 +38,7 @@ class SigbusTest : public ::testing::Test {
     return value;
   }
 
-  TestRam ram_{kPages * kPageBytes};
+  TestRam ram_{kFaultPages * kPageBytes};
   AddressSpace memory_;
 };
 
@@ -84,8 +85,8 @@ TEST(SigbusMaps, PagesThatVanishOneByOneCostOneMapping) {
   for (const bool downwards : {false, true}) {
     TestRam ram(kMany * kPageBytes);
     AddressSpace memory;
-    ram.map_into(memory, kBase);
-    std::byte* const host = memory.translate(GuestPhys(kBase), kMany * kPageBytes, Access::kReadWrite);
+    ram.map_into(memory, kFaultBase);
+    std::byte* const host = memory.translate(GuestPhys(kFaultBase), kMany * kPageBytes, Access::kReadWrite);
     const std::size_t before = count_maps();
     ram.truncate(kPageBytes);
     // Each other one, as a guest's scattered pages are.
@@ -103,7 +104,7 @@ TEST(SigbusMaps, PagesThatVanishOneByOneCostOneMapping) {
 TEST_F(SigbusTest, APageTheVmmTookAwayCanBeWritten) {
   std::byte* const host = host_of(5);
   ram_.truncate(0);
-  EXPECT_TRUE(write_object(memory_, GuestPhys(kBase + 5 * kPageBytes + 8), std::uint64_t{99}));
+  EXPECT_TRUE(write_object(memory_, GuestPhys(kFaultBase + 5 * kPageBytes + 8), std::uint64_t{99}));
   EXPECT_TRUE(memory_.damaged());
   EXPECT_EQ(load(host), 0U);
   EXPECT_EQ(load(host + 8), 99U);
@@ -118,9 +119,9 @@ TEST_F(SigbusTest, TheNextVmmStartsUndamaged) {
 }
 
 TEST_F(SigbusTest, OnlyTheOwnerIsDamaged) {
-  TestRam other_ram(kPages * kPageBytes);
+  TestRam other_ram(kFaultPages * kPageBytes);
   AddressSpace other;
-  other_ram.map_into(other, kBase);
+  other_ram.map_into(other, kFaultBase);
   ram_.truncate(0);
   EXPECT_EQ(read_page(0), 0U);
   EXPECT_TRUE(memory_.damaged());
@@ -142,7 +143,7 @@ TEST_F(SigbusTest, ADamagedRangeUnmapsAndMapsAgain) {
   memory_.unmap_all();
   TestRam fresh(kPageBytes);
   fresh.store(0, std::uint64_t{5});
-  fresh.map_into(memory_, kBase);
+  fresh.map_into(memory_, kFaultBase);
   EXPECT_EQ(read_page(0), 5U);
 }
 
@@ -151,9 +152,9 @@ TEST_F(SigbusTest, ThreadsDamageAndRemapAtTheSameTime) {
     for (int round = 0; round < 50; ++round) {
       TestRam ram(4 * kPageBytes);
       AddressSpace memory;
-      ram.map_into(memory, kBase);
+      ram.map_into(memory, kFaultBase);
       if (shrink) ram.truncate(kPageBytes);
-      EXPECT_EQ(read_object<std::uint64_t>(memory, GuestPhys(kBase + 2 * kPageBytes)), 0U);
+      EXPECT_EQ(read_object<std::uint64_t>(memory, GuestPhys(kFaultBase + 2 * kPageBytes)), 0U);
       EXPECT_EQ(memory.damaged(), shrink);
     }
   };
@@ -173,14 +174,14 @@ TEST(SigbusTable, ReusesSlotsAndRefusesWhenFull) {
 
   TestRam ram(kPageBytes);
   AddressSpace memory;
-  const Result<> refused = memory.map(GuestPhys(kBase), kPageBytes, ram.fd(), 0, true, true);
+  const Result<> refused = memory.map(GuestPhys(kFaultBase), kPageBytes, ram.fd(), 0, true, true);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ENOSPC);
   EXPECT_EQ(memory.map_count(), 0U);
 
   remove_sigbus_range(slots.back());
   slots.pop_back();
-  EXPECT_TRUE(memory.map(GuestPhys(kBase), kPageBytes, ram.fd(), 0, true, true));
+  EXPECT_TRUE(memory.map(GuestPhys(kFaultBase), kPageBytes, ram.fd(), 0, true, true));
   for (const int slot : slots) remove_sigbus_range(slot);
 }
 

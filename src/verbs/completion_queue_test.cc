@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "support/guest_memory.h"
+#include "verbs/recorded_events.h"
 
 namespace pvrdma::verbs {
 namespace {
@@ -17,17 +18,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using Arm = CompletionQueue::Arm;
 using Pushed = CompletionQueue::Pushed;
-
-class Events final : public EventSink {
- public:
-  void completion_event(CqHandle cq) override { seen.push_back("completion " + std::to_string(cq.value)); }
-  void async_event(abi::EventType type, std::uint32_t info) override {
-    seen.push_back("async " + std::to_string(static_cast<std::uint32_t>(type)) + " " + std::to_string(info));
-  }
-  void qp_failed(Qpn, std::string_view) override { seen.push_back("qp failed"); }
-
-  std::vector<std::string> seen;
-};
 
 constexpr char kFired[] = "completion 7";
 constexpr char kCqErr[] = "async 0 7";
@@ -64,7 +54,7 @@ class CompletionQueueTest : public testing::Test {
   test::GuestMemory memory;
   test::GuestMemory::Object object = memory.object(2);
   Limits limits;
-  Events events;
+  RecordedEvents events;
   std::unique_ptr<CompletionQueue> cq;
   std::optional<test::RingPeer> guest;
 };

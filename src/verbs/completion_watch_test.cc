@@ -16,7 +16,7 @@ using std::chrono::microseconds;
 constexpr std::uint32_t kCqes = 64;
 constexpr Duration kPatience = CompletionWatch::kPatienceMin;
 
-class Events final : public EventSink {
+class CompletionCount final : public EventSink {
  public:
   void completion_event(CqHandle) override { ++count; }
   void async_event(abi::EventType, std::uint32_t) override { ADD_FAILURE(); }
@@ -44,7 +44,7 @@ struct WatchedCq {
   }
   void poll() { static_cast<void>(ring.poll<abi::Cqe>()); }
 
-  Events events;
+  CompletionCount events;
   test::GuestMemory::Object object;
   test::RingPeer ring;
   std::unique_ptr<CompletionQueue> cq;

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 
 #include "support/guest_memory.h"
+#include "verbs/recorded_events.h"
 
 namespace pvrdma::verbs {
 namespace {
@@ -16,17 +17,6 @@ namespace {
 using guestmem::GuestPhys;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-class Events final : public EventSink {
- public:
-  void completion_event(CqHandle) override { seen.push_back("completion"); }
-  void async_event(abi::EventType type, std::uint32_t info) override {
-    seen.push_back("async " + std::to_string(static_cast<std::uint32_t>(type)) + " " + std::to_string(info));
-  }
-  void qp_failed(Qpn, std::string_view) override { seen.push_back("qp failed"); }
-
-  std::vector<std::string> seen;
-};
 
 constexpr char kLimitReached[] = "async 15 3";
 
@@ -177,7 +167,7 @@ class SharedReceiveQueueTest : public testing::Test {
   test::GuestMemory memory;
   test::GuestMemory::Object object = memory.object(2);
   Limits limits;
-  Events events;
+  RecordedEvents events;
   std::unique_ptr<SharedReceiveQueue> srq;
   std::optional<test::RingPeer> guest;
   ReceiveWork work;

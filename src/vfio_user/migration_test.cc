@@ -19,7 +19,7 @@ using testing::IsEmpty;
 constexpr std::uint32_t kGet = wire::kFeatureGet;
 constexpr std::uint32_t kSet = wire::kFeatureSet;
 constexpr std::uint32_t kProbe = wire::kFeatureProbe;
-constexpr int kMalformed = -1;
+constexpr int kMalformedMessage = -1;
 
 class MigrationTest : public testing::Test {
  protected:
@@ -38,7 +38,7 @@ class MigrationTest : public testing::Test {
   }
   static int code(const Decoded<std::size_t>& bytes) {
     if (bytes) return 0;
-    return bytes.error().answer != 0 ? bytes.error().answer : kMalformed;
+    return bytes.error().answer != 0 ? bytes.error().answer : kMalformedMessage;
   }
 
   template <typename... Data>
@@ -98,7 +98,7 @@ TEST_F(MigrationTest, FlagsAndProbes) {
   EXPECT_EQ(taken(feature(kProbe | 2, 16)), bytes_of(wire::DeviceFeature{16, kProbe | 2}));
   EXPECT_EQ(code(feature(kGet | 1, 15)), EINVAL) << "no room for the flags";
   EXPECT_EQ(code(feature(kProbe | 1, 7)), EINVAL);
-  EXPECT_EQ(code(migration_.device_feature(Bytes(7), out_)), kMalformed);
+  EXPECT_EQ(code(migration_.device_feature(Bytes(7), out_)), kMalformedMessage);
   EXPECT_THAT(device_.calls, IsEmpty());
 }
 
@@ -124,7 +124,7 @@ TEST_F(MigrationTest, StatesByTheirNumbers) {
   for (const std::uint32_t number : {0u, 5u, 7u, 0xffffffffu})
     EXPECT_EQ(go_to(static_cast<MigrationState>(number)), EINVAL);
   EXPECT_EQ(go_to(MigrationState::kPreCopy), EINVAL);
-  EXPECT_EQ(code(feature(kSet | 2, 16, std::uint32_t{1})), kMalformed);
+  EXPECT_EQ(code(feature(kSet | 2, 16, std::uint32_t{1})), kMalformedMessage);
 
   device_.next_result = EIO;
   EXPECT_EQ(go_to(MigrationState::kStop), EIO);
@@ -144,8 +144,8 @@ TEST_F(MigrationTest, DataOnlyInItsStates) {
   constexpr std::uint32_t kMost = kMaxDataTransferBytes;
   EXPECT_EQ(read_data(16, 8), EINVAL);
   EXPECT_EQ(write_data(Bytes(8)), EINVAL);
-  EXPECT_EQ(code(migration_.data_read(Bytes(7), out_)), kMalformed);
-  EXPECT_EQ(code(migration_.data_write(Bytes(7))), kMalformed);
+  EXPECT_EQ(code(migration_.data_read(Bytes(7), out_)), kMalformedMessage);
+  EXPECT_EQ(code(migration_.data_write(Bytes(7))), kMalformedMessage);
 
   for (const MigrationState saving : {MigrationState::kPreCopy, MigrationState::kStopCopy}) {
     ASSERT_EQ(go_to(saving), 0);
@@ -172,7 +172,7 @@ TEST_F(MigrationTest, DataOnlyInItsStates) {
   EXPECT_THAT(device_.take_calls(), ElementsAre("write state 8"));
   EXPECT_EQ(read_data(16, 8), EINVAL);
   EXPECT_EQ(write_data({}), EINVAL);
-  EXPECT_EQ(code(migration_.data_write(bytes_of(wire::MigData{8, 9}, std::uint64_t{0}))), kMalformed);
+  EXPECT_EQ(code(migration_.data_write(bytes_of(wire::MigData{8, 9}, std::uint64_t{0}))), kMalformedMessage);
 }
 
 TEST_F(MigrationTest, LogsStartStopAndReport) {
@@ -185,7 +185,7 @@ TEST_F(MigrationTest, LogsStartStopAndReport) {
   EXPECT_EQ(start_log({.page_size = kPage, .range_count = 1}), EINVAL) << "which is not there";
   EXPECT_EQ(start_log({.page_size = kPage, .range_count = 0xffffffff}), E2BIG);
   EXPECT_EQ(code(feature(kSet | 6, 23, wire::DmaLoggingControl{kPage})), EINVAL) << "no room";
-  EXPECT_EQ(code(feature(kSet | 6, 24, kPage)), kMalformed);
+  EXPECT_EQ(code(feature(kSet | 6, 24, kPage)), kMalformedMessage);
   const wire::DmaLoggingControl one{kPage, 1};
   for (const auto& range : {wire::DmaLoggingRange{1, kPage}, wire::DmaLoggingRange{0, 1},
                             wire::DmaLoggingRange{0, 0}, wire::DmaLoggingRange{~(kPage - 1), kPage}})

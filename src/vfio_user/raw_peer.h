@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <fcntl.h>
 #include <optional>
@@ -22,6 +23,8 @@
 namespace pvrdma::vfio_user {
 
 using Bytes = std::vector<std::byte>;
+
+inline constexpr std::uint32_t kErrorReply = kFlagTypeReply | kFlagError;
 
 // The bytes of several structs, one after the other.
 template <typename... Wire>

@@ -22,7 +22,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr std::uint64_t kAddress = 0x1000;
-constexpr std::uint32_t kErrorReply = kFlagTypeReply | kFlagError;
 
 class RequestsTest : public testing::Test {
  protected:

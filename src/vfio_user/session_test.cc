@@ -18,8 +18,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr std::uint32_t kErrorReply = kFlagTypeReply | kFlagError;
-
 class SessionTest : public testing::Test {
  protected:
   SocketPair pair_;

@@ -27,7 +27,7 @@ struct End {
   Client* client;  // owned by the bus
 };
 
-int code_of(const Result<>& result) {
+int errno_of(const Result<>& result) {
   return result ? 0 : result.error().code;
 }
 
@@ -215,11 +215,11 @@ TEST_P(Migration, the_log_has_every_page_that_changed) {
 }
 
 TEST_P(Migration, a_refused_arc_leaves_everything_as_it_was) {
-  EXPECT_EQ(code_of(here().set_migration_state(kPreCopy)), EINVAL);
-  EXPECT_EQ(code_of(here().set_migration_state(kError)), EINVAL);
-  EXPECT_EQ(code_of(here().migration_write(Bytes(10))), EINVAL);
+  EXPECT_EQ(errno_of(here().set_migration_state(kPreCopy)), EINVAL);
+  EXPECT_EQ(errno_of(here().set_migration_state(kError)), EINVAL);
+  EXPECT_EQ(errno_of(here().migration_write(Bytes(10))), EINVAL);
   exchange(1);
-  EXPECT_EQ(code_of(here().set_migration_state(kResuming)), EBUSY) << "its driver is here";
+  EXPECT_EQ(errno_of(here().set_migration_state(kResuming)), EBUSY) << "its driver is here";
   EXPECT_EQ(must(here().migration_state()), kStop);
   must(here().set_migration_state(kRunning));
   exchange(2);
@@ -233,10 +233,10 @@ TEST_P(Migration, a_state_that_is_cut_or_damaged_or_cannot_be_is_refused) {
   End next = there();
   Client& client = *next.client;
   must(client.set_migration_state(kResuming));
-  EXPECT_EQ(code_of(client.set_migration_state(kRunning)), EINVAL) << "nothing was written";
+  EXPECT_EQ(errno_of(client.set_migration_state(kRunning)), EINVAL) << "nothing was written";
   const auto refused = [&](std::span<const std::byte> bytes) {
     write_all(client, bytes);
-    EXPECT_EQ(code_of(client.set_migration_state(kStop)), EINVAL);
+    EXPECT_EQ(errno_of(client.set_migration_state(kStop)), EINVAL);
     EXPECT_EQ(must(client.migration_state()), kResuming);
   };
   for (const std::size_t size : {std::size_t{1}, state.size() / 2, state.size() - 1})
