@@ -29,7 +29,7 @@ unit: setup  ## make check, then the unit tests: minutes the first time, seconds
 	@tools/check
 	@cmake --preset dev >/dev/null
 	@cmake --build --preset dev --target unit_tests
-	@ctest --preset dev -j$(JOBS) -L '^unit$$' --output-log build/ctest-unit.log
+	@ctest --preset dev -j$(JOBS) -L '^unit$$' --output-log build/ctest-dev.log
 
 check: setup  ## includes, formatting, and cited or named files that do not exist; takes seconds
 	@tools/check
@@ -125,7 +125,7 @@ ctest-unsanitized:
 	@echo "== preset release: tests that measure memory or run out of it; benches, which sanitized builds leave out, are compiled"
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target unsanitized_tests benches
-	@ctest --preset release -L '^unsanitized$$' --output-log build/ctest-unsanitized.log
+	@ctest --preset release -L '^unsanitized$$' --output-log build/ctest-release.log
 
 $(PRESETS:%=ctest-%): ctest-%:
 	@echo "== preset $*: build and ctest"
@@ -135,4 +135,8 @@ $(PRESETS:%=ctest-%): ctest-%:
 
 summary:
 	@for log in build/ctest-*.log; do \
-	  printf '%s: ' "$$(basename "$$log" .log)"; grep -E 'tests passed|tests failed' "$$log"; done
+	  preset=$$(basename "$$log" .log); preset=$${preset#ctest-}; \
+	  awk -v preset="$$preset" 'NR == FNR { if (/tests passed|tests failed/) tests = $$0; next } \
+	    /^\[  PASSED  \]/ { passed += $$4 } /^\[  SKIPPED \] [0-9]+ tests?\./ { skipped += $$4 } \
+	    END { printf "%s: %s; %d cases passed, %d skipped\n", preset, tests, passed, skipped }' \
+	    "$$log" "build/$$preset/Testing/Temporary/LastTest.log"; done
