@@ -40,7 +40,7 @@ TEST(FrameSocketTest, GoesOnWithAHandshakeWhenThereIsRoom) {
   World world;
   Host host(world, 1);
   QuietUser user;
-  std::optional<Context> shared;
+  std::optional<TcpShared> shared;
   std::optional<FrameSocket> lane;
   world.on_shard([&] {
     shared.emplace(TcpOptions{.host_name = "esx1"}, world.loop(), world.clock(), host);
