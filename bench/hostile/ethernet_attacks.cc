@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "attack.h"
-#include "base/mac.h"
 #include "base/unix_listener.h"
 #include "guest.h"
 #include "roce/frame.h"
 #include "support/rc_endpoint.h"
+#include "vocabulary/mac.h"
 
 namespace pvrdma::bench {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstdint>
 
 #include "abi/layout.h"
-#include "base/mac.h"
 #include "base/network_order.h"
+#include "vocabulary/mac.h"
 
 namespace pvrdma::abi {
 

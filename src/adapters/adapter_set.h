@@ -18,7 +18,6 @@
 #include "adapters/power_observer.h"
 #include "adapters/served_adapter.h"
 #include "adapters/wanted_adapter.h"
-#include "base/budgets.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -27,6 +26,7 @@
 #include "fabric/fabric.h"
 #include "shard/loop.h"
 #include "verbs/host_account.h"
+#include "vocabulary/budgets.h"
 
 namespace pvrdma::adapters {
 

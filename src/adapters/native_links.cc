@@ -4,7 +4,7 @@
 #include <fmt/core.h>
 
 #include "base/net_device.h"
-#include "base/network_mtu.h"
+#include "vocabulary/ethernet.h"
 
 namespace pvrdma::adapters {
 

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/link_name.h"
 #include "control/config/config.h"
 #include "fabric/native_rule.h"
 #include "transport/transport.h"
+#include "vocabulary/link_name.h"
 
 namespace pvrdma::adapters {
 

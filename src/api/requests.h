@@ -10,10 +10,10 @@
 #include <string>
 
 #include "api/router.h"
-#include "base/hardware_version.h"
 #include "control/adapter_control.h"
 #include "control/model/edits.h"
 #include "control/model/objects.h"
+#include "vocabulary/hardware_version.h"
 
 namespace pvrdma::api {
 

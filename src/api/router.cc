@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "api/answers.h"
-#include "base/name.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::api {
 namespace {

@@ -14,10 +14,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/mac.h"
-#include "base/roce.h"
 #include "capture/record.h"
 #include "roce/frame.h"
+#include "vocabulary/mac.h"
+#include "vocabulary/roce_version.h"
 
 namespace pvrdma::capture {
 

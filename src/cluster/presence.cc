@@ -5,10 +5,10 @@
 
 #include "base/hex.h"
 #include "base/log.h"
-#include "base/name.h"
 #include "cluster/shard_view.h"
 #include "control/model/edits.h"
 #include "control/model/records.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::cluster {
 namespace {

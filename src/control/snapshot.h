@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/budgets.h"
 #include "base/result.h"
+#include "vocabulary/budgets.h"
 
 namespace pvrdma::control {
 

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "device/capabilities.h"
-#include "device/hardware_version.h"
+#include "device/device_version.h"
 #include "guestmem/mapped_bytes.h"
 
 namespace pvrdma::device {

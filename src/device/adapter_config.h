@@ -6,17 +6,17 @@
 #include <optional>
 #include <string>
 
-#include "base/budgets.h"
-#include "base/doorbell_mode.h"
-#include "base/hardware_version.h"
-#include "base/mac.h"
-#include "base/network_mtu.h"
-#include "base/profile.h"
 #include "base/result.h"
-#include "base/roce.h"
 #include "device/saved.h"
 #include "verbs/host_account.h"
 #include "verbs/limits.h"
+#include "vocabulary/budgets.h"
+#include "vocabulary/doorbell_mode.h"
+#include "vocabulary/ethernet.h"
+#include "vocabulary/hardware_version.h"
+#include "vocabulary/mac.h"
+#include "vocabulary/profile.h"
+#include "vocabulary/roce_version.h"
 
 namespace pvrdma::device {
 

@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "base/budgets.h"
-#include "base/doorbell_mode.h"
-#include "base/mac.h"
 #include "device/counters.h"
-#include "device/hardware_version.h"
+#include "device/device_version.h"
 #include "verbs/counters.h"
 #include "verbs/engine.h"
 #include "verbs/ids.h"
+#include "vocabulary/budgets.h"
+#include "vocabulary/doorbell_mode.h"
+#include "vocabulary/mac.h"
 
 namespace pvrdma::device {
 

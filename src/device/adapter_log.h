@@ -8,13 +8,13 @@
 #include <string>
 #include <string_view>
 
-#include "base/budgets.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "device/command_executor.h"
 #include "device/shared_region.h"
 #include "verbs/account.h"
 #include "verbs/ids.h"
+#include "vocabulary/budgets.h"
 
 namespace pvrdma::device {
 

@@ -8,11 +8,11 @@
 #include <array>
 #include <cstdint>
 
-#include "base/budgets.h"
 #include "base/time.h"
 #include "device/adapter_log.h"
 #include "device/rate_limit.h"
 #include "device/saved.h"
+#include "vocabulary/budgets.h"
 
 namespace pvrdma::device {
 

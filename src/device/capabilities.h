@@ -9,13 +9,13 @@
 #include "abi/attributes.h"
 #include "abi/endian.h"
 #include "abi/shared_region.h"
-#include "base/budgets.h"
-#include "base/doorbell_mode.h"
-#include "base/network_mtu.h"
-#include "base/profile.h"
 #include "base/result.h"
-#include "device/hardware_version.h"
+#include "device/device_version.h"
 #include "verbs/limits.h"
+#include "vocabulary/budgets.h"
+#include "vocabulary/doorbell_mode.h"
+#include "vocabulary/ethernet.h"
+#include "vocabulary/profile.h"
 
 namespace pvrdma::device {
 

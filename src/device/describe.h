@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "base/name.h"
 #include "device/counters.h"
 #include "device/event_rings.h"
 #include "device/pci_state.h"
@@ -17,6 +16,7 @@
 #include "device/shared_region.h"
 #include "state/stream.h"
 #include "verbs/describe.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::device {
 

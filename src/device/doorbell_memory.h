@@ -15,11 +15,11 @@
 #include <memory>
 #include <utility>
 
-#include "base/doorbell_mode.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "guestmem/host_mapping.h"
 #include "verbs/engine.h"
+#include "vocabulary/doorbell_mode.h"
 
 namespace pvrdma::device {
 

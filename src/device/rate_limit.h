@@ -9,8 +9,8 @@
 #include <chrono>
 #include <cstdint>
 
-#include "base/budgets.h"
 #include "base/time.h"
+#include "vocabulary/budgets.h"
 
 namespace pvrdma::device {
 

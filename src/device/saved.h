@@ -11,12 +11,12 @@
 
 #include "abi/registers.h"
 #include "abi/ring.h"
-#include "base/doorbell_mode.h"
-#include "base/mac.h"
-#include "base/profile.h"
 #include "device/adapter_info.h"
-#include "device/hardware_version.h"
+#include "device/device_version.h"
 #include "verbs/limits.h"
+#include "vocabulary/doorbell_mode.h"
+#include "vocabulary/mac.h"
+#include "vocabulary/profile.h"
 
 namespace pvrdma::device {
 

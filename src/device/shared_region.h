@@ -12,7 +12,7 @@
 
 #include "abi/registers.h"
 #include "abi/shared_region.h"
-#include "device/hardware_version.h"
+#include "device/device_version.h"
 #include "guestmem/address_space.h"
 #include "guestmem/page_directory.h"
 

@@ -11,10 +11,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/mac.h"
 #include "fabric/view.h"
 #include "transport/transport.h"
 #include "verbs/ids.h"
+#include "vocabulary/mac.h"
 
 namespace pvrdma::fabric {
 

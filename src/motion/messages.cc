@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/hex.h"
-#include "base/name.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::motion {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/name.h"
 #include "control/model/edits.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::moves {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/name.h"
 #include "pvrdmactl/completion.h"
 #include "pvrdmactl/help.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::ctl {
 namespace {

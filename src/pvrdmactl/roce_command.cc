@@ -8,11 +8,11 @@
 #include <string_view>
 #include <utility>
 
-#include "base/link_name.h"
-#include "base/mac.h"
 #include "pvrdmactl/grammar.h"
 #include "pvrdmactl/json_fields.h"
 #include "pvrdmactl/roce_rules.h"
+#include "vocabulary/link_name.h"
+#include "vocabulary/mac.h"
 
 namespace pvrdma::ctl {
 namespace {

@@ -6,12 +6,12 @@
 #include <string_view>
 #include <utility>
 
-#include "base/doorbell_mode.h"
-#include "base/hardware_version.h"
-#include "base/profile.h"
 #include "pvrdmactl/grammar.h"
 #include "pvrdmactl/json_fields.h"
 #include "pvrdmactl/table.h"
+#include "vocabulary/doorbell_mode.h"
+#include "vocabulary/hardware_version.h"
+#include "vocabulary/profile.h"
 
 namespace pvrdma::ctl {
 namespace {

@@ -11,12 +11,12 @@
 #include <optional>
 #include <span>
 
-#include "base/mac.h"
-#include "base/roce.h"
 #include "roce/drop_reason.h"
 #include "roce/icrc.h"
 #include "roce/packet.h"
 #include "verbs/ids.h"
+#include "vocabulary/mac.h"
+#include "vocabulary/roce_version.h"
 
 namespace pvrdma::roce {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/roce.h"
 #include "schema/rules.h"
+#include "vocabulary/roce_version.h"
 
 namespace pvrdma::schema {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-#include "base/name.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::schema {
 namespace {

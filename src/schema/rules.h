@@ -18,12 +18,11 @@
 #include <vector>
 
 #include "base/ip_address.h"
-#include "base/link_name.h"
-#include "base/mac.h"
-#include "base/network_mtu.h"
-#include "base/vlan.h"
 #include "base/words.h"
 #include "schema/object.h"
+#include "vocabulary/ethernet.h"
+#include "vocabulary/link_name.h"
+#include "vocabulary/mac.h"
 
 namespace pvrdma::schema {
 

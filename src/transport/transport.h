@@ -19,7 +19,6 @@
 #include <span>
 #include <string>
 
-#include "base/mac.h"
 #include "base/strong.h"
 #include "base/time.h"
 #include "base/words.h"
@@ -28,6 +27,7 @@
 #include "verbs/message.h"
 #include "verbs/path.h"
 #include "verbs/payload.h"
+#include "vocabulary/mac.h"
 
 namespace pvrdma::transport {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "base/budgets.h"
+#include "vocabulary/budgets.h"
 
 namespace pvrdma::verbs {
 

@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "base/budgets.h"
 #include "guestmem/mapped_bytes.h"
+#include "vocabulary/budgets.h"
 
 namespace pvrdma::verbs {
 

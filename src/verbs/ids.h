@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "base/mac.h"
-#include "base/roce.h"
 #include "base/strong.h"
+#include "vocabulary/mac.h"
+#include "vocabulary/roce_version.h"
 
 namespace pvrdma::verbs {
 

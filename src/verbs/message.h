@@ -10,8 +10,8 @@
 
 #include <cstdint>
 
-#include "base/mac.h"
 #include "verbs/ids.h"
+#include "vocabulary/mac.h"
 
 namespace pvrdma::verbs {
 

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "base/doorbell_mode.h"
 #include "base/time.h"
 #include "conformance/ethernet.h"
 #include "fabric/fabric.h"
@@ -19,6 +18,7 @@
 #include "transport/hca/fake_nic.h"
 #include "transport/hca/fake_surroundings.h"
 #include "transport/transport.h"
+#include "vocabulary/doorbell_mode.h"
 
 namespace pvrdma::conformance {
 

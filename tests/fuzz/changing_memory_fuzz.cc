@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/doorbell_mode.h"
 #include "device/capabilities.h"
 #include "guestmem/read_hook.h"
 #include "support/fuzz_input.h"
 #include "support/must.h"
 #include "support/testbench.h"
+#include "vocabulary/doorbell_mode.h"
 
 namespace pvrdma {
 namespace {

@@ -13,19 +13,19 @@
 #include <variant>
 #include <vector>
 
-#include "base/budgets.h"
-#include "base/doorbell_mode.h"
-#include "base/hardware_version.h"
 #include "base/ip_address.h"
-#include "base/link_name.h"
 #include "base/log.h"
-#include "base/mac.h"
-#include "base/network_mtu.h"
-#include "base/profile.h"
 #include "base/result.h"
 #include "base/socket_owner.h"
 #include "base/time.h"
 #include "control/store/store.h"
+#include "vocabulary/budgets.h"
+#include "vocabulary/doorbell_mode.h"
+#include "vocabulary/ethernet.h"
+#include "vocabulary/hardware_version.h"
+#include "vocabulary/link_name.h"
+#include "vocabulary/mac.h"
+#include "vocabulary/profile.h"
 
 namespace pvrdma::control {
 

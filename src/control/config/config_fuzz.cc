@@ -15,9 +15,9 @@
 
 #include "base/check.h"
 #include "base/fd.h"
-#include "base/name.h"
 #include "control/config/config.h"
 #include "support/fuzz_input.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::control {
 namespace {

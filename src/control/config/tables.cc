@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/cores.h"
-#include "base/name.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::control {
 namespace {

@@ -6,8 +6,8 @@
 #include <limits>
 #include <map>
 
-#include "base/name.h"
 #include "control/discovery/sysfs.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::control {
 namespace {

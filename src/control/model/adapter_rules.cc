@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <fmt/core.h>
 
-#include "base/hardware_version.h"
 #include "control/model/rules.h"
 #include "control/model/values.h"
+#include "vocabulary/hardware_version.h"
 
 namespace pvrdma::control {
 namespace {

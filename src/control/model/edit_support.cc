@@ -5,7 +5,7 @@
 #include <fmt/core.h>
 #include <fmt/format.h>
 
-#include "base/name.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::control::edits {
 namespace {

@@ -1,7 +1,7 @@
 #include <cerrno>
 
-#include "base/name.h"
 #include "control/model/model_fixture.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::control {
 namespace {

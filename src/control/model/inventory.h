@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "base/doorbell_mode.h"
 #include "base/ip_address.h"
-#include "base/mac.h"
-#include "base/network_mtu.h"
-#include "base/profile.h"
-#include "base/roce.h"
+#include "vocabulary/doorbell_mode.h"
+#include "vocabulary/ethernet.h"
+#include "vocabulary/mac.h"
+#include "vocabulary/profile.h"
+#include "vocabulary/roce_version.h"
 
 namespace pvrdma::control {
 

@@ -7,13 +7,13 @@
 
 #include <cstdint>
 
-#include "base/doorbell_mode.h"
-#include "base/name.h"
-#include "base/profile.h"
-#include "base/roce.h"
 #include "control/model/inventory.h"
 #include "control/model/values.h"
 #include "schema/rules.h"
+#include "vocabulary/doorbell_mode.h"
+#include "vocabulary/name.h"
+#include "vocabulary/profile.h"
+#include "vocabulary/roce_version.h"
 
 namespace pvrdma::control {
 

@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "base/name.h"
-#include "base/vlan.h"
 #include "control/model/objects.h"
 #include "control/model/values.h"
+#include "vocabulary/ethernet.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::control {
 namespace {

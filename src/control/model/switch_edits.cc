@@ -2,11 +2,11 @@
 #include <cerrno>
 #include <fmt/core.h>
 
-#include "base/vlan.h"
 #include "control/model/adapter_rules.h"
 #include "control/model/edit_support.h"
 #include "control/model/edits.h"
 #include "control/model/values.h"
+#include "vocabulary/ethernet.h"
 
 namespace pvrdma::control::edits {
 namespace {

@@ -2,10 +2,10 @@
 #include <cerrno>
 #include <fmt/core.h>
 
-#include "base/hardware_version.h"
 #include "control/model/adapter_rules.h"
 #include "control/model/edit_support.h"
 #include "control/model/edits.h"
+#include "vocabulary/hardware_version.h"
 
 namespace pvrdma::control::edits {
 namespace {

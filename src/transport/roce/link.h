@@ -16,11 +16,11 @@
 #include <span>
 #include <string>
 
-#include "base/link_name.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "roce/frame_sink.h"
 #include "shard/loop.h"
+#include "vocabulary/link_name.h"
 
 namespace pvrdma::transport::roce {
 

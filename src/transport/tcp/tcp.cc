@@ -6,12 +6,12 @@
 #include <new>
 #include <utility>
 
-#include "base/name.h"
 #include "transport/tcp/host_lanes.h"
 #include "transport/tcp/lane_hash.h"
 #include "transport/tcp/reception.h"
 #include "transport/tcp/sockets.h"
 #include "transport/tcp/tcp_shared.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::transport {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/name.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma::transport::wire {
 namespace {

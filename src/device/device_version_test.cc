@@ -1,4 +1,4 @@
-#include "device/hardware_version.h"
+#include "device/device_version.h"
 
 #include <cstddef>
 #include <gtest/gtest.h>

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstdint>
 
-#include "base/hardware_version.h"
 #include "base/words.h"
+#include "vocabulary/hardware_version.h"
 
 namespace pvrdma {
 

@@ -1,5 +1,5 @@
 // How a hardware version changes what the guest's driver sees. Everything else about hardware versions is in
-// base/hardware_version.h.
+// vocabulary/hardware_version.h.
 //
 // | hardware version | VERSION register | resource ids                       |
 // |------------------|------------------|------------------------------------|
@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "base/hardware_version.h"
+#include "vocabulary/hardware_version.h"
 
 namespace pvrdma::device {
 

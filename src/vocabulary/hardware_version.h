@@ -1,6 +1,6 @@
 // HardwareVersion: the virtual hardware versions at which the PVRDMA adapter changes, and what they decide
 // for everybody: device, configuration, model, API. What only the guest's driver sees of it is in
-// device/hardware_version.h.
+// device/device_version.h.
 //
 // | the VM's hardware version | its adapter is that of | RoCE     | SRQ |
 // |---------------------------|------------------------|----------|-----|
@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/roce.h"
+#include "vocabulary/roce_version.h"
 
 namespace pvrdma {
 

@@ -1,4 +1,4 @@
-#include "device/hardware_version.h"
+#include "device/device_version.h"
 
 #include "abi/registers.h"
 #include "base/check.h"

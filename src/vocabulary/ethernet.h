@@ -1,10 +1,14 @@
-// NetworkMtu: the longest packet of an Ethernet, in bytes. Thread: values.
+// Ethernet's numbers as the configuration has them: VLANs, and the longest packet. Thread: values.
 #pragma once
 
 #include <cstdint>
 
 namespace pvrdma {
 
+// 1 to this is what an 802.1Q tag can have; 0: no tag.
+inline constexpr std::uint16_t kVlanMax = 4094;
+
+// The longest packet of an Ethernet, in bytes.
 using NetworkMtu = std::uint16_t;
 
 inline constexpr NetworkMtu kNetworkMtuDefault = 1500;

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 #include <string>
 
-#include "base/doorbell_mode.h"
-#include "base/hardware_version.h"
-#include "base/link_name.h"
-#include "base/mac.h"
-#include "base/name.h"
-#include "base/profile.h"
+#include "vocabulary/doorbell_mode.h"
+#include "vocabulary/hardware_version.h"
+#include "vocabulary/link_name.h"
+#include "vocabulary/mac.h"
+#include "vocabulary/name.h"
+#include "vocabulary/profile.h"
 
 namespace pvrdma {
 namespace {

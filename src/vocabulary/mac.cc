@@ -1,4 +1,4 @@
-#include "base/mac.h"
+#include "vocabulary/mac.h"
 
 #include <charconv>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "base/name.h"
+#include "vocabulary/name.h"
 
 #include <fmt/core.h>
 #include <random>

@@ -1,8 +1,8 @@
-#include "base/link_name.h"
+#include "vocabulary/link_name.h"
 
 #include <fmt/core.h>
 
-#include "base/name.h"
+#include "vocabulary/name.h"
 
 namespace pvrdma {
 namespace {
