@@ -57,9 +57,9 @@ struct ServingParts {
 
   // Both are called on the shard from inside the adapter, which must not be destroyed then.
   // A VMM has connected or has left: the VM was powered on or off.
-  std::function<void(const ServedAdapter& adapter, bool connected)> on_client;
+  std::function<void(const ServedAdapter& adapter, bool connected)> on_client = [](const auto&, bool) {};
   // An engine of it is about to go away, while the adapter stays.
-  std::function<void(const verbs::Engine& engine)> on_engine_gone;
+  std::function<void(const verbs::Engine& engine)> on_engine_gone = [](const auto&) {};
 };
 
 // What switch_over() moved.
