@@ -205,7 +205,7 @@ inline httplib::ContentProvider slowly(const std::string& body) {
 // Host esx-01 with two vmnics and an RDMA device, esx-02 known but not alive.
 struct FakeMember {
   FakeMember() {
-    auto made = std::make_unique<FakeStore>(cluster);
+    auto made = std::make_unique<control::FakeStore>(cluster);
     store = made.get();
     plane = control::Plane::start("esx-01", "i-1", std::move(made), nullptr).value();
     control::LiveHost live;
@@ -218,14 +218,14 @@ struct FakeMember {
         {.name = "vmnic1", .netdev = "eth1", .pci_address = "", .driver = "", .mac = "", .description = ""}};
     live.rdma_devices = {
         {.name = "vmrdma0", .device = "mlx5_0", .driver = "", .paired_uplink = "", .description = ""}};
-    cluster->put(live_host_key("esx-01"), live_host_value(live));
+    cluster->put(control::live_host_key("esx-01"), control::live_host_value(live));
     for (const char* host : {"esx-01", "esx-02"}) {
       EXPECT_TRUE(plane->edit(
           [&](control::Inventory& inventory) { return control::edits::add_host(inventory, host); }));
     }
   }
-  std::shared_ptr<FakeCluster> cluster = std::make_shared<FakeCluster>();
-  FakeStore* store = nullptr;  // the plane's
+  std::shared_ptr<control::FakeCluster> cluster = std::make_shared<control::FakeCluster>();
+  control::FakeStore* store = nullptr;  // the plane's
   std::unique_ptr<control::Plane> plane;
 };
 

@@ -119,7 +119,7 @@ class ServedHost {
   FakeSource source_;
   FakeControl control_;
   FakeMember member_;
-  const FakeCluster::Records before_;
+  const control::FakeCluster::Records before_;
   const Router router_;
   OneThreaded dispatcher_;
 };

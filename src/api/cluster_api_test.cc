@@ -271,7 +271,7 @@ TEST_F(ClusterApi, EditsVms) {
   refused(409, "only go up", "POST", "/v1/vms/VM-01/upgrade", R"({"hardware_version": 13})");
   refused(400, "lacks", "POST", "/v1/vms/VM-01/upgrade", "{}");
 
-  member_.cluster->put(power_key("VM-01"), "esx-01");
+  member_.cluster->put(control::power_key("VM-01"), "esx-01");
   EXPECT_EQ(done("GET", "/v1/vms/VM-01")["power"], "on");
   refused(409, "VM-01", "DELETE", "/v1/vms/VM-01");
   EXPECT_EQ(done("DELETE", "/v1/vms/VM-02"), Json::object());
@@ -314,7 +314,7 @@ TEST_F(ClusterApi, TellsHowToStartAVm) {
     refused(409, greedy["power_on_refusal"], "GET", std::string("/v1/vms/VM-02") + what);
     refused(404, "VM-09", "GET", std::string("/v1/vms/VM-09") + what);
   }
-  member_.cluster->erase(live_host_key("esx-01"));
+  member_.cluster->erase(control::live_host_key("esx-01"));
   refused(409, "not alive", "GET", "/v1/vms/VM-01/qemu-args");
 }
 
