@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kPathsMax = 4096;
 constexpr std::size_t kMessagesMax = 128;
 
-transport::FaultSettings settings_of(const control::FaultWish& wish) {
+transport::FaultSettings settings_of(const FaultWish& wish) {
   return {.drop_ppm = wish.drop_ppm,
           .duplicate_ppm = wish.duplicate_ppm,
           .delay_ppm = wish.delay_ppm,
@@ -20,14 +20,14 @@ transport::FaultSettings settings_of(const control::FaultWish& wish) {
 
 }  // namespace
 
-std::shared_ptr<AdapterFault> AdapterFault::create(std::uint64_t id, const control::FaultWish& wish,
+std::shared_ptr<AdapterFault> AdapterFault::create(std::uint64_t id, const FaultWish& wish,
                                                    const Paths& paths, std::shared_ptr<ReaperQueue> queue) {
   return {new AdapterFault(id, wish, paths), [queue = std::move(queue)](AdapterFault* fault) {
             queue->release(std::unique_ptr<Reapable>(fault));
           }};
 }
 
-AdapterFault::AdapterFault(std::uint64_t id, const control::FaultWish& wish, const Paths& paths)
+AdapterFault::AdapterFault(std::uint64_t id, const FaultWish& wish, const Paths& paths)
     : id_(id),
       wish_(wish),
       roce_(paths.roce),
@@ -73,8 +73,8 @@ void AdapterFault::forget(const verbs::Engine& engine) {
   for (const auto& each : faults_) each->forget(engine);
 }
 
-control::FaultState AdapterFault::state() const {
-  control::FaultState state{id_, wish_, {}};
+FaultState AdapterFault::state() const {
+  FaultState state{wish_, id_, {}};
   const auto add = [&counts = state.counts](const transport::FaultCounters& one) {
     counts.messages += one.messages;
     counts.dropped += one.dropped;

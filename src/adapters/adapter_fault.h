@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
+#include "adapters/faults.h"
 #include "base/reaper.h"
 #include "base/time.h"
-#include "control/adapter_control.h"
 #include "fabric/port.h"
 #include "fabric/transports.h"
 #include "shard/loop.h"
@@ -32,8 +32,8 @@ class AdapterFault final : public Reapable {
     const Clock& clock;
   };
   // `wish` has its seed.
-  static std::shared_ptr<AdapterFault> create(std::uint64_t id, const control::FaultWish& wish,
-                                              const Paths& paths, std::shared_ptr<ReaperQueue> queue);
+  static std::shared_ptr<AdapterFault> create(std::uint64_t id, const FaultWish& wish, const Paths& paths,
+                                              std::shared_ptr<ReaperQueue> queue);
 
   // From the next message of the port and its engine on. Once, from a task of the loop.
   void install(fabric::Port& port, const verbs::Engine& engine, shard::Loop& loop);
@@ -45,13 +45,13 @@ class AdapterFault final : public Reapable {
   void forget(const verbs::Engine& engine);
 
   std::uint64_t id() const { return id_; }
-  control::FaultState state() const;
+  FaultState state() const;
 
  private:
-  AdapterFault(std::uint64_t id, const control::FaultWish& wish, const Paths& paths);
+  AdapterFault(std::uint64_t id, const FaultWish& wish, const Paths& paths);
 
   const std::uint64_t id_;
-  const control::FaultWish wish_;
+  const FaultWish wish_;
   std::vector<std::unique_ptr<transport::Fault>> faults_;  // by path
   fabric::Transports detours_;                             // those
   transport::Roce* const roce_;                            // null: there is none

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "adapters/faults.h"
 #include "api/router.h"
 #include "control/adapter_control.h"
 #include "control/model/views.h"
@@ -69,12 +70,6 @@ std::vector<control::QpSnapshot> qps_of(const control::Snapshot& snapshot, std::
 struct PathView : control::QpSnapshot {};
 // `host`: this host's name, empty when it has none.
 std::vector<PathView> paths_of(const control::Snapshot& snapshot, const std::string& host);
-
-// A fault with what it did so far.
-struct FaultView : control::FaultWish {
-  std::uint64_t id = 0;
-  control::FaultCounts counts;
-};
 
 // Counter groups beside the adapter's name, so no description says it all.
 std::string stats_json(const control::Snapshot& snapshot, std::string_view adapter);
@@ -261,22 +256,23 @@ inline constexpr auto kObject<api::PathView> =
            field("path", &api::PathView::path), field("reason", &api::PathView::path_reason));
 
 template <>
-inline constexpr auto kObject<control::FaultCounts> = record(
-    "FaultCounts", field("messages", &control::FaultCounts::messages),
-    field("dropped", &control::FaultCounts::dropped), field("duplicated", &control::FaultCounts::duplicated),
-    field("delayed", &control::FaultCounts::delayed), field("reordered", &control::FaultCounts::reordered),
-    field("corrupted", &control::FaultCounts::corrupted));
+inline constexpr auto kObject<adapters::FaultCounts> = record(
+    "FaultCounts", field("messages", &adapters::FaultCounts::messages),
+    field("dropped", &adapters::FaultCounts::dropped),
+    field("duplicated", &adapters::FaultCounts::duplicated),
+    field("delayed", &adapters::FaultCounts::delayed), field("reordered", &adapters::FaultCounts::reordered),
+    field("corrupted", &adapters::FaultCounts::corrupted));
 
 template <>
-inline constexpr auto kObject<api::FaultView> =
-    record("Fault", field("id", &api::FaultView::id), field("adapter", &api::FaultView::adapter),
-           field("drop", &api::FaultView::drop_ppm, ProbabilityRule{}),
-           field("duplicate", &api::FaultView::duplicate_ppm, ProbabilityRule{}),
-           field("delay", &api::FaultView::delay_ppm, ProbabilityRule{}),
-           field("reorder", &api::FaultView::reorder_ppm, ProbabilityRule{}),
-           field("corrupt", &api::FaultView::corrupt_ppm, ProbabilityRule{}),
-           field("late_ms", &api::FaultView::late_ms), field("seed", &api::FaultView::seed),
-           field("counts", &api::FaultView::counts));
+inline constexpr auto kObject<adapters::FaultState> =
+    record("Fault", field("id", &adapters::FaultState::id), field("adapter", &adapters::FaultState::adapter),
+           field("drop", &adapters::FaultState::drop_ppm, ProbabilityRule{}),
+           field("duplicate", &adapters::FaultState::duplicate_ppm, ProbabilityRule{}),
+           field("delay", &adapters::FaultState::delay_ppm, ProbabilityRule{}),
+           field("reorder", &adapters::FaultState::reorder_ppm, ProbabilityRule{}),
+           field("corrupt", &adapters::FaultState::corrupt_ppm, ProbabilityRule{}),
+           field("late_ms", &adapters::FaultState::late_ms), field("seed", &adapters::FaultState::seed),
+           field("counts", &adapters::FaultState::counts));
 
 template <>
 inline constexpr auto kObject<control::StoreState> = record(

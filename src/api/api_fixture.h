@@ -61,7 +61,7 @@ struct FakeSource final : control::SnapshotSource {
 
 // As many pieces "x" as frames are wanted, 1000 at most; where any number is, 64 pieces of 64 KiB, which are
 // more than a socket holds.
-class FakeCapture final : public control::ByteStream {
+class FakeCapture final : public ByteStream {
  public:
   FakeCapture(std::uint32_t frames, std::shared_ptr<std::atomic<int>> running)
       : piece_(frames == 0 ? std::string(64 * 1024, 'y') : "x"),
@@ -81,40 +81,50 @@ class FakeCapture final : public control::ByteStream {
   const std::shared_ptr<std::atomic<int>> running_;
 };
 
-struct FakeControl final : control::AdapterControl {
-  Result<void> set_link(const std::string& adapter, control::Link wanted) override {
+struct FakeLinks final : adapters::Links {
+  Result<void> set(const std::string& adapter, adapters::Link wanted) override {
     if (adapter != "VM-01")
       return fail(ENOENT, "there is no adapter " + adapter + ": see the list of adapters");
     link = wanted;
     return {};
   }
-  Result<std::unique_ptr<control::ByteStream>> start_capture(const control::CaptureWish& wish) override {
+  adapters::Link link = adapters::Link::kUp;
+};
+
+struct FakeCaptures final : adapters::Captures {
+  Result<std::unique_ptr<ByteStream>> start(const adapters::CaptureWish& wish) override {
     if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
     if (wish.filter == "bad") return fail(EINVAL, "the filter, character 1");
-    return std::make_unique<FakeCapture>(wish.frames_max, captures);
+    return std::make_unique<FakeCapture>(wish.frames_max, running);
   }
-  Result<control::FaultState> add_fault(const control::FaultWish& wish) override {
+  std::shared_ptr<std::atomic<int>> running = std::make_shared<std::atomic<int>>(0);
+};
+
+struct FakeFaults final : adapters::Faults {
+  Result<adapters::FaultState> add(const adapters::FaultWish& wish) override {
     if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
     if (!faults.empty()) return fail(EBUSY, "adapter VM-01 has fault 1 already: remove it first");
-    faults.push_back({1, wish, {.messages = 1000, .dropped = 10}});
+    faults.push_back({wish, 1, {.messages = 1000, .dropped = 10}});
     return faults.back();
   }
-  Result<std::vector<control::FaultState>> list_faults() override { return faults; }
-  Result<void> remove_fault(std::optional<std::uint64_t> id) override {
-    const auto removed =
-        std::erase_if(faults, [id](const control::FaultState& each) { return !id || each.id == *id; });
+  Result<std::vector<adapters::FaultState>> list() override { return faults; }
+  Result<void> remove(std::optional<std::uint64_t> id) override {
+    const auto removed = std::erase_if(faults, [id](const auto& each) { return !id || each.id == *id; });
     if (id && removed == 0) return fail(ENOENT, "there is no fault " + std::to_string(*id));
     return {};
   }
+  std::vector<adapters::FaultState> faults;
+};
+
+struct FakeControl final : control::AdapterControl {
   Result<control::UpgradedVmm> upgrade_vmm(const control::UpgradeVmmWish& wish) override {
     if (wish.adapter != "VM-01") return fail(ENXIO, "there is no adapter " + wish.adapter);
     if (wish.monitor == "gone") return fail(ENOENT, "QEMU's monitor cannot be reached at gone");
     return control::UpgradedVmm{"VM-01", {"10.0.2", 17}, {"11.1.3", 18}, 30'000, 20'000, 8'000, 500, 1234};
   }
-  Result<std::unique_ptr<control::ByteStream>> start_checkpoint(
-      const control::CheckpointWish& wish) override {
+  Result<std::unique_ptr<ByteStream>> start_checkpoint(const control::CheckpointWish& wish) override {
     if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
-    return std::make_unique<FakeCapture>(1, captures);
+    return std::make_unique<FakeCapture>(1, streams);
   }
   Result<void> finish_checkpoint(const std::string& adapter) override {
     if (adapter != "VM-01") return fail(ENOENT, "there is no checkpoint of adapter " + adapter);
@@ -152,12 +162,23 @@ struct FakeControl final : control::AdapterControl {
         .device = "mlx5_0", .mtu = 4096, .gids = {"fe80::1"}, .memory_mib = wish.memory_mib};
   }
   control::MotionCounters motion_counters() override { return {.left = 1, .pause_us = 17'192}; }
+  std::shared_ptr<std::atomic<int>> streams = std::make_shared<std::atomic<int>>(0);  // that run
   control::MotionWish motion_wish;
   std::optional<control::MotionState> motion_;
   std::string restored;  // the state
-  std::vector<control::FaultState> faults;
-  control::Link link = control::Link::kUp;
-  std::shared_ptr<std::atomic<int>> captures = std::make_shared<std::atomic<int>>(0);  // that run
+};
+
+// Everything that the API asks about this host.
+struct FakeHost {
+  FakeSource source;
+  FakeLinks links;
+  FakeCaptures captures;
+  FakeFaults faults;
+  FakeControl control;
+
+  ApiParts parts(control::Plane* plane = nullptr, std::string sysfs = "/sys") {
+    return {"1.2.3", source, links, captures, faults, control, plane, std::move(sysfs)};
+  }
 };
 
 inline std::string test_path(const std::string& suffix) {

@@ -85,11 +85,7 @@ class ServedHost {
  public:
   ServedHost()
       : before_(member_.cluster->records()),
-        router_(make_router({.version = "1",
-                             .source = source_,
-                             .control = control_,
-                             .plane = member_.plane.get(),
-                             .sysfs = "/nonexistent"})),
+        router_(make_router(host_.parts(member_.plane.get(), "/nonexistent"))),
         dispatcher_(router_, is_no_dns_name) {}
 
   void serve(std::string_view input) {
@@ -116,8 +112,7 @@ class ServedHost {
     }
   }
 
-  FakeSource source_;
-  FakeControl control_;
+  FakeHost host_;
   FakeMember member_;
   const control::FakeCluster::Records before_;
   const Router router_;

@@ -5,7 +5,6 @@
 #include "api/client_stream.h"
 #include "api/connection_threads.h"
 #include "api/dispatcher.h"
-#include "api/routes.h"
 #include "api/tls_listener.h"
 #include "base/unix_listener.h"
 
@@ -39,14 +38,12 @@ struct ApiServer::Impl {
   std::unique_ptr<TlsListener> tcp_;  // null: not wanted
 };
 
-Result<std::unique_ptr<ApiServer>> ApiServer::listen(const std::string& path, std::string version,
-                                                     control::SnapshotSource& source,
-                                                     control::AdapterControl& control, control::Plane* plane,
+Result<std::unique_ptr<ApiServer>> ApiServer::listen(const std::string& path, const ApiParts& parts,
                                                      const std::optional<control::ApiTcpConfig>& tcp) {
   auto unix_listener =
       UnixListener::listen(path, {.what = "API socket", .mode = kSocketMode, .backlog = kBacklog});
   if (!unix_listener) return Failure(std::move(unix_listener).error());
-  auto impl = std::make_unique<Impl>(ApiParts{std::move(version), source, control, plane});
+  auto impl = std::make_unique<Impl>(parts);
   impl->listener_ = *std::move(unix_listener);
   if (tcp) {
     auto listener = TlsListener::listen(*tcp, impl->router_);

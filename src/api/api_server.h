@@ -14,11 +14,9 @@
 #include <optional>
 #include <string>
 
+#include "api/routes.h"
 #include "base/result.h"
-#include "control/adapter_control.h"
 #include "control/config/config.h"
-#include "control/plane/plane.h"
-#include "control/snapshot.h"
 
 namespace pvrdma::api {
 
@@ -26,13 +24,11 @@ class ApiServer {
  public:
   static constexpr std::size_t kThreads = 8;  // captures, four at most, may hold one each
 
-  // Binds and listens; clients wait until start(). `source`, `control` and `plane` are borrowed and outlive
-  // the server. `plane` null: no member of a cluster, requests about it are answered 404. Errors, each one
-  // sentence with what it is about and the way out: the path or address is in use, or bind's errno; a file of
+  // Binds and listens; clients wait until start(). `parts` outlives the server. Errors, each one sentence
+  // that names the object and the way out: the path or the address is in use, or bind's errno; a file of
   // `tcp` cannot be used.
   static Result<std::unique_ptr<ApiServer>> listen(
-      const std::string& path, std::string version, control::SnapshotSource& source,
-      control::AdapterControl& control, control::Plane* plane = nullptr,
+      const std::string& path, const ApiParts& parts,
       const std::optional<control::ApiTcpConfig>& tcp = std::nullopt);
 
   // Finishes requests whose handler runs, drops the others, and removes the socket file.

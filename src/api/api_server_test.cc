@@ -18,7 +18,7 @@ namespace {
 class ApiServerTest : public testing::Test {
  protected:
   void SetUp() override {
-    server_ = ApiServer::listen(path_, "1.2.3", source_, control_).value();
+    server_ = ApiServer::listen(path_, host_.parts()).value();
     server_->start();
   }
 
@@ -26,8 +26,7 @@ class ApiServerTest : public testing::Test {
   httplib::Result get(const std::string& path) { return client().Get(path); }
 
   const std::string path_ = test_path(".sock");
-  FakeSource source_;
-  FakeControl control_;
+  FakeHost host_;
   std::unique_ptr<ApiServer> server_;
 };
 
@@ -61,9 +60,9 @@ TEST_F(ApiServerTest, AWebPageCanNeitherReadNorChange) {
         "(Content-Type): application/json\r\n"})
     EXPECT_EQ(put(type), "415") << type;
   EXPECT_EQ(put("Content-Type: application/json\r\nOrigin: http://evil.example\r\n"), "403");
-  EXPECT_EQ(control_.link, control::Link::kUp) << "nothing was changed";
+  EXPECT_EQ(host_.links.link, adapters::Link::kUp) << "nothing was changed";
   EXPECT_EQ(put("Content-Type: Application/JSON; charset=utf-8\r\n"), "200");
-  EXPECT_EQ(control_.link, control::Link::kDown);
+  EXPECT_EQ(host_.links.link, adapters::Link::kDown);
 }
 
 TEST_F(ApiServerTest, AnswersEachResource) {
@@ -98,10 +97,10 @@ TEST_F(ApiServerTest, TakesALinkDownAndUp) {
   const auto down = client().Put("/v1/adapters/VM-01/link", "{\"up\": false}", "application/json");
   ASSERT_TRUE(down);
   EXPECT_EQ(down->status, 200);
-  EXPECT_EQ(control_.link, control::Link::kDown);
+  EXPECT_EQ(host_.links.link, adapters::Link::kDown);
   EXPECT_NE(down->body.find("VM-01"), std::string::npos);
   ASSERT_TRUE(client().Put("/v1/adapters/VM-01/link", "{\"up\": true}", "application/json"));
-  EXPECT_EQ(control_.link, control::Link::kUp);
+  EXPECT_EQ(host_.links.link, adapters::Link::kUp);
 }
 
 TEST_F(ApiServerTest, RefusesALinkThatIsNoLink) {
@@ -112,7 +111,7 @@ TEST_F(ApiServerTest, RefusesALinkThatIsNoLink) {
     EXPECT_EQ(answer->body, "{\"error\":\"the body must be {\\\"up\\\": true} or {\\\"up\\\": false}\"}\n")
         << body;
   }
-  EXPECT_EQ(control_.link, control::Link::kUp);
+  EXPECT_EQ(host_.links.link, adapters::Link::kUp);
   const auto unknown = client().Put("/v1/adapters/VM-09/link", "{\"up\": false}", "application/json");
   ASSERT_TRUE(unknown);
   EXPECT_EQ(unknown->status, 404);
@@ -237,7 +236,7 @@ TEST_F(ApiServerTest, AddsListsAndRemovesFaults) {
       R"({"adapter": "VM-01", "drop": 0.01, "delay": 0.5, "corrupt": 0.000001, "late_ms": 20, "seed": 7})");
   ASSERT_TRUE(added);
   EXPECT_EQ(Json::parse(added->body), Json::parse(fault)) << added->body;
-  EXPECT_EQ(control_.faults.at(0).wish.corrupt_ppm, 1U);
+  EXPECT_EQ(host_.faults.faults.at(0).corrupt_ppm, 1U);
   EXPECT_EQ(Json::parse(get("/v1/faults?adapter=VM-01")->body), Json::parse("[" + fault + "]"));
   EXPECT_EQ(get("/v1/faults?adapter=VM-02")->body, "[]\n");
   EXPECT_EQ(post(R"({"adapter": "VM-01", "drop": 1})")->status, 409);
@@ -247,7 +246,7 @@ TEST_F(ApiServerTest, AddsListsAndRemovesFaults) {
   EXPECT_EQ(get("/v1/faults")->body, "[]\n");
   EXPECT_EQ(post(R"({"adapter": "VM-01", "drop": 1})")->status, 200);
   EXPECT_EQ(client().Delete("/v1/faults/all")->body, "{}\n");
-  EXPECT_TRUE(control_.faults.empty());
+  EXPECT_TRUE(host_.faults.faults.empty());
 
   EXPECT_EQ(post(R"({"adapter": "VM-09", "drop": 1})")->status, 404);
   for (const char* body :
@@ -260,7 +259,7 @@ TEST_F(ApiServerTest, AddsListsAndRemovesFaults) {
         R"({"adapter": "VM-01", "drop": 0})"}) {
     EXPECT_EQ(post(body)->status, 400) << body;
   }
-  EXPECT_TRUE(control_.faults.empty());
+  EXPECT_TRUE(host_.faults.faults.empty());
 }
 
 TEST_F(ApiServerTest, SendsACaptureUntilItsEnd) {
@@ -282,7 +281,7 @@ TEST_F(ApiServerTest, SendsACaptureUntilItsEnd) {
     EXPECT_EQ(post("VM-01", body)->status, 400) << body;
   }
   EXPECT_EQ(get("/v1/adapters/VM-01/capture")->status, 404);
-  EXPECT_EQ(*control_.captures, 0);
+  EXPECT_EQ(*host_.captures.running, 0);
 }
 
 TEST_F(ApiServerTest, TakesStateOfAnySizeThereIs) {
@@ -293,7 +292,7 @@ TEST_F(ApiServerTest, TakesStateOfAnySizeThereIs) {
   const auto restored = client().Post(path, wish + "\n" + state, kBytes);
   ASSERT_TRUE(restored);
   EXPECT_EQ(restored->status, 200) << restored->body;
-  EXPECT_TRUE(control_.restored == state);
+  EXPECT_TRUE(host_.control.restored == state);
   EXPECT_EQ(Json::parse(restored->body)["qemu"]["pid"], 18);
 
   const std::string refused(100'000, 'x');
@@ -339,14 +338,14 @@ TEST_F(ApiServerTest, EndsACaptureWhoseClientDoesNotRead) {
   ASSERT_EQ(::recv(silent.get(), head.data(), head.size(), MSG_WAITALL), static_cast<ssize_t>(head.size()));
   EXPECT_EQ(std::string(head.data(), head.size()), "HTTP/1.1 200");
   const auto guard = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (*control_.captures != 0 && std::chrono::steady_clock::now() < guard) {
+  while (*host_.captures.running != 0 && std::chrono::steady_clock::now() < guard) {
     EXPECT_EQ(get("/v1/version")->status, 200);
   }
-  EXPECT_EQ(*control_.captures, 0);
+  EXPECT_EQ(*host_.captures.running, 0);
 }
 
 TEST_F(ApiServerTest, SaysWhyWhenTheShardDoesNotAnswer) {
-  source_.stopping = true;
+  host_.source.stopping = true;
   const auto answer = get("/v1/adapters");
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->status, 503);
@@ -378,7 +377,7 @@ TEST_F(ApiServerTest, EndsWithAClientConnectedAndRemovesItsSocket) {
 }
 
 TEST_F(ApiServerTest, RefusesAPathInUse) {
-  const auto second = ApiServer::listen(path_, "1.2.3", source_, control_);
+  const auto second = ApiServer::listen(path_, host_.parts());
   ASSERT_FALSE(second);
   EXPECT_EQ(
       second.error().message,
@@ -387,7 +386,7 @@ TEST_F(ApiServerTest, RefusesAPathInUse) {
 }
 
 TEST_F(ApiServerTest, RefusesAPathWithoutADirectory) {
-  const auto nowhere = ApiServer::listen("/nowhere/api.sock", "1.2.3", source_, control_);
+  const auto nowhere = ApiServer::listen("/nowhere/api.sock", host_.parts());
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().message,
             "API socket /nowhere/api.sock: there is no directory /nowhere: create it or choose another path");
@@ -395,7 +394,7 @@ TEST_F(ApiServerTest, RefusesAPathWithoutADirectory) {
 
 TEST_F(ApiServerTest, LeavesNothingBehindWhenItNeverStarted) {
   const std::string other = path_ + "2";
-  { const auto server = ApiServer::listen(other, "1.2.3", source_, control_).value(); }
+  { const auto server = ApiServer::listen(other, host_.parts()).value(); }
   EXPECT_FALSE(std::filesystem::exists(other));
 }
 

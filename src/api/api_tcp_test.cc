@@ -61,9 +61,7 @@ class ApiOverTcp : public testing::Test {
   void SetUp() override {
     std::filesystem::create_directories(folder_);
     write_certificate(config_.certificate, config_.key);
-    server_ =
-        ApiServer::listen(folder_ + "/api.sock", "1.2.3", source_, control_, member_.plane.get(), config_)
-            .value();
+    server_ = ApiServer::listen(folder_ + "/api.sock", host_.parts(member_.plane.get()), config_).value();
     server_->start();
     ASSERT_NE(server_->tcp_port(), 0);
   }
@@ -101,8 +99,7 @@ class ApiOverTcp : public testing::Test {
                                 .certificate = folder_ + "/certificate.pem",
                                 .key = folder_ + "/key.pem",
                                 .token = kToken};
-  FakeSource source_;
-  FakeControl control_;
+  FakeHost host_;
   FakeMember member_;
   std::unique_ptr<ApiServer> server_;
 };
@@ -218,7 +215,7 @@ TEST_F(ApiOverTcp, StopsWithClientsConnected) {
 
 TEST_F(ApiOverTcp, NamesWhatItCannotUse) {
   const auto listen = [&](const control::ApiTcpConfig& config) {
-    return ApiServer::listen(folder_ + "/other.sock", "1.2.3", source_, control_, nullptr, config).error();
+    return ApiServer::listen(folder_ + "/other.sock", host_.parts(), config).error();
   };
   control::ApiTcpConfig config = config_;
   config.port = server_->tcp_port();

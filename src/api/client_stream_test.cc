@@ -73,7 +73,7 @@ TEST(ClientStreamTest, HasOneLimitForTheWholeAnswer) {
 }
 
 // Its second piece comes when the time for an answer is over.
-class LateStream final : public control::ByteStream {
+class LateStream final : public ByteStream {
  public:
   bool read(std::string& out) override {
     if (pieces_ == 1) pass_the_write_limit();

@@ -22,7 +22,7 @@ struct Answer {
 class ClusterApi : public testing::Test {
  protected:
   void SetUp() override {
-    server_ = ApiServer::listen(path_, "1.2.3", source_, control_, member_.plane.get()).value();
+    server_ = ApiServer::listen(path_, host_.parts(member_.plane.get())).value();
     server_->start();
   }
 
@@ -60,8 +60,7 @@ class ClusterApi : public testing::Test {
   }
 
   const std::string path_ = test_path(".sock");
-  FakeSource source_;
-  FakeControl control_;
+  FakeHost host_;
   FakeMember member_;
   std::unique_ptr<ApiServer> server_;
 };
@@ -81,7 +80,7 @@ TEST_F(ClusterApi, TellsTheStateOfTheCluster) {
             Json::parse(R"({"device": "mlx5_0", "trouble": "", "pinned_bytes": 4096, "peers": [
       {"host": "esx-02", "up": true, "falls": 1, "trouble": ""}]})"));
   EXPECT_EQ(done("GET", "/v1/paths")[0]["peer_host"], "esx-01") << "a local path is on this host";
-  source_.stopping = true;
+  host_.source.stopping = true;
   refused(503, "the shard takes no questions now", "GET", "/v1/cluster");
 }
 
@@ -286,14 +285,14 @@ TEST_F(ClusterApi, TellsWhichAdaptersThisHostCannotServe) {
   done("POST", "/v1/vms", R"({"name": "VM-01", "host": "esx-01", )" + spec);
   done("POST", "/v1/vms", R"({"name": "VM-02", "host": "esx-01", )" + spec);
   done("POST", "/v1/vms", R"({"name": "VM-03", "host": "esx-02", )" + spec);
-  source_.not_served = {{"VM-02", "its socket is in use"}, {"VM-03", "it was here a moment ago"}};
+  host_.source.not_served = {{"VM-02", "its socket is in use"}, {"VM-03", "it was here a moment ago"}};
   EXPECT_EQ(done("GET", "/v1/vms/VM-01")["not_served"], "");
   EXPECT_EQ(done("GET", "/v1/vms/VM-02")["not_served"], "its socket is in use");
   EXPECT_EQ(done("GET", "/v1/vms/VM-02")["power_on_refusal"], "") << "no rule forbids it";
   EXPECT_EQ(done("GET", "/v1/vms/VM-03")["not_served"], "") << "another host's";
   EXPECT_EQ(done("GET", "/v1/vms")[1]["not_served"], "its socket is in use");
   EXPECT_EQ(done("PATCH", "/v1/vms/VM-02", R"({"protocol": "v1"})")["not_served"], "its socket is in use");
-  source_.stopping = true;
+  host_.source.stopping = true;
   EXPECT_EQ(done("GET", "/v1/vms/VM-02")["not_served"], "") << "what is known is told";
 }
 

@@ -59,8 +59,7 @@ Reply one_adapter(control::SnapshotSource& source, const std::string& name) {
 Reply set_link(const ApiParts& parts, const Call& call) {
   const auto body = body_of<LinkBody>(call);
   if (!body) return refuse(400, R"(the body must be {"up": true} or {"up": false})");
-  const auto done =
-      parts.control.set_link(call.names[0], body->up ? control::Link::kUp : control::Link::kDown);
+  const auto done = parts.links.set(call.names[0], body->up ? adapters::Link::kUp : adapters::Link::kDown);
   if (!done) return refuse(done.error().code == ENOENT ? 404 : 503, done.error().message);
   return one_adapter(parts.source, call.names[0]);
 }
@@ -77,11 +76,11 @@ Reply upgrade_vmm(control::AdapterControl& control, const Call& call) {
 Reply capture(const ApiParts& parts, const Call& call) {
   const auto body = body_of<CaptureBody>(call);
   if (!body) return refuse(body.error());
-  auto stream = parts.control.start_capture({.adapter = call.names[0],
-                                             .filter = body->filter,
-                                             .snap_bytes = body->snaplen,
-                                             .frames_max = body->count,
-                                             .seconds = body->duration});
+  auto stream = parts.captures.start({.adapter = call.names[0],
+                                      .filter = body->filter,
+                                      .snap_bytes = body->snaplen,
+                                      .frames_max = body->count,
+                                      .seconds = body->duration});
   if (!stream) return refuse(stream.error());
   return {200, {}, std::string(kCaptureType), *std::move(stream)};
 }

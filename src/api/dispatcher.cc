@@ -17,7 +17,7 @@ namespace {
 // open, of which we have none.
 struct Answering {
   ClientStream& client;
-  std::shared_ptr<control::ByteStream> stream = nullptr;
+  std::shared_ptr<ByteStream> stream = nullptr;
 };
 // Null: nobody takes a stream. No object: its destructor would be registered at the thread's first use, and
 // glibc ends the process when it has no memory for that.
@@ -39,7 +39,7 @@ bool write_chunk(ClientStream& to, const std::string& bytes) {
 }
 
 // Until the stream's end, or until the client does not take it any more.
-void copy_all(control::ByteStream& from, ClientStream& to) {
+void copy_all(ByteStream& from, ClientStream& to) {
   for (bool more = true; more && to.is_writable();) {
     to.begin_piece();
     std::string bytes;

@@ -1,11 +1,10 @@
 // "/v1/faults": faults injected into what this host's adapters send.
-#include <cerrno>
 #include <charconv>
 #include <fmt/core.h>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <utility>
+#include <vector>
 
 #include "api/answers.h"
 #include "api/requests.h"
@@ -14,39 +13,28 @@
 namespace pvrdma::api {
 namespace {
 
-FaultView view_of(control::FaultState state) {
-  FaultView view;
-  static_cast<control::FaultWish&>(view) = std::move(state.wish);
-  view.id = state.id;
-  view.counts = state.counts;
-  return view;
-}
-
-Reply add(control::AdapterControl& control, const Call& call) {
-  const auto body = body_of<FaultBody>(call);
+Reply add(adapters::Faults& faults, const Call& call) {
+  const auto body = body_of<adapters::FaultWish>(call);
   if (!body) return refuse(body.error());
   if (body->drop_ppm + body->duplicate_ppm + body->delay_ppm + body->reorder_ppm + body->corrupt_ppm == 0) {
     return refuse(
         400, "a fault that does nothing: give a probability of drop, duplicate, delay, reorder or corrupt");
   }
-  auto added = control.add_fault(*body);
+  const auto added = faults.add(*body);
   if (!added) return refuse(added.error());
-  return ok(text_of(view_of(*std::move(added))));
+  return ok(text_of(*added));
 }
 
-// Empty `adapter`: of all.
-Reply list(control::AdapterControl& control, const Call& call) {
-  auto all = control.list_faults();
+// Of the adapter that the query names, or of all.
+Reply list(adapters::Faults& faults, const Call& call) {
+  auto all = faults.list();
   if (!all) return refuse(all.error());
   const std::string adapter = call.parameter("adapter");
-  std::vector<FaultView> views;
-  for (control::FaultState& each : *all) {
-    if (adapter.empty() || each.wish.adapter == adapter) views.push_back(view_of(std::move(each)));
-  }
-  return ok(text_of(views));
+  if (!adapter.empty()) std::erase_if(*all, [&](const auto& each) { return each.adapter != adapter; });
+  return ok(text_of(*all));
 }
 
-Reply remove(control::AdapterControl& control, const std::string& name) {
+Reply remove(adapters::Faults& faults, const std::string& name) {
   std::optional<std::uint64_t> id;
   if (name != "all") {
     const char* const end = name.data() + name.size();
@@ -55,7 +43,7 @@ Reply remove(control::AdapterControl& control, const std::string& name) {
       return refuse(404, fmt::format("there is no fault {}: see the list of faults", name));
     }
   }
-  const auto removed = control.remove_fault(id);
+  const auto removed = faults.remove(id);
   return removed ? ok("{}") : refuse(removed.error());
 }
 
@@ -63,14 +51,14 @@ Reply remove(control::AdapterControl& control, const std::string& name) {
 
 void add_fault_routes(Router& router, const ApiParts& parts) {
   router.add({"GET", "/v1/faults", "Faults injected into what adapters send, and what they did", nullptr,
-              schema_for<std::vector<FaultView>>,
-              [&control = parts.control](const Call& call) { return list(control, call); }, "adapter"});
-  router.add({"POST", "/v1/faults", "Injects faults into what an adapter sends", schema_for<FaultBody>,
-              schema_for<FaultView>,
-              [&control = parts.control](const Call& call) { return add(control, call); }});
+              schema_for<std::vector<adapters::FaultState>>,
+              [&faults = parts.faults](const Call& call) { return list(faults, call); }, "adapter"});
+  router.add({"POST", "/v1/faults", "Injects faults into what an adapter sends",
+              schema_for<adapters::FaultWish>, schema_for<adapters::FaultState>,
+              [&faults = parts.faults](const Call& call) { return add(faults, call); }});
   router.add({"DELETE", "/v1/faults/{fault}", "Removes a fault, by its id, or all", nullptr,
               schema_for<Nothing>,
-              [&control = parts.control](const Call& call) { return remove(control, call.names[0]); }});
+              [&faults = parts.faults](const Call& call) { return remove(faults, call.names[0]); }});
 }
 
 }  // namespace pvrdma::api

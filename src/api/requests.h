@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "adapters/faults.h"
 #include "api/router.h"
 #include "control/adapter_control.h"
 #include "control/model/edits.h"
@@ -55,8 +56,6 @@ struct CaptureBody {
   std::uint32_t count = 0;
   std::uint32_t duration = 0;
 };
-
-struct FaultBody : control::FaultWish {};
 
 struct UpgradeVmmBody {
   std::string monitor;
@@ -141,17 +140,17 @@ inline constexpr auto kObject<api::CaptureBody> =
                 .noted(R"("default": 0, "description": "Ends after so many seconds; 0: never")"));
 
 template <>
-inline constexpr auto kObject<api::FaultBody> = request(
-    "NewFault", field("adapter", &api::FaultBody::adapter, api::kModelsName).required(R"("VM-01")"),
-    field("drop", &api::FaultBody::drop_ppm, ProbabilityRule{}),
-    field("duplicate", &api::FaultBody::duplicate_ppm, ProbabilityRule{}),
-    field("delay", &api::FaultBody::delay_ppm, ProbabilityRule{}),
-    field("reorder", &api::FaultBody::reorder_ppm, ProbabilityRule{}),
-    field("corrupt", &api::FaultBody::corrupt_ppm, ProbabilityRule{}),
-    field("late_ms", &api::FaultBody::late_ms, api::kLateMs)
+inline constexpr auto kObject<adapters::FaultWish> = request(
+    "NewFault", field("adapter", &adapters::FaultWish::adapter, api::kModelsName).required(R"("VM-01")"),
+    field("drop", &adapters::FaultWish::drop_ppm, ProbabilityRule{}),
+    field("duplicate", &adapters::FaultWish::duplicate_ppm, ProbabilityRule{}),
+    field("delay", &adapters::FaultWish::delay_ppm, ProbabilityRule{}),
+    field("reorder", &adapters::FaultWish::reorder_ppm, ProbabilityRule{}),
+    field("corrupt", &adapters::FaultWish::corrupt_ppm, ProbabilityRule{}),
+    field("late_ms", &adapters::FaultWish::late_ms, api::kLateMs)
         .noted(
             R"("default": 1, "description": "How late at most what is delayed, reordered or doubled comes")"),
-    field("seed", &api::FaultBody::seed).noted(R"("description": "Default: one is drawn")"));
+    field("seed", &adapters::FaultWish::seed).noted(R"("description": "Default: one is drawn")"));
 
 template <>
 inline constexpr auto kObject<api::UpgradeVmmBody> = request(

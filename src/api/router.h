@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "base/result.h"
-#include "control/adapter_control.h"
 #include "schema/rules.h"
 
 namespace pvrdma::api {
@@ -31,7 +31,7 @@ struct Reply {
   int status = 200;
   std::string text;
   std::string type = "application/json";
-  std::shared_ptr<control::ByteStream> stream = nullptr;  // comes instead of a text
+  std::shared_ptr<ByteStream> stream = nullptr;  // comes instead of a text
 };
 
 // `json` without a final newline.

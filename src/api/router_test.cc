@@ -225,9 +225,8 @@ void collect_references(const Json& json, std::set<std::string>& references) {
 
 class OpenApi : public testing::Test {
  protected:
-  FakeSource source_;
-  FakeControl control_;
-  const Router router_ = make_router({"1.2.3", source_, control_});
+  FakeHost host_;
+  const Router router_ = make_router(host_.parts());
   const Json document_ = Json::parse(router_.answer(call("GET", "/openapi.json")).text);
 };
 
@@ -301,13 +300,12 @@ TEST_F(OpenApi, IsWellFormed) {
 
 TEST(RdmaStats, AreReadOnTheHostThatHasTheDevice) {
   const FakeMember member;
-  FakeSource source;
-  FakeControl control;
+  FakeHost host;
   const std::string sysfs = test_path(".sys");
   const std::string counters = sysfs + "/class/infiniband/mlx5_0/ports/1/counters";
   std::filesystem::create_directories(counters);
   std::ofstream(counters + "/port_xmit_data") << "77\n";
-  const Router router = make_router({"1.2.3", source, control, member.plane.get(), sysfs});
+  const Router router = make_router(host.parts(member.plane.get(), sysfs));
 
   const Reply own = router.answer(call("GET", "/v1/hosts/self/rdma/vmrdma0/stats"));
   EXPECT_EQ(own.status, 200) << own.text;
@@ -370,9 +368,8 @@ TEST(VmLaunch, WritesThoseOfAQemuThatWaits) {
 }
 
 TEST(Routes, AVmGoesOnInAnotherQemu) {
-  FakeSource source;
-  FakeControl control;
-  const Router router = make_router({.version = "1", .source = source, .control = control});
+  FakeHost host;
+  const Router router = make_router(host.parts());
   const auto post = [&router](const std::string& adapter, const std::string& body) {
     Call asked = call("POST", "/v1/adapters/" + adapter + "/upgrade-vmm");
     asked.body = body;

@@ -7,6 +7,9 @@
 #include <functional>
 #include <string>
 
+#include "adapters/captures.h"
+#include "adapters/faults.h"
+#include "adapters/links.h"
 #include "api/router.h"
 #include "control/adapter_control.h"
 #include "control/plane/plane.h"
@@ -21,6 +24,9 @@ inline constexpr std::uint16_t kPvrdmaPort = 28250;
 struct ApiParts {
   std::string version;
   control::SnapshotSource& source;
+  adapters::Links& links;
+  adapters::Captures& captures;
+  adapters::Faults& faults;
   control::AdapterControl& control;
   control::Plane* plane = nullptr;  // null: no member of a cluster
   std::string sysfs = "/sys";

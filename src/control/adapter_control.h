@@ -9,58 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "base/result.h"
 #include "transport/hca/check.h"
 
 namespace pvrdma::control {
-
-enum class Link : bool { kDown, kUp };
-
-// What a capture is to show.
-struct CaptureWish {
-  std::string adapter;
-  std::string filter;            // capture/filter.h; empty: all
-  std::uint32_t snap_bytes = 0;  // of each frame at most
-  std::uint32_t frames_max = 0;  // 0: any number
-  std::uint32_t seconds = 0;     // 0: until its reader or the adapter goes
-};
-
-// Faults to be injected into what an adapter sends. Probabilities in millionths, each message's by itself.
-struct FaultWish {
-  std::string adapter;
-  std::uint32_t drop_ppm = 0;
-  std::uint32_t duplicate_ppm = 0;
-  std::uint32_t delay_ppm = 0;
-  std::uint32_t reorder_ppm = 0;
-  std::uint32_t corrupt_ppm = 0;
-  std::uint32_t late_ms = 1;          // at most, of what is delayed, reordered or doubled
-  std::optional<std::uint32_t> seed;  // none: one is drawn
-};
-
-// How many messages met which fault.
-struct FaultCounts {
-  std::uint64_t messages = 0;  // all that were sent meanwhile
-  std::uint64_t dropped = 0;
-  std::uint64_t duplicated = 0;
-  std::uint64_t delayed = 0;
-  std::uint64_t reordered = 0;
-  std::uint64_t corrupted = 0;
-};
-
-struct FaultState {
-  std::uint64_t id = 0;  // never used again while the daemon runs
-  FaultWish wish;        // with its seed
-  FaultCounts counts;
-};
-
-// A file that comes bit by bit. Its destruction ends what brings it.
-class ByteStream {
- public:
-  virtual ~ByteStream() = default;
-  // Appends what there is, a few MiB at most; waits for a tenth of a second at most when there is nothing.
-  // False: that was the end.
-  virtual bool read(std::string& out) = 0;
-};
 
 // A VM is to go on in another QEMU of its host. An empty path: where api/vm_monitors.h has it.
 struct UpgradeVmmWish {
@@ -156,28 +109,14 @@ using transport::HcaCheckWish;
 class AdapterControl {
  public:
   virtual ~AdapterControl() = default;
-  // Takes the link between adapter and switch down or up; the guest sees PORT_ERR or PORT_ACTIVE. Blocks for
-  // a bounded time. Errors: ENOENT, no such adapter; otherwise the shard is stopping or did not answer in
-  // time.
-  virtual Result<void> set_link(const std::string& adapter, Link link) = 0;
-  // A pcapng file of an adapter's messages from now on. Blocks as set_link() does. Errors: ENOENT, no such
-  // adapter; EINVAL, the filter's mistake; EBUSY, too many captures; otherwise as set_link().
-  virtual Result<std::unique_ptr<ByteStream>> start_capture(const CaptureWish& wish) = 0;
-  // Blocks as set_link() does. Errors: EPERM, the daemon injects no faults; ENOENT, no such adapter; EBUSY,
-  // it has a fault already; otherwise as set_link().
-  virtual Result<FaultState> add_fault(const FaultWish& wish) = 0;
-  // By id. Blocks and fails as set_link() does.
-  virtual Result<std::vector<FaultState>> list_faults() = 0;
-  // That one, or all. What was late is delivered. Blocks as set_link() does. Errors: ENOENT, no such fault;
-  // otherwise as set_link().
-  virtual Result<void> remove_fault(std::optional<std::uint64_t> id) = 0;
   // Blocks until it is over, half a minute at most. Errors: ENXIO, no such adapter; otherwise one sentence
   // that says what failed and which QEMU has the VM now.
   virtual Result<UpgradedVmm> upgrade_vmm(const UpgradeVmmWish& wish) = 0;
   // Begins a checkpoint. What comes: lines of JSON (api/answers.h, CheckpointLine), and behind the one that
   // says how many, the bytes of the adapter's state; then nothing until finish_checkpoint(), for
   // kCheckpointPatience at most. When the stream is destroyed before that, or ends with an error, the VM goes
-  // on. Errors: ENOENT, no such adapter; EBUSY, one is under way, or too many are; otherwise as set_link().
+  // on. Errors: ENOENT, no such adapter; EBUSY, one is under way, or too many are; otherwise the shard is
+  // stopping or did not answer in time.
   virtual Result<std::unique_ptr<ByteStream>> start_checkpoint(const CheckpointWish& wish) = 0;
   // Who asked for it has all of it: its QEMU ends. Blocks for a bounded time. Errors: ENOENT, there is none,
   // or not all of it has come; otherwise the QEMU does not end.

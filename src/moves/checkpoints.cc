@@ -146,7 +146,7 @@ class Checkpoints::Run {
   Result<void> outcome_ = fail(ECANCELED, "the checkpoint was given up: the VM goes on");
 };
 
-class Checkpoints::Stream final : public control::ByteStream {
+class Checkpoints::Stream final : public ByteStream {
  public:
   Stream(Checkpoints& all, std::string adapter, std::shared_ptr<Run> run)
       : all_(all), adapter_(std::move(adapter)), run_(std::move(run)) {}
@@ -163,7 +163,7 @@ class Checkpoints::Stream final : public control::ByteStream {
   const std::shared_ptr<Run> run_;
 };
 
-Result<std::unique_ptr<control::ByteStream>> Checkpoints::start(motion::CheckpointWish wish) {
+Result<std::unique_ptr<ByteStream>> Checkpoints::start(motion::CheckpointWish wish) {
   const std::string adapter = wish.adapter;
   auto run = std::make_shared<Run>(std::move(wish), side_, patience_);
   const std::lock_guard lock(mutex_);

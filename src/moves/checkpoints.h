@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/byte_stream.h"
 #include "base/job_threads.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -30,7 +31,7 @@ class Checkpoints {
       : side_(side), patience_(patience) {}
 
   // As control::AdapterControl's. Errors: EBUSY, and where the system has no thread for it.
-  Result<std::unique_ptr<control::ByteStream>> start(motion::CheckpointWish wish);
+  Result<std::unique_ptr<ByteStream>> start(motion::CheckpointWish wish);
   Result<void> finish(const std::string& adapter);
 
  private:

@@ -52,7 +52,7 @@ class CheckpointsTest : public testing::Test {
     return {adapter, path_, "/var/lib/vms/VM-01.checkpoint"};
   }
   // Until the state has come, or the stream ends.
-  static std::string read(control::ByteStream& stream) {
+  static std::string read(ByteStream& stream) {
     std::string all;
     const std::string state(3, '\0');
     while (stream.read(all)) {
@@ -116,7 +116,7 @@ TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodySaysThatItWasKept) {
 
 TEST_F(CheckpointsTest, ThereIsOneOfAnAdapterAndFewInAll) {
   Checkpoints checkpoints(side_);
-  std::vector<std::unique_ptr<control::ByteStream>> streams;
+  std::vector<std::unique_ptr<ByteStream>> streams;
   streams.push_back(checkpoints.start(wish()).value());
   EXPECT_EQ(checkpoints.start(wish()).error().code, EBUSY);
   for (std::size_t i = 1; i < Checkpoints::kMax; ++i)

@@ -87,15 +87,16 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
       std::make_unique<ShardSnapshots>(*daemon->loop_, *daemon->adapters_, *daemon->fabric_,
                                        daemon->tcp_.get(), daemon->hca_.get(), daemon->roce_.get());
   control::Plane* plane = daemon->membership_ != nullptr ? daemon->membership_->plane() : nullptr;
-  std::optional<ShardControl::Member> member;
-  if (plane != nullptr)
-    member.emplace(ShardControl::Member{*plane, *daemon->host_calls_, *daemon->incoming_calls_});
-  daemon->control_ = std::make_unique<ShardControl>(
-      *daemon->loop_, daemon->clock_, *daemon->adapters_, *daemon->fabric_, daemon->roce_.get(),
-      *daemon->reaper_, version, config.daemon.fault_injection ? Injection::kAllowed : Injection::kRefused,
-      member);
-  auto api = api::ApiServer::listen(config.daemon.api_socket, version, *daemon->snapshots_, *daemon->control_,
-                                    plane, config.api);
+  daemon->make_controls(config.daemon, version, plane);
+  auto api = api::ApiServer::listen(config.daemon.api_socket,
+                                    {.version = version,
+                                     .source = *daemon->snapshots_,
+                                     .links = *daemon->adapter_links_,
+                                     .captures = *daemon->captures_,
+                                     .faults = *daemon->faults_,
+                                     .control = *daemon->control_,
+                                     .plane = plane},
+                                    config.api);
   if (!api) return Failure(std::move(api).error());
   daemon->api_ = *std::move(api);
   auto shard = ShardThread::create(*daemon->loop_, config.daemon.dedicated_core);
@@ -182,6 +183,18 @@ Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
   }
   fabric_->use(*roce_);
   return {};
+}
+
+void Daemon::make_controls(const control::DaemonConfig& config, const std::string& version,
+                           control::Plane* plane) {
+  adapter_links_ = std::make_unique<adapters::ShardLinks>(*loop_, *adapters_);
+  captures_ = std::make_unique<adapters::ShardCaptures>(*loop_, *adapters_, *reaper_, version);
+  faults_ = std::make_unique<adapters::ShardFaults>(
+      *loop_, clock_, *adapters_, *fabric_, roce_.get(), *reaper_,
+      config.fault_injection ? adapters::Injection::kAllowed : adapters::Injection::kRefused);
+  std::optional<ShardControl::Member> member;
+  if (plane != nullptr) member.emplace(ShardControl::Member{*plane, *host_calls_, *incoming_calls_});
+  control_ = std::make_unique<ShardControl>(*loop_, clock_, *adapters_, member);
 }
 
 Daemon::~Daemon() {

@@ -17,6 +17,9 @@
 
 #include "adapters/adapter_set.h"
 #include "adapters/keeper.h"
+#include "adapters/shard_captures.h"
+#include "adapters/shard_faults.h"
+#include "adapters/shard_links.h"
 #include "api/api_server.h"
 #include "base/reaper.h"
 #include "base/result.h"
@@ -62,6 +65,8 @@ class Daemon {
   Result<void> make_host_calls(const control::ClusterConfig& config);
   void make_hca(const control::ClusterConfig& config);
   Result<void> make_roce(const std::vector<control::RoceConfig>& links);
+  // `plane` null: no member of a cluster.
+  void make_controls(const control::DaemonConfig& config, const std::string& version, control::Plane* plane);
   void apply(const cluster::ShardView& view);
 
   // In the order of dependence: each borrows from those before it.
@@ -84,6 +89,9 @@ class Daemon {
   std::unique_ptr<adapters::NativeLinks> natives_;
   std::unique_ptr<adapters::AdapterSet> adapters_;
   std::unique_ptr<ShardSnapshots> snapshots_;
+  std::unique_ptr<adapters::ShardLinks> adapter_links_;
+  std::unique_ptr<adapters::ShardCaptures> captures_;
+  std::unique_ptr<adapters::ShardFaults> faults_;
   std::unique_ptr<ShardControl> control_;
   std::unique_ptr<api::ApiServer> api_;
   std::unique_ptr<ShardThread> shard_;

@@ -1,0 +1,130 @@
+// Captures: where their memory goes, and what is left of one whose start fails.
+#include "adapters/shard_captures.h"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "adapters/shard_fixture.h"
+#include "capture/capture.h"
+
+namespace {
+
+std::atomic<int> rings = 0;                          // that there are
+std::atomic<int> rings_released_here = 0;            // by a thread that must not
+thread_local bool must_not_release = false;          // this thread
+thread_local std::uint64_t allocations_to_fail = 0;  // this thread's next but so many; 0: none
+
+// Before the bytes of each piece of memory.
+struct alignas(std::max_align_t) Head {
+  bool is_ring;  // by its size: nothing else is as long
+};
+
+void* allocate(std::size_t bytes) {
+  if (allocations_to_fail != 0 && --allocations_to_fail == 0) throw std::bad_alloc();
+  auto* head = static_cast<Head*>(std::malloc(sizeof(Head) + bytes));
+  if (head == nullptr) throw std::bad_alloc();
+  head->is_ring = bytes == pvrdma::capture::Ring::kBytes;
+  if (head->is_ring) ++rings;
+  return head + 1;
+}
+
+void release(void* memory) {
+  if (memory == nullptr) return;
+  Head* const head = static_cast<Head*>(memory) - 1;
+  if (head->is_ring) {
+    --rings;
+    if (must_not_release) ++rings_released_here;
+  }
+  std::free(head);
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  return allocate(bytes);
+}
+void* operator new[](std::size_t bytes) {
+  return allocate(bytes);
+}
+void operator delete(void* memory) noexcept {
+  release(memory);
+}
+void operator delete[](void* memory) noexcept {
+  release(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  release(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  release(memory);
+}
+
+namespace pvrdma::adapters {
+namespace {
+
+class ShardCapturesTest : public test::ShardFixture {
+ protected:
+  ShardCapturesTest() : ShardFixture([] { must_not_release = true; }) {}
+  void SetUp() override {
+    rings_released_here = 0;
+    ShardFixture::SetUp();
+  }
+  static void expect_no_ring_is_left() {
+    while (rings != 0) std::this_thread::yield();  // the test's time limit is the guard
+    EXPECT_EQ(rings_released_here, 0);
+  }
+
+  const CaptureWish wish_{.adapter = kName, .filter = "", .snap_bytes = 256};
+  ShardCaptures captures_{*loop_, *adapters_, *reaper_, "1.2.3"};
+};
+
+TEST_F(ShardCapturesTest, ReleasesNoRingOnAShardThatAnswersLate) {
+  CaptureWish unknown = wish_;
+  unknown.adapter = "VM-02";
+  EXPECT_EQ(captures_.start(unknown).error().code, ETIMEDOUT);
+  EXPECT_EQ(rings, 1) << "the task's";
+  start();
+  expect_no_ring_is_left();
+}
+
+TEST_F(ShardCapturesTest, ReleasesNoRingOnTheShardThatIsAskedToLetGo) {
+  start();
+  {
+    const auto stream = captures_.start(wish_).value();
+    EXPECT_EQ(rings, 1);
+  }
+  stop();
+  expect_no_ring_is_left();
+}
+
+TEST_F(ShardCapturesTest, LeavesNoCaptureAtAnAdapterWhenThereIsNoMemoryForItsStream) {
+  start();
+  bool started = false;
+  for (std::uint64_t nth = 1; !started; ++nth) {
+    for (std::size_t i = 0; i < capture::kCapturesMax; ++i) {
+      try {
+        allocations_to_fail = nth;
+        const auto stream = captures_.start(wish_);
+        started = allocations_to_fail != 0;
+        allocations_to_fail = 0;
+        ASSERT_TRUE(stream) << nth << ": " << stream.error().message;
+      } catch (const std::bad_alloc&) {
+      }
+    }
+  }
+  std::array<std::unique_ptr<ByteStream>, capture::kCapturesMax> all;
+  for (auto& each : all) each = captures_.start(wish_).value();
+  EXPECT_EQ(captures_.start(wish_).error().code, EBUSY);
+  for (auto& each : all) each.reset();
+  stop();
+  expect_no_ring_is_left();
+}
+
+}  // namespace
+}  // namespace pvrdma::adapters

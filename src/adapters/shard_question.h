@@ -1,0 +1,27 @@
+// What the questions to the shard about one adapter share.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "adapters/adapter_set.h"
+#include "base/result.h"
+#include "base/time.h"
+
+namespace pvrdma::adapters {
+
+inline constexpr Duration kShardPatience = std::chrono::seconds(2);
+
+// Null: there is none. On the shard.
+inline ServedAdapter* find(const AdapterSet& adapters, const std::string& name) {
+  const auto& all = adapters.adapters();
+  const auto it = std::ranges::find(all, name, [](const auto& each) { return each->port().name(); });
+  return it == all.end() ? nullptr : it->get();
+}
+
+inline Failure no_adapter(const std::string& name) {
+  return fail(ENOENT, "there is no adapter " + name + ": see the list of adapters");
+}
+
+}  // namespace pvrdma::adapters
