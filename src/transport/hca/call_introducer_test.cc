@@ -9,25 +9,25 @@ namespace {
 
 using calls::Json;
 
-constexpr PipeEndpoint kEnd{
+constexpr PipeEndpoint kCalledEnd{
     .qpn = 17, .psn = 0xffffff, .mtu = 4096, .slots = 256, .reads = 16, .lends_answers = true};
 const verbs::Gid kGid{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}};
 const verbs::Gid kOther{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 9}};
 
 TEST(CallIntroducerTest, WhatIsSaidIsUnderstood) {
-  const PipeOffer offer{kEnd, {kGid, kOther}};
+  const PipeOffer offer{kCalledEnd, {kGid, kOther}};
   const auto heard = pipe_offer_of(to_json(offer));
   ASSERT_TRUE(heard) << heard.error().message;
   EXPECT_EQ(*heard, offer);
   EXPECT_EQ(to_json(offer).at("say"), kPipeOffer);
-  const PipeAnswer answer{kEnd, kGid, kOther};
+  const PipeAnswer answer{kCalledEnd, kGid, kOther};
   const auto answered = pipe_answer_of(to_json(answer));
   ASSERT_TRUE(answered) << answered.error().message;
   EXPECT_EQ(*answered, answer);
 }
 
 TEST(CallIntroducerTest, WhoKnowsNothingOfLoansDoesNotMentionThem) {
-  Json offer = to_json(PipeOffer{kEnd, {kGid}});
+  Json offer = to_json(PipeOffer{kCalledEnd, {kGid}});
   for (const char* member : {"lends_answers", "reads"}) {
     Json spoilt = offer;
     spoilt[member] = "yes";
@@ -41,7 +41,7 @@ TEST(CallIntroducerTest, WhoKnowsNothingOfLoansDoesNotMentionThem) {
 }
 
 TEST(CallIntroducerTest, WhatIsNoOfferIsRefused) {
-  const Json good = to_json(PipeOffer{kEnd, {kGid}});
+  const Json good = to_json(PipeOffer{kCalledEnd, {kGid}});
   const std::vector<std::pair<const char*, Json>> bad{
       {"qpn", Json()},
       {"qpn", -1},
@@ -67,7 +67,7 @@ TEST(CallIntroducerTest, WhatIsNoOfferIsRefused) {
 }
 
 TEST(CallIntroducerTest, WhatIsNoAnswerIsRefused) {
-  const Json good = to_json(PipeAnswer{kEnd, kGid, kOther});
+  const Json good = to_json(PipeAnswer{kCalledEnd, kGid, kOther});
   for (const char* member : {"qpn", "psn", "mtu", "slots", "dialler", "acceptor"}) {
     for (const Json& value : {Json(), Json(-1), Json("x"), Json::object()}) {
       Json spoilt = good;
