@@ -19,8 +19,10 @@ namespace {
 constexpr std::chrono::milliseconds kLookEvery{2};
 constexpr int kLooks = 50;
 
+}  // namespace
+
 // One of the kCapturesMax captures that may exist.
-class Place {
+class ShardCaptures::Place {
  public:
   explicit Place(std::atomic<std::size_t>& taken)
       : taken_(taken), held_(taken.fetch_add(1) < capture::kCapturesMax) {
@@ -37,8 +39,6 @@ class Place {
   std::atomic<std::size_t>& taken_;
   const bool held_;
 };
-
-}  // namespace
 
 // Its destructor detaches the capture from the adapter, if the adapter still exists. If the shard does not
 // answer, the capture goes on without a reader: that costs little and ends with the adapter or the next

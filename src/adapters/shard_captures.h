@@ -25,6 +25,7 @@ class ShardCaptures final : public Captures {
   Result<std::unique_ptr<ByteStream>> start(const CaptureWish& wish) override;
 
  private:
+  class Place;
   class Stream;
 
   shard::Loop& loop_;
