@@ -21,29 +21,29 @@ class Requester {
  public:
   Requester(Services& services, Completions& completions) : services_(services), completions_(completions) {}
 
-  // One turn: sends at most kWqesPerTurn work requests, and bytes while something is left of the engine's
-  // share. True: there may be more to send now.
+  // Runs one turn: sends at most kWqesPerTurn work requests, and bytes as far as the engine's share allows.
+  // Returns true if there may be more to send now.
   bool run(QueuePair& qp, Instant now);
 
   void on_response(QueuePair& qp, const Response& response, Payload& payload, Instant now);
 
-  // The QP's time has come: an answer is overdue, or a receiver-not-ready pause is over.
+  // A deadline of the QP has passed: an answer is overdue, or a receiver-not-ready pause is over.
   void on_time(QueuePair& qp, Instant now);
 
-  // What is under way to the QP's peer may be lost: everything unanswered goes out again, from the first byte
-  // not confirmed, at no retry's cost. A receiver-not-ready pause goes on.
+  // Requests in flight to the QP's peer may be lost: everything unanswered goes out again from the first
+  // unconfirmed byte and costs no retry. A receiver-not-ready pause goes on.
   void on_path_restored(QueuePair& qp);
 
-  // The same without news: what is unanswered for longer than the path finds usual. The guest's own time
-  // limit goes on.
+  // Like on_path_restored(), when requests stay unanswered for longer than the path's repeat_after(). The
+  // guest's own time limit goes on.
   void repeat(QueuePair& qp);
 
   static constexpr std::uint32_t kBytesInFlightMax = 2 * 1024 * 1024;
-  // Who has reached the bound sends again when no more is left of it: some messages at once, not one for each
-  // answer.
+  // A QP that has reached kBytesInFlightMax sends again when this much is left in flight: several messages at
+  // once, not one for each answer.
   static constexpr std::uint32_t kBytesInFlightLow = kBytesInFlightMax / 2;
   static constexpr std::uint32_t kWqesPerTurn = 64;
-  // A peer whose host says that it is on its way, and that answers nothing for as long, counts as lost.
+  // The longest silence that costs no retry, while the peer's host says that its VM is moving.
   static constexpr Duration kSparedAtMost = std::chrono::seconds(30);
 
  private:

@@ -23,25 +23,25 @@ class Responder {
   Responder(Services& services, Completions& completions)
       : services_(services), completions_(completions), executor_(services, completions) {}
 
-  // `payload` (request.bytes bytes for sends and writes) is copied into guest memory before it returns. One
-  // that does not come makes the request one that never came.
+  // Copies `payload` (request.bytes bytes for sends and writes) into guest memory before it returns, unless
+  // the path places it later. If the payload does not arrive, the request counts as never received.
   void on_request(QueuePair& qp, const Request& request, Payload& payload, Instant now);
 
-  // A request that is not due yet, and whose payload may be placed already (payload.h).
+  // Handles a request that is not due yet; its payload may be placed already (payload.h).
   void on_ahead(QueuePair& qp, const Request& request, Payload& payload);
 
-  // A request of the peer's was dropped, because nobody here knew yet where the peer is.
+  // A request of the peer was dropped because nobody here knew yet where the peer is.
   static void on_early(QueuePair& qp, const Request& request);
-  // Who may have been dropped so is asked to go on, before its timer does.
+  // Asks a peer whose request was dropped in this way to send it again, before the peer's timer expires.
   void on_path_restored(QueuePair& qp, Instant now);
 
-  // For paths of packets: a read that is due is executed at once, whole; the path fetches its bytes later,
-  // with open_read(). False: refused, and the peer is told.
+  // For paths that carry packets: executes a read that is due at once, as a whole; the path fetches its bytes
+  // later with open_read(). Returns false if the read was refused and the peer informed.
   bool accept_read(QueuePair& qp, const Request& request, Instant now);
-  // The bytes of a read that was accepted once. False: they may not be read any more, and the QP has failed
-  // if they are to be answered for the first time.
+  // Finds the bytes of a read that was accepted. Returns false if they may no longer be read; the QP then
+  // fails if this is the first answer.
   bool open_read(QueuePair& qp, const Request& request, ReadAnswer answer, guestmem::SpanList& source);
-  // What came is no request that the peer may send: the QP ends, and the peer is told.
+  // Refuses a request that the peer must not send: informs the peer and fails the QP.
   void refuse(QueuePair& qp, const Request& request, std::string_view why, Instant now);
 
  private:

@@ -18,11 +18,11 @@ namespace pvrdma::verbs {
 
 class Wire {
  public:
-  // `generation` is borrowed; not 0, and changed whenever open_path() may have another answer.
+  // `generation` is borrowed and never 0. It changes whenever open_path() may give another result.
   explicit Wire(const std::uint64_t& generation) : generation_(generation) {}
   virtual ~Wire() = default;
 
-  // The connection's path, opened anew when it may be another one by now. `connection()` tells its ends.
+  // The connection's path, opened anew if it may have changed. `connection()` returns the connection's ends.
   template <typename Ends>
   Path& path(PathSlot& slot, Ends connection) {
     if (slot.generation() != generation_) [[unlikely]] {
@@ -32,25 +32,25 @@ class Wire {
     return *slot;
   }
 
-  // By which an answer goes: by the QP's own path, `usual`, or by the way that has brought what is answered.
+  // The path for an answer: the QP's own path, `usual`, or the one on which the request arrived.
   Path& answer_path(Path& usual) const { return answer_path_ == nullptr ? usual : *answer_path_; }
 
-  // Like a path's sends; there is no connection to own one.
+  // Like a path's send functions, for a message without a connection.
   virtual void send_datagram(const Datagram& datagram, const guestmem::SpanList& payload, Instant now) = 0;
 
-  // Whether answers of `peer` may be late for a reason that is nobody's fault, as its VM or this one is on
-  // its way to another host, or stands meanwhile: then a time limit costs no retry.
+  // Whether answers of `peer` may be late because its VM or this one is moving to another host or is paused
+  // for it. A time limit then costs no retry.
   virtual bool spares_retries(const Gid& /*peer*/, Instant /*now*/) const { return false; }
 
-  // When they return, no path reads or writes memory of this VM on the connection's behalf any more, or on
-  // any one's. Others between the same two VMs may have to repeat something. Bounded by what this host has.
+  // When these return, no path reads or writes memory of this VM, for this connection or for any. Other
+  // connections between the same two VMs may have to repeat requests.
   virtual void stop(const Connection& /*connection*/) {}
   virtual void stop_all() {}
 
-  // The engine's turn is over: what it sent goes out now.
+  // The engine's turn is over: sends what is queued.
   virtual void flush(Instant now) = 0;
 
-  // Who is told of the engine's messages, borrowed; null: nobody.
+  // The observer of the engine's messages, borrowed; null if there is none.
   MessageObserver* observer() const { return observer_; }
   void observe(MessageObserver* observer) { observer_ = observer; }
 
@@ -59,7 +59,8 @@ class Wire {
   void set_answer_path(Path* path) { answer_path_ = path; }
 
  private:
-  // Opens the path that the connection's messages take now, if only one that drops and counts them.
+  // Opens the path that the connection's messages take now. Without a route, that is a path that drops and
+  // counts them.
   virtual void open_path(const Connection& connection, PathSlot& slot) = 0;
 
   const std::uint64_t& generation_;
@@ -67,11 +68,12 @@ class Wire {
   Path* answer_path_ = nullptr;
 };
 
-// Who sees to it that a GID belongs to one adapter.
+// Ensures that a GID belongs to one adapter.
 class GidRegistry {
  public:
   virtual ~GidRegistry() = default;
-  // A guest bound or unbound a GID on this adapter. False: another one of the segment has it already.
+  // A guest bound or unbound a GID on this adapter. bind_gid() returns false if another adapter of the
+  // segment has it.
   virtual bool bind_gid(const Gid& gid) = 0;
   virtual void unbind_gid(const Gid& gid) = 0;
 };
