@@ -14,13 +14,13 @@ class ByteChannel {
  public:
   virtual ~ByteChannel() = default;
 
-  // All of it. Errors: ETIMEDOUT: `until` came first; EPIPE: the other end has gone; otherwise the channel's
-  // own, one clause.
+  // Sends all bytes. Errors: ETIMEDOUT: `until` came first; EPIPE: the other end has gone; otherwise the
+  // channel's own, one clause.
   virtual Result<void> send(std::span<const std::byte> bytes, Instant until) = 0;
-  // What is there, at least one byte, as soon as there is one; 0: the other end says no more. Errors: as
-  // send().
+  // Waits for at least one byte and returns what has arrived. 0: the other end sends no more. Errors: those
+  // of send().
   virtual Result<std::size_t> receive(std::span<std::byte> into, Instant until) = 0;
-  // Ends it, so that who waits there does so no longer. Any thread.
+  // Ends the channel and wakes the threads that wait in it. Any thread.
   virtual void interrupt() = 0;
 };
 

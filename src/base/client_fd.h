@@ -33,7 +33,7 @@ class ClientFd {
   int get() const { return fd_.get(); }
   const Fd& fd() const { return fd_; }
   explicit operator bool() const { return static_cast<bool>(fd_); }
-  // Out of the queue's reach: for who knows where it comes from.
+  // Returns the descriptor without its queue, for a caller that knows where it comes from.
   Fd take() {
     queue_.reset();
     return std::move(fd_);

@@ -9,7 +9,7 @@
 namespace pvrdma {
 namespace {
 
-// As many as Linux can be built for.
+// The largest number of cores for which Linux can be built.
 struct CoreMask {
   static constexpr std::size_t kCores = 8192;
   static constexpr std::size_t kBytes = kCores / 8;
@@ -24,7 +24,7 @@ struct CoreMask {
 
 std::vector<std::uint32_t> usable_cores() {
   CoreMask mask;
-  // What is asked for and cannot be had is left out by the kernel.
+  // The kernel leaves out the cores that this process may not use.
   std::thread([&mask] {
     for (std::size_t core = 0; core < CoreMask::kCores; ++core) mask.add(core);
     ::sched_setaffinity(0, CoreMask::kBytes, mask.sets.data());

@@ -1,6 +1,6 @@
 // How many descriptors the process may have open, and the part of them that is kept for what clients hand
-// over in messages: a number that runs out there loses a VM's memory or interrupts. So whoever accepts
-// connections stops before. Thread: any.
+// over in messages: a number that runs out there loses a VM's memory or interrupts. So code that accepts
+// connections stops before that. Thread: any.
 #pragma once
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 namespace pvrdma {
 
 std::string to_hex(std::span<const std::uint8_t> bytes);
-// False: it is not that, or not as many bytes; `into` is of no use then.
+// False: the text is not hex or has another length. The contents of `into` are then unspecified.
 bool from_hex(std::string_view text, std::span<std::uint8_t> into);
 
 }  // namespace pvrdma

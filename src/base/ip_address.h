@@ -16,7 +16,7 @@ class IpAddress {
  public:
   IpAddress() = default;  // 0.0.0.0
 
-  // "192.168.1.5", "fd00::5". Error: it is neither.
+  // "192.168.1.5", "fd00::5". Error: the text is not an IPv4 or IPv6 address.
   static Result<IpAddress> parse(std::string_view text);
   // An IPv4-mapped IPv6 address becomes the IPv4 address it means. Error: another family.
   static Result<IpAddress> from(const sockaddr_storage& address);
@@ -38,7 +38,7 @@ class IpAddress {
   std::array<std::uint8_t, 16> raw_{};
 };
 
-// An address and how many of its first bits count.
+// An address and the length of its prefix in bits.
 class IpNetwork {
  public:
   IpNetwork() = default;
@@ -47,7 +47,7 @@ class IpNetwork {
   static Result<IpNetwork> parse(std::string_view text);
 
   bool contains(const IpAddress& address) const;
-  std::string to_string() const;  // without the prefix when it is a single address
+  std::string to_string() const;  // without the prefix length if it is a single address
 
   friend auto operator<=>(const IpNetwork&, const IpNetwork&) = default;
 

@@ -25,7 +25,7 @@ enum class IpProtocol : std::uint8_t {
 struct IpHeader {
   std::uint8_t traffic_class = 0;  // with ECN in its low two bits
   std::uint32_t flow_label = 0;    // IPv6: the low 20 bits
-  // Behind the header. Less than 2^16, in IPv4 together with the header.
+  // The bytes after the header. They are fewer than 2^16; in IPv4 that bound includes the header.
   std::uint32_t payload_bytes = 0;
   IpProtocol protocol{};
   std::uint8_t hop_limit = 0;

@@ -50,9 +50,9 @@ class JobThreads {
   }
 
   bool is_stopping() const { return stop_.stop_requested(); }
-  // Asks all jobs to end; no other one starts.
+  // Asks all jobs to end. No new job starts.
   void interrupt() { stop_.request_stop(); }
-  // The same, and waits until all have ended.
+  // Like interrupt(), and waits until all jobs have ended.
   void stop() {
     interrupt();
     std::list<Running> last;

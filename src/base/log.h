@@ -17,8 +17,8 @@ enum class Level { kDebug, kInfo, kWarn, kError };
 void set_level(Level level);
 bool enabled(Level level);
 
-// Lines leave on a thread of their own (log_writer.h): these neither wait for standard error nor throw. What
-// is longer than a line may be is cut off.
+// Lines leave on a thread of their own (log_writer.h): these neither wait for standard error nor throw. A
+// line that is too long is cut off.
 void write(Level level, std::string_view line) noexcept;
 void write_formatted(Level level, fmt::string_view format, fmt::format_args args) noexcept;
 
@@ -46,8 +46,8 @@ class LogLimiter {
   LogLimiter(std::uint32_t burst_lines, Duration interval)
       : burst_(burst_lines), interval_(interval), tokens_(burst_lines) {}
 
-  // True if a line may be written at `now`. Then suppressed() tells how many were held back since the last
-  // one.
+  // True if a line may be written at `now`. Then suppressed() returns the number of lines held back since the
+  // last one.
   bool allow(Instant now);
   std::uint64_t suppressed() const { return reported_; }
 

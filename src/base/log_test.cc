@@ -76,7 +76,7 @@ TEST(LogWriter, APipeThatNobodyReadsHoldsUpNobodyAndLosesAreCounted) {
   EXPECT_LT(writer->dropped(), 2'000u);
   EXPECT_FALSE(writer->flush(10ms)) << "and says so in bounded time";
 
-  // Somebody reads again: all that was kept, so that there is room for one more.
+  // The test reads all lines that were kept, which makes room for one more.
   const auto kept = static_cast<std::ptrdiff_t>(2'000 - writer->dropped());
   std::string text;
   while (std::ranges::count(text, 'x') < kept * std::ssize(line) ||

@@ -35,7 +35,7 @@ std::int64_t now_ns() {
       .count();
 }
 
-// The whole line, though the descriptor may be non-blocking (the flag is everybody's who has the terminal).
+// The whole line, though the descriptor may be non-blocking (all processes on the terminal share that flag).
 void write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t done = ::write(fd, bytes.data(), bytes.size());
@@ -114,7 +114,7 @@ void LogWriter::write_lines(const Record& record, std::string_view text, std::ui
     write_line({now_ns(), 0, Level::kWarn},
                fmt::format("log: {} line(s) were dropped: standard error did not take them in time", lost));
   } catch (const std::exception&) {
-    // No memory to format it: what cannot be written is not.
+    // There is no memory to format the line: it is lost.
   }
 }
 

@@ -29,10 +29,10 @@ class LogWriter {
   // Lines go to `fd`, borrowed for ever. Without memory for the ring or a thread every line is dropped.
   explicit LogWriter(int fd);
 
-  // Never blocks but for another line's copy, never throws.
+  // Waits for the copy of another thread's line at most. Never throws.
   void write(Level level, std::string_view line) noexcept;
 
-  // Waits until all that was written before has left, at most `patience`. False: it has not.
+  // Waits at most `patience` until all earlier lines have left. False: some have not.
   bool flush(Duration patience) noexcept;
 
   std::uint64_t dropped() const;

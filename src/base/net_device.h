@@ -1,5 +1,5 @@
-// NetDevice: what the kernel tells of a network device of this host. Thread: any; reads small files of sysfs,
-// which are in memory.
+// NetDevice: what the kernel reports about a network device of this host. Thread: any; reads small files of
+// sysfs, which are in memory.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct NetDevice {
   std::uint32_t mtu_bytes = 0;
 };
 
-// None: there is no such device. `name` is is_interface_name().
+// Nullopt: there is no such device. `name` satisfies is_interface_name().
 std::optional<NetDevice> find_net_device(const std::string& name, const std::string& sysfs = "/sys");
 
 }  // namespace pvrdma

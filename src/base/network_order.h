@@ -1,5 +1,5 @@
 // NetworkWriter, NetworkReader: fields in network order (big-endian), one after the other, without alignment.
-// The caller has made sure of the room: less of it is our bug, which is checked. Thread: one at a time.
+// The caller ensures that there is room; a CHECK fails if there is not. Thread: one at a time.
 #pragma once
 
 #include <bit>
@@ -46,7 +46,7 @@ class NetworkWriter {
     std::byte* const at = advance(size);
     if (size != 0) std::memset(at, 0, size);
   }
-  // What is not written yet.
+  // The part that is not written yet.
   std::span<std::byte> rest() const { return rest_; }
 
  private:
@@ -87,7 +87,7 @@ class NetworkReader {
     return taken;
   }
   void skip(std::size_t size) { take_view(size); }
-  // What is not read yet.
+  // The part that is not read yet.
   std::span<const std::byte> rest() const { return rest_; }
 
  private:

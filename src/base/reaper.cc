@@ -76,7 +76,7 @@ std::size_t Reaper::busy_queues() const {
 }
 
 void Reaper::Shared::start_threads() {
-  ReaperQueue* unserved = nullptr;  // those the system had no thread for
+  ReaperQueue* unserved = nullptr;  // queues for which the system had no thread
   while (true) {
     pollfd event{wake.get(), POLLIN, 0};
     ::poll(&event, 1, unserved != nullptr ? kRetryMs : -1);

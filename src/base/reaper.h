@@ -1,10 +1,10 @@
 // Reaper: releases what strangers handed over, on threads that nobody waits for.
 //
 // A close() may last as long as its other end likes (a TCP socket that lingers, a file of FUSE), and giving
-// back the memory of a large VM takes seconds. Whoever must not wait hands such things to a ReaperQueue: a
-// few atomic operations, no lock, no allocation. A queue that got something gets a thread of its own until
-// it is empty again, so what one client left behind holds up nobody else's. Things (mappings) come before
-// descriptors.
+// back the memory of a large VM takes seconds. A thread that must not wait hands such things to a
+// ReaperQueue: a few atomic operations, no lock, no allocation. A queue that got something gets a thread of
+// its own until it is empty again, so what one client left behind holds up nobody else's. Things (mappings)
+// come before descriptors.
 //
 // A release that never returns keeps its thread and its queue, nothing else. At the end the Reaper waits a
 // moment and then leaves such threads to the end of the process.
@@ -51,7 +51,7 @@ class Reaper {
 
   std::shared_ptr<ReaperQueue> open_queue();
 
-  // Queues that are not empty: as many threads run, or are about to.
+  // The number of queues that are not empty. Each has a thread, or is about to get one.
   std::size_t busy_queues() const;
 
  private:
@@ -78,7 +78,7 @@ class ReaperQueue : public std::enable_shared_from_this<ReaperQueue> {
   void release(std::unique_ptr<Reapable> thing);
   void close(Fd fd);
 
-  // What is not released yet, the one under way included.
+  // The number of things not released yet, including the one being released.
   std::size_t waiting() const { return waiting_.load(std::memory_order_acquire); }
 
   // Whether the next kMostAtOnce may come. Also bounds the share of the process's descriptor numbers that

@@ -16,12 +16,12 @@ constexpr std::size_t kEntryBytesMax = 1024 * 1024;  // a group may have many me
 std::optional<unsigned> number_in(const std::string& text) {
   unsigned number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  // The largest means "none" to chown().
+  // chown() takes the largest value as "leave unchanged".
   if (error != std::errc() || end != text.data() + text.size() || number == ~0U) return std::nullopt;
   return number;
 }
 
-// `look_up`: getpwnam_r or getgrnam_r. False: there is none.
+// `look_up`: getpwnam_r or getgrnam_r. False: the entry does not exist.
 template <typename Entry>
 bool find_entry(int (*look_up)(const char*, Entry*, char*, std::size_t, Entry**), const std::string& name,
                 Entry& entry) {

@@ -1,4 +1,4 @@
-// SocketOwner: the user and the group that a UNIX socket's file is given to.
+// SocketOwner: the user and the group that own the file of a UNIX socket.
 //
 // Thread: find_owner() any; blocks as the system's user database does.
 #pragma once
@@ -12,8 +12,8 @@
 namespace pvrdma {
 
 struct SocketOwner {
-  std::optional<uid_t> user;   // none: who made it
-  std::optional<gid_t> group;  // none: the maker's
+  std::optional<uid_t> user;   // nullopt: the user that creates the file
+  std::optional<gid_t> group;  // nullopt: the creator's group
 
   bool is_given() const { return user || group; }
   friend bool operator==(const SocketOwner&, const SocketOwner&) = default;

@@ -32,7 +32,7 @@ int probe_given(const sockaddr_un& address, const struct stat& file) {
   return answer;
 }
 
-// Before anybody can connect.
+// Must run before a client can connect.
 Result<> give_to(const SocketOwner& owner, mode_t mode, const std::string& name, const std::string& path) {
   if (!owner.is_given()) return {};
   const uid_t user = owner.user.value_or(~uid_t{});

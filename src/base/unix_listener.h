@@ -1,5 +1,5 @@
-// UnixListener: a listening UNIX socket and its file. It takes the place of what a dead server left at its
-// path, never of a living one, and removes the file at the end if it is still its own.
+// UnixListener: a listening UNIX socket and its file. It replaces the socket file that a dead server left at
+// its path, but never that of a living server. At the end it removes the file if the file is still its own.
 //
 // Thread: any, one at a time.
 #pragma once
@@ -26,7 +26,7 @@ inline constexpr std::size_t kUnixPathBytesMax = sizeof(sockaddr_un::sun_path) -
 Result<sockaddr_un> unix_address(std::string_view what, const std::string& path);
 
 // Is somebody listening at `address`? 0: yes; otherwise connect's errno, ECONNREFUSED for a file left behind.
-// Who listens sees a client that leaves at once.
+// The server sees a client that connects and leaves at once.
 int probe_listener(const sockaddr_un& address);
 
 class UnixListener {
@@ -52,7 +52,7 @@ class UnixListener {
   const std::string& path() const { return path_; }
   int fd() const { return fd_.get(); }  // non-blocking
 
-  // The file is another process's from now on: it stays.
+  // Another process owns the file from now on: the destructor does not remove it.
   void leave() { file_.reset(); }
 
  private:
@@ -69,7 +69,7 @@ class UnixListener {
 
   const std::string path_;
   const Fd fd_;
-  std::optional<FileId> file_;  // none: not to be removed
+  std::optional<FileId> file_;  // nullopt: do not remove the file
 };
 
 }  // namespace pvrdma

@@ -25,7 +25,7 @@ inline constexpr std::nullptr_t kWords = nullptr;
 template <typename Enum>
 concept Worded = !std::is_null_pointer_v<std::remove_cvref_t<decltype(kWords<Enum>)>>;
 
-// `value` is one of the table's.
+// `value` is in the table.
 template <Worded Enum>
 constexpr std::string_view to_text(Enum value) {
   for (const auto& word : kWords<Enum>) {
