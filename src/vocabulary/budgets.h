@@ -76,13 +76,13 @@ struct HostBudgets {
   TotalBudgets total;
 };
 
-// What an adapter, or all together, have of one budget, in the unit of its key: what is used of a MiB counts
-// whole.
+// What an adapter, or all together, have of one budget, in the unit of its key: a MiB that is used in part
+// counts as a whole one.
 struct BudgetUse {
   Budget budget{};
   std::uint64_t use = 0;
   std::uint64_t limit = kNoBudget;
-  std::uint64_t refused = 0;  // how often something was refused for it; of a rate: how often it was slowed
+  std::uint64_t refused = 0;  // how often the budget made a request fail; for a rate: how often it slowed one
 };
 
 }  // namespace pvrdma

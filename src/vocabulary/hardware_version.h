@@ -38,7 +38,7 @@ constexpr std::uint32_t number_of(HardwareVersion version) {
   return static_cast<std::uint32_t>(version);
 }
 
-// Nothing for a number at which the adapter does not change.
+// Nullopt: the adapter does not change at this number.
 constexpr std::optional<HardwareVersion> parse_hardware_version(std::int64_t number) {
   for (const HardwareVersion version : kHardwareVersions) {
     if (number_of(version) == number) return version;
@@ -46,7 +46,7 @@ constexpr std::optional<HardwareVersion> parse_hardware_version(std::int64_t num
   return std::nullopt;
 }
 
-// The adapter of a VM with that hardware version. Nothing: VMs of that version have none.
+// The adapter of a VM with that hardware version. Nullopt: VMs of that version have no adapter.
 constexpr std::optional<HardwareVersion> adapter_of(std::uint32_t vm_hardware_version) {
   constexpr std::uint32_t kOfNoEsxi = 16;
   if (vm_hardware_version == kOfNoEsxi || vm_hardware_version > kVmHardwareVersionMax) return std::nullopt;
@@ -61,7 +61,7 @@ constexpr bool offers_roce(HardwareVersion version, RoceVersion roce) {
   return roce == RoceVersion::kV1 || version >= kFirstWithRoceV2;
 }
 
-// What an adapter gets when nobody chooses.
+// The default of an adapter.
 constexpr RoceVersion default_roce(HardwareVersion version) {
   return offers_roce(version, RoceVersion::kV2) ? RoceVersion::kV2 : RoceVersion::kV1;
 }

@@ -19,7 +19,7 @@ struct Mac {
 
   bool is_zero() const { return *this == Mac{}; }
   bool is_multicast() const { return (raw.front() & 1) != 0; }
-  // May be an interface's own.
+  // True if an interface may have this address as its own.
   bool is_unicast() const { return !is_zero() && !is_multicast(); }
 
   friend constexpr auto operator<=>(const Mac&, const Mac&) = default;

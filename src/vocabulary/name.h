@@ -10,7 +10,7 @@ namespace pvrdma {
 
 inline constexpr std::size_t kNameCharsMax = 64;
 
-// The rule, for sentences.
+// The rule as text for error messages.
 inline constexpr std::string_view kNameRule = "1 to 64 letters, digits, '.', '_' and '-'";
 
 // Of [A-Za-z0-9._-], 1 to kNameCharsMax characters, neither "." nor "..".
@@ -20,7 +20,7 @@ constexpr bool is_name(std::string_view text) {
          text.find_first_not_of(kChars) == std::string_view::npos;
 }
 
-// One that nobody else has: of 16 hex digits.
+// A unique name of 16 hex digits.
 std::string random_name();
 
 }  // namespace pvrdma
