@@ -27,9 +27,10 @@ class Caretaker {
 
   bool is_due(Instant now) const { return now >= next_look_; }
 
-  // The store did not say where it is.
+  // The store did not report its revision.
   void put_off(Instant now) { next_look_ = now + kLookPause; }
-  // The store is at `revision`. What to forget: all before the answer; none: nothing now.
+  // The store is at `revision`. Returns the revision before which the store is to forget all; nullopt:
+  // nothing to forget now.
   std::optional<std::uint64_t> look(std::uint64_t revision, Instant now);
 
  private:
@@ -43,7 +44,7 @@ class Caretaker {
   std::uint64_t forgotten_ = 0;
 };
 
-// Whose business the store's history is. Empty: nobody's, no host is alive.
+// The host that trims the store's history. Empty: no host is alive.
 std::string caretaker_of(const Inventory& inventory);
 
 }  // namespace pvrdma::control

@@ -79,7 +79,7 @@ void LiveRecords::on_changes(const std::vector<Change>& changes) {
   for (const Change& change : changes) {
     const auto it = entries_.find(change.key);
     if (it == entries_.end() || !it->second.wanted || change.value == it->second.wanted) continue;
-    if (it->second.foreign && change.value) continue;  // it went from another's hands to another's
+    if (it->second.foreign && change.value) continue;  // it went from one other host to another
     again(it->first, it->second);
     // Another host's value: perhaps of a VM that has gone there, and this one is about to know.
     if (change.value) it->second.retry_at = std::chrono::steady_clock::now() + kTakenPause;
@@ -150,7 +150,7 @@ std::vector<LiveRecords::Task> LiveRecords::due(Time now) {
   return tasks;
 }
 
-// One that another host holds is tried and not written.
+// A record that another host holds is tried but not written.
 LiveRecords::Time LiveRecords::due_at(const std::string& key, const Entry& entry, Time now) const {
   return entry.foreign ? entry.retry_at : std::max(entry.retry_at, rates_.due(key, entry.account, now));
 }
@@ -215,7 +215,7 @@ Result<LiveRecords::Outcome> LiveRecords::erase(const Task& task) {
     if (!committed) return Failure(std::move(committed).error());
     if (*committed == Commit::kCommitted) break;
   }
-  return Outcome::kDone;  // whoever holds it now, it is not this process
+  return Outcome::kDone;  // this process does not hold it, whichever host does
 }
 
 void LiveRecords::finish(const Task& task, Outcome outcome) {

@@ -42,13 +42,13 @@ class LiveRecords {
   void start();
   void stop();  // returns when no transaction is under way
 
-  // `account`: whose writes are counted together; empty: nobody's, there is no bound.
-  // `replaces`: another host's value that may be there and is to give way; empty: none.
+  // `account`: all writes of one account share a rate limit; empty: no account limit.
+  // `replaces`: another host's value that this record may overwrite; empty: no such value.
   void set(std::string key, std::string value, std::string account = {}, std::string replaces = {});
   // `after` that time, unless another value is there by then.
   void clear(const std::string& key, std::chrono::milliseconds after = {});
 
-  // What the store tells.
+  // The events that the store reports.
   void on_connection(bool connected);
   void on_all(const std::vector<KeyValue>& records);
   void on_changes(const std::vector<Change>& changes);
@@ -61,7 +61,7 @@ class LiveRecords {
   using Time = std::chrono::steady_clock::time_point;
 
   struct Entry {
-    std::optional<std::string> wanted;   // none: to be deleted
+    std::optional<std::string> wanted;   // nullopt: to be deleted
     std::vector<std::string> may_exist;  // values that may be in the store and are this host's to change
     std::string account;
     bool foreign = false;

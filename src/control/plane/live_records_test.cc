@@ -10,7 +10,7 @@
 namespace pvrdma::control {
 namespace {
 
-// Passes on what the store tells.
+// Passes on the store's events.
 struct Relay final : StoreObserver {
   explicit Relay(LiveRecords& live) : live_(live) {}
   void on_all(std::vector<KeyValue> records) override { live_.on_all(records); }

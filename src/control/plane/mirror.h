@@ -22,7 +22,7 @@ class Mirror {
   std::vector<std::string> replace(const std::vector<KeyValue>& records);
   std::vector<std::string> change(const std::vector<Change>& changes);
 
-  // The newest; made when somebody asks, so that a burst of changes costs one copy.
+  // The newest inventory. The copy is made on request, so that a burst of changes costs one copy.
   std::shared_ptr<const Inventory> inventory();
 
   std::uint64_t revision() const { return working_.revision; }

@@ -26,7 +26,7 @@ constexpr milliseconds kConflictPatience = std::chrono::seconds(1);
 constexpr milliseconds kNoticePatience = std::chrono::seconds(5);
 constexpr milliseconds kStopPollPeriod{100};
 
-// What an edit starts from.
+// The state from which an edit starts.
 struct Base {
   std::shared_ptr<const Inventory> inventory;
   std::optional<std::string> guard;
@@ -152,7 +152,7 @@ struct Plane::Impl final : StoreObserver {
     return edit_in_turn(edit, lock);
   }
 
-  // This thread edits until it ends, also by an exception.
+  // This thread edits until it ends, even if an exception ends it.
   class Turn {
    public:
     Turn(Impl& plane, std::unique_lock<std::mutex>& lock) : plane_(plane), lock_(lock) {

@@ -24,19 +24,19 @@ struct StoreState {
   std::string description;  // Store::description()
   std::string trouble;      // why it is not connected
   std::uint64_t edits = 0;
-  std::uint64_t conflicts = 0;       // edits tried again because somebody else was faster
+  std::uint64_t conflicts = 0;       // edits tried again because another host was faster
   std::uint64_t live_conflicts = 0;  // live records that another host holds
   std::uint64_t bad_records = 0;     // records that this version did not understand
   std::uint64_t resyncs = 0;         // on_all() after the first
   std::uint64_t size_bytes = 0;      // of its file; 0: it does not matter, or is not known yet
   std::uint64_t used_bytes = 0;      // of that
-  std::string alarms;                // for which it refuses changes; empty: none
-  std::string caretaker;             // the host that makes it forget old revisions; empty: none
+  std::string alarms;     // the store's alarms for which it refuses changes; empty: it has no alarm
+  std::string caretaker;  // the host that makes the store forget old revisions; empty: no host does
 };
 
-// Told that there is news; whoever wants it asks the plane. Called on the store's threads, one call at a
-// time, and from inside edit() and the plane's start: must not block and must not call the plane. Not called
-// any more when the plane has been destroyed.
+// Learns that something has changed; the observer then asks the plane for it. Called on the store's threads,
+// one call at a time, and from inside edit() and the plane's start: must not block and must not call the
+// plane. Not called any more when the plane has been destroyed.
 class PlaneObserver {
  public:
   virtual ~PlaneObserver() = default;
@@ -51,11 +51,11 @@ class Plane {
   using Edit = std::function<Result<void>(Inventory&)>;
   using StopAsked = std::function<bool()>;
 
-  // `host` is this host's name. `store` is started here. `observer` is borrowed, null: nobody. Waits for the
-  // first inventory at most `patience`, so that a daemon whose store is up starts with it; a store that is
-  // away is no error. A daemon that the store still knows by this host's name may be this one's last life,
-  // killed: its record is waited for, to end with its lease, Store::lease() and `patience` at most.
-  // `stop_asked` (none: never) ends that wait. Errors: Store::start()'s; another living daemon has this
+  // `host` is this host's name. `store` is started here. `observer` is borrowed and may be null. Waits for
+  // the first inventory at most `patience`, so that a daemon whose store is up starts with it; a store that
+  // cannot be reached is no error. A daemon that the store still knows by this host's name may be this one's
+  // last life, killed: its record is waited for, to end with its lease, Store::lease() and `patience` at
+  // most. `stop_asked` (none: never) ends that wait. Errors: Store::start()'s; another living daemon has this
   // host's name (EADDRINUSE); stop_asked() (ECANCELED).
   static Result<std::unique_ptr<Plane>> start(std::string host, std::string instance,
                                               std::unique_ptr<Store> store, PlaneObserver* observer,

@@ -30,7 +30,7 @@ class WriteRates {
         {now, earned(keys_, key, kKeyBurst, kKeyPause), earned(accounts_, account, kBurst, kTokenPause)});
   }
 
-  // It is written.
+  // Counts a write.
   void note(const std::string& key, const std::string& account, Time now) {
     spend(keys_, key, kKeyPause, now);
     if (!account.empty()) spend(accounts_, account, kTokenPause, now);
@@ -41,7 +41,7 @@ class WriteRates {
   }
 
  private:
-  // Until when somebody has used up what he gets; who is not there has used up nothing.
+  // The time until which a key or account has used up its share. A missing entry has used nothing.
   using SpentUntil = std::map<std::string, Time>;
 
   static constexpr std::size_t kForgetMin = 256;
