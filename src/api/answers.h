@@ -16,6 +16,9 @@
 #include "control/model/views.h"
 #include "control/plane/plane.h"
 #include "control/snapshot.h"
+#include "motion/checkpoint_service.h"
+#include "motion/motion_service.h"
+#include "motion/upgrade_service.h"
 #include "schema/rules.h"
 
 namespace pvrdma::api {
@@ -30,17 +33,6 @@ struct ErrorAnswer {
 };
 
 // --- Adapters and QPs ---
-
-// A line of a checkpoint: how far QEMU is, at last how many bytes of state follow, or why there are none.
-struct CheckpointLine {
-  std::string vm;
-  std::uint64_t ram_bytes = 0;
-  std::uint64_t remaining_bytes = 0;
-  std::uint64_t state_bytes = 0;  // not 0: behind this line
-  std::uint64_t took_us = 0;
-  control::QemuProcess qemu;
-  std::string error;
-};
 
 struct StateText {
   std::string text;
@@ -124,50 +116,40 @@ template <>
 inline constexpr auto kObject<api::ErrorAnswer> = record("Error", field("error", &api::ErrorAnswer::error));
 
 template <>
-inline constexpr auto kObject<control::QemuProcess> = record("QemuProcess",
-                                                             field("version", &control::QemuProcess::version),
-                                                             field("pid", &control::QemuProcess::pid));
+inline constexpr auto kObject<motion::UpgradeReport> =
+    record("UpgradedVmm", field("vm", &motion::UpgradeReport::vm),
+           field("from", &motion::UpgradeReport::from), field("to", &motion::UpgradeReport::to),
+           field("pause_us", &motion::UpgradeReport::pause, MicrosecondsRule{})
+               .noted(R"("description": "How long the VM stood; 0: it was paused, and is")"),
+           field("qemu_us", &motion::UpgradeReport::qemu, MicrosecondsRule{}),
+           field("restore_us", &motion::UpgradeReport::restore, MicrosecondsRule{}),
+           field("adapter_us", &motion::UpgradeReport::adapter, MicrosecondsRule{}),
+           field("state_bytes", &motion::UpgradeReport::state_bytes));
 
 template <>
-inline constexpr auto kObject<control::UpgradedVmm> = record(
-    "UpgradedVmm", field("vm", &control::UpgradedVmm::vm), field("from", &control::UpgradedVmm::from),
-    field("to", &control::UpgradedVmm::to),
-    field("pause_us", &control::UpgradedVmm::pause_us)
-        .noted(R"("description": "How long the VM stood; 0: it was paused, and is")"),
-    field("qemu_us", &control::UpgradedVmm::qemu_us), field("restore_us", &control::UpgradedVmm::restore_us),
-    field("adapter_us", &control::UpgradedVmm::adapter_us),
-    field("state_bytes", &control::UpgradedVmm::state_bytes));
+inline constexpr auto kObject<motion::RestoreReport> =
+    record("RestoredVm", field("vm", &motion::RestoreReport::vm), field("qemu", &motion::RestoreReport::qemu),
+           field("took_us", &motion::RestoreReport::took, MicrosecondsRule{}));
 
 template <>
-inline constexpr auto kObject<api::CheckpointLine> = record(
-    "CheckpointLine", field("vm", &api::CheckpointLine::vm),
-    field("ram_bytes", &api::CheckpointLine::ram_bytes),
-    field("remaining_bytes", &api::CheckpointLine::remaining_bytes),
-    field("state_bytes", &api::CheckpointLine::state_bytes), field("took_us", &api::CheckpointLine::took_us),
-    field("qemu", &api::CheckpointLine::qemu), field("error", &api::CheckpointLine::error));
-
-template <>
-inline constexpr auto kObject<control::RestoredVm> = record("RestoredVm",
-                                                            field("vm", &control::RestoredVm::vm),
-                                                            field("qemu", &control::RestoredVm::qemu),
-                                                            field("took_us", &control::RestoredVm::took_us));
-
-template <>
-inline constexpr auto kObject<control::MotionState> = record(
-    "Motion", field("id", &control::MotionState::id), field("vm", &control::MotionState::vm),
-    field("from", &control::MotionState::from), field("to", &control::MotionState::to),
-    field("state", &control::MotionState::state).noted(R"("enum": ["runs", "done", "failed"])"),
-    field("phase", &control::MotionState::phase), field("error", &control::MotionState::error),
-    field("since", &control::MotionState::since), field("ram_bytes", &control::MotionState::ram_bytes),
-    field("remaining_bytes", &control::MotionState::remaining_bytes),
-    field("page_bytes", &control::MotionState::page_bytes),
-    field("state_bytes", &control::MotionState::state_bytes),
-    field("took_us", &control::MotionState::took_us),
-    field("pause_us", &control::MotionState::pause_us)
-        .noted(R"("description": "How long the VM stood; what follows are its parts")"),
-    field("freeze_us", &control::MotionState::freeze_us), field("pages_us", &control::MotionState::pages_us),
-    field("state_us", &control::MotionState::state_us), field("memory_us", &control::MotionState::memory_us),
-    field("commit_us", &control::MotionState::commit_us), field("go_on_us", &control::MotionState::go_on_us));
+inline constexpr auto kObject<motion::MotionState> =
+    record("Motion", field("id", &motion::MotionState::id), field("vm", &motion::MotionState::vm),
+           field("from", &motion::MotionState::from), field("to", &motion::MotionState::to),
+           field("state", &motion::MotionState::state).noted(R"("enum": ["runs", "done", "failed"])"),
+           field("phase", &motion::MotionState::phase), field("error", &motion::MotionState::error),
+           field("since", &motion::MotionState::since), field("ram_bytes", &motion::MotionState::ram_bytes),
+           field("remaining_bytes", &motion::MotionState::remaining_bytes),
+           field("page_bytes", &motion::MotionState::page_bytes),
+           field("state_bytes", &motion::MotionState::state_bytes),
+           field("took_us", &motion::MotionReport::took, MicrosecondsRule{}),
+           field("pause_us", &motion::MotionReport::pause, MicrosecondsRule{})
+               .noted(R"("description": "How long the VM stood; what follows are its parts")"),
+           field("freeze_us", &motion::MotionReport::freeze, MicrosecondsRule{}),
+           field("pages_us", &motion::MotionReport::pages, MicrosecondsRule{}),
+           field("state_us", &motion::MotionReport::state, MicrosecondsRule{}),
+           field("memory_us", &motion::MotionReport::memory, MicrosecondsRule{}),
+           field("commit_us", &motion::MotionReport::commit, MicrosecondsRule{}),
+           field("go_on_us", &motion::MotionReport::go_on, MicrosecondsRule{}));
 
 template <>
 inline constexpr auto kObject<control::HcaCheck> = record(

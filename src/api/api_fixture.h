@@ -10,7 +10,9 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <thread>
@@ -19,6 +21,7 @@
 #include <vector>
 
 #include "api/api_server.h"
+#include "api/routes.h"
 #include "base/fd.h"
 #include "control/adapter_control.h"
 #include "control/model/edits.h"
@@ -117,55 +120,79 @@ struct FakeFaults final : adapters::Faults {
 };
 
 struct FakeControl final : control::AdapterControl {
-  Result<control::UpgradedVmm> upgrade_vmm(const control::UpgradeVmmWish& wish) override {
-    if (wish.adapter != "VM-01") return fail(ENXIO, "there is no adapter " + wish.adapter);
-    if (wish.monitor == "gone") return fail(ENOENT, "QEMU's monitor cannot be reached at gone");
-    return control::UpgradedVmm{"VM-01", {"10.0.2", 17}, {"11.1.3", 18}, 30'000, 20'000, 8'000, 500, 1234};
-  }
-  Result<std::unique_ptr<ByteStream>> start_checkpoint(const control::CheckpointWish& wish) override {
-    if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
-    return std::make_unique<FakeCapture>(1, streams);
-  }
-  Result<void> finish_checkpoint(const std::string& adapter) override {
-    if (adapter != "VM-01") return fail(ENOENT, "there is no checkpoint of adapter " + adapter);
-    return {};
-  }
-  Result<control::RestoredVm> restore(const control::CheckpointWish& wish, std::string_view state) override {
-    if (wish.adapter != "VM-01") return fail(ENXIO, "there is no adapter " + wish.adapter);
-    if (state.empty()) return fail(EINVAL, "it ends before the adapter does");
-    restored = std::string(state);
-    return control::RestoredVm{"VM-01", {"11.1.3", 18}, 400'000};
-  }
-  Result<control::MotionState> start_motion(const control::MotionWish& wish) override {
-    if (wish.vm != "VM-01") return fail(ENOENT, "there is no VM " + wish.vm);
-    motion_ = {
-        .id = "m1", .vm = wish.vm, .from = "esx-01", .to = wish.to, .state = "runs", .phase = "memory"};
-    motion_wish = wish;
-    return *motion_;
-  }
-  Result<void> check_motion(const control::MotionWish& wish) override {
-    if (wish.to == "esx-02") return {};
-    return fail(EPERM, "no path leads to host " + wish.to);
-  }
-  std::vector<control::MotionState> list_motions() override {
-    return motion_ ? std::vector{*motion_} : std::vector<control::MotionState>{};
-  }
-  Result<void> cancel_motion(const std::string& vm) override {
-    if (!motion_ || motion_->vm != vm) return fail(ENOENT, "VM " + vm + " is not on its way");
-    motion_->state = "failed";
-    return {};
-  }
-  std::string print_state(std::string_view state) override { return "state of " + std::string(state) + "\n"; }
   Result<control::HcaCheck> check_hca(const control::HcaCheckWish& wish) override {
     if (wish.device == "none") return fail(ENOENT, "this host has no RDMA device none");
     return control::HcaCheck{
         .device = "mlx5_0", .mtu = 4096, .gids = {"fe80::1"}, .memory_mib = wish.memory_mib};
   }
-  control::MotionCounters motion_counters() override { return {.left = 1, .pause_us = 17'192}; }
-  std::shared_ptr<std::atomic<int>> streams = std::make_shared<std::atomic<int>>(0);  // that run
-  control::MotionWish motion_wish;
-  std::optional<control::MotionState> motion_;
+};
+
+struct FakeUpgrades final : motion::UpgradeService {
+  Result<motion::UpgradeReport> upgrade(const motion::UpgradeWish& wish) override {
+    if (wish.adapter != "VM-01") return fail(ENXIO, "there is no adapter " + wish.adapter);
+    if (wish.monitor == "gone") return fail(ENOENT, "QEMU's monitor cannot be reached at gone");
+    using std::chrono::milliseconds, std::chrono::microseconds;
+    return motion::UpgradeReport{.vm = "VM-01",
+                                 .from = {"10.0.2", 17},
+                                 .to = {"11.1.3", 18},
+                                 .pause = milliseconds(30),
+                                 .qemu = milliseconds(20),
+                                 .restore = milliseconds(8),
+                                 .adapter = microseconds(500),
+                                 .state_bytes = 1234};
+  }
+};
+
+struct FakeCheckpoints final : motion::CheckpointService {
+  Result<std::unique_ptr<ByteStream>> start(const motion::CheckpointWish& wish) override {
+    if (wish.adapter != "VM-01") return fail(ENOENT, "there is no adapter " + wish.adapter);
+    return std::make_unique<FakeCapture>(1, running);
+  }
+  Result<void> finish(const std::string& adapter) override {
+    if (adapter != "VM-01") return fail(ENOENT, "there is no checkpoint of adapter " + adapter);
+    return {};
+  }
+  Result<motion::RestoreReport> restore(const motion::CheckpointWish& wish, std::string_view state) override {
+    if (wish.adapter != "VM-01") return fail(ENXIO, "there is no adapter " + wish.adapter);
+    if (state.empty()) return fail(EINVAL, "it ends before the adapter does");
+    restored = std::string(state);
+    return motion::RestoreReport{"VM-01", {"11.1.3", 18}, std::chrono::milliseconds(400)};
+  }
+  std::string print_state(std::string_view state) override { return "state of " + std::string(state) + "\n"; }
+
+  std::shared_ptr<std::atomic<int>> running = std::make_shared<std::atomic<int>>(0);
   std::string restored;  // the state
+};
+
+struct FakeMotions final : motion::MotionService {
+  Result<motion::MotionState> start(const motion::MotionWish& wish) override {
+    if (wish.vm != "VM-01") return fail(ENOENT, "there is no VM " + wish.vm);
+    motion::MotionState& begun = newest.emplace();
+    begun.id = "m1";
+    begun.vm = wish.vm;
+    begun.from = "esx-01";
+    begun.to = wish.to;
+    begun.state = "runs";
+    begun.phase = "memory";
+    started = wish;
+    return begun;
+  }
+  Result<void> check(const motion::MotionWish& wish) override {
+    if (wish.to == "esx-02") return {};
+    return fail(EPERM, "no path leads to host " + wish.to);
+  }
+  std::vector<motion::MotionState> list() override {
+    return newest ? std::vector{*newest} : std::vector<motion::MotionState>{};
+  }
+  motion::MotionCounters counters() override { return {.left = 1, .pause_us = 17'192}; }
+  Result<void> cancel(const std::string& vm) override {
+    if (!newest || newest->vm != vm) return fail(ENOENT, "VM " + vm + " is not on its way");
+    newest->state = "failed";
+    return {};
+  }
+
+  motion::MotionWish started;
+  std::optional<motion::MotionState> newest;
 };
 
 // Everything that the API asks about this host.
@@ -175,9 +202,22 @@ struct FakeHost {
   FakeCaptures captures;
   FakeFaults faults;
   FakeControl control;
+  FakeUpgrades upgrades;
+  FakeCheckpoints checkpoints;
+  FakeMotions motions;
 
   ApiParts parts(control::Plane* plane = nullptr, std::string sysfs = "/sys") {
-    return {"1.2.3", source, links, captures, faults, control, plane, std::move(sysfs)};
+    return {.version = "1.2.3",
+            .source = source,
+            .links = links,
+            .captures = captures,
+            .faults = faults,
+            .control = control,
+            .upgrades = upgrades,
+            .checkpoints = checkpoints,
+            .plane = plane,
+            .motions = plane != nullptr ? &motions : nullptr,
+            .sysfs = std::move(sysfs)};
   }
 };
 

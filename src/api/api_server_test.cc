@@ -292,7 +292,7 @@ TEST_F(ApiServerTest, TakesStateOfAnySizeThereIs) {
   const auto restored = client().Post(path, wish + "\n" + state, kBytes);
   ASSERT_TRUE(restored);
   EXPECT_EQ(restored->status, 200) << restored->body;
-  EXPECT_TRUE(host_.control.restored == state);
+  EXPECT_TRUE(host_.checkpoints.restored == state);
   EXPECT_EQ(Json::parse(restored->body)["qemu"]["pid"], 18);
 
   const std::string refused(100'000, 'x');

@@ -64,11 +64,11 @@ Reply set_link(const ApiParts& parts, const Call& call) {
   return one_adapter(parts.source, call.names[0]);
 }
 
-Reply upgrade_vmm(control::AdapterControl& control, const Call& call) {
-  const auto body = body_of<UpgradeVmmBody>(call);
-  if (!body) return refuse(body.error());
-  const auto upgraded = control.upgrade_vmm(
-      {.adapter = call.names[0], .monitor = body->monitor, .new_monitor = body->new_monitor});
+Reply upgrade_vmm(motion::UpgradeService& upgrades, const Call& call) {
+  auto wish = body_of<motion::UpgradeWish>(call);
+  if (!wish) return refuse(wish.error());
+  wish->adapter = call.names[0];
+  const auto upgraded = upgrades.upgrade(*wish);
   if (!upgraded) return refuse(upgraded.error().code == ENXIO ? 404 : 409, upgraded.error().message);
   return ok(text_of(*upgraded));
 }
@@ -87,7 +87,7 @@ Reply capture(const ApiParts& parts, const Call& call) {
 
 Reply metrics(const ApiParts& parts, const control::Snapshot& snapshot) {
   std::optional<MemberMetrics> member;
-  if (parts.plane != nullptr) member = {parts.plane->store_state(), parts.control.motion_counters()};
+  if (parts.plane != nullptr) member = {parts.plane->store_state(), parts.motions->counters()};
   std::string text = metrics_text(snapshot, parts.version, member);
   return {200, std::move(text), "text/plain; version=0.0.4"};
 }
@@ -113,8 +113,8 @@ void add_daemon_routes(Router& router, const ApiParts& parts) {
               [parts](const Call& call) { return capture(parts, call); }});
   router.add({"POST", "/v1/adapters/{adapter}/upgrade-vmm",
               "Lets the adapter's VM go on in another QEMU of this host; answers when it does",
-              schema_for<UpgradeVmmBody>, schema_for<control::UpgradedVmm>,
-              [&control = parts.control](const Call& call) { return upgrade_vmm(control, call); }});
+              schema_for<motion::UpgradeWish>, schema_for<motion::UpgradeReport>,
+              [&upgrades = parts.upgrades](const Call& call) { return upgrade_vmm(upgrades, call); }});
   router.add(
       {"GET", "/v1/qps", "QPs of this host's adapters", nullptr, schema_for<std::vector<control::QpSnapshot>>,
        with_snapshot(parts.source, filtered([](const control::Snapshot& snapshot, std::string_view adapter) {

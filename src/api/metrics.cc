@@ -52,7 +52,7 @@ void add_store(Exposition& exposition, const control::StoreState& store) {
   exposition.total("store_resyncs", "", store.resyncs);
 }
 
-void add_motions(Exposition& exposition, const control::MotionCounters& motions) {
+void add_motions(Exposition& exposition, const motion::MotionCounters& motions) {
   exposition.total("motion_left", "", motions.left);
   exposition.total("motion_stayed", "", motions.stayed);
   exposition.total("motion_came", "", motions.came);

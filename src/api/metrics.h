@@ -13,16 +13,16 @@
 #include <string>
 #include <string_view>
 
-#include "control/adapter_control.h"
 #include "control/plane/plane.h"
 #include "control/snapshot.h"
+#include "motion/motion_service.h"
 
 namespace pvrdma::api {
 
 // What a member of a cluster has besides.
 struct MemberMetrics {
   control::StoreState store;
-  control::MotionCounters motions;
+  motion::MotionCounters motions;
 };
 
 // `member`: none on a daemon that is no member of a cluster.

@@ -11,39 +11,34 @@
 namespace pvrdma::api {
 namespace {
 
-Reply one_motion(control::AdapterControl& control, const std::string& vm) {
-  const std::vector<control::MotionState> all = control.list_motions();
+using motion::MotionService;
+using motion::MotionState;
+
+Reply one_motion(MotionService& motions, const std::string& vm) {
+  const std::vector<MotionState> all = motions.list();
   const auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.vm == vm; });
   if (found != all.end()) return ok(text_of(*found));
   return refuse(404, fmt::format("no motion of VM {} began on this host", vm));
 }
 
-Reply start(control::AdapterControl& control, const Call& call) {
-  const auto body = body_of<MotionBody>(call);
-  if (!body) return refuse(body.error());
-  const control::MotionWish wish{.vm = call.names[0],
-                                 .to = body->to,
-                                 .monitor = body->monitor,
-                                 .max_pause_ms = body->max_pause_ms,
-                                 .patience_s = body->patience_s,
-                                 .leader = body->leader == "libvirt" ? control::MotionLeader::kLibvirt
-                                                                     : control::MotionLeader::kDaemons};
-  if (!body->leader.empty() && body->leader != "libvirt" && body->leader != "pvrdmad")
-    return refuse(400, fmt::format("leader is pvrdmad or libvirt, not {}", body->leader));
+Reply start(MotionService& motions, const Call& call) {
+  auto wish = body_of<motion::MotionWish>(call);
+  if (!wish) return refuse(wish.error());
+  wish->vm = call.names[0];
   const std::string check = call.parameter("check");
   if (check == "true") {
-    const auto checked = control.check_motion(wish);
+    const auto checked = motions.check(*wish);
     return checked ? ok(text_of(Nothing{})) : refuse(checked.error());
   }
   if (!check.empty() && check != "false")
     return refuse(400, fmt::format("check is true or false, not {}", check));
-  const auto started = control.start_motion(wish);
+  const auto started = motions.start(*wish);
   return started ? ok(text_of(*started)) : refuse(started.error());
 }
 
-Reply cancel(control::AdapterControl& control, const Call& call) {
-  const auto cancelled = control.cancel_motion(call.names[0]);
-  return cancelled ? one_motion(control, call.names[0]) : refuse(cancelled.error());
+Reply cancel(MotionService& motions, const Call& call) {
+  const auto cancelled = motions.cancel(call.names[0]);
+  return cancelled ? one_motion(motions, call.names[0]) : refuse(cancelled.error());
 }
 
 }  // namespace
@@ -52,21 +47,21 @@ void add_motion_routes(Router& router, const ApiParts& parts) {
   const auto add = [&](std::string_view method, std::string_view path, std::string_view summary,
                        SchemaOf body, SchemaOf answer, auto handler, std::string_view query = {}) {
     router.add({method, path, summary, body, answer,
-                [&control = parts.control, handler](const Call& call) { return handler(control, call); },
+                [motions = parts.motions, handler](const Call& call) { return handler(*motions, call); },
                 query, false, /*of_cluster=*/true});
   };
   add("GET", "/v1/motions", "The newest motion of each VM that began on this host", nullptr,
-      schema_for<std::vector<control::MotionState>>,
-      [](control::AdapterControl& control, const Call&) { return ok(text_of(control.list_motions())); });
+      schema_for<std::vector<MotionState>>,
+      [](MotionService& motions, const Call&) { return ok(text_of(motions.list())); });
   add("GET", "/v1/vms/{vm}/motion", "The newest motion of the VM that began on this host", nullptr,
-      schema_for<control::MotionState>,
-      [](control::AdapterControl& control, const Call& call) { return one_motion(control, call.names[0]); });
+      schema_for<MotionState>,
+      [](MotionService& motions, const Call& call) { return one_motion(motions, call.names[0]); });
   add("POST", "/v1/vms/{vm}/motion",
       "Lets a VM of this host that runs go on on another host, and answers at once; with check=true it is "
       "only found out whether it may",
-      schema_for<MotionBody>, schema_for<control::MotionState>, start, "check");
+      schema_for<motion::MotionWish>, schema_for<MotionState>, start, "check");
   add("DELETE", "/v1/vms/{vm}/motion", "Gives the VM's motion up, unless it is too late", nullptr,
-      schema_for<control::MotionState>, cancel);
+      schema_for<MotionState>, cancel);
 }
 
 }  // namespace pvrdma::api

@@ -18,3 +18,20 @@ Result<schema::ParsedJson> parse_body(const Call& call) {
 }
 
 }  // namespace pvrdma::api
+
+namespace pvrdma::schema {
+
+void LeaderRule::read(Reader& reader, const ParsedJson& json, motion::Leader& out) const {
+  std::string text;
+  TextRule{}.read(reader, json, text);
+  if (reader.failed() || text.empty()) return;
+  if (text == "libvirt") {
+    out = motion::Leader::kLibvirt;
+  } else if (text == "pvrdmad") {
+    out = motion::Leader::kDaemons;
+  } else {
+    reader.wrong(json, "pvrdmad or libvirt", "is neither pvrdmad nor libvirt");
+  }
+}
+
+}  // namespace pvrdma::schema

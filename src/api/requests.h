@@ -5,6 +5,7 @@
 // Thread: values.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +15,9 @@
 #include "control/adapter_control.h"
 #include "control/model/edits.h"
 #include "control/model/objects.h"
+#include "motion/checkpoint_service.h"
+#include "motion/motion_service.h"
+#include "motion/upgrade_service.h"
 #include "vocabulary/hardware_version.h"
 
 namespace pvrdma::api {
@@ -55,24 +59,6 @@ struct CaptureBody {
   std::uint32_t snaplen = 262144;
   std::uint32_t count = 0;
   std::uint32_t duration = 0;
-};
-
-struct UpgradeVmmBody {
-  std::string monitor;
-  std::string new_monitor;
-};
-
-struct CheckpointBody {
-  std::string file;
-  std::string monitor;
-};
-
-struct MotionBody {
-  std::string to;
-  std::string monitor;
-  std::uint32_t max_pause_ms = 0;
-  std::uint32_t patience_s = 0;
-  std::string leader;
 };
 
 struct NewVmk {
@@ -152,31 +138,38 @@ inline constexpr auto kObject<adapters::FaultWish> = request(
             R"("default": 1, "description": "How late at most what is delayed, reordered or doubled comes")"),
     field("seed", &adapters::FaultWish::seed).noted(R"("description": "Default: one is drawn")"));
 
+// What the path names is no member of these.
 template <>
-inline constexpr auto kObject<api::UpgradeVmmBody> = request(
+inline constexpr auto kObject<motion::UpgradeWish> = request(
     "UpgradeVmm",
-    field("monitor", &api::UpgradeVmmBody::monitor)
+    field("monitor", &motion::UpgradeWish::monitor)
         .noted(R"("description": "QMP socket of the QEMU that runs the VM; default: as qemu-args has it")"),
-    field("new_monitor", &api::UpgradeVmmBody::new_monitor)
+    field("new_monitor", &motion::UpgradeWish::new_monitor)
         .noted(R"("description": "Of the QEMU that is to run it; default: as incoming-qemu-args has it")"));
 
 template <>
-inline constexpr auto kObject<api::CheckpointBody> = request(
-    "NewCheckpoint", field("file", &api::CheckpointBody::file).required(R"("/var/lib/vms/VM-01.checkpoint")"),
-    field("monitor", &api::CheckpointBody::monitor)
-        .noted(R"("description": "QMP socket of the VM's QEMU; default: as qemu-args has it")"));
+inline constexpr auto kObject<motion::CheckpointWish> =
+    request("NewCheckpoint",
+            field("file", &motion::CheckpointWish::file).required(R"("/var/lib/vms/VM-01.checkpoint")"),
+            field("monitor", &motion::CheckpointWish::monitor)
+                .noted(R"("description": "QMP socket of the VM's QEMU; default: as qemu-args has it")"));
 
+// "pvrdmad", which is the default, or "libvirt".
+struct LeaderRule {
+  void read(Reader& reader, const ParsedJson& json, motion::Leader& out) const;
+  Json schema(Components& components) const { return TextRule{}.schema(components); }
+};
 template <>
-inline constexpr auto kObject<api::MotionBody> = request(
-    "NewMotion", field("to", &api::MotionBody::to).required(R"("esx-02")"),
-    field("leader", &api::MotionBody::leader)
+inline constexpr auto kObject<motion::MotionWish> = request(
+    "NewMotion", field("to", &motion::MotionWish::to).required(R"("esx-02")"),
+    field("leader", &motion::MotionWish::leader, LeaderRule{})
         .noted(R"("enum": ["pvrdmad", "libvirt"], "description": "Who has QEMU migrate; default: pvrdmad. )"
                R"(libvirt is to begin in the phase \"waits for QEMU\", and to leave the VM paused there")"),
-    field("max_pause_ms", &api::MotionBody::max_pause_ms)
+    field("max_pause_ms", &motion::MotionWish::max_pause, WholeRule<std::chrono::milliseconds>{})
         .noted(R"("description": "The VM stands no longer than that, or stays; default: 500")"),
-    field("patience_s", &api::MotionBody::patience_s)
+    field("patience_s", &motion::MotionWish::patience, WholeRule<std::chrono::seconds>{})
         .noted(R"("description": "For a QEMU on the other host, and for the guest's memory; default: 600")"),
-    field("monitor", &api::MotionBody::monitor)
+    field("monitor", &motion::MotionWish::monitor)
         .noted(R"("description": "QMP socket of the VM's QEMU; default: as qemu-args has it")"));
 
 template <>

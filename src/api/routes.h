@@ -14,6 +14,9 @@
 #include "control/adapter_control.h"
 #include "control/plane/plane.h"
 #include "control/snapshot.h"
+#include "motion/checkpoint_service.h"
+#include "motion/motion_service.h"
+#include "motion/upgrade_service.h"
 
 namespace pvrdma::api {
 
@@ -28,7 +31,11 @@ struct ApiParts {
   adapters::Captures& captures;
   adapters::Faults& faults;
   control::AdapterControl& control;
-  control::Plane* plane = nullptr;  // null: no member of a cluster
+  motion::UpgradeService& upgrades;
+  motion::CheckpointService& checkpoints;
+  // Both null: no member of a cluster.
+  control::Plane* plane = nullptr;
+  motion::MotionService* motions = nullptr;
   std::string sysfs = "/sys";
 };
 

@@ -3,8 +3,8 @@
 #include <cerrno>
 #include <fmt/core.h>
 
-#include "api/vm_monitors.h"
 #include "control/model/rules.h"
+#include "vmm/vm_monitors.h"
 
 namespace pvrdma::api {
 namespace {
@@ -86,12 +86,12 @@ Result<VmLaunch> vm_launch(const control::Inventory& inventory, const std::strin
 }
 
 std::string qemu_args_json(const VmLaunch& launch) {
-  return schema::text_of(QemuArgs{qemu_args(launch, monitors_beside(launch.socket).monitors.front())});
+  return schema::text_of(QemuArgs{qemu_args(launch, vmm::monitors_beside(launch.socket).monitors.front())});
 }
 
 std::string incoming_qemu_args_json(const VmLaunch& launch) {
-  const VmMonitors places = monitors_beside(launch.socket);
-  QemuArgs args{qemu_args(launch, monitors_in_use(places).next)};
+  const vmm::VmMonitors places = vmm::monitors_beside(launch.socket);
+  QemuArgs args{qemu_args(launch, vmm::monitors_in_use(places).next)};
   const schema::Json cpr{{"channel-type", "cpr"},
                          {"addr", {{"transport", "socket"}, {"type", "unix"}, {"path", places.cpr}}}};
   for (const std::string& argument :
@@ -102,7 +102,7 @@ std::string incoming_qemu_args_json(const VmLaunch& launch) {
 }
 
 std::string restoring_qemu_args_json(const VmLaunch& launch) {
-  QemuArgs args{qemu_args(launch, monitors_beside(launch.socket).monitors.front())};
+  QemuArgs args{qemu_args(launch, vmm::monitors_beside(launch.socket).monitors.front())};
   for (const char* argument : {"-S", "-incoming", "defer"}) args.arguments.emplace_back(argument);
   return schema::text_of(args);
 }
@@ -142,7 +142,7 @@ std::string libvirt_xml_json(const VmLaunch& launch) {
 </domain>
 )",
       xml_escaped(launch.name), launch.memory_mib, launch.mac, kSlot, xml_escaped(device_argument(launch)),
-      xml_escaped(monitor_argument(monitors_beside(launch.socket).monitors.front())));
+      xml_escaped(monitor_argument(vmm::monitors_beside(launch.socket).monitors.front())));
   return schema::text_of(LibvirtXml{xml});
 }
 

@@ -9,18 +9,9 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "motion/motion_service.h"
 
 namespace pvrdma::motion {
-
-// Who has the QEMUs of both hosts migrate, and so decides which of them has the VM.
-enum class Leader : std::uint8_t { kDaemons, kLibvirt };
-
-struct Motion {
-  std::string id;
-  std::string vm;
-  std::string from;
-  std::string to;
-};
 
 class Arbiter {
  public:

@@ -32,7 +32,8 @@ Result<CheckpointReport> Checkpoint::take(const Progress& progress) {
   Error why = std::move(done).error();
   if (!changed_) return Failure(std::move(why));
   if (const auto abandoned = abandon(); !abandoned) {
-    why.message += fmt::format("; and on the way back (pid {}): {}", report_.pid, abandoned.error().message);
+    why.message +=
+        fmt::format("; and on the way back (pid {}): {}", report_.qemu.pid, abandoned.error().message);
   } else {
     why.message += was_running_ ? "; the VM goes on" : "; the VM is paused, as before";
   }
@@ -46,8 +47,8 @@ Result<void> Checkpoint::open() {
   if (auto settled = check_settled(*qemu, wish_.adapter); !settled) return settled;
   was_running_ = qemu->state == "running";
   monitor_ = std::move(qemu->monitor);
-  report_.pid = monitor_->pid();
-  report_.version = std::move(qemu->version);
+  report_.qemu.pid = static_cast<std::uint32_t>(monitor_->pid());
+  report_.qemu.version = std::move(qemu->version);
   const auto kept = vmm::migration_settings(*monitor_);
   if (!kept) return Failure(kept.error());
   kept_ = *kept;
@@ -98,7 +99,7 @@ Result<void> Checkpoint::finish() {
   const auto quit = monitor_->execute("quit");
   if (quit) return {};
   return fail(EIO, fmt::format("the VM stands, and its QEMU (pid {}) has to be ended by hand: {}",
-                               report_.pid, quit.error().message));
+                               report_.qemu.pid, quit.error().message));
 }
 
 // Each step is tried whatever became of the one before it.

@@ -13,27 +13,21 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <sys/types.h>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "motion/adapter_side.h"
+#include "motion/checkpoint_service.h"
+#include "motion/qemu_process.h"
 #include "vmm/migration.h"
 #include "vmm/monitor.h"
 
 namespace pvrdma::motion {
 
-struct CheckpointWish {
-  std::string adapter;
-  std::string monitor;  // of the VM's QEMU
-  std::string file;     // absolute; QEMU creates or replaces it, with its own rights
-};
-
 struct CheckpointReport {
-  std::string version;  // of QEMU
-  pid_t pid = 0;
+  QemuProcess qemu;
   std::uint64_t ram_bytes = 0;
   Duration took{};  // the VM stands for so long
 };

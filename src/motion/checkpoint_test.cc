@@ -117,7 +117,7 @@ TEST(CheckpointTest, TheVmIsWrittenAndEnds) {
   Checkpoint checkpoint(world.wish(), world.side());
   const auto report = checkpoint.take(World::go_on);
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(report->version, "11.1.3");
+  EXPECT_EQ(report->qemu.version, "11.1.3");
   EXPECT_EQ(report->ram_bytes, 4096);
   EXPECT_EQ(checkpoint.take_state(), FailingAdapterSide::saved());
   EXPECT_EQ(world.standing().run_state, "postmigrate");

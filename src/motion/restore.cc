@@ -35,14 +35,15 @@ Result<void> Restore::open() {
   if (!qemu) return Failure(std::move(qemu).error());
   if (auto waits = check_waits(*qemu, wish_.adapter); !waits) return waits;
   monitor_ = std::move(qemu->monitor);
-  report_.pid = monitor_->pid();
-  report_.version = std::move(qemu->version);
+  report_.vm = wish_.adapter;
+  report_.qemu.pid = static_cast<std::uint32_t>(monitor_->pid());
+  report_.qemu.version = std::move(qemu->version);
   place_ = qemu->place;
   return {};
 }
 
 Result<void> Restore::load() {
-  const auto image = side_.load(wish_.adapter, std::move(wish_.state));
+  const auto image = side_.load(wish_.adapter, std::move(state_));
   if (!image) return Failure(image.error());
   loaded_ = true;
   image_ = *image;

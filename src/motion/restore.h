@@ -12,30 +12,17 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <sys/types.h>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "motion/adapter_side.h"
+#include "motion/checkpoint_service.h"
 #include "vmm/monitor.h"
 #include "vmm/pci.h"
 
 namespace pvrdma::motion {
-
-struct RestoreWish {
-  std::string adapter;
-  std::string monitor;  // of the QEMU that waits
-  std::string file;     // absolute; QEMU reads it
-  std::vector<std::byte> state;
-};
-
-struct RestoreReport {
-  std::string version;  // of QEMU
-  pid_t pid = 0;
-  Duration took{};
-};
 
 class Restore {
  public:
@@ -45,8 +32,9 @@ class Restore {
   using Stopping = std::function<bool()>;
 
   // `side` is borrowed.
-  Restore(RestoreWish wish, AdapterSide& side, Stopping stopping)
-      : wish_(std::move(wish)), side_(side), stopping_(std::move(stopping)) {}
+  // `wish` names the QEMU that waits, and the file. `state`: as the checkpoint gave it.
+  Restore(CheckpointWish wish, std::vector<std::byte> state, AdapterSide& side, Stopping stopping)
+      : wish_(std::move(wish)), state_(std::move(state)), side_(side), stopping_(std::move(stopping)) {}
 
   // Once. The error is a sentence.
   Result<RestoreReport> run();
@@ -57,7 +45,8 @@ class Restore {
   Result<void> read();
   Result<void> go_on();
 
-  RestoreWish wish_;
+  const CheckpointWish wish_;
+  std::vector<std::byte> state_;  // until the adapter has it
   AdapterSide& side_;
   const Stopping stopping_;
   std::unique_ptr<vmm::Monitor> monitor_;

@@ -31,7 +31,7 @@ class World {
 
   Result<RestoreReport> restore(std::vector<std::byte> state = FailingAdapterSide::saved(),
                                 std::string file = kFile, bool stopping = false) {
-    return Restore({"VM-01", path_, std::move(file), std::move(state)}, side_,
+    return Restore({"VM-01", path_, std::move(file)}, std::move(state), side_,
                    [stopping] { return stopping; })
         .run();
   }
@@ -103,7 +103,7 @@ TEST(RestoreTest, TheVmGoesOn) {
   World world;
   const auto report = world.restore();
   ASSERT_TRUE(report) << report.error().message;
-  EXPECT_EQ(report->version, "11.1.3");
+  EXPECT_EQ(report->qemu.version, "11.1.3");
   EXPECT_EQ(world.run_state(), "running");
   EXPECT_FALSE(world.side().is_stopped());
   EXPECT_EQ(world.side().resumed(), 1);

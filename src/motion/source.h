@@ -27,18 +27,10 @@
 #include "motion/adapter_side.h"
 #include "motion/arbiter.h"
 #include "motion/messages.h"
+#include "motion/motion_service.h"
 #include "vmm/monitor.h"
 
 namespace pvrdma::motion {
-
-struct MotionWish {
-  std::string vm;
-  std::string to;
-  std::string monitor;  // of the VM's QEMU
-  Duration max_pause = std::chrono::milliseconds(500);
-  Duration patience = std::chrono::minutes(10);  // for a QEMU there, and for the memory to be nearly there
-  Leader leader = Leader::kDaemons;
-};
 
 // How far it is.
 struct MotionProgress {
@@ -46,24 +38,6 @@ struct MotionProgress {
                            // "waits for libvirt", "stands", "lost": it decides
   std::uint64_t ram_bytes = 0;
   std::uint64_t remaining_bytes = 0;
-};
-
-struct MotionReport {
-  std::uint64_t ram_bytes = 0;
-  std::uint64_t page_bytes = 0;  // that the adapter had written
-  std::uint64_t state_bytes = 0;
-  Duration took{};
-  Duration pause{};  // the VM stood, from QEMU's stop here to its start there
-  // Of it.
-  Duration freeze{};  // stop of the adapter
-  Duration pages{};   // shown to QEMU
-  Duration state{};   // saved and sent
-  Duration memory{};  // QEMU's rest, with the state's way and its loading there
-                      // meanwhile
-  Duration commit{};
-  Duration go_on{};        // there
-  std::string left_to_do;  // by hand, with a sentence; empty: nothing
-  bool is_lost = false;    // it is there without its connections, as that says
 };
 
 class Source {

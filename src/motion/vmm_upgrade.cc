@@ -45,12 +45,13 @@ Result<void> VmmUpgrade::open() {
   auto qemu = open_qemu(wish_.monitor);
   if (!qemu) return Failure(std::move(qemu).error());
   if (auto settled = check_settled(*qemu, wish_.adapter); !settled) return settled;
+  report_.vm = wish_.adapter;
   was_running_ = qemu->state == "running";
   old_ = std::move(qemu->monitor);
-  report_.old_pid = old_->pid();
-  report_.old_version = std::move(qemu->version);
+  report_.from.pid = static_cast<std::uint32_t>(old_->pid());
+  report_.from.version = std::move(qemu->version);
   place_ = qemu->place;
-  if (auto there = check_socket(wish_.cpr_socket); !there) return there;
+  if (auto there = check_socket(sockets_.cpr); !there) return there;
   if (auto expected = side_.expect_successor(wish_.adapter); !expected) return expected;
   expecting_ = true;
   return {};
@@ -62,8 +63,8 @@ Result<void> VmmUpgrade::transfer() {
   began_ = true;
   ran_last_ = Instant::now();
   const auto begun =
-      old_->execute("migrate", {{"channels", Json::array({socket_channel("main", wish_.main_socket),
-                                                          socket_channel("cpr", wish_.cpr_socket)})}});
+      old_->execute("migrate", {{"channels", Json::array({socket_channel("main", sockets_.main),
+                                                          socket_channel("cpr", sockets_.cpr)})}});
   if (!begun) return Failure(begun.error());
   return wait_for_new();
 }
@@ -104,10 +105,10 @@ Result<void> VmmUpgrade::wait_for_new() {
     std::this_thread::sleep_for(kPollInterval);
   }
   report_.qemu = Instant::now() - ran_last_;
-  report_.new_pid = new_->pid();
+  report_.to.pid = static_cast<std::uint32_t>(new_->pid());
   auto version = vmm::version_of(*new_);
   if (!version) return Failure(std::move(version).error());
-  report_.new_version = *std::move(version);
+  report_.to.version = *std::move(version);
   return {};
 }
 
@@ -136,7 +137,7 @@ Result<void> VmmUpgrade::hand_over() {
   const auto switched = side_.switch_over(wish_.adapter);
   if (!switched) return Failure(switched.error());
   switched_ = true;
-  report_.handover = switched->took;
+  report_.adapter = switched->took;
   report_.state_bytes = switched->state_bytes;
   silenced_ = true;
   return vmm::disable_vectors(*old_, place_);
@@ -168,11 +169,11 @@ Result<void> VmmUpgrade::leave() {
   if (!resumed) why = resumed.error().message;
   if (!ended && why.empty()) why = ended.error().message;
   if (!quit && why.empty()) {
-    why = fmt::format("the old one (pid {}) has to be ended by hand: {}", report_.old_pid,
+    why = fmt::format("the old one (pid {}) has to be ended by hand: {}", report_.from.pid,
                       quit.error().message);
   }
   if (why.empty()) return {};
-  return fail(EIO, fmt::format("the VM goes on in the new QEMU (pid {}), but {}", report_.new_pid, why));
+  return fail(EIO, fmt::format("the VM goes on in the new QEMU (pid {}), but {}", report_.to.pid, why));
 }
 
 Error VmmUpgrade::undo(Error why) {
@@ -180,7 +181,7 @@ Error VmmUpgrade::undo(Error why) {
   if (const auto undone = undo_all(); undone) {
     why.message += fmt::format("; the VM {} in the old QEMU", was_running_ ? "goes on" : "is");
   } else {
-    why.message += fmt::format("; on the way back to the old QEMU (pid {}): {}", report_.old_pid,
+    why.message += fmt::format("; on the way back to the old QEMU (pid {}): {}", report_.from.pid,
                                undone.error().message);
   }
   return why;

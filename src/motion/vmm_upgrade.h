@@ -17,40 +17,22 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "motion/adapter_side.h"
+#include "motion/upgrade_service.h"
 #include "vmm/monitor.h"
 #include "vmm/pci.h"
+#include "vmm/vm_monitors.h"
 
 namespace pvrdma::motion {
-
-// Where the two QEMUs are. The new one was started with -S, as `-incoming unix:MAIN` and an `-incoming` of
-// channel type cpr at CPR.
-struct UpgradeWish {
-  std::string adapter;
-  std::string monitor;      // of the QEMU that runs the VM
-  std::string new_monitor;  // comes up when the new QEMU has the memory
-  std::string main_socket;
-  std::string cpr_socket;
-};
-
-struct UpgradeReport {
-  std::string old_version;  // of QEMU
-  std::string new_version;
-  pid_t old_pid = 0;
-  pid_t new_pid = 0;
-  Duration pause{};  // the VM stood, as its monitor showed
-  // Of it.
-  Duration qemu{};      // until the new QEMU had the machine
-  Duration restore{};   // PCI state
-  Duration handover{};  // the adapter's state
-  std::uint64_t state_bytes = 0;
-};
 
 class VmmUpgrade {
  public:
   static constexpr Duration kPatience = std::chrono::seconds(10);  // with QEMU's transfer
 
   // `side` is borrowed.
-  VmmUpgrade(UpgradeWish wish, AdapterSide& side) : wish_(std::move(wish)), side_(side) {}
+  // `sockets`: where the new QEMU waits. It was started with -S, as `-incoming unix:MAIN` and an `-incoming`
+  // of channel type cpr at CPR.
+  VmmUpgrade(UpgradeWish wish, vmm::VmMonitors sockets, AdapterSide& side)
+      : wish_(std::move(wish)), sockets_(std::move(sockets)), side_(side) {}
 
   // Once. The error is a sentence that says what failed and who has the VM now.
   Result<UpgradeReport> run();
@@ -67,6 +49,7 @@ class VmmUpgrade {
   Result<void> undo_all();
 
   const UpgradeWish wish_;
+  const vmm::VmMonitors sockets_;
   AdapterSide& side_;
   std::unique_ptr<vmm::Monitor> old_;
   std::unique_ptr<vmm::Monitor> new_;

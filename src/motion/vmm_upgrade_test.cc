@@ -30,7 +30,7 @@ class World final : public FakeAdapterSide {
   }
 
   Result<UpgradeReport> upgrade() {
-    return VmmUpgrade({"VM-01", path("old"), path("new"), path("main"), path("cpr")}, *this).run();
+    return VmmUpgrade({"VM-01", path("old"), path("new")}, {{}, path("main"), path("cpr")}, *this).run();
   }
   static std::string path(const char* what) {
     return testing::TempDir() + "vmm_upgrade_" + std::to_string(::getpid()) + "." + what;
@@ -156,8 +156,8 @@ TEST(VmmUpgradeTest, TheVmGoesOnInTheNewQemu) {
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(world.standing(),
             (World::Standing{"postmigrate", "running", true, false, "cpr-transfer", true, false, 1}));
-  EXPECT_EQ(report->old_version, "10.0.2");
-  EXPECT_EQ(report->new_version, "11.1.3");
+  EXPECT_EQ(report->from.version, "10.0.2");
+  EXPECT_EQ(report->to.version, "11.1.3");
   EXPECT_EQ(report->state_bytes, 1000u);
   EXPECT_GE(report->pause, report->restore);
 }

@@ -124,7 +124,7 @@ bool Arrivals::leads(const std::string& vm, const std::string& motion) {
   return found != arriving_.end() && found->second == motion;
 }
 
-void Arrivals::add_to(control::MotionCounters& counters) {
+void Arrivals::add_to(motion::MotionCounters& counters) {
   const std::lock_guard lock(mutex_);
   counters.came += came_;
   counters.not_come += not_come_;

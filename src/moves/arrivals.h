@@ -17,13 +17,13 @@
 #include "base/time.h"
 #include "calls/conversation.h"
 #include "calls/incoming_calls.h"
-#include "control/adapter_control.h"
 #include "control/plane/plane.h"
 #include "motion/adapter_side.h"
 #include "motion/arbiter.h"
 #include "motion/destination.h"
 #include "motion/messages.h"
-#include "moves/departures.h"
+#include "motion/motion_service.h"
+#include "moves/find_monitor.h"
 
 namespace pvrdma::moves {
 
@@ -37,7 +37,7 @@ class Arrivals {
 
   // One of these motions, and it is under way.
   bool leads(const std::string& vm, const std::string& motion);
-  void add_to(control::MotionCounters& counters);
+  void add_to(motion::MotionCounters& counters);
 
  private:
   struct Memory {

@@ -4,17 +4,19 @@
 #include <cerrno>
 #include <condition_variable>
 #include <fmt/core.h>
+#include <span>
 #include <stop_token>
 #include <utility>
 #include <vector>
 
-#include "api/answers.h"
 #include "base/log.h"
+#include "device/print_state.h"
+#include "motion/checkpoint.h"
+#include "motion/restore.h"
+#include "moves/checkpoint_line.h"
 
 namespace pvrdma::moves {
 namespace {
-
-using api::CheckpointLine;
 
 constexpr std::chrono::milliseconds kReadPatience{100};
 constexpr Duration kSayEvery = std::chrono::milliseconds(250);
@@ -100,7 +102,7 @@ class Checkpoints::Run {
          .ram_bytes = report.ram_bytes,
          .state_bytes = state.size(),
          .took_us = microseconds_of(report.took),
-         .qemu = {report.version, static_cast<std::uint32_t>(report.pid)}});
+         .qemu = report.qemu});
     const std::lock_guard lock(mutex_);
     state_ = std::move(state);
     changed_.notify_all();
@@ -116,7 +118,7 @@ class Checkpoints::Run {
       return;
     }
     log::info("adapter {}: its VM was written to {} and ends; QEMU {} (pid {}), it stood for {} us",
-              wish_.adapter, wish_.file, report.version, report.pid, microseconds_of(report.took));
+              wish_.adapter, wish_.file, report.qemu.version, report.qemu.pid, microseconds_of(report.took));
     auto finished = checkpoint.finish();
     lock.lock();
     outcome_ = std::move(finished);
@@ -163,9 +165,19 @@ class Checkpoints::Stream final : public ByteStream {
   const std::shared_ptr<Run> run_;
 };
 
-Result<std::unique_ptr<ByteStream>> Checkpoints::start(motion::CheckpointWish wish) {
-  const std::string adapter = wish.adapter;
-  auto run = std::make_shared<Run>(std::move(wish), side_, patience_);
+Result<motion::CheckpointWish> Checkpoints::complete(const motion::CheckpointWish& wish) {
+  auto monitor = find_monitor_(wish.adapter);
+  if (!monitor) return Failure(std::move(monitor).error());
+  motion::CheckpointWish complete = wish;
+  if (complete.monitor.empty()) complete.monitor = *std::move(monitor);
+  return complete;
+}
+
+Result<std::unique_ptr<ByteStream>> Checkpoints::start(const motion::CheckpointWish& wish) {
+  auto complete_wish = complete(wish);
+  if (!complete_wish) return Failure(std::move(complete_wish).error());
+  const std::string& adapter = wish.adapter;
+  auto run = std::make_shared<Run>(*std::move(complete_wish), side_, patience_);
   const std::lock_guard lock(mutex_);
   if (runs_.contains(adapter))
     return fail(EBUSY, fmt::format("adapter {}: a checkpoint of its VM is under way", adapter));
@@ -187,6 +199,29 @@ Result<void> Checkpoints::finish(const std::string& adapter) {
     run = found->second;
   }
   return run->finish();
+}
+
+Result<motion::RestoreReport> Checkpoints::restore(const motion::CheckpointWish& wish,
+                                                   std::string_view state) {
+  auto complete_wish = complete(wish);
+  if (!complete_wish)
+    return fail(complete_wish.error().code == ENOENT ? ENXIO : EIO, complete_wish.error().message);
+  const auto bytes = std::as_bytes(std::span(state));
+  auto report = motion::Restore(*std::move(complete_wish), {bytes.begin(), bytes.end()}, side_, [this] {
+                  return jobs_.is_stopping();
+                }).run();
+  if (!report) {
+    log::warn("adapter {}: its VM does not go on from {}: {}", wish.adapter, wish.file,
+              report.error().message);
+    return report;
+  }
+  log::info("adapter {}: its VM goes on from {} in QEMU {} (pid {}), after {} us", wish.adapter, wish.file,
+            report->qemu.version, report->qemu.pid, microseconds_of(report->took));
+  return report;
+}
+
+std::string Checkpoints::print_state(std::string_view state) {
+  return device::print_state(std::as_bytes(std::span(state)));
 }
 
 }  // namespace pvrdma::moves

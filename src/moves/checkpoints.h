@@ -1,5 +1,5 @@
-// Checkpoints: those that are under way, each led on a thread of its own, with a stream to who asked for it.
-// When that is gone before the checkpoint was finished, the VM goes on.
+// Checkpoints: VMs that are written to files, each led on a thread of its own with a stream to the client,
+// and VMs that go on from there. If a stream ends before its checkpoint was finished, the VM goes on.
 //
 // Thread: any but the shard's. The streams end before this does.
 #pragma once
@@ -9,36 +9,46 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/byte_stream.h"
 #include "base/job_threads.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "control/adapter_control.h"
 #include "motion/adapter_side.h"
-#include "motion/checkpoint.h"
+#include "motion/checkpoint_service.h"
+#include "moves/find_monitor.h"
 
 namespace pvrdma::moves {
 
-class Checkpoints {
+class Checkpoints final : public motion::CheckpointService {
  public:
   static constexpr std::size_t kMax = 4;
   // For who asked to keep what it got.
   static constexpr Duration kPatience = std::chrono::minutes(10);
 
   // `side` is borrowed. `patience`: as kPatience.
-  explicit Checkpoints(motion::AdapterSide& side, Duration patience = kPatience)
-      : side_(side), patience_(patience) {}
+  Checkpoints(motion::AdapterSide& side, FindMonitor find_monitor, Duration patience = kPatience)
+      : side_(side), find_monitor_(std::move(find_monitor)), patience_(patience) {}
 
-  // As control::AdapterControl's. Errors: EBUSY, and where the system has no thread for it.
-  Result<std::unique_ptr<ByteStream>> start(motion::CheckpointWish wish);
-  Result<void> finish(const std::string& adapter);
+  Result<std::unique_ptr<ByteStream>> start(const motion::CheckpointWish& wish) override;
+  Result<void> finish(const std::string& adapter) override;
+  Result<motion::RestoreReport> restore(const motion::CheckpointWish& wish, std::string_view state) override;
+  std::string print_state(std::string_view state) override;
+
+  // The daemon ends: a restore waits for its QEMU no more, and no checkpoint begins.
+  void interrupt() { jobs_.interrupt(); }
 
  private:
   class Run;
   class Stream;
 
+  // As it was wished, with its monitor.
+  Result<motion::CheckpointWish> complete(const motion::CheckpointWish& wish);
+
   motion::AdapterSide& side_;
+  const FindMonitor find_monitor_;
   const Duration patience_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Run>> runs_;  // guarded; by adapter

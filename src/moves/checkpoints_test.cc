@@ -18,6 +18,10 @@ using motion::FailingAdapterSide;
 using vmm::FakeQemu;
 using vmm::Json;
 
+FindMonitor find_monitor(const std::string& path) {
+  return [path](const std::string&) -> Result<std::string> { return path; };
+}
+
 // A QEMU that writes its VM at once.
 class CheckpointsTest : public testing::Test {
  protected:
@@ -70,7 +74,7 @@ class CheckpointsTest : public testing::Test {
 };
 
 TEST_F(CheckpointsTest, EndsTheVmWhenItIsFinished) {
-  Checkpoints checkpoints(side_);
+  Checkpoints checkpoints(side_, find_monitor(path_));
   auto stream = checkpoints.start(wish()).value();
   const std::string all = read(*stream);
   const auto lines_end = all.rfind('\n');
@@ -91,7 +95,7 @@ TEST_F(CheckpointsTest, EndsTheVmWhenItIsFinished) {
 }
 
 TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodyListensAnyMore) {
-  Checkpoints checkpoints(side_);
+  Checkpoints checkpoints(side_, find_monitor(path_));
   auto stream = checkpoints.start(wish()).value();
   read(*stream);
   EXPECT_FALSE(running_);
@@ -103,7 +107,7 @@ TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodyListensAnyMore) {
 }
 
 TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodySaysThatItWasKept) {
-  Checkpoints checkpoints(side_, 1ms);
+  Checkpoints checkpoints(side_, find_monitor(path_), 1ms);
   auto stream = checkpoints.start(wish()).value();
   std::string all;
   while (stream->read(all)) {
@@ -115,7 +119,7 @@ TEST_F(CheckpointsTest, LetsTheVmGoOnWhenNobodySaysThatItWasKept) {
 }
 
 TEST_F(CheckpointsTest, ThereIsOneOfAnAdapterAndFewInAll) {
-  Checkpoints checkpoints(side_);
+  Checkpoints checkpoints(side_, find_monitor(path_));
   std::vector<std::unique_ptr<ByteStream>> streams;
   streams.push_back(checkpoints.start(wish()).value());
   EXPECT_EQ(checkpoints.start(wish()).error().code, EBUSY);
@@ -128,7 +132,7 @@ TEST_F(CheckpointsTest, ThereIsOneOfAnAdapterAndFewInAll) {
 
 TEST_F(CheckpointsTest, WhatFailsIsTheLastLine) {
   qemu_.reset();
-  Checkpoints checkpoints(side_);
+  Checkpoints checkpoints(side_, find_monitor(path_));
   auto stream = checkpoints.start(wish()).value();
   std::string all;
   while (stream->read(all)) {

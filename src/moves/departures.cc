@@ -16,23 +16,18 @@
 namespace pvrdma::moves {
 namespace {
 
-using control::MotionState;
+using motion::MotionState;
+using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::uint32_t kMaxPauseMs = 500;  // unless it is said
-constexpr std::uint32_t kMaxPauseMsMost = 5000;
-constexpr std::uint32_t kPatienceS = 600;
-constexpr std::uint32_t kPatienceSMost = 86'400;
+constexpr milliseconds kMaxPauseMost{5000};
+constexpr seconds kPatienceMost{86'400};
 constexpr std::size_t kStatesMax = 1024;
 
 std::string now_utc() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
                      fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
-}
-
-std::uint32_t or_default(std::uint32_t value, std::uint32_t unless_said) {
-  return value != 0 ? value : unless_said;
 }
 
 }  // namespace
@@ -63,7 +58,7 @@ Result<std::unique_ptr<ByteChannel>> Departures::open_memory(const motion::Motio
   return bare;
 }
 
-Result<Departures::Plan> Departures::complete(const control::MotionWish& wish, const std::string& id) {
+Result<Departures::Plan> Departures::complete(const motion::MotionWish& wish, const std::string& id) {
   if (const auto store = plane_.store_state(); !store.connected) {
     return fail(EAGAIN,
                 fmt::format("store {} is away ({}): no motion begins without it: try again when it is "
@@ -78,25 +73,21 @@ Result<Departures::Plan> Departures::complete(const control::MotionWish& wish, c
     return fail(EINVAL, fmt::format("VM {} is on host {}: ask the pvrdmad there, not the one of {}", wish.vm,
                                     from, plane_.host()));
   }
-  if (wish.max_pause_ms > kMaxPauseMsMost)
+  if (wish.max_pause > kMaxPauseMost)
     return fail(EINVAL,
-                fmt::format("a pause of {} ms is too long: at most {}", wish.max_pause_ms, kMaxPauseMsMost));
-  if (wish.patience_s > kPatienceSMost)
-    return fail(EINVAL,
-                fmt::format("a patience of {} s is too long: at most {}", wish.patience_s, kPatienceSMost));
+                fmt::format("a pause of {} ms is too long: at most {}",
+                            duration_cast<milliseconds>(wish.max_pause).count(), kMaxPauseMost.count()));
+  if (wish.patience > kPatienceMost)
+    return fail(EINVAL, fmt::format("a patience of {} s is too long: at most {}",
+                                    duration_cast<seconds>(wish.patience).count(), kPatienceMost.count()));
   auto monitor = wish.monitor.empty() ? find_monitor_(wish.vm) : Result<std::string>(wish.monitor);
   if (!monitor) return Failure(std::move(monitor).error());
-  return Plan{.motion = {id, wish.vm, from, wish.to},
-              .wish = {.vm = wish.vm,
-                       .to = wish.to,
-                       .monitor = *std::move(monitor),
-                       .max_pause = milliseconds(or_default(wish.max_pause_ms, kMaxPauseMs)),
-                       .patience = seconds(or_default(wish.patience_s, kPatienceS)),
-                       .leader = wish.leader == control::MotionLeader::kLibvirt ? motion::Leader::kLibvirt
-                                                                                : motion::Leader::kDaemons}};
+  Plan plan{.motion = {id, wish.vm, from, wish.to}, .wish = wish};
+  plan.wish.monitor = *std::move(monitor);
+  return plan;
 }
 
-Result<void> Departures::check(const control::MotionWish& wish) {
+Result<void> Departures::check(const motion::MotionWish& wish) {
   auto plan = complete(wish, random_name());
   if (!plan) return Failure(std::move(plan).error());
   const auto there = calls_.call(wish.to);
@@ -106,8 +97,8 @@ Result<void> Departures::check(const control::MotionWish& wish) {
       ->check();
 }
 
-Result<MotionState> Departures::start(const control::MotionWish& wish) {
-  const bool is_led = wish.leader == control::MotionLeader::kLibvirt;
+Result<MotionState> Departures::start(const motion::MotionWish& wish) {
+  const bool is_led = wish.leader == motion::Leader::kLibvirt;
   auto plan = complete(wish, (is_led ? kLedPrefix : "") + random_name());
   if (!plan) return Failure(std::move(plan).error());
   const std::lock_guard lock(mutex_);
@@ -122,13 +113,7 @@ Result<MotionState> Departures::start(const control::MotionWish& wish) {
     return fail(EBUSY, fmt::format("{} VMs are leaving this host: wait until one has gone", leaving_.size()));
   auto departure = std::make_unique<Departure>(*std::move(plan));
   const motion::Motion& motion = departure->plan.motion;
-  MotionState state{.id = motion.id,
-                    .vm = motion.vm,
-                    .from = motion.from,
-                    .to = motion.to,
-                    .state = "runs",
-                    .phase = "begins",
-                    .since = now_utc()};
+  MotionState state{motion, {}, "runs", "begins", {}, now_utc()};
   keep(state);
   auto led = jobs_.start([this, &led = *departure](const std::stop_token& stop) {
     lead(led, stop);
@@ -196,25 +181,15 @@ void Departures::arrived(const motion::Motion& motion, const motion::MotionRepor
             report.page_bytes);
   if (!report.left_to_do.empty()) log::warn("{}", report.left_to_do);
   set_state(motion.vm, [&](MotionState& state) {
+    static_cast<motion::MotionReport&>(state) = report;
     state.state = report.is_lost ? "failed" : "done";
+    state.remaining_bytes = 0;
     state.phase.clear();
     state.error = report.left_to_do;
     ++counters_.left;
     counters_.pause_us += microseconds_of(report.pause);
     counters_.state_bytes += report.state_bytes;
     counters_.page_bytes += report.page_bytes;
-    state.ram_bytes = report.ram_bytes;
-    state.remaining_bytes = 0;
-    state.page_bytes = report.page_bytes;
-    state.state_bytes = report.state_bytes;
-    state.took_us = microseconds_of(report.took);
-    state.pause_us = microseconds_of(report.pause);
-    state.freeze_us = microseconds_of(report.freeze);
-    state.pages_us = microseconds_of(report.pages);
-    state.state_us = microseconds_of(report.state);
-    state.memory_us = microseconds_of(report.memory);
-    state.commit_us = microseconds_of(report.commit);
-    state.go_on_us = microseconds_of(report.go_on);
   });
 }
 
@@ -225,7 +200,7 @@ std::vector<MotionState> Departures::list() {
   return all;
 }
 
-void Departures::add_to(control::MotionCounters& counters) {
+void Departures::add_to(motion::MotionCounters& counters) {
   const std::lock_guard lock(mutex_);
   counters.left += counters_.left;
   counters.stayed += counters_.stayed;

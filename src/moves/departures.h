@@ -16,16 +16,14 @@
 #include "base/job_threads.h"
 #include "base/result.h"
 #include "calls/host_calls.h"
-#include "control/adapter_control.h"
 #include "control/plane/plane.h"
 #include "motion/adapter_side.h"
 #include "motion/arbiter.h"
+#include "motion/motion_service.h"
 #include "motion/source.h"
+#include "moves/find_monitor.h"
 
 namespace pvrdma::moves {
-
-// Where a VM's QEMU has its monitor.
-using FindMonitor = std::function<Result<std::string>(const std::string& vm)>;
 
 // The id of a motion that libvirt leads begins with this: the next daemon knows it by the store's record.
 inline constexpr const char* kLedPrefix = "libvirt-";
@@ -44,15 +42,15 @@ class Departures {
   Departures(const Departures&) = delete;
   Departures& operator=(const Departures&) = delete;
 
-  // As control::AdapterControl's.
-  Result<control::MotionState> start(const control::MotionWish& wish);
-  Result<void> check(const control::MotionWish& wish);
-  std::vector<control::MotionState> list();
+  // As motion::MotionService's.
+  Result<motion::MotionState> start(const motion::MotionWish& wish);
+  Result<void> check(const motion::MotionWish& wish);
+  std::vector<motion::MotionState> list();
   Result<void> cancel(const std::string& vm);
 
   // One of these motions, and it is under way.
   bool leads(const std::string& vm, const std::string& motion);
-  void add_to(control::MotionCounters& counters);
+  void add_to(motion::MotionCounters& counters);
 
   // As Motions'.
   void interrupt() { jobs_.interrupt(); }
@@ -65,12 +63,12 @@ class Departures {
     motion::Motion motion;
     motion::MotionWish wish;
   };
-  Result<Plan> complete(const control::MotionWish& wish, const std::string& id);
+  Result<Plan> complete(const motion::MotionWish& wish, const std::string& id);
   Result<std::unique_ptr<ByteChannel>> open_memory(const motion::Motion& motion);
   void lead(Departure& departure, const std::stop_token& stop);
   void arrived(const motion::Motion& motion, const motion::MotionReport& report);
-  void set_state(const std::string& vm, const std::function<void(control::MotionState&)>& change);
-  void keep(control::MotionState state);
+  void set_state(const std::string& vm, const std::function<void(motion::MotionState&)>& change);
+  void keep(motion::MotionState state);
 
   control::Plane& plane_;
   motion::AdapterSide& side_;
@@ -79,8 +77,8 @@ class Departures {
   const FindMonitor& find_monitor_;
 
   std::mutex mutex_;
-  control::MotionCounters counters_;                           // guarded, as what follows
-  std::map<std::string, control::MotionState> states_;         // by VM, the newest
+  motion::MotionCounters counters_;                            // guarded, as what follows
+  std::map<std::string, motion::MotionState> states_;          // by VM, the newest
   std::map<std::string, std::unique_ptr<Departure>> leaving_;  // by VM
   JobThreads jobs_{"motion"};
 };

@@ -52,8 +52,8 @@ void Motions::stop() {
   departures_.stop();
 }
 
-control::MotionCounters Motions::counters() {
-  control::MotionCounters counters;
+motion::MotionCounters Motions::counters() {
+  motion::MotionCounters counters;
   departures_.add_to(counters);
   arrivals_.add_to(counters);
   return counters;

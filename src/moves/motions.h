@@ -13,16 +13,16 @@
 #include "base/time.h"
 #include "calls/host_calls.h"
 #include "calls/incoming_calls.h"
-#include "control/adapter_control.h"
 #include "control/plane/plane.h"
 #include "motion/adapter_side.h"
+#include "motion/motion_service.h"
 #include "moves/arrivals.h"
 #include "moves/departures.h"
 #include "moves/store_arbiter.h"
 
 namespace pvrdma::moves {
 
-class Motions {
+class Motions final : public motion::MotionService {
  public:
   // A motion that this daemon's last process led is its other host's to decide, for so long.
   static constexpr Duration kFirstLook = std::chrono::seconds(10);
@@ -31,16 +31,17 @@ class Motions {
   // this.
   Motions(control::Plane& plane, motion::AdapterSide& side, const calls::HostCalls& outgoing,
           calls::IncomingCalls& incoming, FindMonitor find_monitor, Duration first_look = kFirstLook);
-  ~Motions();
+  ~Motions() override;
   Motions(const Motions&) = delete;
   Motions& operator=(const Motions&) = delete;
 
-  // As control::AdapterControl's.
-  Result<control::MotionState> start(const control::MotionWish& wish) { return departures_.start(wish); }
-  Result<void> check(const control::MotionWish& wish) { return departures_.check(wish); }
-  std::vector<control::MotionState> list() { return departures_.list(); }
-  Result<void> cancel(const std::string& vm);
-  control::MotionCounters counters();
+  Result<motion::MotionState> start(const motion::MotionWish& wish) override {
+    return departures_.start(wish);
+  }
+  Result<void> check(const motion::MotionWish& wish) override { return departures_.check(wish); }
+  std::vector<motion::MotionState> list() override { return departures_.list(); }
+  Result<void> cancel(const std::string& vm) override;
+  motion::MotionCounters counters() override;
 
   // Asks the motions of VMs that leave to end, as far as they can: a VM that may be elsewhere stands. No
   // other one begins.

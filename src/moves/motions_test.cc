@@ -205,13 +205,14 @@ TEST_F(MotionsTest, WhatIsNoOfferEndsTheCall) {
 
 TEST_F(MotionsTest, SaysWhyAVmCannotLeave) {
   const auto here = motions(*one_);
-  const auto why = [&](const control::MotionWish& wish) {
+  const auto why = [&](const motion::MotionWish& wish) {
     const auto started = (*here)->start(wish);
     return started ? std::string() : started.error().message;
   };
   EXPECT_NE(why({.vm = "VM-09", .to = "esx-02"}).find("VM-09"), std::string::npos);
-  EXPECT_NE(why({.vm = "VM-01", .to = "esx-02", .monitor = "/m", .max_pause_ms = 6000}).find("at most 5000"),
-            std::string::npos);
+  EXPECT_NE(
+      why({.vm = "VM-01", .to = "esx-02", .monitor = "/m", .max_pause = seconds(6)}).find("at most 5000"),
+      std::string::npos);
   EXPECT_NE((*motions(*two_))
                 ->start({.vm = "VM-01", .to = "esx-02", .monitor = "/m"})
                 .error()
@@ -229,7 +230,7 @@ TEST_F(MotionsTest, SaysWhyAVmCannotLeave) {
 TEST_F(MotionsTest, NoneBeginsWithoutTheStore) {
   const auto here = motions(*two_);
   newest_store_->go_away("no route");
-  const control::MotionWish wish{.vm = "VM-01", .to = "esx-02", .monitor = "/m"};
+  const motion::MotionWish wish{.vm = "VM-01", .to = "esx-02", .monitor = "/m"};
   const auto checked = (*here)->check(wish);
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().code, EAGAIN);

@@ -10,6 +10,7 @@
 #include "moves/logged_pages.h"
 #include "state/writer.h"
 #include "vfio_user/session.h"
+#include "vmm/vm_monitors.h"
 
 namespace pvrdma::moves {
 namespace {
@@ -37,6 +38,12 @@ Result<motion::AdapterSide::Pages> next_pages(adapters::ServedAdapter& served, L
 
 Result<std::string> ShardSide::socket(const std::string& adapter) {
   return on(adapter, [](adapters::ServedAdapter& served) -> Result<std::string> { return served.socket(); });
+}
+
+Result<std::string> ShardSide::monitor(const std::string& adapter) {
+  const auto path = socket(adapter);
+  if (!path) return Failure(path.error());
+  return vmm::monitors_in_use(vmm::monitors_beside(*path)).current;
 }
 
 Result<ShardSide::Clients> ShardSide::clients(const std::string& adapter) {

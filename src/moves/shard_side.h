@@ -27,6 +27,8 @@ class ShardSide final : public motion::AdapterSide {
 
   // The path of the adapter's vfio-user socket.
   Result<std::string> socket(const std::string& adapter);
+  // As FindMonitor: where a QEMU listens now, of the two places that there are.
+  Result<std::string> monitor(const std::string& adapter);
 
   Result<Clients> clients(const std::string& adapter) override;
   Result<vmm::PciImage> pci_image(const std::string& adapter) override;

@@ -86,17 +86,21 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
   daemon->snapshots_ =
       std::make_unique<ShardSnapshots>(*daemon->loop_, *daemon->adapters_, *daemon->fabric_,
                                        daemon->tcp_.get(), daemon->hca_.get(), daemon->roce_.get());
-  control::Plane* plane = daemon->membership_ != nullptr ? daemon->membership_->plane() : nullptr;
-  daemon->make_controls(config.daemon, version, plane);
-  auto api = api::ApiServer::listen(config.daemon.api_socket,
-                                    {.version = version,
-                                     .source = *daemon->snapshots_,
-                                     .links = *daemon->adapter_links_,
-                                     .captures = *daemon->captures_,
-                                     .faults = *daemon->faults_,
-                                     .control = *daemon->control_,
-                                     .plane = plane},
-                                    config.api);
+  daemon->make_controls(config.daemon, version);
+  daemon->make_moves();
+  auto api = api::ApiServer::listen(
+      config.daemon.api_socket,
+      {.version = version,
+       .source = *daemon->snapshots_,
+       .links = *daemon->adapter_links_,
+       .captures = *daemon->captures_,
+       .faults = *daemon->faults_,
+       .control = *daemon->control_,
+       .upgrades = *daemon->upgrades_,
+       .checkpoints = *daemon->checkpoints_,
+       .plane = daemon->membership_ != nullptr ? daemon->membership_->plane() : nullptr,
+       .motions = daemon->motions_.get()},
+      config.api);
   if (!api) return Failure(std::move(api).error());
   daemon->api_ = *std::move(api);
   auto shard = ShardThread::create(*daemon->loop_, config.daemon.dedicated_core);
@@ -167,6 +171,18 @@ void Daemon::make_hca(const control::ClusterConfig& config) {
                       });
 }
 
+void Daemon::make_moves() {
+  side_ = std::make_unique<moves::ShardSide>(*loop_, clock_, *adapters_);
+  const moves::FindMonitor find_monitor = [this](const std::string& adapter) {
+    return side_->monitor(adapter);
+  };
+  upgrades_ = std::make_unique<moves::Upgrades>(*side_);
+  checkpoints_ = std::make_unique<moves::Checkpoints>(*side_, find_monitor);
+  if (membership_ != nullptr)
+    motions_ = std::make_unique<moves::Motions>(*membership_->plane(), *side_, *host_calls_, *incoming_calls_,
+                                                find_monitor);
+}
+
 Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
   if (links.empty()) return {};
   roce_ = std::make_unique<transport::Roce>(*fabric_, transport::RoceOptions{});
@@ -185,23 +201,20 @@ Result<void> Daemon::make_roce(const std::vector<control::RoceConfig>& links) {
   return {};
 }
 
-void Daemon::make_controls(const control::DaemonConfig& config, const std::string& version,
-                           control::Plane* plane) {
+void Daemon::make_controls(const control::DaemonConfig& config, const std::string& version) {
   adapter_links_ = std::make_unique<adapters::ShardLinks>(*loop_, *adapters_);
   captures_ = std::make_unique<adapters::ShardCaptures>(*loop_, *adapters_, *reaper_, version);
   faults_ = std::make_unique<adapters::ShardFaults>(
       *loop_, clock_, *adapters_, *fabric_, roce_.get(), *reaper_,
       config.fault_injection ? adapters::Injection::kAllowed : adapters::Injection::kRefused);
-  std::optional<ShardControl::Member> member;
-  if (plane != nullptr) member.emplace(ShardControl::Member{*plane, *host_calls_, *incoming_calls_});
-  control_ = std::make_unique<ShardControl>(*loop_, clock_, *adapters_, member);
+  control_ = std::make_unique<ShardControl>();
 }
 
 Daemon::~Daemon() {
-  if (control_ != nullptr) control_->interrupt();
+  if (checkpoints_ != nullptr) checkpoints_->interrupt();
   api_.reset();
   if (incoming_calls_ != nullptr) incoming_calls_->interrupt();
-  if (control_ != nullptr) control_->stop_motions();
+  if (motions_ != nullptr) motions_->stop();
   if (incoming_calls_ != nullptr) incoming_calls_->stop();
   if (introducer_ != nullptr) introducer_->stop();
   if (hca_worker_ != nullptr) hca_worker_->stop_jobs();

@@ -30,6 +30,10 @@
 #include "control/config/config.h"
 #include "fabric/fabric.h"
 #include "keep/descriptor_store.h"
+#include "moves/checkpoints.h"
+#include "moves/motions.h"
+#include "moves/shard_side.h"
+#include "moves/upgrades.h"
 #include "pvrdmad/shard_control.h"
 #include "pvrdmad/shard_snapshots.h"
 #include "pvrdmad/shard_thread.h"
@@ -64,9 +68,9 @@ class Daemon {
   Result<void> make_tcp(const control::ClusterConfig& config);
   Result<void> make_host_calls(const control::ClusterConfig& config);
   void make_hca(const control::ClusterConfig& config);
+  void make_moves();
   Result<void> make_roce(const std::vector<control::RoceConfig>& links);
-  // `plane` null: no member of a cluster.
-  void make_controls(const control::DaemonConfig& config, const std::string& version, control::Plane* plane);
+  void make_controls(const control::DaemonConfig& config, const std::string& version);
   void apply(const cluster::ShardView& view);
 
   // In the order of dependence: each borrows from those before it.
@@ -93,6 +97,10 @@ class Daemon {
   std::unique_ptr<adapters::ShardCaptures> captures_;
   std::unique_ptr<adapters::ShardFaults> faults_;
   std::unique_ptr<ShardControl> control_;
+  std::unique_ptr<moves::ShardSide> side_;
+  std::unique_ptr<moves::Upgrades> upgrades_;
+  std::unique_ptr<moves::Checkpoints> checkpoints_;
+  std::unique_ptr<moves::Motions> motions_;  // null as membership_
   std::unique_ptr<api::ApiServer> api_;
   std::unique_ptr<ShardThread> shard_;
 };

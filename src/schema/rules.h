@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <fmt/format.h>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/ip_address.h"
+#include "base/time.h"
 #include "base/words.h"
 #include "schema/object.h"
 #include "vocabulary/ethernet.h"
@@ -51,6 +53,24 @@ struct NumberRule {
 };
 inline constexpr NumberRule kNetworkMtu{kNetworkMtuMin, kNetworkMtuMax};
 inline constexpr NumberRule kVlan{0, kVlanMax};
+
+// A duration, as a number of microseconds.
+struct MicrosecondsRule {
+  Json write(Duration value) const { return microseconds_of(value); }
+  Json schema(Components& components) const { return NumberRule{}.schema(components); }
+};
+
+// A duration of whole units; 0 leaves it as it is.
+template <typename Unit>
+struct WholeRule {
+  void read(Reader& reader, const ParsedJson& json, Duration& out) const {
+    std::uint32_t number = 0;
+    NumberRule{}.read(reader, json, number);
+    if (number != 0) out = Unit(number);
+  }
+  Json write(Duration value) const { return std::chrono::duration_cast<Unit>(value).count(); }
+  Json schema(Components& components) const { return NumberRule{}.schema(components); }
+};
 
 // A probability, kept in millionths: 0, or one of at least that.
 struct ProbabilityRule {

@@ -8,7 +8,7 @@
 #include <array>
 #include <string>
 
-namespace pvrdma::api {
+namespace pvrdma::vmm {
 
 struct VmMonitors {
   std::array<std::string, 2> monitors;  // the first: of a QEMU that boots the VM
@@ -26,4 +26,4 @@ struct MonitorsInUse {
 // Asks the kernel.
 MonitorsInUse monitors_in_use(const VmMonitors& places);
 
-}  // namespace pvrdma::api
+}  // namespace pvrdma::vmm

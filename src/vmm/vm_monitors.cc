@@ -1,10 +1,10 @@
-#include "api/vm_monitors.h"
+#include "vmm/vm_monitors.h"
 
 #include <string_view>
 
 #include "base/unix_listener.h"
 
-namespace pvrdma::api {
+namespace pvrdma::vmm {
 namespace {
 
 constexpr std::string_view kSocketSuffix = ".sock";
@@ -28,4 +28,4 @@ MonitorsInUse monitors_in_use(const VmMonitors& places) {
   return {first, second};
 }
 
-}  // namespace pvrdma::api
+}  // namespace pvrdma::vmm

@@ -1,0 +1,25 @@
+// QemuProcess: which QEMU had a part in a change of QEMU or a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "schema/rules.h"
+
+namespace pvrdma::motion {
+
+struct QemuProcess {
+  std::string version;
+  std::uint32_t pid = 0;
+};
+
+}  // namespace pvrdma::motion
+
+namespace pvrdma::schema {
+
+template <>
+inline constexpr auto kObject<motion::QemuProcess> = record("QemuProcess",
+                                                            field("version", &motion::QemuProcess::version),
+                                                            field("pid", &motion::QemuProcess::pid));
+
+}  // namespace pvrdma::schema

@@ -1,0 +1,31 @@
+#include "moves/upgrades.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "base/log.h"
+#include "motion/vmm_upgrade.h"
+#include "vmm/vm_monitors.h"
+
+namespace pvrdma::moves {
+
+Result<motion::UpgradeReport> Upgrades::upgrade(const motion::UpgradeWish& wish) {
+  const auto socket = side_.socket(wish.adapter);
+  if (!socket) return fail(socket.error().code == ENOENT ? ENXIO : EIO, socket.error().message);
+  vmm::VmMonitors places = vmm::monitors_beside(*socket);
+  vmm::MonitorsInUse monitors = vmm::monitors_in_use(places);
+  motion::UpgradeWish complete = wish;
+  if (complete.monitor.empty()) complete.monitor = std::move(monitors.current);
+  if (complete.new_monitor.empty()) complete.new_monitor = std::move(monitors.next);
+  auto report = motion::VmmUpgrade(std::move(complete), std::move(places), side_).run();
+  if (!report) {
+    log::warn("adapter {}: its VM does not go on in a new QEMU: {}", wish.adapter, report.error().message);
+    return report;
+  }
+  log::info("adapter {}: its VM goes on in QEMU {} (pid {}), before in QEMU {} (pid {}); it stood for {} us",
+            wish.adapter, report->to.version, report->to.pid, report->from.version, report->from.pid,
+            microseconds_of(report->pause));
+  return report;
+}
+
+}  // namespace pvrdma::moves
