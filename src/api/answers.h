@@ -12,7 +12,6 @@
 
 #include "adapters/faults.h"
 #include "api/router.h"
-#include "control/adapter_control.h"
 #include "control/model/views.h"
 #include "control/plane/plane.h"
 #include "control/snapshot.h"
@@ -20,6 +19,7 @@
 #include "motion/motion_service.h"
 #include "motion/upgrade_service.h"
 #include "schema/rules.h"
+#include "transport/hca/check.h"
 
 namespace pvrdma::api {
 
@@ -152,24 +152,26 @@ inline constexpr auto kObject<motion::MotionState> =
            field("go_on_us", &motion::MotionReport::go_on, MicrosecondsRule{}));
 
 template <>
-inline constexpr auto kObject<control::HcaCheck> = record(
-    "HcaCheck", field("device", &control::HcaCheck::device), field("mtu", &control::HcaCheck::mtu),
-    field("gids", &control::HcaCheck::gids), field("gid", &control::HcaCheck::gid),
-    field("max_qps", &control::HcaCheck::max_qps),
-    field("max_work_requests", &control::HcaCheck::max_work_requests),
-    field("max_sges", &control::HcaCheck::max_sges), field("max_cqes", &control::HcaCheck::max_cqes),
-    field("max_regions", &control::HcaCheck::max_regions),
-    field("max_region_bytes", &control::HcaCheck::max_region_bytes),
-    field("max_reads", &control::HcaCheck::max_reads), field("memory_mib", &control::HcaCheck::memory_mib),
-    field("register_untouched_us", &control::HcaCheck::register_untouched_us)
+inline constexpr auto kObject<transport::HcaCheck> = record(
+    "HcaCheck", field("device", &transport::HcaCheck::device), field("mtu", &transport::HcaCheck::mtu),
+    field("gids", &transport::HcaCheck::gids), field("gid", &transport::HcaCheck::gid),
+    field("max_qps", &transport::HcaCheck::max_qps),
+    field("max_work_requests", &transport::HcaCheck::max_work_requests),
+    field("max_sges", &transport::HcaCheck::max_sges), field("max_cqes", &transport::HcaCheck::max_cqes),
+    field("max_regions", &transport::HcaCheck::max_regions),
+    field("max_region_bytes", &transport::HcaCheck::max_region_bytes),
+    field("max_reads", &transport::HcaCheck::max_reads),
+    field("memory_mib", &transport::HcaCheck::memory_mib),
+    field("register_untouched_us", &transport::HcaCheck::register_untouched_us)
         .noted(R"("description": "For a GiB of memory, as the next two")"),
-    field("register_us", &control::HcaCheck::register_us),
-    field("deregister_us", &control::HcaCheck::deregister_us),
-    field("sends", &control::HcaCheck::sends)
+    field("register_us", &transport::HcaCheck::register_us),
+    field("deregister_us", &transport::HcaCheck::deregister_us),
+    field("sends", &transport::HcaCheck::sends)
         .noted(R"("description": "Of 64 bytes, a second; what follows in bytes a second")"),
-    field("send_bytes", &control::HcaCheck::send_bytes), field("read_bytes", &control::HcaCheck::read_bytes),
-    field("long_read_bytes", &control::HcaCheck::long_read_bytes),
-    field("read_ns", &control::HcaCheck::read_ns));
+    field("send_bytes", &transport::HcaCheck::send_bytes),
+    field("read_bytes", &transport::HcaCheck::read_bytes),
+    field("long_read_bytes", &transport::HcaCheck::long_read_bytes),
+    field("read_ns", &transport::HcaCheck::read_ns));
 
 template <>
 inline constexpr auto kObject<api::StateText> = record("StateText", field("text", &api::StateText::text));

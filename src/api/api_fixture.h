@@ -23,7 +23,6 @@
 #include "api/api_server.h"
 #include "api/routes.h"
 #include "base/fd.h"
-#include "control/adapter_control.h"
 #include "control/model/edits.h"
 #include "control/model/records.h"
 #include "control/plane/plane.h"
@@ -119,10 +118,10 @@ struct FakeFaults final : adapters::Faults {
   std::vector<adapters::FaultState> faults;
 };
 
-struct FakeControl final : control::AdapterControl {
-  Result<control::HcaCheck> check_hca(const control::HcaCheckWish& wish) override {
+struct FakeHcaChecker final : transport::HcaChecker {
+  Result<transport::HcaCheck> check(const transport::HcaCheckWish& wish) override {
     if (wish.device == "none") return fail(ENOENT, "this host has no RDMA device none");
-    return control::HcaCheck{
+    return transport::HcaCheck{
         .device = "mlx5_0", .mtu = 4096, .gids = {"fe80::1"}, .memory_mib = wish.memory_mib};
   }
 };
@@ -201,9 +200,9 @@ struct FakeHost {
   FakeLinks links;
   FakeCaptures captures;
   FakeFaults faults;
-  FakeControl control;
   FakeUpgrades upgrades;
   FakeCheckpoints checkpoints;
+  FakeHcaChecker hca_checker;
   FakeMotions motions;
 
   ApiParts parts(control::Plane* plane = nullptr, std::string sysfs = "/sys") {
@@ -212,9 +211,9 @@ struct FakeHost {
             .links = links,
             .captures = captures,
             .faults = faults,
-            .control = control,
             .upgrades = upgrades,
             .checkpoints = checkpoints,
+            .hca_checker = hca_checker,
             .plane = plane,
             .motions = plane != nullptr ? &motions : nullptr,
             .sysfs = std::move(sysfs)};

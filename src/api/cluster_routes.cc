@@ -22,13 +22,13 @@ void add_cluster_routes(Router& router, const ApiParts& parts) {
   router.add({.method = "POST",
               .path = "/v1/hca/check",
               .summary = "Measures an RDMA NIC of this host, in loopback, for some seconds",
-              .body = schema_for<HcaCheckBody>,
-              .answer = schema_for<control::HcaCheck>,
+              .body = schema_for<transport::HcaCheckWish>,
+              .answer = schema_for<transport::HcaCheck>,
               .handler =
                   [parts](const Call& call) {
-                    const auto body = body_of<HcaCheckBody>(call);
-                    if (!body) return refuse(body.error());
-                    const auto checked = parts.control.check_hca({body->device, body->memory_mib});
+                    const auto wish = body_of<transport::HcaCheckWish>(call);
+                    if (!wish) return refuse(wish.error());
+                    const auto checked = parts.hca_checker.check(*wish);
                     return checked ? ok(text_of(*checked)) : refuse(checked.error());
                   },
               .of_cluster = true});

@@ -12,12 +12,12 @@
 
 #include "adapters/faults.h"
 #include "api/router.h"
-#include "control/adapter_control.h"
 #include "control/model/edits.h"
 #include "control/model/objects.h"
 #include "motion/checkpoint_service.h"
 #include "motion/motion_service.h"
 #include "motion/upgrade_service.h"
+#include "transport/hca/check.h"
 #include "vocabulary/hardware_version.h"
 
 namespace pvrdma::api {
@@ -47,11 +47,6 @@ struct Nothing {};
 
 struct LinkBody {
   bool up = false;
-};
-
-struct HcaCheckBody {
-  std::string device;
-  std::uint32_t memory_mib = 256;
 };
 
 struct CaptureBody {
@@ -107,11 +102,11 @@ template <>
 inline constexpr auto kObject<api::LinkBody> = request("Link", field("up", &api::LinkBody::up).required());
 
 template <>
-inline constexpr auto kObject<api::HcaCheckBody> =
+inline constexpr auto kObject<transport::HcaCheckWish> =
     request("HcaCheckRequest",
-            field("device", &api::HcaCheckBody::device)
+            field("device", &transport::HcaCheckWish::device)
                 .noted(R"("description": "As libibverbs calls it; default: the only one")"),
-            field("memory_mib", &api::HcaCheckBody::memory_mib, NumberRule{1, 65536}));
+            field("memory_mib", &transport::HcaCheckWish::memory_mib, NumberRule{1, 65536}));
 
 template <>
 inline constexpr auto kObject<api::CaptureBody> =

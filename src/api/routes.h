@@ -11,12 +11,12 @@
 #include "adapters/faults.h"
 #include "adapters/links.h"
 #include "api/router.h"
-#include "control/adapter_control.h"
 #include "control/plane/plane.h"
 #include "control/snapshot.h"
 #include "motion/checkpoint_service.h"
 #include "motion/motion_service.h"
 #include "motion/upgrade_service.h"
+#include "transport/hca/check.h"
 
 namespace pvrdma::api {
 
@@ -30,9 +30,9 @@ struct ApiParts {
   adapters::Links& links;
   adapters::Captures& captures;
   adapters::Faults& faults;
-  control::AdapterControl& control;
   motion::UpgradeService& upgrades;
   motion::CheckpointService& checkpoints;
+  transport::HcaChecker& hca_checker;
   // Both null: no member of a cluster.
   control::Plane* plane = nullptr;
   motion::MotionService* motions = nullptr;

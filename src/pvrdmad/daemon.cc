@@ -95,9 +95,9 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
        .links = *daemon->adapter_links_,
        .captures = *daemon->captures_,
        .faults = *daemon->faults_,
-       .control = *daemon->control_,
        .upgrades = *daemon->upgrades_,
        .checkpoints = *daemon->checkpoints_,
+       .hca_checker = daemon->nic_checks_,
        .plane = daemon->membership_ != nullptr ? daemon->membership_->plane() : nullptr,
        .motions = daemon->motions_.get()},
       config.api);
@@ -207,7 +207,6 @@ void Daemon::make_controls(const control::DaemonConfig& config, const std::strin
   faults_ = std::make_unique<adapters::ShardFaults>(
       *loop_, clock_, *adapters_, *fabric_, roce_.get(), *reaper_,
       config.fault_injection ? adapters::Injection::kAllowed : adapters::Injection::kRefused);
-  control_ = std::make_unique<ShardControl>();
 }
 
 Daemon::~Daemon() {

@@ -34,12 +34,12 @@
 #include "moves/motions.h"
 #include "moves/shard_side.h"
 #include "moves/upgrades.h"
-#include "pvrdmad/shard_control.h"
 #include "pvrdmad/shard_snapshots.h"
 #include "pvrdmad/shard_thread.h"
 #include "shard/loop.h"
 #include "transport/hca/call_introducer.h"
 #include "transport/hca/hca.h"
+#include "transport/hca/nic_checks.h"
 #include "transport/hca/worker.h"
 #include "transport/local/local.h"
 #include "transport/roce/roce.h"
@@ -96,7 +96,7 @@ class Daemon {
   std::unique_ptr<adapters::ShardLinks> adapter_links_;
   std::unique_ptr<adapters::ShardCaptures> captures_;
   std::unique_ptr<adapters::ShardFaults> faults_;
-  std::unique_ptr<ShardControl> control_;
+  transport::hca::NicChecks nic_checks_;
   std::unique_ptr<moves::ShardSide> side_;
   std::unique_ptr<moves::Upgrades> upgrades_;
   std::unique_ptr<moves::Checkpoints> checkpoints_;
