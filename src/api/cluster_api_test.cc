@@ -1,4 +1,5 @@
 // Each request about the cluster, over a real UNIX socket: what it does and its mistakes.
+#include <chrono>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
@@ -315,6 +316,26 @@ TEST_F(ClusterApi, TellsHowToStartAVm) {
   }
   member_.cluster->erase(control::live_host_key("esx-01"));
   refused(409, "not alive", "GET", "/v1/vms/VM-01/qemu-args");
+}
+
+TEST_F(ClusterApi, StartsAMotionAsItIsWished) {
+  const motion::MotionWish defaults;
+  done("POST", "/v1/vms/VM-01/motion", R"({"to": "esx-02", "max_pause_ms": 0})");
+  EXPECT_EQ(host_.motions.started.vm, "VM-01");
+  EXPECT_EQ(host_.motions.started.to, "esx-02");
+  EXPECT_EQ(host_.motions.started.max_pause, defaults.max_pause) << "0 is the default";
+  EXPECT_EQ(host_.motions.started.patience, defaults.patience);
+  EXPECT_EQ(host_.motions.started.leader, motion::Leader::kDaemons);
+
+  done("POST", "/v1/vms/VM-01/motion",
+       R"({"to": "esx-02", "leader": "libvirt", "max_pause_ms": 20, "patience_s": 3, "monitor": "/qmp"})");
+  EXPECT_EQ(host_.motions.started.max_pause, std::chrono::milliseconds(20));
+  EXPECT_EQ(host_.motions.started.patience, std::chrono::seconds(3));
+  EXPECT_EQ(host_.motions.started.monitor, "/qmp");
+  EXPECT_EQ(host_.motions.started.leader, motion::Leader::kLibvirt);
+
+  refused(400, "must be pvrdmad or libvirt", "POST", "/v1/vms/VM-01/motion",
+          R"({"to": "esx-02", "leader": "vCenter"})");
 }
 
 TEST_F(ClusterApi, SaysThatTheStoreIsAway) {
