@@ -8,7 +8,7 @@
 namespace pvrdma::fuzz {
 namespace {
 
-using namespace transport::tcp;
+using namespace transport::wire;
 
 constexpr std::uint32_t kBytesMax = 32 * 1024;  // of what it makes up; a victim gets its messages in pieces
 constexpr std::size_t kHeldMax = 16;
