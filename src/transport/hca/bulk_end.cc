@@ -12,7 +12,7 @@ namespace pvrdma::transport::hca {
 namespace {
 
 constexpr std::uint32_t kMask24 = 0xff'ffff;
-// A device flushes in less than a millisecond, a software one within some tens.
+// A hardware device flushes a QP in less than a millisecond; Soft-RoCE takes tens of milliseconds.
 constexpr Duration kFlushMax = std::chrono::seconds(1);
 
 }  // namespace
@@ -68,7 +68,7 @@ bool BulkEnd::stop() {
   std::array<NicCompletion, 32> flushed;
   while (posted_ != 0) {
     const auto count = poll(flushed);
-    if (!count) return true;  // the device is gone, and with it all that it could do
+    if (!count) return true;  // the device is gone and can no longer access memory
     if (*count == 0 && clock.now() >= until) {
       log::error("hca: RDMA device {} does not flush a QP", domain_->nic->name());
       return false;

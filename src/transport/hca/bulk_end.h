@@ -1,8 +1,8 @@
-// BulkEnd: one end of a bulk QP: an RC QP for the payload of two VMs, in the domain of the one that is here,
-// with a CQ of its own. The peer may read what is registered there; this end may read the same of the peer's.
-// Nobody may write.
+// BulkEnd: one end of a bulk QP. A bulk QP is an RC QP that carries the payload of two VMs. It belongs to the
+// protection domain of the local VM and has a CQ of its own. Each end may read the memory that the other end
+// registered. Neither end may write to the other.
 //
-// Making, connecting and destroying may sleep; the rest is the shard's.
+// make(), connect() and the destructor may sleep. Only the shard calls the other functions.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@
 
 namespace pvrdma::transport::hca {
 
-// READs that can be posted and not be done.
+// The largest number of READs that one QP has outstanding.
 inline constexpr std::uint32_t kPostedReadsMax = 1024;
-// QPs of one side of one pipe.
+// The largest number of bulk QPs on one side of one pipe.
 inline constexpr std::size_t kBulksMax = 64;
-// One that was not used for so long makes room for another.
+// A QP that was idle for this long may be replaced by a new one.
 inline constexpr Duration kBulkIdle = std::chrono::seconds(1);
-// How long making one may take.
+// The time limit for setting up one QP.
 inline constexpr Duration kBulkSetUpMax = std::chrono::seconds(10);
-// Of one QP, in a turn.
+// The largest number of completions that one QP handles in one turn.
 inline constexpr std::size_t kCompletionsPerTurn = 64;
 
 class BulkEnd final : public Buried, private CqUser {
@@ -34,33 +34,34 @@ class BulkEnd final : public Buried, private CqUser {
   class User {
    public:
     virtual ~User() = default;
-    virtual void on_bulk_completions(BulkEnd& end) = 0;  // on the shard
+    virtual void on_bulk_completions(BulkEnd& end) = 0;  // called on the shard
   };
 
-  // A QP in INIT. May sleep. Errors: one sentence.
+  // Makes a QP in state INIT. May sleep. Errors: one sentence.
   static Result<std::unique_ptr<BulkEnd>> make(std::shared_ptr<GuestDomain> domain, std::uint32_t reads);
   ~BulkEnd() override;  // may sleep
   BulkEnd(const BulkEnd&) = delete;
   BulkEnd& operator=(const BulkEnd&) = delete;
 
   const BulkEndpoint& here() const { return here_; }
-  // `pipe`: how the hosts' pipe is connected. May sleep; once. `there` is checked. Errors: one sentence.
+  // Connects the QP. `pipe` says how the pipe between the hosts is connected. The caller has validated
+  // `there`. May sleep; called once. Errors: one sentence.
   Result<void> connect(const QpConnection& pipe, const BulkEndpoint& there);
 
-  // What follows: the shard's.
+  // The shard calls the functions below.
 
-  // Borrowed; null: nobody any more.
+  // `user` is borrowed; null: completions are reported to nobody.
   void set_user(User* user) { user_ = user; }
   std::uint32_t free_reads() const { return posted_max_ - posted_; }
-  // False: the device takes it no more.
+  // False: the device accepts no more work requests.
   [[nodiscard]] bool post_read(std::uint64_t id, const RegisteredSpan& into, std::uint64_t address,
                                std::uint32_t rkey);
-  // As NicCompletionQueue::poll(), of READs.
+  // Like NicCompletionQueue::poll(), for READs.
   std::optional<std::size_t> poll(std::span<NicCompletion> into);
   void arm() { cq_->arm(); }
 
-  // When it returns, the device neither reads nor writes anything here for the QP. Bounded by this host's own
-  // device; false: that has not done what it must, and is no good any more.
+  // After it returns, the device accesses no memory of this host for the QP. The wait is bounded by the local
+  // device alone. False: the device did not flush in time and must be given up.
   [[nodiscard]] bool stop();
 
  private:

@@ -74,7 +74,7 @@ bool may_be_lent(const verbs::Response& response) {
   return response.op == verbs::RequestOp::kRead && response.syndrome == verbs::Syndrome::kAck;
 }
 
-// A `Message`'s head and runs are all that the frame has behind its prefix.
+// Decodes a frame whose prefix is followed by nothing but the head and the runs of a `Message`.
 template <typename Body, typename Message>
 BulkDecoded decode_lent(std::span<const std::byte> rest, std::size_t run_count, std::size_t all,
                         BulkFrame& frame, Message Body::*message) {
@@ -179,7 +179,7 @@ std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkReturne
 
 bool is_bulk_frame(std::span<const std::byte> bytes) {
   return bytes.size() >= kPrefixBytes &&
-         (bytes[kKindAt] & std::byte{0x80}) != std::byte{0};  // kinds of lanes are few
+         (bytes[kKindAt] & std::byte{0x80}) != std::byte{0};  // lane frames use few kinds, none with this bit
 }
 
 BulkDecoded decode_bulk(std::span<const std::byte> bytes, BulkFrame& frame) {

@@ -1,9 +1,9 @@
-// The frames of a pipe that no lane has: messages whose payload is lent, and what is said of bulk QPs
-// (docs/wire_format.md has the offsets). Each begins with its length and its kind, as a lane's frames do, so
-// that take_bulk_frame() can tell them from those.
+// The frames that exist only on pipes, not on lanes: messages with lent payload, and the control messages of
+// bulk QPs. docs/wire_format.md has the offsets. Like a lane's frame, each begins with its length and its
+// kind, so is_bulk_frame() can tell the two apart.
 //
-// Integers are in network order. What is decoded is checked: lengths, counts, sums and reserved bits. Keys
-// and addresses are the peer's own; a wrong one fails in its NIC.
+// Integers are in network order. The decoder validates lengths, counts, sums and reserved bits. Keys and
+// addresses refer to the peer's own memory; a wrong one fails in the peer's NIC.
 //
 // Thread: pure functions of their arguments; nothing allocates.
 #pragma once
@@ -22,9 +22,9 @@
 
 namespace pvrdma::transport::hca {
 
-// Bytes side by side in the memory of the peer's guest.
+// A contiguous range in the memory of the peer's guest.
 struct Run {
-  std::uint64_t address = 0;  // what the peer's NIC calls it
+  std::uint64_t address = 0;  // as the peer's NIC addresses it
   std::uint32_t bytes = 0;
   std::uint32_t rkey = 0;
   friend bool operator==(const Run&, const Run&) = default;
@@ -34,7 +34,7 @@ class Runs {
  public:
   static constexpr std::size_t kMax = guestmem::SpanList::kCapacity;
 
-  // False: there are kMax, and this one does not lengthen the last.
+  // Merges the run into the last one if they are contiguous. False: there are kMax runs already.
   [[nodiscard]] bool append(const Run& run);
   void clear() { count_ = 0; }
   std::span<const Run> view() const { return std::span(runs_).first(count_); }
@@ -46,66 +46,67 @@ class Runs {
   std::size_t count_ = 0;
 };
 
-// One end of a bulk QP to be.
+// One end of a bulk QP that is being set up.
 struct BulkEndpoint {
-  std::uint32_t qpn = 0;    // 24 bits, more than 1
+  std::uint32_t qpn = 0;    // 24 bits, greater than 1
   std::uint32_t psn = 0;    // 24 bits
-  std::uint32_t reads = 0;  // at a time: 1 ... kReadsMax
+  std::uint32_t reads = 0;  // READs at a time: 1 ... kReadsMax
   friend bool operator==(const BulkEndpoint&, const BulkEndpoint&) = default;
 };
 
-// Connections of two VMs are spread over so many bulk QPs, each over one for good: a QP's READs land in
-// order.
+// The connections of two VMs are spread over this many bulk QPs. Each connection always uses the same QP,
+// because READs of one QP complete in order.
 inline constexpr std::uint32_t kStripes = 4;
 
-// Those of two VMs' connections that have a bulk QP together.
+// The connections of two VMs that share a bulk QP.
 struct Stripe {
   VmPair pair;
   std::uint16_t number = 0;  // less than kStripes
   friend auto operator<=>(const Stripe&, const Stripe&) = default;
 };
 
-// Which one carries what `lender`, one of the two ends, lends.
+// The stripe of a connection. `lender` is the end, `own` or `peer`, that lends the payload.
 inline Stripe stripe_of(SegmentId segment, const verbs::Endpoint& own, const verbs::Endpoint& peer,
                         const verbs::Endpoint& lender) {
   return {{.segment = segment, .own = own.gid, .peer = peer.gid},
           static_cast<std::uint16_t>(lender.qpn.value % kStripes)};
 }
 
-// The dialler's: it has a QP for the stripe; of the two VMs `pair.own` is its own.
+// Sent by the dialler: it has made a QP for the stripe. `pair.own` is the dialler's VM.
 struct BulkOffer {
-  std::uint32_t id = 0;  // of the bulk QP, in all that follows; the dialler's choice
+  std::uint32_t id = 0;  // of the bulk QP, in all later frames; chosen by the dialler
   Stripe stripe;
   BulkEndpoint end;
   friend bool operator==(const BulkOffer&, const BulkOffer&) = default;
 };
 
-// The acceptor's: its QP is connected. A QP number of 0: there will be none, for now.
+// Sent by the acceptor: its QP is connected. A QP number of 0 means that it makes no QP for now.
 struct BulkAnswer {
   std::uint32_t id = 0;
   BulkEndpoint end;
   friend bool operator==(const BulkAnswer&, const BulkAnswer&) = default;
 };
 
-// Either's: its QP is no more, and what was lent by it is over. The dialler answers the acceptor's with one
-// of its own; all that it sends behind that is said again.
+// Sent by either end: its QP is gone, and so are all loans over that QP. If the acceptor sends it, the
+// dialler answers with one of its own. After its own, the dialler sends all unfinished requests again.
 struct BulkStopped {
   std::uint32_t id = 0;
   friend bool operator==(const BulkStopped&, const BulkStopped&) = default;
 };
 
-// Answers to reads that one bulk QP may have lent and not got back.
+// How many answers to reads may be lent over one bulk QP and not returned yet.
 inline constexpr std::uint32_t kLentAnswersMax = 16;
 
-// The dialler's: its end of the QP stands, so that answers to its reads may be lent; and it reads so many of
-// them, since there is that QP, no more. It says so before it says anything that its guest may say then.
+// Sent by the dialler: its end of the QP is connected, so the acceptor may lend answers to reads. `count` is
+// the number of lent answers, since the QP was made, that the dialler has finished reading. The dialler sends
+// it before anything that its guest sends after those reads have completed.
 struct BulkReturned {
   std::uint32_t id = 0;
   std::uint32_t count = 0;  // modulo 2^32
   friend bool operator==(const BulkReturned&, const BulkReturned&) = default;
 };
 
-// A message without its payload, which is in these runs of the sender's memory.
+// A request whose payload stays in the sender's memory, in these runs.
 struct Lent {
   SegmentId segment;
   verbs::Request request;
@@ -117,7 +118,7 @@ struct LentAnswer {
   Runs runs;
 };
 
-// The first is what a frame is made with: a small one.
+// A frame is default-constructed with the first alternative, which is small.
 using BulkBody = std::variant<BulkStopped, BulkReturned, BulkOffer, BulkAnswer, Lent, LentAnswer>;
 
 struct BulkFrame {
@@ -129,7 +130,7 @@ inline constexpr std::size_t kRunBytes = 16;
 inline constexpr std::size_t kBulkFrameBytesMax = 240 + Runs::kMax * kRunBytes;
 using BulkRoom = std::array<std::byte, kBulkFrameBytesMax>;
 
-// The bytes of a frame, in `out`. Empty: the message cannot be (wire/format.h).
+// Encodes the frame into `out`. Returns empty if the message cannot be encoded (wire/format.h).
 std::span<const std::byte> encode_lent(std::uint64_t sequence, SegmentId segment,
                                        const verbs::Request& request, const Runs& runs, BulkRoom& out);
 std::span<const std::byte> encode_lent(std::uint64_t sequence, SegmentId segment,
@@ -139,13 +140,13 @@ std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkAnswer&
 std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkStopped& stopped, BulkRoom& out);
 std::span<const std::byte> encode_bulk(std::uint64_t sequence, const BulkReturned& returned, BulkRoom& out);
 
-// Whether what begins there is one of these and no lane's.
+// Whether `bytes` begin with a bulk frame, not with a lane's frame.
 bool is_bulk_frame(std::span<const std::byte> bytes);
 struct BulkDecoded {
   std::size_t bytes = 0;    // of the frame; 0: it is refused
   std::string_view defect;  // one clause
 };
-// Of is_bulk_frame() only. `frame` is whole only if it is not refused.
+// The caller has checked is_bulk_frame(). `frame` is complete only if it is not refused.
 BulkDecoded decode_bulk(std::span<const std::byte> bytes, BulkFrame& frame);
 
 }  // namespace pvrdma::transport::hca

@@ -1,5 +1,5 @@
-// Frames of bulk QPs: what is encoded is decoded as it was; what breaks a rule is refused, wherever it is cut
-// or bent.
+// Tests of the frames of bulk QPs: decoding restores what was encoded, and truncated or corrupted frames are
+// refused.
 #include "transport/hca/bulk_frame.h"
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace {
 using wire::Bytes;
 using wire::Random;
 
-// So many, and their bytes.
+// Appends `count` runs and returns the sum of their bytes.
 std::uint32_t any_runs(Random& random, std::size_t count, Runs& runs) {
   std::uint32_t bytes = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -30,7 +30,7 @@ std::uint32_t any_runs(Random& random, std::size_t count, Runs& runs) {
   return bytes;
 }
 
-// Of one request that is lent, in so many runs.
+// A lent request whose payload is in `runs` runs.
 Lent any_lent(Random& random, std::size_t runs) {
   Lent lent;
   do {
@@ -79,7 +79,7 @@ std::string defect_of(const Bytes& bytes) {
   return std::string(decoded.defect);
 }
 
-// With other bytes from `at` on.
+// A copy with the bytes from `at` on replaced.
 template <typename Value>
 Bytes bent(Bytes bytes, std::size_t at, Value value) {
   NetworkWriter writer(std::span<std::byte>(bytes).subspan(at));

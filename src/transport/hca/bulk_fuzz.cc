@@ -1,13 +1,14 @@
-// Fuzzes an acceptor's bulk QPs against a peer whose frames are well formed and whose words are not: offers
-// of QPs that are there or are not, loans with any keys and addresses, stops out of turn, answers returned
-// that it never had; while the VM's own side stops, refuses, lends answers, or gives memory up. Input: steps,
-// see Step; what is missing is 0.
+// Fuzzes an acceptor's bulk QPs. The peer sends well-formed frames with false content: offers of QPs that may
+// not exist, loans with arbitrary keys and addresses, stops out of turn, and returns of answers that it never
+// had. Meanwhile the local VM stops connections, refuses requests, lends answers and gives up memory. The
+// input is a sequence of steps, see Step; missing bytes are 0.
 //
-// What must hold, whatever is said:
-//  * no byte of the VM changes but those that its engine gave for a payload, and none of those after a stop;
-//  * an answer that was lent is returned to the engine once, at the end if not before;
-//  * the device is never told to do what it must not;
-//  * the pipe stands: a wrong key costs the QPs of two VMs, and nobody else.
+// Invariants:
+// * The only bytes of the VM that change are those that its engine gave for a payload, and none of them after
+//   a stop.
+// * A lent answer is returned to the engine exactly once, at the latest at the end.
+// * The device is never asked to do anything that it must not do.
+// * The pipe stays up: a wrong key ends the QPs of two VMs and affects no other VM.
 #include "transport/hca/bulk_fuzz_fixture.h"
 
 namespace pvrdma::transport::hca {
@@ -19,7 +20,7 @@ enum class Step : std::uint8_t {
   kSmall,       // pair@0:1, connection@1:1, bytes@2:1
   kStopped,     // id@0:1
   kLocalStop,   // pair@0:1
-  kMemoryGoes,  // and comes again
+  kMemoryGoes,  // and is mapped again
   kVerdict,     // what the engine does with payload@0:1
   kTime,        // microseconds@0:2, in small steps
   kReturned,    // id@0:1, count@1:1
@@ -29,7 +30,7 @@ enum class Step : std::uint8_t {
 
 constexpr int kStepsMax = 100;
 
-// It dials: offers QPs, and connects those whose offer is answered.
+// The dialling peer: it offers QPs and connects each one whose offer is accepted.
 class Peer final : public LyingPeer {
  public:
   using LyingPeer::LyingPeer;
@@ -39,9 +40,9 @@ class Peer final : public LyingPeer {
     const std::uint8_t pair = input.byte();
     BulkOffer offer{.id = id, .stripe = {{kSegment, peer_gid(pair), gid(1)}, stripe(pair)}, .end = {}};
     const std::uint8_t kind = input.byte();
-    if (kind % 4 == 1) offer.stripe.pair.peer = gid(2);  // nobody's
+    if (kind % 4 == 1) offer.stripe.pair.peer = gid(2);  // a GID that no VM has
     offer.end = {.qpn = 5, .psn = kPsn, .reads = 8};
-    if (kind % 4 != 2) {  // 2: there is no such QP
+    if (kind % 4 != 2) {  // 2: the QP does not exist
       offer.end.qpn = make_qp(id);
       if (offer.end.qpn == 0) return;
     }
@@ -67,7 +68,7 @@ class Peer final : public LyingPeer {
   }
 
  private:
-  // That of the first connections, and then of others.
+  // The stripe of the first connections for the lowest values, then the other stripes in turn.
   static std::uint16_t stripe(std::uint8_t pair) {
     return static_cast<std::uint16_t>((kFirstQpn + pair / kPairs) % kStripes);
   }
@@ -87,7 +88,7 @@ class Peer final : public LyingPeer {
   }
 };
 
-// The VM's engine answers a read that the peer may never have asked for.
+// The VM's engine answers a read, which the peer may not have sent.
 void lend_answer(BulkFuzz<Peer>& fuzz, test::FuzzInput& input) {
   verbs::Response response{.op = verbs::RequestOp::kRead};
   response.to.gid = peer_gid(input.byte());

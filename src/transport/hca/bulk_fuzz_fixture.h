@@ -1,5 +1,5 @@
-// What the fuzzers of bulk QPs share: one VM with its side of a pipe, and a peer whose frames are well formed
-// and whose words are not.
+// Shared by the fuzzers of bulk QPs: one VM with its side of a pipe, and a peer that sends well-formed frames
+// with false content.
 #pragma once
 
 #include <algorithm>
@@ -26,11 +26,12 @@
 namespace pvrdma::transport::hca {
 
 inline constexpr SegmentId kSegment{.dvs = 7, .vlan = 11};
-inline constexpr std::size_t kPairs = 4;        // each of another VM of the peer's and the one here
-inline constexpr std::size_t kConnections = 2;  // of each
+inline constexpr std::size_t kPairs = 4;        // each: one VM of the peer and the local VM
+inline constexpr std::size_t kConnections = 2;  // of each pair
 inline constexpr std::size_t kTargets = kPairs * kConnections;
 inline constexpr std::uint32_t kTargetBytes = 16 * 1024;
-inline constexpr std::size_t kRamBytes = (kTargets + 1) * kTargetBytes;  // the last is nobody's
+// The last part belongs to no connection.
+inline constexpr std::size_t kRamBytes = (kTargets + 1) * kTargetBytes;
 inline constexpr std::uint8_t kFirstPeer = 100;
 inline constexpr std::uint32_t kFirstQpn = 2;
 
@@ -50,8 +51,8 @@ struct Nobody final : NicUser {
   void on_news(News) override {}
 };
 
-// The Hca and the fabric of the one VM here. Its engine is nobody that could be called: it is told apart by
-// its address alone.
+// The Hca and the fabric of the one local VM. Its engine is only an address that identifies it; nobody calls
+// it.
 class OneVm final : public HcaServices, public Inbound {
  public:
   explicit OneVm(std::shared_ptr<Nic> nic) {
@@ -95,9 +96,9 @@ class OneVm final : public HcaServices, public Inbound {
                    "only what the engine gave is written");
     }
   }
-  // Some memory of the connection's, in two parts.
+  // Part of the connection's memory, in two spans.
   guestmem::SpanList memory_of(std::size_t target, std::uint32_t bytes) const {
-    guestmem::SpanList spans;  // the later one first
+    guestmem::SpanList spans;  // in reverse order of address
     std::byte* const begin = base() + target * kTargetBytes;
     const std::size_t half = bytes / 2;
     PVRDMA_CHECK(spans.append(begin + half, bytes - half) && spans.append(begin, half), "it fits");
@@ -120,7 +121,7 @@ class OneVm final : public HcaServices, public Inbound {
   }
   void bury(std::unique_ptr<Buried> dead) override {
     buried_.push_back(std::move(dead));
-  }  // it takes its time
+  }  // kept until the end, like a slow worker's
   std::shared_ptr<GuestMemory> memory_of(const verbs::Engine&) override { return registry_; }
   void give_up_device() override { PVRDMA_CHECK(false, "the device does what it must"); }
 
@@ -130,7 +131,7 @@ class OneVm final : public HcaServices, public Inbound {
     PVRDMA_CHECK(payload.bytes() == request.bytes, "the bytes are those of the message");
     const std::size_t target = target_of(request.from.gid, request.to.qpn);
     PVRDMA_CHECK(!payload.is_back() || given_[target] != 0, "what comes back was fetched");
-    if (!payload.is_ahead()) {  // nothing else is on its way for the connection, or this is the oldest of it
+    if (!payload.is_ahead()) {  // no other fetch is pending for the connection, or this is the oldest
       if (payload.is_back() && given_[target] != 1) {
         --given_[target];
       } else {
@@ -191,12 +192,12 @@ class OneVm final : public HcaServices, public Inbound {
     }
     return verdict % 3 == 2 ? Delivery::kForeignSource : Delivery::kDelivered;
   }
-  // All that the path had of the connection is over.
+  // All loans and fetches of the connection are over.
   void end(std::size_t target) {
     settle(target);
     lent_answers_[target] = 0;
   }
-  // Whatever is there now stays.
+  // No fetch writes to the target any more: remembers its content.
   void settle(std::size_t target) {
     if (std::exchange(given_[target], 0) != 0) remember(target);
   }
@@ -210,12 +211,12 @@ class OneVm final : public HcaServices, public Inbound {
   std::deque<std::pair<std::function<void()>, std::function<void()>>> jobs_;
   std::vector<std::unique_ptr<Buried>> buried_;
   std::vector<std::byte> seen_ = std::vector<std::byte>(kRamBytes);
-  std::array<int, kTargets> given_{};         // how often the path may write there
-  std::array<int, kTargets> lent_answers_{};  // their key is the target's number
+  std::array<int, kTargets> given_{};         // how many fetches may still write there
+  std::array<int, kTargets> lent_answers_{};  // the rkey is the target's number
   alignas(verbs::Engine) std::array<std::byte, sizeof(verbs::Engine)> engine_{};
 };
 
-// The other end: a pipe's, a region that may be read, and QPs.
+// The peer: its end of a pipe, a region that may be read, and its bulk QPs.
 class LyingPeer : private CqUser {
  public:
   LyingPeer(std::shared_ptr<Nic> nic, std::unique_ptr<PipeEnd> end)
@@ -228,7 +229,7 @@ class LyingPeer : private CqUser {
   LyingPeer(const LyingPeer&) = delete;
   LyingPeer& operator=(const LyingPeer&) = delete;
 
-  // So that the pipe is up.
+  // Makes the pipe come up.
   void greet() {
     say({}, {});
     --next_;
@@ -238,7 +239,7 @@ class LyingPeer : private CqUser {
     say(encode_bulk(next_, BulkStopped{id}, room), {});
     qps_.erase(id);
   }
-  // Takes what came.
+  // Handles what has arrived.
   void listen() {
     std::array<NicCompletion, 32> found;
     while (const std::size_t count = end_->cq().poll(found).value_or(0)) {
@@ -253,15 +254,15 @@ class LyingPeer : private CqUser {
       }
     }
   }
-  // Frames need a free slot at the other end.
+  // Sending needs a free slot at the other end.
   bool may_say() const { return sent_ - told_ + 2 < end_->peer_slots(); }
 
  protected:
   virtual void on_bulk_frame(const BulkFrame& frame) = 0;
 
-  // So many bytes in `count` runs, of which the last may lie.
+  // `bytes` bytes in `count` runs. `lie` may make the last run wrong.
   Runs runs_of(std::uint32_t bytes, std::size_t count, std::uint8_t lie) {
-    std::ranges::fill(memory_, static_cast<std::byte>(number_));  // what comes late is seen to be late
+    std::ranges::fill(memory_, static_cast<std::byte>(number_));  // a late READ brings an old value
     Runs runs;
     const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
     for (std::size_t i = 0, left = bytes; left != 0; ++i) {
@@ -286,7 +287,7 @@ class LyingPeer : private CqUser {
     PVRDMA_CHECK(end_->post_send(slot, static_cast<std::uint32_t>(bytes), sent_++, false), "posted");
     ++next_;
   }
-  // A QP for that id; 0: there is no room for it.
+  // Makes a QP for that id. 0: the limit of QPs is reached.
   std::uint32_t make_qp(std::uint8_t id) {
     auto qp = nic_->make_qp(*cq_, {.sends = 1, .receives = 1, .reads = 8}, domain_.get());
     if (!qp || qps_.size() > kQpsMax) return 0;
@@ -354,11 +355,11 @@ class LyingPeer : private CqUser {
   std::uint64_t sent_ = 0;
 };
 
-// Two hosts with a pipe between them, of which one is `Peer`.
+// Two hosts with a pipe between them. `Peer` plays one of them.
 template <typename Peer>
 class BulkFuzz {
  public:
-  // An older peer knows nothing of answers that are lent.
+  // An older peer does not know lent answers.
   explicit BulkFuzz(Pipe::Role role, bool is_peer_old = false) {
     network_.set_delay(std::chrono::microseconds(50));
     network_.add("here", kE810, {gid(1)});

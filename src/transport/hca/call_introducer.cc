@@ -33,7 +33,7 @@ Result<PipeEndpoint> end_of(const Json& said) {
       return fail(EPROTO, fmt::format("it has no {}", member));
     *value = found->get<std::uint32_t>();
   }
-  // Who knows nothing of bulk QPs does not say it.
+  // A daemon that does not know bulk QPs omits this member.
   if (const auto reads = said.find("reads"); reads != said.end()) {
     if (!reads->is_number_unsigned() || reads->get<std::uint64_t>() > kReadsMax)
       return fail(EPROTO, "its reads are no number, or too many");

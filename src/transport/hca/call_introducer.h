@@ -1,4 +1,4 @@
-// CallIntroducer: asks another host's daemon where its end of a pipe is, by a call: one question and one
+// CallIntroducer: asks another host's daemon for its end of a pipe, in one call with one question and one
 // answer.
 //
 // Thread: any but the shard's.
@@ -17,16 +17,16 @@
 
 namespace pvrdma::transport::hca {
 
-// What a call says first when it is for a pipe.
+// The first word of a call that offers a pipe.
 inline constexpr const char* kPipeOffer = "pipe-offer";
 
-// `said` is what came after a first word of kPipeOffer. Errors: EPROTO, one clause.
+// Parses the offer that follows the first word kPipeOffer. Errors: EPROTO, one clause.
 Result<PipeOffer> pipe_offer_of(const calls::Json& said);
 calls::Json to_json(const PipeOffer& offer);
 Result<PipeAnswer> pipe_answer_of(const calls::Json& said);
 calls::Json to_json(const PipeAnswer& answer);
 
-// Answers a call that began with kPipeOffer.
+// Answers a call whose first word is kPipeOffer.
 void answer_pipe_offer(Hca& hca, calls::IncomingCall& call, const calls::Said& first);
 
 class CallIntroducer final : public Introducer {
@@ -35,7 +35,7 @@ class CallIntroducer final : public Introducer {
   explicit CallIntroducer(const calls::HostCalls& calls) : calls_(calls) {}
 
   Result<PipeAnswer> introduce(const std::string& host, const PipeOffer& offer) override;
-  // The one under way ends soon, later ones at once.
+  // Ends a call in progress soon and later calls at once.
   void stop();
 
  private:
@@ -45,7 +45,7 @@ class CallIntroducer final : public Introducer {
 
   const calls::HostCalls& calls_;
   std::mutex mutex_;
-  calls::Conversation* there_ = nullptr;  // guarded, as the next; borrowed, while there is one
+  calls::Conversation* there_ = nullptr;  // the call in progress, borrowed; guarded, as the next
   bool stopping_ = false;
 };
 

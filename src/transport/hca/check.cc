@@ -42,7 +42,7 @@ struct NoCqUser final : CqUser {
   void on_completions() override {}
 };
 
-// Two QPs of one device that are connected to each other, with one CQ and one region.
+// Two connected QPs of one device that share one CQ and one region.
 class Loopback {
  public:
   Loopback(const Clock& clock, const std::function<void()>& wait) : clock_(clock), wait_(wait) {}
@@ -72,7 +72,7 @@ class Loopback {
     return {};
   }
 
-  // How many a second, with so many under way.
+  // Measures sends per second with a full queue of work requests.
   Result<double> sends(std::uint32_t bytes, Duration time) {
     return rate(kUnderWay, time, [&](std::uint32_t i) { return near_->post_send(i, place(i, bytes), true); });
   }

@@ -65,7 +65,7 @@ TEST_F(CheckTest, SaysWhyItCannot) {
             "RDMA device mlx5_0: a work request failed: transport retry counter exceeded");
 }
 
-// The simulated NIC's READs themselves.
+// Tests the READs of the simulated NIC itself.
 TEST_F(CheckTest, AReadNeedsAKeyThatPeersMayUse) {
   network_.add("mlx5_0", kE810, {link_local(1)});
   const auto nic = network_.open("mlx5_0", nobody_).value();

@@ -16,7 +16,7 @@ constexpr std::string_view kRnr = "RNR retry counter exceeded";
 
 }  // namespace
 
-// First in, first out, of a fixed capacity.
+// A FIFO of fixed capacity.
 template <typename T>
 class FakeNetwork::Ring {
  public:
@@ -58,7 +58,7 @@ class FakeNetwork::FakeRegion final : public NicMemoryRegion {
   ~FakeRegion() override { network_.regions_.remove(this); }
   std::uint32_t lkey() const override { return lkey_; }
   std::uint32_t rkey() const override { return ~lkey_; }
-  // Null: peers of a QP of that device and domain may not read it there.
+  // Null: a peer of a QP of that device and domain may not read there.
   std::byte* readable(const Device& device, const NicDomain* domain, std::uint64_t address,
                       std::uint32_t bytes, std::uint32_t rkey) const {
     const auto begin = reinterpret_cast<std::uintptr_t>(memory_.data());
@@ -76,7 +76,7 @@ class FakeNetwork::FakeRegion final : public NicMemoryRegion {
  private:
   FakeNetwork& network_;
   const Device& device_;
-  const NicDomain* const domain_;  // null: the device's own
+  const NicDomain* const domain_;  // null: the device's default domain
   const std::span<std::byte> memory_;
   const RemoteAccess access_;
   const std::uint32_t lkey_;
@@ -188,7 +188,7 @@ class FakeNetwork::FakeQp final : public NicQueuePair {
     if (failed_ || sends_.empty()) return Instant::never();
     return stuck_since_ ? *stuck_since_ + network_.patience_ : sends_.front().leaves;
   }
-  // The first work request fails with that, the others are flushed.
+  // Completes the first work request with `trouble` and flushes the others.
   void fail_with(std::string_view trouble) {
     if (failed_) return;
     failed_ = true;
@@ -196,7 +196,7 @@ class FakeNetwork::FakeQp final : public NicQueuePair {
     while (!receives_.empty()) cq_.push({.id = receives_.pop().id, .trouble = kFlushed});
   }
 
-  // The first packet arrives, or does not.
+  // Delivers the first packet if the peer can be reached.
   void carry(Instant now) {
     FakeQp* const peer = reachable_peer();
     if (peer == nullptr) {
@@ -227,7 +227,7 @@ class FakeNetwork::FakeQp final : public NicQueuePair {
     RegisteredSpan from;
     bool signaled;
     Instant leaves;
-    bool is_read = false;  // into `from`
+    bool is_read = false;  // `from` is the destination then
     std::uint64_t remote_address = 0;
     std::uint32_t rkey = 0;
   };
@@ -237,7 +237,7 @@ class FakeNetwork::FakeQp final : public NicQueuePair {
     const Instant earliest = sends_.empty() ? now : sends_.back().leaves;
     return std::max(earliest, now + network_.delay());
   }
-  // A key that is none ends both QPs.
+  // An invalid key moves both QPs to ERR.
   void read(const Send& send, FakeQp& peer) {
     std::byte* source = nullptr;
     for (const FakeRegion* region : network_.regions_) {

@@ -1,15 +1,16 @@
-// FakeNetwork: simulated RDMA NICs of several hosts and what joins them, in one thread and virtual time: RC
-// QPs as of a real device, with its limits, and with what a real one may do at worst:
+// FakeNetwork: simulates the RDMA NICs of several hosts and the network between them, in one thread and
+// virtual time. Its RC QPs have a real device's limits and its worst permitted behaviour:
 //
-//  * a send's bytes are read when the packet leaves, long after posting, until the QP is in ERR;
-//  * a receive's bytes may be written at any time until its completion, or until the QP is in ERR;
-//  * a completion that nobody asked for (unsignaled) does not come; a failed one always does, and flushes the
-//    rest;
-//  * nothing is known of a peer that is gone until the retries have run out.
+//  * It reads the bytes of a send when the packet leaves, long after posting, unless the QP is in ERR by
+//    then.
+//  * It may write the bytes of a receive at any time until the completion, or until the QP is in ERR.
+//  * An unsignaled work request completes silently. A failed one always produces a completion and flushes the
+//    rest.
+//  * The loss of a peer is noticed only after the retries have run out.
 //
-// What a program must never do it counts as a crime: DMA to memory that is not registered any more, a receive
-// queue that was empty (RNR), a CQ that overflowed, limits that were exceeded, a region that goes under work
-// requests. Tests expect none.
+// It counts as crimes what a program must never do: DMA to unregistered memory, an empty receive queue (RNR),
+// a CQ overrun, exceeded limits, a region that is destroyed while work requests use it. Tests expect no
+// crimes.
 //
 // In steady state it allocates nothing. Thread: one; a Pollable for the loop that the test turns.
 #pragma once
@@ -29,7 +30,7 @@
 
 namespace pvrdma::transport::hca {
 
-// As public reports of `ibv_devinfo -v` have them.
+// From public reports of `ibv_devinfo -v`.
 inline constexpr NicLimits kConnectX5{.qps = 262144,
                                       .work_requests = 32768,
                                       .sges = 30,
@@ -50,28 +51,28 @@ class FakeNetwork final : public shard::Pollable {
   FakeNetwork(std::uint64_t seed, const Clock& clock) : random_(seed), clock_(clock) {}
   ~FakeNetwork() override;
 
-  // A device with one port and these GIDs; it may be opened by its name from now on.
+  // Adds a device with one port and these GIDs. It can then be opened by its name.
   void add(const std::string& name, const NicLimits& limits, std::vector<verbs::Gid> gids);
-  // As OpenNic.
+  // Like OpenNic.
   Result<std::shared_ptr<Nic>> open(const std::string& name, NicUser& user);
 
   void set_port(const std::string& name, bool active);
   void set_gids(const std::string& name, std::vector<verbs::Gid> gids);
-  // DEVICE_FATAL: its QPs are in ERR; it cannot be opened again until add().
+  // Reports DEVICE_FATAL: its QPs are in ERR, and it cannot be opened until add() is called again.
   void destroy(const std::string& name);
-  // Nothing passes between any two of them until then.
+  // While `cut` is true, no packet passes between any two devices.
   void cut(bool cut) { cut_ = cut; }
-  // All its QPs that are connected fail as if the peer had been silent; how many.
+  // Fails all its connected QPs as if their peers had been silent. Returns their number.
   int break_qps(const std::string& name);
-  // How long it takes until the retries of a QP whose peer is silent are used up.
+  // The time until the retries of a QP with a silent peer run out.
   void set_patience(Duration time) { patience_ = time; }
-  // Packets take up to so long.
+  // Packets take up to `most`.
   void set_delay(Duration most) { delay_max_ = most; }
-  // What READs bring is lost, as in pages of which a file was shrunk: nobody is told.
+  // READs complete but bring no data, as with pages of a file that was truncated.
   void lose_reads() { loses_reads_ = true; }
 
   std::uint64_t crimes() const { return crimes_; }
-  std::size_t objects() const { return qps_.size() + regions_.size(); }  // that were not destroyed
+  std::size_t objects() const { return qps_.size() + regions_.size(); }  // those not destroyed yet
 
   bool run(Instant now) override;
   void on_time(Instant /*now*/) override {}

@@ -1,5 +1,5 @@
-// What tests give an Hca instead of threads and other daemons: a worker that works in the loop's turns, and
-// an introducer that asks the other hosts' Hcas of the same test. Thread: one.
+// What tests give an Hca instead of threads and other daemons: a worker that runs jobs in the loop's turns,
+// and an introducer that calls the Hcas of the same test's other hosts. Thread: one.
 #pragma once
 
 #include <deque>
@@ -44,7 +44,7 @@ class LaterWorker final : public Worker, public shard::Pollable {
   std::unique_ptr<Buried> dead_;
 };
 
-// All hosts of a test by name. Borrowed: they leave before they go.
+// The Hcas of all hosts of a test, by host name. Borrowed: a test removes an Hca before it destroys it.
 class HostBook {
  public:
   std::map<std::string, Hca*> hosts;

@@ -15,10 +15,10 @@ bool overlap(std::span<const std::byte> a, std::span<const std::byte> b) {
 
 }  // namespace
 
-// What the worker's thread gets and gives back.
+// A job for the worker's thread and its result.
 struct GuestMemory::Job {
   std::shared_ptr<Nic> nic;
-  std::shared_ptr<GuestDomain> domain;  // null: to be made
+  std::shared_ptr<GuestDomain> domain;  // null: the job makes the domain
   std::span<std::byte> memory;
   std::shared_ptr<guestmem::MappingHold> hold;
   std::uint64_t number;
@@ -86,7 +86,7 @@ void GuestMemory::add(const guestmem::RamRange& range) {
   chunks_.insert(at, std::make_move_iterator(fresh.begin()), std::make_move_iterator(fresh.end()));
 }
 
-// The largest that was not tried.
+// Registers the largest chunk that was not tried yet.
 void GuestMemory::register_next() {
   if (at_work_) return;
   Chunk* next = nullptr;

@@ -1,12 +1,12 @@
-// GuestMemory: the memory of one VM as an RDMA device knows it: a protection domain of its own, and all of
-// its writable RAM registered in it, in chunks, for the device to write and for peers to read that have a QP
-// in the domain.
+// GuestMemory: the memory of one VM as an RDMA device knows it. It has a protection domain of its own and
+// registers all writable RAM there, in chunks. The device may write to it, and peers that have a QP in the
+// domain may read it.
 //
-// Registering takes its time (it populates and pins the pages) and is done chunk by chunk on the worker's
-// thread, from the first use on. What cannot be registered, or is not yet, is not found: it goes by copies.
+// Registration is slow, because it populates and pins the pages. The worker's thread does it chunk by chunk,
+// from the first use on. find() does not find memory that is not registered (yet); its payload is copied.
 //
-// Memory that is about to be unmapped is forgotten at once, by drop(); its registration ends some time later.
-// Whoever calls that has stopped all QPs of the domain, without which no key of it is good for anything.
+// drop() forgets memory that is about to be unmapped. It does so at once; the deregistration follows later.
+// Before calling it, the caller stops all QPs of the domain; without a QP, the domain's keys are useless.
 //
 // Thread: shard-owned.
 #pragma once
@@ -24,14 +24,14 @@
 
 namespace pvrdma::transport::hca {
 
-// One registration: small enough that other jobs of the worker's thread do not wait for long.
+// The largest registration. It is small enough that other jobs of the worker's thread do not wait long.
 inline constexpr std::uint64_t kChunkBytesMax = 1ULL << 30;
-// Chunks begin at multiples of that in the address space: registrations that cut huge pages are refused by
-// some devices.
+// Chunks begin at multiples of this in the address space, because some devices refuse registrations that
+// split a huge page.
 inline constexpr std::uint64_t kChunkAlignment = 2ULL << 20;
 inline constexpr std::size_t kChunksMax = 4096;
 
-// A domain, as long as something in it lives.
+// Keeps a domain and its device open while anything in the domain exists.
 struct GuestDomain {
   std::shared_ptr<Nic> nic;
   std::unique_ptr<NicDomain> domain;
@@ -46,21 +46,21 @@ class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
   GuestMemory(const GuestMemory&) = delete;
   GuestMemory& operator=(const GuestMemory&) = delete;
 
-  // Registers what is there and is not registered yet. May throw bad_alloc.
+  // Registers memory that was mapped since the last call. May throw bad_alloc.
   void refresh();
-  // All of it has been tried. Nothing new is looked for.
+  // Every known chunk has been tried. Does not look for newly mapped memory.
   bool is_ready() const { return domain_ != nullptr && !at_work_; }
   // Null: not made yet.
   const std::shared_ptr<GuestDomain>& domain() const { return domain_; }
-  // Why not all of it is registered; empty: it is, as far as one knows.
+  // Why some memory could not be registered; empty: no registration has failed.
   const std::string& trouble() const { return trouble_; }
-  std::uint64_t bytes() const;  // that are to be registered
+  std::uint64_t bytes() const;  // to be registered in total
   std::uint64_t pinned_bytes() const { return pinned_bytes_; }
 
   struct Key {
     std::uint32_t lkey = 0;
     std::uint32_t rkey = 0;
-    std::size_t bytes = 0;  // from `data` on that it is good for; 0: none is
+    std::size_t bytes = 0;  // how far from `data` on the keys are valid; 0: not registered
   };
   Key find(const std::byte* data) const;
 
@@ -68,7 +68,7 @@ class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
   void drop(std::span<const std::byte> memory);
 
  private:
-  // A registration, for its destruction.
+  // A registration that is destroyed on the worker's thread.
   struct Registered final : Buried {
     std::shared_ptr<GuestDomain> domain;
     std::unique_ptr<NicMemoryRegion> region;
@@ -77,7 +77,7 @@ class GuestMemory final : public std::enable_shared_from_this<GuestMemory> {
     std::span<std::byte> memory;
     std::shared_ptr<guestmem::MappingHold> hold;
     std::uint64_t number;
-    std::unique_ptr<Registered> registered;  // null: not yet, or not to be had
+    std::unique_ptr<Registered> registered;  // null: pending or failed
     bool tried = false;
   };
   struct Job;

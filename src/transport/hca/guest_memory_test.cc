@@ -1,4 +1,4 @@
-// The memory of a VM as a device knows it: in chunks, in the background, forgotten when it goes.
+// Tests that a VM's memory is registered in chunks, in the background, and is forgotten when it is unmapped.
 #include "transport/hca/guest_memory.h"
 
 #include <deque>
@@ -21,7 +21,7 @@ using guestmem::TestRam;
 
 constexpr std::size_t kMiB = 1 << 20;
 
-// Works when it is told to.
+// Runs jobs when the test tells it to.
 class HandServices final : public HcaServices {
  public:
   void work(std::function<void()> job, std::function<void()> then) override {
@@ -74,7 +74,7 @@ class GuestMemoryTest : public testing::Test {
     EXPECT_NE(host, nullptr);
     return {host, bytes};
   }
-  // How many bytes from there on are known to the device.
+  // How many bytes from `gpa` on are registered.
   std::size_t known(std::uint64_t gpa) const { return registry_->find(at(gpa, 1).data()).bytes; }
 
   struct Nobody final : NicUser {
@@ -181,7 +181,7 @@ TEST_F(GuestMemoryTest, NobodyIsThereWhenItIsRegistered) {
   EXPECT_EQ(nics_.objects(), 0U);
 }
 
-// A device whose regions are small.
+// A device that accepts only small regions.
 class SmallRegions : public GuestMemoryTest {
  protected:
   static NicLimits limits() {
@@ -213,7 +213,7 @@ TEST_F(SmallRegions, ChunksEndAtTheBordersOfHugePages) {
   EXPECT_LE(chunks, 9U);
 }
 
-// One that takes nothing.
+// A device that refuses every registration.
 class NoRegions : public GuestMemoryTest {
  protected:
   static NicLimits limits() {

@@ -87,7 +87,7 @@ bool Hca::Impl::run(Instant now) {
     shared.attention = false;
     try {
       for (const auto& [id, entry] : hosts) entry->turn(now, options.may_ask(id));
-    } catch (const std::bad_alloc&) {  // the next turn does the rest
+    } catch (const std::bad_alloc&) {  // the next turn continues
       shared.attention = true;
     }
     flush_all(now);
@@ -100,7 +100,7 @@ void Hca::Impl::flush_all(Instant now) {
   shared.unflushed.clear();
 }
 
-// Deadlines only move back between two calls, except where check_at() was told.
+// A deadline can only move later between two calls; check_at() reports the exceptions.
 void Hca::Impl::on_time(Instant now) {
   shared.next_check = Instant::never();
   if (now >= open_at) {

@@ -1,15 +1,16 @@
-// Hca: the path between hosts through their RDMA NICs: one transport for all hosts, driven by a shard's loop.
+// Hca: the path between hosts through their RDMA NICs. One transport serves all hosts, driven by a shard's
+// loop.
 //
-// Each host dials a pipe (pipe.h), an RC QP, to each peer and sends its own requests and datagrams there;
-// answers come back on the same pipe. Messages go through slots of registered memory; long payload of writes,
-// sends and reads is fetched from one guest's memory to the other's, over a QP of those two VMs (lender.h,
-// puller.h). No peer gets a right to write anything here.
+// Each host dials a pipe (pipe.h), an RC QP, to each peer, and sends its own requests and datagrams there.
+// Answers come back on the same pipe. Messages travel in slots of registered memory. Long payload of writes,
+// sends and reads is fetched directly from one guest's memory into the other's, over a QP of those two VMs
+// (lender.h, puller.h). No peer ever gets the right to write to memory of this host.
 //
-// Where a QP is to be connected the hosts tell each other over a connection that has proven who they are
-// (introduction.h). What may sleep is done by a Worker.
+// The hosts exchange the addresses of their QPs over an authenticated connection (introduction.h). A Worker
+// does everything that may sleep.
 //
-// is_up() is what the fabric goes by: it uses another path while it is false. A pipe that failed counts as up
-// again a second after it stands, then two, at most a minute.
+// While is_up() is false, the fabric uses another path. After a failure, a new pipe counts as up only once it
+// has been connected for a second. Each further failure doubles that time, to at most a minute.
 //
 // Thread: shard-owned; answer() any other.
 #pragma once
@@ -42,11 +43,11 @@ struct HcaPeer {
   friend bool operator==(const HcaPeer&, const HcaPeer&) = default;
 };
 
-// Anything that changes takes effect at once.
+// A change takes effect at once.
 struct HcaSettings {
-  std::string device;                // as libibverbs calls it; empty: none
-  std::optional<verbs::Gid> tagged;  // of the tagged VMkernel adapter
-  std::vector<HcaPeer> peers;        // only these are dialled, and only these are answered
+  std::string device;                // its name in libibverbs; empty: no device
+  std::optional<verbs::Gid> tagged;  // of the VMkernel adapter that is tagged
+  std::vector<HcaPeer> peers;        // pipes exist with these hosts only
   friend bool operator==(const HcaSettings&, const HcaSettings&) = default;
 };
 
@@ -54,46 +55,46 @@ struct HcaPeerState {
   HostId id;
   std::string name;
   bool is_up = false;
-  std::string trouble;  // why not
+  std::string trouble;  // why it is not up
   std::uint64_t falls = 0;
 };
 
 // What went wrong, by reason. Each number is in pvrdmad's metrics (group "hca").
 struct HcaErrors {
-  std::uint64_t falls = 0;  // pipes that stood and broke
+  std::uint64_t falls = 0;  // pipes that were up and broke
   std::uint64_t failed_setups = 0;
-  std::uint64_t bad_frames = 0;  // garbage, more credits than there are
+  std::uint64_t bad_frames = 0;  // malformed frames, or more credits than possible
   std::uint64_t bad_sequence = 0;
   std::uint64_t silent_peers = 0;
   std::uint64_t foreign_sources = 0;    // Delivery::kForeignSource
   std::uint64_t unknown_gids = 0;       // Delivery::kUnknownGid
-  std::uint64_t datagrams_dropped = 0;  // there was no room
+  std::uint64_t datagrams_dropped = 0;  // the pipe had no free slot
   std::uint64_t responses_dropped = 0;
 };
 
-// What has gone past the pipes. Each number is in pvrdmad's metrics (group "hca").
+// Payload that bypassed the pipes. Each number is in pvrdmad's metrics (group "hca").
 struct HcaBulk {
   std::uint64_t lent = 0;  // requests whose payload the peer fetches
   std::uint64_t lent_bytes = 0;
   std::uint64_t fetched = 0;  // requests whose payload was fetched from the peer
   std::uint64_t fetched_bytes = 0;
-  std::uint64_t stops = 0;  // of bulk QPs, for whatever reason
+  std::uint64_t stops = 0;  // of bulk QPs, for any reason
 };
 
-// A VM's memory, as the device knows it.
+// The registration state of a VM's memory.
 struct HcaMemory {
-  std::uint64_t bytes = 0;         // that are to be registered; 0: nobody has asked for it
+  std::uint64_t bytes = 0;         // to be registered in total; 0: not needed so far
   std::uint64_t pinned_bytes = 0;  // registered now
-  std::string trouble;             // why not all of it is; empty: it is, or will be
+  std::string trouble;             // why some of it cannot be registered; empty: no failure
 };
-// What is to be said of paths of that VM. Empty: nothing.
+// A note about the VM's paths, for the operator. Empty: all of the memory is registered.
 std::string describe(const HcaMemory& memory, const std::string& vm);
 
 struct HcaTimes {
-  // How long a pipe stands before it is used, after one has failed: the first time, and at most.
+  // How long a pipe must stay up before it is used again after a failure: the first time, and at most.
   Duration proof_first = std::chrono::seconds(1);
   Duration proof_max = std::chrono::seconds(60);
-  // Between attempts to make a bulk QP: the first, doubled after each, and the most.
+  // The pause between attempts to make a bulk QP: the first, doubled after each failure, and the longest.
   Duration bulk_pause_first = std::chrono::milliseconds(10);
   Duration bulk_pause_max = std::chrono::seconds(1);
 };
@@ -103,12 +104,12 @@ struct HcaOptions {
   hca::OpenNic open;
   hca::Introducer& introducer;
   hca::Worker& worker;
-  // Whether an introduction has a chance: the hosts' lanes stand.
+  // Whether an introduction can succeed now: the hosts' lanes are connected.
   std::function<bool(HostId)> may_ask;
   HcaTimes times = {};
-  // What is shorter goes through the pipe: that is cheaper than to fetch it. At least 1.
+  // Shorter payload goes through the pipe, which is cheaper than a fetch. At least 1.
   std::uint32_t lends_from = 8 * 1024 + 1;
-  std::string refused = {};  // why no device is used, whatever there is; empty: one is
+  std::string refused = {};  // why no device may be used at all; empty: one may
 };
 
 class Hca final : public Transport {
@@ -116,10 +117,10 @@ class Hca final : public Transport {
   Hca(HcaOptions options, shard::Loop& loop, const Clock& clock, Inbound& inbound);
   ~Hca() override;
 
-  // May throw bad_alloc, and is to be called again then.
+  // May throw bad_alloc; the caller then calls it again.
   void configure(const HcaSettings& settings);
 
-  // What another host offers, to be answered. Blocks for a bounded time; not on the shard. Errors: one clause
+  // Answers the offer of another host. Blocks for a bounded time; not on the shard. Errors: one clause, meant
   // for the other host.
   Result<hca::PipeAnswer> answer(const std::string& host, const hca::PipeOffer& offer);
 
@@ -136,10 +137,10 @@ class Hca final : public Transport {
   void stop_all(const verbs::Engine& engine) override;
   void take_back(const verbs::Engine& engine, std::span<const std::byte> memory) override;
 
-  // When it has something to do, for who drives its loop himself.
+  // When it next needs a turn, for callers that drive the loop themselves.
   Instant next_deadline() const;
-  const std::string& device() const;          // that is to be used; empty: none
-  const std::string& device_trouble() const;  // why it is not; empty when it is
+  const std::string& device() const;          // the configured one; empty: no device
+  const std::string& device_trouble() const;  // why it does not work; empty: it works
   const HcaErrors& errors() const;
   const HcaBulk& bulk() const;
   HcaMemory memory(const verbs::Engine& engine) const;
@@ -147,7 +148,7 @@ class Hca final : public Transport {
 
  private:
   struct Impl;
-  const std::shared_ptr<Impl> impl_;  // jobs under way hold it weakly
+  const std::shared_ptr<Impl> impl_;  // jobs in progress hold it weakly
 };
 
 }  // namespace pvrdma::transport

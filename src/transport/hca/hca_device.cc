@@ -1,4 +1,4 @@
-// The RDMA NIC that an Hca uses: it is opened, and opened anew after a failure; its port and its GIDs.
+// The RDMA NIC that an Hca uses: opening it, reopening it after a failure, its port and its GIDs.
 #include <algorithm>
 #include <fmt/core.h>
 #include <new>
@@ -67,7 +67,7 @@ void Hca::Impl::took_device(std::uint64_t attempt, Result<std::shared_ptr<Nic>> 
     }
   }
   use_port(*std::move(found));
-  nic->take_events();  // what came before anybody watched
+  nic->take_events();  // events from before the watch
 }
 
 void Hca::Impl::drop_device(const std::string& why, Instant now) {
@@ -79,8 +79,8 @@ void Hca::Impl::drop_device(const std::string& why, Instant now) {
     for (const int fd : gone->event_fds()) loop.unwatch(fd);
   }
   announce(now);
-  memories.clear();  // nobody reads or writes them any more
-  // Behind all ends that were made by it.
+  memories.clear();  // no QP accesses them any more
+  // Runs after the jobs that destroy what the device made.
   if (gone != nullptr) options.worker.post(shard::Task([gone] {}, "closes an RDMA device"));
 }
 
@@ -138,7 +138,7 @@ void Hca::Impl::show_station() {
   station.swap(old);
 }
 
-// Tells everybody how it is now: those who answer, and the pipes.
+// Publishes the current state to the pipes and to the threads that call answer().
 void Hca::Impl::announce(Instant now) {
   auto made = std::make_shared<hca::Station>();
   made->nic = nic;

@@ -1,5 +1,5 @@
-// What the tests of the path hca share: hosts with simulated NICs in one loop, each with an Inbound that
-// writes down what it is told. Thread: one.
+// Shared by the tests of the path hca: hosts with simulated NICs in one loop. Each host has an Inbound that
+// records what it is told. Thread: one.
 #pragma once
 
 #include <memory>
@@ -119,7 +119,7 @@ class HcaFixture : public testing::Test {
     }
     loop_->remove(host.worker);
   }
-  // All know all.
+  // Introduces all hosts to each other.
   void meet() {
     for (auto& host : hosts_) host->hca->configure(settings_of(*host));
   }
@@ -131,7 +131,7 @@ class HcaFixture : public testing::Test {
     return settings;
   }
 
-  // Time runs from deadline to deadline until `done` holds. False: not within `most` of it.
+  // Advances time from deadline to deadline until `done` holds. False: it did not hold within `most`.
   template <typename Done>
   [[nodiscard]] bool wait(Done done, Duration most = std::chrono::seconds(300)) {
     const Instant end = clock_.now() + most;
@@ -163,7 +163,7 @@ class HcaFixture : public testing::Test {
     from.hca->open({.host = to.id, .segment = kSegment}, {}, traffic_, slot_);
     return *slot_;
   }
-  // A write without data that names a place in its message, or with `payload`.
+  // A write of `bytes` bytes with this number and PSN.
   static verbs::Request request(std::uint32_t number, std::uint32_t bytes = 0) {
     verbs::Request made{.number = verbs::MessageNumber(number), .psn = verbs::Psn(number)};
     made.op = verbs::RequestOp::kWrite;
@@ -173,7 +173,7 @@ class HcaFixture : public testing::Test {
   }
 
   test::ManualClock clock_;
-  FakeNetwork nics_{7, clock_};  // outlives what is left in the loop
+  FakeNetwork nics_{7, clock_};  // outlives the jobs left in the loop
   std::unique_ptr<shard::Loop> loop_ = shard::Loop::create({}, clock_).value();
   HostBook book_;
   std::vector<std::unique_ptr<Host>> hosts_;

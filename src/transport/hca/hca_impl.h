@@ -1,5 +1,4 @@
-// Hca::Impl: what an Hca consists of. Its turn and what others ask of it are in hca.cc, the device in
-// hca_device.cc.
+// Hca::Impl: the parts of an Hca. hca.cc has its turn and its public functions, hca_device.cc its device.
 //
 // Thread: shard-owned.
 #pragma once
@@ -30,7 +29,7 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   Impl(HcaOptions the_options, shard::Loop& the_loop, const Clock& clock, Inbound& inbound)
       : shared(*this, inbound, clock, the_options.times), options(std::move(the_options)), loop(the_loop) {}
 
-  // Runs `then` on the shard, from a job of the worker, unless the Hca is gone by then.
+  // Runs `then` on the shard unless the Hca is gone by then. Called from a job of the worker.
   template <typename Then>
   static void come_back(const std::weak_ptr<Impl>& to, shard::Loop& loop, Then then) {
     static_cast<void>(loop.post(shard::Task(
@@ -41,7 +40,7 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
         "news of the RDMA NIC")));
   }
 
-  // Runs `action`; where there is no memory for it, the device is opened anew some seconds later.
+  // Runs `action`. If memory runs out, the device is reopened some seconds later.
   template <typename Action>
   void or_later(Action action) {
     try {
@@ -57,7 +56,7 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
     return *hosts.emplace(id, std::make_unique<hca::HostPipes>(shared, options.introducer, id)).first->second;
   }
 
-  // Shard's turn.
+  // Called by the shard's loop.
   bool run(Instant now) override;
   void on_time(Instant now) override;
   Instant next_deadline() const override {
@@ -93,18 +92,18 @@ struct Hca::Impl final : shard::Pollable, shard::FdHandler, hca::NicUser, hca::H
   std::weak_ptr<Impl> self;
   bool is_over = false;
   HcaSettings settings;
-  bool is_configured = true;  // false: there was no memory for all of the newest settings
+  bool is_configured = true;  // false: memory ran out while the newest settings were applied
   std::map<HostId, std::unique_ptr<hca::HostPipes>> hosts;
   std::map<const verbs::Engine*, std::shared_ptr<hca::GuestMemory>> memories;
 
-  std::shared_ptr<hca::Nic> nic;  // null: none is open
+  std::shared_ptr<hca::Nic> nic;  // null: no device is open
   hca::NicPort port;
   std::string trouble = "this host has no active HCA";  // of the device; empty: it works
   std::uint64_t device_attempt = 0;
   Instant open_at = Instant::never();
 
   std::mutex station_mutex;
-  std::shared_ptr<const hca::Station> station;  // guarded: the newest of `shared`, for other threads
+  std::shared_ptr<const hca::Station> station;  // guarded: a copy of `shared.station` for other threads
 };
 
 }  // namespace pvrdma::transport

@@ -1,5 +1,5 @@
-// HcaServices: what an Hca does for its parts: work that may sleep, on another thread, and the memory of
-// guests that its device knows.
+// HcaServices: what an Hca provides to its parts: running work that may sleep on another thread, and the
+// guest memory that its device knows.
 //
 // Thread: shard-owned.
 #pragma once
@@ -15,7 +15,7 @@ namespace pvrdma::transport::hca {
 
 class GuestMemory;
 
-// An object whose destruction may sleep: it is handed to the worker's thread for that (worker.h).
+// An object whose destructor may sleep. The worker's thread destroys it (worker.h).
 class Buried {
  public:
   virtual ~Buried() = default;
@@ -28,13 +28,14 @@ class HcaServices {
   virtual ~HcaServices() = default;
 
   // Runs `job` on a thread that may block, in the order of calls, and then `then` on the shard, unless the
-  // Hca is gone. The two share what the job has made. May throw bad_alloc.
+  // Hca is gone by then. `then` takes the results from state that it shares with `job`. May throw bad_alloc.
   virtual void work(std::function<void()> job, std::function<void()> then) = 0;
-  // Destroys it on that thread, later. Allocates nothing.
+  // Destroys the object on that thread, later. Allocates nothing.
   virtual void bury(std::unique_ptr<Buried> dead) = 0;
-  // The engine's memory, which the device knows or will know; null: no device is open. May throw bad_alloc.
+  // The memory of the engine's VM, to be registered with the device. Null: no device is open. May throw
+  // bad_alloc.
   virtual std::shared_ptr<GuestMemory> memory_of(const verbs::Engine& engine) = 0;
-  // The device does not do what it must: it is opened anew.
+  // The device misbehaves: closes it and opens it again.
   virtual void give_up_device() = 0;
 };
 

@@ -1,5 +1,5 @@
-// HcaShared: what the parts of one Hca share. Nothing is destroyed, and no Inbound is called, in the middle
-// of a send: a pipe that breaks or comes up sets `attention`, and the Hca's next turn deals with it.
+// HcaShared: what the parts of one Hca share. During a send, nothing is destroyed and no Inbound is called: a
+// pipe that breaks or comes up sets `attention`, and the Hca's next turn handles it.
 //
 // Thread: shard-owned.
 #pragma once
@@ -18,7 +18,7 @@ namespace pvrdma::transport::hca {
 
 class Pipe;
 
-// This host's end of the pipes that are to be made.
+// What this host needs to make its end of a pipe.
 struct Station {
   std::shared_ptr<Nic> nic;
   std::uint32_t mtu = 0;  // of its port
@@ -31,14 +31,14 @@ struct HcaShared {
             const HcaTimes& the_times = {})
       : services(the_services), inbound(the_inbound), clock(the_clock), times(the_times) {}
 
-  // Makes on_time() of all parts due no later than `at`. on_time() itself notices deadlines that have moved
-  // back.
+  // Makes sure that on_time() of all parts is called at `at` or earlier. A deadline that moves later needs no
+  // call.
   void check_at(Instant at) { next_check = std::min(next_check, at); }
   void count(Delivery delivery) {
     if (delivery == Delivery::kUnknownGid) ++errors.unknown_gids;
     if (delivery == Delivery::kForeignSource) ++errors.foreign_sources;
   }
-  // Lists of pipes below have room for so many.
+  // Reserves room for `pipes` pipes in the lists below.
   void make_room(std::size_t pipes) {
     active.reserve(pipes);
     polled.reserve(pipes);
@@ -54,13 +54,13 @@ struct HcaShared {
   HcaErrors errors;
   HcaBulk bulk;
 
-  bool attention = false;  // something broke, has room again or came up
-  bool in_batch = false;   // a pipe hands over what it received: what is sent meanwhile is gathered
+  bool attention = false;  // a pipe broke, came up, or has room again
+  bool in_batch = false;   // a pipe is delivering messages: what is sent meanwhile is batched
   Instant next_check = Instant::never();
-  // Borrowed: each pipe is in each at most once.
+  // Borrowed: each pipe is in each list at most once.
   std::vector<Pipe*> active;     // have completions, or messages that wait
-  std::vector<Pipe*> polled;     // of a turn
-  std::vector<Pipe*> unflushed;  // have a slot that is not posted
+  std::vector<Pipe*> polled;     // by the turn in progress
+  std::vector<Pipe*> unflushed;  // have an open slot that is not posted
 };
 
 }  // namespace pvrdma::transport::hca

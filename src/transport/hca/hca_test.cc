@@ -20,7 +20,7 @@ using std::chrono::seconds;
 
 class HcaTest : public HcaFixture {
  protected:
-  // How long it takes until a host that is not up is.
+  // The time until `from` reports `to` as up.
   Duration time_until_up(Host& from, const Host& to) {
     const Instant start = clock_.now();
     EXPECT_TRUE(wait([&] { return from.hca->is_up(to.id); }));
@@ -49,7 +49,7 @@ TEST_F(HcaTest, AMessageGoesInSlotsAndArrivesWhole) {
   join(a, b);
   std::vector<std::byte> data(300 * 1000);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7 >> 3);
-  guestmem::SpanList spans;  // scattered
+  guestmem::SpanList spans;  // in several pieces
   for (std::size_t at = 0; at < 200 * 1000; at += 10 * 1000)
     ASSERT_TRUE(spans.append(data.data() + at + (at / 10000 % 2) * 100 * 1000 / 2, 5000));
   verbs::Path& way = path(a, b);
@@ -86,8 +86,8 @@ TEST_F(HcaTest, SmallMessagesOfATurnShareASlot) {
   for (std::uint32_t i = 0; i < 30; ++i) EXPECT_EQ(b.told.requests[i].number, verbs::MessageNumber(i));
 }
 
-// Reads are asked for faster than answers go: the acceptor takes no request that it has no room to answer,
-// and the peer's receives are never used up (a crime of the simulated NIC).
+// The dialler asks for reads faster than the answers leave. The acceptor takes no request that it cannot
+// answer, and the peer's receives never run out, which the simulated NIC would count as a crime.
 TEST_F(HcaTest, AFloodOfReadsIsAnsweredInFull) {
   Host& a = add_host();
   Host& b = add_host();
@@ -286,7 +286,7 @@ TEST_F(HcaTest, ConfigurationMayRefuseAnyDevice) {
   EXPECT_EQ(refusing.trouble(HostId(2)), "[hca] enabled is false on this host");
 }
 
-// --- A peer that keeps no rule. It has introduced itself as esx2. ---
+// --- A peer that breaks every rule. It has introduced itself as esx2. ---
 
 class HostilePeer : public HcaTest {
  protected:
@@ -312,7 +312,7 @@ class HostilePeer : public HcaTest {
     ASSERT_TRUE(end_->connect(answer->dialler, answer->acceptor, answer->end));
     sent_ = 0;
   }
-  // What one slot holds, with a head of 8 zero bytes before it.
+  // Sends `frames` in one slot, after a head of 8 bytes that grants `granted` credits.
   void send(std::span<const std::byte> frames, std::uint32_t granted = 0) {
     const auto slot = static_cast<std::uint32_t>(sent_ % end_->slots());
     NetworkWriter writer(end_->send_slot(slot));
@@ -322,7 +322,7 @@ class HostilePeer : public HcaTest {
     ASSERT_TRUE(end_->post_send(slot, static_cast<std::uint32_t>(hca::kPipeHeadBytes + frames.size()),
                                 sent_++, false));
   }
-  // Whether the pipe is broken: the peer's QP is not there any more.
+  // Whether the pipe is broken: the QP that the peer was connected to is gone.
   bool is_thrown_out() {
     static_cast<void>(wait([&] { return nics_.objects() <= 4; }, seconds(1)));
     const std::uint64_t before = a_.told.requests.size();
@@ -364,20 +364,20 @@ TEST_F(HostilePeer, IsThrownOutForGarbage) {
     a_.told.requests.clear();
     dial_and_greet();
     switch (kind) {
-      case 0:  // no frame at all
+      case 0:  // not a frame
         send(zeros);
         break;
-      case 1:  // a frame that is cut
+      case 1:  // a truncated frame
         send(good().first(good().size() - 1));
         break;
-      case 2:  // what only an acceptor says
+      case 2:  // a kind that only an acceptor sends
         send(wire::encode(next_, kSegment,
                           verbs::Response{.from = {{}, verbs::Qpn(2)}, .to = {{}, verbs::Qpn(2)}}, head));
         break;
-      case 3:  // a write whose bytes are not there
+      case 3:  // a write without its bytes
         send(wire::encode(next_, kSegment, request(2, 4096), head));
         break;
-      case 4:  // credits that nobody can have
+      case 4:  // more credits than possible
         send(good(), 100);
         break;
       default:
@@ -405,7 +405,7 @@ TEST_F(HostilePeer, LiesAboutItsGidAreCounted) {
   EXPECT_EQ(a_.hca->errors().foreign_sources, 1U);
 }
 
-// Each new pipe takes the place of the one before.
+// Each new pipe replaces the one before.
 TEST_F(HostilePeer, HasOnePipeHoweverOftenItDials) {
   for (int i = 0; i < 50; ++i) {
     dial();

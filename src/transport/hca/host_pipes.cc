@@ -8,7 +8,7 @@
 namespace pvrdma::transport::hca {
 namespace {
 
-// Makes an end here, asks the other host for its own, and connects the two. May sleep.
+// Makes an end here, asks the other host for its end, and connects the two. May sleep.
 Result<std::unique_ptr<PipeEnd>> dialled_end(const Station* here, Introducer& introducer,
                                              const std::string& host) {
   if (here == nullptr) return fail("the device is not active");
@@ -26,7 +26,7 @@ Result<std::unique_ptr<PipeEnd>> dialled_end(const Station* here, Introducer& in
 
 }  // namespace
 
-// What the worker's thread gets and gives back.
+// A job for the worker's thread and its result.
 struct HostPipes::Job {
   std::uint64_t attempt = 0;
   Result<std::unique_ptr<PipeEnd>> made = nullptr;
@@ -48,7 +48,7 @@ void HostPipes::configure(const std::string& name, const std::string& denied, In
 }
 
 void HostPipes::close(wire::GoodbyeReason reason, std::string_view sentence, Instant now) {
-  ++attempt_;  // one under way comes to nothing
+  ++attempt_;  // a dial in progress will be ignored
   dialling_until_ = {};
   if (dialled_ != nullptr) dialled_->close(reason, sentence, now);
   if (accepted_ != nullptr) accepted_->close(reason, sentence, now);
@@ -67,7 +67,8 @@ void HostPipes::break_off(const std::string& trouble, Instant now) {
 void HostPipes::dial(Instant now) {
   auto job = std::make_shared<Job>();
   job->attempt = ++attempt_;
-  // HostPipes lives as long as the Hca, without which the second is not called.
+  // `this` is safe: HostPipes lives as long as the Hca, and without the Hca the second function is not
+  // called.
   shared_.services.work(
       [job, here = shared_.station, name = name_, &introducer = introducer_] {
         job->made = dialled_end(here.get(), introducer, name);
@@ -106,7 +107,7 @@ void HostPipes::adopt(std::unique_ptr<PipeEnd> end, Instant now) {
   shared_.attention = true;
 }
 
-// Null: there is no memory, and the end is buried.
+// Null: memory ran out, and the end has been buried.
 std::unique_ptr<Pipe> HostPipes::make(Pipe::Role role, std::unique_ptr<PipeEnd>& end, Instant now) {
   try {
     return std::make_unique<Pipe>(shared_, role, id_, std::move(end), now);
@@ -149,7 +150,7 @@ void HostPipes::turn(Instant now, bool may_ask) {
   if (dialled_ != nullptr) dialled_->turn(now);
   if (accepted_ != nullptr) accepted_->turn(now);
   if (!denied_.empty() || dialled_ != nullptr || now < dial_at_ || now < dialling_until_) return;
-  if (!may_ask) {  // looked at again soon: nothing has failed
+  if (!may_ask) {  // nothing has failed: asks again soon
     dial_at_ = now + kRedialFirst;
     shared_.check_at(dial_at_);
     return;
@@ -172,12 +173,12 @@ void HostPipes::end_dialled(Instant now) {
     if (now - used_since_ >= times.proof_max) proof_ = Duration{0};
     proof_ = std::min(std::max(proof_ * 2, times.proof_first), times.proof_max);
   }
-  // Whatever path comes next, what was sent by this one and not answered may be lost.
+  // Whichever path comes next, requests sent by this one and not answered may be lost.
   news_.changed = news_.restored = true;
   if (!in_order) note("the pipe broke", now);
 }
 
-// Each once, also where there was no memory in between.
+// Tells each event once, even if an earlier call was cut short by bad_alloc.
 void HostPipes::tell(Instant now) {
   if (std::exchange(news_.changed, false)) shared_.inbound.on_up_changed(id_, now);
   if (std::exchange(news_.restored, false)) shared_.inbound.on_restored(id_, now);
@@ -190,7 +191,7 @@ void HostPipes::bury(std::unique_ptr<Pipe>& pipe) {
   pipe.reset();
 }
 
-// Not for the same trouble again.
+// Does not log the same trouble twice in a row.
 void HostPipes::note(const char* what, Instant now) {
   if (trouble_ == noted_ || !limiter_.allow(now)) return;
   noted_ = trouble_;

@@ -1,8 +1,8 @@
-// HostPipes: the pipes between this host and another: the one it dialled and the one it accepted. It dials
-// again when that breaks, and says whether the host is up.
+// HostPipes: the two pipes between this host and another: the one that this host dialled and the one that it
+// accepted. It dials again when the first breaks, and says whether the host is up.
 //
-// It is made when its host is first mentioned and lives as long as the Hca, so paths hold it. Pipes come and
-// go: a path asks for the pipe of the moment at each call, and uses it until the call ends.
+// It is made when its host is first mentioned and lives as long as the Hca, so that paths can hold it. Pipes
+// come and go: a path asks for the current pipe at each call and uses it only until the call ends.
 //
 // Thread: shard-owned.
 #pragma once
@@ -18,10 +18,10 @@
 
 namespace pvrdma::transport::hca {
 
-// Between attempts.
+// The pause between attempts to dial.
 inline constexpr Duration kRedialFirst = std::chrono::milliseconds(50);
 inline constexpr Duration kRedialMax = std::chrono::seconds(1);
-// A dial that has no result by then never has one.
+// A dial without a result by then is given up.
 inline constexpr Duration kDialMax = std::chrono::seconds(30);
 
 class HostPipes {
@@ -34,21 +34,22 @@ class HostPipes {
   HostPipes& operator=(const HostPipes&) = delete;
 
   const std::string& name() const { return name_; }
-  // `denied`: nothing is dialled or accepted, and why; empty: it is.
+  // `denied`: why no pipe may exist with the host; empty: pipes may exist.
   void configure(const std::string& name, const std::string& denied, Instant now);
   void close(wire::GoodbyeReason reason, std::string_view sentence, Instant now);
-  // The device is gone, or its port: nothing gets through.
+  // The device or its port failed: nothing gets through.
   void break_off(const std::string& trouble, Instant now);
-  // The other host's pipe is there. Never on the stack of a pipe.
+  // Takes over a pipe that the other host dialled. Never called from within a pipe.
   void adopt(std::unique_ptr<PipeEnd> end, Instant now);
 
   bool is_up() const { return is_up_; }
   const std::string& trouble() const { return trouble_; }
   std::uint64_t falls() const { return falls_; }
 
-  // The pipe for requests and datagrams from here. Null: the host is not up, and Inbound::on_ready() follows.
+  // The pipe for requests and datagrams from here. Null: the host is not up; Inbound::on_ready() follows when
+  // it is.
   Pipe* requests() { return is_up_ ? dialled_.get() : nullptr; }
-  // The pipe for answers to the other host's requests. Null: there is none.
+  // The pipe for answers to the other host's requests. Null: there is no such pipe.
   Pipe* answers() { return accepted_.get(); }
 
   void stop(SegmentId segment, const verbs::Connection& connection);
@@ -78,10 +79,10 @@ class HostPipes {
   std::unique_ptr<Pipe> dialled_;
   std::unique_ptr<Pipe> accepted_;
   std::uint64_t attempt_ = 0;
-  Instant dialling_until_{};  // an attempt is under way
+  Instant dialling_until_{};  // in the future: a dial is in progress
   Instant dial_at_{};
   Duration pause_ = kRedialFirst;
-  Instant usable_at_ = Instant::never();  // of dialled_, once it stands
+  Instant usable_at_ = Instant::never();  // when dialled_ may be used, once it is connected
   Instant used_since_ = Instant::never();
   Duration proof_{0};
   bool is_up_ = false;
@@ -89,9 +90,9 @@ class HostPipes {
     bool changed = false;
     bool restored = false;
     bool ready = false;
-  } news_;  // that Inbound is not told yet
+  } news_;  // what Inbound has not been told yet
   std::string trouble_;
-  std::string noted_;  // the last trouble that was logged
+  std::string noted_;  // the trouble logged last
   std::uint64_t falls_ = 0;
   log::LogLimiter limiter_{8, std::chrono::seconds(10)};
 };

@@ -35,10 +35,10 @@ bool Lender::lend(const verbs::Engine& engine, const Stripe& stripe, const guest
   return exposed == Exposed::kYes;
 }
 
-// What the engine gets of one.
+// The payload of a lent answer, as the engine sees it.
 class Lender::Fetched final : public verbs::Payload {
  public:
-  // `runs`: null when it is back.
+  // `runs` is null once the payload has been fetched.
   Fetched(Lender& lender, Bulk& bulk, std::uint32_t number, const verbs::Response& response, const Runs* runs)
       : lender_(lender), bulk_(bulk), runs_(runs), number_(number), bytes_(response.bytes) {}
   std::uint64_t bytes() const override { return bytes_; }
@@ -62,7 +62,7 @@ void Lender::take(const LentAnswer& lent, Instant now) {
   const verbs::Response& response = lent.response;
   const Stripe stripe = stripe_of(lent.segment, response.to, response.from, response.to);
   const auto found = bulks_.find(stripe);
-  if (found == bulks_.end() || found->second.state != State::kReady) return;  // by no QP that there is
+  if (found == bulks_.end() || found->second.state != State::kReady) return;  // the QP of the loan is gone
   Bulk& bulk = found->second;
   if (bulk.taken - bulk.returned == kLentAnswersMax) return fail(bulk, now);
   const std::uint32_t id = bulk.id;
@@ -84,7 +84,7 @@ verbs::Placed Lender::fetch(Bulk& bulk, std::uint32_t number, const Runs& runs,
   if (bulk.state != State::kReady) return verbs::Placed::kLost;
   Fetch& fetch = bulk.fetches[number % kLentAnswersMax];
   if (pull(*bulk.end, *bulk.memory, runs, target, number, fetch.reads_left) != Pulled::kPosted) {
-    fail(bulk, shared_.clock.now());  // in pieces, until it stands again
+    fail(bulk, shared_.clock.now());  // the payload goes in pieces until the QP is connected again
     return verbs::Placed::kLost;
   }
   ++shared_.bulk.fetched;
@@ -117,12 +117,12 @@ void Lender::poll(const Stripe& stripe, Bulk& bulk, Instant now) {
     if (!count) return fail(bulk, now);
     if (*count == 0) {
       if (armed) return;
-      bulk.end->arm();  // and look once more at what came before
+      bulk.end->arm();  // then polls again for completions from before
       armed = true;
       continue;
     }
     polled += *count;
-    // Those of a QP end in order. All of them first: what is handed over may stop the QP.
+    // The READs of a QP complete in order. Counts all of them first, because on_response() may stop the QP.
     std::array<verbs::Response, kLentAnswersMax> ended;
     std::size_t ended_count = 0;
     for (std::size_t i = 0; i < *count; ++i) {
@@ -141,7 +141,8 @@ void Lender::poll(const Stripe& stripe, Bulk& bulk, Instant now) {
   pipe_.run_soon();
 }
 
-// The peer hears of those that are read no more, before anything that their guest says then.
+// Tells the peer which lent answers are no longer read, before the guest can send anything that follows from
+// them.
 void Lender::return_those(Bulk& bulk) {
   const std::uint32_t before = bulk.returned;
   while (bulk.returned != bulk.taken && bulk.fetches[bulk.returned % kLentAnswersMax].reads_left == 0)
@@ -153,7 +154,7 @@ void Lender::tell_returned(Bulk& bulk) {
   BulkRoom room;
   const BulkReturned said{.id = bulk.id, .count = bulk.returned};
   bulk.tells_returned = !pipe_.send_frame(encode_bulk(pipe_.next_sequence(), said, room));
-  has_news_ = has_news_ || bulk.tells_returned;  // the turn after that which finds room tries again
+  has_news_ = has_news_ || bulk.tells_returned;  // retried in the turn after room becomes available
 }
 
 }  // namespace pvrdma::transport::hca

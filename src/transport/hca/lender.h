@@ -1,11 +1,11 @@
-// Lender: the dialler's side of a pipe's bulk QPs: lends what long requests carry, so that the peer's host
-// reads it from the guest's memory itself, and fetches what the peer lends for an answer to a read. There is
-// one QP for each stripe of two VMs' connections; it is made when they first have something long to say, or
-// to ask for, and until it stands, as after each failure, their payload goes in pieces.
+// Lender: the dialler's side of a pipe's bulk QPs. It lends the payload of long requests: the peer's host
+// reads it directly from the guest's memory. It also fetches the payload that the peer lends for answers to
+// reads. There is one QP for each stripe of two VMs' connections. It is made when those VMs first have long
+// payload to send or to read. Until it is connected, and after each failure, their payload goes in pieces.
 //
-// A loan of a request has no state here: the engine knows which work requests are lent (verbs/loans.h), and
-// stop() ends all of two VMs' by ending their QP. Afterwards whatever they had not got an answer to is sent
-// again.
+// The Lender keeps no state for a lent request: the engine knows which work requests are lent
+// (verbs/loans.h). stop() ends all loans of a stripe by ending its QP. The engine then sends again every
+// request that was not answered.
 //
 // Thread: shard-owned.
 #pragma once
@@ -32,11 +32,11 @@ class Lender final : private BulkEnd::User {
   Lender(const Lender&) = delete;
   Lender& operator=(const Lender&) = delete;
 
-  // Something that is worth to be lent is about to be asked for.
+  // A request is about to be sent whose answer is worth lending: makes the QP if there is none.
   void expect(const verbs::Engine& engine, const Stripe& stripe, Instant now) {
     static_cast<void>(ready(engine, stripe, now));
   }
-  // Whether the payload of such a request may be lent now: its runs are in `runs` then.
+  // Whether the payload of a long request may be lent now. If so, its runs are in `runs`.
   bool lend(const verbs::Engine& engine, const Stripe& stripe, const guestmem::SpanList& payload, Runs& runs,
             Instant now);
 
@@ -46,45 +46,46 @@ class Lender final : private BulkEnd::User {
   void on_answer(const BulkAnswer& answer, Instant now);
   void on_stopped(const BulkStopped& stopped);
 
-  // Nothing that the connection has lent is read any more when it returns, and nothing written that it was
-  // lent; nothing of the engine's; of anybody's.
+  // After these return, the device reads nothing that was lent, and writes nothing that is being fetched: for
+  // the connection, for the engine, or for all engines.
   void stop(SegmentId segment, const verbs::Connection& connection);
   void stop_all(const verbs::Engine& engine);
   void stop_everything();
 
-  // Looks at READs that have ended. On an empty stack.
+  // Handles READs that have completed. On an empty stack.
   void run(Instant now);
-  // On an empty stack. May throw bad_alloc, and is called again then.
+  // On an empty stack. May throw bad_alloc; the caller then calls it again.
   void turn(Instant now);
   Instant next_deadline() const { return next_look_; }
 
  private:
   enum class State : std::uint8_t { kWanted, kMaking, kMade, kOffered, kConnecting, kReady, kDown };
-  // An answer that the peer has lent.
+  // A lent answer that is being fetched.
   struct Fetch {
     verbs::Response response;
     std::uint32_t reads_left = 0;
   };
-  class Fetched;  // Payload of a Fetch
+  class Fetched;  // the Payload of a Fetch
   struct Bulk {
-    std::uint32_t id = 0;  // of this attempt
+    std::uint32_t id = 0;  // of this attempt to make the QP
     const verbs::Engine* engine = nullptr;
     std::shared_ptr<GuestMemory> memory;
     State state = State::kWanted;
     std::unique_ptr<BulkEnd> end;
-    Instant until = Instant::never();  // of what is under way; kDown: of the pause
+    Instant until = Instant::never();  // the end of the current step; in kDown, of the pause
     Duration pause{};
     Instant ready_since{};
     Instant used{};
-    bool lacks_memory = false;  // that is registered
-    bool tells_stop = false;    // the peer is to hear of it
-    bool sends_again = false;   // and then the engine is to send again
+    bool lacks_memory = false;  // some payload was not registered
+    bool tells_stop = false;    // the peer must be told of the stop
+    bool sends_again = false;   // after which the engine must send again
     std::uint32_t stopped_id = 0;
 
-    // Answers that the peer has lent, numbers that count up; one's place is its number modulo the places.
+    // Answers that the peer has lent. Their numbers count up; an entry's index is its number modulo the
+    // array's size.
     std::array<Fetch, kLentAnswersMax> fetches;
     std::uint32_t taken = 0;
-    std::uint32_t returned = 0;  // those before it are read no more
+    std::uint32_t returned = 0;  // all before this number are no longer read
     bool tells_returned = false;
     bool has_completions = false;
   };
@@ -92,7 +93,7 @@ class Lender final : private BulkEnd::User {
   struct Job;
 
   Bulks::iterator find(std::uint32_t id);
-  // Null: none stands for the stripe now; if one can, it will.
+  // Null: the stripe has no connected QP now. If it can have one, it will be made.
   Bulk* ready(const verbs::Engine& engine, const Stripe& stripe, Instant now);
   bool has_room(Instant now);
   void step(const Stripe& stripe, Bulk& bulk, Instant now);
@@ -115,13 +116,13 @@ class Lender final : private BulkEnd::User {
   Pipe& pipe_;
   HcaShared& shared_;
   Bulks bulks_;
-  std::array<Stripe, 8> wanted_;  // to be made in the next turn
+  std::array<Stripe, 8> wanted_;  // QPs to make in the next turn
   std::size_t wanted_count_ = 0;
   std::uint32_t next_id_ = 1;
   bool has_news_ = false;
   bool has_completions_ = false;
   Instant next_look_ = Instant::never();
-  // Jobs under way ask whether it is still there.
+  // Jobs in progress use it to see whether this still exists.
   std::shared_ptr<Lender*> self_ = std::make_shared<Lender*>(this);
 };
 

@@ -1,12 +1,13 @@
-// Fuzzes a dialler's bulk QPs against a peer whose frames are well formed and whose words are not: QPs that
-// are there or are not, answers to reads, asked for or not, lent with any keys and addresses, stops out of
-// turn; while the VM's own side asks, lends, stops, refuses, or gives memory up. Input: steps, see Step; what
-// is missing is 0.
+// Fuzzes a dialler's bulk QPs. The peer sends well-formed frames with false content: QPs that may not exist,
+// lent answers that may not have been asked for, with arbitrary keys and addresses, and stops out of turn.
+// Meanwhile the local VM sends reads, lends, stops connections, refuses answers and gives up memory. The
+// input is a sequence of steps, see Step; missing bytes are 0.
 //
-// What must hold, whatever is said:
-//  * no byte of the VM changes but those that its engine gave for an answer, and none of those after a stop;
-//  * the device is never told to do what it must not;
-//  * the pipe stands: a wrong key costs the QPs of two VMs, and nobody else.
+// Invariants:
+// * The only bytes of the VM that change are those that its engine gave for an answer, and none of them after
+//   a stop.
+// * The device is never asked to do anything that it must not do.
+// * The pipe stays up: a wrong key ends the QPs of two VMs and affects no other VM.
 #include "transport/hca/bulk_fuzz_fixture.h"
 
 namespace pvrdma::transport::hca {
@@ -16,11 +17,11 @@ enum class Step : std::uint8_t {
   kLentAnswer,  // pair@0:1, connection@1:1, bytes@2:2, runs@4:1, key@5:1
   kStopped,     // id@0:1
   kAnswer,      // id@0:1, out of turn
-  kOffers,      // what the peer does with the next ones@0:1
+  kOffers,      // how the peer treats the next offers@0:1
   kAsk,         // pair@0:1, connection@1:1, bytes@2:2
   kLend,        // pair@0:1, connection@1:1, bytes@2:2
   kLocalStop,   // pair@0:1
-  kMemoryGoes,  // and comes again
+  kMemoryGoes,  // and is mapped again
   kVerdict,     // what the engine does with payload@0:1
   kTime,        // microseconds@0:2, in small steps
   kCount
@@ -28,12 +29,12 @@ enum class Step : std::uint8_t {
 
 constexpr int kStepsMax = 100;
 
-// It accepts: answers offers, and connects.
+// The accepting peer: it answers offers and connects.
 class Peer final : public LyingPeer {
  public:
   using LyingPeer::LyingPeer;
 
-  std::uint8_t offers = 0;  // 0: are taken; 1: refused; 2: answered with a QP that is none; 3: not answered
+  std::uint8_t offers = 0;  // 0: accepted; 1: refused; 2: answered with an invalid QP; 3: not answered
 
   void lend_answer(test::FuzzInput& input) {
     verbs::Response response{.number = verbs::MessageNumber(number_++ & 0xff'ffff),

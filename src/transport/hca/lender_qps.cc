@@ -1,4 +1,4 @@
-// The QPs of a Lender: made, connected, ended and made again.
+// The QPs of a Lender: making, connecting, ending and remaking them.
 #include <algorithm>
 #include <array>
 #include <new>
@@ -9,7 +9,7 @@
 
 namespace pvrdma::transport::hca {
 
-// What the worker's thread gets and gives back.
+// A job for the worker's thread and its result.
 struct Lender::Job {
   std::uint32_t id;
   std::unique_ptr<BulkEnd> end;
@@ -24,7 +24,7 @@ Lender::Bulks::iterator Lender::find(std::uint32_t id) {
   return std::ranges::find_if(bulks_, [id](const auto& entry) { return entry.second.id == id; });
 }
 
-// Makes it where it can.
+// Removes the least recently used QP if there are too many and that one is idle.
 bool Lender::has_room(Instant now) {
   if (bulks_.size() < kBulksMax) return true;
   const auto oldest =
@@ -32,7 +32,7 @@ bool Lender::has_room(Instant now) {
   Bulk& bulk = oldest->second;
   if (now - bulk.used < kBulkIdle) return false;
   if (bulk.state != State::kDown) fail(bulk, now);
-  if (bulk.tells_stop) return false;  // soon
+  if (bulk.tells_stop) return false;  // room comes once the peer has been told
   bulks_.erase(oldest);
   return true;
 }
@@ -57,13 +57,13 @@ void Lender::turn(Instant now) {
 
 void Lender::step(const Stripe& stripe, Bulk& bulk, Instant now) {
   if (bulk.tells_stop && !tell_stop(stripe, bulk, now)) {
-    has_news_ = true;  // there is no room; the turn after that which finds some tries again
+    has_news_ = true;  // no slot is free; retried in the turn after one is
     look_at(now + shared_.times.bulk_pause_first);
     return;
   }
   switch (bulk.state) {
     case State::kWanted: {
-      // Whether that GID is still this engine's, and that host's the other.
+      // Checks that the engine still has that GID, and that the peer's host still has the other.
       bulk.engine = shared_.inbound.find_pair(pipe_.peer(), stripe.pair);
       const auto memory = bulk.engine == nullptr ? nullptr : shared_.services.memory_of(*bulk.engine);
       if (memory == nullptr) return fail(bulk, now);
@@ -85,7 +85,7 @@ void Lender::step(const Stripe& stripe, Bulk& bulk, Instant now) {
       if (std::exchange(bulk.lacks_memory, false)) bulk.memory->refresh();
       if (bulk.tells_returned) tell_returned(bulk);
       return;
-    case State::kDown:  // until somebody wants it
+    case State::kDown:  // until a caller wants the QP
       return;
   }
 }
@@ -121,7 +121,7 @@ void Lender::on_made(Job& job) {
   offer(found->first, bulk, now);
 }
 
-// As soon as there is room.
+// Sends the offer, or tries again when a slot is free.
 void Lender::offer(const Stripe& stripe, Bulk& bulk, Instant now) {
   BulkRoom room;
   const BulkOffer said{.id = bulk.id, .stripe = stripe, .end = bulk.end->here()};
@@ -172,7 +172,7 @@ void Lender::on_connected(Job& job) {
   if (pipe_.lends_answers()) tell_returned(bulk);
 }
 
-// What it had is over.
+// Ends the QP and everything that used it.
 void Lender::end(Bulk& bulk) {
   bulk.taken = bulk.returned = 0;
   bulk.tells_returned = false;
@@ -206,7 +206,7 @@ void Lender::on_stopped(const BulkStopped& stopped) {
   if (found == bulks_.end()) return;
   Bulk& bulk = found->second;
   if (bulk.state != State::kDown) fail(bulk, shared_.clock.now());
-  // Also when it has been said already: the peer takes nothing of the pair's until it hears of this.
+  // Sent even if it was sent before: the peer takes nothing of the stripe until it receives this.
   bulk.tells_stop = bulk.sends_again = true;
   bulk.stopped_id = stopped.id;
   has_news_ = shared_.attention = true;
@@ -231,7 +231,7 @@ void Lender::stop_everything() {
   wanted_count_ = 0;
 }
 
-// On the pipe it comes behind all that was lent, and before all that is sent again.
+// The frame follows all loans on the pipe and precedes everything that is sent again.
 bool Lender::tell_stop(const Stripe& stripe, Bulk& bulk, Instant now) {
   BulkRoom room;
   if (!pipe_.send_frame(encode_bulk(pipe_.next_sequence(), BulkStopped{bulk.stopped_id}, room))) return false;

@@ -1,4 +1,5 @@
-// A dialler's bulk QPs with a peer that answers reads by loans, and with one that knows nothing of them.
+// Tests a dialler's bulk QPs with a peer that lends answers to reads, and with one that does not know lent
+// answers.
 #include "transport/hca/lender.h"
 
 #include "gtest/gtest.h"

@@ -1,9 +1,9 @@
-// What the path hca uses of an RDMA NIC: some dozen calls, as an interface. Rdma (rdma.h) makes them through
-// libibverbs, FakeNic (fake_nic.h) is a simulated NIC for tests.
+// The interface to an RDMA NIC that the path hca uses: some dozen calls. Rdma (rdma.h) implements it with
+// libibverbs; FakeNic (fake_nic.h) simulates a NIC for tests.
 //
-// Threads: what may sleep (opening a device, registering memory, making, connecting and destroying) is called
-// on a thread that may block; each says so. The rest belongs to the shard and is bounded by this host's
-// own hardware, never by a peer.
+// Threads: functions that may sleep (opening a device, registering memory, making, connecting and destroying
+// objects) are called on a thread that may block; each says so. The shard calls everything else. Those calls
+// are bounded by this host's own hardware, never by a peer.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@
 
 namespace pvrdma::transport::hca {
 
-// What a device can do, as it says itself. 0: it does not say.
+// The limits that a device reports. 0: it reports no limit.
 struct NicLimits {
   std::uint32_t qps = 0;
-  std::uint32_t work_requests = 0;  // of each queue of a QP
+  std::uint32_t work_requests = 0;  // per queue of a QP
   std::uint32_t sges = 0;
   std::uint32_t cqes = 0;
   std::uint32_t regions = 0;
@@ -35,13 +35,14 @@ struct NicLimits {
 struct NicPort {
   bool active = false;
   std::uint32_t mtu = 0;         // bytes: 256 ... 4096
-  std::vector<verbs::Gid> gids;  // of RoCE v2
+  std::vector<verbs::Gid> gids;  // RoCE v2 GIDs
 };
 
-// Who besides its own QPs may read a region: nobody, or peers that know its key. None may ever write it.
+// Whether peers that know a region's key may read it. The device's own QPs may always read it, and no peer
+// may ever write it.
 enum class RemoteAccess : std::uint8_t { kNone, kRead };
 
-// Memory that the device may read and write while this lives.
+// Memory that the device may access while this object exists.
 class NicMemoryRegion {
  public:
   virtual ~NicMemoryRegion() = default;  // may sleep
@@ -49,10 +50,10 @@ class NicMemoryRegion {
   virtual std::uint32_t rkey() const = 0;
 };
 
-// Regions and QPs of one domain know each other's keys, and no others'.
+// A protection domain: its QPs accept the keys of its own regions only.
 class NicDomain {
  public:
-  virtual ~NicDomain() = default;  // may sleep; nothing made in it is left
+  virtual ~NicDomain() = default;  // may sleep; destroyed after all that was made in it
 };
 
 struct NicCompletion {
@@ -65,26 +66,27 @@ struct NicCompletion {
 class NicCompletionQueue {
  public:
   virtual ~NicCompletionQueue() = default;  // may sleep
-  // How many were taken. Nothing: the device is gone.
+  // Returns how many completions were taken. Empty: the device is gone.
   virtual std::optional<std::size_t> poll(std::span<NicCompletion> into) = 0;
-  // The next completion calls CqUser::on_completions(), once. What came before is to be polled once more.
+  // The next completion calls CqUser::on_completions(), once. The caller then polls once more for earlier
+  // completions.
   virtual void arm() = 0;
 };
 
 class CqUser {
  public:
   virtual ~CqUser() = default;
-  virtual void on_completions() = 0;  // on the shard
+  virtual void on_completions() = 0;  // called on the shard
 };
 
-// A span of memory that the device knows.
+// A span of registered memory.
 struct RegisteredSpan {
   std::byte* data = nullptr;
   std::uint32_t bytes = 0;
   std::uint32_t lkey = 0;
 };
 
-// Where a QP's peer is, and how the two speak.
+// The address of a QP's peer and the parameters of the connection.
 struct QpConnection {
   verbs::Gid own;
   verbs::Gid peer;
@@ -92,43 +94,44 @@ struct QpConnection {
   std::uint32_t send_psn = 0;     // 24 bits
   std::uint32_t receive_psn = 0;  // 24 bits
   std::uint32_t mtu = 0;          // bytes
-  std::uint32_t reads = 0;        // RDMA READs at a time, either way, that both can do
+  std::uint32_t reads = 0;        // outstanding READs in either direction that both ends support
 };
 
 struct QpSize {
   std::uint32_t sends = 0;
   std::uint32_t receives = 0;
-  std::uint32_t reads = 0;  // RDMA READs at a time, either way, at most; 0: none, and none are answered
+  // The most outstanding READs in either direction; 0: the QP neither sends nor answers READs.
+  std::uint32_t reads = 0;
 };
 
-// A QP of type RC that grants its peer SENDs, and READs if it has any; no remote writes.
+// An RC QP whose peer may use SEND, and READ if `reads` is not 0; never a remote write.
 class NicQueuePair {
  public:
   virtual ~NicQueuePair() = default;  // may sleep
   virtual std::uint32_t qpn() const = 0;
-  // From INIT to RTS. May sleep (the peer's MAC is looked for). Errors: one sentence.
+  // Moves the QP from INIT to RTS. May sleep, because the peer's MAC is resolved. Errors: one sentence.
   virtual Result<void> connect(const QpConnection& connection) = 0;
-  // `id` comes back with the completion. False: the device takes it no more.
+  // `id` comes back with the completion. False: the device accepts no more work requests.
   [[nodiscard]] virtual bool post_receive(std::uint64_t id, const RegisteredSpan& into) = 0;
-  // With `signaled` it has a completion of its own; without, only when it fails. `bytes` lie unchanged until
-  // its completion, or that of a later one.
+  // If `signaled`, it has a completion of its own; otherwise only if it fails. The bytes must stay unchanged
+  // until its completion or a later one's.
   [[nodiscard]] virtual bool post_send(std::uint64_t id, const RegisteredSpan& from, bool signaled) = 0;
-  // Fills `into` from the peer's memory. It has a completion of its own.
+  // Reads from the peer's memory into `into`. It always has a completion.
   [[nodiscard]] virtual bool post_read(std::uint64_t id, const RegisteredSpan& into,
                                        std::uint64_t remote_address, std::uint32_t rkey) = 0;
-  // To ERR: what is posted is flushed. When the flush completions have been polled, the device touches none
-  // of its memory any more.
+  // Moves the QP to ERR, which flushes what is posted. Once the flush completions have been polled, the
+  // device accesses none of the posted memory.
   virtual void fail() = 0;
 };
 
-// Told on the shard, from within Nic::take_events() or a simulation's turn.
+// Called on the shard, from within Nic::take_events() or a simulation's turn.
 class NicUser {
  public:
   virtual ~NicUser() = default;
   enum class News : std::uint8_t {
     kChanged,   // ask for the port again
-    kPortDown,  // nothing gets through: not to be waited for
-    kGone,      // the device fails, or is taken away: close it
+    kPortDown,  // nothing gets through: break connections at once
+    kGone,      // the device failed or was removed: close it
   };
   virtual void on_news(News news) = 0;
 };
@@ -136,13 +139,13 @@ class NicUser {
 // An open device and its port 1.
 class Nic {
  public:
-  virtual ~Nic() = default;                     // may sleep; nothing made by it is left
+  virtual ~Nic() = default;                     // may sleep; destroyed after all that it made
   virtual const std::string& name() const = 0;  // "mlx5_0"
   virtual NicLimits limits() const = 0;
   virtual Result<NicPort> port() = 0;  // may sleep
 
-  // The four: may sleep; any thread. What is made lives shorter than the Nic, and than `domain`; null: the
-  // Nic's own. Errors: one sentence with a way out.
+  // The next four functions may sleep and may be called on any thread. The Nic, and `domain`, outlive what is
+  // made; a null `domain` means the Nic's own. Errors: one sentence with a way out.
   virtual Result<std::unique_ptr<NicDomain>> make_domain() = 0;
   virtual Result<std::unique_ptr<NicMemoryRegion>> register_memory(std::span<std::byte> memory,
                                                                    RemoteAccess access,
@@ -151,9 +154,9 @@ class Nic {
   virtual Result<std::unique_ptr<NicQueuePair>> make_qp(NicCompletionQueue& cq, const QpSize& size,
                                                         NicDomain* domain = nullptr) = 0;
 
-  // Become readable when take_events() has something to do. Empty: it needs no call.
+  // They become readable when take_events() has work. Empty: take_events() need not be called.
   virtual std::span<const int> event_fds() const = 0;
-  // A bounded number.
+  // Handles a bounded number of events.
   virtual void take_events() = 0;
 };
 

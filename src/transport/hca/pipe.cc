@@ -19,7 +19,7 @@ Message piece_of(Message message, std::uint32_t done, std::uint32_t bytes) {
   message.bytes = bytes;
   return message;
 }
-// Never more than a slot's payload.
+// A datagram always fits into one slot.
 verbs::Datagram piece_of(const verbs::Datagram& whole, std::uint32_t, std::uint32_t) {
   return whole;
 }
@@ -40,7 +40,7 @@ Pipe::Pipe(HcaShared& shared, Role role, HostId peer, std::unique_ptr<PipeEnd> e
     puller_.emplace(*this, shared_);
   }
   end_->set_user(this);
-  run_soon();  // what came before went unheard
+  run_soon();  // completions from before were not reported to this pipe
   if (role_ == Role::kDialler && open_slot()) post_open(now);
   shared_.check_at(next_deadline());
 }
@@ -83,7 +83,7 @@ bool Pipe::take_drained() {
   return std::exchange(drained_, false);
 }
 
-// Begins the next slot. False: none is free, or there is no credit, those for credits alone included.
+// Begins the next slot, using a reserved credit if necessary. False: no slot is free, or no credit is left.
 bool Pipe::open_slot() {
   if (posted_ - retired_ == end_->slots() || posted_ == credits_) return false;
   is_open_ = true;
@@ -104,7 +104,7 @@ void Pipe::post_open(Instant now) {
     break_off("the device takes no more");
 }
 
-// The caller has seen to it that there is room: free_slots(), or an open slot with so much left.
+// The caller has made sure of room: free_slots(), or an open slot with enough space.
 void Pipe::put(std::span<const std::byte> head, guestmem::SpanReader& payload, std::uint32_t bytes,
                Instant now) {
   const std::size_t all = head.size() + bytes;
@@ -130,7 +130,7 @@ bool Pipe::send_pieces(SegmentId segment, const Message& message, const guestmem
     const auto head = total == bytes
                           ? wire::encode(next_send_, segment, message, room)
                           : wire::encode(next_send_, segment, piece_of(message, done, bytes), room);
-    if (head.empty()) return true;  // as if it were lost
+    if (head.empty()) return true;  // treated as lost
     ++next_send_;
     put(head, reader, bytes, now);
     done += bytes;
@@ -224,7 +224,7 @@ void Pipe::turn(Instant now) {
   if (!frame_waits_) notice_room();
 }
 
-// Who asked in vain is to ask again.
+// Tells a sender that was refused room to ask again.
 void Pipe::notice_room() {
   if (!wanted_ || free_slots() == 0) return;
   wanted_ = false;
@@ -255,7 +255,7 @@ void Pipe::on_time(Instant now) {
     break_off("nothing came for 3 s");
     return;
   }
-  // Without a credit or a slot there is enough under way to show that the peer lives, or not.
+  // Without a free slot or a credit, the messages in progress already show whether the peer is alive.
   if (now >= last_sent_ + kPingPause && !is_open_ && open_slot()) post_open(now);
 }
 
@@ -276,7 +276,7 @@ void Pipe::close(wire::GoodbyeReason reason, std::string_view sentence, Instant 
     if (is_open_ && !broken_) post_open(now);
   }
   in_order_ = true;
-  broken_ = true;  // its QP lives until release(): the goodbye may still go
+  broken_ = true;  // the QP lives until release(), so the goodbye can still be sent
   trouble_ = wire::Sentence(sentence);
   shared_.attention = true;
 }

@@ -46,7 +46,7 @@ Result<std::unique_ptr<PipeEnd>> PipeEnd::make(std::shared_ptr<Nic> nic, std::ui
   if (!qp) return Failure(std::move(qp).error());
   end->qp_ = *std::move(qp);
   end->here_.qpn = end->qp_->qpn();
-  end->here_.psn = std::random_device()() & kMask24;  // who guesses it can break the pipe
+  end->here_.psn = std::random_device()() & kMask24;  // random: a peer that guesses it could break the pipe
   end->here_.mtu = port_mtu;
   end->here_.reads = std::min(limits.reads, kReadsMax);
   end->here_.lends_answers = true;

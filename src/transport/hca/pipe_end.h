@@ -1,7 +1,7 @@
-// PipeEnd: what one end of a pipe is made of: a QP, its CQ, and registered memory in slots, one for each
+// PipeEnd: the resources of one end of a pipe: a QP, its CQ, and registered memory, with one slot for each
 // receive and each send that can be posted.
 //
-// Making, connecting and destroying may sleep; the rest is the shard's (pipe.h).
+// make(), connect() and the destructor may sleep. Only the shard calls the other functions (pipe.h).
 #pragma once
 
 #include <cstddef>
@@ -19,48 +19,48 @@
 namespace pvrdma::transport::hca {
 
 inline constexpr std::uint32_t kSlotPayload =
-    4096;  // of one message: a piece, or a datagram of the longest MTU
+    4096;  // per slot: a piece of a message, or a datagram of the largest MTU
 inline constexpr std::size_t kPipeHeadBytes = 8;
 inline constexpr std::uint32_t kSlotBytes = kSlotPayload + 256;
 static_assert(kSlotBytes >= kPipeHeadBytes + wire::kHeadBytesMax + kSlotPayload);
-inline constexpr std::uint32_t kSlotsMax = 256;  // each way
+inline constexpr std::uint32_t kSlotsMax = 256;  // in each direction
 inline constexpr std::uint32_t kSlotsMin = 64;
 
 class Pipe;
 
 class PipeEnd final : public Buried, private CqUser {
  public:
-  // A QP in INIT with all its receives posted. May sleep. Errors: one sentence.
+  // Makes a QP in state INIT with all receives posted. May sleep. Errors: one sentence.
   static Result<std::unique_ptr<PipeEnd>> make(std::shared_ptr<Nic> nic, std::uint32_t port_mtu);
   ~PipeEnd() override;  // may sleep
   PipeEnd(const PipeEnd&) = delete;
   PipeEnd& operator=(const PipeEnd&) = delete;
 
   const PipeEndpoint& here() const { return here_; }
-  // May sleep; once. `there` is checked. Errors: one sentence.
+  // Called once; may sleep. The caller has validated `there`. Errors: one sentence.
   Result<void> connect(const verbs::Gid& own, const verbs::Gid& peer, const PipeEndpoint& there);
 
-  // What follows: the shard's.
+  // The shard calls the functions below.
 
-  // Who has it, borrowed; null: nobody any more.
+  // `pipe` is borrowed; null: completions are reported to nobody.
   void set_user(Pipe* pipe) { pipe_ = pipe; }
   std::uint32_t slots() const { return here_.slots; }
   std::uint32_t peer_slots() const { return peer_slots_; }
-  // How it is connected: what a bulk QP to the same host needs to know.
+  // How the QP is connected. A bulk QP to the same host needs the same parameters.
   const QpConnection& connection() const { return connection_; }
   const std::shared_ptr<Nic>& nic() const { return nic_; }
   std::uint32_t peer_reads() const { return peer_reads_; }
   bool peer_lends_answers() const { return peer_lends_answers_; }
-  // Where received bytes are, and where what is sent is put.
+  // Where the device puts received bytes, and where the caller puts bytes to send.
   std::span<std::byte> receive_slot(std::uint32_t slot) { return memory(slot); }
   std::span<std::byte> send_slot(std::uint32_t slot) { return memory(here_.slots + slot); }
-  // A completion of a receive has the id of its slot.
+  // The completion of a receive has its slot as its id.
   [[nodiscard]] bool post_receive(std::uint32_t slot);
   // The completion of a send has the id kSendBit | `number`.
   static constexpr std::uint64_t kSendBit = 1ULL << 63;
   [[nodiscard]] bool post_send(std::uint32_t slot, std::uint32_t bytes, std::uint64_t number, bool signaled);
   NicCompletionQueue& cq() { return *cq_; }
-  // Nothing is received or sent any more.
+  // Stops all receiving and sending.
   void fail() { qp_->fail(); }
 
  private:

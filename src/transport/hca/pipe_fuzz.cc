@@ -1,5 +1,5 @@
-// Whatever a peer puts into slots: nothing but what the rules allow gets to an engine, and a slot that breaks
-// one ends the pipe. The input is a series of slots: length u16 (little endian), bytes.
+// Fuzzes the slots that a peer sends. An engine gets only messages that the rules allow, and a slot that
+// breaks a rule ends the pipe. The input is a sequence of slots: length u16 (little endian), bytes.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -39,7 +39,7 @@ struct Nobody final : NicUser {
   void on_news(News) override {}
 };
 
-// No VM has memory that the device knows.
+// No VM has registered memory.
 struct NoServices final : HcaServices {
   void work(std::function<void()> job, std::function<void()> then) override {
     job();

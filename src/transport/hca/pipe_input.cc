@@ -10,7 +10,7 @@
 namespace pvrdma::transport::hca {
 namespace {
 
-// What one frame's answer may take, and some more for what others say meanwhile.
+// The slots that one frame's answer may take, and some for control frames.
 constexpr std::uint32_t kAnswerSlots = kReadBytesMax / kSlotPayload + 2;
 
 }  // namespace
@@ -21,7 +21,7 @@ void Pipe::run_soon() {
   shared_.active.push_back(this);
 }
 
-// It is no more in shared_.active.
+// The caller has removed it from shared_.active.
 bool Pipe::run(Instant now) {
   active_ = false;
   if (broken_) return false;
@@ -38,7 +38,7 @@ bool Pipe::run(Instant now) {
     taken += *count;
     if (*count != 0) continue;
     if (armed) break;
-    end_->cq().arm();  // and look once more at what came before
+    end_->cq().arm();  // then polls again for completions from before
     armed = true;
   }
   shared_.in_batch = true;
@@ -64,7 +64,7 @@ void Pipe::take(const NicCompletion& completion, Instant now) {
   if (!heard_) {
     heard_ = true;
     shared_.attention = true;
-    // The dialler waits for a sign.
+    // The dialler waits for a first message before it uses the pipe.
     if (role_ == Role::kAcceptor && open_slot()) post_open(now);
   }
   take_slot(static_cast<std::uint32_t>(completion.id), completion.bytes, now);
@@ -79,7 +79,7 @@ void Pipe::take_slot(std::uint32_t slot, std::uint32_t bytes, Instant /*now*/) {
   NetworkReader head(end_->receive_slot(slot).first(kPipeHeadBytes));
   const auto told = head.take<std::uint32_t>();
   if (head.take<std::uint32_t>() != 0) return refuse("reserved bits of a slot's head are set");
-  // What the peer has posted anew it has received before.
+  // The peer cannot repost more receives than this end has used.
   const std::uint64_t granted = credits_ - end_->peer_slots();
   const std::uint32_t more = told - static_cast<std::uint32_t>(granted);
   if (more > posted_ - granted) return refuse("the peer grants more credits than it can have");
@@ -189,7 +189,7 @@ bool Pipe::take_frame(Received& from, Instant now) {
 
 void Pipe::deliver(const wire::Frame& frame, std::span<std::byte> bytes, Instant now) {
   guestmem::SpanList spans;
-  // One piece always fits.
+  // A list always has room for one span.
   static_cast<void>(spans.append(bytes.data(), bytes.size()));
   verbs::SpanPayload payload(spans);
   Delivery delivery{};

@@ -5,7 +5,8 @@
 namespace pvrdma::transport::hca {
 namespace {
 
-// False: `read` has returned false, or some of `target` is not registered.
+// Calls `read` for each READ that is needed. False: `read` returned false, or part of `target` is not
+// registered.
 template <typename Read>
 bool each_read(const GuestMemory& memory, const Runs& runs, const guestmem::SpanList& target, Read read) {
   auto run = runs.view().begin();
@@ -64,7 +65,7 @@ Pulled pull(BulkEnd& end, const GuestMemory& memory, const Runs& runs, const gue
   return each_read(memory, runs, target, post) ? Pulled::kPosted : Pulled::kFailed;
 }
 
-// A file ends before the last byte of a span if it ends in it.
+// If the file ends within a span, the span's last byte is beyond its end, so reading that byte is enough.
 void touch(const guestmem::SpanList& target) {
   for (const guestmem::HostSpan& span : target)
     static_cast<void>(*static_cast<const volatile std::byte*>(span.data + span.size - 1));

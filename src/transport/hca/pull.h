@@ -1,5 +1,5 @@
-// What the two ends of a bulk QP do with memory: one exposes it, as runs, and the other pulls what is there
-// into its own. Thread: shard-owned.
+// What the two ends of a bulk QP do with memory: one exposes its memory as runs, and the other pulls those
+// runs into its own. Thread: shard-owned.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,26 @@ namespace pvrdma::transport::hca {
 
 enum class Exposed : std::uint8_t {
   kYes,
-  kUnregistered,  // some of it: mapped since, perhaps
-  kTooMany,       // runs
+  kUnregistered,  // some of the payload, which may have been mapped recently
+  kTooMany,       // more runs than a frame holds
 };
-// Where a peer may read `payload`.
+// Finds where a peer may read `payload`, as runs.
 Exposed expose(const GuestMemory& memory, const guestmem::SpanList& payload, Runs& runs);
 
 enum class Pulled : std::uint8_t {
   kPosted,
-  kNoRoom,  // for its READs, now: nothing was posted
+  kNoRoom,  // not enough free READs now; nothing was posted
   kFailed,  // some of `target` is not registered, or it takes too many READs, or the device takes no more;
             // some may have been posted
 };
-// Posts the READs for what is in `runs`, in order, into `target`, which is as long: one for each stretch that
-// lies in one run and in one registration here. `reads`: how many, all with that id.
+// Posts the READs that copy `runs`, in order, into `target`, which has the same length. Each READ covers a
+// stretch that lies in one run and in one registration here. Sets `reads` to the number of READs; all have
+// the id `id`.
 Pulled pull(BulkEnd& end, const GuestMemory& memory, const Runs& runs, const guestmem::SpanList& target,
             std::uint64_t id, std::uint32_t& reads);
 
-// Has the processor look at what was pulled: whether pages are still those of their file is something that
-// only it notices (guestmem/sigbus.h), and a device goes on writing into those it was given.
+// Makes the processor access what was pulled. Only the processor notices that a page is no longer backed by
+// its file (guestmem/sigbus.h); a device keeps writing to the pages that it was given.
 void touch(const guestmem::SpanList& target);
 
 }  // namespace pvrdma::transport::hca

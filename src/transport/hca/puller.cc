@@ -15,7 +15,7 @@ bool is_same_connection(const verbs::Request& a, const verbs::Request& b) {
 
 }  // namespace
 
-// What an engine gets of a lent request.
+// The payload of a lent request, as the engine sees it.
 class Puller::Fetched final : public verbs::Payload {
  public:
   Fetched(Puller& puller, Held& held, bool is_ahead = false)
@@ -48,7 +48,7 @@ Puller::Held* Puller::place() {
   return &*free;
 }
 
-// Whether the peer is to say again what it says of this stripe now.
+// Whether frames of this stripe are ignored, because the peer will send them again.
 bool Puller::is_deaf_to(const SegmentId& segment, const verbs::Request& request) const {
   if (deaf_count_ == 0) return false;
   const Stripe stripe = stripe_of(segment, request);
@@ -56,7 +56,7 @@ bool Puller::is_deaf_to(const SegmentId& segment, const verbs::Request& request)
       bulks_, [&](const auto& entry) { return entry.second.is_down && entry.second.stripe == stripe; });
 }
 
-// The oldest that waits, or is being fetched, behind the one of that order.
+// The oldest request of the connection, waiting or being fetched, after the one with that order.
 Puller::Held* Puller::next_of(const SegmentId& segment, const verbs::Request& request, std::uint64_t order) {
   Held* oldest = nullptr;
   if (held_count_ == 0) return nullptr;
@@ -70,7 +70,8 @@ Puller::Held* Puller::next_of(const SegmentId& segment, const verbs::Request& re
 }
 
 Puller::Taken Puller::take(const Lent& lent, Instant now) {
-  if (held_.empty() || is_deaf_to(lent.segment, lent.request)) return Taken::kYes;  // by no QP that there was
+  // The QP of the loan is gone.
+  if (held_.empty() || is_deaf_to(lent.segment, lent.request)) return Taken::kYes;
   const bool is_first = next_of(lent.segment, lent.request) == nullptr;
   Held* const held = place();
   if (held == nullptr) return Taken::kNoRoom;
@@ -99,9 +100,9 @@ Puller::Taken Puller::take(SegmentId segment, const verbs::Request& request,
   return Taken::kYes;
 }
 
-// Hands over what waits of the connection, until one is to be fetched.
+// Hands the connection's waiting requests to the engine until one has to be fetched.
 void Puller::go_on(SegmentId segment, const verbs::Request& like, Instant now) {
-  const verbs::Request connection = like;  // what it is of may be gone meanwhile
+  const verbs::Request connection = like;  // a copy: `like` may be destroyed meanwhile
   while (Held* const held = next_of(segment, connection)) {
     if (held->progress == Progress::kFetched) return look_ahead(segment, connection, now);
     if (!pipe_.may_answer()) {
@@ -114,7 +115,7 @@ void Puller::go_on(SegmentId segment, const verbs::Request& like, Instant now) {
   }
 }
 
-// Has what waits behind one that is being fetched fetched as well, as far as the engine knows where it goes.
+// Starts fetching the requests that wait behind a fetch, as far as the engine knows their destination.
 void Puller::look_ahead(SegmentId segment, const verbs::Request& like, Instant now) {
   const verbs::Request connection = like;
   std::uint64_t order = 0;
@@ -129,7 +130,7 @@ void Puller::look_ahead(SegmentId segment, const verbs::Request& like, Instant n
   }
 }
 
-// Afterwards it is free, unless it is being fetched, or waits for room to be.
+// Afterwards the entry is free, unless it is being fetched or waits until READs are available.
 void Puller::hand_over(Held& held, Instant now) {
   const std::uint64_t order = held.order;
   const auto is_still_it = [&] { return held.progress != Progress::kFree && held.order == order; };
@@ -165,7 +166,7 @@ verbs::Placed Puller::fetch(Held& held, const guestmem::SpanList& target) {
     case Pulled::kNoRoom:
       lacks_reads_ = bulk->lacks_reads = true;
       return verbs::Placed::kLost;
-    case Pulled::kFailed:  // in pieces, until it stands again
+    case Pulled::kFailed:  // the payload goes in pieces until the QP is connected again
       fail(*bulk);
       return verbs::Placed::kLost;
   }
@@ -197,7 +198,7 @@ bool Puller::lend(SegmentId segment, const verbs::Response& response, std::uint3
 
 void Puller::on_returned(const BulkReturned& returned) {
   const auto found = bulks_.find(returned.id);
-  if (found == bulks_.end() || found->second.end == nullptr) return;  // it has been stopped
+  if (found == bulks_.end() || found->second.end == nullptr) return;  // the QP has been stopped
   Bulk& bulk = found->second;
   if (returned.count - bulk.returned > bulk.lent - bulk.returned) return fail(bulk);
   bulk.stands_there = true;
@@ -208,7 +209,7 @@ void Puller::on_returned(const BulkReturned& returned) {
   }
 }
 
-// The engine has to be told, but may be in the middle of something.
+// Queues the returns: the engine may be in the middle of a call and must be told later.
 void Puller::end_answers(Bulk& bulk) {
   for (; bulk.returned != bulk.lent; ++bulk.returned) {
     const Answer& answer = bulk.answers[bulk.returned % kLentAnswersMax];
@@ -256,12 +257,12 @@ void Puller::poll(Bulk& bulk, Instant now) {
     if (!count) return fail(bulk);
     if (*count == 0) {
       if (armed) return;
-      bulk.end->arm();  // and look once more at what came before
+      bulk.end->arm();  // then polls again for completions from before
       armed = true;
       continue;
     }
     taken += *count;
-    // All of them first: what is handed over may stop the QP.
+    // Counts all of them first, because on_request() may stop the QP.
     std::array<std::uint64_t, 32> ended;
     std::size_t ended_count = 0;
     for (std::size_t i = 0; i < *count; ++i) {

@@ -1,14 +1,14 @@
-// Puller: the acceptor's side of a pipe's bulk QPs: fetches what long requests lend, by RDMA READ, from the
-// peer's guest straight to where the engine here wants it; and lends what long reads ask for.
+// Puller: the acceptor's side of a pipe's bulk QPs. It fetches the payload of lent requests by RDMA READ,
+// from the peer's guest directly to where the local engine wants it. It also lends the payload of answers to
+// long reads.
 //
-// A request that is lent is handed to its engine as it comes; the engine says where its payload goes, and
-// gets the request once more when it is there (verbs/payload.h). Meanwhile whatever else comes for the same
-// connection waits here, in order, in a fixed number of places; when none is left the pipe reads no further.
-// Writes that wait behind one that is being fetched are fetched with it, over the same QP: so they land in
-// order.
+// A lent request goes to its engine on arrival. The engine says where the payload belongs, and gets the
+// request again once the payload is there (verbs/payload.h). Meanwhile other requests of the same connection
+// wait here, in order, in a fixed number of places. When no place is free, the pipe stops reading. Writes
+// that wait behind a fetch are fetched too, over the same QP, so they arrive in order.
 //
-// A QP that fails, or is stopped, takes along what waits for it and all that waits of its stripe; of that
-// nothing is taken any more until the peer has heard of it and says everything again.
+// When a QP fails or is stopped, all waiting requests of its stripe are dropped. The Puller ignores the
+// stripe's frames until the peer has been told and sends everything again.
 //
 // Thread: shard-owned.
 #pragma once
@@ -26,9 +26,9 @@
 
 namespace pvrdma::transport::hca {
 
-// Requests that wait, or are being fetched, of one pipe.
+// The most requests of one pipe that wait or are being fetched.
 inline constexpr std::size_t kHeldMax = 48;
-// Answers that are lent, or were and no engine has been told, of one pipe.
+// The most answers of one pipe that are lent, or whose end the engine has not been told yet.
 inline constexpr std::size_t kAnswersMax = kBulksMax * kLentAnswersMax;
 
 class Pipe;
@@ -42,12 +42,14 @@ class Puller final : private BulkEnd::User {
   Puller& operator=(const Puller&) = delete;
 
   enum class Taken : std::uint8_t { kYes, kNo, kNoRoom };
-  // A lent request. kNoRoom: once more later.
+  // Takes a lent request. kNoRoom: the caller tries again later.
   Taken take(const Lent& lent, Instant now);
-  // One with its payload. kNo: it is not this one's business, nothing is before it.
+  // Takes a request that carries its payload. kNo: no request of its connection waits, so the caller delivers
+  // it.
   Taken take(SegmentId segment, const verbs::Request& request, std::span<const std::byte> payload);
 
-  // Lends such an answer; Inbound::on_returned() gets `rkey` back. False: it cannot be, and nothing was sent.
+  // Lends the payload of a response; Inbound::on_returned() later gets `rkey` back. False: it cannot be lent,
+  // and nothing was sent.
   bool lend(SegmentId segment, const verbs::Response& response, std::uint32_t rkey,
             const guestmem::SpanList& payload);
   void on_returned(const BulkReturned& returned);
@@ -55,16 +57,16 @@ class Puller final : private BulkEnd::User {
   void on_offer(const BulkOffer& offer, Instant now);
   void on_stopped(const BulkStopped& stopped);
 
-  // Nothing is written or read for the connection any more when it returns; for the engine; for anybody.
+  // After these return, the device accesses no memory for the connection, for the engine, or for any engine.
   void stop(SegmentId segment, const verbs::Connection& connection);
   void stop_all(const verbs::Engine& engine);
   void stop_everything();
 
-  // Looks at READs that have ended. On an empty stack.
+  // Handles READs that have completed. On an empty stack.
   void run(Instant now);
-  // Says what is to be said.
+  // Sends pending frames to the peer and pending returns to the engines.
   void turn(Instant now);
-  // The same, of answers that are lent no more, before its end. On an empty stack.
+  // Tells the engines which answers are no longer lent. Called before destruction, on an empty stack.
   void give_back();
 
  private:
@@ -77,27 +79,27 @@ class Puller final : private BulkEnd::User {
     SegmentId segment;
     verbs::Request request;
     std::uint32_t reads_left = 0;
-    Runs runs;                                  // is_lent
-    std::array<std::byte, kSlotPayload> bytes;  // otherwise, request.bytes of them
+    Runs runs;                                  // if is_lent
+    std::array<std::byte, kSlotPayload> bytes;  // otherwise: request.bytes of them
   };
-  // An answer that is lent.
+  // A lent answer.
   struct Answer {
     verbs::Qpn qpn;
     std::uint32_t rkey = 0;
   };
   struct Bulk {
-    Stripe stripe;  // seen from here
+    Stripe stripe;  // as seen from this host
     verbs::Engine* engine = nullptr;
     std::shared_ptr<GuestMemory> memory;
-    std::unique_ptr<BulkEnd> end;  // null: not connected yet, or no more
+    std::unique_ptr<BulkEnd> end;  // null: not connected yet, or ended
     bool is_down = false;
     bool tells_stop = false;
     bool has_completions = false;
-    bool lacks_reads = false;  // some wait for room for theirs
+    bool lacks_reads = false;  // some requests wait until READs are available
     bool lacks_memory = false;
 
-    // Answers lent, numbers that count up; one's place is its number modulo the places.
-    bool stands_there = false;  // so that answers may be lent
+    // Lent answers. Their numbers count up; an entry's index is its number modulo the array's size.
+    bool stands_there = false;  // the dialler's end is connected: answers may be lent
     std::array<Answer, kLentAnswersMax> answers;
     std::uint32_t lent = 0;
     std::uint32_t returned = 0;
@@ -109,10 +111,10 @@ class Puller final : private BulkEnd::User {
     std::uint32_t rkey;
   };
   using Bulks = std::map<std::uint32_t, Bulk>;  // by id
-  class Fetched;                                // Payload of a Held
+  class Fetched;                                // the Payload of a Held
   struct Job;
 
-  // Seen from here.
+  // As seen from this host.
   static Stripe stripe_of(const SegmentId& segment, const verbs::Request& request) {
     return hca::stripe_of(segment, request.to, request.from, request.from);
   }
@@ -137,18 +139,18 @@ class Puller final : private BulkEnd::User {
   Pipe& pipe_;
   HcaShared& shared_;
   Bulks bulks_;
-  std::vector<Held> held_;  // kHeldMax from the first bulk QP on
+  std::vector<Held> held_;  // has kHeldMax entries once there is a bulk QP
   std::size_t held_count_ = 0;
-  std::vector<Over> over_;  // of which no engine has been told; has room for all that are lent, too
+  std::vector<Over> over_;  // returns not told to an engine yet; has capacity for all lent answers
   std::size_t answer_count_ = 0;
-  std::size_t deaf_count_ = 0;  // bulks that are down and not forgotten
+  std::size_t deaf_count_ = 0;  // bulks that are down but not forgotten
   std::uint64_t next_order_ = 1;
   bool has_completions_ = false;
   bool has_news_ = false;
-  bool lacked_room_ = false;  // for another Held
-  bool lacks_reads_ = false;  // said by fetch(): it is to be tried again
-  bool is_starved_ = false;   // what waits, waits for room for its answers
-  // Jobs under way ask whether it is still there.
+  bool lacked_room_ = false;  // a request found no free Held
+  bool lacks_reads_ = false;  // set by fetch(): try again later
+  bool is_starved_ = false;   // requests wait for room for their answers
+  // Jobs in progress use it to see whether this still exists.
   std::shared_ptr<Puller*> self_ = std::make_shared<Puller*>(this);
 };
 

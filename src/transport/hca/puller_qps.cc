@@ -1,4 +1,4 @@
-// The QPs of a Puller: made for an offer, stopped, forgotten.
+// The QPs of a Puller: making them for an offer, stopping and forgetting them.
 #include <algorithm>
 #include <iterator>
 #include <new>
@@ -9,7 +9,7 @@
 
 namespace pvrdma::transport::hca {
 
-// What the worker's thread gets and gives back.
+// A job for the worker's thread and its result.
 struct Puller::Job {
   std::uint32_t id;
   std::unique_ptr<BulkEnd> end;
@@ -29,7 +29,7 @@ void Puller::on_offer(const BulkOffer& offer, Instant /*now*/) {
   try {
     const VmPair& said = offer.stripe.pair;
     const Stripe stripe{{.segment = said.segment, .own = said.peer, .peer = said.own}, offer.stripe.number};
-    // A new one of the same takes the place of the old one.
+    // A new QP replaces the old one of the same stripe or id.
     for (auto at = bulks_.begin(); at != bulks_.end();)
       at = at->second.stripe == stripe || at->first == offer.id ? forget(at) : std::next(at);
     verbs::Engine* const engine = shared_.inbound.find_pair(pipe_.peer(), stripe.pair);
@@ -60,7 +60,7 @@ void Puller::on_offer(const BulkOffer& offer, Instant /*now*/) {
 }
 
 void Puller::refuse(std::uint32_t id) {
-  BulkRoom room;  // unheard: the peer's patience ends some time
+  BulkRoom room;  // if it is not sent, the peer's offer times out
   static_cast<void>(pipe_.send_frame(encode_bulk(pipe_.next_sequence(), BulkAnswer{.id = id}, room)));
 }
 
@@ -79,10 +79,10 @@ void Puller::on_connected(Job& job) {
   }
   found->second.end = std::move(job.end);
   found->second.end->set_user(this);
-  on_bulk_completions(*found->second.end);  // what came before went unheard
+  on_bulk_completions(*found->second.end);  // completions from before were not reported to this Puller
 }
 
-// Ends the QP and forgets all that waits of its stripe.
+// Ends the QP and drops all waiting requests of its stripe.
 void Puller::drop(Bulk& bulk) {
   end_answers(bulk);
   if (bulk.end != nullptr) {
@@ -105,7 +105,7 @@ Puller::Bulks::iterator Puller::forget(Bulks::iterator bulk) {
   return bulks_.erase(bulk);
 }
 
-// The peer is told, and says everything again.
+// Ends the QP. The peer is told and sends everything again.
 void Puller::fail(Bulk& bulk) {
   drop(bulk);
   if (bulk.is_down) return;
@@ -124,7 +124,7 @@ void Puller::on_stopped(const BulkStopped& stopped) {
 void Puller::stop(SegmentId segment, const verbs::Connection& connection) {
   Bulk* const bulk = find(hca::stripe_of(segment, connection.local, connection.remote, connection.remote));
   if (bulk != nullptr) fail(*bulk);
-  // Whoever stops it knows already.
+  // The engine that stops the connection knows that its loans are over.
   std::erase_if(over_,
                 [&](const Over& over) { return over.segment == segment && over.own == connection.local; });
 }

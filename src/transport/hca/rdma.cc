@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::uint8_t kPort = 1;
 constexpr std::uint32_t kMtuBytesOfCode0 = 128;  // IBV_MTU_256 is 1
-// 4.096 us * 2^13 = 34 ms, seven times: a peer that is gone is known after some 0.25 s. A retry_cnt of 7 is
-// for ever on Soft-RoCE.
+// 4.096 us * 2^13 = 34 ms, seven times: a dead peer is detected after about 0.25 s. On Soft-RoCE, a retry_cnt
+// of 7 means infinite retries.
 constexpr std::uint8_t kTimeout = 13;
 constexpr std::uint8_t kRetries = 6;
 constexpr std::uint8_t kHopLimit = 64;
@@ -75,7 +75,7 @@ class RdmaCq final : public NicCompletionQueue {
       const ibv_wc& one = found[static_cast<std::size_t>(i)];
       into[static_cast<std::size_t>(i)] = {
           .id = one.wr_id,
-          // A failed one has no opcode.
+          // A failed completion has no valid opcode.
           .is_receive = one.status == IBV_WC_SUCCESS && (one.opcode & IBV_WC_RECV) != 0,
           .bytes = one.byte_len,
           .trouble = one.status == IBV_WC_SUCCESS ? std::string_view() : ibv_wc_status_str(one.status)};
@@ -136,7 +136,7 @@ class RdmaQp final : public NicQueuePair {
     sending.qp_state = IBV_QPS_RTS;
     sending.timeout = kTimeout;
     sending.retry_cnt = kRetries;
-    sending.rnr_retry = 0;  // credits make it impossible
+    sending.rnr_retry = 0;  // credits rule RNR out
     sending.sq_psn = to.send_psn;
     sending.max_rd_atomic = depth(to);
     return modify(sending,
@@ -186,7 +186,7 @@ class RdmaQp final : public NicQueuePair {
   }
 
  private:
-  // Some devices take no 0.
+  // Some devices refuse 0.
   std::uint8_t depth(const QpConnection& to) const {
     return static_cast<std::uint8_t>(std::clamp(std::min(to.reads, reads_), 1U, 255U));
   }
@@ -198,7 +198,7 @@ class RdmaQp final : public NicQueuePair {
       return refused(device_, doing, error);
     return {};
   }
-  // Of RoCE v2. Indices move when addresses come and go.
+  // The index of a RoCE v2 GID. Indices change when addresses are added or removed.
   Result<std::uint8_t> gid_index(const verbs::Gid& gid) const {
     std::array<ibv_gid_entry, 256> table{};
     const ssize_t count = ibv_query_gid_table(qp_->context, table.data(), table.size(), 0);
@@ -296,7 +296,7 @@ class Rdma final : public Nic {
       void* user = nullptr;
       if (ibv_get_cq_event(channel_.get(), &cq, &user) != 0) break;
       static_cast<CqUser*>(user)->on_completions();
-      ibv_ack_cq_events(cq, 1);  // until then its destruction waits
+      ibv_ack_cq_events(cq, 1);  // until then, ibv_destroy_cq() would block
     }
     for (std::size_t i = 0; i < kEventsPerCall; ++i) {
       ibv_async_event event{};
@@ -311,7 +311,7 @@ class Rdma final : public Nic {
   ibv_pd* pd_of(NicDomain* domain) const {
     return domain == nullptr ? pd_.get() : static_cast<RdmaDomain*>(domain)->get();
   }
-  // What concerns one QP or CQ its completions tell, too.
+  // Reports device and port events. Errors of one QP or CQ also show up in completions.
   void tell(ibv_event_type type) {
     switch (type) {
       case IBV_EVENT_DEVICE_FATAL:

@@ -1,4 +1,4 @@
-// Rdma: an RDMA NIC through libibverbs. Thread: as nic.h says.
+// Rdma: accesses an RDMA NIC through libibverbs. Thread: see nic.h.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace pvrdma::transport::hca {
 
-// As OpenNic. Errors: no such device; it may not be opened.
+// Like OpenNic. Errors: there is no such device; opening it is not permitted.
 Result<std::shared_ptr<Nic>> open_rdma(const std::string& device, NicUser& user);
 
-// The names of those that libibverbs lists.
+// The names of the devices that libibverbs lists.
 std::vector<std::string> rdma_devices();
 
 }  // namespace pvrdma::transport::hca

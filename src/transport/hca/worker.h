@@ -1,4 +1,4 @@
-// Worker: who makes, connects and destroys what may sleep, for the shard: one thread (WorkerThread).
+// Worker: makes, connects and destroys for the shard what may sleep, on one thread (WorkerThread).
 //
 // Thread: shard; jobs run on the worker's own.
 #pragma once
@@ -17,20 +17,20 @@ namespace pvrdma::transport::hca {
 class Worker {
  public:
   virtual ~Worker() = default;
-  // In the order of posting. May throw bad_alloc.
+  // Runs jobs in the order of posting. May throw bad_alloc.
   virtual void post(shard::Task job) = 0;
-  // Destroys it, some time. Allocates nothing.
+  // Destroys the object later. Allocates nothing.
   virtual void bury(std::unique_ptr<Buried> dead) = 0;
 };
 
 class WorkerThread final : public Worker {
  public:
   WorkerThread();
-  ~WorkerThread() override;  // after the job under way; what waits is dropped
+  ~WorkerThread() override;  // waits for the job in progress; drops the queued ones
 
   void post(shard::Task job) override;
   void bury(std::unique_ptr<Buried> dead) override;
-  // Waits for the job under way; those that wait are not run any more. Any thread but its own.
+  // Waits for the job in progress and drops the queued ones. Any thread but its own.
   void stop_jobs();
 
  private:
@@ -38,7 +38,7 @@ class WorkerThread final : public Worker {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<shard::Task> jobs_;  // guarded, as what follows
+  std::deque<shard::Task> jobs_;  // guarded, as the next members
   std::unique_ptr<Buried> dead_;  // a list
   bool takes_jobs_ = true;
   bool at_work_ = false;
