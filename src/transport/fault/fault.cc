@@ -7,7 +7,7 @@
 namespace pvrdma::transport {
 namespace {
 
-constexpr std::size_t kHostsExpected = 64;  // refused at a time
+constexpr std::size_t kHostsExpected = 64;  // hosts that are refused room at the same time
 
 guestmem::SpanList first(const guestmem::SpanList& payload, std::uint64_t bytes) {
   guestmem::SpanList front;
@@ -21,7 +21,7 @@ guestmem::SpanList first(const guestmem::SpanList& payload, std::uint64_t bytes)
 }  // namespace
 
 struct Fault::Wrapped {
-  verbs::PathSlot path;  // the wrapped transport's
+  verbs::PathSlot path;  // a path of the wrapped transport
   Place place;
   verbs::Connection connection;
   Instant ordered_after{Duration::min()};
@@ -34,7 +34,7 @@ class Fault::Pool {
     for (std::size_t i = paths_max; i != 0; --i) free_.push_back(&all_[i - 1]);
   }
 
-  // Null: all are taken.
+  // Null: the pool is empty.
   Wrapped* take() {
     if (free_.empty()) return nullptr;
     Wrapped* taken = free_.back();
@@ -45,7 +45,7 @@ class Fault::Pool {
     wrapped.path.close();
     free_.push_back(&wrapped);
   }
-  // Nothing that is open leads to the wrapped transport afterwards.
+  // Closes every path of the wrapped transport.
   void close_all() {
     for (std::size_t i = 0; i < paths_max_; ++i) all_[i].path.close();
   }
@@ -84,7 +84,7 @@ class Fault::FaultPath final : public verbs::Path {
  private:
   Fault& fault_;  // borrowed, as traffic_
   const std::shared_ptr<Pool> pool_;
-  Wrapped& wrapped_;  // the pool's
+  Wrapped& wrapped_;  // owned by the pool
   Traffic& traffic_;
 };
 
@@ -109,7 +109,7 @@ void Fault::close_paths() {
 
 void Fault::open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
                  verbs::PathSlot& slot) {
-  slot.close();  // its place in the pool may be the last one
+  slot.close();  // the pool may have no other free entry
   Wrapped* wrapped = pool_->take();
   if (wrapped == nullptr) {
     ++faults_.bare_paths;
@@ -136,7 +136,8 @@ void Fault::send_datagram(const Place& place, const verbs::Datagram& datagram,
 std::uint32_t Fault::room(Wrapped& wrapped, std::uint32_t wanted, Instant now) {
   if (refuses_until_ == Instant::never()) {
     if (!dice_.chance(settings_.refuse_ppm)) return wrapped.path->room(wanted, now);
-    // Some time, however short: whoever is told of room and refused again must not turn in circles.
+    // The refusal lasts at least one nanosecond. Otherwise a caller that is told of room and refused again
+    // could loop in the same instant.
     refuses_until_ = now + Duration(1) + dice_.up_to(settings_.refusal_max);
   }
   ++faults_.refused;
@@ -166,7 +167,7 @@ void Fault::carry(const Place& place, const verbs::Connection& connection, Insta
     }
     if (dice_.chance(settings_.delay_ppm))
       ordered_after = std::max(ordered_after, dice_.late(settings_, now));
-    // What is due may still wait for its turn.
+    // A message that is already due may still wait for its delivery.
     const bool is_held_up = ordered_after > now || late_.next_due() <= ordered_after;
     if (is_held_up && keep_until(ordered_after)) {
       ++faults_.delayed;
@@ -220,7 +221,7 @@ void Fault::deliver_all(Instant now) {
   inner_.flush(now);
 }
 
-// What is sent meanwhile, and is late by nothing, waits for the next call.
+// A message that is added meanwhile with no delay waits for the next call.
 void Fault::on_time(Instant now) {
   for (std::size_t left = late_.size(); left != 0 && late_.next_due() <= now; --left) {
     late_.deliver_first([this, now](const fault::LateMessage& late, const guestmem::SpanList& payload) {

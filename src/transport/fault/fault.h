@@ -1,21 +1,22 @@
-// Fault: a transport around another one, which drops, doubles, delays, reorders, damages and refuses:
-// requests, responses and datagrams alike, whatever the transport within. The same seed, settings and
-// messages give the same faults.
+// Fault: a decorator around another transport. It drops, duplicates, delays, reorders, damages and refuses
+// requests, responses and datagrams, whatever the wrapped transport is. The same seed, settings and messages
+// give the same faults.
 //
-// Damage is what a real path's integrity check makes of it: a message arrives up to the damaged byte, as a
-// shorter piece, and its rest is lost; one without payload, and a datagram, is lost. Never are there wrong
-// bytes.
+// Damage has the effect that a real path's integrity check gives it. A message arrives only up to the damaged
+// byte, as a shorter piece, and the rest is lost. A message without payload, or a datagram, is lost as a
+// whole. Wrong bytes never arrive.
 //
-// Bounds. A wrapped path does not fit beside its wrapper into a PathSlot: it lies in a pool. When the pool is
-// empty, the path is the wrapped transport's own, without faults; so it stays until the fabric opens it anew.
-// Late and doubled messages are copied: when no place for a copy is left, a late one passes on at once,
-// before those that wait, and a copy is not made.
+// Bounds. A wrapped path does not fit into a PathSlot beside its wrapper, so it lives in a pool. If the pool
+// is empty, the path is the wrapped transport's own, without faults, until the fabric opens it again. Late
+// and duplicated messages are copied. If no place for a copy is free, a late message is sent at once, before
+// those that wait, and a duplicate is not made.
 //
-// A copy is delivered from on_time(), on an empty stack, over a path opened for it alone: the one it was sent
-// on may be gone. An engine of this host that goes away is to be told to forget().
+// A copy is delivered from on_time(), on an empty stack, over a path that is opened for this copy alone,
+// because the original path may be closed by then. Before an engine of this host is destroyed, its owner must
+// call forget().
 //
-// With all faults off a message costs one virtual call and a few compares more. Nothing allocates but the
-// constructor, and the list of hosts that were refused room when there are more than 64 of them at once.
+// With all faults off, a message costs one virtual call and a few comparisons more. Only the constructor
+// allocates, and the list of hosts that were refused room if it exceeds 64.
 //
 // Thread: shard-owned; a Pollable for the shard's loop.
 #pragma once
@@ -36,37 +37,37 @@ namespace pvrdma::transport {
 
 struct FaultOptions {
   std::uint64_t seed = 1;
-  std::size_t paths_max = 4096;    // open at a time
-  std::size_t messages_max = 128;  // waiting at a time; each has address space for the largest piece
+  std::size_t paths_max = 4096;    // open at the same time
+  std::size_t messages_max = 128;  // waiting at the same time; each has address space for the largest piece
 };
 
 class Fault final : public Transport, public shard::Pollable {
  public:
-  // `inner` and `inbound` are borrowed and outlive this. `inbound` is told when there is room again.
+  // `inner` and `inbound` are borrowed and outlive this. `inbound` is told when a refusal ends.
   Fault(Transport& inner, Inbound& inbound, const FaultOptions& options);
-  ~Fault() override;  // what waits is lost; paths that are still open are not used any more
+  ~Fault() override;  // drops waiting messages; paths that are still open must not be used any more
   Fault(const Fault&) = delete;
   Fault& operator=(const Fault&) = delete;
 
-  // From the next message on. What waits keeps its time.
+  // Takes effect with the next message. Waiting messages keep their times.
   void configure(const FaultSettings& settings) { settings_ = settings; }
   const FaultSettings& settings() const { return settings_; }
   const FaultCounters& faults() const { return faults_; }
-  // Messages that wait for their time.
+  // The number of messages that wait to be delivered.
   std::size_t waiting() const { return late_.size(); }
 
-  // Nothing leads to the wrapped transport afterwards, and no path may be opened any more. The destructor
-  // then only gives back memory, on any thread.
+  // Closes every path of the wrapped transport. Afterwards no path may be opened. The destructor then only
+  // frees memory and may run on any thread.
   void close_paths();
 
-  // Delivers what waits, before its time. On an empty stack.
+  // Delivers all waiting messages at once. On an empty stack.
   void deliver_all(Instant now);
 
-  // Drops what waits for an engine. Before it goes away.
+  // Drops the messages that wait for an engine. Called before the engine is destroyed.
   void forget(const verbs::Engine& engine) { faults_.forgotten += late_.drop_for(engine); }
 
-  // Transport. `traffic` counts each message of a wrapped path once, whatever becomes of it; counters() what
-  // the wrapped transport got.
+  // Transport. `traffic` counts each message of a wrapped path once, even if it is dropped. counters() counts
+  // what the wrapped transport was given.
   PathKind kind() const override { return inner_.kind(); }
   const Counters& counters() const override { return inner_.counters(); }
   void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
@@ -89,7 +90,8 @@ class Fault final : public Transport, public shard::Pollable {
   class Pool;
 
   std::uint32_t room(Wrapped& wrapped, std::uint32_t wanted, Instant now);
-  // `send(message, payload)` passes it on. `ordered_after`: until when its predecessors on the path wait.
+  // Applies the faults to a message; `send(message, payload)` passes it on. `ordered_after`: how long its
+  // predecessors on the path wait.
   template <typename Message, typename Send>
   void carry(const Place& place, const verbs::Connection& connection, Instant& ordered_after,
              const Message& message, const guestmem::SpanList& payload, Instant now, Send send);
@@ -100,12 +102,12 @@ class Fault final : public Transport, public shard::Pollable {
   FaultSettings settings_;
   FaultCounters faults_;
   fault::Dice dice_;
-  Traffic unused_;  // of the wrapped paths: each message is counted here, before its fate is known
-  std::shared_ptr<Pool> pool_;  // shared with the paths: they may be closed after this is gone
+  Traffic unused_;  // for the wrapped paths; the message itself was counted in its path's `traffic`
+  std::shared_ptr<Pool> pool_;  // shared with the paths, which may be closed after this is destroyed
   fault::LateMessages late_;
-  Instant refuses_until_ = Instant::never();  // never: it does not
-  std::vector<HostId> refused_;               // paths to them were; each once
-  std::vector<HostId> telling_;               // of on_time(), kept for its memory
+  Instant refuses_until_ = Instant::never();  // never: no refusal
+  std::vector<HostId> refused_;               // hosts whose paths were refused room; each once
+  std::vector<HostId> telling_;               // used by on_time() only; kept for its memory
 };
 
 }  // namespace pvrdma::transport

@@ -12,8 +12,8 @@ namespace {
 using std::chrono::milliseconds;
 using Strings = std::vector<std::string>;
 
-// What the wrapped transport is given, as text: "request 7 at 0: abcdef to 2". Paths are closed in its
-// lifetime only.
+// Records what the wrapped transport is given, as text: "request 7: abcdef to 2". Its paths must be closed
+// before it is destroyed.
 class Recorder final : public Transport {
  public:
   ~Recorder() override { EXPECT_EQ(open_paths, 0); }
@@ -119,7 +119,7 @@ class FaultTest : public testing::Test {
     fault.send_datagram({.host = kHost}, {.bytes = static_cast<std::uint32_t>(bytes.size())}, spans(bytes),
                         traffic_, now_);
   }
-  // In two pieces. Valid until the next call.
+  // The bytes in two pieces. Valid until the next call.
   const guestmem::SpanList& spans(const std::string& bytes) {
     memory_.fill(std::byte{'?'});
     const std::size_t half = bytes.size() / 2;
@@ -130,7 +130,7 @@ class FaultTest : public testing::Test {
     EXPECT_TRUE(payload_.append(memory_.data() + half + 1, bytes.size() - half));
     return payload_;
   }
-  // Moves on to each deadline up to `time` from now.
+  // Advances time by `time`, stopping at each deadline.
   void pass(Fault& fault, Duration time) {
     const Instant end = now_ + time;
     while (fault.next_deadline() <= end) {
@@ -215,7 +215,7 @@ TEST_F(FaultTest, WhatIsDueAndNotDeliveredYetHoldsUpThePathToo) {
   fault_.configure({.delay_ppm = 1'000'000, .late_min = milliseconds(2), .late_max = milliseconds(2)});
   request(path, 1, "abc");
   fault_.configure({});
-  now_ = now_ + milliseconds(3);  // an adapter has its turn before the decorator
+  now_ = now_ + milliseconds(3);  // an adapter takes its turn before the decorator
   request(path, 2, "def");
   pass(fault_, milliseconds(0));
   EXPECT_EQ(inner_.messages, (Strings{"request 1: abc to 2", "request 2: def to 2"}));
@@ -372,7 +372,7 @@ TEST_F(FaultTest, OpeningAnewNeedsNoSecondPlace) {
   EXPECT_EQ(inner_.open_paths, 1);
 }
 
-// The fabric may close a path of a transport that is gone: when it opens another.
+// When the fabric opens another path, it may close one of a transport that no longer exists.
 TEST_F(FaultTest, PathsMayBeClosedAfterItIsGone) {
   auto passing = std::make_unique<Fault>(inner_, told_, FaultOptions{});
   request(open(*passing), 1, "abc");
@@ -384,7 +384,7 @@ TEST_F(FaultTest, PathsMayBeClosedAfterItIsGone) {
 
 TEST_F(FaultTest, ForgetsWhatWaitsForAnEngine) {
   fault_.configure({.delay_ppm = 1'000'000});
-  alignas(verbs::Engine) std::array<std::byte, 1> stand_in{};  // never looked into
+  alignas(verbs::Engine) std::array<std::byte, 1> stand_in{};  // never dereferenced
   auto* engine = reinterpret_cast<verbs::Engine*>(stand_in.data());
   fault_.open({.engine = engine}, {}, traffic_, path_);
   request(*path_, 1, "abc");

@@ -8,7 +8,7 @@
 namespace pvrdma::transport {
 namespace {
 
-constexpr std::size_t kTailBytes = 8;  // of every frame: the last of BTH or payload, and the ICRC
+constexpr std::size_t kTailBytes = 8;  // of every frame: the end of the BTH or payload, and the ICRC
 
 }  // namespace
 
@@ -40,7 +40,7 @@ bool FrameFault::keep(std::size_t bytes, Instant due) {
   return true;
 }
 
-// What is not given to the sink leaves its place for the next frame.
+// A frame that is not passed to the sink leaves its place free for the next frame.
 void FrameFault::send(std::size_t bytes) {
   ++faults_.messages;
   if (dice_.chance(settings_.drop_ppm)) {
@@ -60,7 +60,7 @@ void FrameFault::send(std::size_t bytes) {
   }
   if (dice_.chance(settings_.delay_ppm))
     ordered_after_ = std::max(ordered_after_, dice_.late(settings_, now));
-  // What is due may still wait for its turn.
+  // A frame that is already due may still wait for its delivery.
   const bool is_held_up = ordered_after_ > now || next_deadline() <= ordered_after_;
   if (is_held_up && keep(bytes, ordered_after_)) {
     ++faults_.delayed;

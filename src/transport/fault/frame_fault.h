@@ -1,9 +1,9 @@
-// FrameFault: a filter before the links that an adapter's RoCE frames leave by, which drops, doubles, delays,
-// reorders and damages frames. The same seed, settings and frames give the same faults.
+// FrameFault: a filter of the RoCE frames that an adapter sends. It drops, duplicates, delays, reorders and
+// damages frames before they reach a link. The same seed, settings and frames give the same faults.
 //
-// A damaged frame goes out with one bit flipped among its last eight bytes, which the ICRC covers or are it:
-// whoever gets it drops it. Late and doubled frames are copied; when no place for a copy is left, a late one
-// passes on at once, and a copy is not made. All memory is taken when this is made.
+// A damaged frame is sent with one bit flipped in its last eight bytes. These are the ICRC and bytes that the
+// ICRC covers, so the receiver drops the frame. Late and duplicated frames are copied. If no place for a copy
+// is free, a late frame is sent at once, and a duplicate is not made. The constructor allocates all memory.
 //
 // Thread: shard-owned; a Pollable for the shard's loop.
 #pragma once
@@ -22,14 +22,14 @@ namespace pvrdma::transport {
 
 class FrameFault final : public roce::FrameFilter, public shard::Pollable, private roce::FrameSink {
  public:
-  // `clock` is borrowed and outlives this. At most `frames_max` frames are late at a time.
+  // `clock` is borrowed and outlives this. At most `frames_max` frames wait at the same time.
   FrameFault(const FaultSettings& settings, std::uint64_t seed, std::size_t frames_max, const Clock& clock);
 
   const FaultCounters& faults() const { return faults_; }
-  // Sends what is late, before its time. Links flush what they were given in their own time.
+  // Sends all late frames at once. Each link flushes them in its own time.
   void deliver_all();
 
-  // FrameFilter. The sink lives until what is late for it has been sent, or this is gone.
+  // FrameFilter. The sink must outlive the late frames for it, or this.
   roce::FrameSink& before(roce::FrameSink& sink) override {
     sink_ = &sink;
     return *this;
@@ -55,7 +55,7 @@ class FrameFault final : public roce::FrameFilter, public shard::Pollable, priva
   void send(std::size_t bytes) override;
   std::size_t room() const override { return sink_->room(); }
 
-  // False: there is no place for a copy.
+  // Copies the frame to be sent later. False: no place for a copy is free.
   bool keep(std::size_t bytes, Instant due);
   void deliver_first();
   std::byte* copy_at(std::uint32_t place);
@@ -65,11 +65,11 @@ class FrameFault final : public roce::FrameFilter, public shard::Pollable, priva
   fault::Dice dice_;
   FaultCounters faults_;
   roce::FrameSink* sink_ = nullptr;  // borrowed
-  std::byte* frame_ = nullptr;       // its place
+  std::byte* frame_ = nullptr;       // the place that the sink gave for the next frame
   Instant ordered_after_{Duration::min()};
   std::unique_ptr<std::byte[]> copies_;
-  std::vector<std::uint32_t> free_;  // places in copies_
-  std::vector<Late> late_;           // by time, then by coming
+  std::vector<std::uint32_t> free_;  // free places in copies_
+  std::vector<Late> late_;           // sorted by time, then by arrival
 };
 
 }  // namespace pvrdma::transport

@@ -1,4 +1,4 @@
-// What becomes of frames before a link when faults are injected.
+// Tests what happens to frames before a link when faults are injected.
 #include "transport/fault/frame_fault.h"
 
 #include <array>
@@ -40,7 +40,7 @@ class FrameFaultTest : public ::testing::Test {
   FrameFault fault(const FaultSettings& settings, std::size_t frames_max = 8) {
     return {settings, 7, frames_max, clock_};
   }
-  // A frame of bytes that are all `seed`.
+  // Sends a frame whose bytes are all `seed`.
   void send(FrameFault& fault, std::uint8_t seed) {
     roce::FrameSink& sink = fault.before(sink_);
     std::byte* const place = sink.place();
@@ -48,7 +48,7 @@ class FrameFaultTest : public ::testing::Test {
     std::fill_n(place, kFrameBytes, std::byte{seed});
     sink.send(kFrameBytes);
   }
-  // The first byte of each frame that left.
+  // The first byte of each frame that reached the link.
   std::vector<int> left() const {
     std::vector<int> out;
     for (const auto& frame : sink_.frames) {

@@ -1,8 +1,8 @@
-// LateMessages: copies of messages that the fault decorator delivers later, in order of their time, then of
-// their coming. Bounded in number and bytes; all memory is taken when it is made (untouched pages of it cost
-// nothing).
+// LateMessages: copies of messages that the fault decorator delivers later, in the order of their times, then
+// of their arrival. Their number and bytes are bounded. The constructor allocates all memory; pages that are
+// never touched cost nothing.
 //
-// Thread: shard-owned. Nothing but the constructor allocates.
+// Thread: shard-owned. Only the constructor allocates.
 #pragma once
 
 #include <cstddef>
@@ -21,25 +21,27 @@ namespace pvrdma::transport::fault {
 
 struct LateMessage {
   Place place;
-  verbs::Connection connection;  // of a request or response
+  verbs::Connection connection;  // for a request or response
   std::variant<verbs::Request, verbs::Response, verbs::Datagram> content;
 };
 
 class LateMessages {
  public:
-  // Bytes that one message may carry.
+  // The largest payload of one message.
   static constexpr std::size_t kPayloadBytesMax = verbs::kPieceBytesMax;
 
   explicit LateMessages(std::size_t messages_max);
 
-  // Copies both. False, and nothing is kept: all places are taken, or the payload is too large.
+  // Copies the message and its payload. False: all places are taken, or the payload is too large; nothing is
+  // kept.
   [[nodiscard]] bool add(const LateMessage& message, const guestmem::SpanList& payload, Instant due);
 
   std::size_t size() const { return waiting_.size(); }
-  // Of the first one; never when there is none.
+  // The time of the first message; never() if no message waits.
   Instant next_due() const { return waiting_.empty() ? Instant::never() : waiting_.front().due; }
 
-  // Hands the first one to `deliver(const LateMessage&, const guestmem::SpanList&)`, which may add others.
+  // Passes the first message to `deliver(const LateMessage&, const guestmem::SpanList&)`, which may add
+  // others.
   template <typename Deliver>
   void deliver_first(Deliver deliver) {
     const std::uint32_t place = take_first();
@@ -49,7 +51,7 @@ class LateMessages {
     free_.push_back(place);
   }
 
-  // Drops those on their way to an engine of this host; how many they were.
+  // Drops the messages for an engine of this host. Returns their number.
   std::size_t drop_for(const verbs::Engine& engine);
 
  private:
@@ -59,7 +61,7 @@ class LateMessages {
   };
   struct Waiting {
     Instant due;
-    std::uint64_t order;  // of coming
+    std::uint64_t order;  // of arrival
     std::uint32_t place;
   };
   static bool is_later(const Waiting& a, const Waiting& b) {
@@ -70,8 +72,8 @@ class LateMessages {
 
   std::vector<Stored> stored_;
   std::unique_ptr<std::byte[]> bytes_;  // kPayloadBytesMax for each place
-  std::vector<std::uint32_t> free_;     // places
-  std::vector<Waiting> waiting_;        // a heap, the first one in front
+  std::vector<std::uint32_t> free_;     // free places
+  std::vector<Waiting> waiting_;        // a heap with the first message in front
   std::uint64_t added_ = 0;
 };
 
