@@ -1,8 +1,8 @@
-// Fuzzes connections over RoCE: two engines with a QP each, joined by a Roce whose frames the input carries,
-// loses, doubles, changes and makes up, each with the ICRC that it needs.
+// Fuzzes connections over RoCE: two engines with one QP each, joined by a Roce. The input decides which
+// frames are delivered, lost, duplicated, changed or made up. Each frame gets a valid ICRC.
 //
-// Input: steps, see Step. What must hold: nothing crashes, and of both guests' memory nothing changes but
-// their rings and what they gave each other to write to.
+// The input is a sequence of steps, see Step. Invariants: nothing crashes, and each guest's memory changes
+// only in its rings and where it allowed the peer to write.
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -26,7 +26,7 @@ constexpr SegmentId kSegment{1, 0};
 constexpr std::uint64_t kRamBytes = 384 * 1024;
 constexpr std::uint32_t kMrBytes = 10'000;  // ends within a page
 constexpr int kStepsMax = 64;
-constexpr std::size_t kFramesMost = 512;  // on their way
+constexpr std::size_t kFramesMost = 512;  // in flight
 constexpr std::array<Mac, 2> kMacs{{{{2, 0, 0, 0, 0, 1}}, {{2, 0, 0, 0, 0, 2}}}};
 
 enum class Step : std::uint8_t {
@@ -36,7 +36,7 @@ enum class Step : std::uint8_t {
   kLose,     // count@0:1
   kDouble,
   kSwap,
-  kChange,  // place@0:2, value@2:1: of the next frame
+  kChange,  // changes the next frame
   kPacket,  // side@0:1, opcode@1:1, ahead@2:1, flags@3:1, place@4:4, dma_bytes@8:4, syndrome@12:1, bytes@13:2
   kFrame,   // bytes@0:2 and the frame
   kTime,    // microseconds@0:2
@@ -44,7 +44,7 @@ enum class Step : std::uint8_t {
   kCount
 };
 
-// One of the guests.
+// One of the two guests.
 struct Side {
   Side(std::uint8_t host, std::uint32_t first_psn, std::uint32_t peers_psn)
       : adapter(host, 1, {}, kRamBytes), options{.sq_psn = first_psn, .rq_psn = peers_psn} {
@@ -57,7 +57,7 @@ struct Side {
     const std::byte* const ram = adapter.memory.at(first());
     before.assign(ram, ram + kRamBytes);
   }
-  // Nothing else was written.
+  // Checks that nothing else was written.
   void check() {
     std::byte* const ram = adapter.memory.at(first());
     const auto forgive = [&](std::uint64_t from, std::uint64_t bytes) {
@@ -79,7 +79,8 @@ struct Side {
   verbs::TestAdapter adapter;
   verbs::ConnectOptions options;
   verbs::TestMr mr = adapter.make_mr(kMrBytes);
-  verbs::TestMr hidden = adapter.make_mr(kMrBytes, abi::kAccessLocalWrite);  // not the peer's
+  // The peer has no access rights to it.
+  verbs::TestMr hidden = adapter.make_mr(kMrBytes, abi::kAccessLocalWrite);
   guestmem::GuestPhys rings_begin = adapter.memory.pages(1)[0];
   verbs::TestCq cq = adapter.make_cq(32);
   verbs::TestQp qp = adapter.make_qp(cq, cq, {.max_send_wr = 16, .max_recv_wr = 16});
@@ -201,7 +202,7 @@ class World final : public NativeInbound {
     side.adapter.send(side.qp, wr);
   }
 
-  // A packet of the one side's, near to what the other one awaits, or to what it has sent.
+  // Makes up a packet from the other side that is close to what this side expects or has sent.
   void make_up(FuzzInput& input) {
     const std::size_t at = input.byte() % 2;
     Side& from = sides_[at];

@@ -1,7 +1,8 @@
-// ConnectionPool: the connections of a Roce, found by engine and QP number. All memory is taken at the start.
+// ConnectionPool: the connections of a Roce, found by engine and QP number. The constructor allocates all
+// memory.
 //
-// A connection is held by its path, by the next path of the same connection, which takes it over, and by who
-// hands it a packet: while it answers, its path may be opened anew.
+// A connection has several holders: its path, the next path of the same connection, which takes it over, and
+// the code that hands it a packet. The last is necessary because its path may be reopened while it answers.
 //
 // Thread: shard-owned.
 #pragma once
@@ -22,7 +23,7 @@ class ConnectionPool {
   struct Entry {
     std::optional<pvrdma::roce::ConnectionState> connection;
     std::uint32_t holders = 0;
-    Entry* next = nullptr;  // in its bucket, or of those that are free
+    Entry* next = nullptr;  // in its bucket, or in the free list
     verbs::QueueLink<Entry> busy_link{this};
   };
 
@@ -34,7 +35,7 @@ class ConnectionPool {
     }
   }
 
-  // Holds the connection: the one there is between these ends, or a new one. Null: there is no place.
+  // Holds the connection between these ends: the existing one, or a new one. Null: the pool is full.
   Entry* hold(verbs::Engine& engine, const verbs::Connection& ends, const Mac& mac,
               pvrdma::roce::Counters& counters) {
     Entry* entry = find(engine, ends.local.qpn);
@@ -63,7 +64,7 @@ class ConnectionPool {
     entry.next = free_;
     free_ = &entry;
   }
-  // The newest connection of that QP; null: it has none.
+  // The newest connection of that QP; null: the QP has no connection.
   Entry* find(const verbs::Engine& engine, verbs::Qpn qpn) {
     Entry* entry = bucket_of(engine, qpn);
     while (entry != nullptr && (&entry->connection->ends.engine != &engine ||

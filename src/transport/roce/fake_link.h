@@ -1,5 +1,5 @@
-// FakeLink: a link whose other end is the test: what is sent is kept, and what arrives the test hands over.
-// Thread: a test's.
+// FakeLink: a link whose other end is the test. It records the frames that are sent, and the test delivers
+// those that arrive. Thread: a test's.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class FakeLink final : public Link {
  public:
   using Bytes = std::vector<std::byte>;
 
-  // A link of `roce` that leads to the segment. Owned by `roce`.
+  // Adds a link that leads to the segment. `roce` owns it.
   static FakeLink& add(Roce& roce, SegmentId segment) {
     FakeLink* made = nullptr;
     const auto number = roce.add_link([&made](FrameHandler& handler) -> Result<std::unique_ptr<Link>> {
@@ -31,12 +31,12 @@ class FakeLink final : public Link {
   }
   explicit FakeLink(FrameHandler& handler) : handler_(handler) {}
 
-  // A burst of one frame.
+  // Delivers a burst of one frame.
   void deliver(std::span<const std::byte> frame, Instant now) {
     handler_.on_frame(frame, now);
     handler_.on_burst_end(now);
   }
-  // What was sent since the last call.
+  // The frames sent since the last call.
   std::vector<Bytes> sent() { return std::exchange(frames_, {}); }
 
   // FrameSink and Link.

@@ -1,5 +1,4 @@
-// What the tests of links share: a loop, frames, and a handler that keeps what it is told. Thread: the
-// test's.
+// Shared by the tests of links: a loop, frames, and a handler that records its calls. Thread: the test's.
 #pragma once
 
 #include <chrono>
@@ -19,7 +18,8 @@ namespace pvrdma::transport::roce {
 
 using Bytes = std::vector<std::byte>;
 
-// For the other end's address, of an ethertype that nobody in the kernel cares for; `mark` in what follows.
+// A RoCE v1 frame, a type that no part of the kernel handles, to the other end's address. `mark` fills the
+// payload.
 inline Bytes frame_of(std::size_t bytes, std::uint8_t mark) {
   Bytes frame(bytes, std::byte{mark});
   for (std::size_t i = 0; i < 12; ++i) frame[i] = std::byte{2};
@@ -33,7 +33,7 @@ struct KeepingHandler final : FrameHandler {
   std::vector<std::size_t> bursts;
   std::size_t in_burst = 0;
   int rooms = 0;
-  std::function<void()> and_then = [] {};  // in on_frame()
+  std::function<void()> and_then = [] {};  // called in on_frame()
 
   void on_frame(std::span<const std::byte> frame, Instant /*now*/) override {
     frames.emplace_back(frame.begin(), frame.end());
@@ -44,7 +44,7 @@ struct KeepingHandler final : FrameHandler {
   void on_room(Instant /*now*/) override { ++rooms; }
 };
 
-// Turns until it is so; false when it never gets so, which is a guard against hanging.
+// Runs turns until `condition` holds. False: it did not hold in time, which guards against hanging.
 template <typename Condition>
 bool turn_until(shard::Loop& loop, Condition condition) {
   const Instant end = Instant::now() + std::chrono::seconds(60);
@@ -55,7 +55,7 @@ bool turn_until(shard::Loop& loop, Condition condition) {
   return true;
 }
 
-// False: the link has no place for it.
+// Sends the frame. False: the link had no place for it.
 inline bool send(Link& link, const Bytes& frame) {
   std::byte* const place = link.place();
   if (place == nullptr) return false;

@@ -1,4 +1,4 @@
-// Links that carry frames take no memory.
+// Tests that links allocate no memory while they carry frames.
 #include <array>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -28,7 +28,7 @@ struct CountingHandler final : FrameHandler {
 
 class LinkMemoryTest : public testing::Test {
  protected:
-  // A line of the log would be written, and take memory, meanwhile.
+  // A log line would allocate memory while the test counts.
   LinkMemoryTest() { log::set_level(log::Level::kError); }
 
   std::unique_ptr<Link> open(LinkKind kind, const std::string& name, FrameHandler& handler) {
@@ -37,7 +37,8 @@ class LinkMemoryTest : public testing::Test {
     return link;
   }
 
-  // How much is allocated while `from` sends, and `step` does its part, until `to` has had enough.
+  // How many allocations happen while `from` sends, until `to` has received enough. `step` runs after each
+  // burst.
   template <typename Step>
   std::uint64_t allocated(Link& from, const CountingHandler& to, Step step) {
     const Bytes shorter = frame_of(100, 1);
@@ -67,7 +68,7 @@ TEST_F(LinkMemoryTest, AStreamTakesNone) {
   std::size_t head = 0;
   std::size_t tail = 0;
   EXPECT_EQ(allocated(*link, near_,
-                      [&] {  // back with it, once it was full
+                      [&] {  // sends the frames back once the link has been full
                         if (link->counters().link_full == 0) return;
                         if (head == tail) {
                           const ssize_t got = ::recv(peer.get(), bytes.data(), bytes.size(), 0);
@@ -90,7 +91,7 @@ TEST_F(LinkMemoryTest, TapsTakeNone) {
     if (!NetNamespace::ip(std::string("tuntap add mode tap ") + tap))
       GTEST_SKIP() << "this machine has no /dev/net/tun";
     ASSERT_TRUE(NetNamespace::ip(std::string("link set mtu 9000 master bridge up ") + tap));
-    // The frames of a test are for whom they are from.
+    // The frames of this test have the same source and destination, so the bridge must not learn.
     ASSERT_TRUE(NetNamespace::ip("link set dev " + std::string(tap) + " type bridge_slave learning off"));
   }
   const auto near = open(LinkKind::kTap, "near", near_);

@@ -1,4 +1,4 @@
-// NetDevice: what the kernel says of a network device, by its name. Thread: a value; not shared.
+// NetDevice: what the kernel knows about a network device, by its name. Thread: a value; not shared.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@
 
 namespace pvrdma::transport::roce {
 
-// A link's trouble.
+// The trouble of a link whose device is down.
 inline constexpr std::string_view kDeviceOff = "the device is switched off: set it up";
 
 class NetDevice {
  public:
   enum class State : std::uint8_t { kMissing, kOff, kOn };
 
-  // The device need not be there. Error: out of sockets.
+  // The device need not exist. Error: no socket is available.
   static Result<NetDevice> named(const std::string& name);
 
   const std::string& name() const { return name_; }
-  // By SIOCGIFFLAGS alone.
+  // Uses SIOCGIFFLAGS only.
   State state() const;
-  // Of a device that is there. Errors: errno.
+  // The device must exist. Errors: errno.
   Result<unsigned> index() const;
   Result<std::size_t> mtu_bytes() const;
-  // How many queues frames may arrive at; 1 where the driver does not say.
+  // The number of receive queues; 1 if the driver does not say.
   std::size_t receive_queues() const;
 
-  // For ioctls on the device, with its name.
+  // A request with the device's name, for ioctls.
   ifreq request() const;
 
  private:

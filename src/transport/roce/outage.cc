@@ -11,7 +11,7 @@
 namespace pvrdma::transport::roce {
 
 void Outage::begin(std::string_view why, int code, Instant now) {
-  // What comes up only to go down again is no reason to hurry.
+  // A link that goes down again soon after it came up keeps its long pause.
   if (up_since_ != Instant::never() && now - up_since_ >= kRetryMax) pause_ = kRetryFirst;
   up_since_ = Instant::never();
   retry_at_ = now + pause_;
@@ -22,7 +22,7 @@ void Outage::begin(std::string_view why, int code, Instant now) {
     if (text != why_) log::warn("roce: {} is down: {}; trying again each second", what_, text);
     why_ = std::move(text);
   } catch (const std::bad_alloc&) {
-    why_ = "no memory";  // short enough for std::string to allocate nothing
+    why_ = "no memory";  // short enough that std::string does not allocate
   }
 }
 

@@ -1,5 +1,5 @@
-// Outage: why a link is down and when it tries again: soon at first, then ever more rarely. Each new reason
-// is one line of the log. Thread: shard-owned.
+// Outage: why a link is down and when it tries again. The pause between tries grows. Each new reason is
+// logged once. Thread: shard-owned.
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@ inline constexpr Duration kRetryMax = std::chrono::seconds(1);
 
 class Outage {
  public:
-  // `what`: the link. Tries at once.
+  // `what` names the link. The first try is due at once.
   explicit Outage(std::string what) : what_(std::move(what)) {}
 
-  // It is down, or still is: a clause that says why, and errno where that tells more.
+  // The link is down, or still down. `why`: a clause; `code`: an errno that adds detail, or 0.
   void begin(std::string_view why, int code, Instant now);
-  // It is down, and trying again is of no use.
+  // The link is down, and trying again is useless.
   void begin_for_ever(std::string_view why);
   void end(Instant now);
 

@@ -1,5 +1,5 @@
-// PacketSocket: the kernel's side of a network device, for tests: sees what comes out of the device, and
-// sends into it. Stands for the bridge, or the host. Thread: the test's.
+// PacketSocket: the kernel's side of a network device, for tests. It sees what comes out of the device and
+// sends into it. It plays the bridge or the host. Thread: the test's.
 #pragma once
 
 #include <arpa/inet.h>
@@ -32,7 +32,7 @@ class PacketSocket {
     }
   }
 
-  // The next frame that has come out of the device; empty: none.
+  // The next frame that has come out of the device; empty: no frame.
   Bytes get() const {
     Bytes frame(10'000);
     const ssize_t got = ::recv(fd_.get(), frame.data(), frame.size(), 0);

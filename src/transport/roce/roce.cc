@@ -17,8 +17,8 @@ using roce::ConnectionPool;
 
 constexpr std::uint8_t kEcnMask = 3;
 constexpr std::uint8_t kCongestionExperienced = 3;
-constexpr std::uint32_t kFramesPerTurn = 16;  // of one connection's answers
-constexpr std::uint32_t kFramesPerRun = 256;  // of all answers on a link
+constexpr std::uint32_t kFramesPerTurn = 16;  // answers of one connection
+constexpr std::uint32_t kFramesPerRun = 256;  // answers of all connections on a link
 
 bool is_datagram(pvrdma::roce::Opcode opcode) {
   return pvrdma::roce::has(opcode, pvrdma::roce::kDeth);
@@ -69,7 +69,7 @@ Frame to_frame(const verbs::Datagram& datagram, const Mac& source_mac, verbs::Ps
 
 }  // namespace
 
-// One link, the segment that it leads to, and the connections that owe something to peers there.
+// One link, the segment that it leads to, and the connections that have answers to send there.
 class Roce::Segment final : public roce::FrameHandler {
  public:
   explicit Segment(Roce& roce) : roce_(roce) {}
@@ -96,7 +96,7 @@ class Roce::Segment final : public roce::FrameHandler {
   }
 
   void send(const verbs::Datagram& datagram, const Place& from, const guestmem::SpanList& payload);
-  // Some of what is owed. True: there is more, and room for it.
+  // Sends some of the pending answers. True: there are more, and room for them.
   bool answer();
 
  private:
@@ -157,7 +157,7 @@ bool Roce::Segment::answer() {
     const std::uint32_t sent = connection.answerer.answer(
         connection.ends, roce_.way_out(&connection.ends.engine, *link_), kFramesPerTurn);
     if (connection.answerer.owes()) busy_.append(*entry);
-    if (link_->room() == 0) return false;  // on_room() goes on
+    if (link_->room() == 0) return false;  // on_room() continues
     frames += sent != 0 ? sent : 1;
   }
   return !busy_.empty();
@@ -211,7 +211,7 @@ class Roce::RocePath final : public verbs::Path {
   const std::shared_ptr<ConnectionPool> pool_;
   Roce& roce_;  // borrowed, as the next
   roce::Link& link_;
-  ConnectionPool::Entry& entry_;  // the pool's
+  ConnectionPool::Entry& entry_;  // owned by the pool
   Traffic& traffic_;
 };
 

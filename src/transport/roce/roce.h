@@ -1,13 +1,14 @@
-// Roce: the path out of the cluster, to machines with RDMA NICs and to Linux's rxe: RoCE v1 and v2, spoken
-// over links, which carry the Ethernet frames of one segment each.
+// Roce: the path out of the cluster, to machines with RDMA NICs and to Linux's rxe. It speaks RoCE v1 and v2
+// over links; each link carries the Ethernet frames of one segment.
 //
-// What arrives is checked in this order: lengths, headers, ICRC (roce/frame.h), whether the segment's ports
-// speak to such a peer (NativeInbound), which connection it is of, and only then what it asks for. Each frame
-// that is dropped is counted by its reason; none is answered but as the order of packets demands.
+// An arriving frame is checked in this order: lengths, headers, ICRC (roce/frame.h), whether the segment's
+// ports may talk to the sender (NativeInbound), which connection it belongs to, and only then what it
+// requests. Each dropped frame is counted by its reason. A frame is answered only if the order of packets
+// requires it.
 //
-// Connections keep soft state only (roce/connection_state.h), in a pool that is taken whole at the start:
-// when it is empty, a path is one to nowhere. What they owe to their peers leaves in turns, some frames of
-// each.
+// Connections keep soft state only (roce/connection_state.h), in a pool that is allocated at the start. When
+// the pool is full, a path drops everything. Pending answers are sent in turns, some frames of each
+// connection in each turn.
 //
 // Thread: shard-owned; links are added before the loop runs.
 #pragma once
@@ -37,39 +38,39 @@ class ConnectionPool;
 }
 
 struct RoceOptions {
-  std::size_t connections_max = 4096;  // about 1 KiB each
+  std::size_t connections_max = 4096;  // each takes about 1 KiB
 };
 
-// Frames that were dropped, and why.
+// Dropped frames, by reason.
 struct RoceErrors {
   std::array<std::uint64_t, pvrdma::roce::kDropReasons> bad_frames{};  // by roce::DropReason
   std::array<std::uint64_t, kEntries> refused{};                       // by Entry
-  std::uint64_t port_down = 0;          // for an adapter that is off, or whose link is down
-  std::uint64_t no_qp = 0;              // for no connection over this path
-  std::uint64_t bad_address = 0;        // of a connection, between other addresses than its own
-  std::uint64_t datagrams_dropped = 0;  // on their way out: the link was full
-  std::uint64_t no_connection = 0;      // messages of connections for which the pool had no place
+  std::uint64_t port_down = 0;          // the destination's adapter is off, or its link is down
+  std::uint64_t no_qp = 0;              // no connection of this path belongs to the QP
+  std::uint64_t bad_address = 0;        // the addresses are not those of the connection
+  std::uint64_t datagrams_dropped = 0;  // outbound: the link was full
+  std::uint64_t no_connection = 0;      // messages of connections for which the pool was full
 };
 
 class Roce final : public Transport, public shard::Pollable {
  public:
   // `inbound` is borrowed and outlives this.
   Roce(NativeInbound& inbound, const RoceOptions& options);
-  ~Roce() override;  // paths that are still open are not used any more
+  ~Roce() override;  // paths that are still open must not be used any more
   Roce(const Roce&) = delete;
   Roce& operator=(const Roce&) = delete;
 
-  // Adds the link that `open` makes, which gets who is to be given its frames. Returns the link's number,
-  // from 0. Errors: those of `open`.
+  // Adds the link that `open` makes. `open` is given the handler of the link's frames. Returns the link's
+  // number, starting at 0. Errors: those of `open`.
   Result<std::size_t> add_link(
       const std::function<Result<std::unique_ptr<roce::Link>>(roce::FrameHandler&)>& open);
-  // Which segment a link leads to from now on; none: its frames are dropped. One for each segment.
+  // Sets the segment that a link leads to; empty: frames are dropped. A segment has at most one link.
   void assign(std::size_t link, std::optional<SegmentId> segment);
-  // All that the engine's adapter sends passes the filter from now on; null: none. Borrowed.
+  // Makes everything that the engine's adapter sends pass the filter; null: removes the filter. Borrowed.
   void set_filter(const verbs::Engine& sender, pvrdma::roce::FrameFilter* filter);
-  // Why the link that leads to the segment is down; empty: it is up, or none leads there.
+  // Why the segment's link is down; empty: it is up, or the segment has no link.
   std::string link_trouble(SegmentId segment) const;
-  // Of all links together.
+  // The sums over all links.
   roce::LinkCounters link_counters() const;
 
   const RoceErrors& errors() const { return errors_; }
@@ -97,7 +98,7 @@ class Roce final : public Transport, public shard::Pollable {
   class Segment;
   class RocePath;
 
-  Segment* find(SegmentId segment) const;  // null: no link leads there
+  Segment* find(SegmentId segment) const;  // null: the segment has no link
   pvrdma::roce::FrameSink& way_out(const verbs::Engine* sender, roce::Link& link) const;
 
   struct Filtered {
@@ -109,10 +110,10 @@ class Roce final : public Transport, public shard::Pollable {
   RoceErrors errors_;
   Counters counters_;
   pvrdma::roce::Counters packets_;
-  // Shared with the paths: they may be closed after this is gone.
+  // Shared with the paths, which may be closed after this is destroyed.
   const std::shared_ptr<roce::ConnectionPool> pool_;
   std::vector<std::unique_ptr<Segment>> segments_;  // by link
-  std::vector<Filtered> filtered_;                  // usually none
+  std::vector<Filtered> filtered_;                  // usually empty
 };
 
 }  // namespace pvrdma::transport

@@ -1,4 +1,4 @@
-// The way of a frame to its connection, and what is counted where it ends.
+// Tests how a frame reaches its connection, and how a dropped frame is counted.
 #include "transport/roce/roce.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class RoceTest : public verbs::ConnectedQp, public NativeInbound {
   }
   void on_room(SegmentId) override {}
 
-  // A write of the peer's.
+  // A write that the peer sends.
   Frame frame() const {
     Frame made;
     made.envelope.source = kPeer.gid;
@@ -73,7 +73,7 @@ TEST_F(RoceTest, AFrameGoesToItsConnectionAndIsAnswered) {
   EXPECT_EQ(answer->envelope.destination, kPeer.gid);
 }
 
-// Answers, requests and datagrams of the adapter that has a filter, and of no other.
+// The filter sees the answers, requests and datagrams of its adapter, and of no other.
 TEST_F(RoceTest, WhatAnAdapterSendsPassesItsFilter) {
   class Bin final : public pvrdma::roce::FrameFilter, public pvrdma::roce::FrameSink {
    public:

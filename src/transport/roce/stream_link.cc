@@ -19,7 +19,7 @@ using pvrdma::roce::kFrameBytesMax;
 constexpr std::size_t kBufferBytes = 256 * 1024;
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kSlotBytes = kLengthBytes + kFrameBytesMax;
-constexpr std::size_t kForeignFrameBytesMax = 4096 + 65536;  // QEMU's
+constexpr std::size_t kForeignFrameBytesMax = 4096 + 65536;  // the longest frame that QEMU sends
 
 std::size_t length_at(const std::byte* at) {
   std::uint32_t length = 0;
@@ -63,7 +63,7 @@ std::byte* StreamLink::place() {
 
 void StreamLink::send(std::size_t bytes) {
   PVRDMA_CHECK(bytes >= kEthernetHeaderBytes && bytes <= kFrameBytesMax, "a frame of a possible length");
-  if (!socket_ || room() == 0) {  // it broke since the frame was placed
+  if (!socket_ || room() == 0) {  // the socket broke after place()
     ++counters_.send_errors;
     return;
   }
@@ -114,7 +114,7 @@ void StreamLink::dial(Instant now) {
   outage_.end(now);
 }
 
-// Leaves the buffers alone: a frame of theirs may be in use.
+// Keeps the buffers: a caller may still be using one of their frames.
 void StreamLink::fail(std::string_view why, int code, Instant now) {
   loop_.unwatch(socket_.get());
   socket_.reset();

@@ -1,8 +1,8 @@
-// StreamLink: a connection to a UNIX socket that speaks QEMU's -netdev stream: each frame after its length,
-// four bytes, highest first. Dials, and again after a pause whenever the peer is gone.
+// StreamLink: a connection to a UNIX socket that speaks QEMU's -netdev stream protocol. Each frame follows
+// its length, four bytes in network order. The link dials again after a pause whenever the peer is gone.
 //
-// Frames that are shorter or longer than a RoCE frame may be are skipped; a length that no frame has ends the
-// connection. Thread: shard-owned.
+// Frames that are shorter or longer than a RoCE frame may be are skipped. A length that no frame can have
+// ends the connection. Thread: shard-owned.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace pvrdma::transport::roce {
 
 class StreamLink final : public Link, private shard::FdHandler, private shard::Pollable {
  public:
-  // Error: `path` is no address.
+  // Error: `path` is not a valid socket address.
   static Result<std::unique_ptr<Link>> open(const std::string& path, shard::Loop& loop, const Clock& clock,
                                             FrameHandler& handler);
   ~StreamLink() override;
@@ -33,14 +33,14 @@ class StreamLink final : public Link, private shard::FdHandler, private shard::P
   const LinkCounters& counters() const override { return counters_; }
 
  private:
-  // Bytes on their way: those from `head` to `tail` wait.
+  // A byte queue: the bytes from `head` to `tail` are waiting.
   struct Buffer {
     std::unique_ptr<std::byte[]> bytes;
     std::size_t head = 0;
     std::size_t tail = 0;
 
     std::size_t waiting() const { return tail - head; }
-    void take(std::size_t count);  // from the front
+    void take(std::size_t count);  // removes bytes from the front
     void clear() { head = tail = 0; }
   };
 
@@ -67,8 +67,8 @@ class StreamLink final : public Link, private shard::FdHandler, private shard::P
   Fd socket_;  // watched while it is open
   Buffer in_;
   Buffer out_;
-  std::size_t skip_ = 0;  // bytes to come of a frame that nobody wants
-  bool blocked_ = false;  // the socket takes no more for now
+  std::size_t skip_ = 0;  // remaining bytes of a frame that is skipped
+  bool blocked_ = false;  // the socket accepts no more bytes for now
   bool starved_ = false;  // on_room() is owed
   Outage outage_;
   LinkCounters counters_;

@@ -30,7 +30,7 @@ class StreamLinkTest : public LinkTest {
   void listen() {
     listener_ = must(UnixListener::listen(path_, {.what = "test socket", .mode = 0600, .backlog = 4}));
   }
-  // The other end of the link, once it is up.
+  // Accepts the other end of the link once the link is up.
   Fd accept() {
     if (!up(*link_)) throw std::runtime_error("the link does not come up: " + link_->trouble());
     return Fd(::accept4(listener_->fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -43,7 +43,7 @@ class StreamLinkTest : public LinkTest {
     std::copy(frame.begin(), frame.end(), all.begin() + 4);
     return all;
   }
-  // All of it, while the link reads.
+  // Writes all bytes while the link reads.
   bool put(const Fd& peer, const Bytes& bytes) {
     std::size_t put = 0;
     return turn_until([&] {
@@ -52,7 +52,7 @@ class StreamLinkTest : public LinkTest {
       return put == bytes.size();
     });
   }
-  // What there is now.
+  // Reads what has arrived.
   static Bytes get(const Fd& peer) {
     Bytes bytes(1 << 20);
     const ssize_t got = ::recv(peer.get(), bytes.data(), bytes.size(), 0);
@@ -107,7 +107,7 @@ TEST_F(StreamLinkTest, AFloodComesInBurstsOneInATurn) {
   ASSERT_TRUE(put(peer, flood));
   std::size_t before = handler_.frames.size();
   while (before < 1000) {
-    loop_->turn(Duration{0});  // which the socket, empty by now, does not ask for
+    loop_->turn(Duration{0});  // the socket is empty by now and does not trigger this turn
     ASSERT_LE(handler_.frames.size(), before + kBurst);
     ASSERT_GT(handler_.frames.size(), before);
     before = handler_.frames.size();
@@ -188,7 +188,7 @@ TEST_F(StreamLinkTest, TellsOfRoomThatAFlushMade) {
 TEST_F(StreamLinkTest, DialsAgainWhenThePeerHasGone) {
   Fd peer = accept();
   ASSERT_TRUE(
-      put(peer, {std::byte{0}, std::byte{0}}));  // half a length, which the next connection must not see
+      put(peer, {std::byte{0}, std::byte{0}}));  // half a length, which must not affect the next connection
   loop_->turn(std::chrono::milliseconds(1));
   ASSERT_TRUE(send(*link_, frame_of(14, 1)));
   listener_.reset();
@@ -223,7 +223,7 @@ TEST_F(StreamLinkTest, MayBreakWhileAFrameIsHandled) {
     link_->send(60);
     link_->flush(clock_.now());
     link_->place();
-    link_->send(60);  // what was placed before it broke
+    link_->send(60);  // placed before the socket broke
   };
   ASSERT_EQ(::send(peer.get(), two.data(), two.size(), 0), static_cast<ssize_t>(two.size()));
   ASSERT_TRUE(turn_until([&] { return !handler_.frames.empty(); }));

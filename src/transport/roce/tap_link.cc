@@ -75,7 +75,7 @@ void TapLink::attach(Instant now) {
   attached_ = true;
 }
 
-// The device is gone. The kernel lets the same descriptor have another.
+// The device is gone. The kernel allows the same descriptor to attach to another one.
 void TapLink::detach(int code, Instant now) {
   loop_.unwatch(tun_.get());
   attached_ = false;

@@ -1,8 +1,9 @@
-// TapLink: a tap device that an administrator made for the daemon's user. No queue of its own: a frame is
-// written when it is sent, and what the kernel does not take is lost, as on any Ethernet.
+// TapLink: a tap device that an administrator made for the daemon's user. It has no queue of its own: send()
+// writes the frame, and a frame that the kernel does not accept is lost, as on any Ethernet.
 //
-// A device that is missing, down, or goes away is looked for again after a pause, with the descriptor that
-// was opened at the start: that takes two ioctls (SIOCGIFFLAGS, TUNSETIFF). Thread: shard-owned.
+// If the device is missing, down or removed, the link looks for it again after a pause. It reuses the
+// descriptor that was opened at the start, so it needs two ioctls only (SIOCGIFFLAGS, TUNSETIFF). Thread:
+// shard-owned.
 #pragma once
 
 #include <array>
@@ -53,12 +54,12 @@ class TapLink final : public Link, private shard::FdHandler, private shard::Poll
   shard::Loop& loop_;
   const Clock& clock_;
   FrameHandler& handler_;
-  bool attached_ = false;  // tun_ is the device's, and watched
+  bool attached_ = false;  // tun_ is attached to the device and watched
   bool starved_ = false;   // on_room() is owed
   Outage outage_;
   LinkCounters counters_;
   std::array<std::byte, pvrdma::roce::kFrameBytesMax> out_;
-  std::array<std::byte, pvrdma::roce::kFrameBytesMax + 1> in_;  // 1: more than a RoCE frame has
+  std::array<std::byte, pvrdma::roce::kFrameBytesMax + 1> in_;  // one byte more than the longest RoCE frame
 };
 
 }  // namespace pvrdma::transport::roce

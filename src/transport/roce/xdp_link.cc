@@ -14,13 +14,13 @@ namespace {
 
 using pvrdma::roce::kFrameBytesMax;
 
-// A device of up to this MTU has frames that the kernel puts into one chunk, behind what it keeps free.
+// Up to this MTU, the kernel puts a frame into one chunk, after the headroom that it reserves.
 constexpr std::size_t kOneChunkMtuBytes = XdpSocket::kChunkBytes - 256 - 320 - 18;
 
-// The kernel copies a frame that was just written from the cache, and takes no more than 32 descriptors at
-// once.
+// The kernel should copy a frame while it is still in the cache. It takes at most 32 descriptors at once.
 constexpr std::uint32_t kFramesPerKick = 32;
-constexpr std::uint32_t kKicksPerFlush = XdpSocket::kSlots / kFramesPerKick;  // before it; what is more waits
+// Before the flush; later frames wait for it.
+constexpr std::uint32_t kKicksPerFlush = XdpSocket::kSlots / kFramesPerKick;
 
 std::string_view name_of(XdpProgram::Mode mode) {
   return mode == XdpProgram::Mode::kDriver ? "in the driver" : "behind the driver";
@@ -126,7 +126,7 @@ void XdpLink::kick(Instant now) {
       return outage_.begin(kDeviceOff, 0, now);
     case ENXIO:
       return outage_.begin_for_ever("the device has gone: start the daemon anew when it is back");
-    default:  // what the kernel has not taken, it takes later
+    default:  // the kernel will take the rest later
       return;
   }
 }
@@ -144,7 +144,7 @@ void XdpLink::on_fd_ready(int /*fd*/, shard::Readiness /*ready*/) {
   if (handed != 0) handler_.on_burst_end(now);
 }
 
-// True: a frame is whole and was handed over.
+// True: a frame was completed and delivered.
 bool XdpLink::take_in(const XdpSocket::Arrived& part, Instant now) {
   std::span<const std::byte> frame = part.bytes;
   if (part.more || gathered_ != 0) {

@@ -1,12 +1,12 @@
-// XdpLink: an AF_XDP socket at a network device, one end of a veth pair or a NIC, and the program there that
-// hands it the device's RoCE frames; all others stay the kernel's.
+// XdpLink: an AF_XDP socket at a network device (one end of a veth pair, or a NIC), and the XDP program there
+// that redirects the device's RoCE frames to the socket. All other frames stay with the kernel.
 //
-// Opening it needs rights (CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF); using it none: sendto, recvfrom and,
-// when the device was switched off, SIOCGIFFLAGS. That a device was removed shows at the next frame that
-// leaves, and it is not found again.
+// Opening it needs privileges (CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF). Using it needs no privileges: it calls
+// sendto, recvfrom and, after the device was switched off, SIOCGIFFLAGS. The link notices that its device was
+// removed when it next sends a frame. It does not look for the device again.
 //
-// Nobody announces that a frame is out and its slot free: while somebody waits for one the link polls.
-// Thread: shard-owned.
+// The kernel does not announce that a frame was sent and its slot is free, so the link polls while a sender
+// waits for a slot. Thread: shard-owned.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ namespace pvrdma::transport::roce {
 
 class XdpLink final : public Link, private shard::FdHandler, private shard::Pollable {
  public:
-  // Errors: no such device, one with several receive queues, no rights, a kernel that cannot.
+  // Errors: no such device, several receive queues, missing privileges, a kernel without the features.
   static Result<std::unique_ptr<Link>> open(const std::string& name, shard::Loop& loop, const Clock& clock,
                                             FrameHandler& handler);
   ~XdpLink() override;
@@ -56,8 +56,8 @@ class XdpLink final : public Link, private shard::FdHandler, private shard::Poll
   const NetDevice device_;
   const std::string what_;
   const std::unique_ptr<XdpSocket> socket_;
-  const XdpProgram program_;   // goes before the socket
-  const std::size_t longest_;  // of the frames that go out
+  const XdpProgram program_;   // destroyed before the socket
+  const std::size_t longest_;  // longest frame to send
   shard::Loop& loop_;
   const Clock& clock_;
   FrameHandler& handler_;
@@ -67,7 +67,7 @@ class XdpLink final : public Link, private shard::FdHandler, private shard::Poll
   std::uint32_t kicks_left_ = 0;  // until the next flush
   Outage outage_;
   LinkCounters counters_;
-  std::size_t gathered_ = 0;  // of a frame in several parts; beyond gather_: too long
+  std::size_t gathered_ = 0;  // bytes of a frame in several parts; more than gather_ holds: too long
   std::array<std::byte, pvrdma::roce::kFrameBytesMax> gather_;
 };
 

@@ -48,7 +48,7 @@ class XdpLinkTest : public LinkTest {
     ASSERT_TRUE(up(*link_)) << link_->trouble();
   }
 
-  // Of so many bytes, from Ethernet's header on, in each of RoCE's encapsulations.
+  // A frame of `bytes` bytes, from the Ethernet header on, in one of RoCE's encapsulations.
   static Bytes of_type(int type, std::size_t bytes, bool tagged) {
     Bytes frame(bytes, std::byte{1});
     std::size_t at = 12;
@@ -110,7 +110,7 @@ TEST_F(XdpLinkTest, LetsFramesOfALongTurnGoBeforeItsEnd) {
 
 TEST_F(XdpLinkTest, TakesRoceFramesAndLeavesTheKernelAllOthers) {
   open();
-  const PacketSocket near("near");  // sees what the program leaves
+  const PacketSocket near("near");  // sees what the program passes on
   const PacketSocket far("far");
   for (const bool tagged : {false, true}) {
     for (const int type : {0x0800, 0x86dd, 0x8915}) {
@@ -132,10 +132,10 @@ TEST_F(XdpLinkTest, TakesRoceFramesAndLeavesTheKernelAllOthers) {
       others.push_back(of_type(type, 90, tagged));
       others.back()[ip + (type == 0x0800 ? 9 : 6)] = std::byte{6};  // TCP
       others.push_back(of_type(type, 90, tagged));
-      others.back().resize(port + 1);  // ends in the port
+      others.back().resize(port + 1);  // truncated within the port
     }
     others.push_back(of_type(0x0800, 90, tagged));
-    others.back()[ip] = std::byte{0x46};  // with options
+    others.back()[ip] = std::byte{0x46};  // an IPv4 header with options
   }
   for (const Bytes& other : others) ASSERT_TRUE(far.put(other));
   ASSERT_TRUE(far.put(frame_of(60, 7)));
@@ -168,7 +168,7 @@ TEST_F(XdpLinkTest, GoesOnAfterEveryChunkAndSlotWasUsedOften) {
   constexpr std::size_t kFrames = 3 * XdpSocket::kReceiveChunks;
   std::size_t came = 0;
   for (std::size_t i = 0; i < kFrames; ++i) {
-    // Short and long ones by turns, so that slots change what they hold.
+    // Short and long frames in turn, so that slots are reused for both.
     const Bytes frame = frame_of(i % 3 == 0 ? 4150 : 100 + i % 1000, static_cast<std::uint8_t>(i));
     ASSERT_TRUE(turn_until([&] { return link_->room() != 0 && send(*link_, frame); }));
     link_->flush(clock_.now());
@@ -275,7 +275,7 @@ TEST_F(XdpLinkTest, NeedsADeviceOfOneReceiveQueue) {
   EXPECT_EQ(code_of(open_link({LinkKind::kXdp, "nothing"}, *loop_, clock_, handler_)), ENODEV);
 }
 
-// A process that has lost one capability, as a unit's CapabilityBoundingSet makes it.
+// The process lacks one capability, as with a unit's CapabilityBoundingSet.
 TEST_F(XdpLinkTest, NamesTheRightsThatItNeeds) {
   const auto without = [&](int capability) {
     int ends[2];

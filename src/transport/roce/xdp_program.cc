@@ -27,7 +27,7 @@ constexpr std::int32_t kIpv6Bytes = 40;
 constexpr std::int32_t kUdpBytes = 8;
 constexpr std::int32_t kRoceV1 = 0x8915;
 
-// Instructions whose jumps lead forward, to labels.
+// A program under construction. Its jumps lead forward, to labels.
 class Assembly {
  public:
   enum Label : std::uint8_t { kUntagged, kIpv6, kUdp, kTake, kPass, kLabels };
@@ -84,7 +84,7 @@ class Assembly {
   std::array<std::size_t, kLabels> places_{};
 };
 
-// As the kernel reads it from the frame.
+// The value as the kernel loads it from the frame.
 std::int32_t on_wire(std::int32_t value) {
   return ::htons(static_cast<std::uint16_t>(value));
 }
@@ -126,7 +126,7 @@ std::vector<bpf_insn> instructions(int map) {
   code.here(Assembly::kTake);
   code.load_map(BPF_REG_1, map);
   code.load(BPF_W, BPF_REG_2, kContext, offsetof(xdp_md, rx_queue_index));
-  code.set(BPF_REG_3, XDP_PASS);  // where no socket is at that queue
+  code.set(BPF_REG_3, XDP_PASS);  // if no socket is bound to that queue
   code.call(BPF_FUNC_redirect_map);
   code.exit();
   code.here(Assembly::kPass);

@@ -1,9 +1,9 @@
-// XdpProgram: a program of the kernel's at a network device, which hands the RoCE frames that arrive there to
-// an AF_XDP socket and leaves all others to the kernel: IPv4 (without options) and IPv6 to UDP port 4791, and
-// v1; each with or without an 802.1Q tag.
+// XdpProgram: an XDP program at a network device. It redirects arriving RoCE frames to an AF_XDP socket and
+// passes all others to the kernel. RoCE frames are IPv4 (without options) or IPv6 to UDP port 4791, and RoCE
+// v1, each with or without an 802.1Q tag.
 //
-// It is at the device for as long as this lives; when the process ends, the kernel takes it away.
-// Thread: a value; not shared.
+// The program stays attached while this object exists. When the process ends, the kernel detaches it. Thread:
+// a value; not shared.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,14 @@ namespace pvrdma::transport::roce {
 
 class XdpProgram {
  public:
-  // Where it runs: in the driver, or, where that has no such place, in the kernel's own part of receiving.
+  // Where it runs: in the driver or, if the driver does not support XDP, in the kernel's generic receive
+  // path.
   enum class Mode : std::uint8_t { kDriver, kGeneric };
-  // Whether it is for frames that take several buffers: kernel 6.6 or later.
+  // Whether it accepts frames in several buffers, which needs kernel 6.6 or later.
   enum class Frames : std::uint8_t { kOneBuffer, kSeveralBuffers };
 
-  // `socket` is bound to queue 0 of the device. Errors: no rights (EPERM), another program is there (EBUSY),
-  // the kernel's errno.
+  // `socket` is bound to queue 0 of the device. Errors: no privileges (EPERM), another program is attached
+  // (EBUSY), the kernel's errno.
   static Result<XdpProgram> attach(unsigned device_index, int socket, Frames frames);
 
   Mode mode() const { return mode_; }
@@ -30,8 +31,8 @@ class XdpProgram {
  private:
   XdpProgram(Fd map, Fd at, Mode mode) : map_(std::move(map)), at_(std::move(at)), mode_(mode) {}
 
-  Fd map_;  // from queues to sockets
-  Fd at_;   // its place at the device
+  Fd map_;  // maps queues to sockets
+  Fd at_;   // the program's attachment to the device
   Mode mode_;
 };
 

@@ -1,6 +1,6 @@
-// XdpRing: one of the four rings that an AF_XDP socket and the kernel share. Each has a producer and
-// a consumer, whose indices only count up; an entry's place is its index modulo the size, a power of two.
-// The kernel is trusted. Thread: shard-owned.
+// XdpRing: one of the four rings that an AF_XDP socket shares with the kernel. Each has a producer and a
+// consumer, whose indices only count up. An entry's position is its index modulo the size, which is a power
+// of two. The kernel is trusted. Thread: shard-owned.
 #pragma once
 
 #include <atomic>
@@ -13,26 +13,26 @@ template <typename Entry>
 class XdpRing {
  public:
   XdpRing() = default;
-  // In memory that outlives this.
+  // The memory must outlive this.
   XdpRing(std::uint32_t* producer, std::uint32_t* consumer, std::uint32_t* flags, Entry* entries,
           std::uint32_t size)
       : producer_(producer), consumer_(consumer), flags_(flags), entries_(entries), mask_(size - 1) {}
 
-  // Where we consume: entries that were produced.
+  // For rings that this side consumes: the number of produced entries.
   std::uint32_t waiting() const { return load(*producer_) - own_; }
   const Entry& front() const { return entries_[own_ & mask_]; }
   void pop() { ++own_; }
   void publish_consumed() { store(*consumer_, own_); }
 
-  // Where we produce: who calls push() knows that there is a place.
+  // For rings that this side produces. The caller of push() has made sure that there is a free entry.
   void push(const Entry& entry) { entries_[own_++ & mask_] = entry; }
   void publish_produced() { store(*producer_, own_); }
-  // What the kernel has not consumed of what was published.
+  // The number of published entries that the kernel has not consumed.
   std::uint32_t unconsumed() const {
     return std::atomic_ref(*producer_).load(std::memory_order_relaxed) - load(*consumer_);
   }
 
-  // XDP_RING_NEED_WAKEUP and the like.
+  // XDP_RING_NEED_WAKEUP and other flags.
   std::uint32_t flags() const { return load(*flags_); }
 
  private:
@@ -48,7 +48,7 @@ class XdpRing {
   std::uint32_t* flags_ = nullptr;
   Entry* entries_ = nullptr;
   std::uint32_t mask_ = 0;
-  std::uint32_t own_ = 0;  // our index; the shared one follows at publish
+  std::uint32_t own_ = 0;  // this side's index; publish copies it to the shared one
 };
 
 }  // namespace pvrdma::transport::roce

@@ -14,16 +14,16 @@
 namespace pvrdma::transport::roce {
 namespace {
 
-// Of <linux/if_xdp.h> since 6.6.
+// From <linux/if_xdp.h> since 6.6.
 constexpr std::uint16_t kUseSeveralChunks = 1 << 4;  // XDP_USE_SG
 constexpr std::uint32_t kMoreFollows = 1 << 0;       // XDP_PKT_CONTD
 
-// A process that has ended still holds the device for a moment.
+// The device stays in use for a moment after a process has ended.
 constexpr int kAttempts = 20;
 constexpr auto kAttemptsApart = std::chrono::milliseconds(50);
 
 constexpr int kKicksMax = 64;                       // the kernel takes at least 32 descriptors each time
-constexpr int kBytesUnderWayMax = 8 * 1024 * 1024;  // as the kernel counts them, more than the slots hold
+constexpr int kBytesUnderWayMax = 8 * 1024 * 1024;  // the kernel's accounting; more than the slots hold
 
 Failure refusal(std::string_view doing) {
   if (errno == EPERM) return fail(EPERM, std::string(doing) + ": no rights: give the daemon CAP_NET_RAW");
@@ -65,7 +65,8 @@ Result<void> XdpSocket::set_up(unsigned device_index, Frames frames) {
                 fmt::format("cannot share memory with the kernel: raise the limit of locked memory by {} MiB",
                             kMemoryBytes >> 20));
   }
-  // Frames that leave count until they are out. Who may not exceed the system's limit sends fewer at once.
+  // Frames count until they are sent. Without the privilege to exceed the system's limit, fewer frames are in
+  // flight.
   if (::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kBytesUnderWayMax, sizeof(int)) != 0) {
     ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDBUF, &kBytesUnderWayMax, sizeof(int));
   }
@@ -166,7 +167,7 @@ void XdpSocket::send(std::size_t bytes) {
   if (is_long_[slot]) send_.push({at + kChunkBytes, static_cast<std::uint32_t>(bytes - first), 0});
 }
 
-// A frame's descriptors come back in order: the last one frees the slot.
+// A frame's descriptors complete in order, so the last one frees the slot.
 void XdpSocket::reclaim() {
   std::uint32_t waiting = completion_.waiting();
   if (waiting == 0) return;
@@ -189,7 +190,7 @@ int XdpSocket::kick() {
   for (int i = 0; i < kKicksMax && needs_kick(); ++i) {
     const std::uint32_t before = send_.unconsumed();
     if (::sendto(fd_.get(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) >= 0) continue;
-    if (errno != EAGAIN || send_.unconsumed() == before) return errno;  // EAGAIN: it took some
+    if (errno != EAGAIN || send_.unconsumed() == before) return errno;  // EAGAIN: the kernel took some
   }
   return 0;
 }
