@@ -22,7 +22,7 @@ void Fabric::drop(PathKind kind) {
   transports_.drop(kind);
   for (const auto& [id, each] : segments_) {
     each->transports_changed();
-    each->paths_ready();  // who waited for room waits for nothing now
+    each->paths_ready();  // senders that waited for room need not wait any more
   }
 }
 
@@ -70,7 +70,7 @@ Delivery Fabric::on_request(transport::HostId from, PathKind by, transport::Segm
     transport::Transport* const brought = transports_.find(by);
     if (brought == nullptr || admission.way == nullptr || brought == admission.way)
       return engine.on_request(request, payload, now);
-    // The hosts do not go by the same way now: the sender's may be the only one that works.
+    // The two hosts disagree about the path; the sender's path may be the only one that works.
     admission.port->answer_by(*brought, {.host = from, .segment = segment}, {request.to, request.from});
     engine.on_request(request, payload, now);
     admission.port->answer_as_usual();
@@ -92,7 +92,7 @@ Delivery Fabric::on_datagram(transport::HostId from, transport::SegmentId segmen
   });
 }
 
-// Which connections waited for which host nobody has written down: those that did not find nothing to do.
+// Nothing records which connections wait for which host, so all are woken; those that do not wait do nothing.
 void Fabric::on_ready(transport::HostId /*host*/, Instant /*now*/) {
   for (const auto& [id, each] : segments_) each->paths_ready();
 }
@@ -123,8 +123,8 @@ void Fabric::on_returned(verbs::Engine& engine, verbs::Qpn qpn, std::uint32_t rk
   engine.on_returned(qpn, rkey);
 }
 
-// The way to the host may be another one now. Whoever waits for it is woken by on_ready(), or has another
-// one.
+// The path to the host may have changed. A sender that waits for the host is woken by on_ready(), or uses
+// another path.
 void Fabric::on_up_changed(transport::HostId host, Instant /*now*/) {
   for (const auto& [id, each] : segments_) {
     each->transports_changed();

@@ -1,4 +1,4 @@
-// Fabric: this host's part of all distributed switches: one Switch for each segment, and the way in for
+// Fabric: this host's part of all distributed switches. It has one Switch for each segment, and receives
 // messages from other hosts.
 //
 // Thread: shard-owned.
@@ -18,32 +18,33 @@ namespace pvrdma::fabric {
 
 class Fabric final : public transport::Inbound, public transport::NativeInbound {
  public:
-  // Borrowed; they outlive the fabric. `observer` may be null.
+  // Borrowed; both outlive the fabric. `observer` may be null.
   explicit Fabric(const Clock& clock, FabricObserver* observer = nullptr);
-  ~Fabric() override;  // no port is left
+  ~Fabric() override;  // all ports have been destroyed before
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
 
-  // A transport, one of each kind at most; borrowed until drop().
+  // Adds a transport, at most one of each kind. Borrowed until drop().
   void use(transport::Transport& transport);
-  // On an empty stack. Connections that went by it have no path then.
+  // Removes a transport. Connections that used it have no path until they find another. On an empty stack.
   void drop(PathKind kind);
   const Transports& transports() const { return transports_; }
 
-  // Made at the first call, kept until the fabric goes.
+  // The switch of a segment. Made at the first call; lives as long as the fabric.
   Switch& segment(transport::SegmentId id);
 
-  // Replaces what is known of other hosts. An equal view changes nothing. Without memory (bad_alloc) some
-  // segments have it and others do not; to be called again.
+  // Replaces what is known of other hosts. An equal view changes nothing. If memory runs out (bad_alloc),
+  // only some segments have the new view, and the caller must call again.
   void set_view(View view);
   const View& view() const { return view_; }
 
-  // Of all segments together.
+  // The sum over all segments.
   std::uint64_t duplicates_refused() const { return sum(&Switch::duplicates_refused); }
   std::uint64_t foreign_refused() const { return sum(&Switch::foreign_refused); }
   std::uint64_t gids_lost() const { return sum(&Switch::gids_lost); }
 
-  // Inbound: for transports, on an empty stack. This daemon's own segment is no host's business.
+  // Inbound: called by transports on an empty stack. Messages to the segment that is local to this daemon are
+  // refused.
   transport::Delivery on_request(transport::HostId from, PathKind by, transport::SegmentId segment,
                                  const verbs::Request& request, verbs::Payload& payload,
                                  Instant now) override;
@@ -61,7 +62,7 @@ class Fabric final : public transport::Inbound, public transport::NativeInbound 
   void on_pair_restored(transport::HostId host, const transport::VmPair& pair,
                         const std::function<bool(verbs::Qpn own)>& affected, Instant now) override;
   void on_returned(verbs::Engine& engine, verbs::Qpn qpn, std::uint32_t rkey) override;
-  // NativeInbound: the same.
+  // NativeInbound: the same for packets from outside the cluster.
   transport::NativeInbound::Admission admit(transport::SegmentId segment, const verbs::Gid& source,
                                             const verbs::Gid& destination,
                                             const Mac& destination_mac) override;
@@ -77,7 +78,7 @@ class Fabric final : public transport::Inbound, public transport::NativeInbound 
   FabricObserver* observer_;
   Transports transports_;
   View view_;
-  bool view_is_everywhere_ = true;  // false: a segment had no memory for it
+  bool view_is_everywhere_ = true;  // false: memory ran out before all segments had the view
   std::map<transport::SegmentId, std::unique_ptr<Switch>> segments_;
 };
 

@@ -1,5 +1,5 @@
-// What the fabric's tests share: a transport that records instead of carrying, and adapters reduced to their
-// engines. Thread: one.
+// Shared by the fabric's tests: a transport that records instead of sending, and adapters that consist of
+// their engines only. Thread: one.
 #pragma once
 
 #include <set>
@@ -14,7 +14,8 @@
 
 namespace pvrdma::fabric {
 
-// What a transport was given: to whom, and which kind of message: 'q' request, 'r' response, 'd' datagram.
+// A message that a transport was given: its destination and its kind: 'q' request, 'r' response, 'd'
+// datagram.
 struct Delivery {
   verbs::Engine* to;
   char kind;
@@ -84,7 +85,7 @@ struct NoEvents final : verbs::EventSink {
   void qp_failed(verbs::Qpn, std::string_view) override {}
 };
 
-// One adapter: a port and the engine behind it, attached.
+// One adapter: a port with an attached engine.
 struct Node {
   Node(const std::string& name, Switch& fabric_switch, PortIdentity identity = {})
       : port(name, std::move(identity), fabric_switch),
@@ -100,12 +101,12 @@ struct Node {
   verbs::Engine engine;
 };
 
-// One end of a connection, as its QP has it.
+// One end of a connection, as a QP has it.
 struct End {
   verbs::Path& path(Port& port, const verbs::Gid& from, const verbs::Gid& to) {
     return port.path(slot, [&] { return verbs::Connection{{from, {}}, {to, {}}}; });
   }
-  // False: there was no room, and nothing was sent.
+  // Sends a request. False: there was no room, and nothing was sent.
   bool send_request(Port& port, const verbs::Gid& from, const verbs::Gid& to,
                     const guestmem::SpanList& payload = {}) {
     verbs::Path& now = path(port, from, to);

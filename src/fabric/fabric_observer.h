@@ -1,4 +1,4 @@
-// FabricObserver: whoever has to know what this host's ports hold and which hosts it reaches. Thread:
+// FabricObserver: is told which GIDs this host's ports hold and which hosts are connected. Thread:
 // shard-owned.
 #pragma once
 
@@ -9,15 +9,15 @@
 
 namespace pvrdma::fabric {
 
-// Called on the shard, from inside a guest's command or a transport's turn: must not block and must not call
-// back into the fabric.
+// Called on the shard, from inside a guest's command or a transport's turn. An implementation must not block
+// and must not call back into the fabric.
 class FabricObserver {
  public:
   virtual ~FabricObserver() = default;
   // A local port begins or ceases to hold a GID.
   virtual void on_gid_bound(transport::SegmentId segment, const verbs::Gid& gid, const std::string& port) = 0;
   virtual void on_gid_unbound(transport::SegmentId segment, const verbs::Gid& gid) = 0;
-  // Connections to the host stand, or no longer.
+  // Connections to the host were established, or all were lost.
   virtual void on_host_up(transport::HostId host, bool up) = 0;
 };
 

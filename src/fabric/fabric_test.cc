@@ -59,7 +59,7 @@ class FabricTest : public testing::Test {
     verbs::SpanPayload payload;
     return fabric_.on_request(host, PathKind::kTcp, segment, request, payload, now_);
   }
-  // Requests that have reached an engine: it has no QP, so it counts each.
+  // The number of requests that have reached the engine. It has no QP and therefore counts each as dropped.
   static std::uint64_t arrived(const Node& node) { return node.engine.counters().dropped_unknown_qp; }
 
   const Instant now_{std::chrono::seconds(100)};
@@ -145,7 +145,7 @@ TEST_F(FabricTest, GoesByTheHcaWhereTheSwitchHasItAndByTcpWhileItIsNotUp) {
   fabric_.drop(PathKind::kHca);
 }
 
-// The hosts do not see alike which way works: the answer goes by the one that has brought the request.
+// The hosts disagree about the working path: the answer takes the path that brought the request.
 TEST_F(FabricTest, AnAnswerGoesBackByTheWayOfItsRequest) {
   RecordingTransport hca(PathKind::kHca);
   fabric_.use(hca);
@@ -307,7 +307,7 @@ TEST_F(FabricTest, APortWithoutLinkOrAdapterDropsAndCounts) {
   EXPECT_EQ(a.port.counters().dropped_for(DropReason::kPortDetached), 1U);
 }
 
-// One RC connection to a GID of esx-02, with its guest; what its engine sends is recorded.
+// One RC connection to a GID of esx-02, with its guest. The test records what its engine sends.
 class FabricConnection : public FabricTest {
  protected:
   void SetUp() override {
@@ -318,12 +318,12 @@ class FabricConnection : public FabricTest {
   void TearDown() override { port_.detach(); }
 
   void post(std::uint64_t wr_id) { guest_.send(qp_, {.wr_id = wr_id, .sges = {mr_.sge(0, 64)}}); }
-  // How many requests the engine has sent since the last call.
+  // The number of requests that the engine has sent since the last call.
   std::size_t sent() {
     guest_.settle();
     return std::exchange(guest_.wire.requests, {}).size();
   }
-  // The peer's first request, as from that host.
+  // The peer's first request, arriving from that host.
   transport::Delivery ask_as(HostId host, verbs::RequestOp op = verbs::RequestOp::kWrite) {
     const verbs::Request request{.from = {kPeer, verbs::Qpn(77)},
                                  .to = guest_.endpoint(qp_),
@@ -391,7 +391,7 @@ TEST_F(FabricConnection, GoesOnWhenItsPeerMovesOrItsPathComesBack) {
   EXPECT_EQ(sent(), 1U);
 }
 
-// The peer's host has heard of this guest before this host heard of the peer.
+// The peer's host learned of this guest before this host learned of the peer.
 TEST_F(FabricConnection, AsksForWhatCameBeforeItsSenderWasKnown) {
   ASSERT_TRUE(port_.bind_gid(verbs::test_gid(51)));
   EXPECT_EQ(ask_as(kEsx3), transport::Delivery::kForeignSource);
@@ -431,7 +431,8 @@ TEST_F(FabricConnection, AsksForWhatCameWhileItWasStopped) {
   EXPECT_EQ(port_.stopped_engine(), nullptr);
 }
 
-// It has said that it has no receive: what comes again then is not looked for otherwise.
+// The guest had answered that no receive was posted (RNR). Only this rule makes it notice the repeated
+// request.
 TEST_F(FabricConnection, AsksForWhatCameAgainWhileItWasStopped) {
   ASSERT_TRUE(port_.bind_gid(verbs::test_gid(51)));
   ask_as(kEsx2, verbs::RequestOp::kSend);
@@ -454,7 +455,7 @@ TEST_F(FabricConnection, StopsWaitingForATransportThatIsGone) {
   EXPECT_EQ(sent(), 1U);
 }
 
-// A QP that waits for a host which is then gone must not wait for ever: it runs into its timeouts.
+// A QP that waits for a host that then disappears must not wait for ever: it runs into its timeouts.
 TEST_F(FabricConnection, StopsWaitingForAWayThatIsNoMore) {
   guest_.wire.room = 0;
   post(1);

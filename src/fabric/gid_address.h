@@ -1,4 +1,5 @@
-// GIDs and the IP addresses that they stand for: RoCE makes them of an interface's addresses. Thread: values.
+// Converts between GIDs and IP addresses: RoCE derives an interface's GIDs from its addresses. Thread:
+// values.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// NativeRule: that the ports of a segment may speak RoCE to native endpoints, machines with RDMA NICs that no
-// host of the cluster knows, and to which. Thread: values.
+// NativeRule: permits the ports of a segment to speak RoCE to native endpoints, that is, to machines with
+// RDMA NICs that do not belong to the cluster. It also limits which endpoints. Thread: values.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace pvrdma::fabric {
 
 struct NativeRule {
   transport::SegmentId segment;
-  std::vector<IpNetwork> peers;  // empty: any
+  std::vector<IpNetwork> peers;  // empty: all addresses
 
   bool allows(const verbs::Gid& gid) const {
     if (peers.empty()) return true;

@@ -1,4 +1,5 @@
-// Native endpoints: who is one, who may speak to one, and what may come in from outside the cluster.
+// Tests native endpoints: which peers count as native, which ports may speak to them, and what may come in
+// from outside the cluster.
 #include <gtest/gtest.h>
 #include <optional>
 
@@ -39,7 +40,7 @@ class NativeTest : public testing::Test {
     if (rule) view.natives.push_back(*rule);
     fabric_.set_view(std::move(view));
   }
-  // Sends from the port, of a connection of its own or `end`, and says which way it went.
+  // Sends from the port, over a new connection or `end`. Returns the kind of path that the request took.
   PathKind way(Node& from, std::uint8_t source, std::uint8_t destination) {
     End end;
     return way(from, source, destination, end);
@@ -159,7 +160,7 @@ TEST_F(NativeTest, AnAdapterThatIsOffGetsNothing) {
   EXPECT_EQ(admission.engine, nullptr);
 }
 
-// What comes back would have nobody to go to.
+// Answers to it could not be delivered.
 TEST_F(NativeTest, AnAdapterThatIsOffSendsNothing) {
   a_.port.detach();
   EXPECT_EQ(way(a_, 1, 9), PathKind::kNone);

@@ -1,4 +1,4 @@
-// What listings say about paths, and why a message went nowhere. Thread: values.
+// What listings show about paths, and why messages are dropped. Thread: values.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,16 @@ namespace pvrdma::fabric {
 using transport::kPathKinds;
 using transport::PathKind;
 
-// Why a message went nowhere.
+// Why a message was dropped.
 enum class DropReason : std::uint8_t {
   kUnknownGid,     // no port of the switch holds the GID
-  kPortDetached,   // a port holds it, but no adapter is behind the port, or one that is stopped
+  kPortDetached,   // a port holds it, but the port has no adapter, or a stopped one
   kLinkDown,       // the link of the sending or of the receiving port is down
-  kForeignSource,  // the sending port does not hold the GID it sends from (any more)
-  kNoPath,         // a port of another host holds it, and there is no way to that host
-  kNativeRefused,  // no port of the cluster holds it, and the port may not speak to such peers, or they to it
+  kForeignSource,  // the sending port does not, or no longer, hold the GID it sends from
+  kNoPath,         // a port of another host holds it, and no path leads to that host
+  // No port of the cluster holds it, and the rules do not let the port talk to such peers, or them to the
+  // port.
+  kNativeRefused,
 };
 inline constexpr std::size_t kDropReasons = 6;
 
@@ -42,11 +44,11 @@ constexpr std::string_view name_of(DropReason reason) {
   return "unknown_gid";
 }
 
-// Which way messages to a GID go, and why.
+// The path of messages to a GID, and why they take it.
 struct PathInfo {
   PathKind kind = PathKind::kNone;
   std::string reason;     // one clause for people
-  std::string peer_host;  // empty: this host, or nobody knows
+  std::string peer_host;  // empty: this host, or an unknown host
 };
 
 }  // namespace pvrdma::fabric

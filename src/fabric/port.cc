@@ -10,7 +10,7 @@
 namespace pvrdma::fabric {
 namespace {
 
-// Until everybody knows where it is.
+// How long it may take until all hosts know where the VM is.
 constexpr Duration kArrivalTime = std::chrono::seconds(1);
 
 }  // namespace
@@ -87,7 +87,7 @@ std::uint64_t Port::set_stopped(bool stopped) {
   return switch_.works_again(*this);
 }
 
-// The QP's path may be another one by now than the one that has something under way.
+// All transports are asked: the QP's path may have changed since the operation began.
 void Port::stop(const verbs::Connection& connection) {
   if (engine_ == nullptr) return;
   switch_.transports_.each(
@@ -104,14 +104,14 @@ void Port::on_unmapping(std::span<const std::byte> memory) {
   switch_.transports_.each([&](transport::Transport& transport) { transport.take_back(*engine_, memory); });
 }
 
-// Who waited for room on a path asks the other one.
+// Senders that wait for room on the old path must ask the new one.
 void Port::set_detours(const Transports* detours) {
   detours_ = detours;
   switch_.changed();
   if (engine_ != nullptr) engine_->on_path_ready();
 }
 
-// The switch's generation tells when there is a better path than one to nowhere.
+// A path to nowhere needs no other treatment: the switch's generation changes when a better path exists.
 void Port::open_path(const verbs::Connection& connection, verbs::PathSlot& slot) {
   const Switch::Found found = look_up(connection.local.gid, connection.remote.gid);
   if (found.transport == nullptr) {
@@ -178,9 +178,9 @@ verbs::Engine* Port::receiver() {
   return nullptr;
 }
 
-// A QP keeps the source GID it connected with. Once that is unbound another VM may bind it, and nobody may
-// speak in its name: every bind and unbind changes the generation, so that a connection's next message comes
-// by here.
+// A QP keeps the source GID that it connected with. After that GID was unbound, another VM may bind it, and
+// the first VM must not send with it any more. Every bind and unbind changes the generation, so the
+// connection's next message is checked here.
 Switch::Found Port::look_up(const verbs::Gid& from, const verbs::Gid& to) const {
   if (!link_up_) return {nullptr, {}, DropReason::kLinkDown};
   if (stopped_) return {nullptr, {}, DropReason::kPortDetached};

@@ -1,16 +1,17 @@
-// Port: one adapter's place on the switch. The adapter's engine sends through it, and is reached through it.
+// Port: one adapter's place on the switch. The adapter's engine sends through the port and receives through
+// it.
 //
-// Life: made, then attached to the engine that has this port as its Wire, then detached before that engine
-// goes away. While detached, nothing reaches the adapter; its GIDs stay bound until the engine unbinds them
-// or the port goes.
+// Life: a port is made, then attached to the engine that has this port as its Wire, then detached before that
+// engine is destroyed. While it is detached, nothing reaches the adapter. Its GIDs stay bound until the
+// engine unbinds them or the port is destroyed.
 //
-// A port may wait for a VM that is still another host's (vMotion): what its engine binds is kept here, and
-// nothing reaches it or leaves it until arrive().
+// A port may wait for a VM that still belongs to another host (vMotion). Then it only records what its engine
+// binds, and no message reaches it or leaves it until arrive().
 //
-// Re-entrancy: while a path's send is under way, another engine may open paths and send datagrams through any
-// port on the same stack (local path). So no iterator or reference into the switch is held across a
-// transport's call. Nothing binds, unbinds, attaches or detaches from inside one: those come from guest
-// commands and the control plane, on an empty stack.
+// Re-entrancy: during a path's send, another engine may open paths and send datagrams through any port on the
+// same stack (local path). So the code holds no iterator or reference into the switch across a transport's
+// call. Nothing binds, unbinds, attaches or detaches during such a call: guest commands and the control plane
+// do that, on an empty stack.
 //
 // Thread: shard-owned.
 #pragma once
@@ -33,8 +34,8 @@
 namespace pvrdma::fabric {
 
 struct PortCounters {
-  std::array<transport::Traffic, kPathKinds> sent{};  // by kind of path
-  // Of what this port's engine sent, and of what came for it from other hosts.
+  std::array<transport::Traffic, kPathKinds> sent{};  // indexed by kind of path
+  // Messages that this port's engine sent, or that came for it from other hosts.
   std::array<std::uint64_t, kDropReasons> dropped{};
 
   transport::Traffic& sent_by(PathKind kind) { return sent[static_cast<std::size_t>(kind)]; }
@@ -45,33 +46,34 @@ struct PortCounters {
 
 class Port final : public verbs::SwitchPort {
  public:
-  // `name` is the adapter's, for logs and listings. `fabric_switch` is borrowed and outlives the port.
+  // `name` is the adapter's name, for logs and listings. `fabric_switch` is borrowed and outlives the port.
   Port(std::string name, PortIdentity identity, Switch& fabric_switch);
-  ~Port() override;  // detaches, and unbinds what is left
+  ~Port() override;  // detaches, and unbinds the remaining GIDs
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
-  // Messages to this port's GIDs go to `engine` from now on. Borrowed until detach(). Only while detached.
+  // Messages to this port's GIDs now go to `engine`. Borrowed until detach(). The port must be detached.
   void attach(verbs::Engine& engine);
-  // Messages to this port's GIDs are dropped from now on. Does nothing when detached already.
+  // Messages to this port's GIDs are now dropped. Does nothing if already detached.
   void detach();
 
-  // Waits from now on. Before attach().
+  // Makes the port wait for its VM. Called before attach().
   void wait();
   bool waits() const { return waits_; }
-  // The VM is this host's: its GIDs are bound, whatever other host is known to hold them. One that another
-  // port here holds is not. Without memory (bad_alloc) it waits still: once more binds the others.
+  // The VM now belongs to this host: binds its GIDs, even if another host is still known to hold them. A GID
+  // that another port of this host holds is not bound. If memory runs out (bad_alloc), the port still waits;
+  // calling again binds the rest.
   void arrive();
-  // What this host knows of other hosts may be older than that.
+  // Whether the VM arrived so recently that this host's knowledge of other hosts may be older.
   bool has_just_come(Instant now) const;
-  // The other way round: the VM is another host's from now on.
+  // The reverse: the VM now belongs to another host.
   void depart();
 
-  // While the link is down, messages from and to this port are dropped. Up at first.
+  // While the link is down, messages from and to this port are dropped. It is up at first.
   void set_link(bool up);
 
-  // What this port sends goes through these, where there is one of the path's kind, and not straight through
-  // the switch's. Borrowed; null: none. On an empty stack; from the next message on.
+  // Sends this port's messages through `detours` instead of the switch's transports, for each kind of path
+  // that `detours` has. Borrowed; null: no detours. On an empty stack; takes effect with the next message.
   void set_detours(const Transports* detours);
 
   // verbs::SwitchPort, for the engine behind this port.
@@ -86,22 +88,23 @@ class Port final : public verbs::SwitchPort {
   void stop_all() override;
   void on_unmapping(std::span<const std::byte> memory) override;
 
-  // The engine that a message from another host is for. Null: link down, stopped or detached; the message is
-  // counted as dropped.
+  // The engine that receives a message from another host. Null: the link is down, or the adapter is stopped
+  // or detached; the message is counted as dropped.
   verbs::Engine* receiver();
-  // While its engine takes a request that came by another way than its own messages go: answers go by that.
+  // Used while the engine takes a request that came over another path than its own messages take: its answers
+  // then take that path too.
   void answer_by(transport::Transport& transport, const transport::Place& place,
                  const verbs::Connection& connection);
   void answer_as_usual();
   bool is_stopped() const { return stopped_; }
-  // Null: it is not stopped, or the link is down.
+  // Null: the adapter is not stopped, or the link is down.
   verbs::Engine* stopped_engine() const { return stopped_ && link_up_ ? engine_ : nullptr; }
 
   const std::string& name() const { return name_; }
   const PortIdentity& identity() const { return identity_; }
   const Switch& fabric_switch() const { return switch_; }
   bool attached() const { return engine_ != nullptr; }
-  // An adapter is behind it, which takes messages.
+  // Whether an adapter is attached and not stopped.
   bool takes_messages() const { return attached() && !stopped_; }
   const PortCounters& counters() const { return counters_; }
 
@@ -111,7 +114,7 @@ class Port final : public verbs::SwitchPort {
   void open_path(const verbs::Connection& connection, verbs::PathSlot& slot) override;
 
   verbs::PathSlot answer_slot_;
-  // Where messages from this port go; counts nothing.
+  // Where messages from this port go. Counts nothing.
   Switch::Found look_up(const verbs::Gid& from, const verbs::Gid& to) const;
 
   const std::string name_;
@@ -122,7 +125,7 @@ class Port final : public verbs::SwitchPort {
   bool stopped_ = false;
   std::optional<Instant> arrived_at_;
   bool waits_ = false;
-  std::vector<verbs::Gid> waiting_;      // GIDs, while it waits
+  std::vector<verbs::Gid> waiting_;      // GIDs to bind on arrive()
   const Transports* detours_ = nullptr;  // borrowed
   PortCounters counters_;
 };

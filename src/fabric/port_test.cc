@@ -67,7 +67,7 @@ TEST_F(PortTest, AVmThatIsOnItsWayBindsWhenItArrives) {
   waiting.depart();
   EXPECT_TRUE(waiting.waits());
   EXPECT_EQ(switch_.directory().size(), 2U);
-  waiting.unbind_gid(gid(4));  // its VMM leaves at last
+  waiting.unbind_gid(gid(4));  // its VMM finally leaves
 }
 
 TEST_F(PortTest, SparesRetriesOfWhoWaitsForAVmOnItsWay) {
@@ -189,8 +189,8 @@ TEST_F(PortTest, CountsMessagesToADetachedPortByTheirReason) {
   EXPECT_EQ(transport_.deliveries.size(), 2U);
 }
 
-// What happens when a VM dies: its engine unbinds what the guest had bound.
-// VM-01 goes on with a connection whose source GID it has unbound, and which VM-03 has bound meanwhile.
+// When a VM dies, its engine unbinds the guest's GIDs. VM-01 keeps using a connection whose source GID it has
+// unbound and VM-03 has bound meanwhile.
 TEST_F(PortTest, NobodySpeaksAsAGidThatIsAnothers) {
   ASSERT_TRUE(b_.port.bind_gid(gid(2)));
   End end;

@@ -1,4 +1,5 @@
-// RemoteDirectory: which GIDs of one segment other hosts hold, and which kind of path leads to those hosts.
+// RemoteDirectory: the GIDs of one segment that other hosts hold, and the kind of path that leads to those
+// hosts.
 //
 // Invariant: a GID's entry names a host of the view.
 //
@@ -25,51 +26,52 @@ class RemoteDirectory {
   explicit RemoteDirectory(transport::SegmentId segment) : segment_(segment) {}
 
   struct Change {
-    bool any = false;                   // some GID's path is another one than before
-    std::vector<verbs::Gid> reachable;  // those of them which a host can be reached for now, sorted
+    bool any = false;                   // the path of some GID has changed
+    std::vector<verbs::Gid> reachable;  // those of these GIDs whose host has a path now, sorted
   };
-  // Takes over this segment's part of `view`. GIDs of hosts that are not in it are left out. Without memory
-  // (bad_alloc) all GIDs are as before, and what has changed is told the next time.
+  // Takes over this segment's part of `view`. GIDs of hosts that are not in the view are left out. If memory
+  // runs out (bad_alloc), all GIDs stay as they were, and the next call reports the change.
   Change replace(const View& view, Instant now);
 
-  // Whether another host held the GID a short while ago and nobody is known to hold it now: its news may be
-  // late, or its record lapsed.
+  // Whether another host held the GID until recently and no host is known to hold it now. Its news may be
+  // late, or its record may have expired.
   bool has_left(const verbs::Gid& gid, Instant now) const {
     const auto left = left_.find(gid);
     return left != left_.end() && now < left->second;
   }
   static constexpr Duration kLeftFor = std::chrono::seconds(30);
 
-  // Which host holds a GID, and how it is reached.
+  // The host that holds a GID, and the kind of path to it.
   struct Found {
     transport::HostId host;
-    PathKind kind;  // kNone: not at all
+    PathKind kind;  // kNone: no path
   };
-  // None: no other host holds it.
+  // Empty: no other host holds it.
   std::optional<Found> find(const verbs::Gid& gid) const;
-  // Its VM is on its way.
+  // Whether the GID's VM is moving between hosts.
   bool is_moving(const verbs::Gid& gid) const;
   bool is_held_by(transport::HostId host, const verbs::Gid& gid) const;
-  // The name of the host that holds it; null: none does.
+  // The name of the host that holds it; null: no host does.
   const std::string* holder_name(const verbs::Gid& gid) const;
-  // None: no other host holds it.
+  // Empty: no other host holds it.
   std::optional<PathInfo> path_to(const verbs::Gid& gid, const Transports& transports) const;
 
  private:
-  // For this segment.
+  // The kind of path to the host, for this segment.
   PathKind kind_of_way(const RemoteHost& host) const;
 
   struct Held {
     const RemoteHost* host = nullptr;  // in hosts_
     transport::HostId id;
-    PathKind kind = PathKind::kNone;  // when the entry was made
+    PathKind kind = PathKind::kNone;  // as of the last replace()
     bool is_moving = false;
   };
 
   const transport::SegmentId segment_;
   std::map<transport::HostId, RemoteHost> hosts_;
   std::unordered_map<verbs::Gid, Held, verbs::GidHash> gids_;
-  std::unordered_map<verbs::Gid, Instant, verbs::GidHash> left_;  // until when a GID counts as just let go
+  // Until when a GID counts as recently released.
+  std::unordered_map<verbs::Gid, Instant, verbs::GidHash> left_;
 };
 
 }  // namespace pvrdma::fabric

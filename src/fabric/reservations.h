@@ -1,8 +1,9 @@
-// Reservations: whose a GID is before anybody has bound it, so that nobody takes another's by being first.
+// Reservations: decides who may bind a GID before anybody has bound it. So no VM can take another VM's GID by
+// binding it first.
 //
-// A GID whose interface identifier is made of a MAC (EUI-64, whatever its prefix) is the adapter's with that
-// MAC. A port with a list of addresses holds these and its MAC's GIDs only, and nobody else holds them. All
-// other GIDs belong to whoever binds them first.
+// A GID whose interface identifier is derived from a MAC (EUI-64, with any prefix) belongs to the adapter
+// with that MAC. A port with a list of addresses may hold these and its MAC's GIDs only, and no other port
+// may hold them. All other GIDs belong to the port that binds them first.
 //
 // Thread: shard-owned.
 #pragma once
@@ -18,28 +19,28 @@
 
 namespace pvrdma::fabric {
 
-// Of one port.
+// The identity of one port.
 struct PortIdentity {
   Mac mac;
-  std::vector<verbs::Gid> addresses;  // empty: any that are free
-  bool may_reach_natives = false;     // where its segment has a NativeRule
+  std::vector<verbs::Gid> addresses;  // empty: any address that is free
+  bool may_reach_natives = false;     // if its segment has a NativeRule
 };
 
 class Reservations {
  public:
   explicit Reservations(transport::SegmentId segment) : segment_(segment) {}
 
-  // A port of this host comes and goes.
+  // Called when a port of this host is made or destroyed.
   void add(const std::string& port, const PortIdentity& identity);
   void remove(const std::string& port, const PortIdentity& identity);
-  // Takes over what ports anywhere have reserved.
+  // Takes over the reservations of all ports of the cluster.
   void replace(const View& view);
 
-  // May the port bind `gid`? Empty: yes. Otherwise whose it is and the way out, two clauses.
+  // Why the port may not bind `gid`. Empty: it may. Otherwise the GID's owner and a way out, two clauses.
   std::string why_not(const std::string& port, const PortIdentity& identity, const verbs::Gid& gid) const;
 
  private:
-  using Owners = std::unordered_map<verbs::Gid, std::string, verbs::GidHash>;  // the port's name
+  using Owners = std::unordered_map<verbs::Gid, std::string, verbs::GidHash>;  // the name of the port
 
   const transport::SegmentId segment_;
   Owners here_;

@@ -42,7 +42,7 @@ void Switch::set_view(const View& view) {
   const Instant now = clock_.now();
   const RemoteDirectory::Change change = remote_.replace(view, now);
   if (!change.any && !looks_again_) return;
-  // From here on nothing may fail: what has changed is known this once.
+  // Nothing below may fail: the directory reports a change only once.
   changed();
   look_for_lost();
   const auto affected = [&change](const verbs::Endpoint& /*own*/, const verbs::Endpoint& peer) {
@@ -50,7 +50,7 @@ void Switch::set_view(const View& view) {
   };
   each_engine([&](verbs::Engine& engine) {
     if (!change.reachable.empty()) engine.on_path_restored(affected, now);
-    engine.on_path_ready();  // who waited for the path before has another one, or none to wait for
+    engine.on_path_ready();  // senders that waited for the old path have another one, or none to wait for
   });
 }
 
@@ -65,7 +65,8 @@ void Switch::look_for_lost() {
   looks_again_ = false;
   for (auto& [gid, binding] : holders_) {
     const std::string* host = remote_.holder_name(gid);
-    // A port that is stopped may be about to go there, one that has come is perhaps not known there yet.
+    // A stopped port may be about to move to that host, and that host may not yet know of a port that has
+    // just arrived.
     if (host != nullptr && !binding.is_lost &&
         (binding.port->is_stopped() || binding.port->has_just_come(now))) {
       looks_again_ = true;
@@ -78,7 +79,7 @@ void Switch::look_for_lost() {
   }
 }
 
-// `host` null: it is the port's again.
+// `host` is null when the port has the GID back.
 void Switch::report_lost(const verbs::Gid& gid, const Binding& binding, const std::string* host) {
   try {
     if (host != nullptr) {
@@ -89,7 +90,7 @@ void Switch::report_lost(const verbs::Gid& gid, const Binding& binding, const st
     } else {
       log::info("switch: GID {} is port {}'s again", gid.to_string(), binding.port->name());
     }
-  } catch (const std::bad_alloc&) {  // a line less
+  } catch (const std::bad_alloc&) {  // only a log line is lost
   }
 }
 
@@ -137,7 +138,7 @@ std::uint64_t Switch::works_again(const Port& port) {
   return looked_through;
 }
 
-// Engines only make QPs ready: no port comes or goes meanwhile.
+// Engines only mark QPs as ready here, so no port is added or removed meanwhile.
 void Switch::each_engine(const std::function<void(verbs::Engine&)>& visit) {
   for (Port* port : ports_) {
     if (port->takes_messages()) visit(*port->engine_);
@@ -268,7 +269,7 @@ bool Switch::bind(Port& port, const verbs::Gid& gid, Claim claim) {
     changed();
     try {
       if (observer_ != nullptr) observer_->on_gid_bound(segment_, gid, port.name());
-    } catch (const std::bad_alloc&) {  // the command is refused
+    } catch (const std::bad_alloc&) {  // the guest's command fails
       holders_.erase(it);
       throw;
     }

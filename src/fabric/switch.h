@@ -1,17 +1,17 @@
-// Switch: one segment of a distributed switch as this host sees it: the ports here, the directory that says
-// which of them holds a GID, and what other hosts hold (remote_directory.h).
+// Switch: one segment of a distributed switch, as this host sees it: its ports on this host, the directory of
+// the GIDs that they hold, and what other hosts hold (remote_directory.h).
 //
-// Generation: a number that changes with everything that can change the answer to "where does this GID go?":
-// a GID bound or unbound, a port attached or detached, a transport that came or went, here or elsewhere. A
-// path of the current generation is right as it is; any other is opened anew. That is what spares a look-up
-// per message and makes a dangling path impossible to follow.
+// Generation: a number that changes whenever the answer to "where does this GID go?" may change: a GID is
+// bound or unbound, a port is attached or detached, a transport is added or removed, here or on another host.
+// A path of the current generation is valid; any other is opened again. This saves a look-up for each message
+// and makes it impossible to use a dangling path.
 //
-// A GID that a port here has bound and another host holds as well, as the store says, is lost: two hosts had
-// bound it before either knew of the other, and the other's record came first. Its port speaks and is spoken
-// to under that name no more, although its guest still has it bound, until the other one lets go.
+// A GID is lost if a port here has bound it and, according to the store, another host holds it too. Two hosts
+// had bound it before either knew of the other, and the other's record came first. Until the other host
+// releases the GID, the port neither sends nor receives with it, although its guest still has it bound.
 //
-// A message to a GID nobody holds is dropped and counted by the sending port. The sender's timeout and
-// retries turn that into what InfiniBand gives for a dead peer, RETRY_EXC_ERR.
+// A message to a GID that no port holds is dropped and counted by the sending port. The sender's timeout and
+// retries then produce what InfiniBand specifies for a dead peer, RETRY_EXC_ERR.
 //
 // Thread: shard-owned.
 #pragma once
@@ -42,38 +42,39 @@ class Port;
 
 class Switch {
  public:
-  // `observer` may be null. All borrowed; they outlive the switch.
+  // `observer` may be null. All are borrowed and outlive the switch.
   Switch(transport::SegmentId segment, const Transports& transports, const Clock& clock,
          FabricObserver* observer = nullptr);
-  ~Switch();  // no port is left
+  ~Switch();  // all ports have been destroyed before
   Switch(const Switch&) = delete;
   Switch& operator=(const Switch&) = delete;
 
   transport::SegmentId segment() const { return segment_; }
 
-  // --- What the fabric tells it of other hosts. On an empty stack. ---
+  // --- Called by the fabric with news of other hosts. On an empty stack. ---
 
-  // A transport came or went.
+  // A transport was added or removed.
   void transports_changed() { changed(); }
-  // Takes over this segment's part of `view`. Connections whose peer moved or became reachable go on at once.
+  // Takes over this segment's part of `view`. Connections whose peer moved or became reachable continue at
+  // once.
   void set_view(const View& view);
-  // The same for a segment that no view tells of: this daemon's own.
+  // Sets the rule of a segment that no view describes: the one that is local to this daemon.
   void set_native(std::optional<NativeRule> rule);
-  // Paths that had no room may have some.
+  // Paths that had no room may have some now.
   void paths_ready();
-  // What was sent to `host` and not answered may be lost.
+  // Messages that were sent to `host` and not answered may be lost.
   void paths_restored(transport::HostId host, Instant now);
 
-  // A message from `host`, `source` to `destination`: may it come in, and at which port?
+  // Whether a message from `host`, from `source` to `destination`, may come in, and at which port.
   struct Admission {
     transport::Delivery verdict;
-    Port* port;  // also with kForeignSource if nobody holds the source: news of it may be on its way
-    const transport::Transport* way;  // by which messages go back to the source now; null: none
+    Port* port;  // also set with kForeignSource if no port holds the source, because the news may be late
+    const transport::Transport* way;  // that messages back to the source take now; null: none
   };
   Admission admit(transport::HostId host, const verbs::Gid& source, const verbs::Gid& destination) const;
 
-  // A packet from outside, to a NIC with that address: may it come in, and at which port? A port of the
-  // cluster that held the source GID a moment ago may hold it still: its packet is forged, or stale.
+  // Whether a packet from outside, to a NIC with that MAC, may come in, and at which port. If a port of the
+  // cluster held the source GID until recently, it may still hold it, so the packet is forged or stale.
   struct NativeAdmission {
     transport::Entry verdict;
     Port* port;  // null unless kAdmitted
@@ -83,26 +84,26 @@ class Switch {
 
   // --- Listings ---
 
-  // Which way a message to `gid` would go now from `port`; null: from one with all rights.
+  // The path of a message from `port` to `gid` now; null: from a port with all rights.
   PathInfo path_to(const verbs::Gid& gid, const Port* port = nullptr) const;
-  // Its kind alone, for who asks often. Allocates nothing.
+  // The kind of that path only, for frequent calls. Allocates nothing.
   PathKind kind_to(const verbs::Gid& gid, const Port* port = nullptr) const;
 
   struct Holder {
     verbs::Gid gid;
     std::string port;
   };
-  // Every GID that a port here holds and that port, in GID order.
+  // Every GID that a port of this host holds, with that port, sorted by GID.
   std::vector<Holder> directory() const;
 
-  // The name of the host to which `port` has lost `gid`; null: it has not.
+  // The name of the host to which `port` has lost `gid`; null: it has not lost it.
   const std::string* lost_to(const Port& port, const verbs::Gid& gid) const;
 
-  // GIDs that a port wanted while another held them, here or on another host.
+  // Counts the GIDs that a port wanted while another port held them, on this or another host.
   std::uint64_t duplicates_refused() const { return duplicates_refused_; }
-  // GIDs that a port wanted and that are another's, whoever holds them (reservations.h).
+  // Counts the GIDs that a port wanted and that are reserved for another port (reservations.h).
   std::uint64_t foreign_refused() const { return foreign_refused_; }
-  // How often a bound GID was found to be another host's.
+  // How often a bound GID was lost to another host.
   std::uint64_t gids_lost() const { return gids_lost_; }
 
  private:
@@ -115,54 +116,55 @@ class Switch {
   };
   Found find(const verbs::Gid& gid, const Port* from) const;
   Found find_native(const verbs::Gid& gid, const Port* from) const;
-  // Empty: `from` may speak to it as to a native endpoint. Otherwise why not, one clause.
+  // Empty: `from` may treat the GID as a native endpoint. Otherwise why not, one clause.
   std::string_view why_not_native(const verbs::Gid& gid, const Port* from) const;
   struct Binding {
-    Port* port;  // borrowed: it unbinds before it dies
+    Port* port;  // borrowed: it unbinds before it is destroyed
     bool is_lost;
-    std::uint32_t engines;  // that have it bound: one, or two while one of them takes over from the other
+    // How many engines have it bound: one, or two while one takes over from the other.
+    std::uint32_t engines;
   };
   bool is_bound(const Port& port, const verbs::Gid& gid) const;
-  // Bound, and not lost.
+  // Whether the port has it bound and has not lost it.
   bool holds(const Port& port, const verbs::Gid& gid) const;
   void look_for_lost();
   static void report_lost(const verbs::Gid& gid, const Binding& binding, const std::string* host);
 
-  enum class Claim : bool { kNew, kArrives };  // kArrives: other hosts held it for the same VM
-  // True when `port` holds `gid` afterwards: newly, or already before, for another engine.
+  enum class Claim : bool { kNew, kArrives };  // kArrives: another host held it for the same VM
+  // True if `port` holds `gid` afterwards. It may have held it before, for another engine.
   bool bind(Port& port, const verbs::Gid& gid, Claim claim = Claim::kNew);
-  // Nothing happens unless `port` holds it. It is unbound as often as it was bound.
+  // Does nothing unless the port has it bound. Each bind needs one unbind.
   void unbind(Port& port, const verbs::Gid& gid);
   void unbind_all(Port& port);
-  // The VM behind the GID is on its way, here or elsewhere, or stands meanwhile.
+  // Whether the GID's VM is moving, here or between other hosts, or is stopped for that.
   bool is_on_its_way(const verbs::Gid& gid, Instant now) const;
-  // The port's GIDs are another host's from now on, whose news may come later.
+  // The port's GIDs now belong to another host, whose news may come later.
   void note_departure(const Port& port);
   void changed() { ++generation_; }
-  // The port was stopped: what its peers here sent to it meanwhile is lost, and goes out again. How many QPs
-  // were looked through. On an empty stack.
+  // The port was stopped. Its peers on this host send again what they sent to it meanwhile, because that was
+  // lost. Returns the number of QPs that were checked. On an empty stack.
   std::uint64_t works_again(const Port& port);
   void refuse(const Port& port, const verbs::Gid& gid, const std::string& why);
-  // The engines behind all attached ports but those that are stopped: what they would send now is lost, and
-  // they look at everything when they go on.
+  // Visits the engines behind all attached ports that are not stopped. A stopped engine could only send
+  // messages that are lost, and it checks everything when it continues.
   void each_engine(const std::function<void(verbs::Engine&)>& visit);
 
   const transport::SegmentId segment_;
   const Transports& transports_;
   FabricObserver* const observer_;
   std::unordered_map<verbs::Gid, Binding, verbs::GidHash> holders_;
-  std::uint64_t generation_ = 1;  // 0 stands for "never opened" in a PathSlot
-  std::vector<Port*> ports_;      // borrowed: they leave before they die
+  std::uint64_t generation_ = 1;  // 0 means "never opened" in a PathSlot
+  std::vector<Port*> ports_;      // borrowed: a port removes itself before it is destroyed
   RemoteDirectory remote_;
   Reservations reservations_;
   std::optional<NativeRule> native_;
-  std::unordered_map<verbs::Gid, Instant, verbs::GidHash> departed_;  // until when they count as such
+  std::unordered_map<verbs::Gid, Instant, verbs::GidHash> departed_;  // until when a GID counts as departed
   std::uint64_t duplicates_refused_ = 0;
   std::uint64_t foreign_refused_ = 0;
   std::uint64_t gids_lost_ = 0;
-  bool looks_again_ = false;  // for lost ones, at the next view, changed or not
+  bool looks_again_ = false;  // whether the next view must check for lost GIDs even if it is unchanged
   const Clock& clock_;
-  log::LogLimiter duplicate_log_;  // guests decide what they bind, and how often they try
+  log::LogLimiter duplicate_log_;  // limited, because guests decide what they bind and how often they try
 };
 
 }  // namespace pvrdma::fabric

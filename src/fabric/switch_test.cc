@@ -64,7 +64,7 @@ TEST_F(SwitchTest, APortThatGoesTakesItsGidsAlong) {
   EXPECT_EQ(switch_.path_to(gid(3)).kind, PathKind::kNone);
 }
 
-// fe80:: of a MAC, as the kernel's RoCE and IPv6 make it.
+// The link-local GID (fe80::/64) of a MAC, as the kernel's RoCE and IPv6 derive it.
 verbs::Gid of_mac(const Mac& mac, std::uint8_t prefix = 0xfe) {
   verbs::Gid gid;
   gid.bytes = {prefix, 0x80, 0, 0, 0, 0, 0, 0};
@@ -112,7 +112,7 @@ TEST_F(SwitchTest, APortWithAListOfAddressesHasNoOthersAndNobodyElseHasThem) {
     EXPECT_EQ(switch_.foreign_refused(), 3U);
   }
   EXPECT_TRUE(a_.port.bind_gid(v4)) << "it is free when the port is gone";
-  // What the view reserves for a port of another host.
+  // The view reserves an address for a port of another host.
   switch_.set_view({.reserved = {{switch_.segment(), v6, "VM-09"}, {{1, 2}, gid(7), "VM-09"}}});
   EXPECT_FALSE(a_.port.bind_gid(v6));
   EXPECT_TRUE(a_.port.bind_gid(gid(7))) << "reserved in another segment";
@@ -120,7 +120,7 @@ TEST_F(SwitchTest, APortWithAListOfAddressesHasNoOthersAndNobodyElseHasThem) {
   EXPECT_TRUE(a_.port.bind_gid(v6));
 }
 
-// Both hosts bound it before either knew of the other; the store took the other one's record.
+// Both hosts bound it before either knew of the other. The store has the other host's record.
 TEST_F(SwitchTest, AGidThatAnotherHostHoldsAccordingToTheStoreIsLostUntilItLetsGo) {
   RecordingTransport local(PathKind::kLocal);
   RecordingTransport tcp(PathKind::kTcp);

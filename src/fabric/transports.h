@@ -1,4 +1,4 @@
-// Transports: those this host has, one of each kind at most. Thread: shard-owned.
+// Transports: the transports of this host, at most one of each kind. Thread: shard-owned.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +16,13 @@ class Transports {
   void use(transport::Transport& transport) { at(transport.kind()) = &transport; }
   void drop(transport::PathKind kind) { at(kind) = nullptr; }
 
-  // Null: this host has none of the kind.
+  // Null: this host has no transport of the kind.
   transport::Transport* find(transport::PathKind kind) const {
     return by_kind_[static_cast<std::size_t>(kind)];
   }
 
-  // By which messages go to the host where `kind` is the way: kHca until it is not up, then kTcp. Null: this
-  // host has none.
+  // The transport for messages to the host if the path is of that kind: kHca while it is up, otherwise kTcp.
+  // Null: this host has no such transport.
   transport::Transport* way_to(transport::HostId host, transport::PathKind kind) const {
     transport::Transport* const wanted = find(kind);
     if (kind != transport::PathKind::kHca || (wanted != nullptr && wanted->is_up(host))) return wanted;
@@ -30,7 +30,7 @@ class Transports {
     return tcp != nullptr ? tcp : wanted;
   }
 
-  // Whether any of them reaches the host.
+  // Whether any transport reaches the host.
   bool is_up(transport::HostId host) const {
     return std::any_of(by_kind_.begin(), by_kind_.end(), [host](const transport::Transport* transport) {
       return transport != nullptr && transport->is_up(host);

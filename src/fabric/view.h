@@ -1,5 +1,5 @@
-// View: what the control plane tells this host's fabric about the others: which hosts there are, which way to
-// them, and which GIDs they hold. Thread: values.
+// View: what the control plane tells this host's fabric about the other hosts: which hosts exist, which path
+// leads to each, and which GIDs they hold. Thread: values.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace pvrdma::fabric {
 struct RemoteHost {
   transport::HostId id;
   std::string name;
-  PathKind path = PathKind::kNone;          // kTcp, kNone, or kHca: that, and tcp while it is not up
+  PathKind path = PathKind::kNone;          // kTcp, kNone, or kHca: HCA, and TCP while HCA is not up
   std::string reason;                       // one clause for people
-  std::vector<std::uint32_t> hca_switches;  // with kHca: the switches whose ports go by it, sorted
+  std::vector<std::uint32_t> hca_switches;  // with kHca: the switches whose ports use it, sorted
   friend bool operator==(const RemoteHost&, const RemoteHost&) = default;
 };
 
@@ -26,11 +26,11 @@ struct RemoteGid {
   transport::SegmentId segment;
   verbs::Gid gid;
   transport::HostId host;
-  bool is_moving = false;  // its VM is on its way from there, or has just come
+  bool is_moving = false;  // its VM is moving away from that host, or has just arrived there
   friend bool operator==(const RemoteGid&, const RemoteGid&) = default;
 };
 
-// A GID that nobody but this port may bind.
+// A GID that only this port may bind.
 struct ReservedGid {
   transport::SegmentId segment;
   verbs::Gid gid;
@@ -39,10 +39,10 @@ struct ReservedGid {
 };
 
 struct View {
-  std::vector<RemoteHost> hosts;      // without this one
-  std::vector<RemoteGid> gids;        // of other hosts only
-  std::vector<ReservedGid> reserved;  // of ports anywhere
-  std::vector<NativeRule> natives;    // of segments whose ports may leave the cluster
+  std::vector<RemoteHost> hosts;      // without this host
+  std::vector<RemoteGid> gids;        // held by other hosts
+  std::vector<ReservedGid> reserved;  // for ports of all hosts
+  std::vector<NativeRule> natives;    // for segments whose ports may leave the cluster
   friend bool operator==(const View&, const View&) = default;
 };
 
