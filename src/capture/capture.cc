@@ -14,7 +14,7 @@ std::uint64_t packets_of(const Record& record) {
   return count;
 }
 
-// Nobody else has it, or ever will. About to be removed, or whoever began it gave up.
+// Only the tap holds the capture: its reader is gone, or its start failed. It will never get another reader.
 bool has_no_reader(const std::shared_ptr<Capture>& capture) {
   return capture.use_count() == 1;
 }
@@ -74,7 +74,7 @@ void Tap::on_datagram(verbs::Direction direction, const verbs::Datagram& datagra
 }
 
 void Tap::keep(Record& record, const guestmem::SpanList* payload) {
-  if (record.bytes() > verbs::kPieceBytesMax) return;  // the engine drops it
+  if (record.bytes() > verbs::kPieceBytesMax) return;  // the engine drops such a message
   record.path = port_.fabric_switch().kind_to(record.peer().gid, &port_);
   for (const auto& capture : captures_) {
     if (has_no_reader(capture)) continue;

@@ -1,7 +1,7 @@
 // Capture: what the shard and the reader of one capture share. Tap: the captures of one adapter, on its
-// shard: it hands each message of the adapter's engine to all of them.
+// shard; it passes each message of the adapter's engine to all of them.
 //
-// A capture ends when its reader lets go of it or its adapter goes; whoever is left finds that out by itself.
+// A capture ends when its reader releases it or its adapter is destroyed. The other side notices by itself.
 //
 // Thread: Capture as its members say; Tap shard-owned.
 #pragma once
@@ -19,32 +19,34 @@
 
 namespace pvrdma::capture {
 
-// Of all adapters together.
+// The limit over all adapters.
 inline constexpr std::size_t kCapturesMax = 4;
 
 struct Capture final : Reapable {
   explicit Capture(std::uint32_t snap, std::size_t ring_bytes = Ring::kBytes)
       : snap_bytes(snap), ring(ring_bytes) {}
 
-  // One that is released by the queue, which is its own, whoever lets go of it last: the shard may, and
-  // giving back a ring's memory takes long.
+  // Makes a capture that `queue`, which serves only this capture, releases on another thread. The last holder
+  // may be the shard, and freeing a ring's memory takes long.
   static std::shared_ptr<Capture> create(std::shared_ptr<ReaperQueue> queue, std::uint32_t snap);
 
-  const std::uint32_t snap_bytes;  // kept of each frame at most
+  const std::uint32_t snap_bytes;  // the most that is kept of each frame
   Ring ring;
-  std::atomic<std::uint64_t> lost_frames{0};  // the shard's: there was no room for them
-  std::atomic<bool> adapter_gone{false};      // the shard's: nothing more comes
+  // Written by the shard: frames dropped because the ring was full.
+  std::atomic<std::uint64_t> lost_frames{0};
+  std::atomic<bool> adapter_gone{false};  // written by the shard: no more messages will come
 };
 
 class Tap final : public verbs::MessageObserver {
  public:
-  // `port` is the adapter's, borrowed.
+  // `port` is the adapter's port, borrowed.
   explicit Tap(fabric::Port& port) : port_(port) {}
   ~Tap() override;
   Tap(const Tap&) = delete;
   Tap& operator=(const Tap&) = delete;
 
-  // From now on, every message, while anybody else has the capture, too. False: there are kCapturesMax.
+  // Passes every message to the capture while it has another holder. False: the adapter has kCapturesMax
+  // captures.
   bool add(std::shared_ptr<Capture> capture);
   void remove(const Capture& capture);
 

@@ -1,4 +1,4 @@
-// Records as tests make them. Thread: the test's.
+// Makes records for tests. Thread: the test's.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ inline Record request(verbs::RequestOp op, std::uint32_t bytes) {
   Record record{.kind = Kind::kRequest, .path = transport::PathKind::kLocal, .mtu = abi::Mtu::k1024};
   record.request.from = kHere;
   record.request.to = kThere;
-  record.request.psn = verbs::Psn(0xff'ffff);  // the next one is 0
+  record.request.psn = verbs::Psn(0xff'ffff);  // the next PSN is 0
   record.request.op = op;
   record.request.message_bytes = bytes;
   record.request.bytes = bytes;

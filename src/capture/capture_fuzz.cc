@@ -1,9 +1,9 @@
-// Fuzzes what a capture does with strangers' words: a client's filter, and the messages of peers.
+// Fuzzes how a capture handles untrusted input: a client's filter, and the messages of peers.
 //
-// Input: the filter's length, a byte; the filter; then messages, each of 24 bytes that say what it is and as
-// many of payload as they say, less where the input ends. What a filter says of a message must not
-// depend on how it is asked; every frame that is whole must parse to what a RoCE receiver accepts, and no
-// message may make more frames, or longer ones, than it has packets of its MTU.
+// The input is one byte with the filter's length, the filter, and then messages. Each message has 24 bytes
+// that describe it, and its payload, which is shorter if the input ends. Invariants: a filter's result does
+// not depend on how it is called. Every complete frame parses to something that a RoCE receiver accepts. No
+// message makes more frames, or longer ones, than it has packets of its MTU.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMessagesMax = 64;
 
-// Takes integers off the input; zeros behind its end.
+// Reads integers from the input; returns zeros after its end.
 class Input {
  public:
   explicit Input(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -105,7 +105,7 @@ void check_frame(std::span<const std::byte> kept, std::size_t bytes, std::uint32
   PVRDMA_CHECK(kept.size() <= std::min<std::size_t>(bytes, snap_bytes), "more was kept than is wanted");
   PVRDMA_CHECK(bytes <= roce::kFrameBytesMax, "a frame that is too long");
   if (kept.size() != bytes) return;
-  // What a peer asks for may be more than RoCE allows.
+  // A peer may ask for more than RoCE allows.
   const auto parsed = roce::parse(kept);
   PVRDMA_CHECK(parsed || parsed.error() == roce::DropReason::kDmaBytes,
                "a whole frame that a receiver refuses");

@@ -14,7 +14,7 @@
 
 namespace pvrdma {
 
-// Of conditions.
+// The words of conditions.
 template <>
 inline constexpr std::array kWords<capture::Filter::Test>{
     Word{"qp", capture::Filter::Test::kQp},           Word{"peer", capture::Filter::Test::kPeer},
@@ -32,7 +32,7 @@ inline constexpr std::array kWords<capture::Filter::Operation>{
 namespace capture {
 namespace {
 
-// "send, write or read".
+// For example "send, write or read".
 template <Worded Enum>
 std::string any_word_of() {
   constexpr auto kTexts = texts_of<Enum>();
@@ -140,7 +140,7 @@ class FilterParser {
                     word_.empty() ? std::string("it ends here") : fmt::format("\"{}\"", word_), expected);
   }
 
-  // The next word: a parenthesis, or what stands until a blank or one.
+  // Reads the next word: a parenthesis, or everything up to a blank or a parenthesis.
   void advance() {
     at_ = std::min(text_.find_first_not_of(" \t", at_ + word_.size()), text_.size());
     const std::string_view rest = text_.substr(at_);
@@ -149,10 +149,10 @@ class FilterParser {
   }
 
   const std::string_view text_;
-  std::size_t at_ = 0;  // of word_
+  std::size_t at_ = 0;  // where word_ begins
   std::string_view word_;
   Filter filter_;
-  std::optional<std::string> trouble_;  // the first
+  std::optional<std::string> trouble_;  // the first mistake
 };
 
 Result<Filter> Filter::parse(std::string_view text) {
@@ -164,7 +164,7 @@ Result<Filter> Filter::parse(std::string_view text) {
 
 bool Filter::matches(const Record& record) const {
   if (steps_.empty()) return true;
-  // Never deeper than there are operands at once: one for each level, and one more.
+  // Bounded by the nesting: at most one pending operand for each level, and one more.
   std::vector<bool> results;
   for (const Step& step : steps_) {
     if (step.test == Test::kNot) {

@@ -27,12 +27,13 @@ class Filter {
   static constexpr std::size_t kCharsMax = 1024;
   static constexpr int kDepthMax = 16;  // of parentheses and negations
 
-  // Empty or blank: all messages. Error (EINVAL): one sentence with the place of the mistake, counted from 1.
+  // Empty or blank: all messages. Error (EINVAL): one sentence with the position of the mistake, counted from
+  // 1.
   static Result<Filter> parse(std::string_view text);
 
   bool matches(const Record& record) const;
 
-  // What a step tests; what an operation is called. Their words are in the grammar.
+  // What a step tests, and the names of operations. The grammar above has their words.
   enum class Test : std::uint8_t {
     kQp,
     kPeer,
@@ -52,11 +53,11 @@ class Filter {
  private:
   friend class FilterParser;
 
-  // Behind its operands, so that a stack of bits evaluates it.
+  // A step comes after its operands, so a stack of bits evaluates the steps.
   struct Step {
     Test test{};
-    std::uint32_t number = 0;  // kQp, kOperation, kPath
-    verbs::Gid gid;            // kPeer
+    std::uint32_t number = 0;  // for kQp, kOperation, kPath
+    verbs::Gid gid;            // for kPeer
   };
   static bool holds(const Step& step, const Record& record);
   static Operation operation_of(const Record& record);

@@ -1,4 +1,4 @@
-// The filter's grammar: what it matches, and what it says of mistakes.
+// Tests the filter's grammar: what it matches, and how it reports mistakes.
 #include "capture/filter.h"
 
 #include <gtest/gtest.h>
@@ -28,8 +28,8 @@ TEST(Filter, OfNothingMatchesAll) {
 }
 
 TEST(Filter, KnowsEachCondition) {
-  const Record write = request(RequestOp::kWrite, 8);                         // out, local
-  const Record nak = response(RequestOp::kRead, Syndrome::kNakRemoteAccess);  // in, tcp
+  const Record write = request(RequestOp::kWrite, 8);                         // outbound, local
+  const Record nak = response(RequestOp::kRead, Syndrome::kNakRemoteAccess);  // inbound, tcp
   const struct {
     const char* text;
     bool write, nak, datagram;

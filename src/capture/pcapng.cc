@@ -23,7 +23,7 @@ constexpr std::uint16_t kReceived = 4;
 constexpr std::uint16_t kDropped = 5;
 constexpr std::size_t kOptionBytesMax = 0xffff;
 
-// One block: begun by its constructor, ended by its destructor, which knows its length.
+// One block. The constructor begins it; the destructor ends it and fills in its length.
 class Block {
  public:
   Block(std::string& out, std::uint32_t type) : out_(out), begin_(out.size()) {
@@ -75,7 +75,7 @@ void add_section(std::string& out, std::string_view comment, std::string_view ap
   block.put(kByteOrder);
   block.put(std::uint16_t{1});
   block.put(std::uint16_t{0});
-  block.put(std::int64_t{-1});  // of unknown length
+  block.put(std::int64_t{-1});  // unknown length
   block.option(kComment, comment);
   block.option(kApplication, application);
   block.end_options();

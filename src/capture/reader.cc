@@ -22,7 +22,7 @@ bool Reader::read(std::string& out, Instant now) {
   if (!begun_) begin(out);
   const std::size_t end = out.size() + kBytesAtOnce;
   const bool is_late = options_.duration && now >= started_ + *options_.duration;
-  // What comes before the adapter's end is in the ring before that is said.
+  // Read before the ring is drained: the shard sets the flag after its last record.
   const bool is_gone = capture_->adapter_gone;
   bool is_drained = false;
   Record record;
@@ -69,7 +69,7 @@ void Reader::add(const Record& record, std::string& out) {
   });
 }
 
-// Which path the lost ones took is not known: they count once, at the first interface.
+// The path of a lost frame is unknown, so all are counted at the first interface.
 void Reader::add_statistics(std::string& out, Instant now) {
   statistics_due_ = now + kStatisticsEvery;
   const std::uint64_t lost = capture_->lost_frames.load(std::memory_order_relaxed);

@@ -1,6 +1,6 @@
-// Reader: makes a pcapng file, piece by piece, of what a capture's ring brings. One interface for each kind
-// of path, which says in its name by what the messages went and in its description that the frames are
-// synthesised.
+// Reader: turns the records of a capture's ring into a pcapng file, piece by piece. The file has one
+// interface for each kind of path. The interface's name gives the path of the messages, and its description
+// says that the frames are synthesised.
 //
 // Thread: one at a time; not the shard's.
 #pragma once
@@ -26,19 +26,19 @@ struct ReaderOptions {
   std::string application;  // "pvrdmad 1.0"
   Filter filter;
   std::uint64_t frames_max = 0;      // 0: any number
-  std::optional<Duration> duration;  // none: for ever
+  std::optional<Duration> duration;  // empty: no limit
 };
 
 class Reader {
  public:
-  // The file's time is wall-clock time, of which `now` is as much as `wall`.
+  // The file has wall-clock times: `wall` is the wall-clock time at `now`.
   Reader(std::shared_ptr<Capture> capture, ReaderOptions options, Instant now,
          std::chrono::system_clock::time_point wall);
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  // Appends what there is by `now`, some MiB at most. False: that was the end of the file: frames_max or
-  // duration are reached, or the adapter is gone.
+  // Appends what has arrived by `now`, at most some MiB. False: the file is complete, because frames_max or
+  // duration is reached or the adapter is gone.
   bool read(std::string& out, Instant now);
 
  private:

@@ -1,4 +1,4 @@
-// The reader: the blocks of its file, its ends, what was lost, and two captures of one adapter.
+// Tests the reader: the blocks of its file, its ends, lost frames, and two captures of one adapter.
 #include "capture/reader.h"
 
 #include <cstring>
@@ -139,7 +139,7 @@ TEST_F(ReaderTest, EndsWhenItsTimeIsOver) {
   EXPECT_TRUE(more);
   put(request(RequestOp::kWrite, 8), 8);
   now = now + std::chrono::seconds(3);
-  put(request(RequestOp::kWrite, 8), 8);  // too late
+  put(request(RequestOp::kWrite, 8), 8);  // after the end
   EXPECT_THAT(types_of(read(*made, more)),
               ElementsAre(kFrame, kStatistics, kStatistics, kStatistics, kStatistics, kStatistics));
   EXPECT_FALSE(more);

@@ -1,5 +1,5 @@
-// Record: one message of a captured adapter, as the shard saw it; its payload's bytes stand behind it in the
-// ring. Thread: values.
+// Record: one message of a captured adapter, as the shard saw it. In the ring, the payload's bytes follow the
+// record. Thread: values.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,12 @@ struct Record {
   transport::PathKind path{};
   abi::Mtu mtu{};
   Instant time;
-  std::uint32_t kept_bytes = 0;    // of payload, behind the record
-  std::uint32_t stride_bytes = 0;  // kept of each packet's payload at most; 0: no payload came
-  verbs::Request request;          // kRequest
-  verbs::Response response;        // kResponse
-  verbs::Answered answered;        // kResponse
-  verbs::Datagram datagram;        // kDatagram
+  std::uint32_t kept_bytes = 0;    // of payload, after the record
+  std::uint32_t stride_bytes = 0;  // the most that is kept of each packet's payload; 0: no payload came
+  verbs::Request request;          // for kRequest
+  verbs::Response response;        // for kResponse
+  verbs::Answered answered;        // for kResponse
+  verbs::Datagram datagram;        // for kDatagram
 
   const verbs::Endpoint& from() const {
     return kind == Kind::kRequest ? request.from : kind == Kind::kResponse ? response.from : datagram.from;
@@ -37,7 +37,7 @@ struct Record {
   }
   const verbs::Endpoint& peer() const { return direction == verbs::Direction::kOutbound ? to() : from(); }
 
-  // Of payload that travels with it, and where in its message that begins.
+  // The length of the payload that travels with the message, and the payload's offset in it.
   std::uint32_t bytes() const {
     switch (kind) {
       case Kind::kRequest:
@@ -55,8 +55,8 @@ struct Record {
 };
 static_assert(std::is_trivially_copyable_v<Record>);
 
-// Calls `visit(begin, bytes)` for the payload of each packet of a piece that begins at `offset` of its
-// message: cut where packets end. At least once.
+// Cuts a piece at packet boundaries. Calls `visit(begin, bytes)` for the payload of each packet, at least
+// once. `offset` is the offset of the piece in its message.
 template <typename Visit>
 void for_each_packet(std::uint32_t offset, std::uint32_t bytes, std::uint32_t mtu_bytes, Visit visit) {
   std::uint32_t done = 0;

@@ -31,11 +31,11 @@ bool Ring::put(Record record, const guestmem::SpanList* payload, std::uint32_t s
   copy_in(begin, reinterpret_cast<const std::byte*>(&record), sizeof record);
   std::uint64_t at = begin + sizeof record;
   if (record.kept_bytes != 0) {
-    std::uint32_t place = 0;  // in the piece
+    std::uint32_t place = 0;  // within the piece
     const auto keep = [&](const std::byte* data, std::size_t size) {
       while (size != 0) {
         const std::uint32_t in_packet = (record.offset() + place) % mtu;
-        // A packet that a piece begins within is kept from there.
+        // If a piece begins within a packet, that packet is kept from there on.
         const std::uint32_t begun = std::min(place, in_packet);
         const std::uint32_t left = mtu - in_packet;
         const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(size, left));

@@ -1,6 +1,6 @@
-// Ring: records on their way from the shard to whoever makes a capture of them. Of fixed size: what finds no
-// room is dropped and counted, and nobody waits. Memory is taken and touched when it is made, by the reader's
-// thread: the shard faults no page in.
+// Ring: records on their way from the shard to the reader of a capture. Its size is fixed: if it is full, a
+// record is dropped and counted, and no thread waits. The constructor, on the reader's thread, allocates and
+// touches the memory, so the shard causes no page faults.
 //
 // Thread: one writes (the shard), one reads.
 #pragma once
@@ -20,18 +20,18 @@ class Ring {
  public:
   static constexpr std::size_t kBytes = 16 * 1024 * 1024;
 
-  // `bytes`: a power of two, for tests.
+  // `bytes` must be a power of two. Tests use small rings.
   explicit Ring(std::size_t bytes = kBytes);
 
-  // --- The shard. ---
+  // --- Called by the shard. ---
 
-  // Keeps the record and, of the payload (null: none) of each of its packets, `snap_bytes` at most. Takes as
-  // long as copying that. False: there is no room.
+  // Keeps the record and at most `snap_bytes` of the payload of each of its packets (`payload` null: no
+  // payload). The time is that of copying these bytes. False: the ring is full.
   bool put(Record record, const guestmem::SpanList* payload, std::uint32_t snap_bytes);
 
-  // --- The reader. ---
+  // --- Called by the reader. ---
 
-  // The oldest record and its payload. False: there is none.
+  // Takes the oldest record and its payload. False: the ring is empty.
   bool take(Record& record, std::vector<std::byte>& payload);
 
  private:
@@ -40,7 +40,7 @@ class Ring {
 
   const std::size_t bytes_;
   const std::unique_ptr<std::byte[]> memory_;
-  alignas(64) std::atomic<std::uint64_t> written_{0};  // bytes, for ever
+  alignas(64) std::atomic<std::uint64_t> written_{0};  // total bytes; never wraps
   alignas(64) std::atomic<std::uint64_t> read_{0};
 };
 

@@ -1,4 +1,4 @@
-// The ring: order, what is kept of payload, what finds no room, and two threads.
+// Tests the ring: order, kept payload, drops when it is full, and two threads.
 #include "capture/ring.h"
 
 #include <algorithm>

@@ -12,7 +12,7 @@ using verbs::Extra;
 using verbs::RequestOp;
 using verbs::Syndrome;
 
-// Of an address that was made of a MAC, that one; else one that nobody has.
+// The MAC that the address was derived from; otherwise a made-up MAC that no adapter has.
 Mac mac_of(const verbs::Gid& gid) {
   const auto& g = gid.bytes;
   return verbs::mac_in(gid).value_or(Mac{{2, 0, g[12], g[13], g[14], g[15]}});
@@ -61,7 +61,7 @@ Opcode read_response_opcode(bool first, bool last) {
   return last ? Opcode::kReadResponseLast : Opcode::kReadResponseMiddle;
 }
 
-// The part of a piece's message from `offset` on.
+// Fills in the packet that begins at `offset` of the request's message.
 void fill_request(const verbs::Request& request, std::uint32_t offset, std::uint32_t bytes, abi::Mtu mtu,
                   roce::Packet& packet) {
   const bool last = request.is_read_or_atomic() || offset + bytes == request.message_bytes;
@@ -78,7 +78,7 @@ void fill_request(const verbs::Request& request, std::uint32_t offset, std::uint
     case RequestOp::kWrite:
       packet.opcode = write_opcode(first, last, request.extra);
       break;
-    case RequestOp::kRead:  // each piece is asked for by itself
+    case RequestOp::kRead:  // each piece becomes a READ request of its own
       packet.opcode = Opcode::kReadRequest;
       packet.remote_addr += offset;
       packet.dma_bytes = request.bytes;
@@ -126,7 +126,7 @@ std::uint32_t message_bytes(const Record& record) {
   return record.kind == Kind::kRequest ? record.request.message_bytes : record.answered.message_bytes;
 }
 
-// Of the half of a QP that the record's message goes through.
+// Identifies the half of a QP that carries the record's message.
 std::uint64_t key_of(const Record& record) {
   const bool outbound = record.direction == Direction::kOutbound;
   const verbs::Qpn own = outbound ? record.from().qpn : record.to().qpn;
@@ -184,7 +184,7 @@ void Synthesis::emit_datagram(const verbs::Datagram& datagram, std::span<const s
   emit(frame, datagram.bytes, payload, sink);
 }
 
-// Puts what came of the packet before in front of `part`. False: that did not come.
+// Prepends the part of the same packet that came before. False: that part is missing.
 bool Synthesis::join(const Record& record, Part& part) {
   const auto found = begun_.find(key_of(record));
   if (found == begun_.end()) return false;
@@ -204,7 +204,7 @@ void Synthesis::hold(const Record& record, const Part& part) {
 
 void Synthesis::emit(roce::Frame& frame, std::uint32_t payload_bytes, std::span<const std::byte> kept,
                      const FrameSink& sink) {
-  if (payload_bytes > roce::kMtuBytesMax) return;  // an engine drops it
+  if (payload_bytes > roce::kMtuBytesMax) return;  // the engine drops such a message
   const std::size_t whole = roce::frame_bytes(frame, payload_bytes);
   std::size_t size = 0;
   if (kept.size() == payload_bytes) {

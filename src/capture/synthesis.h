@@ -1,10 +1,10 @@
-// Synthesis: the RoCE frames that a record's message would be on an Ethernet between NICs: cut into packets
-// of the path's MTU, with the PSNs that the guests know, addresses from the GIDs, and the ICRC. What a
-// guest's messages do not have is made up: the peer's Ethernet address, the MSN (the message's number) and
-// the PSNs of datagrams, which count up.
+// Synthesis: turns a record's message into the RoCE frames that NICs would exchange over Ethernet. The
+// message is cut into packets of the path's MTU, with the PSNs that the guests know, addresses from the GIDs,
+// and the ICRC. Some fields do not exist in the messages and are made up: the peer's Ethernet address, the
+// MSN (the message's number) and the PSNs of datagrams, which count up.
 //
-// Every frame is a whole packet: where a path cut a message within one, its parts are joined, and a packet of
-// which not all parts came is left out. Thread: one at a time.
+// Every frame is a complete packet. If a path cut a message within a packet, its parts are joined. A packet
+// with missing parts is left out. Thread: one at a time.
 #pragma once
 
 #include <cstddef>
@@ -21,23 +21,24 @@
 
 namespace pvrdma::capture {
 
-// What of a frame was kept, and how long it would be.
+// Called with the kept part of a frame and the frame's full length.
 using FrameSink = std::function<void(std::span<const std::byte> kept, std::size_t bytes)>;
 
 class Synthesis {
  public:
-  // `mac` and `version` are the adapter's.
+  // `mac` and `version` are the adapter's own.
   Synthesis(const Mac& mac, RoceVersion version, std::uint32_t snap_bytes)
       : mac_(mac), version_(version), snap_bytes_(snap_bytes) {}
 
-  // `payload` is what the ring kept. A progress report, which no NIC makes, becomes the ACK that it means.
+  // `payload` is what the ring kept. NICs send no progress reports, so a progress report becomes the ACK that
+  // it implies.
   void frames_of(const Record& record, std::span<const std::byte> payload, const FrameSink& sink);
 
  private:
-  // Packets that wait for their rest: bounds what a capture keeps of them.
+  // The most incomplete packets that a capture keeps.
   static constexpr std::size_t kBegunMax = 4096;
 
-  // Of one packet's payload: where it begins in its message, how long it is, and what was kept of it.
+  // Part of a packet's payload: its offset in the message, its length, and its kept bytes.
   struct Part {
     std::uint32_t offset = 0;
     std::uint32_t bytes = 0;
@@ -61,7 +62,7 @@ class Synthesis {
   const RoceVersion version_;
   const std::uint32_t snap_bytes_;
   std::uint32_t datagrams_ = 0;
-  std::unordered_map<std::uint64_t, Begun> begun_;  // by QP, direction and kind
+  std::unordered_map<std::uint64_t, Begun> begun_;  // by QP, direction and kind of message
   std::vector<std::byte> joined_;
   std::vector<std::byte> bytes_ = std::vector<std::byte>(roce::kFrameBytesMax);
 };

@@ -1,4 +1,5 @@
-// Frames of each message: their opcodes, PSNs, headers and bytes, as a RoCE receiver would check them.
+// Tests the frames of each kind of message: opcodes, PSNs, headers and bytes, as a RoCE receiver would check
+// them.
 #include "capture/synthesis.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +25,7 @@ struct Made {
 
 class SynthesisTest : public testing::Test {
  protected:
-  // What a capture with that snaplen has of the record.
+  // The frames that a capture with snap length `snap` makes of the record.
   std::vector<Made> make(const Record& record, std::vector<std::byte> bytes = {}, std::uint32_t snap = 262144,
                          RoceVersion version = RoceVersion::kV2) {
     Ring ring(1 << 20);
@@ -40,7 +41,7 @@ class SynthesisTest : public testing::Test {
     });
     return made;
   }
-  // The frames, each of them whole and right.
+  // Parses the frames. Each must be complete and valid.
   std::vector<roce::Frame> parsed(const std::vector<Made>& made) {
     std::vector<roce::Frame> frames;
     for (const Made& each : made) {
@@ -66,7 +67,7 @@ TEST_F(SynthesisTest, APeersMacIsTheOneItsAddressWasMadeOf) {
       {{{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x50, 0x54, 0, 0xff, 0xfe, 0x12, 0x34, 0x52}},
        {{0x52, 0x54, 0, 0x12, 0x34, 0x52}}},
       {{{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0a, 0, 0, 5}}, {{2, 0, 0x0a, 0, 0, 5}}},
-      // An IPv4 address that looks like one.
+      // An IPv4-mapped address that looks like one derived from a MAC.
       {{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 254, 18, 52, 81}}, {{2, 0, 254, 18, 52, 81}}}};
   for (const auto& [gid, mac] : cases) {
     Record record = request(RequestOp::kWrite, 0);
@@ -116,7 +117,7 @@ TEST_F(SynthesisTest, GoesOnWithTheNextPieceOfAMessage) {
 
 class JoinTest : public SynthesisTest {
  protected:
-  // The frames of one message of 5000 bytes that came in pieces which end there; with `snap` bytes kept.
+  // The frames of one message of 5000 bytes whose pieces end at `ends`. `snap` bytes of each packet are kept.
   std::vector<Made> in_pieces(const std::vector<std::uint32_t>& ends, std::uint32_t snap = 262144) {
     Ring ring(1 << 20);
     Synthesis synthesis(kMac, RoceVersion::kV2, snap);
@@ -137,7 +138,7 @@ class JoinTest : public SynthesisTest {
     return made;
   }
   const std::vector<std::byte> bytes = pattern(5000);
-  std::uint32_t first = 0;  // where the first piece begins
+  std::uint32_t first = 0;  // the offset of the first piece
 };
 
 TEST_F(JoinTest, PacketsAreWholeWhereverAMessageWasCut) {
@@ -168,7 +169,7 @@ TEST_F(JoinTest, WhatIsKeptOfAJoinedPacketIsItsBeginning) {
 }
 
 TEST_F(JoinTest, APacketWhoseBeginningDidNotComeIsLeftOut) {
-  first = 1500;  // its packet began at 1024
+  first = 1500;  // its packet begins at 1024
   const auto frames = parsed(in_pieces({5000}));
   EXPECT_THAT(opcodes(frames), ElementsAre(Opcode::kWriteMiddle, Opcode::kWriteMiddle, Opcode::kWriteLast));
   EXPECT_EQ(frames[0].packet.psn, verbs::Psn(1));
