@@ -5,7 +5,7 @@
 namespace pvrdma::adapters {
 namespace {
 
-// Of each path's connections and of what is late at a time; beyond that nothing is injected.
+// The most connections of each path, and the most late messages. Anything beyond that passes without faults.
 constexpr std::size_t kPathsMax = 4096;
 constexpr std::size_t kMessagesMax = 128;
 

@@ -1,9 +1,9 @@
-// AdapterFault: faults injected into what one adapter sends: on the paths between adapters a fault decorator
-// around each transport, which its port takes as detours; on the path to native endpoints a filter of its
-// frames. Who has none pays nothing.
+// AdapterFault: faults injected into what one adapter sends. On the paths between adapters, each transport
+// gets a fault decorator, and the adapter's port takes the decorators as detours. On the path to native
+// endpoints, the adapter's frames pass a filter. Adapters without faults pay nothing.
 //
-// Thread: made by any thread; from install() to remove() shard-owned. Its memory goes back on a thread of the
-// reaper: a late message's copy may have touched many pages.
+// Thread: made by any thread; from install() to remove() shard-owned. Its memory is freed on a thread of the
+// reaper, because the copies of late messages may have touched many pages.
 #pragma once
 
 #include <cstdint>
@@ -24,24 +24,24 @@ namespace pvrdma::adapters {
 
 class AdapterFault final : public Reapable {
  public:
-  // What faults stand around; all borrowed, and outliving this.
+  // The transports that the faults wrap. All are borrowed and outlive this.
   struct Paths {
     const fabric::Transports& transports;
     transport::Inbound& inbound;
-    transport::Roce* roce;  // null: there is none
+    transport::Roce* roce;  // null: this host has no RoCE transport
     const Clock& clock;
   };
-  // `wish` has its seed.
+  // `wish` has its seed set.
   static std::shared_ptr<AdapterFault> create(std::uint64_t id, const FaultWish& wish, const Paths& paths,
                                               std::shared_ptr<ReaperQueue> queue);
 
-  // From the next message of the port and its engine on. Once, from a task of the loop.
+  // Takes effect with the next message of the port and its engine. Called once, from a task of the loop.
   void install(fabric::Port& port, const verbs::Engine& engine, shard::Loop& loop);
-  // Nothing is injected any more; what is late is lost.
+  // Stops injecting and drops late messages.
   void remove(fabric::Port& port, const verbs::Engine& engine, shard::Loop& loop);
-  // What is late is delivered now.
+  // Delivers late messages at once.
   void deliver_all(Instant now);
-  // An engine of this host goes away.
+  // An engine of this host is about to be destroyed.
   void forget(const verbs::Engine& engine);
 
   std::uint64_t id() const { return id_; }
@@ -52,9 +52,9 @@ class AdapterFault final : public Reapable {
 
   const std::uint64_t id_;
   const FaultWish wish_;
-  std::vector<std::unique_ptr<transport::Fault>> faults_;  // by path
-  fabric::Transports detours_;                             // those
-  transport::Roce* const roce_;                            // null: there is none
+  std::vector<std::unique_ptr<transport::Fault>> faults_;  // one for each path
+  fabric::Transports detours_;                             // the transports of faults_
+  transport::Roce* const roce_;                            // null: this host has no RoCE transport
   transport::FrameFault frames_;
 };
 

@@ -34,13 +34,14 @@ AdapterSetup to_setup(const control::AdapterConfig& adapter, const Budgets& budg
   return setup;
 }
 
-// Its client goes on with what it was told, whatever is configured since. True: that is something else.
+// If the adapter has a kept client, it keeps the properties that this client was told, whatever is configured
+// now. True: they differ from the configuration.
 bool keep_to_client(AdapterSetup& setup, const GivenBack* given) {
   if (given == nullptr || !given->record.has_client) return false;
   state::Reader reader(given->stream);
   skip_kept_record(reader);
   const auto told = device::read_identity(reader);
-  if (!told) return false;  // taking it back will say why
+  if (!told) return false;  // take_back() will report why
   const auto now = device::identity_of(setup.device);
   const auto other = now ? device::differing(*now, *told) : now.error().message;
   if (!other) return false;
@@ -68,12 +69,12 @@ bool same_adapter(const WantedAdapter& a, const WantedAdapter& b) {
   return a.config == b.config && a.memory_mib == b.memory_mib && a.segment == b.segment;
 }
 
-// Whether an adapter that was made for `made` can be what is wanted now.
+// Whether an adapter that was made for `made` can serve `wanted`.
 bool still_fits(const ServedAdapter& adapter, const WantedAdapter& made, const WantedAdapter& wanted) {
   if (!same_adapter(made, wanted)) return false;
   const bool is_away = adapter.home() != device::Home::kThisHost;
   if (wanted.is_arriving) return is_away;
-  return !is_away || adapter.has_client();  // it arrives
+  return !is_away || adapter.has_client();  // false: the VM has yet to arrive
 }
 
 }  // namespace
@@ -176,7 +177,7 @@ bool AdapterSet::is_static(const std::string& name) const {
   return std::find(static_names_.begin(), static_names_.end(), name) != static_names_.end();
 }
 
-// Of an adapter that is to reach them.
+// Logs whether the adapter reaches native endpoints, if its segment allows that.
 void AdapterSet::report_natives(const ServedAdapter& adapter) {
   if (natives_ == nullptr || !natives_->allows(adapter.port().fabric_switch().segment())) return;
   if (!native_log_.allow(clock_.now())) return;
@@ -194,13 +195,14 @@ void AdapterSet::report_natives(const ServedAdapter& adapter) {
 void AdapterSet::on_client(const ServedAdapter& adapter, bool connected) {
   if (connected) report_natives(adapter);
   if (is_static(adapter.port().name())) return;
-  // Of a VM that is another host's nobody hears; its leaving is an end of what may have been begun here.
+  // The observer is not told about a VM that belongs to another host. When its client leaves, the work that
+  // was waiting for that can start.
   if (adapter.home() != device::Home::kThisHost) {
     if (!connected) due_ = clock_.now();
     return;
   }
   if (power_ != nullptr) power_->on_power(adapter.port().name(), connected);
-  if (!connected) due_ = clock_.now();  // what waited for its leaving
+  if (!connected) due_ = clock_.now();  // starts what waited for the client to leave
 }
 
 void AdapterSet::on_engine_gone(const verbs::Engine& engine) {
@@ -209,12 +211,12 @@ void AdapterSet::on_engine_gone(const verbs::Engine& engine) {
   }
 }
 
-// Inside the loop's round of Pollables none may come or go: so by message.
+// The loop allows no Pollable to be added or removed during its round of Pollables, so a posted task does it.
 void AdapterSet::on_time(Instant now) {
   due_ = now + kRetryInterval;
   try {
     if (loop_.post({[this] { reconcile(); }, "bringing the adapters in line"})) due_ = Instant::never();
-  } catch (const std::bad_alloc&) {  // later
+  } catch (const std::bad_alloc&) {  // tries again later
   }
 }
 
@@ -233,7 +235,7 @@ void AdapterSet::reconcile() {
   due_ = all_well ? Instant::never() : clock_.now() + kRetryInterval;
 }
 
-// Also those that are wanted otherwise than they are.
+// Removes adapters that are not wanted, or wanted with other properties.
 void AdapterSet::drop_unwanted() {
   for (auto it = provided_.begin(); it != provided_.end();) {
     Provided& provided = it->second;
@@ -242,7 +244,7 @@ void AdapterSet::drop_unwanted() {
     if (provided.adapter != nullptr &&
         (gone || provided.is_outdated() || !still_fits(*provided.adapter, provided.made, wanted->second))) {
       if (provided.adapter->has_client()) {
-        // Whoever comes right behind it must not get the old adapter.
+        // A client that connects right after this one must not get the old adapter.
         provided.adapter->refuse_clients("VM " + it->first + " was changed while it was on: connect again");
         ++it;
         continue;
@@ -256,7 +258,7 @@ void AdapterSet::drop_unwanted() {
 void AdapterSet::provide(const WantedAdapter& wanted) {
   Provided& provided = provided_[wanted.config.name];
   if (provided.adapter == nullptr) {
-    Provided fresh{wanted, nullptr, {}};  // takes memory, as what follows make() must not
+    Provided fresh{wanted, nullptr, {}};  // allocates; after make() nothing may
     auto made = make(fresh);
     if (!made) {
       if (provided.trouble != made.error().message) {
@@ -271,14 +273,14 @@ void AdapterSet::provide(const WantedAdapter& wanted) {
   if (!still_fits(*provided.adapter, provided.made, wanted)) return;
   provided.adapter->refuse_clients(wanted.refusal);
   if (!wanted.is_arriving && provided.adapter->home() == device::Home::kUnclaimed) {
-    // Who was about to bring it here went with the process before.
+    // The daemon's previous process was bringing the VM here, and that attempt ended with it.
     provided.adapter->arrive();
     log::warn("adapter {}: its VM is on this host now, without what its guest had made: reload the driver",
               wanted.config.name);
   }
 }
 
-// As `made` says.
+// Makes the adapter that `made` describes.
 Result<void> AdapterSet::make(Provided& provided) {
   const WantedAdapter& wanted = provided.made;
   if (is_static(wanted.config.name)) {

@@ -1,12 +1,12 @@
-// AdapterSet: the adapters this host serves. Those of the configuration file are always there; those of the
-// cluster's VMs come and go as the cluster's view wants them.
+// AdapterSet: the adapters that this host serves. Those of the configuration file always exist. Those of the
+// cluster's VMs come and go as the cluster's view requires.
 //
-// A connected VMM is never disturbed: what changes about its adapter is done when it has left. An adapter
-// that cannot be made is tried again until it can. A VM that a rule forbids to power on has its socket, but
-// is sent away from it with the rule in the log.
+// A connected VMM is never disturbed: changes to its adapter wait until it has left. An adapter that cannot
+// be made is tried again until it can. A VM that a rule forbids to power on has its socket, but its VMM is
+// turned away, and the rule is logged.
 //
-// Thread: shard-owned; add_static() and start() before the loop runs. set_wanted() from a task posted to the
-// loop: adapters do not come and go inside one another's calls.
+// Thread: shard-owned; add_static() and start() are called before the loop runs. set_wanted() is called from
+// a task posted to the loop, so that adapters do not come and go inside one another's calls.
 #pragma once
 
 #include <map>
@@ -34,7 +34,8 @@ class AdapterSet final : private shard::Pollable {
  public:
   static constexpr Duration kRetryInterval = std::chrono::seconds(1);
 
-  // All borrowed but the budgets; they outlive this. `power`, `reaper`, `natives` and `keeping` may be null.
+  // All but the budgets are borrowed and outlive this. `power`, `reaper`, `natives` and `keeping` may be
+  // null.
   AdapterSet(fabric::Fabric& fabric, shard::Loop& loop, const Clock& clock, PowerObserver* power = nullptr,
              const HostBudgets& budgets = {}, Reaper* reaper = nullptr, const NativeLinks* natives = nullptr,
              Keeping* keeping = nullptr);
@@ -42,35 +43,37 @@ class AdapterSet final : private shard::Pollable {
   AdapterSet(const AdapterSet&) = delete;
   AdapterSet& operator=(const AdapterSet&) = delete;
 
-  // What was kept of adapters, by name: each is taken back when it is made. Before the others. What the
-  // cluster does not want when it first says what it wants is given up.
+  // The records that were kept of adapters, by name. Each adapter is taken back when it is made. Called
+  // before the other functions. The first set_wanted() drops the records of adapters that the cluster does
+  // not want.
   void give_back(std::map<std::string, GivenBack> given) { given_ = std::move(given); }
-  // Those of which something waits to be taken back.
+  // The names of adapters with records that were not taken back yet.
   std::vector<std::string> not_taken_back() const;
 
-  // An adapter that no cluster knows, in the segment that never leaves this host. Listens at once. Errors: as
-  // ServedAdapter::create().
+  // Adds an adapter that the cluster does not know, in the segment that is local to this host. It listens at
+  // once. Errors: as ServedAdapter::create().
   Result<void> add_static(const control::AdapterConfig& config);
-  // Begins to serve. Once. Errors: epoll's errno.
+  // Begins to serve. Called once. Errors: epoll's errno.
   Result<void> start();
 
-  // The cluster's adapters, from now on.
+  // Sets which of the cluster's adapters this host must serve.
   void set_wanted(std::vector<WantedAdapter> wanted);
 
   const std::vector<std::unique_ptr<ServedAdapter>>& adapters() const { return adapters_; }
   std::vector<control::AdapterTrouble> troubles() const;
-  // How the adapter, one of these, reaches native endpoints.
+  // How the adapter, which is one of these, reaches native endpoints.
   NativeAccess native_access(const ServedAdapter& adapter) const;
-  // What all adapters have together.
+  // The totals over all adapters.
   const verbs::HostAccount& host_account() const { return host_account_; }
 
  private:
-  // What there is of one of the cluster's VMs.
+  // The adapter of one of the cluster's VMs.
   struct Provided {
-    WantedAdapter made;                // as the adapter was made
-    ServedAdapter* adapter = nullptr;  // null: it could not be made
+    WantedAdapter made;                // what the adapter was made for
+    ServedAdapter* adapter = nullptr;  // null: making it failed
     std::string trouble;
-    bool is_as_before = false;  // and not as wanted, for the client that is to be taken back
+    // Whether it was made as its kept client was told, which differs from what is wanted.
+    bool is_as_before = false;
     bool is_outdated() const { return is_as_before && adapter != nullptr && !adapter->has_client(); }
   };
 
@@ -99,15 +102,15 @@ class AdapterSet final : private shard::Pollable {
   const NativeLinks* const natives_;
   const ServingParts parts_;
   std::map<std::string, GivenBack> given_;  // by adapter; not taken back yet
-  const Budgets vm_budgets_;                // of each of the cluster's VMs
+  const Budgets vm_budgets_;                // of each VM of the cluster
   verbs::HostAccount host_account_;         // outlives the adapters
   std::vector<std::unique_ptr<ServedAdapter>> adapters_;
   std::vector<std::string> static_names_;
   std::map<std::string, WantedAdapter> wanted_;  // by VM
   std::map<std::string, Provided> provided_;     // by VM
   bool started_ = false;
-  log::LogLimiter native_log_;      // VMMs decide how often they connect
-  Instant due_ = Instant::never();  // of the next reconcile()
+  log::LogLimiter native_log_;      // limited, because VMMs decide how often they connect
+  Instant due_ = Instant::never();  // when reconcile() runs next
 };
 
 }  // namespace pvrdma::adapters

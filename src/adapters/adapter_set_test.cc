@@ -17,7 +17,7 @@
 #include "transport/local/local.h"
 #include "vfio_user/client.h"
 
-// On a real loop, with real clients.
+// Tests with a real loop and real clients.
 namespace pvrdma::adapters {
 namespace {
 
@@ -105,7 +105,7 @@ class AdapterSetTest : public testing::Test {
   std::size_t trouble_count() {
     return on_shard([this] { return set_->troubles().size(); });
   }
-  // The test's own time limit is the hang guard.
+  // Waits until `holds` is true. The test's own time limit guards against hanging.
   static void wait_until(const std::function<bool()>& holds) {
     while (!holds()) std::this_thread::sleep_for(1ms);
   }
@@ -125,12 +125,12 @@ class AdapterSetTest : public testing::Test {
   std::thread thread_;
 };
 
-// Its daemon is restarted while it waits for its VM.
+// An adapter that waits for its VM while its daemon is restarted.
 class WaitingAdapterTest : public AdapterSetTest {
  protected:
   WaitingAdapterTest() { coming_.is_arriving = true; }
 
-  // The client's connection goes on; what the guest had is not there yet.
+  // The client stays connected. The guest's objects have not arrived yet.
   std::unique_ptr<vfio_user::Client> restart_with_client() {
     make_set();
     run();

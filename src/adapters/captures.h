@@ -1,5 +1,5 @@
-// Captures of an adapter's messages: what is asked for, and the seam through which the API asks. Thread:
-// values; Captures any thread but the shard's.
+// Captures of an adapter's messages: the request, and the seam through which the API asks. Thread: values;
+// Captures any thread but the shard's.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ ClientRecord::Own ClientRecord::copy_of(const ClientFd& fd, KeptId id) {
   return own;
 }
 
-// Of memory that the adapter has mapped: asking for its status waits for nobody.
+// The adapter has mapped this memory, so fstat() on it does not block.
 std::shared_ptr<const ClientRecord::Own> ClientRecord::file_of(Own own) {
   struct stat status {};
   if (!own.fd || ::fstat(own.fd.get(), &status) != 0) {
@@ -69,7 +69,7 @@ int ClientRecord::region_write(std::uint32_t region, std::uint64_t offset, std::
   return result;
 }
 
-// A copy first: the adapter takes the descriptor, whatever it makes of it.
+// Copies the descriptor first, because the adapter takes it even if the call fails.
 int ClientRecord::set_irq_eventfd(std::uint32_t index, std::uint32_t vector, ClientFd eventfd) {
   if (index == kIrqMsix) return assign(vector, std::move(eventfd), 0);
   return adapter_.set_irq_eventfd(index, vector, std::move(eventfd));

@@ -1,9 +1,10 @@
-// ClientRecord: between an adapter and its client: notes what the client has handed over, so that the
-// daemon's next process can go on with it (kept_record.h). The adapter sees the same calls as without it.
+// ClientRecord: stands between an adapter and its client. It records what the client has handed over, so that
+// the daemon's next process can continue with the client (kept_record.h). The adapter sees the same calls as
+// without it.
 //
-// Of each file it keeps one descriptor of its own, and only of what the adapter has accepted: memory and
-// eventfds, which end without anybody's leave. (One: systemd keeps no two descriptors of one open file.) What
-// it cannot note, for want of numbers or room, it says in trouble().
+// It keeps one descriptor of its own for each file, and only of files that the adapter has accepted: memory
+// and eventfds, whose closing never blocks. (One, because systemd keeps only one descriptor of an open file.)
+// If it cannot record something, for want of descriptors or room, trouble() says so.
 //
 // Thread: the adapter's.
 #pragma once
@@ -27,20 +28,21 @@ namespace pvrdma::adapters {
 
 class ClientRecord final : public vfio_user::Handler {
  public:
-  static constexpr std::uint32_t kIrqMsix = 2;  // the only index whose eventfds are noted
+  static constexpr std::uint32_t kIrqMsix = 2;  // the only index whose eventfds are recorded
 
-  // `adapter` and `keeping` are borrowed; what it holds ends in `queue` (none: in place). `doorbells`: the
-  // number that the adapter's doorbell memory has already; 0: none. `changed` is called after each change of
-  // what it has noted, or of what the adapter saves without objects.
+  // `adapter` and `keeping` are borrowed. Descriptors are closed in `queue` (null: in place). `doorbells`:
+  // the number that the adapter's doorbell memory already has; 0: no number. `changed` is called after each
+  // change of the record, or of the adapter's state that is saved without objects.
   ClientRecord(device::Adapter& adapter, Keeping& keeping, std::shared_ptr<ReaperQueue> queue,
                KeptId doorbells, std::function<void()> changed);
 
-  // Numbers of the adapter's doorbell memory, and of the client's socket: another client's is another one.
+  // The numbers of the adapter's doorbell memory and of the client's socket. Each new client gets a new
+  // number.
   KeptId doorbells() const { return doorbells_; }
   KeptId socket() const { return socket_; }
   std::vector<KeptMap> maps() const;
   std::vector<KeptVector> vectors() const;
-  // Calls visit(KeptId, const Fd&) for each of theirs.
+  // Calls visit(KeptId, const Fd&) for each recorded descriptor of the client.
   template <typename Visit>
   void for_each_fd(Visit visit) const {
     for (const auto& [iova, map] : maps_) {
@@ -51,7 +53,7 @@ class ClientRecord final : public vfio_user::Handler {
   // Why the client cannot be kept; empty: it can.
   std::string trouble() const;
 
-  // What a client handed over that is taken back, with the numbers it had. Results: the handler's.
+  // Hands over again what the client had handed over, with the numbers it had. Results: the handler's.
   int take_back(const KeptMap& map, ClientFd fd);
   int take_back(const KeptVector& vector, ClientFd eventfd);
   void take_back_socket(KeptId socket) { socket_ = socket; }
@@ -93,19 +95,19 @@ class ClientRecord final : public vfio_user::Handler {
   void disconnected(std::string_view reason) override;
 
  private:
-  // Of a file in memory, opened for the same.
+  // Identifies a memory file and its access mode.
   using Identity = std::tuple<dev_t, ino_t, int>;
   struct Own {
     KeptId id = 0;
     ClientFd fd;
-    Identity identity;  // of memory
+    Identity identity;  // of a memory file
   };
   struct Map {
     vfio_user::DmaMapRequest request;
-    std::shared_ptr<const Own> file;  // null: no RAM
+    std::shared_ptr<const Own> file;  // null: not RAM
   };
 
-  // `id` 0: a new one.
+  // `id` 0: assigns a new number.
   Own copy_of(const ClientFd& fd, KeptId id);
   std::shared_ptr<const Own> file_of(Own own);
   int map(const vfio_user::DmaMapRequest& request, ClientFd fd, KeptId id);
@@ -119,7 +121,7 @@ class ClientRecord final : public vfio_user::Handler {
   const KeptId doorbells_;
   KeptId socket_ = 0;
   std::map<std::uint64_t, Map> maps_;                   // by iova
-  std::map<Identity, std::weak_ptr<const Own>> files_;  // of maps_
+  std::map<Identity, std::weak_ptr<const Own>> files_;  // the files of maps_
   std::map<std::uint32_t, Own> vectors_;
   bool lacks_descriptors_ = false;  // until the client leaves
 };

@@ -1,5 +1,5 @@
-// Faults that an operator injects into the messages that adapters send: what is asked for, what happened, and
-// the seam through which the API asks. Thread: values; Faults any thread but the shard's.
+// Faults that an operator injects into the messages that adapters send: the request, the result, and the seam
+// through which the API asks. Thread: values; Faults any thread but the shard's.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace pvrdma::adapters {
 
-// Probabilities are in millionths; each message draws by itself.
+// Probabilities are in millionths and apply to each message independently.
 struct FaultWish {
   std::string adapter;
   std::uint32_t drop_ppm = 0;
@@ -23,7 +23,7 @@ struct FaultWish {
   std::optional<std::uint32_t> seed;  // absent: the daemon draws one
 };
 
-// How many messages met which fault.
+// How often each fault happened.
 struct FaultCounts {
   std::uint64_t messages = 0;  // all that were sent while the fault existed
   std::uint64_t dropped = 0;

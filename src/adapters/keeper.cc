@@ -18,9 +18,9 @@ namespace {
 
 using device::Adapter;
 
-constexpr std::string_view kInstance = "@host/instance/";  // no adapter's: names have no '@'
+constexpr std::string_view kInstance = "@host/instance/";  // not an adapter's name, which has no '@'
 constexpr std::string_view kRecord = "record/";
-// A VMM that starts changes much at once.
+// Collects the many changes of a VMM that is starting.
 constexpr Duration kPause = std::chrono::milliseconds(50);
 constexpr Duration kPatience = std::chrono::seconds(5);
 constexpr Duration kRetry = std::chrono::seconds(1);
@@ -31,7 +31,7 @@ std::optional<std::uint64_t> to_number(std::string_view text) {
   return error == std::errc() && rest == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
-// What came back of one adapter.
+// The descriptors of one adapter that came back from the store.
 struct Came {
   std::map<KeptId, Fd> fds;
   std::map<std::uint64_t, Fd> records;
@@ -160,7 +160,7 @@ void Keeper::run() {
   }
 }
 
-// On the shard, or when that has ended.
+// Called on the shard, or after it has ended.
 Keeper::Collected Keeper::collect(Adapter::Objects objects) const {
   Collected collected;
   for (const std::string& name : adapters_->not_taken_back()) collected.all.insert(name);
@@ -171,7 +171,7 @@ Keeper::Collected Keeper::collect(Adapter::Objects objects) const {
     const auto is_kept = [&](KeptId id) { return store_.names().contains(fmt::format("{}/{}", name, id)); };
     collected.changed.push_back(adapter->keep(objects, is_kept, clock_.now()));
   }
-  // Not before: where there is no memory for one of them, all are collected again.
+  // Only after all were collected: if memory runs out for one of them, all are collected again.
   for (const auto& adapter : adapters_->adapters()) adapter->note_kept();
   return collected;
 }
@@ -198,8 +198,8 @@ void Keeper::store(const Collected& collected) {
   }
 }
 
-// What was written down before is true no more. It goes first: of one open file systemd keeps one descriptor,
-// the first.
+// The old record is no longer valid. It is removed first, because systemd keeps only one descriptor of an
+// open file, the first.
 Result<void> Keeper::store(const KeptAdapter& kept) {
   std::set<std::string> wanted;
   for (const KeptId id : kept.ids) wanted.insert(fmt::format("{}/{}", kept.name, id));

@@ -1,12 +1,13 @@
-// Keeper: sees to it that the daemon's next process finds what it needs to go on with the adapters of this
-// one: whatever ends this process, a stop or a crash. ADR 20.
+// Keeper: makes sure that the daemon's next process finds what it needs to continue with the adapters of this
+// one, whether this process stops or crashes. ADR 20.
 //
-// While the daemon runs, a thread writes down after each change what outlives a crash: descriptors and what
-// they are, without the guests' objects. keep_all() at the end writes all of it down. In the descriptor store
-// an adapter has a name for each descriptor (NAME/NUMBER) and one for the stream (NAME/record/NUMBER, the
-// highest counts); @host/instance/TEXT says under which name this life of the host is known to the cluster.
+// While the daemon runs, a thread stores, after each change, what survives a crash: descriptors and what they
+// are, without the guests' objects. At the end, keep_all() stores everything. In the descriptor store, an
+// adapter has one name for each descriptor (NAME/NUMBER) and one for the stream (NAME/record/NUMBER; the
+// highest number counts). @host/instance/TEXT holds the name under which the cluster knows this life of the
+// host.
 //
-// Thread: made, asked, started and destroyed by main(), keep_all() too; notice() any.
+// Thread: made, asked, started and destroyed by main(), which also calls keep_all(); notice() any.
 #pragma once
 
 #include <condition_variable>
@@ -30,36 +31,37 @@ namespace pvrdma::adapters {
 
 class Keeper {
  public:
-  // More is no adapter's.
+  // A longer stream is not an adapter's.
   static constexpr std::size_t kStreamBytesMax = 1u << 30;
 
-  // All borrowed; they outlive this. Takes what has come back out of the store.
+  // All are borrowed and outlive this. Takes what the store has kept.
   Keeper(keep::DescriptorStore& store, shard::Loop& loop, const Clock& clock);
   ~Keeper();  // ends the thread
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
 
   Keeping& keeping() { return keeping_; }
-  // By adapter; the first call has it. What is of no use, as it cannot be read or is no adapter's that
-  // `may_be`, is kept no longer: its client has lost it, and its socket's path is free.
+  // The kept records, by adapter. Only the first call returns them. Removes what is useless from the store:
+  // what cannot be read, and what belongs to no adapter for which `may_be` is true. The clients of those
+  // adapters have lost them, and their sockets' paths become free.
   std::map<std::string, GivenBack> given(const std::function<bool(const std::string&)>& may_be);
-  // What this host's last life was called in the cluster; empty: it was none.
+  // The name of this host's last life in the cluster; empty: there was no such life.
   const std::string& instance() const { return instance_; }
-  // Before start().
+  // Called before start().
   Result<void> keep_instance(const std::string& instance);
 
-  // Borrowed. From now on theirs are kept.
+  // Begins to keep these adapters. Borrowed.
   void start(const AdapterSet& adapters);
-  // Adapters with a client that the next process would have.
+  // Whether an adapter has a client that the next process would take over.
   bool keeps_clients() const;
-  // When the loop has ended, for good: with all objects; afterwards the sockets are the next process's.
-  // Returns when they are kept.
+  // Called when the loop has ended for good. Keeps the adapters with all objects; afterwards the sockets
+  // belong to the next process. Returns when everything is kept.
   void keep_all();
 
  private:
   struct Collected {
     std::vector<KeptAdapter> changed;
-    std::set<std::string> all;  // their names, and of those that are not taken back yet
+    std::set<std::string> all;  // their names, and the names of adapters that are not taken back yet
   };
 
   void take(std::map<std::string, Fd> came);
@@ -76,16 +78,16 @@ class Keeper {
   const Clock& clock_;
   Keeping keeping_;
   std::map<std::string, GivenBack> given_;
-  std::set<std::string> useless_;  // names in the store, of what came
+  std::set<std::string> useless_;  // names in the store that were found useless
   std::string instance_;
   std::uint64_t last_record_ = 0;
   const AdapterSet* adapters_ = nullptr;  // null: not started
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  bool noticed_ = false;  // guarded by mutex_, as what follows
+  bool noticed_ = false;  // guarded by mutex_, as the next members
   bool stopping_ = false;
-  std::map<std::string, bool> has_client_;  // by adapter, of those that are kept
+  std::map<std::string, bool> has_client_;  // by adapter; those that are kept
   std::thread thread_;
 };
 

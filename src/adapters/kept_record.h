@@ -1,6 +1,6 @@
-// What is kept of an adapter, so that the daemon's next process goes on with its client: descriptors under
-// numbers, and a stream of src/state that says what each is: a KeptRecord, then the adapter itself
-// (device/adapter_state.cc). ADR 20.
+// What is kept of an adapter, so that the daemon's next process can continue with its client: numbered
+// descriptors, and a stream of src/state that describes them. The stream has a KeptRecord and then the
+// adapter itself (device/adapter_state.cc). ADR 20.
 //
 // Thread: values.
 #pragma once
@@ -24,16 +24,16 @@
 
 namespace pvrdma::adapters {
 
-// The number of a descriptor that is kept: each once in all processes' lives. 0: none.
+// The number of a kept descriptor. No number is used twice, even by later processes. 0: no descriptor.
 using KeptId = std::uint64_t;
 
-// What the adapters of a process need to be kept.
+// What the adapters of a process share in order to be kept.
 class Keeping {
  public:
-  // `noticed`: called on the shard after a change of anything that is kept; must not block.
+  // `noticed` is called on the shard after a change of anything that is kept. It must not block.
   explicit Keeping(std::function<void()> noticed) : noticed_(std::move(noticed)) {}
   KeptId next_id() { return ++last_id_; }
-  // Before the first next_id().
+  // Called before the first next_id().
   void skip_ids_to(KeptId last) { last_id_ = std::max(last_id_, last); }
   void notice() { noticed_(); }
 
@@ -44,7 +44,7 @@ class Keeping {
 
 struct KeptMap {
   vfio_user::DmaMapRequest request;
-  KeptId fd = 0;  // none: no RAM
+  KeptId fd = 0;  // 0: not RAM
 };
 
 struct KeptVector {
@@ -52,7 +52,7 @@ struct KeptVector {
   KeptId eventfd = 0;
 };
 
-// An adapter with more maps than these is not kept: what is written down about it stays short.
+// An adapter with more maps is not kept, so that its record stays short.
 inline constexpr std::uint32_t kKeptMapsMax = 1024;
 inline constexpr std::uint32_t kKeptVectorsMax = 64;
 
@@ -67,9 +67,9 @@ struct KeptClient {
 struct KeptRecord {
   KeptId listener = 0;
   KeptId counter = 0;         // a keep::ChangeCounter
-  std::uint64_t changes = 0;  // the record is true while it says so
-  bool has_client = false;    // else nothing follows
-  bool has_objects = false;   // the adapter was saved with them, at the end of its process
+  std::uint64_t changes = 0;  // the record is valid while the counter has this value
+  bool has_client = false;    // false: nothing follows
+  bool has_objects = false;   // saved with the guest's objects, at the end of the process
   KeptId doorbells = 0;
   KeptClient client;
 };
@@ -140,29 +140,29 @@ void describe(Archive& archive, KeptRecord& record) {
   describe(archive, client);
 }
 
-// What is to be kept of an adapter from now on, instead of what was.
+// What is to be kept of an adapter, in place of the previous record.
 struct KeptAdapter {
   std::string name;
-  std::map<KeptId, Fd> fds;       // those that were not kept yet
-  std::vector<KeptId> ids;        // all that the record names
-  std::vector<std::byte> stream;  // KeptRecord and the adapter
+  std::map<KeptId, Fd> fds;       // those that are not kept yet
+  std::vector<KeptId> ids;        // all numbers in the record
+  std::vector<std::byte> stream;  // the KeptRecord and the adapter
   bool has_client = false;
-  std::string trouble;  // why its client is not kept; empty: it is, or there is none
+  std::string trouble;  // why its client is not kept; empty: it is kept, or there is no client
 };
 
-// What was kept of it by the process before.
+// What the previous process kept of an adapter.
 struct GivenBack {
   std::map<KeptId, Fd> fds;
   std::vector<std::byte> stream;
-  KeptRecord record;  // the stream's first
+  KeptRecord record;  // the first part of the stream
 
-  // A copy; empty: it is not there.
+  // A copy of the descriptor; empty: it was not kept.
   Fd copy(KeptId id) const;
 };
 
 // Errors: what is wrong with the stream.
 Result<GivenBack> read_kept(std::map<KeptId, Fd> fds, std::vector<std::byte> stream);
-// In a stream that read_kept() has taken: what comes next is the adapter.
+// Skips the KeptRecord of a stream that read_kept() has accepted. The adapter follows.
 void skip_kept_record(state::Reader& reader);
 
 }  // namespace pvrdma::adapters

@@ -1,5 +1,5 @@
-// NativeLinks: by which of this host's links the ports of a segment reach native endpoints, and what they
-// lack where they do not: a right, a link, or a device that can carry it.
+// NativeLinks: the links through which the ports of a segment reach native endpoints. If they do not reach
+// them, it says what is missing: a right, a link, or a device that can carry the traffic.
 //
 // Thread: shard-owned; NativeAccess is a value.
 #pragma once
@@ -17,39 +17,41 @@
 
 namespace pvrdma::adapters {
 
-// Of one adapter.
+// How one adapter reaches native endpoints.
 struct NativeAccess {
   std::string_view why_not = {};  // what the configuration lacks, one clause; empty: nothing. Static storage
-  LinkName link = {};             // means something without a `why_not` only, as does
-  std::uint32_t mtu_bytes = 0;    // its port's active MTU
+  LinkName link = {};             // valid only if `why_not` is empty, as the next
+  std::uint32_t mtu_bytes = 0;    // the active MTU of the adapter's port
 };
 
-// What the link's device lacks, one clause with the way out; empty: nothing, or it has none. Any thread;
-// reads sysfs.
+// What the link's device lacks, one clause with the way out; empty: nothing, or the link has no device. Any
+// thread; reads sysfs.
 std::string device_trouble(const NativeAccess& access, const std::string& sysfs = "/sys");
 
-// "on", or "off: " and why; `link_trouble` is what the link itself says. Any thread; reads sysfs.
+// "on", or "off: " and the reason. `link_trouble` is the trouble that the link reports. Any thread; reads
+// sysfs.
 std::string describe(const NativeAccess& access, const std::string& link_trouble = {});
 
 class NativeLinks {
  public:
   explicit NativeLinks(const std::vector<control::RoceConfig>& configured);
 
-  // What the cluster has now: the ids of its switches, and which segments may.
+  // Sets the cluster's current state: the ids of its switches, and the segments that may reach native
+  // endpoints.
   void set_cluster(const std::map<std::string, std::uint32_t>& switches,
                    const std::vector<fabric::NativeRule>& natives);
 
   // Whether the ports of the segment may reach native endpoints at all.
   bool allows(transport::SegmentId segment) const;
-  // `has_right`: the adapter's hardware version and profile give it one.
+  // `has_right`: whether the adapter's hardware version and profile permit it.
   NativeAccess access_of(transport::SegmentId segment, bool has_right, std::uint32_t mtu_bytes) const;
 
  private:
-  const LinkName* link_of(transport::SegmentId segment) const;  // null: none
+  const LinkName* link_of(transport::SegmentId segment) const;  // null: the segment has no link
 
   const std::vector<control::RoceConfig> configured_;
   std::map<transport::SegmentId, const LinkName*> links_;  // borrowed from configured_
-  std::vector<transport::SegmentId> allowed_;              // of the cluster's; sorted
+  std::vector<transport::SegmentId> allowed_;              // segments of the cluster that may; sorted
 };
 
 }  // namespace pvrdma::adapters

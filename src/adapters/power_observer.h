@@ -1,4 +1,4 @@
-// PowerObserver: whoever has to know which of the cluster's VMs are on. Thread: shard-owned.
+// PowerObserver: is told which of the cluster's VMs are on. Thread: shard-owned.
 #pragma once
 
 #include <string>

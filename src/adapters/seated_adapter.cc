@@ -12,7 +12,8 @@ SeatedAdapter::~SeatedAdapter() {
   unwatch();
 }
 
-// What was too much for a burst comes in the turns after it, once in each, and not before the others' news.
+// Messages beyond one burst are handled in later turns, one burst in each turn, after the events of other
+// clients.
 bool SeatedAdapter::run(Instant now) {
   bool more = adapter_->run(now);
   if (seat_->has_more() && !survives()) {
@@ -44,7 +45,7 @@ void SeatedAdapter::on_fd_ready(int /*fd*/, shard::Readiness ready) {
   followed_();
 }
 
-// Nothing of it is read any more: what a VMM says at its end would take the guest's memory away.
+// The client's last messages are not read: a VMM that exits unmaps the guest's memory.
 bool SeatedAdapter::survives() {
   if (!adapter_->outlives_client() || !seat_->client_hung_up()) return false;
   adapter_->client_hung_up();
@@ -82,7 +83,8 @@ shard::Interest SeatedAdapter::interest() const {
   return seat_->wants_read() ? shard::Interest::kBoth : shard::Interest::kWrite;
 }
 
-// Clients come and go, and a reply that the socket did not take turns the loop's interest around.
+// The client's socket changes when clients come and go. The interest changes when the socket does not accept
+// a reply.
 void SeatedAdapter::watch() {
   if (adapter_->client_is_gone()) return;
   const int fd = seat_->fd();
@@ -91,7 +93,7 @@ void SeatedAdapter::watch() {
     if (fd < 0) return;
     watched_for_ = interest();
     if (auto watched = loop_.watch(fd, watched_for_, *this); !watched) {
-      seat_->drop_client(watched.error().message);  // nobody would hear it, and it keeps the place of others
+      seat_->drop_client(watched.error().message);  // the client would never be heard, and would block others
       return;
     }
     watched_fd_ = fd;

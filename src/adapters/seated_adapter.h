@@ -1,10 +1,10 @@
 // SeatedAdapter: an adapter with the seat of its VMM, on a shard's loop.
 //
-// A client whose adapter is over its rate of commands or doorbells is not read until that is paid for: its
-// vCPUs wait, nobody else does.
+// If an adapter exceeds its rate of commands or doorbells, its client is not read until the rate permits it.
+// So only that client's vCPUs wait.
 //
-// Life: made with its adapter, then given its seat, once. The seat goes before it; what the seat's options
-// call (unwatch()) is this.
+// Life: made with its adapter, then given its seat, once. The seat is destroyed first; its options call
+// unwatch() of this.
 //
 // Thread: shard-owned.
 #pragma once
@@ -25,7 +25,7 @@ namespace pvrdma::adapters {
 
 class SeatedAdapter final : private shard::FdHandler {
  public:
-  // `loop` and `clock` are borrowed. `record`: the adapter's; null: nothing is noted of its client.
+  // `loop` and `clock` are borrowed. `record` belongs to the adapter; null: the client is not recorded.
   SeatedAdapter(std::unique_ptr<device::Adapter> adapter, std::unique_ptr<ClientRecord> record,
                 shard::Loop& loop, const Clock& clock);
   ~SeatedAdapter() override;
@@ -33,33 +33,33 @@ class SeatedAdapter final : private shard::FdHandler {
   SeatedAdapter& operator=(const SeatedAdapter&) = delete;
 
   void sit(vfio_user::Seat& seat) { seat_ = &seat; }
-  // Called after whatever may have ended the session. Must not destroy this.
+  // `followed` is called after anything that may have ended the session. It must not destroy this.
   void on_followed(std::function<void()> followed) { followed_ = std::move(followed); }
 
   device::Adapter& adapter() { return *adapter_; }
   const device::Adapter& adapter() const { return *adapter_; }
   ClientRecord* record() { return record_.get(); }
-  // Whose the client's messages are.
+  // The handler of the client's messages.
   vfio_user::Handler& handler() {
     return record_ != nullptr ? static_cast<vfio_user::Handler&>(*record_) : *adapter_;
   }
   vfio_user::Seat& seat() { return *seat_; }
   bool has_client() const { return seat_->fd() >= 0; }
 
-  // As shard::Pollable's.
+  // As in shard::Pollable.
   bool run(Instant now);
   void on_time(Instant now);
   Instant next_deadline() const {
     return std::min({adapter_->next_deadline(), seat_->next_deadline(), held_until_});
   }
 
-  // Holds its client where it is over its rate, and watches the socket as the seat is now: after whatever was
-  // done with the seat.
+  // Stops reading the client if it exceeds its rate, and watches the socket according to the seat's state.
+  // Called after any use of the seat.
   void follow();
-  // The socket is about to be closed.
+  // Called before the socket is closed.
   void unwatch();
 
-  // As device::Adapter's. When it outlives its client no longer, the end of one that has gone is dealt with.
+  // As in device::Adapter. When the adapter no longer outlives its client, a client that has gone is handled.
   void outlive_client(bool outlives);
 
  private:
@@ -76,10 +76,10 @@ class SeatedAdapter final : private shard::FdHandler {
   const Clock& clock_;
   std::function<void()> followed_;
   vfio_user::Seat* seat_ = nullptr;  // borrowed
-  int watched_fd_ = -1;              // the client's, as the loop knows it
+  int watched_fd_ = -1;              // the client's socket that the loop watches
   shard::Interest watched_for_ = shard::Interest::kRead;
   Instant held_until_ =
-      Instant::never();  // its client waits, as the adapter is over its rate; never: it does not
+      Instant::never();  // the client is not read until then, because of the rate; never: it is read
 };
 
 }  // namespace pvrdma::adapters

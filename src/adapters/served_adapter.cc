@@ -58,7 +58,7 @@ ServedAdapter::~ServedAdapter() {
   port_.detach();
 }
 
-// Two queues for each: memory goes back although a descriptor cannot be closed.
+// Memory and descriptors use separate queues, so memory is freed even if a descriptor cannot be closed.
 std::shared_ptr<ReaperQueue> ServedAdapter::open_queue() {
   return parts_.reaper != nullptr ? parts_.reaper->open_queue() : nullptr;
 }
@@ -67,7 +67,7 @@ Result<std::unique_ptr<SeatedAdapter>> ServedAdapter::make_seated(const GivenBac
   KeptId doorbells = given != nullptr ? given->record.doorbells : 0;
   auto adapter = device::Adapter::create(config_, port_, parts_.clock, open_queue(),
                                          doorbells != 0 ? given->copy(doorbells) : Fd());
-  if (!adapter && doorbells != 0) {  // of an adapter that was configured otherwise
+  if (!adapter && doorbells != 0) {  // the kept memory is of an adapter with another configuration
     doorbells = 0;
     adapter = device::Adapter::create(config_, port_, parts_.clock, open_queue());
   }
@@ -148,8 +148,8 @@ Result<void> ServedAdapter::expect_successor() {
   return {};
 }
 
-// The new one first: what it refuses has changed nothing. Both have the GIDs for a moment, so that nobody
-// else gets them, and other hosts hear of nothing.
+// Loads the successor first: if it refuses, nothing has changed. For a moment both adapters have the GIDs
+// bound, so no other port can bind them, and other hosts are told nothing.
 Result<SwitchedOver> ServedAdapter::switch_over(Instant now) {
   if (successor_ == nullptr || !server_->successor()->established())
     return fail(ENOTCONN, fmt::format("adapter {}: no other VMM is connected", port_.name()));
@@ -189,7 +189,7 @@ Result<void> ServedAdapter::stop() {
                 fmt::format("adapter {}: another VMM is expected: wait until that is over", port_.name()));
   }
   device::Adapter& adapter = seated_->adapter();
-  // One that outlives its VMM may be stopped by now, in whichever state that wants it.
+  // An adapter that outlives its VMM may already be stopped; the call then succeeds.
   if (adapter.is_stopped()) return adapter.outlives_client() ? Result<void>() : is_being_moved();
   move_home(device::LifeEvent::kClaim);
   adapter.stop();
@@ -199,7 +199,7 @@ Result<void> ServedAdapter::stop() {
 void ServedAdapter::go_on() {
   device::Adapter& adapter = seated_->adapter();
   if (adapter.is_stopped()) adapter.go_on();
-  note_change();  // it may be another one since
+  note_change();  // it may have changed since it was stopped
 }
 
 void ServedAdapter::arrive() {
@@ -247,7 +247,7 @@ void ServedAdapter::on_fd_ready(int /*fd*/, shard::Readiness /*ready*/) {
   follow_client();
 }
 
-// A successor that leaves makes room for another one: it must not end inside its own call.
+// A successor that leaves is not destroyed here, because it would be destroyed inside its own call.
 void ServedAdapter::on_followed(const SeatedAdapter& seated) {
   if (&seated == seated_.get()) follow_client();
 }
@@ -262,7 +262,7 @@ void ServedAdapter::follow_client() {
   }
   try {
     parts_.on_client(*this, had_client_);
-  } catch (const std::bad_alloc&) {  // of one that comes; nobody was told
+  } catch (const std::bad_alloc&) {  // only for a new client; no observer was told
     seated_->seat().drop_client("no memory");
     seated_->follow();
     had_client_ = false;

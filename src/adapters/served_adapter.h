@@ -1,13 +1,13 @@
 // ServedAdapter: one adapter with its port on the switch and its vfio-user socket, driven by a shard's loop.
 //
-// Life: create() makes all of it and listens on the socket, start() begins to serve. Destruction ends the
+// Life: create() makes all of it and listens on the socket; start() begins to serve. Destruction ends the
 // session (the engine drops its objects and unbinds its GIDs), then detaches the port, then destroys the
 // adapter.
 //
-// A VM may go on in another VMM of this host, its successor: that connects to the same socket, gets an
-// adapter of its own at the same port, which only stands by, and switch_over() moves the guest's adapter from
-// one to the other as bytes (ADR 16). The one that has it not is there still, so that it can go back. When
-// the adapter's VMM leaves, the one beside it is sent away.
+// A VM may continue in another VMM of this host, its successor. The successor connects to the same socket and
+// gets an adapter of its own at the same port, which only stands by. switch_over() moves the guest's adapter
+// from one to the other as bytes (ADR 16). The old VMM stays connected, so the guest can go back. When the
+// VMM that has the guest's adapter leaves, the other one is disconnected.
 //
 // Thread: shard-owned. Made and destroyed while the loop does not run, or from a task posted to it.
 #pragma once
@@ -38,31 +38,31 @@ namespace pvrdma::adapters {
 
 class ServedAdapter;
 
-// What an adapter is to its guest and to everybody around it.
+// The properties of an adapter that its guest and the rest of the host see.
 struct AdapterSetup {
   device::AdapterConfig device;
   std::vector<verbs::Gid> addresses;  // the only ones it may bind besides those of its MAC; empty: any
-  bool may_reach_natives = false;     // where its segment has a NativeRule
-  bool is_arriving = false;           // its VM is another host's until arrive()
+  bool may_reach_natives = false;     // if its segment has a NativeRule
+  bool is_arriving = false;           // its VM belongs to another host until arrive()
   std::string socket;
-  SocketOwner owner;  // of its file
+  SocketOwner owner;  // of the socket file
 };
 
-// What an adapter is served with. All borrowed; they outlive it.
+// What a served adapter uses. All are borrowed and outlive it.
 struct ServingParts {
   shard::Loop& loop;
   const Clock& clock;
-  Reaper* reaper = nullptr;    // null: what it leaves behind ends in place
+  Reaper* reaper = nullptr;    // null: what it leaves behind is destroyed in place
   Keeping* keeping = nullptr;  // null: it is not kept
 
-  // Both are called on the shard from inside the adapter, which must not be destroyed then.
-  // A VMM has connected or has left: the VM was powered on or off.
+  // Both are called on the shard from inside the adapter, which must not be destroyed in the call.
+  // A VMM has connected or has left, that is, the VM was powered on or off.
   std::function<void(const ServedAdapter& adapter, bool connected)> on_client = [](const auto&, bool) {};
-  // An engine of it is about to go away, while the adapter stays.
+  // An engine of the adapter is about to be destroyed, while the adapter stays.
   std::function<void(const verbs::Engine& engine)> on_engine_gone = [](const auto&) {};
 };
 
-// What switch_over() moved.
+// The result of switch_over().
 struct SwitchedOver {
   std::uint64_t state_bytes = 0;
   Duration took{};
@@ -70,9 +70,9 @@ struct SwitchedOver {
 
 class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
  public:
-  // `fabric_switch` and `parts` are borrowed and outlive this. `given`: what of it is to be taken back after
-  // start(); null: nothing. Errors: as device::Adapter::create() and vfio_user::Server::listen(); the socket
-  // file is gone again then.
+  // `fabric_switch` and `parts` are borrowed and outlive this. `given`: what start() must be followed by
+  // taking back; null: nothing. Errors: as device::Adapter::create() and vfio_user::Server::listen(); the
+  // socket file is then removed.
   static Result<std::unique_ptr<ServedAdapter>> create(const AdapterSetup& setup,
                                                        fabric::Switch& fabric_switch,
                                                        const ServingParts& parts, const GivenBack* given);
@@ -80,71 +80,71 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   ServedAdapter(const ServedAdapter&) = delete;
   ServedAdapter& operator=(const ServedAdapter&) = delete;
 
-  // Serves clients from now on, those included that have connected already. Once. Errors: epoll's errno.
+  // Begins to serve clients, including those that have already connected. Called once. Errors: epoll's errno.
   Result<void> start();
 
-  // The adapter's link to the switch: the guest gets PORT_ACTIVE or PORT_ERR, and nothing passes while it is
-  // down.
+  // Sets the adapter's link to the switch. The guest gets PORT_ACTIVE or PORT_ERR. While the link is down, no
+  // message passes.
   void set_link(bool up);
 
-  // Faults into what the adapter sends, until they or the adapter are removed. False: it has some already.
-  // From a task of the loop.
+  // Injects faults into what the adapter sends, until the faults or the adapter are removed. False: it
+  // already has faults. Called from a task of the loop.
   [[nodiscard]] bool inject(std::shared_ptr<AdapterFault> fault);
   void stop_injecting();
-  AdapterFault* fault() const { return fault_.get(); }  // null: none
+  AdapterFault* fault() const { return fault_.get(); }  // null: no faults are injected
 
-  // As vfio_user::Server's.
+  // As in vfio_user::Server.
   void refuse_clients(std::string why) { server_->refuse_clients(std::move(why)); }
   bool has_client() const { return seated_->has_client(); }
 
-  // --- The VMM's successor; from tasks of the loop ---
+  // --- The VMM's successor; called from tasks of the loop ---
 
-  // The next client is it. Errors: EPERM: the VM is off, or no client is let in; EBUSY: one is expected, or
-  // here; otherwise as device::Adapter::create().
+  // Expects the successor as the next client. Errors: EPERM: the VM is off, or no client is let in; EBUSY: a
+  // successor is expected or connected; otherwise as device::Adapter::create().
   Result<void> expect_successor();
-  // Whoever has the adapter not; null: nobody is expected.
+  // The one of the two that does not have the guest's adapter; null: no successor is expected.
   SeatedAdapter* successor() { return successor_.get(); }
   SeatedAdapter& seated() { return *seated_; }
-  // The guest's adapter becomes the successor's, with its connections and GIDs, and who had it stands by
-  // instead. The guest stands. Nothing is signalled: device::Adapter::resume() when it goes on. Errors, all
-  // is as before then: ENOTCONN: no successor is here; EBUSY: faults are injected, or the adapter
-  // is stopped; what load() refuses.
+  // The guest's adapter moves to the successor, with its connections and GIDs, and the previous VMM's adapter
+  // stands by instead. The guest is paused. The guest gets no interrupt; device::Adapter::resume() sends them
+  // when the guest resumes. If there is an error, nothing has changed. Errors: ENOTCONN: no successor is
+  // connected; EBUSY: faults are injected, or the adapter is stopped; the errors of load().
   Result<SwitchedOver> switch_over(Instant now);
-  // Sends it away.
+  // Disconnects the successor.
   void end_successor();
 
-  // --- The guest stands, to be written away or after it was read; from tasks of the loop ---
+  // --- The guest is paused, to be written away or after it was read; called from tasks of the loop ---
 
-  // Nothing of the guest's changes from now on, and its peers repeat; it sees no difference in its link.
-  // Errors: EPERM: the VM is off; EBUSY: it is stopped already, or another VMM is expected.
+  // Freezes the guest's state; its peers repeat their messages. The guest sees no change of its link. Errors:
+  // EPERM: the VM is off; EBUSY: it is already stopped, or another VMM is expected.
   Result<void> stop();
-  // Works again.
+  // Continues after stop().
   void go_on();
-  // As Seat's.
+  // As in Seat.
   void drop_client(const std::string& reason);
 
-  // As SeatedAdapter's. stop() may find it stopped then.
+  // As in SeatedAdapter. stop() may then find the adapter already stopped.
   void outlive_client(bool outlives) { seated_->outlive_client(outlives); }
 
-  // Its VM was another host's, and is this one's from now on: its GIDs are bound here, and it works. From a
-  // task of the loop.
+  // The VM belonged to another host and now belongs to this one: its GIDs are bound here, and the adapter
+  // works. Called from a task of the loop.
   void arrive();
   device::Home home() const { return home_; }
-  // The other way round: what is left of it here is its VMM, until that leaves.
+  // The reverse: only the VMM remains here, until it leaves.
   void depart();
 
-  // --- Its client is to have it in the daemon's next process, too; from tasks of the loop, or when that does
-  // not run ---
+  // --- Keeping the adapter for its client in the daemon's next process; called from tasks of the loop, or
+  // when the loop does not run ---
 
-  // Something has changed since the last note_kept().
+  // Whether something has changed since the last note_kept().
   bool is_to_be_kept() const { return is_to_be_kept_; }
   void note_kept() { is_to_be_kept_ = false; }
-  // Of descriptors for which `is_kept` answers true it gives no copy. kSaved: nothing happens to it after
-  // this. Takes time by the number of its maps, with objects of those.
+  // Copies no descriptor for which `is_kept` returns true. After a call with kSaved, nothing happens to the
+  // adapter any more. The time grows with the number of its maps; with kSaved, also with the guest's objects.
   KeptAdapter keep(device::Adapter::Objects objects, const std::function<bool(KeptId)>& is_kept, Instant now);
-  // Its sockets are the next process's: its client hears nothing of this one's end.
+  // Leaves its sockets to the next process: the client does not notice the end of this one.
   void leave();
-  // Goes on with the client that it had in the process before. Errors: that client has lost its adapter.
+  // Continues with the client of the previous process. Errors: that client has lost its adapter.
   Result<void> take_back(const GivenBack& given);
 
   const std::string& socket() const { return server_->path(); }
@@ -181,7 +181,7 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   void watch_listener();
 
   const ServingParts& parts_;
-  // Without Keeping these mean nothing.
+  // Without Keeping, these members are unused.
   std::unique_ptr<keep::ChangeCounter> counter_;
   KeptId counter_id_ = 0;
   KeptId listener_id_ = 0;
@@ -189,9 +189,9 @@ class ServedAdapter final : private shard::FdHandler, private shard::Pollable {
   const device::AdapterConfig config_;
   fabric::Port port_;
   capture::Tap tap_{port_};
-  std::shared_ptr<AdapterFault> fault_;  // null: none
+  std::shared_ptr<AdapterFault> fault_;  // null: no faults are injected
   std::unique_ptr<SeatedAdapter> seated_;
-  std::unique_ptr<SeatedAdapter> successor_;  // null: none is expected
+  std::unique_ptr<SeatedAdapter> successor_;  // null: no successor is expected
   std::unique_ptr<vfio_user::Server> server_;
   bool started_ = false;
   bool had_client_ = false;

@@ -1,4 +1,4 @@
-// The adapter's being kept for the daemon's next process, and its being taken back there. ADR 20.
+// Keeping an adapter for the daemon's next process, and taking it back there. ADR 20.
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -14,12 +14,12 @@
 namespace pvrdma::adapters {
 namespace {
 
-// Notes a descriptor under its number, and a copy of it if it is not kept yet.
+// Collects the numbers of descriptors, and copies of those that are not kept yet.
 class Collector {
  public:
   Collector(KeptAdapter& kept, const std::function<bool(KeptId)>& is_kept) : kept_(kept), is_kept_(is_kept) {}
 
-  // Twice what is used twice: it is one.
+  // A descriptor that is used twice is copied once.
   void add(KeptId id, int fd) {
     kept_.ids.push_back(id);
     if (is_kept_(id) || kept_.fds.contains(id)) return;
@@ -48,8 +48,8 @@ std::vector<std::byte> to_stream(KeptRecord& record, const std::function<void(st
 
 }  // namespace
 
-// With the numbers that its own descriptors have already. What of it is not there, or makes no sense, costs a
-// client its adapter, and the adapter nothing.
+// Reuses the numbers and descriptors of the previous process. If one is missing or invalid, only the client
+// loses its adapter; the adapter itself is made all the same.
 Result<void> ServedAdapter::begin_keeping(const GivenBack* given) {
   counter_id_ = given != nullptr ? given->record.counter : parts_.keeping->next_id();
   listener_id_ = given != nullptr ? given->record.listener : parts_.keeping->next_id();
@@ -102,21 +102,22 @@ KeptAdapter ServedAdapter::keep(device::Adapter::Objects objects, const std::fun
   return kept;
 }
 
-// Why it cannot be; empty: it can.
+// Why the client cannot be kept; empty: it can.
 std::string ServedAdapter::keep_client(KeptRecord& record, const AddKept& add,
                                        device::Adapter::Objects objects) {
   const ClientRecord& noted = *seated_->record();
   if (auto trouble = noted.trouble(); !trouble.empty()) return trouble;
   if (!seated_->seat().established()) return "its VMM has only just connected";
   record.client.session.max_request_bytes = seated_->seat().max_request_bytes();
-  // Else messages under way are not known to the record: they go to and fro all the time.
+  // A record without objects does not include messages in flight, because these change all the time.
   if (objects == device::Adapter::Objects::kSaved) {
     auto session = seated_->seat().save();
     if (!session) return session.error().message;
     if (seated_->adapter().is_stopped()) return "it is stopped: its VM is being moved, or written to a file";
     record.client.session = *std::move(session);
     for (const ClientFd& each : seated_->seat().held_fds()) {
-      // Nobody has looked at it yet, and a copy is closed in place.
+      // The adapter has not checked this descriptor yet. Copies are closed in place, which may block for
+      // other kinds.
       if (!guestmem::is_memory_file(each.get()) && !device::is_eventfd(each.get()))
         return "half a message has come with a descriptor that is neither memory nor an eventfd";
       record.client.held_fds.push_back(parts_.keeping->next_id());
@@ -144,7 +145,7 @@ Result<void> ServedAdapter::take_back(const GivenBack& given) {
     return fail(ESTALE, "it has changed after it was written down");
   if (seated_->record()->doorbells() != record.doorbells)
     return fail(EINVAL, "its doorbell memory is of an adapter that was configured otherwise");
-  counter_->bump();  // this is true once
+  counter_->bump();  // the record is valid only once
   auto taken = take_back_client(given);
   if (!taken) {
     seated_->seat().drop_client(taken.error().message);
@@ -157,7 +158,7 @@ Result<void> ServedAdapter::take_back(const GivenBack& given) {
   }
   seated_->follow();
   follow_client();
-  if (has_client()) move_home(device::LifeEvent::kTakenBack);  // it may have left at once
+  if (has_client()) move_home(device::LifeEvent::kTakenBack);  // the client may have left at once
   return taken;
 }
 

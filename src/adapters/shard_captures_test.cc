@@ -1,4 +1,4 @@
-// Captures: where their memory goes, and what is left of one whose start fails.
+// Tests captures: which thread frees their memory, and what remains of a capture whose start fails.
 #include "adapters/shard_captures.h"
 
 #include <array>
@@ -15,12 +15,13 @@
 
 namespace {
 
-std::atomic<int> rings = 0;                          // that there are
-std::atomic<int> rings_released_here = 0;            // by a thread that must not
-thread_local bool must_not_release = false;          // this thread
-thread_local std::uint64_t allocations_to_fail = 0;  // this thread's next but so many; 0: none
+std::atomic<int> rings = 0;                  // rings that exist
+std::atomic<int> rings_released_here = 0;    // by a thread that must not release them
+thread_local bool must_not_release = false;  // for this thread
+// Which of this thread's next allocations fails, counted from 1; 0: all succeed.
+thread_local std::uint64_t allocations_to_fail = 0;
 
-// Before the bytes of each piece of memory.
+// Precedes the bytes of each allocation.
 struct alignas(std::max_align_t) Head {
   bool is_ring;  // by its size: nothing else is as long
 };
@@ -76,7 +77,7 @@ class ShardCapturesTest : public test::ShardFixture {
     ShardFixture::SetUp();
   }
   static void expect_no_ring_is_left() {
-    while (rings != 0) std::this_thread::yield();  // the test's time limit is the guard
+    while (rings != 0) std::this_thread::yield();  // the test's time limit guards against hanging
     EXPECT_EQ(rings_released_here, 0);
   }
 

@@ -1,4 +1,4 @@
-// What the questions to the shard about one adapter share.
+// Shared by the questions to the shard about one adapter.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace pvrdma::adapters {
 
 inline constexpr Duration kShardPatience = std::chrono::seconds(2);
 
-// Null: there is none. On the shard.
+// Null: no such adapter. Called on the shard.
 inline ServedAdapter* find(const AdapterSet& adapters, const std::string& name) {
   const auto& all = adapters.adapters();
   const auto it = std::ranges::find(all, name, [](const auto& each) { return each->port().name(); });

@@ -1,4 +1,4 @@
-// WantedAdapter: the adapter of a VM that is placed on this host, or on its way to it. Thread: values.
+// WantedAdapter: the adapter of a VM that is placed on this host, or that is moving to it. Thread: values.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace pvrdma::adapters {
 
 struct WantedAdapter {
   control::AdapterConfig config;  // its name is the VM's
-  transport::SegmentId segment;   // SegmentId{}: its switch or port group is gone; then there is a refusal
-  std::string refusal;            // the rule that forbids to power the VM on; empty: none does
+  transport::SegmentId segment;   // SegmentId{}: its switch or port group is gone; `refusal` is then set
+  std::string refusal;            // the rule that forbids to power on the VM; empty: no rule does
   std::uint64_t memory_mib = 0;   // of the VM; 0: unknown
-  bool is_arriving = false;       // the VM is another host's, and on its way to this one
+  bool is_arriving = false;       // the VM belongs to another host and is moving to this one
   friend bool operator==(const WantedAdapter&, const WantedAdapter&) = default;
 };
 
