@@ -67,7 +67,7 @@ Result<std::unique_ptr<Daemon>> Daemon::create(const control::Config& config, co
       *daemon->fabric_, *daemon->loop_, daemon->clock_, daemon->membership_.get(), config.budgets,
       daemon->reaper_.get(), daemon->natives_.get(), daemon->keeper_ ? &daemon->keeper_->keeping() : nullptr);
   if (daemon->keeper_ != nullptr) {
-    // Which VMs a cluster has, it will tell.
+    // A member of a cluster learns later which VMs it has, so it takes back every kept adapter.
     daemon->adapters_->give_back(daemon->keeper_->given([&config](const std::string& name) {
       return config.cluster ||
              std::ranges::find(config.adapters, name, &control::AdapterConfig::name) != config.adapters.end();
