@@ -1,15 +1,16 @@
-// QueueLink and LinkedQueue: queues whose members bring their own place, so that entering and leaving costs
-// little, allocates nothing and needs no search. An object that has several links can be in as many queues.
-// Thread: shard-owned.
+// QueueLink and LinkedQueue: intrusive queues. Each object contains its own links, so entering and leaving a
+// queue is cheap, allocates nothing and needs no search. An object can be in one queue for each link that it
+// has. Thread: shard-owned.
 #pragma once
 
 namespace pvrdma::verbs {
 
-// An object's place in a queue: a ring that it enters and leaves without knowing which queue it is.
+// An object's place in a queue. The links of a queue form a ring, so an object can leave without knowing
+// which queue it is in.
 template <typename Owner>
 class QueueLink {
  public:
-  // `owner` null: the ends of a queue, which are one.
+  // `owner` is null for the queue's own link, which is both ends of the ring.
   explicit QueueLink(Owner* owner) : owner_(owner) {}
   ~QueueLink() { unlink(); }
   QueueLink(const QueueLink&) = delete;
@@ -31,7 +32,7 @@ class QueueLink {
     next_->previous_ = previous_;
     next_ = previous_ = this;
   }
-  // All that are linked to this move before `place`, in their order.
+  // Moves all other links of this ring before `place`, in their order.
   void move_ring_before(QueueLink& place) {
     if (!linked()) return;
     place.previous_->next_ = next_;
@@ -53,7 +54,7 @@ class LinkedQueue {
  public:
   bool empty() const { return !ends_.linked(); }
   Owner* front() const { return ends_.next().owner(); }  // null when empty
-  // Does nothing for an object that is linked, here or in another queue of the same link.
+  // Does nothing if the object is already in this queue, or in another queue that uses the same link.
   void append(Owner& object) {
     if (!(object.*link).linked()) (object.*link).link_before(ends_);
   }
@@ -62,11 +63,11 @@ class LinkedQueue {
     if (object != nullptr) (object->*link).unlink();
     return object;
   }
-  // All of `other`, in its order, behind those here.
+  // Moves all objects of `other` to the end of this queue, in their order.
   void append_all(LinkedQueue& other) { other.ends_.move_ring_before(ends_); }
 
  private:
-  QueueLink<Owner> ends_{nullptr};  // before the first and behind the last
+  QueueLink<Owner> ends_{nullptr};  // before the first object and behind the last
 };
 
 }  // namespace pvrdma::verbs

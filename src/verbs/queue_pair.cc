@@ -6,8 +6,8 @@
 namespace pvrdma::verbs {
 namespace {
 
-// An idle QP stays below 4 KiB: the window takes what its SGE count leaves of this, at least four work
-// requests.
+// The memory of a window, so that an idle QP takes less than 4 KiB. It holds as many work requests as fit
+// with the QP's SGE count, but at least kWindowSlotsMin.
 constexpr std::size_t kWindowBytes = 2048;
 constexpr std::size_t kWindowSlotsMin = 4;
 
@@ -43,7 +43,7 @@ SendWindow::SendWindow(std::uint32_t max_sge)
 const SendWork* QueuePair::next_work() {
   for (std::uint32_t at = send.sending; at != send.window.tail(); ++at) {
     const SendWork& work = send.window.at(at);
-    // Others were answered before a repetition came by.
+    // The others were answered before rewind() moved `sending` back.
     if (work.state == SendWork::State::kQueued) return &work;
   }
   return nullptr;

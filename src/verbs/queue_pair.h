@@ -27,15 +27,16 @@
 
 namespace pvrdma::verbs {
 
-// What a work request asks the peer for; meaningless for one that this adapter executes alone.
+// The operation that a work request asks of the peer. Meaningless for a work request that this adapter
+// executes alone.
 RequestOp request_op(abi::Opcode opcode);
 
-// A private, validated copy of a send WQE, from fetch to completion: a value, which the next WQE assigns
-// anew.
+// A private, validated copy of a send WQE. It is valid from fetch to completion; then another WQE overwrites
+// it.
 struct SendWorkState {
   enum class State : std::uint8_t {
-    kQueued,  // not all of it was sent (again)
-    kSent,    // waits for the peer
+    kQueued,  // a part of it must still be sent, or sent again
+    kSent,    // all of it was sent; it waits for the peer's answer
     kDone,    // executed; completes when it is the oldest
     kFailed,  // completes with `status` when it is the oldest, and takes the QP to ERR
   };
@@ -47,10 +48,11 @@ struct SendWorkState {
   std::uint32_t rkey = 0;
   std::uint32_t extra_value = 0;  // immediate data as in guest memory, or the rkey to invalidate
   std::uint32_t length = 0;       // bytes, sum of the SGEs
-  std::uint32_t sent = 0;         // bytes sent; of a read: asked for
-  std::uint32_t confirmed =
-      0;  // of a read: bytes placed; else: bytes known to be executed. Sending again starts there
-  std::uint32_t fetched = 0;  // of a read of which `fetches` are under way: bytes placed, or by one of them
+  std::uint32_t sent = 0;         // bytes sent; for a read: bytes asked for
+  // For a read: bytes placed. Otherwise: bytes that the peer is known to have executed. A repetition starts
+  // there.
+  std::uint32_t confirmed = 0;
+  std::uint32_t fetched = 0;  // for a read with `fetches` in progress: bytes placed or being fetched
   MessageNumber number;
   Psn psn;  // of its first packet
   abi::Opcode opcode{};
@@ -58,17 +60,17 @@ struct SendWorkState {
   std::uint8_t send_flags = 0;
   std::uint8_t sge_count = 0;
   State state = State::kQueued;
-  bool started = false;      // counted in SendSide::reads_outstanding
-  bool lent = false;         // Loans' own, as `fetches`
-  std::uint8_t fetches = 0;  // pieces of its answer that are under way
+  bool started = false;      // sending has begun; a read or atomic counts in reads_outstanding
+  bool lent = false;         // changed by Loans only, like `fetches`
+  std::uint8_t fetches = 0;  // pieces of its answer that are being fetched
 
   bool is_read_or_atomic() const {
     return opcode == abi::Opcode::kRdmaRead || opcode == abi::Opcode::kAtomicCmpAndSwp ||
            opcode == abi::Opcode::kAtomicFetchAndAdd;
   }
-  // Of a read: where the next of its answer belongs.
+  // For a read: the offset at which the next piece of its answer belongs.
   std::uint32_t reached() const { return fetches != 0 ? fetched : confirmed; }
-  // Whether the peer, if it got all that was sent, has something to answer.
+  // Whether the peer owes an answer, provided that it has received everything that was sent.
   bool is_answer_due() const {
     if (!started || state != State::kQueued) return started;
     if (opcode == abi::Opcode::kRdmaRead) return sent != confirmed;
@@ -79,7 +81,7 @@ struct SendWorkState {
 };
 
 struct SendWork : SendWorkState {
-  abi::FastRegFields fast_reg;  // of a fast register only, and left over from one elsewhere
+  abi::FastRegFields fast_reg;  // valid for kFastRegMr only; otherwise left from an earlier WQE
 };
 
 // Work requests between fetch and completion, oldest first: a ring allocated with the QP, about 2 KiB.
@@ -90,12 +92,12 @@ class SendWindow {
   bool empty() const { return head_ == tail_; }
   bool full() const { return tail_ - head_ == slots_; }
   std::uint32_t slots() const { return slots_; }
-  // Positions count up for ever (modulo 2^32); head is the oldest, tail one past the newest.
+  // Positions count up without end (modulo 2^32). head() is the oldest, tail() one past the newest.
   static bool before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
   std::uint32_t head() const { return head_; }
   std::uint32_t tail() const { return tail_; }
 
-  // Position of the work request whose message that is; tail(): there is none.
+  // The position of the work request with that message number; tail() if there is none.
   std::uint32_t find(MessageNumber number) {
     std::uint32_t position = head_;
     while (position != tail_ && (at(position).is_local() || at(position).number != number)) ++position;
@@ -110,7 +112,7 @@ class SendWindow {
   // The slot at tail, to be filled before push().
   SendWork& staging() { return at(tail_); }
   abi::Sge* staging_sges() { return sges_.get() + static_cast<std::size_t>(tail_ & (slots_ - 1)) * max_sge_; }
-  // An empty window's next position.
+  // Sets the position of the next work request. The window must be empty.
   void begin_at(std::uint32_t position) { head_ = tail_ = position; }
   void push() { ++tail_; }
   void pop() { ++head_; }
@@ -125,10 +127,10 @@ class SendWindow {
   std::uint32_t tail_ = 0;
 };
 
-// What the send side of a QP knows besides the work requests: a value, which RESET assigns anew.
+// The state of a QP's send side besides its work requests. RESET assigns a new value.
 struct SendState {
-  std::uint32_t sending =
-      0;  // position of the work request being sent; window.tail() = all fetched ones are sent
+  // The position of the work request being sent; window.tail() if all fetched ones are sent.
+  std::uint32_t sending = 0;
   MessageNumber next_number;  // of the next work request to be fetched
   Psn next_psn;               // of its first packet
   std::uint32_t reads_outstanding = 0;
@@ -136,18 +138,19 @@ struct SendState {
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_retries_left = 0;
   std::uint8_t path_retries_left = 0;
-  Instant spared_until = Instant::never();  // silence that costs no retry ends then; never: there is none
+  Instant spared_until = Instant::never();  // silence costs no retry until then; never: no such time runs
   Instant ack_deadline = Instant::never();  // when the oldest unanswered request counts as lost
-  Instant rnr_until = Instant::never();     // sending rests until then; never = it does not rest
+  Instant rnr_until = Instant::never();     // sending pauses until then; never: it does not pause
   bool drained_reported = false;            // SQ_DRAINED was raised in this SQD
-  bool waits_for_path = false;              // the path had no room for what is to be sent next
+  bool waits_for_path = false;              // the path had no room for the next piece
   bool window_closed = false;               // sending stopped because too much is in flight
   Instant repeat_at = Instant::never();     // the path's own time limit for an answer
-  bool repeats = false;                     // what was sent already goes out again, up to `repeats_to`
+  bool repeats = false;                     // requests that were sent before go out again, up to `repeats_to`
   Psn repeats_to;
-  // Sent and not confirmed, of all work requests that are open. Changed by move() only.
+  // Bytes sent and not confirmed, of all open work requests. Changed by move() only, and computed by
+  // restore().
   std::uint32_t bytes_in_flight = 0;       // of sends and writes
-  std::uint32_t read_bytes_in_flight = 0;  // of reads and atomics: asked for and not here
+  std::uint32_t read_bytes_in_flight = 0;  // of reads and atomics: asked for and not received
 
   bool resting() const { return rnr_until != Instant::never(); }
   std::uint32_t& in_flight_with(const SendWork& work) {
@@ -162,7 +165,7 @@ struct SendState {
     move(work, work.length, work.length);
     work.state = SendWork::State::kDone;
   }
-  // `work` completes with `status` when it is the oldest.
+  // `work` will complete with `status` when it is the oldest.
   void fail(SendWork& work, abi::CompletionStatus status) {
     move(work, work.confirmed, work.confirmed);
     work.state = SendWork::State::kFailed;
@@ -180,7 +183,7 @@ struct SendSide : SendState {
     window.clear();
   }
 
-  // The oldest work request is over, sent or not.
+  // Removes the oldest work request, whether it was sent or not.
   void pop() {
     if (sending == window.head()) ++sending;
     window.pop();
@@ -190,23 +193,26 @@ struct SendSide : SendState {
   SendWindow window;
 };
 
-// What is known of a request that is missing while later ones came.
+// Whether a request is missing although later ones have come, and whether the peer knows.
 enum class Gap : std::uint8_t {
   kNone,
-  kEarly,  // what came was dropped, as not yet known to be the peer's, or by a stopped port: it is not told
-  kReported,  // a kNakSequence is out for `expected`
+  // Requests were dropped because their source was not known yet or the port was stopped. The peer was not
+  // told.
+  kEarly,
+  kReported,  // the peer knows: a kNakSequence or an RNR NAK for `expected` was sent
 };
 
-// What the receive side of a QP knows besides its receives: a value, which RESET assigns anew.
+// The state of a QP's receive side besides its receive queue. RESET assigns a new value.
 struct ReceiveState {
   MessageNumber expected;
   Psn psn;             // of the first packet of message `expected`
   UnderWay under_way;  // of message `expected`
-  // Packets brought reads, which are counted as they are asked for: in parts, where the requester counts one
-  // message. Both agree on PSNs.
+  // Reads have arrived as packets. The requester may have asked for one read in several parts, and `expected`
+  // has counted each part as a message. Then the two ends disagree about message numbers, but they agree
+  // about PSNs.
   bool counts_parts = false;
   Gap gap = Gap::kNone;
-  bool holds_receive = false;  // `receive` belongs to the message under way
+  bool holds_receive = false;  // `receive` belongs to the message in progress
   bool established_reported = false;
   bool last_wqe_reported = false;
   ReceiveWork receive;
@@ -214,10 +220,10 @@ struct ReceiveState {
 };
 
 struct ReceiveSide : ReceiveState {
-  std::optional<ReceiveQueue> queue;  // none with an SRQ
+  std::optional<ReceiveQueue> queue;  // absent if the QP uses an SRQ
   SharedReceiveQueue* srq = nullptr;  // borrowed; the engine keeps it alive while the QP exists
 
-  // The next receive WQE, into `receive`.
+  // Takes the next receive WQE into `receive`.
   Taken take() { return srq != nullptr ? srq->take(receive) : queue->take(receive); }
   void reset() {
     static_cast<ReceiveState&>(*this) = {};
@@ -251,7 +257,7 @@ class QueuePair {
   bool is_datagram() const { return identity.type != abi::QpType::kRc; }
   abi::QpState state() const { return attributes.state; }
 
-  // Where requests of this QP come from and go to (RC, from RTR on).
+  // The two ends of this QP's connection (RC, from RTR on).
   Endpoint local() const { return {local_gid, identity.qpn}; }
   Endpoint remote() const { return {attributes.dgid, attributes.dest_qpn}; }
   Connection connection() const {
@@ -264,37 +270,38 @@ class QueuePair {
              .flow_label = grh.flow_label & 0xf'ffff,
              .roce = local_roce}};
   }
-  // Whether a message that says it is from `from` to `to` is of this connection.
+  // Whether a message from `from` to `to` belongs to this connection.
   bool is_between(const Endpoint& from, const Endpoint& to) const {
     return from.qpn == attributes.dest_qpn && to.qpn == identity.qpn && from.gid == attributes.dgid &&
            to.gid == local_gid;
   }
 
-  // The work request to be sent next; null: none was fetched.
+  // The work request to be sent next; null if all fetched ones are sent.
   const SendWork* next_work();
-  // Of the next packet to be sent, and of the next one expected, as QUERY_QP tells them.
+  // The PSNs of the next packet to be sent and of the next packet expected, as QUERY_QP returns them.
   Psn next_psn();
   Psn expected_psn() const;
-  // Of the oldest packet sent and not confirmed; next_psn() when there is none.
+  // The PSN of the oldest packet that is not confirmed; next_psn() if all are confirmed.
   Psn oldest_psn();
-  // Whether the peer, if it got all that was sent of the oldest work request, has something to answer: to
-  // packets it always has. There is one.
+  // Whether the peer owes an answer to the oldest work request, provided that it has received everything that
+  // was sent. Packets are always answered. The window must not be empty.
   bool is_answer_due();
 
-  // Between two turns; times become time left from `now` on.
+  // Call it between two turns. It saves deadlines as the time left from `now` on.
   SavedQp save(Instant now);
-  // What a new QP knows besides what it was made with (identity, queues, rings). Why not; null: it does.
+  // Sets the state of a new QP, except what it was made with (identity, queues, rings). Returns why `saved`
+  // is invalid, or null.
   const char* restore(const SavedQp& saved, const Rules& rules, const Limits& limits, Instant now);
 
-  // Back to power-on: drops positions, window and sequence numbers. The guest zeroes its ring words
-  // afterwards.
+  // Returns to the state of a new QP: drops positions, window and sequence numbers. The guest zeroes its ring
+  // words afterwards.
   void reset();
 
   const Identity identity;
   CompletionQueue& send_cq;  // borrowed; the engine keeps them alive while the QP exists
   CompletionQueue& recv_cq;
   QpAttributes attributes;
-  Gid local_gid;  // of sgid_index when the QP went to RTR
+  Gid local_gid;  // the GID at sgid_index when the QP went to RTR
   RoceVersion local_roce{};
   PathSlot path;  // open from RTR on
   SendSide send;
@@ -306,16 +313,16 @@ class QueuePair {
   std::uint64_t rx_bytes = 0;
   std::uint64_t retransmits = 0;
 
-  Account::Holding held;  // it and its pages
+  Account::Holding held;  // this QP and its pages
 
-  QpLoans loans{this};                      // Loans' own
-  QueueLink<QueuePair> context_link{this};  // MappedDoorbells' own
+  QpLoans loans{this};                      // used by Loans only
+  QueueLink<QueuePair> context_link{this};  // used by MappedDoorbells only
 
-  // Scheduler's own.
+  // Used by Scheduler only.
   QueueLink<QueuePair> ready_link{this};
   QueueLink<QueuePair> waiting_link{this};
-  Instant armed_for = Instant::never();  // never = not armed
-  std::uint32_t timer_place = 0;         // while armed
+  Instant armed_for = Instant::never();  // never: not armed
+  std::uint32_t timer_place = 0;         // valid while armed
 };
 
 }  // namespace pvrdma::verbs

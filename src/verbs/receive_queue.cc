@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kRecvWqeBytesMax = sizeof(abi::RecvWqeHeader) + kSgeMax * sizeof(abi::Sge);
 
-// Nothing: there is no SRQ of that size.
+// Returns nullopt if an SRQ must not have these values.
 std::optional<guestmem::RingShape> shape_of(const CreateSrq& request, const Limits& limits) {
   if (!std::has_single_bit(request.max_wr) || request.max_wr > limits.max_srq_wr ||
       request.max_sge > limits.max_sge || request.limit > request.max_wr)
@@ -28,7 +28,7 @@ std::optional<guestmem::RingShape> shape_of(const CreateSrq& request, const Limi
 }  // namespace
 
 Taken ReceiveQueue::take(ReceiveWork& out) {
-  std::array<std::byte, kRecvWqeBytesMax> wqe;  // the one copy; uninitialised, pop fills what is looked at
+  std::array<std::byte, kRecvWqeBytesMax> wqe;  // the only copy; not initialised, as pop() fills what is read
   const std::uint32_t max_sge = std::min(max_sge_, kSgeMax);
   const std::size_t wqe_bytes = sizeof(abi::RecvWqeHeader) + max_sge * sizeof(abi::Sge);
   switch (ring_.pop(std::span(wqe).first(wqe_bytes))) {
@@ -64,7 +64,8 @@ Outcome<std::unique_ptr<SharedReceiveQueue>> SharedReceiveQueue::create(SrqHandl
                                                                         EventSink& events) {
   const std::optional<guestmem::RingShape> shape = shape_of(request, limits);
   if (!shape) return refuse(CommandError::kInvalid);
-  // The provider announces about twice the pages it needs (4.4): only those the ring occupies are looked at.
+  // The guest's provider announces about twice as many pages as it needs (reference 4.4). Only the pages that
+  // the ring occupies are read.
   const std::uint64_t pages_needed = shape->first_page + shape->data_pages();
   if (request.page_count < pages_needed || pages_needed > guestmem::kMaxDirectoryPages)
     return refuse(CommandError::kInvalid);
@@ -92,7 +93,7 @@ SharedReceiveQueue::SharedReceiveQueue(SrqHandle handle, const CreateSrq& reques
       limit_(request.limit) {}
 
 SavedSrq SharedReceiveQueue::save() const {
-  // Whoever loads it counts references and charges its pages anew, and knows the context by the PD.
+  // The loading engine counts references and charges pages again. It finds the context through the PD.
   const auto& [references_, held_, handle, pd, context, queue, events, max_wr, max_sge, limit] = *this;
   return {
       .handle = handle, .pd = pd, .max_wr = max_wr, .max_sge = max_sge, .limit = limit, .ring = queue.save()};

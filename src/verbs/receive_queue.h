@@ -1,5 +1,5 @@
-// ReceiveQueue: where a responder takes receive WQEs from: a QP's own RQ or an SRQ.
-// Reference 4.4-4.6, 6.3, 7.7. Thread: shard-owned.
+// ReceiveQueue and SharedReceiveQueue: the queues from which a responder takes receive WQEs. A QP has its own
+// RQ or uses an SRQ. Reference 4.4-4.6, 6.3, 7.7. Thread: shard-owned.
 #pragma once
 
 #include <array>
@@ -24,19 +24,19 @@ struct ReceiveWork {
   std::uint32_t sge_count = 0;
   std::uint64_t total_bytes = 0;  // sum of the SGE lengths
   std::array<abi::Sge, kSgeMax> sges{};
-  bool bad = false;  // sge_count was beyond the queue's maximum: complete it with a local QP operation error
+  bool bad = false;  // more SGEs than the queue allows: complete it with a local QP operation error
 };
 
-enum class Taken { kOne, kEmpty, kBroken };  // kBroken: invalid ring index or page gone
+enum class Taken { kOne, kEmpty, kBroken };  // kBroken: the ring's index is invalid, or a page is gone
 
 class ReceiveQueue {
  public:
   ReceiveQueue(guestmem::GuestRing ring, std::uint32_t max_sge) : ring_(std::move(ring)), max_sge_(max_sge) {}
 
-  // Copies the next WQE once, advances the guest's cons_head.
+  // Copies the next WQE once and advances the guest's cons_head.
   Taken take(ReceiveWork& out);
 
-  // How many WQEs the guest has posted and we have not taken; 0 when the indices are invalid.
+  // The number of WQEs that are posted and not taken; 0 if the ring's indices are invalid.
   std::uint32_t available();
 
   std::size_t page_count() const { return ring_.page_count(); }
@@ -46,7 +46,7 @@ class ReceiveQueue {
     return ring.save();
   }
 
-  // Forgets positions (QP -> RESET): the guest zeroes its ring words afterwards.
+  // Forgets the positions (QP -> RESET). The guest zeroes its ring words afterwards.
   void reset() { ring_.resync(); }
 
  private:
@@ -81,16 +81,16 @@ class SharedReceiveQueue {
                                                              EventSink& events);
 
   SavedSrq save() const;
-  // Of a PD of `context`. Null: a value is out of its range.
+  // `context` is the context of the saved PD. Returns null if a value is out of its range.
   static std::unique_ptr<SharedReceiveQueue> restore(const SavedSrq& saved, ContextHandle context,
                                                      const Limits& limits,
                                                      const guestmem::AddressSpace& memory, EventSink& events);
 
-  // Takes one WQE; raises the limit event once when the number left drops below a non-zero limit (then the
-  // limit is 0).
+  // Takes one WQE. If fewer WQEs than a non-zero limit are left, it raises the limit event and sets the limit
+  // to 0.
   Taken take(ReceiveWork& out);
 
-  // kInvalid: limit above max_wr.
+  // Error: kInvalid if the limit is above max_wr.
   Outcome<> set_limit(std::uint32_t limit);
 
   SrqHandle handle() const { return handle_; }
@@ -102,7 +102,7 @@ class SharedReceiveQueue {
   std::size_t page_count() const { return queue_.page_count(); }
 
   std::uint32_t references = 0;  // QPs that use it, counted by the engine
-  Account::Holding held;         // it and its pages
+  Account::Holding held;         // this SRQ and its pages
 
  private:
   SharedReceiveQueue(SrqHandle handle, const CreateSrq& request, ReceiveQueue queue, EventSink& events);

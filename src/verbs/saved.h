@@ -1,8 +1,8 @@
-// What a saved engine is made of (ADR 16): values that stand for its objects, as they lie in a stream.
+// The values of which a saved engine consists (ADR 16): what the stream holds of each object.
 //
-// An object's save() takes it apart with a structured binding, which names every member there is, and
-// describe() does the same with the value: a member added to either without a word about it does not compile.
-// Thread: values.
+// save() takes an object apart with a structured binding that names every member, and describe() does the
+// same with the value. So a member that is added without being handled there does not compile. Thread:
+// values.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace pvrdma::verbs {
 
-// Which contexts there are, and which numbers come next.
+// The contexts that exist, and the numbers that new objects get next.
 struct SavedTables {
   std::vector<std::uint32_t> contexts;  // ascending
   std::uint32_t next_pd = 0;
@@ -38,7 +38,7 @@ struct SavedPd {
 
 struct SavedWork {
   SendWorkState state;
-  abi::FastRegFields fast_reg{};  // of a fast register; else 0
+  abi::FastRegFields fast_reg{};  // for kFastRegMr; otherwise 0
   std::vector<abi::Sge> sges;
 };
 
@@ -53,11 +53,11 @@ struct SavedQp {
   Gid local_gid;
   RoceVersion local_roce{};
   guestmem::SavedRing send_ring;
-  guestmem::SavedRing receive_ring;  // nothing with an SRQ
-  SendState send;                    // its times as time left
+  guestmem::SavedRing receive_ring;  // empty if the QP uses an SRQ
+  SendState send;                    // its deadlines as the time left
   std::uint32_t window_head = 0;
   std::vector<SavedWork> works;  // from the window's head on
-  ReceiveState receive;          // its receive: 0 unless one is held
+  ReceiveState receive;          // its `receive` is valid only with holds_receive
   std::uint64_t tx_messages = 0;
   std::uint64_t tx_bytes = 0;
   std::uint64_t rx_messages = 0;
@@ -71,7 +71,8 @@ struct SavedGid {
   RoceVersion roce{};
 };
 
-// How many objects came before: none is missing.
+// The number of objects in the records before this one. The loading engine compares them, so that no object
+// is missing.
 struct SavedCounts {
   std::uint32_t pds = 0;
   std::uint32_t mrs = 0;

@@ -9,7 +9,7 @@
 namespace pvrdma::verbs {
 namespace {
 
-constexpr std::uint64_t kRunBytes = 12;  // of a page list: an address and a count
+constexpr std::uint64_t kRunBytes = 12;  // of one entry of a page list: an address and a count
 constexpr std::uint64_t kUnbounded = std::numeric_limits<std::uint64_t>::max();
 
 template <typename Saved>
@@ -22,7 +22,8 @@ std::uint64_t record_bytes(Saved largest) {
   return writer.finish().size() - without;
 }
 
-// Without the pages that it is charged for, but with the state page, which each of its rings names.
+// Leaves out the pages that the QP is charged for, but includes the state page, which each of its rings
+// names.
 SavedQp largest_qp(const Limits& limits) {
   SavedQp qp;
   SavedWork work{.state = {}, .fast_reg = {}, .sges = std::vector<abi::Sge>(limits.max_sge)};

@@ -1,4 +1,4 @@
-// How large a saved engine can be (ADR 16): the bound of what another host may send as one. Thread: any.
+// The largest size of a saved engine (ADR 16). It bounds what another host may send as one. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace pvrdma::verbs {
 
-// Bytes of the records of an engine within `limits` whose MRs and rings name `pages` pages, no two of which
-// are neighbours, and whose QPs have all the work under way that they can have. UINT64_MAX: there is no
-// bound.
+// The bytes of all records of an engine in the worst case that `limits` allow: its MRs and rings name `pages`
+// pages, no two of them adjacent, and its QPs have as much work in progress as they can. UINT64_MAX: there is
+// no bound.
 std::uint64_t saved_bytes_max(const Limits& limits, std::uint64_t pages);
 
 }  // namespace pvrdma::verbs

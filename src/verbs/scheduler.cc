@@ -51,7 +51,7 @@ void Scheduler::disarm(QueuePair& qp) {
   const Timer last = timers_.back();
   timers_.pop_back();
   if (last.qp == &qp) return;
-  // The last timer takes the place that is free now.
+  // Move the last timer of the heap to the free place.
   const std::size_t place = qp.timer_place;
   if (place != 0 && last.when < timers_[(place - 1) / 2].when) {
     settle_up(place, last);

@@ -7,7 +7,7 @@
 namespace pvrdma::verbs {
 namespace {
 
-// A WQE as the guest wrote it, copied once; behind its SGEs it is not filled.
+// A WQE as the guest wrote it, copied once. SGEs beyond the QP's max_send_sge are not filled.
 struct Wqe {
   abi::SendWqeHeader header;
   std::array<abi::Sge, kSgeMax> sges;
@@ -50,7 +50,7 @@ bool uses_sges(abi::Opcode opcode) {
   return opcode != abi::Opcode::kLocalInv && opcode != abi::Opcode::kFastRegMr;
 }
 
-// Everything a WQE says, checked, except a datagram's address.
+// Checks a WQE and copies it into `work` and `sges`, except for a datagram's address.
 void decode(const Services& services, const QueuePair& qp, const Wqe& wqe, SendWork& work, abi::Sge* sges) {
   const abi::SendWqeHeader& header = wqe.header;
   static_cast<SendWorkState&>(work) = {};

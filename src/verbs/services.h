@@ -32,7 +32,7 @@ struct Services {
   Loans& loans;
 };
 
-// The path of a connected QP, the right one by now.
+// The path of a connected QP. Opens the path again if it may have changed.
 inline Path& path_of(const Services& services, QueuePair& qp) {
   return services.wire.path(qp.path, [&qp] { return qp.connection(); });
 }

@@ -10,8 +10,8 @@
 
 namespace pvrdma::verbs {
 
-// Appends the host pieces of bytes [offset, offset + bytes) of the list to `out`, checking key, PD, bounds
-// and permission of each SGE touched. The range must lie in the list. No allocation.
+// Appends the host memory of bytes [offset, offset + bytes) of the list to `out`. Checks key, PD, bounds and
+// permission of each SGE that the range touches. The range must lie in the list. Does not allocate.
 KeyFault resolve_sges(const MemoryRegionTable& mrs, PdHandle pd, std::span<const abi::Sge> sges,
                       std::uint64_t offset, std::uint64_t bytes, AccessNeed need, guestmem::SpanList& out);
 

@@ -1,4 +1,5 @@
-// Outcomes of commands. Guest misbehaviour is an outcome, never an Error or a CHECK.
+// The outcomes of commands. A mistake of the guest is an outcome, never an Error or a failed CHECK. Thread:
+// values.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +7,16 @@
 
 namespace pvrdma::verbs {
 
-// Values become the device's ERR register, so they are errno-like and positive.
+// The values are positive errno numbers: they become the device's ERR register.
 enum class CommandError : std::uint32_t {
-  kNoSuchObject = 2,   // ENOENT: a handle that names nothing
+  kNoSuchObject = 2,   // ENOENT: the handle names no object
   kBusy = 16,          // EBUSY: still referenced
   kNoMemory = 12,      // ENOMEM: a limit is reached
   kBadAddress = 14,    // EFAULT: a page directory or page is not guest RAM
   kInvalid = 22,       // EINVAL: a value out of its range, or values that contradict each other
   kNotPermitted = 1,   // EPERM: objects of different contexts or PDs
   kNotSupported = 95,  // EOPNOTSUPP
-  kAddressInUse = 98,  // EADDRINUSE: a GID another port holds
+  kAddressInUse = 98,  // EADDRINUSE: another port holds the GID
 };
 
 template <typename T = void>
