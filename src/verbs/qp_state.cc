@@ -1,5 +1,5 @@
-// QueuePair's saving and loading (ADR 16). A loaded value is trusted afterwards like one that a command or a
-// WQE brought, so it passes the same rules here.
+// Saves and loads a QueuePair (ADR 16). After loading, the engine trusts the values like those of commands
+// and WQEs, so they must follow the same rules.
 #include <algorithm>
 
 #include "verbs/queue_pair.h"
@@ -11,7 +11,8 @@ namespace {
 
 using State = SendWorkState::State;
 
-// These have members of their own beside what SavedQp holds of them.
+// SavedQp holds the state that these types are derived from. Their further members are saved one by one, so a
+// new one fails here.
 static_assert(sizeof(SendSide) == sizeof(SendState) + sizeof(guestmem::GuestRing) + sizeof(SendWindow));
 static_assert(sizeof(ReceiveSide) ==
               sizeof(ReceiveState) + sizeof(std::optional<ReceiveQueue>) + sizeof(SharedReceiveQueue*));
@@ -28,7 +29,7 @@ Instant from_left(Instant left, Instant now) {
   return left == Instant::never() ? left : now + left.since_start;
 }
 
-// A work request that no rule speaks against.
+// Checks a work request that has not failed. Returns why it is invalid, or null.
 const char* check_good(const SavedWork& saved, const QueuePair& qp, const Rules& rules) {
   const SendWorkState& work = saved.state;
   if (!may_post(rules, qp, work.opcode)) return "a work request that its QP may not post";
@@ -60,7 +61,8 @@ const char* check(const SavedWork& saved, const QueuePair& qp, const Rules& rule
   return work.status == abi::CompletionStatus::kSuccess ? "a work request failed with success" : nullptr;
 }
 
-// Whether a work request of these numbers may come behind `work`: only what was never to be sent takes none.
+// Whether the work request behind `work` may have these numbers. A work request takes one message number and
+// its packets' PSNs. A local one takes none, nor does one that failed before it could be sent.
 bool may_follow(const SendWorkState& work, MessageNumber number, Psn psn, abi::Mtu mtu) {
   const bool takes_none = number == work.number && psn == work.psn;
   const bool takes_one = number == work.number.next() && psn == work.psn + packet_count(work.length, mtu);
@@ -99,8 +101,8 @@ const char* check_attributes(const SavedQp& saved, const QueuePair& qp, const Li
 }  // namespace
 
 SavedQp QueuePair::save(Instant now) {
-  // Paths are opened anew and have no loans by then, the scheduler and MappedDoorbells begin anew, the pages
-  // are charged again.
+  // Not saved: the path, which is opened again; loans, which have ended; what Scheduler and MappedDoorbells
+  // keep, which starts again. The loading engine charges the pages again.
   auto& [id, cq_of_sends, cq_of_receives, attr, gid, roce, path_, sends, receives, tx_count, tx_sum, rx_count,
          rx_sum, repeats, held_, loans_, context_link_, ready_link_, waiting_link_, armed_for_,
          timer_place_] = *this;

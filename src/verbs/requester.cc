@@ -10,10 +10,12 @@ namespace {
 
 using State = SendWork::State;
 
-// Read data asked for and not yet here, per work request: bounds what a transport has to carry at once.
+// The most read data that one work request asks for before it has arrived: bounds what a transport has to
+// carry at once.
 constexpr std::uint32_t kReadAheadBytes = 4 * kPieceBytesMax;
 
-// A full window holds whole messages, which are acknowledged, or passes a mark that is reported.
+// A full window always opens again: it contains the end of a message, which the peer acknowledges, or a
+// progress mark, which the peer reports.
 static_assert(Requester::kBytesInFlightMax >= 2 * kProgressBytes + kPieceBytesMax);
 static_assert(Requester::kBytesInFlightLow >= kProgressBytes,
               "what is not confirmed on the way stays below it");
@@ -112,7 +114,8 @@ bool Requester::run(QueuePair& qp, Instant now) {
     }
     const Step step = send_next(qp, bytes, now);
     if (step == Step::kNoRoom) {
-      // Who has just found room waits behind those who find none after it.
+      // A QP that has sent something in this turn does not wait yet, but gets another turn. QPs that find no
+      // room before that turn wait ahead of it.
       if (sent_some) {
         more = true;
       } else {
@@ -150,17 +153,17 @@ Requester::Step Requester::send_next(QueuePair& qp, std::int64_t& bytes_left, In
   const std::uint32_t position = send.sending;
   SendWork& work = send.window.at(position);
 
-  if (work.state == State::kFailed) {  // waits for what was posted before it; nothing passes it
+  if (work.state == State::kFailed) {  // waits for the work requests before it, and no later one passes it
     retire(qp);
     return Step::kBlocked;
   }
-  if (work.state != State::kQueued) {  // answered before a rewind came by
+  if (work.state != State::kQueued) {  // answered before rewind() moved `sending` back
     ++send.sending;
     return Step::kSent;
   }
   if (!window_has_room(qp, work) || (!work.started && !may_begin(qp, work))) return Step::kBlocked;
   if (work.is_local()) {
-    // What was posted before may have to be sent again, with the keys that this may change.
+    // Earlier work requests may have to be sent again, with the keys that this one may change.
     if (position != send.window.head()) return Step::kBlocked;
     work.started = true;
     execute_local(qp, work);
@@ -168,7 +171,7 @@ Requester::Step Requester::send_next(QueuePair& qp, std::int64_t& bytes_left, In
   }
   if (!work.started && work.is_read_or_atomic() && qp.attributes.max_rd_atomic == 0) {
     fail_locally(qp, work, abi::CompletionStatus::kLocalQpOperation);
-    return Step::kSent;  // the next step retires it
+    return Step::kSent;  // the next send_next() retires it
   }
   return send_piece(qp, work, bytes_left, now);
 }
@@ -196,7 +199,8 @@ Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::int64_
   const std::uint32_t position = send.sending;
   Path& path = path_of(services_, qp);
   if (path.carries_packets()) {
-    // A packet goes whole, wherever a path before this one has cut the message.
+    // Packets are sent whole. If an earlier path has cut the message within a packet, go back to where the
+    // packet begins.
     const std::uint32_t packet = work.sent & ~(abi::mtu_bytes(qp.attributes.path_mtu) - 1);
     if (packet != work.sent) send.move(work, packet, std::min(packet, work.confirmed));
   }
@@ -224,8 +228,8 @@ Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::int64_
     if (work.is_read_or_atomic()) ++send.reads_outstanding;
   }
 
-  // As long as a message is on its way out its time begins anew with each piece, and so does the time of what
-  // had to wait for the path.
+  // Each new piece of the oldest message restarts the ack timer, because the peer answers when it has the
+  // whole message. A read's pieces do so only if they had to wait for the path. Repeated pieces never do.
   const bool is_read = work.opcode == abi::Opcode::kRdmaRead;
   const bool is_new = !send.repeats || distance(qp.next_psn(), send.repeats_to) >= 0;
   if (is_new) {
@@ -248,7 +252,8 @@ Requester::Step Requester::send_piece(QueuePair& qp, SendWork& work, std::int64_
   if (bytes >= path.lends_from() && has_payload && path.lend_request(request, payload, now)) {
     services_.loans.lend(qp, work, send.window.sges(position));
   } else {
-    path.send_request(request, payload, now);  // may answer, and retire `work`, before it returns
+    // The peer may answer before this returns. Then `work` may be retired.
+    path.send_request(request, payload, now);
   }
   return Step::kSent;
 }
@@ -283,7 +288,7 @@ void Requester::fail_locally(QueuePair& qp, SendWork& work, abi::CompletionStatu
   qp.send.fail(work, status);
 }
 
-// Completes, in order, what is finished at the old end of the window.
+// Completes the oldest work requests in order, as far as they are finished.
 void Requester::retire(QueuePair& qp) {
   SendWindow& window = qp.send.window;
   const bool was_full = window.full();
@@ -300,7 +305,7 @@ void Requester::retire(QueuePair& qp) {
       continue;
     }
     if (work.state == State::kFailed) {
-      services_.loans.stop(qp);  // before the guest hears that its memory is its own again
+      services_.loans.stop(qp);  // before the CQE tells the guest that it may reuse its memory
       completions_.complete_send(qp, work, work.status);
       qp.send.pop();
       completions_.fail_qp(qp, describe(work.status));
@@ -311,7 +316,7 @@ void Requester::retire(QueuePair& qp) {
   if ((was_full && !window.full()) || local_next) services_.scheduler.make_ready(qp);
 }
 
-// Starts the answer timer when an answer is due, or the path has no room, and it does not run yet.
+// Starts the ack timer, unless it runs, if an answer is due or the path had no room.
 void Requester::watch(QueuePair& qp, Instant now) {
   SendSide& send = qp.send;
   watch_path(qp, now);
@@ -322,7 +327,8 @@ void Requester::watch(QueuePair& qp, Instant now) {
   services_.scheduler.arm(qp, send.ack_deadline);
 }
 
-// The path's own time for an answer, which most paths leave to the guest.
+// Starts the timer for the path's own time limit for an answer. Most paths have none; only the guest's
+// applies.
 void Requester::watch_path(QueuePair& qp, Instant now) {
   SendSide& send = qp.send;
   if (send.repeat_at != Instant::never() || send.window.empty() || !qp.path.is_open() || !may_send(qp))

@@ -1,12 +1,15 @@
-// Requester: the send side of an RC QP: from the send queue to messages, from responses to completions.
+// Requester: the send side of an RC QP. It makes messages from the WQEs of the send queue, and completions
+// from the peer's responses.
 //
-// Invariants: work requests complete in the order they were posted; a request is sent again until it is
-// answered or the guest's own retry counts are used up; at most max_rd_atomic reads and atomics are
-// unanswered; at most kBytesInFlightMax bytes are sent and not confirmed, and as many asked for by reads and
-// not here; nothing overtakes a fence. IBTA vol. 1, 9.7.
+// Invariants: Work requests complete in the order in which they were posted. A request is sent again until it
+// is answered or the guest's own retry counts are used up. At most max_rd_atomic reads and atomics are
+// unanswered. At most kBytesInFlightMax bytes of sends and writes are unconfirmed, and reads have asked for
+// at most as many bytes that have not arrived. No request is sent before an earlier one that waits for a
+// fence. IBTA vol. 1, 9.7.
 //
-// The path is asked for room before anything of a request changes. A QP for which it has none waits, each
-// time at most `timeout`, and retry_cnt times more. QPs that waited have short turns, so that many can share
+// The requester asks the path for room before it changes anything of a request. If the path has no room, the
+// QP waits. After the guest's `timeout` it tries again, and after retry_cnt more attempts without room the
+// work request fails. A QP that has waited sends about one piece in its next turn, so that many QPs can share
 // a narrow path. Thread: shard-owned.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Requester, second half: what answers, and their absence, do to the work requests that wait for them.
+// The second half of Requester: what answers, and time limits that pass without an answer, do to work
+// requests.
 #include <algorithm>
 
 #include "verbs/requester.h"
@@ -22,13 +23,14 @@ void Requester::on_response(QueuePair& qp, const Response& response, Payload& pa
   SendWindow& window = qp.send.window;
   const std::uint32_t position = window.find(response.number);
   if (position == window.tail() ||
-      !window.at(position).started) {  // of a message complete long ago, or never sent
+      !window.at(position).started) {  // the message is complete already, or was never sent
     ++services_.counters.duplicates;
     return;
   }
 
-  // Whatever it says, everything before this message was executed. A read or atomic is done only when its
-  // result is here: one whose answer was lost stays open, and the timer asks again.
+  // Any response means that the peer has executed all earlier messages. A read or an atomic is done only when
+  // its result has arrived. If the answer was lost, the work request stays open, and when the timer expires
+  // the request is sent again.
   if (position != window.head()) {
     for (std::uint32_t at = window.head(); at != position; ++at) {
       if (!window.at(at).is_read_or_atomic()) acknowledge(qp, at);
@@ -66,8 +68,8 @@ void Requester::on_response(QueuePair& qp, const Response& response, Payload& pa
   report_drained(qp);
 }
 
-// The peer has executed all of the work request at `position`, which counts also when it is about to be sent
-// again.
+// The peer has executed the whole work request at `position`. This holds even if the work request was about
+// to be sent again.
 void Requester::acknowledge(QueuePair& qp, std::uint32_t position) {
   SendWork& work = qp.send.window.at(position);
   if (!is_open(work) || !work.started) return;
@@ -96,10 +98,11 @@ void Requester::on_read_data(QueuePair& qp, std::uint32_t position, const Respon
                              Payload& payload) {
   SendWork& work = qp.send.window.at(position);
   const bool is_back = payload.is_back();
-  // What is being fetched was asked for again, and this has come of it: no byte lands behind it.
+  // The path is still fetching these bytes, but the read was repeated and this is the second answer. Stop the
+  // fetches, so that none of their bytes arrives after it.
   if (!is_back && work.fetches != 0 && response.offset < work.fetched) services_.loans.stop(qp);
-  // What begins among the bytes that are here already and brings more (asked for twice, it came in other
-  // pieces) is placed from its own beginning.
+  // A repeated read may be answered in other pieces. One that begins within the bytes that have arrived and
+  // ends beyond them is placed from its own beginning.
   const std::uint32_t reached = is_back ? work.confirmed : work.reached();
   const std::uint64_t end = std::uint64_t{response.offset} + response.bytes;
   const bool goes_on = response.op == RequestOp::kRead && response.offset <= reached &&
@@ -121,14 +124,15 @@ void Requester::on_read_data(QueuePair& qp, std::uint32_t position, const Respon
     services_.loans.begin_fetching(qp, work, qp.send.window.sges(position));
     return made_progress(qp);
   }
-  if (!is_back && work.fetches != 0) return made_progress(qp);  // it counts when what is before it is here
+  // it counts once all bytes before it have arrived
+  if (!is_back && work.fetches != 0) return made_progress(qp);
   const std::uint32_t confirmed = work.fetches != 0 ? static_cast<std::uint32_t>(end) : work.fetched;
   qp.send.move(work, std::max(work.sent, confirmed), confirmed);
   if (work.confirmed == work.length) {
     answered(qp, work);
   } else {
     made_progress(qp);
-    services_.scheduler.make_ready(qp);  // to ask for more
+    services_.scheduler.make_ready(qp);  // to ask for the next bytes
   }
 }
 
@@ -148,7 +152,8 @@ void Requester::on_atomic_result(QueuePair& qp, std::uint32_t position, const Re
   answered(qp, work);
 }
 
-// A read or atomic has its result: what waited behind it for max_rd_atomic or a fence may go.
+// A read or an atomic has its result. Work requests that waited for it because of max_rd_atomic or a fence
+// may go out.
 void Requester::answered(QueuePair& qp, SendWork& work) {
   qp.send.finish(work);
   --qp.send.reads_outstanding;
@@ -156,8 +161,8 @@ void Requester::answered(QueuePair& qp, SendWork& work) {
   if (qp.send.sending != qp.send.window.tail()) services_.scheduler.make_ready(qp);
 }
 
-// A pause ordered by the peer. What was already under way behind this message is dropped there: it is sent
-// again too.
+// The peer has no receive posted and asks for a pause. It drops the messages that were in flight behind this
+// one, so they are sent again too.
 void Requester::on_receiver_not_ready(QueuePair& qp, std::uint32_t position, const Response& response,
                                       Instant now) {
   SendSide& send = qp.send;
@@ -175,12 +180,12 @@ void Requester::on_receiver_not_ready(QueuePair& qp, std::uint32_t position, con
   services_.scheduler.arm(qp, send.rnr_until);
 }
 
-// The peer misses something from (position, offset) on.
+// The peer did not get the message at `position` from the response's offset on.
 void Requester::on_gap(QueuePair& qp, std::uint32_t position, const Response& response) {
   SendSide& send = qp.send;
   SendWork& work = send.window.at(position);
   const bool sent_past = SendWindow::before(position, send.sending) || work.sent > response.offset;
-  if (!is_open(work) || !sent_past) return;  // it is to be sent anyway
+  if (!is_open(work) || !sent_past) return;  // it will be sent anyway
   confirm(qp, work, response.offset);
   if (take_retry(qp, position, send.retries_left)) rewind(qp, position);
 }
@@ -206,7 +211,8 @@ void Requester::reopen_window(QueuePair& qp) {
   services_.scheduler.make_ready(qp);
 }
 
-// The peer got further: patience begins anew, and so does the time of what is still unanswered.
+// The peer has made progress: all retries are available again, and the timers of unanswered requests start
+// again.
 void Requester::made_progress(QueuePair& qp) {
   qp.send.retries_left = qp.attributes.retry_cnt;
   qp.send.rnr_retries_left = qp.attributes.rnr_retry;
@@ -216,7 +222,8 @@ void Requester::made_progress(QueuePair& qp) {
   qp.send.repeats = false;
 }
 
-// False: there was none left, and the work request at `position` has failed.
+// Uses up one of the retries in `left`. Returns false if there was none; the work request at `position` has
+// then failed.
 bool Requester::take_retry(QueuePair& qp, std::uint32_t position, std::uint8_t& left) {
   if (left > 0) {
     --left;
@@ -227,8 +234,8 @@ bool Requester::take_retry(QueuePair& qp, std::uint32_t position, std::uint8_t& 
   return false;
 }
 
-// Sends what is not confirmed of the work request at `position` again, and everything after it. Afterwards
-// all open work from `sending` on is kQueued, and none before it is.
+// Lets the unconfirmed part of the work request at `position`, and everything after it, be sent again.
+// Afterwards all open work requests from `sending` on are kQueued, and no earlier one is.
 void Requester::rewind(QueuePair& qp, std::uint32_t position) {
   SendSide& send = qp.send;
   for (std::uint32_t at = position; at != send.window.tail() && !SendWindow::before(send.sending, at); ++at) {
@@ -247,7 +254,7 @@ void Requester::rewind(QueuePair& qp, std::uint32_t position) {
 }
 
 void Requester::on_path_restored(QueuePair& qp) {
-  if (qp.loans.fetching != 0) services_.loans.stop(qp);  // what is fetched may be lost as well
+  if (qp.loans.fetching != 0) services_.loans.stop(qp);  // answers that are being fetched may be lost as well
   send_again(qp);
 }
 
@@ -257,7 +264,7 @@ void Requester::send_again(QueuePair& qp) {
 
 void Requester::repeat(QueuePair& qp) {
   SendSide& send = qp.send;
-  if (send.resting()) return;  // it all goes out again behind the pause
+  if (send.resting()) return;  // after the pause, everything goes out again
   const Instant deadline = send.ack_deadline;
   const Psn reached = qp.next_psn();
   if (!send.repeats || distance(reached, send.repeats_to) > 0) send.repeats_to = reached;
@@ -272,7 +279,7 @@ bool Requester::is_spared(QueuePair& qp, Instant now) {
   return now < qp.send.spared_until;
 }
 
-// An answer has not come, or the path has taken nothing for as long.
+// No answer has come within the time limit, or the path has accepted nothing for that long.
 void Requester::time_out(QueuePair& qp, Instant now) {
   SendSide& send = qp.send;
   ++services_.counters.timeouts;
@@ -284,7 +291,7 @@ void Requester::time_out(QueuePair& qp, Instant now) {
   } else if (is_answer_due) {
     rewind(qp, oldest);
   } else {
-    services_.scheduler.make_ready(qp);  // to try again: not every path says when it is ready
+    services_.scheduler.make_ready(qp);  // to try again: not every path reports when it has room
   }
 }
 

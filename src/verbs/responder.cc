@@ -7,7 +7,7 @@
 namespace pvrdma::verbs {
 namespace {
 
-// A piece that cannot be: its sender is another version of us, or hostile.
+// Whether no correct peer sends such a piece. Its sender is a different version of this software, or hostile.
 bool is_malformed(const Request& request, std::uint64_t payload_bytes) {
   if (request.offset > request.message_bytes || request.bytes > request.message_bytes - request.offset)
     return true;
@@ -21,7 +21,7 @@ bool passes_progress_mark(std::uint32_t from, std::uint32_t to) {
 
 }  // namespace
 
-// False: the QP takes no such request.
+// Returns false if the QP must not take the request. Reports the first one to a guest whose QP is in RTR.
 bool Responder::establish(QueuePair& qp, const Request& request) {
   if (!may_respond(qp.state()) || !qp.is_between(request.from, request.to)) {
     ++services_.counters.dropped_unknown_qp;
@@ -42,7 +42,8 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
     return;
   }
   if (!establish(qp, request)) return;
-  // One path executes at a time: what another one is placing for this QP must not land behind this message.
+  // Only one path at a time writes for a QP: bytes that another path is still placing must not arrive after
+  // this message.
   if (payload.is_back()) {
     services_.loans.end_placing(qp);
   } else if (qp.loans.placing_count != 0) [[unlikely]] {
@@ -59,8 +60,8 @@ void Responder::on_request(QueuePair& qp, const Request& request, Payload& paylo
     if (receive.gap != Gap::kReported) report_gap(qp, request, now);
   } else if (request.offset < receive.under_way.executed && request.end() <= receive.under_way.executed &&
              request.op != RequestOp::kRead) {
-    ++services_.counters.duplicates;  // the answer comes with the message's last piece
-    // The requester may be waiting for a report that was lost.
+    ++services_.counters.duplicates;  // the answer follows the message's last piece
+    // The requester may be waiting for a progress report that was lost.
     if (passes_progress_mark(request.offset, request.end()))
       respond(qp, request, request.number, Syndrome::kProgress, now);
   } else {
@@ -79,7 +80,7 @@ bool Responder::take_count(ReceiveSide& receive, const Request& request, abi::Mt
   const std::int32_t begin = distance(request.psn, receive.psn);
   const std::int32_t end = begin + static_cast<std::int32_t>(packet_count(request.message_bytes, mtu));
   if (begin > 0) return false;
-  if (end < 0) return true;  // more than one message ago, and its number is less than the count here
+  if (end < 0) return true;  // an older message, whose number is below `expected`
   if (begin == 0) {
     receive.expected = request.number;
   } else if (end == 0) {
@@ -117,11 +118,11 @@ void Responder::on_path_restored(QueuePair& qp, Instant now) {
 
 void Responder::on_duplicate(QueuePair& qp, const Request& request, Instant now) {
   ++services_.counters.duplicates;
-  const bool counts_parts = qp.receive.counts_parts;  // then the requester's count is not known yet
+  const bool counts_parts = qp.receive.counts_parts;  // the requester's message count is then not known yet
   const MessageNumber done = counts_parts ? request.number : MessageNumber(qp.receive.expected.value - 1);
   if (request.op == RequestOp::kRead) {
-    // Reading again does no harm. The memory may be gone since, rightly so if the first answer has arrived:
-    // the requester knows, and this QP goes on.
+    // Reading again does no harm. The memory may be gone by now, which is correct if the first answer has
+    // arrived. So a failure is reported to the requester only, and this QP goes on.
     const Verdict verdict = serve_read(qp, request, now);
     if (verdict.syndrome != Syndrome::kAck) respond(qp, request, request.number, verdict.syndrome, now);
   } else if (request.is_atomic()) {
@@ -143,8 +144,8 @@ void Responder::on_due(QueuePair& qp, const Request& request, Payload& payload, 
   const Verdict verdict = is_read ? serve_read(qp, request, now) : executor_.execute(qp, request, payload);
   if (verdict.lost) return;
 
-  // What is already under way behind a message that found no receive is early, but known to be: no sequence
-  // NAK.
+  // After an RNR NAK, the requests that are in flight behind this one arrive early. The requester expects
+  // that, so they get no sequence NAK.
   qp.receive.gap = verdict.syndrome == Syndrome::kRnrNak ? Gap::kReported : Gap::kNone;
 
   const bool done = verdict.syndrome == Syndrome::kAck && request.is_last();
@@ -156,7 +157,7 @@ void Responder::on_due(QueuePair& qp, const Request& request, Payload& payload, 
   if (verdict.ends_qp()) completions_.fail_qp(qp, verdict.why, verdict.event);
 }
 
-// Answers a read with its data, which is all the acknowledgement it gets.
+// Answers a read with its data, which is also its acknowledgement.
 Verdict Responder::serve_read(QueuePair& qp, const Request& request, Instant now) {
   guestmem::SpanList source;
   const Verdict verdict = executor_.open_read(qp, request, source);

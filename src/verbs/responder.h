@@ -1,12 +1,13 @@
-// Responder: the receive side of an RC QP: finds out which requests are due, has the executor carry each out
-// exactly once and in order, and answers them.
+// Responder: the receive side of an RC QP. It finds out which requests are due, has the executor carry out
+// each of them exactly once and in order, and answers them.
 //
-// A request comes in order, again (its answer was lost: answered again, an atomic from memory), or early (a
-// gap: the requester is told where to go on). IBTA vol. 1, 9.6 and 9.7.
+// A request is due, a duplicate, or early. A duplicate comes if its answer was lost, so it is answered again;
+// for an atomic, the responder has kept the result (AtomicReplays). A request is early if one before it is
+// missing: the requester is told where to continue. IBTA vol. 1, 9.6 and 9.7.
 //
-// The unit is what one call brings: a piece of a message, cut anywhere. What begins within the executed part
-// of the message under way and ends behind it is executed from its own beginning: until a message is
-// complete, placing the same bytes again changes nothing. Thread: shard-owned.
+// One call brings one piece of a message, which may be cut anywhere. A piece may begin within the executed
+// part of the message in progress and end beyond it. It is executed from its own beginning: until a message
+// is complete, placing the same bytes again changes nothing. Thread: shard-owned.
 #pragma once
 
 #include <string_view>
@@ -46,8 +47,9 @@ class Responder {
 
  private:
   bool establish(QueuePair& qp, const Request& request);
-  // Where packets counted parts of reads: takes over the requester's count by the PSN, if `request` is due or
-  // executed last. False: it is early.
+  // Adopts the requester's message count if packets have counted parts of reads (ReceiveState::counts_parts).
+  // The PSN tells which message `request` is; it must be due or the last one executed. Returns false if the
+  // request cannot be executed now: it is early, or begins within another message.
   bool take_count(ReceiveSide& receive, const Request& request, abi::Mtu mtu);
   void report_gap(QueuePair& qp, const Request& request, Instant now);
   void on_duplicate(QueuePair& qp, const Request& request, Instant now);

@@ -1,5 +1,5 @@
-// Wire: how an engine reaches the world. Implemented by fabric/ (which picks the paths); the engine never
-// knows how a message travels.
+// Wire: the way out of an engine. fabric/ implements it and chooses the paths; the engine never knows how a
+// message travels.
 //
 // Thread: called on the engine's shard, from inside Engine calls.
 #pragma once
@@ -22,7 +22,7 @@ class Wire {
   explicit Wire(const std::uint64_t& generation) : generation_(generation) {}
   virtual ~Wire() = default;
 
-  // The connection's path, opened anew if it may have changed. `connection()` returns the connection's ends.
+  // The connection's path, opened again if it may have changed. `connection()` returns the connection's ends.
   template <typename Ends>
   Path& path(PathSlot& slot, Ends connection) {
     if (slot.generation() != generation_) [[unlikely]] {
@@ -42,8 +42,9 @@ class Wire {
   // for it. A time limit then costs no retry.
   virtual bool spares_retries(const Gid& /*peer*/, Instant /*now*/) const { return false; }
 
-  // When these return, no path reads or writes memory of this VM, for this connection or for any. Other
-  // connections between the same two VMs may have to repeat requests.
+  // When stop() returns, no path reads or writes memory of this VM for the connection any more; when
+  // stop_all() returns, for any connection. Other connections between the same two VMs may have to repeat
+  // requests. How long a call takes is bounded by this host's own hardware and does not depend on a peer.
   virtual void stop(const Connection& /*connection*/) {}
   virtual void stop_all() {}
 
@@ -82,12 +83,14 @@ class GidRegistry {
 class SwitchPort : public Wire, public GidRegistry, public guestmem::MemoryWatcher {
  public:
   using Wire::Wire;
-  // While it is stopped, nothing comes to the engine and nothing of it leaves: its peers repeat. Its GIDs
-  // stay bound, and its guest is told nothing. When it works again, those of its host do so at once: how many
-  // QPs were looked through for that. On an empty stack.
+  // While the port is stopped, the engine gets no messages and its messages do not leave, so its peers repeat
+  // theirs. Its GIDs stay bound, and its guest is told nothing. When the port works again, the peers on this
+  // host repeat at once, and the call returns how many QPs were searched for that; otherwise it returns 0.
+  // Call it on an empty stack.
   virtual std::uint64_t set_stopped(bool stopped) = 0;
 
-  // Of the engine's memory: whoever has shown it to a device has taken it back when this returns.
+  // Called before a part of the engine's memory is unmapped. When it returns, no RDMA device of this host has
+  // access to that part any more.
   void on_unmapping(std::span<const std::byte> /*memory*/) override {}
 };
 
