@@ -1,5 +1,5 @@
-// Promise: an idle QP takes less than 4 KiB of the daemon's memory, besides what stands for its guest's ring
-// pages. Every allocation of this program is counted.
+// Tests the promise that an idle QP takes less than 4 KiB of the daemon's memory, not counting the list of
+// its guest's ring pages. Every allocation of this program is counted.
 #include <cstdlib>
 #include <new>
 
@@ -47,7 +47,7 @@ namespace pvrdma::verbs {
 namespace {
 
 constexpr std::size_t kBytesPerQp = 4096;
-constexpr std::size_t kBytesPerRingPage = 16;  // its address and where it is mapped
+constexpr std::size_t kBytesPerRingPage = 16;  // its guest address and where it is mapped
 constexpr int kQps = 1000;
 
 struct Shape {
@@ -63,7 +63,7 @@ TEST_P(QpMemory, AnIdleQpStaysBelowFourKib) {
   std::size_t ring_pages = 0;
   for (int i = 0; i < kQps; ++i) {
     const TestQp qp =
-        a.make_qp(cq, cq, GetParam().options);  // the test's own part goes at once, the engine's stays
+        a.make_qp(cq, cq, GetParam().options);  // the test's part is freed at once, the engine's part stays
     ring_pages += qp.pages.size();
     if (GetParam().options.type == abi::QpType::kRc) a.connect(qp, {test_gid(52), Qpn(2)});
   }
@@ -73,7 +73,8 @@ TEST_P(QpMemory, AnIdleQpStaysBelowFourKib) {
   EXPECT_LT(per_qp, kBytesPerQp);
 }
 
-// What one command destroys may be much: its memory goes back a slice each turn, and all of it.
+// One command may destroy many objects. Their memory is given back in slices, one in each turn, until all of
+// it is free.
 TEST(QpMemory, WhatAResetLeavesGoesBackInSlices) {
   TestAdapter a(51, 1, {}, 512u << 20);
   const std::size_t before = live_bytes;

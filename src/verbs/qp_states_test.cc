@@ -1,4 +1,5 @@
-// What each QP state lets happen: events, draining, flushing, RESET, and a QP that goes while it has work.
+// What happens in each QP state: events, draining, flushing, RESET, and the destruction of a QP that has
+// work.
 #include "verbs/connected_qp_fixture.h"
 
 namespace pvrdma::verbs {
@@ -211,7 +212,7 @@ TEST_F(QpStatesTest, ResetForgetsEverythingWithoutACompletion) {
   ASSERT_TRUE(a.to_state(qp, QpState::kReset));
   EXPECT_EQ(a.engine.next_deadline(), Instant::never());
   ack(101);
-  for (test::RingPeer* ring : {&qp.sends, &qp.receives}) {  // as the guest does after the command
+  for (test::RingPeer* ring : {&qp.sends, &qp.receives}) {  // what the guest does after the command
     ring->set_prod_tail(0);
     ring->set_cons_head(0);
   }
@@ -220,7 +221,8 @@ TEST_F(QpStatesTest, ResetForgetsEverythingWithoutACompletion) {
   EXPECT_THAT(receives_done(), IsEmpty());
 
   a.connect(qp, kPeer, {.sq_psn = 7, .rq_psn = 9});
-  for (std::uint64_t i = 10; i <= 13; ++i) a.post(qp, fetch_add(i));  // none counts as outstanding any more
+  // The earlier ones no longer count as outstanding.
+  for (std::uint64_t i = 10; i <= 13; ++i) a.post(qp, fetch_add(i));
   a.ring(qp);
   EXPECT_THAT(sent_numbers(), ElementsAre(7, 8, 9, 10));
   a.receive(qp, {.wr_id = 20});
@@ -231,7 +233,8 @@ TEST_F(QpStatesTest, ResetForgetsEverythingWithoutACompletion) {
 TEST_F(QpStatesTest, AQpMayGoWhileItIsReadyAndArmed) {
   TestQp other = a.make_qp(send_cq, recv_cq);
   a.connect(other, kPeer);
-  a.send(qp, write(1, kMrBytes));  // more to send: ready; unanswered: armed
+  // The QP is ready because more is to be sent, and armed because requests are unanswered.
+  a.send(qp, write(1, kMrBytes));
   a.send(other, write(2, kMrBytes));
   ASSERT_TRUE(a.engine.destroy_qp(qp.handle, a.now));
   a.settle();

@@ -80,7 +80,7 @@ TEST_F(ReceiveQueueTest, TooManyElementsAreBadButConsumed) {
   }
   guest->post(wqe(8, 0, {}));
   ASSERT_EQ(take(), Taken::kOne);
-  EXPECT_FALSE(work.bad);  // nothing of the bad ones stays behind
+  EXPECT_FALSE(work.bad);  // the bad ones have left nothing behind
   EXPECT_EQ(work.sge_count, 0u);
 }
 
@@ -102,7 +102,7 @@ TEST_F(ReceiveQueueTest, InvalidProducerIndexIsBroken) {
     EXPECT_EQ(queue->available(), 0u) << tail;
     EXPECT_EQ(guest->cons_head(), 0u) << tail;
   }
-  guest->set_prod_tail(kCount);  // full is the most there can be
+  guest->set_prod_tail(kCount);  // the ring is full, which is allowed
   EXPECT_EQ(queue->available(), kCount);
 }
 
@@ -122,7 +122,7 @@ TEST_F(ReceiveQueueTest, ResetForgetsPositions) {
     ASSERT_EQ(take(), Taken::kOne);
   }
   queue->reset();
-  guest->set_prod_tail(0);  // the guest's part, after the command
+  guest->set_prod_tail(0);  // what the guest does after the command
   guest->set_cons_head(0);
   EXPECT_EQ(take(), Taken::kEmpty);
   guest->post(wqe(50, 0, {}));
@@ -201,7 +201,7 @@ TEST_F(SharedReceiveQueueTest, CreateChecksItsNumbers) {
 
 TEST_F(SharedReceiveQueueTest, KeepsWhatItWasMadeWith) {
   CreateSrq r = request();
-  r.page_count = 9;  // the provider announces more than it takes
+  r.page_count = 9;  // the provider announces more pages than the ring needs
   r.limit = kCount;
   const auto made = create(r);
   ASSERT_TRUE(made);

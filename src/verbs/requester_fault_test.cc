@@ -1,5 +1,5 @@
-// The send side of an RC QP when a work request cannot succeed: what it completes with, what becomes of the
-// rest.
+// The send side of an RC QP when a work request cannot succeed: its completion, and what happens to the other
+// work requests.
 #include "verbs/connected_qp_fixture.h"
 
 namespace pvrdma::verbs {
@@ -15,7 +15,7 @@ class RequesterFaultTest : public ConnectedQp {};
 
 class RefusedOpcode : public ConnectedQp, public ::testing::WithParamInterface<std::uint32_t> {};
 
-// Opcodes that only the kernel may post, masked atomics, and numbers that mean nothing (reference 6.2, 9.2).
+// Opcodes that only the kernel may post, masked atomics, and numbers that are no opcode (reference 6.2, 9.2).
 TEST_P(RefusedOpcode, EndsTheQpWithALocalQpOperationError) {
   a.post(qp,
          SendWr{.wr_id = 9, .opcode = static_cast<Opcode>(GetParam()), .flags = 0, .sges = {mr.sge(0, 8)}});
@@ -142,7 +142,7 @@ TEST_F(RequesterFaultTest, WithoutMaxRdAtomicReadsAreRefusedLocally) {
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1, CompletionStatus::kLocalQpOperation}));
 }
 
-// A drained QP may change the limit; what was begun before goes on.
+// The limit of a drained QP may change. A read that was begun before goes on.
 TEST_F(RequesterFaultTest, AReadThatWasBegunOutlivesItsLimit) {
   a.send(qp, read(1));
   EXPECT_THAT(sent(), SizeIs(1));

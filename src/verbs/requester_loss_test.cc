@@ -1,4 +1,5 @@
-// The send side of an RC QP when messages are lost, late, doubled or refused for want of a receive.
+// The send side of an RC QP when messages are lost, late or duplicated, or when the peer has no receive for
+// them.
 #include "verbs/connected_qp_fixture.h"
 #include "verbs/requester.h"
 
@@ -65,7 +66,7 @@ TEST_F(RequesterLossTest, AfterRetryCntTheOldestFailsAndTheRestIsFlushedInOrder)
     advance(kAckTimeout);
     EXPECT_THAT(sends_done(), IsEmpty()) << i;
   }
-  a.post(qp, write(4));  // never fetched, but flushed
+  a.post(qp, write(4));  // is flushed although it was never fetched
   advance(kAckTimeout);
   EXPECT_THAT(
       sends_done(),
@@ -116,7 +117,7 @@ TEST_F(RequesterLossTest, AnswersWithoutNewsGiveNoRetriesBack) {
   ack(101);
   for (int lost = 0; lost < 4; ++lost) {
     EXPECT_THAT(sends_done(), IsEmpty());
-    ack(101);  // a duplicate; the read's answer never comes
+    ack(101);  // a duplicate; the answer to the read never comes
     advance(kAckTimeout);
   }
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1, CompletionStatus::kRetryExceeded},
@@ -133,7 +134,7 @@ TEST_F(RequesterLossTest, TimeoutZeroWaitsForEver) {
 TEST_F(RequesterLossTest, AnAnswerThatComesDuringTheRepetitionCounts) {
   post_writes(1, 2);
   a.now = a.now + kAckTimeout;
-  a.engine.on_time(a.now);  // decided to send again, but has had no turn
+  a.engine.on_time(a.now);  // the QP has to send again, but has not had a turn
   ack(101);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}, Completion{2}));
   sent();
@@ -167,7 +168,7 @@ TEST_F(RequesterLossTest, ALostPieceOfReadDataIsAskedForAgainAndNothingBeforeIt)
   read_data(100, 0, piece(0));
   read_data(100, 2 * kPieceBytesMax, piece(2));  // the middle one is lost
   read_data(100, 0,
-            TestAdapter::pattern_bytes(kPieceBytesMax, 99));  // an old one comes again, with other bytes
+            TestAdapter::pattern_bytes(kPieceBytesMax, 99));  // a duplicate of the first, with other bytes
   advance(kAckTimeout);
   const auto again = sent();
   ASSERT_THAT(again, SizeIs(2));
@@ -193,9 +194,9 @@ TEST_F(RequesterLossTest, ReadsCountOnceHoweverOftenTheyAreAsked) {
   EXPECT_THAT(sent_numbers(), ElementsAre(104, 105, 106, 107));
 }
 
-// A message is answered when its last piece was executed: until it is out, time does not count.
+// The peer answers a message when it has executed the last piece. So no time counts until that piece is sent.
 TEST_F(RequesterLossTest, TheTimeOfALongMessageStartsWithItsLastSegment) {
-  constexpr std::size_t kSegments = kMrBytes / kPieceBytesMax;  // more than a turn's worth
+  constexpr std::size_t kSegments = kMrBytes / kPieceBytesMax;  // more pieces than one turn sends
   a.send(qp, write(1, kMrBytes));
   const std::size_t in_doorbell = sent().size();
   EXPECT_LT(in_doorbell, kSegments);
@@ -209,7 +210,7 @@ TEST_F(RequesterLossTest, TheTimeOfALongMessageStartsWithItsLastSegment) {
 }
 
 TEST_F(RequesterLossTest, PostingMoreDoesNotPutATimeoutOff) {
-  a.send(qp, read(1, kMrBytes));  // so long that it is not asked for as a whole
+  a.send(qp, read(1, kMrBytes));  // too long to be asked for at once
   for (int i = 0; i < 10; ++i) {
     a.now = a.now + (kAckTimeout / 10 + Duration(1));
     a.send(qp, write(2));
@@ -267,7 +268,7 @@ TEST_F(RequesterLossTest, ANakForLaterWorkDoesNotSkipWhatIsToBeSentAgain) {
   a.ring(qp);
   sent();
   a.now = a.now + kAckTimeout;
-  a.engine.on_time(a.now);  // everything is to be sent again
+  a.engine.on_time(a.now);  // the QP has to send everything again
   SpanPayload nothing;
   a.engine.on_response({.from = kPeer,
                         .to = a.endpoint(qp),
@@ -276,7 +277,7 @@ TEST_F(RequesterLossTest, ANakForLaterWorkDoesNotSkipWhatIsToBeSentAgain) {
                         .rnr_timer = 12},
                        nothing, a.now);
   advance(kRnrDelay);
-  EXPECT_THAT(sent_numbers(), ElementsAre(100, 102));  // 101 is known to be executed
+  EXPECT_THAT(sent_numbers(), ElementsAre(100, 102));  // the RNR NAK for 102 says that 101 was executed
 }
 
 // --- Receiver not ready ---
@@ -312,7 +313,7 @@ TEST_P(RnrRetry, IsTheNumberOfRepetitions) {
     advance(kRnrDelay);
   }
   nak(100, Syndrome::kRnrNak);
-  if (rnr_retry == 7) {  // for ever
+  if (rnr_retry == 7) {  // 7 means without end
     for (int i = 0; i < 100; ++i) {
       advance(kRnrDelay);
       nak(100, Syndrome::kRnrNak);
@@ -363,7 +364,7 @@ TEST_F(RequesterLossTest, WhatWasAckedBeforeARefusalIsNotFailedByIt) {
   a.post(qp, fetch_add(2));
   a.post(qp, write(3));
   a.ring(qp);
-  nak(102, Syndrome::kNakRemoteAccess);  // the atomic's answer is lost, and its peer is in ERR now
+  nak(102, Syndrome::kNakRemoteAccess);  // the answer to the atomic is lost, and the peer's QP is in ERR now
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
   for (int i = 0; i < 4; ++i) advance(kAckTimeout);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{2, CompletionStatus::kRetryExceeded},
@@ -374,7 +375,8 @@ TEST_F(RequesterLossTest, PagesThatVanishBeforeARepetitionEndTheQp) {
   a.send(qp, write(1));
   a.memory.space().unmap_all();
   advance(kAckTimeout);
-  EXPECT_EQ(a.state(qp), abi::QpState::kErr);  // nor is there a CQ to say so
+  // The CQ's pages are gone as well, so no CQE can tell the guest.
+  EXPECT_EQ(a.state(qp), abi::QpState::kErr);
   EXPECT_THAT(a.events.async,
               ::testing::Contains(RecordingEvents::Event{abi::EventType::kCqErr, send_cq.handle.value}));
 }

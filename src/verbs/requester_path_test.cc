@@ -1,4 +1,4 @@
-// The send side of an RC QP on a path that refuses, breaks, or lets only so much be under way.
+// The send side of an RC QP on a path that has no room or breaks, and the bound of the bytes in flight.
 #include <algorithm>
 
 #include "verbs/connected_qp_fixture.h"
@@ -49,14 +49,14 @@ class RequesterPathTest : public ConnectedQp {
   const Counters& counters() const { return a.engine.counters(); }
 };
 
-// --- A path that refuses ---
+// --- A path without room ---
 
 TEST_F(RequesterPathTest, WhatWasRefusedGoesOutWhenThePathIsReady) {
   a.wire.room = 0;
   a.send(qp, write(1));
   EXPECT_EQ(a.wire.refused, 1u);
   EXPECT_FALSE(a.engine.run(a.now));
-  EXPECT_EQ(a.engine.next_deadline(), a.now + kAckTimeout);  // it waits and does not spin
+  EXPECT_EQ(a.engine.next_deadline(), a.now + kAckTimeout);  // it waits and is not ready
   a.wire.room = kAnyRoom;
   a.engine.on_path_ready();
   EXPECT_LE(a.engine.next_deadline(), a.now);
@@ -128,7 +128,7 @@ TEST_F(RequesterPathTest, TheTimeOfWhatIsUnansweredRunsWhileTheQpWaits) {
   advance(kAckTimeout / 2);
   a.wire.room = 0;
   a.send(qp, write(2));
-  a.ring(qp);  // refused once more
+  a.ring(qp);  // finds no room again
   EXPECT_EQ(a.engine.next_deadline(), deadline);
   advance(kAckTimeout / 2);
   EXPECT_EQ(counters().timeouts, 1u);
@@ -143,7 +143,7 @@ TEST_F(RequesterPathTest, ARefusedReadWasNeverAsked) {
   a.wire.room = 0;
   a.post(qp, read(1));
   a.send(qp, fetch_add(2));
-  read_data(100, 0, std::vector<std::byte>(64));  // nobody can know this number yet
+  read_data(100, 0, std::vector<std::byte>(64));  // a forged answer: the request was not sent
   EXPECT_THAT(sends_done(), IsEmpty());
   path_takes(kAnyRoom);
   EXPECT_THAT(sent_numbers(), ElementsAre(100));
@@ -199,7 +199,7 @@ TEST_F(RequesterPathTest, QpsThatWaitAreServedInTheirOrder) {
   for (const TestQp& each : qps) expected.insert(expected.end(), 2, each.qpn);
   std::vector<Qpn> order;
   for (std::uint64_t i = 0; i < kQps; ++i) {
-    path_takes(2);  // only the QP that waits longest finds room, and then waits behind the others
+    path_takes(2);  // only the QP that has waited longest finds room; then it waits behind the others
     for (const auto& one : sent()) order.push_back(one.message.from.qpn);
   }
   EXPECT_EQ(order, expected);
@@ -219,7 +219,7 @@ TEST_F(RequesterPathTest, WhoWaitedTakesShortTurns) {
   EXPECT_EQ(order[1], other.qpn);
 }
 
-// A busy path is no sign that the peer is dead, and an answer no sign that the path goes on.
+// A busy path does not show that the peer is dead, and an answer does not show that the path has room.
 TEST_F(RequesterPathTest, WaitingForThePathSpendsNoRetriesOfTheAnswers) {
   a.wire.room = 0;
   a.send(qp, write(1));
@@ -231,11 +231,13 @@ TEST_F(RequesterPathTest, WaitingForThePathSpendsNoRetriesOfTheAnswers) {
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
   a.wire.room = 0;
   a.send(qp, write(2));
-  for (int i = 0; i < 3; ++i) advance(kAckTimeout);  // the path has a whole patience again too
+  // All retries for the path are available again as well.
+  for (int i = 0; i < 3; ++i) advance(kAckTimeout);
   EXPECT_THAT(sends_done(), IsEmpty());
 }
 
-// Less than what a peer reports is out: it cannot have answered, so nothing is sent twice.
+// The peer reports progress after each kProgressBytes, and fewer bytes were sent. So it owes no answer, and
+// nothing is sent twice.
 TEST_F(RequesterPathTest, AMessageHalfTakenIsNotSentAgainWhileThePathIsBusy) {
   a.wire.room = 1;
   a.send(qp, write(1, 3 * kPiece));
@@ -257,9 +259,9 @@ TEST_F(RequesterPathTest, ALongMessageStopsAtAFullWindowAndGoesOnWithProgress) {
   EXPECT_THAT(sent(), IsEmpty());
   progress(100, kWindow - kLow);
   EXPECT_EQ(sent_bytes(), kWindow - kLow);
-  progress(100, kWindow - kLow);  // no news
+  progress(100, kWindow - kLow);  // says nothing new
   progress(100, 0);
-  progress(100, 2 * kMrBytes);  // cannot be
+  progress(100, 2 * kMrBytes);  // invalid: a whole message is acknowledged instead
   EXPECT_THAT(sent(), IsEmpty());
   progress(100, 2 * kWindow - 2 * kLow);
   EXPECT_EQ(sent_bytes(), 2 * kMrBytes - 2 * kWindow + kLow);
@@ -277,9 +279,9 @@ TEST_F(RequesterPathTest, TheWindowCountsAllMessages) {
   EXPECT_EQ(sent_bytes(), kWindow);
   ack(101);
   EXPECT_EQ(sent_bytes(), 1024u * 1024);
-  advance(kAckTimeout);  // everything again, and not a byte more
+  advance(kAckTimeout);  // sends everything in flight again, and not a byte more
   EXPECT_EQ(sent_bytes(), kWindow);
-  ack(107);  // was never sent
+  ack(107);  // this one was never sent
   EXPECT_THAT(sends_done(), SizeIs(2));
   ack(105);
   EXPECT_THAT(sends_done(), SizeIs(4));
@@ -343,12 +345,13 @@ TEST_F(RequesterPathTest, ProgressBeyondWhatIsToBeSentAgainSkipsIt) {
   a.settle();
   sent();
   a.now = a.now + kAckTimeout;
-  a.engine.on_time(a.now);  // to be sent again from the beginning
+  a.engine.on_time(a.now);  // the message must be sent again from the beginning
   progress(100, 3 * kPiece);
   EXPECT_THAT(sent_offsets(), ElementsAre(3 * kPiece));
 }
 
-// Half of a failed message stays unanswered; what was posted before it must still be able to go out again.
+// Half of a failed message stays unanswered. It must not prevent an earlier work request from being sent
+// again.
 TEST_F(RequesterPathTest, AFailedMessageHoldsNoRoom) {
   a.post(qp, read(1));
   SendWr broken = long_write(2, 1);
@@ -373,7 +376,7 @@ TEST_F(RequesterPathTest, AfterABreakTheUnansweredGoesOutAgainAtNoRetrysCost) {
   a.settle();
   ack(100);
   progress(101, 2 * kPiece);
-  read_data(102, 0, std::vector<std::byte>(kPiece));  // and so all of 101 is executed
+  read_data(102, 0, std::vector<std::byte>(kPiece));  // this means that all of 101 was executed
   sent();
   for (int i = 0; i < 10; ++i) {
     path_breaks();
@@ -459,10 +462,10 @@ TEST_F(RequesterPathTest, ReadDataComesInAnyPieces) {
   a.send(qp, read(1, 1000));
   piece(0, 300);
   piece(300, 301);
-  piece(100, 200);  // of an answer given twice
+  piece(100, 200);  // a duplicate
   piece(0, 301);
-  piece(400, 500);  // comes too early
-  piece(150, 700);  // known and new
+  piece(400, 500);  // too early
+  piece(150, 700);  // some bytes are known, some are new
   EXPECT_THAT(sends_done(), IsEmpty());
   piece(600, 1000);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
@@ -505,7 +508,7 @@ TEST_F(RequesterPathTest, EachTurnOfTheEngineEndsWithAFlush) {
   SpanPayload nothing;
   a.engine.on_request(request(RequestOp::kRead, kRqPsn, 0), nothing, a.now);
   a.engine.on_response({.from = kPeer, .to = a.endpoint(qp), .number = MessageNumber(100)}, nothing, a.now);
-  EXPECT_EQ(flushes(), 0u);  // the transport brings more and flushes when it is through
+  EXPECT_EQ(flushes(), 0u);  // the transport may bring more messages, and flushes after the last
 }
 
 }  // namespace

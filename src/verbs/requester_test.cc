@@ -1,4 +1,4 @@
-// The send side of an RC QP, without losses: what each work request becomes on the wire and in the CQ.
+// The send side of an RC QP without losses: the messages and the completion of each work request.
 #include "verbs/connected_qp_fixture.h"
 
 namespace pvrdma::verbs {
@@ -129,7 +129,8 @@ TEST_F(KernelRequesterTest, FastRegisterAndLocalInvalidateHappenInOrderAndTakeNo
   a.post(qp, SendWr{.wr_id = 2, .sges = {{0x10'0100, 4096, key}}});
   a.post(qp, SendWr{.wr_id = 3, .opcode = Opcode::kLocalInv, .extra = key});
   a.ring(qp);
-  EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));  // the invalidation waits its turn in the CQ only
+  // The invalidation waits for the write's answer.
+  EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
   EXPECT_THAT(sent_numbers(), ElementsAre(kSqPsn));
   ack(kSqPsn);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{2}, Completion{3}));
@@ -244,7 +245,7 @@ TEST_F(RequesterTest, ALongReadIsAskedForPieceByPiece) {
   constexpr std::uint32_t kBytes = 6 * kPieceBytesMax;
   a.send(qp, read(1, kBytes));
   a.settle();
-  EXPECT_THAT(sent(), SizeIs(4));  // so much is asked for ahead of what has come
+  EXPECT_THAT(sent(), SizeIs(4));  // the most that is asked for before it arrives
   const auto data = TestAdapter::pattern_bytes(kBytes, 5);
   for (std::uint32_t offset = 0; offset < kBytes; offset += kPieceBytesMax) {
     read_data(100, offset, {data.begin() + offset, data.begin() + offset + kPieceBytesMax});
@@ -288,7 +289,8 @@ TEST_F(RequesterTest, AFullWindowTakesNoMoreWorkUntilSomethingCompletes) {
   EXPECT_THAT(sent_numbers(), ElementsAre(kSqPsn + window));
   for (std::uint32_t number = kSqPsn + 1; number < kSqPsn + 40; ++number) ack(number);
   EXPECT_THAT(sends_done(), SizeIs(40));
-  EXPECT_EQ(a.engine.next_deadline() == Instant::never(), false);  // the timer lapses by itself
+  // The timer stays armed and expires without effect.
+  EXPECT_EQ(a.engine.next_deadline() == Instant::never(), false);
   advance(std::chrono::seconds(1));
   EXPECT_EQ(a.engine.next_deadline(), Instant::never());
   EXPECT_EQ(a.engine.counters().timeouts, 0u);

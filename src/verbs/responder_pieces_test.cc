@@ -1,4 +1,4 @@
-// The receive side of an RC QP when pieces come in pieces, twice in different pieces, or without their
+// The receive side of an RC QP when a message comes in pieces, twice in different pieces, or without its
 // bytes.
 #include "verbs/connected_qp_fixture.h"
 
@@ -74,7 +74,7 @@ TEST_F(ResponderPiecesTest, TheLastPieceOfAWriteMayFindNoReceive) {
   piece(message, 600, kBytes);
   EXPECT_THAT(said(), ElementsAre(std::pair(Syndrome::kRnrNak, 600u)));
   a.receive(qp, receive_of(1, 0, 0));
-  piece(message, 500, kBytes);  // what was refused, in other pieces
+  piece(message, 500, kBytes);  // the refused bytes, cut in another way
   EXPECT_EQ(answered().syndrome, Syndrome::kAck);
   EXPECT_THAT(receives_done(), ElementsAre(Completion{1}));
   EXPECT_TRUE(landed());
@@ -102,7 +102,7 @@ TEST_F(ResponderPiecesTest, PiecesThatAreKnownInPartGoOnAndCountOnce) {
   EXPECT_EQ(a.engine.counters().rx_bytes, kBytes);
   piece(send_, 0, 500);
   piece(send_, 499, kBytes);
-  EXPECT_EQ(answered().syndrome, Syndrome::kAck);  // it is complete, again
+  EXPECT_EQ(answered().syndrome, Syndrome::kAck);  // the complete message is acknowledged again
   EXPECT_EQ(a.engine.counters().rx_messages, 1u);
   EXPECT_THAT(receives_done(), IsEmpty());
 }
@@ -119,7 +119,7 @@ TEST_F(ResponderPiecesTest, AMissingPieceIsAskedForOnce) {
 }
 
 TEST_F(ResponderPiecesTest, APieceWithoutItsBytesNeverCame) {
-  a.receive(qp, receive_of(1, 0, kBytes));  // taken at once, and kept
+  a.receive(qp, receive_of(1, 0, kBytes));  // the first piece takes it, and it is kept
   piece_without_bytes(send_, 0, 400);
   piece_without_bytes(send_, 0, kBytes);
   EXPECT_THAT(answers(), IsEmpty());
@@ -147,7 +147,7 @@ TEST_F(ResponderPiecesTest, AWriteWithoutItsLastBytesKeepsItsReceive) {
 TEST_F(ResponderPiecesTest, AKeyIsLookedAtOnlyWithTheMessagesLastByte) {
   Request message = send_;
   message.extra = Extra::kInvalidate;
-  message.extra_value = mr.key;  // an ordinary key: the message will be refused
+  message.extra_value = mr.key;  // a key that must not be invalidated, so the message will be refused
   a.receive(qp, receive_of(1, 0, kBytes));
   piece(message, 0, 600);
   piece_without_bytes(message, 600, kBytes);
@@ -179,7 +179,7 @@ TEST_F(ResponderPiecesTest, ProgressIsNotBoundToPieces) {
   EXPECT_TRUE(landed(kLong));
 }
 
-// The report may have been lost, and a requester with a full window waits for it.
+// The progress report may have been lost, and a requester with a full window waits for it.
 TEST_F(ResponderPiecesTest, ARepetitionHearsOfTheProgressAgain) {
   const Request message = request(RequestOp::kWrite, kRqPsn, 2 * kProgressBytes);
   for (int time = 0; time < 2; ++time) {
@@ -190,12 +190,13 @@ TEST_F(ResponderPiecesTest, ARepetitionHearsOfTheProgressAgain) {
                                   std::pair(Syndrome::kProgress, 3 * kPieceBytesMax)));
 }
 
-// Of an answer only the first part arrived: the requester asks on from there, across what was asked before.
+// Only the first part of an answer arrived. The requester asks again from there, and its new request overlaps
+// parts that were served.
 TEST_F(ResponderPiecesTest, AReadMayBeAskedForAgainFromWithinItsServedPart) {
   const Request message = request(RequestOp::kRead, kRqPsn, kBytes);
   ask(cut(message, 0, 600));
   ask(cut(message, 100, 700));
-  ask(cut(message, 100, 200));  // all of it served before
+  ask(cut(message, 100, 200));  // all of it was served before
   ask(cut(message, 650, kBytes));
   ask(request(RequestOp::kWrite, kRqPsn + 1, 0));
   EXPECT_THAT(said(), ElementsAre(std::pair(Syndrome::kAck, 0u), std::pair(Syndrome::kAck, 100u),

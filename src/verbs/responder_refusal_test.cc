@@ -1,4 +1,5 @@
-// The receive side of an RC QP when a request or a receive breaks a rule: both ends' outcome and the events.
+// The receive side of an RC QP when a request or a receive breaks a rule: the outcome at both ends, and the
+// events.
 #include "verbs/connected_qp_fixture.h"
 
 namespace pvrdma::verbs {
@@ -123,7 +124,8 @@ TEST_F(ResponderRefusalTest, AccessFollowsTheRegionsRights) {
   expect_failed(Syndrome::kNakRemoteAccess, {event(EventType::kQpAccessErr)});
 }
 
-// A copy that the path kept, or a repetition that its answer overtook: the guest has done nothing wrong.
+// The path may have delivered a copy late, or the requester may have repeated the read before the answer
+// arrived. The guest has done nothing wrong.
 TEST_F(ResponderRefusalTest, ALateCopyOfAReadWhoseMemoryIsGoneEndsNothing) {
   const Request read = request(RequestOp::kRead, kRqPsn, 8);
   ask(read);
@@ -179,7 +181,7 @@ TEST_F(ResponderRefusalTest, AMessageMayNotChangeItsKind) {
   expect_failed(Syndrome::kNakInvalidRequest, {event(EventType::kQpReqErr)});
 }
 
-// The two pieces of a send agree about its length, or bytes would land outside the receive.
+// The two pieces of a send must agree about its length. Otherwise bytes could be written outside the receive.
 TEST_F(ResponderRefusalTest, AMessageMayNotGrow) {
   a.receive(qp, receive_of(1, 0, 64));
   Request piece = request(RequestOp::kSend, kRqPsn, 64);
@@ -193,7 +195,7 @@ TEST_F(ResponderRefusalTest, AMessageMayNotGrow) {
   EXPECT_THAT(receives_done(), ElementsAre(Completion{1, CompletionStatus::kLocalLength}));
 }
 
-// What its pieces have in common is fixed with the first one.
+// The first piece of a message fixes the fields that all its pieces share.
 TEST_F(ResponderRefusalTest, AMessageMayNotGoElsewhereHalfWay) {
   Request piece = request(RequestOp::kWrite, kRqPsn, 64);
   piece.bytes = 32;

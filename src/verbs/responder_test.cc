@@ -1,4 +1,4 @@
-// The receive side of an RC QP: what requests do to guest memory, and how they are answered.
+// The receive side of an RC QP: what requests do to guest memory, and what the answers are.
 #include "verbs/connected_qp_fixture.h"
 #include "verbs/queue_pair.h"
 
@@ -120,7 +120,7 @@ TEST_F(ResponderTest, AtomicsReturnTheOldValue) {
   EXPECT_EQ(a.word(mr, 0), 7u);
 
   swap.number = MessageNumber(kRqPsn + 2);
-  ask(swap);  // does not match any more
+  ask(swap);  // the word no longer matches
   EXPECT_EQ(answered().atomic_original, 7u);
   EXPECT_EQ(a.word(mr, 0), 7u);
 }

@@ -13,7 +13,7 @@ constexpr Instant at(int us) {
   return Instant{std::chrono::microseconds(us)};
 }
 
-// QPs need rings and CQs to exist; the scheduler looks at none of it.
+// A QP cannot be made without rings and CQs. The scheduler does not use them.
 class SchedulerTest : public ::testing::Test {
  protected:
   SchedulerTest() {
@@ -77,7 +77,7 @@ TEST_F(SchedulerTest, ThoseWhoWaitForAPathWakeInOrderBehindTheReadyOnes) {
   EXPECT_FALSE(scheduler.any_ready());
   EXPECT_EQ(scheduler.next_deadline(), Instant::never());
   scheduler.forget(qp(3));
-  scheduler.make_ready(qp(1));  // keeps its place among those who wait
+  scheduler.make_ready(qp(1));  // keeps its place among the QPs that wait
   scheduler.wake_waiting();
   for (const int i : {1, 2, 0, 1}) EXPECT_EQ(scheduler.take_ready(), &qp(i));
   EXPECT_EQ(scheduler.take_ready(), nullptr);
@@ -90,7 +90,7 @@ TEST_F(SchedulerTest, WhoIsMadeReadyAfterAWakingComesBehindThoseWoken) {
   scheduler.wait_for_path(qp(0));
   scheduler.wait_for_path(qp(1));
   scheduler.wake_waiting();
-  scheduler.wait_for_path(qp(0));  // has its turn all the same
+  scheduler.wait_for_path(qp(0));  // it was woken, so it has its turn nevertheless
   scheduler.make_ready(qp(2));
   EXPECT_EQ(scheduler.take_ready(), &qp(4));
   EXPECT_EQ(scheduler.take_ready(), &qp(0));
@@ -151,7 +151,7 @@ TEST_F(SchedulerTest, AnArmedQpWakesAtTheEarliestTime) {
   EXPECT_EQ(scheduler.next_deadline(), at(200));
 }
 
-// Against a model: each QP's deadline in an array, looked through from end to end.
+// Compares the heap with a model: an array of all QPs' deadlines that is searched from end to end.
 TEST_F(SchedulerTest, TimersKeepTheirOrderWhateverIsArmedAndForgotten) {
   std::array<Instant, kQps> model;
   model.fill(Instant::never());

@@ -1,5 +1,5 @@
-// Many objects destroyed by one command: gone at once for their guest and its peers, while their memory goes
-// back in slices.
+// One command destroys many objects. From then on the guest and its peers cannot use them. Their memory is
+// given back in slices.
 #include "verbs/connected_qp_fixture.h"
 
 namespace pvrdma::verbs {
@@ -63,7 +63,7 @@ TEST_F(Teardown, WhatAContextHadIsGoneAtOnce) {
   a.connect(qp, kPeer);
   TestQp waiting = a.make_qp(own_cq, own_cq);
   a.connect(waiting, kPeer);
-  a.send(qp, {.sges = {mr.sge(0, 8)}});  // unanswered: its timer runs
+  a.send(qp, {.sges = {mr.sge(0, 8)}});  // stays unanswered, so its timer runs
   a.wire.room = 0;
   a.send(waiting, {.sges = {mr.sge(0, 8)}});
   create(kMany);
@@ -93,7 +93,7 @@ TEST_F(Teardown, WhatAContextHadIsGoneAtOnce) {
   EXPECT_THAT(a.events.async, IsEmpty());
 }
 
-// A guest that creates, destroys and creates again faster than run() is called.
+// A guest may create, destroy and create objects again faster than run() is called.
 TEST_F(Teardown, WhoCreatesAgainGivesBackWhatIsDead) {
   for (const bool by_reset : {false, true}) {
     create(kMany);
@@ -132,7 +132,8 @@ TEST_F(Teardown, TheDeadAreNoReasonToRefuse) {
   }
 }
 
-// The end of the context and the first attempt give 66 of the dead back: too little for a ring of 257 pages.
+// Destroying the context and the first attempt free 66 of the destroyed CQs. That is too little for a ring of
+// 257 pages.
 TEST_F(Teardown, ManySmallDeadAreNoReasonToRefuseALargeOne) {
   Budgets budgets = Budgets::none();
   budgets.rings_mib = 2;  // 512 pages
