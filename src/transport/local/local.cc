@@ -28,7 +28,7 @@ class LocalPath final : public verbs::Path {
   }
 
  private:
-  verbs::Engine& peer_;  // borrowed, as the rest
+  verbs::Engine& peer_;  // borrowed, like the other members
   Counters& counters_;
   Traffic& traffic_;
 };

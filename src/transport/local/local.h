@@ -1,8 +1,8 @@
 // Local: the path between two adapters of one shard, by memory copy.
 //
-// It hands each message to the peer's engine as it is, on the caller's stack. The one copy of the payload,
-// guest memory to guest memory, is the responder's (guestmem::copy): nothing is copied, queued or kept here,
-// so nothing is ever lost either, there is always room, and whatever the peer answers has been delivered when
+// It passes each message to the peer's engine unchanged, on the caller's stack. The payload is copied once,
+// by the responder, from guest memory to guest memory (guestmem::copy). The path copies, queues and keeps
+// nothing. So it loses nothing and always has room. What the peer answers at once has been delivered when
 // send_*() returns.
 //
 // Cost per message: one virtual call, four additions. No allocation, lock, log or system call.
@@ -21,7 +21,7 @@ class Local final : public Transport {
 
   PathKind kind() const override { return PathKind::kLocal; }
   const Counters& counters() const override { return counters_; }
-  // `place.engine` outlives the path, or the path is not used any more.
+  // `place.engine` is borrowed. The path must not be used after it ends.
   void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
             verbs::PathSlot& slot) override;
   void send_datagram(const Place& place, const verbs::Datagram& datagram, const guestmem::SpanList& payload,

@@ -7,8 +7,8 @@
 #include "guestmem/address_space.h"
 #include "verbs/engine.h"
 
-// The bytes' way from guest to guest, and the answers, are tested with whole adapters (tests/device,
-// tests/sim). Here: a message arrives at the right engine, at once, and is counted.
+// Tests with whole adapters (tests/device, tests/sim) show how bytes get from guest to guest, and the
+// answers. These tests show that a message arrives at the right engine at once and is counted.
 namespace pvrdma::transport {
 namespace {
 
@@ -39,7 +39,7 @@ struct Peer {
   verbs::Account account{Budgets::none()};
   verbs::Engine engine{verbs::Limits{}, verbs::Rules{}, memory, events, port, account};
 
-  // An engine without QPs drops each message, and counts it.
+  // An engine without QPs drops and counts each message.
   std::uint64_t arrived() const { return engine.counters().dropped_unknown_qp; }
 };
 

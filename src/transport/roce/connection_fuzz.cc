@@ -57,7 +57,7 @@ struct Side {
     const std::byte* const ram = adapter.memory.at(first());
     before.assign(ram, ram + kRamBytes);
   }
-  // Checks that nothing else was written.
+  // Checks that only the rings and the memory region were written.
   void check() {
     std::byte* const ram = adapter.memory.at(first());
     const auto forgive = [&](std::uint64_t from, std::uint64_t bytes) {
@@ -79,7 +79,7 @@ struct Side {
   verbs::TestAdapter adapter;
   verbs::ConnectOptions options;
   verbs::TestMr mr = adapter.make_mr(kMrBytes);
-  // The peer has no access rights to it.
+  // A memory region to which the peer has no access rights.
   verbs::TestMr hidden = adapter.make_mr(kMrBytes, abi::kAccessLocalWrite);
   guestmem::GuestPhys rings_begin = adapter.memory.pages(1)[0];
   verbs::TestCq cq = adapter.make_cq(32);

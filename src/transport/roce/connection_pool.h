@@ -2,7 +2,8 @@
 // memory.
 //
 // A connection has several holders: its path, the next path of the same connection, which takes it over, and
-// the code that hands it a packet. The last is necessary because its path may be reopened while it answers.
+// the code that hands it a packet. The last is necessary because the connection's path may be opened again
+// while it answers.
 //
 // Thread: shard-owned.
 #pragma once

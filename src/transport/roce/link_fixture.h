@@ -18,8 +18,8 @@ namespace pvrdma::transport::roce {
 
 using Bytes = std::vector<std::byte>;
 
-// A RoCE v1 frame, a type that no part of the kernel handles, to the other end's address. `mark` fills the
-// payload.
+// A RoCE v1 frame to the other end's address. No part of the kernel handles frames of this type. `mark` fills
+// the payload.
 inline Bytes frame_of(std::size_t bytes, std::uint8_t mark) {
   Bytes frame(bytes, std::byte{mark});
   for (std::size_t i = 0; i < 12; ++i) frame[i] = std::byte{2};

@@ -37,8 +37,7 @@ class LinkMemoryTest : public testing::Test {
     return link;
   }
 
-  // How many allocations happen while `from` sends, until `to` has received enough. `step` runs after each
-  // burst.
+  // Counts the allocations while `from` sends, until `to` has received enough. Calls `step` after each burst.
   template <typename Step>
   std::uint64_t allocated(Link& from, const CountingHandler& to, Step step) {
     const Bytes shorter = frame_of(100, 1);

@@ -1,4 +1,4 @@
-// Outage: why a link is down and when it tries again. The pause between tries grows. Each new reason is
+// Outage: why a link is down and when it tries again. The pause between attempts grows. Each new reason is
 // logged once. Thread: shard-owned.
 #pragma once
 
@@ -14,7 +14,7 @@ inline constexpr Duration kRetryMax = std::chrono::seconds(1);
 
 class Outage {
  public:
-  // `what` names the link. The first try is due at once.
+  // `what` names the link. The first attempt is due at once.
   explicit Outage(std::string what) : what_(std::move(what)) {}
 
   // The link is down, or still down. `why`: a clause; `code`: an errno that adds detail, or 0.

@@ -25,7 +25,8 @@ namespace pvrdma::transport::roce {
 
 class XdpLink final : public Link, private shard::FdHandler, private shard::Pollable {
  public:
-  // Errors: no such device, several receive queues, missing privileges, a kernel without the features.
+  // Errors: the device does not exist or has several receive queues, privileges are missing, or the kernel
+  // lacks a feature.
   static Result<std::unique_ptr<Link>> open(const std::string& name, shard::Loop& loop, const Clock& clock,
                                             FrameHandler& handler);
   ~XdpLink() override;
