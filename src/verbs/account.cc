@@ -84,7 +84,7 @@ Account::Account(const Budgets& budgets, HostAccount* host) : host_(host) {
 
 Account::~Account() {
   for (const Budget budget : {Budget::kQps, Budget::kCqs, Budget::kSrqs, Budget::kMrs}) {
-    PVRDMA_CHECK(at(budget).use == 0, "an account outlives what it lent");
+    PVRDMA_CHECK(at(budget).use == 0, "all Holdings end before their account");
   }
 }
 

@@ -38,7 +38,7 @@ bool DatagramService::run(QueuePair& qp, Instant now) {
       case Fetched::kEmpty:
         return false;
       case Fetched::kBroken:
-        completions_.ring_broken(qp, "its send queue has an impossible index or lost a page");
+        completions_.ring_broken(qp, "its send queue has an invalid index, or a page of it is gone");
         return false;
     }
     services_.share.spend(1, work.length);
@@ -104,7 +104,7 @@ void DatagramService::fail_send(QueuePair& qp, const SendWork& work, abi::Comple
   ++services_.counters.local_errors;
   if (!completions_.complete_send(qp, work, status)) return;
   qp.attributes.state = abi::QpState::kSqe;
-  services_.events.qp_failed(qp.identity.qpn, "a datagram could not be sent; its send queue stops");
+  services_.events.qp_failed(qp.identity.qpn, "a datagram could not be sent: its send queue stops");
   services_.scheduler.make_ready(qp);
 }
 
@@ -123,7 +123,7 @@ void DatagramService::on_datagram(QueuePair& qp, const Datagram& datagram,
   if (!receive.holds_receive) {
     const Taken taken = receive.take();
     if (taken == Taken::kBroken) {
-      completions_.ring_broken(qp, "its receive queue has an impossible index or lost a page");
+      completions_.ring_broken(qp, "its receive queue has an invalid index, or a page of it is gone");
       return;
     }
     if (taken == Taken::kEmpty) {
@@ -151,7 +151,7 @@ void DatagramService::on_datagram(QueuePair& qp, const Datagram& datagram,
                                   {.wr_id = receive.receive.wr_id,
                                    .status = receive.receive.bad ? abi::CompletionStatus::kLocalQpOperation
                                                                  : abi::CompletionStatus::kLocalProtection});
-    completions_.fail_qp(qp, "a receive broke a rule");
+    completions_.fail_qp(qp, "a receive has too many SGEs or names memory that it may not use");
     return;
   }
 

@@ -49,7 +49,7 @@ Engine::Engine(const Limits& limits, const Rules& rules, const guestmem::Address
                EventSink& events, SwitchPort& port, Account& account)
     : gids_(limits.gid_table_length, port),
       impl_(std::make_unique<Impl>(limits, rules, memory, events, port, account, counters_, gids_)) {
-  PVRDMA_CHECK(limits.max_sge <= kSgeMax, "a limit within what arrays have room for");
+  PVRDMA_CHECK(limits.max_sge <= kSgeMax, "max_sge fits into the arrays of fixed size");
 }
 
 Engine::~Engine() = default;

@@ -97,7 +97,7 @@ SavedCounts Engine::Impl::saved_counts() const {
 
 Result<> Engine::load(state::Reader& reader, Instant now) {
   const ObjectCounts before = object_counts();
-  PVRDMA_CHECK(before.contexts + before.pds == 0, "what is loaded into is empty");
+  PVRDMA_CHECK(before.contexts + before.pds == 0, "load() is called on an empty engine");
   const Services& s = impl_->services;
   std::unique_ptr<Impl> fresh;
   Counters counters;
@@ -123,7 +123,7 @@ Result<> Engine::load(state::Reader& reader, Instant now) {
 }
 
 void Engine::unload(const Counters& counters_before) {
-  PVRDMA_CHECK(!graveyard_.empty(), "a load that came just before buried what was here");
+  PVRDMA_CHECK(!graveyard_.empty(), "unload() directly follows a load()");
   gids_.clear();
   std::swap(impl_, graveyard_.back());
   counters_ = counters_before;
@@ -145,7 +145,7 @@ void Engine::load_into(Impl& fresh, state::Reader& reader, Counters& counters, I
       read<SavedPd>(reader, [&](const SavedPd& saved) { return fresh.restore(saved); });
     } else if (kind == kMrSlotsRecord) {
       read<SavedMrSlots>(reader, [&](const SavedMrSlots& saved) {
-        return fresh.mrs.restore_slots(saved) ? nullptr : "impossible slots of memory regions";
+        return fresh.mrs.restore_slots(saved) ? nullptr : "the slots of memory regions are invalid";
       });
     } else if (kind == kMrRecord) {
       read<SavedMr>(reader, [&](const SavedMr& saved) { return fresh.restore(saved); });
@@ -179,13 +179,13 @@ const char* Engine::Impl::restore(const SavedTables& saved) {
   const auto& [contexts_taken, next_pd, next_cq, next_srq, next_qp, generations] = saved;
   for (const std::uint32_t context : contexts_taken) {
     if (context == kKernelContext.value || context >= contexts.size() || contexts[context])
-      return "a context that cannot be";
+      return "a context is invalid or is named twice";
     if (rules.mapped_doorbells) mapped.open(ContextHandle(context), contexts.size());
     contexts[context] = true;
   }
   const bool cursors_ok =
       pds.go_on_at(next_pd) && cqs.go_on_at(next_cq) && srqs.go_on_at(next_srq) && qps.go_on_at(next_qp);
-  if (!cursors_ok || generations.size() > limits.max_qp) return "more objects than are allowed here";
+  if (!cursors_ok || generations.size() > limits.max_qp) return "more objects than this adapter allows";
   qpn_generations = generations;
   return nullptr;
 }
@@ -193,7 +193,7 @@ const char* Engine::Impl::restore(const SavedTables& saved) {
 const char* Engine::Impl::restore(const SavedPd& saved) {
   const auto& [handle, context] = saved;
   if (!pds.may_hand_out(handle.value) || pds.find(handle.value) != nullptr || !has_context(context))
-    return "a PD that cannot be";
+    return "a PD's handle or context is invalid";
   pds.insert_at(handle.value, std::make_unique<ProtectionDomain>(ProtectionDomain{.context = context}));
   return nullptr;
 }
@@ -201,15 +201,15 @@ const char* Engine::Impl::restore(const SavedPd& saved) {
 const char* Engine::Impl::restore(const SavedMr& saved) {
   const ProtectionDomain* pd = pds.find(saved.pd.value);
   const bool restored = pd != nullptr && mrs.restore(saved, pd->context == kKernelContext);
-  return restored ? nullptr : "a memory region that cannot be, or is too much";
+  return restored ? nullptr : "a memory region is invalid, or a budget is used up";
 }
 
 const char* Engine::Impl::restore(const SavedCq& saved) {
   const std::uint32_t slot = saved.handle.value;
   if (!cqs.may_hand_out(slot) || cqs.find(slot) != nullptr || !has_context(saved.context))
-    return "a CQ that cannot be";
+    return "a CQ's handle or context is invalid";
   std::unique_ptr<CompletionQueue> cq = CompletionQueue::restore(saved, limits, memory, events);
-  if (cq == nullptr) return "a CQ's values are impossible";
+  if (cq == nullptr) return "a CQ's values are invalid";
   auto held = account.take(Budget::kCqs, static_cast<std::uint32_t>(cq->page_count()));
   if (!held) return "the budget of CQs is used up";
   cq->held = *std::move(held);
@@ -220,10 +220,11 @@ const char* Engine::Impl::restore(const SavedCq& saved) {
 const char* Engine::Impl::restore(const SavedSrq& saved) {
   const std::uint32_t slot = saved.handle.value;
   ProtectionDomain* pd = pds.find(saved.pd.value);
-  if (!srqs.may_hand_out(slot) || srqs.find(slot) != nullptr || pd == nullptr) return "an SRQ that cannot be";
+  if (!srqs.may_hand_out(slot) || srqs.find(slot) != nullptr || pd == nullptr)
+    return "an SRQ's handle or PD is invalid";
   std::unique_ptr<SharedReceiveQueue> srq =
       SharedReceiveQueue::restore(saved, pd->context, limits, memory, events);
-  if (srq == nullptr) return "an SRQ's values are impossible";
+  if (srq == nullptr) return "an SRQ's values are invalid";
   auto held = account.take(Budget::kSrqs, static_cast<std::uint32_t>(srq->page_count()));
   if (!held) return "the budget of SRQs is used up";
   srq->held = *std::move(held);
@@ -248,9 +249,9 @@ const char* Engine::Impl::restore(const SavedQp& saved, Instant now) {
   const abi::QpCap& cap = identity.cap;
   const std::size_t send_pages = saved.send_ring.pages.size();
   if (!may_be_numbered(identity) || qps.find(identity.handle.value) != nullptr)
-    return "a QP's number cannot be";
+    return "a QP's handle or number is invalid";
   if (cap.max_inline_data != 0 || cap.reserved != 0 || saved.charged_pages > kQpPagesMax || send_pages == 0)
-    return "a QP's sizes are impossible";
+    return "a QP's sizes are invalid";
   const Outcome<QpParts> parts = check_qp({.pd = identity.pd,
                                            .send_cq = saved.send_cq,
                                            .recv_cq = saved.recv_cq,
@@ -265,8 +266,8 @@ const char* Engine::Impl::restore(const SavedQp& saved, Instant now) {
                                            .total_pages = saved.charged_pages,
                                            .send_pages = static_cast<std::uint32_t>(send_pages - 1),
                                            .page_directory = 0});
-  if (!parts) return "a QP's objects or sizes are impossible";
-  if (!has_room_for(identity.type)) return "more UD QPs than are allowed here";
+  if (!parts) return "a QP's objects or sizes are invalid";
+  if (!has_room_for(identity.type)) return "more UD QPs than this adapter allows";
   auto held = account.take(Budget::kQps, saved.charged_pages);
   if (!held) return "the budget of QPs is used up";
 
@@ -277,7 +278,7 @@ const char* Engine::Impl::restore(const SavedQp& saved, Instant now) {
     receive_ring = guestmem::GuestRing::restore(memory, saved.receive_ring, *shape);
   }
   const bool rings_ok = send_ring && receive_ring.has_value() == parts->rings.receive.has_value();
-  if (!rings_ok) return "a QP's rings are impossible";
+  if (!rings_ok) return "a QP's rings are invalid";
   identity.context = parts->pd.context;
   QueuePair& qp =
       insert_qp(identity, *parts, std::move(*send_ring), std::move(receive_ring), *std::move(held));

@@ -59,7 +59,7 @@ class Zeros final : public Payload {
   explicit Zeros(std::uint64_t bytes) : bytes_(bytes) {}
   std::uint64_t bytes() const override { return bytes_; }
   bool copy_to(const guestmem::SpanList& target) override {
-    PVRDMA_CHECK(target.bytes() == bytes_, "a place for all of it");
+    PVRDMA_CHECK(target.bytes() == bytes_, "the target has the payload's size");
     for (const guestmem::HostSpan& piece : target) std::memset(piece.data, 0, piece.size);
     return true;
   }

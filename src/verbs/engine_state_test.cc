@@ -365,21 +365,29 @@ TEST_F(EngineState, ImpossibleValuesAreRefused) {
   };
   ASSERT_EQ(qp_fault(+[](SavedQp&) {}), "");
 
-  EXPECT_THAT(fault(+[](SavedTables& t) { t.contexts = {0}; }), HasSubstr("a context that cannot be"));
-  EXPECT_THAT(fault(+[](SavedTables& t) { t.contexts = {3, 3}; }), HasSubstr("a context that cannot be"));
+  EXPECT_THAT(fault(+[](SavedTables& t) { t.contexts = {0}; }),
+              HasSubstr("a context is invalid or is named twice"));
+  EXPECT_THAT(fault(+[](SavedTables& t) {
+                t.contexts = {3, 3};
+              }),
+              HasSubstr("a context is invalid or is named twice"));
   EXPECT_THAT(fault(+[](SavedTables& t) { t.next_cq = 1u << 30; }), HasSubstr("more objects"));
-  EXPECT_THAT(fault(+[](SavedPd& p) { p.context = ContextHandle(9); }), HasSubstr("a PD that cannot be"));
-  EXPECT_THAT(fault(+[](SavedPd& p) { p.handle = PdHandle(0); }), HasSubstr("a PD that cannot be"));
-  EXPECT_THAT(fault(+[](SavedMrSlots& s) { s.generations.resize(1); }), HasSubstr("impossible slots"));
-  EXPECT_THAT(fault(+[](SavedMrSlots& s) { s.free.push_back(s.free[0]); }), HasSubstr("impossible slots"));
+  EXPECT_THAT(fault(+[](SavedPd& p) { p.context = ContextHandle(9); }),
+              HasSubstr("a PD's handle or context is invalid"));
+  EXPECT_THAT(fault(+[](SavedPd& p) { p.handle = PdHandle(0); }),
+              HasSubstr("a PD's handle or context is invalid"));
+  EXPECT_THAT(fault(+[](SavedMrSlots& s) { s.generations.resize(1); }),
+              HasSubstr("slots of memory regions are invalid"));
+  EXPECT_THAT(fault(+[](SavedMrSlots& s) { s.free.push_back(s.free[0]); }),
+              HasSubstr("slots of memory regions are invalid"));
   EXPECT_THAT(fault(+[](SavedMrSlots& s) { s.free = {1}; }), HasSubstr("records are missing"));
-  EXPECT_THAT(fault(+[](SavedMr& m) { m.pd = PdHandle(2); }), HasSubstr("a memory region that cannot be"));
-  EXPECT_THAT(fault(+[](SavedMr& m) { m.key ^= 1; }), HasSubstr("a memory region that cannot be"));
-  EXPECT_THAT(fault(+[](SavedMr& m) { m.key += 1u << 26; }), HasSubstr("a memory region that cannot be"));
-  EXPECT_THAT(fault(+[](SavedMr& m) { m.access_flags |= 0x80; }),
-              HasSubstr("a memory region that cannot be"));
-  EXPECT_THAT(fault(+[](SavedMr& m) { m.length += 4096; }), HasSubstr("a memory region that cannot be"));
-  EXPECT_THAT(fault(+[](SavedCq& c) { c.context = ContextHandle(9); }), HasSubstr("a CQ that cannot be"));
+  EXPECT_THAT(fault(+[](SavedMr& m) { m.pd = PdHandle(2); }), HasSubstr("a memory region is invalid"));
+  EXPECT_THAT(fault(+[](SavedMr& m) { m.key ^= 1; }), HasSubstr("a memory region is invalid"));
+  EXPECT_THAT(fault(+[](SavedMr& m) { m.key += 1u << 26; }), HasSubstr("a memory region is invalid"));
+  EXPECT_THAT(fault(+[](SavedMr& m) { m.access_flags |= 0x80; }), HasSubstr("a memory region is invalid"));
+  EXPECT_THAT(fault(+[](SavedMr& m) { m.length += 4096; }), HasSubstr("a memory region is invalid"));
+  EXPECT_THAT(fault(+[](SavedCq& c) { c.context = ContextHandle(9); }),
+              HasSubstr("a CQ's handle or context is invalid"));
   EXPECT_THAT(fault(+[](SavedCq& c) { c.cqe_count = 3; }), HasSubstr("a CQ's values"));
   EXPECT_THAT(fault(+[](SavedCq& c) { c.ring.own_index = 2 * c.cqe_count; }), HasSubstr("a CQ's values"));
   EXPECT_THAT(fault(+[](SavedCq& c) { c.ring.pages.pop_back(); }), HasSubstr("a CQ's values"));
@@ -389,9 +397,9 @@ TEST_F(EngineState, ImpossibleValuesAreRefused) {
   EXPECT_THAT(fault(+[](SavedCounts& c) { ++c.mrs; }), HasSubstr("records are missing"));
 
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.identity.handle = QpHandle(60'000); }),
-              HasSubstr("number cannot be"));
+              HasSubstr("handle or number is invalid"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.identity.qpn = Qpn(q.identity.qpn.value + (1u << 16)); }),
-              HasSubstr("number cannot be"));
+              HasSubstr("handle or number is invalid"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.identity.type = abi::QpType::kUc; }),
               HasSubstr("objects or sizes"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.identity.pd = PdHandle(2); }), HasSubstr("objects or sizes"));
@@ -399,34 +407,33 @@ TEST_F(EngineState, ImpossibleValuesAreRefused) {
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.identity.cap.max_send_sge = 30; }), HasSubstr("objects or sizes"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.charged_pages = 1; }), HasSubstr("objects or sizes"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.send_ring.pages.pop_back(); }), HasSubstr("objects or sizes"));
-  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.receive_ring.pages.pop_back(); }),
-              HasSubstr("rings are impossible"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.receive_ring.pages.pop_back(); }), HasSubstr("rings are invalid"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.attributes.max_rd_atomic = 17; }), HasSubstr("more reads"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.local_gid = Gid{}; }), HasSubstr("without an address"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.attributes.state = abi::QpState::kSqe; }),
-              HasSubstr("does not know"));
+              HasSubstr("cannot be in this state"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.receive.receive.sge_count = 4; }), HasSubstr("more SGEs"));
-  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.send.sending += 4; }), HasSubstr("outside of its work requests"));
-  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.window_head -= 1; }), HasSubstr("outside of its work requests"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.send.sending += 4; }), HasSubstr("send next is out of range"));
+  EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.window_head -= 1; }), HasSubstr("send next is out of range"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works.resize(40, q.works[0]); }), HasSubstr("room for"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].state.opcode = abi::Opcode::kLso; }),
               HasSubstr("may not post"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].sges[0].length += 1; }),
-              HasSubstr("not that of its buffers"));
+              HasSubstr("does not match its opcode"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].sges.resize(4); }), HasSubstr("too long"));
   EXPECT_THAT(
       qp_fault(+[](SavedQp& q) { q.works[0].state.length = q.works[0].sges[0].length = (1u << 30) + 1; }),
       HasSubstr("too long"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[2].state.length = q.works[2].sges[0].length = 16; }),
-              HasSubstr("not that of its buffers"));
+              HasSubstr("does not match its opcode"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].state.sent = 4999; }), HasSubstr("only in part"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].state.started = false; }), HasSubstr("only in part"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].state.state = SendWorkState::State::kDone; }),
-              HasSubstr("done only in part"));
+              HasSubstr("executed only in part"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].state.state = SendWorkState::State::kQueued; }),
-              HasSubstr("nothing to send"));
+              HasSubstr("nothing left to send"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[0].state.state = SendWorkState::State::kFailed; }),
-              HasSubstr("failed with success"));
+              HasSubstr("status success"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[1].state.number = MessageNumber(kSqPsn); }),
               HasSubstr("out of order"));
   EXPECT_THAT(qp_fault(+[](SavedQp& q) { q.works[1].state.psn = Psn(kSqPsn); }), HasSubstr("out of order"));
@@ -462,7 +469,7 @@ TEST(EngineStateOfUsers, MayNotRegisterOrPostWhatIsTheKernels) {
                                         m.pages.clear();
                                       }),
                      a.now),
-              HasSubstr("a memory region that cannot be"));
+              HasSubstr("a memory region is invalid"));
   EXPECT_EQ(b.load(good, a.now), "");
 }
 

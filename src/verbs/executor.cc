@@ -33,7 +33,7 @@ Verdict Executor::take_receive(QueuePair& qp) {
     case Taken::kBroken:
       ++services_.counters.invalid_ring_indices;
       return {.syndrome = Syndrome::kNakRemoteOperational,
-              .why = "its receive queue has an impossible index or lost a page",
+              .why = "its receive queue has an invalid index, or a page of it is gone",
               .event = abi::EventType::kQpFatal};
   }
   receive.holds_receive = true;
@@ -67,7 +67,7 @@ Verdict Executor::execute_send(QueuePair& qp, const Request& request, Payload& p
                    {.flag = abi::kAccessLocalWrite}, target);
   if (fault != KeyFault::kNone) {
     return give_up(abi::CompletionStatus::kLocalProtection, Syndrome::kNakRemoteOperational,
-                   "a receive named memory it may not use");
+                   "a receive named memory that it may not use");
   }
   if (!place(qp, request, payload, target)) return {.lost = true};
   if (request.is_last() && request.extra == Extra::kInvalidate &&
@@ -96,7 +96,7 @@ bool Executor::invalidate(std::uint32_t key, PdHandle pd) {
 Verdict Executor::execute_write(QueuePair& qp, const Request& request, Payload& payload) {
   guestmem::SpanList target;
   if (!may_access(qp, request, abi::kAccessRemoteWrite, target))
-    return no_access("the peer wrote where it may not");
+    return no_access("the peer tried to write to memory that it may not write to");
   const bool completes_receive = request.is_last() && request.extra == Extra::kImmediate;
   if (completes_receive) {
     if (const Verdict verdict = take_receive(qp); verdict.syndrome != Syndrome::kAck) return verdict;
@@ -115,11 +115,11 @@ void Executor::place_ahead(QueuePair& qp, const Request& request, Payload& paylo
 Verdict Executor::open_read(const QueuePair& qp, const Request& request, guestmem::SpanList& source) {
   if (qp.attributes.max_dest_rd_atomic == 0) {
     return {.syndrome = Syndrome::kNakInvalidRequest,
-            .why = "the peer read although max_dest_rd_atomic is 0",
+            .why = "the peer tried to read although max_dest_rd_atomic is 0",
             .event = abi::EventType::kQpReqErr};
   }
   if (!may_access(qp, request, abi::kAccessRemoteRead, source))
-    return no_access("the peer read where it may not");
+    return no_access("the peer tried to read memory that it may not read");
   services_.counters.read_bytes_served += request.bytes;
   return {};
 }
@@ -156,7 +156,7 @@ Verdict Executor::execute_atomic(QueuePair& qp, const Request& request) {
   // An aligned word never straddles pages, unless the MR maps its pages at a different alignment.
   if (!may_access(qp, request, abi::kAccessRemoteAtomic, target) || target.size() != 1 ||
       reinterpret_cast<std::uintptr_t>(target[0].data) % kAtomicBytes != 0) {
-    return no_access("the peer asked for an atomic where it may not");
+    return no_access("the peer asked for an atomic on memory where it may not do one");
   }
   // Guest CPUs may access the word at the same time, so this must be a real atomic instruction (reference
   // 7.5).

@@ -53,7 +53,7 @@ bool Loans::may_lend_answer(const QueuePair& qp) {
 }
 
 void Loans::lend_answer(QueuePair& qp, std::uint32_t rkey) {
-  PVRDMA_CHECK(may_lend_answer(qp), "who lends has asked");
+  PVRDMA_CHECK(may_lend_answer(qp), "the caller has checked may_lend_answer()");
   qp.loans.answers[qp.loans.answer_count++] = rkey;
   mrs_.add_use(rkey);
   update(qp);
@@ -72,7 +72,7 @@ void Loans::give_answer_back(QueuePair& qp, std::uint32_t rkey) {
 
 void Loans::begin_placing(QueuePair& qp, const Request& request) {
   QpLoans& loans = qp.loans;
-  PVRDMA_CHECK(loans.placing_count < QpLoans::kPlacingsMax, "what follows was asked for room");
+  PVRDMA_CHECK(loans.placing_count < QpLoans::kPlacingsMax, "the caller has checked that there is room");
   const bool is_write = request.op == RequestOp::kWrite;
   loans.placing(loans.placing_count++) = {.number = request.number,
                                           .is_write = is_write,
@@ -184,7 +184,7 @@ void Loans::forget(QueuePair& qp) {
   mark_again(qp);
   while (qp.loans.answer_count != 0) give_answer_back(qp, qp.loans.answers[0]);
   while (qp.loans.placing_count != 0) end_placing(qp);
-  PVRDMA_CHECK(!qp.loans.any(), "what was lent is in the window until it is given back");
+  PVRDMA_CHECK(!qp.loans.any(), "stop() has ended each loan of the QP");
 }
 
 void Loans::update(QueuePair& qp) {

@@ -117,7 +117,7 @@ std::uint32_t MemoryRegionTable::take_slot() {
     return static_cast<std::uint32_t>(slots_.size() - 1);
   }
   const std::uint32_t slot = oldest_free_;
-  PVRDMA_CHECK(slot != 0, "below the limit one slot is free");
+  PVRDMA_CHECK(slot != 0, "a slot is free while the limit is not reached");
   oldest_free_ = std::exchange(slots_[slot].next_free, 0);
   if (oldest_free_ == 0) newest_free_ = 0;
   return slot;

@@ -48,7 +48,7 @@ struct MemoryRegionTable::Region {
     guestmem::PageList first(lists);
     first.reserve(page_count);
     first.append(guestmem::GuestPhys(0));
-    PVRDMA_CHECK(range.assign(0, 1, first), "one page holds one byte");
+    PVRDMA_CHECK(range.assign(0, 1, first), "one page is enough for a range of one byte");
     spare.reserve(page_count);
   }
 };

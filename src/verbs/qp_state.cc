@@ -32,21 +32,25 @@ Instant from_left(Instant left, Instant now) {
 // Checks a work request that has not failed. Returns why it is invalid, or null.
 const char* check_good(const SavedWork& saved, const QueuePair& qp, const Rules& rules) {
   const SendWorkState& work = saved.state;
-  if (!may_post(rules, qp, work.opcode)) return "a work request that its QP may not post";
+  if (!may_post(rules, qp, work.opcode)) return "a work request has an opcode that its QP may not post";
   std::uint64_t bytes = 0;
   for (const abi::Sge& sge : saved.sges) bytes += sge.length;
   const bool is_atomic = work.is_read_or_atomic() && work.opcode != abi::Opcode::kRdmaRead;
   const bool length_ok = bytes == work.length && (!is_atomic || bytes == kAtomicBytes);
   if (!length_ok || (work.is_local() && !saved.sges.empty()))
-    return "a work request's length is not that of its buffers";
+    return "a work request's length does not match its opcode and SGEs";
   switch (work.state) {
     case State::kQueued:
-      return work.length == 0 || work.sent < work.length ? nullptr
-                                                         : "a work request waits with nothing to send";
+      return work.length == 0 || work.sent < work.length
+                 ? nullptr
+                 : "a work request is queued but has nothing left to send";
     case State::kSent:
-      return work.started && work.sent == work.length ? nullptr : "a work request is sent only in part";
+      return work.started && work.sent == work.length
+                 ? nullptr
+                 : "a work request counts as sent, but was sent only in part";
     case State::kDone:
-      return work.confirmed == work.length ? nullptr : "a work request is done only in part";
+      return work.confirmed == work.length ? nullptr
+                                           : "a work request counts as done, but was executed only in part";
     case State::kFailed:
       break;
   }
@@ -58,7 +62,8 @@ const char* check(const SavedWork& saved, const QueuePair& qp, const Rules& rule
   if (work.length > kMessageBytesMax || saved.sges.size() > qp.identity.cap.max_send_sge)
     return "a work request is too long";
   if (work.state != State::kFailed) return check_good(saved, qp, rules);
-  return work.status == abi::CompletionStatus::kSuccess ? "a work request failed with success" : nullptr;
+  return work.status == abi::CompletionStatus::kSuccess ? "a failed work request has the status success"
+                                                        : nullptr;
 }
 
 // Whether the work request behind `work` may have these numbers. A work request takes one message number and
@@ -71,17 +76,20 @@ bool may_follow(const SendWorkState& work, MessageNumber number, Psn psn, abi::M
 
 const char* check_window(const SavedQp& saved, const QueuePair& qp, const Rules& rules) {
   if (saved.works.size() > qp.send.window.slots()) return "more work requests than the QP has room for";
-  if (qp.is_datagram() && !saved.works.empty()) return "datagrams that wait";
+  if (qp.is_datagram() && !saved.works.empty()) return "a datagram QP has work requests in its window";
   const std::uint32_t before_sending = saved.send.sending - saved.window_head;
-  if (before_sending > saved.works.size()) return "its sending is outside of its work requests";
+  if (before_sending > saved.works.size())
+    return "the position of the work request to send next is out of range";
   for (std::size_t i = 0; i < saved.works.size(); ++i) {
     const SendWorkState& work = saved.works[i].state;
     if (const char* why = check(saved.works[i], qp, rules); why != nullptr) return why;
-    if (i < before_sending && work.state == State::kQueued) return "a work request was passed over";
+    if (i < before_sending && work.state == State::kQueued)
+      return "a queued work request is before the one to send next";
     const bool is_newest = i + 1 == saved.works.size();
     const MessageNumber number = is_newest ? saved.send.next_number : saved.works[i + 1].state.number;
     const Psn psn = is_newest ? saved.send.next_psn : saved.works[i + 1].state.psn;
-    if (!may_follow(work, number, psn, saved.attributes.path_mtu)) return "work requests out of order";
+    if (!may_follow(work, number, psn, saved.attributes.path_mtu))
+      return "the numbers of work requests are out of order";
   }
   return nullptr;
 }
@@ -89,12 +97,12 @@ const char* check_window(const SavedQp& saved, const QueuePair& qp, const Rules&
 const char* check_attributes(const SavedQp& saved, const QueuePair& qp, const Limits& limits) {
   const QpAttributes& attributes = saved.attributes;
   if (attributes.max_rd_atomic > limits.max_rd_atomic || attributes.max_dest_rd_atomic > limits.max_rd_atomic)
-    return "more reads and atomics than allowed here";
+    return "more reads and atomics at once than this adapter allows";
   if (qp.is_datagram()) return nullptr;
-  if (attributes.state == abi::QpState::kSqe) return "a state that its type does not know";
+  if (attributes.state == abi::QpState::kSqe) return "a QP of this type cannot be in this state";
   const bool is_connected = may_respond(attributes.state);
   if (is_connected && (saved.local_gid.is_zero() || saved.local_roce == RoceVersion{}))
-    return "a connection without an address";
+    return "a connected QP without an address";
   return nullptr;
 }
 

@@ -18,7 +18,7 @@ constexpr std::uint32_t kReadAheadBytes = 4 * kPieceBytesMax;
 // progress mark, which the peer reports.
 static_assert(Requester::kBytesInFlightMax >= 2 * kProgressBytes + kPieceBytesMax);
 static_assert(Requester::kBytesInFlightLow >= kProgressBytes,
-              "what is not confirmed on the way stays below it");
+              "bytes that the peer has executed and not yet reported stay below it");
 
 std::uint32_t next_piece_bytes(const SendWork& work) {
   return std::min(work.length - work.sent, kPieceBytesMax);
@@ -65,9 +65,9 @@ std::string_view describe(abi::CompletionStatus status) {
     case abi::CompletionStatus::kLocalLength:
       return "a work request was too long for its buffers or the port";
     case abi::CompletionStatus::kLocalQpOperation:
-      return "a work request that this QP may not post";
+      return "a work request is not allowed on this QP";
     case abi::CompletionStatus::kLocalProtection:
-      return "a work request named memory it may not use";
+      return "a work request named memory that it may not use";
     case abi::CompletionStatus::kRemoteInvalidRequest:
       return "the peer refused a request as invalid";
     case abi::CompletionStatus::kRemoteAccess:
@@ -75,9 +75,9 @@ std::string_view describe(abi::CompletionStatus status) {
     case abi::CompletionStatus::kRemoteOperation:
       return "the peer could not complete a request";
     case abi::CompletionStatus::kRetryExceeded:
-      return "the peer did not answer within timeout and retry_cnt";
+      return "the peer did not answer for as long as timeout and retry_cnt allow";
     case abi::CompletionStatus::kRnrRetryExceeded:
-      return "the peer had no receive posted within rnr_retry";
+      return "the peer had no receive posted for as long as rnr_retry allows";
     default:
       return "a work request failed";
   }
@@ -104,7 +104,7 @@ bool Requester::run(QueuePair& qp, Instant now) {
       if (fetched == Fetched::kEmpty) break;
       if (fetched == Fetched::kBroken) {
         services_.share.spend(kWqesPerTurn - wqes, bytes_granted - bytes);
-        completions_.ring_broken(qp, "its send queue has an impossible index or lost a page");
+        completions_.ring_broken(qp, "its send queue has an invalid index, or a page of it is gone");
         return false;
       }
     }

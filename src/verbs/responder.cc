@@ -136,7 +136,7 @@ void Responder::on_duplicate(QueuePair& qp, const Request& request, Instant now)
 void Responder::on_due(QueuePair& qp, const Request& request, Payload& payload, Instant now) {
   if (!qp.receive.under_way.continues(request)) {
     respond(qp, request, request.number, Syndrome::kNakInvalidRequest, now);
-    completions_.fail_qp(qp, "a message changed half way", abi::EventType::kQpReqErr);
+    completions_.fail_qp(qp, "the pieces of a message contradict each other", abi::EventType::kQpReqErr);
     return;
   }
   const std::uint32_t executed_before = qp.receive.under_way.executed;
