@@ -268,7 +268,7 @@ def test_a_confined_daemon_looks_for_the_devices_of_its_links(tmp_path: Path) ->
         assert daemon.ctl("adapter", "list").returncode == 0
         code, log = daemon.stop()
         assert (code, "sandbox: refused" in log) == (0, False)
-        assert "roce: tap:lo is down: the device is no tap" in log
+        assert "roce: tap:lo is down: the device is not a tap" in log
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is no second core")

@@ -72,7 +72,8 @@ struct Side {
       left -= bytes;
       at = 0;
     }
-    PVRDMA_CHECK(std::memcmp(before.data(), ram, kRamBytes) == 0, "memory that nobody was given changed");
+    PVRDMA_CHECK(std::memcmp(before.data(), ram, kRamBytes) == 0,
+                 "memory changes only where the peer may write");
   }
   static guestmem::GuestPhys first() { return guestmem::GuestPhys(test::GuestMemory::kBase); }
 

@@ -16,7 +16,7 @@ Result<std::unique_ptr<Link>> open_link(const LinkName& name, shard::Loop& loop,
     case LinkKind::kXdp:
       return XdpLink::open(name.name, loop, clock, handler);
   }
-  return fail(name.to_string() + ": a link of no known kind");
+  return fail(name.to_string() + ": unknown kind of RoCE link");
 }
 
 }  // namespace pvrdma::transport::roce

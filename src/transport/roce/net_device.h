@@ -12,7 +12,7 @@
 namespace pvrdma::transport::roce {
 
 // The trouble of a link whose device is down.
-inline constexpr std::string_view kDeviceOff = "the device is switched off: set it up";
+inline constexpr std::string_view kDeviceOff = "the device is switched off: switch it on";
 
 class NetDevice {
  public:

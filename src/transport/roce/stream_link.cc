@@ -62,7 +62,7 @@ std::byte* StreamLink::place() {
 }
 
 void StreamLink::send(std::size_t bytes) {
-  PVRDMA_CHECK(bytes >= kEthernetHeaderBytes && bytes <= kFrameBytesMax, "a frame of a possible length");
+  PVRDMA_CHECK(bytes >= kEthernetHeaderBytes && bytes <= kFrameBytesMax, "the frame has a valid length");
   if (!socket_ || room() == 0) {  // the socket broke after place()
     ++counters_.send_errors;
     return;
@@ -84,7 +84,7 @@ void StreamLink::flush(Instant now) {
   const ssize_t sent =
       ::send(socket_.get(), out_.bytes.get() + out_.head, out_.waiting(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-    fail("it broke", errno, now);
+    fail("the connection broke", errno, now);
     return;
   }
   if (sent > 0) out_.take(static_cast<std::size_t>(sent));
@@ -97,12 +97,12 @@ void StreamLink::flush(Instant now) {
 void StreamLink::dial(Instant now) {
   if (now < outage_.retry_at()) return;
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return outage_.begin("no socket", errno, now);
+  if (!socket) return outage_.begin("cannot make a socket", errno, now);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address_), sizeof(address_)) != 0) {
     return outage_.begin("cannot connect", errno, now);
   }
   if (const auto watched = loop_.watch(socket.get(), shard::Interest::kRead, *this); !watched) {
-    return outage_.begin("no socket", watched.error().code, now);
+    return outage_.begin("cannot watch the socket", watched.error().code, now);
   }
   socket_ = std::move(socket);
   in_.clear();
@@ -134,9 +134,9 @@ void StreamLink::fill(Instant now) {
   if (got > 0) {
     in_.tail += static_cast<std::size_t>(got);
   } else if (got == 0) {
-    fail("its peer has closed it", 0, now);
+    fail("its peer has closed the connection", 0, now);
   } else if (errno != EAGAIN && errno != EINTR) {
-    fail("it broke", errno, now);
+    fail("the connection broke", errno, now);
   }
 }
 
@@ -156,7 +156,7 @@ void StreamLink::hand_over(Instant now) {
     const std::byte* const at = in_.bytes.get() + in_.head;
     const std::size_t length = length_at(at);
     if (length > kForeignFrameBytesMax) {
-      fail("its peer speaks something else than QEMU's -netdev stream", 0, now);
+      fail("its peer does not speak QEMU's -netdev stream protocol", 0, now);
       break;
     }
     if (length < kEthernetHeaderBytes || length > kFrameBytesMax) {

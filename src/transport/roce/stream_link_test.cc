@@ -137,7 +137,7 @@ TEST_F(StreamLinkTest, ALengthThatNoFrameHasEndsTheConnection) {
   ASSERT_TRUE(put(peer, framed(frame_of(100, 7))));
   ASSERT_TRUE(put(peer, {std::byte{0}, std::byte{1}, std::byte{0x10}, std::byte{1}}));  // 69633
   ASSERT_TRUE(turn_until([&] { return !link_->is_up(); }));
-  EXPECT_EQ(link_->trouble(), "its peer speaks something else than QEMU's -netdev stream");
+  EXPECT_EQ(link_->trouble(), "its peer does not speak QEMU's -netdev stream protocol");
   EXPECT_EQ(handler_.frames.size(), 1U);
   EXPECT_EQ(link_->place(), nullptr);
   EXPECT_EQ(link_->room(), 0U);
@@ -194,8 +194,8 @@ TEST_F(StreamLinkTest, DialsAgainWhenThePeerHasGone) {
   listener_.reset();
   peer.reset();
   ASSERT_TRUE(turn_until([&] { return !link_->is_up(); }));
-  EXPECT_EQ(link_->trouble(), "its peer has closed it");
-  ASSERT_TRUE(turn_until([&] { return link_->trouble() != "its peer has closed it"; }));
+  EXPECT_EQ(link_->trouble(), "its peer has closed the connection");
+  ASSERT_TRUE(turn_until([&] { return link_->trouble() != "its peer has closed the connection"; }));
   EXPECT_THAT(link_->trouble(), HasSubstr("cannot connect: No such file"));
   listen();
   peer = accept();

@@ -16,8 +16,8 @@ Result<std::unique_ptr<Link>> TapLink::open(const std::string& name, shard::Loop
                                             FrameHandler& handler) {
   Fd tun(::open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!tun) {
-    return fail_errno(errno,
-                      fmt::format("RoCE link tap:{} needs /dev/net/tun, for reading and writing", name));
+    return fail_errno(
+        errno, fmt::format("RoCE link tap:{}: cannot open /dev/net/tun for reading and writing", name));
   }
   auto device = NetDevice::named(name);
   if (!device) return Failure(std::move(device).error().in("RoCE link tap:" + name));
@@ -44,7 +44,7 @@ void TapLink::look(Instant now) {
   if (now < outage_.retry_at()) return;
   const NetDevice::State state = device_.state();
   if (state == NetDevice::State::kMissing) {
-    return outage_.begin("there is no such device: make it, or name another", 0, now);
+    return outage_.begin("there is no such device: create it, or name another device", 0, now);
   }
   if (!attached_) attach(now);
   if (!attached_) return;
@@ -60,17 +60,18 @@ void TapLink::attach(Instant now) {
   if (::ioctl(tun_.get(), TUNSETIFF, &request) != 0) {
     switch (errno) {
       case EPERM:
-        return outage_.begin("the device is not for the daemon's user: make it with that user", 0, now);
+        return outage_.begin("the device belongs to another user: create it for the daemon's user", 0, now);
       case EBUSY:
-        return outage_.begin("another program has the device: end that, or name another", 0, now);
+        return outage_.begin("another program uses the device: end that program, or name another device", 0,
+                             now);
       case EINVAL:
-        return outage_.begin("the device is no tap of one queue: name another", 0, now);
+        return outage_.begin("the device is not a tap with one queue: name another device", 0, now);
       default:
-        return outage_.begin("the kernel does not give the device", errno, now);
+        return outage_.begin("the kernel refuses the device", errno, now);
     }
   }
   if (const auto watched = loop_.watch(tun_.get(), shard::Interest::kRead, *this); !watched) {
-    return outage_.begin("it cannot be watched", watched.error().code, now);
+    return outage_.begin("the device cannot be watched", watched.error().code, now);
   }
   attached_ = true;
 }
@@ -79,11 +80,11 @@ void TapLink::attach(Instant now) {
 void TapLink::detach(int code, Instant now) {
   loop_.unwatch(tun_.get());
   attached_ = false;
-  outage_.begin("the device has gone", code, now);
+  outage_.begin("the device was removed", code, now);
 }
 
 void TapLink::send(std::size_t bytes) {
-  PVRDMA_CHECK(bytes >= kEthernetHeaderBytes && bytes <= out_.size(), "a frame of a possible length");
+  PVRDMA_CHECK(bytes >= kEthernetHeaderBytes && bytes <= out_.size(), "the frame has a valid length");
   if (is_up() && ::write(tun_.get(), out_.data(), bytes) >= 0) {
     ++counters_.sent_pkts;
     counters_.sent_bytes += bytes;

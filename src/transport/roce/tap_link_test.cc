@@ -88,7 +88,7 @@ TEST_F(TapLinkTest, DropsFramesThatAreTooLong) {
 
 TEST_F(TapLinkTest, WaitsForADeviceAndForItToBeSwitchedOn) {
   loop_->turn(Duration{0});
-  EXPECT_THAT(link_->trouble(), HasSubstr("there is no such device: make it, or name another"));
+  EXPECT_THAT(link_->trouble(), HasSubstr("there is no such device: create it, or name another device"));
   EXPECT_EQ(link_->place(), nullptr);
   EXPECT_EQ(::if_nametoindex(kDevice), 0U) << "it makes none itself, though it could";
   ASSERT_TRUE(NetNamespace::ip("tuntap add pvroce0 mode tap"));
@@ -121,7 +121,7 @@ TEST_F(TapLinkTest, TakesADeviceThatWasMadeAnew) {
   ASSERT_TRUE(up(*link_)) << link_->trouble();
   ASSERT_TRUE(NetNamespace::ip("link delete pvroce0"));
   ASSERT_TRUE(turn_until([&] { return !link_->is_up(); }));
-  EXPECT_THAT(link_->trouble(), HasSubstr("the device has gone"));
+  EXPECT_THAT(link_->trouble(), HasSubstr("the device was removed"));
   make_device();
   ASSERT_TRUE(up(*link_)) << link_->trouble();
   EXPECT_EQ(link_->counters().ups, 2U);
@@ -141,13 +141,13 @@ TEST_F(TapLinkTest, SaysWhoElseHasTheDevice) {
   request.ifr_flags = IFF_TAP | IFF_NO_PI;
   ASSERT_EQ(::ioctl(other.get(), TUNSETIFF, &request), 0);
   loop_->turn(Duration{0});
-  EXPECT_THAT(link_->trouble(), HasSubstr("another program has the device"));
+  EXPECT_THAT(link_->trouble(), HasSubstr("another program uses the device"));
 }
 
 TEST_F(TapLinkTest, SaysThatADeviceIsNoTap) {
   ASSERT_TRUE(NetNamespace::ip("link add pvroce0 type veth peer name other"));
   loop_->turn(Duration{0});
-  EXPECT_THAT(link_->trouble(), HasSubstr("the device is no tap"));
+  EXPECT_THAT(link_->trouble(), HasSubstr("the device is not a tap"));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr std::uint32_t kFramesPerKick = 32;
 constexpr std::uint32_t kKicksPerFlush = XdpSocket::kSlots / kFramesPerKick;
 
 std::string_view name_of(XdpProgram::Mode mode) {
-  return mode == XdpProgram::Mode::kDriver ? "in the driver" : "behind the driver";
+  return mode == XdpProgram::Mode::kDriver ? "in the driver" : "in the kernel's generic receive path";
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ Result<std::unique_ptr<Link>> XdpLink::open(const std::string& name, shard::Loop
   const auto mtu_bytes = device->mtu_bytes();
   if (!mtu_bytes) return Failure(Error(mtu_bytes.error()).in(what));
   if (const std::size_t queues = device->receive_queues(); queues != 1) {
-    return fail(EINVAL, fmt::format("{}: the device has {} receive queues, and the link takes from one: "
+    return fail(EINVAL, fmt::format("{}: the device has {} receive queues, but the link reads only one: "
                                     "ethtool -L {} combined 1",
                                     what, queues, name));
   }
@@ -50,8 +50,8 @@ Result<std::unique_ptr<Link>> XdpLink::open(const std::string& name, shard::Loop
       XdpProgram::attach(*index, (*socket)->fd(),
                          several ? XdpProgram::Frames::kSeveralBuffers : XdpProgram::Frames::kOneBuffer);
   if (!program) return Failure(std::move(program).error().in(what));
-  log::info("roce: xdp:{}: {}, the program runs {}", name, (*socket)->is_zero_copy() ? "zero-copy" : "copies",
-            name_of(program->mode()));
+  log::info("roce: xdp:{}: {}; the XDP program runs {}", name,
+            (*socket)->is_zero_copy() ? "zero-copy" : "frames are copied", name_of(program->mode()));
   std::unique_ptr<XdpLink> link(new XdpLink(*std::move(device), *std::move(socket), *std::move(program),
                                             several ? kFrameBytesMax : XdpSocket::kChunkBytes, loop, clock,
                                             handler));
@@ -97,7 +97,7 @@ std::byte* XdpLink::place() {
 }
 
 void XdpLink::send(std::size_t bytes) {
-  PVRDMA_CHECK(bytes >= kEthernetHeaderBytes && bytes <= kFrameBytesMax, "a frame of a possible length");
+  PVRDMA_CHECK(bytes >= kEthernetHeaderBytes && bytes <= kFrameBytesMax, "the frame has a valid length");
   if (!is_up() || bytes > longest_) {
     ++counters_.send_errors;
     return;
@@ -125,7 +125,7 @@ void XdpLink::kick(Instant now) {
     case ENETDOWN:
       return outage_.begin(kDeviceOff, 0, now);
     case ENXIO:
-      return outage_.begin_for_ever("the device has gone: start the daemon anew when it is back");
+      return outage_.begin_for_ever("the device was removed: restart the daemon when it is back");
     default:  // the kernel will take the rest later
       return;
   }

@@ -252,7 +252,7 @@ TEST_F(XdpLinkTest, SaysThatTheDeviceHasGone) {
   ASSERT_TRUE(NetNamespace::ip("link delete near"));
   ASSERT_TRUE(send(*link_, frame_of(60, 1)));
   link_->flush(clock_.now());
-  EXPECT_EQ(link_->trouble(), "the device has gone: start the daemon anew when it is back");
+  EXPECT_EQ(link_->trouble(), "the device was removed: restart the daemon when it is back");
   EXPECT_EQ(link_->place(), nullptr);
   EXPECT_FALSE(loop_->turn(Duration{0})) << "and rests";
 }
@@ -270,7 +270,7 @@ TEST_F(XdpLinkTest, NeedsADeviceOfOneReceiveQueue) {
   const auto link = open_link({LinkKind::kXdp, "twin"}, *loop_, clock_, handler_);
   ASSERT_EQ(code_of(link), EINVAL);
   EXPECT_EQ(link.error().message,
-            "RoCE link xdp:twin: the device has 2 receive queues, and the link takes from one: "
+            "RoCE link xdp:twin: the device has 2 receive queues, but the link reads only one: "
             "ethtool -L twin combined 1");
   EXPECT_EQ(code_of(open_link({LinkKind::kXdp, "nothing"}, *loop_, clock_, handler_)), ENODEV);
 }
@@ -304,9 +304,9 @@ TEST_F(XdpLinkTest, NamesTheRightsThatItNeeds) {
     return said;
   };
   EXPECT_EQ(without(CAP_NET_RAW),
-            "RoCE link xdp:near: cannot make an AF_XDP socket: no rights: give the daemon CAP_NET_RAW");
-  EXPECT_THAT(without(CAP_NET_ADMIN), HasSubstr("no rights: give the daemon CAP_NET_ADMIN and CAP_BPF"));
-  EXPECT_THAT(without(CAP_BPF), HasSubstr("no rights: give the daemon CAP_NET_ADMIN and CAP_BPF"));
+            "RoCE link xdp:near: cannot make an AF_XDP socket: not permitted: give the daemon CAP_NET_RAW");
+  EXPECT_THAT(without(CAP_NET_ADMIN), HasSubstr("not permitted: give the daemon CAP_NET_ADMIN and CAP_BPF"));
+  EXPECT_THAT(without(CAP_BPF), HasSubstr("not permitted: give the daemon CAP_NET_ADMIN and CAP_BPF"));
 }
 
 }  // namespace

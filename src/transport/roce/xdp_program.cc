@@ -58,7 +58,7 @@ class Assembly {
 
   std::vector<bpf_insn> finish() {
     for (const auto& [at, label] : jumps_) {
-      PVRDMA_CHECK(places_[label] > at, "a jump leads forward");
+      PVRDMA_CHECK(places_[label] > at, "each jump leads forward");
       code_[at].off = static_cast<std::int16_t>(places_[label] - at - 1);
     }
     return std::move(code_);
@@ -182,10 +182,10 @@ Fd put_at(const Fd& program, unsigned device_index, std::uint32_t flags) {
 
 Failure refusal(std::string_view doing) {
   if (errno == EPERM) {
-    return fail(EPERM, std::string(doing) + ": no rights: give the daemon CAP_NET_ADMIN and CAP_BPF");
+    return fail(EPERM, std::string(doing) + ": not permitted: give the daemon CAP_NET_ADMIN and CAP_BPF");
   }
   if (errno == EBUSY) {
-    return fail(EBUSY, std::string(doing) + ": another one is there: take that away, or name another device");
+    return fail(EBUSY, std::string(doing) + ": another one is attached: remove it, or name another device");
   }
   return fail_errno(errno, doing);
 }
@@ -203,7 +203,7 @@ Result<XdpProgram> XdpProgram::attach(unsigned device_index, int socket, Frames 
     mode = Mode::kGeneric;
     at = put_at(program, device_index, XDP_FLAGS_SKB_MODE);
   }
-  if (!at) return refusal("cannot put an XDP program at the device");
+  if (!at) return refusal("cannot attach an XDP program to the device");
   return XdpProgram(std::move(map), std::move(at), mode);
 }
 

@@ -26,7 +26,7 @@ constexpr int kKicksMax = 64;                       // the kernel takes at least
 constexpr int kBytesUnderWayMax = 8 * 1024 * 1024;  // the kernel's accounting; more than the slots hold
 
 Failure refusal(std::string_view doing) {
-  if (errno == EPERM) return fail(EPERM, std::string(doing) + ": no rights: give the daemon CAP_NET_RAW");
+  if (errno == EPERM) return fail(EPERM, std::string(doing) + ": not permitted: give the daemon CAP_NET_RAW");
   return fail_errno(errno, doing);
 }
 
@@ -52,7 +52,7 @@ Result<void> XdpSocket::set_up(unsigned device_index, Frames frames) {
   if (!fd_) return refusal("cannot make an AF_XDP socket");
   void* const memory = ::mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (memory == MAP_FAILED) return fail_errno(errno, "no memory for frames");
+  if (memory == MAP_FAILED) return fail_errno(errno, "cannot allocate the memory for frames");
   mappings_[mapped_++] = {memory, kMemoryBytes};
   memory_ = static_cast<std::byte*>(memory);
   xdp_umem_reg region{};
@@ -83,7 +83,8 @@ Result<void> XdpSocket::set_up(unsigned device_index, Frames frames) {
   address.sxdp_ifindex = device_index;
   if (::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return {};
   if (errno == EBUSY) {
-    return fail(EBUSY, "another AF_XDP socket is at the device: end its program, or name another device");
+    return fail(EBUSY,
+                "another AF_XDP socket is bound to the device: end its program, or name another device");
   }
   return refusal("cannot bind an AF_XDP socket to the device");
 }
@@ -158,7 +159,7 @@ std::byte* XdpSocket::slot() {
 }
 
 void XdpSocket::send(std::size_t bytes) {
-  PVRDMA_CHECK(free_count_ != 0 && bytes <= kSlotBytes, "a slot holds the frame");
+  PVRDMA_CHECK(free_count_ != 0 && bytes <= kSlotBytes, "a slot is free, and the frame fits into it");
   const std::uint32_t slot = free_[--free_count_];
   const std::uint64_t at = kReceiveBytes + std::uint64_t{slot} * kSlotBytes;
   is_long_[slot] = bytes > kChunkBytes;
