@@ -42,7 +42,7 @@ class Completions {
   // "flushed", at most as many as fit into one turn. Returns true if there is more to flush.
   bool flush(QueuePair& qp);
 
-  // Fails the QP because a guest ring has an impossible index or its page is gone.
+  // Fails the QP because a guest ring has an invalid index or its page is gone.
   void ring_broken(QueuePair& qp, std::string_view which);
 
  private:

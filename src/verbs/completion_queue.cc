@@ -48,7 +48,7 @@ CompletionQueue::CompletionQueue(CqHandle handle, ContextHandle context, guestme
     : handle_(handle), context_(context), ring_(std::move(ring)), events_(events) {}
 
 SavedCq CompletionQueue::save() const {
-  // The loading engine counts references, charges pages and watches the CQ anew.
+  // The loading engine counts references, charges pages and watches the CQ again.
   const auto& [references_, held_, watched_, link_, handle, context, ring, events, armed, in_error,
                unannounced, unannounced_solicited] = *this;
   return {.handle = handle,

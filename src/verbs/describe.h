@@ -168,8 +168,8 @@ void describe(Archive& archive, SavedWork& work) {
   sge_count = static_cast<std::uint8_t>(sges.size());
 }
 
-// The sums over the window are computed anew on load. `spared_until` starts anew, because nobody is to blame
-// for the silence during the move itself.
+// The sums over the window are computed again on load. `spared_until` starts again, because nobody is to
+// blame for the silence during the move itself.
 template <typename Archive>
 void describe(Archive& archive, SendState& send) {
   auto& [sending, next_number, next_psn, reads_outstanding, stopped, retries_left, rnr_retries_left,

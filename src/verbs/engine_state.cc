@@ -39,7 +39,7 @@ constexpr bool is_once(state::RecordKind kind) {
 }  // namespace
 
 void Engine::save(state::Writer& writer, Instant now) const {
-  // Destroyed objects are not saved. The share of a turn starts anew with each turn.
+  // Destroyed objects are not saved. Each turn begins a new share.
   const auto& [counters, gids, impl_pointer, graveyard, has_dead] = *this;
   auto& [limits, rules, memory, events, counted, account, contexts, pds, mrs, cqs, srqs, qps, qpn_generations,
          ud_qp_count, removed_qps, removed_srqs, removed_cqs, mapped, scheduler, share, loans, services,

@@ -56,7 +56,7 @@ class Wire {
   void observe(MessageObserver* observer) { observer_ = observer; }
 
  protected:
-  // Borrowed until the next call; null: answers go as usual.
+  // Borrowed until the next call; null: answers take the QP's own path.
   void set_answer_path(Path* path) { answer_path_ = path; }
 
  private:
