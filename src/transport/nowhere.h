@@ -1,5 +1,5 @@
-// Nowhere: a path that has room, takes everything, and counts it: there is nobody to send to, or no means to.
-// The sender's time limit tells its guest.
+// Nowhere: a path that drops and counts all messages, for a connection that has no peer or no means to reach
+// it. It always has room. The guest learns of it when its time limit ends.
 //
 // Thread: shard-owned.
 #pragma once
@@ -12,7 +12,7 @@ namespace pvrdma::transport {
 
 class Nowhere final : public verbs::Path {
  public:
-  // Borrowed: counts the messages.
+  // `taken` is borrowed and counts the messages.
   explicit Nowhere(std::uint64_t& taken) : taken_(taken) {}
 
   bool leads_somewhere() const override { return false; }

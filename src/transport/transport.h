@@ -1,11 +1,11 @@
-// Transport: makes the paths of one kind. The one contract of all ways in which messages get from engine to
-// engine; ADR 12 says why it is as it is, and what comes.
+// Transport: makes the paths of one kind. All ways in which messages get from engine to engine follow this
+// one contract. ADR 12 gives its reasons and its future.
 //
-// What leaves goes through the paths that a transport opens (verbs/path.h) and, for datagrams, through the
-// transport itself. What arrives from other hosts it hands to an Inbound, which finds the engine. Which
-// transport serves which peer is the fabric's decision; who holds a GID is not a transport's business.
+// Messages leave through the paths that a transport opens (verbs/path.h), and datagrams through the transport
+// itself. The transport hands what arrives from other hosts to an Inbound, which finds the engine. The fabric
+// decides which transport serves which peer. A transport does not know which port holds a GID.
 //
-// A new kind of path is a folder beside this file, an enumerator here, a line in the conformance suite
+// A new kind of path needs a folder beside this file, an enumerator here, a line in the conformance suite
 // (tests/conformance) and one where pvrdmad makes its objects.
 //
 // Thread: shard-owned.
@@ -32,10 +32,10 @@
 namespace pvrdma::transport {
 
 enum class PathKind : std::uint8_t {
-  kNone,   // nobody to send to
+  kNone,   // there is no peer to send to
   kLocal,  // memory copy: the peer is an adapter of this host
   kTcp,    // the peer is an adapter of another host
-  kHca,    // the same, through both hosts' RDMA NICs
+  kHca,    // like kTcp, but through both hosts' RDMA NICs
   kRoce,   // the peer is a native endpoint: no adapter of the cluster
 };
 inline constexpr std::size_t kPathKinds = 5;
@@ -55,28 +55,28 @@ static_assert(kWords<transport::PathKind>.size() == transport::kPathKinds);
 
 namespace pvrdma::transport {
 
-// A host of the cluster, as this daemon numbers it. Never used again for another host while the daemon lives.
+// A host of the cluster. This daemon assigns the number, and never uses it for another host while it runs.
 using HostId = Strong<struct HostIdTag, std::uint32_t>;
 
-// A switch and a VLAN: GIDs mean something inside one segment only. {0, 0} is this daemon's own, for adapters
-// that no cluster knows; it never leaves the host.
+// A switch and a VLAN. A GID has a meaning within one segment only. {0, 0} is this daemon's own segment, for
+// adapters that no cluster knows; its messages never leave the host.
 struct SegmentId {
   std::uint32_t dvs = 0;
   std::uint16_t vlan = 0;
   friend auto operator<=>(const SegmentId&, const SegmentId&) = default;
 };
 
-// Where a path leads: to an engine of this host, to a segment of another, or out of the cluster. And where it
-// begins, for a path that has to say so, or on which something comes back.
+// Where a path leads: to an engine of this host, to a segment of another host, or out of the cluster. Also
+// where it begins, for a path that must name its sender or on which answers come back.
 struct Place {
-  verbs::Engine* engine = nullptr;  // borrowed; null: not on this host
-  HostId host;                      // of kTcp and kHca
+  verbs::Engine* engine = nullptr;  // borrowed; null: the peer is not on this host
+  HostId host;                      // for kTcp and kHca
   SegmentId segment;
   verbs::Engine* sender = nullptr;  // borrowed
   Mac sender_mac{};
 };
 
-// Two VMs of which one is here, by the GIDs by which they speak.
+// A VM on this host and a VM on another one, named by the GIDs that they use.
 struct VmPair {
   SegmentId segment;
   verbs::Gid own;
@@ -84,7 +84,7 @@ struct VmPair {
   friend auto operator<=>(const VmPair&, const VmPair&) = default;
 };
 
-// What one adapter has sent over the paths of one kind.
+// The messages that one adapter has sent over the paths of one kind.
 struct Traffic {
   std::uint64_t messages = 0;  // requests, responses and datagrams
   std::uint64_t payload_bytes = 0;
@@ -95,7 +95,7 @@ struct Traffic {
   }
 };
 
-// What a transport has carried for all adapters.
+// The messages that a transport has carried for all adapters.
 struct Counters {
   std::uint64_t requests = 0;
   std::uint64_t responses = 0;
@@ -105,21 +105,22 @@ struct Counters {
   std::uint64_t messages() const { return requests + responses + datagrams; }
 };
 
-// What became of a message that arrived.
+// The outcome of a message that arrived.
 enum class Delivery : std::uint8_t {
   kDelivered,      // an engine has it (and may have dropped it)
-  kUnknownGid,     // no port of this host holds the GID it is for
-  kForeignSource,  // the sending host does not hold the GID it is from: a lie, or news not here yet
+  kUnknownGid,     // no port of this host holds the destination GID
+  kForeignSource,  // the sending host does not hold the source GID: it lies, or this host does not know yet
 };
 inline constexpr std::size_t kDeliveries = 3;
 
-// Takes what arrives from other hosts. The sending host and the segment are the transport's word, proven by
-// its handshake; everything inside a message is the peer's and untrusted. Called on an empty stack.
+// Takes what arrives from other hosts. The transport vouches for the sending host and the segment, which its
+// handshake has proven. Everything inside a message comes from the peer and is untrusted. Called on an empty
+// stack.
 class Inbound {
  public:
   virtual ~Inbound() = default;
 
-  // `by`: the kind of transport that has brought it. What answers it goes back by that.
+  // `by`: the kind of transport that has brought the request. The answers go back by the same kind.
   virtual Delivery on_request(HostId from, PathKind by, SegmentId segment, const verbs::Request& request,
                               verbs::Payload& payload, Instant now) = 0;
   virtual Delivery on_response(HostId from, SegmentId segment, const verbs::Response& response,
@@ -127,39 +128,42 @@ class Inbound {
   virtual Delivery on_datagram(HostId from, SegmentId segment, const verbs::Datagram& datagram,
                                const guestmem::SpanList& payload, Instant now) = 0;
 
-  // Paths to the host that had no room have some.
+  // Paths to the host that had no room have room again.
   virtual void on_ready(HostId host, Instant now) = 0;
-  // What was sent to the host and not answered may be lost, in part; from now on messages get there.
+  // Messages that were sent to the host and are unanswered may be lost. From now on messages reach it.
   virtual void on_restored(HostId host, Instant now) = 0;
   // is_up(host) has changed.
   virtual void on_up_changed(HostId host, Instant now) = 0;
 
-  // For paths that read and write guests' memory by themselves. The engine here that holds `own` and may
-  // speak with `peer` at that host; null: none now.
+  // For paths that read and write guest memory themselves. Returns the engine on this host that holds `own`
+  // and may exchange messages with `peer` at that host; null if there is none now.
   virtual verbs::Engine* find_pair(HostId /*host*/, const VmPair& /*pair*/) { return nullptr; }
-  // As on_restored(), of what those of the two's connections have sent each other that `affected` picks by
-  // the QP here.
+  // Like on_restored(), but only for those connections of the pair that `affected` picks by their QP on this
+  // host.
   virtual void on_pair_restored(HostId /*host*/, const VmPair& /*pair*/,
                                 const std::function<bool(verbs::Qpn own)>& /*affected*/, Instant /*now*/) {}
-  // An answer of that QP, of an engine here, is read no more (verbs/path.h).
+  // The path no longer reads an answer that it had borrowed from that QP, of an engine on this host
+  // (verbs/path.h).
   virtual void on_returned(verbs::Engine& /*engine*/, verbs::Qpn /*qpn*/, std::uint32_t /*rkey*/) {}
 };
 
-// Whether a packet from outside the cluster, or that seems so, comes in.
+// Whether a packet that comes from outside the cluster, or seems to, is admitted.
 enum class Entry : std::uint8_t {
   kAdmitted,
-  kUnknownGid,     // no port of this host holds the GID it is for, or has the MAC
-  kForeignSource,  // a port of the cluster holds the GID it is from, or did a moment ago: forged, or stale
-  kNotAllowed,     // neither segment nor port speak to such a peer
+  kUnknownGid,     // no port of this host holds the destination GID with the destination MAC
+  kForeignSource,  // a port of the cluster holds the source GID, or did just now: it is forged or stale
+  kNotAllowed,     // the segment or the port may not exchange packets with such a peer
 };
 inline constexpr std::size_t kEntries = 4;
 
-// Takes what arrives from native endpoints. Everything in a packet is untrusted. Called on an empty stack.
+// Decides about packets that arrive from native endpoints. Everything in a packet is untrusted. Called on an
+// empty stack.
 class NativeInbound {
  public:
   virtual ~NativeInbound() = default;
 
-  // `engine` is null when nobody is to have it: also with kAdmitted, when the port is down or has no adapter.
+  // `engine` is null if no engine gets the packet: after a refusal, and after kAdmitted if the port is down
+  // or has no adapter.
   struct Admission {
     Entry verdict;
     verbs::Engine* engine;
@@ -167,7 +171,7 @@ class NativeInbound {
   virtual Admission admit(SegmentId segment, const verbs::Gid& source, const verbs::Gid& destination,
                           const Mac& destination_mac) = 0;
 
-  // Paths out of the segment that had no room have some.
+  // Paths out of the segment that had no room have room again.
   virtual void on_room(SegmentId segment) = 0;
 };
 
@@ -178,34 +182,37 @@ class Transport {
   virtual PathKind kind() const = 0;
   virtual const Counters& counters() const = 0;
 
-  // Opens a path for a connection of an adapter here. The place may be one that cannot be reached yet: then
-  // the path has no room until it can. What it borrows of the transport and `traffic` outlives it, or the
-  // fabric opens another before it is used again. It may be closed later than the transport ends: one that
-  // reaches into its transport then shares the ownership of what it reaches.
+  // Opens a path for a connection of an adapter on this host. If the place cannot be reached yet, the path
+  // has no room until it can. The path borrows `traffic` and parts of the transport. They outlive it, or the
+  // fabric opens another path before this one is used again. A path may be closed after the transport has
+  // ended. So if closing it uses parts of the transport, the path shares their ownership.
   virtual void open(const Place& place, const verbs::Connection& connection, Traffic& traffic,
                     verbs::PathSlot& slot) = 0;
 
-  // `payload` holds datagram.bytes bytes, borrowed during the call. May be lost, as by a path.
+  // `payload` holds datagram.bytes bytes and is borrowed during the call. The datagram may be lost, as on a
+  // path.
   virtual void send_datagram(const Place& place, const verbs::Datagram& datagram,
                              const guestmem::SpanList& payload, Traffic& traffic, Instant now) = 0;
 
-  // When it returns, no path of this transport reads or writes memory for the connection, or for any of the
-  // engine's; what was under way for it, and perhaps for others of the same two VMs, is lost. Bounded by what
-  // this host has.
+  // When stop() returns, no path of this transport reads or writes memory for the connection any more; when
+  // stop_all() returns, for any connection of the engine. Messages in flight for these connections, and
+  // perhaps for others between the same two VMs, are lost. How long a call takes is bounded by this host's
+  // own hardware and does not depend on a peer.
   virtual void stop(SegmentId /*segment*/, const verbs::Connection& /*connection*/) {}
   virtual void stop_all(const verbs::Engine& /*engine*/) {}
-  // The same; and that memory is the engine's no more. Empty: all there was.
+  // Like stop_all(), called before `memory` stops being the engine's. When it returns, no RDMA device has
+  // access to that memory any more. Empty: all memory of the engine.
   virtual void take_back(const verbs::Engine& /*engine*/, std::span<const std::byte> /*memory*/) {}
 
-  // Whether messages get to the host, another one, now.
+  // Whether messages reach that other host now.
   virtual bool is_up(HostId host) const = 0;
-  // Why they do not, one clause. Empty: they do, or it cannot say.
+  // Why they do not: one clause. Empty if they do, or if the transport cannot say.
   virtual std::string trouble(HostId /*host*/) const { return {}; }
 
-  // Whether it leads out of the cluster, to the native endpoints of the segment.
+  // Whether the transport leads out of the cluster, to the native endpoints of the segment.
   virtual bool leaves(SegmentId /*segment*/) const { return false; }
 
-  // Everything sent so far goes out now: small messages may have been gathered.
+  // Sends everything that is queued: small messages may have been gathered.
   virtual void flush(Instant now) = 0;
 };
 
