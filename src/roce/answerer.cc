@@ -12,7 +12,7 @@ using verbs::distance;
 using verbs::Syndrome;
 
 constexpr Duration kNotificationInterval = std::chrono::microseconds(50);
-constexpr std::uint8_t kNotificationTrafficClass = 48 << 2;  // DSCP as switches expect it; not ECN-capable
+constexpr std::uint8_t kNotificationTrafficClass = 48 << 2;  // the DSCP that switches expect; not ECN-capable
 
 std::uint8_t wire_syndrome(const verbs::Response& response) {
   switch (response.syndrome) {
@@ -56,7 +56,7 @@ void Answerer::on_verdict(const verbs::Response& response) {
   verdict_ = response;
 }
 
-// Once; what follows the gap is under way already.
+// One NAK is enough for a gap: the packets behind it are already in flight.
 void Answerer::on_early(const Ends& ends, const verbs::PacketsReceived& state) {
   ++ends.counters.out_of_sequence;
   if (gap_told_ || owed_.full()) return;
@@ -66,7 +66,7 @@ void Answerer::on_early(const Ends& ends, const verbs::PacketsReceived& state) {
 
 void Answerer::on_due(const Ends& ends, const Packet& packet, const verbs::PacketsReceived& state,
                       Instant now) {
-  // Any request may have to be answered by an entry: without a place for it, it has not come.
+  // Any request may need an entry for its answer. If no entry is free, the request counts as never received.
   if (owed_.full()) {
     ++ends.counters.resources_exceeded;
     return;
@@ -88,7 +88,7 @@ void Answerer::on_due(const Ends& ends, const Packet& packet, const verbs::Packe
     verbs::SpanPayload payload(bytes);
     ends.engine.on_request(*request, payload, now);
   }
-  const std::uint32_t msn = state.msn + 1;  // of what completes with this packet
+  const std::uint32_t msn = state.msn + 1;  // of the message that this packet completes
   if (verdict_ && wire_syndrome(*verdict_) != kSyndromeAck) {
     gap_told_ = verdict_->syndrome == Syndrome::kRnrNak;
     owed_.push(nak(packet.psn, state.msn, wire_syndrome(*verdict_)));
@@ -109,7 +109,7 @@ void Answerer::on_due(const Ends& ends, const Packet& packet, const verbs::Packe
   }
 }
 
-// Executed already; only its answer was lost, or is still owed.
+// The request was executed before. Its answer was lost, or is still owed.
 void Answerer::on_repeated(const Ends& ends, const Packet& packet, const verbs::PacketsReceived& state) {
   ++ends.counters.duplicate_request;
   if (packet.opcode == Opcode::kReadRequest) {
@@ -130,7 +130,7 @@ void Answerer::on_repeated(const Ends& ends, const Packet& packet, const verbs::
   }
 }
 
-// The peer has gone back to that packet.
+// Owes the answer to a repeated request. The peer has gone back to that packet, so it repeats later ones too.
 void Answerer::owe(const Ends& ends, const OwedAnswer& answer) {
   ends.counters.answers_dropped += owed_.drop_from(answer.psn);
   if (owed_.full()) {
@@ -192,10 +192,10 @@ bool Answerer::send_first(const Ends& ends, FrameSink& sink) {
   return true;
 }
 
-// One packet of a read's data.
+// Sends one packet of a read's data. Returns false if there was no room.
 bool Answerer::send_data(const Ends& ends, OwedAnswer& read, FrameSink& sink) {
   const auto state = ends.engine.packets_received(ends.connection);
-  if (!state) {  // the QP takes no requests any more, and answers none
+  if (!state) {  // the QP no longer takes requests and answers none
     owed_.pop();
     return true;
   }
@@ -209,7 +209,7 @@ bool Answerer::send_data(const Ends& ends, OwedAnswer& read, FrameSink& sink) {
   request.message_bytes = request.bytes = bytes;
   guestmem::SpanList source;
   if (!ends.engine.open_read(request, read.answer, source)) {
-    if (read.answer == verbs::ReadAnswer::kFirst) owed_.drop_from(read.psn.next());  // its QP has ended
+    if (read.answer == verbs::ReadAnswer::kFirst) owed_.drop_from(read.psn.next());  // the QP has failed
     read = nak(read.psn, read.msn, kSyndromeNakRemoteAccess);
     return send_first(ends, sink);
   }
@@ -230,7 +230,7 @@ bool Answerer::send_data(const Ends& ends, OwedAnswer& read, FrameSink& sink) {
   return true;
 }
 
-// Of everything that is executed.
+// Acknowledges everything that was executed. Returns false if there was no room.
 bool Answerer::send_acknowledgement(const Ends& ends, FrameSink& sink) {
   const auto state = ends.engine.packets_received(ends.connection);
   if (state) {

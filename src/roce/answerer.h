@@ -1,9 +1,11 @@
-// Answerer: the requests that arrive for one RC connection as packets, and the answers to them. It knows the
-// order of packets; what a request does, and whether it was done already, the engine knows. What is owed to
-// the peer is kept here, and may be forgotten at any moment: the peer asks again.
+// Answerer: takes the requests that arrive as packets for one RC connection, and sends the answers. It checks
+// the order of the packets. The engine knows what a request does and whether it was executed before. The
+// Answerer keeps the answers that are not sent yet. They may be forgotten at any moment, because the peer
+// then asks again.
 //
-// Answers leave in the order of PSNs, when there is room for frames: acknowledgements are gathered, and wait
-// for the data of reads before them; a read's bytes are looked up as they leave (IBTA vol. 1, 9.7.5.1).
+// Answers leave in the order of PSNs, as soon as there is room for frames. One acknowledgement covers all
+// requests before it, and waits for the data of earlier reads. A read's bytes are looked up when they leave
+// (IBTA vol. 1, 9.7.5.1).
 //
 // Pure: a function of state, packet and now. Thread: shard-owned.
 #pragma once
@@ -22,16 +24,16 @@ namespace pvrdma::roce {
 
 class Answerer {
  public:
-  // A request came. What the engine says of it comes back through on_verdict() before this returns.
+  // A request has arrived. The engine reports the outcome through on_verdict() before this returns.
   void on_request(const Ends& ends, const Packet& packet, Instant now);
   void on_verdict(const verbs::Response& response);
 
-  // Something is owed.
+  // Whether an answer is owed.
   bool owes() const { return !owed_.empty() || ack_owed_ || notification_owed_; }
-  // Sends what is owed, `frames` at most, as long as there is room. Returns how many it sent.
+  // Sends owed answers in at most `frames` frames, as long as there is room. Returns how many frames it sent.
   std::uint32_t answer(const Ends& ends, FrameSink& sink, std::uint32_t frames);
 
-  // A packet of the peer's was marked on its way: it is told, not more often than every 50 us.
+  // The network has marked a packet of the peer (ECN). The peer is notified, at most once in 50 us.
   void on_marked(const Ends& ends, Instant now);
 
  private:
@@ -45,10 +47,10 @@ class Answerer {
 
   OwedAnswers owed_;
   bool ack_owed_ = false;
-  bool gap_told_ = false;  // a NAK for the packet that is due is out
+  bool gap_told_ = false;  // a NAK for the packet that is due was sent
   bool notification_owed_ = false;
   Instant notified_at_{Duration::min()};
-  // Of the request that the engine has in hand.
+  // The outcome of the request that the engine is executing.
   std::optional<verbs::Response> verdict_;
 };
 

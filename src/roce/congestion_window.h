@@ -1,8 +1,13 @@
-// CongestionWindow: how many packets of a connection may be out and not confirmed, answers to reads included.
-// Grows by one packet for each window that is confirmed, and is halved by a loss or a congestion
-// notification, once for all that was out then (as TCP's NewReno, RFC 6582). A peer that says nothing gets
-// kLeast packets at first, and when it answers soon half of what it had (RFC 5681, 3.1): perhaps nothing is
-// lost and it only is slow, and then few packets went out in vain. Pure. Thread: a value, shard-owned.
+// CongestionWindow: how many packets of a connection may be in flight and unconfirmed, including the answers
+// to reads.
+//
+// It grows by one packet for each window that is confirmed. A loss or a congestion notification halves it,
+// once for all packets that were in flight at that time (like TCP's NewReno, RFC 6582). When the peer is
+// silent, the window shrinks to kLeast packets. If the peer then answers late, the window becomes half of
+// what it was (RFC 5681, 3.1): perhaps nothing was lost and the peer was only slow, and then few packets were
+// repeated in vain.
+//
+// Pure. Thread: a value, shard-owned.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +25,7 @@ class CongestionWindow {
 
   std::uint32_t packets() const { return packets_; }
 
-  // `oldest` is the oldest packet not confirmed, after so many more were confirmed.
+  // `packets` more packets were confirmed. `oldest` is now the oldest unconfirmed packet.
   void on_confirmed(std::uint32_t packets, verbs::Psn oldest) {
     if (recovers_ && verbs::distance(oldest, recovers_until_) >= 0) recovers_ = false;
     if (packets_ < threshold_) {
@@ -32,7 +37,7 @@ class CongestionWindow {
     confirmed_ = 0;
     packets_ = std::min(packets_ + 1, kMost);
   }
-  // Of one of the packets before `next`.
+  // One of the packets before `next` was lost.
   void on_loss(verbs::Psn next) {
     if (recovers_) return;
     recovers_ = true;
@@ -40,7 +45,7 @@ class CongestionWindow {
     confirmed_ = 0;
     packets_ = threshold_ = std::max(packets_ / 2, kLeast);
   }
-  // Of all packets before `next`, as far as is known: no answer came in time.
+  // No answer came in time. All packets before `next` may be lost.
   void on_silence(verbs::Psn next) {
     on_loss(next);
     packets_ = kLeast;
@@ -50,9 +55,9 @@ class CongestionWindow {
 
  private:
   std::uint32_t packets_ = kFirst;
-  std::uint32_t threshold_ = kLeast;  // below it the window grows by what is confirmed
-  std::uint32_t confirmed_ = 0;       // since it grew
-  bool recovers_ = false;             // what was out at the last loss is not confirmed yet
+  std::uint32_t threshold_ = kLeast;  // below it, the window grows by one for each confirmed packet
+  std::uint32_t confirmed_ = 0;       // packets confirmed since it grew
+  bool recovers_ = false;             // packets that were in flight at the last loss are unconfirmed
   verbs::Psn recovers_until_;
 };
 

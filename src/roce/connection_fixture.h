@@ -1,5 +1,5 @@
-// The start state "an RC QP in RTS, over RoCE, whose peer is the test": what packet scripts of a connection
-// begin with. What the QP sends is read back from whole frames. Thread: a test's.
+// The start state of packet scripts for a connection: an RC QP in RTS, over RoCE, whose peer is the test. The
+// test parses the QP's packets from whole frames. Thread: a test's.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ using Bytes = std::vector<std::byte>;
 inline constexpr std::uint32_t kMtu = 1024;
 inline constexpr Mac kOurMac{{0x52, 0x54, 0, 0x12, 0x34, 0x51}};
 
-// Keeps the frames, as many as there is room for.
+// Keeps the frames, as long as there is room.
 class KeptFrames final : public FrameSink {
  public:
   std::byte* place() override { return free == 0 ? nullptr : place_.data(); }
@@ -35,11 +35,11 @@ class KeptFrames final : public FrameSink {
   std::array<std::byte, kFrameBytesMax> place_{};
 };
 
-// What most expectations on packets are about.
+// The fields of a packet that most expectations are about.
 struct Seen {
   Opcode opcode;
   std::uint32_t psn;
-  std::uint8_t syndrome = 0;  // of those that have one
+  std::uint8_t syndrome = 0;  // 0 if the packet has none
   friend bool operator==(const Seen&, const Seen&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Seen& seen) {
     return out << std::hex << "{opcode " << +static_cast<std::uint8_t>(seen.opcode) << ", syndrome "
@@ -74,7 +74,7 @@ class ConnectionTest : public verbs::ConnectedQp {
     };
   }
 
-  // --- The peer speaks. ---
+  // --- The peer sends. ---
 
   void arrive(Packet packet, const Bytes& payload = {}, bool marked = false) {
     packet.destination = qp.qpn;
@@ -82,7 +82,7 @@ class ConnectionTest : public verbs::ConnectedQp {
     made_->on_packet(packet, marked, a.now);
     a.settle();
   }
-  // A request to the first bytes of the memory region, whose answer is asked for.
+  // A request for the first bytes of the memory region that asks for an answer.
   Packet asking(Opcode opcode, std::uint32_t psn) const {
     Packet packet;
     packet.opcode = opcode;
@@ -122,9 +122,9 @@ class ConnectionTest : public verbs::ConnectedQp {
     return verbs::TestAdapter::pattern_bytes(bytes, seed);
   }
 
-  // --- The QP speaks. ---
+  // --- The QP sends. ---
 
-  // What left since the last call. Their payloads are good until the next one.
+  // The packets that were sent since the last call. Their payloads are valid until the next call.
   std::vector<Packet> packets() {
     read_ = std::exchange(sink.frames, {});
     std::vector<Packet> out;
@@ -136,14 +136,14 @@ class ConnectionTest : public verbs::ConnectedQp {
     }
     return out;
   }
-  // The same after the answers that are owed have left, in one turn.
+  // Like packets(), after the owed answers were sent in one turn.
   std::vector<Packet> answered(std::uint32_t frames = 1000) {
     made_->answerer.answer(made_->ends, sink, frames);
     return packets();
   }
   std::vector<Seen> answers() { return seen(answered()); }
 
-  // All that the path knows is lost, as it may be at any moment.
+  // The path loses all its state, which may happen at any moment.
   void forget() { made_.emplace(a.engine, verbs::Connection(made_->ends.connection), kOurMac, counters); }
   bool failed() const { return a.state(qp) == abi::QpState::kErr; }
   abi::QpAttr query() const { return *a.engine.query_qp(qp.handle); }

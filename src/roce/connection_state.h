@@ -1,5 +1,5 @@
-// ConnectionState: what a path over RoCE keeps for one RC connection: soft state, which may vanish at any
-// moment at the cost of a repetition. Pure. Thread: shard-owned.
+// ConnectionState: what a path over RoCE keeps for one RC connection. It is soft state: it may be lost at any
+// moment, at the cost of a repetition. Pure. Thread: shard-owned.
 #pragma once
 
 #include "roce/answerer.h"
@@ -14,7 +14,7 @@ struct ConnectionState {
                   Counters& counters)
       : ends(engine, connection, mac, counters) {}
 
-  // A packet of the peer's, which the network may have marked (ECN).
+  // A packet of the peer has arrived. `marked`: the network has marked it (ECN).
   void on_packet(const Packet& packet, bool marked, Instant now) {
     if (marked) answerer.on_marked(ends, now);
     if (packet.opcode == Opcode::kCongestionNotification) {

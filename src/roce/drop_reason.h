@@ -1,6 +1,5 @@
-// DropReason: why a frame is dropped: it is damaged, or not for a RoCE receiver of ours. Such a frame has no
-// answer and is counted.
-// Thread: values.
+// DropReason: why a frame is dropped: it is damaged, or not for a RoCE receiver of this host. A dropped frame
+// is counted and not answered. Thread: values.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +12,22 @@ namespace pvrdma::roce {
 enum class DropReason : std::uint8_t {
   kShortFrame,        // ends within a header
   kNotRoce,           // another ethertype, protocol or UDP port
-  kNetworkVersion,    // neither IPv4 nor IPv6 inside what says so
+  kNetworkVersion,    // the IP version is not that of the ethertype or of the GIDs
   kIpOptions,         // an IPv4 header longer than 20 bytes
-  kFragment,          // of an IPv4 datagram
-  kNetworkLength,     // the network header's length is more than there is, or too small
-  kUdpLength,         // differs from the network header's
-  kShortPacket,       // headers, pad and ICRC need more
-  kTransportVersion,  // of the BTH, not 0
-  kOpcode,            // none of ours
+  kFragment,          // a fragment of an IPv4 datagram
+  kNetworkLength,     // the length in the network header is beyond the frame's end, or too small
+  kUdpLength,         // UDP's length differs from the network header's
+  kShortPacket,       // too short for headers, pad and ICRC
+  kTransportVersion,  // the BTH's version is not 0
+  kOpcode,            // an opcode that is not supported
   kPkey,              // another partition
   kDestination,       // QP 0, or multicast
   kDmaBytes,          // a RETH that asks for more than 2^31
-  kIcrc,              // what arrived is not what was sent
+  kIcrc,              // the packet was changed on its way
 };
 inline constexpr std::size_t kDropReasons = 14;
 
-// As a counter calls it. Static storage.
+// The name that counters use. Static storage.
 constexpr std::string_view name_of(DropReason reason) {
   switch (reason) {
     case DropReason::kShortFrame:

@@ -1,4 +1,4 @@
-// Ends: the two ends of an RC connection over RoCE, and what every packet between them has around it. Thread:
+// Ends: the two ends of an RC connection over RoCE, and the envelope of every packet between them. Thread:
 // shard-owned.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace pvrdma::roce {
 
-// Bytes that are only copied from.
+// A list of bytes that are only read.
 inline guestmem::SpanList to_source(std::span<const std::byte> bytes) {
   guestmem::SpanList source;
   static_cast<void>(source.append(const_cast<std::byte*>(bytes.data()), bytes.size()));
@@ -23,13 +23,13 @@ inline guestmem::SpanList to_source(std::span<const std::byte> bytes) {
 struct Ends {
   Ends(verbs::Engine& sending_engine, const verbs::Connection& ends, const Mac& mac, Counters& counted);
 
-  // Sends the packet, whose destination this fills in, with the first so many bytes of `payload`. False:
-  // there was no room.
+  // Sends the packet with the next `payload_bytes` bytes of `payload`. Fills in its destination. Returns
+  // false if there was no room.
   bool send(Packet packet, std::uint32_t payload_bytes, guestmem::SpanReader& payload, FrameSink& sink) const;
-  // The same without payload.
+  // Sends the packet without a payload.
   bool send(const Packet& packet, FrameSink& sink) const;
 
-  verbs::Engine& engine;  // borrowed, as the counters
+  verbs::Engine& engine;  // borrowed, like the counters
   verbs::Connection connection;
   Envelope envelope;
   Counters& counters;

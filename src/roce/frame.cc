@@ -25,14 +25,14 @@ verbs::Gid ipv4_gid(NetworkReader& reader) {
   return gid;
 }
 
-// Where in a frame what is.
+// The places of the parts of a frame.
 struct Places {
   Encapsulation encapsulation{};
   std::span<const std::byte> network;  // from the network header to the pad
-  const std::byte* icrc = nullptr;     // behind it
+  const std::byte* icrc = nullptr;     // behind `network`
 };
 
-// The rest of the frame from its network header on, whose length is what it says.
+// Cuts `rest`, which begins with the network header, to the length that the header names.
 Parsed<std::span<const std::byte>> cut(std::span<const std::byte> rest, std::size_t length) {
   if (length > rest.size()) return drop(DropReason::kNetworkLength);
   return rest.first(length);
@@ -72,7 +72,7 @@ Parsed<std::span<const std::byte>> open_ipv6(std::span<const std::byte> rest, Ip
   return cut(rest, kIpv6HeaderBytes + length);
 }
 
-// Checks UDP's header at the end of `network` bytes.
+// Checks the UDP header, which ends `network` bytes from the start, and returns its source port.
 Parsed<std::uint16_t> source_port(std::span<const std::byte> datagram, std::uint32_t network) {
   if (datagram.size() < network) return drop(DropReason::kNetworkLength);
   NetworkReader reader(datagram.subspan(network - kUdpHeaderBytes));
@@ -83,7 +83,7 @@ Parsed<std::uint16_t> source_port(std::span<const std::byte> datagram, std::uint
   return source;
 }
 
-// Finds everything around the packet; the packet itself is not looked at.
+// Finds everything around the packet. Does not look at the packet itself.
 Parsed<Places> open(std::span<const std::byte> frame, Envelope& envelope) {
   if (frame.size() < kEthernetBytes + kTagBytes) return drop(DropReason::kShortFrame);
   NetworkReader reader(frame);
@@ -116,7 +116,7 @@ Parsed<Places> open(std::span<const std::byte> frame, Envelope& envelope) {
     const auto port = source_port(*datagram, network);
     if (!port) return drop(port.error());
     envelope.source_port = *port;
-    // Such GIDs travel in IPv4.
+    // GIDs that are IPv4 addresses must travel in IPv4.
     if (encapsulation_of(envelope) != places.encapsulation) return drop(DropReason::kNetworkVersion);
   }
   if (datagram->size() < network + kBthBytes + kIcrcBytes) return drop(DropReason::kShortPacket);

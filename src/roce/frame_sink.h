@@ -1,5 +1,5 @@
-// FrameSink: takes frames on their way out, one after the other; FrameFilter: what may stand before one.
-// Thread: shard-owned.
+// FrameSink: takes outgoing frames, one after the other. FrameFilter: may be put before a FrameSink. Thread:
+// shard-owned.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,12 @@ class FrameSink {
  public:
   virtual ~FrameSink() = default;
 
-  // Room for one frame of kFrameBytesMax, until send(), flush() or the next place(); null: none now.
+  // A place for one frame of kFrameBytesMax bytes, valid until send(), flush() or the next place(). Null:
+  // there is no room now.
   virtual std::byte* place() = 0;
-  // What place() gave last holds a frame so long.
+  // Sends the frame of `bytes` bytes that the caller has written to the last place().
   virtual void send(std::size_t bytes) = 0;
-  // How many frames there is room for, at least.
+  // The number of frames for which there is room, at least.
   virtual std::size_t room() const = 0;
 };
 
@@ -22,7 +23,7 @@ class FrameFilter {
  public:
   virtual ~FrameFilter() = default;
 
-  // What to give frames for `sink` to, until the next call.
+  // The sink that takes the frames for `sink`, until the next call.
   virtual FrameSink& before(FrameSink& sink) = 0;
 };
 

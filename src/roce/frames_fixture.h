@@ -1,5 +1,4 @@
-// Whole frames that others have sent, and one of ours of each opcode, for tests and the fuzzer. Thread:
-// values.
+// Makes frames for tests: from hexadecimal digits, and one for each opcode and encapsulation. Thread: values.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@ namespace pvrdma::roce {
 
 using Bytes = std::vector<std::byte>;
 
-// Hexadecimal digits; blanks are left out.
+// Turns hexadecimal digits into bytes; ignores blanks.
 inline Bytes from_hex(std::string_view text) {
   const auto digit = [](char c) { return static_cast<unsigned>(c <= '9' ? c - '0' : c - 'a' + 10); };
   Bytes bytes;
@@ -46,7 +45,7 @@ inline Envelope envelope(Encapsulation encapsulation) {
   return made;
 }
 
-// With a value in each field that the opcode has.
+// A packet with a value in each field that the opcode has.
 inline Packet packet(Opcode opcode, std::span<const std::byte> payload = {}) {
   Packet made;
   made.opcode = opcode;

@@ -12,10 +12,10 @@ namespace pvrdma::roce {
 namespace {
 
 constexpr std::byte kOnes{0xff};
-constexpr std::size_t kLinkHeaderBytes = 8;  // InfiniBand's own, which Ethernet has not: all ones
+constexpr std::size_t kLinkHeaderBytes = 8;  // InfiniBand's link header, which Ethernet lacks: all ones
 constexpr std::size_t kUdpChecksum = 6;
 constexpr std::size_t kUdpBytes = 8;
-constexpr std::size_t kBthReserved = 4;  // with FECN and BECN
+constexpr std::size_t kBthReserved = 4;  // the byte that also has FECN and BECN
 constexpr std::size_t kHeadBytesMax = kLinkHeaderBytes + 48 + kBthBytes;
 
 std::uint32_t crc(std::uint32_t before, const std::byte* bytes, std::size_t size) {
@@ -26,7 +26,7 @@ void hide_ipv4(std::byte* header) {
   header[1] = header[8] = header[10] = header[11] = kOnes;  // TOS, TTL, checksum
 }
 
-// The GRH, too: traffic class, flow label and hop limit.
+// Also for the GRH: hides traffic class, flow label and hop limit.
 void hide_ipv6(std::byte* header) {
   header[0] |= std::byte{0x0f};
   header[1] = header[2] = header[3] = header[7] = kOnes;

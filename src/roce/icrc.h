@@ -1,6 +1,6 @@
-// The invariant CRC: what proves that a RoCE packet arrived as it was sent (IBTA vol. 1, 7.8, and annex A17).
-// Ethernet's CRC-32 over eight bytes of ones, the network header, UDP and BTH with all that routers may
-// change replaced by ones, and the rest as it is. Pure. Thread: any.
+// The invariant CRC (ICRC): shows that a RoCE packet arrived as it was sent (IBTA vol. 1, 7.8, and annex
+// A17). It is Ethernet's CRC-32 over eight bytes of ones, then the network header, UDP and BTH, in which ones
+// replace all fields that routers may change, then the rest of the packet. Pure. Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace pvrdma::roce {
 
 enum class Encapsulation : std::uint8_t { kV2Ipv4, kV2Ipv6, kV1 };
 
-// Bytes in front of the BTH: the network header, and UDP's in version 2.
+// The bytes before the BTH: the network header and, in version 2, the UDP header.
 constexpr std::uint32_t network_bytes(Encapsulation encapsulation) {
   switch (encapsulation) {
     case Encapsulation::kV2Ipv4:
@@ -24,8 +24,8 @@ constexpr std::uint32_t network_bytes(Encapsulation encapsulation) {
   return 0;
 }
 
-// `packet`: from the network header to the pad; at least network header and BTH. The value stands on the wire
-// behind it, its least significant byte first.
+// `packet` reaches from the network header to the pad, and has at least network header and BTH. On the wire,
+// the value follows it, least significant byte first.
 std::uint32_t icrc(Encapsulation encapsulation, std::span<const std::byte> packet);
 
 }  // namespace pvrdma::roce

@@ -1,5 +1,6 @@
-// Opcodes of the base transport header that we speak: all of RC up to send with invalidate, UD and CNP, and
-// what follows the header of each (IBTA vol. 1, 9.2 and table 38; RoCE annex A17 for CNP). Thread: values.
+// The supported opcodes of the base transport header: all of RC up to send with invalidate, UD and CNP; and
+// what follows the header for each of them (IBTA vol. 1, 9.2 and table 38; RoCE annex A17 for CNP). Thread:
+// values.
 #pragma once
 
 #include <array>
@@ -8,7 +9,7 @@
 
 namespace pvrdma::roce {
 
-// The value on the wire.
+// The values are those on the wire.
 enum class Opcode : std::uint8_t {
   kSendFirst = 0x00,
   kSendMiddle = 0x01,
@@ -38,7 +39,7 @@ enum class Opcode : std::uint8_t {
   kCongestionNotification = 0x81,
 };
 
-// Extension headers, in their order on the wire; a set of them is a sum.
+// The extension headers, in their order on the wire. A set of them is their sum.
 enum Extension : std::uint8_t {
   kNoExtension = 0,
   kDeth = 1,
@@ -50,12 +51,12 @@ enum Extension : std::uint8_t {
   kInvalidate = 64,
 };
 
-// How many bytes of payload a packet has, between these (IBTA vol. 1, 9.2.2).
+// How many bytes of payload a packet may have (IBTA vol. 1, 9.2.2).
 enum class PayloadRule : std::uint8_t {
   kNone,
   kMtu,       // exactly the path's MTU
-  kOneToMtu,  // the end of a message of several packets
-  kUpToMtu,   // all of a message
+  kOneToMtu,  // the last packet of a message that has several
+  kUpToMtu,   // the only packet of a message
   kSixteen,   // a CNP's reserved bytes
 };
 
@@ -95,7 +96,7 @@ inline constexpr std::array kOpcodes{
 };
 
 namespace internal {
-// By value on the wire; 0: unknown, else the place in kOpcodes and one more.
+// By value on the wire. 0: unknown; otherwise the index in kOpcodes plus one.
 inline constexpr auto kPlaces = [] {
   std::array<std::uint8_t, 256> places{};
   for (std::size_t i = 0; i < kOpcodes.size(); ++i) {
@@ -105,7 +106,7 @@ inline constexpr auto kPlaces = [] {
 }();
 }  // namespace internal
 
-// Null: no opcode of ours.
+// Null: the opcode is not supported.
 constexpr const OpcodeRule* find_rule(std::uint8_t wire) {
   const std::uint8_t place = internal::kPlaces[wire];
   return place == 0 ? nullptr : &kOpcodes[place - 1];
@@ -119,7 +120,7 @@ constexpr bool has(Opcode opcode, Extension extension) {
 
 inline constexpr std::uint32_t kBthBytes = 12;
 
-// Of the base transport header and the extension headers.
+// The bytes of the base transport header and the extension headers.
 constexpr std::uint32_t header_bytes(Opcode opcode) {
   constexpr std::array<std::uint8_t, 7> kBytes{8, 16, 4, 28, 8, 4, 4};  // by bit of Extension
   std::uint32_t bytes = kBthBytes;

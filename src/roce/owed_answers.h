@@ -1,5 +1,5 @@
-// OwedAnswers: what the responder of a connection has executed, or refused, and not answered yet, in the
-// order of PSNs, which is the order in which answers leave (IBTA vol. 1, 9.7.5.1). Pure. Thread: a value,
+// OwedAnswers: the requests that the responder of a connection has executed or refused, and not answered yet.
+// They are in the order of PSNs, in which answers must leave (IBTA vol. 1, 9.7.5.1). Pure. Thread: a value,
 // shard-owned.
 #pragma once
 
@@ -16,34 +16,34 @@ struct OwedAnswer {
   enum class Kind : std::uint8_t { kRead, kAtomic, kNak };
 
   Kind kind{};
-  bool begun = false;  // a read's first packet is out
+  bool begun = false;  // the first packet of a read's data was sent
   verbs::ReadAnswer answer = verbs::ReadAnswer::kFirst;
   std::uint8_t syndrome = 0;  // of a NAK
-  verbs::Psn psn;             // of the next packet
+  verbs::Psn psn;             // of the answer's next packet
   std::uint32_t msn = 0;
   std::uint32_t rkey = 0;
   std::uint32_t bytes_left = 0;
-  std::uint64_t remote_addr = 0;  // of the bytes left
-  std::uint64_t original = 0;     // of an atomic
+  std::uint64_t remote_addr = 0;  // of the first byte that is left
+  std::uint64_t original = 0;     // the result of an atomic
 };
 
 class OwedAnswers {
  public:
-  // Reads and atomics, and a NAK of what comes behind them.
+  // All reads and atomics that a peer may have unanswered, and a NAK for the request behind them.
   static constexpr std::uint32_t kMost = verbs::kRdAtomicMax + 1;
 
   bool empty() const { return count_ == 0; }
   bool full() const { return count_ == kMost; }
-  // Not when empty.
+  // Must not be empty.
   OwedAnswer& front() { return answers_[first_]; }
   void pop() {
     first_ = (first_ + 1) % kMost;
     --count_;
   }
-  // Not when full.
+  // Must not be full.
   void push(const OwedAnswer& answer) { answers_[(first_ + count_++) % kMost] = answer; }
-  // The peer goes back to that packet: answers from there on are asked for again. Returns how many are
-  // dropped.
+  // The peer goes back to that packet, and will ask again for the answers from there on. Returns how many
+  // answers were dropped.
   std::uint32_t drop_from(verbs::Psn psn) {
     const std::uint32_t before = count_;
     while (count_ != 0 && verbs::distance(answers_[(first_ + count_ - 1) % kMost].psn, psn) >= 0) --count_;

@@ -1,9 +1,9 @@
-// Packet: what RoCE carries, in whatever frame: the base transport header (BTH), extension headers and
-// payload (IBTA vol. 1, chapter 9). A view of the payload, values of the rest, in host order.
+// Packet: what a RoCE frame of any kind carries: the base transport header (BTH), extension headers and
+// payload (IBTA vol. 1, chapter 9). The payload is a view; all other fields are values in host order.
 //
-// What is parsed comes from strangers: lengths, version, opcode, P_Key and destination are checked here;
-// whether the payload's length fits the path's MTU is payload_fits()'s to say, because a connection answers
-// such a packet instead of dropping it. Pure. Thread: values.
+// Parsed packets are untrusted. parse_packet() checks lengths, version, opcode, P_Key and destination. It
+// does not check whether the payload's length fits the path's MTU, because a connection answers such a packet
+// instead of dropping it: see payload_fits(). Pure. Thread: values.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ inline constexpr std::uint16_t kDefaultPkey = 0xffff;
 inline constexpr std::uint32_t kMulticastQpn = 0xff'ffff;
 inline constexpr std::uint32_t kMtuBytesMax = 4096;
 inline constexpr std::uint32_t kIcrcBytes = 4;
-inline constexpr std::uint32_t kDmaBytesMax = 1U << 31;  // what a RETH may ask for
+inline constexpr std::uint32_t kDmaBytesMax = 1U << 31;  // the most that a RETH may ask for
 
 // The AETH's first byte (IBTA vol. 1, 9.7.5.1).
 inline constexpr std::uint8_t kSyndromeAck = 0x1f;     // without credits
@@ -32,7 +32,7 @@ inline constexpr std::uint8_t kSyndromeNakInvalidRequest = 0x61;
 inline constexpr std::uint8_t kSyndromeNakRemoteAccess = 0x62;
 inline constexpr std::uint8_t kSyndromeNakRemoteOperational = 0x63;
 
-// Of the extension headers only what the opcode has means anything.
+// Only the fields of those extension headers that the opcode has are meaningful.
 struct Packet {
   Opcode opcode{};
   bool solicited = false;
@@ -61,25 +61,25 @@ struct Packet {
   std::span<const std::byte> payload;  // borrowed; without pad
 };
 
-// Bytes after the payload, so that it ends at a multiple of four.
+// The bytes after the payload that pad it to a multiple of four.
 constexpr std::uint32_t pad_bytes(std::uint32_t payload_bytes) {
   return -payload_bytes & 3;
 }
 
-// Headers, payload and pad.
+// The bytes of headers, payload and pad.
 constexpr std::uint32_t packet_bytes(Opcode opcode, std::uint32_t payload_bytes) {
   return header_bytes(opcode) + payload_bytes + pad_bytes(payload_bytes);
 }
 
-// Whether the opcode may have so much payload on a path of that MTU.
+// Whether a packet of that opcode may have that much payload on a path with that MTU.
 bool payload_fits(Opcode opcode, std::uint32_t payload_bytes, std::uint32_t mtu_bytes);
 
-// Writes BTH and extension headers of a packet with so many bytes of payload (`packet.payload` is not looked
-// at) to `out`, which has room for header_bytes(packet.opcode).
+// Writes BTH and extension headers of a packet with `payload_bytes` bytes of payload to `out`, which has room
+// for header_bytes(packet.opcode). Does not use `packet.payload`.
 void build_headers(const Packet& packet, std::uint32_t payload_bytes, std::byte* out);
 
-// `bytes` are those from the BTH to the pad. kShortPacket, kTransportVersion, kOpcode, kPkey, kDestination,
-// kDmaBytes: nothing of the packet may be used.
+// `bytes` reach from the BTH to the pad. Errors: kShortPacket, kTransportVersion, kOpcode, kPkey,
+// kDestination, kDmaBytes.
 Parsed<Packet> parse_packet(std::span<const std::byte> bytes);
 
 }  // namespace pvrdma::roce

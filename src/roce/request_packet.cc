@@ -7,7 +7,7 @@ namespace {
 
 using verbs::RequestOp;
 
-// What a request's opcode says.
+// What the opcode of a request means.
 struct Meaning {
   RequestOp op;
   bool first;
@@ -67,7 +67,8 @@ tl::expected<verbs::Request, std::string_view> to_request(const Packet& packet,
   const auto meaning = meaning_of(packet.opcode);
   if (!meaning) return refuse("a packet was no request");
   const verbs::UnderWay& under_way = state.under_way;
-  // Whole packets are executed; of this one another path may have brought a part.
+  // All packets before this one were executed. Another path may have brought a part of this one, which is
+  // executed again.
   const std::uint32_t offset = under_way.executed & ~(abi::mtu_bytes(state.mtu) - 1);
   const bool goes_on = offset != 0;
   if (meaning->first == goes_on || (goes_on && meaning->op != under_way.op))

@@ -1,4 +1,4 @@
-// From a packet that is due to the piece of a message that it carries. Pure. Thread: values.
+// Turns a packet that is due into the piece of a message that it carries. Pure. Thread: values.
 #pragma once
 
 #include <string_view>
@@ -11,12 +11,12 @@
 
 namespace pvrdma::roce {
 
-// Whether the opcode asks an RC responder for something.
+// Whether a packet of that opcode is a request to an RC responder.
 bool is_request(Opcode opcode);
 
-// The request that `packet` makes when it is the next one of the connection, whose `from` and `to` are filled
-// in. Of a send that goes on, message_bytes is one more than what has come: more will. Error: the packet
-// breaks a rule (IBTA vol. 1, 9.7.4.1), one clause.
+// The request that `packet` makes if it is the next one of the connection, with `from` and `to` filled in. If
+// more packets of a send follow, message_bytes is one more than the bytes that have come, because its length
+// is not known yet. Error: the rule that the packet breaks (IBTA vol. 1, 9.7.4.1), as one clause.
 tl::expected<verbs::Request, std::string_view> to_request(const Packet& packet,
                                                           const verbs::Connection& connection,
                                                           const verbs::PacketsReceived& state);

@@ -1,6 +1,7 @@
-// RoundTrip: how long the peer takes to answer, smoothed, how much that varies, and from both how long to
-// wait before the oldest packet is sent again (RFC 6298). A packet that was sent twice measures nothing, and
-// a doubled wait stays until one that was sent once has measured (Karn). Pure. Thread: a value, shard-owned.
+// RoundTrip: measures how long the peer takes to answer. From the smoothed time and its variation it computes
+// how long to wait before the oldest packet is sent again (RFC 6298). A packet that was sent twice is not
+// measured, and a doubled wait stays until a packet that was sent once is measured (Karn's algorithm). Pure.
+// Thread: a value, shard-owned.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +14,12 @@ namespace pvrdma::roce {
 
 class RoundTrip {
  public:
-  static constexpr Duration kLeast = std::chrono::milliseconds(8);  // a busy peer's thread may rest so long
+  // The thread of a busy peer may pause that long.
+  static constexpr Duration kLeast = std::chrono::milliseconds(8);
   static constexpr Duration kMost = std::chrono::milliseconds(500);
-  static constexpr Duration kFirst = std::chrono::milliseconds(100);  // as long as nothing is known
+  static constexpr Duration kFirst = std::chrono::milliseconds(100);  // until the first measurement
 
-  // A packet that the peer is to answer, for the first time.
+  // A packet that the peer must answer was sent for the first time.
   void on_sent(verbs::Psn psn, Instant now) {
     if (measures_) return;
     measures_ = true;
@@ -38,12 +40,13 @@ class RoundTrip {
     varies_ += (std::max(took - smoothed_, smoothed_ - took) - varies_) / 4;
     smoothed_ += (took - smoothed_) / 8;
   }
-  // Packets [first, behind) were sent before.
+  // The packets [first, behind) were sent again.
   void on_sent_again(verbs::Psn first, verbs::Psn behind) {
     if (verbs::distance(psn_, first) >= 0 && verbs::distance(psn_, behind) < 0) measures_ = false;
   }
-  // No answer came in time: the oldest packets are sent again. One behind them may be only late, and then
-  // measures still: else those that took long would never count, as they are the ones that are sent again.
+  // No answer came in time: the oldest packets are sent again. The measured packet may be behind them and its
+  // answer only late, so it is still measured. Otherwise long times would never count, because the packets
+  // with long times are the ones that are sent again.
   void on_silence() { backoff_ = std::min(backoff_ + 1, kBackoffMost); }
 
   Duration repeat_after() const {

@@ -13,7 +13,7 @@ using verbs::RequestOp;
 using verbs::SentPacket;
 using verbs::Syndrome;
 
-constexpr std::uint32_t kAckInterval = 16;  // a packet in so many asks for an answer
+constexpr std::uint32_t kAckInterval = 16;  // one packet in this many asks for an acknowledgement
 constexpr std::uint8_t kSyndromeKindMask = 0x60;
 constexpr std::uint8_t kSyndromeValueMask = 0x1f;
 
@@ -70,7 +70,7 @@ std::uint32_t Sender::free_packets(const verbs::PacketsSent& sent) const {
   return window_.packets() - std::min(window_.packets(), out);
 }
 
-// Who has forgotten, or knows nothing yet, believes that all of what was begun may have been sent.
+// A Sender that is new or has lost its state assumes that all packets of begun messages may have been sent.
 void Sender::begin(const Ends& ends, const verbs::PacketsSent& sent) {
   if (begun_) return;
   begun_ = true;
@@ -79,8 +79,8 @@ void Sender::begin(const Ends& ends, const verbs::PacketsSent& sent) {
   furthest_ = ends.engine.packets_begun(ends.connection).value_or(sent.next);
 }
 
-// Whether the engine has gone back: asked for room already, so that the smaller window is for what goes out
-// again, too.
+// Notices whether the engine has gone back to earlier packets. Called when the engine asks for room, so that
+// the smaller window also bounds the packets that are sent again.
 void Sender::note_repetition(const Ends& ends, const verbs::PacketsSent& sent) {
   begin(ends, sent);
   const Psn next = sent.next;
@@ -97,7 +97,8 @@ void Sender::note_repetition(const Ends& ends, const verbs::PacketsSent& sent) {
   cause_ = Cause::kSilence;
 }
 
-// A quarter of the window at a time, so that messages are not cut into crumbs.
+// Grants nothing while less than a quarter of the window is free, unless that is enough. So messages are not
+// cut into tiny pieces.
 std::uint32_t Sender::room(const Ends& ends, std::uint32_t wanted, const FrameSink& sink) {
   const auto sent = ends.engine.packets_sent(ends.connection);
   if (!sent) return 0;
@@ -114,7 +115,7 @@ std::uint32_t Sender::room(const Ends& ends, std::uint32_t wanted, const FrameSi
   return std::min(wanted, allowed * abi::mtu_bytes(sent->mtu));
 }
 
-// All of a part or nothing, but that one part may be out whatever the window is.
+// Grants a whole part of a read or nothing. If no packet is in flight, a part may exceed the window.
 std::uint32_t Sender::room_to_ask(const Ends& ends, std::uint32_t wanted, const FrameSink& sink) {
   const auto sent = ends.engine.packets_sent(ends.connection);
   if (!sent || sink.room() == 0) return 0;
@@ -129,7 +130,7 @@ std::uint32_t Sender::room_to_ask(const Ends& ends, std::uint32_t wanted, const 
   return 0;
 }
 
-// Those that are answered, and those that the engine is about to send again.
+// Forgets the requests that are answered, and those that the engine is about to send again.
 void Sender::forget_asked(Psn from, Psn oldest) {
   const auto end = std::remove_if(asked_.begin(), asked_.begin() + asked_count_, [&](Psn behind) {
     return distance(behind, oldest) <= 0 || distance(behind, from) > 0;
@@ -185,7 +186,7 @@ void Sender::send_request(const Ends& ends, const verbs::Request& request, const
 
 void Sender::on_answer(const Ends& ends, const Packet& packet, Instant now) {
   const auto before = ends.engine.packets_sent(ends.connection);
-  if (!before || distance(packet.psn, before->oldest) < 0) return;  // said already
+  if (!before || distance(packet.psn, before->oldest) < 0) return;  // an old answer
   begin(ends, *before);
   const bool beyond = distance(packet.psn, furthest_) >= 0;
   const auto sent = beyond ? std::nullopt : ends.engine.sent_packet(ends.connection, packet.psn);
@@ -214,8 +215,8 @@ void Sender::on_answer(const Ends& ends, const Packet& packet, Instant now) {
   if (!state) return;
   const bool not_ready =
       packet.opcode == Opcode::kAcknowledge && (packet.syndrome & kSyndromeKindMask) == kSyndromeRnrNak;
-  if (not_ready && distance(state->next, before->next) < 0)
-    cause_ = Cause::kNotReady;  // not when it was ignored
+  // If the engine has not gone back, it has ignored the NAK.
+  if (not_ready && distance(state->next, before->next) < 0) cause_ = Cause::kNotReady;
   if (const std::int32_t more = distance(state->oldest, oldest_); more > 0)
     window_.on_confirmed(static_cast<std::uint32_t>(more), state->oldest);
   oldest_ = state->oldest;
@@ -254,7 +255,8 @@ void hand_over(const Ends& ends, const verbs::Response& response, Instant now) {
 bool Sender::on_acknowledge(const Ends& ends, const Packet& packet, const SentPacket& sent, Instant now) {
   switch (packet.syndrome & kSyndromeKindMask) {
     case kSyndromeAck& kSyndromeKindMask: {
-      // Everything up to the packet is executed. A read or atomic among that is not answered by it.
+      // The peer has executed everything up to the packet. This does not answer a read or an atomic among
+      // them.
       const bool whole = sent.is_last() && !asks(sent.op);
       auto response = response_to(ends, sent, whole ? Syndrome::kAck : Syndrome::kProgress);
       response.offset = asks(sent.op) ? 0 : sent.end();
@@ -295,13 +297,14 @@ bool Sender::on_acknowledge(const Ends& ends, const Packet& packet, const SentPa
   return false;
 }
 
-// Judged by PSN and length: whether it says first, middle or last depends on how its responder was asked.
+// Checks only PSN and length. Whether the opcode says first, middle or last depends on how the responder was
+// asked.
 bool Sender::on_read_data(const Ends& ends, const Packet& packet, const SentPacket& sent, Instant now) {
   if (sent.op != RequestOp::kRead || packet.payload.size() != sent.end() - sent.offset) {
     ++ends.counters.bad_response;
     return false;
   }
-  if (!sent.is_open) return false;  // it came twice
+  if (!sent.is_open) return false;  // a duplicate
   if (sent.behind_unanswered || sent.offset > sent.confirmed) return true;
   auto response = response_to(ends, sent, Syndrome::kAck);
   response.bytes = static_cast<std::uint32_t>(packet.payload.size());
@@ -323,8 +326,8 @@ bool Sender::on_atomic_result(const Ends& ends, const Packet& packet, const Sent
   return false;
 }
 
-// An answer before one that came is lost, which is as good as a NAK (IBTA vol. 1, 9.7.5.2.3). Those that
-// follow say the same until it is here.
+// An answer came, but an earlier one is missing. This counts as a NAK (IBTA vol. 1, 9.7.5.2.3). The answers
+// that follow show the same gap until the missing one arrives, so they are ignored for a while.
 void Sender::on_answer_missing(const Ends& ends, Psn oldest, Instant now) {
   if (oldest == missed_ && now < missed_until_) return;
   ++ends.counters.implied_nak_seq_err;

@@ -1,11 +1,13 @@
-// Sender: the requests of one RC connection as packets, and their answers. All that its peer would miss is
-// the engine's; what is kept here may be forgotten at any moment and costs a repetition.
+// Sender: sends the requests of one RC connection as packets, and takes the answers. The engine keeps all
+// state that the peer would miss. What the Sender keeps may be forgotten at any moment, at the cost of a
+// repetition.
 //
-// A window bounds the packets that are out and not confirmed. Reads count with the packets of their answers,
-// for they take as many PSNs. What the engine sends again it sees by its PSN.
+// A window bounds the unconfirmed packets in flight. A read counts as many packets as its answer has, because
+// it takes that many PSNs. The Sender sees by the PSN that the engine sends a request again.
 //
-// A long read is asked for in parts of kPacketsAsked that begin at multiples of it in the message: who
-// answers may refuse a repeated request that reaches beyond the first one (rxe does), and so none ever does.
+// A long read is asked for in parts of kPacketsAsked packets, which begin at multiples of that size in the
+// message. A responder may refuse a repeated request that reaches beyond the original one (rxe does). With
+// such parts, no repeated request does.
 //
 // Pure: a function of state, packet and now. Thread: shard-owned.
 #pragma once
@@ -28,7 +30,7 @@ class Sender {
  public:
   static constexpr std::uint32_t kPacketsAsked = 64;
 
-  // As verbs::Path has them.
+  // As in verbs::Path.
   std::uint32_t room(const Ends& ends, std::uint32_t wanted, const FrameSink& sink);
   std::uint32_t room_to_ask(const Ends& ends, std::uint32_t wanted, const FrameSink& sink);
   Duration repeat_after() const { return round_trip_.repeat_after(); }
@@ -41,13 +43,13 @@ class Sender {
   void on_congestion(const Ends& ends);
 
  private:
-  // Why the engine goes back, when it does.
+  // Why the engine will send requests again.
   enum class Cause : std::uint8_t { kSilence, kMissing, kNotReady };
 
   std::uint32_t free_packets(const verbs::PacketsSent& sent) const;
   void begin(const Ends& ends, const verbs::PacketsSent& sent);
   void note_repetition(const Ends& ends, const verbs::PacketsSent& sent);
-  // What each kind of answer does. True: an earlier answer is missing.
+  // Each handles one kind of answer. Returns true if an earlier answer is missing.
   bool on_acknowledge(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
   bool on_read_data(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
   bool on_atomic_result(const Ends& ends, const Packet& packet, const verbs::SentPacket& sent, Instant now);
@@ -56,15 +58,15 @@ class Sender {
 
   CongestionWindow window_;
   RoundTrip round_trip_;
-  bool begun_ = false;  // next_ means something
+  bool begun_ = false;  // next_, furthest_ and oldest_ are valid
   bool waits_ = false;  // the engine was told that there is no room in the window
   Cause cause_ = Cause::kSilence;
-  bool repeats_after_silence_ = false;  // since the engine went back last
-  bool only_late_ = false;              // what is between next_ and furthest_ arrived: it is not sent again
-  verbs::Psn next_;                     // one past the packet sent last
-  verbs::Psn furthest_;                 // one past the newest packet sent
-  verbs::Psn oldest_;                   // not confirmed, when it was looked at last
-  // PSNs behind the read and atomic requests that are out, oldest first: at most max_rd_atomic.
+  bool repeats_after_silence_ = false;  // the engine last went back because the peer was silent
+  bool only_late_ = false;  // answers were only late: packets from next_ to furthest_ are not sent again
+  verbs::Psn next_;         // one past the packet sent last
+  verbs::Psn furthest_;     // one past the newest packet sent
+  verbs::Psn oldest_;       // the oldest unconfirmed packet, when this was last updated
+  // The PSN behind each unanswered read or atomic request, oldest first: at most max_rd_atomic of them.
   std::array<verbs::Psn, verbs::kRdAtomicMax> asked_{};
   std::uint32_t asked_count_ = 0;
   verbs::Psn missed_;  // the packet whose answer was found missing last
