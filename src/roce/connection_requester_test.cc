@@ -1,5 +1,5 @@
-// The requester of a connection: which packets a work request becomes, and what each answer that a peer may
-// give does to it (IBTA vol. 1, 9.7.5 and 9.9.2).
+// The requester of a connection: the packets of each work request, and the effect of each answer that a peer
+// may send (IBTA vol. 1, 9.7.5 and 9.9.2).
 #include "roce/connection_fixture.h"
 
 namespace pvrdma::roce {
@@ -17,7 +17,7 @@ using verbs::kSqPsn;
 class RoceRequester : public ConnectionTest {
  protected:
   std::vector<Seen> sent_packets() { return seen(packets()); }
-  // How many packets of a long write leave at once: the window, when nothing is out.
+  // How many packets of a long write leave at once. If nothing is in flight, that is the window.
   std::size_t window() {
     a.send(qp, write(99, 1u << 20));
     return packets().size();
@@ -104,7 +104,7 @@ TEST_F(RoceRequester, LongReadsAreAskedForInParts) {
   ASSERT_THAT(seen(out), ElementsAre(asked(Opcode::kReadRequest, 164)));
   EXPECT_EQ(out[0].remote_addr, 0x9000u + kPart);
   EXPECT_EQ(out[0].dma_bytes, kMtu);
-  arrive_data(Opcode::kReadResponseMiddle, 162, kMtu, 1);  // two are lost
+  arrive_data(Opcode::kReadResponseMiddle, 162, kMtu, 1);  // the two before it are lost
   out = packets();
   ASSERT_THAT(seen(out), ElementsAre(asked(Opcode::kReadRequest, 160), asked(Opcode::kReadRequest, 164)));
   EXPECT_EQ(out[0].dma_bytes, 4 * kMtu) << "never beyond what was asked for first";
@@ -120,7 +120,7 @@ TEST_F(RoceRequester, NoMoreReadsAreOutThanThePeerTakes) {
   EXPECT_THAT(sent_packets(), ElementsAre(asked(Opcode::kReadRequest, 104)));
 }
 
-// --- Acknowledged. ---
+// --- Acknowledgements. ---
 
 TEST_F(RoceRequester, AnAcknowledgementIsOfAllBeforeIt) {
   for (std::uint64_t i = 1; i <= 3; ++i) a.send(qp, write(i, 2 * kMtu));
@@ -154,9 +154,9 @@ TEST_F(RoceRequester, GhostsChangeNothing) {
   arrive_ack(100);
   arrive_ack(100, kSyndromeNakSequence);
   arrive_ack(100, kSyndromeNakRemoteAccess);
-  arrive_ack(0xff'ffff);  // as rxe has it before anything was executed
+  arrive_ack(0xff'ffff);  // rxe sends this before it has executed anything
   EXPECT_EQ(counters.bad_response, 0u);
-  arrive_ack(102);  // to be sent next
+  arrive_ack(102);  // the packet to be sent next
   arrive_ack(5000, kSyndromeNakInvalidRequest);
   EXPECT_EQ(counters.bad_response, 2u);
   EXPECT_THAT(packets(), IsEmpty());
@@ -165,7 +165,7 @@ TEST_F(RoceRequester, GhostsChangeNothing) {
 }
 
 TEST_F(RoceRequester, AnAnswerBeyondWhatWasSentIsNone) {
-  EXPECT_EQ(window(), 64u);  // of a longer message
+  EXPECT_EQ(window(), 64u);  // the first packets of a longer message
   arrive_ack(164);
   arrive_ack(1000, kSyndromeNakSequence);
   EXPECT_EQ(counters.bad_response, 2u);
@@ -177,10 +177,10 @@ TEST_F(RoceRequester, AnAnswerBeyondWhatWasSentIsNone) {
   EXPECT_EQ(counters.bad_response, 2u) << "of what goes out again";
 }
 
-// The peer has executed what this side, which has forgotten it, is about to send again: without the peer's
-// word it would never get there with a window of a few packets.
+// The peer has executed packets that this side, which has lost its state, is about to send again. If this
+// side ignored the peer's answer, it would never get that far with a window of a few packets.
 TEST_F(RoceRequester, WhoHasForgottenTakesTheWordOfAPeerThatIsAhead) {
-  EXPECT_EQ(window(), 64u);  // of a longer message
+  EXPECT_EQ(window(), 64u);  // the first packets of a longer message
   forget();
   sink.free = 4;
   advance(RoundTrip::kFirst);
@@ -200,7 +200,7 @@ TEST_F(RoceRequester, AnswersAreUnderstoodWithoutWhatWasRemembered) {
   EXPECT_EQ(a.bytes(mr, 0, 8), filled(8, 5));
 }
 
-// --- Missed. ---
+// --- Missing packets. ---
 
 TEST_F(RoceRequester, ASequenceNakConfirmsWhatIsBeforeIt) {
   a.send(qp, write(1, 8));
@@ -235,7 +235,8 @@ TEST_F(RoceRequester, DataBehindAGapSaysWhatIsLost) {
   ASSERT_THAT(seen(out), ElementsAre(asked(Opcode::kReadRequest, 101)));
   EXPECT_EQ(out[0].remote_addr, 0x9000u + kMtu);
   EXPECT_EQ(out[0].dma_bytes, 2 * kMtu);
-  arrive_data(Opcode::kReadResponseMiddle, 101, kMtu, 2);  // rxe goes on, others begin anew
+  // Here rxe continues its answer. Other responders begin a new one.
+  arrive_data(Opcode::kReadResponseMiddle, 101, kMtu, 2);
   arrive_data(Opcode::kReadResponseLast, 102, kMtu, 3);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
   EXPECT_EQ(a.bytes(mr, kMtu, kMtu), filled(kMtu, 2));
@@ -262,7 +263,7 @@ TEST_F(RoceRequester, DataIsJudgedByNumberAndLength) {
   EXPECT_EQ(counters.bad_response, 2u);
   EXPECT_EQ(a.bytes(mr, 0, 8), Bytes(8));
   arrive_data(Opcode::kReadResponseMiddle, 100, kMtu, 1);
-  arrive_data(Opcode::kReadResponseFirst, 100, kMtu, 9);  // twice
+  arrive_data(Opcode::kReadResponseFirst, 100, kMtu, 9);  // a duplicate, with other data
   arrive_data(Opcode::kReadResponseMiddle, 101, 4, 2);
   EXPECT_EQ(counters.bad_response, 2u);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
@@ -277,7 +278,7 @@ TEST_F(RoceRequester, AnswersOfAnotherKindAreNone) {
   arrive_answer(Opcode::kAtomicAcknowledge, 100, kSyndromeAck);
   arrive_data(Opcode::kReadResponseOnly, 101, 8, 1);
   EXPECT_EQ(counters.bad_response, 3u);
-  arrive_ack(100, 0x40);  // reserved
+  arrive_ack(100, 0x40);  // a reserved syndrome
   arrive_ack(100, 0x7f);
   EXPECT_EQ(counters.bad_response, 5u);
   EXPECT_THAT(sends_done(), IsEmpty());
@@ -303,7 +304,7 @@ TEST_F(RoceRequester, AnAtomicsResultGoesToItsMemory) {
   EXPECT_EQ(a.word(mr, 0), 1234u);
 }
 
-// --- Refused. ---
+// --- Refusals. ---
 
 class RoceRefused : public RoceRequester,
                     public ::testing::WithParamInterface<std::pair<std::uint8_t, CompletionStatus>> {};
@@ -343,7 +344,7 @@ TEST_F(RoceRequester, APauseIsKeptWhateverElseThePeerSays) {
   static_cast<void>(packets());
   arrive_ack(101, kSyndromeRnrNak | 12);
   EXPECT_THAT(sends_done(), ElementsAre(Completion{1}));
-  arrive_ack(101, kSyndromeNakSequence);  // what was under way behind it
+  arrive_ack(101, kSyndromeNakSequence);  // for a packet that was in flight behind it
   advance(verbs::kRnrDelay - std::chrono::microseconds(1));
   EXPECT_THAT(packets(), IsEmpty());
   advance(std::chrono::microseconds(1));
@@ -356,7 +357,7 @@ TEST_F(RoceRequester, APauseIsKeptWhateverElseThePeerSays) {
 TEST_F(RoceRequester, APauseThatIsNotKeptExcusesNoLoss) {
   a.send(qp, read(1, 8));
   static_cast<void>(packets());
-  arrive_ack(100, kSyndromeRnrNak | 12);  // a read needs no receive
+  arrive_ack(100, kSyndromeRnrNak | 12);  // invalid for a read, which needs no receive
   advance(RoundTrip::kFirst);
   EXPECT_THAT(sent_packets(), ElementsAre(asked(Opcode::kReadRequest, 100)));
   arrive_data(Opcode::kReadResponseOnly, 100, 8, 1);
@@ -381,7 +382,7 @@ TEST_F(RoceRequester, AWindowIsHalvedOnceForAllThatWasOut) {
   EXPECT_EQ(packets().size(), 32u);
   arrive_ack(100, kSyndromeNakSequence);
   EXPECT_EQ(packets().size(), 32u);
-  arrive_ack(163);  // all that was out the first time
+  arrive_ack(163);  // all packets that were in flight the first time
   EXPECT_EQ(packets().size(), 33u);
   arrive_ack(164, kSyndromeNakSequence);
   EXPECT_EQ(packets().size(), 16u);
@@ -424,7 +425,7 @@ TEST_F(RoceRequester, WhatArrivedAndIsAnsweredLateIsNotSentAgain) {
   advance(2 * RoundTrip::kFirst);
   EXPECT_EQ(packets().size(), CongestionWindow::kLeast);
   const std::uint64_t repeated = counters.repeated;
-  arrive_ack(115);  // of what was sent once: nothing is lost so far
+  arrive_ack(115);  // for packets that were sent once: nothing is lost so far
   EXPECT_THAT(packets(), IsEmpty());
   arrive_ack(147);
   EXPECT_THAT(sent_packets(), Contains(asked(Opcode::kWriteMiddle, 164)));
@@ -445,7 +446,7 @@ TEST_F(RoceRequester, WhatIsLostBehindALateAnswerIsSentAgain) {
   EXPECT_THAT(sent_packets(), Contains(asked(Opcode::kWriteMiddle, 131))) << "nobody answered";
 }
 
-// --- Nobody answers. ---
+// --- No answers. ---
 
 TEST_F(RoceRequester, RepetitionsAreEarlyAndLeaveTheGuestsTime) {
   a.send(qp, write(1, 8));
@@ -466,7 +467,7 @@ TEST_F(RoceRequester, RepetitionsAreEarlyAndLeaveTheGuestsTime) {
 
 TEST_F(RoceRequester, ALongMessageIsRepeatedInTheGuestsTime) {
   a.reset(qp);
-  a.connect(qp, verbs::kPeer, {.timeout = 10});  // less than RoundTrip::kFirst
+  a.connect(qp, verbs::kPeer, {.timeout = 10});  // a time below RoundTrip::kFirst
   EXPECT_EQ(window(), CongestionWindow::kFirst) << "the rest waits for room";
   advance(verbs::ack_timeout(10));
   EXPECT_THAT(packets(), SizeIs(CongestionWindow::kLeast));

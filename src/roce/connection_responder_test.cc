@@ -1,5 +1,5 @@
-// The responder of a connection: for each packet that a peer may send, in any state, what is executed and
-// what is answered (IBTA vol. 1, 9.7.4 and 9.7.5).
+// The responder of a connection: what it executes and answers for each packet that a peer may send in any
+// state (IBTA vol. 1, 9.7.4 and 9.7.5).
 #include "roce/connection_fixture.h"
 
 namespace pvrdma::roce {
@@ -14,7 +14,7 @@ using verbs::kRqPsn;
 
 class RoceResponder : public ConnectionTest {
  protected:
-  // Not one byte of the buffer was written.
+  // Whether no byte of the buffer was written.
   bool untouched(std::size_t bytes) { return a.bytes(mr, 0, bytes) == Bytes(bytes); }
   void post_receive(std::uint64_t wr_id, std::uint32_t bytes) {
     a.receive(qp, receive_of(wr_id, 0x8000, bytes));
@@ -46,7 +46,7 @@ TEST_F(RoceResponder, WritesOfManyPacketsGoWhereTheFirstSaid) {
   arrive(first, filled(kMtu, 1));
   arrive(middle, filled(kMtu, 2));
   EXPECT_THAT(answers(), IsEmpty()) << "nobody asked";
-  forget();  // where it goes is the engine's to know
+  forget();  // the engine knows where the write continues
   arrive(last, filled(7, 3));
   const auto out = answered();
   EXPECT_THAT(seen(out), ElementsAre(acknowledged(kRqPsn + 2)));
@@ -89,7 +89,7 @@ TEST_F(RoceResponder, PacketNumbersWrap) {
   EXPECT_EQ(counters.duplicate_request, 1u);
 }
 
-// --- Early. ---
+// --- Early requests. ---
 
 TEST_F(RoceResponder, AGapIsToldOnce) {
   arrive_write(kRqPsn + 1);
@@ -118,7 +118,7 @@ TEST_F(RoceResponder, AMessageGoesOnBehindAGap) {
   EXPECT_EQ(a.bytes(mr, kMtu, kMtu), filled(kMtu, 2));
 }
 
-// --- Repeated. ---
+// --- Repeated requests. ---
 
 TEST_F(RoceResponder, ARepeatedWriteIsAcknowledgedAndNotExecuted) {
   arrive_write(kRqPsn);
@@ -176,7 +176,7 @@ TEST_F(RoceResponder, ARepeatedAtomicIsAnsweredFromMemory) {
 TEST_F(RoceResponder, AnAtomicThatIsForgottenIsNotAnswered) {
   arrive_write(kRqPsn);
   EXPECT_THAT(answers(), SizeIs(1));
-  arrive(adding(kRqPsn, 2));  // no atomic had that number
+  arrive(adding(kRqPsn, 2));  // no atomic had that PSN
   EXPECT_THAT(answers(), IsEmpty());
   EXPECT_FALSE(failed());
 }
@@ -267,7 +267,7 @@ TEST_F(RoceResponder, MemoryThatVanishesRefusesARepeatedRead) {
 
 TEST_F(RoceResponder, WithoutAReceiveThePeerIsToComeBack) {
   arrive(asking(Opcode::kSendOnly, kRqPsn), filled(10));
-  arrive_write(kRqPsn + 1);  // was under way
+  arrive_write(kRqPsn + 1);  // this one was in flight behind it
   EXPECT_THAT(answers(), ElementsAre(refused(kRqPsn, kSyndromeRnrNak | 12)));
   EXPECT_TRUE(untouched(8));
   post_receive(1, 64);
@@ -290,13 +290,13 @@ TEST_F(RoceResponder, AWriteWithImmediateNeedsAReceiveAtItsEnd) {
   EXPECT_THAT(receives_done(), ElementsAre(Completion{1}));
 }
 
-// --- Refused: the answer names the packet, and the QP ends. ---
+// --- Refusals: the answer names the packet, and the QP fails. ---
 
 struct Refusal {
   const char* name;
-  std::vector<std::pair<Opcode, std::uint32_t>> script;  // packets, and how much payload each has
+  std::vector<std::pair<Opcode, std::uint32_t>> script;  // the packets, with the payload bytes of each
   std::uint32_t dma_bytes = 8;
-  std::uint32_t receive_bytes = 0;  // a receive is posted
+  std::uint32_t receive_bytes = 0;  // the length of the posted receive; 0: none is posted
   std::uint64_t beyond = 0;         // added to the address
   std::uint32_t other_key = 0;      // added to the rkey
   std::uint8_t syndrome = kSyndromeNakInvalidRequest;

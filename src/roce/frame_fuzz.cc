@@ -1,7 +1,8 @@
-// Fuzzes parse(), which faces whatever reaches an adapter's Ethernet address.
+// Fuzzes parse(), which gets every frame that reaches an adapter's Ethernet address.
 //
-// Input: one frame. It is parsed as it is, and again with the ICRC that it needs, which no fuzzer would find.
-// What is parsed must stay within the frame, and build to a frame that parses to the same.
+// The input is one frame. It is parsed as it is, and again with the right ICRC, which no fuzzer would find.
+// The parsed payload must lie within the frame. A frame that is built from the result must be parsed to the
+// same result.
 #include <cstdint>
 #include <vector>
 
@@ -16,7 +17,7 @@ void check(std::span<const std::byte> bytes, const Frame& frame) {
   PVRDMA_CHECK(
       payload.data() >= bytes.data() && payload.data() + payload.size() <= bytes.data() + bytes.size(),
       "a payload outside its frame");
-  if (payload.size() > kMtuBytesMax) return;  // a connection refuses it
+  if (payload.size() > kMtuBytesMax) return;  // a connection refuses such a packet
   std::vector<std::byte> built(kFrameBytesMax);
   built.resize(build(frame, built.data()));
   PVRDMA_CHECK(built.size() == frame_bytes(frame, static_cast<std::uint32_t>(payload.size())),

@@ -1,4 +1,5 @@
-// Frames: those of another implementation, every opcode in every encapsulation, and what is refused.
+// Tests frames: those of another implementation, every opcode in every encapsulation, and frames that are
+// dropped.
 #include <algorithm>
 #include <array>
 #include <gmock/gmock.h>
@@ -13,7 +14,7 @@ constexpr std::array kEncapsulations{Encapsulation::kV2Ipv4, Encapsulation::kV2I
 constexpr std::size_t kIpv4At = 14;
 constexpr std::size_t kIpv4BthAt = 14 + 28;
 
-// Sent by Linux 6.12's rxe between two VMs; the spaces are ours.
+// Frames that Linux 6.12's rxe sent between two VMs. The blanks were added here.
 struct Sample {
   std::string_view hex;
   Opcode opcode;
@@ -196,7 +197,8 @@ TEST(Frame, CutAnywhereIsRefused) {
   for (const Sample& sample : kSamples) {
     const Bytes bytes = from_hex(sample.hex);
     for (std::size_t size = 0; size < bytes.size(); ++size) {
-      const Bytes part(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));  // its own end
+      // A copy, so that a sanitizer sees an access beyond its end.
+      const Bytes part(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
       EXPECT_FALSE(parse(part)) << size;
     }
   }
@@ -217,7 +219,7 @@ TEST(Frame, IsRefusedForEachFault) {
       {DropReason::kIpOptions, kIpv4At, {0x46}},                       //
       {DropReason::kFragment, kIpv4At + 6, {0x20, 0}},                 // more fragments
       {DropReason::kFragment, kIpv4At + 6, {0, 1}},                    // an offset
-      {DropReason::kNetworkLength, kIpv4At + 2, {0, 0x45}},            // one more than there is
+      {DropReason::kNetworkLength, kIpv4At + 2, {0, 0x45}},            // one more than the frame has
       {DropReason::kNetworkLength, kIpv4At + 2, {0, 0x1b}},            // less than UDP's header
       {DropReason::kUdpLength, kIpv4At + 24, {0, 0x2f}},               //
       {DropReason::kTransportVersion, kIpv4BthAt + 1, {0x01}},         //

@@ -12,7 +12,7 @@ using verbs::Psn;
 
 constexpr Instant kBegin{seconds(1)};
 
-// One packet is sent and answered.
+// Sends one packet and answers it.
 void measure(RoundTrip& round_trip, std::uint32_t psn, Duration took) {
   round_trip.on_sent(Psn(psn), kBegin);
   round_trip.on_confirmed(Psn(psn), kBegin + took);
