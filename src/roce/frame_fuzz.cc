@@ -16,18 +16,18 @@ void check(std::span<const std::byte> bytes, const Frame& frame) {
   const std::span<const std::byte> payload = frame.packet.payload;
   PVRDMA_CHECK(
       payload.data() >= bytes.data() && payload.data() + payload.size() <= bytes.data() + bytes.size(),
-      "a payload outside its frame");
+      "the payload is within its frame");
   if (payload.size() > kMtuBytesMax) return;  // a connection refuses such a packet
   std::vector<std::byte> built(kFrameBytesMax);
   built.resize(build(frame, built.data()));
   PVRDMA_CHECK(built.size() == frame_bytes(frame, static_cast<std::uint32_t>(payload.size())),
-               "a frame of another length than was told");
+               "build() and frame_bytes() agree about the length");
   const auto again = parse(built);
-  PVRDMA_CHECK(again, "what was built is refused");
-  PVRDMA_CHECK(again->envelope == frame.envelope, "another envelope");
+  PVRDMA_CHECK(again, "a built frame can be parsed");
+  PVRDMA_CHECK(again->envelope == frame.envelope, "a built frame has the same envelope");
   std::vector<std::byte> twice(kFrameBytesMax);
   twice.resize(build(*again, twice.data()));
-  PVRDMA_CHECK(twice == built, "another packet");
+  PVRDMA_CHECK(twice == built, "a frame that is built again has the same bytes");
 }
 
 }  // namespace

@@ -65,17 +65,17 @@ tl::expected<verbs::Request, std::string_view> to_request(const Packet& packet,
                                                           const verbs::Connection& connection,
                                                           const verbs::PacketsReceived& state) {
   const auto meaning = meaning_of(packet.opcode);
-  if (!meaning) return refuse("a packet was no request");
+  if (!meaning) return refuse("a packet was not a request");
   const verbs::UnderWay& under_way = state.under_way;
   // All packets before this one were executed. Another path may have brought a part of this one, which is
   // executed again.
   const std::uint32_t offset = under_way.executed & ~(abi::mtu_bytes(state.mtu) - 1);
   const bool goes_on = offset != 0;
   if (meaning->first == goes_on || (goes_on && meaning->op != under_way.op))
-    return refuse("a packet did not continue the message under way");
+    return refuse("a packet did not continue the message in progress");
   const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
   if (!payload_fits(packet.opcode, bytes, abi::mtu_bytes(state.mtu)))
-    return refuse("a packet had more or less payload than its opcode and the path MTU allow");
+    return refuse("a packet's payload was longer or shorter than its opcode and the path MTU allow");
 
   verbs::Request request;
   request.from = connection.remote;
@@ -98,13 +98,13 @@ tl::expected<verbs::Request, std::string_view> to_request(const Packet& packet,
   request.rkey = meaning->first ? packet.rkey : under_way.rkey;
   switch (meaning->op) {
     case RequestOp::kSend:
-      if (bytes > ~0U - 1 - request.offset) return refuse("a send had no end");
+      if (bytes > ~0U - 1 - request.offset) return refuse("a send was too long");
       request.message_bytes = request.end() + (meaning->last ? 0 : 1);
       break;
     case RequestOp::kWrite:
       request.message_bytes = meaning->first ? packet.dma_bytes : under_way.message_bytes;
       if (bytes > request.message_bytes - request.offset || meaning->last != request.is_last())
-        return refuse("a write had more or less bytes than it said");
+        return refuse("a write had more or fewer bytes than its first packet announced");
       break;
     case RequestOp::kRead:
       request.message_bytes = request.bytes = packet.dma_bytes;
