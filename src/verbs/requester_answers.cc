@@ -124,7 +124,7 @@ void Requester::on_read_data(QueuePair& qp, std::uint32_t position, const Respon
     services_.loans.begin_fetching(qp, work, qp.send.window.sges(position));
     return made_progress(qp);
   }
-  // it counts once all bytes before it have arrived
+  // The piece counts once all bytes before it have arrived.
   if (!is_back && work.fetches != 0) return made_progress(qp);
   const std::uint32_t confirmed = work.fetches != 0 ? static_cast<std::uint32_t>(end) : work.fetched;
   qp.send.move(work, std::max(work.sent, confirmed), confirmed);
