@@ -89,7 +89,7 @@ void AddressSpace::changed() {
   last_hit_ = nullptr;
 }
 
-// Nothing of the engine reaches it any more: what is left to do may take its time.
+// The engine cannot reach the region any more, so the reaper may take its time.
 void AddressSpace::give_up(Region& region) {
   if (region.mapping == nullptr) return;
   if (watcher_ != nullptr && region.host != nullptr)

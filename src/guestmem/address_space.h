@@ -1,16 +1,17 @@
 // AddressSpace: the DMA map table of one adapter, from guest-physical addresses to the daemon's own memory.
 //
-// The VMM announces ranges (vfio-user DMA_MAP, docs/device.md 8.10); a range with a file descriptor is RAM
-// and is mapped here, one without is remembered but never translates. Ranges do not overlap. Host pointers
-// that come out stay good until generation() changes; nothing keeps them longer than one turn without asking
-// it. Memory that the VMM takes away behind our back reads as zeros and sets damaged(), see sigbus.h; from
-// then on no address translates.
+// The VMM announces ranges (vfio-user DMA_MAP, docs/device.md 8.10). A range with a file descriptor is RAM
+// and is mapped here. A range without one is remembered but never translates. Ranges do not overlap. Host
+// pointers that come out are valid until generation() changes. Nobody keeps one for longer than a turn of the
+// loop without comparing generation(). If the VMM truncates the file behind a map, its pages read as zeros
+// and set damaged() (see sigbus.h); from then on no address translates.
 //
-// A range that is unmapped is forgotten at once; the memory itself goes to the reaper, where there is one.
+// An unmapped range is forgotten at once. Its mapping goes to the reaper, if there is one.
 //
-// It can keep a log of the pages that were translated for writing (dirty_log.h): what a VM's move has to
-// bring along. Until it is started it costs nothing: a range that is logged looks like one that must not be
-// written, and only then is the log asked. Thread: shard-owned, damaged() any thread.
+// An AddressSpace can log the pages that were translated for writing (dirty_log.h): the pages that a VM's
+// move has to copy again. An unused log costs nothing: logging takes the right to write away from a range's
+// fast check, and only an access that fails this check asks the log. Thread: shard-owned; damaged() any
+// thread.
 #pragma once
 
 #include <atomic>
@@ -35,27 +36,27 @@ namespace pvrdma::guestmem {
 using GuestPhys = Strong<struct GuestPhysTag, std::uint64_t>;
 
 inline constexpr std::uint64_t kPageBytes = 4096;
-inline constexpr std::size_t kMaxMaps = 65535;   // what the protocol lets us announce (8.2)
-inline constexpr std::size_t kMaxRamMaps = 512;  // each is a mapping of the daemon, which has 65530
+inline constexpr std::size_t kMaxMaps = 65535;   // the number that we announce to the VMM (8.2)
+inline constexpr std::size_t kMaxRamMaps = 512;  // each is a mapping of the daemon, which may have 65530
 inline constexpr std::uint64_t kMaxMapBytes = 1ull << 46;
 
-// What an access needs of the range. Atomic operations and ring state need both.
+// The rights that an access needs. Atomic operations and ring state need both.
 enum class Access : std::uint8_t { kRead = 1, kWrite = 2, kReadWrite = 3 };
 
-// How a list of pieces came out.
+// The outcome of appending the pieces of a range to a list.
 enum class Resolved : std::uint8_t {
   kAll,       // the whole range is in the list
-  kListFull,  // the list is full: it holds a prefix of the range, so go on behind it after using the list
-  kFault,     // a byte is not RAM with the right asked for; the list is as it was
+  kListFull,  // the list is full and holds a prefix of the range: use the list, then go on after that prefix
+  kFault,     // a byte is not RAM with the right asked for; the list is unchanged
 };
 
 enum class LogState : std::uint8_t {
   kOff,
   kOn,
-  kBroken,  // there was no memory to log a new map: what was written is not known
+  kBroken,  // there was no memory to log a new map, so some written pages are unknown
 };
 
-// Pages side by side.
+// Consecutive pages.
 struct PageRun {
   GuestPhys begin;
   std::uint64_t page_count;
@@ -64,7 +65,8 @@ struct PageRun {
 class HostMapping;
 struct MappingHold;
 
-// Told of memory that is about to go. When it returns, nobody but the guest touches it.
+// Told of memory before it is unmapped. When on_unmapping() returns, only the guest may still touch the
+// memory.
 class MemoryWatcher {
  public:
   virtual ~MemoryWatcher() = default;
@@ -82,45 +84,46 @@ class AddressSpace {
   struct Region;
 
  public:
-  // Without a queue memory is unmapped in place, without an account it has one of the default size.
+  // Without a queue, memory is unmapped in place. Without an account, it gets one of the default size.
   explicit AddressSpace(std::shared_ptr<ReaperQueue> reaper = nullptr,
                         std::shared_ptr<MappedBytes> account = nullptr);
   ~AddressSpace();
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
-  // Adds [iova, iova + size). `fd` holds the bytes from `fd_offset` on and is borrowed for the call; an empty
-  // one: the range is remembered as "not RAM". Blocks for the system calls only. Error::code is always an
-  // errno fit for the reply: EINVAL (unaligned, empty, wraps, larger than kMaxMapBytes, no right at all, or
-  // the file ends before), EEXIST (overlap), ENOSPC (kMaxMaps, kMaxRamMaps, the account or the daemon's table
-  // full), EOPNOTSUPP (the file is no memfd, tmpfs or hugetlbfs file), ENOMEM, or what the system calls said.
+  // Adds [iova, iova + size). The bytes are in `fd` from `fd_offset` on; `fd` is borrowed for the call. If
+  // `fd` is empty, the range is remembered as "not RAM". Blocks for the system calls only. Error::code is
+  // always an errno value fit for the reply: EINVAL (unaligned, empty, wraps, larger than kMaxMapBytes,
+  // neither readable nor writable, or the file ends before the range), EEXIST (overlap), ENOSPC (kMaxMaps,
+  // kMaxRamMaps, the account or the daemon's table is full), EOPNOTSUPP (the file is not a memfd, tmpfs or
+  // hugetlbfs file), ENOMEM, or the errno of a failed system call.
   Result<> map(GuestPhys iova, std::uint64_t size, const Fd& fd, std::uint64_t fd_offset, bool readable,
                bool writable);
 
-  // Removes the range that was mapped with exactly these numbers. 0, or ENOENT. When it returns, no address
-  // in it translates any more.
+  // Removes the range that was mapped with exactly these numbers. Returns 0, or ENOENT. When it returns, no
+  // address in the range translates any more.
   [[nodiscard]] int unmap(GuestPhys iova, std::uint64_t size);
   void unmap_all();
 
-  // Borrowed; null: nobody.
+  // `watcher` is borrowed; null removes the watcher.
   void tell(MemoryWatcher* watcher) { watcher_ = watcher; }
 
-  // Calls `visit(RamRange)` for each, by address.
+  // Calls `visit(RamRange)` for each RAM range, in the order of addresses. Calls nothing while damaged().
   void for_each_ram(const std::function<void(const RamRange&)>& visit) const;
 
   std::size_t map_count() const { return regions_.size(); }
   std::uint64_t ram_bytes() const { return ram_bytes_; }  // of the ranges that are RAM
   MappedBytes& account() const { return *account_; }
 
-  // Changes with every map and unmap, when the log begins and when pages are taken out of it; is 0 while
-  // damaged(). Host pointers obtained under another value are void.
+  // Changes with every map and unmap, when the log starts, and when pages are taken out of the log. It is 0
+  // while damaged(). A host pointer is invalid when this value has changed since the translation.
   std::uint64_t generation() const { return damaged() ? 0 : generation_; }
 
-  // True once a page vanished under us: its bytes read as zeros, and nothing translates until unmap_all().
+  // True once a mapped page has vanished: its bytes read as zeros, and nothing translates until unmap_all().
   bool damaged() const { return damaged_.load(std::memory_order_relaxed); }
 
-  // Host address of [gpa, gpa + length) if one RAM range covers it all with the right asked for, else
-  // nullptr. A length of 0 needs gpa itself to be covered. No allocation.
+  // Host address of [gpa, gpa + length) if one RAM range covers all of it with the right asked for, else
+  // nullptr. With a length of 0, gpa itself must be covered. Does not allocate.
   std::byte* translate(GuestPhys gpa, std::uint64_t length, Access access) const {
     const Region* region = find(gpa.value);
     if (region == nullptr || length > region->end - gpa.value) return nullptr;
@@ -129,7 +132,7 @@ class AddressSpace {
     return region->host + (gpa.value - region->begin);
   }
 
-  // Translates one address after the other, cheaply while they stay in one range. Good until generation()
+  // Translates one address after the other, cheaply while they stay in one range. Valid until generation()
   // changes.
   class Cursor {
    public:
@@ -151,15 +154,15 @@ class AddressSpace {
 
     const AddressSpace& memory_;
     const Access access_;
-    std::uint64_t begin_ = 0;  // of the range the last address was in, unless its pages are to be marked
+    std::uint64_t begin_ = 0;  // begin of the last address's range, unless its pages must be marked
     std::uint64_t size_ = 0;
     std::byte* host_ = nullptr;
-    const Region* logged_ = nullptr;  // the range the last one was in whose pages are
+    const Region* logged_ = nullptr;  // the last address's range, if its pages must be marked
   };
 
-  // Calls visit(std::byte* data, std::size_t size) for each host piece of [gpa, gpa + length) in order, which
-  // may span several ranges; stops when visit returns false. False if it stopped, or if a byte has no RAM
-  // with that right: the pieces before it have been visited.
+  // Calls visit(std::byte* data, std::size_t size) for each host piece of [gpa, gpa + length) in order. The
+  // range may span several RAM ranges. Stops when visit returns false. Returns false if it stopped, or if a
+  // byte is not RAM with that right; the pieces before that byte have been visited.
   template <typename Visit>
   bool for_each_piece(GuestPhys gpa, std::uint64_t length, Access access, Visit&& visit) const {
     std::uint64_t at = gpa.value;
@@ -176,45 +179,47 @@ class AddressSpace {
     return true;
   }
 
-  // Appends the host pieces of [gpa, gpa + length) to `out`. A length of 0 is kAll anywhere.
+  // Appends the host pieces of [gpa, gpa + length) to `out`. With a length of 0 the outcome is kAll for any
+  // gpa.
   [[nodiscard]] Resolved translate_pieces(GuestPhys gpa, std::uint64_t length, Access access,
                                           SpanList& out) const;
 
   // --- The log of written pages. ---
 
-  // Begins it, empty, for all RAM there is and all that is mapped while it is on; unmap_all() does not end
-  // it. All memory for the RAM there is, 1/32768 of it, is taken here, and that of large maps touched when
-  // they are written; in all at most for as much as the account allows to be mapped. EBUSY: it has begun;
-  // ENOMEM: no memory, it is off.
+  // Starts an empty log. It covers all present RAM and all RAM that is mapped while the log is on;
+  // unmap_all() does not stop it. The memory for present RAM, 1/32768 of the RAM's size, is reserved here;
+  // for large maps it is touched only when their pages are written. The account's limit for mapped RAM also
+  // bounds the size of the log. EBUSY: a log has started already; ENOMEM: no memory, and the log is off.
   Result<> start_log();
   void stop_log();
   LogState log_state() const { return log_state_; }
-  // Marked and not taken yet, with those that are no RAM now.
+  // Pages that are marked and not taken yet, including pages that are not RAM now.
   std::uint64_t logged_pages() const { return log_ != nullptr ? log_->marked_pages() : 0; }
 
-  // The least room for runs that collect_log() needs.
+  // The smallest size of `runs` that collect_log() accepts.
   static constexpr std::size_t kRunsMin = 32;
   struct Collected {
     std::size_t run_count = 0;
-    bool is_end = false;  // nothing behind: next means nothing
+    bool is_end = false;  // no marked page follows; `next` has no meaning
     GuestPhys next{};     // where to go on
   };
-  // Takes marked pages from `from` on out of the log, in order, into `runs`, at least kRunsMin; two runs may
-  // be neighbours. Looks at a bounded part of the memory (32 GiB where all of it is marked), so that is_end
-  // may take several calls. Pages that are no RAM now are left out, and stay marked: the same RAM may be
-  // mapped again. EINVAL: the log is off; ENODATA: it is broken.
+  // Takes marked pages from `from` on out of the log, in order, and writes them to `runs`, which has room for
+  // at least kRunsMin. Two runs may be adjacent. Looks at a bounded part of the memory (32 GiB if all of it
+  // is marked), so several calls may pass before is_end. Pages that are not RAM now are left out and stay
+  // marked, because the same RAM may be mapped again. EINVAL: the log is off; ENODATA: it is broken.
   Result<Collected> collect_log(GuestPhys from, std::span<PageRun> runs);
 
-  // What one report covers at most: 32 GiB, a bitmap of 1 MiB.
+  // The most that one report covers: 32 GiB, a bitmap of 1 MiB.
   static constexpr std::uint64_t kReportPagesMax = 1ull << 23;
-  // Bytes of a bitmap, of whole 64-bit words, for a range of `size` bytes.
+  // The size in bytes of a bitmap of whole 64-bit words, for a range of `size` bytes.
   static constexpr std::uint64_t bitmap_bytes(std::uint64_t size, std::uint64_t page_bytes) {
     return (size / page_bytes + (size % page_bytes != 0) + 63) / 64 * 8;
   }
-  // The same as a bitmap as vfio's DMA_LOGGING_REPORT has it, a bit for each `page_bytes` from `begin` on:
-  // the lowest of the first byte is the first. `bitmap` has bitmap_bytes(). EINVAL also: the page size is no
-  // power of two of at least 4096, the range is empty, wraps or is no multiple of 4096 or begins at none of
-  // the page size, or the bitmap has another length; E2BIG: more than kReportPagesMax pages of 4 KiB.
+  // Like collect_log(), but fills a bitmap in the format of vfio's DMA_LOGGING_REPORT: one bit for each
+  // `page_bytes` from `begin` on. The lowest bit of the first byte is the first page. `bitmap` must have
+  // bitmap_bytes(). EINVAL also: the page size is not a power of two of at least 4096; the range is empty,
+  // wraps, is not a multiple of 4096, or begins at an address that is not a multiple of the page size; or the
+  // bitmap has another length. E2BIG: more than kReportPagesMax pages of 4 KiB.
   Result<> report_log(GuestPhys begin, std::uint64_t size, std::uint64_t page_bytes,
                       std::span<std::byte> bitmap);
 
@@ -224,14 +229,16 @@ class AddressSpace {
     std::uint64_t end;  // exclusive
     std::byte* host;    // of begin; nullptr if not RAM
     std::uint8_t rights;
-    std::uint8_t rights_unlogged;  // those that need no mark: all, or while it is logged kRead at most
-    DirtyLog::Chunk* log;          // of begin; nullptr: not logged
+    std::uint8_t rights_unlogged;  // rights that need no mark: all of them, or at most kRead while the region
+                                   // is logged
+    DirtyLog::Chunk* log;          // the chunk of `begin`; nullptr: not logged
     std::unique_ptr<HostMapping> mapping;
 
     bool contains(std::uint64_t address) const { return address >= begin && address < end; }
     bool allows(Access access) const { return includes(rights, access); }
     bool allows_unlogged(Access access) const { return includes(rights_unlogged, access); }
-    // Of bytes that it has, and a right that needs a mark; may be false of more than one page.
+    // True if no byte of the range needs a new mark. The range lies in this region, and the access would
+    // write. May return false for a range of more than one page although all of its pages are marked.
     bool is_marked(std::uint64_t gpa, std::uint64_t length) const {
       const std::uint64_t page = gpa / kPageBytes;
       return log != nullptr && length - 1 < kPageBytes - gpa % kPageBytes &&
@@ -251,9 +258,9 @@ class AddressSpace {
       return last_hit_;
     return search(address);
   }
-  // The host address of [gpa, gpa + length), which the region has, if its log, or it at all, allows the
-  // access; marks the pages. A call of its own, so that what calls translate() stays as small as without the
-  // log.
+  // The host address of [gpa, gpa + length), which lies in the region, or nullptr if the region does not
+  // allow the access. Marks the pages. It is not inlined, so that callers of translate() stay as small as
+  // without the log.
   std::byte* translate_logged(const Region& region, std::uint64_t gpa, std::uint64_t length,
                               Access access) const;
   void changed();
@@ -276,9 +283,9 @@ class AddressSpace {
   std::uint64_t generation_ = 1;
   LogState log_state_ = LogState::kOff;
   std::unique_ptr<DirtyLog> log_;             // while kOn
-  mutable const Region* last_hit_ = nullptr;  // of regions_, forgotten when they change
+  mutable const Region* last_hit_ = nullptr;  // points into regions_; reset when they change
   MemoryWatcher* watcher_ = nullptr;
-  const std::shared_ptr<ReaperQueue> reaper_;  // null: in place
+  const std::shared_ptr<ReaperQueue> reaper_;  // null: unmap in place
   const std::shared_ptr<MappedBytes> account_;
 };
 

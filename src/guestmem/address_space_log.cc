@@ -15,16 +15,17 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "bitmaps are made of words of the host");
 
 constexpr std::uint64_t kChunkBytes = DirtyLog::kChunkPages * kPageBytes;
-// The words of the largest report, two of which each map may share with its neighbours.
+// The words of the largest report, plus two for each map, which it may share with its neighbours.
 constexpr std::uint32_t kWordsPerCall = AddressSpace::kReportPagesMax / 64 + 2 * kMaxRamMaps;
 constexpr std::uint64_t kPagesEnd = ~std::uint64_t{0} / kPageBytes + 1;
 
-// The most chunks that all maps of an account touch, with one more at the end of each.
+// The most chunks that all maps of an account can touch: each map may touch one more at either end.
 std::size_t chunks_max(const MappedBytes& account) {
   return static_cast<std::size_t>(account.limit() / kChunkBytes) + 2 * kMaxRamMaps;
 }
 
-// Appends `bits`, of 64 pages from `first` on, to the first `count` of `runs`; at most kRunsMin of them.
+// Appends the pages in `bits`, which stand for 64 pages from `first` on, to the first `count` of `runs`. Adds
+// at most kRunsMin runs.
 void append_runs(std::uint64_t first, std::uint64_t bits, std::span<PageRun> runs, std::size_t& count) {
   while (bits != 0) {
     const int skipped = std::countr_zero(bits);
@@ -50,7 +51,8 @@ void add_word(std::span<std::byte> bitmap, std::uint64_t index, std::uint64_t bi
   std::memcpy(at, &word, sizeof word);
 }
 
-// `bits`, of 64 pages from `first` on, in a bitmap from page `begin` on, which each of them is at or behind.
+// Sets the pages in `bits`, which stand for 64 pages from `first` on, in a bitmap that begins at page
+// `begin`. No set page lies before `begin`.
 void add_pages(std::uint64_t first, std::uint64_t bits, std::uint64_t begin, std::span<std::byte> bitmap) {
   if (first < begin) {
     add_word(bitmap, 0, bits >> (begin - first));
@@ -61,7 +63,7 @@ void add_pages(std::uint64_t first, std::uint64_t bits, std::uint64_t begin, std
   if (shift != 0) add_word(bitmap, (first - begin) / 64 + 1, bits >> (64 - shift));
 }
 
-// The same with a bit for each `ratio` pages.
+// Like add_pages(), for a bitmap with one bit for each `ratio` pages.
 void add_large_pages(std::uint64_t first, std::uint64_t bits, std::uint64_t begin, std::uint64_t ratio,
                      std::span<std::byte> bitmap) {
   while (bits != 0) {
@@ -104,7 +106,7 @@ bool AddressSpace::cover(const Region& region) {
   return region.mapping == nullptr || log_->cover(region.begin / kPageBytes, (region.end - 1) / kPageBytes);
 }
 
-// Chunks may have moved: of all regions.
+// Updates all regions, because cover() may have moved the chunks.
 void AddressSpace::log_regions() {
   for (Region& region : regions_) {
     if (region.mapping == nullptr) continue;
@@ -120,7 +122,7 @@ void AddressSpace::unlog_regions() {
   }
 }
 
-// The map stands, whatever becomes of the log: a guest must not notice.
+// The new map stays even if the log breaks: a guest must not notice the log.
 void AddressSpace::log_new_region(std::size_t at) {
   if (regions_[at].mapping == nullptr) return;
   if (cover(regions_[at])) return log_regions();
@@ -149,7 +151,7 @@ Result<> AddressSpace::check_log() const {
   return fail(ENODATA, "which pages were written is not known: there was no memory for the log");
 }
 
-// As DirtyLog::take(), for those of [page, end) that are RAM.
+// Like DirtyLog::take(), for the pages in [page, end) that are RAM.
 template <typename Visit>
 std::uint64_t AddressSpace::take_log(std::uint64_t page, std::uint64_t end, Visit&& visit) {
   const std::uint64_t marked_before = log_->marked_pages();
@@ -164,7 +166,7 @@ std::uint64_t AddressSpace::take_log(std::uint64_t page, std::uint64_t end, Visi
                       [&](std::uint64_t first, std::uint64_t bits) { return goes_on = visit(first, bits); });
     goes_on = goes_on && page == last;
   }
-  // Whoever keeps the address of a page asks for it again, which marks it again.
+  // A caller that keeps a page's address must translate it again, which marks the page again.
   if (log_->marked_pages() != marked_before) ++generation_;
   return goes_on ? end : page;
 }

@@ -24,7 +24,7 @@ constexpr std::size_t kSize = 16 * kPageBytes;
 
 class AddressSpaceTest : public ::testing::Test {
  protected:
-  // The errno of a refused map, 0 of an accepted one.
+  // Returns the errno of a refused map, 0 for an accepted one.
   int map(std::uint64_t iova, std::uint64_t size, std::uint64_t offset = 0, bool readable = true,
           bool writable = true) {
     const Result<> outcome = memory_.map(GuestPhys(iova), size, ram_.fd(), offset, readable, writable);
@@ -254,7 +254,7 @@ TEST_F(AddressSpaceTest, MapsPartOfAFileOfHugePages) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(translate(kBase, 1)) % huge, 3 * kPageBytes);
 }
 
-// A sparse file costs a VMM nothing, each map of it the daemon's address space.
+// A sparse file costs a VMM nothing, but each map of it costs address space of the daemon.
 TEST(AddressSpaceAccount, BytesMappedAreBoundedAndTheRefusalNamesTheLimit) {
   const Fd sparse(::memfd_create("sparse", MFD_CLOEXEC));
   constexpr std::uint64_t kFile = 1ull << 30;
@@ -285,7 +285,7 @@ TEST(AddressSpaceAccount, BytesMappedAreBoundedAndTheRefusalNamesTheLimit) {
   EXPECT_EQ(all->used(), 0U);
 }
 
-// Holds the queue's thread until it is told to go on.
+// Blocks the queue's thread until it is opened.
 class Gate final : public Reapable {
  public:
   explicit Gate(std::shared_future<void> opened) : opened_(std::move(opened)) {}
@@ -302,7 +302,8 @@ TEST(AddressSpaceReaper, ForgetsAtOnceWhatTheReaperUnmapsLater) {
   queue->release(std::make_unique<Gate>(gate.get_future().share()));
   while (queue->waiting() == 0) {
   }
-  // The thread has the gate by now, or takes it together with the mapping and then in any order.
+  // By now the thread has taken the gate. If not, it takes gate and mapping together and runs them in any
+  // order.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
 
   TestRam ram(kSize);
@@ -327,7 +328,7 @@ TEST(AddressSpaceReaper, ForgetsAtOnceWhatTheReaperUnmapsLater) {
   EXPECT_EQ(ram.load<std::uint64_t>(0), 7U);
 }
 
-// Whoever reads and writes guests' memory by himself hears of its end before it is gone.
+// A watcher that reads and writes guest memory on its own learns that a range ends before it is unmapped.
 TEST_F(AddressSpaceTest, AWatcherIsToldOfEachRangeBeforeItGoes) {
   struct Watcher final : MemoryWatcher {
     void on_unmapping(std::span<const std::byte> memory) override {
@@ -353,7 +354,7 @@ TEST_F(AddressSpaceTest, AWatcherIsToldOfEachRangeBeforeItGoes) {
   EXPECT_EQ(watcher.told.size(), 2U);
 }
 
-// A mapping stays while somebody holds it, and says that it is gone.
+// A mapping stays while somebody holds it, and then says that it is gone.
 TEST_F(AddressSpaceTest, ARangeThatIsHeldIsUnmappedAfterwards) {
   ASSERT_EQ(map(kBase, kSize), 0);
   std::shared_ptr<MappingHold> hold;
@@ -368,7 +369,7 @@ TEST_F(AddressSpaceTest, ARangeThatIsHeldIsUnmappedAfterwards) {
   std::unique_lock lock(hold->mutex);
   EXPECT_FALSE(hold->is_gone);
   auto unmapped = std::async(std::launch::async, [&] { return memory_.unmap(GuestPhys(kBase), kSize); });
-  memory.front() = std::byte{1};  // whatever comes first
+  memory.front() = std::byte{1};  // the memory is still mapped, whichever thread comes first
   lock.unlock();
   EXPECT_EQ(unmapped.get(), 0);
   lock.lock();

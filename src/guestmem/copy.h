@@ -1,7 +1,7 @@
-// Copy-once access to guest memory. Whatever decides something is read once into a private copy, and the copy
-// is checked.
+// Copy-once access to guest memory. A value that a decision depends on is read once into a private copy, and
+// the copy is checked.
 //
-// Thread: as the AddressSpace, shard-owned; the word functions any thread.
+// Thread: as the AddressSpace, shard-owned; the functions for 32-bit words: any thread.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ template <typename T>
   return object;
 }
 
-// Writes `bytes` at `to`. False when a byte of the range is not writable RAM; bytes before it may have been
-// written.
+// Writes `bytes` at `to`. Returns false when a byte of the range is not writable RAM; the bytes before it may
+// have been written.
 [[nodiscard]] bool write(const AddressSpace& memory, GuestPhys to, std::span<const std::byte> bytes);
 
 template <typename T>
@@ -40,8 +40,8 @@ template <typename T>
   return write(memory, to, std::as_bytes(std::span(&object, 1)));
 }
 
-// One access to a 32-bit word that the guest uses atomically. `word` is 4-byte aligned and translated with
-// the right the operation needs.
+// Atomic access to a 32-bit word that the guest also accesses atomically. `word` is 4-byte aligned and was
+// translated with the right that the operation needs.
 inline std::atomic_ref<std::uint32_t> guest_word(std::byte* word) {
   PVRDMA_CHECK(reinterpret_cast<std::uintptr_t>(word) % alignof(std::uint32_t) == 0,
                "guest words are aligned");

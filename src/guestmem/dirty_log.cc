@@ -10,7 +10,7 @@ namespace pvrdma::guestmem {
 
 namespace {
 
-// A process has 65530 mappings: those of fewer chunks are the heap's.
+// A process may have 65530 mappings, so smaller blocks come from the heap.
 constexpr std::size_t kMappedChunksMin = 32;
 
 }  // namespace
@@ -22,7 +22,7 @@ void DirtyLog::Release::operator()(Words* words) const {
     delete[] words;
 }
 
-// Without huge pages: the first mark would wait until one is zero.
+// Uses no huge pages: the first mark would wait until a whole huge page is zeroed.
 DirtyLog::Block DirtyLog::take_block(std::size_t chunks) {
   if (chunks < kMappedChunksMin) return {new Words[chunks]{}, Release{0}};
   const std::size_t bytes = chunks * sizeof(Words);

@@ -1,4 +1,4 @@
-// The log of written pages: against a reference set, whatever is mapped and however it is taken.
+// The log of written pages, compared with a reference set for all kinds of maps and ways to take the log.
 #include "guestmem/dirty_log.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using Pages = std::set<std::uint64_t>;
 
 constexpr std::uint64_t kChunkBytes = DirtyLog::kChunkPages * kPageBytes;
 constexpr std::size_t kLogPages = 256;
-// Not at the beginning of a word.
+// A base that is not at the beginning of a word.
 constexpr std::uint64_t kLogBase = 0x103000;
 
 Pages pages(std::initializer_list<std::uint64_t> offsets) {
@@ -51,7 +51,7 @@ Pages collect(AddressSpace& memory, std::size_t room = AddressSpace::kRunsMin) {
   }
 }
 
-// Pages of the report that have a bit, as numbers of pages of `page_bytes`.
+// The pages of the report whose bit is set, as numbers of pages of `page_bytes`.
 Pages report(AddressSpace& memory, std::uint64_t begin, std::uint64_t size,
              std::uint64_t page_bytes = kPageBytes) {
   std::vector<std::byte> bitmap(AddressSpace::bitmap_bytes(size, page_bytes), std::byte{0xff});
@@ -174,7 +174,7 @@ TEST_F(DirtyLogTest, MarksOutliveTheMap) {
 }
 
 TEST_F(DirtyLogTest, AMapThatComesLaterIsLogged) {
-  // Before and behind what there is, in other chunks.
+  // Before and behind the present RAM, in other chunks.
   for (const std::uint64_t iova : {5 * kChunkBytes - 2 * kPageBytes, std::uint64_t{0}}) {
     ASSERT_EQ(map(iova, 4 * kPageBytes), 0);
     ASSERT_TRUE(write_object(memory_, GuestPhys(iova + 3 * kPageBytes), std::uint64_t{1}));
@@ -232,7 +232,7 @@ TEST_F(DirtyLogTest, BreaksWhereItHasNoMemoryForANewMap) {
   AddressSpace memory(nullptr, account);
   huge.map_into(memory, 0);
   ASSERT_TRUE(memory.start_log());
-  // As many maps as nobody can have at once.
+  // More maps in sequence than can exist at once.
   for (std::uint64_t i = 1; i < 3000 && memory.log_state() == LogState::kOn; ++i) {
     huge.map_into(memory, i * kChunkBytes);
     ASSERT_EQ(memory.unmap(GuestPhys(i * kChunkBytes), 4 * kPageBytes), 0);
@@ -277,7 +277,7 @@ TEST(DirtyLogChunks, CostWhatIsWritten) {
   EXPECT_EQ(log.marked_pages(), 1u);
 }
 
-// Random maps, writes and takings of a few chunks of sparse memory, seeded.
+// Random maps, writes and takes of a few chunks of sparse memory, seeded.
 TEST(DirtyLogReference, AgreesWithASet) {
   constexpr std::uint64_t kBytes = 3 * kChunkBytes;
   for (const std::uint32_t seed : {1u, 2u, 3u, 4u}) {

@@ -1,7 +1,7 @@
-// Everything guestmem reads from a hostile guest: page directories, paged ranges and rings over memory that
-// the input fills and changes. Beyond "no crash" it checks that host pieces lie in the guest's memory, that
-// counts add up, that a ring never hands out more than it can hold, and that the log of written pages has
-// each page that was handed out for writing or that a ring changed.
+// Fuzzes everything that guestmem reads from a hostile guest: page directories, paged ranges and rings, over
+// memory that the input fills and changes. Beyond "no crash" it checks that host pieces lie in the guest's
+// memory, that counts add up, and that a ring never hands out more than it can hold. It also checks that the
+// log of written pages has each page that was handed out for writing or that a ring changed.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -48,14 +48,14 @@ struct World {
     const auto inside = [&piece](const std::byte* base) {
       return piece.data >= base && piece.data + piece.size <= base + 3 * kPageBytes;
     };
-    // The two halves may be neighbours in the daemon, and then pieces of both merge.
+    // The two halves may be adjacent in the daemon; then pieces of both merge.
     const std::byte* first = std::min(low, high);
     const bool adjacent = std::max(low, high) == first + 3 * kPageBytes;
     return inside(low) || inside(high) ||
            (adjacent && piece.data >= first && piece.data + piece.size <= first + kPages * kPageBytes);
   }
 
-  // Takes the log: whether page `i` of the RAM was in it.
+  // Takes the log; element `i` says whether page `i` of the RAM was in it.
   std::array<bool, kPages> take_log() {
     std::array<std::byte, 8> bitmap;
     PVRDMA_CHECK(memory.report_log(GuestPhys(0), 64 * kPageBytes, kPageBytes, bitmap).has_value(),
@@ -72,7 +72,7 @@ struct World {
   AddressSpace memory;
 };
 
-// That each page which differs from what it was is in the log.
+// Checks that each page that differs from its earlier contents is in the log.
 class Watch {
  public:
   enum class Log { kEmpty, kKeep };
@@ -134,8 +134,8 @@ void check_ring(World& world, const Input& input, const PageList& pages, RingRol
                "a possible shape");
   Watch watch(world, Watch::Log::kEmpty);
   std::array<std::byte, kPageBytes> element{};
-  // An element may lie over the ring's own state or directory, so indices change under the loop: it is
-  // bounded here as the engine bounds its turns.
+  // An element may overlap the ring's own state or directory, so indices change under the loop. It is bounded
+  // here as the engine bounds its turns.
   for (int turn = 0; turn < 64; ++turn) {
     if (turn % 8 == 7) watch.check();
     const GuestRing::Used used = ring->used();

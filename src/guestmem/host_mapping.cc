@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kUnmapSliceBytes = 16u << 20;
 
-// Page size of files on that file system, 0 for a kind that is not accepted.
+// The page size of files on that file system; 0 if the kind is not accepted.
 std::uint64_t page_bytes_of(const struct statfs& file_system) {
   if (file_system.f_type == TMPFS_MAGIC) return 4096;
   if (file_system.f_type == HUGETLBFS_MAGIC) return static_cast<std::uint64_t>(file_system.f_bsize);
@@ -32,7 +32,7 @@ Failure no_memory_file() {
 
 }  // namespace
 
-// Seals are the descriptor's own business: no file system is asked, and only memory has an answer.
+// F_GET_SEALS is answered by the descriptor alone, without the file system, and only memory files support it.
 bool is_memory_file(int fd) {
   return ::fcntl(fd, F_GET_SEALS) >= 0;
 }
@@ -71,7 +71,7 @@ Result<std::unique_ptr<HostMapping>> HostMapping::create(const Fd& fd, std::uint
                       static_cast<off_t>(first));
   if (base == MAP_FAILED) return fail_errno(errno, "mapping the memory file");
   mapping->base_ = static_cast<std::byte*>(base);
-  // Guests' memory has no place in the daemon's core dumps. Advice only: the outcome does not matter.
+  // Keeps guest memory out of the daemon's core dumps. This is advice only: the outcome does not matter.
   ::madvise(base, mapped_bytes, MADV_DONTDUMP);
   mapping->sigbus_slot_ = add_sigbus_range(mapping->base_, mapped_bytes, mapping->page_bytes_, damaged);
   if (mapping->sigbus_slot_ < 0)
@@ -83,7 +83,7 @@ void HostMapping::disown() {
   disown_sigbus_range(sigbus_slot_);
 }
 
-// In slices: while one is unmapped, whoever else in the process maps or unmaps something waits.
+// Unmaps in slices: while one slice is unmapped, all other threads that map or unmap something wait.
 HostMapping::~HostMapping() {
   const std::lock_guard lock(hold_->mutex);
   hold_->is_gone = true;

@@ -1,13 +1,14 @@
-// HostMapping: owns one shared mapping of a VMM's memory file, its entry in the SIGBUS table and its bytes of
-// the budget.
+// HostMapping: owns one shared mapping of a VMM's memory file, its entry in the SIGBUS table, and its bytes
+// in the account.
 //
-// Only memfd, tmpfs and hugetlbfs files are accepted: a page fault on any other (FUSE, a slow disk) could
-// stall the shard for as long as the VMM likes. For the same reason the kind is asked of the descriptor
-// itself, before anything of its file system is. On hugetlbfs the mapping begins and ends on the file's huge
-// pages, because mmap insists on it, and so may be longer than what was asked for on both sides.
+// Only memfd, tmpfs and hugetlbfs files are accepted. A page fault on any other file (FUSE, a slow disk)
+// could stall the shard for as long as the VMM likes. For the same reason the descriptor itself is asked
+// first whether it is a memory file, before any question goes to its file system. On hugetlbfs the mapping
+// begins and ends at huge pages of the file, because mmap requires it. So it may extend beyond the requested
+// range on both sides.
 //
-// Unmapping takes 10 ms for each GiB in use, and where the VMM is gone already it frees the pages, too
-// (40 ms): that is the reaper's business. Thread: control of its owner, then the reaper's; does not move.
+// Unmapping takes 10 ms for each GiB in use. If the VMM is gone already, it also frees the pages (40 ms). So
+// the reaper does it. Thread: control of its owner, then the reaper's; does not move.
 #pragma once
 
 #include <atomic>
@@ -23,22 +24,22 @@
 
 namespace pvrdma::guestmem {
 
-// Whether it is in memory, whatever a stranger has handed over: nobody is waited for, here and at its end.
+// True if the file is in memory. Does not block, now or when the descriptor is closed, whatever file a
+// stranger has passed.
 bool is_memory_file(int fd);
 
-// For a thread that uses a mapping while its owner may give it up: while the mutex is held, the mapping stays
-// as it is.
+// For a thread that uses a mapping while its owner may unmap it. The mapping stays while the mutex is held.
 struct MappingHold {
   std::mutex mutex;
-  bool is_gone = false;  // guarded
+  bool is_gone = false;  // guarded by `mutex`
 };
 
 class HostMapping final : public Reapable {
  public:
   // Maps `size` bytes of `fd` from `offset` on with the given mmap protection. `damaged` is borrowed until
-  // disown() and is set when a page of it vanishes. `account` pays for it. Errors: EOPNOTSUPP for another
-  // kind of file, EINVAL when it ends before offset + size, ENOSPC when the account or the SIGBUS table is
-  // used up, else what the system calls said.
+  // disown(), and is set when a page of the mapping vanishes. `account` is charged. Errors: EOPNOTSUPP for
+  // another kind of file, EINVAL when the file ends before offset + size, ENOSPC when the account or the
+  // SIGBUS table is used up, else the errno of the failed system call.
   static Result<std::unique_ptr<HostMapping>> create(const Fd& fd, std::uint64_t offset, std::uint64_t size,
                                                      int protection, std::atomic<bool>& damaged,
                                                      std::shared_ptr<MappedBytes> account);
@@ -51,7 +52,7 @@ class HostMapping final : public Reapable {
 
   const std::shared_ptr<MappingHold>& hold() const { return hold_; }
 
-  // Nobody uses it any more; it is about to be destroyed somewhere else.
+  // Declares that nobody uses the mapping any more; another thread is about to destroy it.
   void disown();
 
  private:
@@ -67,7 +68,7 @@ class HostMapping final : public Reapable {
   const std::size_t mapped_bytes_;
   const std::size_t lead_bytes_;  // mapped before data()
   const std::size_t page_bytes_;
-  const std::shared_ptr<MappedBytes> account_;  // has paid
+  const std::shared_ptr<MappedBytes> account_;  // charged for mapped_bytes_
   const std::shared_ptr<MappingHold> hold_;
   int sigbus_slot_ = -1;
 };

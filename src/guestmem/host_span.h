@@ -1,9 +1,8 @@
-// HostSpan and SpanList: pieces of guest memory in the daemon's own address space, and the one copy between
-// two lists.
+// HostSpan and SpanList: pieces of guest memory in the daemon's own address space. copy() copies from one
+// list to another.
 //
-// The bytes behind a piece belong to a guest that changes them at will, and stay mapped only until the
-// AddressSpace they came from changes: use a list within one turn of the loop, never keep it. Thread: values,
-// shard-owned.
+// A guest may change the bytes of a piece at any time. They stay mapped only until the AddressSpace that they
+// came from changes. Use a list within one turn of the loop; never keep it. Thread: values, shard-owned.
 #pragma once
 
 #include <array>
@@ -19,13 +18,13 @@ struct HostSpan {
   std::size_t size;  // bytes
 };
 
-// At most kCapacity pieces in order, in place. A piece that begins where the last one ends lengthens it.
-// Never allocates; building one costs nothing.
+// At most kCapacity pieces in order, in place. A piece that begins where the last one ends extends the last
+// one. Never allocates; building a list costs nothing.
 class SpanList {
  public:
   static constexpr std::size_t kCapacity = 160;
 
-  SpanList() {}  // not defaulted: the array stays uninitialised on purpose, it is 2.5 KiB on a hot path
+  SpanList() {}  // not defaulted, to leave the array uninitialised: it has 2.5 KiB, on a hot path
 
   // A copy touches only the pieces in use.
   SpanList(const SpanList& other) { assign(other); }
@@ -34,8 +33,8 @@ class SpanList {
     return *this;
   }
 
-  // False, and no change, when a further piece is needed and the list is full. An empty piece is accepted and
-  // ignored.
+  // Returns false and changes nothing when another piece is needed and the list is full. An empty piece is
+  // accepted and ignored.
   [[nodiscard]] bool append(std::byte* data, std::size_t size) {
     if (size == 0) return true;
     if (count_ != 0 && spans_[count_ - 1].data + spans_[count_ - 1].size == data) {
@@ -62,7 +61,7 @@ class SpanList {
   const HostSpan* begin() const { return spans_.data(); }
   const HostSpan* end() const { return spans_.data() + count_; }
 
-  // A place to come back to when the pieces after it turn out not to be wanted.
+  // A position to rewind to when the pieces after it are not needed.
   struct Mark {
     std::size_t count;
     std::size_t last_size;
@@ -89,25 +88,25 @@ class SpanList {
   std::uint64_t bytes_ = 0;
 };
 
-// Copies the first `bytes` bytes of `src` to the start of `dst`, or fewer when either list is shorter;
-// returns how many. One move per stretch that is contiguous on both sides. The lists may name the same memory
-// (a guest that writes to itself): each stretch is then moved as by memmove, the stretches in order. Private
-// memory (a header, a result) takes part as a piece of a list of its own.
+// Copies the first `bytes` bytes of `src` to the start of `dst`, or fewer when either list is shorter.
+// Returns the number of bytes copied. Does one move for each stretch that is contiguous on both sides. The
+// lists may name the same memory (a guest that writes to itself): each stretch is then moved as by memmove,
+// one stretch after the other. To copy private memory (a header, a result), make it a piece of a list.
 std::uint64_t copy(const SpanList& dst, const SpanList& src, std::uint64_t bytes);
 
-// Copies a list out from its start to its end, a part at a time, into private memory.
+// Copies a list into private memory, from its start to its end, one part at a time.
 class SpanReader {
  public:
-  // Borrowed.
+  // `spans` is borrowed.
   explicit SpanReader(const SpanList& spans) : spans_(spans) {}
 
-  // At most as much as is left.
+  // Reads the next `bytes` bytes, which must not be more than are left.
   void read(std::byte* out, std::size_t bytes);
 
  private:
   const SpanList& spans_;
   std::size_t piece_ = 0;
-  std::size_t offset_ = 0;  // in the piece
+  std::size_t offset_ = 0;  // within the piece
 };
 
 }  // namespace pvrdma::guestmem

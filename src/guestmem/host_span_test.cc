@@ -112,7 +112,7 @@ TEST(SpanCopy, MovesOverlappingMemoryOfOnePiece) {
   EXPECT_EQ(std::memcmp(memory.data() + 5, before.data(), 32), 0);
 }
 
-// Every way to cut 64 bytes at random on both sides gives the same bytes in the same order.
+// 64 bytes, cut at random on both sides, arrive as the same bytes in the same order.
 TEST(SpanCopy, KeepsTheByteOrderWhateverThePieces) {
   std::mt19937 random(20260101);
   for (int round = 0; round < 300; ++round) {

@@ -12,7 +12,8 @@ namespace {
 constexpr std::uint32_t kEntriesPerPage = kPageBytes / sizeof(std::uint64_t);
 using TablePage = std::array<std::uint64_t, kEntriesPerPage>;
 
-// The one copy of the first `count` entries of a directory or table page. False: unaligned or not RAM.
+// Copies the first `count` entries of a directory or table page, once. Returns false if the page is unaligned
+// or not RAM.
 bool copy_entries(const AddressSpace& memory, std::uint64_t page, std::uint32_t count, TablePage& out) {
   return page % kPageBytes == 0 &&
          read(memory, GuestPhys(page), std::as_writable_bytes(std::span(out).first(count)));
@@ -22,7 +23,7 @@ DirectoryStatus walk(const AddressSpace& memory, GuestPhys directory, std::uint3
                      PageList& out) {
   TablePage tables;
   TablePage table;
-  AddressSpace::Cursor cursor(memory, Access::kRead);  // neighbours are mostly in one range
+  AddressSpace::Cursor cursor(memory, Access::kRead);  // adjacent pages are mostly in one range
   const std::uint32_t table_count = (page_count + kEntriesPerPage - 1) / kEntriesPerPage;
   if (!copy_entries(memory, directory.value, table_count, tables)) return DirectoryStatus::kBadDirectory;
   for (std::uint32_t t = 0; t < table_count; ++t) {

@@ -1,9 +1,10 @@
 // Page directories: how a guest names the scattered pages of a ring or memory region (docs/device.md
 // section 4.1).
 //
-// A directory page of 512 guest-physical addresses points to table pages of 512 addresses of data pages. Each
-// page of both levels is copied once and every address in it checked; later changes by the guest have no
-// effect. The number of pages comes from the command, never from the directory. Thread: values, shard-owned.
+// A directory page has 512 guest-physical addresses of table pages. A table page has 512 addresses of data
+// pages. Each page of both levels is copied once, and every address in the copy is checked. Later changes by
+// the guest have no effect. The number of pages comes from the command, never from the directory. Thread:
+// values, shard-owned.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 
 namespace pvrdma::guestmem {
 
-// What two levels can name: 1 GiB.
+// The most pages that two levels can name: 1 GiB.
 inline constexpr std::uint32_t kMaxDirectoryPages = 512 * 512;
 
 // Addresses of 4 KiB pages, each page-aligned. They were RAM when the list was made; translate them at every
@@ -33,7 +34,7 @@ class PageList {
     PVRDMA_CHECK(index < pages_.size(), "page index beyond the list");
     return pages_[index];
   }
-  // `count` pages from `index` on, which the list has.
+  // `count` pages from `index` on. The list must have them.
   std::span<const GuestPhys> from(std::uint32_t index, std::uint32_t count) const {
     PVRDMA_CHECK(index <= pages_.size() && count <= pages_.size() - index, "pages beyond the list");
     return std::span(pages_).subspan(index, count);
@@ -61,8 +62,8 @@ enum class DirectoryStatus : std::uint8_t {
 };
 
 // Replaces the contents of `out` by the first `page_count` pages that the directory at `directory` names.
-// `page_limit` is the most the caller accepts, at most kMaxDirectoryPages. On any status but kOk `out` is
-// empty. Allocates only if `out` has room reserved for fewer pages.
+// `page_limit` is the most that the caller accepts, at most kMaxDirectoryPages. On any status but kOk `out`
+// is empty. Allocates only if `out` has room reserved for fewer pages.
 [[nodiscard]] DirectoryStatus read_page_directory(const AddressSpace& memory, GuestPhys directory,
                                                   std::uint32_t page_count, std::uint32_t page_limit,
                                                   PageList& out);

@@ -7,7 +7,7 @@
 namespace pvrdma::guestmem {
 namespace {
 
-// Guest memory of 2048 pages at kDirectoryBase: page 0 is the directory, 1 and on the tables.
+// Guest memory of 2048 pages at kDirectoryBase: page 0 is the directory, the tables begin at page 1.
 constexpr std::uint64_t kDirectoryBase = 0x80000000;
 constexpr std::uint32_t kDirectoryPages = 2048;
 constexpr std::uint64_t kLast = ~std::uint64_t{0};
@@ -21,7 +21,7 @@ class PageDirectoryTest : public ::testing::Test {
   void set_page(std::uint32_t table_page, std::uint32_t slot, std::uint64_t gpa) {
     ram_.store(table_page * kPageBytes + slot * 8, gpa);
   }
-  // `count` pages, the last one first, in tables at pages 1, 2 ...
+  // Fills `count` pages, the last one first, into tables at pages 1, 2 ...
   void fill(std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
       set_table(i / 512, gpa_of(1 + i / 512));

@@ -11,13 +11,13 @@ namespace pvrdma::guestmem {
 namespace {
 
 constexpr std::size_t kBlockBytesMin = 16;
-// Longer lists have mappings of their own: of MRs above 64 MiB. The bound also bounds how many mappings a
-// guest can make, of which a process has about 65,000.
+// Longer lists have mappings of their own: the lists of MRs above 64 MiB. The bound also limits the number of
+// mappings that a guest can cause; a process may have about 65,000.
 constexpr std::size_t kBlockBytesMax = 128 << 10;
 constexpr std::size_t kSharedBytesMin = 64 << 10;
 constexpr std::size_t kBlocksPerMapping = 16;
 
-// What giving back one unit of a budget frees, in about a microsecond.
+// The bytes that one unit of a budget frees, in about a microsecond.
 constexpr std::size_t kBytesPerUnit = 64 << 10;
 
 constexpr std::size_t block_bytes_of(std::size_t size) {
@@ -48,7 +48,8 @@ void PageListMemory::give_back(std::uint32_t& budget) {
 void* PageListMemory::do_allocate(std::size_t bytes, std::size_t /*alignment: 16 at most*/) {
   if (bytes > kBlockBytesMax) {
     void* const mapping = map(bytes);
-    // The list of a region of 1 GiB fills one huge page: one fault, not 512 in the same command. Advice only.
+    // The list of a region of 1 GiB fills one huge page: one page fault instead of 512 in the same command.
+    // This is advice only.
     ::madvise(mapping, bytes, MADV_HUGEPAGE);
     return mapping;
   }

@@ -1,10 +1,11 @@
-// PageListMemory: where the page lists of one owner live, apart from the heap, so that all of it goes back to
-// the system when the owner is done, whatever else was allocated meanwhile.
+// PageListMemory: the memory of one owner's page lists, apart from the heap. All of it goes back to the
+// system when the owner is destroyed, whatever else was allocated in the meantime.
 //
-// A guest makes and drops any number of lists of any length. Long ones are mappings of their own and go back
-// one by one. Short ones are blocks of a power of two, cut from mappings that go back once no list is left,
-// in slices. Where the system has no mapping to give, a list cannot be made (bad_alloc) and nothing has
-// changed: the library's own pools end the process there.
+// A guest makes and drops any number of lists of any length. Each long list is a mapping of its own and is
+// unmapped alone. Short lists are blocks whose size is a power of two, cut from shared mappings. Shared
+// mappings are unmapped, a few at a time, once no list is left. If the system has no memory, making a list
+// throws bad_alloc and nothing has changed. The pools of the standard library would end the process in that
+// case.
 //
 // Thread: owned by one thread.
 #pragma once
@@ -23,16 +24,16 @@ class PageListMemory final : public std::pmr::memory_resource {
   PageListMemory(const PageListMemory&) = delete;
   PageListMemory& operator=(const PageListMemory&) = delete;
 
-  // What it has of the system now, in bytes.
+  // The bytes that it has from the system now.
   std::size_t held_bytes() const { return held_bytes_; }
-  // No list may be left. Gives back as much as `budget` is for (a mapping counts one, and one for each 64
-  // KiB), and takes it off.
+  // Requires that no list is left. Unmaps as much as `budget` allows and reduces `budget`: a mapping costs 1,
+  // and 1 more for each 64 KiB.
   void give_back(std::uint32_t& budget);
 
  private:
-  static constexpr std::size_t kSizes = 14;  // of blocks: 16 bytes ... 128 KiB
+  static constexpr std::size_t kSizes = 14;  // block sizes: 16 bytes ... 128 KiB
 
-  // At the beginning of a mapping that is cut into blocks.
+  // The header of a mapping that is cut into blocks.
   struct alignas(16) Shared {
     Shared* next;
     std::size_t bytes;
@@ -42,7 +43,7 @@ class PageListMemory final : public std::pmr::memory_resource {
   };
   struct Size {
     Block* free = nullptr;
-    std::byte* uncut = nullptr;  // of the mapping that is being cut, up to uncut_end
+    std::byte* uncut = nullptr;  // the rest of the mapping that is being cut, up to uncut_end
     std::byte* uncut_end = nullptr;
   };
 
@@ -58,7 +59,7 @@ class PageListMemory final : public std::pmr::memory_resource {
   std::size_t held_bytes_ = 0;
 };
 
-// The allocator of a list that knows where it lives, and goes on living there when it is swapped or moved.
+// An allocator that names the memory of its list. The list keeps this memory when it is swapped or moved.
 template <typename T>
 class ListAllocator {
  public:
@@ -80,7 +81,7 @@ class ListAllocator {
   friend bool operator==(const ListAllocator& a, const ListAllocator& b) { return a.memory_ == b.memory_; }
 
  private:
-  std::pmr::memory_resource* memory_;  // borrowed, outlives the list
+  std::pmr::memory_resource* memory_;  // borrowed; it outlives the list
 };
 
 }  // namespace pvrdma::guestmem

@@ -30,7 +30,7 @@ Resolved PagedRange::resolve(const AddressSpace& memory, std::uint64_t va, std::
   std::uint64_t in_page = offset % kPageBytes;
   const std::uint64_t page_count = (in_page + length + kPageBytes - 1) / kPageBytes;
   AddressSpace::Cursor cursor(memory, access);
-  HostSpan run{nullptr, 0};  // pages that lie side by side
+  HostSpan run{nullptr, 0};  // pages that are contiguous in host memory
   for (const GuestPhys page :
        pages_.from(static_cast<std::uint32_t>(offset / kPageBytes), static_cast<std::uint32_t>(page_count))) {
     const std::uint64_t size = std::min(length, kPageBytes - in_page);

@@ -1,6 +1,6 @@
-// PagedRange: a range of a guest's virtual addresses laid over a page list, as memory regions have it.
+// PagedRange: a range of a guest's virtual addresses with its page list, as a memory region has one.
 //
-// The byte at address va is at page ((start & 4095) + va - start) >> 12 (docs/device.md 6.4 and 7.5). The
+// The byte at address va is in page ((start & 4095) + va - start) >> 12 (docs/device.md 6.4 and 7.5). The
 // range owns its page list. Thread: shard-owned.
 #pragma once
 
@@ -13,7 +13,8 @@
 
 namespace pvrdma::guestmem {
 
-// Pages that [start, start + length) touches; 0 for no bytes. Nothing when the range wraps.
+// The number of pages that [start, start + length) touches; 0 for a length of 0. Nothing when the range
+// wraps.
 std::optional<std::uint64_t> pages_spanned(std::uint64_t start, std::uint64_t length);
 
 class PagedRange {
@@ -21,10 +22,10 @@ class PagedRange {
   // An empty range, which resolves nothing.
   PagedRange() = default;
 
-  // Becomes [start, start + length) over `pages`, which must be at least as many as it spans. On success the
-  // previous page list is left in `pages`: with two lists reserved beforehand, registering again and again
-  // allocates nothing. False, and no change at all, when length is 0, the range wraps or the pages are too
-  // few.
+  // Becomes [start, start + length) over `pages`, which must have at least as many pages as the range spans.
+  // On success `pages` holds the previous page list: a caller that reserves two lists beforehand can register
+  // again and again without allocating. Returns false and changes nothing when length is 0, the range wraps,
+  // or there are too few pages.
   [[nodiscard]] bool assign(std::uint64_t start, std::uint64_t length, PageList& pages);
 
   std::uint64_t start() const { return start_; }
@@ -37,13 +38,14 @@ class PagedRange {
     return va >= start_ && va - start_ <= length_ && length <= length_ - (va - start_);
   }
 
-  // Appends the host pieces of [va, va + length) to `out`, page by page, merged where contiguous. kFault also
-  // when the range is not inside this one. With kListFull go on at va + (bytes appended). No allocation.
+  // Appends the host pieces of [va, va + length) to `out`, page by page, and merges contiguous ones. Returns
+  // kFault also when [va, va + length) is not inside this range. After kListFull, go on at va + (bytes
+  // appended). Does not allocate.
   [[nodiscard]] Resolved resolve(const AddressSpace& memory, std::uint64_t va, std::uint64_t length,
                                  Access access, SpanList& out) const;
 
-  // Host address of [va, va + length), which is inside, if it lies in one page that is RAM with that right;
-  // else nullptr. What most messages need.
+  // Host address of [va, va + length), which must be inside the range. Returns nullptr if it crosses a page
+  // boundary, or if its page is not RAM with that right. Most messages need only this.
   std::byte* translate_in_page(const AddressSpace& memory, std::uint64_t va, std::uint64_t length,
                                Access access) const {
     const std::uint64_t offset = first_page_offset(va);
@@ -54,7 +56,7 @@ class PagedRange {
   }
 
  private:
-  // Of the byte at `va`, from the start of the first page.
+  // The offset of the byte at `va` from the start of the first page.
   std::uint64_t first_page_offset(std::uint64_t va) const { return start_ % kPageBytes + (va - start_); }
 
   std::uint64_t start_ = 0;

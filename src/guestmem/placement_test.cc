@@ -1,4 +1,5 @@
-// How bytes get into memory that a CPU of the guest looks at, or has even taken, before the copy is over.
+// How bytes get into memory while a CPU of the guest looks at it, and may already have consumed some of it
+// before the copy ends.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -22,7 +23,7 @@ namespace {
 constexpr std::byte kUntouched{0};
 constexpr std::byte kTaken{0xff};
 
-// Bytes that are neither of these two.
+// A message that contains neither of these two values.
 std::vector<std::byte> message_of(std::size_t size) {
   std::vector<std::byte> out(size);
   for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<std::byte>(1 + i % 251);
@@ -31,10 +32,10 @@ std::vector<std::byte> message_of(std::size_t size) {
 
 #if defined(__x86_64__)
 
-// Memory whose owner looks at it after every instruction that stores there, and takes what it finds: stores
-// fault, and are stepped over one by one. What must hold, and is noted when it does not: what is stored is
-// the message's, lower addresses first, and what was taken is not stored to again. One at a time, and one
-// thread.
+// Memory that simulates a polling owner: it looks after every instruction that stores there, and consumes the
+// bytes it finds. Each store faults and is single-stepped. It records three violations: a stored byte that is
+// not the message's, a store that is out of order (lower addresses come first), and a second store to a
+// consumed byte. Only one instance at a time, on one thread.
 class WatchedMemory {
  public:
   static constexpr std::size_t kBytes = 2 * 4096;
@@ -69,7 +70,7 @@ class WatchedMemory {
   WatchedMemory(const WatchedMemory&) = delete;
   WatchedMemory& operator=(const WatchedMemory&) = delete;
 
-  // Watches from here on for `message`, which goes to `offset`. Returns where that is.
+  // Starts to watch for `message`, which will be copied to `offset`. Returns the address of `offset`.
   std::byte* expect(std::size_t offset, std::span<const std::byte> message) {
     allow(PROT_READ | PROT_WRITE);
     std::fill_n(memory_, kBytes, kUntouched);
@@ -83,7 +84,7 @@ class WatchedMemory {
 
  private:
   static constexpr greg_t kTrapFlag = 0x100;
-  static constexpr std::size_t kMargin = 64;  // of what is looked at on either side of the message
+  static constexpr std::size_t kMargin = 64;  // bytes looked at on either side of the message
 
   static greg_t& flags_of(void* context) {
     return static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
@@ -91,7 +92,7 @@ class WatchedMemory {
   static void on_fault(int, siginfo_t* info, void* context) {
     const auto* at = static_cast<const std::byte*>(info->si_addr);
     if (at < current_->memory_ || at >= current_->memory_ + kBytes) {
-      ::signal(SIGSEGV, SIG_DFL);  // no store of the copy's: it faults again, and ends the test
+      ::signal(SIGSEGV, SIG_DFL);  // not a store of the copy: it faults again, and ends the test
       return;
     }
     current_->allow(PROT_READ | PROT_WRITE);
@@ -192,7 +193,7 @@ TEST(Placement, GathersInOrder) {
 
 #endif
 
-// All distances at which a stretch overlaps itself.
+// Stretches that overlap themselves, at all distances.
 TEST(Placement, MovesWhatOverlaps) {
   for (std::size_t size = 1; size <= 200; size += size < 40 ? 1 : 23) {
     for (std::size_t from = 0; from <= size + 1; ++from) {

@@ -16,7 +16,7 @@ constexpr std::uint64_t kRingBase = 0x200000;
 constexpr std::uint32_t kRingPages = 8;
 constexpr std::size_t kTxTail = 0, kTxHead = 4, kRxTail = 8, kRxHead = 12;  // in the state page
 
-// Page 0 of RAM is the state page, the ring's data pages are the others in reverse order.
+// Page 0 of RAM is the state page; the ring's data pages are the other pages in reverse order.
 class RingTest : public ::testing::Test {
  protected:
   RingTest() {
@@ -39,7 +39,7 @@ class RingTest : public ::testing::Test {
     return *make(RingRole::kProducer, RingWords::kRx, n, stride);
   }
 
-  // The guest's own view of the slot of `index`, for a ring that begins at page 1.
+  // The guest's view of the slot of `index`, for a ring that begins at page 1.
   std::size_t slot(std::uint32_t index, std::uint32_t n, std::uint32_t stride) const {
     const std::size_t offset = std::size_t{index & (n - 1)} * stride;
     return page_of(static_cast<std::uint32_t>(1 + offset / kPageBytes)) * kPageBytes + offset % kPageBytes;
@@ -114,7 +114,8 @@ TEST_F(RingTest, BeginsAtTheGivenPageAndWords) {
   EXPECT_EQ(word(kTxHead), 0U);
 }
 
-// Both roles, every ring size up to 8: all valid pairs of indices, and what the guest may not write.
+// Both roles, every ring size up to 8: all valid pairs of indices, and the index values that a guest must not
+// write.
 TEST_F(RingTest, JudgesEveryPairOfIndices) {
   for (const std::uint32_t n : {1u, 2u, 4u, 8u}) {
     for (std::uint32_t own = 0; own < 2 * n; ++own) {
@@ -263,8 +264,8 @@ TEST_F(RingTest, NeedsTheRightsOfItsRole) {
   EXPECT_EQ(push(cq, 1), RingStatus::kUnmapped);
 }
 
-// The asynchronous and notification rings of section 4.3: against the driver's own arithmetic on a nominal
-// number of entries that is no power of two.
+// The asynchronous and notification rings of section 4.3, compared with the driver's own arithmetic on a
+// nominal number of entries that is not a power of two.
 TEST_F(RingTest, AgreesWithTheDriversArithmeticOnTheEventRings) {
   struct Quirk {
     std::uint32_t nominal, effective, stride;

@@ -14,9 +14,9 @@
 namespace pvrdma::guestmem {
 namespace {
 
-// A slot changes only while its version is odd. The handler believes what it read when the version was the
-// same even number before and after; the range that a thread faults in is never being changed, because its
-// owner is that thread or waits for it.
+// A slot changes only while its version is odd. The handler trusts what it read if the version was the same
+// even number before and after. The range that a thread faults in is never being changed, because its owner
+// is that thread or waits for it.
 struct Slot {
   std::atomic<bool> taken = false;
   std::atomic<std::uint32_t> version = 0;
@@ -45,9 +45,9 @@ struct Hit {
   std::atomic<bool>* damaged = nullptr;
 };
 
-// The signal handler has no argument of ours: this table is the process's one and cannot be handed around.
+// Global, because a signal handler gets no argument of ours: the process has exactly one table.
 std::array<Slot, kMaxSigbusRanges> slots;
-std::atomic<std::size_t> next_slot = 0;  // where the search for a free one begins
+std::atomic<std::size_t> next_slot = 0;  // where the search for a free slot begins
 std::atomic<bool> nobodys_damage = false;
 
 Hit look_up(std::uintptr_t address) {
@@ -73,7 +73,7 @@ Slot& slot_of(int slot) {
 void on_sigbus(int /*signal*/, siginfo_t* info, void* /*context*/) {
   const int saved_errno = errno;
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
-  // With si_code <= 0 a process sent the signal and si_addr means nothing.
+  // If si_code <= 0, a process sent the signal, and si_addr means nothing.
   const Hit hit = info->si_code > 0 ? look_up(address) : Hit{};
   if (hit.damaged != nullptr) {
     const std::uintptr_t page = hit.begin + ((address - hit.begin) & ~(hit.page_bytes - 1));

@@ -1,12 +1,13 @@
-// What happens when a VMM shrinks its memory file under our mapping: the access raises SIGBUS in the daemon.
+// Handles SIGBUS. The kernel raises it in the daemon when a VMM shrinks its memory file and the daemon
+// touches the missing part of its mapping.
 //
-// The handler looks the fault address up in a fixed table of registered ranges (no lock, async-signal-safe),
-// puts anonymous zero pages over the missing one and all behind it in its range, and raises the owner's flag;
-// the access then goes on with zeros, and the owner translates no address any more. So a range is never more
-// than two mappings of the kernel's, however many of its pages vanish. (Behind the end of a shrunk file
-// nothing is mapped, so covering the rest costs no time.) A fault anywhere else gets the default action: the
-// daemon dies with a core. System calls on such memory (sendmsg, recvmsg) fail with EFAULT instead and raise
-// no signal.
+// The handler looks the fault address up in a fixed table of registered ranges (no lock, async-signal-safe).
+// It maps anonymous zero pages over the missing page and all pages behind it in its range, and sets the
+// owner's flag. The access then goes on with zeros, and the owner stops translating addresses. So a range
+// never costs the kernel more than two mappings, however many of its pages vanish. (Behind the end of a
+// shrunk file nothing is mapped, so covering the rest costs no time.) A fault anywhere else gets the default
+// action: the daemon dies with a core. System calls on such memory (sendmsg, recvmsg) fail with EFAULT
+// instead and raise no signal.
 #pragma once
 
 #include <atomic>
@@ -16,22 +17,22 @@
 
 namespace pvrdma::guestmem {
 
-// Ranges of all adapters together.
+// The ranges of all adapters together.
 inline constexpr std::size_t kMaxSigbusRanges = 16384;
 
-// Installs the handler for the process. Called once, by main(), before the first map. Thread: control only.
+// Installs the handler for the process. main() calls it once, before the first map. Thread: control only.
 Result<> install_sigbus_handler();
 
-// Enters [base, base + size) into the table; faults in it are repaired from the page on that they were in
-// (`page_bytes`, the page size of the mapping: a power of two that divides `size`) and set `damaged`, which
-// is borrowed until removal or disown_sigbus_range(). Returns the slot, or -1 when the table is full. Thread:
-// any thread.
+// Enters [base, base + size) into the table. A fault in the range is repaired from the faulting page to the
+// end of the range and sets `damaged`, which is borrowed until removal or disown_sigbus_range(). `page_bytes`
+// is the page size of the mapping: a power of two that divides `size`. Returns the slot, or -1 when the table
+// is full. Thread: any thread.
 int add_sigbus_range(std::byte* base, std::size_t size, std::size_t page_bytes, std::atomic<bool>& damaged);
 
-// Faults in the range are repaired as before, but are nobody's damage any more. Thread: any thread.
+// Faults in the range are still repaired, but set no owner's flag any more. Thread: any thread.
 void disown_sigbus_range(int slot);
 
-// Before the range is unmapped. Thread: any thread.
+// Removes the range from the table; call it before the range is unmapped. Thread: any thread.
 void remove_sigbus_range(int slot);
 
 }  // namespace pvrdma::guestmem

@@ -28,7 +28,7 @@ class SigbusTest : public ::testing::Test {
   std::optional<std::uint64_t> read_page(std::size_t page) const {
     return read_object<std::uint64_t>(memory_, GuestPhys(kFaultBase + page * kPageBytes));
   }
-  // As it is found before any harm is done, like the pieces of a copy under way.
+  // The address as it was translated before any damage, like the pieces of a copy under way.
   std::byte* host_of(std::size_t page) const {
     return memory_.translate(GuestPhys(kFaultBase + page * kPageBytes), kPageBytes, Access::kReadWrite);
   }
@@ -71,7 +71,7 @@ TEST_F(SigbusTest, NothingOfADamagedMemoryIsUsedAgain) {
   EXPECT_NE(memory_.generation(), 0U);
 }
 
-// vm.max_map_count is the process's: a VMM must not use it up for the others.
+// vm.max_map_count limits the whole process: one VMM must not use it up for the others.
 TEST(SigbusMaps, PagesThatVanishOneByOneCostOneMapping) {
   ASSERT_TRUE(install_sigbus_handler());
   constexpr std::size_t kMany = 256;
@@ -89,14 +89,14 @@ TEST(SigbusMaps, PagesThatVanishOneByOneCostOneMapping) {
     std::byte* const host = memory.translate(GuestPhys(kFaultBase), kMany * kPageBytes, Access::kReadWrite);
     const std::size_t before = count_maps();
     ram.truncate(kPageBytes);
-    // Each other one, as a guest's scattered pages are.
+    // Every second page, like a guest's scattered pages.
     for (std::size_t i = 1; i < kMany; i += 2) {
       std::byte* const page = host + (downwards ? kMany - i : i) * kPageBytes;
       EXPECT_EQ(*page, std::byte{0});
       *page = std::byte{1};
     }
     EXPECT_TRUE(memory.damaged());
-    // A page each would make some 250. A sanitizer maps a few for itself.
+    // One mapping for each page would make about 250. A sanitizer maps a few for itself.
     EXPECT_LE(count_maps(), before + 10) << (downwards ? "downwards" : "upwards");
   }
 }

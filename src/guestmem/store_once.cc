@@ -6,7 +6,8 @@
 namespace pvrdma::guestmem {
 namespace {
 
-// Whatever the memory is used as elsewhere: loads may be misaligned, stores never are.
+// The words are may_alias, because the memory may be used as any type elsewhere. Loads may be misaligned,
+// stores never are.
 template <std::size_t kBytes>
 struct Word;
 template <>
@@ -35,8 +36,8 @@ struct Word<16> {
   using Load [[gnu::may_alias, gnu::vector_size(16), gnu::aligned(1)]] = std::uint8_t;
 };
 
-// Volatile: the compiler neither repeats, merges, splits nor reorders these stores, nor calls memcpy() for a
-// loop of them.
+// Volatile: the compiler must not repeat, merge, split or reorder these stores, nor call memcpy() for a loop
+// of them.
 template <std::size_t kBytes>
 void store(std::byte* to, const typename Word<kBytes>::Store& word) {
   *reinterpret_cast<volatile typename Word<kBytes>::Store*>(to) = word;
@@ -50,7 +51,7 @@ class Copy {
  public:
   Copy(std::byte* to, const std::byte* from, std::size_t size) : to_(to), from_(from), left_(size) {}
 
-  // In words as large as `to_` is aligned, until it is for all sizes.
+  // Copies words as large as the alignment of `to_` allows, until it is aligned for all sizes.
   void align() {
     if (is_odd_by<1>()) step<1>();
     if (is_odd_by<2>()) step<2>();
@@ -104,7 +105,7 @@ class Copy {
 }  // namespace
 
 void store_once(std::byte* to, const std::byte* from, std::size_t size) {
-  // Upwards it would store over what is still to be loaded.
+  // A copy upwards would overwrite bytes that are still to be loaded.
   const auto distance = reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from);
   if (distance < size && distance != 0) {
     std::memmove(to, from, size);
