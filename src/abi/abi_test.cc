@@ -1,4 +1,4 @@
-// The layouts prove themselves when this file compiles; here is what they compute.
+// The headers prove the layouts when this file compiles. The tests check the functions of the headers.
 #include <gtest/gtest.h>
 #include <span>
 
@@ -48,7 +48,7 @@ TEST(WqeStride, FollowsTheReceiveTable) {
   expect_strides(rows, recv_wqe_stride);
 }
 
-// Each parser knows exactly its enumerators and gives the number back.
+// Each parser accepts exactly its enumerators and returns the same number.
 template <typename Parse>
 void expect_accepts(Parse parse, std::uint32_t first, std::uint32_t last) {
   for (std::uint32_t raw = 0; raw <= last + 300; ++raw) {
@@ -149,7 +149,8 @@ TEST(AddressVectorWord, SplitsTrafficClassAndFlowLabel) {
   EXPECT_EQ(av.flow_label(), 0xfedcbU);
 }
 
-// Section 4.3: the driver's counter arithmetic run to the end of its period, for rings of 1 to 16 data pages.
+// Section 4.3: runs the driver's counter arithmetic to the end of its period, for rings of 1 to 16 data
+// pages.
 TEST(EffectiveRing, IsThePeriodOfTheDriversArithmetic) {
   for (std::uint32_t pages = 1; pages <= 16; ++pages) {
     for (const std::uint32_t per_page : {512u, 1024u}) {

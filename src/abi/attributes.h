@@ -1,6 +1,6 @@
 // Attributes of ports, QPs, SRQs and address handles as commands carry them (docs/device.md section 3.4).
 //
-// Numbers that come from the guest stay raw integers here; the parse_ functions are the only way to the
+// Numbers that come from the guest stay raw integers here. Only the parse_ functions turn them into
 // enumerations. Thread: plain data and pure functions.
 #pragma once
 
@@ -29,7 +29,8 @@ constexpr std::optional<QpState> parse_qp_state(std::uint32_t raw) {
   return static_cast<QpState>(raw);
 }
 
-// The raw-packet and XRC types (5 and up) exist in the numbering only; they do not parse.
+// The raw-packet and XRC types (5 and up) exist in InfiniBand's numbering, but the device does not support
+// them: they do not parse.
 enum class QpType : std::uint8_t { kSmi = 0, kGsi = 1, kRc = 2, kUc = 3, kUd = 4 };
 
 constexpr std::optional<QpType> parse_qp_type(std::uint32_t raw) {
@@ -74,7 +75,7 @@ enum AccessFlag : std::uint32_t {
 };
 inline constexpr std::uint32_t kAccessMask = 0x7f;
 
-// attr_mask of MODIFY_QP: which fields of QpAttr mean anything.
+// attr_mask of MODIFY_QP: which fields of QpAttr are valid.
 enum QpAttrBit : std::uint32_t {
   kQpAttrState = 1u << 0,
   kQpAttrCurState = 1u << 1,
@@ -99,7 +100,7 @@ enum QpAttrBit : std::uint32_t {
   kQpAttrDestQpn = 1u << 20,
 };
 
-// attr_mask of MODIFY_SRQ. Linux means the limit only, and may set bit 0 as well.
+// attr_mask of MODIFY_SRQ. Linux sets the limit only, but may also set bit 0 (kSrqAttrMaxWr).
 enum SrqAttrBit : std::uint32_t { kSrqAttrMaxWr = 1u << 0, kSrqAttrLimit = 1u << 1 };
 
 // AhAttr.ah_flags.
@@ -111,7 +112,7 @@ struct PortAttr {
   std::uint32_t state;        // PortState
   std::uint32_t max_mtu;      // Mtu
   std::uint32_t active_mtu;   // Mtu
-  std::uint32_t gid_tbl_len;  // equal to Caps.gid_tbl_len, or the guest writes past its table
+  std::uint32_t gid_tbl_len;  // must equal Caps.gid_tbl_len, or the guest writes past its table
   std::uint32_t port_cap_flags;
   std::uint32_t max_msg_sz;  // bytes
   std::uint32_t bad_pkey_cntr;
@@ -214,7 +215,7 @@ PVRDMA_ABI_FIELD(SrqAttr, max_wr, 0, 4);
 PVRDMA_ABI_FIELD(SrqAttr, max_sge, 4, 4);
 PVRDMA_ABI_FIELD(SrqAttr, srq_limit, 8, 4);
 
-// The guest copies a caller's struct whole: fields that attr_mask does not name hold rubbish.
+// The guest copies a caller's whole struct: fields that attr_mask does not name hold random data.
 struct QpAttr {
   std::uint32_t qp_state;        // QpState
   std::uint32_t cur_qp_state;    // QpState

@@ -1,9 +1,8 @@
 // Command codes and the headers of requests and responses (docs/device.md sections 3.1 and 3.2).
 //
-// One request in the command slot, at most one response in the response slot.
-// The device copies kRequestSlotBytes once and reads nothing from the slot again. Failure is reported through
-// the ERR register and, for MODIFY_QP, ResponseHeader.err. Little-endian. Thread: plain data and pure
-// functions.
+// The command slot holds one request, and the response slot holds at most one response. The device copies
+// kRequestSlotBytes once and does not read the slot again. It reports a failure through the ERR register and,
+// for MODIFY_QP, in ResponseHeader.err. Little-endian. Thread: plain data and pure functions.
 #pragma once
 
 #include <array>
@@ -40,7 +39,7 @@ enum class Command : std::uint32_t {
 };
 inline constexpr std::uint32_t kCommandCount = 21;
 
-// As the header names it, for log lines. Static storage.
+// The command's name as in the kernel's header, for log lines. Static storage.
 constexpr std::string_view name_of(Command command) {
   switch (command) {
     case Command::kQueryPort:
@@ -94,13 +93,13 @@ constexpr std::optional<Command> parse_command(std::uint32_t raw) {
   return static_cast<Command>(raw);
 }
 
-// ResponseHeader.ack of a command's response (3.1).
+// The value of ResponseHeader.ack in the response to `command` (3.1).
 constexpr std::uint32_t ack_of(Command command) {
   return 0x80000000u + static_cast<std::uint32_t>(command);
 }
 
-// Whether the guest waits for a response: then write it and signal Vector::kResponse; otherwise do neither
-// (3.1, 3.2).
+// True if the guest waits for a response: then the device writes it and signals Vector::kResponse. Otherwise
+// it does neither (3.1, 3.2).
 constexpr bool expects_response(Command command) {
   switch (command) {
     case Command::kQueryPort:
@@ -130,12 +129,12 @@ constexpr bool expects_response(Command command) {
   return false;
 }
 
-// What the guest copies to and from the slots: the largest request and response.
+// The bytes that the guest copies to and from the slots: the sizes of the largest request and response.
 inline constexpr std::size_t kRequestSlotBytes = 184;
 inline constexpr std::size_t kResponseSlotBytes = 176;
 
 struct RequestHeader {
-  std::uint64_t response;  // a cookie to copy back
+  std::uint64_t response;  // a cookie that the response must repeat
   std::uint32_t cmd;       // Command
   std::uint32_t reserved;
 };

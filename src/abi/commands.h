@@ -1,5 +1,5 @@
-// Requests and responses of all commands; here those on ports, contexts, PDs, MRs, CQs and GIDs
-// (docs/device.md section 3.2). Those on QPs and SRQs are in queue_commands.h, which comes along.
+// Requests and responses of the commands on ports, contexts, PDs, MRs, CQs and GIDs (docs/device.md section
+// 3.2). The commands on QPs and SRQs are in queue_commands.h, which this file includes.
 //
 // Little-endian; every request and response begins with its header. Thread: plain data.
 #pragma once
@@ -55,7 +55,7 @@ struct CreateUcRequest {
   RequestHeader hdr;
   std::uint64_t pfn64;  // frame of the context's UAR page
 
-  // Versions below kVersionPpn64 fill the low half only.
+  // With versions below kVersionPpn64 the guest fills only the low half.
   constexpr std::uint32_t pfn() const { return static_cast<std::uint32_t>(pfn64); }
 };
 PVRDMA_ABI_STRUCT(CreateUcRequest, 24);
@@ -63,7 +63,7 @@ PVRDMA_ABI_FIELD(CreateUcRequest, pfn64, 16, 8);
 
 struct CreateUcResponse {
   ResponseHeader hdr;
-  std::uint32_t ctx_handle;  // never 0: that means the kernel
+  std::uint32_t ctx_handle;  // never 0, which means the kernel
   std::uint32_t reserved;
 };
 PVRDMA_ABI_STRUCT(CreateUcResponse, 24);
@@ -114,7 +114,7 @@ struct CreateMrRequest {
   std::uint64_t length;  // bytes
   std::uint64_t pdir_dma;
   std::uint32_t pd_handle;
-  std::uint32_t access_flags;  // AccessFlag bits, and others to be masked off
+  std::uint32_t access_flags;  // AccessFlag bits; mask other bits off
   std::uint32_t flags;         // MrFlag bits
   std::uint32_t nchunks;       // pages
 };
@@ -154,7 +154,7 @@ struct CreateCqRequest {
   std::uint64_t pdir_dma;
   std::uint32_t ctx_handle;  // 0: the kernel
   std::uint32_t cqe;         // ring entries
-  std::uint32_t nchunks;     // pages, page 0 = ring state
+  std::uint32_t nchunks;     // pages; page 0 is the ring state
   std::uint32_t reserved;
 };
 PVRDMA_ABI_STRUCT(CreateCqRequest, 40);
@@ -166,7 +166,7 @@ PVRDMA_ABI_FIELD(CreateCqRequest, nchunks, 32, 4);
 struct CreateCqResponse {
   ResponseHeader hdr;
   std::uint32_t cq_handle;  // below Caps.max_cq
-  std::uint32_t cqe;        // exactly as asked: the guest adopts it as ring size
+  std::uint32_t cqe;        // exactly as requested: the guest adopts it as ring size
 };
 PVRDMA_ABI_STRUCT(CreateCqResponse, 24);
 PVRDMA_ABI_FIELD(CreateCqResponse, cq_handle, 16, 4);
@@ -201,8 +201,8 @@ PVRDMA_ABI_FIELD(DestroyCqRequest, cq_handle, 16, 4);
 
 struct CreateBindRequest {
   RequestHeader hdr;
-  std::uint32_t mtu;   // bytes, not the enumeration
-  std::uint32_t vlan;  // 0xfff: none
+  std::uint32_t mtu;   // bytes, not the value of Mtu
+  std::uint32_t vlan;  // 0xfff: no VLAN
   std::uint32_t index;
   Gid new_gid;
   std::uint8_t gid_type;  // GidType

@@ -65,13 +65,13 @@ constexpr std::optional<CompletionOpcode> parse_completion_opcode(std::uint32_t 
   return static_cast<CompletionOpcode>(raw);
 }
 
-// Cqe.wc_flags. Bits 16 (smac) and 32 (vlan) exist too and must never be set: the driver copies neither
-// field.
+// Cqe.wc_flags. Bits 16 (smac) and 32 (vlan) also exist and must never be set, because the driver copies
+// neither field.
 enum WcFlag : std::uint32_t {
   kWcGrh = 1u << 0,
   kWcWithImm = 1u << 1,
   kWcWithInvalidate = 1u << 2,
-  kWcWithNetworkHdrType = 1u << 6,  // kernel QPs only: user verbs mean something else by it
+  kWcWithNetworkHdrType = 1u << 6,  // kernel QPs only: user verbs give this bit another meaning
 };
 
 // Cqe.network_hdr_type, valid with kWcWithNetworkHdrType.
@@ -83,7 +83,7 @@ struct Cqe {
   std::uint32_t opcode;    // CompletionOpcode
   std::uint32_t status;    // CompletionStatus
   std::uint32_t byte_len;  // bytes received, read or swapped
-  Be32 imm_data;           // as on the wire; with kWcWithInvalidate a host-order rkey in `raw`
+  Be32 imm_data;           // as on the wire; with kWcWithInvalidate, `raw` is an rkey in host order
   std::uint32_t src_qp;    // UD and GSI: the sender's QP number
   std::uint32_t wc_flags;  // WcFlag bits
   std::uint32_t vendor_err;

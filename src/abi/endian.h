@@ -1,7 +1,7 @@
-// Big-endian integers and byte-string addresses as they stand in the guest's structures.
+// Big-endian integers and byte-string addresses, as the guest's structures contain them.
 //
-// Everything else in the contract is little-endian and a plain integer; these types exist so that a
-// big-endian field cannot be used without a conversion. Thread: values.
+// All other fields of the contract are little-endian plain integers. These types exist so that a big-endian
+// field cannot be used without a conversion. Thread: values.
 #pragma once
 
 #include <array>

@@ -1,9 +1,9 @@
 // Compile-time proof of the layout of every structure shared with the guest.
 //
 // PVRDMA_ABI_STRUCT(T, size) proves that T is a plain object of `size` bytes without hidden padding, so that
-// a byte copy from guest memory is all the parsing there is. PVRDMA_ABI_FIELD(T, field, offset, size) proves
-// one field's place. Numbers come from the tables marked [abi] of docs/device.md, which a program that
-// includes the kernel's own headers printed.
+// a byte copy from guest memory is the only parsing needed. PVRDMA_ABI_FIELD(T, field, offset, size) proves
+// one field's offset and size. The numbers come from the tables marked [abi] of docs/device.md. A program
+// that includes the kernel's own headers printed those tables.
 #pragma once
 
 #include <bit>

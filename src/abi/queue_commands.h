@@ -17,9 +17,9 @@ struct CreateSrqRequest {
   RequestHeader hdr;
   std::uint64_t pdir_dma;
   std::uint32_t pd_handle;
-  std::uint32_t nchunks;  // pages, page 0 = ring state
+  std::uint32_t nchunks;  // pages; page 0 is the ring state
   SrqAttr attrs;
-  std::uint8_t srq_type;  // 0: basic, the only one there is
+  std::uint8_t srq_type;  // 0: basic, the only type that exists
   std::array<std::uint8_t, 7> reserved;
 };
 PVRDMA_ABI_STRUCT(CreateSrqRequest, 56);
@@ -116,7 +116,7 @@ PVRDMA_ABI_FIELD(CreateQpRequest, sq_sig_all, 74, 1);
 PVRDMA_ABI_FIELD(CreateQpRequest, qp_type, 75, 1);
 PVRDMA_ABI_FIELD(CreateQpRequest, is_srq, 76, 1);
 
-// Versions below kVersionQpHandle: the QP number is the handle.
+// The response of versions below kVersionQpHandle, where the QP number is the handle.
 struct CreateQpResponse {
   ResponseHeader hdr;
   std::uint32_t qpn;
@@ -134,7 +134,7 @@ PVRDMA_ABI_FIELD(CreateQpResponse, max_send_sge, 28, 4);
 PVRDMA_ABI_FIELD(CreateQpResponse, max_recv_sge, 32, 4);
 PVRDMA_ABI_FIELD(CreateQpResponse, max_inline_data, 36, 4);
 
-// Versions from kVersionQpHandle on.
+// The response of versions from kVersionQpHandle on.
 struct CreateQpResponseV2 {
   ResponseHeader hdr;
   std::uint32_t qpn;
@@ -168,7 +168,7 @@ PVRDMA_ABI_FIELD(ModifyQpRequest, attrs, 24, 160);
 static_assert(sizeof(ModifyQpRequest) == kRequestSlotBytes);
 
 struct ModifyQpResponse {
-  ResponseHeader hdr;  // the one response whose err the guest looks at
+  ResponseHeader hdr;  // the only response whose err the guest checks
 };
 PVRDMA_ABI_STRUCT(ModifyQpResponse, 16);
 

@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kMsixBarBytes = 16 * 1024;
 inline constexpr std::uint32_t kMsixTableOffset = 0x0;
 inline constexpr std::uint32_t kMsixPbaOffset = 0x2000;
 inline constexpr std::uint64_t kRegisterBarBytes = 4096;
-inline constexpr std::uint64_t kUarPageBytes = kPageBytes;  // one per user context, page 0 is the kernel's
+inline constexpr std::uint64_t kUarPageBytes = kPageBytes;  // one per user context; page 0 is the kernel's
 
 // --- MSI-X vectors (1.3) ---
 
@@ -46,7 +46,7 @@ enum class Register : std::uint32_t {
   kMacHigh = 0x24,
 };
 
-// The register at byte `offset` of BAR 1; nothing for a hole or an unaligned offset.
+// The register at byte `offset` of BAR 1. Nothing for an offset without a register or an unaligned offset.
 constexpr std::optional<Register> parse_register(std::uint64_t offset) {
   if (offset > static_cast<std::uint64_t>(Register::kMacHigh) || offset % 4 != 0) return std::nullopt;
   return static_cast<Register>(offset);
@@ -60,7 +60,7 @@ constexpr std::optional<Ctl> parse_ctl(std::uint32_t raw) {
   return static_cast<Ctl>(raw);
 }
 
-// Bits of ICR, and of IMR by inference.
+// Bits of ICR. We infer that IMR has the same bits.
 enum InterruptCause : std::uint32_t {
   kInterruptResponse = 1u << 0,
   kInterruptAsyncEvent = 1u << 1,
@@ -82,7 +82,7 @@ inline constexpr std::uint32_t kVersionQpHandle = 20;  // CREATE_QP answers with
 
 enum class UarWord : std::uint32_t { kQp = 0, kCq = 4, kSrq = 8 };
 
-// The doorbell word at byte `offset` of a UAR page; nothing elsewhere.
+// The doorbell word at byte `offset` of a UAR page. Nothing for any other offset.
 constexpr std::optional<UarWord> parse_uar_word(std::uint32_t offset) {
   if (offset > static_cast<std::uint32_t>(UarWord::kSrq) || offset % 4 != 0) return std::nullopt;
   return static_cast<UarWord>(offset);

@@ -10,7 +10,7 @@
 
 namespace pvrdma::abi {
 
-// The two counters of one ring, each written by one side with 32-bit atomic stores.
+// The two counters of one ring. Each is written by one side, with 32-bit atomic stores.
 struct RingIndices {
   std::uint32_t prod_tail;
   std::uint32_t cons_head;
@@ -19,7 +19,7 @@ PVRDMA_ABI_STRUCT(RingIndices, 8);
 PVRDMA_ABI_FIELD(RingIndices, prod_tail, 0, 4);
 PVRDMA_ABI_FIELD(RingIndices, cons_head, 4, 4);
 
-// The start of page 0 of every ring object. Send queues use tx; all others rx.
+// The start of page 0 of every ring object. Send queues use tx, all others use rx.
 struct RingState {
   RingIndices tx;
   RingIndices rx;
@@ -58,7 +58,7 @@ constexpr std::optional<EventType> parse_event_type(std::uint32_t raw) {
 // Element of the asynchronous event ring.
 struct AsyncEvent {
   std::uint32_t type;  // EventType
-  std::uint32_t info;  // CQ, QP or SRQ handle, or port number, by type
+  std::uint32_t info;  // depends on the type: handle of the CQ, QP or SRQ, or port number
 };
 PVRDMA_ABI_STRUCT(AsyncEvent, 8);
 PVRDMA_ABI_FIELD(AsyncEvent, type, 0, 4);
@@ -71,14 +71,16 @@ struct Notification {
 PVRDMA_ABI_STRUCT(Notification, 4);
 PVRDMA_ABI_FIELD(Notification, info, 0, 4);
 
-// Entries that the driver's power-of-two arithmetic really uses of a ring of `nominal` entries, which for the
-// event and notification rings is no power of two (4.3): its counter i runs i = (i + 1) & (2 * nominal - 1)
-// from 0, so it returns to 0 at the lowest clear bit of 2 * nominal - 1. 0 for 0.
+// The number of entries that the driver's power-of-two arithmetic really uses of a ring of `nominal` entries.
+// For the event and notification rings `nominal` is not a power of two (4.3). The driver's counter i runs i =
+// (i + 1) & (2 * nominal - 1) from 0, so it returns to 0 at the lowest clear bit of 2 * nominal - 1. Returns
+// 0 for 0.
 constexpr std::uint32_t effective_ring_entries(std::uint32_t nominal) {
   return nominal & (~nominal + 1);
 }
 
-// Effective entries of a ring of `num_pages` pages, the first of which is the state page. 0 for fewer than 2.
+// The effective entries of a ring of `num_pages` pages, the first of which is the state page. 0 for fewer
+// than 2 pages.
 template <typename Element>
 constexpr std::uint32_t effective_ring_entries_of(std::uint32_t num_pages) {
   if (num_pages < 2) return 0;

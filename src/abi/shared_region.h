@@ -1,7 +1,9 @@
-// The device shared region: what guest and device tell each other at start (docs/device.md section 2).
+// The device shared region: what guest and device tell each other when the driver starts (docs/device.md
+// section 2).
 //
-// The guest fills everything but `caps` and writes the region's address to DSRLOW/DSRHIGH; the device fills
-// `caps` once, before that write is acknowledged, and never reads it back. Little-endian. Thread: plain data.
+// The guest fills everything except `caps` and writes the region's address to DSRLOW/DSRHIGH. The device
+// fills `caps` once, before it acknowledges that write, and never reads it back. Little-endian. Thread: plain
+// data.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +12,7 @@
 
 namespace pvrdma::abi {
 
-// Where a ring's page directory is (2.1).
+// The page directory of a ring (2.1).
 struct RingPages {
   std::uint32_t num_pages;  // including the state page; Linux: 4
   std::uint32_t reserved;
@@ -26,13 +28,13 @@ enum class Mode : std::uint8_t { kRoce = 0, kIwarp = 1, kInfiniband = 2 };
 // Bits of Caps.gid_types and values of CREATE_BIND's gid_type. A device offers exactly one (1.7).
 enum GidType : std::uint8_t { kGidTypeRocev1 = 1u << 0, kGidTypeRocev2 = 1u << 1 };
 
-// Bits of Caps.bmme_flags. All three make the driver offer memory-management extensions.
+// Bits of Caps.bmme_flags. The driver offers memory-management extensions only if all three are set.
 enum BmmeFlag : std::uint8_t { kBmmeLocalInv = 1u << 0, kBmmeRemoteInv = 1u << 1, kBmmeFastReg = 1u << 2 };
 
 // Bits of Caps.atomic_ops.
 enum AtomicOp : std::uint8_t { kAtomicCompareSwap = 1u << 0, kAtomicFetchAdd = 1u << 1 };
 
-// Capabilities (2.2). Fields that Linux never reads are to be zero.
+// Capabilities (2.2). Fields that Linux never reads must be zero.
 struct Caps {
   std::uint64_t fw_ver;  // a.b.c = bits 32 and up, 16-31, 0-15
   Be64 node_guid;
@@ -72,7 +74,7 @@ struct Caps {
   std::uint32_t max_ah;
   std::uint32_t max_fmr;
   std::uint32_t max_map_per_fmr;
-  std::uint32_t max_srq;  // 0: no SRQ verbs
+  std::uint32_t max_srq;  // 0: the device has no SRQ verbs
   std::uint32_t max_srq_wr;
   std::uint32_t max_srq_sge;
   std::uint32_t max_uar;  // a power of two

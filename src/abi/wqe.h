@@ -1,9 +1,9 @@
 // Work queue entries as the guest writes them into its send and receive rings (docs/device.md sections 4.5
 // and 6).
 //
-// A send WQE is a SendWqeHeader (80 bytes) followed by num_sge Sge; a receive WQE a RecvWqeHeader (16 bytes)
-// followed by num_sge Sge. Fields that an opcode does not use hold data of an earlier WQE. Little-endian
-// unless typed otherwise. Thread: plain data and pure functions.
+// A send WQE is a SendWqeHeader (80 bytes) followed by num_sge Sge. A receive WQE is a RecvWqeHeader (16
+// bytes) followed by num_sge Sge. Fields that an opcode does not use hold data of an earlier WQE.
+// Little-endian unless the type says otherwise. Thread: plain data and pure functions.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace pvrdma::abi {
 
-// Kernel numbering; user space passes its own verbs numbers, which agree for 0 to 6 only (6.2).
+// The kernel's numbering. User space passes its own verbs numbers, which are the same only for 0 to 6 (6.2).
 enum class Opcode : std::uint32_t {
   kRdmaWrite = 0,
   kRdmaWriteWithImm = 1,
@@ -37,7 +37,7 @@ enum class Opcode : std::uint32_t {
   kRegSigMr = 15,
 };
 
-// 16 is "error" in the guest's numbering and does not parse.
+// 16 means "error" in the guest's numbering, so it does not parse.
 constexpr std::optional<Opcode> parse_opcode(std::uint32_t raw) {
   if (raw > static_cast<std::uint32_t>(Opcode::kRegSigMr)) return std::nullopt;
   return static_cast<Opcode>(raw);
@@ -47,7 +47,7 @@ enum SendFlag : std::uint32_t {
   kSendFence = 1u << 0,
   kSendSignaled = 1u << 1,
   kSendSolicited = 1u << 2,
-  kSendInline = 1u << 3,  // never carries inline data: ignore it and read the SGEs (6.1)
+  kSendInline = 1u << 3,  // WQEs never carry inline data: ignore it and read the SGEs (6.1)
   kSendIpCsum = 1u << 4,
 };
 inline constexpr std::uint32_t kSendFlagMask = 0x1f;
@@ -90,7 +90,7 @@ PVRDMA_ABI_FIELD(AddressVector, stat_rate, 26, 1);
 PVRDMA_ABI_FIELD(AddressVector, hop_limit, 27, 1);
 PVRDMA_ABI_FIELD(AddressVector, dmac, 28, 6);
 
-// --- Forms of SendWqeHeader.fields; offsets count from there (32 less than in the reference) ---
+// --- Forms of SendWqeHeader.fields. Offsets count from its start: 32 less than in the reference ---
 
 // RDMA write, write with immediate, read.
 struct RdmaFields {
@@ -157,9 +157,9 @@ struct SendWqeHeader {
   std::uint32_t total_len;   // reserved
   std::uint32_t opcode;      // Opcode
   std::uint32_t send_flags;  // SendFlag bits
-  Be32 ex;                   // the immediate in network order; or, by opcode, a host-order rkey in `raw`
+  Be32 ex;                   // by opcode: the immediate in network order, or an rkey in host order in `raw`
   std::uint32_t reserved;
-  std::array<std::byte, 48> fields;  // one of the forms above, by opcode and QP type
+  std::array<std::byte, 48> fields;  // one of the forms above, depending on opcode and QP type
 
   constexpr Be32 imm_data() const { return ex; }
   constexpr std::uint32_t invalidate_rkey() const { return ex.raw; }
@@ -192,20 +192,20 @@ PVRDMA_ABI_STRUCT(RecvWqeHeader, 16);
 PVRDMA_ABI_FIELD(RecvWqeHeader, wr_id, 0, 8);
 PVRDMA_ABI_FIELD(RecvWqeHeader, num_sge, 8, 4);
 
-// What precedes the payload of every UD and GSI receive, in the first SGEs (6.3).
+// The bytes of the GRH that precedes the payload of every UD and GSI receive, in the first SGEs (6.3).
 inline constexpr std::uint32_t kGrhBytes = 40;
 
 // --- Stride of the rings (4.5) ---
 
-// Bytes from one WQE to the next of a ring whose entries have `header_bytes` and at most `max_sge` elements.
-// Nothing when that exceeds a page: such a WQE would straddle unrelated pages.
+// Bytes from one WQE to the next in a ring whose entries have `header_bytes` and at most `max_sge` elements.
+// Nothing when that exceeds a page: such a WQE would straddle pages that are not contiguous.
 constexpr std::optional<std::uint32_t> wqe_stride(std::size_t header_bytes, std::uint32_t max_sge) {
   const std::uint64_t used = header_bytes + std::uint64_t{sizeof(Sge)} * max_sge;
   if (used > kPageBytes) return std::nullopt;
   return static_cast<std::uint32_t>(std::bit_ceil(used));
 }
 
-// `max_sge` as it stands in CREATE_QP or CREATE_SRQ, not rounded.
+// `max_sge` is the value in CREATE_QP or CREATE_SRQ, not rounded.
 constexpr std::optional<std::uint32_t> send_wqe_stride(std::uint32_t max_sge) {
   return wqe_stride(sizeof(SendWqeHeader), max_sge);
 }
