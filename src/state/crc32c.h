@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli), as in RFC 3720, B.4: the checksum of a record of saved state, and at most of one.
-// Thread: any.
+// CRC-32C (Castagnoli), as in RFC 3720, B.4: the checksum of a record of saved state. `bytes` is at most as
+// long as the longest record. Thread: any.
 #pragma once
 
 #include <cstddef>

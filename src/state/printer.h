@@ -1,5 +1,5 @@
-// Printer: the archive that makes text of a saved state, a field a line. It reads like a Reader, and what it
-// prints up to a fault is what a Reader would have loaded. Thread: one.
+// Printer: the archive that prints a saved state as text, one field per line. It checks what a Reader checks.
+// The text up to the first error shows the values that a Reader would have loaded. Thread: one.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ class Printer : private Reader {
                std::to_string(record->kind.version) + "\n";
     return record;
   }
-  // What the record just opened is called.
+  // Prints a name after the line of the record that was just opened.
   void title(std::string_view name) {
     text_.pop_back();
     text_.append(": ").append(name) += '\n';
@@ -73,7 +73,7 @@ class Printer : private Reader {
   }
   void pages(std::string_view name, std::vector<std::uint64_t>& pages, std::uint32_t most);
 
-  // What was read so far.
+  // The text of everything read so far.
   const std::string& text() const { return text_; }
 
  private:

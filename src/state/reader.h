@@ -1,12 +1,11 @@
-// Reader: the archive that loads, from bytes of another host, which may say anything.
+// Reader: the archive that loads a state. The bytes come from another host and may be arbitrary.
 //
-// An archive is what a type is described to: `describe(archive, value)` names its fields one after the other,
-// and the same function saves (Writer), loads (Reader) and prints (Printer). So what is written and what is
-// read cannot differ.
+// `describe(archive, value)` names the fields of a type to an archive, one after the other. The same function
+// saves (Writer), loads (Reader) and prints (Printer). So the written and the read format cannot differ.
 //
-// The reader never throws, never reads beyond a record, makes no list longer than the record has bytes for,
-// and keeps the first fault: afterwards every field is 0 and every list empty, and who reads looks once, at
-// the end. The bytes are borrowed. Thread: one.
+// The reader never throws, never reads beyond a record, and makes no list longer than the record has bytes
+// for. It keeps the first error: afterwards every field is 0 and every list is empty, so the caller checks
+// once, at the end. The bytes are borrowed. Thread: one.
 #pragma once
 
 #include <array>
@@ -29,30 +28,31 @@ class Reader {
  public:
   static constexpr bool kLoads = true;
 
-  // Checks the head; a stream without a proper one is a fault at once.
+  // Checks the head. If the stream has no valid head, the reader has failed at once.
   explicit Reader(std::span<const std::byte> stream);
 
-  // Nothing after a fault of it.
+  // Empty if the head was invalid.
   const Head& head() const { return head_; }
 
   struct Record {
     RecordKind kind;
     bool must_be_understood;
   };
-  // The next record, whole and unchanged as its checksum says; nothing at the end of the stream, which is
-  // checked, and after a fault. What was left unread of the record before is a fault unless skip() was
-  // called.
+  // The next record. It is complete, and its checksum is right. Nothing at the end of the stream, which is
+  // checked, and nothing after an error. It is an error if the caller left bytes of the previous record
+  // unread and did not call skip().
   std::optional<Record> next();
-  // Of a record whose kind is not known here: passes over it, or refuses the stream.
+  // Call it for a record of unknown kind. Skips the record, or refuses the stream if the record must be
+  // understood.
   void skip(const Record& record);
 
-  // Refuses the stream. The first reason counts.
+  // Refuses the stream. Only the first reason is kept.
   void refuse(std::string why);
   bool failed() const { return fault_.has_value(); }
-  // Nothing was wrong, or the first thing that was.
+  // Success, or the first error.
   Result<> result() const;
 
-  // `most`: a value above it is a fault.
+  // A value above `most` is an error.
   template <std::unsigned_integral T>
   void number(std::string_view name, T& value, T most = static_cast<T>(~T{})) {
     value = static_cast<T>(checked(name, take(sizeof(T)), 0, most));
@@ -70,7 +70,8 @@ class Reader {
   void bytes(std::string_view /*name*/, std::array<std::uint8_t, size>& value) {
     for (std::uint8_t& byte : value) byte = static_cast<std::uint8_t>(take(1));
   }
-  // At most `most` elements, each of at least so many bytes (not 0) in the stream.
+  // A list of at most `most` elements, each of which takes at least `bytes_at_least` bytes (not 0) in the
+  // stream.
   template <typename T, typename Each>
   void list(std::string_view name, std::vector<T>& values, std::uint32_t most, std::size_t bytes_at_least,
             Each each) {
@@ -78,11 +79,11 @@ class Reader {
     values.resize(take_count(name, most, bytes_at_least));
     for (T& value : values) each(value);
   }
-  // Addresses of pages, aligned; at most `most`.
+  // Page addresses, which must be aligned; at most `most`.
   void pages(std::string_view name, std::vector<std::uint64_t>& pages, std::uint32_t most);
 
  protected:
-  // Of a list that follows.
+  // Reads the length of the list that follows.
   std::uint32_t take_count(std::string_view name, std::uint32_t most, std::size_t bytes_at_least);
 
  private:
@@ -91,8 +92,8 @@ class Reader {
   std::optional<Record> open_record();
 
   std::size_t total_bytes_;
-  std::span<const std::byte> left_;  // of the stream
-  std::span<const std::byte> body_;  // of the record, not read yet
+  std::span<const std::byte> left_;  // the rest of the stream
+  std::span<const std::byte> body_;  // the unread rest of the record
   std::uint32_t records_ = 0;        // without head and end
   bool ended_ = false;
   std::optional<std::string> fault_;

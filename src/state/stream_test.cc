@@ -1,4 +1,4 @@
-// Streams of saved state: what is written is read, and whatever was done to the bytes is noticed.
+// Streams of saved state: a reader gets back what was written, and notices every change of the bytes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ std::vector<std::byte> saved(Thing thing, RecordKind kind = kThing) {
   return writer.finish();
 }
 
-// What a stream of one thing says; the fault's sentence when it is refused.
+// What a stream with one thing loads; the error's sentence when the stream is refused.
 struct Loaded {
   Thing thing;
   std::string fault;

@@ -36,7 +36,7 @@ void Writer::begin(RecordKind kind) {
   put(kMustUnderstand, 2);
   put(kind.version, 2);
   put(0, 2);
-  put(0, 4);  // the length, which end() knows
+  put(0, 4);  // the length; end() fills it in
 }
 
 void Writer::end() {

@@ -1,6 +1,6 @@
 // Writer: the archive that saves. See reader.h for what an archive is.
 //
-// Allocates as it goes: for paths that no guest waits for. Thread: one.
+// Allocates while it writes, so use it only where no guest waits. Thread: one.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class Writer {
 
   void begin(RecordKind kind);
   void end();
-  // The whole stream; nothing is written afterwards.
+  // Returns the whole stream. Write nothing afterwards.
   std::vector<std::byte> finish();
 
   template <std::unsigned_integral T>
@@ -43,21 +43,21 @@ class Writer {
   void bytes(std::string_view /*name*/, const std::array<std::uint8_t, size>& value) {
     for (const std::uint8_t byte : value) put(byte, 1);
   }
-  // `each(element)` describes one.
+  // `each(element)` describes one element.
   template <typename T, typename Each>
   void list(std::string_view /*name*/, std::vector<T>& values, std::uint32_t /*most*/,
             std::size_t /*bytes_at_least*/, Each each) {
     put(values.size(), 4);
     for (T& value : values) each(value);
   }
-  // Addresses of pages, in runs of neighbours.
+  // Page addresses, written as runs of consecutive pages.
   void pages(std::string_view name, const std::vector<std::uint64_t>& pages, std::uint32_t most);
 
  private:
   void put(std::uint64_t value, std::size_t bytes);
 
   std::vector<std::byte> out_;
-  std::size_t record_ = 0;  // where the one being written begins
+  std::size_t record_ = 0;  // where the current record begins
   std::uint32_t records_ = 0;
 };
 
