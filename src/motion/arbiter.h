@@ -1,7 +1,7 @@
-// Arbiter: who says, once and for all, on which of two hosts a VM is: the cluster's store.
+// Arbiter: decides, finally, on which of two hosts a VM is. The implementation is the cluster's store.
 //
-// Calls block for a bounded time. EAGAIN: it is not known whether it was done; asked again, it says. Every
-// call may be repeated. Thread: any.
+// Calls block for a bounded time. EAGAIN: it is unknown whether the change was made; call again to find out.
+// Every call may be repeated. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ class Arbiter {
  public:
   virtual ~Arbiter() = default;
 
-  // Errors: a rule forbids it, with its sentence.
+  // Records that the motion starts. Errors: a rule forbids it; the text says which.
   virtual Result<void> begin(const Motion& motion) = 0;
-  // From now on the VM is at `to`. ECANCELED: it stays, the motion was ended.
+  // From now on the VM is at `to`. ECANCELED: it stays at `from`, because the motion was ended.
   virtual Result<void> commit(const Motion& motion) = 0;
-  // It stays. EALREADY: it is at `to`.
+  // The VM stays at `from`. EALREADY: it is at `to`.
   virtual Result<void> end(const Motion& motion) = 0;
 
   enum class Verdict : std::uint8_t { kOpen, kThere, kStays };
-  // As far as is known here.
+  // The decision, as far as this host knows.
   virtual Result<Verdict> look(const Motion& motion) = 0;
-  // The daemon of `from` lives no more, as far as is known here.
+  // True if the daemon of `from` has died, as far as this host knows.
   virtual Result<bool> source_is_gone(const Motion& motion) = 0;
 
-  // Between two questions that it could not answer.
+  // The pause between two questions that it could not answer.
   static constexpr Duration kPause = std::chrono::milliseconds(200);
 };
 

@@ -102,7 +102,7 @@ Result<void> Checkpoint::finish() {
                                report_.qemu.pid, quit.error().message));
 }
 
-// Each step is tried whatever became of the one before it.
+// Tries each step, even if the one before it failed.
 Result<void> Checkpoint::abandon() {
   if (!std::exchange(changed_, false)) return {};
   Result<void> outcome;

@@ -1,9 +1,9 @@
-// Checkpoint: a VM is written to a file of its host by its QEMU, to go on from there later (restore.h). Its
-// adapter's state goes beside it: whoever leads this keeps the bytes.
+// Checkpoint: a VM's QEMU writes the VM to a file of its host, so that it can be restored later (restore.h).
+// The caller keeps the bytes of the adapter's state beside the file.
 //
-// The VM stands before anything is written: so all of its memory is in the file as it was last, what the
-// daemon wrote included. It stands until finish(), which ends its QEMU, or until the checkpoint is destroyed,
-// which lets it go on.
+// The VM is paused before anything is written. So the file has the final contents of all memory, including
+// what the daemon wrote. The VM stays paused until finish(), which ends its QEMU, or until the checkpoint is
+// destroyed, which lets the VM run again.
 //
 // Thread: one, which may block.
 #pragma once
@@ -29,30 +29,30 @@ namespace pvrdma::motion {
 struct CheckpointReport {
   QemuProcess qemu;
   std::uint64_t ram_bytes = 0;
-  Duration took{};  // the VM stands for so long
+  Duration took{};  // how long the VM was paused
 };
 
 class Checkpoint {
  public:
-  // Told of QEMU's progress, now and then. False: give up.
+  // Called now and then with QEMU's progress. Returning false gives up.
   using Progress = std::function<bool(const vmm::MigrationStatus& status)>;
 
   // `side` is borrowed.
   Checkpoint(CheckpointWish wish, AdapterSide& side) : wish_(std::move(wish)), side_(side) {}
-  // Abandons what was not finished.
+  // Calls abandon(), unless finish() was called.
   ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
-  // Once. The error is a sentence that says what failed and what the VM does now; ECANCELED: `progress` gave
-  // up.
+  // Call it once. The error text says what failed and what the VM does now. ECANCELED: `progress` returned
+  // false.
   Result<CheckpointReport> take(const Progress& progress);
-  // After take(), once: the adapter's state.
+  // The adapter's state. Call it once, after take().
   std::vector<std::byte> take_state() { return std::move(state_); }
 
-  // The file and the state are safe: the QEMU ends.
+  // The caller has stored the file and the state, so the QEMU ends.
   Result<void> finish();
-  // The VM goes on, in the same QEMU.
+  // Lets the VM run again, in the same QEMU.
   Result<void> abandon();
 
  private:
@@ -65,11 +65,11 @@ class Checkpoint {
   std::unique_ptr<vmm::Monitor> monitor_;
   std::vector<std::byte> state_;
   CheckpointReport report_;
-  Instant stood_{};              // since then
-  vmm::MigrationSettings kept_;  // QEMU's, from before
-  bool was_running_ = false;     // else it was paused, and stays so
-  bool changed_ = false;         // QEMU's VM or settings
-  bool stopped_ = false;         // the adapter
+  Instant stood_{};              // when the VM was paused
+  vmm::MigrationSettings kept_;  // the settings that QEMU had before
+  bool was_running_ = false;     // false: it was paused before, and stays so
+  bool changed_ = false;         // QEMU's VM or settings were changed
+  bool stopped_ = false;         // the adapter was stopped
 };
 
 }  // namespace pvrdma::motion

@@ -1,4 +1,4 @@
-// CheckpointService: VMs that are written to files of their host, and VMs that go on from there.
+// CheckpointService: writes VMs to files of their host, and restores VMs from such files.
 //
 // Thread: any that may block.
 #pragma once
@@ -14,11 +14,11 @@
 
 namespace pvrdma::motion {
 
-// A VM is to be written to a file, or to go on from there.
+// Describes a checkpoint to write, or one to restore.
 struct CheckpointWish {
   std::string adapter;  // the VM's
-  std::string monitor;  // path of its QEMU's QMP socket; empty: where vmm/vm_monitors.h has it
-  std::string file;     // absolute; QEMU creates, replaces or reads it, with its own rights
+  std::string monitor;  // path of its QEMU's QMP socket; empty: the path that vmm/vm_monitors.h gives
+  std::string file;     // absolute path; QEMU creates, replaces or reads the file, with its own rights
 };
 
 struct RestoreReport {
@@ -31,17 +31,17 @@ class CheckpointService {
  public:
   virtual ~CheckpointService() = default;
 
-  // Begins a checkpoint. The stream brings lines of JSON (moves/checkpoint_line.h) and, behind the line that
-  // says how many, the bytes of the adapter's state; then nothing until finish(), for ten minutes at most. If
-  // the stream is destroyed before that, or ends with an error, the VM goes on. Errors: ENOENT: no such
-  // adapter; EBUSY: one is under way, or too many are; otherwise the shard is stopping or did not answer in
-  // time.
+  // Starts a checkpoint. The stream delivers lines of JSON (moves/checkpoint_line.h). One line says how many
+  // bytes of the adapter's state follow it. After these bytes the stream delivers nothing until finish(), for
+  // ten minutes at most. If the stream is destroyed before finish(), or ends with an error, the VM runs
+  // again. Errors: ENOENT: no such adapter; EBUSY: a checkpoint of it is under way, or too many checkpoints
+  // are; otherwise the shard is stopping or did not answer in time.
   virtual Result<std::unique_ptr<ByteStream>> start(const CheckpointWish& wish) = 0;
-  // The client has all of the checkpoint: its QEMU ends. Blocks for a bounded time. Errors: ENOENT: there is
-  // none, or not all of it has come; otherwise the QEMU does not end.
+  // The client has received the whole checkpoint, so its QEMU ends. Blocks for a bounded time. Errors:
+  // ENOENT: there is no checkpoint, or not all of it was delivered; otherwise the QEMU does not end.
   virtual Result<void> finish(const std::string& adapter) = 0;
-  // Lets a VM go on in a QEMU that waits, with the state that a checkpoint gave. Blocks until it does, ten
-  // minutes at most. Errors: ENXIO: no such adapter; otherwise one sentence.
+  // Restores a VM in a QEMU that waits for it, with the state that a checkpoint gave. Blocks until the VM
+  // runs, ten minutes at most. Errors: ENXIO: no such adapter; otherwise one sentence.
   virtual Result<RestoreReport> restore(const CheckpointWish& wish, std::string_view state) = 0;
   // A saved state as text, a field a line; invalid input is printed up to the error.
   virtual std::string print_state(std::string_view state) = 0;

@@ -17,7 +17,7 @@ using vmm::Json;
 
 constexpr const char* kFile = "/var/lib/vms/VM-01.checkpoint";
 
-// A QEMU, its VM's adapter, and one thing that goes wrong.
+// A QEMU, its VM's adapter, and one thing that fails.
 class World {
  public:
   explicit World(std::string fails = {}, std::string state = "running")
@@ -33,7 +33,7 @@ class World {
   CheckpointWish wish() const { return {"VM-01", path_, kFile}; }
   FailingAdapterSide& side() { return side_; }
   static bool go_on(const vmm::MigrationStatus&) { return true; }
-  // Its monitor's client gets no answer, once.
+  // The next command to the monitor gets no answer; the connection ends.
   void hang_up() {
     const std::lock_guard lock(mutex_);
     hangs_up_ = true;
@@ -106,7 +106,7 @@ class World {
   FailingAdapterSide side_;
   const std::string path_;
   std::mutex mutex_;
-  Standing standing_;  // guarded, as what follows
+  Standing standing_;  // guarded, like the members below
   std::string migration_;
   bool hangs_up_ = false;
   std::optional<FakeQemu> qemu_;

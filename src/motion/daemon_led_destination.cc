@@ -27,7 +27,7 @@ Result<void> DaemonLedDestination::prepare() {
   auto pump = Pump::start(*monitor_, *std::move(channel), Pump::Direction::kToQemu);
   if (!pump) return Failure(std::move(pump).error());
   pump_ = *std::move(pump);
-  // One that was started without -S would run the VM as soon as it has it.
+  // A QEMU that was started without -S would run the VM as soon as it has all of it.
   if (const auto stands = monitor_->execute("stop"); !stands) return Failure(stands.error());
   const auto begun = monitor_->execute("migrate-incoming", {{"uri", Pump::kUri}});
   if (!begun) return Failure(begun.error());
@@ -38,7 +38,7 @@ Result<void> DaemonLedDestination::stop_deciding() {
   const auto ended = arbiter_.end(offer_.motion);
   if (ended) return fail(ECANCELED, "this daemon stops");
   if (ended.error().code == EALREADY) return {};
-  took_qemu_ = false;  // whose it is nobody knows now
+  took_qemu_ = false;  // unknown now whether the VM is in this QEMU
   return fail(EAGAIN, fmt::format("this daemon stops, and the store does not say where VM {} is: {}",
                                   offer_.motion.vm, ended.error().message));
 }

@@ -1,6 +1,7 @@
-// DaemonLedDestination: a VM comes, and the daemons lead its QEMUs (ADR 19).
+// DaemonLedDestination: the arriving end of a motion in which the daemons lead the QEMUs (ADR 19).
 //
-// Its memory comes through a second call of the other host. What fails ends the QEMU that has waited for it.
+// The VM's memory comes through a second call of the other host. A failure ends the QEMU that waited for the
+// VM.
 //
 // Thread: as Destination.
 #pragma once
@@ -33,7 +34,7 @@ class DaemonLedDestination final : public Destination {
 
   const TakeMemory take_memory_;
   std::unique_ptr<Pump> pump_;
-  bool took_qemu_ = false;  // it is of no other use any more
+  bool took_qemu_ = false;  // the QEMU has been changed and cannot be used for anything else
 };
 
 }  // namespace pvrdma::motion

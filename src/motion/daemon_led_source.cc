@@ -15,12 +15,12 @@ using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A guest that writes its memory faster than it can be sent is slowed down.
+// kAutoConverge slows down a guest that writes its memory faster than it can be sent.
 constexpr const char* kCapabilities[] = {vmm::kPauseBeforeSwitchover, vmm::kAutoConverge};
 constexpr Duration kPollInterval = milliseconds(2);
 constexpr Duration kCancelPatience = seconds(10);
-// QEMU stops the VM when what is left would take so long; where it does not come to that, it may take longer
-// by and by.
+// QEMU stops the VM when it expects to send the rest within this time. If that does not happen, the allowed
+// time grows step by step.
 constexpr Duration kFirstDowntime = milliseconds(30);
 constexpr Duration kRelaxInterval = seconds(3);
 
@@ -30,7 +30,7 @@ std::int64_t ms(Duration duration) {
 
 }  // namespace
 
-// What undo() puts back.
+// Remembers what undo() puts back.
 Result<void> DaemonLedSource::check_qemu() {
   auto settings = vmm::migration_settings(*monitor_);
   if (!settings) return Failure(std::move(settings).error());
@@ -130,7 +130,7 @@ Result<void> DaemonLedSource::hand_over(const Progress& progress) {
   return check_given_away(began + patience);
 }
 
-// That the other host has everything does not say that QEMU here has let go of it.
+// The other host has everything, but QEMU here may not have released the VM yet.
 Result<void> DaemonLedSource::check_given_away(Instant until) {
   while (true) {
     const auto found = vmm::migration_status(*monitor_);
@@ -152,13 +152,13 @@ Result<void> DaemonLedSource::check_given_away(const std::string& run_state) con
                                  motion_.vm, pid_, run_state));
 }
 
-// A QEMU that has gone lets nothing run.
+// If the QEMU has ended, nothing runs here.
 Result<void> DaemonLedSource::check_untouched() {
   const auto state = vmm::run_state(*monitor_);
   return state ? check_given_away(*state) : Result<void>();
 }
 
-// What fails here changes nothing about where the VM is.
+// A failure here does not change where the VM is.
 std::string DaemonLedSource::leave() {
   const Instant began = Instant::now();
   static_cast<void>(side_.depart(motion_.vm));
@@ -179,7 +179,7 @@ std::string DaemonLedSource::leave() {
          fmt::format("its QEMU here (pid {}) has to be ended by hand: {}", pid_, quit.error().message);
 }
 
-// Somebody may have let it run while the store was asked.
+// An operator may have resumed the VM while the store was asked.
 void DaemonLedSource::stop_what_runs_here() {
   const auto state = vmm::run_state(*monitor_);
   if (!state || *state != "running") return;
@@ -191,7 +191,7 @@ void DaemonLedSource::stop_what_runs_here() {
       stopped ? "it was stopped here" : "end that QEMU, which does not stop it");
 }
 
-// Each step is tried whatever became of the one before it.
+// Tries each step, even if the one before it failed.
 Result<void> DaemonLedSource::undo(const std::string& why, const Progress&) {
   if (state_sent_) {
     if (auto ended = end_in_writing(); !ended) return ended;

@@ -1,7 +1,7 @@
-// DaemonLedSource: a VM leaves, and the daemons lead its QEMUs (ADR 19).
+// DaemonLedSource: the leaving end of a motion in which the daemons lead the QEMUs (ADR 19).
 //
-// QEMU copies the memory while the VM runs, stops the VM when little is left, and waits. Then the pages that
-// the adapter has written are shown to QEMU, and QEMU gives the VM away.
+// QEMU copies the memory while the VM runs, stops the VM when little is left, and waits. Then QEMU is told
+// which pages the adapter has written, and QEMU gives the VM away.
 //
 // Thread: as Source.
 #pragma once
@@ -47,11 +47,11 @@ class DaemonLedSource final : public Source {
 
   const OpenMemory open_memory_;
   std::unique_ptr<Pump> pump_;
-  vmm::MigrationSettings kept_;  // QEMU's, from before
+  vmm::MigrationSettings kept_;  // QEMU's settings from before
   std::set<std::string> kept_capabilities_;
-  Duration downtime_{};            // that QEMU may take
-  std::uint64_t bytes_per_s_ = 0;  // of its stream
-  bool set_up_ = false;            // QEMU's settings, and perhaps its migration
+  Duration downtime_{};            // the downtime that QEMU may take
+  std::uint64_t bytes_per_s_ = 0;  // the speed of QEMU's stream
+  bool set_up_ = false;            // QEMU's settings were changed, and its migration may have started
 };
 
 }  // namespace pvrdma::motion

@@ -18,12 +18,13 @@ using std::chrono::seconds;
 
 constexpr Duration kPollInterval = milliseconds(1);
 constexpr Duration kQemuPollInterval = milliseconds(50);
-constexpr Duration kMonitorPatience = seconds(10);  // of a QEMU that has come to the adapter
+constexpr Duration kMonitorPatience = seconds(10);  // for a QEMU that has connected to the adapter
 constexpr Duration kContinuePatience = seconds(5);
-// A source that gives up says so to the store at once. One that is silent for so long has died, even if its
-// next process has its lease.
+// A source that gives up tells the store at once. A source that is silent for this long has died, even if its
+// next process holds its lease.
 constexpr Duration kSilence = seconds(5);
-// What the VM sends may come to a peer before the news of where the VM is.
+// Packets of the VM may reach a peer before the peer knows where the VM is. So they are sent again at these
+// times.
 constexpr milliseconds kNudges[] = {milliseconds(5), milliseconds(20), milliseconds(50), milliseconds(100),
                                     milliseconds(250)};
 
@@ -63,7 +64,7 @@ Result<void> Destination::steps() {
   return go_on();
 }
 
-// The other host has the store told that the VM comes here, and only then there is an adapter for QEMU.
+// QEMU can connect to an adapter only after the other host has told the store that the VM comes here.
 Result<void> Destination::wait_for_qemu() {
   if (auto begun = there_.expect("begun", Instant::now() + calls::Conversation::kAnswerPatience); !begun)
     return Failure(std::move(begun).error());
@@ -80,7 +81,7 @@ Result<void> Destination::wait_for_qemu() {
   }
 }
 
-// ENOENT, ECONNREFUSED: not yet.
+// ENOENT, ECONNREFUSED: no QEMU is there yet.
 Result<void> Destination::look_for_qemu() {
   const auto clients = side_.clients(offer_.motion.vm);
   if (!clients && clients.error().code != ENOENT) return Failure(clients.error());
@@ -124,7 +125,7 @@ Result<void> Destination::try_draft(std::vector<std::byte> draft) {
   return {};
 }
 
-// The state comes when the VM stands there, while QEMU still sends the rest of its memory.
+// The state arrives when the VM is paused there, while QEMU still sends the rest of its memory.
 Result<void> Destination::load() {
   std::optional<calls::Said> said;
   while (!said) {
@@ -162,7 +163,7 @@ Result<void> Destination::wait_for_memory() {
       return fail(EIO, fmt::format("QEMU does not take the VM: {}", found->why));
     if (Instant::now() >= until)
       return fail(ETIMEDOUT, fmt::format("QEMU has not taken the VM yet: \"{}\"", found->status));
-    // A source that has died may have sent everything.
+    // A source that has died may still have sent everything.
     const auto said = there_.listen(Instant::now() + kPollInterval);
     if (said && *said) return there_.given_up(**said);
     if (stopping_()) return fail(ECANCELED, "this daemon stops");
@@ -172,11 +173,11 @@ Result<void> Destination::wait_for_memory() {
 
 Result<void> Destination::say_loaded() {
   if (auto same = side_.check_pci(offer_.motion.vm, AdapterSide::Vmm::kOwn, image_); !same) return same;
-  static_cast<void>(there_.say({{"say", "loaded"}}));  // a source that has died hears nothing
+  static_cast<void>(there_.say({{"say", "loaded"}}));  // a source that has died does not hear it
   return {};
 }
 
-// From here on the VM may be here whatever the other host says, and only the arbiter knows.
+// From here on the VM may belong to this host whatever the other host says. Only the arbiter knows.
 Result<void> Destination::decide() {
   const Instant seldom_at = Instant::now() + seconds(2);
   std::optional<Instant> silent_since;
@@ -219,7 +220,7 @@ Result<void> Destination::decide() {
 Result<void> Destination::go_on() {
   const Instant began = Instant::now();
   const std::string& vm = offer_.motion.vm;
-  // It is nowhere else.
+  // Insists, because the VM is nowhere else.
   if (auto works = insist([&] { return side_.arrive(vm); }); !works) return works;
   if (!is_paused_) {
     const auto continued = insist(

@@ -1,9 +1,10 @@
-// Destination: a VM comes from another host (source.h), to a QEMU that was started to wait for it.
+// Destination: the end of a motion (source.h) on the host that the VM comes to. A QEMU was started there to
+// wait for it.
 //
-// It goes on here when the arbiter says that it is here, and not before, whatever the other host says.
+// The VM runs here only when the arbiter says that it is here, whatever the other host says.
 //
-// The steps are the same whoever leads the two QEMUs; what differs is in daemon_led_destination.h and
-// libvirt_led_destination.h.
+// The steps are the same for both leaders of the QEMUs. daemon_led_destination.h and
+// libvirt_led_destination.h have the differences.
 //
 // Thread: one, which may block.
 #pragma once
@@ -33,17 +34,17 @@
 namespace pvrdma::motion {
 
 struct ArrivalReport {
-  pid_t pid = 0;  // of the QEMU here
+  pid_t pid = 0;  // of the QEMU on this host
   Duration load{};
   Duration go_on{};
 };
 
 class Destination {
  public:
-  // The other host's second connection; waits for it until then.
+  // Returns the other host's second connection; waits for it until `until`.
   using TakeMemory = std::function<Result<std::unique_ptr<ByteChannel>>(Instant until)>;
   using Stopping = std::function<bool()>;
-  // Where the QEMU that waits has its monitor.
+  // Returns the path of the waiting QEMU's monitor.
   using FindMonitor = std::function<Result<std::string>()>;
 
   // `side`, `arbiter` and `there` are borrowed.
@@ -54,7 +55,7 @@ class Destination {
   Destination(const Destination&) = delete;
   Destination& operator=(const Destination&) = delete;
 
-  // Once, after the offer was accepted. The error is a sentence; ECANCELED: the VM stays where it is.
+  // Call it once, after the offer was accepted. The error is a sentence. ECANCELED: the VM stays where it is.
   Result<ArrivalReport> run();
 
  protected:
@@ -68,31 +69,32 @@ class Destination {
         stopping_(std::move(stopping)),
         is_paused_(offer_.is_paused) {}
 
-  // --- What depends on who leads, in the order of the motion ---
+  // --- What depends on the leader, in the order of the motion ---
 
-  // Whether that QEMU waits for the VM.
+  // Checks that this QEMU waits for the VM.
   virtual Result<void> check_waits(const Qemu& qemu) = 0;
-  // The other host is told that its QEMU may send.
+  // Prepares QEMU and tells the other host that its QEMU may send.
   virtual Result<void> prepare() = 0;
-  // QEMU and the adapter have the VM: the other host is told so when nothing is missing.
+  // QEMU and the adapter have the VM. Tells the other host so when nothing is missing.
   virtual Result<void> complete() = 0;
-  // The arbiter has not decided. Whether it is to be told that the VM is here. `is_alone`: the other host
-  // will not tell it any more.
+  // Called while the arbiter has not decided. Returns true if this host is to tell the arbiter that the VM is
+  // here. `is_alone`: the other host will not tell it any more.
   virtual Result<bool> may_commit(bool is_alone) = 0;
-  // Why this host told the arbiter, for the log.
+  // Why this host told the arbiter, as a text for the log.
   virtual std::string_view reason_to_commit() const = 0;
-  // This daemon ends, and the VM may be here. Success: it is.
+  // Called when this daemon ends while the VM may be here. Success: it is here.
   virtual Result<void> stop_deciding() = 0;
-  // The VM runs here.
+  // Called when the VM runs here.
   virtual void tidy_qemu() = 0;
-  // `why`: it did not come, and the other host knows.
+  // Called when the VM did not come because of `why`, and the other host knows that.
   virtual Result<ArrivalReport> give_up(Error why) = 0;
 
   // --- What both leaders need ---
 
-  // The PCI state of the VM, and the draft of its adapter; empty: an older daemon sends none.
+  // Receives the VM's PCI state. Returns the draft of its adapter, which is empty if an older daemon sends
+  // none.
   Result<std::vector<std::byte>> receive_pci_image();
-  // Finds out whether the adapter here can go on from such a state.
+  // Checks whether the adapter here can load such a state.
   Result<void> try_draft(std::vector<std::byte> draft);
   Result<void> restore_pci();
   Result<void> say_loaded();
@@ -108,9 +110,9 @@ class Destination {
   vmm::PciImage image_;
   ArrivalReport report_;
   log::LogLimiter waiting_log_{1, std::chrono::seconds(10)};
-  bool is_paused_;          // the VM, and is to stay so
-  bool is_here_ = false;    // the VM, as the arbiter says
-  bool is_loaded_ = false;  // the adapter
+  bool is_paused_;          // the VM is paused, and stays so
+  bool is_here_ = false;    // the VM is here, as the arbiter says
+  bool is_loaded_ = false;  // the adapter has the state
 
  private:
   Result<void> steps();
@@ -121,7 +123,7 @@ class Destination {
   Result<void> decide();
   Result<void> go_on();
 
-  std::optional<Instant> has_come_;  // QEMU, to the adapter
+  std::optional<Instant> has_come_;  // when QEMU connected to the adapter
 };
 
 }  // namespace pvrdma::motion

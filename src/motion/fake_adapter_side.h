@@ -1,4 +1,4 @@
-// FakeAdapterSide: an adapter that does what it is asked, unless act() fails.
+// FakeAdapterSide: an adapter for which each call succeeds, unless act() fails.
 #pragma once
 
 #include <cerrno>
@@ -14,7 +14,7 @@ namespace pvrdma::motion {
 
 class FakeAdapterSide : public AdapterSide {
  public:
-  // Is told of each call, by its name. An error is the call's.
+  // Called with the name of each call. Its error becomes the call's error.
   virtual Result<void> act(std::string_view) { return {}; }
 
   Result<Clients> clients(const std::string&) override { return after("clients", Clients{.has_vmm = true}); }
@@ -66,10 +66,10 @@ class FakeAdapterSide : public AdapterSide {
   }
 };
 
-// One call of it fails.
+// An AdapterSide on which one call fails.
 class FailingAdapterSide final : public FakeAdapterSide {
  public:
-  // `fails`: "side.save", "once side.save"; another word: nothing fails here.
+  // `fails`: for example "side.save", or "once side.save" to fail once. Any other word: no call fails here.
   explicit FailingAdapterSide(std::string fails) : fails_(std::move(fails)) {}
 
   bool is_stopped() {
@@ -100,9 +100,9 @@ class FailingAdapterSide final : public FakeAdapterSide {
  private:
   const std::string fails_;
   std::mutex mutex_;
-  bool stopped_ = false;  // guarded, as what follows
+  bool stopped_ = false;  // guarded, like the members below
   int resumed_ = 0;
-  bool failed_ = false;  // once
+  bool failed_ = false;  // the failure that happens once has happened
 };
 
 }  // namespace pvrdma::motion

@@ -9,10 +9,10 @@
 
 namespace pvrdma::motion {
 
-// Each page has its place in the file.
+// The QEMU capability that gives each page a fixed place in the file.
 inline constexpr const char* kMappedRam = "mapped-ram";
 
-// QEMU takes a comma in the name for the begin of an option.
+// QEMU reads a comma in the name as the start of an option.
 inline Result<void> check_file_name(const std::string& file) {
   if (file.starts_with('/') && file.find(',') == std::string::npos) return {};
   return fail(EINVAL, fmt::format("the file \"{}\" must be an absolute path without commas", file));

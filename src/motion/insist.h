@@ -1,5 +1,5 @@
-// Insist: what has to be done, as the VM is nowhere else, is tried again when it fails: a shard may be busy,
-// a disk another QEMU's for a moment more.
+// Insist: retries a step that must succeed, because the VM is nowhere else. It may fail for a moment: the
+// shard may be busy, or another QEMU may still hold a disk.
 //
 // Thread: any, which may block.
 #pragma once
@@ -13,10 +13,10 @@
 
 namespace pvrdma::motion {
 
-inline constexpr Duration kInsistPatience = std::chrono::seconds(20);  // with the shard
+inline constexpr Duration kInsistPatience = std::chrono::seconds(20);  // for the shard to answer
 inline constexpr Duration kInsistPause = std::chrono::milliseconds(50);
 
-// The first result that is none of a failure, or the last one. ENOENT: there is nothing to insist on.
+// Returns the first success, or the last failure. Does not retry after ENOENT: the object is gone.
 template <typename Step>
 auto insist(const Step& step, Duration patience = kInsistPatience) {
   const Instant until = Instant::now() + patience;

@@ -48,7 +48,7 @@ Result<void> LibvirtLedDestination::complete() {
   return say_loaded();
 }
 
-// A VM that cannot be asked may run.
+// A VM whose QEMU does not answer may be running.
 Result<void> LibvirtLedDestination::check_stands(bool has_pages) {
   const LedVm vm = look();
   if (vm == LedVm::kStands) return {};
@@ -61,7 +61,7 @@ Result<void> LibvirtLedDestination::check_stands(bool has_pages) {
                                  has_pages ? "; old bytes may be over its newer ones: reset it" : ""));
 }
 
-// What the adapter had written there, over what QEMU has brought.
+// Takes the pages that the adapter had written on the other host. They overwrite what QEMU has brought.
 Result<void> LibvirtLedDestination::take_pages() {
   const std::string& vm = offer_.motion.vm;
   bool has_pages = false;
@@ -89,7 +89,7 @@ Result<void> LibvirtLedDestination::take_pages() {
   return check_stands(has_pages);
 }
 
-// libvirt says that the VM is here by letting it run.
+// A VM that runs here tells us that libvirt has decided for this host.
 Result<bool> LibvirtLedDestination::may_commit(bool is_alone) {
   const Instant now = Instant::now();
   if (now < look_at_) return false;
@@ -116,12 +116,13 @@ LedVm LibvirtLedDestination::look() {
   return look_at(monitor_.get(), side_, offer_.motion.vm);
 }
 
-// What has not come yet comes no more; what has come cannot be told from here whether it has.
+// Stops QEMU from receiving more of the VM. If it has received something, only libvirt knows whether the VM
+// is complete here.
 void LibvirtLedDestination::stop_incoming() {
   if (monitor_ == nullptr) {
     const auto path = find_monitor_();
     auto monitor = path ? vmm::Monitor::connect(*path, Instant{}) : Failure(path.error());
-    if (!monitor) return;  // libvirt has started none
+    if (!monitor) return;  // libvirt has not started one
     monitor_ = *std::move(monitor);
   }
   if (look() != LedVm::kWaits) return;
@@ -134,8 +135,8 @@ void LibvirtLedDestination::stop_incoming() {
   }
 }
 
-// The VM is where libvirt has it: here when it runs here, whatever has become of its adapter, and nowhere
-// here when its QEMU ends.
+// libvirt decides where the VM is. It is here if it runs here, whatever has become of its adapter. It is not
+// here if its QEMU ends.
 Result<ArrivalReport> LibvirtLedDestination::give_up(Error why) {
   const std::string& vm = offer_.motion.vm;
   log::LogLimiter waiting_log(1, seconds(10));
@@ -164,7 +165,7 @@ Result<ArrivalReport> LibvirtLedDestination::give_up(Error why) {
   return Failure(std::move(why));
 }
 
-// It is nowhere else.
+// Starts the adapter without its state, because the VM is nowhere else.
 Result<void> LibvirtLedDestination::begin_anew() {
   if (is_loaded_) {
     if (auto unloaded = side_.unload(offer_.motion.vm); !unloaded) return unloaded;

@@ -1,7 +1,7 @@
-// LibvirtLedDestination: a VM comes, and libvirt leads its QEMUs (ADR 21).
+// LibvirtLedDestination: the arriving end of a motion in which libvirt leads the QEMUs (ADR 21).
 //
-// libvirt leaves the VM paused here. What libvirt has brought it does not take back: if the adapter's state
-// does not come with it, the arbiter is told all the same that the VM is here, as soon as it runs.
+// libvirt leaves the VM paused here. libvirt does not take a VM back. So if the adapter's state does not
+// come, the arbiter is still told that the VM is here, as soon as it runs.
 //
 // Thread: as Destination.
 #pragma once
@@ -15,9 +15,9 @@
 
 namespace pvrdma::motion {
 
-// What its QEMU here says of a VM that libvirt has come here.
+// What QEMU says about a VM that libvirt has moved to this host.
 enum class LedVm : std::uint8_t { kWaits, kStands, kRuns, kGone, kUnknown };
-// `monitor` null: it is not reached.
+// `monitor` is null if QEMU was never reached.
 LedVm look_at(vmm::Monitor* monitor, AdapterSide& side, const std::string& vm);
 
 class LibvirtLedDestination final : public Destination {
@@ -42,7 +42,7 @@ class LibvirtLedDestination final : public Destination {
   void stop_incoming();
   Result<void> begin_anew();
 
-  Instant look_at_{};  // while the arbiter decides, again then
+  Instant look_at_{};  // while the arbiter decides: when to look at the VM next
 };
 
 }  // namespace pvrdma::motion

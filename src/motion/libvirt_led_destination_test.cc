@@ -1,4 +1,4 @@
-// A source that says what it should not.
+// Tests of a source that says the wrong things.
 #include <algorithm>
 #include <cerrno>
 #include <condition_variable>
@@ -26,13 +26,13 @@ using std::chrono::seconds;
 using vmm::FakeQemu;
 using vmm::Json;
 
-// One of two ends.
+// One of the two ends of a connection.
 class End final : public ByteChannel {
  public:
   struct Wire {
     std::mutex mutex;
     std::condition_variable changed;
-    std::deque<std::byte> to[2];  // guarded, as the next
+    std::deque<std::byte> to[2];  // guarded, like the next member
     bool cut = false;
   };
   End(std::shared_ptr<Wire> wire, int number) : wire_(std::move(wire)), number_(number) {}
@@ -66,7 +66,7 @@ class End final : public ByteChannel {
   const int number_;
 };
 
-// Takes everything but what it is told to refuse.
+// Accepts everything except a state of a chosen size and pages beyond the RAM.
 class Side final : public FakeAdapterSide {
  public:
   Result<Clients> clients(const std::string&) override { return Clients{.has_vmm = true, .awaits_vm = true}; }
@@ -81,11 +81,11 @@ class Side final : public FakeAdapterSide {
   }
 
   static constexpr std::uint64_t kRamEnd = 1u << 20;
-  std::size_t refused_bytes = 7;  // a state of so many
+  std::size_t refused_bytes = 7;  // the size of the refused state
   std::size_t put_bytes = 0;
 };
 
-// The VM stays, once anybody asks.
+// An arbiter that always answers that the VM stays.
 class Stays final : public Arbiter {
  public:
   Result<void> begin(const Motion&) override { return {}; }
@@ -97,7 +97,8 @@ class Stays final : public Arbiter {
 
 class LibvirtLedDestinationTest : public testing::Test {
  protected:
-  // The source's word is `talk`; what it heard last, and whether the destination told its QEMU to end.
+  // `talk` plays the source. Returns the error of the destination, which it must also have sent to the
+  // source.
   std::string refusal(const std::function<void(Conversation& there)>& talk) {
     const auto wire = std::make_shared<End::Wire>();
     Conversation here(std::make_unique<End>(wire, 0), "esx-01");
@@ -124,7 +125,7 @@ class LibvirtLedDestinationTest : public testing::Test {
     return outcome;
   }
   static Instant until() { return Instant::now() + seconds(20); }
-  // Up to "memory".
+  // Plays the source up to the destination's "memory".
   void come(Conversation& there) {
     EXPECT_TRUE(there.say({{"say", "pci"}, {"pci", to_json(vmm::PciImage{})}}, std::vector<std::byte>(3)));
     EXPECT_TRUE(there.expect("restored", until()));
@@ -167,7 +168,7 @@ class LibvirtLedDestinationTest : public testing::Test {
   Stays arbiter_;
   bool runs_there_ = false;
   std::mutex mutex_;
-  std::string run_state_ = "inmigrate";  // guarded, as the next
+  std::string run_state_ = "inmigrate";  // guarded, like the next members
   std::string migration_;
   std::vector<std::string> ended_;
   const std::string path_ = testing::TempDir() + "destination_led_" + std::to_string(::getpid());

@@ -13,20 +13,23 @@ using std::chrono::milliseconds;
 
 constexpr Duration kPollInterval = milliseconds(2);
 constexpr Duration kSettlePause = milliseconds(10);
-// Of what the adapter wrote, between the daemons: 130 to 570 MB/s were seen (docs/performance.md).
+// The speed between the daemons for pages that the adapter wrote. 130 to 570 MB/s were measured
+// (docs/performance.md).
 constexpr std::uint64_t kPagesBytesPerS = 200'000'000;
-// Until libvirt ends QEMU nobody waits for it: so what only QEMU can tell is asked for all the while.
+// libvirt does not wait for the daemon before it ends QEMU. So what only QEMU knows is asked for again and
+// again.
 constexpr Duration kRefreshInterval = milliseconds(100);
-// Of a VM that has left, before a wish to cancel ends its motion: the other host may be about to see it run.
+// How long the motion of a VM that has left outlives a request to cancel: the other host may be about to see
+// it run.
 constexpr Duration kLostPatience = std::chrono::seconds(30);
-// Of a VM that goes on, for its migration to be cancelled.
+// How long to wait until the migration of a VM that runs again is cancelled.
 constexpr Duration kCancelPatience = std::chrono::seconds(30);
-// libvirt has not let the VM go on for so long: who has moved it is to know.
+// If libvirt has not let the VM run for this long, the log tells the person who moves it.
 constexpr Duration kStandsAfter = std::chrono::seconds(5);
 
 }  // namespace
 
-// EAGAIN: it does not answer now.
+// EAGAIN: QEMU does not answer now.
 Result<LibvirtLedSource::Look> LibvirtLedSource::look() {
   static_cast<void>(renew(monitor_));
   const auto state = vmm::run_state(*monitor_);
@@ -37,7 +40,7 @@ Result<LibvirtLedSource::Look> LibvirtLedSource::look() {
     qemu_gave_all_ = stands && migration->status == "completed";
     return Look{stands ? Look::Vm::kStands : Look::Vm::kRuns, *migration};
   }
-  // A session that ended for another reason is no QEMU that has ended.
+  // If the session ended for another reason, QEMU may not have ended.
   const int code = state ? migration.error().code : state.error().code;
   const auto clients = side_.clients(motion_.vm);
   qemu_is_gone_ = code != ETIMEDOUT && code != EREMOTEIO && clients && !clients->has_vmm;
@@ -45,7 +48,8 @@ Result<LibvirtLedSource::Look> LibvirtLedSource::look() {
   return fail(EAGAIN, state ? migration.error().message : state.error().message);
 }
 
-// The QEMU there is started with the same arguments, and its daemon looks for it at the same name.
+// The other QEMU is started with the same arguments, and its daemon looks for its monitor under the same
+// name.
 Result<void> LibvirtLedSource::check_qemu() {
   const auto chardevs = monitor_->execute("query-chardev");
   if (!chardevs) return Failure(chardevs.error());
@@ -61,7 +65,8 @@ Result<void> LibvirtLedSource::check_qemu() {
                   motion_.vm, name, motion_.to, motion_.vm));
 }
 
-// Before libvirt can begin: it finds no adapter on the other host until the store has the motion.
+// This happens before libvirt can start: it finds no adapter on the other host until the store has the
+// motion.
 Result<void> LibvirtLedSource::before_begin() {
   const std::string& vm = motion_.vm;
   const auto image = side_.pci_image(vm);
@@ -83,7 +88,7 @@ Failure LibvirtLedSource::no_qemu_there() const {
                           motion_.to, motion_.vm));
 }
 
-// As QEMU has it, while there is one.
+// Reads the PCI state from QEMU, as long as QEMU exists.
 void LibvirtLedSource::refresh_image() {
   if (qemu_is_gone_) return;
   if (const auto image = side_.pci_image(motion_.vm); image) image_ = *image;
@@ -102,7 +107,7 @@ Result<void> LibvirtLedSource::copy_memory(const Progress& progress) {
     if (found && found->vm != Look::Vm::kRuns) return {};
     if (found) {
       const vmm::MigrationStatus& migration = found->migration;
-      const bool ended = vmm::has_ended(migration.status);  // or one before
+      const bool ended = vmm::has_ended(migration.status);  // this migration or an earlier one
       if (ended && has_begun)
         return fail(EIO, fmt::format("libvirt has ended its migration: QEMU's is \"{}\": {}",
                                      migration.status, migration.why));
@@ -127,7 +132,7 @@ Result<void> LibvirtLedSource::copy_memory(const Progress& progress) {
   }
 }
 
-// The pages go when the other QEMU has taken all of its stream, in hand_over().
+// The pages are sent in hand_over(), when the other QEMU has received its whole stream.
 Result<void> LibvirtLedSource::catch_up(std::uint64_t, Stopwatch&) {
   refresh_image();
   return {};
@@ -152,7 +157,8 @@ Result<void> LibvirtLedSource::wait_in_pause(const char* what, const Progress& p
   }
 }
 
-// QEMU's stream may hold older bytes of the pages: they go when the other QEMU has taken all of it.
+// Sends the pages after the other QEMU has received its whole stream, because the stream may hold older
+// contents of them.
 Result<void> LibvirtLedSource::hand_over(const Progress& progress) {
   const Instant began = Instant::now();
   if (auto memory = wait_in_pause("memory", progress); !memory) return memory;
@@ -174,7 +180,8 @@ Result<void> LibvirtLedSource::hand_over(const Progress& progress) {
   return {};
 }
 
-// That is how libvirt says that the VM is the other host's. Before, it may still let it go on here.
+// libvirt ends QEMU here to say that the VM belongs to the other host. Before that it may still let the VM
+// run here.
 Result<void> LibvirtLedSource::wait_until_qemu_has_gone(const Progress& progress) {
   const MotionProgress state{.phase = "waits for libvirt", .ram_bytes = report_.ram_bytes};
   const Instant stands_at = Instant::now() + kStandsAfter;
@@ -220,7 +227,7 @@ void LibvirtLedSource::say_what_is_waited_for(const Result<Look>& found, const s
   }
 }
 
-// A migration that is not over is cancelled. Where the VM is after that, libvirt decides.
+// A migration that has not ended is cancelled. After that libvirt decides where the VM is.
 Result<void> LibvirtLedSource::undo(const std::string& why, const Progress& progress) {
   static_cast<void>(there_.say(calls::over(why)));
   Result<void> outcome;
@@ -237,7 +244,7 @@ Result<void> LibvirtLedSource::undo(const std::string& why, const Progress& prog
     }
     const Instant now = Instant::now();
     if (found && found->vm == Look::Vm::kRuns) {
-      is_loaded_ = false;  // what was handed over is old
+      is_loaded_ = false;  // the state that was handed over is out of date
       if (std::exchange(stopped_, false)) note(side_.go_on(motion_.vm));
       if (vmm::has_ended(found->migration.status) || now >= began + kCancelPatience) break;
     }
@@ -261,9 +268,10 @@ Result<void> LibvirtLedSource::undo(const std::string& why, const Progress& prog
   return outcome;
 }
 
-// Its QEMU has gone, and not all of its adapter was handed over. If QEMU had given the VM away before, it is
-// there, for nothing else makes libvirt end it. Otherwise the other host's daemon sees whether the VM runs
-// there, and tells the store. Who gives up waiting for that ends the motion.
+// QEMU has ended here, and perhaps not all of the adapter was handed over. If QEMU had given the VM away
+// before, the VM is there, because nothing else makes libvirt end this QEMU. Otherwise the other host's
+// daemon sees whether the VM runs there, and tells the store. Giving up this
+// wait ends the motion.
 Result<void> LibvirtLedSource::learn_where_it_is(const Progress& progress) {
   if (!is_loaded_) static_cast<void>(side_.end_with_vmm(motion_.vm));
   const Instant until = Instant::now() + kLostPatience;

@@ -1,8 +1,8 @@
-// LibvirtLedSource: a VM leaves, and libvirt leads its QEMUs (ADR 21).
+// LibvirtLedSource: the leaving end of a motion in which libvirt leads the QEMUs (ADR 21).
 //
-// libvirt waits for nobody. So the adapter is stopped when the VM is found paused, and the pages that it has
-// written go to the other daemon. The VM is the other host's when libvirt has ended its QEMU here, and goes
-// on here when libvirt lets it.
+// libvirt does not wait for the daemons. So the daemon stops the adapter when it finds the VM paused, and
+// sends the pages that the adapter has written to the other daemon. The VM belongs to the other host when
+// libvirt has ended its QEMU here. It runs here again if libvirt lets it.
 //
 // Thread: as Source.
 #pragma once
@@ -34,7 +34,7 @@ class LibvirtLedSource final : public Source {
   std::string leave() override;
   Result<void> undo(const std::string& why, const Progress& progress) override;
 
-  // What its QEMU says of the VM.
+  // The state of the VM as its QEMU reports it.
   struct Look {
     enum class Vm : std::uint8_t { kRuns, kStands, kGone } vm = Vm::kStands;
     vmm::MigrationStatus migration;
@@ -47,10 +47,10 @@ class LibvirtLedSource final : public Source {
   void say_what_is_waited_for(const Result<Look>& found, const std::string& why);
   Result<void> learn_where_it_is(const Progress& progress);
 
-  bool qemu_gave_all_ = false;  // when it was seen last
+  bool qemu_gave_all_ = false;  // when QEMU was asked last
   bool qemu_is_gone_ = false;
-  bool is_loaded_ = false;  // there, with all that the adapter has written
-  std::string lost_;        // why it is there without its connections; empty: it has them
+  bool is_loaded_ = false;  // the other host has the adapter's state and written pages
+  std::string lost_;        // why the VM is there without its connections; empty: it has them
 };
 
 }  // namespace pvrdma::motion

@@ -48,7 +48,7 @@ Result<Offer> read_offer(const calls::Said& said) {
                     "upgrade the older one",
                     kPlainMotionFormat, kMotionFormat, format->dump()));
   }
-  Offer offer;  // what follows are names
+  Offer offer;  // all other fields are names
   if (*format == kMotionFormat) {
     if (text.contains("leader")) {
       if (text.at("leader") != "libvirt")

@@ -1,5 +1,5 @@
-// Each thing that can go wrong, at each call of a motion: the VM runs on one host, or where a daemon or QEMU
-// died at the wrong moment on none, and never on two.
+// Each thing that can go wrong, at each call of a motion. Afterwards the VM runs on exactly one host. It runs
+// on no host only if a daemon or QEMU died at the wrong moment. It never runs on two.
 #include <cstdint>
 #include <gtest/gtest.h>
 #include <iterator>
@@ -22,10 +22,10 @@ TEST(MotionModel, AVmGoesToTheOtherHost) {
   EXPECT_FALSE(world.runs(Host::kSource));
 }
 
-// Where libvirt leads it is asked again and again how far it is: later calls are the same ones.
+// If libvirt leads, the daemon asks for the progress again and again, so later calls repeat earlier ones.
 constexpr int kLedCallsMax = 60;
 
-// Where the VM must be after it.
+// Checks where the VM is after the mishap.
 void expect_outcome(const MotionWorld& world, const Mishap& mishap) {
   const std::string what = world.describe();
   if (!world.committed()) {
@@ -34,9 +34,9 @@ void expect_outcome(const MotionWorld& world, const Mishap& mishap) {
   const Host host = world.committed() ? Host::kDestination : Host::kSource;
   const bool daemon_died = mishap.fault == Fault::kDaemonDies || mishap.fault == Fault::kDaemonComesBack;
   const bool died = daemon_died || mishap.fault == Fault::kQemuDies;
-  if (died && mishap.host == host) return;  // there is nothing to be done
+  if (died && mishap.host == host) return;  // nobody is left to act
   if (mishap.fault == Fault::kQemuRefuses && mishap.host == host && world.committed()) {
-    // It may stand in a QEMU that does not take it, with a sentence in the log.
+    // The VM may stay paused in a QEMU that refuses a command; the log has a sentence about it.
     EXPECT_FALSE(world.runs(Host::kSource)) << what;
     return;
   }
@@ -61,12 +61,12 @@ TEST_P(MishapTest, LeavesTheVmOnOneHost) {
     expect_outcome(world, mishap);
     if (HasFailure()) break;
   }
-  // A destination that looks late finds out at its first look.
+  // A destination that looks late learns the answer at its first look.
   const bool may_ask_once = fault == Fault::kAnswerLost && host == Host::kDestination;
   EXPECT_GE(tried, may_ask_once ? 1 : 2);
 }
 
-// Where libvirt has it, it must be served.
+// Checks that the VM is served on the host where libvirt has put it.
 void expect_led_outcome(const MotionWorld& world, const Mishap& mishap) {
   const std::string what = world.describe();
   const bool is_there = world.runs(Host::kDestination);
@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, LedMishapTest,
                                           testing::Values(Host::kSource, Host::kDestination)),
                          name_of);
 
-// Of several at once only that is expected which is checked at each step, and an end.
+// With several mishaps at once, only what each step checks is expected, and that the motion ends.
 class SeveralMishapsTest : public testing::TestWithParam<Leader> {};
 
 TEST_P(SeveralMishapsTest, LeaveTheVmOnOneHostAtMost) {

@@ -1,4 +1,4 @@
-// MotionService: what an operator may ask about VMs that leave this host for another one (vMotion).
+// MotionService: an operator's requests about VMs that leave this host for another one (vMotion).
 //
 // Thread: any that may block.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace pvrdma::motion {
 
-// Who has the QEMUs of both hosts migrate, and so decides which of them has the VM.
+// Who makes the QEMUs of both hosts migrate, and so decides which of them has the VM.
 enum class Leader : std::uint8_t { kDaemons, kLibvirt };
 
 struct Motion {
@@ -23,51 +23,51 @@ struct Motion {
   std::string to;
 };
 
-// A running VM of this host is to go to another host.
+// Describes a motion to start: a running VM of this host goes to another host.
 struct MotionWish {
   std::string vm;
   std::string to;
-  std::string monitor;  // path of its QEMU's QMP socket; empty: where vmm/vm_monitors.h has it
+  std::string monitor;  // path of its QEMU's QMP socket; empty: the path that vmm/vm_monitors.h gives
   Duration max_pause = std::chrono::milliseconds(500);
-  Duration patience = std::chrono::minutes(10);  // for a QEMU there, and for the memory to be nearly there
+  Duration patience = std::chrono::minutes(10);  // until a QEMU waits there and nearly all memory is copied
   Leader leader = Leader::kDaemons;
 };
 
 // What a motion moved, and how long its parts took.
 struct MotionReport {
   std::uint64_t ram_bytes = 0;
-  std::uint64_t page_bytes = 0;  // that the adapter had written
+  std::uint64_t page_bytes = 0;  // pages that the adapter had written
   std::uint64_t state_bytes = 0;
   Duration took{};
-  Duration pause{};  // the VM stood, from QEMU's stop here to its start there
-  // Of it.
-  Duration freeze{};  // stop of the adapter
-  Duration pages{};   // shown to QEMU
-  Duration state{};   // saved and sent
-  Duration memory{};  // QEMU's rest; meanwhile the state goes there and is loaded
+  Duration pause{};  // how long the VM was paused, from QEMU's stop here to its start there
+  // The parts of `pause`.
+  Duration freeze{};  // stopping the adapter
+  Duration pages{};   // showing the written pages to QEMU
+  Duration state{};   // saving and sending the adapter's state
+  Duration memory{};  // QEMU sends its rest; meanwhile the state arrives there and is loaded
   Duration commit{};
-  Duration go_on{};        // there
-  std::string left_to_do;  // by hand, with a sentence; empty: nothing
-  bool is_lost = false;    // it is there without its connections, as that says
+  Duration go_on{};        // starting the VM there
+  std::string left_to_do;  // a sentence: what the operator has to do; empty: nothing
+  bool is_lost = false;    // the VM is there without its connections; left_to_do says so
 };
 
-// A motion that runs, or that ended on this host since the daemon began. Its report is complete when it is
-// done.
+// A motion that runs, or that has ended on this host since the daemon started. Its report is complete when it
+// is done.
 struct MotionState : Motion, MotionReport {
   std::string state;  // "runs", "done", "failed"
-  std::string phase;  // of one that runs
-  std::string error;  // of one that failed: one sentence
-  std::string since;  // when it began, UTC
+  std::string phase;  // of a running motion
+  std::string error;  // of a failed motion: one sentence
+  std::string since;  // when it started, UTC
   std::uint64_t remaining_bytes = 0;
 };
 
-// Of motions that ended on this host since the daemon began.
+// Counts motions that ended on this host since the daemon started.
 struct MotionCounters {
-  std::uint64_t left = 0;    // VMs that went
-  std::uint64_t stayed = 0;  // that were to go, and did not
+  std::uint64_t left = 0;    // VMs that left
+  std::uint64_t stayed = 0;  // VMs that were to leave and did not
   std::uint64_t came = 0;
-  std::uint64_t not_come = 0;  // that were to come, and did not
-  std::uint64_t pause_us = 0;  // of those that went, together
+  std::uint64_t not_come = 0;  // VMs that were to come and did not
+  std::uint64_t pause_us = 0;  // the pauses of the VMs that left, together
   std::uint64_t state_bytes = 0;
   std::uint64_t page_bytes = 0;
 };
@@ -76,15 +76,16 @@ class MotionService {
  public:
   virtual ~MotionService() = default;
 
-  // Begins a motion and returns. Errors: one sentence; ENOENT: no such VM; EBUSY: it is on its way, or too
-  // many are; otherwise what forbids it.
+  // Starts a motion and returns. The error is one sentence. ENOENT: no such VM; EBUSY: it is already moving,
+  // or too many motions run; otherwise a rule forbids it.
   virtual Result<MotionState> start(const MotionWish& wish) = 0;
-  // What can be found out without moving anything, from both hosts. Blocks for some seconds at most.
+  // Checks on both hosts what can be checked without moving anything. Blocks for some seconds at most.
   virtual Result<void> check(const MotionWish& wish) = 0;
-  // The motions of this host: the newest of each VM, by VM.
+  // The newest motion of each VM of this host, sorted by VM.
   virtual std::vector<MotionState> list() = 0;
   virtual MotionCounters counters() = 0;
-  // Gives a motion up, unless it is too late. Errors: ENOENT: none runs; EBUSY: the VM may be there already.
+  // Cancels a motion, unless it is too late. Errors: ENOENT: no motion runs; EBUSY: the VM may be there
+  // already.
   virtual Result<void> cancel(const std::string& vm) = 0;
 };
 

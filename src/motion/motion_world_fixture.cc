@@ -30,7 +30,7 @@ Json one_device() {
 
 }  // namespace
 
-// An adapter's side.
+// The AdapterSide of one host.
 class MotionWorld::Side final : public FakeAdapterSide {
  public:
   Side(MotionWorld& world, Host host) : world_(world), host_(host) {}
@@ -194,7 +194,7 @@ class MotionWorld::End final : public ByteChannel {
   const Host host_;
 };
 
-// QEMU's stream, of which there is none.
+// The channel of QEMU's stream. It carries nothing, because the QEMUs are fakes.
 class MotionWorld::Nothing final : public ByteChannel {
  public:
   Result<void> send(std::span<const std::byte>, Instant) override { return {}; }
@@ -288,7 +288,7 @@ bool MotionWorld::has(Fault fault) const {
                      [fault](const Mishap& each) { return each.fault == fault; });
 }
 
-// Its adapters are gone, and its connections.
+// Ends the daemon's adapters and connections.
 void MotionWorld::die(Host host) {
   of(host).daemon_dead = true;
   of(host).serves = false;
@@ -347,7 +347,7 @@ std::optional<Json> MotionWorld::answer(Host host, const std::string& command, c
     party.migration = "completed";
     party.run_state = "postmigrate";
   }
-  // What was sent waits for who is to read it.
+  // QEMU's stream waits until the destination's QEMU reads it.
   Party& there = of(Host::kDestination);
   if (leader_ == Leader::kDaemons && there.migration == "active" &&
       of(Host::kSource).migration == "completed") {
@@ -370,7 +370,7 @@ std::optional<Json> MotionWorld::answer(Host host, const std::string& command, c
   return FakeQemu::returning();
 }
 
-// Memory is there at once: the VM is stopped when it is asked how far it is.
+// The memory is copied at once: the VM is stopped at the first query of the progress.
 std::optional<Json> MotionWorld::migration_of(Host host) {
   Party& party = of(host);
   if (party.migration.empty()) return FakeQemu::returning();
@@ -384,7 +384,7 @@ std::optional<Json> MotionWorld::migration_of(Host host) {
   return FakeQemu::returning({{"status", party.migration}, {"ram", {{"total", 4096}, {"remaining", 0}}}});
 }
 
-// It begins when the adapter there waits, and steps on whatever becomes of the daemons.
+// libvirt starts when the adapter on the destination waits, and goes on whatever happens to the daemons.
 void MotionWorld::be_libvirt() {
   int step = 0;
   while (true) {
@@ -403,7 +403,7 @@ void MotionWorld::be_libvirt() {
   }
 }
 
-// The domain there is ended, and the VM goes on here.
+// libvirt ends the domain on the destination and lets the VM run on the source again.
 void MotionWorld::keep_here() {
   Party& here = of(Host::kSource);
   of(Host::kDestination).lose_qemu();
@@ -413,7 +413,7 @@ void MotionWorld::keep_here() {
   here.qemu_runs = true;
 }
 
-// False: it has decided.
+// Returns false when libvirt has decided.
 bool MotionWorld::step_libvirt(int step) {
   Party& here = of(Host::kSource);
   Party& there = of(Host::kDestination);
@@ -456,7 +456,7 @@ bool MotionWorld::step_libvirt(int step) {
     default:
       break;
   }
-  // An administrator lets a VM go on that stands when nobody else does any more.
+  // When nobody else is left to do it, an administrator resumes the paused VM.
   const bool somebody_will = !there.daemon_dead && !here.daemon_dead && !cut_;
   if (there.qemu_dead || there.run_state == "running") return false;
   if (step < (somebody_will ? 1000 : 40)) return true;
@@ -515,7 +515,7 @@ void MotionWorld::lead_destination() {
   }
 }
 
-// Where libvirt leads, a daemon whose VM is not here, and never will be told about, is stopped.
+// If libvirt leads, stops a daemon whose VM is not here and that will never be told where it is.
 bool MotionWorld::is_idle(Host host) {
   const std::lock_guard lock(mutex_);
   return leader_ == Leader::kLibvirt && libvirt_is_done_ && of(other(host)).daemon_dead && !runs(host);

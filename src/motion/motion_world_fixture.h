@@ -1,7 +1,7 @@
-// MotionWorld: a VM's way between two hosts, with everything around it made up: two QEMUs, two adapters, the
-// store, the connection, and libvirt where that leads. Things go wrong at chosen places. It is checked at
-// each step that the VM runs, and is served, on one host at most, and on the other one only when the store
-// says so; where libvirt leads, that is what it decides, and the VM is served where it runs.
+// MotionWorld: a VM's motion between two hosts, with simulated surroundings: two QEMUs, two adapters, the
+// store, the connection, and libvirt if it leads. Mishaps happen at chosen calls. Each step checks that the
+// VM runs, and is served, on at most one host, and on the destination only if the store says so. If libvirt
+// leads, libvirt decides instead of the store, and the VM is served where it runs.
 #pragma once
 
 #include <array>
@@ -29,22 +29,23 @@ namespace pvrdma::motion {
 enum class Host : std::uint8_t { kSource, kDestination };
 
 enum class Fault : std::uint8_t {
-  kFails,             // the call; of the connection: it is cut
-  kDaemonDies,        // in the call
-  kDaemonComesBack,   // likewise, and its next process has its lease, and leads nothing
-  kAnswerLost,        // the store has done it
-  kStoreAway,         // for a while, for both
-  kCutOff,            // from the store, for a while, this host alone; its lease ends
-  kResumedMeanwhile,  // as kStoreAway, and somebody resumes the VM in the source's QEMU
+  kFails,             // the call fails; on the connection: it is cut
+  kDaemonDies,        // the daemon dies in the call
+  kDaemonComesBack,   // like kDaemonDies, but its next process holds its lease and leads no motion
+  kAnswerLost,        // the store does what was asked, and the answer is lost
+  kStoreAway,         // for a while, for both hosts
+  kCutOff,            // this host alone loses the store for a while; its lease ends
+  kResumedMeanwhile,  // like kStoreAway, and somebody resumes the VM in the source's QEMU
   kQemuDies,          // at a command
   kQemuRefuses,       // a command
-  kLibvirtGivesUp,    // at a step of its own: the VM is to stay
-  kCancelled,         // at a look how far it is
-  kSomebodyResumes,   // the VM, in the source's QEMU, at the first command when it could
+  kLibvirtGivesUp,    // libvirt gives up at one of its own steps: the VM is to stay
+  kCancelled,         // when the source reports its progress
+  kSomebodyResumes,   // somebody resumes the VM in the source's QEMU, at the first command where it is
+                      // possible
 };
 
-// At which call of the host's daemon to anybody (an answer that is lost: to the store), or command to its
-// QEMU.
+// `at` counts the calls of the host's daemon to anybody; for a lost answer, its calls to the store; for
+// QEMU's faults, the commands to its QEMU.
 struct Mishap {
   Fault fault;
   Host host = Host::kSource;
@@ -55,16 +56,16 @@ class MotionWorld {
  public:
   explicit MotionWorld(std::vector<Mishap> mishaps, Leader leader = Leader::kDaemons);
 
-  // The whole motion, until nobody does anything any more.
+  // Runs the whole motion, until nobody does anything any more.
   void run();
 
-  bool happened() const { return happened_; }  // one of the mishaps
+  bool happened() const { return happened_; }  // at least one of the mishaps
   bool committed() const { return store_ == Store::kThere; }
   bool runs(Host host) const { return of(host).qemu_runs && !of(host).qemu_dead; }
   bool serves(Host host) const { return of(host).serves && !of(host).daemon_dead; }
   bool is_lost() const { return lost_; }                     // the adapter came without its state
   bool was_ready() const { return was_ready_; }              // the destination had everything
-  const std::string& sentence() const { return sentence_; }  // of the source; empty: it went well
+  const std::string& sentence() const { return sentence_; }  // the source's error; empty: success
   std::string describe() const;
 
  private:
@@ -72,9 +73,9 @@ class MotionWorld {
   enum class Store : std::uint8_t { kNothing, kMoving, kThere, kStays };
   struct Party {
     int calls = 0;
-    int store_calls = 0;  // of them
+    int store_calls = 0;  // of these calls, those to the store
     int commands = 0;
-    int store_away_for = 0;  // calls
+    int store_away_for = 0;  // the number of calls
     bool daemon_dead = false;
     bool serves = false;
     bool loaded = false;
@@ -83,7 +84,7 @@ class MotionWorld {
     bool qemu_dead = false;
     std::string run_state;
     std::string migration;
-    // Its adapter ends, or outlives it and is stopped.
+    // The daemon's adapter ends; if libvirt leads, it outlives QEMU and is stopped.
     void lose_qemu() {
       qemu_dead = true;
       serves = false;
@@ -96,7 +97,7 @@ class MotionWorld {
 
   Party& of(Host host) { return parties_[static_cast<std::size_t>(host)]; }
   const Party& of(Host host) const { return parties_[static_cast<std::size_t>(host)]; }
-  // Counts a call; an error: it fails. Throws DaemonDied. Under the lock.
+  // Counts a call. Returns an error if the call is to fail. Throws DaemonDied. The lock must be held.
   Result<void> call(Host host, bool of_store = false);
   Result<void> suffer(Fault fault, Host host, bool of_store);
   Result<void> miss_store(Host host);
@@ -118,16 +119,16 @@ class MotionWorld {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool happened_ = false;
-  bool answer_lost_ = false;  // of the call to the store that is under way
+  bool answer_lost_ = false;  // of the current call to the store
   bool was_ready_ = false;
   bool cut_ = false;
   bool lost_ = false;
-  bool is_expected_ = false;  // a QEMU has come to the destination's adapter
+  bool is_expected_ = false;  // a QEMU has connected to the destination's adapter
   bool libvirt_is_done_ = false;
-  int looks_ = 0;  // how far it is
+  int looks_ = 0;  // how often the source reported its progress
   Store store_ = Store::kNothing;
   std::array<Party, 2> parties_;
-  std::array<std::deque<std::byte>, 2> on_the_wire_;  // to each
+  std::array<std::deque<std::byte>, 2> on_the_wire_;  // the bytes on the way to each host
   std::string sentence_;
   std::array<std::string, 2> paths_;
   std::array<std::optional<vmm::FakeQemu>, 2> qemus_;

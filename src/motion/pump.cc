@@ -16,9 +16,9 @@ namespace pvrdma::motion {
 namespace {
 
 constexpr std::size_t kPieceBytes = 256u << 10;
-// A host that takes nothing for so long has gone.
+// A host that takes no bytes for this long has gone.
 constexpr Duration kPatience = std::chrono::seconds(30);
-constexpr Duration kSilence = std::chrono::hours(24);  // QEMU may have nothing to say
+constexpr Duration kSilence = std::chrono::hours(24);  // QEMU may have nothing to send
 
 }  // namespace
 

@@ -1,7 +1,7 @@
-// Pump: carries a QEMU's migration stream between its descriptor and a channel to the other host, on a thread
-// of its own, until one of them ends; the other is ended then.
+// Pump: carries a QEMU's migration stream between a socket to QEMU and a channel to the other host, on a
+// thread of its own. When one of the two ends, the pump ends the other.
 //
-// Thread: made and destroyed by one.
+// Thread: one thread makes and destroys it.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace pvrdma::motion {
 class Pump {
  public:
   enum class Direction : std::uint8_t { kToChannel, kToQemu };
-  // Gives QEMU its end, which is at kUri for it from then on. Errors: the monitor's; EAGAIN: the system has
-  // no thread.
+  // Gives QEMU its end of the socket, which QEMU then knows as kUri. Errors: those of the monitor; EAGAIN:
+  // the system has no thread to give.
   static Result<std::unique_ptr<Pump>> start(vmm::Monitor& monitor, std::unique_ptr<ByteChannel> channel,
                                              Direction direction);
   static constexpr const char* kUri = "fd:pvrdma-motion";
-  ~Pump();  // ends both
+  ~Pump();  // ends the socket and the channel
   Pump(const Pump&) = delete;
   Pump& operator=(const Pump&) = delete;
 

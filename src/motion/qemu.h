@@ -1,4 +1,4 @@
-// Qemu: a QEMU with our device, as a motion finds it at its monitor.
+// Qemu: a QEMU with our device, as a motion finds it through its monitor.
 //
 // Thread and errors: as vmm::Monitor's.
 #pragma once
@@ -21,22 +21,22 @@ struct Qemu {
   vmm::PciPlace place;  // of the device
 };
 
-// Asks once. Errors, besides: find_device()'s.
+// Asks once. Further errors: those of find_device().
 Result<Qemu> open_qemu(const std::string& monitor);
 
-// EBUSY unless its VM runs, or is paused, and it does not migrate.
+// EBUSY unless its VM runs or is paused, and no migration is under way.
 Result<void> check_settled(const Qemu& qemu, const std::string& vm);
-// EBUSY unless it waits for a VM to come.
+// EBUSY unless it waits for an incoming VM.
 Result<void> check_waits(const Qemu& qemu, const std::string& vm);
 
-// One that gave no answer in time gives none any more: a new connection may. Errors: as Monitor::connect();
-// it is of no use then, as before.
+// Replaces a monitor connection that gave no answer in time, because it gives no answers any more. Errors: as
+// Monitor::connect(); then the old connection stays, and is still of no use.
 Result<void> renew(std::unique_ptr<vmm::Monitor>& monitor);
 
-// That waited for a VM: it ends, as far as it can be reached. What became of it, for a sentence.
+// Ends a QEMU that waited for a VM, if it can be reached. Returns what became of it, for use in a sentence.
 std::string end_qemu(std::unique_ptr<vmm::Monitor>& monitor);
 
-// A VM that stands runs again. Its disks may be another QEMU's for a moment more: tried for some seconds.
+// Lets a paused VM run again. Tries for some seconds, because another QEMU may still hold its disks.
 Result<void> continue_vm(vmm::Monitor& monitor);
 
 }  // namespace pvrdma::motion

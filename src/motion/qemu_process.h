@@ -1,4 +1,4 @@
-// QemuProcess: which QEMU had a part in a change of QEMU or a checkpoint.
+// QemuProcess: a QEMU that took part in an upgrade of QEMU or in a checkpoint.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ Result<RestoreReport> Restore::run() {
     auto done = (this->*step)();
     if (done) continue;
     Error why = std::move(done).error();
-    if (loaded_) {  // the VM is neither here nor there
+    if (loaded_) {  // the VM runs in neither QEMU
       why.message += fmt::format("; {}, {} is as it was", end_qemu(monitor_), wish_.file);
     }
     return Failure(std::move(why));
@@ -71,11 +71,11 @@ Result<void> Restore::read() {
 }
 
 Result<void> Restore::go_on() {
-  // Another migration of this QEMU would need a file, too.
+  // Otherwise the next migration of this QEMU would also need a file.
   if (auto set = vmm::set_migration_capability(*monitor_, kMappedRam, false); !set) return set;
   if (auto works = side_.go_on(wish_.adapter); !works) return works;
   if (const auto continued = monitor_->execute("cont"); !continued) return Failure(continued.error());
-  loaded_ = false;  // it runs: nothing ends it any more
+  loaded_ = false;  // it runs, so no failure may end it any more
   return side_.resume(wish_.adapter);
 }
 

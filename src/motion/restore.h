@@ -1,9 +1,8 @@
-// Restore: a VM goes on from a checkpoint (checkpoint.h), in a QEMU that was started to wait for it, on the
-// same host or on another one that has the same VM.
+// Restore: a VM goes on from a checkpoint (checkpoint.h) in a QEMU that was started to wait for it, on the
+// same host or on another host that has the same VM.
 //
-// Its adapter is loaded and its PCI state restored before QEMU reads the file: what is refused has changed
-// nothing there, and the QEMU goes on waiting. From then on a failure ends the QEMU, and the file is as it
-// was.
+// The adapter is loaded and its PCI state restored before QEMU reads the file. If loading is refused, nothing
+// has changed, and the QEMU still waits. After that a failure ends the QEMU; the file is never changed.
 //
 // Thread: one, which may block.
 #pragma once
@@ -26,17 +25,16 @@ namespace pvrdma::motion {
 
 class Restore {
  public:
-  static constexpr Duration kPatience = std::chrono::minutes(10);  // with QEMU's reading
+  static constexpr Duration kPatience = std::chrono::minutes(10);  // for QEMU to read the file
 
-  // The daemon ends: nothing is waited for any more.
+  // Returns true when the daemon ends: then nothing is waited for any more.
   using Stopping = std::function<bool()>;
 
-  // `side` is borrowed.
-  // `wish` names the QEMU that waits, and the file. `state`: as the checkpoint gave it.
+  // `side` is borrowed. `wish` names the QEMU that waits, and the file. `state` is what the checkpoint gave.
   Restore(CheckpointWish wish, std::vector<std::byte> state, AdapterSide& side, Stopping stopping)
       : wish_(std::move(wish)), state_(std::move(state)), side_(side), stopping_(std::move(stopping)) {}
 
-  // Once. The error is a sentence.
+  // Call it once. The error is a sentence.
   Result<RestoreReport> run();
 
  private:
@@ -46,14 +44,14 @@ class Restore {
   Result<void> go_on();
 
   const CheckpointWish wish_;
-  std::vector<std::byte> state_;  // until the adapter has it
+  std::vector<std::byte> state_;  // empty once the adapter has it
   AdapterSide& side_;
   const Stopping stopping_;
   std::unique_ptr<vmm::Monitor> monitor_;
   vmm::PciPlace place_;
   vmm::PciImage image_;
   RestoreReport report_;
-  bool loaded_ = false;  // the adapter, and the VM does not run yet
+  bool loaded_ = false;  // the adapter is loaded, and the VM does not run yet
 };
 
 }  // namespace pvrdma::motion

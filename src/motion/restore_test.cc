@@ -16,7 +16,7 @@ using vmm::Json;
 
 constexpr const char* kFile = "/var/lib/vms/VM-01.checkpoint";
 
-// A QEMU that waits, its adapter, and one thing that goes wrong.
+// A QEMU that waits, its adapter, and one thing that fails.
 class World {
  public:
   explicit World(std::string fails = {}, std::string state = "inmigrate")
@@ -92,7 +92,7 @@ class World {
   FailingAdapterSide side_;
   const std::string path_;
   std::mutex mutex_;
-  std::string run_state_;  // guarded, as what follows
+  std::string run_state_;  // guarded, like the members below
   std::string migration_;
   bool mapped_ram_ = false;
   bool quit_ = false;

@@ -64,7 +64,7 @@ Result<void> Source::open() {
   return check_qemu();
 }
 
-// Until it is moved its operator may let it run, or pause it.
+// Until the VM is moved, its operator may resume or pause it.
 void Source::note_run_state(const std::string& state) {
   if (state == "running" || state == "paused") is_paused_ = state == "paused";
 }
@@ -84,7 +84,7 @@ Result<void> Source::offer(Asked asked) {
 
 Result<void> Source::begin() {
   if (auto ready = before_begin(); !ready) return ready;
-  // An answer that is lost is asked for again by Arbiter::end().
+  // If the answer is lost, Arbiter::end() asks again.
   begun_ = true;
   if (auto begun = arbiter_.begin(motion_); !begun) {
     begun_ = begun.error().code == EAGAIN;
@@ -106,7 +106,7 @@ Result<void> Source::wait_for(const char* what, Duration patience, const Progres
   }
 }
 
-// Its PCI state is restored there while the VM still runs here: what has changed at the end is restored
+// The PCI state is restored there while the VM still runs here. Whatever changes until the end is restored
 // again.
 Result<void> Source::prepare(const Progress& progress) {
   if (auto ready = wait_for("qemu", wish_.patience, progress, {.phase = "waits for QEMU"}); !ready)
@@ -114,7 +114,7 @@ Result<void> Source::prepare(const Progress& progress) {
   const auto image = side_.pci_image(motion_.vm);
   if (!image) return Failure(image.error());
   image_ = *image;
-  std::vector<std::byte> draft;  // to be refused now, if it is to be
+  std::vector<std::byte> draft;  // if the other host refuses the state, it refuses now
   if (takes_draft_) {
     auto made = side_.save(motion_.vm, AdapterSide::Save::kDraft, image_);
     if (!made) return Failure(std::move(made).error());
@@ -163,8 +163,8 @@ MotionProgress Source::in_pause() const {
   return {.phase = "pause", .ram_bytes = report_.ram_bytes};
 }
 
-// The store may have done it although its answer was lost: it is asked until it says. What it will never do
-// is left to end_in_writing(), as is a VM that somebody lets run here meanwhile.
+// If an answer is lost, the store may have committed. So it is asked until it answers. end_in_writing()
+// handles a commit that the store refuses, and a VM that an operator has resumed here in the meantime.
 Result<void> Source::commit(const Progress& progress) {
   const Instant began = Instant::now();
   if (!progress({.phase = "commit", .ram_bytes = report_.ram_bytes}))
@@ -181,7 +181,7 @@ Result<void> Source::commit(const Progress& progress) {
   return {};
 }
 
-// After a pause. False: the daemon ends.
+// Waits for a pause. Returns false if the daemon ends.
 bool Source::may_ask_again(const Error& why) {
   if (waiting_log_.allow(Instant::now()))
     log::warn("VM {}: it stands until the store says where it is: {}", motion_.vm, why.message);
@@ -208,8 +208,8 @@ Error Source::undone(Error why, const Progress& progress) {
   return why;
 }
 
-// The other host may be ready, and this one's life may look over to it: so it is in writing that the VM
-// stays, before it does.
+// The other host may have everything, and may take this daemon for dead. So the store must record that the VM
+// stays before the VM runs here again.
 Result<void> Source::end_in_writing() {
   while (true) {
     auto ended = arbiter_.end(motion_);

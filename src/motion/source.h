@@ -1,12 +1,13 @@
 // Source: a running VM leaves this host for another one, with its connections (vMotion, ADR 19).
 //
-// QEMU moves memory and CPUs while the VM runs, stops it and waits. The adapter is stopped then, the pages it
-// has written are shown to QEMU, and its state goes to the other daemon. When everything is there, the
-// arbiter is told that the VM is, and that alone makes it so. Until the state is on its way a failure lets
-// the VM go on here at once; after that only when the arbiter has it in writing that it stays.
+// QEMU copies memory while the VM runs, stops the VM and waits. Then the adapter is stopped, QEMU is told
+// which pages the adapter has written, and the adapter's state goes to the other daemon. When everything is
+// there, the source tells the arbiter, and only the arbiter's record makes the VM the other host's. Until the
+// state is sent, the VM runs here again at once after a failure. Later it runs again only when the arbiter
+// has recorded that it stays.
 //
-// The steps are the same whoever leads the two QEMUs; what differs is in daemon_led_source.h and
-// libvirt_led_source.h.
+// The steps are the same for both leaders of the QEMUs. daemon_led_source.h and libvirt_led_source.h have the
+// differences.
 //
 // Thread: one, which may block.
 #pragma once
@@ -32,24 +33,24 @@
 
 namespace pvrdma::motion {
 
-// How far it is.
+// How far the motion is.
 struct MotionProgress {
-  std::string_view phase;  // "waits for QEMU", "memory", "pause", "commit";
-                           // "waits for libvirt", "stands", "lost": it decides
+  std::string_view phase;  // "waits for QEMU", "memory", "pause", "commit"; while libvirt decides: "waits for
+                           // libvirt", "stands", "lost"
   std::uint64_t ram_bytes = 0;
   std::uint64_t remaining_bytes = 0;
 };
 
 class Source {
  public:
-  // False: give up. Ignored when it is too late.
+  // Returning false gives up. It is ignored when it is too late.
   using Progress = std::function<bool(const MotionProgress& progress)>;
   using OpenMemory = std::function<Result<std::unique_ptr<ByteChannel>>()>;
-  // The daemon ends: nothing is waited for any more.
+  // Returns true when the daemon ends: then nothing is waited for any more.
   using Stopping = std::function<bool()>;
 
-  // `side`, `arbiter` and `there` are borrowed. `open_memory`: a second connection to the other host, for
-  // QEMU's stream.
+  // `side`, `arbiter` and `there` are borrowed. `open_memory` opens a second connection to the other host,
+  // for QEMU's stream.
   static std::unique_ptr<Source> create(Motion motion, MotionWish wish, AdapterSide& side, Arbiter& arbiter,
                                         calls::Conversation& there, OpenMemory open_memory,
                                         Stopping stopping);
@@ -57,15 +58,16 @@ class Source {
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
-  // Once. The error is a sentence that says what failed, and the VM is here; ECANCELED: `progress` gave up.
+  // Call it once. If it fails, the VM is here, and the error text says what failed. ECANCELED: `progress`
+  // returned false.
   Result<MotionReport> run(const Progress& progress);
-  // Instead of run(): what can be found out without changing anything.
+  // Call it instead of run(): checks what can be checked without changing anything.
   Result<void> check();
 
  protected:
   class Stopwatch {
    public:
-    // Since the last one.
+    // The time since the previous lap() or the start.
     Duration lap() {
       const Instant now = Instant::now();
       return now - std::exchange(began_, now);
@@ -84,28 +86,28 @@ class Source {
         there_(there),
         stopping_(std::move(stopping)) {}
 
-  // --- What depends on who leads, in the order of the motion ---
+  // --- What depends on the leader, in the order of the motion ---
 
-  // Whether the VM's QEMU, which `monitor_` has reached, can be moved.
+  // Checks that the VM's QEMU, which `monitor_` has reached, can be moved.
   virtual Result<void> check_qemu() = 0;
-  // Before the store has the motion.
+  // Called before the motion is in the store.
   virtual Result<void> before_begin() = 0;
-  // While the other host is waited for.
+  // Called while this host waits for the other one.
   virtual Result<void> check_qemu_lives() = 0;
-  // The error where no QEMU waited on the other host in time.
+  // The error if no QEMU waited on the other host in time.
   virtual Failure no_qemu_there() const = 0;
-  // Until the VM does not run any more.
+  // Returns when the VM does not run any more.
   virtual Result<void> copy_memory(const Progress& progress) = 0;
-  // The adapter is stopped, and has logged so many bytes of pages: brings `image_` up to date, and QEMU's
-  // memory if that is due now.
+  // Called when the adapter is stopped; its logged pages have `logged_bytes` in total. Brings `image_` up to
+  // date, and also QEMU's memory if that is due now.
   virtual Result<void> catch_up(std::uint64_t logged_bytes, Stopwatch& watch) = 0;
-  // Until the other host has everything.
+  // Returns when the other host has everything.
   virtual Result<void> hand_over(const Progress& progress) = 0;
-  // While the store does not say where the VM is: whether its QEMU is still as hand_over() left it.
+  // Called while the store does not say where the VM is. Checks that QEMU is still as hand_over() left it.
   virtual Result<void> check_untouched() = 0;
-  // The VM is on the other host. Returns what is left to be done by hand, a sentence.
+  // The VM is on the other host. Returns a sentence: what the operator has to do. Empty: nothing.
   virtual std::string leave() = 0;
-  // The VM stays, unless `is_there_` is true at the end.
+  // The VM stays here, unless `is_there_` is true at the end.
   virtual Result<void> undo(const std::string& why, const Progress& progress) = 0;
 
   // --- What both leaders need ---
@@ -116,9 +118,9 @@ class Source {
   Result<void> wait_for(const char* what, Duration patience, const Progress& progress,
                         const MotionProgress& state);
   Result<void> begin_log();
-  // `since`: the store has it since then.
+  // `since` is when the store recorded the VM on the other host.
   Result<calls::Said> hear_that_it_runs(Instant since);
-  // The store has it that the VM stays. EALREADY: it is on the other host, and is_there_ is true.
+  // Has the store record that the VM stays. EALREADY: it is on the other host, and is_there_ is true.
   Result<void> end_in_writing();
 
   const Motion motion_;
@@ -130,15 +132,15 @@ class Source {
   std::unique_ptr<vmm::Monitor> monitor_;
   MotionReport report_;
   pid_t pid_ = 0;
-  vmm::PciImage image_;  // the newest
+  vmm::PciImage image_;  // the newest PCI state
   log::LogLimiter waiting_log_{1, std::chrono::seconds(10)};
-  Instant stood_{};          // the VM ran until then
-  bool is_paused_ = false;   // by its operator, when it was seen last: it stays so
+  Instant stood_{};          // when the VM was last seen to run
+  bool is_paused_ = false;   // the operator has paused the VM, as last seen; it stays paused
   bool begun_ = false;       // the motion is in the store
-  bool logs_ = false;        // pages
-  bool stopped_ = false;     // the adapter
+  bool logs_ = false;        // the adapter's written pages are logged
+  bool stopped_ = false;     // the adapter is stopped
   bool state_sent_ = false;  // the other host may be ready from now on
-  bool is_there_ = false;    // the VM
+  bool is_there_ = false;    // the VM is on the other host
 
  private:
   Result<void> steps(const Progress& progress);
@@ -152,7 +154,7 @@ class Source {
   bool may_ask_again(const Error& why);
   Error undone(Error why, const Progress& progress);
 
-  bool takes_draft_ = false;  // the other host: older daemons do not
+  bool takes_draft_ = false;  // the other host accepts a draft; older daemons do not
 };
 
 }  // namespace pvrdma::motion

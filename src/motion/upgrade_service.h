@@ -1,4 +1,4 @@
-// UpgradeService: lets a VM go on in another QEMU of its host.
+// UpgradeService: moves a VM to another QEMU of the same host.
 //
 // Thread: any that may block.
 #pragma once
@@ -12,22 +12,22 @@
 
 namespace pvrdma::motion {
 
-// Monitors are paths of QMP sockets; empty: where vmm/vm_monitors.h has them.
+// Monitors are paths of QMP sockets; empty: the paths that vmm/vm_monitors.h gives.
 struct UpgradeWish {
   std::string adapter;      // the VM's
-  std::string monitor;      // of the QEMU that runs the VM
-  std::string new_monitor;  // comes up when the new QEMU has the memory
+  std::string monitor;      // of the QEMU that runs the VM now
+  std::string new_monitor;  // exists once the new QEMU has the memory
 };
 
 struct UpgradeReport {
   std::string vm;
   QemuProcess from;
   QemuProcess to;
-  Duration pause{};  // the VM stood, as its monitor showed
-  // Of it.
+  Duration pause{};  // how long the VM was paused, as its monitor showed
+  // The parts of `pause`.
   Duration qemu{};     // until the new QEMU had the machine
-  Duration restore{};  // PCI state
-  Duration adapter{};  // the adapter's state
+  Duration restore{};  // restoring the PCI state
+  Duration adapter{};  // handing over the adapter's state
   std::uint64_t state_bytes = 0;
 };
 

@@ -20,8 +20,8 @@ Json socket_channel(const char* type, const std::string& path) {
   return {{"channel-type", type}, {"addr", {{"transport", "socket"}, {"type", "unix"}, {"path", path}}}};
 }
 
-// The main one is not there before the machine is. Not by connecting: the new QEMU takes the first one who
-// comes for the old QEMU.
+// The main socket does not exist before the machine does. This does not connect, because the new QEMU takes
+// its first client for the old QEMU.
 Result<void> check_socket(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) return {};
@@ -69,7 +69,7 @@ Result<void> VmmUpgrade::transfer() {
   return wait_for_new();
 }
 
-// Until the old QEMU has given everything away, and the new one has it.
+// Waits until the old QEMU has given everything away, and the new one has it.
 Result<void> VmmUpgrade::wait_for_new() {
   const Instant until = Instant::now() + kPatience;
   std::string in_old, in_new;
@@ -143,7 +143,7 @@ Result<void> VmmUpgrade::hand_over() {
   return vmm::disable_vectors(*old_, place_);
 }
 
-// In the one that has not the adapter.
+// Restores the PCI state in the QEMU that does not have the adapter.
 Result<void> VmmUpgrade::restore_in(Monitor& monitor) {
   return vmm::restore(monitor, place_, image_, [this] {
     return side_.write_msix_table(wish_.adapter, AdapterSide::Vmm::kSuccessor, image_);
@@ -159,7 +159,7 @@ Result<void> VmmUpgrade::go_on() {
   return {};
 }
 
-// The VM has a new QEMU: nothing goes back from here.
+// The VM has a new QEMU: nothing is undone from here on.
 Result<void> VmmUpgrade::leave() {
   const auto resumed = side_.resume(wish_.adapter);
   static_cast<void>(renew(old_));
@@ -187,7 +187,7 @@ Error VmmUpgrade::undo(Error why) {
   return why;
 }
 
-// Each step is tried whatever became of the one before it.
+// Tries each step, even if the one before it failed.
 Result<void> VmmUpgrade::undo_all() {
   Result<void> outcome;
   const auto note = [&outcome](const auto& done) {

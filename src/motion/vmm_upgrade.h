@@ -1,9 +1,9 @@
 // VmmUpgrade: a running VM goes on in a new QEMU of its host, with its adapter and all its connections.
 //
-// QEMU's cpr-transfer moves the machine: the new process takes over the guest's memory as it is. What it does
-// not know of the adapter (PCI state, MSI-X table) is restored by the monitor, and the daemon moves the
-// adapter's own state between the two processes' connections. Until the new QEMU runs the VM, whatever fails
-// lets the VM go on in the old one.
+// QEMU's cpr-transfer moves the machine: the new process takes over the guest's memory as it is. cpr-transfer
+// does not know the adapter's PCI state and MSI-X table, so the monitor restores them. The daemon moves the
+// adapter's own state from one process's connection to the other's. If anything fails before the new QEMU
+// runs the VM, the VM goes on in the old one.
 //
 // Thread: one, which may block.
 #pragma once
@@ -26,15 +26,14 @@ namespace pvrdma::motion {
 
 class VmmUpgrade {
  public:
-  static constexpr Duration kPatience = std::chrono::seconds(10);  // with QEMU's transfer
+  static constexpr Duration kPatience = std::chrono::seconds(10);  // for QEMU's transfer
 
-  // `side` is borrowed.
-  // `sockets`: where the new QEMU waits. It was started with -S, as `-incoming unix:MAIN` and an `-incoming`
-  // of channel type cpr at CPR.
+  // `side` is borrowed. `sockets` are the sockets where the new QEMU waits. It must be started with -S, with
+  // `-incoming unix:MAIN` and with an `-incoming` of channel type cpr at CPR.
   VmmUpgrade(UpgradeWish wish, vmm::VmMonitors sockets, AdapterSide& side)
       : wish_(std::move(wish)), sockets_(std::move(sockets)), side_(side) {}
 
-  // Once. The error is a sentence that says what failed and who has the VM now.
+  // Call it once. The error is a sentence that says what failed and which QEMU has the VM now.
   Result<UpgradeReport> run();
 
  private:
@@ -54,13 +53,13 @@ class VmmUpgrade {
   std::unique_ptr<vmm::Monitor> old_;
   std::unique_ptr<vmm::Monitor> new_;
   UpgradeReport report_;
-  Instant ran_last_{};        // when the VM was seen to run in the old QEMU
-  bool was_running_ = false;  // else it was paused, and stays so
+  Instant ran_last_{};        // when the VM was last seen to run in the old QEMU
+  bool was_running_ = false;  // false: it was paused before, and stays so
   bool expecting_ = false;
-  bool began_ = false;     // QEMU's migration
-  vmm::PciPlace place_;    // of the device, in both
-  vmm::PciImage image_;    // what the old one had
-  bool silenced_ = false;  // the old one has no vectors
+  bool began_ = false;     // QEMU's migration has started
+  vmm::PciPlace place_;    // of the device, in both QEMUs
+  vmm::PciImage image_;    // the PCI state of the old QEMU
+  bool silenced_ = false;  // the old QEMU has no interrupt vectors any more
   bool switched_ = false;
 };
 

@@ -17,7 +17,7 @@ namespace {
 using vmm::FakeQemu;
 using vmm::Json;
 
-// Two QEMUs, the adapter between them, and one thing that goes wrong.
+// Two QEMUs, the adapter between them, and one thing that fails.
 class World final : public FakeAdapterSide {
  public:
   explicit World(std::string fails = {}, std::string state = "running") : fails_(std::move(fails)) {
@@ -36,7 +36,7 @@ class World final : public FakeAdapterSide {
     return testing::TempDir() + "vmm_upgrade_" + std::to_string(::getpid()) + "." + what;
   }
 
-  // How it stands: who runs the VM, who has the adapter, and what was left over.
+  // The situation: which QEMU runs the VM, which one has the adapter, and what was left over.
   struct Standing {
     std::string in_old = "running";
     std::string in_new = "paused";
@@ -143,8 +143,8 @@ class World final : public FakeAdapterSide {
 
   const std::string fails_;
   std::mutex mutex_;
-  Standing standing_;      // guarded, as what follows
-  std::string migration_;  // empty: there was none
+  Standing standing_;      // guarded, like the members below
+  std::string migration_;  // empty: no migration has run
   std::unique_ptr<UnixListener> cpr_;
   std::optional<FakeQemu> old_;
   std::optional<FakeQemu> new_;
