@@ -1,13 +1,13 @@
-// Descriptions of objects. kObject<T> lists T's members once: their names, where they are kept and what is
-// allowed of them. From it follow how T is read (read()), how it is written (to_json()) and how the API
-// describes it (schema_of()).
+// Descriptions of objects. kObject<T> lists T's members once: each name, the member that holds the value, and
+// the values that are allowed. The description alone decides how T is read (read()), how it is written
+// (to_json()) and how the API describes it (schema_of()).
 //
-// A record is read tolerantly, since another version may have written it: members it does not know are
-// ignored, null is like absent; one with a member twice, or nested too deep, is none. A request, and a table
-// of a configuration, takes no member that it does not know. Either way a member that is absent keeps the
-// value it had, unless it is required.
+// A record is read tolerantly, because another version may have written it: unknown members are ignored, and
+// null counts as absent. parse_object() refuses a text that has a member twice or nests too deep. A request,
+// or a table of a configuration, must not have unknown members. In both cases an absent member keeps the
+// value that it had, unless it is required.
 //
-// What a member takes beside its type is a rule (rules.h): rule.read(reader, json, value), rule.write(value)
+// A rule (rules.h) says which values a member takes. It has rule.read(reader, json, value), rule.write(value)
 // and rule.schema(components).
 //
 // Thread: descriptions are constants; the functions any thread.
@@ -29,7 +29,7 @@ namespace pvrdma::schema {
 
 using Json = nlohmann::ordered_json;
 
-// The schemas that a description refers to, by name: OpenAPI's components/schemas.
+// The schemas that a description refers to, by name. They become OpenAPI's components/schemas.
 using Components = std::map<std::string, Json>;
 
 template <typename Owner, typename Value, typename Rule>
@@ -38,7 +38,7 @@ struct Field {
   Value Owner::*member;
   Rule rule;
   bool is_required = false;
-  std::string_view example_value = {};  // as JSON (or TOML) has it
+  std::string_view example_value = {};  // written as in JSON (or TOML)
   std::string_view more = {};           // further members of its schema: R"("default": 2)"
 
   constexpr Field required(std::string_view example = {}) const {
@@ -58,12 +58,12 @@ enum class Unknown : bool { kIgnored, kRefused };
 
 template <typename... Fields>
 struct Object {
-  std::string_view name;  // of its schema
+  std::string_view name;  // the name of its schema
   Unknown unknown;
   std::tuple<Fields...> fields;
 };
 
-// Specialised beside the types that are described.
+// Specialised beside each described type.
 template <typename T>
 inline constexpr std::nullptr_t kObject = nullptr;
 
@@ -84,7 +84,7 @@ constexpr Object<Fields...> object_of(std::string_view name, Unknown unknown, st
   return {name, unknown, std::move(fields)};
 }
 
-// Of fields, and of other objects whose fields it has too.
+// Makes a description from fields, and from other objects, whose fields it includes.
 template <typename... Parts>
 constexpr auto record(std::string_view name, const Parts&... parts) {
   return object_of(name, Unknown::kIgnored, std::tuple_cat(fields_in(parts)...));
@@ -133,14 +133,14 @@ Json to_json(const T& object) {
   return json;
 }
 
-// {"$ref": ...}; T's schema is among `components` then.
+// Returns {"$ref": ...} and adds T's schema to `components`.
 template <Described T>
 Json schema_of(Components& components) {
   const std::string name(kObject<T>.name);
   if (!components.contains(name)) {
     Json properties = Json::object();
     Json required = Json::array();
-    components[name];  // may be met again inside
+    components[name];  // reserves the name: a member may refer to it
     for_each_field<T>([&](const auto& field) {
       Json schema = field.rule.schema(components);
       if (!field.example_value.empty()) schema["example"] = Json::parse(field.example_value);
@@ -157,8 +157,8 @@ Json schema_of(Components& components) {
   return {{"$ref", "#/components/schemas/" + name}};
 }
 
-// JSON as it is sent and stored. Text of devices, guests and other versions may be no UTF-8: then it is
-// mended, not refused.
+// JSON as it is sent and stored. Texts of devices, guests and other versions may not be valid UTF-8: invalid
+// bytes are replaced, and the text is not refused.
 std::string text_of(const Json& json);
 
 template <Described T>

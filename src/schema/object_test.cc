@@ -33,7 +33,7 @@ inline constexpr auto kObject<Bridge> = record("Bridge", field("mac", &Bridge::m
                                                field("roce", &Bridge::roce), field("ports", &Bridge::ports),
                                                field("flags", &Bridge::flags, MapRule<FlagRule>{{}, kName}));
 
-// The same object with another member before, as an answer has it, and asked for strictly.
+// The same object with one more member in front, described as a request.
 struct NamedBridge : Bridge {
   std::string name;
 };

@@ -17,7 +17,7 @@ std::string shown(const ParsedJson& value) {
   return text;
 }
 
-// A member's name as it may stand in a log: whoever wrote it chose its bytes and its length.
+// A member's name, made fit for a log: another party chose its bytes and its length.
 std::string shown_name(std::string_view name) {
   std::string text(name.substr(0, kShownBytesMax));
   std::replace_if(

@@ -1,8 +1,8 @@
-// Reader: strict reading of what others wrote: the TOML of an operator, the records of a store, the bodies of
-// requests. All of them arrive as a JSON tree; object.h has the descriptions that say what it must be.
+// Reader: reads what others wrote: an operator's TOML, the records of a store, the bodies of requests. All of
+// them arrive as a JSON tree. The descriptions in object.h say what the tree must contain.
 //
-// The first mistake counts: it is kept as a value that names the member, and nothing more is read. Each kind
-// of input words it for its readers (sentence() does for JSON, the configuration for TOML).
+// Only the first mistake is kept, as a value that names the member; nothing more is read after it. Each kind
+// of input has its own words for a mistake (sentence() for JSON, the configuration's for TOML).
 //
 // Thread: values.
 #pragma once
@@ -18,26 +18,26 @@
 
 namespace pvrdma::schema {
 
-// Finds members in logarithmic time: others choose how many there are.
+// Finds members in logarithmic time, because others choose how many there are.
 using ParsedJson = nlohmann::json;
 
 struct Mistake {
   enum class Kind : std::uint8_t {
-    kUnknown,  // members that the object does not know
-    kMissing,  // a member that must be there
+    kUnknown,  // the object has members that its description does not list
+    kMissing,  // a required member is absent
     kWrong,    // a value that is not allowed
   };
   Kind kind{};
-  std::string member;  // "adapter.mac"; the first unknown one; empty: the object itself
-  // kWrong:
+  std::string member;  // "adapter.mac"; for kUnknown the first one; empty: the object itself
+  // For kWrong:
   ParsedJson value;
   std::string wants;  // what the member takes: "a string"
-  std::string why;    // the same as a clause that follows the value: "is no name: allowed are ..."
-  // kUnknown:
+  std::string why;    // the same as a clause that follows the value: "is not a name: allowed are ..."
+  // For kUnknown:
   std::vector<std::string> unknown;
   std::vector<std::string> known;
-  // kMissing:
-  std::string example;  // a value it could have; empty: none is told
+  // For kMissing:
+  std::string example;  // a value that it could have; empty: the text gives no example
 };
 
 // "OBJECT's "vlan" must be a whole number from 0 to 4094, not 5000".
@@ -50,10 +50,10 @@ class Reader {
 
   void wrong(const ParsedJson& value, std::string wants, std::string why);
   void missing(std::string_view member, std::string_view example);
-  // A mistake if `json` has members that are not among `known`.
+  // Records a mistake if `json` has members that are not among `known`.
   void check_known(const ParsedJson& json, const std::vector<std::string>& known);
 
-  // What is read while it lives is `member` of what was read before.
+  // While an Inside lives, everything that is read belongs to the member `member` of the current object.
   class Inside {
    public:
     Inside(Reader& reader, std::string_view member);
@@ -69,12 +69,12 @@ class Reader {
  private:
   std::string path_of(std::string_view member) const;
 
-  std::string path_;  // of the object that is read: "adapter"
+  std::string path_;  // path of the object that is being read: "adapter"
   std::optional<Mistake> mistake_;
 };
 
-// `text` as a tree. Error (EINVAL): a clause: it is no JSON object, has a member twice, nests more than
-// `depth_max` deep.
+// Parses `text` as a tree. Error (EINVAL): a clause: it is not a JSON object, has a member twice, or nests
+// more than `depth_max` levels deep.
 Result<ParsedJson> parse_object(std::string_view text, int depth_max);
 
 }  // namespace pvrdma::schema

@@ -1,5 +1,5 @@
-// Rules: what a described member takes, by its type (see object.h). field() chooses the rule that fits the
-// member's type; what has a range or a form of its own names it.
+// Rules: which values a described member takes (see object.h). field() chooses the rule by the member's type.
+// A member with a range or form of its own passes its rule to field().
 //
 // Thread: constants.
 #pragma once
@@ -28,7 +28,7 @@
 
 namespace pvrdma::schema {
 
-// {"$ref": ...} to a schema without members of its own, which is added to `components`.
+// Returns {"$ref": ...} to a schema without members, and adds that schema to `components`.
 Json schema_named(Components& components, const char* name, Json schema);
 
 struct FlagRule {
@@ -39,7 +39,7 @@ struct FlagRule {
 
 struct NumberRule {
   std::uint64_t min = 0;
-  std::uint64_t max = std::numeric_limits<std::uint64_t>::max();  // or the type's, if that is less
+  std::uint64_t max = std::numeric_limits<std::uint64_t>::max();  // or the type's maximum, if that is less
 
   template <std::unsigned_integral Number>
   void read(Reader& reader, const ParsedJson& json, Number& out) const {
@@ -60,7 +60,7 @@ struct MicrosecondsRule {
   Json schema(Components& components) const { return NumberRule{}.schema(components); }
 };
 
-// A duration of whole units; 0 leaves it as it is.
+// A duration in whole units. Reading 0 leaves the value unchanged.
 template <typename Unit>
 struct WholeRule {
   void read(Reader& reader, const ParsedJson& json, Duration& out) const {
@@ -72,18 +72,18 @@ struct WholeRule {
   Json schema(Components& components) const { return NumberRule{}.schema(components); }
 };
 
-// A probability, kept in millionths: 0, or one of at least that.
+// A probability, kept in millionths: 0, or at least one millionth.
 struct ProbabilityRule {
   void read(Reader& reader, const ParsedJson& json, std::uint32_t& out) const;
   Json write(std::uint32_t ppm) const { return ppm / 1e6; }
   Json schema(Components&) const { return {{"type", "number"}, {"minimum", 0}, {"maximum", 1}}; }
 };
 
-// A text, and what is allowed of it.
+// A text, and which texts are allowed.
 struct TextRule {
   std::string_view wants = "a string";                   // "a name"
-  std::string (*why_not)(const std::string&) = nullptr;  // what is wrong with a text; empty: nothing
-  const char* schema_name = nullptr;                     // of a schema of its own, with `pattern`
+  std::string (*why_not)(const std::string&) = nullptr;  // says what is wrong with a text; empty: nothing
+  const char* schema_name = nullptr;                     // the name of a separate schema, which has `pattern`
   const char* pattern = nullptr;
 
   void read(Reader& reader, const ParsedJson& json, std::string& out) const;
@@ -93,7 +93,8 @@ struct TextRule {
 
 using WhyNot = tl::unexpected<std::string>;
 
-// A value that is written as a text: Form<T>::parse() makes it, or says what is wrong; write() is its text.
+// A value that is written as a text. Form<T>::parse() makes the value from its text, or says what is wrong;
+// Form<T>::write() makes its text.
 template <typename T>
 struct Form;
 
@@ -116,7 +117,7 @@ struct FormRule {
   Json schema(Components& components) const { return Form<T>::schema(components); }
 };
 
-// One of an enumeration's words.
+// One of the words of an enumeration.
 template <Worded Enum>
 struct WordRule {
   std::string_view noun = "word";  // "RoCE version"
@@ -144,7 +145,7 @@ struct ObjectRule {
   Json schema(Components& components) const { return schema_of<T>(components); }
 };
 
-// None is null.
+// An absent value is written as null.
 template <typename Rule>
 struct OptionalRule {
   Rule rule;
@@ -161,7 +162,8 @@ struct OptionalRule {
   Json schema(Components& components) const {
     Json schema = rule.schema(components);
     if (!schema.contains("$ref")) return schema;
-    return {{"allOf", Json::array({std::move(schema)})}, {"nullable", true}};  // beside a $ref nothing counts
+    return {{"allOf", Json::array({std::move(schema)})},
+            {"nullable", true}};  // other members beside a $ref are ignored
   }
 };
 
@@ -189,7 +191,7 @@ struct ListRule {
   }
 };
 
-// Values by their keys: an object whose members nobody lists.
+// A map: an object whose member names are not listed in a description.
 template <typename Rule>
 struct MapRule {
   Rule rule;
@@ -218,7 +220,7 @@ struct MapRule {
   }
 };
 
-// The rule of a type.
+// The rule for a type.
 template <typename T>
 struct RuleOf;
 template <>
@@ -262,7 +264,7 @@ struct RuleOf<std::map<std::string, T>> {
   using Type = MapRule<typename RuleOf<T>::Type>;
 };
 
-// What `T`, an object or a list of them, is to OpenAPI, and as a text.
+// The OpenAPI schema of `T`, and its text. `T` is an object or a list of objects.
 template <typename T>
 Json schema_for(Components& components) {
   return typename RuleOf<T>::Type{}.schema(components);
@@ -281,12 +283,12 @@ constexpr auto field(std::string_view name, Value Owner::*member, Rule rule) {
   return Field<Owner, Value, Rule>{name, member, rule};
 }
 
-// --- Texts and values that many objects have ---
+// --- Texts and values that many objects use ---
 
 std::string why_no_name(const std::string& text);
 inline constexpr TextRule kName{"a name", why_no_name, "Name", "^[A-Za-z0-9._-]{1,64}$"};
 
-// Of one interface: neither zero nor multicast.
+// The MAC address of one interface: neither zero nor multicast.
 template <>
 struct Form<Mac> {
   static constexpr const char* kWants = "a MAC address of one interface";
