@@ -1,4 +1,4 @@
-// Calls of other hosts, without a network.
+// Makes calls from other hosts without a network.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace pvrdma::calls {
 
-// The other end of a call that `calls` have taken from `peer`; this host is called esx-02.
+// Hands a call from `peer` to `calls`, and returns the caller's end of it. This host is called esx-02.
 inline std::unique_ptr<Conversation> call_of(IncomingCalls& calls, const std::string& peer) {
   int fds[2] = {-1, -1};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);

@@ -25,7 +25,7 @@ std::size_t number_at(std::span<const std::byte> bytes, std::size_t at) {
   return number;
 }
 
-// A text of another host, made fit for a line of a log.
+// Makes a text from another host fit for a line of a log.
 std::string printable(std::string text) {
   text.resize(std::min<std::size_t>(text.size(), 500));
   for (char& letter : text) {
@@ -69,7 +69,7 @@ Result<std::optional<Said>> Conversation::listen(Instant until) {
   }
 }
 
-// Nothing: it is not all there yet.
+// Nothing: the message is not complete yet.
 Result<std::optional<Said>> Conversation::take() {
   if (received_.size() < kHeadBytes) return std::nullopt;
   const std::size_t text_bytes = number_at(received_, 0);

@@ -1,10 +1,10 @@
-// Conversation: messages between the daemons of two hosts. Each message is a text, a JSON object with a
-// member "say", and may have bytes behind it.
+// Conversation: messages between the daemons of two hosts. Each message is a text, which is a JSON object
+// with a member "say". Bytes may follow it.
 //
 //     length of the text u32 | length of the bytes u32 | text | bytes      little endian
 //
-// The other host is not trusted: lengths have bounds, and memory is taken as bytes come. After an error
-// nothing more is heard.
+// The other host is not trusted: lengths are limited, and memory is allocated only as bytes arrive. After an
+// error nothing more is received.
 //
 // Thread: one at a time, which may block; interrupt() any.
 #pragma once
@@ -26,7 +26,7 @@ namespace pvrdma::calls {
 
 using Json = nlohmann::json;
 
-// For the first message of a call, and for the answer to it.
+// The time limit for the first message of a call, and for the answer to it.
 inline constexpr Duration kFirstWordPatience = std::chrono::seconds(5);
 
 struct Said {
@@ -41,26 +41,28 @@ class Conversation {
   static constexpr std::size_t kBytesMax = 64u << 20;
   static constexpr Duration kSendPatience = std::chrono::seconds(10);
 
-  // For an answer that needs nothing but the other daemon and its QEMU's monitor.
+  // The time limit for an answer that only the other daemon and its QEMU's monitor are needed for.
   static constexpr Duration kAnswerPatience = std::chrono::seconds(20);
 
   // `host` is the other host's name, for error messages.
   Conversation(std::unique_ptr<ByteChannel> channel, std::string host)
       : channel_(std::move(channel)), host_(std::move(host)) {}
 
-  // Errors: the channel's; E2BIG.
+  // Errors: those of the channel; E2BIG.
   Result<void> say(const Json& text, std::span<const std::byte> bytes = {});
-  // Nothing: `until` came first. Errors: the channel's; EPIPE: the other host has ended it; EPROTO.
+  // Nothing: no message came before `until`. Errors: those of the channel; EPIPE: the other host has ended
+  // the connection; EPROTO.
   Result<std::optional<Said>> listen(Instant until);
-  // The next message, which must be `what`. Errors, besides: ETIMEDOUT; ECANCELED: the other host refuses, in
-  // its own words.
+  // The next message, which must be `what`. Further errors: ETIMEDOUT; ECANCELED: the other host refuses or
+  // gives up, with its own text.
   Result<Said> expect(const char* what, Instant until);
   void interrupt() { channel_->interrupt(); }
-  // From now on messages may have bytes, kBytesMax at most. Before, a message with bytes is an error.
+  // From now on messages may have up to kBytesMax bytes. Before this call a message with bytes is an error.
   void allow_bytes() { bytes_max_ = kBytesMax; }
-  // The error for a message that came where none was due.
+  // The error for a message that was not expected.
   Failure given_up(const Said& said) const;
-  // The channel, if nothing was received behind the last message; otherwise null. Once, and nothing after it.
+  // Gives the channel away. Returns null if bytes were received after the last message. Call it once, and
+  // nothing else after it.
   std::unique_ptr<ByteChannel> give_channel();
 
  private:
@@ -68,15 +70,15 @@ class Conversation {
 
   std::unique_ptr<ByteChannel> channel_;
   const std::string host_;
-  std::size_t bytes_max_ = 0;  // of what is heard
+  std::size_t bytes_max_ = 0;  // limit for received messages
   std::vector<std::byte> received_;
 };
 
-// "say": "refused", with a sentence.
+// "say": "refused", with `why`.
 Json refusal(const std::string& why);
-// "say": "over", with a sentence.
+// "say": "over", with `why`.
 Json over(const std::string& why);
-// The text of that member. Nothing: it has none.
+// The text of the member `member`. Nothing if it does not exist or is not a text.
 std::optional<std::string> text_of(const Json& object, const char* member);
 
 }  // namespace pvrdma::calls

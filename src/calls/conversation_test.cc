@@ -12,7 +12,7 @@
 namespace pvrdma::calls {
 namespace {
 
-// What was sent comes back, in pieces of a size.
+// A channel that returns what was sent, in pieces of a chosen size.
 class Echo final : public ByteChannel {
  public:
   explicit Echo(std::size_t piece) : piece_(piece) {}
@@ -34,7 +34,7 @@ class Echo final : public ByteChannel {
   std::deque<std::byte> waiting_;
 };
 
-// A conversation whose other end has sent these bytes.
+// A conversation whose other end has sent `bytes`.
 class Heard {
  public:
   explicit Heard(const std::string& bytes, std::size_t piece = 1000) {

@@ -1,4 +1,4 @@
-// HostCalls: calls from this host's daemon to those of other hosts.
+// HostCalls: calls from this host's daemon to the daemons of other hosts.
 //
 // Thread: any but the shard's.
 #pragma once
@@ -21,12 +21,13 @@ struct Route {
   IpAddress from;
   IpAddress to;
 };
-// Nothing: one of the two hosts has no address for it. Thread: any.
+// Nothing: one of the two hosts has no address for calls. Thread: any.
 using FindRoute = std::function<std::optional<Route>(const std::string& host)>;
 
 class HostCalls {
  public:
-  // `host` is this one's name. `tls` null: calls are plain. `congestion_control` is the kernel's name of it.
+  // `host` is this host's name. If `tls` is null, calls are not encrypted. `congestion_control` is a name
+  // that the kernel knows.
   HostCalls(std::string host, FindRoute find_route, std::unique_ptr<tls::Context> tls,
             std::string congestion_control)
       : host_(std::move(host)),
@@ -34,7 +35,7 @@ class HostCalls {
         tls_(std::move(tls)),
         congestion_control_(std::move(congestion_control)) {}
 
-  // Blocks for a bounded time. Errors: one sentence with the host.
+  // Blocks for a bounded time. The error is one sentence that names the host.
   Result<std::unique_ptr<Conversation>> call(const std::string& host) const;
 
  private:

@@ -53,7 +53,7 @@ void IncomingCalls::take(std::unique_ptr<transport::tcp::Stream> stream, std::st
   call_came_.notify_one();
 }
 
-// Null: no call is taken any more.
+// Null: calls are not taken any more.
 std::unique_ptr<transport::tcp::Call> IncomingCalls::next() {
   const auto is_call = [](const auto& call) { return call != nullptr; };
   std::unique_lock lock(waiting_mutex_);
@@ -61,7 +61,7 @@ std::unique_ptr<transport::tcp::Call> IncomingCalls::next() {
   return takes_calls_ ? std::move(*std::ranges::find_if(waiting_, is_call)) : nullptr;
 }
 
-// The clerk.
+// Runs on the clerk's thread.
 void IncomingCalls::hand_on() {
   begin_control_thread("calls");
   while (auto call = next()) begin(std::move(call));
@@ -109,7 +109,7 @@ void IncomingCalls::answer(std::unique_ptr<transport::tcp::Call> call, const std
   if (const Answer* const answer = answer_of(**first); answer != nullptr) (*answer)(answered, **first);
 }
 
-// Null: there is none.
+// Null: no answer was registered for this word.
 const IncomingCalls::Answer* IncomingCalls::answer_of(const Said& first) {
   const std::lock_guard lock(mutex_);
   const auto found = answers_.find(first.text.at("say").get<std::string>());

@@ -1,9 +1,9 @@
 // IncomingCalls: the calls of other hosts' daemons, each answered on a thread of its own.
 //
-// The first word of a call's first message says what the call is for, and so who answers it. A call with
-// another first word is ended.
+// The first word of a call's first message says what the call is for. It selects the function that answers
+// the call. A call with an unknown first word is ended.
 //
-// Thread: take() the shard's; the rest any other.
+// Thread: take() is the shard's; all others are for any other thread.
 #pragma once
 
 #include <array>
@@ -26,16 +26,16 @@
 
 namespace pvrdma::calls {
 
-// A call that is being answered. Until its channel was given away, `stop` interrupts what it waits for.
+// A call that is being answered. A stop interrupts its waiting, until its channel was given away.
 class IncomingCall {
  public:
   IncomingCall(std::unique_ptr<transport::tcp::Call> call, std::stop_token stop);
 
-  // The other host, whose identity is proven.
+  // The other host, whose identity has been verified.
   const std::string& peer() const { return peer_; }
   Conversation& there() { return there_; }
   const std::stop_token& stop() const { return stop_; }
-  // As Conversation's.
+  // As Conversation::give_channel().
   std::unique_ptr<ByteChannel> give_channel();
 
  private:
@@ -59,14 +59,14 @@ class IncomingCalls {
   IncomingCalls(const IncomingCalls&) = delete;
   IncomingCalls& operator=(const IncomingCalls&) = delete;
 
-  // `answer` answers the calls that begin with `first_word`, until stop() returns. Once for each word.
+  // `answer` answers the calls that begin with `first_word`, until stop() returns. Register each word once.
   void on(std::string first_word, Answer answer);
-  // Drops the call when too many wait, or too many are being answered.
+  // Drops the call if too many calls wait or are being answered.
   void take(std::unique_ptr<transport::tcp::Stream> stream, std::string peer);
 
-  // Interrupts the calls that are being answered, and takes no other one.
+  // Interrupts the calls that are being answered, and takes no further call.
   void interrupt();
-  // The same, and waits until all are over.
+  // Like interrupt(), and waits until all calls have ended.
   void stop();
 
  private:
@@ -78,21 +78,22 @@ class IncomingCalls {
   void answer(std::unique_ptr<transport::tcp::Call> call, const std::stop_token& stop);
   const Answer* answer_of(const Said& first);
 
-  log::LogLimiter dropped_log_{5, std::chrono::seconds(10)};  // the clerk's
+  log::LogLimiter dropped_log_{5, std::chrono::seconds(10)};  // used by the clerk only
 
-  // What the shard gives. Its own lock, under which nothing is allocated or waited for.
+  // The calls that the shard hands over. They have a lock of their own, under which nothing allocates or
+  // blocks.
   std::mutex waiting_mutex_;
   std::condition_variable call_came_;
-  std::array<std::unique_ptr<transport::tcp::Call>, kWaitingMax> waiting_;  // guarded, as the next
+  std::array<std::unique_ptr<transport::tcp::Call>, kWaitingMax> waiting_;  // guarded, like the next
   bool takes_calls_ = true;
 
   std::mutex mutex_;
-  std::map<std::string, Answer> answers_;        // guarded, as what follows; by first word, none leaves
-  std::map<std::string, std::size_t> answered_;  // calls that are being answered, by host
+  std::map<std::string, Answer> answers_;        // guarded, like those below; by first word, never erased
+  std::map<std::string, std::size_t> answered_;  // by host: calls that are being answered
   std::size_t answered_count_ = 0;
 
   JobThreads jobs_{"call"};
-  std::thread clerk_;  // begins a job for each call
+  std::thread clerk_;  // starts a job for each call
 };
 
 }  // namespace pvrdma::calls

@@ -21,7 +21,7 @@ Instant patience() {
   return Instant::now() + seconds(20);
 }
 
-// Answers with the name of who calls and the word that the answer is for.
+// Answers with the caller's name and the word that selected the answer.
 void answer_to(IncomingCalls& calls, const std::string& word) {
   calls.on(word, [word](IncomingCall& call, const Said&) {
     EXPECT_TRUE(call.there().say({{"say", word + " of " + call.peer()}}));
@@ -53,7 +53,7 @@ TEST(IncomingCallsTest, OneHostTakesOnlyItsShare) {
   std::vector<std::unique_ptr<Conversation>> silent;
   for (std::size_t i = 0; i < IncomingCalls::kAnsweredOfHostMax; ++i) {
     silent.push_back(call_of(calls, "esx-01"));
-    std::this_thread::sleep_for(milliseconds(5));  // so that the places for those that wait are enough
+    std::this_thread::sleep_for(milliseconds(5));  // so that kWaitingMax places are enough
   }
   const auto over = call_of(calls, "esx-01");
   const auto heard = over->listen(Instant::now() + seconds(4));
