@@ -33,7 +33,7 @@ void Arrivals::receive_memory(calls::IncomingCall& call, const calls::Said& firs
   changed_.notify_all();
 }
 
-// False: it cannot come, and why.
+// Reserves the VM and the motion. Returns false if the VM cannot come; `why` says why.
 bool Arrivals::claim(const motion::Offer& offer, const calls::IncomingCall& call, std::string& why) {
   const std::string& peer = call.peer();
   const motion::Motion& motion = offer.motion;

@@ -1,5 +1,6 @@
-// Arrivals: the VMs that come to this host (motion/destination.h), by calls of other hosts: one offers the
-// VM, and its thread leads the motion; another one brings the memory of a motion that was accepted.
+// Arrivals: the VMs that come to this host (motion/destination.h). Other hosts call for two purposes. One
+// call offers a VM; its thread leads the motion. Another call brings the memory of a motion that was
+// accepted.
 //
 // Thread: any but the shard's.
 #pragma once
@@ -29,20 +30,20 @@ namespace pvrdma::moves {
 
 class Arrivals {
  public:
-  // All borrowed. `calls` brings calls until it was stopped.
+  // All are borrowed. `calls` delivers calls until it is stopped.
   Arrivals(control::Plane& plane, motion::AdapterSide& side, motion::Arbiter& arbiter,
            const FindMonitor& find_monitor, calls::IncomingCalls& calls);
   Arrivals(const Arrivals&) = delete;
   Arrivals& operator=(const Arrivals&) = delete;
 
-  // One of these motions, and it is under way.
+  // True if `motion` is an arrival of `vm` that is under way.
   bool leads(const std::string& vm, const std::string& motion);
   void add_to(motion::MotionCounters& counters);
 
  private:
   struct Memory {
     std::string from;
-    std::unique_ptr<ByteChannel> channel;  // null: expected
+    std::unique_ptr<ByteChannel> channel;  // null: not here yet
   };
 
   void receive_vm(calls::IncomingCall& call, const calls::Said& first);
@@ -59,9 +60,9 @@ class Arrivals {
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::uint64_t came_ = 0;  // guarded, as what follows
+  std::uint64_t came_ = 0;  // guarded, like the members below
   std::uint64_t not_come_ = 0;
-  std::map<std::string, std::string> arriving_;  // VM: motion
+  std::map<std::string, std::string> arriving_;  // the motion's id, by VM
   std::map<std::string, Memory> memories_;       // by motion
 };
 

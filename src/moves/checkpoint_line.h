@@ -1,5 +1,5 @@
-// CheckpointLine: a line of a checkpoint's stream (motion/checkpoint_service.h): how far QEMU is, at last how
-// many bytes of state follow, or why there are none.
+// CheckpointLine: a line of a checkpoint's stream (motion/checkpoint_service.h). It says how far QEMU is. The
+// last one says how many bytes of state follow, or why there are none.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct CheckpointLine {
   std::string vm;
   std::uint64_t ram_bytes = 0;
   std::uint64_t remaining_bytes = 0;
-  std::uint64_t state_bytes = 0;  // not 0: behind this line
+  std::uint64_t state_bytes = 0;  // if not 0, the state follows this line
   std::uint64_t took_us = 0;
   motion::QemuProcess qemu;
   std::string error;

@@ -29,7 +29,7 @@ class Checkpoints::Run {
   Run(motion::CheckpointWish wish, motion::AdapterSide& side, Duration patience)
       : wish_(std::move(wish)), side_(side), patience_(patience) {}
 
-  // The thread's job, until the checkpoint was finished or given up.
+  // Runs on the thread of the checkpoint, until it was finished or given up.
   void lead() {
     {
       motion::Checkpoint checkpoint(wish_, side_);
@@ -46,7 +46,7 @@ class Checkpoints::Run {
     ended_ = true;
     changed_.notify_all();
   }
-  // Nobody listens any more: unless it was finished, the VM goes on. Returns when it does.
+  // The client has gone. Unless finish() was called, the VM runs again. Returns when it does.
   void give_up() {
     std::unique_lock lock(mutex_);
     given_up_ = true;
@@ -86,7 +86,7 @@ class Checkpoints::Run {
     changed_.notify_all();
   }
 
-  // False: nobody listens.
+  // Returns false if the client has gone.
   bool say_progress(const vmm::MigrationStatus& status) {
     const Instant now = Instant::now();
     if (now >= say_again_) {
@@ -136,11 +136,11 @@ class Checkpoints::Run {
   const motion::CheckpointWish wish_;
   motion::AdapterSide& side_;
   const Duration patience_;
-  Instant say_again_{};  // the thread's own
+  Instant say_again_{};  // used only by the thread of the checkpoint
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::string lines_;             // guarded, as what follows; to be read
-  std::vector<std::byte> state_;  // to be read behind them
+  std::string lines_;             // guarded, like the members below; lines for the client to read
+  std::vector<std::byte> state_;  // for the client to read after the lines
   std::size_t state_read_ = 0;
   bool given_up_ = false;
   bool finishing_ = false;

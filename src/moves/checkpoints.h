@@ -1,5 +1,6 @@
-// Checkpoints: VMs that are written to files, each led on a thread of its own with a stream to the client,
-// and VMs that go on from there. If a stream ends before its checkpoint was finished, the VM goes on.
+// Checkpoints: VMs that are written to files, and VMs that are restored from them. A thread leads each
+// checkpoint and streams its progress to the client. If a stream ends before its checkpoint was finished, the
+// VM runs again.
 //
 // Thread: any but the shard's. The streams end before this does.
 #pragma once
@@ -25,10 +26,10 @@ namespace pvrdma::moves {
 class Checkpoints final : public motion::CheckpointService {
  public:
   static constexpr std::size_t kMax = 4;
-  // For who asked to keep what it got.
+  // The time limit for a client to confirm that it has stored the checkpoint.
   static constexpr Duration kPatience = std::chrono::minutes(10);
 
-  // `side` is borrowed. `patience`: as kPatience.
+  // `side` is borrowed. `patience` replaces kPatience.
   Checkpoints(motion::AdapterSide& side, FindMonitor find_monitor, Duration patience = kPatience)
       : side_(side), find_monitor_(std::move(find_monitor)), patience_(patience) {}
 
@@ -37,14 +38,14 @@ class Checkpoints final : public motion::CheckpointService {
   Result<motion::RestoreReport> restore(const motion::CheckpointWish& wish, std::string_view state) override;
   std::string print_state(std::string_view state) override;
 
-  // The daemon ends: a restore waits for its QEMU no more, and no checkpoint begins.
+  // The daemon ends: a restore stops waiting for its QEMU, and no checkpoint starts.
   void interrupt() { jobs_.interrupt(); }
 
  private:
   class Run;
   class Stream;
 
-  // As it was wished, with its monitor.
+  // Returns `wish` with the monitor filled in.
   Result<motion::CheckpointWish> complete(const motion::CheckpointWish& wish);
 
   motion::AdapterSide& side_;

@@ -22,7 +22,7 @@ FindMonitor find_monitor(const std::string& path) {
   return [path](const std::string&) -> Result<std::string> { return path; };
 }
 
-// A QEMU that writes its VM at once.
+// A QEMU that finishes writing its VM at once.
 class CheckpointsTest : public testing::Test {
  protected:
   CheckpointsTest() {
@@ -55,7 +55,7 @@ class CheckpointsTest : public testing::Test {
   motion::CheckpointWish wish(const std::string& adapter = "VM-01") const {
     return {adapter, path_, "/var/lib/vms/VM-01.checkpoint"};
   }
-  // Until the state has come, or the stream ends.
+  // Reads until the state has arrived, or the stream ends.
   static std::string read(ByteStream& stream) {
     std::string all;
     const std::string state(3, '\0');

@@ -36,7 +36,7 @@ struct Departures::Departure {
   explicit Departure(Plan made) : plan(std::move(made)) {}
   const Plan plan;
   std::atomic<bool> is_cancelled = false;
-  std::atomic<bool> is_late = false;  // to cancel it
+  std::atomic<bool> is_late = false;  // too late to cancel it
 };
 
 Departures::Departures(control::Plane& plane, motion::AdapterSide& side, motion::Arbiter& arbiter,
@@ -48,7 +48,7 @@ Departures::~Departures() = default;
 Result<std::unique_ptr<ByteChannel>> Departures::open_memory(const motion::Motion& motion) {
   auto first = calls_.call(motion.to);
   if (!first) return Failure(std::move(first).error());
-  // What QEMU sends comes behind it.
+  // QEMU's stream follows this message.
   if (auto said = (*first)->say({{"say", motion::kMemoryWord}, {"motion", motion.id}}); !said)
     return Failure(std::move(said).error());
   if (const auto awaited = (*first)->expect("send", Instant::now() + calls::kFirstWordPatience); !awaited)
@@ -128,7 +128,7 @@ Result<MotionState> Departures::start(const motion::MotionWish& wish) {
   return state;
 }
 
-// Under mutex_. One that is over gives way.
+// The mutex must be held. If there are too many states, one of a motion that has ended is dropped.
 void Departures::keep(MotionState state) {
   if (states_.size() >= kStatesMax && !states_.contains(state.vm)) {
     const auto over = std::find_if(states_.begin(), states_.end(),

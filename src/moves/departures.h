@@ -1,4 +1,4 @@
-// Departures: the VMs that leave this host (motion/source.h), each led by a thread of its own.
+// Departures: the VMs that leave this host (motion/source.h). A thread leads each of them.
 //
 // Thread: any but the shard's.
 #pragma once
@@ -25,7 +25,8 @@
 
 namespace pvrdma::moves {
 
-// The id of a motion that libvirt leads begins with this: the next daemon knows it by the store's record.
+// The id of a motion that libvirt leads begins with this prefix. So the daemon's next process
+// recognises such a motion from its record in the store.
 inline constexpr const char* kLedPrefix = "libvirt-";
 inline bool is_led_by_libvirt(const std::string& motion) {
   return motion.starts_with(kLedPrefix);
@@ -35,24 +36,24 @@ class Departures {
  public:
   static constexpr std::size_t kAtOnceMax = 4;
 
-  // All borrowed.
+  // All are borrowed.
   Departures(control::Plane& plane, motion::AdapterSide& side, motion::Arbiter& arbiter,
              const calls::HostCalls& calls, const FindMonitor& find_monitor);
   ~Departures();
   Departures(const Departures&) = delete;
   Departures& operator=(const Departures&) = delete;
 
-  // As motion::MotionService's.
+  // As in motion::MotionService.
   Result<motion::MotionState> start(const motion::MotionWish& wish);
   Result<void> check(const motion::MotionWish& wish);
   std::vector<motion::MotionState> list();
   Result<void> cancel(const std::string& vm);
 
-  // One of these motions, and it is under way.
+  // True if `motion` is a departure of `vm` that is under way.
   bool leads(const std::string& vm, const std::string& motion);
   void add_to(motion::MotionCounters& counters);
 
-  // As Motions'.
+  // As in Motions.
   void interrupt() { jobs_.interrupt(); }
   void stop() { jobs_.stop(); }
 
@@ -77,8 +78,8 @@ class Departures {
   const FindMonitor& find_monitor_;
 
   std::mutex mutex_;
-  motion::MotionCounters counters_;                            // guarded, as what follows
-  std::map<std::string, motion::MotionState> states_;          // by VM, the newest
+  motion::MotionCounters counters_;                            // guarded, like the members below
+  std::map<std::string, motion::MotionState> states_;          // the newest, by VM
   std::map<std::string, std::unique_ptr<Departure>> leaving_;  // by VM
   JobThreads jobs_{"motion"};
 };

@@ -1,5 +1,5 @@
-// FindMonitor: where the QEMU of an adapter's VM, or the one that waits for the VM, has its monitor. Errors:
-// ENOENT: there is no such adapter.
+// FindMonitor: returns the monitor's path for the QEMU of an adapter's VM, or for the QEMU that waits for
+// this VM. Errors: ENOENT: there is no such adapter.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// LoggedPages: the pages that an adapter has written, as its log has them, run by run.
+// LoggedPages: takes the pages that an adapter has written out of its log, run by run.
 //
 // Thread: shard-owned.
 #pragma once
@@ -14,8 +14,8 @@ namespace pvrdma::moves {
 
 class LoggedPages {
  public:
-  // Takes the next ones, neighbours, of `bytes_max` at most, out of the log of `memory`, the same in each
-  // call. Nothing: there is none any more. Errors: AddressSpace::collect_log()'s.
+  // Takes the next consecutive pages, of at most `bytes_max`, out of the log of `memory`. Pass the same
+  // memory in each call. Nothing: no pages are left. Errors: those of AddressSpace::collect_log().
   Result<std::optional<guestmem::PageRun>> next(guestmem::AddressSpace& memory, std::size_t bytes_max);
 
  private:

@@ -16,7 +16,7 @@ namespace {
 constexpr Duration kRecordsPause = std::chrono::seconds(1);
 constexpr Duration kCancelPatience = std::chrono::seconds(10);
 
-// Whether a stop is asked for before `pause` is over.
+// Waits for `pause`. Returns true at once when a stop is requested.
 bool stops_within(const std::stop_token& stop, Duration pause) {
   std::mutex mutex;
   std::condition_variable_any nothing_comes;
@@ -59,7 +59,7 @@ motion::MotionCounters Motions::counters() {
   return counters;
 }
 
-// One whose hosts have both gone is led by nobody, and nobody else will ever end it.
+// Nobody leads a motion whose two hosts have both died, so only this call can end it.
 Result<void> Motions::cancel(const std::string& vm) {
   auto cancelled = departures_.cancel(vm);
   if (cancelled || cancelled.error().code != ENOENT) return cancelled;
@@ -88,7 +88,7 @@ Result<void> Motions::cancel(const std::string& vm) {
   return arbiter_.end({found->second.motion->id, vm, from, to});
 }
 
-// The watcher. A QEMU that does not answer holds it up, and nobody else.
+// Runs on the watcher's thread. A QEMU that does not answer delays only this thread.
 void Motions::watch_records(const std::stop_token& stop, Duration first_look) {
   begin_control_thread("motion-records");
   Duration pause = first_look;
@@ -98,13 +98,13 @@ void Motions::watch_records(const std::stop_token& stop, Duration first_look) {
   }
 }
 
-// A motion in the store that nobody leads any more is ended: a VM that goes nowhere can be edited again.
-// Where libvirt leads, the daemon of the host that it goes to sees what has become of it.
+// Ends motions in the store that nobody leads any more, so that the VM can be edited again. If libvirt leads,
+// the daemon of the destination host finds out where the VM is.
 void Motions::look_after_records(const std::stop_token& stop) {
   const auto inventory = plane_.inventory();
   for (const auto& [name, vm] : inventory->vms) {
     if (!vm.motion) continue;
-    if (stop.stop_requested()) return;  // each may take a QEMU's patience
+    if (stop.stop_requested()) return;  // each VM may take as long as a QEMU's time limit
     const bool leaves = vm.host == plane_.host();
     if (!leaves && vm.motion->to != plane_.host()) continue;
     if (leaves ? departures_.leads(name, vm.motion->id) : arrivals_.leads(name, vm.motion->id)) continue;
@@ -121,13 +121,13 @@ void Motions::look_after_records(const std::stop_token& stop) {
   }
 }
 
-// One that has just ended is led no more, and may be in the inventory that was looked through.
+// A motion that has just ended has no leader, but may still be in the inventory that is being looked through.
 bool Motions::is_open(const motion::Motion& motion) {
   const auto verdict = arbiter_.look(motion);
   return verdict && *verdict == motion::Arbiter::Verdict::kOpen;
 }
 
-// For the last process of this daemon, which did. What that had of the adapter is gone.
+// Continues the work of the daemon's previous process. What that process had of the adapter is lost.
 void Motions::follow_libvirt(const motion::Motion& motion) {
   const std::string& vm = motion.vm;
   const auto path = find_monitor_(vm);
@@ -152,7 +152,7 @@ void Motions::follow_libvirt(const motion::Motion& motion) {
   }
 }
 
-// Its QEMU may stand and wait for a daemon that does not live any more.
+// The VM may be paused in its QEMU and wait for a daemon that has died.
 void Motions::continue_vm(const std::string& vm) {
   const auto path = find_monitor_(vm);
   if (!path) return;
@@ -162,7 +162,7 @@ void Motions::continue_vm(const std::string& vm) {
   if (!state || (*state != "finish-migrate" && *state != "postmigrate")) return;
   auto done = vmm::cancel_migration(**monitor, Instant::now() + kCancelPatience);
   const auto then = done ? vmm::run_state(**monitor) : Failure(done.error());
-  if (then && *then == "paused") return;  // as it was before
+  if (then && *then == "paused") return;  // its operator had paused it before
   if (done) done = motion::continue_vm(**monitor);
   if (done) {
     log::warn("VM {}: it stood in its QEMU (pid {}), and goes on", vm, (*monitor)->pid());

@@ -1,4 +1,4 @@
-// Motions: the VMs that leave this host and those that come to it, and their records in the store.
+// Motions: VMs that leave this host, VMs that come to it, and the records of these motions in the store.
 //
 // Thread: any but the shard's.
 #pragma once
@@ -24,11 +24,12 @@ namespace pvrdma::moves {
 
 class Motions final : public motion::MotionService {
  public:
-  // A motion that this daemon's last process led is its other host's to decide, for so long.
+  // For this long after the start, the other host decides about a motion that this daemon's previous process
+  // led.
   static constexpr Duration kFirstLook = std::chrono::seconds(10);
 
-  // All borrowed but `find_monitor`. `incoming` brings calls until it was stopped, which is before the end of
-  // this.
+  // All are borrowed except `find_monitor`. `incoming` delivers calls until it is stopped, which must happen
+  // before this object is destroyed.
   Motions(control::Plane& plane, motion::AdapterSide& side, const calls::HostCalls& outgoing,
           calls::IncomingCalls& incoming, FindMonitor find_monitor, Duration first_look = kFirstLook);
   ~Motions() override;
@@ -43,10 +44,10 @@ class Motions final : public motion::MotionService {
   Result<void> cancel(const std::string& vm) override;
   motion::MotionCounters counters() override;
 
-  // Asks the motions of VMs that leave to end, as far as they can: a VM that may be elsewhere stands. No
-  // other one begins.
+  // Asks the motions of leaving VMs to end, as far as they can. A VM that may be on the other host stays
+  // paused. No further motion starts.
   void interrupt();
-  // The same, and waits for a bounded time until they have ended.
+  // Like interrupt(), and waits until they have ended, for a bounded time.
   void stop();
 
  private:
@@ -63,7 +64,7 @@ class Motions final : public motion::MotionService {
   Departures departures_;
   Arrivals arrivals_;
   log::LogLimiter waiting_log_{1, std::chrono::seconds(10)};
-  std::jthread watcher_;  // looks after records
+  std::jthread watcher_;  // runs watch_records()
 };
 
 }  // namespace pvrdma::moves

@@ -27,13 +27,13 @@ using calls::Conversation;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// No adapter is there.
+// An AdapterSide without adapters.
 class NoSide final : public motion::FakeAdapterSide {
  public:
   Result<void> act(std::string_view) override { return fail(ENOENT, "no adapter"); }
 };
 
-// esx-01 has VM-01, which is on; esx-02 is this daemon's unless it is said.
+// esx-01 has VM-01, which is on. The daemon under test is that of esx-02 unless a test says otherwise.
 class MotionsTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -82,7 +82,7 @@ class MotionsTest : public testing::Test {
     }
     return true;
   }
-  // The motions of a host, and the calls by which others reach them.
+  // The motions of a host, and what other hosts need to call them.
   class Host {
    public:
     Host(control::Plane& plane, motion::AdapterSide& side, FindMonitor find_monitor)
@@ -97,7 +97,7 @@ class MotionsTest : public testing::Test {
       motions_.stop();
       incoming_.stop();
     }
-    // What `peer` says to the motions.
+    // A call from `peer` to the motions.
     std::unique_ptr<Conversation> call(const std::string& peer) { return calls::call_of(incoming_, peer); }
     Motions* operator->() { return &motions_; }
 
@@ -124,7 +124,7 @@ class MotionsTest : public testing::Test {
             {"from", from},     {"to", "esx-02"},
             {"patience_s", 60u}};
   }
-  // Why the motions refuse it; empty: they accept.
+  // The reason why the motions refuse `text`; empty: they accept.
   static std::string refusal(Host& motions, const std::string& peer, const vmm::Json& text) {
     const auto there = motions.call(peer);
     EXPECT_TRUE(there->say(text));
@@ -133,7 +133,7 @@ class MotionsTest : public testing::Test {
   }
 
   const std::shared_ptr<control::FakeCluster> cluster_ = std::make_shared<control::FakeCluster>();
-  control::FakeStore* newest_store_ = nullptr;  // of the plane that was made last
+  control::FakeStore* newest_store_ = nullptr;  // the store of the newest plane
   std::unique_ptr<control::Plane> one_;
   std::unique_ptr<control::Plane> two_;
   NoSide side_;
@@ -171,7 +171,7 @@ TEST_F(MotionsTest, AVmComesByOneMotionAtATime) {
   EXPECT_GE((*here)->counters().not_come, 1U);
 }
 
-// The memory of the first one would be lost, while it is waited for.
+// Otherwise the memory of the first VM would be lost while its motion waits for it.
 TEST_F(MotionsTest, AMotionIsOneVms) {
   ASSERT_TRUE(one_->edit([](control::Inventory& inventory) {
     return control::edits::create_vm(inventory, {"VM-02", "esx-01", 14, 512, 512});
@@ -198,7 +198,7 @@ TEST_F(MotionsTest, WhatIsNoOfferEndsTheCall) {
     const auto there = here->call("esx-01");
     ASSERT_TRUE(there->say(text));
     auto heard = there->listen(Instant::now() + seconds(20));
-    if (heard && *heard) heard = there->listen(Instant::now() + seconds(20));  // "send", to nobody's memory
+    if (heard && *heard) heard = there->listen(Instant::now() + seconds(20));  // skips "send"
     ASSERT_FALSE(heard) << text.dump();
   }
 }
@@ -329,7 +329,7 @@ TEST_F(MotionsTest, AMotionThatLibvirtLedIsTheOtherHostsToEndAndItsVmLibvirtsToL
     return FakeQemu::returning({{"status", "postmigrate"}});
   });
   const auto here = motions(*one_, path);
-  std::this_thread::sleep_for(milliseconds(1500));  // its records are looked at each second
+  std::this_thread::sleep_for(milliseconds(1500));  // the records are checked each second
   EXPECT_TRUE(one_->inventory()->vms.at("VM-01").motion) << "the other host lives";
   EXPECT_NE((*here)->cancel("VM-01").error().message.find("the one of host esx-02 ends it"),
             std::string::npos);
@@ -404,7 +404,7 @@ TEST_F(MotionsTest, OneThatStopsAsksNoFurtherQemus) {
   EXPECT_EQ(looked_for, 1);
 }
 
-// Its daemon was restarted, and its last process had followed libvirt.
+// The daemon was restarted; its previous process had followed libvirt.
 TEST_F(MotionsTest, AVmThatLibvirtLedHereIsWhereLibvirtHasIt) {
   using vmm::FakeQemu;
   const std::string id = std::string(kLedPrefix) + "earlier";

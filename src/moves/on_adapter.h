@@ -1,4 +1,4 @@
-// on_adapter(): does something to an adapter on the shard, and waits for it.
+// on_adapter(): runs a function on the shard with an adapter, and waits for its result.
 //
 // Thread: any but the shard's.
 #pragma once
@@ -20,7 +20,7 @@ namespace pvrdma::moves {
 
 inline constexpr Duration kShardPatience = std::chrono::seconds(2);
 
-// `work` takes the adapters::ServedAdapter& and returns a Result, which this returns. Errors, besides:
+// `work` takes the adapters::ServedAdapter& and returns a Result, which on_adapter() returns. Further errors:
 // ENOENT: there is no such adapter; the shard is stopping or did not answer in time.
 template <typename Work>
 auto on_adapter(shard::Loop& loop, const adapters::AdapterSet& adapters, const std::string& adapter,

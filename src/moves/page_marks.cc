@@ -42,7 +42,7 @@ Result<PageMarks::State> PageMarks::step(adapters::SeatedAdapter& seated) {
     };
     Result<void> asked;
     try {
-      // What is no RAM any more is nobody's to have.
+      // The read fails if the page is not RAM any more.
       asked = guestmem::read(memory, begin, bytes_)
                   ? seated.seat().dma_write(begin.value, bytes_, answered)
                   : fail(EFAULT, fmt::format("a page at {:#x} vanished", begin.value));

@@ -1,7 +1,9 @@
-// PageMarks: shows a VMM the pages that an adapter has written: it is asked to write what they hold already,
-// and so counts them as changed. A VMM does not look at what a vfio-user device writes.
+// PageMarks: tells a VMM which pages an adapter has written, because a VMM does not track what a vfio-user
+// device writes. PageMarks asks the VMM to write each page with its present contents, and the VMM then counts
+// the page as changed.
 //
-// The guest and the adapter stand meanwhile, or an old byte could replace a newer one.
+// The guest must be paused and the adapter stopped meanwhile. Otherwise an old byte could replace a newer
+// one.
 //
 // Thread: step() on the shard; the rest by one other thread.
 #pragma once
@@ -24,25 +26,26 @@ class PageMarks : public std::enable_shared_from_this<PageMarks> {
  public:
   enum class State : std::uint8_t { kMore, kSent };
 
-  // Sends as much as there is room for: a few messages, of 256 KiB at most. kSent: the last one is on its
-  // way. Errors: the log's; a request's.
+  // Sends as many messages as are allowed: a few, of at most 256 KiB each. kSent: the last message was sent.
+  // Errors: those of the log, or of a request.
   Result<State> step(adapters::SeatedAdapter& seated);
-  // Until something was answered, or with `all` everything. Errors: what the VMM answered; ETIMEDOUT.
+  // Waits until a message was answered, or with `all` until every message was. Errors: the VMM's error;
+  // ETIMEDOUT.
   Result<void> wait(bool all, Instant until);
-  // Until everything is answered, whatever it is. False: `until` came first.
+  // Waits until every message was answered, with success or error. Returns false if `until` came first.
   bool drain(Instant until);
 
  private:
   static constexpr std::size_t kMessageBytes = 256u << 10;
   static constexpr std::size_t kUnderWayMax = 8;
 
-  LoggedPages logged_;  // the shard's, as the next
+  LoggedPages logged_;  // used on the shard, like the next member
   std::vector<std::byte> bytes_;
 
   std::mutex mutex_;
   std::condition_variable answered_;
-  std::size_t under_way_ = 0;     // guarded, as what follows
-  std::uint64_t waited_for_ = 0;  // answers, as wait() saw them last
+  std::size_t under_way_ = 0;     // guarded, like the members below
+  std::uint64_t waited_for_ = 0;  // the number of answers at the last wait()
   std::uint64_t answers_ = 0;
   int error_ = 0;
 };

@@ -15,7 +15,7 @@
 namespace pvrdma::moves {
 namespace {
 
-// What is left in the log at the end is what the VMM has taken away since.
+// Pages that are still in the log at the end belong to memory that the VMM has unmapped since.
 Result<motion::AdapterSide::Pages> next_pages(adapters::ServedAdapter& served, LoggedPages& logged) {
   if (!served.adapter().is_stopped())
     return fail(EPIPE, fmt::format("adapter {} works again: its guest goes on", served.port().name()));
@@ -168,7 +168,8 @@ Result<std::uint64_t> ShardSide::logged_bytes(const std::string& adapter) {
   });
 }
 
-// A write that is still under way when the guest goes on would put old bytes over its new ones.
+// If a write were still under way when the guest runs again, it would put old bytes over the guest's new
+// ones.
 Result<void> ShardSide::mark_pages(const std::string& adapter) {
   const auto marks = std::make_shared<PageMarks>();
   auto marked = send_marks(adapter, marks);

@@ -1,4 +1,4 @@
-// ShardSide: the AdapterSide of this host's adapters, which belong to the shard.
+// ShardSide: the AdapterSide for the adapters of this host, which belong to the shard.
 //
 // Thread: any but the shard's.
 #pragma once
@@ -21,13 +21,13 @@ namespace pvrdma::moves {
 
 class ShardSide final : public motion::AdapterSide {
  public:
-  // All borrowed; they outlive this and every call. `adapters` is used on the shard only.
+  // All are borrowed; they outlive this object and every call. `adapters` is used on the shard only.
   ShardSide(shard::Loop& loop, const Clock& clock, const adapters::AdapterSet& adapters)
       : loop_(loop), clock_(clock), adapters_(adapters), pci_(loop, adapters) {}
 
   // The path of the adapter's vfio-user socket.
   Result<std::string> socket(const std::string& adapter);
-  // As FindMonitor: where a QEMU listens now, of the two places that there are.
+  // A FindMonitor: the path where a QEMU listens now. There are two possible paths.
   Result<std::string> monitor(const std::string& adapter);
 
   Result<Clients> clients(const std::string& adapter) override;

@@ -1,4 +1,4 @@
-// On a real loop, with clients that answer for their MSI-X tables as a VMM does.
+// Tests on a real loop. The clients answer reads and writes of their MSI-X tables as a VMM does.
 #include "moves/shard_side.h"
 
 #include <array>
@@ -32,7 +32,7 @@ class Vmm final : private vfio_user::ClientMemory {
     client_->set_memory(this);
   }
   ~Vmm() { stop(); }
-  // Everything before answering() is called, nothing after it.
+  // Call it before answering(); after answering() call neither this nor anything else of the client.
   void set_pci(std::uint16_t command) {
     EXPECT_TRUE(client_->region_write(kConfig, 0x10, std::as_bytes(std::span(&kBar, 1))));
     EXPECT_TRUE(client_->region_write(kConfig, 0x04, std::as_bytes(std::span(&command, 1))));
@@ -226,7 +226,7 @@ TEST_F(ShardSideTest, AnAdapterOutlivesItsVmmAndGivesWhatItHasWritten) {
   EXPECT_TRUE(side_.stop("VM-01")) << "another one may have it";
 }
 
-// Whatever it has made of its adapter before: what stands, stands.
+// The adapter can be stopped in each state that its VMM may have put it into.
 TEST_F(ShardSideTest, AVmmThatIsOutlivedCannotKeepItsAdapterFromBeingStopped) {
   using enum vfio_user::MigrationState;
   for (const auto& states : {std::vector{kStop}, {kStop, kStopCopy}, {kStop, kResuming}}) {

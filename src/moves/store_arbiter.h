@@ -1,4 +1,4 @@
-// StoreArbiter: where a VM is, as edits of the cluster's configuration say (control/model/edits.h). Thread:
+// StoreArbiter: decides where a VM is by editing the cluster's configuration (control/model/edits.h). Thread:
 // any.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Upgrades: VMs that go on in another QEMU of this host (motion/vmm_upgrade.h).
+// Upgrades: moves VMs to another QEMU of this host (motion/vmm_upgrade.h).
 //
 // Thread: any but the shard's, which may block.
 #pragma once

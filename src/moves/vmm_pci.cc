@@ -21,7 +21,7 @@ using Vmm = motion::AdapterSide::Vmm;
 
 static_assert(sizeof(device::MsixTable) == vmm::kMsixTableBytes);
 
-// What a VMM answers the shard, for the thread that waits for it.
+// A VMM's answer to the shard, for the thread that waits for it.
 struct Reply {
   std::mutex mutex;
   std::condition_variable arrived;
@@ -34,7 +34,7 @@ device::PciState state_of(const vmm::PciImage& image) {
   return {image.config, image.has_msix_table, image.msix_table};
 }
 
-// Null: there is no successor. On the shard.
+// Null: there is no successor. Call it on the shard.
 adapters::SeatedAdapter* seat_of(adapters::ServedAdapter& served, Vmm vmm) {
   return vmm == Vmm::kOwn ? &served.seated() : served.successor();
 }
@@ -43,7 +43,7 @@ Failure no_successor(const adapters::ServedAdapter& served) {
   return fail(EPIPE, fmt::format("adapter {}: the new VMM has left", served.port().name()));
 }
 
-// The guest's adapter has to have a vector for each that the guest uses. On the shard.
+// Checks that the guest's adapter has a vector for each entry that the guest uses. Call it on the shard.
 Result<void> check_vectors_in_use(adapters::ServedAdapter& served, std::uint32_t used) {
   const std::uint32_t assigned = served.adapter().vectors_assigned();
   if (assigned >= used) return {};
@@ -83,7 +83,7 @@ Result<device::PciState> VmmPci::state(const std::string& adapter, Vmm vmm) {
   return pci;
 }
 
-// The VMM answers accesses to the guest-physical address of a BAR as the guest's.
+// The VMM treats accesses to the guest-physical address of a BAR like the guest's accesses.
 Result<device::MsixTable> VmmPci::exchange_table(const std::string& adapter, Vmm vmm,
                                                  const device::MsixTable* written) {
   auto reply = std::make_shared<Reply>();
@@ -117,7 +117,7 @@ Result<device::MsixTable> VmmPci::exchange_table(const std::string& adapter, Vmm
                                             [&reply] { return reply->is_there; });
   lock.unlock();
   if (!came) return fail(ETIMEDOUT, "the shard did not answer in time: it is overloaded or stuck");
-  if (reply->error != 0) {  // nobody writes it any more
+  if (reply->error != 0) {  // the callback has run, so nothing writes it any more
     return fail(reply->error, fmt::format("adapter {}: its VMM does not let the MSI-X table be {}: {}",
                                           adapter, written != nullptr ? "written" : "read",
                                           std::generic_category().message(reply->error)));

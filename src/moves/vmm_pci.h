@@ -1,5 +1,6 @@
-// VmmPci: the PCI state of an adapter as a VMM has it. The VMM keeps the MSI-X table to itself: it is read
-// and written as the guest would, by accesses to the guest-physical address of its BAR.
+// VmmPci: reads and writes the PCI state of an adapter in its VMM. The VMM has no interface for its MSI-X
+// table. So the table is read and written as the guest does it, by accesses to the guest-physical address of
+// its BAR.
 //
 // Thread: any but the shard's.
 #pragma once
@@ -18,17 +19,17 @@ class VmmPci {
  public:
   using Vmm = motion::AdapterSide::Vmm;
 
-  // Both borrowed. `adapters` is used on the shard only.
+  // Both are borrowed. `adapters` is used on the shard only.
   VmmPci(shard::Loop& loop, const adapters::AdapterSet& adapters) : loop_(loop), adapters_(adapters) {}
 
-  // As motion::AdapterSide's.
+  // As in motion::AdapterSide.
   Result<vmm::PciImage> image(const std::string& adapter, Vmm vmm);
   Result<void> write_msix_table(const std::string& adapter, Vmm vmm, const vmm::PciImage& image);
   Result<void> check(const std::string& adapter, Vmm vmm, const vmm::PciImage& image);
 
  private:
   Result<device::PciState> state(const std::string& adapter, Vmm vmm);
-  // A message to the VMM about its MSI-X table. What it answered; empty for a write.
+  // Sends the VMM a message about its MSI-X table. Returns the VMM's answer; it is empty for a write.
   Result<device::MsixTable> exchange_table(const std::string& adapter, Vmm vmm,
                                            const device::MsixTable* written);
 
